@@ -367,9 +367,9 @@ class Verify(unittest.TestCase):
     def test_products_in_chunks_with_sequences_divided_compute_it_too(self):
         plan = ["--plan", "configs/plans/gpt.dp2-tp2-sp.json"]
         self.assertTrue(run_json("verify", *SMALL_GPT, *plan, "--steps", 2)["ok"])
-        stages = {stage["name"]: stage["text"] for stage in run_json("explain", *SMALL_GPT, *plan, "--stages")["stages"]}
-        self.assertRegex(stages["split-matmuls"], r"(?m)^blocks.0.ffn.up.dot with all-gather blocks.0.norm2.biased .*: 2 chunks of dim 1, ")
-        self.assertRegex(stages["split-matmuls"], r"(?m)^blocks.0.ffn.down.dot with reduce-scatter .*: 2 chunks of dim ")
+        stages = {stage["name"]: stage["text"] for stage in run_json("explain", *SMALL_GPT, *plan, "--passes")["passes"]}
+        self.assertRegex(stages["collective-matmul"], r"(?m)^blocks.0.ffn.up.dot with all-gather blocks.0.norm2.biased .*: 2 chunks of dim 1, ")
+        self.assertRegex(stages["collective-matmul"], r"(?m)^blocks.0.ffn.down.dot with reduce-scatter .*: 2 chunks of dim ")
 
     def test_people_get_a_table_and_a_verdict(self):
         out = run("verify", *SMALL_MLP, "--plan", "configs/plans/mlp.tp4.json", "--steps", 1).stdout
@@ -406,11 +406,11 @@ class Explain(unittest.TestCase):
         matches = run_json("explain", *SMALL_GPT, *self.PLAN, "blocks.0.attn.{q,k,v}.weight")["matches"]
         self.assertEqual([match["name"] for match in matches], [f"blocks.0.attn.{letter}.weight" for letter in "qkv"])
 
-    def test_stages_are_dumped_in_the_order_of_the_compiler(self):
-        names = [stage["name"] for stage in run_json("explain", *SMALL_MLP, "--stages")["stages"]]
+    def test_passes_are_dumped_in_the_order_of_the_compiler(self):
+        names = [stage["name"] for stage in run_json("explain", *SMALL_MLP, "--passes")["passes"]]
         self.assertEqual(names[:4], ["serial", "propagate", "halos", "partition"])
         self.assertIn("tasks", names)
-        self.assertIn("== propagate ==", run("explain", *SMALL_MLP, "--stages").stdout)
+        self.assertIn("== propagate ==", run("explain", *SMALL_MLP, "--passes").stdout)
 
 
     def test_a_rank_shows_what_it_does_in_a_step(self):

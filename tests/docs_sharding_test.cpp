@@ -460,8 +460,10 @@ std::string two_matmuls_text() {
     for (const Register& reg : program.registers)
       if (reg.name == name) made = to_text(reg.type, reg.attr);
     for (const Instruction& i : program.instructions)
-      if (i.is_exchange && program.registers[i.source].name == name)
-        exchanges += std::string(to_text(i.exchange.kind)) + " to " + to_text(i.exchange.to);
+      if (const ExchangeStep* step = i.exchange();
+          step && program.registers[step->source].name == name)
+        exchanges +=
+            std::string(to_text(step->exchange.kind)) + " to " + to_text(step->exchange.to);
     return fmt::format("  {:4} {:30}  {}\n", symbol, made,
                        exchanges.empty() ? "no exchange" : exchanges);
   };

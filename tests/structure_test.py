@@ -31,9 +31,6 @@ LARGE_CLASSES = {
     "Actor": "the counters of one state machine; most methods are one line, and the hot ones are inline",
     "TaskActors": "one description of who sends what to whom, which the runtime, the simulator and the checks read",
     "PropagationState": "the candidates of every value and op, which the phases of propagation read and change",
-    # Not divided yet: each is one pass whose methods share the state of a single traversal.
-    "Partition": "one traversal of the sharded graph",
-    "CollectiveMatmuls": "one traversal of a program",
 }
 
 ARITHMETIC = (

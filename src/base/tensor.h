@@ -34,6 +34,11 @@ Bytes byte_size(const TensorType& type);
 /// Alignment of every tensor and of every offset in an arena.
 inline constexpr int64_t kTensorAlignment = 64;
 
+/// The next multiple of kTensorAlignment.
+constexpr int64_t align_up(int64_t bytes) {
+  return (bytes + kTensorAlignment - 1) / kTensorAlignment * kTensorAlignment;
+}
+
 /// Heap memory aligned to kTensorAlignment, zeroed.
 class AlignedBuffer {
  public:

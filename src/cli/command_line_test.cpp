@@ -91,8 +91,8 @@ TEST(CommandLine, TheVersionIsATextOfOneLine) {
 TEST(CommandLine, AnUnknownWordNamesTheNearestLegalOne) {
   EXPECT_EQ(refused({"explian", "c.toml"}),
             "tessera has no command 'explian' | did you mean 'tessera explain'?");
-  EXPECT_EQ(refused({"explain", "c.toml", "--stage"}),
-            "tessera explain: unknown option '--stage' | did you mean '--stages'?");
+  EXPECT_EQ(refused({"explain", "c.toml", "--passe"}),
+            "tessera explain: unknown option '--passe' | did you mean '--passes'?");
 }
 
 TEST(CommandLine, ANumberMustBeAWholeOneInItsRange) {

@@ -95,7 +95,7 @@ void RemoteReceives::add_staged(size_t port, size_t box, size_t source, int64_t 
   if (staged_.empty() || staged_.back().box != box) staged_.push_back({box, {}, 0});
   StagedBox& staged = staged_.back();
   staged.pieces.push_back({lane_of(port), source, staged.bytes, bytes});
-  staged.bytes += (bytes + kTensorAlignment - 1) / kTensorAlignment * kTensorAlignment;
+  staged.bytes += align_up(bytes);
 }
 
 void RemoteReceives::finish_plan(size_t boxes) {

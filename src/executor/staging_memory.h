@@ -17,7 +17,7 @@ class StagingMemory {
   StagingMemory() = default;
   /// `largest`: what one exchange needs.
   StagingMemory(Bytes largest, int64_t prefetch_areas)
-      : stride_((largest.value() + kTensorAlignment - 1) / kTensorAlignment * kTensorAlignment),
+      : stride_(align_up(largest.value())),
         memory_(Bytes(stride_ * (1 + prefetch_areas))),
         is_taken_(prefetch_areas, false) {}
 

@@ -1,15 +1,18 @@
 #include "lower/lower.h"
 
+#include <algorithm>
 #include <chrono>
 #include <map>
 
 #include "actors/run_check.h"
 #include "base/error.h"
 #include "base/text.h"
+#include "lower/make_tasks.h"
 #include "lower/partition.h"
 #include "lower/passes/device_copies.h"
 #include "lower/passes/in_place.h"
 #include "lower/passes/order.h"
+#include "lower/region.h"
 #include "placement_check/placement_check.h"
 #include "shard/micro_batches.h"
 
@@ -60,25 +63,25 @@ std::string copies_text(const Program& program) {
   std::string text;
   const auto name = [&](RegisterIndex reg) { return program.registers[reg].name; };
   for (const Instruction& instruction : program.instructions)
-    if (instruction.is_copy)
-      text += name(instruction.target) + " = copy(" + name(instruction.source) + ")\n";
-  return text.empty() ? "nothing lies on a device\n" : text;
+    if (const CopyStep* copy = instruction.copy())
+      text += name(copy->target) + " = copy(" + name(copy->source) + ")\n";
+  return text.empty() ? "no value is on a device\n" : text;
 }
 
-/// The exchanges of the optimizer that are done before the backward is over.
-std::string moved_text(const Program& program) {
-  size_t end = 0;
-  for (size_t i = 0; i < program.instructions.size(); ++i)
+/// The exchanges of the optimizer that come before the end of the backward.
+std::string buckets_text(const Program& program) {
+  InstructionIndex end(0);
+  for (InstructionIndex i : program.instructions.indices())
     if (program.instructions[i].role == Role::kBackward) end = i;
   std::string text;
-  for (size_t i = 0; i < end; ++i) {
+  for (InstructionIndex i : IndexRange(InstructionIndex(0), end)) {
     const Instruction& instruction = program.instructions[i];
-    if (instruction.is_exchange && instruction.role == Role::kOptimizer &&
-        instruction.micro_batch < 0)
-      text += program.registers[instruction.target].name + " " + to_text(instruction.exchange.to) +
-              "\n";
+    const ExchangeStep* exchange = instruction.exchange();
+    if (exchange && instruction.role == Role::kOptimizer && instruction.micro_batch < 0)
+      text +=
+          program.registers[exchange->target].name + " " + to_text(exchange->exchange.to) + "\n";
   }
-  return text.empty() ? "no gradient travels before the end of the backward\n" : text;
+  return text.empty() ? "no overlap of gradient all-reduce with backward\n" : text;
 }
 
 std::vector<std::string> names_of(const Meshes& meshes) {
@@ -122,126 +125,171 @@ void decide(const Plan& plan, CompileOptions& options) {
   options.prefetch_window = Bytes(plan.prefetch_mib << 20);
 }
 
-/// One run of the compiler: the passes share what they make.
-class Compilation {
- public:
-  Compilation(const Graph& graph, const Meshes& meshes, const std::vector<Mark>& marks,
-              const CompileOptions& options)
-      : graph_(graph), meshes_(meshes), marks_(marks), options_(options) {}
-
-  Compiled run() {
-    place();
-    make_program();
-    make_task_graph();
-    check_task_graph();
-    return std::move(result_);
-  }
-
- private:
-  /// Runs a pass, times it and hands its text form to the caller's dump.
-  template <typename Work, typename Text>
-  void pass(std::string_view name, const Work& work, const Text& text) {
-    const auto start = std::chrono::steady_clock::now();
-    work();
-    const std::chrono::duration<double> time = std::chrono::steady_clock::now() - start;
-    result_.stages.push_back({name, Seconds(time.count())});
-    if (options_.dump) options_.dump(name, text());
-  }
-
-  /// Decides the placement of every value and op.
-  void place() {
-    const int64_t count = options_.micro_batches;
-    ShardedGraph& sharded = result_.sharded;
-    const auto text = [&] { return print_placements(graph_, sharded); };
-    pass("serial", [&] { verify(graph_); }, [&] { return to_text(graph_); });
-    check_divides(graph_, count);
-    const Meshes meshes = count > 1 ? with_micro_batches(meshes_, count) : meshes_;
-    pass("propagate", [&] { sharded = propagate(graph_, meshes, marks_, options_.rules); }, text);
-    pass(
-        "halos",
-        [&] { sharded = choose_halos(graph_, std::move(sharded), marks_, options_.halos); },
-        [&] { return halos_text(graph_, sharded); });
-  }
-
-  /// Makes local kernels and exchanges, and orders them.
-  void make_program() {
-    const int64_t count = options_.micro_batches;
-    const auto text = [&] { return to_text(program_); };
-    pass(
-        "partition",
-        [&] { program_ = partition(graph_, result_.sharded, meshes_, count, options_.reshard); },
-        text);
-    result_.mesh_of_stage = program_.mesh_of_stage;
-    pass("in-place", [&] { update_variables_in_place(program_); }, text);
-    std::optional<PipelineOrder> pipeline;
-    pass(
-        "order",
-        [&] {
-          const OrderOptions how{count, options_.schedule, options_.max_in_flight};
-          pipeline = order_instructions(program_, graph_, how);
-        },
-        [&] {
-          return order_text(program_, names_of(meshes_)) +
-                 (pipeline ? worth_text(*pipeline, names_of(meshes_)) : "");
-        });
-  }
-
-  /// Arranges communication, plans memory and cuts the program into tasks.
-  void make_task_graph() {
-    std::string split;
-    pass(
-        "split-matmuls",
-        [&] {
-          split =
-              decompose_collective_matmuls(program_, options_.collective_matmul, options_.reshard);
-        },
-        [&] { return split.empty() ? std::string("no product is taken apart\n") : split; });
-    pass(
-        "buckets", [&] { exchange_in_buckets(program_, options_.bucket); },
-        [&] { return moved_text(program_); });
-    pass(
-        "copies", [&] { add_device_copies(program_, devices_of(program_, meshes_)); },
-        [&] { return copies_text(program_); });
-    result_.mesh_names = mesh_names(program_, meshes_);
-    pass(
-        "overlap", [&] { schedule_prefetches(program_, options_.prefetch_window); },
-        [&] { return prefetch_text(program_); });
-    pass(
-        "arena", [&] { result_.arenas = plan_arenas(program_); },
-        [&] { return arena_text(result_); });
-    pass(
-        "tasks", [&] { result_.tasks = make_tasks(std::move(program_), result_.arenas); },
-        [&] { return to_text(result_.tasks); });
-  }
-
-  void check_task_graph() {
-    const TaskGraph& tasks = result_.tasks;
-    pass(
-        "check",
-        [&] {
-          check(tasks);
-          check_run(tasks, ranks(tasks));
-        },
-        [] { return std::string("every promise of the task graph holds\n"); });
-    if (!options_.check_placements) return;
-    pass(
-        "placements", [&] { check_placements(graph_, tasks, options_.micro_batches); },
-        [] { return std::string("every register stands for its part of the serial value\n"); });
-  }
-
-  const Graph& graph_;
-  const Meshes& meshes_;
-  const std::vector<Mark>& marks_;
-  const CompileOptions& options_;
-  Program program_;
-  Compiled result_;
+/// What the passes share: the inputs of the compiler, and what was made so far.
+struct CompilerState {
+  const Graph& graph;
+  const Meshes& meshes;
+  const std::vector<Mark>& marks;
+  const CompileOptions& options;
+  Program program = {};
+  std::optional<PipelineOrder> pipeline = std::nullopt;
+  std::string collective_matmuls = {};  // a line each
+  Compiled result = {};
 };
+
+struct CompilerPass {
+  std::string_view name;
+  void (*run)(CompilerState& state);
+  std::string (*text)(const CompilerState& state);  // of what it made
+  bool is_optional = false;                         // without it the result computes the same
+};
+
+std::string program_text(const CompilerState& state) {
+  return to_text(state.program);
+}
+
+// ---- passes that decide the placement of every value and op ----
+
+constexpr CompilerPass kPlacementPasses[] = {
+    {"serial",
+     [](CompilerState& s) {
+       verify(s.graph);
+       check_divides(s.graph, s.options.micro_batches);
+     },
+     [](const CompilerState& s) { return to_text(s.graph); }},
+    {"propagate",
+     [](CompilerState& s) {
+       const int64_t count = s.options.micro_batches;
+       const Meshes meshes = count > 1 ? with_micro_batches(s.meshes, count) : s.meshes;
+       s.result.sharded = propagate(s.graph, meshes, s.marks, s.options.rules);
+     },
+     [](const CompilerState& s) { return print_placements(s.graph, s.result.sharded); }},
+    {"halos",
+     [](CompilerState& s) {
+       s.result.sharded =
+           choose_halos(s.graph, std::move(s.result.sharded), s.marks, s.options.halos);
+     },
+     [](const CompilerState& s) { return halos_text(s.graph, s.result.sharded); }, true},
+};
+
+// ---- passes over the program: local kernels and exchanges ----
+
+constexpr CompilerPass kProgramPasses[] = {
+    {"partition",
+     [](CompilerState& s) {
+       const PartitionOptions how{s.options.micro_batches, s.options.reshard, lower_control};
+       s.program = partition(s.graph, s.result.sharded, s.meshes, how);
+       s.result.mesh_of_stage = s.program.mesh_of_stage;
+     },
+     program_text},
+    {"in-place", [](CompilerState& s) { update_variables_in_place(s.program); }, program_text},
+    {"order",
+     [](CompilerState& s) {
+       const OrderOptions how{s.options.micro_batches, s.options.schedule, s.options.max_in_flight};
+       s.pipeline = order_instructions(s.program, s.graph, how);
+     },
+     [](const CompilerState& s) {
+       const std::vector<std::string> names = names_of(s.meshes);
+       return order_text(s.program, names) + (s.pipeline ? worth_text(*s.pipeline, names) : "");
+     }},
+    {"collective-matmul",
+     [](CompilerState& s) {
+       s.collective_matmuls =
+           decompose_collective_matmuls(s.program, s.options.collective_matmul, s.options.reshard);
+     },
+     [](const CompilerState& s) {
+       return s.collective_matmuls.empty() ? "no matmul is decomposed\n" : s.collective_matmuls;
+     },
+     true},
+    {"buckets", [](CompilerState& s) { exchange_in_buckets(s.program, s.options.bucket); },
+     [](const CompilerState& s) { return buckets_text(s.program); }, true},
+    {"copies",
+     [](CompilerState& s) {
+       add_device_copies(s.program, devices_of(s.program, s.meshes));
+       s.result.mesh_names = mesh_names(s.program, s.meshes);
+     },
+     [](const CompilerState& s) { return copies_text(s.program); }},
+    {"prefetch",
+     [](CompilerState& s) { schedule_prefetches(s.program, s.options.prefetch_window); },
+     [](const CompilerState& s) { return prefetch_text(s.program); }, true},
+};
+
+// ---- passes that plan memory and make the task graph ----
+
+constexpr CompilerPass kTaskPasses[] = {
+    {"arena", [](CompilerState& s) { s.result.arenas = plan_arenas(s.program); },
+     [](const CompilerState& s) { return arena_text(s.result); }},
+    {"tasks",
+     [](CompilerState& s) { s.result.tasks = make_tasks(std::move(s.program), s.result.arenas); },
+     [](const CompilerState& s) { return to_text(s.result.tasks); }},
+    {"check",
+     [](CompilerState& s) {
+       check(s.result.tasks);
+       check_run(s.result.tasks, ranks(s.result.tasks));
+     },
+     [](const CompilerState&) { return std::string("every promise of the task graph holds\n"); }},
+    {"placements",
+     [](CompilerState& s) { check_placements(s.graph, s.result.tasks, s.options.micro_batches); },
+     [](const CompilerState&) {
+       return std::string("every register holds its part of the serial value\n");
+     },
+     true},
+};
+
+template <class Visit>
+void for_each_pass(const Visit& visit) {
+  for (const CompilerPass& pass : kPlacementPasses) visit(pass);
+  for (const CompilerPass& pass : kProgramPasses) visit(pass);
+  for (const CompilerPass& pass : kTaskPasses) visit(pass);
+}
+
+void check_disabled(const std::vector<std::string>& disabled) {
+  std::vector<std::string> optional;
+  for_each_pass([&](const CompilerPass& pass) {
+    if (pass.is_optional) optional.emplace_back(pass.name);
+  });
+  for (const std::string& name : disabled)
+    if (std::find(optional.begin(), optional.end(), name) == optional.end())
+      throw UserError("the compiler pass '" + name + "' cannot be disabled",
+                      "the result needs it, or there is no such pass",
+                      "disable one of " + join(optional, ", "), ExitCode::kBadConfig);
+}
+
+bool is_enabled(const CompilerPass& pass, const CompileOptions& options) {
+  const auto& disabled = options.disabled_passes;
+  if (pass.name == "placements" && !options.check_placements) return false;
+  return std::find(disabled.begin(), disabled.end(), pass.name) == disabled.end();
+}
+
+/// Runs one pass, times it, and hands its text form to the caller's dump.
+void run_pass(const CompilerPass& pass, CompilerState& state) {
+  if (!is_enabled(pass, state.options)) return;
+  const auto start = std::chrono::steady_clock::now();
+  pass.run(state);
+  const std::chrono::duration<double> time = std::chrono::steady_clock::now() - start;
+  state.result.passes.push_back({pass.name, Seconds(time.count())});
+  if (state.options.dump) state.options.dump(pass.name, pass.text(state));
+}
 
 }  // namespace
 
+std::vector<std::string_view> pass_names() {
+  std::vector<std::string_view> names;
+  for_each_pass([&](const CompilerPass& pass) { names.push_back(pass.name); });
+  return names;
+}
+
 Compiled compile(const Graph& graph, const Meshes& meshes, const std::vector<Mark>& marks,
                  const CompileOptions& options) {
-  return Compilation(graph, meshes, marks, options).run();
+  check_disabled(options.disabled_passes);
+  CompilerState state{graph, meshes, marks, options};
+  for (const CompilerPass& pass : kPlacementPasses) run_pass(pass, state);
+  for (const CompilerPass& pass : kProgramPasses) {
+    run_pass(pass, state);
+    verify(state.program, pass.name);
+  }
+  for (const CompilerPass& pass : kTaskPasses) run_pass(pass, state);
+  return std::move(state.result);
 }
 
 Compiled compile(const Graph& graph, MeshPtr mesh, const std::vector<Mark>& marks,

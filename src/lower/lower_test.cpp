@@ -24,9 +24,9 @@ TensorType f32(Shape shape) {
 std::vector<std::string> exchanges(const Program& program) {
   std::vector<std::string> lines;
   for (const Instruction& i : program.instructions)
-    if (i.is_exchange)
-      lines.push_back(std::string(to_text(i.exchange.kind)) + " " +
-                      program.registers[i.source].name + " " + to_text(i.exchange.to));
+    if (const ExchangeStep* step = i.exchange())
+      lines.push_back(std::string(to_text(step->exchange.kind)) + " " +
+                      program.registers[step->source].name + " " + to_text(step->exchange.to));
   return lines;
 }
 
@@ -267,16 +267,32 @@ TEST(Compile, GivesTheSameTaskGraphTwice) {
             to_text(compile(graph, mesh_of("d=2"), marks).tasks));
 }
 
-TEST(Compile, DumpsEveryStage) {
-  std::vector<std::string> stages;
+TEST(Compile, DumpsEveryPass) {
+  std::vector<std::string> passes;
   compile(two_matmuls(), mesh_of("d=2"), {},
-          {.dump = [&](std::string_view stage, const std::string& text) {
+          {.dump = [&](std::string_view pass, const std::string& text) {
             EXPECT_FALSE(text.empty());
-            stages.emplace_back(stage);
+            passes.emplace_back(pass);
           }});
-  EXPECT_THAT(stages, testing::ElementsAre("serial", "propagate", "halos", "partition", "in-place",
-                                           "order", "split-matmuls", "buckets", "copies", "overlap",
-                                           "arena", "tasks", "check", "placements"));
+  EXPECT_THAT(passes, testing::ElementsAre("serial", "propagate", "halos", "partition", "in-place",
+                                           "order", "collective-matmul", "buckets", "copies",
+                                           "prefetch", "arena", "tasks", "check", "placements"));
+  EXPECT_THAT(pass_names(), testing::ElementsAreArray(passes));
+}
+
+TEST(Compile, LeavesOutTheOptionalPassesThatAreDisabled) {
+  const std::vector<std::string> optional = {"halos", "collective-matmul", "buckets", "prefetch",
+                                             "placements"};
+  const Compiled compiled =
+      compile(two_matmuls(), mesh_of("d=2"), {}, {.dump = {}, .disabled_passes = optional});
+  EXPECT_EQ(compiled.passes.size() + optional.size(), pass_names().size());
+  for (const PassReport& pass : compiled.passes)
+    EXPECT_THAT(optional, testing::Not(testing::Contains(pass.name)));
+  for (const char* name : {"partition", "no-such-pass"})
+    EXPECT_THROW(
+        compile(two_matmuls(), mesh_of("d=2"), {}, {.dump = {}, .disabled_passes = {name}}),
+        UserError)
+        << name;
 }
 
 }  // namespace

@@ -1,8 +1,9 @@
+#include "lower/make_tasks.h"
+
 #include <algorithm>
-#include <set>
 
 #include "base/error.h"
-#include "lower/lower.h"
+#include "lower/program_uses.h"
 #include "schedule/order.h"
 
 namespace tessera {
@@ -15,28 +16,27 @@ class TaskMaker {
     graph_.devices = program_.devices;
     graph_.kernels = program_.kernels;
     for (const ArenaPlan& arena : arenas) graph_.arenas.push_back(arena.size);
-    is_waited_for_.assign(program_.instructions.size(), false);
+    is_issue_point_.assign(program_.instructions.size(), false);
     for (const Instruction& instruction : program_.instructions)
-      if (instruction.issue_after >= 0 && is_on(instruction.source, instruction.mesh))
-        is_waited_for_[instruction.issue_after] = true;
+      if (const ExchangeStep* exchange = instruction.exchange();
+          exchange && !exchange->issue_after.is_none() && is_on(exchange->source, instruction.mesh))
+        is_issue_point_[exchange->issue_after] = true;
   }
 
   TaskGraph run() {
     for (MeshIndex mesh : program_.meshes.indices()) make_feed(mesh);
-    const std::vector<int> first_reads = first_readers_of_inputs(program_);
-    if (program_.instructions.empty())
-      for (MeshIndex mesh : program_.meshes.indices()) make_feed_before(0, mesh, first_reads);
-    for (size_t i = 0; i < program_.instructions.size(); ++i) {
-      for (MeshIndex mesh : program_.meshes.indices())
-        make_feed_before(static_cast<int>(i), mesh, first_reads);
+    find_feed_positions();
+    if (program_.instructions.empty()) make_feeds_before(InstructionIndex(0));
+    for (InstructionIndex i : program_.instructions.indices()) {
+      make_feeds_before(i);
       Instruction& instruction = program_.instructions[i];
-      ends_task_ = i > 0 && is_waited_for_[i - 1];
-      if (instruction.is_exchange)
-        add_exchange(instruction);
-      else if (instruction.is_copy)
-        add_copy(instruction);
+      ends_task_ = i > InstructionIndex(0) && is_issue_point_[i - 1];
+      if (ExchangeStep* exchange = instruction.exchange())
+        add_exchange(instruction, *exchange);
+      else if (const CopyStep* copy = instruction.copy())
+        add_copy(instruction, *copy);
       else
-        add_kernel(instruction);
+        add_kernel(instruction, *instruction.kernel());
       task_of_.push_back(graph_.tasks.end_index() - 1);
     }
     for (MeshIndex mesh : program_.meshes.indices()) make_fetch(mesh);
@@ -72,14 +72,25 @@ class TaskMaker {
     return program_.registers[input.value].micro_batch.index;
   }
 
-  /// What the inputs have for one micro-batch comes right before it is read first.
-  void make_feed_before(int instruction, MeshIndex mesh, const std::vector<int>& first_reads) {
+  void find_feed_positions() {
+    const ProgramUses uses(program_);
+    for (const TaskInput& input : program_.inputs)
+      feed_positions_.push_back(feed_position(uses, input.value));
+  }
+
+  /// The inputs of one micro-batch are fed right before their first reader.
+  void make_feeds_before(InstructionIndex instruction) {
+    for (MeshIndex mesh : program_.meshes.indices()) make_feed_before(instruction, mesh);
+  }
+
+  void make_feed_before(InstructionIndex instruction, MeshIndex mesh) {
     Task feed;
     feed.kind = Task::Kind::kFeed;
     feed.mesh = mesh;
     for (size_t i = 0; i < program_.inputs.size(); ++i) {
       const TaskInput& input = program_.inputs[i];
-      if (first_reads[i] != instruction || !is_on(input.value, mesh) || micro_batch_of(input) < 0)
+      if (feed_positions_[i] != instruction || !is_on(input.value, mesh) ||
+          micro_batch_of(input) < 0)
         continue;
       feed.micro_batch = micro_batch_of(input);
       feed.outputs.push_back(input.value);
@@ -101,52 +112,45 @@ class TaskMaker {
     graph_.tasks.push_back(std::move(fetch));
   }
 
-  void add_exchange(Instruction& instruction) {
+  static Task task_in_pass_of(const Instruction& instruction, Task::Kind kind, std::string name) {
     Task task;
-    task.name = std::string(to_text(instruction.exchange.kind)) + " " +
-                program_.registers[instruction.target].name;
-    task.kind = Task::Kind::kExchange;
+    task.name = std::move(name);
+    task.kind = kind;
     task.role = instruction.role;
     task.micro_batch = instruction.micro_batch;
     task.pass = instruction.pass;
     task.mesh = instruction.mesh;
-    task.exchange = std::move(instruction.exchange);
-    task.reason = std::move(instruction.reason);
-    if (instruction.issue_after >= 0) task.issue_after = task_of_[instruction.issue_after];
-    task.inputs = {instruction.source};
-    task.outputs = {instruction.target};
+    return task;
+  }
+
+  void add_exchange(const Instruction& instruction, ExchangeStep& step) {
+    Task task = task_in_pass_of(
+        instruction, Task::Kind::kExchange,
+        std::string(to_text(step.exchange.kind)) + " " + program_.registers[step.target].name);
+    task.exchange = std::move(step.exchange);
+    task.reason = std::move(step.reason);
+    if (!step.issue_after.is_none()) task.issue_after = task_of_[step.issue_after];
+    task.inputs = {step.source};
+    task.outputs = {step.target};
     graph_.tasks.push_back(std::move(task));
   }
 
-  void add_copy(const Instruction& instruction) {
-    Task task;
-    task.name = "copy " + program_.registers[instruction.target].name;
-    task.kind = Task::Kind::kCopy;
-    task.role = instruction.role;
-    task.micro_batch = instruction.micro_batch;
-    task.pass = instruction.pass;
-    task.mesh = instruction.mesh;
-    task.inputs = {instruction.source};
-    task.outputs = {instruction.target};
+  void add_copy(const Instruction& instruction, const CopyStep& step) {
+    Task task = task_in_pass_of(instruction, Task::Kind::kCopy,
+                                "copy " + program_.registers[step.target].name);
+    task.inputs = {step.source};
+    task.outputs = {step.target};
     graph_.tasks.push_back(std::move(task));
   }
 
-  void add_kernel(Instruction& instruction) {
+  void add_kernel(const Instruction& instruction, KernelStep& step) {
     const Task& last = graph_.tasks.back();
-    if (ends_task_ || last.kind != Task::Kind::kCompute || instruction.step.control ||
+    if (ends_task_ || last.kind != Task::Kind::kCompute || step.control ||
         (!last.steps.empty() && last.steps.back().control) || last.role != instruction.role ||
         last.mesh != instruction.mesh || last.micro_batch != instruction.micro_batch ||
-        last_stage_ != instruction.stage || last.pass != instruction.pass) {
-      Task task;
-      task.name = instruction.step.op;
-      task.kind = Task::Kind::kCompute;
-      task.role = instruction.role;
-      task.micro_batch = instruction.micro_batch;
-      task.pass = instruction.pass;
-      task.mesh = instruction.mesh;
-      graph_.tasks.push_back(std::move(task));
-    }
-    graph_.tasks.back().steps.push_back(std::move(instruction.step));
+        last_stage_ != instruction.stage || last.pass != instruction.pass)
+      graph_.tasks.push_back(task_in_pass_of(instruction, Task::Kind::kCompute, step.op));
+    graph_.tasks.back().steps.push_back(std::move(step));
     last_stage_ = instruction.stage;
   }
 
@@ -158,8 +162,8 @@ class TaskMaker {
         for (RegisterIndex reg : step.inputs) read(t, reg);
         for (RegisterIndex reg : step.outputs) graph_.registers[reg].producer = t;
         if (!step.workspace.is_none()) graph_.registers[step.workspace].producer = t;
-        // A copy of the old value may be under way beside the order list: the feed of this step
-        // says that it could begin.
+        // A copy of the old value may be in flight on another stream: the feed of this step made
+        // it readable.
         for (RegisterIndex reg : step.outputs)
           if (device_of(graph_, task.mesh) != DeviceKind::kHost &&
               graph_.registers[reg].variable >= 0)
@@ -186,9 +190,9 @@ class TaskMaker {
     if (task.kind == Task::Kind::kCompute) task.inputs.push_back(index);
   }
 
-  /// Other ranks may read a register that an exchange takes from long after this rank has
-  /// gone on: whoever writes over its bytes waits for them. Also in the next step, for what comes
-  /// earlier in the order.
+  /// Other ranks may still read the source of an exchange when this rank has gone on: a task that
+  /// writes over its bytes waits for them, also one that comes earlier in the order list, in the
+  /// next step.
   void add_overwrites() {
     std::vector<RegisterIndex> remote;
     for (const Task& task : graph_.tasks)
@@ -226,11 +230,12 @@ class TaskMaker {
 
   Program program_;
   TaskGraph graph_;
-  /// By instruction: an exchange may begin behind it that pulls from its own mesh. What comes from
-  /// another one has its passes to look at: they are handed over as they end.
-  std::vector<bool> is_waited_for_;
-  std::vector<TaskId> task_of_;  // by instruction
-  bool ends_task_ = false;       // the instruction before the next one
+  /// Is the instruction the issue point of an exchange within its mesh? Then its task ends with it.
+  /// An exchange from another mesh is issued when a pass ends there, so it needs no such end.
+  IndexedVector<InstructionIndex, bool> is_issue_point_;
+  std::vector<InstructionIndex> feed_positions_;  // by input
+  IndexedVector<InstructionIndex, TaskId> task_of_;
+  bool ends_task_ = false;  // the instruction before the next one is an issue point
   StageIndex last_stage_{0};
 };
 

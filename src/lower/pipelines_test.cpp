@@ -49,7 +49,7 @@ Graph layers() {
   return graph;
 }
 
-Compiled four_stages(int64_t micro_batches, PipelineKind schedule, int64_t most_to_keep = 0) {
+Compiled four_stages(int64_t micro_batches, PipelineKind schedule, int64_t max_in_flight = 0) {
   Meshes meshes;
   std::vector<Mark> marks;
   for (int s = 0; s < kStages; ++s) {
@@ -60,7 +60,7 @@ Compiled four_stages(int64_t micro_batches, PipelineKind schedule, int64_t most_
   CompileOptions options;
   options.micro_batches = micro_batches;
   options.schedule = schedule;
-  options.max_in_flight = most_to_keep;
+  options.max_in_flight = max_in_flight;
   return compile(layers(), meshes, marks, options);
 }
 
@@ -79,7 +79,7 @@ bool is_kept_for_backward(const TaskGraph& graph, const Register& reg) {
                      [&](TaskId id) { return graph.tasks[id].role == Role::kBackward; });
 }
 
-Kept most_kept(const TaskGraph& graph, MeshIndex mesh) {
+Kept max_kept(const TaskGraph& graph, MeshIndex mesh) {
   IndexedVector<TaskId, size_t> place(graph.tasks.size());
   for (size_t i = 0; i < graph.order.size(); ++i) place[graph.order[i]] = i;
   Kept most;
@@ -109,7 +109,7 @@ KeptByStage kept_under(int64_t micro_batches, PipelineKind schedule) {
   const Compiled compiled = four_stages(micro_batches, schedule);
   KeptByStage kept;
   for (int s = 0; s < kStages; ++s) {
-    const Kept most = most_kept(compiled.tasks, MeshIndex(s));
+    const Kept most = max_kept(compiled.tasks, MeshIndex(s));
     kept.micro_batches.push_back(most.micro_batches);
     kept.bytes.push_back(most.bytes);
     kept.arena.push_back(compiled.tasks.arenas[MeshIndex(s)].value());
@@ -133,7 +133,7 @@ TEST(Pipelines, AutoKeepsNoMoreMicroBatchesThanItMay) {
   for (const int64_t limit : {1, 2, 3}) {
     const Compiled compiled = four_stages(8, PipelineKind::kAuto, limit);
     for (int s = 0; s < kStages; ++s)
-      EXPECT_LE(most_kept(compiled.tasks, MeshIndex(s)).micro_batches, limit) << "stage " << s;
+      EXPECT_LE(max_kept(compiled.tasks, MeshIndex(s)).micro_batches, limit) << "stage " << s;
   }
   const Compiled as_usual = four_stages(8, PipelineKind::kAuto),
                  as_said = four_stages(8, PipelineKind::kAuto, kStages);

@@ -1,5 +1,6 @@
 #include "lower/program.h"
 
+#include "base/error.h"
 #include "base/text.h"
 
 namespace tessera {
@@ -9,7 +10,7 @@ const Register& at(const Program& program, RegisterIndex reg) {
   return program.registers[reg];
 }
 
-std::string names(const Program& program, const std::vector<RegisterIndex>& list) {
+std::string names(const Program& program, std::span<const RegisterIndex> list) {
   std::vector<std::string> texts;
   for (RegisterIndex reg : list) texts.push_back(at(program, reg).name);
   return join(texts, ", ");
@@ -32,40 +33,105 @@ std::string place_text(const Program& program, const std::vector<RegisterIndex>&
 }
 
 std::string line(const Program& program, const Instruction& instruction) {
-  const bool is_kernel = !instruction.is_exchange && !instruction.is_copy;
-  const std::vector<RegisterIndex> outputs =
-      is_kernel ? instruction.step.outputs : std::vector{instruction.target};
-  const std::string what = is_kernel ? instruction.step.call.kernel
-                           : instruction.is_exchange
-                               ? std::string(to_text(instruction.exchange.kind))
-                               : "copy between device and host";
+  std::vector<RegisterIndex> outputs;
+  std::string what, reason;
+  if (const KernelStep* kernel = instruction.kernel()) {
+    outputs = kernel->outputs;
+    what = kernel->call.kernel;
+  } else if (const ExchangeStep* exchange = instruction.exchange()) {
+    outputs = {exchange->target};
+    what = to_text(exchange->exchange.kind);
+    reason = exchange->reason;
+  } else {
+    outputs = {instruction.copy()->target};
+    what = "copy between device and host";
+  }
   std::string text = names(program, outputs) + " = " + what + "(" +
                      names(program, instruction.reads()) + "): " + types(program, outputs);
   if (instruction.role != Role::kForward) text += " @" + std::string(to_text(instruction.role));
   text += place_text(program, outputs);
-  return text + (instruction.reason.empty() ? "" : " <- " + instruction.reason) + "\n";
+  return text + (reason.empty() ? "" : " <- " + reason) + "\n";
 }
+
+class Verifier {
+ public:
+  Verifier(const Program& program, std::string_view pass)
+      : program_(program), pass_(pass), is_filled_(program.registers.size(), false) {}
+
+  void run() {
+    for (const TaskInput& input : program_.inputs) is_filled_[input.value] = true;
+    for (const TaskVariable& variable : program_.variables) is_filled_[variable.value] = true;
+    for (InstructionIndex i : program_.instructions.indices()) {
+      const Instruction& instruction = program_.instructions[i];
+      for (RegisterIndex reg : instruction.reads())
+        if (!is_filled_.contains(reg) || !is_filled_[reg])
+          offence(i, "reads a register that nothing filled before");
+      if (const ExchangeStep* step = instruction.exchange()) check_exchange(i, *step);
+      for (RegisterIndex reg : instruction.writes()) {
+        if (!is_filled_.contains(reg) || is_filled_[reg])
+          offence(i, "writes a register that is filled already");
+        is_filled_[reg] = true;
+      }
+    }
+    for (const auto& [name, reg] : program_.results)
+      if (!is_filled_[reg]) fail("result '" + name + "' is not computed");
+    for (RegisterIndex reg : program_.next)
+      if (!reg.is_none() && !is_filled_[reg])
+        fail("the next value '" + at(program_, reg).name + "' is not computed");
+  }
+
+ private:
+  void check_exchange(InstructionIndex i, const ExchangeStep& step) const {
+    if (!(at(program_, step.source).attr == step.exchange.from) ||
+        !(at(program_, step.target).attr == step.exchange.to))
+      offence(i, "exchanges other placements than its registers have");
+    if (!step.issue_after.is_none() && step.issue_after >= i)
+      offence(i, "is to be issued behind a later instruction");
+  }
+
+  [[noreturn]] void offence(InstructionIndex i, const std::string& what) const {
+    fail("instruction " + std::to_string(i.value()) + " (" +
+         line(program_, program_.instructions[i]) + ") " + what);
+  }
+
+  [[noreturn]] void fail(const std::string& what) const {
+    throw InternalError("after the compiler pass '" + std::string(pass_) + "': " + what);
+  }
+
+  const Program& program_;
+  std::string_view pass_;
+  IndexedVector<RegisterIndex, bool> is_filled_;
+};
 
 }  // namespace
 
-std::vector<RegisterIndex> Instruction::reads() const {
-  return is_exchange || is_copy ? std::vector{source} : step.inputs;
+std::span<const RegisterIndex> Instruction::reads() const {
+  if (kernel()) return kernel()->inputs;
+  return {exchange() ? &exchange()->source : &copy()->source, 1};
 }
 
 std::vector<RegisterIndex> Instruction::writes() const {
-  if (is_exchange || is_copy) return {target};
-  std::vector<RegisterIndex> list = step.outputs;
-  if (!step.workspace.is_none()) list.push_back(step.workspace);
+  if (exchange()) return {exchange()->target};
+  if (copy()) return {copy()->target};
+  std::vector<RegisterIndex> list = kernel()->outputs;
+  if (!kernel()->workspace.is_none()) list.push_back(kernel()->workspace);
   return list;
 }
 
-std::vector<int> first_readers_of_inputs(const Program& program) {
-  IndexedVector<RegisterIndex, int> first(program.registers.size(), 0);
-  for (int i = static_cast<int>(program.instructions.size()) - 1; i >= 0; --i)
-    for (RegisterIndex reg : program.instructions[i].reads()) first[reg] = i;
-  std::vector<int> readers;
-  for (const TaskInput& input : program.inputs) readers.push_back(first[input.value]);
-  return readers;
+bool in_same_pass(const Instruction& a, const Instruction& b) {
+  return a.role == b.role && a.micro_batch == b.micro_batch && a.stage == b.stage &&
+         a.mesh == b.mesh && a.pass == b.pass;
+}
+
+void reorder(Program& program, std::span<const InstructionIndex> order) {
+  IndexedVector<InstructionIndex, Instruction> ordered;
+  ordered.reserve(program.instructions.size());
+  for (InstructionIndex i : order) ordered.push_back(std::move(program.instructions[i]));
+  program.instructions = std::move(ordered);
+}
+
+void verify(const Program& program, std::string_view pass) {
+  Verifier(program, pass).run();
 }
 
 std::string to_text(const Program& program) {
@@ -77,11 +143,11 @@ std::string to_text(const Program& program) {
     text += "variable " + variable.name + ": " + types(program, {variable.value}) + "\n";
   for (const Instruction& instruction : program.instructions) text += line(program, instruction);
   for (const auto& [name, reg] : program.results)
-    text += "output " + name + " = " + names(program, {reg}) + "\n";
+    text += "output " + name + " = " + at(program, reg).name + "\n";
   for (size_t v = 0; v < program.variables.size(); ++v)
     if (!program.next[v].is_none())
       text +=
-          "next " + program.variables[v].name + " = " + names(program, {program.next[v]}) + "\n";
+          "next " + program.variables[v].name + " = " + at(program, program.next[v]).name + "\n";
   return text;
 }
 

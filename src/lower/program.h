@@ -1,50 +1,78 @@
-// The lowered program before it is cut into tasks: a list of instructions over registers. Each is
-// on one mesh and the same for every rank of it.
+// The lowered program before it is cut into tasks: a list of instructions over registers. Each
+// instruction belongs to one mesh and is the same for every rank of it.
 #pragma once
 
 #include <memory>
 #include <optional>
+#include <span>
 #include <string>
+#include <utility>
+#include <variant>
 #include <vector>
 
 #include "kernels/kernel_set.h"
-#include "schedule/passes.h"
 #include "tasks/task_graph.h"
 
 namespace tessera {
 
-using StageIndex = Index<struct StageTag>;  // of a pipeline: in Program::mesh_of_stage
+using StageIndex = Index<struct StageTag>;              // of a pipeline: in Program::mesh_of_stage
+using InstructionIndex = Index<struct InstructionTag>;  // in Program::instructions
 
-/// One kernel, one exchange, or one copy between a device and its host.
-struct Instruction {
-  bool is_exchange = false;
-  bool is_copy = false;  // of all of `source` into `target`
-  Role role = Role::kForward;
-  int micro_batch = -1;  // -1: once a step
-  StageIndex stage{0};   // the part of a pipeline that it belongs to; an exchange is of the stage
-                         // that receives
-  MeshIndex mesh{0};     // the ranks that execute it
-  std::optional<PassKind> pass = std::nullopt;  // of a pipeline; set when it is ordered
-  KernelStep step;                              // of a kernel
-  Exchange exchange;                            // of an exchange: pulls from `source` into `target`
-  int issue_after = -1;  // of an exchange: the instruction behind which it may begin, ahead of its
-                         // turn; -1: at its turn
+/// Makes `target` from boxes of `source`, most of which other ranks hold.
+struct ExchangeStep {
+  Exchange exchange;
   RegisterIndex source;
   RegisterIndex target;
-  std::string reason;
+  std::string reason;  // which op or variable needs which placement
+  /// The instruction behind which the exchange may be issued, before its turn; none: at its turn.
+  InstructionIndex issue_after = {};
+};
 
-  std::vector<RegisterIndex> reads() const;
+/// Copies all of `source` into `target`; one of them is in the memory of a device and the other in
+/// that of its host.
+struct CopyStep {
+  RegisterIndex source;
+  RegisterIndex target;
+};
+
+/// One kernel, one exchange, or one copy between a device and its host, and the place that it has
+/// in a step.
+struct Instruction {
+  Role role = Role::kForward;
+  int micro_batch = -1;                         // -1: once a step
+  StageIndex stage{0};                          // an exchange belongs to the stage that receives
+  MeshIndex mesh{0};                            // the ranks that execute it
+  std::optional<PassKind> pass = std::nullopt;  // of a pipeline; set when it is ordered
+  std::variant<KernelStep, ExchangeStep, CopyStep> step = {};
+
+  /// nullptr when the instruction is of another kind.
+  const KernelStep* kernel() const { return std::get_if<KernelStep>(&step); }
+  KernelStep* kernel() { return std::get_if<KernelStep>(&step); }
+  const ExchangeStep* exchange() const { return std::get_if<ExchangeStep>(&step); }
+  ExchangeStep* exchange() { return std::get_if<ExchangeStep>(&step); }
+  const CopyStep* copy() const { return std::get_if<CopyStep>(&step); }
+
+  /// The instruction must outlive what `reads` returns.
+  std::span<const RegisterIndex> reads() const;
   std::vector<RegisterIndex> writes() const;
 };
 
+/// An instruction with the role, micro-batch, stage, mesh and pass of `like`.
+template <class Step>
+Instruction in_pass_of(const Instruction& like, Step step) {
+  return {like.role, like.micro_batch, like.stage, like.mesh, like.pass, std::move(step)};
+}
+/// Are role, micro-batch, stage, mesh and pass equal?
+bool in_same_pass(const Instruction& a, const Instruction& b);
+
 struct Program {
   IndexedVector<MeshIndex, MeshPtr> meshes;  // each once, but for other devices
-  IndexedVector<StageIndex, MeshIndex>
-      mesh_of_stage;  // stages on equal meshes of equal devices have the same
-  IndexedVector<MeshIndex, DeviceKind> devices =
-      {};  // from lower/passes/device_copies.h on; empty before
+  /// Stages on equal meshes of equal devices have the same mesh.
+  IndexedVector<StageIndex, MeshIndex> mesh_of_stage;
+  /// By mesh; empty before the pass of device copies (lower/passes/device_copies.h).
+  IndexedVector<MeshIndex, DeviceKind> devices = {};
   IndexedVector<RegisterIndex, Register> registers;
-  std::vector<Instruction> instructions;
+  IndexedVector<InstructionIndex, Instruction> instructions;
   std::vector<TaskVariable> variables;
   std::vector<RegisterIndex> next;  // per variable: the register of its next value, or none
   std::vector<TaskInput> inputs;
@@ -52,15 +80,25 @@ struct Program {
   std::shared_ptr<const KernelSet> kernels;  // of the graph's own operators
 };
 
-/// By input: the first instruction that reads it; that of a part that nobody reads: 0.
-std::vector<int> first_readers_of_inputs(const Program& program);
+/// Puts the instructions into another order.
+///   order     every instruction once
+///   requires  no exchange has an issue point yet
+void reorder(Program& program, std::span<const InstructionIndex> order);
+
+/// Checks what every pass must leave: each register that an instruction reads is fed, is a
+/// variable, or was written by an earlier instruction; each register has one writer; source and
+/// target of an exchange have its placements; issue points come before their exchanges.
+///   throws  InternalError that names the pass and the first offence
+///   time    O(instructions)
+void verify(const Program& program, std::string_view pass);
 
 /// The text form of a graph (graph/graph.h) with kernels for operators, placements in the types,
 /// and exchanges with their reasons:
 ///
 ///     y = dot_general(x, w): f32[4@dp, 2]
 ///     g [*] = all-reduce(g): f32[6] @backward <- 'g' is [*] {partial sum: dp}, op 'w.next' needs
-///     [*] w.next = binary.sub(w, g [*]): f32[6] @optimizer in place of w
+///     [*]
+///     w.next = binary.sub(w, g [*]): f32[6] @optimizer in place of w
 std::string to_text(const Program& program);
 
 }  // namespace tessera

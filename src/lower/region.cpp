@@ -3,8 +3,8 @@
 #include <algorithm>
 
 #include "base/error.h"
-#include "lower/lower.h"
-#include "lower/partition.h"
+#include "lower/make_tasks.h"
+#include "lower/passes/arena.h"
 #include "lower/passes/in_place.h"
 #include "ops/control/control.h"
 
@@ -13,32 +13,28 @@ namespace {
 
 TaskGraph lower_region(const Graph& region, const RegionSite& site, const RegionEnds& ends,
                        bool carries) {
-  const MeshPtr& timed = ends.outputs.front().mesh;
-  const ShardedGraph sharded = propagate_region(region, timed, ends);
+  const MeshPtr& mesh = ends.outputs.front().mesh;
+  const ShardedGraph sharded = propagate_region(region, mesh, ends);
   Program program =
-      partition_region(region, sharded, one_mesh(site.mesh),
-                       {site.micro_batches, site.micro_batch, carries, ends, site.reshard});
+      partition_region(region, sharded, one_mesh(site.mesh), {site.micro_batch, carries, ends},
+                       {site.micro_batches, site.reshard, lower_control});
   update_variables_in_place(program);
   const ArenaPlans arenas = plan_arenas(program);
   return make_tasks(std::move(program), arenas);
-}
-
-int64_t aligned(Bytes bytes) {
-  return (bytes.value() + kTensorAlignment - 1) / kTensorAlignment * kTensorAlignment;
 }
 
 Control lower_while(const RegionSite& site) {
   const WhileView loop = while_view(site.op.regions, site.op.attributes);
   Control control{Control::Kind::kWhile, {}, {}, loop.max_iterations.value_or(-1)};
   const DistAttr everywhere = DistAttr::replicated(site.outputs.front().mesh, 0);
-  // What is carried lies as the results do: of a sum there are addends from the beginning.
+  // Carried values have the placements of the results: a sum is partial from the beginning.
   std::vector<DistAttr> inputs = site.inputs;
   std::copy(site.outputs.begin(), site.outputs.end(), inputs.begin());
   control.regions.push_back(lower_region(loop.condition, site, {inputs, {everywhere}}, false));
   control.regions.push_back(lower_region(loop.body, site, {inputs, site.outputs}, true));
-  // Who makes a iteration may be ahead of who still reads the predicate's addends: they share no
-  // bytes.
-  control.offsets = {0, aligned(control.regions[0].arenas.front())};
+  // One rank may run an iteration while another still reads the partial values of the predicate:
+  // the two arenas share no bytes.
+  control.offsets = {0, align_up(control.regions[0].arenas.front().value())};
   return control;
 }
 

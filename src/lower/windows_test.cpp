@@ -66,8 +66,8 @@ TEST(WindowsInPrograms, HalosAreTheOnlyExchanges) {
 }
 
 TEST(WindowsInPrograms, TheArenaHoldsTheLargestPart) {
-  // x of 12 rows lies 4, 4, 4; of p's 14 rows, 5, 5 and 4, the first needs rows 0 to 3, the second
-  // 4 to 8 (5 of them), the last 9 to 11.
+  // x of 12 rows is divided into 4, 4, 4; of p's 14 rows, 5, 5 and 4, the first needs rows 0 to 3,
+  // the second 4 to 8 (5 of them), the last 9 to 11.
   const TaskGraph tasks = compiled(moving_sum());
   const auto x =
       std::find_if(tasks.registers.begin(), tasks.registers.end(),
@@ -201,10 +201,12 @@ TEST(WindowsInPrograms, AHaloMayBeRecomputedInsteadOfExchanged) {
   const Program program = partition(graph, sharded);
   std::vector<std::string> names;
   for (const Instruction& instruction : program.instructions)
-    names.push_back(instruction.is_exchange ? std::string(to_text(instruction.exchange.kind)) +
-                                                  " " + program.registers[instruction.target].name
-                                            : instruction.step.op);
-  // The output is handed out as it lies.
+    if (const ExchangeStep* step = instruction.exchange())
+      names.push_back(std::string(to_text(step->exchange.kind)) + " " +
+                      program.registers[step->target].name);
+    else
+      names.push_back(instruction.kernel()->op);
+  // The output is fetched with the placement that it has.
   EXPECT_THAT(names, ElementsAre("halo x [@h~10(+2:+2), *]", "t", "y"));
 }
 

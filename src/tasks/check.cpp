@@ -31,7 +31,7 @@ void check_order(const TaskGraph& graph) {
 void check_register_indices(const TaskGraph& graph, const Register& reg) {
   if (!graph.meshes.contains(reg.mesh) || !reg.attr.mesh ||
       !(*reg.attr.mesh == *graph.meshes[reg.mesh]))
-    offence(reg, "lies on another mesh");
+    offence(reg, "is on another mesh");
   if (reg.attr.dims.size() != static_cast<size_t>(reg.type.shape.size()))
     offence(reg, "has placements of another number of dims");
   if (reg.slots < 1) offence(reg, "has no slot");
@@ -42,7 +42,7 @@ void check_register_indices(const TaskGraph& graph, const Register& reg) {
   if (repeats(reg.consumers)) offence(reg, "names a consumer twice");
   if (reg.storage == Register::Storage::kVariable &&
       (reg.variable < 0 || reg.variable >= std::ssize(graph.variables)))
-    offence(reg, "lies in a variable that does not exist");
+    offence(reg, "is in a variable that does not exist");
 }
 
 /// A task acts on the mesh of what it reads and writes; only an exchange may read from another one,
@@ -183,23 +183,22 @@ void check_copy(const TaskGraph& graph, const Task& task) {
   const DeviceKind a = device_of(graph, from.mesh), b = device_of(graph, to.mesh);
   if ((a == DeviceKind::kHost) == (b == DeviceKind::kHost) ||
       task.mesh != (a == DeviceKind::kHost ? to.mesh : from.mesh))
-    offence(task, "is a copy and does not stand between a device and its host");
+    offence(task, "is a copy and is not between a device and its host");
 }
 
-/// What is done by the thread of a rank lies in the memory of its host.
+/// The thread of a rank works in the memory of its host.
 void check_memory_of(const TaskGraph& graph, const Task& task) {
   if (device_of(graph, task.mesh) == DeviceKind::kHost || task.kind == Task::Kind::kCompute ||
       task.kind == Task::Kind::kCopy)
     return;
-  if (task.kind == Task::Kind::kExchange) offence(task, "exchanges what lies on devices");
+  if (task.kind == Task::Kind::kExchange) offence(task, "exchanges registers of devices");
   for (const std::vector<RegisterIndex>* list : {&task.inputs, &task.outputs})
     for (RegisterIndex reg : *list)
       if (register_at(graph, reg).storage != Register::Storage::kVariable)
-        offence(task,
-                "takes or gives " + register_at(graph, reg).name + ", which lies on a device");
+        offence(task, "takes or gives " + register_at(graph, reg).name + ", which is on a device");
 }
 
-/// Only what a loop carries may be addends, of a sum that its iterations add to.
+/// Only what a loop carries may be partial, and only of a sum, to which its iterations add.
 void check_carried(const TaskGraph& graph, const Task& task, const KernelStep& step) {
   for (size_t i = 0; i < step.outputs.size(); ++i) {
     const Register &before = register_at(graph, step.inputs[i]),
@@ -209,7 +208,7 @@ void check_carried(const TaskGraph& graph, const Task& task, const KernelStep& s
                         to_text(after.type, after.attr));
     for (const PartialAxis& partial : after.attr.partial)
       if (partial.reduce != ReduceOp::kSum)
-        offence(task, "carries '" + after.name + "', addends of no sum");
+        offence(task, "carries '" + after.name + "', partial of another reduction than a sum");
   }
 }
 
@@ -254,7 +253,7 @@ void check_control(const TaskGraph& graph, const Task& task, const KernelStep& s
     offence(task, "has too few operands");
   for (RegisterIndex input : step.inputs)
     if (!register_at(graph, input).attr.partial.empty())
-      offence(task, "reads addends of '" + register_at(graph, input).name + "'");
+      offence(task, "reads partial values of '" + register_at(graph, input).name + "'");
   if (is_loop) check_carried(graph, task, step);
   for (const TaskGraph& region : control.regions) check_region(graph, task, step, region);
   const TaskGraph& first = control.regions.front();
@@ -281,7 +280,7 @@ void check_task_kind(const TaskGraph& graph, const Task& task) {
     offence(task, "is a fetch and gives registers");
 }
 
-/// What the feed fills: whole values, each rank its own box.
+/// The feed fills whole values, each rank its own box.
 void check_fed(const TaskGraph& graph, const std::string& name, RegisterIndex index) {
   ensure(graph.registers.contains(index),
          "task graph: '" + name + "' names a register that does not exist");
@@ -294,11 +293,11 @@ void check_variable(const TaskGraph& graph, size_t index) {
   const TaskVariable& variable = graph.variables[index];
   check_fed(graph, variable.name, variable.value);
   const Register& value = register_at(graph, variable.value);
-  // Addends of zero are zeros; of anything else there are many.
+  // The partial values of zero are zeros; those of another value are not determined.
   if (!value.attr.partial.empty() && !(variable.initializer == Initializer::constant(0)))
     offence(value, "is a variable that does not begin as zero and Partial");
   if (value.storage != Register::Storage::kVariable || value.variable != static_cast<int>(index))
-    offence(value, "is a variable and lies elsewhere");
+    offence(value, "is a variable and is stored elsewhere");
 }
 
 void check_feed_outputs(const TaskGraph& graph) {

@@ -1,4 +1,4 @@
-// The parts of check(TaskGraph), one a promise. Each throws InternalError that names the first
+// The parts of check(TaskGraph). Each throws InternalError that names the first
 // offence, and relies on the parts before it.
 #pragma once
 
@@ -15,11 +15,11 @@ void check_indices(const TaskGraph& graph);
 /// Every register is filled by the one task that it names, and read by the tasks that it names,
 /// after it was filled.
 void check_links(const TaskGraph& graph);
-/// Feeds, exchanges and fetches take and give what their kind says.
-///   is_region  its results may be addends: its op puts nothing together
+/// Feeds, exchanges and fetches read and fill what their kind says.
+///   is_region  its results may be partial: its op reduces them
 void check_kinds(const TaskGraph& graph, bool is_region = false);
-/// Registers lie aligned inside their memory; two that share bytes are not alive together; what
-/// other ranks read is written over only after they handed it back.
+/// Registers are aligned and inside their memory; two that share bytes are not alive together; what
+/// other ranks read is written over only after they released it.
 ///   time  O(n log n) registers
 void check_memory(const TaskGraph& graph);
 

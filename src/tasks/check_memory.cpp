@@ -38,7 +38,7 @@ class TimelineMaker {
     timeline_.released.assign(count, std::numeric_limits<int>::max());
     for (TaskId task : graph.tasks.indices())
       if (const TaskId after = graph.tasks[task].issue_after; !after.is_none())
-        ahead_[after].push_back(task);
+        early_[after].push_back(task);
   }
 
   Timeline make() {
@@ -73,8 +73,8 @@ class TimelineMaker {
   }
   /// From here on the bytes of exchanges that may begin behind `task` belong to them.
   void add_ahead(TaskId task) {
-    const auto of_task = ahead_.find(task);
-    if (of_task == ahead_.end()) return;
+    const auto of_task = early_.find(task);
+    if (of_task == early_.end()) return;
     for (TaskId exchange : of_task->second) write(task_at(graph_, exchange).outputs[0], nullptr);
     ++now_;
   }
@@ -87,13 +87,13 @@ class TimelineMaker {
 
   const TaskGraph& graph_;
   const TaskPositions& position_;
-  std::map<TaskId, std::vector<TaskId>> ahead_;  // by task: the exchanges that may begin behind it
+  std::map<TaskId, std::vector<TaskId>> early_;  // by task: the exchanges that it is issue point of
   Timeline timeline_;
   Instant now_ = 0;
 };
 
-/// Which register lies where: the arena and each variable are spaces of their own, of which each
-/// byte belongs to whom filled it last.
+/// The content of the memory: the arena and each variable are spaces of their own, of which each
+/// byte belongs to the register that was written there last.
 class MemoryMap {
  public:
   /// The former owners of [begin, end), which is now `owner`'s.
@@ -134,9 +134,9 @@ void check_place(const TaskGraph& graph, const Register& reg) {
                      std::to_string(needed.value()));
   if (reg.storage == Register::Storage::kVariable) {
     const Register& value = register_at(graph, graph.variables[reg.variable].value);
-    if (reg.slots != 1) offence(reg, "lies in a variable and has several slots");
+    if (reg.slots != 1) offence(reg, "is in a variable and has several slots");
     if (!(reg.type == value.type && reg.attr == value.attr))
-      offence(reg, "lies in a variable of another type or placement");
+      offence(reg, "is in a variable of another type or placement");
     return;
   }
   if (reg.offset < 0 || reg.offset % kTensorAlignment != 0)

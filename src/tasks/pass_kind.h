@@ -8,7 +8,7 @@ namespace tessera {
 enum class PassKind {
   kForward,         // F: keeps what the backward will need
   kInputGradient,   // B: the part of the backward that earlier stages wait for
-  kWeightGradient,  // W: the rest of it, which nobody waits for
+  kWeightGradient,  // W: the rest of it, which no other stage waits for
   kBackward,        // BW: both, B first, in one piece
 };
 inline constexpr int kPassKinds = 4;

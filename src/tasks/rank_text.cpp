@@ -29,7 +29,7 @@ class RankText {
     return coordinates_.at(mesh);
   }
 
-  /// "y #0: f32[2, 3]": the part of a register that lies here.
+  /// "y #0: f32[2, 3]": the part of a register that this rank holds.
   std::string part(RegisterIndex index) const {
     const Register& held = reg(index);
     return held.name + ": " + to_text(local_type(held, *coordinate(held.mesh)));

@@ -166,7 +166,7 @@ std::string to_text(const TaskGraph& graph) {
 }
 
 Bytes slot_stride(const Register& reg) {
-  return Bytes((reg.size.value() + kTensorAlignment - 1) / kTensorAlignment * kTensorAlignment);
+  return Bytes(align_up(reg.size.value()));
 }
 
 Bytes total_size(const Register& reg) {

@@ -178,7 +178,7 @@ void ExplainCommand::describe(OptionParser& parser) {
   add_options(parser, config);
   parser.optional_argument(
       "NAME", "Values and ops to explain: a name or a pattern such as 'blocks.*.attn.q'", name);
-  parser.flag({"--stages", "", "Print the output of every compiler pass"}, stages);
+  parser.flag({"--passes", "", "Print the output of every compiler pass"}, passes);
   parser.number({"--rank", "N", "Print the program of this rank, one task a line"}, rank, 0);
   add_options(parser, output);
 }
@@ -190,18 +190,18 @@ ExitCode ExplainCommand::run(Processes&) {
   check_fits(session.plan, graph);
   CompileOptions options;
   Document::List outputs;
-  if (stages)
-    options.dump = [&](std::string_view stage, const std::string& text) {
+  if (passes)
+    options.dump = [&](std::string_view pass, const std::string& text) {
       if (output.json)
-        outputs.push_back(Document::Table{{"name", std::string(stage)}, {"text", text}});
+        outputs.push_back(Document::Table{{"name", std::string(pass)}, {"text", text}});
       else
-        std::cout << "== " << stage << " ==\n" << text << "\n";
+        std::cout << "== " << pass << " ==\n" << text << "\n";
     };
   const Compiled compiled = compile(graph, session.plan, options);
   if (rank) return explain_rank(output, compiled, *rank);
   Document document = name.empty() ? plan_document(graph, compiled, session.plan)
                                    : explain_name_document(graph, compiled, name);
-  if (stages) document["stages"] = outputs;
+  if (passes) document["passes"] = outputs;
   print_result(output, document,
                name.empty() ? plan_text(graph, compiled, session.plan)
                             : explain_name_text(graph, compiled, name));

@@ -17,7 +17,7 @@ struct ExplainCommand : Command {
   OutputOptions output;
   std::string name;         // of values and ops, or a pattern; "": explains the whole plan
   std::optional<int> rank;  // prints the program of this rank instead
-  bool stages = false;
+  bool passes = false;
 };
 
 }  // namespace tessera

@@ -39,7 +39,7 @@ struct AttentionPlan {
   int64_t query_head(int64_t b, int64_t h) const { return (b * queries * heads + h) * depth; }
   int64_t key_head(int64_t b, int64_t h) const { return (b * keys * heads + h) * depth; }
   int64_t score_bytes() const {
-    return aligned_size(std::min(kQueryBlock, queries) * keys * size_of(DType::kF32));
+    return align_up(std::min(kQueryBlock, queries) * keys * size_of(DType::kF32));
   }
 };
 

@@ -199,7 +199,7 @@ struct DotPlan {
 
 int64_t reserve(DotPlan& plan, const Operand& operand) {
   const int64_t offset = plan.workspace;
-  plan.workspace += aligned_size(element_count(operand.shape) * size_of(DType::kF32));
+  plan.workspace += align_up(element_count(operand.shape) * size_of(DType::kF32));
   return offset;
 }
 

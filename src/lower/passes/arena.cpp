@@ -3,14 +3,13 @@
 #include <algorithm>
 #include <numeric>
 
-#include "kernels/bind.h"
+#include "lower/program_uses.h"
 
 namespace tessera {
 namespace {
 
-/// Registers that share one place, one after the other, and the instructions during which it is
-/// taken. Inputs live from before the first instruction (0), those of one micro-batch from their
-/// first reader, results until after the last.
+/// Registers that use the same bytes one after the other, and the instructions during which they
+/// do, counted from 1. 0 is before the first instruction.
 struct Block {
   int64_t bytes = 0;
   int begin = 0;
@@ -18,62 +17,62 @@ struct Block {
   int64_t offset = 0;
 };
 
-int64_t aligned(int64_t bytes) {
-  return (bytes + kTensorAlignment - 1) / kTensorAlignment * kTensorAlignment;
-}
-
 struct LiveRanges {
-  IndexedVector<RegisterIndex, int> begin, end;  // in instruction numbers from 1
-  IndexedVector<RegisterIndex, bool> is_shared;  // with other ranks or another stream: an exchange
-                                                 // reads it, or a copy reads or fills it
+  IndexedVector<RegisterIndex, int> begin, end;  // -1: never
+  /// Another rank or another stream uses it too: an exchange reads it, or a copy reads or fills it.
+  IndexedVector<RegisterIndex, bool> is_shared;
 };
 
+/// Inputs live from before the first instruction, those of one micro-batch from their first reader;
+/// results live until after the last instruction.
 LiveRanges find_live_ranges(const Program& program) {
-  const int count = program.registers.size();
-  LiveRanges lives;
-  lives.begin.assign(count, -1);
-  lives.end.assign(count, -1);
-  lives.is_shared.assign(count, false);
-  const std::vector<int> first_reads = first_readers_of_inputs(program);
-  for (size_t i = 0; i < program.inputs.size(); ++i) {
-    const RegisterIndex reg = program.inputs[i].value;
-    const bool once_a_step = program.registers[reg].micro_batch.index < 0;
-    lives.begin[reg] = lives.end[reg] = once_a_step ? 0 : first_reads[i] + 1;
-  }
-  for (int i = 0; i < static_cast<int>(program.instructions.size()); ++i) {
-    const Instruction& instruction = program.instructions[i];
-    const int begin = instruction.issue_after < 0 ? i + 1 : instruction.issue_after + 2;
-    for (RegisterIndex reg : instruction.writes()) lives.begin[reg] = begin, lives.end[reg] = i + 1;
-    for (RegisterIndex reg : instruction.reads()) {
-      lives.end[reg] = i + 1;
-      if (instruction.is_exchange) lives.is_shared[reg] = true;
+  const ProgramUses uses(program);
+  const int count = program.registers.size(), last = program.instructions.size() + 1;
+  LiveRanges live{IndexedVector<RegisterIndex, int>(count, -1),
+                  IndexedVector<RegisterIndex, int>(count, -1),
+                  IndexedVector<RegisterIndex, bool>(count, false)};
+  for (const TaskInput& input : program.inputs)
+    live.begin[input.value] = live.end[input.value] =
+        program.registers[input.value].micro_batch.index < 0
+            ? 0
+            : feed_position(uses, input.value).value() + 1;
+  for (InstructionIndex i : program.instructions.indices()) {
+    const ExchangeStep* exchange = program.instructions[i].exchange();
+    const bool is_early = exchange && !exchange->issue_after.is_none();
+    for (RegisterIndex reg : program.instructions[i].writes()) {
+      live.begin[reg] = is_early ? exchange->issue_after.value() + 2 : i.value() + 1;
+      live.end[reg] = i.value() + 1;
     }
+    if (exchange) live.is_shared[exchange->source] = true;
   }
-  const int last = static_cast<int>(program.instructions.size()) + 1;
-  for (const auto& [name, reg] : program.results) lives.end[reg] = last;
-  // Copies run on streams of their own, beside the order of the others: what they touch keeps its
-  // place to itself.
+  for (RegisterIndex reg : program.registers.indices())
+    if (const InstructionIndex reader = uses.last_reader(reg); !reader.is_none())
+      live.end[reg] = reader.value() + 1;
+  for (const auto& [name, reg] : program.results) live.end[reg] = last;
+  // Copies run on streams of their own, beside the order list: no other register shares the bytes
+  // of their source and target.
   for (const Instruction& instruction : program.instructions)
-    if (instruction.is_copy)
-      for (RegisterIndex reg : {instruction.source, instruction.target}) {
-        lives.begin[reg] = 0;
-        lives.end[reg] = last;
-        lives.is_shared[reg] = true;
+    if (const CopyStep* copy = instruction.copy())
+      for (RegisterIndex reg : {copy->source, copy->target}) {
+        live.begin[reg] = 0;
+        live.end[reg] = last;
+        live.is_shared[reg] = true;
       }
-  return lives;
+  return live;
 }
 
-/// The operand whose place the first result of instruction `at` may take, or none.
-RegisterIndex reusable_operand(const Program& program, const LiveRanges& lives, int at) {
-  const Instruction& instruction = program.instructions[at];
-  if (instruction.is_exchange || instruction.is_copy || instruction.step.outputs.empty()) return {};
-  const Register& result = program.registers[instruction.step.outputs.front()];
+/// The operand whose bytes the first result of `at` may take, or none.
+RegisterIndex reusable_operand(const Program& program, const LiveRanges& live,
+                               InstructionIndex at) {
+  const KernelStep* kernel = program.instructions[at].kernel();
+  if (!kernel || kernel->outputs.empty()) return {};
+  const Register& result = program.registers[kernel->outputs.front()];
   if (result.storage != Register::Storage::kArena) return {};
-  for (RegisterIndex input : instruction.step.inputs) {
+  for (RegisterIndex input : kernel->inputs) {
     const Register& operand = program.registers[input];
-    if (operand.storage == Register::Storage::kArena && lives.end[input] == at + 1 &&
-        !lives.is_shared[input] && operand.type == result.type && operand.attr == result.attr &&
-        may_write_over(instruction.step, input, program.kernels.get()))
+    if (operand.storage == Register::Storage::kArena && live.end[input] == at.value() + 1 &&
+        !live.is_shared[input] && operand.type == result.type && operand.attr == result.attr &&
+        may_write_over(*kernel, input, program.kernels.get()))
       return input;
   }
   return {};
@@ -101,7 +100,7 @@ void place(std::vector<Block>& blocks) {
   }
 }
 
-Bytes most_alive(const std::vector<Block>& blocks, int instructions) {
+Bytes max_live_bytes(const std::vector<Block>& blocks, int instructions) {
   std::vector<int64_t> change(static_cast<size_t>(instructions) + 4, 0);
   for (const Block& block : blocks) {
     change[block.begin] += block.bytes;
@@ -112,32 +111,34 @@ Bytes most_alive(const std::vector<Block>& blocks, int instructions) {
   return Bytes(most);
 }
 
-/// Plans the arena of one mesh. A register of another mesh that an exchange reads lies elsewhere.
-ArenaPlan plan_one(Program& program, const LiveRanges& lives, MeshIndex mesh) {
+/// Plans the arena of one mesh.
+ArenaPlan plan_one(Program& program, const LiveRanges& live, MeshIndex mesh) {
   IndexedVector<RegisterIndex, int> block_of(program.registers.size(), -1);
   std::vector<Block> blocks;
-  const auto add = [&](RegisterIndex reg, RegisterIndex dying) {
+  const auto add = [&](RegisterIndex reg, RegisterIndex reused) {
     if (program.registers[reg].storage != Register::Storage::kArena ||
         program.registers[reg].mesh != mesh)
       return;
-    if (!dying.is_none() && !lives.is_shared[reg]) {
-      block_of[reg] = block_of[dying];
+    if (!reused.is_none() && !live.is_shared[reg]) {
+      block_of[reg] = block_of[reused];
       Block& block = blocks[block_of[reg]];
-      block.end = std::max(block.end, lives.end[reg]);
+      block.end = std::max(block.end, live.end[reg]);
     } else {
       block_of[reg] = static_cast<int>(blocks.size());
-      blocks.push_back({aligned(std::max<int64_t>(program.registers[reg].size.value(), 1)),
-                        lives.begin[reg], lives.end[reg], 0});
+      blocks.push_back({align_up(std::max<int64_t>(program.registers[reg].size.value(), 1)),
+                        live.begin[reg], live.end[reg], 0});
     }
   };
   for (const TaskInput& input : program.inputs) add(input.value, {});
-  for (int at = 0; at < static_cast<int>(program.instructions.size()); ++at) {
-    const RegisterIndex dying = reusable_operand(program, lives, at);
-    const auto written = program.instructions[at].writes();
-    for (size_t i = 0; i < written.size(); ++i) add(written[i], i == 0 ? dying : RegisterIndex());
+  for (InstructionIndex at : program.instructions.indices()) {
+    RegisterIndex reused = reusable_operand(program, live, at);
+    for (RegisterIndex written : program.instructions[at].writes()) {
+      add(written, reused);
+      reused = {};
+    }
   }
   place(blocks);
-  ArenaPlan plan{Bytes(0), most_alive(blocks, static_cast<int>(program.instructions.size()))};
+  ArenaPlan plan{Bytes(0), max_live_bytes(blocks, program.instructions.size())};
   for (const Block& block : blocks)
     plan.size = std::max(plan.size, Bytes(block.offset + block.bytes));
   for (RegisterIndex reg : program.registers.indices())
@@ -148,9 +149,9 @@ ArenaPlan plan_one(Program& program, const LiveRanges& lives, MeshIndex mesh) {
 }  // namespace
 
 ArenaPlans plan_arenas(Program& program) {
-  const LiveRanges lives = find_live_ranges(program);
+  const LiveRanges live = find_live_ranges(program);
   ArenaPlans plans;
-  for (MeshIndex mesh : program.meshes.indices()) plans.push_back(plan_one(program, lives, mesh));
+  for (MeshIndex mesh : program.meshes.indices()) plans.push_back(plan_one(program, live, mesh));
   return plans;
 }
 

@@ -1,4 +1,4 @@
-// The arena: where each register lies. Registers whose lives do not touch share bytes.
+// The arena: the offset of each register. Registers that are never alive together share bytes.
 #pragma once
 
 #include "lower/program.h"
@@ -16,9 +16,9 @@ using ArenaPlans = IndexedVector<MeshIndex, ArenaPlan>;
 /// Sets the offset of every register in the arena of its mesh, for the rank at the origin, whose
 /// parts are the largest.
 ///
-///   ensures  registers that are alive at one instruction do not share bytes, but for an
-///   element-wise result that takes the place of an
-///            operand with no later reader; offsets are multiples of kTensorAlignment
+///   ensures  registers that are alive at one instruction do not share bytes, except an
+///            element-wise result with an operand that it is written over and that has no later
+///            reader; offsets are multiples of kTensorAlignment
 ///   time     O(n^2) for n registers
 ///   source   greedy by size (Pisarchyk and Lee, arXiv 2001.03288)
 ArenaPlans plan_arenas(Program& program);

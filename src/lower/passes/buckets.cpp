@@ -1,94 +1,101 @@
 #include "lower/passes/buckets.h"
 
 #include <algorithm>
-#include <numeric>
+
+#include "lower/program_uses.h"
 
 namespace tessera {
 namespace {
 
+/// Where an instruction goes: behind another one, and at which position of the bucket there.
+struct NewPosition {
+  InstructionIndex behind;
+  int position = 0;  // 0: the instruction stays
+
+  auto operator<=>(const NewPosition&) const = default;
+};
+
 class Buckets {
  public:
-  Buckets(Program& program, Bytes bucket)
-      : program_(program), bucket_(bucket), made_at_(program.registers.size(), -1) {
-    for (int i = 0; i < count(); ++i) {
-      place_.push_back({i, 0});
-      for (RegisterIndex reg : at(i).writes()) made_at_[reg] = i;
-    }
+  Buckets(Program& program, Bytes bucket) : program_(program), bucket_(bucket), uses_(program) {
+    for (InstructionIndex i : program.instructions.indices()) positions_.push_back({i, 0});
   }
 
   void run() {
-    std::vector<int> movable;
-    for (int i = 0; i < count(); ++i)
+    std::vector<InstructionIndex> movable;
+    for (InstructionIndex i : program_.instructions.indices())
       if (may_move(i)) movable.push_back(i);
-    // As their gradients are made: those of one chain stay together.
-    std::stable_sort(movable.begin(), movable.end(),
-                     [&](int a, int b) { return root(a) < root(b); });
+    // In the order in which the gradients are computed: the exchanges of one gradient stay
+    // together.
+    std::stable_sort(movable.begin(), movable.end(), [&](InstructionIndex a, InstructionIndex b) {
+      return gradient_of(a) < gradient_of(b);
+    });
     for (MeshIndex mesh : program_.meshes.indices()) fill_buckets(mesh, movable);
-    reorder();
+    move();
   }
 
  private:
-  int count() const { return static_cast<int>(program_.instructions.size()); }
-  const Instruction& at(int index) const { return program_.instructions[index]; }
+  const Instruction& at(InstructionIndex index) const { return program_.instructions[index]; }
   const Register& reg(RegisterIndex index) const { return program_.registers[index]; }
-  int maker_of(RegisterIndex index) const { return made_at_[index]; }
+  InstructionIndex writer_of_source(InstructionIndex exchange) const {
+    return uses_.writer(at(exchange).exchange()->source);
+  }
 
-  bool may_move(int index) const {
-    const Instruction& exchange = at(index);
-    if (!exchange.is_exchange || exchange.role != Role::kOptimizer || exchange.micro_batch >= 0)
+  bool may_move(InstructionIndex index) const {
+    const Instruction& instruction = at(index);
+    const ExchangeStep* exchange = instruction.exchange();
+    if (!exchange || instruction.role != Role::kOptimizer || instruction.micro_batch >= 0)
       return false;
-    const Register &source = reg(exchange.source), &target = reg(exchange.target);
+    const Register &source = reg(exchange->source), &target = reg(exchange->target);
     if (source.mesh != target.mesh || target.size > source.size) return false;
     if (target.storage != Register::Storage::kArena || source.storage != Register::Storage::kArena)
       return false;
-    const int maker = maker_of(exchange.source);
-    return maker >= 0 && (at(maker).role == Role::kBackward || may_move(maker));
+    const InstructionIndex writer = uses_.writer(exchange->source);
+    return !writer.is_none() && (at(writer).role == Role::kBackward || may_move(writer));
   }
 
-  /// The instruction of the backward that made what `exchange`, or the exchanges before it, started
+  /// The instruction of the backward whose result `exchange`, or the exchanges before it, started
   /// from.
-  int root(int exchange) const {
-    const int maker = maker_of(at(exchange).source);
-    return at(maker).is_exchange && may_move(maker) ? root(maker) : maker;
+  InstructionIndex gradient_of(InstructionIndex exchange) const {
+    const InstructionIndex writer = writer_of_source(exchange);
+    return at(writer).exchange() && may_move(writer) ? gradient_of(writer) : writer;
   }
 
-  void fill_buckets(MeshIndex mesh, const std::vector<int>& movable) {
-    std::vector<int> open;
+  void fill_buckets(MeshIndex mesh, const std::vector<InstructionIndex>& movable) {
+    std::vector<InstructionIndex> open;
     Bytes bytes{0};
-    for (size_t i = 0; i < movable.size(); ++i) {
-      const int exchange = movable[i];
+    for (InstructionIndex exchange : movable) {
       if (at(exchange).mesh != mesh) continue;
-      const bool begins_chain = maker_of(at(exchange).source) == root(exchange);
-      if (begins_chain && bytes >= bucket_) close(open, bytes);
+      const bool is_first = writer_of_source(exchange) == gradient_of(exchange);
+      if (is_first && bytes >= bucket_) close(open, bytes);
       open.push_back(exchange);
-      if (begins_chain) bytes += reg(at(exchange).source).size;
+      if (is_first) bytes += reg(at(exchange).exchange()->source).size;
     }
     if (bytes >= bucket_) close(open, bytes);
   }
 
-  void close(std::vector<int>& open, Bytes& bytes) {
-    int last = 0;
-    for (int exchange : open) last = std::max(last, root(exchange));
-    for (size_t i = 0; i < open.size(); ++i) place_[open[i]] = {last, static_cast<int>(i) + 1};
+  void close(std::vector<InstructionIndex>& open, Bytes& bytes) {
+    InstructionIndex last(0);
+    for (InstructionIndex exchange : open) last = std::max(last, gradient_of(exchange));
+    int position = 0;
+    for (InstructionIndex exchange : open) positions_[exchange] = {last, ++position};
     open.clear();
     bytes = Bytes(0);
   }
 
-  void reorder() {
-    std::vector<int> order(place_.size());
-    std::iota(order.begin(), order.end(), 0);
-    std::stable_sort(order.begin(), order.end(),
-                     [&](int a, int b) { return place_[a] < place_[b]; });
-    std::vector<Instruction> ordered;
-    for (int index : order) ordered.push_back(std::move(program_.instructions[index]));
-    program_.instructions = std::move(ordered);
+  void move() {
+    std::vector<InstructionIndex> order;
+    for (InstructionIndex i : program_.instructions.indices()) order.push_back(i);
+    std::stable_sort(order.begin(), order.end(), [&](InstructionIndex a, InstructionIndex b) {
+      return positions_[a] < positions_[b];
+    });
+    reorder(program_, order);
   }
 
   Program& program_;
   Bytes bucket_;
-  IndexedVector<RegisterIndex, int> made_at_;  // the instruction that writes it last
-  std::vector<std::pair<int, int>>
-      place_;  // by instruction: behind which one it comes, and as the how many-th
+  ProgramUses uses_;
+  IndexedVector<InstructionIndex, NewPosition> positions_;
 };
 
 }  // namespace

@@ -1,6 +1,6 @@
-// Products in chunks: what is made of a program, when it pays, and faults that the check of
-// placements finds in it. That the numbers are those of the serial run is for
-// src/fuzz/stripes_test.cpp.
+// Decomposed collective matmuls: the program that results, when it pays, and faults that the check
+// of placements finds in it. src/fuzz/collective_matmul_test.cpp compares the numbers with those of
+// the serial run.
 #include "lower/passes/collective_matmul.h"
 
 #include <gmock/gmock.h>
@@ -72,7 +72,7 @@ const std::vector<Mark> kByRowsThenColumns = {shard_tensor("x", "P(\"tp\")"),
                                               shard_tensor("w", "P(None, \"tp\")"),
                                               shard_op("y", "[P(), P(None,\"tp\")]")};
 
-TEST(SplitMatmuls, AGatherBeforeAProductTravelsInChunksOfItsRows) {
+TEST(CollectiveMatmul, AnAllGatherBeforeAMatmulIsDoneInChunksOfItsRows) {
   const Split made = split(gather_then_product(), "tp=2", kByRowsThenColumns, chunks(2));
   EXPECT_THAT(
       made.lines,
@@ -86,7 +86,7 @@ TEST(SplitMatmuls, AGatherBeforeAProductTravelsInChunksOfItsRows) {
                   "y = join_chunks(y chunk 0 of 2, y chunk 1 of 2): f32[8, 4@tp]"));
 }
 
-/// The contracted dim divided, the result by rows: addends are scattered behind it.
+/// The contracted dim divided, the result by rows: its partial values are reduce-scattered.
 Graph product_then_scatter(Shape shape = {8, 6}) {
   Graph graph;
   Builder b(graph);
@@ -100,7 +100,7 @@ const std::vector<Mark> kContracted = {shard_tensor("x", "P(None, \"tp\")"),
                                        shard_tensor("w", "P(\"tp\")"),
                                        shard_tensor("z", "P(\"tp\")")};
 
-TEST(SplitMatmuls, AddendsAreScatteredInChunksAfterAllTheirProducts) {
+TEST(CollectiveMatmul, PartialValuesAreReduceScatteredInChunksAfterAllTheirMatmuls) {
   const Split made = split(product_then_scatter(), "tp=2", kContracted, chunks(2));
   EXPECT_THAT(
       made.lines,
@@ -137,7 +137,7 @@ CompileOptions compile_options(int64_t count, int64_t micro_batches = 1) {
 
 // Of h each rank has one of two blocks, of the gathered tensor and of y both: dim, blocks (,
 // index).
-TEST(SplitMatmuls, AChunkIsThePartOfEveryBlockThatARankHas) {
+TEST(CollectiveMatmul, AChunkIsThePartOfEveryBlockThatARankHas) {
   const TaskGraph tasks =
       compile(gather_then_product(), mesh_of("tp=2"), kByRowsThenColumns, compile_options(2)).tasks;
   EXPECT_THAT(numbers_of(tasks, "take_chunk"),
@@ -150,7 +150,7 @@ TEST(SplitMatmuls, AChunkIsThePartOfEveryBlockThatARankHas) {
   EXPECT_THAT(numbers_of(scattered, "join_chunks"), ElementsAre(ElementsAre(0, 1)));
 }
 
-TEST(SplitMatmuls, WhatAProductMadeMayTravelWhileTheNextOneRuns) {
+TEST(CollectiveMatmul, TheResultOfOneMatmulIsSentWhileTheNextOneRuns) {
   const TaskGraph tasks =
       compile(product_then_scatter(), mesh_of("tp=2"), kContracted, compile_options(2)).tasks;
   std::vector<std::string> products;
@@ -175,7 +175,7 @@ Graph three_readers() {
   return graph;
 }
 
-TEST(SplitMatmuls, AllProductsOfWhatIsGatheredAreCutTogetherAndOthersGetItWhole) {
+TEST(CollectiveMatmul, AllMatmulsOfAGatheredTensorAreDecomposedTogetherAndOtherReadersGetItWhole) {
   std::vector<Mark> marks = {shard_tensor("x", "P(\"tp\")"), shard_op("squares", "[P()]")};
   for (const char* name : {"q", "k", "v"}) {
     marks.push_back(shard_tensor(std::string("w") + name, "P(None, \"tp\")"));
@@ -198,19 +198,20 @@ TEST(SplitMatmuls, AllProductsOfWhatIsGatheredAreCutTogetherAndOthersGetItWhole)
   EXPECT_THAT(made.report, StartsWith("q, k, v with all-gather h [*, *]: 2 chunks of dim 0, "));
 }
 
-TEST(SplitMatmuls, ASumInTwoStepsGoesAlongToItsEnd) {
+TEST(CollectiveMatmul, AnAllReduceInTwoStepsIsDecomposedToItsEnd) {
   Graph graph;
   Builder b(graph);
   const ValueId x = b.input("x", f32({8, 6}));
   const ValueId y =
       b.dot(x, b.variable("w", f32({6, 16}), Initializer::normal(0, 1)), "mk,kn->mn", "y");
   graph.add_output("z", b.unary("tanh", y, "z"));
-  Program program = partition(graph,
-                              propagate(graph, mesh_of("tp=2"),
-                                        {shard_tensor("x", "P(None, \"tp\")"),
-                                         shard_tensor("w", "P(\"tp\")"), shard_tensor("z", "P()")}),
-                              one_mesh(mesh_of("tp=2")), 1,
-                              {.all_reduce = AllReduceAlgorithm::kReduceScatterAllGather});
+  Program program =
+      partition(graph,
+                propagate(graph, mesh_of("tp=2"),
+                          {shard_tensor("x", "P(None, \"tp\")"), shard_tensor("w", "P(\"tp\")"),
+                           shard_tensor("z", "P()")}),
+                one_mesh(mesh_of("tp=2")),
+                {.reshard = {.all_reduce = AllReduceAlgorithm::kReduceScatterAllGather}});
   decompose_collective_matmuls(program, chunks(2), {});
   std::vector<std::string> kernels;
   for (const std::string& line : lines_of(program))
@@ -224,7 +225,7 @@ TEST(SplitMatmuls, ASumInTwoStepsGoesAlongToItsEnd) {
                   "y [*, *] = join_chunks", "z = unary.tanh"));
 }
 
-TEST(SplitMatmuls, ProductsWhoseResultsAreAddedUpTravelTogether) {
+TEST(CollectiveMatmul, MatmulsWhoseResultsAreAddedAreDecomposedTogether) {
   Graph graph;
   Builder b(graph);
   std::vector<ValueId> products;
@@ -256,7 +257,7 @@ TEST(SplitMatmuls, ProductsWhoseResultsAreAddedUpTravelTogether) {
   EXPECT_THAT(made.report, StartsWith("p, q, r with all-reduce three [*, *]: 2 chunks of dim 0, "));
 }
 
-TEST(SplitMatmuls, UnevenPartsStayWhole) {
+TEST(CollectiveMatmul, UnevenPartsStayWhole) {
   // 10 rows over two ranks are 5 and 5, which no 2 divides; 7 are 4 and 3. The other dim of h
   // is added up.
   for (int64_t rows : {10, 7}) {
@@ -268,7 +269,7 @@ TEST(SplitMatmuls, UnevenPartsStayWhole) {
   }
 }
 
-TEST(SplitMatmuls, OfAWantedNumberTheLargestThatFitsIsTaken) {
+TEST(CollectiveMatmul, UsesTheLargestNumberOfChunksThatFits) {
   // 12 rows over two ranks: 6 each, in 4 chunks no, in 3 yes.
   const Split made = split(gather_then_product({12, 6}), "tp=2", kByRowsThenColumns, chunks(4));
   EXPECT_THAT(made.report, StartsWith("y with all-gather h [*, *]: 3 chunks of dim 0, "));
@@ -276,7 +277,7 @@ TEST(SplitMatmuls, OfAWantedNumberTheLargestThatFitsIsTaken) {
 
 // ---- when it pays ----
 
-TEST(SplitTime, IsThatOfAllButOneTransferBehindKernels) {
+TEST(DecomposedTime, HidesAllButOneTransferBehindKernels) {
   const ChunkTimes of_chunk{Seconds(2), Seconds(3), Seconds(0.5)};
   EXPECT_EQ(decomposed_time(1, of_chunk), Seconds(0.5 + 2 + 3));
   EXPECT_EQ(decomposed_time(4, of_chunk), Seconds(0.5 + 2 + 3 * 3 + 3));  // the kernels are slower
@@ -290,7 +291,7 @@ CollectiveMatmulOptions auto_without_losses() {
           .cost = {.flops_per_second = 1, .bytes_per_second = 1e30, .kernel = Seconds(0)}};
 }
 
-TEST(SplitMatmuls, AsManyChunksAreTakenAsPay) {
+TEST(CollectiveMatmul, UsesAsManyChunksAsPay) {
   // The gather: 4 rows of 6 elements from the other rank, 96 bytes; the product: 2 x 8 x 6 x 2 =
   // 192 operations. At one operation a second and one byte in 2 s both take 192 s; in 4 chunks of
   // 48 s each 48 + 3 x 48 + 48 = 240 s, for 384 s.
@@ -312,7 +313,7 @@ TEST(SplitMatmuls, AsManyChunksAreTakenAsPay) {
       "y with all-gather h [*, *]: whole, 8m04s; 2 chunks of dim 0 8m08s\n");
 }
 
-TEST(SplitMatmuls, NothingIsDoneUnlessAskedFor) {
+TEST(CollectiveMatmul, DoesNothingUnlessThePlanAsksForIt) {
   const Split made = split(gather_then_product(), "tp=2", kByRowsThenColumns, {});
   EXPECT_EQ(made.report, "");
   EXPECT_THAT(made.lines, Not(testing::Contains(HasSubstr("chunk"))));
@@ -344,12 +345,12 @@ const std::vector<Mark> kSequence = {
     shard_tensor("x", "P(\"dp\", \"tp\")"), shard_tensor("up", "P(None, \"tp\")"),
     shard_tensor("down", "P(\"tp\")"), shard_tensor("y", "P(\"dp\", \"tp\")")};
 
-TEST(SplitMatmuls, EveryMicroBatchAndTheBackwardAreInChunks) {
+TEST(CollectiveMatmul, DecomposesEveryMicroBatchAndTheBackward) {
   for (int64_t micro_batches : {1, 2}) {
     std::string report;
     CompileOptions options = compile_options(2, micro_batches);
-    options.dump = [&](std::string_view stage, const std::string& text) {
-      if (stage == "split-matmuls") report = text;
+    options.dump = [&](std::string_view pass, const std::string& text) {
+      if (pass == "collective-matmul") report = text;
     };
     const TaskGraph tasks =
         compile(trained_layer(), mesh_of("dp=2 tp=2"), kSequence, options).tasks;
@@ -397,18 +398,18 @@ std::function<bool(TaskGraph&)> in_first(
   };
 }
 
-TEST(ChunksCheck, LetsAProgramInChunksPass) {
+TEST(ChunksCheck, AcceptsADecomposedProgram) {
   EXPECT_EQ(finding([](TaskGraph&) { return true; }), "");
 }
 
-TEST(ChunksCheck, FindsChunksThatAreJoinedInAnotherOrder) {
+TEST(ChunksCheck, FindsChunksJoinedInAnotherOrder) {
   EXPECT_THAT(finding(in_first(
                   "join_chunks",
                   [](TaskGraph&, KernelStep& step) { std::swap(step.inputs[0], step.inputs[1]); })),
               HasSubstr("as chunk 0 of"));
 }
 
-TEST(ChunksCheck, FindsOneThatIsMissing) {
+TEST(ChunksCheck, FindsAMissingChunk) {
   EXPECT_THAT(finding(in_first("join_chunks",
                                [](TaskGraph&, KernelStep& step) { step.inputs.pop_back(); })),
               HasSubstr("joins 1 of 2 chunks"));
@@ -434,7 +435,7 @@ TEST(ChunksCheck, FindsBlocksThatAreNotThePartsOfRanks) {
   EXPECT_THAT(finding(plant), AllOf(HasSubstr("placements"), HasSubstr("chunk")));
 }
 
-TEST(ChunksCheck, FindsAProductOfTwoDifferentChunks) {
+TEST(ChunksCheck, FindsAMatmulOfTwoDifferentChunks) {
   const auto other_result = [](TaskGraph& tasks) {
     for (const Task& task : tasks.tasks)
       for (const KernelStep& step : task.steps)

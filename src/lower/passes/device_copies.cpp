@@ -2,10 +2,10 @@
 
 #include <algorithm>
 #include <map>
-#include <set>
 #include <utility>
 
 #include "base/error.h"
+#include "lower/program_uses.h"
 
 namespace tessera {
 namespace {
@@ -19,7 +19,7 @@ class CopyMaker {
     take_inputs();
     for (Instruction& instruction : std::exchange(program_.instructions, {}))
       add(std::move(instruction));
-    give_results();
+    copy_results();
   }
 
  private:
@@ -47,34 +47,26 @@ class CopyMaker {
     return program_.registers.push_back(std::move(copy));
   }
 
-  /// `like` says when it is done.
+  /// Adds a copy in the pass of `like`.
   void copy(RegisterIndex source, RegisterIndex target, const Instruction& like) {
-    Instruction copy;
-    copy.is_copy = true;
-    copy.role = like.role;
-    copy.micro_batch = like.micro_batch;
-    copy.pass = like.pass;
+    Instruction copy = in_pass_of(like, CopyStep{source, target});
     copy.mesh = is_on_device(source) ? reg(source).mesh : reg(target).mesh;
-    copy.source = source;
-    copy.target = target;
     program_.instructions.push_back(std::move(copy));
   }
 
   void take_inputs() {
-    std::set<RegisterIndex> read;
-    for (const Instruction& instruction : program_.instructions)
-      for (RegisterIndex index : instruction.reads()) read.insert(index);
+    const ProgramUses uses(program_);
     for (TaskInput& input : program_.inputs) {
       const RegisterIndex fed = input.value;
       if (!is_on_device(fed)) continue;
-      if (read.contains(fed))
+      if (!uses.readers(fed).empty())
         fed_[fed] = input.value = add_host_register(fed);
-      else  // no kernel wants it: it may be a result all the same
+      else  // no kernel reads it; it may be a result
         program_.registers[fed].mesh = host_mesh_[reg(fed).mesh];
     }
   }
 
-  /// What is fed is copied before its first reader.
+  /// Copies what the feed filled to the device before its first reader.
   void copy_fed(const Instruction& reader) {
     for (RegisterIndex read : reader.reads())
       if (const auto fed = fed_.find(read); fed != fed_.end()) {
@@ -83,7 +75,7 @@ class CopyMaker {
       }
   }
 
-  /// A register of the host that holds the same.
+  /// A register of the host with the same content.
   RegisterIndex on_host(RegisterIndex index, const Instruction& reader) {
     if (!is_on_device(index)) return index;
     const auto [found, is_new] = on_host_.try_emplace(index);
@@ -97,32 +89,33 @@ class CopyMaker {
 
   void add(Instruction instruction) {
     copy_fed(instruction);
-    if (!instruction.is_exchange) {
+    ExchangeStep* exchange = instruction.exchange();
+    if (!exchange) {
       refuse_control(instruction);
       program_.instructions.push_back(std::move(instruction));
       return;
     }
-    instruction.source = on_host(instruction.source, instruction);
-    const RegisterIndex target = instruction.target;
+    exchange->source = on_host(exchange->source, instruction);
+    const RegisterIndex target = exchange->target;
     if (is_on_device(target)) {
-      instruction.target = add_host_register(target);
-      instruction.mesh = reg(instruction.target).mesh;
+      exchange->target = add_host_register(target);
+      instruction.mesh = reg(exchange->target).mesh;
     }
     program_.instructions.push_back(instruction);
-    if (instruction.target != target) copy(instruction.target, target, instruction);
+    if (exchange->target != target) copy(exchange->target, target, instruction);
   }
 
   void refuse_control(const Instruction& instruction) const {
-    if (!instruction.step.control || program_.devices[instruction.mesh] == DeviceKind::kHost)
+    const KernelStep* kernel = instruction.kernel();
+    if (!kernel || !kernel->control || program_.devices[instruction.mesh] == DeviceKind::kHost)
       return;
     throw UserError(
-        "op '" + instruction.step.op + "' is a " + instruction.step.call.kernel +
-            " on a mesh of devices",
+        "op '" + kernel->op + "' is a " + kernel->call.kernel + " on a mesh of devices",
         "the thread of a rank runs what a while or an if holds, in the memory of the host",
         "put the op on a mesh of the device kind host", ExitCode::kBadConfig);
   }
 
-  void give_results() {
+  void copy_results() {
     Instruction last;
     if (!program_.instructions.empty()) last.role = program_.instructions.back().role;
     for (auto& [name, result] : program_.results) result = on_host(result, last);
@@ -130,8 +123,8 @@ class CopyMaker {
 
   Program& program_;
   IndexedVector<MeshIndex, MeshIndex> host_mesh_;  // by mesh of devices
-  std::map<RegisterIndex, RegisterIndex>
-      fed_;  // by register of a device: where the feed puts it, until it is copied
+  /// By register of a device: the register of the host that the feed fills, until it is copied.
+  std::map<RegisterIndex, RegisterIndex> fed_;
   std::map<RegisterIndex, RegisterIndex> on_host_;  // by register of a device: its copy
 };
 

@@ -1,4 +1,4 @@
-// What crosses between the memory of a device and that of its host.
+// Copies between the memory of a device and that of its host.
 #pragma once
 
 #include <vector>
@@ -8,19 +8,18 @@
 
 namespace tessera {
 
-/// Gives each mesh of devices a second one in front of it: the same ranks with the memory of
-/// their hosts. Inputs arrive there and results leave from there, and so does everything that
-/// ranks exchange, since no device reads the memory of another one: a copy stands between each
-/// such register and the one in the memory of the device. One exchange between two devices becomes
-/// copy, exchange, copy.
+/// Gives each mesh of devices a second mesh: the same ranks with the memory of their hosts. Inputs
+/// are fed there and results are fetched from there, and so is everything that ranks exchange,
+/// since no device reads the memory of another one: a copy stands between each such register and
+/// the one in the memory of the device. One exchange between two devices becomes copy, exchange,
+/// copy.
 ///
-///   devices  by mesh of `program`
-///   requires the order of the instructions is final
-///   ensures  what a kernel on a device touches lies in the device's memory, all else lies in that
-///   of the host. Nothing changes where every
-///            mesh is of hosts
-///   throws   UserError (78) when a While or an If is on a device: the thread of its rank runs its
-///   regions
+///   devices   by mesh of `program`
+///   requires  the order of the instructions is final
+///   ensures   the operands and results of a kernel on a device are in the device's memory, all
+///             others in that of the host; nothing changes where every mesh is of hosts
+///   throws    UserError (78) when a While or an If is on a device: the thread of its rank runs its
+///             regions
 void add_device_copies(Program& program, const IndexedVector<MeshIndex, DeviceKind>& devices);
 
 /// Names by mesh of `program`: those of the meshes, then "NAME on host".

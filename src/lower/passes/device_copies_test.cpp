@@ -1,4 +1,4 @@
-// Where copies stand in a program, and what lies in which memory.
+// Where copies are in a program, and which register is in which memory.
 #include "lower/passes/device_copies.h"
 
 #include <gmock/gmock.h>

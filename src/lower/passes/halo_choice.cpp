@@ -10,7 +10,7 @@
 namespace tessera {
 namespace {
 
-constexpr int kMostLayers = 64;  // of a chain
+constexpr int kMaxLayers = 64;  // of a chain
 
 /// What a reader wants of a value.
 struct Need {
@@ -230,8 +230,8 @@ class HaloChoice {
   // ---- prices, in seconds ----
 
   double exchange_time(const TensorType& type, const DistAttr& from, const DistAttr& to) {
-    // Addends of micro-batches are added up as they come, and what a mark makes addends is none
-    // yet: no exchange of this pass.
+    // Partial values of micro-batches are accumulated as they are computed, and a mark makes a
+    // tensor partial without an exchange: neither is priced here.
     if (is_added_in_time(from) || is_added_in_time(to) ||
         (from.partial.empty() && !to.partial.empty()))
       return 0;
@@ -286,14 +286,14 @@ class HaloChoice {
     const std::string reader = "'" + graph_.op(halo_of(value)->reader).name + "'";
     Chain chain;
     size_t kept = 0;
-    double most_saved = 0;
+    double best_saving = 0;
     std::vector<ValueId> frontier{value};
-    for (int layer = 0; layer < kMostLayers && !frontier.empty(); ++layer) {
+    for (int layer = 0; layer < kMaxLayers && !frontier.empty(); ++layer) {
       frontier = extend(chain, frontier);
-      const bool is_best = options_.form == HaloForm::kRecompute || chain.saved > most_saved;
+      const bool is_best = options_.form == HaloForm::kRecompute || chain.saved > best_saving;
       if (is_best) {
         kept = chain.ops.size();
-        most_saved = chain.saved;
+        best_saving = chain.saved;
       }
       // No exchange that was met could still pay for that.
       if (options_.form == HaloForm::kAuto && chain.extra_work > chain.at_stake) break;

@@ -1,6 +1,6 @@
-// Halos, exchanged or computed: what an op needs beyond its own part of an operand either comes
-// from the neighbours, or the op that makes the operand makes that, too. This pass chooses between
-// the two by cost. It knows placements and prices, nothing of tasks.
+// Halos, exchanged or computed: an op gets what it needs beyond its own part of an operand either
+// from the neighbours, or because the producer of the operand computes that part too. This pass
+// chooses between the two by cost. It knows placements and prices, and no tasks.
 #pragma once
 
 #include <vector>
@@ -21,8 +21,7 @@ enum class HaloForm {
 struct HaloCost {
   ReshardOptions reshard;
   double flops_per_second = 2e10;  // of one rank
-  double bytes_per_second =
-      1e10;  // of its memory: operands of ops, and what an exchange puts together
+  double bytes_per_second = 1e10;  // of its memory: operands of ops and results of exchanges
 };
 
 struct HaloOptions {
@@ -38,24 +37,24 @@ struct HaloOptions {
 ///                y1 [@h~H(-1:+1)]          and again
 ///     computed   x [@h~H(-1:+1)~H(-1:+1)]  two rows from each neighbour
 ///                y1 is made as [@h~H(-1:+1)]: c1 makes a row more on either side, and nothing of
-///                it travels
+///                it is sent
 ///
-/// From the last op back, each value with a halo is the begin of a chain: its producer is widened,
-/// then the producers of what that lacks, and so on, layer by layer. After each layer it is known
-/// what the chain has saved: exchanges that are gone, less those that have become wider, less the
-/// work on rows that several ranks make (`work` of the operator, by the largest part). Of all
-/// lengths the one that saves most is kept, or none. So ops between two convolutions are passed
-/// through, and the latencies of several layers become one.
+/// From the last op back, each value with a halo is the beginning of a chain: its producer is
+/// widened, then the producers of the operands that are now too small, and so on, layer by layer.
+/// After each layer the saving of the chain is known: exchanges that are gone, less those that have
+/// become wider, less the work on rows that several ranks compute (`work` of the operator, by the
+/// largest part). The length that saves most is kept, or none. So chains go through the ops between
+/// two convolutions, and the latencies of several layers become one.
 ///
 ///   requires  `sharded` is of propagate(graph, ..., marks)
 ///   ensures   ops are divided over the axes that they had, some by windows: every reader of such a
-///   result finds all that it needs in its own
-///             rank, so nothing that was computed twice is ever sent or reduced; value_reasons
-///             say which form a value with a halo has; the same inputs give the same result
+///             result finds all that it needs in its own rank, so nothing that was computed twice is
+///             ever sent or reduced; value_reasons say which form a value with a halo has; the same
+///             inputs give the same result
 ///   leaves    marked tensors and ops, results of the program, next values of variables, random
-///   numbers, and ops with regions, as they are;
-///             what is added up over ranks; dims that are cut in units, chunks or micro-batches
-///   time      O(ops) without halos; each chain at most kMostLayers layers
+///             numbers, and ops with regions; partial values; dims that are cut in units, chunks or
+///             micro-batches
+///   time      O(ops) without halos; each chain at most kMaxLayers layers
 ShardedGraph choose_halos(const Graph& graph, ShardedGraph sharded, const std::vector<Mark>& marks,
                           const HaloOptions& options = {});
 

@@ -127,7 +127,7 @@ Graph three_layers(int64_t rows) {
 TEST(Halos, AChainGoesThroughTheOpsBetweenAndThroughStrides) {
   // 7 rows, of which c2 makes (7 - 1) / 2 + 1 = 4, on 2 ranks 2 and 2. Of c2 they need [0:3]
   // and [1:4], of r1 rows 2 o - 1 to 2 o + 1 of those: [0:6] and [1:7], and of x [0:7] twice. x
-  // lies as [0:4] and [4:7]: a row has 2 channels x 4 columns x 4 bytes = 32.
+  // is divided into [0:4] and [4:7]: a row has 2 channels x 4 columns x 4 bytes = 32.
   const Compiled made = compiled(three_layers(7), "h=2", HaloForm::kRecompute);
   for (const char* op : {"c2", "bias2", "s2", "r2"})
     EXPECT_THAT(rows_made(made, op), ElementsAre(3, 3)) << op;

@@ -2,60 +2,48 @@
 
 #include <algorithm>
 
-#include "kernels/bind.h"
+#include "lower/program_uses.h"
 
 namespace tessera {
 namespace {
 
-/// Index of the last instruction that reads `reg`, or -1.
-int last_reader(const Program& program, RegisterIndex reg) {
-  for (int i = static_cast<int>(program.instructions.size()) - 1; i >= 0; --i) {
-    const auto reads = program.instructions[i].reads();
-    if (std::find(reads.begin(), reads.end(), reg) != reads.end()) return i;
-  }
-  return -1;
-}
-
-int writer(const Program& program, RegisterIndex reg) {
-  for (int i = 0; i < static_cast<int>(program.instructions.size()); ++i) {
-    const auto writes = program.instructions[i].writes();
-    if (std::find(writes.begin(), writes.end(), reg) != writes.end()) return i;
-  }
-  return -1;
-}
-
-bool may_write_over(const Program& program, RegisterIndex value, RegisterIndex next) {
+/// May `next`, the next value of the variable in `value`, be written to the memory of the variable?
+bool may_write_over(const Program& program, const ProgramUses& uses, RegisterIndex value,
+                    RegisterIndex next) {
   const Register& reg = program.registers[next];
   if (reg.storage == Register::Storage::kVariable) return false;  // it is another variable
-  const int write = writer(program, next);
-  const int read = last_reader(program, value);
-  if (write < 0 || read > write) return false;
-  const Instruction& instruction = program.instructions[write];
-  return read < write || (!instruction.is_exchange && instruction.step.outputs.front() == next &&
-                          may_write_over(instruction.step, value, program.kernels.get()));
+  const InstructionIndex writer = uses.writer(next), last_reader = uses.last_reader(value);
+  if (writer.is_none() || last_reader > writer) return false;
+  if (last_reader < writer) return true;
+  const KernelStep* kernel = program.instructions[writer].kernel();
+  return kernel && kernel->outputs.front() == next &&
+         may_write_over(*kernel, value, program.kernels.get());
 }
 
-/// Ends the program with a copy of `source` into a new register; `op` is what it is called.
-RegisterIndex add_copy(Program& program, RegisterIndex source, Register target, std::string op) {
+/// Ends the program with a copy of `source` into a new register like `target`.
+RegisterIndex add_copy(Program& program, RegisterIndex source, Register target,
+                       KernelPurpose purpose, std::string name) {
   Instruction instruction;
   instruction.role = Role::kOptimizer;
   instruction.mesh = target.mesh;
   const RegisterIndex index = program.registers.push_back(std::move(target));
-  instruction.step = {{"copy", {}, {}, ""}, {source}, {index}, {}, std::move(op)};
+  KernelStep step{{"copy", {}, {}, ""}, {source}, {index}, {}, std::move(name)};
+  step.purpose = purpose;
+  instruction.step = std::move(step);
   program.instructions.push_back(std::move(instruction));
   return index;
 }
 
 void append_copy(Program& program, size_t variable, RegisterIndex next) {
   Register copy = program.registers[program.variables[variable].value];
-  // By the name of what it holds, as resharded copies: "w.next" might be the name of another value.
+  // Named by the value that it holds, since "w.next" might be the name of another value.
   copy.name = program.registers[next].name + " kept as " + program.variables[variable].name;
-  program.next[variable] =
-      add_copy(program, next, std::move(copy), program.variables[variable].name + ".next");
+  program.next[variable] = add_copy(program, next, std::move(copy), KernelPurpose::kCopyNext,
+                                    program.variables[variable].name + ".next");
 }
 
-/// Old values that the end of the step still needs: as a result, or as the next value of another
-/// variable. Each is copied before anything is written over its variable.
+/// Copies old values that are needed at the end of the step, as a result or as the next value of
+/// another variable, before their variables are written over.
 void keep_old_values(Program& program) {
   for (size_t v = 0; v < program.variables.size(); ++v) {
     const RegisterIndex value = program.variables[v].value;
@@ -71,7 +59,8 @@ void keep_old_values(Program& program) {
     kept.storage = Register::Storage::kArena;
     kept.variable = -1;
     const RegisterIndex target =
-        add_copy(program, value, std::move(kept), program.variables[v].name + ".before");
+        add_copy(program, value, std::move(kept), KernelPurpose::kCopyBefore,
+                 program.variables[v].name + ".before");
     for (RegisterIndex* use : uses) *use = target;
   }
 }
@@ -80,11 +69,12 @@ void keep_old_values(Program& program) {
 
 void update_variables_in_place(Program& program) {
   keep_old_values(program);
+  const ProgramUses uses(program);  // the copies that the loop appends change none of its answers
   for (size_t v = 0; v < program.variables.size(); ++v) {
     const RegisterIndex next = program.next[v];
     const RegisterIndex value = program.variables[v].value;
     if (next.is_none() || next == value) continue;
-    if (!may_write_over(program, value, next)) {
+    if (!may_write_over(program, uses, value, next)) {
       append_copy(program, v, next);
       continue;
     }

@@ -2,7 +2,7 @@
 
 #include <algorithm>
 
-#include "kernels/bind.h"
+#include "lower/workspace.h"
 
 namespace tessera {
 namespace {
@@ -20,29 +20,6 @@ int64_t parts_of(const DistAttr& attr, int dim) {
   int64_t parts = 1;
   for (int axis : attr.dims[dim].axes) parts *= attr.mesh->shape()[axis];
   return parts;
-}
-
-/// An instruction of the same pass without anything to do.
-Instruction beside(const Instruction& like) {
-  Instruction made;
-  made.role = like.role;
-  made.micro_batch = like.micro_batch;
-  made.stage = like.stage;
-  made.mesh = like.mesh;
-  made.pass = like.pass;
-  return made;
-}
-
-Bytes workspace_of(const Program& program, const KernelStep& step) {
-  const auto types = [&](const std::vector<RegisterIndex>& list) {
-    std::vector<TensorType> local;
-    for (RegisterIndex reg : list) local.push_back(largest_type(at(program, reg)));
-    return local;
-  };
-  const Coordinate origin = at(program, step.outputs.front()).attr.mesh->coordinate_at(0);
-  return bind_kernel(localize(step.call, origin, types(step.inputs), types(step.outputs)),
-                     program.kernels.get())
-      .workspace;
 }
 
 }  // namespace
@@ -103,56 +80,51 @@ std::vector<RegisterIndex> ChunkMaker::chunks_of(const Register& whole, int dim)
   return chunks;
 }
 
-/// Of the blocks those that one rank has.
-int64_t ChunkMaker::blocks_here(const ChunkedDim& whole) const {
+/// The number of blocks that one rank has.
+int64_t ChunkMaker::blocks_of_rank(const ChunkedDim& whole) const {
   return blocks_ / parts_of(at(whole.reg).attr, whole.dim);
 }
 
 Instruction ChunkMaker::take(const ChunkedDim& whole, RegisterIndex chunk,
                              const Instruction& like) const {
-  Instruction made = beside(like);
-  made.step = {{"take_chunk", {whole.dim, blocks_here(whole), at(chunk).chunk.index}, {}, ""},
-               {whole.reg},
-               {chunk},
-               {},
-               "take " + value_of(at(whole.reg))};
-  return made;
+  KernelStep step{{"take_chunk", {whole.dim, blocks_of_rank(whole), at(chunk).chunk.index}, {}, ""},
+                  {whole.reg},
+                  {chunk},
+                  {},
+                  "take " + value_of(at(whole.reg))};
+  step.purpose = KernelPurpose::kTakeChunk;
+  return in_pass_of(like, std::move(step));
 }
 
 Instruction ChunkMaker::join(const std::vector<RegisterIndex>& chunks, const ChunkedDim& whole,
                              const Instruction& like) const {
-  Instruction made = beside(like);
-  made.step = {{"join_chunks", {whole.dim, blocks_here(whole)}, {}, ""},
-               chunks,
-               {whole.reg},
-               {},
-               "join " + value_of(at(whole.reg))};
-  return made;
+  KernelStep step{{"join_chunks", {whole.dim, blocks_of_rank(whole)}, {}, ""},
+                  chunks,
+                  {whole.reg},
+                  {},
+                  "join " + value_of(at(whole.reg))};
+  step.purpose = KernelPurpose::kJoinChunks;
+  return in_pass_of(like, std::move(step));
 }
 
 Instruction ChunkMaker::kernel_of(const Instruction& kernel, size_t input, RegisterIndex source,
                                   RegisterIndex target) {
   Instruction made = kernel;
-  made.step.inputs[input] = source;
-  made.step.outputs.front() = target;
-  made.step.workspace = {};
-  if (const Bytes bytes = workspace_of(program_, made.step); bytes > Bytes(0)) {
-    Register space;
-    space.name = made.step.op + ".workspace";
-    space.type = {DType::kBool, {bytes.value()}};
-    space.attr = DistAttr::replicated(at(target).attr.mesh, 1);
-    space.mesh = at(target).mesh;
-    space.size = bytes;
-    made.step.workspace = add(std::move(space));
-  }
+  KernelStep& step = *made.kernel();
+  step.inputs[input] = source;
+  step.outputs.front() = target;
+  step.workspace = {};
+  const MeshPtr& mesh = at(target).attr.mesh;
+  if (const Bytes bytes = max_workspace(program_, step, *mesh); bytes > Bytes(0))
+    step.workspace = add(workspace_register(step.op, bytes, mesh, at(target).mesh));
   return made;
 }
 
 Instruction ChunkMaker::exchange_of(const Instruction& exchange, RegisterIndex source,
                                     RegisterIndex target) {
   Instruction made = exchange;
-  made.source = source;
-  made.target = target;
+  made.exchange()->source = source;
+  made.exchange()->target = target;
   return made;
 }
 

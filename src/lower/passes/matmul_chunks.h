@@ -1,50 +1,48 @@
-// Registers and instructions of chunks: what a program needs to work on a tensor part by part. It
-// does not know why, nor which.
+// Registers and instructions of chunks: what a program needs to work on a tensor part by part.
 #pragma once
 
 #include <optional>
 #include <span>
+#include <vector>
 
 #include "lower/program.h"
 
 namespace tessera {
 
-/// A register and the dim of it that is cut.
+/// A register and the dim of it that is divided into chunks.
 struct ChunkedDim {
   RegisterIndex reg;
   int dim = -1;
 };
 
-/// The blocks of a dim that several registers have in common: as many as the ranks that divide
-/// it most finely.
+/// The blocks of a dim that several registers have in common: as many as the ranks that divide it
+/// most finely.
 ///   returns  nothing when the axes of one do not continue those of another, or one has windows or
-///   chunks
+///            chunks in its placement
 std::optional<int64_t> common_blocks(const Program& program, std::span<const ChunkedDim> dims);
 
-/// Do so many chunks of so many blocks cut each of them evenly, and between units?
+/// Do `count` chunks of `blocks` blocks divide each dim evenly, and between units?
 bool divides_evenly(const Program& program, std::span<const ChunkedDim> dims, int64_t blocks,
                     int64_t count);
 
-/// Makes what chunks consist of.
-///
-///   blocks, count  hold for all that one of these makes
+/// Makes the registers and instructions of `count` chunks of `blocks` blocks each.
 class ChunkMaker {
  public:
-  /// free  registers that no instruction names any more: their places in the list are taken first,
-  /// so that none is left that nothing fills
+  /// free  registers that no instruction names any more: their indices are used first, so that no
+  ///       register remains that nothing fills
   ChunkMaker(Program& program, int64_t blocks, int64_t count, std::vector<RegisterIndex>& free)
       : program_(program), blocks_(blocks), count_(count), free_(free) {}
 
-  /// A register for chunk `index` of what `whole` would hold. A copy of it: its place in the list
-  /// may be among the free ones.
+  /// A register for chunk `index` of what `whole` would hold.
+  ///   whole  a copy: its index may be among the free ones
   RegisterIndex chunk_of(Register whole, int dim, int64_t index);
   std::vector<RegisterIndex> chunks_of(const Register& whole, int dim);
 
-  // Instructions of the pass that `like` is in.
+  // Instructions in the pass of `like`.
   Instruction take(const ChunkedDim& whole, RegisterIndex chunk, const Instruction& like) const;
   Instruction join(const std::vector<RegisterIndex>& chunks, const ChunkedDim& whole,
                    const Instruction& like) const;
-  /// `kernel` with chunks for one operand and the first result, and a workspace of its own.
+  /// `kernel` with chunks as one operand and the first result, and with a workspace of its own.
   Instruction kernel_of(const Instruction& kernel, size_t input, RegisterIndex source,
                         RegisterIndex target);
   static Instruction exchange_of(const Instruction& exchange, RegisterIndex source,
@@ -53,15 +51,15 @@ class ChunkMaker {
  private:
   const Register& at(RegisterIndex index) const { return program_.registers[index]; }
   RegisterIndex add(Register reg);
-  int64_t blocks_here(const ChunkedDim& whole) const;
+  int64_t blocks_of_rank(const ChunkedDim& whole) const;
 
   Program& program_;
   int64_t blocks_, count_;
   std::vector<RegisterIndex>& free_;
 };
 
-/// The largest part of a register that a rank has, which is that at the origin.  requires  no
-/// windows
+/// The largest part of a register that a rank has, which is that at the origin.
+///   requires  no windows
 TensorType largest_type(const Register& reg);
 
 }  // namespace tessera

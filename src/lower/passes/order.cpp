@@ -3,39 +3,30 @@
 #include <algorithm>
 #include <map>
 
+#include "lower/program_uses.h"
 #include "ops/operator.h"
 
 namespace tessera {
 namespace {
 
-/// Indices of the earlier instructions that make what each one reads; and, for one that writes over
-/// a variable, those that read its old value.
+/// By instruction: the instructions that write what it reads; and, of one that writes over a
+/// variable, those that read the old value.
 std::vector<std::vector<int>> find_needs(const Program& program) {
-  IndexedVector<RegisterIndex, int> maker(program.registers.size(), -1);
-  IndexedVector<RegisterIndex, std::vector<int>> readers(program.registers.size());
+  const ProgramUses uses(program);
   std::vector<std::vector<int>> needs;
-  for (int i = 0; i < static_cast<int>(program.instructions.size()); ++i) {
+  for (InstructionIndex i : program.instructions.indices()) {
     const Instruction& instruction = program.instructions[i];
-    needs.emplace_back();
-    for (RegisterIndex reg : instruction.reads()) {
-      if (maker[reg] >= 0) needs.back().push_back(maker[reg]);
-      readers[reg].push_back(i);
-    }
+    std::vector<int>& list = needs.emplace_back();
+    for (RegisterIndex reg : instruction.reads())
+      if (!uses.writer(reg).is_none()) list.push_back(uses.writer(reg).value());
     for (RegisterIndex reg : instruction.writes()) {
-      maker[reg] = i;
       const Register& written = program.registers[reg];
       if (written.storage != Register::Storage::kVariable) continue;
-      for (int reader : readers[program.variables[written.variable].value])
-        if (reader != i) needs.back().push_back(reader);
+      for (InstructionIndex reader : uses.readers(program.variables[written.variable].value))
+        if (reader != i) list.push_back(reader.value());
     }
   }
   return needs;
-}
-
-bool share_ranks(const Mesh& a, const Mesh& b) {
-  return std::any_of(a.ranks().begin(), a.ranks().end(), [&](Rank rank) {
-    return std::find(b.ranks().begin(), b.ranks().end(), rank) != b.ranks().end();
-  });
 }
 
 /// By stage, a number that it has in common with those that share ranks with it.
@@ -63,7 +54,7 @@ std::vector<int> devices_of(const Program& program) {
 class WorkEstimate {
  public:
   WorkEstimate(const Program& program, const Graph& graph, int64_t micro_batches)
-      : program_(program), micro_batches_(micro_batches) {
+      : program_(program), micro_batches_(static_cast<double>(micro_batches)) {
     for (const Op& op : graph.ops()) {
       const OpView op_view = view(graph, op);
       if (!op_view.definition->work) continue;
@@ -74,10 +65,12 @@ class WorkEstimate {
   }
 
   double of(const Instruction& instruction) const {
-    const auto found = instruction.is_exchange ? by_op_.end() : by_op_.find(instruction.step.op);
+    const KernelStep* kernel = instruction.kernel();
+    const auto found =
+        kernel && kernel->purpose == KernelPurpose::kOp ? by_op_.find(kernel->op) : by_op_.end();
     if (found == by_op_.end()) return kOperationsOfAByte * local_bytes(instruction);
-    return found->second * local_part(instruction) /
-           static_cast<double>(instruction.micro_batch >= 0 ? micro_batches_ : 1);
+    const double micro_batches = instruction.micro_batch >= 0 ? micro_batches_ : 1;
+    return found->second * local_part(*kernel) / micro_batches;
   }
 
  private:
@@ -93,17 +86,17 @@ class WorkEstimate {
   }
 
   /// The smallest part that a rank has of any operand.
-  double local_part(const Instruction& instruction) const {
+  double local_part(const KernelStep& step) const {
     double part = 1;
-    for (const auto& list : {instruction.step.inputs, instruction.step.outputs})
-      for (RegisterIndex reg : list)
+    for (const auto* list : {&step.inputs, &step.outputs})
+      for (RegisterIndex reg : *list)
         if (const double whole = static_cast<double>(byte_size(at(reg).type).value()); whole > 0)
           part = std::min(part, static_cast<double>(at(reg).size.value()) / whole);
     return part;
   }
 
   const Program& program_;
-  int64_t micro_batches_;
+  double micro_batches_;
   std::map<std::string, double, std::less<>> by_op_;
 };
 
@@ -115,22 +108,22 @@ std::optional<PipelineOrder> order_instructions(Program& program, const Graph& g
   std::vector<std::vector<int>> needs = find_needs(program);
   const WorkEstimate estimate(program, graph, options.micro_batches);
   std::vector<PipelineStep> work;
-  for (size_t i = 0; i < program.instructions.size(); ++i) {
+  for (InstructionIndex i : program.instructions.indices()) {
     const Instruction& instruction = program.instructions[i];
     work.push_back({instruction.stage.value(), instruction.role, instruction.micro_batch,
-                    std::move(needs[i]), estimate.of(instruction)});
+                    std::move(needs[i.value()]), estimate.of(instruction)});
   }
   PipelineOrder made =
       pipeline_order(work, {.kind = options.kind,
                             .micro_batches = static_cast<int>(options.micro_batches),
                             .devices = devices_of(program),
                             .max_in_flight = static_cast<int>(options.max_in_flight)});
-  std::vector<Instruction> ordered;
+  std::vector<InstructionIndex> order;
   for (int index : made.order) {
-    ordered.push_back(std::move(program.instructions[index]));
-    ordered.back().pass = made.passes[index];
+    order.push_back(InstructionIndex(index));
+    program.instructions[order.back()].pass = made.passes[index];
   }
-  program.instructions = std::move(ordered);
+  reorder(program, order);
   return made;
 }
 

@@ -1,4 +1,4 @@
-// The order of the instructions of a step: which micro-batch of which stage when.
+// The order of the instructions of a step: when each stage computes which micro-batch.
 #pragma once
 
 #include "lower/program.h"
@@ -12,20 +12,20 @@ struct OrderOptions {
   int64_t max_in_flight = 0;  // of `auto`: PipelineOptions
 };
 
-/// Sorts the instructions by the schedule of their stages, and notes of each the pass that it is
-/// part of. Meshes that share ranks are stages of one device.
+/// Sorts the instructions by the schedule of their stages, and notes the pipeline pass of each.
+/// Meshes that share ranks are stages of one device.
 ///
-///   ensures  each comes after those whose registers it reads, and after those that read a variable
-///   before it is written over; with one
-///            micro-batch nothing changes
-///   times    of the schedule `auto`: estimated from the work that operators give, divided as their
-///   operands are returns  what the order was made from; nothing with one micro-batch throws
-///   UserError (78) when the schedule does not fit the meshes
+///   ensures  each instruction comes after those whose registers it reads, and after those that read
+///            a variable before it is written over; with one micro-batch nothing changes
+///   times    of the schedule `auto`: estimated from the work that operators declare, divided as
+///            their operands are
+///   returns  the order of the pipeline; nothing with one micro-batch
+///   throws   UserError (78) when the schedule does not fit the meshes
 std::optional<PipelineOrder> order_instructions(Program& program, const Graph& graph,
                                                 const OrderOptions& options);
 
-/// The order of each stage: "first: F0 F1 B0 B1 O": forward and backward by micro-batch, what is
-/// done once without a number. Where the backward is split, W0 is what it does for the weights.
+/// The order of each stage, "first: F0 F1 B0 B1 O": forward and backward by micro-batch, work of
+/// the whole step without a number, W0 where a split backward computes gradients of weights.
 std::string order_text(const Program& program, const std::vector<std::string>& stage_names);
 
 }  // namespace tessera

@@ -2,79 +2,70 @@
 
 #include <algorithm>
 
+#include "lower/program_uses.h"
+
 namespace tessera {
 namespace {
-
-bool share_ranks(const Mesh& a, const Mesh& b) {
-  return std::any_of(a.ranks().begin(), a.ranks().end(), [&](Rank rank) {
-    return std::find(b.ranks().begin(), b.ranks().end(), rank) != b.ranks().end();
-  });
-}
 
 class PrefetchScheduler {
  public:
   PrefetchScheduler(Program& program, Bytes window) : program_(program), window_(window) {}
 
   void run() {
-    delay_turns();
-    allow_begins();
+    sink_exchanges();
+    set_issue_points();
   }
 
  private:
-  int count() const { return static_cast<int>(program_.instructions.size()); }
-  const Instruction& at(int index) const { return program_.instructions[index]; }
+  const Instruction& at(InstructionIndex index) const { return program_.instructions[index]; }
   const Register& reg(RegisterIndex index) const { return program_.registers[index]; }
 
-  /// Another rank has something of it, and nothing but its own readers and its own maker look at
-  /// its ends.
+  /// Does `instruction` receive from other ranks, into a register that is no variable?
   bool is_transfer(const Instruction& instruction) const {
-    return instruction.is_exchange && instruction.exchange.kind != ReshardKind::kSlice &&
-           reg(instruction.target).storage == Register::Storage::kArena;
+    const ExchangeStep* exchange = instruction.exchange();
+    return exchange && exchange->exchange.kind != ReshardKind::kSlice &&
+           reg(exchange->target).storage == Register::Storage::kArena;
   }
 
-  // ---- turns ----
+  // ---- positions: as late as is cheap ----
 
   struct Waiting {
-    int index = 0;
+    InstructionIndex index;
     Bytes bytes{0};
   };
 
-  void delay_turns() {
-    IndexedVector<RegisterIndex, int> first_reader(program_.registers.size(), -1);
-    for (int i = count() - 1; i >= 0; --i)
-      for (RegisterIndex read : at(i).reads()) first_reader[read] = i;
+  void sink_exchanges() {
+    const ProgramUses uses(program_);
     IndexedVector<MeshIndex, std::vector<Waiting>> waiting(program_.meshes.size());  // oldest first
-    std::vector<int> order;
-    const auto take_turn = [&](std::vector<Waiting>& list, size_t which) {
+    std::vector<InstructionIndex> order;
+    const auto place = [&](std::vector<Waiting>& list, size_t which) {
       order.push_back(list[which].index);
       list.erase(list.begin() + static_cast<std::ptrdiff_t>(which));
     };
-    for (int i = 0; i < count(); ++i) {
-      const std::vector<RegisterIndex> reads = at(i).reads();
+    for (InstructionIndex i : program_.instructions.indices()) {
+      const Instruction& instruction = at(i);
+      const std::span<const RegisterIndex> reads = instruction.reads();
       for (auto& list : waiting)
         for (size_t k = 0; k < list.size();)
-          std::find(reads.begin(), reads.end(), at(list[k].index).target) != reads.end()
-              ? take_turn(list, k)
+          std::find(reads.begin(), reads.end(), at(list[k].index).exchange()->target) != reads.end()
+              ? place(list, k)
               : static_cast<void>(++k);
-      const Instruction& instruction = at(i);
-      if (!may_wait(instruction, first_reader, i)) {
+      if (!may_wait(i, uses)) {
         order.push_back(i);
         continue;
       }
       auto& list = waiting[instruction.mesh];
-      list.push_back({i, reg(instruction.source).size + reg(instruction.target).size});
-      while (bytes_of(list) > window_) take_turn(list, 0);
+      const ExchangeStep& exchange = *instruction.exchange();
+      list.push_back({i, reg(exchange.source).size + reg(exchange.target).size});
+      while (bytes_of(list) > window_) place(list, 0);
     }
-    std::vector<Instruction> ordered;
-    for (int index : order) ordered.push_back(std::move(program_.instructions[index]));
-    program_.instructions = std::move(ordered);
+    reorder(program_, order);
   }
 
-  bool may_wait(const Instruction& instruction,
-                const IndexedVector<RegisterIndex, int>& first_reader, int index) const {
-    return is_transfer(instruction) &&
-           reg(instruction.source).storage == Register::Storage::kArena &&
-           first_reader[instruction.target] > index + 1;
+  bool may_wait(InstructionIndex i, const ProgramUses& uses) const {
+    return is_transfer(at(i)) &&
+           reg(at(i).exchange()->source).storage == Register::Storage::kArena &&
+           uses.first_reader(at(i).exchange()->target) > i + 1;
   }
 
   static Bytes bytes_of(const std::vector<Waiting>& list) {
@@ -83,43 +74,43 @@ class PrefetchScheduler {
     return sum;
   }
 
-  // ---- begins ----
+  // ---- issue points: as early as memory allows ----
 
-  /// What is under way on a mesh while an instruction runs.
-  struct UnderWay {
+  /// The exchanges that are in flight on a mesh while an instruction runs.
+  struct InFlight {
     int count = 0;
     Bytes bytes{0};
   };
 
-  void allow_begins() {
-    IndexedVector<RegisterIndex, int> made_at(program_.registers.size(), -1);
-    IndexedVector<MeshIndex, std::vector<UnderWay>> under_way(
-        program_.meshes.size(), std::vector<UnderWay>(program_.instructions.size()));
-    for (int i = 0; i < count(); ++i) {
-      for (RegisterIndex written : at(i).writes()) made_at[written] = i;
+  void set_issue_points() {
+    const ProgramUses uses(program_);
+    IndexedVector<MeshIndex, IndexedVector<InstructionIndex, InFlight>> in_flight(
+        program_.meshes.size(),
+        IndexedVector<InstructionIndex, InFlight>(program_.instructions.size()));
+    for (InstructionIndex i : program_.instructions.indices()) {
       if (!is_transfer(at(i))) continue;
-      auto& on_mesh = under_way[at(i).mesh];
-      const Bytes bytes = reg(at(i).target).size;
-      const int earliest = std::max(made_at[at(i).source], 0);
-      int after = i - 1;
-      while (after > earliest && has_room(on_mesh[after], bytes)) --after;
-      if (!computes_between(after + 1, i, at(i).mesh)) continue;
-      for (int k = after + 1; k < i; ++k) {
+      ExchangeStep& exchange = *program_.instructions[i].exchange();
+      auto& on_mesh = in_flight[at(i).mesh];
+      const Bytes bytes = reg(exchange.target).size;
+      const InstructionIndex earliest = std::max(uses.writer(exchange.source), InstructionIndex(0));
+      InstructionIndex point = i - 1;
+      while (point > earliest && has_capacity(on_mesh[point], bytes)) --point;
+      if (!computes_between(point + 1, i, at(i).mesh)) continue;
+      for (InstructionIndex k = point + 1; k < i; ++k) {
         ++on_mesh[k].count;
         on_mesh[k].bytes += bytes;
       }
-      program_.instructions[i].issue_after = after;
+      exchange.issue_after = point;
     }
   }
 
-  bool has_room(const UnderWay& under_way, Bytes bytes) const {
-    return under_way.count < kMaxPrefetches && under_way.bytes + bytes <= window_;
+  bool has_capacity(const InFlight& in_flight, Bytes bytes) const {
+    return in_flight.count < kMaxPrefetches && in_flight.bytes + bytes <= window_;
   }
 
-  bool computes_between(int begin, int end, MeshIndex mesh) const {
-    for (int i = begin; i < end; ++i)
-      if (!at(i).is_exchange && !at(i).is_copy &&
-          share_ranks(*program_.meshes[at(i).mesh], *program_.meshes[mesh]))
+  bool computes_between(InstructionIndex begin, InstructionIndex end, MeshIndex mesh) const {
+    for (InstructionIndex i : IndexRange(begin, end))
+      if (at(i).kernel() && share_ranks(*program_.meshes[at(i).mesh], *program_.meshes[mesh]))
         return true;
     return false;
   }
@@ -136,19 +127,18 @@ void schedule_prefetches(Program& program, Bytes window) {
 
 std::string prefetch_text(const Program& program) {
   std::string text;
-  for (size_t i = 0; i < program.instructions.size(); ++i) {
+  for (InstructionIndex i : program.instructions.indices()) {
     const Instruction& instruction = program.instructions[i];
-    if (instruction.issue_after < 0) continue;
-    const auto begin = program.instructions.begin() + instruction.issue_after + 1;
-    const auto behind = std::count_if(
-        begin, program.instructions.begin() + static_cast<std::ptrdiff_t>(i),
-        [&](const Instruction& other) {
-          return other.mesh == instruction.mesh && !other.is_exchange && !other.is_copy;
-        });
-    text += program.registers[instruction.target].name + " may begin " + std::to_string(behind) +
-            (behind == 1 ? " kernel" : " kernels") + " ahead\n";
+    const ExchangeStep* exchange = instruction.exchange();
+    if (!exchange || exchange->issue_after.is_none()) continue;
+    int kernels = 0;
+    for (InstructionIndex k : IndexRange(exchange->issue_after + 1, i))
+      kernels +=
+          program.instructions[k].mesh == instruction.mesh && program.instructions[k].kernel();
+    text += program.registers[exchange->target].name + " may be issued " + std::to_string(kernels) +
+            (kernels == 1 ? " kernel" : " kernels") + " early\n";
   }
-  return text.empty() ? "every exchange begins at its turn\n" : text;
+  return text.empty() ? "every exchange is issued at its turn\n" : text;
 }
 
 }  // namespace tessera

@@ -1,4 +1,4 @@
-// A model of layers that the tests of this room train.
+// A model of layers that the tests of this module train.
 #pragma once
 
 #include <string>

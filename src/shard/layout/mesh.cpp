@@ -126,6 +126,12 @@ Mesh Mesh::slice(std::string_view name, int64_t index) const {
   return Mesh(shape, std::move(axes), std::move(ranks));
 }
 
+bool share_ranks(const Mesh& a, const Mesh& b) {
+  return std::any_of(a.ranks().begin(), a.ranks().end(), [&](Rank rank) {
+    return std::find(b.ranks().begin(), b.ranks().end(), rank) != b.ranks().end();
+  });
+}
+
 std::string to_text(const Mesh& mesh) {
   std::vector<std::string> parts;
   for (int i = 0; i < mesh.axis_count(); ++i)

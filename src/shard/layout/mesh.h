@@ -55,6 +55,9 @@ class Mesh {
 
 using MeshPtr = std::shared_ptr<const Mesh>;
 
+/// Is any rank in both?
+bool share_ranks(const Mesh& a, const Mesh& b);
+
 /// "dp=2 tp=2"; with ranks other than 0, 1, ...: "dp=2 tp=2 {4,5,6,7}".
 std::string to_text(const Mesh& mesh);
 

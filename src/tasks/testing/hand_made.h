@@ -1,5 +1,5 @@
-// Task graphs written by hand, a line a task: for tests and small programs of this room's users.
-// Real ones are derived by lower.
+// Task graphs written by hand, a line a task: for tests and small programs of users of this module.
+// The compiler (src/lower) makes the task graphs of models.
 #pragma once
 
 #include <string>
@@ -9,17 +9,21 @@
 
 namespace tessera {
 
-/// Builds a task graph whose registers lie one after the other in the arena.
+// clang-format off
+/// Builds a task graph whose registers follow each other in the arena.
 ///
-///   HandMade made(mesh);                                        placements in the text form of
-///   dist_attr.h const auto x = made.input("x", "f32[8@dp]"); const auto y = made.compute("y",
-///   {"scalar.mul", {}, {2}, ""}, {x}, "f32[8@dp]"); const auto z = made.exchange("gather y", y,
-///   "f32[8]"); made.result("z", z); run(made.finish());
+///     HandMade made(mesh);                       placements in the text form of dist_attr.h
+///     const auto x = made.input("x", "f32[8@dp]");
+///     const auto y = made.compute("y", {"scalar.mul", {}, {2}, ""}, {x}, "f32[8@dp]");
+///     const auto z = made.exchange("gather y", y, "f32[8]");
+///     made.result("z", z);
+///     run(made.finish());
+// clang-format on
 class HandMade {
  public:
   explicit HandMade(MeshPtr mesh);
 
-  /// What is made from here on lies on this mesh: one that it has already, or a new one.
+  /// Registers and tasks added from here on are on this mesh: one of the graph, or a new one.
   void place_on(const MeshPtr& mesh);
 
   RegisterIndex input(const std::string& name, const std::string& type);

@@ -19,7 +19,7 @@ namespace tessera::random_programs {
 
 /// How large the programs are.
 struct Size {
-  int ranks = 6;  // 0 up to, of which meshes are drawn
+  int ranks = 6;  // 0 up to, of which meshes are sampled
   int meshes = 3;
   int extent = 4;  // of each of one or two axes
   int works = 14;  // things to do: an input, a computation, a reshard, a variable
@@ -38,7 +38,7 @@ class RandomProgram {
     TaskGraph graph = made_->finish();
     if (roll(0, 2) == 0) put_on_devices(graph);
     shuffle_order(graph);
-    let_exchanges_begin_ahead(graph);
+    set_issue_points(graph);
     give_slots(graph);
     graph_ = std::make_shared<const TaskGraph>(std::move(graph));
   }
@@ -296,8 +296,8 @@ class RandomProgram {
     }
   }
 
-  /// Nobody shares bytes here, so that they may begin behind any earlier task.
-  void let_exchanges_begin_ahead(TaskGraph& graph) {
+  /// No registers share bytes here, so that any earlier task may be the issue point.
+  void set_issue_points(TaskGraph& graph) {
     for (size_t place = 1; place < graph.order.size(); ++place) {
       Task& task = graph.tasks[graph.order[place]];
       const bool fills_variable =

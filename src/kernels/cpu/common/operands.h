@@ -30,9 +30,4 @@ T* output(const KernelBuffers& buffers, size_t index) {
   return reinterpret_cast<T*>(buffers.outputs[index]);
 }
 
-/// The next multiple of kTensorAlignment: where the next part of a workspace may begin.
-constexpr int64_t aligned_size(int64_t bytes) {
-  return (bytes + kTensorAlignment - 1) / kTensorAlignment * kTensorAlignment;
-}
-
 }  // namespace tessera

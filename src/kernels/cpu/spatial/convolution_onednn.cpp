@@ -216,7 +216,7 @@ struct PreparedConvolution::Parts {
       const memory::desc wanted = operand.wanted.get_desc();
       operand.given = unset_memory(given[i], engine);
       operand.offset = workspace;
-      workspace += aligned_size(most[i]);
+      workspace += align_up(most[i]);
       ensure(static_cast<int64_t>(wanted.get_size()) <= most[i],
              "the library's layout is larger than its blocks explain");
       if (given[i] == wanted) continue;

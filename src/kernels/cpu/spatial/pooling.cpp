@@ -201,7 +201,7 @@ struct Part {
 };
 
 int64_t row_bytes(const Pool& pool) {
-  return aligned_size(pool.dims[2].in * size_of(DType::kF32));
+  return align_up(pool.dims[2].in * size_of(DType::kF32));
 }
 
 Part part_of(const LocalCall& call, const Pool& pool, const TensorType& dx) {
@@ -266,7 +266,7 @@ BoundKernel bind_average_pool_grad(const LocalCall& call) {
       spread_plane(pool, shares, row, output<float>(buffers, 0) + plane * pool.in_size());
     }
   };
-  return {run, Bytes(row_bytes(pool) + aligned_size(pool.out_size() * size_of(DType::kF32)))};
+  return {run, Bytes(row_bytes(pool) + align_up(pool.out_size() * size_of(DType::kF32)))};
 }
 
 BoundKernel bind_max_pool_grad(const LocalCall& call) {
@@ -289,7 +289,7 @@ BoundKernel bind_max_pool_grad(const LocalCall& call) {
           made[position] += flow[place];
     }
   };
-  return {run, Bytes(aligned_size(pool.out_size() * size_of(DType::kI32)))};
+  return {run, Bytes(align_up(pool.out_size() * size_of(DType::kI32)))};
 }
 
 }  // namespace tessera

@@ -1,0 +1,16 @@
+// The last compiler pass: the instructions of a program become the tasks of a task graph.
+#pragma once
+
+#include "lower/passes/arena.h"
+#include "lower/program.h"
+#include "tasks/task_graph.h"
+
+namespace tessera {
+
+/// Cuts a program into tasks: runs of kernels of one role, stage, mesh and pass between exchanges
+/// and issue points. Sets the order list, overwrites, producers and consumers.
+///
+///   requires  the offsets of `program` are those of `arenas`
+TaskGraph make_tasks(Program program, const ArenaPlans& arenas);
+
+}  // namespace tessera

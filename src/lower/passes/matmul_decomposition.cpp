@@ -1,0 +1,139 @@
+#include "lower/passes/matmul_decomposition.h"
+
+#include "base/einsum.h"
+#include "base/text.h"
+#include "plan/plan.h"
+
+namespace tessera {
+namespace {
+
+Einsum einsum_of(const KernelStep& matmul) {
+  return *parse_einsum(matmul.call.text);
+}
+
+}  // namespace
+
+MatmulAnalysis::MatmulAnalysis(const Program& program, const CollectiveMatmulOptions& options,
+                               const ReshardOptions& links)
+    : program_(program), options_(options), links_(links), uses_(program) {}
+
+bool MatmulAnalysis::is_in_arena(RegisterIndex index) const {
+  return reg(index).storage == Register::Storage::kArena;
+}
+
+bool MatmulAnalysis::is_matmul(InstructionIndex index) const {
+  const KernelStep* kernel = at(index).kernel();
+  return kernel && kernel->call.kernel == "dot_general" && is_in_arena(kernel->outputs.front());
+}
+
+bool MatmulAnalysis::is_within_mesh(InstructionIndex exchange) const {
+  const ExchangeStep& step = *at(exchange).exchange();
+  return reg(step.source).mesh == reg(step.target).mesh && is_in_arena(step.target);
+}
+
+int MatmulAnalysis::kept_dim(const KernelStep& matmul, size_t input, int dim) const {
+  const Einsum einsum = einsum_of(matmul);
+  const char letter = einsum.operands[input][dim];
+  return !has_letter(einsum.result, letter) || has_letter(einsum.operands[1 - input], letter)
+             ? -1
+             : dim_of_letter(einsum.result, letter);
+}
+
+Seconds MatmulAnalysis::kernel_time(InstructionIndex matmul, int64_t chunks) const {
+  const KernelStep& step = *at(matmul).kernel();
+  const Einsum einsum = einsum_of(step);
+  std::map<char, int64_t> extents;
+  for (size_t i = 0; i < 2; ++i) {
+    const Shape shape = largest_type(reg(step.inputs[i])).shape;
+    for (int d = 0; d < shape.size(); ++d) extents[einsum.operands[i][d]] = shape[d];
+  }
+  double flops = 2;
+  for (const auto& [letter, extent] : extents) flops *= static_cast<double>(extent);
+  return Seconds(flops / static_cast<double>(chunks) / options_.cost.flops_per_second) +
+         options_.cost.kernel;
+}
+
+Seconds MatmulAnalysis::copy_time(RegisterIndex index, int64_t kernels) const {
+  const double bytes = 2 * static_cast<double>(byte_size(largest_type(reg(index))).value());
+  return Seconds(bytes / options_.cost.bytes_per_second +
+                 static_cast<double>(kernels) * options_.cost.kernel.value());
+}
+
+Seconds MatmulAnalysis::exchange_time(InstructionIndex exchange, int dim, int64_t chunks) {
+  const ExchangeStep& step = *at(exchange).exchange();
+  TensorType type = reg(step.source).type;
+  if (chunks > 1) type.shape[dim] /= chunks;
+  const auto [found, is_new] =
+      prices_.try_emplace({step.exchange.from.mesh.get(),
+                           to_text(type, step.exchange.from) + " to " + to_text(step.exchange.to)});
+  if (is_new) found->second = price(type, step.exchange, links_);
+  return found->second;
+}
+
+std::vector<int64_t> MatmulAnalysis::chunk_counts(const std::vector<ChunkedDim>& dims,
+                                                  int64_t blocks) const {
+  std::vector<int64_t> list;
+  const bool is_given = options_.chunks != kAutoChunks;
+  for (int64_t chunks = is_given ? options_.chunks : kMaxChunks; chunks > 1; --chunks)
+    if (divides_evenly(program_, dims, blocks, chunks)) {
+      list.push_back(chunks);
+      if (is_given) break;
+    }
+  return list;
+}
+
+void MatmulAnalysis::keep_better(std::optional<Decomposition>& best,
+                                 const Decomposition& candidate) const {
+  const auto extent = [&](const Decomposition& d) {
+    return largest_type(reg(d.dims.front().reg)).shape[d.dims.front().dim];
+  };
+  if (!best || candidate.seconds < best->seconds ||
+      (candidate.seconds == best->seconds && extent(candidate) > extent(*best)))
+    best = candidate;
+}
+
+bool MatmulAnalysis::decide(const std::optional<Decomposition>& best,
+                            const std::vector<InstructionIndex>& matmuls,
+                            const std::vector<InstructionIndex>& exchanges, Seconds whole) {
+  const bool pays = best && (options_.chunks != kAutoChunks || best->seconds < whole);
+  if (at(matmuls.front()).micro_batch > 0) return pays;
+  std::vector<std::string> ops, names;
+  for (InstructionIndex matmul : matmuls) ops.push_back(at(matmul).kernel()->op);
+  for (InstructionIndex exchange : exchanges) {
+    const ExchangeStep& step = *at(exchange).exchange();
+    names.push_back(std::string(to_text(step.exchange.kind)) + " " + reg(step.target).name);
+  }
+  report_ += join(ops, ", ") + " with " + join(names, " and ") + ": ";
+  const auto chunks = [&] {
+    return std::to_string(best->count) + " chunks of dim " +
+           std::to_string(best->matmuls.front().result.dim);
+  };
+  if (!best)
+    report_ += "whole, no dim that could be cut is divided evenly\n";
+  else if (pays)
+    report_ += chunks() + ", " + to_text(best->seconds) + "; whole " + to_text(whole) + "\n";
+  else
+    report_ += "whole, " + to_text(whole) + "; " + chunks() + " " + to_text(best->seconds) + "\n";
+  return pays;
+}
+
+InstructionRewrites::InstructionRewrites(Program& program)
+    : program_(program),
+      is_replaced_(program.instructions.size(), false),
+      replacements_(program.instructions.size()) {}
+
+InstructionIndex InstructionRewrites::writer(const ProgramUses& uses, RegisterIndex reg) const {
+  const auto moved = moved_.find(reg);
+  return moved == moved_.end() ? uses.writer(reg) : moved->second;
+}
+
+void InstructionRewrites::apply() {
+  IndexedVector<InstructionIndex, Instruction> instructions;
+  for (InstructionIndex i : program_.instructions.indices()) {
+    if (!is_replaced_[i]) instructions.push_back(std::move(program_.instructions[i]));
+    for (Instruction& made : replacements_[i]) instructions.push_back(std::move(made));
+  }
+  program_.instructions = std::move(instructions);
+}
+
+}  // namespace tessera

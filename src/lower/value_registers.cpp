@@ -1,0 +1,181 @@
+#include "lower/value_registers.h"
+
+#include <algorithm>
+
+#include "base/error.h"
+
+namespace tessera {
+namespace {
+
+/// May an exchange make `to` from `from`? Partial values stay on the mesh that computed them; a
+/// window of `from` may leave out what `to` has; a whole tensor becomes partial only where a mark
+/// on an op asks for it.
+bool may_become(const Shape& shape, const DistAttr& from, const DistAttr& to) {
+  if (!to.partial.empty() && from.mesh != to.mesh) return false;
+  if (!holds_all_of(shape, from, to)) return false;
+  return std::all_of(to.partial.begin(), to.partial.end(), [&](const PartialAxis& p) {
+    return std::find(from.partial.begin(), from.partial.end(), p) != from.partial.end();
+  });
+}
+
+}  // namespace
+
+ValueRegisters::ValueRegisters(const Graph& graph, const StageMeshes& stages,
+                               const ReshardOptions& reshard, bool in_region, Program& program)
+    : graph_(graph),
+      stages_(stages),
+      reshard_(reshard),
+      in_region_(in_region),
+      program_(program),
+      holders_(graph.values().size()) {}
+
+RegisterIndex ValueRegisters::add_register(const std::string& name, const TensorType& type,
+                                           const DistAttr& attr, MicroBatch micro_batch) {
+  Register reg;
+  reg.name = name + (micro_batch.index >= 0 ? " #" + std::to_string(micro_batch.index) : "");
+  reg.type = type;
+  reg.attr = attr;
+  reg.micro_batch = micro_batch;
+  for (MeshIndex i : program_.meshes.indices())
+    if (program_.meshes[i] == attr.mesh) reg.mesh = i;
+  reg.size = byte_size({type.dtype, attr.largest_shape(type.shape)});
+  return program_.registers.push_back(std::move(reg));
+}
+
+MicroBatch ValueRegisters::part_of(const TensorType& whole, const MicroBatchPlacement& placed,
+                                   int index) const {
+  if (!placed.by_micro_batch) return {};
+  if (placed.dim < 0) return {index, -1, 0};
+  return {index, placed.dim,
+          balanced_part(whole.shape[placed.dim], stages_.micro_batches(), index).begin};
+}
+
+RegisterIndex ValueRegisters::add_value(ValueId value, const MicroBatchPlacement& placed,
+                                        int micro_batch) {
+  const TensorType& whole = graph_.type(value);
+  const MicroBatch part = part_of(whole, placed, micro_batch);
+  const RegisterIndex reg =
+      add_register(graph_.value(value).name,
+                   of_one_micro_batch(whole, placed, stages_.micro_batches()), placed.attr, part);
+  add_holder(value, reg, part.index);
+  return reg;
+}
+
+void ValueRegisters::add_holder(ValueId value, RegisterIndex reg, int micro_batch) {
+  holders_[value.index].push_back({reg, micro_batch});
+}
+
+void ValueRegisters::add_input(ValueId input, const MicroBatchPlacement& placed,
+                               const std::string& suffix) {
+  const int count = placed.by_micro_batch ? stages_.micro_batch_count() : 1;
+  for (int i = 0; i < count; ++i) {
+    const RegisterIndex reg = add_value(input, placed, i);
+    program_.registers[reg].name += suffix;
+    program_.inputs.push_back({graph_.value(input).name, reg, graph_.type(input)});
+  }
+}
+
+bool ValueRegisters::is_on(ValueId value, const MeshPtr& mesh) const {
+  const auto& list = holders_[value.index];
+  return std::any_of(list.begin(), list.end(),
+                     [&](const Holder& holder) { return at(holder.reg).attr.mesh == mesh; });
+}
+
+/// An input is fed on every mesh that reads it, so that it is never sent between meshes.
+void ValueRegisters::feed_on_mesh_of(ValueId input, MicroBatchPlacement wanted) {
+  wanted.attr.partial.clear();
+  for (DimSharding& dim : wanted.attr.dims) {
+    dim.windows.clear();  // other readers may need what this window leaves out
+    if (dim.chunks > 1) dim = {dim.axes};
+  }
+  const MeshIndex mesh(
+      static_cast<int>(std::find(program_.meshes.begin(), program_.meshes.end(), wanted.attr.mesh) -
+                       program_.meshes.begin()));
+  add_input(input, wanted, " on " + stages_.name_of(mesh));
+}
+
+int64_t ValueRegisters::sent_bytes(const TensorType& type, const DistAttr& from,
+                                   const DistAttr& to) const {
+  // The rank at the origin holds the largest parts; the last rank differs from it on every axis.
+  const std::vector<Exchange> exchanges = plan_reshard(type, from, to, reshard_);
+  int64_t most = 0;
+  for (Rank rank : {to.mesh->ranks().front(), to.mesh->ranks().back()})
+    most = std::max(most, received_elements(type.shape, exchanges, rank));
+  return most * size_of(type.dtype);
+}
+
+RegisterIndex ValueRegisters::get(ValueId value, const MicroBatchPlacement& wanted,
+                                  const ValueReader& reader) {
+  const int micro_batch = wanted.by_micro_batch ? reader.micro_batch : -1;
+  if (graph_.is_input(value) && !is_on(value, wanted.attr.mesh)) feed_on_mesh_of(value, wanted);
+  RegisterIndex best;
+  int64_t best_bytes = 0;
+  for (const Holder& holder : holders_[value.index]) {
+    const Register& reg = at(holder.reg);
+    // Micro-batches of another dim have other elements.
+    if (holder.micro_batch != micro_batch ||
+        (micro_batch >= 0 && reg.micro_batch.dim != wanted.dim))
+      continue;
+    if (reg.attr == wanted.attr) return holder.reg;
+    if (!may_become(reg.type.shape, reg.attr, wanted.attr)) continue;
+    const int64_t bytes = sent_bytes(reg.type, reg.attr, wanted.attr);
+    if (best.is_none() || bytes < best_bytes) {
+      best = holder.reg;
+      best_bytes = bytes;
+    }
+  }
+  if (best.is_none()) best = get_without_partial(value, wanted, reader);
+  const Register source = at(best);
+  for (const Exchange& exchange : plan_reshard(source.type, source.attr, wanted.attr, reshard_))
+    best = exchange_into(value, best, exchange, reader);
+  return best;
+}
+
+/// A mark makes a partial value of a whole tensor: the first rank of the axis gets the tensor, the
+/// others the identity of the reduction.
+RegisterIndex ValueRegisters::get_without_partial(ValueId value, MicroBatchPlacement wanted,
+                                                  const ValueReader& reader) {
+  const std::string& name = graph_.value(value).name;
+  if (wanted.attr.partial.empty() && in_region_)
+    throw UserError(
+        "'" + name + "' inside a While or an If is needed for the whole batch at once (" +
+            reader.reason() + ")",
+        "the region is run for each micro-batch by itself",
+        "use one micro-batch, or let '" + name + "' not depend on all rows of the batch",
+        ExitCode::kBadConfig);
+  if (wanted.attr.partial.empty())
+    throw UserError(
+        "'" + name + "' is needed " +
+            (wanted.by_micro_batch ? "by micro-batch" : "for the whole batch at once") + " (" +
+            reader.reason() + ")",
+        wanted.by_micro_batch
+            ? "it is made once a step, or its micro-batches divide another dim"
+            : "each micro-batch makes a part of it, and they are not put together",
+        "use one micro-batch, or remove the mark that keeps this tensor from following the batch",
+        ExitCode::kBadConfig);
+  wanted.attr.partial.clear();
+  return get(value, wanted, reader);
+}
+
+RegisterIndex ValueRegisters::exchange_into(ValueId value, RegisterIndex source,
+                                            const Exchange& exchange, const ValueReader& reader) {
+  const std::string& name = graph_.value(value).name;
+  const Register from = at(source);
+  const RegisterIndex target =
+      add_register(name + " " + to_text(exchange.to), from.type, exchange.to, from.micro_batch);
+  Register& made = program_.registers[target];
+  if (program_.meshes.size() > 1) made.name += " on " + stages_.name_of(made.mesh);
+  add_holder(value, target, from.micro_batch.index);
+  Instruction instruction;
+  instruction.role = reader.role;
+  instruction.micro_batch = from.micro_batch.index;
+  instruction.stage = reader.stage;
+  instruction.mesh = made.mesh;
+  instruction.step =
+      ExchangeStep{exchange, source, target,
+                   "'" + name + "' is " + to_text(exchange.from) + ", " + reader.reason()};
+  program_.instructions.push_back(std::move(instruction));
+  return target;
+}
+
+}  // namespace tessera

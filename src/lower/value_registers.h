@@ -1,0 +1,69 @@
+// The registers of a program that hold the values of the serial graph: as they were computed, and
+// as they were resharded to.
+#pragma once
+
+#include <functional>
+#include <string>
+#include <vector>
+
+#include "lower/program.h"
+#include "lower/stage_meshes.h"
+
+namespace tessera {
+
+/// The instruction, variable or result that needs a value.
+struct ValueReader {
+  int micro_batch = -1;  // -1: once a step
+  Role role = Role::kForward;
+  StageIndex stage;
+  std::function<std::string()> reason;  // "op 'y' needs [@dp, *]"
+};
+
+/// threads  one caller at a time
+class ValueRegisters {
+ public:
+  /// in_region  `graph` is a region of an op, which is run for each micro-batch by itself
+  ValueRegisters(const Graph& graph, const StageMeshes& stages, const ReshardOptions& reshard,
+                 bool in_region, Program& program);
+
+  /// A register with the next free index. Its name gets the number of the micro-batch.
+  RegisterIndex add_register(const std::string& name, const TensorType& type, const DistAttr& attr,
+                             MicroBatch micro_batch = {});
+  /// The register of `value` as `placed` says, of one micro-batch or of all.
+  RegisterIndex add_value(ValueId value, const MicroBatchPlacement& placed, int micro_batch);
+  /// `reg` holds `value` too, of one micro-batch or (-1) once a step.
+  void add_holder(ValueId value, RegisterIndex reg, int micro_batch);
+  /// An input of the program with this placement.
+  ///   suffix  of the names of its registers
+  void add_input(ValueId input, const MicroBatchPlacement& placed, const std::string& suffix = "");
+
+  /// The register that holds `value` as `wanted`: there is one already, or exchanges make it from
+  /// that register from which the fewest bytes are sent.
+  ///   throws  UserError (78) when a value of one micro-batch is needed of all, or the reverse
+  RegisterIndex get(ValueId value, const MicroBatchPlacement& wanted, const ValueReader& reader);
+
+ private:
+  struct Holder {
+    RegisterIndex reg;
+    int micro_batch = -1;  // -1: once a step
+  };
+
+  const Register& at(RegisterIndex reg) const { return program_.registers[reg]; }
+  MicroBatch part_of(const TensorType& whole, const MicroBatchPlacement& placed, int index) const;
+  bool is_on(ValueId value, const MeshPtr& mesh) const;
+  void feed_on_mesh_of(ValueId input, MicroBatchPlacement wanted);
+  int64_t sent_bytes(const TensorType& type, const DistAttr& from, const DistAttr& to) const;
+  RegisterIndex get_without_partial(ValueId value, MicroBatchPlacement wanted,
+                                    const ValueReader& reader);
+  RegisterIndex exchange_into(ValueId value, RegisterIndex source, const Exchange& exchange,
+                              const ValueReader& reader);
+
+  const Graph& graph_;
+  const StageMeshes& stages_;
+  const ReshardOptions reshard_;
+  const bool in_region_;
+  Program& program_;
+  std::vector<std::vector<Holder>> holders_;  // by value: as computed first, then as resharded
+};
+
+}  // namespace tessera
