@@ -5,7 +5,7 @@
 #include <optional>
 
 #include "comm/transport.h"
-#include "reshard/reshard.h"
+#include "reshard/exchange.h"
 
 namespace tessera {
 

@@ -13,7 +13,7 @@
 
 #include "comm/remote_fetch.h"
 #include "executor/exchange_backend.h"
-#include "reshard/reshard.h"
+#include "reshard/pulls.h"
 
 namespace tessera {
 

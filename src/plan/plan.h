@@ -11,7 +11,7 @@
 //       "max_in_flight": 4,           schedule "auto": the most micro-batches whose activations
 //                                     a rank keeps; default: the number of ranks of the pipeline
 //       "all_reduce": "auto",         algorithm over several axes: "one-shot", "hierarchical" or
-//                                     "reduce-scatter-all-gather" (reshard/reshard.h)
+//                                     "reduce-scatter-all-gather" (reshard/price.h)
 //       "collective_matmul": "off",   decompose matmuls next to collectives: "auto", or 2 to 8
 //                                     chunks
 //       "prefetch_mib": 32,           limit of exchanges issued early, in flight at once; 0: none
@@ -37,7 +37,7 @@
 
 #include "base/document.h"
 #include "graph/graph.h"
-#include "reshard/reshard.h"
+#include "reshard/price.h"
 #include "schedule/pipeline.h"
 #include "shard/marks.h"
 #include "shard/mesh_assignment.h"
