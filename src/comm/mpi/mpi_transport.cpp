@@ -35,12 +35,14 @@ class Communicator {
     check(MPI_Comm_set_errhandler(comm_, MPI_ERRORS_RETURN), "MPI_Comm_set_errhandler");
   }
   /// Of some of the processes of `all`; each of them calls it.
-  Communicator(const Communicator& all, std::span<const int> processes) {
+  ///   tag  of no message on `all`: by the standard it may be, but Open MPI 4.1 makes the group by
+  ///        ordinary messages with this tag
+  Communicator(const Communicator& all, std::span<const int> processes, int tag) {
     MPI_Group group = MPI_GROUP_NULL, some = MPI_GROUP_NULL;
     check(MPI_Comm_group(all.get(), &group), "MPI_Comm_group");
     check(MPI_Group_incl(group, static_cast<int>(processes.size()), processes.data(), &some),
           "MPI_Group_incl");
-    check(MPI_Comm_create_group(all.get(), some, 0, &comm_), "MPI_Comm_create_group");
+    check(MPI_Comm_create_group(all.get(), some, tag, &comm_), "MPI_Comm_create_group");
     check(MPI_Comm_set_errhandler(comm_, MPI_ERRORS_RETURN), "MPI_Comm_set_errhandler");
     MPI_Group_free(&some);
     MPI_Group_free(&group);
@@ -123,7 +125,7 @@ class MpiTransport : public Transport {
   }
 
   int split(std::span<const int> processes) override {
-    groups_.push_back(std::make_unique<Communicator>(data_, processes));
+    groups_.push_back(std::make_unique<Communicator>(data_, processes, tags_));
     return static_cast<int>(groups_.size()) - 1;
   }
 

@@ -10,6 +10,7 @@
 #include <deque>
 #include <functional>
 #include <memory>
+#include <numeric>
 #include <string>
 #include <thread>
 #include <vector>
@@ -188,6 +189,25 @@ inline void collectives_are_those_of_mpi(ContractProcess& me) {
   me.barrier();
 }
 
+/// The messages that make a group match no receive of data, whatever its tag.
+inline void groups_are_made_while_receives_are_posted(ContractProcess& me) {
+  std::vector<int> all(static_cast<size_t>(me.transport().size()));
+  std::iota(all.begin(), all.end(), 0);
+  std::vector<float> received(all.size());
+  const std::vector<float> sent{2.5F};
+  Countdown in_flight = 2 * static_cast<int>(me.others().size());
+  for (int from : me.others())
+    me.transport().recv_data(from, 0, std::as_writable_bytes(std::span(&received[from], 1)),
+                             in_flight);
+  me.barrier();
+  me.transport().split(all);
+  for (int to : me.others())
+    me.transport().send_data(to, 0, std::as_bytes(std::span(sent)), in_flight);
+  ASSERT_TRUE(me.poll_until([&] { return in_flight == 0; })) << in_flight << " are missing";
+  for (int from : me.others()) EXPECT_EQ(received[from], sent[0]) << "from " << from;
+  me.barrier();
+}
+
 /// All parts of the contract, one after the other.
 inline void keeps_its_contract(Transport& transport) {
   ContractProcess me(transport);
@@ -195,6 +215,7 @@ inline void keeps_its_contract(Transport& transport) {
   messages_arrive_once_and_in_order(me);
   pieces_match_by_pair_and_tag(me);
   collectives_are_those_of_mpi(me);
+  groups_are_made_while_receives_are_posted(me);
   messages_arrive_once_and_in_order(me);
 }
 
