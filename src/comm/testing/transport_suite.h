@@ -219,6 +219,19 @@ inline void keeps_its_contract(Transport& transport) {
   messages_arrive_once_and_in_order(me);
 }
 
+/// Process 0 destroys its transport before the others receive what it has sent.
+inline void messages_arrive_when_their_sender_ends(std::unique_ptr<Transport> transport) {
+  constexpr int kCount = 14;  // two of them have kMaxMessageBytes
+  const int self = transport->process();
+  ContractProcess me(*transport);
+  for (int number = 0; self == 0 && number < kCount; ++number)
+    for (int to : me.others()) me.send(to, message_text(0, to, number));
+  if (self == 0) return;
+  std::this_thread::sleep_for(std::chrono::milliseconds(100));
+  for (int number = 0; number < kCount; ++number)
+    ASSERT_EQ(me.next_from(0), message_text(0, self, number));
+}
+
 /// Processes as threads: work(its transport) for each.
 inline void on_processes(std::vector<std::unique_ptr<Transport>> transports,
                          const std::function<void(std::unique_ptr<Transport>)>& work) {
