@@ -69,7 +69,6 @@ class OverMpi(unittest.TestCase):
             self.assertEqual(processes_of_mpi["val_loss"], threads["val_loss"], name)
             self.assertEqual(processes_of_mpi["ranks"], processes)
 
-    @unittest.skip("a process now and then receives a frame of an unknown kind; the cause is not found")
     def test_losses_of_fast_reductions_are_those_of_threads_up_to_rounding(self):
         # A rounding more or less of 2^-24 in each sum of a gradient: after four steps far below the fourth digit of a loss.
         with tempfile.TemporaryDirectory() as folder:

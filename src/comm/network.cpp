@@ -33,6 +33,9 @@ Network::Network(std::unique_ptr<Transport> transport)
 Network::~Network() {
   is_ending_.store(true);
   progress_thread_.join();
+  if (!stop_.stopped()) return;
+  const auto lock = channel_.lock();
+  channel_.abandon();  // the other processes may not come to their end
 }
 
 void Network::make_progress() {

@@ -33,6 +33,11 @@ TEST_P(LocalTransports, KeepTheContract) {
                [](std::unique_ptr<Transport> mine) { keeps_its_contract(*mine); });
 }
 
+TEST_P(LocalTransports, DeliverMessagesWhoseSenderDestroyedItsTransport) {
+  const auto& [count, delays] = GetParam();
+  on_processes(make_local_transports(count, delays, 1), messages_arrive_when_their_sender_ends);
+}
+
 INSTANTIATE_TEST_SUITE_P(Counts, LocalTransports,
                          testing::Values(Processes{1}, Processes{2}, Processes{4},
                                          Processes{3, 20}));

@@ -14,7 +14,7 @@ namespace tessera {
 /// One process's end of the connections to all others.
 ///
 ///   messages  small; send() copies them. Those of a pair of processes arrive once and in order, no
-///             matter what the receiver does meanwhile.
+///             matter what the receiver does meanwhile, also when the sender destroys its end.
 ///   data      pieces of memory that the receiver has asked for: it calls recv_data() and then
 ///             tells the sender, which answers with send_data(). Pieces of one pair and tag match
 ///             in order. Each side keeps its memory until its own countdown was lowered.

@@ -1,7 +1,9 @@
 // Run alone, and under mpirun with 2 and with 4 processes: each runs all tests, in the same order.
 #include <gtest/gtest.h>
 
+#include <chrono>
 #include <optional>
+#include <thread>
 
 #include "base/error.h"
 #include "comm/mpi/mpi_process.h"
@@ -34,6 +36,23 @@ TEST_F(MpiTransport, KeepsTheContract) {
   EXPECT_EQ(transport->process(), mpi().process());
   EXPECT_EQ(transport->size(), mpi().size());
   testing_transport::keeps_its_contract(*transport);
+}
+
+TEST_F(MpiTransport, MessagesArriveWhenTheirSenderDestroysItsTransport) {
+  testing_transport::messages_arrive_when_their_sender_ends(mpi().transport());
+}
+
+/// Open MPI gives the next communicator the number of one that was freed.
+TEST_F(MpiTransport, MessagesThatAreNotReceivedDoNotDisturbTheNextTransport) {
+  for (int round = 0; round < 3; ++round) {
+    const auto transport = mpi().transport();
+    testing_transport::ContractProcess me(*transport);
+    me.barrier();
+    if (mpi().process() == round % mpi().size()) continue;
+    std::this_thread::sleep_for(std::chrono::milliseconds(50));
+    for (int number = 0; number < 100; ++number)
+      for (int to : me.others()) me.send(to, testing_transport::message_text(0, to, number));
+  }
 }
 
 TEST_F(MpiTransport, ExchangesGiveTheBitsOfThreads) {

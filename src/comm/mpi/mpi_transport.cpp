@@ -4,9 +4,11 @@
 
 #include <algorithm>
 #include <array>
-#include <cstring>
+#include <chrono>
+#include <exception>
 #include <string>
 #include <string_view>
+#include <thread>
 #include <utility>
 #include <vector>
 
@@ -19,6 +21,11 @@ namespace {
 constexpr size_t kPostedReceives = 32;
 /// MPI counts bytes in an int.
 constexpr size_t kMaxBytesPerCall = 1 << 30;
+constexpr int kMessageTag = 0;
+/// The tag of the last message of a process to another one, which is empty.
+constexpr int kEndTag = 1;
+/// The destructor of a transport waits so long for the other processes.
+constexpr auto kMaxWaitAtTheEnd = std::chrono::seconds(10);
 
 void check(int result, const char* call) {
   if (result == MPI_SUCCESS) return;
@@ -35,12 +42,14 @@ class Communicator {
     check(MPI_Comm_set_errhandler(comm_, MPI_ERRORS_RETURN), "MPI_Comm_set_errhandler");
   }
   /// Of some of the processes of `all`; each of them calls it.
-  Communicator(const Communicator& all, std::span<const int> processes) {
+  ///   tag  of no message on `all`: by the standard it may be, but Open MPI 4.1 makes the group by
+  ///        ordinary messages with this tag
+  Communicator(const Communicator& all, std::span<const int> processes, int tag) {
     MPI_Group group = MPI_GROUP_NULL, some = MPI_GROUP_NULL;
     check(MPI_Comm_group(all.get(), &group), "MPI_Comm_group");
     check(MPI_Group_incl(group, static_cast<int>(processes.size()), processes.data(), &some),
           "MPI_Group_incl");
-    check(MPI_Comm_create_group(all.get(), some, 0, &comm_), "MPI_Comm_create_group");
+    check(MPI_Comm_create_group(all.get(), some, tag, &comm_), "MPI_Comm_create_group");
     check(MPI_Comm_set_errhandler(comm_, MPI_ERRORS_RETURN), "MPI_Comm_set_errhandler");
     MPI_Group_free(&some);
     MPI_Group_free(&group);
@@ -74,21 +83,26 @@ class MpiTransport : public Transport {
     int* limit = nullptr;
     check(MPI_Comm_get_attr(data_.get(), MPI_TAG_UB, &limit, &has_limit), "MPI_Comm_get_attr");
     tags_ = has_limit ? *limit : 32767;
-    for (MessageBuffer& incoming : incoming_) {
-      check(MPI_Recv_init(incoming.bytes.data(), static_cast<int>(kMaxMessageBytes), MPI_BYTE,
-                          MPI_ANY_SOURCE, 0, messages_.get(), &incoming.request),
+    for (auto& incoming : incoming_) {
+      incoming = std::make_unique<MessageBuffer>();
+      check(MPI_Recv_init(incoming->bytes.data(), static_cast<int>(kMaxMessageBytes), MPI_BYTE,
+                          MPI_ANY_SOURCE, MPI_ANY_TAG, messages_.get(), &incoming->request),
             "MPI_Recv_init");
-      check(MPI_Start(&incoming.request), "MPI_Start");
+      check(MPI_Start(&incoming->request), "MPI_Start");
     }
   }
 
+  /// MPI reads a message of 4 KiB from its buffer when the receiver takes it, and a message that
+  /// arrives after its communicator was freed reaches a communicator with the same context id. So
+  /// all processes end together. Where that fails, the buffers that MPI may still use are not
+  /// freed.
   ~MpiTransport() override {
-    if (is_abandoned_) return;
-    for (MessageBuffer& incoming : incoming_) {
-      MPI_Cancel(&incoming.request);
-      MPI_Wait(&incoming.request, MPI_STATUS_IGNORE);
-      MPI_Request_free(&incoming.request);
+    if (!is_abandoned_ && end_with_the_others()) {
+      cancel_receives();
+      return;
     }
+    for (auto& incoming : incoming_) static_cast<void>(incoming.release());
+    for (auto& outgoing : outgoing_) static_cast<void>(outgoing.release());
   }
 
   int process() const override { return process_; }
@@ -98,12 +112,7 @@ class MpiTransport : public Transport {
   void send(int to, std::span<const std::byte> message) override {
     ensure(message.size() <= kMaxMessageBytes && to != process_,
            "a message is small and goes to another process");
-    MessageBuffer& outgoing = free_outgoing();
-    std::memcpy(outgoing.bytes.data(), message.data(), message.size());
-    check(MPI_Isend(outgoing.bytes.data(), static_cast<int>(message.size()), MPI_BYTE, to, 0,
-                    messages_.get(), &outgoing.request),
-          "MPI_Isend");
-    test(outgoing);
+    send_tagged(to, kMessageTag, message);
   }
 
   void send_data(int to, int tag, std::span<const std::byte> data, Countdown& in_flight) override {
@@ -123,7 +132,7 @@ class MpiTransport : public Transport {
   }
 
   int split(std::span<const int> processes) override {
-    groups_.push_back(std::make_unique<Communicator>(data_, processes));
+    groups_.push_back(std::make_unique<Communicator>(data_, processes, tags_));
     return static_cast<int>(groups_.size()) - 1;
   }
 
@@ -160,8 +169,7 @@ class MpiTransport : public Transport {
   bool poll(const OnMessage& on_message) override {
     if (is_abandoned_) return false;
     const bool has_messages = take_messages(on_message);
-    for (const auto& outgoing : outgoing_)
-      if (outgoing->request != MPI_REQUEST_NULL) test(*outgoing);
+    test_outgoing();
     return finish_data() || has_messages;
   }
 
@@ -174,6 +182,20 @@ class MpiTransport : public Transport {
   static void test(MessageBuffer& outgoing) {
     int is_done = 0;
     check(MPI_Test(&outgoing.request, &is_done, MPI_STATUS_IGNORE), "MPI_Test");
+  }
+
+  void test_outgoing() {
+    for (const auto& outgoing : outgoing_)
+      if (outgoing->request != MPI_REQUEST_NULL) test(*outgoing);
+  }
+
+  void send_tagged(int to, int tag, std::span<const std::byte> message) {
+    MessageBuffer& outgoing = free_outgoing();
+    std::ranges::copy(message, outgoing.bytes.begin());
+    check(MPI_Isend(outgoing.bytes.data(), static_cast<int>(message.size()), MPI_BYTE, to, tag,
+                    messages_.get(), &outgoing.request),
+          "MPI_Isend");
+    test(outgoing);
   }
 
   MessageBuffer& free_outgoing() {
@@ -198,14 +220,17 @@ class MpiTransport : public Transport {
   bool take_messages(const OnMessage& on_message) {
     bool moved = false;
     for (;;) {
-      MessageBuffer& oldest = incoming_[oldest_];
+      MessageBuffer& oldest = *incoming_[oldest_];
       int is_there = 0;
       MPI_Status status;
       check(MPI_Test(&oldest.request, &is_there, &status), "MPI_Test");
       if (!is_there) return moved;
       int size = 0;
       check(MPI_Get_count(&status, MPI_BYTE, &size), "MPI_Get_count");
-      on_message(status.MPI_SOURCE, std::span(oldest.bytes).first(size));
+      if (status.MPI_TAG == kEndTag)
+        ++ended_;
+      else
+        on_message(status.MPI_SOURCE, std::span(oldest.bytes).first(size));
       check(MPI_Start(&oldest.request), "MPI_Start");
       oldest_ = (oldest_ + 1) % kPostedReceives;
       moved = true;
@@ -232,10 +257,45 @@ class MpiTransport : public Transport {
     return true;
   }
 
+  /// Leaves the countdowns alone, since their owners may have been destroyed before.
+  bool has_ended() {
+    test_outgoing();
+    int is_data_done = 0;
+    check(MPI_Testall(static_cast<int>(requests_.size()), requests_.data(), &is_data_done,
+                      MPI_STATUSES_IGNORE),
+          "MPI_Testall");
+    const auto is_sent = [](const auto& outgoing) { return outgoing->request == MPI_REQUEST_NULL; };
+    return ended_ == size_ - 1 && is_data_done != 0 && std::ranges::all_of(outgoing_, is_sent);
+  }
+
+  void cancel_receives() {
+    for (const auto& incoming : incoming_) {
+      MPI_Cancel(&incoming->request);
+      MPI_Wait(&incoming->request, MPI_STATUS_IGNORE);
+      MPI_Request_free(&incoming->request);
+    }
+  }
+
+  /// Discards what still arrives, until the last message of every other process has arrived and
+  /// nothing of this process is in flight.  returns  false after kMaxWaitAtTheEnd
+  bool end_with_the_others() noexcept try {
+    const auto end = std::chrono::steady_clock::now() + kMaxWaitAtTheEnd;
+    for (int to = 0; to < size_; ++to)
+      if (to != process_) send_tagged(to, kEndTag, {});
+    while (!has_ended()) {
+      if (std::chrono::steady_clock::now() > end) return false;
+      if (!take_messages([](int, std::span<const std::byte>) {})) std::this_thread::yield();
+    }
+    return true;
+  } catch (const std::exception&) {
+    return false;
+  }
+
   Communicator messages_, data_;
   int process_ = 0, size_ = 1, tags_ = 0;
-  std::array<MessageBuffer, kPostedReceives> incoming_;
+  std::array<std::unique_ptr<MessageBuffer>, kPostedReceives> incoming_;
   size_t oldest_ = 0;
+  int ended_ = 0;  // other processes whose last message has arrived
   bool is_abandoned_ = false;
   std::vector<std::unique_ptr<Communicator>> groups_;
   std::vector<std::unique_ptr<MessageBuffer>> outgoing_;

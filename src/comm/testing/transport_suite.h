@@ -10,6 +10,7 @@
 #include <deque>
 #include <functional>
 #include <memory>
+#include <numeric>
 #include <string>
 #include <thread>
 #include <vector>
@@ -188,6 +189,25 @@ inline void collectives_are_those_of_mpi(ContractProcess& me) {
   me.barrier();
 }
 
+/// The messages that make a group match no receive of data, whatever its tag.
+inline void groups_are_made_while_receives_are_posted(ContractProcess& me) {
+  std::vector<int> all(static_cast<size_t>(me.transport().size()));
+  std::iota(all.begin(), all.end(), 0);
+  std::vector<float> received(all.size());
+  const std::vector<float> sent{2.5F};
+  Countdown in_flight = 2 * static_cast<int>(me.others().size());
+  for (int from : me.others())
+    me.transport().recv_data(from, 0, std::as_writable_bytes(std::span(&received[from], 1)),
+                             in_flight);
+  me.barrier();
+  me.transport().split(all);
+  for (int to : me.others())
+    me.transport().send_data(to, 0, std::as_bytes(std::span(sent)), in_flight);
+  ASSERT_TRUE(me.poll_until([&] { return in_flight == 0; })) << in_flight << " are missing";
+  for (int from : me.others()) EXPECT_EQ(received[from], sent[0]) << "from " << from;
+  me.barrier();
+}
+
 /// All parts of the contract, one after the other.
 inline void keeps_its_contract(Transport& transport) {
   ContractProcess me(transport);
@@ -195,7 +215,21 @@ inline void keeps_its_contract(Transport& transport) {
   messages_arrive_once_and_in_order(me);
   pieces_match_by_pair_and_tag(me);
   collectives_are_those_of_mpi(me);
+  groups_are_made_while_receives_are_posted(me);
   messages_arrive_once_and_in_order(me);
+}
+
+/// Process 0 destroys its transport before the others receive what it has sent.
+inline void messages_arrive_when_their_sender_ends(std::unique_ptr<Transport> transport) {
+  constexpr int kCount = 14;  // two of them have kMaxMessageBytes
+  const int self = transport->process();
+  ContractProcess me(*transport);
+  for (int number = 0; self == 0 && number < kCount; ++number)
+    for (int to : me.others()) me.send(to, message_text(0, to, number));
+  if (self == 0) return;
+  std::this_thread::sleep_for(std::chrono::milliseconds(100));
+  for (int number = 0; number < kCount; ++number)
+    ASSERT_EQ(me.next_from(0), message_text(0, self, number));
 }
 
 /// Processes as threads: work(its transport) for each.
