@@ -42,7 +42,7 @@ ValueId likeliest_class(Builder& builder, ValueId logits) {
   const std::vector<int64_t> last{shape.size() - 1};
   const std::vector<int64_t> rows = dims_of(without_last(shape));
   const ValueId most = builder.reduce(ReduceOp::kMax, logits, last, "most");
-  const ValueId in_rows = builder.broadcast(most, shape, rows, "most_rows");
+  const ValueId in_rows = builder.broadcast(most, shape, rows, "max_rows");
   const ValueId reaches = builder.compare("ge", logits, in_rows, "reaches");
   const ValueId classes =
       builder.iota({DType::kI32, shape}, static_cast<int>(last.front()), "classes");

@@ -10,8 +10,7 @@ namespace {
 
 // A table that replaces a node must not be much larger than the tables that it replaces.
 constexpr int64_t kLargestTable = int64_t{1} << 20;
-// Limit of the pairs of strategies times entries that one search for dominated strategies may
-// compare.
+// Pairs of strategies times entries that one search for dominated strategies may compare.
 constexpr int64_t kMaxComparisons = 20'000'000;
 
 using Edge = Network::Edge;
@@ -115,12 +114,10 @@ class Dominance {
     std::vector<char> keep(order.size(), 1);
     // A strategy that dominates another has no larger least cost: it is before it in the order, or
     // next to it with an equal least cost.
-    for (size_t at = 0; at < order.size(); ++at) {
+    for (int32_t s : order) {
       int64_t rivals = 0;
-      for (size_t other = 0; other < order.size() && rivals < max_rivals_ && keep[order[at]];
-           ++other) {
-        const int32_t r = order[other], s = order[at];
-        if (least_[r] > least_[s]) break;
+      for (int32_t r : order) {
+        if (rivals >= max_rivals_ || !keep[s] || least_[r] > least_[s]) break;
         if (r == s || !keep[r]) continue;
         ++rivals;
         if (dominates(r, s)) keep[s] = 0;

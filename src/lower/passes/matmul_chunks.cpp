@@ -16,12 +16,6 @@ std::string value_of(const Register& reg) {
   return reg.name.substr(0, reg.name.find(' '));
 }
 
-int64_t parts_of(const DistAttr& attr, int dim) {
-  int64_t parts = 1;
-  for (int axis : attr.dims[dim].axes) parts *= attr.mesh->shape()[axis];
-  return parts;
-}
-
 }  // namespace
 
 TensorType largest_type(const Register& reg) {
@@ -82,7 +76,7 @@ std::vector<RegisterIndex> ChunkMaker::chunks_of(const Register& whole, int dim)
 
 /// The number of blocks that one rank has.
 int64_t ChunkMaker::blocks_of_rank(const ChunkedDim& whole) const {
-  return blocks_ / parts_of(at(whole.reg).attr, whole.dim);
+  return blocks_ / at(whole.reg).attr.parts(whole.dim);
 }
 
 Instruction ChunkMaker::take(const ChunkedDim& whole, RegisterIndex chunk,
