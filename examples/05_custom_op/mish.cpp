@@ -37,7 +37,8 @@ void reference(const ReferenceCall& call) {
   std::ranges::transform(call.inputs[0]->values, call.outputs[0].values.begin(), mish<double>);
 }
 
-// exp, log1p, tanh and the product; none of them amplifies the relative error of its argument.
+// The error comes from exp, log1p, tanh and the product; none of them amplifies the relative error
+// of its argument.
 std::vector<double> tolerance(const ReferenceCall& call, int output) {
   return detail::rounded(call, output, 3 * detail::kLibraryRoundings + detail::kOneRounding);
 }
