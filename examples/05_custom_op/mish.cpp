@@ -37,8 +37,7 @@ void reference(const ReferenceCall& call) {
   std::ranges::transform(call.inputs[0]->values, call.outputs[0].values.begin(), mish<double>);
 }
 
-// The error comes from exp, log1p, tanh and the product; none of them amplifies the relative error
-// of its argument.
+// exp, log1p, tanh and the product; none of them amplifies the relative error of its argument.
 std::vector<double> tolerance(const ReferenceCall& call, int output) {
   return detail::rounded(call, output, 3 * detail::kLibraryRoundings + detail::kOneRounding);
 }

@@ -10,8 +10,7 @@ namespace {
 
 // A table that replaces a node must not be much larger than the tables that it replaces.
 constexpr int64_t kLargestTable = int64_t{1} << 20;
-// Limit of the pairs of strategies times entries that one search for dominated strategies may
-// compare.
+// Limit of the pairs of strategies times entries that one search for dominance may compare.
 constexpr int64_t kMostComparisons = 20'000'000;
 
 using Edge = Network::Edge;
@@ -216,8 +215,7 @@ Eliminated eliminated(const Node& node, const RowsOf* a, const RowsOf* b) {
   return result;
 }
 
-/// For each strategy of the node, the only possible one of the neighbour; empty when there are
-/// several.
+/// For each strategy of the node, the only possible one of the neighbour; empty when not unique.
 std::vector<int32_t> determined(Edge& edge, int32_t node) {
   const bool by_row = edge.a == node;
   const uint8_t look = by_row ? Network::kDeterminedByA : Network::kDeterminedByB;
@@ -438,7 +436,7 @@ bool absorb_determined(Network& network, int32_t index, std::vector<int32_t>& to
 
 namespace {
 
-/// A queue of nodes, which contains each node at most once.
+/// A queue of nodes without duplicates.
 class Line {
  public:
   explicit Line(size_t nodes) : waits_(nodes, 0) {}
