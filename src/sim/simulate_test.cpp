@@ -46,7 +46,7 @@ TEST(Simulate, ARankWorksExchangesOrIsIdle) {
   EXPECT_EQ(milliseconds(run.ranks[0].compute), 10 + 20);
   EXPECT_EQ(milliseconds(run.ranks[1].compute), 30 + 20);
   EXPECT_EQ(milliseconds(run.ranks[0].exchange), 4);
-  // From the begin of y to the end of w: 20 ms of waiting and the exchange.
+  // The span is from the begin of y to the end of w, with 20 ms of waiting and the exchange.
   EXPECT_EQ(milliseconds(run.ranks[0].span), 54);
   EXPECT_EQ(milliseconds(run.ranks[0].idle_in_span), 24);
   EXPECT_DOUBLE_EQ(run.ranks[0].bubble_of_span(), 24.0 / 54);
