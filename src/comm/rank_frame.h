@@ -1,4 +1,5 @@
-// What ranks send to ranks of other processes. Programs have the same numbers in all processes.
+// The frames that ranks send to ranks of other processes. Programs have the same numbers in all
+// processes.
 #pragma once
 
 #include <cstdint>
@@ -19,21 +20,22 @@ enum class FrameKind : uint8_t {
 };
 constexpr int kFrameKinds = 7;
 
-/// A receiver requests all pieces of a record that one sender has for it. The sender keeps the
-/// record until it is released. A request may come before the sender has filled the record.
+/// The request of a receiver for all pieces of an iteration that one sender has for it. The sender
+/// keeps the iteration until it is released. A request may arrive before the sender has filled the
+/// iteration.
 struct FetchRequest {
   int program = 0;
-  ActorId exchange = 0;  // of the receiver
+  ActorId exchange = 0;  // the exchange of the receiver
   int sender = 0;        // rank index
-  int tag = 0;           // of pieces that are received in place; staged ones have the next tag
+  int tag = 0;           // tag of pieces that are received in place; staged ones have the next tag
   int64_t record = 0;
 };
 
 struct RankFrame {
   FrameKind kind = FrameKind::kActorMessage;
   int program = 0;
-  Message message;       // of kActorMessage
-  FetchRequest request;  // of kFetchRequest
+  Message message;       // for kActorMessage
+  FetchRequest request;  // for kFetchRequest
 };
 
 }  // namespace tessera
