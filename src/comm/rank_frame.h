@@ -20,9 +20,9 @@ enum class FrameKind : uint8_t {
 };
 constexpr int kFrameKinds = 7;
 
-/// The request of a receiver for all pieces of an iteration that one sender has for it. The sender
-/// keeps the iteration until it is released. A request may arrive before the sender has filled the
-/// iteration.
+/// A receiver requests all pieces that one sender has for it of an exchange in one iteration. The
+/// sender keeps them until they are released. A request may come before the sender has filled its
+/// register.
 struct FetchRequest {
   int program = 0;
   ActorId exchange = 0;  // the exchange of the receiver

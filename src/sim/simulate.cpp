@@ -182,7 +182,7 @@ class Simulator {
   const TaskActors actors_;
   std::vector<std::array<size_t, kTaskStreams>> tracks_;  // by rank index and stream
   std::vector<ActorDescription> descriptions_;
-  int edges_ = 0;  // number of edges of bind_to_issue_points
+  int edges_ = 0;  // of bind_to_issue_points
   SimulatedSetting setting_;
   SimulatedRun run_;
   std::map<std::pair<ActorId, int64_t>, int64_t> begins_;  // of acts, by record

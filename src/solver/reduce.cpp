@@ -10,7 +10,7 @@ namespace {
 
 // A table that replaces a node must not be much larger than the tables that it replaces.
 constexpr int64_t kLargestTable = int64_t{1} << 20;
-// Limit of the pairs of strategies times entries that one search for dominance may compare.
+// Pairs of strategies times entries that one search for dominated strategies may compare.
 constexpr int64_t kMostComparisons = 20'000'000;
 
 using Edge = Network::Edge;
@@ -188,8 +188,7 @@ bool is_separable(const Matrix& matrix, std::vector<Cost>& f, std::vector<Cost>&
   return true;
 }
 
-/// The least cost of the node and its edges for each pair of strategies of its neighbours, and the
-/// strategy with that cost.
+/// The least cost, and its strategy, for each pair of strategies of the neighbours.
 struct Eliminated {
   Matrix costs;
   std::vector<int32_t> choice;
@@ -215,7 +214,8 @@ Eliminated eliminated(const Node& node, const RowsOf* a, const RowsOf* b) {
   return result;
 }
 
-/// For each strategy of the node, the only possible one of the neighbour; empty when not unique.
+/// For each strategy of the node, the only possible one of the neighbour; empty when there are
+/// several.
 std::vector<int32_t> determined(Edge& edge, int32_t node) {
   const bool by_row = edge.a == node;
   const uint8_t look = by_row ? Network::kDeterminedByA : Network::kDeterminedByB;

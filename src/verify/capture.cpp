@@ -190,7 +190,8 @@ bool is_partial_of_micro_batches(const Register& reg) {
 
 namespace {
 
-/// The index in the tensor, or in its micro-batch, of index `i` of dim `dim` of a chunk.
+/// Of index `i` of dim `dim` of a chunk the index in the tensor, or in its micro-batch, that is
+/// cut.
 int64_t index_in_tensor(const Register& reg, int dim, int64_t i) {
   const Stripe& stripe = reg.stripe;
   if (stripe.dim != dim) return i;
