@@ -160,7 +160,7 @@ TEST(SleepingPipeline, LaunchTimeDelaysEveryActOfADevice) {
   EXPECT_LE(thousandths(run.step), 6000 + 100 * launches);
 }
 
-/// Acts of kernels, exchanges and copies of a track by name, for one iteration.
+/// Acts of kernels, exchanges and copies of a track by name, for one record.
 std::vector<std::string> acts_of(const Track& track, int64_t record) {
   std::vector<std::string> names;
   for (const Span& span : track.spans)

@@ -27,7 +27,7 @@ struct FetchRequest {
   int program = 0;
   ActorId exchange = 0;  // the exchange of the receiver
   int sender = 0;        // rank index
-  int tag = 0;           // tag of pieces that are received in place; staged ones have the next tag
+  int tag = 0;           // of pieces that are received in place; staged ones have the next tag
   int64_t record = 0;
 };
 

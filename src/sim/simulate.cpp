@@ -91,7 +91,7 @@ class Simulator {
     for (size_t i = 0; i < order.size(); ++i) {
       if (stream_of_task(order[i]) != TaskStream::kAhead) continue;
       const int from = position[actors_.graph().tasks[order[i]].after];
-      TaskId before;  // the last task of this thread up to the issue point
+      TaskId before;  // the last one of this thread up to the issue point
       for (size_t k = 0; k < i && position[order[k]] <= from; ++k)
         if (on_host(order[k])) before = order[k];
       if (!before.is_none())

@@ -10,7 +10,8 @@ namespace {
 
 // A table that replaces a node must not be much larger than the tables that it replaces.
 constexpr int64_t kLargestTable = int64_t{1} << 20;
-// Pairs of strategies times entries that one search for dominated strategies may compare.
+// Limit of the pairs of strategies times entries that one search for dominated strategies may
+// compare.
 constexpr int64_t kMostComparisons = 20'000'000;
 
 using Edge = Network::Edge;
@@ -290,8 +291,7 @@ void absorb(Network& network, int32_t index, int32_t e, const std::vector<int32_
   network.records.push_back(std::move(record));
 }
 
-/// Absorbs one of the two ends of an edge into the other when it is determined. When both are, it
-/// absorbs the one with fewer edges.
+/// Absorbs a determined end of an edge into the other end: of two, the one with fewer edges.
 bool absorb_along(Network& network, int32_t index, int32_t e) {
   Edge& edge = network.edges[e];
   const int32_t neighbour = edge.other(index);
