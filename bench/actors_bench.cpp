@@ -1,6 +1,6 @@
-// Overhead of the run half: a message, an act, a message between threads, an all-reduce. Prints the
+// Overhead of the runtime: a message, an act, a message between threads, an all-reduce. Prints the
 // minimum and the median of many rounds. On a shared machine the minimum is the cost of the code,
-// the median what a user sees.
+// and the median is the cost that a user sees.
 #include <algorithm>
 #include <atomic>
 #include <chrono>
@@ -19,7 +19,7 @@
 #include "tasks/testing/hand_made.h"
 
 #ifndef TESSERA_MPI_PROBE
-#define TESSERA_MPI_PROBE ""  // the program mpi_all_reduce, where there is MPI
+#define TESSERA_MPI_PROBE ""  // the program mpi_all_reduce, if there is MPI
 #endif
 
 namespace tessera {
@@ -51,7 +51,7 @@ void print_nanoseconds(const char* what, const Times& times, double wanted) {
 
 // ---- one thread ----
 
-/// A source and its readers, as actors that are their own number.
+/// A source and its readers. The id of each actor is its index.
 std::vector<Actor> make_fan(int readers) {
   ActorDescription source{.id = 0,
                           .name = "source",
@@ -71,7 +71,7 @@ void deliver(std::vector<Actor>& actors, std::vector<Message>& messages) {
   messages.clear();
 }
 
-/// Sending and receiving a message: the act of a source of many readers, and their releases.
+/// Sends and receives a message: the act of a source with many readers, and their releases.
 Times time_messages() {
   constexpr int kReaders = 64, kRecords = 200, kRounds = 50;
   std::vector<Actor> actors = make_fan(kReaders);
@@ -149,8 +149,8 @@ struct Loaded {
   TensorMap results;
 };
 
-/// A task of a program with a kernel on one element: the difference of a long chain and half of it,
-/// without the fixed cost of a step.
+/// The time of a task with a kernel on one element: the difference of a long chain and one half as
+/// long, without the fixed cost of a step.
 Times time_tasks() {
   constexpr int kTasks = 2000, kRounds = 100;
   const auto chain = [](int tasks) {
@@ -275,7 +275,7 @@ HandMade all_reduce(int64_t elements) {
   return made;
 }
 
-/// The cost of an empty step: two threads are woken, and wake the caller.
+/// The cost of an empty step: two threads are woken, and they wake the caller.
 Times time_steps() {
   HandMade made(line_of(2));
   made.variable("x", "f32[1]");
@@ -285,8 +285,8 @@ Times time_steps() {
   return times;
 }
 
-/// Open MPI's, of two ranks: microseconds of the calls, printed by a program of its own. Empty
-/// without it.
+/// The times of Open MPI's all-reduce with two ranks, in microseconds per call, which a program of
+/// its own prints. Empty without MPI.
 std::vector<double> mpi_times(int64_t elements) {
   std::vector<double> times;
   const std::string probe = TESSERA_MPI_PROBE;

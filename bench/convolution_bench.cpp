@@ -1,8 +1,8 @@
-// Convolution and pooling beside oneDNN driven directly.
+// Compares convolution and pooling with direct calls of oneDNN.
 //
 // The peer of a convolution runs the same primitive on operands in the library's own layouts; the
 // difference is the copies into and out of these. The peer of a pooling runs the library on plain
-// layouts. Both run in turn; medians.
+// layouts. Both run alternately; the results are medians.
 //
 //     convolution_bench [rounds]
 #include <algorithm>
@@ -43,7 +43,7 @@ void report(const std::string& name, int rounds, double flops, const std::functi
   std::vector<double> ours, theirs;
   for (int i = 0; i < rounds + 2; ++i) {
     const double mine = seconds_of(kernel), other = seconds_of(peer);
-    if (i < 2) continue;  // the first runs make code and touch memory
+    if (i < 2) continue;  // the first rounds make code and touch memory
     ours.push_back(mine);
     theirs.push_back(other);
   }
@@ -75,7 +75,7 @@ class Bound {
   std::vector<std::byte*> output_data_;
 };
 
-/// Square images and windows, padded to keep extents at stride 1.
+/// Square images and windows, padded to keep the extents at stride 1.
 struct Shape2 {
   int64_t batch, in, out, extent, window, stride;
 

@@ -1,8 +1,8 @@
-// Speed of the kernels beside a bound, measured in the same run.
+// Compares the speed of kernels with a bound that is measured in the same run.
 //
-// Each benchmark alternates between the kernel and its peer, and reports in the column `of_peer`
-// the kernel's speed as a fraction of the peer's: raw dnnl_sgemm for products, memcpy of as many
-// bytes for kernels bound by memory. Ratios stay meaningful on a busy machine.
+// Each benchmark alternates between the kernel and its peer. The column `of_peer` is the kernel's
+// speed as a fraction of the peer's: raw dnnl_sgemm for products, memcpy of as many bytes for
+// kernels bound by memory. Ratios stay meaningful on a busy machine.
 #include <benchmark/benchmark.h>
 
 #include <chrono>
@@ -24,7 +24,8 @@ double seconds_of(const std::function<void()>& work) {
   return std::chrono::duration<double>(Clock::now() - begin).count();
 }
 
-// Runs both in turn and reports the kernel's best time, and the peer's best as a fraction of it.
+// Runs both alternately and reports the kernel's best time, and the peer's best as a fraction of
+// it.
 void compare(benchmark::State& state, const std::function<void()>& kernel,
              const std::function<void()>& peer) {
   double best_kernel = std::numeric_limits<double>::infinity(), best_peer = best_kernel;
@@ -157,7 +158,7 @@ void add_products() {
   add("dot mk,kn->mn 16", "mk,kn->mn", {16, 16}, {16, 16}, {16, 16}, {1, 16, 16, 16});
 }
 
-// Each at a size within the caches and at one beyond them.
+// Each kernel at a size within the caches and at one beyond them.
 void add_elementwise() {
   for (int64_t count : {int64_t{1} << 15, int64_t{1} << 23}) {
     const TensorType type = f32({count});
@@ -215,8 +216,8 @@ void add_memory_bound() {
       {"random_uniform", {7, 0, 1 << 20}, {}, "", {{DType::kI32, {}}}, {f32({1 << 20})}});
 }
 
-// The peer does the two (for the gradient, five) products of attention on packed matrices, without
-// mask and softmax.
+// The peer executes the two (for the gradient, five) products of attention on packed matrices,
+// without mask and softmax.
 void add_attention() {
   const TensorType qkv = f32({2, 512, 12, 64}), lse = f32({2, 12, 512});
   for (int64_t causal : {0, 1}) {

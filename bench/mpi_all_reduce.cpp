@@ -1,5 +1,5 @@
-// The all-reduce of an MPI library, of as many processes as it is started with: prints the
-// microseconds of some calls, a line each. For actors_bench.
+// The all-reduce of an MPI library over all processes: prints the microseconds of some calls, one
+// per line, for actors_bench.
 #include <mpi.h>
 
 #include <cstdio>
@@ -19,7 +19,7 @@ int main(int count, char** words) {
     double mine = MPI_Wtime() - begin, slowest = 0;
     MPI_Reduce(&mine, &slowest, 1, MPI_DOUBLE, MPI_MAX, 0, MPI_COMM_WORLD);
     if (rank == 0 && call >= 4)
-      std::printf("%.3f\n", slowest * 1e6);  // the first ones make connections
+      std::printf("%.3f\n", slowest * 1e6);  // the first calls make connections
   }
   MPI_Finalize();
   return 0;

@@ -1,10 +1,11 @@
-// The transport over MPI against MPI itself, in one run: two processes exchange pieces of memory.
+// Compares the transport over MPI with MPI itself, in one run: two processes exchange pieces of
+// memory.
 //
 //     mpirun -n 2 mpi_bench
 //
-// Ours: each receiver posts its memory and requests, each sender answers from its own (Network).
-// Bare: MPI_Sendrecv of the same bytes. Then sums and gathers in the compiled order, and by MPI's
-// collectives (Reduction::kFast).
+// In our transport, each receiver posts its memory and requests the data, and each sender answers
+// from its own memory (Network). The baseline is MPI_Sendrecv of the same bytes. Then it compares
+// sums and gathers in the compiled order with MPI's collectives (Reduction::kFast).
 #include <mpi.h>
 
 #include <algorithm>
@@ -22,7 +23,7 @@
 namespace tessera {
 namespace {
 
-constexpr int kRounds = 60;  // of each, taken in turn
+constexpr int kRounds = 60;  // of each, alternately
 
 double seconds_of(const std::function<void()>& work) {
   const auto start = std::chrono::steady_clock::now();
@@ -30,13 +31,13 @@ double seconds_of(const std::function<void()>& work) {
   return std::chrono::duration<double>(std::chrono::steady_clock::now() - start).count();
 }
 
-/// The lower quartile, which other jobs on the machine hardly disturb.
+/// The lower quartile, which other jobs on the machine hardly affect.
 double lower_quartile(std::vector<double> times) {
   std::sort(times.begin(), times.end());
   return times[times.size() / 4];
 }
 
-/// Has one piece of memory that the other side may request.
+/// A program with one piece of memory that the other side may request.
 class OnePiece : public ProgramPort {
  public:
   explicit OnePiece(std::span<const std::byte> memory)
@@ -75,7 +76,7 @@ void compare(Network& network, size_t bytes) {
     network.host().barrier(Seconds(60));
     our_times.push_back(seconds_of(ours));
     network.host().barrier(Seconds(60));
-    // Bare MPI uses the library alone.
+    // Plain MPI uses the library alone.
     const FrameChannel::WaitScope relief(network.channel());
     bare_times.push_back(seconds_of(bare));
   }
@@ -87,7 +88,7 @@ void compare(Network& network, size_t bytes) {
                 our * 1e6, plain * 1e6, our / plain);
 }
 
-/// The exchange alone, of a sum of `bytes` on each of two ranks.
+/// The time of only the exchange, for a sum of `bytes` on each of two ranks.
 double time_of_exchange(const std::shared_ptr<Network>& network, const std::string& from,
                         const std::string& to, int64_t count, Reduction reduction) {
   const auto mesh = std::make_shared<const Mesh>(parse_mesh("dp=2"));
@@ -120,7 +121,7 @@ double time_of_exchange(const std::shared_ptr<Network>& network, const std::stri
   return list.empty() ? 0 : lower_quartile(list);  // the first process has the trace of all
 }
 
-/// Sums and gathers in the compiled order, and by MPI.
+/// Compares sums and gathers in the compiled order with those of MPI.
 void compare_reductions(const std::shared_ptr<Network>& network, size_t bytes) {
   struct Kind {
     const char *name, *from, *to;

@@ -36,8 +36,8 @@ struct Timed {
   }
 };
 
-/// Eager: under plain 1F1B a stage needs each micro-batch just when the previous stage has produced
-/// it, so there is nothing to overlap.
+/// An eager schedule. Under plain 1F1B a stage needs each micro-batch just when the previous stage
+/// has produced it, so there is nothing to overlap.
 std::shared_ptr<const TaskGraph> pipeline(double unit, Bytes overlap) {
   const std::vector<StageWork> stages(2, StageWork{Seconds(unit), Seconds(unit), Seconds(unit)});
   return std::make_shared<const TaskGraph>(
@@ -46,7 +46,7 @@ std::shared_ptr<const TaskGraph> pipeline(double unit, Bytes overlap) {
           .tasks);
 }
 
-/// In the simulator.
+/// The same in the simulator.
 double simulated(const Timed& timed, double transfer, bool ahead) {
   const auto time = [&](Rank, TaskId id) {
     const Task& task = timed.graph->tasks[id];
@@ -57,7 +57,7 @@ double simulated(const Timed& timed, double transfer, bool ahead) {
   return simulate(timed.graph, time, {.steps = 2, .prefetch_exchanges = ahead}).step.value();
 }
 
-/// With and without in turn, so that other jobs disturb both alike.
+/// Alternates runs with and without prefetch, so that other jobs affect both alike.
 void compare(const std::shared_ptr<Network>& network, double unit, double transfer, int steps) {
   Runtime runtime(std::vector<Rank>{0, 1}, {.network = network});
   Timed at_turn{pipeline(unit, Bytes(0))}, ahead{pipeline(unit, kPrefetchWindow)};

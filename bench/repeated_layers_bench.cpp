@@ -1,5 +1,5 @@
 // The solver on a model of a million nodes: a layer of a thousand nodes, a thousand times. Prints
-// when the first feasible answer was there and how much memory the program took.
+// the time of the first feasible answer and the memory of the program.
 //
 //   ./dev bench repeated_layers [SECONDS [LAYERS]]     20 seconds, 1000 layers
 #include <fmt/format.h>
@@ -19,8 +19,8 @@ namespace {
 constexpr int32_t kNodesOfLayer = 1000;
 constexpr int64_t kLargestUsage = 1000;
 
-/// One layer: strategies that hold less cost more; an edge costs something unless both ends take
-/// the same strategy, and some pairs are forbidden.
+/// One layer. Strategies that hold less cost more; an edge has a cost unless both ends take the
+/// same strategy, and some pairs are forbidden.
 class Layer {
  public:
   Layer() {
@@ -33,7 +33,8 @@ class Layer {
     to_next_ = matrix(kNodesOfLayer - 1, 0);
   }
 
-  /// Adds the layer to `problem` at `moment`; of its nodes a fifth stays to the end, as weights do.
+  /// Adds the layer to `problem` at `moment`. A fifth of its nodes stays live to the end, as
+  /// weights do.
   void add_to(Problem& problem, int32_t number, int32_t layers) const {
     const int32_t first = problem.nodes();
     const Moment start = Moment{number} * kNodesOfLayer, end = Moment{layers} * kNodesOfLayer;
@@ -47,7 +48,7 @@ class Layer {
     if (number > 0) problem.add_edge(first - 1, first, to_next_);
   }
 
-  /// The memory of its weights when all hold the minimum, and the maximum.
+  /// The memory of its weights when all use the minimum, and the maximum.
   std::pair<Usage, Usage> usages_of_weights() const {
     Usage least = 0, most = 0;
     for (size_t i = 0; i < nodes_.size(); i += 5) {

@@ -1,7 +1,6 @@
-// Distance of reshards from the lower bound of bytes: for all ordered pairs of placements of a
-// mesh, the largest number of bytes that a rank receives, relative to the bound. Counted, not
-// timed; beside it the figures of published algorithms over the same pairs, which are quoted, not
-// run here.
+// The bytes of reshards relative to the lower bound: for all ordered pairs of placements of a mesh,
+// the largest number of bytes that a rank receives, relative to the bound. They are counted, not
+// timed. The figures of published algorithms for the same pairs are quoted, not run here.
 #include <algorithm>
 #include <cstdio>
 #include <memory>

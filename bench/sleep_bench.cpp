@@ -43,7 +43,7 @@ double measured_step(const std::shared_ptr<const TaskGraph>& graph, int steps) {
   return median(times);
 }
 
-/// The same when steps overlap.
+/// The time of a step when steps overlap.
 double measured_period(const std::shared_ptr<const TaskGraph>& graph, int steps) {
   constexpr int kFirst = 2;  // steps until the steady state
   Runtime runtime(ranks(*graph));
@@ -64,7 +64,7 @@ double measured_period(const std::shared_ptr<const TaskGraph>& graph, int steps)
   return median(times);
 }
 
-/// What no run of steps can be below: the slowest cycle of waits.
+/// A lower bound of the time of a step: the slowest cycle of waits.
 double least_period(const std::shared_ptr<const TaskGraph>& graph) {
   const TaskActors actors = find_actors(graph, ranks(*graph));
   std::vector<double> times(static_cast<size_t>(actors.rank_count()) * graph->tasks.size(), 0);
@@ -81,8 +81,8 @@ struct Setup {
   bool mixed = false;
 };
 
-/// Forward and both gradients take `unit` each; or one stage is slower and each has a different
-/// share of the backward.
+/// Forward and both gradients take `unit` each; or one stage is slower and each stage has a
+/// different share of the backward.
 std::vector<StageWork> stages_of(const Setup& setup, double unit) {
   std::vector<StageWork> stages;
   const int count = static_cast<int>(ranks_for(setup.kind, setup.ranks).size());

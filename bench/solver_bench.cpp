@@ -1,9 +1,10 @@
-// The solver on the public instances of the ASPLOS 2025 contest, beside what is published about
-// them. The instances are not part of the project: they are looked for in the folder that
-// TESSERA_IOPDDL names, else in shared/data/iopddl beside the project.
+// The solver on the public instances of the ASPLOS 2025 contest, with the published results. The
+// instances are not part of the project: they are searched in the folder TESSERA_IOPDDL, otherwise
+// in shared/data/iopddl beside the project.
 //
-//   ./dev bench solver [SECONDS [SEEDS [THREADS [INSTANCES]]]]     60 seconds an instance, 1 seed,
-//   2 threads, all instances ("KMS": three)
+//   ./dev bench solver [SECONDS [SEEDS [THREADS [INSTANCES]]]]
+//
+// The defaults are 60 seconds per instance, 1 seed, 2 threads, all instances ("KMS": three).
 #include <fmt/format.h>
 
 #include <algorithm>
@@ -20,7 +21,7 @@
 namespace tessera::solver {
 namespace {
 
-/// From the contest's results, and the least cost and largest bound published anywhere.
+/// The contest's results, and the least cost and the largest bound that are published.
 struct Published {
   const char* instance;
   double contest, best, bound;
@@ -43,13 +44,13 @@ std::filesystem::path folder_of_instances() {
   return "";
 }
 
-/// Seconds since the start of reading, but `first`: since its end.
+/// Times in seconds since the start of reading, except `first`, which is since the end of reading.
 struct Run {
   double cost = 0, bound = 0, reading = 0, first = 0, near = 0, to_best = 0, total = 0;
   bool optimal = false;
 };
 
-/// When the cost was first within 5% of the last one.
+/// The time at which the cost was first within 5% of the last one.
 double time_near_the_end(const Answer& answer) {
   for (const Improvement& improvement : answer.trace)
     if (improvement.cost &&

@@ -1,6 +1,6 @@
-// Collective matmul in chunks against whole matmuls: two processes, Megatron layers with sequence
-// parallelism. Matmuls sleep for as long as an accelerator would take, and data arrives after the
-// delay of a network: neither needs cores, so the ratio is meaningful on any machine.
+// Compares collective matmuls in chunks with whole matmuls: two processes, Megatron layers with
+// sequence parallelism. Matmuls sleep for the time of an accelerator, and data arrives after the
+// delay of a network. Neither needs cores, so the ratio is meaningful on any machine.
 //
 //     mpirun -n 2 split_bench [MILLISECONDS a product [MILLISECONDS a transfer]]
 #include <algorithm>
@@ -41,7 +41,7 @@ Graph layers() {
   return graph;
 }
 
-/// Sleeps instead of a matmul; a chunk of it sleeps for its part of the time.
+/// Sleeps instead of a matmul. A chunk of it sleeps for its part of the time.
 BoundKernel bind_sleep(const LocalCall& call) {
   double products = static_cast<double>(element_count(call.outputs[0].shape));
   products *= static_cast<double>(element_count(call.inputs[0].shape)) /

@@ -1,4 +1,4 @@
-// The cost of a trace: steps of a small GPT with and without one, in turn.
+// The cost of a trace: alternates steps of a small GPT with and without one.
 #include <fmt/format.h>
 
 #include <algorithm>

@@ -1,4 +1,4 @@
-// docs/pipelines.md: its table of schedules is what the clock computes for their orders.
+// The table of schedules in docs/pipelines.md is computed by the clock from their orders.
 #include <fmt/format.h>
 #include <gtest/gtest.h>
 
@@ -31,7 +31,7 @@ DeviceOrders orders_of(PipelineKind kind, PipelineShape& shape) {
   return auto_orders(shape).orders;
 }
 
-/// Bubbles in parts of the span, and of the step.
+/// The table of bubbles, as fractions of the span and of the step.
 std::string schedules_table() {
   std::string text = fmt::format("{:<12} {:>9} {:>12} {:>12} {:>14}\n", "schedule", "stages",
                                  "span bubble", "step bubble", "in flight");

@@ -23,7 +23,7 @@ TensorType f32(Shape shape) {
   return {DType::kF32, shape};
 }
 
-/// "2x6".
+/// Extents as text: "2x6".
 std::string extents(const Shape& shape) {
   std::vector<std::string> texts;
   for (int64_t extent : shape) texts.push_back(std::to_string(extent));
@@ -93,7 +93,7 @@ std::string uneven_text() {
 
 // ---- rules and signatures ----
 
-/// A graph of one op, and the op as its operator sees it.
+/// A graph of one op, and the view that its operator has of it.
 struct OneOp {
   Graph graph;
 
@@ -171,7 +171,7 @@ std::string refused_text() {
   return message([&] { sharding_for_inputs(one.seen(), one.rule(), {partial, partial}); });
 }
 
-/// y = x w, its placement given as parts per dim.
+/// y = x w, with its placement given as parts per dim.
 std::string parts_text() {
   OneOp one;
   Builder builder(one.graph);
@@ -267,7 +267,7 @@ std::string notes_text() {
                                            shard_tensor("z", "P(None,\"tp\")", "b.json")}));
 }
 
-/// What each rank of `mesh` holds, on one line.
+/// The ranges that each rank of `mesh` holds, on one line.
 std::string ranges_text(const std::string& mesh, const std::string& text) {
   const DistType given = parse_dist_type(text, mesh_of(mesh));
   std::string line = fmt::format("{:28} on {:4}", text, mesh);
@@ -471,7 +471,7 @@ std::string two_matmuls_text() {
          line("dB1", "Y1.grad.b") + line("dY0", "Y1.grad.a") + line("dB0", "Y0.grad.b");
 }
 
-/// Rows 0, 3, 4 and 7 of a table of 8 rows that is sharded over two ranks; table[i][j] = 10 i + j,
+/// Rows 0, 3, 4 and 7 of a table of 8 rows that is sharded over two ranks. table[i][j] = 10 i + j,
 /// and every row counts once in the loss.
 struct Embedding {
   static constexpr int64_t kWidth = 3;
@@ -525,7 +525,7 @@ std::string embedding_text() {
 
 // ---- collective matmul ----
 
-/// Column-parallel, then row-parallel, between values that are sharded by rows.
+/// A column-parallel layer, then a row-parallel one, between values that are sharded by rows.
 std::string collective_matmul_text() {
   Graph graph;
   Builder b(graph);

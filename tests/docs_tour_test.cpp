@@ -36,7 +36,7 @@ constexpr int kSteps = 3;
 
 struct Tour {
   Graph graph = training_step();
-  std::map<std::string, std::string> stages;  // what each stage of compile() dumped
+  std::map<std::string, std::string> stages;  // the dump of each pass of compile()
   Compiled compiled;
   Tensor x{parse_tensor_type("f32[4,6]")};
   Tensor rate = Tensor::scalar(1.0f / 128);

@@ -20,7 +20,8 @@ TensorType f32(Shape shape) {
   return {DType::kF32, std::move(shape)};
 }
 
-/// The operating system wakes a thread a little late: the last part is spent looking at the clock.
+/// Sleeps for `seconds`. The operating system wakes a thread a little late, so the last part is
+/// spent polling the clock.
 void sleep_for(double seconds) {
   constexpr std::chrono::microseconds kLate{300};
   const auto end = Clock::now() + clock_time(Seconds(seconds));
@@ -58,7 +59,7 @@ ShardingRule rule_of_sum(const OpView& op) {
   return rule;
 }
 
-// What they compute
+// Kernels
 
 BoundKernel bind_rows(const LocalCall& call) {
   const Shape shape = call.inputs[0].shape;
@@ -128,7 +129,7 @@ std::vector<TensorType> same_as_first(const OpView& op) {
 std::vector<TensorType> one_row(const OpView& op) {
   return {f32({op.inputs[0].shape[1]})};
 }
-/// So that `auto` knows: as many operations as nanoseconds, in each micro-batch.
+/// The work for `auto`: as many operations as nanoseconds, in each micro-batch.
 Work work(const OpView& op) {
   return {Flops(1e9 * op.attributes.number("seconds") * static_cast<double>(op.inputs[0].shape[0])),
           Bytes(0)};
@@ -179,12 +180,14 @@ Graph sleeping_graph(const std::vector<StageWork>& stages, int64_t micro_batches
                {"weight_gradient", stages[s].weight_gradient.value()}},
               name);
   }
-  h = b.mul(h, h);  // else the gradient would be the same for every micro-batch, and made once
+  // otherwise the gradient would be the same for every micro-batch, and computed once
+  h = b.mul(h, h);
   const ValueId loss = b.reduce_sum(h, {0, 1}, "loss");
   graph.add_output("loss", loss);
   const std::vector<ValueId> gradients = differentiate(b, loss, weights);
   for (size_t i = 0; i < weights.size(); ++i) {
-    b.derive(Role::kOptimizer, {graph.value(weights[i]).name, "update"});  // where the weight is
+    // on the mesh of the weight
+    b.derive(Role::kOptimizer, {graph.value(weights[i]).name, "update"});
     const ValueId change = b.mul_scalar(gradients[i], 0.001);
     graph.set_next(weights[i], b.sub(weights[i], change));
   }
@@ -233,7 +236,7 @@ Simulation simulate_sleep(const std::shared_ptr<const TaskGraph>& graph, int64_t
     const Task& task = graph->tasks[id];
     const Seconds asleep = time_asleep(task);
     if (stream_of(*graph, task) == TaskStream::kHost) return asleep;
-    // All kernels of a task are launched at once: only the first one keeps the stream waiting.
+    // All kernels of a task are launched at once, so only the first one delays the stream.
     return Seconds(fake.launch.value() + fake.slowness * asleep.value());
   };
   return simulate(graph, time, {.steps = steps, .barrier_between_steps = barrier_between_steps});

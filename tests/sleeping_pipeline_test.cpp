@@ -1,4 +1,4 @@
-// Compiled pipelines in the simulator and on ranks: both do the same in the same order.
+// Compares compiled pipelines in the simulator and on ranks: both do the same in the same order.
 // bench/sleep_bench.cpp compares their times.
 #include "sleeping_pipeline.h"
 
@@ -28,7 +28,7 @@ std::shared_ptr<const TaskGraph> graph_of(const std::vector<StageWork>& stages,
       sleeping_pipeline(stages, placed, micro_batches, kind).tasks);
 }
 
-/// Stage s on rank s, all of them hosts.
+/// Stage s is on rank s; all ranks are hosts.
 Simulation simulated(const std::vector<StageWork>& stages, int64_t micro_batches,
                      PipelineKind kind) {
   return simulate_sleep(graph_of(stages, {}, micro_batches, kind), 2);
@@ -40,8 +40,8 @@ int64_t thousandths(Seconds time) {
 }
 
 TEST(SleepingPipeline, EqualStagesTakePMinusOneMoreThanTheMicroBatches) {
-  // Forward 1, backward 1 + 1: a step takes (m + p - 1) * 3 under both schedules, of which each
-  // stage works m * 3.
+  // With forward 1 and backward 1 + 1, a step takes (m + p - 1) * 3 under both schedules, and each
+  // stage works for m * 3 of it.
   for (PipelineKind kind :
        {PipelineKind::kForwardThenBackward, PipelineKind::kOneForwardOneBackward})
     for (int p : {2, 3, 4})
@@ -57,15 +57,14 @@ TEST(SleepingPipeline, EqualStagesTakePMinusOneMoreThanTheMicroBatches) {
 }
 
 TEST(SleepingPipeline, UnequalStagesUnderForwardThenBackwardAreTwoFlowShops) {
-  // A flow shop of m equal jobs takes the sum over its machines and m - 1 times the slowest.
+  // A flow shop of m equal jobs takes the sum over its machines plus m - 1 times the slowest.
   const std::vector<StageWork> stages = {units(1, 2, 1), units(3, 1, 1), units(2, 2, 3)};
   const int64_t forward = (1 + 3 + 2) + 4 * 3, backward = (3 + 2 + 5) + 4 * 5;
   EXPECT_EQ(thousandths(simulated(stages, 5, PipelineKind::kForwardThenBackward).step),
             (forward + backward) * 1000);
 }
 
-/// The stages as the scheduler sees them, in units, and what their passes take in the order of
-/// `kind`.
+/// The stages of the scheduler, in units, and the times of their passes in the order of `kind`.
 double time_of_passes(const std::vector<StageWork>& stages, const std::vector<Rank>& ranks,
                       int64_t micro_batches, PipelineKind kind) {
   const int devices = *std::max_element(ranks.begin(), ranks.end()) + 1,
@@ -82,8 +81,7 @@ double time_of_passes(const std::vector<StageWork>& stages, const std::vector<Ra
 }
 
 TEST(SleepingPipeline, EveryScheduleTakesAsLongAsItsPasses) {
-  // The compiled tasks of all ranks against the orders that they were made from: nothing waits that
-  // need not.
+  // The compiled tasks of all ranks are compared with their orders: no task waits unnecessarily.
   constexpr int kDevices = 3;
   constexpr int64_t kMicroBatches = 6;
   for (const PipelineFacts& facts : pipeline_schedules()) {
@@ -107,10 +105,10 @@ TEST(SleepingPipeline, EveryScheduleTakesAsLongAsItsPasses) {
 }
 
 TEST(SleepingPipeline, WithoutABarrierConsecutiveStepsFillTheBubbles) {
-  // Four stages, eight micro-batches of 1 + 1 + 1: 24 of work. Under 1F1B the first stage begins a
-  // step and ends it, 3 x 3 later than its work takes. Under ZB-H2 and ZB-V every stage works
-  // without a pause, but begins later than the one before it: that is lost once, not in each step.
-  // A stage updates its own weight alone.
+  // There are four stages and eight micro-batches of 1 + 1 + 1: 24 of work. Under 1F1B the first
+  // stage begins and ends a step, 3 x 3 later than its work takes. Under ZB-H2 and ZB-V every stage
+  // works without a pause, but begins later than the previous one: that time is lost once, not in
+  // each step. A stage updates only its own weight.
   constexpr int64_t kSteps = 6;
   const auto times = [](PipelineKind kind) {
     const std::vector<Rank> ranks = ranks_for(kind, 4);
@@ -132,12 +130,13 @@ TEST(SleepingPipeline, TheAutomaticScheduleIsNoSlowerThanOthersOnUnequalStages) 
   const int64_t automatic = thousandths(simulated(stages, kMicroBatches, PipelineKind::kAuto).step);
   for (PipelineKind kind : {PipelineKind::kOneForwardOneBackward, PipelineKind::kZeroBubbleH1})
     EXPECT_LE(automatic, thousandths(simulated(stages, kMicroBatches, kind).step)) << to_text(kind);
-  // The last stage works 7 for each, and waits for 4 before its first.
+  // The last stage works 7 for each micro-batch, and waits for 4 before its first.
   EXPECT_GE(automatic, (4 + kMicroBatches * 7) * 1000);
 }
 
 TEST(SleepingPipeline, ASlowDeviceIsASlowStage) {
-  // The second of three ranks is a device half as fast; copies and launches take no time here.
+  // The second of three ranks is a device that is half as fast; copies and launches take no time
+  // here.
   const auto graph = graph_of(std::vector<StageWork>(3, units(1, 1, 1)), {.mixed = true}, 5,
                               PipelineKind::kForwardThenBackward);
   const int64_t forward = (1 + 2 + 1) + 4 * 2, backward = (2 + 4 + 2) + 4 * 4;
@@ -146,9 +145,10 @@ TEST(SleepingPipeline, ASlowDeviceIsASlowStage) {
 }
 
 TEST(SleepingPipeline, LaunchTimeDelaysEveryActOfADevice) {
-  // Two stages and one micro-batch; the second stage's forward and backward are one task, that
-  // begins a launch of a tenth later. Before it its input is copied in, and after it its gradient
-  // out, each a launch later too; and its weight's update is one more.
+  // There are two stages and one micro-batch. The second stage's forward and backward are one task,
+  // which begins later by a launch of a tenth. Its input is copied in before it, and its gradient
+  // is copied out after it, each later by a launch too. The update of its weight is one more
+  // launch.
   const auto graph = graph_of(std::vector<StageWork>(2, units(1, 1, 1)), {.mixed = true}, 1,
                               PipelineKind::kOneForwardOneBackward);
   const Simulation run = simulate_sleep(graph, 2, {.launch = Seconds(0.1 * kUnit)});

@@ -9,7 +9,7 @@
 namespace tessera {
 namespace {
 
-/// What crosses between ranks: the exchange, and for each message "0->2 16": sender, receiver,
+/// The communication between ranks: the exchange, and for each message "0->2 16": sender, receiver,
 /// elements.
 std::string traffic(const TaskGraph& tasks) {
   std::string text;
@@ -30,9 +30,9 @@ std::string traffic(const TaskGraph& tasks) {
 
 TEST(TwoLayers, OnTwoMeshesExchangeWhatTheyMust) {
   const TwoLayers layers;
-  // From the definition: the halves of y and of its gradient, B*H/2 elements each, and one sum of
-  // B*O elements on the second mesh; the gradients of the weights need nothing, the loss is of one
-  // mesh whose ranks all have it.
+  // By the definition: the halves of y and of its gradient, B*H/2 elements each, and one sum of B*O
+  // elements on the second mesh. The gradients of the weights need no communication, and all ranks
+  // of the mesh of the loss have the loss.
   const std::string half = std::to_string(TwoLayers::kRows * TwoLayers::kHidden / 2),
                     whole = std::to_string(TwoLayers::kRows * TwoLayers::kOut);
   std::vector<std::string> expected;

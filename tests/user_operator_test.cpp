@@ -104,8 +104,8 @@ TEST(UserOperator, WithAKernelThatIsNotItsReferenceIsFound) {
 
 // ---- in a program ----
 
-/// Two layers of a residual network over x[8, 3, 6], with an rms_scale before each, and the squares
-/// of what it misses.
+/// Two layers of a residual network over x[8, 3, 6], with an rms_scale before each; the loss is the
+/// sum of the squares of the deviations.
 Graph training_graph(const OperatorSetPtr& own) {
   Graph graph(own);
   Builder b(graph);
@@ -194,7 +194,7 @@ TEST(UserOperator, TrainsAsTheSerialProgramInMicroBatches) {
       2);
 }
 
-/// half(x) = x / 2, whose kernel may write over its operand.
+/// half(x) = x / 2, whose kernel may overwrite its operand.
 OperatorSetPtr half_set(bool in_place) {
   const Operator half{
       .name = "half",
@@ -293,7 +293,7 @@ TEST(UserOperator, WithoutARuleIsDividedAsExecutionShowsAndTrainsAsTheSerialProg
   const Graph graph = training_graph(unruled_set());
   const Compiled compiled = compile(graph, mesh_of("dp=2 tp=2"), dp_tp_marks());
   EXPECT_TRUE(compiled.sharded.of(*graph.find_op("second.scaled")).uses(0));
-  // The rules that examples/05_custom_op writes down, but for names.
+  // The rules that examples/05_custom_op declares, except for names.
   EXPECT_THAT(
       notes_of(compiled.sharded),
       ::testing::ElementsAre(
@@ -314,7 +314,8 @@ TEST(UserOperator, WithoutARuleRunsInMicroBatches) {
                 2);
 }
 
-/// Neither a rule nor a kernel that could run on a part: it is told how large the whole is.
+/// An operator without a rule and without a kernel that could run on a part: the kernel gets the
+/// size of the whole.
 OperatorSetPtr indivisible_set() {
   std::vector<Operator> operators = rms_scale_operators();
   for (Operator& op : operators) {

@@ -42,8 +42,8 @@ int main() {
   // neighbour on y.
   show(mesh, "f32[6@x, 12@y]", "f32[6@x, 12]", 3);
 
-  // The axes change dims: 12 / 3 = 4 columns and 6 / 2 = 3 rows. Part of them rank 3 holds
-  // already.
+  // The axes change dims: 12 / 3 = 4 columns and 6 / 2 = 3 rows. Rank 3 already holds a part of
+  // them.
   show(mesh, "f32[6@x, 12@y]", "f32[6@y, 12@x]", 3);
 
   // A slice of a held tensor needs no communication.

@@ -2,7 +2,7 @@
 //
 // The Engine joins everything: the model becomes a graph, backward and optimizer are derived, the
 // plan's marks place it, and each rank runs its part as a thread. Placements do not change results:
-// also the random numbers of dropout are those of the serial run.
+// even the random numbers of dropout are those of the serial run.
 #include <cmath>
 #include <cstdio>
 
@@ -59,9 +59,9 @@ int main() {
   bool agree = true;
   for (int64_t step = 0; step < config.train.steps; ++step) {
     const double a = serial.step().loss, b = parallel.step().loss;
-    // Sums in another order round differently: one of n terms by about sqrt(n) 2^-24 of its size,
-    // in every step so far. The longest here add 128 terms, the tokens of a batch; four times that
-    // leaves room for signs that fall worse.
+    // Sums in another order round differently: a sum of n terms by about sqrt(n) 2^-24 of its size,
+    // in every step so far. The longest sums here add 128 terms, the tokens of a batch; a factor of
+    // four leaves a margin for worse signs.
     agree = agree &&
             std::abs(a - b) <= 4 * std::sqrt(128) * 0x1p-24 * static_cast<double>(step + 1) * a;
     if (step % 13 == 0) std::printf("%4d  %6.2f  %6.2f\n", static_cast<int>(step), a, b);

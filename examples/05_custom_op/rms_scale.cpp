@@ -12,7 +12,7 @@ namespace {
 // Positions of the operands; rms_scale has the first two.
 constexpr size_t kX = 0, kGain = 1, kFlow = 2;
 
-/// x as rows of one width.
+/// x as rows of equal width.
 struct Rows {
   size_t count = 1, width = 0;
 };
@@ -159,8 +159,8 @@ std::vector<double> tolerance(const ReferenceCall& call, int output) {
   return detail::rounded(call, output, root_roundings(rows_of(call.op.inputs[kX].shape)) + 2);
 }
 
-/// dx: the two terms and the sum of E products inside the second, by their absolute values; dgain:
-/// N products, by theirs.
+/// The error of dx follows from the two terms and the sum of E products inside the second, by their
+/// absolute values; that of dgain from N products, by theirs.
 std::vector<double> tolerance_gradient(const ReferenceCall& call, int output) {
   const Rows rows = rows_of(call.op.inputs[kX].shape);
   const double *x = call.inputs[kX]->values.data(), *gain = call.inputs[kGain]->values.data(),
@@ -198,7 +198,7 @@ detail::Gradients gradient(Builder& builder, const GradientCall& call) {
   return gradients;
 }
 
-// Kernels: the binder computes what depends on the call alone; the loops run every step.
+// Kernels: the binder computes everything that depends only on the call; the loops run every step.
 
 const float* input(const KernelBuffers& buffers, size_t index) {
   return reinterpret_cast<const float*>(buffers.inputs[index]);

@@ -8,7 +8,7 @@
 namespace tessera {
 namespace {
 
-/// Slots that an input is created with: the usual numbers of slots never make it grow.
+/// The number of slots with which an input is created: with the usual numbers it never grows.
 constexpr int kUsualSlots = 8;
 
 template <typename Port>
@@ -24,8 +24,8 @@ bool has_repeated(std::vector<ActorId> ids) {
   return std::adjacent_find(ids.begin(), ids.end()) != ids.end();
 }
 
-/// Position of the port of `reg`, or the number of ports. A task has few ports: a scan beats a
-/// table.
+/// The position of the port of `reg`, or the number of ports. A task has few ports, so a scan is
+/// faster than a table.
 template <typename Port>
 size_t port_of(const std::vector<Port>& ports, RegisterId reg) {
   size_t port = 0;
@@ -101,7 +101,7 @@ void Actor::take_ready(const Message& message) {
   --missing_inputs_;
 }
 
-/// Adds slots for a producer with more slots than any before.
+/// Adds slots for a producer that uses more slots than before.
 void Actor::grow(size_t port, int slots) {
   const int more = slots - inputs_[port].slots;
   const auto end = in_iterations_.begin() + inputs_[port].first + inputs_[port].slots;

@@ -113,7 +113,7 @@ class Actor {
   /// The readers that still hold a slot of `reg`, in the order of the description.
   std::vector<ActorId> holders(RegisterId reg) const;
 
-  /// How many iterations it has begun.
+  /// The number of iterations that it has begun.
   int64_t iterations() const { return next_iteration_; }
 
   /// Whether all slots are released and no input waits: the actor may be destroyed.

@@ -39,7 +39,7 @@ Message returned(RegisterId reg, int slot, int64_t iteration, ActorId from) {
   return {Kind::kReleased, 1, reg, slot, iteration, from};
 }
 
-/// One whole act; what it says.
+/// One whole act and the messages that it sends.
 std::vector<Message> act(Actor& actor) {
   std::vector<Message> messages;
   actor.begin();
@@ -242,8 +242,8 @@ TEST(Actor, RefusesADescriptionThatNamesAPortTwiceOrHasNoSlot) {
                   "internal error: actor 1 'x' register 7 names a consumer twice"));
 }
 
-/// An actor in whose output slot 0 iteration 0 is held by 2 and 5; iteration 1 of register
-/// 10 waits in slot 1.
+/// An actor whose output slot 0 with iteration 0 is held by 2 and 5; iteration 1 of register 10
+/// waits in slot 1.
 Actor used_actor() {
   Actor actor(middle(2, {2, 5}));
   actor.receive(ready(10, 0, 0));

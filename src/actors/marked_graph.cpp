@@ -52,11 +52,11 @@ class PolicyIteration {
   const MarkedEdge& edge(size_t index) const { return graph_.edges[index]; }
   size_t next_of(size_t v) const { return edge(policy_[v]).to; }
 
-  /// Drops the vertices that reach no cycle. Each other vertex follows its first edge to a vertex
-  /// that is left.
+  /// Drops the vertices that reach no cycle. Each other vertex follows its first edge to a
+  /// remaining vertex.
   void drop_dead_ends() {
     const OutEdges out(graph_);
-    std::vector<size_t> degree(policy_.size(), 0);  // edges to vertices that are left
+    std::vector<size_t> degree(policy_.size(), 0);  // edges to remaining vertices
     std::vector<std::vector<size_t>> in(policy_.size());
     for (size_t e = 0; e < graph_.edges.size(); ++e) {
       ++degree[edge(e).from];
@@ -76,7 +76,7 @@ class PolicyIteration {
     }
   }
 
-  /// Finds the period of the cycle that each vertex's walk ends in, and the relative time to it.
+  /// Finds the period of the cycle in which each vertex's walk ends, and the relative time to it.
   void evaluate() {
     std::vector<int> walk_of(policy_.size(), -1);
     std::vector<bool> is_known(policy_.size(), false);

@@ -43,8 +43,8 @@ TEST(MarkedGraph, WithoutCyclesThereIsNoPeriod) {
 }
 
 TEST(MarkedGraph, ASlotMoreLetsProducerAndReaderOverlap) {
-  // A producer of 2 and a reader of 3 units; each does one act at a time. One slot: 2 + 3 an
-  // iteration. Two slots: the slower of (2 + 3) / 2, 2, 3.
+  // There are a producer of 2 and a reader of 3 units; each does one act at a time. With one slot
+  // an iteration takes 2 + 3; with two slots, the largest of (2 + 3) / 2, 2, 3.
   const std::vector<double> times{2, 3};
   const auto with_slots = [](int slots) {
     return MarkedGraph{2, {{0, 0, 1, 0}, {1, 1, 1, 0}, {0, 1, 0, 0}, {1, 0, slots, 0}}};
@@ -54,7 +54,7 @@ TEST(MarkedGraph, ASlotMoreLetsProducerAndReaderOverlap) {
   EXPECT_THAT(vertices_of(find_slowest_cycle(with_slots(2), times).edges), ElementsAre(1));
 }
 
-/// The most time a token over all simple cycles, by trying every one.
+/// The largest time per token over all simple cycles, by enumeration.
 double slowest_by_trying(const MarkedGraph& graph, const std::vector<double>& times) {
   double slowest = 0;
   std::vector<bool> on_path(static_cast<size_t>(graph.vertices), false);
@@ -82,7 +82,7 @@ TEST(MarkedGraph, TheSlowestOfAllCyclesIsFound) {
     for (unsigned e = 0; e < 3u * static_cast<unsigned>(graph.vertices); ++e) {
       const int from = static_cast<int>(dice() % static_cast<unsigned>(graph.vertices));
       const int to = static_cast<int>(dice() % static_cast<unsigned>(graph.vertices));
-      // Backwards always with a token, so that nothing is stuck.
+      // Backward edges always have a token, so that there is no deadlock.
       graph.edges.push_back({from, to, static_cast<int>(dice() % 3) + (to <= from ? 1 : 0), 0});
     }
     const SlowestCycle found = find_slowest_cycle(graph, times);

@@ -11,7 +11,7 @@
 namespace tessera {
 namespace {
 
-/// Why an act waits for another. Together with a register it is the label of an edge.
+/// The reason why an act waits for another. Together with a register it is the label of an edge.
 enum class Why { kOrder, kReady, kReleased, kOverwrite };
 constexpr int kWhys = 4;
 
@@ -19,7 +19,8 @@ int label_of(Why why, RegisterIndex reg) {
   return reg.value() * kWhys + static_cast<int>(why);
 }
 
-/// The acting parties and the senders of their exchanges: ranks, or sets of ranks that do the same.
+/// The acting parties and the senders of their exchanges. A party is a rank, or a set of ranks that
+/// do the same.
 struct Parties {
   Orders orders;
   std::function<std::vector<int>(TaskId exchange, int receiver)> senders;
@@ -123,7 +124,7 @@ std::vector<Rank> one_of_each(const TaskGraph& graph, const std::vector<Rank>& r
   return chosen;
 }
 
-/// As if all ranks of a mesh sent to all receivers.
+/// The parties for sets of ranks, as if all ranks of a mesh sent to all receivers.
 Parties sets_of(const TaskActors& actors) {
   const auto senders = [&actors](TaskId exchange, int) {
     const MeshIndex mesh = actors.graph().registers[actors.graph().tasks[exchange].inputs[0]].mesh;
@@ -154,7 +155,7 @@ void check_complete(const TaskActors& actors, const Orders& orders) {
   }
 }
 
-/// Exchanges as vertices, an edge from each to the next one of a rank.
+/// Checks a graph whose vertices are exchanges, with an edge from each to the next one of a rank.
 void check_exchange_order(const TaskActors& actors, const Orders& orders) {
   MarkedGraph sequence{actors.graph().tasks.size(), {}};
   for (int index = 0; index < std::ssize(orders); ++index) {

@@ -27,7 +27,7 @@ MarkedGraph make_marked_graph(const TaskActors& actors, const Orders& orders);
 std::string edge_text(const TaskActors& actors, const MarkedEdge& edge);
 
 /// Checks that every cycle carries a token and that no two ranks do exchanges in opposite orders.
-///   throws  InternalError that prints the cycle, a line an edge
+///   throws  InternalError that prints the cycle, one line per edge
 ///   time    O(tasks x ranks x senders)
 void check_run(const TaskActors& actors, const Orders& orders);
 

@@ -50,7 +50,7 @@ TEST(RunCheck, ProgramOrderHasNoDeadlock) {
 
 TEST(RunCheck, ADeadlockIsPrintedEdgeByEdge) {
   const TaskActors actors = find_actors(graph_of(two_gathers()), {0, 1});
-  // Rank 0 wants b of rank 1 before it makes a, rank 1 wants a of rank 0 before it makes b.
+  // Rank 0 reads b of rank 1 before it makes a, and rank 1 reads a of rank 0 before it makes b.
   const Orders orders{order({0, 2, 4, 1, 3, 5}), order({0, 1, 3, 2, 4, 5})};
   const std::string cycle =
       "task graph: deadlock: these acts wait for each other, and none can begin:"
@@ -66,7 +66,7 @@ TEST(RunCheck, ADeadlockIsPrintedEdgeByEdge) {
 
 TEST(RunCheck, ExchangesThatAreSwappedOnOneRankAreNamed) {
   const TaskActors actors = find_actors(graph_of(two_gathers()), {0, 1});
-  // Both ranks have made a and b before, so this is no deadlock; in a library that matches calls by
+  // Both ranks have made a and b before, so this is no deadlock. In a library that matches calls by
   // their order it would be one.
   const Orders orders{order({0, 1, 2, 3, 4, 5}), order({0, 1, 2, 4, 3, 5})};
   EXPECT_THAT([&] { check_run(actors, orders); },
@@ -102,7 +102,7 @@ TEST(RunCheck, AnOrderListNamesEveryTaskOnce) {
 }
 
 TEST(RunCheck, TheMarkedGraphPredictsTheTimeOfAStep) {
-  // Alone, a rank takes as long as all its acts: feed 0, a 2, b 3, gathers 1 each, fetch 0. A
+  // A rank alone takes the time of all its acts: feed 0, a 2, b 3, gathers 1 each, fetch 0. A
   // gather waits for both ranks, and a slow 'a' on rank 1 (10) delays rank 0: 10 + 3 + 1 + 1.
   const TaskActors actors = find_actors(graph_of(two_gathers()), {0, 1});
   const MarkedGraph graph = make_marked_graph(actors, orders_of(actors));
@@ -113,8 +113,8 @@ TEST(RunCheck, TheMarkedGraphPredictsTheTimeOfAStep) {
 }
 
 TEST(RunCheck, ASecondSlotOverlapsProducerAndReaderOnTwoRanks) {
-  // Rank 0 makes y in 10, rank 1 takes 10 to pull it. With one slot they take turns, with two
-  // they work at once.
+  // Rank 0 makes y in 10, and rank 1 takes 10 to pull it. With one slot they alternate, with two
+  // they work at the same time.
   const auto period = [](int slots) {
     const auto stage = [](Rank rank) {
       return std::make_shared<const Mesh>(Shape{1}, std::vector<std::string>{"dp"},

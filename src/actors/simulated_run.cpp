@@ -48,7 +48,7 @@ class ActorSimulator {
     int64_t iteration = 0;
     bool acting = false;
   };
-  /// The end of the act of a stream, or else a message that arrives.
+  /// The end of an act of a stream, or the arrival of a message.
   struct Event {
     int64_t time = 0;
     int64_t number = 0;  // of two events at the same time, the one that was scheduled first

@@ -18,9 +18,9 @@ struct SimulatedSetting {
   std::vector<std::vector<ActorId>> streams = {};
   /// By actor: registers that must have been released before it acts. Empty: none.
   std::vector<std::vector<Overwrite>> overwrites = {};
-  /// How long an act takes, >= 0. Without it: one unit.
+  /// The duration of an act, >= 0. Without it an act takes one unit.
   std::function<int64_t(ActorId)> duration = {};
-  /// How long a message is in flight, >= 0. Without it: no time.
+  /// The time that a message is in flight, >= 0. Without it a message takes no time.
   std::function<int64_t(const Message&)> delay = {};
   /// No stream begins an iteration before all streams have ended the previous one.
   bool barrier_between_iterations = false;

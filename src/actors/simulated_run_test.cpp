@@ -22,7 +22,7 @@ std::string chart(const std::vector<ActorDescription>& actors, int64_t iteration
   return print_chart(simulate_actors(actors, iterations), actors);
 }
 
-/// Slots that `actor` writes, iteration by iteration.
+/// The slots that `actor` writes, iteration by iteration.
 std::vector<int> slots_written(const SimulatedRun& run, ActorId actor) {
   std::vector<int> slots;
   for (const SimulatedAct& act : run.acts)
@@ -47,7 +47,8 @@ TEST(SimulatedRun, TheThirdIterationUsesTheSlotThatTheFirstReleased) {
 }
 
 TEST(SimulatedRun, WithOneSlotAnActorWaitsForItsConsumer) {
-  // a0 is in the only slot until b0 ends at time 2: a works in the even units, b in the odd ones.
+  // a0 is in the only slot until b0 ends at time 2, so a works in the even units and b in the odd
+  // ones.
   EXPECT_EQ(chart(chain_of_three(1), 3),
             "0: a0\n"
             "1: b0\n"
@@ -91,7 +92,7 @@ TEST(SimulatedRun, SeveralConsumersReadAnIterationAndTheSlowestHoldsTheSlot) {
 }
 
 TEST(SimulatedRun, AControlRegisterOrdersActorsThatShareNoData) {
-  // A register of one slot without a tensor: y acts after x, and x not again before y has.
+  // A register of one slot without a tensor: y acts after x, and x acts again only after y.
   const std::vector<ActorDescription> free = {{0, "x", {}, {}}, {1, "y", {}, {}}};
   EXPECT_EQ(chart(free, 2), "0: x0 y0\n1: x1 y1\n");
   const std::vector<ActorDescription> ordered = {{0, "x", {}, {{0, 1, {1}}}},
@@ -109,7 +110,7 @@ std::string times(const SimulatedRun& run, const std::vector<ActorDescription>& 
 }
 
 TEST(SimulatedRun, ActsTakeTheirTimes) {
-  // b takes three units and a one: a is one slot ahead and then waits for b.
+  // b takes three units and a takes one: a is one slot ahead and then waits for b.
   const SimulatedSetting setting{.duration = [](ActorId actor) { return actor == 1 ? 3 : 1; }};
   const SimulatedRun run = simulate_actors(chain_of_three(2), 3, setting);
   EXPECT_EQ(times(run, chain_of_three(2)),
@@ -124,14 +125,15 @@ TEST(SimulatedRun, AnActThatTakesNoTimeIsSeenAtOnce) {
 }
 
 TEST(SimulatedRun, AStreamDoesOneActAtATimeInItsOrder) {
-  // a and c on one stream, b on another.
+  // a and c are on one stream, b is on another.
   const SimulatedSetting setting{.streams = {{0, 2}, {1}}};
   EXPECT_EQ(print_chart(simulate_actors(chain_of_three(2), 2, setting), chain_of_three(2)),
             "0: a0\n1: b0\n2: c0\n3: a1\n4: b1\n5: c1\n");
 }
 
 TEST(SimulatedRun, AMessageMayTakeTime) {
-  // From a to b two units: the slot comes back without delay, since only messages to b are slow.
+  // A message from a to b takes two units. The slot is released without delay, since only messages
+  // to b are slow.
   const SimulatedSetting setting{
       .delay = [](const Message& message) { return message.to == 1 ? 2 : 0; }};
   const SimulatedRun run = simulate_actors(chain_of_three(2), 1, setting);
@@ -147,7 +149,8 @@ TEST(SimulatedRun, ABarrierSeparatesIterations) {
 }
 
 TEST(SimulatedRun, AnOverwriteWaitsForTheReaders) {
-  // y writes over what x gave to z, on another stream: it waits until z released it.
+  // y overwrites the bytes that x gave to z, on another stream, so it waits until z has released
+  // them.
   const std::vector<ActorDescription> actors = {
       {0, "x", {}, {{0, 1, {2}}}}, {1, "y", {}, {}}, {2, "z", {{0, 0}}, {}}};
   const SimulatedSetting setting{.streams = {{0, 1}, {2}},

@@ -61,7 +61,7 @@ class TaskActors {
   /// functions below.
   void find_pulls(int rank_index);
 
-  /// What the rank receives in the exchange `task`; empty for tasks of other kinds.
+  /// The pulls of the rank in the exchange `task`; empty for tasks of other kinds.
   const std::vector<Pull>& pulls(TaskId task, int rank_index) const {
     return links(task, rank_index).pulls;
   }

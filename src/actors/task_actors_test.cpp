@@ -21,7 +21,7 @@ MeshPtr mesh_of(const std::string& text) {
   return std::make_shared<Mesh>(parse_mesh(text));
 }
 
-/// "1 'y': takes 0 from 0; gives 1 x2 to 2, 5".
+/// The actor as text: "1 'y': takes 0 from 0; gives 1 x2 to 2, 5".
 std::string text_of(const ActorDescription& actor) {
   std::vector<std::string> parts;
   for (const InPort& in : actor.inputs)
@@ -74,7 +74,7 @@ TEST(TaskActors, IdsMapBackToRanksTasksAndRegisters) {
 }
 
 TEST(TaskActors, ARankWithAnEmptyPartSendsNothing) {
-  // 2 rows over 3 ranks: the third has none.
+  // 2 rows over 3 ranks: the third rank has none.
   HandMade made(mesh_of("dp=3"));
   const RegisterIndex x = made.input("x", "f32[2@dp]");
   made.result("all", made.exchange("gather", x, "f32[2]"));

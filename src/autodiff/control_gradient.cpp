@@ -15,18 +15,19 @@ bool is_real(const Graph& graph, ValueId value) {
   return graph.type(value).dtype == DType::kF32;
 }
 
-/// "tanh" of "loop.body.tanh": what follows the scope of the region, which all its inputs share.
+/// The part of a name after the scope of the region, which all its inputs share: "tanh" of
+/// "loop.body.tanh".
 std::string name_inside(const std::string& name, const std::string& scope) {
   return name.starts_with(scope) ? name.substr(scope.size()) : name;
 }
 
-/// "loop.body.": where the op's own regions write their names.
+/// The scope in which the op's own regions write their names: "loop.body.".
 std::string scope_of(const Op& op, std::string_view region) {
   return op.name + "." + std::string(region) + ".";
 }
 
-/// Writes the ops of `region` once more, with `inputs` instead of its own inputs. Returns the
-/// values of its outputs.
+/// Writes the ops of `region` again, with `inputs` instead of its own inputs. Returns the values of
+/// its outputs.
 std::vector<ValueId> replay(Builder& builder, const Graph& region,
                             const std::vector<ValueId>& inputs, const std::string& scope) {
   std::vector<ValueId> stands_for(region.values().size());
@@ -44,8 +45,8 @@ std::vector<ValueId> replay(Builder& builder, const Graph& region,
   return outputs;
 }
 
-/// The gradients of `targets` for the gradients `flows` of `outputs`: those of the sum of the
-/// products of both.
+/// The gradients of `targets` for the gradients `flows` of `outputs`: the gradients of the sum of
+/// the products of the two.
 std::vector<ValueId> vector_jacobian(Builder& builder, const std::vector<ValueId>& outputs,
                                      const std::vector<ValueId>& flows,
                                      const std::vector<ValueId>& targets,
@@ -82,7 +83,7 @@ ValueId flow_or_zero(Builder& builder, const GradientCall& call, size_t index) {
 
 // ---- if ----
 
-/// The outputs of a region that are real. Only they have gradients.
+/// The outputs of a region that are floating-point numbers. Only they have gradients.
 std::vector<size_t> real_outputs(const Graph& region) {
   std::vector<size_t> list;
   for (size_t i = 0; i < region.outputs().size(); ++i)
@@ -155,7 +156,7 @@ class WhileGradient {
     kept_ = find_kept();
     const Loop forward = run_again();
     const Loop backward = run_back(forward);
-    // After the count: the gradients of carried values, then of captured ones.
+    // After the count come the gradients of carried values, then of captured ones.
     for (size_t i = 0; i < active_.size(); ++i)
       if (call_.wanted[active_[i]]) gradients[active_[i]] = backward.results[1 + i];
     for (size_t i = 0; i < wanted_.size(); ++i)
@@ -164,8 +165,8 @@ class WhileGradient {
   }
 
  private:
-  /// Carried values that depend on what is wanted, through any number of iterations; and the
-  /// captured ones that are wanted.
+  /// Finds the carried values that depend on the wanted operands, through any number of iterations,
+  /// and the captured values that are wanted.
   void find_active() {
     std::vector<bool> active(loop_.carried, false);
     for (size_t i = 0; i < op_.inputs.size(); ++i) {
@@ -191,8 +192,8 @@ class WhileGradient {
       if (active[i]) active_.push_back(i);
   }
 
-  /// Carried values that the way back reads: of these each iteration's is kept. It is written once
-  /// aside to see which.
+  /// The carried values that the backward loop reads. They are kept for each iteration. The
+  /// backward is written once into a separate graph to find them.
   std::vector<size_t> find_kept() const {
     Graph aside(builder_.graph().operators());
     Builder region(aside);
@@ -214,7 +215,7 @@ class WhileGradient {
     return {op_.inputs.begin() + loop_.carried, op_.inputs.end()};
   }
 
-  /// The forward loop once more, which fills the stacks.
+  /// Repeats the forward loop and fills the stacks.
   Loop run_again() {
     LoopOptions options;
     options.carried.assign(op_.inputs.begin(), op_.inputs.begin() + loop_.carried);
@@ -255,8 +256,8 @@ class WhileGradient {
     return region.reshape(row, shape);
   }
 
-  /// Carries: how many iterations are left, the gradients of the carried values that are active,
-  /// the sums of those of captured ones.
+  /// The backward loop. It carries the number of remaining iterations, the gradients of the active
+  /// carried values, and the sums of the gradients of captured values.
   Loop run_back(const Loop& forward) {
     LoopOptions options;
     options.carried = {forward.iterations};
@@ -291,8 +292,8 @@ class WhileGradient {
     return next;
   }
 
-  /// Through the body of one iteration: the flows into its carried values, and the sums with what
-  /// it adds to them.
+  /// Passes gradients through the body of one iteration: returns the flows into its carried values,
+  /// and the sums including its contributions.
   std::vector<ValueId> flow_back(Builder& region, const std::vector<ValueId>& inputs,
                                  const std::vector<ValueId>& flows,
                                  const std::vector<ValueId>& sums) const {
@@ -308,8 +309,8 @@ class WhileGradient {
     return next;
   }
 
-  /// What the body began with: from the stacks, and what is captured. What it never reads is left
-  /// zero.
+  /// The initial values of the body, from the stacks and from the captured values. Values that it
+  /// never reads are zero.
   std::vector<ValueId> inputs_of_iteration(Builder& region, const RegionValues& values,
                                            ValueId iteration) const {
     std::vector<ValueId> inputs;

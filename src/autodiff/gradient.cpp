@@ -12,8 +12,8 @@
 namespace tessera {
 namespace {
 
-/// The values that `loss` depends on, through any operator but stop_gradient: backward in program
-/// order.
+/// By value: does `loss` depend on it through any operator except stop_gradient? Computed backward
+/// in program order.
 std::vector<bool> values_before(const Graph& graph, ValueId loss) {
   std::vector<bool> marked = mark_values(graph, {loss});
   for (int index = graph.value(loss).producer.index; index >= 0; --index) {
@@ -56,11 +56,11 @@ class ReverseSweep {
     for (int index = graph_.value(loss).producer.index; index >= 0; --index) visit({index});
   }
 
-  /// The sum of what the uses of `value` gave, or none when it is zero.
+  /// The sum of the contributions of the uses of `value`; nullopt when it is zero.
   std::optional<ValueId> gradient(ValueId value) {
     std::vector<ValueId>& parts = contributions_[value.index];
     if (parts.empty()) return std::nullopt;
-    // Uses were visited last to first; the sum runs first to last.
+    // The uses were visited from last to first; the sum goes from first to last.
     ValueId sum = parts.back();
     for (size_t i = parts.size() - 1; i-- > 0;)
       sum = builder_for(graph_.value(value), "gradient sum")
@@ -75,7 +75,7 @@ class ReverseSweep {
   }
 
  private:
-  /// Writes gradients of `value` itself. Their source is its op, or the variable or input.
+  /// A builder for gradients of `value` itself. Their source is its op, or the variable or input.
   Builder builder_for(const Value& value, const std::string& derivation = "gradient") {
     Builder builder(graph_, seed_);
     const std::string source =
@@ -85,7 +85,7 @@ class ReverseSweep {
   }
 
   void visit(OpId id) {
-    // A copy: the gradient function appends to the list that holds the op.
+    // This is a copy: the gradient function appends to the list that holds the op.
     const Op op = graph_.op(id);
     if (!any_marked(needed_, op.outputs)) return;
     GradientCall call{graph_, op, {}, {}};

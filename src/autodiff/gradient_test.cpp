@@ -130,7 +130,7 @@ TEST(Gradient, NewOpsAreBackwardAndSayWhereTheyComeFrom) {
   }
   const size_t forward = p.graph.ops().size();
   {
-    // The scope of the caller does not show: gradients are named after their forward op.
+    // The scope of the caller is not used: gradients are named after their forward op.
     const auto scope = p.builder.scope("elsewhere");
     differentiate(p.builder, loss, {x, w});
   }

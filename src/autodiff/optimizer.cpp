@@ -9,7 +9,7 @@
 namespace tessera {
 namespace {
 
-/// Keeps the scale of the clip finite when every gradient is zero. As in
+/// Keeps the scale of the clip finite when every gradient is zero, as in
 /// torch.nn.utils.clip_grad_norm_.
 constexpr double kNormEpsilon = 1e-6;
 
@@ -21,7 +21,7 @@ ValueId find_or_add_input(Graph& graph, std::string_view name, const TensorType&
   return *found;
 }
 
-/// A variable under training: what it is, and the gradient that its update takes.
+/// A variable under training, and the gradient for its update.
 struct Parameter {
   ValueId value;
   ValueId gradient;
@@ -31,15 +31,15 @@ struct Parameter {
 /// Scalars that all parameters share.
 struct Rates {
   ValueId learning_rate;
-  // p -= adam_rate * exp_avg / (sqrt(exp_avg_sq) + adam_epsilon): the two bias corrections c1, c2
-  // are in these scalars, so that they cost no pass over the parameter.  lr (m / c1) / (sqrt(v /
-  // c2) + e)  =  (lr sqrt(c2) / c1) m / (sqrt(v) + e sqrt(c2))
+  // p -= adam_rate * exp_avg / (sqrt(exp_avg_sq) + adam_epsilon). The two bias corrections c1, c2
+  // are in these scalars, so that they cost no pass over the parameter: lr (m / c1) / (sqrt(v / c2)
+  // + e) = (lr sqrt(c2) / c1) m / (sqrt(v) + e sqrt(c2))
   std::optional<ValueId> adam_rate;
   std::optional<ValueId> adam_epsilon;
   std::optional<ValueId> decay;  // learning rate * weight decay
 };
 
-/// Writes the optimizer: one update a parameter, after what they share.
+/// Writes the optimizer: the shared scalars, then one update per parameter.
 class UpdateWriter {
  public:
   UpdateWriter(Graph& graph, uint64_t seed, const OptimizerConfig& config)
@@ -100,8 +100,8 @@ class UpdateWriter {
     }
   }
 
-  /// 1 - beta^t. As (1 + beta^t) tanh(-t ln(beta) / 2), since in f32 the difference would lose five
-  /// digits in the first steps: 1 - 0.999.
+  /// 1 - beta^t, computed as (1 + beta^t) tanh(-t ln(beta) / 2), since in f32 the difference 1 -
+  /// 0.999 would lose five digits in the first steps.
   ValueId bias_correction(ValueId count, double beta, std::string_view name) {
     const auto scope = builder_.scope(name);
     const ValueId power =
@@ -136,8 +136,8 @@ class UpdateWriter {
                                          false, {parameter.name, "optimizer"});
   }
 
-  /// The state moved towards `goal`: state + weight (goal - state). The state is an operand of the
-  /// last op, which may so run in place.
+  /// Moves the state towards `goal`: state + weight (goal - state). The state is an operand of the
+  /// last op, so that this op may run in place.
   ValueId move_towards(ValueId state, ValueId goal, double weight, const std::string& name) {
     const ValueId step =
         builder_.mul_scalar(builder_.sub(goal, state, name + ".distance"), weight, name + ".step");

@@ -25,15 +25,15 @@ constexpr std::array<double, 3> kRates = {0.125, 0.0625, 0.25};
 /// Three steps of some thirty operations each, in doubles, on numbers below 8.
 constexpr double kRounding = 3 * 30 * 8 * 0x1p-53;
 
-/// The same, where scalar attributes that f32 does not hold are rounded to it: 1 - momentum; or 1 -
-/// beta, log(beta) twice for each of two betas, and epsilon.
+/// The same, when scalar attributes that are not exact in f32 are rounded to it: 1 - momentum; or 1
+/// - beta, log(beta) twice for each of two betas, and epsilon.
 double rounding_of(OptimizerKind kind) {
   const int scalars = kind == OptimizerKind::kSgd ? 0 : kind == OptimizerKind::kMomentum ? 1 : 7;
   return kRounding + 3 * scalars * 8 * 0x1p-24;
 }
 
-/// loss = sum(a^2) / 2 + sum(target * b), so that the gradient of the matrix a is a and that of the
-/// vector b is the target.
+/// loss = sum(a^2) / 2 + sum(target * b), so that the gradient of the matrix a is a, and that of
+/// the vector b is the target.
 Graph quadratic(const OptimizerConfig& config) {
   Graph graph;
   Builder builder(graph);
@@ -71,7 +71,7 @@ ReferenceValues train(const Graph& graph) {
   return state;
 }
 
-/// One number under training, by the textbook.
+/// One number under training, by the formulas of the literature.
 struct Textbook {
   double p = 0, buffer = 0, mean = 0, mean_square = 0;
 

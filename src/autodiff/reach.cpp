@@ -24,7 +24,7 @@ bool any_marked(const std::vector<bool>& marked, const std::vector<ValueId>& val
   return std::ranges::any_of(values, [&](ValueId value) { return marked[value.index]; });
 }
 
-/// Every op comes after the ops that make its operands, so one pass in program order suffices.
+/// Every op comes after the ops that produce its operands, so one pass in program order suffices.
 std::vector<bool> values_with_gradient(const Graph& graph, const std::vector<ValueId>& targets) {
   std::vector<bool> marked = mark_values(graph, targets);
   for (const Op& op : graph.ops()) {

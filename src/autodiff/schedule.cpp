@@ -1,4 +1,4 @@
-// Learning-rate schedules: numbers of the host, computed anew for each step.
+// Learning-rate schedules: numbers of the host, computed for each step.
 #include <cmath>
 #include <numbers>
 
@@ -8,7 +8,7 @@
 namespace tessera {
 namespace {
 
-/// How far the fall has come: 0 at the first step after the warm-up, 1 at the last step and behind
+/// The progress of the decay: 0 at the first step after the warm-up, 1 at the last step and after
 /// it.
 double progress(const Schedule& schedule, int64_t step) {
   const int64_t last = schedule.steps - 1;

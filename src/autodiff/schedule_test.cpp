@@ -7,7 +7,7 @@
 namespace tessera {
 namespace {
 
-/// A handful of operations on numbers below 1.
+/// A few operations on numbers below 1.
 constexpr double kRounding = 8 * 0x1p-53;
 
 TEST(Schedule, ConstantStaysAtThePeakAfterTheWarmUp) {
@@ -24,7 +24,7 @@ TEST(Schedule, ConstantStaysAtThePeakAfterTheWarmUp) {
 TEST(Schedule, TheWarmUpMayRiseFromAFractionOfThePeak) {
   const Schedule schedule{
       .kind = ScheduleKind::kConstant, .peak = 2, .warmup = 3, .warmup_start = 0.25};
-  // From 0.5 to 2 in three equal rises of 0.5.
+  // The rate rises from 0.5 to 2 in three equal steps of 0.5.
   EXPECT_EQ(learning_rate(schedule, 0), 1.0);
   EXPECT_EQ(learning_rate(schedule, 1), 1.5);
   EXPECT_EQ(learning_rate(schedule, 2), 2.0);
@@ -41,7 +41,7 @@ TEST(Schedule, LinearFallsEvenlyToTheLastStep) {
       .kind = ScheduleKind::kLinear, .peak = 1, .warmup = 2, .steps = 7, .final = 0.2};
   EXPECT_EQ(learning_rate(schedule, 0), 0.5);
   EXPECT_EQ(learning_rate(schedule, 1), 1);
-  // Steps 2 to 6: done 0, 1/4, 1/2, 3/4, 1 of the way from 1 to 0.2.
+  // At steps 2 to 6 the rate has covered 0, 1/4, 1/2, 3/4, 1 of the distance from 1 to 0.2.
   EXPECT_NEAR(learning_rate(schedule, 2), 1.0, kRounding);
   EXPECT_NEAR(learning_rate(schedule, 3), 0.8, kRounding);
   EXPECT_NEAR(learning_rate(schedule, 4), 0.6, kRounding);

@@ -205,7 +205,7 @@ TEST(CheckpointFaults, AFlippedBitIsFoundByWhoLoadsTheTensorAndByNobodyElse) {
   save(disk, "c", 1, two_ranks());
   const int64_t bytes = disk.open("c/step-00000001/" + kShard1)->size();
   disk.flip_bit("c/step-00000001/" + kShard1,
-                8 * bytes - 1);  // the last byte: rows 5 to 10 of w, since m stands before w
+                8 * bytes - 1);  // the last byte: rows 5 to 10 of w, since m comes before w
   const Checkpoint checkpoint(disk, "c/step-00000001");
   EXPECT_EQ(load(checkpoint, "m", whole_box(kMatrix.shape)),
             box_bytes(kMatrix, whole_box(kMatrix.shape), 1));

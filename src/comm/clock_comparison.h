@@ -1,4 +1,5 @@
-// By how much the clocks of two processes differ, so that a trace of all processes has one time.
+// Measures the difference of the clocks of two processes, so that a trace of all processes has one
+// time.
 #pragma once
 
 #include <atomic>
@@ -14,15 +15,15 @@ namespace tessera {
 
 struct ClockReading {
   Seconds ahead{0};  // of the other clock
-  Seconds error{0};  // at most
+  Seconds error{0};  // the largest possible error
 };
 
 class ClockComparison {
  public:
   ClockComparison(FrameChannel& channel, KeepAlive& keep_alive);
 
-  /// Asks another process `tries` times for its time and takes the answer with the shortest round
-  /// trip: the other clock was read during the round trip, so half of it bounds the error.
+  /// Asks another process `tries` times for its time and uses the answer with the shortest round
+  /// trip. The other clock was read during the round trip, so half of it bounds the error.
   ///   throws  as KeepAlive::wait_until
   ///   source  Cristian, Probabilistic clock synchronization, Distributed Computing 3, 1989
   ClockReading compare(int with, int tries, Seconds deadline);
@@ -42,7 +43,7 @@ class ClockComparison {
 
   FrameChannel& channel_;
   KeepAlive& keep_alive_;
-  std::vector<Question> questions_;   // with the lock of the channel
+  std::vector<Question> questions_;   // guarded by the lock of the channel
   Clock::time_point told_, arrived_;  // of the last answer
   std::atomic<bool> has_answer_{false};
 };

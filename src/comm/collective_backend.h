@@ -1,13 +1,13 @@
-// Collectives of groups of processes, as a communication library runs them. A backend is a folder:
-// comm/mpi runs them on host memory. A GPU library such as NCCL would be a folder beside it with
-// one class that implements CollectiveBackend:
+// Collectives of groups of processes, which a communication library executes. A backend is a
+// folder: comm/mpi executes them on host memory. A GPU library such as NCCL would be a folder
+// beside it with one class that implements CollectiveBackend:
 //
 //   split  makes a communicator of the processes and returns its number (ncclCommSplit)
 //   start  enqueues the collective on `on.stream`, behind the work that is already there; lowers
 //          `in_flight` when the stream has reached its end. Source and target are addresses of the
 //          device of the stream.
 //
-// Small messages, and pieces that are not part of a collective, stay with the Transport.
+// Small messages, and pieces that are not part of a collective, are sent by the Transport.
 #pragma once
 
 #include <atomic>
@@ -21,25 +21,26 @@ namespace tessera {
 
 class DeviceStream;
 
-/// Operations that are still in flight. The owner sets it, a transport or a backend counts it down,
-/// and at 0 the owner may use the memory.
+/// The number of operations that are still in flight. The owner sets it, and a transport or a
+/// backend counts it down. At 0 the owner may use the memory.
 using Countdown = std::atomic<int>;
 
-/// A collective of a group, with the names of MPI. Every process gives a dense part and gets one.
+/// A collective of a group, with the names of MPI. Every process gives and receives a dense part.
 struct Collective {
   enum class Kind { kAllReduce, kReduceScatter, kAllGather };
   Kind kind = Kind::kAllReduce;
   DType dtype = DType::kF32;
   std::vector<int> processes = {};  // ascending
-  /// Elements: one number for an all-reduce, else those of the part of each process.
+  /// The number of elements: one number for an all-reduce, otherwise one for the part of each
+  /// process.
   std::vector<int> counts = {};
-  /// Where the part of each process begins in the whole; empty for an all-reduce.
+  /// The begin of the part of each process in the whole; empty for an all-reduce.
   std::vector<int> begins = {};
 };
 
 /// The group that runs a collective, and the stream that orders it.
 struct GroupStream {
-  int group = 0;                   // as split() numbered it
+  int group = 0;                   // the number that split() returned
   DeviceStream* stream = nullptr;  // nullptr: host memory, and the collective starts at once
 };
 
@@ -47,13 +48,14 @@ class CollectiveBackend {
  public:
   virtual ~CollectiveBackend() = default;
 
-  /// Makes a group of processes.  returns  its number in this process
-  ///   requires  every process of the group calls it, and processes that share two groups call for
-  ///             these in the same order
+  /// Makes a group of processes.
+  ///   requires  every process of the group calls it, and processes that share two groups call it
+  ///             for these in the same order
   ///   waits     for the other processes of the group
+  ///   returns   the number of the group in this process
   virtual int split(std::span<const int> processes) = 0;
 
-  /// Never waits. Sums are added in any order.
+  /// Starts a collective and never waits. Sums are added in any order.
   ///   requires  the processes of a group start its collectives in one order; `what`, `source` and
   ///             `target` stay until `in_flight` was lowered
   virtual void start(const Collective& what, GroupStream on, const std::byte* source,

@@ -9,9 +9,10 @@
 
 namespace tessera {
 
-/// Long texts are cut, so that the failure fits into one message of a transport.
+/// The bytes of a failure. Long texts are cut, so that the failure fits into one message of a
+/// transport.
 std::vector<std::byte> to_bytes(const Failure& failure);
-/// The error is a UserError if it was one, else an InternalError.
+/// The failure of bytes. Its error is a UserError if it was one, otherwise an InternalError.
 ///   throws  InternalError when the bytes are not those of a failure
 Failure failure_from(std::span<const std::byte> bytes);
 

@@ -19,7 +19,7 @@
 
 namespace tessera {
 
-/// How a thread waits for another process: it yields its core a few times, then it sleeps.
+/// Waits for another process: yields the core a few times, then sleeps.
 class Backoff {
  public:
   void reset() { yields_ = 0; }
@@ -51,14 +51,15 @@ class FrameChannel {
   int process() const { return transport_->process(); }
   int size() const { return transport_->size(); }
 
-  // Set up the channel, before the first progress.
+  // These set up the channel, before the first progress.
   void on_frame(FrameKind kind, Handler handler);
-  /// Called for each frame of post() once the transport has it.
+  /// Sets a function that is called for each frame of post() once the transport has it.
   void on_sent(std::function<void(const RankFrame&)> handler) { on_sent_ = std::move(handler); }
-  /// Called once in each round of progress.  returns  whether it did anything
+  /// Adds a function that is called once in each round of progress.  returns  whether it did
+  /// anything
   void on_progress(std::function<bool()> work) { on_progress_.push_back(std::move(work)); }
 
-  /// Sends without waiting for the lock: the thread that has it sends the frame.
+  /// Sends without waiting for the lock: the thread that holds it sends the frame.
   void post(int to, const RankFrame& frame);
   void send(int to, std::span<const std::byte> frame);
   void send_to_others(std::span<const std::byte> frame);
@@ -66,15 +67,16 @@ class FrameChannel {
   [[nodiscard]] std::unique_lock<std::mutex> lock() { return std::unique_lock(mutex_); }
   /// requires  the lock
   Transport& transport() { return *transport_; }
-  /// After a failure: no further progress, see Transport::abandon().  requires  the lock
+  /// Ends progress after a failure, see Transport::abandon().  requires  the lock
   void abandon();
 
-  /// One round of progress, unless another thread makes it.  returns  whether anything moved
+  /// Makes one round of progress, unless another thread does.  returns  whether anything moved
   bool progress();
   /// Makes progress until `is_over()`, until the run stops or until `end`.  returns  is_over()
   bool wait_until(const std::function<bool()>& is_over, Clock::time_point end);
 
-  /// A thread that waits and makes progress itself; the progress thread rests meanwhile.
+  /// The scope of a thread that waits and makes progress itself. The progress thread rests
+  /// meanwhile.
   class WaitScope {
    public:
     explicit WaitScope(FrameChannel& channel) : channel_(channel) {

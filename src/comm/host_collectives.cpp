@@ -28,7 +28,7 @@ HostCollectives::HostCollectives(FrameChannel& channel, KeepAlive& keep_alive,
                    [this](int from, std::span<const std::byte> frame) { take(from, frame); });
 }
 
-/// In as many messages as it takes, at least one.
+/// Sends the bytes in as many messages as necessary, at least one.
 void HostCollectives::send(int to, std::span<const std::byte> bytes) {
   std::array<std::byte, Transport::kMaxMessageBytes> message{};
   const Header header{FrameKind::kHostBytes, bytes.size()};
@@ -84,7 +84,7 @@ void HostCollectives::write_table(std::span<const std::byte> mine) {
   }
 }
 
-/// Leaves what all gave in table_, where all_get or in process 0.
+/// Leaves the bytes of all in table_, in all processes when all_get, otherwise in process 0.
 void HostCollectives::exchange(std::span<const std::byte> mine, Seconds deadline, bool all_get) {
   if (stop_.stopped()) stop_.rethrow();
   if (channel_.process() != 0) {

@@ -1,4 +1,4 @@
-// Collectives of all processes over bytes of the host: for control, not for tensors.
+// Collectives of all processes over bytes of the host. They are for control, not for tensors.
 #pragma once
 
 #include <atomic>
@@ -21,8 +21,8 @@ class GatheredBytes {
     return std::span(bytes_).subspan(begins_[process], begins_[process + 1] - begins_[process]);
   }
 
-  /// `table`: where the bytes of each process begin behind it, then the end, as uint64_t; then the
-  /// bytes.
+  /// `table` has the offset of the bytes of each process after the table, then the end, as
+  /// uint64_t; then the bytes.
   void assign(std::span<const std::byte> table, int processes);
   void clear() { bytes_.clear(), begins_.clear(); }
 
@@ -31,20 +31,20 @@ class GatheredBytes {
   std::vector<size_t> begins_;
 };
 
-/// Each call ends when all processes have made it. Process 0 collects what all give, then sends it
-/// to the others.
+/// Each call ends when all processes have made it. Process 0 collects the bytes of all processes,
+/// then sends them to the others.
 ///
-///   deadline  for each process; counts from the last heartbeat of a process that is busy
+///   deadline  for each process; it counts from the last heartbeat of a process that is busy
 ///   throws    the failure that stops the run; InternalError that names the process that is late
-///   threads   one thread of each process, the calls in the same order in all processes
+///   threads   one thread of each process, with the calls in the same order in all processes
 ///   memory    nothing is allocated once the largest number of bytes was gathered
 class HostCollectives {
  public:
   HostCollectives(FrameChannel& channel, KeepAlive& keep_alive, const StopState& stop);
 
-  /// Every process gets what every process gives.
+  /// Gives every process the bytes of all processes.
   void all_gather(std::span<const std::byte> mine, GatheredBytes& gathered, Seconds deadline);
-  /// Only process 0 gets it; `gathered` of the others becomes empty.
+  /// Gives them only to process 0; `gathered` of the others becomes empty.
   void gather(std::span<const std::byte> mine, GatheredBytes& gathered, Seconds deadline);
   void barrier(Seconds deadline);
 
@@ -67,9 +67,9 @@ class HostCollectives {
   FrameChannel& channel_;
   KeepAlive& keep_alive_;
   const StopState& stop_;
-  std::vector<Inbox> inboxes_;    // by process; with the lock of the channel
-  std::vector<std::byte> table_;  // what all gave, as GatheredBytes::assign reads it
-  GatheredBytes nothing_;         // of barriers
+  std::vector<Inbox> inboxes_;    // by process; guarded by the lock of the channel
+  std::vector<std::byte> table_;  // the bytes of all, in the format of GatheredBytes::assign
+  GatheredBytes nothing_;         // the result of barriers
 };
 
 }  // namespace tessera

@@ -1,5 +1,5 @@
-// Heartbeats of processes that work for longer than a deadline, such as one that writes a
-// checkpoint, and waits for other processes that respect them.
+// Heartbeats of processes that work for longer than a deadline, such as a process that writes a
+// checkpoint, and waits for other processes that consider them.
 #pragma once
 
 #include <atomic>
@@ -19,10 +19,10 @@ class KeepAlive {
  public:
   KeepAlive(FrameChannel& channel, const StopState& stop);
 
-  /// As long as it lives, the process sends heartbeats and the others wait for it.
+  /// While it exists, the process sends heartbeats and the others wait for it.
   class BusyScope {
    public:
-    /// `deadline`: of the processes that may wait
+    /// `deadline` is that of the processes that may wait.
     BusyScope(KeepAlive& keep_alive, Seconds deadline);
     ~BusyScope() { keep_alive_.busy_.fetch_sub(1, std::memory_order_relaxed); }
     BusyScope(const BusyScope&) = delete;
@@ -51,7 +51,7 @@ class KeepAlive {
   std::atomic<int> busy_{0};
   std::atomic<Clock::rep> last_heard_{0};
   std::atomic<Clock::rep> interval_;  // between two heartbeats
-  Clock::time_point last_sent_;       // of the progress thread
+  Clock::time_point last_sent_;       // used by the progress thread
 };
 
 }  // namespace tessera

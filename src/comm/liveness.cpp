@@ -36,7 +36,7 @@ struct WatchMessage {
   int32_t process = 0;    // of kLost
 };
 
-/// What each process tells all others before it connects.
+/// The message that each process sends to all others before it connects.
 struct Introduction {
   std::array<char, 256> host{};
   int64_t pid = 0;
@@ -193,7 +193,7 @@ struct Liveness::State {
         descriptors.push_back({peer.has_left ? -1 : peer.socket.get(), POLLIN, 0});
       poll(descriptors.data(), descriptors.size(), static_cast<int>(kInterval.count()));
       const auto now = Clock::now();
-      // If this process itself was stopped, heartbeats of others were sent and not received.
+      // If this process itself was stopped, heartbeats of others were sent but not received.
       const bool was_stopped = now - last_round > deadline / 2;
       last_round = now;
       const bool is_time_to_send = now - last_sent >= kInterval;

@@ -15,7 +15,7 @@ struct LostProcess {
   int process = 0;
   std::string host;
   int64_t pid = 0;
-  bool has_ended = true;  // else it only does not respond
+  bool has_ended = true;  // false: it only does not respond
 };
 
 /// Every process has a connection with process 0 and sends a heartbeat several times a second, from
@@ -29,9 +29,9 @@ struct LostProcess {
 class Liveness {
  public:
   using OnLost = std::function<void(const LostProcess&)>;
-  /// All processes make it together.  throws  UserError when they do not reach each other
+  /// All processes construct it together.  throws  UserError when they cannot connect to each other
   Liveness(Network& network, Seconds deadline, OnLost on_lost, std::function<void()> still_here);
-  /// Leaves: later losses are not detected here, and this process is not lost.
+  /// Leaves the run: later losses are not detected here, and this process does not count as lost.
   ~Liveness();
   Liveness(const Liveness&) = delete;
   Liveness& operator=(const Liveness&) = delete;

@@ -57,11 +57,12 @@ bool Mailbox::wait(const StopState& stop, SpinPolicy policy,
   return true;
 }
 
-/// returns  false at the deadline
+/// Sleeps until there is a message.
+///   returns  false at the deadline
 ///
 /// The number of pushes and kAsleep are one word, so there are two cases. A sender that takes its
-/// number after kAsleep was set wakes the owner once its message is in the cell. A number that was
-/// taken before is seen by the owner, which then does not sleep.
+/// number after kAsleep was set wakes the owner once its message is in the cell. If the number was
+/// taken before, the owner sees it and does not sleep.
 bool Mailbox::sleep(const StopState& stop, std::chrono::steady_clock::time_point deadline) {
   std::unique_lock lock(mutex_);
   if (pushed_.fetch_or(kAsleep, std::memory_order_acq_rel) / 2 != taken_) {
@@ -79,7 +80,7 @@ void Mailbox::wake_if_asleep() {
 }
 
 void Mailbox::wake() {
-  // Once the lock was free, the owner has not checked yet or it sleeps: it cannot miss this.
+  // When the lock is free, the owner has not checked yet or it sleeps, so it cannot miss this.
   {
     const std::lock_guard lock(mutex_);
   }

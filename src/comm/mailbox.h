@@ -12,9 +12,9 @@
 
 namespace tessera {
 
-/// How a rank waits for a message before it sleeps: it checks `spins` times, a few nanoseconds
-/// each, and then `yields` times, each after it has offered its core to other threads. When ranks
-/// share cores, a rank that spins delays the ranks it waits for.
+/// The way in which a rank waits for a message before it sleeps: it checks `spins` times, a few
+/// nanoseconds each, and then `yields` times, each time after it has yielded its core to other
+/// threads. When ranks share cores, a rank that spins delays the ranks for which it waits.
 struct SpinPolicy {
   int spins = 0;
   int yields = 0;
@@ -35,7 +35,7 @@ class Mailbox {
   /// throws  InternalError when it is full
   void push(const Message& message);
 
-  /// The oldest message.  returns  false when there is none
+  /// Takes the oldest message.  returns  false when there is none
   bool take(Message& message);
 
   /// Is there a message to take?  threads  the owner
@@ -55,7 +55,7 @@ class Mailbox {
   static constexpr uint64_t kAsleep = 1;
 
   struct alignas(kLine) Cell {
-    /// The number of the next message of this cell; one more once that message is in it.
+    /// The number of the next message of this cell; one more when that message is in it.
     std::atomic<uint64_t> turn{0};
     Message message;
   };
@@ -65,9 +65,9 @@ class Mailbox {
   bool sleep(const StopState& stop, std::chrono::steady_clock::time_point deadline);
   void wake_if_asleep();
 
-  std::vector<Cell> cells_;                         // a power of two
-  alignas(kLine) std::atomic<uint64_t> pushed_{0};  // twice the number of pushes; and kAsleep
-  alignas(kLine) uint64_t taken_ = 0;               // of the owner
+  std::vector<Cell> cells_;                         // their number is a power of two
+  alignas(kLine) std::atomic<uint64_t> pushed_{0};  // twice the number of pushes, plus kAsleep
+  alignas(kLine) uint64_t taken_ = 0;               // used by the owner
   std::mutex mutex_;  // guards the step from "no message" to sleeping, against wake()
   std::condition_variable arrived_;
 };

@@ -83,7 +83,7 @@ TEST(Mailbox, ASleepingOwnerIsRousedByTheStopState) {
   other.join();
 }
 
-/// Threads that push as many messages as they have credits; the owner gives a credit back with each
+/// Threads push as many messages as they have credits; the owner releases a credit with each
 /// message that it takes.
 void push_and_take(int threads, int64_t messages, SpinPolicy spin_policy) {
   constexpr int kCredits = 2;

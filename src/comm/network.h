@@ -1,5 +1,5 @@
-// One process's connection to the other processes of a run. It owns the transport, the parts that
-// work over it and the progress thread.
+// The connection of one process to the other processes of a run. It owns the transport, the parts
+// that work over it, and the progress thread.
 //
 //     ProgramRouter   messages of actors       RemoteFetch      pieces of registers
 //     ProcessGroups   collectives of tensors   HostCollectives  all-gathers of host bytes, barriers
@@ -45,7 +45,7 @@ class Network {
   ClockComparison& clocks() { return clocks_; }
 
   StopState& stop() { return stop_; }
-  /// Stops all processes, if it is the first failure here.
+  /// Stops all processes, if this is the first failure here.
   void fail(const Failure& failure);
 
  private:
@@ -60,7 +60,7 @@ class Network {
   ProcessGroups groups_;
   HostCollectives host_;
   std::atomic<bool> is_ending_{false};
-  std::thread progress_thread_;  // last: it ends before what it uses
+  std::thread progress_thread_;  // last, so that it ends before the members that it uses
 };
 
 }  // namespace tessera

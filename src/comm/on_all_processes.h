@@ -1,4 +1,4 @@
-// Work that all processes of a run do: it fails on all of them or on none.
+// Work that all processes of a run do. It fails on all of them or on none.
 #pragma once
 
 #include <exception>
@@ -8,10 +8,10 @@
 
 namespace tessera {
 
-/// All-gathers the failures of the processes: throws the failure of the first process that has one,
-/// in all of them.
-///   mine    what was thrown in this process; nullptr: nothing
-///   throws  as HostCollectives::all_gather, too
+/// All-gathers the failures of the processes. When there is one, all processes throw the failure of
+/// the first process that has one.
+///   mine    the exception of this process; nullptr: none
+///   throws  also as HostCollectives::all_gather
 void rethrow_first_failure(Network& network, Rank rank, const std::exception_ptr& mine,
                            Seconds deadline, GatheredBytes& scratch);
 

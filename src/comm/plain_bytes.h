@@ -35,7 +35,7 @@ inline void put_text(std::vector<std::byte>& bytes, std::string_view text) {
   bytes.insert(bytes.end(), begin, begin + text.size());
 }
 
-/// Reads values and texts in the order in which they were put in.
+/// Reads values and texts in the order in which they were written.
 ///   throws  InternalError when there are too few bytes
 class PlainReader {
  public:

@@ -1,4 +1,4 @@
-// Groups of processes and their collectives, as a CollectiveBackend runs them.
+// Groups of processes and their collectives, which a CollectiveBackend executes.
 #pragma once
 
 #include <cstddef>
@@ -21,14 +21,14 @@ class ProcessGroups {
   ///          CollectiveBackend::split
   int group_of(const std::vector<int>& processes);
 
-  /// As CollectiveBackend::start.
+  /// Does CollectiveBackend::start.
   void start(const Collective& what, GroupStream on, const std::byte* source, std::byte* target,
              Countdown& in_flight);
 
  private:
   FrameChannel& channel_;
   CollectiveBackend& backend_;
-  std::map<std::vector<int>, int> groups_;  // by processes; with the lock of the channel
+  std::map<std::vector<int>, int> groups_;  // by processes; guarded by the lock of the channel
 };
 
 }  // namespace tessera

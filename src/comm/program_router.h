@@ -12,8 +12,8 @@
 
 namespace tessera {
 
-/// A program has a number, the same in all processes, and is open while its ranks can receive.
-/// Frames that come before are kept; frames that come after are dropped.
+/// Every program has a number, which is the same in all processes, and is open while its ranks can
+/// receive. Frames that arrive before are kept; frames that arrive after are dropped.
 ///
 ///   threads  any; programs are made and opened by one thread of each process, in the same order
 class ProgramRouter {
@@ -33,7 +33,7 @@ class ProgramRouter {
     int from = 0;
     RankFrame frame;
   };
-  // With the lock of the channel.
+  // These are called with the lock of the channel.
   void make_entry(int program);
   void take(int from, std::span<const std::byte> bytes);
   void deliver(int from, const RankFrame& frame);

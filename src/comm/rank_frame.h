@@ -1,4 +1,5 @@
-// What ranks send to ranks of other processes. Programs have the same numbers in all processes.
+// The frames that ranks send to ranks of other processes. Programs have the same numbers in all
+// processes.
 #pragma once
 
 #include <cstdint>
@@ -24,7 +25,7 @@ constexpr int kFrameKinds = 7;
 /// register.
 struct FetchRequest {
   int program = 0;
-  ActorId exchange = 0;  // of the receiver
+  ActorId exchange = 0;  // the exchange of the receiver
   int sender = 0;        // rank index
   int tag = 0;           // of pieces that are received in place; staged ones have the next tag
   int64_t iteration = 0;
@@ -33,8 +34,8 @@ struct FetchRequest {
 struct RankFrame {
   FrameKind kind = FrameKind::kActorMessage;
   int program = 0;
-  Message message;       // of kActorMessage
-  FetchRequest request;  // of kFetchRequest
+  Message message;       // for kActorMessage
+  FetchRequest request;  // for kFetchRequest
 };
 
 }  // namespace tessera

@@ -8,10 +8,10 @@
 namespace tessera {
 namespace {
 
-/// Pieces of one answer that are packed and in flight. Every answer has its own share of the
-/// buffers, so that one that waits for its receiver never blocks another.
+/// The pieces of one answer that are packed and in flight. Every answer has its own share of the
+/// buffers, so that an answer that waits for its receiver never blocks another.
 constexpr int kBuffersPerAnswer = 2;
-/// Requests of a process that may come before their slots are filled, without an allocation.
+/// The requests of a process that may arrive before their slots are filled without an allocation.
 constexpr size_t kWaitingPerProcess = 64;
 
 }  // namespace
@@ -78,12 +78,12 @@ void RemoteFetch::close(int program) {
   const auto is_of_it = [program](const auto& entry) { return entry.request.program == program; };
   std::erase_if(waiting_, is_of_it);
   std::erase_if(credits_, [program](const Credit& credit) { return credit.program == program; });
-  // Sends that are not over: after a failure, or the receiver has all pieces already.
+  // These sends are not over: after a failure, or when the receiver already has all pieces.
   for (const auto& send : sends_)
     if (is_of_it(*send)) send->is_over = true;
 }
 
-/// returns  false when the slot is not filled yet
+///   returns  false when the slot is not filled yet
 bool RemoteFetch::start_sending(const Request& waiting) {
   const auto answer = waiting.port->answer(waiting.request);
   if (!answer) return false;
@@ -130,7 +130,7 @@ bool RemoteFetch::push_piece(ActiveSend& send) {
   return true;
 }
 
-/// Staging buffers that are in use for an answer.
+/// The number of staging buffers in use for an answer.
 int64_t RemoteFetch::staged_pieces(const ActiveSend& send) const {
   return std::count_if(buffers_.begin(), buffers_.end(), [&](const auto& buffer) {
     return buffer->user == &send && buffer->in_use.load(std::memory_order_acquire) > 0;
@@ -149,14 +149,14 @@ bool RemoteFetch::push_sends() {
   return moved;
 }
 
-/// Does the transport still send pieces of a slot to this exchange, as this side sees it?
+/// Is the transport still sending pieces of a slot to this exchange, in the view of this side?
 bool RemoteFetch::is_sending_to(int program, ActorId exchange) const {
   return std::any_of(sends_.begin(), sends_.end(), [&](const auto& send) {
     return !send->is_over && send->request.program == program && send->request.exchange == exchange;
   });
 }
 
-/// Credits of one consumer keep their order.
+/// Releases credits. The credits of one consumer keep their order.
 bool RemoteFetch::release_credits() {
   size_t kept = 0;
   const auto is_behind_another = [&](const Credit& credit) {

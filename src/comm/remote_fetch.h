@@ -1,5 +1,5 @@
-// Pieces of registers between processes: the receiver posts memory and sends a request, the sender
-// answers with the pieces, which it packs into staging buffers where they are not dense.
+// Transfers pieces of registers between processes. The receiver posts memory and sends a request;
+// the sender answers with the pieces, and packs those that are not dense into staging buffers.
 #pragma once
 
 #include <atomic>
@@ -21,24 +21,24 @@ namespace tessera {
 struct SentPiece {
   int64_t offset = 0;  // in the slot, when the piece is dense there
   int64_t bytes = 0;
-  std::optional<BoxCombine> pack;  // from the slot
-  bool in_place = false;           // the receiver has it where it belongs; else it is staged
+  std::optional<BoxCombine> pack;  // packs the piece from the slot
+  bool in_place = false;  // does the receiver receive it in its place? Otherwise it is staged
 };
 
-/// A program as other processes reach it.
+/// The interface of a program to other processes.
 ///   threads  the thread that makes progress, one at a time
 class ProgramPort {
  public:
   virtual ~ProgramPort() = default;
   virtual void take(const Message& message) = 0;
-  /// `ready`, which says that a rank has filled a slot, was sent to another process.
+  /// Called when `ready`, which says that a rank has filled a slot, was sent to another process.
   virtual void note_filled(const Message& ready) = 0;
   /// The requested pieces, and the slot that has them.
   struct Answer {
     const std::vector<SentPiece>* pieces = nullptr;
     const std::byte* slot = nullptr;
   };
-  /// nullopt: the slot is not filled yet
+  /// Returns nullopt when the slot is not filled yet.
   virtual std::optional<Answer> answer(const FetchRequest& request) = 0;
 };
 
@@ -47,24 +47,24 @@ class RemoteFetch {
  public:
   explicit RemoteFetch(FrameChannel& channel);
 
-  // The receiver.
-  /// `count` tags that no other exchange of this process has.
+  // These are for the receiver.
+  /// Returns the first of `count` tags that no other exchange of this process has.
   int new_tags(int count);
   void receive(int from, int tag, std::span<std::byte> data, Countdown& in_flight);
   void request(int to, const FetchRequest& request) {
     channel_.post(to, {FrameKind::kFetchRequest, request.program, {}, request});
   }
 
-  // The sender.
-  /// Allocates staging buffers for so many answers at a time, with pieces of at most `largest`.
+  // These are for the sender.
+  /// Allocates staging buffers for `answers` answers at a time, with pieces of at most `largest`.
   void reserve_staging(int answers, Bytes largest);
   Bytes staging_bytes() const;
 
-  // For ProgramRouter, with the lock of the channel.
+  // These are for ProgramRouter, with the lock of the channel.
   void take_request(int from, const FetchRequest& request, ProgramPort& port);
-  /// Delivers the message; a credit only once the transport has sent all pieces of its slot.
+  /// Delivers the message; a credit only when the transport has sent all pieces of its slot.
   void take_message(int program, const Message& message, ProgramPort& port);
-  /// A slot for `exchange` was filled: answers the requests that waited for it.
+  /// Answers the requests that waited for the filled slot of `exchange`.
   void answer_waiting(int program, ActorId exchange);
   void close(int program);
 
@@ -84,8 +84,8 @@ class RemoteFetch {
     int to = 0;
     FetchRequest request;
     ProgramPort::Answer answer;
-    size_t next = 0;         // piece
-    Countdown in_flight{0};  // pieces that are sent out of the slot
+    size_t next = 0;         // index of the next piece
+    Countdown in_flight{0};  // pieces of the slot that the transport is sending
     bool is_over = true;
   };
   struct StagingBuffer {

@@ -14,7 +14,7 @@ std::string location_text(const Failure& failure) {
          (failure.op.empty() ? "" : ", op '" + failure.op + "'");
 }
 
-/// InternalError puts its prefix before every message, also before one that has it already.
+/// InternalError puts its prefix before every message, even before one that already has it.
 std::string without_prefix(std::string_view message) {
   constexpr std::string_view kPrefix = "internal error: ";
   if (message.starts_with(kPrefix)) message.remove_prefix(kPrefix.size());

@@ -1,4 +1,5 @@
-// The first failure of a run, shared by all ranks: a value until the caller's thread throws it.
+// The first failure of a run, which all ranks share. It is a value until the caller's thread throws
+// it.
 #pragma once
 
 #include <atomic>
@@ -24,7 +25,7 @@ class StopState {
  public:
   bool stopped() const { return stopped_.load(std::memory_order_acquire); }
 
-  /// Keeps the first failure. The caller must wake the threads that wait.
+  /// Keeps the first failure. The caller must wake the waiting threads.
   void fail(Failure failure);
 
   /// Throws the failure: a UserError with rank, task and op added to its reason, any other error as

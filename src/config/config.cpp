@@ -11,7 +11,7 @@ namespace {
 
 constexpr int64_t kMany = int64_t{1} << 40;
 
-/// A batch is given for the whole step or for each data-parallel rank.
+/// Checks that a batch is given either for the whole step or for each data-parallel rank.
 void check_one_batch(ConfigTable& table) {
   if (!table.raw("batch") || !table.raw("batch_per_rank")) return;
   throw UserError(table.file() + ": train.batch and train.batch_per_rank are both set",
@@ -84,7 +84,7 @@ Plan read_parallel(const Document* table, const std::string& file) {
   return plan;
 }
 
-/// Sets `key = value` where key is a dotted path.
+/// Sets `key = value`, where key is a dotted path.
 void override_key(Document& document, const std::string& set) {
   const size_t equals = set.find('=');
   if (equals == std::string::npos || equals == 0)
@@ -126,7 +126,7 @@ ConfigFile parse_config(Document document, const std::string& file,
   return read;
 }
 
-/// What resolved_settings says of the sizes that the data gives.
+/// Reads the sizes of resolved_settings that the data determines.
 void read_sizes(const Document& model, ModelConfig& sizes) {
   if (const Document* vocabulary = model.find("vocabulary"); vocabulary && vocabulary->is_int())
     sizes.vocabulary = vocabulary->as_int();
@@ -157,7 +157,7 @@ RunConfig read_config(const std::filesystem::path& file, const std::vector<std::
 RunConfig read_settings(const Document& settings, const std::string& origin,
                         const std::vector<std::string>& sets) {
   Document document = settings;
-  ModelConfig sizes;  // follow from the data, so a configuration does not say them
+  ModelConfig sizes;  // these follow from the data, so a configuration does not have them
   if (Document* model = document.find("model"); model && model->is_table()) {
     const Document given = *model;
     Document::Table table = model->as_table();

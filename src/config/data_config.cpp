@@ -20,7 +20,7 @@ struct DataKey {
       member;
   std::vector<std::string_view> kinds;
   double least = 0, most = 0;
-  std::vector<std::string> choices = {};  // of a text; none: any
+  std::vector<std::string> choices = {};  // of a text; empty: any
 };
 
 const std::vector<std::string>& kinds() {
@@ -49,7 +49,7 @@ const std::vector<DataKey>& keys() {
   return kKeys;
 }
 
-/// A key without kinds is read by all.
+/// All kinds read a key without kinds.
 bool reads(const DataConfig& data, const DataKey& key) {
   return key.kinds.empty() ||
          std::find(key.kinds.begin(), key.kinds.end(), data.kind) != key.kinds.end();
@@ -68,8 +68,8 @@ void read(ConfigTable& table, const DataKey& key, DataConfig& data) {
     data.** list = table.texts(key.name, data.**list);
 }
 
-/// A key that other kinds read is no slip of the pen. Takes a copy of the table: what it asks for
-/// does not become legal.
+/// Refuses keys that only other kinds read, because they are not misspelled. It takes a copy of the
+/// table, so that reading a key does not make it legal.
 void refuse_keys_of_others(ConfigTable table, const DataConfig& data) {
   for (const DataKey& key : keys()) {
     if (reads(data, key) || !table.raw(key.name)) continue;

@@ -13,7 +13,7 @@
 namespace tessera {
 namespace {
 
-/// Elements of a piece of a row: 16 KiB of f32, half of a typical first-level cache.
+/// The elements of a piece of a row: 16 KiB of f32, half of a typical first-level cache.
 constexpr int64_t kPiece = 4096;
 
 int64_t flat_offset(const Dims& index, const Dims& strides, int64_t start) {
@@ -83,7 +83,7 @@ void BoxCombine::stream_rows(Row target, ConstRow first, ConstRow second, int64_
              reinterpret_cast<const float*>(second.data), count);
 }
 
-/// A sum of two dense sources whose rows are so long that the ends of vectors cost little.
+/// Is it a sum of two dense sources whose rows are so long that the ends of vectors cost little?
 bool BoxCombine::may_stream() const {
   constexpr int64_t kLongRow = 4096;
   const int last = extents_.size() - 1;
@@ -94,7 +94,8 @@ bool BoxCombine::may_stream() const {
          is_dense(sources_[0].layout) && is_dense(sources_[1].layout);
 }
 
-/// nullptr where the type has no such reduction: bool has the logical ones, numbers the others.
+/// The reduction; nullptr when the type does not have it: bool has the logical ones, numbers have
+/// the others.
 BoxCombine::ReduceFunction BoxCombine::reduce_function(DType dtype, ReduceOp reduce) {
   return visit_reduce_op(reduce, [dtype](auto op) -> ReduceFunction {
     if constexpr (traits(op.value).is_logical) {

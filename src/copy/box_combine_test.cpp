@@ -29,8 +29,8 @@ std::vector<T> list(const Tensor& tensor) {
 }
 
 TEST(BoxCombine, CopiesABoxBetweenTensorsThatHoldOtherBoxes) {
-  // Whole [4, 5]; the source holds rows 1..3 of columns 0..5, the target rows 0..2 of columns 2..5;
-  // they share row 1, columns 2..5.
+  // The whole is [4, 5]. The source holds rows 1..3 of columns 0..5, the target rows 0..2 of
+  // columns 2..5; they share row 1, columns 2..5.
   const Tensor source = Tensor::of<float>({2, 5}, {10, 11, 12, 13, 14, 20, 21, 22, 23, 24});
   Tensor target({DType::kF32, {2, 3}});
   const Box source_holds{{{1, 3}, {0, 5}}}, target_holds{{{0, 2}, {2, 5}}};
@@ -157,8 +157,8 @@ TEST(BoxCombine, TheIdentityChangesNothing) {
 }
 
 TEST(BoxCombine, AVeryLongSumHasTheBitsOfAPlainLoop) {
-  // Three rows of 700 001 elements, a column cut off on the left: rows are apart and begin where no
-  // vector does; 8 MiB are reached.
+  // Three rows of 700 001 elements, with a column cut off on the left: the rows are separate and
+  // not aligned to vectors, and exceed 8 MiB.
   const Shape shape{3, 700002};
   const Box box{{{0, 3}, {1, 700002}}};
   const Tensor a = random_tensor("a", {DType::kF32, shape}),

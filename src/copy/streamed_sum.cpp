@@ -16,7 +16,7 @@ void plain_sum(float* sum, const float* a, const float* b, int64_t begin, int64_
 #if defined(__x86_64__)
 
 void stream_sum(float* sum, const float* a, const float* b, int64_t count) {
-  constexpr int64_t kLane = 4, kLine = 16;  // floats of a vector, and of what memory takes at once
+  constexpr int64_t kLane = 4, kLine = 16;  // floats of a vector, and of one write to memory
   int64_t begin = 0;
   while (begin < count && reinterpret_cast<uintptr_t>(sum + begin) % (kLine * sizeof(float)) != 0)
     ++begin;
@@ -26,7 +26,7 @@ void stream_sum(float* sum, const float* a, const float* b, int64_t count) {
     for (int64_t lane = i; lane < i + kLine; lane += kLane)
       _mm_stream_ps(sum + lane, _mm_add_ps(_mm_loadu_ps(a + lane), _mm_loadu_ps(b + lane)));
   plain_sum(sum, a, b, i, count);
-  _mm_sfence();  // a release orders plain stores only
+  _mm_sfence();  // a release orders only plain stores
 }
 
 #else

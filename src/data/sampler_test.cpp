@@ -133,7 +133,7 @@ TEST(Sampler, TheTailIsFilledWithTheFirstSamplesOfTheEpoch) {
   EXPECT_FALSE(sampler.padded(2, 1));
   EXPECT_TRUE(sampler.padded(2, 2));
   EXPECT_TRUE(sampler.padded(2, 3));
-  EXPECT_FALSE(sampler.padded(3, 2));  // the second epoch begins anew
+  EXPECT_FALSE(sampler.padded(3, 2));  // the second epoch
 }
 
 TEST(Sampler, ABatchThatIsLargerThanTheDataIsFilledBySeveralTurns) {

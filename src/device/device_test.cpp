@@ -1,4 +1,4 @@
-// The contract of devices, over each kind.
+// The contract of devices, for each kind.
 #include "device/device.h"
 
 #include <gtest/gtest.h>
@@ -17,7 +17,7 @@ std::unique_ptr<Device> device_of(DeviceKind kind) {
   return kind == DeviceKind::kHost ? make_host_device() : make_fake_device();
 }
 
-/// Waits until the stream has done all that it was given.
+/// Waits until the stream has done all its work.
 void finish(DeviceStream& stream) {
   DeviceEvent event;
   stream.record(event);

@@ -26,8 +26,8 @@ Clock::duration duration_of(double seconds) {
   return clock_time(Seconds(seconds));
 }
 
-/// The operating system wakes a thread a little late, so the last part of the time is spent polling
-/// the clock.
+/// Waits until `time`. The operating system wakes a thread a little late, so the last part of the
+/// time is spent polling the clock.
 void wait_until(Clock::time_point time) {
   constexpr std::chrono::microseconds kLate{100};
   if (time - Clock::now() > kLate) std::this_thread::sleep_until(time - kLate);
@@ -63,7 +63,7 @@ class FakeMemory {
     blocks_.erase(block);
   }
 
-  /// The bytes of an address; nullptr of nullptr.
+  /// The bytes of an address; nullptr for nullptr.
   std::byte* find(const std::byte* address) const {
     if (!address) return nullptr;
     const std::lock_guard lock(mutex_);
@@ -115,7 +115,7 @@ class FakeStream : public DeviceStream {
   }
 
  private:
-  /// One of: a kernel, an event, or a copy.
+  /// A kernel, an event, or a copy.
   struct Work {
     const BoundKernel* kernel = nullptr;
     KernelBuffers buffers = {};
@@ -187,7 +187,7 @@ class FakeStream : public DeviceStream {
 
   const std::shared_ptr<const FakeMemory> memory_;
   const FakeDeviceOptions options_;
-  std::exception_ptr error_;  // used, as the next two, by the thread of the stream only
+  std::exception_ptr error_;  // only the thread of the stream uses it and the next two
   std::vector<const std::byte*> inputs_;
   std::vector<std::byte*> outputs_;
   std::mutex mutex_;

@@ -102,7 +102,7 @@ TEST_P(JoinedBatch, TwoHalvesAreOneStepOnBoth) {
     EXPECT_NEAR(found.grad_norm, expected.grad_norm, roundings * expected.grad_norm);
     EXPECT_EQ(found.tokens, expected.tokens);
   }
-  // A parameter moves by at most rate * (1 + momentum) * clipped norm a step.
+  // A parameter moves by at most rate * (1 + momentum) * clipped norm per step.
   const auto [difference, name] = largest_difference(serial.variables(), parts.variables());
   EXPECT_LE(difference, 2 * 40 * std::sqrt(128.0) * 0x1p-24) << name;
 }

@@ -45,7 +45,7 @@ TEST(OwnLoop, TheDataloaderTakesWhatItsLoopTakesAndNoMore) {
 TEST(OwnLoop, AnEpochHasAsManyStepsAsItsTextHasBatches) {
   RunConfig config = tiny_mlp();
   config.train.batch = 100;
-  // Of which 5400 tokens are for training: 674 samples of 8 and the token after each.
+  // 5400 tokens are for training: 674 samples of 8 and the token after each.
   const auto data = small_text();
   Engine engine(config, serial_plan(), data);
   EXPECT_EQ(data->train->samples(), 674);

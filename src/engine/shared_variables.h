@@ -1,5 +1,5 @@
 // Programs other than the training step that use its variables: evaluation, prediction, a step in
-// parts. Each is placed anew, but a variable stays where training keeps it.
+// parts. Each is placed separately, but a variable stays where training keeps it.
 #pragma once
 
 #include <string>

@@ -31,7 +31,8 @@ class RemoteAnswers {
   void note_filled(const Message& ready) { answers_.at(ready.to).filled = ready.iteration + 1; }
   /// The requested pieces and the slot that holds them; nullopt when the slot is not filled yet.
   std::optional<ProgramPort::Answer> answer(const FetchRequest& request) const;
-  /// How many answers may need packed pieces at the same time, and the bytes of the largest piece.
+  /// The number of answers that may need packed pieces at the same time, and the bytes of the
+  /// largest piece.
   std::pair<int, Bytes> packing() const;
 
  private:

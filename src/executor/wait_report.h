@@ -18,9 +18,9 @@ class WaitReport {
   WaitReport(const ProgramRanks& ranks, int rank_index, const TaskTable& tasks)
       : ranks_(ranks), program_(ranks.context()), rank_index_(rank_index), tasks_(tasks) {}
 
-  /// What keeps a task from acting.
+  /// The reason for which a task cannot act.
   std::string of_task(const BoundTask& task) const;
-  /// Which ranks still read what this one has filled.
+  /// The ranks that still read registers of this one.
   std::string of_outputs() const;
 
  private:

@@ -36,7 +36,7 @@ struct FuzzOptions {
   int64_t cases = 2000;      // 0: as many as run in `minutes`
   uint64_t seed = 1;         // of the first case; each further case has the next number
   double minutes = 0;        // 0: until all cases have run
-  int64_t max_failures = 5;  // the run stops after so many
+  int64_t max_failures = 5;  // the run stops after this number
   std::function<void(const FuzzProgress&)> on_progress = {};  // after each case
   std::function<void(const FuzzFinding&)> on_failure = {};
   CaseFaults faults = {};

@@ -33,7 +33,7 @@ std::string broken_promise(Function function) {
   return "no error";
 }
 
-/// Every form that a line can have.
+/// A program with every form of a line.
 constexpr std::string_view kProgram =
     "input x: f32[8,16]\n"
     "input step: i32[]\n"
@@ -63,7 +63,8 @@ TEST(GraphText, KeepsTheKindOfEveryAttribute) {
   const Attributes& attributes = graph.op({0}).attributes;
   EXPECT_FALSE(attributes.boolean("flag"));
   EXPECT_EQ(attributes.integer("count"), 3);
-  EXPECT_EQ(attributes.integer("big"), 9007199254740993);  // 2^53 + 1, which no double holds
+  // 2^53 + 1, which is not exact in a double
+  EXPECT_EQ(attributes.integer("big"), 9007199254740993);
   EXPECT_EQ(attributes.number("rate"), 3.0);
   EXPECT_EQ(attributes.text("word"), "3");
   EXPECT_THAT(attributes.integers("list"), ElementsAre(1));
@@ -150,7 +151,7 @@ TEST(GraphText, WhatFollowsTheEndOfALineIsRefused) {
 
 class CutLine : public testing::TestWithParam<std::string> {};
 
-/// A line that stops anywhere is an error of the user: it never crashes, hangs or passes.
+/// A line that is cut off anywhere is an error of the user. It never crashes, hangs or is accepted.
 TEST_P(CutLine, IsRefusedWhereverItStops) {
   const std::string& line = GetParam();
   const std::string before = "input x: f32[8]\nvariable w: f32[8] = constant(0.0)\n";
@@ -160,7 +161,7 @@ TEST_P(CutLine, IsRefusedWhereverItStops) {
     const bool whole = cut.ends_with("}: f32[8]") || cut.ends_with("f32[8] ") ||
                        cut.ends_with("@backward") || cut.ends_with("@backward ") ||
                        cut.find("<- g") != std::string::npos;
-    if (whole) continue;  // a line of its own, which says less
+    if (whole) continue;  // a complete line with less content
     EXPECT_THAT(message_of(before + cut), HasSubstr("line 3 of the graph is malformed: ")) << cut;
   }
 }

@@ -1,4 +1,4 @@
-// The text form of a graph: printing and reading back.
+// The text form of a graph: printing and parsing.
 #include <algorithm>
 #include <charconv>
 #include <iterator>
@@ -54,8 +54,8 @@ class LineReader {
   }
   std::string name() {
     std::string word = until(" ,()={}[]");
-    // The colon that ends a left-hand side is not part of the name; that of a result number ("a:1")
-    // is.
+    // The colon that ends a left-hand side is not part of the name; the colon of a result number
+    // ("a:1") is.
     if (word.ends_with(':')) {
       word.pop_back();
       rest_ = std::string_view(rest_.data() - 1, rest_.size() + 1);
@@ -230,7 +230,7 @@ void read_line(Graph& graph, LineReader& line, std::vector<GraphPtr> regions) {
   if (!line.at_end()) line.fail("the end of the line");
 }
 
-/// Reads lines. The regions of an op follow below it.
+/// Reads lines. The regions of an op follow its line.
 class GraphReader {
  public:
   GraphReader(std::string_view text, OperatorSetPtr operators)
@@ -255,7 +255,7 @@ class GraphReader {
     return next_ < rows_.size() && row() == word;
   }
 
-  /// Up to the `end` of a region, or of the text.
+  /// Reads lines up to the `end` of a region, or of the text.
   Graph read_lines(int depth) {
     Graph graph(operators_);
     for (skip_empty(); next_ < rows_.size() && row() != "end"; skip_empty()) {
@@ -307,7 +307,7 @@ std::string to_text(const Graph& graph, OpId id) {
 
 namespace {
 
-/// The regions of an op, two spaces to the right of it.
+/// The regions of an op, indented by two spaces.
 std::string region_text(const Op& op) {
   std::string text;
   for (const GraphPtr& region : op.regions) {

@@ -10,7 +10,7 @@ namespace tessera {
 namespace {
 
 /// Element `index` of a variable. Each product of two f32 is exact in double, so every compiler and
-/// machine rounds alike, fused or not.
+/// machine rounds in the same way, with fused operations or without.
 float initial_element(const Initializer& initializer, const RandomStream& stream, uint64_t index) {
   const auto a = static_cast<float>(initializer.a), b = static_cast<float>(initializer.b);
   switch (initializer.kind) {

@@ -11,7 +11,7 @@
 namespace tessera {
 namespace {
 
-/// How long the launcher may live after the last of its processes.
+/// The time that the launcher may take to end after the last of its processes.
 constexpr auto kLauncherGrace = std::chrono::seconds(3);
 
 }  // namespace

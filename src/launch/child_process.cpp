@@ -61,8 +61,8 @@ void ChildProcess::send(int signal) const {
 
 bool ChildProcess::read_output(std::string& output) const {
   pollfd waiting{output_, POLLIN, 0};
-  // Programs that it started may keep its output open after its end, such as an ssh to a machine
-  // that is cut off.
+  // Programs that it started may keep its output open after its end, for instance an ssh to a
+  // machine whose connection is lost.
   const bool had_ended = has_ended();
   if (poll(&waiting, 1, kPollMilliseconds) <= 0) return !had_ended;
   std::array<char, 4096> buffer{};

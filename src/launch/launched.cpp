@@ -14,8 +14,8 @@ struct LauncherVariables {
   const char* count;
 };
 
-/// From the innermost. The script of a Slurm job has SLURM_PROCID too, but it is no step: one
-/// process.
+/// The launchers from the innermost outward. The script of a Slurm job has SLURM_PROCID too, but it
+/// is not a step: it is one process.
 constexpr LauncherVariables kLaunchers[] = {
     {"Open MPI", "OMPI_COMM_WORLD_RANK", "OMPI_COMM_WORLD_SIZE"},
     {"MPICH", "PMI_RANK", "PMI_SIZE"},

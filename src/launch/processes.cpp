@@ -19,7 +19,7 @@
 namespace tessera {
 namespace {
 
-/// The other processes wait so long for the leader to end them.
+/// The time that the other processes wait for the leader to end them.
 constexpr auto kWaitForLeader = std::chrono::seconds(5);
 
 UserError lost_error(const LostProcess& lost, Seconds deadline) {
@@ -74,7 +74,8 @@ void Processes::refuse(const std::string& command) const {
       "start it once, without mpirun or srun", ExitCode::kUsage);
 }
 
-/// Before MPI is initialized, the launcher ends the other processes when one ends with an error.
+/// Ends the run during start-up. Before MPI is initialized, the launcher ends the other processes
+/// when one ends with an error.
 void Processes::end_before_the_start(const LostProcess& lost, Seconds deadline) {
   lost_.store(lost.process);
   if (!is_leader()) std::this_thread::sleep_for(kWaitForLeader);

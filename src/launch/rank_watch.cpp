@@ -15,7 +15,7 @@ namespace fs = std::filesystem;
 
 namespace {
 
-/// "" when it cannot be read.
+/// The text of a file; "" when it cannot be read.
 std::string text_of(const fs::path& file) {
   std::ifstream in(file);
   std::ostringstream text;
@@ -51,7 +51,7 @@ std::optional<int> rank_of(pid_t process) {
 
 enum class ProcessState { kExited, kStopped, kAlive };
 
-/// A zombie has exited.
+/// The state of a process. A zombie has exited.
 ProcessState state_of(pid_t process) {
   const std::string status = text_of("/proc/" + std::to_string(process) + "/stat");
   const size_t name_end = status.rfind(')');
@@ -79,7 +79,7 @@ void RankWatch::remove_exited() {
   if (lost.size() == 1) first_lost_ = lost.front();
 }
 
-/// Those that are new.
+/// Adds new processes.
 void RankWatch::add_new() {
   for (pid_t child : children_of(launcher_))
     if (!ranks_.contains(child) && state_of(child) != ProcessState::kExited)

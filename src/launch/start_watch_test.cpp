@@ -13,7 +13,7 @@
 namespace tessera {
 namespace {
 
-/// A process that does nothing, as a launcher of MPICH starts one.
+/// A process that does nothing, started in the way of MPICH's launcher.
 class Sleeper {
  public:
   explicit Sleeper(int rank) {
@@ -43,7 +43,8 @@ TEST_P(StartWatchOf, NamesTheRankThatIsStoppedOrKilledWhileTheOthersLive) {
   std::future<LostProcess> told = lost.get_future();
   const StartWatch watch(getpid(), Seconds(0.3),
                          [&](const LostProcess& found) { lost.set_value(found); });
-  std::this_thread::sleep_for(std::chrono::milliseconds(300));  // it has seen them
+  // after this time the watch has found them
+  std::this_thread::sleep_for(std::chrono::milliseconds(300));
   second.send(GetParam());
   ASSERT_EQ(told.wait_for(std::chrono::seconds(60)), std::future_status::ready);
   const LostProcess found = told.get();

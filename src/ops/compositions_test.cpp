@@ -14,7 +14,7 @@ TensorType f32(Shape shape) {
   return {DType::kF32, shape};
 }
 
-/// What `write` makes of the input x.
+/// The result of `write` for the input x.
 template <typename Write>
 std::vector<double> values_of(const TensorType& type, std::vector<double> x, Write write) {
   Graph graph;

@@ -263,7 +263,7 @@ TEST(Resize, OfCellsComparesCentres) {
               ElementsAre(0, 1, 3, 4));
   EXPECT_THAT(resized({0, 4}, 4, ResizeMode::kNearest, Corners::kHalfPixel),
               ElementsAre(0, 0, 4, 4));
-  // Of 2 among 4: 1/2 and 5/2, half way between two.
+  // The centres of 2 among 4 are 1/2 and 5/2, half way between two.
   EXPECT_THAT(resized({1, 2, 3, 4}, 2, ResizeMode::kLinear, Corners::kHalfPixel),
               ElementsAre(1.5, 3.5));
   EXPECT_THAT(resized({1, 2, 3, 4}, 2, ResizeMode::kNearest, Corners::kHalfPixel),

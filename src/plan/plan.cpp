@@ -17,7 +17,7 @@ namespace {
 
 constexpr int64_t kFormat = 1;
 
-// Names of former versions, which are refused with the new ones.
+// Names of former versions, which are refused with the present ones.
 constexpr Renamed kRenamedKeys[] = {{"sums", "all_reduce"},
                                     {"most_kept", "max_in_flight"},
                                     {"split_matmuls", "collective_matmul"},
@@ -68,7 +68,7 @@ DeviceKind read_device(ConfigTable& table) {
   return parse_device_kind(table.choice("device", "host", kinds));
 }
 
-/// "dp=2 {0,1} of devices fake".
+/// The mesh as text: "dp=2 {0,1} of devices fake".
 std::string mesh_text(const NamedMesh& mesh) {
   return to_text(*mesh.mesh) + (mesh.device == DeviceKind::kHost
                                     ? ""
@@ -140,7 +140,7 @@ AllReduceAlgorithm read_all_reduce(ConfigTable& table) {
   return forms[std::find(names.begin(), names.end(), chosen) - names.begin()];
 }
 
-/// "off", "auto" or a number of chunks.
+/// Parses "off", "auto" or a number of chunks.
 int64_t read_chunks(const Document* value, const std::string& origin) {
   if (!value || *value == Document("off")) return 1;
   if (*value == Document("auto")) return kAutoChunks;
@@ -209,8 +209,8 @@ std::string hash_of(const Graph& graph) {
   return fmt::format("{:016x}", fingerprint(graph));
 }
 
-/// At most a few lines: "- head.weight f32[128,256]" is in the plan only, "+ ..." in the model
-/// only.
+/// A few lines of differences: "- head.weight f32[128,256]" is only in the plan, "+ ..." only in
+/// the model.
 std::string diff(const std::map<std::string, std::string>& planned,
                  const std::map<std::string, std::string>& present) {
   std::vector<std::string> lines;

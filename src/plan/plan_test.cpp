@@ -16,7 +16,7 @@ Plan plan_of(const std::string& keys) {
       "plan.json");
 }
 
-/// collective_matmul of a plan that was written and read again.
+/// The collective_matmul of a plan that was written and read again.
 int64_t written_and_read(const std::string& keys) {
   return parse_plan(to_document(plan_of(keys), Graph()), "plan.json").collective_matmul;
 }

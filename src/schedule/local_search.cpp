@@ -10,7 +10,7 @@ namespace {
 constexpr double kSlack = 1e-9;
 constexpr int kMaxDistance = 12;  // positions that a pass is moved at most
 
-/// Where a pass is: its device, and its index in the device's order.
+/// The position of a pass: its device, and its index in the device's order.
 struct Position {
   size_t device = 0, index = 0;
 };

@@ -11,7 +11,7 @@
 namespace tessera {
 namespace {
 
-/// Whole nanoseconds: sums of them are exact.
+/// A time in whole nanoseconds, so that sums are exact.
 int64_t nanoseconds(Seconds time) {
   return std::llround(time.value() * 1e9);
 }
@@ -58,7 +58,7 @@ class Simulator {
   Rank rank_of(ActorId actor) const { return actors_.ranks()[actors_.rank_index_of(actor)]; }
   const Task& task_of(ActorId actor) const { return actors_.graph().tasks[actors_.task_of(actor)]; }
 
-  /// The thread of the rank, and the streams of its device that do something.
+  /// Adds the thread of the rank, and the streams of its device that have work.
   void add_streams(int rank) {
     std::array<std::vector<ActorId>, kTaskStreams> streams;
     for (TaskId task : actors_.order_of(rank))
@@ -138,7 +138,7 @@ class Simulator {
          seconds(is_ready ? begins_.at({message.to, message.iteration}) : sent.arrived)});
   }
 
-  /// When the last act of a step ends; 0 before the first.
+  /// The end of the last act of a step; 0 before the first step.
   int64_t end_of(int64_t step) const {
     int64_t end = 0;
     for (const SimulatedAct& act : run_.acts)
@@ -163,7 +163,7 @@ class Simulator {
     return times;
   }
 
-  /// kernels  of one rank in one step, by begin
+  ///   kernels  the kernels of one rank in one step, ordered by begin
   void add_span(const std::vector<SimulatedAct>& kernels, RankTimes& times) const {
     const auto is_of_micro_batch = [&](const SimulatedAct& act) {
       return task_of(act.actor).micro_batch >= 0;

@@ -14,7 +14,7 @@ int64_t milliseconds(Seconds time) {
   return std::llround(time.value() * 1e3);
 }
 
-/// x on two ranks; y made of it, z the sum of both y, w made of z.
+/// x on two ranks; y is computed from x, z is the sum of both y, and w is computed from z.
 std::shared_ptr<const TaskGraph> two_ranks() {
   HandMade made(std::make_shared<Mesh>(parse_mesh("dp=2")));
   const RegisterIndex x = made.input("x", "f32[8@dp]");
@@ -46,7 +46,7 @@ TEST(Simulate, ARankWorksExchangesOrIsIdle) {
   EXPECT_EQ(milliseconds(run.ranks[0].compute), 10 + 20);
   EXPECT_EQ(milliseconds(run.ranks[1].compute), 30 + 20);
   EXPECT_EQ(milliseconds(run.ranks[0].exchange), 4);
-  // From the begin of y to the end of w: 20 ms of waiting and the exchange.
+  // The span is from the begin of y to the end of w, with 20 ms of waiting and the exchange.
   EXPECT_EQ(milliseconds(run.ranks[0].span), 54);
   EXPECT_EQ(milliseconds(run.ranks[0].idle_in_span), 24);
   EXPECT_DOUBLE_EQ(run.ranks[0].bubble_of_span(), 24.0 / 54);
@@ -57,8 +57,8 @@ TEST(Simulate, MessagesTakeTheirTime) {
   EXPECT_EQ(milliseconds(simulated({.message = Seconds(0.005)}).step), 30 + 5 + 4 + 20);
 }
 
-/// x is gathered, then three kernels know nothing of it, then one takes it; the gather may begin
-/// behind the feed.
+/// x is gathered, then three kernels do not use it, and then one does. The gather may be issued
+/// after the feed.
 Simulation gathering_behind_kernels(bool ahead) {
   HandMade made(std::make_shared<Mesh>(parse_mesh("dp=2")));
   const KernelCall call{"scalar.mul", {}, {2}, ""};
@@ -87,7 +87,7 @@ TEST(Simulate, PrefetchedExchangesOverlapKernels) {
 }
 
 TEST(Simulate, WithoutABarrierTheFasterRankBeginsTheNextStep) {
-  // Rank 1 is never idle but in its exchange: 54 ms a step; rank 0 makes its next y
+  // Rank 1 is idle only in its exchange, so a step takes 54 ms. Rank 0 computes its next y
   // meanwhile.
   const Simulation run = simulated({.steps = 4, .barrier_between_steps = false});
   EXPECT_EQ(milliseconds(run.step), 54);

@@ -186,8 +186,7 @@ bool is_separable(const Matrix& matrix, std::vector<Cost>& f, std::vector<Cost>&
   return true;
 }
 
-/// The least cost of the node and its edges for each pair of strategies of its neighbours, and the
-/// strategy with that cost.
+/// The least cost, and its strategy, for each pair of strategies of the neighbours.
 struct Eliminated {
   Matrix costs;
   std::vector<int32_t> choice;
@@ -289,8 +288,7 @@ void absorb(Network& network, int32_t index, int32_t e, const std::vector<int32_
   network.records.push_back(std::move(record));
 }
 
-/// Absorbs one of the two ends of an edge into the other when it is determined. When both are, it
-/// absorbs the one with fewer edges.
+/// Absorbs a determined end of an edge into the other end: of two, the one with fewer edges.
 bool absorb_along(Network& network, int32_t index, int32_t e) {
   Edge& edge = network.edges[e];
   const int32_t neighbour = edge.other(index);
@@ -435,7 +433,7 @@ bool absorb_determined(Network& network, int32_t index, std::vector<int32_t>& to
 
 namespace {
 
-/// A queue of nodes, which contains each node at most once.
+/// A queue of nodes without duplicates.
 class Line {
  public:
   explicit Line(size_t nodes) : waits_(nodes, 0) {}

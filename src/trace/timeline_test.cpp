@@ -7,7 +7,7 @@
 namespace tessera {
 namespace {
 
-/// Rank 0 makes y from 1 ms to 3 ms; rank 2 waits for it from 0 on, takes it in at 3.5 ms and works
+/// Rank 0 computes y from 1 ms to 3 ms. Rank 2 waits for it from 0 on, takes it at 3.5 ms and works
 /// until 6 ms.
 Timeline two_ranks() {
   Timeline timeline;

@@ -26,7 +26,7 @@ class Writer {
  private:
   static double microseconds(Seconds time) { return time.value() * 1e6; }
 
-  /// Writes one event at a time, so that the whole is never in memory as a tree.
+  /// Writes one event at a time, so that the whole tree is never in memory.
   void add(const char* phase, size_t track, Document::Table fields) {
     Document event = Document::Table{{"ph", phase},
                                      {"pid", timeline_.tracks.at(track).rank},

@@ -10,7 +10,7 @@
 namespace tessera {
 namespace {
 
-/// Bytes of the program's own order are those of the file.
+/// The byte order of the machine is that of the file.
 static_assert(std::endian::native == std::endian::little);
 
 template <typename Number>
@@ -20,7 +20,7 @@ void append(std::string& bytes, Number number) {
   bytes.append(raw, sizeof(Number));
 }
 
-/// Checksums of checksums are weak: the format turns and shifts them.
+/// Checksums of checksums are weak, so the format rotates them and adds a constant.
 uint32_t masked(uint32_t checksum) {
   return std::rotr(checksum, 15) + 0xa282ead8u;
 }

@@ -28,7 +28,8 @@ TEST(EventFile, TheFirstRecordIsThatOfTheFormat) {
             "1a"
             "0d"
             "627261696e2e4576656e743a32");  // 3: "brain.Event:2"
-  // Known from files of TensorFlow: 24 bytes, and the masked checksum of their number.
+  // The bytes are known from files of TensorFlow: 24 bytes, and the masked checksum of their
+  // number.
   EXPECT_EQ(hex(event_record(data).substr(0, 12)), "1800000000000000a37f4b22");
 }
 
@@ -49,7 +50,7 @@ TEST(EventFile, AScalarIsWrittenByteByByte) {
             "0000003f");  // 2: float 0.5
 }
 
-// ---- a reader of its own: bit by bit for the checksum, and only the fields that are expected ----
+// ---- an independent reader: bit by bit for the checksum, and only the expected fields ----
 
 uint32_t checksum_bit_by_bit(std::string_view bytes) {
   uint32_t crc = ~0u;

@@ -80,13 +80,13 @@ class Fit {
                                                                   state_.step == state_.last_step)))
       tell(&Callback::on_log);
     if (engine_.steps_in_flight() > 0)
-      return;  // what was asked for is done after the last step in flight
+      return;  // requests are fulfilled after the last step in flight
     if (is_due(options_.evaluate_every) || control_.should_evaluate) evaluate();
     if (options_.save && (is_due(options_.save_every) || control_.should_save)) save();
     control_.should_evaluate = control_.should_save = false;
   }
 
-  /// The step that is reported next. The step after it is begun before it ends where that is
+  /// The step that is reported next. The following step is begun before its end when that is
   /// allowed.
   StepResult whole_step() {
     if (begin_error_) std::rethrow_exception(begin_error_);
@@ -94,14 +94,14 @@ class Fit {
     if (may_begin_another()) {
       try {
         engine_.begin_step();
-      } catch (...) {  // the step before it is reported first
+      } catch (...) {  // the previous step is reported first
         begin_error_ = std::current_exception();
       }
     }
     return engine_.end_step();
   }
 
-  /// Whether another step follows the one that ends next, and nothing is to be done between them.
+  /// Does another step follow the one that ends next, with nothing to do between them?
   bool may_begin_another() const {
     const int64_t done = state_.step + 1;
     if (done == state_.last_step || control_.should_stop || control_.should_evaluate ||
@@ -153,7 +153,7 @@ class Fit {
     telling_ = nullptr;
   }
 
-  /// Every callback gets on_train_end, also when another one throws there; the first error is
+  /// Calls on_train_end of every callback, even when another one throws there. The first error is
   /// thrown afterwards.
   void end() {
     std::exception_ptr first;

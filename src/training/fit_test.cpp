@@ -16,7 +16,7 @@ namespace {
 using testing::ElementsAre;
 using testing::HasSubstr;
 
-/// Writes down each event as "name step"; some are left out on demand.
+/// Records each event as "name step"; some can be left out.
 class Recorder : public Callback {
  public:
   void on_train_begin(const TrainingState& s, TrainingControl&) override { add("train_begin", s); }
@@ -48,7 +48,7 @@ class Recorder : public Callback {
   }
 };
 
-/// Does something at the end of one step.
+/// Calls a function at the end of one step.
 class AtStep : public Callback {
  public:
   AtStep(int64_t step, std::function<void(TrainingControl&)> act)
@@ -368,8 +368,8 @@ TEST(FitWithoutPauses, ABatchThatCannotBeReadIsHeardOfBehindTheStepBeforeIt) {
 
 // ---- early stop ----
 
-/// What an early stop says to a sequence of held-out losses, one a step: the step that it stops at,
-/// or 0.
+/// The result of an early stop for a sequence of held-out losses, one per step: the step at which
+/// it stops, or 0.
 int64_t stops_at(EarlyStop& early, const Engine& engine, const std::vector<double>& losses) {
   TrainingState state{.engine = engine};
   TrainingControl control;

@@ -15,8 +15,8 @@ namespace {
                   "check that the folder may be written and that the disk has room");
 }
 
-/// Arithmetic of forward and backward on whole tensors: what the model asks for, however it is
-/// divided.
+/// The arithmetic of forward and backward on whole tensors, which the model requires under any
+/// division.
 double model_flops(const Graph& graph) {
   double sum = 0;
   for (const Op& op : graph.ops())

@@ -68,7 +68,7 @@ Capture::Capture(const TaskGraph& graph)
 }
 
 void Capture::clear() {
-  // A list a rank: two threads never write into one vector<bool>.
+  // There is one list per rank, because two threads must not write into one vector<bool>.
   filled_.assign(parts_.size(), IndexedVector<RegisterIndex, bool>(graph_.registers.size(), false));
 }
 
@@ -122,10 +122,10 @@ Capture::Whole Capture::assemble(RegisterIndex number) const {
               ""};
   whole.held.assign(whole.tensor.values.size(), false);
   std::vector<double> magnitudes(whole.tensor.values.size(), 0.0);
-  // Parts with windows overlap: each partial value of an element counts once.
+  // Parts with windows overlap, so each partial value of an element counts once.
   std::map<int64_t, std::vector<std::optional<double>>> partials;
   // Axes that only replicate do not count: the first rank of each set of replicas gives its part,
-  // the others must equal it.
+  // and the others must equal it.
   std::map<int64_t, Rank> first_of_replicas;
   for (int position = 0; position < reg.attr.mesh->size(); ++position) {
     const Part part = part_of(reg, position);

@@ -13,8 +13,8 @@
 namespace tessera {
 namespace {
 
-/// Rounding errors of a run are far below their bounds; the perturbed interpreter takes the bounds,
-/// with random signs. Four times its effect allows for less favourable signs.
+/// The rounding errors of a run are far below their bounds; the perturbed interpreter uses the
+/// bounds, with random signs. Four times its effect allows for less favourable signs.
 constexpr double kSafety = 4;
 
 class Verification {
@@ -39,8 +39,7 @@ class Verification {
   VerifyReport run() {
     report_.ok = true;
     compare_initial();
-    // After a difference the state is not the serial one any more: there is nothing left to
-    // compare.
+    // After a difference the state is no longer the serial one, so nothing can be compared.
     for (int64_t step = 0; step < options_.steps && !report_.first_difference; ++step) {
       Batch batch = data_->train->batch(sampler_, step, {0, sampler_.options().batch});
       one_step(step, batch);
@@ -77,7 +76,7 @@ class Verification {
     const double serial_loss = serial_.step(batch).loss;
     const double nudged_loss = nudged_.step(batch).loss;
     nudge();
-    // What rounding may have done to the loss up to here: in its own step, and through the state.
+    // The possible effect of rounding on the loss so far: in its own step, and through the state.
     loss_drift_ = std::max(loss_drift_, std::abs(nudged_loss - serial_loss));
     const double tolerance = kSafety * loss_drift_ + loss_tolerance_;
     report_.losses.push_back(loss);
@@ -87,7 +86,7 @@ class Verification {
       note({step, "loss", "loss", "", 0, loss, serial_loss, tolerance});
   }
 
-  /// Runs the reference interpreter, plain and perturbed, from the state that the plan has now.
+  /// Runs the reference interpreter, plain and perturbed, from the present state of the plan.
   void interpret_step(int64_t step, const Batch& batch) {
     ReferenceValues state;
     for (const auto& [name, tensor] : engine_.variables()) state[name] = to_reference(tensor);
@@ -164,8 +163,8 @@ class Verification {
     return producer.index < 0 ? value : graph.op(producer).name;
   }
 
-  /// Moves the state of the nudged serial run as rounding may move it in this step: by what the
-  /// perturbation did to each element.
+  /// Changes the state of the perturbed serial run as rounding may change it in this step: by the
+  /// effect of the perturbation on each element.
   void nudge() {
     for (const Variable& variable : engine_.graph().variables()) {
       if (!variable.next) continue;

@@ -1,4 +1,4 @@
-// Mistakes in a model that is written in C++: the whole message is compared.
+// Mistakes in a model that is written in C++. The whole message is compared.
 #include <gtest/gtest.h>
 
 #include "base/error.h"

@@ -1,5 +1,5 @@
-// The processes of a run that MPI started. No other module knows MPI. Where MPI was not found when
-// this was built, is_built_in() is false and the constructor throws.
+// The processes of a run that MPI started. No other module knows MPI. Without MPI at build time,
+// is_built_in() is false and the constructor throws.
 #pragma once
 
 #include <memory>
@@ -17,7 +17,7 @@ class MpiProcess {
   /// throws  UserError (2) when this was built without MPI
   static void require();
 
-  /// throws  UserError when MPI does not start, or lets only one thread use it
+  ///   throws  UserError when MPI does not start, or supports only one thread
   MpiProcess();
   /// Finalizes MPI, which waits for the other processes.
   ~MpiProcess();
@@ -26,7 +26,7 @@ class MpiProcess {
 
   int process() const;
   int size() const;
-  /// All processes call it together.
+  /// The transport. All processes call it together.
   std::unique_ptr<Transport> transport();
   /// Ends this process and all others without waiting for any.
   [[noreturn]] static void abort(int exit_code);

@@ -34,7 +34,7 @@ struct LocalReceive {
   Countdown* in_flight = nullptr;
 };
 
-/// What was sent to one process and has not arrived.
+/// Messages and pieces that were sent to one process and have not arrived.
 struct LocalInbox {
   std::mutex mutex;
   std::deque<LocalMessage> messages;
@@ -50,11 +50,12 @@ struct Contribution {
 
 struct LocalGroup {
   std::vector<int> processes;
-  /// By position in `processes`: of the collectives that not all have started.
+  /// By position in `processes`: the contributions to collectives that not all processes have
+  /// started.
   std::vector<std::deque<Contribution>> contributions;
 };
 
-/// What the transports of all processes share.
+/// The state that the transports of all processes share.
 struct SharedState {
   explicit SharedState(int processes) : inboxes(static_cast<size_t>(processes)) {}
   std::vector<LocalInbox> inboxes;  // by process
@@ -62,7 +63,8 @@ struct SharedState {
   std::deque<LocalGroup> groups;
 };
 
-/// Adds from the last process to the first, so that tests can tell it from the compiled order.
+/// Adds from the last process to the first, so that tests can distinguish it from the compiled
+/// order.
 template <typename T>
 void add_all(const std::vector<Contribution>& all, size_t count, std::vector<std::byte>& sums) {
   sums.assign(count * sizeof(T), std::byte{0});

@@ -1,4 +1,4 @@
-// A transport whose processes are threads of one program, for tests of everything above it.
+// A transport whose processes are threads of one program, for tests of the code above it.
 #pragma once
 
 #include <memory>
@@ -10,7 +10,7 @@ namespace tessera {
 
 /// One transport for each process. Their lifetimes are independent.
 ///
-///   delays   above 0: a message or a piece arrives after at most so many further polls of its
+///   delays   above 0: a message or a piece arrives after at most this many further polls of its
 ///            receiver, a number sampled with `seed`; the order within a pair stays
 ///   threads  each transport may be used by a thread of its own
 std::vector<std::unique_ptr<Transport>> make_local_transports(int processes, int delays = 0,

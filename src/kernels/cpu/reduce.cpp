@@ -38,8 +38,8 @@ struct StridedDims {
 };
 
 struct ReducePlan {
-  StridedDims kept;     // beside the columns; their row-major order is the output's
-  StridedDims reduced;  // beside the run
+  StridedDims kept;     // without the columns; their row-major order is the output's
+  StridedDims reduced;  // without the run
   int64_t columns = 1;  // extent of the innermost dim if it is kept, else 1
   int64_t run = 1;      // extent of the innermost dim if it is reduced, else 1
 };

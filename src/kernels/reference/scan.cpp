@@ -17,7 +17,7 @@ void cumsum(const LocalCall& call, const KernelBuffers& buffers) {
   for (int64_t i = 0; i < element_count(type.shape); ++i) {
     const Dims position = position_of(type.shape, i);
     const int64_t own = position[dim];
-    // Elements that the sum holds beside its own.
+    // The number of elements that the sum includes in addition to its own.
     const int64_t before = reverse ? extent - 1 - own : own;
     write(type, buffers.outputs[0], i, 0.0);
     for (int64_t step = 0; step < before + (exclusive ? 0 : 1); ++step) {

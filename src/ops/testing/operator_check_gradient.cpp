@@ -36,7 +36,6 @@ struct Loss {
   double error = 0;
 };
 
-/// One case, differentiated.
 /// A case with its derivative.
 struct Differentiation {
   const Operator& op;

@@ -7,11 +7,9 @@
 
 namespace tessera {
 
-/// Throws InternalError that shows the call and the broken rule unless `fits`.
 /// Throws an InternalError with the call and the rule unless `fits`.
 void require(const LocalCall& call, bool fits, std::string_view rule);
 
-/// Throws InternalError unless the call has so many operands and integer parameters.
 /// Throws an InternalError unless the call has these numbers of operands and integer parameters.
 void require_operands(const LocalCall& call, size_t inputs, size_t outputs, size_t ints = 0,
                       size_t reals = 0);

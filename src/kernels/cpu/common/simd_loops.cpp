@@ -47,7 +47,7 @@ HWY_INLINE Vector log_of(Vector x) {
   return hn::IfThenElse(hn::Lt(x, constant(0.0f)), constant(kNaN), not_zero);
 }
 
-// As Exp; small x keeps its digits.
+// As exp_of, but a small x keeps its digits.
 HWY_INLINE Vector expm1_of(Vector x) {
   const Vector finite = hn::Expm1(Tag(), x);
   const Vector limited = hn::IfThenElse(hn::Gt(x, constant(100.0f)), constant(kInfinity), finite);
@@ -55,7 +55,7 @@ HWY_INLINE Vector expm1_of(Vector x) {
   return hn::IfThenElse(hn::IsNaN(x), x, above);
 }
 
-// As Log, of 1 + x.
+// As log_of, for 1 + x.
 HWY_INLINE Vector log1p_of(Vector x) {
   const Vector finite = hn::Log1p(Tag(), x);
   // Infinity and NaN stay.

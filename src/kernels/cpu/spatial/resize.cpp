@@ -25,7 +25,6 @@ struct ResizedDim {
   std::vector<Neighbours> neighbours{Neighbours{}};
 };
 
-/// The parameters of one dim: extents of the whole tensors, and where the local parts begin.
 /// The parameters of one dim: extents of the whole tensors, and the begins of the local parts.
 struct ResizeInts {
   int64_t in, out, in_begin, out_begin;
