@@ -83,7 +83,7 @@ struct Tour {
 /// The lines in which two texts of equal length differ: "- before", "+ after".
 std::string changed_lines(const std::string& before, const std::string& after) {
   const std::vector<std::string> a = split_text(before, '\n'), b = split_text(after, '\n');
-  ensure(a.size() == b.size(), "the stage adds no lines");
+  ensure(a.size() == b.size(), "the pass adds no lines");
   std::string text;
   for (size_t i = 0; i < a.size(); ++i)
     if (a[i] != b[i]) text += "- " + a[i] + "\n+ " + b[i] + "\n";

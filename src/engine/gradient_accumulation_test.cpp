@@ -143,7 +143,7 @@ std::map<Purpose, Exchanges> exchanges_of_parts(const std::string& model,
       for (Rank rank : plan.ranks())
         received += received_elements(source.type.shape, {task.exchange}, rank);
       if (received == 0 || source.name == "loss" || source.name.starts_with("loss."))
-        continue;  // the loss is handed out
+        continue;  // the loss is returned
       ++(task.exchange.from.partial.size() > task.exchange.to.partial.size() ? counts[part].sums
                                                                              : counts[part].moves);
     }

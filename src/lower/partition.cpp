@@ -110,7 +110,7 @@ class Partition {
     const MicroBatchPlacement whole = stages_.placed(attr);
     if (whole.by_micro_batch) return;
     const ValueReader reader{-1, Role::kForward, stages_.stage_of(attr.mesh),
-                             [&] { return "output '" + name + "' is handed out"; }};
+                             [&] { return "output '" + name + "' is returned"; }};
     program_.results.emplace_back(name, values_.get(value, whole, reader));
   }
 

@@ -77,28 +77,31 @@ std::string kernel_of(const Operator& op, const OperatorCase& given) {
   return op.kernel(view, splits).kernel;
 }
 
-/// The text of a tolerance, found by evaluating it.
-std::string tolerance_words(const Operator& op, const OperatorCase& given) {
+constexpr double kByTerms = 1e9;  // above every number of roundings
+
+/// The roundings that a tolerance allows, found by evaluating it: 0 is exact.
+double roundings_of(const Operator& op, const OperatorCase& given) {
   const OpView view = view_of(op, given);
   const std::vector<ReferenceTensor> inputs = testing::sample_inputs(given);
   std::vector<ReferenceTensor> outputs = testing::reference_results(op, given, inputs);
   ReferenceCall call{view, {}, outputs};
   for (const ReferenceTensor& input : inputs) call.inputs.push_back(&input);
   const std::vector<double> tolerance = op.tolerance(call, 0);
-  if (tolerance == detail::exact(call, 0)) return "exact";
-  if (tolerance == detail::rounded(call, 0, detail::kOneRounding)) return "one rounding";
-  for (const double roundings : {detail::kFewRoundings, detail::kLibraryRoundings})
-    if (tolerance == detail::rounded(call, 0, roundings))
-      return std::to_string(static_cast<int>(roundings)) + " roundings";
-  return "by its terms";
+  if (tolerance == detail::exact(call, 0)) return 0;
+  for (const double roundings :
+       {detail::kOneRounding, detail::kFewRoundings, detail::kLibraryRoundings})
+    if (tolerance == detail::rounded(call, 0, roundings)) return roundings;
+  return kByTerms;
 }
 
 /// The largest error of all cases: f32 rounds where i32 does not.
 std::string error_of(const Operator& op, const std::vector<OperatorCase>& cases) {
-  std::string words = "exact";
-  for (const OperatorCase& given : cases)
-    if (const std::string found = tolerance_words(op, given); found != "exact") words = found;
-  return words;
+  double most = 0;
+  for (const OperatorCase& given : cases) most = std::max(most, roundings_of(op, given));
+  if (most == 0) return "exact";
+  if (most == kByTerms) return "by its terms";
+  return most == detail::kOneRounding ? "one rounding"
+                                      : std::to_string(static_cast<int>(most)) + " roundings";
 }
 
 std::string row(const Operator& op, const std::vector<OperatorCase>& cases) {
@@ -129,9 +132,8 @@ A test generates this page from the catalogue (`src/ops/families.h`) and compare
   Results of i32 and bool are exact; i32 wraps. Whole numbers above 2^24 round when cast and iota
   convert them to f32.
 
-Some functions are compositions of these ops: `where`, `clamp`, `one_hot`, `is_nan`, `is_finite`,
-`sort`, `top_k` (`ops/compositions.h`), `einsum` (`ops/einsum.h`), and the layers of
-`model/layers.h`.
+Some functions are compositions of these ops: `where`, `clamp`, `one_hot`, `is_nan`, `is_finite`
+(`ops/compositions.h`), `einsum` (`ops/einsum.h`), and the layers of `model/layers.h`.
 )";
 
 std::string page() {

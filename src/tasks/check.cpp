@@ -76,7 +76,7 @@ void check_task_indices(const TaskGraph& graph, const Task& task) {
   }
   if (!task.issue_after.is_none() &&
       (task.kind != Task::Kind::kExchange || !graph.tasks.contains(task.issue_after)))
-    offence(task, "may begin after a task that does not exist, or is no exchange");
+    offence(task, "has an issue point that does not exist, or is no exchange");
   check_mesh(graph, task);
   if (repeats(task.inputs)) offence(task, "names an input twice");
   if (repeats(task.outputs)) offence(task, "names an output twice");

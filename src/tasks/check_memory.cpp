@@ -51,7 +51,7 @@ class TimelineMaker {
         released = std::min(released, position_[id]);
       }
       task.kind == Task::Kind::kCompute ? add_steps(task) : add_act(task);
-      add_ahead(id);
+      add_prefetches(id);
     }
     return std::move(timeline_);
   }
@@ -72,7 +72,7 @@ class TimelineMaker {
     ++now_;
   }
   /// From here on the bytes of exchanges that may begin behind `task` belong to them.
-  void add_ahead(TaskId task) {
+  void add_prefetches(TaskId task) {
     const auto of_task = early_.find(task);
     if (of_task == early_.end()) return;
     for (TaskId exchange : of_task->second) write(task_at(graph_, exchange).outputs[0], nullptr);
@@ -220,8 +220,8 @@ void check_memory(const TaskGraph& graph) {
   for (TaskId t : graph.tasks.indices())
     if (const Task& task = graph.tasks[t];
         !task.issue_after.is_none() && position[task.issue_after] >= position[t])
-      offence(task,
-              "may begin after " + task_at(graph, task.issue_after).name + ", which comes later");
+      offence(task, "has the issue point " + task_at(graph, task.issue_after).name +
+                        ", which comes later");
   check_overwrites(graph, position);
   const Timeline timeline = TimelineMaker(graph, position).make();
   std::map<int, MemoryMap> spaces;  // the arena of mesh i is space -1 - i, a variable is its own

@@ -182,7 +182,7 @@ enum class TaskStream {
 };
 inline constexpr int kTaskStreams = 5;
 std::string_view to_text(
-    TaskStream stream);  // "acts", "kernels", "copies in", "copies out", "ahead"
+    TaskStream stream);  // "acts", "kernels", "copies in", "copies out", "prefetches"
 TaskStream stream_of(const TaskGraph& graph, const Task& task);
 
 /// What a While or an If runs: task graphs of their own on the mesh of its task, in the memory of

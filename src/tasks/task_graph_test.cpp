@@ -353,15 +353,14 @@ TEST(Check, AnExchangeBeginsBeforeItsTurn) {
   TaskGraph graph = gather_behind();
   task(graph, kGathers).issue_after = kGathers + 1;
   EXPECT_THAT(offence_of(graph),
-              HasSubstr("exchange 'gather' may begin after all, which comes later"));
+              HasSubstr("exchange 'gather' has the issue point all, which comes later"));
   task(graph, kGathers).issue_after = TaskId(99);
   EXPECT_THAT(offence_of(graph),
-              HasSubstr("exchange 'gather' may begin after a task that does not exist"));
+              HasSubstr("exchange 'gather' has an issue point that does not exist"));
   task(graph, kGathers).issue_after = {};
   task(graph, kMakesZ).issue_after = kMakesY;
-  EXPECT_THAT(
-      offence_of(graph),
-      HasSubstr("compute 'z' may begin after a task that does not exist, or is no exchange"));
+  EXPECT_THAT(offence_of(graph),
+              HasSubstr("compute 'z' has an issue point that does not exist, or is no exchange"));
 }
 
 TEST(Check, AKernelThatRunsInPlaceMayWriteOverItsInput) {

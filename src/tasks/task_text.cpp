@@ -93,7 +93,7 @@ std::string task_lines(const TaskGraph& graph, const Task& task) {
             " -> " + to_text(task.exchange.to) + (task.reason.empty() ? "" : ": " + task.reason) +
             (task.issue_after.is_none()
                  ? ""
-                 : "; may begin after '" + graph.tasks[task.issue_after].name + "'") +
+                 : "; may be issued after '" + graph.tasks[task.issue_after].name + "'") +
             "\n";
   for (const KernelStep& step : task.steps) text += step_line(graph, step);
   return text;
@@ -129,7 +129,7 @@ std::string_view to_text(TaskStream stream) {
     case TaskStream::kCompute: return "kernels";
     case TaskStream::kCopyIn: return "copies in";
     case TaskStream::kCopyOut: return "copies out";
-    case TaskStream::kPrefetch: return "ahead";
+    case TaskStream::kPrefetch: return "prefetches";
   }
   throw InternalError("unknown stream");
 }
