@@ -71,7 +71,7 @@ class TimelineMaker {
       task.issue_after.is_none() ? write(reg, nullptr) : read(reg);
     ++now_;
   }
-  /// From here on the bytes of exchanges that may begin behind `task` belong to them.
+  /// From here on the bytes of the exchanges whose issue point is `task` belong to them.
   void add_prefetches(TaskId task) {
     const auto of_task = early_.find(task);
     if (of_task == early_.end()) return;
