@@ -213,6 +213,7 @@ def written_offences(root):
 # A context is searched in the 20 characters before the word, the word, and the 20 after it.
 FORMER_WORDS = [
     (r"crews?", "thread pool", None, None),
+    (r"stripes?|striped", "chunk", None, None),
     (r"under ?way", "in flight", None, None),
     (r"ahead of (?:its|their|the) turn", "prefetched", None, None),
     (r"begins? ahead|exchanges ahead", "prefetched", None, None),
@@ -266,7 +267,7 @@ FORMER_WORDS = [
 FORMER_NAMES = re.compile(
     r"\b(?:most_\w+|kMost[A-Z]\w*|overlap_mib|SumForm|kStripesThatPay|kOverlapWindow|Standings?|Lives|Wish|InTime|StepsUnderWay"
     r"|BegunStep|Crew|FarPulls|AheadExchange|Patience|speaks|max_trips|kWholeRun|kNumbers"
-    r"|tessera_room)\b"
+    r"|tessera_room|split_matmuls|take_stripe|join_stripes)\b"
 )
 
 CPP_PROSE = re.compile(
