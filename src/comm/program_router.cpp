@@ -66,8 +66,10 @@ void ProgramRouter::deliver(int from, const RankFrame& frame) {
 void ProgramRouter::note_sent(const RankFrame& frame) {
   const bool is_ready =
       frame.kind == FrameKind::kActorMessage && frame.message.kind == Message::Kind::kReady;
+  if (!is_ready) return;
+  make_entry(frame.program);
   ProgramPort* port = open_[frame.program];
-  if (!is_ready || !port) return;
+  if (!port) return;
   port->note_filled(frame.message);
   fetch_.answer_waiting(frame.program, frame.message.to);
 }
