@@ -1,6 +1,7 @@
 #include "actors/actor.h"
 
 #include <algorithm>
+#include <utility>
 
 #include "base/error.h"
 #include "base/text.h"
@@ -44,13 +45,17 @@ Actor::Actor(ActorDescription description) : description_(std::move(description)
 }
 
 void Actor::add_input(const InPort& port) {
-  inputs_.push_back({.reg = port.reg, .first = in_iterations_.size(), .slots = kUsualSlots});
+  inputs_.push_back({.reg = port.reg,
+                     .acts = port.acts_per_slot,
+                     .first = in_iterations_.size(),
+                     .slots = kUsualSlots});
   ++missing_inputs_;
   in_iterations_.resize(in_iterations_.size() + kUsualSlots, kEmpty);
 }
 
 void Actor::add_output(const OutPort& port) {
   outputs_.push_back({.reg = port.reg,
+                      .acts = port.acts_per_slot,
                       .first = out_iterations_.size(),
                       .first_held = held_.size(),
                       .slots = port.slots});
@@ -63,7 +68,10 @@ void Actor::add_output(const OutPort& port) {
 void Actor::check_description() const {
   if (has_repeated_register(description_.inputs)) fail("consumes a register twice");
   if (has_repeated_register(description_.outputs)) fail("produces a register twice");
+  for (const InPort& in : description_.inputs)
+    if (in.acts_per_slot < 1) fail("does not read register " + std::to_string(in.reg));
   for (const OutPort& out : description_.outputs) {
+    if (out.acts_per_slot < 1) fail("does not fill register " + std::to_string(out.reg));
     if (out.slots < 1) fail("register " + std::to_string(out.reg) + " has no slot");
     if (has_repeated(out.consumers))
       fail("register " + std::to_string(out.reg) + " names a consumer twice");
@@ -82,7 +90,7 @@ void Actor::take_ready(const Message& message) {
   const size_t port = port_of(inputs_, message.reg);
   if (port == inputs_.size()) fail("does not consume register " + std::to_string(message.reg));
   Input& input = inputs_[port];
-  if (message.iteration < next_iteration_ ||
+  if (message.iteration < input.iteration ||
       (input.filled > 0 && find_iteration(input, message.iteration) >= 0))
     fail("got iteration " + std::to_string(message.iteration) + " of register " +
          std::to_string(message.reg) + " twice");
@@ -96,7 +104,7 @@ void Actor::take_ready(const Message& message) {
          std::to_string(message.reg) + " while it is full");
   iteration = message.iteration;
   ++input.filled;
-  if (message.iteration != next_iteration_) return;
+  if (message.iteration != input.iteration) return;
   input.next = message.slot;
   --missing_inputs_;
 }
@@ -146,12 +154,14 @@ const Act& Actor::begin() {
   for (size_t port = 0; port < inputs_.size(); ++port) {
     Input& input = inputs_[port];
     act_.input_slots[port] = input.next;
-    input.next = input.filled > 1 ? find_iteration(input, next_iteration_) : -1;
+    if (!count_act(input)) continue;
+    input.next = input.filled > 1 ? find_iteration(input, input.iteration) : -1;
     missing_inputs_ += input.next < 0;
   }
   for (size_t port = 0; port < outputs_.size(); ++port) {
     Output& output = outputs_[port];
     act_.output_slots[port] = output.next;
+    if (!count_act(output)) continue;
     output.next = output.next + 1 == output.slots ? 0 : output.next + 1;
     blocked_outputs_ += is_blocked(output);
   }
@@ -168,26 +178,29 @@ void Actor::finish(std::vector<Message>& messages) {
 void Actor::send_ready(size_t port, std::vector<Message>& messages) {
   const OutPort& out = description_.outputs[port];
   Output& output = outputs_[port];
-  if (out.consumers.empty()) return;
+  if (out.consumers.empty() || output.done > 0) return;
   const int slot = act_.output_slots[port];
   const size_t count = out.consumers.size();
-  iteration_in(output, slot) = act_.iteration;
+  const int64_t iteration = output.iteration - 1;
+  iteration_in(output, slot) = iteration;
   ++output.out;
   if (slot == output.next) ++blocked_outputs_;
   holders_[output.first + slot] = count;
   std::fill_n(&held_[output.first_held + slot * count], count, true);
   for (ActorId consumer : out.consumers)
     messages.push_back(
-        {Message::Kind::kReady, consumer, out.reg, slot, act_.iteration, description_.id});
+        {Message::Kind::kReady, consumer, out.reg, slot, iteration, description_.id});
 }
 
 void Actor::send_released(size_t port, std::vector<Message>& messages) {
   const InPort& in = description_.inputs[port];
+  Input& input = inputs_[port];
+  if (input.done > 0) return;
   const int slot = act_.input_slots[port];
-  iteration_in(inputs_[port], slot) = kEmpty;
-  --inputs_[port].filled;
+  const int64_t iteration = std::exchange(iteration_in(input, slot), kEmpty);
+  --input.filled;
   messages.push_back(
-      {Message::Kind::kReleased, in.producer, in.reg, slot, act_.iteration, description_.id});
+      {Message::Kind::kReleased, in.producer, in.reg, slot, iteration, description_.id});
 }
 
 size_t Actor::output_of(RegisterId reg) const {
@@ -224,7 +237,7 @@ std::vector<ActorId> Actor::holders(RegisterId reg) const {
 
 bool Actor::is_quiescent() const {
   const auto is_empty = [](const Input& input) { return input.filled == 0; };
-  const auto is_free = [](const Output& output) { return output.out == 0; };
+  const auto is_free = [](const Output& output) { return output.out == 0 && output.done == 0; };
   return !acting_ && std::all_of(inputs_.begin(), inputs_.end(), is_empty) &&
          std::all_of(outputs_.begin(), outputs_.end(), is_free);
 }
@@ -237,7 +250,7 @@ std::string Actor::waits_for() const {
     const InPort& in = description_.inputs[port];
     reasons.push_back("waits for register " + std::to_string(in.reg) + " of actor " +
                       std::to_string(in.producer) + ", iteration " +
-                      std::to_string(next_iteration_));
+                      std::to_string(inputs_[port].iteration));
   }
   for (size_t port = 0; port < outputs_.size(); ++port)
     if (is_blocked(outputs_[port])) reasons.push_back(blocked_text(port));

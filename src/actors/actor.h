@@ -8,8 +8,11 @@
 // each consumed slot to its producer. A slot is free again when all its consumers have released it.
 // Iterations are numbered from 0 and are executed in order.
 //
+// Actors may act at different rates: one that acts for each micro-batch reads the same slot of a
+// weight in all acts of a step, and fills a slot of an accumulated gradient with all of them.
+//
 // Source: OneFlow (Yuan et al., arXiv 2110.15032), register counters; marked graphs (Commoner,
-// Holt, Even, Pnueli, 1971).
+// Holt, Even, Pnueli, 1971); different rates: synchronous data flow (Lee, Messerschmitt, 1987).
 #pragma once
 
 #include <cstddef>
@@ -27,6 +30,7 @@ using RegisterId = int;
 struct InPort {
   RegisterId reg = 0;
   ActorId producer = 0;
+  int acts_per_slot = 1;  // >= 1: acts that read a slot before it is released
 };
 
 /// A register that an actor produces.
@@ -34,6 +38,7 @@ struct OutPort {
   RegisterId reg = 0;
   int slots = 1;                   // >= 1: iterations that may be live at once
   std::vector<ActorId> consumers;  // each releases every slot once
+  int acts_per_slot = 1;           // >= 1: acts that fill a slot before its consumers are notified
 };
 
 struct ActorDescription {
@@ -50,14 +55,14 @@ struct Message {
   ActorId to = 0;
   RegisterId reg = 0;
   int slot = 0;
-  int64_t iteration = 0;
+  int64_t iteration = 0;  // of the register: it is filled once in each
   ActorId from = 0;
 
   bool operator==(const Message&) const = default;
 };
 
-/// One act: the iteration and the slots that it reads and writes, in the order of the description's
-/// ports.
+/// One act: its number and the slots that it reads and writes, in the order of the description's
+/// ports. Act i reads and fills iteration i / acts_per_slot of a register.
 struct Act {
   int64_t iteration = 0;
   std::vector<int> input_slots;
@@ -71,7 +76,8 @@ struct Act {
 ///   threads  none of its own; one caller at a time
 class Actor {
  public:
-  /// Throws InternalError when a port is described twice or a register has no slot.
+  /// Throws InternalError when a port is described twice, a register has no slot, or a slot has no
+  /// act.
   explicit Actor(ActorDescription description);
 
   const ActorDescription& description() const { return description_; }
@@ -97,9 +103,9 @@ class Actor {
   /// The act that was begun last.
   const Act& act() const { return act_; }
 
-  /// Ends the act begun last: appends kReady for the consumers of what it wrote, then kReleased for
-  /// the producers of what it read, each in the order of the description. The slot of a register
-  /// without consumers is free again at once.
+  /// Ends the act begun last: appends kReady for the consumers of the slots that it has completed,
+  /// then kReleased for the producers of the slots that it has read for the last time, each in the
+  /// order of the description. The slot of a register without consumers is free again at once.
   ///   requires  begin() without a finish()
   void finish(std::vector<Message>& messages);
 
@@ -113,10 +119,11 @@ class Actor {
   /// The readers that still hold a slot of `reg`, in the order of the description.
   std::vector<ActorId> holders(RegisterId reg) const;
 
-  /// The number of iterations that it has begun.
+  /// The number of acts that it has begun.
   int64_t iterations() const { return next_iteration_; }
 
-  /// Whether all slots are released and no input waits: the actor may be destroyed.
+  /// Whether all slots are released, none is filled in part, and no input waits: the actor may be
+  /// destroyed.
   bool is_quiescent() const;
 
   /// What keeps it from acting, for messages about deadlines. It is "ready", "acts on iteration 2",
@@ -130,15 +137,21 @@ class Actor {
   /// The iterations that have arrived on a port.
   struct Input {
     RegisterId reg = 0;
-    size_t first = 0;  // its slots are [first, first + slots) of in_iterations_
-    int slots = 0;     // at least as many as were ever used
-    int next = -1;     // slot of the next iteration; -1: not there yet
-    int filled = 0;    // slots that hold an iteration
+    int acts = 1;           // per slot
+    int done = 0;           // acts that have begun on the next slot; those of earlier slots are all
+    int64_t iteration = 0;  // of the next slot
+    size_t first = 0;       // its slots are [first, first + slots) of in_iterations_
+    int slots = 0;          // at least as many as were ever used
+    int next = -1;          // slot of the next iteration; -1: not there yet
+    int filled = 0;         // slots that hold an iteration
   };
   /// The iterations in flight on a port. Iteration i uses slot i % slots. Every consumer takes
   /// iterations in order, so that slot is also the first to be released.
   struct Output {
     RegisterId reg = 0;
+    int acts = 1;           // per slot
+    int done = 0;           // acts that have begun on the next slot; those of earlier slots are all
+    int64_t iteration = 0;  // of the next slot
     size_t first = 0;       // its slots are [first, first + slots) of out_iterations_ and holders_
     size_t first_held = 0;  // index in held_: slot * consumers + consumer
     int slots = 0;
@@ -161,6 +174,14 @@ class Actor {
   }
   int64_t iteration_in(const Output& output, int slot) const {
     return out_iterations_[output.first + slot];
+  }
+  /// Counts an act that begins.  returns  whether it is the last one of its slot
+  template <class Port>
+  static bool count_act(Port& port) {
+    if (++port.done < port.acts) return false;
+    port.done = 0;
+    ++port.iteration;
+    return true;
   }
   // the slot that holds it; -1 when it has not arrived
   int find_iteration(const Input& input, int64_t iteration) const;

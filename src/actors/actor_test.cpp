@@ -225,6 +225,63 @@ TEST(Actor, IsQuiescentWhenAllSlotsAreReleasedAndNoInputWaits) {
   EXPECT_TRUE(actor.is_quiescent());
 }
 
+/// Actor 1 acts for each of three micro-batches: it reads register 10 in all of them and register
+/// 11 in each, and fills register 20 with all of them, for actor 2.
+ActorDescription by_micro_batch() {
+  return {.id = 1,
+          .name = "backward",
+          .inputs = {{.reg = 10, .producer = 0, .acts_per_slot = 3}, {.reg = 11, .producer = 0}},
+          .outputs = {{.reg = 20, .slots = 1, .consumers = {2}, .acts_per_slot = 3}}};
+}
+
+TEST(Actor, ReadsASlotInSeveralActsBeforeItReleasesIt) {
+  Actor actor(by_micro_batch());
+  actor.receive(ready(10, 0, 0));
+  std::vector<Message> messages;
+  for (int i = 0; i < 3; ++i) {
+    EXPECT_FALSE(actor.ready());
+    actor.receive(ready(11, 0, i));
+    ASSERT_TRUE(actor.ready());
+    messages = act(actor);
+    // After each act the slot of register 11 is released.
+    EXPECT_EQ(messages.back(), (Message{Kind::kReleased, 0, 11, 0, i, 1}));
+    EXPECT_EQ(messages.size(), i < 2 ? 1u : 3u);
+  }
+  EXPECT_THAT(messages, ElementsAre(Message{Kind::kReady, 2, 20, 0, 0, 1},
+                                    Message{Kind::kReleased, 0, 10, 0, 0, 1},
+                                    Message{Kind::kReleased, 0, 11, 0, 2, 1}));
+  // The next step needs a new weight.
+  actor.receive(ready(11, 0, 3));
+  EXPECT_FALSE(actor.has_input(0));
+  actor.receive(ready(10, 0, 1));
+  EXPECT_FALSE(actor.ready()) << "register 20 is not released";
+  actor.receive(returned(20, 0, 0, 2));
+  EXPECT_TRUE(actor.ready());
+}
+
+TEST(Actor, IsNotQuiescentWhileASlotIsFilledInPart) {
+  ActorDescription description = by_micro_batch();
+  description.inputs.clear();
+  description.outputs[0].consumers.clear();
+  Actor actor(description);
+  act(actor);
+  EXPECT_FALSE(actor.is_quiescent());
+  act(actor);
+  act(actor);
+  EXPECT_TRUE(actor.is_quiescent());
+}
+
+TEST(Actor, RefusesASlotThatNoActReadsOrFills) {
+  ActorDescription description = by_micro_batch();
+  description.inputs[0].acts_per_slot = 0;
+  EXPECT_THAT([&] { Actor{description}; },
+              ThrowsMessage<InternalError>(HasSubstr("does not read register 10")));
+  description = by_micro_batch();
+  description.outputs[0].acts_per_slot = 0;
+  EXPECT_THAT([&] { Actor{description}; },
+              ThrowsMessage<InternalError>(HasSubstr("does not fill register 20")));
+}
+
 TEST(Actor, RefusesADescriptionThatNamesAPortTwiceOrHasNoSlot) {
   const auto making = [](ActorDescription description) {
     return [description] { Actor actor(description); };

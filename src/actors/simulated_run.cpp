@@ -19,10 +19,9 @@ class ActorSimulator {
       actors_.emplace_back(description);
     }
     for (const auto& order : setting.streams)
-      if (!order.empty()) streams_.push_back({order});
+      if (!order.empty()) add_stream(order);
     if (setting.streams.empty())
-      for (const ActorDescription& description : descriptions)
-        streams_.push_back({{description.id}});
+      for (const ActorDescription& description : descriptions) add_stream({description.id});
   }
 
   SimulatedRun run() {
@@ -44,8 +43,10 @@ class ActorSimulator {
  private:
   struct Stream {
     std::vector<ActorId> order;
-    size_t next = 0;  // index of its next actor in `order`
+    int64_t acts = 0;  // in an iteration
+    size_t next = 0;   // index in `order`: the actor that acts, or acts next
     int64_t iteration = 0;
+    int64_t ended = 0;  // acts
     bool acting = false;
   };
   /// The end of an act of a stream, or the arrival of a message.
@@ -70,6 +71,34 @@ class ActorSimulator {
     });
   }
 
+  int64_t acts_per_iteration(ActorId id) const {
+    if (setting_.is_ordered || setting_.acts_per_iteration.empty()) return 1;
+    return setting_.acts_per_iteration.at(id);
+  }
+  void add_stream(const std::vector<ActorId>& order) {
+    int64_t acts = 0;
+    for (ActorId id : order) acts += acts_per_iteration(id);
+    streams_.push_back({order, acts});
+  }
+
+  /// May the actor of an unordered stream begin an act of this iteration, or without barrier of a
+  /// later one?
+  bool has_acts_left(const Stream& stream, ActorId id) {
+    const int64_t end = setting_.barrier_between_iterations ? stream.iteration + 1 : iterations_;
+    return actor(id).iterations() < end * acts_per_iteration(id);
+  }
+
+  /// Selects the next actor of a stream.  returns  whether it may act
+  bool select(Stream& stream) {
+    if (setting_.is_ordered) return may_act(stream.order[stream.next]);
+    for (size_t i = 0; i < stream.order.size(); ++i) {
+      if (!has_acts_left(stream, stream.order[i]) || !may_act(stream.order[i])) continue;
+      stream.next = i;
+      return true;
+    }
+    return false;
+  }
+
   bool waits_at_barrier(const Stream& stream) const {
     return setting_.barrier_between_iterations &&
            std::any_of(streams_.begin(), streams_.end(), [&](const Stream& other) {
@@ -81,7 +110,7 @@ class ActorSimulator {
     for (int i = 0; i < std::ssize(streams_); ++i) {
       Stream& stream = streams_[i];
       if (stream.acting || stream.iteration == iterations_ || waits_at_barrier(stream) ||
-          !may_act(stream.order[stream.next]))
+          !select(stream))
         continue;
       const ActorId id = stream.order[stream.next];
       const int64_t duration = setting_.duration ? setting_.duration(id) : 1;
@@ -97,7 +126,7 @@ class ActorSimulator {
     actor(stream.order[stream.next]).finish(messages);
     stream.acting = false;
     stream.next = (stream.next + 1) % stream.order.size();
-    if (stream.next == 0) ++stream.iteration;
+    if (++stream.ended % stream.acts == 0) ++stream.iteration;
     for (const Message& message : messages) {
       const int64_t arrival = now_ + (setting_.delay ? setting_.delay(message) : 0);
       run_.messages.push_back({message, now_, arrival});
@@ -110,13 +139,21 @@ class ActorSimulator {
 
   void deliver(const Message& message) { actor(message.to).receive(message); }
 
-  void check_that_all_are_done() const {
+  std::string waiting_text(ActorId id) {
+    return "\n  actor " + std::to_string(id) + " '" + actor(id).description().name + "' " +
+           actor(id).waits_for();
+  }
+
+  void check_that_all_are_done() {
     std::string waiting;
     for (const Stream& stream : streams_) {
       if (stream.iteration == iterations_) continue;
-      const Actor& actor = actors_[stream.order[stream.next]];
-      waiting += "\n  actor " + std::to_string(actor.description().id) + " '" +
-                 actor.description().name + "' " + actor.waits_for();
+      if (setting_.is_ordered) {
+        waiting += waiting_text(stream.order[stream.next]);
+        continue;
+      }
+      for (ActorId id : stream.order)
+        if (has_acts_left(stream, id)) waiting += waiting_text(id);
     }
     ensure(waiting.empty(), "no actor can act:" + waiting);
   }

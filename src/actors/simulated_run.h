@@ -15,7 +15,13 @@ namespace tessera {
 struct SimulatedSetting {
   /// A stream executes its actors in this order, in every iteration, one act at a time. Empty: each
   /// actor has a stream of its own.
+  /// An actor that is named several times acts as often in an iteration.
   std::vector<std::vector<ActorId>> streams = {};
+  /// Executes the actors of a stream in no fixed order: of those that may act, the first one in the
+  /// list acts. Then credits alone (free slots) decide the order.
+  bool is_ordered = true;
+  /// By actor, for streams that are not ordered: its acts in an iteration. Empty: one.
+  std::vector<int64_t> acts_per_iteration = {};
   /// By actor: registers that must have been released before it acts. Empty: none.
   std::vector<std::vector<Overwrite>> overwrites = {};
   /// The duration of an act, >= 0. Without it an act takes one unit.
@@ -46,7 +52,7 @@ struct SimulatedRun {
   bool is_quiescent = false;  // every slot was released
 };
 
-/// Simulates `iterations` acts of every actor that is in a stream. Each act begins as early as
+/// Simulates `iterations` iterations of every stream. Each act begins as early as
 /// possible. At each time, the acts that end and the messages that arrive at that time are handled
 /// first; acts that begin at the same time see their results.
 ///
