@@ -110,12 +110,9 @@ std::span<const RegisterIndex> Instruction::reads() const {
   return {exchange() ? &exchange()->source : &copy()->source, 1};
 }
 
-std::vector<RegisterIndex> Instruction::writes() const {
-  if (exchange()) return {exchange()->target};
-  if (copy()) return {copy()->target};
-  std::vector<RegisterIndex> list = kernel()->outputs;
-  if (!kernel()->workspace.is_none()) list.push_back(kernel()->workspace);
-  return list;
+WrittenRegisters Instruction::writes() const {
+  if (kernel()) return {kernel()->outputs, kernel()->workspace};
+  return {{exchange() ? &exchange()->target : &copy()->target, 1}, {}};
 }
 
 bool in_same_pass(const Instruction& a, const Instruction& b) {
