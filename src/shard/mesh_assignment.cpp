@@ -3,6 +3,7 @@
 #include <algorithm>
 
 #include "base/error.h"
+#include "base/name_pattern.h"
 #include "base/text.h"
 
 namespace tessera {
@@ -55,14 +56,15 @@ class Assignment {
   void take_mark(const Mark& mark) {
     if (mark.mesh.empty()) return;
     const int mesh = mesh_index(mark);
+    const NamePattern pattern(mark.pattern);
     if (mark.kind == Mark::Kind::kOp) {
       for (int i = 0; i < op_count(); ++i)
-        if (graph_.op({i}).role == Role::kForward && matches(mark.pattern, graph_.op({i}).name))
+        if (graph_.op({i}).role == Role::kForward && pattern.matches(graph_.op({i}).name))
           of_op(i) = mesh;
       return;
     }
     for (int i = 0; i < std::ssize(graph_.values()); ++i)
-      if (graph_.value({i}).producer.index < 0 && matches(mark.pattern, graph_.value({i}).name))
+      if (graph_.value({i}).producer.index < 0 && pattern.matches(graph_.value({i}).name))
         of_value({i}) = mesh;
   }
 
@@ -132,8 +134,9 @@ class Assignment {
           parameter && of_value(variable.value) == kUnknown)
         of_value(variable.value) = of_value(*parameter);
     }
+    if (has_unknown_ops()) return;
     for (int& mesh : result_.values)
-      if (mesh == kUnknown && !has_unknown_ops()) mesh = 0;
+      if (mesh == kUnknown) mesh = 0;
   }
 
   bool has_unknown_ops() const {
