@@ -2,8 +2,6 @@
 
 #include <algorithm>
 
-#include "base/text.h"
-
 namespace tessera {
 namespace {
 
@@ -15,8 +13,12 @@ void add_choices(const std::string& pattern, std::vector<std::string>& choices) 
     choices.push_back(pattern);
     return;
   }
-  for (const std::string& choice : split_text(pattern.substr(brace + 1, close - brace - 1), ','))
-    add_choices(pattern.substr(0, brace) + choice + pattern.substr(close + 1), choices);
+  for (size_t begin = brace + 1, end = 0; begin <= close; begin = end + 1) {
+    end = std::min(pattern.find(',', begin), close);
+    add_choices(
+        pattern.substr(0, brace) + pattern.substr(begin, end - begin) + pattern.substr(close + 1),
+        choices);
+  }
 }
 
 /// Whether `name` has the letters before the first star and behind the last one.

@@ -1,10 +1,11 @@
-// The reshards of a program, each planned once: many values have one type and are resharded alike.
+// The reshards of a program, each planned once.
 #pragma once
 
-#include <unordered_map>
+#include <utility>
 #include <vector>
 
 #include "reshard/reshard.h"
+#include "reshard/reshard_table.h"
 
 namespace tessera {
 
@@ -24,20 +25,8 @@ class ReshardPlans {
   const PricedReshard& plan(const TensorType& type, const DistAttr& from, const DistAttr& to);
 
  private:
-  struct Key {
-    TensorType type;
-    DistAttr from, to;
-    /// Placements on equal meshes of different devices are different: exchanges name the mesh.
-    bool operator==(const Key& other) const;
-  };
-  struct Hash {
-    size_t operator()(const Key& key) const;
-  };
-
-  PricedReshard priced(const TensorType& type, const DistAttr& from, const DistAttr& to) const;
-
   const ReshardOptions options_;
-  std::unordered_map<Key, PricedReshard, Hash> known_;
+  ReshardTable<PricedReshard> known_;
 };
 
 }  // namespace tessera

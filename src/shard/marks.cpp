@@ -5,8 +5,8 @@
 #include <map>
 
 #include "base/error.h"
-#include "base/name_pattern.h"
 #include "base/text.h"
+#include "shard/named.h"
 
 namespace tessera {
 namespace {
@@ -200,20 +200,17 @@ ResolvedMarks resolve_marks(const Graph& graph, const Meshes& meshes,
   };
   for (const Mark& mark : marks) {
     bool found = false;
-    const NamePattern pattern(mark.pattern);
     if (mark.kind == Mark::Kind::kTensor) {
-      for (int i = 0; i < std::ssize(graph.values()); ++i) {
-        if (!pattern.matches(graph.value({i}).name)) continue;
+      for (ValueId value : values_named(graph, mark.pattern)) {
         found = true;
         if (!mark.placement.empty())
-          resolve_tensor(graph, mesh_at(assignment.values, i), mark, {i}, table);
+          resolve_tensor(graph, mesh_at(assignment.values, value.index), mark, value, table);
       }
     } else {
-      for (int i = 0; i < std::ssize(graph.ops()); ++i) {
-        if (!pattern.matches(graph.op({i}).name)) continue;
+      for (OpId op : ops_named(graph, mark.pattern)) {
         found = true;
         if (!mark.placement.empty())
-          resolve_op(graph, mesh_at(assignment.ops, i), mark, {i}, rules, table);
+          resolve_op(graph, mesh_at(assignment.ops, op.index), mark, op, rules, table);
       }
     }
     if (!found) refuse_unmatched(graph, mark);

@@ -3,8 +3,8 @@
 #include <algorithm>
 
 #include "base/error.h"
-#include "base/name_pattern.h"
 #include "base/text.h"
+#include "shard/named.h"
 
 namespace tessera {
 namespace {
@@ -56,16 +56,13 @@ class Assignment {
   void take_mark(const Mark& mark) {
     if (mark.mesh.empty()) return;
     const int mesh = mesh_index(mark);
-    const NamePattern pattern(mark.pattern);
     if (mark.kind == Mark::Kind::kOp) {
-      for (int i = 0; i < op_count(); ++i)
-        if (graph_.op({i}).role == Role::kForward && pattern.matches(graph_.op({i}).name))
-          of_op(i) = mesh;
+      for (OpId op : ops_named(graph_, mark.pattern))
+        if (graph_.op(op).role == Role::kForward) of_op(op.index) = mesh;
       return;
     }
-    for (int i = 0; i < std::ssize(graph_.values()); ++i)
-      if (graph_.value({i}).producer.index < 0 && pattern.matches(graph_.value({i}).name))
-        of_value({i}) = mesh;
+    for (ValueId value : values_named(graph_, mark.pattern))
+      if (graph_.value(value).producer.index < 0) of_value(value) = mesh;
   }
 
   bool includes(int larger, int smaller) const {

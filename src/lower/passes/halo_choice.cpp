@@ -5,7 +5,7 @@
 #include <optional>
 #include <tuple>
 
-#include "base/name_pattern.h"
+#include "shard/named.h"
 
 namespace tessera {
 namespace {
@@ -115,17 +115,10 @@ class HaloChoice {
   }
 
   void keep_marked(const Mark& mark) {
-    const NamePattern pattern(mark.pattern);
-    for (int i = 0; i < static_cast<int>(is_kept_.size()); ++i) {
-      const Op& op = graph_.op({i});
-      const bool is_marked =
-          mark.kind == Mark::Kind::kOp
-              ? pattern.matches(op.name)
-              : std::any_of(op.outputs.begin(), op.outputs.end(), [&](ValueId value) {
-                  return pattern.matches(graph_.value(value).name);
-                });
-      is_kept_[i] = is_kept_[i] || is_marked;
-    }
+    if (mark.kind == Mark::Kind::kOp)
+      for (OpId op : ops_named(graph_, mark.pattern)) is_kept_[op.index] = true;
+    else
+      for (ValueId value : values_named(graph_, mark.pattern)) keep(value);
   }
 
   void keep(ValueId value) {
