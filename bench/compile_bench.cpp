@@ -32,7 +32,7 @@ struct Case {
   std::string config = "configs/gpt.toml";
 };
 
-constexpr size_t kMostPasses = 40;
+constexpr size_t kMaxPasses = 40;
 
 /// Plain data, so that it can be sent from one process to another.
 struct Timing {
@@ -42,7 +42,7 @@ struct Timing {
   int tasks = 0, registers = 0;
   size_t kernels_and_exchanges = 0;
   size_t passes = 0;
-  std::array<double, kMostPasses> of_pass = {};
+  std::array<double, kMaxPasses> of_pass = {};
 };
 
 double seconds_since(std::chrono::steady_clock::time_point start) {
