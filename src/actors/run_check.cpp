@@ -26,15 +26,23 @@ struct Parties {
   std::function<std::vector<int>(TaskId exchange, int receiver)> senders;
 };
 
+/// Which edges of the marked graph are made.
+enum class Edges { kAll, kWithoutTokens };
+
 class MarkedGraphMaker {
  public:
-  MarkedGraphMaker(const TaskGraph& graph, const Parties& parties)
-      : graph_(graph), parties_(parties) {
+  MarkedGraphMaker(const TaskGraph& graph, const Parties& parties, Edges edges)
+      : graph_(graph), parties_(parties), edges_(edges), overwritten_(graph.registers.size(), -1) {
     made_.vertices = static_cast<int>(parties.orders.size()) * graph.tasks.size();
     for (const std::vector<TaskId>& order : parties.orders) {
       auto& position = positions_.emplace_back(graph.tasks.size(), -1);
       for (int i = 0; i < std::ssize(order); ++i) position[order[i]] = i;
     }
+    int count = 0;
+    for (const Task& task : graph.tasks)
+      for (RegisterIndex reg : task.overwrites)
+        if (int& number = overwritten_[reg]; number < 0) number = count++;
+    readers_.assign(parties.orders.size(), std::vector<std::vector<int>>(count));
   }
 
   MarkedGraph make() {
@@ -48,14 +56,16 @@ class MarkedGraphMaker {
   }
 
  private:
-  using Holding = std::pair<int, RegisterIndex>;  // a party and its register
-
   int party_count() const { return static_cast<int>(parties_.orders.size()); }
   const std::vector<TaskId>& order(int party) const { return parties_.orders[party]; }
   const Task& task_at(TaskId task) const { return graph_.tasks[task]; }
   const Register& register_at(RegisterIndex reg) const { return graph_.registers[reg]; }
   int position(int party, TaskId task) const { return positions_[party][task]; }
   int vertex(int party, TaskId task) const { return party * graph_.tasks.size() + task.value(); }
+
+  void add(const MarkedEdge& edge) {
+    if (edges_ == Edges::kAll || edge.tokens == 0) made_.edges.push_back(edge);
+  }
 
   void add_order(int party) {
     std::array<std::vector<TaskId>, kTaskStreams> streams;
@@ -64,8 +74,8 @@ class MarkedGraphMaker {
     for (const std::vector<TaskId>& tasks : streams)
       for (size_t i = 0; i < tasks.size(); ++i) {
         const bool is_last = i + 1 == tasks.size();
-        made_.edges.push_back({vertex(party, tasks[i]), vertex(party, tasks[is_last ? 0 : i + 1]),
-                               is_last ? 1 : 0, label_of(Why::kOrder, RegisterIndex(0))});
+        add({vertex(party, tasks[i]), vertex(party, tasks[is_last ? 0 : i + 1]), is_last ? 1 : 0,
+             label_of(Why::kOrder, RegisterIndex(0))});
       }
   }
 
@@ -80,9 +90,9 @@ class MarkedGraphMaker {
 
   void add_link(int owner, RegisterIndex reg, int reader, TaskId task) {
     const int from = vertex(owner, register_at(reg).producer), to = vertex(reader, task);
-    made_.edges.push_back({from, to, 0, label_of(Why::kReady, reg)});
-    made_.edges.push_back({to, from, register_at(reg).slots, label_of(Why::kReleased, reg)});
-    readers_[{owner, reg}].push_back(to);
+    add({from, to, 0, label_of(Why::kReady, reg)});
+    add({to, from, register_at(reg).slots, label_of(Why::kReleased, reg)});
+    if (const int number = overwritten_[reg]; number >= 0) readers_[owner][number].push_back(to);
   }
 
   /// If the register is filled later in the order, the act waits for the readers of the previous
@@ -90,17 +100,20 @@ class MarkedGraphMaker {
   void add_overwrites(int party, TaskId task) {
     for (RegisterIndex reg : task_at(task).overwrites) {
       const int tokens = position(party, register_at(reg).producer) < position(party, task) ? 0 : 1;
-      for (int reader : readers_[{party, reg}])
+      for (int reader : readers_[party][overwritten_[reg]])
         if (reader != vertex(party, task))
-          made_.edges.push_back(
-              {reader, vertex(party, task), tokens, label_of(Why::kOverwrite, reg)});
+          add({reader, vertex(party, task), tokens, label_of(Why::kOverwrite, reg)});
     }
   }
 
   const TaskGraph& graph_;
   const Parties& parties_;
+  const Edges edges_;
+  IndexedVector<RegisterIndex, int>
+      overwritten_;  // a number for each that a task overwrites; or -1
   std::vector<IndexedVector<TaskId, int>> positions_;  // by party
-  std::map<Holding, std::vector<int>> readers_;
+  /// By party and number of the overwritten register: the acts that read it.
+  std::vector<std::vector<std::vector<int>>> readers_;
   MarkedGraph made_;
 };
 
@@ -184,7 +197,7 @@ Orders orders_of(const TaskActors& actors) {
 }
 
 MarkedGraph make_marked_graph(const TaskActors& actors, const Orders& orders) {
-  return MarkedGraphMaker(actors.graph(), ranks_of(actors, orders)).make();
+  return MarkedGraphMaker(actors.graph(), ranks_of(actors, orders), Edges::kAll).make();
 }
 
 std::string edge_text(const TaskActors& actors, const MarkedEdge& edge) {
@@ -218,7 +231,8 @@ void check_run(const TaskGraph& graph, const std::vector<Rank>& ranks) {
   const std::shared_ptr<const TaskGraph> lent(std::shared_ptr<const TaskGraph>(), &graph);
   const TaskActors sets(lent, one_of_each(graph, ranks));
   const Parties parties = sets_of(sets);
-  if (find_stuck_cycle(MarkedGraphMaker(graph, parties).make()).empty()) return;
+  const MarkedGraph waits = MarkedGraphMaker(graph, parties, Edges::kWithoutTokens).make();
+  if (find_stuck_cycle(waits).empty()) return;
   const TaskActors actors = find_actors(lent, ranks);
   check_run(actors, orders_of(actors));
 }

@@ -69,6 +69,7 @@ class UpdateWriter {
 
   ValueId global_norm(const std::vector<Parameter>& parameters) {
     std::optional<ValueId> total;
+    int additions = 0;
     for (const Parameter& parameter : parameters) {
       derive_from(parameter.name);
       std::vector<int64_t> dims;
@@ -78,7 +79,14 @@ class UpdateWriter {
           builder_.unary("square", parameter.gradient, parameter.name + ".square");
       const ValueId sum = builder_.reduce_sum(square, dims, parameter.name + ".sum");
       derive_from("");
-      total = total ? builder_.add(*total, sum, "sum") : sum;
+      if (total) {
+        // Numbered here: to find the next free number of a name takes as long as there are numbers.
+        const std::string number = additions == 0 ? "" : "_" + std::to_string(additions);
+        total = builder_.add(*total, sum, "sum" + number);
+        ++additions;
+      } else {
+        total = sum;
+      }
     }
     derive_from("");
     return builder_.unary("sqrt", *total, "norm");

@@ -3,6 +3,8 @@
 #include <array>
 #include <charconv>
 
+#include "base/name_pattern.h"
+
 namespace tessera {
 
 std::string join(const std::vector<std::string>& parts, std::string_view separator) {
@@ -48,35 +50,7 @@ std::vector<std::string> split_outside_brackets(std::string_view text, char sepa
 }
 
 bool matches(std::string_view pattern, std::string_view name) {
-  const size_t brace = pattern.find('{');
-  const size_t close = pattern.find('}', brace == std::string_view::npos ? 0 : brace);
-  if (brace != std::string_view::npos && close != std::string_view::npos) {
-    for (const std::string& choice :
-         split_text(pattern.substr(brace + 1, close - brace - 1), ',')) {
-      const std::string spelled =
-          std::string(pattern.substr(0, brace)) + choice + std::string(pattern.substr(close + 1));
-      if (matches(spelled, name)) return true;
-    }
-    return false;
-  }
-  // Greedy matching with one point to backtrack to: the last star.
-  size_t p = 0, n = 0, star = std::string_view::npos, star_name = 0;
-  while (n < name.size()) {
-    if (p < pattern.size() && pattern[p] == '*') {
-      star = p++;
-      star_name = n;
-    } else if (p < pattern.size() && pattern[p] == name[n]) {
-      ++p;
-      ++n;
-    } else if (star != std::string_view::npos) {
-      p = star + 1;
-      n = ++star_name;
-    } else {
-      return false;
-    }
-  }
-  while (p < pattern.size() && pattern[p] == '*') ++p;
-  return p == pattern.size();
+  return NamePattern(pattern).matches(name);
 }
 
 std::string double_text(double value) {

@@ -2,18 +2,19 @@
 
 #include <algorithm>
 
+#include "base/name_pattern.h"
 #include "base/text.h"
+#include "shard/named.h"
 
 namespace tessera {
 
 std::vector<Mark> marks_for(const Graph& graph, const std::vector<Mark>& marks) {
   std::vector<Mark> present;
   for (const Mark& mark : marks) {
-    const auto names = [&](const auto& thing) { return matches(mark.pattern, thing.name); };
-    const bool found = mark.kind == Mark::Kind::kTensor
-                           ? std::any_of(graph.values().begin(), graph.values().end(), names)
-                           : std::any_of(graph.ops().begin(), graph.ops().end(), names);
-    if (found) present.push_back(mark);
+    const bool is_tensor = mark.kind == Mark::Kind::kTensor;
+    if (is_tensor ? !values_named(graph, mark.pattern).empty()
+                  : !ops_named(graph, mark.pattern).empty())
+      present.push_back(mark);
   }
   return present;
 }
@@ -39,10 +40,11 @@ const std::string& home_of(const ShardedGraph& sharded, ValueId value) {
 std::vector<Mark> with_variables_of(const Graph& training, const Compiled& compiled,
                                     const Graph& graph, std::vector<Mark> marks) {
   std::erase_if(marks, [&](const Mark& mark) {
+    const NamePattern pattern(mark.pattern);
     return mark.kind == Mark::Kind::kTensor &&
            std::any_of(graph.variables().begin(), graph.variables().end(),
                        [&](const Variable& variable) {
-                         return matches(mark.pattern, graph.value(variable.value).name);
+                         return pattern.matches(graph.value(variable.value).name);
                        });
   });
   for (const Variable& variable : graph.variables()) {

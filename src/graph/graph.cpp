@@ -17,6 +17,15 @@ bool is_legal_name(std::string_view name) {
   });
 }
 
+/// The variable of `value` among `variables`, whose values ascend; their end when it is none.
+template <class Variables>
+auto find_variable(Variables& variables, ValueId value) {
+  const auto found = std::lower_bound(
+      variables.begin(), variables.end(), value,
+      [](const Variable& variable, ValueId wanted) { return variable.value < wanted; });
+  return found != variables.end() && found->value == value ? found : variables.end();
+}
+
 }  // namespace
 
 std::string_view to_text(Role role) {
@@ -88,20 +97,16 @@ void Graph::remove_output(const std::string& name) {
 }
 
 void Graph::set_next(ValueId variable, ValueId next) {
-  for (Variable& candidate : variables_) {
-    if (candidate.value != variable) continue;
-    ensure(type(variable) == type(next),
-           "the next value of '" + value(variable).name + "' has another type");
-    candidate.next = next;
-    return;
-  }
-  throw InternalError("'" + value(variable).name + "' is not a variable");
+  const auto found = find_variable(variables_, variable);
+  ensure(found != variables_.end(), "'" + value(variable).name + "' is not a variable");
+  ensure(type(variable) == type(next),
+         "the next value of '" + value(variable).name + "' has another type");
+  found->next = next;
 }
 
 const Variable* Graph::variable_of(ValueId value) const {
-  for (const Variable& variable : variables_)
-    if (variable.value == value) return &variable;
-  return nullptr;
+  const auto found = find_variable(variables_, value);
+  return found == variables_.end() ? nullptr : &*found;
 }
 
 bool Graph::is_input(ValueId value) const {

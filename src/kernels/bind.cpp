@@ -2,6 +2,8 @@
 
 #include <algorithm>
 #include <string>
+#include <string_view>
+#include <unordered_map>
 #include <vector>
 
 #include "base/error.h"
@@ -12,9 +14,17 @@
 namespace tessera {
 namespace {
 
+using EntryTable = std::unordered_map<std::string_view, const CatalogueEntry*>;
+
+EntryTable entries_by_name() {
+  EntryTable table;
+  for (const CatalogueEntry& entry : cpu_catalogue()) table.emplace(entry.name, &entry);
+  return table;
+}
+
 const CatalogueEntry& find_entry(std::string_view kernel) {
-  for (const CatalogueEntry& entry : cpu_catalogue())
-    if (entry.name == kernel) return entry;
+  static const EntryTable table = entries_by_name();
+  if (const auto found = table.find(kernel); found != table.end()) return *found->second;
   throw InternalError("no kernel is called '" + std::string(kernel) + "'; the nearest is '" +
                       nearest(kernel, kernel_names()) + "'");
 }

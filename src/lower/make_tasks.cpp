@@ -1,9 +1,12 @@
 #include "lower/make_tasks.h"
 
 #include <algorithm>
+#include <map>
+#include <utility>
 
 #include "base/error.h"
 #include "lower/program_uses.h"
+#include "lower/shared_bytes.h"
 #include "schedule/order.h"
 
 namespace tessera {
@@ -75,25 +78,25 @@ class TaskMaker {
   void find_feed_positions() {
     const ProgramUses uses(program_);
     for (const TaskInput& input : program_.inputs)
-      feed_positions_.push_back(feed_position(uses, input.value));
+      if (micro_batch_of(input) >= 0)
+        fed_before_[feed_position(uses, input.value)].push_back(input.value);
   }
 
   /// The inputs of one micro-batch are fed right before their first reader.
   void make_feeds_before(InstructionIndex instruction) {
-    for (MeshIndex mesh : program_.meshes.indices()) make_feed_before(instruction, mesh);
+    const auto fed = fed_before_.find(instruction);
+    if (fed == fed_before_.end()) return;
+    for (MeshIndex mesh : program_.meshes.indices()) make_feed_of(fed->second, mesh);
   }
 
-  void make_feed_before(InstructionIndex instruction, MeshIndex mesh) {
+  void make_feed_of(const std::vector<RegisterIndex>& inputs, MeshIndex mesh) {
     Task feed;
     feed.kind = Task::Kind::kFeed;
     feed.mesh = mesh;
-    for (size_t i = 0; i < program_.inputs.size(); ++i) {
-      const TaskInput& input = program_.inputs[i];
-      if (feed_positions_[i] != instruction || !is_on(input.value, mesh) ||
-          micro_batch_of(input) < 0)
-        continue;
-      feed.micro_batch = micro_batch_of(input);
-      feed.outputs.push_back(input.value);
+    for (RegisterIndex input : inputs) {
+      if (!is_on(input, mesh)) continue;
+      feed.micro_batch = program_.registers[input].micro_batch.index;
+      feed.outputs.push_back(input);
     }
     if (feed.outputs.empty()) return;
     feed.name = "feed #" + std::to_string(feed.micro_batch);
@@ -185,47 +188,49 @@ class TaskMaker {
     Register& reg = graph_.registers[index];
     Task& task = graph_.tasks[t];
     if (reg.producer == t) return;  // made by an earlier step of the same task
-    if (std::find(reg.consumers.begin(), reg.consumers.end(), t) != reg.consumers.end()) return;
+    if (!reg.consumers.empty() && reg.consumers.back() == t) return;  // tasks come in order
     reg.consumers.push_back(t);
     if (task.kind == Task::Kind::kCompute) task.inputs.push_back(index);
+  }
+
+  /// The registers that other ranks or streams read, ascending.
+  std::vector<RegisterIndex> read_elsewhere() const {
+    std::vector<RegisterIndex> list;
+    for (const Task& task : graph_.tasks)
+      if (task.kind == Task::Kind::kExchange || task.kind == Task::Kind::kCopy)
+        list.push_back(task.inputs.front());
+    std::sort(list.begin(), list.end());
+    list.erase(std::unique(list.begin(), list.end()), list.end());
+    return list;
   }
 
   /// Other ranks may still read the source of an exchange when this rank has gone on: a task that
   /// writes over its bytes waits for them, also one that comes earlier in the order list, in the
   /// next step.
   void add_overwrites() {
-    std::vector<RegisterIndex> remote;
-    for (const Task& task : graph_.tasks)
-      if (task.kind == Task::Kind::kExchange || task.kind == Task::Kind::kCopy)
-        remote.push_back(task.inputs.front());
-    std::sort(remote.begin(), remote.end());
-    remote.erase(std::unique(remote.begin(), remote.end()), remote.end());
-    for (RegisterIndex written : graph_.registers.indices()) {
-      const Register& target = graph_.registers[written];
-      if (target.producer.is_none()) continue;
-      Task& writer = graph_.tasks[target.producer];
-      auto& overwrites = writer.overwrites;
-      // A copy into a variable runs beside the kernels that read its old value.
-      if (writer.kind == Task::Kind::kCopy && target.storage == Register::Storage::kVariable)
-        overwrites.push_back(graph_.variables[target.variable].value);
-      for (RegisterIndex reg : remote)
-        if (reg != written && target.mesh == graph_.registers[reg].mesh &&
-            share_bytes(target, graph_.registers[reg]) &&
-            std::find(overwrites.begin(), overwrites.end(), reg) == overwrites.end())
-          overwrites.push_back(reg);
+    IndexedVector<TaskId, std::vector<RegisterIndex>> written_by(graph_.tasks.size());
+    for (RegisterIndex reg : graph_.registers.indices())
+      if (const TaskId producer = graph_.registers[reg].producer; !producer.is_none())
+        written_by[producer].push_back(reg);
+    SharedBytes shared(graph_.registers, read_elsewhere());
+    IndexedVector<RegisterIndex, TaskId> added_to(graph_.registers.size());
+    for (TaskId t : graph_.tasks.indices()) {
+      Task& writer = graph_.tasks[t];
+      const auto add = [&](RegisterIndex reg) {
+        if (std::exchange(added_to[reg], t) != t) writer.overwrites.push_back(reg);
+      };
+      for (RegisterIndex written : written_by[t]) {
+        const Register& target = graph_.registers[written];
+        const bool is_variable = target.storage == Register::Storage::kVariable;
+        // A feed only makes a variable readable; it writes nothing over it.
+        if (writer.kind == Task::Kind::kFeed && is_variable) continue;
+        // A copy into a variable runs beside the kernels that read its old value.
+        if (writer.kind == Task::Kind::kCopy && is_variable)
+          add(graph_.variables[target.variable].value);
+        for (RegisterIndex reg : shared.with(written))
+          if (reg != written) add(reg);
+      }
     }
-    // A feed only makes a variable readable; it writes nothing over it.
-    for (Task& task : graph_.tasks)
-      if (task.kind == Task::Kind::kFeed)
-        std::erase_if(task.overwrites, [&](RegisterIndex reg) {
-          return graph_.registers[reg].storage == Register::Storage::kVariable;
-        });
-  }
-
-  static bool share_bytes(const Register& a, const Register& b) {
-    if (a.storage != b.storage) return false;
-    if (a.storage == Register::Storage::kVariable) return a.variable == b.variable;
-    return a.offset < b.offset + b.size.value() && b.offset < a.offset + a.size.value();
   }
 
   Program program_;
@@ -233,7 +238,8 @@ class TaskMaker {
   /// Is the instruction the issue point of an exchange within its mesh? Then its task ends with it.
   /// An exchange from another mesh is issued when a pass ends there, so it needs no such end.
   IndexedVector<InstructionIndex, bool> is_issue_point_;
-  std::vector<InstructionIndex> feed_positions_;  // by input
+  /// By instruction: the inputs of one micro-batch that are fed right before it.
+  std::map<InstructionIndex, std::vector<RegisterIndex>> fed_before_;
   IndexedVector<InstructionIndex, TaskId> task_of_;
   bool ends_task_ = false;  // the instruction before the next one is an issue point
   StageIndex last_stage_{0};

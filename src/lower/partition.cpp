@@ -30,6 +30,7 @@ struct ShardedOp {
   OpView view;
   const ShardingRule& rule;
   const OpSharding& sharding;
+  std::vector<MicroBatchPlacement> inputs = {}, outputs = {};  // those of input() and output()
 
   DistAttr input(size_t index) const {
     return input_attr(view, rule, sharding, static_cast<int>(index));
@@ -131,7 +132,11 @@ class Partition {
 
   void lower_op(OpId id) {
     const Op& op = graph_.op(id);
-    const ShardedOp sharded{op, view(graph_, op), sharded_.rules[id.index], sharded_.of(id)};
+    ShardedOp sharded{op, view(graph_, op), sharded_.rules[id.index], sharded_.of(id)};
+    for (size_t i = 0; i < op.inputs.size(); ++i)
+      sharded.inputs.push_back(stages_.placed(sharded.input(i)));
+    for (size_t i = 0; i < op.outputs.size(); ++i)
+      sharded.outputs.push_back(stages_.placed(sharded.output(i)));
     const KernelCall call = op.regions.empty()
                                 ? sharded.view.definition->kernel(
                                       sharded.view, factor_splits(sharded.rule, sharded.sharding))
@@ -169,14 +174,13 @@ class Partition {
     step.op = op.name;
     step.call = std::move(call);
     for (size_t i = 0; i < op.inputs.size(); ++i) {
-      const MicroBatchPlacement needed = stages_.placed(sharded.input(i));
+      const MicroBatchPlacement& needed = sharded.inputs[i];
       const auto reason = [&] { return "op '" + op.name + "' needs " + to_text(needed.attr); };
       step.inputs.push_back(
           values_.get(op.inputs[i], needed, {micro_batch, op.role, instruction.stage, reason}));
     }
     for (size_t i = 0; i < op.outputs.size(); ++i)
-      step.outputs.push_back(
-          values_.add_value(op.outputs[i], stages_.placed(sharded.output(i)), micro_batch));
+      step.outputs.push_back(values_.add_value(op.outputs[i], sharded.outputs[i], micro_batch));
     if (!op.regions.empty()) step.control = lower_regions(sharded, instruction.mesh, micro_batch);
     const MeshPtr& mesh = program_.meshes[instruction.mesh];
     if (const Bytes bytes = max_workspace(program_, step, *mesh); bytes > Bytes(0))
@@ -204,7 +208,7 @@ class Partition {
   /// last micro-batch the value is complete, once a step.
   void accumulate(const ShardedOp& sharded, size_t output, RegisterIndex partial, int micro_batch,
                   RegisterIndex& sum) {
-    const MicroBatchPlacement placed = stages_.placed(sharded.output(output));
+    const MicroBatchPlacement& placed = sharded.outputs[output];
     if (!placed.by_micro_batch || placed.dim >= 0) return;
     if (micro_batch == 0) {
       sum = partial;

@@ -110,12 +110,9 @@ std::span<const RegisterIndex> Instruction::reads() const {
   return {exchange() ? &exchange()->source : &copy()->source, 1};
 }
 
-std::vector<RegisterIndex> Instruction::writes() const {
-  if (exchange()) return {exchange()->target};
-  if (copy()) return {copy()->target};
-  std::vector<RegisterIndex> list = kernel()->outputs;
-  if (!kernel()->workspace.is_none()) list.push_back(kernel()->workspace);
-  return list;
+WrittenRegisters Instruction::writes() const {
+  if (kernel()) return {kernel()->outputs, kernel()->workspace};
+  return {{exchange() ? &exchange()->target : &copy()->target, 1}, {}};
 }
 
 bool in_same_pass(const Instruction& a, const Instruction& b) {
@@ -124,10 +121,19 @@ bool in_same_pass(const Instruction& a, const Instruction& b) {
 }
 
 void reorder(Program& program, std::span<const InstructionIndex> order) {
-  IndexedVector<InstructionIndex, Instruction> ordered;
-  ordered.reserve(program.instructions.size());
-  for (InstructionIndex i : order) ordered.push_back(std::move(program.instructions[i]));
-  program.instructions = std::move(ordered);
+  // In their place: instructions are large, and a second list of them is slower than to sort them.
+  std::vector<bool> is_done(order.size(), false);
+  for (InstructionIndex first : program.instructions.indices()) {
+    if (is_done[first.value()] || order[first.value()] == first) continue;
+    Instruction moved = std::move(program.instructions[first]);
+    InstructionIndex to = first;
+    for (; order[to.value()] != first; to = order[to.value()]) {
+      program.instructions[to] = std::move(program.instructions[order[to.value()]]);
+      is_done[to.value()] = true;
+    }
+    program.instructions[to] = std::move(moved);
+    is_done[to.value()] = true;
+  }
 }
 
 void verify(const Program& program, std::string_view pass) {

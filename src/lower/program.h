@@ -35,6 +35,36 @@ struct CopyStep {
   RegisterIndex target;
 };
 
+/// The registers that an instruction writes: its results, and then its workspace if it has one.
+class WrittenRegisters {
+ public:
+  class Iterator {
+   public:
+    Iterator(const WrittenRegisters& list, size_t at) : list_(&list), at_(at) {}
+    RegisterIndex operator*() const {
+      return at_ < list_->results_.size() ? list_->results_[at_] : list_->workspace_;
+    }
+    Iterator& operator++() {
+      ++at_;
+      return *this;
+    }
+    bool operator==(const Iterator& other) const { return at_ == other.at_; }
+
+   private:
+    const WrittenRegisters* list_;
+    size_t at_;
+  };
+
+  WrittenRegisters(std::span<const RegisterIndex> results, RegisterIndex workspace)
+      : results_(results), workspace_(workspace) {}
+  Iterator begin() const { return {*this, 0}; }
+  Iterator end() const { return {*this, results_.size() + (workspace_.is_none() ? 0 : 1)}; }
+
+ private:
+  std::span<const RegisterIndex> results_;
+  RegisterIndex workspace_;
+};
+
 /// One kernel, one exchange, or one copy between a device and its host, and the place that it has
 /// in a step.
 struct Instruction {
@@ -52,9 +82,9 @@ struct Instruction {
   ExchangeStep* exchange() { return std::get_if<ExchangeStep>(&step); }
   const CopyStep* copy() const { return std::get_if<CopyStep>(&step); }
 
-  /// The instruction must outlive what `reads` returns.
+  /// The instruction must outlive what `reads` and `writes` return.
   std::span<const RegisterIndex> reads() const;
-  std::vector<RegisterIndex> writes() const;
+  WrittenRegisters writes() const;
 };
 
 /// An instruction with the role, micro-batch, stage, mesh and pass of `like`.

@@ -1,33 +1,31 @@
 #include "lower/program_uses.h"
 
+#include <utility>
+
 namespace tessera {
-namespace {
-
-/// Calls `visit(register, instruction)` for every register that an instruction reads, once each.
-template <class Visit>
-void for_each_read(const Program& program, const Visit& visit) {
-  IndexedVector<RegisterIndex, InstructionIndex> last_seen(program.registers.size());
-  for (InstructionIndex i : program.instructions.indices())
-    for (RegisterIndex reg : program.instructions[i].reads()) {
-      if (last_seen[reg] == i) continue;
-      last_seen[reg] = i;
-      visit(reg, i);
-    }
-}
-
-}  // namespace
 
 ProgramUses::ProgramUses(const Program& program)
     : writers_(program.registers.size()),
       begins_(program.registers.size() + 1, 0),
       is_live_out_(program.registers.size(), false) {
-  for (InstructionIndex i : program.instructions.indices())
-    for (RegisterIndex reg : program.instructions[i].writes()) writers_[reg] = i;
-  for_each_read(program, [&](RegisterIndex reg, InstructionIndex) { ++begins_[reg + 1]; });
+  struct Read {
+    RegisterIndex reg;
+    InstructionIndex reader;
+  };
+  std::vector<Read> reads;  // each register once an instruction
+  reads.reserve(3 * program.instructions.size());
+  IndexedVector<RegisterIndex, InstructionIndex> last_seen(program.registers.size());
+  for (InstructionIndex i : program.instructions.indices()) {
+    const Instruction& instruction = program.instructions[i];
+    for (RegisterIndex reg : instruction.writes()) writers_[reg] = i;
+    for (RegisterIndex reg : instruction.reads())
+      if (std::exchange(last_seen[reg], i) != i) reads.push_back({reg, i});
+  }
+  for (const Read& read : reads) ++begins_[read.reg + 1];
   for (RegisterIndex reg : program.registers.indices()) begins_[reg + 1] += begins_[reg];
   readers_.resize(begins_.back());
   IndexedVector<RegisterIndex, int> next = begins_;
-  for_each_read(program, [&](RegisterIndex reg, InstructionIndex i) { readers_[next[reg]++] = i; });
+  for (const Read& read : reads) readers_[next[read.reg]++] = read.reader;
   for (const auto& [name, reg] : program.results) is_live_out_[reg] = true;
   for (RegisterIndex reg : program.next)
     if (!reg.is_none()) is_live_out_[reg] = true;

@@ -24,7 +24,7 @@ ValueRegisters::ValueRegisters(const Graph& graph, const StageMeshes& stages,
                                const ReshardOptions& reshard, bool in_region, Program& program)
     : graph_(graph),
       stages_(stages),
-      reshard_(reshard),
+      plans_(reshard),
       in_region_(in_region),
       program_(program),
       holders_(graph.values().size()) {}
@@ -62,23 +62,25 @@ RegisterIndex ValueRegisters::add_value(ValueId value, const MicroBatchPlacement
 }
 
 void ValueRegisters::add_holder(ValueId value, RegisterIndex reg, int micro_batch) {
-  holders_[value.index].push_back({reg, micro_batch});
+  holders(value, micro_batch).push_back({reg});
+}
+
+std::vector<ValueRegisters::Holder>& ValueRegisters::holders(ValueId value, int micro_batch) {
+  auto& lists = holders_[value.index];
+  const size_t place = micro_batch + 1;
+  if (place >= lists.size()) lists.resize(place + 1);
+  return lists[place];
 }
 
 void ValueRegisters::add_input(ValueId input, const MicroBatchPlacement& placed,
                                const std::string& suffix) {
+  fed_.emplace(input.index, placed.attr.mesh);
   const int count = placed.by_micro_batch ? stages_.micro_batch_count() : 1;
   for (int i = 0; i < count; ++i) {
     const RegisterIndex reg = add_value(input, placed, i);
     program_.registers[reg].name += suffix;
     program_.inputs.push_back({graph_.value(input).name, reg, graph_.type(input)});
   }
-}
-
-bool ValueRegisters::is_on(ValueId value, const MeshPtr& mesh) const {
-  const auto& list = holders_[value.index];
-  return std::any_of(list.begin(), list.end(),
-                     [&](const Holder& holder) { return at(holder.reg).attr.mesh == mesh; });
 }
 
 /// An input is fed on every mesh that reads it, so that it is never sent between meshes.
@@ -94,31 +96,20 @@ void ValueRegisters::feed_on_mesh_of(ValueId input, MicroBatchPlacement wanted) 
   add_input(input, wanted, " on " + stages_.name_of(mesh));
 }
 
-int64_t ValueRegisters::sent_bytes(const TensorType& type, const DistAttr& from,
-                                   const DistAttr& to) const {
-  // The rank at the origin holds the largest parts; the last rank differs from it on every axis.
-  const std::vector<Exchange> exchanges = plan_reshard(type, from, to, reshard_);
-  int64_t most = 0;
-  for (Rank rank : {to.mesh->ranks().front(), to.mesh->ranks().back()})
-    most = std::max(most, received_elements(type.shape, exchanges, rank));
-  return most * size_of(type.dtype);
-}
-
 RegisterIndex ValueRegisters::get(ValueId value, const MicroBatchPlacement& wanted,
                                   const ValueReader& reader) {
   const int micro_batch = wanted.by_micro_batch ? reader.micro_batch : -1;
-  if (graph_.is_input(value) && !is_on(value, wanted.attr.mesh)) feed_on_mesh_of(value, wanted);
+  const bool is_fed = graph_.is_input(value) && !in_region_;
+  if (is_fed && !fed_.contains({value.index, wanted.attr.mesh})) feed_on_mesh_of(value, wanted);
   RegisterIndex best;
   int64_t best_bytes = 0;
-  for (const Holder& holder : holders_[value.index]) {
+  for (const Holder& holder : holders(value, micro_batch)) {
     const Register& reg = at(holder.reg);
     // Micro-batches of another dim have other elements.
-    if (holder.micro_batch != micro_batch ||
-        (micro_batch >= 0 && reg.micro_batch.dim != wanted.dim))
-      continue;
+    if (micro_batch >= 0 && reg.micro_batch.dim != wanted.dim) continue;
     if (reg.attr == wanted.attr) return holder.reg;
     if (!may_become(reg.type.shape, reg.attr, wanted.attr)) continue;
-    const int64_t bytes = sent_bytes(reg.type, reg.attr, wanted.attr);
+    const int64_t bytes = plans_.plan(reg.type, reg.attr, wanted.attr).sent_bytes;
     if (best.is_none() || bytes < best_bytes) {
       best = holder.reg;
       best_bytes = bytes;
@@ -126,7 +117,7 @@ RegisterIndex ValueRegisters::get(ValueId value, const MicroBatchPlacement& want
   }
   if (best.is_none()) best = get_without_partial(value, wanted, reader);
   const Register source = at(best);
-  for (const Exchange& exchange : plan_reshard(source.type, source.attr, wanted.attr, reshard_))
+  for (const Exchange& exchange : plans_.plan(source.type, source.attr, wanted.attr).exchanges)
     best = exchange_into(value, best, exchange, reader);
   return best;
 }

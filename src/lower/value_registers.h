@@ -3,10 +3,13 @@
 #pragma once
 
 #include <functional>
+#include <set>
 #include <string>
+#include <utility>
 #include <vector>
 
 #include "lower/program.h"
+#include "lower/reshard_plans.h"
 #include "lower/stage_meshes.h"
 
 namespace tessera {
@@ -45,14 +48,13 @@ class ValueRegisters {
  private:
   struct Holder {
     RegisterIndex reg;
-    int micro_batch = -1;  // -1: once a step
   };
 
   const Register& at(RegisterIndex reg) const { return program_.registers[reg]; }
   MicroBatch part_of(const TensorType& whole, const MicroBatchPlacement& placed, int index) const;
-  bool is_on(ValueId value, const MeshPtr& mesh) const;
+  /// The registers that hold `value`, of one micro-batch or (-1) once a step.
+  std::vector<Holder>& holders(ValueId value, int micro_batch);
   void feed_on_mesh_of(ValueId input, MicroBatchPlacement wanted);
-  int64_t sent_bytes(const TensorType& type, const DistAttr& from, const DistAttr& to) const;
   RegisterIndex get_without_partial(ValueId value, MicroBatchPlacement wanted,
                                     const ValueReader& reader);
   RegisterIndex exchange_into(ValueId value, RegisterIndex source, const Exchange& exchange,
@@ -60,10 +62,13 @@ class ValueRegisters {
 
   const Graph& graph_;
   const StageMeshes& stages_;
-  const ReshardOptions reshard_;
+  ReshardPlans plans_;
   const bool in_region_;
   Program& program_;
-  std::vector<std::vector<Holder>> holders_;  // by value: as computed first, then as resharded
+  /// By value, and by micro-batch behind those once a step: as computed first, then as resharded.
+  std::vector<std::vector<std::vector<Holder>>> holders_;
+  /// The inputs, and the meshes on which each is fed.
+  std::set<std::pair<int, MeshPtr>> fed_;
 };
 
 }  // namespace tessera

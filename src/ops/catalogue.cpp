@@ -1,5 +1,7 @@
 // The list of all operators.
 #include <algorithm>
+#include <string_view>
+#include <unordered_map>
 
 #include "base/error.h"
 #include "ops/families.h"
@@ -34,12 +36,19 @@ std::vector<const Operator*> list_operators() {
       ExitCode::kBadData);
 }
 
+using OperatorTable = std::unordered_map<std::string_view, const Operator*>;
+
+OperatorTable operators_by_name() {
+  OperatorTable table;
+  for (const Operator* op : all_operators()) table.emplace(op->name, op);
+  for (const Operator& op : control_operators()) table.emplace(op.name, &op);
+  return table;
+}
+
 const Operator* find_built_in(std::string_view name) {
-  for (const Operator* op : all_operators())
-    if (op->name == name) return op;
-  for (const Operator& op : control_operators())
-    if (op.name == name) return &op;
-  return nullptr;
+  static const OperatorTable table = operators_by_name();
+  const auto found = table.find(name);
+  return found == table.end() ? nullptr : found->second;
 }
 
 }  // namespace

@@ -1,6 +1,8 @@
 #include "placement_check/boundary_check.h"
 
 #include <algorithm>
+#include <string_view>
+#include <unordered_map>
 
 #include "placement_check/refuse.h"
 
@@ -26,7 +28,15 @@ void BoundaryCheck::begin_step() {
 }
 
 void BoundaryCheck::end_step() const {
-  for (const Variable& variable : program_.graph().variables()) check_variable(variable);
+  const auto& kept = program_.tasks().variables;
+  std::unordered_map<std::string_view, int> kept_by_name;
+  for (int i = 0; i < std::ssize(kept); ++i) kept_by_name.emplace(kept[i].name, i);
+  for (const Variable& variable : program_.graph().variables()) {
+    const std::string& name = program_.name_of(variable.value);
+    const auto found = kept_by_name.find(name);
+    if (found == kept_by_name.end()) refuse("variable '" + name + "' is not kept");
+    check_variable(variable, found->second);
+  }
   for (const auto& [name, reg] : program_.tasks().results) check_result(name, reg);
   check_outputs();
 }
@@ -58,21 +68,17 @@ void BoundaryCheck::fill_variable(const TaskVariable& variable) {
   placements_.fill(variable.value, {*value, std::move(attr), {}});
 }
 
-void BoundaryCheck::check_variable(const Variable& variable) const {
-  const auto& kept_variables = program_.tasks().variables;
+void BoundaryCheck::check_variable(const Variable& variable, int index) const {
   const std::string& name = program_.name_of(variable.value);
-  const auto kept = std::find_if(kept_variables.begin(), kept_variables.end(),
-                                 [&](const TaskVariable& v) { return v.name == name; });
-  if (kept == kept_variables.end()) refuse("variable '" + name + "' is not kept");
-  const RegisterIndex last =
-      placements_.last_in_variable(static_cast<int>(kept - kept_variables.begin()));
+  const TaskVariable& kept = program_.tasks().variables[index];
+  const RegisterIndex last = placements_.last_in_variable(index);
   const SymbolicPlacement& placement = placements_.at(last);
   const ValueId wanted = variable.next.value_or(variable.value);
   if (placement.value != wanted)
     refuse("variable '" + name + "' ends the step as '" + program_.name_of(placement.value) +
            "' and is to become '" + program_.name_of(wanted) + "'");
-  if (!(program_.reg(last).attr == program_.reg(kept->value).attr))
-    refuse("variable '" + name + "' is placed as " + to_text(program_.reg(kept->value).attr) +
+  if (!(program_.reg(last).attr == program_.reg(kept.value).attr))
+    refuse("variable '" + name + "' is placed as " + to_text(program_.reg(kept.value).attr) +
            " and its next value as " + to_text(program_.reg(last).attr));
   if (placement.chunk.dim >= 0) refuse("variable '" + name + "' ends the step as a chunk");
   if (program_.micro_batch_axis().is_used_by(placement.attr))

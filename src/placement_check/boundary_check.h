@@ -32,7 +32,8 @@ class BoundaryCheck {
   void fill_variable(const TaskVariable& variable);
   void fill_operand(size_t index, const DistAttr& outside);
   void check_region_output(size_t index, RegisterIndex reg, const DistAttr& outside) const;
-  void check_variable(const Variable& variable) const;
+  /// index  of the variable in the task graph
+  void check_variable(const Variable& variable, int index) const;
   void check_result(const std::string& name, RegisterIndex reg) const;
   void check_outputs() const;
   bool is_made_in_rows(ValueId value) const;

@@ -37,14 +37,14 @@ ChunksOfFactors chunks_of(const Op& op, const ShardingRule& rule, const TaskGrap
 void check_operand(const Op& op, const ChunksOfFactors& chunks, const Register& reg,
                    const OperandFactors& factors) {
   for (int d = 0; d < std::ssize(factors); ++d)
-    for (const DimFactor& dim : choices_of(factors[d])) {
+    for_each_choice(factors[d], [&](const DimFactor& dim) {
       Chunk wanted = chunks[dim.factor];
       const bool is_chunked = wanted.dim == 0;
       wanted.dim = d;
       if (is_chunked ? !(reg.chunk == wanted) : reg.chunk.dim == d)
         refuse("op '" + op.name + "' works on a chunk, and '" + reg.name +
                "' holds another part of it");
-    }
+    });
 }
 
 /// Checks that `step` calls take_chunk or join_chunks for the blocks that a rank holds of `whole`.
@@ -62,6 +62,11 @@ void check_chunk_call(const KernelStep& step, const Register& whole, const Chunk
 
 void check_chunks(const Op& op, const ShardingRule& rule, const TaskGraph& tasks,
                   const KernelStep& step) {
+  bool has_chunks = false;
+  for_each_operand(rule, step, [&](RegisterIndex index, const OperandFactors&) {
+    has_chunks = has_chunks || tasks.registers[index].chunk.dim >= 0;
+  });
+  if (!has_chunks) return;
   const ChunksOfFactors chunks = chunks_of(op, rule, tasks, step);
   for_each_operand(rule, step, [&](RegisterIndex index, const OperandFactors& factors) {
     check_operand(op, chunks, tasks.registers[index], factors);

@@ -49,12 +49,12 @@ class Derivation {
         refuse(op_, "needs dim " + std::to_string(d) + " of " + operand.text() +
                         " whole, and it is divided over " + axes_text(mesh_, held.axes));
       const int divided = held.axes.empty() ? -1 : factor_of(operand, d, factors[d], held);
-      for (const DimFactor& dim : choices_of(factors[d])) {
+      for_each_choice(factors[d], [&](const DimFactor& dim) {
         read_factor(operand, dim.factor, dim.factor == divided ? held.axes : std::vector<int>());
-        if (dim.factor != divided) continue;
+        if (dim.factor != divided) return;
         read_chunks(operand, d, dim, held.chunks);
         read_windows(operand, d, dim, held.windows);
-      }
+      });
     }
   }
 
@@ -123,8 +123,8 @@ class Derivation {
   /// one whose windows and chunks are exactly those of the dim, else the first that allows them.
   int factor_of(const Operand& operand, size_t d, const DimFactor& dim,
                 const DimSharding& held) const {
+    if (dim.factor >= 0 && dim.others.empty()) return dim.factor;
     const std::vector<DimFactor> choices = choices_of(dim);
-    if (choices.size() == 1) return dim.factor;
     const auto allows_it = [&](const DimFactor& choice) {
       if (choice.window)
         return held.chunks == 1 && !held.windows.empty() && held.windows.back() == *choice.window;
@@ -149,10 +149,10 @@ class Derivation {
   /// A dim has the chunks of its factor, times the chunks that the rule has for the dim.
   void read_chunks(const Operand& operand, size_t d, const DimFactor& dim, int64_t held) {
     const int f = dim.factor;
-    const std::string what = "dim " + std::to_string(d) + " of " + operand.text();
     if (held % dim.chunks != 0 || rule_.factors[f].extent % (held / dim.chunks) != 0)
-      refuse(op_, "needs " + what + " in " + std::to_string(dim.chunks) + " chunks of factor " +
-                      rule_.factors[f].name + ", and it has " + std::to_string(held));
+      refuse(op_, "needs dim " + std::to_string(d) + " of " + operand.text() + " in " +
+                      std::to_string(dim.chunks) + " chunks of factor " + rule_.factors[f].name +
+                      ", and it has " + std::to_string(held));
     const int64_t chunks = held / dim.chunks;
     if (chunks_[f] != 0 && chunks_[f] != chunks)
       refuse(op_, "has its factor " + rule_.factors[f].name + " in " + std::to_string(chunks_[f]) +
@@ -165,17 +165,17 @@ class Derivation {
   void read_windows(const Operand& operand, size_t d, const DimFactor& dim,
                     std::vector<Window> held) {
     const Factor& f = rule_.factors[dim.factor];
-    const std::string what = "dim " + std::to_string(d) + " of " + operand.text();
+    const auto what = [&] { return "dim " + std::to_string(d) + " of " + operand.text(); };
     if (dim.window && !dim.window->is_identity()) {
       if (held.empty() || held.back() != *dim.window)
-        refuse(op_, "needs of " + what + " the window " + to_text(*dim.window) +
+        refuse(op_, "needs of " + what() + " the window " + to_text(*dim.window) +
                         " of its part of factor " + f.name + ", and it holds " +
                         (held.empty() ? "a plain part" : "the window " + to_text(held.back())));
       held.pop_back();
     }
     if (!held.empty() && f.kind != FactorKind::kParallel)
-      refuse(op_,
-             "reduces over factor " + f.name + ", of which " + what + " holds parts that overlap");
+      refuse(op_, "reduces over factor " + f.name + ", of which " + what() +
+                      " holds parts that overlap");
     auto& known = windows_[dim.factor];
     if (known && *known != held)
       refuse(op_, "has its factor " + f.name + " in one window by one operand and in another by " +

@@ -19,6 +19,14 @@ std::vector<PartialAxis> MicroBatchAxis::over_ranks(std::vector<PartialAxis> par
   return partial;
 }
 
+std::vector<int> MicroBatchAxis::axes_of_ranks(const std::vector<int>& axes) const {
+  if (!exists()) return axes;
+  std::vector<int> ranks;
+  for (int axis : axes)
+    if (axis != kIndex) ranks.push_back(axis - 1);
+  return ranks;
+}
+
 Coordinate MicroBatchAxis::with_micro_batch(int micro_batch, const Coordinate& coordinate) const {
   if (!exists()) return coordinate;
   Coordinate result{std::max(micro_batch, 0)};

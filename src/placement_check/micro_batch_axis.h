@@ -24,6 +24,9 @@ class MicroBatchAxis {
   /// The partial axes over ranks: all but this one.
   std::vector<PartialAxis> over_ranks(std::vector<PartialAxis> partial) const;
 
+  /// Those of `axes` that are axes of ranks, as the mesh without this axis numbers them.
+  std::vector<int> axes_of_ranks(const std::vector<int>& axes) const;
+
   /// The coordinate in a micro-batch; of what is done once a step (-1) that in the first one, which
   /// is the same in all.
   Coordinate with_micro_batch(int micro_batch, const Coordinate& coordinate) const;

@@ -1,6 +1,8 @@
 #include "placement_check/op_check.h"
 
 #include <algorithm>
+#include <set>
+#include <utility>
 
 #include "placement_check/chunk_check.h"
 #include "placement_check/derive_placement.h"
@@ -33,8 +35,8 @@ void OpCheck::refuse_operands(OpId id, const KernelStep& step) const {
 
 void OpCheck::check(const Task& task, const KernelStep& step, OpId id) {
   const DividedOp op = divided(task, step, id);
-  const auto& [op_view, rule] = op.rule;
-  const bool by_micro_batch = program_.micro_batch_axis().is_used_by(op.sharding);
+  const ShardingRule& rule = op.rule.rule;
+  const bool by_micro_batch = program_.micro_batch_axis().is_used_by(op.division.sharding);
   if (by_micro_batch != (task.micro_batch >= 0))
     refuse("op '" + op.op.name + "' is run " +
            (task.micro_batch < 0 ? "once a step" : "in one micro-batch") +
@@ -44,7 +46,7 @@ void OpCheck::check(const Task& task, const KernelStep& step, OpId id) {
   for (size_t i = 0; i < step.outputs.size(); ++i)
     check_parts(op, rule.outputs[i], step.outputs[i]);
   if (op.op.regions.empty())
-    check_call(step, op_view.definition->kernel(op_view, factor_splits(rule, op.sharding)), task);
+    check_call(step, op.division.call, task);
   else
     check_regions(op, step);
   for (int i = 0; i < std::ssize(step.outputs); ++i) fill_output(op, i, step.outputs[i]);
@@ -55,7 +57,7 @@ const OpCheck::OpRule& OpCheck::rule_of(OpId id) {
   if (!slot) {
     const Op& op = program_.graph().op(id);
     OpView op_view = view(program_.graph(), op);
-    ShardingRule rule = rules_(op.kind, op_view);
+    RulePtr rule = rules_.find(op.kind, op_view);
     slot.emplace(OpRule{std::move(op_view), std::move(rule)});
   }
   return *slot;
@@ -63,19 +65,46 @@ const OpCheck::OpRule& OpCheck::rule_of(OpId id) {
 
 OpCheck::DividedOp OpCheck::divided(const Task& task, const KernelStep& step, OpId id) {
   const Op& op = program_.graph().op(id);
-  const OpRule& rule = rule_of(id);
   if (step.outputs.size() != op.outputs.size())
     refuse("op '" + op.name + "' has another number of results");
+  for (RegisterIndex reg : step.inputs) check_micro_batch(step, reg, task.micro_batch);
+  const OpRule& rule = rule_of(id);
+  auto& division = divisions_[id.index];
+  if (!division || !is_divided_like(step, *division->like)) division = divide(rule, step, op);
+  return {op, rule, *division, task.micro_batch};
+}
+
+/// Are the operands of two executions of an op divided alike?
+bool OpCheck::is_divided_like(const KernelStep& a, const KernelStep& b) const {
+  const auto is_placed_like = [&](RegisterIndex x, RegisterIndex y) {
+    return placements_.at(x).attr == placements_.at(y).attr;
+  };
+  const auto is_declared_like = [&](RegisterIndex x, RegisterIndex y) {
+    const Register &one = program_.reg(x), &other = program_.reg(y);
+    return one.mesh == other.mesh && one.attr == other.attr &&
+           one.micro_batch.dim == other.micro_batch.dim &&
+           (one.micro_batch.index < 0) == (other.micro_batch.index < 0);
+  };
+  return std::equal(a.inputs.begin(), a.inputs.end(), b.inputs.begin(), b.inputs.end(),
+                    is_placed_like) &&
+         std::equal(a.outputs.begin(), a.outputs.end(), b.outputs.begin(), b.outputs.end(),
+                    is_declared_like);
+}
+
+OpCheck::Division OpCheck::divide(const OpRule& rule, const KernelStep& step, const Op& op) const {
+  Division division{&step, {}, {}, {}, {}};
   std::vector<const DistAttr*> inputs;
-  std::vector<DistAttr> outputs;
-  for (RegisterIndex reg : step.inputs) {
-    check_micro_batch(step, reg, task.micro_batch);
-    inputs.push_back(&placements_.at(reg).attr);
-  }
+  for (RegisterIndex reg : step.inputs) inputs.push_back(&placements_.at(reg).attr);
   for (RegisterIndex reg : step.outputs)
-    outputs.push_back(program_.micro_batch_axis().declared_dims(program_.reg(reg)));
-  OpSharding sharding = derive_sharding(rule.view, rule.rule, inputs, outputs);
-  return {op, rule, std::move(inputs), std::move(outputs), std::move(sharding), task.micro_batch};
+    division.outputs.push_back(program_.micro_batch_axis().declared_dims(program_.reg(reg)));
+  division.sharding = derive_sharding(rule.view, rule.rule, inputs, division.outputs);
+  division.results = division.outputs;
+  for (int i = 0; i < std::ssize(division.results); ++i)
+    division.results[i].partial = derive_partial(rule.view, rule.rule, division.sharding, i);
+  if (op.regions.empty())
+    division.call =
+        rule.view.definition->kernel(rule.view, factor_splits(rule.rule, division.sharding));
+  return division;
 }
 
 /// Checks that an op reads the rows and partial values of its own micro-batch.
@@ -98,8 +127,9 @@ void OpCheck::check_micro_batch(const KernelStep& step, RegisterIndex index,
 void OpCheck::check_parts(const DividedOp& op, const OperandFactors& factors,
                           RegisterIndex index) const {
   for (int d = 0; d < std::ssize(factors); ++d)
-    for (const DimFactor& dim : choices_of(factors[d]))
-      if (!op.sharding.factor_axes[dim.factor].empty()) check_part(op, dim, d, index);
+    for_each_choice(factors[d], [&](const DimFactor& dim) {
+      if (!op.division.sharding.factor_axes[dim.factor].empty()) check_part(op, dim, d, index);
+    });
 }
 
 void OpCheck::check_part(const DividedOp& op, const DimFactor& dim, int d,
@@ -114,9 +144,17 @@ void OpCheck::check_part(const DividedOp& op, const DimFactor& dim, int d,
   // A chunk is in the parts of the whole.
   const int64_t chunks = reg.chunk.dim == d ? reg.chunk.count : 1;
   const Split held = reg.attr.split(d, reg.type.shape[d] * chunks);
+  std::vector<int> axes = declared.axes;  // of ranks; no other changes the parts
+  for (int axis :
+       program_.micro_batch_axis().axes_of_ranks(op.division.sharding.factor_axes[dim.factor]))
+    axes.push_back(axis);
+  std::set<std::vector<int64_t>> seen;
   for (const Coordinate& coordinate : program_.coordinates(reg.mesh)) {
+    std::vector<int64_t> at;
+    for (int axis : axes) at.push_back(coordinate[axis]);
+    if (!seen.insert(std::move(at)).second) continue;
     const std::vector<Range> parts =
-        derive_indices(dim, factor.extent, op.sharding,
+        derive_indices(dim, factor.extent, op.division.sharding,
                        program_.micro_batch_axis().with_micro_batch(op.micro_batch, coordinate));
     std::vector<Range> own = held.ranges_at(coordinate);
     if (is_divided_by_micro_batch)
@@ -145,27 +183,27 @@ void OpCheck::check_call(const KernelStep& step, const KernelCall& expected,
 void OpCheck::check_parameter(const KernelStep& step, size_t i, const LocalInt& expected,
                               const Task& task) const {
   const LocalInt& given = step.call.ints[i];
-  const auto compare = [&](int64_t a, int64_t b, const std::string& where) {
+  const auto compare = [&](int64_t a, int64_t b, const Coordinate* coordinate) {
     if (a != b)
       refuse("op '" + step.op + "' calls " + step.call.kernel + " with " + std::to_string(a) +
-             " as parameter " + std::to_string(i) + where + ", where its operator has " +
+             " as parameter " + std::to_string(i) +
+             (coordinate ? " at " + to_text(*coordinate) : "") + ", where its operator has " +
              std::to_string(b));
   };
   if (given.is_constant() && expected.is_constant())
-    return compare(given.constant, expected.constant, "");
+    return compare(given.constant, expected.constant, nullptr);
   for (const Coordinate& coordinate : program_.coordinates(task.mesh))
     compare(given.at(coordinate),
             expected.at(program_.micro_batch_axis().with_micro_batch(task.micro_batch, coordinate)),
-            " at " + to_text(coordinate));
+            &coordinate);
 }
 
 void OpCheck::check_regions(const DividedOp& op, const KernelStep& step) const {
   check_control(op.op, step);
-  std::vector<DistAttr> results = op.outputs;
-  for (int i = 0; i < std::ssize(results); ++i)
-    results[i].partial = derive_partial(op.rule.view, op.rule.rule, op.sharding, i);
+  std::vector<const DistAttr*> inputs;
+  for (RegisterIndex reg : step.inputs) inputs.push_back(&placements_.at(reg).attr);
   const std::vector<RegionPlacements> regions =
-      derive_regions(op.op, op.inputs, op.outputs, results);
+      derive_regions(op.op, inputs, op.division.outputs, op.division.results);
   for (size_t r = 0; r < regions.size(); ++r)
     check_region_(*op.op.regions[r], step.control->regions[r], regions[r]);
 }
@@ -173,8 +211,7 @@ void OpCheck::check_regions(const DividedOp& op, const KernelStep& step) const {
 void OpCheck::fill_output(const DividedOp& op, int i, RegisterIndex index) {
   const MicroBatchAxis& axis = program_.micro_batch_axis();
   const Register& reg = program_.reg(index);
-  DistAttr attr = op.outputs[i];
-  attr.partial = derive_partial(op.rule.view, op.rule.rule, op.sharding, i);
+  DistAttr attr = op.division.results[i];
   std::vector<int> summed;
   if (axis.is_partial_in(attr)) summed = {op.micro_batch};
   if (axis.is_used_by(attr) && reg.micro_batch.index != op.micro_batch)

@@ -27,7 +27,8 @@ class OpCheck {
       : program_(program),
         placements_(placements),
         check_region_(std::move(check_region)),
-        op_rules_(program.graph().ops().size()) {}
+        op_rules_(program.graph().ops().size()),
+        divisions_(program.graph().ops().size()) {}
 
   /// Whether the inputs of `step` hold the operands of the op, in order.
   bool has_operands(OpId id, const KernelStep& step) const;
@@ -45,20 +46,29 @@ class OpCheck {
   /// An op of the serial graph with its sharding rule.
   struct OpRule {
     OpView view;
-    ShardingRule rule;
+    RulePtr shared_rule;
+    const ShardingRule& rule = *shared_rule;
   };
-  /// One execution of an op, divided as its operands are.
+  /// How an op is divided. It follows from its operands, and is the same in most micro-batches.
+  struct Division {
+    const KernelStep* like;         // an execution that is divided so
+    std::vector<DistAttr> outputs;  // as declared, without partial values
+    std::vector<DistAttr> results;  // the same with the partial values that the op makes
+    OpSharding sharding;
+    KernelCall call;  // of an op without regions
+  };
+  /// One execution of an op.
   struct DividedOp {
     const Op& op;
     const OpRule& rule;
-    std::vector<const DistAttr*> inputs;
-    std::vector<DistAttr> outputs;
-    OpSharding sharding;
+    const Division& division;
     int micro_batch;
   };
 
   const OpRule& rule_of(OpId id);
   DividedOp divided(const Task& task, const KernelStep& step, OpId id);
+  bool is_divided_like(const KernelStep& a, const KernelStep& b) const;
+  Division divide(const OpRule& rule, const KernelStep& step, const Op& op) const;
   void check_parts(const DividedOp& op, const OperandFactors& factors, RegisterIndex index) const;
   void check_part(const DividedOp& op, const DimFactor& dim, int d, RegisterIndex index) const;
   void check_micro_batch(const KernelStep& step, RegisterIndex index, int micro_batch) const;
@@ -71,7 +81,8 @@ class OpCheck {
   const CheckedProgram& program_;
   SymbolicPlacements& placements_;
   RegionCheck check_region_;
-  std::vector<std::optional<OpRule>> op_rules_;  // by op
+  std::vector<std::optional<OpRule>> op_rules_;     // by op
+  std::vector<std::optional<Division>> divisions_;  // by op: of its last execution
   RuleCache rules_{catalogue_rule};
 };
 

@@ -66,10 +66,19 @@ class PlacementCheck {
   }
 
   void check_op(const Task& task, const KernelStep& step) {
-    const auto op = program_.graph().find_op(step.op);
-    if (!op) refuse("'" + step.op + "' is not an op of the program");
-    if (!ops_.has_operands(*op, step)) ops_.refuse_operands(*op, step);
-    ops_.check(task, step, *op);
+    const OpId op = op_called(step.op);
+    if (!ops_.has_operands(op, step)) ops_.refuse_operands(op, step);
+    ops_.check(task, step, op);
+  }
+
+  /// Most steps compute the op behind that of the step before.
+  OpId op_called(const std::string& name) {
+    const auto& ops = program_.graph().ops();
+    const int next = last_op_.index + 1;
+    if (next < std::ssize(ops) && ops[next].name == name) return last_op_ = OpId{next};
+    const auto op = program_.graph().find_op(name);
+    if (!op) refuse("'" + name + "' is not an op of the program");
+    return last_op_ = *op;
   }
 
   CheckedProgram program_;
@@ -79,6 +88,7 @@ class PlacementCheck {
   AccumulationCheck accumulations_;
   ChunkCheck chunks_;
   TransferCheck transfers_;
+  OpId last_op_;
 };
 
 }  // namespace

@@ -1,6 +1,7 @@
 #include "schedule/pipeline_pieces.h"
 
 #include <algorithm>
+#include <iterator>
 
 namespace tessera {
 namespace {
@@ -55,8 +56,7 @@ void PipelinePieces::find_passes() {
   for (size_t i = 0; i < work_.size(); ++i)
     if (leads[i] && is_backward(work_[i])) has_leader[work_[i].stage] = true;
   for (int stage = 0; stage < stages_; ++stage)
-    for (int i = 0; i < options_.micro_batches && !has_leader[stage]; ++i)
-      mark_chain_to_the_last(stage, i, leads);
+    if (!has_leader[stage]) mark_chains_to_the_last(stage, leads);
 
   pass_.resize(work_.size());
   lists_ = PassTable<std::vector<int>>(stages_, options_.micro_batches);
@@ -71,30 +71,30 @@ void PipelinePieces::find_passes() {
   }
 }
 
-/// Marks the pieces that lead to the last link of the longest chain of backward pieces of one stage
-/// and micro-batch.
-void PipelinePieces::mark_chain_to_the_last(int stage, int micro_batch,
-                                            std::vector<bool>& leads) const {
-  const auto is_inside = [&](int i) {
-    const PipelineStep& piece = work_[i];
-    return is_backward(piece) && piece.stage == stage && piece.micro_batch == micro_batch;
+/// Marks, for each micro-batch, the pieces that lead to the last link of the longest chain of its
+/// backward pieces of one stage.
+void PipelinePieces::mark_chains_to_the_last(int stage, std::vector<bool>& leads) const {
+  const auto is_inside = [&](int i) { return is_backward(work_[i]) && work_[i].stage == stage; };
+  const auto is_link = [&](int piece, int needed) {
+    return is_inside(needed) && work_[needed].micro_batch == work_[piece].micro_batch;
   };
   std::vector<int> depth(work_.size(), 0);
-  int last = -1;
+  std::vector<int> last(options_.micro_batches, -1);  // by micro-batch
   for (int i = 0; i < std::ssize(work_); ++i) {
     if (!is_inside(i)) continue;
     int& own = depth[i] = 1;
     for (int needed : work_[i].needs)
-      if (is_inside(needed)) own = std::max(own, depth[needed] + 1);
-    if (last < 0 || own > depth[last]) last = i;
+      if (is_link(i, needed)) own = std::max(own, depth[needed] + 1);
+    int& deepest = last[work_[i].micro_batch];
+    if (deepest < 0 || own > depth[deepest]) deepest = i;
   }
   std::vector<int> open;
-  if (last >= 0) open.push_back(last);
+  std::copy_if(last.begin(), last.end(), std::back_inserter(open), [](int i) { return i >= 0; });
   while (!open.empty()) {
     const int piece = open.back();
     open.pop_back();
     for (int needed : work_[piece].needs)
-      if (is_inside(needed) && !leads[needed]) {
+      if (is_link(piece, needed) && !leads[needed]) {
         leads[needed] = true;
         open.push_back(needed);
       }

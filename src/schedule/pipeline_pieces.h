@@ -27,7 +27,7 @@ class PipelinePieces {
  private:
   void find_prologue();
   void find_passes();
-  void mark_chain_to_the_last(int stage, int micro_batch, std::vector<bool>& leads) const;
+  void mark_chains_to_the_last(int stage, std::vector<bool>& leads) const;
 
   const std::vector<PipelineStep>& work_;
   const PipelineOptions& options_;

@@ -56,9 +56,11 @@ bool may_divide_by_micro_batches(const ShardingRule& rule, int factor, int64_t c
 }
 
 int divided_factor(const DimFactor& dim, const OpSharding& sharding) {
-  for (const DimFactor& choice : choices_of(dim))
-    if (!sharding.factor_axes[choice.factor].empty()) return choice.factor;
-  return -1;
+  int divided = -1;
+  for_each_choice(dim, [&](const DimFactor& choice) {
+    if (divided < 0 && !sharding.factor_axes[choice.factor].empty()) divided = choice.factor;
+  });
+  return divided;
 }
 
 bool share_a_factor(const DimFactor& a, const DimFactor& b) {

@@ -6,6 +6,7 @@
 
 #include "base/error.h"
 #include "base/text.h"
+#include "shard/named.h"
 
 namespace tessera {
 namespace {
@@ -124,8 +125,14 @@ bool may_be_partial(const Graph& graph, ValueId value) {
   return !graph.is_input(value) && (!variable || variable->initializer == Initializer::constant(0));
 }
 
+/// The resolved marks, to be found by what they place.
+struct MarkTable {
+  ResolvedMarks marks;
+  std::map<int, size_t> values, ops;  // by value and by op: its index in the marks
+};
+
 void resolve_tensor(const Graph& graph, const MeshPtr& mesh, const Mark& mark, ValueId value,
-                    ResolvedMarks& result) {
+                    MarkTable& table) {
   const Value& v = graph.value(value);
   const std::string thing = "tensor '" + v.name + "' " + to_text(v.type);
   DistAttr attr = with_context(
@@ -136,33 +143,35 @@ void resolve_tensor(const Graph& graph, const MeshPtr& mesh, const Mark& mark, V
         "an input cannot be partial; a variable can be a partial sum only if it is initialized to "
         "zero",
         "use Replicate() or Shard(dim)");
-  for (const MarkedValue& other : result.values) {
-    if (other.value != value) continue;
+  const auto [known, is_new] = table.values.emplace(value.index, table.marks.values.size());
+  if (!is_new) {
+    const MarkedValue& other = table.marks.values[known->second];
     if (other.attr == attr) return;
     refuse("two marks place '" + v.name + "' differently",
            "mark " + quoted(*other.mark) + " says " + to_text(other.attr) + ", mark " +
                quoted(mark) + " says " + to_text(attr),
            "remove one of them, or narrow its pattern");
   }
-  result.values.push_back({value, std::move(attr), &mark});
+  table.marks.values.push_back({value, std::move(attr), &mark});
 }
 
 void resolve_op(const Graph& graph, const MeshPtr& mesh, const Mark& mark, OpId id,
-                const RuleLookup& rules, ResolvedMarks& result) {
+                const RuleLookup& rules, MarkTable& table) {
   const Op& op = graph.op(id);
   const OpView op_view = view(graph, op);
   OpSharding sharding = with_context(mark, "op '" + op.name + "'", [&] {
     return read_operands(mark.placement, op_view, rules(op.kind, op_view), mesh);
   });
-  for (const MarkedOp& other : result.ops) {
-    if (other.op != id) continue;
+  const auto [known, is_new] = table.ops.emplace(id.index, table.marks.ops.size());
+  if (!is_new) {
+    const MarkedOp& other = table.marks.ops[known->second];
     if (other.sharding == sharding) return;
     refuse("two marks place op '" + op.name + "' differently",
            "mark " + quoted(*other.mark) + " says " + other.mark->placement + ", mark " +
                quoted(mark) + " says " + mark.placement,
            "remove one of them, or narrow its pattern");
   }
-  result.ops.push_back({id, std::move(sharding), &mark});
+  table.marks.ops.push_back({id, std::move(sharding), &mark});
 }
 
 [[noreturn]] void refuse_unmatched(const Graph& graph, const Mark& mark) {
@@ -185,30 +194,28 @@ void resolve_op(const Graph& graph, const MeshPtr& mesh, const Mark& mark, OpId 
 ResolvedMarks resolve_marks(const Graph& graph, const Meshes& meshes,
                             const MeshAssignment& assignment, const std::vector<Mark>& marks,
                             const RuleLookup& rules) {
-  ResolvedMarks result;
+  MarkTable table;
   const auto mesh_at = [&](const std::vector<int>& list, int index) -> const MeshPtr& {
     return meshes[list[index]].mesh;
   };
   for (const Mark& mark : marks) {
     bool found = false;
     if (mark.kind == Mark::Kind::kTensor) {
-      for (int i = 0; i < std::ssize(graph.values()); ++i) {
-        if (!matches(mark.pattern, graph.value({i}).name)) continue;
+      for (ValueId value : values_named(graph, mark.pattern)) {
         found = true;
         if (!mark.placement.empty())
-          resolve_tensor(graph, mesh_at(assignment.values, i), mark, {i}, result);
+          resolve_tensor(graph, mesh_at(assignment.values, value.index), mark, value, table);
       }
     } else {
-      for (int i = 0; i < std::ssize(graph.ops()); ++i) {
-        if (!matches(mark.pattern, graph.op({i}).name)) continue;
+      for (OpId op : ops_named(graph, mark.pattern)) {
         found = true;
         if (!mark.placement.empty())
-          resolve_op(graph, mesh_at(assignment.ops, i), mark, {i}, rules, result);
+          resolve_op(graph, mesh_at(assignment.ops, op.index), mark, op, rules, table);
       }
     }
     if (!found) refuse_unmatched(graph, mark);
   }
-  return result;
+  return std::move(table.marks);
 }
 
 ResolvedMarks resolve_marks(const Graph& graph, const MeshPtr& mesh,

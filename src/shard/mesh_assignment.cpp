@@ -4,6 +4,7 @@
 
 #include "base/error.h"
 #include "base/text.h"
+#include "shard/named.h"
 
 namespace tessera {
 namespace {
@@ -56,14 +57,12 @@ class Assignment {
     if (mark.mesh.empty()) return;
     const int mesh = mesh_index(mark);
     if (mark.kind == Mark::Kind::kOp) {
-      for (int i = 0; i < op_count(); ++i)
-        if (graph_.op({i}).role == Role::kForward && matches(mark.pattern, graph_.op({i}).name))
-          of_op(i) = mesh;
+      for (OpId op : ops_named(graph_, mark.pattern))
+        if (graph_.op(op).role == Role::kForward) of_op(op.index) = mesh;
       return;
     }
-    for (int i = 0; i < std::ssize(graph_.values()); ++i)
-      if (graph_.value({i}).producer.index < 0 && matches(mark.pattern, graph_.value({i}).name))
-        of_value({i}) = mesh;
+    for (ValueId value : values_named(graph_, mark.pattern))
+      if (graph_.value(value).producer.index < 0) of_value(value) = mesh;
   }
 
   bool includes(int larger, int smaller) const {
@@ -132,8 +131,9 @@ class Assignment {
           parameter && of_value(variable.value) == kUnknown)
         of_value(variable.value) = of_value(*parameter);
     }
+    if (has_unknown_ops()) return;
     for (int& mesh : result_.values)
-      if (mesh == kUnknown && !has_unknown_ops()) mesh = 0;
+      if (mesh == kUnknown) mesh = 0;
   }
 
   bool has_unknown_ops() const {

@@ -42,15 +42,18 @@ int64_t canonical_unit(const Split& split) {
 DistAttr operand_attr(const TensorType& type, const OperandFactors& operand,
                       const ShardingRule& rule, const OpSharding& sharding) {
   DistAttr attr = DistAttr::replicated(sharding.mesh, type.shape.size());
+  if (std::all_of(sharding.factor_axes.begin(), sharding.factor_axes.end(),
+                  [](const std::vector<int>& axes) { return axes.empty(); }))
+    return attr;
   const std::vector<Split> factors = factor_splits(rule, sharding);
   for (size_t d = 0; d < operand.size(); ++d)
-    for (const DimFactor& dim : choices_of(operand[d])) {
+    for_each_choice(operand[d], [&](const DimFactor& dim) {
       const size_t f = dim.factor;
-      if (sharding.factor_axes[f].empty()) continue;
+      if (sharding.factor_axes[f].empty()) return;
       Split split = split_of(dim, factors[f]);
       attr.dims[d] = {sharding.factor_axes[f], canonical_unit(split), std::move(split.windows),
                       split.chunks};
-    }
+    });
   return attr;
 }
 

@@ -11,6 +11,14 @@
 
 namespace tessera {
 
+/// Calls `visit` for each of choices_of(dim), without a copy.
+template <class Visit>
+void for_each_choice(const DimFactor& dim, const Visit& visit) {
+  if (dim.factor < 0) return;
+  visit(dim);
+  for (const DimFactor& other : dim.others) visit(other);
+}
+
 /// A mesh axis on which an op passes partial sums: the inputs of set `set` of its rule are
 /// Partial(sum) on it, and so are its outputs.
 struct LinearAxis {

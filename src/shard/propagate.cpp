@@ -10,16 +10,32 @@
 namespace tessera {
 namespace {
 
+/// Propagates between the meshes of each value. Returns true when a dim got an axis.
+bool propagate_between_all_meshes(PropagationState& state, OpenOps& open) {
+  bool changed = false;
+  for (int i = 0; i < std::ssize(state.placements()); ++i) {
+    const ValueId value{i};
+    if (!open.take(value) || !propagate_between_meshes(state.placements()[value.index])) continue;
+    open.open(value);
+    changed = true;
+  }
+  return changed;
+}
+
 /// Propagates forward and backward over the program and between the meshes, until a round changes
 /// nothing.
 void propagate_to_fixed_point(PropagationState& state) {
+  OpenOps open(state);
+  const auto step = [&](int op) {
+    return open.take(OpId{op}) && propagate_step(state, OpId{op}, open);
+  };
   const int count = state.op_count();
   bool changed = true;
   while (changed) {
     changed = false;
-    for (int i = 0; i < count; ++i) changed |= propagate_step(state, OpId{i});
-    for (int i = count - 1; i >= 0; --i) changed |= propagate_step(state, OpId{i});
-    for (auto& placements : state.placements()) changed |= propagate_between_meshes(placements);
+    for (int i = 0; i < count; ++i) changed |= step(i);
+    for (int i = count - 1; i >= 0; --i) changed |= step(i);
+    changed |= propagate_between_all_meshes(state, open);
   }
 }
 

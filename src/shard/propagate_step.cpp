@@ -82,13 +82,16 @@ Axes same_axes(const DistAttr& from, size_t dim, const DistAttr& to) {
 
 }  // namespace
 
-bool propagate_step(PropagationState& state, OpId id) {
+bool propagate_step(PropagationState& state, OpId id, OpenOps& open) {
   state.op(id).sharding = decide_sharding(state, id);
   bool changed = false;
   for (int i = 0; i < state.operand_count(id); ++i) {
     TensorPlacement& placed = state.placement_of_operand(id, i);
-    changed |= placed.fixed ? propagate_time(state, id, i, placed)
-                            : propagate_to_operand(state, id, i, placed);
+    if (!(placed.fixed ? propagate_time(state, id, i, placed)
+                       : propagate_to_operand(state, id, i, placed)))
+      continue;
+    open.open(state.shared(state.operand(id, i)));
+    changed = true;
   }
   return changed;
 }

@@ -3,13 +3,14 @@
 
 #include <vector>
 
+#include "shard/open_ops.h"
 #include "shard/propagation_state.h"
 
 namespace tessera {
 
-/// Decides the sharding of the op and gives its axes to the dims of its open operands. Returns true
-/// when a dim got an axis.
-bool propagate_step(PropagationState& state, OpId id);
+/// Decides the sharding of the op and gives its axes to the dims of its operands that no mark
+/// fixes. Opens each operand of which a dim got an axis, and returns true when there is one.
+bool propagate_step(PropagationState& state, OpId id, OpenOps& open);
 
 /// Gives the dims of a tensor the axes of the same name and size that they have on another mesh.
 /// Returns true when a dim got an axis.

@@ -79,13 +79,14 @@ void PropagationState::divide_by_micro_batches(TensorPlacement& placement) {
 
 void PropagationState::add_op(const Op& op, OpId id) {
   OpView op_view = view(graph_, op);
-  ShardingRule rule = rules_(op.kind, op_view);
+  RulePtr shared_rule = rules_.find(op.kind, op_view);
+  const ShardingRule& rule = *shared_rule;
   // Ops of one kind and rule share a note.
   const std::string what = "brings no rule; discovered by execution: " + rule.discovered;
   if (!rule.discovered.empty() && discovered_.insert(op.kind + " " + what).second)
     add_note({ShardingNote::Kind::kDiscovered, op.name, op.kind + " '" + op.name + "' " + what});
   OpSharding sharding = OpSharding::replicated(mesh_of(id), rule);
-  ops_.push_back({std::move(op_view), std::move(rule), nullptr, std::move(sharding)});
+  ops_.push_back({std::move(op_view), std::move(shared_rule), std::move(sharding)});
 }
 
 ValueId PropagationState::operand(OpId id, int index) const {
@@ -116,7 +117,7 @@ ShardedGraph PropagationState::take_result() {
   }
   for (OpState& state : ops_) {
     sharded.ops.push_back(std::move(state.sharding));
-    sharded.rules.push_back(std::move(state.rule));
+    sharded.rules.push_back(state.shared_rule);
   }
   sharded.meshes = std::move(meshes_);
   sharded.stages = std::move(stages_);

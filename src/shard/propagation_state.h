@@ -24,9 +24,10 @@ struct TensorPlacement {
 
 struct OpState {
   OpView view;
-  ShardingRule rule;
-  const MarkedOp* mark = nullptr;
+  RulePtr shared_rule;
   OpSharding sharding;
+  const MarkedOp* mark = nullptr;
+  const ShardingRule& rule = *shared_rule;
 };
 
 /// The placements and shardings during propagation. Operands of an op are numbered: its inputs

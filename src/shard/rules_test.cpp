@@ -44,6 +44,16 @@ TEST(RuleCache, DiscoversOnceForEqualTypesAndAttributes) {
   EXPECT_EQ(asked, 3);
 }
 
+TEST(RuleCache, SharesTheRulesOfTheCatalogueAmongEqualOps) {
+  const RuleCache cache(catalogue_rule);
+  Example example{find_operator("exp"), {}};
+  const RulePtr rule = cache.find("exp", example.view());
+  EXPECT_EQ(to_text(*rule), "([d0]) -> ([d0])");
+  EXPECT_EQ(cache.find("exp", example.view()), rule);
+  example.extents = {4};
+  EXPECT_NE(cache.find("exp", example.view()), rule);
+}
+
 TEST(RuleCache, TellsApartOperatorsOfOneName) {
   int asked = 0;
   const RuleCache cache = counting(asked);

@@ -9,6 +9,7 @@
 #include "shard/layout/dist_attr.h"
 #include "shard/mesh_assignment.h"
 #include "shard/op_sharding.h"
+#include "shard/rules.h"
 
 namespace tessera {
 
@@ -31,7 +32,7 @@ struct ShardedGraph {
   // value.
   std::vector<std::string> value_reasons;
   std::vector<OpSharding> ops;
-  std::vector<ShardingRule> rules;  // of each op
+  OpRules rules;
   std::vector<ShardingNote> notes;
 
   const DistAttr& of(ValueId value) const { return values[value.index]; }

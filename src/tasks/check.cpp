@@ -1,6 +1,7 @@
 #include "tasks/check.h"
 
 #include <algorithm>
+#include <utility>
 
 #include "base/error.h"
 
@@ -8,9 +9,29 @@ namespace tessera {
 namespace task_checks {
 namespace {
 
-template <typename T>
-bool contains(const std::vector<T>& list, T index) {
-  return std::find(list.begin(), list.end(), index) != list.end();
+/// A register and a task that names it, or is named by it.
+using Link = std::pair<RegisterIndex, TaskId>;
+
+/// The links to the registers of a list of each task, such as its inputs, ascending.
+std::vector<Link> links_of(const TaskGraph& graph, std::vector<RegisterIndex> Task::* list) {
+  std::vector<Link> links;
+  for (TaskId t : graph.tasks.indices())
+    for (RegisterIndex reg : graph.tasks[t].*list) links.emplace_back(reg, t);
+  std::sort(links.begin(), links.end());
+  return links;
+}
+
+/// The links to the consumers of each register, ascending.
+std::vector<Link> consumer_links(const TaskGraph& graph) {
+  std::vector<Link> links;
+  for (RegisterIndex reg : graph.registers.indices())
+    for (TaskId consumer : graph.registers[reg].consumers) links.emplace_back(reg, consumer);
+  std::sort(links.begin(), links.end());
+  return links;
+}
+
+bool contains(const std::vector<Link>& links, RegisterIndex reg, TaskId task) {
+  return std::binary_search(links.begin(), links.end(), Link(reg, task));
 }
 
 template <typename T>
@@ -29,9 +50,11 @@ void check_order(const TaskGraph& graph) {
 }
 
 void check_register_indices(const TaskGraph& graph, const Register& reg) {
-  if (!graph.meshes.contains(reg.mesh) || !reg.attr.mesh ||
-      !(*reg.attr.mesh == *graph.meshes[reg.mesh]))
-    offence(reg, "is on another mesh");
+  const auto is_on_its_mesh = [&] {
+    const MeshPtr& mesh = graph.meshes[reg.mesh];
+    return reg.attr.mesh == mesh || (reg.attr.mesh && *reg.attr.mesh == *mesh);
+  };
+  if (!graph.meshes.contains(reg.mesh) || !is_on_its_mesh()) offence(reg, "is on another mesh");
   if (reg.attr.dims.size() != static_cast<size_t>(reg.type.shape.size()))
     offence(reg, "has placements of another number of dims");
   if (reg.slots < 1) offence(reg, "has no slot");
@@ -83,11 +106,17 @@ void check_task_indices(const TaskGraph& graph, const Task& task) {
 }
 
 /// The task that fills each register, or none; a workspace counts as filled by its task.
-IndexedVector<RegisterIndex, TaskId> find_fillers(const TaskGraph& graph) {
-  IndexedVector<RegisterIndex, TaskId> fillers(graph.registers.size());
+struct Fillers {
+  IndexedVector<RegisterIndex, TaskId> tasks;
+  IndexedVector<RegisterIndex, bool> is_workspace;
+};
+
+Fillers find_fillers(const TaskGraph& graph) {
+  Fillers fillers{IndexedVector<RegisterIndex, TaskId>(graph.registers.size()),
+                  IndexedVector<RegisterIndex, bool>(graph.registers.size(), false)};
   for (TaskId t : graph.tasks.indices()) {
     const auto fill = [&](RegisterIndex reg) {
-      TaskId& filler = fillers[reg];
+      TaskId& filler = fillers.tasks[reg];
       if (!filler.is_none())
         offence(register_at(graph, reg), "is filled twice, by " + task_at(graph, filler).name +
                                              " and " + graph.tasks[t].name);
@@ -98,43 +127,48 @@ IndexedVector<RegisterIndex, TaskId> find_fillers(const TaskGraph& graph) {
       std::for_each(task.outputs.begin(), task.outputs.end(), fill);
     for (const KernelStep& step : task.steps) {
       std::for_each(step.outputs.begin(), step.outputs.end(), fill);
-      if (!step.workspace.is_none()) fill(step.workspace);
+      if (step.workspace.is_none()) continue;
+      fill(step.workspace);
+      fillers.is_workspace[step.workspace] = true;
     }
   }
   return fillers;
 }
 
-bool is_workspace(const TaskGraph& graph, RegisterIndex reg) {
-  const TaskId producer = register_at(graph, reg).producer;
-  const auto& steps = task_at(graph, producer).steps;
-  return std::any_of(steps.begin(), steps.end(),
-                     [reg](const KernelStep& step) { return step.workspace == reg; });
-}
-
-void check_filler(const TaskGraph& graph, RegisterIndex index, TaskId filler) {
+void check_filler(const TaskGraph& graph, RegisterIndex index, const Fillers& fillers,
+                  const std::vector<Link>& outputs) {
   const Register& reg = register_at(graph, index);
+  const TaskId filler = fillers.tasks[index];
   if (filler.is_none()) offence(reg, "is filled by no task");
   if (reg.producer != filler)
     offence(reg, "is filled by " + task_at(graph, filler).name +
                      ", which it does not name as its producer");
-  if (is_workspace(graph, index) && !reg.consumers.empty())
+  if (fillers.is_workspace[index] && !reg.consumers.empty())
     offence(reg, "is a workspace and has consumers");
-  if (!reg.consumers.empty() && !contains(task_at(graph, filler).outputs, index))
+  if (!reg.consumers.empty() && !contains(outputs, index, filler))
     offence(reg, "has consumers and is no output of " + task_at(graph, filler).name);
 }
 
+void check_fillers(const TaskGraph& graph) {
+  const Fillers fillers = find_fillers(graph);
+  const std::vector<Link> outputs = links_of(graph, &Task::outputs);
+  for (RegisterIndex reg : graph.registers.indices()) check_filler(graph, reg, fillers, outputs);
+}
+
 void check_consumers(const TaskGraph& graph, const TaskPositions& position) {
+  const std::vector<Link> inputs = links_of(graph, &Task::inputs),
+                          consumers = consumer_links(graph);
   for (RegisterIndex r : graph.registers.indices()) {
     const Register& reg = graph.registers[r];
     for (TaskId consumer : reg.consumers)
-      if (!contains(task_at(graph, consumer).inputs, r))
+      if (!contains(inputs, r, consumer))
         offence(reg, "names " + task_at(graph, consumer).name +
                          " as a consumer, which does not take it");
   }
   for (TaskId t : graph.tasks.indices()) {
     for (RegisterIndex input : graph.tasks[t].inputs) {
       const Register& reg = register_at(graph, input);
-      if (!contains(reg.consumers, t))
+      if (!contains(consumers, input, t))
         offence(reg, "is taken by " + graph.tasks[t].name + ", which it does not name");
       if (position[reg.producer] >= position[t])
         offence(reg, "is read by " + graph.tasks[t].name + " before it is filled");
@@ -143,15 +177,17 @@ void check_consumers(const TaskGraph& graph, const TaskPositions& position) {
 }
 
 /// Steps read what the task takes in or what an earlier step filled; outputs are filled by a step.
-void check_steps(const TaskGraph& graph, TaskId id) {
+///   known_in  by register, the last task in which it was taken in or filled so far
+void check_steps(const TaskGraph& graph, TaskId id,
+                 IndexedVector<RegisterIndex, TaskId>& known_in) {
   const Task& task = task_at(graph, id);
-  std::vector<RegisterIndex> filled = task.inputs;
+  for (RegisterIndex input : task.inputs) known_in[input] = id;
   for (const KernelStep& step : task.steps) {
     for (RegisterIndex input : step.inputs)
-      if (!contains(filled, input))
+      if (known_in[input] != id)
         offence(register_at(graph, input),
                 "is read by a step of " + task.name + ", which neither takes nor filled it");
-    filled.insert(filled.end(), step.outputs.begin(), step.outputs.end());
+    for (RegisterIndex output : step.outputs) known_in[output] = id;
   }
   for (RegisterIndex output : task.outputs)
     if (register_at(graph, output).producer != id)
@@ -359,10 +395,10 @@ void check_indices(const TaskGraph& graph) {
 }
 
 void check_links(const TaskGraph& graph) {
-  const IndexedVector<RegisterIndex, TaskId> fillers = find_fillers(graph);
-  for (RegisterIndex reg : fillers.indices()) check_filler(graph, reg, fillers[reg]);
+  check_fillers(graph);
   check_consumers(graph, positions(graph));
-  for (TaskId task : graph.tasks.indices()) check_steps(graph, task);
+  IndexedVector<RegisterIndex, TaskId> known_in(graph.registers.size());
+  for (TaskId task : graph.tasks.indices()) check_steps(graph, task, known_in);
 }
 
 void check_kinds(const TaskGraph& graph, bool is_region) {

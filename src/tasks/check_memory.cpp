@@ -188,12 +188,14 @@ void check_sharing(const TaskGraph& graph, const Timeline& timeline, const TaskP
     offence(b, "shares bytes with '" + a.name + "', and one of them is copied beside the order");
   if (!is_dead) offence(b, "is written over '" + a.name + "', which is still alive");
   const Task& writer = task_at(graph, b.producer);
-  const bool waits_itself =
-      std::find(writer.overwrites.begin(), writer.overwrites.end(), old) != writer.overwrites.end();
+  const auto waits_itself = [&] {
+    const auto& list = writer.overwrites;
+    return std::find(list.begin(), list.end(), old) != list.end();
+  };
   const int begins = position[writer.issue_after.is_none() ? b.producer : writer.issue_after];
   const bool is_read_beside =
       is_read_elsewhere(graph, a) || (writer.kind == Task::Kind::kCopy && !a.consumers.empty());
-  if (is_read_beside && !waits_itself && timeline.released[old] > begins)
+  if (is_read_beside && timeline.released[old] > begins && !waits_itself())
     offence(b, "is written over '" + a.name +
                    "', which other ranks or streams read, and no overwrite edge waits for them");
 }

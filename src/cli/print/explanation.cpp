@@ -4,6 +4,7 @@
 
 #include "base/text.h"
 #include "ops/operator.h"
+#include "reshard/reshard_table.h"
 
 namespace tessera {
 namespace {
@@ -12,18 +13,19 @@ TensorType local_type_of(const TensorType& type, const DistAttr& attr) {
   return {type.dtype, attr.local_shape(type.shape, attr.mesh->coordinate_at(0))};
 }
 
-Bytes received_bytes(const TensorType& type, const Exchange& exchange) {
-  int64_t most = 0;
-  for (Rank rank : exchange.to.mesh->ranks())
-    most = std::max(most, received_elements(type.shape, {exchange}, rank));
-  return Bytes(most * size_of(type.dtype));
-}
+/// Of the rank that receives most.
+struct ReceivedBytes {
+  Bytes actual{0};
+  Bytes least{0};
+};
 
-Bytes least_bytes(const TensorType& type, const Exchange& exchange) {
-  int64_t most = 0;
-  for (Rank rank : exchange.to.mesh->ranks())
-    most = std::max(most, least_received_elements(type.shape, exchange.from, exchange.to, rank));
-  return Bytes(most * size_of(type.dtype));
+ReceivedBytes received_bytes(const TensorType& type, const Exchange& exchange) {
+  int64_t actual = 0, least = 0;
+  for (Rank rank : exchange.to.mesh->ranks()) {
+    actual = std::max(actual, received_elements(type.shape, {exchange}, rank));
+    least = std::max(least, least_received_elements(type.shape, exchange.from, exchange.to, rank));
+  }
+  return {Bytes(actual * size_of(type.dtype)), Bytes(least * size_of(type.dtype))};
 }
 
 /// The mesh axes over which the placement changes.
@@ -87,15 +89,19 @@ ValueFacts facts_of(const Graph& graph, const ShardedGraph& sharded, ValueId val
 
 std::vector<CommunicationFacts> communications_of(const TaskGraph& tasks) {
   std::vector<CommunicationFacts> list;
+  ReshardTable<ReceivedBytes> known;
   for (TaskId id : tasks.order) {
     const Task& task = tasks.tasks[id];
     if (task.kind != Task::Kind::kExchange) continue;
     const Register& source = tasks.registers[task.inputs.front()];
     const std::string value = value_name(source);
+    const ReceivedBytes& bytes = known.get(source.type, task.exchange.from, task.exchange.to, [&] {
+      return received_bytes(source.type, task.exchange);
+    });
     list.push_back({task.role, std::string(to_text(task.exchange.kind)), value,
                     to_text(task.exchange.from), to_text(task.exchange.to),
-                    changed_axes(task.exchange), received_bytes(source.type, task.exchange),
-                    least_bytes(source.type, task.exchange), need_text(task, value)});
+                    changed_axes(task.exchange), bytes.actual, bytes.least,
+                    need_text(task, value)});
   }
   return list;
 }

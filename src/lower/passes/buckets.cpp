@@ -31,7 +31,7 @@ class Buckets {
       return gradient_of(a) < gradient_of(b);
     });
     for (MeshIndex mesh : program_.meshes.indices()) fill_buckets(mesh, movable);
-    move();
+    if (has_moved_) move();
   }
 
  private:
@@ -79,6 +79,7 @@ class Buckets {
     for (InstructionIndex exchange : open) last = std::max(last, gradient_of(exchange));
     int position = 0;
     for (InstructionIndex exchange : open) positions_[exchange] = {last, ++position};
+    has_moved_ = has_moved_ || !open.empty();
     open.clear();
     bytes = Bytes(0);
   }
@@ -96,6 +97,7 @@ class Buckets {
   Bytes bucket_;
   ProgramUses uses_;
   IndexedVector<InstructionIndex, NewPosition> positions_;
+  bool has_moved_ = false;
 };
 
 }  // namespace

@@ -5,7 +5,7 @@
 #include <optional>
 #include <tuple>
 
-#include "base/text.h"
+#include "shard/named.h"
 
 namespace tessera {
 namespace {
@@ -51,6 +51,26 @@ bool may_have_windows(const ShardingRule& rule, size_t factor) {
   return true;
 }
 
+/// Can the op, divided so, read windows of its inputs? The window of a dim comes from the rule or
+/// from its factor.
+bool may_read_windows(const ShardingRule& rule, const OpSharding& sharding) {
+  const auto is_windowed = [](const DimFactor& dim) {
+    return dim.window.has_value() ||
+           std::any_of(dim.others.begin(), dim.others.end(),
+                       [](const DimFactor& other) { return other.window.has_value(); });
+  };
+  return !sharding.factor_windows.empty() ||
+         std::any_of(rule.inputs.begin(), rule.inputs.end(), [&](const OperandFactors& input) {
+           return std::any_of(input.begin(), input.end(), is_windowed);
+         });
+}
+
+bool any_may_read_windows(const ShardedGraph& sharded) {
+  for (size_t op = 0; op < sharded.ops.size(); ++op)
+    if (may_read_windows(sharded.rules[op], sharded.ops[op])) return true;
+  return false;
+}
+
 bool is_in_time(const DistAttr& attr, const std::vector<int>& axes) {
   return std::any_of(axes.begin(), axes.end(),
                      [&](int axis) { return attr.mesh->axes()[axis] == kMicroBatchAxis; });
@@ -71,7 +91,9 @@ class HaloChoice {
         is_kept_(graph.ops().size(), false) {
     for (const Op& op : graph.ops()) views_.push_back(view(graph, op));
     for (int i = 0; i < static_cast<int>(is_kept_.size()); ++i)
-      is_kept_[i] = has_reason_to_stay({i}, marks);
+      is_kept_[i] = has_reason_to_stay({i});
+    for (const Mark& mark : marks)
+      if (!mark.placement.empty()) keep_marked(mark);
     for (const auto& [name, value] : graph.outputs()) keep(value);
     for (const Variable& variable : graph.variables())
       if (variable.next) keep(*variable.next);
@@ -87,17 +109,16 @@ class HaloChoice {
  private:
   // ---- what stays as it is ----
 
-  bool has_reason_to_stay(OpId id, const std::vector<Mark>& marks) const {
+  bool has_reason_to_stay(OpId id) const {
     const Op& op = graph_.op(id);
-    const auto is_marked = [&](const Mark& mark) {
-      if (mark.placement.empty()) return false;
-      if (mark.kind == Mark::Kind::kOp) return matches(mark.pattern, op.name);
-      return std::any_of(op.outputs.begin(), op.outputs.end(), [&](ValueId value) {
-        return matches(mark.pattern, graph_.value(value).name);
-      });
-    };
-    return !op.regions.empty() || !view_of(id).definition->kernel || op.kind == "random_uniform" ||
-           std::any_of(marks.begin(), marks.end(), is_marked);
+    return !op.regions.empty() || !view_of(id).definition->kernel || op.kind == "random_uniform";
+  }
+
+  void keep_marked(const Mark& mark) {
+    if (mark.kind == Mark::Kind::kOp)
+      for (OpId op : ops_named(graph_, mark.pattern)) is_kept_[op.index] = true;
+    else
+      for (ValueId value : values_named(graph_, mark.pattern)) keep(value);
   }
 
   void keep(ValueId value) {
@@ -345,7 +366,7 @@ class HaloChoice {
 
 ShardedGraph choose_halos(const Graph& graph, ShardedGraph sharded, const std::vector<Mark>& marks,
                           const HaloOptions& options) {
-  if (options.form == HaloForm::kExchange) return sharded;
+  if (options.form == HaloForm::kExchange || !any_may_read_windows(sharded)) return sharded;
   return HaloChoice(graph, std::move(sharded), marks, options).run();
 }
 

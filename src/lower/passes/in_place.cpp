@@ -1,6 +1,8 @@
 #include "lower/passes/in_place.h"
 
-#include <algorithm>
+#include <map>
+#include <string>
+#include <vector>
 
 #include "lower/program_uses.h"
 
@@ -42,18 +44,23 @@ void append_copy(Program& program, size_t variable, RegisterIndex next) {
                                     program.variables[variable].name + ".next");
 }
 
+/// By register: the results and next values that are this register.
+std::map<RegisterIndex, std::vector<RegisterIndex*>> uses_at_end(Program& program) {
+  std::map<RegisterIndex, std::vector<RegisterIndex*>> uses;
+  for (auto& [name, result] : program.results) uses[result].push_back(&result);
+  for (RegisterIndex& next : program.next) uses[next].push_back(&next);
+  return uses;
+}
+
 /// Copies old values that are needed at the end of the step, as a result or as the next value of
 /// another variable, before their variables are written over.
 void keep_old_values(Program& program) {
+  const auto uses = uses_at_end(program);
   for (size_t v = 0; v < program.variables.size(); ++v) {
     const RegisterIndex value = program.variables[v].value;
     if (program.next[v].is_none() || program.next[v] == value) continue;
-    std::vector<RegisterIndex*> uses;
-    for (auto& [name, result] : program.results)
-      if (result == value) uses.push_back(&result);
-    for (RegisterIndex& next : program.next)
-      if (next == value) uses.push_back(&next);
-    if (uses.empty()) continue;
+    const auto found = uses.find(value);
+    if (found == uses.end()) continue;
     Register kept = program.registers[value];
     kept.name += " before the step";
     kept.storage = Register::Storage::kArena;
@@ -61,7 +68,7 @@ void keep_old_values(Program& program) {
     const RegisterIndex target =
         add_copy(program, value, std::move(kept), KernelPurpose::kCopyBefore,
                  program.variables[v].name + ".before");
-    for (RegisterIndex* use : uses) *use = target;
+    for (RegisterIndex* use : found->second) *use = target;
   }
 }
 

@@ -2,6 +2,8 @@
 
 #include <algorithm>
 #include <map>
+#include <string_view>
+#include <unordered_map>
 
 #include "lower/program_uses.h"
 #include "ops/operator.h"
@@ -97,7 +99,7 @@ class WorkEstimate {
 
   const Program& program_;
   double micro_batches_;
-  std::map<std::string, double, std::less<>> by_op_;
+  std::unordered_map<std::string_view, double> by_op_;
 };
 
 }  // namespace

@@ -1,6 +1,9 @@
 #include "lower/passes/prefetch.h"
 
 #include <algorithm>
+#include <map>
+#include <set>
+#include <utility>
 
 #include "lower/program_uses.h"
 
@@ -9,7 +12,12 @@ namespace {
 
 class PrefetchScheduler {
  public:
-  PrefetchScheduler(Program& program, Bytes window) : program_(program), window_(window) {}
+  PrefetchScheduler(Program& program, Bytes window) : program_(program), window_(window) {
+    for (const MeshPtr& mesh : program.meshes) {
+      auto& with = share_ranks_.emplace_back();
+      for (const MeshPtr& other : program.meshes) with.push_back(share_ranks(*mesh, *other));
+    }
+  }
 
   void run() {
     sink_exchanges();
@@ -29,35 +37,39 @@ class PrefetchScheduler {
 
   // ---- positions: as late as is cheap ----
 
+  /// The exchanges of one mesh that are to be placed later, the oldest first.
   struct Waiting {
-    InstructionIndex index;
+    std::map<InstructionIndex, Bytes> exchanges;  // with the bytes that they hold
     Bytes bytes{0};
   };
 
   void sink_exchanges() {
     const ProgramUses uses(program_);
-    IndexedVector<MeshIndex, std::vector<Waiting>> waiting(program_.meshes.size());  // oldest first
+    IndexedVector<MeshIndex, Waiting> waiting(program_.meshes.size());
     std::vector<InstructionIndex> order;
-    const auto place = [&](std::vector<Waiting>& list, size_t which) {
-      order.push_back(list[which].index);
-      list.erase(list.begin() + static_cast<std::ptrdiff_t>(which));
+    const auto place = [&](Waiting& list, InstructionIndex exchange) {
+      order.push_back(exchange);
+      list.bytes = list.bytes - list.exchanges.at(exchange);
+      list.exchanges.erase(exchange);
     };
     for (InstructionIndex i : program_.instructions.indices()) {
       const Instruction& instruction = at(i);
-      const std::span<const RegisterIndex> reads = instruction.reads();
-      for (auto& list : waiting)
-        for (size_t k = 0; k < list.size();)
-          std::find(reads.begin(), reads.end(), at(list[k].index).exchange()->target) != reads.end()
-              ? place(list, k)
-              : static_cast<void>(++k);
+      std::set<std::pair<MeshIndex, InstructionIndex>> due;
+      for (RegisterIndex read : instruction.reads())
+        if (const InstructionIndex writer = uses.writer(read); !writer.is_none())
+          if (waiting[at(writer).mesh].exchanges.contains(writer))
+            due.emplace(at(writer).mesh, writer);
+      for (const auto& [mesh, exchange] : due) place(waiting[mesh], exchange);
       if (!may_wait(i, uses)) {
         order.push_back(i);
         continue;
       }
-      auto& list = waiting[instruction.mesh];
+      Waiting& list = waiting[instruction.mesh];
       const ExchangeStep& exchange = *instruction.exchange();
-      list.push_back({i, reg(exchange.source).size + reg(exchange.target).size});
-      while (bytes_of(list) > window_) place(list, 0);
+      const Bytes bytes = reg(exchange.source).size + reg(exchange.target).size;
+      list.exchanges.emplace(i, bytes);
+      list.bytes += bytes;
+      while (list.bytes > window_) place(list, list.exchanges.begin()->first);
     }
     reorder(program_, order);
   }
@@ -66,12 +78,6 @@ class PrefetchScheduler {
     return is_transfer(at(i)) &&
            reg(at(i).exchange()->source).storage == Register::Storage::kArena &&
            uses.first_reader(at(i).exchange()->target) > i + 1;
-  }
-
-  static Bytes bytes_of(const std::vector<Waiting>& list) {
-    Bytes sum{0};
-    for (const Waiting& waiting : list) sum += waiting.bytes;
-    return sum;
   }
 
   // ---- issue points: as early as memory allows ----
@@ -110,13 +116,13 @@ class PrefetchScheduler {
 
   bool computes_between(InstructionIndex begin, InstructionIndex end, MeshIndex mesh) const {
     for (InstructionIndex i : IndexRange(begin, end))
-      if (at(i).kernel() && share_ranks(*program_.meshes[at(i).mesh], *program_.meshes[mesh]))
-        return true;
+      if (at(i).kernel() && share_ranks_[at(i).mesh][mesh]) return true;
     return false;
   }
 
   Program& program_;
   const Bytes window_;
+  IndexedVector<MeshIndex, IndexedVector<MeshIndex, bool>> share_ranks_;  // by pair of meshes
 };
 
 }  // namespace

@@ -1,0 +1,64 @@
+#include "base/name_pattern.h"
+
+#include <algorithm>
+
+namespace tessera {
+namespace {
+
+/// Adds the patterns without braces that `pattern` stands for.
+void add_choices(const std::string& pattern, std::vector<std::string>& choices) {
+  const size_t brace = pattern.find('{');
+  const size_t close = brace == std::string::npos ? brace : pattern.find('}', brace);
+  if (close == std::string::npos) {
+    choices.push_back(pattern);
+    return;
+  }
+  for (size_t begin = brace + 1, end = 0; begin <= close; begin = end + 1) {
+    end = std::min(pattern.find(',', begin), close);
+    add_choices(
+        pattern.substr(0, brace) + pattern.substr(begin, end - begin) + pattern.substr(close + 1),
+        choices);
+  }
+}
+
+/// Whether `name` has the letters before the first star and behind the last one.
+bool has_ends(std::string_view pattern, std::string_view name) {
+  const size_t first = pattern.find('*'), last = pattern.rfind('*');
+  if (first == std::string_view::npos) return name == pattern;
+  return name.starts_with(pattern.substr(0, first)) && name.ends_with(pattern.substr(last + 1));
+}
+
+/// Greedy matching with one point to backtrack to: the last star.
+bool matches_stars(std::string_view pattern, std::string_view name) {
+  size_t p = 0, n = 0, star = std::string_view::npos, star_name = 0;
+  while (n < name.size()) {
+    if (p < pattern.size() && pattern[p] == '*') {
+      star = p++;
+      star_name = n;
+    } else if (p < pattern.size() && pattern[p] == name[n]) {
+      ++p;
+      ++n;
+    } else if (star != std::string_view::npos) {
+      p = star + 1;
+      n = ++star_name;
+    } else {
+      return false;
+    }
+  }
+  while (p < pattern.size() && pattern[p] == '*') ++p;
+  return p == pattern.size();
+}
+
+}  // namespace
+
+NamePattern::NamePattern(std::string_view pattern) {
+  add_choices(std::string(pattern), choices_);
+}
+
+bool NamePattern::matches(std::string_view name) const {
+  return std::any_of(choices_.begin(), choices_.end(), [&](const std::string& choice) {
+    return has_ends(choice, name) && matches_stars(choice, name);
+  });
+}
+
+}  // namespace tessera

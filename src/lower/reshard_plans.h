@@ -1,0 +1,32 @@
+// The reshards of a program, each planned once.
+#pragma once
+
+#include <utility>
+#include <vector>
+
+#include "reshard/reshard.h"
+#include "reshard/reshard_table.h"
+
+namespace tessera {
+
+/// A plan, and what it costs.
+struct PricedReshard {
+  std::vector<Exchange> exchanges;
+  int64_t sent_bytes = 0;  // received by the rank that receives most
+};
+
+/// threads  one caller at a time
+class ReshardPlans {
+ public:
+  explicit ReshardPlans(ReshardOptions options) : options_(std::move(options)) {}
+
+  /// plan_reshard of these arguments. The reference is valid as long as this object.
+  ///   time  that of plan_reshard the first time, then O(dims)
+  const PricedReshard& plan(const TensorType& type, const DistAttr& from, const DistAttr& to);
+
+ private:
+  const ReshardOptions options_;
+  ReshardTable<PricedReshard> known_;
+};
+
+}  // namespace tessera

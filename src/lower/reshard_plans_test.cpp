@@ -1,0 +1,63 @@
+#include "lower/reshard_plans.h"
+
+#include <gtest/gtest.h>
+
+#include <algorithm>
+#include <random>
+
+#include "reshard/pulls.h"
+
+namespace tessera {
+namespace {
+
+MeshPtr mesh_of(std::string_view text) {
+  return std::make_shared<const Mesh>(parse_mesh(text));
+}
+
+/// Every placement of a matrix on a mesh of two axes, without partial values.
+std::vector<DistAttr> placements_of(const MeshPtr& mesh) {
+  std::vector<DistAttr> list;
+  for (const Placement& first : {Replicate(), Shard(0), Shard(1)})
+    for (const Placement& second : {Replicate(), Shard(0), Shard(1)})
+      list.push_back(from_placements(mesh, 2, {first, second}));
+  return list;
+}
+
+TEST(ReshardPlans, AreThoseOfPlanReshardHoweverOftenTheyAreAsked) {
+  const MeshPtr meshes[] = {mesh_of("a=2 b=4"), mesh_of("a=4 b=2")};
+  ReshardPlans plans({});
+  std::mt19937 engine(1);
+  const auto draw = [&](size_t limit) { return engine() % limit; };
+  for (int round = 0; round < 600; ++round) {
+    const std::vector<DistAttr> from_list = placements_of(meshes[draw(2)]),
+                                to_list = placements_of(meshes[draw(2)]);
+    const DistAttr &from = from_list[draw(9)], &to = to_list[draw(9)];
+    const TensorType type{DType::kF32, draw(2) == 0 ? Shape{16, 8} : Shape{24, 40}};
+    const PricedReshard& found = plans.plan(type, from, to);
+    const std::vector<Exchange> expected = plan_reshard(type, from, to);
+    ASSERT_EQ(found.exchanges.size(), expected.size());
+    for (size_t i = 0; i < expected.size(); ++i) {
+      EXPECT_EQ(found.exchanges[i].kind, expected[i].kind);
+      EXPECT_EQ(found.exchanges[i].from, expected[i].from);
+      EXPECT_EQ(found.exchanges[i].to, expected[i].to);
+    }
+    int64_t most = 0;
+    for (Rank rank : {to.mesh->ranks().front(), to.mesh->ranks().back()})
+      most = std::max(most, received_elements(type.shape, expected, rank));
+    EXPECT_EQ(found.sent_bytes, 4 * most);
+  }
+}
+
+TEST(ReshardPlans, TellApartEqualMeshesOfDifferentStages) {
+  const MeshPtr one = mesh_of("a=2"), other = mesh_of("a=2");
+  ReshardPlans plans({});
+  const TensorType type{DType::kF32, {8}};
+  for (const MeshPtr& mesh : {one, other})
+    EXPECT_EQ(plans.plan(type, DistAttr::replicated(mesh, 1), from_placements(mesh, 1, {Shard(0)}))
+                  .exchanges.front()
+                  .to.mesh,
+              mesh);
+}
+
+}  // namespace
+}  // namespace tessera

@@ -1,0 +1,100 @@
+#include "lower/shared_bytes.h"
+
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include <random>
+
+namespace tessera {
+namespace {
+
+using Registers = IndexedVector<RegisterIndex, Register>;
+
+Register in_arena(int64_t offset, int64_t size, int mesh = 0) {
+  Register reg;
+  reg.mesh = MeshIndex(mesh);
+  reg.offset = offset;
+  reg.size = Bytes(size);
+  return reg;
+}
+
+Register in_variable(int variable) {
+  Register reg;
+  reg.storage = Register::Storage::kVariable;
+  reg.variable = variable;
+  reg.size = Bytes(64);
+  return reg;
+}
+
+std::vector<RegisterIndex> all_of(const Registers& registers) {
+  const auto indices = registers.indices();
+  return {indices.begin(), indices.end()};
+}
+
+TEST(SharedBytes, ThoseThatOverlapAreFoundAndNeighboursAreNot) {
+  // Bytes 0 to 64, 64 to 128, 32 to 96 and, on another mesh, 0 to 256.
+  const Registers registers{in_arena(0, 64), in_arena(64, 64), in_arena(32, 64),
+                            in_arena(0, 256, 1)};
+  SharedBytes shared(registers, all_of(registers));
+  EXPECT_THAT(shared.with(RegisterIndex(0)),
+              testing::ElementsAre(RegisterIndex(0), RegisterIndex(2)));
+  EXPECT_THAT(shared.with(RegisterIndex(1)),
+              testing::ElementsAre(RegisterIndex(1), RegisterIndex(2)));
+  EXPECT_THAT(shared.with(RegisterIndex(3)), testing::ElementsAre(RegisterIndex(3)));
+}
+
+TEST(SharedBytes, RegistersOfOneVariableShareItsMemoryAndNoArena) {
+  const Registers registers{in_variable(0), in_variable(1), in_variable(0), in_arena(0, 64)};
+  SharedBytes shared(registers, all_of(registers));
+  EXPECT_THAT(shared.with(RegisterIndex(2)),
+              testing::ElementsAre(RegisterIndex(0), RegisterIndex(2)));
+  EXPECT_THAT(shared.with(RegisterIndex(3)), testing::ElementsAre(RegisterIndex(3)));
+}
+
+TEST(SharedBytes, ARegisterThatIsNotInTheListFindsThoseThatAre) {
+  const Registers registers{in_arena(0, 64), in_arena(0, 64), in_arena(0, 64)};
+  const std::vector<RegisterIndex> list{RegisterIndex(2), RegisterIndex(0)};
+  SharedBytes shared(registers, list);
+  EXPECT_THAT(shared.with(RegisterIndex(1)),
+              testing::ElementsAre(RegisterIndex(0), RegisterIndex(2)));
+  EXPECT_THAT(SharedBytes(registers, {}).with(RegisterIndex(1)), testing::IsEmpty());
+}
+
+/// Compares each pair.
+std::vector<RegisterIndex> found_by_comparing(const Registers& registers,
+                                              const std::vector<RegisterIndex>& list,
+                                              RegisterIndex with) {
+  std::vector<RegisterIndex> found;
+  const Register& a = registers[with];
+  for (RegisterIndex index : list) {
+    const Register& b = registers[index];
+    if (a.mesh != b.mesh || a.storage != b.storage) continue;
+    if (a.storage == Register::Storage::kVariable
+            ? a.variable == b.variable
+            : a.offset < b.offset + b.size.value() && b.offset < a.offset + a.size.value())
+      found.push_back(index);
+  }
+  return found;
+}
+
+TEST(SharedBytes, RandomRegistersGiveWhatComparingAllPairsGives) {
+  std::mt19937 engine(1);
+  const auto draw = [&](int limit) { return static_cast<int>(engine() % limit); };
+  for (int round = 0; round < 50; ++round) {
+    Registers registers;
+    std::vector<RegisterIndex> list;
+    for (int i = 0; i < 120; ++i) {
+      Register reg = draw(8) == 0 ? in_variable(draw(3)) : in_arena(draw(200), draw(40));
+      reg.mesh = MeshIndex(draw(2));
+      const RegisterIndex index = registers.push_back(std::move(reg));
+      if (draw(2) == 0) list.push_back(index);
+    }
+    SharedBytes shared(registers, list);
+    for (RegisterIndex reg : registers.indices())
+      ASSERT_EQ(shared.with(reg), found_by_comparing(registers, list, reg))
+          << "round " << round << " register " << reg.value();
+  }
+}
+
+}  // namespace
+}  // namespace tessera
