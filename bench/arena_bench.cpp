@@ -15,8 +15,8 @@
 
 #include "engine/graphs.h"
 #include "lower/lower.h"
-#include "lower/storage/block_layout.h"
 #include "lower/storage/testing/plain_layouts.h"
+#include "lower/storage/waits.h"
 #include "plan/plan.h"
 
 namespace tessera {

@@ -4,12 +4,13 @@
 
 #include "lower/program_uses.h"
 #include "lower/storage/block_layout.h"
+#include "lower/storage/waits.h"
 
 namespace tessera {
 namespace {
 
-/// At most about 0.15 s of one core for all arenas of a program, and far less for most.
-constexpr int64_t kStepsOfLayouts = 4'000'000, kStepsOfWaits = 2'000'000;
+/// About 0.1 s of one core at most for all arenas of a program, and far less for most.
+constexpr int64_t kStepsOfLayouts = 2'000'000, kStepsOfWaits = 2'000'000;
 
 struct LiveRanges {
   IndexedVector<RegisterIndex, int> begin, end;  // -1: never

@@ -3,8 +3,6 @@
 #include <algorithm>
 #include <vector>
 
-#include "lower/storage/range_counter.h"
-
 namespace tessera {
 namespace {
 
@@ -47,18 +45,6 @@ LiveBlocks in_sections(LiveBlocks blocks) {
     block.end = section[block.end];
   }
   return blocks;
-}
-
-int64_t count_waits(const LiveBlocks& blocks, const BlockLayout& layout) {
-  const RangeCounter here = RangeCounter::of_bytes(blocks, layout, false);
-  const RangeCounter elsewhere = RangeCounter::of_bytes(blocks, layout, true);
-  int64_t count = 0;
-  for (BlockIndex i : blocks.indices()) {
-    if (!blocks[i].is_read_elsewhere) continue;
-    const int64_t begin = layout.offsets[i], end = begin + blocks[i].bytes;
-    count += here.count_sharing(begin, end) + elsewhere.count_sharing(begin, end) - 1;
-  }
-  return count;
 }
 
 }  // namespace tessera

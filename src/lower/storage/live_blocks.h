@@ -37,9 +37,4 @@ int64_t most_alive(const LiveBlocks& blocks);
 ///   source  Moffitt, MiniMalloc (ASPLOS 2023), the sections of a problem
 LiveBlocks in_sections(LiveBlocks blocks);
 
-/// The pairs of a block that is read elsewhere and another one that has bytes of it, at any time.
-/// Each is an order that the ranks or streams must keep.
-///   time  O(n log n) for n blocks
-int64_t count_waits(const LiveBlocks& blocks, const BlockLayout& layout);
-
 }  // namespace tessera

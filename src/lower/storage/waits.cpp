@@ -1,9 +1,10 @@
+#include "lower/storage/waits.h"
+
 #include <algorithm>
 #include <bit>
 #include <limits>
 #include <vector>
 
-#include "lower/storage/block_layout.h"
 #include "lower/storage/range_counter.h"
 
 namespace tessera {
@@ -65,6 +66,8 @@ class WaitReducer {
       advance_to(life.begin);
       move(life.block, used_beside(life));
     }
+    layout_.size = 0;
+    for (BlockIndex i : blocks_.indices()) layout_.size = std::max(layout_.size, range_of(i).end);
   }
 
  private:
@@ -180,6 +183,18 @@ class WaitReducer {
 };
 
 }  // namespace
+
+int64_t count_waits(const LiveBlocks& blocks, const BlockLayout& layout) {
+  const RangeCounter here = RangeCounter::of_bytes(blocks, layout, false);
+  const RangeCounter elsewhere = RangeCounter::of_bytes(blocks, layout, true);
+  int64_t count = 0;
+  for (BlockIndex i : blocks.indices()) {
+    if (!blocks[i].is_read_elsewhere) continue;
+    const int64_t begin = layout.offsets[i], end = begin + blocks[i].bytes;
+    count += here.count_sharing(begin, end) + elsewhere.count_sharing(begin, end) - 1;
+  }
+  return count;
+}
 
 void reduce_waits(const LiveBlocks& blocks, int64_t steps, BlockLayout& layout) {
   WaitReducer(blocks, layout).run(steps);
