@@ -14,8 +14,8 @@ int64_t count_waits(const LiveBlocks& blocks, const BlockLayout& layout);
 /// fewer tasks wait for other ranks and streams (count_waits).
 ///   steps    what it may cost: a block costs as many as others are alive with it; those with the
 ///            most waits for their cost come first
-///   ensures  the layout is valid and not larger, and only blocks that are read elsewhere have
-///   moved time     O(n log n) for n blocks, and O(log n) a step
+///   ensures  the layout is valid and not larger; only blocks that are read elsewhere have moved
+///   time     O(n log n) for n blocks, and O(log n) a step
 void reduce_waits(const LiveBlocks& blocks, int64_t steps, BlockLayout& layout);
 
 }  // namespace tessera
