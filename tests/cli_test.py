@@ -371,6 +371,12 @@ class Verify(unittest.TestCase):
         self.assertRegex(stages["collective-matmul"], r"(?m)^blocks.0.ffn.up.dot with all-gather blocks.0.norm2.biased .*: 2 chunks of dim 1, ")
         self.assertRegex(stages["collective-matmul"], r"(?m)^blocks.0.ffn.down.dot with reduce-scatter .*: 2 chunks of dim ")
 
+    def test_optional_passes_do_not_change_what_is_computed(self):
+        losses = {json.dumps(run_json("train", *SMALL_GPT, "--plan", "configs/plans/gpt.dp2-tp2.json", "--steps", 2, *options)["losses"])
+                  for options in ([], ["--disable-pass", "buckets", "--disable-pass", "prefetch", "--verify-passes"])}
+        self.assertEqual(len(losses), 1)
+        self.assertTrue(run_json("verify", *SMALL_GPT, "--plan", "configs/plans/gpt.dp2-tp2.json", "--steps", 1, "--disable-pass", "prefetch")["ok"])
+
     def test_people_get_a_table_and_a_verdict(self):
         out = run("verify", *SMALL_MLP, "--plan", "configs/plans/mlp.tp4.json", "--steps", 1).stdout
         self.assertIn("loss of the plan", out)
@@ -410,8 +416,20 @@ class Explain(unittest.TestCase):
         names = [stage["name"] for stage in run_json("explain", *SMALL_MLP, "--passes")["passes"]]
         self.assertEqual(names[:4], ["serial", "propagate", "halos", "partition"])
         self.assertIn("tasks", names)
-        self.assertIn("== propagate ==", run("explain", *SMALL_MLP, "--passes").stdout)
+        out = run("explain", *SMALL_MLP, "--passes").stdout
+        self.assertIn("== propagate ==", out)
+        self.assertRegex(out, r"(?m)^  partition +\d+\.\d ms$")
 
+    def test_the_passes_have_times_and_their_texts_on_request(self):
+        passes = run_json("explain", *SMALL_MLP)["passes"]
+        self.assertTrue(all(step["seconds"] >= 0 and "text" not in step for step in passes))
+        self.assertIn("partition", [step["name"] for step in passes])
+
+    def test_an_optional_pass_can_be_disabled(self):
+        passes = run_json("explain", *SMALL_GPT, *self.PLAN, "--disable-pass", "buckets", "--disable-pass", "prefetch", "--verify-passes")["passes"]
+        self.assertFalse({"buckets", "prefetch"} & {step["name"] for step in passes})
+        error = run_json("explain", *SMALL_GPT, "--disable-pass", "partition", code=78)["error"]
+        self.assertIn("buckets", error["fix"])
 
     def test_a_rank_shows_what_it_does_in_a_step(self):
         acts = run_json("explain", *SMALL_GPT, *self.PLAN, "--rank", 3)["acts"]

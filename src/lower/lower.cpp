@@ -271,6 +271,33 @@ void run_pass(const CompilerPass& pass, CompilerState& state) {
   if (state.options.dump) state.options.dump(pass.name, pass.text(state));
 }
 
+/// Checks the task graph that the program would become if `pass` were the last pass over it.
+///   throws  InternalError that names the pass
+void verify_tasks_after(const CompilerPass& pass, const CompilerState& state) {
+  try {
+    Program program = state.program;
+    const ArenaPlans arenas = plan_arenas(program);
+    const TaskGraph tasks = make_tasks(std::move(program), arenas);
+    check(tasks);
+    check_run(tasks, ranks(tasks));
+    if (state.options.check_placements)
+      check_placements(state.graph, tasks, state.options.micro_batches);
+  } catch (const InternalError& error) {
+    throw InternalError("after the compiler pass '" + std::string(pass.name) +
+                        "': " + error.what());
+  }
+}
+
+void run_program_passes(CompilerState& state) {
+  bool is_complete = false;  // the in-place pass sets the next values of the variables
+  for (const CompilerPass& pass : kProgramPasses) {
+    run_pass(pass, state);
+    verify(state.program, pass.name);
+    is_complete = is_complete || pass.name == "in-place";
+    if (state.options.verify_passes && is_complete) verify_tasks_after(pass, state);
+  }
+}
+
 }  // namespace
 
 std::vector<std::string_view> pass_names() {
@@ -284,10 +311,7 @@ Compiled compile(const Graph& graph, const Meshes& meshes, const std::vector<Mar
   check_disabled(options.disabled_passes);
   CompilerState state{graph, meshes, marks, options};
   for (const CompilerPass& pass : kPlacementPasses) run_pass(pass, state);
-  for (const CompilerPass& pass : kProgramPasses) {
-    run_pass(pass, state);
-    verify(state.program, pass.name);
-  }
+  run_program_passes(state);
   for (const CompilerPass& pass : kTaskPasses) run_pass(pass, state);
   return std::move(state.result);
 }
@@ -302,8 +326,7 @@ Compiled compile(const Graph& graph, const Plan& plan, CompileOptions options) {
   return compile(graph, plan.placed(), plan.marks, options);
 }
 
-CompileOptions compile_options(const Plan& plan) {
-  CompileOptions options;
+CompileOptions compile_options(const Plan& plan, CompileOptions options) {
   decide(plan, options);
   return options;
 }

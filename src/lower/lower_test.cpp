@@ -295,5 +295,38 @@ TEST(Compile, LeavesOutTheOptionalPassesThatAreDisabled) {
         << name;
 }
 
+/// The message of an error in compiling two_matmuls with a rule that omits the sum of Y1.
+std::string fault_of_a_forgotten_sum(bool verify_passes) {
+  const auto forgets = [](std::string_view kind, const OpView& op) {
+    ShardingRule rule = catalogue_rule(kind, op);
+    if (op.name == "Y1")
+      for (Factor& factor : rule.factors)
+        if (factor.kind == FactorKind::kReduction) factor.kind = FactorKind::kParallel;
+    return rule;
+  };
+  try {
+    compile(two_matmuls(), mesh_of("d=2"), {shard_op("Y0", "[P(), P(None,\"d\")]")},
+            {.dump = {}, .rules = forgets, .verify_passes = verify_passes});
+  } catch (const InternalError& error) {
+    return error.what();
+  }
+  return "";
+}
+
+TEST(Compile, VerifiesTheTaskGraphAfterEachPassWhereThatIsAskedFor) {
+  // Partition makes the fault; the in-place pass is the first after which a program is complete.
+  EXPECT_THAT(fault_of_a_forgotten_sum(true),
+              testing::HasSubstr("after the compiler pass 'in-place': "));
+  EXPECT_THAT(fault_of_a_forgotten_sum(false),
+              testing::Not(testing::HasSubstr("after the compiler pass")));
+  EXPECT_THAT(fault_of_a_forgotten_sum(false), testing::HasSubstr("Y1"));
+}
+
+TEST(Compile, AProgramWithoutAFaultPassesTheVerificationOfPasses) {
+  for (const int64_t micro_batches : {1, 2})
+    compile(two_matmuls(), mesh_of("d=2"), {shard_tensor("X", "P(\"d\")")},
+            {.dump = {}, .micro_batches = micro_batches, .verify_passes = true});
+}
+
 }  // namespace
 }  // namespace tessera

@@ -4,6 +4,7 @@
 
 #include <algorithm>
 #include <iostream>
+#include <map>
 
 #include "base/count_text.h"
 #include "base/error.h"
@@ -153,6 +154,30 @@ std::string plan_text(const Graph& graph, const Compiled& compiled, const Plan& 
          memory_text(memory_of(graph, compiled));
 }
 
+using PassTexts = std::map<std::string, std::string>;  // by name of the pass
+
+/// The compiler passes that ran, with their times; with the texts that are given.
+Document::List passes_document(const std::vector<PassReport>& passes, const PassTexts& texts) {
+  Document::List list;
+  for (const PassReport& pass : passes) {
+    const std::string name(pass.name);
+    list.push_back(Document::Table{{"name", name}, {"seconds", pass.time.value()}});
+    if (texts.contains(name)) list.back()["text"] = texts.at(name);
+  }
+  return list;
+}
+
+std::string times_text(const std::vector<PassReport>& passes) {
+  TextTable table({"compiler pass", "time"}, "lr");
+  Seconds sum{0};
+  for (const PassReport& pass : passes) {
+    table.add({std::string(pass.name), fmt::format("{:.1f} ms", 1e3 * pass.time.value())});
+    sum += pass.time;
+  }
+  table.add({"all", fmt::format("{:.1f} ms", 1e3 * sum.value())});
+  return "\nTimes of the compiler passes\n" + table.text();
+}
+
 /// Prints the program of one rank.
 ExitCode explain_rank(const OutputOptions& output, const Compiled& compiled, Rank rank) {
   const std::vector<Rank> ranks = tessera::ranks(compiled.tasks);
@@ -181,6 +206,7 @@ void ExplainCommand::describe(OptionParser& parser) {
   parser.flag({"--passes", "", "Print the output of every compiler pass"}, passes);
   parser.flag({"--stages", "", "The former name of --passes"}, passes);
   parser.number({"--rank", "N", "Print the program of this rank, one task a line"}, rank, 0);
+  add_options(parser, compilation);
   add_options(parser, output);
 }
 
@@ -190,11 +216,13 @@ ExitCode ExplainCommand::run(Processes&) {
   const Graph graph = training_graph(session.config);
   check_fits(session.plan, graph);
   CompileOptions options;
-  Document::List outputs;
+  options.disabled_passes = compilation.disabled;
+  options.verify_passes = compilation.verify;
+  PassTexts texts;
   if (passes)
     options.dump = [&](std::string_view pass, const std::string& text) {
       if (output.json)
-        outputs.push_back(Document::Table{{"name", std::string(pass)}, {"text", text}});
+        texts[std::string(pass)] = text;
       else
         std::cout << "== " << pass << " ==\n" << text << "\n";
     };
@@ -202,10 +230,11 @@ ExitCode ExplainCommand::run(Processes&) {
   if (rank) return explain_rank(output, compiled, *rank);
   Document document = name.empty() ? plan_document(graph, compiled, session.plan)
                                    : explain_name_document(graph, compiled, name);
-  if (passes) document["passes"] = outputs;
+  document["passes"] = passes_document(compiled.passes, texts);
   print_result(output, document,
-               name.empty() ? plan_text(graph, compiled, session.plan)
-                            : explain_name_text(graph, compiled, name));
+               (name.empty() ? plan_text(graph, compiled, session.plan)
+                             : explain_name_text(graph, compiled, name)) +
+                   (passes ? times_text(compiled.passes) : ""));
   return ExitCode::kDone;
 }
 
