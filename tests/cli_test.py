@@ -373,7 +373,7 @@ class Verify(unittest.TestCase):
 
     def test_optional_passes_do_not_change_what_is_computed(self):
         losses = {json.dumps(run_json("train", *SMALL_GPT, "--plan", "configs/plans/gpt.dp2-tp2.json", "--steps", 2, *options)["losses"])
-                  for options in ([], ["--disable-pass", "buckets", "--disable-pass", "prefetch", "--verify-passes"])}
+                  for options in ([], ["--disable-pass", "combine"], ["--disable-pass", "buckets", "--disable-pass", "prefetch", "--verify-passes"])}
         self.assertEqual(len(losses), 1)
         self.assertTrue(run_json("verify", *SMALL_GPT, "--plan", "configs/plans/gpt.dp2-tp2.json", "--steps", 1, "--disable-pass", "prefetch")["ok"])
 
@@ -393,8 +393,12 @@ class Explain(unittest.TestCase):
         # f32[16,64] halved on its second dim: 16 * 32 * 4 bytes.
         self.assertEqual((up["placement"], up["local"], up["bytes"]), ("f32[16, 64@tp]", "f32[16,32]", 2048))
         self.assertIn("blocks.*.ffn.up.weight", up["reason"])
-        self.assertEqual(result["totals"]["forward"]["exchanges"], sum(c["role"] == "forward" for c in result["communications"]))
+        self.assertEqual(result["totals"]["forward"]["tensors"], sum(c["role"] == "forward" for c in result["communications"]))
         self.assertTrue(all(c["reason"] for c in result["communications"]))
+        # Tensors that are sent together have the number of their exchange.
+        numbers = [c["exchange"] for c in result["communications"]]
+        self.assertEqual(sorted(set(numbers)), list(range(max(numbers) + 1)))
+        self.assertEqual((result["totals"]["all"]["exchanges"], result["totals"]["all"]["tensors"]), (max(numbers) + 1, len(numbers)))
 
     def test_the_serial_plan_communicates_nothing(self):
         self.assertIn("Communication of a step: none", run("explain", *SMALL_GPT).stdout)

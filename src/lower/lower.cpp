@@ -9,6 +9,7 @@
 #include "base/text.h"
 #include "lower/make_tasks.h"
 #include "lower/partition.h"
+#include "lower/passes/combine.h"
 #include "lower/passes/device_copies.h"
 #include "lower/passes/in_place.h"
 #include "lower/passes/order.h"
@@ -78,8 +79,8 @@ std::string buckets_text(const Program& program) {
     const Instruction& instruction = program.instructions[i];
     const ExchangeStep* exchange = instruction.exchange();
     if (exchange && instruction.role == Role::kOptimizer && instruction.micro_batch < 0)
-      text +=
-          program.registers[exchange->target].name + " " + to_text(exchange->exchange.to) + "\n";
+      text += program.registers[exchange->target()].name + " " + to_text(exchange->exchange().to) +
+              "\n";
   }
   return text.empty() ? "no overlap of gradient all-reduce with backward\n" : text;
 }
@@ -203,6 +204,9 @@ constexpr CompilerPass kProgramPasses[] = {
      true},
     {"buckets", [](CompilerState& s) { exchange_in_buckets(s.program, s.options.bucket); },
      [](const CompilerState& s) { return buckets_text(s.program); }, true},
+    {"combine",
+     [](CompilerState& s) { combine_exchanges(s.program, {.optimizer = s.options.bucket}); },
+     [](const CompilerState& s) { return combine_text(s.program); }, true},
     {"copies",
      [](CompilerState& s) {
        add_device_copies(s.program, devices_of(s.program, s.meshes));

@@ -25,8 +25,8 @@ std::vector<std::string> exchanges(const Program& program) {
   std::vector<std::string> lines;
   for (const Instruction& i : program.instructions)
     if (const ExchangeStep* step = i.exchange())
-      lines.push_back(std::string(to_text(step->exchange.kind)) + " " +
-                      program.registers[step->source].name + " " + to_text(step->exchange.to));
+      lines.push_back(std::string(to_text(step->kind())) + " " +
+                      program.registers[step->source()].name + " " + to_text(step->exchange().to));
   return lines;
 }
 
@@ -274,15 +274,16 @@ TEST(Compile, DumpsEveryPass) {
             EXPECT_FALSE(text.empty());
             passes.emplace_back(pass);
           }});
-  EXPECT_THAT(passes, testing::ElementsAre("serial", "propagate", "halos", "partition", "in-place",
-                                           "order", "collective-matmul", "buckets", "copies",
-                                           "prefetch", "arena", "tasks", "check", "placements"));
+  EXPECT_THAT(passes,
+              testing::ElementsAre("serial", "propagate", "halos", "partition",
+                                   "in-place", "order", "collective-matmul", "buckets", "combine",
+                                   "copies", "prefetch", "arena", "tasks", "check", "placements"));
   EXPECT_THAT(pass_names(), testing::ElementsAreArray(passes));
 }
 
 TEST(Compile, LeavesOutTheOptionalPassesThatAreDisabled) {
-  const std::vector<std::string> optional = {"halos", "collective-matmul", "buckets", "prefetch",
-                                             "placements"};
+  const std::vector<std::string> optional = {
+      "halos", "collective-matmul", "buckets", "combine", "prefetch", "placements"};
   const Compiled compiled =
       compile(two_matmuls(), mesh_of("d=2"), {}, {.dump = {}, .disabled_passes = optional});
   EXPECT_EQ(compiled.passes.size() + optional.size(), pass_names().size());

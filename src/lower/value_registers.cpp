@@ -172,8 +172,8 @@ RegisterIndex ValueRegisters::exchange_into(ValueId value, RegisterIndex source,
   instruction.stage = reader.stage;
   instruction.mesh = made.mesh;
   instruction.step =
-      ExchangeStep{exchange, source, target,
-                   "'" + name + "' is " + to_text(exchange.from) + ", " + reader.reason()};
+      ExchangeStep(exchange, source, target,
+                   "'" + name + "' is " + to_text(exchange.from) + ", " + reader.reason());
   program_.instructions.push_back(std::move(instruction));
   return target;
 }

@@ -5,6 +5,7 @@
 #include <algorithm>
 #include <iostream>
 #include <map>
+#include <set>
 
 #include "base/count_text.h"
 #include "base/error.h"
@@ -55,18 +56,27 @@ std::vector<MeshMemory> memory_of(const Graph& graph, const Compiled& compiled) 
 }
 
 struct Total {
-  int64_t count = 0;
+  std::set<int64_t> exchanges;
+  int64_t tensors = 0;
   Bytes bytes{0};
 };
 
-Total total_of(const std::vector<CommunicationFacts>& list, Role role) {
+/// Of one role; of all without one.
+Total total_of(const std::vector<CommunicationFacts>& list, std::optional<Role> role) {
   Total total;
   for (const CommunicationFacts& facts : list) {
-    if (facts.role != role) continue;
-    ++total.count;
+    if (role && facts.role != *role) continue;
+    total.exchanges.insert(facts.exchange);
+    ++total.tensors;
     total.bytes += facts.bytes;
   }
   return total;
+}
+
+Document to_document(const Total& total) {
+  return Document::Table{{"exchanges", std::ssize(total.exchanges)},
+                         {"tensors", total.tensors},
+                         {"bytes", total.bytes.value()}};
 }
 
 Document plan_document(const Graph& graph, const Compiled& compiled, const Plan& plan) {
@@ -84,11 +94,9 @@ Document plan_document(const Graph& graph, const Compiled& compiled, const Plan&
   document["communications"] = Document::List{};
   for (const CommunicationFacts& facts : communications)
     document["communications"].append(to_document(facts));
-  for (Role role : kRoles) {
-    const Total total = total_of(communications, role);
-    document["totals"][to_text(role)] =
-        Document::Table{{"exchanges", total.count}, {"bytes", total.bytes.value()}};
-  }
+  for (Role role : kRoles)
+    document["totals"][to_text(role)] = to_document(total_of(communications, role));
+  document["totals"]["all"] = to_document(total_of(communications, std::nullopt));
   Bytes state{0}, arena{0};
   document["memory"] = Document::List{};
   for (const MeshMemory& memory : memory_of(graph, compiled)) {
@@ -120,16 +128,20 @@ std::string parameters_text(const Graph& graph, const ShardedGraph& sharded) {
 
 std::string communications_text(const std::vector<CommunicationFacts>& list) {
   if (list.empty()) return "\nCommunication of a step: none\n";
-  TextTable table({"role", "kind", "value", "from", "to", "bytes per rank", "minimum", "why"},
-                  "lllllrrl");
+  TextTable table(
+      {"exchange", "role", "kind", "value", "from", "to", "bytes per rank", "minimum", "why"},
+      "rlllllrrl");
   for (const CommunicationFacts& facts : list)
-    table.add({std::string(to_text(facts.role)), kind_text(facts), facts.value, facts.from,
-               facts.to, to_text(facts.bytes), to_text(facts.least), facts.reason});
-  TextTable totals({"role", "exchanges", "bytes per rank"}, "lrr");
-  for (Role role : kRoles) {
-    const Total total = total_of(list, role);
-    totals.add({std::string(to_text(role)), std::to_string(total.count), to_text(total.bytes)});
-  }
+    table.add({std::to_string(facts.exchange), std::string(to_text(facts.role)), kind_text(facts),
+               facts.value, facts.from, facts.to, to_text(facts.bytes), to_text(facts.least),
+               facts.reason});
+  TextTable totals({"role", "exchanges", "tensors", "bytes per rank"}, "lrrr");
+  const auto add_total = [&](std::string name, const Total& total) {
+    totals.add({std::move(name), std::to_string(total.exchanges.size()),
+                std::to_string(total.tensors), to_text(total.bytes)});
+  };
+  for (Role role : kRoles) add_total(std::string(to_text(role)), total_of(list, role));
+  add_total("all", total_of(list, std::nullopt));
   return "\nCommunication of a step, in bytes received\n" + table.text() + "\nTotals of a step\n" +
          totals.text();
 }
