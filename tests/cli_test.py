@@ -375,6 +375,10 @@ class Verify(unittest.TestCase):
         losses = {json.dumps(run_json("train", *SMALL_GPT, "--plan", "configs/plans/gpt.dp2-tp2.json", "--steps", 2, *options)["losses"])
                   for options in ([], ["--disable-pass", "combine"], ["--disable-pass", "buckets", "--disable-pass", "prefetch", "--verify-passes"])}
         self.assertEqual(len(losses), 1)
+        # The norm of the clip is added up in another order; without it nothing is.
+        losses = {json.dumps(run_json("train", *SMALL_GPT, "optimizer.clip_norm=0", "--plan", "configs/plans/gpt.dp2-tp2.json", "--steps", 2, *options)["losses"])
+                  for options in ([], ["--disable-pass", "sum-chains"])}
+        self.assertEqual(len(losses), 1)
         self.assertTrue(run_json("verify", *SMALL_GPT, "--plan", "configs/plans/gpt.dp2-tp2.json", "--steps", 1, "--disable-pass", "prefetch")["ok"])
 
     def test_people_get_a_table_and_a_verdict(self):
@@ -400,6 +404,17 @@ class Explain(unittest.TestCase):
         self.assertEqual(sorted(set(numbers)), list(range(max(numbers) + 1)))
         self.assertEqual((result["totals"]["all"]["exchanges"], result["totals"]["all"]["tensors"]), (max(numbers) + 1, len(numbers)))
 
+    def test_many_layers_send_few_messages(self):
+        # Each layer has two all-reduces over tp in the forward and two in the backward: 96. The embedding, the head and the loss
+        # have seven more. All gradients are one exchange, and so are the numbers of the norm; they begin in one without bytes.
+        layers = ["configs/gpt.toml", "--set", f"data.path={TEXT}", "model.layers=24", *self.PLAN]
+        total = run_json("explain", *layers)["totals"]
+        self.assertEqual((total["all"]["exchanges"], total["optimizer"]["exchanges"]), (106, 3))
+        apart = run_json("explain", *layers, "--disable-pass", "combine", "--disable-pass", "sum-chains")["totals"]
+        self.assertEqual(apart["all"]["exchanges"], 734)
+        self.assertLessEqual(total["all"]["bytes"], apart["all"]["bytes"])
+        self.assertIn("exchanges  tensors", run("explain", *layers).stdout)
+
     def test_the_serial_plan_communicates_nothing(self):
         self.assertIn("Communication of a step: none", run("explain", *SMALL_GPT).stdout)
 
@@ -418,7 +433,7 @@ class Explain(unittest.TestCase):
 
     def test_passes_are_dumped_in_the_order_of_the_compiler(self):
         names = [stage["name"] for stage in run_json("explain", *SMALL_MLP, "--passes")["passes"]]
-        self.assertEqual(names[:4], ["serial", "propagate", "halos", "partition"])
+        self.assertEqual(names[:5], ["serial", "propagate", "halos", "sum-chains", "partition"])
         self.assertIn("tasks", names)
         out = run("explain", *SMALL_MLP, "--passes").stdout
         self.assertIn("== propagate ==", out)

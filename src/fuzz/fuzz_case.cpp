@@ -282,6 +282,7 @@ TaskGraph compile_case(const FuzzCase& given, const CaseFaults& faults, int64_t 
   options.reshard.all_reduce = static_cast<AllReduceAlgorithm>(given.seed % 4);
   // Optional passes are left out at times.
   if (given.seed % 5 == 0) options.disabled_passes.push_back("combine");
+  if (given.seed % 7 == 0) options.disabled_passes.push_back("sum-chains");
   options.verify_passes = given.seed % 8 == 0;
   options.check_placements = faults.check_placements;
   return compile(given.graph, given.meshes, given.marks, options).tasks;

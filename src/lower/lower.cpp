@@ -13,6 +13,7 @@
 #include "lower/passes/device_copies.h"
 #include "lower/passes/in_place.h"
 #include "lower/passes/order.h"
+#include "lower/passes/sum_chains.h"
 #include "lower/region.h"
 #include "placement_check/placement_check.h"
 #include "shard/micro_batches.h"
@@ -134,7 +135,8 @@ struct CompilerState {
   const CompileOptions& options;
   Program program = {};
   std::optional<PipelineOrder> pipeline = std::nullopt;
-  std::string collective_matmuls = {};  // a line each
+  std::string sum_chains = {};          // a line each
+  std::string collective_matmuls = {};  // the same
   Compiled result = {};
 };
 
@@ -171,6 +173,12 @@ constexpr CompilerPass kPlacementPasses[] = {
            choose_halos(s.graph, std::move(s.result.sharded), s.marks, s.options.halos);
      },
      [](const CompilerState& s) { return halos_text(s.graph, s.result.sharded); }, true},
+    {"sum-chains",
+     [](CompilerState& s) { s.sum_chains = reduce_sums_once(s.graph, s.result.sharded, s.marks); },
+     [](const CompilerState& s) {
+       return s.sum_chains.empty() ? "no sums are reduced together\n" : s.sum_chains;
+     },
+     true},
 };
 
 // ---- passes over the program: local kernels and exchanges ----

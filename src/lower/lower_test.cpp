@@ -275,7 +275,7 @@ TEST(Compile, DumpsEveryPass) {
             passes.emplace_back(pass);
           }});
   EXPECT_THAT(passes,
-              testing::ElementsAre("serial", "propagate", "halos", "partition",
+              testing::ElementsAre("serial", "propagate", "halos", "sum-chains", "partition",
                                    "in-place", "order", "collective-matmul", "buckets", "combine",
                                    "copies", "prefetch", "arena", "tasks", "check", "placements"));
   EXPECT_THAT(pass_names(), testing::ElementsAreArray(passes));
@@ -283,7 +283,7 @@ TEST(Compile, DumpsEveryPass) {
 
 TEST(Compile, LeavesOutTheOptionalPassesThatAreDisabled) {
   const std::vector<std::string> optional = {
-      "halos", "collective-matmul", "buckets", "combine", "prefetch", "placements"};
+      "halos", "sum-chains", "collective-matmul", "buckets", "combine", "prefetch", "placements"};
   const Compiled compiled =
       compile(two_matmuls(), mesh_of("d=2"), {}, {.dump = {}, .disabled_passes = optional});
   EXPECT_EQ(compiled.passes.size() + optional.size(), pass_names().size());
