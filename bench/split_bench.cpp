@@ -52,7 +52,7 @@ BoundKernel bind_sleep(const LocalCall& call) {
 
 std::shared_ptr<const TaskGraph> sleeping_layers(int64_t chunks, Seconds product) {
   CompileOptions options;
-  options.collective_matmul.chunks = chunks;
+  options.collective_matmul = chunks;
   const std::vector<Mark> marks = {
       shard_tensor("{x,h*}", "P(\"tp\")"), shard_tensor("up*", "P(None, \"tp\")"),
       shard_tensor("down*", "P(\"tp\")"), shard_op("u*", "[P(), P(None, \"tp\")]")};

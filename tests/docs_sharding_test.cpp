@@ -326,7 +326,7 @@ std::string halos_text() {
   std::string text;
   for (HaloForm form : {HaloForm::kExchange, HaloForm::kRecompute}) {
     const Compiled made = compile(graph, mesh_of("h=2"), {shard_tensor("x", "Shard(2)")},
-                                  {.dump = {}, .halos = {form}});
+                                  {.dump = {}, .halos = form});
     text += (form == HaloForm::kExchange ? "exchanged: y1 is " : "computed: y1 is ") +
             to_text(graph.type(y1), made.sharded.of(y1)) + "\n";
     for (const Task& task : made.tasks.tasks) {

@@ -241,7 +241,7 @@ FORMER_WORDS = [
         r"floors?",
         "layer",
         r"floor\(|[\"'`.]floor|price.{0,12}floor|ceil",
-        r"ops/|kernels/|autodiff/|operators\.md",
+        r"ops/|kernels/|cost/|autodiff/|operators\.md|costs\.md",
     ),
     (r"house", "project", None, None),
     (r"meetings?", "host all-gather", None, None),

@@ -105,8 +105,8 @@ std::map<std::string, std::vector<double>> trained(const Division& division, int
   const FuzzCase given = case_of(division, chunks);
   CompileOptions options;
   options.micro_batches = given.micro_batches;
-  options.collective_matmul.chunks = chunks;
-  options.reshard.all_reduce = sums;
+  options.collective_matmul = chunks;
+  options.all_reduce = sums;
   const auto tasks = std::make_shared<const TaskGraph>(
       compile(given.graph, given.meshes, given.marks, options).tasks);
   Runtime runtime(ranks(*tasks), {});

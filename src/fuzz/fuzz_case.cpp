@@ -274,12 +274,12 @@ TaskGraph compile_case(const FuzzCase& given, const CaseFaults& faults, int64_t 
   options.rules = faults.rules;
   options.micro_batches = micro_batches;
   options.halos = faults.halos;
-  options.collective_matmul.chunks = given.chunks;
+  options.collective_matmul = given.chunks;
   options.bucket = Bytes(given.seed % 3 == 0 ? 1 : 64);
   if (given.seed % 2 == 0)
     options.prefetch_window = Bytes(given.seed % 5 * 64);  // none, or few at a time
   // Each algorithm has its turn.
-  options.reshard.all_reduce = static_cast<AllReduceAlgorithm>(given.seed % 4);
+  options.all_reduce = static_cast<AllReduceAlgorithm>(given.seed % 4);
   options.check_placements = faults.check_placements;
   return compile(given.graph, given.meshes, given.marks, options).tasks;
 }

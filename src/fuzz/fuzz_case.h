@@ -86,8 +86,8 @@ struct CaseFailure {
 /// Planted faults, for tests that show that they are found.
 struct CaseFaults {
   RuleLookup rules = catalogue_rule;
-  HaloOptions halos = {};        // not a fault: each form must be right
-  bool check_placements = true;  // false: only the run can find the fault
+  HaloForm halos = HaloForm::kAuto;  // not a fault: each form must be right
+  bool check_placements = true;      // false: only the run can find the fault
   std::function<void(TaskGraph&)> tamper = {};
   /// Called when the case is refused because of its micro-batches.
   std::function<void()> on_refusal = {};

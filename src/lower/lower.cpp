@@ -120,8 +120,8 @@ void decide(const Plan& plan, CompileOptions& options) {
   options.micro_batches = plan.micro_batches;
   options.schedule = plan.schedule;
   options.max_in_flight = plan.max_in_flight;
-  options.reshard.all_reduce = plan.all_reduce;
-  options.collective_matmul.chunks = plan.collective_matmul;
+  options.all_reduce = plan.all_reduce;
+  options.collective_matmul = plan.collective_matmul;
   options.prefetch_window = Bytes(plan.prefetch_mib << 20);
 }
 
@@ -166,8 +166,9 @@ constexpr CompilerPass kPlacementPasses[] = {
      [](const CompilerState& s) { return print_placements(s.graph, s.result.sharded); }},
     {"halos",
      [](CompilerState& s) {
-       s.result.sharded =
-           choose_halos(s.graph, std::move(s.result.sharded), s.marks, s.options.halos);
+       const CompileOptions& o = s.options;
+       s.result.sharded = choose_halos(s.graph, std::move(s.result.sharded), s.marks,
+                                       {o.halos, o.cost, o.all_reduce});
      },
      [](const CompilerState& s) { return halos_text(s.graph, s.result.sharded); }, true},
 };
@@ -177,7 +178,8 @@ constexpr CompilerPass kPlacementPasses[] = {
 constexpr CompilerPass kProgramPasses[] = {
     {"partition",
      [](CompilerState& s) {
-       const PartitionOptions how{s.options.micro_batches, s.options.reshard, lower_control};
+       const CompileOptions& o = s.options;
+       const PartitionOptions how{o.micro_batches, {o.cost.links, o.all_reduce}, lower_control};
        s.program = partition(s.graph, s.result.sharded, s.meshes, how);
        s.result.mesh_of_stage = s.program.mesh_of_stage;
      },
@@ -185,7 +187,8 @@ constexpr CompilerPass kProgramPasses[] = {
     {"in-place", [](CompilerState& s) { update_variables_in_place(s.program); }, program_text},
     {"order",
      [](CompilerState& s) {
-       const OrderOptions how{s.options.micro_batches, s.options.schedule, s.options.max_in_flight};
+       const CompileOptions& o = s.options;
+       const OrderOptions how{o.micro_batches, o.schedule, o.max_in_flight, o.cost};
        s.pipeline = order_instructions(s.program, s.graph, how);
      },
      [](const CompilerState& s) {
@@ -195,7 +198,7 @@ constexpr CompilerPass kProgramPasses[] = {
     {"collective-matmul",
      [](CompilerState& s) {
        s.collective_matmuls =
-           decompose_collective_matmuls(s.program, s.options.collective_matmul, s.options.reshard);
+           decompose_collective_matmuls(s.program, s.options.collective_matmul, s.options.cost);
      },
      [](const CompilerState& s) {
        return s.collective_matmuls.empty() ? "no matmul is decomposed\n" : s.collective_matmuls;

@@ -7,6 +7,7 @@
 #include <string_view>
 #include <vector>
 
+#include "cost/cost_model.h"
 #include "lower/passes/arena.h"
 #include "lower/passes/buckets.h"
 #include "lower/passes/collective_matmul.h"
@@ -35,11 +36,12 @@ struct CompileOptions {
   PipelineKind schedule = PipelineKind::kOneForwardOneBackward;
   /// Of kAuto: micro-batches that a rank keeps at most; 0: PipelineOptions decides.
   int64_t max_in_flight = 0;
-  ReshardOptions reshard = {};     // prices of links, and how sums are computed
+  CostModel cost = {};  // the prices of all decisions
+  AllReduceAlgorithm all_reduce = AllReduceAlgorithm::kAuto;
   Bytes bucket = kGradientBucket;  // of gradients that are exchanged together in the backward
   Bytes prefetch_window = kPrefetchWindow;  // of exchanges in flight before their turn; 0: none
-  HaloOptions halos = {};                   // exchanged or computed, and by which prices
-  CollectiveMatmulOptions collective_matmul = {};
+  HaloForm halos = HaloForm::kAuto;
+  int64_t collective_matmul = 1;                  // chunks, as of decompose_collective_matmuls
   std::vector<std::string> disabled_passes = {};  // names of optional passes
   /// false: for a rule that is broken on purpose, to see that the numbers show it.
   bool check_placements = true;

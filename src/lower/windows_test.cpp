@@ -42,8 +42,7 @@ Graph moving_sum() {
 const std::vector<Mark> kByRows = {shard_tensor("x", "P(\"h\")")};
 
 TaskGraph compiled(const Graph& graph, const std::vector<Mark>& marks = kByRows) {
-  return compile(graph, one_mesh(three()), marks, {.dump = {}, .halos = {HaloForm::kExchange}})
-      .tasks;
+  return compile(graph, one_mesh(three()), marks, {.dump = {}, .halos = HaloForm::kExchange}).tasks;
 }
 
 /// "halo p [..]" of every exchange.

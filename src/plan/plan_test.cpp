@@ -28,7 +28,7 @@ TEST(Plan, CollectiveMatmulIsOffAutoOrANumberOfChunks) {
   EXPECT_EQ(plan_of("\"collective_matmul\": 4, ").collective_matmul, 4);
   for (const char* keys : {"", "\"collective_matmul\": \"auto\", ", "\"collective_matmul\": 4, "})
     EXPECT_EQ(written_and_read(keys), plan_of(keys).collective_matmul) << keys;
-  EXPECT_EQ(compile_options(plan_of("\"collective_matmul\": 4, ")).collective_matmul.chunks, 4);
+  EXPECT_EQ(compile_options(plan_of("\"collective_matmul\": 4, ")).collective_matmul, 4);
 }
 
 TEST(Plan, AllReduceNamesAnAlgorithm) {

@@ -239,13 +239,14 @@ class HaloChoice {
         std::tuple{from.mesh.get(), to.mesh.get(), to_text(type, from) + " -> " + to_text(to)};
     if (const auto known = exchange_times_.find(key); known != exchange_times_.end())
       return known->second;
-    double seconds = 0;
-    for (const Exchange& exchange : plan_reshard(type, from, to, options_.cost.reshard)) {
+    const CostModel& cost = options_.cost;
+    Price sum;
+    for (const Exchange& exchange :
+         plan_reshard(type, from, to, {cost.links, options_.all_reduce})) {
       const Bytes copied = byte_size({type.dtype, exchange.to.largest_shape(type.shape)});
-      seconds += price(type, exchange, options_.cost.reshard).value() +
-                 static_cast<double>(copied.value()) / options_.cost.bytes_per_second;
+      sum += price(type, exchange, cost.links) + copy_price(copied, 0, cost.device);
     }
-    return exchange_times_[key] = seconds;
+    return exchange_times_[key] = sum.estimate.value();
   }
 
   double exchanges_time(ValueId value) {
@@ -264,8 +265,8 @@ class HaloChoice {
     for (const Split& split : factor_splits(rule_of(op), sharded_.of(op)))
       if (split.whole() > 0)
         share *= static_cast<double>(split.largest()) / static_cast<double>(split.whole());
-    return share * (work.flops.value() / options_.cost.flops_per_second +
-                    static_cast<double>(work.bytes.value()) / options_.cost.bytes_per_second);
+    const LocalWork whole{.flops = work.flops, .read = work.bytes};
+    return share * compute_price(whole, options_.cost.device).estimate.value();
   }
 
   /// Of all operands of an op, each once.
