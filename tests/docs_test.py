@@ -46,6 +46,7 @@ PAGES_OF_KEYS = {
     "docs/training.md": "src/config/config.cpp",
     "docs/data.md": "src/config/data_config.cpp",
     "docs/models.md": "src/model/settings.cpp",
+    "docs/costs.md": "src/cost/cost_file.cpp",
 }
 
 KEY = re.compile(r"table\.\w+\(\s*\"(\w+)\"|\{\"(\w+)\",\s*&\w+Config::")

@@ -28,6 +28,9 @@ void add_options(OptionParser& parser, PlanOptions& options) {
                "A plan file, or 'serial'; default: that of the checkpoint, or the configuration's "
                "[parallel], else serial"},
               options.plan);
+  parser.text({"--cost", "FILE",
+               "A cost file, by whose prices the compiler decides; default: the cost of the plan"},
+              options.cost);
   parser.number(
       {"--ranks", "N", "Ranks, as threads of this process; default: as many as the plan needs"},
       options.ranks, 1);

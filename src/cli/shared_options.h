@@ -22,14 +22,15 @@ struct OverrideOptions {
 };
 void add_options(OptionParser& parser, OverrideOptions& options);
 
-/// --plan and --ranks.
+/// --plan, --cost and --ranks.
 struct PlanOptions {
   std::optional<std::string> plan;  // a file, or "serial"
+  std::optional<std::string> cost;  // a cost file: instead of the cost model of the plan
   std::optional<int> ranks;
 };
 void add_options(OptionParser& parser, PlanOptions& options);
 
-/// CONFIG with --set, --plan and --ranks: a run that a configuration describes.
+/// CONFIG with --set, --plan, --cost and --ranks: a run that a configuration describes.
 struct ConfigOptions {
   std::string file;
   OverrideOptions overrides = {};
@@ -37,7 +38,7 @@ struct ConfigOptions {
 };
 void add_options(OptionParser& parser, ConfigOptions& options);
 
-/// CHECKPOINT with --set, --plan and --ranks: a run that a checkpoint describes.
+/// CHECKPOINT with --set, --plan, --cost and --ranks: a run that a checkpoint describes.
 struct CheckpointOptions {
   std::string path;
   OverrideOptions overrides = {};

@@ -120,6 +120,7 @@ void decide(const Plan& plan, CompileOptions& options) {
   options.micro_batches = plan.micro_batches;
   options.schedule = plan.schedule;
   options.max_in_flight = plan.max_in_flight;
+  options.cost = plan.cost;
   options.all_reduce = plan.all_reduce;
   options.collective_matmul = plan.collective_matmul;
   options.prefetch_window = Bytes(plan.prefetch_mib << 20);

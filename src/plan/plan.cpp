@@ -11,6 +11,7 @@
 #include "base/error.h"
 #include "base/file.h"
 #include "base/text.h"
+#include "cost/cost_file.h"
 
 namespace tessera {
 namespace {
@@ -292,6 +293,7 @@ Plan parse_plan(const Document& document, const std::string& origin) {
   plan.all_reduce = read_all_reduce(table);
   plan.collective_matmul = read_chunks(table.raw("collective_matmul"), origin);
   plan.prefetch_mib = table.integer("prefetch_mib", plan.prefetch_mib, 0, 1 << 20);
+  if (const Document* cost = table.raw("cost")) plan.cost = parse_cost_model(*cost, "cost", origin);
   if (const Document* marks = table.raw("marks")) {
     if (!marks->is_list())
       refuse(origin + ": 'marks' is " + kind_of(*marks), "marks are a list", "write them in [ ]");
@@ -316,6 +318,7 @@ Document to_document(const Plan& plan, const Graph& graph) {
     document["all_reduce"] = std::string(to_text(plan.all_reduce));
   write_chunks(plan.collective_matmul, document);
   if (plan.prefetch_mib != Plan{}.prefetch_mib) document["prefetch_mib"] = plan.prefetch_mib;
+  if (plan.cost != CostModel{}) document["cost"] = to_document(plan.cost);
   document["marks"] = Document::List{};
   for (const Mark& mark : plan.marks) {
     Document item;

@@ -15,6 +15,9 @@
 //       "collective_matmul": "off",   decompose matmuls next to collectives: "auto", or 2 to 8
 //                                     chunks
 //       "prefetch_mib": 32,           limit of exchanges issued early, in flight at once; 0: none
+//       "cost": {"links": {"latency": "10 us"}},
+//                                     a cost model (cost/cost_file.h); default: threads of one
+//                                     machine
 //       "marks": [{"tensor": "tokens", "placement": "P(\"dp\")"}],
 //       "fingerprint": {"graph": "9a3f...", "version": "0.1.0",
 //                       "parameters": {"head.weight": "f32[128,256]"}}
@@ -36,6 +39,7 @@
 #include <vector>
 
 #include "base/document.h"
+#include "cost/cost_model.h"
 #include "graph/graph.h"
 #include "reshard/price.h"
 #include "schedule/pipeline.h"
@@ -70,6 +74,7 @@ struct Plan {
   AllReduceAlgorithm all_reduce = AllReduceAlgorithm::kAuto;
   int64_t collective_matmul = 1;  // chunks of a decomposed matmul; kAutoChunks: costs decide
   int64_t prefetch_mib = kPrefetchWindow.value() >> 20;
+  CostModel cost = {};  // by which costs decide
   std::vector<Mark> marks;
   std::optional<PlanFingerprint> fingerprint;
 

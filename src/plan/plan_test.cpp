@@ -39,6 +39,16 @@ TEST(Plan, AllReduceNamesAnAlgorithm) {
             Document("one-shot"));
 }
 
+TEST(Plan, CostIsTheTableOfACostFile) {
+  const std::string keys = "\"cost\": {\"links\": {\"latency\": \"10 us\"}}, ";
+  CostModel expected;
+  expected.links.any.latency = Seconds(10e-6);
+  EXPECT_EQ(plan_of(keys).cost, expected);
+  EXPECT_EQ(parse_plan(to_document(plan_of(keys), Graph()), "plan.json").cost, expected);
+  EXPECT_EQ(to_document(plan_of(""), Graph()).find("cost"), nullptr) << "the default";
+  EXPECT_EQ(compile_options(plan_of(keys)).cost, expected);
+}
+
 std::string message_of(const std::string& keys) {
   try {
     plan_of(keys);

@@ -6,14 +6,16 @@
 
 #include "base/count_text.h"
 #include "base/error.h"
+#include "cost/cost_file.h"
 #include "engine/batch_rule.h"
 
 namespace tessera {
 
 Plan chosen_plan(const PlanOptions& options, const Plan& otherwise) {
-  const Plan plan = !options.plan               ? otherwise
-                    : *options.plan == "serial" ? serial_plan()
-                                                : read_plan(*options.plan);
+  Plan plan = !options.plan               ? otherwise
+              : *options.plan == "serial" ? serial_plan()
+                                          : read_plan(*options.plan);
+  if (options.cost) plan.cost = read_cost_model(*options.cost);
   if (options.ranks) check_ranks(plan, *options.ranks);
   return plan;
 }

@@ -14,6 +14,7 @@
 #include "base/text.h"
 #include "lower/lower.h"
 #include "lower/partition.h"
+#include "lower/passes/matmul_cost.h"
 #include "ops/builder.h"
 #include "placement_check/placement_check.h"
 
@@ -201,12 +202,13 @@ TEST(CollectiveMatmul, AnAllReduceInTwoStepsIsDecomposedToItsEnd) {
   const ValueId y =
       b.dot(x, b.variable("w", f32({6, 16}), Initializer::normal(0, 1)), "mk,kn->mn", "y");
   graph.add_output("z", b.unary("tanh", y, "z"));
-  Program program = partition(graph,
-                              propagate(graph, mesh_of("tp=2"),
-                                        {shard_tensor("x", "P(None, \"tp\")"),
-                                         shard_tensor("w", "P(\"tp\")"), shard_tensor("z", "P()")}),
-                              one_mesh(mesh_of("tp=2")),
-                              {.all_reduce = AllReduceAlgorithm::kReduceScatterAllGather});
+  Program program =
+      partition(graph,
+                propagate(graph, mesh_of("tp=2"),
+                          {shard_tensor("x", "P(None, \"tp\")"), shard_tensor("w", "P(\"tp\")"),
+                           shard_tensor("z", "P()")}),
+                one_mesh(mesh_of("tp=2")),
+                {.reshard = {.all_reduce = AllReduceAlgorithm::kReduceScatterAllGather}});
   decompose_collective_matmuls(program, 2, {});
   std::vector<std::string> kernels;
   for (const std::string& line : lines_of(program))

@@ -6,6 +6,8 @@
 #include <tuple>
 
 #include "base/text.h"
+#include "kernels/bind.h"
+#include "ops/operator_set.h"
 
 namespace tessera {
 namespace {
@@ -257,16 +259,25 @@ class HaloChoice {
     return seconds;
   }
 
+  static TensorType largest(const TensorType& type, const DistAttr& attr) {
+    return {type.dtype, attr.largest_shape(type.shape)};
+  }
+
   double work_time(OpId op) const {
     const OpView& op_view = view_of(op);
-    if (!op_view.definition->work) return 0;
-    const Work work = op_view.definition->work(op_view);
-    double share = 1;
-    for (const Split& split : factor_splits(rule_of(op), sharded_.of(op)))
-      if (split.whole() > 0)
-        share *= static_cast<double>(split.largest()) / static_cast<double>(split.whole());
-    const LocalWork whole{.flops = work.flops, .read = work.bytes};
-    return share * compute_price(whole, options_.cost.device).estimate.value();
+    const OpSharding& sharding = sharded_.of(op);
+    std::vector<TensorType> inputs, outputs;
+    for (size_t i = 0; i < op_view.inputs.size(); ++i)
+      inputs.push_back(largest(op_view.inputs[i], input_of(op, static_cast<int>(i))));
+    for (size_t i = 0; i < op_view.outputs.size(); ++i)
+      outputs.push_back(largest(op_view.outputs[i],
+                                output_attr(op_view, rule_of(op), sharding, static_cast<int>(i))));
+    const KernelCall call =
+        op_view.definition->kernel(op_view, factor_splits(rule_of(op), sharding));
+    const Coordinate origin = sharding.mesh->coordinate_at(0);
+    const LocalWork work = work_of(localize(call, origin, std::move(inputs), std::move(outputs)),
+                                   own_kernels(graph_).get());
+    return compute_price(work, options_.cost.device).estimate.value();
   }
 
   /// Of all operands of an op, each once.

@@ -37,8 +37,8 @@ struct HaloOptions {
 /// From the last op back, each value with a halo is the beginning of a chain: its producer is
 /// widened, then the producers of the operands that are now too small, and so on, layer by layer.
 /// After each layer the saving of the chain is known: exchanges that are gone, less those that have
-/// become wider, less the time of the work on rows that several ranks compute (`work` of the
-/// operator, by the largest part). The length that saves most is kept, or none. So chains go
+/// become wider, less the time of the work on rows that several ranks compute (work_of in
+/// kernels/bind.h, by the largest parts). The length that saves most is kept, or none. So chains go
 /// through the ops between two convolutions, and the latencies of several layers become one.
 ///
 ///   requires  `sharded` is of propagate(graph, ..., marks)

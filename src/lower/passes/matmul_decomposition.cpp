@@ -2,6 +2,7 @@
 
 #include "base/einsum.h"
 #include "base/text.h"
+#include "kernels/bind.h"
 #include "plan/plan.h"
 
 namespace tessera {
@@ -40,16 +41,14 @@ int MatmulAnalysis::kept_dim(const KernelStep& matmul, size_t input, int dim) co
 
 Seconds MatmulAnalysis::kernel_time(InstructionIndex matmul, int64_t chunks) const {
   const KernelStep& step = *at(matmul).kernel();
-  const Einsum einsum = einsum_of(step);
-  std::map<char, int64_t> extents;
-  for (size_t i = 0; i < 2; ++i) {
-    const Shape shape = largest_type(reg(step.inputs[i])).shape;
-    for (int d = 0; d < shape.size(); ++d) extents[einsum.operands[i][d]] = shape[d];
-  }
-  double flops = 2;
-  for (const auto& [letter, extent] : extents) flops *= static_cast<double>(extent);
-  const LocalWork work{.operation = OperationClass::kMatmul,
-                       .flops = Flops(flops / static_cast<double>(chunks))};
+  const auto types = [&](const std::vector<RegisterIndex>& list) {
+    std::vector<TensorType> local;
+    for (RegisterIndex index : list) local.push_back(largest_type(reg(index)));
+    return local;
+  };
+  LocalWork work = work_of(localize(step.call, {}, types(step.inputs), types(step.outputs)));
+  // Chunks share the arithmetic. Their memory traffic is not counted, since matmuls reuse operands.
+  work = {work.operation, work.dtype, Flops(work.flops.value() / static_cast<double>(chunks))};
   return compute_price(work, cost_.device).estimate;
 }
 
