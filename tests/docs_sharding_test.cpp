@@ -538,7 +538,7 @@ std::string collective_matmul_text() {
                                    shard_tensor("up", "P(None, \"tp\")"),
                                    shard_tensor("down", "P(\"tp\")")};
   Program program = partition(graph, propagate(graph, mesh_of("tp=2"), marks));
-  decompose_collective_matmuls(program, {.chunks = 2}, {});
+  decompose_collective_matmuls(program, 2, {});
   std::string text;
   for (const std::string& line : split_text(to_text(program), '\n'))
     if (line.find(" = ") != std::string::npos) text += line.substr(0, line.find(" <- ")) + "\n";

@@ -34,7 +34,12 @@ const LinkCost* LinkCosts::between(Rank a, Rank b) const {
 
 void ExchangeTime::Load::add(const LinkCost& link, double seconds) {
   all += seconds;
-  by_link[&link] += seconds;
+  const auto found = std::find_if(by_link.begin(), by_link.end(),
+                                  [&](const auto& load) { return load.first == &link; });
+  if (found == by_link.end())
+    by_link.emplace_back(&link, seconds);
+  else
+    found->second += seconds;
 }
 
 void ExchangeTime::add(Rank sender, Bytes bytes, const LinkCost& link) {
@@ -52,7 +57,8 @@ void ExchangeTime::Longest::keep(const Load& load) {
 void ExchangeTime::end_receiver() {
   longest_.keep(receiving_);
   max_latency_ = std::max(max_latency_, latency_);
-  receiving_ = {};
+  receiving_.all = 0;
+  receiving_.by_link.clear();
   peers_.clear();
   latency_ = 0;
 }

@@ -7,6 +7,7 @@
 #include <string>
 #include <string_view>
 #include <utility>
+#include <vector>
 
 #include "base/units.h"
 #include "cost/price.h"
@@ -66,7 +67,7 @@ class ExchangeTime {
   /// Seconds in which one rank sends or receives.
   struct Load {
     double all = 0;
-    std::map<const LinkCost*, double> by_link = {};
+    std::vector<std::pair<const LinkCost*, double>> by_link = {};
 
     void add(const LinkCost& link, double seconds);
   };
