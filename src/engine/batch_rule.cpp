@@ -3,21 +3,34 @@
 #include <algorithm>
 
 #include "engine/shared_variables.h"
+#include "shard/resolved/resolve.h"
 
 namespace tessera {
 
-int64_t data_parallel_parts(const ShardedGraph& sharded, const Graph& graph) {
-  const DistAttr& attr = sharded.of(samples_input(graph));
+namespace {
+
+int64_t parts_of_samples(const DistAttr& attr) {
   int64_t parts = 1;
   for (int axis : attr.dims.front().axes)
     if (attr.mesh->axes()[axis] != kMicroBatchAxis) parts *= attr.mesh->shape()[axis];
   return parts;
 }
 
+}  // namespace
+
+int64_t data_parallel_parts(const ShardedGraph& sharded, const Graph& graph) {
+  return parts_of_samples(sharded.of(samples_input(graph)));
+}
+
 int64_t data_parallel_ranks(const RunConfig& config, const Plan& plan) {
   const int64_t rows = std::max<int64_t>(config.train.batch_per_rank, 1) * plan.rank_count();
   const Graph graph = build_model(
       config.model, {.batch = rows, .training = false, .loss = true, .seed = config.train.seed});
+  if (plan.shardings) {
+    const ValueId samples = samples_input(graph);
+    return parts_of_samples(home_in_training(*plan.shardings, graph.value(samples).name,
+                                             graph.type(samples).shape, plan.placed()));
+  }
   return data_parallel_parts(propagate(graph, plan.placed(), marks_for(graph, plan.marks)), graph);
 }
 

@@ -1,12 +1,18 @@
 #include "engine/program_set.h"
 
-#include "base/error.h"
 #include "engine/graphs.h"
 #include "engine/run_data.h"
 #include "engine/shared_variables.h"
 #include "shard/mesh_assignment.h"
 
 namespace tessera {
+
+CompileOptions options_for(Purpose purpose, const ProgramOptions& options) {
+  return {.dump = {},
+          .rules = options.rules,
+          .section = section_of(purpose),
+          .check_placements = options.check_placements};
+}
 
 ProgramSet::ProgramSet(const RunConfig& config, const Plan& plan, Graph training,
                        ProgramOptions options, RuntimeOptions runtime)
@@ -29,24 +35,17 @@ const Graph& ProgramSet::main_graph() const {
 }
 
 Compiled ProgramSet::compile_main() const {
-  if (options_.main == Purpose::kTrain)
-    return compile(
-        training_, plan_,
-        {.dump = {}, .rules = options_.rules, .check_placements = options_.check_placements});
-  const Meshes meshes = plan_.placed();
-  // Refuses marks that name nothing in the training graph.
-  resolve_marks(training_, meshes, assign_meshes(training_, meshes, plan_.marks), plan_.marks);
-  return compile(evaluation_, meshes, marks_for(evaluation_, plan_.marks),
-                 {.dump = {}, .rules = options_.rules});
-}
-
-Graph ProgramSet::graph_of(Purpose purpose) const {
-  switch (purpose) {
-    case Purpose::kEvaluate: return evaluation_graph(config_, config_.train.batch);
-    case Purpose::kPredict: return prediction_graph(config_);
-    case Purpose::kDecode: return decoding_graph(config_);
-    default: throw InternalError("this program is not made on demand");
+  const CompileOptions options = options_for(options_.main, options_);
+  if (options_.main == Purpose::kTrain) return compile(training_, plan_, options);
+  Plan plan = plan_;
+  plan.micro_batches = 1;
+  if (!plan.shardings) {
+    const Meshes meshes = plan.placed();
+    // Refuses marks that name nothing in the training graph.
+    resolve_marks(training_, meshes, assign_meshes(training_, meshes, plan.marks), plan.marks);
+    plan.marks = marks_for(evaluation_, plan.marks);
   }
+  return compile(evaluation_, plan, options);
 }
 
 void ProgramSet::initialize() {
@@ -56,10 +55,9 @@ void ProgramSet::initialize() {
 LoadedProgram& ProgramSet::get(Purpose purpose) {
   LoadedProgram*& program = loaded_[purpose];
   if (program) return *program;
-  const Graph graph = graph_of(purpose);
-  const std::vector<Mark> marks =
-      with_variables_of(main_graph(), *main_, graph, marks_for(graph, plan_.marks));
-  Compiled compiled = compile(graph, plan_.placed(), marks);
+  const Graph graph = graph_of(purpose, config_);
+  Compiled compiled = compile(graph, plan_beside(main_graph(), main_->sharded, graph, plan_),
+                              options_for(purpose, options_));
   program = &runtime_.load(std::make_shared<const TaskGraph>(std::move(compiled.tasks)));
   // This initializes the caches of the decoder, because all other variables are set.
   if (purpose == Purpose::kDecode) runtime_.initialize(*program, config_.train.seed);

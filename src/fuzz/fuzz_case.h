@@ -62,6 +62,7 @@ FuzzCase random_case(uint64_t seed);
 ///     fill x whole -3.0 3.0
 ///     stage op y last
 ///     mark tensor x P("x")
+///     copies x                           live for a pass
 ///     graph
 ///     input x: f32[5]
 ///     y = neg(x): f32[5]

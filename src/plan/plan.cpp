@@ -120,15 +120,26 @@ Mark read_mark(const Document& item, const std::string& origin, size_t index) {
   ConfigTable table(&item, position, origin);
   const std::string tensor = table.text("tensor", "");
   const std::string op = table.text("op", "");
+  const std::string module = table.text("module", "");
   const std::string placement = table.text("placement", "");
   const std::string mesh = table.text("mesh", "");
+  const bool by_pass = table.choice("copies", "step", {"step", "pass"}) == "pass";
   table.finish();
-  if (tensor.empty() == op.empty() || (placement.empty() && mesh.empty()))
+  if (by_pass && tensor.empty())
+    refuse(origin + ": " + position + " gives op '" + op + module + "' copies",
+           "tensors have copies in other placements", "name the tensor");
+  const int named = !tensor.empty() + !op.empty() + !module.empty();
+  if (named != 1 || (placement.empty() && mesh.empty() && !by_pass))
     refuse(origin + ": " + position + " is not a mark",
-           "a mark names a tensor or an op, and its placement or its mesh",
+           "a mark names a tensor, an op or a module, and its placement, its mesh or how long "
+           "copies live",
            "write {\"tensor\": \"*.weight\", \"placement\": \"P(\\\"tp\\\")\"}");
-  return {op.empty() ? Mark::Kind::kTensor : Mark::Kind::kOp, op.empty() ? tensor : op, placement,
-          origin + " " + position, mesh};
+  const Mark::Kind kind = !tensor.empty() ? Mark::Kind::kTensor
+                          : !op.empty()   ? Mark::Kind::kOp
+                                          : Mark::Kind::kModule;
+  return {kind,      tensor + op + module,
+          placement, origin + " " + position,
+          mesh,      by_pass ? CopyLife::kPass : CopyLife::kStep};
 }
 
 AllReduceAlgorithm read_all_reduce(ConfigTable& table) {
@@ -156,6 +167,41 @@ int64_t read_chunks(const Document* value, const std::string& origin) {
 void write_chunks(int64_t chunks, Document& document) {
   if (chunks != 1)
     document["collective_matmul"] = chunks == kAutoChunks ? Document("auto") : Document(chunks);
+}
+
+constexpr double kMib = 1 << 20;
+
+double mib_of(Bytes bytes) {
+  return static_cast<double>(bytes.value()) / kMib;
+}
+Bytes of_mib(double mib) {
+  return Bytes(static_cast<int64_t>(mib * kMib));
+}
+
+void write_mib(const char* key, Bytes bytes, Bytes usual, Document& document) {
+  if (bytes == usual) return;
+  const bool is_whole = bytes.value() % (1 << 20) == 0;
+  document[key] = is_whole ? Document(bytes.value() >> 20) : Document(mib_of(bytes));
+}
+
+HaloForm read_halos(ConfigTable& table) {
+  constexpr HaloForm kForms[] = {HaloForm::kAuto, HaloForm::kExchange, HaloForm::kRecompute};
+  std::vector<std::string> names;
+  for (const HaloForm form : kForms) names.emplace_back(to_text(form));
+  const std::string chosen = table.choice("halos", names.front(), names);
+  return kForms[std::find(names.begin(), names.end(), chosen) - names.begin()];
+}
+
+void write_marks(const std::vector<Mark>& marks, Document& document) {
+  document["marks"] = Document::List{};
+  for (const Mark& mark : marks) {
+    Document item;
+    item[to_text(mark.kind)] = mark.pattern;
+    if (!mark.placement.empty()) item["placement"] = mark.placement;
+    if (!mark.mesh.empty()) item["mesh"] = mark.mesh;
+    if (mark.copies != CopyLife::kStep) item["copies"] = std::string(to_text(mark.copies));
+    document["marks"].append(std::move(item));
+  }
 }
 
 std::optional<PlanFingerprint> read_fingerprint(ConfigTable table, const Document* present) {
@@ -230,6 +276,15 @@ std::string diff(const std::map<std::string, std::string>& planned,
 
 }  // namespace
 
+std::string_view to_text(HaloForm form) {
+  switch (form) {
+    case HaloForm::kExchange: return "exchange";
+    case HaloForm::kRecompute: return "recompute";
+    case HaloForm::kAuto: return "auto";
+  }
+  throw InternalError("unknown form of halos");
+}
+
 Meshes Plan::placed() const {
   if (!meshes.empty()) return meshes;
   return one_mesh(std::make_shared<const Mesh>(Shape{1}, std::vector<std::string>{"all"}));
@@ -292,7 +347,10 @@ Plan parse_plan(const Document& document, const std::string& origin) {
         "remove one of the two");
   plan.all_reduce = read_all_reduce(table);
   plan.collective_matmul = read_chunks(table.raw("collective_matmul"), origin);
-  plan.prefetch_mib = table.integer("prefetch_mib", plan.prefetch_mib, 0, 1 << 20);
+  plan.prefetch_window =
+      of_mib(table.number("prefetch_mib", mib_of(plan.prefetch_window), 0, kMib));
+  plan.bucket = of_mib(table.number("bucket_mib", mib_of(plan.bucket), 0, kMib));
+  plan.halos = read_halos(table);
   if (const Document* cost = table.raw("cost")) plan.cost = parse_cost_model(*cost, "cost", origin);
   if (const Document* marks = table.raw("marks")) {
     if (!marks->is_list())
@@ -300,6 +358,12 @@ Plan parse_plan(const Document& document, const std::string& origin) {
     for (size_t i = 0; i < marks->as_list().size(); ++i)
       plan.marks.push_back(read_mark(marks->as_list()[i], origin, i));
   }
+  if (const Document* shardings = table.raw("shardings"))
+    plan.shardings = parse_shardings(*shardings, origin);
+  if (plan.shardings && !plan.marks.empty())
+    refuse(origin + " has 'marks' and 'shardings'",
+           "shardings place every op and value, so marks would decide nothing",
+           "remove one of the two");
   const Document* stamp = table.raw("fingerprint");
   plan.fingerprint = read_fingerprint(table.table("fingerprint"), stamp);
   table.refuse_renamed(kRenamedKeys);
@@ -317,16 +381,14 @@ Document to_document(const Plan& plan, const Graph& graph) {
   if (plan.all_reduce != AllReduceAlgorithm::kAuto)
     document["all_reduce"] = std::string(to_text(plan.all_reduce));
   write_chunks(plan.collective_matmul, document);
-  if (plan.prefetch_mib != Plan{}.prefetch_mib) document["prefetch_mib"] = plan.prefetch_mib;
+  write_mib("prefetch_mib", plan.prefetch_window, kPrefetchWindow, document);
+  write_mib("bucket_mib", plan.bucket, kGradientBucket, document);
   if (plan.cost != CostModel{}) document["cost"] = to_document(plan.cost);
-  document["marks"] = Document::List{};
-  for (const Mark& mark : plan.marks) {
-    Document item;
-    item[mark.kind == Mark::Kind::kTensor ? "tensor" : "op"] = mark.pattern;
-    if (!mark.placement.empty()) item["placement"] = mark.placement;
-    if (!mark.mesh.empty()) item["mesh"] = mark.mesh;
-    document["marks"].append(std::move(item));
-  }
+  if (plan.halos != HaloForm::kAuto) document["halos"] = std::string(to_text(plan.halos));
+  if (plan.shardings)
+    document["shardings"] = to_document(*plan.shardings);
+  else
+    write_marks(plan.marks, document);
   Document& stamp = document["fingerprint"];
   stamp["graph"] = hash_of(graph);
   stamp["version"] = std::string(version());

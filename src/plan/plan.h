@@ -15,6 +15,8 @@
 //       "collective_matmul": "off",   decompose matmuls next to collectives: "auto", or 2 to 8
 //                                     chunks
 //       "prefetch_mib": 32,           limit of exchanges issued early, in flight at once; 0: none
+//       "bucket_mib": 25,             gradients that are exchanged together in the backward
+//       "halos": "auto",              "exchange" or "recompute" them, or the cheaper
 //       "cost": {"links": {"latency": "10 us"}},
 //                                     a cost model (cost/cost_file.h); default: threads of one
 //                                     machine
@@ -29,6 +31,10 @@
 //       "meshes": [{"name": "first", "mesh": {"dp": 2}, "ranks": [0, 1]},
 //                  {"name": "last", "mesh": {"dp": 2}, "ranks": [2, 3]}],
 //       "marks": [{"op": "blocks.0.*", "mesh": "first"}, {"op": "blocks.1.*", "mesh": "last"}]
+//
+// Instead of marks, from which placements are propagated, a plan may have the placements:
+//
+//       "shardings": {"train": {"ops": {"m@dp": ["blocks.{0..23}.up.dot"]}, ...}, ...}
 // clang-format on
 #pragma once
 
@@ -36,6 +42,7 @@
 #include <map>
 #include <optional>
 #include <string>
+#include <string_view>
 #include <vector>
 
 #include "base/document.h"
@@ -45,6 +52,7 @@
 #include "schedule/pipeline.h"
 #include "shard/marks.h"
 #include "shard/mesh_assignment.h"
+#include "shard/resolved/shardings.h"
 
 namespace tessera {
 
@@ -52,8 +60,18 @@ namespace tessera {
 inline constexpr int64_t kAutoChunks = 0;
 /// The largest value of Plan::collective_matmul.
 inline constexpr int64_t kMaxChunks = 8;
-/// The default of Plan::prefetch_mib.
+/// The default of Plan::prefetch_window.
 inline constexpr Bytes kPrefetchWindow{32 << 20};
+/// The default of Plan::bucket, and of PyTorch's DistributedDataParallel, too.
+inline constexpr Bytes kGradientBucket{25 << 20};
+
+/// How an op gets the rows of an operand that its neighbours hold (lower/passes/halo_choice.h).
+enum class HaloForm {
+  kExchange,   // every halo
+  kRecompute,  // every one that may be computed, as many layers back as that goes
+  kAuto,       // the cheaper
+};
+std::string_view to_text(HaloForm form);  // "exchange", "recompute", "auto"
 
 /// Identifies the model of a plan. A plan without it is written by hand and fits every model that
 /// has the names of its marks.
@@ -65,18 +83,24 @@ struct PlanFingerprint {
   bool operator==(const PlanFingerprint&) const = default;
 };
 
+/// All decisions about a run; the compiler takes none of them itself.
 struct Plan {
   std::string name = "serial";  // for readers: "dp2-tp2", or the name of its file
-  Meshes meshes;                // empty: one rank
-  int64_t micro_batches = 1;
+  Meshes meshes = {};           // empty: one rank
+  int64_t micro_batches = 1;    // of a step; divides dim 0 of every input
   PipelineKind schedule = PipelineKind::kOneForwardOneBackward;
-  int64_t max_in_flight = 0;  // for kAuto: PipelineOptions
+  /// Of kAuto: micro-batches that a rank keeps at most; 0: PipelineOptions decides.
+  int64_t max_in_flight = 0;
   AllReduceAlgorithm all_reduce = AllReduceAlgorithm::kAuto;
   int64_t collective_matmul = 1;  // chunks of a decomposed matmul; kAutoChunks: costs decide
-  int64_t prefetch_mib = kPrefetchWindow.value() >> 20;
-  CostModel cost = {};  // by which costs decide
-  std::vector<Mark> marks;
-  std::optional<PlanFingerprint> fingerprint;
+  Bytes prefetch_window = kPrefetchWindow;  // of exchanges in flight before their turn; 0: none
+  Bytes bucket = kGradientBucket;  // of gradients that are exchanged together in the backward
+  HaloForm halos = HaloForm::kAuto;
+  CostModel cost = {};  // the prices of all decisions that are left to the compiler
+  std::vector<Mark> marks = {};
+  /// The placements that the marks would give; there are no marks beside them.
+  std::optional<Shardings> shardings = {};
+  std::optional<PlanFingerprint> fingerprint = {};
 
   /// The meshes; when there are none, one mesh of the axis "all" of size 1.
   Meshes placed() const;

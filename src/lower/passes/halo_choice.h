@@ -7,16 +7,11 @@
 
 #include "cost/cost_model.h"
 #include "graph/graph.h"
+#include "plan/plan.h"
 #include "reshard/reshard.h"
 #include "shard/propagate.h"
 
 namespace tessera {
-
-enum class HaloForm {
-  kExchange,   // every halo
-  kRecompute,  // every one that may be computed, as many layers back as that goes
-  kAuto,       // the cheaper
-};
 
 struct HaloOptions {
   HaloForm form = HaloForm::kAuto;

@@ -37,11 +37,11 @@ Graph two_convolutions(int64_t rows = 8) {
 
 Compiled compiled(const Graph& graph, std::string_view mesh, const CostModel& cost,
                   const std::vector<Mark>& marks = kByHeight) {
-  return compile(graph, mesh_of(mesh), marks, {.dump = {}, .cost = cost});
+  return compile(graph, Plan{.meshes = one_mesh(mesh_of(mesh)), .cost = cost, .marks = marks});
 }
 Compiled compiled(const Graph& graph, std::string_view mesh, HaloForm form,
                   const std::vector<Mark>& marks = kByHeight) {
-  return compile(graph, mesh_of(mesh), marks, {.dump = {}, .halos = form});
+  return compile(graph, Plan{.meshes = one_mesh(mesh_of(mesh)), .halos = form, .marks = marks});
 }
 
 /// Bytes of `value` that each rank gets from others.
