@@ -42,7 +42,7 @@ TEST(CommandLine, OptionsMayStandBeforeAndAfterTheConfiguration) {
     EXPECT_EQ(train.config.file, "c.toml");
     EXPECT_EQ(train.config.plan.plan, "p.json");
     EXPECT_EQ(train.config.plan.ranks, 4);
-    EXPECT_EQ(train.config.plan.cost, "m.toml");
+    EXPECT_EQ(train.config.cost, "m.toml");
     EXPECT_FALSE(train.output.json);
   }
 }

@@ -22,10 +22,9 @@ struct OverrideOptions {
 };
 void add_options(OptionParser& parser, OverrideOptions& options);
 
-/// --plan, --cost and --ranks.
+/// --plan and --ranks.
 struct PlanOptions {
   std::optional<std::string> plan;  // a file, or "serial"
-  std::optional<std::string> cost;  // a cost file: instead of the cost model of the plan
   std::optional<int> ranks;
 };
 void add_options(OptionParser& parser, PlanOptions& options);
@@ -35,10 +34,11 @@ struct ConfigOptions {
   std::string file;
   OverrideOptions overrides = {};
   PlanOptions plan = {};
+  std::optional<std::string> cost = {};  // a cost file: instead of the cost model of the plan
 };
 void add_options(OptionParser& parser, ConfigOptions& options);
 
-/// CHECKPOINT with --set, --plan, --cost and --ranks: a run that a checkpoint describes.
+/// CHECKPOINT with --set, --plan and --ranks: a run that a checkpoint describes.
 struct CheckpointOptions {
   std::string path;
   OverrideOptions overrides = {};

@@ -12,10 +12,9 @@
 namespace tessera {
 
 Plan chosen_plan(const PlanOptions& options, const Plan& otherwise) {
-  Plan plan = !options.plan               ? otherwise
-              : *options.plan == "serial" ? serial_plan()
-                                          : read_plan(*options.plan);
-  if (options.cost) plan.cost = read_cost_model(*options.cost);
+  const Plan plan = !options.plan               ? otherwise
+                    : *options.plan == "serial" ? serial_plan()
+                                                : read_plan(*options.plan);
   if (options.ranks) check_ranks(plan, *options.ranks);
   return plan;
 }
@@ -26,6 +25,7 @@ Session open_session(const ConfigOptions& options, const std::optional<Plan>& st
   session.config = std::move(file.run);
   check_fits(session.config);
   session.plan = chosen_plan(options.plan, stored.value_or(file.plan));
+  if (options.cost) session.plan.cost = read_cost_model(*options.cost);
   session.config = resolved_for(std::move(session.config), session.plan);
   return session;
 }
