@@ -24,7 +24,7 @@ std::string failure_of(const Graph& graph, std::string_view mesh, std::vector<Ma
   std::string text;
   for (HaloForm form : kForms) {
     CaseFaults faults;
-    faults.halos.form = form;
+    faults.halos = form;
     if (const auto failure = run_case(given, faults)) text += failure->text + "\n";
   }
   return text;
