@@ -12,6 +12,7 @@
 #include "base/file.h"
 #include "base/text.h"
 #include "cost/cost_file.h"
+#include "shard/resolved/name_patterns.h"
 
 namespace tessera {
 namespace {
@@ -210,8 +211,9 @@ std::optional<PlanFingerprint> read_fingerprint(ConfigTable table, const Documen
   fingerprint.graph = table.text("graph", "");
   fingerprint.version = table.text("version", "");
   if (const Document* parameters = table.raw("parameters"))
-    for (const auto& [name, type] : parameters->as_table())
-      fingerprint.parameters[name] = type.is_string() ? type.as_string() : to_json(type);
+    for (const auto& [names, type] : parameters->as_table())
+      for (const std::string& name : names_of_pattern(names))
+        fingerprint.parameters[name] = type.is_string() ? type.as_string() : to_json(type);
   table.finish();
   return fingerprint;
 }
@@ -221,6 +223,16 @@ std::map<std::string, std::string> parameters_of(const Graph& graph) {
   for (const Variable& variable : graph.variables())
     if (variable.trainable)
       parameters[graph.value(variable.value).name] = to_text(graph.type(variable.value));
+  return parameters;
+}
+
+/// Their types by name; names of one type share patterns.
+Document parameters_by_pattern(const Graph& graph) {
+  std::map<std::string, std::vector<std::string>> by_type;
+  for (const auto& [name, type] : parameters_of(graph)) by_type[type].push_back(name);
+  Document::Table parameters;
+  for (const auto& [type, names] : by_type)
+    for (std::string& pattern : to_patterns(names)) parameters.emplace_back(pattern, type);
   return parameters;
 }
 
@@ -392,10 +404,7 @@ Document to_document(const Plan& plan, const Graph& graph) {
   Document& stamp = document["fingerprint"];
   stamp["graph"] = hash_of(graph);
   stamp["version"] = std::string(version());
-  Document::Table parameters;
-  for (const auto& [name, type] : parameters_of(graph))
-    parameters.emplace_back(name, Document(type));
-  stamp["parameters"] = std::move(parameters);
+  stamp["parameters"] = parameters_by_pattern(graph);
   return document;
 }
 

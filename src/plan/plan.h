@@ -78,7 +78,7 @@ std::string_view to_text(HaloForm form);  // "exchange", "recompute", "auto"
 struct PlanFingerprint {
   std::string graph;    // hash of the text form of the serial training graph
   std::string version;  // of the program that wrote it
-  std::map<std::string, std::string> parameters;  // name to type
+  std::map<std::string, std::string> parameters;  // name to type; in a file by patterns of names
 
   bool operator==(const PlanFingerprint&) const = default;
 };

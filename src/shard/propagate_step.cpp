@@ -17,8 +17,10 @@ bool propagate_time(PropagationState& state, OpId id, int index, TensorPlacement
   for (size_t d = 0; d < dims.size(); ++d) {
     const int factor = divided_factor(dims[d], sharding);
     DimSharding& held = placed.attr.dims[d];
-    if (!placed.fixes(d) || factor < 0 || !starts_with_time(state, sharding.factor_axes[factor]) ||
-        !held.windows.empty() || held.chunks > 1)
+    // An open dim without axes of its own gets all axes of the op below.
+    if ((held.axes.empty() && !placed.fixes(d)) || factor < 0 ||
+        !starts_with_time(state, sharding.factor_axes[factor]) || !held.windows.empty() ||
+        held.chunks > 1)
       continue;
     held.axes.insert(held.axes.begin(), 0);
     return true;

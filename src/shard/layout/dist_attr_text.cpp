@@ -204,7 +204,7 @@ DistAttr parse_dist_attr(std::string_view given, const Shape& shape, MeshPtr mes
     malformed(text, "a placement has an entry for each dim in [ ]", kAttrForm);
   const std::string_view list = trim(text.substr(1, close - 1));
   const std::vector<std::string> items =
-      list.empty() ? std::vector<std::string>{} : split_text(list, ',');
+      list.empty() && shape.size() == 0 ? std::vector<std::string>{} : split_text(list, ',');
   if (std::ssize(items) != shape.size())
     malformed(text,
               "it has " + std::to_string(items.size()) + " entries and the tensor " +

@@ -180,7 +180,8 @@ TEST(ResolvedShardings, RefuseWhatAnOpDoesNotAllow) {
   EXPECT_THAT(refusal("k@tp~8(-1:+1)", kOthers),
               HasSubstr("why: parts that overlap would be reduced twice"));
   EXPECT_THAT(refusal("m@dp/3", kOthers), HasSubstr("divides the factor 'm' in chunks"));
-  EXPECT_THAT(refusal("m@dp", kOthers, "[@dp]"), HasSubstr("places 1 dims"));
+  EXPECT_THAT(refusal("m@dp", kOthers, "[@dp]"),
+              HasSubstr("it has 1 entries and the tensor 2 dims"));
 }
 
 TEST(ResolvedShardings, OfAPlanHaveTheSectionOfTheTrainingStep) {
