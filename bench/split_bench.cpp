@@ -69,7 +69,8 @@ std::shared_ptr<const TaskGraph> sleeping_layers(int64_t chunks, Seconds product
   return tasks;
 }
 
-double median_step(const std::shared_ptr<Network>& network, int64_t chunks, Seconds product) {
+double median_step(const std::shared_ptr<ProcessNetwork>& network, int64_t chunks,
+                   Seconds product) {
   Runtime runtime(std::vector<Rank>{0, 1}, {.network = network});
   LoadedProgram& program = runtime.load(sleeping_layers(chunks, product));
   runtime.initialize(program, 1);
@@ -96,7 +97,7 @@ int run(Seconds product, Seconds transfer) {
   }
   // The bytes that each process receives before or after a product.
   const double bytes = 4.0 * kRows / 2 * kWidth;
-  const auto network = std::make_shared<Network>(
+  const auto network = std::make_shared<ProcessNetwork>(
       std::make_unique<SlowTransport>(process.transport(), bytes / transfer.value()));
   const double whole = median_step(network, 1, product);
   if (process.process() == 0)
