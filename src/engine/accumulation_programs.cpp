@@ -5,8 +5,8 @@
 #include "autodiff/gradient.h"
 #include "base/error.h"
 #include "base/text.h"
-#include "engine/graphs.h"
 #include "engine/shared_variables.h"
+#include "network/graphs.h"
 #include "ops/builder.h"
 #include "shard/micro_batches.h"
 
@@ -78,13 +78,19 @@ struct Backward {
   std::vector<ValueId> gradients;
 };
 
-Backward backward_of(const RunConfig& config) {
-  Backward backward{loss_graph(config), {}, {}};
-  backward.graph.remove_output("logits");
+Backward backward_of(const ProgramSet& programs) {
+  const Network& network = programs.network();
+  const TrainConfig& train = programs.settings().train;
+  Backward backward{
+      forward_graph(network, ForwardPurpose::kTraining, train.batch, train.seed), {}, {}};
+  const auto outputs = backward.graph.outputs();
+  for (const auto& [name, value] : outputs)
+    if (name != network.loss && name != network.count) backward.graph.remove_output(name);
   for (const Variable& variable : backward.graph.variables())
     if (variable.trainable) backward.parameters.push_back(variable.value);
-  Builder builder(backward.graph, config.train.seed);
-  backward.gradients = differentiate(builder, backward.graph.output("loss"), backward.parameters);
+  Builder builder(backward.graph, train.seed);
+  backward.gradients =
+      differentiate(builder, backward.graph.output(network.loss), backward.parameters);
   return backward;
 }
 
@@ -219,11 +225,12 @@ class ReductionWriter {
 
 // ---- apply ----
 
-Draft apply_draft(const RunConfig& config, const std::vector<MadeGradient>& gradients,
-                  const Graph& training, const Compiled& compiled) {
+Draft apply_draft(const ProgramSet& programs, const std::vector<MadeGradient>& gradients) {
+  const Graph& training = programs.training_graph();
+  const Compiled& compiled = programs.main();
   Draft draft;
   const ValueId scale = draft.graph.add_input(std::string(kScaleInput), {DType::kF32, {}});
-  Builder builder(draft.graph, config.train.seed);
+  Builder builder(draft.graph, programs.settings().train.seed);
   std::vector<ParameterGradient> updates;
   std::vector<ValueId> reduced;
   for (const MadeGradient& gradient : gradients) {
@@ -237,7 +244,7 @@ Draft apply_draft(const RunConfig& config, const std::vector<MadeGradient>& grad
     updates.push_back(
         {parameter, builder.mul(reduced.back(), scales, gradient.parameter + ".mean_gradient")});
   }
-  add_updates(builder, updates, config.optimizer);
+  add_updates(builder, updates, programs.settings().optimizer, programs.network().groups);
   for (size_t i = 0; i < gradients.size(); ++i) {
     builder.derive(Role::kOptimizer, {gradients[i].parameter, "accumulation"});
     draft.graph.set_next(
@@ -276,14 +283,15 @@ std::vector<std::vector<MadeGradient>> fusible(const std::vector<MadeGradient>& 
 
 AccumulationPrograms::AccumulationPrograms(ProgramSet& programs, const OnCompiled& on_compiled)
     : runtime_(programs.runtime()),
+      loss_(programs.network().loss),
       apply_inputs_({{std::string(kScaleInput), &scale_},
                      {std::string(kLearningRateInput), &rate_},
                      {std::string(kStepInput), &step_}}) {
-  const RunConfig& config = programs.config();
+  const uint64_t seed = programs.settings().train.seed;
   const Plan& plan = programs.plan();
   const Graph& training = programs.training_graph();
   const Compiled& compiled = programs.main();
-  Backward backward = backward_of(config);
+  Backward backward = backward_of(programs);
   const std::vector<Mark> marks =
       with_variables_of(training, compiled, backward.graph, marks_for(backward.graph, plan.marks));
   const std::vector<MadeGradient> gradients = made_gradients(backward, plan, training, compiled);
@@ -295,23 +303,23 @@ AccumulationPrograms::AccumulationPrograms(ProgramSet& programs, const OnCompile
     LoadedProgram& program =
         runtime_.load(std::make_shared<const TaskGraph>(std::move(made.tasks)));
     // This initializes only the gradients, because the other variables are set.
-    runtime_.initialize(program, config.train.seed);
+    runtime_.initialize(program, seed);
     return &program;
   };
   const CompileOptions once{.dump = {}, .rules = programs.options().rules};
   CompileOptions by_micro_batch = compile_options(plan);
   by_micro_batch.rules = programs.options().rules;
-  accumulate_ = load(Purpose::kAccumulate,
-                     accumulation_draft(std::move(backward), marks, gradients, config.train.seed),
-                     by_micro_batch);
+  accumulate_ =
+      load(Purpose::kAccumulate, accumulation_draft(std::move(backward), marks, gradients, seed),
+           by_micro_batch);
   reduce_ =
       load(Purpose::kReduceGradients, ReductionWriter(training, compiled).write(gradients), once);
-  apply_ = load(Purpose::kApplyGradients, apply_draft(config, gradients, training, compiled), once);
+  apply_ = load(Purpose::kApplyGradients, apply_draft(programs, gradients), once);
 }
 
 double AccumulationPrograms::accumulate(const std::map<std::string, const Tensor*>& inputs) {
   runtime_.run(*accumulate_, inputs, accumulate_results_);
-  return scalar_of(accumulate_results_, "loss");
+  return scalar_of(accumulate_results_, loss_);
 }
 
 void AccumulationPrograms::drop() {

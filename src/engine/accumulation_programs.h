@@ -65,6 +65,7 @@ class AccumulationPrograms {
 
  private:
   Runtime& runtime_;
+  const std::string loss_;  // the name of the output
   std::vector<std::pair<std::string, TensorType>> parameters_;
   LoadedProgram* accumulate_ = nullptr;
   LoadedProgram* reduce_ = nullptr;

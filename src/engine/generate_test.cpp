@@ -6,6 +6,8 @@
 #include "base/error.h"
 #include "engine/engine.h"
 #include "engine/testing/runs.h"
+#include "network/family.h"
+#include "network/graphs.h"
 #include "training/fit.h"
 
 namespace tessera {
@@ -28,7 +30,7 @@ TEST_P(WithTheCache, EveryTokenIsTheSame) {
   Engine engine(tiny_run(model), plan_of(model, plan), small_text());
   fit(engine, 10);
   // More than there is place for after the prompt.
-  const int64_t count = engine.config().model.context;
+  const int64_t count = tiny_run(model).model.context;
   for (const SamplingOptions& options :
        {SamplingOptions{.temperature = 0}, {.temperature = 0.7, .seed = 3}}) {
     SamplingOptions without = options;
@@ -81,7 +83,10 @@ TEST(Generation, APlaceWithTheCacheIsAFifthOfTheWorkOfAContextOf128) {
   for (const char* model : {"gpt", "llama"}) {
     RunConfig config = tiny_run(model);
     config.model.context = 128;
-    EXPECT_LT(5 * flops(decoding_graph(config)), flops(prediction_graph(config))) << model;
+    const Network network = network_of(config.model);
+    EXPECT_LT(5 * flops(forward_graph(network, ForwardPurpose::kDecoding, 1, 0)),
+              flops(forward_graph(network, ForwardPurpose::kPrediction, 1, 0)))
+        << model;
   }
 }
 

@@ -43,7 +43,7 @@ class Fit {
         state_{.engine = engine,
                .step = first_step_,
                .last_step = first_step_ + options.steps,
-               .steps_per_epoch = engine.steps_per_epoch()} {}
+               .steps_per_epoch = engine.batches().steps_per_epoch()} {}
 
   FitResult run() {
     try {
