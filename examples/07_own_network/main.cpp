@@ -46,8 +46,8 @@ int main() {
   plan.marks = {shard_tensor("{images,labels}", "P(\"dp\")")};
   Engine engine(network, settings, plan, data);
   fit(engine, 400);
-  const bool learned = engine.evaluate(6).metric("accuracy") > 0.8;
-  std::printf("more than 80%% of the digits are right: %s\n", learned ? "yes" : "no");
+  const bool learned = engine.evaluate(6).metric("accuracy") > 0.5;
+  std::printf("more than half of the digits are right: %s\n", learned ? "yes" : "no");
   RealFileSystem disk;
   CheckpointFolder folder(disk, std::filesystem::temp_directory_path() / "tessera_lesson_7");
   save_checkpoint(engine, folder, 1);

@@ -45,14 +45,14 @@ class PairsOfPoints : public Dataset {
   int64_t samples_;
 };
 
-inline void write_distance(Forward& forward) {
+inline void write_distance(Forward& forward, double dropout_rate = 0.1) {
   Builder& b = forward.builder();
   LayerContext layers = forward.layers();
   const ValueId left = forward.input("left", {DType::kF32, {kPointDims}}),
                 right = forward.input("right", {DType::kF32, {kPointDims}});
   const ValueId apart = b.unary("square", b.sub(left, right, "apart"), "squares");
   const ValueId wide = relu(layers, linear(layers, apart, 16, "first", 0.5));
-  const ValueId dropped = dropout(layers, wide, 0.1, "first.dropout");
+  const ValueId dropped = dropout(layers, wide, dropout_rate, "first.dropout");
   const ValueId predicted =
       b.reshape(linear(layers, dropped, 1, "second", 0.25), {forward.rows()}, "second.predicted");
   forward.output("predicted", predicted);
@@ -74,7 +74,7 @@ inline void write_distance(Forward& forward) {
 /// decay.
 inline Network distance_network() {
   return {.name = "the network of distances",
-          .forward = write_distance,
+          .forward = [](Forward& forward) { write_distance(forward); },
           .count = "count",
           .metrics = {{"absolute_error", "error", "count", "metres"}},
           .groups = {{.pattern = "*.bias", .rate = 0.5},
