@@ -51,13 +51,13 @@ BoundKernel bind_sleep(const LocalCall& call) {
 }
 
 std::shared_ptr<const TaskGraph> sleeping_layers(int64_t chunks, Seconds product) {
-  CompileOptions options;
-  options.collective_matmul.chunks = chunks;
   const std::vector<Mark> marks = {
       shard_tensor("{x,h*}", "P(\"tp\")"), shard_tensor("up*", "P(None, \"tp\")"),
       shard_tensor("down*", "P(\"tp\")"), shard_op("u*", "[P(), P(None, \"tp\")]")};
-  auto tasks = std::make_shared<TaskGraph>(
-      compile(layers(), std::make_shared<const Mesh>(parse_mesh("tp=2")), marks, options).tasks);
+  const Plan plan{.meshes = one_mesh(std::make_shared<const Mesh>(parse_mesh("tp=2"))),
+                  .collective_matmul = chunks,
+                  .marks = marks};
+  auto tasks = std::make_shared<TaskGraph>(compile(layers(), plan).tasks);
   tasks->kernels =
       std::make_shared<const KernelSet>(std::vector<NamedKernel>{{"sleeping_product", bind_sleep}});
   const double of_a_multiplication =

@@ -5,6 +5,7 @@
 #include "engine/shared_variables.h"
 #include "network/family.h"
 #include "network/graphs.h"
+#include "shard/resolved/resolve.h"
 
 namespace tessera {
 namespace {
@@ -22,19 +23,27 @@ void resolve(TrainConfig& train, Schedule& schedule, const Network& network, con
   train.scale_learning_rate = RateScaling::kNone;
 }
 
-}  // namespace
-
-int64_t data_parallel_parts(const ShardedGraph& sharded, const Graph& graph) {
-  const DistAttr& attr = sharded.of(samples_input(graph));
+int64_t parts_of_samples(const DistAttr& attr) {
   int64_t parts = 1;
   for (int axis : attr.dims.front().axes)
     if (attr.mesh->axes()[axis] != kMicroBatchAxis) parts *= attr.mesh->shape()[axis];
   return parts;
 }
 
+}  // namespace
+
+int64_t data_parallel_parts(const ShardedGraph& sharded, const Graph& graph) {
+  return parts_of_samples(sharded.of(samples_input(graph)));
+}
+
 int64_t data_parallel_ranks(const Network& network, const TrainConfig& train, const Plan& plan) {
   const int64_t rows = std::max<int64_t>(train.batch_per_rank, 1) * plan.rank_count();
   const Graph graph = forward_graph(network, ForwardPurpose::kTraining, rows, train.seed);
+  if (plan.shardings) {
+    const ValueId samples = samples_input(graph);
+    return parts_of_samples(home_in_training(*plan.shardings, graph.value(samples).name,
+                                             graph.type(samples).shape, plan.placed()));
+  }
   return data_parallel_parts(propagate(graph, plan.placed(), marks_for(graph, plan.marks)), graph);
 }
 

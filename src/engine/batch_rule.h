@@ -16,7 +16,7 @@ namespace tessera {
 int64_t data_parallel_parts(const ShardedGraph& sharded, const Graph& graph);
 
 /// The same for `plan`: 1 without data parallelism. The marks of the plan are propagated, so it
-/// does not matter which marks express the parallelism.
+/// does not matter which marks express the parallelism; resolved shardings say it.
 int64_t data_parallel_ranks(const Network& network, const TrainConfig& train, const Plan& plan);
 int64_t data_parallel_ranks(const RunConfig& config, const Plan& plan);
 

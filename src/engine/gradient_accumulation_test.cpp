@@ -6,6 +6,7 @@
 
 #include "base/error.h"
 #include "engine/accumulation_programs.h"
+#include "engine/step_parts.h"
 #include "engine/testing/runs.h"
 #include "network/family.h"
 #include "training/fit.h"

@@ -1,11 +1,17 @@
 #include "engine/program_set.h"
 
-#include "base/error.h"
 #include "engine/shared_variables.h"
 #include "network/graphs.h"
 #include "shard/mesh_assignment.h"
 
 namespace tessera {
+
+CompileOptions options_for(Purpose purpose, const ProgramOptions& options) {
+  return {.dump = {},
+          .rules = options.rules,
+          .section = section_of(purpose),
+          .check_placements = options.check_placements};
+}
 
 std::vector<Field> fields_of(const Graph& graph) {
   std::vector<Field> fields;
@@ -38,25 +44,17 @@ const Graph& ProgramSet::main_graph() const {
 }
 
 Compiled ProgramSet::compile_main() const {
-  if (options_.main == Purpose::kTrain)
-    return compile(
-        training_, plan_,
-        {.dump = {}, .rules = options_.rules, .check_placements = options_.check_placements});
-  const Meshes meshes = plan_.placed();
-  // Refuses marks that name nothing in the training graph.
-  resolve_marks(training_, meshes, assign_meshes(training_, meshes, plan_.marks), plan_.marks);
-  return compile(evaluation_, meshes, marks_for(evaluation_, plan_.marks),
-                 {.dump = {}, .rules = options_.rules});
-}
-
-Graph ProgramSet::graph_of(Purpose purpose, int64_t rows) const {
-  const uint64_t seed = settings_.train.seed;
-  switch (purpose) {
-    case Purpose::kEvaluate: return evaluation_;
-    case Purpose::kPredict: return forward_graph(network_, ForwardPurpose::kPrediction, rows, seed);
-    case Purpose::kDecode: return forward_graph(network_, ForwardPurpose::kDecoding, rows, seed);
-    default: throw InternalError("this program is not made on demand");
+  const CompileOptions options = options_for(options_.main, options_);
+  if (options_.main == Purpose::kTrain) return compile(training_, plan_, options);
+  Plan plan = plan_;
+  plan.micro_batches = 1;
+  if (!plan.shardings) {
+    const Meshes meshes = plan.placed();
+    // Refuses marks that name nothing in the training graph.
+    resolve_marks(training_, meshes, assign_meshes(training_, meshes, plan.marks), plan.marks);
+    plan.marks = marks_for(evaluation_, plan.marks);
   }
+  return compile(evaluation_, plan, options);
 }
 
 void ProgramSet::initialize() {
@@ -66,11 +64,10 @@ void ProgramSet::initialize() {
 LoadedProgram& ProgramSet::get(Purpose purpose, int64_t rows) {
   LoadedProgram*& program = loaded_[{purpose, rows}];
   if (program) return *program;
-  const Graph graph = graph_of(purpose, rows);
+  const Graph graph = graph_of(purpose, network_, settings_, rows);
   if (purpose == Purpose::kPredict) check_variables(network_, training_, graph);
-  const std::vector<Mark> marks =
-      with_variables_of(main_graph(), *main_, graph, marks_for(graph, plan_.marks));
-  Compiled compiled = compile(graph, plan_.placed(), marks);
+  Compiled compiled = compile(graph, plan_beside(main_graph(), main_->sharded, graph, plan_),
+                              options_for(purpose, options_));
   program = &runtime_.load(std::make_shared<const TaskGraph>(std::move(compiled.tasks)));
   // This initializes the caches of the decoder, because all other variables are set.
   if (purpose == Purpose::kDecode) runtime_.initialize(*program, settings_.train.seed);

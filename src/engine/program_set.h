@@ -7,6 +7,7 @@
 
 #include "config/config.h"
 #include "data/batch.h"
+#include "engine/program_plans.h"
 #include "graph/graph.h"
 #include "lower/lower.h"
 #include "network/network.h"
@@ -15,23 +16,13 @@
 
 namespace tessera {
 
-/// The computation of a program.
-enum class Purpose {
-  kTrain,     // a whole training step
-  kEvaluate,  // loss and counts of a batch, without dropout
-  kPredict,   // results of given rows
-  kDecode,    // logits of one position of a row, with the keys and values of the earlier ones
-  // These are the parts of a training step (engine/accumulation_programs.h).
-  kAccumulate,
-  kReduceGradients,
-  kApplyGradients,
-};
-
 struct ProgramOptions {
   Purpose main = Purpose::kTrain;  // or kEvaluate: no training step is compiled
   RuleLookup rules = catalogue_rule;
-  bool check_placements = true;  // CompileOptions
+  bool check_placements = true;  // CompileOptions, of every program
 };
+/// What the plan does not decide of compiling a program.
+CompileOptions options_for(Purpose purpose, const ProgramOptions& options);
 
 /// The runtime and the programs that it has loaded.
 ///
@@ -71,7 +62,6 @@ class ProgramSet {
 
  private:
   Compiled compile_main() const;
-  Graph graph_of(Purpose purpose, int64_t rows) const;
 
   const Network& network_;
   const TrainingSettings& settings_;

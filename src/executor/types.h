@@ -54,7 +54,8 @@ struct StepCall {
   const Observer* observer = nullptr;
 };
 
-/// The part of a variable that one rank holds: its box, dense and row-major at `data`.
+/// The part of a variable that one rank holds, or of several boxes one: dense and row-major at
+/// `data`.
 struct VariablePart {
   std::string name;
   TensorType whole;

@@ -390,8 +390,10 @@ void Runtime::on_every_rank(const std::function<void(Rank, std::span<const Varia
   state_->steps.wait_until_idle();
   state_->on_all_processes([&] {
     state_->devices.fetch_variables();
-    state_->run_here(
-        [&](int index) { work(state_->ranks[index], state_->variables.parts_of(index)); });
+    state_->run_here([&](int index) {
+      state_->variables.with_parts_of(
+          index, [&](std::span<const VariablePart> parts) { work(state_->ranks[index], parts); });
+    });
     state_->devices.store_variables();
   });
 }
