@@ -130,7 +130,7 @@ std::map<std::string, TensorType> variables_of(const Graph& graph) {
 }  // namespace
 
 void save_checkpoint(Engine& engine, CheckpointFolder& folder, int keep_last) {
-  check_none_in_flight(engine.steps_in_flight(), "save_checkpoint()");
+  check_none_in_flight(engine.runtime().steps_in_flight(), "save_checkpoint()");
   const int64_t step = engine.step_count();
   const int ranks = engine.runtime().ranks();
   const auto variables = variables_of(engine.graph());  // not the gradients of a step in parts

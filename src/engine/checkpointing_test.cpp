@@ -309,7 +309,8 @@ TEST(Checkpointing, TextIsWrittenTheSameUnderEveryPlan) {
     Engine engine = empty_engine(plan_of("gpt", plan), tiny_gpt(), Purpose::kEvaluate);
     restore(engine, latest(disk));
     for (const SamplingOptions& way : ways)
-      EXPECT_EQ(engine.generate({10, 20, 30}, 20, way), trained.generate({10, 20, 30}, 20, way))
+      EXPECT_EQ(engine.text().generate({10, 20, 30}, 20, way),
+                trained.text().generate({10, 20, 30}, 20, way))
           << plan << ", seed " << way.seed;
   }
 }

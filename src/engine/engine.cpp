@@ -99,7 +99,7 @@ const BatchSource& Engine::batches() const {
 
 DataPosition Engine::position() const {
   const BatchSource& batches = state_->run.batches();
-  return {step_count(), batches.taken() - steps_in_flight(), batches.parts()};
+  return {step_count(), batches.taken() - runtime().steps_in_flight(), batches.parts()};
 }
 
 void Engine::set_position(const DataPosition& position) {
@@ -139,16 +139,13 @@ StepResult Engine::step(const Batch& batch, const Observer* observer) {
 void Engine::begin_step() {
   State& s = *state_;
   s.check_trains();
-  ensure(steps_in_flight() < kMaxStepsInFlight, "fewer steps are in flight than there may be");
+  ensure(runtime().steps_in_flight() < kMaxStepsInFlight,
+         "fewer steps are in flight than there may be");
   s.execution->steps.begin(s.run.batches().take());
 }
 
 StepResult Engine::end_step() {
   return state_->execution->steps.end();
-}
-
-int Engine::steps_in_flight() const {
-  return state_->execution->steps.in_flight();
 }
 
 void Engine::set_learning_rate(std::optional<double> rate) {
@@ -214,15 +211,8 @@ TensorMap Engine::predict(const Batch& batch) {
   return state_->execution->predict(batch);
 }
 
-std::vector<float> Engine::predict(const std::vector<int32_t>& tokens) {
-  state_->check_between_steps("predict()");
-  return state_->execution->generator.predict(tokens);
-}
-
-std::vector<int32_t> Engine::generate(std::vector<int32_t> prompt, int64_t count,
-                                      const SamplingOptions& options) {
-  state_->check_between_steps("generate()");
-  return state_->execution->generator.generate(std::move(prompt), count, options);
+TextGenerator& Engine::text() {
+  return state_->execution->generator;
 }
 
 TensorMap Engine::variables() {

@@ -64,9 +64,9 @@ class Engine {
   StepResult step(const Batch& batch, const Observer* observer = nullptr);
 
   // These are the two halves of a step, with which steps follow each other without a pause: a rank
-  // that has finished its part of one step starts the next. While a step is in flight, only these
-  // functions, set_learning_rate() and const functions may be called; everything else throws
-  // UserError (2).
+  // that has finished its part of one step starts the next. While a step is in flight
+  // (runtime().steps_in_flight() counts them), only these functions, set_learning_rate() and const
+  // functions may be called; everything else throws UserError (2).
 
   /// Begins the next step, on the next batch of the training data.
   ///   requires  fewer than kMaxStepsInFlight are in flight
@@ -74,8 +74,6 @@ class Engine {
   /// Ends the oldest step in flight. Its time starts when it was begun, or when the previous step
   /// was done if that was later.
   StepResult end_step();
-  /// The number of steps that were begun and have not ended.
-  int steps_in_flight() const;
 
   /// The next whole batch of the training data, in the order of config().order; it stays until the
   /// next one is taken, here or by step().
@@ -87,8 +85,7 @@ class Engine {
   // These functions are called between steps. When step() returns, the step is done on all ranks,
   // and nothing of the next step has begun except the loading of its batch. So code between two
   // steps sees every update of the previous step and none of the next one, whatever the schedule.
-  // evaluate(), predict(), generate(), variables() and saving do not change the results of later
-  // steps.
+  // evaluate(), predict(), text(), variables() and saving do not change the results of later steps.
 
   /// Sets the rate of the steps that are begun from now on, instead of the rate of the schedule;
   /// nullopt restores the schedule.
@@ -144,15 +141,9 @@ class Engine {
   ///   throws  UserError (65) when the batch lacks what the graph reads
   TensorMap predict(const Batch& batch);
 
-  /// The logits of the token after `tokens`, of which the last `context` count. Shorter texts are
-  /// padded in front with token 0.
-  ///   throws  UserError (2) when the network does not predict the next token
-  std::vector<float> predict(const std::vector<int32_t>& tokens);
-
-  /// `count` tokens after `prompt`, each sampled from the logits after all tokens before it. The
-  /// result is the same under every plan up to rounding of the logits.
-  std::vector<int32_t> generate(std::vector<int32_t> prompt, int64_t count,
-                                const SamplingOptions& options);
+  /// Predicts and generates tokens, if the network is of text: `engine.text().generate(...)`. It is
+  /// gone after switch_plan().
+  TextGenerator& text();
 
   /// Parameters and optimizer state.
   TensorMap variables();

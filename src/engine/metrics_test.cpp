@@ -114,7 +114,7 @@ TEST(Metrics, PredictionsHitAsOftenAsTheAccuracySays) {
   int hits = 0;
   for (size_t row = 0; row < 48; ++row) {
     const auto tokens = batch.at("tokens").values<int32_t>().subspan(row * 8, 8);
-    const auto logits = engine.predict({tokens.begin(), tokens.end()});
+    const auto logits = engine.text().predict({tokens.begin(), tokens.end()});
     hits += std::max_element(logits.begin(), logits.end()) - logits.begin() ==
             batch.at("labels").values<int32_t>()[row * 8 + 7];
   }

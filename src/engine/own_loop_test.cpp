@@ -63,7 +63,7 @@ TEST(OwnLoop, PrepareMakesEveryProgramOnceAndChangesNothing) {
   EXPECT_EQ(prepared.runtime().peak_bytes(), after);
   EXPECT_EQ(prepared.step().loss, plain.step().loss);
   EXPECT_EQ(prepared.evaluate(1).loss, plain.evaluate(1).loss);
-  EXPECT_EQ(prepared.predict({1, 2, 3}), plain.predict({1, 2, 3}));
+  EXPECT_EQ(prepared.text().predict({1, 2, 3}), plain.text().predict({1, 2, 3}));
   EXPECT_EQ(prepared.runtime().peak_bytes(), after);
 }
 
@@ -91,7 +91,7 @@ TEST(OwnLoop, StepsInTwoHalvesFollowEachOtherAndGiveWhatStepsGive) {
   halves.begin_step();
   for (int i = 0; i < 5; ++i) {
     if (i < 4) halves.begin_step();
-    EXPECT_EQ(halves.steps_in_flight(), i < 4 ? 2 : 1);
+    EXPECT_EQ(halves.runtime().steps_in_flight(), i < 4 ? 2 : 1);
     EXPECT_EQ(halves.step_count(), i);
     EXPECT_EQ(halves.position().batch, i) << "of the next step to end";
     const StepResult step = halves.end_step();
@@ -125,8 +125,8 @@ TEST(OwnLoop, WhatBelongsBetweenStepsIsRefusedWhileOneIsUnderWay) {
       {"step()", [&] { engine.step(batch); }},
       {"accumulate()", [&] { engine.accumulate(batch); }},
       {"evaluate()", [&] { engine.evaluate(1); }},
-      {"predict()", [&] { engine.predict({1}); }},
-      {"generate()", [&] { engine.generate({1}, 1, {}); }},
+      {"predict()", [&] { engine.text().predict({1}); }},
+      {"generate()", [&] { engine.text().generate({1}, 1, {}); }},
       {"variables()", [&] { engine.variables(); }},
       {"set_variables()", [&] { engine.set_variables(variables); }},
       {"set_position()", [&] { engine.set_position({}); }},

@@ -251,7 +251,7 @@ TEST(OwnNetwork, ABatchWithoutAnInputOfThePredictionIsRefused) {
 TEST(OwnNetwork, TextIsNotItsTask) {
   Engine engine = engine_on("serial");
   try {
-    engine.generate({1}, 1, {});
+    engine.text().generate({1}, 1, {});
     FAIL() << "no error";
   } catch (const UserError& error) {
     EXPECT_THAT(error.what(),

@@ -7,8 +7,13 @@
 
 namespace tessera {
 
-std::vector<float> TextGenerator::predict(const std::vector<int32_t>& tokens) {
+void TextGenerator::check_call(const char* what) const {
+  check_none_in_flight(programs_.runtime().steps_in_flight(), what);
   check_predicts(programs_.network());
+}
+
+std::vector<float> TextGenerator::predict(const std::vector<int32_t>& tokens) {
+  check_call("predict()");
   const LanguageModel& model = *programs_.network().language;
   LoadedProgram& program = programs_.get(Purpose::kPredict);
   const auto used = std::min<int64_t>(model.context, std::ssize(tokens));
@@ -32,7 +37,7 @@ std::span<const float> TextGenerator::decode(int32_t token, int64_t position) {
 
 std::vector<int32_t> TextGenerator::generate(std::vector<int32_t> prompt, int64_t count,
                                              const SamplingOptions& options) {
-  check_predicts(programs_.network());
+  check_call("generate()");
   const LanguageModel& model = *programs_.network().language;
   const int64_t start = std::ssize(prompt);
   int64_t decoded = 0;  // tokens of the text so far

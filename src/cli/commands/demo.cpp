@@ -219,7 +219,7 @@ class Demo {
     const std::string given = data_->vocabulary.decode(prompt);
     say("6. Lets the model continue the first {} tokens of the held-out text.\n\n   given\n{}\n",
         prompt.size(), framed(given));
-    const std::string text = data_->vocabulary.decode(divided_->generate(
+    const std::string text = data_->vocabulary.decode(divided_->text().generate(
         prompt, kSampleTokens, {.temperature = kTemperature, .seed = config().train.seed}));
     say("   written by the model\n{}\n", framed(text));
     document_["prompt"] = given;
