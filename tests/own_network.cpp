@@ -4,7 +4,7 @@
 // more.
 #include "engine/testing/own_network.h"
 
-#include <cstdio>
+#include <iostream>
 
 #include "engine/checkpointing.h"
 #include "launch/processes.h"
@@ -17,7 +17,7 @@ namespace {
 class PrintLosses : public Callback {
  public:
   void on_step_end(const TrainingState& state, TrainingControl&) override {
-    std::printf("step %d: %a\n", int(state.step), state.result->loss);
+    std::cout << "step " << state.step << ": " << state.result->loss << "\n";
   }
 };
 
@@ -42,10 +42,11 @@ void train(const std::string& plan, const std::string& then, const std::string& 
   engine.switch_plan(distance_plan(then));
   fit(engine, {.steps = 3, .callbacks = {&losses}});
   const Evaluation evaluation = engine.evaluate(3);
-  std::printf("evaluation: %a, %a\n", evaluation.loss, *evaluation.metric("absolute_error"));
+  std::cout << "evaluation: " << evaluation.loss << ", " << *evaluation.metric("absolute_error")
+            << "\n";
   const TensorMap results = engine.predict(three_rows(*data));
   for (const float value : results.at("predicted").values<float>())
-    std::printf("predicted: %a\n", static_cast<double>(value));
+    std::cout << "predicted: " << value << "\n";
   restore(engine, Checkpoint(disk, checkpoints.path_of(3)));
   fit(engine, {.steps = 3, .callbacks = {&losses}});
 }
@@ -56,11 +57,12 @@ void train(const std::string& plan, const std::string& then, const std::string& 
 int main(int argc, char** argv) {
   if (argc != 4) return 2;
   tessera::Processes processes;
+  std::cout << std::hexfloat;
   try {
     tessera::train(argv[1], argv[2], argv[3], processes.connect(tessera::Seconds(30)));
   } catch (const std::exception& error) {
     processes.report_failure(std::current_exception());
-    if (processes.is_leader()) std::fprintf(stderr, "%s\n", error.what());
+    std::cerr << error.what() << "\n";  // of the leader: the others are silent
     if (processes.are_connected()) processes.end_all(1);
     return 1;
   }
