@@ -23,8 +23,12 @@ constexpr std::string_view kOn = " on ";
 
 // ---- homes ----
 
-std::string home_text(const ShardedGraph& sharded, const DistAttr& home) {
+std::string home_text(const ShardedGraph& sharded, ValueId value) {
+  const DistAttr& home = sharded.of(value);
   if (sharded.meshes.size() == 1) return to_text(home);
+  const NamedMesh& own = sharded.meshes[sharded.stages.values[value.index]];
+  if (own.mesh == home.mesh) return to_text(home) + std::string(kOn) + own.name;
+  // The next value of a variable is kept on the mesh of the variable.
   const auto mesh = std::find_if(sharded.meshes.begin(), sharded.meshes.end(),
                                  [&](const NamedMesh& named) { return named.mesh == home.mesh; });
   ensure(mesh != sharded.meshes.end(), "a home is on a mesh of the program");
@@ -177,7 +181,7 @@ class Resolver {
     } else if (v.producer.index >= 0 && usual_home(graph_, sharded_, value) == home) {
       return;
     }
-    values_.add(home_text(sharded_, home), v.name);
+    values_.add(home_text(sharded_, value), v.name);
   }
 
   bool is_same(const std::string& known, ValueId value) const {
