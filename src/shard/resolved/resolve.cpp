@@ -23,10 +23,16 @@ constexpr std::string_view kOn = " on ";
 
 // ---- homes ----
 
-std::string home_text(const ShardedGraph& sharded, ValueId value, const DistAttr& home) {
-  const int stage = sharded.stages.values[value.index];
-  return to_text(home) +
-         (sharded.meshes.size() > 1 ? std::string(kOn) + sharded.meshes[stage].name : "");
+std::string home_text(const ShardedGraph& sharded, ValueId value) {
+  const DistAttr& home = sharded.of(value);
+  if (sharded.meshes.size() == 1) return to_text(home);
+  const NamedMesh& own = sharded.meshes[sharded.stages.values[value.index]];
+  if (own.mesh == home.mesh) return to_text(home) + std::string(kOn) + own.name;
+  // The next value of a variable is kept on the mesh of the variable.
+  const auto mesh = std::find_if(sharded.meshes.begin(), sharded.meshes.end(),
+                                 [&](const NamedMesh& named) { return named.mesh == home.mesh; });
+  ensure(mesh != sharded.meshes.end(), "a home is on a mesh of the program");
+  return to_text(home) + std::string(kOn) + mesh->name;
 }
 
 int stage_called(std::string_view name, const Meshes& meshes) {
@@ -88,11 +94,12 @@ DistAttr usual_home(const Graph& graph, const ShardedGraph& sharded, ValueId val
   return attr;
 }
 
-/// By value, the variable whose next value it is.
+/// By value that an op makes, the variable whose next value it is.
 std::vector<ValueId> variables_of_next(const Graph& graph) {
   std::vector<ValueId> variables(graph.values().size());
   for (const Variable& variable : graph.variables())
-    if (variable.next) variables[variable.next->index] = variable.value;
+    if (variable.next && graph.value(*variable.next).producer.index >= 0)
+      variables[variable.next->index] = variable.value;
   return variables;
 }
 
@@ -126,8 +133,7 @@ class Resolver {
     resolve_stages();
     for (int i = 0; i < std::ssize(graph_.ops()); ++i) resolve_op({i});
     const std::vector<ValueId> variables = variables_of_next(graph_);
-    for (int i = 0; i < std::ssize(graph_.values()); ++i)
-      if (variables[i].index < 0) resolve_value({i});
+    for (int i = 0; i < std::ssize(graph_.values()); ++i) resolve_value({i}, variables[i]);
     for (int i = 0; i < std::ssize(graph_.values()); ++i) resolve_copies({i});
     section_.copies = copies_.take();
     section_.ops = ops_.take();
@@ -164,21 +170,24 @@ class Resolver {
     }
   }
 
-  void resolve_value(ValueId value) {
+  /// variable  of which it is the next value
+  void resolve_value(ValueId value, ValueId variable) {
     const Value& v = graph_.value(value);
     const DistAttr& home = sharded_.of(value);
     if (const std::string* known = known_.value(v.name)) {
       if (is_same(*known, value)) return;
+    } else if (variable.index >= 0) {
+      if (sharded_.of(variable) == home) return;
     } else if (v.producer.index >= 0 && usual_home(graph_, sharded_, value) == home) {
       return;
     }
-    values_.add(home_text(sharded_, value, home), v.name);
+    values_.add(home_text(sharded_, value), v.name);
   }
 
   bool is_same(const std::string& known, ValueId value) const {
     try {
       const Home home = read_home(known, graph_.type(value).shape, sharded_.meshes);
-      return home.stage == sharded_.stages.values[value.index] && home.attr == sharded_.of(value);
+      return home.attr.mesh == sharded_.of(value).mesh && home.attr == sharded_.of(value);
     } catch (const UserError&) {
       return false;
     }
@@ -296,8 +305,7 @@ class Placer {
       sharded_.values[i] = usual_home(graph_, sharded_, value);
       return;
     }
-    Home home = with_name("value '" + v.name + "'",
-                          [&] { return read_home(*text, v.type.shape, sharded_.meshes); });
+    Home home = home_of(value, *text);
     if (is_made && home.stage != sharded_.stages.values[i])
       refuse("the plan's sharding of value '" + v.name + "' puts it on mesh '" +
                  sharded_.meshes[home.stage].name + "'",
@@ -308,10 +316,17 @@ class Placer {
     sharded_.value_reasons[i] = kReason;
   }
 
-  /// The next value of a variable has the home of the variable.
+  Home home_of(ValueId value, const std::string& text) const {
+    return with_name("value '" + graph_.value(value).name + "'",
+                     [&] { return read_home(text, graph_.type(value).shape, sharded_.meshes); });
+  }
+
+  /// The next value of a variable has the home of the variable, which may be on another mesh than
+  /// that of its op.
   void place_next(ValueId value, ValueId variable) {
+    const std::string* text = lookup_.value(graph_.value(value).name);
     sharded_.stages.values[value.index] = sharded_.stages.ops[graph_.value(value).producer.index];
-    sharded_.values[value.index] = sharded_.of(variable);
+    sharded_.values[value.index] = text ? home_of(value, *text).attr : sharded_.of(variable);
     sharded_.value_reasons[value.index] = kReason;
   }
 
