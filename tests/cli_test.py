@@ -364,6 +364,22 @@ class Verify(unittest.TestCase):
         self.assertEqual(len(result["losses"]), 2)
         self.assertEqual(len(result["serial_losses"]), 2)
 
+    def test_notes_on_placements_are_told_by_train_and_verify_in_short_and_explained_in_full(self):
+        plan = {"format": 1, "mesh": {"dp": 2}, "marks": [{"tensor": "{tokens,labels}", "placement": 'P("dp")'},
+                                                         {"tensor": "hidden.*.weight", "placement": 'P("dp")'}]}
+        with tempfile.TemporaryDirectory() as folder:
+            file = pathlib.Path(folder) / "conflict.json"
+            file.write_text(json.dumps(plan))
+            said = "note: reshard: dot_general 'hidden.0.dot' cannot follow both: "
+            for command in ("train", "verify"):
+                result = run(command, *SMALL_MLP, "--plan", file, "--steps", 1, "--json")
+                self.assertIn(said, result.stderr)
+                self.assertIn("`tessera explain` prints all", result.stderr)
+                notes = json.loads(result.stdout)["notes"]
+                self.assertEqual((notes[0]["kind"], notes[0]["op"]), ("reshard", "hidden.0.dot"))
+            explained = run_json("explain", *SMALL_MLP, "--plan", file)
+            self.assertEqual(explained["notes"], notes)
+
     def test_products_in_chunks_with_sequences_divided_compute_it_too(self):
         plan = ["--plan", "configs/plans/gpt.dp2-tp2-sp.json"]
         self.assertTrue(run_json("verify", *SMALL_GPT, *plan, "--steps", 2)["ok"])

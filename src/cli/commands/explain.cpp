@@ -10,6 +10,7 @@
 #include "base/text.h"
 #include "cli/print/explain_name.h"
 #include "cli/print/explanation.h"
+#include "cli/print/notes.h"
 #include "cli/print/text_table.h"
 #include "cli/run/session.h"
 
@@ -17,15 +18,6 @@ namespace tessera {
 namespace {
 
 constexpr Role kRoles[] = {Role::kForward, Role::kBackward, Role::kOptimizer};
-
-std::string_view to_text(ShardingNote::Kind kind) {
-  switch (kind) {
-    case ShardingNote::Kind::kConflict: return "conflict";
-    case ShardingNote::Kind::kFallback: return "fallback";
-    case ShardingNote::Kind::kDiscovered: return "discovered";
-  }
-  throw InternalError("unknown kind of note");
-}
 
 std::vector<ValueFacts> parameters_of(const Graph& graph, const ShardedGraph& sharded) {
   std::vector<ValueFacts> list;
@@ -72,10 +64,7 @@ Document plan_document(const Graph& graph, const Compiled& compiled, const Plan&
   const ShardedGraph& sharded = compiled.sharded;
   Document document;
   document["mesh"] = mesh_text(plan);
-  document["notes"] = Document::List{};
-  for (const ShardingNote& note : sharded.notes)
-    document["notes"].append(Document::Table{
-        {"kind", std::string(to_text(note.kind))}, {"op", note.op}, {"text", note.text}});
+  document["notes"] = to_document(sharded.notes);
   document["parameters"] = Document::List{};
   for (const ValueFacts& facts : parameters_of(graph, sharded))
     document["parameters"].append(to_document(facts));
@@ -103,11 +92,8 @@ Document plan_document(const Graph& graph, const Compiled& compiled, const Plan&
 }
 
 std::string notes_text(const ShardedGraph& sharded) {
-  if (sharded.notes.empty()) return "";
-  TextTable table({"note", "op", "text"}, "lll");
-  for (const ShardingNote& note : sharded.notes)
-    table.add({std::string(to_text(note.kind)), note.op, note.text});
-  return "\nNotes on the placements\n" + table.text();
+  const std::string table = notes_table(sharded.notes);
+  return table.empty() ? "" : "\nNotes on the placements\n" + table;
 }
 
 std::string parameters_text(const Graph& graph, const ShardedGraph& sharded) {
