@@ -283,6 +283,11 @@ Plan parse_plan(const Document& document, const std::string& origin) {
   for (const PipelineFacts& facts : pipeline_schedules()) schedules.emplace_back(facts.name);
   plan.schedule = parse_pipeline_kind(table.choice("schedule", "1f1b", schedules));
   plan.max_in_flight = table.integer("max_in_flight", 0, 0, 1 << 20);
+  if (plan.micro_batches == 1 && plan.schedule != Plan{}.schedule)
+    refuse(
+        origin + " has schedule '" + std::string(to_text(plan.schedule)) + "' and one micro-batch",
+        "a schedule orders the passes of several micro-batches",
+        "set micro_batches to 2 or more, or remove 'schedule'");
   if (plan.max_in_flight > 0 && plan.schedule != PipelineKind::kAuto)
     refuse(
         origin + " has 'max_in_flight' and schedule '" + std::string(to_text(plan.schedule)) + "'",

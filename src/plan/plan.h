@@ -65,6 +65,7 @@ struct Plan {
   std::string name = "serial";  // for readers: "dp2-tp2", or the name of its file
   Meshes meshes;                // empty: one rank
   int64_t micro_batches = 1;
+  /// Of several micro-batches; parse_plan refuses another than this one with one micro-batch.
   PipelineKind schedule = PipelineKind::kOneForwardOneBackward;
   int64_t max_in_flight = 0;  // for kAuto: PipelineOptions
   AllReduceAlgorithm all_reduce = AllReduceAlgorithm::kAuto;

@@ -49,6 +49,18 @@ std::string message_of(const std::string& keys) {
   return "no error";
 }
 
+TEST(Plan, AScheduleNeedsSeveralMicroBatches) {
+  for (const char* schedule : {"zb-v", "f-then-b", "auto"}) {
+    const std::string key = std::string("\"schedule\": \"") + schedule + "\", ";
+    EXPECT_EQ(message_of(key), std::string("plan.json has schedule '") + schedule +
+                                   "' and one micro-batch\n"
+                                   "  why: a schedule orders the passes of several micro-batches\n"
+                                   "  fix: set micro_batches to 2 or more, or remove 'schedule'");
+    EXPECT_EQ(message_of("\"micro_batches\": 2, " + key), "no error");
+  }
+  EXPECT_EQ(message_of("\"schedule\": \"1f1b\", "), "no error");  // the default, which files write
+}
+
 TEST(Plan, KeysAndValuesOfFormerVersionsAreRefusedWithTheirNewNames) {
   EXPECT_EQ(message_of("\"most_kept\": 4, "),
             "plan.json: the key 'most_kept' has a new name\n"
