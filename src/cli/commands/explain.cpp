@@ -10,6 +10,7 @@
 #include "base/text.h"
 #include "cli/print/explain_name.h"
 #include "cli/print/explanation.h"
+#include "cli/print/like_rows.h"
 #include "cli/print/notes.h"
 #include "cli/print/text_table.h"
 #include "cli/run/session.h"
@@ -91,25 +92,30 @@ Document plan_document(const Graph& graph, const Compiled& compiled, const Plan&
   return document;
 }
 
-std::string notes_text(const ShardedGraph& sharded) {
-  const std::string table = notes_table(sharded.notes);
+std::string notes_text(const ShardedGraph& sharded, const LikeRows& like) {
+  const std::string table = notes_table(sharded.notes, like);
   return table.empty() ? "" : "\nNotes on the placements\n" + table;
 }
 
-std::string parameters_text(const Graph& graph, const ShardedGraph& sharded) {
-  TextTable table({"parameter", "placement", "at rank 0", "bytes per rank", "why"}, "lllrl");
+std::string parameters_text(const Graph& graph, const ShardedGraph& sharded, const LikeRows& like) {
+  std::vector<TableRow> rows;
   for (const ValueFacts& facts : parameters_of(graph, sharded))
-    table.add({facts.name, facts.placement, facts.local, to_text(facts.bytes), reason_text(facts)});
+    rows.push_back(
+        {facts.name, facts.placement, facts.local, to_text(facts.bytes), reason_text(facts)});
+  TextTable table({"parameter", "placement", "at rank 0", "bytes per rank", "why"}, "lllrl");
+  for (TableRow& row : like.joined(rows, 0)) table.add(std::move(row));
   return "\nParameters\n" + table.text();
 }
 
-std::string communications_text(const std::vector<CommunicationFacts>& list) {
+std::string communications_text(const std::vector<CommunicationFacts>& list, const LikeRows& like) {
   if (list.empty()) return "\nCommunication of a step: none\n";
+  std::vector<TableRow> rows;
+  for (const CommunicationFacts& facts : list)
+    rows.push_back({std::string(to_text(facts.role)), kind_text(facts), facts.value, facts.from,
+                    facts.to, to_text(facts.bytes), to_text(facts.least), facts.reason});
   TextTable table({"role", "kind", "value", "from", "to", "bytes per rank", "minimum", "why"},
                   "lllllrrl");
-  for (const CommunicationFacts& facts : list)
-    table.add({std::string(to_text(facts.role)), kind_text(facts), facts.value, facts.from,
-               facts.to, to_text(facts.bytes), to_text(facts.least), facts.reason});
+  for (TableRow& row : like.joined(rows, 2)) table.add(std::move(row));
   TextTable totals({"role", "exchanges", "bytes per rank"}, "lrr");
   for (Role role : kRoles) {
     const Total total = total_of(list, role);
@@ -132,10 +138,12 @@ std::string memory_text(const std::vector<MeshMemory>& list) {
   return text + table.text();
 }
 
-std::string plan_text(const Graph& graph, const Compiled& compiled, const Plan& plan) {
+std::string plan_text(const Graph& graph, const Compiled& compiled, const Plan& plan,
+                      const LikeRows& like) {
   const ShardedGraph& sharded = compiled.sharded;
-  return plan_summary(plan) + "\n" + notes_text(sharded) + parameters_text(graph, sharded) +
-         communications_text(communications_of(compiled.tasks)) +
+  return plan_summary(plan) + "\n" + notes_text(sharded, like) +
+         parameters_text(graph, sharded, like) +
+         communications_text(communications_of(compiled.tasks), like) +
          memory_text(memory_of(graph, compiled));
 }
 
@@ -166,6 +174,8 @@ void ExplainCommand::describe(OptionParser& parser) {
       "NAME", "Values and ops to explain: a name or a pattern such as 'blocks.*.attn.q'", name);
   parser.flag({"--passes", "", "Print the output of every compiler pass"}, passes);
   parser.flag({"--stages", "", "The former name of --passes"}, passes);
+  parser.flag({"--every-layer", "", "Print the lines of every layer, also of a deep model"},
+              every_layer);
   parser.number({"--rank", "N", "Print the program of this rank, one task a line"}, rank, 0);
   add_options(parser, output);
 }
@@ -190,7 +200,8 @@ ExitCode ExplainCommand::run(Processes&) {
                                    : explain_name_document(graph, compiled, name);
   if (passes) document["passes"] = outputs;
   print_result(output, document,
-               name.empty() ? plan_text(graph, compiled, session.plan)
+               name.empty() ? plan_text(graph, compiled, session.plan,
+                                        every_layer ? LikeRows() : LikeRows(graph))
                             : explain_name_text(graph, compiled, name));
   return ExitCode::kDone;
 }

@@ -19,7 +19,7 @@ TEST(Notes, OfEachKindTheFirstIsSummarizedAndTheOthersAreCounted) {
 
 TEST(Notes, AreNoLineWhereThereAreNone) {
   EXPECT_EQ(notes_summary({}), "");
-  EXPECT_EQ(notes_table({}), "");
+  EXPECT_EQ(notes_table({}, {}), "");
   EXPECT_EQ(notes_summary({{Kind::kFallback, "a", "whole"}}), "note: fallback: whole\n");
 }
 
