@@ -38,9 +38,6 @@ struct Use {
   int operand;
 };
 
-/// The name of the attribute that says which random numbers an op draws (ops/builder.h).
-constexpr std::string_view kRandomKey = "key";
-
 std::string text_without_key(const Attributes& attributes) {
   std::string text;
   for (const auto& [name, value] : attributes)

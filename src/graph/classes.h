@@ -2,6 +2,7 @@
 // be taken for all, and what is priced or printed once.
 #pragma once
 
+#include <string_view>
 #include <vector>
 
 #include "base/index.h"
@@ -11,6 +12,10 @@ namespace tessera {
 
 using OpClass = Index<struct OpClassTag>;        // in Classes::ops
 using ValueClass = Index<struct ValueClassTag>;  // in Classes::values
+
+/// The attribute of a random op that says which numbers it draws. They change with the step and, in
+/// a loop, with the iteration.
+inline constexpr std::string_view kRandomKey = "key";
 
 /// The distance of the neighbours that count, unless the caller gives another. The ops of a
 /// transformer layer are at most this far from one of the ops that tell q, k and v apart.
