@@ -443,6 +443,27 @@ class Explain(unittest.TestCase):
         self.assertTrue(run_json("explain", *config, "--rank", 1)["order"].endswith(" F0 B0 F1 B1 F2 B2 F3 B3 F O"))
 
 
+    def test_like_layers_of_a_deep_model_have_one_line(self):
+        deep = ["explain", *SMALL_GPT, "model.layers=9", *self.PLAN]
+        joined, all_layers = run(*deep).stdout, run(*deep, "--every-layer").stdout
+        self.assertRegex(joined, r"(?m)^  blocks\.\{0\.\.8\}\.attn\.q\.weight \(9\)  ")
+        self.assertNotRegex(joined, r"blocks\.\d\.attn\.q\.weight")
+        for layer in range(9):
+            self.assertIn(f"\n  blocks.{layer}.attn.q.weight  ", all_layers)
+        self.assertEqual(joined.split("Totals of a step")[1], all_layers.split("Totals of a step")[1])
+        self.assertEqual(len(run_json(*deep)["parameters"]), 5 + 9 * 16)  # embeddings, norm, head; 16 of each block
+
+    def test_tasks_end_where_the_plan_says(self):
+        with tempfile.TemporaryDirectory() as folder:
+            tasks = {}
+            for word in ("role", "layer", "op"):
+                file = pathlib.Path(folder) / f"{word}.json"
+                file.write_text(json.dumps({"format": 1, "mesh": {"dp": 1}, "tasks": word}))
+                tasks[word] = len(run_json("explain", *SMALL_GPT, "model.layers=2", "--plan", file, "--rank", 0)["acts"])
+            self.assertLess(tasks["role"], tasks["layer"])
+            self.assertLess(tasks["layer"], tasks["op"])
+
+
 class Fuzz(unittest.TestCase):
     def test_random_programs_agree_with_the_serial_ones(self):
         result = run_json("fuzz", "--cases", 20, "--seed", 7)

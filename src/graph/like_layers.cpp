@@ -6,6 +6,7 @@
 #include <string_view>
 #include <tuple>
 #include <unordered_map>
+#include <utility>
 
 #include "base/text.h"
 #include "graph/classes.h"
@@ -160,7 +161,7 @@ class LayerFinder {
     int end = first_border(run);
     for (int begin = end; begin + run.period <= run.end; begin += run.period) {
       if (!layers.empty() && !are_wired_alike(begin - run.period, begin, run.period))
-        add_group(std::move(layers)), layers.clear();
+        add_group(std::exchange(layers, {}));
       layers.push_back({{forward_.begin() + begin, forward_.begin() + begin + run.period}, ""});
       end = begin + run.period;
     }

@@ -47,7 +47,6 @@ std::vector<TableRow> LikeRows::joined(const std::vector<TableRow>& rows, size_t
   if (groups_.empty()) return rows;
   struct Joined {
     std::string text;
-    int rows = 0;
     std::vector<std::vector<Label>> mentions;  // of each row
   };
   std::vector<Joined> list;
@@ -55,15 +54,15 @@ std::vector<TableRow> LikeRows::joined(const std::vector<TableRow>& rows, size_t
   for (const TableRow& row : rows) {
     Template found = template_of(row);
     const auto [at, is_new] = place.try_emplace(found.text, list.size());
-    if (is_new || found.labels.empty())
-      list.push_back({found.text, 1, {std::move(found.labels)}});
-    else
-      ++list[at->second].rows, list[at->second].mentions.push_back(std::move(found.labels));
+    const bool is_own = is_new || found.labels.empty();
+    if (is_own) list.push_back({found.text, {}});
+    list[is_own ? list.size() - 1 : at->second].mentions.push_back(std::move(found.labels));
   }
   std::vector<TableRow> result;
   for (const Joined& one : list) {
     result.push_back(filled(one.text, one.mentions));
-    if (one.rows > 1) result.back().at(counted) += " (" + std::to_string(one.rows) + ")";
+    if (one.mentions.size() > 1)
+      result.back().at(counted) += " (" + std::to_string(one.mentions.size()) + ")";
   }
   return result;
 }
