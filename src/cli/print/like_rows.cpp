@@ -54,7 +54,7 @@ std::vector<TableRow> LikeRows::joined(const std::vector<TableRow>& rows, size_t
   for (const TableRow& row : rows) {
     Template found = template_of(row);
     const auto [at, is_new] = place.try_emplace(found.text, list.size());
-    const bool is_own = is_new || found.labels.empty();
+    const bool is_own = is_new || !found.has_layer;
     if (is_own) list.push_back({found.text, {}});
     list[is_own ? list.size() - 1 : at->second].mentions.push_back(std::move(found.labels));
   }
@@ -87,6 +87,7 @@ LikeRows::Template LikeRows::template_of(const TableRow& row) const {
 /// Appends a name, with a mention in place of each scope of a layer.
 void LikeRows::add_name(const std::string& name, Template& result) const {
   const std::vector<std::string> parts = split_text(name, '.');
+  const size_t before = result.labels.size(), start = result.text.size();
   for (size_t i = 0; i < parts.size();) {
     if (i > 0) result.text += '.';
     size_t taken = 0;
@@ -103,10 +104,27 @@ void LikeRows::add_name(const std::string& name, Template& result) const {
     if (taken == 0) result.text += parts[i];
     i += std::max<size_t>(taken, 1);
   }
+  if (result.labels.size() > before) {
+    result.has_layer = true;
+    return;
+  }
+  result.text.resize(start);
+  add_numbered(name, result);
+}
+
+void LikeRows::add_numbered(const std::string& name, Template& result) {
+  const size_t end = name.find_last_not_of("0123456789") + 1;
+  const bool is_numbered =
+      end > 1 && end < name.size() && name.size() - end < 9 && name[end - 1] == '_';
+  result.text += name.substr(0, is_numbered ? end : name.size());
+  if (!is_numbered) return;
+  result.text += kMention + std::to_string(kNumber) + kMention;
+  result.labels.push_back({kNumber, std::stoi(name.substr(end))});
 }
 
 /// "blocks.7", or "blocks.{0..5,7}".
 std::string LikeRows::list_text(int group, const std::vector<int>& layers) const {
+  if (group == kNumber) return layers.size() == 1 ? std::to_string(layers.front()) : "*";
   const Group& names = groups_[group];
   if (layers.size() == 1) return names.prefix + names.labels[layers.front()];
   std::vector<std::string> runs;

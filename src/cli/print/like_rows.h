@@ -24,15 +24,17 @@ class LikeRows {
 
   /// Joins rows whose cells differ only in the scopes of layers, at the place of the first of them:
   /// "blocks.0.norm1" to "blocks.95.norm1" become "blocks.{0..95}.norm1 (96)". The number is that
-  /// of the rows, in the cell `counted`. Every mention of a layer is replaced, in any cell.
+  /// of the rows, in the cell `counted`. Every mention of a layer is replaced, in any cell, and in
+  /// names without a layer the number that makes them unique: "clip.sum_*".
   std::vector<TableRow> joined(const std::vector<TableRow>& rows, size_t counted) const;
 
  private:
-  /// The scope of a layer: group.prefix + label.
+  /// The scope of a layer: group.prefix + label. Or a number at the end of a name.
   struct Label {
-    int group = 0;
-    int layer = 0;
+    int group = kNumber;
+    int layer = 0;  // or the number
   };
+  static constexpr int kNumber = -1;
   struct Group {
     std::string prefix;
     std::vector<std::string> labels;
@@ -41,10 +43,12 @@ class LikeRows {
   struct Template {
     std::string text;
     std::vector<Label> labels;
+    bool has_layer = false;
   };
 
   Template template_of(const TableRow& row) const;
   void add_name(const std::string& name, Template& result) const;
+  static void add_numbered(const std::string& name, Template& result);
   std::string list_text(int group, const std::vector<int>& layers) const;
   TableRow filled(const std::string& text, const std::vector<std::vector<Label>>& mentions) const;
 

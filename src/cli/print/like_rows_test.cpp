@@ -53,6 +53,18 @@ TEST(LikeRows, MayMentionSeveralLayers) {
       ElementsAre(ElementsAre("blocks.{0,1}.relu (2)", "blocks.{1,2}.relu")));
 }
 
+TEST(LikeRows, MayReadNamesThatOnlyANumberTellsApart) {
+  const LikeRows like(layers(8));
+  EXPECT_THAT(
+      like.joined({{"blocks.0.relu", "'sum_1'"}, {"blocks.1.relu", "'sum_7'"}, {"head", "'sum_8'"}},
+                  0),
+      ElementsAre(ElementsAre("blocks.{0,1}.relu (2)", "'sum_*'"), ElementsAre("head", "'sum_8'")));
+  // Two results of one layer are not alike.
+  EXPECT_THAT(like.joined({{"blocks.0.sum_1"}, {"blocks.0.sum_2"}, {"x_1"}, {"x_2"}}, 0),
+              ElementsAre(ElementsAre("blocks.0.sum_1"), ElementsAre("blocks.0.sum_2"),
+                          ElementsAre("x_1"), ElementsAre("x_2")));
+}
+
 TEST(LikeRows, OfFewLayersOrOfNoneAreLeft) {
   const std::vector<TableRow> rows = rows_of_layers(0, 7, "4 B");
   EXPECT_EQ(LikeRows(layers(7)).joined(rows, 0), rows);
