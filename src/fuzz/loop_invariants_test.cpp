@@ -93,8 +93,8 @@ TEST(WhileInvariants, KeepTheResultsOfTheBodyWrittenThreeTimes) {
   EXPECT_LE(largest_change(interpret(graph, state).at("loop:1"), wanted), 0x1p-18);
 }
 
-// a and b are divided where the product sums: the addends are added up once, and not in every
-// iteration.
+// a and b are divided where the product sums: its partial values are added up once, and not in
+// every iteration.
 TEST(WhileInvariants, AreExchangedOnceBeforeTheLoop) {
   const std::vector<Mark> marks{shard_tensor("a", "P(None, \"tp\")"),
                                 shard_tensor("b", "P(\"tp\")")};

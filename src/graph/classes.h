@@ -1,5 +1,5 @@
-// Classes of like ops and values of a graph, by local structure: what a decision for one member may
-// be taken for all, and what is priced or printed once.
+// Classes of like ops and values of a graph, by local structure: one decision may be taken for a
+// class, and it is priced or printed once.
 #pragma once
 
 #include <string_view>
@@ -13,8 +13,8 @@ namespace tessera {
 using OpClass = Index<struct OpClassTag>;        // in Classes::ops
 using ValueClass = Index<struct ValueClassTag>;  // in Classes::values
 
-/// The attribute of a random op that says which numbers it draws. They change with the step and, in
-/// a loop, with the iteration.
+/// The attribute of a random op that says which numbers it samples. They change with the step and,
+/// in a loop, with the iteration.
 inline constexpr std::string_view kRandomKey = "key";
 
 /// The distance of the neighbours that count, unless the caller gives another. The ops of a
@@ -46,8 +46,8 @@ struct Classes {
 ///              results in order, and what they are derived from; values, when their producers (as
 ///              the same result) and their users (as the same operand, in any order) were, and a
 ///              variable and its next value. Stops earlier when nothing changes any more
-///   ensures    deterministic; classes do not depend on the order of the members of other classes.
-///              Every comparison is of the structure itself: a collision of hashes does no harm
+///   ensures    deterministic. Every comparison is of the structure itself: a collision of hashes
+///              does no harm
 ///   time       O(depth x (ops + operands)), and the sorting of the users of each value
 ///   source     colour refinement (1-dimensional Weisfeiler and Lehman, 1968)
 Classes classes_of(const Graph& graph, int depth = kClassDepth);

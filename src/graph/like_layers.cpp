@@ -14,7 +14,7 @@
 namespace tessera {
 namespace {
 
-constexpr int kMostPeriods = 64;
+constexpr int kMaxPeriods = 64;
 /// A smaller block is a layer only when it is all of a scope: two equal ops that follow each other
 /// are none.
 constexpr int kFewestOps = 3;
@@ -104,7 +104,7 @@ class LayerFinder {
     std::vector<std::pair<int, int>> ranked;
     for (const auto& [period, vote] : votes) ranked.emplace_back(-vote, period);
     std::sort(ranked.begin(), ranked.end());
-    if (std::ssize(ranked) > kMostPeriods) ranked.resize(kMostPeriods);
+    if (std::ssize(ranked) > kMaxPeriods) ranked.resize(kMaxPeriods);
     std::vector<int> periods;
     for (const auto& [vote, period] : ranked) periods.push_back(period);
     return periods;

@@ -86,11 +86,12 @@ class Assignment {
     if (producer.index < 0) return;
     int& place = of_op(producer.index);
     if (place != kUnknown && place != mesh)
-      throw UserError(
-          "mark '" + mark.pattern + "' (" + mark.origin + ") puts '" + graph_.value(value).name +
-              "' on mesh '" + mark.mesh + "', and another mark puts the op that makes it on '" +
-              meshes_[place].name + "'",
-          "a tensor is made where it lies", "remove one of the two marks", ExitCode::kBadConfig);
+      throw UserError("mark '" + mark.pattern + "' (" + mark.origin + ") puts '" +
+                          graph_.value(value).name + "' on mesh '" + mark.mesh +
+                          "', and another mark puts the op that makes it on '" +
+                          meshes_[place].name + "'",
+                      "a tensor is made on the mesh where it is stored",
+                      "remove one of the two marks", ExitCode::kBadConfig);
     place = mesh;
   }
 

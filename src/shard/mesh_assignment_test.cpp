@@ -84,7 +84,7 @@ TEST(MeshAssignment, AMarkOnAnIntermediateTensorPlacesItsOpAndItsUsers) {
               ElementsAre("first", "first", "last", "first", "first", "first", "first", "first"));
 }
 
-TEST(MeshAssignment, ATensorIsMadeWhereItLies) {
+TEST(MeshAssignment, ATensorIsMadeWhereItIsStored) {
   try {
     assign_meshes(towers(), kTwo, {stage("joined", "first"), tensor_on("joined", "last")});
     FAIL();
@@ -94,7 +94,7 @@ TEST(MeshAssignment, ATensorIsMadeWhereItLies) {
         error.what(),
         "mark 'joined' (plan.json marks[7]) puts 'joined' on mesh 'last', and another mark "
         "puts the op that makes it on 'first'\n"
-        "  why: a tensor is made where it lies\n"
+        "  why: a tensor is made on the mesh where it is stored\n"
         "  fix: remove one of the two marks");
   }
 }
