@@ -35,7 +35,7 @@ RegisterId register_of(int stage, Of of) {
 }
 
 /// A pipeline in which stage s has `credits(s)` slots for activations, which live from the forward
-/// to the backward of a micro-batch. What travels between stages has a slot for each micro-batch,
+/// to the backward of a micro-batch. What is sent between stages has a slot for each micro-batch,
 /// so that it limits nothing.
 template <class Credits>
 std::vector<ActorDescription> pipeline(const Credits& credits) {
