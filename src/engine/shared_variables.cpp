@@ -9,25 +9,18 @@ namespace tessera {
 std::vector<Mark> marks_for(const Graph& graph, const std::vector<Mark>& marks) {
   std::vector<Mark> present;
   for (const Mark& mark : marks) {
-    const auto names = [&](const auto& thing) { return matches(mark.pattern, thing.name); };
+    const auto names = [&](const Value& value) { return matches(mark.pattern, value.name); };
+    const auto names_op = [&](const Op& op) { return mark.names_op(op.name); };
     const bool found = mark.kind == Mark::Kind::kTensor
                            ? std::any_of(graph.values().begin(), graph.values().end(), names)
-                           : std::any_of(graph.ops().begin(), graph.ops().end(), names);
+                           : std::any_of(graph.ops().begin(), graph.ops().end(), names_op);
     if (found) present.push_back(mark);
   }
   return present;
 }
 
 Mark keep_at(const std::string& name, const DistAttr& attr, const std::string& mesh) {
-  std::vector<std::string> spec;
-  for (const DimSharding& dim : attr.dims) {
-    std::vector<std::string> axes;
-    for (int axis : dim.axes) axes.push_back("\"" + attr.mesh->axes()[axis] + "\"");
-    spec.push_back(axes.empty()       ? "None"
-                   : axes.size() == 1 ? axes.front()
-                                      : "(" + join(axes, ",") + ")");
-  }
-  Mark mark = shard_tensor(name, "P(" + join(spec, ", ") + ")", "the training program");
+  Mark mark = shard_tensor(name, to_text(attr), "the training program");
   mark.mesh = mesh;
   return mark;
 }
@@ -36,20 +29,27 @@ const std::string& home_of(const ShardedGraph& sharded, ValueId value) {
   return sharded.meshes[sharded.stages.values[value.index]].name;
 }
 
-std::vector<Mark> with_variables_of(const Graph& training, const Compiled& compiled,
+std::vector<Mark> with_variables_of(const Graph& training, const ShardedGraph& sharded,
                                     const Graph& graph, std::vector<Mark> marks) {
-  std::erase_if(marks, [&](const Mark& mark) {
+  const auto is_on_variable = [&](const Mark& mark) {
     return mark.kind == Mark::Kind::kTensor &&
            std::any_of(graph.variables().begin(), graph.variables().end(),
                        [&](const Variable& variable) {
                          return matches(mark.pattern, graph.value(variable.value).name);
                        });
-  });
+  };
+  std::vector<Mark> kept;
+  for (Mark& mark : marks) {
+    if (!is_on_variable(mark))
+      kept.push_back(std::move(mark));
+    else if (mark.copies == CopyLife::kPass)
+      kept.push_back(copies_by_pass(mark.pattern, mark.origin));
+  }
+  marks = std::move(kept);
   for (const Variable& variable : graph.variables()) {
     const std::string& name = graph.value(variable.value).name;
     if (const auto value = training.find_value(name))
-      marks.push_back(
-          keep_at(name, compiled.sharded.of(*value), home_of(compiled.sharded, *value)));
+      marks.push_back(keep_at(name, sharded.of(*value), home_of(sharded, *value)));
   }
   return marks;
 }

@@ -3,6 +3,7 @@
 #pragma once
 
 #include <functional>
+#include <optional>
 #include <string>
 #include <vector>
 
@@ -23,8 +24,8 @@ struct ValueReader {
 class ValueRegisters {
  public:
   /// in_region  `graph` is a region of an op, which is run for each micro-batch by itself
-  ValueRegisters(const Graph& graph, const StageMeshes& stages, const ReshardOptions& reshard,
-                 bool in_region, Program& program);
+  ValueRegisters(const Graph& graph, const ShardedGraph& sharded, const StageMeshes& stages,
+                 const ReshardOptions& reshard, bool in_region, Program& program);
 
   /// A register with the next free index. Its name gets the number of the micro-batch.
   RegisterIndex add_register(const std::string& name, const TensorType& type, const DistAttr& attr,
@@ -43,9 +44,18 @@ class ValueRegisters {
   RegisterIndex get(ValueId value, const MicroBatchPlacement& wanted, const ValueReader& reader);
 
  private:
+  /// A pass of a stage: the only readers of a copy that lives for a pass.
+  struct Pass {
+    Role role;
+    int micro_batch;
+    StageIndex stage;
+
+    bool operator==(const Pass&) const = default;
+  };
   struct Holder {
     RegisterIndex reg;
     int micro_batch = -1;  // -1: once a step
+    std::optional<Pass> only = {};
   };
 
   const Register& at(RegisterIndex reg) const { return program_.registers[reg]; }
@@ -59,6 +69,7 @@ class ValueRegisters {
                               const ValueReader& reader);
 
   const Graph& graph_;
+  const ShardedGraph& sharded_;
   const StageMeshes& stages_;
   const ReshardOptions reshard_;
   const bool in_region_;

@@ -6,6 +6,7 @@
 
 #include "base/error.h"
 #include "base/text.h"
+#include "shard/module_marks.h"
 
 namespace tessera {
 namespace {
@@ -26,9 +27,26 @@ std::string_view without_brackets(std::string_view text) {
                                                       : text;
 }
 
-DistAttr parse_one(std::string_view given, const MeshPtr& mesh, int rank) {
+DistAttr parse_one(std::string_view given, const MeshPtr& mesh, const TensorType& type) {
   const std::string_view text = without_brackets(given);
+  if (text.starts_with("[")) return parse_dist_attr(text, type.shape, mesh);
+  const int rank = type.shape.size();
   return text.starts_with("P(") ? parse_spec(text, mesh, rank) : parse_placements(text, mesh, rank);
+}
+
+OpenSpec parse_tensor(std::string_view given, const MeshPtr& mesh, const TensorType& type) {
+  const std::string_view text = without_brackets(given);
+  const int rank = type.shape.size();
+  if (!text.starts_with("P(")) return {parse_one(text, mesh, type), {}};
+  OpenSpec spec = parse_open_spec(text, mesh, rank);
+  for (int d = 0; d < rank; ++d)
+    if (const int64_t chunks = spec.attr.dims[static_cast<size_t>(d)].chunks;
+        type.shape[d] % chunks != 0)
+      refuse("dim " + std::to_string(d) + " cannot be divided in " + std::to_string(chunks) +
+                 " chunks",
+             "chunks are equal, and the dim has " + std::to_string(type.shape[d]) + " elements",
+             "use a number of chunks that divides it");
+  return spec;
 }
 
 /// Adds the mark and its target to an error about a placement.
@@ -114,7 +132,7 @@ OpSharding read_operands(std::string_view text, const OpView& op, const Sharding
     refuse("it places " + std::to_string(items.size()) + " inputs",
            "the op has " + std::to_string(op.inputs.size()), "write one placement an input");
   for (size_t i = 0; i < items.size(); ++i)
-    attrs.push_back(parse_one(items[i], mesh, op.inputs[i].shape.size()));
+    attrs.push_back(parse_one(items[i], mesh, op.inputs[i]));
   return sharding_for_inputs(op, rule, attrs);
 }
 
@@ -124,12 +142,16 @@ bool may_be_partial(const Graph& graph, ValueId value) {
   return !graph.is_input(value) && (!variable || variable->initializer == Initializer::constant(0));
 }
 
-void resolve_tensor(const Graph& graph, const MeshPtr& mesh, const Mark& mark, ValueId value,
-                    ResolvedMarks& result) {
+/// Places a value by a text of the mark.
+void resolve_tensor(const Graph& graph, const MeshPtr& mesh, const Mark& mark,
+                    std::string_view placement, ValueId value, ResolvedMarks& result) {
   const Value& v = graph.value(value);
   const std::string thing = "tensor '" + v.name + "' " + to_text(v.type);
-  DistAttr attr = with_context(
-      mark, thing, [&] { return parse_one(mark.placement, mesh, v.type.shape.size()); });
+  OpenSpec spec = with_context(mark, thing, [&] { return parse_tensor(placement, mesh, v.type); });
+  DistAttr& attr = spec.attr;
+  if (graph.is_input(value) && !attr.dims.empty() && attr.dims.front().chunks > 1)
+    refuse("mark " + quoted(mark) + " divides the rows of '" + v.name + "' in chunks",
+           "a rank gets consecutive rows of a batch", "write the axis without a number of chunks");
   if (!attr.partial.empty() && !may_be_partial(graph, value))
     refuse(
         "mark " + quoted(mark) + " makes '" + v.name + "' partial",
@@ -138,21 +160,54 @@ void resolve_tensor(const Graph& graph, const MeshPtr& mesh, const Mark& mark, V
         "use Replicate() or Shard(dim)");
   for (const MarkedValue& other : result.values) {
     if (other.value != value) continue;
-    if (other.attr == attr) return;
+    if (other.attr == attr && other.open == spec.open) return;
     refuse("two marks place '" + v.name + "' differently",
            "mark " + quoted(*other.mark) + " says " + to_text(other.attr) + ", mark " +
                quoted(mark) + " says " + to_text(attr),
            "remove one of them, or narrow its pattern");
   }
-  result.values.push_back({value, std::move(attr), &mark});
+  result.values.push_back({value, std::move(attr), &mark, std::move(spec.open)});
 }
 
-void resolve_op(const Graph& graph, const MeshPtr& mesh, const Mark& mark, OpId id,
-                const RuleLookup& rules, ResolvedMarks& result) {
+/// The two sides of "[inputs] -> [results]"; "" for a side that is not there.
+struct Sides {
+  std::string inputs, results;
+};
+
+Sides sides_of(const Mark& mark) {
+  const size_t arrow = mark.placement.find("->");
+  if (arrow == std::string::npos) return {mark.placement, ""};
+  return {std::string(trim(std::string_view(mark.placement).substr(0, arrow))),
+          std::string(trim(std::string_view(mark.placement).substr(arrow + 2)))};
+}
+
+/// Places several values by a list in brackets.
+void resolve_list(const Graph& graph, const Meshes& meshes, const MeshAssignment& assignment,
+                  const Mark& mark, const std::string& thing, std::string_view list,
+                  const std::vector<ValueId>& values, ResolvedMarks& result) {
+  if (list.empty()) return;
+  std::vector<std::string> names;
+  for (const ValueId value : values) names.push_back("'" + graph.value(value).name + "'");
+  const bool is_list = list.starts_with("[") && list.ends_with("]");
+  const std::vector<std::string> items =
+      is_list ? split_outside_brackets(list.substr(1, list.size() - 2), ',')
+              : std::vector<std::string>{};
+  if (!is_list || items.size() != values.size())
+    refuse("mark " + quoted(mark) + " does not fit " + thing + ": '" + std::string(list) +
+               "' is not a list of " + std::to_string(values.size()) + " placements",
+           names.empty() ? "there is no such value" : "the values are " + join(names, ", "),
+           "write one placement for each in [ ]");
+  for (size_t i = 0; i < items.size(); ++i)
+    resolve_tensor(graph, meshes[assignment.values[values[i].index]].mesh, mark, items[i],
+                   values[i], result);
+}
+
+void resolve_op(const Graph& graph, const MeshPtr& mesh, const Mark& mark, std::string_view inputs,
+                OpId id, const RuleLookup& rules, ResolvedMarks& result) {
   const Op& op = graph.op(id);
   const OpView op_view = view(graph, op);
   OpSharding sharding = with_context(mark, "op '" + op.name + "'", [&] {
-    return read_operands(mark.placement, op_view, rules(op.kind, op_view), mesh);
+    return read_operands(inputs, op_view, rules(op.kind, op_view), mesh);
   });
   for (const MarkedOp& other : result.ops) {
     if (other.op != id) continue;
@@ -171,44 +226,122 @@ void resolve_op(const Graph& graph, const MeshPtr& mesh, const Mark& mark, OpId 
     for (const Value& value : graph.values())
       if (value.producer.index < 0) names.push_back(value.name);
   } else {
-    for (const Op& op : graph.ops()) names.push_back(op.name);
+    for (const Op& op : graph.ops()) {
+      const size_t end = mark.kind == Mark::Kind::kOp ? op.name.size() : op.name.rfind('.');
+      if (end != std::string::npos) names.push_back(op.name.substr(0, end));
+    }
   }
   const std::string close = nearest(mark.pattern, names);
-  refuse("mark " + quoted(mark) + " names no " +
-             (mark.kind == Mark::Kind::kTensor ? "tensor" : "op") + " of this model",
+  refuse("mark " + quoted(mark) + " names no " + std::string(to_text(mark.kind)) + " of this model",
          "the model has other names: the mark may be for another model",
          close.empty() ? "list the names with `tessera explain`" : "did you mean '" + close + "'?");
 }
 
+class MarkResolver {
+ public:
+  MarkResolver(const Graph& graph, const Meshes& meshes, const MeshAssignment& assignment,
+               const RuleLookup& rules)
+      : graph_(graph), meshes_(meshes), assignment_(assignment), rules_(rules) {}
+
+  /// Returns whether the mark names anything.
+  bool resolve(const Mark& mark) {
+    switch (mark.kind) {
+      case Mark::Kind::kTensor: return resolve_tensors(mark);
+      case Mark::Kind::kOp: return resolve_ops(mark);
+      case Mark::Kind::kModule: return resolve_modules(mark);
+    }
+    throw InternalError("unknown kind of mark");
+  }
+  ResolvedMarks take() { return std::move(result_); }
+
+ private:
+  bool resolve_tensors(const Mark& mark) {
+    bool found = false;
+    for (int i = 0; i < std::ssize(graph_.values()); ++i) {
+      if (!matches(mark.pattern, graph_.value({i}).name)) continue;
+      found = true;
+      if (!mark.placement.empty())
+        resolve_tensor(graph_, meshes_[assignment_.values[i]].mesh, mark, mark.placement, {i},
+                       result_);
+    }
+    return found;
+  }
+
+  bool resolve_ops(const Mark& mark) {
+    const Sides sides = sides_of(mark);
+    bool found = false;
+    for (int i = 0; i < std::ssize(graph_.ops()); ++i) {
+      const Op& op = graph_.op({i});
+      if (!mark.names_op(op.name)) continue;
+      found = true;
+      if (!sides.inputs.empty())
+        resolve_op(graph_, meshes_[assignment_.ops[i]].mesh, mark, sides.inputs, {i}, rules_,
+                   result_);
+      place_list(mark, "the results of op '" + op.name + "'", sides.results, op.outputs);
+    }
+    return found;
+  }
+
+  bool resolve_modules(const Mark& mark) {
+    const Sides sides = sides_of(mark);
+    const std::vector<Module> modules = modules_of(graph_, mark.pattern);
+    for (const Module& module : modules) {
+      place_list(mark, "what enters module '" + module.name + "'", sides.inputs, module.inputs);
+      place_list(mark, "what leaves module '" + module.name + "'", sides.results, module.outputs);
+    }
+    return !modules.empty();
+  }
+
+  void place_list(const Mark& mark, const std::string& thing, std::string_view list,
+                  const std::vector<ValueId>& values) {
+    resolve_list(graph_, meshes_, assignment_, mark, thing, list, values, result_);
+  }
+
+  const Graph& graph_;
+  const Meshes& meshes_;
+  const MeshAssignment& assignment_;
+  const RuleLookup& rules_;
+  ResolvedMarks result_;
+};
+
 }  // namespace
+
+bool Mark::names_op(const std::string& op) const {
+  return kind == Kind::kOp ? matches(pattern, op)
+                           : kind == Kind::kModule && is_in_module(pattern, op);
+}
+
+std::string_view to_text(Mark::Kind kind) {
+  switch (kind) {
+    case Mark::Kind::kTensor: return "tensor";
+    case Mark::Kind::kOp: return "op";
+    case Mark::Kind::kModule: return "module";
+  }
+  throw InternalError("unknown kind of mark");
+}
 
 ResolvedMarks resolve_marks(const Graph& graph, const Meshes& meshes,
                             const MeshAssignment& assignment, const std::vector<Mark>& marks,
                             const RuleLookup& rules) {
-  ResolvedMarks result;
-  const auto mesh_at = [&](const std::vector<int>& list, int index) -> const MeshPtr& {
-    return meshes[list[index]].mesh;
-  };
+  MarkResolver resolver(graph, meshes, assignment, rules);
+  for (const Mark& mark : marks)
+    if (!resolver.resolve(mark)) refuse_unmatched(graph, mark);
+  return resolver.take();
+}
+
+std::string_view to_text(CopyLife life) {
+  return life == CopyLife::kStep ? "step" : "pass";
+}
+
+std::vector<CopyLife> copy_lives(const Graph& graph, const std::vector<Mark>& marks) {
+  std::vector<CopyLife> lives;
   for (const Mark& mark : marks) {
-    bool found = false;
-    if (mark.kind == Mark::Kind::kTensor) {
-      for (int i = 0; i < std::ssize(graph.values()); ++i) {
-        if (!matches(mark.pattern, graph.value({i}).name)) continue;
-        found = true;
-        if (!mark.placement.empty())
-          resolve_tensor(graph, mesh_at(assignment.values, i), mark, {i}, result);
-      }
-    } else {
-      for (int i = 0; i < std::ssize(graph.ops()); ++i) {
-        if (!matches(mark.pattern, graph.op({i}).name)) continue;
-        found = true;
-        if (!mark.placement.empty())
-          resolve_op(graph, mesh_at(assignment.ops, i), mark, {i}, rules, result);
-      }
-    }
-    if (!found) refuse_unmatched(graph, mark);
+    if (mark.copies == CopyLife::kStep) continue;
+    lives.resize(graph.values().size(), CopyLife::kStep);
+    for (size_t i = 0; i < lives.size(); ++i)
+      if (matches(mark.pattern, graph.values()[i].name)) lives[i] = mark.copies;
   }
-  return result;
+  return lives;
 }
 
 ResolvedMarks resolve_marks(const Graph& graph, const MeshPtr& mesh,

@@ -55,9 +55,9 @@ class Assignment {
   void take_mark(const Mark& mark) {
     if (mark.mesh.empty()) return;
     const int mesh = mesh_index(mark);
-    if (mark.kind == Mark::Kind::kOp) {
+    if (mark.kind != Mark::Kind::kTensor) {
       for (int i = 0; i < op_count(); ++i)
-        if (graph_.op({i}).role == Role::kForward && matches(mark.pattern, graph_.op({i}).name))
+        if (graph_.op({i}).role == Role::kForward && mark.names_op(graph_.op({i}).name))
           of_op(i) = mesh;
       return;
     }

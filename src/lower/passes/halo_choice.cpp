@@ -91,7 +91,7 @@ class HaloChoice {
     const Op& op = graph_.op(id);
     const auto is_marked = [&](const Mark& mark) {
       if (mark.placement.empty()) return false;
-      if (mark.kind == Mark::Kind::kOp) return matches(mark.pattern, op.name);
+      if (mark.kind != Mark::Kind::kTensor) return mark.names_op(op.name);
       return std::any_of(op.outputs.begin(), op.outputs.end(), [&](ValueId value) {
         return matches(mark.pattern, graph_.value(value).name);
       });
