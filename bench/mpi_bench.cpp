@@ -4,8 +4,8 @@
 //     mpirun -n 2 mpi_bench
 //
 // In our transport, each receiver posts its memory and requests the data, and each sender answers
-// from its own memory (Network). The baseline is MPI_Sendrecv of the same bytes. Then it compares
-// sums and gathers in the compiled order with MPI's collectives (Reduction::kFast).
+// from its own memory (ProcessNetwork). The baseline is MPI_Sendrecv of the same bytes. Then it
+// compares sums and gathers in the compiled order with MPI's collectives (Reduction::kFast).
 #include <mpi.h>
 
 #include <algorithm>
@@ -53,7 +53,7 @@ class OnePiece : public ProgramPort {
   std::vector<SentPiece> pieces_;
 };
 
-void compare(Network& network, size_t bytes) {
+void compare(ProcessNetwork& network, size_t bytes) {
   const int other = 1 - network.process();
   std::vector<std::byte> mine(bytes, std::byte{1}), theirs(bytes);
   OnePiece piece(mine);
@@ -89,7 +89,7 @@ void compare(Network& network, size_t bytes) {
 }
 
 /// The time of only the exchange, for a sum of `bytes` on each of two ranks.
-double time_of_exchange(const std::shared_ptr<Network>& network, const std::string& from,
+double time_of_exchange(const std::shared_ptr<ProcessNetwork>& network, const std::string& from,
                         const std::string& to, int64_t count, Reduction reduction) {
   const auto mesh = std::make_shared<const Mesh>(parse_mesh("dp=2"));
   HandMade made(mesh);
@@ -122,7 +122,7 @@ double time_of_exchange(const std::shared_ptr<Network>& network, const std::stri
 }
 
 /// Compares sums and gathers in the compiled order with those of MPI.
-void compare_reductions(const std::shared_ptr<Network>& network, size_t bytes) {
+void compare_reductions(const std::shared_ptr<ProcessNetwork>& network, size_t bytes) {
   struct Kind {
     const char *name, *from, *to;
   };
@@ -146,7 +146,7 @@ int run() {
       std::printf("mpi_bench compares two processes: mpirun -n 2 mpi_bench\n");
     return 0;
   }
-  const auto network = std::make_shared<Network>(process.transport());
+  const auto network = std::make_shared<ProcessNetwork>(process.transport());
   for (const size_t megabytes : {1, 4, 16}) compare(*network, megabytes << 20);
   for (const size_t megabytes : {1, 4, 16}) compare_reductions(network, megabytes << 20);
   return 0;

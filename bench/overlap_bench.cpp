@@ -58,7 +58,8 @@ double simulated(const Timed& timed, double transfer, bool ahead) {
 }
 
 /// Alternates runs with and without prefetch, so that other jobs affect both alike.
-void compare(const std::shared_ptr<Network>& network, double unit, double transfer, int steps) {
+void compare(const std::shared_ptr<ProcessNetwork>& network, double unit, double transfer,
+             int steps) {
   Runtime runtime(std::vector<Rank>{0, 1}, {.network = network});
   Timed at_turn{pipeline(unit, Bytes(0))}, ahead{pipeline(unit, kPrefetchWindow)};
   for (Timed* timed : {&at_turn, &ahead}) {
@@ -97,7 +98,7 @@ int run(int argc, char** argv) {
   std::unique_ptr<Transport> fast = process.transport();
   auto slow = std::make_unique<SlowTransport>(std::move(fast), 1);
   SlowTransport& link = *slow;
-  const auto network = std::make_shared<Network>(std::move(slow));
+  const auto network = std::make_shared<ProcessNetwork>(std::move(slow));
   for (const double part : {0.1, 0.25, 0.5, 1.0}) {
     link.set_speed((1 << 20) / (part * unit));
     compare(network, unit, part * unit, steps);

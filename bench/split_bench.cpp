@@ -51,13 +51,13 @@ BoundKernel bind_sleep(const LocalCall& call) {
 }
 
 std::shared_ptr<const TaskGraph> sleeping_layers(int64_t chunks, Seconds product) {
-  CompileOptions options;
-  options.collective_matmul.chunks = chunks;
   const std::vector<Mark> marks = {
       shard_tensor("{x,h*}", "P(\"tp\")"), shard_tensor("up*", "P(None, \"tp\")"),
       shard_tensor("down*", "P(\"tp\")"), shard_op("u*", "[P(), P(None, \"tp\")]")};
-  auto tasks = std::make_shared<TaskGraph>(
-      compile(layers(), std::make_shared<const Mesh>(parse_mesh("tp=2")), marks, options).tasks);
+  const Plan plan{.meshes = one_mesh(std::make_shared<const Mesh>(parse_mesh("tp=2"))),
+                  .collective_matmul = chunks,
+                  .marks = marks};
+  auto tasks = std::make_shared<TaskGraph>(compile(layers(), plan).tasks);
   tasks->kernels =
       std::make_shared<const KernelSet>(std::vector<NamedKernel>{{"sleeping_product", bind_sleep}});
   const double of_a_multiplication =
@@ -69,7 +69,8 @@ std::shared_ptr<const TaskGraph> sleeping_layers(int64_t chunks, Seconds product
   return tasks;
 }
 
-double median_step(const std::shared_ptr<Network>& network, int64_t chunks, Seconds product) {
+double median_step(const std::shared_ptr<ProcessNetwork>& network, int64_t chunks,
+                   Seconds product) {
   Runtime runtime(std::vector<Rank>{0, 1}, {.network = network});
   LoadedProgram& program = runtime.load(sleeping_layers(chunks, product));
   runtime.initialize(program, 1);
@@ -96,7 +97,7 @@ int run(Seconds product, Seconds transfer) {
   }
   // The bytes that each process receives before or after a product.
   const double bytes = 4.0 * kRows / 2 * kWidth;
-  const auto network = std::make_shared<Network>(
+  const auto network = std::make_shared<ProcessNetwork>(
       std::make_unique<SlowTransport>(process.transport(), bytes / transfer.value()));
   const double whole = median_step(network, 1, product);
   if (process.process() == 0)

@@ -239,8 +239,8 @@ std::string placements_text(const Graph& graph, const ShardedGraph& sharded) {
   return text;
 }
 
-/// Two layers, of which one weight is marked.
-std::string propagation_text() {
+/// Two layers.
+Graph two_layers_with_bias() {
   Graph graph;
   Builder b(graph);
   const ValueId x = b.input("x", f32({8, 16}));
@@ -251,9 +251,25 @@ std::string propagation_text() {
   const ValueId t =
       b.unary("tanh", b.add(h, b.broadcast(bias, {8, 32}, {1}, "bias_rows"), "s"), "t");
   b.dot(t, down, "mk,kn->mn", "y");
-  return placements_text(graph,
-                         propagate(graph, mesh_of("tp=4"),
-                                   {shard_tensor("up", "P(None,\"tp\")", "plan.json marks[0]")}));
+  return graph;
+}
+
+/// One weight is marked.
+ShardedGraph propagated(const Graph& graph) {
+  return propagate(graph, mesh_of("tp=4"),
+                   {shard_tensor("up", "P(None,\"tp\")", "plan.json marks[0]")});
+}
+
+std::string propagation_text() {
+  const Graph graph = two_layers_with_bias();
+  return placements_text(graph, propagated(graph));
+}
+
+std::string resolved_text() {
+  const Graph graph = two_layers_with_bias();
+  Shardings shardings;
+  shardings.sections.emplace_back(kTrainSection, resolve(graph, propagated(graph), kTrainSection));
+  return to_json(to_document(shardings), 2) + "\n";
 }
 
 std::string notes_text() {
@@ -325,8 +341,9 @@ std::string halos_text() {
   graph.add_output("y2", convolution(b, y1, w2, same_places({3, 3}), "y2"));
   std::string text;
   for (HaloForm form : {HaloForm::kExchange, HaloForm::kRecompute}) {
-    const Compiled made = compile(graph, mesh_of("h=2"), {shard_tensor("x", "Shard(2)")},
-                                  {.dump = {}, .halos = {form}});
+    const Compiled made = compile(graph, Plan{.meshes = one_mesh(mesh_of("h=2")),
+                                              .halos = form,
+                                              .marks = {shard_tensor("x", "Shard(2)")}});
     text += (form == HaloForm::kExchange ? "exchanged: y1 is " : "computed: y1 is ") +
             to_text(graph.type(y1), made.sharded.of(y1)) + "\n";
     for (const Task& task : made.tasks.tasks) {
@@ -361,8 +378,9 @@ std::string time_text() {
   const ValueId y = b.dot(x, w, "mk,kn->mn", "y");
   graph.add_output("sum", b.reduce_sum(y, {0}, "sum"));
   const MeshPtr mesh = mesh_of("dp=2");
-  const Compiled compiled = compile(graph, {{"all", mesh}}, {shard_tensor("x", "P(\"dp\")")},
-                                    {.dump = {}, .micro_batches = 2});
+  const Compiled compiled = compile(graph, Plan{.meshes = one_mesh(mesh),
+                                                .micro_batches = 2,
+                                                .marks = {shard_tensor("x", "P(\"dp\")")}});
   return print_placements(graph, compiled.sharded) + "rank 0\n" + rank_text(compiled.tasks, 0);
 }
 
@@ -585,7 +603,8 @@ TEST(ShardingPage, ShowsWhatTheProgramPrints) {
        {"collective-matmul",
         collective_matmul_text,
         {"u chunk 1 of 2 = dot_general(x [*, *] chunk 1 of 2, up): f32[4, 32@tp]\n",
-         "d [@tp, *] chunk 0 of 2 = reduce-scatter(d chunk 0 of 2): f32[4@tp, 16]\n"}}});
+         "d [@tp, *] chunk 0 of 2 = reduce-scatter(d chunk 0 of 2): f32[4@tp, 16]\n"}},
+       {"resolved", resolved_text}});
 }
 
 }  // namespace

@@ -206,11 +206,12 @@ Compiled sleeping_pipeline(const std::vector<StageWork>& stages, const SleepingS
     if (placed.mixed && rank % 2 == 1) meshes.back().device = DeviceKind::kFake;
     marks.push_back(stage("stage." + std::to_string(s) + "*", name));
   }
-  CompileOptions options;
-  options.micro_batches = micro_batches;
-  options.schedule = kind;
-  options.prefetch_window = placed.prefetch_window;
-  return compile(sleeping_graph(stages, micro_batches, placed.width), meshes, marks, options);
+  return compile(sleeping_graph(stages, micro_batches, placed.width),
+                 Plan{.meshes = meshes,
+                      .micro_batches = micro_batches,
+                      .schedule = kind,
+                      .prefetch_window = placed.prefetch_window,
+                      .marks = marks});
 }
 
 std::vector<Rank> ranks_for(PipelineKind kind, int devices) {

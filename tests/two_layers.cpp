@@ -51,8 +51,9 @@ TwoLayers::TwoLayers() : graph(two_layers()) {
   options.dump = [this](std::string_view stage, const std::string& text) {
     stages[std::string(stage)] = text;
   };
-  options.micro_batches = kMicroBatches;
-  compiled = compile(graph, two_meshes(), {first, last}, options);
+  compiled = compile(
+      graph, Plan{.meshes = two_meshes(), .micro_batches = kMicroBatches, .marks = {first, last}},
+      options);
 }
 
 std::vector<DocumentExample> examples_of(const TwoLayers& layers) {

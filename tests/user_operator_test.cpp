@@ -189,9 +189,11 @@ TEST(UserOperator, TrainsAsTheSerialProgramOnUnevenPartsAndOnOneRank) {
 
 TEST(UserOperator, TrainsAsTheSerialProgramInMicroBatches) {
   const Graph graph = training_graph(rms_scale_set());
-  expect_serial(
-      graph, compile(graph, mesh_of("dp=2 tp=2"), dp_tp_marks(), {.dump = {}, .micro_batches = 2}),
-      2);
+  expect_serial(graph,
+                compile(graph, Plan{.meshes = one_mesh(mesh_of("dp=2 tp=2")),
+                                    .micro_batches = 2,
+                                    .marks = dp_tp_marks()}),
+                2);
 }
 
 /// half(x) = x / 2, whose kernel may overwrite its operand.
@@ -309,8 +311,9 @@ TEST(UserOperator, WithoutARuleIsDividedAsExecutionShowsAndTrainsAsTheSerialProg
 TEST(UserOperator, WithoutARuleRunsInMicroBatches) {
   const Graph graph = training_graph(unruled_set());
   expect_serial(graph,
-                compile(graph, mesh_of("dp=2"), {shard_tensor("x", "P(\"dp\")")},
-                        {.dump = {}, .micro_batches = 2}),
+                compile(graph, Plan{.meshes = one_mesh(mesh_of("dp=2")),
+                                    .micro_batches = 2,
+                                    .marks = {shard_tensor("x", "P(\"dp\")")}}),
                 2);
 }
 
@@ -346,7 +349,7 @@ TEST(UserOperator, ThatStaysWholeTakesTheWholeBatchAtOnce) {
   EXPECT_THAT(
       error_testing::message_of(
           ExitCode::kBadConfig,
-          [&] { compile(graph, mesh_of("dp=1"), {}, {.dump = {}, .micro_batches = 2}); }),
+          [&] { compile(graph, Plan{.meshes = one_mesh(mesh_of("dp=1")), .micro_batches = 2}); }),
       StartsWith("'x' is needed for the whole batch at once (op 'first.scaled' needs [*, *, *])"));
 }
 

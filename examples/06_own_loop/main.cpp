@@ -36,7 +36,7 @@ class UntilLearned : public Callback {
  public:
   void on_evaluate(const TrainingState& state, TrainingControl& control) override {
     std::printf("step %d: held-out loss %.1f\n", int(state.step), state.evaluation->loss);
-    if (state.evaluation->accuracy > 0.75) control.stop("it has learned the rule");
+    if (state.evaluation->metric("accuracy") > 0.75) control.stop("it has learned the rule");
   }
 };
 

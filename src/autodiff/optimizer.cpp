@@ -1,10 +1,12 @@
 #include "autodiff/optimizer.h"
 
+#include <algorithm>
 #include <cmath>
 #include <optional>
 
 #include "autodiff/gradient.h"
 #include "base/error.h"
+#include "base/text.h"
 
 namespace tessera {
 namespace {
@@ -21,14 +23,16 @@ ValueId find_or_add_input(Graph& graph, std::string_view name, const TensorType&
   return *found;
 }
 
-/// A variable under training, and the gradient for its update.
+/// A variable under training, the gradient for its update, and its settings.
 struct Parameter {
   ValueId value;
   ValueId gradient;
   std::string name;
+  std::optional<size_t> group = {};  // the first one that matches
+  double weight_decay = 0;
 };
 
-/// Scalars that all parameters share.
+/// Scalars that all parameters of a group share.
 struct Rates {
   ValueId learning_rate;
   // p -= adam_rate * exp_avg / (sqrt(exp_avg_sq) + adam_epsilon). The two bias corrections c1, c2
@@ -42,22 +46,24 @@ struct Rates {
 /// Writes the optimizer: the shared scalars, then one update per parameter.
 class UpdateWriter {
  public:
-  UpdateWriter(Graph& graph, uint64_t seed, const OptimizerConfig& config)
-      : builder_(graph, seed), config_(config) {}
+  UpdateWriter(Graph& graph, uint64_t seed, const OptimizerConfig& config,
+               std::span<const ParameterGroup> groups)
+      : builder_(graph, seed), config_(config), groups_(groups) {}
 
   void write(std::vector<Parameter> parameters, ValueId learning_rate, ValueId step) {
     if (config_.clip_norm > 0) clip(parameters);
     const Rates rates = shared_rates(learning_rate, step);
-    for (const Parameter& parameter : parameters) update(parameter, rates);
+    std::vector<Rates> of_groups;
+    for (size_t i = 0; i < groups_.size(); ++i) of_groups.push_back(rates_of(i, rates));
+    for (const Parameter& parameter : parameters)
+      update(parameter, parameter.group ? of_groups[*parameter.group] : rates);
   }
 
  private:
   bool is_adam() const {
     return config_.kind == OptimizerKind::kAdam || config_.kind == OptimizerKind::kAdamW;
   }
-  bool decays(const Parameter& parameter) const {
-    return config_.weight_decay != 0 && builder_.shape(parameter.value).size() >= 2;
-  }
+  bool decays_apart() const { return config_.kind == OptimizerKind::kAdamW; }
 
   void derive_from(std::string source) {
     builder_.derive(Role::kOptimizer, {std::move(source), "optimizer"});
@@ -133,8 +139,24 @@ class UpdateWriter {
           builder_.div(builder_.mul(learning_rate, second, "scaled_rate"), first, "rate");
       rates.adam_epsilon = builder_.mul_scalar(second, config_.epsilon, "epsilon");
     }
-    if (config_.kind == OptimizerKind::kAdamW && config_.weight_decay != 0)
+    if (decays_apart() && config_.weight_decay != 0)
       rates.decay = builder_.mul_scalar(learning_rate, config_.weight_decay, "decay");
+    return rates;
+  }
+
+  /// The scalars of group `index`, which are those of all parameters where it does not differ.
+  Rates rates_of(size_t index, const Rates& all) {
+    const ParameterGroup& group = groups_[index];
+    const auto scope = builder_.scope("optimizer.group" + std::to_string(index));
+    derive_from("");
+    Rates rates = all;
+    if (group.rate != 1) {
+      rates.learning_rate = builder_.mul_scalar(all.learning_rate, group.rate, "learning_rate");
+      if (is_adam()) rates.adam_rate = builder_.mul_scalar(*all.adam_rate, group.rate, "rate");
+    }
+    const double decay = group.weight_decay.value_or(config_.weight_decay);
+    if (decays_apart() && decay != 0 && (group.rate != 1 || group.weight_decay))
+      rates.decay = builder_.mul_scalar(rates.learning_rate, decay, "decay");
     return rates;
   }
 
@@ -179,9 +201,9 @@ class UpdateWriter {
   }
 
   ValueId with_coupled_decay(const Parameter& parameter) {
-    if (config_.kind == OptimizerKind::kAdamW || !decays(parameter)) return parameter.gradient;
+    if (decays_apart() || parameter.weight_decay == 0) return parameter.gradient;
     return builder_.add(parameter.gradient,
-                        builder_.mul_scalar(parameter.value, config_.weight_decay, "decay"),
+                        builder_.mul_scalar(parameter.value, parameter.weight_decay, "decay"),
                         "decayed");
   }
 
@@ -192,7 +214,7 @@ class UpdateWriter {
     const ValueId rate =
         fill(is_adam() ? *rates.adam_rate : rates.learning_rate, parameter, "rate");
     const ValueId step = builder_.mul(direction, rate, "step");
-    if (!rates.decay || !decays(parameter)) return step;
+    if (!decays_apart() || parameter.weight_decay == 0) return step;
     const ValueId decay =
         builder_.mul(parameter.value, fill(*rates.decay, parameter, "decay_rate"), "decay");
     return builder_.add(step, decay, "step_and_decay");
@@ -207,7 +229,53 @@ class UpdateWriter {
 
   Builder builder_;
   const OptimizerConfig& config_;
+  const std::span<const ParameterGroup> groups_;
 };
+
+void check_numbers(const ParameterGroup& group) {
+  const double decay = group.weight_decay.value_or(0);
+  if (group.rate >= 0 && std::isfinite(group.rate) && decay >= 0 && std::isfinite(decay)) return;
+  throw UserError("the parameter group '" + group.pattern + "' has a rate of " +
+                      std::to_string(group.rate) + " and a weight decay of " +
+                      std::to_string(decay),
+                  "both are numbers of at least 0", "give 0 or more", ExitCode::kBadConfig);
+}
+
+/// Gives each parameter its group and its weight decay.
+void assign_groups(std::vector<Parameter>& parameters, std::span<const ParameterGroup> groups,
+                   const OptimizerConfig& config, const Graph& graph) {
+  for (Parameter& parameter : parameters) {
+    const auto group = std::ranges::find_if(groups, [&](const ParameterGroup& candidate) {
+      return matches(candidate.pattern, parameter.name);
+    });
+    if (group != groups.end()) parameter.group = static_cast<size_t>(group - groups.begin());
+    const bool is_bias_or_norm = graph.type(parameter.value).shape.size() < 2;
+    parameter.weight_decay = is_bias_or_norm ? 0 : config.weight_decay;
+    if (group != groups.end())
+      parameter.weight_decay = group->weight_decay.value_or(parameter.weight_decay);
+  }
+}
+
+/// Refuses a group that no parameter belongs to.
+void check_groups(std::span<const ParameterGroup> groups,
+                  const std::vector<Parameter>& parameters) {
+  for (size_t i = 0; i < groups.size(); ++i) {
+    check_numbers(groups[i]);
+    const auto is_in = [i](const Parameter& parameter) { return parameter.group == i; };
+    if (std::ranges::any_of(parameters, is_in)) continue;
+    const auto matching = std::ranges::find_if(parameters, [&](const Parameter& parameter) {
+      return matches(groups[i].pattern, parameter.name);
+    });
+    throw UserError(
+        "the parameter group '" + groups[i].pattern + "' has no parameter",
+        matching == parameters.end()
+            ? "no trainable variable has a name that matches; there is '" +
+                  parameters.front().name + "'"
+            : "an earlier group has all that match, such as '" + matching->name + "'",
+        "correct the pattern, remove the group, or put it before the groups that match more",
+        ExitCode::kBadConfig);
+  }
+}
 
 std::vector<ParameterGradient> differentiated_parameters(Builder& builder, ValueId loss) {
   const Graph& graph = builder.graph();
@@ -232,25 +300,28 @@ std::string_view to_text(OptimizerKind kind) {
   throw InternalError("unknown optimizer");
 }
 
-void add_training(Builder& builder, ValueId loss, const OptimizerConfig& config) {
+void add_training(Builder& builder, ValueId loss, const OptimizerConfig& config,
+                  std::span<const ParameterGroup> groups) {
   const std::vector<ParameterGradient> gradients = differentiated_parameters(builder, loss);
   if (gradients.empty())
     throw UserError("there is nothing to train for '" + builder.graph().value(loss).name + "'",
                     "the graph has no trainable variable",
                     "declare at least one variable as trainable", ExitCode::kBadData);
-  add_updates(builder, gradients, config);
+  add_updates(builder, gradients, config, groups);
 }
 
 void add_updates(Builder& builder, const std::vector<ParameterGradient>& gradients,
-                 const OptimizerConfig& config) {
+                 const OptimizerConfig& config, std::span<const ParameterGroup> groups) {
   std::vector<Parameter> parameters;
   for (const ParameterGradient& given : gradients)
     parameters.push_back(
         {given.parameter, given.gradient, builder.graph().value(given.parameter).name});
+  assign_groups(parameters, groups, config, builder.graph());
+  check_groups(groups, parameters);
   const ValueId learning_rate =
       find_or_add_input(builder.graph(), kLearningRateInput, {DType::kF32, {}});
   const ValueId step = find_or_add_input(builder.graph(), kStepInput, {DType::kI32, {}});
-  UpdateWriter(builder.graph(), builder.seed(), config)
+  UpdateWriter(builder.graph(), builder.seed(), config, groups)
       .write(std::move(parameters), learning_rate, step);
 }
 

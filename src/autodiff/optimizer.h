@@ -2,6 +2,8 @@
 // of the host.
 #pragma once
 
+#include <optional>
+#include <span>
 #include <string>
 #include <string_view>
 #include <vector>
@@ -44,6 +46,16 @@ struct OptimizerConfig {
   Schedule schedule = {};
 };
 
+/// Settings of some parameters. A parameter belongs to the first group whose pattern matches its
+/// name; one that belongs to none has the settings of OptimizerConfig.
+struct ParameterGroup {
+  std::string pattern;  // as in marks (base/text.h): "*.bias", "{stem,head}.*"
+  double rate = 1;      // factor of the learning rate; 0: the parameters keep their values
+  /// In place of OptimizerConfig::weight_decay, for parameters of any rank. nullopt: that of the
+  /// configuration, which leaves out biases and norms, because their rank is below 2.
+  std::optional<double> weight_decay = {};
+};
+
 /// The names of the two scalar inputs of every training graph: f32[], and i32[] counted from 0.
 inline constexpr std::string_view kLearningRateInput = "learning_rate";
 inline constexpr std::string_view kStepInput = "step";
@@ -57,8 +69,12 @@ inline constexpr std::string_view kStepInput = "step";
 ///             parameter's type with origin {parameter, "optimizer"}. The output "grad_norm"
 ///             (global norm before clipping) is added when clip_norm > 0. New ops have role
 ///             optimizer and names `<parameter>.<optimizer>...`; ops of the clip are called
-///             `clip...`
-void add_training(Builder& builder, ValueId loss, const OptimizerConfig& config);
+///             `clip...`, scalars of all parameters `optimizer...`, those of group 2
+///             `optimizer.group2...`.
+///   throws    UserError: 65 when nothing is trainable; 78 for a group that matches no parameter,
+///             or has a negative number
+void add_training(Builder& builder, ValueId loss, const OptimizerConfig& config,
+                  std::span<const ParameterGroup> groups = {});
 
 /// A variable and the gradient for its update.
 struct ParameterGradient {
@@ -67,6 +83,6 @@ struct ParameterGradient {
 };
 /// The second half of add_training: clipping and the updates, from gradients that already exist.
 void add_updates(Builder& builder, const std::vector<ParameterGradient>& gradients,
-                 const OptimizerConfig& config);
+                 const OptimizerConfig& config, std::span<const ParameterGroup> groups = {});
 
 }  // namespace tessera

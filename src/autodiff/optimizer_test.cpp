@@ -34,7 +34,7 @@ double rounding_of(OptimizerKind kind) {
 
 /// loss = sum(a^2) / 2 + sum(target * b), so that the gradient of the matrix a is a, and that of
 /// the vector b is the target.
-Graph quadratic(const OptimizerConfig& config) {
+Graph quadratic(const OptimizerConfig& config, const std::vector<ParameterGroup>& groups = {}) {
   Graph graph;
   Builder builder(graph);
   const ValueId a = builder.variable("a", f32({1, 2}), Initializer::constant(0));
@@ -44,7 +44,7 @@ Graph quadratic(const OptimizerConfig& config) {
       builder.mul_scalar(builder.reduce_sum(builder.unary("square", a), {0, 1}), 0.5);
   const ValueId loss = builder.add(square, builder.reduce_sum(builder.mul(target, b), {0}), "loss");
   graph.add_output("loss", loss);
-  add_training(builder, loss, config);
+  add_training(builder, loss, config, groups);
   verify(graph);
   return graph;
 }
@@ -119,6 +119,22 @@ TEST_P(EveryOptimizer, MakesTheTextbookStep) {
       EXPECT_NEAR(state.at("a.exp_avg_sq").values[i], a[i].mean_square, rounding);
     }
   }
+}
+
+// The rate of a is halved, and b, which is a vector, decays by 0.5 because its group says so.
+TEST_P(EveryOptimizer, MakesTheTextbookStepWithTheRateAndTheDecayOfEachGroup) {
+  const OptimizerConfig& config = GetParam();
+  const ReferenceValues state = train(quadratic(
+      config, {{.pattern = "a", .rate = 0.5}, {.pattern = "layer.*", .weight_decay = 0.5}}));
+
+  Textbook a{.p = 2}, b{.p = 1};
+  for (size_t step = 0; step < kRates.size(); ++step) {
+    const auto number = static_cast<double>(step + 1);
+    a.step(config, a.p, 0.5 * kRates[step], number, config.weight_decay);
+    b.step(config, number, kRates[step], number, 0.5);  // the target is 1, 2, 3
+  }
+  EXPECT_NEAR(state.at("a").values[0], a.p, rounding_of(config.kind));
+  EXPECT_NEAR(state.at("layer.b").values[0], b.p, rounding_of(config.kind));
 }
 
 TEST_P(EveryOptimizer, EndsEachUpdateInAnElementWiseOpOnTheVariableItself) {
@@ -252,6 +268,51 @@ TEST(Optimizer, AddsTheInputsThatAreMissingAndReadsThoseThatAreThere) {
   EXPECT_THAT(graph.inputs(), ElementsAre(step, *graph.find_value("learning_rate")));
   EXPECT_EQ(graph.type(*graph.find_value("learning_rate")), f32({}));
   EXPECT_FALSE(graph.value(step).users.empty());
+}
+
+TEST(Optimizer, AGroupWithARateOfZeroKeepsItsParameters) {
+  const Graph graph = quadratic({.kind = OptimizerKind::kAdamW, .weight_decay = 0.25},
+                                {{.pattern = "layer.*", .rate = 0}});
+  const ReferenceValues next =
+      next_variables(graph, interpret(graph, with_inputs(start(graph), 0)));
+  EXPECT_THAT(next.at("layer.b").values, ElementsAre(1, 0.25));
+  EXPECT_LT(next.at("a").values[0], 2);
+}
+
+TEST(Optimizer, AParameterBelongsToTheFirstGroupThatMatches) {
+  const Graph graph = quadratic({.kind = OptimizerKind::kSgd},
+                                {{.pattern = "layer.b", .rate = 2}, {.pattern = "*", .rate = 0}});
+  const ReferenceValues next =
+      next_variables(graph, interpret(graph, with_inputs(start(graph), 0)));
+  EXPECT_THAT(next.at("layer.b").values, ElementsAre(0.75, 0.375));  // 1 - 2/8 1, 0.25 + 2/8 0.5
+  EXPECT_THAT(next.at("a").values, ElementsAre(2, -3));
+}
+
+TEST(Optimizer, GroupsThatSayNothingNewChangeNoOp) {
+  const OptimizerConfig config{.kind = OptimizerKind::kAdamW, .weight_decay = 0.25};
+  EXPECT_EQ(to_text(quadratic(config, {{.pattern = "*"}})), to_text(quadratic(config)));
+}
+
+std::string refusal_of(const std::vector<ParameterGroup>& groups) {
+  try {
+    quadratic({}, groups);
+  } catch (const UserError& error) {
+    EXPECT_EQ(error.exit_code(), ExitCode::kBadConfig);
+    return error.what();
+  }
+  return "no error";
+}
+
+TEST(Optimizer, AGroupWithoutParametersIsRefused) {
+  EXPECT_EQ(refusal_of({{.pattern = "*.bias"}}),
+            "the parameter group '*.bias' has no parameter\n"
+            "  why: no trainable variable has a name that matches; there is 'a'\n"
+            "  fix: correct the pattern, remove the group, or put it before the groups that match "
+            "more");
+  EXPECT_THAT(refusal_of({{.pattern = "*"}, {.pattern = "*.b"}}),
+              testing::HasSubstr("an earlier group has all that match, such as 'layer.b'"));
+  EXPECT_THAT(refusal_of({{.pattern = "a", .rate = -1}}),
+              testing::HasSubstr("both are numbers of at least 0"));
 }
 
 TEST(Optimizer, AParameterThatTheLossDoesNotReadGetsItsDecayAlone) {

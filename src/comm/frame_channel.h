@@ -1,5 +1,5 @@
 // Messages between the processes of a run: the lock, the progress loop and the wait loop that the
-// transport and all parts of a Network share. It knows kinds of frames, not what they mean.
+// transport and all parts of a ProcessNetwork share. It knows kinds of frames, not what they mean.
 #pragma once
 
 #include <array>

@@ -228,7 +228,7 @@ struct Liveness::State {
   }
 };
 
-Liveness::Liveness(Network& network, Seconds deadline, OnLost on_lost,
+Liveness::Liveness(ProcessNetwork& network, Seconds deadline, OnLost on_lost,
                    std::function<void()> still_here)
     : state_(std::make_unique<State>()) {
   State& s = *state_;

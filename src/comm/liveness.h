@@ -30,7 +30,8 @@ class Liveness {
  public:
   using OnLost = std::function<void(const LostProcess&)>;
   /// All processes construct it together.  throws  UserError when they cannot connect to each other
-  Liveness(Network& network, Seconds deadline, OnLost on_lost, std::function<void()> still_here);
+  Liveness(ProcessNetwork& network, Seconds deadline, OnLost on_lost,
+           std::function<void()> still_here);
   /// Leaves the run: later losses are not detected here, and this process does not count as lost.
   ~Liveness();
   Liveness(const Liveness&) = delete;

@@ -16,7 +16,7 @@ constexpr auto kRest = std::chrono::microseconds(500);
 
 }  // namespace
 
-Network::Network(std::unique_ptr<Transport> transport)
+ProcessNetwork::ProcessNetwork(std::unique_ptr<Transport> transport)
     : channel_(std::move(transport), stop_),
       keep_alive_(channel_, stop_),
       clocks_(channel_, keep_alive_),
@@ -30,7 +30,7 @@ Network::Network(std::unique_ptr<Transport> transport)
   progress_thread_ = std::thread([this] { make_progress(); });
 }
 
-Network::~Network() {
+ProcessNetwork::~ProcessNetwork() {
   is_ending_.store(true);
   progress_thread_.join();
   if (!stop_.stopped()) return;
@@ -38,7 +38,7 @@ Network::~Network() {
   channel_.abandon();  // the other processes may not come to their end
 }
 
-void Network::make_progress() {
+void ProcessNetwork::make_progress() {
   Backoff backoff;
   while (!is_ending_.load(std::memory_order_relaxed)) {
     keep_alive_.send_heartbeat();
@@ -55,7 +55,7 @@ void Network::make_progress() {
   }
 }
 
-void Network::fail(const Failure& failure) {
+void ProcessNetwork::fail(const Failure& failure) {
   if (stop_.stopped()) return;
   stop_.fail(failure);
   std::vector<std::byte> frame{static_cast<std::byte>(FrameKind::kStop)};

@@ -26,12 +26,12 @@ namespace tessera {
 
 /// memory   a step allocates nothing once a step has been run
 /// failure  the first failure of any process stops all: stop() has it, and every wait checks it
-class Network {
+class ProcessNetwork {
  public:
-  explicit Network(std::unique_ptr<Transport> transport);
-  ~Network();
-  Network(const Network&) = delete;
-  Network& operator=(const Network&) = delete;
+  explicit ProcessNetwork(std::unique_ptr<Transport> transport);
+  ~ProcessNetwork();
+  ProcessNetwork(const ProcessNetwork&) = delete;
+  ProcessNetwork& operator=(const ProcessNetwork&) = delete;
 
   int process() const { return channel_.process(); }
   int size() const { return channel_.size(); }

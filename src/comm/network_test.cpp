@@ -43,10 +43,10 @@ INSTANTIATE_TEST_SUITE_P(Counts, LocalTransports,
                                          Processes{3, 20}));
 
 /// work(network of a process) on each.
-void on_networks(const Processes& processes, const std::function<void(Network&)>& work) {
+void on_networks(const Processes& processes, const std::function<void(ProcessNetwork&)>& work) {
   on_processes(make_local_transports(processes.count, processes.delays, 1),
                [&](std::unique_ptr<Transport> mine) {
-                 Network network(std::move(mine));
+                 ProcessNetwork network(std::move(mine));
                  work(network);
                });
 }
@@ -56,7 +56,7 @@ std::vector<std::byte> list(std::span<const std::byte> bytes) {
 }
 
 TEST(HostCollectives, AllGatherGivesEveryProcessTheBytesOfAll) {
-  on_networks({3, 5}, [](Network& network) {
+  on_networks({3, 5}, [](ProcessNetwork& network) {
     GatheredBytes gathered;
     for (const size_t size : {0U, 1U, 5000U, 100000U}) {
       const auto given = [&](int process) {
@@ -70,7 +70,7 @@ TEST(HostCollectives, AllGatherGivesEveryProcessTheBytesOfAll) {
 }
 
 TEST(HostCollectives, GatherGivesTheFirstProcessTheBytesOfAll) {
-  on_networks({3, 5}, [](Network& network) {
+  on_networks({3, 5}, [](ProcessNetwork& network) {
     GatheredBytes gathered;
     for (const size_t size : {0U, 5000U}) {
       const auto given = [&](int process) {
@@ -84,7 +84,7 @@ TEST(HostCollectives, GatherGivesTheFirstProcessTheBytesOfAll) {
 }
 
 TEST(HostCollectives, ABarrierThatAProcessDoesNotReachEndsAtTheDeadline) {
-  on_networks({2}, [](Network& network) {
+  on_networks({2}, [](ProcessNetwork& network) {
     if (network.process() == 1) {
       EXPECT_FALSE(network.channel().wait_until(
           [] { return false; }, std::chrono::steady_clock::now() + std::chrono::seconds(60)));
@@ -103,7 +103,7 @@ TEST(HostCollectives, ABarrierThatAProcessDoesNotReachEndsAtTheDeadline) {
 
 TEST(KeepAlive, ABusyProcessIsWaitedForBeyondTheDeadline) {
   for (const int busy : {0, 2})
-    on_networks({3}, [busy](Network& network) {
+    on_networks({3}, [busy](ProcessNetwork& network) {
       constexpr Seconds kDeadline{0.5};
       network.host().barrier(Seconds(60));  // all begin together
       if (network.process() == busy) {
@@ -117,7 +117,7 @@ TEST(KeepAlive, ABusyProcessIsWaitedForBeyondTheDeadline) {
 }
 
 TEST(ClockComparison, OneClockDiffersFromItselfByAtMostTheStatedError) {
-  on_networks({3, 5}, [](Network& network) {
+  on_networks({3, 5}, [](ProcessNetwork& network) {
     for (int with = 0; with < 3; ++with) {
       if (with == network.process()) continue;
       const ClockReading clock = network.clocks().compare(with, 20, Seconds(60));
@@ -129,7 +129,7 @@ TEST(ClockComparison, OneClockDiffersFromItselfByAtMostTheStatedError) {
 }
 
 TEST(OnAllProcesses, AFailureOfOneProcessIsThrownInAll) {
-  on_networks({3}, [](Network& network) {
+  on_networks({3}, [](ProcessNetwork& network) {
     GatheredBytes scratch;
     const auto fail_on_1 = [&] {
       if (network.process() == 1)
@@ -178,7 +178,7 @@ class OnePiece : public ProgramPort {
 
 TEST(RemoteFetch, ARequestBeforeTheSlotIsFilledIsAnsweredOnceItIs) {
   for (const bool is_packed : {false, true})
-    on_networks({2, 5}, [is_packed](Network& network) {
+    on_networks({2, 5}, [is_packed](ProcessNetwork& network) {
       const int other = 1 - network.process();
       const auto slot_of = [](int process) {
         return std::vector<std::byte>(3000, std::byte(process + 1));
@@ -206,7 +206,7 @@ TEST(RemoteFetch, ARequestBeforeTheSlotIsFilledIsAnsweredOnceItIs) {
 /// Processes that end or are stopped are tested with real ones: tests/faults_test.py.
 TEST(Liveness, ProcessesThatLeaveOneAfterTheOtherAreNotLost) {
   std::atomic<int> lost{0};
-  on_networks({4}, [&](Network& network) {
+  on_networks({4}, [&](ProcessNetwork& network) {
     Liveness liveness(network, Seconds(30), [&](const LostProcess&) { ++lost; }, [] {});
     std::this_thread::sleep_for(std::chrono::milliseconds(100 * network.process()));
   });

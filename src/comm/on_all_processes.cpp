@@ -7,7 +7,7 @@
 
 namespace tessera {
 
-void rethrow_first_failure(Network& network, Rank rank, const std::exception_ptr& mine,
+void rethrow_first_failure(ProcessNetwork& network, Rank rank, const std::exception_ptr& mine,
                            Seconds deadline, GatheredBytes& scratch) {
   std::vector<std::byte> failure;
   if (mine) failure = to_bytes({rank, "", "", mine});

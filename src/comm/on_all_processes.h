@@ -12,11 +12,11 @@ namespace tessera {
 /// the first process that has one.
 ///   mine    the exception of this process; nullptr: none
 ///   throws  also as HostCollectives::all_gather
-void rethrow_first_failure(Network& network, Rank rank, const std::exception_ptr& mine,
+void rethrow_first_failure(ProcessNetwork& network, Rank rank, const std::exception_ptr& mine,
                            Seconds deadline, GatheredBytes& scratch);
 
 template <typename Work>
-void on_all_processes(Network& network, Rank rank, Seconds deadline, GatheredBytes& scratch,
+void on_all_processes(ProcessNetwork& network, Rank rank, Seconds deadline, GatheredBytes& scratch,
                       const Work& work) {
   std::exception_ptr mine;
   try {

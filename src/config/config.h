@@ -7,6 +7,7 @@
 #include <vector>
 
 #include "autodiff/optimizer.h"
+#include "base/document.h"
 #include "base/reduction.h"
 #include "config/data_config.h"
 #include "model/model.h"
@@ -34,6 +35,23 @@ struct CheckpointConfig {
   int keep_last = 3;  // older ones are removed; 0: all are kept
 };
 
+/// The order in which samples become batches.
+struct SampleOrder {
+  Shuffle shuffle = Shuffle::kBeforeSplit;
+  Tail tail = Tail::kDrop;
+};
+
+/// The settings of training, whatever the network and its data are.
+struct TrainingSettings {
+  TrainConfig train = {};
+  OptimizerConfig optimizer = {};
+  CheckpointConfig checkpoint = {};
+  SampleOrder order = {};
+  /// The tables [model] and [data], which checkpoints store, so that the command line can make the
+  /// run again; null when a program made the network.
+  Document source = {};
+};
+
 struct RunConfig {
   std::string file;
   ModelConfig model;
@@ -59,10 +77,13 @@ ConfigFile read_config_file(const std::filesystem::path& file,
 /// Reads only the run.
 RunConfig read_config(const std::filesystem::path& file, const std::vector<std::string>& sets = {});
 
+TrainingSettings training_settings(const RunConfig& config);
+
 /// Every setting of a run without the plan, with its defaults filled in.
+Document resolved_settings(const TrainingSettings& settings);
 Document resolved_settings(const RunConfig& config);
-/// The inverse of resolved_settings, with overrides; the plan is the serial one. `origin` is for
-/// messages.
+/// The inverse of resolved_settings(RunConfig), with overrides; the plan is the serial one.
+/// `origin` is for messages.
 ///   throws  as read_config
 RunConfig read_settings(const Document& settings, const std::string& origin,
                         const std::vector<std::string>& sets = {});

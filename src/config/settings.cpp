@@ -43,15 +43,27 @@ Document optimizer_settings(const OptimizerConfig& optimizer) {
 
 }  // namespace
 
-Document resolved_settings(const RunConfig& config) {
-  Document settings;
-  settings["model"] = settings_of(config.model);
-  settings["data"] = settings_of(config.data, config.model.context);
-  settings["train"] = train_settings(config.train);
-  settings["optimizer"] = optimizer_settings(config.optimizer);
-  settings["checkpoint"] = Document::Table{{"every", config.checkpoint.every},
-                                           {"keep_last", config.checkpoint.keep_last}};
+TrainingSettings training_settings(const RunConfig& config) {
+  TrainingSettings settings{.train = config.train,
+                            .optimizer = config.optimizer,
+                            .checkpoint = config.checkpoint,
+                            .order = {config.data.shuffle, config.data.tail}};
+  settings.source["model"] = settings_of(config.model);
+  settings.source["data"] = settings_of(config.data, config.model.context);
   return settings;
+}
+
+Document resolved_settings(const TrainingSettings& settings) {
+  Document document = settings.source;
+  document["train"] = train_settings(settings.train);
+  document["optimizer"] = optimizer_settings(settings.optimizer);
+  document["checkpoint"] = Document::Table{{"every", settings.checkpoint.every},
+                                           {"keep_last", settings.checkpoint.keep_last}};
+  return document;
+}
+
+Document resolved_settings(const RunConfig& config) {
+  return resolved_settings(training_settings(config));
 }
 
 }  // namespace tessera

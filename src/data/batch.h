@@ -14,8 +14,8 @@
 
 namespace tessera {
 
-/// The field of the targets, which every dataset for training has. The loss ignores a label below
-/// 0.
+/// The field of the targets of the model families, whose loss ignores a label below 0. Networks of
+/// users name their fields as they like.
 inline constexpr std::string_view kLabels = "labels";
 
 /// One tensor of a sample: `tokens i32[64]`, `images f32[1,28,28]`. A batch has one more dim in

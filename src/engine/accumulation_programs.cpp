@@ -1,253 +1,10 @@
 #include "engine/accumulation_programs.h"
 
-#include <algorithm>
-
-#include "autodiff/gradient.h"
-#include "base/error.h"
-#include "base/text.h"
-#include "engine/graphs.h"
-#include "engine/shared_variables.h"
-#include "ops/builder.h"
-#include "shard/micro_batches.h"
+#include "autodiff/optimizer.h"
+#include "engine/step_parts.h"
 
 namespace tessera {
 namespace {
-
-constexpr std::string_view kScaleInput = "gradient_scale";
-
-std::string accumulated_name(const std::string& parameter) {
-  return parameter + ".accumulated";
-}
-std::string reduced_name(const std::string& parameter) {
-  return parameter + ".reduced";
-}
-
-/// The placements as text for marks: "(dp: Partial(sum), tp: Shard(1))".
-std::string placements_text(const DistAttr& attr) {
-  std::vector<std::string> words;
-  const std::vector<Placement> placements = attr.placements();
-  for (size_t axis = 0; axis < placements.size(); ++axis) {
-    const Placement& placement = placements[axis];
-    const std::string word = placement.kind == Placement::Kind::kShard
-                                 ? "Shard(" + std::to_string(placement.dim) + ")"
-                             : placement.kind == Placement::Kind::kPartial
-                                 ? "Partial(" + std::string(to_text(placement.reduce)) + ")"
-                                 : "Replicate()";
-    words.push_back(attr.mesh->axes()[axis] + ": " + word);
-  }
-  return "(" + join(words, ", ") + ")";
-}
-
-Mark on_mesh(Mark mark, const std::string& mesh) {
-  mark.mesh = mesh;
-  return mark;
-}
-
-/// A program under construction: the graph, and the marks that place it.
-struct Draft {
-  Graph graph;
-  std::vector<Mark> marks;
-
-  ValueId add_state(const std::string& name, const TensorType& type) {
-    return graph.add_variable(name, type, Initializer::constant(0), false);
-  }
-  /// The variable `<parameter>.accumulated`, placed as the gradient is produced.
-  ValueId add_accumulated(const MadeGradient& gradient) {
-    const ValueId value = add_state(accumulated_name(gradient.parameter), gradient.type);
-    marks.push_back(on_mesh(shard_tensor(accumulated_name(gradient.parameter),
-                                         placements_text(gradient.attr), "gradient accumulation"),
-                            gradient.mesh));
-    return value;
-  }
-  /// The variable `<parameter>.reduced`, placed as the parameter is.
-  ValueId add_reduced(const MadeGradient& gradient, const Graph& training,
-                      const Compiled& compiled) {
-    marks.push_back(keep_at(reduced_name(gradient.parameter),
-                            compiled.sharded.of(*training.find_value(gradient.parameter)),
-                            gradient.home_mesh));
-    return add_state(reduced_name(gradient.parameter), gradient.type);
-  }
-};
-
-// ---- accumulate ----
-
-/// A graph of only forward and backward.
-struct Backward {
-  Graph graph;
-  std::vector<ValueId> parameters;
-  std::vector<ValueId> gradients;
-};
-
-Backward backward_of(const RunConfig& config) {
-  Backward backward{loss_graph(config), {}, {}};
-  backward.graph.remove_output("logits");
-  for (const Variable& variable : backward.graph.variables())
-    if (variable.trainable) backward.parameters.push_back(variable.value);
-  Builder builder(backward.graph, config.train.seed);
-  backward.gradients = differentiate(builder, backward.graph.output("loss"), backward.parameters);
-  return backward;
-}
-
-/// The mesh that produces each gradient in the training program, and its placement: Partial when
-/// the op that produces it leaves partial values.
-std::vector<MadeGradient> made_gradients(const Backward& backward, const Plan& plan,
-                                         const Graph& training, const Compiled& compiled) {
-  const ShardedGraph& sharded = compiled.sharded;
-  // These are meshes of ranks; those of `sharded` begin with the axis of time when there are
-  // micro-batches.
-  const Meshes meshes = plan.placed();
-  std::vector<MadeGradient> made;
-  for (size_t i = 0; i < backward.gradients.size(); ++i) {
-    const std::string& name = backward.graph.value(backward.gradients[i]).name;
-    const std::string& parameter = backward.graph.value(backward.parameters[i]).name;
-    const ValueId gradient = *training.find_value(name);
-    const OpId producer = training.value(gradient).producer;
-    const auto& outputs = training.op(producer).outputs;
-    const int output = static_cast<int>(std::ranges::find(outputs, gradient) - outputs.begin());
-    DistAttr attr = output_attr(view(training, training.op(producer)),
-                                sharded.rules[producer.index], sharded.of(producer), output);
-    const NamedMesh& mesh = meshes[sharded.stages.ops[producer.index]];
-    if (plan.micro_batches > 1) attr = micro_batch_placement(attr, mesh.mesh).attr;
-    made.push_back({parameter, name, training.type(gradient), std::move(attr), mesh.name,
-                    home_of(sharded, *training.find_value(parameter))});
-  }
-  return made;
-}
-
-Draft accumulation_draft(Backward backward, std::vector<Mark> marks,
-                         const std::vector<MadeGradient>& gradients, uint64_t seed) {
-  Draft draft{std::move(backward.graph), std::move(marks)};
-  for (size_t i = 0; i < gradients.size(); ++i) {
-    const MadeGradient& gradient = gradients[i];
-    const ValueId accumulated = draft.add_accumulated(gradient);
-    Builder builder(draft.graph, seed);
-    // It runs on the mesh that produces the gradient.
-    builder.derive(
-        Role::kOptimizer,
-        {draft.graph.op(draft.graph.value(backward.gradients[i]).producer).name, "accumulation"});
-    const std::string name = accumulated_name(gradient.parameter) + ".next";
-    draft.graph.set_next(accumulated, builder.add(accumulated, backward.gradients[i], name));
-    const std::string placements = placements_text(gradient.attr);
-    draft.marks.push_back(
-        shard_op(name, "[" + placements + ", " + placements + "]", "gradient accumulation"));
-  }
-  return draft;
-}
-
-// ---- reduce ----
-
-bool may_be_fused(const MadeGradient& gradient) {
-  return !gradient.attr.partial.empty() &&
-         std::all_of(gradient.attr.dims.begin(), gradient.attr.dims.end(),
-                     [](const DimSharding& dim) { return dim.axes.empty(); });
-}
-
-/// Writes the reduction. Gradients that can be fused are joined, summed over the ranks as one
-/// tensor, and split again.
-class ReductionWriter {
- public:
-  ReductionWriter(const Graph& training, const Compiled& compiled)
-      : training_(training), compiled_(compiled) {}
-
-  Draft write(const std::vector<MadeGradient>& gradients) {
-    std::map<std::string, ValueId> summed;
-    for (const MadeGradient& gradient : gradients)
-      accumulated_[gradient.parameter] = summed[gradient.parameter] =
-          draft_.add_accumulated(gradient);
-    const auto groups = fusible(gradients);
-    for (size_t i = 0; i < groups.size(); ++i)
-      join(groups[i], "fused." + std::to_string(i), summed);
-    for (const MadeGradient& gradient : gradients) finish(gradient, summed.at(gradient.parameter));
-    return std::move(draft_);
-  }
-
- private:
-  /// Places a value, under its scoped name, on a mesh; with the placements of its inputs when they
-  /// are given.
-  void place(ValueId made, const std::string& mesh, const std::string& placements = "") {
-    draft_.marks.push_back(
-        on_mesh(shard_op(draft_.graph.value(made).name, placements, "gradient exchange"), mesh));
-  }
-
-  void join(const std::vector<MadeGradient>& group, const std::string& name,
-            std::map<std::string, ValueId>& summed) {
-    const std::string& mesh = group.front().mesh;
-    Builder builder(draft_.graph);
-    const auto scope = builder.scope(name);
-    std::vector<ValueId> flat;
-    for (const MadeGradient& gradient : group) {
-      flat.push_back(builder.reshape(accumulated_.at(gradient.parameter),
-                                     {element_count(gradient.type.shape)},
-                                     gradient.parameter + ".flat"));
-      place(flat.back(), mesh, "[" + placements_text(gradient.attr) + "]");
-    }
-    const DistAttr partial{group.front().attr.mesh, {DimSharding{}}, group.front().attr.partial};
-    const ValueId joined = builder.concat(flat, 0, "joined");
-    place(joined, mesh,
-          "[" +
-              tessera::join(std::vector<std::string>(flat.size(), placements_text(partial)), ", ") +
-              "]");
-    int64_t begin = 0;
-    for (const MadeGradient& gradient : group) {
-      const int64_t end = begin + element_count(gradient.type.shape);
-      const ValueId part = builder.slice(joined, {begin}, {end}, {1}, gradient.parameter + ".part");
-      place(part, mesh);
-      summed[gradient.parameter] =
-          builder.reshape(part, gradient.type.shape, gradient.parameter + ".sum");
-      place(summed[gradient.parameter], mesh);
-      begin = end;
-    }
-  }
-
-  void finish(const MadeGradient& gradient, ValueId sum) {
-    const ValueId reduced = draft_.add_reduced(gradient, training_, compiled_);
-    Builder builder(draft_.graph);
-    const ValueId next = builder.add(reduced, sum, reduced_name(gradient.parameter) + ".next");
-    place(next, gradient.home_mesh);
-    draft_.graph.set_next(reduced, next);
-    const ValueId zero =
-        builder.constant(gradient.type, 0, accumulated_name(gradient.parameter) + ".next");
-    place(zero, gradient.mesh);
-    draft_.graph.set_next(accumulated_.at(gradient.parameter), zero);
-  }
-
-  const Graph& training_;
-  const Compiled& compiled_;
-  Draft draft_;
-  std::map<std::string, ValueId> accumulated_;
-};
-
-// ---- apply ----
-
-Draft apply_draft(const RunConfig& config, const std::vector<MadeGradient>& gradients,
-                  const Graph& training, const Compiled& compiled) {
-  Draft draft;
-  const ValueId scale = draft.graph.add_input(std::string(kScaleInput), {DType::kF32, {}});
-  Builder builder(draft.graph, config.train.seed);
-  std::vector<ParameterGradient> updates;
-  std::vector<ValueId> reduced;
-  for (const MadeGradient& gradient : gradients) {
-    const Variable& variable = *training.variable_of(*training.find_value(gradient.parameter));
-    const ValueId parameter =
-        draft.graph.add_variable(gradient.parameter, gradient.type, variable.initializer);
-    reduced.push_back(draft.add_reduced(gradient, training, compiled));
-    builder.derive(Role::kOptimizer, {gradient.parameter, "accumulation"});
-    const ValueId scales =
-        builder.broadcast(scale, gradient.type.shape, {}, gradient.parameter + ".scale");
-    updates.push_back(
-        {parameter, builder.mul(reduced.back(), scales, gradient.parameter + ".mean_gradient")});
-  }
-  add_updates(builder, updates, config.optimizer);
-  for (size_t i = 0; i < gradients.size(); ++i) {
-    builder.derive(Role::kOptimizer, {gradients[i].parameter, "accumulation"});
-    draft.graph.set_next(
-        reduced[i],
-        builder.constant(gradients[i].type, 0, reduced_name(gradients[i].parameter) + ".next"));
-  }
-  const std::vector<Mark> kept = with_variables_of(training, compiled, draft.graph, {});
-  draft.marks.insert(draft.marks.end(), kept.begin(), kept.end());
-  return draft;
-}
 
 double scalar_of(const TensorMap& results, const std::string& name) {
   const auto found = results.find(name);
@@ -256,62 +13,35 @@ double scalar_of(const TensorMap& results, const std::string& name) {
 
 }  // namespace
 
-std::vector<std::vector<MadeGradient>> fusible(const std::vector<MadeGradient>& gradients) {
-  std::vector<std::vector<MadeGradient>> groups;
-  for (const MadeGradient& gradient : gradients) {
-    if (!may_be_fused(gradient)) continue;
-    const auto group =
-        std::find_if(groups.begin(), groups.end(), [&](const std::vector<MadeGradient>& members) {
-          return members.front().mesh == gradient.mesh &&
-                 members.front().type.dtype == gradient.type.dtype &&
-                 members.front().attr.partial == gradient.attr.partial;
-        });
-    if (group == groups.end())
-      groups.push_back({gradient});
-    else
-      group->push_back(gradient);
-  }
-  return groups;
-}
-
 AccumulationPrograms::AccumulationPrograms(ProgramSet& programs, const OnCompiled& on_compiled)
     : runtime_(programs.runtime()),
-      apply_inputs_({{std::string(kScaleInput), &scale_},
+      loss_(programs.network().loss),
+      apply_inputs_({{std::string(kGradientScaleInput), &scale_},
                      {std::string(kLearningRateInput), &rate_},
                      {std::string(kStepInput), &step_}}) {
-  const RunConfig& config = programs.config();
-  const Plan& plan = programs.plan();
-  const Graph& training = programs.training_graph();
-  const Compiled& compiled = programs.main();
-  Backward backward = backward_of(config);
-  const std::vector<Mark> marks =
-      with_variables_of(training, compiled, backward.graph, marks_for(backward.graph, plan.marks));
-  const std::vector<MadeGradient> gradients = made_gradients(backward, plan, training, compiled);
-  for (const MadeGradient& gradient : gradients)
+  const StepParts made = step_parts(programs.network(), programs.settings(), programs.plan(),
+                                    programs.training_graph(), programs.main().sharded);
+  for (const MadeGradient& gradient : made.gradients)
     parameters_.emplace_back(gradient.parameter, gradient.type);
-  const auto load = [&](Purpose part, const Draft& draft, const CompileOptions& options) {
-    Compiled made = compile(draft.graph, plan.placed(), draft.marks, options);
-    if (on_compiled) on_compiled(part, draft.graph, made);
+  std::vector<LoadedProgram*> loaded;
+  for (const PlannedProgram& part : made.parts) {
+    Compiled compiled =
+        compile(part.graph, part.plan, options_for(part.purpose, programs.options()));
+    if (on_compiled) on_compiled(part.purpose, part.graph, compiled);
     LoadedProgram& program =
-        runtime_.load(std::make_shared<const TaskGraph>(std::move(made.tasks)));
+        runtime_.load(std::make_shared<const TaskGraph>(std::move(compiled.tasks)));
     // This initializes only the gradients, because the other variables are set.
-    runtime_.initialize(program, config.train.seed);
-    return &program;
-  };
-  const CompileOptions once{.dump = {}, .rules = programs.options().rules};
-  CompileOptions by_micro_batch = compile_options(plan);
-  by_micro_batch.rules = programs.options().rules;
-  accumulate_ = load(Purpose::kAccumulate,
-                     accumulation_draft(std::move(backward), marks, gradients, config.train.seed),
-                     by_micro_batch);
-  reduce_ =
-      load(Purpose::kReduceGradients, ReductionWriter(training, compiled).write(gradients), once);
-  apply_ = load(Purpose::kApplyGradients, apply_draft(config, gradients, training, compiled), once);
+    runtime_.initialize(program, programs.settings().train.seed);
+    loaded.push_back(&program);
+  }
+  accumulate_ = loaded.at(0);
+  reduce_ = loaded.at(1);
+  apply_ = loaded.at(2);
 }
 
 double AccumulationPrograms::accumulate(const std::map<std::string, const Tensor*>& inputs) {
   runtime_.run(*accumulate_, inputs, accumulate_results_);
-  return scalar_of(accumulate_results_, "loss");
+  return scalar_of(accumulate_results_, loss_);
 }
 
 void AccumulationPrograms::drop() {

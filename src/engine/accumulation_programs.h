@@ -1,12 +1,5 @@
-// The programs of a training step in three parts: gradients are accumulated where they are
-// produced, reduced once over the ranks, and applied.
-//
-// Each part is a program of its own. The marks of the plan place it, and it shares the variables of
-// training. Between the parts, gradients are variables:
-//
-//     <parameter>.accumulated   as backward produces it: under data parallelism it is Partial, and
-//                               each rank has its own partial value
-//     <parameter>.reduced       placed as the parameter is, summed over the ranks
+// The programs of a training step in three parts (engine/step_parts.h): gradients are accumulated,
+// reduced once over the ranks, and applied.
 #pragma once
 
 #include <functional>
@@ -16,23 +9,8 @@
 #include <vector>
 
 #include "engine/program_set.h"
-#include "shard/layout/dist_attr.h"
 
 namespace tessera {
-
-/// A gradient as backward has produced it.
-struct MadeGradient {
-  std::string parameter;  // name of the variable
-  std::string gradient;   // name of its gradient's value
-  TensorType type;
-  DistAttr attr;          // on a mesh of ranks
-  std::string mesh;       // the mesh that produces it
-  std::string home_mesh;  // the mesh that keeps the parameter
-};
-
-/// Groups of gradients that one exchange may carry. The gradients of a group are produced on one
-/// mesh, divided in no dim, and partial over the same axes.
-std::vector<std::vector<MadeGradient>> fusible(const std::vector<MadeGradient>& gradients);
 
 /// The constructor compiles and loads the three programs.
 ///
@@ -65,6 +43,7 @@ class AccumulationPrograms {
 
  private:
   Runtime& runtime_;
+  const std::string loss_;  // the name of the output
   std::vector<std::pair<std::string, TensorType>> parameters_;
   LoadedProgram* accumulate_ = nullptr;
   LoadedProgram* reduce_ = nullptr;

@@ -5,6 +5,7 @@
 #include <cstdint>
 
 #include "config/config.h"
+#include "network/network.h"
 #include "plan/plan.h"
 #include "shard/propagate.h"
 
@@ -15,10 +16,11 @@ namespace tessera {
 int64_t data_parallel_parts(const ShardedGraph& sharded, const Graph& graph);
 
 /// The same for `plan`: 1 without data parallelism. The marks of the plan are propagated, so it
-/// does not matter which marks express the parallelism.
+/// does not matter which marks express the parallelism; resolved shardings say it.
+int64_t data_parallel_ranks(const Network& network, const TrainConfig& train, const Plan& plan);
 int64_t data_parallel_ranks(const RunConfig& config, const Plan& plan);
 
-/// The configuration for `plan`, with train.batch_per_rank and train.scale_learning_rate replaced
+/// The settings for `plan`, with train.batch_per_rank and train.scale_learning_rate replaced
 /// by the values that follow.
 ///
 ///   batch_per_rank  b on k data-parallel ranks is a batch of k b rows
@@ -29,6 +31,7 @@ int64_t data_parallel_ranks(const RunConfig& config, const Plan& plan);
 ///   ensures         a second call changes nothing
 ///   source          Goyal et al., Accurate, Large Minibatch SGD, arXiv 1706.02677, sections 2.1
 ///                   and 2.2
+TrainingSettings resolved_for(TrainingSettings settings, const Network& network, const Plan& plan);
 RunConfig resolved_for(RunConfig config, const Plan& plan);
 
 }  // namespace tessera

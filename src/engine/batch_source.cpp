@@ -4,17 +4,13 @@
 
 namespace tessera {
 
-BatchSource::BatchSource(const RunConfig& config, std::shared_ptr<const RunData> data,
-                         int64_t parts)
-    : config_(config), data_(std::move(data)), parts_(parts) {}
-
 Sampler BatchSource::sampler() const {
   return Sampler({.samples = data_->train->samples(),
-                  .batch = config_.train.batch,
+                  .batch = settings_.train.batch,
                   .parts = parts_,
-                  .shuffle = config_.data.shuffle,
-                  .tail = config_.data.tail,
-                  .seed = config_.train.seed});
+                  .shuffle = settings_.order.shuffle,
+                  .tail = settings_.order.tail,
+                  .seed = settings_.train.seed});
 }
 
 void BatchSource::set_position(int64_t batch, int64_t parts) {

@@ -19,11 +19,16 @@ class BatchSource {
     Seconds wait{0};
   };
 
-  /// `config` outlives it.
-  ///   parts  data-parallel parts that a batch is divided into
-  BatchSource(const RunConfig& config, std::shared_ptr<const RunData> data, int64_t parts);
+  /// `settings` outlives it.
+  BatchSource(const TrainingSettings& settings, std::shared_ptr<const RunData> data)
+      : settings_(settings), data_(std::move(data)) {}
 
+  const RunData& data() const { return *data_; }
+  /// The order of the batches. A run that goes on under another plan takes the same batches.
   Sampler sampler() const;
+  /// The number of batches of one pass over the training data.
+  int64_t steps_per_epoch() const { return sampler().steps_per_epoch(); }
+  /// The data-parallel parts that a batch is divided into.
   int64_t parts() const { return parts_; }
   /// The number of batches taken so far, through all epochs; also the number of the next one.
   int64_t taken() const { return taken_; }
@@ -40,9 +45,9 @@ class BatchSource {
   void recycle(Batch batch);
 
  private:
-  const RunConfig& config_;
+  const TrainingSettings& settings_;
   std::shared_ptr<const RunData> data_;
-  int64_t parts_;
+  int64_t parts_ = 1;
   int64_t taken_ = 0;
   std::unique_ptr<BatchLoader> loader_;
   std::optional<Taken> last_;  // the result of next()

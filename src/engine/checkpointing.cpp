@@ -17,25 +17,25 @@ namespace {
 
 /// All settings that determine the order of the samples.
 Document::Table order_of_data(const Engine& engine) {
-  const Sampler sampler = engine.sampler();
+  const Sampler sampler = engine.batches().sampler();
   const SamplerOptions& options = sampler.options();
   return {{"samples", options.samples},
           {"batch", options.batch},
           {"shuffle", std::string(to_text(options.shuffle))},
           {"tail", std::string(to_text(options.tail))},
           {"seed", static_cast<int64_t>(options.seed)},
-          {"text", fmt::format("{:016x}", engine.data().train->fingerprint())}};
+          {"text", fmt::format("{:016x}", engine.batches().data().train->fingerprint())}};
 }
 
 Document state_of(const Engine& engine) {
   const DataPosition position = engine.position();
-  const int64_t epoch = engine.sampler().steps_per_epoch();
+  const int64_t epoch = engine.batches().steps_per_epoch();
   Document data;
   data["epoch"] = position.batch / epoch;
   data["step_of_epoch"] = position.batch % epoch;
   data["parts"] = position.parts;
   data["order"] = order_of_data(engine);
-  const std::vector<std::string>& symbols = engine.data().vocabulary.symbols();
+  const std::vector<std::string>& symbols = engine.batches().data().vocabulary.symbols();
   Document state;
   state["step"] = position.step;
   state["data"] = std::move(data);
@@ -130,7 +130,7 @@ std::map<std::string, TensorType> variables_of(const Graph& graph) {
 }  // namespace
 
 void save_checkpoint(Engine& engine, CheckpointFolder& folder, int keep_last) {
-  check_none_in_flight(engine.steps_in_flight(), "save_checkpoint()");
+  check_none_in_flight(engine.runtime().steps_in_flight(), "save_checkpoint()");
   const int64_t step = engine.step_count();
   const int ranks = engine.runtime().ranks();
   const auto variables = variables_of(engine.graph());  // not the gradients of a step in parts
@@ -167,12 +167,17 @@ void restore(Engine& engine, const Checkpoint& checkpoint) {
   for (const std::string& name : engine.runtime().variable_names()) engine.runtime().mark_set(name);
   engine.set_position({state.step, 0, state.data_parts});
   if (engine.purpose() == Purpose::kTrain)  // the length of an epoch may depend on the parts
-    engine.set_position({state.step, state.epoch * engine.steps_per_epoch() + state.batch_of_epoch,
+    engine.set_position({state.step,
+                         state.epoch * engine.batches().steps_per_epoch() + state.batch_of_epoch,
                          state.data_parts});
 }
 
 StoredRun stored_run(const Checkpoint& checkpoint, const std::vector<std::string>& sets) {
   StoredState state = read_state(checkpoint);
+  if (!state.settings.find("model"))
+    throw bad_data("the checkpoint '" + checkpoint.folder().string() + "' has no [model]",
+                   "a program stored it, with a network of its own",
+                   "load it by that program, through restore() of engine/checkpointing.h");
   StoredRun run;
   run.config = read_settings(state.settings, (checkpoint.folder() / "state.json").string(), sets);
   run.plan = parse_plan(checkpoint.plan(), (checkpoint.folder() / "plan.json").string());

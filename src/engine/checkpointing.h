@@ -4,7 +4,8 @@
 //   state.json   step
 //                data: the position in the text, and the settings that determine its order
 //                plan: the name of the plan
-//                settings: the resolved configuration
+//                settings: the resolved configuration; without [model] and [data] when a program
+//                made the network
 //                vocabulary: the characters, or null for bytes
 //   plan.json    the plan, stamped for the model
 #pragma once
@@ -42,8 +43,8 @@ struct StoredRun {
   Plan plan;
   std::optional<Vocabulary> vocabulary;  // nullopt: bytes
 };
-///   throws  UserError: 65 when state or plan is not one that save_checkpoint wrote, 78 for
-///           overrides
+///   throws  UserError: 65 when state or plan is not one that save_checkpoint wrote, or a program
+///           made the network; 78 for overrides
 StoredRun stored_run(const Checkpoint& checkpoint, const std::vector<std::string>& sets = {});
 
 /// The checkpoint that `path` refers to: the checkpoint itself, or the latest complete one of a

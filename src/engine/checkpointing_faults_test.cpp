@@ -190,7 +190,7 @@ TEST(CheckpointingFaults, MembersWaitForOneWhoseDiskIsSlowerThanTheDeadline) {
     disk.slow_down(slow, std::chrono::milliseconds(2200));
     testing_transport::on_processes(
         make_local_transports(2, 0, 1), [&](std::unique_ptr<Transport> mine) {
-          const auto network = std::make_shared<Network>(std::move(mine));
+          const auto network = std::make_shared<ProcessNetwork>(std::move(mine));
           Engine engine(config(), plan(), small_text(),
                         {.runtime = {.deadline = Seconds(1), .network = network}});
           CheckpointFolder folder(disk, "c");

@@ -147,7 +147,9 @@ TEST_P(Shuffled, UnderAnotherPlanTheBatchesAreTheSame) {
     restore(resumed, latest(disk));
     for (int64_t step = 3; step < 7; ++step)
       for (int64_t row = 0; row < config.train.batch; ++row)
-        ASSERT_EQ(resumed.sampler().sample(step, row), whole.sampler().sample(step, row)) << plan;
+        ASSERT_EQ(resumed.batches().sampler().sample(step, row),
+                  whole.batches().sampler().sample(step, row))
+            << plan;
     const std::vector<double> found = losses(resumed, 4);
     // Each step adds its own rounding error to those of the earlier steps.
     for (size_t i = 0; i < found.size(); ++i)
@@ -307,7 +309,8 @@ TEST(Checkpointing, TextIsWrittenTheSameUnderEveryPlan) {
     Engine engine = empty_engine(plan_of("gpt", plan), tiny_gpt(), Purpose::kEvaluate);
     restore(engine, latest(disk));
     for (const SamplingOptions& way : ways)
-      EXPECT_EQ(engine.generate({10, 20, 30}, 20, way), trained.generate({10, 20, 30}, 20, way))
+      EXPECT_EQ(engine.text().generate({10, 20, 30}, 20, way),
+                trained.text().generate({10, 20, 30}, 20, way))
           << plan << ", seed " << way.seed;
   }
 }

@@ -6,6 +6,7 @@
 #include <filesystem>
 
 #include "engine/engine.h"
+#include "engine/program_plans.h"
 
 namespace tessera {
 namespace {
@@ -37,6 +38,37 @@ TEST_P(EveryPlanFile, CompilesForTheConfigurationOfItsName) {
     EXPECT_THAT(stages, testing::Contains(static_cast<int>(stage))) << plan.meshes[stage].name;
 }
 
+/// The plan, written to a file and read again.
+Plan written_and_read(const Plan& plan, const Graph& graph) {
+  const std::string text = to_json(to_document(plan, graph), 2);
+  return parse_plan(parse_json(text, "resolved.json"), "resolved.json");
+}
+
+/// The task graph of a program, or why it is refused: a step in parts does not fit every pipeline.
+std::string tasks_or_refusal(const Graph& graph, const Plan& plan, std::string_view section) {
+  try {
+    return to_text(compile(graph, plan, {.dump = {}, .section = section}).tasks);
+  } catch (const UserError& error) {
+    return error.what();
+  }
+}
+
+TEST_P(EveryPlanFile, ResolvedGivesTheSameProgramsAsItsMarks) {
+  const std::string model = GetParam().substr(0, GetParam().find('.'));
+  const RunConfig config = read_config(kConfigs / (model + ".toml"));
+  const Plan plan = read_plan(kConfigs / "plans" / (GetParam() + ".json"));
+  const std::vector<PlannedProgram> programs = planned_programs(config, plan);
+  Plan resolved = written_and_read(resolved_plan(config, plan), programs.front().graph);
+  EXPECT_TRUE(resolved.marks.empty());
+  for (const PlannedProgram& program : programs) {
+    resolved.micro_batches = program.plan.micro_batches;
+    const std::string_view section = section_of(program.purpose);
+    EXPECT_EQ(tasks_or_refusal(program.graph, program.plan, section),
+              tasks_or_refusal(program.graph, resolved, section))
+        << section;
+  }
+}
+
 INSTANTIATE_TEST_SUITE_P(Configs, EveryPlanFile,
                          testing::ValuesIn(names_in(kConfigs / "plans", ".json")),
                          [](const auto& given) {
@@ -52,7 +84,7 @@ TEST(Configs, PlansInSpaceDivideTheRowsOfEveryConvolution) {
   for (const std::string model : {"resnet20", "unet"}) {
     const Plan plan = read_plan(kConfigs / "plans" / (model + ".sp2.json"));
     const Graph graph = training_graph(read_config(kConfigs / (model + ".toml")));
-    const Compiled compiled = compile(graph, plan.placed(), plan.marks);
+    const Compiled compiled = compile(graph, plan);
     int convolutions = 0;
     for (const Op& op : graph.ops()) {
       if (op.kind != "convolution" || op.role != Role::kForward) continue;

@@ -4,130 +4,113 @@
 
 #include "base/error.h"
 #include "engine/batch_rule.h"
-#include "engine/batch_source.h"
-#include "engine/evaluator.h"
-#include "engine/gradient_accumulation.h"
 #include "engine/step_checks.h"
-#include "engine/text_generator.h"
+#include "network/family.h"
 
 namespace tessera {
-namespace {
-
-/// The training graph, after the plan and the data were checked against it.
-Graph checked_training_graph(const RunConfig& config, const Plan& plan, const RunData& data) {
-  Graph graph = training_graph(config);
-  check_fits(plan, graph);
-  if (data.train) check_fits(graph, config.model, *data.train);
-  return graph;
-}
-
-RuntimeOptions with_reduction(RuntimeOptions options, Reduction reduction) {
-  options.reduction = reduction;
-  return options;
-}
-
-}  // namespace
 
 struct Engine::State {
-  const Plan plan;
-  const RunConfig config;
+  const Network network;
+  const TrainingSettings settings;
   const std::shared_ptr<const RunData> data;
-  TrainingSteps steps;
-  ProgramSet programs;  // made after `steps` and destroyed before: the runtime uses their memory
-  BatchSource batches;
-  GradientAccumulation gradients;
-  Evaluator evaluator;
-  TextGenerator generator;
+  const EngineOptions options;
+  RunState run;
+  std::unique_ptr<Execution> execution;
 
-  State(RunConfig given, Plan given_plan, std::shared_ptr<const RunData> run_data,
-        EngineOptions options)
-      : plan(std::move(given_plan)),
-        config(resolved_for(std::move(given), plan)),
+  State(Network given, TrainingSettings unresolved, Plan plan,
+        std::shared_ptr<const RunData> run_data, EngineOptions given_options)
+      : network(checked(std::move(given))),
+        settings(resolved_for(std::move(unresolved), network, plan)),
         data(std::move(run_data)),
-        steps(config.optimizer.schedule, programs),
-        programs(config, plan, checked_training_graph(config, plan, *data),
-                 {.main = options.purpose,
-                  .rules = std::move(options.rules),
-                  .check_placements = options.check_placements},
-                 with_reduction(std::move(options.runtime), config.train.reduction)),
-        batches(config, data, data_parallel_parts(programs.main().sharded, programs.main_graph())),
-        gradients(programs),
-        evaluator(programs, data),
-        generator(programs) {
-    if (options.initialize) programs.initialize();
+        options(std::move(given_options)),
+        run(settings, data),
+        execution(executed(std::move(plan))) {
+    const ProgramSet& programs = execution->programs;
+    run.batches().set_position(0,
+                               data_parallel_parts(programs.main().sharded, programs.main_graph()));
+    if (options.initialize) execution->programs.initialize();
+  }
+
+  static Network checked(Network network) {
+    check(network);
+    return network;
+  }
+
+  std::unique_ptr<Execution> executed(Plan plan) {
+    return std::make_unique<Execution>(network, settings, data, std::move(plan), options, run);
   }
 
   void check_trains() const {
-    ensure(programs.options().main == Purpose::kTrain,
+    ensure(options.purpose == Purpose::kTrain,
            "an engine that was made to evaluate does not train");
   }
   /// Checks a call of `what`, which belongs between steps.
   void check_between_steps(const char* what) const {
-    check_none_in_flight(steps.in_flight(), what);
+    check_none_in_flight(execution->steps.in_flight(), what);
   }
 };
 
-Engine::Engine(RunConfig config, Plan plan, std::shared_ptr<const RunData> data,
+Engine::Engine(Network network, TrainingSettings settings, Plan plan,
+               std::shared_ptr<const RunData> data, EngineOptions options)
+    : state_(std::make_unique<State>(std::move(network), std::move(settings), std::move(plan),
+                                     std::move(data), std::move(options))) {}
+
+Engine::Engine(const RunConfig& config, Plan plan, std::shared_ptr<const RunData> data,
                EngineOptions options)
-    : state_(std::make_unique<State>(std::move(config), std::move(plan), std::move(data),
-                                     std::move(options))) {}
+    : Engine(network_of(config.model), training_settings(config), std::move(plan), std::move(data),
+             std::move(options)) {}
 
 Engine::~Engine() = default;
 Engine::Engine(Engine&&) noexcept = default;
 
-const RunConfig& Engine::config() const {
-  return state_->config;
+const Network& Engine::network() const {
+  return state_->network;
+}
+const TrainingSettings& Engine::config() const {
+  return state_->settings;
 }
 const Plan& Engine::plan() const {
-  return state_->plan;
+  return state_->execution->plan;
 }
 Purpose Engine::purpose() const {
-  return state_->programs.options().main;
-}
-const RunData& Engine::data() const {
-  return *state_->data;
+  return state_->options.purpose;
 }
 const Graph& Engine::graph() const {
-  return state_->programs.training_graph();
+  return state_->execution->programs.training_graph();
 }
 const Compiled& Engine::compiled() const {
-  return state_->programs.main();
+  return state_->execution->programs.main();
 }
 Runtime& Engine::runtime() {
-  return state_->programs.runtime();
+  return state_->execution->programs.runtime();
 }
 const Runtime& Engine::runtime() const {
-  return state_->programs.runtime();
+  return state_->execution->programs.runtime();
 }
 int64_t Engine::step_count() const {
-  return state_->steps.done();
+  return state_->run.steps_done();
 }
 
 // ---- data ----
 
-Sampler Engine::sampler() const {
-  return state_->batches.sampler();
-}
-
-int64_t Engine::steps_per_epoch() const {
-  return sampler().steps_per_epoch();
+const BatchSource& Engine::batches() const {
+  return state_->run.batches();
 }
 
 DataPosition Engine::position() const {
-  const State& s = *state_;
-  return {s.steps.done(), s.batches.taken() - s.steps.in_flight(), s.batches.parts()};
+  const BatchSource& batches = state_->run.batches();
+  return {step_count(), batches.taken() - runtime().steps_in_flight(), batches.parts()};
 }
 
 void Engine::set_position(const DataPosition& position) {
   State& s = *state_;
   s.check_between_steps("set_position()");
-  s.batches.set_position(position.batch, position.parts);
-  s.steps.set_done(position.step);
-  s.gradients.drop();
+  s.run.set_position(position);
+  s.execution->gradients.drop();
 }
 
 const Batch& Engine::next_batch() {
-  return state_->batches.next();
+  return state_->run.batches().next();
 }
 
 BatchRange Engine::dataloader(int64_t batches) {
@@ -139,9 +122,9 @@ BatchRange Engine::dataloader(int64_t batches) {
 StepResult Engine::step(const Observer* observer) {
   State& s = *state_;
   s.check_between_steps("step()");
-  const Batch& batch = s.batches.next();
+  const Batch& batch = s.run.batches().next();
   StepResult result = step(batch, observer);
-  result.data_wait = s.batches.wait_of(batch);
+  result.data_wait = s.run.batches().wait_of(batch);
   return result;
 }
 
@@ -149,27 +132,20 @@ StepResult Engine::step(const Batch& batch, const Observer* observer) {
   State& s = *state_;
   s.check_trains();
   s.check_between_steps("step()");
-  s.steps.begin(batch, observer);
-  return s.steps.end(s.batches);
-}
-
-StepResult Engine::run(const Batch& batch) {
-  return step(batch);
+  s.execution->steps.begin(batch, observer);
+  return s.execution->steps.end();
 }
 
 void Engine::begin_step() {
   State& s = *state_;
   s.check_trains();
-  ensure(s.steps.in_flight() < kMaxStepsInFlight, "fewer steps are in flight than there may be");
-  s.steps.begin(s.batches.take());
+  ensure(runtime().steps_in_flight() < kMaxStepsInFlight,
+         "fewer steps are in flight than there may be");
+  s.execution->steps.begin(s.run.batches().take());
 }
 
 StepResult Engine::end_step() {
-  return state_->steps.end(state_->batches);
-}
-
-int Engine::steps_in_flight() const {
-  return state_->steps.in_flight();
+  return state_->execution->steps.end();
 }
 
 void Engine::set_learning_rate(std::optional<double> rate) {
@@ -177,7 +153,7 @@ void Engine::set_learning_rate(std::optional<double> rate) {
     throw UserError("the learning rate " + std::to_string(*rate) + " is not possible",
                     "it must be a number of at least 0",
                     "give one, or nothing to go back to the schedule", ExitCode::kUsage);
-  state_->steps.set_rate(rate);
+  state_->run.set_rate(rate);
 }
 
 // ---- steps in parts ----
@@ -186,21 +162,24 @@ double Engine::accumulate(const Batch& batch) {
   State& s = *state_;
   s.check_trains();
   s.check_between_steps("accumulate()");
-  return s.gradients.accumulate(batch, s.steps.done(), s.steps.rate(), s.batches.wait_of(batch));
+  const int64_t step = step_count();
+  return s.execution->gradients.accumulate(batch, step, s.run.rate(step),
+                                           s.run.batches().wait_of(batch));
 }
 
 int64_t Engine::accumulated() const {
-  return state_->gradients.count();
+  return state_->execution->gradients.count();
 }
 
 void Engine::all_reduce_gradients() {
-  state_->gradients.reduce();
+  state_->execution->gradients.reduce();
 }
 
 StepResult Engine::apply_gradients() {
-  State& s = *state_;
-  const StepResult result = s.gradients.apply(s.steps.done(), s.steps.rate());
-  s.steps.set_done(result.step + 1);
+  RunState& run = state_->run;
+  const int64_t step = run.steps_done();
+  const StepResult result = state_->execution->gradients.apply(step, run.rate(step));
+  run.set_steps_done(step + 1);
   return result;
 }
 
@@ -208,25 +187,32 @@ StepResult Engine::apply_gradients() {
 
 void Engine::prepare() {
   State& s = *state_;
-  if (purpose() == Purpose::kTrain) s.batches.start();
-  s.programs.get(Purpose::kEvaluate);
-  if (objective_of(s.config.model) == Objective::kNextToken) s.programs.get(Purpose::kPredict);
+  if (purpose() == Purpose::kTrain) s.run.batches().start();
+  s.execution->programs.get(Purpose::kEvaluate);
+  if (s.network.language) s.execution->programs.get(Purpose::kPredict);
+}
+
+void Engine::switch_plan(Plan plan) {
+  State& s = *state_;
+  s.check_between_steps("switch_plan()");
+  check_none_accumulated(accumulated(), "switch_plan()");
+  std::unique_ptr<Execution> next = s.executed(std::move(plan));
+  next->take_variables(*s.execution);
+  s.execution = std::move(next);
 }
 
 Engine::Evaluation Engine::evaluate(int64_t batches) {
   state_->check_between_steps("evaluate()");
-  return state_->evaluator.evaluate(batches);
+  return state_->execution->evaluator.evaluate(batches);
 }
 
-std::vector<float> Engine::predict(const std::vector<int32_t>& tokens) {
+TensorMap Engine::predict(const Batch& batch) {
   state_->check_between_steps("predict()");
-  return state_->generator.predict(tokens);
+  return state_->execution->predict(batch);
 }
 
-std::vector<int32_t> Engine::generate(std::vector<int32_t> prompt, int64_t count,
-                                      const SamplingOptions& options) {
-  state_->check_between_steps("generate()");
-  return state_->generator.generate(std::move(prompt), count, options);
+TextGenerator& Engine::text() {
+  return state_->execution->generator;
 }
 
 TensorMap Engine::variables() {

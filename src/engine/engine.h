@@ -1,5 +1,5 @@
-// The interface for users: a model, its data, a plan, and the steps. The engine compiles graphs and
-// runs the task graphs, so it uses both the compiler and the runtime.
+// The interface for users: a network, its data, a plan, and the steps. The engine compiles graphs
+// and runs the task graphs, so it uses both the compiler and the runtime.
 #pragma once
 
 #include <iterator>
@@ -8,56 +8,40 @@
 #include <vector>
 
 #include "config/config.h"
+#include "engine/execution.h"
 #include "engine/graphs.h"
 #include "engine/metrics.h"
-#include "engine/program_set.h"
 #include "engine/run_data.h"
 #include "engine/sampling.h"
-#include "engine/training_steps.h"
-#include "lower/lower.h"
+#include "network/network.h"
 #include "plan/plan.h"
-#include "runtime/runtime.h"
 
 namespace tessera {
 
-struct EngineOptions {
-  RuntimeOptions runtime;
-  RuleLookup rules = catalogue_rule;
-  bool check_placements = true;       // CompileOptions
-  Purpose purpose = Purpose::kTrain;  // or kEvaluate: no training step, and no optimizer state
-  /// Whether the variables are initialized from the seed. Otherwise they are zero until they are
-  /// set, see engine/checkpointing.h.
-  bool initialize = true;
-};
-
-/// The position of a run in its data.
-struct DataPosition {
-  int64_t step = 0;  // steps done
-  /// The number of the next batch, through all epochs. With accumulation a step takes several
-  /// batches.
-  int64_t batch = 0;
-  int64_t parts = 1;  // data-parallel parts that the sampler divides a batch into
-};
-
 class BatchRange;
 
-/// A model on the ranks of one process, for training or only for use.
+/// A network on the ranks of one process, for training or only for use: the state of a run
+/// (engine/run_state.h) and its execution under a plan (engine/execution.h).
 ///
 ///   threads  call from one thread
-///   throws   the constructor throws UserErrors of marks, plans and data; steps throw UserError (5)
-///            when the loss is not a number, and the errors of ranks
+///   throws   the constructors throw UserErrors of the network, of marks, plans and data; steps
+///            throw UserError (5) when the loss is not a number, and the errors of ranks
 class Engine {
  public:
+  Engine(Network network, TrainingSettings settings, Plan plan, std::shared_ptr<const RunData> data,
+         EngineOptions options = {});
+  /// The model of a configuration.
   ///   requires  the sizes of config.model are those of `data`: set_sizes
-  Engine(RunConfig config, Plan plan, std::shared_ptr<const RunData> data,
+  Engine(const RunConfig& config, Plan plan, std::shared_ptr<const RunData> data,
          EngineOptions options = {});
   ~Engine();
   Engine(Engine&&) noexcept;
 
-  const RunConfig& config() const;
+  const Network& network() const;
+  /// The settings as the first plan resolved them: engine/batch_rule.h.
+  const TrainingSettings& config() const;
   const Plan& plan() const;
   Purpose purpose() const;
-  const RunData& data() const;
   /// The graph of a training step, whatever the purpose.
   const Graph& graph() const;
   /// The compiled training step; for kEvaluate the compiled evaluation.
@@ -67,9 +51,8 @@ class Engine {
   /// The number of steps that have ended.
   int64_t step_count() const;
 
-  /// The order of the batches, starting at position(). A run that is resumed under another plan
-  /// takes the same batches.
-  Sampler sampler() const;
+  /// The training data: its samples, and their order from position() on.
+  const BatchSource& batches() const;
   DataPosition position() const;
   /// Sets the position. Gradients that were accumulated and not applied are dropped.
   void set_position(const DataPosition& position);
@@ -81,9 +64,9 @@ class Engine {
   StepResult step(const Batch& batch, const Observer* observer = nullptr);
 
   // These are the two halves of a step, with which steps follow each other without a pause: a rank
-  // that has finished its part of one step starts the next. While a step is in flight, only these
-  // functions, set_learning_rate() and const functions may be called; everything else throws
-  // UserError (2).
+  // that has finished its part of one step starts the next. While a step is in flight
+  // (runtime().steps_in_flight() counts them), only these functions, set_learning_rate() and const
+  // functions may be called; everything else throws UserError (2).
 
   /// Begins the next step, on the next batch of the training data.
   ///   requires  fewer than kMaxStepsInFlight are in flight
@@ -91,23 +74,18 @@ class Engine {
   /// Ends the oldest step in flight. Its time starts when it was begun, or when the previous step
   /// was done if that was later.
   StepResult end_step();
-  /// The number of steps that were begun and have not ended.
-  int steps_in_flight() const;
 
-  /// The next whole batch of the training data, in the order of config().data; it stays until the
+  /// The next whole batch of the training data, in the order of config().order; it stays until the
   /// next one is taken, here or by step().
   const Batch& next_batch();
   /// The next `batches` of them, for a loop:
-  /// `for (const Batch& batch : engine.dataloader(100)) engine.run(batch);`
+  /// `for (const Batch& batch : engine.dataloader(100)) engine.step(batch);`
   BatchRange dataloader(int64_t batches);
-  /// The same as step(batch).
-  StepResult run(const Batch& batch);
 
   // These functions are called between steps. When step() returns, the step is done on all ranks,
   // and nothing of the next step has begun except the loading of its batch. So code between two
   // steps sees every update of the previous step and none of the next one, whatever the schedule.
-  // evaluate(), predict(), generate(), variables() and saving do not change the results of later
-  // steps.
+  // evaluate(), predict(), text(), variables() and saving do not change the results of later steps.
 
   /// Sets the rate of the steps that are begun from now on, instead of the rate of the schedule;
   /// nullopt restores the schedule.
@@ -118,6 +96,15 @@ class Engine {
   /// (evaluation, prediction), and starts the loader. The training step is there from the
   /// constructor on. A second call does nothing.
   void prepare();
+
+  /// Goes on under another plan, with the same variables, batches and numbers of steps: the bits of
+  /// the run that follows are those of a run that is resumed under `plan` from a checkpoint of now.
+  /// Programs are compiled anew. References from plan(), graph(), compiled() and runtime() end.
+  ///   throws  UserError (2) when gradients were accumulated and not applied; errors of the plan,
+  ///   as
+  ///           the constructor: then the engine goes on under its present plan
+  ///   memory  both executions at the same time, until the variables are copied
+  void switch_plan(Plan plan);
 
   // These functions divide a step into parts (gradient accumulation). They compute what step()
   // computes on all the batches together when each counts as many tokens, but dropout has other
@@ -145,22 +132,18 @@ class Engine {
   ///   throws  UserError (2) when nothing was accumulated since the last step
   StepResult apply_gradients();
 
-  /// The number of batches of one pass over the training data.
-  int64_t steps_per_epoch() const;
-
   using Evaluation = tessera::Evaluation;
   /// Evaluates the first `batches` batches of the held-out data, in order, without dropout.
   Evaluation evaluate(int64_t batches);
 
-  /// The logits of the token after `tokens`, of which the last `context` count. Shorter texts are
-  /// padded in front with token 0.
-  ///   throws  UserError (2) when the model does not predict the next token
-  std::vector<float> predict(const std::vector<int32_t>& tokens);
+  /// The results of the prediction graph for the rows of `batch`, by the names of its outputs. It
+  /// is compiled when it is first used with a number of rows.
+  ///   throws  UserError (65) when the batch lacks what the graph reads
+  TensorMap predict(const Batch& batch);
 
-  /// `count` tokens after `prompt`, each sampled from the logits after all tokens before it. The
-  /// result is the same under every plan up to rounding of the logits.
-  std::vector<int32_t> generate(std::vector<int32_t> prompt, int64_t count,
-                                const SamplingOptions& options);
+  /// Predicts and generates tokens, if the network is of text: `engine.text().generate(...)`. It is
+  /// gone after switch_plan().
+  TextGenerator& text();
 
   /// Parameters and optimizer state.
   TensorMap variables();

@@ -141,10 +141,10 @@ TEST(Engine, PredictsWithEachFamily) {
     Engine engine(tiny_run(model), serial_plan(), small_text());
     for (size_t known : {1u, 5u, 8u, 20u}) {
       const std::vector<int32_t> tokens(known, 3);
-      EXPECT_EQ(engine.predict(tokens).size(), 50u) << model << " " << known;
+      EXPECT_EQ(engine.text().predict(tokens).size(), 50u) << model << " " << known;
       std::vector<int32_t> other = tokens;
       other.back() = 4;
-      EXPECT_NE(engine.predict(other), engine.predict(tokens))
+      EXPECT_NE(engine.text().predict(other), engine.text().predict(tokens))
           << model << " does not look at the last of " << known << " tokens";
     }
   }
@@ -179,7 +179,7 @@ TEST(BetweenSteps, WhatIsAskedSeesTheStepBeforeAndLeavesTheStepAfter) {
     serial.set_variables(now);
     const double loss = asked.evaluate(1).loss;
     EXPECT_NEAR(serial.evaluate(1).loss, loss, loss * 0x1p-24 * (256 + 4 * 32));
-    asked.generate({10, 20}, 3, {.temperature = 0});
+    asked.text().generate({10, 20}, 3, {.temperature = 0});
   }
 }
 
@@ -212,8 +212,8 @@ TEST_P(Use, EvaluatesAndGeneratesAsTheSerialPlanDoes) {
   // The loss is the mean of `tokens` logs, each of a sum of `vocabulary` exponentials of sums of
   // `width` products, whose errors add.
   EXPECT_NEAR(a.loss, b.loss, a.loss * 0x1p-24 * (256 + 4 * 32));
-  EXPECT_EQ(serial.generate({10, 20, 30}, 12, {.temperature = 0}),
-            parallel.generate({10, 20, 30}, 12, {.temperature = 0}));
+  EXPECT_EQ(serial.text().generate({10, 20, 30}, 12, {.temperature = 0}),
+            parallel.text().generate({10, 20, 30}, 12, {.temperature = 0}));
 }
 
 INSTANTIATE_TEST_SUITE_P(Engine, Use,

@@ -1,4 +1,4 @@
-// Evaluates a model on held-out data, which training never sees.
+// Evaluates a network on held-out data, which training never sees.
 #pragma once
 
 #include <map>
@@ -20,14 +20,15 @@ class Evaluator {
   Evaluator(const Evaluator&) = delete;  // inputs_ points into it
   Evaluator& operator=(const Evaluator&) = delete;
 
-  /// Evaluates the first `batches` batches of the held-out data, in order, without dropout.
+  /// Evaluates the first `batches` batches of the held-out data, in order, without dropout. The
+  /// last one is filled up with rows that do not count, or left out: Network::ignored_target.
   Evaluation evaluate(int64_t batches);
 
  private:
   Sampler held_out_sampler() const;
-  /// Fills the batch. The labels of its padding rows do not count.
+  /// Fills the batch. The targets of its padding rows do not count.
   void fill_batch(const Sampler& sampler, int64_t number);
-  int64_t counted_bytes(int64_t positions);
+  int64_t counted_bytes();
 
   ProgramSet& programs_;
   std::shared_ptr<const RunData> data_;

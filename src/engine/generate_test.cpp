@@ -6,6 +6,8 @@
 #include "base/error.h"
 #include "engine/engine.h"
 #include "engine/testing/runs.h"
+#include "network/family.h"
+#include "network/graphs.h"
 #include "training/fit.h"
 
 namespace tessera {
@@ -28,14 +30,14 @@ TEST_P(WithTheCache, EveryTokenIsTheSame) {
   Engine engine(tiny_run(model), plan_of(model, plan), small_text());
   fit(engine, 10);
   // More than there is place for after the prompt.
-  const int64_t count = engine.config().model.context;
+  const int64_t count = tiny_run(model).model.context;
   for (const SamplingOptions& options :
        {SamplingOptions{.temperature = 0}, {.temperature = 0.7, .seed = 3}}) {
     SamplingOptions without = options;
     without.cache = false;
-    const auto tokens = engine.generate(kPrompt, count, options);
-    EXPECT_EQ(tokens, engine.generate(kPrompt, count, without));
-    EXPECT_EQ(tokens, engine.generate(kPrompt, count, options))
+    const auto tokens = engine.text().generate(kPrompt, count, options);
+    EXPECT_EQ(tokens, engine.text().generate(kPrompt, count, without));
+    EXPECT_EQ(tokens, engine.text().generate(kPrompt, count, options))
         << "what an earlier text left must not be seen";
   }
 }
@@ -55,19 +57,19 @@ TEST(Generation, ATrainedModelWritesTheSameTextUnderEveryPlan) {
   Engine serial(tiny_gpt(), serial_plan(), small_text());
   fit(serial, 10);
   const TensorMap weights = serial.variables();
-  const auto wanted = serial.generate(kPrompt, 8, {.temperature = 0, .cache = false});
+  const auto wanted = serial.text().generate(kPrompt, 8, {.temperature = 0, .cache = false});
   for (const char* plan : {"dp2-tp2", "tp4", "pp2"}) {
     Engine engine(tiny_gpt(), plan_of("gpt", plan), small_text());
     engine.set_variables(weights);
-    EXPECT_EQ(engine.generate(kPrompt, 8, {.temperature = 0}), wanted) << plan;
+    EXPECT_EQ(engine.text().generate(kPrompt, 8, {.temperature = 0}), wanted) << plan;
   }
 }
 
 TEST(Generation, AModelThatIsNotCausalReadsTheWholeTextAnew) {
   EXPECT_FALSE(can_decode(tiny_run("mlp").model));
   Engine engine(tiny_run("mlp"), serial_plan(), small_text());
-  EXPECT_EQ(engine.generate(kPrompt, 8, {.temperature = 0}),
-            engine.generate(kPrompt, 8, {.temperature = 0, .cache = false}));
+  EXPECT_EQ(engine.text().generate(kPrompt, 8, {.temperature = 0}),
+            engine.text().generate(kPrompt, 8, {.temperature = 0, .cache = false}));
 }
 
 double flops(const Graph& graph) {
@@ -81,7 +83,10 @@ TEST(Generation, APlaceWithTheCacheIsAFifthOfTheWorkOfAContextOf128) {
   for (const char* model : {"gpt", "llama"}) {
     RunConfig config = tiny_run(model);
     config.model.context = 128;
-    EXPECT_LT(5 * flops(decoding_graph(config)), flops(prediction_graph(config))) << model;
+    const Network network = network_of(config.model);
+    EXPECT_LT(5 * flops(forward_graph(network, ForwardPurpose::kDecoding, 1, 0)),
+              flops(forward_graph(network, ForwardPurpose::kPrediction, 1, 0)))
+        << model;
   }
 }
 

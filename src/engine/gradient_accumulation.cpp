@@ -24,7 +24,7 @@ double GradientAccumulation::accumulate(const Batch& batch, int64_t step, double
   check_is_a_number(loss, step);
   if (count_ == 0) pending_ = {};
   pending_.loss += loss;
-  pending_.tokens += batch.at(kLabels).size();
+  pending_.tokens += programs_.units_per_batch();
   pending_.data_wait += data_wait;
   pending_.time += stopwatch.elapsed();
   ++count_;

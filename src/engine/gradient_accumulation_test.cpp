@@ -6,7 +6,9 @@
 
 #include "base/error.h"
 #include "engine/accumulation_programs.h"
+#include "engine/step_parts.h"
 #include "engine/testing/runs.h"
+#include "network/family.h"
 #include "training/fit.h"
 
 namespace tessera {
@@ -132,7 +134,9 @@ std::map<Purpose, Exchanges> exchanges_of_parts(const std::string& model,
                                                 const std::string& plan_name) {
   const RunConfig config = without_dropout(model, 6);
   const Plan plan = plan_of(model, plan_name);
-  ProgramSet programs(config, plan, training_graph(config), {}, {});
+  const Network network = network_of(config.model);
+  const TrainingSettings settings = training_settings(config);
+  ProgramSet programs(network, settings, plan, training_graph(config), {}, {});
   programs.initialize();
   std::map<Purpose, Exchanges> counts;
   const AccumulationPrograms parts(programs, [&](Purpose part, const Graph&, const Compiled& made) {

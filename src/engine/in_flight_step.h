@@ -41,7 +41,6 @@ struct InFlightStep {
   StepInputs inputs;
   TensorMap results;
   std::optional<Batch> batch;  // from the loader; nullopt: the batch is the caller's
-  int64_t labels = 0;          // the number of labels of the batch
   Seconds data_wait{0};
 
   /// A scalar result; 0 when there is none of this name.

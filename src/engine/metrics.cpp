@@ -1,58 +1,24 @@
 #include "engine/metrics.h"
 
-#include <array>
+#include <algorithm>
 #include <cmath>
 #include <numbers>
-
-#include "base/error.h"
-#include "ops/builder.h"
+#include <span>
 
 namespace tessera {
 namespace {
 
-double loss_of(const Evaluation& evaluation) {
-  return evaluation.loss;
-}
-double accuracy_of(const Evaluation& evaluation) {
-  return evaluation.accuracy;
-}
-
-Shape without_last(const Shape& shape) {
-  return Shape(std::span<const int64_t>(shape.begin(), shape.end() - 1));
-}
-
-/// The labels with which the loss compares the logits: those that the family of the model selected.
-/// They are found through the op that finds the labels that count.
-ValueId counted_labels(const Graph& graph) {
-  const auto is_valid = graph.find_op("loss.is_valid");
-  ensure(is_valid.has_value(), "the loss finds the labels that count");
-  return graph.op(*is_valid).inputs.front();
-}
-
-std::vector<int64_t> dims_of(const Shape& shape) {
-  std::vector<int64_t> dims;
-  for (int64_t dim = 0; dim < shape.size(); ++dim) dims.push_back(dim);
-  return dims;
-}
-
-/// The most probable class of each row; of several, the first: the least number among the classes
-/// with the maximum.
-ValueId likeliest_class(Builder& builder, ValueId logits) {
-  const Shape shape = builder.shape(logits);
-  const std::vector<int64_t> last{shape.size() - 1};
-  const std::vector<int64_t> rows = dims_of(without_last(shape));
-  const ValueId most = builder.reduce(ReduceOp::kMax, logits, last, "most");
-  const ValueId in_rows = builder.broadcast(most, shape, rows, "max_rows");
-  const ValueId reaches = builder.compare("ge", logits, in_rows, "reaches");
-  const ValueId classes =
-      builder.iota({DType::kI32, shape}, static_cast<int>(last.front()), "classes");
-  const ValueId none =
-      builder.constant({DType::kI32, shape}, static_cast<double>(shape[shape.size() - 1]), "none");
-  return builder.reduce(ReduceOp::kMin, builder.select(reaches, classes, none, "candidates"), last,
-                        "likeliest");
+void add_to(std::vector<double>& sums, std::span<const float> values) {
+  sums.resize(values.size());
+  for (size_t i = 0; i < values.size(); ++i) sums[i] += static_cast<double>(values[i]);
 }
 
 }  // namespace
+
+std::optional<double> Evaluation::metric(std::string_view name) const {
+  const auto found = std::ranges::find(metrics, name, &MetricValue::name);
+  return found == metrics.end() ? std::nullopt : found->value;
+}
 
 double perplexity(const Evaluation& evaluation) {
   return std::exp(evaluation.loss);
@@ -64,73 +30,35 @@ double bits_per_byte(const Evaluation& evaluation) {
          (std::numbers::ln2 * static_cast<double>(evaluation.bytes));
 }
 
-std::span<const Metric> metrics() {
-  static constexpr std::array<Metric, 4> kMetrics{{{"loss", loss_of},
-                                                   {"perplexity", perplexity},
-                                                   {"accuracy", accuracy_of},
-                                                   {"bits_per_byte", bits_per_byte}}};
-  return kMetrics;
+std::vector<MetricValue> numbers_of(const Evaluation& evaluation, const Network& network) {
+  std::vector<MetricValue> numbers{{"loss", "", evaluation.loss}};
+  if (network.loss_is_entropy) numbers.push_back({"perplexity", "", perplexity(evaluation)});
+  for (const Metric& metric : network.metrics)
+    numbers.push_back({metric.name, metric.unit, evaluation.metric(metric.name)});
+  if (network.loss_is_entropy) numbers.push_back({"bits_per_byte", "", bits_per_byte(evaluation)});
+  return numbers;
 }
 
-void add_correct_count(Graph& graph) {
-  const ValueId logits = graph.output("logits");
-  const ValueId labels = counted_labels(graph);
-  Builder builder(graph);
-  const auto scope = builder.scope("correct");
-  const ValueId likeliest = likeliest_class(builder, logits);
-  // No class is below 0, so a label that does not count is never equal.
-  const ValueId hits =
-      builder.cast(builder.compare("eq", likeliest, labels, "is_hit"), DType::kF32, "hits");
-  graph.add_output("correct", builder.reduce_sum(hits, dims_of(builder.shape(hits)), "count"));
+void MetricSums::add(const TensorMap& results, int64_t rows) {
+  add_to(sums_, results.at(metric_.sum).values<float>());
+  if (!metric_.count.empty()) return add_to(counts_, results.at(metric_.count).values<float>());
+  counts_.resize(1);
+  counts_[0] += static_cast<double>(rows);
 }
 
-void add_iou_counts(Graph& graph) {
-  const ValueId likeliest = *graph.find_value("correct.likeliest");
-  const ValueId labels = counted_labels(graph);
-  Builder builder(graph);
-  const auto scope = builder.scope("overlap");
-  const Shape shape = builder.shape(graph.output("logits"));
-  const std::vector<int64_t> pixels = dims_of(without_last(shape));
-  const ValueId classes = builder.iota({DType::kI32, shape}, shape.size() - 1, "classes");
-  const auto is_of = [&](ValueId chosen, const std::string& name) {
-    const ValueId spread = builder.broadcast(chosen, shape, pixels, name + "_spread");
-    return builder.cast(builder.compare("eq", spread, classes, name), DType::kF32, name + "_count");
-  };
-  const ValueId predicted = is_of(likeliest, "predicted"), labelled = is_of(labels, "labelled");
-  const ValueId spread_labels = builder.broadcast(labels, shape, pixels, "labels");
-  const ValueId none = builder.constant({DType::kI32, shape}, 0, "none");
-  const ValueId counted = builder.cast(builder.compare("ge", spread_labels, none, "is_counted"),
-                                       DType::kF32, "counted");
-  const ValueId both = builder.mul(predicted, labelled, "both");
-  const ValueId either =
-      builder.mul(builder.maximum(predicted, labelled, "any"), counted, "either");
-  graph.add_output("intersections", builder.reduce_sum(both, pixels, "intersections"));
-  graph.add_output("unions", builder.reduce_sum(either, pixels, "unions"));
-}
-
-void IoUAccumulator::add(std::span<const float> intersections, std::span<const float> unions) {
-  intersections_.resize(unions.size());
-  unions_.resize(unions.size());
-  for (size_t i = 0; i < unions.size(); ++i) {
-    intersections_[i] += static_cast<double>(intersections[i]);
-    unions_[i] += static_cast<double>(unions[i]);
-  }
-}
-
-std::optional<double> IoUAccumulator::mean() const {
+MetricValue MetricSums::value() const {
   double sum = 0;
-  int classes = 0;
-  for (size_t i = 0; i < unions_.size(); ++i) {
-    if (unions_[i] == 0) continue;
-    sum += intersections_[i] / unions_[i];
-    ++classes;
+  int elements = 0;
+  for (size_t i = 0; i < sums_.size(); ++i) {
+    if (counts_[i] == 0) continue;
+    sum += sums_[i] / counts_[i];
+    ++elements;
   }
-  return classes > 0 ? std::optional(sum / classes) : std::nullopt;
+  return {metric_.name, metric_.unit, elements > 0 ? std::optional(sum / elements) : std::nullopt};
 }
 
-int64_t predicted_positions(const Graph& graph) {
-  const Shape& shape = graph.type(graph.output("logits")).shape;
-  return shape.size() == 3 ? shape[1] : 1;
+int64_t predicted_positions(const LanguageModel& model) {
+  return model.next_token(model.context).row + 1;
 }
 
 }  // namespace tessera

@@ -5,8 +5,7 @@
 #include <cmath>
 
 #include "engine/testing/runs.h"
-#include "model/layers.h"
-#include "ops/interpreter.h"
+#include "network/family.h"
 #include "training/fit.h"
 
 namespace tessera {
@@ -18,65 +17,53 @@ constexpr double kRounding = 8 * 0x1p-53;
 TEST(Metrics, AreReadFromOneEvaluation) {
   // 6 tokens stand for 8 bytes, each at a loss of ln 4: 4 equally probable tokens, 2 bits per
   // token, 12 bits over 8 bytes.
-  const Evaluation evaluation{.loss = std::log(4.0), .accuracy = 0.5, .tokens = 6, .bytes = 8};
+  const Evaluation evaluation{.loss = std::log(4.0),
+                              .tokens = 6,
+                              .bytes = 8,
+                              .metrics = {{"accuracy", "", 0.5}, {"unseen", "", std::nullopt}}};
   EXPECT_NEAR(perplexity(evaluation), 4, 4 * kRounding);
   EXPECT_NEAR(bits_per_byte(evaluation), 1.5, 1.5 * kRounding);
   EXPECT_EQ(bits_per_byte({}), 0);
-  std::vector<std::string_view> names;
-  for (const Metric& metric : metrics()) names.push_back(metric.name);
-  EXPECT_EQ(names,
-            (std::vector<std::string_view>{"loss", "perplexity", "accuracy", "bits_per_byte"}));
-  EXPECT_EQ(metrics()[2].of(evaluation), 0.5);
+  EXPECT_EQ(evaluation.metric("accuracy"), 0.5);
+  EXPECT_EQ(evaluation.metric("unseen"), std::nullopt);
+  EXPECT_EQ(evaluation.metric("unknown"), std::nullopt);
 }
 
-TEST(Metrics, CorrectCountsTheFirstOfTheLikeliestAndNoLabelBelowZero) {
-  Graph graph;
-  Builder builder(graph);
-  LayerContext context{builder, {}, false};
-  const ValueId given = builder.input("logits", {DType::kF32, {1, 5, 3}}),
-                counted = builder.input("labels", {DType::kI32, {1, 5}});
-  graph.add_output("logits", given);
-  cross_entropy(context, given, counted, "loss");
-  add_correct_count(graph);
-  Tensor logits(TensorType{DType::kF32, {1, 5, 3}}), labels(TensorType{DType::kI32, {1, 5}});
-  const float rows[] = {0, 1, 0,  // 1: hit
-                        2, 1, 0,  // 0: missed
-                        1, 1, 0,  // 0 before 1: hit
-                        1, 1, 0,  // 0 before 1: the label 1 is missed
-                        9, 0, 0};
-  const int32_t wanted[] = {1, 2, 0, 1, -1};
-  std::copy(std::begin(rows), std::end(rows), logits.values<float>().begin());
-  std::copy(std::begin(wanted), std::end(wanted), labels.values<int32_t>().begin());
-  const auto results =
-      interpret(graph, {{"logits", to_reference(logits)}, {"labels", to_reference(labels)}});
-  EXPECT_EQ(results.at("correct.count").values[0], 2);
+std::vector<std::string> names_of_numbers(const Network& network) {
+  std::vector<std::string> names;
+  for (const MetricValue& number : numbers_of({}, network)) names.push_back(number.name);
+  return names;
 }
 
-TEST(Metrics, OverlapCountsThePixelsOfEachClassByEitherAndByBoth) {
-  Graph graph;
-  Builder builder(graph);
-  LayerContext context{builder, {}, false};
-  const ValueId given = builder.input("logits", {DType::kF32, {1, 1, 5, 3}}),
-                counted = builder.input("labels", {DType::kI32, {1, 1, 5}});
-  graph.add_output("logits", given);
-  cross_entropy(context, given, counted, "loss");
-  add_correct_count(graph);
-  add_iou_counts(graph);
-  // Predicted are 0 0 1 1 1; the labels are 0 1 1 1 and one that does not count.
-  const ReferenceTensor logits{{DType::kF32, {1, 1, 5, 3}},
-                               {1, 0, 0, 1, 0, 0, 0, 1, 0, 0, 1, 0, 0, 1, 0}};
-  const ReferenceTensor labels{{DType::kI32, {1, 1, 5}}, {0, 1, 1, 1, -1}};
-  const auto results = interpret(graph, {{"logits", logits}, {"labels", labels}});
-  EXPECT_EQ(results.at("overlap.intersections").values, (std::vector<double>{1, 2, 0}));
-  EXPECT_EQ(results.at("overlap.unions").values, (std::vector<double>{2, 3, 0}));
+TEST(Metrics, OfLogsAreTheLossThoseOfTheNetworkAndWhatFollowsFromAnEntropy) {
+  EXPECT_EQ(names_of_numbers(network_of({.kind = "gpt"})),
+            (std::vector<std::string>{"loss", "perplexity", "accuracy", "bits_per_byte"}));
+  EXPECT_EQ(names_of_numbers({.metrics = {{"far", "far_pixels", "pixels", ""}}}),
+            (std::vector<std::string>{"loss", "far"}));
 }
 
-TEST(Metrics, MeanOverlapLeavesOutClassesThatDoNotOccur) {
-  IoUAccumulator overlap;
-  EXPECT_EQ(overlap.mean(), std::nullopt);
-  overlap.add(std::vector<float>{1, 1, 0}, std::vector<float>{2, 3, 0});
-  overlap.add(std::vector<float>{0, 2, 0}, std::vector<float>{2, 1, 0});
-  EXPECT_EQ(overlap.mean(), (1.0 / 4 + 3.0 / 4) / 2);
+TensorMap results(std::initializer_list<float> sums, std::initializer_list<float> counts) {
+  const auto size = static_cast<int64_t>(sums.size());
+  TensorMap map;
+  map["sums"] = Tensor::of<float>({size}, std::vector<float>(sums));
+  map["counts"] = Tensor::of<float>({size}, std::vector<float>(counts));
+  return map;
+}
+
+TEST(Metrics, AreMeansOverTheElementsThatWereCounted) {
+  MetricSums overlap({"overlap", "sums", "counts", "pixels"});
+  EXPECT_EQ(overlap.value().value, std::nullopt);
+  overlap.add(results({1, 1, 0}, {2, 3, 0}), 1);
+  overlap.add(results({0, 2, 0}, {2, 1, 0}), 1);
+  EXPECT_EQ(overlap.value().value, (1.0 / 4 + 3.0 / 4) / 2);
+  EXPECT_EQ(overlap.value().unit, "pixels");
+}
+
+TEST(Metrics, WithoutACountAreSharesOfTheRows) {
+  MetricSums share({"share", "sums", "", ""});
+  share.add(results({3}, {0}), 4);
+  share.add(results({0}, {0}), 4);
+  EXPECT_EQ(share.value().value, 3.0 / 8);
 }
 
 /// A run that learns the rule of small_text in this number of steps.
@@ -94,8 +81,8 @@ TEST(Metrics, AccuracyIsThatOfTheLogitsUnderEveryPlan) {
     Engine serial(config, serial_plan(), small_text());
     fit(serial, std::string(model) == "mlp" ? 200 : 20);  // the mlp sees one label a row
     const Evaluation expected = serial.evaluate(1);
-    EXPECT_GT(expected.accuracy, 0) << model << " hits nothing";
-    EXPECT_LT(expected.accuracy, 1);
+    EXPECT_GT(expected.metric("accuracy"), 0) << model << " hits nothing";
+    EXPECT_LT(expected.metric("accuracy"), 1);
     EXPECT_EQ(expected.bytes, expected.tokens);  // a byte each
     for (const char* plan : {"dp2-tp2", "tp4", "pp2-dp2-m3"}) {
       Engine divided(config, plan_of(model, plan), small_text());
@@ -104,7 +91,8 @@ TEST(Metrics, AccuracyIsThatOfTheLogitsUnderEveryPlan) {
       EXPECT_EQ(found.tokens, expected.tokens);
       // Rounding may change the order of two nearly equal logits; with these few tokens, one
       // difference is allowed.
-      EXPECT_NEAR(found.accuracy, expected.accuracy, 1.0 / static_cast<double>(expected.tokens))
+      EXPECT_NEAR(*found.metric("accuracy"), *expected.metric("accuracy"),
+                  1.0 / static_cast<double>(expected.tokens))
           << model << " " << plan;
     }
   }
@@ -126,13 +114,13 @@ TEST(Metrics, PredictionsHitAsOftenAsTheAccuracySays) {
   int hits = 0;
   for (size_t row = 0; row < 48; ++row) {
     const auto tokens = batch.at("tokens").values<int32_t>().subspan(row * 8, 8);
-    const auto logits = engine.predict({tokens.begin(), tokens.end()});
+    const auto logits = engine.text().predict({tokens.begin(), tokens.end()});
     hits += std::max_element(logits.begin(), logits.end()) - logits.begin() ==
             batch.at("labels").values<int32_t>()[row * 8 + 7];
   }
   EXPECT_EQ(evaluation.tokens, 48);
   EXPECT_GT(hits, 0);
-  EXPECT_EQ(evaluation.accuracy, hits / 48.0);
+  EXPECT_EQ(evaluation.metric("accuracy"), hits / 48.0);
 }
 
 }  // namespace

@@ -21,7 +21,7 @@ TEST(OwnLoop, BatchesOfTheDataloaderAreThoseOfTheSteps) {
       loop(tiny_mlp(), serial_plan(), small_text());
   std::vector<double> expected, found;
   for (int i = 0; i < 5; ++i) expected.push_back(steps.step().loss);
-  for (const Batch& batch : loop.dataloader(5)) found.push_back(loop.run(batch).loss);
+  for (const Batch& batch : loop.dataloader(5)) found.push_back(loop.step(batch).loss);
   EXPECT_EQ(found, expected);
   EXPECT_EQ(loop.step_count(), 5);
 }
@@ -49,7 +49,7 @@ TEST(OwnLoop, AnEpochHasAsManyStepsAsItsTextHasBatches) {
   const auto data = small_text();
   Engine engine(config, serial_plan(), data);
   EXPECT_EQ(data->train->samples(), 674);
-  EXPECT_EQ(engine.steps_per_epoch(), 6);
+  EXPECT_EQ(engine.batches().steps_per_epoch(), 6);
 }
 
 TEST(OwnLoop, PrepareMakesEveryProgramOnceAndChangesNothing) {
@@ -63,7 +63,7 @@ TEST(OwnLoop, PrepareMakesEveryProgramOnceAndChangesNothing) {
   EXPECT_EQ(prepared.runtime().peak_bytes(), after);
   EXPECT_EQ(prepared.step().loss, plain.step().loss);
   EXPECT_EQ(prepared.evaluate(1).loss, plain.evaluate(1).loss);
-  EXPECT_EQ(prepared.predict({1, 2, 3}), plain.predict({1, 2, 3}));
+  EXPECT_EQ(prepared.text().predict({1, 2, 3}), plain.text().predict({1, 2, 3}));
   EXPECT_EQ(prepared.runtime().peak_bytes(), after);
 }
 
@@ -77,9 +77,9 @@ TEST(OwnLoop, ABatchOfOnesOwnIsAStepLikeAnyOther) {
                          .tail = Tail::kDrop,
                          .seed = 0});
   const Batch own = data->train->batch(sampler, 3, {0, 8});
-  const double first = engine.run(own).loss;
-  for (int i = 0; i < 20; ++i) engine.run(own);
-  EXPECT_LT(engine.run(own).loss, first);
+  const double first = engine.step(own).loss;
+  for (int i = 0; i < 20; ++i) engine.step(own);
+  EXPECT_LT(engine.step(own).loss, first);
   EXPECT_EQ(engine.step_count(), 22);
 }
 
@@ -91,7 +91,7 @@ TEST(OwnLoop, StepsInTwoHalvesFollowEachOtherAndGiveWhatStepsGive) {
   halves.begin_step();
   for (int i = 0; i < 5; ++i) {
     if (i < 4) halves.begin_step();
-    EXPECT_EQ(halves.steps_in_flight(), i < 4 ? 2 : 1);
+    EXPECT_EQ(halves.runtime().steps_in_flight(), i < 4 ? 2 : 1);
     EXPECT_EQ(halves.step_count(), i);
     EXPECT_EQ(halves.position().batch, i) << "of the next step to end";
     const StepResult step = halves.end_step();
@@ -115,18 +115,18 @@ TEST(OwnLoop, ARateThatIsSetCountsForTheStepsBegunFromThenOn) {
 TEST(OwnLoop, WhatBelongsBetweenStepsIsRefusedWhileOneIsUnderWay) {
   Engine engine(tiny_gpt(), serial_plan(), small_text());
   Batch batch;
-  small_text()->train->fill(engine.sampler(), 0, {0, 8}, batch);
+  small_text()->train->fill(engine.batches().sampler(), 0, {0, 8}, batch);
   const TensorMap variables = engine.variables();
   RealFileSystem disk;
   CheckpointFolder folder(disk, std::filesystem::path(testing::TempDir()) / "own_loop_test");
   engine.begin_step();
   const std::vector<std::pair<std::string, std::function<void()>>> calls = {
       {"step()", [&] { engine.step(); }},
-      {"step()", [&] { engine.run(batch); }},
+      {"step()", [&] { engine.step(batch); }},
       {"accumulate()", [&] { engine.accumulate(batch); }},
       {"evaluate()", [&] { engine.evaluate(1); }},
-      {"predict()", [&] { engine.predict({1}); }},
-      {"generate()", [&] { engine.generate({1}, 1, {}); }},
+      {"predict()", [&] { engine.text().predict({1}); }},
+      {"generate()", [&] { engine.text().generate({1}, 1, {}); }},
       {"variables()", [&] { engine.variables(); }},
       {"set_variables()", [&] { engine.set_variables(variables); }},
       {"set_position()", [&] { engine.set_position({}); }},
@@ -158,7 +158,7 @@ TEST(OwnLoop, ABatchOfOtherRowsIsRefusedWithBothNumbers) {
       if (in_parts)
         engine.accumulate(small);
       else
-        engine.run(small);
+        engine.step(small);
       FAIL() << "nothing was refused";
     } catch (const UserError& error) {
       EXPECT_EQ(error.what_happened(), "a batch of i32[5,8] does not fit this training");

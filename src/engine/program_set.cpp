@@ -1,27 +1,42 @@
 #include "engine/program_set.h"
 
-#include "base/error.h"
-#include "engine/graphs.h"
-#include "engine/run_data.h"
 #include "engine/shared_variables.h"
+#include "network/graphs.h"
 #include "shard/mesh_assignment.h"
 
 namespace tessera {
 
-ProgramSet::ProgramSet(const RunConfig& config, const Plan& plan, Graph training,
-                       ProgramOptions options, RuntimeOptions runtime)
-    : config_(config),
+CompileOptions options_for(Purpose purpose, const ProgramOptions& options) {
+  return {.dump = {},
+          .rules = options.rules,
+          .section = section_of(purpose),
+          .check_placements = options.check_placements};
+}
+
+std::vector<Field> fields_of(const Graph& graph) {
+  std::vector<Field> fields;
+  for (const std::string& name : data_inputs(graph))
+    fields.push_back({name, graph.type(*graph.find_value(name))});
+  return fields;
+}
+
+ProgramSet::ProgramSet(const Network& network, const TrainingSettings& settings, const Plan& plan,
+                       Graph training, ProgramOptions options, RuntimeOptions runtime)
+    : network_(network),
+      settings_(settings),
       plan_(plan),
       options_(std::move(options)),
       training_(std::move(training)),
+      evaluation_(forward_graph(network, ForwardPurpose::kEvaluation, settings.train.batch,
+                                settings.train.seed)),
+      batch_fields_(fields_of(training_)),
+      units_per_batch_(tessera::units_per_batch(network, training_)),
       runtime_(plan.ranks(), std::move(runtime)) {
-  for (const std::string& name : data_inputs(training_))
-    batch_fields_.push_back({name, training_.type(*training_.find_value(name))});
-  if (options_.main == Purpose::kEvaluate)
-    evaluation_ = evaluation_graph(config_, config_.train.batch);
+  check_variables(network, training_, evaluation_);
   main_ = std::make_shared<const Compiled>(compile_main());
   // The task graph is a part of `main_` and keeps all of it alive.
-  loaded_[options_.main] = &runtime_.load(std::shared_ptr<const TaskGraph>(main_, &main_->tasks));
+  loaded_[{options_.main, 1}] =
+      &runtime_.load(std::shared_ptr<const TaskGraph>(main_, &main_->tasks));
 }
 
 const Graph& ProgramSet::main_graph() const {
@@ -29,40 +44,33 @@ const Graph& ProgramSet::main_graph() const {
 }
 
 Compiled ProgramSet::compile_main() const {
-  if (options_.main == Purpose::kTrain)
-    return compile(
-        training_, plan_,
-        {.dump = {}, .rules = options_.rules, .check_placements = options_.check_placements});
-  const Meshes meshes = plan_.placed();
-  // Refuses marks that name nothing in the training graph.
-  resolve_marks(training_, meshes, assign_meshes(training_, meshes, plan_.marks), plan_.marks);
-  return compile(evaluation_, meshes, marks_for(evaluation_, plan_.marks),
-                 {.dump = {}, .rules = options_.rules});
-}
-
-Graph ProgramSet::graph_of(Purpose purpose) const {
-  switch (purpose) {
-    case Purpose::kEvaluate: return evaluation_graph(config_, config_.train.batch);
-    case Purpose::kPredict: return prediction_graph(config_);
-    case Purpose::kDecode: return decoding_graph(config_);
-    default: throw InternalError("this program is not made on demand");
+  const CompileOptions options = options_for(options_.main, options_);
+  if (options_.main == Purpose::kTrain) return compile(training_, plan_, options);
+  Plan plan = plan_;
+  plan.micro_batches = 1;
+  if (!plan.shardings) {
+    const Meshes meshes = plan.placed();
+    // Refuses marks that name nothing in the training graph.
+    resolve_marks(training_, meshes, assign_meshes(training_, meshes, plan.marks), plan.marks);
+    plan.marks = marks_for(evaluation_, plan.marks);
   }
+  return compile(evaluation_, plan, options);
 }
 
 void ProgramSet::initialize() {
-  runtime_.initialize(*loaded_.at(options_.main), config_.train.seed);
+  runtime_.initialize(*loaded_.at({options_.main, 1}), settings_.train.seed);
 }
 
-LoadedProgram& ProgramSet::get(Purpose purpose) {
-  LoadedProgram*& program = loaded_[purpose];
+LoadedProgram& ProgramSet::get(Purpose purpose, int64_t rows) {
+  LoadedProgram*& program = loaded_[{purpose, rows}];
   if (program) return *program;
-  const Graph graph = graph_of(purpose);
-  const std::vector<Mark> marks =
-      with_variables_of(main_graph(), *main_, graph, marks_for(graph, plan_.marks));
-  Compiled compiled = compile(graph, plan_.placed(), marks);
+  const Graph graph = graph_of(purpose, network_, settings_, rows);
+  if (purpose == Purpose::kPredict) check_variables(network_, training_, graph);
+  Compiled compiled = compile(graph, plan_beside(main_graph(), main_->sharded, graph, plan_),
+                              options_for(purpose, options_));
   program = &runtime_.load(std::make_shared<const TaskGraph>(std::move(compiled.tasks)));
   // This initializes the caches of the decoder, because all other variables are set.
-  if (purpose == Purpose::kDecode) runtime_.initialize(*program, config_.train.seed);
+  if (purpose == Purpose::kDecode) runtime_.initialize(*program, settings_.train.seed);
   return *program;
 }
 

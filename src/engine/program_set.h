@@ -7,30 +7,22 @@
 
 #include "config/config.h"
 #include "data/batch.h"
+#include "engine/program_plans.h"
 #include "graph/graph.h"
 #include "lower/lower.h"
+#include "network/network.h"
 #include "plan/plan.h"
 #include "runtime/runtime.h"
 
 namespace tessera {
 
-/// The computation of a program.
-enum class Purpose {
-  kTrain,     // a whole training step
-  kEvaluate,  // loss and counts of a batch, without dropout
-  kPredict,   // logits of one row
-  kDecode,    // logits of one position of a row, with the keys and values of the earlier ones
-  // These are the parts of a training step (engine/accumulation_programs.h).
-  kAccumulate,
-  kReduceGradients,
-  kApplyGradients,
-};
-
 struct ProgramOptions {
   Purpose main = Purpose::kTrain;  // or kEvaluate: no training step is compiled
   RuleLookup rules = catalogue_rule;
-  bool check_placements = true;  // CompileOptions
+  bool check_placements = true;  // CompileOptions, of every program
 };
+/// What the plan does not decide of compiling a program.
+CompileOptions options_for(Purpose purpose, const ProgramOptions& options);
 
 /// The runtime and the programs that it has loaded.
 ///
@@ -40,10 +32,10 @@ struct ProgramOptions {
 ///   threads  call from one thread
 class ProgramSet {
  public:
-  /// `config` and `plan` outlive it; `training` is training_graph(config).
-  ///   throws  UserErrors of marks and of the runtime
-  ProgramSet(const RunConfig& config, const Plan& plan, Graph training, ProgramOptions options,
-             RuntimeOptions runtime);
+  /// `network`, `settings` and `plan` outlive it; `training` is the training graph of the network.
+  ///   throws  UserErrors of the network, of marks and of the runtime
+  ProgramSet(const Network& network, const TrainingSettings& settings, const Plan& plan,
+             Graph training, ProgramOptions options, RuntimeOptions runtime);
   ProgramSet(const ProgramSet&) = delete;
   ProgramSet& operator=(const ProgramSet&) = delete;
 
@@ -51,34 +43,40 @@ class ProgramSet {
   void initialize();
   /// Compiles and loads the program if that has not been done.
   ///   requires  `purpose` is kTrain, kEvaluate, kPredict or kDecode; kTrain only as the main
-  ///             program
-  LoadedProgram& get(Purpose purpose);
+  ///             program; `rows` is 1 except for kPredict
+  LoadedProgram& get(Purpose purpose, int64_t rows = 1);
 
-  const RunConfig& config() const { return config_; }
+  const Network& network() const { return network_; }
+  const TrainingSettings& settings() const { return settings_; }
   const Plan& plan() const { return plan_; }
   const ProgramOptions& options() const { return options_; }
   /// The graph of a training step, whatever the main program is.
   const Graph& training_graph() const { return training_; }
   const Graph& main_graph() const;
-  /// The fields of a batch that the programs read, with its rows.
+  /// The fields of a batch that training and evaluation read, with its rows.
   const std::vector<Field>& batch_fields() const { return batch_fields_; }
+  int64_t units_per_batch() const { return units_per_batch_; }
   const Compiled& main() const { return *main_; }
   Runtime& runtime() { return runtime_; }
   const Runtime& runtime() const { return runtime_; }
 
  private:
   Compiled compile_main() const;
-  Graph graph_of(Purpose purpose) const;
 
-  const RunConfig& config_;
+  const Network& network_;
+  const TrainingSettings& settings_;
   const Plan& plan_;
   const ProgramOptions options_;
   const Graph training_;
-  std::vector<Field> batch_fields_;
-  Graph evaluation_;  // set only when it is the graph of the main program
+  const Graph evaluation_;
+  const std::vector<Field> batch_fields_;
+  const int64_t units_per_batch_;
   Runtime runtime_;
   std::shared_ptr<const Compiled> main_;
-  std::map<Purpose, LoadedProgram*> loaded_;
+  std::map<std::pair<Purpose, int64_t>, LoadedProgram*> loaded_;  // by purpose and rows
 };
+
+/// The fields that the data gives to a graph, with the rows of its batch.
+std::vector<Field> fields_of(const Graph& graph);
 
 }  // namespace tessera

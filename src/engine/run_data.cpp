@@ -4,8 +4,8 @@
 
 #include <algorithm>
 
-#include "autodiff/optimizer.h"
 #include "base/error.h"
+#include "network/graphs.h"
 
 namespace tessera {
 namespace {
@@ -131,17 +131,6 @@ void mask(RunData& data, const DataConfig& config) {
   if (config.kind != "markov") data.baseline.reset();  // a model that sees both sides may do better
 }
 
-/// The targets of the samples, in the words of the configuration.
-std::string_view asks_for(Objective objective) {
-  switch (objective) {
-    case Objective::kNextToken: return "the next token";
-    case Objective::kMaskedToken: return "masked tokens";
-    case Objective::kClassOfImage: return "the class of an image";
-    case Objective::kClassOfPixel: return "the class of each pixel";
-  }
-  throw InternalError("unknown objective");
-}
-
 std::string field_text(const std::vector<Field>& fields) {
   std::vector<std::string> words;
   for (const Field& field : fields) words.push_back(field.name + " " + to_text(field.type));
@@ -150,8 +139,21 @@ std::string field_text(const std::vector<Field>& fields) {
 
 }  // namespace
 
+std::shared_ptr<const RunData> data_of(DatasetPtr whole, double held_out, std::string unit) {
+  RunData data;
+  DataSplit split = hold_out(std::move(whole), held_out);
+  data.is_text = false;
+  data.train = std::move(split.train);
+  data.held_out = std::move(split.held_out);
+  data.unit = std::move(unit);
+  data.train_units = data.train->samples();
+  data.held_out_units = data.held_out->samples();
+  return std::make_shared<const RunData>(std::move(data));
+}
+
 RunData load_data(const DataConfig& config, const DataRequest& request) {
   RunData data = load_kind(config, request);
+  data.is_text = config.kind == "text" && config.mask_block == 0;
   if (config.mask_block > 0) mask(data, config);
   return data;
 }
@@ -176,26 +178,17 @@ void set_sizes(ModelConfig& model, const DataConfig& data) {
     set_sizes(model, load_data(data, {.context = model.context}));
 }
 
-std::vector<std::string> data_inputs(const Graph& graph) {
-  std::vector<std::string> names;
-  for (ValueId input : graph.inputs())
-    if (const std::string& name = graph.value(input).name;
-        name != kStepInput && name != kLearningRateInput)
-      names.push_back(name);
-  return names;
-}
-
-void check_fits(const Graph& graph, const ModelConfig& model, const Dataset& data) {
+void check_fits(const Graph& graph, const Network& network, const Dataset& data) {
   for (const std::string& name : data_inputs(graph)) {
     const TensorType& whole = graph.type(*graph.find_value(name));
     const TensorType wanted{
         whole.dtype, Shape(std::span<const int64_t>(whole.shape.begin() + 1, whole.shape.end()))};
     if (std::ranges::find(data.fields(), Field{name, wanted}) != data.fields().end()) continue;
-    throw UserError("the data does not fit a model of kind " + model.kind,
-                    fmt::format("for {} it takes samples with {} {}; the data has {}",
-                                asks_for(objective_of(model)), name, to_text(wanted),
-                                field_text(data.fields())),
-                    "choose a data.kind of such samples, or another model.kind",
+    throw UserError("the data does not fit " + network.name,
+                    fmt::format("{} takes samples with {} {}; the data has {}",
+                                network.learns.empty() ? "it" : "for " + network.learns + " it",
+                                name, to_text(wanted), field_text(data.fields())),
+                    "choose data of such samples (in a configuration: data.kind), or another model",
                     ExitCode::kBadConfig);
   }
 }
@@ -207,8 +200,8 @@ void check_fits(const RunConfig& config) {
   throw UserError(
       fmt::format("{}: data.mask_block = {} does not fit a model of kind {}", config.file,
                   config.data.mask_block, config.model.kind),
-      fmt::format("the model learns {}, and the data asks for {}", asks_for(objective),
-                  asks_for(is_masked ? Objective::kMaskedToken : Objective::kNextToken)),
+      fmt::format("the model learns {}, and the data asks for {}", learned_by(objective),
+                  learned_by(is_masked ? Objective::kMaskedToken : Objective::kNextToken)),
       is_masked ? "remove data.mask_block"
                 : "set data.mask_block to the places of which one is masked, such as 6",
       ExitCode::kBadConfig);

@@ -2,6 +2,7 @@
 // data.
 #pragma once
 
+#include <memory>
 #include <optional>
 #include <string>
 
@@ -9,6 +10,7 @@
 #include "data/dataset.h"
 #include "graph/graph.h"
 #include "model/model.h"
+#include "network/network.h"
 
 namespace tessera {
 
@@ -22,16 +24,23 @@ struct BaselineLoss {
 /// Data that was read and divided; the same for every plan.
 struct RunData {
   Vocabulary vocabulary = Vocabulary::bytes();  // of a text
+  /// Do labels stand for pieces of a text, so that an evaluation can count its bytes?
+  bool is_text = true;
   DatasetPtr train;
   DatasetPtr held_out;
   // number of classes of a label: the size of the vocabulary, with the mask token where there is
   // one
   int64_t classes = 0;
   std::optional<BaselineLoss> baseline = {};
-  std::string unit = "token";  // the unit of a label: "token", "image", "pixel"
+  std::string unit = "token";  // what a step counts: "token", "image", "pixel", "row"
   int64_t train_units = 0;
   int64_t held_out_units = 0;
 };
+
+/// The data of a user's dataset, of which the last `held_out` (a fraction) are held out.
+///   unit    of what a step counts: Network::targets
+///   throws  as hold_out
+std::shared_ptr<const RunData> data_of(DatasetPtr whole, double held_out, std::string unit);
 
 /// Settings of the data that come from the model and from the vocabulary of an earlier run.
 struct DataRequest {
@@ -49,15 +58,11 @@ void set_sizes(ModelConfig& model, const RunData& data);
 ///   throws  as load_data
 void set_sizes(ModelConfig& model, const DataConfig& data);
 
-/// The tensors of a batch that the program reads: its inputs without the step and the learning
-/// rate.
-std::vector<std::string> data_inputs(const Graph& graph);
-
 ///   throws  UserError (78) when a model of masked tokens has data without masks, or another model
 ///           has data with masks
 void check_fits(const RunConfig& config);
 ///   throws  UserError (78) when the data lacks a tensor that the program reads, or has it with
 ///           another type
-void check_fits(const Graph& graph, const ModelConfig& model, const Dataset& data);
+void check_fits(const Graph& graph, const Network& network, const Dataset& data);
 
 }  // namespace tessera

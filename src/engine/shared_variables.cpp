@@ -12,23 +12,14 @@ std::vector<Mark> marks_for(const Graph& graph, const std::vector<Mark>& marks) 
   std::vector<Mark> present;
   for (const Mark& mark : marks) {
     const bool is_tensor = mark.kind == Mark::Kind::kTensor;
-    if (is_tensor ? !values_named(graph, mark.pattern).empty()
-                  : !ops_named(graph, mark.pattern).empty())
+    if (is_tensor ? !values_named(graph, mark.pattern).empty() : !ops_named_by(graph, mark).empty())
       present.push_back(mark);
   }
   return present;
 }
 
 Mark keep_at(const std::string& name, const DistAttr& attr, const std::string& mesh) {
-  std::vector<std::string> spec;
-  for (const DimSharding& dim : attr.dims) {
-    std::vector<std::string> axes;
-    for (int axis : dim.axes) axes.push_back("\"" + attr.mesh->axes()[axis] + "\"");
-    spec.push_back(axes.empty()       ? "None"
-                   : axes.size() == 1 ? axes.front()
-                                      : "(" + join(axes, ",") + ")");
-  }
-  Mark mark = shard_tensor(name, "P(" + join(spec, ", ") + ")", "the training program");
+  Mark mark = shard_tensor(name, to_text(attr), "the training program");
   mark.mesh = mesh;
   return mark;
 }
@@ -37,21 +28,28 @@ const std::string& home_of(const ShardedGraph& sharded, ValueId value) {
   return sharded.meshes[sharded.stages.values[value.index]].name;
 }
 
-std::vector<Mark> with_variables_of(const Graph& training, const Compiled& compiled,
+std::vector<Mark> with_variables_of(const Graph& training, const ShardedGraph& sharded,
                                     const Graph& graph, std::vector<Mark> marks) {
-  std::erase_if(marks, [&](const Mark& mark) {
+  const auto is_on_variable = [&](const Mark& mark) {
     const NamePattern pattern(mark.pattern);
     return mark.kind == Mark::Kind::kTensor &&
            std::any_of(graph.variables().begin(), graph.variables().end(),
                        [&](const Variable& variable) {
                          return pattern.matches(graph.value(variable.value).name);
                        });
-  });
+  };
+  std::vector<Mark> kept;
+  for (Mark& mark : marks) {
+    if (!is_on_variable(mark))
+      kept.push_back(std::move(mark));
+    else if (mark.copies == CopyLife::kPass)
+      kept.push_back(copies_by_pass(mark.pattern, mark.origin));
+  }
+  marks = std::move(kept);
   for (const Variable& variable : graph.variables()) {
     const std::string& name = graph.value(variable.value).name;
     if (const auto value = training.find_value(name))
-      marks.push_back(
-          keep_at(name, compiled.sharded.of(*value), home_of(compiled.sharded, *value)));
+      marks.push_back(keep_at(name, sharded.of(*value), home_of(sharded, *value)));
   }
   return marks;
 }

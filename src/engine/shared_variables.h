@@ -5,7 +5,9 @@
 #include <string>
 #include <vector>
 
-#include "lower/lower.h"
+#include "graph/graph.h"
+#include "shard/mark.h"
+#include "shard/sharded_graph.h"
 
 namespace tessera {
 
@@ -22,8 +24,8 @@ const std::string& home_of(const ShardedGraph& sharded, ValueId value);
 
 /// `marks` with the marks on variables replaced by the placements that training gave to the
 /// variables of `graph`. Variables that training does not have are left to the caller.
-///   compiled  made from `training`
-std::vector<Mark> with_variables_of(const Graph& training, const Compiled& compiled,
+///   sharded  the placements of `training`
+std::vector<Mark> with_variables_of(const Graph& training, const ShardedGraph& sharded,
                                     const Graph& graph, std::vector<Mark> marks);
 
 }  // namespace tessera

@@ -7,17 +7,39 @@
 
 namespace tessera {
 
+namespace {
+
+/// The first field that the batch lacks or has with another type.
+const Field* find_misfit(const std::vector<Field>& wanted, const Batch& batch) {
+  for (const Field& field : wanted)
+    if (const Tensor* given = batch.find(field.name); !given || given->type() != field.type)
+      return &field;
+  return nullptr;
+}
+
+std::string given_text(const Batch& batch, const std::string& name) {
+  const Tensor* given = batch.find(name);
+  return given ? "of " + to_text(given->type()) : "without " + name;
+}
+
+}  // namespace
+
 void check_rows(const std::vector<Field>& wanted, const Batch& batch) {
-  for (const auto& [name, type] : wanted) {
-    const Tensor* given = batch.find(name);
-    if (given && given->type() == type) continue;
+  if (const Field* misfit = find_misfit(wanted, batch))
     throw UserError(
-        "a batch " + (given ? "of " + to_text(given->type()) : "without " + name) +
-            " does not fit this training",
-        "its step takes " + name + " " + to_text(type) + ": train.batch rows of samples",
+        "a batch " + given_text(batch, misfit->name) + " does not fit this training",
+        "its step takes " + misfit->name + " " + to_text(misfit->type) +
+            ": train.batch rows of samples",
         "give batches of train.batch rows, or set train.batch to the rows that you have",
         ExitCode::kBadData);
-  }
+}
+
+void check_prediction(const std::vector<Field>& wanted, const Batch& batch, int64_t rows) {
+  if (const Field* misfit = find_misfit(wanted, batch))
+    throw UserError("a batch " + given_text(batch, misfit->name) + " does not fit this prediction",
+                    "with " + std::to_string(rows) + " rows it takes " + misfit->name + " " +
+                        to_text(misfit->type),
+                    "give a batch of such tensors, all with the same rows", ExitCode::kBadData);
 }
 
 void check_is_a_number(double loss, int64_t step) {
@@ -29,11 +51,10 @@ void check_is_a_number(double loss, int64_t step) {
       ExitCode::kDiverged);
 }
 
-void check_predicts(const ModelConfig& model) {
-  if (objective_of(model) == Objective::kNextToken) return;
-  throw UserError("a model of kind " + model.kind + " does not predict the next token",
-                  "it predicts something else", "use a model of the next token, such as gpt",
-                  ExitCode::kUsage);
+void check_predicts(const Network& network) {
+  if (network.language) return;
+  throw UserError(network.name + " does not predict the next token", "it predicts something else",
+                  "use a model of the next token, such as gpt", ExitCode::kUsage);
 }
 
 void check_none_in_flight(int64_t in_flight, const char* what) {
@@ -41,6 +62,13 @@ void check_none_in_flight(int64_t in_flight, const char* what) {
   throw UserError(std::string(what) + " was called while a step was in flight",
                   "it belongs between steps, after the end of every step that was begun",
                   "call end_step() for every begin_step() first", ExitCode::kUsage);
+}
+
+void check_none_accumulated(int64_t batches, const char* what) {
+  if (batches == 0) return;
+  throw UserError(std::string(what) + " was called with gradients that were not applied",
+                  "they are no part of the variables and would be lost",
+                  "call apply_gradients() first", ExitCode::kUsage);
 }
 
 void check_is_accumulated(int64_t batches, const char* what) {

@@ -18,13 +18,19 @@ class TextGenerator {
   TextGenerator(const TextGenerator&) = delete;  // decode_inputs_ points into it
   TextGenerator& operator=(const TextGenerator&) = delete;
 
-  /// Does Engine::predict.
+  // Both throw UserError (2) when the network does not predict the next token, or a step is in
+  // flight.
+
+  /// The logits of the token after `tokens`, of which the last `context` count. Shorter texts are
+  /// padded in front with token 0.
   std::vector<float> predict(const std::vector<int32_t>& tokens);
-  /// Does Engine::generate.
+  /// `count` tokens after `prompt`, each sampled from the logits after all tokens before it. The
+  /// result is the same under every plan up to rounding of the logits.
   std::vector<int32_t> generate(std::vector<int32_t> prompt, int64_t count,
                                 const SamplingOptions& options);
 
  private:
+  void check_call(const char* what) const;
   /// The logits after `token` at `position`.
   ///   requires  the positions before it have been decoded
   std::span<const float> decode(int32_t token, int64_t position);

@@ -10,8 +10,8 @@ void TrainingSteps::begin(const Batch& batch, const Observer* observer) {
   check_rows(programs_.batch_fields(), batch);
   const int64_t number = next();
   InFlightStep& begun = step(number);
-  begun.inputs.set(programs_.main().tasks.inputs, batch, rate(), static_cast<int32_t>(number));
-  begun.labels = batch.at(kLabels).size();
+  begun.inputs.set(programs_.main().tasks.inputs, batch, state_.rate(number),
+                   static_cast<int32_t>(number));
   programs_.runtime().begin_step(programs_.get(Purpose::kTrain), begun.inputs.by_name(),
                                  begun.results, observer);
 }
@@ -22,17 +22,19 @@ void TrainingSteps::begin(BatchSource::Taken taken) {
   begin(begun.batch.emplace(std::move(taken.batch)), nullptr);
 }
 
-StepResult TrainingSteps::end(BatchSource& batches) {
+StepResult TrainingSteps::end() {
   const Seconds time = programs_.runtime().end_step();
-  InFlightStep& ended = step(done_);
-  const StepResult result{.step = done_++,
-                          .loss = ended.result("loss"),
+  const int64_t number = state_.steps_done();
+  InFlightStep& ended = step(number);
+  const StepResult result{.step = number,
+                          .loss = ended.result(programs_.network().loss),
                           .learning_rate = ended.inputs.rate(),
                           .grad_norm = ended.result("grad_norm"),
-                          .tokens = ended.labels,
+                          .tokens = programs_.units_per_batch(),
                           .time = time,
                           .data_wait = ended.data_wait};
-  if (ended.batch) batches.recycle(std::move(*ended.batch));
+  state_.set_steps_done(number + 1);
+  if (ended.batch) state_.batches().recycle(std::move(*ended.batch));
   ended.batch.reset();
   check_is_a_number(result.loss, result.step);
   return result;

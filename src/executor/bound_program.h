@@ -23,7 +23,7 @@ struct ProgramSetting {
   VariableStore* variables = nullptr;
   RankDevices* devices = nullptr;
   SpinPolicy spin_policy;
-  Network* network = nullptr;
+  ProcessNetwork* network = nullptr;
 };
 
 ///   order  the constructor; make_rank() and bind_rank() of each rank, on its own thread and with a

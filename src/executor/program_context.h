@@ -26,7 +26,7 @@ struct ProgramContext {
   RankDevices* devices = nullptr;
   SpinPolicy spin_policy;
   std::unique_ptr<TaskActors> actors = nullptr;  // of all ranks
-  Network* network = nullptr;                    // nullptr: this process runs all ranks
+  ProcessNetwork* network = nullptr;             // nullptr: this process runs all ranks
   std::vector<int> process_of = {};              // by rank index
   int number = 0;  // identifies the program in all processes; unique among programs and regions
   bool is_region = false;  // of a While or an If: the step that runs it lends its memory

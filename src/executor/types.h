@@ -18,7 +18,7 @@
 
 namespace tessera {
 
-class Network;
+class ProcessNetwork;
 
 /// Thrown by waits when the run stops, and caught where the step began.
 struct RunStopped {};
@@ -27,7 +27,7 @@ struct RuntimeOptions {
   /// A wait longer than this is a failure. Its message says which rank waits for which.
   Seconds deadline{120};
   /// The connection to the other processes; null: this process runs all ranks as threads.
-  std::shared_ptr<Network> network = nullptr;
+  std::shared_ptr<ProcessNetwork> network = nullptr;
   FakeDeviceOptions fake_device = {};  // for ranks on meshes of fake devices
   Reduction reduction = Reduction::kOrdered;
 };
@@ -54,7 +54,8 @@ struct StepCall {
   const Observer* observer = nullptr;
 };
 
-/// The part of a variable that one rank holds: its box, dense and row-major at `data`.
+/// The part of a variable that one rank holds, or of several boxes one: dense and row-major at
+/// `data`.
 struct VariablePart {
   std::string name;
   TensorType whole;

@@ -98,16 +98,44 @@ std::byte* VariableStore::part(const std::string& name, int rank_index) {
   return find(name).parts[rank_index].data();
 }
 
-std::vector<VariablePart> VariableStore::parts_of(int rank_index) {
+std::vector<Piece> VariableStore::pieces_of(const Variable& variable,
+                                            const Coordinate& coordinate) {
+  return variable.attr.pieces(variable.type.shape, coordinate);
+}
+
+void VariableStore::with_parts_of(int rank_index,
+                                  const std::function<void(std::span<const VariablePart>)>& work) {
+  /// A box that is not dense where it is: one of several chunks.
+  struct Copied {
+    Piece piece;
+    DType dtype;
+    std::byte* part;
+    Tensor box;
+  };
+  std::vector<Copied> copied;
   std::vector<VariablePart> parts;
   for (auto& [name, variable] : variables_) {
     const auto coordinate = coordinate_of(variable.attr, rank_index);
     if (!coordinate) continue;
-    parts.push_back({name, variable.type, variable.attr.box(variable.type.shape, *coordinate),
-                     is_first_holder(variable.attr, *coordinate),
-                     variable.parts[rank_index].data()});
+    const bool is_first = is_first_holder(variable.attr, *coordinate);
+    std::byte* part = variable.parts[rank_index].data();
+    if (!variable.attr.has_chunks()) {
+      parts.push_back({name, variable.type, variable.attr.box(variable.type.shape, *coordinate),
+                       is_first, part});
+      continue;
+    }
+    const DType dtype = variable.type.dtype;
+    for (const Piece& piece : pieces_of(variable, *coordinate)) {
+      Copied& made =
+          copied.emplace_back(Copied{piece, dtype, part, Tensor({dtype, piece.box.shape()})});
+      copy_box(dtype, piece.box, made.box.data(), piece.box, part, piece.frame);
+      parts.push_back({name, variable.type, piece.box, is_first, made.box.data()});
+    }
   }
-  return parts;
+  work(parts);
+  for (const Copied& made : copied)
+    copy_box(made.dtype, made.piece.box, made.part, made.piece.frame, made.box.data(),
+             made.piece.box);
 }
 
 void VariableStore::initialize(const TaskVariable& variable, uint64_t seed, int rank_index) {
@@ -115,11 +143,12 @@ void VariableStore::initialize(const TaskVariable& variable, uint64_t seed, int 
   Tensor& part = stored.parts[rank_index];
   const auto coordinate = coordinate_of(stored.attr, rank_index);
   if (!coordinate || !is_here(rank_index)) return;
-  const Box box = stored.attr.box(stored.type.shape, *coordinate);
-  const Tensor initial = initial_value(variable.name, stored.type, variable.initializer, seed, box);
-  ensure(initial.type() == part.type(), "the initial part of '" + variable.name + "' has its type");
   // Programs hold the address of the part, so its memory stays.
-  std::memcpy(part.data(), initial.data(), bytes(part));
+  for (const Piece& piece : pieces_of(stored, *coordinate)) {
+    const Tensor initial =
+        initial_value(variable.name, stored.type, variable.initializer, seed, piece.box);
+    copy_box(stored.type.dtype, piece.box, part.data(), piece.frame, initial.data(), piece.box);
+  }
 }
 
 VariableStore::Parts VariableStore::parts_here(const std::string& name) const {
@@ -147,15 +176,16 @@ std::optional<VariableStore::ReplicaMismatch> VariableStore::find_replica_mismat
     const std::vector<std::vector<uint64_t>>& hashes) const {
   size_t number = 0;
   for (const auto& [name, variable] : variables_) {
-    // The key is the begins of a box: boxes of one variable with the same begins are the same.
+    // The key is the begins of the first box: parts of one variable with the same ones are the
+    // same.
     std::map<std::vector<int64_t>, int> first_of;
     for (int index = 0; index < rank_count() && variable.attr.partial.empty(); ++index) {
       const auto coordinate = coordinate_of(variable.attr, index);
       if (!coordinate) continue;
-      const Box box = variable.attr.box(variable.type.shape, *coordinate);
-      if (box.empty()) continue;
+      const std::vector<Piece> pieces = pieces_of(variable, *coordinate);
+      if (pieces.empty()) continue;
       std::vector<int64_t> begins;
-      for (const Range& range : box.ranges) begins.push_back(range.begin);
+      for (const Range& range : pieces.front().box.ranges) begins.push_back(range.begin);
       const int first = first_of.emplace(begins, index).first->second;
       if (hashes[first][number] != hashes[index][number])
         return ReplicaMismatch{name, ranks_[first], ranks_[index]};
@@ -171,15 +201,15 @@ Tensor VariableStore::sum_of_partials(const Variable& variable, const Parts& par
   for (int index = 0; index < rank_count(); ++index) {
     const auto coordinate = coordinate_of(variable.attr, index);
     if (!coordinate || !is_first_holder(variable.attr, *coordinate)) continue;
-    const Box box = variable.attr.box(variable.type.shape, *coordinate);
-    if (box.empty()) continue;
-    Tensor before(sum.type());
-    std::memcpy(before.data(), sum.data(), bytes(sum));
-    BoxCombine add(variable.type.dtype, ReduceOp::kSum, box, all);
-    add.add_source(0, all);
-    add.add_source(1, box);
-    add.join_dims();
-    add.run(sum.data(), std::array<const std::byte*, 2>{before.data(), parts[index].data()});
+    for (const Piece& piece : pieces_of(variable, *coordinate)) {
+      Tensor before(sum.type());
+      std::memcpy(before.data(), sum.data(), bytes(sum));
+      BoxCombine add(variable.type.dtype, ReduceOp::kSum, piece.box, all);
+      add.add_source(0, all);
+      add.add_source(1, piece.frame);
+      add.join_dims();
+      add.run(sum.data(), std::array<const std::byte*, 2>{before.data(), parts[index].data()});
+    }
   }
   return sum;
 }
@@ -195,14 +225,14 @@ Tensor VariableStore::whole(const std::string& name, const Parts& parts) const {
       const auto coordinate = coordinate_of(variable.attr, index);
       if (!coordinate || is_first_holder(variable.attr, *coordinate) != copies) continue;
       const std::span<const std::byte> part = parts[index];
-      const Box box = variable.attr.box(variable.type.shape, *coordinate);
-      if (copies) {
-        copy_box(variable.type.dtype, box, result.data(), all, part.data(), box);
-        continue;
+      std::vector<std::byte> first(copies ? 0 : part.size());
+      for (const Piece& piece : pieces_of(variable, *coordinate)) {
+        if (copies)
+          copy_box(variable.type.dtype, piece.box, result.data(), all, part.data(), piece.frame);
+        else
+          copy_box(variable.type.dtype, piece.box, first.data(), piece.frame, result.data(), all);
       }
-      std::vector<std::byte> first(part.size());
-      copy_box(variable.type.dtype, box, first.data(), box, result.data(), all);
-      ensure(part.empty() || std::memcmp(first.data(), part.data(), part.size()) == 0,
+      ensure(copies || part.empty() || std::memcmp(first.data(), part.data(), part.size()) == 0,
              "variable '" + name + "': the replica of rank " + std::to_string(ranks_[index]) +
                  " differs from the first");
     }
@@ -226,9 +256,9 @@ void VariableStore::set(const std::string& name, const Tensor& value) {
                          element_count(part.shape()));
       continue;
     }
-    const Box box = variable.attr.box(variable.type.shape, *coordinate);
-    copy_box(variable.type.dtype, box, part.data(), box, value.data(),
-             whole_box(variable.type.shape));
+    for (const Piece& piece : pieces_of(variable, *coordinate))
+      copy_box(variable.type.dtype, piece.box, part.data(), piece.frame, value.data(),
+               whole_box(variable.type.shape));
   }
   variable.is_set = true;
 }

@@ -2,6 +2,7 @@
 // of the variables of programs.
 #pragma once
 
+#include <functional>
 #include <map>
 #include <optional>
 #include <span>
@@ -28,8 +29,10 @@ class VariableStore {
   /// The memory of one rank's part; its address does not change.
   std::byte* part(const std::string& name, int rank_index);
 
-  /// The parts of one rank, by name.
-  std::vector<VariablePart> parts_of(int rank_index);
+  /// Calls `work` with the parts of one rank, by name: one for each box of a variable that is
+  /// divided in chunks. What it writes to them is then in the variables.
+  void with_parts_of(int rank_index,
+                     const std::function<void(std::span<const VariablePart>)>& work);
 
   /// Samples the part of one rank.
   void initialize(const TaskVariable& variable, uint64_t seed, int rank_index);
@@ -71,6 +74,8 @@ class VariableStore {
     std::vector<Bytes> bytes;   // by rank index: bytes of the part, in any process
     bool is_set = false;
   };
+  /// The boxes of a rank, in its part.
+  static std::vector<Piece> pieces_of(const Variable& variable, const Coordinate& coordinate);
   const Variable& find(const std::string& name) const;
   Variable& find(const std::string& name);
   Tensor sum_of_partials(const Variable& variable, const Parts& parts) const;

@@ -90,6 +90,7 @@ std::string line_of(const NamedMesh& named) {
 std::string line_of(const Mark& mark) {
   const std::string what =
       std::string(mark.kind == Mark::Kind::kTensor ? "tensor " : "op ") + mark.pattern + " ";
+  if (mark.copies == CopyLife::kPass) return "copies " + mark.pattern + "\n";
   return mark.mesh.empty() ? "mark " + what + mark.placement + "\n"
                            : "stage " + what + mark.mesh + "\n";
 }
@@ -113,6 +114,8 @@ void read_line(std::string_view line, FuzzCase& result) {
     result.meshes.push_back(read_mesh(line, rest));
   } else if (word == "stage") {
     result.marks.push_back(read_stage(line, rest));
+  } else if (word == "copies") {
+    result.marks.push_back(copies_by_pass(take_word(rest), "case"));
   } else if (word == "fill") {
     const std::string name = take_word(rest);
     result.fills[name] = read_fill(line, rest);

@@ -103,12 +103,12 @@ TEST(CollectiveMatmul, DecomposedMatmulsComputeWhatTheSerialProgramComputes) {
 std::map<std::string, std::vector<double>> trained(const Division& division, int64_t chunks,
                                                    AllReduceAlgorithm sums) {
   const FuzzCase given = case_of(division, chunks);
-  CompileOptions options;
-  options.micro_batches = given.micro_batches;
-  options.collective_matmul.chunks = chunks;
-  options.reshard.all_reduce = sums;
-  const auto tasks = std::make_shared<const TaskGraph>(
-      compile(given.graph, given.meshes, given.marks, options).tasks);
+  const Plan plan{.meshes = given.meshes,
+                  .micro_batches = given.micro_batches,
+                  .all_reduce = sums,
+                  .collective_matmul = chunks,
+                  .marks = given.marks};
+  const auto tasks = std::make_shared<const TaskGraph>(compile(given.graph, plan).tasks);
   Runtime runtime(ranks(*tasks), {});
   LoadedProgram& program = runtime.load(tasks);
   runtime.initialize(program, given.seed);

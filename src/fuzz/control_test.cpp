@@ -140,7 +140,7 @@ TEST(While, MakesAsManyIterationsAsTheDataAskFor) {
 TEST(While, WhosePredicateNeedsTheWholeBatchIsRefusedInMicroBatches) {
   const FuzzCase given = on_mesh(until_small(), "dp=2", {}, 2);
   try {
-    compile(given.graph, given.meshes, given.marks, {.dump = {}, .micro_batches = 2});
+    compile(given.graph, Plan{.meshes = given.meshes, .micro_batches = 2, .marks = given.marks});
     FAIL() << "it was compiled";
   } catch (const UserError& error) {
     EXPECT_STREQ(error.what(),
@@ -433,8 +433,10 @@ TEST(WhileGradient, RunsUnderDataAndTensorParallelPlansAndInMicroBatches) {
 /// exchanges anything.
 TEST(WhileGradient, AddsUpTheAddendsOfAllIterationsOnceBehindTheLoop) {
   const Compiled compiled =
-      compile(trained(false, 3).graph, std::make_shared<const Mesh>(parse_mesh("dp=2")),
-              {shard_tensor("x", "P(\"dp\")")}, {.dump = {}, .micro_batches = 2});
+      compile(trained(false, 3).graph,
+              Plan{.meshes = one_mesh(std::make_shared<const Mesh>(parse_mesh("dp=2"))),
+                   .micro_batches = 2,
+                   .marks = {shard_tensor("x", "P(\"dp\")")}});
   int loops = 0;
   for (const Task& task : compiled.tasks.tasks)
     for (const KernelStep& step : task.steps) {

@@ -267,21 +267,36 @@ std::optional<CaseFailure> guarded(CaseFailure::Stage stage, Work work) {
   }
 }
 
+/// Every fourth case is compiled again by its resolved shardings, which are written and read.
+///   throws  InternalError when the task graph is another one
+void check_resolved(const FuzzCase& given, const Plan& plan, const CompileOptions& options,
+                    const TaskGraph& tasks) {
+  if (given.seed % 4 != 1) return;
+  Plan by_shardings = resolved(given.graph, plan, options);
+  by_shardings.shardings = parse_shardings(to_document(*by_shardings.shardings), "the case");
+  const std::string wanted = to_text(tasks);
+  const std::string got = to_text(compile(given.graph, by_shardings, options).tasks);
+  ensure(got == wanted, "its resolved shardings give another task graph");
+}
+
 TaskGraph compile_case(const FuzzCase& given, const CaseFaults& faults, int64_t micro_batches,
                        PipelineKind schedule) {
-  CompileOptions options;
-  options.schedule = schedule;
-  options.rules = faults.rules;
-  options.micro_batches = micro_batches;
-  options.halos = faults.halos;
-  options.collective_matmul.chunks = given.chunks;
-  options.bucket = Bytes(given.seed % 3 == 0 ? 1 : 64);
+  Plan plan{.meshes = given.meshes,
+            .micro_batches = micro_batches,
+            .schedule = schedule,
+            // Each algorithm has its turn.
+            .all_reduce = static_cast<AllReduceAlgorithm>(given.seed % 4),
+            .collective_matmul = given.chunks,
+            .bucket = Bytes(given.seed % 3 == 0 ? 1 : 64),
+            .halos = faults.halos,
+            .marks = given.marks};
   if (given.seed % 2 == 0)
-    options.prefetch_window = Bytes(given.seed % 5 * 64);  // none, or few at a time
-  // Each algorithm has its turn.
-  options.reshard.all_reduce = static_cast<AllReduceAlgorithm>(given.seed % 4);
-  options.check_placements = faults.check_placements;
-  return compile(given.graph, given.meshes, given.marks, options).tasks;
+    plan.prefetch_window = Bytes(given.seed % 5 * 64);  // none, or few at a time
+  const CompileOptions options{
+      .dump = {}, .rules = faults.rules, .check_placements = faults.check_placements};
+  TaskGraph tasks = compile(given.graph, plan, options).tasks;
+  check_resolved(given, plan, options, tasks);
+  return tasks;
 }
 
 bool has_chunks(const TaskGraph& tasks) {

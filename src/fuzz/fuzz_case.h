@@ -62,6 +62,7 @@ FuzzCase random_case(uint64_t seed);
 ///     fill x whole -3.0 3.0
 ///     stage op y last
 ///     mark tensor x P("x")
+///     copies x                           live for a pass
 ///     graph
 ///     input x: f32[5]
 ///     y = neg(x): f32[5]
@@ -86,8 +87,8 @@ struct CaseFailure {
 /// Planted faults, for tests that show that they are found.
 struct CaseFaults {
   RuleLookup rules = catalogue_rule;
-  HaloOptions halos = {};        // not a fault: each form must be right
-  bool check_placements = true;  // false: only the run can find the fault
+  HaloForm halos = HaloForm::kAuto;  // not a fault: each form must be right
+  bool check_placements = true;      // false: only the run can find the fault
   std::function<void(TaskGraph&)> tamper = {};
   /// Called when the case is refused because of its micro-batches.
   std::function<void()> on_refusal = {};

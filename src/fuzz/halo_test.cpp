@@ -24,7 +24,7 @@ std::string failure_of(const Graph& graph, std::string_view mesh, std::vector<Ma
   std::string text;
   for (HaloForm form : kForms) {
     CaseFaults faults;
-    faults.halos.form = form;
+    faults.halos = form;
     if (const auto failure = run_case(given, faults)) text += failure->text + "\n";
   }
   return text;
@@ -114,7 +114,7 @@ TEST(HaloForms, RandomProgramsComputeWhatTheSerialProgramComputes) {
     FuzzOptions options;
     options.cases = 300;
     options.seed = 40000;
-    options.faults.halos.form = form;
+    options.faults.halos = form;
     options.on_failure = [&](const FuzzFinding& finding) { failures += to_text(finding) + "\n"; };
     options.faults.tamper = [&](TaskGraph& tasks) {
       computed += makes_windows(tasks) ? 1 : 0;

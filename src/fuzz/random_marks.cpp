@@ -170,6 +170,35 @@ class MarkMaker {
   std::vector<Mark> marks_;
 };
 
+/// "P(...)" with some whole dims open, and some divided ones in two chunks.
+std::string refined(const std::string& spec, const Graph& graph, ValueId value, Dice& dice) {
+  const Shape& shape = graph.type(value).shape;
+  std::vector<std::string> entries =
+      split_outside_brackets(std::string_view(spec).substr(2, spec.size() - 3), ',');
+  for (size_t d = 0; d < entries.size(); ++d) {
+    const bool is_whole = entries[d] == "None";
+    const bool may_have_chunks =
+        shape[static_cast<int>(d)] % 2 == 0 && !(d == 0 && graph.is_input(value));
+    if (is_whole && dice.chance(0.3)) entries[d] = "?";
+    if (!is_whole && may_have_chunks && dice.chance(0.3)) entries[d] = "2*" + entries[d];
+  }
+  return "P(" + join(entries, ", ") + ")";
+}
+
+/// Some marks on tensors get open dims and chunks, and some copies live for a pass. The dice are
+/// used for nothing else: the programs and marks of a seed stay what they are otherwise.
+void refine(uint64_t seed, const Graph& graph, std::vector<Mark>& marks) {
+  Dice dice(seed, "refined marks");
+  if (!dice.chance(0.4)) return;
+  std::vector<Mark> copies;
+  for (Mark& mark : marks) {
+    if (mark.kind != Mark::Kind::kTensor || !mark.placement.starts_with("P(")) continue;
+    mark.placement = refined(mark.placement, graph, *graph.find_value(mark.pattern), dice);
+    if (dice.chance(0.3)) copies.push_back(copies_by_pass(mark.pattern, "case"));
+  }
+  marks.insert(marks.end(), copies.begin(), copies.end());
+}
+
 }  // namespace
 
 std::string spec_text(const Mesh& mesh, const std::vector<std::vector<int>>& dim_axes) {
@@ -213,7 +242,9 @@ Meshes random_meshes(uint64_t seed) {
 
 std::vector<Mark> random_marks(uint64_t seed, const Graph& graph, const Meshes& meshes,
                                int64_t micro_batches) {
-  return MarkMaker(seed, graph, meshes, micro_batches).make();
+  std::vector<Mark> marks = MarkMaker(seed, graph, meshes, micro_batches).make();
+  refine(seed, graph, marks);
+  return marks;
 }
 
 /// Chooses any schedule. Schedules that need several stages on the same ranks get such stages: in

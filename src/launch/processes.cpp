@@ -99,7 +99,7 @@ RuntimeOptions Processes::connect(Seconds deadline) {
                     "{} tessera ...",
                     count()),
         ExitCode::kUsage);
-  network_ = std::make_shared<Network>(mpi_->transport());
+  network_ = std::make_shared<ProcessNetwork>(mpi_->transport());
   liveness_ = std::make_unique<Liveness>(
       *network_, deadline,
       [this, deadline](const LostProcess& lost) {

@@ -59,7 +59,7 @@ class Processes {
   std::optional<Launched> launched_;
   std::atomic<int> lost_{-1};  // the first process that was lost
   std::unique_ptr<MpiProcess> mpi_;
-  std::shared_ptr<Network> network_;
+  std::shared_ptr<ProcessNetwork> network_;
   std::unique_ptr<Liveness> liveness_;
 };
 

@@ -115,22 +115,19 @@ MeshNames mesh_names(const Program& program, const Meshes& meshes) {
   return with_host_names(program, std::move(names));
 }
 
-/// Sets what the plan decides.
-void decide(const Plan& plan, CompileOptions& options) {
-  options.micro_batches = plan.micro_batches;
-  options.schedule = plan.schedule;
-  options.max_in_flight = plan.max_in_flight;
-  options.reshard.all_reduce = plan.all_reduce;
-  options.collective_matmul.chunks = plan.collective_matmul;
-  options.prefetch_window = Bytes(plan.prefetch_mib << 20);
+ReshardOptions reshard_options(const Plan& plan, const CompileOptions& options) {
+  ReshardOptions reshard = options.links;
+  reshard.all_reduce = plan.all_reduce;
+  return reshard;
 }
 
 /// What the passes share: the inputs of the compiler, and what was made so far.
 struct CompilerState {
   const Graph& graph;
-  const Meshes& meshes;
-  const std::vector<Mark>& marks;
+  const Plan& plan;
   const CompileOptions& options;
+  const Meshes meshes = plan.placed();
+  const ReshardOptions reshard = reshard_options(plan, options);
   Program program = {};
   std::optional<PipelineOrder> pipeline = std::nullopt;
   std::string collective_matmuls = {};  // a line each
@@ -154,20 +151,24 @@ constexpr CompilerPass kPlacementPasses[] = {
     {"serial",
      [](CompilerState& s) {
        verify(s.graph);
-       check_divides(s.graph, s.options.micro_batches);
+       check_divides(s.graph, s.plan.micro_batches);
      },
      [](const CompilerState& s) { return to_text(s.graph); }},
     {"propagate",
      [](CompilerState& s) {
-       const int64_t count = s.options.micro_batches;
+       const int64_t count = s.plan.micro_batches;
        const Meshes meshes = count > 1 ? with_micro_batches(s.meshes, count) : s.meshes;
-       s.result.sharded = propagate(s.graph, meshes, s.marks, s.options.rules);
+       s.result.sharded =
+           s.plan.shardings
+               ? place(s.graph, meshes, *s.plan.shardings, s.options.section, s.options.rules)
+               : propagate(s.graph, meshes, s.plan.marks, s.options.rules);
      },
      [](const CompilerState& s) { return print_placements(s.graph, s.result.sharded); }},
     {"halos",
      [](CompilerState& s) {
-       s.result.sharded =
-           choose_halos(s.graph, std::move(s.result.sharded), s.marks, s.options.halos);
+       if (s.plan.shardings) return;  // they say which halos are computed
+       s.result.sharded = choose_halos(s.graph, std::move(s.result.sharded), s.plan.marks,
+                                       {s.plan.halos, s.options.halo_cost});
      },
      [](const CompilerState& s) { return halos_text(s.graph, s.result.sharded); }, true},
 };
@@ -177,7 +178,7 @@ constexpr CompilerPass kPlacementPasses[] = {
 constexpr CompilerPass kProgramPasses[] = {
     {"partition",
      [](CompilerState& s) {
-       const PartitionOptions how{s.options.micro_batches, s.options.reshard, lower_control};
+       const PartitionOptions how{s.plan.micro_batches, s.reshard, lower_control};
        s.program = partition(s.graph, s.result.sharded, s.meshes, how);
        s.result.mesh_of_stage = s.program.mesh_of_stage;
      },
@@ -185,7 +186,7 @@ constexpr CompilerPass kProgramPasses[] = {
     {"in-place", [](CompilerState& s) { update_variables_in_place(s.program); }, program_text},
     {"order",
      [](CompilerState& s) {
-       const OrderOptions how{s.options.micro_batches, s.options.schedule, s.options.max_in_flight};
+       const OrderOptions how{s.plan.micro_batches, s.plan.schedule, s.plan.max_in_flight};
        s.pipeline = order_instructions(s.program, s.graph, how);
      },
      [](const CompilerState& s) {
@@ -194,14 +195,14 @@ constexpr CompilerPass kProgramPasses[] = {
      }},
     {"collective-matmul",
      [](CompilerState& s) {
-       s.collective_matmuls =
-           decompose_collective_matmuls(s.program, s.options.collective_matmul, s.options.reshard);
+       s.collective_matmuls = decompose_collective_matmuls(
+           s.program, {s.plan.collective_matmul, s.options.matmul_cost}, s.reshard);
      },
      [](const CompilerState& s) {
        return s.collective_matmuls.empty() ? "no matmul is decomposed\n" : s.collective_matmuls;
      },
      true},
-    {"buckets", [](CompilerState& s) { exchange_in_buckets(s.program, s.options.bucket); },
+    {"buckets", [](CompilerState& s) { exchange_in_buckets(s.program, s.plan.bucket); },
      [](const CompilerState& s) { return buckets_text(s.program); }, true},
     {"copies",
      [](CompilerState& s) {
@@ -209,8 +210,7 @@ constexpr CompilerPass kProgramPasses[] = {
        s.result.mesh_names = mesh_names(s.program, s.meshes);
      },
      [](const CompilerState& s) { return copies_text(s.program); }},
-    {"prefetch",
-     [](CompilerState& s) { schedule_prefetches(s.program, s.options.prefetch_window); },
+    {"prefetch", [](CompilerState& s) { schedule_prefetches(s.program, s.plan.prefetch_window); },
      [](const CompilerState& s) { return prefetch_text(s.program); }, true},
 };
 
@@ -229,7 +229,7 @@ constexpr CompilerPass kTaskPasses[] = {
      },
      [](const CompilerState&) { return std::string("every promise of the task graph holds\n"); }},
     {"placements",
-     [](CompilerState& s) { check_placements(s.graph, s.result.tasks, s.options.micro_batches); },
+     [](CompilerState& s) { check_placements(s.graph, s.result.tasks, s.plan.micro_batches); },
      [](const CompilerState&) {
        return std::string("every register holds its part of the serial value\n");
      },
@@ -279,10 +279,9 @@ std::vector<std::string_view> pass_names() {
   return names;
 }
 
-Compiled compile(const Graph& graph, const Meshes& meshes, const std::vector<Mark>& marks,
-                 const CompileOptions& options) {
+Compiled compile(const Graph& graph, const Plan& plan, const CompileOptions& options) {
   check_disabled(options.disabled_passes);
-  CompilerState state{graph, meshes, marks, options};
+  CompilerState state{graph, plan, options};
   for (const CompilerPass& pass : kPlacementPasses) run_pass(pass, state);
   for (const CompilerPass& pass : kProgramPasses) {
     run_pass(pass, state);
@@ -292,20 +291,33 @@ Compiled compile(const Graph& graph, const Meshes& meshes, const std::vector<Mar
   return std::move(state.result);
 }
 
+Compiled compile(const Graph& graph, const Meshes& meshes, const std::vector<Mark>& marks,
+                 const CompileOptions& options) {
+  Plan plan;
+  plan.meshes = meshes;
+  plan.marks = marks;
+  return compile(graph, plan, options);
+}
+
 Compiled compile(const Graph& graph, MeshPtr mesh, const std::vector<Mark>& marks,
                  const CompileOptions& options) {
   return compile(graph, one_mesh(std::move(mesh)), marks, options);
 }
 
-Compiled compile(const Graph& graph, const Plan& plan, CompileOptions options) {
-  decide(plan, options);
-  return compile(graph, plan.placed(), plan.marks, options);
+ShardedGraph placements(const Graph& graph, const Plan& plan, const CompileOptions& options) {
+  check_disabled(options.disabled_passes);
+  CompilerState state{graph, plan, options};
+  for (const CompilerPass& pass : kPlacementPasses) run_pass(pass, state);
+  return std::move(state.result.sharded);
 }
 
-CompileOptions compile_options(const Plan& plan) {
-  CompileOptions options;
-  decide(plan, options);
-  return options;
+Plan resolved(const Graph& graph, Plan plan, const CompileOptions& options) {
+  const std::string name(options.section);
+  Shardings shardings;
+  shardings.sections.emplace_back(name, resolve(graph, placements(graph, plan, options), name));
+  plan.shardings = std::move(shardings);
+  plan.marks.clear();
+  return plan;
 }
 
 }  // namespace tessera

@@ -14,8 +14,10 @@
 #include "lower/passes/halo_choice.h"
 #include "lower/passes/prefetch.h"
 #include "plan/plan.h"
+#include "reshard/reshard.h"
 #include "schedule/pipeline.h"
 #include "shard/propagate.h"
+#include "shard/resolved/resolve.h"
 #include "tasks/task_graph.h"
 
 namespace tessera {
@@ -31,22 +33,16 @@ struct CompileOptions {
   /// explain --passes`, docs/tour.md.
   std::function<void(std::string_view pass, const std::string& text)> dump;
   RuleLookup rules = catalogue_rule;
-  int64_t micro_batches = 1;  // of a step; divides dim 0 of every input
-  PipelineKind schedule = PipelineKind::kOneForwardOneBackward;
-  /// Of kAuto: micro-batches that a rank keeps at most; 0: PipelineOptions decides.
-  int64_t max_in_flight = 0;
-  ReshardOptions reshard = {};     // prices of links, and how sums are computed
-  Bytes bucket = kGradientBucket;  // of gradients that are exchanged together in the backward
-  Bytes prefetch_window = kPrefetchWindow;  // of exchanges in flight before their turn; 0: none
-  HaloOptions halos = {};                   // exchanged or computed, and by which prices
-  CollectiveMatmulOptions collective_matmul = {};
+  /// The section of the plan's resolved shardings that is for this graph.
+  std::string_view section = kTrainSection;
+  // The prices by which the compiler chooses where the plan leaves it the choice.
+  ReshardOptions links = {};  // the algorithm of all-reduces is the plan's
+  HaloCost halo_cost = {};
+  CollectiveMatmulCost matmul_cost = {};
   std::vector<std::string> disabled_passes = {};  // names of optional passes
   /// false: for a rule that is broken on purpose, to see that the numbers show it.
   bool check_placements = true;
 };
-
-/// What the plan says of compiling a training step.
-CompileOptions compile_options(const Plan& plan);
 
 struct Compiled {
   /// With several micro-batches on meshes whose first axis is the micro-batch.
@@ -63,19 +59,27 @@ struct Compiled {
 /// The names of all compiler passes, in the order in which they run.
 std::vector<std::string_view> pass_names();
 
-/// Runs all compiler passes.
+/// Runs all compiler passes, as the plan says.
 ///
 ///   requires  the graph is verified
 ///   ensures   check(tasks) and check_placements hold; the same inputs give the same result
-///   throws    UserError (78) from the marks, and for a disabled pass that is none or that the
-///             result needs
+///   throws    UserError (78) from the marks or shardings, and for a disabled pass that is none or
+///             that the result needs
+Compiled compile(const Graph& graph, const Plan& plan, const CompileOptions& options = {});
+/// Of a plan that has only marks.
 Compiled compile(const Graph& graph, const Meshes& meshes, const std::vector<Mark>& marks,
                  const CompileOptions& options = {});
-/// As `plan` says, of a training step: its meshes, marks and decisions; the fields of `options`
-/// that the plan decides are not read.
-Compiled compile(const Graph& graph, const Plan& plan, CompileOptions options = {});
 /// With everything on one mesh.
 Compiled compile(const Graph& graph, MeshPtr mesh, const std::vector<Mark>& marks,
                  const CompileOptions& options = {});
+
+/// The placements of all values and ops, without the passes behind them.
+///   throws  as compile
+ShardedGraph placements(const Graph& graph, const Plan& plan, const CompileOptions& options = {});
+
+/// `plan` with the placements of the graph of one program instead of its marks.
+///   ensures  compile(graph, the result) gives the task graph of compile(graph, plan)
+///   throws   as compile
+Plan resolved(const Graph& graph, Plan plan, const CompileOptions& options = {});
 
 }  // namespace tessera

@@ -170,16 +170,18 @@ TEST(MicroBatches, AreFedToAProgramWithoutOps) {
   Graph graph;
   Builder b(graph);
   graph.add_output("x", b.input("x", f32({4})));
-  const Compiled compiled = compile(graph, mesh_of("d=2"), {shard_tensor("x", "P(\"d\")")},
-                                    {.dump = {}, .rules = catalogue_rule, .micro_batches = 2});
+  const Compiled compiled = compile(graph, Plan{.meshes = one_mesh(mesh_of("d=2")),
+                                                .micro_batches = 2,
+                                                .marks = {shard_tensor("x", "P(\"d\")")}});
   EXPECT_EQ(compiled.tasks.inputs.size(), 2u);
 }
 
 /// What the user is told about `graph` in micro-batches; "" when it compiles.
 std::string refusal(const Graph& graph, const std::vector<Mark>& marks, int64_t micro_batches) {
   try {
-    compile(graph, mesh_of("d=2"), marks,
-            {.dump = {}, .rules = catalogue_rule, .micro_batches = micro_batches});
+    compile(
+        graph,
+        Plan{.meshes = one_mesh(mesh_of("d=2")), .micro_batches = micro_batches, .marks = marks});
     return "";
   } catch (const UserError& error) {
     EXPECT_EQ(error.exit_code(), ExitCode::kBadConfig);

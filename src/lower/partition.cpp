@@ -50,7 +50,7 @@ class Partition {
         options_(options),
         frame_(frame),
         stages_(sharded, meshes, options.micro_batches, program_),
-        values_(graph, stages_, options.reshard, frame != nullptr, program_) {
+        values_(graph, sharded, stages_, options.reshard, frame != nullptr, program_) {
     program_.kernels = own_kernels(graph);
   }
 

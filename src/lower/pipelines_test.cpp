@@ -57,11 +57,11 @@ Compiled four_stages(int64_t micro_batches, PipelineKind schedule, int64_t max_i
     meshes.push_back(device(name, s));
     marks.push_back(stage("stage." + std::to_string(s) + ".*", name));
   }
-  CompileOptions options;
-  options.micro_batches = micro_batches;
-  options.schedule = schedule;
-  options.max_in_flight = max_in_flight;
-  return compile(layers(), meshes, marks, options);
+  return compile(layers(), Plan{.meshes = meshes,
+                                .micro_batches = micro_batches,
+                                .schedule = schedule,
+                                .max_in_flight = max_in_flight,
+                                .marks = marks});
 }
 
 /// What a stage keeps from forward to backward: the most of it at any time of a step.
@@ -255,10 +255,10 @@ Graph tied() {
 
 TEST(Pipelines, ATiedWeightTravelsOnceAStepAndSoDoesItsGradient) {
   for (int64_t m : {1, 2, 4}) {
-    CompileOptions options;
-    options.micro_batches = m;
-    const Compiled compiled = compile(tied(), Meshes{device("zero", 0), device("one", 1)},
-                                      {stage("rows", "zero"), stage("last", "one")}, options);
+    const Compiled compiled =
+        compile(tied(), Plan{.meshes = {device("zero", 0), device("one", 1)},
+                             .micro_batches = m,
+                             .marks = {stage("rows", "zero"), stage("last", "one")}});
     std::vector<std::string> travelling;
     for (const Task& task : compiled.tasks.tasks)
       if (task.kind == Task::Kind::kExchange)

@@ -18,11 +18,19 @@ bool may_become(const Shape& shape, const DistAttr& from, const DistAttr& to) {
   });
 }
 
+/// " in backward 2", for the names of copies that live for one pass.
+std::string pass_suffix(const ValueReader& reader) {
+  return " in " + std::string(to_text(reader.role)) +
+         (reader.micro_batch < 0 ? "" : " " + std::to_string(reader.micro_batch));
+}
+
 }  // namespace
 
-ValueRegisters::ValueRegisters(const Graph& graph, const StageMeshes& stages,
-                               const ReshardOptions& reshard, bool in_region, Program& program)
+ValueRegisters::ValueRegisters(const Graph& graph, const ShardedGraph& sharded,
+                               const StageMeshes& stages, const ReshardOptions& reshard,
+                               bool in_region, Program& program)
     : graph_(graph),
+      sharded_(sharded),
       stages_(stages),
       plans_(reshard),
       in_region_(in_region),
@@ -101,11 +109,13 @@ RegisterIndex ValueRegisters::get(ValueId value, const MicroBatchPlacement& want
   const int micro_batch = wanted.by_micro_batch ? reader.micro_batch : -1;
   const bool is_fed = graph_.is_input(value) && !in_region_;
   if (is_fed && !fed_.contains({value.index, wanted.attr.mesh})) feed_on_mesh_of(value, wanted);
+  const Pass pass{reader.role, reader.micro_batch, reader.stage};
   RegisterIndex best;
   int64_t best_bytes = 0;
   for (const Holder& holder : holders(value, micro_batch)) {
     const Register& reg = at(holder.reg);
     // Micro-batches of another dim have other elements.
+    if (holder.only && *holder.only != pass) continue;
     if (micro_batch >= 0 && reg.micro_batch.dim != wanted.dim) continue;
     if (reg.attr == wanted.attr) return holder.reg;
     if (!may_become(reg.type.shape, reg.attr, wanted.attr)) continue;
@@ -156,10 +166,15 @@ RegisterIndex ValueRegisters::exchange_into(ValueId value, RegisterIndex source,
       add_register(name + " " + to_text(exchange.to), from.type, exchange.to, from.micro_batch);
   Register& made = program_.registers[target];
   if (program_.meshes.size() > 1) made.name += " on " + stages_.name_of(made.mesh);
+  const bool by_pass = sharded_.life_of_copies(value) == CopyLife::kPass;
+  if (by_pass) made.name += pass_suffix(reader);
   add_holder(value, target, from.micro_batch.index);
+  if (by_pass)
+    holders(value, from.micro_batch.index).back().only =
+        Pass{reader.role, reader.micro_batch, reader.stage};
   Instruction instruction;
   instruction.role = reader.role;
-  instruction.micro_batch = from.micro_batch.index;
+  instruction.micro_batch = by_pass ? reader.micro_batch : from.micro_batch.index;
   instruction.stage = reader.stage;
   instruction.mesh = made.mesh;
   instruction.step =

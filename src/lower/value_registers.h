@@ -3,6 +3,7 @@
 #pragma once
 
 #include <functional>
+#include <optional>
 #include <set>
 #include <string>
 #include <utility>
@@ -26,8 +27,8 @@ struct ValueReader {
 class ValueRegisters {
  public:
   /// in_region  `graph` is a region of an op, which is run for each micro-batch by itself
-  ValueRegisters(const Graph& graph, const StageMeshes& stages, const ReshardOptions& reshard,
-                 bool in_region, Program& program);
+  ValueRegisters(const Graph& graph, const ShardedGraph& sharded, const StageMeshes& stages,
+                 const ReshardOptions& reshard, bool in_region, Program& program);
 
   /// A register with the next free index. Its name gets the number of the micro-batch.
   RegisterIndex add_register(const std::string& name, const TensorType& type, const DistAttr& attr,
@@ -46,8 +47,17 @@ class ValueRegisters {
   RegisterIndex get(ValueId value, const MicroBatchPlacement& wanted, const ValueReader& reader);
 
  private:
+  /// A pass of a stage: the only readers of a copy that lives for a pass.
+  struct Pass {
+    Role role;
+    int micro_batch;
+    StageIndex stage;
+
+    bool operator==(const Pass&) const = default;
+  };
   struct Holder {
     RegisterIndex reg;
+    std::optional<Pass> only = {};
   };
 
   const Register& at(RegisterIndex reg) const { return program_.registers[reg]; }
@@ -61,6 +71,7 @@ class ValueRegisters {
                               const ValueReader& reader);
 
   const Graph& graph_;
+  const ShardedGraph& sharded_;
   const StageMeshes& stages_;
   ReshardPlans plans_;
   const bool in_region_;

@@ -42,8 +42,8 @@ Graph moving_sum() {
 const std::vector<Mark> kByRows = {shard_tensor("x", "P(\"h\")")};
 
 TaskGraph compiled(const Graph& graph, const std::vector<Mark>& marks = kByRows) {
-  return compile(graph, one_mesh(three()), marks, {.dump = {}, .halos = {HaloForm::kExchange}})
-      .tasks;
+  const Plan plan{.meshes = one_mesh(three()), .halos = HaloForm::kExchange, .marks = marks};
+  return compile(graph, plan).tasks;
 }
 
 /// "halo p [..]" of every exchange.

@@ -6,7 +6,6 @@
 
 #include "base/error.h"
 #include "model/families.h"
-#include "ops/builder.h"
 
 namespace tessera {
 namespace {
@@ -43,27 +42,28 @@ ModelInputs add_inputs(Builder& builder, const ModelFamily& family, const ModelC
 
 }  // namespace
 
-Graph build_model(const ModelConfig& config, const BuildOptions& options) {
+ModelValues add_model(Builder& builder, const ModelConfig& config, const BuildOptions& options) {
   const ModelFamily family = family_of(config.kind);
   ensure(!options.decode || (family.can_decode && !options.loss && !options.training),
          "decoding is for causal models in use");
-  Graph graph;
-  Builder builder(graph, options.seed);
+  Graph& graph = builder.graph();
   const ModelInputs inputs = add_inputs(builder, family, config, options);
   LayerContext context{builder, inputs.step, options.training, inputs.decoding};
   const ValueId logits = family.logits(context, inputs.samples, with_defaults(config));
   graph.add_output("logits", logits);
-  if (!options.loss) return graph;
-  const CrossEntropy entropy =
-      cross_entropy(context, logits, family.labels(builder, inputs.labels), "loss");
+  if (!options.loss) return {logits};
+  const ValueId labels = family.labels(builder, inputs.labels);
+  const CrossEntropy entropy = cross_entropy(context, logits, labels, "loss");
   graph.add_output("loss", entropy.loss);
   graph.add_output("count", entropy.count);
-  return graph;
+  return {logits, labels};
 }
 
-ValueId samples_input(const Graph& graph) {
-  ensure(!graph.inputs().empty(), "a model has inputs");
-  return graph.inputs().front();
+Graph build_model(const ModelConfig& config, const BuildOptions& options) {
+  Graph graph;
+  Builder builder(graph, options.seed);
+  add_model(builder, config, options);
+  return graph;
 }
 
 Objective objective_of(const ModelConfig& config) {
@@ -72,6 +72,16 @@ Objective objective_of(const ModelConfig& config) {
 
 bool is_of_images(Objective objective) {
   return objective == Objective::kClassOfImage || objective == Objective::kClassOfPixel;
+}
+
+std::string_view learned_by(Objective objective) {
+  switch (objective) {
+    case Objective::kNextToken: return "the next token";
+    case Objective::kMaskedToken: return "masked tokens";
+    case Objective::kClassOfImage: return "the class of an image";
+    case Objective::kClassOfPixel: return "the class of each pixel";
+  }
+  throw InternalError("unknown objective");
 }
 
 bool can_decode(const ModelConfig& config) {

@@ -2,11 +2,14 @@
 #pragma once
 
 #include <cstdint>
+#include <optional>
+#include <string_view>
 
 #include "base/config_table.h"
 #include "base/document.h"
 #include "graph/graph.h"
 #include "model/model_config.h"
+#include "ops/builder.h"
 
 namespace tessera {
 
@@ -48,11 +51,19 @@ struct BuildOptions {
 ///             dropout
 Graph build_model(const ModelConfig& config, const BuildOptions& options);
 
-/// The first input of the graph of a model: its tokens or images.
-ValueId samples_input(const Graph& graph);
+/// The values of a forward graph that its user may compute with.
+struct ModelValues {
+  ValueId logits;
+  std::optional<ValueId> labels = {};  // with a loss: those that the logits predict
+};
+/// Writes the graph of build_model, with its inputs and outputs, into an empty one. The seed is
+/// that of the builder.
+ModelValues add_model(Builder& builder, const ModelConfig& config, const BuildOptions& options);
 
 Objective objective_of(const ModelConfig& config);
 bool is_of_images(Objective objective);
+/// What a model of this objective learns, for messages: "the next token".
+std::string_view learned_by(Objective objective);
 
 /// Is every token predicted only from the tokens before it, so that the model can be decoded? True
 /// for gpt and llama.

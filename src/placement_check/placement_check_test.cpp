@@ -40,9 +40,8 @@ Graph training() {
 
 Case compiled(Graph graph, const Meshes& meshes, const std::vector<Mark>& marks,
               int64_t micro_batches) {
-  CompileOptions options;
-  options.micro_batches = micro_batches;
-  TaskGraph tasks = compile(graph, meshes, marks, options).tasks;
+  const Plan plan{.meshes = meshes, .micro_batches = micro_batches, .marks = marks};
+  TaskGraph tasks = compile(graph, plan).tasks;
   return {std::move(graph), std::move(tasks), micro_batches};
 }
 

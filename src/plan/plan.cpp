@@ -11,6 +11,7 @@
 #include "base/error.h"
 #include "base/file.h"
 #include "base/text.h"
+#include "shard/resolved/name_patterns.h"
 
 namespace tessera {
 namespace {
@@ -119,15 +120,26 @@ Mark read_mark(const Document& item, const std::string& origin, size_t index) {
   ConfigTable table(&item, position, origin);
   const std::string tensor = table.text("tensor", "");
   const std::string op = table.text("op", "");
+  const std::string module = table.text("module", "");
   const std::string placement = table.text("placement", "");
   const std::string mesh = table.text("mesh", "");
+  const bool by_pass = table.choice("copies", "step", {"step", "pass"}) == "pass";
   table.finish();
-  if (tensor.empty() == op.empty() || (placement.empty() && mesh.empty()))
+  if (by_pass && tensor.empty())
+    refuse(origin + ": " + position + " gives op '" + op + module + "' copies",
+           "tensors have copies in other placements", "name the tensor");
+  const int named = !tensor.empty() + !op.empty() + !module.empty();
+  if (named != 1 || (placement.empty() && mesh.empty() && !by_pass))
     refuse(origin + ": " + position + " is not a mark",
-           "a mark names a tensor or an op, and its placement or its mesh",
+           "a mark names a tensor, an op or a module, and its placement, its mesh or how long "
+           "copies live",
            "write {\"tensor\": \"*.weight\", \"placement\": \"P(\\\"tp\\\")\"}");
-  return {op.empty() ? Mark::Kind::kTensor : Mark::Kind::kOp, op.empty() ? tensor : op, placement,
-          origin + " " + position, mesh};
+  const Mark::Kind kind = !tensor.empty() ? Mark::Kind::kTensor
+                          : !op.empty()   ? Mark::Kind::kOp
+                                          : Mark::Kind::kModule;
+  return {kind,      tensor + op + module,
+          placement, origin + " " + position,
+          mesh,      by_pass ? CopyLife::kPass : CopyLife::kStep};
 }
 
 AllReduceAlgorithm read_all_reduce(ConfigTable& table) {
@@ -157,14 +169,50 @@ void write_chunks(int64_t chunks, Document& document) {
     document["collective_matmul"] = chunks == kAutoChunks ? Document("auto") : Document(chunks);
 }
 
+constexpr double kMib = 1 << 20;
+
+double mib_of(Bytes bytes) {
+  return static_cast<double>(bytes.value()) / kMib;
+}
+Bytes of_mib(double mib) {
+  return Bytes(static_cast<int64_t>(mib * kMib));
+}
+
+void write_mib(const char* key, Bytes bytes, Bytes usual, Document& document) {
+  if (bytes == usual) return;
+  const bool is_whole = bytes.value() % (1 << 20) == 0;
+  document[key] = is_whole ? Document(bytes.value() >> 20) : Document(mib_of(bytes));
+}
+
+HaloForm read_halos(ConfigTable& table) {
+  constexpr HaloForm kForms[] = {HaloForm::kAuto, HaloForm::kExchange, HaloForm::kRecompute};
+  std::vector<std::string> names;
+  for (const HaloForm form : kForms) names.emplace_back(to_text(form));
+  const std::string chosen = table.choice("halos", names.front(), names);
+  return kForms[std::find(names.begin(), names.end(), chosen) - names.begin()];
+}
+
+void write_marks(const std::vector<Mark>& marks, Document& document) {
+  document["marks"] = Document::List{};
+  for (const Mark& mark : marks) {
+    Document item;
+    item[to_text(mark.kind)] = mark.pattern;
+    if (!mark.placement.empty()) item["placement"] = mark.placement;
+    if (!mark.mesh.empty()) item["mesh"] = mark.mesh;
+    if (mark.copies != CopyLife::kStep) item["copies"] = std::string(to_text(mark.copies));
+    document["marks"].append(std::move(item));
+  }
+}
+
 std::optional<PlanFingerprint> read_fingerprint(ConfigTable table, const Document* present) {
   if (!present) return std::nullopt;
   PlanFingerprint fingerprint;
   fingerprint.graph = table.text("graph", "");
   fingerprint.version = table.text("version", "");
   if (const Document* parameters = table.raw("parameters"))
-    for (const auto& [name, type] : parameters->as_table())
-      fingerprint.parameters[name] = type.is_string() ? type.as_string() : to_json(type);
+    for (const auto& [names, type] : parameters->as_table())
+      for (const std::string& name : names_of_pattern(names))
+        fingerprint.parameters[name] = type.is_string() ? type.as_string() : to_json(type);
   table.finish();
   return fingerprint;
 }
@@ -174,6 +222,16 @@ std::map<std::string, std::string> parameters_of(const Graph& graph) {
   for (const Variable& variable : graph.variables())
     if (variable.trainable)
       parameters[graph.value(variable.value).name] = to_text(graph.type(variable.value));
+  return parameters;
+}
+
+/// Their types by name; names of one type share patterns.
+Document parameters_by_pattern(const Graph& graph) {
+  std::map<std::string, std::vector<std::string>> by_type;
+  for (const auto& [name, type] : parameters_of(graph)) by_type[type].push_back(name);
+  Document::Table parameters;
+  for (const auto& [type, names] : by_type)
+    for (std::string& pattern : to_patterns(names)) parameters.emplace_back(pattern, type);
   return parameters;
 }
 
@@ -228,6 +286,15 @@ std::string diff(const std::map<std::string, std::string>& planned,
 }
 
 }  // namespace
+
+std::string_view to_text(HaloForm form) {
+  switch (form) {
+    case HaloForm::kExchange: return "exchange";
+    case HaloForm::kRecompute: return "recompute";
+    case HaloForm::kAuto: return "auto";
+  }
+  throw InternalError("unknown form of halos");
+}
 
 Meshes Plan::placed() const {
   if (!meshes.empty()) return meshes;
@@ -291,13 +358,22 @@ Plan parse_plan(const Document& document, const std::string& origin) {
         "remove one of the two");
   plan.all_reduce = read_all_reduce(table);
   plan.collective_matmul = read_chunks(table.raw("collective_matmul"), origin);
-  plan.prefetch_mib = table.integer("prefetch_mib", plan.prefetch_mib, 0, 1 << 20);
+  plan.prefetch_window =
+      of_mib(table.number("prefetch_mib", mib_of(plan.prefetch_window), 0, kMib));
+  plan.bucket = of_mib(table.number("bucket_mib", mib_of(plan.bucket), 0, kMib));
+  plan.halos = read_halos(table);
   if (const Document* marks = table.raw("marks")) {
     if (!marks->is_list())
       refuse(origin + ": 'marks' is " + kind_of(*marks), "marks are a list", "write them in [ ]");
     for (size_t i = 0; i < marks->as_list().size(); ++i)
       plan.marks.push_back(read_mark(marks->as_list()[i], origin, i));
   }
+  if (const Document* shardings = table.raw("shardings"))
+    plan.shardings = parse_shardings(*shardings, origin);
+  if (plan.shardings && !plan.marks.empty())
+    refuse(origin + " has 'marks' and 'shardings'",
+           "shardings place every op and value, so marks would decide nothing",
+           "remove one of the two");
   const Document* stamp = table.raw("fingerprint");
   plan.fingerprint = read_fingerprint(table.table("fingerprint"), stamp);
   table.refuse_renamed(kRenamedKeys);
@@ -315,22 +391,17 @@ Document to_document(const Plan& plan, const Graph& graph) {
   if (plan.all_reduce != AllReduceAlgorithm::kAuto)
     document["all_reduce"] = std::string(to_text(plan.all_reduce));
   write_chunks(plan.collective_matmul, document);
-  if (plan.prefetch_mib != Plan{}.prefetch_mib) document["prefetch_mib"] = plan.prefetch_mib;
-  document["marks"] = Document::List{};
-  for (const Mark& mark : plan.marks) {
-    Document item;
-    item[mark.kind == Mark::Kind::kTensor ? "tensor" : "op"] = mark.pattern;
-    if (!mark.placement.empty()) item["placement"] = mark.placement;
-    if (!mark.mesh.empty()) item["mesh"] = mark.mesh;
-    document["marks"].append(std::move(item));
-  }
+  write_mib("prefetch_mib", plan.prefetch_window, kPrefetchWindow, document);
+  write_mib("bucket_mib", plan.bucket, kGradientBucket, document);
+  if (plan.halos != HaloForm::kAuto) document["halos"] = std::string(to_text(plan.halos));
+  if (plan.shardings)
+    document["shardings"] = to_document(*plan.shardings);
+  else
+    write_marks(plan.marks, document);
   Document& stamp = document["fingerprint"];
   stamp["graph"] = hash_of(graph);
   stamp["version"] = std::string(version());
-  Document::Table parameters;
-  for (const auto& [name, type] : parameters_of(graph))
-    parameters.emplace_back(name, Document(type));
-  stamp["parameters"] = std::move(parameters);
+  stamp["parameters"] = parameters_by_pattern(graph);
   return document;
 }
 

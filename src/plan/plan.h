@@ -15,6 +15,8 @@
 //       "collective_matmul": "off",   decompose matmuls next to collectives: "auto", or 2 to 8
 //                                     chunks
 //       "prefetch_mib": 32,           limit of exchanges issued early, in flight at once; 0: none
+//       "bucket_mib": 25,             gradients that are exchanged together in the backward
+//       "halos": "auto",              "exchange" or "recompute" them, or the cheaper
 //       "marks": [{"tensor": "tokens", "placement": "P(\"dp\")"}],
 //       "fingerprint": {"graph": "9a3f...", "version": "0.1.0",
 //                       "parameters": {"head.weight": "f32[128,256]"}}
@@ -26,6 +28,10 @@
 //       "meshes": [{"name": "first", "mesh": {"dp": 2}, "ranks": [0, 1]},
 //                  {"name": "last", "mesh": {"dp": 2}, "ranks": [2, 3]}],
 //       "marks": [{"op": "blocks.0.*", "mesh": "first"}, {"op": "blocks.1.*", "mesh": "last"}]
+//
+// Instead of marks, from which placements are propagated, a plan may have the placements:
+//
+//       "shardings": {"train": {"ops": {"m@dp": ["blocks.{0..23}.up.dot"]}, ...}, ...}
 // clang-format on
 #pragma once
 
@@ -33,6 +39,7 @@
 #include <map>
 #include <optional>
 #include <string>
+#include <string_view>
 #include <vector>
 
 #include "base/document.h"
@@ -41,6 +48,7 @@
 #include "schedule/pipeline.h"
 #include "shard/marks.h"
 #include "shard/mesh_assignment.h"
+#include "shard/resolved/shardings.h"
 
 namespace tessera {
 
@@ -48,30 +56,46 @@ namespace tessera {
 inline constexpr int64_t kAutoChunks = 0;
 /// The largest value of Plan::collective_matmul.
 inline constexpr int64_t kMaxChunks = 8;
-/// The default of Plan::prefetch_mib.
+/// The default of Plan::prefetch_window.
 inline constexpr Bytes kPrefetchWindow{32 << 20};
+/// The default of Plan::bucket, and of PyTorch's DistributedDataParallel, too.
+inline constexpr Bytes kGradientBucket{25 << 20};
+
+/// How an op gets the rows of an operand that its neighbours hold (lower/passes/halo_choice.h).
+enum class HaloForm {
+  kExchange,   // every halo
+  kRecompute,  // every one that may be computed, as many layers back as that goes
+  kAuto,       // the cheaper
+};
+std::string_view to_text(HaloForm form);  // "exchange", "recompute", "auto"
 
 /// Identifies the model of a plan. A plan without it is written by hand and fits every model that
 /// has the names of its marks.
 struct PlanFingerprint {
   std::string graph;    // hash of the text form of the serial training graph
   std::string version;  // of the program that wrote it
-  std::map<std::string, std::string> parameters;  // name to type
+  std::map<std::string, std::string> parameters;  // name to type; in a file by patterns of names
 
   bool operator==(const PlanFingerprint&) const = default;
 };
 
+/// All decisions about a run; the compiler takes none of them itself.
 struct Plan {
   std::string name = "serial";  // for readers: "dp2-tp2", or the name of its file
-  Meshes meshes;                // empty: one rank
-  int64_t micro_batches = 1;
+  Meshes meshes = {};           // empty: one rank
+  int64_t micro_batches = 1;    // of a step; divides dim 0 of every input
   PipelineKind schedule = PipelineKind::kOneForwardOneBackward;
-  int64_t max_in_flight = 0;  // for kAuto: PipelineOptions
+  /// Of kAuto: micro-batches that a rank keeps at most; 0: PipelineOptions decides.
+  int64_t max_in_flight = 0;
   AllReduceAlgorithm all_reduce = AllReduceAlgorithm::kAuto;
   int64_t collective_matmul = 1;  // chunks of a decomposed matmul; kAutoChunks: costs decide
-  int64_t prefetch_mib = kPrefetchWindow.value() >> 20;
-  std::vector<Mark> marks;
-  std::optional<PlanFingerprint> fingerprint;
+  Bytes prefetch_window = kPrefetchWindow;  // of exchanges in flight before their turn; 0: none
+  Bytes bucket = kGradientBucket;  // of gradients that are exchanged together in the backward
+  HaloForm halos = HaloForm::kAuto;
+  std::vector<Mark> marks = {};
+  /// The placements that the marks would give; there are no marks beside them.
+  std::optional<Shardings> shardings = {};
+  std::optional<PlanFingerprint> fingerprint = {};
 
   /// The meshes; when there are none, one mesh of the axis "all" of size 1.
   Meshes placed() const;

@@ -5,7 +5,6 @@
 #include <string>
 
 #include "base/error.h"
-#include "lower/lower.h"
 
 namespace tessera {
 namespace {
@@ -28,7 +27,6 @@ TEST(Plan, CollectiveMatmulIsOffAutoOrANumberOfChunks) {
   EXPECT_EQ(plan_of("\"collective_matmul\": 4, ").collective_matmul, 4);
   for (const char* keys : {"", "\"collective_matmul\": \"auto\", ", "\"collective_matmul\": 4, "})
     EXPECT_EQ(written_and_read(keys), plan_of(keys).collective_matmul) << keys;
-  EXPECT_EQ(compile_options(plan_of("\"collective_matmul\": 4, ")).collective_matmul.chunks, 4);
 }
 
 TEST(Plan, AllReduceNamesAnAlgorithm) {
@@ -37,6 +35,52 @@ TEST(Plan, AllReduceNamesAnAlgorithm) {
             AllReduceAlgorithm::kHierarchical);
   EXPECT_EQ(to_document(plan_of("\"all_reduce\": \"one-shot\", "), Graph())["all_reduce"],
             Document("one-shot"));
+}
+
+TEST(Plan, BucketsAndPrefetchedExchangesAreInMib) {
+  EXPECT_EQ(plan_of("").bucket, Bytes(25 << 20));
+  EXPECT_EQ(plan_of("").prefetch_window, Bytes(32 << 20));
+  const Plan plan = plan_of("\"bucket_mib\": 1, \"prefetch_mib\": 0.5, ");
+  EXPECT_EQ(plan.bucket, Bytes(1 << 20));
+  EXPECT_EQ(plan.prefetch_window, Bytes(1 << 19));
+  const Document written = to_document(plan, Graph());
+  EXPECT_EQ(*written.find("bucket_mib"), Document(1));
+  EXPECT_EQ(*written.find("prefetch_mib"), Document(0.5));
+  EXPECT_EQ(to_document(plan_of(""), Graph()).find("bucket_mib"), nullptr);
+}
+
+TEST(Plan, HalosAreExchangedRecomputedOrTheCheaper) {
+  EXPECT_EQ(plan_of("").halos, HaloForm::kAuto);
+  for (const HaloForm form : {HaloForm::kExchange, HaloForm::kRecompute}) {
+    const Plan plan = plan_of("\"halos\": \"" + std::string(to_text(form)) + "\", ");
+    EXPECT_EQ(plan.halos, form);
+    EXPECT_EQ(parse_plan(to_document(plan, Graph()), "plan.json").halos, form);
+  }
+}
+
+Plan plan_of_marks(const std::string& rest) {
+  return parse_plan(parse_json("{\"mesh\": {\"tp\": 2}, " + rest + "}", "plan.json"), "plan.json");
+}
+
+TEST(Plan, MarksNameTensorsOpsAndModulesAndHowLongCopiesLive) {
+  const Plan plan = plan_of_marks(
+      "\"marks\": [{\"tensor\": \"w\", \"copies\": \"pass\"},"
+      "{\"module\": \"attn\", \"placement\": \"-> [P()]\"}]");
+  EXPECT_EQ(plan.marks[0].copies, CopyLife::kPass);
+  EXPECT_EQ(plan.marks[1].kind, Mark::Kind::kModule);
+  EXPECT_EQ(parse_plan(to_document(plan, Graph()), "plan.json").marks, plan.marks);
+  EXPECT_THROW(plan_of_marks("\"marks\": [{\"op\": \"w\", \"copies\": \"pass\"}]"), UserError);
+  EXPECT_THROW(plan_of_marks("\"marks\": [{\"op\": \"w\", \"module\": \"v\", \"mesh\": \"a\"}]"),
+               UserError);
+}
+
+TEST(Plan, HasMarksOrResolvedShardings) {
+  const std::string shardings = "\"shardings\": {\"train\": {\"ops\": {\"m@tp\": [\"y\"]}}}";
+  const Plan plan = plan_of_marks(shardings);
+  EXPECT_EQ(plan.shardings->find(kTrainSection)->ops.front().text, "m@tp");
+  EXPECT_EQ(parse_plan(to_document(plan, Graph()), "plan.json").shardings, plan.shardings);
+  EXPECT_THROW(plan_of_marks(shardings + ", \"marks\": [{\"tensor\": \"w\", \"mesh\": \"a\"}]"),
+               UserError);
 }
 
 std::string message_of(const std::string& keys) {

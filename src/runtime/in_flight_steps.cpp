@@ -7,7 +7,7 @@
 namespace tessera {
 
 InFlightSteps::InFlightSteps(ThreadPool& threads, const std::vector<int>& here, StopState& stop,
-                             Network* network, Seconds deadline)
+                             ProcessNetwork* network, Seconds deadline)
     : threads_(threads), here_(here), stop_(stop), network_(network), deadline_(deadline) {
   for (Step& step : steps_)
     step.job = [this, own = &step](int thread) {

@@ -41,7 +41,7 @@ class InFlightSteps {
   /// `here`: the rank index of each thread of the pool.
   ///   requires  all arguments outlive it; while steps are in flight the pool gets no other jobs
   InFlightSteps(ThreadPool& threads, const std::vector<int>& here, StopState& stop,
-                Network* network, Seconds deadline);
+                ProcessNetwork* network, Seconds deadline);
   InFlightSteps(const InFlightSteps&) = delete;
   InFlightSteps& operator=(const InFlightSteps&) = delete;
 
@@ -84,7 +84,7 @@ class InFlightSteps {
   ThreadPool& threads_;
   const std::vector<int>& here_;
   StopState& stop_;
-  Network* network_;
+  ProcessNetwork* network_;
   Seconds deadline_;
   std::array<Step, kMax> steps_;
   /// The steps so far. Settled steps are done and wait for end().

@@ -24,10 +24,11 @@ struct Members {
 
 /// Calls work(network of a process) for each process.
 void on_networks(const Members& members,
-                 const std::function<void(const std::shared_ptr<Network>&)>& work) {
-  on_processes(
-      make_local_transports(members.count, members.delays, 1),
-      [&](std::unique_ptr<Transport> mine) { work(std::make_shared<Network>(std::move(mine))); });
+                 const std::function<void(const std::shared_ptr<ProcessNetwork>&)>& work) {
+  on_processes(make_local_transports(members.count, members.delays, 1),
+               [&](std::unique_ptr<Transport> mine) {
+                 work(std::make_shared<ProcessNetwork>(std::move(mine)));
+               });
 }
 
 class OverMembers : public testing::TestWithParam<Members> {};
@@ -37,7 +38,7 @@ TEST_P(OverMembers, ExchangesGiveTheBitsOfThreads) {
     SCOPED_TRACE(way.mesh + ": " + way.from + " to " + way.to);
     Bench threads(resharding(way));
     threads.step();
-    on_networks(GetParam(), [&](const std::shared_ptr<Network>& network) {
+    on_networks(GetParam(), [&](const std::shared_ptr<ProcessNetwork>& network) {
       Bench member(resharding(way), {.network = network});
       for (int step = 0; step < 3; ++step) member.step();
       EXPECT_EQ(bytes_of(member.result("x")), bytes_of(threads.result("x")));
@@ -55,7 +56,7 @@ TEST(FastReduction, GivesTheSumsUpToRoundingAndWhatIsNoSumBitForBit) {
       SCOPED_TRACE(way.mesh + ": " + way.from + " to " + way.to);
       Bench threads(resharding(way));
       threads.step();
-      on_networks({members}, [&](const std::shared_ptr<Network>& network) {
+      on_networks({members}, [&](const std::shared_ptr<ProcessNetwork>& network) {
         Bench member(resharding(way), {.network = network, .reduction = Reduction::kFast});
         member.overlapping_steps(4);
         expect_same_sums(member.result("x"), threads.result("x"), way);
@@ -66,7 +67,7 @@ TEST(FastReduction, GivesTheSumsUpToRoundingAndWhatIsNoSumBitForBit) {
 TEST(FastReduction, LeavesSumsToTheTransport) {
   // The local transport adds backwards: 1e8 - 1e8 + 1 is 1, and 1 - 1e8 + 1e8 is 0.
   for (const Reduction reduction : {Reduction::kOrdered, Reduction::kFast})
-    on_networks({3}, [&](const std::shared_ptr<Network>& network) {
+    on_networks({3}, [&](const std::shared_ptr<ProcessNetwork>& network) {
       HandMade made(mesh_of("dp=3"));
       made.result("x", made.exchange("sum", feed_anything(made, "x", "f32[1] {partial sum: dp}"),
                                      "f32[1]"));
@@ -79,7 +80,7 @@ TEST(FastReduction, LeavesSumsToTheTransport) {
 }
 
 TEST(FastReduction, AFailureEndsAWaitForTheOthers) {
-  on_networks({3}, [](const std::shared_ptr<Network>& network) {
+  on_networks({3}, [](const std::shared_ptr<ProcessNetwork>& network) {
     HandMade made(mesh_of("dp=3"));
     const RegisterIndex x = feed_anything(made, "x", "f32[4] {partial sum: dp}");
     made.result("x", made.exchange("sum", x, "f32[4]"));
@@ -112,7 +113,7 @@ TEST(Members, EachHoldsItsPartsOfVariablesAndAllGetTheWhole) {
   threads.runtime().initialize(threads.program(), 3);
   for (int step = 0; step < 3; ++step) threads.step();
   const Tensor wanted = threads.runtime().variable("w");
-  on_networks({2}, [&](const std::shared_ptr<Network>& network) {
+  on_networks({2}, [&](const std::shared_ptr<ProcessNetwork>& network) {
     Bench member(summing(), {.network = network});
     member.runtime().initialize(member.program(), 3);
     for (int step = 0; step < 3; ++step) member.step();
@@ -154,7 +155,7 @@ TEST(Members, AnExchangeThatMayBeginAheadIsOverBeforeItsTurn) {
     for (const bool may_begin : {true, false}) {
       Bench threads(Ahead().make(from, to, may_begin));
       threads.step();
-      on_networks({2, 5}, [&](const std::shared_ptr<Network>& network) {
+      on_networks({2, 5}, [&](const std::shared_ptr<ProcessNetwork>& network) {
         Ahead ahead;
         Bench member(ahead.make(from, to, may_begin), {.network = network});
         bool is_over = false;
@@ -177,7 +178,7 @@ TEST(Members, AnExchangeThatMayBeginAheadIsOverBeforeItsTurn) {
 }
 
 TEST(Members, AFailureWhileSomethingIsUnderWayAheadEndsAll) {
-  on_networks({2}, [](const std::shared_ptr<Network>& network) {
+  on_networks({2}, [](const std::shared_ptr<ProcessNetwork>& network) {
     Ahead ahead;
     Bench member(ahead.make("f32[300, 1001] {partial sum: dp}", "f32[300, 1001]", true),
                  {.network = network});
@@ -195,7 +196,7 @@ TEST(Members, AFailureWhileSomethingIsUnderWayAheadEndsAll) {
 }
 
 TEST(Members, ReplicasThatDifferBetweenMembersAreFoundOnAll) {
-  on_networks({2}, [](const std::shared_ptr<Network>& network) {
+  on_networks({2}, [](const std::shared_ptr<ProcessNetwork>& network) {
     HandMade made(mesh_of("dp=2"));
     const RegisterIndex x = made.input("x", "f32[4@dp]"), w = made.variable("w", "f32[2]");
     made.update("w.next", {"binary.add", {}, {}, ""}, {w, x},
@@ -208,7 +209,7 @@ TEST(Members, ReplicasThatDifferBetweenMembersAreFoundOnAll) {
 }
 
 TEST(Members, WhatFailsOnOneFailsOnAll) {
-  on_networks({3}, [](const std::shared_ptr<Network>& network) {
+  on_networks({3}, [](const std::shared_ptr<ProcessNetwork>& network) {
     HandMade made(mesh_of("dp=3"));
     made.result("x", made.exchange("gather", made.input("x", "f32[6@dp]"), "f32[6]"));
     Bench member(std::move(made), {.network = network});
@@ -229,7 +230,7 @@ TEST(Members, WhatFailsOnOneFailsOnAll) {
 }
 
 TEST(Members, TheFirstFailureOfARankIsToldToAllWithRankTaskAndOp) {
-  on_networks({4}, [](const std::shared_ptr<Network>& network) {
+  on_networks({4}, [](const std::shared_ptr<ProcessNetwork>& network) {
     HandMade made(mesh_of("dp=4"));
     const RegisterIndex x = made.input("x", "f32[32@dp]");
     const RegisterIndex y = made.compute("y", {"scalar.mul", {}, {2}, ""}, {x}, "f32[32@dp]");

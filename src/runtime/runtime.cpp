@@ -46,10 +46,15 @@ std::vector<Rank> ascending(std::vector<Rank> ranks) {
 }
 
 /// By rank index: the process that runs each rank, in blocks.
-std::vector<int> processes_of(int ranks, const Network* network) {
+std::vector<int> processes_of(int ranks, const ProcessNetwork* network) {
   std::vector<int> process_of(ranks, 0);
   if (!network) return process_of;
-  ensure(ranks >= network->size(), "every process has a rank");
+  if (ranks < network->size())
+    throw UserError("a plan of " + std::to_string(ranks) + " ranks does not run in " +
+                        std::to_string(network->size()) + " processes",
+                    "every process runs at least one rank",
+                    "use a plan with as many ranks as processes, or start fewer processes",
+                    ExitCode::kBadConfig);
   for (int process = 0; process < network->size(); ++process) {
     const Range block = balanced_part(ranks, network->size(), process);
     std::fill(process_of.begin() + block.begin, process_of.begin() + block.end, process);
@@ -75,7 +80,7 @@ const TaskGraph& LoadedProgram::graph() const {
 struct Runtime::State {
   std::vector<Rank> ranks;
   RuntimeOptions options;
-  Network* network;
+  ProcessNetwork* network;
   std::vector<int> process_of;  // by rank index
   std::vector<int> here;        // rank indices
   std::vector<Rank> here_ranks;
@@ -385,8 +390,10 @@ void Runtime::on_every_rank(const std::function<void(Rank, std::span<const Varia
   state_->steps.wait_until_idle();
   state_->on_all_processes([&] {
     state_->devices.fetch_variables();
-    state_->run_here(
-        [&](int index) { work(state_->ranks[index], state_->variables.parts_of(index)); });
+    state_->run_here([&](int index) {
+      state_->variables.with_parts_of(
+          index, [&](std::span<const VariablePart> parts) { work(state_->ranks[index], parts); });
+    });
     state_->devices.store_variables();
   });
 }

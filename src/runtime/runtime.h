@@ -36,8 +36,8 @@ class LoadedProgram;
 class Runtime {
  public:
   /// Starts a thread for each of `ranks` that this process runs.
-  ///   requires  `ranks` ascend; there are at least as many ranks as processes
-  ///   throws    UserError (78) when there are more than 1024 ranks
+  ///   requires  `ranks` ascend
+  ///   throws    UserError (78) when there are more than 1024 ranks, or fewer than processes
   explicit Runtime(std::vector<Rank> ranks, RuntimeOptions options = {});
   /// For programs on one mesh.
   explicit Runtime(const MeshPtr& mesh, RuntimeOptions options = {});

@@ -17,7 +17,7 @@ int64_t aligned(int64_t bytes) {
 }  // namespace
 
 SharedResults::SharedResults(const TaskGraph& graph, const std::vector<Rank>& ranks,
-                             const std::vector<int>& process_of, Network& network)
+                             const std::vector<int>& process_of, ProcessNetwork& network)
     : network_(network) {
   int64_t own = 0;
   for (size_t rank = 0; rank < ranks.size(); ++rank)

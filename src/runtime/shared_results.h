@@ -17,7 +17,7 @@ class SharedResults {
  public:
   /// `process_of`: by index of the rank among `ranks`.
   SharedResults(const TaskGraph& graph, const std::vector<Rank>& ranks,
-                const std::vector<int>& process_of, Network& network);
+                const std::vector<int>& process_of, ProcessNetwork& network);
 
   /// Completes the results. All processes call it. `results` are whole tensors; before the call
   /// each process has its own boxes in them, and afterwards it has all.
@@ -32,7 +32,7 @@ class SharedResults {
     int64_t bytes = 0;
     BoxCombine pack, unpack;
   };
-  Network& network_;
+  ProcessNetwork& network_;
   std::vector<Part> parts_;  // of each process, in the order of its bytes
   std::vector<std::byte> mine_;
   GatheredBytes gathered_;

@@ -242,10 +242,11 @@ TEST(Steps, ADeadlineInALaterStepNamesWhoWaits) {
 // ---- several processes ----
 
 void on_networks(int members, int delays,
-                 const std::function<void(const std::shared_ptr<Network>&)>& work) {
-  testing_transport::on_processes(
-      make_local_transports(members, delays, 1),
-      [&](std::unique_ptr<Transport> mine) { work(std::make_shared<Network>(std::move(mine))); });
+                 const std::function<void(const std::shared_ptr<ProcessNetwork>&)>& work) {
+  testing_transport::on_processes(make_local_transports(members, delays, 1),
+                                  [&](std::unique_ptr<Transport> mine) {
+                                    work(std::make_shared<ProcessNetwork>(std::move(mine)));
+                                  });
 }
 
 TEST(Steps, OfSeveralMembersGiveTheBitsOfThreads) {
@@ -256,7 +257,7 @@ TEST(Steps, OfSeveralMembersGiveTheBitsOfThreads) {
     expected.push_back(bytes_of(alone.result("w")));
   }
   for (const int delays : {0, 10})
-    on_networks(2, delays, [&](const std::shared_ptr<Network>& network) {
+    on_networks(2, delays, [&](const std::shared_ptr<ProcessNetwork>& network) {
       Bench bench(summing("dp=4"), {.network = network});
       std::vector<std::vector<std::byte>> found;
       bench.begin();
@@ -271,7 +272,7 @@ TEST(Steps, OfSeveralMembersGiveTheBitsOfThreads) {
 }
 
 TEST(Steps, AFailureOnAnotherMemberEndsAllThatAreUnderWay) {
-  on_networks(2, 0, [](const std::shared_ptr<Network>& network) {
+  on_networks(2, 0, [](const std::shared_ptr<ProcessNetwork>& network) {
     Bench bench(doubling("dp=2"), {.network = network});
     const Observer waits = at(1, kX, [&] { comes_true([&] { return bench.runtime().failed(); }); });
     const Observer fails = at(0, kX, [] { throw std::runtime_error("broken"); });

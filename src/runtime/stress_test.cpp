@@ -26,7 +26,7 @@ TEST(Stress, RandomProgramsOverMembersWithLateMessagesGiveWhatPlainLoopsGive) {
         [seed](std::unique_ptr<Transport> mine) {
           try {
             run_and_compare(static_cast<unsigned>(seed), {},
-                            std::make_shared<Network>(std::move(mine)));
+                            std::make_shared<ProcessNetwork>(std::move(mine)));
           } catch (const std::exception& error) {
             ADD_FAILURE() << reproducer(static_cast<unsigned>(seed)) << ": " << error.what();
           }

@@ -114,7 +114,7 @@ TEST(Trace, AMessageGoesFromTheActThatMadeARegisterToTheActThatReadsIt) {
 TEST(Trace, OfSeveralMembersTheFirstGetsWhatAllDid) {
   testing_transport::on_processes(
       make_local_transports(2, 3, 1), [](std::unique_ptr<Transport> mine) {
-        Bench bench(sum_over_two(), {.network = std::make_shared<Network>(std::move(mine))});
+        Bench bench(sum_over_two(), {.network = std::make_shared<ProcessNetwork>(std::move(mine))});
         bench.step();
         bench.runtime().start_trace();
         for (int step = 0; step < 5; ++step) bench.step();
@@ -136,7 +136,7 @@ TEST(Trace, OfSeveralMembersTheFirstGetsWhatAllDid) {
 
 TEST(Trace, AfterAFailureEachMemberGetsItsOwn) {
   testing_transport::on_processes(make_local_transports(2), [](std::unique_ptr<Transport> mine) {
-    const auto network = std::make_shared<Network>(std::move(mine));
+    const auto network = std::make_shared<ProcessNetwork>(std::move(mine));
     Bench bench(sum_over_two(), {.network = network});
     bench.step();
     bench.runtime().start_trace();

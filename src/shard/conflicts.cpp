@@ -65,7 +65,7 @@ void note_conflicts(PropagationState& state, OpId id) {
                         op.kind + " '" + op.name + "' needs dim " + std::to_string(d) + " of '" +
                             state.graph().value(op.inputs[i]).name + "' whole, which " +
                             placed.reason + " divides: it falls back to Replicate there"});
-      } else if (placed.fixed) {
+      } else if (placed.fixes(d)) {
         state.add_note({ShardingNote::Kind::kConflict, op.name, conflict_text(state, id, i, d)});
       }
     }

@@ -6,6 +6,7 @@
 
 #include "base/error.h"
 #include "base/text.h"
+#include "shard/module_marks.h"
 #include "shard/named.h"
 
 namespace tessera {
@@ -27,9 +28,26 @@ std::string_view without_brackets(std::string_view text) {
                                                       : text;
 }
 
-DistAttr parse_one(std::string_view given, const MeshPtr& mesh, int rank) {
+DistAttr parse_one(std::string_view given, const MeshPtr& mesh, const TensorType& type) {
   const std::string_view text = without_brackets(given);
+  if (text.starts_with("[")) return parse_dist_attr(text, type.shape, mesh);
+  const int rank = type.shape.size();
   return text.starts_with("P(") ? parse_spec(text, mesh, rank) : parse_placements(text, mesh, rank);
+}
+
+OpenSpec parse_tensor(std::string_view given, const MeshPtr& mesh, const TensorType& type) {
+  const std::string_view text = without_brackets(given);
+  const int rank = type.shape.size();
+  if (!text.starts_with("P(")) return {parse_one(text, mesh, type), {}};
+  OpenSpec spec = parse_open_spec(text, mesh, rank);
+  for (int d = 0; d < rank; ++d)
+    if (const int64_t chunks = spec.attr.dims[static_cast<size_t>(d)].chunks;
+        type.shape[d] % chunks != 0)
+      refuse("dim " + std::to_string(d) + " cannot be divided in " + std::to_string(chunks) +
+                 " chunks",
+             "chunks are equal, and the dim has " + std::to_string(type.shape[d]) + " elements",
+             "use a number of chunks that divides it");
+  return spec;
 }
 
 /// Adds the mark and its target to an error about a placement.
@@ -115,7 +133,7 @@ OpSharding read_operands(std::string_view text, const OpView& op, const Sharding
     refuse("it places " + std::to_string(items.size()) + " inputs",
            "the op has " + std::to_string(op.inputs.size()), "write one placement an input");
   for (size_t i = 0; i < items.size(); ++i)
-    attrs.push_back(parse_one(items[i], mesh, op.inputs[i].shape.size()));
+    attrs.push_back(parse_one(items[i], mesh, op.inputs[i]));
   return sharding_for_inputs(op, rule, attrs);
 }
 
@@ -131,12 +149,16 @@ struct MarkTable {
   std::map<int, size_t> values, ops;  // by value and by op: its index in the marks
 };
 
-void resolve_tensor(const Graph& graph, const MeshPtr& mesh, const Mark& mark, ValueId value,
-                    MarkTable& table) {
+/// Places a value by a text of the mark.
+void resolve_tensor(const Graph& graph, const MeshPtr& mesh, const Mark& mark,
+                    std::string_view placement, ValueId value, MarkTable& table) {
   const Value& v = graph.value(value);
   const std::string thing = "tensor '" + v.name + "' " + to_text(v.type);
-  DistAttr attr = with_context(
-      mark, thing, [&] { return parse_one(mark.placement, mesh, v.type.shape.size()); });
+  OpenSpec spec = with_context(mark, thing, [&] { return parse_tensor(placement, mesh, v.type); });
+  DistAttr& attr = spec.attr;
+  if (graph.is_input(value) && !attr.dims.empty() && attr.dims.front().chunks > 1)
+    refuse("mark " + quoted(mark) + " divides the rows of '" + v.name + "' in chunks",
+           "a rank gets consecutive rows of a batch", "write the axis without a number of chunks");
   if (!attr.partial.empty() && !may_be_partial(graph, value))
     refuse(
         "mark " + quoted(mark) + " makes '" + v.name + "' partial",
@@ -146,21 +168,54 @@ void resolve_tensor(const Graph& graph, const MeshPtr& mesh, const Mark& mark, V
   const auto [known, is_new] = table.values.emplace(value.index, table.marks.values.size());
   if (!is_new) {
     const MarkedValue& other = table.marks.values[known->second];
-    if (other.attr == attr) return;
+    if (other.attr == attr && other.open == spec.open) return;
     refuse("two marks place '" + v.name + "' differently",
            "mark " + quoted(*other.mark) + " says " + to_text(other.attr) + ", mark " +
                quoted(mark) + " says " + to_text(attr),
            "remove one of them, or narrow its pattern");
   }
-  table.marks.values.push_back({value, std::move(attr), &mark});
+  table.marks.values.push_back({value, std::move(attr), &mark, std::move(spec.open)});
 }
 
-void resolve_op(const Graph& graph, const MeshPtr& mesh, const Mark& mark, OpId id,
-                const RuleLookup& rules, MarkTable& table) {
+/// The two sides of "[inputs] -> [results]"; "" for a side that is not there.
+struct Sides {
+  std::string inputs, results;
+};
+
+Sides sides_of(const Mark& mark) {
+  const size_t arrow = mark.placement.find("->");
+  if (arrow == std::string::npos) return {mark.placement, ""};
+  return {std::string(trim(std::string_view(mark.placement).substr(0, arrow))),
+          std::string(trim(std::string_view(mark.placement).substr(arrow + 2)))};
+}
+
+/// Places several values by a list in brackets.
+void resolve_list(const Graph& graph, const Meshes& meshes, const MeshAssignment& assignment,
+                  const Mark& mark, const std::string& thing, std::string_view list,
+                  const std::vector<ValueId>& values, MarkTable& table) {
+  if (list.empty()) return;
+  std::vector<std::string> names;
+  for (const ValueId value : values) names.push_back("'" + graph.value(value).name + "'");
+  const bool is_list = list.starts_with("[") && list.ends_with("]");
+  const std::vector<std::string> items =
+      is_list ? split_outside_brackets(list.substr(1, list.size() - 2), ',')
+              : std::vector<std::string>{};
+  if (!is_list || items.size() != values.size())
+    refuse("mark " + quoted(mark) + " does not fit " + thing + ": '" + std::string(list) +
+               "' is not a list of " + std::to_string(values.size()) + " placements",
+           names.empty() ? "there is no such value" : "the values are " + join(names, ", "),
+           "write one placement for each in [ ]");
+  for (size_t i = 0; i < items.size(); ++i)
+    resolve_tensor(graph, meshes[assignment.values[values[i].index]].mesh, mark, items[i],
+                   values[i], table);
+}
+
+void resolve_op(const Graph& graph, const MeshPtr& mesh, const Mark& mark, std::string_view inputs,
+                OpId id, const RuleLookup& rules, MarkTable& table) {
   const Op& op = graph.op(id);
   const OpView op_view = view(graph, op);
   OpSharding sharding = with_context(mark, "op '" + op.name + "'", [&] {
-    return read_operands(mark.placement, op_view, rules(op.kind, op_view), mesh);
+    return read_operands(inputs, op_view, rules(op.kind, op_view), mesh);
   });
   const auto [known, is_new] = table.ops.emplace(id.index, table.marks.ops.size());
   if (!is_new) {
@@ -180,42 +235,111 @@ void resolve_op(const Graph& graph, const MeshPtr& mesh, const Mark& mark, OpId 
     for (const Value& value : graph.values())
       if (value.producer.index < 0) names.push_back(value.name);
   } else {
-    for (const Op& op : graph.ops()) names.push_back(op.name);
+    for (const Op& op : graph.ops()) {
+      const size_t end = mark.kind == Mark::Kind::kOp ? op.name.size() : op.name.rfind('.');
+      if (end != std::string::npos) names.push_back(op.name.substr(0, end));
+    }
   }
   const std::string close = nearest(mark.pattern, names);
-  refuse("mark " + quoted(mark) + " names no " +
-             (mark.kind == Mark::Kind::kTensor ? "tensor" : "op") + " of this model",
+  refuse("mark " + quoted(mark) + " names no " + std::string(to_text(mark.kind)) + " of this model",
          "the model has other names: the mark may be for another model",
          close.empty() ? "list the names with `tessera explain`" : "did you mean '" + close + "'?");
 }
 
+class MarkResolver {
+ public:
+  MarkResolver(const Graph& graph, const Meshes& meshes, const MeshAssignment& assignment,
+               const RuleLookup& rules)
+      : graph_(graph), meshes_(meshes), assignment_(assignment), rules_(rules) {}
+
+  /// Returns whether the mark names anything.
+  bool resolve(const Mark& mark) {
+    switch (mark.kind) {
+      case Mark::Kind::kTensor: return resolve_tensors(mark);
+      case Mark::Kind::kOp: return resolve_ops(mark);
+      case Mark::Kind::kModule: return resolve_modules(mark);
+    }
+    throw InternalError("unknown kind of mark");
+  }
+  ResolvedMarks take() { return std::move(table_.marks); }
+
+ private:
+  bool resolve_tensors(const Mark& mark) {
+    const std::vector<ValueId> values = values_named(graph_, mark.pattern);
+    if (!mark.placement.empty())
+      for (ValueId value : values)
+        resolve_tensor(graph_, meshes_[assignment_.values[value.index]].mesh, mark, mark.placement,
+                       value, table_);
+    return !values.empty();
+  }
+
+  bool resolve_ops(const Mark& mark) {
+    const Sides sides = sides_of(mark);
+    const std::vector<OpId> ops = ops_named(graph_, mark.pattern);
+    for (OpId id : ops) {
+      const Op& op = graph_.op(id);
+      if (!sides.inputs.empty())
+        resolve_op(graph_, meshes_[assignment_.ops[id.index]].mesh, mark, sides.inputs, id, rules_,
+                   table_);
+      place_list(mark, "the results of op '" + op.name + "'", sides.results, op.outputs);
+    }
+    return !ops.empty();
+  }
+
+  bool resolve_modules(const Mark& mark) {
+    const Sides sides = sides_of(mark);
+    const std::vector<Module> modules = modules_of(graph_, mark.pattern);
+    for (const Module& module : modules) {
+      place_list(mark, "what enters module '" + module.name + "'", sides.inputs, module.inputs);
+      place_list(mark, "what leaves module '" + module.name + "'", sides.results, module.outputs);
+    }
+    return !modules.empty();
+  }
+
+  void place_list(const Mark& mark, const std::string& thing, std::string_view list,
+                  const std::vector<ValueId>& values) {
+    resolve_list(graph_, meshes_, assignment_, mark, thing, list, values, table_);
+  }
+
+  const Graph& graph_;
+  const Meshes& meshes_;
+  const MeshAssignment& assignment_;
+  const RuleLookup& rules_;
+  MarkTable table_;
+};
+
 }  // namespace
+
+std::string_view to_text(Mark::Kind kind) {
+  switch (kind) {
+    case Mark::Kind::kTensor: return "tensor";
+    case Mark::Kind::kOp: return "op";
+    case Mark::Kind::kModule: return "module";
+  }
+  throw InternalError("unknown kind of mark");
+}
 
 ResolvedMarks resolve_marks(const Graph& graph, const Meshes& meshes,
                             const MeshAssignment& assignment, const std::vector<Mark>& marks,
                             const RuleLookup& rules) {
-  MarkTable table;
-  const auto mesh_at = [&](const std::vector<int>& list, int index) -> const MeshPtr& {
-    return meshes[list[index]].mesh;
-  };
+  MarkResolver resolver(graph, meshes, assignment, rules);
+  for (const Mark& mark : marks)
+    if (!resolver.resolve(mark)) refuse_unmatched(graph, mark);
+  return resolver.take();
+}
+
+std::string_view to_text(CopyLife life) {
+  return life == CopyLife::kStep ? "step" : "pass";
+}
+
+std::vector<CopyLife> copy_lives(const Graph& graph, const std::vector<Mark>& marks) {
+  std::vector<CopyLife> lives;
   for (const Mark& mark : marks) {
-    bool found = false;
-    if (mark.kind == Mark::Kind::kTensor) {
-      for (ValueId value : values_named(graph, mark.pattern)) {
-        found = true;
-        if (!mark.placement.empty())
-          resolve_tensor(graph, mesh_at(assignment.values, value.index), mark, value, table);
-      }
-    } else {
-      for (OpId op : ops_named(graph, mark.pattern)) {
-        found = true;
-        if (!mark.placement.empty())
-          resolve_op(graph, mesh_at(assignment.ops, op.index), mark, op, rules, table);
-      }
-    }
-    if (!found) refuse_unmatched(graph, mark);
+    if (mark.copies == CopyLife::kStep) continue;
+    lives.resize(graph.values().size(), CopyLife::kStep);
+    for (ValueId value : values_named(graph, mark.pattern)) lives[value.index] = mark.copies;
   }
-  return std::move(table.marks);
+  return lives;
 }
 
 ResolvedMarks resolve_marks(const Graph& graph, const MeshPtr& mesh,

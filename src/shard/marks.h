@@ -1,4 +1,4 @@
-// Finds the tensors and ops that marks name.
+// Finds the tensors, ops and modules that marks name.
 #pragma once
 
 #include <string>
@@ -17,6 +17,7 @@ struct MarkedValue {
   ValueId value;
   DistAttr attr;
   const Mark* mark;
+  std::vector<bool> open = {};  // by dim; empty: none is left to propagation
 };
 struct MarkedOp {
   OpId op;
@@ -37,6 +38,9 @@ struct ResolvedMarks {
 ResolvedMarks resolve_marks(const Graph& graph, const Meshes& meshes,
                             const MeshAssignment& assignment, const std::vector<Mark>& marks,
                             const RuleLookup& rules = catalogue_rule);
+/// By value, how long copies live; empty when no mark says anything.
+std::vector<CopyLife> copy_lives(const Graph& graph, const std::vector<Mark>& marks);
+
 /// The same with everything on one mesh.
 ResolvedMarks resolve_marks(const Graph& graph, const MeshPtr& mesh,
                             const std::vector<Mark>& marks);

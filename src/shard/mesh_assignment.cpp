@@ -56,8 +56,8 @@ class Assignment {
   void take_mark(const Mark& mark) {
     if (mark.mesh.empty()) return;
     const int mesh = mesh_index(mark);
-    if (mark.kind == Mark::Kind::kOp) {
-      for (OpId op : ops_named(graph_, mark.pattern))
+    if (mark.kind != Mark::Kind::kTensor) {
+      for (OpId op : ops_named_by(graph_, mark))
         if (graph_.op(op).role == Role::kForward) of_op(op.index) = mesh;
       return;
     }

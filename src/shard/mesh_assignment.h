@@ -36,7 +36,8 @@ struct MeshAssignment {
 
 /// Assigns every op and value to a mesh, from the marks that name meshes.
 ///
-///   marks      an op mark with a mesh puts the op there; a tensor mark with a mesh puts the tensor
+///   marks      an op mark with a mesh puts the op there, and a module mark all ops of the module;
+///   a tensor mark with a mesh puts the tensor
 ///              there, and the ops that use it unless they are marked themselves
 ///   forward    an op without mesh takes the larger of the meshes of its marked operands when that
 ///              includes the others. Otherwise it takes the nearest known mesh before it in program

@@ -2,7 +2,9 @@
 
 #include <optional>
 
+#include "base/error.h"
 #include "base/name_pattern.h"
+#include "shard/module_marks.h"
 
 namespace tessera {
 namespace {
@@ -36,6 +38,15 @@ std::vector<ValueId> values_named(const Graph& graph, const std::string& pattern
 std::vector<OpId> ops_named(const Graph& graph, const std::string& pattern) {
   return is_one_name(pattern) ? list_of(graph.find_op(pattern))
                               : matching<OpId>(graph.ops(), pattern);
+}
+
+std::vector<OpId> ops_named_by(const Graph& graph, const Mark& mark) {
+  switch (mark.kind) {
+    case Mark::Kind::kTensor: return {};
+    case Mark::Kind::kOp: return ops_named(graph, mark.pattern);
+    case Mark::Kind::kModule: return ops_in_modules(graph, mark.pattern);
+  }
+  throw InternalError("unknown kind of mark");
 }
 
 }  // namespace tessera

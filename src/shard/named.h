@@ -1,10 +1,11 @@
-// The values and ops of a graph whose names match a pattern.
+// The values and ops of a graph whose names match a pattern, or that a mark is about.
 #pragma once
 
 #include <string>
 #include <vector>
 
 #include "graph/graph.h"
+#include "shard/mark.h"
 
 namespace tessera {
 
@@ -12,5 +13,8 @@ namespace tessera {
 ///   time  O(1) for a name without stars and braces, else O(values) or O(ops)
 std::vector<ValueId> values_named(const Graph& graph, const std::string& pattern);
 std::vector<OpId> ops_named(const Graph& graph, const std::string& pattern);
+
+/// The ops that a mark on ops or on modules is about; none for a mark on tensors.
+std::vector<OpId> ops_named_by(const Graph& graph, const Mark& mark);
 
 }  // namespace tessera

@@ -23,8 +23,8 @@ Candidates candidates_for(PropagationState& state, OpId id, int factor) {
       const DimFactor& dim = choice_for(dims[d], rule, held);
       if (dim.factor != factor) continue;
       list.push_back({held.axes, chunks_of_factor(dim, rule, held),
-                      state.is_leaf(value) && !placed.fixed, i, state.is_input(id, i), placed.fixed,
-                      byte_size(state.graph().type(value)).value()});
+                      state.has_one_piece(value) && !placed.fixes(d), i, state.is_input(id, i),
+                      placed.fixes(d), byte_size(state.graph().type(value)).value()});
     }
   }
   std::stable_sort(list.begin(), list.end(), has_priority);

@@ -59,7 +59,9 @@ ShardedGraph propagate_all(PropagationState state) {
 
 ShardedGraph propagate(const Graph& graph, const Meshes& meshes, const std::vector<Mark>& marks,
                        const RuleLookup& rules) {
-  return propagate_all({graph, meshes, marks, rules, nullptr});
+  ShardedGraph sharded = propagate_all({graph, meshes, marks, rules, nullptr});
+  sharded.copies = copy_lives(graph, marks);
+  return sharded;
 }
 
 ShardedGraph propagate(const Graph& graph, MeshPtr mesh, const std::vector<Mark>& marks,

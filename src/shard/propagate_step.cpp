@@ -17,8 +17,10 @@ bool propagate_time(PropagationState& state, OpId id, int index, TensorPlacement
   for (size_t d = 0; d < dims.size(); ++d) {
     const int factor = divided_factor(dims[d], sharding);
     DimSharding& held = placed.attr.dims[d];
-    if (factor < 0 || !starts_with_time(state, sharding.factor_axes[factor]) ||
-        !held.windows.empty() || held.chunks > 1)
+    // An open dim without axes of its own gets all axes of the op below.
+    if ((held.axes.empty() && !placed.fixes(d)) || factor < 0 ||
+        !starts_with_time(state, sharding.factor_axes[factor]) || !held.windows.empty() ||
+        held.chunks > 1)
       continue;
     held.axes.insert(held.axes.begin(), 0);
     return true;
@@ -42,16 +44,17 @@ bool extends(const Axes& axes, const DistAttr& attr, size_t dim) {
                       [&](int axis) { return attr.uses(axis); });
 }
 
-/// Gives an open operand the axes of the op. Returns true when a dim got one.
+/// Gives the open dims of an operand the axes of the op. Returns true when a dim got one.
 bool propagate_to_operand(PropagationState& state, OpId id, int index, TensorPlacement& placed) {
   const OpState& op = state.op(id);
   const OperandFactors& dims = state.factors_of_operand(id, index);
   bool changed = false;
   for (size_t d = 0; d < dims.size(); ++d) {
     const int factor = divided_factor(dims[d], op.sharding);
-    if (factor < 0 || !extends(op.sharding.factor_axes[factor], placed.attr, d)) continue;
+    if (placed.fixes(d) || factor < 0 || !extends(op.sharding.factor_axes[factor], placed.attr, d))
+      continue;
     const DimSharding asked = implied_attr(state, id, index).dims[d];
-    const bool in_chunks = asked.chunks > 1 && !state.is_leaf(state.operand(id, index));
+    const bool in_chunks = asked.chunks > 1 && !state.has_one_piece(state.operand(id, index));
     const int64_t chunks = in_chunks ? asked.chunks : 1;
     DimSharding& held = placed.attr.dims[d];
     if (!held.axes.empty() && held.chunks != chunks) continue;
@@ -87,9 +90,9 @@ bool propagate_step(PropagationState& state, OpId id, OpenOps& open) {
   bool changed = false;
   for (int i = 0; i < state.operand_count(id); ++i) {
     TensorPlacement& placed = state.placement_of_operand(id, i);
-    if (!(placed.fixed ? propagate_time(state, id, i, placed)
-                       : propagate_to_operand(state, id, i, placed)))
-      continue;
+    bool has_changed = placed.fixed && propagate_time(state, id, i, placed);
+    has_changed |= propagate_to_operand(state, id, i, placed);
+    if (!has_changed) continue;
     open.open(state.shared(state.operand(id, i)));
     changed = true;
   }
@@ -100,9 +103,10 @@ bool propagate_between_meshes(std::vector<TensorPlacement>& placements) {
   bool changed = false;
   for (const TensorPlacement& from : placements)
     for (TensorPlacement& to : placements) {
-      if (&from == &to || to.fixed) continue;
+      if (&from == &to) continue;
       for (size_t d = 0; d < from.attr.dims.size(); ++d) {
-        if (from.attr.dims[d].axes.empty() || !to.attr.dims[d].axes.empty()) continue;
+        if (to.fixes(d) || from.attr.dims[d].axes.empty() || !to.attr.dims[d].axes.empty())
+          continue;
         const Axes axes = same_axes(from.attr, d, to.attr);
         if (axes.empty()) continue;
         to.attr.dims[d] = {axes, from.attr.dims[d].unit, {}, from.attr.dims[d].chunks};

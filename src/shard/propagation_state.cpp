@@ -17,6 +17,7 @@ PropagationState::PropagationState(const Graph& graph, const Meshes& meshes,
       marks_(resolve_marks(graph, meshes, stages_, marks, rules_)) {
   place_replicated();
   place_marked();
+  allow_chunks();
   if (ends)
     fix_ends(*ends);
   else
@@ -56,8 +57,15 @@ void PropagationState::place_marked() {
                           to_text(placed.attr) + " and " + to_text(marked.attr),
                       "mark only the variable", ExitCode::kBadConfig);
     placed = {marked.attr, true,
-              "mark '" + marked.mark->pattern + "' (" + marked.mark->origin + ")"};
+              "mark '" + marked.mark->pattern + "' (" + marked.mark->origin + ")", marked.open};
   }
+}
+
+void PropagationState::allow_chunks() {
+  may_have_chunks_.assign(graph_.values().size(), false);
+  for (const Variable& variable : graph_.variables())
+    if (const auto parameter = graph_.find_value(variable.origin.source))
+      may_have_chunks_[variable.value.index] = canonical(*parameter).attr.has_chunks();
 }
 
 /// Places the inputs and outputs of a region as its op has them.
@@ -72,6 +80,7 @@ void PropagationState::fix_ends(const RegionEnds& ends) {
 /// Divides the batch first by the micro-batches; the mesh then divides each of them.
 void PropagationState::divide_by_micro_batches(TensorPlacement& placement) {
   if (placement.attr.dims.empty() || !is_time(*placement.attr.mesh, 0)) return;
+  ensure(placement.attr.dims.front().chunks == 1, "the rows of an input are not in chunks");
   auto& axes = placement.attr.dims.front().axes;
   axes.insert(axes.begin(), 0);
   if (placement.reason.empty()) placement.reason = "micro-batches";

@@ -18,8 +18,11 @@ namespace tessera {
 /// The placement of a tensor on one mesh.
 struct TensorPlacement {
   DistAttr attr;
-  bool fixed = false;  // is it fixed by a mark?
-  std::string reason;  // the mark, or the op and operand from which it follows
+  bool fixed = false;           // is it fixed by a mark?
+  std::string reason;           // the mark, or the op and operand from which it follows
+  std::vector<bool> open = {};  // by dim, of what is fixed: left to propagation all the same
+
+  bool fixes(size_t dim) const { return fixed && !(dim < open.size() && open[dim]); }
 };
 
 struct OpState {
@@ -74,9 +77,14 @@ class PropagationState {
     return placement(operand(id, index), stage_of(id));
   }
   const OperandFactors& factors_of_operand(OpId id, int index) const;
-  /// Is the value an input or a variable? They have one piece per rank, which loaders and
-  /// checkpoints rely on.
+  /// Is the value an input or a variable?
   bool is_leaf(ValueId value) const { return graph_.value(shared(value)).producer.index < 0; }
+
+  /// Is the value one piece on each rank, unless its own mark says otherwise? So is every input,
+  /// and every variable but the optimizer state of one that a mark divides in chunks.
+  bool has_one_piece(ValueId value) const {
+    return is_leaf(value) && !may_have_chunks_[shared(value).index];
+  }
 
   void add_note(ShardingNote note) { notes_.push_back(std::move(note)); }
   /// Returns the result.  requires  the state is not used afterwards
@@ -85,6 +93,7 @@ class PropagationState {
  private:
   void place_replicated();
   void place_marked();
+  void allow_chunks();
   void fix_ends(const RegionEnds& ends);
   void divide_by_micro_batches(TensorPlacement& placement);
   void add_op(const Op& op, OpId id);
@@ -98,6 +107,7 @@ class PropagationState {
   ResolvedMarks marks_;
   std::vector<ValueId> shared_;
   std::vector<std::vector<TensorPlacement>> placements_;  // by value and stage
+  std::vector<bool> may_have_chunks_;  // by value: a variable that propagation may divide so
   std::vector<OpState> ops_;
   std::vector<ShardingNote> notes_;
   std::set<std::string> discovered_;  // notes about discovered rules, by kind and rule

@@ -7,6 +7,7 @@
 #include "graph/graph.h"
 #include "ops/sharding_rule.h"
 #include "shard/layout/dist_attr.h"
+#include "shard/mark.h"
 #include "shard/mesh_assignment.h"
 #include "shard/op_sharding.h"
 #include "shard/rules.h"
@@ -31,12 +32,16 @@ struct ShardedGraph {
   // The mark, or the op and operand, from which the placement follows; "" when nothing divides the
   // value.
   std::vector<std::string> value_reasons;
+  std::vector<CopyLife> copies;  // by value: of what it is resharded to; empty: all kStep
   std::vector<OpSharding> ops;
   OpRules rules;
   std::vector<ShardingNote> notes;
 
   const DistAttr& of(ValueId value) const { return values[value.index]; }
   const OpSharding& of(OpId op) const { return ops[op.index]; }
+  CopyLife life_of_copies(ValueId value) const {
+    return copies.empty() ? CopyLife::kStep : copies[value.index];
+  }
 };
 
 /// The placements of the inputs and outputs of a region (ops/control/control.h), all on the mesh of

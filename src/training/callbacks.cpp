@@ -44,9 +44,10 @@ void PrintProgress::on_log(const TrainingState& state, TrainingControl&) {
 }
 
 void PrintProgress::on_evaluate(const TrainingState& state, TrainingControl&) {
-  out_ << fmt::format("step: {}  val_loss: {:.4f}  val_accuracy: {:.4f}\n", state.step,
-                      state.evaluation->loss, state.evaluation->accuracy)
-       << std::flush;
+  out_ << fmt::format("step: {}  val_loss: {:.4f}", state.step, state.evaluation->loss);
+  for (const MetricValue& metric : state.evaluation->metrics)
+    if (metric.value) out_ << fmt::format("  val_{}: {:.4f}", metric.name, *metric.value);
+  out_ << "\n" << std::flush;
 }
 
 }  // namespace tessera

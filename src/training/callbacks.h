@@ -124,7 +124,8 @@ class EarlyStop : public Callback {
   int64_t without_improvement_ = 0;
 };
 
-/// Prints a line every FitOptions::log_every steps and a line for each evaluation:
+/// Prints a line every FitOptions::log_every steps and a line for each evaluation, with the metrics
+/// of the network:
 ///
 ///     step: 10  loss: 4.1234  grad_norm: 1.2345
 ///     step: 10  val_loss: 4.0000  val_accuracy: 0.1000

@@ -43,12 +43,12 @@ class Fit {
         state_{.engine = engine,
                .step = first_step_,
                .last_step = first_step_ + options.steps,
-               .steps_per_epoch = engine.steps_per_epoch()} {}
+               .steps_per_epoch = engine.batches().steps_per_epoch()} {}
 
   FitResult run() {
     try {
       tell(&Callback::on_train_begin);
-      while (engine_.steps_in_flight() > 0 ||
+      while (engine_.runtime().steps_in_flight() > 0 ||
              (state_.step < state_.last_step && !control_.should_stop))
         one_step();
       if (state_.step < state_.last_step)
@@ -79,7 +79,7 @@ class Fit {
     if (is_due(options_.log_every) || (options_.log_every > 0 && (state_.step == first_step_ + 1 ||
                                                                   state_.step == state_.last_step)))
       tell(&Callback::on_log);
-    if (engine_.steps_in_flight() > 0)
+    if (engine_.runtime().steps_in_flight() > 0)
       return;  // requests are fulfilled after the last step in flight
     if (is_due(options_.evaluate_every) || control_.should_evaluate) evaluate();
     if (options_.save && (is_due(options_.save_every) || control_.should_save)) save();
@@ -90,7 +90,7 @@ class Fit {
   /// allowed.
   StepResult whole_step() {
     if (begin_error_) std::rethrow_exception(begin_error_);
-    if (engine_.steps_in_flight() == 0) engine_.begin_step();
+    if (engine_.runtime().steps_in_flight() == 0) engine_.begin_step();
     if (may_begin_another()) {
       try {
         engine_.begin_step();
@@ -172,7 +172,7 @@ class Fit {
   /// Ends the steps in flight without reporting them: their errors, such as a loss that is still
   /// not a number, are not the first one.
   void let_steps_end() {
-    while (engine_.steps_in_flight() > 0) {
+    while (engine_.runtime().steps_in_flight() > 0) {
       try {
         engine_.end_step();
       } catch (const std::exception&) {

@@ -208,7 +208,7 @@ class Watcher : public Callback {
   }
   void on_step_end(const TrainingState& s, TrainingControl& control) override {
     events.push_back("end " + std::to_string(s.step));
-    under_way.push_back(s.engine.steps_in_flight());
+    under_way.push_back(s.engine.runtime().steps_in_flight());
     EXPECT_EQ(s.engine.step_count(), s.step);
     if (act) act(s.step, control);
   }
@@ -242,7 +242,7 @@ TEST(FitWithoutPauses, TheNextStepIsUnderWayWhereNobodyMinds) {
                .evaluate_every = 3,
                .evaluate_batches = 1,
                .save_every = 5,
-               .save = [](Engine& saved) { EXPECT_EQ(saved.steps_in_flight(), 0); }});
+               .save = [](Engine& saved) { EXPECT_EQ(saved.runtime().steps_in_flight(), 0); }});
   EXPECT_THAT(watcher.under_way, ElementsAre(1, 1, 0, 1, 0, 0, 0))
       << "none behind 3 and 6, 5, and the last one";
   EXPECT_THAT(watcher.events, ElementsAre("begin 0", "end 1", "begin 1", "end 2", "begin 2",
@@ -330,7 +330,7 @@ TEST(FitWithoutPauses, WhenACallbackThrowsTheStepUnderWayIsDoneAndTheEngineGoesO
   };
   EXPECT_THROW(fit(engine, {.steps = 9, .callbacks = {&watcher, &other}}), std::runtime_error);
   EXPECT_EQ(other.events.back(), "train end 2");
-  EXPECT_EQ(engine.steps_in_flight(), 0);
+  EXPECT_EQ(engine.runtime().steps_in_flight(), 0);
   EXPECT_EQ(engine.step_count(), 3);
   for (int i = 0; i < 3; ++i) plain.step();
   EXPECT_EQ(engine.step().loss, plain.step().loss);

@@ -5,6 +5,7 @@
 #include <cmath>
 
 #include "base/error.h"
+#include "network/graphs.h"
 #include "training/process_info.h"
 
 namespace tessera {
@@ -44,9 +45,9 @@ void JsonLines::append(const Document& line) {
 // ---- metrics ----
 
 void MetricsLog::on_train_begin(const TrainingState& state, TrainingControl&) {
-  flops_of_step_ =
-      model_flops(state.engine.graph()) /
-      static_cast<double>(state.engine.config().train.batch * state.engine.config().model.context);
+  const Graph& graph = state.engine.graph();
+  flops_of_unit_ =
+      model_flops(graph) / static_cast<double>(units_per_batch(state.engine.network(), graph));
 }
 
 void MetricsLog::on_step_end(const TrainingState& state, TrainingControl&) {
@@ -64,11 +65,11 @@ void MetricsLog::on_step_end(const TrainingState& state, TrainingControl&) {
   line["tokens"] = result.tokens;
   line["tokens_per_s"] = speed;
   line["tokens_per_s_per_device"] = speed / ranks;
-  if (const std::string& unit = state.engine.data().unit; unit != "token") {
+  if (const std::string& unit = state.engine.batches().data().unit; unit != "token") {
     line[unit + "s"] = result.tokens;
     line[unit + "s_per_s"] = speed;
   }
-  line["tflops_per_device"] = flops_of_step_ * speed / ranks / 1e12;
+  line["tflops_per_device"] = flops_of_unit_ * speed / ranks / 1e12;
   line["mfu"] = Document();
   line["hfu"] = Document();
   line["mem_peak_bytes"] = state.engine.runtime().peak_bytes().value();
@@ -83,8 +84,8 @@ void MetricsLog::on_step_end(const TrainingState& state, TrainingControl&) {
 void MetricsLog::on_evaluate(const TrainingState& state, TrainingControl&) {
   Document line;
   line["step"] = state.step;
-  for (const Metric& metric : metrics())
-    line["val_" + std::string(metric.name)] = metric.of(*state.evaluation);
+  for (const MetricValue& number : numbers_of(*state.evaluation, state.engine.network()))
+    line["val_" + number.name] = number.value ? Document(*number.value) : Document();
   lines_.append(line);
 }
 
@@ -170,9 +171,10 @@ void EventLog::on_step_end(const TrainingState& state, TrainingControl&) {
 void EventLog::on_evaluate(const TrainingState& state, TrainingControl&) {
   std::vector<std::string> tags;
   std::vector<EventScalar> scalars;
-  for (const Metric& metric : metrics()) tags.push_back("val/" + std::string(metric.name));
+  const auto numbers = numbers_of(*state.evaluation, state.engine.network());
+  for (const MetricValue& number : numbers) tags.push_back("val/" + number.name);
   for (size_t i = 0; i < tags.size(); ++i)
-    scalars.push_back({tags[i], metrics()[i].of(*state.evaluation)});
+    if (numbers[i].value) scalars.push_back({tags[i], *numbers[i].value});
   file_.add(state.step, scalars);
 }
 

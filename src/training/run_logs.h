@@ -33,7 +33,9 @@ class JsonLines {
 ///               data_wait_ms, comm_exposed_ms, bubble_ms, skipped, nan. With images also images
 ///               and images_per_s (pixels and pixels_per_s where each pixel has a label): `tokens`
 ///               counts labels
-///   evaluation  step, val_loss, val_perplexity, val_accuracy, val_bits_per_byte
+///   evaluation  step, val_loss, and val_ with the name of each metric of the network:
+///   val_accuracy.
+///               When the loss is an entropy also val_perplexity, val_bits_per_byte
 ///   null        values that this version does not know: mfu and hfu (the peak of the devices),
 ///               comm_exposed_ms, bubble_ms; grad_norm without clipping
 ///   units       lr is the rate that the optimizer used; tflops_per_device counts forward and
@@ -50,7 +52,7 @@ class MetricsLog : public Callback {
 
  private:
   JsonLines lines_;
-  double flops_of_step_ = 0;
+  double flops_of_unit_ = 0;
 };
 
 /// One file per rank in `folder`, such as rank-00003.jsonl: start, program_loaded, step_end (every
@@ -82,8 +84,8 @@ class RankLogs : public Callback {
 };
 
 /// A TensorBoard file in `folder`. Each step adds train/loss, train/lr, train/grad_norm (with
-/// clipping), perf/step_time_ms, perf/tokens_per_s and mem/peak_gib. Each evaluation adds val/loss,
-/// val/perplexity, val/accuracy and val/bits_per_byte.
+/// clipping), perf/step_time_ms, perf/tokens_per_s and mem/peak_gib. Each evaluation adds the
+/// numbers that MetricsLog has: val/loss, val/accuracy and so on.
 class EventLog : public Callback {
  public:
   explicit EventLog(const std::filesystem::path& folder) : file_(folder) {}

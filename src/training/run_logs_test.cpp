@@ -55,7 +55,8 @@ TEST(MetricsLog, HasALineAStepAndALineAnEvaluation) {
   EXPECT_GT(lines[1].find("tflops_per_device")->as_double(), 0);
   EXPECT_GT(lines[1].find("mem_peak_bytes")->as_int(), 0);
   EXPECT_EQ(lines[2].find("val_loss")->as_double(), result.evaluations[0].evaluation.loss);
-  EXPECT_EQ(lines[2].find("val_accuracy")->as_double(), result.evaluations[0].evaluation.accuracy);
+  EXPECT_EQ(lines[2].find("val_accuracy")->as_double(),
+            result.evaluations[0].evaluation.metric("accuracy"));
 }
 
 TEST(MetricsLog, GoesOnBehindWhatTheFileHolds) {

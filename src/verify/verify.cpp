@@ -7,6 +7,8 @@
 #include "base/error.h"
 #include "base/random.h"
 #include "engine/batch_rule.h"
+#include "network/family.h"
+#include "network/graphs.h"
 #include "ops/interpreter.h"
 #include "verify/capture.h"
 
@@ -19,22 +21,22 @@ constexpr double kSafety = 4;
 
 class Verification {
  public:
-  Verification(const RunConfig& config, const Plan& plan, std::shared_ptr<const RunData> data,
-               const VerifyOptions& options)
+  Verification(const Network& network, const TrainingSettings& settings, const Plan& plan,
+               std::shared_ptr<const RunData> data, const VerifyOptions& options)
       : options_(options),
         data_(std::move(data)),
         engine_(
-            config, plan, data_,
+            network, settings, plan, data_,
             {.runtime = {}, .rules = options.rules, .check_placements = options.check_placements}),
-        serial_(config, serial_plan(), data_),
-        nudged_(config, serial_plan(), data_),
+        serial_(network, settings, serial_plan(), data_),
+        nudged_(network, settings, serial_plan(), data_),
         sampler_({.samples = data_->train->samples(),
-                  .batch = config.train.batch,
+                  .batch = settings.train.batch,
                   .parts = 1,
-                  .shuffle = config.data.shuffle == Shuffle::kNone ? Shuffle::kNone
-                                                                   : Shuffle::kBeforeSplit,
-                  .tail = config.data.tail,
-                  .seed = config.train.seed}) {}
+                  .shuffle = settings.order.shuffle == Shuffle::kNone ? Shuffle::kNone
+                                                                      : Shuffle::kBeforeSplit,
+                  .tail = settings.order.tail,
+                  .seed = settings.train.seed}) {}
 
   VerifyReport run() {
     report_.ok = true;
@@ -101,8 +103,8 @@ class Verification {
                            {.perturb = static_cast<uint64_t>(step) + 1, .tolerances = &changes_});
     for (const auto& [name, tensor] : expected_)
       changes_[name] += largest_change(tensor, perturbed_.at(name));
-    loss_tolerance_ =
-        kSafety * changes_.at(engine_.graph().value(engine_.graph().output("loss")).name);
+    const Graph& graph = engine_.graph();
+    loss_tolerance_ = kSafety * changes_.at(graph.value(graph.output(engine_.network().loss)).name);
   }
 
   void compare_tensors(int64_t step, const Capture& capture) {
@@ -198,9 +200,17 @@ class Verification {
 
 }  // namespace
 
+VerifyReport verify_plan(const Network& network, const TrainingSettings& settings, const Plan& plan,
+                         std::shared_ptr<const RunData> data, const VerifyOptions& options) {
+  return Verification(network, resolved_for(settings, network, plan), plan, std::move(data),
+                      options)
+      .run();
+}
+
 VerifyReport verify_plan(const RunConfig& config, const Plan& plan,
                          std::shared_ptr<const RunData> data, const VerifyOptions& options) {
-  return Verification(resolved_for(config, plan), plan, std::move(data), options).run();
+  return verify_plan(network_of(config.model), training_settings(config), plan, std::move(data),
+                     options);
 }
 
 }  // namespace tessera

@@ -57,6 +57,8 @@ struct VerifyReport {
 ///   losses   there are two trajectories; the tolerance is four times the change of a serial run
 ///            whose state is perturbed by those tolerances
 ///   initial  variables of both are compared by bits before the first step
+VerifyReport verify_plan(const Network& network, const TrainingSettings& settings, const Plan& plan,
+                         std::shared_ptr<const RunData> data, const VerifyOptions& options = {});
 VerifyReport verify_plan(const RunConfig& config, const Plan& plan,
                          std::shared_ptr<const RunData> data, const VerifyOptions& options = {});
 

@@ -70,15 +70,15 @@ double loss_tolerance(const RunConfig& config, int64_t step) {
          std::ldexp(1.0, -24);
 }
 
-Comparison compare_first_steps(Engine& serial, Engine& divided) {
+Comparison compare_first_steps(Engine& serial, Engine& divided, const RunConfig& config) {
   Comparison comparison;
-  for (int64_t step = 0; step < std::min(kComparedSteps, serial.config().train.steps); ++step) {
+  for (int64_t step = 0; step < std::min(kComparedSteps, config.train.steps); ++step) {
     comparison.serial.push_back(serial.step().loss);
     comparison.divided.push_back(divided.step().loss);
     const double difference = std::abs(comparison.divided.back() / comparison.serial.back() - 1);
     comparison.largest_difference = std::max(comparison.largest_difference, difference);
     comparison.largest_fraction =
-        std::max(comparison.largest_fraction, difference / loss_tolerance(serial.config(), step));
+        std::max(comparison.largest_fraction, difference / loss_tolerance(config, step));
   }
   return comparison;
 }
@@ -179,7 +179,7 @@ class Demo {
 
   void compare() {
     say("3. Trains the first steps twice: serially, and under {}.\n", plan_summary(session_.plan));
-    comparison_ = compare_first_steps(*serial_, *divided_);
+    comparison_ = compare_first_steps(*serial_, *divided_, config());
     say("{}   {}: the largest relative difference is {:.1e}, {:.2g} of what rounding may do.\n\n",
         comparison_text(comparison_, config(), session_.plan.rank_count()),
         comparison_.agree() ? "They agree" : "THEY DO NOT AGREE", comparison_.largest_difference,
@@ -219,7 +219,7 @@ class Demo {
     const std::string given = data_->vocabulary.decode(prompt);
     say("6. Lets the model continue the first {} tokens of the held-out text.\n\n   given\n{}\n",
         prompt.size(), framed(given));
-    const std::string text = data_->vocabulary.decode(divided_->generate(
+    const std::string text = data_->vocabulary.decode(divided_->text().generate(
         prompt, kSampleTokens, {.temperature = kTemperature, .seed = config().train.seed}));
     say("   written by the model\n{}\n", framed(text));
     document_["prompt"] = given;

@@ -34,7 +34,7 @@ ExitCode EvalCommand::run(Processes& processes) {
   document["loss"] = result.loss;
   if (data->unit == "token") document["perplexity"] = perplexity(result);
   document[data->unit + "s"] = result.tokens;
-  document["accuracy"] = result.accuracy;
+  document["accuracy"] = result.metric("accuracy").value_or(0);
   add_bar(document, *data);
   document["ranks"] = engine.plan().rank_count();
   const std::string text =

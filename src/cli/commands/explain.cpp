@@ -179,6 +179,8 @@ void ExplainCommand::describe(OptionParser& parser) {
   parser.optional_argument(
       "NAME", "Values and ops to explain: a name or a pattern such as 'blocks.*.attn.q'", name);
   parser.flag({"--passes", "", "Print the output of every compiler pass"}, passes);
+  parser.flag({"--resolved", "", "Print the plan with every placement, as a plan file"},
+              resolved_plan);
   parser.flag({"--stages", "", "The former name of --passes"}, passes);
   parser.number({"--rank", "N", "Print the program of this rank, one task a line"}, rank, 0);
   add_options(parser, output);
@@ -189,6 +191,11 @@ ExitCode ExplainCommand::run(Processes&) {
   set_sizes(session.config.model, session.config.data);
   const Graph graph = training_graph(session.config);
   check_fits(session.plan, graph);
+  if (resolved_plan) {
+    const Plan plan = tessera::resolved_plan(session.config, session.plan);
+    std::cout << to_json(to_document(plan, graph), 2) << "\n";
+    return ExitCode::kDone;
+  }
   CompileOptions options;
   Document::List outputs;
   if (passes)

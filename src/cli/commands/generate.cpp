@@ -65,7 +65,7 @@ ExitCode GenerateCommand::run(Processes& processes) {
   Engine engine = load_model(stored, run, data, processes.connect(liveness.deadline()));
   std::cerr << fmt::format("generate {}: step {}, {}\n", stored.folder().string(), stored.step(),
                            plan_summary(engine.plan()));
-  const std::vector<int32_t> sampled = engine.generate(prompt_tokens, tokens, sampling);
+  const std::vector<int32_t> sampled = engine.text().generate(prompt_tokens, tokens, sampling);
   const std::string text = data->vocabulary.decode(sampled);
   Document document;
   document["checkpoint"] = stored.folder().string();

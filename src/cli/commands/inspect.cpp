@@ -22,7 +22,7 @@ struct Findings {
 };
 
 std::string mark_kind(const Mark& mark) {
-  return mark.kind == Mark::Kind::kTensor ? "tensor" : "op";
+  return std::string(to_text(mark.kind));
 }
 
 std::string stamp_text(const Plan& plan) {
@@ -31,6 +31,15 @@ std::string stamp_text(const Plan& plan) {
   return fmt::format("stamp  graph {}, {}, by tessera {}\n", plan.fingerprint->graph,
                      counted(std::ssize(plan.fingerprint->parameters), "parameter"),
                      plan.fingerprint->version);
+}
+
+/// What places the tensors of a plan.
+std::string placements_text(const Plan& plan, const TextTable& marks) {
+  if (!marks.empty()) return "\n" + marks.text();
+  if (!plan.shardings) return "marks  none: everything is whole on every rank\n";
+  std::vector<std::string> programs;
+  for (const auto& [name, section] : plan.shardings->sections) programs.push_back(name);
+  return "shardings of every op of " + join(programs, ", ") + "\n";
 }
 
 Findings inspect_plan(const std::string& file) {
@@ -47,13 +56,13 @@ Findings inspect_plan(const std::string& file) {
     findings.document["marks"].append(
         Document::Table{{mark_kind(mark), mark.pattern}, {"placement", mark.placement}});
   }
+  if (plan.shardings) findings.document["shardings"] = to_document(*plan.shardings);
   findings.document["fingerprint"] =
       plan.fingerprint ? Document(plan.fingerprint->graph) : Document();
   findings.text =
       fmt::format("{} is a plan\n\nmesh   {}\nranks  {}\n", file,
                   plan.meshes.empty() ? "none: one process" : mesh_text(plan), plan.rank_count()) +
-      stamp_text(plan) +
-      (marks.empty() ? "marks  none: everything is whole on every rank\n" : "\n" + marks.text());
+      stamp_text(plan) + placements_text(plan, marks);
   return findings;
 }
 

@@ -38,11 +38,9 @@ Document result_document(const TrainCommand& command, const Training& training) 
   document["steps"] = std::ssize(losses);
   document["loss"] = losses.empty() ? Document() : Document(losses.back());
   document["losses"] = to_document(losses);
-  for (const Metric& metric : metrics())
-    document["val_" + std::string(metric.name)] =
-        run.held_out ? Document(metric.of(*run.held_out)) : Document();
-  if (run.held_out && run.held_out->intersection_over_union)
-    document["val_intersection_over_union"] = *run.held_out->intersection_over_union;
+  for (const auto& [name, unit, value] :
+       numbers_of(run.held_out.value_or(Evaluation{}), engine.network()))
+    document["val_" + name] = run.held_out && value ? Document(*value) : Document();
   add_bar(document, training.data);
   document["tokens_per_s"] = run.tokens_per_second;
   document["peak_bytes"] = engine.runtime().peak_bytes().value();

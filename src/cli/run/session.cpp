@@ -46,12 +46,13 @@ std::string evaluation_text(const Evaluation& evaluation, const RunData& data, i
     count = fmt::format("{} of {} {}s ({})", grouped(evaluation.tokens),
                         grouped(data.held_out_units), data.unit, counted(batches, "batch"));
   std::string text = fmt::format("{:.4f} on {}{}\n", evaluation.loss, count, baseline_text(data));
-  text += fmt::format("                 accuracy {:.1f}%", 100 * evaluation.accuracy);
+  text += fmt::format("                 accuracy {:.1f}%",
+                      100 * evaluation.metric("accuracy").value_or(0));
   if (data.unit == "token") text += fmt::format(", perplexity {:.2f}", perplexity(evaluation));
   if (evaluation.bytes > 0)
     text += fmt::format(", {:.3f} bits per byte", bits_per_byte(evaluation));
-  if (evaluation.intersection_over_union)
-    text += fmt::format(", intersection over union {:.3f}", *evaluation.intersection_over_union);
+  if (const auto overlap = evaluation.metric("intersection_over_union"))
+    text += fmt::format(", intersection over union {:.3f}", *overlap);
   return text + "\n";
 }
 

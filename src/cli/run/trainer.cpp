@@ -31,7 +31,7 @@ class ShowProgress : public Callback {
   void on_step_end(const TrainingState& state, TrainingControl& control) override {
     progress_->step(state.step, state.result->loss, state.result->grad_norm, state.result->tokens);
     const bool is_last = state.step == state.last_step ||
-                         (control.should_stop && state.engine.steps_in_flight() == 0);
+                         (control.should_stop && state.engine.runtime().steps_in_flight() == 0);
     if (is_last) progress_.reset();
   }
   void on_evaluate(const TrainingState& state, TrainingControl&) override {

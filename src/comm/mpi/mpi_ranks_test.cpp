@@ -56,7 +56,7 @@ TEST_F(MpiTransport, MessagesThatAreNotReceivedDoNotDisturbTheNextTransport) {
 }
 
 TEST_F(MpiTransport, ExchangesGiveTheBitsOfThreads) {
-  const auto network = std::make_shared<Network>(mpi().transport());
+  const auto network = std::make_shared<ProcessNetwork>(mpi().transport());
   for (const Way& way : ways_between_members()) {
     SCOPED_TRACE(way.mesh + ": " + way.from + " to " + way.to);
     Bench threads(resharding(way));
@@ -68,7 +68,7 @@ TEST_F(MpiTransport, ExchangesGiveTheBitsOfThreads) {
 }
 
 TEST_F(MpiTransport, FastReductionGivesTheSumsUpToRounding) {
-  const auto network = std::make_shared<Network>(mpi().transport());
+  const auto network = std::make_shared<ProcessNetwork>(mpi().transport());
   for (const Way& way : ways_of_the_transport(mpi().size())) {
     SCOPED_TRACE(way.mesh + ": " + way.from + " to " + way.to);
     Bench threads(resharding(way));
@@ -81,14 +81,14 @@ TEST_F(MpiTransport, FastReductionGivesTheSumsUpToRounding) {
 
 TEST_F(MpiTransport, RandomProgramsWithRandomDelaysGiveWhatPlainLoopsGive) {
   using namespace testing_stress;
-  const auto network = std::make_shared<Network>(mpi().transport());
+  const auto network = std::make_shared<ProcessNetwork>(mpi().transport());
   const int cases = setting("TESSERA_STRESS", 40), first = setting("TESSERA_STRESS_SEED", 0);
   for (int seed = first; seed < first + cases && !testing::Test::HasFailure(); ++seed)
     run_and_compare(static_cast<unsigned>(seed), {}, network);
 }
 
 TEST_F(MpiTransport, WhatFailsOnOneProcessFailsOnAll) {
-  Runtime runtime({0, 1, 2, 3}, {.network = std::make_shared<Network>(mpi().transport())});
+  Runtime runtime({0, 1, 2, 3}, {.network = std::make_shared<ProcessNetwork>(mpi().transport())});
   const bool is_last = mpi().process() == mpi().size() - 1;
   EXPECT_THROW(runtime.on_all_processes([&] {
     if (is_last) throw UserError("the disk is full", "it has no room", "make room");

@@ -2,11 +2,9 @@
 #pragma once
 
 #include "lower/program.h"
+#include "plan/plan.h"
 
 namespace tessera {
-
-/// The default of PyTorch's DistributedDataParallel, too.
-constexpr Bytes kGradientBucket{25 << 20};
 
 /// Moves exchanges that the optimizer needs, of gradients on the same mesh, from before the
 /// optimizer into the backward: all those of a bucket to where its last gradient is computed. Of an

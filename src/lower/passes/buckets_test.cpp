@@ -10,12 +10,12 @@ namespace tessera {
 namespace {
 
 Compiled compiled_with(Bytes bucket) {
-  CompileOptions options;
-  options.bucket = bucket;
-  options.prefetch_window = Bytes(0);  // their turns stay where the buckets put them
-  return compile(testing_layers::square_layers(3, 8, 64),
-                 std::make_shared<const Mesh>(parse_mesh("dp=4")), {shard_tensor("x", "P(\"dp\")")},
-                 options);
+  // Their turns stay where the buckets put them.
+  const Plan plan{.meshes = one_mesh(std::make_shared<const Mesh>(parse_mesh("dp=4"))),
+                  .prefetch_window = Bytes(0),
+                  .bucket = bucket,
+                  .marks = {shard_tensor("x", "P(\"dp\")")}};
+  return compile(testing_layers::square_layers(3, 8, 64), plan);
 }
 
 /// "make w1" and "reduce-scatter w1" in the order in which they are done: gradients made, and added

@@ -128,31 +128,29 @@ std::vector<std::vector<int64_t>> numbers_of(const TaskGraph& tasks, std::string
   return numbers;
 }
 
-CompileOptions compile_options(int64_t count, int64_t micro_batches = 1) {
-  CompileOptions options;
-  options.collective_matmul.chunks = count;
-  options.micro_batches = micro_batches;
-  return options;
+/// In two chunks.
+Plan plan_of(std::string_view mesh, const std::vector<Mark>& marks, int64_t micro_batches = 1) {
+  return {.meshes = one_mesh(mesh_of(mesh)),
+          .micro_batches = micro_batches,
+          .collective_matmul = 2,
+          .marks = marks};
 }
 
 // Of h each rank has one of two blocks, of the gathered tensor and of y both: dim, blocks (,
 // index).
 TEST(CollectiveMatmul, AChunkIsThePartOfEveryBlockThatARankHas) {
-  const TaskGraph tasks =
-      compile(gather_then_product(), mesh_of("tp=2"), kByRowsThenColumns, compile_options(2)).tasks;
+  const TaskGraph tasks = compile(gather_then_product(), plan_of("tp=2", kByRowsThenColumns)).tasks;
   EXPECT_THAT(numbers_of(tasks, "take_chunk"),
               ElementsAre(ElementsAre(0, 1, 0), ElementsAre(0, 1, 1)));
   EXPECT_THAT(numbers_of(tasks, "join_chunks"), ElementsAre(ElementsAre(0, 2)));
-  const TaskGraph scattered =
-      compile(product_then_scatter(), mesh_of("tp=2"), kContracted, compile_options(2)).tasks;
+  const TaskGraph scattered = compile(product_then_scatter(), plan_of("tp=2", kContracted)).tasks;
   EXPECT_THAT(numbers_of(scattered, "take_chunk"),
               ElementsAre(ElementsAre(0, 2, 0), ElementsAre(0, 2, 1)));
   EXPECT_THAT(numbers_of(scattered, "join_chunks"), ElementsAre(ElementsAre(0, 1)));
 }
 
 TEST(CollectiveMatmul, TheResultOfOneMatmulIsSentWhileTheNextOneRuns) {
-  const TaskGraph tasks =
-      compile(product_then_scatter(), mesh_of("tp=2"), kContracted, compile_options(2)).tasks;
+  const TaskGraph tasks = compile(product_then_scatter(), plan_of("tp=2", kContracted)).tasks;
   std::vector<std::string> products;
   for (const Task& task : tasks.tasks) {
     int in_task = 0;
@@ -348,12 +346,12 @@ const std::vector<Mark> kSequence = {
 TEST(CollectiveMatmul, DecomposesEveryMicroBatchAndTheBackward) {
   for (int64_t micro_batches : {1, 2}) {
     std::string report;
-    CompileOptions options = compile_options(2, micro_batches);
+    CompileOptions options;
     options.dump = [&](std::string_view pass, const std::string& text) {
       if (pass == "collective-matmul") report = text;
     };
     const TaskGraph tasks =
-        compile(trained_layer(), mesh_of("dp=2 tp=2"), kSequence, options).tasks;
+        compile(trained_layer(), plan_of("dp=2 tp=2", kSequence, micro_batches), options).tasks;
     std::vector<std::string> heads;
     for (const std::string& line : split_text(report, '\n'))
       heads.push_back(line.substr(0, line.find(':')));
@@ -374,7 +372,7 @@ TEST(CollectiveMatmul, DecomposesEveryMicroBatchAndTheBackward) {
 /// What the check of placements says of a compiled layer in which `plant` changed a thing.
 std::string finding(const std::function<bool(TaskGraph&)>& plant) {
   const Graph graph = trained_layer();
-  TaskGraph tasks = compile(graph, mesh_of("dp=2 tp=2"), kSequence, compile_options(2)).tasks;
+  TaskGraph tasks = compile(graph, plan_of("dp=2 tp=2", kSequence)).tasks;
   if (!plant(tasks)) return "nowhere to plant it";
   try {
     check_placements(graph, tasks, 1);

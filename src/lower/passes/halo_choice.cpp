@@ -115,10 +115,10 @@ class HaloChoice {
   }
 
   void keep_marked(const Mark& mark) {
-    if (mark.kind == Mark::Kind::kOp)
-      for (OpId op : ops_named(graph_, mark.pattern)) is_kept_[op.index] = true;
-    else
+    if (mark.kind == Mark::Kind::kTensor)
       for (ValueId value : values_named(graph_, mark.pattern)) keep(value);
+    else
+      for (OpId op : ops_named_by(graph_, mark)) is_kept_[op.index] = true;
   }
 
   void keep(ValueId value) {

@@ -6,16 +6,11 @@
 #include <vector>
 
 #include "graph/graph.h"
+#include "plan/plan.h"
 #include "reshard/reshard.h"
 #include "shard/propagate.h"
 
 namespace tessera {
-
-enum class HaloForm {
-  kExchange,   // every halo
-  kRecompute,  // every one that may be computed, as many layers back as that goes
-  kAuto,       // the cheaper
-};
 
 /// What both forms are priced with.
 struct HaloCost {

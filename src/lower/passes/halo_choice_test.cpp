@@ -37,7 +37,9 @@ Graph two_convolutions(int64_t rows = 8) {
 
 Compiled compiled(const Graph& graph, std::string_view mesh, const HaloOptions& halos,
                   const std::vector<Mark>& marks = kByHeight) {
-  return compile(graph, mesh_of(mesh), marks, {.dump = {}, .halos = halos});
+  return compile(graph,
+                 Plan{.meshes = one_mesh(mesh_of(mesh)), .halos = halos.form, .marks = marks},
+                 {.dump = {}, .halo_cost = halos.cost});
 }
 Compiled compiled(const Graph& graph, std::string_view mesh, HaloForm form,
                   const std::vector<Mark>& marks = kByHeight) {

@@ -46,23 +46,22 @@ struct Made {
 };
 
 Made data_parallel(Bytes bucket, Bytes overlap) {
-  CompileOptions options;
-  options.bucket = bucket;
-  options.prefetch_window = overlap;
   return {compile(testing_layers::square_layers(4, 8, kWidth),
-                  std::make_shared<const Mesh>(parse_mesh("dp=4")),
-                  {shard_tensor("x", "P(\"dp\")")}, options)};
+                  Plan{.meshes = one_mesh(std::make_shared<const Mesh>(parse_mesh("dp=4"))),
+                       .prefetch_window = overlap,
+                       .bucket = bucket,
+                       .marks = {shard_tensor("x", "P(\"dp\")")}})};
 }
 
 /// Each rank holds a part of every weight and needs all of it for its rows.
 Made sharded_parameters(Bytes overlap) {
-  CompileOptions options;
-  options.prefetch_window = overlap;
   std::vector<Mark> marks = {shard_tensor("x", "P(\"dp\")"), shard_tensor("w*", "P(\"dp\")")};
   for (int i = 0; i < 4; ++i)
     marks.push_back(shard_op("y.w" + std::to_string(i), "[P(\"dp\"), P()]"));
   return {compile(testing_layers::square_layers(4, 8, kWidth),
-                  std::make_shared<const Mesh>(parse_mesh("dp=4")), marks, options)};
+                  Plan{.meshes = one_mesh(std::make_shared<const Mesh>(parse_mesh("dp=4"))),
+                       .prefetch_window = overlap,
+                       .marks = marks})};
 }
 
 Made two_stages(Bytes overlap) {
@@ -71,13 +70,12 @@ Made two_stages(Bytes overlap) {
     meshes.push_back({"stage" + std::to_string(rank),
                       std::make_shared<const Mesh>(Shape{1}, std::vector<std::string>{"dp"},
                                                    std::vector{rank})});
-  CompileOptions options;
-  options.micro_batches = 4;
-  options.prefetch_window = overlap;
-  return {compile(testing_layers::square_layers(4, 32, kWidth), meshes,
-                  {stage("layer.0", "stage0"), stage("layer.1", "stage0"),
-                   stage("layer.2", "stage1"), stage("layer.3", "stage1")},
-                  options)};
+  return {compile(testing_layers::square_layers(4, 32, kWidth),
+                  Plan{.meshes = meshes,
+                       .micro_batches = 4,
+                       .prefetch_window = overlap,
+                       .marks = {stage("layer.0", "stage0"), stage("layer.1", "stage0"),
+                                 stage("layer.2", "stage1"), stage("layer.3", "stage1")}})};
 }
 
 TEST(Overlap, TheSumOfABucketIsDueWhenTheNextOneIsFull) {

@@ -65,7 +65,7 @@ struct GivenStep {
 /// Runs one program in one process, which may be the only one: first one step at a time, then steps
 /// that follow each other without a pause.
 inline void run_and_compare(unsigned seed, Size size,
-                            const std::shared_ptr<Network>& network = nullptr) {
+                            const std::shared_ptr<ProcessNetwork>& network = nullptr) {
   constexpr std::chrono::seconds kLong{60};
   constexpr int64_t kSteps = 8, kThatMeet = 3;
   RandomProgram program(seed, size);

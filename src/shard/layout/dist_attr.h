@@ -102,6 +102,10 @@ std::string to_text(const TensorType& type, const DistAttr& attr);
 /// The same without extents and dtype: "[@dp, @tp] {partial sum: ep}"; a whole dim is "*".
 std::string to_text(const DistAttr& attr);
 
+/// The inverse of to_text(attr), for a tensor of this shape.
+///   throws  UserError (78) as parse_dist_type, and for another number of dims
+DistAttr parse_dist_attr(std::string_view text, const Shape& shape, MeshPtr mesh);
+
 struct DistType {
   TensorType type;
   DistAttr attr;
@@ -126,8 +130,19 @@ DistAttr parse_placements(std::string_view text, MeshPtr mesh, int rank);
 ///   throws   UserError (78) for more entries than dims, an unknown axis, or an axis that is used
 ///            twice
 DistAttr from_spec(MeshPtr mesh, int rank, const std::vector<std::string>& spec);
-/// From a spec as text: P("dp", None, "tp"); P(("dp","cp"), None).  throws  UserError (78)
+/// From a spec as text: P("dp", None, "tp"); P(("dp","cp"), None). P(3*"tp") divides dim 0 in three
+/// chunks.
+///   throws  UserError (78), also for an open dim
 DistAttr parse_spec(std::string_view text, MeshPtr mesh, int rank);
+
+/// A placement of which some dims are not decided.
+struct OpenSpec {
+  DistAttr attr;
+  std::vector<bool> open;  // by dim: it may get axes behind those of `attr`
+};
+/// As parse_spec, with open dims: P(?, "tp") says nothing of dim 0; P(("dp", ?)) that dp divides it
+/// first.
+OpenSpec parse_open_spec(std::string_view text, MeshPtr mesh, int rank);
 
 /// From the number of parts of each dim of one operand, as in ((4,1),(1,1)). Each number is the
 /// product of mesh axes that are not yet used, in the order of the mesh.

@@ -16,11 +16,13 @@ namespace {
 }
 
 constexpr const char* kTypeForm = "f32[32@dp, 4096@tp] or f32[8, 16] {partial sum: tp}";
+constexpr const char* kAttrForm = "[@dp, @tp, *] or [*, @tp/3] {partial sum: dp}";
 constexpr const char* kWindowForm =
     "f32[64@h~32(*2-1:+1)]: rows 2b-1 to 2(e-1)+1 of 64 for each part [b, e) of 32";
 constexpr const char* kPlacementsForm =
     "Shard(0), Replicate() (one an axis) or tp: Shard(1), ep: Partial(sum)";
-constexpr const char* kSpecForm = "P(\"dp\", None, \"tp\") or P((\"dp\",\"cp\"), None)";
+constexpr const char* kSpecForm =
+    "P(\"dp\", None, \"tp\"), P((\"dp\",\"cp\"), None), P(?, \"tp\") or P(3*\"tp\")";
 
 std::string dim_text(const DistAttr& attr, size_t dim) {
   std::string text;
@@ -145,6 +147,21 @@ void read_partial(std::string_view text, std::string_view whole, DistAttr& attr)
             [](const PartialAxis& a, const PartialAxis& b) { return a.axis < b.axis; });
 }
 
+/// The number in front of the '*' of 3*"tp".
+int64_t read_chunk_count(std::string_view item, size_t times, std::string_view whole) {
+  const int64_t count = read_integer(item.substr(0, times), whole);
+  if (count < 2) malformed(whole, "chunks are two or more", kSpecForm);
+  return count;
+}
+
+/// Removes "?" at the end of the axes of a dim. Returns whether it was there.
+bool take_open(std::string& axes) {
+  if (!axes.ends_with('?')) return false;
+  axes.pop_back();
+  if (axes.ends_with(',')) axes.pop_back();
+  return true;
+}
+
 Placement read_placement(std::string_view item, std::string_view whole) {
   if (item == "Replicate()" || item == "Replicate") return Replicate();
   if (item == "Partial()" || item == "Partial") return Partial();
@@ -153,6 +170,11 @@ Placement read_placement(std::string_view item, std::string_view whole) {
               kPlacementsForm);
   if (item.starts_with("Shard("))
     return Shard(static_cast<int>(read_integer(trim(item.substr(6, item.size() - 7)), whole)));
+  if (item == "Partial(mean)")
+    malformed(whole,
+              "a mean of the parts is not the mean of the whole where parts differ in size, and "
+              "the division of a sum is an op of the model",
+              "Partial(sum): the sums are added first, and the model divides by the whole count");
   if (item.starts_with("Partial("))
     return Partial(parse_reduce_op(trim(item.substr(8, item.size() - 9))));
   malformed(whole, "'" + std::string(item) + "' is none of Shard(dim), Replicate(), Partial(op)",
@@ -173,6 +195,31 @@ std::string to_text(const DistAttr& attr) {
   for (size_t d = 0; d < attr.dims.size(); ++d)
     dims.push_back(attr.dims[d].axes.empty() ? "*" : dim_text(attr, d));
   return "[" + join(dims, ", ") + "]" + partial_text(attr);
+}
+
+DistAttr parse_dist_attr(std::string_view given, const Shape& shape, MeshPtr mesh) {
+  const std::string_view text = trim(given);
+  const size_t close = text.find(']');
+  if (!text.starts_with('[') || close == std::string_view::npos)
+    malformed(text, "a placement has an entry for each dim in [ ]", kAttrForm);
+  const std::string_view list = trim(text.substr(1, close - 1));
+  const std::vector<std::string> items =
+      list.empty() && shape.size() == 0 ? std::vector<std::string>{} : split_text(list, ',');
+  if (std::ssize(items) != shape.size())
+    malformed(text,
+              "it has " + std::to_string(items.size()) + " entries and the tensor " +
+                  std::to_string(shape.size()) + " dims",
+              kAttrForm);
+  std::vector<std::string> dims;
+  for (int d = 0; d < shape.size(); ++d) {
+    const std::string_view item = trim(items[static_cast<size_t>(d)]);
+    if (!item.empty() && item != "*" && !item.starts_with('@'))
+      malformed(text, "'" + std::string(item) + "' is neither whole, '*', nor divided by axes",
+                kAttrForm);
+    dims.push_back(std::to_string(shape[d]) + std::string(item == "*" ? "" : item));
+  }
+  const std::string typed = "f32[" + join(dims, ", ") + "]" + std::string(text.substr(close + 1));
+  return parse_dist_type(typed, std::move(mesh)).attr;
 }
 
 DistType parse_dist_type(std::string_view text, MeshPtr mesh) {
@@ -205,19 +252,41 @@ DistAttr parse_placements(std::string_view text, MeshPtr mesh, int rank) {
   return from_placements(std::move(mesh), rank, placements);
 }
 
-DistAttr parse_spec(std::string_view text, MeshPtr mesh, int rank) {
+OpenSpec parse_open_spec(std::string_view text, MeshPtr mesh, int rank) {
   std::string_view list = trim(text);
   if (!list.starts_with("P(") || !list.ends_with(")"))
     malformed(text, "a spec starts with P( and ends with )", kSpecForm);
   list = list.substr(2, list.size() - 3);
   std::vector<std::string> spec;
+  std::vector<int64_t> chunks;
+  std::vector<bool> open;
   for (std::string item : split_outside_brackets(list, ',')) {
     std::erase_if(item, [](char letter) {
       return letter == '"' || letter == '\'' || letter == '(' || letter == ')' || letter == ' ';
     });
+    const size_t times = item.find('*');
+    chunks.push_back(times == std::string::npos ? 1 : read_chunk_count(item, times, text));
+    if (times != std::string::npos) item.erase(0, times + 1);
+    open.push_back(take_open(item));
     spec.push_back(item == "None" ? "" : item);
   }
-  return from_spec(std::move(mesh), rank, spec);
+  OpenSpec result{from_spec(std::move(mesh), rank, spec), std::move(open)};
+  result.open.resize(static_cast<size_t>(rank), false);
+  for (size_t d = 0; d < chunks.size(); ++d) {
+    DimSharding& dim = result.attr.dims[d];
+    if (chunks[d] > 1 && dim.axes.empty())
+      malformed(text, "chunks are divided by an axis", kSpecForm);
+    dim.chunks = chunks[d];
+  }
+  return result;
+}
+
+DistAttr parse_spec(std::string_view text, MeshPtr mesh, int rank) {
+  OpenSpec spec = parse_open_spec(text, std::move(mesh), rank);
+  if (std::find(spec.open.begin(), spec.open.end(), true) != spec.open.end())
+    malformed(text, "an open dim, '?', can only be in the mark of a tensor",
+              "None for a whole dim, or mark the tensor instead of the op");
+  return std::move(spec.attr);
 }
 
 }  // namespace tessera

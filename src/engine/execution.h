@@ -1,0 +1,50 @@
+// The execution of a run under one plan.
+#pragma once
+
+#include <memory>
+
+#include "engine/evaluator.h"
+#include "engine/gradient_accumulation.h"
+#include "engine/program_set.h"
+#include "engine/run_state.h"
+#include "engine/text_generator.h"
+#include "engine/training_steps.h"
+
+namespace tessera {
+
+struct EngineOptions {
+  RuntimeOptions runtime;
+  RuleLookup rules = catalogue_rule;
+  bool check_placements = true;       // CompileOptions
+  Purpose purpose = Purpose::kTrain;  // or kEvaluate: no training step, and no optimizer state
+  /// Whether the variables are initialized from the seed. Otherwise they are zero until they are
+  /// set, see engine/checkpointing.h.
+  bool initialize = true;
+};
+
+/// The plan, the compiled and loaded programs, and everything that computes with them. Another
+/// execution of the same state may take its place between two steps: Engine::switch_plan.
+struct Execution {
+  /// `network`, `settings` and `state` outlive it. The variables are zero.
+  ///   throws  UserErrors of the network, the plan, its marks, the data and the runtime
+  Execution(const Network& network, const TrainingSettings& settings,
+            std::shared_ptr<const RunData> data, Plan plan, const EngineOptions& options,
+            RunState& state);
+  Execution(const Execution&) = delete;
+  Execution& operator=(const Execution&) = delete;
+
+  /// Sets the variables of the main program to those of `other`, which executes the same network.
+  ///   memory  one whole variable at a time
+  void take_variables(const Execution& other);
+  /// Does Engine::predict for a batch.
+  TensorMap predict(const Batch& batch);
+
+  const Plan plan;
+  TrainingSteps steps;
+  ProgramSet programs;  // made after `steps` and destroyed before: the runtime uses their memory
+  GradientAccumulation gradients;
+  Evaluator evaluator;
+  TextGenerator generator;
+};
+
+}  // namespace tessera

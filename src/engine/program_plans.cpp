@@ -1,0 +1,105 @@
+#include "engine/program_plans.h"
+
+#include <string>
+#include <utility>
+
+#include "base/error.h"
+#include "engine/shared_variables.h"
+#include "engine/step_parts.h"
+#include "lower/lower.h"
+#include "network/family.h"
+#include "network/graphs.h"
+
+namespace tessera {
+namespace {
+
+/// The programs beside training that a network has.
+std::vector<Purpose> purposes_of(const Network& network) {
+  std::vector<Purpose> purposes{Purpose::kEvaluate};
+  if (!network.language) return purposes;
+  purposes.push_back(Purpose::kPredict);
+  if (network.language->can_decode) purposes.push_back(Purpose::kDecode);
+  return purposes;
+}
+
+}  // namespace
+
+std::string_view section_of(Purpose purpose) {
+  switch (purpose) {
+    case Purpose::kTrain: return kTrainSection;
+    case Purpose::kEvaluate: return "evaluate";
+    case Purpose::kPredict: return "predict";
+    case Purpose::kDecode: return "decode";
+    case Purpose::kAccumulate: return "accumulate";
+    case Purpose::kReduceGradients: return "reduce";
+    case Purpose::kApplyGradients: return "apply";
+  }
+  throw InternalError("unknown purpose");
+}
+
+Graph graph_of(Purpose purpose, const Network& network, const TrainingSettings& settings,
+               int64_t rows) {
+  const auto& [batch, seed] = std::pair(settings.train.batch, settings.train.seed);
+  switch (purpose) {
+    case Purpose::kEvaluate:
+      return forward_graph(network, ForwardPurpose::kEvaluation, batch, seed);
+    case Purpose::kPredict: return forward_graph(network, ForwardPurpose::kPrediction, rows, seed);
+    case Purpose::kDecode: return forward_graph(network, ForwardPurpose::kDecoding, rows, seed);
+    default: throw InternalError("this program is not made on demand");
+  }
+}
+
+Plan plan_beside(const Graph& main, const ShardedGraph& sharded, const Graph& graph, Plan plan) {
+  plan.micro_batches = 1;
+  if (!plan.shardings)
+    plan.marks = with_variables_of(main, sharded, graph, marks_for(graph, plan.marks));
+  return plan;
+}
+
+std::vector<PlannedProgram> planned_programs(const Network& network,
+                                             const TrainingSettings& settings, const Plan& plan,
+                                             const RuleLookup& rules) {
+  std::vector<PlannedProgram> programs;
+  programs.push_back(
+      {Purpose::kTrain,
+       training_graph(network, settings.optimizer, settings.train.batch, settings.train.seed),
+       plan});
+  const Graph training = programs.front().graph;
+  const ShardedGraph sharded = placements(training, plan, {.dump = {}, .rules = rules});
+  for (const Purpose purpose : purposes_of(network)) {
+    Graph graph = graph_of(purpose, network, settings, 1);
+    Plan beside = plan_beside(training, sharded, graph, plan);
+    programs.push_back({purpose, std::move(graph), std::move(beside)});
+  }
+  for (PlannedProgram& part : step_parts(network, settings, plan, training, sharded).parts)
+    programs.push_back(std::move(part));
+  return programs;
+}
+
+std::vector<PlannedProgram> planned_programs(const RunConfig& config, const Plan& plan,
+                                             const RuleLookup& rules) {
+  return planned_programs(network_of(config.model), training_settings(config), plan, rules);
+}
+
+Plan resolved_plan(const Network& network, const TrainingSettings& settings, const Plan& plan,
+                   const RuleLookup& rules) {
+  if (plan.shardings) return plan;
+  Plan result = plan;
+  Shardings shardings;
+  for (const PlannedProgram& program : planned_programs(network, settings, plan, rules)) {
+    const std::string name(section_of(program.purpose));
+    const ShardedGraph sharded =
+        placements(program.graph, program.plan, {.dump = {}, .rules = rules});
+    ShardingSection section = resolve(program.graph, sharded, name, shardings);
+    shardings.sections.emplace_back(name, std::move(section));
+  }
+  result.shardings = std::move(shardings);
+  result.marks.clear();
+  return result;
+}
+
+Plan resolved_plan(const RunConfig& config, const Plan& plan, const RuleLookup& rules) {
+  return resolved_plan(network_of(config.model), training_settings(config), plan, rules);
+}
+
+}  // namespace tessera

@@ -1,0 +1,51 @@
+// The plan of a run for each of its programs: training, evaluation, prediction, a step in parts.
+#pragma once
+
+#include <string_view>
+#include <vector>
+
+#include "config/config.h"
+#include "engine/planned_program.h"
+#include "graph/graph.h"
+#include "network/network.h"
+#include "plan/plan.h"
+#include "shard/rules.h"
+#include "shard/sharded_graph.h"
+
+namespace tessera {
+
+/// The section of a plan's resolved shardings for a program.
+std::string_view section_of(Purpose purpose);
+
+/// The graph of a program that is compiled when it is first used.
+///   rows      of kPredict; 1 for kDecode
+///   requires  kEvaluate, kPredict or kDecode
+Graph graph_of(Purpose purpose, const Network& network, const TrainingSettings& settings,
+               int64_t rows);
+
+/// `plan` for such a graph beside the program that keeps the variables: every decision of the plan
+/// but micro-batches, the marks that name something in `graph`, and variables where `main` has
+/// them.
+///   main     the graph of the program that keeps the variables
+///   sharded  its placements under `plan`
+Plan plan_beside(const Graph& main, const ShardedGraph& sharded, const Graph& graph, Plan plan);
+
+/// All programs that an engine compiles under `plan`, the training step first. Models that do not
+/// predict the next token have neither prediction nor decoding.
+///   throws  UserError (78) as compile
+std::vector<PlannedProgram> planned_programs(const Network& network,
+                                             const TrainingSettings& settings, const Plan& plan,
+                                             const RuleLookup& rules = catalogue_rule);
+std::vector<PlannedProgram> planned_programs(const RunConfig& config, const Plan& plan,
+                                             const RuleLookup& rules = catalogue_rule);
+
+/// `plan` with resolved shardings instead of marks, for every program that an engine compiles under
+/// it. A plan that has them already is returned as it is.
+///   ensures  an engine that trains has the same task graphs with both
+///   throws   UserError (78) as compile
+Plan resolved_plan(const Network& network, const TrainingSettings& settings, const Plan& plan,
+                   const RuleLookup& rules = catalogue_rule);
+Plan resolved_plan(const RunConfig& config, const Plan& plan,
+                   const RuleLookup& rules = catalogue_rule);
+
+}  // namespace tessera

@@ -1,0 +1,373 @@
+#include "shard/resolved/resolve.h"
+
+#include <algorithm>
+#include <optional>
+#include <unordered_map>
+
+#include "base/error.h"
+#include "base/text.h"
+#include "shard/resolved/name_patterns.h"
+#include "shard/resolved/section_lookup.h"
+#include "shard/resolved/sharding_text.h"
+#include "shard/resolved/stage_patterns.h"
+
+namespace tessera {
+namespace {
+
+constexpr const char* kReason = "the plan's shardings";
+constexpr std::string_view kOn = " on ";
+
+[[noreturn]] void refuse(const std::string& what, const std::string& why, const std::string& fix) {
+  throw UserError(what, why, fix, ExitCode::kBadConfig);
+}
+
+// ---- homes ----
+
+std::string home_text(const ShardedGraph& sharded, ValueId value) {
+  const DistAttr& home = sharded.of(value);
+  if (sharded.meshes.size() == 1) return to_text(home);
+  const NamedMesh& own = sharded.meshes[sharded.stages.values[value.index]];
+  if (own.mesh == home.mesh) return to_text(home) + std::string(kOn) + own.name;
+  // The next value of a variable is kept on the mesh of the variable.
+  const auto mesh = std::find_if(sharded.meshes.begin(), sharded.meshes.end(),
+                                 [&](const NamedMesh& named) { return named.mesh == home.mesh; });
+  ensure(mesh != sharded.meshes.end(), "a home is on a mesh of the program");
+  return to_text(home) + std::string(kOn) + mesh->name;
+}
+
+int stage_called(std::string_view name, const Meshes& meshes) {
+  std::vector<std::string> names;
+  for (int i = 0; i < std::ssize(meshes); ++i) {
+    if (meshes[i].name == name) return i;
+    names.push_back(meshes[i].name);
+  }
+  refuse("the plan's shardings name the mesh '" + std::string(name) + "', which is not there",
+         "the meshes are " + join(names, ", "), "use one of these, or add the mesh to the plan");
+}
+
+struct Home {
+  int stage = 0;
+  DistAttr attr;
+};
+
+Home read_home(std::string_view text, const Shape& shape, const Meshes& meshes) {
+  const size_t on = text.find(kOn);
+  Home home;
+  if (on != std::string_view::npos)
+    home.stage = stage_called(trim(text.substr(on + kOn.size())), meshes);
+  else if (meshes.size() > 1)
+    refuse("'" + std::string(text) + "' names no mesh", "the plan has several meshes",
+           "write it as [@dp, *] on " + meshes.front().name);
+  home.attr = parse_home(text.substr(0, std::min(on, text.size())), shape,
+                         meshes[static_cast<size_t>(home.stage)].mesh);
+  return home;
+}
+
+/// Does an op that reads the value take it as a partial sum over the axis?
+bool is_passed_on(const Graph& graph, const ShardedGraph& sharded, ValueId value, int axis) {
+  const auto passes = [&](OpId user) {
+    const std::vector<ValueId>& inputs = graph.op(user).inputs;
+    const OpSharding& sharding = sharded.of(user);
+    return std::any_of(
+        sharding.linear.begin(), sharding.linear.end(), [&](const LinearAxis& passed) {
+          const std::vector<int>& set = sharded.rules[user.index].linear[passed.set];
+          return passed.axis == axis && std::any_of(set.begin(), set.end(), [&](int input) {
+                   return inputs[input] == value;
+                 });
+        });
+  };
+  const std::vector<OpId>& users = graph.value(value).users;
+  return std::any_of(users.begin(), users.end(), passes);
+}
+
+/// Where a value that an op makes is kept unless something else is said: as it is made, with the
+/// sums done that no op passes on.
+DistAttr usual_home(const Graph& graph, const ShardedGraph& sharded, ValueId value) {
+  const OpId producer = graph.value(value).producer;
+  const Op& op = graph.op(producer);
+  const auto output = std::find(op.outputs.begin(), op.outputs.end(), value) - op.outputs.begin();
+  DistAttr attr = output_attr(view(graph, op), sharded.rules[producer.index], sharded.of(producer),
+                              static_cast<int>(output));
+  std::erase_if(attr.partial, [&](const PartialAxis& partial) {
+    return !is_passed_on(graph, sharded, value, partial.axis);
+  });
+  return attr;
+}
+
+/// By value that an op makes, the variable whose next value it is.
+std::vector<ValueId> variables_of_next(const Graph& graph) {
+  std::vector<ValueId> variables(graph.values().size());
+  for (const Variable& variable : graph.variables())
+    if (variable.next && graph.value(*variable.next).producer.index >= 0)
+      variables[variable.next->index] = variable.value;
+  return variables;
+}
+
+// ---- resolve ----
+
+/// Decisions with the names that they are for, in order of their first names.
+class Decisions {
+ public:
+  void add(const std::string& text, const std::string& name) {
+    const auto [found, is_new] = positions_.try_emplace(text, list_.size());
+    if (is_new) list_.push_back({text, {}});
+    list_[found->second].names.push_back(name);
+  }
+  std::vector<SharedDecision> take() {
+    for (SharedDecision& decision : list_) decision.names = to_patterns(decision.names);
+    return std::move(list_);
+  }
+
+ private:
+  std::vector<SharedDecision> list_;
+  std::unordered_map<std::string, size_t> positions_;
+};
+
+class Resolver {
+ public:
+  Resolver(const Graph& graph, const ShardedGraph& sharded, std::string_view name,
+           const Shardings& known)
+      : graph_(graph), sharded_(sharded), known_(known, name) {}
+
+  ShardingSection run() {
+    resolve_stages();
+    for (int i = 0; i < std::ssize(graph_.ops()); ++i) resolve_op({i});
+    const std::vector<ValueId> variables = variables_of_next(graph_);
+    for (int i = 0; i < std::ssize(graph_.values()); ++i) resolve_value({i}, variables[i]);
+    for (int i = 0; i < std::ssize(graph_.values()); ++i) resolve_copies({i});
+    section_.copies = copies_.take();
+    section_.ops = ops_.take();
+    section_.values = values_.take();
+    return std::move(section_);
+  }
+
+ private:
+  void resolve_stages() {
+    if (sharded_.meshes.size() == 1) return;
+    std::vector<std::string> names, stages;
+    bool is_known = true;
+    for (size_t i = 0; i < graph_.ops().size(); ++i) {
+      names.push_back(graph_.ops()[i].name);
+      stages.push_back(sharded_.meshes[sharded_.stages.ops[i]].name);
+      const std::string* known = known_.stage(names.back());
+      is_known = is_known && known && *known == stages.back();
+    }
+    if (!is_known) section_.stages = stage_patterns(names, stages);
+  }
+
+  void resolve_op(OpId id) {
+    const Op& op = graph_.op(id);
+    if (const std::string* known = known_.op(op.name); known && is_same(*known, op, id)) return;
+    ops_.add(to_text(sharded_.rules[id.index], sharded_.of(id)), op.name);
+  }
+
+  bool is_same(const std::string& known, const Op& op, OpId id) const {
+    try {
+      return parse_op_sharding(known, view(graph_, op), sharded_.rules[id.index],
+                               sharded_.of(id).mesh) == sharded_.of(id);
+    } catch (const UserError&) {
+      return false;  // the op has another shape here
+    }
+  }
+
+  /// variable  of which it is the next value
+  void resolve_value(ValueId value, ValueId variable) {
+    const Value& v = graph_.value(value);
+    const DistAttr& home = sharded_.of(value);
+    if (const std::string* known = known_.value(v.name)) {
+      if (is_same(*known, value)) return;
+    } else if (variable.index >= 0) {
+      if (sharded_.of(variable) == home) return;
+    } else if (v.producer.index >= 0 && usual_home(graph_, sharded_, value) == home) {
+      return;
+    }
+    values_.add(home_text(sharded_, value), v.name);
+  }
+
+  bool is_same(const std::string& known, ValueId value) const {
+    try {
+      const Home home = read_home(known, graph_.type(value).shape, sharded_.meshes);
+      return home.attr.mesh == sharded_.of(value).mesh && home.attr == sharded_.of(value);
+    } catch (const UserError&) {
+      return false;
+    }
+  }
+
+  void resolve_copies(ValueId value) {
+    const std::string& name = graph_.value(value).name;
+    const std::string* known = known_.copies(name);
+    const std::string_view usual = known ? std::string_view(*known) : to_text(CopyLife::kStep);
+    if (const std::string_view life = to_text(sharded_.life_of_copies(value)); life != usual)
+      copies_.add(std::string(life), name);
+  }
+
+  const Graph& graph_;
+  const ShardedGraph& sharded_;
+  SectionLookup known_;
+  ShardingSection section_;
+  Decisions ops_, values_, copies_;
+};
+
+// ---- place ----
+
+class Placer {
+ public:
+  Placer(const Graph& graph, const Meshes& meshes, const Shardings& shardings,
+         std::string_view name, const RuleLookup& rules)
+      : graph_(graph), lookup_(shardings, name), rules_(rules) {
+    sharded_.meshes = meshes;
+  }
+
+  ShardedGraph run() {
+    for (const Op& op : graph_.ops()) place_op(op);
+    sharded_.stages.values.resize(graph_.values().size(), 0);
+    sharded_.values.resize(graph_.values().size());
+    sharded_.value_reasons.resize(graph_.values().size());
+    const std::vector<ValueId> variables = variables_of_next(graph_);
+    for (int i = 0; i < std::ssize(graph_.values()); ++i)
+      if (variables[i].index < 0) place_value({i});
+    for (int i = 0; i < std::ssize(graph_.values()); ++i)
+      if (variables[i].index >= 0) place_next({i}, variables[i]);
+    for (int i = 0; i < std::ssize(graph_.values()); ++i) place_copies({i});
+    refuse_unused("op", lookup_.unused_ops());
+    refuse_unused("value", lookup_.unused_values());
+    refuse_unused("value", lookup_.unused_copies());
+    return std::move(sharded_);
+  }
+
+ private:
+  std::string program() const { return "the program '" + lookup_.name() + "'"; }
+
+  [[noreturn]] void refuse_missing(const std::string& what) const {
+    refuse("the plan's shardings say nothing of " + what + " of " + program(),
+           "resolved shardings have every op, input and variable: nothing is propagated",
+           "make them anew for this model with `tessera explain --resolved`, or add it to the "
+           "section '" +
+               lookup_.name() + "'");
+  }
+
+  void refuse_unused(const std::string& kind, const std::vector<std::string>& names) const {
+    if (names.empty()) return;
+    std::vector<std::string> present;
+    if (kind == "op")
+      for (const Op& op : graph_.ops()) present.push_back(op.name);
+    else
+      for (const Value& value : graph_.values()) present.push_back(value.name);
+    const std::string close = nearest(names.front(), present);
+    refuse("the section '" + lookup_.name() + "' of the plan's shardings has the " + kind + " '" +
+               names.front() + "', which " + program() + " lacks" +
+               (names.size() > 1 ? " (and " + std::to_string(names.size() - 1) + " more)" : ""),
+           "the shardings may be for another model",
+           close.empty() ? "make them anew with `tessera explain --resolved`"
+                         : "did you mean '" + close + "'?");
+  }
+
+  /// Adds the name to an error about a decision.
+  template <typename Read>
+  auto with_name(const std::string& thing, const Read& read) const {
+    try {
+      return read();
+    } catch (const UserError& error) {
+      refuse("the plan's sharding of " + thing + ": " + error.what_happened(), error.why(),
+             error.fix());
+    }
+  }
+
+  int stage_of(const Op& op) const {
+    if (sharded_.meshes.size() == 1) return 0;
+    const std::string* name = lookup_.stage(op.name);
+    if (!name) refuse_missing("the stage of op '" + op.name + "'");
+    return stage_called(*name, sharded_.meshes);
+  }
+
+  void place_op(const Op& op) {
+    const int stage = stage_of(op);
+    const std::string* text = lookup_.op(op.name);
+    if (!text) refuse_missing("op '" + op.name + "'");
+    const OpView op_view = view(graph_, op);
+    ShardingRule rule = rules_(op.kind, op_view);
+    sharded_.ops.push_back(with_name("op '" + op.name + "'", [&] {
+      return parse_op_sharding(*text, op_view, rule, sharded_.meshes[stage].mesh);
+    }));
+    sharded_.rules.push_back(std::move(rule));
+    sharded_.stages.ops.push_back(stage);
+  }
+
+  void place_value(ValueId value) {
+    const Value& v = graph_.value(value);
+    const auto i = static_cast<size_t>(value.index);
+    const bool is_made = v.producer.index >= 0;
+    if (is_made) sharded_.stages.values[i] = sharded_.stages.ops[v.producer.index];
+    const std::string* text = lookup_.value(v.name);
+    if (!text && !is_made)
+      refuse_missing((graph_.is_input(value) ? "input '" : "variable '") + v.name + "'");
+    if (!text) {
+      sharded_.values[i] = usual_home(graph_, sharded_, value);
+      return;
+    }
+    Home home = home_of(value, *text);
+    if (is_made && home.stage != sharded_.stages.values[i])
+      refuse("the plan's sharding of value '" + v.name + "' puts it on mesh '" +
+                 sharded_.meshes[home.stage].name + "'",
+             "a value that an op makes is on the mesh of the op",
+             "write 'on " + sharded_.meshes[sharded_.stages.values[i]].name + "'");
+    sharded_.stages.values[i] = home.stage;
+    sharded_.values[i] = std::move(home.attr);
+    sharded_.value_reasons[i] = kReason;
+  }
+
+  Home home_of(ValueId value, const std::string& text) const {
+    return with_name("value '" + graph_.value(value).name + "'",
+                     [&] { return read_home(text, graph_.type(value).shape, sharded_.meshes); });
+  }
+
+  /// The next value of a variable has the home of the variable, which may be on another mesh than
+  /// that of its op.
+  void place_next(ValueId value, ValueId variable) {
+    const std::string* text = lookup_.value(graph_.value(value).name);
+    sharded_.stages.values[value.index] = sharded_.stages.ops[graph_.value(value).producer.index];
+    sharded_.values[value.index] = text ? home_of(value, *text).attr : sharded_.of(variable);
+    sharded_.value_reasons[value.index] = kReason;
+  }
+
+  void place_copies(ValueId value) {
+    const std::string& name = graph_.value(value).name;
+    const std::string* life = lookup_.copies(name);
+    if (!life || *life == to_text(CopyLife::kStep)) return;
+    if (*life != to_text(CopyLife::kPass))
+      refuse("the plan's shardings let copies of '" + name + "' live for a '" + *life + "'",
+             "a copy lives for a step or for a pass", "write \"step\" or \"pass\"");
+    sharded_.copies.resize(graph_.values().size(), CopyLife::kStep);
+    sharded_.copies[value.index] = CopyLife::kPass;
+  }
+
+  const Graph& graph_;
+  SectionLookup lookup_;
+  RuleCache rules_;
+  ShardedGraph sharded_;
+};
+
+}  // namespace
+
+ShardingSection resolve(const Graph& graph, const ShardedGraph& sharded, std::string_view name,
+                        const Shardings& known) {
+  return Resolver(graph, sharded, name, known).run();
+}
+
+ShardedGraph place(const Graph& graph, const Meshes& meshes, const Shardings& shardings,
+                   std::string_view name, const RuleLookup& rules) {
+  return Placer(graph, meshes, shardings, name, rules).run();
+}
+
+DistAttr home_in_training(const Shardings& shardings, const std::string& value, const Shape& shape,
+                          const Meshes& meshes) {
+  SectionLookup lookup(shardings, kTrainSection);
+  const std::string* text = lookup.value(value);
+  if (!text)
+    refuse("the plan's shardings say nothing of '" + value + "'",
+           "resolved shardings have every input and variable",
+           "make them anew for this model with `tessera explain --resolved`");
+  return read_home(*text, shape, meshes).attr;
+}
+
+}  // namespace tessera

@@ -1,0 +1,41 @@
+// Placements as resolved shardings, and back.
+#pragma once
+
+#include <string>
+#include <string_view>
+
+#include "graph/graph.h"
+#include "shard/resolved/shardings.h"
+#include "shard/rules.h"
+#include "shard/sharded_graph.h"
+
+namespace tessera {
+
+/// The decisions of `sharded` as the section `name` of resolved shardings. `known` has the sections
+/// before it: of another program than the training step only what its section kTrainSection does
+/// not say is written.
+///
+///   requires  sharded = propagate(graph, ...), maybe with windows of choose_halos
+///   ensures   place(graph, sharded.meshes, known and the result, name) has the same mesh and
+///             sharding of every op and the same home of every value
+///   time      O(n log n) for n ops and values
+ShardingSection resolve(const Graph& graph, const ShardedGraph& sharded, std::string_view name,
+                        const Shardings& known = {});
+
+/// The placements that resolved shardings say for the program `name`. Nothing is propagated.
+///
+///   meshes   as for propagate: with several micro-batches their first axis is kMicroBatchAxis.
+///            Otherwise that axis is left out of what is read
+///   throws   UserError (78) for an op, an input or a variable of the graph that has no entry, for
+///            an entry of the section that names none of them or names one twice, and for an entry
+///            that does not fit (shard/resolved/sharding_text.h)
+///   time     O(n) for n ops and values
+ShardedGraph place(const Graph& graph, const Meshes& meshes, const Shardings& shardings,
+                   std::string_view name, const RuleLookup& rules = catalogue_rule);
+
+/// The home of a value in training, without compiling.
+///   throws  UserError (78) when there is none, or it does not fit
+DistAttr home_in_training(const Shardings& shardings, const std::string& value, const Shape& shape,
+                          const Meshes& meshes);
+
+}  // namespace tessera

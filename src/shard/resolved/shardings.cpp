@@ -1,0 +1,105 @@
+#include "shard/resolved/shardings.h"
+
+#include <algorithm>
+#include <array>
+
+#include "base/config_table.h"
+#include "base/error.h"
+
+namespace tessera {
+namespace {
+
+constexpr std::array<std::string_view, 7> kSections = {
+    kTrainSection, "evaluate", "predict", "decode", "accumulate", "reduce", "apply"};
+
+[[noreturn]] void refuse(const std::string& what, const Document& found, const std::string& why,
+                         const std::string& fix) {
+  throw UserError(what + " is " + kind_of(found), why, fix, ExitCode::kBadConfig);
+}
+
+std::vector<SharedDecision> read_decisions(const Document* given, const std::string& position) {
+  std::vector<SharedDecision> decisions;
+  if (!given) return decisions;
+  if (!given->is_table())
+    refuse(position, *given, "decisions are a table: each with the names that it is for",
+           "write {\"m@dp\": [\"y\"]}");
+  for (const auto& [text, names] : given->as_table()) {
+    SharedDecision& decision = decisions.emplace_back(SharedDecision{text, {}});
+    if (!names.is_list())
+      refuse(position + " '" + text + "'", names, "the names of a decision are a list",
+             "write them in [ ]");
+    for (const Document& name : names.as_list()) {
+      if (!name.is_string())
+        refuse("a name of " + position + " '" + text + "'", name, "a name is a string",
+               "write it in quotes");
+      decision.names.push_back(name.as_string());
+    }
+  }
+  return decisions;
+}
+
+void write_decisions(const std::vector<SharedDecision>& decisions, const char* key,
+                     Document& section) {
+  if (decisions.empty()) return;
+  Document::Table table;
+  for (const SharedDecision& decision : decisions)
+    table.emplace_back(decision.text, Document::List(decision.names.begin(), decision.names.end()));
+  section[key] = std::move(table);
+}
+
+}  // namespace
+
+std::span<const std::string_view> section_names() {
+  return kSections;
+}
+
+const ShardingSection* Shardings::find(std::string_view name) const {
+  const auto found = std::find_if(sections.begin(), sections.end(),
+                                  [&](const auto& section) { return section.first == name; });
+  return found == sections.end() ? nullptr : &found->second;
+}
+
+Shardings parse_shardings(const Document& document, const std::string& origin) {
+  if (!document.is_table())
+    refuse(origin + ": 'shardings'", document, "resolved shardings are a table by program",
+           "write {\"train\": {...}}, or let `tessera explain --resolved` write it");
+  Shardings shardings;
+  ConfigTable table(&document, "shardings", origin);
+  for (const std::string_view name : kSections) {
+    const Document* given = table.raw(std::string(name));
+    if (!given) continue;
+    const std::string path = "shardings." + std::string(name);
+    ConfigTable keys(given, path, origin);
+    const auto decisions = [&](const std::string& key) {
+      return read_decisions(keys.raw(key), origin + ": " + path + "." + key);
+    };
+    ShardingSection section;
+    section.stages = decisions("stages");
+    section.ops = decisions("ops");
+    section.values = decisions("values");
+    section.copies = decisions("copies");
+    keys.finish();
+    shardings.sections.emplace_back(name, std::move(section));
+  }
+  table.finish();
+  if (!shardings.find(kTrainSection))
+    throw UserError(origin + ": 'shardings' has no section 'train'",
+                    "the other programs only say in what they differ from the training step",
+                    "let `tessera explain --resolved` write it", ExitCode::kBadConfig);
+  return shardings;
+}
+
+Document to_document(const Shardings& shardings) {
+  Document document = Document::Table{};
+  for (const auto& [name, section] : shardings.sections) {
+    Document written = Document::Table{};
+    write_decisions(section.stages, "stages", written);
+    write_decisions(section.ops, "ops", written);
+    write_decisions(section.values, "values", written);
+    write_decisions(section.copies, "copies", written);
+    document[name] = std::move(written);
+  }
+  return document;
+}
+
+}  // namespace tessera

@@ -1,0 +1,48 @@
+#!/usr/bin/env python3
+"""A network that is no family in several processes: the same bits as with ranks as threads of one.
+
+    own_network_test.py PROGRAM MPIRUN [NAME...]
+
+PROGRAM is own_network.cpp; MPIRUN is "" where MPI was not found: then all is skipped.
+"""
+import os
+import subprocess
+import sys
+import tempfile
+import unittest
+
+PROGRAM = ""
+MPIRUN = ""
+# Open MPI starts no more processes than there are cores, and none for root, unless its environment allows it.
+ENVIRONMENT = {**os.environ, "OMPI_ALLOW_RUN_AS_ROOT": "1", "OMPI_ALLOW_RUN_AS_ROOT_CONFIRM": "1", "OMPI_MCA_rmaps_base_oversubscribe": "1"}
+
+
+def run(processes, plan, then, code=0):
+    with tempfile.TemporaryDirectory() as folder:
+        start = [MPIRUN, "-n", str(processes)] if processes > 1 else []
+        result = subprocess.run([*start, PROGRAM, plan, then, folder], capture_output=True, text=True, timeout=100, stdin=subprocess.DEVNULL,
+                                env=ENVIRONMENT)
+    assert result.returncode == code, f"{plan}, {then}: exit code {result.returncode}\n{result.stdout}\n{result.stderr}"
+    return result
+
+
+class OwnNetwork(unittest.TestCase):
+    def setUp(self):
+        if not MPIRUN:
+            self.skipTest("MPI was not found when this was configured")
+
+    def test_fit_checkpoint_switch_evaluation_and_prediction_have_the_bits_of_threads(self):
+        for processes, plan, then in [(2, "dp2", "tp2"), (2, "pp2-m3", "dp2-tp2"), (4, "dp2-tp2", "dp4")]:
+            threads = run(1, plan, then).stdout.splitlines()
+            self.assertEqual(len(threads), 3 + 3 + 1 + 3 + 3)
+            self.assertEqual(run(processes, plan, then).stdout.splitlines(), threads, (plan, then))
+            # Steps 4, 5 and 6 again, from the checkpoint and under the second plan.
+            self.assertEqual(threads[-3:], threads[3:6])
+
+    def test_a_plan_with_fewer_ranks_than_processes_is_refused(self):
+        self.assertIn("a plan of 1 ranks does not run in 2 processes\n  why: every process runs at least one rank", run(2, "dp2", "serial", 1).stderr)
+
+
+if __name__ == "__main__":
+    PROGRAM, MPIRUN = sys.argv[1], sys.argv[2]
+    unittest.main(argv=[sys.argv[0], *sys.argv[3:]])
