@@ -14,6 +14,7 @@
 #include "comm/network.h"
 #include "kernels/kernel_set.h"
 #include "lower/lower.h"
+#include "lower/passes/matmul_cost.h"
 #include "ops/builder.h"
 #include "runtime/runtime.h"
 #include "slow_transport.h"

@@ -131,6 +131,20 @@ class Train(unittest.TestCase):
             self.assertEqual(data[:12], bytes.fromhex("1800000000000000a37f4b22"))
             self.assertEqual((data.count(b"train/loss"), data.count(b"val/accuracy")), (6, 1))
 
+    def test_a_cost_file_replaces_the_cost_of_the_plan_and_is_stored_with_it(self):
+        plan = [*SMALL_GPT, "--plan", "configs/plans/gpt.tp4.json"]
+        with tempfile.TemporaryDirectory() as folder:
+            cost = pathlib.Path(folder) / "cost.toml"
+            cost.write_text('links = {latency = "0 s", bandwidth = "1 B/s"}\n')
+            out = pathlib.Path(folder) / "run"
+            # By bytes alone every sum is a reduce-scatter and an all-gather.
+            exchanges = [run_json("explain", *plan, *option)["totals"]["forward"]["exchanges"] for option in ([], ["--cost", cost])]
+            self.assertGreater(exchanges[1], exchanges[0])
+            stored = run_json("train", *plan, "--cost", cost, "--out", out)["plan"]
+            self.assertEqual(stored["cost"]["links"], {"latency": "0 s", "bandwidth": "1 B/s"})
+            again = run_json("explain", *SMALL_GPT, "--plan", out / "plan.json")
+            self.assertEqual(again["totals"]["forward"]["exchanges"], exchanges[1])
+
     def test_a_run_is_not_written_over_another(self):
         with tempfile.TemporaryDirectory() as folder:
             run("train", *SMALL_MLP, "--steps", 1, "--out", folder)

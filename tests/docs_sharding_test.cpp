@@ -556,7 +556,7 @@ std::string collective_matmul_text() {
                                    shard_tensor("up", "P(None, \"tp\")"),
                                    shard_tensor("down", "P(\"tp\")")};
   Program program = partition(graph, propagate(graph, mesh_of("tp=2"), marks));
-  decompose_collective_matmuls(program, {.chunks = 2}, {});
+  decompose_collective_matmuls(program, 2, {});
   std::string text;
   for (const std::string& line : split_text(to_text(program), '\n'))
     if (line.find(" = ") != std::string::npos) text += line.substr(0, line.find(" <- ")) + "\n";
@@ -578,6 +578,7 @@ TEST(ShardingPage, ShowsWhatTheProgramPrints) {
        {"parts", parts_text, {"x f32[64@d, 10]  16x10 each", "w f32[10, 50]    10x50 each, whole"}},
        {"propagation", propagation_text},
        {"notes", notes_text},
+       {"resolved", resolved_text},
        {"windows", windows_text},
        {"halos", halos_text},
        {"chunks", chunks_text},
@@ -603,8 +604,7 @@ TEST(ShardingPage, ShowsWhatTheProgramPrints) {
        {"collective-matmul",
         collective_matmul_text,
         {"u chunk 1 of 2 = dot_general(x [*, *] chunk 1 of 2, up): f32[4, 32@tp]\n",
-         "d [@tp, *] chunk 0 of 2 = reduce-scatter(d chunk 0 of 2): f32[4@tp, 16]\n"}},
-       {"resolved", resolved_text}});
+         "d [@tp, *] chunk 0 of 2 = reduce-scatter(d chunk 0 of 2): f32[4@tp, 16]\n"}}});
 }
 
 }  // namespace

@@ -46,6 +46,7 @@ PAGES_OF_KEYS = {
     "docs/training.md": "src/config/config.cpp",
     "docs/data.md": "src/config/data_config.cpp",
     "docs/models.md": "src/model/settings.cpp",
+    "docs/costs.md": "src/cost/cost_file.cpp",
 }
 
 KEY = re.compile(r"table\.\w+\(\s*\"(\w+)\"|\{\"(\w+)\",\s*&\w+Config::")
@@ -241,7 +242,7 @@ FORMER_WORDS = [
         r"floors?",
         "layer",
         r"floor\(|[\"'`.]floor|price.{0,12}floor|ceil",
-        r"ops/|kernels/|autodiff/|operators\.md",
+        r"ops/|kernels/|cost/|autodiff/|operators\.md|costs\.md",
     ),
     (r"house", "project", None, None),
     (r"meetings?", "host all-gather", None, None),

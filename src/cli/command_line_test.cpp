@@ -34,12 +34,15 @@ std::string refused(const std::vector<std::string>& words) {
 }
 
 TEST(CommandLine, OptionsMayStandBeforeAndAfterTheConfiguration) {
-  const auto before = parsed<TrainCommand>({"train", "--plan", "p.json", "--ranks=4", "c.toml"});
-  const auto after = parsed<TrainCommand>({"train", "c.toml", "--ranks", "4", "--plan=p.json"});
+  const auto before = parsed<TrainCommand>(
+      {"train", "--plan", "p.json", "--ranks=4", "--cost", "m.toml", "c.toml"});
+  const auto after =
+      parsed<TrainCommand>({"train", "c.toml", "--ranks", "4", "--plan=p.json", "--cost=m.toml"});
   for (const TrainCommand& train : {before, after}) {
     EXPECT_EQ(train.config.file, "c.toml");
     EXPECT_EQ(train.config.plan.plan, "p.json");
     EXPECT_EQ(train.config.plan.ranks, 4);
+    EXPECT_EQ(train.config.cost, "m.toml");
     EXPECT_FALSE(train.output.json);
   }
 }

@@ -37,6 +37,9 @@ void add_options(OptionParser& parser, PlanOptions& options) {
 void add_options(OptionParser& parser, ConfigOptions& options) {
   parser.argument("CONFIG", "The configuration, a TOML file", options.file);
   add_options(parser, options.plan);
+  parser.text({"--cost", "FILE",
+               "A cost file, by whose prices the compiler decides; default: the cost of the plan"},
+              options.cost);
   add_options(parser, options.overrides);
 }
 

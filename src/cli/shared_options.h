@@ -29,11 +29,12 @@ struct PlanOptions {
 };
 void add_options(OptionParser& parser, PlanOptions& options);
 
-/// CONFIG with --set, --plan and --ranks: a run that a configuration describes.
+/// CONFIG with --set, --plan, --cost and --ranks: a run that a configuration describes.
 struct ConfigOptions {
   std::string file;
   OverrideOptions overrides = {};
   PlanOptions plan = {};
+  std::optional<std::string> cost = {};  // a cost file: instead of the cost model of the plan
 };
 void add_options(OptionParser& parser, ConfigOptions& options);
 

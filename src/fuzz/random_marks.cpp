@@ -186,7 +186,7 @@ std::string refined(const std::string& spec, const Graph& graph, ValueId value, 
 }
 
 /// Some marks on tensors get open dims and chunks, and some copies live for a pass. The dice are
-/// used for nothing else: the programs and marks of a seed stay what they are otherwise.
+/// those of no other draw: the programs and marks of a seed stay what they are otherwise.
 void refine(uint64_t seed, const Graph& graph, std::vector<Mark>& marks) {
   Dice dice(seed, "refined marks");
   if (!dice.chance(0.4)) return;

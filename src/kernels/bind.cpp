@@ -9,6 +9,7 @@
 #include "base/error.h"
 #include "kernels/cpu/catalogue.h"
 #include "kernels/cpu/common/gemm.h"
+#include "kernels/cpu/common/operands.h"
 #include "kernels/kernel_set.h"
 
 namespace tessera {
@@ -44,6 +45,12 @@ void refuse_types_without_kernels(const LocalCall& call) {
                         ExitCode::kBadData);
 }
 
+LocalWork default_work(const LocalCall& call) {
+  double elements = 0;
+  for (const TensorType& type : call.outputs) elements += elements_of(type);
+  return work_over_operands(call, OperationClass::kElementwise, elements);
+}
+
 }  // namespace
 
 BoundKernel bind_kernel(const LocalCall& call, const KernelSet* own) {
@@ -51,6 +58,20 @@ BoundKernel bind_kernel(const LocalCall& call, const KernelSet* own) {
   const CatalogueEntry& entry = find_entry(call.kernel);
   refuse_types_without_kernels(call);
   return entry.bind(call);
+}
+
+LocalWork work_of(const LocalCall& call, const KernelSet* own) {
+  const NamedKernel* kernel = find_own(own, call.kernel);
+  if (!kernel) return find_entry(call.kernel).work(call);
+  return kernel->work ? kernel->work(call) : default_work(call);
+}
+
+Bytes workspace_of(const LocalCall& call, const KernelSet* own) {
+  if (const NamedKernel* kernel = find_own(own, call.kernel))
+    return kernel->workspace ? kernel->workspace(call) : kernel->bind(call).workspace;
+  const CatalogueEntry& entry = find_entry(call.kernel);
+  refuse_types_without_kernels(call);
+  return entry.workspace ? entry.workspace(call) : Bytes(0);
 }
 
 bool runs_in_place(std::string_view kernel, const KernelSet* own) {

@@ -6,6 +6,7 @@
 
 #include "kernels/kernel.h"
 #include "kernels/kernel_set.h"
+#include "kernels/work.h"
 
 namespace tessera {
 
@@ -15,6 +16,22 @@ namespace tessera {
 ///   throws    InternalError when the name is unknown or the operands do not fit; UserError (65)
 ///             when a built-in kernel would need an element type without kernels
 BoundKernel bind_kernel(const LocalCall& call, const KernelSet* own = nullptr);
+
+/// The work of a call. Without a formula of the user's own, a kernel of `own` has one operation for
+/// each element of its results, elementwise, and moves each operand once.
+///
+///   requires  as bind_kernel
+///   throws    as bind_kernel, for an unknown name
+///   time      some arithmetic on the shapes: nothing is bound
+LocalWork work_of(const LocalCall& call, const KernelSet* own = nullptr);
+
+/// The workspace that the bound kernel needs. A kernel of `own` without a formula is bound to learn
+/// it; no other is.
+///
+///   requires  as bind_kernel
+///   ensures   bind_kernel(call, own).workspace
+///   throws    as bind_kernel, for an unknown name and for element types without kernels
+Bytes workspace_of(const LocalCall& call, const KernelSet* own = nullptr);
 
 /// Returns true when output 0 of this kernel may use the memory of any input of the same type:
 /// element i depends on elements i only.

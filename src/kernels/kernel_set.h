@@ -8,20 +8,26 @@
 #include <vector>
 
 #include "kernels/kernel.h"
+#include "kernels/work.h"
 
 namespace tessera {
 
 /// A kernel of the user.
 ///
-///   bind      checks the call once (ensure() of base/error.h) and returns a BoundKernel. The
-///             compiler also binds the call of the rank with the largest parts, to find the size of
-///             the workspace. Several ranks may bind at the same time, on their own threads
-///   in_place  true when output 0 may use the memory of any input of the same type: element i must
-///             depend only on elements i
+///   bind       checks the call once (ensure() of base/error.h) and returns a BoundKernel. Several
+///              ranks may bind at the same time, on their own threads
+///   in_place   true when output 0 may use the memory of any input of the same type: element i must
+///              depend only on elements i
+///   work       of a call, for costs; nullptr: one operation for each element of the results, and
+///              each operand is moved once
+///   workspace  of a call, as the bound kernel has it; nullptr: the compiler binds the call of the
+///              rank with the largest parts to learn it
 struct NamedKernel {
   std::string name;
   std::function<BoundKernel(const LocalCall&)> bind;
   bool in_place = false;
+  LocalWork (*work)(const LocalCall&) = nullptr;
+  Bytes (*workspace)(const LocalCall&) = nullptr;
 };
 
 /// The kernels of one program, by name. Task graphs carry them.

@@ -115,19 +115,13 @@ MeshNames mesh_names(const Program& program, const Meshes& meshes) {
   return with_host_names(program, std::move(names));
 }
 
-ReshardOptions reshard_options(const Plan& plan, const CompileOptions& options) {
-  ReshardOptions reshard = options.links;
-  reshard.all_reduce = plan.all_reduce;
-  return reshard;
-}
-
 /// What the passes share: the inputs of the compiler, and what was made so far.
 struct CompilerState {
   const Graph& graph;
   const Plan& plan;
   const CompileOptions& options;
   const Meshes meshes = plan.placed();
-  const ReshardOptions reshard = reshard_options(plan, options);
+  const ReshardOptions reshard = {plan.cost.links, plan.all_reduce};
   Program program = {};
   std::optional<PipelineOrder> pipeline = std::nullopt;
   std::string collective_matmuls = {};  // a line each
@@ -168,7 +162,7 @@ constexpr CompilerPass kPlacementPasses[] = {
      [](CompilerState& s) {
        if (s.plan.shardings) return;  // they say which halos are computed
        s.result.sharded = choose_halos(s.graph, std::move(s.result.sharded), s.plan.marks,
-                                       {s.plan.halos, s.options.halo_cost});
+                                       {s.plan.halos, s.plan.cost, s.plan.all_reduce});
      },
      [](const CompilerState& s) { return halos_text(s.graph, s.result.sharded); }, true},
 };
@@ -186,7 +180,8 @@ constexpr CompilerPass kProgramPasses[] = {
     {"in-place", [](CompilerState& s) { update_variables_in_place(s.program); }, program_text},
     {"order",
      [](CompilerState& s) {
-       const OrderOptions how{s.plan.micro_batches, s.plan.schedule, s.plan.max_in_flight};
+       const OrderOptions how{s.plan.micro_batches, s.plan.schedule, s.plan.max_in_flight,
+                              s.plan.cost};
        s.pipeline = order_instructions(s.program, s.graph, how);
      },
      [](const CompilerState& s) {
@@ -195,8 +190,8 @@ constexpr CompilerPass kProgramPasses[] = {
      }},
     {"collective-matmul",
      [](CompilerState& s) {
-       s.collective_matmuls = decompose_collective_matmuls(
-           s.program, {s.plan.collective_matmul, s.options.matmul_cost}, s.reshard);
+       s.collective_matmuls =
+           decompose_collective_matmuls(s.program, s.plan.collective_matmul, s.plan.cost);
      },
      [](const CompilerState& s) {
        return s.collective_matmuls.empty() ? "no matmul is decomposed\n" : s.collective_matmuls;

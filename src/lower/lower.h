@@ -7,6 +7,7 @@
 #include <string_view>
 #include <vector>
 
+#include "cost/cost_model.h"
 #include "lower/passes/arena.h"
 #include "lower/passes/buckets.h"
 #include "lower/passes/collective_matmul.h"
@@ -35,10 +36,6 @@ struct CompileOptions {
   RuleLookup rules = catalogue_rule;
   /// The section of the plan's resolved shardings that is for this graph.
   std::string_view section = kTrainSection;
-  // The prices by which the compiler chooses where the plan leaves it the choice.
-  ReshardOptions links = {};  // the algorithm of all-reduces is the plan's
-  HaloCost halo_cost = {};
-  CollectiveMatmulCost matmul_cost = {};
   std::vector<std::string> disabled_passes = {};  // names of optional passes
   /// false: for a rule that is broken on purpose, to see that the numbers show it.
   bool check_placements = true;

@@ -3,6 +3,7 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
+#include <algorithm>
 #include <map>
 #include <set>
 
@@ -61,6 +62,30 @@ TEST(Partition, TwoMatmulsSplitByRowsAndThenByColumnsNeedTheseExchanges) {
                                  "all-gather Y0 [*, *]",                         // forward
                                  testing::StartsWith("reduce-scatter Y1.grad"),  // dY0
                                  testing::StartsWith("all-reduce Y0.grad")));  // dB0; none for dB1
+}
+
+/// The number of exchanges for the sum of four partial values of 16 KiB.
+int64_t exchanges_of_a_sum(const Plan& plan) {
+  Graph graph;
+  Builder b(graph);
+  const ValueId x = b.input("x", f32({64, 8}));
+  const ValueId w = b.variable("w", f32({8, 64}), Initializer::normal(0, 1));
+  graph.add_output("y", b.dot(x, w, "mk,kn->mn", "y"));
+  const TaskGraph tasks = compile(graph, plan).tasks;
+  return std::count_if(tasks.tasks.begin(), tasks.tasks.end(),
+                       [](const Task& task) { return task.kind == Task::Kind::kExchange; });
+}
+
+TEST(Compile, DecidesByTheCostModelOfThePlan) {
+  Plan plan;
+  plan.meshes = one_mesh(mesh_of("d=4"));
+  plan.marks = {shard_tensor("x", "P(None, \"d\")"), shard_tensor("w", "P(\"d\")"),
+                shard_tensor("y", "P()")};
+  // All of it from three others: 3 latencies and 3 x 16 KiB, 3 us + 9.8 us. A reduce-scatter and an
+  // all-gather: 6 latencies and 1.5 x 16 KiB, 6 us + 4.9 us.
+  EXPECT_EQ(exchanges_of_a_sum(plan), 2);
+  plan.cost.links.any.latency = Seconds(10e-6);  // 30 us + 9.8 us, 60 us + 4.9 us
+  EXPECT_EQ(exchanges_of_a_sum(plan), 1);
 }
 
 TEST(Partition, AValueIsReshardedToOnePlacementOnce) {

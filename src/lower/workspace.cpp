@@ -1,7 +1,6 @@
 #include "lower/workspace.h"
 
 #include <algorithm>
-#include <set>
 
 #include "kernels/bind.h"
 
@@ -16,14 +15,6 @@ bool has_windows(const Program& program, const KernelStep& step) {
          std::any_of(step.outputs.begin(), step.outputs.end(), is_windowed);
 }
 
-std::string text_of(const LocalCall& call) {
-  std::string text;
-  for (int64_t value : call.ints) text += std::to_string(value) + " ";
-  for (const auto* operands : {&call.inputs, &call.outputs})
-    for (const TensorType& type : *operands) text += to_text(type);
-  return text;
-}
-
 }  // namespace
 
 Bytes max_workspace(const Program& program, const KernelStep& step, const Mesh& mesh) {
@@ -33,17 +24,14 @@ Bytes max_workspace(const Program& program, const KernelStep& step, const Mesh& 
     for (RegisterIndex reg : list) local.push_back(local_type(program.registers[reg], coordinate));
     return local;
   };
-  // The rank at the origin has the largest parts. With windows another rank may have them: then
-  // each different call is bound.
+  // The rank at the origin has the largest parts. With windows another rank may have them.
   const int ranks = has_windows(program, step) ? mesh.size() : 1;
   Bytes most{0};
-  std::set<std::string> seen;
   for (int i = 0; i < ranks; ++i) {
     const Coordinate coordinate = mesh.coordinate_at(i);
     const LocalCall call = localize(step.call, coordinate, types(step.inputs, coordinate),
                                     types(step.outputs, coordinate));
-    if (ranks > 1 && !seen.insert(text_of(call)).second) continue;
-    most = std::max(most, bind_kernel(call, program.kernels.get()).workspace);
+    most = std::max(most, workspace_of(call, program.kernels.get()));
   }
   return most;
 }

@@ -8,7 +8,7 @@ namespace tessera {
 /// Bytes of workspace of `step` on `mesh`, of the regions of a While or an If too.
 ///
 ///   requires  call, inputs and outputs of `step` are set
-///   time      one binding of the kernel; with windows one for each different call of the ranks
+///   time      one formula (workspace_of in kernels/bind.h); with windows one for each rank
 Bytes max_workspace(const Program& program, const KernelStep& step, const Mesh& mesh);
 
 /// A register for a workspace; `op` is the name of its op.

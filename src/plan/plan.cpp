@@ -11,6 +11,7 @@
 #include "base/error.h"
 #include "base/file.h"
 #include "base/text.h"
+#include "cost/cost_file.h"
 #include "shard/resolved/name_patterns.h"
 
 namespace tessera {
@@ -362,6 +363,7 @@ Plan parse_plan(const Document& document, const std::string& origin) {
       of_mib(table.number("prefetch_mib", mib_of(plan.prefetch_window), 0, kMib));
   plan.bucket = of_mib(table.number("bucket_mib", mib_of(plan.bucket), 0, kMib));
   plan.halos = read_halos(table);
+  if (const Document* cost = table.raw("cost")) plan.cost = parse_cost_model(*cost, "cost", origin);
   if (const Document* marks = table.raw("marks")) {
     if (!marks->is_list())
       refuse(origin + ": 'marks' is " + kind_of(*marks), "marks are a list", "write them in [ ]");
@@ -393,6 +395,7 @@ Document to_document(const Plan& plan, const Graph& graph) {
   write_chunks(plan.collective_matmul, document);
   write_mib("prefetch_mib", plan.prefetch_window, kPrefetchWindow, document);
   write_mib("bucket_mib", plan.bucket, kGradientBucket, document);
+  if (plan.cost != CostModel{}) document["cost"] = to_document(plan.cost);
   if (plan.halos != HaloForm::kAuto) document["halos"] = std::string(to_text(plan.halos));
   if (plan.shardings)
     document["shardings"] = to_document(*plan.shardings);

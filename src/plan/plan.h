@@ -17,6 +17,9 @@
 //       "prefetch_mib": 32,           limit of exchanges issued early, in flight at once; 0: none
 //       "bucket_mib": 25,             gradients that are exchanged together in the backward
 //       "halos": "auto",              "exchange" or "recompute" them, or the cheaper
+//       "cost": {"links": {"latency": "10 us"}},
+//                                     a cost model (cost/cost_file.h); default: threads of one
+//                                     machine
 //       "marks": [{"tensor": "tokens", "placement": "P(\"dp\")"}],
 //       "fingerprint": {"graph": "9a3f...", "version": "0.1.0",
 //                       "parameters": {"head.weight": "f32[128,256]"}}
@@ -43,6 +46,7 @@
 #include <vector>
 
 #include "base/document.h"
+#include "cost/cost_model.h"
 #include "graph/graph.h"
 #include "reshard/price.h"
 #include "schedule/pipeline.h"
@@ -92,6 +96,7 @@ struct Plan {
   Bytes prefetch_window = kPrefetchWindow;  // of exchanges in flight before their turn; 0: none
   Bytes bucket = kGradientBucket;  // of gradients that are exchanged together in the backward
   HaloForm halos = HaloForm::kAuto;
+  CostModel cost = {};  // the prices of all decisions that are left to the compiler
   std::vector<Mark> marks = {};
   /// The placements that the marks would give; there are no marks beside them.
   std::optional<Shardings> shardings = {};

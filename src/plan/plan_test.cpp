@@ -37,6 +37,15 @@ TEST(Plan, AllReduceNamesAnAlgorithm) {
             Document("one-shot"));
 }
 
+TEST(Plan, CostIsTheTableOfACostFile) {
+  const std::string keys = "\"cost\": {\"links\": {\"latency\": \"10 us\"}}, ";
+  CostModel expected;
+  expected.links.any.latency = Seconds(10e-6);
+  EXPECT_EQ(plan_of(keys).cost, expected);
+  EXPECT_EQ(parse_plan(to_document(plan_of(keys), Graph()), "plan.json").cost, expected);
+  EXPECT_EQ(to_document(plan_of(""), Graph()).find("cost"), nullptr) << "the default";
+}
+
 TEST(Plan, BucketsAndPrefetchedExchangesAreInMib) {
   EXPECT_EQ(plan_of("").bucket, Bytes(25 << 20));
   EXPECT_EQ(plan_of("").prefetch_window, Bytes(32 << 20));

@@ -80,7 +80,7 @@ class ChainSearch {
     return peers * link.latency.value() + bytes / link.bytes_per_second;
   }
   double seconds_on(int axis, double peers, double bytes) const {
-    return seconds(options_.on(*from_.mesh, axis), peers, bytes);
+    return seconds(options_.links.on(from_.mesh->axes()[axis]), peers, bytes);
   }
 
   /// Keeps the path to `axes` by way of `before` when it is the shortest so far.

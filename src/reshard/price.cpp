@@ -1,8 +1,5 @@
 #include "reshard/price.h"
 
-#include <algorithm>
-#include <set>
-
 #include "base/error.h"
 #include "reshard/pulls.h"
 
@@ -14,15 +11,16 @@ constexpr int kPricedReceivers = 64;
 
 /// The link between two ranks of one mesh, or of two meshes.
 const LinkCost& link_between(const Exchange& exchange, Rank sender, Rank receiver,
-                             const ReshardOptions& options) {
-  const LinkCost* slowest = &options.link;
-  if (options.axes.empty() || !on_one_mesh(exchange.from, exchange.to)) return *slowest;
+                             const LinkCosts& links) {
+  if (const LinkCost* own = links.between(sender, receiver)) return *own;
+  const LinkCost* slowest = &links.any;
+  if (links.axes.empty() || !on_one_mesh(exchange.from, exchange.to)) return *slowest;
   const Mesh& mesh = *exchange.to.mesh;
   const Coordinate a = *mesh.coordinate_of(sender), b = *mesh.coordinate_of(receiver);
   bool found = false;
   for (int axis = 0; axis < mesh.axis_count(); ++axis) {
     if (a[axis] == b[axis]) continue;
-    const LinkCost& link = options.on(mesh, axis);
+    const LinkCost& link = links.on(mesh.axes()[axis]);
     if (!found || link.bytes_per_second < slowest->bytes_per_second) slowest = &link;
     found = true;
   }
@@ -41,36 +39,20 @@ std::string_view to_text(AllReduceAlgorithm algorithm) {
   throw InternalError("unknown all-reduce algorithm");
 }
 
-const LinkCost& ReshardOptions::on(const Mesh& mesh, int axis) const {
-  const auto found = axes.find(mesh.axes()[axis]);
-  return found == axes.end() ? link : found->second;
-}
-
-Seconds price(const TensorType& type, const Exchange& exchange, const ReshardOptions& options) {
-  if (exchange.kind == ReshardKind::kNone || exchange.kind == ReshardKind::kSlice)
-    return Seconds(0);
+Price price(const TensorType& type, const Exchange& exchange, const LinkCosts& links) {
+  if (exchange.kind == ReshardKind::kNone || exchange.kind == ReshardKind::kSlice) return {};
   const std::vector<Rank>& receivers = exchange.to.mesh->ranks();
   const size_t stride = (receivers.size() + kPricedReceivers - 1) / kPricedReceivers;
-  double max_latency = 0, max_transfer = 0;
-  std::map<Rank, double> sending;
+  ExchangeTime time;
   for (size_t i = 0; i < receivers.size(); i += stride) {
-    double receiving = 0, latency = 0;
-    std::set<Rank> peers;
     for (const Pull& pull : pulls(type.shape, exchange, receivers[i])) {
       if (pull.sender == receivers[i]) continue;
-      const LinkCost& link = link_between(exchange, pull.sender, receivers[i], options);
-      const double seconds =
-          static_cast<double>(element_count(pull.box.shape()) * size_of(type.dtype)) /
-          link.bytes_per_second;
-      receiving += seconds;
-      sending[pull.sender] += seconds;
-      if (peers.insert(pull.sender).second) latency += link.latency.value();
+      time.add(pull.sender, byte_size({type.dtype, pull.box.shape()}),
+               link_between(exchange, pull.sender, receivers[i], links));
     }
-    max_transfer = std::max(max_transfer, receiving);
-    max_latency = std::max(max_latency, latency);
+    time.end_receiver();
   }
-  for (const auto& [sender, seconds] : sending) max_transfer = std::max(max_transfer, seconds);
-  return Seconds(max_latency + max_transfer);
+  return time.price();
 }
 
 }  // namespace tessera

@@ -41,9 +41,9 @@ std::vector<ExchangeSequence> candidates(const TensorType& type, const DistAttr&
 }
 
 double seconds_of(const TensorType& type, const ExchangeSequence& exchanges,
-                  const ReshardOptions& options) {
+                  const LinkCosts& links) {
   double sum = 0;
-  for (const Exchange& exchange : exchanges) sum += price(type, exchange, options).value();
+  for (const Exchange& exchange : exchanges) sum += price(type, exchange, links).estimate.value();
   return sum;
 }
 
@@ -74,9 +74,9 @@ std::vector<Exchange> plan_reshard(const TensorType& type, const DistAttr& from,
   std::vector<ExchangeSequence> list = candidates(type, from, to, options);
   if (list.size() == 1) return list.front();
   size_t best = 0;
-  double best_seconds = seconds_of(type, list[0], options);
+  double best_seconds = seconds_of(type, list[0], options.links);
   for (size_t i = 1; i < list.size(); ++i) {
-    const double seconds = seconds_of(type, list[i], options);
+    const double seconds = seconds_of(type, list[i], options.links);
     if (seconds >= best_seconds) continue;
     best = i;
     best_seconds = seconds;

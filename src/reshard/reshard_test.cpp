@@ -184,8 +184,8 @@ TEST(AllReduce, OverNodesAndDevicesHasTwoLevels) {
                  to = parse_dist_type("f32[64]", mesh);
   // Links between nodes are slow: only a share of the tensor is sent over them.
   ReshardOptions options;
-  options.link = {Seconds(1e-6), 1e11};
-  options.axes["node"] = {Seconds(1e-5), 1e9};
+  options.links.any = {Seconds(1e-6), 1e11};
+  options.links.axes["node"] = {Seconds(1e-5), 1e9};
   const auto exchanges = plan_reshard(from.type, from.attr, to.attr, options);
   EXPECT_THAT(steps_of(exchanges),
               testing::ElementsAre("reduce-scatter to [@gpu] {partial sum: node}",
@@ -264,8 +264,8 @@ std::vector<DistAttr> all_placements(const MeshPtr& mesh, int rank,
 }
 
 /// Under high latency chains with few peers are the cheapest, under low bandwidth one exchange is.
-const ReshardOptions kHighLatency{.link = {Seconds(1), 1e12}, .axes = {}},
-    kLowBandwidth{.link = {Seconds(0), 1}, .axes = {}};
+const ReshardOptions kHighLatency{.links = {.any = {Seconds(1), 1e12}}},
+    kLowBandwidth{.links = {.any = {Seconds(0), 1}}};
 const ReshardOptions kHierarchical{.all_reduce = AllReduceAlgorithm::kHierarchical};
 
 class OnEveryLink : public testing::TestWithParam<ReshardOptions> {};

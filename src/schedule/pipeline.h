@@ -15,8 +15,8 @@ struct PipelineOrder {
   std::vector<int> order;  // indices into `work`
   /// By piece: its pass; nullopt: it is done once per step.
   std::vector<std::optional<PassKind>> passes;
-  /// Times are sums of `work`; a transfer takes a hundredth of the time of a micro-batch on the
-  /// busiest device. A stage takes one over the number of stages of its device.
+  /// Times are sums of `work`, and PipelineOptions::transfer. A stage takes one over the number of
+  /// stages of its device.
   PipelineShape shape;
   DeviceOrders orders;
 };

@@ -10,10 +10,6 @@ bool is_backward(const PipelineStep& piece) {
   return piece.micro_batch >= 0 && piece.role != Role::kForward;
 }
 
-/// Links are unknown here: a transfer is assumed to take this fraction of the time of a micro-batch
-/// on the busiest device.
-constexpr double kTransferPart = 0.01;
-
 double busiest(const PipelineShape& shape) {
   std::vector<double> busy(shape.devices, 0);
   for (const PipelineStage& stage : shape.stages)
@@ -147,7 +143,7 @@ PipelineShape PipelinePieces::shape() const {
       if (std::find(needs.begin(), needs.end(), need) == needs.end()) needs.push_back(need);
     }
   }
-  shape.transfer = kTransferPart * busiest(shape);
+  shape.transfer = options_.transfer * busiest(shape);
   return shape;
 }
 

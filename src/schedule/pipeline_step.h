@@ -26,6 +26,9 @@ struct PipelineOptions {
   /// For `auto`: the largest number of micro-batches in flight on a device; 0: the number of
   /// devices, as on the first stage under 1F1B.
   int max_in_flight = 0;
+  /// The time from the end of a pass to the start of a pass on another device that needs it, as a
+  /// part of the time of a micro-batch on the busiest device.
+  double transfer = 0.01;
 };
 
 }  // namespace tessera

@@ -175,6 +175,19 @@ TEST(Pipeline, StagesOfOneDeviceTakeTurns) {
   EXPECT_EQ(first_fault(made.shape, made.orders), "");
 }
 
+TEST(Pipeline, ATransferIsAPartOfAMicroBatchOnTheBusiestDevice) {
+  // A micro-batch takes 1 + 1 on the first device, and 3 + 1 on the second one.
+  auto work = chain(2, 2);
+  for (PipelineStep& piece : work)
+    piece.work = piece.role == Role::kForward && piece.stage == 1 ? 3 : 1;
+  PipelineOptions options = each_alone(PipelineKind::kOneForwardOneBackward, 2, 2);
+  options.transfer = 0.25;
+  const PipelineShape shape = pipeline_order(work, options).shape;
+  const StageCosts& busiest = shape.stages[1].costs;
+  EXPECT_DOUBLE_EQ(
+      shape.transfer / (busiest.forward + busiest.input_gradient + busiest.weight_gradient), 0.25);
+}
+
 TEST(Pipeline, RefusesStagesThatWaitForEachOther) {
   const std::vector<PipelineStep> work = {{0, Role::kForward, 0, {1}}, {1, Role::kForward, 0, {0}}};
   EXPECT_THROW(order_of(work, 2, 1, PipelineKind::kOneForwardOneBackward), UserError);

@@ -6,6 +6,7 @@
 
 #include "base/count_text.h"
 #include "base/error.h"
+#include "cost/cost_file.h"
 #include "engine/batch_rule.h"
 
 namespace tessera {
@@ -24,6 +25,7 @@ Session open_session(const ConfigOptions& options, const std::optional<Plan>& st
   session.config = std::move(file.run);
   check_fits(session.config);
   session.plan = chosen_plan(options.plan, stored.value_or(file.plan));
+  if (options.cost) session.plan.cost = read_cost_model(*options.cost);
   session.config = resolved_for(std::move(session.config), session.plan);
   return session;
 }

@@ -3,7 +3,6 @@
 //
 // q [B,S,H,D] and k, v [B,T,H,D] are matrices of [S,D] and [T,D] for each batch and head, with rows
 // H*D apart, so nothing is packed.
-// H*D apart: nothing is packed.
 #include <algorithm>
 #include <cmath>
 #include <limits>
@@ -213,6 +212,25 @@ void run_attention_grad(const AttentionPlan& plan, const KernelBuffers& buffers)
                               probabilities, score_gradients);
 }
 
+/// The pairs of a query and a key that it sees, per batch and head. The positions of queries are
+/// continuous here, so that parts add up to the whole, and a square of n x n has n^2 / 2.
+double visible_pairs(const AttentionPlan& plan) {
+  const auto queries = static_cast<double>(plan.queries), keys = static_cast<double>(plan.keys);
+  if (!plan.causal) return queries * keys;
+  const auto seen_before = [keys](double position) {
+    const double inside = std::clamp(position, 0.0, keys);
+    return inside * inside / 2 + std::max(position - keys, 0.0) * keys;
+  };
+  const auto first = static_cast<double>(plan.first_position);
+  return seen_before(first + queries) - seen_before(first);
+}
+
+/// Two products, of scores and of values.
+double attention_flops(const AttentionPlan& plan) {
+  return 4 * visible_pairs(plan) * static_cast<double>(plan.batch) *
+         static_cast<double>(plan.heads) * static_cast<double>(plan.depth);
+}
+
 }  // namespace
 
 BoundKernel bind_attention(const LocalCall& call) {
@@ -222,7 +240,7 @@ BoundKernel bind_attention(const LocalCall& call) {
           "gives q's type and lse f32[B,H,S]");
   const AttentionPlan plan = plan_attention(call);
   return {[plan](const KernelBuffers& buffers) { run_attention(plan, buffers); },
-          Bytes(plan.score_bytes())};
+          workspace_of_attention(call)};
 }
 
 BoundKernel bind_attention_grad(const LocalCall& call) {
@@ -235,7 +253,27 @@ BoundKernel bind_attention_grad(const LocalCall& call) {
           "gives the types of q, k and v");
   const AttentionPlan plan = plan_attention(call);
   return {[plan](const KernelBuffers& buffers) { run_attention_grad(plan, buffers); },
-          Bytes(2 * plan.score_bytes())};
+          workspace_of_attention_grad(call)};
+}
+
+LocalWork work_of_attention(const LocalCall& call) {
+  return work_over_operands(call, OperationClass::kAttention,
+                            attention_flops(plan_attention(call)));
+}
+
+/// Five products instead of two: the scores again, the gradient of the probabilities, and the
+/// gradients of q, k and v.
+LocalWork work_of_attention_grad(const LocalCall& call) {
+  return work_over_operands(call, OperationClass::kAttention,
+                            2.5 * attention_flops(plan_attention(call)));
+}
+
+Bytes workspace_of_attention(const LocalCall& call) {
+  return Bytes(plan_attention(call).score_bytes());
+}
+
+Bytes workspace_of_attention_grad(const LocalCall& call) {
+  return Bytes(2 * plan_attention(call).score_bytes());
 }
 
 }  // namespace tessera

@@ -7,6 +7,7 @@
 #include <vector>
 
 #include "kernels/kernel.h"
+#include "kernels/work.h"
 
 namespace tessera {
 
@@ -20,7 +21,9 @@ enum class InPlace {
 struct CatalogueEntry {
   std::string_view name;
   BoundKernel (*bind)(const LocalCall& call) = nullptr;
+  LocalWork (*work)(const LocalCall& call) = nullptr;
   InPlace in_place = InPlace::kNever;
+  Bytes (*workspace)(const LocalCall& call) = nullptr;  // as BoundKernel::workspace; nullptr: none
 };
 
 /// The catalogue, in the order of the table in kernels/README.md.

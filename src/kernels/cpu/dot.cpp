@@ -264,6 +264,12 @@ void run_dot(const DotPlan& plan, const KernelBuffers& buffers) {
   if (plan.unpack_out) plan.unpack_out->run(product, buffers.outputs[0]);
 }
 
+Operands operands_of(const LocalCall& call) {
+  const Einsum einsum = einsum_of(call);
+  return {Operand(einsum.a(), call.inputs[0].shape), Operand(einsum.b(), call.inputs[1].shape),
+          Operand(einsum.result, call.outputs[0].shape)};
+}
+
 }  // namespace
 
 BoundKernel bind_dot_general(const LocalCall& call) {
@@ -271,16 +277,26 @@ BoundKernel bind_dot_general(const LocalCall& call) {
   for (const TensorType& type : call.inputs)
     require(call, type.dtype == DType::kF32, "multiplies f32");
   require(call, call.outputs[0].dtype == DType::kF32, "gives f32");
-  const Einsum einsum = einsum_of(call);
-  const Operands operands{Operand(einsum.a(), call.inputs[0].shape),
-                          Operand(einsum.b(), call.inputs[1].shape),
-                          Operand(einsum.result, call.outputs[0].shape)};
+  const Operands operands = operands_of(call);
   check_letters(call, operands.a, operands.b, operands.out);
   check_letters(call, operands.b, operands.out, operands.a);
   check_letters(call, operands.out, operands.a, operands.b);
   const DotPlan plan = plan_dot(operands);
   const auto run = [plan](const KernelBuffers& buffers) { run_dot(plan, buffers); };
   return {run, Bytes(plan.workspace)};
+}
+
+/// A multiplication and an addition for each combination of all letters.
+LocalWork work_of_dot_general(const LocalCall& call) {
+  const auto& [a, b, out] = operands_of(call);
+  double products = static_cast<double>(a.extent_of(a.letters));
+  for (char letter : b.letters)
+    if (!has_letter(a.letters, letter)) products *= static_cast<double>(b.extent(letter));
+  return work_over_operands(call, OperationClass::kMatmul, 2 * products);
+}
+
+Bytes workspace_of_dot_general(const LocalCall& call) {
+  return Bytes(plan_dot(operands_of(call)).workspace);
 }
 
 }  // namespace tessera

@@ -323,4 +323,24 @@ BoundKernel bind_cast(const LocalCall& call) {
   return counted(find_cast_loop(call.inputs[0].dtype, call.outputs[0].dtype), output_count(call));
 }
 
+namespace {
+
+/// Operations for each element. A kernel that computes nothing still counts one, for its pass over
+/// memory.
+double operations_of_an_element(std::string_view operation) {
+  constexpr std::array kDivisions{"div", "floordiv", "mod", "sqrt", "rsqrt"};
+  constexpr std::array kFunctions{"exp",      "expm1", "log", "log1p", "tanh",
+                                  "logistic", "erf",   "sin", "cos",   "pow"};
+  if (std::ranges::find(kDivisions, operation) != kDivisions.end()) return 4;
+  return std::ranges::find(kFunctions, operation) != kFunctions.end() ? 12 : 1;
+}
+
+}  // namespace
+
+LocalWork work_of_elementwise(const LocalCall& call) {
+  return work_over_operands(
+      call, OperationClass::kElementwise,
+      operations_of_an_element(operation_of(call)) * elements_of(call.outputs[0]));
+}
+
 }  // namespace tessera

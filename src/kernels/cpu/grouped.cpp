@@ -98,4 +98,12 @@ BoundKernel bind_grouped_outer(const LocalCall& call) {
   return {run, Bytes(0)};
 }
 
+/// A multiplication and an addition for each row, inner element and column; rows of no group count
+/// too, since the sizes of groups are known only when it runs.
+LocalWork work_of_grouped(const LocalCall& call) {
+  const auto columns = static_cast<double>(call.outputs[0].shape[call.outputs[0].shape.size() - 1]);
+  return work_over_operands(call, OperationClass::kMatmul,
+                            2 * elements_of(call.inputs[0]) * columns);
+}
+
 }  // namespace tessera

@@ -279,4 +279,12 @@ BoundKernel bind_join_chunks(const LocalCall& call) {
   return run_copies(std::move(copies));
 }
 
+LocalWork work_of_movement(const LocalCall& call) {
+  return work_over_operands(call, OperationClass::kMovement, 0);
+}
+
+LocalWork work_of_slice(const LocalCall& call) {
+  return work_of_move(call, OperationClass::kMovement, call.outputs[0]);
+}
+
 }  // namespace tessera

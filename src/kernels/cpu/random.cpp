@@ -71,4 +71,10 @@ BoundKernel bind_random_uniform(const LocalCall& call) {
   return {run, Bytes(0)};
 }
 
+LocalWork work_of_random_uniform(const LocalCall& call) {
+  constexpr double kOperationsOfANumber = 12;
+  return work_over_operands(call, OperationClass::kElementwise,
+                            kOperationsOfANumber * elements_of(call.outputs[0]));
+}
+
 }  // namespace tessera

@@ -238,4 +238,8 @@ BoundKernel bind_reduce(const LocalCall& call) {
   }
 }
 
+LocalWork work_of_reduce(const LocalCall& call) {
+  return work_over_operands(call, OperationClass::kReduction, elements_of(call.inputs[0]));
+}
+
 }  // namespace tessera

@@ -6,10 +6,9 @@
 
 namespace tessera {
 
-std::string decompose_collective_matmuls(Program& program, const CollectiveMatmulOptions& options,
-                                         const ReshardOptions& links) {
-  if (options.chunks == 1) return "";
-  MatmulAnalysis analysis(program, options, links);
+std::string decompose_collective_matmuls(Program& program, int64_t chunks, const CostModel& cost) {
+  if (chunks == 1) return "";
+  MatmulAnalysis analysis(program, chunks, cost);
   InstructionRewrites rewrites(program);
   GatherMatmuls gathers(program, analysis, rewrites);
   for (InstructionIndex i : program.instructions.indices())

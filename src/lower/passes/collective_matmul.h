@@ -3,9 +3,10 @@
 // by later passes.
 #pragma once
 
+#include <cstdint>
 #include <string>
 
-#include "lower/passes/matmul_cost.h"
+#include "cost/cost_model.h"
 #include "lower/program.h"
 
 namespace tessera {
@@ -28,6 +29,8 @@ namespace tessera {
 /// matmuls that read a gathered tensor, and that could run with the first of them, are decomposed
 /// together; other readers get the joined tensor.
 ///
+///   chunks    1: no matmul is decomposed; kAutoChunks: where it pays; another number: into so many
+///             chunks, or the next smaller number that the shapes allow
 ///   requires  the order of the instructions is final; arena offsets are not planned
 ///   ensures   the registers that others read exist as before; a matmul is part of one such change
 ///             at most, first as reader of a gathered tensor; the same inputs give the same result
@@ -39,7 +42,6 @@ namespace tessera {
 ///   returns   a line for each matmul with such an exchange, of the first micro-batch: what was
 ///             chosen, and the times
 ///   time      O(n) for n instructions, and prices of each different exchange
-std::string decompose_collective_matmuls(Program& program, const CollectiveMatmulOptions& options,
-                                         const ReshardOptions& links);
+std::string decompose_collective_matmuls(Program& program, int64_t chunks, const CostModel& cost);
 
 }  // namespace tessera

@@ -14,6 +14,7 @@
 #include "base/text.h"
 #include "lower/lower.h"
 #include "lower/partition.h"
+#include "lower/passes/matmul_cost.h"
 #include "ops/builder.h"
 #include "placement_check/placement_check.h"
 
@@ -32,10 +33,6 @@ TensorType f32(Shape shape) {
   return {DType::kF32, shape};
 }
 
-CollectiveMatmulOptions chunks(int64_t count) {
-  return {.chunks = count};
-}
-
 /// The instructions, without reasons.
 std::vector<std::string> lines_of(const Program& program) {
   std::vector<std::string> lines;
@@ -52,9 +49,9 @@ struct Split {
 };
 
 Split split(const Graph& graph, std::string_view mesh, const std::vector<Mark>& marks,
-            const CollectiveMatmulOptions& options, const ReshardOptions& links = {}) {
+            int64_t chunks, const CostModel& cost = {}) {
   Program program = partition(graph, propagate(graph, mesh_of(mesh), marks));
-  const std::string report = decompose_collective_matmuls(program, options, links);
+  const std::string report = decompose_collective_matmuls(program, chunks, cost);
   return {lines_of(program), report};
 }
 
@@ -73,7 +70,7 @@ const std::vector<Mark> kByRowsThenColumns = {shard_tensor("x", "P(\"tp\")"),
                                               shard_op("y", "[P(), P(None,\"tp\")]")};
 
 TEST(CollectiveMatmul, AnAllGatherBeforeAMatmulIsDoneInChunksOfItsRows) {
-  const Split made = split(gather_then_product(), "tp=2", kByRowsThenColumns, chunks(2));
+  const Split made = split(gather_then_product(), "tp=2", kByRowsThenColumns, 2);
   EXPECT_THAT(
       made.lines,
       ElementsAre("h = unary.tanh(x): f32[8@tp, 6]",                                       //
@@ -101,7 +98,7 @@ const std::vector<Mark> kContracted = {shard_tensor("x", "P(None, \"tp\")"),
                                        shard_tensor("z", "P(\"tp\")")};
 
 TEST(CollectiveMatmul, PartialValuesAreReduceScatteredInChunksAfterAllTheirMatmuls) {
-  const Split made = split(product_then_scatter(), "tp=2", kContracted, chunks(2));
+  const Split made = split(product_then_scatter(), "tp=2", kContracted, 2);
   EXPECT_THAT(
       made.lines,
       ElementsAre(
@@ -179,7 +176,7 @@ TEST(CollectiveMatmul, AllMatmulsOfAGatheredTensorAreDecomposedTogetherAndOtherR
     marks.push_back(shard_tensor(std::string("w") + name, "P(None, \"tp\")"));
     marks.push_back(shard_op(name, "[P(), P(None,\"tp\")]"));
   }
-  const Split made = split(three_readers(), "tp=2", marks, chunks(2));
+  const Split made = split(three_readers(), "tp=2", marks, 2);
   std::vector<std::string> kernels;
   for (const std::string& line : made.lines) kernels.push_back(line.substr(0, line.find('(')));
   EXPECT_THAT(kernels,
@@ -210,7 +207,7 @@ TEST(CollectiveMatmul, AnAllReduceInTwoStepsIsDecomposedToItsEnd) {
                            shard_tensor("z", "P()")}),
                 one_mesh(mesh_of("tp=2")),
                 {.reshard = {.all_reduce = AllReduceAlgorithm::kReduceScatterAllGather}});
-  decompose_collective_matmuls(program, chunks(2), {});
+  decompose_collective_matmuls(program, 2, {});
   std::vector<std::string> kernels;
   for (const std::string& line : lines_of(program))
     kernels.push_back(line.substr(0, line.find('(')));
@@ -237,7 +234,7 @@ TEST(CollectiveMatmul, MatmulsWhoseResultsAreAddedAreDecomposedTogether) {
   const Split made = split(graph, "tp=2",
                            {shard_tensor("x*", "P(None, \"tp\")"), shard_tensor("w*", "P(\"tp\")"),
                             shard_tensor("z", "P()")},
-                           chunks(2));
+                           2);
   std::vector<std::string> kernels;
   for (const std::string& line : made.lines)
     if (line.find("take_chunk") == std::string::npos)
@@ -259,7 +256,7 @@ TEST(CollectiveMatmul, UnevenPartsStayWhole) {
   // 10 rows over two ranks are 5 and 5, which no 2 divides; 7 are 4 and 3. The other dim of h
   // is added up.
   for (int64_t rows : {10, 7}) {
-    const Split made = split(gather_then_product({rows, 6}), "tp=2", kByRowsThenColumns, chunks(2));
+    const Split made = split(gather_then_product({rows, 6}), "tp=2", kByRowsThenColumns, 2);
     EXPECT_EQ(made.report,
               "y with all-gather h [*, *]: whole, no dim that could be cut is divided evenly\n")
         << rows << " rows";
@@ -269,7 +266,7 @@ TEST(CollectiveMatmul, UnevenPartsStayWhole) {
 
 TEST(CollectiveMatmul, UsesTheLargestNumberOfChunksThatFits) {
   // 12 rows over two ranks: 6 each, in 4 chunks no, in 3 yes.
-  const Split made = split(gather_then_product({12, 6}), "tp=2", kByRowsThenColumns, chunks(4));
+  const Split made = split(gather_then_product({12, 6}), "tp=2", kByRowsThenColumns, 4);
   EXPECT_THAT(made.report, StartsWith("y with all-gather h [*, *]: 3 chunks of dim 0, "));
 }
 
@@ -284,35 +281,36 @@ TEST(DecomposedTime, HidesAllButOneTransferBehindKernels) {
 }
 
 /// Nothing but the bytes of links and the flops of products counts.
-CollectiveMatmulOptions auto_without_losses() {
-  return {.chunks = kAutoChunks,
-          .cost = {.flops_per_second = 1, .bytes_per_second = 1e30, .kernel = Seconds(0)}};
+CostModel without_losses(double latency) {
+  return {.device = {.flops_per_second = 1,
+                     .bytes_per_second = 1e30,
+                     .copied_bytes_per_second = 1e30,
+                     .launch = Seconds(0)},
+          .links = {.any = {Seconds(latency), 0.5}}};
 }
 
 TEST(CollectiveMatmul, UsesAsManyChunksAsPay) {
   // The gather: 4 rows of 6 elements from the other rank, 96 bytes; the product: 2 x 8 x 6 x 2 =
   // 192 operations. At one operation a second and one byte in 2 s both take 192 s; in 4 chunks of
   // 48 s each 48 + 3 x 48 + 48 = 240 s, for 384 s.
-  const ReshardOptions slow{.link = {.latency = Seconds(0), .bytes_per_second = 0.5}};
-  EXPECT_EQ(
-      split(gather_then_product(), "tp=2", kByRowsThenColumns, auto_without_losses(), slow).report,
-      "y with all-gather h [*, *]: 4 chunks of dim 0, 4m00s; whole 6m24s\n");
+  EXPECT_EQ(split(gather_then_product(), "tp=2", kByRowsThenColumns, kAutoChunks, without_losses(0))
+                .report,
+            "y with all-gather h [*, *]: 4 chunks of dim 0, 4m00s; whole 6m24s\n");
   // A latency of 60 s makes of it 252 + 192 = 444 s; in 2 chunks 156 + 156 + 96 = 408 s, in 4 of
   // 108 and 48 s 4 x 108 + 48 = 480 s.
-  const ReshardOptions late{.link = {.latency = Seconds(60), .bytes_per_second = 0.5}};
   EXPECT_EQ(
-      split(gather_then_product(), "tp=2", kByRowsThenColumns, auto_without_losses(), late).report,
+      split(gather_then_product(), "tp=2", kByRowsThenColumns, kAutoChunks, without_losses(60))
+          .report,
       "y with all-gather h [*, *]: 2 chunks of dim 0, 6m48s; whole 7m24s\n");
   // One of 100 s: 292 + 192 = 484 s whole, 196 + 196 + 96 = 488 s in two.
-  const ReshardOptions too_late{.link = {.latency = Seconds(100), .bytes_per_second = 0.5}};
   EXPECT_EQ(
-      split(gather_then_product(), "tp=2", kByRowsThenColumns, auto_without_losses(), too_late)
+      split(gather_then_product(), "tp=2", kByRowsThenColumns, kAutoChunks, without_losses(100))
           .report,
       "y with all-gather h [*, *]: whole, 8m04s; 2 chunks of dim 0 8m08s\n");
 }
 
 TEST(CollectiveMatmul, DoesNothingUnlessThePlanAsksForIt) {
-  const Split made = split(gather_then_product(), "tp=2", kByRowsThenColumns, {});
+  const Split made = split(gather_then_product(), "tp=2", kByRowsThenColumns, 1);
   EXPECT_EQ(made.report, "");
   EXPECT_THAT(made.lines, Not(testing::Contains(HasSubstr("chunk"))));
 }

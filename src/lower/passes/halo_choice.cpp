@@ -5,6 +5,8 @@
 #include <optional>
 #include <tuple>
 
+#include "kernels/bind.h"
+#include "ops/operator_set.h"
 #include "shard/named.h"
 
 namespace tessera {
@@ -260,13 +262,14 @@ class HaloChoice {
         std::tuple{from.mesh.get(), to.mesh.get(), to_text(type, from) + " -> " + to_text(to)};
     if (const auto known = exchange_times_.find(key); known != exchange_times_.end())
       return known->second;
-    double seconds = 0;
-    for (const Exchange& exchange : plan_reshard(type, from, to, options_.cost.reshard)) {
+    const CostModel& cost = options_.cost;
+    Price sum;
+    for (const Exchange& exchange :
+         plan_reshard(type, from, to, {cost.links, options_.all_reduce})) {
       const Bytes copied = byte_size({type.dtype, exchange.to.largest_shape(type.shape)});
-      seconds += price(type, exchange, options_.cost.reshard).value() +
-                 static_cast<double>(copied.value()) / options_.cost.bytes_per_second;
+      sum += price(type, exchange, cost.links) + copy_price(copied, 0, cost.device);
     }
-    return exchange_times_[key] = seconds;
+    return exchange_times_[key] = sum.estimate.value();
   }
 
   double exchanges_time(ValueId value) {
@@ -277,16 +280,25 @@ class HaloChoice {
     return seconds;
   }
 
+  static TensorType largest(const TensorType& type, const DistAttr& attr) {
+    return {type.dtype, attr.largest_shape(type.shape)};
+  }
+
   double work_time(OpId op) const {
     const OpView& op_view = view_of(op);
-    if (!op_view.definition->work) return 0;
-    const Work work = op_view.definition->work(op_view);
-    double share = 1;
-    for (const Split& split : factor_splits(rule_of(op), sharded_.of(op)))
-      if (split.whole() > 0)
-        share *= static_cast<double>(split.largest()) / static_cast<double>(split.whole());
-    return share * (work.flops.value() / options_.cost.flops_per_second +
-                    static_cast<double>(work.bytes.value()) / options_.cost.bytes_per_second);
+    const OpSharding& sharding = sharded_.of(op);
+    std::vector<TensorType> inputs, outputs;
+    for (size_t i = 0; i < op_view.inputs.size(); ++i)
+      inputs.push_back(largest(op_view.inputs[i], input_of(op, static_cast<int>(i))));
+    for (size_t i = 0; i < op_view.outputs.size(); ++i)
+      outputs.push_back(largest(op_view.outputs[i],
+                                output_attr(op_view, rule_of(op), sharding, static_cast<int>(i))));
+    const KernelCall call =
+        op_view.definition->kernel(op_view, factor_splits(rule_of(op), sharding));
+    const Coordinate origin = sharding.mesh->coordinate_at(0);
+    const LocalWork work = work_of(localize(call, origin, std::move(inputs), std::move(outputs)),
+                                   own_kernels(graph_).get());
+    return compute_price(work, options_.cost.device).estimate.value();
   }
 
   /// Of all operands of an op, each once.

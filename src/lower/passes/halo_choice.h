@@ -5,6 +5,7 @@
 
 #include <vector>
 
+#include "cost/cost_model.h"
 #include "graph/graph.h"
 #include "plan/plan.h"
 #include "reshard/reshard.h"
@@ -12,16 +13,10 @@
 
 namespace tessera {
 
-/// What both forms are priced with.
-struct HaloCost {
-  ReshardOptions reshard;
-  double flops_per_second = 2e10;  // of one rank
-  double bytes_per_second = 1e10;  // of its memory: operands of ops and results of exchanges
-};
-
 struct HaloOptions {
   HaloForm form = HaloForm::kAuto;
-  HaloCost cost = {};
+  CostModel cost = {};  // of both forms
+  AllReduceAlgorithm all_reduce = AllReduceAlgorithm::kAuto;
 };
 
 /// Divides ops by the windows that their readers need of their results, where that costs less than
@@ -37,9 +32,9 @@ struct HaloOptions {
 /// From the last op back, each value with a halo is the beginning of a chain: its producer is
 /// widened, then the producers of the operands that are now too small, and so on, layer by layer.
 /// After each layer the saving of the chain is known: exchanges that are gone, less those that have
-/// become wider, less the work on rows that several ranks compute (`work` of the operator, by the
-/// largest part). The length that saves most is kept, or none. So chains go through the ops between
-/// two convolutions, and the latencies of several layers become one.
+/// become wider, less the time of the work on rows that several ranks compute (work_of in
+/// kernels/bind.h, by the largest parts). The length that saves most is kept, or none. So chains go
+/// through the ops between two convolutions, and the latencies of several layers become one.
 ///
 ///   requires  `sharded` is of propagate(graph, ..., marks)
 ///   ensures   ops are divided over the axes that they had, some by windows: every reader of such a

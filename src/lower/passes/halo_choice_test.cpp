@@ -35,15 +35,13 @@ Graph two_convolutions(int64_t rows = 8) {
   return graph;
 }
 
-Compiled compiled(const Graph& graph, std::string_view mesh, const HaloOptions& halos,
+Compiled compiled(const Graph& graph, std::string_view mesh, const CostModel& cost,
                   const std::vector<Mark>& marks = kByHeight) {
-  return compile(graph,
-                 Plan{.meshes = one_mesh(mesh_of(mesh)), .halos = halos.form, .marks = marks},
-                 {.dump = {}, .halo_cost = halos.cost});
+  return compile(graph, Plan{.meshes = one_mesh(mesh_of(mesh)), .cost = cost, .marks = marks});
 }
 Compiled compiled(const Graph& graph, std::string_view mesh, HaloForm form,
                   const std::vector<Mark>& marks = kByHeight) {
-  return compiled(graph, mesh, HaloOptions{form}, marks);
+  return compile(graph, Plan{.meshes = one_mesh(mesh_of(mesh)), .halos = form, .marks = marks});
 }
 
 /// Bytes of `value` that each rank gets from others.
@@ -143,8 +141,12 @@ TEST(Halos, AChainGoesThroughTheOpsBetweenAndThroughStrides) {
 // ---- the choice ----
 
 /// Nothing costs but a message and arithmetic.
-HaloOptions only(double latency, double flops_per_second) {
-  return {HaloForm::kAuto, {{.link = {Seconds(latency), 1e30}}, flops_per_second, 1e30}};
+CostModel only(double latency, double flops_per_second) {
+  return {.device = {.flops_per_second = flops_per_second,
+                     .bytes_per_second = 1e30,
+                     .copied_bytes_per_second = 1e30,
+                     .launch = Seconds(0)},
+          .links = {.any = {Seconds(latency), 1e30}}};
 }
 
 TEST(Halos, TheCheaperFormIsTaken) {
@@ -173,8 +175,8 @@ TEST(Halos, OfALongChainTheBestPartIsTaken) {
 
 TEST(Halos, TheReasonSaysWhichFormWasTaken) {
   const Graph graph = two_convolutions();
-  const auto reason = [&](const HaloOptions& options) {
-    const Compiled made = compiled(graph, "h=2", options);
+  const auto reason = [&](const CostModel& cost) {
+    const Compiled made = compiled(graph, "h=2", cost);
     const ValueId y1 = *graph.find_value("y1");
     return to_text(graph.type(y1), made.sharded.of(y1)) + ": " +
            made.sharded.value_reasons[y1.index];

@@ -2,6 +2,7 @@
 
 #include "base/einsum.h"
 #include "base/text.h"
+#include "kernels/bind.h"
 #include "plan/plan.h"
 
 namespace tessera {
@@ -13,9 +14,8 @@ Einsum einsum_of(const KernelStep& matmul) {
 
 }  // namespace
 
-MatmulAnalysis::MatmulAnalysis(const Program& program, const CollectiveMatmulOptions& options,
-                               const ReshardOptions& links)
-    : program_(program), options_(options), links_(links), uses_(program) {}
+MatmulAnalysis::MatmulAnalysis(const Program& program, int64_t chunks, const CostModel& cost)
+    : program_(program), chunks_(chunks), cost_(cost), uses_(program) {}
 
 bool MatmulAnalysis::is_in_arena(RegisterIndex index) const {
   return reg(index).storage == Register::Storage::kArena;
@@ -41,22 +41,20 @@ int MatmulAnalysis::kept_dim(const KernelStep& matmul, size_t input, int dim) co
 
 Seconds MatmulAnalysis::kernel_time(InstructionIndex matmul, int64_t chunks) const {
   const KernelStep& step = *at(matmul).kernel();
-  const Einsum einsum = einsum_of(step);
-  std::map<char, int64_t> extents;
-  for (size_t i = 0; i < 2; ++i) {
-    const Shape shape = largest_type(reg(step.inputs[i])).shape;
-    for (int d = 0; d < shape.size(); ++d) extents[einsum.operands[i][d]] = shape[d];
-  }
-  double flops = 2;
-  for (const auto& [letter, extent] : extents) flops *= static_cast<double>(extent);
-  return Seconds(flops / static_cast<double>(chunks) / options_.cost.flops_per_second) +
-         options_.cost.kernel;
+  const auto types = [&](const std::vector<RegisterIndex>& list) {
+    std::vector<TensorType> local;
+    for (RegisterIndex index : list) local.push_back(largest_type(reg(index)));
+    return local;
+  };
+  LocalWork work = work_of(localize(step.call, {}, types(step.inputs), types(step.outputs)));
+  // Chunks share the arithmetic. Their memory traffic is not counted, since matmuls reuse operands.
+  work = {work.operation, work.dtype, Flops(work.flops.value() / static_cast<double>(chunks))};
+  return compute_price(work, cost_.device).estimate;
 }
 
 Seconds MatmulAnalysis::copy_time(RegisterIndex index, int64_t kernels) const {
-  const double bytes = 2 * static_cast<double>(byte_size(largest_type(reg(index))).value());
-  return Seconds(bytes / options_.cost.bytes_per_second +
-                 static_cast<double>(kernels) * options_.cost.kernel.value());
+  const Bytes bytes = byte_size(largest_type(reg(index)));
+  return copy_price(bytes + bytes, kernels, cost_.device).estimate;
 }
 
 Seconds MatmulAnalysis::exchange_time(InstructionIndex exchange, int dim, int64_t chunks) {
@@ -66,15 +64,15 @@ Seconds MatmulAnalysis::exchange_time(InstructionIndex exchange, int dim, int64_
   const auto [found, is_new] =
       prices_.try_emplace({step.exchange.from.mesh.get(),
                            to_text(type, step.exchange.from) + " to " + to_text(step.exchange.to)});
-  if (is_new) found->second = price(type, step.exchange, links_);
+  if (is_new) found->second = price(type, step.exchange, cost_.links).estimate;
   return found->second;
 }
 
 std::vector<int64_t> MatmulAnalysis::chunk_counts(const std::vector<ChunkedDim>& dims,
                                                   int64_t blocks) const {
   std::vector<int64_t> list;
-  const bool is_given = options_.chunks != kAutoChunks;
-  for (int64_t chunks = is_given ? options_.chunks : kMaxChunks; chunks > 1; --chunks)
+  const bool is_given = chunks_ != kAutoChunks;
+  for (int64_t chunks = is_given ? chunks_ : kMaxChunks; chunks > 1; --chunks)
     if (divides_evenly(program_, dims, blocks, chunks)) {
       list.push_back(chunks);
       if (is_given) break;
@@ -95,7 +93,7 @@ void MatmulAnalysis::keep_better(std::optional<Decomposition>& best,
 bool MatmulAnalysis::decide(const std::optional<Decomposition>& best,
                             const std::vector<InstructionIndex>& matmuls,
                             const std::vector<InstructionIndex>& exchanges, Seconds whole) {
-  const bool pays = best && (options_.chunks != kAutoChunks || best->seconds < whole);
+  const bool pays = best && (chunks_ != kAutoChunks || best->seconds < whole);
   if (at(matmuls.front()).micro_batch > 0) return pays;
   std::vector<std::string> ops, names;
   for (InstructionIndex matmul : matmuls) ops.push_back(at(matmul).kernel()->op);

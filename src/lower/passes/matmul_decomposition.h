@@ -8,6 +8,7 @@
 #include <utility>
 #include <vector>
 
+#include "cost/cost_model.h"
 #include "lower/passes/matmul_chunks.h"
 #include "lower/passes/matmul_cost.h"
 #include "lower/program.h"
@@ -35,8 +36,7 @@ struct Decomposition {
 /// Properties and prices of the instructions of a program, and the choice between candidates.
 class MatmulAnalysis {
  public:
-  MatmulAnalysis(const Program& program, const CollectiveMatmulOptions& options,
-                 const ReshardOptions& links);
+  MatmulAnalysis(const Program& program, int64_t chunks, const CostModel& cost);
 
   const ProgramUses& uses() const { return uses_; }
   /// A kernel dot_general whose result is in the arena.
@@ -54,12 +54,12 @@ class MatmulAnalysis {
   /// Of `kernels` kernels that together read and write a register once.
   Seconds copy_time(RegisterIndex index, int64_t kernels) const;
   Seconds exchange_time(InstructionIndex exchange, int dim, int64_t chunks);
-  Seconds kernel_loss() const { return options_.cost.kernel; }
+  Seconds launch() const { return cost_.device.launch; }
 
   // ---- choice ----
 
   /// The numbers of chunks to consider: all that divide the dims evenly when the pass decides, else
-  /// the largest that is at most the number of the options.
+  /// the largest that is at most the number that was asked for.
   std::vector<int64_t> chunk_counts(const std::vector<ChunkedDim>& dims, int64_t blocks) const;
   /// Keeps the cheaper of two; of equally cheap ones that with the longer dim.
   void keep_better(std::optional<Decomposition>& best, const Decomposition& candidate) const;
@@ -74,8 +74,8 @@ class MatmulAnalysis {
   const Register& reg(RegisterIndex index) const { return program_.registers[index]; }
 
   const Program& program_;
-  const CollectiveMatmulOptions& options_;
-  const ReshardOptions& links_;
+  const int64_t chunks_;  // as of decompose_collective_matmuls
+  const CostModel& cost_;
   const ProgramUses uses_;
   std::map<std::pair<const Mesh*, std::string>, Seconds> prices_;
   std::string report_;

@@ -86,7 +86,7 @@ Seconds MatmulSums::kernels_time(const Summands& summands, int64_t chunks) const
   for (InstructionIndex addition : summands.additions) {
     const RegisterIndex result = at(addition).kernel()->outputs.front();
     time += Seconds(analysis_.copy_time(result, 0).value() / static_cast<double>(chunks)) +
-            analysis_.kernel_loss();
+            analysis_.launch();
   }
   return time;
 }

@@ -1,6 +1,7 @@
 #include "lower/passes/order.h"
 
 #include <algorithm>
+#include <cmath>
 #include <map>
 #include <string_view>
 #include <unordered_map>
@@ -51,18 +52,19 @@ std::vector<int> devices_of(const Program& program) {
   return device;
 }
 
-/// How long instructions take, in arithmetic operations: one byte of memory traffic counts as four
-/// of them.
+/// How long instructions take, in picoseconds. They are whole numbers before they are divided, so
+/// that sums of equal times are equal in any order.
 class WorkEstimate {
  public:
-  WorkEstimate(const Program& program, const Graph& graph, int64_t micro_batches)
-      : program_(program), micro_batches_(static_cast<double>(micro_batches)) {
+  WorkEstimate(const Program& program, const Graph& graph, const OrderOptions& options)
+      : program_(program),
+        device_(options.cost.device),
+        micro_batches_(static_cast<double>(options.micro_batches)) {
     for (const Op& op : graph.ops()) {
       const OpView op_view = view(graph, op);
       if (!op_view.definition->work) continue;
       const Work work = op_view.definition->work(op_view);
-      by_op_[op.name] = std::max(work.flops.value(),
-                                 kOperationsOfAByte * static_cast<double>(work.bytes.value()));
+      by_op_[op.name] = picoseconds({.flops = work.flops, .read = work.bytes});
     }
   }
 
@@ -70,21 +72,22 @@ class WorkEstimate {
     const KernelStep* kernel = instruction.kernel();
     const auto found =
         kernel && kernel->purpose == KernelPurpose::kOp ? by_op_.find(kernel->op) : by_op_.end();
-    if (found == by_op_.end()) return kOperationsOfAByte * local_bytes(instruction);
+    if (found == by_op_.end()) return picoseconds(copies_of(instruction));
     const double micro_batches = instruction.micro_batch >= 0 ? micro_batches_ : 1;
     return found->second * local_part(*kernel) / micro_batches;
   }
 
  private:
-  static constexpr double kOperationsOfAByte = 4;
+  double picoseconds(const LocalWork& work) const {
+    return std::round(compute_price(work, device_).floor.value() * 1e12);
+  }
 
   const Register& at(RegisterIndex reg) const { return program_.registers[reg]; }
 
-  double local_bytes(const Instruction& instruction) const {
-    double bytes = 0;
-    for (RegisterIndex reg : instruction.writes())
-      bytes += static_cast<double>(at(reg).size.value());
-    return bytes;
+  LocalWork copies_of(const Instruction& instruction) const {
+    LocalWork work{.operation = OperationClass::kMovement};
+    for (RegisterIndex reg : instruction.writes()) work.written += at(reg).size;
+    return work;
   }
 
   /// The smallest part that a rank has of any operand.
@@ -98,6 +101,7 @@ class WorkEstimate {
   }
 
   const Program& program_;
+  const DeviceCost& device_;
   double micro_batches_;
   std::unordered_map<std::string_view, double> by_op_;
 };
@@ -108,7 +112,7 @@ std::optional<PipelineOrder> order_instructions(Program& program, const Graph& g
                                                 const OrderOptions& options) {
   if (options.micro_batches == 1) return std::nullopt;
   std::vector<std::vector<int>> needs = find_needs(program);
-  const WorkEstimate estimate(program, graph, options.micro_batches);
+  const WorkEstimate estimate(program, graph, options);
   std::vector<PipelineStep> work;
   for (InstructionIndex i : program.instructions.indices()) {
     const Instruction& instruction = program.instructions[i];
@@ -119,7 +123,8 @@ std::optional<PipelineOrder> order_instructions(Program& program, const Graph& g
       pipeline_order(work, {.kind = options.kind,
                             .micro_batches = static_cast<int>(options.micro_batches),
                             .devices = devices_of(program),
-                            .max_in_flight = static_cast<int>(options.max_in_flight)});
+                            .max_in_flight = static_cast<int>(options.max_in_flight),
+                            .transfer = options.cost.stage_transfer});
   std::vector<InstructionIndex> order;
   for (int index : made.order) {
     order.push_back(InstructionIndex(index));

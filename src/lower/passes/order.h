@@ -1,6 +1,7 @@
 // The order of the instructions of a step: when each stage computes which micro-batch.
 #pragma once
 
+#include "cost/cost_model.h"
 #include "lower/program.h"
 #include "schedule/pipeline.h"
 
@@ -10,6 +11,7 @@ struct OrderOptions {
   int64_t micro_batches = 1;
   PipelineKind kind = PipelineKind::kOneForwardOneBackward;
   int64_t max_in_flight = 0;  // of `auto`: PipelineOptions
+  CostModel cost = {};
 };
 
 /// Sorts the instructions by the schedule of their stages, and notes the pipeline pass of each.
@@ -17,8 +19,8 @@ struct OrderOptions {
 ///
 ///   ensures  each instruction comes after those whose registers it reads, and after those that
 ///            read a variable before it is written over; with one micro-batch nothing changes
-///   times    of the schedule `auto`: estimated from the work that operators declare, divided as
-///            their operands are
+///   times    are price floors of the work that operators declare, divided as their operands are:
+///            neither launches nor links count
 ///   returns  the order of the pipeline; nothing with one micro-batch
 ///   throws   UserError (78) when the schedule does not fit the meshes
 std::optional<PipelineOrder> order_instructions(Program& program, const Graph& graph,

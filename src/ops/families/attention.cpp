@@ -143,12 +143,14 @@ ShardingRule rule_gradient(const OpView& op) {
 }
 
 /// Two products of queries x keys x depth: the scores, and the sum of the values weighted with
-/// them. A causal mask leaves half of them.
+/// them. A causal mask leaves half of a square.
 double attention_flops(const OpView& op) {
   const Extents e = extents_of(op);
-  const double pairs = static_cast<double>(e.batch) * static_cast<double>(e.heads) *
-                       static_cast<double>(e.queries) * static_cast<double>(e.keys);
-  return 4 * pairs * static_cast<double>(e.depth) * (e.causal ? 0.5 : 1.0);
+  const auto queries = static_cast<double>(e.queries), keys = static_cast<double>(e.keys);
+  const double square = std::min(queries, keys);
+  const double pairs = e.causal ? square * square / 2 + (queries - square) * keys : queries * keys;
+  return 4 * pairs * static_cast<double>(e.batch) * static_cast<double>(e.heads) *
+         static_cast<double>(e.depth);
 }
 
 Work work_attention(const OpView& op) {

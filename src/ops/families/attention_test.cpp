@@ -46,12 +46,13 @@ TEST(Attention, SumsTheGradientsOfKeysAndValuesOverTheQueries) {
             "{s: reduction sum, t: whole, d: whole}");
 }
 
-TEST(Attention, CountsTwoProductsAndHalfOfThemUnderACausalMask) {
+TEST(Attention, CountsTwoProductsOfWhatACausalMaskLeaves) {
   const Shape q{2, 6, 4, 8}, k{2, 5, 4, 8};
   EXPECT_EQ(find_operator("attention").work(attention_view(kFull, q, k, k)).flops.value(),
             4 * 2 * 4 * 6 * 5 * 8);
+  // Half of a square of 5 x 5, and one further query that sees all 5 keys: 17.5 pairs.
   EXPECT_EQ(find_operator("attention").work(attention_view(kCausal, q, k, k)).flops.value(),
-            2 * 2 * 4 * 6 * 5 * 8);
+            4 * 2 * 4 * 17.5 * 8);
 }
 
 TEST(Attention, WeighsTheValuesOfTheKeysThatAQuerySees) {

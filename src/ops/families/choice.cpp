@@ -177,6 +177,9 @@ std::vector<TensorType> infer_stop_gradient(const OpView& op) {
 ShardingRule stop_gradient_rule(const OpView& op) {
   return elementwise_rule(op, {{0}});
 }
+Work stop_gradient_work(const OpView& op) {
+  return {Flops(0), operand_bytes(op)};
+}
 KernelCall stop_gradient_kernel(const OpView&, std::span<const Split>) {
   return kernel_call("copy");
 }
@@ -193,8 +196,8 @@ std::vector<Operator> list_operators() {
        select_gradient},
       {"cast", infer_cast, cast_rule, cheap_work, cast_kernel, cast_reference, cast_tolerance,
        cast_gradient},
-      {"stop_gradient", infer_stop_gradient, stop_gradient_rule, cheap_work, stop_gradient_kernel,
-       stop_gradient_reference, exact, nullptr},
+      {"stop_gradient", infer_stop_gradient, stop_gradient_rule, stop_gradient_work,
+       stop_gradient_kernel, stop_gradient_reference, exact, nullptr},
   };
 }
 

@@ -61,6 +61,11 @@ std::vector<ReferenceTensor> reference_results(const Operator& op, const Operato
 /// any two factors (or one twice) on a mesh of 2 x 2.
 ::testing::AssertionResult check_division(const Operator& op, const OperatorCase& given);
 
+/// The work and the workspace of a call, whole and for the ranks of every division of
+/// check_division: the workspace is that of the bound kernel, the parts together compute and move
+/// at least what the whole does (without windows), and the whole is what the operator declares.
+::testing::AssertionResult check_work(const Operator& op, const OperatorCase& given);
+
 /// For each linear set of the rule: op(x + y) = op(x) + op(y), where the operands of the set are x
 /// + y and the others are whole.
 ::testing::AssertionResult check_linearity(const Operator& op, const OperatorCase& given);

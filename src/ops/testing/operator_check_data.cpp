@@ -56,8 +56,12 @@ Graph empty_graph(const OperatorCase& given) {
   return Graph(given.operators);
 }
 
+const KernelSet* own_kernels(const OperatorCase& given) {
+  return given.operators ? given.operators->kernels().get() : nullptr;
+}
+
 BoundKernel bind_for(const OperatorCase& given, const LocalCall& call) {
-  return bind_kernel(call, given.operators ? given.operators->kernels().get() : nullptr);
+  return bind_kernel(call, own_kernels(given));
 }
 
 OpView view_of(const Operator& op, const OperatorCase& given) {

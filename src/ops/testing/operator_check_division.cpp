@@ -5,6 +5,7 @@
 
 #include "base/reduce.h"
 #include "base/text.h"
+#include "kernels/bind.h"
 #include "ops/detail.h"
 #include "ops/operator_rule.h"
 #include "ops/testing/operator_check_run.h"
@@ -195,7 +196,90 @@ std::string offence_of(const Assembly& result, const Expectation& expected) {
   return first_difference(result.tensor, expected.values, expected.tolerance);
 }
 
+/// The calls of all ranks.
+std::vector<LocalCall> local_calls(const Operator& op, const OpView& view, const ShardingRule& rule,
+                                   const Division& division) {
+  const auto local_types = [&](const std::vector<OperandFactors>& operands,
+                               const std::vector<TensorType>& types, const Coordinate& coordinate) {
+    std::vector<TensorType> local;
+    for (size_t i = 0; i < types.size(); ++i)
+      local.push_back(
+          {types[i].dtype, shape_of(held_by(operands[i], types[i].shape, division, coordinate))});
+    return local;
+  };
+  const KernelCall call = op.kernel(view, division.factors);
+  std::vector<LocalCall> calls;
+  Coordinate coordinate = Dims::filled(division.mesh.size(), 0);
+  do {
+    calls.push_back(localize(call, coordinate, local_types(rule.inputs, view.inputs, coordinate),
+                             local_types(rule.outputs, view.outputs, coordinate)));
+  } while (advance_index(coordinate, division.mesh));
+  return calls;
+}
+
+/// With windows a rank leaves out what none of its windows reads.
+bool has_windows(const ShardingRule& rule) {
+  const auto is_window = [](const DimFactor& dim) {
+    const std::vector<DimFactor> choices = choices_of(dim);
+    return std::any_of(choices.begin(), choices.end(),
+                       [](const DimFactor& choice) { return choice.window.has_value(); });
+  };
+  return std::any_of(rule.inputs.begin(), rule.inputs.end(), [&](const OperandFactors& operand) {
+    return std::any_of(operand.begin(), operand.end(), is_window);
+  });
+}
+
+std::string text_of(double flops, Bytes bytes) {
+  return double_text(flops) + " operations on " + std::to_string(bytes.value()) + " bytes";
+}
+
+/// "" when a built-in kernel does the work that the operator declares.
+std::string offence_of_work(const Work& declared, const LocalWork& whole,
+                            const OperatorCase& given) {
+  const bool agrees =
+      std::abs(declared.flops.value() - whole.flops.value()) <= 1e-12 * whole.flops.value() &&
+      declared.bytes == whole.read;
+  if (given.operators || agrees) return {};
+  return "the operator declares " + text_of(declared.flops.value(), declared.bytes) +
+         ", its kernel has " + text_of(whole.flops.value(), whole.read);
+}
+
 }  // namespace
+
+AssertionResult check_work(const Operator& op, const OperatorCase& given) {
+  const OpView view = view_of(op, given);
+  const ShardingRule rule = rule_of(op, view);
+  const KernelSet* own = own_kernels(given);
+  std::vector<Division> divisions = divisions_of(rule);
+  divisions.insert(divisions.begin(), {{1}, undivided(rule), "whole"});
+  LocalWork whole;
+  for (const Division& division : divisions) {
+    LocalWork sum;
+    for (const LocalCall& call : local_calls(op, view, rule, division)) {
+      const LocalWork work = work_of(call, own);
+      sum.flops += work.flops;
+      sum.read += work.bytes();
+      const Bytes formula = workspace_of(call, own), bound = bind_for(given, call).workspace;
+      if (formula != bound)
+        return AssertionFailure() << given << ": " << division.text << ": the workspace is "
+                                  << bound.value() << " bytes, its formula gives "
+                                  << formula.value();
+    }
+    if (division.text == "whole") {
+      whole = sum;
+      if (const std::string offence = offence_of_work(op.work(view), whole, given);
+          !offence.empty())
+        return AssertionFailure() << given << ": " << offence;
+    }
+    const bool does_less =
+        sum.flops.value() < whole.flops.value() * (1 - 1e-12) || sum.read < whole.read;
+    if (does_less && !has_windows(rule))
+      return AssertionFailure() << given << ": " << division.text << ": the parts have "
+                                << text_of(sum.flops.value(), sum.read) << ", the whole "
+                                << text_of(whole.flops.value(), whole.read);
+  }
+  return AssertionSuccess();
+}
 
 AssertionResult check_division(const Operator& op, const OperatorCase& given) {
   const OpView view = view_of(op, given);

@@ -101,7 +101,7 @@ AssertionResult check_kernel(const Operator& op, const OperatorCase& given) {
 AssertionResult check_operator(const OperatorCase& given) {
   const Operator& op = find_operator(empty_graph(given), given.kind);
   for (const auto check :
-       {check_rule, check_kernel, check_gradient, check_division, check_linearity})
+       {check_rule, check_kernel, check_gradient, check_division, check_work, check_linearity})
     if (const AssertionResult result = check(op, given); !result) return result;
   return AssertionSuccess();
 }

@@ -18,6 +18,8 @@ ReferenceTensor sample_tensor(const TensorType& type, const Fill& fill, const st
 Graph empty_graph(const OperatorCase& given);
 /// A kernel of the case's own operators, or a built-in one.
 BoundKernel bind_for(const OperatorCase& given, const LocalCall& call);
+/// The kernels of the case's own operators; nullptr: none.
+const KernelSet* own_kernels(const OperatorCase& given);
 
 /// The view that the operator has of the op. `given` outlives it.
 OpView view_of(const Operator& op, const OperatorCase& given);

@@ -28,6 +28,9 @@ TEST_P(EveryOperator, HasAGradientThatIsItsDifferenceQuotient) {
 TEST_P(EveryOperator, GivesTheSerialResultUnderEveryDivision) {
   EXPECT_TRUE(check_division(op(), given()));
 }
+TEST_P(EveryOperator, HasTheWorkAndTheWorkspaceOfItsCalls) {
+  EXPECT_TRUE(check_work(op(), given()));
+}
 TEST_P(EveryOperator, IsLinearInItsLinearSets) {
   EXPECT_TRUE(check_linearity(op(), given()));
 }
@@ -44,6 +47,9 @@ TEST_P(LargeOperator, HasAKernelThatIsItsReference) {
 }
 TEST_P(LargeOperator, GivesTheSerialResultUnderEveryDivision) {
   EXPECT_TRUE(check_division(op(), given()));
+}
+TEST_P(LargeOperator, HasTheWorkAndTheWorkspaceOfItsCalls) {
+  EXPECT_TRUE(check_work(op(), given()));
 }
 
 INSTANTIATE_TEST_SUITE_P(Cases, LargeOperator, ::testing::ValuesIn(large_operator_cases()),

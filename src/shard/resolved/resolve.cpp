@@ -23,16 +23,10 @@ constexpr std::string_view kOn = " on ";
 
 // ---- homes ----
 
-std::string home_text(const ShardedGraph& sharded, ValueId value) {
-  const DistAttr& home = sharded.of(value);
-  if (sharded.meshes.size() == 1) return to_text(home);
-  const NamedMesh& own = sharded.meshes[sharded.stages.values[value.index]];
-  if (own.mesh == home.mesh) return to_text(home) + std::string(kOn) + own.name;
-  // The next value of a variable is kept on the mesh of the variable.
-  const auto mesh = std::find_if(sharded.meshes.begin(), sharded.meshes.end(),
-                                 [&](const NamedMesh& named) { return named.mesh == home.mesh; });
-  ensure(mesh != sharded.meshes.end(), "a home is on a mesh of the program");
-  return to_text(home) + std::string(kOn) + mesh->name;
+std::string home_text(const ShardedGraph& sharded, ValueId value, const DistAttr& home) {
+  const int stage = sharded.stages.values[value.index];
+  return to_text(home) +
+         (sharded.meshes.size() > 1 ? std::string(kOn) + sharded.meshes[stage].name : "");
 }
 
 int stage_called(std::string_view name, const Meshes& meshes) {
@@ -94,12 +88,11 @@ DistAttr usual_home(const Graph& graph, const ShardedGraph& sharded, ValueId val
   return attr;
 }
 
-/// By value that an op makes, the variable whose next value it is.
+/// By value, the variable whose next value it is.
 std::vector<ValueId> variables_of_next(const Graph& graph) {
   std::vector<ValueId> variables(graph.values().size());
   for (const Variable& variable : graph.variables())
-    if (variable.next && graph.value(*variable.next).producer.index >= 0)
-      variables[variable.next->index] = variable.value;
+    if (variable.next) variables[variable.next->index] = variable.value;
   return variables;
 }
 
@@ -133,7 +126,8 @@ class Resolver {
     resolve_stages();
     for (int i = 0; i < std::ssize(graph_.ops()); ++i) resolve_op({i});
     const std::vector<ValueId> variables = variables_of_next(graph_);
-    for (int i = 0; i < std::ssize(graph_.values()); ++i) resolve_value({i}, variables[i]);
+    for (int i = 0; i < std::ssize(graph_.values()); ++i)
+      if (variables[i].index < 0) resolve_value({i});
     for (int i = 0; i < std::ssize(graph_.values()); ++i) resolve_copies({i});
     section_.copies = copies_.take();
     section_.ops = ops_.take();
@@ -170,24 +164,21 @@ class Resolver {
     }
   }
 
-  /// variable  of which it is the next value
-  void resolve_value(ValueId value, ValueId variable) {
+  void resolve_value(ValueId value) {
     const Value& v = graph_.value(value);
     const DistAttr& home = sharded_.of(value);
     if (const std::string* known = known_.value(v.name)) {
       if (is_same(*known, value)) return;
-    } else if (variable.index >= 0) {
-      if (sharded_.of(variable) == home) return;
     } else if (v.producer.index >= 0 && usual_home(graph_, sharded_, value) == home) {
       return;
     }
-    values_.add(home_text(sharded_, value), v.name);
+    values_.add(home_text(sharded_, value, home), v.name);
   }
 
   bool is_same(const std::string& known, ValueId value) const {
     try {
       const Home home = read_home(known, graph_.type(value).shape, sharded_.meshes);
-      return home.attr.mesh == sharded_.of(value).mesh && home.attr == sharded_.of(value);
+      return home.stage == sharded_.stages.values[value.index] && home.attr == sharded_.of(value);
     } catch (const UserError&) {
       return false;
     }
@@ -285,9 +276,9 @@ class Placer {
     const std::string* text = lookup_.op(op.name);
     if (!text) refuse_missing("op '" + op.name + "'");
     const OpView op_view = view(graph_, op);
-    ShardingRule rule = rules_(op.kind, op_view);
+    RulePtr rule = rules_.find(op.kind, op_view);
     sharded_.ops.push_back(with_name("op '" + op.name + "'", [&] {
-      return parse_op_sharding(*text, op_view, rule, sharded_.meshes[stage].mesh);
+      return parse_op_sharding(*text, op_view, *rule, sharded_.meshes[stage].mesh);
     }));
     sharded_.rules.push_back(std::move(rule));
     sharded_.stages.ops.push_back(stage);
@@ -305,7 +296,8 @@ class Placer {
       sharded_.values[i] = usual_home(graph_, sharded_, value);
       return;
     }
-    Home home = home_of(value, *text);
+    Home home = with_name("value '" + v.name + "'",
+                          [&] { return read_home(*text, v.type.shape, sharded_.meshes); });
     if (is_made && home.stage != sharded_.stages.values[i])
       refuse("the plan's sharding of value '" + v.name + "' puts it on mesh '" +
                  sharded_.meshes[home.stage].name + "'",
@@ -316,17 +308,10 @@ class Placer {
     sharded_.value_reasons[i] = kReason;
   }
 
-  Home home_of(ValueId value, const std::string& text) const {
-    return with_name("value '" + graph_.value(value).name + "'",
-                     [&] { return read_home(text, graph_.type(value).shape, sharded_.meshes); });
-  }
-
-  /// The next value of a variable has the home of the variable, which may be on another mesh than
-  /// that of its op.
+  /// The next value of a variable has the home of the variable.
   void place_next(ValueId value, ValueId variable) {
-    const std::string* text = lookup_.value(graph_.value(value).name);
     sharded_.stages.values[value.index] = sharded_.stages.ops[graph_.value(value).producer.index];
-    sharded_.values[value.index] = text ? home_of(value, *text).attr : sharded_.of(variable);
+    sharded_.values[value.index] = sharded_.of(variable);
     sharded_.value_reasons[value.index] = kReason;
   }
 

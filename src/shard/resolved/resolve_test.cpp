@@ -121,25 +121,6 @@ TEST(ResolvedShardings, SayTheStagesByTheLongestBeginningThatOpsShare) {
   EXPECT_EQ(got.stages.values, wanted.stages.values);
 }
 
-// a is not changed; b and c take each other's value.
-TEST(ResolvedShardings, PlaceVariablesOfWhichTheNextValuesAreVariables) {
-  Graph graph;
-  Builder b(graph);
-  const auto variable = [&](const char* name) {
-    return b.variable(name, f32({4}), Initializer::normal(0, 1));
-  };
-  const ValueId first = variable("a"), second = variable("b"), third = variable("c");
-  graph.set_next(first, first);
-  graph.set_next(second, third);
-  graph.set_next(third, second);
-  graph.add_output("sum", b.add(b.add(first, second, "ab"), third, "sum"));
-  const Meshes meshes = one_mesh(mesh_of("dp=2"));
-  const ShardedGraph wanted = propagate(graph, meshes, {shard_tensor("a", "P(\"dp\")")});
-  const ShardedGraph got =
-      place(graph, meshes, train_section(resolve(graph, wanted, kTrainSection)), kTrainSection);
-  EXPECT_EQ(got.values, wanted.values);
-}
-
 TEST(ResolvedShardings, AreWrittenAndRead) {
   const Graph graph = layers(2);
   const Shardings shardings = train_section(

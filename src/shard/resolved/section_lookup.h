@@ -26,7 +26,7 @@ class SectionLookup {
   const std::string* stage(const std::string& op) const;
 
   const std::string& name() const { return name_; }
-  /// The entries of the section itself that were never looked up.
+  /// The entries of the section itself that nobody asked for.
   std::vector<std::string> unused_ops() const { return unused(ops_); }
   std::vector<std::string> unused_values() const { return unused(values_); }
   std::vector<std::string> unused_copies() const { return unused(copies_); }

@@ -42,4 +42,20 @@ int64_t output_count(const LocalCall& call) {
   return element_count(call.outputs[0].shape);
 }
 
+double elements_of(const TensorType& type) {
+  return static_cast<double>(element_count(type.shape));
+}
+
+LocalWork work_over_operands(const LocalCall& call, OperationClass operation, double flops) {
+  LocalWork work{operation, call.outputs.front().dtype, Flops(flops)};
+  for (const TensorType& type : call.inputs) work.read += byte_size(type);
+  for (const TensorType& type : call.outputs) work.written += byte_size(type);
+  return work;
+}
+
+LocalWork work_of_move(const LocalCall& call, OperationClass operation, const TensorType& moved) {
+  const Bytes bytes = byte_size(moved);
+  return {operation, call.outputs.front().dtype, Flops(0), bytes, bytes};
+}
+
 }  // namespace tessera

@@ -4,6 +4,7 @@
 #include <string_view>
 
 #include "kernels/kernel.h"
+#include "kernels/work.h"
 
 namespace tessera {
 
@@ -19,6 +20,13 @@ std::string_view operation_of(const LocalCall& call);
 
 /// The number of elements of output 0.
 int64_t output_count(const LocalCall& call);
+
+double elements_of(const TensorType& type);
+
+/// Work that reads each input and writes each output once.
+LocalWork work_over_operands(const LocalCall& call, OperationClass operation, double flops);
+/// Work that computes nothing and moves one tensor: reads it and writes it.
+LocalWork work_of_move(const LocalCall& call, OperationClass operation, const TensorType& moved);
 
 template <typename T>
 const T* input(const KernelBuffers& buffers, size_t index) {

@@ -122,4 +122,9 @@ BoundKernel bind_dynamic_update(const LocalCall& call) {
   return {run, Bytes(0)};
 }
 
+/// The tensor is changed in place: only the update is read and written.
+LocalWork work_of_dynamic_update(const LocalCall& call) {
+  return work_of_move(call, OperationClass::kMovement, call.inputs[1]);
+}
+
 }  // namespace tessera

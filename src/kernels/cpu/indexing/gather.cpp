@@ -82,4 +82,16 @@ BoundKernel bind_scatter_add(const LocalCall& call) {
   return {run, Bytes(0)};
 }
 
+/// It reads the indices and the rows that they select, not the whole table.
+LocalWork work_of_gather(const LocalCall& call) {
+  LocalWork work = work_of_move(call, OperationClass::kGather, call.outputs[0]);
+  work.read += byte_size(call.inputs[1]);
+  return work;
+}
+
+/// An addition for each element of the updates.
+LocalWork work_of_scatter_add(const LocalCall& call) {
+  return work_over_operands(call, OperationClass::kGather, elements_of(call.inputs[1]));
+}
+
 }  // namespace tessera

@@ -124,4 +124,11 @@ BoundKernel bind_scatter_add_nd(const LocalCall& call) {
   return {run, Bytes(0)};
 }
 
+/// The table is changed in place: only indices and updates are read, and the updates written.
+LocalWork work_of_scatter_nd(const LocalCall& call) {
+  LocalWork work = work_of_move(call, OperationClass::kGather, call.inputs[2]);
+  work.read += byte_size(call.inputs[1]);
+  return work;
+}
+
 }  // namespace tessera

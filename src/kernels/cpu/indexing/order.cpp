@@ -107,7 +107,7 @@ BoundKernel bind_sort_of(const LocalCall& call, const Lanes& lanes) {
                 reinterpret_cast<Indexed<T>*>(buffers.workspace), output<T>(buffers, 0),
                 output<int32_t>(buffers, 1));
   };
-  return {run, Bytes(lanes.extent * static_cast<int64_t>(sizeof(Indexed<T>)))};
+  return {run, workspace_of_sort(call)};
 }
 
 }  // namespace
@@ -131,6 +131,25 @@ BoundKernel bind_sort(const LocalCall& call) {
   require(call, values.shape[call.ints[0]] <= lanes.extent, "gives no more than it has");
   return x.dtype == DType::kF32 ? bind_sort_of<float>(call, lanes)
                                 : bind_sort_of<int32_t>(call, lanes);
+}
+
+/// A comparison for each element.
+LocalWork work_of_arg(const LocalCall& call) {
+  return work_over_operands(call, OperationClass::kReduction, elements_of(call.inputs[0]));
+}
+
+/// log2(extent) comparisons for each element, at least one.
+LocalWork work_of_sort(const LocalCall& call) {
+  const auto extent = static_cast<double>(call.inputs[0].shape[call.ints[0]]);
+  const double comparisons = std::max(1.0, std::log2(extent));
+  return work_over_operands(call, OperationClass::kReduction,
+                            elements_of(call.inputs[0]) * comparisons);
+}
+
+Bytes workspace_of_sort(const LocalCall& call) {
+  static_assert(sizeof(Indexed<float>) == sizeof(Indexed<int32_t>));
+  const Lanes lanes = lanes_of(call, call.inputs[0].shape, call.ints[0]);
+  return Bytes(lanes.extent * static_cast<int64_t>(sizeof(Indexed<float>)));
 }
 
 }  // namespace tessera

@@ -66,4 +66,8 @@ BoundKernel bind_reverse(const LocalCall& call) {
   return {run, Bytes(0)};
 }
 
+LocalWork work_of_cumsum(const LocalCall& call) {
+  return work_over_operands(call, OperationClass::kReduction, elements_of(call.outputs[0]));
+}
+
 }  // namespace tessera

@@ -3,6 +3,7 @@
 #include "kernels/cpu/spatial/convolution.h"
 
 #include <algorithm>
+#include <optional>
 
 #include "kernels/cpu/binders.h"
 #include "kernels/cpu/common/operands.h"
@@ -55,6 +56,16 @@ void check(const LocalCall& call, const Tensors& tensors, const std::vector<Loca
     require(call, w[d + 2] == dims[d].window, "the window is that of the parameters");
 }
 
+/// nullopt when no element of a window is inside the operand, so that nothing is multiplied.
+std::optional<ConvolutionShape> shape_of(const Tensors& tensors,
+                                         const std::vector<LocalWindow>& dims) {
+  if (is_empty(tensors.x) || is_empty(tensors.w) || is_empty(tensors.y) || !has_products(dims))
+    return std::nullopt;
+  const int64_t groups = tensors.x.shape[1] / tensors.w.shape[1];
+  return ConvolutionShape{tensors.x.shape[0], groups, tensors.w.shape[1],
+                          tensors.w.shape[0] / groups, dims};
+}
+
 }  // namespace
 
 BoundKernel bind_convolution(const LocalCall& call) {
@@ -63,21 +74,35 @@ BoundKernel bind_convolution(const LocalCall& call) {
   const Tensors tensors = tensors_of(call, result);
   const std::vector<LocalWindow> dims = local_windows(call, tensors.x, tensors.y);
   check(call, tensors, dims);
-  if (is_empty(tensors.x) || is_empty(tensors.w) || is_empty(tensors.y) || !has_products(dims)) {
+  const std::optional<ConvolutionShape> shape = shape_of(tensors, dims);
+  if (!shape) {
     const auto fill = [count = output_count(call)](const KernelBuffers& buffers) {
       std::fill_n(output<float>(buffers, 0), count, 0.0f);
     };
     return {fill, Bytes(0)};
   }
-  const int64_t groups = tensors.x.shape[1] / tensors.w.shape[1];
-  const ConvolutionShape shape{tensors.x.shape[0], groups, tensors.w.shape[1],
-                               tensors.w.shape[0] / groups, dims};
-  const auto prepared = std::make_shared<PreparedConvolution>(shape, result);
+  const auto prepared = std::make_shared<PreparedConvolution>(*shape, result);
   const auto run = [prepared](const KernelBuffers& buffers) {
     prepared->run(input<float>(buffers, 0), input<float>(buffers, 1), output<float>(buffers, 0),
                   buffers.workspace);
   };
-  return {run, prepared->workspace()};
+  return {run, convolution_workspace(*shape)};
+}
+
+/// A multiplication and an addition for each element of y, input channel of its group and element
+/// of the window. Those in the padding count too.
+LocalWork work_of_convolution(const LocalCall& call) {
+  const Tensors tensors = tensors_of(call, result_of(call));
+  const Shape& w = tensors.w.shape;
+  double products = elements_of(tensors.y);
+  for (int d = 1; d < w.size(); ++d) products *= static_cast<double>(w[d]);
+  return work_over_operands(call, OperationClass::kConvolution, 2 * products);
+}
+
+Bytes workspace_of_convolution(const LocalCall& call) {
+  const Tensors tensors = tensors_of(call, result_of(call));
+  const auto shape = shape_of(tensors, local_windows(call, tensors.x, tensors.y));
+  return shape ? convolution_workspace(*shape) : Bytes(0);
 }
 
 }  // namespace tessera

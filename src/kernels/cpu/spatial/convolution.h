@@ -17,10 +17,13 @@ struct ConvolutionShape {
   std::vector<LocalWindow> dims;
 };
 
+/// The workspace of a convolution: copies of the three tensors in the library's layouts. It grows
+/// with every extent, whichever layouts are chosen.
+Bytes convolution_workspace(const ConvolutionShape& shape);
+
 /// A convolution that is prepared for one shape: the constructor makes the library's code.
 ///
-///   workspace  copies of the three tensors in the library's layouts; its size grows with every
-///              extent, whichever layouts are chosen
+///   workspace  convolution_workspace(shape)
 ///   memory     also holds the scratch memory of the library, which is small except for groups of
 ///              odd sizes and wide padding
 ///   source     oneDNN, algorithm direct
@@ -31,7 +34,6 @@ class PreparedConvolution {
   PreparedConvolution(const PreparedConvolution&) = delete;
   PreparedConvolution& operator=(const PreparedConvolution&) = delete;
 
-  Bytes workspace() const;
   /// Dense row-major tensors: (x, w) -> y, (y, w) -> x, (x, y) -> w.
   void run(const float* a, const float* b, float* made, std::byte* workspace);
 

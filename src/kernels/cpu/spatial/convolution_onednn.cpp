@@ -112,6 +112,14 @@ int64_t max_bytes_of_weights(const ConvolutionShape& shape, const Extents& exten
   return 4 * window * std::max(by_channels, round_up(shape.groups) * shape.out * shape.in);
 }
 
+/// The largest bytes of x, w and y in any layout. A part with fewer channels, for which the library
+/// may choose another layout, never needs more.
+std::array<int64_t, 3> max_bytes(const ConvolutionShape& shape, const Geometry& geometry) {
+  return {align_up(max_bytes_of_image(geometry.whole_x)),
+          align_up(max_bytes_of_weights(shape, geometry.w)),
+          align_up(max_bytes_of_image(geometry.y))};
+}
+
 /// Memory of the caller, which is set for each run.
 dnnl::memory unset_memory(const memory::desc& layout, const dnnl::engine& engine) {
   return {layout, engine, DNNL_MEMORY_NONE};
@@ -203,20 +211,19 @@ struct PreparedConvolution::Parts {
     scratch_memory = dnnl::memory(layout, engine, scratch.data());
   }
 
-  /// Reserves space for all three. A part with fewer channels, for which the library may choose
-  /// another layout, never needs more.
+  /// Reserves space for all three.
   void place(const ConvolutionShape& shape) {
     const std::array given{
         dense_layout(geometry.whole_x).submemory_desc(geometry.x, geometry.x_begin),
         dense_layout(geometry.w), dense_layout(geometry.y)};
-    const std::array most{max_bytes_of_image(geometry.whole_x),
-                          max_bytes_of_weights(shape, geometry.w), max_bytes_of_image(geometry.y)};
+    const std::array<int64_t, 3> most = max_bytes(shape, geometry);
+    int64_t offset = 0;
     for (size_t i = 0; i < operands.size(); ++i) {
       Operand& operand = operands[i];
       const memory::desc wanted = operand.wanted.get_desc();
       operand.given = unset_memory(given[i], engine);
-      operand.offset = workspace;
-      workspace += align_up(most[i]);
+      operand.offset = offset;
+      offset += most[i];
       ensure(static_cast<int64_t>(wanted.get_size()) <= most[i],
              "the library's layout is larger than its blocks explain");
       if (given[i] == wanted) continue;
@@ -262,19 +269,19 @@ struct PreparedConvolution::Parts {
   dnnl::stream stream{engine};
   dnnl::primitive primitive;
   std::array<Operand, 3> operands;  // x, w, y
-  int64_t workspace = 0;
   AlignedBuffer scratch;
   dnnl::memory scratch_memory;
 };
+
+Bytes convolution_workspace(const ConvolutionShape& shape) {
+  const auto [x, w, y] = max_bytes(shape, Geometry(shape));
+  return Bytes(x + w + y);
+}
 
 PreparedConvolution::PreparedConvolution(const ConvolutionShape& shape, ConvolutionResult result)
     : parts_(std::make_unique<Parts>(shape, result)) {}
 
 PreparedConvolution::~PreparedConvolution() = default;
-
-Bytes PreparedConvolution::workspace() const {
-  return Bytes(parts_->workspace);
-}
 
 void PreparedConvolution::run(const float* a, const float* b, float* made, std::byte* workspace) {
   std::array<const void*, 3> data{};

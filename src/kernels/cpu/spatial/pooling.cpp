@@ -221,6 +221,14 @@ Part part_of(const LocalCall& call, const Pool& pool, const TensorType& dx) {
   return part;
 }
 
+/// An operation for each element of each window.
+LocalWork pool_work(const LocalCall& call, const Pool& pool) {
+  double window = 1;
+  for (const LocalWindow& dim : pool.dims) window *= static_cast<double>(dim.window);
+  const auto places = static_cast<double>(pool.planes * pool.out_size());
+  return work_over_operands(call, OperationClass::kReduction, places * window);
+}
+
 }  // namespace
 
 BoundKernel bind_max_pool(const LocalCall& call) {
@@ -233,7 +241,7 @@ BoundKernel bind_max_pool(const LocalCall& call) {
       combine_plane<Largest>(pool, input<float>(buffers, 0) + plane * pool.in_size(), row,
                              output<float>(buffers, 0) + plane * pool.out_size());
   };
-  return {run, Bytes(row_bytes(pool))};
+  return {run, workspace_of_pool(call)};
 }
 
 BoundKernel bind_average_pool(const LocalCall& call) {
@@ -250,7 +258,7 @@ BoundKernel bind_average_pool(const LocalCall& call) {
       divisors.divide(out, out);
     }
   };
-  return {run, Bytes(row_bytes(pool))};
+  return {run, workspace_of_pool(call)};
 }
 
 BoundKernel bind_average_pool_grad(const LocalCall& call) {
@@ -267,7 +275,7 @@ BoundKernel bind_average_pool_grad(const LocalCall& call) {
       spread_plane(pool, shares, row, output<float>(buffers, 0) + plane * pool.in_size());
     }
   };
-  return {run, Bytes(row_bytes(pool) + align_up(pool.out_size() * size_of(DType::kF32)))};
+  return {run, workspace_of_average_pool_grad(call)};
 }
 
 BoundKernel bind_max_pool_grad(const LocalCall& call) {
@@ -290,7 +298,33 @@ BoundKernel bind_max_pool_grad(const LocalCall& call) {
           made[position] += flow[place];
     }
   };
-  return {run, Bytes(align_up(pool.out_size() * size_of(DType::kI32)))};
+  return {run, workspace_of_max_pool_grad(call)};
+}
+
+LocalWork work_of_pool(const LocalCall& call) {
+  return pool_work(call, pool_of(call, call.inputs[0], call.outputs[0]));
+}
+
+LocalWork work_of_max_pool_grad(const LocalCall& call) {
+  return pool_work(call, pool_of(call, call.inputs[0], call.inputs[1]));
+}
+
+LocalWork work_of_average_pool_grad(const LocalCall& call) {
+  return pool_work(call, pool_of(call, call.outputs[0], call.inputs[0]));
+}
+
+Bytes workspace_of_pool(const LocalCall& call) {
+  return Bytes(row_bytes(pool_of(call, call.inputs[0], call.outputs[0])));
+}
+
+Bytes workspace_of_max_pool_grad(const LocalCall& call) {
+  const Pool pool = pool_of(call, call.inputs[0], call.inputs[1]);
+  return Bytes(align_up(pool.out_size() * size_of(DType::kI32)));
+}
+
+Bytes workspace_of_average_pool_grad(const LocalCall& call) {
+  const Pool pool = pool_of(call, call.outputs[0], call.inputs[0]);
+  return Bytes(row_bytes(pool) + align_up(pool.out_size() * size_of(DType::kF32)));
 }
 
 }  // namespace tessera

@@ -5,6 +5,7 @@
 // rounded only when they become weights.
 #include <algorithm>
 #include <array>
+#include <cmath>
 #include <vector>
 
 #include "kernels/cpu/binders.h"
@@ -167,6 +168,24 @@ BoundKernel bind_resize_grad(const LocalCall& call) {
                        output<float>(buffers, 0) + plane * resize.in_size());
       };
   return {run, Bytes(0)};
+}
+
+namespace {
+
+/// A multiplication and an addition for each element of the larger side and each of its neighbours.
+LocalWork work_of(const LocalCall& call, const TensorType& out) {
+  const double neighbours = call.text.starts_with("linear") ? std::exp2(out.shape.size() - 2) : 1;
+  return work_over_operands(call, OperationClass::kReduction, 2 * neighbours * elements_of(out));
+}
+
+}  // namespace
+
+LocalWork work_of_resize(const LocalCall& call) {
+  return work_of(call, call.outputs[0]);
+}
+
+LocalWork work_of_resize_grad(const LocalCall& call) {
+  return work_of(call, call.inputs[0]);
 }
 
 }  // namespace tessera

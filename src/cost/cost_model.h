@@ -1,0 +1,27 @@
+// The cost model: what computing, communicating and copying cost. Every pass, search and simulation
+// takes its prices from one value of it. It knows numbers, element types, classes of operations,
+// names of mesh axes and ranks; it knows no graphs, placements or tasks.
+//
+// The default prices ranks that are threads of one machine. Other machines: cost files
+// (cost/cost_file.h, docs/costs.md).
+#pragma once
+
+#include "cost/device_cost.h"
+#include "cost/links.h"
+#include "cost/price.h"
+
+namespace tessera {
+
+struct CostModel {
+  DeviceCost device = {};        // of each rank
+  LinkCosts links = {};          // between ranks
+  LinkCost host_to_device = {};  // copies between the memories of a device and its host
+  LinkCost device_to_host = {};
+  /// The time from the end of a pipeline pass to the start of a pass of another stage that needs
+  /// it, as a part of the time of a micro-batch on the busiest device.
+  double stage_transfer = 0.01;
+
+  bool operator==(const CostModel&) const = default;
+};
+
+}  // namespace tessera

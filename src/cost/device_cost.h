@@ -1,0 +1,51 @@
+// The speed of one device: what its kernels and its copies cost.
+#pragma once
+
+#include <map>
+#include <optional>
+
+#include "cost/price.h"
+#include "kernels/work.h"
+
+namespace tessera {
+
+/// Rates of the kernels of one class of operations. What is not given is as for the device.
+struct ClassRates {
+  std::optional<double> flops_per_second = std::nullopt;
+  std::optional<double> bytes_per_second = std::nullopt;
+  std::map<DType, double> flops_per_second_of = {};  // by the element type of the arithmetic
+
+  bool operator==(const ClassRates&) const = default;
+};
+
+/// The default is one core of a common machine, which is what a rank has.
+struct DeviceCost {
+  double flops_per_second = 2e10;
+  double bytes_per_second = 5e9;  // of memory that kernels read and write
+  /// Of whole blocks that are copied in its memory: chunks of tensors and what an exchange
+  /// received.
+  double copied_bytes_per_second = 1e10;
+  Seconds launch{2e-6};  // that each kernel takes beside its work
+  std::map<OperationClass, ClassRates> classes = {};
+
+  /// The most specific rate: of the class and the element type, of the class, of the device.
+  double flops_rate(OperationClass operation, DType dtype) const;
+  double memory_rate(OperationClass operation) const;
+  bool operator==(const DeviceCost&) const = default;
+};
+
+/// Time of one kernel: arithmetic and memory traffic overlap.
+///
+///     estimate = launch + max(flops / flops rate, bytes / memory rate)
+///     floor    = max(flops / flops rate, bytes / memory rate)
+///
+///   source  the roofline model: Williams, Waterman and Patterson, Comm. ACM 52(4), 2009
+Price compute_price(const LocalWork& work, const DeviceCost& device);
+
+/// Time of copies of whole blocks in the memory of a device.
+///
+///   moved    bytes that are read, and bytes that are written
+///   kernels  that make the copies; each takes a launch
+Price copy_price(Bytes moved, int64_t kernels, const DeviceCost& device);
+
+}  // namespace tessera

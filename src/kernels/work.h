@@ -1,0 +1,60 @@
+// The work of a kernel call: its arithmetic and its memory traffic, by the class of the operation.
+// These are facts of the call; how long they take on a device says the cost model
+// (cost/cost_model.h).
+#pragma once
+
+#include <array>
+#include <cstddef>
+#include <cstdint>
+#include <string_view>
+
+#include "base/dtype.h"
+#include "base/units.h"
+
+namespace tessera {
+
+/// Operations of one class reach similar parts of the speed of a device.
+enum class OperationClass : uint8_t {
+  kMatmul,
+  kConvolution,
+  kAttention,    // with its softmax, in one kernel
+  kElementwise,  // element i of the result follows from elements i; constants and random numbers
+  kReduction,    // also pooling, cumulative sums and sorting
+  kGather,       // reads or writes at indices: gather, scatter and their like
+  kMovement,     // copies in another order: transpose, slice, concat and their like
+};
+
+struct OperationClassName {
+  OperationClass operation;
+  std::string_view text;
+};
+
+/// In the order of OperationClass.
+inline constexpr std::array<OperationClassName, 7> kOperationClasses{{
+    {OperationClass::kMatmul, "matmul"},
+    {OperationClass::kConvolution, "convolution"},
+    {OperationClass::kAttention, "attention"},
+    {OperationClass::kElementwise, "elementwise"},
+    {OperationClass::kReduction, "reduction"},
+    {OperationClass::kGather, "gather"},
+    {OperationClass::kMovement, "movement"},
+}};
+
+/// "matmul", "elementwise".
+constexpr std::string_view to_text(OperationClass operation) {
+  return kOperationClasses[static_cast<size_t>(operation)].text;
+}
+
+/// The work of one run of a kernel on the operands of one rank.
+struct LocalWork {
+  OperationClass operation = OperationClass::kElementwise;
+  DType dtype = DType::kF32;  // of the arithmetic
+  Flops flops{0};
+  Bytes read{0};
+  Bytes written{0};
+
+  constexpr Bytes bytes() const { return read + written; }
+  bool operator==(const LocalWork&) const = default;
+};
+
+}  // namespace tessera

@@ -1,0 +1,128 @@
+// The work and the workspace of calls, in numbers. src/ops/testing/operator_check.h compares the
+// workspace of every kernel with that of the bound one, and the work with that of the operators.
+#include "kernels/work.h"
+
+#include <gtest/gtest.h>
+
+#include "base/error.h"
+#include "kernels/bind.h"
+
+namespace tessera {
+namespace {
+
+TensorType f32(Shape shape) {
+  return {DType::kF32, shape};
+}
+TensorType i32(Shape shape) {
+  return {DType::kI32, shape};
+}
+
+TEST(Work, OfAMatmulIsTwoOperationsForEachCombinationOfItsLetters) {
+  // 2 batches of 3 x 4 by 4 x 5: 2 x 3 x 4 x 5 products. It reads 24 + 40 elements and writes 30.
+  const LocalCall call{"dot_general",   {}, {}, "bmk,bkn->bmn", {f32({2, 3, 4}), f32({2, 4, 5})},
+                       {f32({2, 3, 5})}};
+  EXPECT_EQ(work_of(call), (LocalWork{OperationClass::kMatmul, DType::kF32, Flops(240),
+                                      Bytes(4 * 64), Bytes(4 * 30)}));
+}
+
+TEST(Work, OfTheHalvesOfAMatmulAddsUpToTheWhole) {
+  const auto flops = [](int64_t m, int64_t k, int64_t n) {
+    return work_of({"dot_general", {}, {}, "mk,kn->mn", {f32({m, k}), f32({k, n})}, {f32({m, n})}})
+        .flops;
+  };
+  EXPECT_EQ(flops(4, 6, 8), Flops(384));
+  EXPECT_EQ(flops(2, 6, 8) + flops(2, 6, 8), Flops(384));
+  EXPECT_EQ(flops(4, 3, 8) + flops(4, 3, 8), Flops(384));
+  EXPECT_EQ(flops(4, 6, 4) + flops(4, 6, 4), Flops(384));
+}
+
+TEST(Work, OfAnElementwiseKernelDependsOnItsFunction) {
+  const auto flops = [](const char* kernel) {
+    return work_of({kernel, {}, {}, "", {f32({10}), f32({10})}, {f32({10})}}).flops;
+  };
+  EXPECT_EQ(flops("binary.add"), Flops(10));
+  EXPECT_EQ(flops("binary.div"), Flops(40));
+  EXPECT_EQ(flops("binary.pow"), Flops(120));
+}
+
+TEST(Work, OfAConvolutionIsThatOfItsProducts) {
+  // y[1, 6, 4, 4] in 2 groups of 3 channels, windows of 3 x 3: 96 elements of 3 x 9 products each.
+  std::vector<int64_t> ints;
+  for (int d = 0; d < 2; ++d) ints.insert(ints.end(), {3, 1, 1, 1, 4, 0, 0});
+  const TensorType x = f32({1, 6, 4, 4}), w = f32({6, 3, 3, 3}), y = f32({1, 6, 4, 4});
+  const Flops products(2 * 96 * 3 * 9);
+  EXPECT_EQ(work_of({"convolution", ints, {}, "", {x, w}, {y}}).flops, products);
+  EXPECT_EQ(work_of({"convolution_grad_input", ints, {}, "", {y, w}, {x}}).flops, products);
+  EXPECT_EQ(work_of({"convolution_grad_weight", ints, {}, "", {x, y}, {w}}).flops, products);
+}
+
+TEST(Work, OfAGatherIsThatOfItsRows) {
+  // 2 rows of 8 elements are read and written, and 2 indices are read; the table has 50,000 rows.
+  const LocalCall call{"gather", {0}, {}, "", {f32({50000, 8}), i32({2})}, {f32({2, 8})}};
+  EXPECT_EQ(work_of(call),
+            (LocalWork{OperationClass::kGather, DType::kF32, Flops(0), Bytes(64 + 8), Bytes(64)}));
+}
+
+LocalCall causal_attention(int64_t queries, int64_t first) {
+  const TensorType q = f32({1, queries, 1, 2}), k = f32({1, 8, 1, 2});
+  return {"attention", {1, first}, {1.0}, "", {q, k, k}, {q, f32({1, 1, queries})}};
+}
+
+TEST(Work, OfCausalAttentionGrowsWithThePositionOfTheQueries) {
+  // 8 x 8 pairs, of which a mask leaves 32; 2 products of depth 2, 2 operations each: 8 for a pair.
+  EXPECT_EQ(work_of(causal_attention(8, 0)).flops, Flops(8 * 32));
+  // The first 4 queries see 4 x 4 / 2 = 8, the last ones 4 x 4 + 8 = 24.
+  EXPECT_EQ(work_of(causal_attention(4, 0)).flops, Flops(8 * 8));
+  EXPECT_EQ(work_of(causal_attention(4, 4)).flops, Flops(8 * 24));
+}
+
+TEST(Work, OfAnEmptyPartIsNothing) {
+  EXPECT_EQ(work_of({"unary.exp", {}, {}, "", {f32({0, 3})}, {f32({0, 3})}}).flops, Flops(0));
+}
+
+TEST(Workspace, OfAMatmulIsThatOfThePackedOperands) {
+  const LocalCall plain{"dot_general", {}, {}, "mk,kn->mn", {f32({3, 4}), f32({4, 5})},
+                        {f32({3, 5})}};
+  EXPECT_EQ(workspace_of(plain), Bytes(0));
+}
+
+TEST(Workspace, OfASortIsALaneWithIndices) {
+  // 7 elements of 4 bytes, each with an index of 4 bytes.
+  const LocalCall call{"sort", {1, 0}, {}, "", {f32({3, 7})}, {f32({3, 2}), i32({3, 2})}};
+  EXPECT_EQ(workspace_of(call), Bytes(7 * 8));
+}
+
+TEST(Workspace, OfAnElementTypeWithoutKernelsIsRefused) {
+  const TensorType wide{DType::kF64, {3}};
+  EXPECT_THROW(workspace_of({"unary.exp", {}, {}, "", {wide}, {wide}}), UserError);
+}
+
+// ---- kernels of a user ----
+
+BoundKernel bind_anything(const LocalCall&) {
+  return {[](const KernelBuffers&) {}, Bytes(96)};
+}
+
+TEST(Work, OfAKernelOfTheUserHasADefault) {
+  const KernelSet own({{.name = "mine", .bind = bind_anything}});
+  // One operation for each of 6 elements of the result, and 24 + 24 bytes.
+  const LocalCall call{"mine", {}, {}, "", {f32({2, 3})}, {f32({2, 3})}};
+  EXPECT_EQ(work_of(call, &own),
+            (LocalWork{OperationClass::kElementwise, DType::kF32, Flops(6), Bytes(24), Bytes(24)}));
+  EXPECT_EQ(workspace_of(call, &own), Bytes(96)) << "the kernel is bound";
+}
+
+TEST(Work, OfAKernelOfTheUserMayHaveAFormula) {
+  const KernelSet own({{.name = "mine",
+                        .bind = [](const LocalCall&) -> BoundKernel {
+                          throw InternalError("nothing is bound where formulas are given");
+                        },
+                        .work = [](const LocalCall&) { return LocalWork{.flops = Flops(1000)}; },
+                        .workspace = [](const LocalCall&) { return Bytes(64); }}});
+  const LocalCall call{"mine", {}, {}, "", {f32({2, 3})}, {f32({2, 3})}};
+  EXPECT_EQ(work_of(call, &own).flops, Flops(1000));
+  EXPECT_EQ(workspace_of(call, &own), Bytes(64));
+}
+
+}  // namespace
+}  // namespace tessera
