@@ -17,6 +17,15 @@ bool is_legal_name(std::string_view name) {
   });
 }
 
+/// The position in `variables`, which are in the order of their values, of the one that `value`
+/// reads; their number when there is none.
+size_t position_of(const std::vector<Variable>& variables, ValueId value) {
+  const auto found = std::ranges::lower_bound(variables, value, {}, &Variable::value);
+  return found == variables.end() || found->value != value
+             ? variables.size()
+             : static_cast<size_t>(found - variables.begin());
+}
+
 }  // namespace
 
 std::string_view to_text(Role role) {
@@ -88,24 +97,20 @@ void Graph::remove_output(const std::string& name) {
 }
 
 void Graph::set_next(ValueId variable, ValueId next) {
-  for (Variable& candidate : variables_) {
-    if (candidate.value != variable) continue;
-    ensure(type(variable) == type(next),
-           "the next value of '" + value(variable).name + "' has another type");
-    candidate.next = next;
-    return;
-  }
-  throw InternalError("'" + value(variable).name + "' is not a variable");
+  const size_t position = position_of(variables_, variable);
+  ensure(position < variables_.size(), "'" + value(variable).name + "' is not a variable");
+  ensure(type(variable) == type(next),
+         "the next value of '" + value(variable).name + "' has another type");
+  variables_[position].next = next;
 }
 
 const Variable* Graph::variable_of(ValueId value) const {
-  for (const Variable& variable : variables_)
-    if (variable.value == value) return &variable;
-  return nullptr;
+  const size_t position = position_of(variables_, value);
+  return position < variables_.size() ? &variables_[position] : nullptr;
 }
 
 bool Graph::is_input(ValueId value) const {
-  return std::find(inputs_.begin(), inputs_.end(), value) != inputs_.end();
+  return std::ranges::binary_search(inputs_, value);
 }
 
 std::optional<ValueId> Graph::find_value(std::string_view name) const {
