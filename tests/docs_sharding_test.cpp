@@ -328,7 +328,7 @@ std::string halos_text() {
     const Compiled made = compile(graph, mesh_of("h=2"), {shard_tensor("x", "Shard(2)")},
                                   {.dump = {}, .halos = {form}});
     text += (form == HaloForm::kExchange ? "exchanged: y1 is " : "computed: y1 is ") +
-            to_text(graph.type(y1), made.sharded.of(y1)) + "\n";
+            to_text(graph.type(y1), made.sharded.of(*made.graph.find_value("y1"))) + "\n";
     for (const Task& task : made.tasks.tasks) {
       if (task.kind != Task::Kind::kExchange) continue;
       const Register& target = made.tasks.registers[task.outputs.front()];
@@ -363,7 +363,8 @@ std::string time_text() {
   const MeshPtr mesh = mesh_of("dp=2");
   const Compiled compiled = compile(graph, {{"all", mesh}}, {shard_tensor("x", "P(\"dp\")")},
                                     {.dump = {}, .micro_batches = 2});
-  return print_placements(graph, compiled.sharded) + "rank 0\n" + rank_text(compiled.tasks, 0);
+  return print_placements(compiled.graph, compiled.sharded) + "rank 0\n" +
+         rank_text(compiled.tasks, 0);
 }
 
 // ---- reshard ----

@@ -60,10 +60,9 @@ struct Draft {
     return value;
   }
   /// The variable `<parameter>.reduced`, placed as the parameter is.
-  ValueId add_reduced(const MadeGradient& gradient, const Graph& training,
-                      const Compiled& compiled) {
+  ValueId add_reduced(const MadeGradient& gradient, const Compiled& compiled) {
     marks.push_back(keep_at(reduced_name(gradient.parameter),
-                            compiled.sharded.of(*training.find_value(gradient.parameter)),
+                            compiled.sharded.of(*find_value(compiled, gradient.parameter)),
                             gradient.home_mesh));
     return add_state(reduced_name(gradient.parameter), gradient.type);
   }
@@ -91,7 +90,8 @@ Backward backward_of(const RunConfig& config) {
 /// The mesh that produces each gradient in the training program, and its placement: Partial when
 /// the op that produces it leaves partial values.
 std::vector<MadeGradient> made_gradients(const Backward& backward, const Plan& plan,
-                                         const Graph& training, const Compiled& compiled) {
+                                         const Compiled& compiled) {
+  const Graph& training = compiled.graph;
   const ShardedGraph& sharded = compiled.sharded;
   // These are meshes of ranks; those of `sharded` begin with the axis of time when there are
   // micro-batches.
@@ -100,7 +100,7 @@ std::vector<MadeGradient> made_gradients(const Backward& backward, const Plan& p
   for (size_t i = 0; i < backward.gradients.size(); ++i) {
     const std::string& name = backward.graph.value(backward.gradients[i]).name;
     const std::string& parameter = backward.graph.value(backward.parameters[i]).name;
-    const ValueId gradient = *training.find_value(name);
+    const ValueId gradient = *find_value(compiled, name);
     const OpId producer = training.value(gradient).producer;
     const auto& outputs = training.op(producer).outputs;
     const int output = static_cast<int>(std::ranges::find(outputs, gradient) - outputs.begin());
@@ -146,8 +146,7 @@ bool may_be_fused(const MadeGradient& gradient) {
 /// tensor, and split again.
 class ReductionWriter {
  public:
-  ReductionWriter(const Graph& training, const Compiled& compiled)
-      : training_(training), compiled_(compiled) {}
+  explicit ReductionWriter(const Compiled& compiled) : compiled_(compiled) {}
 
   Draft write(const std::vector<MadeGradient>& gradients) {
     std::map<std::string, ValueId> summed;
@@ -200,7 +199,7 @@ class ReductionWriter {
   }
 
   void finish(const MadeGradient& gradient, ValueId sum) {
-    const ValueId reduced = draft_.add_reduced(gradient, training_, compiled_);
+    const ValueId reduced = draft_.add_reduced(gradient, compiled_);
     Builder builder(draft_.graph);
     const ValueId next = builder.add(reduced, sum, reduced_name(gradient.parameter) + ".next");
     place(next, gradient.home_mesh);
@@ -211,7 +210,6 @@ class ReductionWriter {
     draft_.graph.set_next(accumulated_.at(gradient.parameter), zero);
   }
 
-  const Graph& training_;
   const Compiled& compiled_;
   Draft draft_;
   std::map<std::string, ValueId> accumulated_;
@@ -220,7 +218,8 @@ class ReductionWriter {
 // ---- apply ----
 
 Draft apply_draft(const RunConfig& config, const std::vector<MadeGradient>& gradients,
-                  const Graph& training, const Compiled& compiled) {
+                  const Compiled& compiled) {
+  const Graph& training = compiled.graph;
   Draft draft;
   const ValueId scale = draft.graph.add_input(std::string(kScaleInput), {DType::kF32, {}});
   Builder builder(draft.graph, config.train.seed);
@@ -230,7 +229,7 @@ Draft apply_draft(const RunConfig& config, const std::vector<MadeGradient>& grad
     const Variable& variable = *training.variable_of(*training.find_value(gradient.parameter));
     const ValueId parameter =
         draft.graph.add_variable(gradient.parameter, gradient.type, variable.initializer);
-    reduced.push_back(draft.add_reduced(gradient, training, compiled));
+    reduced.push_back(draft.add_reduced(gradient, compiled));
     builder.derive(Role::kOptimizer, {gradient.parameter, "accumulation"});
     const ValueId scales =
         builder.broadcast(scale, gradient.type.shape, {}, gradient.parameter + ".scale");
@@ -244,7 +243,7 @@ Draft apply_draft(const RunConfig& config, const std::vector<MadeGradient>& grad
         reduced[i],
         builder.constant(gradients[i].type, 0, reduced_name(gradients[i].parameter) + ".next"));
   }
-  const std::vector<Mark> kept = with_variables_of(training, compiled, draft.graph, {});
+  const std::vector<Mark> kept = with_variables_of(compiled, draft.graph, {});
   draft.marks.insert(draft.marks.end(), kept.begin(), kept.end());
   return draft;
 }
@@ -281,12 +280,11 @@ AccumulationPrograms::AccumulationPrograms(ProgramSet& programs, const OnCompile
                      {std::string(kStepInput), &step_}}) {
   const RunConfig& config = programs.config();
   const Plan& plan = programs.plan();
-  const Graph& training = programs.training_graph();
   const Compiled& compiled = programs.main();
   Backward backward = backward_of(config);
   const std::vector<Mark> marks =
-      with_variables_of(training, compiled, backward.graph, marks_for(backward.graph, plan.marks));
-  const std::vector<MadeGradient> gradients = made_gradients(backward, plan, training, compiled);
+      with_variables_of(compiled, backward.graph, marks_for(backward.graph, plan.marks));
+  const std::vector<MadeGradient> gradients = made_gradients(backward, plan, compiled);
   for (const MadeGradient& gradient : gradients)
     parameters_.emplace_back(gradient.parameter, gradient.type);
   const auto load = [&](Purpose part, const Draft& draft, const CompileOptions& options) {
@@ -304,9 +302,8 @@ AccumulationPrograms::AccumulationPrograms(ProgramSet& programs, const OnCompile
   accumulate_ = load(Purpose::kAccumulate,
                      accumulation_draft(std::move(backward), marks, gradients, config.train.seed),
                      by_micro_batch);
-  reduce_ =
-      load(Purpose::kReduceGradients, ReductionWriter(training, compiled).write(gradients), once);
-  apply_ = load(Purpose::kApplyGradients, apply_draft(config, gradients, training, compiled), once);
+  reduce_ = load(Purpose::kReduceGradients, ReductionWriter(compiled).write(gradients), once);
+  apply_ = load(Purpose::kApplyGradients, apply_draft(config, gradients, compiled), once);
 }
 
 double AccumulationPrograms::accumulate(const std::map<std::string, const Tensor*>& inputs) {

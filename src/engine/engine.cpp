@@ -50,7 +50,7 @@ struct Engine::State {
                   .rules = std::move(options.rules),
                   .check_placements = options.check_placements},
                  with_reduction(std::move(options.runtime), config.train.reduction)),
-        batches(config, data, data_parallel_parts(programs.main().sharded, programs.main_graph())),
+        batches(config, data, data_parallel_parts(programs.main().sharded, programs.main().graph)),
         gradients(programs),
         evaluator(programs, data),
         generator(programs) {

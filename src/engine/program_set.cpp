@@ -24,10 +24,6 @@ ProgramSet::ProgramSet(const RunConfig& config, const Plan& plan, Graph training
   loaded_[options_.main] = &runtime_.load(std::shared_ptr<const TaskGraph>(main_, &main_->tasks));
 }
 
-const Graph& ProgramSet::main_graph() const {
-  return options_.main == Purpose::kTrain ? training_ : evaluation_;
-}
-
 Compiled ProgramSet::compile_main() const {
   if (options_.main == Purpose::kTrain)
     return compile(
@@ -57,8 +53,7 @@ LoadedProgram& ProgramSet::get(Purpose purpose) {
   LoadedProgram*& program = loaded_[purpose];
   if (program) return *program;
   const Graph graph = graph_of(purpose);
-  const std::vector<Mark> marks =
-      with_variables_of(main_graph(), *main_, graph, marks_for(graph, plan_.marks));
+  const std::vector<Mark> marks = with_variables_of(*main_, graph, marks_for(graph, plan_.marks));
   Compiled compiled = compile(graph, plan_.placed(), marks);
   program = &runtime_.load(std::make_shared<const TaskGraph>(std::move(compiled.tasks)));
   // This initializes the caches of the decoder, because all other variables are set.

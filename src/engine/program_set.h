@@ -59,7 +59,6 @@ class ProgramSet {
   const ProgramOptions& options() const { return options_; }
   /// The graph of a training step, whatever the main program is.
   const Graph& training_graph() const { return training_; }
-  const Graph& main_graph() const;
   /// The fields of a batch that the programs read, with its rows.
   const std::vector<Field>& batch_fields() const { return batch_fields_; }
   const Compiled& main() const { return *main_; }

@@ -37,8 +37,8 @@ const std::string& home_of(const ShardedGraph& sharded, ValueId value) {
   return sharded.meshes[sharded.stages.values[value.index]].name;
 }
 
-std::vector<Mark> with_variables_of(const Graph& training, const Compiled& compiled,
-                                    const Graph& graph, std::vector<Mark> marks) {
+std::vector<Mark> with_variables_of(const Compiled& compiled, const Graph& graph,
+                                    std::vector<Mark> marks) {
   std::erase_if(marks, [&](const Mark& mark) {
     const NamePattern pattern(mark.pattern);
     return mark.kind == Mark::Kind::kTensor &&
@@ -49,7 +49,7 @@ std::vector<Mark> with_variables_of(const Graph& training, const Compiled& compi
   });
   for (const Variable& variable : graph.variables()) {
     const std::string& name = graph.value(variable.value).name;
-    if (const auto value = training.find_value(name))
+    if (const auto value = compiled.graph.find_value(name))
       marks.push_back(
           keep_at(name, compiled.sharded.of(*value), home_of(compiled.sharded, *value)));
   }

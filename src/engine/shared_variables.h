@@ -22,8 +22,8 @@ const std::string& home_of(const ShardedGraph& sharded, ValueId value);
 
 /// `marks` with the marks on variables replaced by the placements that training gave to the
 /// variables of `graph`. Variables that training does not have are left to the caller.
-///   compiled  made from `training`
-std::vector<Mark> with_variables_of(const Graph& training, const Compiled& compiled,
-                                    const Graph& graph, std::vector<Mark> marks);
+///   compiled  of training
+std::vector<Mark> with_variables_of(const Compiled& compiled, const Graph& graph,
+                                    std::vector<Mark> marks);
 
 }  // namespace tessera

@@ -7,6 +7,7 @@
 #include "base/text.h"
 #include "graph/initializer.h"
 #include "ops/interpreter.h"
+#include "rewrite/rewrite.h"
 #include "runtime/runtime.h"
 #include "verify/capture.h"
 
@@ -281,7 +282,11 @@ TaskGraph compile_case(const FuzzCase& given, const CaseFaults& faults, int64_t 
   // Each algorithm has its turn.
   options.reshard.all_reduce = static_cast<AllReduceAlgorithm>(given.seed % 4);
   options.check_placements = faults.check_placements;
-  return compile(given.graph, given.meshes, given.marks, options).tasks;
+  for (const GraphPass& pass : graph_passes())
+    if (std::ranges::find(given.passes, pass.name) == given.passes.end())
+      options.disabled_passes.emplace_back(pass.name);
+  const Graph graph = faults.rewrite ? faults.rewrite(given.graph) : given.graph;
+  return compile(graph, given.meshes, given.marks, options).tasks;
 }
 
 bool has_chunks(const TaskGraph& tasks) {

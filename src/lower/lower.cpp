@@ -14,6 +14,7 @@
 #include "lower/passes/order.h"
 #include "lower/region.h"
 #include "placement_check/placement_check.h"
+#include "rewrite/rewrite.h"
 #include "shard/micro_batches.h"
 
 namespace tessera {
@@ -127,10 +128,11 @@ void decide(const Plan& plan, CompileOptions& options) {
 
 /// What the passes share: the inputs of the compiler, and what was made so far.
 struct CompilerState {
-  const Graph& graph;
+  const Graph& serial;  // as it was given; the passes behind the rewrites read result.graph
   const Meshes& meshes;
   const std::vector<Mark>& marks;
   const CompileOptions& options;
+  MeshAssignment stages = {};  // of result.graph
   Program program = {};
   std::optional<PipelineOrder> pipeline = std::nullopt;
   std::string collective_matmuls = {};  // a line each
@@ -148,28 +150,33 @@ std::string program_text(const CompilerState& state) {
   return to_text(state.program);
 }
 
+// ---- before graph_passes() (rewrite/rewrite.h), which rewrite the serial graph ----
+
+constexpr CompilerPass kSerialPasses[] = {
+    {"serial",
+     [](CompilerState& s) {
+       verify(s.serial);
+       check_divides(s.serial, s.options.micro_batches);
+     },
+     [](const CompilerState& s) { return to_text(s.serial); }},
+};
+
 // ---- passes that decide the placement of every value and op ----
 
 constexpr CompilerPass kPlacementPasses[] = {
-    {"serial",
-     [](CompilerState& s) {
-       verify(s.graph);
-       check_divides(s.graph, s.options.micro_batches);
-     },
-     [](const CompilerState& s) { return to_text(s.graph); }},
     {"propagate",
      [](CompilerState& s) {
        const int64_t count = s.options.micro_batches;
        const Meshes meshes = count > 1 ? with_micro_batches(s.meshes, count) : s.meshes;
-       s.result.sharded = propagate(s.graph, meshes, s.marks, s.options.rules);
+       s.result.sharded = propagate(s.result.graph, meshes, s.marks, s.options.rules, s.stages);
      },
-     [](const CompilerState& s) { return print_placements(s.graph, s.result.sharded); }},
+     [](const CompilerState& s) { return print_placements(s.result.graph, s.result.sharded); }},
     {"halos",
      [](CompilerState& s) {
        s.result.sharded =
-           choose_halos(s.graph, std::move(s.result.sharded), s.marks, s.options.halos);
+           choose_halos(s.result.graph, std::move(s.result.sharded), s.marks, s.options.halos);
      },
-     [](const CompilerState& s) { return halos_text(s.graph, s.result.sharded); }, true},
+     [](const CompilerState& s) { return halos_text(s.result.graph, s.result.sharded); }, true},
 };
 
 // ---- passes over the program: local kernels and exchanges ----
@@ -178,7 +185,7 @@ constexpr CompilerPass kProgramPasses[] = {
     {"partition",
      [](CompilerState& s) {
        const PartitionOptions how{s.options.micro_batches, s.options.reshard, lower_control};
-       s.program = partition(s.graph, s.result.sharded, s.meshes, how);
+       s.program = partition(s.result.graph, s.result.sharded, s.meshes, how);
        s.result.mesh_of_stage = s.program.mesh_of_stage;
      },
      program_text},
@@ -186,7 +193,7 @@ constexpr CompilerPass kProgramPasses[] = {
     {"order",
      [](CompilerState& s) {
        const OrderOptions how{s.options.micro_batches, s.options.schedule, s.options.max_in_flight};
-       s.pipeline = order_instructions(s.program, s.graph, how);
+       s.pipeline = order_instructions(s.program, s.result.graph, how);
      },
      [](const CompilerState& s) {
        const std::vector<std::string> names = names_of(s.meshes);
@@ -229,24 +236,29 @@ constexpr CompilerPass kTaskPasses[] = {
      },
      [](const CompilerState&) { return std::string("every promise of the task graph holds\n"); }},
     {"placements",
-     [](CompilerState& s) { check_placements(s.graph, s.result.tasks, s.options.micro_batches); },
+     [](CompilerState& s) {
+       check_placements(s.result.graph, s.result.tasks, s.options.micro_batches);
+     },
      [](const CompilerState&) {
        return std::string("every register holds its part of the serial value\n");
      },
      true},
 };
 
+/// Calls visit(name, is optional) for each pass in order.
 template <class Visit>
 void for_each_pass(const Visit& visit) {
-  for (const CompilerPass& pass : kPlacementPasses) visit(pass);
-  for (const CompilerPass& pass : kProgramPasses) visit(pass);
-  for (const CompilerPass& pass : kTaskPasses) visit(pass);
+  for (const CompilerPass& pass : kSerialPasses) visit(pass.name, pass.is_optional);
+  for (const GraphPass& pass : graph_passes()) visit(pass.name, true);
+  for (const CompilerPass& pass : kPlacementPasses) visit(pass.name, pass.is_optional);
+  for (const CompilerPass& pass : kProgramPasses) visit(pass.name, pass.is_optional);
+  for (const CompilerPass& pass : kTaskPasses) visit(pass.name, pass.is_optional);
 }
 
 void check_disabled(const std::vector<std::string>& disabled) {
   std::vector<std::string> optional;
-  for_each_pass([&](const CompilerPass& pass) {
-    if (pass.is_optional) optional.emplace_back(pass.name);
+  for_each_pass([&](std::string_view name, bool is_optional) {
+    if (is_optional) optional.emplace_back(name);
   });
   for (const std::string& name : disabled)
     if (std::find(optional.begin(), optional.end(), name) == optional.end())
@@ -271,11 +283,41 @@ void run_pass(const CompilerPass& pass, CompilerState& state) {
   if (state.options.dump) state.options.dump(pass.name, pass.text(state));
 }
 
+/// Runs the passes over the serial graph. The stages of the ops are those of the graph before them.
+void rewrite_graph(CompilerState& state) {
+  state.stages = assign_meshes(state.serial, state.meshes, state.marks);
+  const auto passes = enabled_passes(graph_passes(), state.options.disabled_passes);
+  Rewritten rewritten =
+      rewrite(state.serial, {state.stages.ops, ops_kept_by(state.serial, state.marks)}, passes);
+  state.stages = assignment_after(state.stages, rewritten.made);
+  state.result.graph = std::move(rewritten.made.graph);
+  state.result.replaced = std::move(rewritten.made.replaced);
+  for (const GraphPassReport& pass : rewritten.passes) {
+    state.result.passes.push_back({pass.name, pass.time});
+    if (state.options.dump)
+      state.options.dump(pass.name, pass.changes.empty() ? "nothing is rewritten\n"
+                                                         : join(pass.changes, "\n") + "\n");
+  }
+}
+
 }  // namespace
+
+RewrittenFingerprint rewritten_fingerprint(const Compiled& compiled) {
+  std::vector<std::string> passes;
+  for (const PassReport& ran : compiled.passes)
+    for (const GraphPass& pass : graph_passes())
+      if (pass.name == ran.name) passes.emplace_back(pass.name);
+  return rewritten_fingerprint(compiled.graph, std::move(passes));
+}
+
+std::optional<ValueId> find_value(const Compiled& compiled, std::string_view name) {
+  const auto found = compiled.replaced.find(name);
+  return compiled.graph.find_value(found == compiled.replaced.end() ? name : found->second);
+}
 
 std::vector<std::string_view> pass_names() {
   std::vector<std::string_view> names;
-  for_each_pass([&](const CompilerPass& pass) { names.push_back(pass.name); });
+  for_each_pass([&](std::string_view name, bool) { names.push_back(name); });
   return names;
 }
 
@@ -283,6 +325,8 @@ Compiled compile(const Graph& graph, const Meshes& meshes, const std::vector<Mar
                  const CompileOptions& options) {
   check_disabled(options.disabled_passes);
   CompilerState state{graph, meshes, marks, options};
+  for (const CompilerPass& pass : kSerialPasses) run_pass(pass, state);
+  rewrite_graph(state);
   for (const CompilerPass& pass : kPlacementPasses) run_pass(pass, state);
   for (const CompilerPass& pass : kProgramPasses) {
     run_pass(pass, state);
@@ -299,7 +343,12 @@ Compiled compile(const Graph& graph, MeshPtr mesh, const std::vector<Mark>& mark
 
 Compiled compile(const Graph& graph, const Plan& plan, CompileOptions options) {
   decide(plan, options);
-  return compile(graph, plan.placed(), plan.marks, options);
+  Compiled compiled = compile(graph, plan.placed(), plan.marks, options);
+  if (plan.fingerprint && plan.fingerprint->rewritten)
+    if (std::string text = describe_other_passes(plan, rewritten_fingerprint(compiled));
+        !text.empty())
+      compiled.sharded.notes.push_back({ShardingNote::Kind::kPasses, "", std::move(text)});
+  return compiled;
 }
 
 CompileOptions compile_options(const Plan& plan) {

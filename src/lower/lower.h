@@ -3,6 +3,8 @@
 #pragma once
 
 #include <functional>
+#include <map>
+#include <optional>
 #include <string>
 #include <string_view>
 #include <vector>
@@ -49,6 +51,11 @@ struct CompileOptions {
 CompileOptions compile_options(const Plan& plan);
 
 struct Compiled {
+  /// The serial graph after the passes that rewrite it. `sharded` and `tasks` are of this graph.
+  Graph graph;
+  /// By name of a value of the serial graph that these passes replaced: the name in `graph` of the
+  /// value that holds the same.
+  std::map<std::string, std::string, std::less<>> replaced;
   /// With several micro-batches on meshes whose first axis is the micro-batch.
   ShardedGraph sharded;
   TaskGraph tasks;
@@ -59,6 +66,13 @@ struct Compiled {
   MeshNames mesh_names;
   std::vector<PassReport> passes;
 };
+
+/// The value of compiled.graph that holds what the value `name` of the serial graph holds; nullopt
+/// when there is none, since no result of the program needs it.
+std::optional<ValueId> find_value(const Compiled& compiled, std::string_view name);
+
+/// The fingerprint of compiled.graph, with the passes that made it.
+RewrittenFingerprint rewritten_fingerprint(const Compiled& compiled);
 
 /// The names of all compiler passes, in the order in which they run.
 std::vector<std::string_view> pass_names();
@@ -72,7 +86,8 @@ std::vector<std::string_view> pass_names();
 Compiled compile(const Graph& graph, const Meshes& meshes, const std::vector<Mark>& marks,
                  const CompileOptions& options = {});
 /// As `plan` says, of a training step: its meshes, marks and decisions; the fields of `options`
-/// that the plan decides are not read.
+/// that the plan decides are not read. A plan that was stamped after other passes over the graph
+/// gets a note.
 Compiled compile(const Graph& graph, const Plan& plan, CompileOptions options = {});
 /// With everything on one mesh.
 Compiled compile(const Graph& graph, MeshPtr mesh, const std::vector<Mark>& marks,

@@ -274,15 +274,17 @@ TEST(Compile, DumpsEveryPass) {
             EXPECT_FALSE(text.empty());
             passes.emplace_back(pass);
           }});
-  EXPECT_THAT(passes, testing::ElementsAre("serial", "propagate", "halos", "partition", "in-place",
-                                           "order", "collective-matmul", "buckets", "copies",
-                                           "prefetch", "arena", "tasks", "check", "placements"));
+  EXPECT_THAT(passes, testing::ElementsAre("serial", "fold", "algebra", "cse", "dead-code",
+                                           "propagate", "halos", "partition", "in-place", "order",
+                                           "collective-matmul", "buckets", "copies", "prefetch",
+                                           "arena", "tasks", "check", "placements"));
   EXPECT_THAT(pass_names(), testing::ElementsAreArray(passes));
 }
 
 TEST(Compile, LeavesOutTheOptionalPassesThatAreDisabled) {
-  const std::vector<std::string> optional = {"halos", "collective-matmul", "buckets", "prefetch",
-                                             "placements"};
+  const std::vector<std::string> optional = {"fold",      "algebra",  "cse",
+                                             "dead-code", "halos",    "collective-matmul",
+                                             "buckets",   "prefetch", "placements"};
   const Compiled compiled =
       compile(two_matmuls(), mesh_of("d=2"), {}, {.dump = {}, .disabled_passes = optional});
   EXPECT_EQ(compiled.passes.size() + optional.size(), pass_names().size());

@@ -38,12 +38,12 @@ Graph training() {
   return graph;
 }
 
-Case compiled(Graph graph, const Meshes& meshes, const std::vector<Mark>& marks,
+Case compiled(const Graph& graph, const Meshes& meshes, const std::vector<Mark>& marks,
               int64_t micro_batches) {
   CompileOptions options;
   options.micro_batches = micro_batches;
-  TaskGraph tasks = compile(graph, meshes, marks, options).tasks;
-  return {std::move(graph), std::move(tasks), micro_batches};
+  Compiled made = compile(graph, meshes, marks, options);
+  return {std::move(made.graph), std::move(made.tasks), micro_batches};
 }
 
 std::vector<Mark> batch_over_dp() {
@@ -83,7 +83,7 @@ Case one_product(std::string_view mesh = "tp=2") {
   const ValueId x = b.input("x", square);
   const ValueId w = b.variable("w", square, Initializer::normal(0, 1));
   graph.add_output("y", b.unary("tanh", b.dot(x, w, "mk,kn->mn", "product"), "y"));
-  return compiled(std::move(graph), one_mesh(std::make_shared<const Mesh>(parse_mesh(mesh))),
+  return compiled(graph, one_mesh(std::make_shared<const Mesh>(parse_mesh(mesh))),
                   {shard_tensor("w", "P(\"tp\")")}, 1);
 }
 
@@ -213,7 +213,7 @@ TEST(PlacementCheck, PassesAnOutputOfWhichEachMicroBatchMakesItsRows) {
     return std::make_shared<const Mesh>(Shape{1}, std::vector<std::string>{"dp"},
                                         std::vector<Rank>{rank});
   };
-  const Case given = compiled(std::move(graph), {{"first", device(0)}, {"last", device(1)}},
+  const Case given = compiled(graph, {{"first", device(0)}, {"last", device(1)}},
                               {stage("by_rows", "first"), stage("whole", "last")}, 2);
   EXPECT_EQ(given.tasks.inputs.size(), 3u) << "two micro-batches, and the whole";
   EXPECT_TRUE(given.tasks.results.empty());
@@ -365,7 +365,7 @@ TEST(PlacementCheck, FindsADimThatIsDividedInsideItsUnits) {
   graph.add_output("y", b.reshape(b.input("x", {DType::kF32, {12}}), {3, 4}, "y"));
   // Of three heads of four elements the first rank has two: [0, 8).
   const Case given =
-      compiled(std::move(graph), one_mesh(std::make_shared<const Mesh>(parse_mesh("tp=2"))),
+      compiled(graph, one_mesh(std::make_shared<const Mesh>(parse_mesh("tp=2"))),
                {shard_tensor("x", "P(\"tp\")"), shard_tensor("y", "P(\"tp\")")}, 1);
   const auto divides_by_units = [](const Task& task) {
     return !task.exchange.to.dims.empty() && task.exchange.to.dims[0].unit == 4;

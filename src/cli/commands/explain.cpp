@@ -23,6 +23,7 @@ std::string_view to_text(ShardingNote::Kind kind) {
     case ShardingNote::Kind::kConflict: return "conflict";
     case ShardingNote::Kind::kFallback: return "fallback";
     case ShardingNote::Kind::kDiscovered: return "discovered";
+    case ShardingNote::Kind::kPasses: return "passes";
   }
   throw InternalError("unknown kind of note");
 }
@@ -41,14 +42,14 @@ struct MeshMemory {
   Bytes arena{0};
 };
 
-std::vector<MeshMemory> memory_of(const Graph& graph, const Compiled& compiled) {
+std::vector<MeshMemory> memory_of(const Compiled& compiled) {
   std::vector<MeshMemory> list;
   for (MeshIndex i : compiled.arenas.indices())
     list.push_back({compiled.mesh_names[i], Bytes(0), compiled.arenas[i].size});
-  for (const Variable& variable : graph.variables()) {
+  for (const Variable& variable : compiled.graph.variables()) {
     const StageIndex stage(compiled.sharded.stages.values[variable.value.index]);
     list[compiled.mesh_of_stage[stage].value()].state +=
-        facts_of(graph, compiled.sharded, variable.value).bytes;
+        facts_of(compiled.graph, compiled.sharded, variable.value).bytes;
   }
   return list;
 }
@@ -68,7 +69,7 @@ Total total_of(const std::vector<CommunicationFacts>& list, Role role) {
   return total;
 }
 
-Document plan_document(const Graph& graph, const Compiled& compiled, const Plan& plan) {
+Document plan_document(const Compiled& compiled, const Plan& plan) {
   const ShardedGraph& sharded = compiled.sharded;
   Document document;
   document["mesh"] = mesh_text(plan);
@@ -77,7 +78,7 @@ Document plan_document(const Graph& graph, const Compiled& compiled, const Plan&
     document["notes"].append(Document::Table{
         {"kind", std::string(to_text(note.kind))}, {"op", note.op}, {"text", note.text}});
   document["parameters"] = Document::List{};
-  for (const ValueFacts& facts : parameters_of(graph, sharded))
+  for (const ValueFacts& facts : parameters_of(compiled.graph, sharded))
     document["parameters"].append(to_document(facts));
   const std::vector<CommunicationFacts> communications = communications_of(compiled.tasks);
   document["communications"] = Document::List{};
@@ -90,7 +91,7 @@ Document plan_document(const Graph& graph, const Compiled& compiled, const Plan&
   }
   Bytes state{0}, arena{0};
   document["memory"] = Document::List{};
-  for (const MeshMemory& memory : memory_of(graph, compiled)) {
+  for (const MeshMemory& memory : memory_of(compiled)) {
     document["memory"].append(Document::Table{{"mesh", memory.mesh},
                                               {"state_bytes", memory.state.value()},
                                               {"arena_bytes", memory.arena.value()}});
@@ -146,11 +147,11 @@ std::string memory_text(const std::vector<MeshMemory>& list) {
   return text + table.text();
 }
 
-std::string plan_text(const Graph& graph, const Compiled& compiled, const Plan& plan) {
+std::string plan_text(const Compiled& compiled, const Plan& plan) {
   const ShardedGraph& sharded = compiled.sharded;
-  return plan_summary(plan) + "\n" + notes_text(sharded) + parameters_text(graph, sharded) +
-         communications_text(communications_of(compiled.tasks)) +
-         memory_text(memory_of(graph, compiled));
+  return plan_summary(plan) + "\n" + notes_text(sharded) +
+         parameters_text(compiled.graph, sharded) +
+         communications_text(communications_of(compiled.tasks)) + memory_text(memory_of(compiled));
 }
 
 /// Prints the program of one rank.
@@ -200,12 +201,12 @@ ExitCode ExplainCommand::run(Processes&) {
     };
   const Compiled compiled = compile(graph, session.plan, options);
   if (rank) return explain_rank(output, compiled, *rank);
-  Document document = name.empty() ? plan_document(graph, compiled, session.plan)
+  Document document = name.empty() ? plan_document(compiled, session.plan)
                                    : explain_name_document(graph, compiled, name);
   if (passes) document["passes"] = outputs;
-  print_result(output, document,
-               name.empty() ? plan_text(graph, compiled, session.plan)
-                            : explain_name_text(graph, compiled, name));
+  print_result(
+      output, document,
+      name.empty() ? plan_text(compiled, session.plan) : explain_name_text(graph, compiled, name));
   return ExitCode::kDone;
 }
 

@@ -52,7 +52,8 @@ Document result_document(const TrainCommand& command, const Training& training) 
   document["checkpoint"] = optional_text(training.checkpoint.string());
   document["trace"] = optional_text(command.trace);
   document["stopped_by"] = optional_text(training.run.stopped_by.value_or(""));
-  document["plan"] = to_document(engine.plan(), engine.graph());
+  document["plan"] =
+      to_document(engine.plan(), engine.graph(), rewritten_fingerprint(engine.compiled()));
   return document;
 }
 

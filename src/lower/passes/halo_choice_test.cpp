@@ -173,8 +173,8 @@ TEST(Halos, TheReasonSaysWhichFormWasTaken) {
   const Graph graph = two_convolutions();
   const auto reason = [&](const HaloOptions& options) {
     const Compiled made = compiled(graph, "h=2", options);
-    const ValueId y1 = *graph.find_value("y1");
-    return to_text(graph.type(y1), made.sharded.of(y1)) + ": " +
+    const ValueId y1 = *made.graph.find_value("y1");
+    return to_text(made.graph.type(y1), made.sharded.of(y1)) + ": " +
            made.sharded.value_reasons[y1.index];
   };
   EXPECT_EQ(
@@ -206,7 +206,7 @@ TEST(Halos, WhatAnotherReaderWantsWholeIsExchanged) {
   graph.add_output("all", b.unary("neg", t, "all"));
   const Compiled made = compiled(graph, "h=2", HaloForm::kRecompute,
                                  {shard_tensor("x", "P(\"h\")"), shard_op("all", "[P()]")});
-  EXPECT_FALSE(made.sharded.of(t).has_windows());
+  EXPECT_FALSE(made.sharded.of(*made.graph.find_value("t")).has_windows());
 }
 
 TEST(Halos, AReaderThatWantsThePlainPartTakesItFromTheWiderOne) {
