@@ -68,7 +68,7 @@ class UpdateWriter {
   }
 
   ValueId global_norm(const std::vector<Parameter>& parameters) {
-    std::optional<ValueId> total;
+    std::vector<ValueId> sums;
     for (const Parameter& parameter : parameters) {
       derive_from(parameter.name);
       std::vector<int64_t> dims;
@@ -76,12 +76,13 @@ class UpdateWriter {
         dims.push_back(dim);
       const ValueId square =
           builder_.unary("square", parameter.gradient, parameter.name + ".square");
-      const ValueId sum = builder_.reduce_sum(square, dims, parameter.name + ".sum");
-      derive_from("");
-      total = total ? builder_.add(*total, sum, "sum") : sum;
+      sums.push_back(builder_.reduce_sum(square, dims, parameter.name + ".sum"));
     }
     derive_from("");
-    return builder_.unary("sqrt", *total, "norm");
+    // Behind all of them, so that what they need from other ranks can be exchanged at once.
+    ValueId total = sums.front();
+    for (size_t i = 1; i < sums.size(); ++i) total = builder_.add(total, sums[i], "sum");
+    return builder_.unary("sqrt", total, "norm");
   }
 
   /// Scales every gradient by min(1, clip_norm / (norm + 1e-6)).
