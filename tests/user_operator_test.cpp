@@ -252,9 +252,11 @@ TEST(UserOperator, IsDividedByItsRule) {
   EXPECT_EQ(to_text(compiled.graph.type(scaled), compiled.sharded.of(scaled)), "f32[8@dp, 3, 6]");
   std::vector<std::string> about_gain;
   for (const Task& task : compiled.tasks.tasks)
-    if (task.kind == Task::Kind::kExchange &&
-        task.name.find("scaled.grad.x:1") != std::string::npos)
-      about_gain.push_back(task.name);
+    for (size_t part = 0; part < task.parts.size(); ++part) {
+      const std::string& made = compiled.tasks.registers[task.outputs[part]].name;
+      if (made.find("scaled.grad.x:1") != std::string::npos)
+        about_gain.push_back(std::string(to_text(task.parts[part].exchange.kind)) + " " + made);
+    }
   // The rows of the batch are sharded over dp, so that each rank has a partial value of the
   // gradient of the gain.
   EXPECT_THAT(about_gain, UnorderedElementsAre("all-reduce second.scaled.grad.x:1 [*]",
@@ -363,12 +365,14 @@ TEST(UserOperator, RefusesOperandsThatDoNotFit) {
   Graph graph(rms_scale_set());
   Builder b(graph);
   const ValueId x = b.input("x", f32({8, 6})), gain = b.input("gain", f32({8}));
-  EXPECT_EQ(error_testing::message_of(
-                ExitCode::kBadData,
-                [&] { b.op1("rms_scale", {x, gain}, {{"epsilon", 0.01}}, "scaled"); }),
-            "rms_scale 'scaled': gain f32[8] does not fit x f32[8,6]\n"
-            "  why: it has a gain for each column of x\n"
-            "  fix: give it the type f32[6]");
+  EXPECT_EQ(
+      error_testing::message_of(ExitCode::kBadData,
+                                [&] {
+                                  b.op1("rms_scale", {x, gain}, {{"epsilon", 0.01}}, "scaled");
+                                }),
+      "rms_scale 'scaled': gain f32[8] does not fit x f32[8,6]\n"
+      "  why: it has a gain for each column of x\n"
+      "  fix: give it the type f32[6]");
 }
 
 }  // namespace

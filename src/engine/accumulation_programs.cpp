@@ -296,9 +296,8 @@ AccumulationPrograms::AccumulationPrograms(ProgramSet& programs, const OnCompile
     runtime_.initialize(program, config.train.seed);
     return &program;
   };
-  const CompileOptions once{.dump = {}, .rules = programs.options().rules};
-  CompileOptions by_micro_batch = compile_options(plan);
-  by_micro_batch.rules = programs.options().rules;
+  const CompileOptions once = common_options(programs.options());
+  const CompileOptions by_micro_batch = compile_options(plan, once);
   accumulate_ = load(Purpose::kAccumulate,
                      accumulation_draft(std::move(backward), marks, gradients, config.train.seed),
                      by_micro_batch);

@@ -8,6 +8,14 @@
 
 namespace tessera {
 
+CompileOptions common_options(const ProgramOptions& options) {
+  return {.dump = {},
+          .rules = options.rules,
+          .disabled_passes = options.disabled_passes,
+          .verify_passes = options.verify_passes,
+          .check_placements = options.check_placements};
+}
+
 ProgramSet::ProgramSet(const RunConfig& config, const Plan& plan, Graph training,
                        ProgramOptions options, RuntimeOptions runtime)
     : config_(config),
@@ -25,15 +33,12 @@ ProgramSet::ProgramSet(const RunConfig& config, const Plan& plan, Graph training
 }
 
 Compiled ProgramSet::compile_main() const {
-  if (options_.main == Purpose::kTrain)
-    return compile(
-        training_, plan_,
-        {.dump = {}, .rules = options_.rules, .check_placements = options_.check_placements});
+  if (options_.main == Purpose::kTrain) return compile(training_, plan_, common_options(options_));
   const Meshes meshes = plan_.placed();
   // Refuses marks that name nothing in the training graph.
   resolve_marks(training_, meshes, assign_meshes(training_, meshes, plan_.marks), plan_.marks);
   return compile(evaluation_, meshes, marks_for(evaluation_, plan_.marks),
-                 {.dump = {}, .rules = options_.rules});
+                 common_options(options_));
 }
 
 Graph ProgramSet::graph_of(Purpose purpose) const {
@@ -54,7 +59,7 @@ LoadedProgram& ProgramSet::get(Purpose purpose) {
   if (program) return *program;
   const Graph graph = graph_of(purpose);
   const std::vector<Mark> marks = with_variables_of(*main_, graph, marks_for(graph, plan_.marks));
-  Compiled compiled = compile(graph, plan_.placed(), marks);
+  Compiled compiled = compile(graph, plan_.placed(), marks, common_options(options_));
   program = &runtime_.load(std::make_shared<const TaskGraph>(std::move(compiled.tasks)));
   // This initializes the caches of the decoder, because all other variables are set.
   if (purpose == Purpose::kDecode) runtime_.initialize(*program, config_.train.seed);

@@ -29,8 +29,12 @@ enum class Purpose {
 struct ProgramOptions {
   Purpose main = Purpose::kTrain;  // or kEvaluate: no training step is compiled
   RuleLookup rules = catalogue_rule;
-  bool check_placements = true;  // CompileOptions
+  bool check_placements = true;  // CompileOptions, of every program
+  std::vector<std::string> disabled_passes = {};
+  bool verify_passes = false;
 };
+/// What all programs of a run have in common; the plan decides the rest.
+CompileOptions common_options(const ProgramOptions& options);
 
 /// The runtime and the programs that it has loaded.
 ///

@@ -281,6 +281,10 @@ TaskGraph compile_case(const FuzzCase& given, const CaseFaults& faults, int64_t 
     options.prefetch_window = Bytes(given.seed % 5 * 64);  // none, or few at a time
   // Each algorithm has its turn.
   options.reshard.all_reduce = static_cast<AllReduceAlgorithm>(given.seed % 4);
+  // Optional passes are left out at times.
+  if (given.seed % 5 == 0) options.disabled_passes.push_back("combine");
+  if (given.seed % 7 == 0) options.disabled_passes.push_back("sum-chains");
+  options.verify_passes = given.seed % 8 == 0;
   options.check_placements = faults.check_placements;
   for (const GraphPass& pass : graph_passes())
     if (std::ranges::find(given.passes, pass.name) == given.passes.end())
@@ -292,6 +296,11 @@ TaskGraph compile_case(const FuzzCase& given, const CaseFaults& faults, int64_t 
 bool has_chunks(const TaskGraph& tasks) {
   return std::any_of(tasks.registers.begin(), tasks.registers.end(),
                      [](const Register& reg) { return reg.chunk.dim >= 0; });
+}
+
+bool has_combined_exchanges(const TaskGraph& tasks) {
+  return std::any_of(tasks.tasks.begin(), tasks.tasks.end(),
+                     [](const Task& task) { return task.parts.size() > 1; });
 }
 
 constexpr PipelineKind kAnyStages = PipelineKind::kOneForwardOneBackward;
@@ -328,6 +337,7 @@ std::optional<CaseFailure> run_case(const FuzzCase& given, const CaseFaults& fau
   auto failure = guarded(CaseFailure::Stage::kCompile, [&]() -> std::optional<CaseFailure> {
     TaskGraph compiled = compile_case(given, faults);
     if (faults.on_chunks && has_chunks(compiled)) faults.on_chunks();
+    if (faults.on_combined && has_combined_exchanges(compiled)) faults.on_combined();
     if (faults.tamper) faults.tamper(compiled);
     tasks = std::make_shared<const TaskGraph>(std::move(compiled));
     return std::nullopt;

@@ -98,6 +98,7 @@ struct CaseFaults {
   std::function<void()> on_refusal = {};
   std::function<void()> on_scheduled = {};  // called when it runs under a schedule other than 1f1b
   std::function<void()> on_chunks = {};     // called when it runs with a decomposed matmul
+  std::function<void()> on_combined = {};   // called when it runs with combined exchanges
 };
 
 /// Compiles the case, runs its steps over threads and compares with the plain reference: every

@@ -9,9 +9,11 @@
 #include "base/text.h"
 #include "lower/make_tasks.h"
 #include "lower/partition.h"
+#include "lower/passes/combine.h"
 #include "lower/passes/device_copies.h"
 #include "lower/passes/in_place.h"
 #include "lower/passes/order.h"
+#include "lower/passes/sum_chains.h"
 #include "lower/region.h"
 #include "placement_check/placement_check.h"
 #include "rewrite/rewrite.h"
@@ -79,8 +81,8 @@ std::string buckets_text(const Program& program) {
     const Instruction& instruction = program.instructions[i];
     const ExchangeStep* exchange = instruction.exchange();
     if (exchange && instruction.role == Role::kOptimizer && instruction.micro_batch < 0)
-      text +=
-          program.registers[exchange->target].name + " " + to_text(exchange->exchange.to) + "\n";
+      text += program.registers[exchange->target()].name + " " + to_text(exchange->exchange().to) +
+              "\n";
   }
   return text.empty() ? "no overlap of gradient all-reduce with backward\n" : text;
 }
@@ -135,7 +137,8 @@ struct CompilerState {
   MeshAssignment stages = {};  // of result.graph
   Program program = {};
   std::optional<PipelineOrder> pipeline = std::nullopt;
-  std::string collective_matmuls = {};  // a line each
+  std::string sum_chains = {};          // a line each
+  std::string collective_matmuls = {};  // the same
   Compiled result = {};
 };
 
@@ -177,6 +180,14 @@ constexpr CompilerPass kPlacementPasses[] = {
            choose_halos(s.result.graph, std::move(s.result.sharded), s.marks, s.options.halos);
      },
      [](const CompilerState& s) { return halos_text(s.result.graph, s.result.sharded); }, true},
+    {"sum-chains",
+     [](CompilerState& s) {
+       s.sum_chains = reduce_sums_once(s.result.graph, s.result.sharded, s.marks);
+     },
+     [](const CompilerState& s) {
+       return s.sum_chains.empty() ? "no sums are reduced together\n" : s.sum_chains;
+     },
+     true},
 };
 
 // ---- passes over the program: local kernels and exchanges ----
@@ -210,6 +221,9 @@ constexpr CompilerPass kProgramPasses[] = {
      true},
     {"buckets", [](CompilerState& s) { exchange_in_buckets(s.program, s.options.bucket); },
      [](const CompilerState& s) { return buckets_text(s.program); }, true},
+    {"combine",
+     [](CompilerState& s) { combine_exchanges(s.program, {.optimizer = s.options.bucket}); },
+     [](const CompilerState& s) { return combine_text(s.program); }, true},
     {"copies",
      [](CompilerState& s) {
        add_device_copies(s.program, devices_of(s.program, s.meshes));
@@ -300,6 +314,33 @@ void rewrite_graph(CompilerState& state) {
   }
 }
 
+/// Checks the task graph that the program would become if `pass` were the last pass over it.
+///   throws  InternalError that names the pass
+void verify_tasks_after(const CompilerPass& pass, const CompilerState& state) {
+  try {
+    Program program = state.program;
+    const ArenaPlans arenas = plan_arenas(program);
+    const TaskGraph tasks = make_tasks(std::move(program), arenas);
+    check(tasks);
+    check_run(tasks, ranks(tasks));
+    if (state.options.check_placements)
+      check_placements(state.result.graph, tasks, state.options.micro_batches);
+  } catch (const InternalError& error) {
+    throw InternalError("after the compiler pass '" + std::string(pass.name) +
+                        "': " + error.what());
+  }
+}
+
+void run_program_passes(CompilerState& state) {
+  bool is_complete = false;  // the in-place pass sets the next values of the variables
+  for (const CompilerPass& pass : kProgramPasses) {
+    run_pass(pass, state);
+    verify(state.program, pass.name);
+    is_complete = is_complete || pass.name == "in-place";
+    if (state.options.verify_passes && is_complete) verify_tasks_after(pass, state);
+  }
+}
+
 }  // namespace
 
 RewrittenFingerprint rewritten_fingerprint(const Compiled& compiled) {
@@ -328,10 +369,7 @@ Compiled compile(const Graph& graph, const Meshes& meshes, const std::vector<Mar
   for (const CompilerPass& pass : kSerialPasses) run_pass(pass, state);
   rewrite_graph(state);
   for (const CompilerPass& pass : kPlacementPasses) run_pass(pass, state);
-  for (const CompilerPass& pass : kProgramPasses) {
-    run_pass(pass, state);
-    verify(state.program, pass.name);
-  }
+  run_program_passes(state);
   for (const CompilerPass& pass : kTaskPasses) run_pass(pass, state);
   return std::move(state.result);
 }
@@ -351,8 +389,7 @@ Compiled compile(const Graph& graph, const Plan& plan, CompileOptions options) {
   return compiled;
 }
 
-CompileOptions compile_options(const Plan& plan) {
-  CompileOptions options;
+CompileOptions compile_options(const Plan& plan, CompileOptions options) {
   decide(plan, options);
   return options;
 }

@@ -43,12 +43,15 @@ struct CompileOptions {
   HaloOptions halos = {};                   // exchanged or computed, and by which prices
   CollectiveMatmulOptions collective_matmul = {};
   std::vector<std::string> disabled_passes = {};  // names of optional passes
+  /// Whether the task graph that the program would become is made and checked after each pass over
+  /// the program, so that a fault names the pass that made it. verify(program) always runs.
+  bool verify_passes = false;
   /// false: for a rule that is broken on purpose, to see that the numbers show it.
   bool check_placements = true;
 };
 
-/// What the plan says of compiling a training step.
-CompileOptions compile_options(const Plan& plan);
+/// `options` with what the plan decides of a training step.
+CompileOptions compile_options(const Plan& plan, CompileOptions options = {});
 
 struct Compiled {
   /// The serial graph after the passes that rewrite it. `sharded` and `tasks` are of this graph.
@@ -82,7 +85,7 @@ std::vector<std::string_view> pass_names();
 ///   requires  the graph is verified
 ///   ensures   check(tasks) and check_placements hold; the same inputs give the same result
 ///   throws    UserError (78) from the marks, and for a disabled pass that is none or that the
-///             result needs
+///             result needs; InternalError of a check, which names the pass where it can
 Compiled compile(const Graph& graph, const Meshes& meshes, const std::vector<Mark>& marks,
                  const CompileOptions& options = {});
 /// As `plan` says, of a training step: its meshes, marks and decisions; the fields of `options`

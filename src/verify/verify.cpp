@@ -23,9 +23,12 @@ class Verification {
                const VerifyOptions& options)
       : options_(options),
         data_(std::move(data)),
-        engine_(
-            config, plan, data_,
-            {.runtime = {}, .rules = options.rules, .check_placements = options.check_placements}),
+        engine_(config, plan, data_,
+                {.runtime = {},
+                 .rules = options.rules,
+                 .check_placements = options.check_placements,
+                 .disabled_passes = options.disabled_passes,
+                 .verify_passes = options.verify_passes}),
         serial_(config, serial_plan(), data_),
         nudged_(config, serial_plan(), data_),
         sampler_({.samples = data_->train->samples(),

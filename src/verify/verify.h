@@ -21,6 +21,9 @@ struct VerifyOptions {
   /// false: the plan runs although the check of placements would refuse it, to show that the
   /// numbers reveal the fault too.
   bool check_placements = true;
+  /// Of the plan under test, see CompileOptions.
+  std::vector<std::string> disabled_passes = {};
+  bool verify_passes = false;
 };
 
 /// The first tensor, in program order, that differs by more than its tolerance.

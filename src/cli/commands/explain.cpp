@@ -4,6 +4,8 @@
 
 #include <algorithm>
 #include <iostream>
+#include <map>
+#include <set>
 
 #include "base/count_text.h"
 #include "base/error.h"
@@ -55,18 +57,27 @@ std::vector<MeshMemory> memory_of(const Compiled& compiled) {
 }
 
 struct Total {
-  int64_t count = 0;
+  std::set<int64_t> exchanges;
+  int64_t tensors = 0;
   Bytes bytes{0};
 };
 
-Total total_of(const std::vector<CommunicationFacts>& list, Role role) {
+/// Of one role; of all without one.
+Total total_of(const std::vector<CommunicationFacts>& list, std::optional<Role> role) {
   Total total;
   for (const CommunicationFacts& facts : list) {
-    if (facts.role != role) continue;
-    ++total.count;
+    if (role && facts.role != *role) continue;
+    total.exchanges.insert(facts.exchange);
+    ++total.tensors;
     total.bytes += facts.bytes;
   }
   return total;
+}
+
+Document to_document(const Total& total) {
+  return Document::Table{{"exchanges", std::ssize(total.exchanges)},
+                         {"tensors", total.tensors},
+                         {"bytes", total.bytes.value()}};
 }
 
 Document plan_document(const Compiled& compiled, const Plan& plan) {
@@ -84,11 +95,9 @@ Document plan_document(const Compiled& compiled, const Plan& plan) {
   document["communications"] = Document::List{};
   for (const CommunicationFacts& facts : communications)
     document["communications"].append(to_document(facts));
-  for (Role role : kRoles) {
-    const Total total = total_of(communications, role);
-    document["totals"][to_text(role)] =
-        Document::Table{{"exchanges", total.count}, {"bytes", total.bytes.value()}};
-  }
+  for (Role role : kRoles)
+    document["totals"][to_text(role)] = to_document(total_of(communications, role));
+  document["totals"]["all"] = to_document(total_of(communications, std::nullopt));
   Bytes state{0}, arena{0};
   document["memory"] = Document::List{};
   for (const MeshMemory& memory : memory_of(compiled)) {
@@ -120,16 +129,20 @@ std::string parameters_text(const Graph& graph, const ShardedGraph& sharded) {
 
 std::string communications_text(const std::vector<CommunicationFacts>& list) {
   if (list.empty()) return "\nCommunication of a step: none\n";
-  TextTable table({"role", "kind", "value", "from", "to", "bytes per rank", "minimum", "why"},
-                  "lllllrrl");
+  TextTable table(
+      {"exchange", "role", "kind", "value", "from", "to", "bytes per rank", "minimum", "why"},
+      "rlllllrrl");
   for (const CommunicationFacts& facts : list)
-    table.add({std::string(to_text(facts.role)), kind_text(facts), facts.value, facts.from,
-               facts.to, to_text(facts.bytes), to_text(facts.least), facts.reason});
-  TextTable totals({"role", "exchanges", "bytes per rank"}, "lrr");
-  for (Role role : kRoles) {
-    const Total total = total_of(list, role);
-    totals.add({std::string(to_text(role)), std::to_string(total.count), to_text(total.bytes)});
-  }
+    table.add({std::to_string(facts.exchange), std::string(to_text(facts.role)), kind_text(facts),
+               facts.value, facts.from, facts.to, to_text(facts.bytes), to_text(facts.least),
+               facts.reason});
+  TextTable totals({"role", "exchanges", "tensors", "bytes per rank"}, "lrrr");
+  const auto add_total = [&](std::string name, const Total& total) {
+    totals.add({std::move(name), std::to_string(total.exchanges.size()),
+                std::to_string(total.tensors), to_text(total.bytes)});
+  };
+  for (Role role : kRoles) add_total(std::string(to_text(role)), total_of(list, role));
+  add_total("all", total_of(list, std::nullopt));
   return "\nCommunication of a step, in bytes received\n" + table.text() + "\nTotals of a step\n" +
          totals.text();
 }
@@ -152,6 +165,30 @@ std::string plan_text(const Compiled& compiled, const Plan& plan) {
   return plan_summary(plan) + "\n" + notes_text(sharded) +
          parameters_text(compiled.graph, sharded) +
          communications_text(communications_of(compiled.tasks)) + memory_text(memory_of(compiled));
+}
+
+using PassTexts = std::map<std::string, std::string>;  // by name of the pass
+
+/// The compiler passes that ran, with their times; with the texts that are given.
+Document::List passes_document(const std::vector<PassReport>& passes, const PassTexts& texts) {
+  Document::List list;
+  for (const PassReport& pass : passes) {
+    const std::string name(pass.name);
+    list.push_back(Document::Table{{"name", name}, {"seconds", pass.time.value()}});
+    if (texts.contains(name)) list.back()["text"] = texts.at(name);
+  }
+  return list;
+}
+
+std::string times_text(const std::vector<PassReport>& passes) {
+  TextTable table({"compiler pass", "time"}, "lr");
+  Seconds sum{0};
+  for (const PassReport& pass : passes) {
+    table.add({std::string(pass.name), fmt::format("{:.1f} ms", 1e3 * pass.time.value())});
+    sum += pass.time;
+  }
+  table.add({"all", fmt::format("{:.1f} ms", 1e3 * sum.value())});
+  return "\nTimes of the compiler passes\n" + table.text();
 }
 
 /// Prints the program of one rank.
@@ -182,6 +219,7 @@ void ExplainCommand::describe(OptionParser& parser) {
   parser.flag({"--passes", "", "Print the output of every compiler pass"}, passes);
   parser.flag({"--stages", "", "The former name of --passes"}, passes);
   parser.number({"--rank", "N", "Print the program of this rank, one task a line"}, rank, 0);
+  add_options(parser, compilation);
   add_options(parser, output);
 }
 
@@ -191,11 +229,13 @@ ExitCode ExplainCommand::run(Processes&) {
   const Graph graph = training_graph(session.config);
   check_fits(session.plan, graph);
   CompileOptions options;
-  Document::List outputs;
+  options.disabled_passes = compilation.disabled;
+  options.verify_passes = compilation.verify;
+  PassTexts texts;
   if (passes)
     options.dump = [&](std::string_view pass, const std::string& text) {
       if (output.json)
-        outputs.push_back(Document::Table{{"name", std::string(pass)}, {"text", text}});
+        texts[std::string(pass)] = text;
       else
         std::cout << "== " << pass << " ==\n" << text << "\n";
     };
@@ -203,10 +243,11 @@ ExitCode ExplainCommand::run(Processes&) {
   if (rank) return explain_rank(output, compiled, *rank);
   Document document = name.empty() ? plan_document(compiled, session.plan)
                                    : explain_name_document(graph, compiled, name);
-  if (passes) document["passes"] = outputs;
-  print_result(
-      output, document,
-      name.empty() ? plan_text(compiled, session.plan) : explain_name_text(graph, compiled, name));
+  document["passes"] = passes_document(compiled.passes, texts);
+  print_result(output, document,
+               (name.empty() ? plan_text(compiled, session.plan)
+                             : explain_name_text(graph, compiled, name)) +
+                   (passes ? times_text(compiled.passes) : ""));
   return ExitCode::kDone;
 }
 

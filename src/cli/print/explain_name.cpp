@@ -191,6 +191,7 @@ Document to_document(const ValueFacts& facts) {
 
 Document to_document(const CommunicationFacts& facts) {
   Document document;
+  document["exchange"] = facts.exchange;
   document["role"] = std::string(to_text(facts.role));
   document["kind"] = facts.kind;
   document["value"] = facts.value;

@@ -48,12 +48,14 @@ Compiled compiled(const Graph& graph, std::string_view mesh, HaloForm form,
 std::vector<int64_t> received(const Compiled& made, const std::string& value) {
   std::vector<int64_t> bytes(made.tasks.meshes.front()->ranks().size(), 0);
   for (const Task& task : made.tasks.tasks) {
-    if (task.kind != Task::Kind::kExchange) continue;
-    const Register& source = made.tasks.registers[task.inputs.front()];
-    if (source.name.substr(0, source.name.find(' ')) != value) continue;
-    for (size_t rank = 0; rank < bytes.size(); ++rank)
-      bytes[rank] += size_of(source.type.dtype) *
-                     received_elements(source.type.shape, {task.exchange}, static_cast<Rank>(rank));
+    for (size_t part = 0; part < task.parts.size(); ++part) {
+      const Register& source = made.tasks.registers[task.inputs[part]];
+      if (source.name.substr(0, source.name.find(' ')) != value) continue;
+      for (size_t rank = 0; rank < bytes.size(); ++rank)
+        bytes[rank] += size_of(source.type.dtype) * received_elements(source.type.shape,
+                                                                      {task.parts[part].exchange},
+                                                                      static_cast<Rank>(rank));
+    }
   }
   return bytes;
 }
