@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <map>
+#include <set>
 #include <tuple>
 
 #include "base/text.h"
@@ -97,6 +98,7 @@ class Combiner {
   /// Combines with an exchange those behind it that may move up to it.
   void fill_group(InstructionIndex seed) {
     Bytes bytes = bytes_of(seed);
+    std::set<RegisterIndex> sources = {exchange(seed).source()};
     const std::vector<InstructionIndex>& exchanges = *alike_[seed];
     for (auto next = std::upper_bound(exchanges.begin(), exchanges.end(), seed);
          next != exchanges.end(); ++next) {
@@ -104,8 +106,10 @@ class Combiner {
       if (position_[other] != other) continue;
       const bool is_next_to = kernels_before_[other] == kernels_before_[seed];
       if (!is_next_to && bytes + bytes_of(other) > limit_of(seed)) continue;
+      if (sources.contains(exchange(other).source())) continue;
       if (!may_move_to(other, seed) || !take_memory(other, seed)) continue;
       bytes += bytes_of(other);
+      sources.insert(exchange(other).source());
       position_[other] = seed;
       members_[seed].push_back(other);
     }
@@ -122,9 +126,6 @@ class Combiner {
     const RegisterIndex source = exchange(index).source(), target = exchange(index).target();
     const InstructionIndex writer = uses_.writer(source);
     if (!writer.is_none() && position_[writer] >= seed) return false;
-    if (source == exchange(seed).source()) return false;
-    for (InstructionIndex member : members_[seed])
-      if (source == exchange(member).source()) return false;
     if (reg(target).storage != Register::Storage::kVariable) return true;
     const std::vector<InstructionIndex>& touches = touches_.at(reg(target).variable);
     return std::none_of(touches.begin(), touches.end(), [&](InstructionIndex touch) {

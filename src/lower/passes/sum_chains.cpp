@@ -4,8 +4,8 @@
 #include <optional>
 
 #include "base/count_text.h"
+#include "base/name_pattern.h"
 #include "shard/candidates.h"
-#include "shard/named.h"
 
 namespace tessera {
 namespace {
@@ -24,8 +24,7 @@ class SumChains {
     for (const auto& [name, value] : graph.outputs()) is_kept_[value.index] = true;
     for (const Variable& variable : graph.variables())
       if (variable.next) is_kept_[variable.next->index] = true;
-    for (const Mark& mark : marks)
-      if (!mark.placement.empty()) keep_marked(mark);
+    keep_marked(marks);
   }
 
   std::string run() {
@@ -37,12 +36,20 @@ class SumChains {
   }
 
  private:
-  void keep_marked(const Mark& mark) {
-    if (mark.kind == Mark::Kind::kTensor)
-      for (ValueId value : values_named(graph_, mark.pattern)) is_kept_[value.index] = true;
-    else
-      for (OpId op : ops_named(graph_, mark.pattern))
-        for (ValueId value : graph_.op(op).outputs) is_kept_[value.index] = true;
+  /// Of the numbers alone, which are few: nothing else is in a chain.
+  void keep_marked(const std::vector<Mark>& marks) {
+    std::vector<ValueId> numbers;
+    for (int i = 0; i < std::ssize(graph_.values()); ++i)
+      if (is_number({i}) && graph_.value({i}).producer.index >= 0) numbers.push_back({i});
+    for (const Mark& mark : marks) {
+      if (mark.placement.empty()) continue;
+      const NamePattern pattern(mark.pattern);
+      for (ValueId value : numbers)
+        if (pattern.matches(mark.kind == Mark::Kind::kTensor
+                                ? graph_.value(value).name
+                                : graph_.op(graph_.value(value).producer).name))
+          is_kept_[value.index] = true;
+    }
   }
 
   bool is_number(ValueId value) const { return element_count(graph_.type(value).shape) == 1; }
