@@ -385,6 +385,16 @@ class Verify(unittest.TestCase):
         self.assertRegex(stages["collective-matmul"], r"(?m)^blocks.0.ffn.up.dot with all-gather blocks.0.norm2.biased .*: 2 chunks of dim 1, ")
         self.assertRegex(stages["collective-matmul"], r"(?m)^blocks.0.ffn.down.dot with reduce-scatter .*: 2 chunks of dim ")
 
+    def test_optional_passes_do_not_change_what_is_computed(self):
+        losses = {json.dumps(run_json("train", *SMALL_GPT, "--plan", "configs/plans/gpt.dp2-tp2.json", "--steps", 2, *options)["losses"])
+                  for options in ([], ["--disable-pass", "combine"], ["--disable-pass", "buckets", "--disable-pass", "prefetch", "--verify-passes"])}
+        self.assertEqual(len(losses), 1)
+        # The norm of the clip is added up in another order; without it nothing is.
+        losses = {json.dumps(run_json("train", *SMALL_GPT, "optimizer.clip_norm=0", "--plan", "configs/plans/gpt.dp2-tp2.json", "--steps", 2, *options)["losses"])
+                  for options in ([], ["--disable-pass", "sum-chains"])}
+        self.assertEqual(len(losses), 1)
+        self.assertTrue(run_json("verify", *SMALL_GPT, "--plan", "configs/plans/gpt.dp2-tp2.json", "--steps", 1, "--disable-pass", "prefetch")["ok"])
+
     def test_people_get_a_table_and_a_verdict(self):
         out = run("verify", *SMALL_MLP, "--plan", "configs/plans/mlp.tp4.json", "--steps", 1).stdout
         self.assertIn("loss of the plan", out)
@@ -401,8 +411,23 @@ class Explain(unittest.TestCase):
         # f32[16,64] halved on its second dim: 16 * 32 * 4 bytes.
         self.assertEqual((up["placement"], up["local"], up["bytes"]), ("f32[16, 64@tp]", "f32[16,32]", 2048))
         self.assertIn("blocks.*.ffn.up.weight", up["reason"])
-        self.assertEqual(result["totals"]["forward"]["exchanges"], sum(c["role"] == "forward" for c in result["communications"]))
+        self.assertEqual(result["totals"]["forward"]["tensors"], sum(c["role"] == "forward" for c in result["communications"]))
         self.assertTrue(all(c["reason"] for c in result["communications"]))
+        # Tensors that are sent together have the number of their exchange.
+        numbers = [c["exchange"] for c in result["communications"]]
+        self.assertEqual(sorted(set(numbers)), list(range(max(numbers) + 1)))
+        self.assertEqual((result["totals"]["all"]["exchanges"], result["totals"]["all"]["tensors"]), (max(numbers) + 1, len(numbers)))
+
+    def test_many_layers_send_few_messages(self):
+        # Each layer has two all-reduces over tp in the forward and two in the backward: 96. The embedding, the head and the loss
+        # have seven more. All gradients are one exchange, and so are the numbers of the norm; they begin in one without bytes.
+        layers = ["configs/gpt.toml", "--set", f"data.path={TEXT}", "model.layers=24", *self.PLAN]
+        total = run_json("explain", *layers)["totals"]
+        self.assertEqual((total["all"]["exchanges"], total["optimizer"]["exchanges"]), (106, 3))
+        apart = run_json("explain", *layers, "--disable-pass", "combine", "--disable-pass", "sum-chains")["totals"]
+        self.assertEqual(apart["all"]["exchanges"], 734)
+        self.assertLessEqual(total["all"]["bytes"], apart["all"]["bytes"])
+        self.assertIn("exchanges  tensors", run("explain", *layers).stdout)
 
     def test_the_serial_plan_communicates_nothing(self):
         self.assertIn("Communication of a step: none", run("explain", *SMALL_GPT).stdout)
@@ -422,10 +447,22 @@ class Explain(unittest.TestCase):
 
     def test_passes_are_dumped_in_the_order_of_the_compiler(self):
         names = [stage["name"] for stage in run_json("explain", *SMALL_MLP, "--passes")["passes"]]
-        self.assertEqual(names[:4], ["serial", "propagate", "halos", "partition"])
+        self.assertEqual(names[:5], ["serial", "propagate", "halos", "sum-chains", "partition"])
         self.assertIn("tasks", names)
-        self.assertIn("== propagate ==", run("explain", *SMALL_MLP, "--passes").stdout)
+        out = run("explain", *SMALL_MLP, "--passes").stdout
+        self.assertIn("== propagate ==", out)
+        self.assertRegex(out, r"(?m)^  partition +\d+\.\d ms$")
 
+    def test_the_passes_have_times_and_their_texts_on_request(self):
+        passes = run_json("explain", *SMALL_MLP)["passes"]
+        self.assertTrue(all(step["seconds"] >= 0 and "text" not in step for step in passes))
+        self.assertIn("partition", [step["name"] for step in passes])
+
+    def test_an_optional_pass_can_be_disabled(self):
+        passes = run_json("explain", *SMALL_GPT, *self.PLAN, "--disable-pass", "buckets", "--disable-pass", "prefetch", "--verify-passes")["passes"]
+        self.assertFalse({"buckets", "prefetch"} & {step["name"] for step in passes})
+        error = run_json("explain", *SMALL_GPT, "--disable-pass", "partition", code=78)["error"]
+        self.assertIn("buckets", error["fix"])
 
     def test_a_rank_shows_what_it_does_in_a_step(self):
         acts = run_json("explain", *SMALL_GPT, *self.PLAN, "--rank", 3)["acts"]

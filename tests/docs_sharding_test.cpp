@@ -345,13 +345,15 @@ std::string halos_text() {
                                               .halos = form,
                                               .marks = {shard_tensor("x", "Shard(2)")}});
     text += (form == HaloForm::kExchange ? "exchanged: y1 is " : "computed: y1 is ") +
-            to_text(graph.type(y1), made.sharded.of(y1)) + "\n";
+            to_text(graph.type(y1), made.sharded.of(*made.graph.find_value("y1"))) + "\n";
     for (const Task& task : made.tasks.tasks) {
-      if (task.kind != Task::Kind::kExchange) continue;
-      const Register& target = made.tasks.registers[task.outputs.front()];
-      const int64_t elements = received_elements(target.type.shape, {task.exchange}, 0);
-      text += fmt::format("  rank 0 receives {} bytes for {}\n",
-                          elements * size_of(target.type.dtype), target.name);
+      for (size_t part = 0; part < task.parts.size(); ++part) {
+        const Register& target = made.tasks.registers[task.outputs[part]];
+        const int64_t elements =
+            received_elements(target.type.shape, {task.parts[part].exchange}, 0);
+        text += fmt::format("  rank 0 receives {} bytes for {}\n",
+                            elements * size_of(target.type.dtype), target.name);
+      }
     }
   }
   return text;
@@ -381,7 +383,8 @@ std::string time_text() {
   const Compiled compiled = compile(graph, Plan{.meshes = one_mesh(mesh),
                                                 .micro_batches = 2,
                                                 .marks = {shard_tensor("x", "P(\"dp\")")}});
-  return print_placements(graph, compiled.sharded) + "rank 0\n" + rank_text(compiled.tasks, 0);
+  return print_placements(compiled.graph, compiled.sharded) + "rank 0\n" +
+         rank_text(compiled.tasks, 0);
 }
 
 // ---- reshard ----
@@ -479,9 +482,8 @@ std::string two_matmuls_text() {
       if (reg.name == name) made = to_text(reg.type, reg.attr);
     for (const Instruction& i : program.instructions)
       if (const ExchangeStep* step = i.exchange();
-          step && program.registers[step->source].name == name)
-        exchanges +=
-            std::string(to_text(step->exchange.kind)) + " to " + to_text(step->exchange.to);
+          step && program.registers[step->source()].name == name)
+        exchanges += std::string(to_text(step->kind())) + " to " + to_text(step->exchange().to);
     return fmt::format("  {:4} {:30}  {}\n", symbol, made,
                        exchanges.empty() ? "no exchange" : exchanges);
   };
@@ -537,7 +539,8 @@ std::string embedding_text() {
     }
   text += "exchanges\n";
   for (const Task& task : embedding.compiled.tasks.tasks)
-    if (task.kind == Task::Kind::kExchange) text += "  " + task.name + ": " + task.reason + "\n";
+    if (task.kind == Task::Kind::kExchange)
+      text += "  " + task.name + ": " + task.parts[0].reason + "\n";
   return text;
 }
 

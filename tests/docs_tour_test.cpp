@@ -101,7 +101,7 @@ std::string missing_reduction_text(const Tour& tour) {
     for (KernelStep& step : task.steps)
       if (step.op == "w.sgd.next") step.inputs[1] = addends;
   try {
-    check_placements(tour.graph, tasks, 1);
+    check_placements(tour.compiled.graph, tasks, 1);
     return "nothing\n";
   } catch (const InternalError& error) {
     return error.what() + std::string("\n");
@@ -137,6 +137,9 @@ TEST(Tour, ShowsWhatEachStageMakesAndWhatTwoRanksCompute) {
   };
   std::vector<DocumentExample> examples = {
       {"serial", dump("serial"), {"y = dot_general(x, w)", "next w = w.sgd.next"}},
+      {"fold", dump("fold")},
+      {"algebra", dump("algebra"), {"squares.grad.x is squares.grad.mul_scalar"}},
+      {"dead-code", dump("dead-code")},
       {"propagate",
        dump("propagate"),
        {"y f32[4@dp, 2]\n", "y.grad.b f32[6, 2] {partial sum: dp}\n"}},

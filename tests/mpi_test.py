@@ -69,6 +69,12 @@ class OverMpi(unittest.TestCase):
             self.assertEqual(processes_of_mpi["val_loss"], threads["val_loss"], name)
             self.assertEqual(processes_of_mpi["ranks"], processes)
 
+    def test_exchanges_that_are_combined_have_the_bits_of_those_that_are_not(self):
+        for model, name, processes in [("gpt", "gpt.dp2-tp2", 4), ("gpt", "gpt.pp2", 2), ("gpt", "gpt.pp2-dp2", 4), ("mlp", "mlp.dp4", 4)]:
+            combined, apart = (mpi_json(processes, "train", *SMALL[model], *plan(name), *options)["losses"]
+                               for options in ([], ["--disable-pass", "combine"]))
+            self.assertEqual(combined, apart, name)
+
     def test_losses_of_fast_reductions_are_those_of_threads_up_to_rounding(self):
         # A rounding more or less of 2^-24 in each sum of a gradient: after four steps far below the fourth digit of a loss.
         with tempfile.TemporaryDirectory() as folder:

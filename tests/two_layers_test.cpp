@@ -15,15 +15,17 @@ std::string traffic(const TaskGraph& tasks) {
   std::string text;
   for (TaskId id : tasks.order) {
     const Task& task = tasks.tasks[id];
-    if (task.kind != Task::Kind::kExchange) continue;
-    const Register& source = tasks.registers[task.inputs[0]];
-    text += source.name + " " + std::string(to_text(task.exchange.kind));
-    for (Rank receiver : task.exchange.to.mesh->ranks())
-      for (const Pull& pull : pulls(source.type.shape, task.exchange, receiver))
-        if (pull.sender != receiver)
-          text += " " + std::to_string(pull.sender) + "->" + std::to_string(receiver) + " " +
-                  std::to_string(element_count(pull.box.shape()));
-    text += "\n";
+    for (size_t part = 0; part < task.parts.size(); ++part) {
+      const Exchange& exchange = task.parts[part].exchange;
+      const Register& source = tasks.registers[task.inputs[part]];
+      text += source.name + " " + std::string(to_text(exchange.kind));
+      for (Rank receiver : exchange.to.mesh->ranks())
+        for (const Pull& pull : pulls(source.type.shape, exchange, receiver))
+          if (pull.sender != receiver)
+            text += " " + std::to_string(pull.sender) + "->" + std::to_string(receiver) + " " +
+                    std::to_string(element_count(pull.box.shape()));
+      text += "\n";
+    }
   }
   return text;
 }

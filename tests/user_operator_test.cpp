@@ -250,13 +250,15 @@ TEST(UserOperator, MayRunInPlace) {
 TEST(UserOperator, IsDividedByItsRule) {
   const Graph graph = training_graph(rms_scale_set());
   const Compiled compiled = compile(graph, mesh_of("dp=2 tp=2"), dp_tp_marks());
-  const ValueId scaled = *graph.find_value("second.scaled");
-  EXPECT_EQ(to_text(graph.type(scaled), compiled.sharded.of(scaled)), "f32[8@dp, 3, 6]");
+  const ValueId scaled = *compiled.graph.find_value("second.scaled");
+  EXPECT_EQ(to_text(compiled.graph.type(scaled), compiled.sharded.of(scaled)), "f32[8@dp, 3, 6]");
   std::vector<std::string> about_gain;
   for (const Task& task : compiled.tasks.tasks)
-    if (task.kind == Task::Kind::kExchange &&
-        task.name.find("scaled.grad.x:1") != std::string::npos)
-      about_gain.push_back(task.name);
+    for (size_t part = 0; part < task.parts.size(); ++part) {
+      const std::string& made = compiled.tasks.registers[task.outputs[part]].name;
+      if (made.find("scaled.grad.x:1") != std::string::npos)
+        about_gain.push_back(std::string(to_text(task.parts[part].exchange.kind)) + " " + made);
+    }
   // The rows of the batch are sharded over dp, so that each rank has a partial value of the
   // gradient of the gain.
   EXPECT_THAT(about_gain, UnorderedElementsAre("all-reduce second.scaled.grad.x:1 [*]",
@@ -294,7 +296,7 @@ TEST(UserOperator, WithoutARuleIsDividedAsExecutionShowsAndTrainsAsTheSerialProg
   for (const OperatorCase& given : cases(unruled_set())) EXPECT_TRUE(check_operator(given));
   const Graph graph = training_graph(unruled_set());
   const Compiled compiled = compile(graph, mesh_of("dp=2 tp=2"), dp_tp_marks());
-  EXPECT_TRUE(compiled.sharded.of(*graph.find_op("second.scaled")).uses(0));
+  EXPECT_TRUE(compiled.sharded.of(*compiled.graph.find_op("second.scaled")).uses(0));
   // The rules that examples/05_custom_op declares, except for names.
   EXPECT_THAT(
       notes_of(compiled.sharded),
@@ -336,8 +338,8 @@ TEST(UserOperator, WhoseKernelIsToldOfTheWholeStaysWholeAndTrainsAsTheSerialProg
   EXPECT_TRUE(check_operator(small_case(indivisible_set())));
   const Graph graph = training_graph(indivisible_set());
   const Compiled compiled = compile(graph, mesh_of("dp=2"), {shard_tensor("x", "P(\"dp\")")});
-  EXPECT_TRUE(compiled.sharded.of(*graph.find_op("second.wide")).uses(0));
-  EXPECT_FALSE(compiled.sharded.of(*graph.find_op("second.scaled")).uses(0));
+  EXPECT_TRUE(compiled.sharded.of(*compiled.graph.find_op("second.wide")).uses(0));
+  EXPECT_FALSE(compiled.sharded.of(*compiled.graph.find_op("second.scaled")).uses(0));
   EXPECT_THAT(
       notes_of(compiled.sharded)[0],
       ::testing::HasSubstr("its kernel for a part is not that of an op as small as the part"));
@@ -366,12 +368,14 @@ TEST(UserOperator, RefusesOperandsThatDoNotFit) {
   Graph graph(rms_scale_set());
   Builder b(graph);
   const ValueId x = b.input("x", f32({8, 6})), gain = b.input("gain", f32({8}));
-  EXPECT_EQ(error_testing::message_of(
-                ExitCode::kBadData,
-                [&] { b.op1("rms_scale", {x, gain}, {{"epsilon", 0.01}}, "scaled"); }),
-            "rms_scale 'scaled': gain f32[8] does not fit x f32[8,6]\n"
-            "  why: it has a gain for each column of x\n"
-            "  fix: give it the type f32[6]");
+  EXPECT_EQ(
+      error_testing::message_of(ExitCode::kBadData,
+                                [&] {
+                                  b.op1("rms_scale", {x, gain}, {{"epsilon", 0.01}}, "scaled");
+                                }),
+      "rms_scale 'scaled': gain f32[8] does not fit x f32[8,6]\n"
+      "  why: it has a gain for each column of x\n"
+      "  fix: give it the type f32[6]");
 }
 
 }  // namespace

@@ -23,7 +23,7 @@ int label_of(Why why, RegisterIndex reg) {
 /// do the same.
 struct Parties {
   Orders orders;
-  std::function<std::vector<int>(TaskId exchange, int receiver)> senders;
+  std::function<std::vector<int>(TaskId exchange, size_t part, int receiver)> senders;
 };
 
 /// Which edges of the marked graph are made.
@@ -82,7 +82,9 @@ class MarkedGraphMaker {
   void add_inputs(int party, TaskId id) {
     const Task& task = task_at(id);
     if (task.kind == Task::Kind::kExchange) {
-      for (int sender : parties_.senders(id, party)) add_link(sender, task.inputs[0], party, id);
+      for (size_t part = 0; part < task.parts.size(); ++part)
+        for (int sender : parties_.senders(id, part, party))
+          add_link(sender, task.inputs[part], party, id);
       return;
     }
     for (RegisterIndex input : task.inputs) add_link(party, input, party, id);
@@ -118,8 +120,9 @@ class MarkedGraphMaker {
 };
 
 Parties ranks_of(const TaskActors& actors, const Orders& orders) {
-  return {orders,
-          [&actors](TaskId exchange, int receiver) { return actors.senders(exchange, receiver); }};
+  return {orders, [&actors](TaskId exchange, size_t part, int receiver) {
+            return actors.senders(exchange, part, receiver);
+          }};
 }
 
 /// One rank of each set that is in the same meshes.
@@ -139,7 +142,7 @@ std::vector<Rank> one_of_each(const TaskGraph& graph, const std::vector<Rank>& r
 
 /// The parties for sets of ranks, as if all ranks of a mesh sent to all receivers.
 Parties sets_of(const TaskActors& actors) {
-  const auto senders = [&actors](TaskId exchange, int) {
+  const auto senders = [&actors](TaskId exchange, size_t, int) {
     const MeshIndex mesh = actors.graph().registers[actors.graph().tasks[exchange].inputs[0]].mesh;
     std::vector<int> found;
     for (int index = 0; index < actors.rank_count(); ++index)

@@ -22,7 +22,7 @@ TaskActors::TaskActors(std::shared_ptr<const TaskGraph> graph, std::vector<Rank>
     auto& coordinates = coordinates_.emplace_back();
     for (const MeshPtr& mesh : graph_->meshes) coordinates.push_back(mesh->coordinate_of(rank));
   }
-  links_.assign(ranks_.size(), IndexedVector<TaskId, Links>(graph_->tasks.size()));
+  links_.assign(ranks_.size(), IndexedVector<TaskId, std::vector<Links>>(graph_->tasks.size()));
 }
 
 int TaskActors::index_of(Rank rank) const {
@@ -43,17 +43,19 @@ void TaskActors::find_pulls(int rank_index) {
   const Rank rank = ranks_[rank_index];
   for (TaskId id : graph_->tasks.indices()) {
     const Task& task = task_at(id);
-    if (task.kind != Task::Kind::kExchange) continue;
-    Links& found = links_[rank_index][id];
-    found.pulls = tessera::pulls(register_at(task.inputs[0]).type.shape, task.exchange, rank);
-    for (const Pull& pull : found.pulls)
-      if (const int sender = index_of(pull.sender); !contains(found.senders, sender))
-        found.senders.push_back(sender);
+    for (size_t part = 0; part < task.parts.size(); ++part) {
+      Links& found = links_[rank_index][id].emplace_back();
+      found.pulls = tessera::pulls(register_at(task.inputs[part]).type.shape,
+                                   task.parts[part].exchange, rank);
+      for (const Pull& pull : found.pulls)
+        if (const int sender = index_of(pull.sender); !contains(found.senders, sender))
+          found.senders.push_back(sender);
+    }
   }
 }
 
-bool TaskActors::pulls_from(TaskId task, int receiver, int sender) const {
-  return contains(senders(task, receiver), sender);
+bool TaskActors::pulls_from(TaskId task, size_t part, int receiver, int sender) const {
+  return contains(senders(task, part, receiver), sender);
 }
 
 ActorDescription TaskActors::describe(int rank_index, TaskId id) const {
@@ -72,7 +74,8 @@ std::vector<InPort> TaskActors::input_ports(int rank_index, TaskId id) const {
     ports.push_back({register_id(owner, reg), actor_id(owner, register_at(reg).producer)});
   };
   if (task.kind == Task::Kind::kExchange)
-    for (int sender : senders(id, rank_index)) add(sender, task.inputs[0]);
+    for (size_t part = 0; part < task.parts.size(); ++part)
+      for (int sender : senders(id, part, rank_index)) add(sender, task.inputs[part]);
   else
     for (RegisterIndex reg : task.inputs) add(rank_index, reg);
   return ports;
@@ -86,8 +89,10 @@ OutPort TaskActors::output_port(int rank_index, RegisterIndex index) const {
       port.consumers.push_back(actor_id(rank_index, consumer));
       continue;
     }
+    const std::vector<RegisterIndex>& sources = task_at(consumer).inputs;
+    const size_t part = std::find(sources.begin(), sources.end(), index) - sources.begin();
     for (int receiver = 0; receiver < rank_count(); ++receiver)
-      if (pulls_from(consumer, receiver, rank_index))
+      if (pulls_from(consumer, part, receiver, rank_index))
         port.consumers.push_back(actor_id(receiver, consumer));
   }
   return port;

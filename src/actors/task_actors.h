@@ -61,22 +61,23 @@ class TaskActors {
   /// functions below.
   void find_pulls(int rank_index);
 
-  /// The pulls of the rank in the exchange `task`; empty for tasks of other kinds.
-  const std::vector<Pull>& pulls(TaskId task, int rank_index) const {
-    return links(task, rank_index).pulls;
+  /// The pulls of the rank in part `part` of the exchange `task`.
+  const std::vector<Pull>& pulls(TaskId task, size_t part, int rank_index) const {
+    return links(task, part, rank_index).pulls;
   }
-  /// Rank indices from which it receives, in the order of the first pull: the input ports of its
-  /// actor.
-  const std::vector<int>& senders(TaskId task, int rank_index) const {
-    return links(task, rank_index).senders;
+  /// Rank indices from which it receives in part `part`, in the order of the first pull. The input
+  /// ports of its actor are those of the first part, then those of the next one.
+  const std::vector<int>& senders(TaskId task, size_t part, int rank_index) const {
+    return links(task, part, rank_index).senders;
   }
-  bool pulls_from(TaskId task, int receiver, int sender) const;
+  bool pulls_from(TaskId task, size_t part, int receiver, int sender) const;
 
   ActorDescription describe(int rank_index, TaskId task) const;
   /// Only registers that have readers.
   std::vector<Overwrite> overwrites(int rank_index, TaskId task) const;
 
  private:
+  /// Of one part of an exchange.
   struct Links {
     std::vector<Pull> pulls;
     std::vector<int> senders;
@@ -86,14 +87,17 @@ class TaskActors {
   int register_count() const { return graph_->registers.size(); }
   const Task& task_at(TaskId task) const { return graph_->tasks[task]; }
   const Register& register_at(RegisterIndex reg) const { return graph_->registers[reg]; }
-  const Links& links(TaskId task, int rank_index) const { return links_[rank_index][task]; }
+  const Links& links(TaskId task, size_t part, int rank_index) const {
+    return links_[rank_index][task][part];
+  }
   std::vector<InPort> input_ports(int rank_index, TaskId task) const;
   OutPort output_port(int rank_index, RegisterIndex reg) const;
 
   std::shared_ptr<const TaskGraph> graph_;
   std::vector<Rank> ranks_;
   std::vector<IndexedVector<MeshIndex, std::optional<Coordinate>>> coordinates_;  // by rank index
-  std::vector<IndexedVector<TaskId, Links>> links_;                               // by rank index
+  /// By rank index, task and part; tasks of other kinds have none.
+  std::vector<IndexedVector<TaskId, std::vector<Links>>> links_;
 };
 
 /// The actors of a task graph after find_pulls() of every rank, for callers with one thread.

@@ -64,6 +64,23 @@ TEST(TaskActors, AnExchangeTakesARegisterOfEverySenderAndTheSendersKnow) {
                           "7 'fetch': takes 5 from 6"));
 }
 
+TEST(TaskActors, TheInputPortsOfAnExchangeAreThoseOfOnePartAfterTheOther) {
+  // Registers x, y and their wholes 0 to 3 on rank 0, 4 to 7 on rank 1; actors 0 to 2 and 3 to 5.
+  HandMade made(mesh_of("dp=2"));
+  const RegisterIndex x = made.input("x", "f32[4@dp]"), y = made.input("y", "i32[3@dp]");
+  const std::vector<RegisterIndex> all = made.exchange("both", {x, y}, {"f32[4]", "i32[3]"});
+  made.result("x", all[0]);
+  made.result("y", all[1]);
+  const TaskActors actors = find_actors(graph_of(std::move(made)), {0, 1});
+  EXPECT_THAT(texts_of(actors, 0),
+              ElementsAre("0 'feed': gives 0 to 1, 4; gives 1 to 1, 4",
+                          "1 'both': takes 0 from 0; takes 4 from 3; takes 1 from 0; takes 5 from "
+                          "3; gives 2 to 2; gives 3 to 2",
+                          "2 'fetch': takes 2 from 1; takes 3 from 1"));
+  EXPECT_THAT(actors.senders(TaskId(1), 1, 0), ElementsAre(0, 1));
+  EXPECT_TRUE(actors.pulls_from(TaskId(1), 1, 0, 1));
+}
+
 TEST(TaskActors, IdsMapBackToRanksTasksAndRegisters) {
   const TaskActors actors = find_actors(graph_of(gathering("dp=2")), {0, 1});
   EXPECT_EQ(actors.rank_index_of(6), 1);
@@ -79,8 +96,8 @@ TEST(TaskActors, ARankWithAnEmptyPartSendsNothing) {
   const RegisterIndex x = made.input("x", "f32[2@dp]");
   made.result("all", made.exchange("gather", x, "f32[2]"));
   const TaskActors actors = find_actors(graph_of(std::move(made)), {0, 1, 2});
-  EXPECT_THAT(actors.senders(TaskId(1), 2), ElementsAre(0, 1));
-  EXPECT_FALSE(actors.pulls_from(TaskId(1), 0, 2));
+  EXPECT_THAT(actors.senders(TaskId(1), 0, 2), ElementsAre(0, 1));
+  EXPECT_FALSE(actors.pulls_from(TaskId(1), 0, 0, 2));
   EXPECT_TRUE(actors.describe(2, TaskId(0)).outputs[0].consumers.empty());
 }
 

@@ -74,8 +74,7 @@ class UpdateWriter {
   }
 
   ValueId global_norm(const std::vector<Parameter>& parameters) {
-    std::optional<ValueId> total;
-    int additions = 0;
+    std::vector<ValueId> sums;
     for (const Parameter& parameter : parameters) {
       derive_from(parameter.name);
       std::vector<int64_t> dims;
@@ -83,19 +82,17 @@ class UpdateWriter {
         dims.push_back(dim);
       const ValueId square =
           builder_.unary("square", parameter.gradient, parameter.name + ".square");
-      const ValueId sum = builder_.reduce_sum(square, dims, parameter.name + ".sum");
-      derive_from("");
-      if (total) {
-        // Numbered here: to find the next free number of a name takes as long as there are numbers.
-        const std::string number = additions == 0 ? "" : "_" + std::to_string(additions);
-        total = builder_.add(*total, sum, "sum" + number);
-        ++additions;
-      } else {
-        total = sum;
-      }
+      sums.push_back(builder_.reduce_sum(square, dims, parameter.name + ".sum"));
     }
     derive_from("");
-    return builder_.unary("sqrt", *total, "norm");
+    // Behind all of them, so that what they need from other ranks can be exchanged at once.
+    ValueId total = sums.front();
+    for (size_t i = 1; i < sums.size(); ++i) {
+      // Numbered here: to find the next free number of a name takes as long as there are numbers.
+      const std::string number = i == 1 ? "" : "_" + std::to_string(i - 1);
+      total = builder_.add(total, sums[i], "sum" + number);
+    }
+    return builder_.unary("sqrt", total, "norm");
   }
 
   /// Scales every gradient by min(1, clip_norm / (norm + 1e-6)).

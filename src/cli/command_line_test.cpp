@@ -55,6 +55,17 @@ TEST(CommandLine, OptionsThatAreNotGivenAreEmpty) {
   EXPECT_TRUE(verify.config.overrides.sets.empty());
 }
 
+TEST(CommandLine, EachDisablePassAddsAPass) {
+  const auto explain =
+      parsed<ExplainCommand>({"explain", "--disable-pass", "buckets", "c.toml",
+                              "--disable-pass=prefetch", "blocks.*", "--verify-passes"});
+  EXPECT_EQ(explain.compilation.disabled, (std::vector<std::string>{"buckets", "prefetch"}));
+  EXPECT_TRUE(explain.compilation.verify);
+  EXPECT_EQ(explain.name, "blocks.*");
+  EXPECT_TRUE(parsed<TrainCommand>({"train", "c.toml"}).compilation.disabled.empty());
+  EXPECT_FALSE(parsed<VerifyCommand>({"verify", "c.toml"}).compilation.verify);
+}
+
 TEST(CommandLine, OneSetTakesSeveralOverridesAndLeavesOtherWordsAlone) {
   const auto explain = parsed<ExplainCommand>({"explain", "--set", "train.steps=3", "train.batch=2",
                                                "c.toml", "--set", "model.width=8", "blocks.*"});

@@ -95,10 +95,14 @@ void OptionParser::required_text(const OptionText& option, std::string& target) 
   state_->app.add_option(option.name, target, option.help)->type_name(option.type)->required();
 }
 
-void OptionParser::assignments(const OptionText& option, std::vector<std::string>& target) {
+void OptionParser::texts(const OptionText& option, std::vector<std::string>& target) {
   state_->app.add_option(option.name, target, option.help)
       ->type_name(option.type)
       ->allow_extra_args(false);
+}
+
+void OptionParser::assignments(const OptionText& option, std::vector<std::string>& target) {
+  texts(option, target);
   state_->assignment_options.push_back(option.name);
 }
 

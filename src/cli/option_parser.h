@@ -47,6 +47,8 @@ class OptionParser {
   void text(const OptionText& option, std::string& target);
   void text(const OptionText& option, std::optional<std::string>& target);
   void required_text(const OptionText& option, std::string& target);
+  /// An option that may be repeated; each time it adds a value.
+  void texts(const OptionText& option, std::vector<std::string>& target);
   /// An option that may be repeated and that accepts several "key=value" words at a time.
   void assignments(const OptionText& option, std::vector<std::string>& target);
   /// A whole number of at least `min`. `target` is a number or a std::optional of one.

@@ -50,6 +50,15 @@ void add_options(OptionParser& parser, CheckpointOptions& options) {
   add_options(parser, options.overrides);
 }
 
+void add_options(OptionParser& parser, PassOptions& options) {
+  parser.texts({"--disable-pass", "NAME",
+                "Leave out an optional compiler pass, such as buckets; may be repeated"},
+               options.disabled);
+  parser.flag({"--verify-passes", "",
+               "Check the task graph after each compiler pass, to find the pass with a fault"},
+              options.verify);
+}
+
 void add_options(OptionParser& parser, ProcessOptions& options) {
   parser.real({"--rank-deadline", "S",
                "In runs of several processes: a process that sends no heartbeat for S seconds is "

@@ -46,6 +46,13 @@ struct CheckpointOptions {
 };
 void add_options(OptionParser& parser, CheckpointOptions& options);
 
+/// --disable-pass and --verify-passes, for the commands that compile.
+struct PassOptions {
+  std::vector<std::string> disabled = {};
+  bool verify = false;
+};
+void add_options(OptionParser& parser, PassOptions& options);
+
 /// --rank-deadline, for the commands that run in several processes.
 struct ProcessOptions {
   double rank_deadline = 10;

@@ -150,12 +150,12 @@ TEST(OnAllProcesses, AFailureOfOneProcessIsThrownInAll) {
 class OnePiece : public ProgramPort {
  public:
   OnePiece(std::vector<std::byte> slot, bool is_packed) : slot_(std::move(slot)) {
-    SentPiece piece{0, static_cast<int64_t>(slot_.size()), std::nullopt, true};
+    SentPiece piece{0, 0, static_cast<int64_t>(slot_.size()), {}, true};
     if (is_packed) {
       const Box box = whole_box({static_cast<int64_t>(slot_.size())});
-      piece.pack.emplace(DType::kBool, ReduceOp::kAny, box, box);
-      piece.pack->add_source(0, box);
-      piece.pack->join_dims();
+      piece.packed.push_back({0, 0, BoxCombine(DType::kBool, ReduceOp::kAny, box, box)});
+      piece.packed.front().pack.add_source(0, box);
+      piece.packed.front().pack.join_dims();
     }
     pieces_.push_back(std::move(piece));
   }
@@ -165,12 +165,13 @@ class OnePiece : public ProgramPort {
   void note_filled(const Message&) override { is_filled_ = true; }
   std::optional<Answer> answer(const FetchRequest&) override {
     if (!is_filled_) return std::nullopt;
-    return Answer{&pieces_, slot_.data()};
+    return Answer{&pieces_, slots_};
   }
   int64_t taken() const { return taken_.load(std::memory_order_acquire); }
 
  private:
   std::vector<std::byte> slot_;
+  const std::vector<const std::byte*> slots_{slot_.data()};
   std::vector<SentPiece> pieces_;
   bool is_filled_ = false;  // with the lock of the channel
   std::atomic<int64_t> taken_{-1};

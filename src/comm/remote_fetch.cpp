@@ -1,7 +1,6 @@
 #include "comm/remote_fetch.h"
 
 #include <algorithm>
-#include <array>
 
 #include "base/error.h"
 
@@ -113,15 +112,16 @@ bool RemoteFetch::push_piece(ActiveSend& send) {
   const SentPiece& piece = (*send.answer.pieces)[send.next];
   const int tag = send.request.tag + (piece.in_place ? 0 : 1);
   const auto size = static_cast<size_t>(piece.bytes);
-  if (!piece.pack) {
+  if (piece.packed.empty()) {
     send.in_flight.fetch_add(1, std::memory_order_relaxed);
-    channel_.transport().send_data(send.to, tag, {send.answer.slot + piece.offset, size},
-                                   send.in_flight);
+    channel_.transport().send_data(
+        send.to, tag, {send.answer.slots[piece.part] + piece.offset, size}, send.in_flight);
   } else {
     StagingBuffer* buffer =
         staged_pieces(send) < kBuffersPerAnswer ? free_buffer(piece.bytes) : nullptr;
     if (!buffer) return false;
-    piece.pack->run(buffer->memory.data(), std::array<const std::byte*, 1>{send.answer.slot});
+    for (const PackedBox& box : piece.packed)
+      box.pack.run(buffer->memory.data() + box.begin, send.answer.slots.subspan(box.part, 1));
     buffer->user = &send;
     buffer->in_use.store(1, std::memory_order_relaxed);
     channel_.transport().send_data(send.to, tag, {buffer->memory.data(), size}, buffer->in_use);

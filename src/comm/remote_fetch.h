@@ -17,11 +17,20 @@
 
 namespace tessera {
 
-/// A piece of a register that is sent to another process: dense in the slot, or packed.
+/// A box that is packed from the slot of its part.
+struct PackedBox {
+  size_t part = 0;
+  int64_t begin = 0;  // in the message, in bytes
+  BoxCombine pack;
+};
+
+/// One message of an exchange to another process: a piece that is dense in the slot of its part, or
+/// boxes of any parts that are packed one behind the other.
 struct SentPiece {
-  int64_t offset = 0;  // in the slot, when the piece is dense there
+  size_t part = 0;
+  int64_t offset = 0;  // in the slot, of a dense piece
   int64_t bytes = 0;
-  std::optional<BoxCombine> pack;  // packs the piece from the slot
+  std::vector<PackedBox> packed = {};  // empty: it is dense
   bool in_place = false;  // does the receiver receive it in its place? Otherwise it is staged
 };
 
@@ -33,12 +42,12 @@ class ProgramPort {
   virtual void take(const Message& message) = 0;
   /// Called when `ready`, which says that a rank has filled a slot, was sent to another process.
   virtual void note_filled(const Message& ready) = 0;
-  /// The requested pieces, and the slot that has them.
+  /// The requested pieces, and by part the slot that has them. Both stay until the pieces are sent.
   struct Answer {
     const std::vector<SentPiece>* pieces = nullptr;
-    const std::byte* slot = nullptr;
+    std::span<const std::byte* const> slots;
   };
-  /// Returns nullopt when the slot is not filled yet.
+  /// Returns nullopt when a slot is not filled yet.
   virtual std::optional<Answer> answer(const FetchRequest& request) = 0;
 };
 

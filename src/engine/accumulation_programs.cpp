@@ -20,7 +20,7 @@ AccumulationPrograms::AccumulationPrograms(ProgramSet& programs, const OnCompile
                      {std::string(kLearningRateInput), &rate_},
                      {std::string(kStepInput), &step_}}) {
   const StepParts made = step_parts(programs.network(), programs.settings(), programs.plan(),
-                                    programs.training_graph(), programs.main().sharded);
+                                    programs.main());
   for (const MadeGradient& gradient : made.gradients)
     parameters_.emplace_back(gradient.parameter, gradient.type);
   std::vector<LoadedProgram*> loaded;

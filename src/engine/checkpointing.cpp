@@ -147,8 +147,10 @@ void save_checkpoint(Engine& engine, CheckpointFolder& folder, int keep_last) {
   });
   runtime.on_all_processes([&] {
     if (runtime.is_leader())
-      folder.commit(step, ranks, state_of(engine), to_document(engine.plan(), engine.graph()),
-                    keep_last);
+      folder.commit(
+          step, ranks, state_of(engine),
+          to_document(engine.plan(), engine.graph(), rewritten_fingerprint(engine.compiled())),
+          keep_last);
   });
 }
 

@@ -86,6 +86,39 @@ TEST(Checkpointing, ResumedLossesAreThoseOfTheRunThatNeverStopped) {
   }
 }
 
+/// The notes about passes over the serial graph that differ from those of the plan.
+std::vector<std::string> notes_of_passes(const Engine& engine) {
+  std::vector<std::string> texts;
+  for (const ShardingNote& note : engine.compiled().sharded.notes)
+    if (note.kind == ShardingNote::Kind::kPasses) texts.push_back(note.text);
+  return texts;
+}
+
+// A plan must fit the graph before the passes over it; that they make another graph is only noted.
+TEST(Checkpointing, ARunGoesOnWithoutThePassesOverTheSerialGraph) {
+  const RunConfig config = tiny_gpt();
+  for (const std::string plan : {"serial", "dp2-tp2", "pp2-dp2-m2"}) {
+    SimulatedDisk disk;
+    Engine whole(config, plan_of("gpt", plan), small_text());
+    fit(whole, 3);
+    save(whole, disk);
+    const std::vector<double> expected = losses(whole, 3);
+    const StoredRun stored = stored_run(latest(disk));
+    EngineOptions options{.runtime = {},
+                          .disabled_passes = {"fold", "algebra", "cse", "dead-code"},
+                          .initialize = false};
+    Engine resumed(stored.config, stored.plan, small_text(), std::move(options));
+    EXPECT_GT(resumed.compiled().graph.ops().size(), whole.compiled().graph.ops().size());
+    EXPECT_THAT(notes_of_passes(resumed),
+                testing::ElementsAre(HasSubstr("after no passes the graph is another one")));
+    EXPECT_THAT(notes_of_passes(whole), testing::IsEmpty());
+    restore(resumed, latest(disk));
+    EXPECT_EQ(losses(resumed, 3), expected) << plan;
+    EXPECT_EQ(different(whole.variables(), resumed.variables()), std::vector<std::string>{})
+        << plan;
+  }
+}
+
 TEST(Checkpointing, ARunOfStepsInPartsGoesOnAtItsBatchWithoutHalfASum) {
   const RunConfig config = tiny_gpt();
   const auto train = [](Engine& engine, int64_t steps) {

@@ -77,7 +77,7 @@ TEST(Configs, PlansInSpaceDivideTheRowsOfEveryConvolution) {
     const Graph graph = training_graph(read_config(kConfigs / (model + ".toml")));
     const Compiled compiled = compile(graph, plan);
     int convolutions = 0;
-    for (const Op& op : graph.ops()) {
+    for (const Op& op : compiled.graph.ops()) {
       if (op.kind != "convolution" || op.role != Role::kForward) continue;
       ++convolutions;
       EXPECT_FALSE(compiled.sharded.of(op.outputs.front()).dims[2].axes.empty())

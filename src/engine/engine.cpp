@@ -25,9 +25,8 @@ struct Engine::State {
         options(std::move(given_options)),
         run(settings, data),
         execution(executed(std::move(plan))) {
-    const ProgramSet& programs = execution->programs;
-    run.batches().set_position(0,
-                               data_parallel_parts(programs.main().sharded, programs.main_graph()));
+    const Compiled& main = execution->programs.main();
+    run.batches().set_position(0, data_parallel_parts(main.sharded, main.graph));
     if (options.initialize) execution->programs.initialize();
   }
 

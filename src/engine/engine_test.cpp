@@ -101,7 +101,7 @@ INSTANTIATE_TEST_SUITE_P(EncoderDecoder, EveryPlan,
 /// that are kept in another placement than they are produced.
 std::vector<std::string> exchanges_within(const Engine& engine, const std::string& prefix) {
   std::vector<std::string> lines;
-  const Graph& graph = engine.graph();
+  const Graph& graph = engine.compiled().graph;
   const ShardedGraph& sharded = engine.compiled().sharded;
   for (size_t i = 0; i < graph.ops().size(); ++i) {
     const Op& op = graph.ops()[i];
@@ -128,10 +128,11 @@ TEST(Engine, GroupedHeadsAreDividedWithTheirKeysAndNothingIsExchangedBetweenThem
   const Engine engine(tiny_llama(), plan_of("llama", "tp2"), small_text());
   for (const std::string part : {"q.rotary", "k.rotary", "k.repeated", "v.repeated", "mix"})
     EXPECT_THAT(exchanges_within(engine, "blocks.0.attn." + part), testing::IsEmpty()) << part;
-  const ValueId repeated = *engine.graph().find_value("blocks.0.attn.k.repeated.heads");
+  const Graph& graph = engine.compiled().graph;
+  const ValueId repeated = *graph.find_value("blocks.0.attn.k.repeated.heads");
   EXPECT_THAT(exchanges_within(engine, "blocks.0.dropout1"),
               testing::SizeIs(1));  // the sum over the heads
-  EXPECT_EQ(to_text(engine.graph().type(repeated), engine.compiled().sharded.of(repeated)),
+  EXPECT_EQ(to_text(graph.type(repeated), engine.compiled().sharded.of(repeated)),
             "f32[8, 8, 4@tp, 8]");
 }
 

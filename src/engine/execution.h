@@ -2,6 +2,8 @@
 #pragma once
 
 #include <memory>
+#include <string>
+#include <vector>
 
 #include "engine/evaluator.h"
 #include "engine/gradient_accumulation.h"
@@ -15,7 +17,9 @@ namespace tessera {
 struct EngineOptions {
   RuntimeOptions runtime;
   RuleLookup rules = catalogue_rule;
-  bool check_placements = true;       // CompileOptions
+  bool check_placements = true;  // CompileOptions, of every program
+  std::vector<std::string> disabled_passes = {};
+  bool verify_passes = false;
   Purpose purpose = Purpose::kTrain;  // or kEvaluate: no training step, and no optimizer state
   /// Whether the variables are initialized from the seed. Otherwise they are zero until they are
   /// set, see engine/checkpointing.h.

@@ -140,17 +140,18 @@ std::map<Purpose, Exchanges> exchanges_of_parts(const std::string& model,
   programs.initialize();
   std::map<Purpose, Exchanges> counts;
   const AccumulationPrograms parts(programs, [&](Purpose part, const Graph&, const Compiled& made) {
-    for (const Task& task : made.tasks.tasks) {
-      if (task.kind != Task::Kind::kExchange) continue;
-      const Register& source = made.tasks.registers[task.inputs.front()];
-      int64_t received = 0;
-      for (Rank rank : plan.ranks())
-        received += received_elements(source.type.shape, {task.exchange}, rank);
-      if (received == 0 || source.name == "loss" || source.name.starts_with("loss."))
-        continue;  // the loss is returned
-      ++(task.exchange.from.partial.size() > task.exchange.to.partial.size() ? counts[part].sums
-                                                                             : counts[part].moves);
-    }
+    for (const Task& task : made.tasks.tasks)
+      for (size_t k = 0; k < task.parts.size(); ++k) {
+        const Exchange& exchange = task.parts[k].exchange;
+        const Register& source = made.tasks.registers[task.inputs[k]];
+        int64_t received = 0;
+        for (Rank rank : plan.ranks())
+          received += received_elements(source.type.shape, {exchange}, rank);
+        if (received == 0 || source.name == "loss" || source.name.starts_with("loss."))
+          continue;  // the loss is returned
+        ++(exchange.from.partial.size() > exchange.to.partial.size() ? counts[part].sums
+                                                                     : counts[part].moves);
+      }
   });
   return counts;
 }

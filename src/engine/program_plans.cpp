@@ -49,48 +49,45 @@ Graph graph_of(Purpose purpose, const Network& network, const TrainingSettings& 
   }
 }
 
-Plan plan_beside(const Graph& main, const ShardedGraph& sharded, const Graph& graph, Plan plan) {
+Plan plan_beside(const PlacedGraph& main, const Graph& graph, Plan plan) {
   plan.micro_batches = 1;
   if (!plan.shardings)
-    plan.marks = with_variables_of(main, sharded, graph, marks_for(graph, plan.marks));
+    plan.marks = with_variables_of(main, graph, marks_for(graph, plan.marks));
   return plan;
 }
 
 std::vector<PlannedProgram> planned_programs(const Network& network,
                                              const TrainingSettings& settings, const Plan& plan,
-                                             const RuleLookup& rules) {
+                                             const CompileOptions& options) {
   std::vector<PlannedProgram> programs;
   programs.push_back(
       {Purpose::kTrain,
        training_graph(network, settings.optimizer, settings.train.batch, settings.train.seed),
        plan});
-  const Graph training = programs.front().graph;
-  const ShardedGraph sharded = placements(training, plan, {.dump = {}, .rules = rules});
+  const PlacedGraph training = placements(programs.front().graph, plan, options);
   for (const Purpose purpose : purposes_of(network)) {
     Graph graph = graph_of(purpose, network, settings, 1);
-    Plan beside = plan_beside(training, sharded, graph, plan);
+    Plan beside = plan_beside(training, graph, plan);
     programs.push_back({purpose, std::move(graph), std::move(beside)});
   }
-  for (PlannedProgram& part : step_parts(network, settings, plan, training, sharded).parts)
+  for (PlannedProgram& part : step_parts(network, settings, plan, training).parts)
     programs.push_back(std::move(part));
   return programs;
 }
 
 std::vector<PlannedProgram> planned_programs(const RunConfig& config, const Plan& plan,
-                                             const RuleLookup& rules) {
-  return planned_programs(network_of(config.model), training_settings(config), plan, rules);
+                                             const CompileOptions& options) {
+  return planned_programs(network_of(config.model), training_settings(config), plan, options);
 }
 
 Plan resolved_plan(const Network& network, const TrainingSettings& settings, const Plan& plan,
-                   const RuleLookup& rules) {
+                   const CompileOptions& options) {
   if (plan.shardings) return plan;
   Plan result = plan;
   Shardings shardings;
-  for (const PlannedProgram& program : planned_programs(network, settings, plan, rules)) {
+  for (const PlannedProgram& program : planned_programs(network, settings, plan, options)) {
     const std::string name(section_of(program.purpose));
-    const ShardedGraph sharded =
-        placements(program.graph, program.plan, {.dump = {}, .rules = rules});
-    ShardingSection section = resolve(program.graph, sharded, name, shardings);
+    ShardingSection section = resolved_section(program.graph, program.plan, options, name, shardings);
     shardings.sections.emplace_back(name, std::move(section));
   }
   result.shardings = std::move(shardings);
@@ -98,8 +95,8 @@ Plan resolved_plan(const Network& network, const TrainingSettings& settings, con
   return result;
 }
 
-Plan resolved_plan(const RunConfig& config, const Plan& plan, const RuleLookup& rules) {
-  return resolved_plan(network_of(config.model), training_settings(config), plan, rules);
+Plan resolved_plan(const RunConfig& config, const Plan& plan, const CompileOptions& options) {
+  return resolved_plan(network_of(config.model), training_settings(config), plan, options);
 }
 
 }  // namespace tessera

@@ -7,10 +7,9 @@
 #include "config/config.h"
 #include "engine/planned_program.h"
 #include "graph/graph.h"
+#include "lower/lower.h"
 #include "network/network.h"
 #include "plan/plan.h"
-#include "shard/rules.h"
-#include "shard/sharded_graph.h"
 
 namespace tessera {
 
@@ -26,26 +25,26 @@ Graph graph_of(Purpose purpose, const Network& network, const TrainingSettings& 
 /// `plan` for such a graph beside the program that keeps the variables: every decision of the plan
 /// but micro-batches, the marks that name something in `graph`, and variables where `main` has
 /// them.
-///   main     the graph of the program that keeps the variables
-///   sharded  its placements under `plan`
-Plan plan_beside(const Graph& main, const ShardedGraph& sharded, const Graph& graph, Plan plan);
+///   main  the program that keeps the variables, as placed under `plan`
+Plan plan_beside(const PlacedGraph& main, const Graph& graph, Plan plan);
 
+/// `options`: of all programs; their sections are not read.
 /// All programs that an engine compiles under `plan`, the training step first. Models that do not
 /// predict the next token have neither prediction nor decoding.
 ///   throws  UserError (78) as compile
 std::vector<PlannedProgram> planned_programs(const Network& network,
                                              const TrainingSettings& settings, const Plan& plan,
-                                             const RuleLookup& rules = catalogue_rule);
+                                             const CompileOptions& options = {});
 std::vector<PlannedProgram> planned_programs(const RunConfig& config, const Plan& plan,
-                                             const RuleLookup& rules = catalogue_rule);
+                                             const CompileOptions& options = {});
 
 /// `plan` with resolved shardings instead of marks, for every program that an engine compiles under
 /// it. A plan that has them already is returned as it is.
 ///   ensures  an engine that trains has the same task graphs with both
 ///   throws   UserError (78) as compile
 Plan resolved_plan(const Network& network, const TrainingSettings& settings, const Plan& plan,
-                   const RuleLookup& rules = catalogue_rule);
+                   const CompileOptions& options = {});
 Plan resolved_plan(const RunConfig& config, const Plan& plan,
-                   const RuleLookup& rules = catalogue_rule);
+                   const CompileOptions& options = {});
 
 }  // namespace tessera

@@ -10,6 +10,8 @@ CompileOptions options_for(Purpose purpose, const ProgramOptions& options) {
   return {.dump = {},
           .rules = options.rules,
           .section = section_of(purpose),
+          .disabled_passes = options.disabled_passes,
+          .verify_passes = options.verify_passes,
           .check_placements = options.check_placements};
 }
 
@@ -39,10 +41,6 @@ ProgramSet::ProgramSet(const Network& network, const TrainingSettings& settings,
       &runtime_.load(std::shared_ptr<const TaskGraph>(main_, &main_->tasks));
 }
 
-const Graph& ProgramSet::main_graph() const {
-  return options_.main == Purpose::kTrain ? training_ : evaluation_;
-}
-
 Compiled ProgramSet::compile_main() const {
   const CompileOptions options = options_for(options_.main, options_);
   if (options_.main == Purpose::kTrain) return compile(training_, plan_, options);
@@ -66,8 +64,8 @@ LoadedProgram& ProgramSet::get(Purpose purpose, int64_t rows) {
   if (program) return *program;
   const Graph graph = graph_of(purpose, network_, settings_, rows);
   if (purpose == Purpose::kPredict) check_variables(network_, training_, graph);
-  Compiled compiled = compile(graph, plan_beside(main_graph(), main_->sharded, graph, plan_),
-                              options_for(purpose, options_));
+  Compiled compiled =
+      compile(graph, plan_beside(*main_, graph, plan_), options_for(purpose, options_));
   program = &runtime_.load(std::make_shared<const TaskGraph>(std::move(compiled.tasks)));
   // This initializes the caches of the decoder, because all other variables are set.
   if (purpose == Purpose::kDecode) runtime_.initialize(*program, settings_.train.seed);

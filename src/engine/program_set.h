@@ -20,6 +20,8 @@ struct ProgramOptions {
   Purpose main = Purpose::kTrain;  // or kEvaluate: no training step is compiled
   RuleLookup rules = catalogue_rule;
   bool check_placements = true;  // CompileOptions, of every program
+  std::vector<std::string> disabled_passes = {};
+  bool verify_passes = false;
 };
 /// What the plan does not decide of compiling a program.
 CompileOptions options_for(Purpose purpose, const ProgramOptions& options);
@@ -52,7 +54,6 @@ class ProgramSet {
   const ProgramOptions& options() const { return options_; }
   /// The graph of a training step, whatever the main program is.
   const Graph& training_graph() const { return training_; }
-  const Graph& main_graph() const;
   /// The fields of a batch that training and evaluation read, with its rows.
   const std::vector<Field>& batch_fields() const { return batch_fields_; }
   int64_t units_per_batch() const { return units_per_batch_; }

@@ -28,8 +28,8 @@ const std::string& home_of(const ShardedGraph& sharded, ValueId value) {
   return sharded.meshes[sharded.stages.values[value.index]].name;
 }
 
-std::vector<Mark> with_variables_of(const Graph& training, const ShardedGraph& sharded,
-                                    const Graph& graph, std::vector<Mark> marks) {
+std::vector<Mark> with_variables_of(const PlacedGraph& main, const Graph& graph,
+                                    std::vector<Mark> marks) {
   const auto is_on_variable = [&](const Mark& mark) {
     const NamePattern pattern(mark.pattern);
     return mark.kind == Mark::Kind::kTensor &&
@@ -48,8 +48,8 @@ std::vector<Mark> with_variables_of(const Graph& training, const ShardedGraph& s
   marks = std::move(kept);
   for (const Variable& variable : graph.variables()) {
     const std::string& name = graph.value(variable.value).name;
-    if (const auto value = training.find_value(name))
-      marks.push_back(keep_at(name, sharded.of(*value), home_of(sharded, *value)));
+    if (const auto value = main.graph.find_value(name))
+      marks.push_back(keep_at(name, main.sharded.of(*value), home_of(main.sharded, *value)));
   }
   return marks;
 }

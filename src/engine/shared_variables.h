@@ -6,6 +6,7 @@
 #include <vector>
 
 #include "graph/graph.h"
+#include "lower/lower.h"
 #include "shard/mark.h"
 #include "shard/sharded_graph.h"
 
@@ -24,8 +25,8 @@ const std::string& home_of(const ShardedGraph& sharded, ValueId value);
 
 /// `marks` with the marks on variables replaced by the placements that training gave to the
 /// variables of `graph`. Variables that training does not have are left to the caller.
-///   sharded  the placements of `training`
-std::vector<Mark> with_variables_of(const Graph& training, const ShardedGraph& sharded,
-                                    const Graph& graph, std::vector<Mark> marks);
+///   main  the program that keeps the variables
+std::vector<Mark> with_variables_of(const PlacedGraph& main, const Graph& graph,
+                                    std::vector<Mark> marks);
 
 }  // namespace tessera

@@ -49,10 +49,9 @@ struct Draft {
     return value;
   }
   /// The variable `<parameter>.reduced`, placed as the parameter is.
-  ValueId add_reduced(const MadeGradient& gradient, const Graph& training,
-                      const ShardedGraph& sharded) {
+  ValueId add_reduced(const MadeGradient& gradient, const PlacedGraph& training) {
     marks.push_back(keep_at(reduced_name(gradient.parameter),
-                            sharded.of(*training.find_value(gradient.parameter)),
+                            training.sharded.of(*training.graph.find_value(gradient.parameter)),
                             gradient.home_mesh));
     return add_state(reduced_name(gradient.parameter), gradient.type);
   }
@@ -84,7 +83,9 @@ Backward backward_of(const Network& network, const TrainConfig& train) {
 /// The mesh that produces each gradient in the training program, and its placement: Partial when
 /// the op that produces it leaves partial values.
 std::vector<MadeGradient> made_gradients(const Backward& backward, const Plan& plan,
-                                         const Graph& training, const ShardedGraph& sharded) {
+                                         const PlacedGraph& placed) {
+  const Graph& training = placed.graph;
+  const ShardedGraph& sharded = placed.sharded;
   // These are meshes of ranks; those of `sharded` begin with the axis of time when there are
   // micro-batches.
   const Meshes meshes = plan.placed();
@@ -92,7 +93,7 @@ std::vector<MadeGradient> made_gradients(const Backward& backward, const Plan& p
   for (size_t i = 0; i < backward.gradients.size(); ++i) {
     const std::string& name = backward.graph.value(backward.gradients[i]).name;
     const std::string& parameter = backward.graph.value(backward.parameters[i]).name;
-    const ValueId gradient = *training.find_value(name);
+    const ValueId gradient = *find_value(placed, name);
     const OpId producer = training.value(gradient).producer;
     const auto& outputs = training.op(producer).outputs;
     const int output = static_cast<int>(std::ranges::find(outputs, gradient) - outputs.begin());
@@ -138,8 +139,7 @@ bool may_be_fused(const MadeGradient& gradient) {
 /// tensor, and split again.
 class ReductionWriter {
  public:
-  ReductionWriter(const Graph& training, const ShardedGraph& sharded)
-      : training_(training), sharded_(sharded) {}
+  explicit ReductionWriter(const PlacedGraph& training) : training_(training) {}
 
   Draft write(const std::vector<MadeGradient>& gradients) {
     std::map<std::string, ValueId> summed;
@@ -192,7 +192,7 @@ class ReductionWriter {
   }
 
   void finish(const MadeGradient& gradient, ValueId sum) {
-    const ValueId reduced = draft_.add_reduced(gradient, training_, sharded_);
+    const ValueId reduced = draft_.add_reduced(gradient, training_);
     Builder builder(draft_.graph);
     const ValueId next = builder.add(reduced, sum, reduced_name(gradient.parameter) + ".next");
     place(next, gradient.home_mesh);
@@ -203,8 +203,7 @@ class ReductionWriter {
     draft_.graph.set_next(accumulated_.at(gradient.parameter), zero);
   }
 
-  const Graph& training_;
-  const ShardedGraph& sharded_;
+  const PlacedGraph& training_;
   Draft draft_;
   std::map<std::string, ValueId> accumulated_;
 };
@@ -212,8 +211,8 @@ class ReductionWriter {
 // ---- apply ----
 
 Draft apply_draft(const Network& network, const TrainingSettings& settings,
-                  const std::vector<MadeGradient>& gradients, const Graph& training,
-                  const ShardedGraph& sharded) {
+                  const std::vector<MadeGradient>& gradients, const PlacedGraph& placed) {
+  const Graph& training = placed.graph;
   Draft draft;
   const ValueId scale = draft.graph.add_input(std::string(kGradientScaleInput), {DType::kF32, {}});
   Builder builder(draft.graph, settings.train.seed);
@@ -223,7 +222,7 @@ Draft apply_draft(const Network& network, const TrainingSettings& settings,
     const Variable& variable = *training.variable_of(*training.find_value(gradient.parameter));
     const ValueId parameter =
         draft.graph.add_variable(gradient.parameter, gradient.type, variable.initializer);
-    reduced.push_back(draft.add_reduced(gradient, training, sharded));
+    reduced.push_back(draft.add_reduced(gradient, placed));
     builder.derive(Role::kOptimizer, {gradient.parameter, "accumulation"});
     const ValueId scales =
         builder.broadcast(scale, gradient.type.shape, {}, gradient.parameter + ".scale");
@@ -237,7 +236,7 @@ Draft apply_draft(const Network& network, const TrainingSettings& settings,
         reduced[i],
         builder.constant(gradients[i].type, 0, reduced_name(gradients[i].parameter) + ".next"));
   }
-  const std::vector<Mark> kept = with_variables_of(training, sharded, draft.graph, {});
+  const std::vector<Mark> kept = with_variables_of(placed, draft.graph, {});
   draft.marks.insert(draft.marks.end(), kept.begin(), kept.end());
   return draft;
 }
@@ -263,11 +262,11 @@ std::vector<std::vector<MadeGradient>> fusible(const std::vector<MadeGradient>& 
 }
 
 StepParts step_parts(const Network& network, const TrainingSettings& settings, const Plan& plan,
-                     const Graph& training, const ShardedGraph& sharded) {
+                     const PlacedGraph& training) {
   Backward backward = backward_of(network, settings.train);
   const std::vector<Mark> marks =
-      with_variables_of(training, sharded, backward.graph, marks_for(backward.graph, plan.marks));
-  StepParts made{made_gradients(backward, plan, training, sharded), {}};
+      with_variables_of(training, backward.graph, marks_for(backward.graph, plan.marks));
+  StepParts made{made_gradients(backward, plan, training), {}};
   const auto add = [&](Purpose purpose, Draft draft, int64_t micro_batches) {
     Plan of_part = plan;
     of_part.marks = std::move(draft.marks);
@@ -277,9 +276,8 @@ StepParts step_parts(const Network& network, const TrainingSettings& settings, c
   add(Purpose::kAccumulate,
       accumulation_draft(std::move(backward), marks, made.gradients, settings.train.seed),
       plan.micro_batches);
-  add(Purpose::kReduceGradients, ReductionWriter(training, sharded).write(made.gradients), 1);
-  add(Purpose::kApplyGradients, apply_draft(network, settings, made.gradients, training, sharded),
-      1);
+  add(Purpose::kReduceGradients, ReductionWriter(training).write(made.gradients), 1);
+  add(Purpose::kApplyGradients, apply_draft(network, settings, made.gradients, training), 1);
   return made;
 }
 

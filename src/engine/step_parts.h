@@ -15,9 +15,9 @@
 #include "config/config.h"
 #include "engine/planned_program.h"
 #include "graph/graph.h"
+#include "lower/lower.h"
 #include "network/network.h"
 #include "plan/plan.h"
-#include "shard/sharded_graph.h"
 
 namespace tessera {
 
@@ -48,8 +48,8 @@ struct StepParts {
 
 /// The parts of the step of `training`, which share its variables: the marks of the plan place
 /// them, or its resolved shardings.
-///   sharded  the placements of `training` under the plan
+///   training  as placed under the plan
 StepParts step_parts(const Network& network, const TrainingSettings& settings, const Plan& plan,
-                     const Graph& training, const ShardedGraph& sharded);
+                     const PlacedGraph& training);
 
 }  // namespace tessera

@@ -82,9 +82,9 @@ TEST(WorkedExample, TheGradientOfTheEmbeddingStaysShardedWithoutAnAllReduce) {
         << "the only exchange is the sum of the rows";
   }
   EXPECT_EQ(exchanges, 1);
-  const ValueId gradient = embedding.graph.output("gradient");
-  EXPECT_EQ(to_text(embedding.graph.type(gradient), embedding.compiled.sharded.of(gradient)),
-            "f32[8@tp, 3]");
+  const Compiled& compiled = embedding.compiled;
+  const ValueId gradient = compiled.graph.output("gradient");
+  EXPECT_EQ(to_text(compiled.graph.type(gradient), compiled.sharded.of(gradient)), "f32[8@tp, 3]");
   const auto values = results.at("gradient").values<float>();
   for (int64_t row = 0; row < 8; ++row)
     EXPECT_EQ(values[row * 3], row == 0 || row == 3 || row == 4 || row == 7 ? 1 : 0)

@@ -36,12 +36,21 @@ struct BoundTransfer {
   BoxCombine copy;
 };
 
-/// The part of a rank in an exchange.
+/// What a rank does in an exchange.
 struct BoundExchange {
-  std::vector<int> senders;  // rank indices, by input port
+  /// Where an input port receives from.
+  struct Port {
+    size_t part = 0;
+    int sender = 0;  // rank index
+  };
+  /// A part that begins a Partial, where this rank holds the identity of the reduction.
+  struct Identity {
+    size_t part = 0;
+    ReduceOp reduce = ReduceOp::kSum;
+  };
+  std::vector<Port> ports;
   BoxCombination combination;
-  /// Set when the exchange begins a Partial and this rank holds the identity of its reduction.
-  std::optional<ReduceOp> identity = std::nullopt;
+  std::vector<Identity> identities = {};
   std::unique_ptr<ExchangeBackend> backend = nullptr;  // nullptr: all senders are in this process
 };
 

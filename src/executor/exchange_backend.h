@@ -4,6 +4,7 @@
 
 #include <cstddef>
 #include <cstdint>
+#include <span>
 #include <string_view>
 #include <vector>
 
@@ -12,11 +13,18 @@
 
 namespace tessera {
 
-/// The boxes that a receiver fills, each combined from some of the sources. The sources are the
-/// slots of the senders, by input port, followed by addresses that a backend sets.
+/// The boxes that a receiver fills, part after part, each combined from some of the sources. The
+/// sources are the slots of the senders, by input port, followed by addresses that a backend sets.
 struct BoxCombination {
-  std::vector<BoxCombine> boxes;
+  struct PartBox {
+    size_t part = 0;
+    BoxCombine box;
+  };
+  std::vector<PartBox> boxes;
   std::vector<const std::byte*> sources;
+  std::vector<std::byte*> targets;  // by part: the output register of the receiver
+
+  void run(size_t box) const { boxes[box].box.run(targets[boxes[box].part], sources); }
 };
 
 /// One exchange of one rank, act after act, among a group of ranks that is fixed when the exchange
@@ -32,8 +40,8 @@ class ExchangeBackend {
  public:
   /// The memory of one act. It stays until the act is over.
   struct Buffers {
-    std::byte* target = nullptr;   // the output register of the receiver
-    std::byte* staging = nullptr;  // staging_bytes() bytes
+    std::span<std::byte* const> targets;  // by part: the output registers of the receiver
+    std::byte* staging = nullptr;         // staging_bytes() bytes
   };
 
   virtual ~ExchangeBackend() = default;

@@ -13,19 +13,20 @@ void Exchanger::join_groups() {
 void Exchanger::start(BoundTask& task) {
   BoundExchange& exchange = task.exchange;
   find_local_sources(ranks_, task, task.actor.act());
-  const RegisterIndex output = task.task.outputs[0];
-  std::byte* target = memory_.current(output);
-  if (exchange.identity) {
-    const TensorType type = memory_.local_type_of(output);
-    fill_with_identity(type.dtype, *exchange.identity, target, element_count(type.shape));
+  std::vector<std::byte*>& targets = exchange.combination.targets;
+  for (size_t part = 0; part < targets.size(); ++part)
+    targets[part] = memory_.current(task.task.outputs[part]);
+  for (const auto& [part, reduce] : exchange.identities) {
+    const TensorType type = memory_.local_type_of(task.task.outputs[part]);
+    fill_with_identity(type.dtype, reduce, targets[part], element_count(type.shape));
   }
   if (exchange.backend) {
     current_ = &exchange;
-    exchange.backend->start(task.actor.act().iteration, {target, prefetches_.staging().area(-1)});
+    exchange.backend->start(task.actor.act().iteration, {targets, prefetches_.staging().area(-1)});
     return;
   }
-  const auto& [boxes, sources] = exchange.combination;
-  for (const BoxCombine& box : boxes) box.run(target, sources);
+  for (size_t box = 0; box < exchange.combination.boxes.size(); ++box)
+    exchange.combination.run(box);
 }
 
 bool Exchanger::advance() {

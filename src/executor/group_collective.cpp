@@ -7,16 +7,18 @@
 namespace tessera {
 
 void GroupCollective::start(int64_t, const Buffers& buffers) {
-  target_ = buffers.target;
+  targets_ = buffers.targets;
   is_started_ = false;
 }
 
-/// The transfer begins here, since the address of the rank's contribution is not known before.
+/// The transfers begin here, since the addresses of the rank's contributions are not known before.
 bool GroupCollective::advance(BoxCombination& combination) {
   if (is_started_) return false;
   is_started_ = true;
-  in_flight_.store(1, std::memory_order_relaxed);
-  groups_.start(what_, {group_}, combination.sources[own_port_], target_, in_flight_);
+  in_flight_.store(static_cast<int>(parts_.size()), std::memory_order_relaxed);
+  for (size_t i = 0; i < parts_.size(); ++i)
+    groups_.start(parts_[i].what, {parts_[i].group}, combination.sources[parts_[i].own_port],
+                  targets_[i], in_flight_);
   return true;
 }
 
@@ -30,12 +32,19 @@ std::unique_ptr<ExchangeBackend> make_group_collective(const ProgramContext& pro
     return nullptr;
   const auto process_of = [&](Rank rank) { return program.process_of[program.index_of(rank)]; };
   const Task& task = program.task(id);
-  auto found = find_collective(program.reg(task.inputs[0]).type, task.exchange,
-                               program.ranks[rank_index], process_of);
-  if (!found) return nullptr;
-  const std::vector<int>& senders = program.actors->senders(id, rank_index);
-  const size_t own = std::find(senders.begin(), senders.end(), rank_index) - senders.begin();
-  return std::make_unique<GroupCollective>(program.network->groups(), std::move(*found), own);
+  std::vector<GroupCollective::Part> parts;
+  size_t first_port = 0;
+  for (size_t part = 0; part < task.parts.size(); ++part) {
+    auto found = find_collective(program.reg(task.inputs[part]).type, task.parts[part].exchange,
+                                 program.ranks[rank_index], process_of);
+    const bool is_alone = found && parts.empty();
+    if (!found || !(is_alone || found->processes == parts.front().what.processes)) return nullptr;
+    const std::vector<int>& senders = program.actors->senders(id, part, rank_index);
+    const size_t own = std::find(senders.begin(), senders.end(), rank_index) - senders.begin();
+    parts.push_back({std::move(*found), first_port + own, -1});
+    first_port += senders.size();
+  }
+  return std::make_unique<GroupCollective>(program.network->groups(), std::move(parts));
 }
 
 }  // namespace tessera

@@ -9,15 +9,22 @@
 
 namespace tessera {
 
-/// A rank starts a collective at its turn in the order list, when all ranks of the group have
-/// filled their contributions: then every other rank of the group starts it, too.
+/// A rank starts its collectives, one for each part, at its turn in the order list, when all ranks
+/// of the group have filled their contributions: then every other rank of the group starts them,
+/// too, in the same order.
 class GroupCollective : public ExchangeBackend {
  public:
-  /// `own_port`: the input port at which the rank receives from itself.
-  GroupCollective(ProcessGroups& groups, Collective what, size_t own_port)
-      : groups_(groups), what_(std::move(what)), own_port_(own_port) {}
+  struct Part {
+    Collective what;
+    size_t own_port = 0;  // the input port at which the rank receives from itself
+    int group = -1;
+  };
+  GroupCollective(ProcessGroups& groups, std::vector<Part> parts)
+      : groups_(groups), parts_(std::move(parts)) {}
 
-  void join_group() override { group_ = groups_.group_of(what_.processes); }
+  void join_group() override {
+    for (Part& part : parts_) part.group = groups_.group_of(part.what.processes);
+  }
   bool may_prefetch() const override { return false; }
   Bytes staging_bytes() const override { return Bytes(0); }
   void start(int64_t iteration, const Buffers& buffers) override;
@@ -30,17 +37,15 @@ class GroupCollective : public ExchangeBackend {
 
  private:
   ProcessGroups& groups_;
-  const Collective what_;
-  const size_t own_port_;
-  int group_ = -1;
-  std::byte* target_ = nullptr;
+  std::vector<Part> parts_;
+  std::span<std::byte* const> targets_;
   bool is_started_ = false;
   // the transport may lower it after the run has stopped, so it outlives the act
   Countdown in_flight_{0};
 };
 
-/// The backend of exchange `id` of a rank as a collective; nullptr when it is none, or may not be
-/// one.
+/// The backend of exchange `id` of a rank as collectives; nullptr when a part of it is none, or may
+/// not be one.
 ///   requires  several processes
 std::unique_ptr<ExchangeBackend> make_group_collective(const ProgramContext& program, TaskId id,
                                                        int rank_index);

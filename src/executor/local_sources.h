@@ -11,10 +11,10 @@ namespace tessera {
 /// process.
 inline void find_local_sources(const ProgramRanks& ranks, BoundTask& task, const Act& act) {
   BoundExchange& exchange = task.exchange;
-  for (size_t port = 0; port < exchange.senders.size(); ++port)
-    if (const RankEndpoint* sender = ranks.find(exchange.senders[port]))
+  for (size_t port = 0; port < exchange.ports.size(); ++port)
+    if (const RankEndpoint* sender = ranks.find(exchange.ports[port].sender))
       exchange.combination.sources[port] =
-          sender->memory.slot(task.task.inputs[0], act.input_slots[port]);
+          sender->memory.slot(task.task.inputs[exchange.ports[port].part], act.input_slots[port]);
 }
 
 }  // namespace tessera

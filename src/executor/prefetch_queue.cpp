@@ -14,7 +14,7 @@ void PrefetchQueue::plan() {
     const BoundTask& task = tasks_[id];
     const BoundExchange& exchange = task.exchange;
     if (!task.task.issue_after.is_none() && exchange.backend && exchange.backend->may_prefetch() &&
-        !exchange.identity)
+        exchange.identities.empty())
       all_.push_back({id, position[task.task.issue_after] + 1});
   }
   std::stable_sort(all_.begin(), all_.end(), [](const Prefetch& a, const Prefetch& b) {
@@ -78,8 +78,10 @@ bool PrefetchQueue::request(Prefetch& prefetch, BoundTask& task, TaskStream stre
   // At its turn an exchange may use the area that is reserved for it.
   const bool needs_area = backend.staging_bytes() > Bytes(0) && prefetch.area < 0;
   if (needs_area && stream == TaskStream::kPrefetch) return false;
-  std::byte* target = memory_.slot(task.task.outputs[0], task.actor.next_slot(0));
-  backend.start(task.actor.iterations(), {target, staging_.area(prefetch.area)});
+  std::vector<std::byte*>& targets = task.exchange.combination.targets;
+  for (size_t part = 0; part < targets.size(); ++part)
+    targets[part] = memory_.slot(task.task.outputs[part], task.actor.next_slot(part));
+  backend.start(task.actor.iterations(), {targets, staging_.area(prefetch.area)});
   prefetch.state = Prefetch::State::kRequested;
   return true;
 }
@@ -87,8 +89,10 @@ bool PrefetchQueue::request(Prefetch& prefetch, BoundTask& task, TaskStream stre
 void PrefetchQueue::finish(Prefetch& prefetch, BoundTask& task, TaskStream stream) {
   if (prefetch.area >= 0) staging_.release(prefetch.area);
   prefetch.state = Prefetch::State::kDone;
-  const RegisterIndex output = task.task.outputs[0];
-  observer_.show(output, memory_.slot(output, task.actor.act().output_slots[0]));
+  for (size_t part = 0; part < task.task.outputs.size(); ++part) {
+    const RegisterIndex output = task.task.outputs[part];
+    observer_.show(output, memory_.slot(output, task.actor.act().output_slots[part]));
+  }
   // The spans of a track do not overlap, although prefetches may be in flight together.
   const bool is_early = stream == TaskStream::kPrefetch;
   messages_.finish_act(task, is_early ? std::max(prefetch.begin, last_end_) : prefetch.begin,

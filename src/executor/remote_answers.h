@@ -15,7 +15,8 @@ namespace tessera {
 
 /// The form in which the network carries exchange `id` to `receiver`. Sender and receiver derive
 /// the same.
-TravellingPulls travelling_pulls(const ProgramContext& program, TaskId id, int receiver);
+std::vector<TravellingPull> travelling_pulls(const ProgramContext& program, TaskId id,
+                                             int receiver);
 
 /// Answers to the requests of receivers in other processes.
 ///
@@ -28,20 +29,29 @@ class RemoteAnswers {
   void plan();
 
   /// Notes that this rank tells a receiver in another process that it has filled a slot.
-  void note_filled(const Message& ready) { answers_.at(ready.to).filled = ready.iteration + 1; }
-  /// The requested pieces and the slot that holds them; nullopt when the slot is not filled yet.
-  std::optional<ProgramPort::Answer> answer(const FetchRequest& request) const;
+  void note_filled(const Message& ready);
+  /// The requested pieces and the slots that hold them; nullopt when one of them is not filled yet.
+  std::optional<ProgramPort::Answer> answer(const FetchRequest& request);
   /// The number of answers that may need packed pieces at the same time, and the bytes of the
   /// largest piece.
   std::pair<int, Bytes> packing() const;
 
  private:
-  struct Sent {
-    std::vector<SentPiece> pieces;
+  /// A part of which a receiver takes something.
+  struct SentPart {
+    size_t part = 0;
     RegisterIndex from;
     int64_t filled = 0;  // iterations
   };
+  struct Sent {
+    std::vector<SentPiece> pieces;
+    std::vector<SentPart> parts;
+    std::vector<const std::byte*> slots;  // by part of the exchange: those of the last answer
+  };
+  Sent sent_to(TaskId id, int receiver) const;
   std::vector<SentPiece> pieces_for(TaskId id, int receiver) const;
+  static void pack(const Box& box, const Box& frame, const TensorType& type, size_t part,
+                   SentPiece& message);
 
   const ProgramContext& program_;
   const int rank_index_;

@@ -24,19 +24,25 @@ std::vector<Piece> pieces_of(const DistAttr& attr, const TensorType& type, Rank 
   return attr.pieces(type.shape, *attr.mesh->coordinate_of(rank));
 }
 
-size_t port_of(const BoundExchange& exchange, int sender) {
-  const auto& senders = exchange.senders;
-  return std::find(senders.begin(), senders.end(), sender) - senders.begin();
+size_t port_of(const BoundExchange& exchange, size_t part, int sender) {
+  const auto& ports = exchange.ports;
+  return std::find_if(ports.begin(), ports.end(),
+                      [&](const BoundExchange::Port& port) {
+                        return port.part == part && port.sender == sender;
+                      }) -
+         ports.begin();
 }
 
-/// The box to which the contribution `pull` is added; a new one for the first contribution.
-BoxCombine& box_of(const Pull& pull, const TensorType& type, const std::vector<Piece>& mine,
-                   std::vector<BoxCombine>& boxes) {
+/// The box of part `part` to which the contribution `pull` is added; a new one for the first
+/// contribution.
+BoxCombine& box_of(size_t part, const Pull& pull, const TensorType& type,
+                   const std::vector<Piece>& mine, std::vector<BoxCombination::PartBox>& boxes) {
   if (pull.first)
-    boxes.emplace_back(type.dtype, pull.reduce, pull.box, piece_around(mine, pull.box).frame);
-  ensure(!boxes.empty() && boxes.back().box() == pull.box,
+    boxes.push_back(
+        {part, BoxCombine(type.dtype, pull.reduce, pull.box, piece_around(mine, pull.box).frame)});
+  ensure(!boxes.empty() && boxes.back().part == part && boxes.back().box.box() == pull.box,
          "the contributions to a box follow its first one");
-  return boxes.back();
+  return boxes.back().box;
 }
 
 }  // namespace
@@ -151,70 +157,89 @@ std::vector<BoundTransfer> TaskBinder::plan_fetch(const Task& task) const {
 
 BoundExchange TaskBinder::bind_exchange(TaskId id) const {
   const Task& task = program_.task(id);
-  BoundExchange exchange{.senders = program_.actors->senders(id, rank_index_),
-                         .combination = {},
-                         .identity = begun_identity(task.exchange, memory_.coordinate(task.mesh))};
-  exchange.combination.sources.resize(exchange.senders.size());
+  BoundExchange exchange;
+  for (size_t part = 0; part < task.parts.size(); ++part) {
+    for (int sender : program_.actors->senders(id, part, rank_index_))
+      exchange.ports.push_back({part, sender});
+    if (const auto reduce =
+            begun_identity(task.parts[part].exchange, memory_.coordinate(task.mesh)))
+      exchange.identities.push_back({part, *reduce});
+  }
+  exchange.combination.sources.resize(exchange.ports.size());
+  exchange.combination.targets.resize(task.parts.size());
   if (program_.network) exchange.backend = make_group_collective(program_, id, rank_index_);
   if (exchange.backend) return exchange;
   if (program_.network)
     plan_remote_receives(id, exchange);
   else
     plan_local_receives(id, exchange);
-  for (BoxCombine& box : exchange.combination.boxes) box.join_dims();
+  for (BoxCombination::PartBox& box : exchange.combination.boxes) box.box.join_dims();
   return exchange;
 }
 
 void TaskBinder::plan_local_receives(TaskId id, BoundExchange& exchange) const {
   const Task& task = program_.task(id);
-  const TensorType& type = program_.reg(task.inputs[0]).type;
-  const std::vector<Piece> mine = pieces_of(task.exchange.to, type, program_.ranks[rank_index_]);
-  for (const Pull& pull : program_.actors->pulls(id, rank_index_)) {
-    const std::vector<Piece> held = pieces_of(task.exchange.from, type, pull.sender);
-    box_of(pull, type, mine, exchange.combination.boxes)
-        .add_source(port_of(exchange, program_.index_of(pull.sender)),
-                    piece_around(held, pull.box).frame);
+  for (size_t part = 0; part < task.parts.size(); ++part) {
+    const Exchange& what = task.parts[part].exchange;
+    const TensorType& type = program_.reg(task.inputs[part]).type;
+    const std::vector<Piece> mine = pieces_of(what.to, type, program_.ranks[rank_index_]);
+    for (const Pull& pull : program_.actors->pulls(id, part, rank_index_)) {
+      const std::vector<Piece> held = pieces_of(what.from, type, pull.sender);
+      box_of(part, pull, type, mine, exchange.combination.boxes)
+          .add_source(port_of(exchange, part, program_.index_of(pull.sender)),
+                      piece_around(held, pull.box).frame);
+    }
   }
 }
 
+/// Adds a connection to each sender in another process.
+void TaskBinder::add_lanes(TaskId id, const BoundExchange& exchange,
+                           RemoteReceives& receives) const {
+  for (const auto& [part, sender] : exchange.ports)
+    if (!program_.is_here(sender) && !receives.has_lane(sender))
+      receives.add_lane(program_.process_of[sender],
+                        {program_.number, program_.actors->actor_id(rank_index_, id), sender,
+                         program_.network->fetch().new_tags(2), 0});
+}
+
 void TaskBinder::plan_remote_receives(TaskId id, BoundExchange& exchange) const {
-  const Task& task = program_.task(id);
-  const TensorType& type = program_.reg(task.inputs[0]).type;
   auto receives = std::make_unique<RemoteReceives>(program_.network->fetch());
-  for (size_t port = 0; port < exchange.senders.size(); ++port) {
-    const int sender = exchange.senders[port];
-    if (program_.is_here(sender)) continue;
-    receives->add_lane(port, program_.process_of[sender],
-                       {program_.number, program_.actors->actor_id(rank_index_, id), sender,
-                        program_.network->fetch().new_tags(2), 0});
-  }
-  auto& [boxes, sources] = exchange.combination;
-  const std::vector<Piece> mine = pieces_of(task.exchange.to, type, program_.ranks[rank_index_]);
-  const TravellingPulls travelling = travelling_pulls(program_, id, rank_index_);
+  add_lanes(id, exchange, *receives);
   size_t source = 0;  // of the next staged contribution
-  for (size_t i = 0; i < travelling.pulls.size(); ++i) {
-    const Pull& pull = travelling.pulls[i];
-    const int sender = program_.index_of(pull.sender);
-    const size_t port = port_of(exchange, sender);
-    const int64_t bytes = element_count(pull.box.shape()) * size_of(type.dtype);
-    if (travelling.in_place[i]) {
-      const Box& frame = piece_around(mine, pull.box).frame;
-      receives->add_in_place(port, *dense_offset(pull.box, frame) * size_of(type.dtype), bytes);
-      continue;
-    }
-    if (pull.first) source = exchange.senders.size();
-    BoxCombine& box = box_of(pull, type, mine, boxes);
-    if (program_.is_here(sender)) {
-      const std::vector<Piece> held = pieces_of(task.exchange.from, type, pull.sender);
-      box.add_source(port, piece_around(held, pull.box).frame);
-    } else {
-      receives->add_staged(port, boxes.size() - 1, source, bytes);
-      box.add_source(source++, pull.box);
-      sources.resize(std::max(sources.size(), source));
-    }
+  for (const TravellingPull& travels : travelling_pulls(program_, id, rank_index_)) {
+    if (travels.pull.first) source = exchange.ports.size();
+    plan_receive(program_.task(id), travels, exchange, *receives, source);
   }
-  receives->finish_plan(boxes.size());
+  receives->finish_plan(exchange.combination.boxes.size());
   if (receives->receives_anything()) exchange.backend = std::move(receives);
+}
+
+/// `source` is the number of the next staged source of the box, and is counted up.
+void TaskBinder::plan_receive(const Task& task, const TravellingPull& travels,
+                              BoundExchange& exchange, RemoteReceives& receives,
+                              size_t& source) const {
+  const auto& [part, pull, in_place, batch] = travels;
+  const Exchange& what = task.parts[part].exchange;
+  const TensorType& type = program_.reg(task.inputs[part]).type;
+  const std::vector<Piece> mine = pieces_of(what.to, type, program_.ranks[rank_index_]);
+  const int sender = program_.index_of(pull.sender);
+  const int64_t bytes = element_count(pull.box.shape()) * size_of(type.dtype);
+  if (in_place) {
+    const Box& frame = piece_around(mine, pull.box).frame;
+    receives.add_in_place(sender, part, *dense_offset(pull.box, frame) * size_of(type.dtype),
+                          bytes);
+    return;
+  }
+  auto& [boxes, sources, targets] = exchange.combination;
+  BoxCombine& box = box_of(part, pull, type, mine, boxes);
+  if (program_.is_here(sender)) {
+    const std::vector<Piece> held = pieces_of(what.from, type, pull.sender);
+    box.add_source(port_of(exchange, part, sender), piece_around(held, pull.box).frame);
+  } else {
+    receives.add_staged(sender, batch, boxes.size() - 1, source, bytes);
+    box.add_source(source++, pull.box);
+    sources.resize(std::max(sources.size(), source));
+  }
 }
 
 }  // namespace tessera

@@ -7,6 +7,7 @@
 #include "executor/bound_task.h"
 #include "executor/program_context.h"
 #include "executor/rank_memory.h"
+#include "executor/remote_receives.h"
 
 namespace tessera {
 
@@ -31,7 +32,10 @@ class TaskBinder {
   std::vector<BoundTransfer> plan_fetch(const Task& task) const;
   BoundExchange bind_exchange(TaskId id) const;
   void plan_local_receives(TaskId id, BoundExchange& exchange) const;
+  void add_lanes(TaskId id, const BoundExchange& exchange, RemoteReceives& receives) const;
   void plan_remote_receives(TaskId id, BoundExchange& exchange) const;
+  void plan_receive(const Task& task, const TravellingPull& travels, BoundExchange& exchange,
+                    RemoteReceives& receives, size_t& source) const;
   std::vector<TensorType> types(const std::vector<RegisterIndex>& registers) const;
   const Coordinate& coordinate(const Register& reg) const { return memory_.coordinate(reg.mesh); }
 

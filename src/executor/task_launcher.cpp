@@ -54,8 +54,7 @@ void TaskLauncher::launch_copy(RankStream& stream, const Task& task) const {
 void TaskLauncher::run_exchange(BoundTask& task) {
   exchanger_.start(task);
   wait_.until([this] { return exchanger_.advance(); }, [&task] { return awaited_text(task); });
-  const RegisterIndex output = task.task.outputs[0];
-  observer_.show(output, memory_.current(output));
+  for (RegisterIndex output : task.task.outputs) observer_.show(output, memory_.current(output));
 }
 
 void TaskLauncher::run_feed(const BoundTask& task) {

@@ -108,6 +108,8 @@ void read_line(std::string_view line, FuzzCase& result) {
     result.schedule = parse_pipeline_kind(take_word(rest));
   } else if (word == "chunks") {
     result.chunks = take_number<int64_t>(line, rest);
+  } else if (word == "passes") {
+    while (!trim(rest).empty()) result.passes.push_back(take_word(rest));
   } else if (word == "steps") {
     result.steps = take_number<int64_t>(line, rest);
   } else if (word == "mesh") {
@@ -123,7 +125,8 @@ void read_line(std::string_view line, FuzzCase& result) {
     result.marks.push_back(read_mark(line, rest));
   } else {
     refuse(line,
-           "seed, mode, steps, micro_batches, schedule, chunks, mesh, fill, stage, mark or graph");
+           "seed, mode, steps, micro_batches, schedule, chunks, passes, mesh, fill, stage, mark or "
+           "graph");
   }
 }
 
@@ -151,6 +154,7 @@ std::string to_text(const FuzzCase& given) {
   if (given.schedule != PipelineKind::kOneForwardOneBackward)
     text += "schedule " + std::string(to_text(given.schedule)) + "\n";
   if (given.chunks > 1) text += "chunks " + std::to_string(given.chunks) + "\n";
+  if (!given.passes.empty()) text += "passes " + join(given.passes, " ") + "\n";
   for (const NamedMesh& mesh : given.meshes) text += line_of(mesh);
   for (const auto& [name, fill] : given.fills)
     text += "fill " + name + (fill.whole ? " whole " : " real ") + double_text(fill.low) + " " +

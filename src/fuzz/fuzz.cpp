@@ -49,6 +49,7 @@ FuzzReport run_cases(const FuzzOptions& options) {
   };
   faults.on_scheduled = [&] { ++total.scheduled_cases; };
   faults.on_chunks = [&] { ++total.chunked_cases; };
+  faults.on_combined = [&] { ++total.combined_cases; };
   while (goes_on()) {
     const FuzzCase given = random_case(options.seed + static_cast<uint64_t>(total.cases));
     for (const Op& op : given.graph.ops()) ++report.operators[op.kind];

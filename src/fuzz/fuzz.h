@@ -18,6 +18,7 @@ struct FuzzProgress {
   int64_t refused_cases = 0;        // cases that could not run in several and ran in one
   int64_t scheduled_cases = 0;      // cases that ran under another schedule than 1f1b
   int64_t chunked_cases = 0;        // cases that had a decomposed matmul
+  int64_t combined_cases = 0;       // cases that had combined exchanges
   int64_t failures = 0;
   Seconds time{0};
 };

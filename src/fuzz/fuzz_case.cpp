@@ -7,6 +7,7 @@
 #include "base/text.h"
 #include "graph/initializer.h"
 #include "ops/interpreter.h"
+#include "rewrite/rewrite.h"
 #include "runtime/runtime.h"
 #include "verify/capture.h"
 
@@ -269,13 +270,13 @@ std::optional<CaseFailure> guarded(CaseFailure::Stage stage, Work work) {
 
 /// Every fourth case is compiled again by its resolved shardings, which are written and read.
 ///   throws  InternalError when the task graph is another one
-void check_resolved(const FuzzCase& given, const Plan& plan, const CompileOptions& options,
+void check_resolved(const FuzzCase& given, const Graph& graph, const Plan& plan, const CompileOptions& options,
                     const TaskGraph& tasks) {
   if (given.seed % 4 != 1) return;
-  Plan by_shardings = resolved(given.graph, plan, options);
+  Plan by_shardings = resolved(graph, plan, options);
   by_shardings.shardings = parse_shardings(to_document(*by_shardings.shardings), "the case");
   const std::string wanted = to_text(tasks);
-  const std::string got = to_text(compile(given.graph, by_shardings, options).tasks);
+  const std::string got = to_text(compile(graph, by_shardings, options).tasks);
   ensure(got == wanted, "its resolved shardings give another task graph");
 }
 
@@ -292,16 +293,29 @@ TaskGraph compile_case(const FuzzCase& given, const CaseFaults& faults, int64_t 
             .marks = given.marks};
   if (given.seed % 2 == 0)
     plan.prefetch_window = Bytes(given.seed % 5 * 64);  // none, or few at a time
-  const CompileOptions options{
+  CompileOptions options{
       .dump = {}, .rules = faults.rules, .check_placements = faults.check_placements};
-  TaskGraph tasks = compile(given.graph, plan, options).tasks;
-  check_resolved(given, plan, options, tasks);
+  // Optional passes are left out at times.
+  if (given.seed % 5 == 0) options.disabled_passes.push_back("combine");
+  if (given.seed % 7 == 0) options.disabled_passes.push_back("sum-chains");
+  options.verify_passes = given.seed % 8 == 0;
+  for (const GraphPass& pass : graph_passes())
+    if (std::ranges::find(given.passes, pass.name) == given.passes.end())
+      options.disabled_passes.emplace_back(pass.name);
+  const Graph graph = faults.rewrite ? faults.rewrite(given.graph) : given.graph;
+  TaskGraph tasks = compile(graph, plan, options).tasks;
+  check_resolved(given, graph, plan, options, tasks);
   return tasks;
 }
 
 bool has_chunks(const TaskGraph& tasks) {
   return std::any_of(tasks.registers.begin(), tasks.registers.end(),
                      [](const Register& reg) { return reg.chunk.dim >= 0; });
+}
+
+bool has_combined_exchanges(const TaskGraph& tasks) {
+  return std::any_of(tasks.tasks.begin(), tasks.tasks.end(),
+                     [](const Task& task) { return task.parts.size() > 1; });
 }
 
 constexpr PipelineKind kAnyStages = PipelineKind::kOneForwardOneBackward;
@@ -338,6 +352,7 @@ std::optional<CaseFailure> run_case(const FuzzCase& given, const CaseFaults& fau
   auto failure = guarded(CaseFailure::Stage::kCompile, [&]() -> std::optional<CaseFailure> {
     TaskGraph compiled = compile_case(given, faults);
     if (faults.on_chunks && has_chunks(compiled)) faults.on_chunks();
+    if (faults.on_combined && has_combined_exchanges(compiled)) faults.on_combined();
     if (faults.tamper) faults.tamper(compiled);
     tasks = std::make_shared<const TaskGraph>(std::move(compiled));
     return std::nullopt;

@@ -34,9 +34,10 @@ struct FuzzCase {
   bool exact = false;         // is the case in the exact subset, and compared without tolerance?
   int64_t micro_batches = 1;  // of a step
   PipelineKind schedule = PipelineKind::kOneForwardOneBackward;
-  int64_t chunks = 1;  // chunks of decomposed matmuls
-  int64_t steps = 2;   // the second step reads what the first one wrote in place
-  Meshes meshes;       // one called "all", or one for each stage
+  int64_t chunks = 1;                    // chunks of decomposed matmuls
+  std::vector<std::string> passes = {};  // those over the serial graph that run, by name
+  int64_t steps = 2;                     // the second step reads what the first one wrote in place
+  Meshes meshes;                         // one called "all", or one for each stage
   std::vector<Mark> marks;
   std::map<std::string, Fill> fills;  // by input or variable; a fill replaces the initializer
   Graph graph;
@@ -57,6 +58,7 @@ FuzzCase random_case(uint64_t seed);
 ///     micro_batches 2                    when there are several
 ///     schedule zb-h1                     when it is not 1f1b
 ///     chunks 2                           of decomposed matmuls, when there are several
+///     passes fold cse                    over the serial graph, when there are some
 ///     mesh first x=2 y=3 at 0            ranks 0 to 5
 ///     mesh last x=2 at 6                 ranks 6 and 7
 ///     fill x whole -3.0 3.0
@@ -90,10 +92,14 @@ struct CaseFaults {
   HaloForm halos = HaloForm::kAuto;  // not a fault: each form must be right
   bool check_placements = true;      // false: only the run can find the fault
   std::function<void(TaskGraph&)> tamper = {};
+  /// A wrong pass over the serial graph: it makes the graph that is compiled, while the reference
+  /// runs the graph of the case.
+  std::function<Graph(const Graph&)> rewrite = {};
   /// Called when the case is refused because of its micro-batches.
   std::function<void()> on_refusal = {};
   std::function<void()> on_scheduled = {};  // called when it runs under a schedule other than 1f1b
   std::function<void()> on_chunks = {};     // called when it runs with a decomposed matmul
+  std::function<void()> on_combined = {};   // called when it runs with combined exchanges
 };
 
 /// Compiles the case, runs its steps over threads and compares with the plain reference: every

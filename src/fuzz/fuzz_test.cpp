@@ -28,7 +28,7 @@ TEST(Fuzz, TwoThousandRandomProgramsComputeWhatTheSerialProgramComputes) {
   std::set<ReshardKind> kinds;
   options.faults.tamper = [&](TaskGraph& graph) {  // observes, and plants nothing
     for (const Task& task : graph.tasks)
-      if (task.kind == Task::Kind::kExchange) kinds.insert(task.exchange.kind);
+      for (const ExchangePart& part : task.parts) kinds.insert(part.exchange.kind);
   };
   const FuzzReport report = run_cases(options);
   EXPECT_EQ(failures, "");
@@ -41,6 +41,7 @@ TEST(Fuzz, TwoThousandRandomProgramsComputeWhatTheSerialProgramComputes) {
     EXPECT_THAT(report.operators, Contains(Pair(kind, Ge(100))));
   EXPECT_GE(report.total.micro_batched_cases, 100);
   EXPECT_GE(report.total.chunked_cases, 20);
+  EXPECT_GE(report.total.combined_cases, 200);
   EXPECT_THAT(kinds, IsSupersetOf({ReshardKind::kSlice, ReshardKind::kAllGather,
                                    ReshardKind::kReduceScatter, ReshardKind::kAllReduce,
                                    ReshardKind::kAllToAll, ReshardKind::kMessages}));
@@ -331,9 +332,9 @@ CaseFaults with_exchange(std::function<bool(const Exchange&)> fits,
   CaseFaults faults;
   faults.tamper = [=](TaskGraph& graph) {
     for (Task& task : graph.tasks) {
-      if (task.kind != Task::Kind::kExchange || !fits(task.exchange)) continue;
-      change(task.exchange);
-      graph.registers[task.inputs[0]].attr = task.exchange.from;
+      if (task.kind != Task::Kind::kExchange || !fits(task.parts[0].exchange)) continue;
+      change(task.parts[0].exchange);
+      graph.registers[task.inputs[0]].attr = task.parts[0].exchange.from;
       return;
     }
   };
@@ -355,6 +356,20 @@ TEST(PlantedFaults, AMissingReductionIsFound) {
                 },
                 [](Exchange& exchange) { exchange.from.partial.clear(); })),
             1);
+}
+
+TEST(PlantedFaults, PartsOfAnExchangeThatTradeTheirTargetsAreFound) {
+  CaseFaults faults;
+  faults.tamper = [](TaskGraph& graph) {
+    const auto like = [&](RegisterIndex a, RegisterIndex b) {
+      return graph.registers[a].type == graph.registers[b].type &&
+             graph.registers[a].attr == graph.registers[b].attr;
+    };
+    for (Task& task : graph.tasks)
+      if (task.parts.size() > 1 && like(task.outputs[0], task.outputs[1]))
+        return std::swap(task.outputs[0], task.outputs[1]);
+  };
+  EXPECT_EQ(failures_of(faults), 1);
 }
 
 TEST(PlantedFaults, AWrongReductionIsFound) {

@@ -6,6 +6,7 @@
 #include "fuzz/dice.h"
 #include "fuzz/random_program.h"
 #include "ops/operator_rule.h"
+#include "rewrite/rewrite.h"
 
 namespace tessera::fuzz {
 namespace {
@@ -282,6 +283,15 @@ void sample_devices(uint64_t seed, FuzzCase& result) {
       mesh.device = DeviceKind::kFake;
 }
 
+/// In every second case, most of the passes over the serial graph. Dead code is mostly left: it is
+/// compiled and compared, too.
+void sample_passes(uint64_t seed, FuzzCase& result) {
+  Dice dice(seed, "passes");
+  if (dice.chance(0.5)) return;
+  for (const GraphPass& pass : graph_passes())
+    if (dice.chance(pass.name == "dead-code" ? 0.3 : 0.8)) result.passes.emplace_back(pass.name);
+}
+
 FuzzCase random_case(uint64_t seed) {
   constexpr int kAttempts = 50;
   constexpr double kMicroBatched = 0.15;
@@ -302,6 +312,7 @@ FuzzCase random_case(uint64_t seed) {
       result.marks = random_marks(seed, result.graph, result.meshes, result.micro_batches);
       sample_devices(seed, result);
       if (Dice dice(seed, "chunks"); dice.chance(0.9)) result.chunks = dice.between(2, 3);
+      sample_passes(seed, result);
       return result;
     }
   }

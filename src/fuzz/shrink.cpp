@@ -196,6 +196,7 @@ class Shrink {
       smaller |= one_step();
       smaller |= plain_schedule();
       smaller |= no_chunks();
+      smaller |= fewer_passes();
       smaller |= one_micro_batch();
     }
     return std::move(best_);
@@ -320,6 +321,19 @@ class Shrink {
     FuzzCase candidate = best_;
     candidate.chunks = 1;
     return try_case(std::move(candidate));
+  }
+
+  bool fewer_passes() {
+    bool smaller = false;
+    for (size_t index = 0; index < best_.passes.size();) {
+      FuzzCase candidate = best_;
+      candidate.passes.erase(candidate.passes.begin() + static_cast<std::ptrdiff_t>(index));
+      if (try_case(std::move(candidate)))
+        smaller = true;
+      else
+        ++index;
+    }
+    return smaller;
   }
 
   bool plain_schedule() {

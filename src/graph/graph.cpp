@@ -110,7 +110,7 @@ const Variable* Graph::variable_of(ValueId value) const {
 }
 
 bool Graph::is_input(ValueId value) const {
-  return std::find(inputs_.begin(), inputs_.end(), value) != inputs_.end();
+  return std::ranges::binary_search(inputs_, value);
 }
 
 std::optional<ValueId> Graph::find_value(std::string_view name) const {

@@ -9,11 +9,14 @@
 #include "base/text.h"
 #include "lower/make_tasks.h"
 #include "lower/partition.h"
+#include "lower/passes/combine.h"
 #include "lower/passes/device_copies.h"
 #include "lower/passes/in_place.h"
 #include "lower/passes/order.h"
+#include "lower/passes/sum_chains.h"
 #include "lower/region.h"
 #include "placement_check/placement_check.h"
+#include "rewrite/rewrite.h"
 #include "shard/micro_batches.h"
 
 namespace tessera {
@@ -78,8 +81,8 @@ std::string buckets_text(const Program& program) {
     const Instruction& instruction = program.instructions[i];
     const ExchangeStep* exchange = instruction.exchange();
     if (exchange && instruction.role == Role::kOptimizer && instruction.micro_batch < 0)
-      text +=
-          program.registers[exchange->target].name + " " + to_text(exchange->exchange.to) + "\n";
+      text += program.registers[exchange->target()].name + " " + to_text(exchange->exchange().to) +
+              "\n";
   }
   return text.empty() ? "no overlap of gradient all-reduce with backward\n" : text;
 }
@@ -117,14 +120,17 @@ MeshNames mesh_names(const Program& program, const Meshes& meshes) {
 
 /// What the passes share: the inputs of the compiler, and what was made so far.
 struct CompilerState {
-  const Graph& graph;
+  const Graph& serial;  // as it was given; the passes behind the rewrites read result.graph
   const Plan& plan;
   const CompileOptions& options;
   const Meshes meshes = plan.placed();
   const ReshardOptions reshard = {plan.cost.links, plan.all_reduce};
+  RewriteBounds bounds = {};    // of `serial`
+  MeshAssignment stages = {};   // of result.graph; empty with resolved shardings, which say them
   Program program = {};
   std::optional<PipelineOrder> pipeline = std::nullopt;
-  std::string collective_matmuls = {};  // a line each
+  std::string sum_chains = {};          // a line each
+  std::string collective_matmuls = {};  // the same
   Compiled result = {};
 };
 
@@ -139,32 +145,48 @@ std::string program_text(const CompilerState& state) {
   return to_text(state.program);
 }
 
+// ---- before graph_passes() (rewrite/rewrite.h), which rewrite the serial graph ----
+
+constexpr CompilerPass kSerialPasses[] = {
+    {"serial",
+     [](CompilerState& s) {
+       verify(s.serial);
+       check_divides(s.serial, s.plan.micro_batches);
+     },
+     [](const CompilerState& s) { return to_text(s.serial); }},
+};
+
 // ---- passes that decide the placement of every value and op ----
 
 constexpr CompilerPass kPlacementPasses[] = {
-    {"serial",
-     [](CompilerState& s) {
-       verify(s.graph);
-       check_divides(s.graph, s.plan.micro_batches);
-     },
-     [](const CompilerState& s) { return to_text(s.graph); }},
     {"propagate",
      [](CompilerState& s) {
        const int64_t count = s.plan.micro_batches;
        const Meshes meshes = count > 1 ? with_micro_batches(s.meshes, count) : s.meshes;
        s.result.sharded =
            s.plan.shardings
-               ? place(s.graph, meshes, *s.plan.shardings, s.options.section, s.options.rules)
-               : propagate(s.graph, meshes, s.plan.marks, s.options.rules);
+               ? place(s.result.graph, meshes, *s.plan.shardings, s.options.section,
+                       s.options.rules)
+               : propagate(s.result.graph, meshes, s.plan.marks, s.options.rules, s.stages);
      },
-     [](const CompilerState& s) { return print_placements(s.graph, s.result.sharded); }},
+     [](const CompilerState& s) { return print_placements(s.result.graph, s.result.sharded); }},
     {"halos",
      [](CompilerState& s) {
        if (s.plan.shardings) return;  // they say which halos are computed
-       s.result.sharded = choose_halos(s.graph, std::move(s.result.sharded), s.plan.marks,
-                                       {s.plan.halos, s.plan.cost, s.plan.all_reduce});
+       s.result.sharded =
+           choose_halos(s.result.graph, std::move(s.result.sharded), s.plan.marks,
+                        {s.plan.halos, s.plan.cost, s.plan.all_reduce});
      },
-     [](const CompilerState& s) { return halos_text(s.graph, s.result.sharded); }, true},
+     [](const CompilerState& s) { return halos_text(s.result.graph, s.result.sharded); }, true},
+    {"sum-chains",
+     [](CompilerState& s) {
+       if (s.plan.shardings) return;  // they say where sums are reduced
+       s.sum_chains = reduce_sums_once(s.result.graph, s.result.sharded, s.plan.marks);
+     },
+     [](const CompilerState& s) {
+       return s.sum_chains.empty() ? "no sums are reduced together\n" : s.sum_chains;
+     },
+     true},
 };
 
 // ---- passes over the program: local kernels and exchanges ----
@@ -173,7 +195,7 @@ constexpr CompilerPass kProgramPasses[] = {
     {"partition",
      [](CompilerState& s) {
        const PartitionOptions how{s.plan.micro_batches, s.reshard, lower_control};
-       s.program = partition(s.graph, s.result.sharded, s.meshes, how);
+       s.program = partition(s.result.graph, s.result.sharded, s.meshes, how);
        s.result.mesh_of_stage = s.program.mesh_of_stage;
      },
      program_text},
@@ -182,7 +204,7 @@ constexpr CompilerPass kProgramPasses[] = {
      [](CompilerState& s) {
        const OrderOptions how{s.plan.micro_batches, s.plan.schedule, s.plan.max_in_flight,
                               s.plan.cost};
-       s.pipeline = order_instructions(s.program, s.graph, how);
+       s.pipeline = order_instructions(s.program, s.result.graph, how);
      },
      [](const CompilerState& s) {
        const std::vector<std::string> names = names_of(s.meshes);
@@ -199,6 +221,9 @@ constexpr CompilerPass kProgramPasses[] = {
      true},
     {"buckets", [](CompilerState& s) { exchange_in_buckets(s.program, s.plan.bucket); },
      [](const CompilerState& s) { return buckets_text(s.program); }, true},
+    {"combine",
+     [](CompilerState& s) { combine_exchanges(s.program, {.optimizer = s.plan.bucket}); },
+     [](const CompilerState& s) { return combine_text(s.program); }, true},
     {"copies",
      [](CompilerState& s) {
        add_device_copies(s.program, devices_of(s.program, s.meshes));
@@ -224,24 +249,29 @@ constexpr CompilerPass kTaskPasses[] = {
      },
      [](const CompilerState&) { return std::string("every promise of the task graph holds\n"); }},
     {"placements",
-     [](CompilerState& s) { check_placements(s.graph, s.result.tasks, s.plan.micro_batches); },
+     [](CompilerState& s) {
+       check_placements(s.result.graph, s.result.tasks, s.plan.micro_batches);
+     },
      [](const CompilerState&) {
        return std::string("every register holds its part of the serial value\n");
      },
      true},
 };
 
+/// Calls visit(name, is optional) for each pass in order.
 template <class Visit>
 void for_each_pass(const Visit& visit) {
-  for (const CompilerPass& pass : kPlacementPasses) visit(pass);
-  for (const CompilerPass& pass : kProgramPasses) visit(pass);
-  for (const CompilerPass& pass : kTaskPasses) visit(pass);
+  for (const CompilerPass& pass : kSerialPasses) visit(pass.name, pass.is_optional);
+  for (const GraphPass& pass : graph_passes()) visit(pass.name, true);
+  for (const CompilerPass& pass : kPlacementPasses) visit(pass.name, pass.is_optional);
+  for (const CompilerPass& pass : kProgramPasses) visit(pass.name, pass.is_optional);
+  for (const CompilerPass& pass : kTaskPasses) visit(pass.name, pass.is_optional);
 }
 
 void check_disabled(const std::vector<std::string>& disabled) {
   std::vector<std::string> optional;
-  for_each_pass([&](const CompilerPass& pass) {
-    if (pass.is_optional) optional.emplace_back(pass.name);
+  for_each_pass([&](std::string_view name, bool is_optional) {
+    if (is_optional) optional.emplace_back(name);
   });
   for (const std::string& name : disabled)
     if (std::find(optional.begin(), optional.end(), name) == optional.end())
@@ -266,23 +296,98 @@ void run_pass(const CompilerPass& pass, CompilerState& state) {
   if (state.options.dump) state.options.dump(pass.name, pass.text(state));
 }
 
+/// Runs the passes over the serial graph. The stages of the ops are those of the graph before them.
+void rewrite_graph(CompilerState& state) {
+  if (state.plan.shardings) {
+    SerialDecisions serial = serial_decisions(state.serial, state.meshes, *state.plan.shardings,
+                                              state.options.section);
+    state.bounds = {std::move(serial.stages), std::move(serial.kept)};
+  } else {
+    state.stages = assign_meshes(state.serial, state.meshes, state.plan.marks);
+    state.bounds = {state.stages.ops, ops_kept_by(state.serial, state.plan.marks)};
+  }
+  const auto passes = enabled_passes(graph_passes(), state.options.disabled_passes);
+  Rewritten rewritten = rewrite(state.serial, state.bounds, passes);
+  if (!state.plan.shardings) state.stages = assignment_after(state.stages, rewritten.made);
+  state.result.graph = std::move(rewritten.made.graph);
+  state.result.replaced = std::move(rewritten.made.replaced);
+  for (const GraphPassReport& pass : rewritten.passes) {
+    state.result.passes.push_back({pass.name, pass.time});
+    if (state.options.dump)
+      state.options.dump(pass.name, pass.changes.empty() ? "nothing is rewritten\n"
+                                                         : join(pass.changes, "\n") + "\n");
+  }
+}
+
+void run_placement_passes(CompilerState& state) {
+  for (const CompilerPass& pass : kSerialPasses) run_pass(pass, state);
+  rewrite_graph(state);
+  for (const CompilerPass& pass : kPlacementPasses) run_pass(pass, state);
+}
+
+/// Checks the task graph that the program would become if `pass` were the last pass over it.
+///   throws  InternalError that names the pass
+void verify_tasks_after(const CompilerPass& pass, const CompilerState& state) {
+  try {
+    Program program = state.program;
+    const ArenaPlans arenas = plan_arenas(program);
+    const TaskGraph tasks = make_tasks(std::move(program), arenas);
+    check(tasks);
+    check_run(tasks, ranks(tasks));
+    if (state.options.check_placements)
+      check_placements(state.result.graph, tasks, state.plan.micro_batches);
+  } catch (const InternalError& error) {
+    throw InternalError("after the compiler pass '" + std::string(pass.name) +
+                        "': " + error.what());
+  }
+}
+
+void run_program_passes(CompilerState& state) {
+  bool is_complete = false;  // the in-place pass sets the next values of the variables
+  for (const CompilerPass& pass : kProgramPasses) {
+    run_pass(pass, state);
+    verify(state.program, pass.name);
+    is_complete = is_complete || pass.name == "in-place";
+    if (state.options.verify_passes && is_complete) verify_tasks_after(pass, state);
+  }
+}
+
+/// Of a plan that was stamped after other passes over the graph.
+void note_other_passes(CompilerState& state) {
+  if (!state.plan.fingerprint || !state.plan.fingerprint->rewritten) return;
+  std::string text = describe_other_passes(state.plan, rewritten_fingerprint(state.result));
+  if (!text.empty())
+    state.result.sharded.notes.push_back({ShardingNote::Kind::kPasses, "", std::move(text)});
+}
+
 }  // namespace
+
+RewrittenFingerprint rewritten_fingerprint(const Compiled& compiled) {
+  std::vector<std::string> passes;
+  for (const PassReport& ran : compiled.passes)
+    for (const GraphPass& pass : graph_passes())
+      if (pass.name == ran.name) passes.emplace_back(pass.name);
+  return rewritten_fingerprint(compiled.graph, std::move(passes));
+}
+
+std::optional<ValueId> find_value(const PlacedGraph& placed, std::string_view name) {
+  const auto found = placed.replaced.find(name);
+  return placed.graph.find_value(found == placed.replaced.end() ? name : found->second);
+}
 
 std::vector<std::string_view> pass_names() {
   std::vector<std::string_view> names;
-  for_each_pass([&](const CompilerPass& pass) { names.push_back(pass.name); });
+  for_each_pass([&](std::string_view name, bool) { names.push_back(name); });
   return names;
 }
 
 Compiled compile(const Graph& graph, const Plan& plan, const CompileOptions& options) {
   check_disabled(options.disabled_passes);
   CompilerState state{graph, plan, options};
-  for (const CompilerPass& pass : kPlacementPasses) run_pass(pass, state);
-  for (const CompilerPass& pass : kProgramPasses) {
-    run_pass(pass, state);
-    verify(state.program, pass.name);
-  }
+  run_placement_passes(state);
+  run_program_passes(state);
   for (const CompilerPass& pass : kTaskPasses) run_pass(pass, state);
+  note_other_passes(state);
   return std::move(state.result);
 }
 
@@ -299,17 +404,29 @@ Compiled compile(const Graph& graph, MeshPtr mesh, const std::vector<Mark>& mark
   return compile(graph, one_mesh(std::move(mesh)), marks, options);
 }
 
-ShardedGraph placements(const Graph& graph, const Plan& plan, const CompileOptions& options) {
+PlacedGraph placements(const Graph& graph, const Plan& plan, const CompileOptions& options) {
   check_disabled(options.disabled_passes);
   CompilerState state{graph, plan, options};
-  for (const CompilerPass& pass : kPlacementPasses) run_pass(pass, state);
-  return std::move(state.result.sharded);
+  run_placement_passes(state);
+  return std::move(state.result);
+}
+
+ShardingSection resolved_section(const Graph& graph, const Plan& plan,
+                                 const CompileOptions& options, std::string_view name,
+                                 const Shardings& known) {
+  check_disabled(options.disabled_passes);
+  CompilerState state{graph, plan, options};
+  run_placement_passes(state);
+  ShardingSection section = resolve(state.result.graph, state.result.sharded, name, known);
+  const SerialDecisions serial{std::move(state.bounds.stages), std::move(state.bounds.kept)};
+  resolve_serial(graph, serial, state.meshes, name, known, section);
+  return section;
 }
 
 Plan resolved(const Graph& graph, Plan plan, const CompileOptions& options) {
   const std::string name(options.section);
   Shardings shardings;
-  shardings.sections.emplace_back(name, resolve(graph, placements(graph, plan, options), name));
+  shardings.sections.emplace_back(name, resolved_section(graph, plan, options, name));
   plan.shardings = std::move(shardings);
   plan.marks.clear();
   return plan;

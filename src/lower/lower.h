@@ -3,6 +3,8 @@
 #pragma once
 
 #include <functional>
+#include <map>
+#include <optional>
 #include <string>
 #include <string_view>
 #include <vector>
@@ -37,13 +39,28 @@ struct CompileOptions {
   /// The section of the plan's resolved shardings that is for this graph.
   std::string_view section = kTrainSection;
   std::vector<std::string> disabled_passes = {};  // names of optional passes
+  /// Whether the task graph that the program would become is made and checked after each pass over
+  /// the program, so that a fault names the pass that made it. verify(program) always runs.
+  bool verify_passes = false;
   /// false: for a rule that is broken on purpose, to see that the numbers show it.
   bool check_placements = true;
 };
 
-struct Compiled {
+/// A graph with the placements of its ops and values.
+struct PlacedGraph {
+  /// The serial graph after the passes that rewrite it. `sharded` is of this graph.
+  Graph graph;
+  /// By name of a value of the serial graph that these passes replaced: the name in `graph` of the
+  /// value that holds the same.
+  std::map<std::string, std::string, std::less<>> replaced;
   /// With several micro-batches on meshes whose first axis is the micro-batch.
   ShardedGraph sharded;
+};
+/// The value of placed.graph that holds what the value `name` of the serial graph holds; nullopt
+/// when there is none, since no result of the program needs it.
+std::optional<ValueId> find_value(const PlacedGraph& placed, std::string_view name);
+
+struct Compiled : PlacedGraph {
   TaskGraph tasks;
   ArenaPlans arenas;
   /// Of the plan's meshes; stages on equal meshes have the same.
@@ -53,6 +70,9 @@ struct Compiled {
   std::vector<PassReport> passes;
 };
 
+/// The fingerprint of compiled.graph, with the passes that made it.
+RewrittenFingerprint rewritten_fingerprint(const Compiled& compiled);
+
 /// The names of all compiler passes, in the order in which they run.
 std::vector<std::string_view> pass_names();
 
@@ -61,7 +81,8 @@ std::vector<std::string_view> pass_names();
 ///   requires  the graph is verified
 ///   ensures   check(tasks) and check_placements hold; the same inputs give the same result
 ///   throws    UserError (78) from the marks or shardings, and for a disabled pass that is none or
-///             that the result needs
+///             that the result needs; InternalError of a check, which names the pass where it can
+///   A plan that was stamped after other passes over the graph gets a note.
 Compiled compile(const Graph& graph, const Plan& plan, const CompileOptions& options = {});
 /// Of a plan that has only marks.
 Compiled compile(const Graph& graph, const Meshes& meshes, const std::vector<Mark>& marks,
@@ -72,8 +93,13 @@ Compiled compile(const Graph& graph, MeshPtr mesh, const std::vector<Mark>& mark
 
 /// The placements of all values and ops, without the passes behind them.
 ///   throws  as compile
-ShardedGraph placements(const Graph& graph, const Plan& plan, const CompileOptions& options = {});
+PlacedGraph placements(const Graph& graph, const Plan& plan, const CompileOptions& options = {});
 
+/// The placements of the graph of one program as the section `name` of resolved shardings; `known`
+/// has the sections before it (shard/resolved/resolve.h).
+///   throws  as compile
+ShardingSection resolved_section(const Graph& graph, const Plan& plan, const CompileOptions& options,
+                                 std::string_view name, const Shardings& known = {});
 /// `plan` with the placements of the graph of one program instead of its marks.
 ///   ensures  compile(graph, the result) gives the task graph of compile(graph, plan)
 ///   throws   as compile

@@ -26,8 +26,8 @@ std::vector<std::string> exchanges(const Program& program) {
   std::vector<std::string> lines;
   for (const Instruction& i : program.instructions)
     if (const ExchangeStep* step = i.exchange())
-      lines.push_back(std::string(to_text(step->exchange.kind)) + " " +
-                      program.registers[step->source].name + " " + to_text(step->exchange.to));
+      lines.push_back(std::string(to_text(step->kind())) + " " +
+                      program.registers[step->source()].name + " " + to_text(step->exchange().to));
   return lines;
 }
 
@@ -301,15 +301,18 @@ TEST(Compile, DumpsEveryPass) {
             EXPECT_FALSE(text.empty());
             passes.emplace_back(pass);
           }});
-  EXPECT_THAT(passes, testing::ElementsAre("serial", "propagate", "halos", "partition", "in-place",
-                                           "order", "collective-matmul", "buckets", "copies",
-                                           "prefetch", "arena", "tasks", "check", "placements"));
+  EXPECT_THAT(passes,
+              testing::ElementsAre("serial", "fold", "algebra", "cse", "dead-code", "propagate",
+                                   "halos", "sum-chains", "partition", "in-place", "order",
+                                   "collective-matmul", "buckets", "combine", "copies", "prefetch",
+                                   "arena", "tasks", "check", "placements"));
   EXPECT_THAT(pass_names(), testing::ElementsAreArray(passes));
 }
 
 TEST(Compile, LeavesOutTheOptionalPassesThatAreDisabled) {
-  const std::vector<std::string> optional = {"halos", "collective-matmul", "buckets", "prefetch",
-                                             "placements"};
+  const std::vector<std::string> optional = {
+      "fold",    "algebra", "cse",      "dead-code", "halos", "sum-chains", "collective-matmul",
+      "buckets", "combine", "prefetch", "placements"};
   const Compiled compiled =
       compile(two_matmuls(), mesh_of("d=2"), {}, {.dump = {}, .disabled_passes = optional});
   EXPECT_EQ(compiled.passes.size() + optional.size(), pass_names().size());
@@ -320,6 +323,39 @@ TEST(Compile, LeavesOutTheOptionalPassesThatAreDisabled) {
         compile(two_matmuls(), mesh_of("d=2"), {}, {.dump = {}, .disabled_passes = {name}}),
         UserError)
         << name;
+}
+
+/// The message of an error in compiling two_matmuls with a rule that omits the sum of Y1.
+std::string fault_of_a_forgotten_sum(bool verify_passes) {
+  const auto forgets = [](std::string_view kind, const OpView& op) {
+    ShardingRule rule = catalogue_rule(kind, op);
+    if (op.name == "Y1")
+      for (Factor& factor : rule.factors)
+        if (factor.kind == FactorKind::kReduction) factor.kind = FactorKind::kParallel;
+    return rule;
+  };
+  try {
+    compile(two_matmuls(), mesh_of("d=2"), {shard_op("Y0", "[P(), P(None,\"d\")]")},
+            {.dump = {}, .rules = forgets, .verify_passes = verify_passes});
+  } catch (const InternalError& error) {
+    return error.what();
+  }
+  return "";
+}
+
+TEST(Compile, VerifiesTheTaskGraphAfterEachPassWhereThatIsAskedFor) {
+  // Partition makes the fault; the in-place pass is the first after which a program is complete.
+  EXPECT_THAT(fault_of_a_forgotten_sum(true),
+              testing::HasSubstr("after the compiler pass 'in-place': "));
+  EXPECT_THAT(fault_of_a_forgotten_sum(false),
+              testing::Not(testing::HasSubstr("after the compiler pass")));
+  EXPECT_THAT(fault_of_a_forgotten_sum(false), testing::HasSubstr("Y1"));
+}
+
+TEST(Compile, AProgramWithoutAFaultPassesTheVerificationOfPasses) {
+  for (const int64_t micro_batches : {1, 2})
+    compile(two_matmuls(), mesh_of("d=2"), {shard_tensor("X", "P(\"d\")")},
+            {.dump = {}, .micro_batches = micro_batches, .verify_passes = true});
 }
 
 }  // namespace

@@ -22,7 +22,8 @@ class TaskMaker {
     is_issue_point_.assign(program_.instructions.size(), false);
     for (const Instruction& instruction : program_.instructions)
       if (const ExchangeStep* exchange = instruction.exchange();
-          exchange && !exchange->issue_after.is_none() && is_on(exchange->source, instruction.mesh))
+          exchange && !exchange->issue_after.is_none() &&
+          is_on(exchange->source(), instruction.mesh))
         is_issue_point_[exchange->issue_after] = true;
   }
 
@@ -127,14 +128,14 @@ class TaskMaker {
   }
 
   void add_exchange(const Instruction& instruction, ExchangeStep& step) {
-    Task task = task_in_pass_of(
-        instruction, Task::Kind::kExchange,
-        std::string(to_text(step.exchange.kind)) + " " + program_.registers[step.target].name);
-    task.exchange = std::move(step.exchange);
-    task.reason = std::move(step.reason);
+    std::string name =
+        std::string(to_text(step.kind())) + " " + program_.registers[step.target()].name;
+    if (step.parts.size() > 1) name += " and " + std::to_string(step.parts.size() - 1) + " more";
+    Task task = task_in_pass_of(instruction, Task::Kind::kExchange, std::move(name));
+    task.parts = std::move(step.parts);
     if (!step.issue_after.is_none()) task.issue_after = task_of_[step.issue_after];
-    task.inputs = {step.source};
-    task.outputs = {step.target};
+    task.inputs = std::move(step.sources);
+    task.outputs = std::move(step.targets);
     graph_.tasks.push_back(std::move(task));
   }
 
@@ -198,7 +199,7 @@ class TaskMaker {
     std::vector<RegisterIndex> list;
     for (const Task& task : graph_.tasks)
       if (task.kind == Task::Kind::kExchange || task.kind == Task::Kind::kCopy)
-        list.push_back(task.inputs.front());
+        list.insert(list.end(), task.inputs.begin(), task.inputs.end());
     std::sort(list.begin(), list.end());
     list.erase(std::unique(list.begin(), list.end()), list.end());
     return list;

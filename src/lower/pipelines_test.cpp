@@ -261,8 +261,8 @@ TEST(Pipelines, ATiedWeightTravelsOnceAStepAndSoDoesItsGradient) {
                              .marks = {stage("rows", "zero"), stage("last", "one")}});
     std::vector<std::string> travelling;
     for (const Task& task : compiled.tasks.tasks)
-      if (task.kind == Task::Kind::kExchange)
-        travelling.push_back(compiled.tasks.registers[task.inputs[0]].name);
+      for (size_t part = 0; part < task.parts.size(); ++part)
+        travelling.push_back(compiled.tasks.registers[task.inputs[part]].name);
     std::vector<std::string> expected = {"table", "logits.grad.b"};
     for (int64_t i = 0; i < m; ++i)
       for (const std::string name : {"first", "last.grad.x"})

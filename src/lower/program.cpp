@@ -32,6 +32,13 @@ std::string place_text(const Program& program, const std::vector<RegisterIndex>&
   return text;
 }
 
+std::string reasons(const ExchangeStep& exchange) {
+  std::vector<std::string> texts;
+  for (const ExchangePart& part : exchange.parts)
+    if (!part.reason.empty()) texts.push_back(part.reason);
+  return join(texts, "; ");
+}
+
 std::string line(const Program& program, const Instruction& instruction) {
   std::vector<RegisterIndex> outputs;
   std::string what, reason;
@@ -39,9 +46,9 @@ std::string line(const Program& program, const Instruction& instruction) {
     outputs = kernel->outputs;
     what = kernel->call.kernel;
   } else if (const ExchangeStep* exchange = instruction.exchange()) {
-    outputs = {exchange->target};
-    what = to_text(exchange->exchange.kind);
-    reason = exchange->reason;
+    outputs = exchange->targets;
+    what = to_text(exchange->kind());
+    reason = reasons(*exchange);
   } else {
     outputs = {instruction.copy()->target};
     what = "copy between device and host";
@@ -82,9 +89,13 @@ class Verifier {
 
  private:
   void check_exchange(InstructionIndex i, const ExchangeStep& step) const {
-    if (!(at(program_, step.source).attr == step.exchange.from) ||
-        !(at(program_, step.target).attr == step.exchange.to))
-      offence(i, "exchanges other placements than its registers have");
+    const size_t count = step.parts.size();
+    if (count == 0 || step.sources.size() != count || step.targets.size() != count)
+      offence(i, "has not one source and one target for each of its parts");
+    for (size_t k = 0; k < count; ++k)
+      if (!(at(program_, step.sources[k]).attr == step.parts[k].exchange.from) ||
+          !(at(program_, step.targets[k]).attr == step.parts[k].exchange.to))
+        offence(i, "exchanges other placements than its registers have");
     if (!step.issue_after.is_none() && step.issue_after >= i)
       offence(i, "is to be issued behind a later instruction");
   }
@@ -107,12 +118,14 @@ class Verifier {
 
 std::span<const RegisterIndex> Instruction::reads() const {
   if (kernel()) return kernel()->inputs;
-  return {exchange() ? &exchange()->source : &copy()->source, 1};
+  if (exchange()) return exchange()->sources;
+  return {&copy()->source, 1};
 }
 
 WrittenRegisters Instruction::writes() const {
   if (kernel()) return {kernel()->outputs, kernel()->workspace};
-  return {{exchange() ? &exchange()->target : &copy()->target, 1}, {}};
+  if (exchange()) return {exchange()->targets, {}};
+  return {{&copy()->target, 1}, {}};
 }
 
 bool in_same_pass(const Instruction& a, const Instruction& b) {

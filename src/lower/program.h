@@ -18,14 +18,22 @@ namespace tessera {
 using StageIndex = Index<struct StageTag>;              // of a pipeline: in Program::mesh_of_stage
 using InstructionIndex = Index<struct InstructionTag>;  // in Program::instructions
 
-/// Makes `target` from boxes of `source`, most of which other ranks hold.
+/// Part i makes targets[i] from boxes of sources[i], most of which other ranks hold. An exchange
+/// has one part before the pass that combines exchanges (lower/passes/combine.h).
 struct ExchangeStep {
-  Exchange exchange;
-  RegisterIndex source;
-  RegisterIndex target;
-  std::string reason;  // which op or variable needs which placement
+  std::vector<ExchangePart> parts;
+  std::vector<RegisterIndex> sources;
+  std::vector<RegisterIndex> targets;
   /// The instruction behind which the exchange may be issued, before its turn; none: at its turn.
   InstructionIndex issue_after = {};
+
+  ExchangeStep(Exchange exchange, RegisterIndex source, RegisterIndex target, std::string reason)
+      : parts{{std::move(exchange), std::move(reason)}}, sources{source}, targets{target} {}
+  // These are for exchanges of one part; the kind is that of every part.
+  RegisterIndex source() const { return sources.front(); }
+  RegisterIndex target() const { return targets.front(); }
+  const Exchange& exchange() const { return parts.front().exchange; }
+  ReshardKind kind() const { return exchange().kind; }
 };
 
 /// Copies all of `source` into `target`; one of them is in the memory of a device and the other in

@@ -145,7 +145,7 @@ void expect_found(std::string_view name, const std::function<bool(const Task&)>&
 
 bool resolves(const Task& task) {
   return task.kind == Task::Kind::kExchange &&
-         task.exchange.from.partial.size() > task.exchange.to.partial.size();
+         task.parts[0].exchange.from.partial.size() > task.parts[0].exchange.to.partial.size();
 }
 
 const auto kFound = HasSubstr("internal error: placements: ");
@@ -170,9 +170,9 @@ TEST(RegionFaults, AReductionThatIsDoneOtherwiseIsFound) {
     expect_found(
         name, resolves,
         [](TaskGraph& region, Task& task) {
-          PartialAxis& axis = task.exchange.from.partial.front();
+          PartialAxis& axis = task.parts[0].exchange.from.partial.front();
           axis.reduce = axis.reduce == ReduceOp::kMax ? ReduceOp::kSum : ReduceOp::kMax;
-          region.registers[task.inputs.front()].attr = task.exchange.from;
+          region.registers[task.inputs.front()].attr = task.parts[0].exchange.from;
         },
         kFound);
 }

@@ -14,7 +14,9 @@ bool may_become(const Shape& shape, const DistAttr& from, const DistAttr& to) {
   if (!to.partial.empty() && from.mesh != to.mesh) return false;
   if (!holds_all_of(shape, from, to)) return false;
   return std::all_of(to.partial.begin(), to.partial.end(), [&](const PartialAxis& p) {
-    return std::find(from.partial.begin(), from.partial.end(), p) != from.partial.end();
+    // A value that is whole on an axis becomes partial there without an exchange.
+    return !from.uses(p.axis) ||
+           std::find(from.partial.begin(), from.partial.end(), p) != from.partial.end();
   });
 }
 
@@ -178,8 +180,8 @@ RegisterIndex ValueRegisters::exchange_into(ValueId value, RegisterIndex source,
   instruction.stage = reader.stage;
   instruction.mesh = made.mesh;
   instruction.step =
-      ExchangeStep{exchange, source, target,
-                   "'" + name + "' is " + to_text(exchange.from) + ", " + reader.reason()};
+      ExchangeStep(exchange, source, target,
+                   "'" + name + "' is " + to_text(exchange.from) + ", " + reader.reason());
   program_.instructions.push_back(std::move(instruction));
   return target;
 }

@@ -50,9 +50,9 @@ TaskGraph compiled(const Graph& graph, const std::vector<Mark>& marks = kByRows)
 std::vector<std::string> exchanges_of(const TaskGraph& tasks) {
   std::vector<std::string> texts;
   for (const Task& task : tasks.tasks)
-    if (task.kind == Task::Kind::kExchange)
-      texts.push_back(std::string(to_text(task.exchange.kind)) + " " +
-                      tasks.registers[task.outputs.front()].name);
+    for (size_t part = 0; part < task.parts.size(); ++part)
+      texts.push_back(std::string(to_text(task.parts[part].exchange.kind)) + " " +
+                      tasks.registers[task.outputs[part]].name);
   return texts;
 }
 
@@ -94,7 +94,7 @@ TaskGraph with_window(TaskGraph tasks, std::string_view name, const Window& wind
     Register& target = tasks.registers[task.outputs.front()];
     if (target.name != name) continue;
     target.attr.dims[0].windows = {window};
-    task.exchange.to = target.attr;
+    task.parts[0].exchange.to = target.attr;
   }
   return tasks;
 }
@@ -202,8 +202,8 @@ TEST(WindowsInPrograms, AHaloMayBeRecomputedInsteadOfExchanged) {
   std::vector<std::string> names;
   for (const Instruction& instruction : program.instructions)
     if (const ExchangeStep* step = instruction.exchange())
-      names.push_back(std::string(to_text(step->exchange.kind)) + " " +
-                      program.registers[step->target].name);
+      names.push_back(std::string(to_text(step->kind())) + " " +
+                      program.registers[step->target()].name);
     else
       names.push_back(instruction.kernel()->op);
   // The output is fetched with the placement that it has.

@@ -7,21 +7,26 @@
 namespace tessera {
 
 void TransferCheck::check_exchange(const Task& task) {
-  const RegisterIndex source = task.inputs.front(), target = task.outputs.front();
+  for (size_t part = 0; part < task.parts.size(); ++part) check_part(task, part);
+}
+
+void TransferCheck::check_part(const Task& task, size_t part) {
+  const Exchange& exchange = task.parts[part].exchange;
+  const RegisterIndex source = task.inputs[part], target = task.outputs[part];
   const Register &from = program_.reg(source), &to = program_.reg(target);
   const MicroBatchAxis& axis = program_.micro_batch_axis();
   const std::string what = "exchange '" + task.name + "' ";
   if (placements_.at(source).value.index < 0)
     refuse(what + "reads " + program_.quoted(source) + " before anything fills it");
-  if (!(task.exchange.from == from.attr))
-    refuse(what + "takes " + program_.quoted(source) + " for " + to_text(task.exchange.from) +
+  if (!(exchange.from == from.attr))
+    refuse(what + "takes " + program_.quoted(source) + " for " + to_text(exchange.from) +
            ", and it is " + to_text(from.attr));
-  if (!(task.exchange.to == to.attr))
-    refuse(what + "makes " + to_text(task.exchange.to) + ", and " + program_.quoted(target) +
+  if (!(exchange.to == to.attr))
+    refuse(what + "makes " + to_text(exchange.to) + ", and " + program_.quoted(target) +
            " is declared " + to_text(to.attr));
   if (from.type != to.type || from.micro_batch != to.micro_batch)
     refuse(what + "fills the register of one micro-batch with another");
-  check_ends_and_pulls(task);
+  check_ends_and_pulls(task, part);
   SymbolicPlacement placement = placements_.at(source);
   DistAttr attr = axis.declared_dims(to);
   attr.partial = axis.declared_partial(to);
@@ -31,9 +36,9 @@ void TransferCheck::check_exchange(const Task& task) {
   placements_.fill(target, std::move(placement));
 }
 
-void TransferCheck::check_ends_and_pulls(const Task& task) {
-  const Exchange& exchange = task.exchange;
-  const Register& source = program_.reg(task.inputs.front());
+void TransferCheck::check_ends_and_pulls(const Task& task, size_t part) {
+  const Exchange& exchange = task.parts[part].exchange;
+  const Register& source = program_.reg(task.inputs[part]);
   const Shape& shape = source.type.shape;
   if (!checked_exchanges_
            .insert(to_text(shape) + to_text(exchange.from) + std::to_string(source.mesh.value()) +

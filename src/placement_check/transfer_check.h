@@ -30,7 +30,8 @@ class TransferCheck {
   void check_copy(const Task& task);
 
  private:
-  void check_ends_and_pulls(const Task& task);
+  void check_part(const Task& task, size_t part);
+  void check_ends_and_pulls(const Task& task, size_t part);
 
   const CheckedProgram& program_;
   SymbolicPlacements& placements_;

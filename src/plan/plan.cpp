@@ -210,6 +210,11 @@ std::optional<PlanFingerprint> read_fingerprint(ConfigTable table, const Documen
   PlanFingerprint fingerprint;
   fingerprint.graph = table.text("graph", "");
   fingerprint.version = table.text("version", "");
+  if (table.raw("rewritten")) {
+    ConfigTable rewritten = table.table("rewritten");
+    fingerprint.rewritten = {rewritten.text("graph", ""), rewritten.texts("passes", {})};
+    rewritten.finish();
+  }
   if (const Document* parameters = table.raw("parameters"))
     for (const auto& [names, type] : parameters->as_table())
       for (const std::string& name : names_of_pattern(names))
@@ -383,7 +388,8 @@ Plan parse_plan(const Document& document, const std::string& origin) {
   return plan;
 }
 
-Document to_document(const Plan& plan, const Graph& graph) {
+Document to_document(const Plan& plan, const Graph& graph,
+                     const std::optional<RewrittenFingerprint>& rewritten) {
   Document document;
   document["format"] = kFormat;
   write_meshes(plan, document);
@@ -404,8 +410,28 @@ Document to_document(const Plan& plan, const Graph& graph) {
   Document& stamp = document["fingerprint"];
   stamp["graph"] = hash_of(graph);
   stamp["version"] = std::string(version());
+  if (rewritten) {
+    stamp["rewritten"]["graph"] = rewritten->graph;
+    stamp["rewritten"]["passes"] = Document::List{};
+    for (const std::string& pass : rewritten->passes) stamp["rewritten"]["passes"].append(pass);
+  }
   stamp["parameters"] = parameters_by_pattern(graph);
   return document;
+}
+
+RewrittenFingerprint rewritten_fingerprint(const Graph& graph, std::vector<std::string> passes) {
+  return {hash_of(graph), std::move(passes)};
+}
+
+std::string describe_other_passes(const Plan& plan, const RewrittenFingerprint& present) {
+  if (!plan.fingerprint || !plan.fingerprint->rewritten) return "";
+  const RewrittenFingerprint& planned = *plan.fingerprint->rewritten;
+  if (planned.graph == present.graph) return "";
+  const auto list = [](const std::vector<std::string>& passes) {
+    return passes.empty() ? std::string("no passes") : join(passes, ", ");
+  };
+  return "the plan was written after " + list(planned.passes) + " had rewritten the graph; after " +
+         list(present.passes) + " the graph is another one, which computes the same";
 }
 
 void check_fits(const Plan& plan, const Graph& graph) {

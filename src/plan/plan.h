@@ -22,6 +22,7 @@
 //                                     machine
 //       "marks": [{"tensor": "tokens", "placement": "P(\"dp\")"}],
 //       "fingerprint": {"graph": "9a3f...", "version": "0.1.0",
+//                       "rewritten": {"graph": "77c0...", "passes": ["fold", "cse"]},
 //                       "parameters": {"head.weight": "f32[128,256]"}}
 //     }
 //
@@ -73,12 +74,22 @@ enum class HaloForm {
 };
 std::string_view to_text(HaloForm form);  // "exchange", "recompute", "auto"
 
+/// Identifies what the passes over the serial graph (rewrite/rewrite.h) made of it.
+struct RewrittenFingerprint {
+  std::string graph;                // hash of the text form of the graph after them
+  std::vector<std::string> passes;  // those that ran, in order
+
+  bool operator==(const RewrittenFingerprint&) const = default;
+};
+
 /// Identifies the model of a plan. A plan without it is written by hand and fits every model that
 /// has the names of its marks.
 struct PlanFingerprint {
   std::string graph;    // hash of the text form of the serial training graph
   std::string version;  // of the program that wrote it
   std::map<std::string, std::string> parameters;  // name to type; in a file by patterns of names
+  /// nullopt: written by a former version, or without compiling the graph.
+  std::optional<RewrittenFingerprint> rewritten = std::nullopt;
 
   bool operator==(const PlanFingerprint&) const = default;
 };
@@ -120,8 +131,17 @@ Plan serial_plan();
 Plan read_plan(const std::filesystem::path& file);
 Plan parse_plan(const Document& document, const std::string& origin);
 
-/// The plan as a document to be written, stamped for `graph`.
-Document to_document(const Plan& plan, const Graph& graph);
+/// The plan as a document to be written, stamped for `graph`, the serial graph before the passes
+/// over it, and for what they made of it.
+Document to_document(const Plan& plan, const Graph& graph,
+                     const std::optional<RewrittenFingerprint>& rewritten = std::nullopt);
+
+/// The fingerprint of the graph that `passes` have made of a serial graph.
+RewrittenFingerprint rewritten_fingerprint(const Graph& graph, std::vector<std::string> passes);
+
+/// What to tell a user whose plan was stamped after other passes: one sentence. "" when the graph
+/// is the same, or the plan says nothing about it. Such a plan is valid.
+std::string describe_other_passes(const Plan& plan, const RewrittenFingerprint& present);
 
 ///   throws  UserError (78) with a diff of the parameters when the plan was stamped for another
 ///           graph

@@ -117,5 +117,38 @@ TEST(Plan, KeysAndValuesOfFormerVersionsAreRefusedWithTheirNewNames) {
             "  fix: set all_reduce to 'reduce-scatter-all-gather'");
 }
 
+Graph small_graph() {
+  return parse_graph("input x: f32[4]\ny = exp(x): f32[4]\noutput y = y\n");
+}
+
+/// A plan that was written for small_graph() and read again.
+Plan stamped(const std::optional<RewrittenFingerprint>& rewritten) {
+  return parse_plan(to_document(plan_of(""), small_graph(), rewritten), "plan.json");
+}
+
+TEST(Plan, IsStampedWithTheGraphBeforeAndAfterThePasses) {
+  const RewrittenFingerprint after{"00000000000000ff", {"fold", "cse"}};
+  const Plan plan = stamped(after);
+  check_fits(plan, small_graph());
+  EXPECT_EQ(plan.fingerprint->rewritten, after);
+  EXPECT_EQ(describe_other_passes(plan, after), "");
+  EXPECT_EQ(describe_other_passes(plan, {"0000000000000001", {}}),
+            "the plan was written after fold, cse had rewritten the graph; after no passes the "
+            "graph is another one, which computes the same");
+}
+
+TEST(Plan, OfAFormerVersionSaysNothingOfPasses) {
+  const Plan plan = stamped(std::nullopt);
+  check_fits(plan, small_graph());
+  EXPECT_EQ(plan.fingerprint->rewritten, std::nullopt);
+  EXPECT_EQ(describe_other_passes(plan, {"0000000000000001", {"cse"}}), "");
+}
+
+// Passes that find nothing to do leave the graph, whatever their names are.
+TEST(Plan, FitsTheSameGraphOfOtherPasses) {
+  const Plan plan = stamped(rewritten_fingerprint(small_graph(), {"fold", "cse"}));
+  EXPECT_EQ(describe_other_passes(plan, rewritten_fingerprint(small_graph(), {})), "");
+}
+
 }  // namespace
 }  // namespace tessera

@@ -3,7 +3,7 @@
 
 #include <limits>
 
-#include "runtime/testing/programs.h"
+#include "runtime/testing/exchange_programs.h"
 
 namespace tessera {
 namespace {
@@ -47,10 +47,6 @@ Tensor meaning(const Tensor& fed, const DistType& from) {
   if (from.type.dtype == DType::kBool) reduce_leading<uint8_t>(fed, reduce, whole);
   return whole;
 }
-
-struct Way {
-  std::string mesh, from, to;
-};
 
 class Exchanged : public testing::TestWithParam<Way> {};
 
@@ -120,6 +116,16 @@ const std::vector<Way>& ways() {
 
 INSTANTIATE_TEST_SUITE_P(Ways, Exchanged, testing::ValuesIn(ways()),
                          [](const auto& given) { return "way" + std::to_string(given.index); });
+
+TEST(Exchange, TensorsThatAreExchangedTogetherHaveTheBitsOfEachAlone) {
+  for (const WayTogether& way : ways_together()) {
+    Bench apart(exchanging(way, false)), together(exchanging(way, true));
+    apart.step();
+    for (int step = 0; step < 3; ++step) together.step();
+    EXPECT_EQ(all_results(together, way), all_results(apart, way))
+        << way.mesh << ": " << way.parts.front().first;
+  }
+}
 
 TEST(Exchange, ANewPartialHoldsItsIdentityAwayFromCoordinateZero) {
   HandMade made(mesh_of("dp=3"));

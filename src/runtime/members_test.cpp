@@ -46,6 +46,19 @@ TEST_P(OverMembers, ExchangesGiveTheBitsOfThreads) {
   }
 }
 
+TEST_P(OverMembers, TensorsThatAreExchangedTogetherHaveTheBitsOfEachAlone) {
+  for (const WayTogether& way : ways_together()) {
+    SCOPED_TRACE(way.mesh + ": " + way.parts.front().first);
+    Bench threads(exchanging(way, false));
+    threads.step();
+    on_networks(GetParam(), [&](const std::shared_ptr<Network>& network) {
+      Bench member(exchanging(way, true), {.network = network});
+      for (int step = 0; step < 3; ++step) member.step();
+      EXPECT_EQ(all_results(member, way), all_results(threads, way));
+    });
+  }
+}
+
 INSTANTIATE_TEST_SUITE_P(Counts, OverMembers,
                          testing::Values(Members{1}, Members{2}, Members{4}, Members{2, 10},
                                          Members{4, 10}));
@@ -62,6 +75,20 @@ TEST(FastReduction, GivesTheSumsUpToRoundingAndWhatIsNoSumBitForBit) {
         expect_same_sums(member.result("x"), threads.result("x"), way);
       });
     }
+}
+
+TEST(FastReduction, SumsTensorsThatAreExchangedTogether) {
+  const WayTogether way{
+      "dp=2",
+      {{"f32[301, 70] {partial sum: dp}", "f32[301, 70]"}, {"f32[3] {partial sum: dp}", "f32[3]"}}};
+  Bench threads(exchanging(way, false));
+  threads.step();
+  on_networks({2}, [&](const std::shared_ptr<Network>& network) {
+    Bench member(exchanging(way, true), {.network = network, .reduction = Reduction::kFast});
+    member.overlapping_steps(4);
+    // A sum of two numbers has the same bits in both orders.
+    EXPECT_EQ(all_results(member, way), all_results(threads, way));
+  });
 }
 
 TEST(FastReduction, LeavesSumsToTheTransport) {

@@ -15,7 +15,8 @@ namespace {
 /// Looks at every op and value in each round, whatever has changed.
 std::vector<DistAttr> propagated_by_looking_at_all(const Graph& graph, const Meshes& meshes,
                                                    const std::vector<Mark>& marks) {
-  PropagationState state(graph, meshes, marks, catalogue_rule, nullptr);
+  PropagationState state(graph, meshes, marks, catalogue_rule, assign_meshes(graph, meshes, marks),
+                         nullptr);
   for (bool changed = true; changed;) {
     changed = false;
     OpenOps unused(state);
@@ -113,8 +114,9 @@ TEST(OpenOps, AChangeOpensTheOpsAroundAValueOnce) {
   const ValueId x = b.input("x", {DType::kF32, {4}});
   const ValueId y = b.add(x, x, "y");
   b.add(y, y, "z");
-  const PropagationState state(graph, one_mesh(std::make_shared<const Mesh>(parse_mesh("a=2"))), {},
-                               catalogue_rule, nullptr);
+  const Meshes meshes = one_mesh(std::make_shared<const Mesh>(parse_mesh("a=2")));
+  const PropagationState state(graph, meshes, {}, catalogue_rule, assign_meshes(graph, meshes, {}),
+                               nullptr);
   OpenOps open(state);
   EXPECT_TRUE(open.take(OpId{0}));
   EXPECT_TRUE(open.take(OpId{1}));

@@ -59,7 +59,13 @@ ShardedGraph propagate_all(PropagationState state) {
 
 ShardedGraph propagate(const Graph& graph, const Meshes& meshes, const std::vector<Mark>& marks,
                        const RuleLookup& rules) {
-  ShardedGraph sharded = propagate_all({graph, meshes, marks, rules, nullptr});
+  return propagate(graph, meshes, marks, rules, assign_meshes(graph, meshes, marks));
+}
+
+ShardedGraph propagate(const Graph& graph, const Meshes& meshes, const std::vector<Mark>& marks,
+                       const RuleLookup& rules, MeshAssignment stages) {
+  ShardedGraph sharded =
+      propagate_all({graph, meshes, marks, rules, std::move(stages), nullptr});
   sharded.copies = copy_lives(graph, marks);
   return sharded;
 }
@@ -70,7 +76,9 @@ ShardedGraph propagate(const Graph& graph, MeshPtr mesh, const std::vector<Mark>
 }
 
 ShardedGraph propagate_region(const Graph& region, MeshPtr mesh, const RegionEnds& ends) {
-  return propagate_all({region, one_mesh(std::move(mesh)), {}, catalogue_rule, &ends});
+  const Meshes meshes = one_mesh(std::move(mesh));
+  return propagate_all(
+      {region, meshes, {}, catalogue_rule, assign_meshes(region, meshes, {}), &ends});
 }
 
 std::string print_placements(const Graph& graph, const ShardedGraph& sharded) {

@@ -24,6 +24,9 @@ namespace tessera {
 ///            another mesh only if that has an axis of the same name and size
 ShardedGraph propagate(const Graph& graph, const Meshes& meshes, const std::vector<Mark>& marks,
                        const RuleLookup& rules = catalogue_rule);
+/// The same with the mesh of each op and value given.
+ShardedGraph propagate(const Graph& graph, const Meshes& meshes, const std::vector<Mark>& marks,
+                       const RuleLookup& rules, MeshAssignment stages);
 /// The same with everything on one mesh.
 ShardedGraph propagate(const Graph& graph, MeshPtr mesh, const std::vector<Mark>& marks,
                        const RuleLookup& rules = catalogue_rule);

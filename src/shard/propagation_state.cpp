@@ -7,13 +7,13 @@ namespace tessera {
 
 PropagationState::PropagationState(const Graph& graph, const Meshes& meshes,
                                    const std::vector<Mark>& marks, const RuleLookup& rules,
-                                   const RegionEnds* ends)
+                                   MeshAssignment stages, const RegionEnds* ends)
     : graph_(graph),
       is_region_(ends != nullptr),
       has_time_(ends == nullptr && is_time(*meshes.front().mesh, 0)),
       meshes_(meshes),
       rules_(rules),
-      stages_(assign_meshes(graph, meshes, marks)),
+      stages_(std::move(stages)),
       marks_(resolve_marks(graph, meshes, stages_, marks, rules_)) {
   place_replicated();
   place_marked();

@@ -39,9 +39,10 @@ class PropagationState {
  public:
   /// Sets the placements that the marks, the ends of a region and the micro-batches fix. Everything
   /// else is replicated.
+  ///   stages  of `graph` on `meshes`
   ///   throws  UserError (78) when the marks contradict each other
   PropagationState(const Graph& graph, const Meshes& meshes, const std::vector<Mark>& marks,
-                   const RuleLookup& rules, const RegionEnds* ends);
+                   const RuleLookup& rules, MeshAssignment stages, const RegionEnds* ends);
 
   const Graph& graph() const { return graph_; }
   bool is_region() const { return is_region_; }

@@ -14,10 +14,10 @@
 
 namespace tessera {
 
-/// A note for the user: a placement that could not be kept and its replacement, or a rule that was
-/// discovered by execution.
+/// A note for the user: a placement that could not be kept and its replacement, a rule that was
+/// discovered by execution, or a plan that was made for the graph of other passes.
 struct ShardingNote {
-  enum class Kind { kConflict, kFallback, kDiscovered };
+  enum class Kind { kConflict, kFallback, kDiscovered, kPasses };
   Kind kind = Kind::kFallback;
   std::string op;
   std::string text;

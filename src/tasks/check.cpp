@@ -13,7 +13,7 @@ namespace {
 using Link = std::pair<RegisterIndex, TaskId>;
 
 /// The links to the registers of a list of each task, such as its inputs, ascending.
-std::vector<Link> links_of(const TaskGraph& graph, std::vector<RegisterIndex> Task::* list) {
+std::vector<Link> links_of(const TaskGraph& graph, std::vector<RegisterIndex> Task::*list) {
   std::vector<Link> links;
   for (TaskId t : graph.tasks.indices())
     for (RegisterIndex reg : graph.tasks[t].*list) links.emplace_back(reg, t);
@@ -194,17 +194,28 @@ void check_steps(const TaskGraph& graph, TaskId id,
       offence(task, "gives " + register_at(graph, output).name + ", which none of its steps fills");
 }
 
-void check_exchange(const TaskGraph& graph, const Task& task) {
-  if (task.inputs.size() != 1 || task.outputs.size() != 1)
-    offence(task, "is an exchange and has not one input and one output");
-  const Register& from = register_at(graph, task.inputs[0]);
-  const Register& to = register_at(graph, task.outputs[0]);
+void check_part(const TaskGraph& graph, const Task& task, size_t part) {
+  const Exchange& exchange = task.parts[part].exchange;
+  const Register& from = register_at(graph, task.inputs[part]);
+  const Register& to = register_at(graph, task.outputs[part]);
   if (!(from.type == to.type))
     offence(task, "turns " + to_text(from.type) + " into " + to_text(to.type));
-  if (!(task.exchange.from == from.attr))
-    offence(task, "takes " + to_text(from.attr) + " as " + to_text(task.exchange.from));
-  if (!(task.exchange.to == to.attr))
-    offence(task, "gives " + to_text(to.attr) + " as " + to_text(task.exchange.to));
+  if (!(exchange.from == from.attr))
+    offence(task, "takes " + to_text(from.attr) + " as " + to_text(exchange.from));
+  if (!(exchange.to == to.attr))
+    offence(task, "gives " + to_text(to.attr) + " as " + to_text(exchange.to));
+  if (from.mesh != register_at(graph, task.inputs[0]).mesh) offence(task, "reads from two meshes");
+  if (exchange.kind != task.parts[0].exchange.kind)
+    offence(task, "is " + std::string(to_text(task.parts[0].exchange.kind)) + " and " +
+                      std::string(to_text(exchange.kind)) + " at once");
+}
+
+void check_exchange(const TaskGraph& graph, const Task& task) {
+  const size_t count = task.parts.size();
+  if (count == 0 || task.inputs.size() != count || task.outputs.size() != count)
+    offence(task, "is an exchange and has not one input and one output for each of its " +
+                      std::to_string(count) + " parts");
+  for (size_t i = 0; i < count; ++i) check_part(graph, task, i);
 }
 
 /// From a device to its host or back, and all of it.

@@ -75,7 +75,8 @@ class TimelineMaker {
   void add_prefetches(TaskId task) {
     const auto of_task = early_.find(task);
     if (of_task == early_.end()) return;
-    for (TaskId exchange : of_task->second) write(task_at(graph_, exchange).outputs[0], nullptr);
+    for (TaskId exchange : of_task->second)
+      for (RegisterIndex reg : task_at(graph_, exchange).outputs) write(reg, nullptr);
     ++now_;
   }
   void read(RegisterIndex reg) { timeline_.last[reg] = now_; }
@@ -163,8 +164,8 @@ bool is_in_place(const TaskGraph& graph, RegisterIndex old, const Write& write) 
 bool is_read_elsewhere(const TaskGraph& graph, const Register& reg) {
   return std::any_of(reg.consumers.begin(), reg.consumers.end(), [&](TaskId consumer) {
     const Task& task = task_at(graph, consumer);
-    return task.kind == Task::Kind::kCopy ||
-           (task.kind == Task::Kind::kExchange && task.exchange.kind != ReshardKind::kSlice);
+    return task.kind == Task::Kind::kCopy || (task.kind == Task::Kind::kExchange &&
+                                              task.parts[0].exchange.kind != ReshardKind::kSlice);
   });
 }
 

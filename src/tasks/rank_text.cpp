@@ -92,45 +92,53 @@ class RankText {
     }
   }
 
-  /// The boxes of `exchange` that this rank gives to others.
-  ByPeer sent(const Task& exchange) const {
+  /// The boxes of a part of `exchange` that this rank gives to others.
+  ByPeer sent(const Task& exchange, size_t part) const {
     ByPeer boxes;
-    for (Rank receiver : exchange.exchange.to.mesh->ranks())
+    for (Rank receiver : exchange.parts.at(part).exchange.to.mesh->ranks())
       if (receiver != rank_)
-        for (const Pull& pull : pulls_of(exchange, receiver))
+        for (const Pull& pull : pulls_of(exchange, part, receiver))
           if (pull.sender == rank_) boxes[receiver].push_back(to_text(pull.box));
     return boxes;
   }
 
   /// Those that it takes from others.
-  ByPeer received(const Task& exchange) const {
+  ByPeer received(const Task& exchange, size_t part) const {
     ByPeer boxes;
-    for (const Pull& pull : pulls_of(exchange, rank_))
+    for (const Pull& pull : pulls_of(exchange, part, rank_))
       if (pull.sender != rank_) boxes[pull.sender].push_back(to_text(pull.box));
     return boxes;
   }
 
-  std::vector<Pull> pulls_of(const Task& exchange, Rank receiver) const {
-    return pulls(reg(exchange.inputs.at(0)).type.shape, exchange.exchange, receiver);
+  std::vector<Pull> pulls_of(const Task& exchange, size_t part, Rank receiver) const {
+    return pulls(reg(exchange.inputs.at(part)).type.shape, exchange.parts.at(part).exchange,
+                 receiver);
   }
 
   /// Is it one act of a group, to which this rank belongs?
   bool is_collective(const Task& exchange) const {
-    return exchange.exchange.kind != ReshardKind::kMessages &&
+    return exchange.parts.at(0).exchange.kind != ReshardKind::kMessages &&
            coordinate(exchange.mesh).has_value();
   }
 
   /// Receivers pull: what a rank gives is there for them as soon as it is made.
   void add_sends(const Task& maker, const Task& exchange, RegisterIndex output) {
     if (exchange.kind != Task::Kind::kExchange || is_collective(exchange)) return;
-    for (const auto& [peer, boxes] : sent(exchange))
+    const size_t part =
+        std::find(exchange.inputs.begin(), exchange.inputs.end(), output) - exchange.inputs.begin();
+    for (const auto& [peer, boxes] : sent(exchange, part))
       add_line(maker, "send " + reg(output).name + " " + join(boxes, ", ") + " to " +
                           std::to_string(peer));
   }
 
   void add_exchange(const Task& task) {
-    const std::string& source = reg(task.inputs.at(0)).name;
-    const ByPeer taken = received(task);
+    for (size_t part = 0; part < task.parts.size(); ++part) add_exchange(task, part);
+  }
+
+  /// A line for each part: together they are one act.
+  void add_exchange(const Task& task, size_t index) {
+    const std::string& source = reg(task.inputs.at(index)).name;
+    const ByPeer taken = received(task, index);
     if (!is_collective(task)) {
       for (const auto& [peer, boxes] : taken)
         add_line(task,
@@ -138,12 +146,13 @@ class RankText {
       return;
     }
     std::set<Rank> group;
-    for (const ByPeer& pieces : {taken, sent(task)})
+    for (const ByPeer& pieces : {taken, sent(task, index)})
       for (const auto& [peer, boxes] : pieces) group.insert(peer);
     std::vector<std::string> others;
     for (Rank peer : group) others.push_back(std::to_string(peer));
-    add_line(task, part(task.outputs.at(0)) + " = " + std::string(to_text(task.exchange.kind)) +
-                       "(" + source + ")" + (others.empty() ? "" : " with " + join(others, ", ")));
+    add_line(task, part(task.outputs.at(index)) + " = " +
+                       std::string(to_text(task.parts.at(index).exchange.kind)) + "(" + source +
+                       ")" + (others.empty() ? "" : " with " + join(others, ", ")));
   }
 
   const TaskGraph& graph_;

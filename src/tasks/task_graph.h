@@ -106,12 +106,19 @@ struct KernelStep {
 /// May the kernel write its first result over `input`, which has the type of the result?
 bool may_write_over(const KernelStep& step, RegisterIndex input, const KernelSet* own);
 
+/// One tensor of an exchange. Its elements are reduced in the order of exchange.h, whatever the
+/// other parts are.
+struct ExchangePart {
+  Exchange exchange;
+  std::string reason;  // which op or variable needs which placement
+};
+
 /// A run of kernels, an exchange, or a copy, which executes as a whole.
 struct Task {
   enum class Kind {
     kFeed,      // makes this step's inputs and the variables readable: fills its `outputs`
     kCompute,   // runs `steps`
-    kExchange,  // receives boxes of inputs[0] from their holders into outputs[0]
+    kExchange,  // receives boxes of its inputs from their holders into its outputs
     kFetch,     // gives `inputs` to the caller as results
     kCopy,      // copies inputs[0] into outputs[0]: one is on a device, the other on its host
   };
@@ -123,8 +130,9 @@ struct Task {
   std::optional<PassKind> pass = std::nullopt;
   MeshIndex mesh{0};  // the ranks that execute it; of an exchange the receivers' mesh
   std::vector<KernelStep> steps;
-  Exchange exchange;
-  std::string reason;  // of an exchange: which op or variable needs which placement
+  /// Of an exchange: part i makes outputs[i] from inputs[i]. All parts are of one kind, read from
+  /// one mesh, and are made together: the task acts when all of its inputs are filled.
+  std::vector<ExchangePart> parts;
   /// Of an exchange from other ranks: once a rank is past this task in the order list, it may issue
   /// the exchange, before its turn. None: at its turn. At its turn a rank waits until it is done.
   TaskId issue_after;

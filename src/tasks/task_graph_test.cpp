@@ -149,7 +149,10 @@ INSTANTIATE_TEST_SUITE_P(
                    std::make_shared<Mesh>(Shape{3}, std::vector<std::string>{"dp"});
              },
              "register 'x' is on another mesh"},
-        Case{"OtherRank", [](TaskGraph& g) { reg(g, kX).type.shape = {4, 4}; },
+        Case{"OtherRank",
+             [](TaskGraph& g) {
+               reg(g, kX).type.shape = {4, 4};
+             },
              "register 'x' has placements of another number of dims"},
         Case{"NoSlot", [](TaskGraph& g) { reg(g, kX).slots = 0; }, "register 'x' has no slot"},
         Case{"NoSuchProducer", [](TaskGraph& g) { reg(g, kX).producer = TaskId(5); },
@@ -157,7 +160,9 @@ INSTANTIATE_TEST_SUITE_P(
         Case{"NoSuchConsumer", [](TaskGraph& g) { reg(g, kX).consumers = {TaskId()}; },
              "register 'x' names a consumer that does not exist"},
         Case{"ConsumerTwice",
-             [](TaskGraph& g) { reg(g, kX).consumers = {kDoubleTask, kDoubleTask}; },
+             [](TaskGraph& g) {
+               reg(g, kX).consumers = {kDoubleTask, kDoubleTask};
+             },
              "register 'x' names a consumer twice"},
         Case{"NoSuchVariable", [](TaskGraph& g) { reg(g, kNext).variable = 1; },
              "register 'w.next' is in a variable that does not exist"},
@@ -177,9 +182,15 @@ INSTANTIATE_TEST_SUITE_P(
         Case{"NoSuchWorkspace",
              [](TaskGraph& g) { task(g, kUpdate).steps[0].workspace = RegisterIndex(9); },
              "names a register that does not exist as workspace"},
-        Case{"InputTwice", [](TaskGraph& g) { task(g, kUpdate).inputs = {kY, kY}; },
+        Case{"InputTwice",
+             [](TaskGraph& g) {
+               task(g, kUpdate).inputs = {kY, kY};
+             },
              "compute 'w.next' names an input twice"},
-        Case{"OutputTwice", [](TaskGraph& g) { task(g, kUpdate).outputs = {kNext, kNext}; },
+        Case{"OutputTwice",
+             [](TaskGraph& g) {
+               task(g, kUpdate).outputs = {kNext, kNext};
+             },
              "compute 'w.next' names an output twice"}),
     [](const auto& given) { return given.param.name; });
 
@@ -219,10 +230,14 @@ INSTANTIATE_TEST_SUITE_P(
     Kinds, Offence,
     testing::Values(
         Case{"ExchangeOfAnotherSource",
-             [](TaskGraph& g) { task(g, kGather).exchange.from = task(g, kGather).exchange.to; },
+             [](TaskGraph& g) {
+               task(g, kGather).parts[0].exchange.from = task(g, kGather).parts[0].exchange.to;
+             },
              "exchange 'gather' takes [@dp] as [*]"},
         Case{"ExchangeOfAnotherTarget",
-             [](TaskGraph& g) { task(g, kGather).exchange.to = task(g, kGather).exchange.from; },
+             [](TaskGraph& g) {
+               task(g, kGather).parts[0].exchange.to = task(g, kGather).parts[0].exchange.from;
+             },
              "exchange 'gather' gives [*] as [@dp]"},
         Case{"ExchangeOfAnotherType", [](TaskGraph& g) { reg(g, kAll).type.dtype = DType::kI32; },
              "exchange 'gather' turns f32[16] into i32[16]"},
@@ -231,7 +246,8 @@ INSTANTIATE_TEST_SUITE_P(
                task(g, kGather).inputs.push_back(kX);
                reg(g, kX).consumers.push_back(kGather);
              },
-             "exchange 'gather' is an exchange and has not one input and one output"},
+             "exchange 'gather' is an exchange and has not one input and one output for each of "
+             "its 1 parts"},
         Case{"VariableElsewhere",
              [](TaskGraph& g) { reg(g, kW).storage = Register::Storage::kArena; },
              "register 'w' is a variable and is stored elsewhere"},
@@ -262,11 +278,13 @@ INSTANTIATE_TEST_SUITE_P(
              [](TaskGraph& g) {
                reg(g, kAll).attr =
                    parse_dist_type("f32[16] {partial sum: dp}", g.meshes.front()).attr;
-               task(g, kGather).exchange.to = reg(g, kAll).attr;
+               task(g, kGather).parts[0].exchange.to = reg(g, kAll).attr;
              },
              "register 'gather [*]' is the result all and Partial"},
         Case{"StepsOfAnExchange",
-             [](TaskGraph& g) { task(g, kGather).steps.push_back({kDouble, {kY}, {}, {}, "y"}); },
+             [](TaskGraph& g) {
+               task(g, kGather).steps.push_back({kDouble, {kY}, {}, {}, "y"});
+             },
              "exchange 'gather' is no compute task and has steps"},
         Case{"FeedThatTakes", [](TaskGraph& g) { task(g, kFetch).kind = Task::Kind::kFeed; },
              "feed 'fetch' is a feed and takes registers"},
@@ -361,6 +379,43 @@ TEST(Check, AnExchangeBeginsBeforeItsTurn) {
   task(graph, kMakesZ).issue_after = kMakesY;
   EXPECT_THAT(offence_of(graph),
               HasSubstr("compute 'z' has an issue point that does not exist, or is no exchange"));
+}
+
+/// Two inputs that are gathered together.
+TaskGraph gathered_together() {
+  HandMade made(two_ranks());
+  const RegisterIndex x = made.input("x", "f32[16@dp]"), y = made.input("y", "i32[32@dp]");
+  const auto whole = made.exchange("both", {x, y}, {"f32[16]", "i32[32]"});
+  made.result("x", whole[0]);
+  made.result("y", whole[1]);
+  return made.finish();
+}
+
+TEST(TaskGraphText, AnExchangeHasALineForEachPart) {
+  EXPECT_THAT(to_text(gathered_together()),
+              HasSubstr("  exchange 'both' @forward <- x, y -> x [*], y [*]\n"
+                        "    all-gather [@dp] -> [*]\n"
+                        "    all-gather [@dp] -> [*]\n"));
+  EXPECT_THAT(rank_text(gathered_together(), 1),
+              HasSubstr("x [*]: f32[16] = all-gather(x) with 0\n"
+                        "F   y [*]: i32[32] = all-gather(y) with 0\n"));
+}
+
+TEST(Check, APartOfAnExchangeIsNotWrittenOverTheSourceOfAnother) {
+  TaskGraph graph = gathered_together();
+  EXPECT_NO_THROW(check(graph));
+  move_over(graph, 3, 0);  // the whole y over x
+  EXPECT_THAT(offence_of(graph), HasSubstr("is written over 'x', which is still alive"));
+}
+
+TEST(Check, ThePartsOfAnExchangeHaveSourcesAndTargetsOfTheirOwn) {
+  TaskGraph graph = gathered_together();
+  task(graph, 1).inputs[1] = task(graph, 1).inputs[0];
+  EXPECT_THAT(offence_of(graph), HasSubstr("exchange 'both' names an input twice"));
+  graph = gathered_together();
+  task(graph, 1).parts.pop_back();
+  EXPECT_THAT(offence_of(graph),
+              HasSubstr("has not one input and one output for each of its 1 parts"));
 }
 
 TEST(Check, AKernelThatRunsInPlaceMayWriteOverItsInput) {

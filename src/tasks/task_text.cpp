@@ -81,6 +81,11 @@ std::string step_line(const TaskGraph& graph, const KernelStep& step) {
   return line + (step.op.empty() ? "" : " of " + step.op) + "\n" + region_lines(step);
 }
 
+std::string part_text(const ExchangePart& part) {
+  return "    " + std::string(to_text(part.exchange.kind)) + " " + to_text(part.exchange.from) +
+         " -> " + to_text(part.exchange.to) + (part.reason.empty() ? "" : ": " + part.reason);
+}
+
 std::string task_lines(const TaskGraph& graph, const Task& task) {
   std::string text = "  " + std::string(to_text(task.kind)) + " '" + task.name + "' @" +
                      std::string(to_text(task.role));
@@ -88,10 +93,9 @@ std::string task_lines(const TaskGraph& graph, const Task& task) {
   if (!task.outputs.empty()) text += " -> " + names(graph, task.outputs);
   if (!task.overwrites.empty()) text += " over " + names(graph, task.overwrites);
   text += "\n";
-  if (task.kind == Task::Kind::kExchange)
-    text += "    " + std::string(to_text(task.exchange.kind)) + " " + to_text(task.exchange.from) +
-            " -> " + to_text(task.exchange.to) + (task.reason.empty() ? "" : ": " + task.reason) +
-            (task.issue_after.is_none()
+  for (const ExchangePart& part : task.parts)
+    text += part_text(part) +
+            (task.issue_after.is_none() || &part != &task.parts.back()
                  ? ""
                  : "; may be issued after '" + graph.tasks[task.issue_after].name + "'") +
             "\n";

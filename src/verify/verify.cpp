@@ -25,9 +25,12 @@ class Verification {
                std::shared_ptr<const RunData> data, const VerifyOptions& options)
       : options_(options),
         data_(std::move(data)),
-        engine_(
-            network, settings, plan, data_,
-            {.runtime = {}, .rules = options.rules, .check_placements = options.check_placements}),
+        engine_(network, settings, plan, data_,
+                {.runtime = {},
+                 .rules = options.rules,
+                 .check_placements = options.check_placements,
+                 .disabled_passes = options.disabled_passes,
+                 .verify_passes = options.verify_passes}),
         serial_(network, settings, serial_plan(), data_),
         nudged_(network, settings, serial_plan(), data_),
         sampler_({.samples = data_->train->samples(),
@@ -40,6 +43,8 @@ class Verification {
 
   VerifyReport run() {
     report_.ok = true;
+    report_.removed_values =
+        std::ssize(engine_.graph().values()) - std::ssize(engine_.compiled().graph.values());
     compare_initial();
     // After a difference the state is no longer the serial one, so nothing can be compared.
     for (int64_t step = 0; step < options_.steps && !report_.first_difference; ++step) {

@@ -21,6 +21,9 @@ struct VerifyOptions {
   /// false: the plan runs although the check of placements would refuse it, to show that the
   /// numbers reveal the fault too.
   bool check_placements = true;
+  /// Of the plan under test, see CompileOptions.
+  std::vector<std::string> disabled_passes = {};
+  bool verify_passes = false;
 };
 
 /// The first tensor, in program order, that differs by more than its tolerance.
@@ -45,10 +48,14 @@ struct VerifyReport {
   int64_t tensors = 0;  // number of tensors that are compared in a step
   // of these, compared by bits: masks, lookups and others without rounding
   int64_t exact_tensors = 0;
+  /// Values of the serial program that no rank computes, because the passes over the serial graph
+  /// removed them. The values that replace them are compared.
+  int64_t removed_values = 0;
 };
 
 /// Runs both and compares.
 ///
+///   serial   the graph before the passes that rewrite it; the plan runs the graph after them
 ///   tensors  each step starts the reference interpreter from the plan's own state, so that errors
 ///            do not accumulate. The tolerance of a tensor is four times a sum of two terms: the
 ///            error that its own op may have (from dtype, number of terms and sums of absolute

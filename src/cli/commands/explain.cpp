@@ -4,6 +4,8 @@
 
 #include <algorithm>
 #include <iostream>
+#include <map>
+#include <set>
 
 #include "base/count_text.h"
 #include "base/error.h"
@@ -23,6 +25,7 @@ std::string_view to_text(ShardingNote::Kind kind) {
     case ShardingNote::Kind::kConflict: return "conflict";
     case ShardingNote::Kind::kFallback: return "fallback";
     case ShardingNote::Kind::kDiscovered: return "discovered";
+    case ShardingNote::Kind::kPasses: return "passes";
   }
   throw InternalError("unknown kind of note");
 }
@@ -41,34 +44,43 @@ struct MeshMemory {
   Bytes arena{0};
 };
 
-std::vector<MeshMemory> memory_of(const Graph& graph, const Compiled& compiled) {
+std::vector<MeshMemory> memory_of(const Compiled& compiled) {
   std::vector<MeshMemory> list;
   for (MeshIndex i : compiled.arenas.indices())
     list.push_back({compiled.mesh_names[i], Bytes(0), compiled.arenas[i].size});
-  for (const Variable& variable : graph.variables()) {
+  for (const Variable& variable : compiled.graph.variables()) {
     const StageIndex stage(compiled.sharded.stages.values[variable.value.index]);
     list[compiled.mesh_of_stage[stage].value()].state +=
-        facts_of(graph, compiled.sharded, variable.value).bytes;
+        facts_of(compiled.graph, compiled.sharded, variable.value).bytes;
   }
   return list;
 }
 
 struct Total {
-  int64_t count = 0;
+  std::set<int64_t> exchanges;
+  int64_t tensors = 0;
   Bytes bytes{0};
 };
 
-Total total_of(const std::vector<CommunicationFacts>& list, Role role) {
+/// Of one role; of all without one.
+Total total_of(const std::vector<CommunicationFacts>& list, std::optional<Role> role) {
   Total total;
   for (const CommunicationFacts& facts : list) {
-    if (facts.role != role) continue;
-    ++total.count;
+    if (role && facts.role != *role) continue;
+    total.exchanges.insert(facts.exchange);
+    ++total.tensors;
     total.bytes += facts.bytes;
   }
   return total;
 }
 
-Document plan_document(const Graph& graph, const Compiled& compiled, const Plan& plan) {
+Document to_document(const Total& total) {
+  return Document::Table{{"exchanges", std::ssize(total.exchanges)},
+                         {"tensors", total.tensors},
+                         {"bytes", total.bytes.value()}};
+}
+
+Document plan_document(const Compiled& compiled, const Plan& plan) {
   const ShardedGraph& sharded = compiled.sharded;
   Document document;
   document["mesh"] = mesh_text(plan);
@@ -77,20 +89,18 @@ Document plan_document(const Graph& graph, const Compiled& compiled, const Plan&
     document["notes"].append(Document::Table{
         {"kind", std::string(to_text(note.kind))}, {"op", note.op}, {"text", note.text}});
   document["parameters"] = Document::List{};
-  for (const ValueFacts& facts : parameters_of(graph, sharded))
+  for (const ValueFacts& facts : parameters_of(compiled.graph, sharded))
     document["parameters"].append(to_document(facts));
   const std::vector<CommunicationFacts> communications = communications_of(compiled.tasks);
   document["communications"] = Document::List{};
   for (const CommunicationFacts& facts : communications)
     document["communications"].append(to_document(facts));
-  for (Role role : kRoles) {
-    const Total total = total_of(communications, role);
-    document["totals"][to_text(role)] =
-        Document::Table{{"exchanges", total.count}, {"bytes", total.bytes.value()}};
-  }
+  for (Role role : kRoles)
+    document["totals"][to_text(role)] = to_document(total_of(communications, role));
+  document["totals"]["all"] = to_document(total_of(communications, std::nullopt));
   Bytes state{0}, arena{0};
   document["memory"] = Document::List{};
-  for (const MeshMemory& memory : memory_of(graph, compiled)) {
+  for (const MeshMemory& memory : memory_of(compiled)) {
     document["memory"].append(Document::Table{{"mesh", memory.mesh},
                                               {"state_bytes", memory.state.value()},
                                               {"arena_bytes", memory.arena.value()}});
@@ -119,16 +129,20 @@ std::string parameters_text(const Graph& graph, const ShardedGraph& sharded) {
 
 std::string communications_text(const std::vector<CommunicationFacts>& list) {
   if (list.empty()) return "\nCommunication of a step: none\n";
-  TextTable table({"role", "kind", "value", "from", "to", "bytes per rank", "minimum", "why"},
-                  "lllllrrl");
+  TextTable table(
+      {"exchange", "role", "kind", "value", "from", "to", "bytes per rank", "minimum", "why"},
+      "rlllllrrl");
   for (const CommunicationFacts& facts : list)
-    table.add({std::string(to_text(facts.role)), kind_text(facts), facts.value, facts.from,
-               facts.to, to_text(facts.bytes), to_text(facts.least), facts.reason});
-  TextTable totals({"role", "exchanges", "bytes per rank"}, "lrr");
-  for (Role role : kRoles) {
-    const Total total = total_of(list, role);
-    totals.add({std::string(to_text(role)), std::to_string(total.count), to_text(total.bytes)});
-  }
+    table.add({std::to_string(facts.exchange), std::string(to_text(facts.role)), kind_text(facts),
+               facts.value, facts.from, facts.to, to_text(facts.bytes), to_text(facts.least),
+               facts.reason});
+  TextTable totals({"role", "exchanges", "tensors", "bytes per rank"}, "lrrr");
+  const auto add_total = [&](std::string name, const Total& total) {
+    totals.add({std::move(name), std::to_string(total.exchanges.size()),
+                std::to_string(total.tensors), to_text(total.bytes)});
+  };
+  for (Role role : kRoles) add_total(std::string(to_text(role)), total_of(list, role));
+  add_total("all", total_of(list, std::nullopt));
   return "\nCommunication of a step, in bytes received\n" + table.text() + "\nTotals of a step\n" +
          totals.text();
 }
@@ -146,11 +160,35 @@ std::string memory_text(const std::vector<MeshMemory>& list) {
   return text + table.text();
 }
 
-std::string plan_text(const Graph& graph, const Compiled& compiled, const Plan& plan) {
+std::string plan_text(const Compiled& compiled, const Plan& plan) {
   const ShardedGraph& sharded = compiled.sharded;
-  return plan_summary(plan) + "\n" + notes_text(sharded) + parameters_text(graph, sharded) +
-         communications_text(communications_of(compiled.tasks)) +
-         memory_text(memory_of(graph, compiled));
+  return plan_summary(plan) + "\n" + notes_text(sharded) +
+         parameters_text(compiled.graph, sharded) +
+         communications_text(communications_of(compiled.tasks)) + memory_text(memory_of(compiled));
+}
+
+using PassTexts = std::map<std::string, std::string>;  // by name of the pass
+
+/// The compiler passes that ran, with their times; with the texts that are given.
+Document::List passes_document(const std::vector<PassReport>& passes, const PassTexts& texts) {
+  Document::List list;
+  for (const PassReport& pass : passes) {
+    const std::string name(pass.name);
+    list.push_back(Document::Table{{"name", name}, {"seconds", pass.time.value()}});
+    if (texts.contains(name)) list.back()["text"] = texts.at(name);
+  }
+  return list;
+}
+
+std::string times_text(const std::vector<PassReport>& passes) {
+  TextTable table({"compiler pass", "time"}, "lr");
+  Seconds sum{0};
+  for (const PassReport& pass : passes) {
+    table.add({std::string(pass.name), fmt::format("{:.1f} ms", 1e3 * pass.time.value())});
+    sum += pass.time;
+  }
+  table.add({"all", fmt::format("{:.1f} ms", 1e3 * sum.value())});
+  return "\nTimes of the compiler passes\n" + table.text();
 }
 
 /// Prints the program of one rank.
@@ -183,6 +221,7 @@ void ExplainCommand::describe(OptionParser& parser) {
               resolved_plan);
   parser.flag({"--stages", "", "The former name of --passes"}, passes);
   parser.number({"--rank", "N", "Print the program of this rank, one task a line"}, rank, 0);
+  add_options(parser, compilation);
   add_options(parser, output);
 }
 
@@ -197,22 +236,25 @@ ExitCode ExplainCommand::run(Processes&) {
     return ExitCode::kDone;
   }
   CompileOptions options;
-  Document::List outputs;
+  options.disabled_passes = compilation.disabled;
+  options.verify_passes = compilation.verify;
+  PassTexts texts;
   if (passes)
     options.dump = [&](std::string_view pass, const std::string& text) {
       if (output.json)
-        outputs.push_back(Document::Table{{"name", std::string(pass)}, {"text", text}});
+        texts[std::string(pass)] = text;
       else
         std::cout << "== " << pass << " ==\n" << text << "\n";
     };
   const Compiled compiled = compile(graph, session.plan, options);
   if (rank) return explain_rank(output, compiled, *rank);
-  Document document = name.empty() ? plan_document(graph, compiled, session.plan)
+  Document document = name.empty() ? plan_document(compiled, session.plan)
                                    : explain_name_document(graph, compiled, name);
-  if (passes) document["passes"] = outputs;
+  document["passes"] = passes_document(compiled.passes, texts);
   print_result(output, document,
-               name.empty() ? plan_text(graph, compiled, session.plan)
-                            : explain_name_text(graph, compiled, name));
+               (name.empty() ? plan_text(compiled, session.plan)
+                             : explain_name_text(graph, compiled, name)) +
+                   (passes ? times_text(compiled.passes) : ""));
   return ExitCode::kDone;
 }
 

@@ -15,6 +15,7 @@ struct ExplainCommand : Command {
 
   ConfigOptions config;
   OutputOptions output;
+  PassOptions compilation;
   std::string name;         // of values and ops, or a pattern; "": explains the whole plan
   std::optional<int> rank;  // prints the program of this rank instead
   bool passes = false;

@@ -38,6 +38,7 @@ Document to_document(const fuzz::FuzzReport& report, uint64_t seed) {
   document["refused_cases"] = report.total.refused_cases;
   document["scheduled_cases"] = report.total.scheduled_cases;
   document["chunked_cases"] = report.total.chunked_cases;
+  document["combined_cases"] = report.total.combined_cases;
   document["failures"] = report.total.failures;
   document["seconds"] = report.total.time.value();
   for (const auto& [name, count] : report.operators) document["operators"][name] = count;

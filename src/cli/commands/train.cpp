@@ -50,7 +50,8 @@ Document result_document(const TrainCommand& command, const Training& training) 
   document["checkpoint"] = optional_text(training.checkpoint.string());
   document["trace"] = optional_text(command.trace);
   document["stopped_by"] = optional_text(training.run.stopped_by.value_or(""));
-  document["plan"] = to_document(engine.plan(), engine.graph());
+  document["plan"] =
+      to_document(engine.plan(), engine.graph(), rewritten_fingerprint(engine.compiled()));
   return document;
 }
 
@@ -144,6 +145,7 @@ void TrainCommand::describe(OptionParser& parser) {
   parser.flag({"--check-replicas", "",
                "After each step compare a hash of every variable with those of its replicas"},
               check_replicas);
+  add_options(parser, compilation);
   add_options(parser, output);
 }
 
@@ -159,7 +161,10 @@ ExitCode TrainCommand::run(Processes& processes) {
   const auto data = load_data_of(session.config);
   processes.check_plan(session.plan);
   Engine engine(session.config, session.plan, data,
-                {.runtime = processes.connect(liveness.deadline()), .initialize = !resumed});
+                {.runtime = processes.connect(liveness.deadline()),
+                 .disabled_passes = compilation.disabled,
+                 .verify_passes = compilation.verify,
+                 .initialize = !resumed});
   std::cerr << fmt::format("train {}: {} {}s, {}\n", config.file, grouped(data->train_units),
                            data->unit, plan_summary(engine.plan()));
   if (resumed) restore_and_tell(engine, *resumed);

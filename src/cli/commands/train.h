@@ -17,6 +17,7 @@ struct TrainCommand : Command {
   ConfigOptions config;
   ProcessOptions liveness;
   OutputOptions output;
+  PassOptions compilation;
   std::optional<int64_t> steps;
   std::string out;                    // the folder of the run; "": none
   std::optional<std::string> resume;  // a checkpoint; "": the latest in `out`

@@ -14,6 +14,7 @@ namespace tessera {
 void VerifyCommand::describe(OptionParser& parser) {
   add_options(parser, config);
   parser.number({"--steps", "N", "Steps to compare; default: 20"}, steps, int64_t{0});
+  add_options(parser, compilation);
   add_options(parser, output);
 }
 
@@ -22,6 +23,8 @@ ExitCode VerifyCommand::run(Processes&) {
   const auto data = load_data_of(session.config);
   VerifyOptions options;
   if (steps) options.steps = *steps;
+  options.disabled_passes = compilation.disabled;
+  options.verify_passes = compilation.verify;
   std::cerr << fmt::format("verify {}: {} against the serial program, {}\n", config.file,
                            plan_summary(session.plan), counted(options.steps, "step"));
   VerifyReport report;

@@ -15,6 +15,7 @@ struct VerifyCommand : Command {
 
   ConfigOptions config;
   OutputOptions output;
+  PassOptions compilation;
   std::optional<int64_t> steps;
 };
 

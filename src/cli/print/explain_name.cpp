@@ -19,9 +19,13 @@ struct Match {
   ValueId value;  // of inputs and variables
 };
 
-[[noreturn]] void refuse_unknown(const Graph& graph, const std::string& name) {
+[[noreturn]] void refuse_unknown(const Graph& serial, const std::string& name) {
+  if (serial.find_value(name) || serial.find_op(name))
+    throw UserError("'" + name + "' is not computed",
+                    "no result of the program needs it, so a pass over the serial graph dropped it",
+                    "see what passes change with --passes", ExitCode::kUsage);
   std::vector<std::pair<int, std::string>> ranked;
-  for (const Value& value : graph.values())
+  for (const Value& value : serial.values())
     ranked.emplace_back(edit_distance(name, value.name), value.name);
   const std::ptrdiff_t kept = std::min(kNearestNames, std::ssize(ranked));
   std::partial_sort(ranked.begin(), ranked.begin() + kept, ranked.end());
@@ -30,6 +34,15 @@ struct Match {
   throw UserError("'" + name + "' names no value and no op of this model",
                   "the nearest names are " + join(names, ", "),
                   "use one of these, or a pattern such as 'blocks.*.attn.*'", ExitCode::kUsage);
+}
+
+/// By name of a value that matches and that a pass has replaced, the value that holds the same.
+std::vector<std::pair<std::string, std::string>> find_replaced(const Compiled& compiled,
+                                                               const std::string& pattern) {
+  std::vector<std::pair<std::string, std::string>> list;
+  for (const auto& [name, by] : compiled.replaced)
+    if (matches(pattern, name)) list.emplace_back(name, by);
+  return list;
 }
 
 std::vector<Match> find_matches(const Graph& graph, const std::string& pattern) {
@@ -45,7 +58,6 @@ std::vector<Match> find_matches(const Graph& graph, const std::string& pattern) 
                       });
     if (fits) list.push_back({op.name, {i}, {}});
   }
-  if (list.empty()) refuse_unknown(graph, pattern);
   return list;
 }
 
@@ -124,25 +136,36 @@ Document to_document(const OpFacts& facts) {
 
 }  // namespace
 
-std::string explain_name_text(const Graph& graph, const Compiled& compiled,
+std::string explain_name_text(const Graph& serial, const Compiled& compiled,
                               const std::string& name) {
+  const Graph& graph = compiled.graph;
   const std::vector<CommunicationFacts> communications = communications_of(compiled.tasks);
+  const std::vector<Match> found = find_matches(graph, name);
+  const auto replaced = find_replaced(compiled, name);
+  if (found.empty() && replaced.empty()) refuse_unknown(serial, name);
   std::string text;
-  for (const Match& match : find_matches(graph, name)) {
+  for (const Match& match : found) {
     text += text.empty() ? "" : "\n";
     text += match.op.index < 0 ? source_text(graph, match, compiled.sharded)
                                : op_text(facts_of(graph, compiled.sharded, match.op));
     text += exchanges_text(communications_of_values(communications, values_made(graph, match)));
   }
+  for (const auto& [old, by] : replaced)
+    text += fmt::format("{}{} is {}: a pass over the serial graph replaced it\n",
+                        text.empty() ? "" : "\n", old, by);
   return text;
 }
 
-Document explain_name_document(const Graph& graph, const Compiled& compiled,
+Document explain_name_document(const Graph& serial, const Compiled& compiled,
                                const std::string& name) {
+  const Graph& graph = compiled.graph;
   const std::vector<CommunicationFacts> communications = communications_of(compiled.tasks);
+  const std::vector<Match> found = find_matches(graph, name);
+  const auto replaced = find_replaced(compiled, name);
+  if (found.empty() && replaced.empty()) refuse_unknown(serial, name);
   Document document;
   document["matches"] = Document::List{};
-  for (const Match& match : find_matches(graph, name)) {
+  for (const Match& match : found) {
     Document item = match.op.index < 0 ? to_document(facts_of(graph, compiled.sharded, match.value))
                                        : to_document(facts_of(graph, compiled.sharded, match.op));
     item["name"] = match.name;
@@ -152,6 +175,7 @@ Document explain_name_document(const Graph& graph, const Compiled& compiled,
       item["communications"].append(to_document(facts));
     document["matches"].append(std::move(item));
   }
+  for (const auto& [old, by] : replaced) document["replaced"][old] = by;
   return document;
 }
 
@@ -167,6 +191,7 @@ Document to_document(const ValueFacts& facts) {
 
 Document to_document(const CommunicationFacts& facts) {
   Document document;
+  document["exchange"] = facts.exchange;
   document["role"] = std::string(to_text(facts.role));
   document["kind"] = facts.kind;
   document["value"] = facts.value;

@@ -8,12 +8,14 @@
 namespace tessera {
 
 /// NAME is a name, or a pattern of matches() in base/text.h. An op and its result share a name;
-/// then the op is explained with all its operands.
+/// then the op is explained with all its operands. A value that a pass over the serial graph has
+/// replaced is explained by the name of the value that holds the same.
+///   serial  the graph before these passes
 ///   throws  UserError (2) with the most similar names when it matches nothing
-std::string explain_name_text(const Graph& graph, const Compiled& compiled,
+std::string explain_name_text(const Graph& serial, const Compiled& compiled,
                               const std::string& name);
-/// The same as a document: {matches: [{name, ...}]}
-Document explain_name_document(const Graph& graph, const Compiled& compiled,
+/// The same as a document: {matches: [{name, ...}], replaced: {name: name}}
+Document explain_name_document(const Graph& serial, const Compiled& compiled,
                                const std::string& name);
 
 Document to_document(const ValueFacts& facts);

@@ -38,13 +38,13 @@ std::string changed_axes(const Exchange& exchange) {
   return join(names, ",");
 }
 
-/// The need for the exchange. The task's reason is "'y' is FROM, op 'z' needs TO". FROM is printed
+/// The need for the exchange. The part's reason is "'y' is FROM, op 'z' needs TO". FROM is printed
 /// separately, and the result of an all-reduce is "the full sum".
-std::string need_text(const Task& task, const std::string& value) {
-  const Exchange& exchange = task.exchange;
+std::string need_text(const ExchangePart& part, const std::string& value) {
+  const Exchange& exchange = part.exchange;
   const std::string source = "'" + value + "' is " + to_text(exchange.from) + ", ";
   std::string text =
-      task.reason.starts_with(source) ? task.reason.substr(source.size()) : task.reason;
+      part.reason.starts_with(source) ? part.reason.substr(source.size()) : part.reason;
   const std::string target = "needs " + to_text(exchange.to);
   const bool is_all_reduce = !exchange.from.partial.empty() && exchange.to.partial.empty() &&
                              exchange.from.dims == exchange.to.dims;
@@ -90,18 +90,20 @@ ValueFacts facts_of(const Graph& graph, const ShardedGraph& sharded, ValueId val
 std::vector<CommunicationFacts> communications_of(const TaskGraph& tasks) {
   std::vector<CommunicationFacts> list;
   ReshardTable<ReceivedBytes> known;
+  int64_t number = 0;
   for (TaskId id : tasks.order) {
     const Task& task = tasks.tasks[id];
-    if (task.kind != Task::Kind::kExchange) continue;
-    const Register& source = tasks.registers[task.inputs.front()];
-    const std::string value = value_name(source);
-    const ReceivedBytes& bytes = known.get(source.type, task.exchange.from, task.exchange.to, [&] {
-      return received_bytes(source.type, task.exchange);
-    });
-    list.push_back({task.role, std::string(to_text(task.exchange.kind)), value,
-                    to_text(task.exchange.from), to_text(task.exchange.to),
-                    changed_axes(task.exchange), bytes.actual, bytes.least,
-                    need_text(task, value)});
+    for (size_t i = 0; i < task.parts.size(); ++i) {
+      const Exchange& exchange = task.parts[i].exchange;
+      const Register& source = tasks.registers[task.inputs[i]];
+      const std::string value = value_name(source);
+      const ReceivedBytes& bytes = known.get(source.type, exchange.from, exchange.to,
+                                             [&] { return received_bytes(source.type, exchange); });
+      list.push_back({task.role, std::string(to_text(exchange.kind)), value, to_text(exchange.from),
+                      to_text(exchange.to), changed_axes(exchange), bytes.actual, bytes.least,
+                      need_text(task.parts[i], value), number});
+    }
+    number += task.parts.empty() ? 0 : 1;
   }
   return list;
 }

@@ -20,7 +20,7 @@ struct ValueFacts {
 std::string reason_text(const ValueFacts& facts);
 ValueFacts facts_of(const Graph& graph, const ShardedGraph& sharded, ValueId value);
 
-/// One exchange of a step.
+/// One tensor of an exchange of a step.
 struct CommunicationFacts {
   Role role = Role::kForward;
   std::string kind;  // "all-reduce", ...
@@ -28,14 +28,15 @@ struct CommunicationFacts {
   std::string from, to;  // "[@dp, *]"
   /// The mesh axes over which the placement changes: "tp", "dp,tp"; "" when the meshes differ.
   std::string axes;
-  Bytes bytes{0};      // received by a rank; the maximum over the ranks
-  Bytes least{0};      // the minimum that any algorithm would have to receive
-  std::string reason;  // "op 'y' needs the full sum"
+  Bytes bytes{0};        // received by a rank; the maximum over the ranks
+  Bytes least{0};        // the minimum that any algorithm would have to receive
+  std::string reason;    // "op 'y' needs the full sum"
+  int64_t exchange = 0;  // the number of the exchange in the step; combined tensors have the same
 };
 /// "all-reduce over tp".
 /// The kind as text: "all-reduce over tp".
 std::string kind_text(const CommunicationFacts& facts);
-/// The exchanges in the order of the step.
+/// The tensors of the exchanges in the order of the step.
 std::vector<CommunicationFacts> communications_of(const TaskGraph& tasks);
 
 /// One operand or result of an op.

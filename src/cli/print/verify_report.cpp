@@ -70,6 +70,7 @@ Document report_document(const VerifyReport& report) {
   document["loss_tolerances"] = to_document(report.loss_tolerances);
   document["tensors"] = report.tensors;
   document["exact_tensors"] = report.exact_tensors;
+  document["removed_values"] = report.removed_values;
   return document;
 }
 
@@ -77,6 +78,9 @@ std::string report_text(const VerifyReport& report) {
   std::string text = losses_table(report) + "\n";
   text += fmt::format("tensors  {} compared in a step, {} of them bit for bit\n",
                       grouped(report.tensors), grouped(report.exact_tensors));
+  if (report.removed_values > 0)
+    text += fmt::format("removed  {} by passes over the serial graph\n",
+                        counted(report.removed_values, "value"));
   text += fmt::format("error    at most {:.3g} of its tolerance\n", report.max_error);
   text += std::string("verdict  ") +
           (report.ok ? "ok: the plan computes what the serial program computes"

@@ -58,12 +58,20 @@ TEST(VerifyReport, AFailedOneNamesTheFirstOpThatDiffersAndWhere) {
             R"("distributed":3.0,"serial":1.0,"tolerance":0.5})");
 }
 
+TEST(VerifyReport, SaysHowManyValuesPassesRemoved) {
+  VerifyReport report = one_step();
+  report.removed_values = 3;
+  EXPECT_NE(report_text(report).find("177 of them bit for bit\n"
+                                     "removed  3 values by passes over the serial graph\n"),
+            std::string::npos);
+}
+
 TEST(VerifyReport, ScriptsFindEveryKeyOfTheContract) {
   const Document document = report_document(one_step());
-  EXPECT_EQ(
-      to_json(document),
-      R"({"ok":true,"max_error":0.25,"first_difference":null,"losses":[2.5],)"
-      R"("serial_losses":[2.75],"loss_tolerances":[0.5],"tensors":1395,"exact_tensors":177})");
+  EXPECT_EQ(to_json(document),
+            R"({"ok":true,"max_error":0.25,"first_difference":null,"losses":[2.5],)"
+            R"("serial_losses":[2.75],"loss_tolerances":[0.5],"tensors":1395,"exact_tensors":177,)"
+            R"("removed_values":0})");
 }
 
 }  // namespace

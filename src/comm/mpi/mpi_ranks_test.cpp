@@ -67,6 +67,18 @@ TEST_F(MpiTransport, ExchangesGiveTheBitsOfThreads) {
   }
 }
 
+TEST_F(MpiTransport, TensorsThatAreExchangedTogetherHaveTheBitsOfEachAlone) {
+  const auto network = std::make_shared<Network>(mpi().transport());
+  for (const WayTogether& way : ways_together()) {
+    SCOPED_TRACE(way.mesh + ": " + way.parts.front().first);
+    Bench threads(exchanging(way, false));
+    threads.step();
+    Bench bench(exchanging(way, true), {.network = network});
+    for (int step = 0; step < 3; ++step) bench.step();
+    EXPECT_EQ(all_results(bench, way), all_results(threads, way));
+  }
+}
+
 TEST_F(MpiTransport, FastReductionGivesTheSumsUpToRounding) {
   const auto network = std::make_shared<ProcessNetwork>(mpi().transport());
   for (const Way& way : ways_of_the_transport(mpi().size())) {

@@ -43,7 +43,8 @@ LiveRanges find_live_ranges(const Program& program) {
       live.begin[reg] = is_early ? exchange->issue_after.value() + 2 : i.value() + 1;
       live.end[reg] = i.value() + 1;
     }
-    if (exchange) live.is_shared[exchange->source] = true;
+    if (exchange)
+      for (RegisterIndex source : exchange->sources) live.is_shared[source] = true;
   }
   for (RegisterIndex reg : program.registers.indices())
     if (const InstructionIndex reader = uses.last_reader(reg); !reader.is_none())

@@ -38,7 +38,7 @@ class Buckets {
   const Instruction& at(InstructionIndex index) const { return program_.instructions[index]; }
   const Register& reg(RegisterIndex index) const { return program_.registers[index]; }
   InstructionIndex writer_of_source(InstructionIndex exchange) const {
-    return uses_.writer(at(exchange).exchange()->source);
+    return uses_.writer(at(exchange).exchange()->source());
   }
 
   bool may_move(InstructionIndex index) const {
@@ -46,11 +46,11 @@ class Buckets {
     const ExchangeStep* exchange = instruction.exchange();
     if (!exchange || instruction.role != Role::kOptimizer || instruction.micro_batch >= 0)
       return false;
-    const Register &source = reg(exchange->source), &target = reg(exchange->target);
+    const Register &source = reg(exchange->source()), &target = reg(exchange->target());
     if (source.mesh != target.mesh || target.size > source.size) return false;
     if (target.storage != Register::Storage::kArena || source.storage != Register::Storage::kArena)
       return false;
-    const InstructionIndex writer = uses_.writer(exchange->source);
+    const InstructionIndex writer = uses_.writer(exchange->source());
     return !writer.is_none() && (at(writer).role == Role::kBackward || may_move(writer));
   }
 
@@ -69,7 +69,7 @@ class Buckets {
       const bool is_first = writer_of_source(exchange) == gradient_of(exchange);
       if (is_first && bytes >= bucket_) close(open, bytes);
       open.push_back(exchange);
-      if (is_first) bytes += reg(at(exchange).exchange()->source).size;
+      if (is_first) bytes += reg(at(exchange).exchange()->source()).size;
     }
     if (bytes >= bucket_) close(open, bytes);
   }

@@ -30,8 +30,8 @@ std::vector<std::string> story_of(const TaskGraph& tasks) {
         if (name.starts_with("y." + std::string(weight) + ".grad.b"))
           story.push_back(verb + " " + weight);
     };
-    if (task.kind == Task::Kind::kExchange)
-      tell(std::string(to_text(task.exchange.kind)), task.outputs[0]);
+    for (size_t part = 0; part < task.parts.size(); ++part)
+      tell(std::string(to_text(task.parts[part].exchange.kind)), task.outputs[part]);
     for (const KernelStep& step : task.steps)
       for (RegisterIndex reg : step.outputs) tell("make", reg);
   }

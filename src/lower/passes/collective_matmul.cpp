@@ -13,13 +13,13 @@ std::string decompose_collective_matmuls(Program& program, int64_t chunks, const
   GatherMatmuls gathers(program, analysis, rewrites);
   for (InstructionIndex i : program.instructions.indices())
     if (const ExchangeStep* step = program.instructions[i].exchange();
-        step && step->exchange.kind == ReshardKind::kAllGather)
+        step && step->kind() == ReshardKind::kAllGather)
       gathers.decompose(i);
   MatmulSums sums(program, analysis, rewrites);
   for (InstructionIndex i : program.instructions.indices())
     if (const ExchangeStep* step = program.instructions[i].exchange();
-        step && (step->exchange.kind == ReshardKind::kReduceScatter ||
-                 step->exchange.kind == ReshardKind::kAllReduce))
+        step &&
+        (step->kind() == ReshardKind::kReduceScatter || step->kind() == ReshardKind::kAllReduce))
       sums.decompose(i);
   rewrites.apply();
   return analysis.report();

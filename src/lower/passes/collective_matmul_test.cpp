@@ -370,10 +370,11 @@ TEST(CollectiveMatmul, DecomposesEveryMicroBatchAndTheBackward) {
 /// What the check of placements says of a compiled layer in which `plant` changed a thing.
 std::string finding(const std::function<bool(TaskGraph&)>& plant) {
   const Graph graph = trained_layer();
-  TaskGraph tasks = compile(graph, plan_of("dp=2 tp=2", kSequence)).tasks;
+  Compiled made = compile(graph, plan_of("dp=2 tp=2", kSequence));
+  TaskGraph& tasks = made.tasks;
   if (!plant(tasks)) return "nowhere to plant it";
   try {
-    check_placements(graph, tasks, 1);
+    check_placements(made.graph, tasks, 1);
     return "";
   } catch (const InternalError& error) {
     return error.what();

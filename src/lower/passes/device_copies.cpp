@@ -95,14 +95,14 @@ class CopyMaker {
       program_.instructions.push_back(std::move(instruction));
       return;
     }
-    exchange->source = on_host(exchange->source, instruction);
-    const RegisterIndex target = exchange->target;
-    if (is_on_device(target)) {
-      exchange->target = add_host_register(target);
-      instruction.mesh = reg(exchange->target).mesh;
-    }
+    for (RegisterIndex& source : exchange->sources) source = on_host(source, instruction);
+    const std::vector<RegisterIndex> targets = exchange->targets;
+    for (RegisterIndex& target : exchange->targets)
+      if (is_on_device(target)) target = add_host_register(target);
+    instruction.mesh = reg(exchange->target()).mesh;
     program_.instructions.push_back(instruction);
-    if (exchange->target != target) copy(exchange->target, target, instruction);
+    for (size_t i = 0; i < targets.size(); ++i)
+      if (exchange->targets[i] != targets[i]) copy(exchange->targets[i], targets[i], instruction);
   }
 
   void refuse_control(const Instruction& instruction) const {

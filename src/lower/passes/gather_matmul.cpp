@@ -5,15 +5,15 @@
 namespace tessera {
 
 bool GatherMatmuls::may_decompose(InstructionIndex gather) const {
-  const auto readers = analysis_.uses().readers(exchange(gather).target);
-  return analysis_.is_within_mesh(gather) && analysis_.is_in_arena(exchange(gather).source) &&
+  const auto readers = analysis_.uses().readers(exchange(gather).target());
+  return analysis_.is_within_mesh(gather) && analysis_.is_in_arena(exchange(gather).source()) &&
          std::none_of(readers.begin(), readers.end(),
                       [&](InstructionIndex reader) { return rewrites_.is_replaced(reader); });
 }
 
 /// The matmuls of the same pass that read the gathered tensor, and that as one operand only.
 std::vector<InstructionIndex> GatherMatmuls::matmuls_behind(InstructionIndex gather) const {
-  const RegisterIndex target = exchange(gather).target;
+  const RegisterIndex target = exchange(gather).target();
   std::vector<InstructionIndex> list;
   for (InstructionIndex reader : analysis_.uses().readers(target)) {
     if (!analysis_.is_matmul(reader) || rewrites_.is_replaced(reader) ||
@@ -29,7 +29,7 @@ std::vector<InstructionIndex> GatherMatmuls::matmuls_behind(InstructionIndex gat
 /// run where the first of them does.
 std::vector<DividedMatmul> GatherMatmuls::divide(
     InstructionIndex gather, int dim, const std::vector<InstructionIndex>& matmuls) const {
-  const RegisterIndex whole = exchange(gather).target;
+  const RegisterIndex whole = exchange(gather).target();
   std::vector<DividedMatmul> list;
   for (InstructionIndex index : matmuls) {
     const KernelStep& step = *at(index).kernel();
@@ -60,9 +60,9 @@ Seconds GatherMatmuls::time_of(InstructionIndex gather, const Decomposition& can
                                const std::vector<InstructionIndex>& matmuls) {
   const int dim = candidate.dims.front().dim;
   ChunkTimes times{analysis_.exchange_time(gather, dim, candidate.count), Seconds(0),
-                   analysis_.copy_time(exchange(gather).source, candidate.count)};
-  if (is_needed_whole(exchange(gather).target, candidate.matmuls))
-    times.copies += analysis_.copy_time(exchange(gather).target, 1);
+                   analysis_.copy_time(exchange(gather).source(), candidate.count)};
+  if (is_needed_whole(exchange(gather).target(), candidate.matmuls))
+    times.copies += analysis_.copy_time(exchange(gather).target(), 1);
   Seconds others{0};
   for (InstructionIndex index : matmuls) {
     const bool is_divided =
@@ -77,7 +77,7 @@ Seconds GatherMatmuls::time_of(InstructionIndex gather, const Decomposition& can
 
 std::optional<Decomposition> GatherMatmuls::best_candidate(
     InstructionIndex gather, const std::vector<InstructionIndex>& matmuls) {
-  const RegisterIndex source = exchange(gather).source, target = exchange(gather).target;
+  const RegisterIndex source = exchange(gather).source(), target = exchange(gather).target();
   std::optional<Decomposition> best;
   for (int dim = 0; dim < reg(target).type.shape.size(); ++dim) {
     Decomposition candidate{divide(gather, dim, matmuls), {{target, dim}, {source, dim}}};

@@ -48,12 +48,14 @@ Compiled compiled(const Graph& graph, std::string_view mesh, HaloForm form,
 std::vector<int64_t> received(const Compiled& made, const std::string& value) {
   std::vector<int64_t> bytes(made.tasks.meshes.front()->ranks().size(), 0);
   for (const Task& task : made.tasks.tasks) {
-    if (task.kind != Task::Kind::kExchange) continue;
-    const Register& source = made.tasks.registers[task.inputs.front()];
-    if (source.name.substr(0, source.name.find(' ')) != value) continue;
-    for (size_t rank = 0; rank < bytes.size(); ++rank)
-      bytes[rank] += size_of(source.type.dtype) *
-                     received_elements(source.type.shape, {task.exchange}, static_cast<Rank>(rank));
+    for (size_t part = 0; part < task.parts.size(); ++part) {
+      const Register& source = made.tasks.registers[task.inputs[part]];
+      if (source.name.substr(0, source.name.find(' ')) != value) continue;
+      for (size_t rank = 0; rank < bytes.size(); ++rank)
+        bytes[rank] += size_of(source.type.dtype) * received_elements(source.type.shape,
+                                                                      {task.parts[part].exchange},
+                                                                      static_cast<Rank>(rank));
+    }
   }
   return bytes;
 }
@@ -177,8 +179,8 @@ TEST(Halos, TheReasonSaysWhichFormWasTaken) {
   const Graph graph = two_convolutions();
   const auto reason = [&](const CostModel& cost) {
     const Compiled made = compiled(graph, "h=2", cost);
-    const ValueId y1 = *graph.find_value("y1");
-    return to_text(graph.type(y1), made.sharded.of(y1)) + ": " +
+    const ValueId y1 = *made.graph.find_value("y1");
+    return to_text(made.graph.type(y1), made.sharded.of(y1)) + ": " +
            made.sharded.value_reasons[y1.index];
   };
   EXPECT_EQ(
@@ -210,7 +212,7 @@ TEST(Halos, WhatAnotherReaderWantsWholeIsExchanged) {
   graph.add_output("all", b.unary("neg", t, "all"));
   const Compiled made = compiled(graph, "h=2", HaloForm::kRecompute,
                                  {shard_tensor("x", "P(\"h\")"), shard_op("all", "[P()]")});
-  EXPECT_FALSE(made.sharded.of(t).has_windows());
+  EXPECT_FALSE(made.sharded.of(*made.graph.find_value("t")).has_windows());
 }
 
 TEST(Halos, AReaderThatWantsThePlainPartTakesItFromTheWiderOne) {

@@ -117,8 +117,8 @@ Instruction ChunkMaker::kernel_of(const Instruction& kernel, size_t input, Regis
 Instruction ChunkMaker::exchange_of(const Instruction& exchange, RegisterIndex source,
                                     RegisterIndex target) {
   Instruction made = exchange;
-  made.exchange()->source = source;
-  made.exchange()->target = target;
+  made.exchange()->sources = {source};
+  made.exchange()->targets = {target};
   return made;
 }
 

@@ -28,7 +28,7 @@ bool MatmulAnalysis::is_matmul(InstructionIndex index) const {
 
 bool MatmulAnalysis::is_within_mesh(InstructionIndex exchange) const {
   const ExchangeStep& step = *at(exchange).exchange();
-  return reg(step.source).mesh == reg(step.target).mesh && is_in_arena(step.target);
+  return reg(step.source()).mesh == reg(step.target()).mesh && is_in_arena(step.target());
 }
 
 int MatmulAnalysis::kept_dim(const KernelStep& matmul, size_t input, int dim) const {
@@ -59,12 +59,12 @@ Seconds MatmulAnalysis::copy_time(RegisterIndex index, int64_t kernels) const {
 
 Seconds MatmulAnalysis::exchange_time(InstructionIndex exchange, int dim, int64_t chunks) {
   const ExchangeStep& step = *at(exchange).exchange();
-  TensorType type = reg(step.source).type;
+  TensorType type = reg(step.source()).type;
   if (chunks > 1) type.shape[dim] /= chunks;
-  const auto [found, is_new] =
-      prices_.try_emplace({step.exchange.from.mesh.get(),
-                           to_text(type, step.exchange.from) + " to " + to_text(step.exchange.to)});
-  if (is_new) found->second = price(type, step.exchange, cost_.links).estimate;
+  const auto [found, is_new] = prices_.try_emplace(
+      {step.exchange().from.mesh.get(),
+       to_text(type, step.exchange().from) + " to " + to_text(step.exchange().to)});
+  if (is_new) found->second = price(type, step.exchange(), cost_.links).estimate;
   return found->second;
 }
 
@@ -99,7 +99,7 @@ bool MatmulAnalysis::decide(const std::optional<Decomposition>& best,
   for (InstructionIndex matmul : matmuls) ops.push_back(at(matmul).kernel()->op);
   for (InstructionIndex exchange : exchanges) {
     const ExchangeStep& step = *at(exchange).exchange();
-    names.push_back(std::string(to_text(step.exchange.kind)) + " " + reg(step.target).name);
+    names.push_back(std::string(to_text(step.kind())) + " " + reg(step.target()).name);
   }
   report_ += join(ops, ", ") + " with " + join(names, " and ") + ": ";
   const auto chunks = [&] {

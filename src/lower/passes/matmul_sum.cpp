@@ -40,12 +40,12 @@ std::vector<InstructionIndex> MatmulSums::exchanges_from(InstructionIndex sum) c
   const ProgramUses& uses = analysis_.uses();
   std::vector<InstructionIndex> chain{sum};
   while (true) {
-    const RegisterIndex last = exchange(chain.back()).target;
+    const RegisterIndex last = exchange(chain.back()).target();
     if (uses.readers(last).size() != 1 || uses.is_live_out(last)) return chain;
     const InstructionIndex next = uses.readers(last).front();
     if (!at(next).exchange() || rewrites_.is_replaced(next) ||
-        exchange(next).exchange.kind != ReshardKind::kAllGather ||
-        !analysis_.is_within_mesh(next) || !in_same_pass(at(next), at(sum)))
+        exchange(next).kind() != ReshardKind::kAllGather || !analysis_.is_within_mesh(next) ||
+        !in_same_pass(at(next), at(sum)))
       return chain;
     chain.push_back(next);
   }
@@ -65,8 +65,9 @@ std::optional<DividedMatmul> MatmulSums::divide(InstructionIndex matmul, int dim
 /// divided there.
 std::optional<Decomposition> MatmulSums::candidate_at(
     const Summands& summands, const std::vector<InstructionIndex>& exchanges, int dim) const {
-  Decomposition candidate{{}, {{exchange(exchanges.front()).source, dim}}};
-  for (InstructionIndex index : exchanges) candidate.dims.push_back({exchange(index).target, dim});
+  Decomposition candidate{{}, {{exchange(exchanges.front()).source(), dim}}};
+  for (InstructionIndex index : exchanges)
+    candidate.dims.push_back({exchange(index).target(), dim});
   for (InstructionIndex index : summands.matmuls) {
     const auto matmul = divide(index, dim);
     if (!matmul) return std::nullopt;
@@ -94,7 +95,7 @@ Seconds MatmulSums::kernels_time(const Summands& summands, int64_t chunks) const
 Seconds MatmulSums::time_of(const Decomposition& candidate, const Summands& summands,
                             const std::vector<InstructionIndex>& exchanges) {
   ChunkTimes times{Seconds(0), kernels_time(summands, candidate.count),
-                   analysis_.copy_time(exchange(exchanges.back()).target, 1)};
+                   analysis_.copy_time(exchange(exchanges.back()).target(), 1)};
   for (const DividedMatmul& matmul : candidate.matmuls)
     times.copies += analysis_.copy_time(operand_of(matmul), candidate.count);
   for (InstructionIndex index : exchanges)
@@ -105,7 +106,7 @@ Seconds MatmulSums::time_of(const Decomposition& candidate, const Summands& summ
 std::optional<Decomposition> MatmulSums::best_candidate(
     const Summands& summands, const std::vector<InstructionIndex>& exchanges) {
   std::optional<Decomposition> best;
-  const RegisterIndex source = exchange(exchanges.front()).source;
+  const RegisterIndex source = exchange(exchanges.front()).source();
   for (int dim = 0; dim < reg(source).type.shape.size(); ++dim) {
     auto candidate = candidate_at(summands, exchanges, dim);
     if (!candidate) continue;
@@ -121,9 +122,9 @@ std::optional<Decomposition> MatmulSums::best_candidate(
 void MatmulSums::decompose(InstructionIndex sum) {
   Summands summands;
   if (rewrites_.is_replaced(sum) || !analysis_.is_within_mesh(sum) ||
-      !find_summands(exchange(sum).source, sum, summands))
+      !find_summands(exchange(sum).source(), sum, summands))
     return;
-  const InstructionIndex position = rewrites_.writer(analysis_.uses(), exchange(sum).source);
+  const InstructionIndex position = rewrites_.writer(analysis_.uses(), exchange(sum).source());
   if (std::any_of(summands.matmuls.begin(), summands.matmuls.end(),
                   [&](InstructionIndex matmul) { return !may_move(matmul, position); }))
     return;
@@ -139,7 +140,7 @@ void MatmulSums::rewrite(const Decomposition& chosen, const Summands& summands,
                          const std::vector<InstructionIndex>& exchanges,
                          InstructionIndex position) {
   const int dim = chosen.dims.front().dim;
-  const ChunkedDim last{exchange(exchanges.back()).target, dim};
+  const ChunkedDim last{exchange(exchanges.back()).target(), dim};
   std::vector<RegisterIndex> free;
   std::map<RegisterIndex, Register> wholes;  // registers of which only chunks remain
   const auto remove = [&](InstructionIndex index) {
@@ -175,8 +176,8 @@ void MatmulSums::rewrite(const Decomposition& chosen, const Summands& summands,
       step.outputs = {add(step.outputs.front())};
     }
     for (InstructionIndex index : exchanges)
-      transfers.push_back(ChunkMaker::exchange_of(at(index), chunk.at(exchange(index).source),
-                                                  add(exchange(index).target)));
+      transfers.push_back(ChunkMaker::exchange_of(at(index), chunk.at(exchange(index).source()),
+                                                  add(exchange(index).target())));
     ends.push_back(chunk.at(last.reg));
   }
   transfers.push_back(maker.join(ends, last, at(exchanges.back())));

@@ -5,6 +5,8 @@
 #include <set>
 #include <utility>
 
+#include "base/text.h"
+#include "lower/live_bytes.h"
 #include "lower/program_uses.h"
 
 namespace tessera {
@@ -31,8 +33,19 @@ class PrefetchScheduler {
   /// Does `instruction` receive from other ranks, into a register that is no variable?
   bool is_transfer(const Instruction& instruction) const {
     const ExchangeStep* exchange = instruction.exchange();
-    return exchange && exchange->exchange.kind != ReshardKind::kSlice &&
-           reg(exchange->target).storage == Register::Storage::kArena;
+    return exchange && exchange->kind() != ReshardKind::kSlice && are_in_arena(exchange->targets);
+  }
+
+  bool are_in_arena(std::span<const RegisterIndex> list) const {
+    return std::all_of(list.begin(), list.end(), [this](RegisterIndex index) {
+      return reg(index).storage == Register::Storage::kArena;
+    });
+  }
+
+  Bytes size_of_all(std::span<const RegisterIndex> list) const {
+    Bytes sum{0};
+    for (RegisterIndex index : list) sum += reg(index).size;
+    return sum;
   }
 
   // ---- positions: as late as is cheap ----
@@ -66,7 +79,7 @@ class PrefetchScheduler {
       }
       Waiting& list = waiting[instruction.mesh];
       const ExchangeStep& exchange = *instruction.exchange();
-      const Bytes bytes = reg(exchange.source).size + reg(exchange.target).size;
+      const Bytes bytes = size_of_all(exchange.sources) + size_of_all(exchange.targets);
       list.exchanges.emplace(i, bytes);
       list.bytes += bytes;
       while (list.bytes > window_) place(list, list.exchanges.begin()->first);
@@ -75,14 +88,15 @@ class PrefetchScheduler {
   }
 
   bool may_wait(InstructionIndex i, const ProgramUses& uses) const {
-    return is_transfer(at(i)) &&
-           reg(at(i).exchange()->source).storage == Register::Storage::kArena &&
-           uses.first_reader(at(i).exchange()->target) > i + 1;
+    if (!is_transfer(at(i)) || !are_in_arena(at(i).exchange()->sources)) return false;
+    const std::span<const RegisterIndex> targets = at(i).exchange()->targets;
+    return std::all_of(targets.begin(), targets.end(),
+                       [&](RegisterIndex target) { return uses.first_reader(target) > i + 1; });
   }
 
   // ---- issue points: as early as memory allows ----
 
-  /// The exchanges that are in flight on a mesh while an instruction runs.
+  /// The results that are in flight on a mesh while an instruction runs.
   struct InFlight {
     int count = 0;
     Bytes bytes{0};
@@ -90,6 +104,8 @@ class PrefetchScheduler {
 
   void set_issue_points() {
     const ProgramUses uses(program_);
+    IndexedVector<MeshIndex, LiveBytes> live;
+    for (MeshIndex mesh : program_.meshes.indices()) live.push_back({program_, uses, mesh});
     IndexedVector<MeshIndex, IndexedVector<InstructionIndex, InFlight>> in_flight(
         program_.meshes.size(),
         IndexedVector<InstructionIndex, InFlight>(program_.instructions.size()));
@@ -97,15 +113,24 @@ class PrefetchScheduler {
       if (!is_transfer(at(i))) continue;
       ExchangeStep& exchange = *program_.instructions[i].exchange();
       auto& on_mesh = in_flight[at(i).mesh];
-      const Bytes bytes = reg(exchange.target).size;
-      const InstructionIndex earliest = std::max(uses.writer(exchange.source), InstructionIndex(0));
+      LiveBytes& alive = live[at(i).mesh];
+      const Bytes bytes = size_of_all(exchange.targets);
+      const int parts = static_cast<int>(exchange.parts.size());
+      const auto has_room = [&](InstructionIndex k) {
+        return has_capacity(on_mesh[k], bytes) &&
+               (parts == 1 || alive.most(k, k + 1) + bytes.value() <= alive.least_peak());
+      };
+      InstructionIndex earliest(0);
+      for (RegisterIndex source : exchange.sources)
+        earliest = std::max(earliest, uses.writer(source));
       InstructionIndex point = i - 1;
-      while (point > earliest && has_capacity(on_mesh[point], bytes)) --point;
+      while (point > earliest && has_room(point)) --point;
       if (!computes_between(point + 1, i, at(i).mesh)) continue;
       for (InstructionIndex k = point + 1; k < i; ++k) {
-        ++on_mesh[k].count;
+        on_mesh[k].count += parts;
         on_mesh[k].bytes += bytes;
       }
+      alive.add(point + 1, i, bytes);
       exchange.issue_after = point;
     }
   }
@@ -125,6 +150,12 @@ class PrefetchScheduler {
   IndexedVector<MeshIndex, IndexedVector<MeshIndex, bool>> share_ranks_;  // by pair of meshes
 };
 
+std::string names_of_targets(const Program& program, const ExchangeStep& exchange) {
+  std::vector<std::string> names;
+  for (RegisterIndex target : exchange.targets) names.push_back(program.registers[target].name);
+  return join(names, ", ");
+}
+
 }  // namespace
 
 void schedule_prefetches(Program& program, Bytes window) {
@@ -141,7 +172,7 @@ std::string prefetch_text(const Program& program) {
     for (InstructionIndex k : IndexRange(exchange->issue_after + 1, i))
       kernels +=
           program.instructions[k].mesh == instruction.mesh && program.instructions[k].kernel();
-    text += program.registers[exchange->target].name + " may be issued " + std::to_string(kernels) +
+    text += names_of_targets(program, *exchange) + " may be issued " + std::to_string(kernels) +
             (kernels == 1 ? " kernel" : " kernels") + " early\n";
   }
   return text.empty() ? "every exchange is issued at its turn\n" : text;

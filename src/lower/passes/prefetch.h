@@ -13,7 +13,8 @@ namespace tessera {
 ///    bucket is full, or when the optimizer needs them.
 /// 2. Issue point: an exchange may be issued behind the instruction that writes its source
 ///    (ExchangeStep::issue_after), as long as at most kMaxPrefetches results, of at most `window`
-///    bytes, are in flight on its mesh. So the input of the next micro-batch is received while this
+///    bytes, are in flight on its mesh; of an exchange of several parts also only while no more is
+///    alive at once than at its turn. So the input of the next micro-batch is received while this
 ///    one is computed, and a parameter is gathered while the layers before it are computed.
 ///
 ///   requires  instructions in the order in which they will run

@@ -116,6 +116,21 @@ class Decisions {
   std::unordered_map<std::string, size_t> positions_;
 };
 
+/// The stages of all ops; none when there is one mesh, or they are known.
+std::vector<SharedDecision> stages_as_patterns(const Graph& graph, const std::vector<int>& ops,
+                                               const Meshes& meshes, const SectionLookup& known) {
+  if (meshes.size() == 1) return {};
+  std::vector<std::string> names, stages;
+  bool is_known = true;
+  for (size_t i = 0; i < graph.ops().size(); ++i) {
+    names.push_back(graph.ops()[i].name);
+    stages.push_back(meshes[ops[i]].name);
+    const std::string* stage = known.stage(names.back());
+    is_known = is_known && stage && *stage == stages.back();
+  }
+  return is_known ? std::vector<SharedDecision>() : stage_patterns(names, stages);
+}
+
 class Resolver {
  public:
   Resolver(const Graph& graph, const ShardedGraph& sharded, std::string_view name,
@@ -123,7 +138,7 @@ class Resolver {
       : graph_(graph), sharded_(sharded), known_(known, name) {}
 
   ShardingSection run() {
-    resolve_stages();
+    section_.stages = stages_as_patterns(graph_, sharded_.stages.ops, sharded_.meshes, known_);
     for (int i = 0; i < std::ssize(graph_.ops()); ++i) resolve_op({i});
     const std::vector<ValueId> variables = variables_of_next(graph_);
     for (int i = 0; i < std::ssize(graph_.values()); ++i)
@@ -136,19 +151,6 @@ class Resolver {
   }
 
  private:
-  void resolve_stages() {
-    if (sharded_.meshes.size() == 1) return;
-    std::vector<std::string> names, stages;
-    bool is_known = true;
-    for (size_t i = 0; i < graph_.ops().size(); ++i) {
-      names.push_back(graph_.ops()[i].name);
-      stages.push_back(sharded_.meshes[sharded_.stages.ops[i]].name);
-      const std::string* known = known_.stage(names.back());
-      is_known = is_known && known && *known == stages.back();
-    }
-    if (!is_known) section_.stages = stage_patterns(names, stages);
-  }
-
   void resolve_op(OpId id) {
     const Op& op = graph_.op(id);
     if (const std::string* known = known_.op(op.name); known && is_same(*known, op, id)) return;
@@ -201,6 +203,21 @@ class Resolver {
 
 // ---- place ----
 
+[[noreturn]] void refuse_missing(const std::string& what, const SectionLookup& lookup) {
+  refuse("the plan's shardings say nothing of " + what + " of the program '" + lookup.name() + "'",
+         "resolved shardings have every op, input and variable: nothing is propagated",
+         "make them anew for this model with `tessera explain --resolved`, or add it to the "
+         "section '" +
+             lookup.name() + "'");
+}
+
+int stage_of(const Op& op, const Meshes& meshes, const SectionLookup& lookup) {
+  if (meshes.size() == 1) return 0;
+  const std::string* name = lookup.stage(op.name);
+  if (!name) refuse_missing("the stage of op '" + op.name + "'", lookup);
+  return stage_called(*name, meshes);
+}
+
 class Placer {
  public:
   Placer(const Graph& graph, const Meshes& meshes, const Shardings& shardings,
@@ -230,11 +247,7 @@ class Placer {
   std::string program() const { return "the program '" + lookup_.name() + "'"; }
 
   [[noreturn]] void refuse_missing(const std::string& what) const {
-    refuse("the plan's shardings say nothing of " + what + " of " + program(),
-           "resolved shardings have every op, input and variable: nothing is propagated",
-           "make them anew for this model with `tessera explain --resolved`, or add it to the "
-           "section '" +
-               lookup_.name() + "'");
+    tessera::refuse_missing(what, lookup_);
   }
 
   void refuse_unused(const std::string& kind, const std::vector<std::string>& names) const {
@@ -264,15 +277,8 @@ class Placer {
     }
   }
 
-  int stage_of(const Op& op) const {
-    if (sharded_.meshes.size() == 1) return 0;
-    const std::string* name = lookup_.stage(op.name);
-    if (!name) refuse_missing("the stage of op '" + op.name + "'");
-    return stage_called(*name, sharded_.meshes);
-  }
-
   void place_op(const Op& op) {
-    const int stage = stage_of(op);
+    const int stage = stage_of(op, sharded_.meshes, lookup_);
     const std::string* text = lookup_.op(op.name);
     if (!text) refuse_missing("op '" + op.name + "'");
     const OpView op_view = view(graph_, op);
@@ -342,6 +348,34 @@ ShardingSection resolve(const Graph& graph, const ShardedGraph& sharded, std::st
 ShardedGraph place(const Graph& graph, const Meshes& meshes, const Shardings& shardings,
                    std::string_view name, const RuleLookup& rules) {
   return Placer(graph, meshes, shardings, name, rules).run();
+}
+
+void resolve_serial(const Graph& serial, const SerialDecisions& decisions, const Meshes& meshes,
+                    std::string_view name, const Shardings& known, ShardingSection& section) {
+  section.stages =
+      stages_as_patterns(serial, decisions.stages, meshes, SectionLookup(known, name));
+  std::vector<std::string> kept;
+  for (size_t i = 0; i < serial.ops().size(); ++i)
+    if (decisions.kept[i]) kept.push_back(serial.ops()[i].name);
+  section.kept = to_patterns(kept);
+}
+
+SerialDecisions serial_decisions(const Graph& serial, const Meshes& meshes,
+                                 const Shardings& shardings, std::string_view name) {
+  const SectionLookup lookup(shardings, name);
+  SerialDecisions decisions;
+  for (const Op& op : serial.ops()) decisions.stages.push_back(stage_of(op, meshes, lookup));
+  decisions.kept.resize(serial.ops().size(), false);
+  for (const std::string& kept : lookup.kept()) {
+    const std::optional<OpId> op = serial.find_op(kept);
+    if (!op)
+      refuse("the section '" + lookup.name() + "' of the plan's shardings keeps the op '" + kept +
+                 "', which the program lacks",
+             "the shardings may be for another model",
+             "make them anew with `tessera explain --resolved`");
+    decisions.kept[op->index] = true;
+  }
+  return decisions;
 }
 
 DistAttr home_in_training(const Shardings& shardings, const std::string& value, const Shape& shape,

@@ -3,6 +3,7 @@
 
 #include <string>
 #include <string_view>
+#include <vector>
 
 #include "graph/graph.h"
 #include "shard/resolved/shardings.h"
@@ -32,6 +33,18 @@ ShardingSection resolve(const Graph& graph, const ShardedGraph& sharded, std::st
 ///   time     O(n) for n ops and values
 ShardedGraph place(const Graph& graph, const Meshes& meshes, const Shardings& shardings,
                    std::string_view name, const RuleLookup& rules = catalogue_rule);
+
+/// What a section says of the serial graph, before passes rewrite it.
+struct SerialDecisions {
+  std::vector<int> stages;  // by op; with one mesh all are 0
+  std::vector<bool> kept;   // by op: must it stay, because a mark names it or its result?
+};
+/// Writes them into `section`, with `stages` for all ops of the graph. `known` as for resolve.
+void resolve_serial(const Graph& serial, const SerialDecisions& decisions, const Meshes& meshes,
+                    std::string_view name, const Shardings& known, ShardingSection& section);
+///   throws  UserError (78) for an op without a stage, and for a kept op that is none
+SerialDecisions serial_decisions(const Graph& serial, const Meshes& meshes,
+                                 const Shardings& shardings, std::string_view name);
 
 /// The home of a value in training, without compiling.
 ///   throws  UserError (78) when there is none, or it does not fit

@@ -9,8 +9,17 @@ namespace tessera {
 
 SectionLookup::SectionLookup(const Shardings& shardings, std::string_view name) : name_(name) {
   if (const ShardingSection* own = shardings.find(name)) add(*own, true);
-  if (name == kTrainSection) return;
-  if (const ShardingSection* training = shardings.find(kTrainSection)) add(*training, false);
+  const ShardingSection* training = shardings.find(kTrainSection);
+  if (const ShardingSection* own = shardings.find(name) ? shardings.find(name) : training)
+    kept_ = own->kept;
+  if (training && name != kTrainSection) add(*training, false);
+}
+
+std::vector<std::string> SectionLookup::kept() const {
+  std::vector<std::string> names;
+  for (const std::string& pattern : kept_)
+    for (std::string& name : names_of_pattern(pattern)) names.push_back(std::move(name));
+  return names;
 }
 
 void SectionLookup::add(const ShardingSection& section, bool is_own) {

@@ -25,6 +25,9 @@ class SectionLookup {
   const std::string* copies(const std::string& value) { return find(copies_, value); }
   const std::string* stage(const std::string& op) const;
 
+  /// The ops that the section says to keep; that of the training step when there is no such section.
+  std::vector<std::string> kept() const;
+
   const std::string& name() const { return name_; }
   /// The entries of the section itself that nobody asked for.
   std::vector<std::string> unused_ops() const { return unused(ops_); }
@@ -47,6 +50,7 @@ class SectionLookup {
   static std::vector<std::string> unused(const Entries& entries);
 
   std::string name_;
+  std::vector<std::string> kept_;  // patterns
   Entries ops_, values_, copies_;
   std::unordered_map<std::string, const std::string*> stages_;  // "a.b" exact, "a.*" and "*"
 };

@@ -17,24 +17,26 @@ constexpr std::array<std::string_view, 7> kSections = {
   throw UserError(what + " is " + kind_of(found), why, fix, ExitCode::kBadConfig);
 }
 
+/// The strings of a list. what  of which it is
+std::vector<std::string> read_names(const Document& names, const std::string& what) {
+  std::vector<std::string> read;
+  if (!names.is_list()) refuse(what, names, "names are a list", "write them in [ ]");
+  for (const Document& name : names.as_list()) {
+    if (!name.is_string())
+      refuse("a name of " + what, name, "a name is a string", "write it in quotes");
+    read.push_back(name.as_string());
+  }
+  return read;
+}
+
 std::vector<SharedDecision> read_decisions(const Document* given, const std::string& position) {
   std::vector<SharedDecision> decisions;
   if (!given) return decisions;
   if (!given->is_table())
     refuse(position, *given, "decisions are a table: each with the names that it is for",
            "write {\"m@dp\": [\"y\"]}");
-  for (const auto& [text, names] : given->as_table()) {
-    SharedDecision& decision = decisions.emplace_back(SharedDecision{text, {}});
-    if (!names.is_list())
-      refuse(position + " '" + text + "'", names, "the names of a decision are a list",
-             "write them in [ ]");
-    for (const Document& name : names.as_list()) {
-      if (!name.is_string())
-        refuse("a name of " + position + " '" + text + "'", name, "a name is a string",
-               "write it in quotes");
-      decision.names.push_back(name.as_string());
-    }
-  }
+  for (const auto& [text, names] : given->as_table())
+    decisions.push_back({text, read_names(names, position + " '" + text + "'")});
   return decisions;
 }
 
@@ -75,6 +77,8 @@ Shardings parse_shardings(const Document& document, const std::string& origin) {
     };
     ShardingSection section;
     section.stages = decisions("stages");
+    if (const Document* kept = keys.raw("kept"))
+      section.kept = read_names(*kept, origin + ": " + path + ".kept");
     section.ops = decisions("ops");
     section.values = decisions("values");
     section.copies = decisions("copies");
@@ -94,6 +98,8 @@ Document to_document(const Shardings& shardings) {
   for (const auto& [name, section] : shardings.sections) {
     Document written = Document::Table{};
     write_decisions(section.stages, "stages", written);
+    if (!section.kept.empty())
+      written["kept"] = Document::List(section.kept.begin(), section.kept.end());
     write_decisions(section.ops, "ops", written);
     write_decisions(section.values, "values", written);
     write_decisions(section.copies, "copies", written);

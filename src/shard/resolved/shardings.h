@@ -34,6 +34,8 @@ struct ShardingSection {
   /// The mesh of each op; none when the plan has one mesh. A name that ends in ".*" or is "*"
   /// stands for all with this beginning that no longer one says.
   std::vector<SharedDecision> stages;
+  /// The ops that the passes over the serial graph keep, because marks named them.
+  std::vector<std::string> kept = {};
   std::vector<SharedDecision> ops;  // text: shard/resolved/sharding_text.h
   /// The home of every input and variable, "[@dp, *] on first", and of other values that are kept
   /// otherwise than their op makes them.
@@ -55,6 +57,7 @@ struct Shardings {
 /// From the table of a plan:
 ///
 ///     {"train": {"stages": {"first": ["blocks.0.*"], "last": ["*"]},
+///                "kept": ["y"],
 ///                "ops": {"m@mb@dp": ["y"], "whole": ["rate_{0..3}"]},
 ///                "values": {"[@mb@dp, *]": ["x"]},
 ///                "copies": {"pass": ["w"]}},

@@ -113,7 +113,7 @@ RegisterIndex HandMade::exchange_to(const std::string& name, RegisterIndex from,
                                     const Exchange& exchange) {
   const TensorType type = graph_.registers[from].type;
   const TaskId id = add_task(name, Task::Kind::kExchange, find_mesh(*exchange.to.mesh), {from});
-  graph_.tasks.back().exchange = exchange;
+  graph_.tasks.back().parts = {{exchange, ""}};
   return add_register(name + " " + to_text(exchange.to), type, exchange.to, id);
 }
 
@@ -123,6 +123,21 @@ RegisterIndex HandMade::exchange(const std::string& name, RegisterIndex from,
   const DistAttr attr = graph_.registers[from].attr;
   return exchange_to(name, from,
                      {classify(parsed.type.shape, attr, parsed.attr), attr, parsed.attr});
+}
+
+std::vector<RegisterIndex> HandMade::exchange(const std::string& name,
+                                              const std::vector<RegisterIndex>& from,
+                                              const std::vector<std::string>& types) {
+  const TaskId id = add_task(name, Task::Kind::kExchange, mesh_, from);
+  std::vector<RegisterIndex> made;
+  for (size_t i = 0; i < from.size(); ++i) {
+    const DistType to = parse_dist_type(types[i], mesh());
+    graph_.tasks[id].parts.push_back(
+        {classified(to.type.shape, graph_.registers[from[i]].attr, to.attr), ""});
+    const std::string target = graph_.registers[from[i]].name + " " + to_text(to.attr);
+    made.push_back(add_register(target, to.type, to.attr, id));
+  }
+  return made;
 }
 
 RegisterIndex HandMade::reshard(const std::string& name, RegisterIndex from,

@@ -37,6 +37,10 @@ class HandMade {
                        RegisterIndex variable);
   /// `from` may lie on another mesh.
   RegisterIndex exchange(const std::string& name, RegisterIndex from, const std::string& type);
+  /// Several parts in one task.
+  std::vector<RegisterIndex> exchange(const std::string& name,
+                                      const std::vector<RegisterIndex>& from,
+                                      const std::vector<std::string>& types);
   /// The exchanges of plan_reshard, one after the other.
   RegisterIndex reshard(const std::string& name, RegisterIndex from, const std::string& type);
   void result(const std::string& name, RegisterIndex reg);

@@ -136,10 +136,34 @@ class RandomProgram {
     const int what = roll(0, 9);
     if (what == 0) add_input();
     if (what == 1) add_variable();
-    if (what >= 2 && what <= 5)
+    if (what >= 2 && what <= 4)
       reshard(pick(values_.size()),
               random_type(values_[pick(values_.size())].type.type.shape, true));
+    if (what == 5) reshard_together();
     if (what >= 6) add_binary();
+  }
+
+  /// Two values of one mesh as the parts of one exchange, where both are of one kind.
+  void reshard_together() {
+    const size_t a = pick(values_.size()), b = pick(values_.size());
+    const auto of = [&](size_t value) -> const DistType& { return values_[value].type; };
+    if (values_[a].reg == values_[b].reg || of(a).attr.mesh != of(b).attr.mesh) return;
+    const DistType to_a = random_type(of(a).type.shape, false);
+    const DistType to_b{of(b).type, random_attr(to_a.attr.mesh, of(b).type.shape.size(), false)};
+    if (classify(to_a.type.shape, of(a).attr, to_a.attr) !=
+        classify(to_b.type.shape, of(b).attr, to_b.attr))
+      return;
+    made_->place_on(to_a.attr.mesh);
+    const std::vector<RegisterIndex> made =
+        made_->exchange(next_name("e"), {values_[a].reg, values_[b].reg}, {text(to_a), text(to_b)});
+    for (const size_t part : {size_t{0}, size_t{1}})
+      values_.push_back({Value::kSame,
+                         next_name("e"),
+                         made[part],
+                         part == 0 ? to_a : to_b,
+                         part == 0 ? a : b,
+                         0,
+                         {}});
   }
 
   /// returns  the place of the new value; of a shape that does not fit: of `from`
@@ -301,7 +325,8 @@ class RandomProgram {
     for (size_t place = 1; place < graph.order.size(); ++place) {
       Task& task = graph.tasks[graph.order[place]];
       const bool fills_variable =
-          task.kind == Task::Kind::kExchange && graph.registers[task.outputs[0]].variable >= 0;
+          std::any_of(task.outputs.begin(), task.outputs.end(),
+                      [&](RegisterIndex reg) { return graph.registers[reg].variable >= 0; });
       if (task.kind == Task::Kind::kExchange && !fills_variable && roll(0, 2) != 0)
         task.issue_after = graph.order[pick(place)];
     }

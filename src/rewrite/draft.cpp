@@ -1,0 +1,185 @@
+#include "rewrite/draft.h"
+
+#include <algorithm>
+
+#include "base/error.h"
+#include "base/text.h"
+
+namespace tessera {
+namespace {
+
+/// The origin with the op that makes the value of a replaced source now.
+Origin origin_after(const GraphDraft& draft, const Origin& origin) {
+  const Graph& graph = draft.before();
+  const auto source = graph.find_op(origin.source);
+  if (!source || draft.is_present(*source)) return origin;
+  const ValueId old = draft.outputs(*source).front(), now = draft.current(old);
+  if (now == old) return origin;
+  const OpId maker = draft.producer(now);
+  return {maker.index < 0 ? graph.value(now).name : graph.op(maker).name, origin.derivation};
+}
+
+}  // namespace
+
+GraphDraft::GraphDraft(const Graph& graph, RewriteBounds bounds)
+    : graph_(graph),
+      bounds_(std::move(bounds)),
+      dropped_(graph.ops().size(), false),
+      readers_(graph.values().size(), 0),
+      is_result_(graph.values().size(), false),
+      definition_of_(graph.ops().size(), -1) {
+  replaced_by_.reserve(graph.values().size());
+  for (int i = 0; i < std::ssize(graph.values()); ++i) {
+    replaced_by_.push_back({i});
+    readers_[i] = static_cast<int>(graph.value({i}).users.size());
+  }
+  const auto add_result = [&](ValueId value) {
+    is_result_[value.index] = true;
+    ++readers_[value.index];
+  };
+  for (const auto& [name, value] : graph.outputs()) add_result(value);
+  for (const Variable& variable : graph.variables())
+    if (variable.next) add_result(*variable.next);
+}
+
+const std::string& GraphDraft::kind(OpId op) const {
+  const Definition* given = definition(op);
+  return given ? given->kind : graph_.op(op).kind;
+}
+
+const Attributes& GraphDraft::attributes(OpId op) const {
+  const Definition* given = definition(op);
+  return given ? given->attributes : graph_.op(op).attributes;
+}
+
+const std::vector<ValueId>& GraphDraft::raw_inputs(OpId op) const {
+  const Definition* given = definition(op);
+  return given ? given->inputs : graph_.op(op).inputs;
+}
+
+const std::vector<ValueId>& GraphDraft::inputs(OpId op) const {
+  const std::vector<ValueId>& raw = raw_inputs(op);
+  if (std::ranges::all_of(raw, [&](ValueId input) { return current(input) == input; })) return raw;
+  std::vector<ValueId>& inputs = resolved_[op.index];
+  inputs = raw;
+  for (ValueId& input : inputs) input = current(input);
+  return inputs;
+}
+
+OpView GraphDraft::view(OpId op) const {
+  const Op& given = graph_.op(op);
+  OpView result{given.name, attributes(op), {}, {}, nullptr, given.regions};
+  for (ValueId input : raw_inputs(op)) result.inputs.push_back(graph_.type(input));
+  for (ValueId output : given.outputs) result.outputs.push_back(graph_.type(output));
+  result.definition = &find_operator(graph_, kind(op));
+  return result;
+}
+
+ValueId GraphDraft::current(ValueId value) const {
+  while (replaced_by_[value.index] != value) value = replaced_by_[value.index];
+  return value;
+}
+
+bool GraphDraft::may_replace(OpId op) const {
+  return !is_kept(op) && std::none_of(outputs(op).begin(), outputs(op).end(),
+                                      [&](ValueId value) { return is_result(value); });
+}
+
+void GraphDraft::replace(OpId op, const std::vector<ValueId>& by) {
+  ensure(is_present(op) && may_replace(op), "'" + graph_.op(op).name + "' may be replaced");
+  ensure(by.size() == outputs(op).size(),
+         "every result of '" + graph_.op(op).name + "' is replaced");
+  for (size_t i = 0; i < by.size(); ++i) {
+    const ValueId value = outputs(op)[i], other = current(by[i]);
+    ensure(graph_.type(value) == graph_.type(other) && producer(other) < op,
+           "'" + graph_.value(other).name + "' can replace '" + graph_.value(value).name + "'");
+    changes_.push_back(graph_.value(value).name + " is " + graph_.value(other).name);
+    replaced_by_[value.index] = other;
+    readers_[other.index] += readers_[value.index];
+    readers_[value.index] = 0;
+  }
+  forget(op);
+}
+
+void GraphDraft::redefine(OpId op, std::string kind, Attributes attributes,
+                          std::vector<ValueId> inputs) {
+  ensure(is_present(op) && !is_kept(op) && outputs(op).size() == 1,
+         "'" + graph_.op(op).name + "' may be computed in another way");
+  for (ValueId& input : inputs) {
+    input = current(input);
+    ensure(producer(input) < op, "the operands of '" + graph_.op(op).name + "' come before it");
+    ++readers_[input.index];
+  }
+  for (ValueId input : raw_inputs(op)) --readers_[current(input).index];
+  std::vector<std::string> operands;
+  for (ValueId input : inputs) operands.push_back(graph_.value(input).name);
+  changes_.push_back(graph_.op(op).name + " = " + kind + "(" + join(operands, ", ") + ")" +
+                     (attributes.empty() ? "" : " " + to_text(attributes)));
+  definition_of_[op.index] = static_cast<int>(definitions_.size());
+  definitions_.push_back({std::move(kind), std::move(attributes), std::move(inputs)});
+}
+
+void GraphDraft::drop(OpId op) {
+  ensure(is_present(op) && !is_kept(op), "'" + graph_.op(op).name + "' may be dropped");
+  for (ValueId value : outputs(op))
+    ensure(readers_[value.index] == 0, "'" + graph_.value(value).name + "' has no readers");
+  changes_.push_back(graph_.op(op).name + " is dropped");
+  forget(op);
+}
+
+void GraphDraft::forget(OpId op) {
+  for (ValueId input : raw_inputs(op)) --readers_[current(input).index];
+  dropped_[op.index] = true;
+}
+
+std::vector<std::string> GraphDraft::take_changes() {
+  return std::exchange(changes_, {});
+}
+
+void GraphDraft::append_op(OpId op, RewrittenGraph& made, std::vector<ValueId>& after) const {
+  const Op& given = graph_.op(op);
+  std::vector<ValueId> inputs;
+  for (ValueId input : raw_inputs(op)) inputs.push_back(after[current(input).index]);
+  std::vector<TensorType> types;
+  for (ValueId output : given.outputs) types.push_back(graph_.type(output));
+  const OpId added =
+      made.graph.add_op(given.name, kind(op), attributes(op), std::move(inputs), types, given.role,
+                        origin_after(*this, given.origin), given.regions);
+  made.op_before.push_back(op);
+  for (size_t i = 0; i < given.outputs.size(); ++i) {
+    after[given.outputs[i].index] = made.graph.op(added).outputs[i];
+    made.value_before.push_back(given.outputs[i]);
+  }
+}
+
+RewrittenGraph GraphDraft::finish() const {
+  RewrittenGraph made{Graph(graph_.operators()), {}, {}, {}};
+  std::vector<ValueId> after(graph_.values().size());
+  std::vector<const Variable*> variable_of(graph_.values().size(), nullptr);
+  for (const Variable& variable : graph_.variables()) variable_of[variable.value.index] = &variable;
+  for (int i = 0; i < std::ssize(graph_.values()); ++i) {
+    const Value& value = graph_.value({i});
+    if (value.producer.index >= 0) {
+      const bool is_first = graph_.op(value.producer).outputs.front() == ValueId{i};
+      if (is_first && is_present(value.producer)) append_op(value.producer, made, after);
+      continue;
+    }
+    if (const Variable* variable = variable_of[i])
+      after[i] = made.graph.add_variable(value.name, value.type, variable->initializer,
+                                         variable->trainable, variable->origin);
+    else
+      after[i] = made.graph.add_input(value.name, value.type);
+    made.value_before.push_back({i});
+  }
+  for (const Variable& variable : graph_.variables())
+    if (variable.next)
+      made.graph.set_next(after[variable.value.index], after[current(*variable.next).index]);
+  for (const auto& [name, value] : graph_.outputs())
+    made.graph.add_output(name, after[current(value).index]);
+  for (int i = 0; i < std::ssize(graph_.values()); ++i)
+    if (const ValueId now = current({i}); now.index != i)
+      made.replaced.emplace(graph_.value({i}).name, graph_.value(now).name);
+  return made;
+}
+
+}  // namespace tessera
