@@ -37,6 +37,9 @@ class ValueRegisters {
   ///   suffix  of the names of its registers
   void add_input(ValueId input, const MicroBatchPlacement& placed, const std::string& suffix = "");
 
+  /// Does a register hold `value`, or a part of it, on this mesh?
+  bool is_on(ValueId value, const MeshPtr& mesh) const;
+
   /// The register that holds `value` as `wanted`: there is one already, or exchanges make it from
   /// that register from which the fewest bytes are sent.
   ///   throws  UserError (78) when a value of one micro-batch is needed of all, or the reverse
@@ -50,7 +53,6 @@ class ValueRegisters {
 
   const Register& at(RegisterIndex reg) const { return program_.registers[reg]; }
   MicroBatch part_of(const TensorType& whole, const MicroBatchPlacement& placed, int index) const;
-  bool is_on(ValueId value, const MeshPtr& mesh) const;
   void feed_on_mesh_of(ValueId input, MicroBatchPlacement wanted);
   int64_t sent_bytes(const TensorType& type, const DistAttr& from, const DistAttr& to) const;
   RegisterIndex get_without_partial(ValueId value, MicroBatchPlacement wanted,
