@@ -13,6 +13,7 @@
 #include "lower/passes/in_place.h"
 #include "lower/passes/order.h"
 #include "lower/region.h"
+#include "lower/task_groups.h"
 #include "placement_check/placement_check.h"
 #include "shard/micro_batches.h"
 
@@ -123,6 +124,7 @@ void decide(const Plan& plan, CompileOptions& options) {
   options.reshard.all_reduce = plan.all_reduce;
   options.collective_matmul.chunks = plan.collective_matmul;
   options.prefetch_window = Bytes(plan.prefetch_mib << 20);
+  options.tasks = plan.tasks;
 }
 
 /// What the passes share: the inputs of the compiler, and what was made so far.
@@ -220,7 +222,10 @@ constexpr CompilerPass kTaskPasses[] = {
     {"arena", [](CompilerState& s) { s.result.arenas = plan_arenas(s.program); },
      [](const CompilerState& s) { return arena_text(s.result); }},
     {"tasks",
-     [](CompilerState& s) { s.result.tasks = make_tasks(std::move(s.program), s.result.arenas); },
+     [](CompilerState& s) {
+       const TaskGroups groups(s.graph, s.options.tasks);
+       s.result.tasks = make_tasks(std::move(s.program), s.result.arenas, groups);
+     },
      [](const CompilerState& s) { return to_text(s.result.tasks); }},
     {"check",
      [](CompilerState& s) {

@@ -14,6 +14,7 @@
 #include "lower/passes/halo_choice.h"
 #include "lower/passes/prefetch.h"
 #include "plan/plan.h"
+#include "plan/task_granularity.h"
 #include "schedule/pipeline.h"
 #include "shard/propagate.h"
 #include "tasks/task_graph.h"
@@ -40,6 +41,7 @@ struct CompileOptions {
   Bytes prefetch_window = kPrefetchWindow;  // of exchanges in flight before their turn; 0: none
   HaloOptions halos = {};                   // exchanged or computed, and by which prices
   CollectiveMatmulOptions collective_matmul = {};
+  TaskGranularity tasks = {};                     // which kernels share a task
   std::vector<std::string> disabled_passes = {};  // names of optional passes
   /// false: for a rule that is broken on purpose, to see that the numbers show it.
   bool check_placements = true;

@@ -15,6 +15,7 @@
 //       "collective_matmul": "off",   decompose matmuls next to collectives: "auto", or 2 to 8
 //                                     chunks
 //       "prefetch_mib": 32,           limit of exchanges issued early, in flight at once; 0: none
+//       "tasks": "role",              where tasks end: "role", "layer", "op", or patterns of ops
 //       "marks": [{"tensor": "tokens", "placement": "P(\"dp\")"}],
 //       "fingerprint": {"graph": "9a3f...", "version": "0.1.0",
 //                       "parameters": {"head.weight": "f32[128,256]"}}
@@ -37,6 +38,7 @@
 
 #include "base/document.h"
 #include "graph/graph.h"
+#include "plan/task_granularity.h"
 #include "reshard/price.h"
 #include "schedule/pipeline.h"
 #include "shard/marks.h"
@@ -65,11 +67,13 @@ struct Plan {
   std::string name = "serial";  // for readers: "dp2-tp2", or the name of its file
   Meshes meshes;                // empty: one rank
   int64_t micro_batches = 1;
+  /// Of several micro-batches; parse_plan refuses another than this one with one micro-batch.
   PipelineKind schedule = PipelineKind::kOneForwardOneBackward;
   int64_t max_in_flight = 0;  // for kAuto: PipelineOptions
   AllReduceAlgorithm all_reduce = AllReduceAlgorithm::kAuto;
   int64_t collective_matmul = 1;  // chunks of a decomposed matmul; kAutoChunks: costs decide
   int64_t prefetch_mib = kPrefetchWindow.value() >> 20;
+  TaskGranularity tasks;  // which kernels share a task
   std::vector<Mark> marks;
   std::optional<PlanFingerprint> fingerprint;
 
@@ -95,7 +99,7 @@ Plan parse_plan(const Document& document, const std::string& origin);
 Document to_document(const Plan& plan, const Graph& graph);
 
 ///   throws  UserError (78) with a diff of the parameters when the plan was stamped for another
-///           graph
+///           graph, and when a pattern of `tasks` names no op of it
 void check_fits(const Plan& plan, const Graph& graph);
 
 ///   throws  UserError (78) when the plan does not have `ranks` ranks (with the necessary change)

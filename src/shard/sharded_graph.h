@@ -2,6 +2,7 @@
 #pragma once
 
 #include <string>
+#include <string_view>
 #include <vector>
 
 #include "graph/graph.h"
@@ -13,14 +14,20 @@
 
 namespace tessera {
 
-/// A note for the user: a placement that could not be kept and its replacement, or a rule that was
-/// discovered by execution.
+/// A note for the user:
+///
+///   conflict    an op cannot use a marked tensor as the mark places it
+///   reshard     the same of a tensor without mark, whose axes another operand took
+///   fallback    an op needs a dim whole that is divided
+///   discovered  the rule of an op was discovered by execution
 struct ShardingNote {
-  enum class Kind { kConflict, kFallback, kDiscovered };
+  enum class Kind { kConflict, kReshard, kFallback, kDiscovered };
   Kind kind = Kind::kFallback;
   std::string op;
   std::string text;
 };
+
+std::string_view to_text(ShardingNote::Kind kind);  // "conflict", "reshard", ...
 
 /// A placement for each value (tensor side) and a sharding for each op (op side). Where the two
 /// differ, lowering inserts a reshard.

@@ -38,6 +38,7 @@ class Verification {
 
   VerifyReport run() {
     report_.ok = true;
+    report_.notes = engine_.compiled().sharded.notes;
     compare_initial();
     // After a difference the state is no longer the serial one, so nothing can be compared.
     for (int64_t step = 0; step < options_.steps && !report_.first_difference; ++step) {

@@ -45,6 +45,7 @@ struct VerifyReport {
   int64_t tensors = 0;  // number of tensors that are compared in a step
   // of these, compared by bits: masks, lookups and others without rounding
   int64_t exact_tensors = 0;
+  std::vector<ShardingNote> notes;  // of the propagation of the plan
 };
 
 /// Runs both and compares.

@@ -10,6 +10,8 @@
 #include "base/text.h"
 #include "cli/print/explain_name.h"
 #include "cli/print/explanation.h"
+#include "cli/print/like_rows.h"
+#include "cli/print/notes.h"
 #include "cli/print/text_table.h"
 #include "cli/run/session.h"
 
@@ -17,15 +19,6 @@ namespace tessera {
 namespace {
 
 constexpr Role kRoles[] = {Role::kForward, Role::kBackward, Role::kOptimizer};
-
-std::string_view to_text(ShardingNote::Kind kind) {
-  switch (kind) {
-    case ShardingNote::Kind::kConflict: return "conflict";
-    case ShardingNote::Kind::kFallback: return "fallback";
-    case ShardingNote::Kind::kDiscovered: return "discovered";
-  }
-  throw InternalError("unknown kind of note");
-}
 
 std::vector<ValueFacts> parameters_of(const Graph& graph, const ShardedGraph& sharded) {
   std::vector<ValueFacts> list;
@@ -72,10 +65,7 @@ Document plan_document(const Graph& graph, const Compiled& compiled, const Plan&
   const ShardedGraph& sharded = compiled.sharded;
   Document document;
   document["mesh"] = mesh_text(plan);
-  document["notes"] = Document::List{};
-  for (const ShardingNote& note : sharded.notes)
-    document["notes"].append(Document::Table{
-        {"kind", std::string(to_text(note.kind))}, {"op", note.op}, {"text", note.text}});
+  document["notes"] = to_document(sharded.notes);
   document["parameters"] = Document::List{};
   for (const ValueFacts& facts : parameters_of(graph, sharded))
     document["parameters"].append(to_document(facts));
@@ -102,28 +92,30 @@ Document plan_document(const Graph& graph, const Compiled& compiled, const Plan&
   return document;
 }
 
-std::string notes_text(const ShardedGraph& sharded) {
-  if (sharded.notes.empty()) return "";
-  TextTable table({"note", "op", "text"}, "lll");
-  for (const ShardingNote& note : sharded.notes)
-    table.add({std::string(to_text(note.kind)), note.op, note.text});
-  return "\nNotes on the placements\n" + table.text();
+std::string notes_text(const ShardedGraph& sharded, const LikeRows& like) {
+  const std::string table = notes_table(sharded.notes, like);
+  return table.empty() ? "" : "\nNotes on the placements\n" + table;
 }
 
-std::string parameters_text(const Graph& graph, const ShardedGraph& sharded) {
-  TextTable table({"parameter", "placement", "at rank 0", "bytes per rank", "why"}, "lllrl");
+std::string parameters_text(const Graph& graph, const ShardedGraph& sharded, const LikeRows& like) {
+  std::vector<TableRow> rows;
   for (const ValueFacts& facts : parameters_of(graph, sharded))
-    table.add({facts.name, facts.placement, facts.local, to_text(facts.bytes), reason_text(facts)});
+    rows.push_back(
+        {facts.name, facts.placement, facts.local, to_text(facts.bytes), reason_text(facts)});
+  TextTable table({"parameter", "placement", "at rank 0", "bytes per rank", "why"}, "lllrl");
+  for (TableRow& row : like.joined(rows, 0)) table.add(std::move(row));
   return "\nParameters\n" + table.text();
 }
 
-std::string communications_text(const std::vector<CommunicationFacts>& list) {
+std::string communications_text(const std::vector<CommunicationFacts>& list, const LikeRows& like) {
   if (list.empty()) return "\nCommunication of a step: none\n";
+  std::vector<TableRow> rows;
+  for (const CommunicationFacts& facts : list)
+    rows.push_back({std::string(to_text(facts.role)), kind_text(facts), facts.value, facts.from,
+                    facts.to, to_text(facts.bytes), to_text(facts.least), facts.reason});
   TextTable table({"role", "kind", "value", "from", "to", "bytes per rank", "minimum", "why"},
                   "lllllrrl");
-  for (const CommunicationFacts& facts : list)
-    table.add({std::string(to_text(facts.role)), kind_text(facts), facts.value, facts.from,
-               facts.to, to_text(facts.bytes), to_text(facts.least), facts.reason});
+  for (TableRow& row : like.joined(rows, 2)) table.add(std::move(row));
   TextTable totals({"role", "exchanges", "bytes per rank"}, "lrr");
   for (Role role : kRoles) {
     const Total total = total_of(list, role);
@@ -146,10 +138,12 @@ std::string memory_text(const std::vector<MeshMemory>& list) {
   return text + table.text();
 }
 
-std::string plan_text(const Graph& graph, const Compiled& compiled, const Plan& plan) {
+std::string plan_text(const Graph& graph, const Compiled& compiled, const Plan& plan,
+                      const LikeRows& like) {
   const ShardedGraph& sharded = compiled.sharded;
-  return plan_summary(plan) + "\n" + notes_text(sharded) + parameters_text(graph, sharded) +
-         communications_text(communications_of(compiled.tasks)) +
+  return plan_summary(plan) + "\n" + notes_text(sharded, like) +
+         parameters_text(graph, sharded, like) +
+         communications_text(communications_of(compiled.tasks), like) +
          memory_text(memory_of(graph, compiled));
 }
 
@@ -180,6 +174,8 @@ void ExplainCommand::describe(OptionParser& parser) {
       "NAME", "Values and ops to explain: a name or a pattern such as 'blocks.*.attn.q'", name);
   parser.flag({"--passes", "", "Print the output of every compiler pass"}, passes);
   parser.flag({"--stages", "", "The former name of --passes"}, passes);
+  parser.flag({"--every-layer", "", "Print the lines of every layer, also of a deep model"},
+              every_layer);
   parser.number({"--rank", "N", "Print the program of this rank, one task a line"}, rank, 0);
   add_options(parser, output);
 }
@@ -204,7 +200,8 @@ ExitCode ExplainCommand::run(Processes&) {
                                    : explain_name_document(graph, compiled, name);
   if (passes) document["passes"] = outputs;
   print_result(output, document,
-               name.empty() ? plan_text(graph, compiled, session.plan)
+               name.empty() ? plan_text(graph, compiled, session.plan,
+                                        every_layer ? LikeRows() : LikeRows(graph))
                             : explain_name_text(graph, compiled, name));
   return ExitCode::kDone;
 }

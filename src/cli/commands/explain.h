@@ -18,6 +18,7 @@ struct ExplainCommand : Command {
   std::string name;         // of values and ops, or a pattern; "": explains the whole plan
   std::optional<int> rank;  // prints the program of this rank instead
   bool passes = false;
+  bool every_layer = false;  // without it the lines of like layers are joined
 };
 
 }  // namespace tessera
