@@ -112,7 +112,7 @@ ArenaContents contents_of_arenas(const Program& program, const LiveRanges& live)
 ArenaPlan plan_arena(LiveBlocks blocks, int64_t steps_of_waits, int64_t& steps) {
   BlockLayout layout = lay_out(blocks, steps);
   reduce_waits(blocks, steps_of_waits, layout);
-  const Bytes bound(most_alive(blocks));
+  const Bytes bound(live_bound(blocks));
   return {Bytes(layout.size), bound, std::move(blocks), std::move(layout.offsets)};
 }
 

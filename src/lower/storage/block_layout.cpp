@@ -36,7 +36,7 @@ Weights weigh(const LiveBlocks& blocks, Weighing weighing) {
 class LayoutSearch {
  public:
   explicit LayoutSearch(const LiveBlocks& blocks)
-      : blocks_(in_sections(blocks)), bound_(most_alive(blocks)), waiting_(blocks_) {
+      : blocks_(in_sections(blocks)), bound_(live_bound(blocks)), waiting_(blocks_) {
     for (const LiveBlock& block : blocks_) sections_ = std::max(sections_, block.end + 1);
     for (Weighing weighing : kWeighings) weights_.push_back(weigh(blocks_, weighing));
   }

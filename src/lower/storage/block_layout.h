@@ -5,7 +5,7 @@
 
 namespace tessera {
 
-/// Gives every block an offset. The size is most_alive(blocks) or, for few inputs, little more: to
+/// Gives every block an offset. The size is live_bound(blocks) or, for few inputs, little more: to
 /// find the least size is NP-complete.
 ///
 ///   steps     what the search may cost, and on return what is left of it: steps of inner loops and

@@ -17,7 +17,7 @@ BlockLayout layout_of(const LiveBlocks& blocks, int64_t steps = kSteps) {
 }
 
 double excess_of(int64_t size, const LiveBlocks& blocks) {
-  return static_cast<double>(size) / static_cast<double>(most_alive(blocks)) - 1;
+  return static_cast<double>(size) / static_cast<double>(live_bound(blocks)) - 1;
 }
 
 // 0:  a a . .     2 units
@@ -25,8 +25,8 @@ double excess_of(int64_t size, const LiveBlocks& blocks) {
 // 2:  . . c c     3 units       alive: 2, 3, 4, 3
 TEST(MostAlive, IsTheLargestSumAtOneInstant) {
   const LiveBlocks blocks = {{2 * kUnit, 0, 1}, {kUnit, 1, 2}, {3 * kUnit, 2, 3}};
-  EXPECT_EQ(most_alive(blocks), 4 * kUnit);
-  EXPECT_EQ(most_alive({}), 0);
+  EXPECT_EQ(live_bound(blocks), 4 * kUnit);
+  EXPECT_EQ(live_bound({}), 0);
 }
 
 // Between instants 3 and 8 nothing ends before the next block begins.
@@ -44,7 +44,7 @@ TEST(Sections, KeepWhichBlocksAreAliveTogether) {
   for (unsigned seed = 0; seed < 20; ++seed) {
     const LiveBlocks blocks = random_blocks({40, 60, 9, 5}, seed);
     const LiveBlocks sections = in_sections(blocks);
-    EXPECT_EQ(most_alive(sections), most_alive(blocks));
+    EXPECT_EQ(live_bound(sections), live_bound(blocks));
     for (BlockIndex i : blocks.indices())
       for (BlockIndex j : blocks.indices())
         EXPECT_EQ(sections[i].begin <= sections[j].end && sections[j].begin <= sections[i].end,
@@ -107,7 +107,7 @@ TEST(Layout, IsTheLeastOneOfFewBlocks) {
 TEST(Layout, OfAPerfectPackingHasNoGap) {
   for (unsigned seed = 0; seed < 20; ++seed) {
     const LiveBlocks blocks = perfect_packing(20, seed);
-    ASSERT_EQ(most_alive(blocks), 20 * kUnit);
+    ASSERT_EQ(live_bound(blocks), 20 * kUnit);
     EXPECT_EQ(layout_of(blocks).size, 20 * kUnit) << "seed " << seed;
   }
 }
@@ -161,7 +161,7 @@ TEST(Layout, TakesFewStepsForEachOfManyBlocks) {
   int64_t steps = 100 * kSteps;
   const BlockLayout layout = lay_out(blocks, steps);
   EXPECT_EQ(offence_of(blocks, layout), "");
-  EXPECT_EQ(layout.size, most_alive(blocks));
+  EXPECT_EQ(layout.size, live_bound(blocks));
   EXPECT_LT(100 * kSteps - steps, 100 * blocks.size());
 }
 

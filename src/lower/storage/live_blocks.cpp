@@ -15,7 +15,7 @@ int count_instants(const LiveBlocks& blocks) {
 
 }  // namespace
 
-int64_t most_alive(const LiveBlocks& blocks) {
+int64_t live_bound(const LiveBlocks& blocks) {
   std::vector<int64_t> change(count_instants(blocks) + 1, 0);
   for (const LiveBlock& block : blocks) {
     change[block.begin] += block.bytes;

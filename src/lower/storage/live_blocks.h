@@ -29,7 +29,7 @@ struct BlockLayout {
 
 /// The most bytes that are alive at one instant: no layout is smaller.
 ///   time  O(blocks + instants)
-int64_t most_alive(const LiveBlocks& blocks);
+int64_t live_bound(const LiveBlocks& blocks);
 
 /// The same blocks with fewer instants, such that the same ones are alive together: instants
 /// between which no block begins behind the end of another become one. They are numbered from 0.

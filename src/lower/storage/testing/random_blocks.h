@@ -1,11 +1,11 @@
-// Blocks that are drawn, for tests.
+// Random blocks, for tests.
 #pragma once
 
 #include "lower/storage/live_blocks.h"
 
 namespace tessera {
 
-/// What random_blocks draws, evenly from 1 to these.
+/// What random_blocks samples, uniformly from 1 to these.
 struct RandomBlocks {
   int count = 0;
   int instants = 0;
