@@ -108,11 +108,12 @@ TEST(WhileInvariants, AreExchangedOnceBeforeTheLoop) {
       const std::string& name = compiled.tasks.registers[task.inputs[0]].name;
       exchanged.insert(name.substr(0, name.find(' ')));
     }
-    for (const KernelStep& step : task.steps)
-      if (step.control)
-        for (const TaskGraph& region : step.control->regions)
-          for (const Task& inner : region.tasks)
-            EXPECT_NE(inner.kind, Task::Kind::kExchange) << inner.name;
+    for (const KernelStep& step : task.steps) {
+      if (!step.control) continue;
+      for (const TaskGraph& region : step.control->regions)
+        for (const Task& inner : region.tasks)
+          EXPECT_NE(inner.kind, Task::Kind::kExchange) << inner.name;
+    }
   }
   EXPECT_THAT(exchanged, testing::ElementsAre("loop.once.product"));
 }
