@@ -8,6 +8,7 @@ Runs small models on a text of the repository, so that it takes seconds.
 import json
 import math
 import pathlib
+import re
 import signal
 import subprocess
 import sys
@@ -378,6 +379,22 @@ class Verify(unittest.TestCase):
         self.assertEqual(len(result["losses"]), 2)
         self.assertEqual(len(result["serial_losses"]), 2)
 
+    def test_notes_on_placements_are_told_by_train_and_verify_in_short_and_explained_in_full(self):
+        plan = {"format": 1, "mesh": {"dp": 2}, "marks": [{"tensor": "{tokens,labels}", "placement": 'P("dp")'},
+                                                         {"tensor": "hidden.*.weight", "placement": 'P("dp")'}]}
+        with tempfile.TemporaryDirectory() as folder:
+            file = pathlib.Path(folder) / "conflict.json"
+            file.write_text(json.dumps(plan))
+            said = "note: reshard: dot_general 'hidden.0.dot' cannot follow both: "
+            for command in ("train", "verify"):
+                result = run(command, *SMALL_MLP, "--plan", file, "--steps", 1, "--json")
+                self.assertIn(said, result.stderr)
+                self.assertIn("`tessera explain` prints all", result.stderr)
+                notes = json.loads(result.stdout)["notes"]
+                self.assertEqual((notes[0]["kind"], notes[0]["op"]), ("reshard", "hidden.0.dot"))
+            explained = run_json("explain", *SMALL_MLP, "--plan", file)
+            self.assertEqual(explained["notes"], notes)
+
     def test_products_in_chunks_with_sequences_divided_compute_it_too(self):
         plan = ["--plan", "configs/plans/gpt.dp2-tp2-sp.json"]
         self.assertTrue(run_json("verify", *SMALL_GPT, *plan, "--steps", 2)["ok"])
@@ -476,6 +493,29 @@ class Explain(unittest.TestCase):
         self.assertEqual(run_json("explain", *config, "--rank", 0)["order"], "F0 F1 B0 F2 B1 F3 B2 B3 O")
         # In front stands what all micro-batches need of each other: the number of labels that count.
         self.assertTrue(run_json("explain", *config, "--rank", 1)["order"].endswith(" F0 B0 F1 B1 F2 B2 F3 B3 F O"))
+
+
+    def test_like_layers_of_a_deep_model_have_one_line(self):
+        deep = ["explain", *SMALL_GPT, "model.layers=9", *self.PLAN]
+        joined, all_layers = run(*deep).stdout, run(*deep, "--every-layer").stdout
+        self.assertRegex(joined, r"(?m)^  blocks\.\{0\.\.8\}\.attn\.q\.weight \(9\)  ")
+        self.assertNotRegex(joined, r"blocks\.\d\.attn\.q\.weight")
+        for layer in range(9):
+            self.assertIn(f"\n  blocks.{layer}.attn.q.weight  ", all_layers)
+        self.assertEqual(joined.split("Totals of a step")[1], all_layers.split("Totals of a step")[1])
+        self.assertEqual(len(run_json(*deep)["parameters"]), 5 + 9 * 16)  # embeddings, norm, head; 16 of each block
+
+    def test_tasks_end_where_the_plan_says(self):
+        with tempfile.TemporaryDirectory() as folder:
+            tasks = {}
+            for word in ("role", "layer", "op"):
+                file = pathlib.Path(folder) / f"{word}.json"
+                file.write_text(json.dumps({"format": 1, "mesh": {"dp": 1}, "tasks": word}))
+                passes = run_json("explain", *SMALL_GPT, "model.layers=2", "--plan", file, "--passes")["passes"]
+                text = next(made["text"] for made in passes if made["name"] == "tasks")
+                tasks[word] = len(re.findall(r"(?m)^  compute '", text))
+            self.assertLess(tasks["role"], tasks["layer"])
+            self.assertLess(tasks["layer"], tasks["op"])
 
 
 class Fuzz(unittest.TestCase):

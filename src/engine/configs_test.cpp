@@ -36,6 +36,11 @@ TEST_P(EveryPlanFile, CompilesForTheConfigurationOfItsName) {
   const std::vector<int>& stages = compiled.sharded.stages.ops;
   for (size_t stage = 0; stage < plan.meshes.size(); ++stage)
     EXPECT_THAT(stages, testing::Contains(static_cast<int>(stage))) << plan.meshes[stage].name;
+  // No arena exceeds what is alive at once by more than 1%.
+  for (const ArenaPlan& arena : compiled.arenas) {
+    EXPECT_GE(arena.size, arena.live_bound);
+    EXPECT_LE(100 * arena.size.value(), 101 * arena.live_bound.value());
+  }
 }
 
 /// The plan, written to a file and read again.

@@ -89,5 +89,18 @@ TEST(Schedules, OneThatDoesNotFitTheMeshesIsRefusedWithThoseThatDo) {
   }
 }
 
+// The actors of finer tasks run the same kernels.
+TEST(TasksOfAPlan, OfAnyGranularityHaveTheSameLossesToTheLastBit) {
+  using Kind = TaskGranularity::Kind;
+  Plan plan = plan_of("gpt", "pp2");
+  plan.micro_batches = 4;
+  const std::vector<float> losses = losses_of(plan, "gpt", 4);
+  for (const TaskGranularity& tasks : {TaskGranularity{Kind::kLayer}, TaskGranularity{Kind::kOp},
+                                       TaskGranularity{Kind::kPatterns, {"*.attn.*", "*.ffn.*"}}}) {
+    plan.tasks = tasks;
+    EXPECT_EQ(losses_of(plan, "gpt", 4), losses);
+  }
+}
+
 }  // namespace
 }  // namespace tessera

@@ -15,6 +15,7 @@
 #include "lower/passes/order.h"
 #include "lower/passes/sum_chains.h"
 #include "lower/region.h"
+#include "lower/task_groups.h"
 #include "placement_check/placement_check.h"
 #include "rewrite/rewrite.h"
 #include "shard/micro_batches.h"
@@ -240,7 +241,10 @@ constexpr CompilerPass kTaskPasses[] = {
     {"arena", [](CompilerState& s) { s.result.arenas = plan_arenas(s.program); },
      [](const CompilerState& s) { return arena_text(s.result); }},
     {"tasks",
-     [](CompilerState& s) { s.result.tasks = make_tasks(std::move(s.program), s.result.arenas); },
+     [](CompilerState& s) {
+       const TaskGroups groups(s.result.graph, s.plan.tasks);
+       s.result.tasks = make_tasks(std::move(s.program), s.result.arenas, groups);
+     },
      [](const CompilerState& s) { return to_text(s.result.tasks); }},
     {"check",
      [](CompilerState& s) {

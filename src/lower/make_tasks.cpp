@@ -14,7 +14,8 @@ namespace {
 
 class TaskMaker {
  public:
-  TaskMaker(Program program, const ArenaPlans& arenas) : program_(std::move(program)) {
+  TaskMaker(Program program, const ArenaPlans& arenas, const TaskGroups& groups)
+      : program_(std::move(program)), groups_(groups) {
     graph_.meshes = program_.meshes;
     graph_.devices = program_.devices;
     graph_.kernels = program_.kernels;
@@ -149,13 +150,16 @@ class TaskMaker {
 
   void add_kernel(const Instruction& instruction, KernelStep& step) {
     const Task& last = graph_.tasks.back();
-    if (ends_task_ || last.kind != Task::Kind::kCompute || step.control ||
+    const int group = groups_.of(step.op).value_or(last_group_);
+    if (ends_task_ || groups_.are_single() || group != last_group_ ||
+        last.kind != Task::Kind::kCompute || step.control ||
         (!last.steps.empty() && last.steps.back().control) || last.role != instruction.role ||
         last.mesh != instruction.mesh || last.micro_batch != instruction.micro_batch ||
         last_stage_ != instruction.stage || last.pass != instruction.pass)
       graph_.tasks.push_back(task_in_pass_of(instruction, Task::Kind::kCompute, step.op));
     graph_.tasks.back().steps.push_back(std::move(step));
     last_stage_ = instruction.stage;
+    last_group_ = group;
   }
 
   /// Producers, consumers, and what each compute task takes in and gives out.
@@ -244,12 +248,14 @@ class TaskMaker {
   IndexedVector<InstructionIndex, TaskId> task_of_;
   bool ends_task_ = false;  // the instruction before the next one is an issue point
   StageIndex last_stage_{0};
+  const TaskGroups& groups_;
+  int last_group_ = 0;
 };
 
 }  // namespace
 
-TaskGraph make_tasks(Program program, const ArenaPlans& arenas) {
-  return TaskMaker(std::move(program), arenas).run();
+TaskGraph make_tasks(Program program, const ArenaPlans& arenas, const TaskGroups& groups) {
+  return TaskMaker(std::move(program), arenas, groups).run();
 }
 
 }  // namespace tessera

@@ -52,6 +52,7 @@ class Partition {
         stages_(sharded, meshes, options.micro_batches, program_),
         values_(graph, sharded, stages_, options.reshard, frame != nullptr, program_) {
     program_.kernels = own_kernels(graph);
+    find_cheap_values();
   }
 
   Program run() {
@@ -128,15 +129,62 @@ class Partition {
       program_.results.emplace_back(name, reg);
   }
 
+  // ---- cheap values ----
+
+  /// Scalars that follow from the inputs of the step alone, such as the rates of an optimizer.
+  void find_cheap_values() {
+    is_cheap_.assign(graph_.values().size(), false);
+    if (frame_) return;
+    const auto is_cheap = [&](ValueId value) { return is_cheap_[value.index]; };
+    const auto is_scalar = [&](ValueId value) { return graph_.type(value).shape.empty(); };
+    for (ValueId input : graph_.inputs()) is_cheap_[input.index] = is_scalar(input);
+    for (const Op& op : graph_.ops()) {
+      if (!op.regions.empty() || !std::all_of(op.inputs.begin(), op.inputs.end(), is_cheap) ||
+          !std::all_of(op.outputs.begin(), op.outputs.end(), is_scalar))
+        continue;
+      for (ValueId output : op.outputs) is_cheap_[output.index] = true;
+    }
+  }
+
+  /// The register of an operand. A cheap value is computed on every mesh that reads it: a message
+  /// would cost more, and make meshes wait for each other.
+  RegisterIndex operand(ValueId value, const MicroBatchPlacement& needed,
+                        const ValueReader& reader) {
+    const OpId producer = graph_.value(value).producer;
+    if (is_cheap_[value.index] && producer.index >= 0 && needed.attr.partial.empty() &&
+        !values_.is_on(value, needed.attr.mesh))
+      lower_again(producer, reader.stage);
+    return values_.get(value, needed, reader);
+  }
+
+  /// Computes an op with cheap results on the mesh of another stage, too.
+  void lower_again(OpId id, StageIndex stage) {
+    const Op& op = graph_.op(id);
+    const ShardingRule& rule = sharded_.rules[id.index];
+    const MeshPtr& mesh = sharded_.meshes[stage.value()].mesh;
+    const OpSharding sharding = OpSharding::replicated(mesh, rule);
+    const ShardedOp sharded = with_placements({op, view(graph_, op), rule, sharding});
+    KernelCall call = sharded.view.definition->kernel(sharded.view, factor_splits(rule, sharding));
+    if (stages_.micro_batches() > 1) call = in_micro_batch(std::move(call), -1);
+    for (RegisterIndex reg : lower_instance(sharded, std::move(call), -1))
+      program_.registers[reg].name += " on " + stages_.name_of(stages_.mesh_of(stage));
+  }
+
   // ---- ops ----
+
+  /// The op with `inputs` and `outputs` filled in: all its micro-batches share them.
+  ShardedOp with_placements(ShardedOp sharded) const {
+    for (size_t i = 0; i < sharded.op.inputs.size(); ++i)
+      sharded.inputs.push_back(stages_.placed(sharded.input(i)));
+    for (size_t i = 0; i < sharded.op.outputs.size(); ++i)
+      sharded.outputs.push_back(stages_.placed(sharded.output(i)));
+    return sharded;
+  }
 
   void lower_op(OpId id) {
     const Op& op = graph_.op(id);
-    ShardedOp sharded{op, view(graph_, op), sharded_.rules[id.index], sharded_.of(id)};
-    for (size_t i = 0; i < op.inputs.size(); ++i)
-      sharded.inputs.push_back(stages_.placed(sharded.input(i)));
-    for (size_t i = 0; i < op.outputs.size(); ++i)
-      sharded.outputs.push_back(stages_.placed(sharded.output(i)));
+    const ShardedOp sharded =
+        with_placements({op, view(graph_, op), sharded_.rules[id.index], sharded_.of(id)});
     const KernelCall call = op.regions.empty()
                                 ? sharded.view.definition->kernel(
                                       sharded.view, factor_splits(sharded.rule, sharded.sharding))
@@ -177,7 +225,7 @@ class Partition {
       const MicroBatchPlacement& needed = sharded.inputs[i];
       const auto reason = [&] { return "op '" + op.name + "' needs " + to_text(needed.attr); };
       step.inputs.push_back(
-          values_.get(op.inputs[i], needed, {micro_batch, op.role, instruction.stage, reason}));
+          operand(op.inputs[i], needed, {micro_batch, op.role, instruction.stage, reason}));
     }
     for (size_t i = 0; i < op.outputs.size(); ++i)
       step.outputs.push_back(values_.add_value(op.outputs[i], sharded.outputs[i], micro_batch));
@@ -244,6 +292,7 @@ class Partition {
   Program program_;
   StageMeshes stages_;
   ValueRegisters values_;
+  std::vector<bool> is_cheap_;  // by value
 };
 
 }  // namespace

@@ -42,6 +42,8 @@ struct PartitionOptions {
 ///   ensures   each op has its kernel call with its factors divided; a value is resharded to one
 ///             placement once, however many ops read it, from that of its registers from which the
 ///             fewest bytes are sent; the next value of a variable has the variable's placement
+///             Scalars that follow from the inputs of the step alone are computed on every mesh
+///             that reads them and never sent
 ///   throws    UserError (78) when an op needs the whole batch at once, or one micro-batch of what
 ///             is computed once a step
 Program partition(const Graph& graph, const ShardedGraph& sharded, const Meshes& meshes,

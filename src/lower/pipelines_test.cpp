@@ -285,5 +285,69 @@ TEST(Pipelines, GradientsOfSeveralUsesAreSummedBeforeTheyTravel) {
   EXPECT_EQ(exchanges(compiled.tasks), 2);  // y there, its gradient back
 }
 
+// ---- scalars that all meshes read ----
+
+/// Two layers, one a stage, trained by AdamW with decay: the rate, the epsilon and the decay are
+/// scalars of the step and the learning rate.
+Graph two_layers_with_adamw() {
+  Graph graph;
+  Builder b(graph);
+  ValueId y = b.input("x", f32({8, 4}));
+  for (const std::string name : {"one", "two"}) {
+    const ValueId w = b.variable(name + ".w", f32({4, 4}), Initializer::normal(0, 1));
+    y = b.dot(y, w, "mk,kn->mn", name);
+  }
+  const ValueId loss = b.reduce_sum(y, {0, 1}, "loss");
+  graph.add_output("loss", loss);
+  add_training(b, loss, {.kind = OptimizerKind::kAdamW, .weight_decay = 0.1});
+  return graph;
+}
+
+TEST(Pipelines, ScalarsOfTheOptimizerAreComputedOnEveryMeshThatReadsThem) {
+  const Graph graph = two_layers_with_adamw();
+  for (int64_t m : {1, 2}) {
+    CompileOptions options;
+    options.micro_batches = m;
+    const Compiled compiled = compile(graph, Meshes{device("zero", 0), device("one", 1)},
+                                      {stage("one", "zero"), stage("two", "one")}, options);
+    // y of the first layer there and its gradient back, for each micro-batch
+    EXPECT_EQ(exchanges(compiled.tasks), 2 * m);
+    for (const char* name : {"optimizer.rate", "optimizer.epsilon", "optimizer.decay"}) {
+      std::vector<MeshIndex> meshes;
+      for (const Task& task : compiled.tasks.tasks)
+        for (const KernelStep& step : task.steps)
+          if (step.op == name) meshes.push_back(task.mesh);
+      EXPECT_THAT(meshes, testing::UnorderedElementsAre(MeshIndex(0), MeshIndex(1))) << name;
+    }
+  }
+}
+
+// ---- marks on ops of the backward ----
+
+/// The mesh that runs `op` of micro-batch 0, or once a step.
+MeshIndex mesh_that_runs(const TaskGraph& tasks, std::string_view op) {
+  for (const Task& task : tasks.tasks)
+    for (const KernelStep& step : task.steps)
+      if (step.op == op) return task.mesh;
+  return {};
+}
+
+TEST(Pipelines, AnOpOfTheBackwardRunsOnTheMeshOfItsMark) {
+  const std::vector<Mark> stages = {stage("one", "zero"), stage("two", "one")};
+  for (int64_t m : {1, 2}) {
+    CompileOptions options;
+    options.micro_batches = m;
+    const Meshes meshes{device("zero", 0), device("one", 1)};
+    EXPECT_EQ(mesh_that_runs(compile(two_layers_with_adamw(), meshes, stages, options).tasks,
+                             "two.grad.b"),
+              MeshIndex(1));
+    std::vector<Mark> marks = stages;
+    marks.push_back(stage("two.grad.b", "zero"));
+    EXPECT_EQ(mesh_that_runs(compile(two_layers_with_adamw(), meshes, marks, options).tasks,
+                             "two.grad.b"),
+              MeshIndex(0));
+  }
+}
+
 }  // namespace
 }  // namespace tessera

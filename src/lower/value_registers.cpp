@@ -82,6 +82,14 @@ std::vector<ValueRegisters::Holder>& ValueRegisters::holders(ValueId value, int 
   return lists[place];
 }
 
+bool ValueRegisters::is_on(ValueId value, const MeshPtr& mesh) const {
+  const auto is_on_mesh = [&](const Holder& holder) { return at(holder.reg).attr.mesh == mesh; };
+  const auto& lists = holders_[value.index];
+  return std::any_of(lists.begin(), lists.end(), [&](const std::vector<Holder>& list) {
+    return std::any_of(list.begin(), list.end(), is_on_mesh);
+  });
+}
+
 void ValueRegisters::add_input(ValueId input, const MicroBatchPlacement& placed,
                                const std::string& suffix) {
   fed_.emplace(input.index, placed.attr.mesh);

@@ -41,6 +41,9 @@ class ValueRegisters {
   ///   suffix  of the names of its registers
   void add_input(ValueId input, const MicroBatchPlacement& placed, const std::string& suffix = "");
 
+  /// Does a register hold `value`, or a part of it, on this mesh?
+  bool is_on(ValueId value, const MeshPtr& mesh) const;
+
   /// The register that holds `value` as `wanted`: there is one already, or exchanges make it from
   /// that register from which the fewest bytes are sent.
   ///   throws  UserError (78) when a value of one micro-batch is needed of all, or the reverse

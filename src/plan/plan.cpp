@@ -12,6 +12,7 @@
 #include "base/file.h"
 #include "base/text.h"
 #include "cost/cost_file.h"
+#include "shard/named.h"
 #include "shard/resolved/name_patterns.h"
 
 namespace tessera {
@@ -205,6 +206,51 @@ void write_marks(const std::vector<Mark>& marks, Document& document) {
   }
 }
 
+constexpr std::string_view kTaskWords[] = {"role", "layer", "op"};  // in the order of the kinds
+
+TaskGranularity read_tasks(const Document* value, const std::string& origin) {
+  TaskGranularity tasks;
+  if (!value) return tasks;
+  if (value->is_list()) {
+    tasks.kind = TaskGranularity::Kind::kPatterns;
+    for (const Document& item : value->as_list())
+      if (item.is_string()) tasks.patterns.push_back(item.as_string());
+    if (!tasks.patterns.empty() && tasks.patterns.size() == value->as_list().size()) return tasks;
+  }
+  for (size_t i = 0; i < std::size(kTaskWords); ++i) {
+    if (!(*value == Document(std::string(kTaskWords[i])))) continue;
+    tasks.kind = static_cast<TaskGranularity::Kind>(i);
+    return tasks;
+  }
+  refuse(origin + ": tasks is " + to_json(*value),
+         "it says where tasks end: where the role changes, where a layer ends, after each op, or "
+         "where ops stop to match a pattern",
+         "write \"role\", \"layer\", \"op\" or a list of patterns such as [\"*.attn.*\"]");
+}
+
+void write_tasks(const TaskGranularity& tasks, Document& document) {
+  if (tasks == TaskGranularity{}) return;
+  if (tasks.kind != TaskGranularity::Kind::kPatterns) {
+    document["tasks"] = std::string(kTaskWords[static_cast<size_t>(tasks.kind)]);
+    return;
+  }
+  for (const std::string& pattern : tasks.patterns) document["tasks"].append(pattern);
+}
+
+void check_task_patterns(const Plan& plan, const Graph& graph) {
+  for (const std::string& pattern : plan.tasks.patterns) {
+    if (!ops_named(graph, pattern).empty()) continue;
+    std::vector<std::string> names;
+    for (const Op& op : graph.ops()) names.push_back(op.name);
+    const std::string close = nearest(pattern, names);
+    refuse(
+        "the pattern '" + pattern + "' of 'tasks' in plan '" + plan.name +
+            "' names no op of this model",
+        "tasks end where ops stop to match it",
+        close.empty() ? "list the names with `tessera explain`" : "did you mean '" + close + "'?");
+  }
+}
+
 std::optional<PlanFingerprint> read_fingerprint(ConfigTable table, const Document* present) {
   if (!present) return std::nullopt;
   PlanFingerprint fingerprint;
@@ -356,6 +402,11 @@ Plan parse_plan(const Document& document, const std::string& origin) {
   for (const PipelineFacts& facts : pipeline_schedules()) schedules.emplace_back(facts.name);
   plan.schedule = parse_pipeline_kind(table.choice("schedule", "1f1b", schedules));
   plan.max_in_flight = table.integer("max_in_flight", 0, 0, 1 << 20);
+  if (plan.micro_batches == 1 && plan.schedule != Plan{}.schedule)
+    refuse(
+        origin + " has schedule '" + std::string(to_text(plan.schedule)) + "' and one micro-batch",
+        "a schedule orders the passes of several micro-batches",
+        "set micro_batches to 2 or more, or remove 'schedule'");
   if (plan.max_in_flight > 0 && plan.schedule != PipelineKind::kAuto)
     refuse(
         origin + " has 'max_in_flight' and schedule '" + std::string(to_text(plan.schedule)) + "'",
@@ -368,6 +419,7 @@ Plan parse_plan(const Document& document, const std::string& origin) {
       of_mib(table.number("prefetch_mib", mib_of(plan.prefetch_window), 0, kMib));
   plan.bucket = of_mib(table.number("bucket_mib", mib_of(plan.bucket), 0, kMib));
   plan.halos = read_halos(table);
+  plan.tasks = read_tasks(table.raw("tasks"), origin);
   if (const Document* cost = table.raw("cost")) plan.cost = parse_cost_model(*cost, "cost", origin);
   if (const Document* marks = table.raw("marks")) {
     if (!marks->is_list())
@@ -401,6 +453,7 @@ Document to_document(const Plan& plan, const Graph& graph,
   write_chunks(plan.collective_matmul, document);
   write_mib("prefetch_mib", plan.prefetch_window, kPrefetchWindow, document);
   write_mib("bucket_mib", plan.bucket, kGradientBucket, document);
+  write_tasks(plan.tasks, document);
   if (plan.cost != CostModel{}) document["cost"] = to_document(plan.cost);
   if (plan.halos != HaloForm::kAuto) document["halos"] = std::string(to_text(plan.halos));
   if (plan.shardings)
@@ -435,6 +488,7 @@ std::string describe_other_passes(const Plan& plan, const RewrittenFingerprint& 
 }
 
 void check_fits(const Plan& plan, const Graph& graph) {
+  check_task_patterns(plan, graph);
   if (!plan.fingerprint || plan.fingerprint->graph == hash_of(graph)) return;
   refuse("plan '" + plan.name + "' was made for another model",
          diff(plan.fingerprint->parameters, parameters_of(graph)),

@@ -17,6 +17,7 @@
 //       "prefetch_mib": 32,           limit of exchanges issued early, in flight at once; 0: none
 //       "bucket_mib": 25,             gradients that are exchanged together in the backward
 //       "halos": "auto",              "exchange" or "recompute" them, or the cheaper
+//       "tasks": "role",              where tasks end: "role", "layer", "op", or patterns of ops
 //       "cost": {"links": {"latency": "10 us"}},
 //                                     a cost model (cost/cost_file.h); default: threads of one
 //                                     machine
@@ -49,6 +50,7 @@
 #include "base/document.h"
 #include "cost/cost_model.h"
 #include "graph/graph.h"
+#include "plan/task_granularity.h"
 #include "reshard/price.h"
 #include "schedule/pipeline.h"
 #include "shard/marks.h"
@@ -99,6 +101,7 @@ struct Plan {
   std::string name = "serial";  // for readers: "dp2-tp2", or the name of its file
   Meshes meshes = {};           // empty: one rank
   int64_t micro_batches = 1;    // of a step; divides dim 0 of every input
+  /// Of several micro-batches; parse_plan refuses another than this one with one micro-batch.
   PipelineKind schedule = PipelineKind::kOneForwardOneBackward;
   /// Of kAuto: micro-batches that a rank keeps at most; 0: PipelineOptions decides.
   int64_t max_in_flight = 0;
@@ -107,7 +110,8 @@ struct Plan {
   Bytes prefetch_window = kPrefetchWindow;  // of exchanges in flight before their turn; 0: none
   Bytes bucket = kGradientBucket;  // of gradients that are exchanged together in the backward
   HaloForm halos = HaloForm::kAuto;
-  CostModel cost = {};  // the prices of all decisions that are left to the compiler
+  TaskGranularity tasks = {};  // which kernels share a task
+  CostModel cost = {};         // the prices of all decisions that are left to the compiler
   std::vector<Mark> marks = {};
   /// The placements that the marks would give; there are no marks beside them.
   std::optional<Shardings> shardings = {};
@@ -144,7 +148,7 @@ RewrittenFingerprint rewritten_fingerprint(const Graph& graph, std::vector<std::
 std::string describe_other_passes(const Plan& plan, const RewrittenFingerprint& present);
 
 ///   throws  UserError (78) with a diff of the parameters when the plan was stamped for another
-///           graph
+///           graph, and when a pattern of `tasks` names no op of it
 void check_fits(const Plan& plan, const Graph& graph);
 
 ///   throws  UserError (78) when the plan does not have `ranks` ranks (with the necessary change)

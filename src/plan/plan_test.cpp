@@ -102,6 +102,54 @@ std::string message_of(const std::string& keys) {
   return "no error";
 }
 
+TEST(Plan, AScheduleNeedsSeveralMicroBatches) {
+  for (const char* schedule : {"zb-v", "f-then-b", "auto"}) {
+    const std::string key = std::string("\"schedule\": \"") + schedule + "\", ";
+    EXPECT_EQ(message_of(key), std::string("plan.json has schedule '") + schedule +
+                                   "' and one micro-batch\n"
+                                   "  why: a schedule orders the passes of several micro-batches\n"
+                                   "  fix: set micro_batches to 2 or more, or remove 'schedule'");
+    EXPECT_EQ(message_of("\"micro_batches\": 2, " + key), "no error");
+  }
+  EXPECT_EQ(message_of("\"schedule\": \"1f1b\", "), "no error");  // the default, which files write
+}
+
+TEST(Plan, TasksAreAWordOrPatternsAndAreWrittenAsTheyAreRead) {
+  using Kind = TaskGranularity::Kind;
+  EXPECT_EQ(plan_of("").tasks, (TaskGranularity{Kind::kRole}));
+  EXPECT_EQ(plan_of("\"tasks\": \"role\", ").tasks, (TaskGranularity{Kind::kRole}));
+  EXPECT_EQ(plan_of("\"tasks\": \"layer\", ").tasks, (TaskGranularity{Kind::kLayer}));
+  EXPECT_EQ(plan_of("\"tasks\": \"op\", ").tasks, (TaskGranularity{Kind::kOp}));
+  EXPECT_EQ(plan_of("\"tasks\": [\"*.attn.*\", \"head\"], ").tasks,
+            (TaskGranularity{Kind::kPatterns, {"*.attn.*", "head"}}));
+  for (const char* keys : {"", "\"tasks\": \"layer\", ", "\"tasks\": [\"*.attn.*\", \"head\"], "})
+    EXPECT_EQ(parse_plan(to_document(plan_of(keys), Graph()), "plan.json").tasks,
+              plan_of(keys).tasks);
+  EXPECT_EQ(
+      message_of("\"tasks\": 3, "),
+      "plan.json: tasks is 3\n"
+      "  why: it says where tasks end: where the role changes, where a layer ends, after each "
+      "op, or where ops stop to match a pattern\n"
+      "  fix: write \"role\", \"layer\", \"op\" or a list of patterns such as "
+      "[\"*.attn.*\"]");
+  EXPECT_EQ(message_of("\"tasks\": [], ").substr(0, 22), "plan.json: tasks is []");
+}
+
+TEST(Plan, APatternOfTasksNamesAnOpOfTheModel) {
+  const Graph graph = parse_graph("input x: f32[4]\nblocks.0.attn = relu(x): f32[4]\n");
+  check_fits(plan_of("\"tasks\": [\"blocks.*\"], "), graph);
+  try {
+    check_fits(plan_of("\"tasks\": [\"blocks.0.atn\"], "), graph);
+    FAIL();
+  } catch (const UserError& error) {
+    EXPECT_STREQ(error.what(),
+                 "the pattern 'blocks.0.atn' of 'tasks' in plan 'plan.json' names no op of this "
+                 "model\n"
+                 "  why: tasks end where ops stop to match it\n"
+                 "  fix: did you mean 'blocks.0.attn'?");
+  }
+}
+
 TEST(Plan, KeysAndValuesOfFormerVersionsAreRefusedWithTheirNewNames) {
   EXPECT_EQ(message_of("\"most_kept\": 4, "),
             "plan.json: the key 'most_kept' has a new name\n"

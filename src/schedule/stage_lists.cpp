@@ -82,8 +82,8 @@ class Merge {
 void refuse_cycle() {
   throw UserError(
       "the stages of the pipeline wait for each other in a cycle",
-      "a stage does the forward of a micro-batch in one piece, and one stage needs what another "
-      "makes of what it made itself",
+      "a stage does the forward of a micro-batch in one piece, and so the backward, and one stage "
+      "needs what another makes of what it made itself",
       "mark the ops so that values go from stage to stage one way only, or use one micro-batch",
       ExitCode::kBadConfig);
 }

@@ -2,6 +2,7 @@
 
 #include <algorithm>
 
+#include "base/error.h"
 #include "shard/candidates.h"
 
 namespace tessera {
@@ -26,6 +27,11 @@ int rival_of(PropagationState& state, OpId id, int loser, size_t dim) {
   return rival;
 }
 
+/// " by mark 'x'", or " since op 'y' divides factor m".
+std::string divided_text(const TensorPlacement& placed) {
+  return (placed.reason.starts_with("op ") ? " since " : " by ") + placed.reason;
+}
+
 std::string conflict_text(PropagationState& state, OpId id, int loser, size_t dim) {
   const auto name_of = [&](int index) {
     return "'" + state.graph().value(state.operand(id, index)).name + "'";
@@ -35,10 +41,22 @@ std::string conflict_text(PropagationState& state, OpId id, int loser, size_t di
   const int rival = rival_of(state, id, loser, dim);
   const std::string other =
       rival < 0 ? "the op is divided otherwise"
-                : name_of(rival) + " by " + state.placement_of_operand(id, rival).reason;
-  return op.kind + " '" + op.name + "' cannot follow both: " + name + " is divided by " +
-         state.placement_of_operand(id, loser).reason + ", " + other + "; " + name +
+                : name_of(rival) + divided_text(state.placement_of_operand(id, rival));
+  return op.kind + " '" + op.name + "' cannot follow both: " + name + " is divided" +
+         divided_text(state.placement_of_operand(id, loser)) + ", " + other + "; " + name +
          " is resharded for this op";
+}
+
+/// Does the op not divide this dim by an axis that the unmarked operand has there, since another
+/// operand has the axis or divides the factor?
+bool is_overruled(PropagationState& state, OpId id, int operand, size_t dim,
+                  const DistAttr& needed) {
+  const Axes& held = state.placement_of_operand(id, operand).attr.dims[dim].axes;
+  const Axes& kept = needed.dims[dim].axes;
+  const bool loses_an_axis = std::any_of(held.begin(), held.end(), [&](int axis) {
+    return std::find(kept.begin(), kept.end(), axis) == kept.end();
+  });
+  return loses_an_axis && rival_of(state, id, operand, dim) >= 0;
 }
 
 /// Does the operator need the dim whole?
@@ -50,6 +68,17 @@ bool is_whole(const ShardingRule& rule, const DimFactor& dim) {
 }
 
 }  // namespace
+
+std::string_view to_text(ShardingNote::Kind kind) {
+  switch (kind) {
+    case ShardingNote::Kind::kConflict: return "conflict";
+    case ShardingNote::Kind::kReshard: return "reshard";
+    case ShardingNote::Kind::kFallback: return "fallback";
+    case ShardingNote::Kind::kDiscovered: return "discovered";
+    case ShardingNote::Kind::kPasses: return "passes";
+  }
+  throw InternalError("unknown kind of note");
+}
 
 void note_conflicts(PropagationState& state, OpId id) {
   const Op& op = state.graph().op(id);
@@ -65,8 +94,10 @@ void note_conflicts(PropagationState& state, OpId id) {
                         op.kind + " '" + op.name + "' needs dim " + std::to_string(d) + " of '" +
                             state.graph().value(op.inputs[i]).name + "' whole, which " +
                             placed.reason + " divides: it falls back to Replicate there"});
-      } else if (placed.fixes(d)) {
-        state.add_note({ShardingNote::Kind::kConflict, op.name, conflict_text(state, id, i, d)});
+      } else if (placed.fixes(d) || is_overruled(state, id, i, d, needed)) {
+        const auto kind =
+            placed.fixes(d) ? ShardingNote::Kind::kConflict : ShardingNote::Kind::kReshard;
+        state.add_note({kind, op.name, conflict_text(state, id, i, d)});
       }
     }
   }

@@ -17,13 +17,17 @@ class Assignment {
       : graph_(graph), meshes_(meshes) {
     result_.ops.assign(graph.ops().size(), kUnknown);
     result_.values.assign(graph.values().size(), kUnknown);
-    for (const Mark& mark : marks) take_mark(mark);
+    for (const Mark& mark : marks)
+      if (!mark.mesh.empty() && mark.kind != Mark::Kind::kTensor) take_op_mark(mark);
+    for (const Mark& mark : marks)
+      if (!mark.mesh.empty() && mark.kind == Mark::Kind::kTensor) take_tensor_mark(mark);
   }
 
   MeshAssignment run() {
     for (int i = 0; i < op_count(); ++i)
       if (of_op(i) == kUnknown && graph_.op({i}).role == Role::kForward)
         of_op(i) = mesh_of_operands(graph_.op({i}));
+    place_between_towers();
     fill_from_neighbours(Role::kForward);
     assign_values();
     for (int i = 0; i < op_count(); ++i) {
@@ -53,16 +57,41 @@ class Assignment {
                     "use one of these, or add the mesh to the plan", ExitCode::kBadConfig);
   }
 
-  void take_mark(const Mark& mark) {
-    if (mark.mesh.empty()) return;
+  /// A mark that names ops of the forward places those, and what is derived from them follows. Only
+  /// a mark that names none places ops of the backward and of the optimizer.
+  void take_op_mark(const Mark& mark) {
     const int mesh = mesh_index(mark);
-    if (mark.kind != Mark::Kind::kTensor) {
-      for (OpId op : ops_named_by(graph_, mark))
-        if (graph_.op(op).role == Role::kForward) of_op(op.index) = mesh;
-      return;
+    std::vector<OpId> forward, others;
+    for (OpId op : ops_named_by(graph_, mark))
+      (graph_.op(op).role == Role::kForward ? forward : others).push_back(op);
+    for (OpId op : forward.empty() ? others : forward) of_op(op.index) = mesh;
+  }
+
+  /// The same of tensors. What makes a tensor runs on its mesh.
+  void take_tensor_mark(const Mark& mark) {
+    const int mesh = mesh_index(mark);
+    std::vector<ValueId> forward, others;
+    for (ValueId value : values_named(graph_, mark.pattern)) {
+      const OpId producer = graph_.value(value).producer;
+      const bool is_forward = producer.index < 0 || graph_.op(producer).role == Role::kForward;
+      (is_forward ? forward : others).push_back(value);
     }
-    for (ValueId value : values_named(graph_, mark.pattern))
-      if (graph_.value(value).producer.index < 0) of_value(value) = mesh;
+    for (ValueId value : forward.empty() ? others : forward) put_tensor(value, mesh, mark);
+  }
+
+  void put_tensor(ValueId value, int mesh, const Mark& mark) {
+    of_value(value) = mesh;
+    const OpId producer = graph_.value(value).producer;
+    if (producer.index < 0) return;
+    int& place = of_op(producer.index);
+    if (place != kUnknown && place != mesh)
+      throw UserError("mark '" + mark.pattern + "' (" + mark.origin + ") puts '" +
+                          graph_.value(value).name + "' on mesh '" + mark.mesh +
+                          "', and another mark puts the op that makes it on '" +
+                          meshes_[place].name + "'",
+                      "a tensor is made on the mesh where it is stored",
+                      "remove one of the two marks", ExitCode::kBadConfig);
+    place = mesh;
   }
 
   bool includes(int larger, int smaller) const {
@@ -85,6 +114,41 @@ class Assignment {
         return kUnknown;
     }
     return mesh;
+  }
+
+  bool is_larger(int larger, int smaller) const {
+    return includes(larger, smaller) && !includes(smaller, larger);
+  }
+
+  /// A forward op whose operands come from several meshes runs on that one of them that has all
+  /// ranks of the others and more.
+  void place_between_towers() {
+    int nearest = kUnknown;
+    for (int i = 0; i < op_count(); ++i) {
+      const Op& op = graph_.op({i});
+      if (op.role != Role::kForward) continue;
+      if (of_op(i) == kUnknown) of_op(i) = largest_mesh_of_operands(op);
+      if (of_op(i) == kUnknown) of_op(i) = nearest;
+      nearest = of_op(i);
+    }
+  }
+
+  /// Unknown when no mesh of the operands is larger than all others.
+  int largest_mesh_of_operands(const Op& op) {
+    std::vector<int> meshes;
+    for (ValueId input : op.inputs) {
+      const OpId producer = graph_.value(input).producer;
+      const int mesh = producer.index >= 0 ? of_op(producer.index) : of_value(input);
+      if (mesh != kUnknown) meshes.push_back(mesh);
+    }
+    for (int mesh : meshes) {
+      const bool is_largest = std::all_of(meshes.begin(), meshes.end(), [&](int other) {
+        return other == mesh || is_larger(mesh, other);
+      });
+      const bool is_only = std::count(meshes.begin(), meshes.end(), mesh) == std::ssize(meshes);
+      if (is_largest && !is_only) return mesh;
+    }
+    return kUnknown;
   }
 
   /// Ops of a role without a mesh take the mesh of the nearest op before them, whatever its role;

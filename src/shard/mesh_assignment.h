@@ -36,11 +36,14 @@ struct MeshAssignment {
 
 /// Assigns every op and value to a mesh, from the marks that name meshes.
 ///
-///   marks      an op mark with a mesh puts the op there, and a module mark all ops of the module;
-///   a tensor mark with a mesh puts the tensor
-///              there, and the ops that use it unless they are marked themselves
+///   marks      an op mark with a mesh puts the op there, and a module mark all ops of the module; a
+///              tensor mark with a mesh puts the tensor there, with the op that makes it, and the
+///              ops that use it unless they are marked themselves. A pattern that matches names of
+///              the forward (or inputs and variables) says nothing of the backward and the
+///              optimizer, which follow; one that matches only names of those places them
 ///   forward    an op without mesh takes the larger of the meshes of its marked operands when that
-///              includes the others. Otherwise it takes the nearest known mesh before it in program
+///              includes the others; then that mesh of its operands that has all ranks of the
+///              others and more. Otherwise it takes the nearest known mesh before it in program
 ///              order, or after it when there is none before
 ///   backward   an op takes the mesh of the op that it was derived from; a sum of gradients takes
 ///              that of its operands when one mesh has them all; an optimizer op takes that of its
@@ -48,7 +51,8 @@ struct MeshAssignment {
 ///              that of the op before it
 ///   variables  are on the mesh of their first user unless marked; a variable and its next value
 ///              are on one mesh
-///   throws     UserError (78) when a mark names a mesh that does not exist (it lists the meshes)
+///   throws     UserError (78) when a mark names a mesh that does not exist (it lists the meshes),
+///              or puts a tensor elsewhere than another mark the op that makes it
 MeshAssignment assign_meshes(const Graph& graph, const Meshes& meshes,
                              const std::vector<Mark>& marks);
 

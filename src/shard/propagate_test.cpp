@@ -180,6 +180,34 @@ TEST(Propagation, ConflictsNameBothOriginsAndKeepBothMarks) {
             "(a.json); 'y' is resharded for this op");
 }
 
+// The weight takes the axis of the batch: data parallelism becomes an all-to-all and an all-reduce.
+TEST(Propagation, AReshardThatAMarkForcesOnAnUnmarkedValueIsReported) {
+  Graph graph;
+  Builder b(graph);
+  const ValueId x = b.input("x", f32({8, 16}));
+  const ValueId w = b.input("w", f32({16, 4}));
+  const ValueId h = b.unary("tanh", x, "h");
+  b.dot(h, w, "mk,kn->mn", "y");
+  const ShardedGraph sharded = propagate(
+      graph, mesh_of("dp=2"),
+      {shard_tensor("x", "P(\"dp\")", "a.json"), shard_tensor("w", "P(\"dp\")", "b.json")});
+  ASSERT_EQ(sharded.notes.size(), 1u);
+  EXPECT_EQ(sharded.notes[0].kind, ShardingNote::Kind::kReshard);
+  EXPECT_EQ(sharded.notes[0].op, "y");
+  EXPECT_EQ(sharded.notes[0].text,
+            "dot_general 'y' cannot follow both: 'h' is divided since op 'h' divides factor d0, "
+            "'w' by mark 'w' (b.json); 'h' is resharded for this op");
+}
+
+TEST(Propagation, AValueThatNoOtherOperandOverrulesNeedsNoNote) {
+  Graph graph;
+  Builder b(graph);
+  const ValueId x = b.input("x", f32({8, 16}));
+  const ValueId w = b.input("w", f32({16, 4}));
+  b.dot(b.unary("tanh", x, "h"), w, "mk,kn->mn", "y");
+  EXPECT_TRUE(propagate(graph, mesh_of("dp=2"), {shard_tensor("x", "P(\"dp\")")}).notes.empty());
+}
+
 TEST(Propagation, AFallbackToReplicateIsReported) {
   Graph graph;
   Builder b(graph);

@@ -2,6 +2,7 @@
 #pragma once
 
 #include <string>
+#include <string_view>
 #include <vector>
 
 #include "graph/graph.h"
@@ -14,14 +15,21 @@
 
 namespace tessera {
 
-/// A note for the user: a placement that could not be kept and its replacement, a rule that was
-/// discovered by execution, or a plan that was made for the graph of other passes.
+/// A note for the user:
+///
+///   conflict    an op cannot use a marked tensor as the mark places it
+///   reshard     the same of a tensor without mark, whose axes another operand took
+///   fallback    an op needs a dim whole that is divided
+///   discovered  the rule of an op was discovered by execution
+///   passes      the plan was made for the graph that other passes left
 struct ShardingNote {
-  enum class Kind { kConflict, kFallback, kDiscovered, kPasses };
+  enum class Kind { kConflict, kReshard, kFallback, kDiscovered, kPasses };
   Kind kind = Kind::kFallback;
   std::string op;
   std::string text;
 };
+
+std::string_view to_text(ShardingNote::Kind kind);  // "conflict", "reshard", ...
 
 /// A placement for each value (tensor side) and a sharding for each op (op side). Where the two
 /// differ, lowering inserts a reshard.

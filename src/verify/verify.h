@@ -51,6 +51,7 @@ struct VerifyReport {
   /// Values of the serial program that no rank computes, because the passes over the serial graph
   /// removed them. The values that replace them are compared.
   int64_t removed_values = 0;
+  std::vector<ShardingNote> notes;  // of the propagation of the plan
 };
 
 /// Runs both and compares.

@@ -12,6 +12,8 @@
 #include "base/text.h"
 #include "cli/print/explain_name.h"
 #include "cli/print/explanation.h"
+#include "cli/print/like_rows.h"
+#include "cli/print/notes.h"
 #include "cli/print/text_table.h"
 #include "cli/run/session.h"
 
@@ -19,16 +21,6 @@ namespace tessera {
 namespace {
 
 constexpr Role kRoles[] = {Role::kForward, Role::kBackward, Role::kOptimizer};
-
-std::string_view to_text(ShardingNote::Kind kind) {
-  switch (kind) {
-    case ShardingNote::Kind::kConflict: return "conflict";
-    case ShardingNote::Kind::kFallback: return "fallback";
-    case ShardingNote::Kind::kDiscovered: return "discovered";
-    case ShardingNote::Kind::kPasses: return "passes";
-  }
-  throw InternalError("unknown kind of note");
-}
 
 std::vector<ValueFacts> parameters_of(const Graph& graph, const ShardedGraph& sharded) {
   std::vector<ValueFacts> list;
@@ -84,10 +76,7 @@ Document plan_document(const Compiled& compiled, const Plan& plan) {
   const ShardedGraph& sharded = compiled.sharded;
   Document document;
   document["mesh"] = mesh_text(plan);
-  document["notes"] = Document::List{};
-  for (const ShardingNote& note : sharded.notes)
-    document["notes"].append(Document::Table{
-        {"kind", std::string(to_text(note.kind))}, {"op", note.op}, {"text", note.text}});
+  document["notes"] = to_document(sharded.notes);
   document["parameters"] = Document::List{};
   for (const ValueFacts& facts : parameters_of(compiled.graph, sharded))
     document["parameters"].append(to_document(facts));
@@ -112,30 +101,35 @@ Document plan_document(const Compiled& compiled, const Plan& plan) {
   return document;
 }
 
-std::string notes_text(const ShardedGraph& sharded) {
-  if (sharded.notes.empty()) return "";
-  TextTable table({"note", "op", "text"}, "lll");
-  for (const ShardingNote& note : sharded.notes)
-    table.add({std::string(to_text(note.kind)), note.op, note.text});
-  return "\nNotes on the placements\n" + table.text();
+std::string notes_text(const ShardedGraph& sharded, const LikeRows& like) {
+  const std::string table = notes_table(sharded.notes, like);
+  return table.empty() ? "" : "\nNotes on the placements\n" + table;
 }
 
-std::string parameters_text(const Graph& graph, const ShardedGraph& sharded) {
-  TextTable table({"parameter", "placement", "at rank 0", "bytes per rank", "why"}, "lllrl");
+std::string parameters_text(const Graph& graph, const ShardedGraph& sharded, const LikeRows& like) {
+  std::vector<TableRow> rows;
   for (const ValueFacts& facts : parameters_of(graph, sharded))
-    table.add({facts.name, facts.placement, facts.local, to_text(facts.bytes), reason_text(facts)});
+    rows.push_back(
+        {facts.name, facts.placement, facts.local, to_text(facts.bytes), reason_text(facts)});
+  TextTable table({"parameter", "placement", "at rank 0", "bytes per rank", "why"}, "lllrl");
+  for (TableRow& row : like.joined(rows, 0)) table.add(std::move(row));
   return "\nParameters\n" + table.text();
 }
 
-std::string communications_text(const std::vector<CommunicationFacts>& list) {
+std::string communications_text(const std::vector<CommunicationFacts>& list, const LikeRows& like) {
   if (list.empty()) return "\nCommunication of a step: none\n";
-  TextTable table(
-      {"exchange", "role", "kind", "value", "from", "to", "bytes per rank", "minimum", "why"},
-      "rlllllrrl");
-  for (const CommunicationFacts& facts : list)
-    table.add({std::to_string(facts.exchange), std::string(to_text(facts.role)), kind_text(facts),
-               facts.value, facts.from, facts.to, to_text(facts.bytes), to_text(facts.least),
-               facts.reason});
+  std::vector<TableRow> rows;
+  for (const CommunicationFacts& facts : list) {
+    TableRow& row = rows.emplace_back();
+    if (!like.is_joining()) row.push_back(std::to_string(facts.exchange));
+    row.insert(row.end(), {std::string(to_text(facts.role)), kind_text(facts), facts.value,
+                           facts.from, facts.to, to_text(facts.bytes), to_text(facts.least),
+                           facts.reason});
+  }
+  TableRow head{"role", "kind", "value", "from", "to", "bytes per rank", "minimum", "why"};
+  if (!like.is_joining()) head.insert(head.begin(), "exchange");
+  TextTable table(head, like.is_joining() ? "lllllrrl" : "rlllllrrl");
+  for (TableRow& row : like.joined(rows, 2)) table.add(std::move(row));
   TextTable totals({"role", "exchanges", "tensors", "bytes per rank"}, "lrrr");
   const auto add_total = [&](std::string name, const Total& total) {
     totals.add({std::move(name), std::to_string(total.exchanges.size()),
@@ -160,11 +154,12 @@ std::string memory_text(const std::vector<MeshMemory>& list) {
   return text + table.text();
 }
 
-std::string plan_text(const Compiled& compiled, const Plan& plan) {
+std::string plan_text(const Compiled& compiled, const Plan& plan, const LikeRows& like) {
   const ShardedGraph& sharded = compiled.sharded;
-  return plan_summary(plan) + "\n" + notes_text(sharded) +
-         parameters_text(compiled.graph, sharded) +
-         communications_text(communications_of(compiled.tasks)) + memory_text(memory_of(compiled));
+  return plan_summary(plan) + "\n" + notes_text(sharded, like) +
+         parameters_text(compiled.graph, sharded, like) +
+         communications_text(communications_of(compiled.tasks), like) +
+         memory_text(memory_of(compiled));
 }
 
 using PassTexts = std::map<std::string, std::string>;  // by name of the pass
@@ -220,6 +215,8 @@ void ExplainCommand::describe(OptionParser& parser) {
   parser.flag({"--resolved", "", "Print the plan with every placement, as a plan file"},
               resolved_plan);
   parser.flag({"--stages", "", "The former name of --passes"}, passes);
+  parser.flag({"--every-layer", "", "Print the lines of every layer, also of a deep model"},
+              every_layer);
   parser.number({"--rank", "N", "Print the program of this rank, one task a line"}, rank, 0);
   add_options(parser, compilation);
   add_options(parser, output);
@@ -252,7 +249,8 @@ ExitCode ExplainCommand::run(Processes&) {
                                    : explain_name_document(graph, compiled, name);
   document["passes"] = passes_document(compiled.passes, texts);
   print_result(output, document,
-               (name.empty() ? plan_text(compiled, session.plan)
+               (name.empty() ? plan_text(compiled, session.plan,
+                                         every_layer ? LikeRows() : LikeRows(compiled.graph))
                              : explain_name_text(graph, compiled, name)) +
                    (passes ? times_text(compiled.passes) : ""));
   return ExitCode::kDone;

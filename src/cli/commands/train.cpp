@@ -6,6 +6,7 @@
 #include <optional>
 
 #include "base/count_text.h"
+#include "cli/print/notes.h"
 #include "cli/print/progress.h"
 #include "cli/run/run_checkpoints.h"
 #include "cli/run/run_folder.h"
@@ -52,6 +53,7 @@ Document result_document(const TrainCommand& command, const Training& training) 
   document["stopped_by"] = optional_text(training.run.stopped_by.value_or(""));
   document["plan"] =
       to_document(engine.plan(), engine.graph(), rewritten_fingerprint(engine.compiled()));
+  document["notes"] = to_document(engine.compiled().sharded.notes);
   return document;
 }
 
@@ -166,7 +168,8 @@ ExitCode TrainCommand::run(Processes& processes) {
                  .verify_passes = compilation.verify,
                  .initialize = !resumed});
   std::cerr << fmt::format("train {}: {} {}s, {}\n", config.file, grouped(data->train_units),
-                           data->unit, plan_summary(engine.plan()));
+                           data->unit, plan_summary(engine.plan()))
+            << notes_summary(engine.compiled().sharded.notes);
   if (resumed) restore_and_tell(engine, *resumed);
   std::optional<RunFolder> folder;
   std::optional<RunCheckpoints> checkpoints;

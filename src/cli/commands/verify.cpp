@@ -5,6 +5,7 @@
 #include <iostream>
 
 #include "base/count_text.h"
+#include "cli/print/notes.h"
 #include "cli/print/progress.h"
 #include "cli/print/verify_report.h"
 #include "cli/run/session.h"
@@ -33,6 +34,7 @@ ExitCode VerifyCommand::run(Processes&) {
     options.on_step = [&, done = int64_t{0}](int64_t) mutable { progress.step(++done); };
     report = verify_plan(session.config, session.plan, data, options);
   }
+  std::cerr << notes_summary(report.notes);
   print_result(output, report_document(report), report_text(report));
   return report.ok ? ExitCode::kDone : ExitCode::kVerificationFailed;
 }

@@ -6,6 +6,7 @@
 #include <cmath>
 
 #include "base/count_text.h"
+#include "cli/print/notes.h"
 #include "cli/print/progress.h"
 #include "cli/print/text_table.h"
 #include "cli/run/session.h"
@@ -71,6 +72,7 @@ Document report_document(const VerifyReport& report) {
   document["tensors"] = report.tensors;
   document["exact_tensors"] = report.exact_tensors;
   document["removed_values"] = report.removed_values;
+  document["notes"] = to_document(report.notes);
   return document;
 }
 

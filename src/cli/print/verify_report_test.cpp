@@ -71,7 +71,7 @@ TEST(VerifyReport, ScriptsFindEveryKeyOfTheContract) {
   EXPECT_EQ(to_json(document),
             R"({"ok":true,"max_error":0.25,"first_difference":null,"losses":[2.5],)"
             R"("serial_losses":[2.75],"loss_tolerances":[0.5],"tensors":1395,"exact_tensors":177,)"
-            R"("removed_values":0})");
+            R"("removed_values":0,"notes":[]})");
 }
 
 }  // namespace

@@ -1,21 +1,17 @@
 #include "lower/passes/arena.h"
 
 #include <algorithm>
-#include <numeric>
 
 #include "lower/program_uses.h"
+#include "lower/storage/block_layout.h"
+#include "lower/storage/waits.h"
 
 namespace tessera {
 namespace {
 
-/// Registers that use the same bytes one after the other, and the instructions during which they
-/// do, counted from 1. 0 is before the first instruction.
-struct Block {
-  int64_t bytes = 0;
-  int begin = 0;
-  int end = 0;
-  int64_t offset = 0;
-};
+/// Of all arenas of a program: about 0.1 s beyond the two layouts that each of them gets. Most need
+/// one layout and far fewer steps.
+constexpr int64_t kStepsOfLayouts = 2'000'000, kStepsOfWaits = 2'000'000;
 
 struct LiveRanges {
   IndexedVector<RegisterIndex, int> begin, end;  // -1: never
@@ -79,55 +75,26 @@ RegisterIndex reusable_operand(const Program& program, const LiveRanges& live,
   return {};
 }
 
-void place(std::vector<Block>& blocks) {
-  std::vector<size_t> by_size(blocks.size());
-  std::iota(by_size.begin(), by_size.end(), size_t{0});
-  std::stable_sort(by_size.begin(), by_size.end(),
-                   [&](size_t a, size_t b) { return blocks[a].bytes > blocks[b].bytes; });
-  std::vector<size_t> placed;  // by offset
-  for (size_t index : by_size) {
-    Block& block = blocks[index];
-    int64_t offset = 0;
-    for (size_t other : placed) {
-      const Block& neighbour = blocks[other];
-      if (neighbour.end < block.begin || block.end < neighbour.begin) continue;
-      if (offset + block.bytes <= neighbour.offset) break;
-      offset = std::max(offset, neighbour.offset + neighbour.bytes);
-    }
-    block.offset = offset;
-    placed.insert(std::upper_bound(placed.begin(), placed.end(), offset,
-                                   [&](int64_t o, size_t i) { return o < blocks[i].offset; }),
-                  index);
-  }
-}
+/// What is alive in the arenas, and which block of its arena a register is.
+struct ArenaContents {
+  IndexedVector<MeshIndex, LiveBlocks> blocks;
+  IndexedVector<RegisterIndex, BlockIndex> block_of;  // none: it is in no arena
+};
 
-Bytes max_live_bytes(const std::vector<Block>& blocks, int instructions) {
-  std::vector<int64_t> change(static_cast<size_t>(instructions) + 4, 0);
-  for (const Block& block : blocks) {
-    change[block.begin] += block.bytes;
-    change[static_cast<size_t>(block.end) + 1] -= block.bytes;
-  }
-  int64_t alive = 0, most = 0;
-  for (int64_t c : change) most = std::max(most, alive += c);
-  return Bytes(most);
-}
-
-/// Plans the arena of one mesh.
-ArenaPlan plan_one(Program& program, const LiveRanges& live, MeshIndex mesh) {
-  IndexedVector<RegisterIndex, int> block_of(program.registers.size(), -1);
-  std::vector<Block> blocks;
-  const auto add = [&](RegisterIndex reg, RegisterIndex reused) {
-    if (program.registers[reg].storage != Register::Storage::kArena ||
-        program.registers[reg].mesh != mesh)
-      return;
-    if (!reused.is_none() && !live.is_shared[reg]) {
-      block_of[reg] = block_of[reused];
-      Block& block = blocks[block_of[reg]];
-      block.end = std::max(block.end, live.end[reg]);
+ArenaContents contents_of_arenas(const Program& program, const LiveRanges& live) {
+  ArenaContents contents{IndexedVector<MeshIndex, LiveBlocks>(program.meshes.size()),
+                         IndexedVector<RegisterIndex, BlockIndex>(program.registers.size())};
+  const auto add = [&](RegisterIndex index, RegisterIndex reused) {
+    const Register& reg = program.registers[index];
+    if (reg.storage != Register::Storage::kArena) return;
+    LiveBlocks& blocks = contents.blocks[reg.mesh];
+    BlockIndex& block = contents.block_of[index];
+    if (reused.is_none() || live.is_shared[index]) {
+      block = blocks.push_back({align_up(std::max<int64_t>(total_size(reg).value(), 1)),
+                                live.begin[index], live.end[index], live.is_shared[index]});
     } else {
-      block_of[reg] = static_cast<int>(blocks.size());
-      blocks.push_back({align_up(std::max<int64_t>(program.registers[reg].size.value(), 1)),
-                        live.begin[reg], live.end[reg], 0});
+      block = contents.block_of[reused];
+      blocks[block].end = std::max(blocks[block].end, live.end[index]);
     }
   };
   for (const TaskInput& input : program.inputs) add(input.value, {});
@@ -138,21 +105,35 @@ ArenaPlan plan_one(Program& program, const LiveRanges& live, MeshIndex mesh) {
       reused = {};
     }
   }
-  place(blocks);
-  ArenaPlan plan{Bytes(0), max_live_bytes(blocks, program.instructions.size())};
-  for (const Block& block : blocks)
-    plan.size = std::max(plan.size, Bytes(block.offset + block.bytes));
-  for (RegisterIndex reg : program.registers.indices())
-    if (block_of[reg] >= 0) program.registers[reg].offset = blocks[block_of[reg]].offset;
-  return plan;
+  return contents;
+}
+
+/// Plans the arena of one mesh.
+///   steps  as of lay_out
+ArenaPlan plan_arena(LiveBlocks blocks, int64_t steps_of_waits, int64_t& steps) {
+  BlockLayout layout = lay_out(blocks, steps);
+  reduce_waits(blocks, steps_of_waits, layout);
+  const Bytes bound(live_bound(blocks));
+  return {Bytes(layout.size), bound, std::move(blocks), std::move(layout.offsets)};
 }
 
 }  // namespace
 
 ArenaPlans plan_arenas(Program& program) {
-  const LiveRanges live = find_live_ranges(program);
+  ArenaContents contents = contents_of_arenas(program, find_live_ranges(program));
   ArenaPlans plans;
-  for (MeshIndex mesh : program.meshes.indices()) plans.push_back(plan_one(program, live, mesh));
+  const int meshes = program.meshes.size();
+  int64_t steps = kStepsOfLayouts;
+  for (MeshIndex mesh : program.meshes.indices()) {
+    // What one arena leaves of its share, the next ones may use.
+    const int64_t share = steps / (meshes - mesh.value());
+    int64_t left = share;
+    plans.push_back(plan_arena(std::move(contents.blocks[mesh]), kStepsOfWaits / meshes, left));
+    steps -= share - left;
+  }
+  for (RegisterIndex i : program.registers.indices())
+    if (const BlockIndex block = contents.block_of[i]; !block.is_none())
+      program.registers[i].offset = plans[program.registers[i].mesh].offsets[block];
   return plans;
 }
 

@@ -2,6 +2,7 @@
 #pragma once
 
 #include "lower/program.h"
+#include "lower/storage/live_blocks.h"
 
 namespace tessera {
 
@@ -9,6 +10,10 @@ namespace tessera {
 struct ArenaPlan {
   Bytes size{0};        // high-water mark
   Bytes live_bound{0};  // most bytes alive at once: no plan can be smaller
+  /// What is in it: the registers, of which those that are written over one another in place are
+  /// one block. Instants are the instructions counted from 1; 0 is before the first.
+  LiveBlocks blocks;
+  IndexedVector<BlockIndex, int64_t> offsets;
 };
 
 using ArenaPlans = IndexedVector<MeshIndex, ArenaPlan>;
@@ -18,9 +23,9 @@ using ArenaPlans = IndexedVector<MeshIndex, ArenaPlan>;
 ///
 ///   ensures  registers that are alive at one instruction do not share bytes, except an
 ///            element-wise result with an operand that it is written over and that has no later
-///            reader; offsets are multiples of kTensorAlignment
-///   time     O(n^2) for n registers
-///   source   greedy by size (Pisarchyk and Lee, arXiv 2001.03288)
+///            reader; offsets are multiples of kTensorAlignment, the same on every machine
+///   time     O(n log n) for n registers, times a constant that the search is bounded by
+///   source   lower/storage/block_layout.h
 ArenaPlans plan_arenas(Program& program);
 
 }  // namespace tessera

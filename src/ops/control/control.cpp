@@ -5,6 +5,7 @@
 #include <iterator>
 
 #include "base/text.h"
+#include "ops/control/invariants.h"
 #include "ops/detail.h"
 #include "ops/families.h"
 
@@ -286,24 +287,28 @@ Loop build_while(Builder& builder, const LoopOptions& options) {
     throw UserError("while '" + path + "' has no condition and no max_iterations",
                     "nothing would end it", "give it one of them", ExitCode::kBadData);
   const ValueId zero = builder.constant(kCount, 0, std::string(options.name) + ".iteration");
-  const std::vector<ValueId> operands = joined(joined({zero}, options.carried), options.captured);
-  const auto condition = make_region(
-      builder, path + ".condition", operands, "predicate", [&](Builder& region, auto inputs) {
+  LoopParts parts{joined(joined({zero}, options.carried), options.captured),
+                  1 + options.carried.size(),
+                  {},
+                  {}};
+  parts.condition = make_region(
+      builder, path + ".condition", parts.operands, "predicate", [&](Builder& region, auto inputs) {
         return options.condition
                    ? options.condition(region, loop_values(inputs, options.carried.size()))
                    : std::vector{region.constant(kPredicate, 1, "always")};
       });
-  const auto body =
-      make_region(builder, path + ".body", operands, "carried", [&](Builder& region, auto inputs) {
-        const std::vector<ValueId> next =
-            options.body(region, loop_values(inputs, options.carried.size()));
-        const ValueId one = region.constant(kCount, 1, "one");
-        return joined({region.add(inputs[0], one, "next_iteration")}, next);
-      });
-  Attributes attributes{{"carried", static_cast<int64_t>(1 + options.carried.size())}};
+  parts.body = make_region(builder, path + ".body", parts.operands, "carried",
+                           [&](Builder& region, auto inputs) {
+                             const std::vector<ValueId> next =
+                                 options.body(region, loop_values(inputs, options.carried.size()));
+                             const ValueId one = region.constant(kCount, 1, "one");
+                             return joined({region.add(inputs[0], one, "next_iteration")}, next);
+                           });
+  move_invariants(builder, path, parts);
+  Attributes attributes{{"carried", static_cast<int64_t>(parts.carried)}};
   if (options.max_iterations) attributes.set("max_iterations", *options.max_iterations);
-  const std::vector<ValueId> results =
-      builder.op(kWhileKind, operands, std::move(attributes), options.name, {condition, body});
+  const std::vector<ValueId> results = builder.op(kWhileKind, parts.operands, std::move(attributes),
+                                                  options.name, {parts.condition, parts.body});
   return {results.front(), {results.begin() + 1, results.end()}};
 }
 

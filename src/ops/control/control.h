@@ -20,8 +20,10 @@
 //
 // In a plan each is one task on one mesh. Dims that an op of a region ties together are one factor
 // of the whole op (region_rule), so the carried values have the same placement before, between and
-// after the iterations. Exchanges of the region happen inside, in each iteration. Every rank needs
-// the whole predicate, so all ranks take the same branch. Gradients: autodiff/control_gradient.h.
+// after the iterations. Exchanges of the region happen inside, in each iteration; what depends on
+// captured values alone is computed and exchanged before the loop (ops/control/invariants.h). Every
+// rank needs the whole predicate, so all ranks take the same branch. Gradients:
+// autodiff/control_gradient.h.
 //
 // A carried value to which each iteration only adds may be partial in the loop, as gradients of
 // captured values are. It is reduced once, after the loop.

@@ -1,0 +1,78 @@
+#include "cli/print/like_rows.h"
+
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+namespace tessera {
+namespace {
+
+using testing::ElementsAre;
+
+/// Layers of one op each, in scopes "LAYER.0", "LAYER.1", ...
+Graph layers(int count) {
+  std::string text = "input x: f32[4]\n", before = "x";
+  for (int i = 0; i < count; ++i) {
+    const std::string name = "blocks." + std::to_string(i) + ".relu";
+    text += name + " = relu(" + before + "): f32[4]\n";
+    before = name;
+  }
+  return parse_graph(text);
+}
+
+std::vector<TableRow> rows_of_layers(int begin, int end, const std::string& bytes) {
+  std::vector<TableRow> rows;
+  for (int i = begin; i < end; ++i)
+    rows.push_back({"blocks." + std::to_string(i) + ".relu", bytes,
+                    "op 'clip.blocks." + std::to_string(i) + ".sum' needs it"});
+  return rows;
+}
+
+TEST(LikeRows, ThatDifferInTheLayerAloneAreOneWithTheirNumber) {
+  const LikeRows like(layers(12));
+  EXPECT_THAT(like.joined(rows_of_layers(0, 12, "4 B"), 0),
+              ElementsAre(ElementsAre("blocks.{0..11}.relu (12)", "4 B",
+                                      "op 'clip.blocks.{0..11}.sum' needs it")));
+}
+
+TEST(LikeRows, WithOtherCellsStayApart) {
+  const LikeRows like(layers(12));
+  std::vector<TableRow> rows = rows_of_layers(0, 12, "4 B");
+  rows[3][1] = "8 B";
+  rows.insert(rows.begin() + 5, {"head", "4 B", "op 'loss' needs it"});
+  EXPECT_THAT(like.joined(rows, 0),
+              ElementsAre(ElementsAre("blocks.{0..2,4..11}.relu (11)", "4 B",
+                                      "op 'clip.blocks.{0..2,4..11}.sum' needs it"),
+                          ElementsAre("blocks.3.relu", "8 B", "op 'clip.blocks.3.sum' needs it"),
+                          ElementsAre("head", "4 B", "op 'loss' needs it")));
+}
+
+TEST(LikeRows, MayMentionSeveralLayers) {
+  const LikeRows like(layers(8));
+  EXPECT_THAT(
+      like.joined({{"blocks.0.relu", "blocks.1.relu"}, {"blocks.1.relu", "blocks.2.relu"}}, 0),
+      ElementsAre(ElementsAre("blocks.{0,1}.relu (2)", "blocks.{1,2}.relu")));
+}
+
+TEST(LikeRows, MayReadNamesThatOnlyANumberTellsApart) {
+  const LikeRows like(layers(8));
+  EXPECT_THAT(
+      like.joined({{"blocks.0.relu", "'sum_1'"}, {"blocks.1.relu", "'sum_7'"}, {"head", "'sum_8'"}},
+                  0),
+      ElementsAre(ElementsAre("blocks.{0,1}.relu (2)", "'sum_*'"), ElementsAre("head", "'sum_8'")));
+  // Two results of one layer are not alike.
+  EXPECT_THAT(like.joined({{"blocks.0.sum_1"}, {"blocks.0.sum_2"}, {"x_1"}, {"x_2"}}, 0),
+              ElementsAre(ElementsAre("blocks.0.sum_1"), ElementsAre("blocks.0.sum_2"),
+                          ElementsAre("x_1"), ElementsAre("x_2")));
+}
+
+TEST(LikeRows, OfFewLayersOrOfNoneAreLeft) {
+  const std::vector<TableRow> rows = rows_of_layers(0, 7, "4 B");
+  EXPECT_EQ(LikeRows(layers(7)).joined(rows, 0), rows);
+  EXPECT_EQ(LikeRows().joined(rows, 0), rows);
+  // Equal rows without a layer are as many as they were.
+  EXPECT_EQ(LikeRows(layers(8)).joined({{"head"}, {"head"}}, 0),
+            (std::vector<TableRow>{{"head"}, {"head"}}));
+}
+
+}  // namespace
+}  // namespace tessera
