@@ -18,7 +18,6 @@ struct EngineOptions {
   RuntimeOptions runtime;
   RuleLookup rules = catalogue_rule;
   bool check_placements = true;  // CompileOptions, of every program
-  std::vector<std::string> disabled_passes = {};
   bool verify_passes = false;
   Purpose purpose = Purpose::kTrain;  // or kEvaluate: no training step, and no optimizer state
   /// Whether the variables are initialized from the seed. Otherwise they are zero until they are

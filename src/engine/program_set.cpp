@@ -10,7 +10,6 @@ CompileOptions options_for(Purpose purpose, const ProgramOptions& options) {
   return {.dump = {},
           .rules = options.rules,
           .section = section_of(purpose),
-          .disabled_passes = options.disabled_passes,
           .verify_passes = options.verify_passes,
           .check_placements = options.check_placements};
 }

@@ -20,7 +20,6 @@ struct ProgramOptions {
   Purpose main = Purpose::kTrain;  // or kEvaluate: no training step is compiled
   RuleLookup rules = catalogue_rule;
   bool check_placements = true;  // CompileOptions, of every program
-  std::vector<std::string> disabled_passes = {};
   bool verify_passes = false;
 };
 /// What the plan does not decide of compiling a program.

@@ -293,15 +293,16 @@ TaskGraph compile_case(const FuzzCase& given, const CaseFaults& faults, int64_t 
             .marks = given.marks};
   if (given.seed % 2 == 0)
     plan.prefetch_window = Bytes(given.seed % 5 * 64);  // none, or few at a time
-  CompileOptions options{
-      .dump = {}, .rules = faults.rules, .check_placements = faults.check_placements};
+  const CompileOptions options{.dump = {},
+                               .rules = faults.rules,
+                               .verify_passes = given.seed % 8 == 0,
+                               .check_placements = faults.check_placements};
   // Optional passes are left out at times.
-  if (given.seed % 5 == 0) options.disabled_passes.push_back("combine");
-  if (given.seed % 7 == 0) options.disabled_passes.push_back("sum-chains");
-  options.verify_passes = given.seed % 8 == 0;
+  if (given.seed % 5 == 0) plan.disabled_passes.push_back("combine");
+  if (given.seed % 7 == 0) plan.disabled_passes.push_back("sum-chains");
   for (const GraphPass& pass : graph_passes())
     if (std::ranges::find(given.passes, pass.name) == given.passes.end())
-      options.disabled_passes.emplace_back(pass.name);
+      plan.disabled_passes.emplace_back(pass.name);
   const Graph graph = faults.rewrite ? faults.rewrite(given.graph) : given.graph;
   TaskGraph tasks = compile(graph, plan, options).tasks;
   check_resolved(given, graph, plan, options, tasks);

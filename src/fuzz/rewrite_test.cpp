@@ -108,10 +108,8 @@ TEST(RewriteRandomPrograms, TheInterpreterFindsTheSameBitsBeforeAndAfter) {
 std::map<std::string, Tensor> run_once(const FuzzCase& given,
                                        const std::vector<std::string>& disabled) {
   const auto mesh = std::make_shared<const Mesh>(parse_mesh("x=1"));
-  CompileOptions options;
-  options.disabled_passes = disabled;
-  const auto tasks =
-      std::make_shared<const TaskGraph>(compile(given.graph, one_mesh(mesh), {}, options).tasks);
+  const Plan plan{.meshes = one_mesh(mesh), .disabled_passes = disabled};
+  const auto tasks = std::make_shared<const TaskGraph>(compile(given.graph, plan).tasks);
   Runtime runtime(std::vector<Rank>{0});
   LoadedProgram& program = runtime.load(tasks);
   runtime.initialize(program, given.seed);
@@ -231,9 +229,8 @@ TEST(WrongPasses, ThePlacementCheckFindsAnotherGraphThanItsOwn) {
   GraphDraft draft(given.graph);
   draft.replace(op_of(draft, "triple"), {value_of(draft, "double")});
   const Graph wrong = draft.finish().graph;
-  CompileOptions options;
-  options.disabled_passes = kAllPasses;
-  const TaskGraph tasks = compile(wrong, given.meshes, given.marks, options).tasks;
+  const Plan plan{.meshes = given.meshes, .disabled_passes = kAllPasses, .marks = given.marks};
+  const TaskGraph tasks = compile(wrong, plan).tasks;
   check_placements(wrong, tasks, 1);
   EXPECT_THROW(check_placements(given.graph, tasks, 1), InternalError);
 }

@@ -29,8 +29,9 @@ constexpr std::string_view kProgram =
     "output y = y\n";
 
 Compiled compiled(const std::vector<std::string>& disabled, const std::vector<Mark>& marks = {}) {
-  return compile(parse_graph(kProgram), mesh_of("d=2"), marks,
-                 {.dump = {}, .disabled_passes = disabled});
+  return compile(parse_graph(kProgram), Plan{.meshes = one_mesh(mesh_of("d=2")),
+                                             .disabled_passes = disabled,
+                                             .marks = marks});
 }
 
 std::vector<std::string> ops_of(const Compiled& made) {
@@ -101,13 +102,14 @@ TEST(GraphPasses, APlanOfOtherPassesCompilesWithANote) {
   Plan plan;
   plan.fingerprint = PlanFingerprint{};
   plan.fingerprint->rewritten = rewritten_fingerprint(compiled({"cse"}));
-  const auto notes = [&](const CompileOptions& options) {
+  const auto notes = [&](const std::vector<std::string>& disabled) {
     std::vector<std::string> texts;
-    for (const ShardingNote& note : compile(graph, plan, options).sharded.notes)
+    plan.disabled_passes = disabled;
+    for (const ShardingNote& note : compile(graph, plan).sharded.notes)
       texts.push_back(note.text);
     return texts;
   };
-  EXPECT_THAT(notes({.dump = {}, .disabled_passes = {"cse"}}), ElementsAre());
+  EXPECT_THAT(notes({"cse"}), ElementsAre());
   EXPECT_THAT(notes({}), ElementsAre("the plan was written after fold, algebra, dead-code had "
                                      "rewritten the graph; after fold, algebra, cse, dead-code the "
                                      "graph is another one, which computes the same"));

@@ -284,15 +284,15 @@ void check_disabled(const std::vector<std::string>& disabled) {
                       "disable one of " + join(optional, ", "), ExitCode::kBadConfig);
 }
 
-bool is_enabled(const CompilerPass& pass, const CompileOptions& options) {
-  const auto& disabled = options.disabled_passes;
-  if (pass.name == "placements" && !options.check_placements) return false;
+bool is_enabled(const CompilerPass& pass, const CompilerState& state) {
+  const auto& disabled = state.plan.disabled_passes;
+  if (pass.name == "placements" && !state.options.check_placements) return false;
   return std::find(disabled.begin(), disabled.end(), pass.name) == disabled.end();
 }
 
 /// Runs one pass, times it, and hands its text form to the caller's dump.
 void run_pass(const CompilerPass& pass, CompilerState& state) {
-  if (!is_enabled(pass, state.options)) return;
+  if (!is_enabled(pass, state)) return;
   const auto start = std::chrono::steady_clock::now();
   pass.run(state);
   const std::chrono::duration<double> time = std::chrono::steady_clock::now() - start;
@@ -310,7 +310,7 @@ void rewrite_graph(CompilerState& state) {
     state.stages = assign_meshes(state.serial, state.meshes, state.plan.marks);
     state.bounds = {state.stages.ops, ops_kept_by(state.serial, state.plan.marks)};
   }
-  const auto passes = enabled_passes(graph_passes(), state.options.disabled_passes);
+  const auto passes = enabled_passes(graph_passes(), state.plan.disabled_passes);
   Rewritten rewritten = rewrite(state.serial, state.bounds, passes);
   if (!state.plan.shardings) state.stages = assignment_after(state.stages, rewritten.made);
   state.result.graph = std::move(rewritten.made.graph);
@@ -386,7 +386,7 @@ std::vector<std::string_view> pass_names() {
 }
 
 Compiled compile(const Graph& graph, const Plan& plan, const CompileOptions& options) {
-  check_disabled(options.disabled_passes);
+  check_disabled(plan.disabled_passes);
   CompilerState state{graph, plan, options};
   run_placement_passes(state);
   run_program_passes(state);
@@ -409,7 +409,7 @@ Compiled compile(const Graph& graph, MeshPtr mesh, const std::vector<Mark>& mark
 }
 
 PlacedGraph placements(const Graph& graph, const Plan& plan, const CompileOptions& options) {
-  check_disabled(options.disabled_passes);
+  check_disabled(plan.disabled_passes);
   CompilerState state{graph, plan, options};
   run_placement_passes(state);
   return std::move(state.result);
@@ -418,7 +418,7 @@ PlacedGraph placements(const Graph& graph, const Plan& plan, const CompileOption
 ShardingSection resolved_section(const Graph& graph, const Plan& plan,
                                  const CompileOptions& options, std::string_view name,
                                  const Shardings& known) {
-  check_disabled(options.disabled_passes);
+  check_disabled(plan.disabled_passes);
   CompilerState state{graph, plan, options};
   run_placement_passes(state);
   ShardingSection section = resolve(state.result.graph, state.result.sharded, name, known);

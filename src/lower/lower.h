@@ -38,7 +38,6 @@ struct CompileOptions {
   RuleLookup rules = catalogue_rule;
   /// The section of the plan's resolved shardings that is for this graph.
   std::string_view section = kTrainSection;
-  std::vector<std::string> disabled_passes = {};  // names of optional passes
   /// Whether the task graph that the program would become is made and checked after each pass over
   /// the program, so that a fault names the pass that made it. verify(program) always runs.
   bool verify_passes = false;

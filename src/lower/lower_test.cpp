@@ -312,16 +312,16 @@ TEST(Compile, LeavesOutTheOptionalPassesThatAreDisabled) {
   const std::vector<std::string> optional = {
       "fold",    "algebra", "cse",      "dead-code", "halos", "sum-chains", "collective-matmul",
       "buckets", "combine", "prefetch", "placements"};
-  const Compiled compiled =
-      compile(two_matmuls(), mesh_of("d=2"), {}, {.dump = {}, .disabled_passes = optional});
+  const auto compiled_without = [](const std::vector<std::string>& disabled) {
+    return compile(two_matmuls(),
+                   Plan{.meshes = one_mesh(mesh_of("d=2")), .disabled_passes = disabled});
+  };
+  const Compiled compiled = compiled_without(optional);
   EXPECT_EQ(compiled.passes.size() + optional.size(), pass_names().size());
   for (const PassReport& pass : compiled.passes)
     EXPECT_THAT(optional, testing::Not(testing::Contains(pass.name)));
   for (const char* name : {"partition", "no-such-pass"})
-    EXPECT_THROW(
-        compile(two_matmuls(), mesh_of("d=2"), {}, {.dump = {}, .disabled_passes = {name}}),
-        UserError)
-        << name;
+    EXPECT_THROW(compiled_without({name}), UserError) << name;
 }
 
 /// The message of an error in compiling two_matmuls with a rule that omits the sum of Y1.
@@ -353,8 +353,11 @@ TEST(Compile, VerifiesTheTaskGraphAfterEachPassWhereThatIsAskedFor) {
 
 TEST(Compile, AProgramWithoutAFaultPassesTheVerificationOfPasses) {
   for (const int64_t micro_batches : {1, 2})
-    compile(two_matmuls(), mesh_of("d=2"), {shard_tensor("X", "P(\"d\")")},
-            {.dump = {}, .micro_batches = micro_batches, .verify_passes = true});
+    compile(two_matmuls(),
+            Plan{.meshes = one_mesh(mesh_of("d=2")),
+                 .micro_batches = micro_batches,
+                 .marks = {shard_tensor("X", "P(\"d\")")}},
+            {.dump = {}, .verify_passes = true});
 }
 
 }  // namespace

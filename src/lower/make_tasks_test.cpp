@@ -40,11 +40,9 @@ Graph three_layers() {
 
 /// The ops of each compute task of a role, in program order.
 std::vector<std::vector<std::string>> tasks_of(const TaskGranularity& tasks, Role role) {
-  CompileOptions options;
-  options.tasks = tasks;
-  const MeshPtr one = std::make_shared<const Mesh>(Shape{1}, std::vector<std::string>{"all"});
+  const Plan plan{.tasks = tasks};
   std::vector<std::vector<std::string>> lists;
-  for (const Task& task : compile(three_layers(), one, {}, options).tasks.tasks) {
+  for (const Task& task : compile(three_layers(), plan).tasks.tasks) {
     if (task.kind != Task::Kind::kCompute || task.role != role) continue;
     EXPECT_EQ(task.name, task.steps.front().op);
     lists.emplace_back();

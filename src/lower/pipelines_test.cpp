@@ -306,10 +306,10 @@ Graph two_layers_with_adamw() {
 TEST(Pipelines, ScalarsOfTheOptimizerAreComputedOnEveryMeshThatReadsThem) {
   const Graph graph = two_layers_with_adamw();
   for (int64_t m : {1, 2}) {
-    CompileOptions options;
-    options.micro_batches = m;
-    const Compiled compiled = compile(graph, Meshes{device("zero", 0), device("one", 1)},
-                                      {stage("one", "zero"), stage("two", "one")}, options);
+    const Compiled compiled =
+        compile(graph, Plan{.meshes = {device("zero", 0), device("one", 1)},
+                            .micro_batches = m,
+                            .marks = {stage("one", "zero"), stage("two", "one")}});
     // y of the first layer there and its gradient back, for each micro-batch
     EXPECT_EQ(exchanges(compiled.tasks), 2 * m);
     for (const char* name : {"optimizer.rate", "optimizer.epsilon", "optimizer.decay"}) {
@@ -335,16 +335,11 @@ MeshIndex mesh_that_runs(const TaskGraph& tasks, std::string_view op) {
 TEST(Pipelines, AnOpOfTheBackwardRunsOnTheMeshOfItsMark) {
   const std::vector<Mark> stages = {stage("one", "zero"), stage("two", "one")};
   for (int64_t m : {1, 2}) {
-    CompileOptions options;
-    options.micro_batches = m;
-    const Meshes meshes{device("zero", 0), device("one", 1)};
-    EXPECT_EQ(mesh_that_runs(compile(two_layers_with_adamw(), meshes, stages, options).tasks,
-                             "two.grad.b"),
+    Plan plan{.meshes = {device("zero", 0), device("one", 1)}, .micro_batches = m, .marks = stages};
+    EXPECT_EQ(mesh_that_runs(compile(two_layers_with_adamw(), plan).tasks, "two.grad.b"),
               MeshIndex(1));
-    std::vector<Mark> marks = stages;
-    marks.push_back(stage("two.grad.b", "zero"));
-    EXPECT_EQ(mesh_that_runs(compile(two_layers_with_adamw(), meshes, marks, options).tasks,
-                             "two.grad.b"),
+    plan.marks.push_back(stage("two.grad.b", "zero"));
+    EXPECT_EQ(mesh_that_runs(compile(two_layers_with_adamw(), plan).tasks, "two.grad.b"),
               MeshIndex(0));
   }
 }

@@ -40,11 +40,12 @@ Graph training() {
 
 Case compiled(const Graph& graph, const Meshes& meshes, const std::vector<Mark>& marks,
               int64_t micro_batches) {
-  const Plan plan{.meshes = meshes, .micro_batches = micro_batches, .marks = marks};
-  CompileOptions options;
   // The faults are planted in exchanges of one part; lower/passes/combine_test.cpp has the others.
-  options.disabled_passes = {"combine"};
-  Compiled made = compile(graph, plan, options);
+  const Plan plan{.meshes = meshes,
+                  .micro_batches = micro_batches,
+                  .disabled_passes = {"combine"},
+                  .marks = marks};
+  Compiled made = compile(graph, plan);
   return {std::move(made.graph), std::move(made.tasks), micro_batches};
 }
 

@@ -420,6 +420,7 @@ Plan parse_plan(const Document& document, const std::string& origin) {
   plan.bucket = of_mib(table.number("bucket_mib", mib_of(plan.bucket), 0, kMib));
   plan.halos = read_halos(table);
   plan.tasks = read_tasks(table.raw("tasks"), origin);
+  plan.disabled_passes = table.texts("disabled_passes", {});
   if (const Document* cost = table.raw("cost")) plan.cost = parse_cost_model(*cost, "cost", origin);
   if (const Document* marks = table.raw("marks")) {
     if (!marks->is_list())
@@ -454,6 +455,7 @@ Document to_document(const Plan& plan, const Graph& graph,
   write_mib("prefetch_mib", plan.prefetch_window, kPrefetchWindow, document);
   write_mib("bucket_mib", plan.bucket, kGradientBucket, document);
   write_tasks(plan.tasks, document);
+  for (const std::string& pass : plan.disabled_passes) document["disabled_passes"].append(pass);
   if (plan.cost != CostModel{}) document["cost"] = to_document(plan.cost);
   if (plan.halos != HaloForm::kAuto) document["halos"] = std::string(to_text(plan.halos));
   if (plan.shardings)

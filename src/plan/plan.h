@@ -18,6 +18,7 @@
 //       "bucket_mib": 25,             gradients that are exchanged together in the backward
 //       "halos": "auto",              "exchange" or "recompute" them, or the cheaper
 //       "tasks": "role",              where tasks end: "role", "layer", "op", or patterns of ops
+//       "disabled_passes": ["cse"],   optional passes of the compiler that do not run
 //       "cost": {"links": {"latency": "10 us"}},
 //                                     a cost model (cost/cost_file.h); default: threads of one
 //                                     machine
@@ -111,6 +112,8 @@ struct Plan {
   Bytes bucket = kGradientBucket;  // of gradients that are exchanged together in the backward
   HaloForm halos = HaloForm::kAuto;
   TaskGranularity tasks = {};  // which kernels share a task
+  /// Names of optional compiler passes that do not run (lower/lower.h).
+  std::vector<std::string> disabled_passes = {};
   CostModel cost = {};         // the prices of all decisions that are left to the compiler
   std::vector<Mark> marks = {};
   /// The placements that the marks would give; there are no marks beside them.

@@ -51,7 +51,7 @@ TEST_P(OverMembers, TensorsThatAreExchangedTogetherHaveTheBitsOfEachAlone) {
     SCOPED_TRACE(way.mesh + ": " + way.parts.front().first);
     Bench threads(exchanging(way, false));
     threads.step();
-    on_networks(GetParam(), [&](const std::shared_ptr<Network>& network) {
+    on_networks(GetParam(), [&](const std::shared_ptr<ProcessNetwork>& network) {
       Bench member(exchanging(way, true), {.network = network});
       for (int step = 0; step < 3; ++step) member.step();
       EXPECT_EQ(all_results(member, way), all_results(threads, way));
@@ -83,7 +83,7 @@ TEST(FastReduction, SumsTensorsThatAreExchangedTogether) {
       {{"f32[301, 70] {partial sum: dp}", "f32[301, 70]"}, {"f32[3] {partial sum: dp}", "f32[3]"}}};
   Bench threads(exchanging(way, false));
   threads.step();
-  on_networks({2}, [&](const std::shared_ptr<Network>& network) {
+  on_networks({2}, [&](const std::shared_ptr<ProcessNetwork>& network) {
     Bench member(exchanging(way, true), {.network = network, .reduction = Reduction::kFast});
     member.overlapping_steps(4);
     // A sum of two numbers has the same bits in both orders.

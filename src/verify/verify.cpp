@@ -29,7 +29,6 @@ class Verification {
                 {.runtime = {},
                  .rules = options.rules,
                  .check_placements = options.check_placements,
-                 .disabled_passes = options.disabled_passes,
                  .verify_passes = options.verify_passes}),
         serial_(network, settings, serial_plan(), data_),
         nudged_(network, settings, serial_plan(), data_),

@@ -22,7 +22,6 @@ struct VerifyOptions {
   /// numbers reveal the fault too.
   bool check_placements = true;
   /// Of the plan under test, see CompileOptions.
-  std::vector<std::string> disabled_passes = {};
   bool verify_passes = false;
 };
 

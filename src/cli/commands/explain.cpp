@@ -223,7 +223,7 @@ void ExplainCommand::describe(OptionParser& parser) {
 }
 
 ExitCode ExplainCommand::run(Processes&) {
-  Session session = open_session(config);
+  Session session = open_session(config, {}, compilation);
   set_sizes(session.config.model, session.config.data);
   const Graph graph = training_graph(session.config);
   check_fits(session.plan, graph);
@@ -233,7 +233,6 @@ ExitCode ExplainCommand::run(Processes&) {
     return ExitCode::kDone;
   }
   CompileOptions options;
-  options.disabled_passes = compilation.disabled;
   options.verify_passes = compilation.verify;
   PassTexts texts;
   if (passes)

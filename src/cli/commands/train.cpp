@@ -159,12 +159,12 @@ ExitCode TrainCommand::run(Processes& processes) {
   RealFileSystem disk;
   const auto resumed = open_resumed(disk, *this);
   Session session = open_session(with_steps(config, steps),
-                                 resumed ? std::optional(stored_run(*resumed).plan) : std::nullopt);
+                                 resumed ? std::optional(stored_run(*resumed).plan) : std::nullopt,
+                                 compilation);
   const auto data = load_data_of(session.config);
   processes.check_plan(session.plan);
   Engine engine(session.config, session.plan, data,
                 {.runtime = processes.connect(liveness.deadline()),
-                 .disabled_passes = compilation.disabled,
                  .verify_passes = compilation.verify,
                  .initialize = !resumed});
   std::cerr << fmt::format("train {}: {} {}s, {}\n", config.file, grouped(data->train_units),

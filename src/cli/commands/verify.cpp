@@ -20,11 +20,10 @@ void VerifyCommand::describe(OptionParser& parser) {
 }
 
 ExitCode VerifyCommand::run(Processes&) {
-  Session session = open_session(config);
+  Session session = open_session(config, {}, compilation);
   const auto data = load_data_of(session.config);
   VerifyOptions options;
   if (steps) options.steps = *steps;
-  options.disabled_passes = compilation.disabled;
   options.verify_passes = compilation.verify;
   std::cerr << fmt::format("verify {}: {} against the serial program, {}\n", config.file,
                            plan_summary(session.plan), counted(options.steps, "step"));

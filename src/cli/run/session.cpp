@@ -19,13 +19,16 @@ Plan chosen_plan(const PlanOptions& options, const Plan& otherwise) {
   return plan;
 }
 
-Session open_session(const ConfigOptions& options, const std::optional<Plan>& stored) {
+Session open_session(const ConfigOptions& options, const std::optional<Plan>& stored,
+                     const PassOptions& passes) {
   Session session;
   ConfigFile file = read_config_file(options.file, options.overrides.sets);
   session.config = std::move(file.run);
   check_fits(session.config);
   session.plan = chosen_plan(options.plan, stored.value_or(file.plan));
   if (options.cost) session.plan.cost = read_cost_model(*options.cost);
+  std::vector<std::string>& disabled = session.plan.disabled_passes;
+  disabled.insert(disabled.end(), passes.disabled.begin(), passes.disabled.end());
   session.config = resolved_for(std::move(session.config), session.plan);
   return session;
 }

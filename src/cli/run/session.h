@@ -19,7 +19,9 @@ struct Session {
 /// Reads CONFIG with its overrides, and the plan: that of --plan, else that of the `stored` run,
 /// else that of CONFIG. Checks the number of ranks.
 ///   throws  UserError of the configuration, of the plan, or of ranks that the plan does not have
-Session open_session(const ConfigOptions& options, const std::optional<Plan>& stored = {});
+///   passes  disables passes beside those that the plan disables
+Session open_session(const ConfigOptions& options, const std::optional<Plan>& stored = {},
+                     const PassOptions& passes = {});
 /// The options with train.steps overridden when the command line gives a number of steps.
 ConfigOptions with_steps(ConfigOptions options, const std::optional<int64_t>& steps);
 /// The plan that --plan names; `otherwise` without the option. Checks the number of ranks.

@@ -68,7 +68,7 @@ TEST_F(MpiTransport, ExchangesGiveTheBitsOfThreads) {
 }
 
 TEST_F(MpiTransport, TensorsThatAreExchangedTogetherHaveTheBitsOfEachAlone) {
-  const auto network = std::make_shared<Network>(mpi().transport());
+  const auto network = std::make_shared<ProcessNetwork>(mpi().transport());
   for (const WayTogether& way : ways_together()) {
     SCOPED_TRACE(way.mesh + ": " + way.parts.front().first);
     Bench threads(exchanging(way, false));

@@ -37,9 +37,11 @@ std::vector<std::string> exchanges(const TaskGraph& graph) {
 
 /// Three layers of 64 x 64 weights, 16 KiB each, for `rows` rows over four ranks.
 Compiled layers(int64_t rows, std::vector<std::string> disabled = {}) {
-  return compile(testing_layers::square_layers(3, rows, 64), mesh_of("dp=4"),
-                 {shard_tensor("x", "P(\"dp\")")},
-                 {.dump = {}, .disabled_passes = std::move(disabled), .verify_passes = true});
+  const Plan plan{.meshes = one_mesh(mesh_of("dp=4")),
+                  .disabled_passes = std::move(disabled),
+                  .marks = {shard_tensor("x", "P(\"dp\")")}};
+  return compile(testing_layers::square_layers(3, rows, 64), plan,
+                 {.dump = {}, .verify_passes = true});
 }
 
 size_t optimizer_exchanges(const TaskGraph& graph) {
@@ -119,9 +121,11 @@ TEST(Combine, FarExchangesOfTheForwardAreCombinedOnlyWhileTheyAreSmall) {
 }
 
 TEST(Combine, EachMicroBatchTravelsByItself) {
-  const Compiled compiled = compile(testing_layers::square_layers(3, 64, 16), mesh_of("dp=2"),
-                                    {shard_tensor("x", "P(\"dp\")")},
-                                    {.dump = {}, .micro_batches = 4, .verify_passes = true});
+  const Plan plan{.meshes = one_mesh(mesh_of("dp=2")),
+                  .micro_batches = 4,
+                  .marks = {shard_tensor("x", "P(\"dp\")")}};
+  const Compiled compiled = compile(testing_layers::square_layers(3, 64, 16), plan,
+                                    {.dump = {}, .verify_passes = true});
   for (const Task& task : compiled.tasks.tasks)
     for (RegisterIndex input : task.parts.empty() ? std::vector<RegisterIndex>() : task.inputs)
       EXPECT_EQ(compiled.tasks.registers[input].micro_batch.index, task.micro_batch);

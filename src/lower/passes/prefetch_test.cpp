@@ -54,6 +54,7 @@ Made data_parallel(Bytes bucket, Bytes overlap) {
 }
 
 /// Each rank holds a part of every weight and needs all of it for its rows.
+/// The pass *combine* would gather parameters as small as these at once.
 Made sharded_parameters(Bytes overlap) {
   std::vector<Mark> marks = {shard_tensor("x", "P(\"dp\")"), shard_tensor("w*", "P(\"dp\")")};
   for (int i = 0; i < 4; ++i)
@@ -61,6 +62,7 @@ Made sharded_parameters(Bytes overlap) {
   return {compile(testing_layers::square_layers(4, 8, kWidth),
                   Plan{.meshes = one_mesh(std::make_shared<const Mesh>(parse_mesh("dp=4"))),
                        .prefetch_window = overlap,
+                       .disabled_passes = {"combine"},
                        .marks = marks})};
 }
 

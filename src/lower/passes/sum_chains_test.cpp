@@ -39,8 +39,10 @@ Graph norm_of(int inputs, Role role = Role::kOptimizer) {
 Compiled compiled(const Graph& graph, const std::vector<Mark>& marks,
                   std::vector<std::string> disabled = {}) {
   disabled.push_back("combine");
-  return compile(graph, mesh_of("dp=2 tp=2"), marks,
-                 {.dump = {}, .disabled_passes = std::move(disabled), .verify_passes = true});
+  const Plan plan{.meshes = one_mesh(mesh_of("dp=2 tp=2")),
+                  .disabled_passes = std::move(disabled),
+                  .marks = marks};
+  return compile(graph, plan, {.dump = {}, .verify_passes = true});
 }
 
 /// What is received from other ranks: "total_1 []".
