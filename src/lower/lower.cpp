@@ -16,6 +16,7 @@
 #include "lower/passes/sum_chains.h"
 #include "lower/region.h"
 #include "lower/task_groups.h"
+#include "lower/unroll.h"
 #include "placement_check/placement_check.h"
 #include "rewrite/rewrite.h"
 #include "shard/micro_batches.h"
@@ -333,7 +334,7 @@ void run_placement_passes(CompilerState& state) {
 ///   throws  InternalError that names the pass
 void verify_tasks_after(const CompilerPass& pass, const CompilerState& state) {
   try {
-    Program program = state.program;
+    Program program = unroll(state.program);
     const ArenaPlans arenas = plan_arenas(program);
     const TaskGraph tasks = make_tasks(std::move(program), arenas);
     check(tasks);

@@ -58,9 +58,15 @@ class Partition {
   Program run() {
     for (ValueId input : graph_.inputs()) values_.add_input(input, placed(input));
     for (const Variable& variable : graph_.variables()) add_variable(variable);
-    for (int i = 0; i < static_cast<int>(graph_.ops().size()); ++i) lower_op({i});
+    RolledForm rolled{stages_.micro_batch_count()};
+    for (int i = 0; i < static_cast<int>(graph_.ops().size()); ++i) {
+      rolled.ops.push_back(position());
+      lower_op({i});
+    }
+    rolled.ops.push_back(position());
     for (const Variable& variable : graph_.variables()) program_.next.push_back(next_of(variable));
     for (const auto& [name, value] : graph_.outputs()) add_result(name, value);
+    if (stages_.micro_batches() > 1) program_.rolled = std::move(rolled);
     return std::move(program_);
   }
 
@@ -74,6 +80,9 @@ class Partition {
   }
 
  private:
+  RolledForm::LoweredOp position() const {
+    return {program_.registers.end_index(), program_.instructions.end_index()};
+  }
   MicroBatchPlacement placed(ValueId value) const { return stages_.placed(sharded_.of(value)); }
 
   // ---- variables and results ----
@@ -193,14 +202,27 @@ class Partition {
       lower_instance(sharded, stages_.micro_batches() == 1 ? call : in_micro_batch(call, -1), -1);
       return;
     }
-    std::vector<RegisterIndex> sums(op.outputs.size());
-    const int only = frame_ ? frame_->micro_batch : -1;
-    for (int i = std::max(only, 0); i < (only < 0 ? stages_.micro_batch_count() : only + 1); ++i) {
-      const std::vector<RegisterIndex> outputs =
-          lower_instance(sharded, in_micro_batch(call, i), i);
-      for (size_t o = 0; o < outputs.size(); ++o)
-        if (!frame_) accumulate(sharded, o, outputs[o], i, sums[o]);
-    }
+    ensure(!frame_ || frame_->micro_batch >= 0, "what is run once a step has no micro-batches");
+    const int micro_batch = frame_ ? frame_->micro_batch : kEachMicroBatch;
+    const std::vector<RegisterIndex> outputs =
+        lower_instance(sharded, in_micro_batch(call, micro_batch), micro_batch);
+    if (frame_) return;
+    vary_by_micro_batch(sharded, call);
+    for (size_t i = 0; i < outputs.size(); ++i) accumulate(sharded, i, outputs[i]);
+  }
+
+  /// Sets what changes from one micro-batch to the next in the kernel that was lowered last.
+  ///   call  on meshes with the axis of micro-batches
+  void vary_by_micro_batch(const ShardedOp& sharded, const KernelCall& call) {
+    MicroBatchKernel varying;
+    for (const LocalInt& value : call.ints)
+      varying.int_steps.push_back(micro_batch_step(value, stages_.micro_batches()));
+    Instruction& instruction = program_.instructions.back();
+    if (!sharded.op.regions.empty())
+      varying.control = regions_by_micro_batch(sharded, program_.meshes[instruction.mesh]);
+    const auto& steps = varying.int_steps;
+    if (varying.control || std::any_of(steps.begin(), steps.end(), [](auto n) { return n != 0; }))
+      instruction.by_micro_batch = std::make_shared<const MicroBatchKernel>(std::move(varying));
   }
 
   /// Outside of micro-batches (index -1) only the numbers of the axes change.
@@ -229,7 +251,9 @@ class Partition {
     }
     for (size_t i = 0; i < op.outputs.size(); ++i)
       step.outputs.push_back(values_.add_value(op.outputs[i], sharded.outputs[i], micro_batch));
-    if (!op.regions.empty()) step.control = lower_regions(sharded, instruction.mesh, micro_batch);
+    if (!op.regions.empty())
+      step.control =
+          regions_by_micro_batch(sharded, program_.meshes[instruction.mesh])(micro_batch);
     const MeshPtr& mesh = program_.meshes[instruction.mesh];
     if (const Bytes bytes = max_workspace(program_, step, *mesh); bytes > Bytes(0))
       step.workspace =
@@ -240,49 +264,39 @@ class Partition {
     return outputs;
   }
 
-  std::shared_ptr<const Control> lower_regions(const ShardedOp& sharded, MeshIndex mesh,
-                                               int micro_batch) const {
+  /// Lowers the regions of an op, in one micro-batch or (-1) once a step.
+  std::function<std::shared_ptr<const Control>(int)> regions_by_micro_batch(
+      const ShardedOp& sharded, const MeshPtr& mesh) const {
     ensure(static_cast<bool>(options_.lower_region), "a graph with regions needs their lowering");
-    RegionSite site{
-        sharded.op,      {}, {}, program_.meshes[mesh], stages_.micro_batches(), micro_batch,
-        options_.reshard};
-    for (size_t i = 0; i < sharded.op.inputs.size(); ++i) site.inputs.push_back(sharded.input(i));
-    for (size_t i = 0; i < sharded.op.outputs.size(); ++i)
-      site.outputs.push_back(sharded.output(i));
-    return options_.lower_region(site);
+    std::vector<DistAttr> inputs, outputs;
+    for (size_t i = 0; i < sharded.op.inputs.size(); ++i) inputs.push_back(sharded.input(i));
+    for (size_t i = 0; i < sharded.op.outputs.size(); ++i) outputs.push_back(sharded.output(i));
+    return [&op = sharded.op, inputs = std::move(inputs), outputs = std::move(outputs), mesh,
+            options = options_](int micro_batch) {
+      return options.lower_region(
+          {op, inputs, outputs, mesh, options.micro_batches, micro_batch, options.reshard});
+    };
   }
 
-  /// Accumulates the partial value of one micro-batch as soon as it is computed; with that of the
-  /// last micro-batch the value is complete, once a step.
-  void accumulate(const ShardedOp& sharded, size_t output, RegisterIndex partial, int micro_batch,
-                  RegisterIndex& sum) {
+  /// Accumulates the partial values of the micro-batches as they are computed: with that of the
+  /// last one the value is complete, once a step.
+  void accumulate(const ShardedOp& sharded, size_t output, RegisterIndex partial) {
     const MicroBatchPlacement& placed = sharded.outputs[output];
     if (!placed.by_micro_batch || placed.dim >= 0) return;
-    if (micro_batch == 0) {
-      sum = partial;
-      return;
-    }
     const ValueId value = sharded.op.outputs[output];
     const std::string& name = graph_.value(value).name;
-    const bool is_last = micro_batch + 1 == stages_.micro_batches();
-    const RegisterIndex next = is_last ? values_.add_register(name, graph_.type(value), placed.attr)
-                                       : values_.add_register(name + ".sum", graph_.type(value),
-                                                              placed.attr, {micro_batch, -1, 0});
+    const RegisterIndex sum = values_.add_register(name, graph_.type(value), placed.attr);
     Instruction instruction;
     instruction.role = sharded.op.role;
-    instruction.micro_batch = micro_batch;
+    instruction.micro_batch = kEachMicroBatch;
     instruction.stage = stages_.stage_of(sharded.sharding.mesh);
     instruction.mesh = stages_.mesh_of(instruction.stage);
-    KernelStep step{{accumulating_kernel(placed.reduce), {}, {}, ""},
-                    {sum, partial},
-                    {next},
-                    {},
-                    name + ".sum"};
+    KernelStep step{
+        {accumulating_kernel(placed.reduce), {}, {}, ""}, {partial}, {sum}, {}, name + ".sum"};
     step.purpose = KernelPurpose::kAccumulate;
     instruction.step = std::move(step);
     program_.instructions.push_back(std::move(instruction));
-    sum = next;
-    if (is_last) values_.add_holder(value, next, -1);
+    values_.add_holder(value, sum, -1);
   }
 
   const Graph& graph_;

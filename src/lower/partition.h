@@ -31,10 +31,11 @@ struct PartitionOptions {
   RegionLowering lower_region = {};  // needed when the graph has a While or an If
 };
 
-/// Makes every op local and inserts the exchanges where producer and consumer differ. An op whose
-/// factors the micro-batches divide is computed once for each micro-batch, with the integers of its
-/// kernel moved there; partial values over micro-batches are accumulated as they are computed. The
-/// order of micro-batches, arena offsets and tasks are left to the next passes.
+/// Makes every op local and inserts the exchanges where producer and consumer differ. With several
+/// micro-batches the program is a rolled one (RolledForm): an op whose factors the micro-batches
+/// divide is lowered once, and is an instruction of each micro-batch; partial values over
+/// micro-batches are accumulated as they are computed. The order of micro-batches, arena offsets
+/// and tasks are left to the next passes.
 ///
 ///   requires  sharded = propagate(graph, ...), with several micro-batches on the same meshes with
 ///             the micro-batch as first axis
@@ -44,6 +45,8 @@ struct PartitionOptions {
 ///             fewest bytes are sent; the next value of a variable has the variable's placement
 ///             Scalars that follow from the inputs of the step alone are computed on every mesh
 ///             that reads them and never sent
+///             The numbers of instructions and registers do not depend on the number of
+///             micro-batches, if there are several
 ///   throws    UserError (78) when an op needs the whole batch at once, or one micro-batch of what
 ///             is computed once a step
 Program partition(const Graph& graph, const ShardedGraph& sharded, const Meshes& meshes,

@@ -12,7 +12,7 @@ const Register& at(const Program& program, RegisterIndex reg) {
 
 std::string names(const Program& program, std::span<const RegisterIndex> list) {
   std::vector<std::string> texts;
-  for (RegisterIndex reg : list) texts.push_back(at(program, reg).name);
+  for (RegisterIndex reg : list) texts.push_back(with_micro_batch(at(program, reg).name, "i"));
   return join(texts, ", ");
 }
 
@@ -116,6 +116,17 @@ class Verifier {
 
 }  // namespace
 
+std::string with_micro_batch(std::string_view text, std::string_view number) {
+  std::string result;
+  while (true) {
+    const size_t mark = text.find(kMicroBatchMark);
+    result += text.substr(0, mark);
+    if (mark == std::string_view::npos) return result;
+    result += number;
+    text.remove_prefix(mark + 1);
+  }
+}
+
 std::span<const RegisterIndex> Instruction::reads() const {
   if (kernel()) return kernel()->inputs;
   if (exchange()) return exchange()->sources;
@@ -126,6 +137,11 @@ WrittenRegisters Instruction::writes() const {
   if (kernel()) return {kernel()->outputs, kernel()->workspace};
   if (exchange()) return {exchange()->targets, {}};
   return {{&copy()->target, 1}, {}};
+}
+
+bool is_sum_over_micro_batches(const Instruction& instruction) {
+  const KernelStep* kernel = instruction.kernel();
+  return kernel && kernel->purpose == KernelPurpose::kAccumulate;
 }
 
 bool in_same_pass(const Instruction& a, const Instruction& b) {
@@ -162,7 +178,7 @@ std::string to_text(const Program& program) {
     text += "variable " + variable.name + ": " + types(program, {variable.value}) + "\n";
   for (const Instruction& instruction : program.instructions) text += line(program, instruction);
   for (const auto& [name, reg] : program.results)
-    text += "output " + name + " = " + at(program, reg).name + "\n";
+    text += "output " + name + " = " + names(program, {&reg, 1}) + "\n";
   for (size_t v = 0; v < program.variables.size(); ++v)
     if (!program.next[v].is_none())
       text +=

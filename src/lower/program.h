@@ -2,6 +2,8 @@
 // instruction belongs to one mesh and is the same for every rank of it.
 #pragma once
 
+#include <cstdint>
+#include <functional>
 #include <memory>
 #include <optional>
 #include <span>
@@ -17,6 +19,15 @@ namespace tessera {
 
 using StageIndex = Index<struct StageTag>;              // of a pipeline: in Program::mesh_of_stage
 using InstructionIndex = Index<struct InstructionTag>;  // in Program::instructions
+
+/// In a rolled program (RolledForm) the instructions and registers of this micro-batch stand for
+/// those of each.
+inline constexpr int kEachMicroBatch = 0;
+/// In the name of a register of a rolled program: the number of the micro-batch. Text forms print
+/// an "i".
+inline constexpr char kMicroBatchMark = '\x01';
+/// `text` with the number of a micro-batch, or "i", for each mark.
+std::string with_micro_batch(std::string_view text, std::string_view number);
 
 /// Part i makes targets[i] from boxes of sources[i], most of which other ranks hold. An exchange
 /// has one part before the pass that combines exchanges (lower/passes/combine.h).
@@ -41,6 +52,15 @@ struct ExchangeStep {
 struct CopyStep {
   RegisterIndex source;
   RegisterIndex target;
+};
+
+/// How a kernel of a rolled program changes from one micro-batch to the next.
+struct MicroBatchKernel {
+  /// By integer of its call: what is added to it for each micro-batch.
+  std::vector<int64_t> int_steps;
+  /// The regions of a While or an If in one micro-batch; empty for other kernels. It is valid as
+  /// long as the serial graph.
+  std::function<std::shared_ptr<const Control>(int micro_batch)> control;
 };
 
 /// The registers that an instruction writes: its results, and then its workspace if it has one.
@@ -82,6 +102,8 @@ struct Instruction {
   MeshIndex mesh{0};                            // the ranks that execute it
   std::optional<PassKind> pass = std::nullopt;  // of a pipeline; set when it is ordered
   std::variant<KernelStep, ExchangeStep, CopyStep> step = {};
+  /// Of a kernel of a rolled program; nullptr: it is the same in each micro-batch.
+  std::shared_ptr<const MicroBatchKernel> by_micro_batch = nullptr;
 
   /// nullptr when the instruction is of another kind.
   const KernelStep* kernel() const { return std::get_if<KernelStep>(&step); }
@@ -100,8 +122,32 @@ template <class Step>
 Instruction in_pass_of(const Instruction& like, Step step) {
   return {like.role, like.micro_batch, like.stage, like.mesh, like.pass, std::move(step)};
 }
+/// Does it accumulate a value over micro-batches?
+bool is_sum_over_micro_batches(const Instruction& instruction);
 /// Are role, micro-batch, stage, mesh and pass equal?
 bool in_same_pass(const Instruction& a, const Instruction& b);
+
+/// A rolled program has the instructions and registers of several micro-batches once. Its size does
+/// not depend on their number; unroll (lower/unroll.h) makes those of each.
+///
+///   An instruction with the index kEachMicroBatch is executed in each micro-batch, and what it
+///   writes is a register of each. One with the purpose kAccumulate writes a register of the whole
+///   step: in the first micro-batch the sum is its operand, in each further one its operand is
+///   added to the sum, and behind the last one the sum is complete:
+///
+///       dw #i = dot_general(x #i, g #i): f32[4, 2] {partial sum: dp}
+///       dw = binary.add(dw #i): f32[4, 2] {partial sum: dp}
+struct RolledForm {
+  /// Where the registers and instructions of an op begin: its exchanges, its kernel, its sums.
+  struct LoweredOp {
+    RegisterIndex first_register;
+    InstructionIndex first_instruction;
+  };
+  int micro_batches = 1;
+  /// In program order. The last entry is the end of the last op. In the order of partition the
+  /// micro-batches of one op come before those of the next one.
+  std::vector<LoweredOp> ops = {};
+};
 
 struct Program {
   IndexedVector<MeshIndex, MeshPtr> meshes;  // each once, but for other devices
@@ -115,7 +161,8 @@ struct Program {
   std::vector<RegisterIndex> next;  // per variable: the register of its next value, or none
   std::vector<TaskInput> inputs;
   std::vector<std::pair<std::string, RegisterIndex>> results;
-  std::shared_ptr<const KernelSet> kernels;  // of the graph's own operators
+  std::shared_ptr<const KernelSet> kernels;         // of the graph's own operators
+  std::optional<RolledForm> rolled = std::nullopt;  // nothing: it is unrolled
 };
 
 /// Puts the instructions into another order.

@@ -20,12 +20,6 @@ bool may_become(const Shape& shape, const DistAttr& from, const DistAttr& to) {
   });
 }
 
-/// " in backward 2", for the names of copies that live for one pass.
-std::string pass_suffix(const ValueReader& reader) {
-  return " in " + std::string(to_text(reader.role)) +
-         (reader.micro_batch < 0 ? "" : " " + std::to_string(reader.micro_batch));
-}
-
 }  // namespace
 
 ValueRegisters::ValueRegisters(const Graph& graph, const ShardedGraph& sharded,
@@ -39,10 +33,20 @@ ValueRegisters::ValueRegisters(const Graph& graph, const ShardedGraph& sharded,
       program_(program),
       holders_(graph.values().size()) {}
 
+std::string ValueRegisters::number_of(int micro_batch) const {
+  return in_region_ ? std::to_string(micro_batch) : std::string(1, kMicroBatchMark);
+}
+
+/// " in backward 2", for the names of copies that live for one pass.
+std::string ValueRegisters::pass_suffix(const ValueReader& reader) const {
+  return " in " + std::string(to_text(reader.role)) +
+         (reader.micro_batch < 0 ? "" : " " + number_of(reader.micro_batch));
+}
+
 RegisterIndex ValueRegisters::add_register(const std::string& name, const TensorType& type,
                                            const DistAttr& attr, MicroBatch micro_batch) {
   Register reg;
-  reg.name = name + (micro_batch.index >= 0 ? " #" + std::to_string(micro_batch.index) : "");
+  reg.name = name + (micro_batch.index >= 0 ? " #" + number_of(micro_batch.index) : "");
   reg.type = type;
   reg.attr = attr;
   reg.micro_batch = micro_batch;
@@ -93,12 +97,9 @@ bool ValueRegisters::is_on(ValueId value, const MeshPtr& mesh) const {
 void ValueRegisters::add_input(ValueId input, const MicroBatchPlacement& placed,
                                const std::string& suffix) {
   fed_.emplace(input.index, placed.attr.mesh);
-  const int count = placed.by_micro_batch ? stages_.micro_batch_count() : 1;
-  for (int i = 0; i < count; ++i) {
-    const RegisterIndex reg = add_value(input, placed, i);
-    program_.registers[reg].name += suffix;
-    program_.inputs.push_back({graph_.value(input).name, reg, graph_.type(input)});
-  }
+  const RegisterIndex reg = add_value(input, placed, kEachMicroBatch);
+  program_.registers[reg].name += suffix;
+  program_.inputs.push_back({graph_.value(input).name, reg, graph_.type(input)});
 }
 
 /// An input is fed on every mesh that reads it, so that it is never sent between meshes.

@@ -17,7 +17,7 @@ namespace tessera {
 
 /// The instruction, variable or result that needs a value.
 struct ValueReader {
-  int micro_batch = -1;  // -1: once a step
+  int micro_batch = -1;  // -1: once a step; kEachMicroBatch, or in a region its micro-batch
   Role role = Role::kForward;
   StageIndex stage;
   std::function<std::string()> reason;  // "op 'y' needs [@dp, *]"
@@ -26,11 +26,12 @@ struct ValueReader {
 /// threads  one caller at a time
 class ValueRegisters {
  public:
-  /// in_region  `graph` is a region of an op, which is run for each micro-batch by itself
+  /// in_region  `graph` is a region of an op, which is run for each micro-batch by itself and is
+  ///            lowered for one of them; otherwise `program` becomes a rolled one
   ValueRegisters(const Graph& graph, const ShardedGraph& sharded, const StageMeshes& stages,
                  const ReshardOptions& reshard, bool in_region, Program& program);
 
-  /// A register with the next free index. Its name gets the number of the micro-batch.
+  /// A register with the next free index. Its name gets the number of the micro-batch, or a mark.
   RegisterIndex add_register(const std::string& name, const TensorType& type, const DistAttr& attr,
                              MicroBatch micro_batch = {});
   /// The register of `value` as `placed` says, of one micro-batch or of all.
@@ -64,6 +65,9 @@ class ValueRegisters {
   };
 
   const Register& at(RegisterIndex reg) const { return program_.registers[reg]; }
+  /// In a name.
+  std::string number_of(int micro_batch) const;
+  std::string pass_suffix(const ValueReader& reader) const;
   MicroBatch part_of(const TensorType& whole, const MicroBatchPlacement& placed, int index) const;
   /// The registers that hold `value`, of one micro-batch or (-1) once a step.
   std::vector<Holder>& holders(ValueId value, int micro_batch);

@@ -97,4 +97,16 @@ LocalInt in_micro_batch(const LocalInt& value, int64_t count, int64_t index) {
   return result;
 }
 
+int64_t micro_batch_step(const LocalInt& value, int64_t count) {
+  int64_t step = 0;
+  for (const LocalInt::Term& term : value.terms)
+    for (const AxisPart& part : term.split.axes) {
+      if (part.axis != kTime) continue;
+      ensure(term.split.extent % count == 0, "micro-batches have equal parts of the batch");
+      if (term.kind == LocalInt::Term::Kind::kBegin)
+        step += term.times * (term.split.extent / count) * term.split.unit;
+    }
+  return step;
+}
+
 }  // namespace tessera

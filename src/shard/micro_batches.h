@@ -1,5 +1,5 @@
-// Micro-batches as a mesh axis. They are one more axis of every mesh while placements are decided,
-// and are unrolled when the program is made.
+// Micro-batches as a mesh axis. They are one more axis of every mesh while placements are decided.
+// In the program that is made of it their index is symbolic, until the program is unrolled.
 #pragma once
 
 #include "base/split.h"
@@ -28,5 +28,9 @@ TensorType of_one_micro_batch(const TensorType& type, const MicroBatchPlacement&
 
 /// The value of a kernel parameter in micro-batch `index` of `count`.
 LocalInt in_micro_batch(const LocalInt& value, int64_t count, int64_t index);
+/// What is added to it from one micro-batch to the next:
+///
+///     in_micro_batch(value, count, i) = in_micro_batch(value, count, 0) + i * micro_batch_step
+int64_t micro_batch_step(const LocalInt& value, int64_t count);
 
 }  // namespace tessera

@@ -7,30 +7,91 @@
 #include <unordered_map>
 
 #include "lower/program_uses.h"
+#include "lower/unroll.h"
 #include "ops/operator.h"
 
 namespace tessera {
 namespace {
 
-/// By instruction: the instructions that write what it reads; and, of one that writes over a
-/// variable, those that read the old value.
-std::vector<std::vector<int>> find_needs(const Program& program) {
-  const ProgramUses uses(program);
-  std::vector<std::vector<int>> needs;
-  for (InstructionIndex i : program.instructions.indices()) {
-    const Instruction& instruction = program.instructions[i];
-    std::vector<int>& list = needs.emplace_back();
-    for (RegisterIndex reg : instruction.reads())
-      if (!uses.writer(reg).is_none()) list.push_back(uses.writer(reg).value());
-    for (RegisterIndex reg : instruction.writes()) {
-      const Register& written = program.registers[reg];
-      if (written.storage != Register::Storage::kVariable) continue;
-      for (InstructionIndex reader : uses.readers(program.variables[written.variable].value))
-        if (reader != i) list.push_back(reader.value());
+/// The instances of the instructions of a rolled program, and which of them need which.
+class Instances {
+ public:
+  explicit Instances(const Program& program)
+      : program_(program),
+        uses_(program),
+        list_(order_by_op(program)),
+        last_(program.rolled->micro_batches - 1),
+        first_places_(program.instructions.size()) {
+    int places = 0;
+    for (InstructionIndex i : program.instructions.indices()) {
+      first_places_[i] = places;
+      places += program.instructions[i].micro_batch < 0 ? 1 : last_ + 1;
     }
+    positions_.assign(places, -1);
+    for (size_t i = 0; i < list_.size(); ++i)
+      positions_[place_of(list_[i].instruction, list_[i].micro_batch)] = static_cast<int>(i);
   }
-  return needs;
-}
+
+  /// Op by op.
+  const InstanceOrder& list() const { return list_; }
+
+  /// The instances that write what one of the list reads; and, of one that writes over a variable,
+  /// those that read the old value.
+  std::vector<int> needs_of(const InstructionInstance& instance) const {
+    const Instruction& instruction = at(instance.instruction);
+    std::vector<int> needs;
+    if (is_sum_over_micro_batches(instruction)) add_sum_before(instance, needs);
+    for (RegisterIndex reg : instruction.reads()) add_writer(reg, instance.micro_batch, needs);
+    if (is_sum_over_micro_batches(instruction) && instance.micro_batch < last_) return needs;
+    for (RegisterIndex reg : instruction.writes())
+      if (const Register& written = program_.registers[reg];
+          written.storage == Register::Storage::kVariable)
+        add_readers(program_.variables[written.variable].value, instance, needs);
+    return needs;
+  }
+
+ private:
+  const Instruction& at(InstructionIndex index) const { return program_.instructions[index]; }
+  size_t place_of(InstructionIndex instruction, int micro_batch) const {
+    return first_places_[instruction] + (at(instruction).micro_batch < 0 ? 0 : micro_batch);
+  }
+
+  void add_writer(RegisterIndex reg, int micro_batch, std::vector<int>& needs) const {
+    const InstructionIndex writer = uses_.writer(reg);
+    if (writer.is_none()) return;
+    const bool is_whole = is_sum_over_micro_batches(at(writer));
+    needs.push_back(positions_[place_of(writer, is_whole ? last_ : micro_batch)]);
+  }
+
+  /// The sum up to the micro-batch before, which the first one begins with its own value.
+  void add_sum_before(const InstructionInstance& instance, std::vector<int>& needs) const {
+    const int before = instance.micro_batch - 1;
+    if (before > 0)
+      needs.push_back(positions_[place_of(instance.instruction, before)]);
+    else
+      add_writer(at(instance.instruction).reads().front(), before, needs);
+  }
+
+  void add_readers(RegisterIndex value, const InstructionInstance& writer,
+                   std::vector<int>& needs) const {
+    const auto first = static_cast<std::ptrdiff_t>(needs.size());
+    for (InstructionIndex reader : uses_.readers(value)) {
+      if (reader == writer.instruction) continue;
+      const size_t place = first_places_[reader];
+      for (int i = 0; i < (at(reader).micro_batch < 0 ? 1 : last_ + 1); ++i)
+        if (const int position = positions_[place + i]; position >= 0) needs.push_back(position);
+    }
+    std::sort(needs.begin() + first, needs.end());
+  }
+
+  const Program& program_;
+  const ProgramUses uses_;
+  const InstanceOrder list_;
+  const int last_;  // micro-batch
+  /// By instruction and micro-batch, from first_places_ on: in the list; -1: there is none.
+  std::vector<int> positions_;
+  IndexedVector<InstructionIndex, int> first_places_;
+};
 
 /// By stage, a number that it has in common with those that share ranks with it.
 std::vector<int> devices_of(const Program& program) {
@@ -110,14 +171,18 @@ class WorkEstimate {
 
 std::optional<PipelineOrder> order_instructions(Program& program, const Graph& graph,
                                                 const OrderOptions& options) {
-  if (options.micro_batches == 1) return std::nullopt;
-  std::vector<std::vector<int>> needs = find_needs(program);
+  if (!program.rolled) return std::nullopt;
+  const Instances instances(program);
   const WorkEstimate estimate(program, graph, options);
+  IndexedVector<InstructionIndex, double> times;
+  for (const Instruction& instruction : program.instructions)
+    times.push_back(estimate.of(instruction));
   std::vector<PipelineStep> work;
-  for (InstructionIndex i : program.instructions.indices()) {
-    const Instruction& instruction = program.instructions[i];
-    work.push_back({instruction.stage.value(), instruction.role, instruction.micro_batch,
-                    std::move(needs[i.value()]), estimate.of(instruction)});
+  work.reserve(instances.list().size());
+  for (const InstructionInstance& instance : instances.list()) {
+    const Instruction& instruction = program.instructions[instance.instruction];
+    work.push_back({instruction.stage.value(), instruction.role, instance.micro_batch,
+                    instances.needs_of(instance), times[instance.instruction]});
   }
   PipelineOrder made =
       pipeline_order(work, {.kind = options.kind,
@@ -125,12 +190,13 @@ std::optional<PipelineOrder> order_instructions(Program& program, const Graph& g
                             .devices = devices_of(program),
                             .max_in_flight = static_cast<int>(options.max_in_flight),
                             .transfer = options.cost.stage_transfer});
-  std::vector<InstructionIndex> order;
+  InstanceOrder order;
+  order.reserve(made.order.size());
   for (int index : made.order) {
-    order.push_back(InstructionIndex(index));
-    program.instructions[order.back()].pass = made.passes[index];
+    order.push_back(instances.list()[index]);
+    order.back().pass = made.passes[index];
   }
-  reorder(program, order);
+  program = unroll(std::move(program), order);
   return made;
 }
 

@@ -14,9 +14,11 @@ struct OrderOptions {
   CostModel cost = {};
 };
 
-/// Sorts the instructions by the schedule of their stages, and notes the pipeline pass of each.
-/// Meshes that share ranks are stages of one device.
+/// Sorts the instructions of all micro-batches by the schedule of their stages, notes the pipeline
+/// pass of each, and unrolls the program in this order (lower/unroll.h). Meshes that share ranks
+/// are stages of one device.
 ///
+///   requires  with several micro-batches a rolled program
 ///   ensures  each instruction comes after those whose registers it reads, and after those that
 ///            read a variable before it is written over; with one micro-batch nothing changes
 ///   times    are price floors of the work that operators declare, divided as their operands are:
