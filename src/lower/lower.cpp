@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <chrono>
 #include <map>
+#include <utility>
 
 #include "actors/run_check.h"
 #include "base/error.h"
@@ -75,16 +76,14 @@ std::string copies_text(const Program& program) {
 
 /// The exchanges of the optimizer that come before the end of the backward.
 std::string buckets_text(const Program& program) {
-  InstructionIndex end(0);
-  for (InstructionIndex i : program.instructions.indices())
-    if (program.instructions[i].role == Role::kBackward) end = i;
-  std::string text;
-  for (InstructionIndex i : IndexRange(InstructionIndex(0), end)) {
-    const Instruction& instruction = program.instructions[i];
+  std::string text, behind;  // behind the last instruction of the backward that was found
+  for (const InstructionInstance& instance : instances(program)) {
+    const Instruction& instruction = program.instructions[instance.instruction];
+    if (instruction.role == Role::kBackward) text += std::exchange(behind, "");
     const ExchangeStep* exchange = instruction.exchange();
-    if (exchange && instruction.role == Role::kOptimizer && instruction.micro_batch < 0)
-      text += program.registers[exchange->target()].name + " " + to_text(exchange->exchange().to) +
-              "\n";
+    if (exchange && instruction.role == Role::kOptimizer && instance.micro_batch < 0)
+      behind += program.registers[exchange->target()].name + " " +
+                to_text(exchange->exchange().to) + "\n";
   }
   return text.empty() ? "no overlap of gradient all-reduce with backward\n" : text;
 }
@@ -223,6 +222,11 @@ constexpr CompilerPass kProgramPasses[] = {
      true},
     {"buckets", [](CompilerState& s) { exchange_in_buckets(s.program, s.plan.bucket); },
      [](const CompilerState& s) { return buckets_text(s.program); }, true},
+    {"unroll", [](CompilerState& s) { s.program = unroll(std::move(s.program)); },
+     [](const CompilerState& s) {
+       return std::to_string(s.program.instructions.size()) + " instructions, " +
+              std::to_string(s.program.registers.size()) + " registers\n";
+     }},
     {"combine",
      [](CompilerState& s) { combine_exchanges(s.program, {.optimizer = s.plan.bucket}); },
      [](const CompilerState& s) { return combine_text(s.program); }, true},

@@ -127,6 +127,15 @@ bool is_sum_over_micro_batches(const Instruction& instruction);
 /// Are role, micro-batch, stage, mesh and pass equal?
 bool in_same_pass(const Instruction& a, const Instruction& b);
 
+/// An instruction of a rolled program in one micro-batch.
+struct InstructionInstance {
+  InstructionIndex instruction;
+  int micro_batch = -1;                         // -1: once a step
+  std::optional<PassKind> pass = std::nullopt;  // of a pipeline; set when it is ordered
+};
+/// A sum over micro-batches has no instance in the first one.
+using InstanceOrder = std::vector<InstructionInstance>;
+
 /// A rolled program has the instructions and registers of several micro-batches once. Its size does
 /// not depend on their number; unroll (lower/unroll.h) makes those of each.
 ///
@@ -144,9 +153,16 @@ struct RolledForm {
     InstructionIndex first_instruction;
   };
   int micro_batches = 1;
-  /// In program order. The last entry is the end of the last op. In the order of partition the
-  /// micro-batches of one op come before those of the next one.
+  /// In the order of partition, where the micro-batches of one op come before those of the next
+  /// one. The last entry is the end of the last op. The pass "order" moves the instructions, but no
+  /// register.
   std::vector<LoweredOp> ops = {};
+  /// What a step executes, in the order in which it does; empty before the pass "order". From there
+  /// on the instructions of one pass of a stage are neighbours, and each comes after those that
+  /// write what it reads: positions in time are those of this list. The pass of an instruction is
+  /// that of its last instance: some schedules have the first micro-batch, which has no sums, in
+  /// other passes.
+  InstanceOrder order = {};
 };
 
 struct Program {

@@ -227,9 +227,9 @@ InstanceOrder order_by_op(const Program& rolled) {
     for (int i = 0; i < (has_each ? rolled.rolled->micro_batches : 1); ++i)
       for (InstructionIndex index : list) {
         const Instruction& instruction = rolled.instructions[index];
-        if (instruction.micro_batch < 0 && i == 0) order.push_back({index, -1, instruction.pass});
+        if (instruction.micro_batch < 0 && i == 0) order.push_back({index, -1});
         if (instruction.micro_batch >= 0 && (i > 0 || !is_sum_over_micro_batches(instruction)))
-          order.push_back({index, i, instruction.pass});
+          order.push_back({index, i});
       }
   };
   InstructionIndex begin(0);
@@ -241,15 +241,19 @@ InstanceOrder order_by_op(const Program& rolled) {
   return order;
 }
 
-Program unroll(Program rolled, const InstanceOrder& order) {
-  ensure(rolled.rolled.has_value(), "a rolled program is unrolled");
-  return Unroller(std::move(rolled)).run(order);
+InstanceOrder instances(const Program& program) {
+  if (program.rolled)
+    return program.rolled->order.empty() ? order_by_op(program) : program.rolled->order;
+  InstanceOrder order;
+  for (InstructionIndex i : program.instructions.indices())
+    order.push_back({i, program.instructions[i].micro_batch, program.instructions[i].pass});
+  return order;
 }
 
 Program unroll(Program program) {
   if (!program.rolled) return program;
-  const InstanceOrder order = order_by_op(program);
-  return unroll(std::move(program), order);
+  const InstanceOrder order = instances(program);
+  return Unroller(std::move(program)).run(order);
 }
 
 }  // namespace tessera

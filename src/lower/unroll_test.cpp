@@ -8,7 +8,9 @@
 
 #include "lower/lower.h"
 #include "lower/partition.h"
+#include "lower/passes/buckets.h"
 #include "lower/passes/in_place.h"
+#include "lower/passes/order.h"
 #include "lower/testing/layers.h"
 #include "ops/builder.h"
 #include "ops/control/control.h"
@@ -105,6 +107,56 @@ TEST(RolledForm, IsUpdatedInPlace) {
   }
 }
 
+// ---- passes over the rolled form ----
+
+TEST(RolledForm, HasAnOrderOfAllMicroBatches) {
+  const Graph graph = layers();
+  for (const int64_t micro_batches : {2, 4}) {
+    Program program = rolled(graph, micro_batches);
+    const int instructions = program.instructions.size();
+    const size_t instances = order_by_op(program).size();
+    order_instructions(program, graph, {.micro_batches = micro_batches});
+    EXPECT_EQ(program.instructions.size(), instructions);
+    EXPECT_EQ(program.rolled->order.size(), instances);
+    EXPECT_NO_THROW(verify(program, "order"));
+    EXPECT_NO_THROW(verify(unroll(program), "unroll"));
+    EXPECT_EQ(order_text(unroll(program), {"all"}), order_text(program, {"all"}));
+  }
+}
+
+TEST(RolledForm, HasTheInstructionsOfAPassNextToEachOther) {
+  const Graph graph = layers();
+  Program program = rolled(graph, 4);
+  order_instructions(program, graph, {.micro_batches = 4});
+  std::vector<std::optional<PassKind>> passes;
+  for (const Instruction& instruction : program.instructions)
+    if (passes.empty() || passes.back() != instruction.pass) passes.push_back(instruction.pass);
+  // The gradient of the loss comes before the micro-batches, the optimizer behind them.
+  EXPECT_THAT(passes,
+              ElementsAre(std::nullopt, PassKind::kForward, PassKind::kBackward, std::nullopt));
+}
+
+TEST(RolledForm, GradientsAreExchangedBehindTheLastMicroBatch) {
+  const Graph graph = layers();
+  Program program = rolled(graph, 4);
+  order_instructions(program, graph, {.micro_batches = 4});
+  exchange_in_buckets(program, Bytes(1));
+  // The gradient of the last layer is exchanged before that of the first one is complete.
+  std::vector<std::string> sums;
+  for (const InstructionInstance& instance : program.rolled->order) {
+    const Instruction& instruction = program.instructions[instance.instruction];
+    const bool is_exchange = instruction.exchange() && instruction.role == Role::kOptimizer;
+    const bool is_complete = is_sum_over_micro_batches(instruction) && instance.micro_batch == 3 &&
+                             instruction.role == Role::kBackward;
+    if (is_exchange || is_complete)
+      sums.push_back(std::string(is_exchange ? "exchange " : "complete ") +
+                     program.registers[*instruction.reads().begin()].name.substr(0, 4));
+  }
+  EXPECT_THAT(sums,
+              ElementsAre("complete y.w1", "exchange y.w1", "complete y.w0", "exchange y.w0"));
+  EXPECT_NO_THROW(verify(unroll(std::move(program)), "unroll"));
+}
+
 // ---- unrolling ----
 
 TEST(Unroll, MakesTheInstructionsOfEachMicroBatchOpByOp) {
@@ -182,10 +234,10 @@ TEST(Unroll, IntegersOfKernelsAreThoseOfTheMicroBatch) {
 
 TEST(Unroll, TakesAnyOrderInWhichMicroBatchesAscend) {
   Program program = rolled(one_layer(), 2);
-  InstanceOrder order = order_by_op(program);
+  InstanceOrder& order = program.rolled->order = order_by_op(program);
   // y #0, y #1, sum #0, sum #1, ... becomes y #0, sum #0, y #1, sum #1, ...
   std::swap(order.at(1), order.at(2));
-  const Program unrolled = unroll(std::move(program), order);
+  const Program unrolled = unroll(std::move(program));
   EXPECT_NO_THROW(verify(unrolled, "unroll"));
   std::vector<int> micro_batches;
   for (const Instruction& instruction : unrolled.instructions)

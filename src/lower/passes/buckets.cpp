@@ -1,34 +1,47 @@
 #include "lower/passes/buckets.h"
 
 #include <algorithm>
+#include <numeric>
 
 #include "lower/program_uses.h"
+#include "lower/unroll.h"
 
 namespace tessera {
 namespace {
 
-/// Where an instruction goes: behind another one, and at which position of the bucket there.
+/// A position in the order in which a step executes the instances of instructions.
+using Time = int;
+
+/// Where an instance goes: behind another one, and at which position of the bucket there.
 struct NewPosition {
-  InstructionIndex behind;
-  int position = 0;  // 0: the instruction stays
+  Time behind = 0;
+  int position = 0;  // 0: the instance stays
 
   auto operator<=>(const NewPosition&) const = default;
 };
 
 class Buckets {
  public:
-  Buckets(Program& program, Bytes bucket) : program_(program), bucket_(bucket), uses_(program) {
-    for (InstructionIndex i : program.instructions.indices()) positions_.push_back({i, 0});
+  Buckets(Program& program, Bytes bucket)
+      : program_(program),
+        bucket_(bucket),
+        uses_(program),
+        order_(instances(program)),
+        times_(program.instructions.size()) {
+    for (const InstructionInstance& instance : order_) {
+      times_[instance.instruction] = static_cast<Time>(positions_.size());
+      positions_.push_back({times_[instance.instruction], 0});
+    }
   }
 
   void run() {
     std::vector<InstructionIndex> movable;
-    for (InstructionIndex i : program_.instructions.indices())
-      if (may_move(i)) movable.push_back(i);
+    for (const InstructionInstance& instance : order_)
+      if (may_move(instance.instruction)) movable.push_back(instance.instruction);
     // In the order in which the gradients are computed: the exchanges of one gradient stay
     // together.
     std::stable_sort(movable.begin(), movable.end(), [&](InstructionIndex a, InstructionIndex b) {
-      return gradient_of(a) < gradient_of(b);
+      return times_[gradient_of(a)] < times_[gradient_of(b)];
     });
     for (MeshIndex mesh : program_.meshes.indices()) fill_buckets(mesh, movable);
     if (has_moved_) move();
@@ -75,28 +88,38 @@ class Buckets {
   }
 
   void close(std::vector<InstructionIndex>& open, Bytes& bytes) {
-    InstructionIndex last(0);
-    for (InstructionIndex exchange : open) last = std::max(last, gradient_of(exchange));
+    Time last = 0;
+    for (InstructionIndex exchange : open) last = std::max(last, times_[gradient_of(exchange)]);
     int position = 0;
-    for (InstructionIndex exchange : open) positions_[exchange] = {last, ++position};
+    for (InstructionIndex exchange : open) positions_[times_[exchange]] = {last, ++position};
     has_moved_ = has_moved_ || !open.empty();
     open.clear();
     bytes = Bytes(0);
   }
 
   void move() {
-    std::vector<InstructionIndex> order;
-    for (InstructionIndex i : program_.instructions.indices()) order.push_back(i);
-    std::stable_sort(order.begin(), order.end(), [&](InstructionIndex a, InstructionIndex b) {
-      return positions_[a] < positions_[b];
-    });
-    reorder(program_, order);
+    std::vector<Time> sorted(order_.size());
+    std::iota(sorted.begin(), sorted.end(), 0);
+    std::stable_sort(sorted.begin(), sorted.end(),
+                     [&](Time a, Time b) { return positions_[a] < positions_[b]; });
+    InstanceOrder order;
+    std::vector<InstructionIndex> instructions;
+    for (Time time : sorted) {
+      order.push_back(order_[time]);
+      instructions.push_back(order_[time].instruction);
+    }
+    if (program_.rolled)
+      program_.rolled->order = std::move(order);
+    else
+      reorder(program_, instructions);
   }
 
   Program& program_;
   Bytes bucket_;
-  ProgramUses uses_;
-  IndexedVector<InstructionIndex, NewPosition> positions_;
+  const ProgramUses uses_;
+  const InstanceOrder order_;
+  IndexedVector<InstructionIndex, Time> times_;  // of the last instance
+  std::vector<NewPosition> positions_;           // by time
   bool has_moved_ = false;
 };
 

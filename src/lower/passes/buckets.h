@@ -11,7 +11,8 @@ namespace tessera {
 /// all-reduce in two steps the reduce-scatter is moved and the all-gather stays, so that between
 /// them a rank holds its part of the gradient only.
 ///
-///   requires  instructions in the order in which they will run
+///   requires  instructions in the order in which they will run, or a rolled program with such an
+///             order
 ///   ensures   within a bucket the exchanges keep their order, which is the same on every rank;
 ///   each
 ///             comes after the instruction that it reads from; no exchange is moved that writes

@@ -31,7 +31,8 @@ namespace tessera {
 ///
 ///   chunks    1: no matmul is decomposed; kAutoChunks: where it pays; another number: into so many
 ///             chunks, or the next smaller number that the shapes allow
-///   requires  the order of the instructions is final; arena offsets are not planned
+///   requires  the order of the instructions is final; arena offsets are not planned. The program
+///             may be rolled: then a matmul of all micro-batches is decomposed once
 ///   ensures   the registers that others read exist as before; a matmul is part of one such change
 ///             at most, first as reader of a gathered tensor; the same inputs give the same result
 ///   leaves    variables, whose all-gathers may be prefetched long before

@@ -17,7 +17,7 @@ std::vector<InstructionIndex> GatherMatmuls::matmuls_behind(InstructionIndex gat
   std::vector<InstructionIndex> list;
   for (InstructionIndex reader : analysis_.uses().readers(target)) {
     if (!analysis_.is_matmul(reader) || rewrites_.is_replaced(reader) ||
-        !in_same_pass(at(reader), at(gather)))
+        !analysis_.are_in_one_pass(reader, gather))
       continue;
     const std::vector<RegisterIndex>& inputs = at(reader).kernel()->inputs;
     if (std::count(inputs.begin(), inputs.end(), target) == 1) list.push_back(reader);

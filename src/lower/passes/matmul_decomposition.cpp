@@ -15,7 +15,19 @@ Einsum einsum_of(const KernelStep& matmul) {
 }  // namespace
 
 MatmulAnalysis::MatmulAnalysis(const Program& program, int64_t chunks, const CostModel& cost)
-    : program_(program), chunks_(chunks), cost_(cost), uses_(program) {}
+    : program_(program),
+      chunks_(chunks),
+      cost_(cost),
+      uses_(program),
+      has_one_pass_(program.instructions.size(), true) {
+  if (!program.rolled) return;
+  for (const InstructionInstance& instance : program.rolled->order)
+    if (instance.pass != at(instance.instruction).pass) has_one_pass_[instance.instruction] = false;
+}
+
+bool MatmulAnalysis::are_in_one_pass(InstructionIndex a, InstructionIndex b) const {
+  return has_one_pass_[a] && has_one_pass_[b] && in_same_pass(at(a), at(b));
+}
 
 bool MatmulAnalysis::is_in_arena(RegisterIndex index) const {
   return reg(index).storage == Register::Storage::kArena;
@@ -94,12 +106,12 @@ bool MatmulAnalysis::decide(const std::optional<Decomposition>& best,
                             const std::vector<InstructionIndex>& matmuls,
                             const std::vector<InstructionIndex>& exchanges, Seconds whole) {
   const bool pays = best && (chunks_ != kAutoChunks || best->seconds < whole);
-  if (at(matmuls.front()).micro_batch > 0) return pays;
   std::vector<std::string> ops, names;
   for (InstructionIndex matmul : matmuls) ops.push_back(at(matmul).kernel()->op);
   for (InstructionIndex exchange : exchanges) {
     const ExchangeStep& step = *at(exchange).exchange();
-    names.push_back(std::string(to_text(step.kind())) + " " + reg(step.target()).name);
+    names.push_back(std::string(to_text(step.kind())) + " " +
+                    with_micro_batch(reg(step.target()).name, "0"));
   }
   report_ += join(ops, ", ") + " with " + join(names, " and ") + ": ";
   const auto chunks = [&] {
@@ -127,11 +139,20 @@ InstructionIndex InstructionRewrites::writer(const ProgramUses& uses, RegisterIn
 
 void InstructionRewrites::apply() {
   IndexedVector<InstructionIndex, Instruction> instructions;
+  IndexedVector<InstructionIndex, InstructionIndex> begins;  // of what is in its place
   for (InstructionIndex i : program_.instructions.indices()) {
+    begins.push_back(instructions.end_index());
     if (!is_replaced_[i]) instructions.push_back(std::move(program_.instructions[i]));
     for (Instruction& made : replacements_[i]) instructions.push_back(std::move(made));
   }
+  begins.push_back(instructions.end_index());
   program_.instructions = std::move(instructions);
+  if (!program_.rolled) return;
+  InstanceOrder order;
+  for (const auto& [instruction, micro_batch, pass] : program_.rolled->order)
+    for (InstructionIndex i : IndexRange(begins[instruction], begins[instruction + 1]))
+      order.push_back({i, micro_batch, pass});
+  program_.rolled->order = std::move(order);
 }
 
 }  // namespace tessera

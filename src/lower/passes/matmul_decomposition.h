@@ -42,6 +42,8 @@ class MatmulAnalysis {
   /// A kernel dot_general whose result is in the arena.
   bool is_matmul(InstructionIndex index) const;
   bool is_in_arena(RegisterIndex index) const;
+  /// Are two instructions in one pass, in each micro-batch?
+  bool are_in_one_pass(InstructionIndex a, InstructionIndex b) const;
   /// Are source and target of the exchange on one mesh, and its target in the arena?
   bool is_within_mesh(InstructionIndex exchange) const;
   /// The dim of the result that dim `dim` of operand `input` becomes, when no other operand has it;
@@ -77,6 +79,7 @@ class MatmulAnalysis {
   const int64_t chunks_;  // as of decompose_collective_matmuls
   const CostModel& cost_;
   const ProgramUses uses_;
+  IndexedVector<InstructionIndex, bool> has_one_pass_;  // the same in each micro-batch
   std::map<std::pair<const Mesh*, std::string>, Seconds> prices_;
   std::string report_;
 };

@@ -9,16 +9,16 @@ namespace tessera {
 bool MatmulSums::find_summands(RegisterIndex result, InstructionIndex sum, Summands& found) const {
   const ProgramUses& uses = analysis_.uses();
   const InstructionIndex writer = rewrites_.writer(uses, result);
-  if (writer.is_none() || rewrites_.is_replaced(writer) || !in_same_pass(at(writer), at(sum)) ||
-      uses.readers(result).size() != 1 || uses.is_live_out(result) ||
-      !analysis_.is_in_arena(result))
+  if (writer.is_none() || rewrites_.is_replaced(writer) ||
+      !analysis_.are_in_one_pass(writer, sum) || uses.readers(result).size() != 1 ||
+      uses.is_live_out(result) || !analysis_.is_in_arena(result))
     return false;
   if (analysis_.is_matmul(writer)) {
     found.matmuls.push_back(writer);
     return true;
   }
   const KernelStep* addition = at(writer).kernel();
-  if (!addition || addition->call.kernel != "binary.add" ||
+  if (!addition || addition->call.kernel != "binary.add" || is_sum_over_micro_batches(at(writer)) ||
       addition->inputs[0] == addition->inputs[1] ||
       !find_summands(addition->inputs[0], sum, found) ||
       !find_summands(addition->inputs[1], sum, found))
@@ -45,7 +45,7 @@ std::vector<InstructionIndex> MatmulSums::exchanges_from(InstructionIndex sum) c
     const InstructionIndex next = uses.readers(last).front();
     if (!at(next).exchange() || rewrites_.is_replaced(next) ||
         exchange(next).kind() != ReshardKind::kAllGather || !analysis_.is_within_mesh(next) ||
-        !in_same_pass(at(next), at(sum)))
+        !analysis_.are_in_one_pass(next, sum))
       return chain;
     chain.push_back(next);
   }

@@ -4,6 +4,7 @@
 #include <cmath>
 #include <map>
 #include <string_view>
+#include <tuple>
 #include <unordered_map>
 
 #include "lower/program_uses.h"
@@ -167,22 +168,65 @@ class WorkEstimate {
   std::unordered_map<std::string_view, double> by_op_;
 };
 
+/// By instruction, the number of its block: the prologue, a pass of a stage, or the epilogue.
+/// Blocks are numbered in the order in which they begin.
+IndexedVector<InstructionIndex, int> blocks_of(const Program& program, const InstanceOrder& order) {
+  using Block = std::tuple<bool, StageIndex, std::optional<PassKind>>;
+  std::map<Block, int> numbers;
+  IndexedVector<InstructionIndex, int> blocks(program.instructions.size(), -1);
+  bool has_passes = false;  // before the instance
+  for (const InstructionInstance& instance : order) {
+    const Instruction& instruction = program.instructions[instance.instruction];
+    has_passes = has_passes || instruction.pass;
+    const Block block{has_passes, instruction.pass ? instruction.stage : StageIndex(),
+                      instruction.pass};
+    if (int& number = blocks[instance.instruction]; number < 0)
+      number = numbers.emplace(block, static_cast<int>(numbers.size())).first->second;
+  }
+  return blocks;
+}
+
+/// Sets the pipeline pass of each instruction and the order of the rolled program, and sorts its
+/// instructions by block.
+///   list  the pieces of work of `made`
+void set_order(Program& program, const InstanceOrder& list, const PipelineOrder& made) {
+  InstanceOrder& order = program.rolled->order;
+  order.reserve(made.order.size());
+  for (int index : made.order) {
+    order.push_back(list[index]);
+    order.back().pass = program.instructions[list[index].instruction].pass = made.passes[index];
+  }
+  const IndexedVector<InstructionIndex, int> blocks = blocks_of(program, order);
+  std::vector<InstructionIndex> sorted;
+  for (InstructionIndex i : program.instructions.indices()) sorted.push_back(i);
+  std::stable_sort(sorted.begin(), sorted.end(),
+                   [&](InstructionIndex a, InstructionIndex b) { return blocks[a] < blocks[b]; });
+  IndexedVector<InstructionIndex, InstructionIndex> places(program.instructions.size());
+  InstructionIndex place(0);
+  for (InstructionIndex i : sorted) {
+    places[i] = place;
+    ++place;
+  }
+  reorder(program, sorted);
+  for (InstructionInstance& instance : order) instance.instruction = places[instance.instruction];
+}
+
 }  // namespace
 
 std::optional<PipelineOrder> order_instructions(Program& program, const Graph& graph,
                                                 const OrderOptions& options) {
   if (!program.rolled) return std::nullopt;
-  const Instances instances(program);
+  const Instances pieces(program);
   const WorkEstimate estimate(program, graph, options);
   IndexedVector<InstructionIndex, double> times;
   for (const Instruction& instruction : program.instructions)
     times.push_back(estimate.of(instruction));
   std::vector<PipelineStep> work;
-  work.reserve(instances.list().size());
-  for (const InstructionInstance& instance : instances.list()) {
+  work.reserve(pieces.list().size());
+  for (const InstructionInstance& instance : pieces.list()) {
     const Instruction& instruction = program.instructions[instance.instruction];
     work.push_back({instruction.stage.value(), instruction.role, instance.micro_batch,
-                    instances.needs_of(instance), times[instance.instruction]});
+                    pieces.needs_of(instance), times[instance.instruction]});
   }
   PipelineOrder made =
       pipeline_order(work, {.kind = options.kind,
@@ -190,25 +234,20 @@ std::optional<PipelineOrder> order_instructions(Program& program, const Graph& g
                             .devices = devices_of(program),
                             .max_in_flight = static_cast<int>(options.max_in_flight),
                             .transfer = options.cost.stage_transfer});
-  InstanceOrder order;
-  order.reserve(made.order.size());
-  for (int index : made.order) {
-    order.push_back(instances.list()[index]);
-    order.back().pass = made.passes[index];
-  }
-  program = unroll(std::move(program), order);
+  set_order(program, pieces.list(), made);
   return made;
 }
 
 std::string order_text(const Program& program, const std::vector<std::string>& stage_names) {
+  const InstanceOrder order = instances(program);
   std::string text;
   for (StageIndex stage : program.mesh_of_stage.indices()) {
     text += stage_names[stage.value()] + ":";
     std::string last;
-    for (const Instruction& instruction : program.instructions) {
+    for (const InstructionInstance& instance : order) {
+      const Instruction& instruction = program.instructions[instance.instruction];
       if (instruction.stage != stage) continue;
-      const std::string word =
-          pass_text(instruction.role, instruction.pass, instruction.micro_batch);
+      const std::string word = pass_text(instruction.role, instance.pass, instance.micro_batch);
       if (word != last) text += " " + word;
       last = word;
     }

@@ -14,9 +14,9 @@ struct OrderOptions {
   CostModel cost = {};
 };
 
-/// Sorts the instructions of all micro-batches by the schedule of their stages, notes the pipeline
-/// pass of each, and unrolls the program in this order (lower/unroll.h). Meshes that share ranks
-/// are stages of one device.
+/// Sets the order in which the instructions of all micro-batches are executed, by the schedule of
+/// their stages, and the pipeline pass of each (RolledForm::order). Meshes that share ranks are
+/// stages of one device.
 ///
 ///   requires  with several micro-batches a rolled program
 ///   ensures  each instruction comes after those whose registers it reads, and after those that
