@@ -270,8 +270,8 @@ std::optional<CaseFailure> guarded(CaseFailure::Stage stage, Work work) {
 
 /// Every fourth case is compiled again by its resolved shardings, which are written and read.
 ///   throws  InternalError when the task graph is another one
-void check_resolved(const FuzzCase& given, const Graph& graph, const Plan& plan, const CompileOptions& options,
-                    const TaskGraph& tasks) {
+void check_resolved(const FuzzCase& given, const Graph& graph, const Plan& plan,
+                    const CompileOptions& options, const TaskGraph& tasks) {
   if (given.seed % 4 != 1) return;
   Plan by_shardings = resolved(graph, plan, options);
   by_shardings.shardings = parse_shardings(to_document(*by_shardings.shardings), "the case");

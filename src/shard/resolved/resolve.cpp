@@ -352,8 +352,7 @@ ShardedGraph place(const Graph& graph, const Meshes& meshes, const Shardings& sh
 
 void resolve_serial(const Graph& serial, const SerialDecisions& decisions, const Meshes& meshes,
                     std::string_view name, const Shardings& known, ShardingSection& section) {
-  section.stages =
-      stages_as_patterns(serial, decisions.stages, meshes, SectionLookup(known, name));
+  section.stages = stages_as_patterns(serial, decisions.stages, meshes, SectionLookup(known, name));
   std::vector<std::string> kept;
   for (size_t i = 0; i < serial.ops().size(); ++i)
     if (decisions.kept[i]) kept.push_back(serial.ops()[i].name);
