@@ -103,11 +103,11 @@ TEST(Checkpointing, ARunGoesOnWithoutThePassesOverTheSerialGraph) {
     fit(whole, 3);
     save(whole, disk);
     const std::vector<double> expected = losses(whole, 3);
-    const StoredRun stored = stored_run(latest(disk));
+    const Plan stored = parse_plan(latest(disk).plan(), "plan.json");
     EngineOptions options{.runtime = {},
                           .disabled_passes = {"fold", "algebra", "cse", "dead-code"},
                           .initialize = false};
-    Engine resumed(stored.config, stored.plan, small_text(), std::move(options));
+    Engine resumed(config, stored, small_text(), std::move(options));
     EXPECT_GT(resumed.compiled().graph.ops().size(), whole.compiled().graph.ops().size());
     EXPECT_THAT(notes_of_passes(resumed),
                 testing::ElementsAre(HasSubstr("after no passes the graph is another one")));
