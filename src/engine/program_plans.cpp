@@ -51,7 +51,9 @@ Graph graph_of(Purpose purpose, const Network& network, const TrainingSettings& 
 
 Plan plan_beside(const PlacedGraph& main, const Graph& graph, Plan plan) {
   plan.micro_batches = 1;
-  if (!plan.shardings) plan.marks = with_variables_of(main, graph, marks_for(graph, plan.marks));
+  if (!plan.shardings)
+    plan.marks =
+        with_stages_of(main, graph, with_variables_of(main, graph, marks_for(graph, plan.marks)));
   return plan;
 }
 
