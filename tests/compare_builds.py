@@ -1,10 +1,11 @@
 #!/usr/bin/env python3
 """Trains the first steps of every pair of configs/ and configs/plans with two builds and compares the losses bit for bit.
 
-    compare_builds.py OLD NEW [--steps N] [--only PATTERN] [--mpi MPIRUN]
+    compare_builds.py OLD NEW [--steps N] [--only PATTERN] [--mpi MPIRUN] [--new-options OPTIONS]
 
 OLD and NEW are source folders with a build in build/release. Each build reads the configurations and plans of its own
 folder, so that keys may be renamed between them. With --mpi the pairs in MPI_PAIRS run once more, one rank a process.
+--new-options are for the new build alone, such as "--disable-pass sum-chains --cost costs.toml".
 Prints a line for each pair that differs and a summary; the exit code is 1 when any differs.
 """
 
@@ -12,6 +13,7 @@ import argparse
 import fnmatch
 import json
 import os
+import shlex
 import subprocess
 import sys
 from pathlib import Path
@@ -24,10 +26,10 @@ def pairs_of(folder):
     return sorted(path.stem for path in (folder / "configs/plans").glob("*.json"))
 
 
-def losses_of(folder, pair, steps, launcher=()):
+def losses_of(folder, pair, steps, launcher=(), options=()):
     config = pair.split(".")[0]
     program = folder / "build/release/src/cli/tessera"
-    command = [*launcher, str(program), "train", f"configs/{config}.toml", "--plan", f"configs/plans/{pair}.json", "--steps", str(steps), "--json"]
+    command = [*launcher, str(program), "train", f"configs/{config}.toml", "--plan", f"configs/plans/{pair}.json", "--steps", str(steps), "--json", *options]
     run = subprocess.run(command, cwd=folder, capture_output=True, text=True, stdin=subprocess.DEVNULL, timeout=600, env={**os.environ, **MPI_ENVIRONMENT})
     if run.returncode != 0:
         return f"exit code {run.returncode}: {run.stderr.strip()[-300:]}"
@@ -46,10 +48,11 @@ def ranks_of(folder, pair):
     return max(1, len(ranks))
 
 
-def compare(old, new, pairs, steps, launcher_of=lambda pair: ()):
+def compare(old, new, pairs, steps, new_options, launcher_of=lambda pair: ()):
     same = 0
     for pair in pairs:
-        before, after = (losses_of(folder, pair, steps, launcher_of(pair)) for folder in (old, new))
+        before = losses_of(old, pair, steps, launcher_of(pair))
+        after = losses_of(new, pair, steps, launcher_of(pair), new_options)
         is_same = isinstance(before, list) and before == after and len(before) == steps
         same += is_same
         if not is_same:
@@ -66,17 +69,18 @@ def main():
     parser.add_argument("--steps", type=int, default=3)
     parser.add_argument("--only", default="*")
     parser.add_argument("--mpi", metavar="MPIRUN")
+    parser.add_argument("--new-options", metavar="OPTIONS", default="", type=shlex.split)
     arguments = parser.parse_args()
     old, new = arguments.old.resolve(), arguments.new.resolve()
     pairs = [pair for pair in pairs_of(new) if fnmatch.fnmatch(pair, arguments.only)]
     if missing := sorted(set(pairs_of(old)) - set(pairs_of(new))):
         print(f"not in the new build: {' '.join(missing)}")
-    same = compare(old, new, pairs, arguments.steps)
+    same = compare(old, new, pairs, arguments.steps, arguments.new_options)
     print(f"threads: {same} of {len(pairs)} pairs have the same losses of {arguments.steps} steps, bit for bit")
     failed = same != len(pairs) or bool(missing)
     if arguments.mpi:
         with_mpi = [pair for pair in MPI_PAIRS if pair in pairs]
-        same = compare(old, new, with_mpi, arguments.steps, lambda pair: (arguments.mpi, "-n", str(ranks_of(new, pair))))
+        same = compare(old, new, with_mpi, arguments.steps, arguments.new_options, lambda pair: (arguments.mpi, "-n", str(ranks_of(new, pair))))
         print(f"MPI: {same} of {len(with_mpi)} pairs have the same losses of {arguments.steps} steps, bit for bit")
         failed |= same != len(with_mpi)
     return 1 if failed else 0

@@ -581,7 +581,6 @@ TEST(ShardingPage, ShowsWhatTheProgramPrints) {
        {"parts", parts_text, {"x f32[64@d, 10]  16x10 each", "w f32[10, 50]    10x50 each, whole"}},
        {"propagation", propagation_text},
        {"notes", notes_text},
-       {"resolved", resolved_text},
        {"windows", windows_text},
        {"halos", halos_text},
        {"chunks", chunks_text},
@@ -607,7 +606,8 @@ TEST(ShardingPage, ShowsWhatTheProgramPrints) {
        {"collective-matmul",
         collective_matmul_text,
         {"u chunk 1 of 2 = dot_general(x [*, *] chunk 1 of 2, up): f32[4, 32@tp]\n",
-         "d [@tp, *] chunk 0 of 2 = reduce-scatter(d chunk 0 of 2): f32[4@tp, 16]\n"}}});
+         "d [@tp, *] chunk 0 of 2 = reduce-scatter(d chunk 0 of 2): f32[4@tp, 16]\n"}},
+       {"resolved", resolved_text}});
 }
 
 }  // namespace

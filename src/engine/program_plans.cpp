@@ -52,7 +52,8 @@ Graph graph_of(Purpose purpose, const Network& network, const TrainingSettings& 
 Plan plan_beside(const PlacedGraph& main, const Graph& graph, Plan plan) {
   plan.micro_batches = 1;
   if (!plan.shardings)
-    plan.marks = with_variables_of(main, graph, marks_for(graph, plan.marks));
+    plan.marks =
+        with_stages_of(main, graph, with_variables_of(main, graph, marks_for(graph, plan.marks)));
   return plan;
 }
 
@@ -87,7 +88,8 @@ Plan resolved_plan(const Network& network, const TrainingSettings& settings, con
   Shardings shardings;
   for (const PlannedProgram& program : planned_programs(network, settings, plan, options)) {
     const std::string name(section_of(program.purpose));
-    ShardingSection section = resolved_section(program.graph, program.plan, options, name, shardings);
+    ShardingSection section =
+        resolved_section(program.graph, program.plan, options, name, shardings);
     shardings.sections.emplace_back(name, std::move(section));
   }
   result.shardings = std::move(shardings);

@@ -44,7 +44,6 @@ std::vector<PlannedProgram> planned_programs(const RunConfig& config, const Plan
 ///   throws   UserError (78) as compile
 Plan resolved_plan(const Network& network, const TrainingSettings& settings, const Plan& plan,
                    const CompileOptions& options = {});
-Plan resolved_plan(const RunConfig& config, const Plan& plan,
-                   const CompileOptions& options = {});
+Plan resolved_plan(const RunConfig& config, const Plan& plan, const CompileOptions& options = {});
 
 }  // namespace tessera

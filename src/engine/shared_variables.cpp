@@ -5,6 +5,8 @@
 #include "base/name_pattern.h"
 #include "base/text.h"
 #include "shard/named.h"
+#include "shard/resolved/name_patterns.h"
+#include "shard/resolved/stage_patterns.h"
 
 namespace tessera {
 
@@ -51,6 +53,30 @@ std::vector<Mark> with_variables_of(const PlacedGraph& main, const Graph& graph,
     if (const auto value = main.graph.find_value(name))
       marks.push_back(keep_at(name, main.sharded.of(*value), home_of(main.sharded, *value)));
   }
+  return marks;
+}
+
+std::vector<Mark> with_stages_of(const PlacedGraph& main, const Graph& graph,
+                                 std::vector<Mark> marks) {
+  const ShardedGraph& sharded = main.sharded;
+  if (sharded.meshes.size() == 1) return marks;
+  std::vector<std::string> names, stages;
+  for (size_t i = 0; i < main.graph.ops().size(); ++i) {
+    const Op& op = main.graph.ops()[i];
+    if (op.role != Role::kForward) continue;
+    names.push_back(op.name);
+    stages.push_back(sharded.meshes[sharded.stages.ops[i]].name);
+  }
+  std::vector<Mark> found;
+  for (const SharedDecision& decision : stage_patterns(names, stages))
+    for (const std::string& pattern : decision.names)
+      for (std::string& name : names_of_pattern(pattern))
+        found.push_back(stage(std::move(name), decision.text, "the training program"));
+  // The longest pattern that matches decides, as the last mark does.
+  std::stable_sort(found.begin(), found.end(), [](const Mark& a, const Mark& b) {
+    return a.pattern.size() < b.pattern.size();
+  });
+  for (Mark& mark : marks_for(graph, found)) marks.push_back(std::move(mark));
   return marks;
 }
 

@@ -29,4 +29,10 @@ const std::string& home_of(const ShardedGraph& sharded, ValueId value);
 std::vector<Mark> with_variables_of(const PlacedGraph& main, const Graph& graph,
                                     std::vector<Mark> marks);
 
+/// `marks`, and those that put the forward ops of `graph` on the stages that training gave to the
+/// ops of their names. Otherwise an op that reads a variable of two stages, such as a tied
+/// embedding, would follow the variable.
+std::vector<Mark> with_stages_of(const PlacedGraph& main, const Graph& graph,
+                                 std::vector<Mark> marks);
+
 }  // namespace tessera

@@ -264,8 +264,9 @@ std::vector<std::vector<MadeGradient>> fusible(const std::vector<MadeGradient>& 
 StepParts step_parts(const Network& network, const TrainingSettings& settings, const Plan& plan,
                      const PlacedGraph& training) {
   Backward backward = backward_of(network, settings.train);
-  const std::vector<Mark> marks =
-      with_variables_of(training, backward.graph, marks_for(backward.graph, plan.marks));
+  const std::vector<Mark> marks = with_stages_of(
+      training, backward.graph,
+      with_variables_of(training, backward.graph, marks_for(backward.graph, plan.marks)));
   StepParts made{made_gradients(backward, plan, training), {}};
   const auto add = [&](Purpose purpose, Draft draft, int64_t micro_batches) {
     Plan of_part = plan;

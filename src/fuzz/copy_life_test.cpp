@@ -55,10 +55,11 @@ Compiled compiled(const FuzzCase& given) {
 /// By role, the all-gathers of weights.
 std::map<Role, int> gathers(const TaskGraph& tasks) {
   std::map<Role, int> counts;
-  for (const Task& task : tasks.tasks)
-    if (task.kind == Task::Kind::kExchange &&
-        tasks.registers[task.inputs.front()].storage == Register::Storage::kVariable)
-      ++counts[task.role];
+  for (const Task& task : tasks.tasks) {
+    if (task.kind != Task::Kind::kExchange) continue;
+    for (RegisterIndex source : task.inputs)
+      if (tasks.registers[source].storage == Register::Storage::kVariable) ++counts[task.role];
+  }
   return counts;
 }
 

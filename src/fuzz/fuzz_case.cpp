@@ -270,14 +270,20 @@ std::optional<CaseFailure> guarded(CaseFailure::Stage stage, Work work) {
 
 /// Every fourth case is compiled again by its resolved shardings, which are written and read.
 ///   throws  InternalError when the task graph is another one
-void check_resolved(const FuzzCase& given, const Graph& graph, const Plan& plan, const CompileOptions& options,
-                    const TaskGraph& tasks) {
+void check_resolved(const FuzzCase& given, const Graph& graph, const Plan& plan,
+                    const CompileOptions& options, const TaskGraph& tasks) {
   if (given.seed % 4 != 1) return;
   Plan by_shardings = resolved(graph, plan, options);
   by_shardings.shardings = parse_shardings(to_document(*by_shardings.shardings), "the case");
   const std::string wanted = to_text(tasks);
   const std::string got = to_text(compile(graph, by_shardings, options).tasks);
-  ensure(got == wanted, "its resolved shardings give another task graph");
+  const auto [at, other] = std::mismatch(wanted.begin(), wanted.end(), got.begin(), got.end());
+  const auto line = [](const std::string& text, std::string::const_iterator place) {
+    const size_t begin = text.rfind('\n', place - text.begin()) + 1;
+    return text.substr(begin, text.find('\n', place - text.begin()) - begin);
+  };
+  ensure(got == wanted, "its resolved shardings give another task graph: '" + line(got, other) +
+                            "' for '" + line(wanted, at) + "'");
 }
 
 TaskGraph compile_case(const FuzzCase& given, const CaseFaults& faults, int64_t micro_batches,

@@ -186,8 +186,8 @@ std::string refined(const std::string& spec, const Graph& graph, ValueId value, 
   return "P(" + join(entries, ", ") + ")";
 }
 
-/// Some marks on tensors get open dims and chunks, and some copies live for a pass. The dice are
-/// those of no other draw: the programs and marks of a seed stay what they are otherwise.
+/// Some marks on tensors get open dims and chunks, and some copies live for a pass. The
+/// dice have a seed of their own: the programs and marks of a seed stay what they are otherwise.
 void refine(uint64_t seed, const Graph& graph, std::vector<Mark>& marks) {
   Dice dice(seed, "refined marks");
   if (!dice.chance(0.4)) return;

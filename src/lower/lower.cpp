@@ -126,8 +126,8 @@ struct CompilerState {
   const CompileOptions& options;
   const Meshes meshes = plan.placed();
   const ReshardOptions reshard = {plan.cost.links, plan.all_reduce};
-  RewriteBounds bounds = {};    // of `serial`
-  MeshAssignment stages = {};   // of result.graph; empty with resolved shardings, which say them
+  RewriteBounds bounds = {};   // of `serial`
+  MeshAssignment stages = {};  // of result.graph; empty with resolved shardings, which say them
   Program program = {};
   std::optional<PipelineOrder> pipeline = std::nullopt;
   std::string sum_chains = {};          // a line each
@@ -164,19 +164,17 @@ constexpr CompilerPass kPlacementPasses[] = {
      [](CompilerState& s) {
        const int64_t count = s.plan.micro_batches;
        const Meshes meshes = count > 1 ? with_micro_batches(s.meshes, count) : s.meshes;
-       s.result.sharded =
-           s.plan.shardings
-               ? place(s.result.graph, meshes, *s.plan.shardings, s.options.section,
-                       s.options.rules)
-               : propagate(s.result.graph, meshes, s.plan.marks, s.options.rules, s.stages);
+       s.result.sharded = s.plan.shardings ? place(s.result.graph, meshes, *s.plan.shardings,
+                                                   s.options.section, s.options.rules)
+                                           : propagate(s.result.graph, meshes, s.plan.marks,
+                                                       s.options.rules, s.stages);
      },
      [](const CompilerState& s) { return print_placements(s.result.graph, s.result.sharded); }},
     {"halos",
      [](CompilerState& s) {
        if (s.plan.shardings) return;  // they say which halos are computed
-       s.result.sharded =
-           choose_halos(s.result.graph, std::move(s.result.sharded), s.plan.marks,
-                        {s.plan.halos, s.plan.cost, s.plan.all_reduce});
+       s.result.sharded = choose_halos(s.result.graph, std::move(s.result.sharded), s.plan.marks,
+                                       {s.plan.halos, s.plan.cost, s.plan.all_reduce});
      },
      [](const CompilerState& s) { return halos_text(s.result.graph, s.result.sharded); }, true},
     {"sum-chains",
@@ -308,8 +306,8 @@ void run_pass(const CompilerPass& pass, CompilerState& state) {
 /// Runs the passes over the serial graph. The stages of the ops are those of the graph before them.
 void rewrite_graph(CompilerState& state) {
   if (state.plan.shardings) {
-    SerialDecisions serial = serial_decisions(state.serial, state.meshes, *state.plan.shardings,
-                                              state.options.section);
+    SerialDecisions serial =
+        serial_decisions(state.serial, state.meshes, *state.plan.shardings, state.options.section);
     state.bounds = {std::move(serial.stages), std::move(serial.kept)};
   } else {
     state.stages = assign_meshes(state.serial, state.meshes, state.plan.marks);

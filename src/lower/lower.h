@@ -97,8 +97,9 @@ PlacedGraph placements(const Graph& graph, const Plan& plan, const CompileOption
 /// The placements of the graph of one program as the section `name` of resolved shardings; `known`
 /// has the sections before it (shard/resolved/resolve.h).
 ///   throws  as compile
-ShardingSection resolved_section(const Graph& graph, const Plan& plan, const CompileOptions& options,
-                                 std::string_view name, const Shardings& known = {});
+ShardingSection resolved_section(const Graph& graph, const Plan& plan,
+                                 const CompileOptions& options, std::string_view name,
+                                 const Shardings& known = {});
 /// `plan` with the placements of the graph of one program instead of its marks.
 ///   ensures  compile(graph, the result) gives the task graph of compile(graph, plan)
 ///   throws   as compile

@@ -273,6 +273,18 @@ TEST(Arena, AChainOfElementWiseOpsUsesOnePlace) {
   EXPECT_EQ(compiled.arenas.front().live_bound, compiled.arenas.front().size);
 }
 
+TEST(Arena, WhatIsSentIsWrittenOverItsOperand) {
+  Graph graph;
+  Builder b(graph);
+  const ValueId sums = b.reduce_sum(b.input("x", f32({8, 1024})), {0}, "sums");
+  graph.add_output("scaled", b.mul_scalar(sums, 2, "scaled"));
+  const Compiled compiled = compile(graph, mesh_of("d=2"), {shard_tensor("x", "P(\"d\")")});
+  std::map<std::string, int64_t> offsets;
+  for (const Register& reg : compiled.tasks.registers) offsets[reg.name] = reg.offset;
+  EXPECT_THAT(offsets, testing::SizeIs(4));  // the all-reduce gives scaled [*]
+  EXPECT_EQ(offsets.at("scaled"), offsets.at("sums"));
+}
+
 TEST(Arena, IsTheMostBytesAliveAtOnceOfAChainAndItsGradient) {
   Graph graph;
   Builder b(graph);

@@ -1,7 +1,5 @@
 #include "plan/plan.h"
 
-#include <fmt/format.h>
-
 #include <algorithm>
 #include <iterator>
 #include <set>
@@ -13,7 +11,6 @@
 #include "base/text.h"
 #include "cost/cost_file.h"
 #include "shard/named.h"
-#include "shard/resolved/name_patterns.h"
 
 namespace tessera {
 namespace {
@@ -251,40 +248,18 @@ void check_task_patterns(const Plan& plan, const Graph& graph) {
   }
 }
 
-std::optional<PlanFingerprint> read_fingerprint(ConfigTable table, const Document* present) {
-  if (!present) return std::nullopt;
-  PlanFingerprint fingerprint;
-  fingerprint.graph = table.text("graph", "");
-  fingerprint.version = table.text("version", "");
-  if (table.raw("rewritten")) {
-    ConfigTable rewritten = table.table("rewritten");
-    fingerprint.rewritten = {rewritten.text("graph", ""), rewritten.texts("passes", {})};
-    rewritten.finish();
-  }
-  if (const Document* parameters = table.raw("parameters"))
-    for (const auto& [names, type] : parameters->as_table())
-      for (const std::string& name : names_of_pattern(names))
-        fingerprint.parameters[name] = type.is_string() ? type.as_string() : to_json(type);
-  table.finish();
-  return fingerprint;
-}
-
-std::map<std::string, std::string> parameters_of(const Graph& graph) {
-  std::map<std::string, std::string> parameters;
-  for (const Variable& variable : graph.variables())
-    if (variable.trainable)
-      parameters[graph.value(variable.value).name] = to_text(graph.type(variable.value));
-  return parameters;
-}
-
-/// Their types by name; names of one type share patterns.
-Document parameters_by_pattern(const Graph& graph) {
-  std::map<std::string, std::vector<std::string>> by_type;
-  for (const auto& [name, type] : parameters_of(graph)) by_type[type].push_back(name);
-  Document::Table parameters;
-  for (const auto& [type, names] : by_type)
-    for (std::string& pattern : to_patterns(names)) parameters.emplace_back(pattern, type);
-  return parameters;
+void check_schedule(const Plan& plan, const std::string& origin) {
+  if (plan.micro_batches == 1 && plan.schedule != Plan{}.schedule)
+    refuse(
+        origin + " has schedule '" + std::string(to_text(plan.schedule)) + "' and one micro-batch",
+        "a schedule orders the passes of several micro-batches",
+        "set micro_batches to 2 or more, or remove 'schedule'");
+  if (plan.max_in_flight > 0 && plan.schedule != PipelineKind::kAuto)
+    refuse(
+        origin + " has 'max_in_flight' and schedule '" + std::string(to_text(plan.schedule)) + "'",
+        "max_in_flight limits the schedule 'auto'; every other schedule has a fixed number of "
+        "micro-batches in flight",
+        "remove one of the two");
 }
 
 Document axes_of(const Mesh& mesh) {
@@ -313,28 +288,6 @@ void write_meshes(const Plan& plan, Document& document) {
     write_device(mesh, item);
     document["meshes"].append(std::move(item));
   }
-}
-
-std::string hash_of(const Graph& graph) {
-  return fmt::format("{:016x}", fingerprint(graph));
-}
-
-/// A few lines of differences: "- head.weight f32[128,256]" is only in the plan, "+ ..." only in
-/// the model.
-std::string diff(const std::map<std::string, std::string>& planned,
-                 const std::map<std::string, std::string>& present) {
-  std::vector<std::string> lines;
-  for (const auto& [name, type] : planned)
-    if (const auto found = present.find(name); found == present.end() || found->second != type)
-      lines.push_back("- " + name + " " + type);
-  for (const auto& [name, type] : present)
-    if (const auto found = planned.find(name); found == planned.end() || found->second != type)
-      lines.push_back("+ " + name + " " + type);
-  if (lines.empty()) return "the parameters are the same; the ops, the batch or the seed differ";
-  const size_t all = lines.size();
-  if (all > 8) lines.resize(8);
-  return "parameters of the plan (-) and of the model (+):\n    " + join(lines, "\n    ") +
-         (all > 8 ? "\n    and " + std::to_string(all - 8) + " more" : "");
 }
 
 }  // namespace
@@ -402,17 +355,7 @@ Plan parse_plan(const Document& document, const std::string& origin) {
   for (const PipelineFacts& facts : pipeline_schedules()) schedules.emplace_back(facts.name);
   plan.schedule = parse_pipeline_kind(table.choice("schedule", "1f1b", schedules));
   plan.max_in_flight = table.integer("max_in_flight", 0, 0, 1 << 20);
-  if (plan.micro_batches == 1 && plan.schedule != Plan{}.schedule)
-    refuse(
-        origin + " has schedule '" + std::string(to_text(plan.schedule)) + "' and one micro-batch",
-        "a schedule orders the passes of several micro-batches",
-        "set micro_batches to 2 or more, or remove 'schedule'");
-  if (plan.max_in_flight > 0 && plan.schedule != PipelineKind::kAuto)
-    refuse(
-        origin + " has 'max_in_flight' and schedule '" + std::string(to_text(plan.schedule)) + "'",
-        "max_in_flight limits the schedule 'auto'; every other schedule has a fixed number of "
-        "micro-batches in flight",
-        "remove one of the two");
+  check_schedule(plan, origin);
   plan.all_reduce = read_all_reduce(table);
   plan.collective_matmul = read_chunks(table.raw("collective_matmul"), origin);
   plan.prefetch_window =
@@ -434,8 +377,7 @@ Plan parse_plan(const Document& document, const std::string& origin) {
     refuse(origin + " has 'marks' and 'shardings'",
            "shardings place every op and value, so marks would decide nothing",
            "remove one of the two");
-  const Document* stamp = table.raw("fingerprint");
-  plan.fingerprint = read_fingerprint(table.table("fingerprint"), stamp);
+  if (table.raw("fingerprint")) plan.fingerprint = read_fingerprint(table.table("fingerprint"));
   table.refuse_renamed(kRenamedKeys);
   table.finish();
   return plan;
@@ -462,20 +404,8 @@ Document to_document(const Plan& plan, const Graph& graph,
     document["shardings"] = to_document(*plan.shardings);
   else
     write_marks(plan.marks, document);
-  Document& stamp = document["fingerprint"];
-  stamp["graph"] = hash_of(graph);
-  stamp["version"] = std::string(version());
-  if (rewritten) {
-    stamp["rewritten"]["graph"] = rewritten->graph;
-    stamp["rewritten"]["passes"] = Document::List{};
-    for (const std::string& pass : rewritten->passes) stamp["rewritten"]["passes"].append(pass);
-  }
-  stamp["parameters"] = parameters_by_pattern(graph);
+  document["fingerprint"] = to_document(fingerprint_of(graph, rewritten));
   return document;
-}
-
-RewrittenFingerprint rewritten_fingerprint(const Graph& graph, std::vector<std::string> passes) {
-  return {hash_of(graph), std::move(passes)};
 }
 
 std::string describe_other_passes(const Plan& plan, const RewrittenFingerprint& present) {
@@ -491,9 +421,11 @@ std::string describe_other_passes(const Plan& plan, const RewrittenFingerprint& 
 
 void check_fits(const Plan& plan, const Graph& graph) {
   check_task_patterns(plan, graph);
-  if (!plan.fingerprint || plan.fingerprint->graph == hash_of(graph)) return;
+  if (!plan.fingerprint) return;
+  const PlanFingerprint present = fingerprint_of(graph);
+  if (plan.fingerprint->graph == present.graph) return;
   refuse("plan '" + plan.name + "' was made for another model",
-         diff(plan.fingerprint->parameters, parameters_of(graph)),
+         difference(*plan.fingerprint, present),
          "use the configuration that the plan was made for, or remove its 'fingerprint' to apply "
          "its marks here");
 }
@@ -507,10 +439,6 @@ void check_ranks(const Plan& plan, int ranks) {
              ", and each of its positions is one rank",
          "run with --ranks " + std::to_string(needed) + ", or use a plan of " +
              counted(ranks, "rank"));
-}
-
-std::string_view version() {
-  return "0.1.0";
 }
 
 }  // namespace tessera

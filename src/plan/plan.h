@@ -51,6 +51,7 @@
 #include "base/document.h"
 #include "cost/cost_model.h"
 #include "graph/graph.h"
+#include "plan/fingerprint.h"
 #include "plan/task_granularity.h"
 #include "reshard/price.h"
 #include "schedule/pipeline.h"
@@ -77,26 +78,6 @@ enum class HaloForm {
 };
 std::string_view to_text(HaloForm form);  // "exchange", "recompute", "auto"
 
-/// Identifies what the passes over the serial graph (rewrite/rewrite.h) made of it.
-struct RewrittenFingerprint {
-  std::string graph;                // hash of the text form of the graph after them
-  std::vector<std::string> passes;  // those that ran, in order
-
-  bool operator==(const RewrittenFingerprint&) const = default;
-};
-
-/// Identifies the model of a plan. A plan without it is written by hand and fits every model that
-/// has the names of its marks.
-struct PlanFingerprint {
-  std::string graph;    // hash of the text form of the serial training graph
-  std::string version;  // of the program that wrote it
-  std::map<std::string, std::string> parameters;  // name to type; in a file by patterns of names
-  /// nullopt: written by a former version, or without compiling the graph.
-  std::optional<RewrittenFingerprint> rewritten = std::nullopt;
-
-  bool operator==(const PlanFingerprint&) const = default;
-};
-
 /// All decisions about a run; the compiler takes none of them itself.
 struct Plan {
   std::string name = "serial";  // for readers: "dp2-tp2", or the name of its file
@@ -114,7 +95,7 @@ struct Plan {
   TaskGranularity tasks = {};  // which kernels share a task
   /// Names of optional compiler passes that do not run (lower/lower.h).
   std::vector<std::string> disabled_passes = {};
-  CostModel cost = {};         // the prices of all decisions that are left to the compiler
+  CostModel cost = {};  // the prices of all decisions that are left to the compiler
   std::vector<Mark> marks = {};
   /// The placements that the marks would give; there are no marks beside them.
   std::optional<Shardings> shardings = {};
@@ -143,9 +124,6 @@ Plan parse_plan(const Document& document, const std::string& origin);
 Document to_document(const Plan& plan, const Graph& graph,
                      const std::optional<RewrittenFingerprint>& rewritten = std::nullopt);
 
-/// The fingerprint of the graph that `passes` have made of a serial graph.
-RewrittenFingerprint rewritten_fingerprint(const Graph& graph, std::vector<std::string> passes);
-
 /// What to tell a user whose plan was stamped after other passes: one sentence. "" when the graph
 /// is the same, or the plan says nothing about it. Such a plan is valid.
 std::string describe_other_passes(const Plan& plan, const RewrittenFingerprint& present);
@@ -160,8 +138,5 @@ void check_ranks(const Plan& plan, int ranks);
 /// The meshes as text: "dp=2 tp=2"; for several meshes "first: dp=2 {0,1}, last: dp=2 {2,3}"; for a
 /// plan without meshes "one rank".
 std::string mesh_text(const Plan& plan);
-
-/// The version of this program.
-std::string_view version();
 
 }  // namespace tessera

@@ -36,11 +36,11 @@ struct MeshAssignment {
 
 /// Assigns every op and value to a mesh, from the marks that name meshes.
 ///
-///   marks      an op mark with a mesh puts the op there, and a module mark all ops of the module; a
-///              tensor mark with a mesh puts the tensor there, with the op that makes it, and the
-///              ops that use it unless they are marked themselves. A pattern that matches names of
-///              the forward (or inputs and variables) says nothing of the backward and the
-///              optimizer, which follow; one that matches only names of those places them
+///   marks      an op mark with a mesh puts the op there, and a module mark all ops of the module;
+///              a tensor mark with a mesh puts the tensor there, with the op that makes it, and
+///              the ops that use it unless they are marked themselves. A pattern that matches
+///              names of the forward (or inputs and variables) says nothing of the backward and
+///              the optimizer, which follow; one that matches only names of those places them
 ///   forward    an op without mesh takes the larger of the meshes of its marked operands when that
 ///              includes the others; then that mesh of its operands that has all ranks of the
 ///              others and more. Otherwise it takes the nearest known mesh before it in program

@@ -29,7 +29,8 @@ PropagationState::PropagationState(const Graph& graph, const Meshes& meshes,
 void PropagationState::place_replicated() {
   for (int i = 0; i < std::ssize(graph_.values()); ++i) shared_.push_back({i});
   for (const Variable& variable : graph_.variables())
-    if (variable.next) shared_[variable.next->index] = variable.value;
+    if (variable.next && graph_.value(*variable.next).producer.index >= 0)
+      shared_[variable.next->index] = variable.value;
   for (const Value& value : graph_.values()) {
     placements_.emplace_back();
     for (const NamedMesh& mesh : meshes_)

@@ -55,7 +55,8 @@ class PropagationState {
   int stage_of(OpId id) const { return stages_.ops[id.index]; }
   const MeshPtr& mesh_of(OpId id) const { return meshes_[stage_of(id)].mesh; }
 
-  /// A variable and its next value share the placements of the variable.
+  /// A variable and its next value share the placements of the variable, when an op makes the next
+  /// value.
   ValueId shared(ValueId value) const { return shared_[value.index]; }
   /// The placement that the ops of one stage see.
   TensorPlacement& placement(ValueId value, int stage) {

@@ -17,6 +17,8 @@ struct LiveRanges {
   IndexedVector<RegisterIndex, int> begin, end;  // -1: never
   /// Another rank or another stream uses it too: an exchange reads it, or a copy reads or fills it.
   IndexedVector<RegisterIndex, bool> is_shared;
+  /// A copy reads or fills it, beside the order list: no other register uses its bytes.
+  IndexedVector<RegisterIndex, bool> is_copied;
 };
 
 /// Inputs live from before the first instruction, those of one micro-batch from their first reader;
@@ -26,6 +28,7 @@ LiveRanges find_live_ranges(const Program& program) {
   const int count = program.registers.size(), last = program.instructions.size() + 1;
   LiveRanges live{IndexedVector<RegisterIndex, int>(count, -1),
                   IndexedVector<RegisterIndex, int>(count, -1),
+                  IndexedVector<RegisterIndex, bool>(count, false),
                   IndexedVector<RegisterIndex, bool>(count, false)};
   for (const TaskInput& input : program.inputs)
     live.begin[input.value] = live.end[input.value] =
@@ -46,14 +49,13 @@ LiveRanges find_live_ranges(const Program& program) {
     if (const InstructionIndex reader = uses.last_reader(reg); !reader.is_none())
       live.end[reg] = reader.value() + 1;
   for (const auto& [name, reg] : program.results) live.end[reg] = last;
-  // Copies run on streams of their own, beside the order list: no other register shares the bytes
-  // of their source and target.
+  // Copies run on streams of their own.
   for (const Instruction& instruction : program.instructions)
     if (const CopyStep* copy = instruction.copy())
       for (RegisterIndex reg : {copy->source, copy->target}) {
         live.begin[reg] = 0;
         live.end[reg] = last;
-        live.is_shared[reg] = true;
+        live.is_shared[reg] = live.is_copied[reg] = true;
       }
   return live;
 }
@@ -89,12 +91,14 @@ ArenaContents contents_of_arenas(const Program& program, const LiveRanges& live)
     if (reg.storage != Register::Storage::kArena) return;
     LiveBlocks& blocks = contents.blocks[reg.mesh];
     BlockIndex& block = contents.block_of[index];
-    if (reused.is_none() || live.is_shared[index]) {
+    if (reused.is_none() || live.is_copied[index]) {
       block = blocks.push_back({align_up(std::max<int64_t>(total_size(reg).value(), 1)),
                                 live.begin[index], live.end[index], live.is_shared[index]});
     } else {
       block = contents.block_of[reused];
+      // Who writes the operand in the next step waits until the result was read elsewhere.
       blocks[block].end = std::max(blocks[block].end, live.end[index]);
+      blocks[block].is_read_elsewhere = blocks[block].is_read_elsewhere || live.is_shared[index];
     }
   };
   for (const TaskInput& input : program.inputs) add(input.value, {});

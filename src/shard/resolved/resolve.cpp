@@ -88,11 +88,12 @@ DistAttr usual_home(const Graph& graph, const ShardedGraph& sharded, ValueId val
   return attr;
 }
 
-/// By value, the variable whose next value it is.
+/// By value that an op makes, the variable whose next value it is.
 std::vector<ValueId> variables_of_next(const Graph& graph) {
   std::vector<ValueId> variables(graph.values().size());
   for (const Variable& variable : graph.variables())
-    if (variable.next) variables[variable.next->index] = variable.value;
+    if (variable.next && graph.value(*variable.next).producer.index >= 0)
+      variables[variable.next->index] = variable.value;
   return variables;
 }
 
@@ -352,8 +353,7 @@ ShardedGraph place(const Graph& graph, const Meshes& meshes, const Shardings& sh
 
 void resolve_serial(const Graph& serial, const SerialDecisions& decisions, const Meshes& meshes,
                     std::string_view name, const Shardings& known, ShardingSection& section) {
-  section.stages =
-      stages_as_patterns(serial, decisions.stages, meshes, SectionLookup(known, name));
+  section.stages = stages_as_patterns(serial, decisions.stages, meshes, SectionLookup(known, name));
   std::vector<std::string> kept;
   for (size_t i = 0; i < serial.ops().size(); ++i)
     if (decisions.kept[i]) kept.push_back(serial.ops()[i].name);

@@ -25,11 +25,12 @@ class SectionLookup {
   const std::string* copies(const std::string& value) { return find(copies_, value); }
   const std::string* stage(const std::string& op) const;
 
-  /// The ops that the section says to keep; that of the training step when there is no such section.
+  /// The ops that the section says to keep; that of the training step when there is no such
+  /// section.
   std::vector<std::string> kept() const;
 
   const std::string& name() const { return name_; }
-  /// The entries of the section itself that nobody asked for.
+  /// The entries of the section itself that no caller asked for.
   std::vector<std::string> unused_ops() const { return unused(ops_); }
   std::vector<std::string> unused_values() const { return unused(values_); }
   std::vector<std::string> unused_copies() const { return unused(copies_); }
