@@ -14,6 +14,7 @@ enum class Repeats {
   kOnce,
   kEach,   // one for each micro-batch
   kInput,  // the same; those of all micro-batches are in the feed
+  kSame,   // the same; all readers read the first one
   kSum,    // the sum up to each micro-batch but the first; the last one is complete
 };
 
@@ -25,7 +26,9 @@ IndexedVector<RegisterIndex, Repeats> repeats_of_registers(const Program& rolled
   for (const Instruction& instruction : rolled.instructions)
     if (instruction.micro_batch >= 0)
       for (RegisterIndex reg : instruction.writes())
-        repeats[reg] = is_sum_over_micro_batches(instruction) ? Repeats::kSum : Repeats::kEach;
+        repeats[reg] = is_sum_over_micro_batches(instruction)      ? Repeats::kSum
+                       : is_same_in_each(rolled, instruction, reg) ? Repeats::kSame
+                                                                   : Repeats::kEach;
   return repeats;
 }
 
@@ -42,13 +45,17 @@ Register in_micro_batch(const Register& each, int micro_batch) {
   return reg;
 }
 
+void put_into_arena(Register& reg) {
+  reg.storage = Register::Storage::kArena;
+  reg.variable = -1;
+}
+
 /// The sum up to a micro-batch that is not the last one.
 Register sum_so_far(const Register& complete, int micro_batch) {
   Register reg = complete;
   reg.name += ".sum #" + std::to_string(micro_batch);
   reg.micro_batch = {micro_batch, -1, 0};
-  reg.storage = Register::Storage::kArena;
-  reg.variable = -1;
+  put_into_arena(reg);
   return reg;
 }
 
@@ -66,6 +73,7 @@ class Unroller {
     made_.mesh_of_stage = std::move(rolled_.mesh_of_stage);
     made_.devices = std::move(rolled_.devices);
     made_.kernels = std::move(rolled_.kernels);
+    made_.registers.reserve(static_cast<int>(places_.size()));
     add_registers();
     made_.instructions.reserve(static_cast<int>(order.size()));
     for (const InstructionInstance& instance : order) add(instance);
@@ -101,15 +109,18 @@ class Unroller {
   RegisterIndex& place(RegisterIndex reg, int micro_batch) {
     return places_[first_places_[reg] + (repeats_[reg] == Repeats::kOnce ? 0 : micro_batch)];
   }
-  /// The register that is there once a step.
+  bool is_whole(RegisterIndex reg) const {
+    return repeats_[reg] == Repeats::kOnce || repeats_[reg] == Repeats::kSum ||
+           repeats_[reg] == Repeats::kSame;
+  }
+  /// The register that has the value of the whole step.
   RegisterIndex whole(RegisterIndex reg) {
-    ensure(repeats_[reg] == Repeats::kOnce || repeats_[reg] == Repeats::kSum,
-           "what is used once a step is made once a step");
-    return place(reg, count_ - 1);
+    ensure(is_whole(reg), "what is used once a step is made once a step");
+    return place(reg, repeats_[reg] == Repeats::kSum ? count_ - 1 : 0);
   }
   /// The register that an instance reads.
   RegisterIndex read(RegisterIndex reg, int micro_batch) {
-    if (repeats_[reg] == Repeats::kOnce || repeats_[reg] == Repeats::kSum) return whole(reg);
+    if (is_whole(reg)) return whole(reg);
     ensure(micro_batch >= 0, "a value of each micro-batch is read in a micro-batch");
     return place(reg, micro_batch);
   }
@@ -141,6 +152,10 @@ class Unroller {
         return;
       case Repeats::kEach:
         made = made_.registers.push_back(in_micro_batch(reg, micro_batch));
+        return;
+      case Repeats::kSame:
+        made = made_.registers.push_back(reg);
+        if (micro_batch > 0) put_into_arena(made_.registers[made]);
         return;
       case Repeats::kInput:
         for (int i = 0; micro_batch == 0 && i < count_; ++i)
@@ -215,6 +230,12 @@ class Unroller {
 };
 
 }  // namespace
+
+bool is_same_in_each(const Program& rolled, const Instruction& writer, RegisterIndex reg) {
+  const KernelStep* kernel = writer.kernel();
+  return kernel && writer.micro_batch >= 0 && kernel->purpose == KernelPurpose::kOp &&
+         kernel->workspace != reg && rolled.registers[reg].micro_batch.index < 0;
+}
 
 InstanceOrder order_by_op(const Program& rolled) {
   ensure(rolled.rolled.has_value(), "only a rolled program has instances of its instructions");

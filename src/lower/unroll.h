@@ -5,6 +5,11 @@
 
 namespace tessera {
 
+/// Is `reg` a value of the whole step that an op computes in each micro-batch, such as the number
+/// of iterations of a While? All its readers read that of the first micro-batch.
+///   writer  of `reg`, in a rolled program
+bool is_same_in_each(const Program& rolled, const Instruction& writer, RegisterIndex reg);
+
 /// One op after the other, with the micro-batches of each in ascending order.
 ///   requires  the instructions of `rolled` are in the order of partition; others may follow
 ///   time      O(instances)

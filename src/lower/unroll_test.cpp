@@ -11,6 +11,7 @@
 #include "lower/passes/buckets.h"
 #include "lower/passes/in_place.h"
 #include "lower/passes/order.h"
+#include "lower/program_uses.h"
 #include "lower/testing/layers.h"
 #include "ops/builder.h"
 #include "ops/control/control.h"
@@ -287,6 +288,48 @@ TEST(Unroll, LowersRegionsOfEachMicroBatch) {
     if (!kernel || !kernel->control) continue;
     EXPECT_EQ(kernel->control->max_iterations, instruction.micro_batch);
   }
+}
+
+/// By micro-batch x changes, and w in the same way in each: w is not divided by micro-batches.
+Graph branch_of_two() {
+  Graph graph;
+  Builder b(graph);
+  const ValueId x = b.input("x", {DType::kF32, {kRows, kWidth}});
+  const ValueId w = b.variable("w", {DType::kF32, {kWidth}}, Initializer::constant(1));
+  const ValueId predicate = b.input("predicate", {DType::kBool, {}});
+  const auto region = [](const char* op) {
+    return [op](Builder& inside, const RegionValues& values) {
+      return std::vector{inside.unary(op, values.captured[0], "first"),
+                         inside.unary(op, values.captured[1], "second")};
+    };
+  };
+  const std::vector<ValueId> y = build_if(b, {.predicate = predicate,
+                                              .captured = {x, w},
+                                              .then_region = region("neg"),
+                                              .else_region = region("tanh"),
+                                              .name = "choice"});
+  graph.add_output("sum", b.reduce_sum(y[0], {0, 1}, "sum"));
+  graph.set_next(w, y[1]);
+  return graph;
+}
+
+TEST(Unroll, AValueOfTheStepThatEachMicroBatchComputesIsThatOfTheFirstOne) {
+  const auto lower_region = [](const RegionSite&) { return std::make_shared<const Control>(); };
+  const Graph graph = branch_of_two();
+  const Meshes meshes = one_mesh(std::make_shared<const Mesh>(parse_mesh("dp=2")));
+  const ShardedGraph sharded = propagate(graph, with_micro_batches(meshes, 3), kByRows);
+  Program program =
+      partition(graph, sharded, meshes, {.micro_batches = 3, .lower_region = lower_region});
+  update_variables_in_place(program);
+  program = unroll(std::move(program));
+  EXPECT_NO_THROW(verify(program, "unroll"));
+  const ProgramUses uses(program);
+  // The later micro-batches still read w: it is not written over by the first one.
+  const Instruction& copy = program.instructions[uses.writer(program.next.front())];
+  ASSERT_TRUE(copy.kernel());
+  EXPECT_EQ(copy.kernel()->purpose, KernelPurpose::kCopyNext);
+  const Instruction& writer = program.instructions[uses.writer(copy.reads().front())];
+  EXPECT_EQ(writer.micro_batch, 0);
 }
 
 }  // namespace

@@ -1,13 +1,31 @@
 #include "lower/passes/in_place.h"
 
+#include <algorithm>
+#include <iterator>
 #include <map>
 #include <string>
 #include <vector>
 
 #include "lower/program_uses.h"
+#include "lower/unroll.h"
 
 namespace tessera {
 namespace {
+
+/// Does each micro-batch read `value` for the op whose kernel is `writer`?
+bool is_read_in_each(const Program& program, const ProgramUses& uses, RegisterIndex value,
+                     InstructionIndex writer) {
+  const std::vector<RolledForm::LoweredOp>& ops = program.rolled->ops;
+  const auto behind = std::upper_bound(ops.begin(), ops.end(), writer,
+                                       [](InstructionIndex instruction, const auto& op) {
+                                         return instruction < op.first_instruction;
+                                       });
+  const InstructionIndex first = std::prev(behind)->first_instruction;
+  const auto readers = uses.readers(value);
+  return std::any_of(readers.begin(), readers.end(), [&](InstructionIndex reader) {
+    return reader >= first && reader <= writer && program.instructions[reader].micro_batch >= 0;
+  });
+}
 
 /// May `next`, the next value of the variable in `value`, be written to the memory of the variable?
 bool may_write_over(const Program& program, const ProgramUses& uses, RegisterIndex value,
@@ -16,6 +34,9 @@ bool may_write_over(const Program& program, const ProgramUses& uses, RegisterInd
   if (reg.storage == Register::Storage::kVariable) return false;  // it is another variable
   const InstructionIndex writer = uses.writer(next), last_reader = uses.last_reader(value);
   if (writer.is_none() || last_reader > writer) return false;
+  if (program.rolled && is_same_in_each(program, program.instructions[writer], next) &&
+      is_read_in_each(program, uses, value, writer))
+    return false;
   if (last_reader < writer) return true;
   const KernelStep* kernel = program.instructions[writer].kernel();
   return kernel && kernel->outputs.front() == next &&

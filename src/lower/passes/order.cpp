@@ -43,7 +43,10 @@ class Instances {
     std::vector<int> needs;
     if (is_sum_over_micro_batches(instruction)) add_sum_before(instance, needs);
     for (RegisterIndex reg : instruction.reads()) add_writer(reg, instance.micro_batch, needs);
-    if (is_sum_over_micro_batches(instruction) && instance.micro_batch < last_) return needs;
+    // One instance writes over a variable: the complete sum, or the first of several that are
+    // equal.
+    const int writes = is_sum_over_micro_batches(instruction) ? last_ : 0;
+    if (instance.micro_batch >= 0 && instance.micro_batch != writes) return needs;
     for (RegisterIndex reg : instruction.writes())
       if (const Register& written = program_.registers[reg];
           written.storage == Register::Storage::kVariable)
@@ -60,8 +63,11 @@ class Instances {
   void add_writer(RegisterIndex reg, int micro_batch, std::vector<int>& needs) const {
     const InstructionIndex writer = uses_.writer(reg);
     if (writer.is_none()) return;
-    const bool is_whole = is_sum_over_micro_batches(at(writer));
-    needs.push_back(positions_[place_of(writer, is_whole ? last_ : micro_batch)]);
+    if (is_sum_over_micro_batches(at(writer)))
+      micro_batch = last_;
+    else if (is_same_in_each(program_, at(writer), reg))
+      micro_batch = 0;
+    needs.push_back(positions_[place_of(writer, micro_batch)]);
   }
 
   /// The sum up to the micro-batch before, which the first one begins with its own value.
