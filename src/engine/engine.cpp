@@ -26,8 +26,9 @@ struct Engine::State {
         run(settings, data),
         execution(executed(std::move(plan))) {
     const ProgramSet& programs = execution->programs;
-    run.batches().set_position(0,
-                               data_parallel_parts(programs.main().sharded, programs.main_graph()));
+    const ShardedGraph& sharded = programs.main().sharded;
+    run.batches().set_position(0, data_parallel_parts(sharded, programs.main_graph()),
+                               data_parallel_weights(sharded, programs.main_graph()));
     if (options.initialize) execution->programs.initialize();
   }
 
@@ -99,7 +100,8 @@ const BatchSource& Engine::batches() const {
 
 DataPosition Engine::position() const {
   const BatchSource& batches = state_->run.batches();
-  return {step_count(), batches.taken() - runtime().steps_in_flight(), batches.parts()};
+  return {step_count(), batches.taken() - runtime().steps_in_flight(), batches.parts(),
+          batches.part_weights()};
 }
 
 void Engine::set_position(const DataPosition& position) {
