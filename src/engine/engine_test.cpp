@@ -135,6 +135,17 @@ std::vector<std::string> exchanges_within(const Engine& engine, const std::strin
   return lines;
 }
 
+TEST(Engine, TheRowsOfABatchAreDividedByTheWeightsOfTheAxis) {
+  RunConfig config = tiny_gpt();
+  config.train.batch = 9;
+  const Engine engine(config, plan_of("gpt", "dp2:1"), small_text());
+  const ValueId tokens = *engine.graph().find_value("tokens");
+  const DistAttr& attr = engine.compiled().sharded.of(tokens);
+  EXPECT_EQ(attr.local_shape({9, 8}, {0}), (Shape{6, 8}));
+  EXPECT_EQ(attr.local_shape({9, 8}, {1}), (Shape{3, 8}));
+  EXPECT_EQ(engine.position().part_weights, (std::vector<int64_t>{2, 1}));
+}
+
 TEST(Engine, GroupedHeadsAreDividedWithTheirKeysAndNothingIsExchangedBetweenThem) {
   // There are two heads of keys on two ranks, each with its two heads of queries.
   const Engine engine(tiny_llama(), plan_of("llama", "tp2"), small_text());

@@ -88,11 +88,13 @@ DistAttr usual_home(const Graph& graph, const ShardedGraph& sharded, ValueId val
   return attr;
 }
 
-/// By value, the variable whose next value it is.
+/// By value that an op makes, the variable whose next value it is. A next value that is an input, or
+/// a variable that keeps its value, has a home of its own.
 std::vector<ValueId> variables_of_next(const Graph& graph) {
   std::vector<ValueId> variables(graph.values().size());
   for (const Variable& variable : graph.variables())
-    if (variable.next) variables[variable.next->index] = variable.value;
+    if (variable.next && graph.value(*variable.next).producer.index >= 0)
+      variables[variable.next->index] = variable.value;
   return variables;
 }
 
