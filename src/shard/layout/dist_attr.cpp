@@ -121,7 +121,6 @@ int64_t DistAttr::blocks(int dim) const {
 }
 
 LocalInt DistAttr::blocks_of_rank(int dim, int64_t count) const {
-  ensure(count % blocks(dim) == 0, "every part has a whole number of blocks");
   if (blocks(dim) == parts(dim)) return count / parts(dim);
   Split split{count, 1, {}};
   for (int axis : dims[dim].axes) split.axes.push_back(mesh->axis_part(axis));

@@ -23,8 +23,19 @@ constexpr std::string_view kOn = " on ";
 
 // ---- homes ----
 
+/// The mesh of a home. That of an input is another one than its own where it is the next value of a
+/// variable.
+int stage_of_home(const ShardedGraph& sharded, ValueId value, const DistAttr& home) {
+  const int own = sharded.stages.values[value.index];
+  if (sharded.meshes[own].mesh == home.mesh) return own;
+  const auto is_its = [&](const NamedMesh& mesh) { return mesh.mesh == home.mesh; };
+  const auto found = std::find_if(sharded.meshes.begin(), sharded.meshes.end(), is_its);
+  ensure(found != sharded.meshes.end(), "a home is on a mesh of the program");
+  return static_cast<int>(found - sharded.meshes.begin());
+}
+
 std::string home_text(const ShardedGraph& sharded, ValueId value, const DistAttr& home) {
-  const int stage = sharded.stages.values[value.index];
+  const int stage = stage_of_home(sharded, value, home);
   return to_text(home) +
          (sharded.meshes.size() > 1 ? std::string(kOn) + sharded.meshes[stage].name : "");
 }
@@ -88,8 +99,8 @@ DistAttr usual_home(const Graph& graph, const ShardedGraph& sharded, ValueId val
   return attr;
 }
 
-/// By value that an op makes, the variable whose next value it is. A next value that is an input, or
-/// a variable that keeps its value, has a home of its own.
+/// By value that an op makes, the variable whose next value it is. A next value that is an input,
+/// or a variable that keeps its value, has a home of its own.
 std::vector<ValueId> variables_of_next(const Graph& graph) {
   std::vector<ValueId> variables(graph.values().size());
   for (const Variable& variable : graph.variables())
@@ -180,7 +191,8 @@ class Resolver {
   bool is_same(const std::string& known, ValueId value) const {
     try {
       const Home home = read_home(known, graph_.type(value).shape, sharded_.meshes);
-      return home.stage == sharded_.stages.values[value.index] && home.attr == sharded_.of(value);
+      return home.stage == stage_of_home(sharded_, value, sharded_.of(value)) &&
+             home.attr == sharded_.of(value);
     } catch (const UserError&) {
       return false;
     }
