@@ -199,7 +199,7 @@ void refine(uint64_t seed, const Graph& graph, std::vector<Mark>& marks) {
   marks.insert(marks.end(), copies.begin(), copies.end());
 }
 
-/// Some axes of some meshes get weights. The dice are those of no other draw, as for refine().
+/// Some axes of some meshes get weights. The dice serve nothing else, as in refine().
 void add_weights(uint64_t seed, Meshes& meshes) {
   constexpr double kWeighted = 0.35;
   Dice dice(seed, "weights");
