@@ -60,7 +60,7 @@ double seconds_of(const Compiled& compiled, std::string_view pass) {
 }
 
 void compare(const std::string& pair, const Graph& graph, const Plan& plan, Comparison& all) {
-  CompileOptions options = compile_options(plan);
+  CompileOptions options;
   options.check_placements = false;
   const Compiled compiled = compile(graph, plan, options);
   all.compiler.seconds += seconds_of(compiled, "arena");

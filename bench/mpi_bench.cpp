@@ -41,15 +41,14 @@ double lower_quartile(std::vector<double> times) {
 class OnePiece : public ProgramPort {
  public:
   explicit OnePiece(std::span<const std::byte> memory)
-      : memory_(memory), pieces_{{0, static_cast<int64_t>(memory.size()), std::nullopt, true}} {}
+      : slots_{memory.data()},
+        pieces_{{.bytes = static_cast<int64_t>(memory.size()), .in_place = true}} {}
   void take(const Message&) override {}
   void note_filled(const Message&) override {}
-  std::optional<Answer> answer(const FetchRequest&) override {
-    return Answer{&pieces_, memory_.data()};
-  }
+  std::optional<Answer> answer(const FetchRequest&) override { return Answer{&pieces_, slots_}; }
 
  private:
-  std::span<const std::byte> memory_;
+  std::vector<const std::byte*> slots_;
   std::vector<SentPiece> pieces_;
 };
 
@@ -115,7 +114,7 @@ double time_of_exchange(const std::shared_ptr<ProcessNetwork>& network, const st
     for (const Span& span : track.spans)
       if (track.rank == 0 && span.kind == Span::Kind::kCopy && span.name != "feed" &&
           span.name != "fetch")
-        times[span.record] += (span.end - span.begin).value();
+        times[span.iteration] += (span.end - span.begin).value();
   std::vector<double> list;
   for (const auto& [record, time] : times) list.push_back(time);
   return list.empty() ? 0 : lower_quartile(list);  // the first process has the trace of all

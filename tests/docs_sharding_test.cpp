@@ -80,7 +80,10 @@ std::string uneven_text() {
        std::vector<std::pair<std::string, std::string>>{{"dp=4", "f32[10@dp]"},
                                                         {"dp=4", "f32[2@dp]"},
                                                         {"dp=2 cp=3", "f32[10@dp@cp]"},
-                                                        {"tp=2", "f32[12@tp:4]"}}) {
+                                                        {"tp=2", "f32[12@tp:4]"},
+                                                        {"dp=2:1", "f32[12@dp]"},
+                                                        {"dp=2:1", "f32[10@dp]"},
+                                                        {"tp=1:2", "f32[12@tp:4]"}}) {
     const MeshPtr mesh = mesh_of(mesh_text);
     const DistType tensor = parse_dist_type(type_text, mesh);
     std::vector<std::string> boxes;

@@ -60,9 +60,9 @@ class OverMpi(unittest.TestCase):
             self.skipTest("MPI was not found when this was configured")
 
     def test_losses_are_those_of_threads_bit_for_bit(self):
-        # Tensor parallelism, pipelines, one that ends on another kind of device, a model with loops, and decomposed collective matmuls.
+        # Tensor parallelism, pipelines, one that ends on another kind of device, a model with loops, decomposed collective matmuls, and rows by weight.
         for model, name, processes in [("gpt", "gpt.dp2-tp2", 4), ("gpt", "gpt.pp2", 2), ("gpt", "gpt.pp2.fake-last", 2), ("mlp", "mlp.dp4", 4),
-                                       ("mlp", "mlp.tp4", 4), ("lstm", "lstm.dp2-tp2", 4), ("gpt", "gpt.dp2-tp2-sp", 4)]:
+                                       ("mlp", "mlp.tp4", 4), ("lstm", "lstm.dp2-tp2", 4), ("gpt", "gpt.dp2-tp2-sp", 4), ("gpt", "gpt.dp2w", 2)]:
             threads = threads_json("train", *SMALL[model], *plan(name))
             processes_of_mpi = mpi_json(processes, "train", *SMALL[model], *plan(name))
             self.assertEqual(processes_of_mpi["losses"], threads["losses"], name)
@@ -80,7 +80,7 @@ class OverMpi(unittest.TestCase):
         with tempfile.TemporaryDirectory() as folder:
             of_two = pathlib.Path(folder) / "mlp.dp2.json"
             of_two.write_text((ROOT / "configs/plans/mlp.dp4.json").read_text().replace('"dp": 4', '"dp": 2'))
-            for model, plan_of, processes in [("mlp", plan("mlp.dp4"), 4), ("gpt", plan("gpt.dp2-tp2"), 4), ("mlp", ["--plan", of_two], 2)]:
+            for model, plan_of, processes in [("mlp", plan("mlp.dp4"), 4), ("mlp", plan("mlp.dp2w"), 2), ("gpt", plan("gpt.dp2-tp2"), 4), ("mlp", ["--plan", of_two], 2)]:
                 threads = threads_json("train", *SMALL[model], *plan_of)
                 fast = mpi_json(processes, "train", *SMALL[model], "train.reduction=fast", *plan_of)
                 for mine, theirs in zip([*fast["losses"], fast["val_loss"]], [*threads["losses"], threads["val_loss"]], strict=True):

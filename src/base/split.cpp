@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <iterator>
+#include <numeric>
 
 namespace tessera {
 
@@ -11,6 +12,48 @@ Range balanced_part(int64_t extent, int64_t parts, int64_t index) {
   const int64_t larger = extent % parts;
   const int64_t begin = index * size + std::min(index, larger);
   return {begin, begin + size + (index < larger ? 1 : 0)};
+}
+
+/// Every weight takes as many elements for each whole multiple of the sum of the weights; the rest
+/// is divided element by element, starting at the whole numbers below its exact shares. Those come
+/// first: an element below the exact share of its part has (size + 1) / weight <= extent / sum.
+Range weighted_part(int64_t extent, std::span<const int64_t> weights, int64_t index) {
+  const auto parts = std::ssize(weights);
+  ensure(extent >= 0 && index >= 0 && index < parts, "part of a weighted split");
+  const int64_t sum = std::accumulate(weights.begin(), weights.end(), int64_t{0});
+  const int64_t rest = extent % sum;
+  std::vector<int64_t> sizes;
+  int64_t left = rest;
+  for (int64_t weight : weights) {
+    ensure(weight >= 1 && weight <= kMaxPartWeight, "the weight of a part");
+    sizes.push_back(rest * weight / sum);
+    left -= sizes.back();
+  }
+  for (; left > 0; --left) {
+    size_t next = 0;
+    for (size_t i = 1; i < sizes.size(); ++i)
+      if ((sizes[i] + 1) * weights[next] < (sizes[next] + 1) * weights[i]) next = i;
+    ++sizes[next];
+  }
+  Range part;
+  for (int64_t i = 0; i <= index; ++i)
+    part = {part.end, part.end + extent / sum * weights[static_cast<size_t>(i)] +
+                          sizes[static_cast<size_t>(i)]};
+  return part;
+}
+
+Range AxisPart::part(int64_t extent, int64_t index) const {
+  return weights.empty() ? balanced_part(extent, parts, index)
+                         : weighted_part(extent, weights, index);
+}
+
+int64_t AxisPart::largest(int64_t extent) const {
+  const auto heaviest = std::max_element(weights.begin(), weights.end()) - weights.begin();
+  return part(extent, heaviest).size();
+}
+
+int64_t AxisPart::blocks() const {
+  return weights.empty() ? parts : std::accumulate(weights.begin(), weights.end(), int64_t{0});
 }
 
 namespace {
@@ -32,7 +75,7 @@ int64_t largest_window(const Split& split, const Range& range, size_t axis) {
   }
   int64_t most = 0;
   for (int64_t i = 0; i < split.axes[axis].parts; ++i) {
-    const Range part = balanced_part(range.size(), split.axes[axis].parts, i);
+    const Range part = split.axes[axis].part(range.size(), i);
     most = std::max(
         most, largest_window(split, {range.begin + part.begin, range.begin + part.end}, axis + 1));
   }
@@ -76,7 +119,7 @@ std::vector<Range> Split::ranges_at(const Coordinate& coordinate) const {
   for (const AxisPart& axis : axes) {
     ensure(axis.axis >= 0 && axis.axis < coordinate.size(),
            "a coordinate has an index for every axis of its mesh");
-    const Range part = balanced_part(range.size(), axis.parts, coordinate[axis.axis]);
+    const Range part = axis.part(range.size(), coordinate[axis.axis]);
     range = {range.begin + part.begin, range.begin + part.end};
   }
   range = {range.begin * unit, range.end * unit};
@@ -93,7 +136,7 @@ int64_t Split::largest() const {
   if (axes.empty()) return whole();
   if (!windows.empty()) return largest_window(*this, {0, extent}, 0);
   int64_t size = extent;
-  for (const AxisPart& axis : axes) size = (size + axis.parts - 1) / axis.parts;
+  for (const AxisPart& axis : axes) size = axis.largest(size);
   return chunks * size * unit;
 }
 

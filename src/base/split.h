@@ -3,6 +3,7 @@
 #pragma once
 
 #include <cstdint>
+#include <span>
 #include <string>
 #include <vector>
 
@@ -27,14 +28,37 @@ struct Range {
 ///   example   balanced_part(10, 4, 1) = [3,6), of sizes 3, 3, 2, 2
 Range balanced_part(int64_t extent, int64_t parts, int64_t index);
 
+/// The greatest weight of a part, so that sums and products of weights are exact.
+inline constexpr int64_t kMaxPartWeight = 1'000'000;
+
+/// Part `index` of [0, extent) in parts of the given weights: of all divisions into whole elements,
+/// one with the least max(size / weight), which is the time of the slowest of devices whose speeds
+/// are the weights. Each next element goes to the part for which (size + 1) / weight is the least,
+/// to the first of equal ones. So equal weights give balanced_part; of two parts the one of greater
+/// weight is never smaller; and no part shrinks when the extent grows.
+///
+///   requires  1 <= weight <= kMaxPartWeight for each part
+///   time      O(parts^2), whatever the extent
+///   source    Jefferson's (d'Hondt's) method: Balinski and Young, Fair Representation, 1982
+///   example   weighted_part(10, {2, 1}, 1) = [7,10), of sizes 7, 3
+Range weighted_part(int64_t extent, std::span<const int64_t> weights, int64_t index);
+
 /// The coordinate of a rank in its mesh: one index per axis.
 using Coordinate = Dims;
 
-/// One mesh axis that divides an extent: its index in the coordinate, and the number of parts.
+/// One mesh axis that divides an extent: its index in the coordinate, the number of parts, and
+/// their weights where these differ.
 struct AxisPart {
   int axis = 0;
   int64_t parts = 1;
+  std::vector<int64_t> weights = {};  // one a part; empty: equal
 
+  /// Part `index` of [0, extent).
+  Range part(int64_t extent, int64_t index) const;
+  /// The largest part. It is the first of the greatest weight.
+  int64_t largest(int64_t extent) const;
+  /// The sum of the weights. An extent that it divides is divided exactly in proportion.
+  int64_t blocks() const;
   bool operator==(const AxisPart&) const = default;
 };
 
@@ -73,7 +97,7 @@ std::string to_text(const Window& window);
 ///
 ///   extent   in units of `unit` elements: a fused dim is never cut inside a unit
 ///   axes     from the outermost: the first divides [0, extent), the next divides that part, and so
-///            on, each balanced
+///            on, each balanced or by the weights of the axis
 ///   windows  what the part needs of other dims, each of the one before it; the last is the dim of
 ///            this split. Such parts may overlap, and may omit indices
 ///   chunks   the dim consists of this many equal pieces, each of which is divided in the same way,
@@ -93,6 +117,7 @@ struct Split {
   /// The range of each chunk, in order; one range when nothing is divided.
   std::vector<Range> ranges_at(const Coordinate& coordinate) const;
   /// The largest number of elements that any rank holds. Without windows it is the number of the
+  /// rank that has the first part of the greatest weight on each axis; without weights that is the
   /// rank at the origin.
   ///   time  with windows O(parts)
   int64_t largest() const;

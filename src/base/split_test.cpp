@@ -64,6 +64,96 @@ TEST(BalancedPart, RefusesAPartThatIsNotThere) {
   EXPECT_THROW(balanced_part(10, 4, -1), InternalError);
 }
 
+/// One element after the other goes to the part that is then the fastest: for which (size + 1) /
+/// weight is the least, the first of equal ones.
+std::vector<int64_t> sizes_one_by_one(int64_t extent, const std::vector<int64_t>& weights) {
+  std::vector<int64_t> sizes(weights.size(), 0);
+  for (int64_t element = 0; element < extent; ++element) {
+    size_t best = 0;
+    for (size_t i = 1; i < weights.size(); ++i)
+      if ((sizes[i] + 1) * weights[best] < (sizes[best] + 1) * weights[i]) best = i;
+    ++sizes[best];
+  }
+  return sizes;
+}
+
+std::vector<int64_t> sizes_of(int64_t extent, const std::vector<int64_t>& weights) {
+  std::vector<int64_t> sizes;
+  int64_t end = 0;
+  for (int64_t index = 0; index < std::ssize(weights); ++index) {
+    const Range part = weighted_part(extent, weights, index);
+    EXPECT_EQ(part.begin, end);
+    end = part.end;
+    sizes.push_back(part.size());
+  }
+  EXPECT_EQ(end, extent);
+  return sizes;
+}
+
+TEST(WeightedPart, PartsAreInProportionToTheirWeights) {
+  using Sizes = std::vector<int64_t>;
+  struct Case {
+    int64_t extent;
+    Sizes weights, sizes;
+  };
+  const std::vector<Case> cases{
+      {12, {2, 1}, {8, 4}},              // exactly 2:1
+      {8, {2, 1}, {6, 2}},               // 6/2 = 3 as long as 5:3, whose second part takes 3/1
+      {10, {2, 1}, {7, 3}},              // the seventh element: (6+1)/2 < (3+1)/1
+      {10, {1, 2}, {3, 7}},              // the heaviest part need not be the first
+      {1, {1, 3}, {0, 1}},               // parts may be empty
+      {0, {2, 1}, {0, 0}},               //
+      {4, {21, 20}, {2, 2}},             // nearly equal weights divide a short extent evenly
+      {7, {3, 1, 1}, {5, 1, 1}},         //
+      {10, {1, 1, 1, 1}, {3, 3, 2, 2}},  // balanced_part
+  };
+  for (const Case& c : cases) {
+    EXPECT_EQ(sizes_of(c.extent, c.weights), c.sizes) << c.extent;
+    EXPECT_EQ(sizes_one_by_one(c.extent, c.weights), c.sizes) << c.extent;
+  }
+}
+
+TEST(WeightedPart, IsTheDivisionThatGoesElementByElement) {
+  std::mt19937_64 random(4);
+  for (int trial = 0; trial < 300; ++trial) {
+    std::vector<int64_t> weights;
+    for (uint64_t parts = 1 + random() % 6; parts > 0; --parts)
+      weights.push_back(1 + static_cast<int64_t>(random() % (trial % 2 ? 4 : 90)));
+    for (int64_t extent = 0; extent < 120; extent += 1 + static_cast<int64_t>(random() % 3))
+      ASSERT_EQ(sizes_of(extent, weights), sizes_one_by_one(extent, weights));
+  }
+}
+
+TEST(WeightedPart, OfEqualWeightsIsBalanced) {
+  for (int64_t extent = 0; extent <= 40; ++extent)
+    for (int64_t parts = 1; parts <= 7; ++parts)
+      for (int64_t index = 0; index < parts; ++index)
+        for (int64_t weight : {1, 5})
+          ASSERT_EQ(weighted_part(extent, std::vector(static_cast<size_t>(parts), weight), index),
+                    balanced_part(extent, parts, index));
+}
+
+TEST(WeightedPart, NoPartShrinksWhenTheExtentGrows) {
+  const std::vector<int64_t> weights{5, 2, 9, 1};
+  for (int64_t extent = 0; extent < 100; ++extent) {
+    const auto sizes = sizes_of(extent, weights), longer = sizes_of(extent + 1, weights);
+    for (size_t i = 0; i < sizes.size(); ++i) ASSERT_LE(sizes[i], longer[i]);
+  }
+}
+
+TEST(WeightedPart, ServesExtentsNearTheLargest) {
+  const int64_t extent = (int64_t{1} << 62) + 5;
+  const std::vector<int64_t> weights{kMaxPartWeight, 1, kMaxPartWeight};
+  EXPECT_EQ(weighted_part(extent, weights, 2).end, extent);
+  EXPECT_LE(weighted_part(extent, weights, 1).size(), extent / (2 * kMaxPartWeight));
+}
+
+TEST(WeightedPart, RefusesAWeightThatIsNoSpeed) {
+  EXPECT_THROW(weighted_part(10, std::vector<int64_t>{1, 0}, 0), InternalError);
+  EXPECT_THROW(weighted_part(10, std::vector<int64_t>{1, kMaxPartWeight + 1}, 0), InternalError);
+  EXPECT_THROW(weighted_part(10, std::vector<int64_t>{2, 1}, 2), InternalError);
+}
+
 TEST(Split, WithoutAxesEveryRankHoldsAll) {
   const Split split{.extent = 6, .unit = 4, .axes = {}};
   EXPECT_EQ(split.range_at({}), (Range{0, 24}));
@@ -114,6 +204,54 @@ TEST(Split, ThePartsTileTheExtentAndTheOriginHoldsTheLargest) {
     ASSERT_EQ(end, split.extent * split.unit);
     ASSERT_EQ(split.largest(), largest);
     ASSERT_EQ(split.range_at({0, 0, 0}).size(), largest);
+  }
+}
+
+TEST(Split, PartsWithWeightsAreNestedAndKeepUnits) {
+  // Six units of 4 over axis 0 of weights 1:2: 2 and 4 units. Each of these over axis 1 of weights
+  // 3:1: 2 + 0 units, and 3 + 1.
+  const Split split{.extent = 6, .unit = 4, .axes = {{0, 2, {1, 2}}, {1, 2, {3, 1}}}};
+  EXPECT_EQ(split.range_at({0, 0}), (Range{0, 8}));
+  EXPECT_EQ(split.range_at({0, 1}), (Range{8, 8}));
+  EXPECT_EQ(split.range_at({1, 0}), (Range{8, 20}));
+  EXPECT_EQ(split.range_at({1, 1}), (Range{20, 24}));
+  EXPECT_EQ(split.largest(), 12);
+}
+
+TEST(Split, ChunksAreEachDividedByTheWeights) {
+  // q, k and v of six rows: each 4 and 2.
+  const Split split{.extent = 6, .unit = 1, .axes = {{0, 2, {2, 1}}}, .windows = {}, .chunks = 3};
+  EXPECT_THAT(split.ranges_at({0}), testing::ElementsAre(Range{0, 4}, Range{6, 10}, Range{12, 16}));
+  EXPECT_THAT(split.ranges_at({1}),
+              testing::ElementsAre(Range{4, 6}, Range{10, 12}, Range{16, 18}));
+  EXPECT_EQ(split.largest(), 12);
+}
+
+TEST(Split, TheHeaviestPartsAreTheLargest) {
+  std::mt19937_64 random(5);
+  const auto draw = [&](int64_t from, int64_t to) {
+    return from + static_cast<int64_t>(random() % static_cast<uint64_t>(to - from + 1));
+  };
+  for (int trial = 0; trial < 500; ++trial) {
+    const Dims mesh{draw(1, 4), draw(1, 3), draw(1, 3)};
+    Split split{.extent = draw(0, 80), .unit = draw(1, 3), .axes = {}};
+    Coordinate heaviest;
+    for (int axis = 0; axis < mesh.size(); ++axis) {
+      split.axes.push_back({axis, mesh[axis]});
+      std::vector<int64_t>& weights = split.axes.back().weights;
+      for (int64_t i = 0; i < mesh[axis] && trial % 3 != axis; ++i) weights.push_back(draw(1, 7));
+      heaviest.push_back(std::max_element(weights.begin(), weights.end()) - weights.begin());
+    }
+    int64_t end = 0, largest = 0;
+    for (const Coordinate& coordinate : coordinates_of(mesh)) {
+      const Range range = split.range_at(coordinate);
+      ASSERT_EQ(range.begin, end);
+      end = range.end;
+      largest = std::max(largest, range.size());
+    }
+    ASSERT_EQ(end, split.extent * split.unit);
+    ASSERT_EQ(split.largest(), largest);
+    ASSERT_EQ(split.range_at(heaviest).size(), largest);
   }
 }
 

@@ -35,7 +35,7 @@ struct Sampler::Place {
   int64_t position = 0;  // samples.size() or more: fills the tail
 };
 
-Sampler::Sampler(SamplerOptions options) : options_(options) {
+Sampler::Sampler(SamplerOptions options) : options_(std::move(options)) {
   ensure(options_.parts >= 1, "a sampler has at least one part");
   if (options_.batch < 1)
     throw UserError(fmt::format("a batch of {} rows cannot be filled", options_.batch),
@@ -56,12 +56,25 @@ Sampler::Sampler(SamplerOptions options) : options_(options) {
 }
 
 int64_t Sampler::pieces() const {
-  return options_.shuffle == Shuffle::kAfterSplit ? std::min(options_.parts, options_.batch) : 1;
+  if (options_.shuffle != Shuffle::kAfterSplit) return 1;
+  return options_.weights.empty() ? std::min(options_.parts, options_.batch)
+                                  : std::ssize(options_.weights);
+}
+
+Range Sampler::part_of(int64_t extent, int64_t piece) const {
+  const bool is_whole = options_.shuffle != Shuffle::kAfterSplit;
+  return AxisPart{0, pieces(), is_whole ? std::vector<int64_t>() : options_.weights}.part(extent,
+                                                                                          piece);
 }
 
 void Sampler::check_piece(int64_t piece) const {
-  const int64_t samples = balanced_part(options_.samples, pieces(), piece).size();
-  const int64_t rows = balanced_part(options_.batch, pieces(), piece).size();
+  const int64_t samples = part_of(options_.samples, piece).size();
+  const int64_t rows = part_of(options_.batch, piece).size();
+  if (rows == 0)
+    throw UserError(fmt::format("a batch of {} rows has none for part {} of {}", options_.batch,
+                                piece, pieces()),
+                    "shuffled after the split, the samples of that part would never be used",
+                    "make the batch larger, or shuffle = \"before_split\"", ExitCode::kBadConfig);
   const bool drop = options_.tail == Tail::kDrop;
   if (samples >= (drop ? rows : 1)) return;
   const std::string of_piece =
@@ -81,13 +94,18 @@ void Sampler::check_piece(int64_t piece) const {
 }
 
 int64_t Sampler::steps_of_piece(int64_t piece) const {
-  const int64_t samples = balanced_part(options_.samples, pieces(), piece).size();
-  const int64_t rows = balanced_part(options_.batch, pieces(), piece).size();
+  const int64_t samples = part_of(options_.samples, piece).size();
+  const int64_t rows = part_of(options_.batch, piece).size();
   return options_.tail == Tail::kDrop ? samples / rows : (samples + rows - 1) / rows;
 }
 
 /// The inverse of balanced_part: the first `larger` pieces have one more row.
 int64_t Sampler::piece_of_row(int64_t row) const {
+  if (pieces() > 1 && !options_.weights.empty()) {
+    int64_t piece = 0;
+    while (part_of(options_.batch, piece).end <= row) ++piece;
+    return piece;
+  }
   const int64_t rows = options_.batch / pieces();
   const int64_t larger = options_.batch % pieces();
   const int64_t in_larger = larger * (rows + 1);
@@ -97,10 +115,10 @@ int64_t Sampler::piece_of_row(int64_t row) const {
 Sampler::Place Sampler::place_of(int64_t step, int64_t row) const {
   ensure(step >= 0 && row >= 0 && row < options_.batch, "a row of a batch");
   const int64_t piece = piece_of_row(row);
-  const Range rows = balanced_part(options_.batch, pieces(), piece);
+  const Range rows = part_of(options_.batch, piece);
   return {.epoch = step / steps_per_epoch_,
           .piece = piece,
-          .samples = balanced_part(options_.samples, pieces(), piece),
+          .samples = part_of(options_.samples, piece),
           .position = step % steps_per_epoch_ * rows.size() + row - rows.begin};
 }
 
@@ -124,8 +142,12 @@ std::string Sampler::description() const {
                   steps_per_epoch_, options_.batch, to_text(options_.shuffle));
   if (options_.shuffle != Shuffle::kNone) text += fmt::format(" with seed {}", options_.seed);
   if (options_.shuffle == Shuffle::kAfterSplit)
-    text += fmt::format(" into {} parts (with another number of parts the batches are others)",
-                        options_.parts);
+    text +=
+        options_.weights.empty()
+            ? fmt::format(" into {} parts (with another number of parts the batches are others)",
+                          options_.parts)
+            : fmt::format(" into parts of weights {} (with other parts the batches are others)",
+                          fmt::join(options_.weights, ":"));
   return text + fmt::format("; tail {}", to_text(options_.tail));
 }
 

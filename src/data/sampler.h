@@ -4,6 +4,7 @@
 #include <cstdint>
 #include <string>
 #include <string_view>
+#include <vector>
 
 #include "base/split.h"
 
@@ -23,14 +24,16 @@ std::string_view to_text(Tail tail);        // "drop", "pad"
 ///   kAfterSplit   the samples are first cut into `parts` balanced pieces, each piece is permuted
 ///                 separately, and part p of the batch comes from piece p (a batch with fewer rows
 ///                 than parts has as many pieces as rows). It depends on `parts`, which
-///                 `description()` names
+///                 `description()` names. With `weights` samples and rows are divided in
+///                 proportion to them (weighted_part)
 ///   tail          kDrop: the epoch leaves out the samples that do not fill a batch; kPad: the
 ///                 first samples of the epoch fill the last batch
 ///   steps         every part has the same number of steps
 struct SamplerOptions {
   int64_t samples = 0;
-  int64_t batch = 1;  // rows of the whole step's batch, over all parts
-  int64_t parts = 1;  // data-parallel parts; rows are divided by balanced_part
+  int64_t batch = 1;                  // rows of the whole step's batch, over all parts
+  int64_t parts = 1;                  // data-parallel parts; rows are divided by balanced_part
+  std::vector<int64_t> weights = {};  // of the parts; empty: equal
   Shuffle shuffle = Shuffle::kBeforeSplit;
   Tail tail = Tail::kDrop;
   uint64_t seed = 0;
@@ -44,7 +47,8 @@ class Sampler {
  public:
   ///   throws  UserError: 65 when there is no sample, a piece has no sample, or with kDrop there
   ///           are fewer samples than a batch has (with kAfterSplit: a piece has fewer than its
-  ///           part of a batch); 78 for a batch without rows
+  ///           part of a batch); 78 for a batch without rows, or with kAfterSplit one of which a
+  ///           part with a weight has none
   explicit Sampler(SamplerOptions options);
 
   const SamplerOptions& options() const { return options_; }
@@ -62,6 +66,7 @@ class Sampler {
   struct Place;
 
   int64_t pieces() const;
+  Range part_of(int64_t extent, int64_t piece) const;
   int64_t piece_of_row(int64_t row) const;
   int64_t steps_of_piece(int64_t piece) const;
   void check_piece(int64_t piece) const;

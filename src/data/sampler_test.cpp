@@ -206,6 +206,47 @@ TEST(Sampler, ShuffledAfterTheSplitAPartsRowsComeFromItsPiece) {
     }
 }
 
+TEST(Sampler, ShuffledAfterTheSplitPartsAndPiecesFollowTheWeights) {
+  // 90 samples in pieces of 60 and 30; 9 rows in parts of 6 and 3.
+  const Sampler sampler({.samples = 90,
+                         .batch = 9,
+                         .parts = 2,
+                         .weights = {2, 1},
+                         .shuffle = Shuffle::kAfterSplit,
+                         .seed = 5});
+  EXPECT_EQ(sampler.steps_per_epoch(), 10);
+  for (int64_t step = 0; step < 20; ++step)
+    for (int64_t row = 0; row < 9; ++row)
+      EXPECT_EQ(sampler.sample(step, row) < 60, row < 6) << step << " " << row;
+  const auto count = uses(sampler, 1, false);
+  EXPECT_EQ(count.size(), 90u);
+  EXPECT_THAT(second_of(count), Each(1));
+  EXPECT_THAT(sampler.description(), testing::HasSubstr("into parts of weights 2:1"));
+}
+
+TEST(Sampler, ShuffledBeforeTheSplitWeightsDoNotMatter) {
+  const Sampler plain({.samples = 50, .batch = 7, .seed = 2});
+  const Sampler weighted({.samples = 50, .batch = 7, .parts = 2, .weights = {1, 50}, .seed = 2});
+  for (int64_t step = 0; step < 20; ++step)
+    EXPECT_EQ(batch_of(weighted, step), batch_of(plain, step));
+}
+
+TEST(Sampler, RefusesAPartWithoutRowsWhoseSamplesWouldNeverBeUsed) {
+  EXPECT_THAT(
+      [] {
+        Sampler({.samples = 50,
+                 .batch = 2,
+                 .parts = 2,
+                 .weights = {9, 1},
+                 .shuffle = Shuffle::kAfterSplit});
+      },
+      throws_user_error("a batch of 2 rows has none for part 1 of 2\n"
+                        "  why: shuffled after the split, the samples of that part would never be "
+                        "used\n"
+                        "  fix: make the batch larger, or shuffle = \"before_split\"",
+                        ExitCode::kBadConfig));
+}
+
 TEST(Sampler, ShuffledAfterTheSplitEveryPartHasTheSameSteps) {
   // Pieces of 35, 34, 34 for 4, 3, 3 rows have 8, 11, 11 whole batches, or 9, 12, 12 with a filled
   // tail.

@@ -30,7 +30,34 @@ int64_t parts_of_samples(const DistAttr& attr) {
   return parts;
 }
 
+/// The product of the weights of all axes, for the parts in order.
+std::vector<int64_t> weights_of_samples(const DistAttr& attr) {
+  std::vector<double> weights{1};
+  bool are_equal = true;
+  for (int axis : attr.dims.front().axes) {
+    if (attr.mesh->axes()[axis] == kMicroBatchAxis) continue;
+    std::vector<int64_t> own = attr.mesh->weights()[axis];
+    are_equal = are_equal && own.empty();
+    if (own.empty()) own.assign(static_cast<size_t>(attr.mesh->shape()[axis]), 1);
+    std::vector<double> product;
+    for (double outer : weights)
+      for (int64_t inner : own) product.push_back(outer * static_cast<double>(inner));
+    weights = std::move(product);
+  }
+  if (are_equal) return {};
+  const double most = *std::max_element(weights.begin(), weights.end());
+  const double scale = std::min(1.0, static_cast<double>(kMaxPartWeight) / most);
+  std::vector<int64_t> result;
+  for (double weight : weights)
+    result.push_back(std::max<int64_t>(1, static_cast<int64_t>(weight * scale)));
+  return result;
+}
+
 }  // namespace
+
+std::vector<int64_t> data_parallel_weights(const ShardedGraph& sharded, const Graph& graph) {
+  return weights_of_samples(sharded.of(samples_input(graph)));
+}
 
 int64_t data_parallel_parts(const ShardedGraph& sharded, const Graph& graph) {
   return parts_of_samples(sharded.of(samples_input(graph)));

@@ -3,6 +3,7 @@
 #pragma once
 
 #include <cstdint>
+#include <vector>
 
 #include "config/config.h"
 #include "network/network.h"
@@ -15,8 +16,12 @@ namespace tessera {
 ///   sharded  made from `graph`
 int64_t data_parallel_parts(const ShardedGraph& sharded, const Graph& graph);
 
-/// The same for `plan`: 1 without data parallelism. The marks of the plan are propagated, so it
-/// does not matter which marks express the parallelism; resolved shardings say it.
+/// The weights of these parts; empty when they are equal.
+std::vector<int64_t> data_parallel_weights(const ShardedGraph& sharded, const Graph& graph);
+
+/// The number of parts for `plan`: 1 without data parallelism. The marks of the plan are
+/// propagated, so it does not matter which marks express the parallelism; resolved shardings say
+/// it.
 int64_t data_parallel_ranks(const Network& network, const TrainConfig& train, const Plan& plan);
 int64_t data_parallel_ranks(const RunConfig& config, const Plan& plan);
 

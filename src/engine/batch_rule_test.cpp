@@ -26,6 +26,7 @@ TEST(BatchRule, DataParallelRanksArePartsOfTheRows) {
                                                     {"dp2-tp2", 2},
                                                     {"pp2", 1},
                                                     {"pp2-dp3", 3},
+                                                    {"dp3:1-tp2", 2},
                                                     {"pp2-dp2-tp2-m3", 2}})
     EXPECT_EQ(data_parallel_ranks(tiny_gpt(), plan_of("gpt", plan)), ranks) << plan;
 }

@@ -8,16 +8,18 @@ Sampler BatchSource::sampler() const {
   return Sampler({.samples = data_->train->samples(),
                   .batch = settings_.train.batch,
                   .parts = parts_,
+                  .weights = part_weights_,
                   .shuffle = settings_.order.shuffle,
                   .tail = settings_.order.tail,
                   .seed = settings_.train.seed});
 }
 
-void BatchSource::set_position(int64_t batch, int64_t parts) {
+void BatchSource::set_position(int64_t batch, int64_t parts, std::vector<int64_t> part_weights) {
   loader_.reset();
   last_.reset();
   taken_ = batch;
   parts_ = parts;
+  part_weights_ = std::move(part_weights);
 }
 
 void BatchSource::start() {

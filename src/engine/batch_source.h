@@ -30,9 +30,11 @@ class BatchSource {
   int64_t steps_per_epoch() const { return sampler().steps_per_epoch(); }
   /// The data-parallel parts that a batch is divided into.
   int64_t parts() const { return parts_; }
+  /// Their weights; empty when they are equal.
+  const std::vector<int64_t>& part_weights() const { return part_weights_; }
   /// The number of batches taken so far, through all epochs; also the number of the next one.
   int64_t taken() const { return taken_; }
-  void set_position(int64_t batch, int64_t parts);
+  void set_position(int64_t batch, int64_t parts, std::vector<int64_t> part_weights);
 
   /// Starts the loader; a second call does nothing.
   void start();
@@ -48,6 +50,7 @@ class BatchSource {
   const TrainingSettings& settings_;
   std::shared_ptr<const RunData> data_;
   int64_t parts_ = 1;
+  std::vector<int64_t> part_weights_;
   int64_t taken_ = 0;
   std::unique_ptr<BatchLoader> loader_;
   std::optional<Taken> last_;  // the result of next()

@@ -2,6 +2,8 @@
 
 #include <fmt/format.h>
 
+#include <algorithm>
+
 #include "base/error.h"
 #include "base/log.h"
 #include "base/text.h"
@@ -33,7 +35,10 @@ Document state_of(const Engine& engine) {
   Document data;
   data["epoch"] = position.batch / epoch;
   data["step_of_epoch"] = position.batch % epoch;
-  data["parts"] = position.parts;
+  data["parts"] =
+      position.part_weights.empty()
+          ? Document(position.parts)
+          : Document(Document::List(position.part_weights.begin(), position.part_weights.end()));
   data["order"] = order_of_data(engine);
   const std::vector<std::string>& symbols = engine.batches().data().vocabulary.symbols();
   Document state;
@@ -50,7 +55,7 @@ Document state_of(const Engine& engine) {
 struct StoredState {
   int64_t step = 0;
   int64_t epoch = 0, batch_of_epoch = 0;
-  int64_t data_parts = 1;
+  DataPosition position;  // the parts of the data; the step is not set
   Document::Table order;
   std::string plan;
   Document settings;
@@ -69,6 +74,17 @@ std::optional<Vocabulary> read_vocabulary(const Document& symbols, const std::st
   return Vocabulary::of_symbols(std::move(texts));
 }
 
+/// "parts" is the number of equal parts, or the list of the weights of parts.
+void read_parts(JsonFields& data, DataPosition& position) {
+  if (!data.any("parts").is_list()) {
+    position.parts = std::max<int64_t>(1, data.count("parts"));
+    return;
+  }
+  for (int64_t weight : data.counts("parts"))
+    position.part_weights.push_back(std::clamp<int64_t>(weight, 1, kMaxPartWeight));
+  position.parts = std::max<int64_t>(1, std::ssize(position.part_weights));
+}
+
 StoredState read_state(const Checkpoint& checkpoint) {
   const std::string file = (checkpoint.folder() / "state.json").string();
   StoredState state;
@@ -77,7 +93,7 @@ StoredState read_state(const Checkpoint& checkpoint) {
   JsonFields data(fields.any("data"), file, "data");
   state.epoch = data.count("epoch");
   state.batch_of_epoch = data.count("step_of_epoch");
-  state.data_parts = std::max<int64_t>(1, data.count("parts"));
+  read_parts(data, state.position);
   state.order = data.table("order");
   data.finish();
   state.plan = fields.text("plan");
@@ -167,11 +183,13 @@ void restore(Engine& engine, const Checkpoint& checkpoint) {
   });
   engine.runtime().on_all_processes([&] { load.finish(); });
   for (const std::string& name : engine.runtime().variable_names()) engine.runtime().mark_set(name);
-  engine.set_position({state.step, 0, state.data_parts});
-  if (engine.purpose() == Purpose::kTrain)  // the length of an epoch may depend on the parts
-    engine.set_position({state.step,
-                         state.epoch * engine.batches().steps_per_epoch() + state.batch_of_epoch,
-                         state.data_parts});
+  DataPosition position = state.position;
+  position.step = state.step;
+  engine.set_position(position);
+  if (engine.purpose() != Purpose::kTrain) return;
+  // The length of an epoch may depend on the parts.
+  position.batch = state.epoch * engine.batches().steps_per_epoch() + state.batch_of_epoch;
+  engine.set_position(position);
 }
 
 StoredRun stored_run(const Checkpoint& checkpoint, const std::vector<std::string>& sets) {

@@ -20,8 +20,9 @@ namespace {
 
 using testing::HasSubstr;
 
-const std::vector<std::string> kPlans = {"serial", "dp4", "tp4",     "tp3",        "dp2-tp2",
-                                         "dp3",    "pp2", "pp2-dp2", "pp2-dp2-tp2"};
+const std::vector<std::string> kPlans = {"serial",      "dp4",   "tp4",   "tp3",
+                                         "dp2-tp2",     "dp3",   "pp2",   "pp2-dp2",
+                                         "pp2-dp2-tp2", "dp2:1", "tp2:1", "dp2-tp1:3"};
 
 std::vector<double> losses(Engine& engine, int64_t steps) {
   std::vector<double> list;
@@ -168,12 +169,13 @@ INSTANTIATE_TEST_SUITE_P(Checkpointing, Shuffled,
 TEST_P(Shuffled, UnderAnotherPlanTheBatchesAreTheSame) {
   RunConfig config = tiny_gpt();
   config.data.shuffle = GetParam();
-  SimulatedDisk disk;
-  Engine whole(config, plan_of("gpt", "dp2"), small_text());
-  fit(whole, 3);
-  save(whole, disk);
-  const std::vector<double> expected = losses(whole, 4);
-  for (const std::string plan : {"serial", "dp3", "tp4"}) {
+  for (const auto& [stored, plan] : std::vector<std::pair<std::string, std::string>>{
+           {"dp2", "serial"}, {"dp2", "dp3"}, {"dp2", "tp4"}, {"dp2", "dp2:1"}, {"dp2:1", "dp2"}}) {
+    SimulatedDisk disk;
+    Engine whole(config, plan_of("gpt", stored), small_text());
+    fit(whole, 3);
+    save(whole, disk);
+    const std::vector<double> expected = losses(whole, 4);
     Engine resumed = empty_engine(plan_of("gpt", plan), config);
     restore(resumed, latest(disk));
     for (int64_t step = 3; step < 7; ++step)

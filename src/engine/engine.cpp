@@ -26,7 +26,8 @@ struct Engine::State {
         run(settings, data),
         execution(executed(std::move(plan))) {
     const Compiled& main = execution->programs.main();
-    run.batches().set_position(0, data_parallel_parts(main.sharded, main.graph));
+    run.batches().set_position(0, data_parallel_parts(main.sharded, main.graph),
+                               data_parallel_weights(main.sharded, main.graph));
     if (options.initialize) execution->programs.initialize();
   }
 
@@ -98,7 +99,8 @@ const BatchSource& Engine::batches() const {
 
 DataPosition Engine::position() const {
   const BatchSource& batches = state_->run.batches();
-  return {step_count(), batches.taken() - runtime().steps_in_flight(), batches.parts()};
+  return {step_count(), batches.taken() - runtime().steps_in_flight(), batches.parts(),
+          batches.part_weights()};
 }
 
 void Engine::set_position(const DataPosition& position) {

@@ -31,6 +31,7 @@ using ModelAndPlan = std::pair<std::string, std::string>;
 std::string test_name(const testing::TestParamInfo<ModelAndPlan>& given) {
   std::string name = given.param.first + "_" + given.param.second;
   std::replace(name.begin(), name.end(), '-', '_');
+  std::replace(name.begin(), name.end(), ':', 'w');
   return name;
 }
 
@@ -62,6 +63,16 @@ INSTANTIATE_TEST_SUITE_P(
                     std::pair{"gpt", "pp2-dp2-m4"}, std::pair{"gpt", "pp2-dp2-tp2-m8"},
                     std::pair{"mlp", "pp2-m8"}, std::pair{"mlp", "serial"}, std::pair{"mlp", "dp4"},
                     std::pair{"mlp", "tp4"}, std::pair{"mlp", "dp2-tp2"}),
+    test_name);
+
+// Rows 2:1 and 3:1, heads and columns 2:1, and both with micro-batches and stages.
+INSTANTIATE_TEST_SUITE_P(
+    Weights, EveryPlan,
+    testing::Values(ModelAndPlan{"gpt", "dp2:1"}, ModelAndPlan{"gpt", "tp2:1"},
+                    ModelAndPlan{"gpt", "dp3:1-tp2"}, ModelAndPlan{"gpt", "dp2:1-tp1:2-m2"},
+                    ModelAndPlan{"gpt", "pp2-dp2:1-m2"}, ModelAndPlan{"mlp", "dp2:1"},
+                    ModelAndPlan{"mlp", "dp3:1-tp2"}, ModelAndPlan{"mlp", "tp1:2:1"},
+                    ModelAndPlan{"llama", "tp2:1"}, ModelAndPlan{"encoder_decoder", "dp2:1-tp2:1"}),
     test_name);
 
 INSTANTIATE_TEST_SUITE_P(HalfBlocks, EveryPlan, testing::Values(ModelAndPlan{"gpt", "pp4-m4"}),
@@ -121,6 +132,17 @@ std::vector<std::string> exchanges_within(const Engine& engine, const std::strin
     }
   }
   return lines;
+}
+
+TEST(Engine, TheRowsOfABatchAreDividedByTheWeightsOfTheAxis) {
+  RunConfig config = tiny_gpt();
+  config.train.batch = 9;
+  const Engine engine(config, plan_of("gpt", "dp2:1"), small_text());
+  const ValueId tokens = *engine.graph().find_value("tokens");
+  const DistAttr& attr = engine.compiled().sharded.of(tokens);
+  EXPECT_EQ(attr.local_shape({9, 8}, {0}), (Shape{6, 8}));
+  EXPECT_EQ(attr.local_shape({9, 8}, {1}), (Shape{3, 8}));
+  EXPECT_EQ(engine.position().part_weights, (std::vector<int64_t>{2, 1}));
 }
 
 TEST(Engine, GroupedHeadsAreDividedWithTheirKeysAndNothingIsExchangedBetweenThem) {

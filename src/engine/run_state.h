@@ -4,6 +4,7 @@
 #include <cstdint>
 #include <memory>
 #include <optional>
+#include <vector>
 
 #include "config/config.h"
 #include "engine/batch_source.h"
@@ -17,6 +18,7 @@ struct DataPosition {
   /// batches.
   int64_t batch = 0;
   int64_t parts = 1;  // data-parallel parts that the sampler divides a batch into
+  std::vector<int64_t> part_weights = {};  // empty: the parts are equal
 };
 
 /// What a run has reached, whatever plan executes it: the number of the step, the learning rate,
@@ -45,7 +47,7 @@ class RunState {
   void set_rate(std::optional<double> rate) { own_rate_ = rate; }
 
   void set_position(const DataPosition& position) {
-    batches_.set_position(position.batch, position.parts);
+    batches_.set_position(position.batch, position.parts, position.part_weights);
     steps_done_ = position.step;
   }
 

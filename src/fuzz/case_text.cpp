@@ -80,7 +80,7 @@ Mark read_stage(std::string_view line, std::string_view& rest) {
 std::string line_of(const NamedMesh& named) {
   std::vector<std::string> axes;
   for (int axis = 0; axis < named.mesh->axis_count(); ++axis)
-    axes.push_back(named.mesh->axes()[axis] + "=" + std::to_string(named.mesh->shape()[axis]));
+    axes.push_back(axis_text(*named.mesh, axis));
   return "mesh " + named.name + " " + join(axes, " ") + " at " +
          std::to_string(named.mesh->ranks().front()) +
          (named.device == DeviceKind::kHost ? "" : " on " + std::string(to_text(named.device))) +
@@ -142,7 +142,8 @@ double element(const Fill& fill, DType dtype, double uniform) {
 MeshPtr consecutive_mesh(const Mesh& shape, Rank first) {
   std::vector<Rank> ranks;
   for (Rank rank = first; rank < first + shape.size(); ++rank) ranks.push_back(rank);
-  return std::make_shared<const Mesh>(shape.shape(), shape.axes(), std::move(ranks));
+  return std::make_shared<const Mesh>(shape.shape(), shape.axes(), std::move(ranks),
+                                      shape.weights());
 }
 
 std::string to_text(const FuzzCase& given) {

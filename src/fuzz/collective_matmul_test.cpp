@@ -83,7 +83,9 @@ const Division kDivisions[] = {
     {"tp=2", "P(None, \"tp\")", {}, 2},
     {"dp=2 tp=2", "P(\"dp\", \"tp\")", {.batch = 12}, 3},
     {"tp=2", "P(\"tp\")", {.batch = 8}, 2},  // cut where micro-batches are
-    {"tp=2", "P()"},                         // no sequence parallelism: sums in place of scatters
+    {"tp=2:1", "P(None, \"tp\")", {.sequence = 18, .width = 6, .inner = 9}},
+    {"dp=2 tp=1:3", "P(\"dp\", \"tp\")", {.sequence = 16, .width = 6, .inner = 9}},
+    {"tp=2", "P()"},  // no sequence parallelism: sums in place of scatters
 };
 
 TEST(CollectiveMatmul, DecomposedMatmulsComputeWhatTheSerialProgramComputes) {

@@ -52,6 +52,13 @@ TEST(FuzzCase, ASeedAlwaysMakesTheSameCase) {
   EXPECT_NE(to_text(random_case(7)), to_text(random_case(8)));
 }
 
+TEST(FuzzCase, SomeAxesHaveWeights) {
+  int weighted = 0;
+  for (uint64_t seed = 1; seed <= 200; ++seed)
+    for (const NamedMesh& named : random_case(seed).meshes) weighted += named.mesh->is_weighted();
+  EXPECT_THAT(weighted, testing::AllOf(Ge(30), testing::Le(100)));
+}
+
 TEST(FuzzCase, TheTextFormReadsBack) {
   for (uint64_t seed = 1; seed <= 50; ++seed) {
     const std::string text = to_text(random_case(seed));
@@ -430,8 +437,22 @@ TEST(Shrink, LeavesTheOpThatFailsAndTheMarkThatDividesIt) {
   EXPECT_TRUE(run_case(parse_case(to_text(found->smallest)), faults))
       << "the text repeats the failure";
   EXPECT_FALSE(run_case(found->smallest)) << "without the fault there is none";
+  EXPECT_FALSE(found->smallest.meshes[0].mesh->is_weighted());
   EXPECT_THAT(to_text(*found),
               testing::HasSubstr("tessera fuzz --cases 1 --seed " + std::to_string(found->seed)));
+}
+
+TEST(Shrink, RemovesTheWeightsOfAxes) {
+  FuzzCase failing;
+  failing.meshes = one_mesh(std::make_shared<const Mesh>(parse_mesh("x=3:1 y=1:2")));
+  const ValueId x = failing.graph.add_input("x", {DType::kF32, {4}});
+  failing.graph.add_output("y", x);
+  CaseFaults faults;
+  faults.tamper = [](TaskGraph&) { throw InternalError("planted"); };
+  const auto failure = run_case(failing, faults);
+  ASSERT_TRUE(failure);
+  const FuzzCase smallest = shrink_case(failing, *failure, faults, 50);
+  EXPECT_EQ(to_text(*smallest.meshes[0].mesh), "x=1 y=1");
 }
 
 // ---- a run of many cases ----

@@ -200,6 +200,25 @@ void refine(uint64_t seed, const Graph& graph, std::vector<Mark>& marks) {
   marks.insert(marks.end(), copies.begin(), copies.end());
 }
 
+/// Some axes of some meshes get weights. The dice serve nothing else, as in refine().
+void add_weights(uint64_t seed, Meshes& meshes) {
+  constexpr double kWeighted = 0.35;
+  Dice dice(seed, "weights");
+  if (!dice.chance(kWeighted)) return;
+  for (NamedMesh& named : meshes) {
+    const Mesh& mesh = *named.mesh;
+    AxisWeights weights;
+    for (int64_t parts : mesh.shape()) {
+      weights.emplace_back();
+      if (!dice.chance(0.6)) continue;
+      for (int64_t i = 0; i < parts; ++i)
+        weights.back().push_back(dice.between(1, dice.chance(0.1) ? 40 : 4));
+    }
+    named.mesh =
+        std::make_shared<const Mesh>(mesh.shape(), mesh.axes(), mesh.ranks(), std::move(weights));
+  }
+}
+
 }  // namespace
 
 std::string spec_text(const Mesh& mesh, const std::vector<std::vector<int>>& dim_axes) {
@@ -238,6 +257,7 @@ Meshes random_meshes(uint64_t seed) {
   Meshes meshes;
   for (const StageMesh& mesh : dice.pick(dice.chance(0.25) ? kStages : kSingle))
     meshes.push_back({mesh.name, consecutive_mesh(parse_mesh(mesh.shape), mesh.first)});
+  add_weights(seed, meshes);
   return meshes;
 }
 

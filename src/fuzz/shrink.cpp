@@ -191,6 +191,7 @@ class Shrink {
       smaller |= remove_marks();
       smaller |= remove_ends();
       smaller |= drop_meshes();
+      smaller |= equal_parts();
       smaller |= shrink_meshes();
       smaller |= on_hosts();
       smaller |= one_step();
@@ -288,8 +289,29 @@ class Shrink {
     const Mesh& mesh = *best_.meshes[index].mesh;
     Shape shape = mesh.shape();
     shape[axis] = extent;
+    AxisWeights weights = mesh.weights();
+    if (!weights[axis].empty()) weights[axis].resize(static_cast<size_t>(extent));
+    return try_mesh(index, Mesh(shape, mesh.axes(), {}, std::move(weights)));
+  }
+
+  /// Removes the weights of axes, one axis at a time.
+  bool equal_parts() {
+    bool smaller = false;
+    for (size_t index = 0; index < best_.meshes.size(); ++index)
+      for (int axis = 0; axis < best_.meshes[index].mesh->axis_count(); ++axis) {
+        const Mesh& mesh = *best_.meshes[index].mesh;
+        AxisWeights weights = mesh.weights();
+        if (weights[axis].empty()) continue;
+        weights[axis].clear();
+        smaller |= try_mesh(index, Mesh(mesh.shape(), mesh.axes(), {}, std::move(weights)));
+      }
+    return smaller;
+  }
+
+  bool try_mesh(size_t index, const Mesh& shape) {
     FuzzCase candidate = best_;
-    candidate.meshes[index].mesh = consecutive_mesh(Mesh(shape, mesh.axes()), mesh.ranks().front());
+    MeshPtr& mesh = candidate.meshes[index].mesh;
+    mesh = consecutive_mesh(shape, mesh->ranks().front());
     return try_case(std::move(candidate));
   }
 

@@ -5,14 +5,29 @@
 #include "reshard/pulls.h"
 
 namespace tessera {
+namespace {
+
+/// The receivers of which one receives most, or nearly so. Without weights the first rank holds the
+/// largest parts, and the last differs from it on every axis. With weights any rank may receive
+/// most: at most 64 are examined.
+std::vector<Rank> examined_receivers(const Mesh& mesh) {
+  const std::vector<Rank>& ranks = mesh.ranks();
+  if (!mesh.is_weighted()) return {ranks.front(), ranks.back()};
+  constexpr size_t kExamined = 64;
+  const size_t stride = (ranks.size() + kExamined - 1) / kExamined;
+  std::vector<Rank> examined;
+  for (size_t i = 0; i < ranks.size(); i += stride) examined.push_back(ranks[i]);
+  return examined;
+}
+
+}  // namespace
 
 const PricedReshard& ReshardPlans::plan(const TensorType& type, const DistAttr& from,
                                         const DistAttr& to) {
   return known_.get(type, from, to, [&] {
     PricedReshard plan{plan_reshard(type, from, to, options_)};
-    // The rank at the origin holds the largest parts; the last rank differs from it on every axis.
     int64_t most = 0;
-    for (Rank rank : {to.mesh->ranks().front(), to.mesh->ranks().back()})
+    for (Rank rank : examined_receivers(*to.mesh))
       most = std::max(most, received_elements(type.shape, plan.exchanges, rank));
     plan.sent_bytes = most * size_of(type.dtype);
     return plan;

@@ -48,6 +48,22 @@ TEST(ReshardPlans, AreThoseOfPlanReshardHoweverOftenTheyAreAsked) {
   }
 }
 
+TEST(ReshardPlans, TheBytesAreThoseOfTheRankThatReceivesMostWhateverTheWeights) {
+  ReshardPlans plans({});
+  const TensorType type{DType::kF32, {12, 12}};
+  for (const char* text : {"a=2:1 b=2", "a=1:5 b=1:2", "a=1:2:1 b=3:1"}) {
+    const MeshPtr mesh = mesh_of(text);
+    for (const DistAttr& from : placements_of(mesh))
+      for (const DistAttr& to : placements_of(mesh)) {
+        const PricedReshard& found = plans.plan(type, from, to);
+        int64_t most = 0;
+        for (Rank rank : mesh->ranks())
+          most = std::max(most, received_elements(type.shape, found.exchanges, rank));
+        EXPECT_EQ(found.sent_bytes, 4 * most) << to_text(from) << " -> " << to_text(to);
+      }
+  }
+}
+
 TEST(ReshardPlans, TellApartEqualMeshesOfDifferentStages) {
   const MeshPtr one = mesh_of("a=2"), other = mesh_of("a=2");
   ReshardPlans plans({});

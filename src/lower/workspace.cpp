@@ -24,15 +24,16 @@ Bytes max_workspace(const Program& program, const KernelStep& step, const Mesh& 
     for (RegisterIndex reg : list) local.push_back(local_type(program.registers[reg], coordinate));
     return local;
   };
-  // The rank at the origin has the largest parts. With windows another rank may have them.
-  const int ranks = has_windows(program, step) ? mesh.size() : 1;
+  const auto workspace_at = [&](const Coordinate& coordinate) {
+    return workspace_of(localize(step.call, coordinate, types(step.inputs, coordinate),
+                                 types(step.outputs, coordinate)),
+                        program.kernels.get());
+  };
+  // The rank of the greatest weights has the largest parts. With windows another rank may have
+  // them.
+  if (!has_windows(program, step)) return workspace_at(mesh.heaviest());
   Bytes most{0};
-  for (int i = 0; i < ranks; ++i) {
-    const Coordinate coordinate = mesh.coordinate_at(i);
-    const LocalCall call = localize(step.call, coordinate, types(step.inputs, coordinate),
-                                    types(step.outputs, coordinate));
-    most = std::max(most, workspace_of(call, program.kernels.get()));
-  }
+  for (int i = 0; i < mesh.size(); ++i) most = std::max(most, workspace_at(mesh.coordinate_at(i)));
   return most;
 }
 

@@ -51,7 +51,7 @@ void check_operand(const Op& op, const ChunksOfFactors& chunks, const Register& 
 ///   rest  the parameters of the call after the blocks
 void check_chunk_call(const KernelStep& step, const Register& whole, const Chunk& chunk,
                       const std::vector<LocalInt>& rest) {
-  std::vector<LocalInt> ints{chunk.dim, chunk.blocks / whole.attr.parts(chunk.dim)};
+  std::vector<LocalInt> ints{chunk.dim, whole.attr.blocks_of_rank(chunk.dim, chunk.blocks)};
   ints.insert(ints.end(), rest.begin(), rest.end());
   if (step.call.ints != ints)
     refuse("'" + step.op + "' calls " + step.call.kernel + " for other chunks than '" + whole.name +

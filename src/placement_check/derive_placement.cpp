@@ -274,7 +274,7 @@ std::vector<Range> derive_indices(const DimFactor& dim, int64_t extent, const Op
   const int64_t chunk = extent / sharding.chunks_of(f);
   Range part{0, windows.empty() ? chunk : windows.front().from};
   for (int axis : sharding.factor_axes[f]) {
-    const Range inner = balanced_part(part.size(), sharding.mesh->shape()[axis], coordinate[axis]);
+    const Range inner = sharding.mesh->axis_part(axis).part(part.size(), coordinate[axis]);
     part = {part.begin + inner.begin, part.begin + inner.end};
   }
   for (const Window& window : windows) part = indices_seen(window, part);

@@ -199,7 +199,7 @@ TEST(PlacementCheck, PassesCompiledPrograms) {
 }
 
 TEST(PlacementCheck, PassesPartsThatAreUnevenOrEmpty) {
-  for (const char* mesh : {"tp=3", "tp=64", "a=2 tp=40"}) {
+  for (const char* mesh : {"tp=3", "tp=64", "a=2 tp=40", "tp=2:1", "a=2 tp=1:5:2"}) {
     const Case given = one_product(mesh);
     EXPECT_EQ(finding(given, given.tasks), "") << mesh;
   }
@@ -222,6 +222,65 @@ TEST(PlacementCheck, PassesAnOutputOfWhichEachMicroBatchMakesItsRows) {
   EXPECT_EQ(given.tasks.inputs.size(), 3u) << "two micro-batches, and the whole";
   EXPECT_TRUE(given.tasks.results.empty());
   EXPECT_EQ(finding(given, given.tasks), "");
+}
+
+// ---- weights ----
+
+/// dp=2:1 with dropout, so that kernels have offsets of rows as parameters.
+Case weighted(const char* mesh, int64_t micro_batches) {
+  const ModelConfig model{.kind = "gpt",
+                          .vocabulary = 21,
+                          .context = 6,
+                          .layers = 1,
+                          .width = 16,
+                          .heads = 4,
+                          .dropout = 0.1};
+  Graph graph = build_model(model, {.batch = 12});
+  Builder b(graph);
+  add_training(b, graph.output("loss"), {});
+  return compiled(std::move(graph), one_mesh(std::make_shared<const Mesh>(parse_mesh(mesh))),
+                  batch_over_dp(), micro_batches);
+}
+
+bool has_weights(const LocalInt& value) {
+  return std::any_of(value.terms.begin(), value.terms.end(), [](const LocalInt::Term& term) {
+    return std::any_of(term.split.axes.begin(), term.split.axes.end(),
+                       [](const AxisPart& axis) { return !axis.weights.empty(); });
+  });
+}
+
+TEST(PlacementCheck, PassesPartsWithWeights) {
+  for (const char* mesh : {"dp=2:1", "dp=1:3 tp=2"})
+    for (const int64_t micro_batches : {1, 2}) {
+      const Case given = weighted(mesh, micro_batches);
+      EXPECT_EQ(finding(given, given.tasks), "") << mesh;
+    }
+}
+
+TEST(PlacementCheck, FindsAnotherWeightInAKernelParameter) {
+  const Case given = weighted("dp=2:1", 1);
+  for (const std::vector<int64_t>& planted : {std::vector<int64_t>{}, {1, 2}, {3, 1}})
+    expect_found_in_steps(
+        given,
+        [](const KernelStep& step) {
+          return std::any_of(step.call.ints.begin(), step.call.ints.end(), has_weights);
+        },
+        [&](TaskGraph&, KernelStep& step) {
+          for (LocalInt& value : step.call.ints)
+            for (LocalInt::Term& term : value.terms)
+              for (AxisPart& axis : term.split.axes) axis.weights = planted;
+        },
+        AllOf(kFound, HasSubstr("where its operator has")));
+}
+
+TEST(PlacementCheck, FindsAnExchangeOfPartsWithOtherWeights) {
+  const Case given = weighted("dp=2:1", 1);
+  expect_found(
+      given, exchanges_where(given.tasks, [](const Task&) { return true; }),
+      [](TaskGraph&, Task& task, size_t) {
+        task.parts.front().exchange.from.mesh = std::make_shared<const Mesh>(parse_mesh("dp=1:2"));
+      },
+      kFound);
 }
 
 // ---- reductions over ranks ----

@@ -28,6 +28,7 @@ std::vector<Coordinate> sampled_coordinates(const Mesh& mesh) {
     positions.insert(position);
   }
   std::vector<Coordinate> coordinates;
+  if (!is_small && mesh.is_weighted()) coordinates = {mesh.heaviest(), mesh.lightest()};
   for (int64_t position : positions)
     coordinates.push_back(mesh.coordinate_at(static_cast<int>(position)));
   return coordinates;

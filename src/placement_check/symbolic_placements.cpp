@@ -63,8 +63,7 @@ void SymbolicPlacements::check_chunk(const Register& reg, const Chunk& chunk) {
                       chunk.index >= 0 && chunk.index < chunk.count;
   if (!exists) refuse("'" + reg.name + "' is declared a chunk that does not exist");
   const DimSharding& dim = reg.attr.dims[chunk.dim];
-  const int64_t parts = reg.attr.parts(chunk.dim);
-  if (!dim.windows.empty() || dim.chunks != 1 || chunk.blocks % parts != 0 ||
+  if (!dim.windows.empty() || dim.chunks != 1 || chunk.blocks % reg.attr.blocks(chunk.dim) != 0 ||
       reg.type.shape[chunk.dim] % (chunk.blocks * dim.unit) != 0)
     refuse("'" + reg.name + "' is a chunk of " + std::to_string(chunk.blocks) +
            " blocks, and ranks have other parts: " + to_text(reg.type, reg.attr));

@@ -31,20 +31,36 @@ constexpr Renamed kRenamedAlgorithms[] = {{"direct", "one-shot"},
   throw UserError(what, why, fix, ExitCode::kBadConfig);
 }
 
+/// The weights of [2, 1]; none for anything but a list of integers.
+std::vector<int64_t> read_weights(const Document& size) {
+  std::vector<int64_t> weights;
+  if (!size.is_list()) return weights;
+  for (const Document& item : size.as_list()) {
+    if (!item.is_int()) return {};
+    weights.push_back(item.as_int());
+  }
+  return weights;
+}
+
 Mesh read_mesh(const Document& mesh, const std::string& origin, std::vector<Rank> ranks) {
   if (!mesh.is_table())
     refuse(origin + ": 'mesh' is " + kind_of(mesh), "a mesh is a table of axes and their sizes",
            "write it as {\"dp\": 2, \"tp\": 2}");
   Shape shape;
   std::vector<std::string> axes;
+  AxisWeights weights;
   for (const auto& [axis, size] : mesh.as_table()) {
-    if (!size.is_int() || size.as_int() < 1)
+    weights.push_back(read_weights(size));
+    if (weights.back().empty() && (!size.is_int() || size.as_int() < 1))
       refuse(origin + ": mesh axis '" + axis + "' has size " + to_json(size),
-             "a size is an integer of at least 1", "write it as {\"" + axis + "\": 2}");
-    shape.push_back(size.as_int());
+             "a size is an integer of at least 1, or a list of the weights of the parts, which are "
+             "such integers",
+             "write it as {\"" + axis + "\": 2}, or as {\"" + axis +
+                 "\": [2, 1]} for two parts of weights 2 and 1");
+    shape.push_back(size.is_int() ? size.as_int() : std::ssize(weights.back()));
     axes.push_back(axis);
   }
-  return Mesh(shape, std::move(axes), std::move(ranks));
+  return Mesh(shape, std::move(axes), std::move(ranks), std::move(weights));
 }
 
 std::vector<Rank> read_ranks(const Document* list, const std::string& origin) {
@@ -264,8 +280,12 @@ void check_schedule(const Plan& plan, const std::string& origin) {
 
 Document axes_of(const Mesh& mesh) {
   Document::Table axes;
-  for (int i = 0; i < mesh.axis_count(); ++i)
-    axes.emplace_back(mesh.axes()[i], Document(mesh.shape()[i]));
+  for (int i = 0; i < mesh.axis_count(); ++i) {
+    Document size(mesh.shape()[i]);
+    if (const std::vector<int64_t>& weights = mesh.weights()[i]; !weights.empty())
+      size = Document::List(weights.begin(), weights.end());
+    axes.emplace_back(mesh.axes()[i], std::move(size));
+  }
   return axes;
 }
 

@@ -29,6 +29,27 @@ TEST(Plan, CollectiveMatmulIsOffAutoOrANumberOfChunks) {
     EXPECT_EQ(written_and_read(keys), plan_of(keys).collective_matmul) << keys;
 }
 
+Plan plan_on(const std::string& axes) {
+  return parse_plan(parse_json("{\"mesh\": {" + axes + "}, \"marks\": []}", "plan.json"),
+                    "plan.json");
+}
+
+TEST(Plan, AListInPlaceOfASizeIsTheWeightsOfTheParts) {
+  const Plan plan = plan_on("\"dp\": [4, 2], \"tp\": 2");
+  EXPECT_EQ(mesh_text(plan), "dp=2:1 tp=2");
+  EXPECT_EQ(plan.rank_count(), 4);
+  const Document written = to_document(plan, Graph());
+  EXPECT_EQ(to_json(*written.find("mesh")), "{\"dp\":[2,1],\"tp\":2}");
+  EXPECT_EQ(*parse_plan(written, "plan.json").meshes[0].mesh, *plan.meshes[0].mesh);
+  EXPECT_EQ(mesh_text(plan_on("\"dp\": [5, 5]")), "dp=2") << "equal weights are none";
+}
+
+TEST(Plan, RefusesASizeThatIsNeitherANumberNorWeights) {
+  for (const char* axes : {"\"dp\": [2, \"1\"]", "\"dp\": []", "\"dp\": \"2:1\"",
+                           "\"dp\": [1.5, 1]", "\"dp\": [2, 0]", "\"mb\": [2, 1]"})
+    EXPECT_THROW(plan_on(axes), UserError) << axes;
+}
+
 TEST(Plan, AllReduceNamesAnAlgorithm) {
   EXPECT_EQ(plan_of("").all_reduce, AllReduceAlgorithm::kAuto);
   EXPECT_EQ(plan_of("\"all_reduce\": \"hierarchical\", ").all_reduce,

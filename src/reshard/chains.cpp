@@ -128,12 +128,12 @@ class ChainSearch {
     }
   }
 
-  /// Axes of equal size exchange their positions, used or not.
+  /// Axes of equal size and weights exchange their positions, used or not.
   void add_permutes(const DimAxes& dims, double bytes, std::vector<Step>& steps) const {
     std::vector<int> order = free_axes_;
     do {
       const bool fits = std::equal(order.begin(), order.end(), free_axes_.begin(),
-                                   [&](int a, int b) { return size(a) == size(b); });
+                                   [&](int a, int b) { return from_.mesh->divide_alike(a, b); });
       if (!fits || order == free_axes_) continue;
       DimAxes renamed = dims;
       for (auto& axes : renamed)

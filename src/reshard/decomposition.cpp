@@ -6,16 +6,17 @@
 namespace tessera {
 namespace {
 
-/// The dim to divide further into `parts`: the outermost that is divided evenly, so that the pieces
-/// are contiguous; else the one of the largest local extent. -1 when none is long enough.
-int dim_to_scatter(const Shape& shape, const DistAttr& attr, int64_t parts) {
+/// The dim to divide further into `parts` of `blocks` equal blocks: the outermost that is divided
+/// evenly, so that the pieces are contiguous; else the one of the largest local extent. -1 when
+/// none is long enough.
+int dim_to_scatter(const Shape& shape, const DistAttr& attr, int64_t parts, int64_t blocks) {
   int longest = -1;
   int64_t longest_extent = parts - 1;
   for (int d = 0; d < shape.size(); ++d) {
     const Split split = attr.split(d, shape[d]);
     if (!split.windows.empty() || split.chunks > 1) continue;
     const int64_t extent = split.largest() / split.unit;
-    if (extent >= parts && extent % parts == 0) return d;
+    if (extent >= parts && extent % blocks == 0) return d;
     if (extent > longest_extent) {
       longest = d;
       longest_extent = extent;
@@ -28,10 +29,13 @@ int dim_to_scatter(const Shape& shape, const DistAttr& attr, int64_t parts) {
 /// long enough.
 std::optional<DistAttr> divided_further(const Shape& shape, const DistAttr& to,
                                         const std::vector<int>& axes) {
-  int64_t parts = 1;
-  for (int axis : axes) parts *= to.mesh->shape()[axis];
+  int64_t parts = 1, blocks = 1;
+  for (int axis : axes) {
+    parts *= to.mesh->shape()[axis];
+    blocks *= to.mesh->blocks(axis);
+  }
   if (parts == 1) return std::nullopt;
-  const int dim = dim_to_scatter(shape, to, parts);
+  const int dim = dim_to_scatter(shape, to, parts, blocks);
   if (dim < 0) return std::nullopt;
   DistAttr middle = to;
   auto& dim_axes = middle.dims[dim].axes;

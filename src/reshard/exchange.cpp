@@ -72,15 +72,14 @@ bool divides_further(const DistAttr& a, const DistAttr& b) {
   return true;
 }
 
-/// Whether both divide every dim into the same parts, by other axes of the same sizes: then one
-/// rank holds exactly what another wants.
+/// Whether both divide every dim into the same parts, by other axes of the same sizes and weights:
+/// then one rank holds exactly what another wants.
 bool has_the_same_parts(const DistAttr& from, const DistAttr& to) {
   for (size_t d = 0; d < from.dims.size(); ++d) {
     const auto& a = from.dims[d];
     const auto& b = to.dims[d];
-    const auto size = [&](int axis) { return from.mesh->shape()[axis]; };
     if (!std::equal(a.axes.begin(), a.axes.end(), b.axes.begin(), b.axes.end(),
-                    [&](int x, int y) { return size(x) == size(y); }))
+                    [&](int x, int y) { return from.mesh->divide_alike(x, y); }))
       return false;
     if (!a.axes.empty() &&
         (a.unit != b.unit || a.chunks != b.chunks || !has_equal_windows(from, to, d)))

@@ -29,9 +29,9 @@ std::vector<DimPart> overlapping_parts(const DimSharding& dim, const Mesh& mesh,
       parts.push_back({indices, common});
       return;
     }
-    const int64_t count = mesh.shape()[dim.axes[indices.size()]];
-    for (int64_t i = 0; i < count; ++i) {
-      const Range part = balanced_part(units.size(), count, i);
+    const AxisPart axis = mesh.axis_part(dim.axes[indices.size()]);
+    for (int64_t i = 0; i < axis.parts; ++i) {
+      const Range part = axis.part(units.size(), i);
       indices.push_back(i);
       divide({units.begin + part.begin, units.begin + part.end});
       indices.pop_back();

@@ -287,7 +287,11 @@ TEST_P(OnEveryLink, EveryPairOfPlacementsOnOneMeshGivesTheSameTensor) {
                                                   {"a=5", {3}},
                                                   {"a=2 b=3", {37, 41}},
                                                   {"a=2 b=2", {0, 3}},
-                                                  {"a=2 b=2 c=2", {3, 9}}}) {
+                                                  {"a=2 b=2 c=2", {3, 9}},
+                                                  {"a=2:1", {5, 3}},
+                                                  {"a=1:4:1", {7, 2}},
+                                                  {"a=3:1 b=2", {5, 6}},
+                                                  {"a=2:1 b=1:2", {9, 7}}}) {
     const MeshPtr mesh = mesh_of(mesh_text);
     const Values whole = numbered(shape);
     for (const DistAttr& from : all_placements(mesh, shape.size()))
@@ -300,6 +304,41 @@ TEST_P(OnEveryLink, EveryPairOfPlacementsOnOneMeshGivesTheSameTensor) {
         if (HasFatalFailure()) return;
       }
   }
+}
+
+TEST_P(OnEveryLink, BetweenMeshesOfOtherWeightsTheTensorIsTheSame) {
+  const Shape shape{7, 6};
+  const Values whole = numbered(shape);
+  const std::vector<MeshPtr> meshes{mesh_of("a=2"), mesh_of("a=2:1"), mesh_of("a=1:5"),
+                                    mesh_of("a=3:1 b=2"), mesh_of("a=2 b=1:2")};
+  for (const MeshPtr& sender : meshes)
+    for (const MeshPtr& receiver : meshes)
+      for (const DistAttr& from : all_placements(sender, 2))
+        for (const DistAttr& to : all_placements(receiver, 2, PartialAxes::kExcluded)) {
+          const auto exchanges = plan_reshard({DType::kF32, shape}, from, to, GetParam());
+          expect_same(execute_all(distribute(whole, shape, from), shape, exchanges), whole, shape,
+                      to,
+                      to_text(from) + " on " + to_text(*sender) + " -> " + to_text(to) + " on " +
+                          to_text(*receiver));
+          if (HasFatalFailure()) return;
+        }
+}
+
+TEST(Reshard, AxesOfOtherWeightsHaveOtherParts) {
+  // Ranks swap their parts only where both axes divide the dim alike.
+  EXPECT_EQ(kind("a=2:1 b=2:1", "f32[6@a]", "f32[6@b]"), ReshardKind::kPermute);
+  EXPECT_EQ(kind("a=2:1 b=2", "f32[6@a]", "f32[6@b]"), ReshardKind::kMessages);
+  EXPECT_EQ(kind("a=2:1 b=2", "f32[6@a@b]", "f32[6@a]"), ReshardKind::kAllGather);
+  EXPECT_EQ(kind("a=2:1", "f32[6@a, 3]", "f32[6, 3@a]"), ReshardKind::kAllToAll);
+  EXPECT_EQ(kind("a=2:1", "f32[6] {partial sum: a}", "f32[6@a]"), ReshardKind::kReduceScatter);
+}
+
+TEST(Reshard, AnAllGatherOfWeightedPartsReceivesWhatIsMissing) {
+  const MeshPtr mesh = mesh_of("a=2:1");
+  const auto exchanges =
+      plan_reshard({DType::kF32, {6}}, from_spec(mesh, 1, {"a"}), DistAttr::replicated(mesh, 1));
+  EXPECT_EQ(received_elements({6}, exchanges, 0), 2);  // it holds 4 of 6
+  EXPECT_EQ(received_elements({6}, exchanges, 1), 4);
 }
 
 int64_t local_elements(const DistAttr& attr, const Shape& shape) {

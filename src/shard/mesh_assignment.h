@@ -20,10 +20,6 @@ struct NamedMesh {
 };
 using Meshes = std::vector<NamedMesh>;
 
-/// The axis of time, which is the micro-batches of a step. It is the first axis of every mesh while
-/// placements are decided, and divides dim 0 of every input.
-inline constexpr std::string_view kMicroBatchAxis = "mb";
-
 /// The usual case: one mesh called "all".
 Meshes one_mesh(MeshPtr mesh);
 

@@ -23,7 +23,9 @@ Meshes with_micro_batches(const Meshes& meshes, int64_t count) {
   for (const NamedMesh& named : meshes) {
     Shape shape{count};
     std::vector<std::string> axes{std::string(kMicroBatchAxis)};
+    AxisWeights weights{{}};
     for (int64_t extent : named.mesh->shape()) shape.push_back(extent);
+    weights.insert(weights.end(), named.mesh->weights().begin(), named.mesh->weights().end());
     axes.insert(axes.end(), named.mesh->axes().begin(), named.mesh->axes().end());
     const Rank stride =
         *std::max_element(named.mesh->ranks().begin(), named.mesh->ranks().end()) + 1;
@@ -31,7 +33,8 @@ Meshes with_micro_batches(const Meshes& meshes, int64_t count) {
     for (int64_t i = 0; i < count; ++i)
       for (Rank rank : named.mesh->ranks()) ranks.push_back(static_cast<Rank>(i) * stride + rank);
     result.push_back(
-        {named.name, std::make_shared<const Mesh>(shape, std::move(axes), std::move(ranks))});
+        {named.name, std::make_shared<const Mesh>(shape, std::move(axes), std::move(ranks),
+                                                  std::move(weights))});
   }
   return result;
 }
@@ -81,7 +84,7 @@ LocalInt in_micro_batch(const LocalInt& value, int64_t count, int64_t index) {
     int64_t begin = 0;
     for (const AxisPart& part : term.split.axes) {
       if (part.axis != kTime) {
-        split.axes.push_back({part.axis - 1, part.parts});
+        split.axes.push_back({part.axis - 1, part.parts, part.weights});
         continue;
       }
       ensure(split.windows.empty() && split.chunks == 1, "a micro-batch is one range of rows");

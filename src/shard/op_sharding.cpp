@@ -32,11 +32,14 @@ bool has_windows(const ShardingRule& rule, size_t factor) {
   return any_dim_of(rule, factor, [](const DimFactor& dim) { return dim.window.has_value(); });
 }
 
-/// The unit matters only where a balanced cut of single elements would be at another position.
+/// The unit matters only where a cut of single elements would be at another position.
 int64_t canonical_unit(const Split& split) {
-  int64_t parts = 1;
-  for (const AxisPart& axis : split.axes) parts *= axis.parts;
-  return split.extent % parts == 0 ? 1 : split.unit;
+  int64_t extent = split.extent;
+  for (const AxisPart& axis : split.axes) {
+    if (extent % axis.blocks() != 0) return split.unit;
+    extent /= axis.blocks();
+  }
+  return 1;
 }
 
 DistAttr operand_attr(const TensorType& type, const OperandFactors& operand,
@@ -300,8 +303,7 @@ std::vector<Split> factor_splits(const ShardingRule& rule, const OpSharding& sha
                 {},
                 {windows.begin(), windows.end()},
                 chunks};
-    for (int axis : sharding.factor_axes[f])
-      split.axes.push_back({axis, sharding.mesh->shape()[axis]});
+    for (int axis : sharding.factor_axes[f]) split.axes.push_back(sharding.mesh->axis_part(axis));
     splits.push_back(std::move(split));
   }
   return splits;

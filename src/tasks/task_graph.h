@@ -64,9 +64,9 @@ struct Register {
   int slots = 1;      // instances of the register that may be alive at once
   Storage storage = Storage::kArena;
   /// Of kArena: bytes from the start of its mesh's arena, the same for every rank; planned for the
-  /// rank at the origin.
+  /// rank of the greatest weights.
   int64_t offset = 0;
-  Bytes size{0};  // at the origin: the largest
+  Bytes size{0};  // at the rank of the greatest weights, which without weights is the origin
   /// Of kVariable: the index in TaskGraph::variables; the next value of a variable may share its
   /// memory.
   int variable = -1;

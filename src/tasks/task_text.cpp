@@ -27,14 +27,21 @@ std::string register_line(const TaskGraph& graph, const Register& reg) {
          "\n";
 }
 
+/// "2", or "(2:1)" with weights.
+std::string parts_text(const AxisPart& axis) {
+  std::vector<std::string> weights;
+  for (int64_t weight : axis.weights) weights.push_back(std::to_string(weight));
+  return weights.empty() ? std::to_string(axis.parts) : "(" + join(weights, ":") + ")";
+}
+
 /// "begin(16@0/2)": where part of 16, axis 0 of two parts, begins; with the windows of the part as
-/// a placement writes them.
+/// a placement writes them, and with the weights of the axis: "begin(16@0/(2:1))".
 std::string term_text(const LocalInt::Term& term) {
   const Split& split = term.split;
   std::string text = term.kind == LocalInt::Term::Kind::kBegin ? "begin(" : "size(";
   text += std::to_string(split.extent);
   for (const AxisPart& axis : split.axes)
-    text += "@" + std::to_string(axis.axis) + "/" + std::to_string(axis.parts);
+    text += "@" + std::to_string(axis.axis) + "/" + parts_text(axis);
   if (split.unit != 1) text += ":" + std::to_string(split.unit);
   if (split.chunks != 1) text += "/" + std::to_string(split.chunks);
   for (const Window& window : split.windows) text += "~" + to_text(window);

@@ -93,7 +93,7 @@ std::string source_text(const Graph& graph, const Match& match, const ShardedGra
                                  to_text(graph.type(match.value)));
   if (variable) text += " = " + to_text(variable->initializer);
   text += fmt::format("\n  placement  {}\n  at rank 0  {}, {}\n  why        {}\n  read by    {}\n",
-                      facts.placement, facts.local, to_text(facts.bytes), reason_text(facts),
+                      facts.placement, facts.local, to_text(facts.bytes_at_0), reason_text(facts),
                       users_text(graph, match.value));
   return text;
 }

@@ -13,6 +13,10 @@ TensorType local_type_of(const TensorType& type, const DistAttr& attr) {
   return {type.dtype, attr.local_shape(type.shape, attr.mesh->coordinate_at(0))};
 }
 
+TensorType heaviest_type_of(const TensorType& type, const DistAttr& attr) {
+  return {type.dtype, attr.local_shape(type.shape, attr.mesh->heaviest())};
+}
+
 /// Of the rank that receives most.
 struct ReceivedBytes {
   Bytes actual{0};
@@ -82,9 +86,14 @@ std::string kind_text(const CommunicationFacts& facts) {
 
 ValueFacts facts_of(const Graph& graph, const ShardedGraph& sharded, ValueId value) {
   const TensorType& type = graph.type(value);
-  const TensorType local = local_type_of(type, sharded.of(value));
-  return {graph.value(value).name, to_text(type, sharded.of(value)), to_text(local),
-          byte_size(local), sharded.value_reasons[value.index]};
+  const DistAttr& attr = sharded.of(value);
+  const TensorType local = local_type_of(type, attr);
+  return {graph.value(value).name,
+          to_text(type, attr),
+          to_text(local),
+          byte_size(local),
+          byte_size(heaviest_type_of(type, attr)),
+          sharded.value_reasons[value.index]};
 }
 
 std::vector<CommunicationFacts> communications_of(const TaskGraph& tasks) {

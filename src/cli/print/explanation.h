@@ -13,7 +13,8 @@ struct ValueFacts {
   std::string name;
   std::string placement;  // "f32[32@dp, 4096@tp]"
   std::string local;      // the type at rank 0
-  Bytes bytes{0};         // at rank 0, which holds the largest part
+  Bytes bytes_at_0{0};    // at rank 0
+  Bytes bytes{0};         // of the largest part, which without weights is that of rank 0
   std::string reason;     // "" when it is replicated because no mark reaches it
 };
 /// The reason as text for readers.

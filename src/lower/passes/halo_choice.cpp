@@ -295,9 +295,9 @@ class HaloChoice {
                                 output_attr(op_view, rule_of(op), sharding, static_cast<int>(i))));
     const KernelCall call =
         op_view.definition->kernel(op_view, factor_splits(rule_of(op), sharding));
-    const Coordinate origin = sharding.mesh->coordinate_at(0);
-    const LocalWork work = work_of(localize(call, origin, std::move(inputs), std::move(outputs)),
-                                   own_kernels(graph_).get());
+    const LocalWork work =
+        work_of(localize(call, sharding.mesh->heaviest(), std::move(inputs), std::move(outputs)),
+                own_kernels(graph_).get());
     return compute_price(work, options_.cost.device).estimate.value();
   }
 

@@ -33,8 +33,12 @@ std::optional<int64_t> common_blocks(const Program& program, std::span<const Chu
     if (!std::equal(shorter.begin(), shorter.end(), longer.begin())) return std::nullopt;
     finest = std::vector<int>(longer);
   }
+  constexpr int64_t kMaxBlocks = 1 << 20;
   int64_t blocks = 1;
-  for (int axis : finest) blocks *= at(program, dims.front().reg).attr.mesh->shape()[axis];
+  for (int axis : finest) {
+    blocks *= at(program, dims.front().reg).attr.mesh->blocks(axis);
+    if (blocks > kMaxBlocks) return std::nullopt;
+  }
   return blocks;
 }
 
@@ -74,9 +78,8 @@ std::vector<RegisterIndex> ChunkMaker::chunks_of(const Register& whole, int dim)
   return chunks;
 }
 
-/// The number of blocks that one rank has.
-int64_t ChunkMaker::blocks_of_rank(const ChunkedDim& whole) const {
-  return blocks_ / at(whole.reg).attr.parts(whole.dim);
+LocalInt ChunkMaker::blocks_of_rank(const ChunkedDim& whole) const {
+  return at(whole.reg).attr.blocks_of_rank(whole.dim, blocks_);
 }
 
 Instruction ChunkMaker::take(const ChunkedDim& whole, RegisterIndex chunk,

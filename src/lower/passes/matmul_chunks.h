@@ -15,10 +15,10 @@ struct ChunkedDim {
   int dim = -1;
 };
 
-/// The blocks of a dim that several registers have in common: as many as the ranks that divide it
-/// most finely.
-///   returns  nothing when the axes of one do not continue those of another, or one has windows or
-///            chunks in its placement
+/// The equal blocks of a dim that several registers have in common: as many as the ranks that
+/// divide it most finely, or with weights the sum of the weights of these ranks.
+///   returns  nothing when the axes of one do not continue those of another, one has windows or
+///            chunks in its placement, or there are more than 2^20 blocks
 std::optional<int64_t> common_blocks(const Program& program, std::span<const ChunkedDim> dims);
 
 /// Do `count` chunks of `blocks` blocks divide each dim evenly, and between units?
@@ -51,14 +51,14 @@ class ChunkMaker {
  private:
   const Register& at(RegisterIndex index) const { return program_.registers[index]; }
   RegisterIndex add(Register reg);
-  int64_t blocks_of_rank(const ChunkedDim& whole) const;
+  LocalInt blocks_of_rank(const ChunkedDim& whole) const;
 
   Program& program_;
   int64_t blocks_, count_;
   std::vector<RegisterIndex>& free_;
 };
 
-/// The largest part of a register that a rank has, which is that at the origin.
+/// The largest part of a register that a rank has.
 ///   requires  no windows
 TensorType largest_type(const Register& reg);
 

@@ -1,6 +1,7 @@
 #include "shard/layout/dist_attr.h"
 
 #include <algorithm>
+#include <limits>
 
 #include "base/error.h"
 
@@ -63,7 +64,7 @@ Split DistAttr::split(int dim, int64_t extent) const {
               {},
               sharding.windows,
               sharding.chunks};
-  for (int axis : sharding.axes) split.axes.push_back({axis, mesh->shape()[axis]});
+  for (int axis : sharding.axes) split.axes.push_back(mesh->axis_part(axis));
   return split;
 }
 
@@ -106,6 +107,24 @@ int64_t DistAttr::parts(int dim) const {
   int64_t count = 1;
   for (int axis : dims.at(dim).axes) count *= mesh->shape()[axis];
   return count;
+}
+
+int64_t DistAttr::blocks(int dim) const {
+  int64_t count = 1;
+  for (int axis : dims.at(dim).axes) {
+    const int64_t more = mesh->blocks(axis);
+    if (count > std::numeric_limits<int32_t>::max() / more)
+      return std::numeric_limits<int32_t>::max();  // more blocks than a dim is ever divided into
+    count *= more;
+  }
+  return count;
+}
+
+LocalInt DistAttr::blocks_of_rank(int dim, int64_t count) const {
+  if (blocks(dim) == parts(dim)) return count / parts(dim);
+  Split split{count, 1, {}};
+  for (int axis : dims[dim].axes) split.axes.push_back(mesh->axis_part(axis));
+  return LocalInt::size_of(std::move(split));
 }
 
 bool DistAttr::has_windows() const {

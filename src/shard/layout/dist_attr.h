@@ -64,6 +64,12 @@ struct DistAttr {
   bool is_sharded_on(int axis) const;
   /// The number of parts into which axes divide a dim; of a dim in chunks, those of each chunk.
   int64_t parts(int dim) const;
+  /// The number of equal blocks of a dim of which every part has a whole number: the product of the
+  /// sums of the weights of its axes, and parts(dim) without weights.
+  int64_t blocks(int dim) const;
+  /// Of `count` equal blocks of a dim, the number that a rank holds.
+  ///   requires  count is a multiple of blocks(dim)
+  LocalInt blocks_of_rank(int dim, int64_t count) const;
   bool has_windows() const;
   bool has_chunks() const;
 
@@ -78,8 +84,8 @@ struct DistAttr {
   Shape local_shape(const Shape& shape, const Coordinate& coordinate) const;
   /// By dim, the index in the whole tensor of each local index.
   std::vector<std::vector<int64_t>> indices(const Shape& shape, const Coordinate& coordinate) const;
-  /// The largest local extent of every dim; without windows it is the one of the rank at the
-  /// origin.
+  /// The largest local extent of every dim; without windows it is the one of the rank at
+  /// mesh->heaviest().
   Shape largest_shape(const Shape& shape) const;
   /// The placement of each axis, in the order of the mesh's axes.
   std::vector<Placement> placements() const;

@@ -61,6 +61,20 @@ TEST(DistAttr, SeveralAxesOnOneDimCutOneAfterTheOther) {
   EXPECT_EQ(attr.largest_shape({10}), (Shape{2}));
 }
 
+TEST(DistAttr, PartsAreInProportionToTheWeightsOfTheirAxes) {
+  const MeshPtr mesh = mesh_of("dp=2:1 tp=1:3");
+  const DistAttr attr = from_spec(mesh, 2, {"dp", "tp"});
+  // Rows 6 = 4 + 2, columns 8 = 2 + 6.
+  std::string boxes;
+  for (Rank rank = 0; rank < 4; ++rank)
+    boxes += to_text(attr.box({6, 8}, *mesh->coordinate_of(rank)));
+  EXPECT_EQ(boxes, "[0:4, 0:2][0:4, 2:8][4:6, 0:2][4:6, 2:8]");
+  EXPECT_EQ(attr.largest_shape({6, 8}), (Shape{4, 6}));
+  EXPECT_EQ(attr.local_shape({6, 8}, mesh->heaviest()), (Shape{4, 6}));
+  EXPECT_EQ(attr.blocks(1), 4);
+  EXPECT_EQ(attr.blocks_of_rank(1, 8).at({0, 1}), 6);
+}
+
 TEST(DistAttr, PartsMayBeEmpty) {
   const MeshPtr mesh = mesh_of("dp=4");
   const DistAttr attr = from_spec(mesh, 1, {"dp"});

@@ -3,6 +3,8 @@
 #include <algorithm>
 #include <cctype>
 #include <charconv>
+#include <functional>
+#include <iterator>
 #include <numeric>
 #include <set>
 
@@ -20,6 +22,12 @@ bool is_name(std::string_view text) {
   return !text.empty() && std::isalpha(static_cast<unsigned char>(text[0])) &&
          std::all_of(text.begin(), text.end(),
                      [](unsigned char c) { return std::isalnum(c) || c == '_'; });
+}
+
+std::string weights_text(const std::vector<int64_t>& weights) {
+  std::vector<std::string> texts;
+  for (int64_t weight : weights) texts.push_back(std::to_string(weight));
+  return join(texts, ":");
 }
 
 void check_axes(const Shape& shape, const std::vector<std::string>& axes) {
@@ -43,11 +51,48 @@ void check_axes(const Shape& shape, const std::vector<std::string>& axes) {
   }
 }
 
+void check_weights(const std::string& axis, int64_t parts, const std::vector<int64_t>& weights) {
+  const std::string what = "the mesh axis '" + axis + "' has the weights " + weights_text(weights);
+  if (std::ssize(weights) != parts)
+    refuse(what + " and " + counted(parts, "part"), "each part has one weight",
+           "give " + counted(parts, "weight"));
+  for (int64_t weight : weights)
+    if (weight < 1 || weight > kMaxPartWeight)
+      refuse(what, "a weight is a whole number from 1 to " + std::to_string(kMaxPartWeight),
+             "write the ratio of the parts in such numbers, as 2:1");
+  if (axis == kMicroBatchAxis)
+    refuse(what,
+           "the micro-batches of a step have the same number of rows, because one compiled "
+           "program serves all of them",
+           "weight the axis of the mesh that divides the rows of a micro-batch");
+}
+
+/// The weights without their common divisor; none when they are equal.
+std::vector<int64_t> canonical(std::vector<int64_t> weights) {
+  const bool are_equal =
+      std::adjacent_find(weights.begin(), weights.end(), std::not_equal_to<>()) == weights.end();
+  if (are_equal) return {};
+  int64_t divisor = 0;
+  for (int64_t weight : weights) divisor = std::gcd(divisor, weight);
+  for (int64_t& weight : weights) weight /= divisor;
+  return weights;
+}
+
 }  // namespace
 
-Mesh::Mesh(Shape shape, std::vector<std::string> axes, std::vector<Rank> ranks)
-    : shape_(shape), axes_(std::move(axes)), ranks_(std::move(ranks)) {
+Mesh::Mesh(Shape shape, std::vector<std::string> axes, std::vector<Rank> ranks, AxisWeights weights)
+    : shape_(shape),
+      axes_(std::move(axes)),
+      ranks_(std::move(ranks)),
+      weights_(std::move(weights)) {
   check_axes(shape_, axes_);
+  ensure(weights_.size() <= axes_.size(), "weights are of the axes of the mesh");
+  weights_.resize(axes_.size());
+  for (int i = 0; i < axis_count(); ++i) {
+    if (weights_[i].empty()) continue;
+    check_weights(axes_[i], shape_[i], weights_[i]);
+    weights_[i] = canonical(std::move(weights_[i]));
+  }
   const size_t count = element_count(shape_);
   if (ranks_.empty()) {
     ranks_.resize(count);
@@ -98,7 +143,37 @@ Coordinate Mesh::coordinate_at(int index) const {
   return coordinate;
 }
 
+bool Mesh::is_weighted() const {
+  return std::any_of(weights_.begin(), weights_.end(),
+                     [](const std::vector<int64_t>& weights) { return !weights.empty(); });
+}
+
+AxisPart Mesh::axis_part(int axis) const {
+  return {axis, shape_[axis], weights_[axis]};
+}
+
+Coordinate Mesh::heaviest() const {
+  Coordinate coordinate;
+  for (const std::vector<int64_t>& weights : weights_)
+    coordinate.push_back(std::max_element(weights.begin(), weights.end()) - weights.begin());
+  return coordinate;
+}
+
+Coordinate Mesh::lightest() const {
+  Coordinate coordinate;
+  for (int axis = 0; axis < axis_count(); ++axis) {
+    const std::vector<int64_t>& weights = weights_[axis];
+    const auto from_last = std::min_element(weights.rbegin(), weights.rend()) - weights.rbegin();
+    coordinate.push_back(shape_[axis] - 1 - from_last);
+  }
+  return coordinate;
+}
+
 Mesh Mesh::reshape(Shape shape, std::vector<std::string> axes) const {
+  if (is_weighted())
+    refuse("the mesh " + to_text(*this) + " cannot be reshaped",
+           "the parts of its axes have weights, and other axes have other parts",
+           "make the mesh with the axes that it needs");
   if (element_count(shape) != size())
     refuse(
         "a mesh of " + counted(size(), "rank") + " cannot take the shape [" + to_text(shape) + "]",
@@ -115,15 +190,17 @@ Mesh Mesh::slice(std::string_view name, int64_t index) const {
            "use an index from 0 to " + std::to_string(shape_[dropped] - 1));
   Shape shape;
   std::vector<std::string> axes;
+  AxisWeights weights;
   for (int i = 0; i < shape_.size(); ++i) {
     if (i == dropped) continue;
     shape.push_back(shape_[i]);
     axes.push_back(axes_[i]);
+    weights.push_back(weights_[i]);
   }
   std::vector<Rank> ranks;
   for (int i = 0; i < size(); ++i)
     if (coordinate_at(i)[dropped] == index) ranks.push_back(ranks_[i]);
-  return Mesh(shape, std::move(axes), std::move(ranks));
+  return Mesh(shape, std::move(axes), std::move(ranks), std::move(weights));
 }
 
 bool share_ranks(const Mesh& a, const Mesh& b) {
@@ -135,10 +212,15 @@ bool share_ranks(const Mesh& a, const Mesh& b) {
   });
 }
 
+std::string axis_text(const Mesh& mesh, int axis) {
+  const std::vector<int64_t>& weights = mesh.weights()[axis];
+  return mesh.axes()[axis] + "=" +
+         (weights.empty() ? std::to_string(mesh.shape()[axis]) : weights_text(weights));
+}
+
 std::string to_text(const Mesh& mesh) {
   std::vector<std::string> parts;
-  for (int i = 0; i < mesh.axis_count(); ++i)
-    parts.push_back(mesh.axes()[i] + "=" + std::to_string(mesh.shape()[i]));
+  for (int i = 0; i < mesh.axis_count(); ++i) parts.push_back(axis_text(mesh, i));
   std::vector<std::string> ranks;
   bool counted = true;
   for (int i = 0; i < mesh.size(); ++i) {
@@ -154,19 +236,27 @@ Mesh parse_mesh(std::string_view text) {
     if (letter == ',' || letter == '-') letter = ' ';
   Shape shape;
   std::vector<std::string> axes;
+  AxisWeights weights;
   for (const std::string& word : split_text(spaced, ' ')) {
     if (word.empty()) continue;
-    const size_t digits = word.find_first_of("0123456789");
-    int64_t extent = 0;
-    const char* begin = word.data() + std::min(digits, word.size());
-    const auto [end, error] = std::from_chars(begin, word.data() + word.size(), extent);
-    if (digits == std::string::npos || error != std::errc{} || end != word.data() + word.size())
-      refuse("'" + std::string(text) + "' is not a mesh",
-             "'" + word + "' is not an axis and its size", "write it as dp=2 tp=4");
+    const size_t digits = std::min(word.find_first_of("0123456789"), word.size());
+    std::vector<int64_t> numbers;
+    for (const std::string& item : split_text(std::string_view(word).substr(digits), ':')) {
+      int64_t number = 0;
+      const char* last = item.data() + item.size();
+      const auto [end, error] = std::from_chars(item.data(), last, number);
+      if (error != std::errc{} || end != last)
+        refuse("'" + std::string(text) + "' is not a mesh",
+               "'" + word + "' is not an axis and its size",
+               "write it as dp=2 tp=4, with weights as dp=2:1");
+      numbers.push_back(number);
+    }
     axes.push_back(word.substr(0, word[digits - (digits > 0)] == '=' ? digits - 1 : digits));
-    shape.push_back(extent);
+    const bool is_weighted = numbers.size() > 1;
+    shape.push_back(is_weighted ? std::ssize(numbers) : numbers.front());
+    weights.push_back(is_weighted ? std::move(numbers) : std::vector<int64_t>());
   }
-  return Mesh(shape, std::move(axes));
+  return Mesh(shape, std::move(axes), {}, std::move(weights));
 }
 
 }  // namespace tessera

@@ -34,8 +34,61 @@ TEST(Mesh, ReadsItsTextInAllSpellings) {
     EXPECT_EQ(to_text(parse_mesh(text)), "dp=2 tp=4") << text;
 }
 
+TEST(Mesh, TheWeightsOfAnAxisArePrintedAndParsed) {
+  for (const char* text : {"dp=2:1 tp=2", "dp=2:1,tp=2", "dp2:1-tp2"}) {
+    const Mesh mesh = parse_mesh(text);
+    EXPECT_EQ(to_text(mesh), "dp=2:1 tp=2") << text;
+    EXPECT_EQ(mesh.shape(), (Shape{2, 2}));
+    EXPECT_EQ(mesh.weights(), (AxisWeights{{2, 1}, {}}));
+  }
+  EXPECT_EQ(to_text(Mesh({2}, {"dp"}, {4, 5}, {{1, 3}})), "dp=1:3 {4,5}");
+}
+
+TEST(Mesh, OnlyTheRatiosOfWeightsMatter) {
+  EXPECT_EQ(parse_mesh("dp=4:2"), parse_mesh("dp=2:1"));
+  EXPECT_EQ(parse_mesh("dp=3:3:3"), parse_mesh("dp=3"));
+  EXPECT_FALSE(parse_mesh("dp=3:3").is_weighted());
+  EXPECT_NE(parse_mesh("dp=2:1"), parse_mesh("dp=2"));
+  EXPECT_NE(parse_mesh("dp=2:1"), parse_mesh("dp=1:2"));
+}
+
+TEST(Mesh, KnowsTheRanksOfTheGreatestAndTheLeastWeights) {
+  const Mesh mesh = parse_mesh("a=1:3:3 b=2 c=2:1");
+  EXPECT_EQ(mesh.heaviest(), (Coordinate{1, 0, 0}));
+  EXPECT_EQ(mesh.lightest(), (Coordinate{0, 1, 1}));
+  EXPECT_EQ(three_by_two().heaviest(), (Coordinate{0, 0}));
+  EXPECT_EQ(three_by_two().lightest(), (Coordinate{2, 1}));
+}
+
+TEST(Mesh, ASliceKeepsTheWeightsOfTheOtherAxes) {
+  EXPECT_EQ(to_text(parse_mesh("pp=2 dp=2:1").slice("pp", 1)), "dp=2:1 {2,3}");
+  EXPECT_EQ(to_text(parse_mesh("pp=2 dp=2:1").slice("dp", 1)), "pp=2 {1,3}");
+}
+
+TEST(Mesh, RefusesWeightsWithThreeParts) {
+  EXPECT_EQ(message_of(ExitCode::kBadConfig,
+                       [] {
+                         Mesh({3}, {"dp"}, {}, {{2, 1}});
+                       }),
+            "the mesh axis 'dp' has the weights 2:1 and 3 parts\n  why: each part has one weight\n"
+            "  fix: give 3 weights");
+  EXPECT_EQ(message_of(ExitCode::kBadConfig, [] { parse_mesh("dp=2:0"); }),
+            "the mesh axis 'dp' has the weights 2:0\n  why: a weight is a whole number from 1 to "
+            "1000000\n  fix: write the ratio of the parts in such numbers, as 2:1");
+  EXPECT_EQ(message_of(ExitCode::kBadConfig, [] { parse_mesh("mb=2:1"); }),
+            "the mesh axis 'mb' has the weights 2:1\n  why: the micro-batches of a step have the "
+            "same number of rows, because one compiled program serves all of them\n  fix: weight "
+            "the axis of the mesh that divides the rows of a micro-batch");
+  EXPECT_EQ(message_of(ExitCode::kBadConfig, [] { parse_mesh("dp=2:1").reshape({2}, {"x"}); }),
+            "the mesh dp=2:1 cannot be reshaped\n  why: the parts of its axes have weights, and "
+            "other axes have other parts\n  fix: make the mesh with the axes that it needs");
+}
+
 TEST(Mesh, RefusesWithThreeParts) {
-  EXPECT_EQ(message_of(ExitCode::kBadConfig, [] { Mesh({2, 2}, {"dp", "dp"}); }),
+  EXPECT_EQ(message_of(ExitCode::kBadConfig,
+                       [] {
+                         Mesh({2, 2}, {"dp", "dp"});
+                       }),
             "the mesh axis 'dp' occurs twice\n  why: an axis is named once\n  fix: rename or merge "
             "one of them");
   EXPECT_EQ(message_of(ExitCode::kBadConfig, [] { three_by_two().axis("tp"); }),
@@ -46,12 +99,15 @@ TEST(Mesh, RefusesWithThreeParts) {
             "fix: choose extents whose product is 6");
   EXPECT_EQ(message_of(ExitCode::kBadConfig, [] { three_by_two().slice("y", 2); }),
             "axis 'y' has no index 2\n  why: its size is 2\n  fix: use an index from 0 to 1");
-  EXPECT_EQ(message_of(ExitCode::kBadConfig, [] { Mesh({2}, {"x"}, {1, 1}); }),
+  EXPECT_EQ(message_of(ExitCode::kBadConfig,
+                       [] {
+                         Mesh({2}, {"x"}, {1, 1});
+                       }),
             "a rank occurs twice in a mesh\n  why: each coordinate of a mesh is another rank\n  "
             "fix: list each rank once");
   EXPECT_EQ(message_of(ExitCode::kBadConfig, [] { parse_mesh("dp=two"); }),
             "'dp=two' is not a mesh\n  why: 'dp=two' is not an axis and its size\n  fix: write it "
-            "as dp=2 tp=4");
+            "as dp=2 tp=4, with weights as dp=2:1");
 }
 
 }  // namespace
