@@ -72,7 +72,10 @@ def main():
     parser.add_argument("--new-options", metavar="OPTIONS", default="", type=shlex.split)
     arguments = parser.parse_args()
     old, new = arguments.old.resolve(), arguments.new.resolve()
-    pairs = [pair for pair in pairs_of(new) if fnmatch.fnmatch(pair, arguments.only)]
+    both = set(pairs_of(old)) & set(pairs_of(new))
+    pairs = [pair for pair in sorted(both) if fnmatch.fnmatch(pair, arguments.only)]
+    if added := sorted(set(pairs_of(new)) - both):
+        print(f"not in the old build: {' '.join(added)}")
     if missing := sorted(set(pairs_of(old)) - set(pairs_of(new))):
         print(f"not in the new build: {' '.join(missing)}")
     same = compare(old, new, pairs, arguments.steps, arguments.new_options)

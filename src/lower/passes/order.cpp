@@ -175,7 +175,8 @@ class WorkEstimate {
 };
 
 /// By instruction, the number of its block: the prologue, a pass of a stage, or the epilogue.
-/// Blocks are numbered in the order in which they begin.
+/// Blocks are numbered in the order in which they begin. What an instruction reads is in no later
+/// block.
 IndexedVector<InstructionIndex, int> blocks_of(const Program& program, const InstanceOrder& order) {
   using Block = std::tuple<bool, StageIndex, std::optional<PassKind>>;
   std::map<Block, int> numbers;
@@ -188,6 +189,14 @@ IndexedVector<InstructionIndex, int> blocks_of(const Program& program, const Ins
                       instruction.pass};
     if (int& number = blocks[instance.instruction]; number < 0)
       number = numbers.emplace(block, static_cast<int>(numbers.size())).first->second;
+  }
+  // An instruction may be in an earlier block than what it reads, when that block goes on after
+  // the other one has begun.
+  IndexedVector<RegisterIndex, int> made_in(program.registers.size(), 0);
+  for (InstructionIndex i : program.instructions.indices()) {
+    const Instruction& instruction = program.instructions[i];
+    for (RegisterIndex reg : instruction.reads()) blocks[i] = std::max(blocks[i], made_in[reg]);
+    for (RegisterIndex reg : instruction.writes()) made_in[reg] = blocks[i];
   }
   return blocks;
 }
