@@ -75,6 +75,33 @@ y = mul(a, b): f32[4]
 output y = y
 )"},
 
+{"ACollectiveMatmulCutsADimThatASumLeavesWithChunks", R"(seed 309311
+mode exact
+steps 1
+chunks 3
+mesh all x=2 y=1 z=2 at 0
+fill max_scalar.grad.constant whole -6.0 -6.0
+fill max_scalar.grad.constant_1 whole 0.0 0.0
+fill min_scalar.grad.compare whole 1.0 1.0
+fill min_scalar.grad.constant_1 whole 0.0 0.0
+fill min_scalar.grad.sum whole 2.0 2.0
+fill w whole -3.0 3.0
+mark tensor w P(None, ?, ("z","x","y"))
+mark tensor min_scalar.grad.constant_1 P("z", ?, 2*"x", "y")
+graph
+input min_scalar.grad.sum: f32[4,4,4,3]
+input min_scalar.grad.compare: bool[4,4,4,3]
+input min_scalar.grad.constant_1: f32[4,4,4,3]
+input max_scalar.grad.constant_1: f32[4,4,4,3]
+input max_scalar.grad.constant: f32[4,4,4,3]
+variable w: f32[4,4,4] = constant(0.0)
+variable w_1: f32[4,3,4] = constant(1.0)
+dot_general = dot_general(w, w_1) {spec="abc,dec->abde"}: f32[4,4,4,3]
+max_scalar = max_scalar(dot_general) {value=-6.0}: f32[4,4,4,3]
+min_scalar.grad.x = select(min_scalar.grad.compare, min_scalar.grad.sum, min_scalar.grad.constant_1): f32[4,4,4,3] @backward <- gradient min_scalar
+max_scalar.grad.compare = compare(dot_general, max_scalar.grad.constant) {relation="ge"}: bool[4,4,4,3] @backward <- gradient max_scalar
+max_scalar.grad.x = select(max_scalar.grad.compare, min_scalar.grad.x, max_scalar.grad.constant_1): f32[4,4,4,3] @backward <- gradient max_scalar
+)"},
 {"ACopyIntoAVariableOfADeviceWritesOverWhatAKernelReads", R"(seed 82335
 mode exact
 steps 2

@@ -62,9 +62,12 @@ void SymbolicPlacements::check_chunk(const Register& reg, const Chunk& chunk) {
   const bool exists = chunk.dim < reg.type.shape.size() && chunk.blocks > 0 && chunk.count > 0 &&
                       chunk.index >= 0 && chunk.index < chunk.count;
   if (!exists) refuse("'" + reg.name + "' is declared a chunk that does not exist");
+  // Windows, chunks and the unit of a dim that is not divided do not matter.
   const DimSharding& dim = reg.attr.dims[chunk.dim];
-  if (!dim.windows.empty() || dim.chunks != 1 || chunk.blocks % reg.attr.blocks(chunk.dim) != 0 ||
-      reg.type.shape[chunk.dim] % (chunk.blocks * dim.unit) != 0)
+  const bool is_divided = !dim.axes.empty();
+  if ((is_divided && (!dim.windows.empty() || dim.chunks != 1)) ||
+      chunk.blocks % reg.attr.blocks(chunk.dim) != 0 ||
+      reg.type.shape[chunk.dim] % (chunk.blocks * (is_divided ? dim.unit : 1)) != 0)
     refuse("'" + reg.name + "' is a chunk of " + std::to_string(chunk.blocks) +
            " blocks, and ranks have other parts: " + to_text(reg.type, reg.attr));
 }
