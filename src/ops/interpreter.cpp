@@ -78,7 +78,7 @@ void perturb(ReferenceTensor& tensor, const std::vector<double>& tolerance, uint
   for (size_t i = 0; i < tensor.values.size(); ++i) {
     const float amount = uniform[alike ? leaders[i] : i];
     if (tolerance[i] >= kUnderflow)
-      tensor.values[i] += tolerance[i] * (amount < 0.5f ? -1.0 + amount : amount);
+      tensor.values[i] += tolerance[i] * (static_cast<double>(amount) - (amount < 0.5f ? 1 : 0));
   }
 }
 

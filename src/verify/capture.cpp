@@ -46,12 +46,18 @@ Tensor local_tensor(const TensorType& type, const std::vector<std::byte>& bytes)
 template <typename Visit>
 void for_each_element(const Shape& local, const std::vector<std::vector<int64_t>>& indices,
                       const Shape& whole, Visit visit) {
-  const Dims strides = row_major_strides(whole), local_strides = row_major_strides(local);
-  for (int64_t i = 0; i < element_count(local); ++i) {
-    int64_t at = 0;
-    for (int d = 0; d < local.size(); ++d)
-      at += indices[d][i / local_strides[d] % local[d]] * strides[d];
-    visit(static_cast<size_t>(i), static_cast<size_t>(at));
+  const Dims strides = row_major_strides(whole);
+  const int rank = local.size(), last = rank - 1;
+  if (rank == 0) return visit(size_t{0}, size_t{0});
+  Shape rows = local;  // of the last dim: one begin of each
+  rows[last] = 1;
+  Dims row = Dims::filled(rank, 0);
+  size_t from = 0;
+  for (int64_t i = 0; i < (local[last] > 0 ? element_count(rows) : 0);
+       ++i, advance_index(row, rows)) {
+    int64_t begin = 0;
+    for (int d = 0; d < last; ++d) begin += indices[d][row[d]] * strides[d];
+    for (int64_t index : indices[last]) visit(from++, static_cast<size_t>(begin + index));
   }
 }
 
@@ -121,7 +127,9 @@ Capture::Whole Capture::assemble(RegisterIndex number) const {
               {},
               ""};
   whole.held.assign(whole.tensor.values.size(), false);
-  std::vector<double> magnitudes(whole.tensor.values.size(), 0.0);
+  // Each element has one holder, and none is a sum.
+  const bool is_plain = !partial && !reg.attr.has_windows() && !is_partial_of_micro_batches(reg);
+  std::vector<double> magnitudes(is_plain ? 0 : whole.tensor.values.size(), 0.0);
   // Parts with windows overlap, so each partial value of an element counts once.
   std::map<int64_t, std::vector<std::optional<double>>> partials;
   // Axes that only replicate do not count: the first rank of each set of replicas gives its part,
@@ -145,6 +153,13 @@ Capture::Whole Capture::assemble(RegisterIndex number) const {
     }
     const TensorType type = local_type(reg, part.coordinate);
     const ReferenceTensor local = to_reference(local_tensor(type, bytes));
+    if (is_plain) {
+      for_each_element(type.shape, part.indices, reg.type.shape, [&](size_t from, size_t at) {
+        whole.held[at] = true;
+        whole.tensor.values[at] = local.values[from];
+      });
+      continue;
+    }
     auto& elements = partials[part.partial];
     elements.resize(reg.attr.has_windows() ? whole.tensor.values.size() : 0);
     for_each_element(type.shape, part.indices, reg.type.shape, [&](size_t from, size_t at) {

@@ -31,7 +31,8 @@ class Capture {
     /// Elements that windows give to a further rank, which computes them again. Their rounding may
     /// differ.
     std::vector<Copy> copies;
-    double magnitude = 0;  // the largest sum of absolute partial values of an element
+    /// The largest sum of absolute partial values of an element; 0 when none is partial.
+    double magnitude = 0;
     /// Two replicas that differ.
     struct ReplicaMismatch {
       Rank first = 0, second = 0;

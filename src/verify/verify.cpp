@@ -3,8 +3,10 @@
 #include <algorithm>
 #include <cmath>
 #include <cstring>
+#include <future>
 
 #include "base/error.h"
+#include "base/on_all_cores.h"
 #include "base/random.h"
 #include "engine/batch_rule.h"
 #include "network/family.h"
@@ -102,66 +104,82 @@ class Verification {
     state[std::string(kStepInput)] = to_reference(Tensor::scalar(static_cast<int32_t>(step)));
     state[std::string(kLearningRateInput)] = to_reference(Tensor::scalar(
         static_cast<float>(learning_rate(engine_.config().optimizer.schedule, step))));
-    expected_ = interpret(engine_.graph(), state);
+    auto plain = std::async(std::launch::async, [&] { return interpret(engine_.graph(), state); });
     changes_.clear();
     perturbed_ = interpret(engine_.graph(), state,
                            {.perturb = static_cast<uint64_t>(step) + 1, .tolerances = &changes_});
+    expected_ = plain.get();
     for (const auto& [name, tensor] : expected_)
       changes_[name] += largest_change(tensor, perturbed_.at(name));
     const Graph& graph = engine_.graph();
     loss_tolerance_ = kSafety * changes_.at(graph.value(graph.output(engine_.network().loss)).name);
   }
 
+  /// What was found in one register.
+  struct Comparison {
+    double max_error = 0;
+    std::optional<Difference> difference;
+  };
+
   void compare_tensors(int64_t step, const Capture& capture) {
     const TaskGraph& tasks = engine_.compiled().tasks;
-    report_.tensors = report_.exact_tensors = 0;
-    for (RegisterIndex index : in_program_order(tasks)) {
-      const Register& reg = tasks.registers[index];
-      if (is_partial_of_micro_batches(reg)) continue;  // its sum is compared
-      const std::string name = value_name(engine_.graph(), reg);
-      const Capture::Whole whole = capture.assemble(index);
-      ensure(whole.missing.empty(),
-             "register '" + reg.name + "' was filled on every rank: " + whole.missing);
-      const ReferenceTensor wanted = rows_of(expected_.at(name), reg);
-      const double tolerance = kSafety * changes_.at(name);
-      ++report_.tensors;
-      if (tolerance == 0) ++report_.exact_tensors;
-      if (whole.mismatch) {
-        const size_t at = whole.mismatch->at;
-        note({step, op_of(name), reg.name,
-              to_text(reg.type, reg.attr) + ", replicas differ: " + to_text(*whole.mismatch),
-              static_cast<int64_t>(at), whole.tensor.values[at], wanted.values[at], 0});
-        continue;
-      }
-      compare_elements(step, name, reg, whole, wanted, tolerance);
+    std::vector<RegisterIndex> compared;
+    for (RegisterIndex index : in_program_order(tasks))  // of a partial value the sum is compared
+      if (!is_partial_of_micro_batches(tasks.registers[index])) compared.push_back(index);
+    std::vector<Comparison> comparisons(compared.size());
+    on_all_cores(std::ssize(compared),
+                 [&](int64_t i) { comparisons[i] = compare_register(step, compared[i], capture); });
+    report_.tensors = std::ssize(compared);
+    report_.exact_tensors = 0;
+    for (size_t i = 0; i < compared.size(); ++i) {
+      if (tolerance_of(tasks.registers[compared[i]]) == 0) ++report_.exact_tensors;
+      report_.max_error = std::max(report_.max_error, comparisons[i].max_error);
+      if (comparisons[i].difference) note(std::move(*comparisons[i].difference));
     }
   }
 
-  void compare_elements(int64_t step, const std::string& name, const Register& reg,
-                        const Capture::Whole& got, const ReferenceTensor& wanted,
-                        double tolerance) {
-    for (size_t i = 0; i < got.tensor.values.size(); ++i)
-      if (got.held[i] &&
-          !compare_element(step, name, reg, i, got.tensor.values[i], wanted, tolerance))
-        return;
-    for (const auto& [at, value] : got.copies)
-      if (!compare_element(step, name, reg, at, value, wanted, tolerance)) return;
+  double tolerance_of(const Register& reg) const {
+    return kSafety * changes_.at(value_name(engine_.graph(), reg));
   }
 
-  bool compare_element(int64_t step, const std::string& name, const Register& reg, size_t at,
-                       double value, const ReferenceTensor& wanted, double tolerance) {
+  Comparison compare_register(int64_t step, RegisterIndex index, const Capture& capture) const {
+    const Register& reg = engine_.compiled().tasks.registers[index];
+    const Capture::Whole got = capture.assemble(index);
+    ensure(got.missing.empty(),
+           "register '" + reg.name + "' was filled on every rank: " + got.missing);
+    const std::string name = value_name(engine_.graph(), reg);
+    const ReferenceTensor wanted = rows_of(expected_.at(name), reg);
+    Comparison found;
+    const auto differ = [&](const std::string& text, size_t at, double value, double serial,
+                            double tolerance) {
+      found.difference = {step,  op_of(name), reg.name, text, static_cast<int64_t>(at),
+                          value, serial,      tolerance};
+      return found;
+    };
+    if (got.mismatch) {
+      const size_t at = got.mismatch->at;
+      return differ(to_text(reg.type, reg.attr) + ", replicas differ: " + to_text(*got.mismatch),
+                    at, got.tensor.values[at], wanted.values[at], 0);
+    }
+    const double tolerance = tolerance_of(reg);
     const bool is_rounded = tolerance == 0 && reg.type.dtype == DType::kF32;
-    const double serial =
-        is_rounded ? static_cast<double>(static_cast<float>(wanted.values[at])) : wanted.values[at];
-    if (value == serial) return true;
-    const double error = std::abs(value - serial);
-    report_.max_error =
-        std::max(report_.max_error,
-                 tolerance > 0 ? error / tolerance : std::numeric_limits<double>::infinity());
-    if (tolerance > 0 && error <= tolerance) return true;
-    note({step, op_of(name), reg.name, to_text(reg.type, reg.attr), static_cast<int64_t>(at), value,
-          serial, tolerance});
-    return false;
+    const auto compare = [&](size_t at, double value) {  // returns whether they are equal enough
+      const double serial = is_rounded ? static_cast<double>(static_cast<float>(wanted.values[at]))
+                                       : wanted.values[at];
+      if (value == serial) return true;
+      const double error = std::abs(value - serial);
+      found.max_error =
+          std::max(found.max_error,
+                   tolerance > 0 ? error / tolerance : std::numeric_limits<double>::infinity());
+      if (tolerance > 0 && error <= tolerance) return true;
+      differ(to_text(reg.type, reg.attr), at, value, serial, tolerance);
+      return false;
+    };
+    for (size_t i = 0; i < got.tensor.values.size(); ++i)
+      if (got.held[i] && !compare(i, got.tensor.values[i])) return found;
+    for (const auto& [at, value] : got.copies)
+      if (!compare(at, value)) return found;
+    return found;
   }
 
   std::string op_of(const std::string& value) const {

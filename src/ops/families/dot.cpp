@@ -15,6 +15,7 @@
 #include "ops/builder.h"
 #include "ops/detail.h"
 #include "ops/families.h"
+#include "ops/reference_product.h"
 
 namespace tessera {
 namespace {
@@ -156,51 +157,13 @@ KernelCall kernel(const OpView& op, std::span<const Split>) {
   return detail::kernel_call("dot_general", {}, {}, op.attributes.text("spec"));
 }
 
-/// One loop of the nest: its extent, and the offset of a step in a, in b and in the result.
-struct Loop {
-  int64_t extent = 1;
-  int64_t step_a = 0, step_b = 0, step_out = 0;
-};
-
-int64_t step_of(const std::string& dims, const Shape& shape, char letter) {
-  return has_letter(dims, letter) ? row_major_strides(shape)[dim_of_letter(dims, letter)] : 0;
-}
-
-/// The loops over all letters. The letters of b are the innermost loops, in b's order, so the last
-/// loop reads b element by element.
-std::vector<Loop> loops_of(const OpView& op) {
-  const Einsum einsum = einsum_of(op);
-  std::string order;
-  for (char letter : einsum.a())
-    if (!has_letter(einsum.b(), letter)) order += letter;
-  order += einsum.b();
-  std::vector<Loop> loops;
-  for (char letter : order)
-    loops.push_back({extent_of(einsum, op, letter), step_of(einsum.a(), op.inputs[0].shape, letter),
-                     step_of(einsum.b(), op.inputs[1].shape, letter),
-                     step_of(einsum.result, op.outputs[0].shape, letter)});
-  return loops;
-}
-
-void multiply_add(std::span<const Loop> loops, const double* a, const double* b, double* out) {
-  if (loops.empty()) {
-    *out += *a * *b;
-    return;
-  }
-  const Loop& loop = loops.front();
-  if (loops.size() == 1) {
-    for (int64_t i = 0; i < loop.extent; ++i)
-      out[i * loop.step_out] += a[i * loop.step_a] * b[i * loop.step_b];
-    return;
-  }
-  for (int64_t i = 0; i < loop.extent; ++i)
-    multiply_add(loops.subspan(1), a + i * loop.step_a, b + i * loop.step_b,
-                 out + i * loop.step_out);
+void add_product_of(const OpView& op, std::span<const double> a, std::span<const double> b,
+                    std::span<double> out) {
+  add_product(einsum_of(op), op.inputs[0].shape, a, op.inputs[1].shape, b, out);
 }
 
 void reference(const ReferenceCall& call) {
-  multiply_add(loops_of(call.op), call.inputs[0]->values.data(), call.inputs[1]->values.data(),
-               call.outputs[0].values.data());
+  add_product_of(call.op, call.inputs[0]->values, call.inputs[1]->values, call.outputs[0].values);
 }
 
 std::vector<double> magnitudes(const std::vector<double>& values) {
@@ -217,8 +180,8 @@ std::vector<double> tolerance(const ReferenceCall& call, int) {
   const double terms = extent_product(
       einsum, call.op, [&](char letter) { return !has_letter(einsum.result, letter); });
   std::vector<double> errors(call.outputs[0].values.size(), 0.0);
-  multiply_add(loops_of(call.op), magnitudes(call.inputs[0]->values).data(),
-               magnitudes(call.inputs[1]->values).data(), errors.data());
+  add_product_of(call.op, magnitudes(call.inputs[0]->values), magnitudes(call.inputs[1]->values),
+                 errors);
   for (double& error : errors) error = detail::summation_error(terms + 2, error);
   return errors;
 }
