@@ -102,6 +102,18 @@ min_scalar.grad.x = select(min_scalar.grad.compare, min_scalar.grad.sum, min_sca
 max_scalar.grad.compare = compare(dot_general, max_scalar.grad.constant) {relation="ge"}: bool[4,4,4,3] @backward <- gradient max_scalar
 max_scalar.grad.x = select(max_scalar.grad.compare, min_scalar.grad.x, max_scalar.grad.constant_1): f32[4,4,4,3] @backward <- gradient max_scalar
 )"},
+{"ADimInChunksIsEmpty", R"(seed 415920
+mode general
+steps 1
+mesh all x=1 at 0
+fill w_3.adamw.square whole 0.0 0.0
+mark tensor w_3.exp_avg_sq P(?, 2*"x")
+graph
+input w_3.adamw.square: f32[6,0]
+variable w_3.exp_avg_sq: f32[6,0] = constant(0.0) state <- optimizer w_3
+w_3.adamw.exp_avg_sq.distance = sub(w_3.adamw.square, w_3.exp_avg_sq): f32[6,0] @optimizer <- optimizer w_3
+)"},
+
 {"ACopyIntoAVariableOfADeviceWritesOverWhatAKernelReads", R"(seed 82335
 mode exact
 steps 2

@@ -10,6 +10,14 @@
 #include "placement_check/texts.h"
 
 namespace tessera {
+namespace {
+
+std::vector<Range> without_empty(std::vector<Range> ranges) {
+  std::erase_if(ranges, [](const Range& range) { return range.empty(); });
+  return ranges;
+}
+
+}  // namespace
 
 bool OpCheck::has_operands(OpId id, const KernelStep& step) const {
   const Op& op = program_.graph().op(id);
@@ -153,10 +161,10 @@ void OpCheck::check_part(const DividedOp& op, const DimFactor& dim, int d,
     std::vector<int64_t> at;
     for (int axis : axes) at.push_back(coordinate[axis]);
     if (!seen.insert(std::move(at)).second) continue;
-    const std::vector<Range> parts =
+    const std::vector<Range> parts = without_empty(
         derive_indices(dim, factor.extent, op.division.sharding,
-                       program_.micro_batch_axis().with_micro_batch(op.micro_batch, coordinate));
-    std::vector<Range> own = held.ranges_at(coordinate);
+                       program_.micro_batch_axis().with_micro_batch(op.micro_batch, coordinate)));
+    std::vector<Range> own = without_empty(held.ranges_at(coordinate));
     if (is_divided_by_micro_batch)
       for (Range& range : own)
         range = {range.begin + reg.micro_batch.begin, range.end + reg.micro_batch.begin};
