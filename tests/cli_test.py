@@ -48,6 +48,39 @@ class Train(unittest.TestCase):
         self.assertGreater(result["peak_bytes"], 0)
         self.assertEqual(result["plan"]["mesh"], {})
 
+    def test_a_dry_run_prepares_everything_and_trains_nothing(self):
+        with tempfile.TemporaryDirectory() as folder:
+            out = pathlib.Path(folder) / "run"
+            result = run_json("train", *SMALL_GPT, "--out", out, "--dry-run")
+            self.assertFalse(out.exists())
+        self.assertEqual((result["dry_run"], result["steps"], result["batch"], result["ranks"]), (True, 6, 4, 1))
+        # The evaluation is compiled at once, not behind the last step.
+        trained = run_json("train", *SMALL_GPT)["peak_bytes"]
+        self.assertLessEqual(trained, result["peak_bytes"])
+        self.assertLess(result["peak_bytes"], 1.1 * trained)
+        run("train", *SMALL_GPT, "model.kind=gpd", "--dry-run", code=78)
+
+    def test_a_run_that_no_longer_learns_ends_early_and_keeps_its_best_checkpoint(self):
+        with tempfile.TemporaryDirectory() as folder:
+            out = pathlib.Path(folder) / "run"
+            config = [*SMALL_GPT, "train.steps=300", "train.evaluate_every=5", "train.patience=2", "checkpoint.keep_best=true",
+                      "optimizer.learning_rate=0.05"]
+            result = run_json("train", *config, "--out", out)
+            lines = [json.loads(line) for line in (out / "metrics.jsonl").read_text().splitlines()]
+            losses = {line["step"]: line["val_loss"] for line in lines if "val_loss" in line}
+            best = min(losses, key=losses.get)
+            self.assertLess(result["step"], 300)
+            self.assertEqual(result["step"], best + 10, "two evaluations after the best one")
+            self.assertIn(f"since step {best}", result["stop_reason"])
+            self.assertEqual([path.name for path in (out / "best").glob("step-*")], [f"step-{best:08}"])
+            self.assertAlmostEqual(run_json("eval", out / "best")["loss"], losses[best], places=6)
+            again = run_json("train", *config, "--out", out, "--resume")
+            self.assertEqual(again["steps"], 0, "the evaluations before are remembered")
+
+    def test_patience_needs_evaluations(self):
+        for key in ("train.patience=2", "checkpoint.keep_best=true"):
+            self.assertIn("train.evaluate_every", run("train", *SMALL_GPT, "train.evaluate_every=0", key, code=78).stderr)
+
     def test_a_trace_has_the_acts_of_every_rank_and_flows_between_them(self):
         with tempfile.TemporaryDirectory() as folder:
             path = pathlib.Path(folder) / "trace.json"
@@ -202,6 +235,80 @@ def damage(file):
     content = bytearray(file.read_bytes())
     content[-1] ^= 1
     file.write_bytes(content)
+
+
+def read_safetensors(path):
+    """name -> (dtype, shape, bytes), and the metadata."""
+    data = pathlib.Path(path).read_bytes()
+    length = int.from_bytes(data[:8], "little")
+    header = json.loads(data[8:8 + length])
+    metadata = header.pop("__metadata__", {})
+    body = data[8 + length:]
+    return {name: (entry["dtype"], entry["shape"], body[slice(*entry["data_offsets"])]) for name, entry in header.items()}, metadata
+
+
+def transposed(data, rows, columns, size=4):
+    return b"".join(data[(r * columns + c) * size:(r * columns + c + 1) * size] for c in range(columns) for r in range(rows))
+
+
+class Export(unittest.TestCase):
+    @classmethod
+    def setUpClass(cls):
+        cls.folder = tempfile.TemporaryDirectory()
+        cls.run_folder = pathlib.Path(cls.folder.name) / "run"
+        run("train", *SMALL_GPT, "--out", cls.run_folder)
+
+    @classmethod
+    def tearDownClass(cls):
+        cls.folder.cleanup()
+
+    def export(self, *arguments):
+        file = pathlib.Path(self.folder.name) / "model.safetensors"
+        result = run_json("export", self.run_folder, "--to", file, *arguments)
+        tensors, metadata = read_safetensors(file)
+        self.assertEqual(result["file"], str(file))
+        self.assertEqual(result["tensors"].keys(), tensors.keys())
+        self.assertEqual(metadata["step"], "6")
+        return tensors
+
+    def test_it_writes_the_parameters_of_the_checkpoint_and_no_state_of_the_optimizer(self):
+        (stored,) = (self.run_folder / "checkpoints").glob("step-*/shard-*.safetensors")
+        in_checkpoint, _ = read_safetensors(stored)
+        tensors = self.export()
+        self.assertIn("blocks.0.ffn.up.weight", tensors)
+        for name, (dtype, shape, data) in tensors.items():
+            self.assertEqual(dtype, "F32")
+            self.assertTrue(any(each[2] == data for key, each in in_checkpoint.items() if key.startswith(name)), name)
+        self.assertFalse([name for name in tensors if "exp_avg" in name])
+
+    def test_the_layout_of_torch_transposes_linear_weights_and_nothing_else(self):
+        native, torch = self.export(), self.export("--layout", "torch")
+        self.assertEqual(native.keys(), torch.keys())
+        changed = {name: (native[name][1], torch[name][1]) for name in native if native[name][1] != torch[name][1]}
+        self.assertEqual(changed, {
+            "blocks.0.attn.q.weight": ([16, 4, 4], [16, 16]), "blocks.0.attn.q.bias": ([4, 4], [16]),
+            "blocks.0.attn.k.weight": ([16, 4, 4], [16, 16]), "blocks.0.attn.k.bias": ([4, 4], [16]),
+            "blocks.0.attn.v.weight": ([16, 4, 4], [16, 16]), "blocks.0.attn.v.bias": ([4, 4], [16]),
+            "blocks.0.attn.out.weight": ([4, 4, 16], [16, 16]),
+            "blocks.0.ffn.up.weight": ([16, 64], [64, 16]), "blocks.0.ffn.down.weight": ([64, 16], [16, 64]),
+            "head.weight": ([16, 256], [256, 16])})
+        for name, (_, shape, data) in native.items():
+            is_weight = name in changed and name.endswith(".weight")
+            columns, rows = torch[name][1] if is_weight else (1, 1)
+            self.assertEqual(torch[name][2], transposed(data, rows, columns) if is_weight else data, name)
+
+    def test_a_matrix_that_is_also_looked_up_stays_as_it_is(self):
+        folder = pathlib.Path(self.folder.name) / "tied"
+        file = pathlib.Path(self.folder.name) / "tied.safetensors"
+        run("train", *SMALL_GPT, "model.tied=true", "--steps", 1, "--out", folder)
+        run("export", folder, "--to", file, "--layout", "torch")
+        self.assertEqual(read_safetensors(file)[0]["tokens.weight"][1], [256, 16])
+
+    def test_what_is_not_there_and_other_layouts_are_refused(self):
+        self.assertIn("no layout", run("export", self.run_folder, "--to", "/dev/null", "--layout", "jax", code=2).stderr)
+        run("export", self.run_folder / "nothing", "--to", "x.safetensors", code=66)
+        run("export", self.run_folder, "--to", self.run_folder / "no folder" / "x.safetensors", code=1)
+        self.assertFalse((self.run_folder / "no folder").exists())
 
 
 class Checkpoints(unittest.TestCase):

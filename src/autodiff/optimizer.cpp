@@ -7,6 +7,7 @@
 #include "autodiff/gradient.h"
 #include "base/error.h"
 #include "base/text.h"
+#include "ops/parameter_roles.h"
 
 namespace tessera {
 namespace {
@@ -51,7 +52,10 @@ class UpdateWriter {
       : builder_(graph, seed), config_(config), groups_(groups) {}
 
   void write(std::vector<Parameter> parameters, ValueId learning_rate, ValueId step) {
-    if (config_.clip_norm > 0) clip(parameters);
+    if (config_.clip_norm > 0)
+      clip(parameters);
+    else if (config_.measure_norm)
+      measure(parameters);
     const Rates rates = shared_rates(learning_rate, step);
     std::vector<Rates> of_groups;
     for (size_t i = 0; i < groups_.size(); ++i) of_groups.push_back(rates_of(i, rates));
@@ -93,6 +97,11 @@ class UpdateWriter {
       total = builder_.add(total, sums[i], "sum" + number);
     }
     return builder_.unary("sqrt", total, "norm");
+  }
+
+  void measure(const std::vector<Parameter>& parameters) {
+    const auto scope = builder_.scope("clip");
+    builder_.graph().add_output("grad_norm", global_norm(parameters));
   }
 
   /// Scales every gradient by min(1, clip_norm / (norm + 1e-6)).
@@ -246,7 +255,8 @@ void assign_groups(std::vector<Parameter>& parameters, std::span<const Parameter
       return matches(candidate.pattern, parameter.name);
     });
     if (group != groups.end()) parameter.group = static_cast<size_t>(group - groups.begin());
-    const bool is_bias_or_norm = graph.type(parameter.value).shape.size() < 2;
+    const bool is_bias_or_norm =
+        graph.type(parameter.value).shape.size() < 2 || is_bias(graph, parameter.value);
     parameter.weight_decay = is_bias_or_norm ? 0 : config.weight_decay;
     if (group != groups.end())
       parameter.weight_decay = group->weight_decay.value_or(parameter.weight_decay);

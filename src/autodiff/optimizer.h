@@ -39,10 +39,11 @@ struct OptimizerConfig {
   double momentum = 0.9;              // momentum
   double beta1 = 0.9, beta2 = 0.999;  // adam, adamw
   double epsilon = 1e-8;              // adam, adamw
-  /// sgd, momentum, adam: added to the gradient; adamw: decoupled. Only for parameters of rank
-  /// >= 2.
+  /// sgd, momentum, adam: added to the gradient; adamw: decoupled. Not for biases and norms:
+  /// parameters of rank below 2, and those that are only added to results of products.
   double weight_decay = 0;
   double clip_norm = 0;  // > 0: gradients are scaled by min(1, clip_norm / (global norm + 1e-6))
+  bool measure_norm = false;  // the output "grad_norm", also without clipping
   Schedule schedule = {};
 };
 
@@ -52,7 +53,7 @@ struct ParameterGroup {
   std::string pattern;  // as in marks (base/text.h): "*.bias", "{stem,head}.*"
   double rate = 1;      // factor of the learning rate; 0: the parameters keep their values
   /// In place of OptimizerConfig::weight_decay, for parameters of any rank. nullopt: that of the
-  /// configuration, which leaves out biases and norms, because their rank is below 2.
+  /// configuration, which leaves out biases and norms.
   std::optional<double> weight_decay = {};
 };
 
@@ -67,9 +68,9 @@ inline constexpr std::string_view kStepInput = "step";
 ///   ensures   every trainable variable has a next. Optimizer state is a variable
 ///             `<parameter>.momentum`, `<parameter>.exp_avg`, `<parameter>.exp_avg_sq` of the
 ///             parameter's type with origin {parameter, "optimizer"}. The output "grad_norm"
-///             (global norm before clipping) is added when clip_norm > 0. New ops have role
-///             optimizer and names `<parameter>.<optimizer>...`; ops of the clip are called
-///             `clip...`, scalars of all parameters `optimizer...`, those of group 2
+///             (global norm before clipping) is added when clip_norm > 0 or measure_norm. New ops
+///             have role optimizer and names `<parameter>.<optimizer>...`; ops of the clip are
+///             called `clip...`, scalars of all parameters `optimizer...`, those of group 2
 ///             `optimizer.group2...`.
 ///   throws    UserError: 65 when nothing is trainable; 78 for a group that matches no parameter,
 ///             or has a negative number

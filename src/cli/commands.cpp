@@ -3,6 +3,7 @@
 #include "cli/commands/demo.h"
 #include "cli/commands/eval.h"
 #include "cli/commands/explain.h"
+#include "cli/commands/export.h"
 #include "cli/commands/fuzz.h"
 #include "cli/commands/generate.h"
 #include "cli/commands/inspect.h"
@@ -27,6 +28,8 @@ constexpr CommandEntry kCommands[] = {
     {"eval", "Measure the validation loss of a checkpoint", kSeveralProcesses, make<EvalCommand>},
     {"generate", "Continue a text with the model of a checkpoint", kSeveralProcesses,
      make<GenerateCommand>},
+    {"export", "Write the parameters of a checkpoint as a safetensors file", kOneProcess,
+     make<ExportCommand>},
     {"verify", "Compare a plan with the serial program, tensor by tensor", kOneProcess,
      make<VerifyCommand>},
     {"explain", "Show the placement of every tensor, what is communicated, and why", kOneProcess,

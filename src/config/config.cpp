@@ -11,6 +11,17 @@ namespace {
 
 constexpr int64_t kMany = int64_t{1} << 40;
 
+/// Checks that what depends on evaluations during the run has some.
+void check_evaluates(const ConfigTable& table, bool is_set, const std::string& key,
+                     int64_t evaluate_every) {
+  if (!is_set || evaluate_every > 0) return;
+  throw UserError(table.file() + ": " + key + " is set and train.evaluate_every is 0",
+                  key +
+                      " compares the held-out losses of evaluations during the run, and there "
+                      "is only one, at the end",
+                  "set train.evaluate_every, such as to 100 steps", ExitCode::kBadConfig);
+}
+
 /// Checks that a batch is given either for the whole step or for each data-parallel rank.
 void check_one_batch(ConfigTable& table) {
   if (!table.raw("batch") || !table.raw("batch_per_rank")) return;
@@ -37,6 +48,9 @@ TrainConfig read_train(ConfigTable table) {
                         : Reduction::kOrdered;
   train.evaluate_every = table.integer("evaluate_every", train.evaluate_every, 0, kMany);
   train.evaluate_batches = table.integer("evaluate_batches", train.evaluate_batches, 1, kMany);
+  train.patience = table.integer("patience", train.patience, 0, kMany);
+  train.min_improvement = table.number("min_improvement", train.min_improvement, 0, 1e9);
+  check_evaluates(table, train.patience > 0, "train.patience", train.evaluate_every);
   table.finish();
   return train;
 }
@@ -67,11 +81,13 @@ OptimizerConfig read_optimizer(ConfigTable table, int64_t steps) {
   return optimizer;
 }
 
-CheckpointConfig read_checkpoint(ConfigTable table) {
+CheckpointConfig read_checkpoint(ConfigTable table, const TrainConfig& train) {
   CheckpointConfig checkpoint;
   checkpoint.every = table.integer("every", checkpoint.every, 0, kMany);
   checkpoint.keep_last =
       static_cast<int>(table.integer("keep_last", checkpoint.keep_last, 0, 1 << 20));
+  checkpoint.keep_best = table.boolean("keep_best", checkpoint.keep_best);
+  check_evaluates(table, checkpoint.keep_best, "checkpoint.keep_best", train.evaluate_every);
   table.finish();
   return checkpoint;
 }
@@ -120,7 +136,7 @@ ConfigFile parse_config(Document document, const std::string& file,
   config.data = read_data_config(table.table("data"));
   config.train = read_train(table.table("train"));
   config.optimizer = read_optimizer(table.table("optimizer"), config.train.steps);
-  config.checkpoint = read_checkpoint(table.table("checkpoint"));
+  config.checkpoint = read_checkpoint(table.table("checkpoint"), config.train);
   read.plan = read_parallel(table.raw("parallel"), file);
   table.finish();
   return read;

@@ -28,11 +28,16 @@ struct TrainConfig {
   Reduction reduction = Reduction::kOrdered;  // between processes: "ordered" or "fast"
   int64_t evaluate_every = 0;  // steps between evaluations of the held-out loss; 0: only at the end
   int64_t evaluate_batches = 8;  // batches of one evaluation
+  /// Evaluations without a better held-out loss after which training ends; 0: it does not.
+  int64_t patience = 0;
+  double min_improvement = 0;  // by which a held-out loss is better
 };
 
 struct CheckpointConfig {
   int64_t every = 0;  // steps between checkpoints; 0: only at the end
   int keep_last = 3;  // older ones are removed; 0: all are kept
+  /// Is the checkpoint with the best held-out loss kept beside them?
+  bool keep_best = false;
 };
 
 /// The order in which samples become batches.

@@ -17,6 +17,8 @@ Document train_settings(const TrainConfig& train) {
   table["reduction"] = std::string(to_text(train.reduction));
   table["evaluate_every"] = train.evaluate_every;
   table["evaluate_batches"] = train.evaluate_batches;
+  table["patience"] = train.patience;
+  table["min_improvement"] = train.min_improvement;
   return table;
 }
 
@@ -58,7 +60,8 @@ Document resolved_settings(const TrainingSettings& settings) {
   document["train"] = train_settings(settings.train);
   document["optimizer"] = optimizer_settings(settings.optimizer);
   document["checkpoint"] = Document::Table{{"every", settings.checkpoint.every},
-                                           {"keep_last", settings.checkpoint.keep_last}};
+                                           {"keep_last", settings.checkpoint.keep_last},
+                                           {"keep_best", settings.checkpoint.keep_best}};
   return document;
 }
 

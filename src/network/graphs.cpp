@@ -125,7 +125,9 @@ Graph training_graph(const Network& network, const OptimizerConfig& optimizer, i
                      uint64_t seed) {
   Graph graph = forward_graph(network, ForwardPurpose::kTraining, rows, seed);
   Builder builder(graph, seed);
-  add_training(builder, graph.output(network.loss), optimizer, network.groups);
+  OptimizerConfig measured = optimizer;
+  measured.measure_norm = true;
+  add_training(builder, graph.output(network.loss), measured, network.groups);
   return graph;
 }
 

@@ -64,7 +64,9 @@ class Folding {
     if (draft_.outputs(op).size() != 1) return;
     const ValueId value = draft_.outputs(op).front();
     const TensorType& type = draft_.before().type(value);
-    if (!has_kernels(type.dtype) || draft_.is_kept(op) || is_own(op)) return;
+    if (!has_kernels(type.dtype) || draft_.is_kept(op) || is_own(op) ||
+        !draft_.before().op(op).regions.empty())
+      return;
     const std::optional<double> number = number_of_op(op, type.dtype);
     if (!number || std::isnan(*number)) return;
     numbers_[value.index] = number;

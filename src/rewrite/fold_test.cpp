@@ -96,6 +96,23 @@ TEST(Fold, LeavesNaNsAndWhatIsNotConstant) {
             std::nullopt);
 }
 
+TEST(Fold, LeavesOpsWithRegions) {
+  EXPECT_EQ(folded("c = constant() {dtype=\"bool\", shape=[], value=1.0}: bool[]\n"
+                   "a = constant() {dtype=\"f32\", shape=[], value=2.0}: f32[]\n"
+                   "y = if(c, a): f32[]\n"
+                   "  region\n"
+                   "    input x: f32[]\n"
+                   "    z = neg(x): f32[]\n"
+                   "    output result = z\n"
+                   "  end\n"
+                   "  region\n"
+                   "    input u: f32[]\n"
+                   "    v = tanh(u): f32[]\n"
+                   "    output result = v\n"
+                   "  end\n"),
+            std::nullopt);
+}
+
 TEST(Fold, LeavesMarkedOpsAndWhatReadsThem) {
   const std::string text = constant("a", "f32", "2.0") + "b = neg(a): f32[3]\n" +
                            "c = neg(b): f32[3]\n" + "output c = c\n";

@@ -3,31 +3,37 @@
 #include <fmt/format.h>
 
 #include <limits>
+#include <utility>
 
 #include "base/error.h"
 
 namespace tessera {
 
 EarlyStop::EarlyStop(Options options)
-    : options_(options), best_loss_(std::numeric_limits<double>::infinity()) {
-  if (options.patience >= 1 && options.min_delta >= 0) return;
+    : options_(std::move(options)), best_loss_(std::numeric_limits<double>::infinity()) {
+  if (options_.patience >= 1 && options_.min_delta >= 0) return;
   throw UserError(fmt::format("early stop with patience {} and min_delta {} is not possible",
-                              options.patience, options.min_delta),
+                              options_.patience, options_.min_delta),
                   "it waits for at least one evaluation, and an improvement is a fall",
                   "give a patience of at least 1 and a min_delta of at least 0",
                   ExitCode::kBadConfig);
 }
 
-void EarlyStop::on_train_begin(const TrainingState&, TrainingControl&) {
+void EarlyStop::on_train_begin(const TrainingState&, TrainingControl& control) {
   best_loss_ = std::numeric_limits<double>::infinity();
   best_step_ = 0;
   without_improvement_ = 0;
+  for (const HeldOutLoss& evaluation : options_.earlier) take(evaluation, control);
 }
 
 void EarlyStop::on_evaluate(const TrainingState& state, TrainingControl& control) {
-  if (state.evaluation->loss < best_loss_ - options_.min_delta) {
-    best_loss_ = state.evaluation->loss;
-    best_step_ = state.step;
+  take({state.step, state.evaluation->loss}, control);
+}
+
+void EarlyStop::take(const HeldOutLoss& evaluation, TrainingControl& control) {
+  if (evaluation.loss < best_loss_ - options_.min_delta) {
+    best_loss_ = evaluation.loss;
+    best_step_ = evaluation.step;
     without_improvement_ = 0;
     return;
   }

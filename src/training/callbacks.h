@@ -4,6 +4,7 @@
 
 #include <ostream>
 #include <string>
+#include <vector>
 
 #include "engine/engine.h"
 
@@ -97,6 +98,12 @@ class Callback {
   virtual void on_train_end(const TrainingState&, TrainingControl&) {}
 };
 
+/// A held-out loss and the number of steps before it.
+struct HeldOutLoss {
+  int64_t step = 0;
+  double loss = 0;
+};
+
 /// Stops when the held-out loss has not fallen by more than `min_delta` below its best for
 /// `patience` evaluations in a row. A loss that is not a number is no improvement.
 ///   requires  patience >= 1, min_delta >= 0
@@ -106,18 +113,21 @@ class EarlyStop : public Callback {
   struct Options {
     int64_t patience = 3;
     double min_delta = 0;
+    std::vector<HeldOutLoss> earlier = {};  // of a run that is resumed: those of its evaluations
   };
   explicit EarlyStop(Options options);
 
   /// It acts on evaluations only, and no step is in flight during an evaluation.
   CallbackNeeds needs(int64_t) const override { return CallbackNeeds::kMetricsOnly; }
-  void on_train_begin(const TrainingState&, TrainingControl&) override;
+  void on_train_begin(const TrainingState&, TrainingControl& control) override;
   void on_evaluate(const TrainingState& state, TrainingControl& control) override;
 
   double best_loss() const { return best_loss_; }  // infinite before the first evaluation
   int64_t best_step() const { return best_step_; }
 
  private:
+  void take(const HeldOutLoss& evaluation, TrainingControl& control);
+
   Options options_;
   double best_loss_;
   int64_t best_step_ = 0;

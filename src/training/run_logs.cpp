@@ -59,8 +59,7 @@ void MetricsLog::on_step_end(const TrainingState& state, TrainingControl&) {
   line["step"] = state.step;
   line["loss"] = result.loss;
   line["lr"] = result.learning_rate;
-  line["grad_norm"] =
-      state.engine.config().optimizer.clip_norm > 0 ? Document(result.grad_norm) : Document();
+  line["grad_norm"] = result.grad_norm;
   line["step_time_ms"] = result.time.value() * 1e3;
   line["tokens"] = result.tokens;
   line["tokens_per_s"] = speed;
@@ -159,12 +158,11 @@ void EventLog::on_step_end(const TrainingState& state, TrainingControl&) {
   std::vector<EventScalar> scalars{
       {"train/loss", result.loss},
       {"train/lr", result.learning_rate},
+      {"train/grad_norm", result.grad_norm},
       {"perf/step_time_ms", result.time.value() * 1e3},
       {"perf/tokens_per_s", per_second(static_cast<double>(result.tokens), result.time)},
       {"mem/peak_gib",
        std::ldexp(static_cast<double>(state.engine.runtime().peak_bytes().value()), -30)}};
-  if (state.engine.config().optimizer.clip_norm > 0)
-    scalars.push_back({"train/grad_norm", result.grad_norm});
   file_.add(state.step, scalars);
 }
 

@@ -2,12 +2,14 @@
 
 #include <fmt/format.h>
 
+#include <algorithm>
 #include <iostream>
 #include <optional>
 
 #include "base/count_text.h"
 #include "cli/print/notes.h"
 #include "cli/print/progress.h"
+#include "cli/run/metrics_file.h"
 #include "cli/run/run_checkpoints.h"
 #include "cli/run/run_folder.h"
 #include "cli/run/session.h"
@@ -51,6 +53,7 @@ Document result_document(const TrainCommand& command, const Training& training) 
   document["checkpoint"] = optional_text(training.checkpoint.string());
   document["trace"] = optional_text(command.trace);
   document["stopped_by"] = optional_text(training.run.stopped_by.value_or(""));
+  document["stop_reason"] = optional_text(training.run.fit.stop_reason);
   document["plan"] =
       to_document(engine.plan(), engine.graph(), rewritten_fingerprint(engine.compiled()));
   document["notes"] = to_document(engine.compiled().sharded.notes);
@@ -86,6 +89,9 @@ std::string result_text(const TrainCommand& command, const Training& training) {
   if (!steps.empty())
     text += fmt::format("loss             {:.4f} at the first step, {:.4f} at the last\n",
                         steps.front().loss, steps.back().loss);
+  if (!run.stopped_by && !run.fit.stop_reason.empty())
+    text += fmt::format("ended early      after step {}: {}\n", training.engine.step_count(),
+                        run.fit.stop_reason);
   text += validation_text(training);
   text += fmt::format("speed            {0} {2}s/s, {1} {2}s/s per rank\n",
                       grouped(std::llround(run.tokens_per_second)),
@@ -116,6 +122,30 @@ void restore_and_tell(Engine& engine, const Checkpoint& checkpoint) {
                                 resolved_settings(engine.config()));
 }
 
+/// Prepares everything that a run needs, and tells what it would do.
+void tell_dry_run(const TrainCommand& command, Engine& engine, const RunData& data) {
+  engine.prepare();
+  const TrainConfig& train = engine.config().train;
+  const int64_t left = std::max<int64_t>(train.steps - engine.step_count(), 0);
+  Document document;
+  document["dry_run"] = true;
+  document["steps"] = left;
+  document["batch"] = train.batch;
+  document["ranks"] = engine.plan().rank_count();
+  document["peak_bytes"] = engine.runtime().peak_bytes().value();
+  document["plan"] =
+      to_document(engine.plan(), engine.graph(), rewritten_fingerprint(engine.compiled()));
+  document["notes"] = to_document(engine.compiled().sharded.notes);
+  print_result(command.output, document,
+               fmt::format("dry run          nothing is trained and nothing is written\n"
+                           "would train      {} of {} under {}\n"
+                           "data             {} {}s to train on, {} held out\n"
+                           "peak memory      {} per rank\n",
+                           counted(left, "step"), counted(train.batch, "row"),
+                           plan_summary(engine.plan()), grouped(data.train_units), data.unit,
+                           grouped(data.held_out_units), to_text(engine.runtime().peak_bytes())));
+}
+
 void check_resume(const TrainCommand& command) {
   if (!command.resume || !command.resume->empty() || !command.out.empty()) return;
   refuse_usage("--resume does not say from where",
@@ -144,6 +174,9 @@ void TrainCommand::describe(OptionParser& parser) {
               trace);
   parser.number({"--trace-steps", "N", "Steps in the trace, after two warm-up steps; default: 3"},
                 trace_steps, int64_t{1});
+  parser.flag({"--dry-run", "",
+               "Do everything but the steps: read the data, compile, allocate, load a checkpoint"},
+              dry_run);
   parser.flag({"--check-replicas", "",
                "After each step compare a hash of every variable with those of its replicas"},
               check_replicas);
@@ -158,9 +191,9 @@ ExitCode TrainCommand::run(Processes& processes) {
   if (!out.empty() || processes.are_several()) signals.emplace();
   RealFileSystem disk;
   const auto resumed = open_resumed(disk, *this);
-  Session session = open_session(with_steps(config, steps),
-                                 resumed ? std::optional(stored_run(*resumed).plan) : std::nullopt,
-                                 compilation);
+  Session session =
+      open_session(with_steps(config, steps),
+                   resumed ? std::optional(stored_run(*resumed).plan) : std::nullopt, compilation);
   const auto data = load_data_of(session.config);
   processes.check_plan(session.plan);
   Engine engine(session.config, session.plan, data,
@@ -171,11 +204,21 @@ ExitCode TrainCommand::run(Processes& processes) {
                            data->unit, plan_summary(engine.plan()))
             << notes_summary(engine.compiled().sharded.notes);
   if (resumed) restore_and_tell(engine, *resumed);
+  if (dry_run) {
+    tell_dry_run(*this, engine, *data);
+    return ExitCode::kDone;
+  }
+  const std::vector<HeldOutLoss> earlier =
+      out.empty()
+          ? std::vector<HeldOutLoss>{}
+          : held_out_losses(std::filesystem::path(out) / "metrics.jsonl", engine.step_count());
   std::optional<RunFolder> folder;
   std::optional<RunCheckpoints> checkpoints;
+  std::optional<BestCheckpoint> best;
   if (!out.empty()) {
     folder.emplace(out, engine);
     checkpoints.emplace(disk, out, engine);
+    if (engine.config().checkpoint.keep_best) best.emplace(disk, out, engine, earlier);
   }
   Training training{engine, *data, {}, resumed ? std::optional(resumed->step()) : std::nullopt,
                     {},     {}};
@@ -183,9 +226,11 @@ ExitCode TrainCommand::run(Processes& processes) {
   if (!trace.empty()) trace_file.emplace(engine, trace_path(trace, engine), trace_steps);
   training.run = train_to_end(engine, {.folder = folder ? &*folder : nullptr,
                                        .checkpoints = checkpoints ? &*checkpoints : nullptr,
+                                       .best = best ? &*best : nullptr,
                                        .signals = out.empty() ? nullptr : &*signals,
                                        .trace = trace_file ? &*trace_file : nullptr,
                                        .check_replicas = check_replicas,
+                                       .earlier = earlier,
                                        .unit = data->unit});
   if (trace_file) training.trace = trace_file->summary();
   if (checkpoints) training.checkpoint = checkpoints->last();

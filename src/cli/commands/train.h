@@ -24,6 +24,7 @@ struct TrainCommand : Command {
   std::string trace;                  // the file for a trace; "": none
   int64_t trace_steps = 3;
   bool check_replicas = false;
+  bool dry_run = false;
 };
 
 }  // namespace tessera

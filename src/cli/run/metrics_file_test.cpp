@@ -22,5 +22,21 @@ TEST(TruncateMetrics, RemovesLaterStepsAndAnIncompleteLine) {
   EXPECT_FALSE(std::filesystem::exists(file));
 }
 
+TEST(HeldOutLosses, AreThoseOfTheEvaluationsUpToAStep) {
+  const std::filesystem::path file =
+      std::filesystem::path(testing::TempDir()) / "held_out_losses.jsonl";
+  write_file(file,
+             "{\"step\":1,\"loss\":3.5}\n{\"step\":1,\"val_loss\":3.25}\n{\"step\":2,\"loss\":3.25}"
+             "\n{\"step\":2,\"val_loss\":3}\n{\"step\":3,\"val_loss\":2.5}\n{\"step\":4,\"val_lo");
+  const std::vector<HeldOutLoss> losses = held_out_losses(file, 2);
+  ASSERT_EQ(losses.size(), 2u);
+  EXPECT_EQ(losses[0].step, 1);
+  EXPECT_EQ(losses[0].loss, 3.25);
+  EXPECT_EQ(losses[1].step, 2);
+  EXPECT_EQ(losses[1].loss, 3);
+  std::filesystem::remove(file);
+  EXPECT_TRUE(held_out_losses(file, 2).empty());
+}
+
 }  // namespace
 }  // namespace tessera

@@ -1,5 +1,8 @@
 #include "cli/run/run_checkpoints.h"
 
+#include <algorithm>
+#include <limits>
+
 namespace tessera {
 
 namespace fs = std::filesystem;
@@ -8,7 +11,8 @@ namespace {
 
 /// Is it a setting of checkpoints or evaluations, which does not change any step?
 bool changes_no_step(const std::string& key) {
-  return key.starts_with("checkpoint.") || key.starts_with("train.evaluate_");
+  return key.starts_with("checkpoint.") || key.starts_with("train.evaluate_") ||
+         key == "train.patience" || key == "train.min_improvement";
 }
 
 }  // namespace
@@ -24,6 +28,20 @@ void RunCheckpoints::save() {
 
 fs::path RunCheckpoints::last() const {
   return folder_.path_of(saved_step_.value());
+}
+
+BestCheckpoint::BestCheckpoint(FileSystem& files, const fs::path& run, Engine& engine,
+                               const std::vector<HeldOutLoss>& earlier)
+    : engine_(engine),
+      folder_(files, run / "best"),
+      best_loss_(std::numeric_limits<double>::infinity()) {
+  for (const HeldOutLoss& evaluation : earlier) best_loss_ = std::min(best_loss_, evaluation.loss);
+}
+
+void BestCheckpoint::on_evaluate(const TrainingState& state, TrainingControl&) {
+  if (!(state.evaluation->loss < best_loss_)) return;
+  save_checkpoint(engine_, folder_, 1);
+  best_loss_ = state.evaluation->loss;
 }
 
 std::optional<fs::path> checkpoint_to_resume(FileSystem& files,

@@ -4,8 +4,10 @@
 #include <filesystem>
 #include <optional>
 #include <string>
+#include <vector>
 
 #include "engine/checkpointing.h"
+#include "training/callbacks.h"
 
 namespace tessera {
 
@@ -25,6 +27,24 @@ class RunCheckpoints {
   Engine& engine_;
   CheckpointFolder folder_;
   std::optional<int64_t> saved_step_;
+};
+
+/// Keeps the checkpoint with the best held-out loss in the folder "best" of a run.
+class BestCheckpoint : public Callback {
+ public:
+  /// `files` and `engine` outlive it.
+  ///   earlier  of a run that is resumed: the losses of its evaluations
+  BestCheckpoint(FileSystem& files, const std::filesystem::path& run, Engine& engine,
+                 const std::vector<HeldOutLoss>& earlier);
+
+  /// It acts on evaluations only, and no step is in flight during an evaluation.
+  CallbackNeeds needs(int64_t) const override { return CallbackNeeds::kMetricsOnly; }
+  void on_evaluate(const TrainingState& state, TrainingControl&) override;
+
+ private:
+  Engine& engine_;
+  CheckpointFolder folder_;
+  double best_loss_;
 };
 
 /// The checkpoint that --resume asks for: the latest one in the run folder `out` when its value is

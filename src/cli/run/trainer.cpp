@@ -98,6 +98,12 @@ TrainedRun train_to_end(Engine& engine, const RunServices& services) {
   if (services.check_replicas) options.callbacks.push_back(&check_replicas);
   if (services.folder)
     for (Callback* writer : services.folder->callbacks()) options.callbacks.push_back(writer);
+  std::optional<EarlyStop> early;
+  if (train.patience > 0) {
+    early.emplace(EarlyStop::Options{train.patience, train.min_improvement, services.earlier});
+    options.callbacks.push_back(&*early);
+  }
+  if (services.best) options.callbacks.push_back(services.best);
   if (services.trace) options.callbacks.push_back(services.trace);
   if (services.checkpoints) {
     options.save_every = engine.config().checkpoint.every;

@@ -25,9 +25,11 @@ struct TrainedRun {
 struct RunServices {
   RunFolder* folder = nullptr;
   RunCheckpoints* checkpoints = nullptr;
+  BestCheckpoint* best = nullptr;
   StopSignals* signals = nullptr;
   TraceFile* trace = nullptr;
   bool check_replicas = false;
+  std::vector<HeldOutLoss> earlier = {};  // of a run that is resumed: those of its evaluations
   std::string unit = "token";  // the unit of the displayed speed: "token", "image", "pixel"
 };
 
