@@ -221,7 +221,7 @@ FORMER_WORDS = [
     (r"whoever|nobody", "the subject that is meant", None, None),
     (r"addends?", "partial value", None, None),
     (r"torn", "replica mismatch", r"torn (?:write|file|page)", None),
-    (r"patience", "spin policy", None, r"training/|examples/06|docs/training\.md|cli/"),
+    (r"patience", "spin policy", None, r"training/|examples/06|docs/|cli|config"),
     (r"t(?:ake|aken|akes|aking|ook) apart", "decomposed", None, None),
     (r"wish(?:es)?", "candidate", None, None),
     (r"standings?", "symbolic placement", None, None),

@@ -29,6 +29,7 @@ struct Parameter {
   ValueId value;
   ValueId gradient;
   std::string name;
+  bool is_decayed = true;
   std::optional<size_t> group = {};  // the first one that matches
   double weight_decay = 0;
 };
@@ -249,15 +250,13 @@ void check_numbers(const ParameterGroup& group) {
 
 /// Gives each parameter its group and its weight decay.
 void assign_groups(std::vector<Parameter>& parameters, std::span<const ParameterGroup> groups,
-                   const OptimizerConfig& config, const Graph& graph) {
+                   const OptimizerConfig& config) {
   for (Parameter& parameter : parameters) {
     const auto group = std::ranges::find_if(groups, [&](const ParameterGroup& candidate) {
       return matches(candidate.pattern, parameter.name);
     });
     if (group != groups.end()) parameter.group = static_cast<size_t>(group - groups.begin());
-    const bool is_bias_or_norm =
-        graph.type(parameter.value).shape.size() < 2 || is_bias(graph, parameter.value);
-    parameter.weight_decay = is_bias_or_norm ? 0 : config.weight_decay;
+    parameter.weight_decay = parameter.is_decayed ? config.weight_decay : 0;
     if (group != groups.end())
       parameter.weight_decay = group->weight_decay.value_or(parameter.weight_decay);
   }
@@ -291,7 +290,8 @@ std::vector<ParameterGradient> differentiated_parameters(Builder& builder, Value
     if (variable.trainable) targets.push_back(variable.value);
   const std::vector<ValueId> gradients = differentiate(builder, loss, targets);
   std::vector<ParameterGradient> parameters;
-  for (size_t i = 0; i < targets.size(); ++i) parameters.push_back({targets[i], gradients[i]});
+  for (size_t i = 0; i < targets.size(); ++i)
+    parameters.push_back({targets[i], gradients[i], is_decayed(graph, targets[i])});
   return parameters;
 }
 
@@ -305,6 +305,15 @@ std::string_view to_text(OptimizerKind kind) {
     case OptimizerKind::kAdamW: return "adamw";
   }
   throw InternalError("unknown optimizer");
+}
+
+OptimizerConfig with_measured_norm(OptimizerConfig config) {
+  config.measure_norm = true;
+  return config;
+}
+
+bool is_decayed(const Graph& graph, ValueId parameter) {
+  return graph.type(parameter).shape.size() >= 2 && !is_bias(graph, parameter);
 }
 
 void add_training(Builder& builder, ValueId loss, const OptimizerConfig& config,
@@ -321,9 +330,9 @@ void add_updates(Builder& builder, const std::vector<ParameterGradient>& gradien
                  const OptimizerConfig& config, std::span<const ParameterGroup> groups) {
   std::vector<Parameter> parameters;
   for (const ParameterGradient& given : gradients)
-    parameters.push_back(
-        {given.parameter, given.gradient, builder.graph().value(given.parameter).name});
-  assign_groups(parameters, groups, config, builder.graph());
+    parameters.push_back({given.parameter, given.gradient,
+                          builder.graph().value(given.parameter).name, given.is_decayed});
+  assign_groups(parameters, groups, config);
   check_groups(groups, parameters);
   const ValueId learning_rate =
       find_or_add_input(builder.graph(), kLearningRateInput, {DType::kF32, {}});

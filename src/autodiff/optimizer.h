@@ -39,13 +39,14 @@ struct OptimizerConfig {
   double momentum = 0.9;              // momentum
   double beta1 = 0.9, beta2 = 0.999;  // adam, adamw
   double epsilon = 1e-8;              // adam, adamw
-  /// sgd, momentum, adam: added to the gradient; adamw: decoupled. Not for biases and norms:
-  /// parameters of rank below 2, and those that are only added to results of products.
+  /// sgd, momentum, adam: added to the gradient; adamw: decoupled. Only where is_decayed().
   double weight_decay = 0;
   double clip_norm = 0;  // > 0: gradients are scaled by min(1, clip_norm / (global norm + 1e-6))
   bool measure_norm = false;  // the output "grad_norm", also without clipping
   Schedule schedule = {};
 };
+
+OptimizerConfig with_measured_norm(OptimizerConfig config);
 
 /// Settings of some parameters. A parameter belongs to the first group whose pattern matches its
 /// name; one that belongs to none has the settings of OptimizerConfig.
@@ -77,10 +78,16 @@ inline constexpr std::string_view kStepInput = "step";
 void add_training(Builder& builder, ValueId loss, const OptimizerConfig& config,
                   std::span<const ParameterGroup> groups = {});
 
+/// Does weight decay apply to the parameter? Not to biases and norms: parameters of rank below 2,
+/// and those that the forward only adds to results of products.
+///   graph  with the forward
+bool is_decayed(const Graph& graph, ValueId parameter);
+
 /// A variable and the gradient for its update.
 struct ParameterGradient {
   ValueId parameter;
   ValueId gradient;
+  bool is_decayed = true;  // unless its group has a weight decay of its own
 };
 /// The second half of add_training: clipping and the updates, from gradients that already exist.
 void add_updates(Builder& builder, const std::vector<ParameterGradient>& gradients,

@@ -7,16 +7,40 @@
 
 namespace tessera {
 
-ConfigTable::ConfigTable(const Document* table, std::string path, std::string file)
-    : table_(table), path_(std::move(path)), file_(std::move(file)) {
+namespace {
+
+std::string from_to(const std::string& least, const std::string& most) {
+  return least + " to " + most;
+}
+
+Document list_of(const std::vector<std::string>& texts) {
+  return Document::List(texts.begin(), texts.end());
+}
+
+}  // namespace
+
+ConfigTable::ConfigTable(const Document* table, std::string path, std::string file,
+                         std::vector<ReadKey>* keys)
+    : table_(table), path_(std::move(path)), file_(std::move(file)), keys_(keys) {
   if (table_ && !table_->is_table())
     throw UserError(file_ + ": '" + path_ + "' is " + kind_of(*table_), "it must be a table",
                     "write [" + path_ + "] and its keys below it", ExitCode::kBadConfig);
 }
 
-const Document* ConfigTable::raw(const std::string& key) {
+const Document* ConfigTable::find(const std::string& key) {
   asked_.insert(key);
   return table_ ? table_->find(key) : nullptr;
+}
+
+const Document* ConfigTable::find(const std::string& key, std::string type,
+                                  const Document& fallback, std::string range) {
+  if (keys_) keys_->push_back({full(key), std::move(type), to_json(fallback), std::move(range)});
+  return find(key);
+}
+
+const Document* ConfigTable::raw(const std::string& key) {
+  if (keys_) keys_->push_back({full(key), "table", "", ""});
+  return find(key);
 }
 
 void ConfigTable::refuse(const std::string& key, const Document& found,
@@ -28,30 +52,32 @@ void ConfigTable::refuse(const std::string& key, const Document& found,
 
 int64_t ConfigTable::integer(const std::string& key, int64_t fallback, int64_t least,
                              int64_t most) {
-  const Document* found = raw(key);
+  const std::string range = from_to(std::to_string(least), std::to_string(most));
+  const Document* found = find(key, "integer", fallback, range);
   if (!found) return fallback;
   if (!found->is_int() || found->as_int() < least || found->as_int() > most)
-    refuse(key, *found, "an integer from " + std::to_string(least) + " to " + std::to_string(most));
+    refuse(key, *found, "an integer from " + range);
   return found->as_int();
 }
 
 double ConfigTable::number(const std::string& key, double fallback, double least, double most) {
-  const Document* found = raw(key);
+  const std::string range = from_to(double_text(least), double_text(most));
+  const Document* found = find(key, "number", fallback, range);
   if (!found) return fallback;
   if (!found->is_number() || !(found->as_double() >= least && found->as_double() <= most))
-    refuse(key, *found, "a number from " + double_text(least) + " to " + double_text(most));
+    refuse(key, *found, "a number from " + range);
   return found->as_double();
 }
 
 bool ConfigTable::boolean(const std::string& key, bool fallback) {
-  const Document* found = raw(key);
+  const Document* found = find(key, "true or false", fallback);
   if (!found) return fallback;
   if (!found->is_bool()) refuse(key, *found, "true or false");
   return found->as_bool();
 }
 
 std::string ConfigTable::text(const std::string& key, const std::string& fallback) {
-  const Document* found = raw(key);
+  const Document* found = find(key, "text", fallback);
   if (!found) return fallback;
   if (!found->is_string()) refuse(key, *found, "a text");
   return found->as_string();
@@ -60,7 +86,8 @@ std::string ConfigTable::text(const std::string& key, const std::string& fallbac
 std::string ConfigTable::choice(const std::string& key, const std::string& fallback,
                                 const std::vector<std::string>& choices,
                                 std::span<const Renamed> renamed) {
-  const Document* found = raw(key);
+  const std::string range = "one of " + join(choices, ", ");
+  const Document* found = find(key, "text", fallback, range);
   if (!found) return fallback;
   for (const auto& [before, now] : renamed)
     if (*found == Document(std::string(before)))
@@ -70,13 +97,13 @@ std::string ConfigTable::choice(const std::string& key, const std::string& fallb
           "set " + full(key) + " to '" + std::string(now) + "'", ExitCode::kBadConfig);
   if (!found->is_string() ||
       std::find(choices.begin(), choices.end(), found->as_string()) == choices.end())
-    refuse(key, *found, "one of " + join(choices, ", "));
+    refuse(key, *found, range);
   return found->as_string();
 }
 
 std::vector<std::string> ConfigTable::texts(const std::string& key,
                                             const std::vector<std::string>& fallback) {
-  const Document* found = raw(key);
+  const Document* found = find(key, "list of texts", list_of(fallback));
   if (!found) return fallback;
   if (found->is_string()) return {found->as_string()};
   std::vector<std::string> list;
@@ -89,7 +116,7 @@ std::vector<std::string> ConfigTable::texts(const std::string& key,
 }
 
 ConfigTable ConfigTable::table(const std::string& key) {
-  return ConfigTable(raw(key), full(key), file_);
+  return ConfigTable(find(key), full(key), file_, keys_);
 }
 
 void ConfigTable::refuse_renamed(std::span<const Renamed> keys) const {

@@ -16,6 +16,16 @@ struct Renamed {
   std::string_view before, now;
 };
 
+/// A key that a reader asks for, as docs/configuration.md has it.
+struct ReadKey {
+  std::string name;      // with those of the tables around it: "train.steps"
+  std::string type;      // "integer", "number", "true or false", "text", "list of texts", "table"
+  std::string fallback;  // its value when it is absent, as JSON; "" for "table"
+  std::string range;     // "1 to 10", "one of a, b"; "" for any
+
+  bool operator==(const ReadKey&) const = default;
+};
+
 /// One table of a configuration file. Ask for every key, then call finish().
 ///
 ///   throws  UserError (78) for a value of the wrong kind or out of range, with the full key, the
@@ -24,8 +34,10 @@ struct Renamed {
 class ConfigTable {
  public:
   /// `table` may be nullptr: then every key has its default. `path` is the key of the table, "" for
-  /// the whole file; `file` is for messages.
-  ConfigTable(const Document* table, std::string path, std::string file);
+  /// the whole file; `file` is for messages. `keys`, when given, receives what the reader asks for,
+  /// here and in the tables inside; it outlives the table.
+  ConfigTable(const Document* table, std::string path, std::string file,
+              std::vector<ReadKey>* keys = nullptr);
 
   int64_t integer(const std::string& key, int64_t fallback, int64_t least, int64_t most);
   double number(const std::string& key, double fallback, double least, double most);
@@ -41,6 +53,8 @@ class ConfigTable {
   ConfigTable table(const std::string& key);
   /// The value itself; nullptr when it is absent.
   const Document* raw(const std::string& key);
+  /// Is the key there? It does not become legal by that.
+  bool has(const std::string& key) const { return table_ && table_->find(key); }
 
   /// Refuses keys of former versions; the fix has their present name. Call it before finish().
   void refuse_renamed(std::span<const Renamed> keys) const;
@@ -52,8 +66,14 @@ class ConfigTable {
   [[noreturn]] void refuse(const std::string& key, const Document& found,
                            const std::string& legal) const;
 
+  /// The value of a key that is legal from here on.
+  const Document* find(const std::string& key);
+  const Document* find(const std::string& key, std::string type, const Document& fallback,
+                       std::string range = {});
+
   const Document* table_;
   std::string path_, file_;
+  std::vector<ReadKey>* keys_;
   std::set<std::string> asked_;
 };
 

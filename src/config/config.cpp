@@ -23,8 +23,8 @@ void check_evaluates(const ConfigTable& table, bool is_set, const std::string& k
 }
 
 /// Checks that a batch is given either for the whole step or for each data-parallel rank.
-void check_one_batch(ConfigTable& table) {
-  if (!table.raw("batch") || !table.raw("batch_per_rank")) return;
+void check_one_batch(const ConfigTable& table) {
+  if (!table.has("batch") || !table.has("batch_per_rank")) return;
   throw UserError(table.file() + ": train.batch and train.batch_per_rank are both set",
                   "train.batch is the rows of a step over all ranks, train.batch_per_rank those of "
                   "each data-parallel rank",
@@ -126,9 +126,10 @@ void override_key(Document& document, const std::string& set) {
 }
 
 ConfigFile parse_config(Document document, const std::string& file,
-                        const std::vector<std::string>& sets) {
+                        const std::vector<std::string>& sets,
+                        std::vector<ReadKey>* keys = nullptr) {
   for (const std::string& set : sets) override_key(document, set);
-  ConfigTable table(&document, "", file);
+  ConfigTable table(&document, "", file, keys);
   ConfigFile read;
   RunConfig& config = read.run;
   config.file = file;
@@ -168,6 +169,12 @@ ConfigFile read_config_file(const std::filesystem::path& file,
 
 RunConfig read_config(const std::filesystem::path& file, const std::vector<std::string>& sets) {
   return read_config_file(file, sets).run;
+}
+
+std::vector<ReadKey> keys_of(const Document& settings) {
+  std::vector<ReadKey> keys;
+  parse_config(settings, "the settings", {}, &keys);
+  return keys;
 }
 
 RunConfig read_settings(const Document& settings, const std::string& origin,

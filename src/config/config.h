@@ -82,6 +82,10 @@ ConfigFile read_config_file(const std::filesystem::path& file,
 /// Reads only the run.
 RunConfig read_config(const std::filesystem::path& file, const std::vector<std::string>& sets = {});
 
+/// The keys that a reader asks for in a configuration with these settings: the keys of [model] and
+/// [data] depend on their kinds.
+std::vector<ReadKey> keys_of(const Document& settings);
+
 TrainingSettings training_settings(const RunConfig& config);
 
 /// Every setting of a run without the plan, with its defaults filled in.

@@ -23,12 +23,6 @@ struct DataKey {
   std::vector<std::string> choices = {};  // of a text; empty: any
 };
 
-const std::vector<std::string>& kinds() {
-  static const std::vector<std::string> kKinds = {"text",  "jsonl",  "npy",    "idx",
-                                                  "cifar", "markov", "digits", "shapes"};
-  return kKinds;
-}
-
 const std::vector<DataKey>& keys() {
   static const std::vector<DataKey> kKeys = {
       {"path", &DataConfig::path, {"text", "jsonl", "npy", "cifar"}},
@@ -68,11 +62,10 @@ void read(ConfigTable& table, const DataKey& key, DataConfig& data) {
     data.** list = table.texts(key.name, data.**list);
 }
 
-/// Refuses keys that only other kinds read, because they are not misspelled. It takes a copy of the
-/// table, so that reading a key does not make it legal.
-void refuse_keys_of_others(ConfigTable table, const DataConfig& data) {
+/// Refuses keys that only other kinds read, because they are not misspelled.
+void refuse_keys_of_others(const ConfigTable& table, const DataConfig& data) {
   for (const DataKey& key : keys()) {
-    if (reads(data, key) || !table.raw(key.name)) continue;
+    if (reads(data, key) || !table.has(key.name)) continue;
     throw UserError(
         table.file() + ": data." + key.name + " is no setting of data of kind " + data.kind,
         "it is one of " + join({key.kinds.begin(), key.kinds.end()}, ", "),
@@ -119,9 +112,15 @@ void check_files(const DataConfig& data, const std::string& file) {
 
 }  // namespace
 
+const std::vector<std::string>& data_kinds() {
+  static const std::vector<std::string> kKinds = {"text",  "jsonl",  "npy",    "idx",
+                                                  "cifar", "markov", "digits", "shapes"};
+  return kKinds;
+}
+
 DataConfig read_data_config(ConfigTable table) {
   DataConfig data;
-  data.kind = table.choice("kind", data.kind, kinds());
+  data.kind = table.choice("kind", data.kind, data_kinds());
   refuse_keys_of_others(table, data);
   for (const DataKey& key : keys())
     if (reads(data, key)) read(table, key, data);

@@ -48,6 +48,8 @@ struct DataConfig {
 ///   throws  UserError (78) for a key that the kind does not have, a value out of range, or a
 ///           missing file name
 DataConfig read_data_config(ConfigTable table);
+/// The values of data.kind.
+const std::vector<std::string>& data_kinds();
 /// The settings of the kind in use with defaults filled in, so that read_data_config can read them.
 Document settings_of(const DataConfig& data, int64_t context);
 

@@ -102,7 +102,8 @@ std::vector<MadeGradient> made_gradients(const Backward& backward, const Plan& p
     const NamedMesh& mesh = meshes[sharded.stages.ops[producer.index]];
     if (plan.micro_batches > 1) attr = micro_batch_placement(attr, mesh.mesh).attr;
     made.push_back({parameter, name, training.type(gradient), std::move(attr), mesh.name,
-                    home_of(sharded, *training.find_value(parameter))});
+                    home_of(sharded, *training.find_value(parameter)),
+                    is_decayed(backward.graph, backward.parameters[i])});
   }
   return made;
 }
@@ -226,10 +227,11 @@ Draft apply_draft(const Network& network, const TrainingSettings& settings,
     builder.derive(Role::kOptimizer, {gradient.parameter, "accumulation"});
     const ValueId scales =
         builder.broadcast(scale, gradient.type.shape, {}, gradient.parameter + ".scale");
-    updates.push_back(
-        {parameter, builder.mul(reduced.back(), scales, gradient.parameter + ".mean_gradient")});
+    updates.push_back({parameter,
+                       builder.mul(reduced.back(), scales, gradient.parameter + ".mean_gradient"),
+                       gradient.is_decayed});
   }
-  add_updates(builder, updates, settings.optimizer, network.groups);
+  add_updates(builder, updates, with_measured_norm(settings.optimizer), network.groups);
   for (size_t i = 0; i < gradients.size(); ++i) {
     builder.derive(Role::kOptimizer, {gradients[i].parameter, "accumulation"});
     draft.graph.set_next(

@@ -35,6 +35,7 @@ struct MadeGradient {
   DistAttr attr;          // on a mesh of ranks
   std::string mesh;       // the mesh that produces it
   std::string home_mesh;  // the mesh that keeps the parameter
+  bool is_decayed = true;
 };
 
 /// Groups of gradients that one exchange may carry. The gradients of a group are produced on one

@@ -63,11 +63,10 @@ void read(ConfigTable& table, const ModelKey& key, ModelConfig& config) {
     config.** flag = table.boolean(key.name, config.**flag);
 }
 
-/// Refuses keys that only other families read, because they are not misspelled. It takes a copy of
-/// the table, so that reading a key does not make it legal.
-void refuse_keys_of_others(ConfigTable table, const ModelFamily& family) {
+/// Refuses keys that only other families read, because they are not misspelled.
+void refuse_keys_of_others(const ConfigTable& table, const ModelFamily& family) {
   for (const ModelKey& key : kFamilyKeys) {
-    if (reads(family, key.name) || !table.raw(key.name)) continue;
+    if (reads(family, key.name) || !table.has(key.name)) continue;
     std::vector<std::string> readers;
     for (const std::string& kind : family_names())
       if (reads(family_of(kind), key.name)) readers.push_back(kind);

@@ -125,9 +125,7 @@ Graph training_graph(const Network& network, const OptimizerConfig& optimizer, i
                      uint64_t seed) {
   Graph graph = forward_graph(network, ForwardPurpose::kTraining, rows, seed);
   Builder builder(graph, seed);
-  OptimizerConfig measured = optimizer;
-  measured.measure_norm = true;
-  add_training(builder, graph.output(network.loss), measured, network.groups);
+  add_training(builder, graph.output(network.loss), with_measured_norm(optimizer), network.groups);
   return graph;
 }
 

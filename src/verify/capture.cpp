@@ -115,6 +115,14 @@ Capture::Whole::ReplicaMismatch Capture::find_mismatch(const Register& reg, cons
   return mismatch;
 }
 
+void Capture::place(const ReferenceTensor& local, const Part& part, Whole& whole) {
+  for_each_element(local.type.shape, part.indices, whole.tensor.type.shape,
+                   [&](size_t from, size_t at) {
+                     whole.held[at] = true;
+                     whole.tensor.values[at] = local.values[from];
+                   });
+}
+
 Capture::Whole Capture::assemble(RegisterIndex number) const {
   const Register& reg = graph_.registers[number];
   const bool partial = !reg.attr.partial.empty();
@@ -153,13 +161,8 @@ Capture::Whole Capture::assemble(RegisterIndex number) const {
     }
     const TensorType type = local_type(reg, part.coordinate);
     const ReferenceTensor local = to_reference(local_tensor(type, bytes));
-    if (is_plain) {
-      for_each_element(type.shape, part.indices, reg.type.shape, [&](size_t from, size_t at) {
-        whole.held[at] = true;
-        whole.tensor.values[at] = local.values[from];
-      });
-      continue;
-    }
+    if (is_plain) place(local, part, whole);
+    if (is_plain) continue;
     auto& elements = partials[part.partial];
     elements.resize(reg.attr.has_windows() ? whole.tensor.values.size() : 0);
     for_each_element(type.shape, part.indices, reg.type.shape, [&](size_t from, size_t at) {

@@ -55,6 +55,9 @@ class Capture {
   static Whole::ReplicaMismatch find_mismatch(const Register& reg, const Part& part, Rank first,
                                               Rank second, int64_t byte);
 
+  /// Puts the only holder of its elements into the whole tensor.
+  static void place(const ReferenceTensor& local, const Part& part, Whole& whole);
+
   size_t index_of(Rank rank) const;
 
   const TaskGraph& graph_;

@@ -1,0 +1,207 @@
+#include "config/key_reference.h"
+
+#include <algorithm>
+#include <map>
+
+#include "base/error.h"
+#include "base/text.h"
+#include "model/families.h"
+
+namespace tessera {
+namespace {
+
+/// Settings of a kind with what its reader cannot do without.
+Document settings_with(const std::string& model, const std::string& data) {
+  Document settings;
+  settings["model"]["kind"] = model;
+  Document& table = settings["data"];
+  table["kind"] = data;
+  if (data == "idx") {
+    table["images"] = "images.idx";
+    table["labels"] = "labels.idx";
+  } else if (data == "text" || data == "jsonl" || data == "npy" || data == "cifar") {
+    table["path"] = "data";
+  }
+  return settings;
+}
+
+/// The keys of a table for each kind, each key once, with the kinds that read it.
+std::vector<ReferenceKey> keys_by_kind(std::string_view table,
+                                       const std::vector<std::string>& kinds,
+                                       const std::vector<std::vector<ReadKey>>& keys) {
+  std::vector<ReferenceKey> merged;
+  for (size_t i = 0; i < kinds.size(); ++i)
+    for (const ReadKey& key : keys[i]) {
+      if (!key.name.starts_with(std::string(table) + ".")) continue;
+      auto found = std::ranges::find(merged, key.name,
+                                     [](const ReferenceKey& known) { return known.key.name; });
+      if (found == merged.end()) found = merged.insert(merged.end(), {key, {}});
+      if (found->kinds.empty() || found->kinds.back() != kinds[i]) found->kinds.push_back(kinds[i]);
+    }
+  for (ReferenceKey& key : merged)
+    if (key.kinds.size() == kinds.size()) key.kinds.clear();
+  return merged;
+}
+
+struct PageTable {
+  std::string_view name, text;
+};
+
+constexpr PageTable kTables[] = {
+    {"model",
+     "The model: its family and its sizes. [models.md](models.md) describes the families."},
+    {"data", "What is learned. [data.md](data.md) describes the kinds."},
+    {"train", "The run. [training.md](training.md) describes the loop."},
+    {"optimizer", "How parameters are updated. Biases and norms have no weight decay."},
+    {"checkpoint", "What is stored. [checkpoints.md](checkpoints.md)."},
+    {"parallel",
+     "The plan of the run, when `--plan` names no other: all keys of a [plan](plans.md) as TOML."},
+};
+
+constexpr KeyMeaning kMeanings[] = {
+    {"model.kind", "Family of the model", "\"gpt\""},
+    {"model.context", "Tokens of a sample", "64"},
+    {"model.layers", "Layers, or blocks", "12"},
+    {"model.width", "Features of a layer", "768"},
+    {"model.dropout", "Share of elements that dropout sets to zero", "0.1"},
+    {"model.heads", "Heads of attention; they divide the width", "12"},
+    {"model.embedding", "Features of the embedding of a token", "32"},
+    {"model.tied", "Is the matrix of the logits that of the embedding?", "true"},
+    {"model.kv_heads", "Heads of keys and values; 0: as many as heads", "4"},
+    {"model.ffn", "Features between the two products of a block; 0: 8/3 of the width", "2048"},
+    {"model.depth", "Blocks of each of the three stages", "3"},
+    {"model.rope_base", "Base of the angles of rotary positions", "500000.0"},
+
+    {"data.kind", "Where samples come from", "\"text\""},
+    {"data.path", "Files; of text also folders", "[\"a.txt\", \"b.txt\"]"},
+    {"data.images", "File of the images", "\"train-images.idx\""},
+    {"data.labels", "File of the labels", "\"train-labels.idx\""},
+    {"data.tokens", "What a token of text is", "\"characters\""},
+    {"data.max_bytes", "Bytes of text that are read", "1048576"},
+    {"data.vocabulary", "Number of tokens; 0: the largest token of the data plus one", "50257"},
+    {"data.classes", "Number of classes; 0: the largest label plus one, of `cifar` 10", "100"},
+    {"data.states", "States of the chain", "16"},
+    {"data.samples", "Generated samples, with those held out", "10000"},
+    {"data.size", "Rows and columns of a generated image", "32"},
+    {"data.noise", "Deviation of the noise of each pixel", "0.2"},
+    {"data.held_out", "Share of the data that is held out for evaluations", "0.05"},
+    {"data.stride", "Tokens from one sample to the next; 0: the context", "32"},
+    {"data.mask_block",
+     "Of each block of so many tokens one is masked and predicted; 0: the next token is "
+     "predicted",
+     "7"},
+    {"data.seed", "Seed of generated data and of masks", "2"},
+    {"data.shuffle", "Order of the samples of an epoch", "\"after_split\""},
+    {"data.tail", "What becomes of the samples that fill no batch", "\"pad\""},
+
+    {"train.batch", "Rows of a step, over all ranks", "64"},
+    {"train.batch_per_rank", "Rows of each data-parallel rank, in place of `batch`", "8"},
+    {"train.scale_learning_rate",
+     "Does the learning rate grow with the data-parallel ranks of `batch_per_rank`?", "\"linear\""},
+    {"train.steps", "Steps of the whole run", "1000"},
+    {"train.seed", "Seed of initial values, of dropout and of the order of samples", "7"},
+    {"train.reduction",
+     "Sums between processes in the order of ranks, with the bits of one process, or in any",
+     "\"fast\""},
+    {"train.evaluate_every", "Steps between evaluations; 0: only at the end", "100"},
+    {"train.evaluate_batches", "Batches of an evaluation, at most", "50"},
+    {"train.patience",
+     "Evaluations without a better held-out loss after which the run ends; 0: it does not", "5"},
+    {"train.min_improvement", "By how much a held-out loss is better", "0.001"},
+
+    {"optimizer.kind", "Rule of the updates", "\"sgd\""},
+    {"optimizer.momentum", "Of `momentum`: share of the last update that is kept", "0.95"},
+    {"optimizer.beta1", "Of `adam` and `adamw`: decay of the mean of gradients", "0.9"},
+    {"optimizer.beta2", "Of `adam` and `adamw`: decay of the mean of their squares", "0.95"},
+    {"optimizer.epsilon", "Of `adam` and `adamw`: added to the divisor", "1e-6"},
+    {"optimizer.weight_decay", "Decay of weights; of `adamw` decoupled from the gradient", "0.1"},
+    {"optimizer.clip_norm", "Greatest norm of all gradients together; 0: they are not clipped",
+     "1.0"},
+    {"optimizer.learning_rate", "Learning rate after the warm-up", "3e-4"},
+    {"optimizer.schedule", "How the learning rate falls until the last step", "\"cosine\""},
+    {"optimizer.warmup", "Steps in which the learning rate rises", "100"},
+    {"optimizer.warmup_start", "Share of the learning rate with which the warm-up begins", "0.1"},
+    {"optimizer.final", "Share of the learning rate at the last step", "0.1"},
+
+    {"checkpoint.every", "Steps between checkpoints; 0: only at the end", "500"},
+    {"checkpoint.keep_last", "Checkpoints that are kept; 0: all", "1"},
+    {"checkpoint.keep_best", "Is the one with the best held-out loss kept, too?", "true"},
+
+    {"parallel", "A plan", "{mesh = {dp = 2, tp = 2}}"},
+};
+
+std::string code(std::string_view text) {
+  return text.empty() ? "" : "`" + std::string(text) + "`";
+}
+
+std::string range_of(const ReadKey& key) {
+  return key.range.starts_with("one of ") ? code(key.range.substr(7)) : key.range;
+}
+
+std::string row_of(const ReferenceKey& reference, const KeyMeaning& meaning) {
+  const ReadKey& key = reference.key;
+  const std::string name = key.name.substr(key.name.find('.') + 1);
+  return "| " + code(name) + " | " + key.type + " | " + code(key.fallback) + " | " + range_of(key) +
+         " | " + std::string(meaning.meaning) + " | " +
+         code(name + " = " + std::string(meaning.example)) + " | " +
+         (reference.kinds.empty() ? "all" : join(reference.kinds, ", ")) + " |\n";
+}
+
+std::string_view readers_column(std::string_view table) {
+  if (table == "model") return "models";
+  return table == "data" ? "data" : "for";
+}
+
+}  // namespace
+
+std::span<const KeyMeaning> key_meanings() {
+  return kMeanings;
+}
+
+std::vector<ReferenceKey> reference_keys() {
+  std::vector<std::vector<ReadKey>> by_model, by_data;
+  for (const std::string& kind : family_names())
+    by_model.push_back(keys_of(settings_with(kind, "text")));
+  for (const std::string& kind : data_kinds())
+    by_data.push_back(keys_of(settings_with("gpt", kind)));
+  std::vector<ReferenceKey> keys = keys_by_kind("model", family_names(), by_model);
+  const auto add = [&](std::vector<ReferenceKey> more) {
+    keys.insert(keys.end(), more.begin(), more.end());
+  };
+  add(keys_by_kind("data", data_kinds(), by_data));
+  for (const ReadKey& key : by_model.front())
+    if (!key.name.starts_with("model.") && !key.name.starts_with("data."))
+      keys.push_back({key, {}});
+  return keys;
+}
+
+std::string configuration_page() {
+  std::map<std::string, ReferenceKey, std::less<>> keys;
+  for (ReferenceKey& key : reference_keys()) keys.emplace(key.key.name, std::move(key));
+  std::string page =
+      "# Configuration\n\n"
+      "Every key of a configuration, made from the tables that read them (`src/config`). A file "
+      "has "
+      "one\n"
+      "table for each section; a key that is left out has its default. `--set train.steps=10` "
+      "overrides a\n"
+      "key, and `tessera inspect CONFIG` prints all that are in effect. The keys of plans are in\n"
+      "[plans.md](plans.md), those of cost files in [costs.md](costs.md).\n";
+  for (const PageTable& table : kTables) {
+    page += "\n## [" + std::string(table.name) + "]\n\n" + std::string(table.text) + "\n";
+    std::string rows;
+    for (const KeyMeaning& meaning : key_meanings())
+      if (meaning.name.starts_with(std::string(table.name) + ".")) {
+        const auto found = keys.find(meaning.name);
+        ensure(found != keys.end(), "'" + std::string(meaning.name) + "' is read");
+        rows += row_of(found->second, meaning);
+      }
+    if (!rows.empty())
+      page += "\n| key | type | default | range | meaning | example | " +
+              std::string(readers_column(table.name)) + " |\n|---|---|---|---|---|---|---|\n" +
+              rows;
+  }
+  return page;
+}
+
+}  // namespace tessera

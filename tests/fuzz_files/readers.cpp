@@ -1,0 +1,142 @@
+#include "readers.h"
+
+#include <unistd.h>
+
+#include <algorithm>
+#include <filesystem>
+#include <fstream>
+#include <stdexcept>
+#include <string>
+
+#include "base/document.h"
+#include "base/error.h"
+#include "checkpoint/index.h"
+#include "checkpoint/safetensors.h"
+#include "config/config.h"
+#include "cost/cost_file.h"
+#include "data/array_files.h"
+#include "fuzz/fuzz_case.h"
+#include "plan/plan.h"
+#include "solver/contest_file.h"
+
+namespace tessera {
+namespace {
+
+using Bytes = std::span<const std::byte>;
+
+std::string_view text_of(Bytes bytes) {
+  return {reinterpret_cast<const char*>(bytes.data()), bytes.size()};
+}
+
+/// A file with these bytes; it is removed at the end.
+class TemporaryFile {
+ public:
+  TemporaryFile(Bytes bytes, const std::string& ending)
+      : path_(std::filesystem::temp_directory_path() /
+              ("tessera_fuzz_files_" + std::to_string(getpid()) + ending)) {
+    std::ofstream out(path_, std::ios::binary);
+    out.write(text_of(bytes).data(), static_cast<std::streamsize>(bytes.size()));
+    ensure(out.good(), "'" + path_.string() + "' can be written");
+  }
+  ~TemporaryFile() {
+    std::error_code ignored;
+    std::filesystem::remove(path_, ignored);
+  }
+  TemporaryFile(const TemporaryFile&) = delete;
+  TemporaryFile& operator=(const TemporaryFile&) = delete;
+  const std::filesystem::path& path() const { return path_; }
+
+ private:
+  std::filesystem::path path_;
+};
+
+void read_config(Bytes bytes) {
+  const TemporaryFile file(bytes, ".toml");
+  read_config_file(file.path());
+}
+
+void read_plan_file(Bytes bytes) {
+  const TemporaryFile file(bytes, ".json");
+  read_plan(file.path());
+}
+
+void read_cost(Bytes bytes) {
+  const TemporaryFile file(bytes, ".toml");
+  read_cost_model(file.path());
+}
+
+void read_problem_file(Bytes bytes) {
+  const TemporaryFile file(bytes, ".json");
+  solver::read_problem(file.path());
+}
+
+void read_checkpoint_index(Bytes bytes) {
+  parse_index(parse_json(text_of(bytes), "index.json"), "index.json");
+}
+
+void read_safetensors(Bytes bytes) {
+  const TemporaryFile path(bytes, ".safetensors");
+  RealFileSystem disk;
+  const SafetensorsFile file(disk, path.path());
+  parse_rank_file(file.header(), "a rank file");
+}
+
+void read_idx_file(Bytes bytes) {
+  const TemporaryFile file(bytes, ".idx");
+  tokens_of(read_idx(file.path()), 0);
+}
+
+void read_npy_file(Bytes bytes) {
+  const TemporaryFile file(bytes, ".npy");
+  tokens_of(read_npy(file.path()), 0);
+}
+
+void read_cifar_file(Bytes bytes) {
+  const TemporaryFile file(bytes, ".bin");
+  const ArrayImages images(read_cifar({file.path()}, 10), 10);
+}
+
+void read_json_lines(Bytes bytes) {
+  const TemporaryFile file(bytes, ".jsonl");
+  read_token_lines({file.path()}, 0);
+}
+
+void read_fuzz_case(Bytes bytes) {
+  parse_case(text_of(bytes));
+}
+
+constexpr Reader kReaders[] = {
+    {"config", read_config},
+    {"plan", read_plan_file},
+    {"cost", read_cost},
+    {"problem", read_problem_file},
+    {"checkpoint_index", read_checkpoint_index},
+    {"safetensors", read_safetensors},
+    {"idx", read_idx_file},
+    {"npy", read_npy_file},
+    {"cifar", read_cifar_file},
+    {"jsonl", read_json_lines},
+    {"fuzz_case", read_fuzz_case},
+};
+
+}  // namespace
+
+std::span<const Reader> readers() {
+  return kReaders;
+}
+
+const Reader* find_reader(std::string_view name) {
+  const auto found = std::ranges::find(readers(), name, &Reader::name);
+  return found == readers().end() ? nullptr : &*found;
+}
+
+void read_anything(const Reader& reader, std::span<const std::byte> bytes) try {
+  reader.read(bytes);
+} catch (const UserError& error) {
+  const std::string text = error.what();
+  for (const char* part : {"\n  why: ", "\n  fix: "})
+    if (text.find(part) == std::string::npos)
+      throw std::logic_error("an error without its three parts: " + text);
+}
+
+}  // namespace tessera
