@@ -395,6 +395,18 @@ class Verify(unittest.TestCase):
             explained = run_json("explain", *SMALL_MLP, "--plan", file)
             self.assertEqual(explained["notes"], notes)
 
+    def test_waste_is_told_by_train_verify_and_explain(self):
+        waste = ["axis 'dp' divides nothing: its 2 ranks do the same work", "axis 'tp' divides nothing: its 2 ranks do the same work"]
+        with tempfile.TemporaryDirectory() as folder:
+            file = pathlib.Path(folder) / "no_marks.json"
+            file.write_text(json.dumps({"format": 1, "mesh": {"dp": 2, "tp": 2}}))
+            for command in ("train", "verify"):
+                result = run(command, *SMALL_MLP, "--plan", file, "--steps", 1, "--json")
+                self.assertEqual([line for line in result.stderr.splitlines() if line.startswith("note: ")], [f"note: waste: {text}" for text in waste])
+                self.assertEqual([note["text"] for note in json.loads(result.stdout)["notes"]], waste)
+            self.assertEqual([note["text"] for note in run_json("explain", *SMALL_MLP, "--plan", file)["notes"]], waste)
+            self.assertIn(waste[0], run("explain", *SMALL_MLP, "--plan", file).stdout)
+
     def test_products_in_chunks_with_sequences_divided_compute_it_too(self):
         plan = ["--plan", "configs/plans/gpt.dp2-tp2-sp.json"]
         self.assertTrue(run_json("verify", *SMALL_GPT, *plan, "--steps", 2)["ok"])

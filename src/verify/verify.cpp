@@ -7,6 +7,7 @@
 #include "base/error.h"
 #include "base/random.h"
 #include "engine/batch_rule.h"
+#include "lower/waste.h"
 #include "network/family.h"
 #include "network/graphs.h"
 #include "ops/interpreter.h"
@@ -44,7 +45,7 @@ class Verification {
     report_.ok = true;
     report_.removed_values =
         std::ssize(engine_.graph().values()) - std::ssize(engine_.compiled().graph.values());
-    report_.notes = engine_.compiled().sharded.notes;
+    report_.notes = notes_of(engine_.compiled());
     compare_initial();
     // After a difference the state is no longer the serial one, so nothing can be compared.
     for (int64_t step = 0; step < options_.steps && !report_.first_difference; ++step) {

@@ -16,6 +16,7 @@
 #include "cli/print/notes.h"
 #include "cli/print/text_table.h"
 #include "cli/run/session.h"
+#include "lower/waste.h"
 
 namespace tessera {
 namespace {
@@ -76,7 +77,7 @@ Document plan_document(const Compiled& compiled, const Plan& plan) {
   const ShardedGraph& sharded = compiled.sharded;
   Document document;
   document["mesh"] = mesh_text(plan);
-  document["notes"] = to_document(sharded.notes);
+  document["notes"] = to_document(notes_of(compiled));
   document["parameters"] = Document::List{};
   for (const ValueFacts& facts : parameters_of(compiled.graph, sharded))
     document["parameters"].append(to_document(facts));
@@ -101,8 +102,8 @@ Document plan_document(const Compiled& compiled, const Plan& plan) {
   return document;
 }
 
-std::string notes_text(const ShardedGraph& sharded, const LikeRows& like) {
-  const std::string table = notes_table(sharded.notes, like);
+std::string notes_text(const PlacedGraph& placed, const LikeRows& like) {
+  const std::string table = notes_table(notes_of(placed), like);
   return table.empty() ? "" : "\nNotes on the placements\n" + table;
 }
 
@@ -156,7 +157,7 @@ std::string memory_text(const std::vector<MeshMemory>& list) {
 
 std::string plan_text(const Compiled& compiled, const Plan& plan, const LikeRows& like) {
   const ShardedGraph& sharded = compiled.sharded;
-  return plan_summary(plan) + "\n" + notes_text(sharded, like) +
+  return plan_summary(plan) + "\n" + notes_text(compiled, like) +
          parameters_text(compiled.graph, sharded, like) +
          communications_text(communications_of(compiled.tasks), like) +
          memory_text(memory_of(compiled));

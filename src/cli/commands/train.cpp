@@ -13,6 +13,7 @@
 #include "cli/run/session.h"
 #include "cli/run/trainer.h"
 #include "launch/stop_signals.h"
+#include "lower/waste.h"
 
 namespace tessera {
 namespace {
@@ -53,7 +54,7 @@ Document result_document(const TrainCommand& command, const Training& training) 
   document["stopped_by"] = optional_text(training.run.stopped_by.value_or(""));
   document["plan"] =
       to_document(engine.plan(), engine.graph(), rewritten_fingerprint(engine.compiled()));
-  document["notes"] = to_document(engine.compiled().sharded.notes);
+  document["notes"] = to_document(notes_of(engine.compiled()));
   return document;
 }
 
@@ -169,7 +170,7 @@ ExitCode TrainCommand::run(Processes& processes) {
                  .initialize = !resumed});
   std::cerr << fmt::format("train {}: {} {}s, {}\n", config.file, grouped(data->train_units),
                            data->unit, plan_summary(engine.plan()))
-            << notes_summary(engine.compiled().sharded.notes);
+            << notes_summary(notes_of(engine.compiled()));
   if (resumed) restore_and_tell(engine, *resumed);
   std::optional<RunFolder> folder;
   std::optional<RunCheckpoints> checkpoints;
