@@ -73,6 +73,31 @@ class Train(unittest.TestCase):
             for flow in (start, end):
                 self.assertTrue(any(s["pid"] == flow["pid"] and s["ts"] <= flow["ts"] <= s["ts"] + s["dur"] for s in slices), "a flow binds to a slice")
 
+    def test_a_trace_that_cannot_be_written_is_refused_before_the_first_step(self):
+        with tempfile.TemporaryDirectory() as folder:
+            file = pathlib.Path(folder) / "file"
+            file.write_text("")
+            for path in (pathlib.Path(folder) / "none" / "t.json", folder, file / "t.json"):
+                result = run("train", *SMALL_MLP, "--trace", path, code=1)
+                self.assertIn(f"cannot write '{path}'", result.stderr)
+                self.assertNotIn("step: ", result.stderr)
+            # A folder that --out makes is there in time.
+            out = pathlib.Path(folder) / "run"
+            run("train", *SMALL_MLP, "--out", out, "--trace", out / "t.json")
+            self.assertTrue((out / "t.json").exists())
+
+    def test_a_folder_that_cannot_hold_the_run_is_refused_before_the_first_step(self):
+        with tempfile.TemporaryDirectory() as folder:
+            run_folder = pathlib.Path(folder) / "run"
+            run_folder.mkdir()
+            for path in (run_folder / "checkpoints", run_folder / "logs", pathlib.Path(folder) / "file"):
+                path.write_text("")
+                out = path if path.name == "file" else run_folder
+                result = run("train", *SMALL_MLP, "--out", out, code=1)
+                self.assertIn(f"cannot write '{path}'", result.stderr)
+                self.assertNotIn("step: ", result.stderr)
+                path.unlink()
+
     def test_every_plan_starts_at_the_serial_loss(self):
         for model, config in (("gpt", SMALL_GPT), ("mlp", SMALL_MLP)):
             serial = run_json("train", *config, "--plan", f"configs/plans/{model}.serial.json")["losses"]
@@ -84,6 +109,29 @@ class Train(unittest.TestCase):
                 self.assertEqual(divided["ranks"], 4)
                 for step, (a, b) in enumerate(zip(serial, divided["losses"], strict=True)):
                     self.assertLessEqual(abs(a - b), 4 * (step + 1) * math.sqrt(terms) * 2**-24 * abs(a), f"{model} {plan} step {step + 1}")
+
+    def test_text_that_max_bytes_leaves_out_is_told(self):
+        size = TEXT.stat().st_size
+        said = f"note: data.max_bytes = 2,000 leaves out "
+        for command in (["train", *SMALL_MLP], ["verify", *SMALL_MLP], ["inspect", *SMALL_MLP]):
+            steps = [] if command[0] == "inspect" else ["--steps", 1]
+            result = run(*command, *steps)
+            self.assertNotIn("leaves out", result.stdout + result.stderr)
+            result = run(*command, "data.max_bytes=2000", *steps)
+            self.assertIn(said, result.stdout + result.stderr)
+        limited = run_json("inspect", *SMALL_MLP, "data.max_bytes=2000")
+        self.assertEqual(limited["left_out_bytes"], size - 2000)
+        self.assertEqual(limited["train_tokens"] + limited["held_out_tokens"], 2000)
+        self.assertEqual(run_json("train", *SMALL_MLP, "data.max_bytes=2000", "--steps", 1)["left_out_bytes"], size - 2000)
+        # No limit is the default: 5 MiB of text are all used.
+        with tempfile.TemporaryDirectory() as folder:
+            for name in ("a.txt", "b.txt"):
+                (pathlib.Path(folder) / name).write_text("some text\n" * 270000)
+            config = pathlib.Path(folder) / "own.toml"
+            config.write_text(f'[model]\nkind = "mlp"\ncontext = 8\nwidth = 16\nembedding = 4\n\n[data]\npath = ["{folder}/a.txt", "{folder}/b.txt"]\n')
+            whole = run_json("inspect", config)
+            self.assertEqual((whole["train_tokens"] + whole["held_out_tokens"], whole["left_out_bytes"]), (2 * 2700000, 0))
+            self.assertEqual(run_json("inspect", folder)["size"], 2 * 2700000 + config.stat().st_size)
 
     def test_steps_sets_the_length_and_set_overrides_keys(self):
         result = run_json("train", *SMALL_MLP, "--steps", 2)
@@ -244,6 +292,33 @@ class Checkpoints(unittest.TestCase):
         self.assertEqual(earlier["step"], 2)
         self.assertGreater(earlier["loss"], result["loss"])
         self.assertRegex(run("eval", self.out).stdout, r"^validation loss  \d\.\d{4} on .*\n +accuracy \d+\.\d%, perplexity ")
+
+    def test_eval_takes_another_batch_under_the_stored_plan(self):
+        batches = [run_json("eval", self.out, "--set", f"train.batch={batch}") for batch in (4, 8)]
+        self.assertEqual([result["ranks"] for result in batches], [4, 4])
+        with tempfile.TemporaryDirectory() as folder:
+            for plan in ("serial", "configs/plans/gpt.dp2-tp2.json"):
+                out = pathlib.Path(folder) / pathlib.Path(plan).stem
+                run("train", *SMALL_GPT, "--plan", plan, "--out", out)
+                self.assertNotEqual(run_json("eval", out, "--set", "train.batch=6")["loss"], None)
+                # A plan of the batch of 4 that is given for another one.
+                error = run("eval", out, "--set", "train.batch=6", "--plan", out / "plan.json", code=0 if plan == "serial" else 78).stderr
+                self.assertEqual("was made for another batch, seed or version of this model" in error, plan != "serial")
+
+    def test_resuming_with_another_batch_names_the_batch(self):
+        with tempfile.TemporaryDirectory() as folder:
+            run("train", *SMALL_GPT, "--plan", "configs/plans/gpt.tp4.json", "--out", folder)
+            error = run_json("train", *SMALL_GPT[:-1], "train.batch=6", "--out", folder, "--resume", code=65)["error"]
+            self.assertIn("batch was 4 and is 6", error["why"])
+
+    def test_a_checkpoint_that_was_removed_is_refused_with_those_that_are_left(self):
+        left = "has step-00000002, step-00000004, step-00000006; a run removes older ones than the newest checkpoint.keep_last"
+        for missing in (self.out / "checkpoints" / "step-00000001", self.out / "step-00000001"):
+            for command in (["train", *SMALL_GPT, f"--resume={missing}"], ["eval", missing], ["eval", f"{missing}/"]):
+                error = run_json(*command, code=66)["error"]
+                self.assertIn("there is no checkpoint '", error["what"])
+                self.assertIn(left, error["why"])
+        self.assertIn("no such folder", run_json("eval", self.out / "none", code=66)["error"]["why"])
 
     def test_eval_reads_other_text_with_the_vocabulary_of_the_model(self):
         with tempfile.TemporaryDirectory() as folder:

@@ -35,7 +35,7 @@ const std::vector<DataKey>& keys() {
       {"images", &DataConfig::images, {"npy", "idx"}},
       {"labels", &DataConfig::labels, {"npy", "idx"}},
       {"tokens", &DataConfig::tokens, {"text"}, 0, 0, {"bytes", "characters"}},
-      {"max_bytes", &DataConfig::max_bytes, {"text"}, 1, kMany},
+      {"max_bytes", &DataConfig::max_bytes, {"text"}, 0, kMany},
       {"vocabulary", &DataConfig::vocabulary, {"jsonl", "npy"}, 0, 1 << 24},
       {"classes", &DataConfig::classes, {"npy", "idx", "cifar"}, 0, 1 << 20},
       {"states", &DataConfig::states, {"markov"}, 2, 1024},

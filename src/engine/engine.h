@@ -145,8 +145,11 @@ class Engine {
   /// gone after switch_plan().
   TextGenerator& text();
 
-  /// Parameters and optimizer state.
+  /// Parameters and optimizer state; of an engine that evaluates, the variables that it has.
   TensorMap variables();
+  /// Sets some or all of them. An engine that evaluates skips those that only training has.
+  ///   throws  UserError (65) when the network has no variable of a name (with the nearest one), or
+  ///           has it with another type; then none is set
   void set_variables(const TensorMap& values);
 
  private:

@@ -26,7 +26,8 @@ ExitCode EvalCommand::run(Processes& processes) {
   processes.check_plan(run.plan);
   Engine engine = load_model(stored, run, data, processes.connect(liveness.deadline()));
   std::cerr << fmt::format("eval {}: step {}, {}\n", stored.folder().string(), stored.step(),
-                           plan_summary(engine.plan()));
+                           plan_summary(engine.plan()))
+            << left_out_note(config.data, *data);
   const Engine::Evaluation result = engine.evaluate(config.train.evaluate_batches);
   Document document;
   document["checkpoint"] = stored.folder().string();

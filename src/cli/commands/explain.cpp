@@ -123,9 +123,9 @@ std::string communications_text(const std::vector<CommunicationFacts>& list, con
   for (const CommunicationFacts& facts : list) {
     TableRow& row = rows.emplace_back();
     if (!like.is_joining()) row.push_back(std::to_string(facts.exchange));
-    row.insert(row.end(), {std::string(to_text(facts.role)), kind_text(facts), facts.value,
-                           facts.from, facts.to, to_text(facts.bytes), to_text(facts.least),
-                           facts.reason});
+    row.insert(row.end(),
+               {std::string(to_text(facts.role)), kind_text(facts), facts.value, facts.from,
+                facts.to, to_text(facts.bytes), to_text(facts.least), facts.reason});
   }
   TableRow head{"role", "kind", "value", "from", "to", "bytes per rank", "minimum", "why"};
   if (!like.is_joining()) head.insert(head.begin(), "exchange");

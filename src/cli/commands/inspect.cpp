@@ -66,6 +66,9 @@ Findings inspect_plan(const std::string& file) {
   return findings;
 }
 
+/// Bytes of a text that are examined: they and their tokens are in memory.
+constexpr int64_t kInspected = 64 << 20;
+
 /// The tokens, the vocabulary and the baseline of a text.
 Document text_facts(const std::string& text, const std::string& tokens) {
   const Vocabulary vocabulary =
@@ -85,15 +88,15 @@ std::string text_line(const std::string& name, const Document& facts) {
 }
 
 Findings inspect_text(const std::string& file) {
-  const DataConfig defaults;
-  const std::string text = read_text({file}, defaults.max_bytes);
+  const TextFiles files({file}, kInspected);
+  const std::string text = files.text();
   Findings findings;
   findings.document["kind"] = "text";
-  findings.document["size"] = std::ssize(text);
-  findings.text = fmt::format("{} is text: {} bytes{}\n\n", file, grouped(std::ssize(text)),
-                              std::ssize(text) + 4 > defaults.max_bytes
-                                  ? " were read, the default of data.max_bytes; there is more"
-                                  : "");
+  findings.document["size"] = files.size() + files.left_out();
+  findings.document["examined"] = files.size();
+  findings.text = fmt::format(
+      "{} is text: {} bytes{}\n\n", file, grouped(files.size() + files.left_out()),
+      files.left_out() > 0 ? "; of the first " + grouped(files.size()) + " of them:" : "");
   for (const char* tokens : {"bytes", "characters"}) {
     try {
       findings.document[tokens] = text_facts(text, tokens);
@@ -143,6 +146,8 @@ Findings inspect_config(const InspectCommand& command) {
       "data   {} {}s to train on, {} held out, {} {}{}\n", grouped(data->train_units), data->unit,
       grouped(data->held_out_units), data->unit == "token" ? "vocabulary" : "classes",
       data->classes, baseline_text(*data));
+  findings.document["left_out_bytes"] = data->left_out_bytes;
+  findings.text += left_out_note(session.config.data, *data);
   findings.text += "run    under " + plan_summary(session.plan) + "\n";
   return findings;
 }

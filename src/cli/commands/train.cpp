@@ -6,6 +6,7 @@
 #include <optional>
 
 #include "base/count_text.h"
+#include "base/file.h"
 #include "cli/print/notes.h"
 #include "cli/print/progress.h"
 #include "cli/run/run_checkpoints.h"
@@ -17,6 +18,8 @@
 
 namespace tessera {
 namespace {
+
+constexpr int64_t kTraceSteps = 3;
 
 /// A run of the command with its services.
 struct Training {
@@ -44,6 +47,7 @@ Document result_document(const TrainCommand& command, const Training& training) 
        numbers_of(run.held_out.value_or(Evaluation{}), engine.network()))
     document["val_" + name] = run.held_out && value ? Document(*value) : Document();
   add_bar(document, training.data);
+  document["left_out_bytes"] = training.data.left_out_bytes;
   document["tokens_per_s"] = run.tokens_per_second;
   document["peak_bytes"] = engine.runtime().peak_bytes().value();
   document["ranks"] = engine.plan().rank_count();
@@ -125,6 +129,12 @@ void check_resume(const TrainCommand& command) {
                "--resume=DIR/checkpoints/step-00000100");
 }
 
+void check_trace(const TrainCommand& command) {
+  if (!command.trace_steps || !command.trace.empty()) return;
+  refuse_usage("--trace-steps has no --trace", "without a file no step is traced",
+               "add --trace FILE, or remove --trace-steps");
+}
+
 }  // namespace
 
 void TrainCommand::describe(OptionParser& parser) {
@@ -145,6 +155,7 @@ void TrainCommand::describe(OptionParser& parser) {
               trace);
   parser.number({"--trace-steps", "N", "Steps in the trace, after two warm-up steps; default: 3"},
                 trace_steps, int64_t{1});
+  parser.check([this] { check_trace(*this); });
   parser.flag({"--check-replicas", "",
                "After each step compare a hash of every variable with those of its replicas"},
               check_replicas);
@@ -159,9 +170,9 @@ ExitCode TrainCommand::run(Processes& processes) {
   if (!out.empty() || processes.are_several()) signals.emplace();
   RealFileSystem disk;
   const auto resumed = open_resumed(disk, *this);
-  Session session = open_session(with_steps(config, steps),
-                                 resumed ? std::optional(stored_run(*resumed).plan) : std::nullopt,
-                                 compilation);
+  Session session =
+      open_session(with_steps(config, steps),
+                   resumed ? std::optional(stored_run(*resumed).plan) : std::nullopt, compilation);
   const auto data = load_data_of(session.config);
   processes.check_plan(session.plan);
   Engine engine(session.config, session.plan, data,
@@ -170,6 +181,7 @@ ExitCode TrainCommand::run(Processes& processes) {
                  .initialize = !resumed});
   std::cerr << fmt::format("train {}: {} {}s, {}\n", config.file, grouped(data->train_units),
                            data->unit, plan_summary(engine.plan()))
+            << left_out_note(session.config.data, *data)
             << notes_summary(notes_of(engine.compiled()));
   if (resumed) restore_and_tell(engine, *resumed);
   std::optional<RunFolder> folder;
@@ -181,7 +193,11 @@ ExitCode TrainCommand::run(Processes& processes) {
   Training training{engine, *data, {}, resumed ? std::optional(resumed->step()) : std::nullopt,
                     {},     {}};
   std::optional<TraceFile> trace_file;
-  if (!trace.empty()) trace_file.emplace(engine, trace_path(trace, engine), trace_steps);
+  if (!trace.empty()) {
+    const std::filesystem::path path = trace_path(trace, engine);
+    engine.runtime().on_all_processes([&] { check_writable(path); });
+    trace_file.emplace(engine, path, trace_steps.value_or(kTraceSteps));
+  }
   training.run = train_to_end(engine, {.folder = folder ? &*folder : nullptr,
                                        .checkpoints = checkpoints ? &*checkpoints : nullptr,
                                        .signals = out.empty() ? nullptr : &*signals,

@@ -27,6 +27,7 @@ ExitCode VerifyCommand::run(Processes&) {
   options.verify_passes = compilation.verify;
   std::cerr << fmt::format("verify {}: {} against the serial program, {}\n", config.file,
                            plan_summary(session.plan), counted(options.steps, "step"));
+  std::cerr << left_out_note(session.config.data, *data);
   VerifyReport report;
   {
     Progress progress(options.steps);

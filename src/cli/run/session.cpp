@@ -45,6 +45,13 @@ std::shared_ptr<const RunData> load_data_of(RunConfig& config) {
   return data;
 }
 
+std::string left_out_note(const DataConfig& config, const RunData& data) {
+  if (data.left_out_bytes == 0) return "";
+  const Bytes left_out(data.left_out_bytes), all(config.max_bytes + data.left_out_bytes);
+  return fmt::format("note: data.max_bytes = {} leaves out {} of {} of text\n",
+                     grouped(config.max_bytes), to_text(left_out), to_text(all));
+}
+
 std::string evaluation_text(const Evaluation& evaluation, const RunData& data, int64_t batches) {
   std::string count = grouped(evaluation.tokens) + " " + data.unit + "s";
   if (evaluation.tokens < data.held_out_units)
