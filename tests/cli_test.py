@@ -23,8 +23,8 @@ SMALL_GPT = ["configs/gpt.toml", "--set", f"data.path={TEXT}", "model.width=16",
 SMALL_MLP = ["configs/mlp.toml", "--set", f"data.path={TEXT}", "model.width=16", "model.embedding=4", "train.batch=4", "train.steps=6"]
 
 
-METRICS = {"step", "loss", "lr", "grad_norm", "step_time_ms", "tokens", "tokens_per_s", "tokens_per_s_per_device", "tflops_per_device", "mfu", "hfu",
-           "mem_peak_bytes", "data_wait_ms", "comm_exposed_ms", "bubble_ms", "skipped", "nan"}
+METRICS = {"kind", "step", "loss", "learning_rate", "grad_norm", "step_time_ms", "tokens", "tokens_per_s", "tokens_per_s_per_device", "tflops_per_device", "mfu", "hfu",
+           "peak_bytes", "data_wait_ms", "comm_exposed_ms", "bubble_ms"}
 
 
 def run(*arguments, code=0):
@@ -159,7 +159,7 @@ class Train(unittest.TestCase):
             self.assertEqual([line["loss"] for line in steps], result["losses"])
             self.assertEqual(steps[0].keys(), METRICS)
             self.assertIsNone(steps[0]["mfu"])
-            self.assertEqual(lines[-1], {"step": 6, **{key: result[key] for key in ("val_loss", "val_perplexity", "val_accuracy", "val_bits_per_byte")}})
+            self.assertEqual(lines[-1], {"kind": "evaluation", "step": 6, **{key: result[key] for key in ("val_tokens", "val_loss", "val_perplexity", "val_accuracy", "val_bits_per_byte")}})
             self.assertAlmostEqual(result["val_perplexity"], math.exp(result["val_loss"]), delta=1e-9 * result["val_perplexity"])
             self.assertTrue(0 <= result["val_accuracy"] <= 1)
             # What it wrote can be run again, and only on that model.
@@ -283,15 +283,45 @@ class Checkpoints(unittest.TestCase):
     def test_eval_needs_only_the_checkpoint(self):
         result = run_json("eval", self.out)
         self.assertEqual((result["step"], result["ranks"]), (6, 4))
-        self.assertAlmostEqual(result["perplexity"], math.exp(result["loss"]))
+        self.assertAlmostEqual(result["val_perplexity"], math.exp(result["val_loss"]))
         # The loss is a mean of logs of sums of as many exponentials as there are characters, each of a sum of `width` products.
         rounding = self.trained["val_loss"] * 2**-24 * (256 + 4 * 16)
-        self.assertAlmostEqual(result["loss"], self.trained["val_loss"], delta=rounding)
-        self.assertAlmostEqual(run_json("eval", self.out, "--plan", "serial")["loss"], self.trained["val_loss"], delta=rounding)
+        self.assertAlmostEqual(result["val_loss"], self.trained["val_loss"], delta=rounding)
+        self.assertAlmostEqual(run_json("eval", self.out, "--plan", "serial")["val_loss"], self.trained["val_loss"], delta=rounding)
         earlier = run_json("eval", self.out / "checkpoints" / "step-00000002")
         self.assertEqual(earlier["step"], 2)
-        self.assertGreater(earlier["loss"], result["loss"])
+        self.assertGreater(earlier["val_loss"], result["val_loss"])
         self.assertRegex(run("eval", self.out).stdout, r"^validation loss  \d\.\d{4} on .*\n +accuracy \d+\.\d%, perplexity ")
+
+    def test_one_quantity_has_one_name_in_train_eval_and_metrics(self):
+        trained, evaluated = self.trained, run_json("eval", self.out)
+        lines = [json.loads(line) for line in (self.out / "metrics.jsonl").read_text().splitlines()]
+        values = {key for key in trained if key.startswith("val_")}
+        self.assertEqual(values, {"val_loss", "val_perplexity", "val_accuracy", "val_bits_per_byte", "val_tokens"})
+        self.assertEqual(values, {key for key in evaluated if key.startswith("val_")})
+        self.assertEqual(values, {key for key in lines[-1] if key.startswith("val_")})
+        self.assertEqual(evaluated["held_out_tokens"], trained["held_out_tokens"])
+        # 0 batches are all of the held-out text: rows of 8 tokens, in batches of 4.
+        whole = run_json("eval", self.out, "--set", "train.evaluate_batches=0")
+        self.assertEqual(whole["val_tokens"], whole["held_out_tokens"] // 8 * 8)
+        self.assertEqual(run_json("eval", self.out, "--set", "train.evaluate_batches=1")["val_tokens"], 4 * 8)
+
+    def test_images_are_counted_as_images(self):
+        config = ["configs/image_mlp.toml", "--set", "data.samples=200", "train.batch=16", "train.steps=2"]
+        with tempfile.TemporaryDirectory() as folder:
+            trained = run_json("train", *config, "--out", folder)
+            evaluated = run_json("eval", folder)
+            lines = [json.loads(line) for line in (pathlib.Path(folder) / "metrics.jsonl").read_text().splitlines()]
+            for keys in (trained.keys(), evaluated.keys(), lines[0].keys(), lines[-1].keys()):
+                self.assertFalse([key for key in keys if "token" in key or "perplexity" in key or "bits" in key], keys)
+            self.assertLessEqual({"images", "images_per_s", "images_per_s_per_device"}, lines[0].keys())
+            self.assertLessEqual({"val_loss", "val_accuracy", "val_images"}, evaluated.keys())
+            self.assertIn("images_per_s", trained)
+            [events] = pathlib.Path(folder).glob("events.out.tfevents.*")
+            self.assertIn(b"perf/images_per_s", events.read_bytes())
+            self.assertNotIn(b"perplexity", events.read_bytes())
+            out = run("eval", folder).stdout
+            self.assertRegex(out, r"^validation loss  \d\.\d{4} on \d+ images\n +accuracy \d+\.\d%\n$")
 
     def test_eval_takes_another_batch_under_the_stored_plan(self):
         batches = [run_json("eval", self.out, "--set", f"train.batch={batch}") for batch in (4, 8)]
@@ -300,7 +330,7 @@ class Checkpoints(unittest.TestCase):
             for plan in ("serial", "configs/plans/gpt.dp2-tp2.json"):
                 out = pathlib.Path(folder) / pathlib.Path(plan).stem
                 run("train", *SMALL_GPT, "--plan", plan, "--out", out)
-                self.assertNotEqual(run_json("eval", out, "--set", "train.batch=6")["loss"], None)
+                self.assertNotEqual(run_json("eval", out, "--set", "train.batch=6")["val_loss"], None)
                 # A plan of the batch of 4 that is given for another one.
                 error = run("eval", out, "--set", "train.batch=6", "--plan", out / "plan.json", code=0 if plan == "serial" else 78).stderr
                 self.assertEqual("was made for another batch, seed or version of this model" in error, plan != "serial")
@@ -324,7 +354,7 @@ class Checkpoints(unittest.TestCase):
         with tempfile.TemporaryDirectory() as folder:
             other = pathlib.Path(folder) / "other.txt"
             other.write_text("".join(sorted(TEXT.read_text())))
-            self.assertNotEqual(run_json("eval", self.out, "--set", f"data.path={other}")["loss"], run_json("eval", self.out)["loss"])
+            self.assertNotEqual(run_json("eval", self.out, "--set", f"data.path={other}")["val_loss"], run_json("eval", self.out)["val_loss"])
             other.write_text("\u2603" * 1000)
             self.assertIn("U+2603", run("eval", self.out, "--set", f"data.path={other}", code=65).stderr)
 

@@ -36,7 +36,7 @@ TrainConfig read_train(ConfigTable table) {
                         ? Reduction::kFast
                         : Reduction::kOrdered;
   train.evaluate_every = table.integer("evaluate_every", train.evaluate_every, 0, kMany);
-  train.evaluate_batches = table.integer("evaluate_batches", train.evaluate_batches, 1, kMany);
+  train.evaluate_batches = table.integer("evaluate_batches", train.evaluate_batches, 0, kMany);
   table.finish();
   return train;
 }

@@ -27,7 +27,7 @@ struct TrainConfig {
   uint64_t seed = 1;
   Reduction reduction = Reduction::kOrdered;  // between processes: "ordered" or "fast"
   int64_t evaluate_every = 0;  // steps between evaluations of the held-out loss; 0: only at the end
-  int64_t evaluate_batches = 8;  // batches of one evaluation
+  int64_t evaluate_batches = 8;  // batches of one evaluation; 0: all held-out data
 };
 
 struct CheckpointConfig {

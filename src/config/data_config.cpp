@@ -36,6 +36,7 @@ const std::vector<DataKey>& keys() {
       {"labels", &DataConfig::labels, {"npy", "idx"}},
       {"tokens", &DataConfig::tokens, {"text"}, 0, 0, {"bytes", "characters"}},
       {"max_bytes", &DataConfig::max_bytes, {"text"}, 0, kMany},
+      {"layout", &DataConfig::layout, {"npy", "idx"}, 0, 0, {"auto", "nchw", "nhwc"}},
       {"vocabulary", &DataConfig::vocabulary, {"jsonl", "npy"}, 0, 1 << 24},
       {"classes", &DataConfig::classes, {"npy", "idx", "cifar"}, 0, 1 << 20},
       {"states", &DataConfig::states, {"markov"}, 2, 1024},

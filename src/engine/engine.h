@@ -133,7 +133,8 @@ class Engine {
   StepResult apply_gradients();
 
   using Evaluation = tessera::Evaluation;
-  /// Evaluates the first `batches` batches of the held-out data, in order, without dropout.
+  /// Evaluates the first `batches` batches of the held-out data (0: all), in order, without
+  /// dropout.
   Evaluation evaluate(int64_t batches);
 
   /// The results of the prediction graph for the rows of `batch`, by the names of its outputs. It

@@ -78,7 +78,10 @@ RunData split_samples(DatasetPtr whole, int64_t classes, const DataConfig& confi
 }
 
 RunData load_images(LabelledArrays arrays, const DataConfig& config, int64_t classes) {
-  const auto images = std::make_shared<const ArrayImages>(std::move(arrays), classes);
+  const ImageLayout layout = config.layout == "nchw"   ? ImageLayout::kChannelsFirst
+                             : config.layout == "nhwc" ? ImageLayout::kChannelsLast
+                                                       : ImageLayout::kUnknown;
+  const auto images = std::make_shared<const ArrayImages>(std::move(arrays), classes, layout);
   return split_samples(images, images->classes(), config);
 }
 

@@ -20,6 +20,15 @@ namespace {
 /// bounds, with random signs. Four times its effect allows for less favourable signs.
 constexpr double kSafety = 4;
 
+/// The parts of a step's time that the two interpretations take, roughly; the runs take the rest.
+constexpr double kPlainShare = 0.35, kPerturbedShare = 0.6;
+
+/// The work of an op for the interpreter, which handles an element at a time.
+double work_of(const Graph& graph, const Op& op) {
+  const Work work = find_operator(graph, op.kind).work(view(graph, op));
+  return work.flops.value() + static_cast<double>(work.bytes.value());
+}
+
 class Verification {
  public:
   Verification(const Network& network, const TrainingSettings& settings, const Plan& plan,
@@ -51,7 +60,7 @@ class Verification {
     for (int64_t step = 0; step < options_.steps && !report_.first_difference; ++step) {
       Batch batch = data_->train->batch(sampler_, step, {0, sampler_.options().batch});
       one_step(step, batch);
-      if (options_.on_step) options_.on_step(step);
+      if (options_.on_progress) options_.on_progress(static_cast<double>(step + 1));
     }
     report_.ok = report_.ok && !report_.first_difference;
     return report_;
@@ -103,14 +112,31 @@ class Verification {
     state[std::string(kStepInput)] = to_reference(Tensor::scalar(static_cast<int32_t>(step)));
     state[std::string(kLearningRateInput)] = to_reference(Tensor::scalar(
         static_cast<float>(learning_rate(engine_.config().optimizer.schedule, step))));
-    expected_ = interpret(engine_.graph(), state);
+    const double begun = static_cast<double>(step);
+    InterpreterOptions plain, perturbed;
+    plain.on_op = progress(begun, kPlainShare);
+    expected_ = interpret(engine_.graph(), state, plain);
     changes_.clear();
-    perturbed_ = interpret(engine_.graph(), state,
-                           {.perturb = static_cast<uint64_t>(step) + 1, .tolerances = &changes_});
+    perturbed.perturb = static_cast<uint64_t>(step) + 1;
+    perturbed.tolerances = &changes_;
+    perturbed.on_op = progress(begun + kPlainShare, kPerturbedShare);
+    perturbed_ = interpret(engine_.graph(), state, perturbed);
     for (const auto& [name, tensor] : expected_)
       changes_[name] += largest_change(tensor, perturbed_.at(name));
     const Graph& graph = engine_.graph();
     loss_tolerance_ = kSafety * changes_.at(graph.value(graph.output(engine_.network().loss)).name);
+  }
+
+  /// Reports the progress of an interpretation that goes from `begun` steps to `begun + share`.
+  std::function<void(const Op&)> progress(double begun, double share) {
+    if (!options_.on_progress) return {};
+    const Graph& graph = engine_.graph();
+    double all = 0;
+    for (const Op& op : graph.ops()) all += work_of(graph, op);
+    return [this, &graph, begun, share, all, done = 0.0](const Op& op) mutable {
+      done += work_of(graph, op);
+      options_.on_progress(begun + share * done / std::max(all, 1.0));
+    };
   }
 
   void compare_tensors(int64_t step, const Capture& capture) {

@@ -32,14 +32,10 @@ ExitCode EvalCommand::run(Processes& processes) {
   Document document;
   document["checkpoint"] = stored.folder().string();
   document["step"] = stored.step();
-  document["loss"] = result.loss;
-  if (data->unit == "token") document["perplexity"] = perplexity(result);
-  document[data->unit + "s"] = result.tokens;
-  document["accuracy"] = result.metric("accuracy").value_or(0);
+  add_evaluation(document, result, engine.network(), *data);
   add_bar(document, *data);
   document["ranks"] = engine.plan().rank_count();
-  const std::string text =
-      "validation loss  " + evaluation_text(result, *data, config.train.evaluate_batches);
+  const std::string text = "validation loss  " + evaluation_text(result, *data);
   print_result(output, document, text);
   return ExitCode::kDone;
 }

@@ -43,12 +43,10 @@ Document result_document(const TrainCommand& command, const Training& training) 
   document["steps"] = std::ssize(losses);
   document["loss"] = losses.empty() ? Document() : Document(losses.back());
   document["losses"] = to_document(losses);
-  for (const auto& [name, unit, value] :
-       numbers_of(run.held_out.value_or(Evaluation{}), engine.network()))
-    document["val_" + name] = run.held_out && value ? Document(*value) : Document();
+  add_evaluation(document, run.held_out, engine.network(), training.data);
   add_bar(document, training.data);
   document["left_out_bytes"] = training.data.left_out_bytes;
-  document["tokens_per_s"] = run.tokens_per_second;
+  document[training.data.unit + "s_per_s"] = run.tokens_per_second;
   document["peak_bytes"] = engine.runtime().peak_bytes().value();
   document["ranks"] = engine.plan().rank_count();
   document["step"] = engine.step_count();
@@ -66,8 +64,7 @@ std::string validation_text(const Training& training) {
   if (training.run.stopped_by)
     return fmt::format("stopped          by {} after step {}\n", *training.run.stopped_by,
                        training.engine.step_count());
-  return "validation loss  " + evaluation_text(*training.run.held_out, training.data,
-                                               training.engine.config().train.evaluate_batches);
+  return "validation loss  " + evaluation_text(*training.run.held_out, training.data);
 }
 
 std::string written_text(const TrainCommand& command, const Training& training) {
