@@ -604,6 +604,22 @@ class Explain(unittest.TestCase):
         self.assertTrue(any("= all-reduce(" in act for act in acts))
         self.assertEqual(run("explain", *SMALL_GPT, *self.PLAN, "--rank", 3).stdout.splitlines(), ["order  F B O", "", *acts])
 
+    def test_the_schedule_is_told_without_the_passes(self):
+        small = [word for word in SMALL_GPT if not word.startswith(("model.layers", "train.batch"))] + ["model.layers=2", "train.batch=8"]
+        for plan in ("gpt.pp4-zb-h1", "gpt.pp2-zb-v", "gpt.pp4"):
+            out = run("explain", *small, "--plan", f"configs/plans/{plan}.json").stdout
+            self.assertRegex(out, r"(?m)^Schedule \S+ of \d+ micro-batches, in times of a micro-batch on the busiest device$")
+            self.assertRegex(out, r"(?m)^device 0 .*bubble \d+\.\d% of its span")
+            passes = {stage["name"]: stage["text"] for stage in run_json("explain", *small, "--plan", f"configs/plans/{plan}.json", "--passes")["passes"]}
+            for line in passes["order"].splitlines():
+                words = line.split(": ", 1)[1].split(" ")
+                if line.split(":")[0].startswith("device") or line.startswith("step"):
+                    continue
+                forward = [word for word in words if re.fullmatch(r"F\d+", word)]
+                # A stage has one F of each micro-batch; counting the labels of all is not one.
+                self.assertEqual(len(forward), len(set(forward)), line)
+        self.assertNotIn("Schedule", run("explain", *SMALL_GPT, "--plan", "configs/plans/gpt.dp4.json").stdout)
+
     def test_a_rank_of_a_pipeline_shows_its_order_list(self):
         # Two stages, four micro-batches: 1F1B on the first begins its backward after two forwards, on the last after one.
         config = ["configs/gpt.toml", "--set", f"data.path={TEXT}", "model.width=16", "model.context=8", "--plan", "configs/plans/gpt.pp2.json"]
@@ -681,6 +697,42 @@ class Inspect(unittest.TestCase):
         result = run_json("inspect", "configs/plans/gpt.dp2-tp2.json")
         self.assertEqual((result["kind"], result["mesh"], result["ranks"], result["fingerprint"]), ("plan", "dp=2 tp=2", 4, None))
         self.assertEqual(result["marks"][0], {"tensor": "{tokens,labels}", "placement": 'P("dp")'})
+
+    def test_a_plan_of_stages_says_its_schedule_and_meshes(self):
+        result = run_json("inspect", "configs/plans/gpt.pp4-zb-h1.json")
+        self.assertEqual((result["micro_batches"], result["schedule"]), (8, "zb-h1"))
+        self.assertIn("attn0", [mark.get("mesh") for mark in result["marks"]])
+        out = run("inspect", "configs/plans/gpt.pp4-zb-h1.json").stdout
+        self.assertIn("8 micro-batches, schedule zb-h1", out)
+        self.assertRegex(out, r"(?m)^  op +\S+ +\S* *attn0$")
+        self.assertIsNone(run_json("inspect", "configs/plans/gpt.dp4.json")["schedule"])
+
+    def test_a_run_and_its_latest_checkpoint_say_model_loss_and_plan(self):
+        with tempfile.TemporaryDirectory() as folder:
+            out = pathlib.Path(folder) / "run"
+            trained = run_json("train", *SMALL_GPT, "--plan", "configs/plans/gpt.dp2-tp2.json", "--out", out)
+            for path in (out, out / "checkpoints" / "latest", out / "checkpoints" / "step-00000006"):
+                found = run_json("inspect", path)["run"]
+                self.assertRegex(found["model"], "^gpt: .*context 8, .*width 16")
+                self.assertEqual((found["step"], found["steps"]), (6, 6))
+                self.assertIn("on mesh dp=2 tp=2, 4 ranks", found["plan"])
+                text = run("inspect", path).stdout
+                for line in ("model    gpt: ", "data     text of ", "steps    6 of 6", "plan     plan"):
+                    self.assertIn(line, text)
+            run_of = run_json("inspect", out)["run"]
+            self.assertEqual((run_of["loss"], run_of["val_loss"]), (trained["loss"], trained["val_loss"]))
+            self.assertEqual(run_json("inspect", out / "checkpoints" / "latest")["kind"], "checkpoint")
+            self.assertEqual(run_json("inspect", out / "checkpoints")["kind"], "checkpoints")
+            # A run that has no checkpoint is a run all the same.
+            for checkpoint in (out / "checkpoints").iterdir():
+                if checkpoint.is_file():
+                    checkpoint.unlink()
+                else:
+                    for file in checkpoint.iterdir():
+                        file.unlink()
+                    checkpoint.rmdir()
+            self.assertIn("no checkpoint", run("inspect", out).stdout)
+            self.assertIn("steps    6 of 6, loss ", run("inspect", out).stdout)
 
     def test_a_configuration(self):
         result = run_json("inspect", *SMALL_MLP)

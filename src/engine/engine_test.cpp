@@ -324,6 +324,29 @@ TEST(Engine, VariablesThatTheNetworkDoesNotHaveAreRefusedAndNoneIsSet) {
   EXPECT_NE(engine.variables().at(first).values<float>()[0], given.at(first).values<float>()[0]);
 }
 
+TEST(Verify, ReportsItsProgressWithinTheFirstStepAndUpToTheLast) {
+  for (const int64_t steps : {1, 2}) {
+    std::vector<double> done;
+    VerifyOptions options;
+    options.steps = steps;
+    options.on_progress = [&](double now) { done.push_back(now); };
+    verify_plan(tiny_mlp(), plan_of("mlp", "dp2"), small_text(), options);
+    EXPECT_TRUE(std::ranges::is_sorted(done));
+    EXPECT_GT(std::ranges::count_if(done, [](double now) { return now < 0.5; }), 10);
+    EXPECT_EQ(done.back(), static_cast<double>(steps));
+  }
+  EXPECT_EQ(VerifyOptions{}.steps, 3);
+}
+
+TEST(Engine, EvaluatesAllHeldOutDataForNoNumberOfBatches) {
+  Engine engine(tiny_gpt(), serial_plan(), small_text());
+  const Evaluation all = engine.evaluate(0), first = engine.evaluate(1);
+  EXPECT_EQ(all.batches, all.held_out_batches);
+  EXPECT_EQ(all.tokens, engine.evaluate(1000).tokens);
+  EXPECT_EQ(all.loss, engine.evaluate(1000).loss);
+  EXPECT_LT(first.tokens, all.tokens);
+}
+
 TEST(Engine, DoesNotRunABrokenRule) {
   EngineOptions options;
   options.rules = broken_rule;

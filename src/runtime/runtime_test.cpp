@@ -359,7 +359,9 @@ TEST(Runtime, TheObserverSeesEveryFilledRegisterOfEveryRank) {
 TEST(Runtime, VariablesWithoutInitialValuesAreRefusedByName) {
   for (const bool in_halves : {false, true}) {
     Bench bench(summed_update("dp=2", 2));
-    const auto act = [&] { in_halves ? bench.begin_with_given_variables() : bench.step_with_given_variables(); };
+    const auto act = [&] {
+      in_halves ? bench.begin_with_given_variables() : bench.step_with_given_variables();
+    };
     EXPECT_EQ(error_testing::message_of(ExitCode::kUsage, act),
               "variable 'w' has no initial value\n"
               "  why: a program computes with its variables from the first step on\n"
@@ -377,8 +379,9 @@ TEST(Runtime, EveryVariableNeedsAValue) {
   made.result("v", RegisterIndex(0));
   Bench bench(std::move(made));
   bench.runtime().set_variable("v", Tensor({DType::kF32, {2}}));
-  EXPECT_THAT(error_testing::message_of(ExitCode::kUsage, [&] { bench.step_with_given_variables(); }),
-              HasSubstr("variable 'w' has no initial value"));
+  EXPECT_THAT(
+      error_testing::message_of(ExitCode::kUsage, [&] { bench.step_with_given_variables(); }),
+      HasSubstr("variable 'w' has no initial value"));
   bench.runtime().initialize(bench.program(), 1);
   EXPECT_NO_THROW(bench.step());
 }

@@ -155,12 +155,22 @@ std::string memory_text(const std::vector<MeshMemory>& list) {
   return text + table.text();
 }
 
+std::string schedule_text(const Compiled& compiled, const Plan& plan) {
+  if (!compiled.pipeline) return "";
+  std::vector<std::string> stages;
+  for (const NamedMesh& mesh : plan.meshes) stages.push_back(mesh.name);
+  return "\nSchedule " + std::string(to_text(plan.schedule)) + " of " +
+         counted(plan.micro_batches, "micro-batch") +
+         ", in times of a micro-batch on the busiest device\n" +
+         worth_text(*compiled.pipeline, stages);
+}
+
 std::string plan_text(const Compiled& compiled, const Plan& plan, const LikeRows& like) {
   const ShardedGraph& sharded = compiled.sharded;
   return plan_summary(plan) + "\n" + notes_text(compiled, like) +
          parameters_text(compiled.graph, sharded, like) +
          communications_text(communications_of(compiled.tasks), like) +
-         memory_text(memory_of(compiled));
+         memory_text(memory_of(compiled)) + schedule_text(compiled, plan);
 }
 
 using PassTexts = std::map<std::string, std::string>;  // by name of the pass

@@ -8,6 +8,7 @@
 #include "base/file.h"
 #include "base/text.h"
 #include "cli/print/inspect_checkpoint.h"
+#include "cli/print/inspect_run.h"
 #include "cli/print/text_table.h"
 #include "cli/run/session.h"
 #include "data/text_files.h"
@@ -33,6 +34,12 @@ std::string stamp_text(const Plan& plan) {
                      plan.fingerprint->version);
 }
 
+std::string schedule_line(const Plan& plan) {
+  if (plan.micro_batches == 1) return "steps  whole: one micro-batch\n";
+  return fmt::format("steps  {}, schedule {}\n", counted(plan.micro_batches, "micro-batch"),
+                     to_text(plan.schedule));
+}
+
 /// What places the tensors of a plan.
 std::string placements_text(const Plan& plan, const TextTable& marks) {
   if (!marks.empty()) return "\n" + marks.text();
@@ -44,17 +51,22 @@ std::string placements_text(const Plan& plan, const TextTable& marks) {
 
 Findings inspect_plan(const std::string& file) {
   const Plan plan = read_plan(file);
-  TextTable marks({"mark", "name or pattern", "placement"}, "lll");
+  const bool has_stages = plan.meshes.size() > 1;
+  TextTable marks({"mark", "name or pattern", "placement", has_stages ? "mesh" : ""}, "llll");
   Findings findings;
   findings.document["kind"] = "plan";
   findings.document["mesh"] = plan.meshes.empty() ? "" : mesh_text(plan);
   findings.document["ranks"] = plan.rank_count();
   findings.document["micro_batches"] = plan.micro_batches;
+  findings.document["schedule"] =
+      plan.micro_batches > 1 ? Document(std::string(to_text(plan.schedule))) : Document();
   findings.document["marks"] = Document::List{};
   for (const Mark& mark : plan.marks) {
-    marks.add({mark_kind(mark), mark.pattern, mark.placement});
-    findings.document["marks"].append(
-        Document::Table{{mark_kind(mark), mark.pattern}, {"placement", mark.placement}});
+    marks.add({mark_kind(mark), mark.pattern, mark.placement, mark.mesh});
+    Document written =
+        Document::Table{{mark_kind(mark), mark.pattern}, {"placement", mark.placement}};
+    if (!mark.mesh.empty()) written["mesh"] = mark.mesh;
+    findings.document["marks"].append(std::move(written));
   }
   if (plan.shardings) findings.document["shardings"] = to_document(*plan.shardings);
   findings.document["fingerprint"] =
@@ -62,7 +74,7 @@ Findings inspect_plan(const std::string& file) {
   findings.text =
       fmt::format("{} is a plan\n\nmesh   {}\nranks  {}\n", file,
                   plan.meshes.empty() ? "none: one process" : mesh_text(plan), plan.rank_count()) +
-      stamp_text(plan) + placements_text(plan, marks);
+      schedule_line(plan) + stamp_text(plan) + placements_text(plan, marks);
   return findings;
 }
 
@@ -158,8 +170,10 @@ Findings inspect_any(const InspectCommand& command) {
   // throws the error of a missing file
   if (!std::filesystem::exists(file, unknown)) read_file(file);
   if (is_stored(file)) {
-    const Document found = stored_document(file);
-    return {stored_text(file, found), found};
+    Document found = stored_document(file);
+    const RunFacts run = run_facts(file);
+    if (!run.document.is_null()) found["run"] = run.document;
+    return {stored_text(file, found, run.text), found};
   }
   const bool is_folder = std::filesystem::is_directory(file, unknown);
   if (!is_folder && file.extension() == ".json") return inspect_plan(command.file);
