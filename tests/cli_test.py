@@ -23,8 +23,8 @@ SMALL_GPT = ["configs/gpt.toml", "--set", f"data.path={TEXT}", "model.width=16",
 SMALL_MLP = ["configs/mlp.toml", "--set", f"data.path={TEXT}", "model.width=16", "model.embedding=4", "train.batch=4", "train.steps=6"]
 
 
-METRICS = {"step", "loss", "lr", "grad_norm", "step_time_ms", "tokens", "tokens_per_s", "tokens_per_s_per_device", "tflops_per_device", "mfu", "hfu",
-           "mem_peak_bytes", "data_wait_ms", "comm_exposed_ms", "bubble_ms", "skipped", "nan"}
+METRICS = {"kind", "step", "loss", "learning_rate", "grad_norm", "step_time_ms", "tokens", "tokens_per_s", "tokens_per_s_per_device", "tflops_per_device", "mfu", "hfu",
+           "peak_bytes", "data_wait_ms", "comm_exposed_ms", "bubble_ms"}
 
 
 def run(*arguments, code=0):
@@ -106,6 +106,31 @@ class Train(unittest.TestCase):
             for flow in (start, end):
                 self.assertTrue(any(s["pid"] == flow["pid"] and s["ts"] <= flow["ts"] <= s["ts"] + s["dur"] for s in slices), "a flow binds to a slice")
 
+    def test_a_trace_that_cannot_be_written_is_refused_before_the_first_step(self):
+        with tempfile.TemporaryDirectory() as folder:
+            file = pathlib.Path(folder) / "file"
+            file.write_text("")
+            for path in (pathlib.Path(folder) / "none" / "t.json", folder, file / "t.json"):
+                result = run("train", *SMALL_MLP, "--trace", path, code=1)
+                self.assertIn(f"cannot write '{path}'", result.stderr)
+                self.assertNotIn("step: ", result.stderr)
+            # A folder that --out makes is there in time.
+            out = pathlib.Path(folder) / "run"
+            run("train", *SMALL_MLP, "--out", out, "--trace", out / "t.json")
+            self.assertTrue((out / "t.json").exists())
+
+    def test_a_folder_that_cannot_hold_the_run_is_refused_before_the_first_step(self):
+        with tempfile.TemporaryDirectory() as folder:
+            run_folder = pathlib.Path(folder) / "run"
+            run_folder.mkdir()
+            for path in (run_folder / "checkpoints", run_folder / "logs", pathlib.Path(folder) / "file"):
+                path.write_text("")
+                out = path if path.name == "file" else run_folder
+                result = run("train", *SMALL_MLP, "--out", out, code=1)
+                self.assertIn(f"cannot write '{path}'", result.stderr)
+                self.assertNotIn("step: ", result.stderr)
+                path.unlink()
+
     def test_every_plan_starts_at_the_serial_loss(self):
         for model, config in (("gpt", SMALL_GPT), ("mlp", SMALL_MLP)):
             serial = run_json("train", *config, "--plan", f"configs/plans/{model}.serial.json")["losses"]
@@ -117,6 +142,29 @@ class Train(unittest.TestCase):
                 self.assertEqual(divided["ranks"], 4)
                 for step, (a, b) in enumerate(zip(serial, divided["losses"], strict=True)):
                     self.assertLessEqual(abs(a - b), 4 * (step + 1) * math.sqrt(terms) * 2**-24 * abs(a), f"{model} {plan} step {step + 1}")
+
+    def test_text_that_max_bytes_leaves_out_is_told(self):
+        size = TEXT.stat().st_size
+        said = f"note: data.max_bytes = 2,000 leaves out "
+        for command in (["train", *SMALL_MLP], ["verify", *SMALL_MLP], ["inspect", *SMALL_MLP]):
+            steps = [] if command[0] == "inspect" else ["--steps", 1]
+            result = run(*command, *steps)
+            self.assertNotIn("leaves out", result.stdout + result.stderr)
+            result = run(*command, "data.max_bytes=2000", *steps)
+            self.assertIn(said, result.stdout + result.stderr)
+        limited = run_json("inspect", *SMALL_MLP, "data.max_bytes=2000")
+        self.assertEqual(limited["left_out_bytes"], size - 2000)
+        self.assertEqual(limited["train_tokens"] + limited["held_out_tokens"], 2000)
+        self.assertEqual(run_json("train", *SMALL_MLP, "data.max_bytes=2000", "--steps", 1)["left_out_bytes"], size - 2000)
+        # No limit is the default: 5 MiB of text are all used.
+        with tempfile.TemporaryDirectory() as folder:
+            for name in ("a.txt", "b.txt"):
+                (pathlib.Path(folder) / name).write_text("some text\n" * 270000)
+            config = pathlib.Path(folder) / "own.toml"
+            config.write_text(f'[model]\nkind = "mlp"\ncontext = 8\nwidth = 16\nembedding = 4\n\n[data]\npath = ["{folder}/a.txt", "{folder}/b.txt"]\n')
+            whole = run_json("inspect", config)
+            self.assertEqual((whole["train_tokens"] + whole["held_out_tokens"], whole["left_out_bytes"]), (2 * 2700000, 0))
+            self.assertEqual(run_json("inspect", folder)["size"], 2 * 2700000 + config.stat().st_size)
 
     def test_steps_sets_the_length_and_set_overrides_keys(self):
         result = run_json("train", *SMALL_MLP, "--steps", 2)
@@ -144,7 +192,7 @@ class Train(unittest.TestCase):
             self.assertEqual([line["loss"] for line in steps], result["losses"])
             self.assertEqual(steps[0].keys(), METRICS)
             self.assertIsNone(steps[0]["mfu"])
-            self.assertEqual(lines[-1], {"step": 6, **{key: result[key] for key in ("val_loss", "val_perplexity", "val_accuracy", "val_bits_per_byte")}})
+            self.assertEqual(lines[-1], {"kind": "evaluation", "step": 6, **{key: result[key] for key in ("val_tokens", "val_loss", "val_perplexity", "val_accuracy", "val_bits_per_byte")}})
             self.assertAlmostEqual(result["val_perplexity"], math.exp(result["val_loss"]), delta=1e-9 * result["val_perplexity"])
             self.assertTrue(0 <= result["val_accuracy"] <= 1)
             # What it wrote can be run again, and only on that model.
@@ -342,21 +390,78 @@ class Checkpoints(unittest.TestCase):
     def test_eval_needs_only_the_checkpoint(self):
         result = run_json("eval", self.out)
         self.assertEqual((result["step"], result["ranks"]), (6, 4))
-        self.assertAlmostEqual(result["perplexity"], math.exp(result["loss"]))
+        self.assertAlmostEqual(result["val_perplexity"], math.exp(result["val_loss"]))
         # The loss is a mean of logs of sums of as many exponentials as there are characters, each of a sum of `width` products.
         rounding = self.trained["val_loss"] * 2**-24 * (256 + 4 * 16)
-        self.assertAlmostEqual(result["loss"], self.trained["val_loss"], delta=rounding)
-        self.assertAlmostEqual(run_json("eval", self.out, "--plan", "serial")["loss"], self.trained["val_loss"], delta=rounding)
+        self.assertAlmostEqual(result["val_loss"], self.trained["val_loss"], delta=rounding)
+        self.assertAlmostEqual(run_json("eval", self.out, "--plan", "serial")["val_loss"], self.trained["val_loss"], delta=rounding)
         earlier = run_json("eval", self.out / "checkpoints" / "step-00000002")
         self.assertEqual(earlier["step"], 2)
-        self.assertGreater(earlier["loss"], result["loss"])
+        self.assertGreater(earlier["val_loss"], result["val_loss"])
         self.assertRegex(run("eval", self.out).stdout, r"^validation loss  \d\.\d{4} on .*\n +accuracy \d+\.\d%, perplexity ")
+
+    def test_one_quantity_has_one_name_in_train_eval_and_metrics(self):
+        trained, evaluated = self.trained, run_json("eval", self.out)
+        lines = [json.loads(line) for line in (self.out / "metrics.jsonl").read_text().splitlines()]
+        values = {key for key in trained if key.startswith("val_")}
+        self.assertEqual(values, {"val_loss", "val_perplexity", "val_accuracy", "val_bits_per_byte", "val_tokens"})
+        self.assertEqual(values, {key for key in evaluated if key.startswith("val_")})
+        self.assertEqual(values, {key for key in lines[-1] if key.startswith("val_")})
+        self.assertEqual(evaluated["held_out_tokens"], trained["held_out_tokens"])
+        # 0 batches are all of the held-out text: rows of 8 tokens, in batches of 4.
+        whole = run_json("eval", self.out, "--set", "train.evaluate_batches=0")
+        self.assertEqual(whole["val_tokens"], whole["held_out_tokens"] // 8 * 8)
+        self.assertEqual(run_json("eval", self.out, "--set", "train.evaluate_batches=1")["val_tokens"], 4 * 8)
+
+    def test_images_are_counted_as_images(self):
+        config = ["configs/image_mlp.toml", "--set", "data.samples=200", "train.batch=16", "train.steps=2"]
+        with tempfile.TemporaryDirectory() as folder:
+            trained = run_json("train", *config, "--out", folder)
+            evaluated = run_json("eval", folder)
+            lines = [json.loads(line) for line in (pathlib.Path(folder) / "metrics.jsonl").read_text().splitlines()]
+            for keys in (trained.keys(), evaluated.keys(), lines[0].keys(), lines[-1].keys()):
+                self.assertFalse([key for key in keys if "token" in key or "perplexity" in key or "bits" in key], keys)
+            self.assertLessEqual({"images", "images_per_s", "images_per_s_per_device"}, lines[0].keys())
+            self.assertLessEqual({"val_loss", "val_accuracy", "val_images"}, evaluated.keys())
+            self.assertIn("images_per_s", trained)
+            [events] = pathlib.Path(folder).glob("events.out.tfevents.*")
+            self.assertIn(b"perf/images_per_s", events.read_bytes())
+            self.assertNotIn(b"perplexity", events.read_bytes())
+            out = run("eval", folder).stdout
+            self.assertRegex(out, r"^validation loss  \d\.\d{4} on \d+ images\n +accuracy \d+\.\d%\n$")
+
+    def test_eval_takes_another_batch_under_the_stored_plan(self):
+        batches = [run_json("eval", self.out, "--set", f"train.batch={batch}") for batch in (4, 8)]
+        self.assertEqual([result["ranks"] for result in batches], [4, 4])
+        with tempfile.TemporaryDirectory() as folder:
+            for plan in ("serial", "configs/plans/gpt.dp2-tp2.json"):
+                out = pathlib.Path(folder) / pathlib.Path(plan).stem
+                run("train", *SMALL_GPT, "--plan", plan, "--out", out)
+                self.assertNotEqual(run_json("eval", out, "--set", "train.batch=6")["val_loss"], None)
+                # A plan of the batch of 4 that is given for another one.
+                error = run("eval", out, "--set", "train.batch=6", "--plan", out / "plan.json", code=0 if plan == "serial" else 78).stderr
+                self.assertEqual("was made for another batch, seed or version of this model" in error, plan != "serial")
+
+    def test_resuming_with_another_batch_names_the_batch(self):
+        with tempfile.TemporaryDirectory() as folder:
+            run("train", *SMALL_GPT, "--plan", "configs/plans/gpt.tp4.json", "--out", folder)
+            error = run_json("train", *SMALL_GPT[:-1], "train.batch=6", "--out", folder, "--resume", code=65)["error"]
+            self.assertIn("batch was 4 and is 6", error["why"])
+
+    def test_a_checkpoint_that_was_removed_is_refused_with_those_that_are_left(self):
+        left = "has step-00000002, step-00000004, step-00000006; a run removes older ones than the newest checkpoint.keep_last"
+        for missing in (self.out / "checkpoints" / "step-00000001", self.out / "step-00000001"):
+            for command in (["train", *SMALL_GPT, f"--resume={missing}"], ["eval", missing], ["eval", f"{missing}/"]):
+                error = run_json(*command, code=66)["error"]
+                self.assertIn("there is no checkpoint '", error["what"])
+                self.assertIn(left, error["why"])
+        self.assertIn("no such folder", run_json("eval", self.out / "none", code=66)["error"]["why"])
 
     def test_eval_reads_other_text_with_the_vocabulary_of_the_model(self):
         with tempfile.TemporaryDirectory() as folder:
             other = pathlib.Path(folder) / "other.txt"
             other.write_text("".join(sorted(TEXT.read_text())))
-            self.assertNotEqual(run_json("eval", self.out, "--set", f"data.path={other}")["loss"], run_json("eval", self.out)["loss"])
+            self.assertNotEqual(run_json("eval", self.out, "--set", f"data.path={other}")["val_loss"], run_json("eval", self.out)["val_loss"])
             other.write_text("\u2603" * 1000)
             self.assertIn("U+2603", run("eval", self.out, "--set", f"data.path={other}", code=65).stderr)
 
@@ -502,6 +607,18 @@ class Verify(unittest.TestCase):
             explained = run_json("explain", *SMALL_MLP, "--plan", file)
             self.assertEqual(explained["notes"], notes)
 
+    def test_waste_is_told_by_train_verify_and_explain(self):
+        waste = ["axis 'dp' divides nothing: its 2 ranks do the same work", "axis 'tp' divides nothing: its 2 ranks do the same work"]
+        with tempfile.TemporaryDirectory() as folder:
+            file = pathlib.Path(folder) / "no_marks.json"
+            file.write_text(json.dumps({"format": 1, "mesh": {"dp": 2, "tp": 2}}))
+            for command in ("train", "verify"):
+                result = run(command, *SMALL_MLP, "--plan", file, "--steps", 1, "--json")
+                self.assertEqual([line for line in result.stderr.splitlines() if line.startswith("note: ")], [f"note: waste: {text}" for text in waste])
+                self.assertEqual([note["text"] for note in json.loads(result.stdout)["notes"]], waste)
+            self.assertEqual([note["text"] for note in run_json("explain", *SMALL_MLP, "--plan", file)["notes"]], waste)
+            self.assertIn(waste[0], run("explain", *SMALL_MLP, "--plan", file).stdout)
+
     def test_products_in_chunks_with_sequences_divided_compute_it_too(self):
         plan = ["--plan", "configs/plans/gpt.dp2-tp2-sp.json"]
         self.assertTrue(run_json("verify", *SMALL_GPT, *plan, "--steps", 2)["ok"])
@@ -594,6 +711,22 @@ class Explain(unittest.TestCase):
         self.assertTrue(any("= all-reduce(" in act for act in acts))
         self.assertEqual(run("explain", *SMALL_GPT, *self.PLAN, "--rank", 3).stdout.splitlines(), ["order  F B O", "", *acts])
 
+    def test_the_schedule_is_told_without_the_passes(self):
+        small = [word for word in SMALL_GPT if not word.startswith(("model.layers", "train.batch"))] + ["model.layers=2", "train.batch=8"]
+        for plan in ("gpt.pp4-zb-h1", "gpt.pp2-zb-v", "gpt.pp4"):
+            out = run("explain", *small, "--plan", f"configs/plans/{plan}.json").stdout
+            self.assertRegex(out, r"(?m)^Schedule \S+ of \d+ micro-batches, in times of a micro-batch on the busiest device$")
+            self.assertRegex(out, r"(?m)^device 0 .*bubble \d+\.\d% of its span")
+            passes = {stage["name"]: stage["text"] for stage in run_json("explain", *small, "--plan", f"configs/plans/{plan}.json", "--passes")["passes"]}
+            for line in passes["order"].splitlines():
+                words = line.split(": ", 1)[1].split(" ")
+                if line.split(":")[0].startswith("device") or line.startswith("step"):
+                    continue
+                forward = [word for word in words if re.fullmatch(r"F\d+", word)]
+                # A stage has one F of each micro-batch; counting the labels of all is not one.
+                self.assertEqual(len(forward), len(set(forward)), line)
+        self.assertNotIn("Schedule", run("explain", *SMALL_GPT, "--plan", "configs/plans/gpt.dp4.json").stdout)
+
     def test_a_rank_of_a_pipeline_shows_its_order_list(self):
         # Two stages, four micro-batches: 1F1B on the first begins its backward after two forwards, on the last after one.
         config = ["configs/gpt.toml", "--set", f"data.path={TEXT}", "model.width=16", "model.context=8", "--plan", "configs/plans/gpt.pp2.json"]
@@ -671,6 +804,42 @@ class Inspect(unittest.TestCase):
         result = run_json("inspect", "configs/plans/gpt.dp2-tp2.json")
         self.assertEqual((result["kind"], result["mesh"], result["ranks"], result["fingerprint"]), ("plan", "dp=2 tp=2", 4, None))
         self.assertEqual(result["marks"][0], {"tensor": "{tokens,labels}", "placement": 'P("dp")'})
+
+    def test_a_plan_of_stages_says_its_schedule_and_meshes(self):
+        result = run_json("inspect", "configs/plans/gpt.pp4-zb-h1.json")
+        self.assertEqual((result["micro_batches"], result["schedule"]), (8, "zb-h1"))
+        self.assertIn("attn0", [mark.get("mesh") for mark in result["marks"]])
+        out = run("inspect", "configs/plans/gpt.pp4-zb-h1.json").stdout
+        self.assertIn("8 micro-batches, schedule zb-h1", out)
+        self.assertRegex(out, r"(?m)^  op +\S+ +\S* *attn0$")
+        self.assertIsNone(run_json("inspect", "configs/plans/gpt.dp4.json")["schedule"])
+
+    def test_a_run_and_its_latest_checkpoint_say_model_loss_and_plan(self):
+        with tempfile.TemporaryDirectory() as folder:
+            out = pathlib.Path(folder) / "run"
+            trained = run_json("train", *SMALL_GPT, "--plan", "configs/plans/gpt.dp2-tp2.json", "--out", out)
+            for path in (out, out / "checkpoints" / "latest", out / "checkpoints" / "step-00000006"):
+                found = run_json("inspect", path)["run"]
+                self.assertRegex(found["model"], "^gpt: .*context 8, .*width 16")
+                self.assertEqual((found["step"], found["steps"]), (6, 6))
+                self.assertIn("on mesh dp=2 tp=2, 4 ranks", found["plan"])
+                text = run("inspect", path).stdout
+                for line in ("model    gpt: ", "data     text of ", "steps    6 of 6", "plan     plan"):
+                    self.assertIn(line, text)
+            run_of = run_json("inspect", out)["run"]
+            self.assertEqual((run_of["loss"], run_of["val_loss"]), (trained["loss"], trained["val_loss"]))
+            self.assertEqual(run_json("inspect", out / "checkpoints" / "latest")["kind"], "checkpoint")
+            self.assertEqual(run_json("inspect", out / "checkpoints")["kind"], "checkpoints")
+            # A run that has no checkpoint is a run all the same.
+            for checkpoint in (out / "checkpoints").iterdir():
+                if checkpoint.is_file():
+                    checkpoint.unlink()
+                else:
+                    for file in checkpoint.iterdir():
+                        file.unlink()
+                    checkpoint.rmdir()
+            self.assertIn("no checkpoint", run("inspect", out).stdout)
+            self.assertIn("steps    6 of 6, loss ", run("inspect", out).stdout)
 
     def test_a_configuration(self):
         result = run_json("inspect", *SMALL_MLP)

@@ -115,7 +115,7 @@ class OverMpi(unittest.TestCase):
     def test_eval_and_generate_of_a_checkpoint(self):
         with tempfile.TemporaryDirectory() as folder:
             threads_json("train", *SMALL["gpt"], *plan("gpt.dp2-tp2"), "--out", folder)
-            self.assertEqual(mpi_json(4, "eval", folder)["loss"], threads_json("eval", folder)["loss"])
+            self.assertEqual(mpi_json(4, "eval", folder)["val_loss"], threads_json("eval", folder)["val_loss"])
             words = ["generate", folder, "--prompt", "the", "--tokens", "12"]
             self.assertEqual(mpi_json(4, *words)["tokens"], threads_json(*words)["tokens"])
 

@@ -52,4 +52,14 @@ void write_file(const std::filesystem::path& path, std::string_view text) {
   cannot_write(path, error.message());
 }
 
+void check_writable(const std::filesystem::path& path) {
+  std::error_code unknown;
+  if (std::filesystem::is_directory(path, unknown)) cannot_write(path, std::strerror(EISDIR));
+  const std::filesystem::path aside = path.string() + ".tmp";
+  errno = 0;
+  if (!std::ofstream(aside, std::ios::binary | std::ios::trunc))
+    cannot_write(path, std::strerror(errno ? errno : EIO));
+  std::filesystem::remove(aside, unknown);
+}
+
 }  // namespace tessera

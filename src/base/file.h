@@ -14,4 +14,9 @@ std::string read_file(const std::filesystem::path& path);
 ///   throws  UserError (1) when it cannot be written
 void write_file(const std::filesystem::path& path, std::string_view text);
 
+/// Checks that write_file can write `path`, before the work of which the result is to be written.
+/// It leaves nothing behind, and a file at `path` as it is.
+///   throws  UserError (1) as write_file
+void check_writable(const std::filesystem::path& path);
+
 }  // namespace tessera

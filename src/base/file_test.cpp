@@ -87,6 +87,19 @@ TEST_F(File, WritingIntoAFolderThatIsNotThereIsRefused) {
   EXPECT_THAT([&] { write_file(path, "text"); }, cannot_write(path, "No such file or directory"));
 }
 
+TEST_F(File, CheckingThatAFileCanBeWrittenRefusesWhatWritingWouldAndLeavesNothing) {
+  EXPECT_THAT([&] { check_writable(folder_ / "none" / "a.txt"); },
+              cannot_write(folder_ / "none" / "a.txt", "No such file or directory"));
+  EXPECT_THAT([&] { check_writable(folder_); }, cannot_write(folder_, "Is a directory"));
+  write_file(folder_ / "a.txt", "old");
+  EXPECT_THAT([&] { check_writable(folder_ / "a.txt" / "b.txt"); },
+              cannot_write(folder_ / "a.txt" / "b.txt", "Not a directory"));
+  check_writable(folder_ / "a.txt");
+  check_writable(folder_ / "new.txt");
+  EXPECT_EQ(read_file(folder_ / "a.txt"), "old");
+  EXPECT_EQ(files(), 1u);
+}
+
 TEST_F(File, WritingOverAFolderIsRefusedAndLeavesNothing) {
   fs::create_directories(folder_ / "in" / "side");
   EXPECT_THAT([&] { write_file(folder_ / "in", "text"); },

@@ -146,6 +146,26 @@ TEST(CommandLine, ResumeIsAFlagThatMayNameACheckpoint) {
             "checkpoint: --resume=DIR/checkpoints/step-00000100");
 }
 
+TEST(CommandLine, AValueOfResumeBehindASpaceIsToldToBeJoined) {
+  const std::string said =
+      "tessera train: --resume r/step-00000002 has a space before the value | write "
+      "--resume=r/step-00000002";
+  EXPECT_EQ(refused({"train", "c.toml", "--resume", "r/step-00000002"}), said);
+  EXPECT_EQ(refused({"train", "--resume", "r/step-00000002", "c.toml"}), said);
+  EXPECT_EQ(refused({"train", "c.toml", "--resume", "r/step-00000002", "--steps", "3"}), said);
+  EXPECT_EQ(refused({"train", "c.toml", "d.toml", "--resume", "--steps", "3"}),
+            "tessera train: 'd.toml' is one argument too many | remove it, or write the option "
+            "that it belongs to before it");
+}
+
+TEST(CommandLine, StepsOfATraceNeedItsFile) {
+  EXPECT_EQ(refused({"train", "c.toml", "--trace-steps", "5"}),
+            "--trace-steps has no --trace | add --trace FILE, or remove --trace-steps");
+  EXPECT_EQ(
+      parsed<TrainCommand>({"train", "c.toml", "--trace", "t", "--trace-steps=5"}).trace_steps, 5);
+  EXPECT_EQ(parsed<TrainCommand>({"train", "c.toml", "--trace", "t"}).trace_steps, std::nullopt);
+}
+
 TEST(CommandLine, GenerateTakesATextAndHowToSample) {
   const auto plain = parsed<GenerateCommand>({"generate", "r", "--prompt", "a b"});
   EXPECT_EQ(plain.prompt, "a b");

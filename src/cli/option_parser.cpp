@@ -36,7 +36,7 @@ struct OptionParser::State {
   std::string command;
   CLI::App app;
   std::vector<std::string> required, optional;  // positional arguments
-  std::vector<std::string> assignment_options;
+  std::vector<std::string> assignment_options, flags_with_values;
   std::string rest_name;  // of the words after "--"
   std::vector<std::string>* rest = nullptr;
   std::vector<std::function<void()>> checks;
@@ -72,6 +72,7 @@ void OptionParser::flag(const OptionText& option, bool& target) {
 }
 
 void OptionParser::flag_with_value(const OptionText& option, std::optional<std::string>& target) {
+  state_->flags_with_values.push_back(option.name);
   state_->app.add_flag(option.name, target, option.help);
   check([&target] {
     if (target == "true") target = "";  // CLI11 returns this for a flag without a value
@@ -191,6 +192,20 @@ std::vector<std::string> OptionParser::repeat_assignment_options(
   return repeated;
 }
 
+/// Refuses "--resume VALUE", where VALUE became an argument.
+void OptionParser::refuse_separate_value(const std::vector<std::string>& words) const {
+  for (const std::string& flag : state_->flags_with_values) {
+    const auto found = std::find(words.begin(), words.end(), flag);
+    if (found == words.end() || found + 1 == words.end() || (found + 1)->starts_with("-")) continue;
+    const std::string& value = *(found + 1);
+    refuse_usage(
+        "tessera " + state_->command + ": " + flag + " " + value + " has a space before the value",
+        flag + " may have no value, so its value is written behind =, and '" + value +
+            "' is read as an argument",
+        "write " + flag + "=" + value);
+  }
+}
+
 void OptionParser::refuse_extra(const std::vector<std::string>& words) const {
   const std::string first = words.empty() ? "" : split_text(words.front(), '=').front();
   const std::string command = "tessera " + state_->command;
@@ -215,6 +230,7 @@ void OptionParser::parse(std::vector<std::string> words) {
   try {
     state_->app.parse(reversed);
   } catch (const CLI::ExtrasError&) {
+    refuse_separate_value(words);
     refuse_extra(state_->app.remaining());
   } catch (const CLI::ParseError& error) {
     const std::string command = "tessera " + state_->command;

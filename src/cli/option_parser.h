@@ -76,6 +76,7 @@ class OptionParser {
   void take_command(std::vector<std::string>& words);
   void check_values_are_given(const std::vector<std::string>& words) const;
   std::vector<std::string> repeat_assignment_options(const std::vector<std::string>& words) const;
+  void refuse_separate_value(const std::vector<std::string>& words) const;
   [[noreturn]] void refuse_extra(const std::vector<std::string>& words) const;
   std::string arguments_text() const;
 

@@ -47,7 +47,7 @@ TrainConfig read_train(ConfigTable table) {
                         ? Reduction::kFast
                         : Reduction::kOrdered;
   train.evaluate_every = table.integer("evaluate_every", train.evaluate_every, 0, kMany);
-  train.evaluate_batches = table.integer("evaluate_batches", train.evaluate_batches, 1, kMany);
+  train.evaluate_batches = table.integer("evaluate_batches", train.evaluate_batches, 0, kMany);
   train.patience = table.integer("patience", train.patience, 0, kMany);
   train.min_improvement = table.number("min_improvement", train.min_improvement, 0, 1e9);
   check_evaluates(table, train.patience > 0, "train.patience", train.evaluate_every);

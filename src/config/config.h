@@ -27,7 +27,7 @@ struct TrainConfig {
   uint64_t seed = 1;
   Reduction reduction = Reduction::kOrdered;  // between processes: "ordered" or "fast"
   int64_t evaluate_every = 0;  // steps between evaluations of the held-out loss; 0: only at the end
-  int64_t evaluate_batches = 8;  // batches of one evaluation
+  int64_t evaluate_batches = 8;  // batches of one evaluation; 0: all held-out data
   /// Evaluations without a better held-out loss after which training ends; 0: it does not.
   int64_t patience = 0;
   double min_improvement = 0;  // by which a held-out loss is better

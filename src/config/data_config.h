@@ -26,7 +26,8 @@ struct DataConfig {
   std::vector<std::string> path;  // text, jsonl, npy, cifar: files (text: also folders)
   std::string images, labels;     // idx, npy: one file each
   std::string tokens = "bytes";   // text: "bytes", "characters"
-  int64_t max_bytes = 4 << 20;    // text
+  std::string layout = "auto";    // images of npy, idx: "auto", "nchw", "nhwc" (ImageLayout)
+  int64_t max_bytes = 0;          // text: the rest is left out; 0: no limit
   int64_t vocabulary = 0;         // jsonl, npy: number of tokens; 0: the largest token and one
   /// Number of classes. idx, npy: 0 means the largest label and one. cifar: 10 or 100; 0 means 10.
   int64_t classes = 0;

@@ -55,7 +55,7 @@ StoredArray read_npy(const std::filesystem::path& file);
 
 /// Images with one label each, or one label per pixel.
 struct LabelledArrays {
-  StoredArray images;  // [N,C,H,W] or [N,H,W]
+  StoredArray images;  // [N,C,H,W], [N,H,W,C] or [N,H,W]
   StoredArray labels;  // [N], or one label per pixel: [N,H,W]
 };
 /// Reads records of labels and 3 x 32 x 32 bytes, of all files in order. Of the two labels of
@@ -66,16 +66,24 @@ struct LabelledArrays {
 ///   source    www.cs.toronto.edu/~kriz/cifar.html, "binary version"
 LabelledArrays read_cifar(const std::vector<std::filesystem::path>& files, int64_t classes);
 
+/// The order of the dims of images. Images without a dim of channels have every layout.
+enum class ImageLayout {
+  kUnknown,        // [N,C,H,W], unless only the last dim looks like channels: then it must be said
+  kChannelsFirst,  // [N,C,H,W]
+  kChannelsLast,   // [N,H,W,C]
+};
+
 /// Images and labels as samples. Bytes become numbers in [0, 1], other elements stay; images
 /// [N,H,W] get a channel.
 ///
 ///   fields   images f32[C,H,W], labels i32[] or i32[H,W]
 ///   classes  `classes`, or for 0 the largest label plus one
 ///   throws   UserError (65) for different numbers of labels and images, another shape, or labels
-///            that are not integers or outside [0, classes), with file and offset
+///            that are not integers or outside [0, classes), with file and offset; for kUnknown
+///            images of 1 to 4 elements in the last dim and more in the second
 class ArrayImages : public Dataset {
  public:
-  ArrayImages(LabelledArrays arrays, int64_t classes);
+  ArrayImages(LabelledArrays arrays, int64_t classes, ImageLayout layout = ImageLayout::kUnknown);
   int64_t samples() const override { return arrays_.labels.shape()[0]; }
   int64_t classes() const { return classes_; }
   uint64_t fingerprint() const override;
@@ -83,6 +91,7 @@ class ArrayImages : public Dataset {
 
  private:
   LabelledArrays arrays_;
+  bool channels_last_;
   int64_t classes_;
 };
 

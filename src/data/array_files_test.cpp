@@ -249,12 +249,59 @@ TEST(ArrayImages, ALabelAPixel) {
   EXPECT_EQ(data.fields()[1].type, (TensorType{DType::kI32, {1, 2}}));
 }
 
+/// A sample of 2 x 3 positions and two channels in both layouts.
+TEST(ArrayImages, ChannelsLastAreTheImageOfChannelsFirst) {
+  const std::string first = bytes_of({1, 2, 3, 4, 5, 6, 11, 12, 13, 14, 15, 16});
+  const std::string last = bytes_of({1, 11, 2, 12, 3, 13, 4, 14, 5, 15, 6, 16});
+  const ArrayImages a({array("x", {1, 2, 2, 3}, first), array("y", {1}, bytes_of({0}))}, 2);
+  const ArrayImages b({array("x", {1, 2, 3, 2}, last), array("y", {1}, bytes_of({0}))}, 2,
+                      ImageLayout::kChannelsLast);
+  ASSERT_EQ(a.fields(), b.fields());
+  Batch one, other;
+  for (Batch* batch : {&one, &other}) batch->resize(a.fields(), 1);
+  a.write(0, 0, one);
+  b.write(0, 0, other);
+  EXPECT_TRUE(
+      std::ranges::equal(one.at("images").values<float>(), other.at("images").values<float>()));
+}
+
+TEST(ArrayImages, ALabelAPixelFollowsTheLayout) {
+  const ArrayImages data(
+      {array("x", {1, 1, 2, 3}, "abcdef"), array("y", {1, 1, 2}, bytes_of({0, 2}))}, 3,
+      ImageLayout::kChannelsLast);
+  EXPECT_EQ(data.fields()[0].type, (TensorType{DType::kF32, {3, 1, 2}}));
+  EXPECT_EQ(data.fields()[1].type, (TensorType{DType::kI32, {1, 2}}));
+}
+
+TEST(ArrayImages, ALayoutThatIsNotClearMustBeSaid) {
+  const auto images = [](const std::vector<int64_t>& shape, ImageLayout layout) {
+    const int64_t bytes = shape[0] * shape[1] * shape[2] * shape[3];
+    return ArrayImages({array("x", shape, std::string(bytes, 'a')),
+                        array("y", {shape[0]}, std::string(shape[0], '\0'))},
+                       2, layout);
+  };
+  EXPECT_EQ(message_of(ExitCode::kBadData, [&] { images({2, 20, 20, 3}, ImageLayout::kUnknown); }),
+            "the layout of the images is not clear: 'x' u8[2,20,20,3]\n"
+            "  why: as [N,C,H,W] they have 20 channels of 20 x 3, as [N,H,W,C] 3 of 20 x 20\n"
+            "  fix: set data.layout = \"nhwc\", or \"nchw\"");
+  EXPECT_THAT(
+      message_of(ExitCode::kBadData, [&] { images({1, 28, 28, 1}, ImageLayout::kUnknown); }),
+      HasSubstr("not clear"));
+  EXPECT_EQ(images({2, 20, 20, 3}, ImageLayout::kChannelsLast).fields()[0].type.shape,
+            (Shape{3, 20, 20}));
+  EXPECT_EQ(images({2, 20, 20, 3}, ImageLayout::kChannelsFirst).fields()[0].type.shape,
+            (Shape{20, 20, 3}));
+  EXPECT_EQ(images({2, 3, 20, 20}, ImageLayout::kUnknown).fields()[0].type.shape,
+            (Shape{3, 20, 20}));
+  EXPECT_EQ(images({2, 3, 3, 3}, ImageLayout::kUnknown).fields()[0].type.shape, (Shape{3, 3, 3}));
+}
+
 TEST(ArrayImages, WhatDoesNotFitIsRefused) {
   EXPECT_EQ(
       message_of(ExitCode::kBadData,
                  [] { ArrayImages({array("x", {2, 1, 1}, "ab"), array("y", {3}, "abc")}, 0); }),
       "the labels do not fit the images: 'x' u8[2,1,1] and 'y' u8[3]\n"
-      "  why: there are as many of the one as of the other, and one at least\n"
+      "  why: images and labels must have the same length, of at least 1\n"
       "  fix: give the two files of one data set");
   EXPECT_EQ(
       message_of(

@@ -24,7 +24,7 @@ std::string shape_text(const StoredArray& array) {
   return std::string(to_text(array.type())) + "[" + join(words, ",") + "]";
 }
 
-void check_shapes(const LabelledArrays& arrays) {
+void check_shapes(const LabelledArrays& arrays, ImageLayout layout) {
   const auto &images = arrays.images.shape(), &labels = arrays.labels.shape();
   const std::string both = "'" + arrays.images.file() + "' " + shape_text(arrays.images) +
                            " and '" + arrays.labels.file() + "' " + shape_text(arrays.labels);
@@ -33,21 +33,41 @@ void check_shapes(const LabelledArrays& arrays) {
   if (!arrays.labels.is_whole())
     refuse("no labels: " + both, "labels are whole numbers", "convert the array of labels");
   const bool of_images = labels.size() == 1;
+  const bool is_last = images.size() == 4 && layout == ImageLayout::kChannelsLast;
+  const size_t rows = is_last ? 1 : images.size() - 2;  // the dim of the rows
   const bool of_pixels =
-      labels.size() == 3 && labels[1] == images[images.size() - 2] && labels[2] == images.back();
+      labels.size() == 3 && labels[1] == images[rows] && labels[2] == images[rows + 1];
   if (!of_images && !of_pixels)
     refuse("the labels do not fit the images: " + both,
            "labels are [N], one an image, or [N,H,W], one a pixel", "reshape the array of labels");
   if (labels[0] != images[0] || labels[0] == 0)
     refuse("the labels do not fit the images: " + both,
-           "there are as many of the one as of the other, and one at least",
+           "images and labels must have the same length, of at least 1",
            "give the two files of one data set");
 }
 
-std::vector<Field> image_fields(const LabelledArrays& arrays) {
-  check_shapes(arrays);
+/// Refuses [N,H,W,C] that looks like [N,C,H,W]: the last dim could be channels, the second hardly.
+void check_layout(const LabelledArrays& arrays, ImageLayout layout) {
+  const std::vector<int64_t>& shape = arrays.images.shape();
+  const auto may_be_channels = [](int64_t extent) { return extent >= 1 && extent <= 4; };
+  if (layout != ImageLayout::kUnknown || shape.size() != 4 || may_be_channels(shape[1]) ||
+      !may_be_channels(shape[3]))
+    return;
+  refuse(fmt::format("the layout of the images is not clear: '{}' {}", arrays.images.file(),
+                     shape_text(arrays.images)),
+         fmt::format("as [N,C,H,W] they have {} channels of {} x {}, as [N,H,W,C] {} of {} x {}",
+                     shape[1], shape[2], shape[3], shape[3], shape[1], shape[2]),
+         "set data.layout = \"nhwc\", or \"nchw\"");
+}
+
+std::vector<Field> image_fields(const LabelledArrays& arrays, ImageLayout layout) {
+  check_shapes(arrays, layout);
+  check_layout(arrays, layout);
   std::vector<int64_t> image(arrays.images.shape().begin() + 1, arrays.images.shape().end());
-  if (image.size() == 2) image.insert(image.begin(), 1);
+  if (image.size() == 2)
+    image.insert(image.begin(), 1);
+  else if (layout == ImageLayout::kChannelsLast)
+    std::rotate(image.begin(), image.begin() + 2, image.end());
   const std::vector<int64_t> label(arrays.labels.shape().begin() + 1, arrays.labels.shape().end());
   return {{"images", {DType::kF32, Shape(std::span<const int64_t>(image))}},
           {std::string(kLabels), {DType::kI32, Shape(std::span<const int64_t>(label))}}};
@@ -98,8 +118,10 @@ void append_tokens(std::string_view line, const std::string& where, int64_t limi
 
 }  // namespace
 
-ArrayImages::ArrayImages(LabelledArrays arrays, int64_t classes)
-    : Dataset(image_fields(arrays)), arrays_(std::move(arrays)) {
+ArrayImages::ArrayImages(LabelledArrays arrays, int64_t classes, ImageLayout layout)
+    : Dataset(image_fields(arrays, layout)),
+      arrays_(std::move(arrays)),
+      channels_last_(layout == ImageLayout::kChannelsLast && arrays_.images.shape().size() == 4) {
   const int64_t largest =
       largest_of(arrays_.labels, "label", classes > 0 ? classes : kMaxClasses,
                  "set data.classes to the number of classes, or correct the file");
@@ -115,8 +137,12 @@ void ArrayImages::write(int64_t sample, int64_t row, Batch& batch) const {
   const auto pixels = batch.row<float>("images", row);
   const auto labels = batch.row<int32_t>(kLabels, row);
   const int64_t first = sample * std::ssize(pixels), first_label = sample * std::ssize(labels);
-  for (size_t i = 0; i < pixels.size(); ++i)
-    pixels[i] = scale * static_cast<float>(arrays_.images.at(first + i));
+  const int64_t channels = channels_last_ ? arrays_.images.shape()[3] : 1;
+  const int64_t positions = std::ssize(pixels) / channels;
+  for (int64_t channel = 0; channel < channels; ++channel)
+    for (int64_t i = 0; i < positions; ++i)
+      pixels[channel * positions + i] =
+          scale * static_cast<float>(arrays_.images.at(first + i * channels + channel));
   for (size_t i = 0; i < labels.size(); ++i)
     labels[i] = static_cast<int32_t>(arrays_.labels.at(first_label + i));
 }

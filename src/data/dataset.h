@@ -6,6 +6,7 @@
 //   vocabulary    text to tokens
 //   sampler       the sample of each row of each step
 //   batch         samples as named tensors, and batches of them
+//   token_source  tokens in memory or in files
 //   text_dataset  tokens to samples of a language model
 //   array_files   images and tokens from files of other programs
 //   drawings      synthetic images
@@ -19,4 +20,5 @@
 #include "data/sampler.h"
 #include "data/text_dataset.h"
 #include "data/text_files.h"
+#include "data/token_source.h"
 #include "data/vocabulary.h"

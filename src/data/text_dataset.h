@@ -2,9 +2,11 @@
 #pragma once
 
 #include <cstdint>
+#include <mutex>
 #include <vector>
 
 #include "data/batch.h"
+#include "data/token_source.h"
 
 namespace tessera {
 
@@ -15,12 +17,17 @@ namespace tessera {
 ///   requires  every token is in [0, vocabulary_size)
 ///   time      O(tokens + vocabulary_size); the order of the sum is fixed
 double bigram_entropy(const std::vector<int32_t>& tokens, int vocabulary_size);
+/// The same of a source, which stays where it is when the vocabulary has at most 1024 tokens.
+double bigram_entropy(const TokenSource& tokens, int vocabulary_size);
 
 /// Tokens for training and tokens for validation.
 struct TextSplit {
   std::vector<int32_t> train;
   std::vector<int32_t> held_out;
 };
+
+/// The number of tokens that hold_out holds out of `count`.  throws  as hold_out
+int64_t held_out_count(int64_t count, double fraction, int64_t minimum);
 
 /// Holds out the last `fraction` of the tokens (rounded to the nearest number), at least `minimum`
 /// of them. The rest, also at least `minimum`, is for training.
@@ -36,18 +43,21 @@ class TextDataset : public Dataset {
  public:
   ///   throws  UserError: 65 for fewer than context + 1 tokens, 78 when context or stride is below
   ///           1
+  TextDataset(TokenSourcePtr tokens, int64_t context, int64_t stride);
   TextDataset(std::vector<int32_t> tokens, int64_t context, int64_t stride);
   int64_t samples() const override;
   int64_t context() const { return context_; }
   /// A hash of the tokens and of how they are cut.
-  uint64_t fingerprint() const override { return fingerprint_; }
+  ///   time  the first call reads all tokens
+  uint64_t fingerprint() const override;
   void write(int64_t sample, int64_t row, Batch& batch) const override;
 
  private:
-  std::vector<int32_t> tokens_;
+  TokenSourcePtr tokens_;
   int64_t context_;
   int64_t stride_;
-  uint64_t fingerprint_;
+  mutable std::once_flag hashed_;
+  mutable uint64_t fingerprint_ = 0;
 };
 
 }  // namespace tessera

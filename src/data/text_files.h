@@ -3,17 +3,59 @@
 
 #include <cstdint>
 #include <filesystem>
+#include <functional>
 #include <string>
+#include <string_view>
 #include <vector>
+
+#include "base/mapped_file.h"
+#include "base/split.h"
 
 namespace tessera {
 
-/// All the text of files and folders, in a fixed order, up to `max_bytes`. The rest is cut off, and
-/// so is a UTF-8 character that the cut would divide.
+/// All the text of files and folders, in a fixed order, up to a limit. The rest is left out, and so
+/// is a UTF-8 character that the limit would divide.
 ///
-///   order   by path, folder by folder and recursively; a file that is named twice is read once
-///   skips   files that are not text (a zero byte in the first 4096)
-///   throws  UserError: 66 when a path is missing or cannot be read, 65 when no file has text
-std::string read_text(const std::vector<std::filesystem::path>& paths, int64_t max_bytes);
+///   order    by path, folder by folder and recursively; a file that is named twice is read once
+///   skips    files that are not text (a zero byte in the first 4096)
+///   memory   files of 64 KiB and more are mapped, not loaded; smaller ones are loaded, because
+///            each mapping takes a page, and a process has some 65,000 of them
+///   threads  any number may read it
+class TextFiles {
+ public:
+  ///   max_bytes  0: no limit
+  ///   throws     UserError: 66 when a path is missing or cannot be read, 65 when no file has text
+  explicit TextFiles(const std::vector<std::filesystem::path>& paths, int64_t max_bytes = 0);
+
+  /// Bytes of the text.
+  int64_t size() const { return size_; }
+  /// Bytes of text in the files that the limit leaves out.
+  int64_t left_out() const { return left_out_; }
+  /// Calls `visit` with the parts of a range, in order.  requires  the range is within the text
+  void visit(Range range, const std::function<void(std::string_view)>& visit) const;
+  /// The whole text in memory.
+  std::string text() const;
+
+ private:
+  /// A part of the text, and its position.
+  struct Part {
+    int64_t begin = 0;
+    std::string_view bytes;
+  };
+
+  /// Adds the text of a file, of which at most `most` bytes are used.
+  void add(const std::filesystem::path& path, int64_t most);
+  void add_loaded(std::string text);
+
+  std::vector<MappedFile> mapped_;
+  std::vector<std::string> loaded_;  // each at most a block, so that they do not move
+  std::vector<Part> parts_;
+  int64_t size_ = 0;
+  int64_t left_out_ = 0;
+  int empty_files_ = 0, other_files_ = 0;
+};
+
+/// TextFiles(paths, max_bytes).text().
+std::string read_text(const std::vector<std::filesystem::path>& paths, int64_t max_bytes = 0);
 
 }  // namespace tessera

@@ -162,5 +162,52 @@ TEST_F(ReadText, NoPathIsNoText) {
                   ExitCode::kBadData));
 }
 
+TEST_F(ReadText, WithoutALimitNothingIsLeftOut) {
+  const std::string large(300'000, 'x'), small(5'000, 'y');
+  const TextFiles files({write("a.txt", large), write("b.txt", small)});
+  EXPECT_EQ(files.size(), 305'000);
+  EXPECT_EQ(files.left_out(), 0);
+  EXPECT_EQ(files.text(), large + small);
+}
+
+TEST_F(ReadText, ALimitSaysHowMuchTextItLeavesOut) {
+  // Mapped and loaded files; the file of a zero byte is no text.
+  for (const int64_t size : {10, 200'000}) {
+    write("a.txt", std::string(size, 'a'));
+    write("b.txt", std::string(size, 'b'));
+    write("c.txt", std::string(size, 'c'));
+    write("d.bin", std::string(size, '\0'));
+    const TextFiles files({folder_}, size + size / 2);
+    EXPECT_EQ(files.size(), size + size / 2);
+    EXPECT_EQ(files.left_out(), size - size / 2 + size) << "the rest of b and all of c";
+  }
+}
+
+TEST_F(ReadText, ACharacterThatTheLimitDividesIsLeftOutOfMappedFilesToo) {
+  const std::string snow = "\u2603";  // three bytes
+  std::string text;
+  while (text.size() < 90'000) text += snow;
+  const TextFiles files({write("snow.txt", text)}, 70'000);  // 23,333 whole ones and a byte
+  EXPECT_EQ(files.size(), 69'999);
+  EXPECT_EQ(files.left_out(), std::ssize(text) - 69'999);
+}
+
+TEST_F(ReadText, ARangeCrossesTheFiles) {
+  std::string all;
+  for (int i = 0; i < 40; ++i) {
+    const std::string text(i % 3 == 0 ? 70'000 : 40 * i + 1, static_cast<char>('A' + i % 26));
+    write("f" + std::to_string(100 + i), text);
+    all += text;
+  }
+  const TextFiles files({folder_});
+  ASSERT_EQ(files.size(), std::ssize(all));
+  for (const Range range : {Range{0, 1}, Range{69'999, 70'120}, Range{69'000, 300'000},
+                            Range{std::ssize(all) - 5, std::ssize(all)}, Range{7, 7}}) {
+    std::string found;
+    files.visit(range, [&](std::string_view part) { found += part; });
+    EXPECT_EQ(found, all.substr(range.begin, range.size()));
+  }
+}
+
 }  // namespace
 }  // namespace tessera

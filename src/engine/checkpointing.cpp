@@ -143,6 +143,30 @@ std::map<std::string, TensorType> variables_of(const Graph& graph) {
                  "restore the file from a copy, or start the run anew");
 }
 
+std::string names_of(const std::vector<int64_t>& steps) {
+  std::vector<std::string> names;
+  for (int64_t step : steps) names.push_back(checkpoint_name(step));
+  return join(names, ", ");
+}
+
+/// Refuses a path where nothing is, with the checkpoints that are beside it.
+///   throws  UserError (66)
+[[noreturn]] void refuse_missing(FileSystem& files, const fs::path& path) {
+  const fs::path whole = (path / "").parent_path(), parent = folder_of(whole);
+  if (!step_of_name(whole.filename().string()))
+    throw cannot_read_error(path, "there is no such folder");
+  for (const fs::path& place : {parent, parent / "checkpoints"}) {
+    const std::vector<int64_t> steps = CheckpointFolder(files, place).steps();
+    if (steps.empty()) continue;
+    throw UserError("there is no checkpoint '" + path.string() + "'",
+                    "'" + place.string() + "' has " + names_of(steps) +
+                        "; a run removes older ones than the newest checkpoint.keep_last",
+                    "use one of these; checkpoint.keep_last = 0 keeps all",
+                    ExitCode::kMissingInput);
+  }
+  throw cannot_read_error(path, "there is no such folder");
+}
+
 }  // namespace
 
 void save_checkpoint(Engine& engine, CheckpointFolder& folder, int keep_last) {
@@ -202,12 +226,15 @@ StoredRun stored_run(const Checkpoint& checkpoint, const std::vector<std::string
   run.config = read_settings(state.settings, (checkpoint.folder() / "state.json").string(), sets);
   run.plan = parse_plan(checkpoint.plan(), (checkpoint.folder() / "plan.json").string());
   run.plan.name = state.plan;
+  // Overrides may change the graph: another batch. What does not fit the stored variables or the
+  // stored order of the data is named when they are loaded.
+  if (run.plan.fingerprint) run.plan.fingerprint->graph.clear();
   run.vocabulary = std::move(state.vocabulary);
   return run;
 }
 
 fs::path find_checkpoint(FileSystem& files, const fs::path& path) {
-  if (!files.is_folder(path)) throw cannot_read_error(path, "there is no such folder");
+  if (!files.is_folder(path)) refuse_missing(files, path);
   const std::vector<std::string> names = files.list(path);
   const bool is_checkpoint =
       std::find(names.begin(), names.end(), "index.json") != names.end() ||

@@ -51,7 +51,8 @@ StoredRun stored_run(const Checkpoint& checkpoint, const std::vector<std::string
 /// folder of checkpoints, or of a run folder, which keeps them in "checkpoints". A warning names
 /// later ones that are damaged.
 ///
-///   throws  UserError: 66 when there is none, 65 when there are only damaged ones, with the defect
+///   throws  UserError: 66 when there is none, with those beside it; 65 when there are only damaged
+///   ones, with the defect
 ///           of the last one
 std::filesystem::path find_checkpoint(FileSystem& files, const std::filesystem::path& path);
 

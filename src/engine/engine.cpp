@@ -1,5 +1,6 @@
 #include "engine/engine.h"
 
+#include <algorithm>
 #include <cmath>
 
 #include "base/error.h"
@@ -219,8 +220,8 @@ TextGenerator& Engine::text() {
 TensorMap Engine::variables() {
   state_->check_between_steps("variables()");
   TensorMap values;
-  for (const Variable& variable : graph().variables()) {
-    const std::string& name = graph().value(variable.value).name;
+  for (const Variable& variable : compiled().graph.variables()) {
+    const std::string& name = compiled().graph.value(variable.value).name;
     values.emplace(name, runtime().variable(name));
   }
   return values;
@@ -228,7 +229,11 @@ TensorMap Engine::variables() {
 
 void Engine::set_variables(const TensorMap& values) {
   state_->check_between_steps("set_variables()");
-  for (const auto& [name, value] : values) runtime().set_variable(name, value);
+  const std::vector<std::string> known = runtime().variable_names();
+  for (const auto& [name, value] : values) check_variable(graph(), name, value.type());
+  for (const auto& [name, value] : values) {
+    if (std::ranges::find(known, name) != known.end()) runtime().set_variable(name, value);
+  }
 }
 
 }  // namespace tessera

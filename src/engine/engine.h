@@ -133,7 +133,8 @@ class Engine {
   StepResult apply_gradients();
 
   using Evaluation = tessera::Evaluation;
-  /// Evaluates the first `batches` batches of the held-out data, in order, without dropout.
+  /// Evaluates the first `batches` batches of the held-out data (0: all), in order, without
+  /// dropout.
   Evaluation evaluate(int64_t batches);
 
   /// The results of the prediction graph for the rows of `batch`, by the names of its outputs. It
@@ -145,8 +146,11 @@ class Engine {
   /// gone after switch_plan().
   TextGenerator& text();
 
-  /// Parameters and optimizer state.
+  /// Parameters and optimizer state; of an engine that evaluates, the variables that it has.
   TensorMap variables();
+  /// Sets some or all of them. An engine that evaluates skips those that only training has.
+  ///   throws  UserError (65) when the network has no variable of a name (with the nearest one), or
+  ///           has it with another type; then none is set
   void set_variables(const TensorMap& values);
 
  private:

@@ -7,6 +7,7 @@
 #include <cstring>
 
 #include "base/error.h"
+#include "base/testing/error.h"
 #include "engine/testing/runs.h"
 #include "training/fit.h"
 #include "verify/verify.h"
@@ -265,6 +266,85 @@ TEST(Verify, FindsABrokenRuleAndNamesTheOp) {
   EXPECT_FALSE(report.ok);
   ASSERT_TRUE(report.first_difference.has_value());
   EXPECT_EQ(report.first_difference->op, "blocks.0.ffn.down.dot");
+}
+
+Engine evaluating(const std::string& plan) {
+  EngineOptions options;
+  options.purpose = Purpose::kEvaluate;
+  return {tiny_gpt(), plan_of("gpt", plan), small_text(), options};
+}
+
+TEST(Engine, TheVariablesOfAnEvaluationAreTheParameters) {
+  Engine trained(tiny_gpt(), serial_plan(), small_text());
+  TensorMap parameters;
+  for (const Variable& variable : trained.graph().variables())
+    if (variable.trainable) {
+      const std::string& name = trained.graph().value(variable.value).name;
+      parameters.emplace(name, trained.runtime().variable(name));
+    }
+  for (const std::string plan : {"serial", "dp2-tp2", "pp2"}) {
+    const TensorMap found = evaluating(plan).variables();
+    ASSERT_EQ(found.size(), parameters.size()) << plan;
+    for (const auto& [name, value] : parameters) {
+      ASSERT_TRUE(found.contains(name)) << name;
+      EXPECT_EQ(std::memcmp(found.at(name).data(), value.data(),
+                            static_cast<size_t>(byte_size(value.type()).value())),
+                0)
+          << name;
+    }
+  }
+}
+
+TEST(Engine, AnEvaluationTakesTheVariablesOfATrainingWithoutItsOptimizerState) {
+  Engine trained(tiny_gpt(), plan_of("gpt", "tp4"), small_text());
+  fit(trained, 3);
+  const TensorMap all = trained.variables();
+  Engine engine = evaluating("dp2-tp2");
+  const double before = engine.evaluate(2).loss;
+  engine.set_variables(all);
+  EXPECT_NE(engine.evaluate(2).loss, before);
+  // Means of 16 rows of 8 tokens, in another order.
+  EXPECT_NEAR(engine.evaluate(2).loss, trained.evaluate(2).loss, 128 * 0x1p-24 * before);
+}
+
+TEST(Engine, VariablesThatTheNetworkDoesNotHaveAreRefusedAndNoneIsSet) {
+  Engine engine = evaluating("serial");
+  TensorMap given = engine.variables();
+  const std::string first = given.begin()->first;
+  given.at(first).values<float>()[0] += 1;
+  given["zero.weight"] = Tensor::scalar(1.0f);
+  EXPECT_EQ(error_testing::message_of(ExitCode::kBadData, [&] { engine.set_variables(given); })
+                .substr(0, 41),
+            "the network has no variable 'zero.weight'");
+  given.erase("zero.weight");
+  given["head.weight"] = Tensor::scalar(1.0f);
+  EXPECT_THAT(error_testing::message_of(ExitCode::kBadData, [&] { engine.set_variables(given); }),
+              testing::HasSubstr("variable 'head.weight' is given as f32[]\n"
+                                 "  why: the network has it as f32[32,50]"));
+  EXPECT_NE(engine.variables().at(first).values<float>()[0], given.at(first).values<float>()[0]);
+}
+
+TEST(Verify, ReportsItsProgressWithinTheFirstStepAndUpToTheLast) {
+  for (const int64_t steps : {1, 2}) {
+    std::vector<double> done;
+    VerifyOptions options;
+    options.steps = steps;
+    options.on_progress = [&](double now) { done.push_back(now); };
+    verify_plan(tiny_mlp(), plan_of("mlp", "dp2"), small_text(), options);
+    EXPECT_TRUE(std::ranges::is_sorted(done));
+    EXPECT_GT(std::ranges::count_if(done, [](double now) { return now < 0.5; }), 10);
+    EXPECT_EQ(done.back(), static_cast<double>(steps));
+  }
+  EXPECT_EQ(VerifyOptions{}.steps, 3);
+}
+
+TEST(Engine, EvaluatesAllHeldOutDataForNoNumberOfBatches) {
+  Engine engine(tiny_gpt(), serial_plan(), small_text());
+  const Evaluation all = engine.evaluate(0), first = engine.evaluate(1);
+  EXPECT_EQ(all.batches, all.held_out_batches);
+  EXPECT_EQ(all.tokens, engine.evaluate(1000).tokens);
+  EXPECT_EQ(all.loss, engine.evaluate(1000).loss);
+  EXPECT_LT(first.tokens, all.tokens);
 }
 
 TEST(Engine, DoesNotRunABrokenRule) {

@@ -53,7 +53,8 @@ Evaluation Evaluator::evaluate(int64_t batches) {
   std::vector<MetricSums> metrics(network.metrics.begin(), network.metrics.end());
   Evaluation evaluation;
   evaluation.held_out_batches = sampler.steps_per_epoch();
-  evaluation.batches = std::min(batches, evaluation.held_out_batches);
+  evaluation.batches =
+      batches > 0 ? std::min(batches, evaluation.held_out_batches) : evaluation.held_out_batches;
   double sum = 0;
   for (int64_t i = 0; i < evaluation.batches; ++i) {
     fill_batch(sampler, i);

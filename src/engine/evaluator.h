@@ -20,8 +20,9 @@ class Evaluator {
   Evaluator(const Evaluator&) = delete;  // inputs_ points into it
   Evaluator& operator=(const Evaluator&) = delete;
 
-  /// Evaluates the first `batches` batches of the held-out data, in order, without dropout. The
-  /// last one is filled up with rows that do not count, or left out: Network::ignored_target.
+  /// Evaluates the first `batches` batches of the held-out data (0: all), in order, without
+  /// dropout. The last one is filled up with rows that do not count, or left out:
+  /// Network::ignored_target.
   Evaluation evaluate(int64_t batches);
 
  private:

@@ -20,8 +20,8 @@ struct EngineOptions {
   bool check_placements = true;  // CompileOptions, of every program
   bool verify_passes = false;
   Purpose purpose = Purpose::kTrain;  // or kEvaluate: no training step, and no optimizer state
-  /// Whether the variables are initialized from the seed. Otherwise they are zero until they are
-  /// set, see engine/checkpointing.h.
+  /// Whether the variables are initialized from the seed. Otherwise the caller sets them before the
+  /// first step: by Engine::set_variables or restore() of engine/checkpointing.h.
   bool initialize = true;
 };
 

@@ -35,7 +35,10 @@ std::vector<MetricValue> numbers_of(const Evaluation& evaluation, const Network&
   if (network.loss_is_entropy) numbers.push_back({"perplexity", "", perplexity(evaluation)});
   for (const Metric& metric : network.metrics)
     numbers.push_back({metric.name, metric.unit, evaluation.metric(metric.name)});
-  if (network.loss_is_entropy) numbers.push_back({"bits_per_byte", "", bits_per_byte(evaluation)});
+  if (network.loss_is_entropy)
+    numbers.push_back(
+        {"bits_per_byte", "",
+         evaluation.bytes > 0 ? std::optional(bits_per_byte(evaluation)) : std::nullopt});
   return numbers;
 }
 

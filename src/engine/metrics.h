@@ -42,7 +42,8 @@ double perplexity(const Evaluation& evaluation);
 double bits_per_byte(const Evaluation& evaluation);
 
 /// The numbers of an evaluation in logs and results: the loss and the metrics of the network; with
-/// a loss that is an entropy also perplexity, before them, and bits_per_byte, behind them.
+/// a loss that is an entropy of tokens also perplexity, before them, and bits_per_byte, behind them
+/// (nullopt when the tokens stand for no text).
 std::vector<MetricValue> numbers_of(const Evaluation& evaluation, const Network& network);
 
 /// The sum and the count of a metric over the batches of an evaluation.

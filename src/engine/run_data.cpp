@@ -17,28 +17,38 @@ Paths paths_of(const DataConfig& config) {
 }
 
 /// Consecutive tokens, cut into samples.
-RunData cut(std::vector<int32_t> tokens, int64_t classes, const DataConfig& config,
+RunData cut(const TokenSourcePtr& tokens, int64_t classes, const DataConfig& config,
             int64_t context) {
   RunData data;
-  TextSplit split = hold_out(std::move(tokens), config.held_out, context + 1);
+  const int64_t held = held_out_count(tokens->size(), config.held_out, context + 1);
+  const int64_t middle = tokens->size() - held;
+  const TokenSourcePtr train = tokens_of_range(tokens, {0, middle}),
+                       held_out = tokens_of_range(tokens, {middle, tokens->size()});
   data.classes = classes;
   data.baseline = BaselineLoss{"bigram_entropy", "bigram entropy of the held-out text",
-                               bigram_entropy(split.held_out, static_cast<int>(classes))};
-  data.train_units = static_cast<int64_t>(split.train.size());
-  data.held_out_units = static_cast<int64_t>(split.held_out.size());
+                               bigram_entropy(*held_out, static_cast<int>(classes))};
+  data.train_units = train->size();
+  data.held_out_units = held_out->size();
   const int64_t stride = config.stride > 0 ? config.stride : context;
-  data.train = std::make_shared<const TextDataset>(std::move(split.train), context, stride);
-  data.held_out = std::make_shared<const TextDataset>(std::move(split.held_out), context, context);
+  data.train = std::make_shared<const TextDataset>(train, context, stride);
+  data.held_out = std::make_shared<const TextDataset>(held_out, context, context);
   return data;
 }
 
 RunData load_text(const DataConfig& config, const DataRequest& request) {
-  const std::string text = read_text(paths_of(config), config.max_bytes);
-  Vocabulary vocabulary = request.vocabulary              ? *request.vocabulary
-                          : config.tokens == "characters" ? Vocabulary::characters_of(text)
-                                                          : Vocabulary::bytes();
-  RunData data = cut(vocabulary.encode(text), vocabulary.size(), config, request.context);
+  const auto files = std::make_shared<const TextFiles>(paths_of(config), config.max_bytes);
+  Vocabulary vocabulary = request.vocabulary.value_or(Vocabulary::bytes());
+  TokenSourcePtr tokens;
+  if (config.tokens == "bytes" && vocabulary.symbols().empty()) {
+    tokens = tokens_of_bytes(files);
+  } else {
+    const std::string text = files->text();
+    if (!request.vocabulary) vocabulary = Vocabulary::characters_of(text);
+    tokens = tokens_in_memory(vocabulary.encode(text));
+  }
+  RunData data = cut(tokens, vocabulary.size(), config, request.context);
   data.vocabulary = std::move(vocabulary);
+  data.left_out_bytes = files->left_out();
   return data;
 }
 
@@ -49,7 +59,7 @@ RunData load_tokens(std::vector<int32_t> tokens, const DataConfig& config,
                     "set data.path to files of tokens", ExitCode::kBadData);
   const int64_t classes =
       config.vocabulary > 0 ? config.vocabulary : 1 + *std::ranges::max_element(tokens);
-  return cut(std::move(tokens), classes, config, request.context);
+  return cut(tokens_in_memory(std::move(tokens)), classes, config, request.context);
 }
 
 /// Independent samples, of which the last are held out.
@@ -68,7 +78,10 @@ RunData split_samples(DatasetPtr whole, int64_t classes, const DataConfig& confi
 }
 
 RunData load_images(LabelledArrays arrays, const DataConfig& config, int64_t classes) {
-  const auto images = std::make_shared<const ArrayImages>(std::move(arrays), classes);
+  const ImageLayout layout = config.layout == "nchw"   ? ImageLayout::kChannelsFirst
+                             : config.layout == "nhwc" ? ImageLayout::kChannelsLast
+                                                       : ImageLayout::kUnknown;
+  const auto images = std::make_shared<const ArrayImages>(std::move(arrays), classes, layout);
   return split_samples(images, images->classes(), config);
 }
 

@@ -35,6 +35,7 @@ struct RunData {
   std::string unit = "token";  // what a step counts: "token", "image", "pixel", "row"
   int64_t train_units = 0;
   int64_t held_out_units = 0;
+  int64_t left_out_bytes = 0;  // text that data.max_bytes leaves out
 };
 
 /// The data of a user's dataset, of which the last `held_out` (a fraction) are held out.

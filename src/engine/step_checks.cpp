@@ -1,9 +1,12 @@
 #include "engine/step_checks.h"
 
+#include <algorithm>
 #include <cmath>
 #include <string>
 
+#include "base/count_text.h"
 #include "base/error.h"
+#include "base/text.h"
 
 namespace tessera {
 
@@ -40,6 +43,27 @@ void check_prediction(const std::vector<Field>& wanted, const Batch& batch, int6
                     "with " + std::to_string(rows) + " rows it takes " + misfit->name + " " +
                         to_text(misfit->type),
                     "give a batch of such tensors, all with the same rows", ExitCode::kBadData);
+}
+
+void check_variable(const Graph& training, const std::string& name, const TensorType& type) {
+  std::vector<std::string> names;
+  for (const Variable& variable : training.variables()) {
+    names.push_back(training.value(variable.value).name);
+    const TensorType& wanted = training.type(variable.value);
+    if (names.back() == name && wanted != type)
+      throw UserError("variable '" + name + "' is given as " + to_text(type),
+                      "the network has it as " + to_text(wanted),
+                      "give a tensor of that type, or build the network with these sizes",
+                      ExitCode::kBadData);
+  }
+  if (std::ranges::find(names, name) != names.end()) return;
+  const std::string close = nearest(name, names);
+  throw UserError(
+      "the network has no variable '" + name + "'",
+      "it has " + counted(std::ssize(names), "variable") +
+          " in training, parameters and optimizer state, none of this name",
+      close.empty() ? "use the names of Engine::variables()" : "did you mean '" + close + "'?",
+      ExitCode::kBadData);
 }
 
 void check_is_a_number(double loss, int64_t step) {

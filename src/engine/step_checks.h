@@ -15,6 +15,10 @@ void check_rows(const std::vector<Field>& wanted, const Batch& batch);
 ///           not have the type
 void check_prediction(const std::vector<Field>& wanted, const Batch& batch, int64_t rows);
 
+///   throws  UserError (65) when the training graph has no variable `name`, or has it with another
+///           type
+void check_variable(const Graph& training, const std::string& name, const TensorType& type);
+
 /// throws  UserError (5) when the loss of `step` is not finite
 void check_is_a_number(double loss, int64_t step);
 

@@ -7,6 +7,7 @@
 #include <vector>
 
 #include "base/error.h"
+#include "base/text.h"
 #include "kernels/cpu/catalogue.h"
 #include "kernels/cpu/common/gemm.h"
 #include "kernels/cpu/common/operands.h"
@@ -23,9 +24,25 @@ EntryTable entries_by_name() {
   return table;
 }
 
-const CatalogueEntry& find_entry(std::string_view kernel) {
+/// A user's operator calls a kernel that does not exist.
+[[noreturn]] void refuse_kernel(std::string_view kernel, const KernelSet& own) {
+  std::vector<std::string> names;
+  for (const NamedKernel& known : own.kernels()) names.push_back(known.name);
+  const std::string list = names.empty() ? "none" : join(names, ", ");
+  for (const std::string& known : kernel_names()) names.push_back(known);
+  const std::string close = nearest(kernel, names), text(kernel);
+  throw UserError("no kernel is called '" + text + "'",
+                  "an operator of the program calls it; the kernels of the program are: " + list,
+                  close.empty() ? "add NamedKernel{\"" + text + "\", ...} to its OperatorSet"
+                                : "did you mean '" + close + "'?",
+                  ExitCode::kBadData);
+}
+
+/// `own` are the kernels of the program, where it has any: then the name may be the user's mistake.
+const CatalogueEntry& find_entry(std::string_view kernel, const KernelSet* own) {
   static const EntryTable table = entries_by_name();
   if (const auto found = table.find(kernel); found != table.end()) return *found->second;
+  if (own) refuse_kernel(kernel, *own);
   throw InternalError("no kernel is called '" + std::string(kernel) + "'; the nearest is '" +
                       nearest(kernel, kernel_names()) + "'");
 }
@@ -55,28 +72,28 @@ LocalWork default_work(const LocalCall& call) {
 
 BoundKernel bind_kernel(const LocalCall& call, const KernelSet* own) {
   if (const NamedKernel* kernel = find_own(own, call.kernel)) return kernel->bind(call);
-  const CatalogueEntry& entry = find_entry(call.kernel);
+  const CatalogueEntry& entry = find_entry(call.kernel, own);
   refuse_types_without_kernels(call);
   return entry.bind(call);
 }
 
 LocalWork work_of(const LocalCall& call, const KernelSet* own) {
   const NamedKernel* kernel = find_own(own, call.kernel);
-  if (!kernel) return find_entry(call.kernel).work(call);
+  if (!kernel) return find_entry(call.kernel, own).work(call);
   return kernel->work ? kernel->work(call) : default_work(call);
 }
 
 Bytes workspace_of(const LocalCall& call, const KernelSet* own) {
   if (const NamedKernel* kernel = find_own(own, call.kernel))
     return kernel->workspace ? kernel->workspace(call) : kernel->bind(call).workspace;
-  const CatalogueEntry& entry = find_entry(call.kernel);
+  const CatalogueEntry& entry = find_entry(call.kernel, own);
   refuse_types_without_kernels(call);
   return entry.workspace ? entry.workspace(call) : Bytes(0);
 }
 
 bool runs_in_place(std::string_view kernel, const KernelSet* own) {
   if (const NamedKernel* found = find_own(own, kernel)) return found->in_place;
-  return find_entry(kernel).in_place == InPlace::kAnyInput;
+  return find_entry(kernel, own).in_place == InPlace::kAnyInput;
 }
 
 bool may_write_over(std::string_view kernel, std::span<const int> inputs, int input,
@@ -85,7 +102,7 @@ bool may_write_over(std::string_view kernel, std::span<const int> inputs, int in
   if (uses == 0) return false;
   if (runs_in_place(kernel, own)) return true;
   const bool first_only =
-      !find_own(own, kernel) && find_entry(kernel).in_place == InPlace::kFirstInput;
+      !find_own(own, kernel) && find_entry(kernel, own).in_place == InPlace::kFirstInput;
   return first_only && inputs.front() == input && uses == 1;
 }
 

@@ -39,6 +39,29 @@ TEST(KernelSet, IsAskedBeforeTheBuiltInKernels) {
   EXPECT_THROW(bind_kernel(call), InternalError);
 }
 
+TEST(KernelSet, AKernelThatTheProgramForgotIsItsMistake) {
+  const KernelSet own({{"my.twice", bind_twice}}), none({});
+  const auto call = [](const std::string& kernel) {
+    return LocalCall{kernel, {}, {}, "", {{DType::kF32, {3}}}, {{DType::kF32, {3}}}};
+  };
+  const std::string why =
+      "\n  why: an operator of the program calls it; the kernels of the program ";
+  for (const auto& act : std::vector<std::function<void()>>{
+           [&] { bind_kernel(call("my.twise"), &own); }, [&] { work_of(call("my.twise"), &own); },
+           [&] { workspace_of(call("my.twise"), &own); }, [&] { runs_in_place("my.twise", &own); }})
+    EXPECT_EQ(
+        error_testing::message_of(ExitCode::kBadData, act),
+        "no kernel is called 'my.twise'" + why + "are: my.twice\n  fix: did you mean 'my.twice'?");
+  EXPECT_EQ(
+      error_testing::message_of(ExitCode::kBadData, [&] { bind_kernel(call("unary.tahn"), &own); }),
+      "no kernel is called 'unary.tahn'" + why +
+          "are: my.twice\n  fix: did you mean 'unary.tanh'?");
+  EXPECT_EQ(
+      error_testing::message_of(ExitCode::kBadData, [&] { bind_kernel(call("mish"), &none); }),
+      "no kernel is called 'mish'" + why +
+          "are: none\n  fix: add NamedKernel{\"mish\", ...} to its OperatorSet");
+}
+
 TEST(KernelSet, LeavesTheBuiltInKernelsWhatTheyAre) {
   const KernelSet own({{"twice", bind_twice}});
   const LocalCall call{"unary.neg", {}, {}, "", {{DType::kF32, {2}}}, {{DType::kF32, {2}}}};

@@ -129,7 +129,6 @@ struct CompilerState {
   RewriteBounds bounds = {};   // of `serial`
   MeshAssignment stages = {};  // of result.graph; empty with resolved shardings, which say them
   Program program = {};
-  std::optional<PipelineOrder> pipeline = std::nullopt;
   std::string sum_chains = {};          // a line each
   std::string collective_matmuls = {};  // the same
   Compiled result = {};
@@ -203,11 +202,12 @@ constexpr CompilerPass kProgramPasses[] = {
      [](CompilerState& s) {
        const OrderOptions how{s.plan.micro_batches, s.plan.schedule, s.plan.max_in_flight,
                               s.plan.cost};
-       s.pipeline = order_instructions(s.program, s.result.graph, how);
+       s.result.pipeline = order_instructions(s.program, s.result.graph, how);
      },
      [](const CompilerState& s) {
        const std::vector<std::string> names = names_of(s.meshes);
-       return order_text(s.program, names) + (s.pipeline ? worth_text(*s.pipeline, names) : "");
+       return order_text(s.program, names) +
+              (s.result.pipeline ? worth_text(*s.result.pipeline, names) : "");
      }},
     {"collective-matmul",
      [](CompilerState& s) {

@@ -66,6 +66,8 @@ struct Compiled : PlacedGraph {
   IndexedVector<StageIndex, MeshIndex> mesh_of_stage;
   /// Those of the stages of a mesh, "first+last"; "first on host" for the host of a device.
   MeshNames mesh_names;
+  /// Of several micro-batches: the passes of the stages, and their bubbles.
+  std::optional<PipelineOrder> pipeline;
   std::vector<PassReport> passes;
 };
 

@@ -36,7 +36,7 @@ Network network_of(const ModelConfig& config) {
   Network network{.name = "a model of kind " + config.kind,
                   .forward = [config](Forward& forward) { write(forward, config); },
                   .count = "count",
-                  .loss_is_entropy = true,
+                  .loss_is_entropy = !is_of_images(objective),
                   .metrics = {{"accuracy", "correct", "count", ""}},
                   .targets = "labels",
                   .ignored_target = -1,

@@ -150,7 +150,10 @@ void interpret_op(const Graph& graph, const Op& op, const InterpreterOptions& op
 ReferenceValues interpret(const Graph& graph, const ReferenceValues& state,
                           const InterpreterOptions& options) {
   ReferenceValues values = read_state(graph, state);
-  for (const Op& op : graph.ops()) interpret_op(graph, op, options, values);
+  for (const Op& op : graph.ops()) {
+    interpret_op(graph, op, options, values);
+    if (options.on_op) options.on_op(op);
+  }
   return values;
 }
 

@@ -2,6 +2,7 @@
 // code with lower and runtime.
 #pragma once
 
+#include <functional>
 #include <map>
 #include <string>
 #include <vector>
@@ -27,6 +28,8 @@ struct InterpreterOptions {
   /// Further errors of the elements of a value, by name. For instance, a run may round partial
   /// values that are larger than their sum.
   const std::map<std::string, double>* more_rounding = nullptr;
+  /// Called after each op of the graph, to show progress.
+  std::function<void(const Op& op)> on_op = {};
   /// Rounds every f32 result to f32, as a run does. Values that differ by less become equal.
   bool round = false;
 };

@@ -441,10 +441,13 @@ std::string describe_other_passes(const Plan& plan, const RewrittenFingerprint& 
 
 void check_fits(const Plan& plan, const Graph& graph) {
   check_task_patterns(plan, graph);
-  if (!plan.fingerprint) return;
+  const bool fits_all = plan.meshes.empty() && !plan.shardings;  // the serial plan
+  if (!plan.fingerprint || plan.fingerprint->graph.empty() || fits_all) return;
   const PlanFingerprint present = fingerprint_of(graph);
   if (plan.fingerprint->graph == present.graph) return;
-  refuse("plan '" + plan.name + "' was made for another model",
+  const bool is_like = plan.fingerprint->parameters == present.parameters;
+  refuse("plan '" + plan.name + "' was made for " +
+             (is_like ? "another batch, seed or version of this model" : "another model"),
          difference(*plan.fingerprint, present),
          "use the configuration that the plan was made for, or remove its 'fingerprint' to apply "
          "its marks here");

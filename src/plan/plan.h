@@ -128,6 +128,7 @@ Document to_document(const Plan& plan, const Graph& graph,
 /// is the same, or the plan says nothing about it. Such a plan is valid.
 std::string describe_other_passes(const Plan& plan, const RewrittenFingerprint& present);
 
+/// The serial plan and a fingerprint without a graph fit every model.
 ///   throws  UserError (78) with a diff of the parameters when the plan was stamped for another
 ///           graph, and when a pattern of `tasks` names no op of it
 void check_fits(const Plan& plan, const Graph& graph);

@@ -69,6 +69,7 @@ struct LoadedProgram::State {
   std::vector<GivenTensors> given;  // of the steps in flight, in turn
   size_t next_given = 0;
   std::unique_ptr<SharedResults> shared = nullptr;
+  bool variables_are_set = false;  // as far as it is known: they stay set
 };
 
 LoadedProgram::LoadedProgram(std::unique_ptr<State> state) : state_(std::move(state)) {}
@@ -151,6 +152,21 @@ struct Runtime::State {
         if (!devices.find(index) && graph.meshes[mesh]->coordinate_of(ranks[index]))
           devices.add(index, make_fake_device(options.fake_device));
     }
+  }
+
+  /// Refuses a program that would compute with variables that have no values.
+  void check_variables(LoadedProgram::State& loaded) const {
+    if (loaded.variables_are_set) return;
+    const std::vector<TaskVariable>& all = loaded.program->graph().variables;
+    const auto unset = std::ranges::find_if(
+        all, [&](const TaskVariable& variable) { return !variables.is_set(variable.name); });
+    if (unset != all.end())
+      throw UserError("variable '" + unset->name + "' has no initial value",
+                      "a program computes with its variables from the first step on",
+                      "call Runtime::initialize(program, seed) or set_variable() before the first "
+                      "step",
+                      ExitCode::kUsage);
+    loaded.variables_are_set = true;
   }
 
   void throw_when_stopped() { steps.throw_when_stopped(); }
@@ -317,6 +333,7 @@ void Runtime::begin_step(LoadedProgram& program, const std::map<std::string, con
   LoadedProgram::State& loaded = program.state();
   GivenTensors& given = loaded.given[loaded.next_given];
   given.find(loaded.program->graph(), inputs, results);
+  state_->check_variables(loaded);
   state_->steps.begin({loaded.program.get(), loaded.shared.get()},
                       {given.inputs, given.results, observer});
   loaded.next_given = (loaded.next_given + 1) % loaded.given.size();

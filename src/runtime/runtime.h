@@ -60,6 +60,8 @@ class Runtime {
   /// One step of all ranks. `inputs` are whole tensors, of which each rank copies its box. The
   /// first call makes the tensors of `results`; later calls fill them again.
   ///   memory    allocates nothing after the second call with the same `results`
+  ///   throws    UserError (2) when a variable of the program has no value: neither initialize()
+  ///             nor set_variable() or mark_set() has set it
   ///   requires  no step is in flight
   void run(LoadedProgram& program, const std::map<std::string, const Tensor*>& inputs,
            TensorMap& results, const Observer* observer = nullptr);

@@ -10,6 +10,7 @@
 #include <thread>
 
 #include "base/error.h"
+#include "base/testing/error.h"
 #include "base/worker.h"
 #include "graph/initializer.h"
 #include "runtime/testing/programs.h"
@@ -353,6 +354,36 @@ TEST(Runtime, TheObserverSeesEveryFilledRegisterOfEveryRank) {
   EXPECT_THAT(seen[0],
               ElementsAre(RegisterIndex(0), RegisterIndex(1), RegisterIndex(2), RegisterIndex(3)));
   EXPECT_EQ(seen[0], seen[1]);
+}
+
+TEST(Runtime, VariablesWithoutInitialValuesAreRefusedByName) {
+  for (const bool in_halves : {false, true}) {
+    Bench bench(summed_update("dp=2", 2));
+    const auto act = [&] {
+      in_halves ? bench.begin_with_given_variables() : bench.step_with_given_variables();
+    };
+    EXPECT_EQ(error_testing::message_of(ExitCode::kUsage, act),
+              "variable 'w' has no initial value\n"
+              "  why: a program computes with its variables from the first step on\n"
+              "  fix: call Runtime::initialize(program, seed) or set_variable() before the first "
+              "step");
+    bench.runtime().set_variable("w", drawn("w", {DType::kF32, {600}}));
+    EXPECT_NO_THROW(bench.step());
+  }
+}
+
+TEST(Runtime, EveryVariableNeedsAValue) {
+  HandMade made(mesh_of("dp=2"));
+  made.variable("v", "f32[2]");
+  made.variable("w", "f32[2]");
+  made.result("v", RegisterIndex(0));
+  Bench bench(std::move(made));
+  bench.runtime().set_variable("v", Tensor({DType::kF32, {2}}));
+  EXPECT_THAT(
+      error_testing::message_of(ExitCode::kUsage, [&] { bench.step_with_given_variables(); }),
+      HasSubstr("variable 'w' has no initial value"));
+  bench.runtime().initialize(bench.program(), 1);
+  EXPECT_NO_THROW(bench.step());
 }
 
 TEST(Runtime, AMissingOrWrongInputIsAMistakeOfTheCallerAndStopsNothing) {

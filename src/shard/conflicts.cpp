@@ -76,6 +76,7 @@ std::string_view to_text(ShardingNote::Kind kind) {
     case ShardingNote::Kind::kFallback: return "fallback";
     case ShardingNote::Kind::kDiscovered: return "discovered";
     case ShardingNote::Kind::kPasses: return "passes";
+    case ShardingNote::Kind::kWaste: return "waste";
   }
   throw InternalError("unknown kind of note");
 }

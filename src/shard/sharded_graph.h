@@ -22,14 +22,15 @@ namespace tessera {
 ///   fallback    an op needs a dim whole that is divided
 ///   discovered  the rule of an op was discovered by execution
 ///   passes      the plan was made for the graph that other passes left
+///   waste       ranks repeat the work of others, or have none (lower/waste.h)
 struct ShardingNote {
-  enum class Kind { kConflict, kReshard, kFallback, kDiscovered, kPasses };
+  enum class Kind { kConflict, kReshard, kFallback, kDiscovered, kPasses, kWaste };
   Kind kind = Kind::kFallback;
   std::string op;
   std::string text;
 };
 
-std::string_view to_text(ShardingNote::Kind kind);  // "conflict", "reshard", ...
+std::string_view to_text(ShardingNote::Kind kind);  // "conflict", "waste", ...
 
 /// A placement for each value (tensor side) and a sharding for each op (op side). Where the two
 /// differ, lowering inserts a reshard.

@@ -169,13 +169,16 @@ std::string rank_text(const TaskGraph& graph, Rank rank) {
 }
 
 std::string rank_order_text(const TaskGraph& graph, Rank rank) {
+  const bool is_pipeline =
+      std::ranges::any_of(graph.tasks, [](const Task& task) { return task.pass.has_value(); });
   std::vector<std::string> words;
   for (TaskId id : graph.order) {
     const Task& task = graph.tasks.at(id);
     const bool is_kernels =
         task.kind == Task::Kind::kCompute && graph.meshes.at(task.mesh)->coordinate_of(rank);
-    if (is_kernels && (words.empty() || words.back() != pass_text(task)))
-      words.push_back(pass_text(task));
+    const bool is_prologue = is_pipeline && !task.pass && task.micro_batch >= 0;
+    const std::string word = is_prologue ? "prologue" : pass_text(task);
+    if (is_kernels && (words.empty() || words.back() != word)) words.push_back(word);
   }
   return join(words, " ");
 }

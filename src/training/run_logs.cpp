@@ -26,6 +26,11 @@ double model_flops(const Graph& graph) {
   return sum;
 }
 
+/// A number of f32 as the shortest decimal that is it: 1e-4, not 9.999999747378752e-05.
+double shortest(double number) {
+  return std::stod(fmt::format("{}", static_cast<float>(number)));
+}
+
 double per_second(double amount, Seconds time) {
   return time.value() > 0 ? amount / time.value() : 0;
 }
@@ -56,33 +61,32 @@ void MetricsLog::on_step_end(const TrainingState& state, TrainingControl&) {
   const auto tokens = static_cast<double>(result.tokens);
   const double speed = per_second(tokens, result.time);
   Document line;
+  const std::string units = state.engine.batches().data().unit + "s";
+  line["kind"] = "step";
   line["step"] = state.step;
   line["loss"] = result.loss;
-  line["lr"] = result.learning_rate;
+  line["learning_rate"] = shortest(result.learning_rate);
   line["grad_norm"] = result.grad_norm;
   line["step_time_ms"] = result.time.value() * 1e3;
-  line["tokens"] = result.tokens;
-  line["tokens_per_s"] = speed;
-  line["tokens_per_s_per_device"] = speed / ranks;
-  if (const std::string& unit = state.engine.batches().data().unit; unit != "token") {
-    line[unit + "s"] = result.tokens;
-    line[unit + "s_per_s"] = speed;
-  }
+  line[units] = result.tokens;
+  line[units + "_per_s"] = speed;
+  line[units + "_per_s_per_device"] = speed / ranks;
   line["tflops_per_device"] = flops_of_unit_ * speed / ranks / 1e12;
   line["mfu"] = Document();
   line["hfu"] = Document();
-  line["mem_peak_bytes"] = state.engine.runtime().peak_bytes().value();
+  line["peak_bytes"] = state.engine.runtime().peak_bytes().value();
   line["data_wait_ms"] = result.data_wait.value() * 1e3;
   line["comm_exposed_ms"] = Document();
   line["bubble_ms"] = Document();
-  line["skipped"] = 0;
-  line["nan"] = 0;
   lines_.append(line);
 }
 
 void MetricsLog::on_evaluate(const TrainingState& state, TrainingControl&) {
+  const std::string units = state.engine.batches().data().unit + "s";
   Document line;
+  line["kind"] = "evaluation";
   line["step"] = state.step;
+  line["val_" + units] = state.evaluation->tokens;
   for (const MetricValue& number : numbers_of(*state.evaluation, state.engine.network()))
     line["val_" + number.name] = number.value ? Document(*number.value) : Document();
   lines_.append(line);
@@ -155,14 +159,14 @@ void RankLogs::on_train_end(const TrainingState& state, TrainingControl&) {
 
 void EventLog::on_step_end(const TrainingState& state, TrainingControl&) {
   const StepResult& result = *state.result;
+  const std::string rate_tag = "perf/" + state.engine.batches().data().unit + "s_per_s";
   std::vector<EventScalar> scalars{
       {"train/loss", result.loss},
-      {"train/lr", result.learning_rate},
-      {"train/grad_norm", result.grad_norm},
+      {"train/learning_rate", result.learning_rate},
       {"perf/step_time_ms", result.time.value() * 1e3},
-      {"perf/tokens_per_s", per_second(static_cast<double>(result.tokens), result.time)},
-      {"mem/peak_gib",
-       std::ldexp(static_cast<double>(state.engine.runtime().peak_bytes().value()), -30)}};
+      {"train/grad_norm", result.grad_norm},
+      {rate_tag, per_second(static_cast<double>(result.tokens), result.time)},
+      {"mem/peak_bytes", static_cast<double>(state.engine.runtime().peak_bytes().value())}};
   file_.add(state.step, scalars);
 }
 

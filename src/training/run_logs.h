@@ -28,20 +28,20 @@ class JsonLines {
 
 /// metrics.jsonl: one line per step and one line per evaluation.
 ///
-///   step        step, loss, lr, grad_norm, step_time_ms, tokens, tokens_per_s,
-///               tokens_per_s_per_device, tflops_per_device, mfu, hfu, mem_peak_bytes,
-///               data_wait_ms, comm_exposed_ms, bubble_ms, skipped, nan. With images also images
-///               and images_per_s (pixels and pixels_per_s where each pixel has a label): `tokens`
-///               counts labels
-///   evaluation  step, val_loss, and val_ with the name of each metric of the network:
-///   val_accuracy.
-///               When the loss is an entropy also val_perplexity, val_bits_per_byte
+///   step        kind ("step"), step, loss, learning_rate, grad_norm, step_time_ms, tokens,
+///               tokens_per_s, tokens_per_s_per_device, tflops_per_device, mfu, hfu, peak_bytes,
+///               data_wait_ms, comm_exposed_ms, bubble_ms. Of images it has images, images_per_s
+///               and images_per_s_per_device in place of tokens; where each pixel has a label,
+///               pixels
+///   evaluation  kind ("evaluation"), step, val_tokens (evaluated; val_images, ...), val_loss, and
+///   val_ with the name of each metric of the network: val_accuracy.
+///               When the loss is an entropy of tokens also val_perplexity, val_bits_per_byte
 ///   null        values that this version does not know: mfu and hfu (the peak of the devices),
 ///               comm_exposed_ms, bubble_ms; grad_norm without clipping
-///   units       lr is the rate that the optimizer used; tflops_per_device counts forward and
-///               backward of the serial program, nothing twice; skipped and nan count steps, and
-///               both are 0, because a loss that is not a number ends the run. Numbers that JSON
-///               lacks are texts: "NaN", "Infinity"
+///   units       learning_rate is the rate that the optimizer used; tflops_per_device counts
+///   forward
+///               and backward of the serial program, nothing twice. Numbers that JSON lacks are
+///               texts: "NaN", "Infinity"
 class MetricsLog : public Callback {
  public:
   explicit MetricsLog(std::filesystem::path path) : lines_(std::move(path)) {}
@@ -83,9 +83,9 @@ class RankLogs : public Callback {
   double last_time_ = 0;
 };
 
-/// A TensorBoard file in `folder`. Each step adds train/loss, train/lr, train/grad_norm (with
-/// clipping), perf/step_time_ms, perf/tokens_per_s and mem/peak_gib. Each evaluation adds the
-/// numbers that MetricsLog has: val/loss, val/accuracy and so on.
+/// A TensorBoard file in `folder`. Each step adds train/loss, train/learning_rate, train/grad_norm
+/// (with clipping), perf/step_time_ms, perf/tokens_per_s (or images, ...) and mem/peak_bytes. Each
+/// evaluation adds the numbers that MetricsLog has: val/loss, val/accuracy and so on.
 class EventLog : public Callback {
  public:
   explicit EventLog(const std::filesystem::path& folder) : file_(folder) {}

@@ -49,11 +49,15 @@ TEST(MetricsLog, HasALineAStepAndALineAnEvaluation) {
   ASSERT_EQ(lines.size(), 3u);
   EXPECT_EQ(lines[1].find("step")->as_int(), 2);
   EXPECT_EQ(lines[1].find("loss")->as_double(), result.steps[1].loss);
+  EXPECT_EQ(lines[1].find("kind")->as_string(), "step");
   EXPECT_EQ(lines[1].find("tokens")->as_int(), 8 * 8);
+  EXPECT_EQ(lines[1].find("learning_rate")->as_double(), 3e-3);  // not the nearest f32
   EXPECT_GT(lines[1].find("grad_norm")->as_double(), 0);  // also where nothing is clipped
   EXPECT_TRUE(lines[1].find("mfu")->is_null());
   EXPECT_GT(lines[1].find("tflops_per_device")->as_double(), 0);
-  EXPECT_GT(lines[1].find("mem_peak_bytes")->as_int(), 0);
+  EXPECT_GT(lines[1].find("peak_bytes")->as_int(), 0);
+  EXPECT_EQ(lines[2].find("kind")->as_string(), "evaluation");
+  EXPECT_EQ(lines[2].find("val_tokens")->as_int(), result.evaluations[0].evaluation.tokens);
   EXPECT_EQ(lines[2].find("val_loss")->as_double(), result.evaluations[0].evaluation.loss);
   EXPECT_EQ(lines[2].find("val_accuracy")->as_double(),
             result.evaluations[0].evaluation.metric("accuracy"));

@@ -9,6 +9,7 @@
 #include "base/on_all_cores.h"
 #include "base/random.h"
 #include "engine/batch_rule.h"
+#include "lower/waste.h"
 #include "network/family.h"
 #include "network/graphs.h"
 #include "ops/interpreter.h"
@@ -20,6 +21,16 @@ namespace {
 /// The rounding errors of a run are far below their bounds; the perturbed interpreter uses the
 /// bounds, with random signs. Four times its effect allows for less favourable signs.
 constexpr double kSafety = 4;
+
+/// The part of a step's time that the interpretations take, roughly; runs and comparisons take the
+/// rest.
+constexpr double kInterpretedShare = 0.7;
+
+/// The work of an op for the interpreter, which handles an element at a time.
+double work_of(const Graph& graph, const Op& op) {
+  const Work work = find_operator(graph, op.kind).work(view(graph, op));
+  return work.flops.value() + static_cast<double>(work.bytes.value());
+}
 
 class Verification {
  public:
@@ -46,13 +57,13 @@ class Verification {
     report_.ok = true;
     report_.removed_values =
         std::ssize(engine_.graph().values()) - std::ssize(engine_.compiled().graph.values());
-    report_.notes = engine_.compiled().sharded.notes;
+    report_.notes = notes_of(engine_.compiled());
     compare_initial();
     // After a difference the state is no longer the serial one, so nothing can be compared.
     for (int64_t step = 0; step < options_.steps && !report_.first_difference; ++step) {
       Batch batch = data_->train->batch(sampler_, step, {0, sampler_.options().batch});
       one_step(step, batch);
-      if (options_.on_step) options_.on_step(step);
+      if (options_.on_progress) options_.on_progress(static_cast<double>(step + 1));
     }
     report_.ok = report_.ok && !report_.first_difference;
     return report_;
@@ -106,13 +117,28 @@ class Verification {
         static_cast<float>(learning_rate(engine_.config().optimizer.schedule, step))));
     auto plain = std::async(std::launch::async, [&] { return interpret(engine_.graph(), state); });
     changes_.clear();
-    perturbed_ = interpret(engine_.graph(), state,
-                           {.perturb = static_cast<uint64_t>(step) + 1, .tolerances = &changes_});
+    InterpreterOptions perturbed;  // it takes longer than the plain one beside it
+    perturbed.perturb = static_cast<uint64_t>(step) + 1;
+    perturbed.tolerances = &changes_;
+    perturbed.on_op = progress(static_cast<double>(step), kInterpretedShare);
+    perturbed_ = interpret(engine_.graph(), state, perturbed);
     expected_ = plain.get();
     for (const auto& [name, tensor] : expected_)
       changes_[name] += largest_change(tensor, perturbed_.at(name));
     const Graph& graph = engine_.graph();
     loss_tolerance_ = kSafety * changes_.at(graph.value(graph.output(engine_.network().loss)).name);
+  }
+
+  /// Reports the progress of an interpretation that goes from `begun` steps to `begun + share`.
+  std::function<void(const Op&)> progress(double begun, double share) {
+    if (!options_.on_progress) return {};
+    const Graph& graph = engine_.graph();
+    double all = 0;
+    for (const Op& op : graph.ops()) all += work_of(graph, op);
+    return [this, &graph, begun, share, all, done = 0.0](const Op& op) mutable {
+      done += work_of(graph, op);
+      options_.on_progress(begun + share * done / std::max(all, 1.0));
+    };
   }
 
   /// What was found in one register.

@@ -10,12 +10,13 @@
 namespace tessera {
 
 struct VerifyOptions {
-  int64_t steps = 20;
+  int64_t steps = 3;
   /// The number of steps of which every tensor is compared; losses are compared in all steps. 0:
   /// all steps.
   int64_t tensor_steps = 0;
-  /// Called after each step with its number, to show progress.
-  std::function<void(int64_t)> on_step = {};
+  /// Called after each op of the reference interpreter and each step with the steps done so far, as
+  /// estimated by the work of ops: 1.5 is half of the second step.
+  std::function<void(double)> on_progress = {};
   /// The rules of the plan under test. The serial runs always use those of the catalogue.
   RuleLookup rules = catalogue_rule;
   /// false: the plan runs although the check of placements would refuse it, to show that the

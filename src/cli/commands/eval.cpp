@@ -26,19 +26,16 @@ ExitCode EvalCommand::run(Processes& processes) {
   processes.check_plan(run.plan);
   Engine engine = load_model(stored, run, data, processes.connect(liveness.deadline()));
   std::cerr << fmt::format("eval {}: step {}, {}\n", stored.folder().string(), stored.step(),
-                           plan_summary(engine.plan()));
+                           plan_summary(engine.plan()))
+            << left_out_note(config.data, *data);
   const Engine::Evaluation result = engine.evaluate(config.train.evaluate_batches);
   Document document;
   document["checkpoint"] = stored.folder().string();
   document["step"] = stored.step();
-  document["loss"] = result.loss;
-  if (data->unit == "token") document["perplexity"] = perplexity(result);
-  document[data->unit + "s"] = result.tokens;
-  document["accuracy"] = result.metric("accuracy").value_or(0);
+  add_evaluation(document, result, engine.network(), *data);
   add_bar(document, *data);
   document["ranks"] = engine.plan().rank_count();
-  const std::string text =
-      "validation loss  " + evaluation_text(result, *data, config.train.evaluate_batches);
+  const std::string text = "validation loss  " + evaluation_text(result, *data);
   print_result(output, document, text);
   return ExitCode::kDone;
 }

@@ -16,6 +16,7 @@
 #include "cli/print/notes.h"
 #include "cli/print/text_table.h"
 #include "cli/run/session.h"
+#include "lower/waste.h"
 
 namespace tessera {
 namespace {
@@ -76,7 +77,7 @@ Document plan_document(const Compiled& compiled, const Plan& plan) {
   const ShardedGraph& sharded = compiled.sharded;
   Document document;
   document["mesh"] = mesh_text(plan);
-  document["notes"] = to_document(sharded.notes);
+  document["notes"] = to_document(notes_of(compiled));
   document["parameters"] = Document::List{};
   for (const ValueFacts& facts : parameters_of(compiled.graph, sharded))
     document["parameters"].append(to_document(facts));
@@ -101,8 +102,8 @@ Document plan_document(const Compiled& compiled, const Plan& plan) {
   return document;
 }
 
-std::string notes_text(const ShardedGraph& sharded, const LikeRows& like) {
-  const std::string table = notes_table(sharded.notes, like);
+std::string notes_text(const PlacedGraph& placed, const LikeRows& like) {
+  const std::string table = notes_table(notes_of(placed), like);
   return table.empty() ? "" : "\nNotes on the placements\n" + table;
 }
 
@@ -122,9 +123,9 @@ std::string communications_text(const std::vector<CommunicationFacts>& list, con
   for (const CommunicationFacts& facts : list) {
     TableRow& row = rows.emplace_back();
     if (!like.is_joining()) row.push_back(std::to_string(facts.exchange));
-    row.insert(row.end(), {std::string(to_text(facts.role)), kind_text(facts), facts.value,
-                           facts.from, facts.to, to_text(facts.bytes), to_text(facts.least),
-                           facts.reason});
+    row.insert(row.end(),
+               {std::string(to_text(facts.role)), kind_text(facts), facts.value, facts.from,
+                facts.to, to_text(facts.bytes), to_text(facts.least), facts.reason});
   }
   TableRow head{"role", "kind", "value", "from", "to", "bytes per rank", "minimum", "why"};
   if (!like.is_joining()) head.insert(head.begin(), "exchange");
@@ -154,12 +155,22 @@ std::string memory_text(const std::vector<MeshMemory>& list) {
   return text + table.text();
 }
 
+std::string schedule_text(const Compiled& compiled, const Plan& plan) {
+  if (!compiled.pipeline) return "";
+  std::vector<std::string> stages;
+  for (const NamedMesh& mesh : plan.meshes) stages.push_back(mesh.name);
+  return "\nSchedule " + std::string(to_text(plan.schedule)) + " of " +
+         counted(plan.micro_batches, "micro-batch") +
+         ", in times of a micro-batch on the busiest device\n" +
+         worth_text(*compiled.pipeline, stages);
+}
+
 std::string plan_text(const Compiled& compiled, const Plan& plan, const LikeRows& like) {
   const ShardedGraph& sharded = compiled.sharded;
-  return plan_summary(plan) + "\n" + notes_text(sharded, like) +
+  return plan_summary(plan) + "\n" + notes_text(compiled, like) +
          parameters_text(compiled.graph, sharded, like) +
          communications_text(communications_of(compiled.tasks), like) +
-         memory_text(memory_of(compiled));
+         memory_text(memory_of(compiled)) + schedule_text(compiled, plan);
 }
 
 using PassTexts = std::map<std::string, std::string>;  // by name of the pass

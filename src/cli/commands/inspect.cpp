@@ -8,6 +8,7 @@
 #include "base/file.h"
 #include "base/text.h"
 #include "cli/print/inspect_checkpoint.h"
+#include "cli/print/inspect_run.h"
 #include "cli/print/text_table.h"
 #include "cli/run/session.h"
 #include "data/text_files.h"
@@ -33,6 +34,12 @@ std::string stamp_text(const Plan& plan) {
                      plan.fingerprint->version);
 }
 
+std::string schedule_line(const Plan& plan) {
+  if (plan.micro_batches == 1) return "steps  whole: one micro-batch\n";
+  return fmt::format("steps  {}, schedule {}\n", counted(plan.micro_batches, "micro-batch"),
+                     to_text(plan.schedule));
+}
+
 /// What places the tensors of a plan.
 std::string placements_text(const Plan& plan, const TextTable& marks) {
   if (!marks.empty()) return "\n" + marks.text();
@@ -44,17 +51,22 @@ std::string placements_text(const Plan& plan, const TextTable& marks) {
 
 Findings inspect_plan(const std::string& file) {
   const Plan plan = read_plan(file);
-  TextTable marks({"mark", "name or pattern", "placement"}, "lll");
+  const bool has_stages = plan.meshes.size() > 1;
+  TextTable marks({"mark", "name or pattern", "placement", has_stages ? "mesh" : ""}, "llll");
   Findings findings;
   findings.document["kind"] = "plan";
   findings.document["mesh"] = plan.meshes.empty() ? "" : mesh_text(plan);
   findings.document["ranks"] = plan.rank_count();
   findings.document["micro_batches"] = plan.micro_batches;
+  findings.document["schedule"] =
+      plan.micro_batches > 1 ? Document(std::string(to_text(plan.schedule))) : Document();
   findings.document["marks"] = Document::List{};
   for (const Mark& mark : plan.marks) {
-    marks.add({mark_kind(mark), mark.pattern, mark.placement});
-    findings.document["marks"].append(
-        Document::Table{{mark_kind(mark), mark.pattern}, {"placement", mark.placement}});
+    marks.add({mark_kind(mark), mark.pattern, mark.placement, mark.mesh});
+    Document written =
+        Document::Table{{mark_kind(mark), mark.pattern}, {"placement", mark.placement}};
+    if (!mark.mesh.empty()) written["mesh"] = mark.mesh;
+    findings.document["marks"].append(std::move(written));
   }
   if (plan.shardings) findings.document["shardings"] = to_document(*plan.shardings);
   findings.document["fingerprint"] =
@@ -62,9 +74,12 @@ Findings inspect_plan(const std::string& file) {
   findings.text =
       fmt::format("{} is a plan\n\nmesh   {}\nranks  {}\n", file,
                   plan.meshes.empty() ? "none: one process" : mesh_text(plan), plan.rank_count()) +
-      stamp_text(plan) + placements_text(plan, marks);
+      schedule_line(plan) + stamp_text(plan) + placements_text(plan, marks);
   return findings;
 }
+
+/// Bytes of a text that are examined: they and their tokens are in memory.
+constexpr int64_t kInspected = 64 << 20;
 
 /// The tokens, the vocabulary and the baseline of a text.
 Document text_facts(const std::string& text, const std::string& tokens) {
@@ -85,15 +100,15 @@ std::string text_line(const std::string& name, const Document& facts) {
 }
 
 Findings inspect_text(const std::string& file) {
-  const DataConfig defaults;
-  const std::string text = read_text({file}, defaults.max_bytes);
+  const TextFiles files({file}, kInspected);
+  const std::string text = files.text();
   Findings findings;
   findings.document["kind"] = "text";
-  findings.document["size"] = std::ssize(text);
-  findings.text = fmt::format("{} is text: {} bytes{}\n\n", file, grouped(std::ssize(text)),
-                              std::ssize(text) + 4 > defaults.max_bytes
-                                  ? " were read, the default of data.max_bytes; there is more"
-                                  : "");
+  findings.document["size"] = files.size() + files.left_out();
+  findings.document["examined"] = files.size();
+  findings.text = fmt::format(
+      "{} is text: {} bytes{}\n\n", file, grouped(files.size() + files.left_out()),
+      files.left_out() > 0 ? "; of the first " + grouped(files.size()) + " of them:" : "");
   for (const char* tokens : {"bytes", "characters"}) {
     try {
       findings.document[tokens] = text_facts(text, tokens);
@@ -143,6 +158,8 @@ Findings inspect_config(const InspectCommand& command) {
       "data   {} {}s to train on, {} held out, {} {}{}\n", grouped(data->train_units), data->unit,
       grouped(data->held_out_units), data->unit == "token" ? "vocabulary" : "classes",
       data->classes, baseline_text(*data));
+  findings.document["left_out_bytes"] = data->left_out_bytes;
+  findings.text += left_out_note(session.config.data, *data);
   findings.text += "run    under " + plan_summary(session.plan) + "\n";
   return findings;
 }
@@ -153,8 +170,10 @@ Findings inspect_any(const InspectCommand& command) {
   // throws the error of a missing file
   if (!std::filesystem::exists(file, unknown)) read_file(file);
   if (is_stored(file)) {
-    const Document found = stored_document(file);
-    return {stored_text(file, found), found};
+    Document found = stored_document(file);
+    const RunFacts run = run_facts(file);
+    if (!run.document.is_null()) found["run"] = run.document;
+    return {stored_text(file, found, run.text), found};
   }
   const bool is_folder = std::filesystem::is_directory(file, unknown);
   if (!is_folder && file.extension() == ".json") return inspect_plan(command.file);

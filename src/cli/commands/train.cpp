@@ -7,6 +7,7 @@
 #include <optional>
 
 #include "base/count_text.h"
+#include "base/file.h"
 #include "cli/print/notes.h"
 #include "cli/print/progress.h"
 #include "cli/run/metrics_file.h"
@@ -15,9 +16,12 @@
 #include "cli/run/session.h"
 #include "cli/run/trainer.h"
 #include "launch/stop_signals.h"
+#include "lower/waste.h"
 
 namespace tessera {
 namespace {
+
+constexpr int64_t kTraceSteps = 3;
 
 /// A run of the command with its services.
 struct Training {
@@ -41,11 +45,10 @@ Document result_document(const TrainCommand& command, const Training& training) 
   document["steps"] = std::ssize(losses);
   document["loss"] = losses.empty() ? Document() : Document(losses.back());
   document["losses"] = to_document(losses);
-  for (const auto& [name, unit, value] :
-       numbers_of(run.held_out.value_or(Evaluation{}), engine.network()))
-    document["val_" + name] = run.held_out && value ? Document(*value) : Document();
+  add_evaluation(document, run.held_out, engine.network(), training.data);
   add_bar(document, training.data);
-  document["tokens_per_s"] = run.tokens_per_second;
+  document["left_out_bytes"] = training.data.left_out_bytes;
+  document[training.data.unit + "s_per_s"] = run.tokens_per_second;
   document["peak_bytes"] = engine.runtime().peak_bytes().value();
   document["ranks"] = engine.plan().rank_count();
   document["step"] = engine.step_count();
@@ -56,7 +59,7 @@ Document result_document(const TrainCommand& command, const Training& training) 
   document["stop_reason"] = optional_text(training.run.fit.stop_reason);
   document["plan"] =
       to_document(engine.plan(), engine.graph(), rewritten_fingerprint(engine.compiled()));
-  document["notes"] = to_document(engine.compiled().sharded.notes);
+  document["notes"] = to_document(notes_of(engine.compiled()));
   return document;
 }
 
@@ -64,8 +67,7 @@ std::string validation_text(const Training& training) {
   if (training.run.stopped_by)
     return fmt::format("stopped          by {} after step {}\n", *training.run.stopped_by,
                        training.engine.step_count());
-  return "validation loss  " + evaluation_text(*training.run.held_out, training.data,
-                                               training.engine.config().train.evaluate_batches);
+  return "validation loss  " + evaluation_text(*training.run.held_out, training.data);
 }
 
 std::string written_text(const TrainCommand& command, const Training& training) {
@@ -154,6 +156,12 @@ void check_resume(const TrainCommand& command) {
                "--resume=DIR/checkpoints/step-00000100");
 }
 
+void check_trace(const TrainCommand& command) {
+  if (!command.trace_steps || !command.trace.empty()) return;
+  refuse_usage("--trace-steps has no --trace", "without a file no step is traced",
+               "add --trace FILE, or remove --trace-steps");
+}
+
 }  // namespace
 
 void TrainCommand::describe(OptionParser& parser) {
@@ -174,6 +182,7 @@ void TrainCommand::describe(OptionParser& parser) {
               trace);
   parser.number({"--trace-steps", "N", "Steps in the trace, after two warm-up steps; default: 3"},
                 trace_steps, int64_t{1});
+  parser.check([this] { check_trace(*this); });
   parser.flag({"--dry-run", "",
                "Do everything but the steps: read the data, compile, allocate, load a checkpoint"},
               dry_run);
@@ -202,7 +211,8 @@ ExitCode TrainCommand::run(Processes& processes) {
                  .initialize = !resumed});
   std::cerr << fmt::format("train {}: {} {}s, {}\n", config.file, grouped(data->train_units),
                            data->unit, plan_summary(engine.plan()))
-            << notes_summary(engine.compiled().sharded.notes);
+            << left_out_note(session.config.data, *data)
+            << notes_summary(notes_of(engine.compiled()));
   if (resumed) restore_and_tell(engine, *resumed);
   if (dry_run) {
     tell_dry_run(*this, engine, *data);
@@ -223,7 +233,11 @@ ExitCode TrainCommand::run(Processes& processes) {
   Training training{engine, *data, {}, resumed ? std::optional(resumed->step()) : std::nullopt,
                     {},     {}};
   std::optional<TraceFile> trace_file;
-  if (!trace.empty()) trace_file.emplace(engine, trace_path(trace, engine), trace_steps);
+  if (!trace.empty()) {
+    const std::filesystem::path path = trace_path(trace, engine);
+    engine.runtime().on_all_processes([&] { check_writable(path); });
+    trace_file.emplace(engine, path, trace_steps.value_or(kTraceSteps));
+  }
   training.run = train_to_end(engine, {.folder = folder ? &*folder : nullptr,
                                        .checkpoints = checkpoints ? &*checkpoints : nullptr,
                                        .best = best ? &*best : nullptr,

@@ -22,7 +22,7 @@ struct TrainCommand : Command {
   std::string out;                    // the folder of the run; "": none
   std::optional<std::string> resume;  // a checkpoint; "": the latest in `out`
   std::string trace;                  // the file for a trace; "": none
-  int64_t trace_steps = 3;
+  std::optional<int64_t> trace_steps;
   bool check_replicas = false;
   bool dry_run = false;
 };

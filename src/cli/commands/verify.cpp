@@ -11,10 +11,15 @@
 #include "cli/run/session.h"
 
 namespace tessera {
+namespace {
+
+constexpr Seconds kLong{60};
+
+}  // namespace
 
 void VerifyCommand::describe(OptionParser& parser) {
   add_options(parser, config);
-  parser.number({"--steps", "N", "Steps to compare; default: 20"}, steps, int64_t{0});
+  parser.number({"--steps", "N", "Steps to compare; default: 3"}, steps, int64_t{0});
   add_options(parser, compilation);
   add_options(parser, output);
 }
@@ -27,10 +32,18 @@ ExitCode VerifyCommand::run(Processes&) {
   options.verify_passes = compilation.verify;
   std::cerr << fmt::format("verify {}: {} against the serial program, {}\n", config.file,
                            plan_summary(session.plan), counted(options.steps, "step"));
+  std::cerr << left_out_note(session.config.data, *data);
   VerifyReport report;
   {
     Progress progress(options.steps);
-    options.on_step = [&, done = int64_t{0}](int64_t) mutable { progress.step(++done); };
+    progress.within(0);
+    options.on_progress = [&, is_told = false](double done) mutable {
+      progress.within(done);
+      if (is_told || progress.left() < kLong) return;
+      is_told = true;
+      progress.note("note: it will take about " + to_text(progress.left()) +
+                    "; a smaller batch (--set train.batch=4) or --steps 1 takes less");
+    };
     report = verify_plan(session.config, session.plan, data, options);
   }
   std::cerr << notes_summary(report.notes);

@@ -5,6 +5,7 @@
 #include <algorithm>
 
 #include "base/count_text.h"
+#include "base/file.h"
 #include "base/text.h"
 #include "base/units.h"
 #include "checkpoint/checkpoint.h"
@@ -16,9 +17,12 @@ namespace fs = std::filesystem;
 
 namespace {
 
-/// The folder of a run's checkpoints.
+/// The folder of a run's checkpoints, or the checkpoint that the file `latest` names.
 fs::path place_of(const fs::path& path) {
   std::error_code unknown;
+  if (path.filename() == "latest" && fs::is_regular_file(path, unknown))
+    if (const std::string name(trim(read_file(path))); step_of_name(name))
+      return path.parent_path() / name;
   return fs::is_directory(path / "checkpoints", unknown) ? path / "checkpoints" : path;
 }
 
@@ -42,11 +46,12 @@ std::string tensors_text(const Document& tensors) {
   return table.text();
 }
 
-std::string checkpoint_text(const std::string& name, const Document& found) {
-  return fmt::format("{} is a checkpoint\n\nstep     {}\nstored   by {}, {} in {}\n\n{}", name,
+std::string checkpoint_text(const std::string& name, const Document& found,
+                            const std::string& run) {
+  return fmt::format("{} is a checkpoint\n\nstep     {}\nstored   by {}, {} in {}\n{}\n{}", name,
                      found.find("step")->as_int(), counted(found.find("ranks")->as_int(), "rank"),
                      counted(found.find("tensor_count")->as_int(), "tensor"), bytes_text(found),
-                     tensors_text(*found.find("tensors")));
+                     run, tensors_text(*found.find("tensors")));
 }
 
 std::string file_text(const std::string& name, const Document& found) {
@@ -55,7 +60,7 @@ std::string file_text(const std::string& name, const Document& found) {
                      tensors_text(*found.find("tensors")));
 }
 
-std::string folder_text(const std::string& name, const Document& found) {
+std::string folder_text(const std::string& name, const Document& found, const std::string& run) {
   TextTable table({"checkpoint", "step", "state"}, "lrl");
   for (const Document& checkpoint : found.find("checkpoints")->as_list()) {
     const std::string& damage = checkpoint.find("damage")->as_string();
@@ -64,8 +69,12 @@ std::string folder_text(const std::string& name, const Document& found) {
                damage.empty() ? "complete" : damage});
   }
   const Document& latest = *found.find("latest");
-  return fmt::format("{} holds checkpoints\n\n{}\nlatest  {}\n", name, table.text(),
-                     latest.is_null() ? "none is complete" : latest.as_string());
+  const std::string list =
+      table.empty() ? "no checkpoint\n"
+                    : table.text() + "\nlatest   " +
+                          (latest.is_null() ? "none is complete" : latest.as_string()) + "\n";
+  return run.empty() ? fmt::format("{} holds checkpoints\n\n{}", name, list)
+                     : fmt::format("{} is a run\n\n{}\n{}", name, run, list);
 }
 
 }  // namespace
@@ -74,6 +83,9 @@ bool is_stored(const fs::path& path) {
   RealFileSystem files;
   const fs::path place = place_of(path);
   if (!files.is_folder(place)) return place.extension() == ".safetensors";
+  std::error_code unknown;  // a run without a checkpoint
+  if (fs::exists(path / "config.json", unknown) && fs::exists(path / "plan.json", unknown))
+    return true;
   const std::vector<std::string> names = files.list(place);
   return step_of_name((place / "").parent_path().filename().string()) ||
          std::any_of(names.begin(), names.end(), [](const std::string& name) {
@@ -83,14 +95,18 @@ bool is_stored(const fs::path& path) {
 
 Document stored_document(const fs::path& path) {
   RealFileSystem files;
-  return inspect_stored(files, place_of(path));
+  const fs::path place = place_of(path);
+  if (place != path && files.list(place).empty() && files.is_folder(place))  // of a run
+    return Document::Table{
+        {"kind", "checkpoints"}, {"checkpoints", Document::List{}}, {"latest", Document()}};
+  return inspect_stored(files, place);
 }
 
-std::string stored_text(const fs::path& path, const Document& summary) {
+std::string stored_text(const fs::path& path, const Document& summary, const std::string& run) {
   const std::string& kind = summary.find("kind")->as_string();
   const std::string name = place_of(path).string();
-  return kind == "checkpoint"    ? checkpoint_text(name, summary)
-         : kind == "checkpoints" ? folder_text(name, summary)
+  return kind == "checkpoint"    ? checkpoint_text(name, summary, run)
+         : kind == "checkpoints" ? folder_text(name, summary, run)
                                  : file_text(name, summary);
 }
 

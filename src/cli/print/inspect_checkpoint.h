@@ -14,6 +14,8 @@ bool is_stored(const std::filesystem::path& path);
 /// The summary of checkpoint/checkpoint.h.  throws  UserError (65) when it is damaged
 Document stored_document(const std::filesystem::path& path);
 /// The same as text for readers.
-std::string stored_text(const std::filesystem::path& path, const Document& summary);
+///   run  lines about its run (cli/print/inspect_run.h)
+std::string stored_text(const std::filesystem::path& path, const Document& summary,
+                        const std::string& run = "");
 
 }  // namespace tessera

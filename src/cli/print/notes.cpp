@@ -33,8 +33,10 @@ std::string notes_summary(const std::vector<ShardingNote>& notes) {
   std::string text;
   size_t left_out = 0;
   for (const auto& [kind, list] : by_kind) {
-    text += fmt::format("note: {}: {}\n", to_text(kind), list.front()->text);
-    left_out += list.size() - 1;
+    const size_t shown = kind == ShardingNote::Kind::kWaste ? list.size() : 1;
+    for (size_t i = 0; i < shown; ++i)
+      text += fmt::format("note: {}: {}\n", to_text(kind), list[i]->text);
+    left_out += list.size() - shown;
   }
   if (left_out > 0)
     text += fmt::format("note: {} like these; `tessera explain` prints all\n",

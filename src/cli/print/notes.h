@@ -1,4 +1,4 @@
-// The notes of propagation: what became of placements that could not be kept.
+// The notes of a compiled program (lower/waste.h): placements that could not be kept, and waste.
 #pragma once
 
 #include <string>
@@ -14,7 +14,8 @@ namespace tessera {
 Document to_document(const std::vector<ShardingNote>& notes);
 /// A table of all notes, with those of like layers joined; "" when there are none.
 std::string notes_table(const std::vector<ShardingNote>& notes, const LikeRows& like);
-/// The first note of each kind, with the number of the others; "" when there are none.
+/// All notes of waste, and the first of each other kind, with the number of the others; "" when
+/// there are none.
 std::string notes_summary(const std::vector<ShardingNote>& notes);
 
 }  // namespace tessera

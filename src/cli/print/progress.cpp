@@ -18,6 +18,9 @@ constexpr int64_t kBarWidth = 24;
 constexpr std::chrono::milliseconds kBarPeriod{
     50};  // a terminal needs no more than twenty bars a second
 
+constexpr Seconds kFirstEstimate{1};
+constexpr std::chrono::seconds kLinePeriod{5};
+
 /// Whole seconds: tenths of a second of an estimate are noise.
 std::string whole_seconds(Seconds seconds) {
   return to_text(Seconds(std::ceil(seconds.value())));
@@ -47,6 +50,12 @@ std::string bar_line(const ProgressState& state) {
   return line;
 }
 
+std::string within_line(double done, int64_t steps, Seconds left) {
+  std::string line = fmt::format("step: {:.2g} of {}", done, steps);
+  if (left.value() > 0) line += "  time left: " + whole_seconds(left);
+  return line;
+}
+
 bool is_worth_a_line(int64_t done, int64_t steps) {
   const int64_t stride = std::max<int64_t>(1, (steps + kLines - 1) / kLines);
   return done == 1 || done == steps || done % stride == 0;
@@ -63,8 +72,25 @@ Progress::~Progress() {
   erase_bar();
 }
 
-void Progress::step(int64_t done) {
-  step(done, std::nan(""), 0, 0);
+void Progress::within(double done) {
+  const Clock::time_point now = Clock::now();
+  const Seconds passed(std::chrono::duration<double>(now - begin_).count());
+  const bool is_last = done >= static_cast<double>(steps_);
+  left_ = is_last || done <= 0 || passed < kFirstEstimate
+              ? Seconds(0)
+              : Seconds(passed.value() * (static_cast<double>(steps_) - done) / done);
+  if (form_ == Form::kBar) {
+    const ProgressState state{
+        .done = static_cast<int64_t>(done), .steps = steps_, .loss = std::nan(""), .left = left_};
+    show_bar(bar_line(state), is_last);
+    return;
+  }
+  const bool is_step = done > 0 && done == std::floor(done);
+  if (is_step ? !is_worth_a_line(static_cast<int64_t>(done), steps_)
+              : left_.value() == 0 || now - std::max(begin_, last_shown_) < kLinePeriod)
+    return;
+  std::cerr << within_line(done, steps_, left_) + "\n";
+  last_shown_ = now;
 }
 
 void Progress::step(int64_t done, double loss, double grad_norm, int64_t units) {
@@ -89,9 +115,13 @@ void Progress::show(ProgressState state) {
     if (is_worth_a_line(state.done, state.steps)) std::cerr << step_line(state) + "\n";
     return;
   }
+  show_bar(bar_line(state), state.done == state.steps);
+}
+
+void Progress::show_bar(const std::string& line, bool is_last) {
   const Clock::time_point now = Clock::now();
-  if (bar_shown_ && state.done != state.steps && now - last_shown_ < kBarPeriod) return;
-  std::cerr << "\r" + bar_line(state) + "\x1b[K" << std::flush;
+  if (bar_shown_ && !is_last && now - last_shown_ < kBarPeriod) return;
+  std::cerr << "\r" + line + "\x1b[K" << std::flush;
   bar_shown_ = true;
   last_shown_ = now;
 }

@@ -26,6 +26,8 @@ struct ProgressState {
 std::string step_line(const ProgressState& state);
 /// The bar of a step: "  120/300 [########------------]  loss 2.1234  177,123 tokens/s  12 s left".
 std::string bar_line(const ProgressState& state);
+/// Progress within steps: "step: 0.4 of 3  time left: 20 s".
+std::string within_line(double done, int64_t steps, Seconds left);
 /// Is the step one of about ten that get a line? The first and the last always do.
 bool is_worth_a_line(int64_t done, int64_t steps);
 
@@ -45,8 +47,11 @@ class Progress {
 
   /// Call it after step number `done`, counted from 1, which processed `units`.
   void step(int64_t done, double loss, double grad_norm, int64_t units);
-  /// Call it after step number `done` of a loop without a loss.
-  void step(int64_t done);
+  /// Call it within the steps of a loop without a loss, with the steps done so far: 1.5 is half of
+  /// the second one. Lines are some seconds apart.
+  void within(double done);
+  /// The time that is left by the progress of within(); 0 in the first second, and at the end.
+  Seconds left() const { return left_; }
   /// Prints a line between the steps.
   void note(const std::string& line);
 
@@ -54,6 +59,7 @@ class Progress {
   using Clock = std::chrono::steady_clock;
 
   void show(ProgressState state);
+  void show_bar(const std::string& line, bool is_last);
   void erase_bar();
 
   const int64_t steps_;
@@ -63,6 +69,8 @@ class Progress {
   /// The first step binds and warms up, so the speed is counted from its end.
   Clock::time_point first_end_;
   Clock::time_point last_shown_;
+  const Clock::time_point begin_ = Clock::now();
+  Seconds left_{0};
   int64_t first_done_ = 0;
   int64_t units_since_first_ = 0;
 };

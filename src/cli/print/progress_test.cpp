@@ -22,6 +22,12 @@ TEST(Progress, WhatIsNotKnownIsLeftOut) {
   EXPECT_EQ(step_line({.done = 1, .steps = 100, .loss = std::nan("")}), "step: 1");
 }
 
+TEST(Progress, WithinAStepTheLineSaysThePartOfItAndTheTimeLeft) {
+  EXPECT_EQ(within_line(0.36, 3, Seconds(19.2)), "step: 0.36 of 3  time left: 20 s");
+  EXPECT_EQ(within_line(2, 3, Seconds(0)), "step: 2 of 3");
+  EXPECT_EQ(within_line(0, 1, Seconds(0)), "step: 0 of 1");
+}
+
 TEST(Progress, TheBarIsAsFullAsTheRun) {
   // 24 columns * 30 / 120 steps = 6 of them.
   EXPECT_EQ(

@@ -21,11 +21,13 @@ void begin(const std::filesystem::path& folder, const Engine& engine) {
                     "continue it with --resume, choose another --out, or remove the folder when "
                     "that run is not needed",
                     ExitCode::kUsage);
-  std::filesystem::create_directories(folder, error);
-  if (error)
-    throw UserError("cannot write '" + folder.string() + "'", error.message(),
-                    "check that the folder may be written and that the disk has free space, or "
-                    "choose another --out");
+  for (const std::filesystem::path& path : {folder, folder / "checkpoints", folder / "logs"}) {
+    std::filesystem::create_directories(path, error);
+    if (error)
+      throw UserError("cannot write '" + path.string() + "'", error.message(),
+                      "check that the folder may be written and that the disk has free space, or "
+                      "choose another --out");
+  }
   write_file(folder / "plan.json", to_json(to_document(engine.plan(), engine.graph(),
                                                        rewritten_fingerprint(engine.compiled())),
                                            2) +

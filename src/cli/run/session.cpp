@@ -45,20 +45,36 @@ std::shared_ptr<const RunData> load_data_of(RunConfig& config) {
   return data;
 }
 
-std::string evaluation_text(const Evaluation& evaluation, const RunData& data, int64_t batches) {
+std::string left_out_note(const DataConfig& config, const RunData& data) {
+  if (data.left_out_bytes == 0) return "";
+  const Bytes left_out(data.left_out_bytes), all(config.max_bytes + data.left_out_bytes);
+  return fmt::format("note: data.max_bytes = {} leaves out {} of {} of text\n",
+                     grouped(config.max_bytes), to_text(left_out), to_text(all));
+}
+
+std::string evaluation_text(const Evaluation& evaluation, const RunData& data) {
   std::string count = grouped(evaluation.tokens) + " " + data.unit + "s";
   if (evaluation.tokens < data.held_out_units)
-    count = fmt::format("{} of {} {}s ({})", grouped(evaluation.tokens),
-                        grouped(data.held_out_units), data.unit, counted(batches, "batch"));
+    count =
+        fmt::format("{} of {} {}s ({})", grouped(evaluation.tokens), grouped(data.held_out_units),
+                    data.unit, counted(evaluation.batches, "batch"));
   std::string text = fmt::format("{:.4f} on {}{}\n", evaluation.loss, count, baseline_text(data));
-  text += fmt::format("                 accuracy {:.1f}%",
-                      100 * evaluation.metric("accuracy").value_or(0));
+  if (const auto accuracy = evaluation.metric("accuracy"))
+    text += fmt::format("                 accuracy {:.1f}%", 100 * *accuracy);
   if (data.unit == "token") text += fmt::format(", perplexity {:.2f}", perplexity(evaluation));
   if (evaluation.bytes > 0)
     text += fmt::format(", {:.3f} bits per byte", bits_per_byte(evaluation));
   if (const auto overlap = evaluation.metric("intersection_over_union"))
     text += fmt::format(", intersection over union {:.3f}", *overlap);
   return text + "\n";
+}
+
+void add_evaluation(Document& document, const std::optional<Evaluation>& evaluation,
+                    const Network& network, const RunData& data) {
+  for (const auto& [name, unit, value] : numbers_of(evaluation.value_or(Evaluation{}), network))
+    document["val_" + name] = evaluation && value ? Document(*value) : Document();
+  document["val_" + data.unit + "s"] = evaluation ? Document(evaluation->tokens) : Document();
+  document["held_out_" + data.unit + "s"] = data.held_out_units;
 }
 
 std::string baseline_text(const RunData& data) {

@@ -4,6 +4,7 @@
 
 #include <iosfwd>
 #include <memory>
+#include <optional>
 
 #include "cli/shared_options.h"
 #include "engine/engine.h"
@@ -30,12 +31,20 @@ Plan chosen_plan(const PlanOptions& options, const Plan& otherwise);
 
 /// The data of a configuration. It also sets the sizes of the configuration's model.
 std::shared_ptr<const RunData> load_data_of(RunConfig& config);
+/// "note: data.max_bytes = 4,194,304 leaves out 193.4 MiB of 197.4 MiB of text\n"; "" when it
+/// leaves out nothing.
+std::string left_out_note(const DataConfig& config, const RunData& data);
 /// The loss and its metrics as text for readers:
 ///
 ///     3.0092 on 16,384 of 200,000 tokens (8 batches); the bigram entropy of the held-out text
 ///     is 2.3770
 ///                      accuracy 28.1%, perplexity 20.27, 4.341 bits per byte
-std::string evaluation_text(const Evaluation& evaluation, const RunData& data, int64_t batches);
+std::string evaluation_text(const Evaluation& evaluation, const RunData& data);
+/// Adds an evaluation to a result: val_loss and the other numbers with "val_" before their names,
+/// the evaluated units (val_tokens, val_images) and all that are held out (held_out_tokens).
+/// Without an evaluation the numbers are null.
+void add_evaluation(Document& document, const std::optional<Evaluation>& evaluation,
+                    const Network& network, const RunData& data);
 /// "; the bigram entropy of the held-out text is 2.3770"; "" without a baseline.
 std::string baseline_text(const RunData& data);
 /// Adds the baseline to a result; nothing without a baseline.

@@ -262,7 +262,10 @@ std::string order_text(const Program& program, const std::vector<std::string>& s
     for (const InstructionInstance& instance : order) {
       const Instruction& instruction = program.instructions[instance.instruction];
       if (instruction.stage != stage) continue;
-      const std::string word = pass_text(instruction.role, instance.pass, instance.micro_batch);
+      const bool is_prologue = !instance.pass && instance.micro_batch >= 0;
+      const std::string word =
+          is_prologue ? "prologue"
+                      : pass_text(instruction.role, instance.pass, instance.micro_batch);
       if (word != last) text += " " + word;
       last = word;
     }

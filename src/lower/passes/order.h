@@ -29,7 +29,8 @@ std::optional<PipelineOrder> order_instructions(Program& program, const Graph& g
                                                 const OrderOptions& options);
 
 /// The order of each stage, "first: F0 F1 B0 B1 O": forward and backward by micro-batch, work of
-/// the whole step without a number, W0 where a split backward computes gradients of weights.
+/// the whole step without a number, "prologue" for work of micro-batches that all of them need (the
+/// count of the labels), W0 where a split backward computes gradients of weights.
 std::string order_text(const Program& program, const std::vector<std::string>& stage_names);
 
 }  // namespace tessera

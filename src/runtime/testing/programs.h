@@ -98,12 +98,21 @@ class Bench {
     }
   }
 
+  /// Variables that were not set begin with their initializers.
   void step(const Observer* observer = nullptr) {
+    initialize_once();
+    step_with_given_variables(observer);
+  }
+  void step_with_given_variables(const Observer* observer = nullptr) {
     runtime_.run(*program_, inputs_, results_[last_], observer);
   }
 
   // These are the two halves of step().
   void begin(const Observer* observer = nullptr) {
+    initialize_once();
+    begin_with_given_variables(observer);
+  }
+  void begin_with_given_variables(const Observer* observer = nullptr) {
     runtime_.begin_step(*program_, inputs_, results_[begun_++ % kMaxStepsInFlight], observer);
   }
   void end() {
@@ -128,9 +137,15 @@ class Bench {
   LoadedProgram& program() { return *program_; }
 
  private:
+  void initialize_once() {
+    if (!is_initialized_) runtime_.initialize(*program_, 0);
+    is_initialized_ = true;
+  }
+
   std::shared_ptr<TaskGraph> graph_;
   Runtime runtime_;
   LoadedProgram* program_ = nullptr;
+  bool is_initialized_ = false;
   TensorMap tensors_;
   std::map<std::string, const Tensor*> inputs_;
   std::array<TensorMap, kMaxStepsInFlight> results_;  // of the steps in flight, in turn
