@@ -16,6 +16,10 @@ void EvalCommand::describe(OptionParser& parser) {
   add_options(parser, output);
 }
 
+int EvalCommand::rank_count() const {
+  return stored_rank_count(checkpoint);
+}
+
 ExitCode EvalCommand::run(Processes& processes) {
   RealFileSystem disk;
   const Checkpoint stored(disk, find_checkpoint(disk, checkpoint.path));

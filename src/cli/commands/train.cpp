@@ -2,6 +2,7 @@
 
 #include <fmt/format.h>
 
+#include <cstdlib>
 #include <iostream>
 #include <optional>
 
@@ -72,8 +73,9 @@ std::string written_text(const TrainCommand& command, const Training& training) 
       "events.out.tfevents.*\n                 {1}\n",
       command.out, training.checkpoint.string());
   if (training.run.stopped_by)
-    text += fmt::format("to continue      tessera train {} --out {} --resume\n",
-                        command.config.file, command.out);
+    text += fmt::format("to continue      tessera {}train {} --out {} --resume\n",
+                        std::getenv(kLaunchVariable) ? "launch -- " : "", command.config.file,
+                        command.out);
   return text;
 }
 
@@ -151,16 +153,22 @@ void TrainCommand::describe(OptionParser& parser) {
   add_options(parser, output);
 }
 
-ExitCode TrainCommand::run(Processes& processes) {
-  // Without a folder there is nothing to save, and signals end the run as they end any program. But
-  // with several processes each first reports the signal that ended them.
-  std::optional<StopSignals> signals;
-  if (!out.empty() || processes.are_several()) signals.emplace();
+int TrainCommand::rank_count() const {
   RealFileSystem disk;
   const auto resumed = open_resumed(disk, *this);
-  Session session = open_session(with_steps(config, steps),
-                                 resumed ? std::optional(stored_run(*resumed).plan) : std::nullopt,
-                                 compilation);
+  return open_session(config, resumed ? std::optional(stored_run(*resumed).plan) : std::nullopt)
+      .plan.rank_count();
+}
+
+ExitCode TrainCommand::run(Processes& processes) {
+  // Without a folder there is nothing to save, and signals end the run as they end any program.
+  std::optional<StopSignals> signals;
+  if (!out.empty()) signals.emplace();
+  RealFileSystem disk;
+  const auto resumed = open_resumed(disk, *this);
+  Session session =
+      open_session(with_steps(config, steps),
+                   resumed ? std::optional(stored_run(*resumed).plan) : std::nullopt, compilation);
   const auto data = load_data_of(session.config);
   processes.check_plan(session.plan);
   Engine engine(session.config, session.plan, data,
@@ -169,7 +177,8 @@ ExitCode TrainCommand::run(Processes& processes) {
                  .initialize = !resumed});
   std::cerr << fmt::format("train {}: {} {}s, {}\n", config.file, grouped(data->train_units),
                            data->unit, plan_summary(engine.plan()))
-            << notes_summary(engine.compiled().sharded.notes);
+            << notes_summary(engine.compiled().sharded.notes)
+            << (out.empty() ? "" : processes.stop_signals_note());
   if (resumed) restore_and_tell(engine, *resumed);
   std::optional<RunFolder> folder;
   std::optional<RunCheckpoints> checkpoints;
