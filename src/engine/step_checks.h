@@ -15,7 +15,9 @@ void check_rows(const std::vector<Field>& wanted, const Batch& batch);
 ///           not have the type
 void check_prediction(const std::vector<Field>& wanted, const Batch& batch, int64_t rows);
 
-/// throws  UserError (5) when the loss of `step` is not finite
+/// throws  UserError (5) when the loss of `step` is not finite; steps are counted from 1, as
+/// progress
+///         and metrics count them
 void check_is_a_number(double loss, int64_t step);
 
 /// throws  UserError (2) when the network does not predict the next token

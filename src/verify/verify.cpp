@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <cmath>
 #include <cstring>
+#include <limits>
 
 #include "base/error.h"
 #include "base/random.h"
@@ -18,6 +19,11 @@ namespace {
 /// The rounding errors of a run are far below their bounds; the perturbed interpreter uses the
 /// bounds, with random signs. Four times its effect allows for less favourable signs.
 constexpr double kSafety = 4;
+
+/// Infinity itself is in range: masks use it.
+bool is_in_range(double value) {
+  return std::abs(value) <= std::numeric_limits<float>::max() || std::isinf(value);
+}
 
 class Verification {
  public:
@@ -108,8 +114,24 @@ class Verification {
                            {.perturb = static_cast<uint64_t>(step) + 1, .tolerances = &changes_});
     for (const auto& [name, tensor] : expected_)
       changes_[name] += largest_change(tensor, perturbed_.at(name));
+    check_is_finite(step);
     const Graph& graph = engine_.graph();
     loss_tolerance_ = kSafety * changes_.at(graph.value(graph.output(engine_.network().loss)).name);
+  }
+
+  /// NaN differs from NaN, so a run that diverges would look like a fault of the plan.
+  void check_is_finite(int64_t step) const {
+    for (const auto& [name, tensor] : expected_) {
+      if (std::ranges::all_of(tensor.values, is_in_range) &&
+          std::ranges::all_of(perturbed_.at(name).values, is_in_range) &&
+          std::isfinite(changes_.at(name)))
+        continue;
+      throw UserError("the serial program diverged: '" + name + "' left the range of f32 in step " +
+                          std::to_string(step + 1),
+                      "a plan can be compared only with numbers that have a finite rounding error",
+                      "lower optimizer.learning_rate, or compare fewer steps by --steps",
+                      ExitCode::kDiverged);
+    }
   }
 
   void compare_tensors(int64_t step, const Capture& capture) {

@@ -32,6 +32,7 @@ ExitCode EvalCommand::run(Processes& processes) {
   std::cerr << fmt::format("eval {}: step {}, {}\n", stored.folder().string(), stored.step(),
                            plan_summary(engine.plan()));
   const Engine::Evaluation result = engine.evaluate(config.train.evaluate_batches);
+  check_is_a_number(result);
   Document document;
   document["checkpoint"] = stored.folder().string();
   document["step"] = stored.step();

@@ -196,6 +196,7 @@ ExitCode TrainCommand::run(Processes& processes) {
                                        .trace = trace_file ? &*trace_file : nullptr,
                                        .check_replicas = check_replicas,
                                        .unit = data->unit});
+  if (training.run.held_out) check_is_a_number(*training.run.held_out);
   if (trace_file) training.trace = trace_file->summary();
   if (checkpoints) training.checkpoint = checkpoints->last();
   print_result(output, result_document(*this, training), result_text(*this, training));

@@ -2,6 +2,7 @@
 
 #include <fmt/format.h>
 
+#include <cmath>
 #include <iostream>
 
 #include "base/count_text.h"
@@ -59,6 +60,15 @@ std::string evaluation_text(const Evaluation& evaluation, const RunData& data, i
   if (const auto overlap = evaluation.metric("intersection_over_union"))
     text += fmt::format(", intersection over union {:.3f}", *overlap);
   return text + "\n";
+}
+
+void check_is_a_number(const Evaluation& evaluation) {
+  if (std::isfinite(evaluation.loss)) return;
+  throw UserError("the validation loss is not a number",
+                  "the variables are so large that values leave the range of f32",
+                  "go on from an earlier checkpoint with a lower optimizer.learning_rate, a longer "
+                  "optimizer.warmup, or optimizer.clip_norm",
+                  ExitCode::kDiverged);
 }
 
 std::string baseline_text(const RunData& data) {

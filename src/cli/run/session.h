@@ -36,6 +36,8 @@ std::shared_ptr<const RunData> load_data_of(RunConfig& config);
 ///     is 2.3770
 ///                      accuracy 28.1%, perplexity 20.27, 4.341 bits per byte
 std::string evaluation_text(const Evaluation& evaluation, const RunData& data, int64_t batches);
+/// throws  UserError (5) when the validation loss is not finite
+void check_is_a_number(const Evaluation& evaluation);
 /// "; the bigram entropy of the held-out text is 2.3770"; "" without a baseline.
 std::string baseline_text(const RunData& data);
 /// Adds the baseline to a result; nothing without a baseline.
