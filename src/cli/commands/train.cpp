@@ -11,8 +11,10 @@
 #include "cli/print/progress.h"
 #include "cli/run/run_checkpoints.h"
 #include "cli/run/run_folder.h"
+#include "cli/run/run_lock.h"
 #include "cli/run/session.h"
 #include "cli/run/trainer.h"
+#include "cli/standard_streams.h"
 #include "launch/stop_signals.h"
 
 namespace tessera {
@@ -163,7 +165,13 @@ int TrainCommand::rank_count() const {
 ExitCode TrainCommand::run(Processes& processes) {
   // Without a folder there is nothing to save, and signals end the run as they end any program.
   std::optional<StopSignals> signals;
-  if (!out.empty()) signals.emplace();
+  std::optional<RunLock> lock;
+  const bool locks = !out.empty() && processes.is_leader();
+  if (!out.empty()) {
+    signals.emplace();
+    survive_lost_reader();
+  }
+  if (locks && std::filesystem::exists(out)) lock.emplace(out);
   RealFileSystem disk;
   const auto resumed = open_resumed(disk, *this);
   Session session =
@@ -183,6 +191,7 @@ ExitCode TrainCommand::run(Processes& processes) {
   std::optional<RunFolder> folder;
   std::optional<RunCheckpoints> checkpoints;
   if (!out.empty()) {
+    if (locks && !lock) lock.emplace(out);
     folder.emplace(out, engine);
     checkpoints.emplace(disk, out, engine);
   }

@@ -15,7 +15,9 @@ constexpr int64_t kWarmUp = 2;  // steps that allocate
 }  // namespace
 
 TraceFile::TraceFile(Engine& engine, std::filesystem::path path, int64_t steps)
-    : engine_(engine), path_(std::move(path)), steps_(steps) {}
+    : engine_(engine), path_(std::move(path)), steps_(steps) {
+  check_can_write(path_);
+}
 
 void TraceFile::on_train_begin(const TrainingState& state, TrainingControl&) {
   const int64_t to_do = state.last_step - state.step;
