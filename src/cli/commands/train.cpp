@@ -177,6 +177,8 @@ ExitCode TrainCommand::run(Processes& processes) {
   Session session =
       open_session(with_steps(config, steps),
                    resumed ? std::optional(stored_run(*resumed).plan) : std::nullopt, compilation);
+  // A changed model, batch or text is reported by restore(), which names the setting.
+  if (resumed && !config.plan.plan) session.plan.fingerprint.reset();
   const auto data = load_data_of(session.config);
   processes.check_plan(session.plan);
   Engine engine(session.config, session.plan, data,
