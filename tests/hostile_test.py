@@ -330,7 +330,7 @@ class Plans(Case):
     def test_a_key_that_is_there_twice_is_refused(self):
         for text in ('{"format": 1, "mesh": {"dp": 2}, "mesh": {"dp": 4}}', '{"format": 1, "mesh": {"dp": 2, "dp": 2}}', '{"format": 1, "format": 1}'):
             message = run("train", *SMALL, "--plan", self.write("plan.json", text), code=78).stderr
-            self.assertIn("is there twice", message)
+            self.assertRegex(message, "gives the key '.*' twice")
 
 
 class Problems(Case):
@@ -387,6 +387,18 @@ class SpecialFiles(Case):
             path = self.write("t.npy", b"\x93NUMPY\x01\x00" + struct.pack("<H", len(header)) + header + tokens)
             message = run("train", self.config("npy", path), code=65).stderr
             self.assertIn("data.vocabulary", message)
+
+
+class Resume(Case):
+    def test_other_settings_are_named_and_no_fingerprint_is_to_be_removed(self):
+        out = self.folder / "run"
+        run("train", *SMALL, "--out", out)
+        other = self.write("other.txt", "a text of other characters 0123456789 " * 200)
+        for changed, named in ((["train.batch=8"], "batch was 4 and is 8"), (["model.width=32"], "does not fit the model"),
+                               ([f"data.path={other}"], "text was"), (["train.seed=5"], "seed was 1 and is 5")):
+            message = run("train", *SMALL, "train.steps=6", *changed, "--out", out, "--resume", code=65).stderr
+            self.assertIn(named, message)
+            self.assertNotIn("fingerprint", message)
 
 
 class SystemLimits(Case):

@@ -63,9 +63,9 @@ class KeyCheck {
     if (event == Json::parse_event_t::object_start) keys_.emplace_back();
     if (event == Json::parse_event_t::object_end) keys_.pop_back();
     if (event == Json::parse_event_t::key && !keys_.back().insert(parsed.get<std::string>()).second)
-      throw UserError(file_ + ": the key " + parsed.dump() + " is there twice",
-                      "a table has a key once, and it would not be clear which value counts",
-                      "remove one of the two", ExitCode::kBadConfig);
+      throw UserError("'" + file_ + "' gives the key '" + parsed.get<std::string>() + "' twice",
+                      "it is unknown which of the two counts", "remove one of them",
+                      ExitCode::kBadConfig);
     return true;
   }
 

@@ -11,10 +11,6 @@ std::string join(const std::vector<std::string>& parts, std::string_view separat
 std::vector<std::string> split_text(std::string_view text, char separator);
 std::string_view trim(std::string_view text);
 
-/// The text for a terminal: control characters other than newline and tab are written as \x1b, so
-/// that the contents of a file neither cut a message off nor control the terminal.
-std::string printable(std::string_view text);
-
 /// The parts between the separators outside of ( ), trimmed; without empty parts.
 ///   example  split_outside_brackets("(4,1), (1,1)", ',') = {"(4,1)", "(1,1)"}
 std::vector<std::string> split_outside_brackets(std::string_view text, char separator);
