@@ -36,7 +36,8 @@ void check_standard_output() {
   throw UserError("standard output does not take the result",
                   "a write failed" + why +
                       "; the disk may be full, its reader may have ended, or it may be closed",
-                  "send standard output to a file with room, or to a program that reads all of it");
+                  "send standard output to a file on a disk with free space, or to a program that "
+                  "reads all of it");
 }
 
 }  // namespace tessera

@@ -342,7 +342,7 @@ class Inflater {
   Inflater& operator=(const Inflater&) = delete;
 
   /// Appends a piece to `text`.
-  ///   returns  false at the end of the last member of the file
+  ///   returns  false at the end of the last stream of the file
   bool next(std::string& text, const std::string& name) {
     std::array<char, 1 << 16> piece;
     state_.avail_in = static_cast<uInt>(std::min<size_t>(rest().size(), 1 << 30));
@@ -362,7 +362,7 @@ class Inflater {
       refuse_file("cannot decompress '" + name + "'",
                   fmt::format("{} bytes follow the end of the compressed data", rest().size()),
                   "the file is damaged: fetch it again");
-    inflateReset(&state_);  // several members are one file
+    inflateReset(&state_);  // a file may be a sequence of compressed streams
     return true;
   }
 
