@@ -1,7 +1,9 @@
 #include <algorithm>
 #include <cmath>
+#include <functional>
 #include <limits>
 #include <nlohmann/json.hpp>
+#include <set>
 
 #include "base/document.h"
 #include "base/error.h"
@@ -52,6 +54,26 @@ std::string reason(const Json::exception& error) {
   return std::string(text.substr(text.find("] ") + 2));
 }
 
+/// Notes the keys of the tables that are open. The last of two equal keys would count.
+class KeyCheck {
+ public:
+  explicit KeyCheck(const std::string& file) : file_(file) {}
+
+  bool operator()(int, Json::parse_event_t event, const Json& parsed) {
+    if (event == Json::parse_event_t::object_start) keys_.emplace_back();
+    if (event == Json::parse_event_t::object_end) keys_.pop_back();
+    if (event == Json::parse_event_t::key && !keys_.back().insert(parsed.get<std::string>()).second)
+      throw UserError("'" + file_ + "' gives the key '" + parsed.get<std::string>() + "' twice",
+                      "it is unknown which of the two counts", "remove one of them",
+                      ExitCode::kBadConfig);
+    return true;
+  }
+
+ private:
+  const std::string& file_;
+  std::vector<std::set<std::string>> keys_;
+};
+
 Json as_json(const Document& document) {
   if (document.is_bool()) return document.as_bool();
   if (document.is_int()) return document.as_int();
@@ -79,7 +101,8 @@ Json as_json(const Document& document) {
 
 Document parse_json(std::string_view text, const std::string& file) {
   try {
-    return from_json(Json::parse(text), file, 0);
+    KeyCheck check(file);
+    return from_json(Json::parse(text, std::ref(check)), file, 0);
   } catch (const Json::parse_error& error) {
     // `byte` counts from 1, and is 0 or beyond the end when the text ends too early.
     const std::string_view before =

@@ -172,6 +172,20 @@ TEST(Json, NumbersThatDoNotFitAreRefused) {
                                       "  fix: correct the file")));
 }
 
+TEST(Json, AKeyThatIsGivenTwiceIsRefused) {
+  for (const char* text : {R"({"a": 1, "a": 1})", R"({"b": {"a": 1, "\u0061": 2}})",
+                           R"([{"a": {}, "b": 1, "a": {}}])"}) {
+    std::string message;
+    try {
+      parse_json(text, "f.json");
+    } catch (const UserError& error) {
+      message = error.what_happened();
+    }
+    EXPECT_EQ(message, "'f.json' gives the key 'a' twice") << text;
+  }
+  EXPECT_NO_THROW(parse_json(R"({"a": {"a": 1}, "b": [{"a": 1}, {"a": 2}]})", "f.json"));
+}
+
 TEST(Json, NestingIsBounded) {
   const auto nested = [](size_t depth) {
     return std::string(depth, '[') + std::string(depth, ']');

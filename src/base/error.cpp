@@ -5,10 +5,12 @@
 #include <utility>
 #include <vector>
 
+#include "base/printable.h"
+
 namespace tessera {
 
 UserError::UserError(std::string what, std::string why, std::string fix, ExitCode code)
-    : std::runtime_error(what + "\n  why: " + why + "\n  fix: " + fix),
+    : std::runtime_error(printable(what + "\n  why: " + why + "\n  fix: " + fix)),
       what_(std::move(what)),
       why_(std::move(why)),
       fix_(std::move(fix)),

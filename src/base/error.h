@@ -32,7 +32,7 @@ enum class ExitCode : int {
 /// A mistake that the user can fix. All three parts are required, with full names, numbers and the
 /// legal choices.
 ///
-///   what()   the message as it is printed:
+///   what()   the message as it is printed, with control characters of quoted texts escaped:
 ///
 ///       matmul 'blocks.3.ffn.up': a f32[8,16] does not fit b f32[4,16]
 ///         why: matmul takes a [m,k] and b [k,n] with the same k

@@ -77,5 +77,11 @@ TEST(Nearest, OfEquallyNearOnesIsTheFirst) {
   EXPECT_EQ(nearest("bat", std::vector<std::string>{"cat", "hat"}), "cat");
 }
 
+TEST(UserErrorText, IsWholeWhenItQuotesAZeroByte) {
+  const UserError error(std::string("axis 'a\0b'", 10), "why", "fix");
+  EXPECT_STREQ(error.what(), "axis 'a\\x00b'\n  why: why\n  fix: fix");
+  EXPECT_EQ(error.what_happened().size(), 10u);
+}
+
 }  // namespace
 }  // namespace tessera

@@ -3,6 +3,8 @@
 #include <spdlog/sinks/stdout_color_sinks.h>
 #include <spdlog/spdlog.h>
 
+#include "base/printable.h"
+
 namespace tessera {
 namespace {
 
@@ -29,7 +31,7 @@ spdlog::level::level_enum to_spdlog(LogLevel level) {
 }  // namespace
 
 void log(LogLevel level, std::string_view message) {
-  logger().log(to_spdlog(level), "{}", message);
+  logger().log(to_spdlog(level), "{}", printable(message));
 }
 
 void set_log_level(LogLevel level) {

@@ -1,23 +1,41 @@
 #include "base/name_pattern.h"
 
 #include <algorithm>
+#include <cstdint>
+
+#include "base/error.h"
 
 namespace tessera {
 namespace {
 
+// Each brace multiplies the choices, and each choice is compared with every name.
+constexpr size_t kMaxChoices = 4096;
+constexpr int64_t kMaxBraces = 64;
+
+[[noreturn]] void refuse(std::string_view pattern, const std::string& has) {
+  constexpr size_t kShown = 40;
+  throw UserError("the pattern '" + std::string(pattern.substr(0, kShown)) +
+                      (pattern.size() > kShown ? "...'" : "'") + " has " + has,
+                  "each pair of braces multiplies the names that are compared",
+                  "use '*' in place of some braces, or several patterns", ExitCode::kBadConfig);
+}
+
 /// Adds the patterns without braces that `pattern` stands for.
-void add_choices(const std::string& pattern, std::vector<std::string>& choices) {
+void add_choices(const std::string& pattern, std::string_view whole,
+                 std::vector<std::string>& choices) {
   const size_t brace = pattern.find('{');
   const size_t close = brace == std::string::npos ? brace : pattern.find('}', brace);
   if (close == std::string::npos) {
     choices.push_back(pattern);
+    if (choices.size() > kMaxChoices)
+      refuse(whole, "more than " + std::to_string(kMaxChoices) + " choices");
     return;
   }
   for (size_t begin = brace + 1, end = 0; begin <= close; begin = end + 1) {
     end = std::min(pattern.find(',', begin), close);
     add_choices(
         pattern.substr(0, brace) + pattern.substr(begin, end - begin) + pattern.substr(close + 1),
-        choices);
+        whole, choices);
   }
 }
 
@@ -52,7 +70,9 @@ bool matches_stars(std::string_view pattern, std::string_view name) {
 }  // namespace
 
 NamePattern::NamePattern(std::string_view pattern) {
-  add_choices(std::string(pattern), choices_);
+  if (std::count(pattern.begin(), pattern.end(), '{') > kMaxBraces)
+    refuse(pattern, "more than " + std::to_string(kMaxBraces) + " braces");
+  add_choices(std::string(pattern), pattern, choices_);
 }
 
 bool NamePattern::matches(std::string_view name) const {

@@ -263,6 +263,10 @@ void Checkpoint::verify_header(const std::string& name, const IndexFile& stored)
                    kDamaged);
 }
 
+void Checkpoint::refuse(const std::string& what, const std::string& why) const {
+  with_advice([&] { throw bad_data("'" + folder_.string() + "' " + what, why, kDamaged); });
+}
+
 void Checkpoint::verify() const {
   with_advice([&] {
     for (const auto& [name, stored] : index_.files) verify_header(name, stored);

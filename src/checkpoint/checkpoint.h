@@ -69,6 +69,9 @@ class Checkpoint {
   ///   throws    UserError (65) also when there is no such tensor
   ///   memory    8 MiB, or one block when that is more
   void load_box(const std::string& tensor, const Box& box, std::byte* out) const;
+  /// Refuses this checkpoint, for damage that its caller found.
+  ///   throws  UserError (65) that names an earlier one
+  void refuse(const std::string& what, const std::string& why) const;
   /// Reads and verifies every byte.
   void verify() const;
   /// The bytes of tensors that load_box and verify have read so far.
@@ -118,6 +121,7 @@ class CheckpointFolder {
   /// reads it back.
   ///   requires  0 <= rank < ranks; boxes are inside their tensors; data does not change during the
   ///             call
+  ///   throws    UserError (5) when a value is not finite: the checkpoint is then never committed
   void store(int64_t step, Rank rank, int ranks, const std::vector<StoredPart>& parts);
   /// Called by one process after every rank has stored. Writes the index and opens the temporary
   /// folder as a reader would, makes it visible atomically, moves `latest`, and then removes all

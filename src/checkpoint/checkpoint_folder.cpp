@@ -2,6 +2,7 @@
 // the tests with simulated_disk.h show.
 #include <algorithm>
 
+#include "base/finite.h"
 #include "base/log.h"
 #include "checkpoint/checkpoint.h"
 #include "checkpoint/crc32c.h"
@@ -42,6 +43,16 @@ void check_part(const StoredPart& part) {
   ensure(intersect(part.box, whole) == part.box,
          "a part of '" + part.tensor + "' is inside the whole");
   ensure(part.data != nullptr, "a part of '" + part.tensor + "' has data");
+}
+
+void check_is_finite(const StoredPart& part, int64_t step) {
+  if (all_finite(part.dtype, bytes_of(part))) return;
+  throw UserError("the checkpoint of step " + std::to_string(step) + " is not stored: '" +
+                      part.tensor + "' has values that are not finite",
+                  "training diverged, and earlier checkpoints are kept",
+                  "go on from an earlier checkpoint with a lower optimizer.learning_rate, a longer "
+                  "optimizer.warmup, or optimizer.clip_norm",
+                  ExitCode::kDiverged);
 }
 
 /// Removes files that are no longer needed. Some disks refuse that for a while, which is no reason
@@ -108,6 +119,7 @@ void CheckpointFolder::store(int64_t step, Rank rank, int ranks,
     const auto [known, is_new] = rank_file.tensors.emplace(part.tensor, part.whole);
     ensure(known->second == part.whole, "all parts of '" + part.tensor + "' are of one type");
     if (part.box.empty()) continue;
+    check_is_finite(part, step);
     const std::string entry = free_entry(part.tensor, entries);
     entries.emplace(entry, &part);
     rank_file.parts.push_back({part.tensor, entry, part.box, block_checksums(bytes_of(part))});

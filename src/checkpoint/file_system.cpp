@@ -114,11 +114,13 @@ std::unique_ptr<OutputFile> RealFileSystem::create(const fs::path& path) {
 }
 
 std::unique_ptr<InputFile> RealFileSystem::open(const fs::path& path) {
-  Descriptor file(::open(path.c_str(), O_RDONLY | O_CLOEXEC));
+  // A pipe would block, and it may have been put in the place of a file.
+  Descriptor file(::open(path.c_str(), O_RDONLY | O_CLOEXEC | O_NONBLOCK));
   struct stat status{};
   if (file.number() < 0 || ::fstat(file.number(), &status) != 0)
     throw cannot_read_error(path, reason_of(errno));
   if (S_ISDIR(status.st_mode)) throw cannot_read_error(path, "it is a folder");
+  if (!S_ISREG(status.st_mode)) throw cannot_read_error(path, "it is not a regular file");
   return std::make_unique<RealInputFile>(path, std::move(file), status.st_size);
 }
 

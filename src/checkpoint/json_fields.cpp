@@ -1,39 +1,11 @@
 #include "checkpoint/json_fields.h"
 
 #include <algorithm>
-#include <optional>
 
 namespace tessera {
 namespace {
 
 constexpr const char* kFix = "write the file again with a tool that keeps to the format";
-
-/// The length of the string that starts at the quote at the start of `text`, including both quotes.
-size_t string_length(std::string_view text) {
-  size_t i = 1;
-  while (text[i] != '"') i += text[i] == '\\' ? 2 : 1;
-  return i + 1;
-}
-
-/// A key that a table of `json` has twice. Parsers keep the last one without an error.
-///   requires  `json` is well formed
-std::optional<std::string> key_given_twice(std::string_view json, const std::string& file) {
-  std::vector<std::set<std::string>> open_tables;
-  for (size_t i = 0; i < json.size(); ++i) {
-    if (json[i] == '{') open_tables.emplace_back();
-    if (json[i] == '}') open_tables.pop_back();
-    if (json[i] != '"') continue;
-    const std::string_view quoted = json.substr(i, string_length(json.substr(i)));
-    i += quoted.size() - 1;
-    const size_t next = json.find_first_not_of(" \t\r\n", i + 1);
-    if (next == std::string_view::npos || json[next] != ':') continue;
-    const bool escaped = quoted.find('\\') != std::string_view::npos;
-    const std::string key = escaped ? parse_json(quoted, file).as_string()
-                                    : std::string(quoted.substr(1, quoted.size() - 2));
-    if (!open_tables.back().insert(key).second) return key;
-  }
-  return std::nullopt;
-}
 
 }  // namespace
 
@@ -47,11 +19,7 @@ Document parse_json_strictly(std::string_view text, const std::string& file) try
     throw bad_data("'" + file + "' holds no valid JSON",
                    "it has a zero byte at byte " + std::to_string(text.find('\0')) + " of the JSON",
                    kFix);
-  Document document = parse_json(text, file);
-  if (const auto key = key_given_twice(text, file))
-    throw bad_data("'" + file + "' gives the key '" + *key + "' twice",
-                   "it is unknown which of the two counts", kFix);
-  return document;
+  return parse_json(text, file);
 } catch (const UserError& error) {
   throw bad_data(error.what_happened(), error.why(), kFix);
 }

@@ -23,6 +23,9 @@ class Command {
   ///   returns  kDone, or the code of an answer that is not an error, such as a failed verification
   ///   throws   UserError, InternalError
   virtual ExitCode run(Processes& processes) = 0;
+  /// The ranks of its plan, for the commands that run in several processes.
+  ///   throws  UserError of the configuration, the plan or the checkpoint
+  virtual int rank_count() const { return 1; }
 };
 
 /// A line of the table of commands.

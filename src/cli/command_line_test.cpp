@@ -200,9 +200,11 @@ TEST(CommandLine, LaunchTakesACommandBehindDashes) {
   EXPECT_EQ(refused({"launch", "-n", "4"}),
             "tessera launch is not told what to launch | write tessera launch -n 4 -- train CONFIG "
             "--plan FILE --out DIR");
-  EXPECT_EQ(refused({"launch", "--", "train", "gpt.toml"}),
-            "tessera launch is not told how many processes to start | write -n N, where N is the "
-            "number of ranks of the plan");
+  const auto of_the_plan = parsed<LaunchCommand>(
+      {"launch", "--mpirun-args=--bind-to none", "--log-dir", "logs", "--", "train", "gpt.toml"});
+  EXPECT_EQ(of_the_plan.process_count, std::nullopt);
+  EXPECT_EQ(of_the_plan.launcher_arguments, std::vector<std::string>{"--bind-to none"});
+  EXPECT_EQ(of_the_plan.log_folder, "logs");
   EXPECT_EQ(refused({"launch", "-n", "4", "--restarts", "-1", "--", "train", "gpt.toml"}),
             "tessera launch: --restarts -1 is not valid | write --restarts 1");
   EXPECT_NE(text_of({"launch", "--help"}).find("[OPTIONS] -- COMMAND ARGUMENTS..."),

@@ -3,9 +3,11 @@
 #include <iostream>
 #include <new>
 #include <optional>
+#include <system_error>
 
 #include "base/document.h"
 #include "cli/command_line.h"
+#include "cli/standard_streams.h"
 
 namespace tessera {
 namespace {
@@ -36,6 +38,11 @@ int report(const UserError& error, bool json) {
   return code;
 }
 
+UserError library_error(const std::exception& error) {
+  return {std::string("the program failed: ") + error.what(), "a library reported it",
+          "check the files that the command names, and the disk", ExitCode::kFailure};
+}
+
 /// The exception in the form in which it is reported.
 UserError as_user_error(const std::exception_ptr& thrown) {
   try {
@@ -49,9 +56,13 @@ UserError as_user_error(const std::exception_ptr& thrown) {
     return {"there is not enough memory", "an allocation failed",
             "train a smaller model or batch, or divide it over more machines",
             ExitCode::kOutOfMemory};
+  } catch (const std::system_error& error) {
+    if (error.code() != std::errc::resource_unavailable_try_again) return library_error(error);
+    return {"a thread cannot be started",
+            std::string("the system allows no more processes, threads or memory: ") + error.what(),
+            "raise the limits that ulimit -u and ulimit -v show, or use a plan of fewer ranks"};
   } catch (const std::exception& error) {
-    return {std::string("the program failed: ") + error.what(), "a library reported it",
-            "check the files that the command names, and the disk", ExitCode::kFailure};
+    return library_error(error);
   }
 }
 
@@ -71,7 +82,9 @@ int guarded_run(const std::vector<std::string>& words) {
   std::optional<Processes> processes;
   try {
     processes.emplace();
-    return static_cast<int>(run(words, *processes));
+    const ExitCode code = run(words, *processes);
+    if (processes->is_leader()) check_standard_output();
+    return static_cast<int>(code);
   } catch (...) {
     if (!processes) return report(as_user_error(std::current_exception()), json);
     return end_after(std::current_exception(), json, *processes);
@@ -82,5 +95,7 @@ int guarded_run(const std::vector<std::string>& words) {
 }  // namespace tessera
 
 int main(int argc, char** argv) {
+  tessera::open_closed_streams();
+  tessera::make_write_errors_visible();
   return tessera::guarded_run({argv + 1, argv + argc});
 }

@@ -55,6 +55,11 @@ TrainConfig read_train(ConfigTable table) {
   return train;
 }
 
+// Adam divides by 1 - beta^step, and by the root of a second moment plus epsilon. Both are f32, in
+// which they must not become 0.
+constexpr double kMaxBeta = 0.9999999;
+constexpr double kMinEpsilon = 1e-30;
+
 OptimizerConfig read_optimizer(ConfigTable table, int64_t steps) {
   OptimizerConfig optimizer;
   const std::string kind = table.choice("kind", "adamw", {"sgd", "momentum", "adam", "adamw"});
@@ -62,9 +67,9 @@ OptimizerConfig read_optimizer(ConfigTable table, int64_t steps) {
        {OptimizerKind::kSgd, OptimizerKind::kMomentum, OptimizerKind::kAdam, OptimizerKind::kAdamW})
     if (kind == to_text(candidate)) optimizer.kind = candidate;
   optimizer.momentum = table.number("momentum", optimizer.momentum, 0, 1);
-  optimizer.beta1 = table.number("beta1", optimizer.beta1, 0, 1);
-  optimizer.beta2 = table.number("beta2", optimizer.beta2, 0, 1);
-  optimizer.epsilon = table.number("epsilon", optimizer.epsilon, 0, 1);
+  optimizer.beta1 = table.number("beta1", optimizer.beta1, 0, kMaxBeta);
+  optimizer.beta2 = table.number("beta2", optimizer.beta2, 0, kMaxBeta);
+  optimizer.epsilon = table.number("epsilon", optimizer.epsilon, kMinEpsilon, 1);
   optimizer.weight_decay = table.number("weight_decay", optimizer.weight_decay, 0, 10);
   optimizer.clip_norm = table.number("clip_norm", optimizer.clip_norm, 0, 1e9);
   optimizer.schedule.peak = table.number("learning_rate", optimizer.schedule.peak, 0, 1e3);

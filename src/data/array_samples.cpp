@@ -89,6 +89,9 @@ int64_t largest_of(const StoredArray& array, std::string_view what, int64_t limi
 }
 
 constexpr int64_t kMaxClasses = 1 << 24;
+/// The largest vocabulary that is concluded from the tokens of a file. One damaged token would
+/// otherwise make a model of gigabytes.
+constexpr int64_t kMaxInferredVocabulary = 1 << 18;
 
 /// Appends the tokens of one line.
 void append_tokens(std::string_view line, const std::string& where, int64_t limit,
@@ -153,7 +156,7 @@ std::vector<int32_t> tokens_of(const StoredArray& array, int64_t vocabulary) {
         "'" + array.file() + "' holds no tokens",
         "its elements are " + std::string(to_text(array.type())) + ", and tokens are whole numbers",
         "save the array as i4, i8 or u1; images are given as data.images with data.labels");
-  largest_of(array, "token", vocabulary > 0 ? vocabulary : kMaxClasses,
+  largest_of(array, "token", vocabulary > 0 ? vocabulary : kMaxInferredVocabulary,
              "set data.vocabulary to the number of different tokens, or correct the file");
   std::vector<int32_t> tokens;
   tokens.reserve(array.size());
@@ -171,7 +174,7 @@ std::vector<int32_t> read_token_lines(const std::vector<std::filesystem::path>& 
       ++number;
       if (!trim(line).empty())
         append_tokens(trim(line), fmt::format("'{}' line {}", file.string(), number),
-                      vocabulary > 0 ? vocabulary : kMaxClasses, tokens);
+                      vocabulary > 0 ? vocabulary : kMaxInferredVocabulary, tokens);
     }
   }
   return tokens;

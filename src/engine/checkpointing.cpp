@@ -5,6 +5,7 @@
 #include <algorithm>
 
 #include "base/error.h"
+#include "base/finite.h"
 #include "base/log.h"
 #include "base/text.h"
 #include "checkpoint/joint_load.h"
@@ -194,6 +195,14 @@ void save_checkpoint(Engine& engine, CheckpointFolder& folder, int keep_last) {
   });
 }
 
+/// A run that diverged may have stored it by an earlier version, which did not check.
+void check_is_finite(const Checkpoint& checkpoint, const VariablePart& part) {
+  const size_t bytes = element_count(part.box.shape()) * size_of(part.whole.dtype);
+  if (!all_finite(part.whole.dtype, {part.data, bytes}))
+    checkpoint.refuse("cannot be used: '" + part.name + "' has values that are not finite",
+                      "the run that stored it had diverged");
+}
+
 void restore(Engine& engine, const Checkpoint& checkpoint) {
   const StoredState state = read_state(checkpoint);
   const auto variables = variables_of(engine.graph());
@@ -206,6 +215,10 @@ void restore(Engine& engine, const Checkpoint& checkpoint) {
         load.load_box(part.name, part.box, part.data, part.first_holder);
   });
   engine.runtime().on_all_processes([&] { load.finish(); });
+  engine.runtime().on_every_rank([&](Rank, std::span<const VariablePart> held) {
+    for (const VariablePart& part : held)
+      if (variables.contains(part.name)) check_is_finite(checkpoint, part);
+  });
   for (const std::string& name : engine.runtime().variable_names()) engine.runtime().mark_set(name);
   DataPosition position = state.position;
   position.step = state.step;

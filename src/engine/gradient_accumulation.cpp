@@ -21,7 +21,7 @@ double GradientAccumulation::accumulate(const Batch& batch, int64_t step, double
   check_rows(programs_.batch_fields(), batch);
   inputs_.set(programs_.main().tasks.inputs, batch, rate, dropout_number(step, count_));
   const double loss = parts_->accumulate(inputs_.by_name());
-  check_is_a_number(loss, step);
+  check_is_a_number(loss, step + 1);
   if (count_ == 0) pending_ = {};
   pending_.loss += loss;
   pending_.tokens += programs_.units_per_batch();

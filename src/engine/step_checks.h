@@ -19,7 +19,7 @@ void check_prediction(const std::vector<Field>& wanted, const Batch& batch, int6
 ///           type
 void check_variable(const Graph& training, const std::string& name, const TensorType& type);
 
-/// throws  UserError (5) when the loss of `step` is not finite
+/// throws  UserError (5) when the loss of `step`, counted from 1, is not finite
 void check_is_a_number(double loss, int64_t step);
 
 /// throws  UserError (2) when the network does not predict the next token

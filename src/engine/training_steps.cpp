@@ -36,7 +36,7 @@ StepResult TrainingSteps::end() {
   state_.set_steps_done(number + 1);
   if (ended.batch) state_.batches().recycle(std::move(*ended.batch));
   ended.batch.reset();
-  check_is_a_number(result.loss, result.step);
+  check_is_a_number(result.loss, result.step + 1);
   return result;
 }
 

@@ -2,11 +2,10 @@
 
 #include <chrono>
 #include <csignal>
-#include <cstdlib>
 
 #include "base/error.h"
-#include "launch/child_process.h"
 #include "launch/rank_watch.h"
+#include "launch/stop_request.h"
 
 namespace tessera {
 namespace {
@@ -16,26 +15,23 @@ constexpr auto kLauncherGrace = std::chrono::seconds(3);
 
 }  // namespace
 
-std::vector<std::string> launcher_command(int processes) {
-  const bool is_slurm_job = std::getenv("SLURM_JOB_ID") && !std::getenv("OMPI_COMM_WORLD_SIZE");
-  if (is_slurm_job) return {"srun", "-n", std::to_string(processes), "--kill-on-bad-exit=1"};
-  return {"mpirun", "-n", std::to_string(processes)};
-}
-
-Attempt run_attempt(const std::vector<std::string>& words, StopSignals& signals) {
-  const ChildProcess launcher(words);
+Attempt run_attempt(const LaunchedCommand& command, StopSignals& signals) {
+  std::vector<std::string> words = command.launcher.words;
+  words.insert(words.end(), command.words.begin(), command.words.end());
+  const ChildProcess launcher(words, command.launcher.options);
   Attempt attempt;
   RankWatch ranks(launcher.id());
+  StopRequest stop(command, launcher);
   while (launcher.read_output(attempt.output)) {
     ranks.update();
     if (ranks.is_without_processes(kLauncherGrace)) {
       attempt.launcher_hung = true;
       launcher.send(SIGKILL);
     }
-    if (!signals.received()) continue;
-    attempt.received_signal = true;
-    launcher.send(SIGTERM);
+    if (signals.take()) stop.add();
+    stop.pass_on(ranks);
   }
+  attempt.received_signal = stop.is_made();
   attempt.code = launcher.wait();
   if (const auto lost = ranks.first_lost()) attempt.first_lost = lost->number;
   return attempt;

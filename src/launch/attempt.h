@@ -3,8 +3,8 @@
 
 #include <optional>
 #include <string>
-#include <vector>
 
+#include "launch/launcher.h"
 #include "launch/stop_signals.h"
 
 namespace tessera {
@@ -13,18 +13,18 @@ namespace tessera {
 struct Attempt {
   int code = 0;                  // exit code of the launcher, or 128 + the signal that ended it
   std::string output;            // the standard output of the launcher
-  bool received_signal = false;  // SIGTERM or SIGINT, which was passed on to the launcher
+  bool received_signal = false;  // a stop signal, after which the processes were asked to end
   // the launcher was killed, because it did not end after its processes
   bool launcher_hung = false;
   std::optional<int> first_lost;  // the rank whose process ended first, if it was observed
 };
 
-/// The words that start a program on `processes` processes: srun in a Slurm job, otherwise mpirun.
-std::vector<std::string> launcher_command(int processes);
-
-/// Starts the launcher with `words` and waits for its end.
+/// Starts the command and waits for its end. A signal ends it however long a step takes: the
+/// processes are signalled, and not mpirun, which would kill them 2 seconds later. The first signal
+/// asks a command that saves to stop after its step; a second one, or the first one of another
+/// command, ends the processes at once; a third one kills the launcher.
 ///   throws  UserError (66) when the launcher cannot be started
-Attempt run_attempt(const std::vector<std::string>& words, StopSignals& signals);
+Attempt run_attempt(const LaunchedCommand& command, StopSignals& signals);
 
 /// Can another attempt succeed? A usage error would occur again, and a preempted run is meant to
 /// stop.

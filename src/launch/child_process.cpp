@@ -24,12 +24,37 @@ constexpr int kPollMilliseconds = 20;
                   ExitCode::kMissingInput);
 }
 
+/// The pointers that exec takes, with nullptr at the end.
+std::vector<char*> pointers_to(const std::vector<std::string>& texts) {
+  std::vector<char*> pointers;
+  for (const std::string& text : texts) pointers.push_back(const_cast<char*>(text.c_str()));
+  pointers.push_back(nullptr);
+  return pointers;
+}
+
+/// The variables of this process, then `added`. The first of two equal names counts: the user's.
+std::vector<std::string> environment_with(const std::vector<std::string>& added) {
+  std::vector<std::string> variables;
+  for (char** variable = environ; *variable; ++variable) variables.emplace_back(*variable);
+  variables.insert(variables.end(), added.begin(), added.end());
+  return variables;
+}
+
+/// A group of its own, and the signal mask: this process itself may block SIGTERM.
+void set_signals(posix_spawnattr_t& attributes, bool blocks_stop_signals) {
+  sigset_t mask;
+  sigemptyset(&mask);
+  if (blocks_stop_signals)
+    for (const int signal : {SIGTERM, SIGINT, SIGHUP}) sigaddset(&mask, signal);
+  posix_spawnattr_setsigmask(&attributes, &mask);
+  posix_spawnattr_setpgroup(&attributes, 0);
+  posix_spawnattr_setflags(&attributes, POSIX_SPAWN_SETSIGMASK | POSIX_SPAWN_SETPGROUP);
+}
+
 }  // namespace
 
-ChildProcess::ChildProcess(const std::vector<std::string>& words) {
-  std::vector<char*> arguments;
-  for (const std::string& word : words) arguments.push_back(const_cast<char*>(word.c_str()));
-  arguments.push_back(nullptr);
+ChildProcess::ChildProcess(const std::vector<std::string>& words, const ChildOptions& options) {
+  const std::vector<std::string> environment = environment_with(options.environment);
   std::array<int, 2> ends{};
   if (pipe2(ends.data(), O_CLOEXEC) != 0) cannot_start(words[0], errno);
   output_ = ends[0];
@@ -38,13 +63,10 @@ ChildProcess::ChildProcess(const std::vector<std::string>& words) {
   posix_spawn_file_actions_addopen(&actions, STDIN_FILENO, "/dev/null", O_RDONLY, 0);
   posix_spawn_file_actions_adddup2(&actions, ends[1], STDOUT_FILENO);
   posix_spawnattr_t attributes;
-  sigset_t none;
-  sigemptyset(&none);
   posix_spawnattr_init(&attributes);
-  posix_spawnattr_setsigmask(&attributes, &none);  // this process may block SIGTERM
-  posix_spawnattr_setflags(&attributes, POSIX_SPAWN_SETSIGMASK);
-  const int error =
-      posix_spawnp(&id_, words[0].c_str(), &actions, &attributes, arguments.data(), environ);
+  set_signals(attributes, options.blocks_stop_signals);
+  const int error = posix_spawnp(&id_, words[0].c_str(), &actions, &attributes,
+                                 pointers_to(words).data(), pointers_to(environment).data());
   posix_spawn_file_actions_destroy(&actions);
   posix_spawnattr_destroy(&attributes);
   close(ends[1]);

@@ -8,12 +8,20 @@
 
 namespace tessera {
 
-/// A program with an empty standard input, whose standard output can be read.
+/// How a program is started, beside its words.
+struct ChildOptions {
+  std::vector<std::string> environment = {};  // "NAME=VALUE", where this process has no NAME
+  // SIGTERM, SIGINT and SIGHUP do not reach the program, unless it unblocks them
+  bool blocks_stop_signals = false;
+};
+
+/// A program in a process group of its own, so that Ctrl-C reaches only this process, with an empty
+/// standard input, whose standard output can be read.
 class ChildProcess {
  public:
   /// Starts `words[0]`, found on PATH, with the other words as its arguments.
   ///   throws  UserError (66) when it cannot be started
-  explicit ChildProcess(const std::vector<std::string>& words);
+  explicit ChildProcess(const std::vector<std::string>& words, const ChildOptions& options = {});
   ~ChildProcess();
   ChildProcess(const ChildProcess&) = delete;
   ChildProcess& operator=(const ChildProcess&) = delete;

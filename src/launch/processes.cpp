@@ -14,6 +14,7 @@
 #include "comm/liveness.h"
 #include "comm/mpi/mpi_process.h"
 #include "comm/network.h"
+#include "launch/rank_log.h"
 #include "launch/start_watch.h"
 
 namespace tessera {
@@ -37,10 +38,21 @@ UserError lost_error(const LostProcess& lost, Seconds deadline) {
 
 Processes::Processes()
     : launched_(find_launched([](const char* name) -> const char* { return std::getenv(name); })) {
+  if (const char* folder = std::getenv(kLogFolderVariable))
+    log_ = std::make_unique<RankLog>(folder, launched_ ? launched_->process : 0, is_leader());
   if (!is_leader()) set_silent(true);
 }
 
 Processes::~Processes() = default;
+
+std::string Processes::stop_signals_note() const {
+  const bool mpirun_kills = launched_ && launched_->by == "Open MPI" &&
+                            !std::getenv(kLaunchVariable) &&
+                            !std::getenv("OMPI_MCA_odls_base_sigkill_timeout");
+  if (!mpirun_kills) return "";
+  return "note: mpirun kills the processes 2 seconds after it receives SIGTERM or SIGINT; to stop "
+         "with a checkpoint send it SIGUSR1, or start the run by tessera launch\n";
+}
 
 bool Processes::is_leader() const {
   const int leader = lost_.load() == 0 ? 1 : 0;
@@ -48,8 +60,9 @@ bool Processes::is_leader() const {
 }
 
 void Processes::set_silent(bool silent) {
+  if (log_ && !silent) log_->show();
   for (std::ostream* stream : {&std::cout, &std::cerr})
-    stream->clear(silent ? std::ios::badbit : std::ios::goodbit);
+    stream->clear(silent && !log_ ? std::ios::badbit : std::ios::goodbit);
   set_log_level(silent ? LogLevel::kError : LogLevel::kInfo);
 }
 

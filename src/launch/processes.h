@@ -5,6 +5,7 @@
 #include <exception>
 #include <memory>
 #include <optional>
+#include <string>
 
 #include "launch/launched.h"
 #include "plan/plan.h"
@@ -12,12 +13,18 @@
 
 namespace tessera {
 
+/// The variables that `tessera launch` sets for its processes.
+inline constexpr const char* kLaunchVariable = "TESSERA_LAUNCH";
+inline constexpr const char* kLogFolderVariable = "TESSERA_LOG_DIR";
+
 class Liveness;
 class MpiProcess;
+class RankLog;
 struct LostProcess;
 
 /// Only the leader writes: from the constructor on, standard output and standard error of the other
-/// processes are silent.
+/// processes are silent. `tessera launch --log-dir` names a folder, by kLogFolderVariable, in which
+/// every process writes a log.
 class Processes {
  public:
   ///   throws  UserError (2) when the variables of a launcher are inconsistent
@@ -30,6 +37,9 @@ class Processes {
   bool are_several() const { return count() > 1; }
   /// Process 0 is the leader, or process 1 when process 0 is lost.
   bool is_leader() const;
+
+  /// What the user should know of stop signals to the launcher; "": nothing.
+  std::string stop_signals_note() const;
 
   /// Checks the number of processes. One process runs any plan, with its ranks as threads.
   ///   throws  UserError (78) when there are several processes, but not as many as the plan has
@@ -53,10 +63,11 @@ class Processes {
   [[noreturn]] void end_all(int exit_code);
 
  private:
-  static void set_silent(bool silent);
+  void set_silent(bool silent);
   [[noreturn]] void end_before_the_start(const LostProcess& lost, Seconds deadline);
 
   std::optional<Launched> launched_;
+  std::unique_ptr<RankLog> log_;
   std::atomic<int> lost_{-1};  // the first process that was lost
   std::unique_ptr<MpiProcess> mpi_;
   std::shared_ptr<ProcessNetwork> network_;

@@ -1,6 +1,8 @@
 #include "launch/rank_watch.h"
 
 #include <charconv>
+#include <csignal>
+#include <cstdint>
 #include <filesystem>
 #include <fstream>
 #include <iterator>
@@ -60,6 +62,16 @@ ProcessState state_of(pid_t process) {
   return status[name_end + 2] == 'T' ? ProcessState::kStopped : ProcessState::kAlive;
 }
 
+bool blocks_sigterm(pid_t process) {
+  const std::string status = text_of("/proc/" + std::to_string(process) + "/status");
+  constexpr std::string_view kName = "SigBlk:\t";
+  const size_t at = status.find(kName);
+  if (at == std::string::npos) return false;
+  uint64_t mask = 0;
+  std::from_chars(status.data() + at + kName.size(), status.data() + status.size(), mask, 16);
+  return (mask >> (SIGTERM - 1)) & 1;
+}
+
 }  // namespace
 
 void RankWatch::remove_exited() {
@@ -100,6 +112,18 @@ std::optional<RankWatch::Rank> RankWatch::stopped_for(Clock::duration time) cons
     if (seen.stopped_since && Clock::now() - *seen.stopped_since > time)
       return Rank{seen.rank, process};
   return std::nullopt;
+}
+
+std::vector<pid_t> RankWatch::alive() const {
+  std::vector<pid_t> processes;
+  for (const auto& [process, seen] : ranks_) processes.push_back(process);
+  return processes;
+}
+
+std::vector<pid_t> RankWatch::polling_for_signals() const {
+  std::vector<pid_t> processes = alive();
+  std::erase_if(processes, [](pid_t process) { return !blocks_sigterm(process); });
+  return processes;
 }
 
 bool RankWatch::is_without_processes(std::chrono::seconds grace) const {

@@ -7,6 +7,7 @@
 #include <chrono>
 #include <map>
 #include <optional>
+#include <vector>
 
 namespace tessera {
 
@@ -28,6 +29,10 @@ class RankWatch {
   std::optional<Rank> first_lost() const { return first_lost_; }
   /// A rank that has been stopped, for example by SIGSTOP, for longer than `time`.
   std::optional<Rank> stopped_for(Clock::duration time) const;
+  /// The processes that are alive.
+  std::vector<pid_t> alive() const;
+  /// Those that block SIGTERM and poll for it, so that it asks them to stop and kills none.
+  std::vector<pid_t> polling_for_signals() const;
   /// Did all processes of the launcher end more than `grace` ago? mpirun of Open MPI 4.1 may wait
   /// for ever when one is killed during start-up.
   bool is_without_processes(std::chrono::seconds grace) const;

@@ -36,6 +36,34 @@ TEST(StopSignals, ASignalThatCameTooLateIsDropped) {
   EXPECT_EQ(next.received(), std::nullopt);
 }
 
+TEST(StopSignals, AHangUpAndAUserSignalAskForTheSame) {
+  StopSignals hang_up;
+  raise(SIGHUP);
+  EXPECT_EQ(hang_up.received(), "SIGHUP");
+  StopSignals user;
+  raise(SIGUSR1);
+  EXPECT_EQ(user.received(), "SIGUSR1");
+}
+
+TEST(StopSignals, UnderNohupAHangUpStaysIgnored) {
+  std::signal(SIGHUP, SIG_IGN);
+  {
+    StopSignals signals;
+    raise(SIGHUP);
+    EXPECT_EQ(signals.received(), std::nullopt);
+  }
+  std::signal(SIGHUP, SIG_DFL);
+}
+
+TEST(StopSignals, SignalsThatAreOnlyTakenStayBlocked) {
+  StopSignals signals;
+  for (const int signal : {SIGTERM, SIGINT, SIGTERM}) {
+    raise(signal);
+    EXPECT_EQ(signals.take(), signal);
+  }
+  EXPECT_EQ(signals.take(), std::nullopt);
+}
+
 TEST(StopSignals, TheSecondSignalEndsTheProgram) {
   EXPECT_EXIT(
       {

@@ -42,13 +42,32 @@ std::vector<int64_t> read_weights(const Document& size) {
   return weights;
 }
 
+/// The limits of a mesh. The ranks are listed before anything else is known of them, and their
+/// number is the product of the axes, which must not overflow.
+constexpr int64_t kMaxMeshRanks = 65536;
+constexpr int kMaxMeshAxes = 8;
+
+void check_size(const Shape& shape, const std::string& origin) {
+  int64_t ranks = 1;
+  for (const int64_t size : shape) {
+    if (size > kMaxMeshRanks / ranks)
+      refuse(origin + ": the mesh has more than " + std::to_string(kMaxMeshRanks) + " ranks",
+             "its ranks are the product of its axes, and this is the limit", "use smaller axes");
+    ranks *= size;
+  }
+}
+
 Mesh read_mesh(const Document& mesh, const std::string& origin, std::vector<Rank> ranks) {
   if (!mesh.is_table())
     refuse(origin + ": 'mesh' is " + kind_of(mesh), "a mesh is a table of axes and their sizes",
            "write it as {\"dp\": 2, \"tp\": 2}");
+  if (mesh.as_table().empty()) return Mesh({1}, {"all"}, std::move(ranks));  // as the serial plan
   Shape shape;
   std::vector<std::string> axes;
   AxisWeights weights;
+  if (std::ssize(mesh.as_table()) > kMaxMeshAxes)
+    refuse(origin + ": the mesh has " + std::to_string(mesh.as_table().size()) + " axes",
+           "a mesh has at most " + std::to_string(kMaxMeshAxes), "join some of the axes");
   for (const auto& [axis, size] : mesh.as_table()) {
     weights.push_back(read_weights(size));
     if (weights.back().empty() && (!size.is_int() || size.as_int() < 1))
@@ -60,6 +79,7 @@ Mesh read_mesh(const Document& mesh, const std::string& origin, std::vector<Rank
     shape.push_back(size.is_int() ? size.as_int() : std::ssize(weights.back()));
     axes.push_back(axis);
   }
+  check_size(shape, origin);
   return Mesh(shape, std::move(axes), std::move(ranks), std::move(weights));
 }
 

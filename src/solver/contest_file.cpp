@@ -5,14 +5,20 @@
 
 #include <algorithm>
 #include <array>
-#include <cerrno>
 #include <cstring>
 #include <memory>
 
 #include "base/error.h"
+#include "base/file.h"
+#include "base/units.h"
 
 namespace tessera::solver {
 namespace {
+
+/// Skipping is recursive: the depth of the stack.
+constexpr int kMaxDepth = 256;
+/// A file that decompresses to more is refused: a small one may hold any number of zeros.
+constexpr size_t kMaxInflatedBytes = size_t{1} << 30;
 
 /// Consecutive lists of numbers.
 struct Rows {
@@ -72,13 +78,18 @@ class Scanner {
     return negative ? -static_cast<int64_t>(value) : static_cast<int64_t>(value);
   }
 
-  void skip_value() {
+  /// Skips a value of a key that is not known.
+  ///   depth  of the lists and objects around it
+  void skip_value(int depth = 0) {
+    if (depth > kMaxDepth)
+      refuse(fmt::format("lists and objects may be nested {} deep", kMaxDepth),
+             "remove the key that is not known");
     skip_space();
     if (at_ >= end_)
       refuse("the text ends where a value is expected", "the file may be cut off: fetch it again");
-    if (*at_ == '{') return object([this](const std::string&) { skip_value(); });
+    if (*at_ == '{') return object([&](const std::string&) { skip_value(depth + 1); });
     if (*at_ == '"') return static_cast<void>(text());
-    if (*at_ == '[') return skip_list();
+    if (*at_ == '[') return skip_list(depth);
     const char* const start = at_;
     while (at_ < end_ &&
            (std::isalnum(static_cast<unsigned char>(*at_)) || std::strchr("+-.", *at_)))
@@ -143,10 +154,10 @@ class Scanner {
     expect(']', "a comma or the end of a list");
   }
 
-  void skip_list() {
+  void skip_list(int depth) {
     expect('[', "a list");
     if (take(']')) return;
-    do skip_value();
+    do skip_value(depth + 1);
     while (take(','));
     expect(']', "a comma or the end of a list");
   }
@@ -312,36 +323,73 @@ class Assembly {
   const std::string& name_;
 };
 
+[[noreturn]] void refuse_file(const std::string& what, const std::string& why,
+                              const std::string& fix) {
+  throw UserError(what, why, fix, ExitCode::kBadData);
+}
+
+/// The state of zlib, which the destructor frees.
+class Inflater {
+ public:
+  explicit Inflater(std::string_view bytes) {
+    constexpr int kGzip = 16 + MAX_WBITS;
+    ensure(inflateInit2(&state_, kGzip) == Z_OK, "zlib starts");
+    state_.next_in = reinterpret_cast<Bytef*>(const_cast<char*>(bytes.data()));
+    end_ = bytes.data() + bytes.size();
+  }
+  ~Inflater() { inflateEnd(&state_); }
+  Inflater(const Inflater&) = delete;
+  Inflater& operator=(const Inflater&) = delete;
+
+  /// Appends a piece to `text`.
+  ///   returns  false at the end of the last stream of the file
+  bool next(std::string& text, const std::string& name) {
+    std::array<char, 1 << 16> piece;
+    state_.avail_in = static_cast<uInt>(std::min<size_t>(rest().size(), 1 << 30));
+    state_.next_out = reinterpret_cast<Bytef*>(piece.data());
+    state_.avail_out = piece.size();
+    const int code = inflate(&state_, Z_NO_FLUSH);
+    text.append(piece.data(), piece.size() - state_.avail_out);
+    if (code == Z_OK) return true;
+    if (code != Z_STREAM_END) {
+      const bool is_cut_off = code == Z_BUF_ERROR;
+      refuse_file("cannot decompress '" + name + "'",
+                  is_cut_off || !state_.msg ? "unexpected end of file" : state_.msg,
+                  "the file is damaged or cut off: fetch it again");
+    }
+    if (rest().empty()) return false;
+    if (!is_gzip(rest()))
+      refuse_file("cannot decompress '" + name + "'",
+                  fmt::format("{} bytes follow the end of the compressed data", rest().size()),
+                  "the file is damaged: fetch it again");
+    inflateReset(&state_);  // a file may be a sequence of compressed streams
+    return true;
+  }
+
+  static bool is_gzip(std::string_view bytes) { return bytes.starts_with("\x1f\x8b"); }
+
+ private:
+  std::string_view rest() const {
+    const char* begin = reinterpret_cast<const char*>(state_.next_in);
+    return {begin, static_cast<size_t>(end_ - begin)};
+  }
+
+  z_stream state_{};
+  const char* end_ = nullptr;
+};
+
 /// The bytes of a file, decompressed if it is compressed.
 std::string read_inflated(const std::filesystem::path& path) {
-  constexpr unsigned kBuffer = 1 << 20;
-  constexpr size_t kPiece = 16 << 20;
-  errno = 0;
-  std::error_code unknown;
-  const bool is_folder = std::filesystem::is_directory(path, unknown);
-  const std::unique_ptr<gzFile_s, decltype(&gzclose)> file(
-      is_folder ? nullptr : gzopen(path.c_str(), "rb"), gzclose);
-  if (!file)
-    throw UserError("cannot read '" + path.string() + "'",
-                    is_folder ? "it is a folder" : std::strerror(errno ? errno : ENOENT),
-                    "check the path and that the file may be read", ExitCode::kMissingInput);
-  gzbuffer(file.get(), kBuffer);
+  std::string bytes = read_file(path);
+  if (!Inflater::is_gzip(bytes)) return bytes;
   std::string text;
-  size_t filled = 0;
-  for (;;) {
-    text.resize(std::max(filled + kPiece, filled * 2));
-    const int taken =
-        gzread(file.get(), text.data() + filled,
-               static_cast<unsigned>(std::min<size_t>(text.size() - filled, 1 << 30)));
-    int code = Z_OK;
-    const char* message = gzerror(file.get(), &code);
-    if (taken < 0 || code == Z_BUF_ERROR)
-      throw UserError("cannot decompress '" + path.string() + "'", message,
-                      "the file is damaged or cut off: fetch it again", ExitCode::kBadData);
-    filled += static_cast<size_t>(taken);
-    if (taken == 0) break;
-  }
-  text.resize(filled);
+  Inflater inflater(bytes);
+  while (inflater.next(text, path.string()))
+    if (text.size() > kMaxInflatedBytes)
+      refuse_file("'" + path.string() + "' decompresses to more than " +
+                      to_text(Bytes(int64_t{kMaxInflatedBytes})),
+                  "this is the limit of a compressed problem",
+                  "decompress it by gunzip, when it is a problem of that size");
   return text;
 }
 

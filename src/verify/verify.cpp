@@ -4,6 +4,7 @@
 #include <cmath>
 #include <cstring>
 #include <future>
+#include <limits>
 
 #include "base/error.h"
 #include "base/on_all_cores.h"
@@ -30,6 +31,11 @@ constexpr double kInterpretedShare = 0.7;
 double work_of(const Graph& graph, const Op& op) {
   const Work work = find_operator(graph, op.kind).work(view(graph, op));
   return work.flops.value() + static_cast<double>(work.bytes.value());
+}
+
+/// Infinity itself is in range: masks use it.
+bool is_in_range(double value) {
+  return std::abs(value) <= std::numeric_limits<float>::max() || std::isinf(value);
 }
 
 class Verification {
@@ -125,8 +131,24 @@ class Verification {
     expected_ = plain.get();
     for (const auto& [name, tensor] : expected_)
       changes_[name] += largest_change(tensor, perturbed_.at(name));
+    check_is_finite(step);
     const Graph& graph = engine_.graph();
     loss_tolerance_ = kSafety * changes_.at(graph.value(graph.output(engine_.network().loss)).name);
+  }
+
+  /// NaN differs from NaN, so a run that diverges would look like a fault of the plan.
+  void check_is_finite(int64_t step) const {
+    for (const auto& [name, tensor] : expected_) {
+      if (std::ranges::all_of(tensor.values, is_in_range) &&
+          std::ranges::all_of(perturbed_.at(name).values, is_in_range) &&
+          std::isfinite(changes_.at(name)))
+        continue;
+      throw UserError("the serial program diverged: '" + name + "' left the range of f32 in step " +
+                          std::to_string(step + 1),
+                      "a plan can be compared only with numbers that have a finite rounding error",
+                      "lower optimizer.learning_rate, or compare fewer steps by --steps",
+                      ExitCode::kDiverged);
+    }
   }
 
   /// Reports the progress of an interpretation that goes from `begun` steps to `begun + share`.

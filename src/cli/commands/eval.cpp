@@ -16,6 +16,10 @@ void EvalCommand::describe(OptionParser& parser) {
   add_options(parser, output);
 }
 
+int EvalCommand::rank_count() const {
+  return stored_rank_count(checkpoint);
+}
+
 ExitCode EvalCommand::run(Processes& processes) {
   RealFileSystem disk;
   const Checkpoint stored(disk, find_checkpoint(disk, checkpoint.path));
@@ -29,6 +33,7 @@ ExitCode EvalCommand::run(Processes& processes) {
                            plan_summary(engine.plan()))
             << left_out_note(config.data, *data);
   const Engine::Evaluation result = engine.evaluate(config.train.evaluate_batches);
+  check_is_a_number(result);
   Document document;
   document["checkpoint"] = stored.folder().string();
   document["step"] = stored.step();

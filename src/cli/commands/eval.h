@@ -9,6 +9,7 @@ namespace tessera {
 struct EvalCommand : Command {
   void describe(OptionParser& parser) override;
   ExitCode run(Processes& processes) override;
+  int rank_count() const override;
 
   CheckpointOptions checkpoint;
   ProcessOptions liveness;

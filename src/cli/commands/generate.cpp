@@ -53,6 +53,10 @@ void GenerateCommand::describe(OptionParser& parser) {
   add_options(parser, output);
 }
 
+int GenerateCommand::rank_count() const {
+  return stored_rank_count(checkpoint);
+}
+
 ExitCode GenerateCommand::run(Processes& processes) {
   check(sampling);
   RealFileSystem disk;

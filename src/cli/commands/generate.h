@@ -13,6 +13,7 @@ namespace tessera {
 struct GenerateCommand : Command {
   void describe(OptionParser& parser) override;
   ExitCode run(Processes& processes) override;
+  int rank_count() const override;
 
   CheckpointOptions checkpoint;
   ProcessOptions liveness;

@@ -5,8 +5,12 @@
 #include <algorithm>
 #include <filesystem>
 #include <iostream>
+#include <thread>
 
+#include "base/count_text.h"
+#include "base/text.h"
 #include "checkpoint/checkpoint.h"
+#include "cli/command_line.h"
 #include "comm/mpi/mpi_process.h"
 #include "launch/attempt.h"
 
@@ -20,10 +24,16 @@ void check_is_complete(const LaunchCommand& launch) {
   if (launch.command.empty())
     refuse_usage("tessera launch is not told what to launch", "the command follows --",
                  "write tessera launch -n 4 -- train CONFIG --plan FILE --out DIR");
-  if (!launch.process_count)
-    refuse_usage("tessera launch is not told how many processes to start",
-                 "each process runs one rank of the plan",
-                 "write -n N, where N is the number of ranks of the plan");
+}
+
+/// The processes of a command without -n: one for each rank of its plan.
+int ranks_of(const std::vector<std::string>& command) {
+  const CommandLine line = parse_command_line(command);
+  const auto* parsed = std::get_if<ParsedCommand>(&line);
+  if (!parsed)
+    refuse_usage("tessera launch got a command that only prints a text",
+                 "a help or a version needs no processes", "write the command without launch");
+  return parsed->command->rank_count();
 }
 
 /// The value of `--out` in the words of a command; "": none.
@@ -62,22 +72,67 @@ std::string lost_text(const Attempt& attempt, const std::string& launcher) {
       launcher, *attempt.first_lost);
 }
 
-/// The exit code of a process that was killed shows its signal.
+/// The exit code of a process that was killed shows its signal, which tells nothing unless the
+/// signal is the one that was passed on.
 ExitCode exit_code_of(const Attempt& attempt) {
-  return attempt.code > 128 ? ExitCode::kRankLost : static_cast<ExitCode>(attempt.code);
+  const bool was_lost = attempt.code > 128 && !attempt.received_signal;
+  return was_lost ? ExitCode::kRankLost : static_cast<ExitCode>(attempt.code);
+}
+
+std::vector<std::string> split_words(const std::vector<std::string>& texts) {
+  std::vector<std::string> words;
+  for (const std::string& text : texts)
+    for (const std::string& word : split_text(text, ' '))
+      if (!word.empty()) words.push_back(word);
+  return words;
+}
+
+/// The words that start the processes: their variables reach other machines through env.
+LaunchedCommand launched_command(const LaunchCommand& launch, int processes,
+                                 const std::vector<std::string>& words) {
+  LaunchedCommand launched{make_launcher(processes, split_words(launch.launcher_arguments))};
+  launched.words = {"env", std::string(kLaunchVariable) + "=1"};
+  if (!launch.log_folder.empty())
+    launched.words.push_back(std::string(kLogFolderVariable) + "=" +
+                             fs::absolute(launch.log_folder).string());
+  launched.words.push_back(fs::read_symlink("/proc/self/exe").string());
+  launched.words.insert(launched.words.end(), words.begin(), words.end());
+  launched.saves_when_stopped = words.front() == "train" && !out_of(words).empty();
+  return launched;
+}
+
+/// How the processes are started, as far as the user may not expect it.
+std::string start_text(const Launcher& launcher, int processes) {
+  const unsigned cores = std::thread::hardware_concurrency();
+  std::string text;
+  for (const std::string& variable : launcher.options.environment) {
+    if (variable.starts_with("OMPI_ALLOW_RUN_AS_ROOT="))
+      text += "launch: mpirun runs as root (OMPI_ALLOW_RUN_AS_ROOT)\n";
+    if (variable.starts_with("OMPI_MCA_rmaps_base_oversubscribe") && cores > 0 &&
+        static_cast<unsigned>(processes) > cores)
+      text += fmt::format("launch: {} share {} (OMPI_MCA_rmaps_base_oversubscribe)\n",
+                          counted(processes, "process"), counted(cores, "core"));
+  }
+  return text;
 }
 
 }  // namespace
 
 void LaunchCommand::describe(OptionParser& parser) {
   parser.command_after_dashes("COMMAND ARGUMENTS...", command);
-  parser.number(
-      {"-n,--processes", "N", "Processes to start, by srun in a Slurm job and by mpirun elsewhere"},
-      process_count, 1);
+  parser.number({"-n,--processes", "N",
+                 "Processes to start, by srun in a Slurm job and by mpirun elsewhere; default: one "
+                 "for each rank of the plan"},
+                process_count, 1);
   parser.number({"--restarts", "N",
                  "Restart up to N times when a process is lost, from the last checkpoint in --out; "
                  "default: 0"},
                 restarts, 0);
+  parser.texts({"--mpirun-args", "WORDS",
+                "Further words for mpirun or srun, separated by spaces: "
+                "--mpirun-args=\"--hostfile hosts\""},
+               launcher_arguments);
+  parser.text({"--log-dir", "DIR", "Folder for one log per process, rank-NNNNN.log"}, log_folder);
   parser.check([this] { check_is_complete(*this); });
 }
 
@@ -85,13 +140,13 @@ ExitCode LaunchCommand::run(Processes&) {
   MpiProcess::require();
   StopSignals signals;
   std::vector<std::string> words = command;
+  const int processes = process_count ? *process_count : ranks_of(words);
   for (int restart = 1;; ++restart) {
-    std::vector<std::string> launch = launcher_command(*process_count);
-    launch.push_back(fs::read_symlink("/proc/self/exe").string());
-    launch.insert(launch.end(), words.begin(), words.end());
-    const Attempt attempt = run_attempt(launch, signals);
+    const LaunchedCommand launched = launched_command(*this, processes, words);
+    if (restart == 1) std::cerr << start_text(launched.launcher, processes);
+    const Attempt attempt = run_attempt(launched, signals);
     if (attempt.code > 128 && attempt.first_lost && !attempt.received_signal)
-      std::cerr << lost_text(attempt, launch.front());
+      std::cerr << lost_text(attempt, launched.launcher.words.front());
     if (restart > restarts || !is_worth_another_attempt(attempt)) {
       std::cout << attempt.output << std::flush;
       return exit_code_of(attempt);

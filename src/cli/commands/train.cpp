@@ -3,6 +3,7 @@
 #include <fmt/format.h>
 
 #include <algorithm>
+#include <cstdlib>
 #include <iostream>
 #include <optional>
 
@@ -13,8 +14,10 @@
 #include "cli/run/metrics_file.h"
 #include "cli/run/run_checkpoints.h"
 #include "cli/run/run_folder.h"
+#include "cli/run/run_lock.h"
 #include "cli/run/session.h"
 #include "cli/run/trainer.h"
+#include "cli/standard_streams.h"
 #include "launch/stop_signals.h"
 #include "lower/waste.h"
 
@@ -77,8 +80,9 @@ std::string written_text(const TrainCommand& command, const Training& training) 
       "events.out.tfevents.*\n                 {1}\n",
       command.out, training.checkpoint.string());
   if (training.run.stopped_by)
-    text += fmt::format("to continue      tessera train {} --out {} --resume\n",
-                        command.config.file, command.out);
+    text += fmt::format("to continue      tessera {}train {} --out {} --resume\n",
+                        std::getenv(kLaunchVariable) ? "launch -- " : "", command.config.file,
+                        command.out);
   return text;
 }
 
@@ -193,16 +197,30 @@ void TrainCommand::describe(OptionParser& parser) {
   add_options(parser, output);
 }
 
+int TrainCommand::rank_count() const {
+  RealFileSystem disk;
+  const auto resumed = open_resumed(disk, *this);
+  return open_session(config, resumed ? std::optional(stored_run(*resumed).plan) : std::nullopt)
+      .plan.rank_count();
+}
+
 ExitCode TrainCommand::run(Processes& processes) {
-  // Without a folder there is nothing to save, and signals end the run as they end any program. But
-  // with several processes each first reports the signal that ended them.
+  // Without a folder there is nothing to save, and signals end the run as they end any program.
   std::optional<StopSignals> signals;
-  if (!out.empty() || processes.are_several()) signals.emplace();
+  std::optional<RunLock> lock;
+  const bool locks = !out.empty() && processes.is_leader();
+  if (!out.empty()) {
+    signals.emplace();
+    survive_lost_reader();
+  }
+  if (locks && std::filesystem::exists(out)) lock.emplace(out);
   RealFileSystem disk;
   const auto resumed = open_resumed(disk, *this);
   Session session =
       open_session(with_steps(config, steps),
                    resumed ? std::optional(stored_run(*resumed).plan) : std::nullopt, compilation);
+  // A changed model, batch or text is reported by restore(), which names the setting.
+  if (resumed && !config.plan.plan) session.plan.fingerprint.reset();
   const auto data = load_data_of(session.config);
   processes.check_plan(session.plan);
   Engine engine(session.config, session.plan, data,
@@ -212,7 +230,8 @@ ExitCode TrainCommand::run(Processes& processes) {
   std::cerr << fmt::format("train {}: {} {}s, {}\n", config.file, grouped(data->train_units),
                            data->unit, plan_summary(engine.plan()))
             << left_out_note(session.config.data, *data)
-            << notes_summary(notes_of(engine.compiled()));
+            << notes_summary(notes_of(engine.compiled()))
+            << (out.empty() ? "" : processes.stop_signals_note());
   if (resumed) restore_and_tell(engine, *resumed);
   if (dry_run) {
     tell_dry_run(*this, engine, *data);
@@ -226,6 +245,7 @@ ExitCode TrainCommand::run(Processes& processes) {
   std::optional<RunCheckpoints> checkpoints;
   std::optional<BestCheckpoint> best;
   if (!out.empty()) {
+    if (locks && !lock) lock.emplace(out);
     folder.emplace(out, engine);
     checkpoints.emplace(disk, out, engine);
     if (engine.config().checkpoint.keep_best) best.emplace(disk, out, engine, earlier);
@@ -235,7 +255,7 @@ ExitCode TrainCommand::run(Processes& processes) {
   std::optional<TraceFile> trace_file;
   if (!trace.empty()) {
     const std::filesystem::path path = trace_path(trace, engine);
-    engine.runtime().on_all_processes([&] { check_writable(path); });
+    engine.runtime().on_all_processes([&] { check_can_write(path); });
     trace_file.emplace(engine, path, trace_steps.value_or(kTraceSteps));
   }
   training.run = train_to_end(engine, {.folder = folder ? &*folder : nullptr,
@@ -246,6 +266,7 @@ ExitCode TrainCommand::run(Processes& processes) {
                                        .check_replicas = check_replicas,
                                        .earlier = earlier,
                                        .unit = data->unit});
+  if (training.run.held_out) check_is_a_number(*training.run.held_out);
   if (trace_file) training.trace = trace_file->summary();
   if (checkpoints) training.checkpoint = checkpoints->last();
   print_result(output, result_document(*this, training), result_text(*this, training));

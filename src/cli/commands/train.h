@@ -13,6 +13,7 @@ namespace tessera {
 struct TrainCommand : Command {
   void describe(OptionParser& parser) override;
   ExitCode run(Processes& processes) override;
+  int rank_count() const override;
 
   ConfigOptions config;
   ProcessOptions liveness;

@@ -10,6 +10,12 @@ StoredRun open_stored_run(const Checkpoint& checkpoint, const CheckpointOptions&
   return run;
 }
 
+int stored_rank_count(const CheckpointOptions& options) {
+  RealFileSystem disk;
+  const Checkpoint checkpoint(disk, find_checkpoint(disk, options.path));
+  return open_stored_run(checkpoint, options).plan.rank_count();
+}
+
 Engine load_model(const Checkpoint& checkpoint, const StoredRun& run,
                   std::shared_ptr<const RunData> data, RuntimeOptions runtime) {
   Engine engine(

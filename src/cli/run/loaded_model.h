@@ -13,6 +13,9 @@ namespace tessera {
 ///           does not have
 StoredRun open_stored_run(const Checkpoint& checkpoint, const CheckpointOptions& options);
 
+/// The ranks of the plan of such a run.
+int stored_rank_count(const CheckpointOptions& options);
+
 /// An engine that evaluates, with the variables of the checkpoint.
 ///   throws  UserError (78) when the plan was made for another model
 Engine load_model(const Checkpoint& checkpoint, const StoredRun& run,

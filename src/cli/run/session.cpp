@@ -2,6 +2,7 @@
 
 #include <fmt/format.h>
 
+#include <cmath>
 #include <iostream>
 
 #include "base/count_text.h"
@@ -75,6 +76,15 @@ void add_evaluation(Document& document, const std::optional<Evaluation>& evaluat
     document["val_" + name] = evaluation && value ? Document(*value) : Document();
   document["val_" + data.unit + "s"] = evaluation ? Document(evaluation->tokens) : Document();
   document["held_out_" + data.unit + "s"] = data.held_out_units;
+}
+
+void check_is_a_number(const Evaluation& evaluation) {
+  if (std::isfinite(evaluation.loss)) return;
+  throw UserError("the validation loss is not a number",
+                  "the variables are so large that values leave the range of f32",
+                  "go on from an earlier checkpoint with a lower optimizer.learning_rate, a longer "
+                  "optimizer.warmup, or optimizer.clip_norm",
+                  ExitCode::kDiverged);
 }
 
 std::string baseline_text(const RunData& data) {

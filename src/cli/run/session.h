@@ -45,6 +45,8 @@ std::string evaluation_text(const Evaluation& evaluation, const RunData& data);
 /// Without an evaluation the numbers are null.
 void add_evaluation(Document& document, const std::optional<Evaluation>& evaluation,
                     const Network& network, const RunData& data);
+/// throws  UserError (5) when the validation loss is not finite
+void check_is_a_number(const Evaluation& evaluation);
 /// "; the bigram entropy of the held-out text is 2.3770"; "" without a baseline.
 std::string baseline_text(const RunData& data);
 /// Adds the baseline to a result; nothing without a baseline.

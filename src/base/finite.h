@@ -1,0 +1,14 @@
+// Are numbers finite, neither infinite nor not-a-number?
+#pragma once
+
+#include <cstddef>
+#include <span>
+
+#include "base/dtype.h"
+
+namespace tessera {
+
+/// Are all elements of `data` finite? Whole numbers and booleans always are.
+bool all_finite(DType dtype, std::span<const std::byte> data);
+
+}  // namespace tessera
