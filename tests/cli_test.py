@@ -355,6 +355,15 @@ class Export(unittest.TestCase):
     def test_what_is_not_there_and_other_layouts_are_refused(self):
         self.assertIn("no layout", run("export", self.run_folder, "--to", "/dev/null", "--layout", "jax", code=2).stderr)
         run("export", self.run_folder / "nothing", "--to", "x.safetensors", code=66)
+        self.assertIn("device", run("export", self.run_folder, "--to", "/dev/null", code=1).stderr)
+        self.assertTrue(pathlib.Path("/dev/null").is_char_device())
+        link = pathlib.Path(self.folder.name) / "link.safetensors"
+        target = pathlib.Path(self.folder.name) / "target.safetensors"
+        target.write_text("old")
+        link.symlink_to(target)
+        run("export", self.run_folder, "--to", link)
+        self.assertTrue(link.is_symlink())
+        self.assertGreater(target.stat().st_size, 1000)
         run("export", self.run_folder, "--to", self.run_folder / "no folder" / "x.safetensors", code=1)
         self.assertFalse((self.run_folder / "no folder").exists())
 

@@ -45,6 +45,15 @@ std::vector<std::byte> bytes_of(const Checkpoint& checkpoint, const ExportedTens
   return transposed(bytes, tensor.type.shape[1], tensor.type.shape[0], size_of(tensor.type.dtype));
 }
 
+/// The file to replace: where a symbolic link leads.
+std::filesystem::path target_of(const std::filesystem::path& to) {
+  std::error_code unknown;
+  if (!std::filesystem::exists(to, unknown)) return to;
+  std::filesystem::path target = std::filesystem::canonical(to, unknown);
+  if (!unknown && std::filesystem::is_regular_file(target, unknown)) return target;
+  throw cannot_write_error(to, "it is a device or a folder");
+}
+
 }  // namespace
 
 std::string_view to_text(TensorLayout layout) {
@@ -68,6 +77,7 @@ std::vector<ExportedTensor> exported_tensors(const StoredRun& run, TensorLayout 
 void export_parameters(FileSystem& files, const Checkpoint& checkpoint,
                        const std::vector<ExportedTensor>& tensors, TensorLayout layout,
                        const std::filesystem::path& to) {
+  const std::filesystem::path target = target_of(to);
   std::vector<std::vector<std::byte>> bytes;
   std::vector<TensorToWrite> writes;
   for (const ExportedTensor& tensor : tensors) {
@@ -75,7 +85,7 @@ void export_parameters(FileSystem& files, const Checkpoint& checkpoint,
     writes.push_back(
         {tensor.name, to_file_dtype(tensor.type.dtype), tensor.type.shape, bytes.back().data()});
   }
-  std::filesystem::path aside = to;
+  std::filesystem::path aside = target;
   aside += ".tmp";
   {
     const auto file = files.create(aside);
@@ -85,8 +95,8 @@ void export_parameters(FileSystem& files, const Checkpoint& checkpoint,
                        {"step", std::to_string(checkpoint.step())}});
     file->sync();
   }
-  files.rename(aside, to);
-  files.sync_folder(folder_of(to));
+  files.rename(aside, target);
+  files.sync_folder(folder_of(target));
 }
 
 }  // namespace tessera

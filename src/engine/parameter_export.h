@@ -31,7 +31,8 @@ struct ExportedTensor {
 /// f32[128,128]. What is added to the result of a product becomes a vector.
 std::vector<ExportedTensor> exported_tensors(const StoredRun& run, TensorLayout layout);
 
-/// Writes them aside and then renames the file, so that `to` is complete or is not there. Its
+/// Writes them aside and then renames the file, so that `to` is complete or is not there; a
+/// symbolic link is followed, and a device or a folder refused. Its
 /// metadata has "format" ("pt", for the loaders of PyTorch), "layout" and "step".
 ///   throws  UserError: 65 when the checkpoint lacks one or is damaged, 1 when the file cannot be
 ///           written
