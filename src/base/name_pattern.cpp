@@ -1,24 +1,36 @@
 #include "base/name_pattern.h"
 
 #include <algorithm>
+#include <charconv>
+
+#include "base/error.h"
+#include "base/text.h"
 
 namespace tessera {
 namespace {
 
+int read_bound(std::string_view text, std::string_view pattern) {
+  int value = -1;
+  const auto [end, error] = std::from_chars(text.data(), text.data() + text.size(), value);
+  if (error != std::errc{} || end != text.data() + text.size() || value < 0)
+    refuse_pattern(pattern, "a range is of two numbers");
+  return value;
+}
+
 /// Adds the patterns without braces that `pattern` stands for.
-void add_choices(const std::string& pattern, std::vector<std::string>& choices) {
+void add_choices(const std::string& pattern, std::string_view whole,
+                 std::vector<std::string>& choices) {
   const size_t brace = pattern.find('{');
   const size_t close = brace == std::string::npos ? brace : pattern.find('}', brace);
   if (close == std::string::npos) {
+    if (std::ssize(choices) >= kMostAlternatives)
+      refuse_pattern(whole, "its braces stand for more than a million names");
     choices.push_back(pattern);
     return;
   }
-  for (size_t begin = brace + 1, end = 0; begin <= close; begin = end + 1) {
-    end = std::min(pattern.find(',', begin), close);
-    add_choices(
-        pattern.substr(0, brace) + pattern.substr(begin, end - begin) + pattern.substr(close + 1),
-        choices);
-  }
+  const std::string_view list = std::string_view(pattern).substr(brace + 1, close - brace - 1);
+  for (const std::string& choice : alternatives_of(list, whole))
+    add_choices(pattern.substr(0, brace) + choice + pattern.substr(close + 1), whole, choices);
 }
 
 /// Whether `name` has the letters before the first star and behind the last one.
@@ -51,8 +63,30 @@ bool matches_stars(std::string_view pattern, std::string_view name) {
 
 }  // namespace
 
+void refuse_pattern(std::string_view pattern, const std::string& why) {
+  throw UserError("'" + std::string(pattern) + "' is not a pattern of names", why,
+                  "write it as blocks.{0..23}.attn.{q,k,v}.dot", ExitCode::kBadConfig);
+}
+
+std::vector<std::string> alternatives_of(std::string_view list, std::string_view pattern) {
+  std::vector<std::string> choices;
+  for (std::string& item : split_text(list, ',')) {
+    const size_t dots = item.find("..");
+    if (dots == std::string::npos) {
+      choices.push_back(std::move(item));
+      continue;
+    }
+    const int first = read_bound(std::string_view(item).substr(0, dots), pattern);
+    const int last = read_bound(std::string_view(item).substr(dots + 2), pattern);
+    if (last < first || last - first >= kMostAlternatives)
+      refuse_pattern(pattern, "a range ends behind its beginning, and has at most a million numbers");
+    for (int i = first; i <= last; ++i) choices.push_back(std::to_string(i));
+  }
+  return choices;
+}
+
 NamePattern::NamePattern(std::string_view pattern) {
-  add_choices(std::string(pattern), choices_);
+  add_choices(std::string(pattern), pattern, choices_);
 }
 
 bool NamePattern::matches(std::string_view name) const {

@@ -76,12 +76,17 @@ CheckpointConfig read_checkpoint(ConfigTable table) {
   return checkpoint;
 }
 
-/// [parallel] is a plan without its stamps: mesh = {dp = 2, tp = 2} and [[parallel.marks]].
-Plan read_parallel(const Document* table, const std::string& file) {
-  if (!table) return serial_plan();
-  Plan plan = parse_plan(*table, file + " [parallel]");
-  plan.name = "config";
-  return plan;
+/// [parallel] is a plan without its stamps, mesh = {dp = 2, tp = 2} and [[parallel.marks]], or a
+/// preset, dp = 2 and tp = 2.
+void read_parallel(const Document* table, const std::string& file, ConfigFile& read) {
+  if (!table) return;
+  const std::string origin = file + " [parallel]";
+  if (has_degrees(*table)) {
+    read.preset = parse_preset(*table, origin);
+    return;
+  }
+  read.plan = parse_plan(*table, origin);
+  read.plan.name = "config";
 }
 
 /// Sets `key = value`, where key is a dotted path.
@@ -121,7 +126,7 @@ ConfigFile parse_config(Document document, const std::string& file,
   config.train = read_train(table.table("train"));
   config.optimizer = read_optimizer(table.table("optimizer"), config.train.steps);
   config.checkpoint = read_checkpoint(table.table("checkpoint"));
-  read.plan = read_parallel(table.raw("parallel"), file);
+  read_parallel(table.raw("parallel"), file, read);
   table.finish();
   return read;
 }

@@ -12,6 +12,7 @@
 #include "config/data_config.h"
 #include "model/model.h"
 #include "plan/plan.h"
+#include "plan/preset.h"
 
 namespace tessera {
 
@@ -66,6 +67,7 @@ struct RunConfig {
 struct ConfigFile {
   RunConfig run;
   Plan plan;
+  std::optional<Preset> preset = {};  // [parallel] has degrees: dp = 2; then it replaces `plan`
 };
 
 /// Reads CONFIG.toml. `sets` are overrides such as "train.steps=10" or "data.path=/usr/include",
