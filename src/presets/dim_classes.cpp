@@ -39,6 +39,14 @@ bool has_reduction(const ShardingRule& rule) {
   return std::any_of(rule.factors.begin(), rule.factors.end(), is_reduction);
 }
 
+/// A product or a convolution: it reduces over some operands' common factor.
+bool is_product(const ShardingRule& rule) {
+  return rule.inputs.size() > 1 &&
+         std::any_of(rule.factors.begin(), rule.factors.end(), [](const Factor& factor) {
+           return factor.kind == FactorKind::kReduction;
+         });
+}
+
 class ClassBuilder {
  public:
   explicit ClassBuilder(const Graph& graph)
@@ -92,6 +100,24 @@ class ClassBuilder {
     }
   }
 
+  /// Calls visit(value, dim, factor) for each further factor of a dim that merges several.
+  template <class Visit>
+  static void for_each_merged_dim(const Op& op, const ShardingRule& rule, const Visit& visit) {
+    for (const bool is_input : {true, false}) {
+      const std::vector<OperandFactors>& operands = is_input ? rule.inputs : rule.outputs;
+      const std::vector<ValueId>& values = is_input ? op.inputs : op.outputs;
+      for (size_t i = 0; i < operands.size(); ++i)
+        for (int dim = 0; dim < std::ssize(operands[i]); ++dim)
+          for (const DimFactor& other : operands[i][dim].others)
+            visit(ValueDim{values[i], dim}, other.factor);
+    }
+  }
+
+  void need_whole(ValueDim member, DimClassIndex index) {
+    result_.classes[index].is_needed_whole = true;
+    add_exchange(result_.classes[index], member.value);
+  }
+
   int number(ValueDim member) const { return first_[member.value.index] + member.dim; }
 
   void join(const Op& op, const ShardingRule& rule) {
@@ -125,12 +151,15 @@ class ClassBuilder {
     std::vector<DimClassIndex> of_factor(rule.factors.size());
     for_each_dim(op, rule, [&](ValueDim member, int factor) {
       if (rule.factors[factor].kind == FactorKind::kWhole)
-        add_exchange(result_.classes[result_.of(member)], member.value);
+        need_whole(member, result_.of(member));
       else
         of_factor[factor] = result_.of(member);
     });
+    for_each_merged_dim(op, rule, [&](ValueDim member, int factor) {
+      if (!of_factor[factor].is_none()) need_whole(member, of_factor[factor]);
+    });
     const double flops = shape.definition->work(shape).flops.value();
-    if (has_reduction(rule)) result_.product_flops += Flops(flops);
+    if (is_product(rule)) result_.product_flops += Flops(flops);
     std::set<DimClassIndex> seen;
     for (int i = 0; i < std::ssize(of_factor); ++i) {
       if (of_factor[i].is_none()) continue;
@@ -140,7 +169,7 @@ class ClassBuilder {
       found.looks_up = found.looks_up || rule.factors[i].kind == FactorKind::kMaskedReduction;
       if (seen.insert(of_factor[i]).second) {
         found.flops += Flops(flops);
-        if (has_reduction(rule)) found.product_flops += Flops(flops);
+        if (is_product(rule)) found.product_flops += Flops(flops);
       }
       measure_exchanges(op, rule, i, found);
       found.has_weights = found.has_weights || has_weight(op, rule, i);
@@ -228,6 +257,11 @@ std::vector<bool> depend_on_parameters(const Graph& graph) {
     for (ValueId output : op.outputs) depends[output.index] = any;
   }
   return depends;
+}
+
+bool has_input(const Graph& graph, const DimClass& dim) {
+  return std::any_of(dim.members.begin(), dim.members.end(),
+                     [&](const ValueDim& member) { return graph.is_input(member.value); });
 }
 
 DimClasses dim_classes_of(const Graph& graph) {

@@ -39,6 +39,7 @@ struct DimClass {
   bool looks_up = false;  // a factor of it is a masked reduction: rows of a table
   /// A parameter that an op reduces over has a dim of it: columns, rows, channels, vocabulary.
   bool has_weights = false;
+  bool is_needed_whole = false;  // an op takes a dim of it undivided
   bool is_recurrent = false;  // a parameter has two dims of it: the state of a recurrence
 };
 
@@ -58,6 +59,9 @@ struct DimClasses {
 ///             parameter is of the same class: there the state is gathered, not summed
 ///   time      O(ops x factors)
 DimClasses dim_classes_of(const Graph& graph);
+
+/// Has an input a dim of the class, such as the rows of the batch?
+bool has_input(const Graph& graph, const DimClass& dim);
 
 /// May a loss depend on the value through a trainable parameter? By value, of forward values.
 std::vector<bool> depend_on_parameters(const Graph& graph);

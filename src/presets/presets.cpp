@@ -120,16 +120,9 @@ class Division {
     for (const Variable& variable : graph_.variables())
       if (variable.origin.source.empty()) values.push_back(variable.value);
     for (DimClassIndex i : dims_.classes.indices())
-      if (axes_[i.value()] == kSpaceAxis && !has_input(i))
+      if (axes_[i.value()] == kSpaceAxis && !has_input(graph_, dims_.classes[i]))
         values.push_back(dims_.classes[i].members.front().value);
     return values;
-  }
-
-  bool has_input(DimClassIndex index) const {
-    const std::vector<ValueDim>& members = dims_.classes[index].members;
-    return std::any_of(members.begin(), members.end(), [&](const ValueDim& member) {
-      return graph_.is_input(member.value);
-    });
   }
 
   /// P("dp", None, "tp"); "" when nothing divides it.

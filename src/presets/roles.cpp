@@ -1,6 +1,7 @@
 #include "presets/roles.h"
 
 #include <algorithm>
+#include <utility>
 
 namespace tessera {
 namespace {
@@ -40,16 +41,19 @@ std::vector<DimClassIndex> batch_classes(const Graph& graph, const DimClasses& d
 }
 
 std::vector<DimClassIndex> tensor_classes(const Graph& graph, const DimClasses& dims) {
-  const std::vector<DimClassIndex> rows = batch_classes(graph, dims);
   std::vector<DimClassIndex> candidates;
   for (DimClassIndex i : dims.classes.indices()) {
     const DimClass& dim = dims.classes[i];
-    const bool pays = dim.flops.value() >= kLeastFlopsPerElement * dim.exchanged;
-    if (dim.extent > 1 && dim.has_weights && (pays || dim.looks_up) && !is_in(i, rows))
-      candidates.push_back(i);
+    const bool pays = dim.product_flops > Flops(0) &&
+                      dim.product_flops.value() >= kLeastFlopsPerElement * dim.exchanged;
+    const bool may_divide = dim.extent > 1 && dim.has_weights && !has_input(graph, dim);
+    if (may_divide && (pays || dim.looks_up)) candidates.push_back(i);
   }
+  const auto order = [&](DimClassIndex index) {
+    return std::pair(dims.classes[index].is_needed_whole, dims.classes[index].exchanged);
+  };
   std::stable_sort(candidates.begin(), candidates.end(), [&](DimClassIndex a, DimClassIndex b) {
-    return dims.classes[a].exchanged < dims.classes[b].exchanged;
+    return order(a) < order(b);
   });
   return without_conflicts(dims, candidates);
 }

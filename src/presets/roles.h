@@ -18,10 +18,12 @@ std::vector<DimClassIndex> batch_classes(const Graph& graph, const DimClasses& d
 /// What tensor parallelism divides: columns of a weight and the rows of the next one, heads,
 /// channels of two convolutions in sequence, the states of a recurrence, the vocabulary.
 ///
-///   a class   has a dim of a weight, or the rows of a table that is looked up; it has at least
-///             kLeastFlopsPerElement, unless it is looked up: that saves memory
-///   ensures   no value has dims of two of them; those with the fewest exchanged elements come
-///             first. So the inside of a residual branch is divided, not what the branches add up
+///   a class   has a dim of a weight, or the rows of a table that is looked up, and none of an
+///             input; it has at least kLeastFlopsPerElement of products, unless it is looked up:
+///             that saves memory
+///   ensures   no value has dims of two of them. Those that no op needs whole come first, then those
+///             with the fewest exchanged elements. So the inside of a residual branch is divided,
+///             not what the branches add up
 std::vector<DimClassIndex> tensor_classes(const Graph& graph, const DimClasses& dims);
 
 /// What the axis of space divides: rows of images, positions of a sequence. They have no weights.
