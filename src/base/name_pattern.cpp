@@ -4,7 +4,6 @@
 #include <charconv>
 
 #include "base/error.h"
-#include "base/text.h"
 
 namespace tessera {
 namespace {
@@ -70,7 +69,9 @@ void refuse_pattern(std::string_view pattern, const std::string& why) {
 
 std::vector<std::string> alternatives_of(std::string_view list, std::string_view pattern) {
   std::vector<std::string> choices;
-  for (std::string& item : split_text(list, ',')) {
+  for (size_t begin = 0, end = 0; begin <= list.size(); begin = end + 1) {
+    end = std::min(list.find(',', begin), list.size());
+    std::string item(list.substr(begin, end - begin));
     const size_t dots = item.find("..");
     if (dots == std::string::npos) {
       choices.push_back(std::move(item));
@@ -79,7 +80,8 @@ std::vector<std::string> alternatives_of(std::string_view list, std::string_view
     const int first = read_bound(std::string_view(item).substr(0, dots), pattern);
     const int last = read_bound(std::string_view(item).substr(dots + 2), pattern);
     if (last < first || last - first >= kMostAlternatives)
-      refuse_pattern(pattern, "a range ends behind its beginning, and has at most a million numbers");
+      refuse_pattern(pattern,
+                     "a range ends behind its beginning, and has at most a million numbers");
     for (int i = first; i <= last; ++i) choices.push_back(std::to_string(i));
   }
   return choices;

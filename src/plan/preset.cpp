@@ -15,8 +15,10 @@ constexpr std::array<std::string_view, 3> kAxes{kDataAxis, kSpaceAxis, kTensorAx
 constexpr int64_t kMostRanks = 1 << 20;
 
 // Names of other systems, with ours.
-constexpr Renamed kFamiliarKeys[] = {{"data_parallel", "dp"},   {"tensor_parallel", "tp"},
-                                     {"pipeline_parallel", "pp"}, {"cp", "sp"},
+constexpr Renamed kFamiliarKeys[] = {{"data_parallel", "dp"},
+                                     {"tensor_parallel", "tp"},
+                                     {"pipeline_parallel", "pp"},
+                                     {"cp", "sp"},
                                      {"mp", "tp"}};
 
 [[noreturn]] void refuse(const std::string& what, const std::string& why, const std::string& fix) {
@@ -80,9 +82,10 @@ Document decisions_of(const Document& document, Preset& preset) {
 
 /// An integer where the text is one.
 Document value_of(std::string_view text) {
-  const bool is_number = !text.empty() && text.size() < 10 &&
-                         std::all_of(text.begin(), text.end(),
-                                     [](char letter) { return letter >= '0' && letter <= '9'; });
+  const bool is_number =
+      !text.empty() && text.size() < 10 &&
+      std::all_of(
+          text.begin(), text.end(), [](char letter) { return letter >= '0' && letter <= '9'; });
   if (is_number) return Document(int64_t{std::stoi(std::string(text))});
   return Document(std::string(text));
 }

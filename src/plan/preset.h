@@ -24,7 +24,7 @@ inline constexpr std::string_view kPipelineKey = "pp";
 inline constexpr std::string_view kRest = "rest";
 
 struct PresetAxis {
-  std::string_view name;          // one of the above
+  std::string_view name;        // one of the above
   std::optional<int64_t> size;  // nullopt: kRest
 
   bool operator==(const PresetAxis&) const = default;

@@ -42,9 +42,8 @@ bool has_reduction(const ShardingRule& rule) {
 /// A product or a convolution: it reduces over some operands' common factor.
 bool is_product(const ShardingRule& rule) {
   return rule.inputs.size() > 1 &&
-         std::any_of(rule.factors.begin(), rule.factors.end(), [](const Factor& factor) {
-           return factor.kind == FactorKind::kReduction;
-         });
+         std::any_of(rule.factors.begin(), rule.factors.end(),
+                     [](const Factor& factor) { return factor.kind == FactorKind::kReduction; });
 }
 
 class ClassBuilder {

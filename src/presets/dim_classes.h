@@ -40,7 +40,7 @@ struct DimClass {
   /// A parameter that an op reduces over has a dim of it: columns, rows, channels, vocabulary.
   bool has_weights = false;
   bool is_needed_whole = false;  // an op takes a dim of it undivided
-  bool is_recurrent = false;  // a parameter has two dims of it: the state of a recurrence
+  bool is_recurrent = false;     // a parameter has two dims of it: the state of a recurrence
 };
 
 struct DimClasses {

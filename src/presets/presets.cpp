@@ -10,6 +10,7 @@
 #include "presets/dim_classes.h"
 #include "presets/roles.h"
 #include "presets/stages.h"
+#include "schedule/named_orders.h"
 #include "shard/resolved/name_patterns.h"
 #include "shard/resolved/stage_patterns.h"
 
@@ -39,10 +40,10 @@ int64_t rest_of(const Preset& preset, std::optional<int> ranks) {
   int64_t others = preset.stages;
   for (const PresetAxis& axis : preset.axes) others *= axis.size.value_or(1);
   if (!ranks)
-    refuse("preset '" + preset.text + "' has an axis of the size \"rest\", and no number of ranks",
-           "the rest is the number of ranks divided by the other degrees, " +
-               std::to_string(others),
-           "give the number with --ranks, or the size of the axis");
+    refuse(
+        "preset '" + preset.text + "' has an axis of the size \"rest\", and no number of ranks",
+        "the rest is the number of ranks divided by the other degrees, " + std::to_string(others),
+        "give the number with --ranks, or the size of the axis");
   if (*ranks % others != 0)
     refuse("preset '" + preset.text + "' does not fit " + counted(*ranks, "rank"),
            "the other degrees make " + std::to_string(others) + ", which does not divide " +

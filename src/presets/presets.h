@@ -1,5 +1,5 @@
-// The plans of presets: the parallelism that everyone would write by hand, for any graph. Roles come
-// from the structure of the graph, never from names.
+// The plans of presets: the parallelism that everyone would write by hand, for any graph. Roles
+// come from the structure of the graph, never from names.
 #pragma once
 
 #include <optional>

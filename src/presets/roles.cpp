@@ -52,9 +52,8 @@ std::vector<DimClassIndex> tensor_classes(const Graph& graph, const DimClasses& 
   const auto order = [&](DimClassIndex index) {
     return std::pair(dims.classes[index].is_needed_whole, dims.classes[index].exchanged);
   };
-  std::stable_sort(candidates.begin(), candidates.end(), [&](DimClassIndex a, DimClassIndex b) {
-    return order(a) < order(b);
-  });
+  std::stable_sort(candidates.begin(), candidates.end(),
+                   [&](DimClassIndex a, DimClassIndex b) { return order(a) < order(b); });
   return without_conflicts(dims, candidates);
 }
 

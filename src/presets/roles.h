@@ -21,7 +21,8 @@ std::vector<DimClassIndex> batch_classes(const Graph& graph, const DimClasses& d
 ///   a class   has a dim of a weight, or the rows of a table that is looked up, and none of an
 ///             input; it has at least kLeastFlopsPerElement of products, unless it is looked up:
 ///             that saves memory
-///   ensures   no value has dims of two of them. Those that no op needs whole come first, then those
+///   ensures   no value has dims of two of them. Those that no op needs whole come first, then
+///   those
 ///             with the fewest exchanged elements. So the inside of a residual branch is divided,
 ///             not what the branches add up
 std::vector<DimClassIndex> tensor_classes(const Graph& graph, const DimClasses& dims);

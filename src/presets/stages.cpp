@@ -14,15 +14,16 @@ namespace tessera {
 namespace {
 
 constexpr double kSlack = 1.05;      // of the busiest stage, for fewer bytes
+constexpr double kLeastWork = 0.01;  // of an even share, that every stage has
 constexpr double kUnevenness = 1.5;  // of the busiest stage, to keep to boundaries
 constexpr size_t kMostSubsets = 10;  // values of which all subsets are tried
 constexpr double kNever = std::numeric_limits<double>::infinity();
 
 /// A position between two ops: a cut there.
 struct Position {
-  int op = 0;                           // ops before it
-  double work = 0;                      // of these
-  double bytes = 0;                     // of the values that cross
+  int op = 0;                          // ops before it
+  double work = 0;                     // of these
+  double bytes = 0;                    // of the values that cross
   std::vector<ValueId> crossing = {};  // ascending
 };
 
@@ -99,8 +100,9 @@ std::vector<Position> boundaries(const std::vector<Position>& all, double distan
   return result;
 }
 
-/// The least value of a sum or a maximum over `cuts` of `positions`, with the choices that give it.
-/// `stage_cost(from, to)` is combined by `combine`; kNever forbids.
+/// The `cuts` positions with the least cost, in order; nullopt when every choice is forbidden.
+///   stage_cost(work, bytes)  of a stage with this work, and the bytes that leave it; kNever
+///   forbids combine                  costs of stages: a sum or a maximum
 template <class StageCost, class Combine>
 std::optional<Cuts> best_cuts(const Line& line, const std::vector<Position>& positions, int cuts,
                               const StageCost& stage_cost, const Combine& combine) {
@@ -112,8 +114,8 @@ std::optional<Cuts> best_cuts(const Line& line, const std::vector<Position>& pos
   for (int cut = 2; cut <= cuts; ++cut)
     for (int i = 0; i < count; ++i)
       for (int j = 0; j < i; ++j) {
-        const double cost = combine(
-            best[cut - 1][j], stage_cost(work_at(i) - work_at(j), positions[i].bytes));
+        const double cost =
+            combine(best[cut - 1][j], stage_cost(work_at(i) - work_at(j), positions[i].bytes));
         if (cost >= best[cut][i]) continue;
         best[cut][i] = cost;
         before[cut][i] = j;
@@ -141,16 +143,26 @@ std::optional<Cuts> best_cuts(const Line& line, const std::vector<Position>& pos
 }
 
 std::optional<Cuts> even_cuts(const Line& line, const std::vector<Position>& positions, int cuts) {
+  const double least = kLeastWork * line.total / (cuts + 1);
   const auto busiest = best_cuts(
-      line, positions, cuts,
-      [](double work, double) { return work > 0 ? work : kNever; },
+      line, positions, cuts, [&](double work, double) { return work >= least ? work : kNever; },
       [](double a, double b) { return std::max(a, b); });
   if (!busiest) return std::nullopt;
   const double most = kSlack * busiest->busiest;
   return best_cuts(
       line, positions, cuts,
-      [&](double work, double bytes) { return work > 0 && work <= most ? bytes : kNever; },
+      [&](double work, double bytes) { return work >= least && work <= most ? bytes : kNever; },
       [](double a, double b) { return a + b; });
+}
+
+[[noreturn]] void refuse_stages(const Line& line, int stages) {
+  int fit = stages - 1;
+  while (fit > 1 && !even_cuts(line, line.positions, fit - 1)) --fit;
+  throw UserError("a pipeline of " + counted(stages, "stage") + " does not fit this network",
+                  "it has work for at most " + counted(fit, "stage") +
+                      ": each needs an operator with at least a hundredth of an even share",
+                  "choose a smaller pp, or another schedule where this one has two stages for each",
+                  ExitCode::kBadConfig);
 }
 
 }  // namespace
@@ -161,12 +173,8 @@ std::vector<int> even_stages(const Graph& graph, int stages) {
   if (stages == 1) return result;
   const Line line = line_of(graph, ops);
   const auto any = even_cuts(line, line.positions, stages - 1);
-  if (!any)
-    throw UserError("pp makes " + counted(stages, "stage") + ", and the network has work for fewer",
-                    "every stage needs an operator with arithmetic",
-                    "choose a smaller pp", ExitCode::kBadConfig);
-  const auto even =
-      even_cuts(line, boundaries(line.positions, line.total / stages), stages - 1);
+  if (!any) refuse_stages(line, stages);
+  const auto even = even_cuts(line, boundaries(line.positions, line.total / stages), stages - 1);
   const Cuts& cuts = even && even->busiest <= kUnevenness * any->busiest ? *even : *any;
   for (const Position& position : cuts.positions)
     for (size_t i = position.op; i < result.size(); ++i) ++result[i];

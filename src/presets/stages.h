@@ -15,7 +15,8 @@ namespace tessera {
 ///   boundary  a position between two ops where the values that later ops read do not include
 ///             those of another position nearby: not inside a residual branch. Where boundaries
 ///             would make the busiest stage more than half as busy again as any cuts, any will do
-///   throws    UserError (78) when there are fewer ops with work than stages
+///   work      every stage has at least a hundredth of an even share
+///   throws    UserError (78) when that is impossible, with the most stages
 ///   time      O(stages x positions^2)
 std::vector<int> even_stages(const Graph& graph, int stages);
 

@@ -122,9 +122,9 @@ std::string communications_text(const std::vector<CommunicationFacts>& list, con
   for (const CommunicationFacts& facts : list) {
     TableRow& row = rows.emplace_back();
     if (!like.is_joining()) row.push_back(std::to_string(facts.exchange));
-    row.insert(row.end(), {std::string(to_text(facts.role)), kind_text(facts), facts.value,
-                           facts.from, facts.to, to_text(facts.bytes), to_text(facts.least),
-                           facts.reason});
+    row.insert(row.end(),
+               {std::string(to_text(facts.role)), kind_text(facts), facts.value, facts.from,
+                facts.to, to_text(facts.bytes), to_text(facts.least), facts.reason});
   }
   TableRow head{"role", "kind", "value", "from", "to", "bytes per rank", "minimum", "why"};
   if (!like.is_joining()) head.insert(head.begin(), "exchange");
@@ -230,8 +230,8 @@ ExitCode ExplainCommand::run(Processes&) {
   const Graph graph = training_graph(session.config);
   check_fits(session.plan, graph);
   if (resolved_plan || print_plan) {
-    const Plan plan = resolved_plan ? tessera::resolved_plan(session.config, session.plan)
-                                    : session.plan;
+    const Plan plan =
+        resolved_plan ? tessera::resolved_plan(session.config, session.plan) : session.plan;
     std::cout << to_json(to_document(plan, graph), 2) << "\n";
     return ExitCode::kDone;
   }

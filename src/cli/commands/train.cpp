@@ -159,9 +159,9 @@ ExitCode TrainCommand::run(Processes& processes) {
   RealFileSystem disk;
   const auto resumed = open_resumed(disk, *this);
   if (processes.are_several()) config.plan.processes = processes.count();
-  Session session = open_session(with_steps(config, steps),
-                                 resumed ? std::optional(stored_run(*resumed).plan) : std::nullopt,
-                                 compilation);
+  Session session =
+      open_session(with_steps(config, steps),
+                   resumed ? std::optional(stored_run(*resumed).plan) : std::nullopt, compilation);
   const auto data = load_data_of(session.config);
   processes.check_plan(session.plan);
   Engine engine(session.config, session.plan, data,

@@ -48,8 +48,8 @@ Session open_session(const ConfigOptions& options, const std::optional<Plan>& st
   const auto graph = [&] { return sized_graph(session.config); };
   const bool is_given = options.plan.plan || stored;
   session.plan = chosen_plan(
-      options.plan,
-      is_given ? stored.value_or(Plan{}) : configured_plan(file, options.plan, graph), graph);
+      options.plan, is_given ? stored.value_or(Plan{}) : configured_plan(file, options.plan, graph),
+      graph);
   if (options.cost) session.plan.cost = read_cost_model(*options.cost);
   std::vector<std::string>& disabled = session.plan.disabled_passes;
   disabled.insert(disabled.end(), passes.disabled.begin(), passes.disabled.end());
