@@ -19,11 +19,13 @@ const Document* ConfigTable::raw(const std::string& key) {
   return table_ ? table_->find(key) : nullptr;
 }
 
-void ConfigTable::refuse(const std::string& key, const Document& found,
-                         const std::string& legal) const {
-  throw UserError(file_ + ": " + full(key) + " = " + to_json(found) + " is not possible",
-                  full(key) + " must be " + legal, "set " + full(key) + " to such a value",
-                  ExitCode::kBadConfig);
+void ConfigTable::refuse(const std::string& key, const Document& found, const std::string& legal,
+                         const std::string& close) const {
+  throw UserError(
+      file_ + ": " + full(key) + " = " + to_json(found) + " is not possible",
+      full(key) + " must be " + legal,
+      close.empty() ? "set " + full(key) + " to such a value" : "did you mean '" + close + "'?",
+      ExitCode::kBadConfig);
 }
 
 int64_t ConfigTable::integer(const std::string& key, int64_t fallback, int64_t least,
@@ -59,7 +61,8 @@ std::string ConfigTable::text(const std::string& key, const std::string& fallbac
 
 std::string ConfigTable::choice(const std::string& key, const std::string& fallback,
                                 const std::vector<std::string>& choices,
-                                std::span<const Renamed> renamed) {
+                                std::span<const Renamed> renamed,
+                                std::span<const Familiar> familiar) {
   const Document* found = raw(key);
   if (!found) return fallback;
   for (const auto& [before, now] : renamed)
@@ -68,9 +71,16 @@ std::string ConfigTable::choice(const std::string& key, const std::string& fallb
           file_ + ": " + full(key) + " = " + to_json(*found) + " has a new name",
           "the value '" + std::string(before) + "' is now called '" + std::string(now) + "'",
           "set " + full(key) + " to '" + std::string(now) + "'", ExitCode::kBadConfig);
-  if (!found->is_string() ||
-      std::find(choices.begin(), choices.end(), found->as_string()) == choices.end())
-    refuse(key, *found, "one of " + join(choices, ", "));
+  for (const Familiar& name : familiar)
+    if (*found == Document(std::string(name.theirs)))
+      throw UserError(
+          file_ + ": " + full(key) + " = " + to_json(*found) + " is not possible",
+          "'" + std::string(name.theirs) + "' is called '" + std::string(name.ours) + "' here",
+          "set " + full(key) + " to '" + std::string(name.ours) + "'", ExitCode::kBadConfig);
+  const std::string legal = "one of " + join(choices, ", ");
+  if (!found->is_string()) refuse(key, *found, legal);
+  if (std::find(choices.begin(), choices.end(), found->as_string()) == choices.end())
+    refuse(key, *found, legal, nearest(found->as_string(), choices));
   return found->as_string();
 }
 
@@ -99,6 +109,19 @@ void ConfigTable::refuse_renamed(std::span<const Renamed> keys) const {
     const std::string name = full(std::string(now));
     throw UserError(file_ + ": the key '" + full(std::string(before)) + "' has a new name",
                     "it is now called '" + name + "'", "write '" + name + "' instead",
+                    ExitCode::kBadConfig);
+  }
+}
+
+void ConfigTable::refuse_familiar(std::span<const Familiar> keys) const {
+  if (!table_) return;
+  for (const auto& [theirs, ours, note] : keys) {
+    const std::string key(theirs);
+    if (asked_.contains(key) || !table_->find(key)) continue;
+    throw UserError(file_ + ": unknown key '" + full(key) + "'",
+                    "it is called '" + std::string(ours) + "' here",
+                    "write '" + std::string(ours) + "' instead" +
+                        (note.empty() ? "" : ": " + std::string(note)),
                     ExitCode::kBadConfig);
   }
 }

@@ -75,11 +75,9 @@ Json as_json(const Document& document) {
   return nullptr;
 }
 
-}  // namespace
-
-Document parse_json(std::string_view text, const std::string& file) {
+Document parse(std::string_view text, const std::string& file, bool ignore_comments) {
   try {
-    return from_json(Json::parse(text), file, 0);
+    return from_json(Json::parse(text, nullptr, true, ignore_comments), file, 0);
   } catch (const Json::parse_error& error) {
     // `byte` counts from 1, and is 0 or beyond the end when the text ends too early.
     const std::string_view before =
@@ -94,6 +92,16 @@ Document parse_json(std::string_view text, const std::string& file) {
     throw UserError(file + ": this is not JSON that can be read", reason(error), "correct the file",
                     ExitCode::kBadConfig);
   }
+}
+
+}  // namespace
+
+Document parse_json(std::string_view text, const std::string& file) {
+  return parse(text, file, false);
+}
+
+Document parse_commented_json(std::string_view text, const std::string& file) {
+  return parse(text, file, true);
 }
 
 std::string to_json(const Document& document, int indent) {

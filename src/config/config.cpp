@@ -5,6 +5,7 @@
 #include "base/error.h"
 #include "base/file.h"
 #include "base/text.h"
+#include "config/familiar_names.h"
 
 namespace tessera {
 namespace {
@@ -78,14 +79,15 @@ CheckpointConfig read_checkpoint(ConfigTable table) {
 
 /// [parallel] is a plan without its stamps, mesh = {dp = 2, tp = 2} and [[parallel.marks]], or a
 /// preset, dp = 2 and tp = 2.
-void read_parallel(const Document* table, const std::string& file, ConfigFile& read) {
+void read_parallel(const Document* table, const std::string& file, std::optional<int> ranks,
+                   ConfigFile& read) {
   if (!table) return;
   const std::string origin = file + " [parallel]";
   if (has_degrees(*table)) {
     read.preset = parse_preset(*table, origin);
     return;
   }
-  read.plan = parse_plan(*table, origin);
+  read.plan = parse_plan(*table, origin, {.ranks = ranks, .other_keys = degree_keys()});
   read.plan.name = "config";
 }
 
@@ -115,9 +117,10 @@ void override_key(Document& document, const std::string& set) {
 }
 
 ConfigFile parse_config(Document document, const std::string& file,
-                        const std::vector<std::string>& sets) {
+                        const std::vector<std::string>& sets, std::optional<int> ranks = {}) {
   for (const std::string& set : sets) override_key(document, set);
   ConfigTable table(&document, "", file);
+  refuse_familiar_names(document, file);
   ConfigFile read;
   RunConfig& config = read.run;
   config.file = file;
@@ -126,7 +129,7 @@ ConfigFile parse_config(Document document, const std::string& file,
   config.train = read_train(table.table("train"));
   config.optimizer = read_optimizer(table.table("optimizer"), config.train.steps);
   config.checkpoint = read_checkpoint(table.table("checkpoint"));
-  read_parallel(table.raw("parallel"), file, read);
+  read_parallel(table.raw("parallel"), file, ranks, read);
   table.finish();
   return read;
 }
@@ -150,9 +153,9 @@ std::string_view to_text(RateScaling scaling) {
   return scaling == RateScaling::kLinear ? "linear" : "none";
 }
 
-ConfigFile read_config_file(const std::filesystem::path& file,
-                            const std::vector<std::string>& sets) {
-  return parse_config(parse_toml(read_file(file), file.string()), file.string(), sets);
+ConfigFile read_config_file(const std::filesystem::path& file, const std::vector<std::string>& sets,
+                            std::optional<int> ranks) {
+  return parse_config(parse_toml(read_file(file), file.string()), file.string(), sets, ranks);
 }
 
 RunConfig read_config(const std::filesystem::path& file, const std::vector<std::string>& sets) {

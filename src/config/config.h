@@ -74,8 +74,10 @@ struct ConfigFile {
 /// which are read as TOML values or else as texts.
 ///   throws  UserError: 66 for a missing file; 78 for a malformed file, an unknown key (with the
 ///           most similar legal one) or a value out of range
+///   ranks   of the run when it is known, for mesh axes of the size "rest"
 ConfigFile read_config_file(const std::filesystem::path& file,
-                            const std::vector<std::string>& sets = {});
+                            const std::vector<std::string>& sets = {},
+                            std::optional<int> ranks = std::nullopt);
 /// Reads only the run.
 RunConfig read_config(const std::filesystem::path& file, const std::vector<std::string>& sets = {});
 

@@ -12,21 +12,16 @@ namespace tessera {
 namespace {
 
 constexpr std::array<std::string_view, 3> kAxes{kDataAxis, kSpaceAxis, kTensorAxis};
+constexpr std::array<std::string_view, 4> kDegrees{kDataAxis, kSpaceAxis, kTensorAxis,
+                                                   kPipelineKey};
 constexpr int64_t kMostRanks = 1 << 20;
-
-// Names of other systems, with ours.
-constexpr Renamed kFamiliarKeys[] = {{"data_parallel", "dp"},
-                                     {"tensor_parallel", "tp"},
-                                     {"pipeline_parallel", "pp"},
-                                     {"cp", "sp"},
-                                     {"mp", "tp"}};
 
 [[noreturn]] void refuse(const std::string& what, const std::string& why, const std::string& fix) {
   throw UserError(what, why, fix, ExitCode::kBadConfig);
 }
 
 bool is_degree(std::string_view key) {
-  return key == kPipelineKey || std::find(kAxes.begin(), kAxes.end(), key) != kAxes.end();
+  return std::find(kDegrees.begin(), kDegrees.end(), key) != kDegrees.end();
 }
 
 /// The size, or nullopt for "rest".
@@ -96,6 +91,10 @@ bool is_preset(std::string_view text) {
   return text.find('=') != std::string_view::npos && !std::filesystem::exists(text);
 }
 
+std::span<const std::string_view> degree_keys() {
+  return kDegrees;
+}
+
 bool has_degrees(const Document& document) {
   return document.is_table() &&
          std::any_of(document.as_table().begin(), document.as_table().end(),
@@ -123,7 +122,6 @@ Preset parse_preset(std::string_view text) {
 
 Preset parse_preset(const Document& document, const std::string& origin) {
   Preset preset;
-  ConfigTable(&document, "", origin).refuse_renamed(kFamiliarKeys);
   refuse_meshes(document, origin);
   for (const std::string_view axis : kAxes)
     if (const Document* size = document.find(axis))
@@ -131,7 +129,7 @@ Preset parse_preset(const Document& document, const std::string& origin) {
   if (const Document* stages = document.find(kPipelineKey))
     preset.stages = *read_degree(kPipelineKey, *stages, origin);
   check_axes(preset, origin);
-  preset.decisions = parse_plan(decisions_of(document, preset), origin);
+  preset.decisions = parse_plan(decisions_of(document, preset), origin, {.other_keys = kDegrees});
   preset.text = degrees_text(preset);
   return preset;
 }

@@ -4,6 +4,7 @@
 
 #include <cstdint>
 #include <optional>
+#include <span>
 #include <string>
 #include <string_view>
 #include <vector>
@@ -19,9 +20,6 @@ inline constexpr std::string_view kSpaceAxis = "sp";
 inline constexpr std::string_view kTensorAxis = "tp";
 /// The stages of a pipeline, which are meshes, not an axis.
 inline constexpr std::string_view kPipelineKey = "pp";
-
-/// In place of the size of an axis: as many as the number of ranks gives.
-inline constexpr std::string_view kRest = "rest";
 
 struct PresetAxis {
   std::string_view name;        // one of the above
@@ -42,6 +40,9 @@ struct Preset {
 
 /// Is it a preset, and no file? Presets have an equals sign, and files exist.
 bool is_preset(std::string_view text);
+
+/// dp, sp, tp and pp.
+std::span<const std::string_view> degree_keys();
 
 /// Reads "pp=4,tp=2,micro_batches=8,schedule=zb-h1": axes, and other keys of plans.
 ///   throws  UserError (78) for a degree below 1, two axes of the rest, a key twice, and as

@@ -34,7 +34,7 @@ Plan chosen_plan(const PlanOptions& options, const Plan& otherwise,
                     : *options.plan == "serial" ? serial_plan()
                     : is_preset(*options.plan)
                         ? preset_plan(parse_preset(*options.plan), graph(), rank_count(options))
-                        : read_plan(*options.plan);
+                        : read_plan(*options.plan, rank_count(options));
   if (options.ranks) check_ranks(plan, *options.ranks);
   return plan;
 }
@@ -42,7 +42,8 @@ Plan chosen_plan(const PlanOptions& options, const Plan& otherwise,
 Session open_session(const ConfigOptions& options, const std::optional<Plan>& stored,
                      const PassOptions& passes) {
   Session session;
-  ConfigFile file = read_config_file(options.file, options.overrides.sets);
+  ConfigFile file =
+      read_config_file(options.file, options.overrides.sets, rank_count(options.plan));
   session.config = std::move(file.run);
   check_fits(session.config);
   const auto graph = [&] { return sized_graph(session.config); };
