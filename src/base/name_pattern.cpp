@@ -22,7 +22,7 @@ void add_choices(const std::string& pattern, std::string_view whole,
   const size_t brace = pattern.find('{');
   const size_t close = brace == std::string::npos ? brace : pattern.find('}', brace);
   if (close == std::string::npos) {
-    if (std::ssize(choices) >= kMostAlternatives)
+    if (std::ssize(choices) >= kMaxAlternatives)
       refuse_pattern(whole, "its braces stand for more than a million names");
     choices.push_back(pattern);
     return;
@@ -79,9 +79,8 @@ std::vector<std::string> alternatives_of(std::string_view list, std::string_view
     }
     const int first = read_bound(std::string_view(item).substr(0, dots), pattern);
     const int last = read_bound(std::string_view(item).substr(dots + 2), pattern);
-    if (last < first || last - first >= kMostAlternatives)
-      refuse_pattern(pattern,
-                     "a range ends behind its beginning, and has at most a million numbers");
+    if (last < first || last - first >= kMaxAlternatives)
+      refuse_pattern(pattern, "a range goes from a number to a larger one, over at most a million");
     for (int i = first; i <= last; ++i) choices.push_back(std::to_string(i));
   }
   return choices;

@@ -8,7 +8,7 @@
 namespace tessera {
 
 /// The names or numbers that one pair of braces may list: a limit for `{0..N}`.
-inline constexpr int kMostAlternatives = 1 << 20;
+inline constexpr int kMaxAlternatives = 1 << 20;
 
 /// Throws UserError (78): `pattern` is no pattern of names.
 [[noreturn]] void refuse_pattern(std::string_view pattern, const std::string& why);
@@ -16,13 +16,13 @@ inline constexpr int kMostAlternatives = 1 << 20;
 /// The alternatives that stand between two braces of `pattern`, with ranges written out.
 ///   example  alternatives_of("0..2,7,last", pattern) = {"0", "1", "2", "7", "last"}
 ///   throws   UserError (78) for two points that are not between two numbers in ascending order,
-///            and for a range of more than kMostAlternatives
+///            and for a range of more than kMaxAlternatives
 std::vector<std::string> alternatives_of(std::string_view list, std::string_view pattern);
 
 /// A pattern of matches() in base/text.h, read once.
 class NamePattern {
  public:
-  ///   throws  UserError (78) as alternatives_of, and for more than kMostAlternatives in all
+  ///   throws  UserError (78) as alternatives_of, and for more than kMaxAlternatives in all
   explicit NamePattern(std::string_view pattern);
 
   /// matches(pattern, name)

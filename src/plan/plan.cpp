@@ -2,7 +2,6 @@
 
 #include <algorithm>
 #include <iterator>
-#include <set>
 
 #include "base/config_table.h"
 #include "base/count_text.h"
@@ -254,10 +253,7 @@ Meshes Plan::placed() const {
 }
 
 std::vector<Rank> Plan::ranks() const {
-  std::set<Rank> all;
-  for (const NamedMesh& mesh : placed())
-    all.insert(mesh.mesh->ranks().begin(), mesh.mesh->ranks().end());
-  return {all.begin(), all.end()};
+  return ranks_of(placed());
 }
 
 std::string mesh_text(const Plan& plan) {
@@ -291,7 +287,7 @@ Plan parse_plan(const Document& document, const std::string& origin, const PlanR
            "make the plan anew with this version");
   const Document* one = table.raw("mesh");
   const Document* several = table.raw("meshes");
-  read_meshes(one, several, origin, reading.ranks, plan);
+  plan.meshes = read_meshes(one, several, origin, reading.ranks);
   if (const DeviceKind device = read_device(table); device != DeviceKind::kHost) {
     if (several)
       refuse(origin + " has 'meshes' and 'device'",

@@ -62,8 +62,6 @@
 
 namespace tessera {
 
-/// In place of the size of an axis: what the number of ranks, divided by all others, gives.
-inline constexpr std::string_view kRest = "rest";
 /// The value of Plan::collective_matmul with which costs decide.
 inline constexpr int64_t kAutoChunks = 0;
 /// The largest value of Plan::collective_matmul.

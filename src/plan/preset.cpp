@@ -14,7 +14,7 @@ namespace {
 constexpr std::array<std::string_view, 3> kAxes{kDataAxis, kSpaceAxis, kTensorAxis};
 constexpr std::array<std::string_view, 4> kDegrees{kDataAxis, kSpaceAxis, kTensorAxis,
                                                    kPipelineKey};
-constexpr int64_t kMostRanks = 1 << 20;
+constexpr int64_t kMaxRanks = 1 << 20;
 
 [[noreturn]] void refuse(const std::string& what, const std::string& why, const std::string& fix) {
   throw UserError(what, why, fix, ExitCode::kBadConfig);
@@ -29,7 +29,7 @@ std::optional<int64_t> read_degree(std::string_view key, const Document& value,
                                    const std::string& origin) {
   const bool may_rest = key != kPipelineKey;
   if (may_rest && value == Document(std::string(kRest))) return std::nullopt;
-  if (!value.is_int() || value.as_int() < 1 || value.as_int() > kMostRanks)
+  if (!value.is_int() || value.as_int() < 1 || value.as_int() > kMaxRanks)
     refuse(origin + ": " + std::string(key) + " = " + to_json(value) + " is no degree",
            std::string(key) + " is the number of parts" +
                (may_rest ? ", or \"rest\" for what the number of ranks leaves" : ""),

@@ -11,6 +11,7 @@
 
 #include "base/document.h"
 #include "plan/plan.h"
+#include "plan/read_meshes.h"
 
 namespace tessera {
 

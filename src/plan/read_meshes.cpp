@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <memory>
+#include <set>
 #include <utility>
 #include <vector>
 
@@ -126,25 +127,34 @@ DeviceKind read_device(ConfigTable& table) {
   return parse_device_kind(table.choice("device", "host", kinds));
 }
 
-void read_meshes(const Document* one, const Document* several, const std::string& origin,
-                 std::optional<int> ranks_of_run, Plan& plan) {
+std::vector<Rank> ranks_of(const Meshes& meshes) {
+  std::set<Rank> all;
+  for (const NamedMesh& mesh : meshes)
+    all.insert(mesh.mesh->ranks().begin(), mesh.mesh->ranks().end());
+  return {all.begin(), all.end()};
+}
+
+Meshes read_meshes(const Document* one, const Document* several, const std::string& origin,
+                   std::optional<int> ranks_of_run) {
   if (one && several)
     refuse(origin + " has 'mesh' and 'meshes'", "a plan has one mesh or several",
            "keep one of the two");
+  Meshes meshes;
   if (one && !(one->is_table() && one->as_table().empty()))
-    plan.meshes = one_mesh(std::make_shared<const Mesh>(read_mesh(*one, origin, {}, ranks_of_run)));
-  if (!several) return;
+    meshes = one_mesh(std::make_shared<const Mesh>(read_mesh(*one, origin, {}, ranks_of_run)));
+  if (!several) return meshes;
   if (!several->is_list())
     refuse(origin + ": 'meshes' is " + kind_of(*several), "the meshes of a plan are a list",
            "write them in [ ]");
   for (size_t i = 0; i < several->as_list().size(); ++i)
-    plan.meshes.push_back(read_stage(several->as_list()[i], origin, i));
-  const std::vector<Rank> ranks = plan.ranks();
+    meshes.push_back(read_stage(several->as_list()[i], origin, i));
+  const std::vector<Rank> ranks = ranks_of(meshes);
   for (Rank rank = 0; rank < std::ssize(ranks); ++rank)
     if (ranks[rank] != rank)
       refuse(origin + " has no mesh with rank " + std::to_string(rank),
              "the ranks of all meshes are numbered 0, 1, 2, ... without a gap",
              "number them anew, or put rank " + std::to_string(rank) + " into a mesh");
+  return meshes;
 }
 
 }  // namespace tessera

@@ -171,7 +171,9 @@ class ClassBuilder {
         if (is_product(rule)) found.product_flops += Flops(flops);
       }
       measure_exchanges(op, rule, i, found);
-      found.has_weights = found.has_weights || has_weight(op, rule, i);
+      if (!has_weight(op, rule, i)) continue;
+      found.has_weights = true;
+      found.weight_flops += Flops(flops);
     }
   }
 

@@ -39,6 +39,7 @@ struct DimClass {
   bool looks_up = false;  // a factor of it is a masked reduction: rows of a table
   /// A parameter that an op reduces over has a dim of it: columns, rows, channels, vocabulary.
   bool has_weights = false;
+  Flops weight_flops{0};         // of product_flops, those of such ops
   bool is_needed_whole = false;  // an op takes a dim of it undivided
   bool is_recurrent = false;     // a parameter has two dims of it: the state of a recurrence
 };

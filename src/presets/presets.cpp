@@ -224,6 +224,10 @@ Plan preset_plan(const Preset& preset, const Graph& graph, std::optional<int> ra
   Plan plan = preset.decisions;
   plan.name = preset.text;
   plan.meshes = meshes_of(degrees, sharing_of(plan.schedule));
+  if (!preset.decisions.meshes.empty()) {  // they say a device
+    if (plan.meshes.empty()) plan.meshes = plan.placed();
+    for (NamedMesh& mesh : plan.meshes) mesh.device = preset.decisions.meshes.front().device;
+  }
   if (preset.chooses_micro_batches)
     plan.micro_batches = micro_batches_for(graph, plan.micro_batches);
   std::vector<Mark> marks;

@@ -178,6 +178,12 @@ TEST(Presets, SchedulesOfTwoStagesADeviceHaveThemInTurnOrInAV) {
   EXPECT_EQ(mesh_text(v), "stage0: dp=1, stage1: dp=1 {1}, stage2: dp=1 {1}, stage3: dp=1");
 }
 
+TEST(Presets, ADeviceIsThatOfEveryRank) {
+  for (const char* text : {"dp=2,device=fake", "pp=2,device=fake", "dp=1,device=fake"})
+    for (const NamedMesh& mesh : plan_for(text, residual_layers(4)).meshes)
+      EXPECT_EQ(mesh.device, DeviceKind::kFake) << text;
+}
+
 TEST(Presets, MoreStagesThanWorkAreRefusedWithTheMost) {
   EXPECT_THAT(error_of("pp=64", residual_layers(2)), HasSubstr("does not fit this network"));
 }

@@ -62,8 +62,8 @@ std::vector<DimClassIndex> space_classes(const Graph& graph, const DimClasses& d
   std::vector<DimClassIndex> candidates;
   for (DimClassIndex i : dims.classes.indices()) {
     const DimClass& dim = dims.classes[i];
-    if (dim.extent > 1 && !dim.has_weights && dim.product_flops > Flops(0) && !is_in(i, rows))
-      candidates.push_back(i);
+    const bool is_space = 2 * dim.weight_flops.value() < dim.product_flops.value();
+    if (dim.extent > 1 && is_space && !is_in(i, rows)) candidates.push_back(i);
   }
   std::stable_sort(candidates.begin(), candidates.end(), [&](DimClassIndex a, DimClassIndex b) {
     return dims.classes[a].product_flops > dims.classes[b].product_flops;

@@ -27,8 +27,9 @@ std::vector<DimClassIndex> batch_classes(const Graph& graph, const DimClasses& d
 ///             not what the branches add up
 std::vector<DimClassIndex> tensor_classes(const Graph& graph, const DimClasses& dims);
 
-/// What the axis of space divides: rows of images, positions of a sequence. They have no weights.
-/// Those with the most operations come first; no value has dims of two.
+/// What the axis of space divides: rows of images, positions of a sequence. Of their products, few
+/// (less than half of the operations) are with weights that have the dim, too. Those with the most
+/// operations come first; no value has dims of two.
 std::vector<DimClassIndex> space_classes(const Graph& graph, const DimClasses& dims);
 
 /// The share of the products and convolutions of the forward that these classes divide.

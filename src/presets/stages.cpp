@@ -16,7 +16,7 @@ namespace {
 constexpr double kSlack = 1.05;      // of the busiest stage, for fewer bytes
 constexpr double kLeastWork = 0.01;  // of an even share, that every stage has
 constexpr double kUnevenness = 1.5;  // of the busiest stage, to keep to boundaries
-constexpr size_t kMostSubsets = 10;  // values of which all subsets are tried
+constexpr size_t kMaxSubsets = 10;   // values of which all subsets are tried
 constexpr double kNever = std::numeric_limits<double>::infinity();
 
 /// A position between two ops: a cut there.
@@ -88,7 +88,7 @@ std::vector<Position> boundaries(const std::vector<Position>& all, double distan
   std::vector<Position> result;
   for (const Position& position : all) {
     const std::vector<ValueId>& values = position.crossing;
-    bool includes = values.size() > kMostSubsets;
+    bool includes = values.size() > kMaxSubsets;
     for (unsigned set = 1; !includes && set + 1 < 1U << values.size(); ++set) {
       std::vector<ValueId> some;
       for (size_t i = 0; i < values.size(); ++i)
