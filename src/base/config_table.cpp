@@ -43,11 +43,13 @@ const Document* ConfigTable::raw(const std::string& key) {
   return find(key);
 }
 
-void ConfigTable::refuse(const std::string& key, const Document& found,
-                         const std::string& legal) const {
-  throw UserError(file_ + ": " + full(key) + " = " + to_json(found) + " is not possible",
-                  full(key) + " must be " + legal, "set " + full(key) + " to such a value",
-                  ExitCode::kBadConfig);
+void ConfigTable::refuse(const std::string& key, const Document& found, const std::string& legal,
+                         const std::string& close) const {
+  throw UserError(
+      file_ + ": " + full(key) + " = " + to_json(found) + " is not possible",
+      full(key) + " must be " + legal,
+      close.empty() ? "set " + full(key) + " to such a value" : "did you mean '" + close + "'?",
+      ExitCode::kBadConfig);
 }
 
 int64_t ConfigTable::integer(const std::string& key, int64_t fallback, int64_t least,
@@ -85,7 +87,8 @@ std::string ConfigTable::text(const std::string& key, const std::string& fallbac
 
 std::string ConfigTable::choice(const std::string& key, const std::string& fallback,
                                 const std::vector<std::string>& choices,
-                                std::span<const Renamed> renamed) {
+                                std::span<const Renamed> renamed,
+                                std::span<const Familiar> familiar) {
   const std::string range = "one of " + join(choices, ", ");
   const Document* found = find(key, "text", fallback, range);
   if (!found) return fallback;
@@ -95,9 +98,15 @@ std::string ConfigTable::choice(const std::string& key, const std::string& fallb
           file_ + ": " + full(key) + " = " + to_json(*found) + " has a new name",
           "the value '" + std::string(before) + "' is now called '" + std::string(now) + "'",
           "set " + full(key) + " to '" + std::string(now) + "'", ExitCode::kBadConfig);
-  if (!found->is_string() ||
-      std::find(choices.begin(), choices.end(), found->as_string()) == choices.end())
-    refuse(key, *found, range);
+  for (const Familiar& name : familiar)
+    if (*found == Document(std::string(name.theirs)))
+      throw UserError(
+          file_ + ": " + full(key) + " = " + to_json(*found) + " is not possible",
+          "'" + std::string(name.theirs) + "' is called '" + std::string(name.ours) + "' here",
+          "set " + full(key) + " to '" + std::string(name.ours) + "'", ExitCode::kBadConfig);
+  if (!found->is_string()) refuse(key, *found, range);
+  if (std::find(choices.begin(), choices.end(), found->as_string()) == choices.end())
+    refuse(key, *found, range, nearest(found->as_string(), choices));
   return found->as_string();
 }
 
@@ -126,6 +135,19 @@ void ConfigTable::refuse_renamed(std::span<const Renamed> keys) const {
     const std::string name = full(std::string(now));
     throw UserError(file_ + ": the key '" + full(std::string(before)) + "' has a new name",
                     "it is now called '" + name + "'", "write '" + name + "' instead",
+                    ExitCode::kBadConfig);
+  }
+}
+
+void ConfigTable::refuse_familiar(std::span<const Familiar> keys) const {
+  if (!table_) return;
+  for (const auto& [theirs, ours, note] : keys) {
+    const std::string key(theirs);
+    if (asked_.contains(key) || !table_->find(key)) continue;
+    throw UserError(file_ + ": unknown key '" + full(key) + "'",
+                    "it is called '" + std::string(ours) + "' here",
+                    "write '" + std::string(ours) + "' instead" +
+                        (note.empty() ? "" : ": " + std::string(note)),
                     ExitCode::kBadConfig);
   }
 }

@@ -16,6 +16,12 @@ struct Renamed {
   std::string_view before, now;
 };
 
+/// A key or a value as other systems call it, and the name here. `note` follows the fix.
+struct Familiar {
+  std::string_view theirs, ours;
+  std::string_view note = {};
+};
+
 /// A key that a reader asks for, as docs/configuration.md has it.
 struct ReadKey {
   std::string name;      // with those of the tables around it: "train.steps"
@@ -29,8 +35,8 @@ struct ReadKey {
 /// One table of a configuration file. Ask for every key, then call finish().
 ///
 ///   throws  UserError (78) for a value of the wrong kind or out of range, with the full key, the
-///           value and the legal ones; finish() throws it for an unknown key, with the most similar
-///           legal key
+///           value and the legal ones, of which a choice suggests the most similar one; finish()
+///           throws it for an unknown key, with the most similar legal key
 class ConfigTable {
  public:
   /// `table` may be nullptr: then every key has its default. `path` is the key of the table, "" for
@@ -43,10 +49,10 @@ class ConfigTable {
   double number(const std::string& key, double fallback, double least, double most);
   bool boolean(const std::string& key, bool fallback);
   std::string text(const std::string& key, const std::string& fallback);
-  /// `renamed` values are refused; the fix has their present name.
+  /// `renamed` and `familiar` values are refused; the fix has their name here.
   std::string choice(const std::string& key, const std::string& fallback,
-                     const std::vector<std::string>& choices,
-                     std::span<const Renamed> renamed = {});
+                     const std::vector<std::string>& choices, std::span<const Renamed> renamed = {},
+                     std::span<const Familiar> familiar = {});
   /// A list of texts. A single text counts as a list of one.
   std::vector<std::string> texts(const std::string& key, const std::vector<std::string>& fallback);
   /// A table inside this one; empty when absent.
@@ -58,13 +64,16 @@ class ConfigTable {
 
   /// Refuses keys of former versions; the fix has their present name. Call it before finish().
   void refuse_renamed(std::span<const Renamed> keys) const;
+  /// The same for keys of other systems; `ours` are whole paths. Keys that this table has are not
+  /// refused: call it behind the last key.
+  void refuse_familiar(std::span<const Familiar> keys) const;
   void finish() const;
   const std::string& file() const { return file_; }
 
  private:
   std::string full(const std::string& key) const { return path_.empty() ? key : path_ + "." + key; }
-  [[noreturn]] void refuse(const std::string& key, const Document& found,
-                           const std::string& legal) const;
+  [[noreturn]] void refuse(const std::string& key, const Document& found, const std::string& legal,
+                           const std::string& close = "") const;
 
   /// The value of a key that is legal from here on.
   const Document* find(const std::string& key);

@@ -65,6 +65,8 @@ std::string kind_of(const Document& document);
 ///   throws  UserError with the position (file:line:column) when the text is malformed
 Document parse_toml(std::string_view text, const std::string& file);
 Document parse_json(std::string_view text, const std::string& file);
+/// The same for files that people write: it ignores comments, `// ...` and `/* ... */`.
+Document parse_commented_json(std::string_view text, const std::string& file);
 
 /// `indent` is in spaces; -1 prints one line. Doubles are printed in the shortest form that parses
 /// to the same number; NaN and infinities are strings.

@@ -97,12 +97,10 @@ Json as_json(const Document& document) {
   return nullptr;
 }
 
-}  // namespace
-
-Document parse_json(std::string_view text, const std::string& file) {
+Document parse(std::string_view text, const std::string& file, bool ignore_comments) {
   try {
     KeyCheck check(file);
-    return from_json(Json::parse(text, std::ref(check)), file, 0);
+    return from_json(Json::parse(text, std::ref(check), true, ignore_comments), file, 0);
   } catch (const Json::parse_error& error) {
     // `byte` counts from 1, and is 0 or beyond the end when the text ends too early.
     const std::string_view before =
@@ -117,6 +115,16 @@ Document parse_json(std::string_view text, const std::string& file) {
     throw UserError(file + ": this is not JSON that can be read", reason(error), "correct the file",
                     ExitCode::kBadConfig);
   }
+}
+
+}  // namespace
+
+Document parse_json(std::string_view text, const std::string& file) {
+  return parse(text, file, false);
+}
+
+Document parse_commented_json(std::string_view text, const std::string& file) {
+  return parse(text, file, true);
 }
 
 std::string to_json(const Document& document, int indent) {

@@ -197,5 +197,12 @@ TEST(Json, NestingIsBounded) {
                                       "  fix: make the file flatter")));
 }
 
+TEST(Document, CommentsAreIgnoredWherePeopleWriteJson) {
+  const char* text = "{ // degrees\n \"a\": 1, /* of two\n lines */ \"b\": \"//\" }";
+  EXPECT_EQ(to_json(parse_commented_json(text, "plan.json")), "{\"a\":1,\"b\":\"//\"}");
+  EXPECT_THROW(parse_json(text, "state.json"), UserError);
+  EXPECT_THROW(parse_commented_json("{ /* no end", "plan.json"), UserError);
+}
+
 }  // namespace
 }  // namespace tessera

@@ -1,6 +1,7 @@
 #include "base/name_pattern.h"
 
 #include <algorithm>
+#include <charconv>
 #include <cstdint>
 
 #include "base/error.h"
@@ -20,6 +21,14 @@ constexpr int64_t kMaxBraces = 64;
                   "use '*' in place of some braces, or several patterns", ExitCode::kBadConfig);
 }
 
+int read_bound(std::string_view text, std::string_view pattern) {
+  int value = -1;
+  const auto [end, error] = std::from_chars(text.data(), text.data() + text.size(), value);
+  if (error != std::errc{} || end != text.data() + text.size() || value < 0)
+    refuse_pattern(pattern, "a range is of two numbers");
+  return value;
+}
+
 /// Adds the patterns without braces that `pattern` stands for.
 void add_choices(const std::string& pattern, std::string_view whole,
                  std::vector<std::string>& choices) {
@@ -31,12 +40,9 @@ void add_choices(const std::string& pattern, std::string_view whole,
       refuse(whole, "more than " + std::to_string(kMaxChoices) + " choices");
     return;
   }
-  for (size_t begin = brace + 1, end = 0; begin <= close; begin = end + 1) {
-    end = std::min(pattern.find(',', begin), close);
-    add_choices(
-        pattern.substr(0, brace) + pattern.substr(begin, end - begin) + pattern.substr(close + 1),
-        whole, choices);
-  }
+  const std::string_view list = std::string_view(pattern).substr(brace + 1, close - brace - 1);
+  for (const std::string& choice : alternatives_of(list, whole))
+    add_choices(pattern.substr(0, brace) + choice + pattern.substr(close + 1), whole, choices);
 }
 
 /// Whether `name` has the letters before the first star and behind the last one.
@@ -68,6 +74,30 @@ bool matches_stars(std::string_view pattern, std::string_view name) {
 }
 
 }  // namespace
+
+void refuse_pattern(std::string_view pattern, const std::string& why) {
+  throw UserError("'" + std::string(pattern) + "' is not a pattern of names", why,
+                  "write it as blocks.{0..23}.attn.{q,k,v}.dot", ExitCode::kBadConfig);
+}
+
+std::vector<std::string> alternatives_of(std::string_view list, std::string_view pattern) {
+  std::vector<std::string> choices;
+  for (size_t begin = 0, end = 0; begin <= list.size(); begin = end + 1) {
+    end = std::min(list.find(',', begin), list.size());
+    std::string item(list.substr(begin, end - begin));
+    const size_t dots = item.find("..");
+    if (dots == std::string::npos) {
+      choices.push_back(std::move(item));
+      continue;
+    }
+    const int first = read_bound(std::string_view(item).substr(0, dots), pattern);
+    const int last = read_bound(std::string_view(item).substr(dots + 2), pattern);
+    if (last < first || last - first >= kMaxAlternatives)
+      refuse_pattern(pattern, "a range goes from a number to a larger one, over at most a million");
+    for (int i = first; i <= last; ++i) choices.push_back(std::to_string(i));
+  }
+  return choices;
+}
 
 NamePattern::NamePattern(std::string_view pattern) {
   if (std::count(pattern.begin(), pattern.end(), '{') > kMaxBraces)

@@ -7,9 +7,22 @@
 
 namespace tessera {
 
+/// The names or numbers that one pair of braces may list: a limit for `{0..N}`.
+inline constexpr int kMaxAlternatives = 1 << 20;
+
+/// Throws UserError (78): `pattern` is no pattern of names.
+[[noreturn]] void refuse_pattern(std::string_view pattern, const std::string& why);
+
+/// The alternatives that stand between two braces of `pattern`, with ranges written out.
+///   example  alternatives_of("0..2,7,last", pattern) = {"0", "1", "2", "7", "last"}
+///   throws   UserError (78) for two points that are not between two numbers in ascending order,
+///            and for a range of more than kMaxAlternatives
+std::vector<std::string> alternatives_of(std::string_view list, std::string_view pattern);
+
 /// A pattern of matches() in base/text.h, read once.
 class NamePattern {
  public:
+  ///   throws  UserError (78) as alternatives_of, and for more than 4,096 choices or 64 braces
   explicit NamePattern(std::string_view pattern);
 
   /// matches(pattern, name)

@@ -8,6 +8,8 @@
 #include <limits>
 #include <random>
 
+#include "base/error.h"
+
 namespace tessera {
 namespace {
 
@@ -69,6 +71,20 @@ TEST(Matches, BracesOfferChoices) {
   EXPECT_FALSE(matches("{a,b}.{c,d}", "c.b"));
   EXPECT_TRUE(matches("ffn{,.bias}", "ffn"));
   EXPECT_TRUE(matches("{*.up,*.down}.weight", "blocks.0.down.weight"));
+}
+
+TEST(Text, BracesMayHaveRangesOfNumbers) {
+  EXPECT_TRUE(matches("blocks.{0..5}.*", "blocks.5.attn"));
+  EXPECT_FALSE(matches("blocks.{0..5}.*", "blocks.6.attn"));
+  EXPECT_FALSE(matches("blocks.{0..5}.*", "blocks.05.attn"));
+  EXPECT_TRUE(matches("{a,b}{1,3..4,10..11}", "b11"));
+  EXPECT_TRUE(matches("x{7..7}", "x7"));
+}
+
+TEST(Text, RefusesRangesThatAreNone) {
+  for (const char* pattern :
+       {"x{5..0}", "x{a..b}", "x{..3}", "x{0..}", "x{0..99999999}", "x{0..2000}{0..2000}"})
+    EXPECT_THROW(matches(pattern, "x1"), UserError) << pattern;
 }
 
 TEST(Matches, ABraceThatIsNotClosedIsALetter) {

@@ -6,7 +6,7 @@ namespace {
 void refuse_automatic_plan(const PlanOptions& options) {
   if (options.plan != "auto") return;
   refuse_usage("--plan auto is not supported", "this version of tessera does not search for a plan",
-               "give a plan file such as configs/plans/gpt.dp2-tp2.json, or --plan serial");
+               "give a preset such as --plan dp=2,tp=2, a plan file, or --plan serial");
 }
 
 }  // namespace
@@ -24,14 +24,18 @@ void add_options(OptionParser& parser, OverrideOptions& options) {
 }
 
 void add_options(OptionParser& parser, PlanOptions& options) {
-  parser.text({"--plan", "FILE|serial",
-               "A plan file, or 'serial'; default: that of the checkpoint, or the configuration's "
-               "[parallel], else serial"},
+  parser.text({"--plan", "FILE|PRESET|serial",
+               "A plan file, a preset such as dp=2,tp=2, or 'serial'; default: that of the "
+               "checkpoint, or the configuration's [parallel], else serial"},
               options.plan);
   parser.number(
       {"--ranks", "N", "Ranks, as threads of this process; default: as many as the plan needs"},
       options.ranks, 1);
   parser.check([&options] { refuse_automatic_plan(options); });
+}
+
+std::optional<int> rank_count(const PlanOptions& options) {
+  return options.ranks ? options.ranks : options.processes;
 }
 
 void add_options(OptionParser& parser, ConfigOptions& options) {

@@ -24,9 +24,12 @@ void add_options(OptionParser& parser, OverrideOptions& options);
 
 /// --plan and --ranks.
 struct PlanOptions {
-  std::optional<std::string> plan;  // a file, or "serial"
+  std::optional<std::string> plan;  // a file, "serial" or a preset
   std::optional<int> ranks;
+  std::optional<int> processes = {};  // that run the command, when they are several
 };
+/// The number of ranks that the command line or the launcher gives.
+std::optional<int> rank_count(const PlanOptions& options);
 void add_options(OptionParser& parser, PlanOptions& options);
 
 /// CONFIG with --set, --plan, --cost and --ranks: a run that a configuration describes.

@@ -5,6 +5,7 @@
 #include "base/error.h"
 #include "base/file.h"
 #include "base/text.h"
+#include "config/familiar_names.h"
 
 namespace tessera {
 namespace {
@@ -97,12 +98,18 @@ CheckpointConfig read_checkpoint(ConfigTable table, const TrainConfig& train) {
   return checkpoint;
 }
 
-/// [parallel] is a plan without its stamps: mesh = {dp = 2, tp = 2} and [[parallel.marks]].
-Plan read_parallel(const Document* table, const std::string& file) {
-  if (!table) return serial_plan();
-  Plan plan = parse_plan(*table, file + " [parallel]");
-  plan.name = "config";
-  return plan;
+/// [parallel] is a plan without its stamps, mesh = {dp = 2, tp = 2} and [[parallel.marks]], or a
+/// preset, dp = 2 and tp = 2.
+void read_parallel(const Document* table, const std::string& file, std::optional<int> ranks,
+                   ConfigFile& read) {
+  if (!table) return;
+  const std::string origin = file + " [parallel]";
+  if (has_degrees(*table)) {
+    read.preset = parse_preset(*table, origin);
+    return;
+  }
+  read.plan = parse_plan(*table, origin, {.ranks = ranks, .other_keys = degree_keys()});
+  read.plan.name = "config";
 }
 
 /// Sets `key = value`, where key is a dotted path.
@@ -131,10 +138,11 @@ void override_key(Document& document, const std::string& set) {
 }
 
 ConfigFile parse_config(Document document, const std::string& file,
-                        const std::vector<std::string>& sets,
+                        const std::vector<std::string>& sets, std::optional<int> ranks = {},
                         std::vector<ReadKey>* keys = nullptr) {
   for (const std::string& set : sets) override_key(document, set);
   ConfigTable table(&document, "", file, keys);
+  refuse_familiar_names(document, file);
   ConfigFile read;
   RunConfig& config = read.run;
   config.file = file;
@@ -143,7 +151,7 @@ ConfigFile parse_config(Document document, const std::string& file,
   config.train = read_train(table.table("train"));
   config.optimizer = read_optimizer(table.table("optimizer"), config.train.steps);
   config.checkpoint = read_checkpoint(table.table("checkpoint"), config.train);
-  read.plan = read_parallel(table.raw("parallel"), file);
+  read_parallel(table.raw("parallel"), file, ranks, read);
   table.finish();
   return read;
 }
@@ -167,9 +175,9 @@ std::string_view to_text(RateScaling scaling) {
   return scaling == RateScaling::kLinear ? "linear" : "none";
 }
 
-ConfigFile read_config_file(const std::filesystem::path& file,
-                            const std::vector<std::string>& sets) {
-  return parse_config(parse_toml(read_file(file), file.string()), file.string(), sets);
+ConfigFile read_config_file(const std::filesystem::path& file, const std::vector<std::string>& sets,
+                            std::optional<int> ranks) {
+  return parse_config(parse_toml(read_file(file), file.string()), file.string(), sets, ranks);
 }
 
 RunConfig read_config(const std::filesystem::path& file, const std::vector<std::string>& sets) {
@@ -178,7 +186,7 @@ RunConfig read_config(const std::filesystem::path& file, const std::vector<std::
 
 std::vector<ReadKey> keys_of(const Document& settings) {
   std::vector<ReadKey> keys;
-  parse_config(settings, "the settings", {}, &keys);
+  parse_config(settings, "the settings", {}, {}, &keys);
   return keys;
 }
 

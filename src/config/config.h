@@ -12,6 +12,7 @@
 #include "config/data_config.h"
 #include "model/model.h"
 #include "plan/plan.h"
+#include "plan/preset.h"
 
 namespace tessera {
 
@@ -71,14 +72,17 @@ struct RunConfig {
 struct ConfigFile {
   RunConfig run;
   Plan plan;
+  std::optional<Preset> preset = {};  // [parallel] has degrees: dp = 2; then it replaces `plan`
 };
 
 /// Reads CONFIG.toml. `sets` are overrides such as "train.steps=10" or "data.path=/usr/include",
 /// which are read as TOML values or else as texts.
 ///   throws  UserError: 66 for a missing file; 78 for a malformed file, an unknown key (with the
 ///           most similar legal one) or a value out of range
+///   ranks   of the run when it is known, for mesh axes of the size "rest"
 ConfigFile read_config_file(const std::filesystem::path& file,
-                            const std::vector<std::string>& sets = {});
+                            const std::vector<std::string>& sets = {},
+                            std::optional<int> ranks = std::nullopt);
 /// Reads only the run.
 RunConfig read_config(const std::filesystem::path& file, const std::vector<std::string>& sets = {});
 

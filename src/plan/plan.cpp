@@ -2,7 +2,6 @@
 
 #include <algorithm>
 #include <iterator>
-#include <set>
 
 #include "base/config_table.h"
 #include "base/count_text.h"
@@ -10,6 +9,7 @@
 #include "base/file.h"
 #include "base/text.h"
 #include "cost/cost_file.h"
+#include "plan/read_meshes.h"
 #include "shard/named.h"
 
 namespace tessera {
@@ -22,7 +22,25 @@ constexpr Renamed kRenamedKeys[] = {{"sums", "all_reduce"},
                                     {"most_kept", "max_in_flight"},
                                     {"split_matmuls", "collective_matmul"},
                                     {"overlap_mib", "prefetch_mib"}};
-constexpr Renamed kRenamedMeshKeys[] = {{"processes", "ranks"}};
+// Names of other systems.
+constexpr Familiar kFamiliarKeys[] = {{"gradient_accumulation_steps", "micro_batches"},
+                                      {"num_microbatches", "micro_batches"},
+                                      {"microbatches", "micro_batches"},
+                                      {"num_micro_batches", "micro_batches"},
+                                      {"tensor_model_parallel_size", "tp"},
+                                      {"pipeline_model_parallel_size", "pp"},
+                                      {"data_parallel_size", "dp"},
+                                      {"context_parallel_size", "sp"},
+                                      {"bucket_cap_mb", "bucket_mib"},
+                                      {"pipeline_schedule", "schedule"}};
+constexpr Familiar kFamiliarSchedules[] = {
+    {"gpipe", "f-then-b"},  {"GPipe", "f-then-b"},
+    {"fthenb", "f-then-b"}, {"pipedream-flush", "1f1b"},
+    {"pipedream", "1f1b"},  {"zero-bubble", "zb-h1"},
+    {"zbh1", "zb-h1"},      {"zbh2", "zb-h2"},
+    {"zbv", "zb-v"},        {"ZBV", "zb-v"},
+    {"vpp", "interleaved"}, {"interleaved-1f1b", "interleaved"},
+    {"zb1p", "zb-h1"},      {"Interleaved1F1B", "interleaved"}};
 constexpr Renamed kRenamedAlgorithms[] = {{"direct", "one-shot"},
                                           {"scattered", "reduce-scatter-all-gather"},
                                           {"by-axis", "hierarchical"}};
@@ -31,123 +49,11 @@ constexpr Renamed kRenamedAlgorithms[] = {{"direct", "one-shot"},
   throw UserError(what, why, fix, ExitCode::kBadConfig);
 }
 
-/// The weights of [2, 1]; none for anything but a list of integers.
-std::vector<int64_t> read_weights(const Document& size) {
-  std::vector<int64_t> weights;
-  if (!size.is_list()) return weights;
-  for (const Document& item : size.as_list()) {
-    if (!item.is_int()) return {};
-    weights.push_back(item.as_int());
-  }
-  return weights;
-}
-
-/// The limits of a mesh. The ranks are listed before anything else is known of them, and their
-/// number is the product of the axes, which must not overflow.
-constexpr int64_t kMaxMeshRanks = 65536;
-constexpr int kMaxMeshAxes = 8;
-
-void check_size(const Shape& shape, const std::string& origin) {
-  int64_t ranks = 1;
-  for (const int64_t size : shape) {
-    if (size > kMaxMeshRanks / ranks)
-      refuse(origin + ": the mesh has more than " + std::to_string(kMaxMeshRanks) + " ranks",
-             "its ranks are the product of its axes, and this is the limit", "use smaller axes");
-    ranks *= size;
-  }
-}
-
-Mesh read_mesh(const Document& mesh, const std::string& origin, std::vector<Rank> ranks) {
-  if (!mesh.is_table())
-    refuse(origin + ": 'mesh' is " + kind_of(mesh), "a mesh is a table of axes and their sizes",
-           "write it as {\"dp\": 2, \"tp\": 2}");
-  if (mesh.as_table().empty()) return Mesh({1}, {"all"}, std::move(ranks));  // as the serial plan
-  Shape shape;
-  std::vector<std::string> axes;
-  AxisWeights weights;
-  if (std::ssize(mesh.as_table()) > kMaxMeshAxes)
-    refuse(origin + ": the mesh has " + std::to_string(mesh.as_table().size()) + " axes",
-           "a mesh has at most " + std::to_string(kMaxMeshAxes), "join some of the axes");
-  for (const auto& [axis, size] : mesh.as_table()) {
-    weights.push_back(read_weights(size));
-    if (weights.back().empty() && (!size.is_int() || size.as_int() < 1))
-      refuse(origin + ": mesh axis '" + axis + "' has size " + to_json(size),
-             "a size is an integer of at least 1, or a list of the weights of the parts, which are "
-             "such integers",
-             "write it as {\"" + axis + "\": 2}, or as {\"" + axis +
-                 "\": [2, 1]} for two parts of weights 2 and 1");
-    shape.push_back(size.is_int() ? size.as_int() : std::ssize(weights.back()));
-    axes.push_back(axis);
-  }
-  check_size(shape, origin);
-  return Mesh(shape, std::move(axes), std::move(ranks), std::move(weights));
-}
-
-std::vector<Rank> read_ranks(const Document* list, const std::string& origin) {
-  std::vector<Rank> ranks;
-  if (!list) return ranks;
-  if (!list->is_list())
-    refuse(origin + ": 'ranks' is " + kind_of(*list), "the ranks of a mesh are a list of numbers",
-           "write them as [0, 1]");
-  for (const Document& item : list->as_list()) {
-    if (!item.is_int() || item.as_int() < 0)
-      refuse(origin + ": " + to_json(item) + " is not a rank", "ranks are numbered from 0",
-             "write them as [0, 1]");
-    ranks.push_back(static_cast<Rank>(item.as_int()));
-  }
-  return ranks;
-}
-
-DeviceKind read_device(ConfigTable& table) {
-  std::vector<std::string> kinds;
-  for (DeviceKind kind : all_device_kinds()) kinds.emplace_back(to_text(kind));
-  return parse_device_kind(table.choice("device", "host", kinds));
-}
-
 /// The mesh as text: "dp=2 {0,1} of devices fake".
 std::string mesh_text(const NamedMesh& mesh) {
   return to_text(*mesh.mesh) + (mesh.device == DeviceKind::kHost
                                     ? ""
                                     : " of devices " + std::string(to_text(mesh.device)));
-}
-
-NamedMesh read_stage(const Document& item, const std::string& origin, size_t index) {
-  const std::string position = "meshes[" + std::to_string(index) + "]";
-  ConfigTable table(&item, position, origin);
-  const std::string name = table.text("name", "");
-  const Document* mesh = table.raw("mesh");
-  std::vector<Rank> ranks = read_ranks(table.raw("ranks"), origin + " " + position);
-  const DeviceKind device = read_device(table);
-  table.refuse_renamed(kRenamedMeshKeys);
-  table.finish();
-  if (name.empty() || !mesh || ranks.empty())
-    refuse(origin + ": " + position + " is not a mesh",
-           "one of several meshes has a name, its axes and its ranks",
-           "write {\"name\": \"first\", \"mesh\": {\"dp\": 2}, \"ranks\": [0, 1]}");
-  return {name,
-          std::make_shared<const Mesh>(read_mesh(*mesh, origin + " " + position, std::move(ranks))),
-          device};
-}
-
-void read_meshes(const Document* one, const Document* several, const std::string& origin,
-                 Plan& plan) {
-  if (one && several)
-    refuse(origin + " has 'mesh' and 'meshes'", "a plan has one mesh or several",
-           "keep one of the two");
-  if (one && !(one->is_table() && one->as_table().empty()))
-    plan.meshes = one_mesh(std::make_shared<const Mesh>(read_mesh(*one, origin, {})));
-  if (!several) return;
-  if (!several->is_list())
-    refuse(origin + ": 'meshes' is " + kind_of(*several), "the meshes of a plan are a list",
-           "write them in [ ]");
-  for (size_t i = 0; i < several->as_list().size(); ++i)
-    plan.meshes.push_back(read_stage(several->as_list()[i], origin, i));
-  const std::vector<Rank> ranks = plan.ranks();
-  for (Rank rank = 0; rank < std::ssize(ranks); ++rank)
-    if (ranks[rank] != rank)
-      refuse(origin + " has no mesh with rank " + std::to_string(rank),
-             "the ranks of all meshes are numbered 0, 1, 2, ... without a gap",
-             "number them anew, or put rank " + std::to_string(rank) + " into a mesh");
 }
 
 Mark read_mark(const Document& item, const std::string& origin, size_t index) {
@@ -347,10 +253,7 @@ Meshes Plan::placed() const {
 }
 
 std::vector<Rank> Plan::ranks() const {
-  std::set<Rank> all;
-  for (const NamedMesh& mesh : placed())
-    all.insert(mesh.mesh->ranks().begin(), mesh.mesh->ranks().end());
-  return {all.begin(), all.end()};
+  return ranks_of(placed());
 }
 
 std::string mesh_text(const Plan& plan) {
@@ -365,14 +268,16 @@ Plan serial_plan() {
   return {};
 }
 
-Plan read_plan(const std::filesystem::path& file) {
-  Plan plan = parse_plan(parse_json(read_file(file), file.string()), file.string());
+Plan read_plan(const std::filesystem::path& file, std::optional<int> ranks) {
+  Plan plan = parse_plan(parse_commented_json(read_file(file), file.string()), file.string(),
+                         {.ranks = ranks});
   plan.name = file.stem().string();
   return plan;
 }
 
-Plan parse_plan(const Document& document, const std::string& origin) {
+Plan parse_plan(const Document& document, const std::string& origin, const PlanReading& reading) {
   ConfigTable table(&document, "", origin);
+  for (const std::string_view key : reading.other_keys) table.raw(std::string(key));
   Plan plan;
   plan.name = origin;
   const int64_t format = table.integer("format", kFormat, 0, 1000000);
@@ -382,7 +287,7 @@ Plan parse_plan(const Document& document, const std::string& origin) {
            "make the plan anew with this version");
   const Document* one = table.raw("mesh");
   const Document* several = table.raw("meshes");
-  read_meshes(one, several, origin, plan);
+  plan.meshes = read_meshes(one, several, origin, reading.ranks);
   if (const DeviceKind device = read_device(table); device != DeviceKind::kHost) {
     if (several)
       refuse(origin + " has 'meshes' and 'device'",
@@ -393,7 +298,8 @@ Plan parse_plan(const Document& document, const std::string& origin) {
   plan.micro_batches = table.integer("micro_batches", 1, 1, 1 << 20);
   std::vector<std::string> schedules;
   for (const PipelineFacts& facts : pipeline_schedules()) schedules.emplace_back(facts.name);
-  plan.schedule = parse_pipeline_kind(table.choice("schedule", "1f1b", schedules));
+  plan.schedule =
+      parse_pipeline_kind(table.choice("schedule", "1f1b", schedules, {}, kFamiliarSchedules));
   plan.max_in_flight = table.integer("max_in_flight", 0, 0, 1 << 20);
   check_schedule(plan, origin);
   plan.all_reduce = read_all_reduce(table);
@@ -419,6 +325,7 @@ Plan parse_plan(const Document& document, const std::string& origin) {
            "remove one of the two");
   if (table.raw("fingerprint")) plan.fingerprint = read_fingerprint(table.table("fingerprint"));
   table.refuse_renamed(kRenamedKeys);
+  table.refuse_familiar(kFamiliarKeys);
   table.finish();
   return plan;
 }

@@ -4,7 +4,7 @@
 // clang-format off
 //     {
 //       "format": 1,
-//       "mesh": {"dp": 2, "tp": 2},
+//       "mesh": {"dp": 2, "tp": 2},   a size "rest" is what the number of ranks leaves
 //       "device": "host",             what the ranks compute on, or "fake"
 //       "micro_batches": 1,           parts of a step's batch, one after the other
 //       "schedule": "1f1b",           one of pipeline_schedules() (schedule/named_orders.h)
@@ -44,6 +44,7 @@
 #include <filesystem>
 #include <map>
 #include <optional>
+#include <span>
 #include <string>
 #include <string_view>
 #include <vector>
@@ -114,10 +115,17 @@ Plan serial_plan();
 ///
 ///   throws  UserError: 66 for a missing file; 78 for a malformed file, another format version, an
 ///           unknown key (with the most similar legal one), a key or value of a former version
-///           (with its present name), an axis of size below 1, or ranks that are not numbered 0, 1,
-///           2, ... without a gap
-Plan read_plan(const std::filesystem::path& file);
-Plan parse_plan(const Document& document, const std::string& origin);
+///           (with its present name), a name of other systems (with ours), an axis of size below
+///           1, an axis of the size kRest where no number of ranks is known or the other axes do
+///           not divide it, or ranks that are not numbered 0, 1, 2, ... without a gap
+Plan read_plan(const std::filesystem::path& file, std::optional<int> ranks = std::nullopt);
+
+struct PlanReading {
+  std::optional<int> ranks = std::nullopt;            // of the run, for kRest
+  std::span<const std::string_view> other_keys = {};  // legal keys that the caller reads
+};
+Plan parse_plan(const Document& document, const std::string& origin,
+                const PlanReading& reading = {});
 
 /// The plan as a document to be written, stamped for `graph`, the serial graph before the passes
 /// over it, and for what they made of it.

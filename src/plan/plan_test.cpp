@@ -2,6 +2,7 @@
 
 #include <gtest/gtest.h>
 
+#include <optional>
 #include <string>
 
 #include "base/error.h"
@@ -48,6 +49,26 @@ TEST(Plan, RefusesASizeThatIsNeitherANumberNorWeights) {
   for (const char* axes : {"\"dp\": [2, \"1\"]", "\"dp\": []", "\"dp\": \"2:1\"",
                            "\"dp\": [1.5, 1]", "\"dp\": [2, 0]", "\"mb\": [2, 1]"})
     EXPECT_THROW(plan_on(axes), UserError) << axes;
+}
+
+Plan plan_of_ranks(const std::string& keys, std::optional<int> ranks) {
+  return parse_plan(parse_json("{" + keys + "}", "plan.json"), "plan.json", {.ranks = ranks});
+}
+
+TEST(Plan, AnAxisOfTheSizeRestFillsTheRanks) {
+  EXPECT_EQ(mesh_text(plan_of_ranks("\"mesh\": {\"dp\": \"rest\", \"tp\": 2}", 8)), "dp=4 tp=2");
+  EXPECT_EQ(mesh_text(plan_of_ranks("\"mesh\": {\"tp\": [2, 1], \"dp\": \"rest\"}", 6)),
+            "tp=2:1 dp=3");
+  // A stage has a list of ranks, which says it.
+  const Plan stages = plan_of_ranks(
+      "\"meshes\": [{\"name\": \"a\", \"mesh\": {\"dp\": \"rest\"}, \"ranks\": [0, 1, 2]}]", {});
+  EXPECT_EQ(mesh_text(stages), "dp=3");
+}
+
+TEST(Plan, RefusesARestWithoutRanksOrThatDoesNotDivide) {
+  EXPECT_THROW(plan_of_ranks("\"mesh\": {\"dp\": \"rest\"}", {}), UserError);
+  EXPECT_THROW(plan_of_ranks("\"mesh\": {\"dp\": \"rest\", \"tp\": 2}", 7), UserError);
+  EXPECT_THROW(plan_of_ranks("\"mesh\": {\"dp\": \"rest\", \"tp\": \"rest\"}", 4), UserError);
 }
 
 TEST(Plan, AllReduceNamesAnAlgorithm) {

@@ -23,6 +23,7 @@ int EvalCommand::rank_count() const {
 ExitCode EvalCommand::run(Processes& processes) {
   RealFileSystem disk;
   const Checkpoint stored(disk, find_checkpoint(disk, checkpoint.path));
+  if (processes.are_several()) checkpoint.plan.processes = processes.count();
   StoredRun run = open_stored_run(stored, checkpoint);
   const RunConfig& config = run.config;
   const auto data = std::make_shared<const RunData>(

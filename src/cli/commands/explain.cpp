@@ -225,6 +225,8 @@ void ExplainCommand::describe(OptionParser& parser) {
   parser.flag({"--passes", "", "Print the output of every compiler pass"}, passes);
   parser.flag({"--resolved", "", "Print the plan with every placement, as a plan file"},
               resolved_plan);
+  parser.flag({"--print-plan", "", "Print the plan, also that of a preset, as a plan file"},
+              print_plan);
   parser.flag({"--stages", "", "The former name of --passes"}, passes);
   parser.flag({"--every-layer", "", "Print the lines of every layer, also of a deep model"},
               every_layer);
@@ -238,8 +240,9 @@ ExitCode ExplainCommand::run(Processes&) {
   set_sizes(session.config.model, session.config.data);
   const Graph graph = training_graph(session.config);
   check_fits(session.plan, graph);
-  if (resolved_plan) {
-    const Plan plan = tessera::resolved_plan(session.config, session.plan);
+  if (resolved_plan || print_plan) {
+    const Plan plan =
+        resolved_plan ? tessera::resolved_plan(session.config, session.plan) : session.plan;
     std::cout << to_json(to_document(plan, graph), 2) << "\n";
     return ExitCode::kDone;
   }

@@ -20,6 +20,7 @@ struct ExplainCommand : Command {
   std::optional<int> rank;  // prints the program of this rank instead
   bool passes = false;
   bool resolved_plan = false;
+  bool print_plan = false;
   bool every_layer = false;  // without it the lines of like layers are joined
 };
 

@@ -61,6 +61,7 @@ ExitCode GenerateCommand::run(Processes& processes) {
   check(sampling);
   RealFileSystem disk;
   const Checkpoint stored(disk, find_checkpoint(disk, checkpoint.path));
+  if (processes.are_several()) checkpoint.plan.processes = processes.count();
   StoredRun run = open_stored_run(stored, checkpoint);
   check_is_of_text(run);
   const auto data = vocabulary_only(run);

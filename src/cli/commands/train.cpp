@@ -216,6 +216,7 @@ ExitCode TrainCommand::run(Processes& processes) {
   if (locks && std::filesystem::exists(out)) lock.emplace(out);
   RealFileSystem disk;
   const auto resumed = open_resumed(disk, *this);
+  if (processes.are_several()) config.plan.processes = processes.count();
   Session session =
       open_session(with_steps(config, steps),
                    resumed ? std::optional(stored_run(*resumed).plan) : std::nullopt, compilation);

@@ -6,7 +6,7 @@ namespace tessera {
 
 StoredRun open_stored_run(const Checkpoint& checkpoint, const CheckpointOptions& options) {
   StoredRun run = stored_run(checkpoint, options.overrides.sets);
-  run.plan = chosen_plan(options.plan, run.plan);
+  run.plan = chosen_plan(options.plan, run.plan, [&] { return training_graph(run.config); });
   return run;
 }
 

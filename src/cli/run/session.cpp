@@ -9,13 +9,33 @@
 #include "base/error.h"
 #include "cost/cost_file.h"
 #include "engine/batch_rule.h"
+#include "presets/presets.h"
 
 namespace tessera {
 
-Plan chosen_plan(const PlanOptions& options, const Plan& otherwise) {
+namespace {
+
+/// Of a plan of the configuration or of a run: `preset`, or else `plan`.
+Plan configured_plan(const ConfigFile& file, const PlanOptions& options,
+                     const std::function<Graph()>& graph) {
+  return file.preset ? preset_plan(*file.preset, graph(), rank_count(options)) : file.plan;
+}
+
+/// The training graph of a configuration whose sizes the data gives.
+Graph sized_graph(RunConfig config) {
+  set_sizes(config.model, config.data);
+  return training_graph(config);
+}
+
+}  // namespace
+
+Plan chosen_plan(const PlanOptions& options, const Plan& otherwise,
+                 const std::function<Graph()>& graph) {
   const Plan plan = !options.plan               ? otherwise
                     : *options.plan == "serial" ? serial_plan()
-                                                : read_plan(*options.plan);
+                    : is_preset(*options.plan)
+                        ? preset_plan(parse_preset(*options.plan), graph(), rank_count(options))
+                        : read_plan(*options.plan, rank_count(options));
   if (options.ranks) check_ranks(plan, *options.ranks);
   return plan;
 }
@@ -23,10 +43,15 @@ Plan chosen_plan(const PlanOptions& options, const Plan& otherwise) {
 Session open_session(const ConfigOptions& options, const std::optional<Plan>& stored,
                      const PassOptions& passes) {
   Session session;
-  ConfigFile file = read_config_file(options.file, options.overrides.sets);
+  ConfigFile file =
+      read_config_file(options.file, options.overrides.sets, rank_count(options.plan));
   session.config = std::move(file.run);
   check_fits(session.config);
-  session.plan = chosen_plan(options.plan, stored.value_or(file.plan));
+  const auto graph = [&] { return sized_graph(session.config); };
+  const bool is_given = options.plan.plan || stored;
+  session.plan = chosen_plan(
+      options.plan, is_given ? stored.value_or(Plan{}) : configured_plan(file, options.plan, graph),
+      graph);
   if (options.cost) session.plan.cost = read_cost_model(*options.cost);
   std::vector<std::string>& disabled = session.plan.disabled_passes;
   disabled.insert(disabled.end(), passes.disabled.begin(), passes.disabled.end());

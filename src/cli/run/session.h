@@ -2,6 +2,7 @@
 // its output.
 #pragma once
 
+#include <functional>
 #include <iosfwd>
 #include <memory>
 #include <optional>
@@ -25,9 +26,12 @@ Session open_session(const ConfigOptions& options, const std::optional<Plan>& st
                      const PassOptions& passes = {});
 /// The options with train.steps overridden when the command line gives a number of steps.
 ConfigOptions with_steps(ConfigOptions options, const std::optional<int64_t>& steps);
-/// The plan that --plan names; `otherwise` without the option. Checks the number of ranks.
+/// The plan that --plan names: a file, `serial` or a preset; `otherwise` without the option.
+/// Checks the number of ranks.
+///   graph   the training graph; it is asked for a preset
 ///   throws  UserError of the plan, or of ranks that the plan does not have
-Plan chosen_plan(const PlanOptions& options, const Plan& otherwise);
+Plan chosen_plan(const PlanOptions& options, const Plan& otherwise,
+                 const std::function<Graph()>& graph);
 
 /// The data of a configuration. It also sets the sizes of the configuration's model.
 std::shared_ptr<const RunData> load_data_of(RunConfig& config);

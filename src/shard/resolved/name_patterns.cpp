@@ -2,10 +2,10 @@
 
 #include <algorithm>
 #include <cctype>
-#include <charconv>
 #include <unordered_map>
 
 #include "base/error.h"
+#include "base/name_pattern.h"
 #include "base/text.h"
 
 namespace tessera {
@@ -104,39 +104,6 @@ std::string to_text(const Tokens& tokens) {
   return text;
 }
 
-[[noreturn]] void malformed(std::string_view pattern, const std::string& why) {
-  throw UserError("'" + std::string(pattern) + "' is not a pattern of names", why,
-                  "write it as blocks.{0..23}.attn.{q,k,v}.dot", ExitCode::kBadConfig);
-}
-
-constexpr int kMaxRange = 1 << 20;  // names of one range
-
-int read_bound(std::string_view text, std::string_view pattern) {
-  int value = -1;
-  const auto [end, error] = std::from_chars(text.data(), text.data() + text.size(), value);
-  if (error != std::errc{} || end != text.data() + text.size() || value < 0)
-    malformed(pattern, "a range is of two numbers");
-  return value;
-}
-
-/// The alternatives in a pair of braces.
-std::vector<std::string> choices_of(std::string_view list, std::string_view pattern) {
-  std::vector<std::string> choices;
-  for (std::string& item : split_text(list, ',')) {
-    const size_t dots = item.find("..");
-    if (dots == std::string::npos) {
-      choices.push_back(std::move(item));
-      continue;
-    }
-    const int first = read_bound(std::string_view(item).substr(0, dots), pattern);
-    const int last = read_bound(std::string_view(item).substr(dots + 2), pattern);
-    if (last < first || last - first > kMaxRange)
-      malformed(pattern, "a range ends behind its beginning, and has at most a million numbers");
-    for (int i = first; i <= last; ++i) choices.push_back(std::to_string(i));
-  }
-  return choices;
-}
-
 }  // namespace
 
 std::vector<std::string> to_patterns(const std::vector<std::string>& names) {
@@ -162,9 +129,9 @@ std::vector<std::string> names_of_pattern(std::string_view pattern) {
     if (rest.empty()) break;
     const size_t close = rest.find('}');
     if (rest.front() == '}' || close == std::string_view::npos || rest.find('{', 1) < close)
-      malformed(pattern, "its braces do not match, or are nested");
+      refuse_pattern(pattern, "its braces do not match, or are nested");
     std::vector<std::string> next;
-    const std::vector<std::string> choices = choices_of(rest.substr(1, close - 1), pattern);
+    const std::vector<std::string> choices = alternatives_of(rest.substr(1, close - 1), pattern);
     for (const std::string& name : names)
       for (const std::string& choice : choices) next.push_back(name + choice);
     names = std::move(next);

@@ -1,0 +1,81 @@
+#include "config/familiar_names.h"
+
+#include <vector>
+
+#include "base/config_table.h"
+
+namespace tessera {
+namespace {
+
+/// The keys of one table that belong elsewhere or have another name here.
+struct FamiliarTable {
+  std::string name;
+  std::vector<Familiar> keys;
+};
+
+constexpr std::string_view kEpochNote = "an epoch has samples / train.batch steps";
+
+const std::vector<FamiliarTable>& familiar_tables() {
+  static const std::vector<FamiliarTable> kTables = {
+      {"train",
+       {{"lr", "optimizer.learning_rate"},
+        {"learning_rate", "optimizer.learning_rate"},
+        {"epochs", "train.steps", kEpochNote},
+        {"num_epochs", "train.steps", kEpochNote},
+        {"max_steps", "train.steps"},
+        {"iterations", "train.steps"},
+        {"batch_size", "train.batch", "it counts the rows of a step over all ranks"},
+        {"global_batch_size", "train.batch"},
+        {"micro_batch_size", "parallel.micro_batches", "it is their number, not their size"},
+        {"gradient_accumulation_steps", "parallel.micro_batches"},
+        {"optimizer", "optimizer.kind"},
+        {"weight_decay", "optimizer.weight_decay"},
+        {"eval_every", "train.evaluate_every"},
+        {"save_every", "checkpoint.every"}}},
+      {"optimizer",
+       {{"lr", "optimizer.learning_rate"},
+        {"name", "optimizer.kind"},
+        {"type", "optimizer.kind"},
+        {"eps", "optimizer.epsilon"},
+        {"wd", "optimizer.weight_decay"},
+        {"grad_clip", "optimizer.clip_norm"},
+        {"max_grad_norm", "optimizer.clip_norm"},
+        {"warmup_steps", "optimizer.warmup"},
+        {"scheduler", "optimizer.schedule"},
+        {"lr_scheduler", "optimizer.schedule"},
+        {"betas", "optimizer.beta1 and optimizer.beta2"}}},
+      {"model",
+       {{"name", "model.kind"},
+        {"type", "model.kind"},
+        {"n_layer", "model.layers"},
+        {"num_layers", "model.layers"},
+        {"n_head", "model.heads"},
+        {"num_heads", "model.heads"},
+        {"n_embd", "model.width"},
+        {"hidden_size", "model.width"},
+        {"d_model", "model.width"},
+        {"block_size", "model.context"},
+        {"seq_len", "model.context"},
+        {"max_seq_len", "model.context"}}},
+      {"data",
+       {{"batch_size", "train.batch", "it counts the rows of a step over all ranks"},
+        {"type", "data.kind"},
+        {"seq_len", "model.context"}}},
+      {"checkpoint",
+       {{"save_every", "checkpoint.every"},
+        {"interval", "checkpoint.every"},
+        {"keep", "checkpoint.keep_last"}}}};
+  return kTables;
+}
+
+}  // namespace
+
+void refuse_familiar_names(const Document& document, const std::string& file) {
+  for (const FamiliarTable& table : familiar_tables()) {
+    const Document* found = document.find(table.name);
+    if (found && found->is_table())
+      ConfigTable(found, table.name, file).refuse_familiar(table.keys);
+  }
+}
+
+}  // namespace tessera

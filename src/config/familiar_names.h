@@ -1,0 +1,14 @@
+// Keys that users of other systems write out of habit.
+#pragma once
+
+#include <string>
+
+#include "base/document.h"
+
+namespace tessera {
+
+/// Refuses keys of other systems in the tables of a configuration, such as train.lr.
+///   throws  UserError (78) with the name of the key here
+void refuse_familiar_names(const Document& document, const std::string& file);
+
+}  // namespace tessera

@@ -1,0 +1,137 @@
+#include "plan/preset.h"
+
+#include <algorithm>
+#include <array>
+#include <filesystem>
+
+#include "base/config_table.h"
+#include "base/error.h"
+#include "base/text.h"
+
+namespace tessera {
+namespace {
+
+constexpr std::array<std::string_view, 3> kAxes{kDataAxis, kSpaceAxis, kTensorAxis};
+constexpr std::array<std::string_view, 4> kDegrees{kDataAxis, kSpaceAxis, kTensorAxis,
+                                                   kPipelineKey};
+constexpr int64_t kMaxRanks = 1 << 20;
+
+[[noreturn]] void refuse(const std::string& what, const std::string& why, const std::string& fix) {
+  throw UserError(what, why, fix, ExitCode::kBadConfig);
+}
+
+bool is_degree(std::string_view key) {
+  return std::find(kDegrees.begin(), kDegrees.end(), key) != kDegrees.end();
+}
+
+/// The size, or nullopt for "rest".
+std::optional<int64_t> read_degree(std::string_view key, const Document& value,
+                                   const std::string& origin) {
+  const bool may_rest = key != kPipelineKey;
+  if (may_rest && value == Document(std::string(kRest))) return std::nullopt;
+  if (!value.is_int() || value.as_int() < 1 || value.as_int() > kMaxRanks)
+    refuse(origin + ": " + std::string(key) + " = " + to_json(value) + " is no degree",
+           std::string(key) + " is the number of parts" +
+               (may_rest ? ", or \"rest\" for what the number of ranks leaves" : ""),
+           "write " + std::string(key) + " = 2, or another integer from 1");
+  return value.as_int();
+}
+
+/// The axes of `preset` as text: "dp=2,pp=4".
+std::string degrees_text(const Preset& preset) {
+  std::vector<std::string> parts;
+  for (const PresetAxis& axis : preset.axes)
+    parts.push_back(std::string(axis.name) + "=" +
+                    (axis.size ? std::to_string(*axis.size) : std::string(kRest)));
+  if (preset.stages > 1)
+    parts.insert(parts.begin(), std::string(kPipelineKey) + "=" + std::to_string(preset.stages));
+  return join(parts, ",");
+}
+
+void refuse_meshes(const Document& document, const std::string& origin) {
+  for (const std::string_view key : {"mesh", "meshes", "shardings", "fingerprint"})
+    if (document.find(key))
+      refuse(origin + " has degrees such as dp, and '" + std::string(key) + "'",
+             "degrees stand for the meshes and marks of the whole plan",
+             "remove the degrees, or '" + std::string(key) + "'");
+}
+
+void check_axes(const Preset& preset, const std::string& origin) {
+  const auto rests = std::count_if(preset.axes.begin(), preset.axes.end(),
+                                   [](const PresetAxis& axis) { return !axis.size; });
+  if (rests > 1)
+    refuse(origin + " has several axes of the size \"rest\"",
+           "the number of ranks, divided by all other degrees, is the size of one axis",
+           "give the sizes of the others");
+}
+
+/// The table of the keys that are no degrees. A pipeline has several micro-batches.
+Document decisions_of(const Document& document, Preset& preset) {
+  Document decisions{Document::Table{}};
+  for (const auto& [key, value] : document.as_table())
+    if (!is_degree(key)) decisions[key] = value;
+  preset.chooses_micro_batches = preset.stages > 1 && !decisions.find("micro_batches");
+  if (preset.chooses_micro_batches) decisions["micro_batches"] = 2 * preset.stages;
+  return decisions;
+}
+
+/// An integer where the text is one.
+Document value_of(std::string_view text) {
+  const bool is_number =
+      !text.empty() && text.size() < 10 &&
+      std::all_of(
+          text.begin(), text.end(), [](char letter) { return letter >= '0' && letter <= '9'; });
+  if (is_number) return Document(int64_t{std::stoi(std::string(text))});
+  return Document(std::string(text));
+}
+
+}  // namespace
+
+bool is_preset(std::string_view text) {
+  return text.find('=') != std::string_view::npos && !std::filesystem::exists(text);
+}
+
+std::span<const std::string_view> degree_keys() {
+  return kDegrees;
+}
+
+bool has_degrees(const Document& document) {
+  return document.is_table() &&
+         std::any_of(document.as_table().begin(), document.as_table().end(),
+                     [](const auto& entry) { return is_degree(entry.first); });
+}
+
+Preset parse_preset(std::string_view text) {
+  const std::string origin = "preset '" + std::string(text) + "'";
+  Document document{Document::Table{}};
+  for (const std::string& item : split_text(text, ',')) {
+    const size_t equals = item.find('=');
+    const std::string key(trim(std::string_view(item).substr(0, equals)));
+    if (equals == std::string::npos || key.empty())
+      refuse(origin + ": '" + item + "' is not key=value",
+             "a preset lists degrees and keys of plans between commas",
+             "write it as dp=2,tp=2 or pp=4,micro_batches=8,schedule=zb-h1");
+    if (document.find(key))
+      refuse(origin + " has '" + key + "' twice", "a key has one value", "keep one of the two");
+    document[key] = value_of(trim(std::string_view(item).substr(equals + 1)));
+  }
+  Preset preset = parse_preset(document, origin);
+  preset.text = std::string(text);
+  return preset;
+}
+
+Preset parse_preset(const Document& document, const std::string& origin) {
+  Preset preset;
+  refuse_meshes(document, origin);
+  for (const std::string_view axis : kAxes)
+    if (const Document* size = document.find(axis))
+      preset.axes.push_back({axis, read_degree(axis, *size, origin)});
+  if (const Document* stages = document.find(kPipelineKey))
+    preset.stages = *read_degree(kPipelineKey, *stages, origin);
+  check_axes(preset, origin);
+  preset.decisions = parse_plan(decisions_of(document, preset), origin, {.other_keys = kDegrees});
+  preset.text = degrees_text(preset);
+  return preset;
+}
+
+}  // namespace tessera

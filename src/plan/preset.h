@@ -1,0 +1,59 @@
+// A preset: degrees of parallelism in place of meshes and marks, "dp=2,tp=2". presets/presets.h
+// makes a plan of it for a graph.
+#pragma once
+
+#include <cstdint>
+#include <optional>
+#include <span>
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "base/document.h"
+#include "plan/plan.h"
+#include "plan/read_meshes.h"
+
+namespace tessera {
+
+/// The axes of the meshes of presets, outermost first. Neighbours on the last one exchange most.
+inline constexpr std::string_view kDataAxis = "dp";
+inline constexpr std::string_view kSpaceAxis = "sp";
+inline constexpr std::string_view kTensorAxis = "tp";
+/// The stages of a pipeline, which are meshes, not an axis.
+inline constexpr std::string_view kPipelineKey = "pp";
+
+struct PresetAxis {
+  std::string_view name;        // one of the above
+  std::optional<int64_t> size;  // nullopt: kRest
+
+  bool operator==(const PresetAxis&) const = default;
+};
+
+struct Preset {
+  std::string text;              // "dp=2,tp=2": the name of its plans
+  std::vector<PresetAxis> axes;  // outermost first; at most one is kRest
+  int64_t stages = 1;
+  /// Are micro-batches chosen with the plan? Then decisions.micro_batches is what is aimed at.
+  bool chooses_micro_batches = false;
+  /// All other decisions, without meshes; its marks are added to those of the preset.
+  Plan decisions;
+};
+
+/// Is it a preset, and no file? Presets have an equals sign, and files exist.
+bool is_preset(std::string_view text);
+
+/// dp, sp, tp and pp.
+std::span<const std::string_view> degree_keys();
+
+/// Reads "pp=4,tp=2,micro_batches=8,schedule=zb-h1": axes, and other keys of plans.
+///   throws  UserError (78) for a degree below 1, two axes of the rest, a key twice, and as
+///           parse_plan, for unknown keys and values
+Preset parse_preset(std::string_view text);
+
+/// Has `document`, a table with the keys of a plan, degrees? Then it is a preset.
+bool has_degrees(const Document& document);
+/// Reads such a table: dp = 2, schedule = "zb-h1".
+///   throws  as above, and UserError (78) for a table that has meshes or shardings, too
+Preset parse_preset(const Document& document, const std::string& origin);
+
+}  // namespace tessera

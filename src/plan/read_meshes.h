@@ -1,0 +1,31 @@
+// Reads the meshes of a plan file.
+#pragma once
+
+#include <optional>
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "base/config_table.h"
+#include "base/document.h"
+#include "shard/mesh_assignment.h"
+
+namespace tessera {
+
+/// In place of the size of an axis: what the number of ranks, divided by all others, gives.
+inline constexpr std::string_view kRest = "rest";
+
+/// The key "device"; the host when it is absent.
+DeviceKind read_device(ConfigTable& table);
+
+/// The ranks of all meshes, in ascending order.
+std::vector<Rank> ranks_of(const Meshes& meshes);
+
+/// The meshes of a plan; empty when both keys are absent or the mesh has no axes.
+///   one, several  the keys "mesh" and "meshes"; nullptr when absent
+///   ranks         of the run when it is known, for an axis of the size kRest
+///   throws        UserError (78) as read_plan
+Meshes read_meshes(const Document* one, const Document* several, const std::string& origin,
+                   std::optional<int> ranks);
+
+}  // namespace tessera

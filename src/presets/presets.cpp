@@ -1,0 +1,240 @@
+#include "presets/presets.h"
+
+#include <algorithm>
+#include <map>
+#include <memory>
+
+#include "base/count_text.h"
+#include "base/error.h"
+#include "base/text.h"
+#include "presets/dim_classes.h"
+#include "presets/roles.h"
+#include "presets/stages.h"
+#include "schedule/named_orders.h"
+#include "shard/resolved/name_patterns.h"
+#include "shard/resolved/stage_patterns.h"
+
+namespace tessera {
+namespace {
+
+/// The least share of the products that the axis of space must divide.
+constexpr double kLeastShare = 0.5;
+
+[[noreturn]] void refuse(const std::string& what, const std::string& why, const std::string& fix) {
+  throw UserError(what, why, fix, ExitCode::kBadConfig);
+}
+
+/// A preset whose axes have sizes above 1.
+struct Degrees {
+  std::vector<std::string> names;
+  Shape shape;
+  int64_t stages = 1;
+  std::string text;
+
+  bool has(std::string_view axis) const {
+    return std::find(names.begin(), names.end(), axis) != names.end();
+  }
+};
+
+int64_t rest_of(const Preset& preset, std::optional<int> ranks) {
+  int64_t others = preset.stages;
+  for (const PresetAxis& axis : preset.axes) others *= axis.size.value_or(1);
+  if (!ranks)
+    refuse(
+        "preset '" + preset.text + "' has an axis of the size \"rest\", and no number of ranks",
+        "the rest is the number of ranks divided by the other degrees, " + std::to_string(others),
+        "give the number with --ranks, or the size of the axis");
+  if (*ranks % others != 0)
+    refuse("preset '" + preset.text + "' does not fit " + counted(*ranks, "rank"),
+           "the other degrees make " + std::to_string(others) + ", which does not divide " +
+               std::to_string(*ranks),
+           "run with a multiple of " + counted(others, "rank") + ", or change a degree");
+  return *ranks / others;
+}
+
+Degrees degrees_of(const Preset& preset, std::optional<int> ranks) {
+  Degrees degrees;
+  degrees.stages = preset.stages;
+  degrees.text = preset.text;
+  for (const PresetAxis& axis : preset.axes) {
+    const int64_t size = axis.size ? *axis.size : rest_of(preset, ranks);
+    if (size == 1) continue;
+    degrees.names.emplace_back(axis.name);
+    degrees.shape.push_back(size);
+  }
+  return degrees;
+}
+
+/// The axis that divides each class of dims.
+class Division {
+ public:
+  Division(const Graph& graph, const Degrees& degrees)
+      : graph_(graph), dims_(dim_classes_of(graph)), axes_(dims_.classes.size()) {
+    if (degrees.has(kDataAxis)) divide(batch_classes(graph, dims_), kDataAxis);
+    if (degrees.has(kSpaceAxis)) divide(space(degrees), kSpaceAxis);
+    if (degrees.has(kTensorAxis)) divide(tensor(degrees), kTensorAxis);
+  }
+
+  /// One mark for all tensors of equal placements.
+  std::vector<Mark> marks(const std::string& origin) const {
+    std::vector<std::string> placements;  // in the order of the first tensor
+    std::map<std::string, std::vector<std::string>> names;
+    for (ValueId value : marked()) {
+      const std::string placement = placement_of(value);
+      if (placement.empty()) continue;
+      if (!names.contains(placement)) placements.push_back(placement);
+      names[placement].push_back(graph_.value(value).name);
+    }
+    std::vector<Mark> marks;
+    for (const std::string& placement : placements)
+      for (std::string& pattern : to_patterns(names[placement]))
+        marks.push_back(shard_tensor(std::move(pattern), placement, origin));
+    return marks;
+  }
+
+ private:
+  void divide(const std::vector<DimClassIndex>& classes, std::string_view axis) {
+    for (DimClassIndex index : classes) axes_[index.value()] = axis;
+  }
+
+  std::vector<DimClassIndex> space(const Degrees& degrees) const {
+    std::vector<DimClassIndex> found = space_classes(graph_, dims_);
+    if (share_of_products(dims_, found) < kLeastShare)
+      refuse("preset '" + degrees.text + "': sp divides too little of this network",
+             "sp divides rows of images or positions of a sequence, and less than half of the "
+             "products and convolutions here keep them",
+             "use dp or tp");
+    return found;
+  }
+
+  std::vector<DimClassIndex> tensor(const Degrees& degrees) const {
+    std::vector<DimClassIndex> found = tensor_classes(graph_, dims_);
+    if (found.empty())
+      refuse("preset '" + degrees.text + "': tp divides no weight of this network",
+             "dividing any of them would exchange more than it saves", "use dp or pp");
+    return found;
+  }
+
+  /// Inputs, then parameters, then the first value of each class of space that no input has.
+  std::vector<ValueId> marked() const {
+    std::vector<ValueId> values = graph_.inputs();
+    for (const Variable& variable : graph_.variables())
+      if (variable.origin.source.empty()) values.push_back(variable.value);
+    for (DimClassIndex i : dims_.classes.indices())
+      if (axes_[i.value()] == kSpaceAxis && !has_input(graph_, dims_.classes[i]))
+        values.push_back(dims_.classes[i].members.front().value);
+    return values;
+  }
+
+  /// P("dp", None, "tp"); "" when nothing divides it.
+  std::string placement_of(ValueId value) const {
+    std::vector<std::string> parts;
+    bool is_divided = false;
+    for (DimClassIndex index : dims_.of_value[value.index]) {
+      const std::string_view axis = index.is_none() ? "" : axes_[index.value()];
+      const bool again = std::find(parts.begin(), parts.end(), quoted(axis)) != parts.end();
+      parts.push_back(axis.empty() || again ? "None" : quoted(axis));
+      is_divided = is_divided || !axis.empty();
+    }
+    if (!is_divided) return "";
+    while (parts.back() == "None") parts.pop_back();
+    return "P(" + join(parts, ", ") + ")";
+  }
+
+  static std::string quoted(std::string_view axis) { return '"' + std::string(axis) + '"'; }
+
+  const Graph& graph_;
+  DimClasses dims_;
+  std::vector<std::string_view> axes_;  // by class; "": none
+};
+
+/// Stages that share the ranks of one position of the pipeline.
+enum class Sharing { kNone, kInTurn, kInV };
+
+Sharing sharing_of(PipelineKind schedule) {
+  switch (schedule) {
+    case PipelineKind::kInterleaved: return Sharing::kInTurn;
+    case PipelineKind::kZeroBubbleV:
+    case PipelineKind::kVHalf:
+    case PipelineKind::kVMin: return Sharing::kInV;
+    default: return Sharing::kNone;
+  }
+}
+
+/// The position in the pipeline of each stage: 0 1 0 1 in turn, 0 1 1 0 in a V.
+std::vector<int64_t> positions_of_stages(int64_t positions, Sharing sharing) {
+  std::vector<int64_t> list;
+  for (int64_t i = 0; i < positions; ++i) list.push_back(i);
+  if (sharing == Sharing::kNone) return list;
+  for (int64_t i = 0; i < positions; ++i)
+    list.push_back(sharing == Sharing::kInTurn ? i : positions - 1 - i);
+  return list;
+}
+
+Meshes meshes_of(const Degrees& degrees, Sharing sharing) {
+  if (degrees.stages == 1) {
+    if (degrees.names.empty()) return {};
+    return one_mesh(std::make_shared<const Mesh>(degrees.shape, degrees.names));
+  }
+  const bool has_axes = !degrees.names.empty();
+  const Shape shape = has_axes ? degrees.shape : Shape{1};
+  const std::vector<std::string> names =
+      has_axes ? degrees.names : std::vector<std::string>{std::string(kDataAxis)};
+  const auto size = static_cast<int>(element_count(shape));
+  Meshes meshes;
+  for (int64_t position : positions_of_stages(degrees.stages, sharing)) {
+    std::vector<Rank> ranks;
+    for (int i = 0; i < size; ++i) ranks.push_back(static_cast<int>(position) * size + i);
+    meshes.push_back({"stage" + std::to_string(meshes.size()),
+                      std::make_shared<const Mesh>(shape, names, std::move(ranks))});
+  }
+  return meshes;
+}
+
+/// One mark for the ops of each stage, with patterns for whole scopes.
+std::vector<Mark> stage_marks(const Graph& graph, const Meshes& meshes, const std::string& origin) {
+  const std::vector<int> stages = even_stages(graph, static_cast<int>(meshes.size()));
+  std::vector<std::string> names, stage_names;
+  for (const Op& op : graph.ops()) {
+    if (op.role != Role::kForward) continue;
+    stage_names.push_back(meshes[stages[names.size()]].name);
+    names.push_back(op.name);
+  }
+  std::vector<Mark> marks;
+  for (const SharedDecision& decision : stage_patterns(names, stage_names))
+    for (const std::string& pattern : decision.names)
+      marks.push_back(stage(pattern, decision.text, origin));
+  return marks;
+}
+
+/// The largest divisor of the rows of the batch of at most `aim`.
+int64_t micro_batches_for(const Graph& graph, int64_t aim) {
+  int64_t rows = 1;
+  for (ValueId input : graph.inputs())
+    if (graph.type(input).shape.size() > 0) rows = graph.type(input).shape[0];
+  while (rows % aim != 0) --aim;
+  return aim;
+}
+
+}  // namespace
+
+Plan preset_plan(const Preset& preset, const Graph& graph, std::optional<int> ranks) {
+  const Degrees degrees = degrees_of(preset, ranks);
+  const std::string origin = "preset " + preset.text;
+  Plan plan = preset.decisions;
+  plan.name = preset.text;
+  plan.meshes = meshes_of(degrees, sharing_of(plan.schedule));
+  if (!preset.decisions.meshes.empty()) {  // they say a device
+    if (plan.meshes.empty()) plan.meshes = plan.placed();
+    for (NamedMesh& mesh : plan.meshes) mesh.device = preset.decisions.meshes.front().device;
+  }
+  if (preset.chooses_micro_batches)
+    plan.micro_batches = micro_batches_for(graph, plan.micro_batches);
+  std::vector<Mark> marks;
+  if (plan.meshes.size() > 1) marks = stage_marks(graph, plan.meshes, origin);
+  for (Mark& mark : Division(graph, degrees).marks(origin)) marks.push_back(std::move(mark));
+  plan.marks.insert(plan.marks.begin(), marks.begin(), marks.end());
+  return plan;
+}
+
+}  // namespace tessera

@@ -1,0 +1,26 @@
+// The plans of presets: the parallelism that everyone would write by hand, for any graph. Roles
+// come from the structure of the graph, never from names.
+#pragma once
+
+#include <optional>
+
+#include "graph/graph.h"
+#include "plan/plan.h"
+#include "plan/preset.h"
+
+namespace tessera {
+
+/// The plan of a preset for a training graph: meshes, marks and stages.
+///
+///   dp      divides dim 0 of every input
+///   tp      divides weights by their roles: tensor_classes() in presets/roles.h
+///   sp      divides rows of images or positions of sequences: space_classes()
+///   pp      divides the forward into stages of equal work: even_stages(). Without micro_batches
+///           it takes the largest divisor of the batch of at most 2 for each stage. The schedules
+///           interleaved, zb-v, v-half and v-min have two stages for each of pp
+///   ranks   rank = ((stage, dp), sp), tp; the number that the axis of the size "rest" fills up
+///   throws  UserError (78): no number of ranks for "rest", or one that the other degrees do not
+///           divide; an axis that would divide (almost) nothing; more stages than work
+Plan preset_plan(const Preset& preset, const Graph& graph, std::optional<int> ranks = std::nullopt);
+
+}  // namespace tessera

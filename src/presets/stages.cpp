@@ -1,0 +1,184 @@
+#include "presets/stages.h"
+
+#include <algorithm>
+#include <cmath>
+#include <limits>
+#include <map>
+#include <optional>
+
+#include "base/count_text.h"
+#include "base/error.h"
+#include "ops/operator.h"
+
+namespace tessera {
+namespace {
+
+constexpr double kSlack = 1.05;      // of the busiest stage, for fewer bytes
+constexpr double kLeastWork = 0.01;  // of an even share, that every stage has
+constexpr double kUnevenness = 1.5;  // of the busiest stage, to keep to boundaries
+constexpr size_t kMaxSubsets = 10;   // values of which all subsets are tried
+constexpr double kNever = std::numeric_limits<double>::infinity();
+
+/// A position between two ops: a cut there.
+struct Position {
+  int op = 0;                          // ops before it
+  double work = 0;                     // of these
+  double bytes = 0;                    // of the values that cross
+  std::vector<ValueId> crossing = {};  // ascending
+};
+
+/// Positions with the work of everything.
+struct Line {
+  std::vector<Position> positions;
+  double total = 0;
+};
+
+struct Cuts {
+  std::vector<Position> positions;
+  double busiest = kNever;
+};
+
+std::vector<OpId> forward_ops(const Graph& graph) {
+  std::vector<OpId> ops;
+  for (int i = 0; i < std::ssize(graph.ops()); ++i)
+    if (graph.op({i}).role == Role::kForward) ops.push_back({i});
+  return ops;
+}
+
+/// The position of the last forward op that reads each value, -1 when none does.
+std::vector<int> last_readers(const Graph& graph, const std::vector<OpId>& ops) {
+  std::vector<int> last(graph.values().size(), -1);
+  for (int i = 0; i < std::ssize(ops); ++i)
+    for (ValueId input : graph.op(ops[i]).inputs) last[input.index] = i;
+  return last;
+}
+
+/// All positions at which the work grows: those between two ops with work.
+Line line_of(const Graph& graph, const std::vector<OpId>& ops) {
+  const std::vector<int> last = last_readers(graph, ops);
+  Line line;
+  std::vector<ValueId> live;
+  for (int i = 0; i < std::ssize(ops); ++i) {
+    const Op& op = graph.op(ops[i]);
+    const OpView shape = view(graph, op);
+    line.total += shape.definition->work(shape).flops.value();
+    std::erase_if(live, [&](ValueId value) { return last[value.index] <= i; });
+    for (ValueId output : op.outputs)
+      if (last[output.index] > i) live.push_back(output);
+    double bytes = 0;
+    for (ValueId value : live) bytes += static_cast<double>(byte_size(graph.type(value)).value());
+    line.positions.push_back({i + 1, line.total, bytes, live});
+  }
+  std::erase_if(line.positions, [&](const Position& position) {
+    return position.work <= 0 || position.work >= line.total;
+  });
+  return line;
+}
+
+/// The positions whose crossing values include those of no position within `distance` of work.
+std::vector<Position> boundaries(const std::vector<Position>& all, double distance) {
+  std::map<std::vector<ValueId>, std::vector<double>> known;
+  for (const Position& position : all) known[position.crossing].push_back(position.work);
+  const auto is_near = [&](const std::vector<ValueId>& values, double work) {
+    const auto found = known.find(values);
+    return found != known.end() &&
+           std::any_of(found->second.begin(), found->second.end(),
+                       [&](double other) { return std::abs(other - work) <= distance; });
+  };
+  std::vector<Position> result;
+  for (const Position& position : all) {
+    const std::vector<ValueId>& values = position.crossing;
+    bool includes = values.size() > kMaxSubsets;
+    for (unsigned set = 1; !includes && set + 1 < 1U << values.size(); ++set) {
+      std::vector<ValueId> some;
+      for (size_t i = 0; i < values.size(); ++i)
+        if (set >> i & 1U) some.push_back(values[i]);
+      includes = is_near(some, position.work);
+    }
+    if (!includes) result.push_back(position);
+  }
+  return result;
+}
+
+/// The `cuts` positions with the least cost, in order; nullopt when every choice is forbidden.
+///   stage_cost(work, bytes)  of a stage with this work, and the bytes that leave it; kNever
+///   forbids combine                  costs of stages: a sum or a maximum
+template <class StageCost, class Combine>
+std::optional<Cuts> best_cuts(const Line& line, const std::vector<Position>& positions, int cuts,
+                              const StageCost& stage_cost, const Combine& combine) {
+  const int count = static_cast<int>(positions.size());
+  const auto work_at = [&](int i) { return i < 0 ? 0.0 : positions[i].work; };
+  std::vector<std::vector<double>> best(cuts + 1, std::vector<double>(count, kNever));
+  std::vector<std::vector<int>> before(cuts + 1, std::vector<int>(count, -1));
+  for (int i = 0; i < count; ++i) best[1][i] = stage_cost(work_at(i), positions[i].bytes);
+  for (int cut = 2; cut <= cuts; ++cut)
+    for (int i = 0; i < count; ++i)
+      for (int j = 0; j < i; ++j) {
+        const double cost =
+            combine(best[cut - 1][j], stage_cost(work_at(i) - work_at(j), positions[i].bytes));
+        if (cost >= best[cut][i]) continue;
+        best[cut][i] = cost;
+        before[cut][i] = j;
+      }
+  int last = -1;
+  double least = kNever;
+  for (int i = 0; i < count; ++i) {
+    const double cost = combine(best[cuts][i], stage_cost(line.total - work_at(i), 0));
+    if (cost >= least) continue;
+    least = cost;
+    last = i;
+  }
+  if (last < 0) return std::nullopt;
+  Cuts chosen;
+  for (int cut = cuts; cut >= 1; last = before[cut--][last])
+    chosen.positions.insert(chosen.positions.begin(), positions[last]);
+  double begin = 0;
+  chosen.busiest = 0;
+  for (const Position& position : chosen.positions) {
+    chosen.busiest = std::max(chosen.busiest, position.work - begin);
+    begin = position.work;
+  }
+  chosen.busiest = std::max(chosen.busiest, line.total - begin);
+  return chosen;
+}
+
+std::optional<Cuts> even_cuts(const Line& line, const std::vector<Position>& positions, int cuts) {
+  const double least = kLeastWork * line.total / (cuts + 1);
+  const auto busiest = best_cuts(
+      line, positions, cuts, [&](double work, double) { return work >= least ? work : kNever; },
+      [](double a, double b) { return std::max(a, b); });
+  if (!busiest) return std::nullopt;
+  const double most = kSlack * busiest->busiest;
+  return best_cuts(
+      line, positions, cuts,
+      [&](double work, double bytes) { return work >= least && work <= most ? bytes : kNever; },
+      [](double a, double b) { return a + b; });
+}
+
+[[noreturn]] void refuse_stages(const Line& line, int stages) {
+  int fit = stages - 1;
+  while (fit > 1 && !even_cuts(line, line.positions, fit - 1)) --fit;
+  throw UserError("a pipeline of " + counted(stages, "stage") + " does not fit this network",
+                  "it has work for at most " + counted(fit, "stage") +
+                      ": each needs an operator with at least a hundredth of an even share",
+                  "choose a smaller pp, or another schedule where this one has two stages for each",
+                  ExitCode::kBadConfig);
+}
+
+}  // namespace
+
+std::vector<int> even_stages(const Graph& graph, int stages) {
+  const std::vector<OpId> ops = forward_ops(graph);
+  std::vector<int> result(ops.size(), 0);
+  if (stages == 1) return result;
+  const Line line = line_of(graph, ops);
+  const auto any = even_cuts(line, line.positions, stages - 1);
+  if (!any) refuse_stages(line, stages);
+  const auto even = even_cuts(line, boundaries(line.positions, line.total / stages), stages - 1);
+  const Cuts& cuts = even && even->busiest <= kUnevenness * any->busiest ? *even : *any;
+  for (const Position& position : cuts.positions)
+    for (size_t i = position.op; i < result.size(); ++i) ++result[i];
+  return result;
+}
+
+}  // namespace tessera

@@ -1,0 +1,23 @@
+// Cuts a graph into the stages of a pipeline.
+#pragma once
+
+#include <vector>
+
+#include "graph/graph.h"
+
+namespace tessera {
+
+/// The stage of each forward op, by position among the forward ops; stages are runs of ops in
+/// program order.
+///
+///   even      the work of the busiest stage is as small as the boundaries allow. Among cuts whose
+///             busiest stage has at most 5% more, the least bytes are sent
+///   boundary  a position between two ops where the values that later ops read do not include
+///             those of another position nearby: not inside a residual branch. Where boundaries
+///             would make the busiest stage more than half as busy again as any cuts, any will do
+///   work      every stage has at least a hundredth of an even share
+///   throws    UserError (78) when that is impossible, with the most stages
+///   time      O(stages x positions^2)
+std::vector<int> even_stages(const Graph& graph, int stages);
+
+}  // namespace tessera
