@@ -112,7 +112,7 @@ constexpr KeyMeaning kMeanings[] = {
 
     {"optimizer.kind", "Rule of the updates", "\"sgd\""},
     {"optimizer.momentum", "Of `momentum`: share of the last update that is kept", "0.95"},
-    {"optimizer.beta1", "Of `adam` and `adamw`: decay of the mean of gradients", "0.9"},
+    {"optimizer.beta1", "Of `adam` and `adamw`: decay of the mean of gradients", "0.85"},
     {"optimizer.beta2", "Of `adam` and `adamw`: decay of the mean of their squares", "0.95"},
     {"optimizer.epsilon", "Of `adam` and `adamw`: added to the divisor", "1e-6"},
     {"optimizer.weight_decay", "Decay of weights; of `adamw` decoupled from the gradient", "0.1"},
