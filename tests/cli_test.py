@@ -9,6 +9,7 @@ import json
 import math
 import pathlib
 import re
+import shlex
 import signal
 import subprocess
 import sys
@@ -31,6 +32,12 @@ def run(*arguments, code=0):
     result = subprocess.run([PROGRAM, *map(str, arguments)], cwd=ROOT, capture_output=True, text=True, timeout=120, stdin=subprocess.DEVNULL)
     assert result.returncode == code, f"{arguments}: exit code {result.returncode}\n{result.stdout}\n{result.stderr}"
     return result
+
+
+def npy(kind, shape, content):
+    """An array as NumPy stores it, in version 1 of the format."""
+    header = f"{{'descr': '{kind}', 'fortran_order': False, 'shape': {shape}, }}".ljust(117) + "\n"
+    return b"\x93NUMPY\x01\x00" + len(header).to_bytes(2, "little") + header.encode() + content
 
 
 def run_json(*arguments, code=0):
@@ -80,6 +87,22 @@ class Train(unittest.TestCase):
     def test_patience_needs_evaluations(self):
         for key in ("train.patience=2", "checkpoint.keep_best=true"):
             self.assertIn("train.evaluate_every", run("train", *SMALL_GPT, "train.evaluate_every=0", key, code=78).stderr)
+
+    def test_without_held_out_data_nothing_is_evaluated(self):
+        for keys in (["train.evaluate_every=2"], ["train.evaluate_every=2", "train.patience=2"], ["train.evaluate_every=2", "checkpoint.keep_best=true"]):
+            error = run("train", *SMALL_MLP, "data.held_out=0", *keys, code=78).stderr
+            self.assertIn(f"{keys[-1].split('=')[0]} is set and data.held_out is 0", error)
+        result = run("train", *SMALL_MLP, "data.held_out=0")
+        self.assertIn("validation loss  none: data.held_out is 0\n", result.stdout)
+        self.assertIsNone(run_json("train", *SMALL_MLP, "data.held_out=0")["val_loss"])
+
+    def test_checkpoints_without_a_folder_are_noted(self):
+        for keys, named in ((["checkpoint.every=2"], "checkpoint.every"), (["checkpoint.keep_best=true", "train.evaluate_every=2"], "checkpoint.keep_best")):
+            note = f"note: {named} is set, but without --out nothing is stored"
+            self.assertIn(note, run("train", *SMALL_MLP, *keys).stderr)
+            with tempfile.TemporaryDirectory() as folder:
+                self.assertNotIn(note, run("train", *SMALL_MLP, *keys, "--out", folder).stderr)
+        self.assertNotIn("nothing is stored", run("train", *SMALL_MLP).stderr)
 
     def test_a_trace_has_the_acts_of_every_rank_and_flows_between_them(self):
         with tempfile.TemporaryDirectory() as folder:
@@ -456,6 +479,17 @@ class Checkpoints(unittest.TestCase):
             run("train", *SMALL_GPT, "--plan", "configs/plans/gpt.tp4.json", "--out", folder)
             error = run_json("train", *SMALL_GPT[:-1], "train.batch=6", "--out", folder, "--resume", code=65)["error"]
             self.assertIn("batch was 4 and is 6", error["why"])
+            self.assertIn("the batch is not that of the checkpoint", error["what"])
+
+    def test_resuming_with_another_model_or_optimizer_names_the_setting(self):
+        with tempfile.TemporaryDirectory() as folder:
+            run("train", *SMALL_GPT, "--out", folder)
+            for changed, said in (("model.width=32", "model.width was 16 and is 32"), ("model.layers=2", "model.layers was 1 and is 2"),
+                                  ("optimizer.kind=sgd", 'optimizer.kind was "adamw" and is "sgd"')):
+                error = run_json("train", *SMALL_GPT, changed, "--out", folder, "--resume", code=65)["error"]
+                self.assertIn(said, error["what"])
+                self.assertRegex(error["why"], r"; and \d+ more$")
+                self.assertEqual(error["why"].count(";"), 5)
 
     def test_a_checkpoint_that_was_removed_is_refused_with_those_that_are_left(self):
         left = "has step-00000002, step-00000004, step-00000006; a run removes older ones than the newest checkpoint.keep_last"
@@ -537,6 +571,31 @@ class Checkpoints(unittest.TestCase):
                 resumed = run_json("train", *config, "--out", out, "--resume")
                 self.assertEqual(resumed["resumed_from"], stopped["step"])
                 self.assertEqual(stopped["losses"] + resumed["losses"], whole["losses"])
+
+    def test_the_command_to_continue_has_every_argument_of_the_run(self):
+        config = [*SMALL_MLP[:-1], "--plan", "dp=2", "--steps", 1000]
+        with tempfile.TemporaryDirectory() as folder:
+            out = pathlib.Path(folder) / "my run"
+            process = start("train", *config, "--out", out)
+            wait_for(lambda: (out / "metrics.jsonl").exists() and (out / "metrics.jsonl").stat().st_size > 0, process)
+            process.send_signal(signal.SIGTERM)
+            text = process.communicate(timeout=60)[0]
+            line = re.search(r"(?m)^to continue      tessera (.*)$", text).group(1)
+            resumed = run_json(*shlex.split(line))
+            self.assertEqual((resumed["step"], resumed["ranks"]), (1000, 2))
+            self.assertGreater(resumed["resumed_from"], 0)
+
+    def test_resuming_a_run_that_has_all_its_steps_says_so(self):
+        with tempfile.TemporaryDirectory() as folder:
+            run("train", *SMALL_MLP, "--out", folder)
+            for steps in (2, 6):
+                result = run("train", *SMALL_MLP, "--steps", steps, "--out", folder, "--resume")
+                self.assertIn(f"note: the run has 6 steps already, and train.steps is {steps}: no step is left. --steps is the whole length of the run", result.stderr)
+                self.assertNotIn("speed", result.stdout)
+            self.assertIsNone(run_json("train", *SMALL_MLP, "--out", folder, "--resume")["tokens_per_s"])
+            result = run("train", *SMALL_MLP, "--steps", 7, "--out", folder, "--resume")
+            self.assertNotIn("no step is left", result.stderr)
+            self.assertIn("speed", result.stdout)
 
     def test_a_run_goes_on_under_another_plan_and_says_what_else_changed(self):
         with tempfile.TemporaryDirectory() as folder:
@@ -833,7 +892,7 @@ class Inspect(unittest.TestCase):
                 self.assertEqual((found["step"], found["steps"]), (6, 6))
                 self.assertIn("on mesh dp=2 tp=2, 4 ranks", found["plan"])
                 text = run("inspect", path).stdout
-                for line in ("model    gpt: ", "data     text of ", "steps    6 of 6", "plan     plan"):
+                for line in ("model    gpt: ", "data     text of ", "steps    6 of 6", "plan     plan 'gpt.dp2-tp2' on mesh"):
                     self.assertIn(line, text)
             run_of = run_json("inspect", out)["run"]
             self.assertEqual((run_of["loss"], run_of["val_loss"]), (trained["loss"], trained["val_loss"]))
@@ -849,6 +908,30 @@ class Inspect(unittest.TestCase):
                     checkpoint.rmdir()
             self.assertIn("no checkpoint", run("inspect", out).stdout)
             self.assertIn("steps    6 of 6, loss ", run("inspect", out).stdout)
+
+    def test_the_plan_of_a_run_has_the_name_that_the_run_printed(self):
+        with tempfile.TemporaryDirectory() as folder:
+            for number, plan in enumerate(("dp=2", "serial", "configs/plans/mlp.tp4.json")):
+                out = pathlib.Path(folder) / str(number)
+                name = re.search(r"plan '[^']*'", run("train", *SMALL_MLP, "--plan", plan, "--out", out).stderr).group()
+                self.assertIn(name, run_json("inspect", out)["run"]["plan"])
+
+    def test_the_settings_of_a_run_folder(self):
+        with tempfile.TemporaryDirectory() as folder:
+            run("train", *SMALL_MLP, "--out", folder)
+            result = run_json("inspect", f"{folder}/config.json")
+            self.assertEqual((result["kind"], result["settings"]["model"]["width"]), ("settings", 16))
+            self.assertRegex(run("inspect", f"{folder}/config.json").stdout, r"(?m)^ *train\.batch +4$")
+            self.assertEqual(run_json("inspect", f"{folder}/plan.json")["kind"], "plan")
+
+    def test_an_array(self):
+        with tempfile.TemporaryDirectory() as folder:
+            path = pathlib.Path(folder) / "x.npy"
+            for kind, size, name in (("|u1", 1, "u8"), ("<f4", 4, "f32"), ("<i8", 8, "i64")):
+                path.write_bytes(npy(kind, (2, 3, 4), bytes(24 * size)))
+                result = run_json("inspect", path)
+                self.assertEqual((result["kind"], result["type"], result["shape"]), ("array", name, [2, 3, 4]))
+                self.assertIn(f"{path} is an array: {name}[2,3,4]", run("inspect", path).stdout)
 
     def test_a_configuration(self):
         result = run_json("inspect", *SMALL_MLP)

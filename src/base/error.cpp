@@ -16,13 +16,21 @@ UserError::UserError(std::string what, std::string why, std::string fix, ExitCod
       fix_(std::move(fix)),
       code_(code) {}
 
+namespace {
+
+char lower(char letter) {
+  return 'A' <= letter && letter <= 'Z' ? static_cast<char>(letter - 'A' + 'a') : letter;
+}
+
+}  // namespace
+
 int edit_distance(std::string_view a, std::string_view b) {
   std::vector<int> row(b.size() + 1);
   std::iota(row.begin(), row.end(), 0);
   for (size_t i = 0; i < a.size(); ++i) {
     int diagonal = row[0]++;
     for (size_t j = 0; j < b.size(); ++j) {
-      const int replace = diagonal + (a[i] == b[j] ? 0 : 1);
+      const int replace = diagonal + (lower(a[i]) == lower(b[j]) ? 0 : 1);
       diagonal = row[j + 1];
       row[j + 1] = std::min({replace, row[j] + 1, row[j + 1] + 1});
     }

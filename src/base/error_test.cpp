@@ -57,6 +57,7 @@ TEST(EditDistance, CountsInsertionsDeletionsAndReplacements) {
   EXPECT_EQ(edit_distance("abc", ""), 3);
   EXPECT_EQ(edit_distance("same", "same"), 0);
   EXPECT_EQ(edit_distance("", ""), 0);
+  EXPECT_EQ(edit_distance("Same", "sAME"), 0);
 }
 
 TEST(Nearest, IsTheChoiceWithTheFewestEdits) {
@@ -64,6 +65,14 @@ TEST(Nearest, IsTheChoiceWithTheFewestEdits) {
   EXPECT_EQ(nearest("contxt", keys), "context");
   EXPECT_EQ(nearest("bacth", keys), "batch");
   EXPECT_EQ(nearest("seed", keys), "seed");
+}
+
+TEST(Nearest, ComparesWithoutRegardToCase) {
+  const std::vector<std::string> kinds = {"sgd", "momentum", "adam", "adamw"};
+  EXPECT_EQ(nearest("AdamW", kinds), "adamw");
+  EXPECT_EQ(nearest("adamW", kinds), "adamw");
+  EXPECT_EQ(nearest("SGD", kinds), "sgd");
+  EXPECT_EQ(nearest("Width", std::vector<std::string>{"depth", "width"}), "width");
 }
 
 TEST(Nearest, IsNothingWhenMoreThanHalfOfTheLettersDiffer) {

@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <cstring>
 
+#include "base/first_of.h"
 #include "base/text.h"
 #include "checkpoint/box_runs.h"
 #include "checkpoint/crc32c.h"
@@ -192,7 +193,7 @@ void Checkpoint::require(const std::map<std::string, TensorType>& wanted) const 
       differences.push_back("unexpected '" + name + "' " + to_text(stored.whole));
   if (differences.empty()) return;
   throw bad_data("the checkpoint '" + folder_.string() + "' does not fit the model",
-                 join(differences, "; "),
+                 join(first_of(differences, 5), "; "),
                  "load it with the model and the optimizer that it was stored with");
 }
 

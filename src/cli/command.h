@@ -26,6 +26,8 @@ class Command {
   /// The ranks of its plan, for the commands that run in several processes.
   ///   throws  UserError of the configuration, the plan or the checkpoint
   virtual int rank_count() const { return 1; }
+
+  std::vector<std::string> words;  // of the command line behind its name, for messages
 };
 
 /// A line of the table of commands.

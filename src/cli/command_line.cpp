@@ -54,6 +54,7 @@ CommandLine parse_command(const CommandEntry& entry, std::vector<std::string> wo
   OptionParser parser(entry.name, entry.help);
   parsed.command->describe(parser);
   if (asks_for_help(words)) return parser.help();
+  parsed.command->words = words;
   parser.parse(std::move(words));
   return parsed;
 }

@@ -33,6 +33,19 @@ std::string refused(const std::vector<std::string>& words) {
   return "";
 }
 
+TEST(ContinueCommand, IsTheCommandWithResumeInPlaceOfItsOwn) {
+  EXPECT_EQ(continue_command({"a.toml", "--set", "train.batch=4", "model.width=16", "--steps", "9",
+                              "--plan", "dp=2", "--out", "my run"}),
+            "train a.toml --set train.batch=4 model.width=16 --steps 9 --plan dp=2 --out 'my run' "
+            "--resume");
+  EXPECT_EQ(continue_command({"a.toml", "--resume", "--out", "r"}),
+            "train a.toml --out r --resume");
+  EXPECT_EQ(continue_command({"a.toml", "--resume=old/step-00000004", "--out", "r"}),
+            "train a.toml --out r --resume");
+  const auto command = parsed<TrainCommand>({"train", "--steps=3", "a b.toml", "--out", "r"});
+  EXPECT_EQ(continue_command(command.words), "train --steps=3 'a b.toml' --out r --resume");
+}
+
 TEST(CommandLine, OptionsMayStandBeforeAndAfterTheConfiguration) {
   const auto before = parsed<TrainCommand>(
       {"train", "--plan", "p.json", "--ranks=4", "--cost", "m.toml", "c.toml"});

@@ -7,6 +7,7 @@
 
 #include "base/error.h"
 #include "base/text.h"
+#include "cli/familiar_options.h"
 
 namespace tessera {
 namespace {
@@ -209,6 +210,10 @@ void OptionParser::refuse_separate_value(const std::vector<std::string>& words) 
 void OptionParser::refuse_extra(const std::vector<std::string>& words) const {
   const std::string first = words.empty() ? "" : split_text(words.front(), '=').front();
   const std::string command = "tessera " + state_->command;
+  if (!first.starts_with("-") && state_->rest)
+    refuse_usage(command + ": '" + first + "' is not behind --",
+                 "the command takes " + arguments_text(),
+                 "write " + command + " [OPTIONS] -- " + first + " ...");
   if (!first.starts_with("-"))
     refuse_usage(command + ": '" + first + "' is one argument too many",
                  "the command takes " + arguments_text(),
@@ -216,7 +221,8 @@ void OptionParser::refuse_extra(const std::vector<std::string>& words) const {
   std::vector<std::string> legal;
   for (const CLI::Option* option : state_->app.get_options())
     if (option->nonpositional()) legal.push_back("--" + option->get_lnames().front());
-  const std::string close = nearest(first, legal);
+  const std::string familiar = familiar_option(first, legal);
+  const std::string close = familiar.empty() ? nearest(first, legal) : familiar;
   refuse_usage(command + ": unknown option '" + first + "'",
                "legal options here are " + join(legal, ", "),
                close.empty() ? "remove it or use one of these" : "did you mean '" + close + "'?");

@@ -23,6 +23,17 @@ void check_evaluates(const ConfigTable& table, bool is_set, const std::string& k
                   "set train.evaluate_every, such as to 100 steps", ExitCode::kBadConfig);
 }
 
+/// Checks that evaluations during the run have data.
+void check_holds_out(const RunConfig& config, const std::string& file) {
+  if (config.data.held_out > 0 || config.train.evaluate_every == 0) return;
+  const std::string key = config.train.patience > 0     ? "train.patience"
+                          : config.checkpoint.keep_best ? "checkpoint.keep_best"
+                                                        : "train.evaluate_every";
+  throw UserError(file + ": " + key + " is set and data.held_out is 0",
+                  "evaluations during the run are of the data that is held out, and there is none",
+                  "set data.held_out, such as to 0.1, or remove " + key, ExitCode::kBadConfig);
+}
+
 /// Checks that a batch is given either for the whole step or for each data-parallel rank.
 void check_one_batch(const ConfigTable& table) {
   if (!table.has("batch") || !table.has("batch_per_rank")) return;
@@ -153,6 +164,7 @@ ConfigFile parse_config(Document document, const std::string& file,
   config.checkpoint = read_checkpoint(table.table("checkpoint"), config.train);
   read_parallel(table.raw("parallel"), file, ranks, read);
   table.finish();
+  check_holds_out(config, file);
   return read;
 }
 

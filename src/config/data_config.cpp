@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <string_view>
+#include <utility>
 #include <variant>
 
 #include "base/error.h"
@@ -81,6 +82,11 @@ void refuse_keys_of_others(const ConfigTable& table, const DataConfig& data) {
 
 void check_files(const DataConfig& data, const std::string& file) {
   const bool has_images = !data.images.empty() && !data.labels.empty();
+  for (const auto& [key, value] : {std::pair("images", &data.images), {"labels", &data.labels}})
+    if (!data.path.empty() && !value->empty())
+      throw UserError(file + ": data.path and data." + key + " are both set",
+                      "data.path is of tokens, and data.images with data.labels are of images",
+                      "remove data.path, or data.images and data.labels", ExitCode::kBadConfig);
   if (data.kind == "text" && data.path.empty())
     no_files(file, "data.path", "a run needs text to train on",
              "set data.path to files or folders, here or by --set data.path=FOLDER");
@@ -91,11 +97,10 @@ void check_files(const DataConfig& data, const std::string& file) {
     no_files(file, data.images.empty() ? "data.images" : "data.labels",
              "images and labels are a file each",
              "set data.images and data.labels to the two files");
-  if (data.kind == "npy" && data.path.empty() != has_images)
+  if (data.kind == "npy" && data.path.empty() && !has_images)
     no_files(file, "data.path, or data.images with data.labels,",
              "an array holds tokens, or images with labels in another",
-             "set data.path to a file of tokens, or data.images and data.labels to a file each, "
-             "and not both");
+             "set data.path to a file of tokens, or data.images and data.labels to a file each");
   if (data.mask_block == 1 || data.mask_block == 2)
     throw UserError(
         file + ": data.mask_block = " + std::to_string(data.mask_block) + " is too small",

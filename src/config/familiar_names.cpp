@@ -15,6 +15,31 @@ struct FamiliarTable {
 
 constexpr std::string_view kEpochNote = "an epoch has samples / train.batch steps";
 
+/// The keys outside of all tables.
+const std::vector<Familiar>& outer_keys() {
+  static const std::vector<Familiar> kKeys = {
+      {"optim", "[optimizer]"},
+      {"training", "[train]"},
+      {"dataset", "[data]"},
+      {"network", "[model]"},
+      {"kind", "model.kind"},
+      {"width", "model.width"},
+      {"layers", "model.layers"},
+      {"heads", "model.heads"},
+      {"context", "model.context"},
+      {"path", "data.path"},
+      {"lr", "optimizer.learning_rate"},
+      {"learning_rate", "optimizer.learning_rate"},
+      {"steps", "train.steps"},
+      {"max_steps", "train.steps"},
+      {"epochs", "train.steps", kEpochNote},
+      {"seed", "train.seed"},
+      {"batch", "train.batch"},
+      {"batch_size", "train.batch", "it counts the rows of a step over all ranks"},
+      {"micro_batches", "parallel.micro_batches"}};
+  return kKeys;
+}
+
 const std::vector<FamiliarTable>& familiar_tables() {
   static const std::vector<FamiliarTable> kTables = {
       {"train",
@@ -27,7 +52,11 @@ const std::vector<FamiliarTable>& familiar_tables() {
         {"batch_size", "train.batch", "it counts the rows of a step over all ranks"},
         {"global_batch_size", "train.batch"},
         {"micro_batch_size", "parallel.micro_batches", "it is their number, not their size"},
+        {"micro_batches", "parallel.micro_batches"},
+        {"gradient_accumulation", "parallel.micro_batches"},
         {"gradient_accumulation_steps", "parallel.micro_batches"},
+        {"early_stopping", "train.patience"},
+        {"early_stopping_patience", "train.patience"},
         {"optimizer", "optimizer.kind"},
         {"weight_decay", "optimizer.weight_decay"},
         {"eval_every", "train.evaluate_every"},
@@ -54,6 +83,7 @@ const std::vector<FamiliarTable>& familiar_tables() {
         {"n_embd", "model.width"},
         {"hidden_size", "model.width"},
         {"d_model", "model.width"},
+        {"dim", "model.width"},
         {"block_size", "model.context"},
         {"seq_len", "model.context"},
         {"max_seq_len", "model.context"}}},
@@ -71,6 +101,7 @@ const std::vector<FamiliarTable>& familiar_tables() {
 }  // namespace
 
 void refuse_familiar_names(const Document& document, const std::string& file) {
+  ConfigTable(&document, "", file).refuse_familiar(outer_keys());
   for (const FamiliarTable& table : familiar_tables()) {
     const Document* found = document.find(table.name);
     if (found && found->is_table())

@@ -7,7 +7,8 @@
 
 namespace tessera {
 
-/// Refuses keys of other systems in the tables of a configuration, such as train.lr.
+/// Refuses keys of other systems in the tables of a configuration and outside of them, such as
+/// train.lr and lr.
 ///   throws  UserError (78) with the name of the key here
 void refuse_familiar_names(const Document& document, const std::string& file);
 

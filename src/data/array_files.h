@@ -73,8 +73,8 @@ enum class ImageLayout {
   kChannelsLast,   // [N,H,W,C]
 };
 
-/// Images and labels as samples. Bytes become numbers in [0, 1], other elements stay; images
-/// [N,H,W] get a channel.
+/// Images and labels as samples. Bytes become numbers in [0, 1], other elements stay, of which
+/// whole numbers must be within -1 and 1; images [N,H,W] get a channel.
 ///
 ///   fields   images f32[C,H,W], labels i32[] or i32[H,W]
 ///   classes  `classes`, or for 0 the largest label plus one

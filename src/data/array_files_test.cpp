@@ -243,6 +243,23 @@ TEST(ArrayImages, BytesBecomeFractionsAndGreyImagesGetAChannel) {
   EXPECT_THAT(batch.at("labels").values<int32_t>(), ElementsAre(4));
 }
 
+TEST(ArrayImages, WholeNumbersThatAreNotScaledAreRefused) {
+  const auto images_of = [](StoredType type, const std::string& bytes) {
+    const int64_t pixels = std::ssize(bytes) / size_of(type);
+    const StoredArray images("x", std::string(128, 0) + bytes, 128, type, false, {1, 1, pixels});
+    return ArrayImages({images, array("y", {1}, bytes_of({0}))}, 2);
+  };
+  const std::string scaled = bytes_of({0, 0, 0, 0, 1, 0, 0, 0}), wide = bytes_of({255, 0, 0, 0});
+  EXPECT_NO_THROW(images_of(StoredType::kI32, scaled));
+  EXPECT_NO_THROW(images_of(StoredType::kU8, bytes_of({0, 255})));
+  EXPECT_EQ(message_of([&] { images_of(StoredType::kI32, scaled + wide); }),
+            "65 'x' has the pixel 255 at offset 136 and is of i32\n"
+            "  why: only u1 is scaled from 0 to 255 to 0 to 1; other whole numbers stay as they "
+            "are, and must be within -1 and 1\n"
+            "  fix: save the images as u1, or as f4 with the numbers that the model is to see");
+  EXPECT_THROW(images_of(StoredType::kI64, bytes_of({2, 0, 0, 0, 0, 0, 0, 0})), UserError);
+}
+
 TEST(ArrayImages, ALabelAPixel) {
   const ArrayImages data(
       {array("x", {1, 2, 1, 2}, "abcd"), array("y", {1, 1, 2}, bytes_of({0, 2}))}, 3);

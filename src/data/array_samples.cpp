@@ -88,6 +88,21 @@ int64_t largest_of(const StoredArray& array, std::string_view what, int64_t limi
   return static_cast<int64_t>(largest);
 }
 
+/// Refuses whole numbers that a network would take as they are: bytes are scaled to [0, 1], and
+/// these, of a wider type, are not.
+void check_scaled(const StoredArray& images) {
+  if (!images.is_whole() || images.type() == StoredType::kU8) return;
+  for (int64_t i = 0; i < images.size(); ++i) {
+    if (std::abs(images.at(i)) <= 1) continue;
+    refuse(fmt::format("'{}' has the pixel {} at offset {} and is of {}", images.file(),
+                       static_cast<int64_t>(images.at(i)), images.offset_of(i),
+                       to_text(images.type())),
+           "only u1 is scaled from 0 to 255 to 0 to 1; other whole numbers stay as they are, and "
+           "must be within -1 and 1",
+           "save the images as u1, or as f4 with the numbers that the model is to see");
+  }
+}
+
 constexpr int64_t kMaxClasses = 1 << 24;
 /// The largest vocabulary that is concluded from the tokens of a file. One damaged token would
 /// otherwise make a model of gigabytes.
@@ -129,6 +144,7 @@ ArrayImages::ArrayImages(LabelledArrays arrays, int64_t classes, ImageLayout lay
       largest_of(arrays_.labels, "label", classes > 0 ? classes : kMaxClasses,
                  "set data.classes to the number of classes, or correct the file");
   classes_ = classes > 0 ? classes : largest + 1;
+  check_scaled(arrays_.images);
 }
 
 uint64_t ArrayImages::fingerprint() const {

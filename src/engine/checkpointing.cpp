@@ -6,10 +6,12 @@
 
 #include "base/error.h"
 #include "base/finite.h"
+#include "base/first_of.h"
 #include "base/log.h"
 #include "base/text.h"
 #include "checkpoint/joint_load.h"
 #include "checkpoint/json_fields.h"
+#include "engine/setting_changes.h"
 #include "engine/step_checks.h"
 
 namespace tessera {
@@ -114,9 +116,31 @@ void check_data(const Engine& engine, const StoredState& state, const fs::path& 
       differences.push_back(key + " was " + before + " and is " + to_json(value));
   }
   if (differences.empty()) return;
+  const auto has = [&](std::string_view key) {
+    return std::ranges::any_of(differences,
+                               [&](const std::string& text) { return text.starts_with(key); });
+  };
+  const char* subject = has("batch was")                        ? "the batch is"
+                        : has("text was") || has("samples was") ? "the data is"
+                                                                : "the order of the data is";
   throw bad_data(
-      "the data is not that of the checkpoint '" + folder.string() + "'", join(differences, "; "),
+      std::string(subject) + " not that of the checkpoint '" + folder.string() + "'",
+      join(differences, "; "),
       "resume with the text and the settings of the stored run: its next batches follow from them");
+}
+
+/// Refuses variables that are not the stored ones; the settings that changed explain it.
+void check_variables(const Engine& engine, const Checkpoint& checkpoint, const Document& stored,
+                     const std::map<std::string, TensorType>& variables) {
+  try {
+    checkpoint.require(variables);
+  } catch (const UserError& error) {
+    const std::vector<std::string> changes =
+        changed_variable_settings(stored, resolved_settings(engine.config()));
+    if (changes.empty()) throw;
+    throw bad_data(error.what_happened() + ": " + join(first_of(changes, 5), "; "), error.why(),
+                   error.fix());
+  }
 }
 
 std::map<std::string, TensorType> variables_of(const Graph& graph) {
@@ -206,7 +230,7 @@ void check_is_finite(const Checkpoint& checkpoint, const VariablePart& part) {
 void restore(Engine& engine, const Checkpoint& checkpoint) {
   const StoredState state = read_state(checkpoint);
   const auto variables = variables_of(engine.graph());
-  checkpoint.require(variables);
+  check_variables(engine, checkpoint, state.settings, variables);
   if (engine.purpose() == Purpose::kTrain) check_data(engine, state, checkpoint.folder());
   JointLoad load(checkpoint);
   engine.runtime().on_every_rank([&](Rank, std::span<const VariablePart> held) {

@@ -377,17 +377,35 @@ TEST(Checkpointing, AnotherModelOrAnotherTextIsRefused) {
   Engine other_model = empty_engine(serial_plan(), wide);
   EXPECT_THAT(
       message_of([&] { restore(other_model, latest(disk)); }),
-      testing::AllOf(HasSubstr("65 the checkpoint 'c/step-00000000' does not fit the model"),
-                     HasSubstr("'head.weight' is f32[32,50], wanted f32[48,50]")));
+      testing::AllOf(
+          HasSubstr("65 the checkpoint 'c/step-00000000' does not fit the model: model.width was "
+                    "32 and is 48\n"),
+          HasSubstr("'head.weight' is f32[32,50], wanted f32[48,50]")));
   RunConfig longer = tiny_mlp();
   longer.train.batch += 1;
   longer.train.seed = 8;
   Engine other_data = empty_engine(serial_plan(), longer);
   EXPECT_EQ(message_of([&] { restore(other_data, latest(disk)); }),
-            "65 the data is not that of the checkpoint 'c/step-00000000'\n  why: batch was 8 and "
+            "65 the batch is not that of the checkpoint 'c/step-00000000'\n  why: batch was 8 and "
             "is 9; seed was 7 and is 8\n"
             "  fix: resume with the text and the settings of the stored run: its next batches "
             "follow from them");
+  longer.train.batch -= 1;
+  Engine other_order = empty_engine(serial_plan(), longer);
+  EXPECT_THAT(message_of([&] { restore(other_order, latest(disk)); }),
+              HasSubstr("65 the order of the data is not that of the checkpoint"));
+}
+
+TEST(Checkpointing, AnotherOptimizerIsNamed) {
+  SimulatedDisk disk;
+  Engine engine(tiny_mlp(), serial_plan(), small_text());
+  save(engine, disk);
+  RunConfig other = tiny_mlp();
+  const bool was_sgd = other.optimizer.kind == OptimizerKind::kSgd;
+  other.optimizer.kind = was_sgd ? OptimizerKind::kAdamW : OptimizerKind::kSgd;
+  Engine changed = empty_engine(serial_plan(), other);
+  EXPECT_THAT(message_of([&] { restore(changed, latest(disk)); }),
+              HasSubstr("does not fit the model: optimizer.kind was "));
 }
 
 TEST(Checkpointing, TheLatestIsFoundInARunInItsCheckpointsAndByItsOwnName) {

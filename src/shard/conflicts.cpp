@@ -93,8 +93,8 @@ void note_conflicts(PropagationState& state, OpId id) {
       if (is_whole(decided.rule, state.factors_of_operand(id, i)[d])) {
         state.add_note({ShardingNote::Kind::kFallback, op.name,
                         op.kind + " '" + op.name + "' needs dim " + std::to_string(d) + " of '" +
-                            state.graph().value(op.inputs[i]).name + "' whole, which " +
-                            placed.reason + " divides: it falls back to Replicate there"});
+                            state.graph().value(op.inputs[i]).name + "' whole, and it is divided" +
+                            divided_text(placed) + ": it falls back to Replicate there"});
       } else if (placed.fixes(d) || is_overruled(state, id, i, d, needed)) {
         const auto kind =
             placed.fixes(d) ? ShardingNote::Kind::kConflict : ShardingNote::Kind::kReshard;

@@ -216,9 +216,22 @@ TEST(Propagation, AFallbackToReplicateIsReported) {
       propagate(graph, mesh_of("tp=2"), {shard_tensor("x", "P(None,\"tp\")", "a.json")});
   ASSERT_EQ(sharded.notes.size(), 1u);
   EXPECT_EQ(sharded.notes[0].kind, ShardingNote::Kind::kFallback);
+  EXPECT_EQ(
+      sharded.notes[0].text,
+      "reshape 's' needs dim 1 of 'x' whole, and it is divided by mark 'x' (a.json): it falls "
+      "back to Replicate there");
+}
+
+TEST(Propagation, AFallbackOfAValueThatAnOpDividesNamesTheOp) {
+  Graph graph;
+  Builder b(graph);
+  b.reshape(b.unary("tanh", b.input("x", f32({5, 8})), "h"), {8, 5}, "s");
+  const ShardedGraph sharded =
+      propagate(graph, mesh_of("tp=2"), {shard_tensor("x", "P(None,\"tp\")", "a.json")});
+  ASSERT_EQ(sharded.notes.size(), 1u);
   EXPECT_EQ(sharded.notes[0].text,
-            "reshape 's' needs dim 1 of 'x' whole, which mark 'x' (a.json) divides: it falls back "
-            "to Replicate there");
+            "reshape 's' needs dim 1 of 'h' whole, and it is divided since op 'h' divides factor "
+            "d1: it falls back to Replicate there");
 }
 
 TEST(Propagation, WindowsBelongToOpsAndNotToTensors) {

@@ -38,6 +38,12 @@ void EarlyStop::take(const HeldOutLoss& evaluation, TrainingControl& control) {
     return;
   }
   if (++without_improvement_ < options_.patience) return;
+  if (options_.min_delta > 0) {
+    control.stop(
+        fmt::format("the held-out loss has not fallen by more than {} below {:.4f} since step {}",
+                    options_.min_delta, best_loss_, best_step_));
+    return;
+  }
   control.stop(fmt::format("the held-out loss has not fallen since step {}, where it was {:.4f}",
                            best_step_, best_loss_));
 }

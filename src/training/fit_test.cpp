@@ -412,6 +412,22 @@ TEST(EarlyStop, EndsARunThatStoppedLearning) {
   EXPECT_THAT(result.stop_reason, HasSubstr("has not fallen since step 2"));
 }
 
+TEST(EarlyStop, SaysByHowMuchTheLossHadToFall) {
+  const Engine engine(small_run(), serial_plan(), small_text());
+  const auto reason = [&](double min_delta, const std::vector<HeldOutLoss>& earlier) {
+    EarlyStop early({.patience = 2, .min_delta = min_delta, .earlier = earlier});
+    TrainingControl control;
+    early.on_train_begin({.engine = engine}, control);
+    return control.stop_reason;
+  };
+  EXPECT_EQ(reason(0.5, {{10, 4}, {20, 3.75}, {30, 3.5}}),
+            "the held-out loss has not fallen by more than 0.5 below 4.0000 since step 10");
+  EXPECT_EQ(reason(0.25, {{10, 4}, {20, 3.5}, {30, 3.25}, {40, 3.25}}),
+            "the held-out loss has not fallen by more than 0.25 below 3.5000 since step 20");
+  EXPECT_EQ(reason(0, {{10, 4}, {20, 4}, {30, 4}}),
+            "the held-out loss has not fallen since step 10, where it was 4.0000");
+}
+
 TEST(EarlyStop, RefusesToWaitForNothing) {
   EXPECT_THROW(EarlyStop({.patience = 0}), UserError);
   EXPECT_THROW(EarlyStop({.patience = 1, .min_delta = -1}), UserError);

@@ -11,6 +11,7 @@
 #include "cli/print/inspect_run.h"
 #include "cli/print/text_table.h"
 #include "cli/run/session.h"
+#include "data/array_files.h"
 #include "data/text_files.h"
 
 namespace tessera {
@@ -121,6 +122,21 @@ Findings inspect_text(const std::string& file) {
   return findings;
 }
 
+std::string shape_text(const std::vector<int64_t>& shape) {
+  return fmt::format("[{}]", fmt::join(shape, ","));
+}
+
+Findings inspect_array(const std::string& file) {
+  const StoredArray array = read_npy(file);
+  const std::string type(to_text(array.type()));
+  Findings findings;
+  findings.document["kind"] = "array";
+  findings.document["type"] = type;
+  findings.document["shape"] = Document::List(array.shape().begin(), array.shape().end());
+  findings.text = fmt::format("{} is an array: {}{}\n", file, type, shape_text(array.shape()));
+  return findings;
+}
+
 int64_t parameter_count(const Graph& graph) {
   int64_t count = 0;
   for (const Variable& variable : graph.variables())
@@ -133,6 +149,24 @@ std::string settings_text(const Document& settings) {
   for (const auto& [name, group] : settings.as_table())
     for (const auto& [key, value] : group.as_table()) table.add({name + "." + key, to_json(value)});
   return table.text();
+}
+
+/// Are they the resolved settings of a run, config.json of its folder?
+bool is_settings(const Document& document) {
+  if (!document.is_table()) return false;
+  for (const char* group : {"model", "data", "train"})
+    if (!document.find(group) || !document.find(group)->is_table()) return false;
+  return true;
+}
+
+Findings inspect_json(const std::string& file) {
+  const Document settings = parse_commented_json(read_file(file), file);
+  if (!is_settings(settings)) return inspect_plan(file);
+  Findings findings;
+  findings.document["kind"] = "settings";
+  findings.document["settings"] = settings;
+  findings.text = fmt::format("{} has the settings of a run\n\n{}", file, settings_text(settings));
+  return findings;
 }
 
 Findings inspect_config(const InspectCommand& command) {
@@ -176,7 +210,8 @@ Findings inspect_any(const InspectCommand& command) {
     return {stored_text(file, found, run.text), found};
   }
   const bool is_folder = std::filesystem::is_directory(file, unknown);
-  if (!is_folder && file.extension() == ".json") return inspect_plan(command.file);
+  if (!is_folder && file.extension() == ".json") return inspect_json(command.file);
+  if (!is_folder && file.extension() == ".npy") return inspect_array(command.file);
   if (!is_folder && file.extension() == ".toml") return inspect_config(command);
   return inspect_text(command.file);
 }
@@ -184,9 +219,11 @@ Findings inspect_any(const InspectCommand& command) {
 }  // namespace
 
 void InspectCommand::describe(OptionParser& parser) {
-  parser.argument("FILE",
-                  "A plan.json, a CONFIG.toml, a checkpoint or a run, a safetensors file, or text",
-                  file);
+  parser.argument(
+      "FILE",
+      "A plan.json, a CONFIG.toml, a checkpoint or a run or its config.json, a safetensors "
+      "or npy file, or text",
+      file);
   add_options(parser, overrides);
   add_options(parser, output);
 }

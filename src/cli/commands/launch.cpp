@@ -24,6 +24,10 @@ void check_is_complete(const LaunchCommand& launch) {
   if (launch.command.empty())
     refuse_usage("tessera launch is not told what to launch", "the command follows --",
                  "write tessera launch -n 4 -- train CONFIG --plan FILE --out DIR");
+  if (fs::path(launch.command.front()).filename() == "tessera")
+    refuse_usage("tessera launch is told to launch '" + launch.command.front() + "'",
+                 "it starts this program, so the words behind -- begin with a command of it",
+                 "leave out '" + launch.command.front() + "' behind --");
 }
 
 /// The processes of a command without -n: one for each rank of its plan.
@@ -139,10 +143,10 @@ void LaunchCommand::describe(OptionParser& parser) {
 ExitCode LaunchCommand::run(Processes&) {
   MpiProcess::require();
   StopSignals signals;
-  std::vector<std::string> words = command;
-  const int processes = process_count ? *process_count : ranks_of(words);
+  std::vector<std::string> started = command;
+  const int processes = process_count ? *process_count : ranks_of(started);
   for (int restart = 1;; ++restart) {
-    const LaunchedCommand launched = launched_command(*this, processes, words);
+    const LaunchedCommand launched = launched_command(*this, processes, started);
     if (restart == 1) std::cerr << start_text(launched.launcher, processes);
     const Attempt attempt = run_attempt(launched, signals);
     if (attempt.code > 128 && attempt.first_lost && !attempt.received_signal)
@@ -152,7 +156,7 @@ ExitCode LaunchCommand::run(Processes&) {
       return exit_code_of(attempt);
     }
     std::cerr << fmt::format("launch: the processes ended with code {}; restart {} of {} {}\n",
-                             attempt.code, restart, restarts, prepare_next(words));
+                             attempt.code, restart, restarts, prepare_next(started));
   }
 }
 

@@ -9,6 +9,7 @@
 
 #include "base/count_text.h"
 #include "base/file.h"
+#include "base/shell_quote.h"
 #include "cli/print/notes.h"
 #include "cli/print/progress.h"
 #include "cli/run/metrics_file.h"
@@ -51,7 +52,8 @@ Document result_document(const TrainCommand& command, const Training& training) 
   add_evaluation(document, run.held_out, engine.network(), training.data);
   add_bar(document, training.data);
   document["left_out_bytes"] = training.data.left_out_bytes;
-  document[training.data.unit + "s_per_s"] = run.tokens_per_second;
+  document[training.data.unit + "s_per_s"] =
+      losses.empty() ? Document() : Document(run.tokens_per_second);
   document["peak_bytes"] = engine.runtime().peak_bytes().value();
   document["ranks"] = engine.plan().rank_count();
   document["step"] = engine.step_count();
@@ -70,6 +72,7 @@ std::string validation_text(const Training& training) {
   if (training.run.stopped_by)
     return fmt::format("stopped          by {} after step {}\n", *training.run.stopped_by,
                        training.engine.step_count());
+  if (!training.run.held_out) return "validation loss  none: data.held_out is 0\n";
   return "validation loss  " + evaluation_text(*training.run.held_out, training.data);
 }
 
@@ -80,9 +83,9 @@ std::string written_text(const TrainCommand& command, const Training& training) 
       "events.out.tfevents.*\n                 {1}\n",
       command.out, training.checkpoint.string());
   if (training.run.stopped_by)
-    text += fmt::format("to continue      tessera {}train {} --out {} --resume\n",
-                        std::getenv(kLaunchVariable) ? "launch -- " : "", command.config.file,
-                        command.out);
+    text += fmt::format("to continue      tessera {}{}\n",
+                        std::getenv(kLaunchVariable) ? "launch -- " : "",
+                        continue_command(command.words));
   return text;
 }
 
@@ -99,10 +102,11 @@ std::string result_text(const TrainCommand& command, const Training& training) {
     text += fmt::format("ended early      after step {}: {}\n", training.engine.step_count(),
                         run.fit.stop_reason);
   text += validation_text(training);
-  text += fmt::format("speed            {0} {2}s/s, {1} {2}s/s per rank\n",
-                      grouped(std::llround(run.tokens_per_second)),
-                      grouped(std::llround(run.tokens_per_second / plan.rank_count())),
-                      training.data.unit);
+  if (!steps.empty())
+    text += fmt::format("speed            {0} {2}s/s, {1} {2}s/s per rank\n",
+                        grouped(std::llround(run.tokens_per_second)),
+                        grouped(std::llround(run.tokens_per_second / plan.rank_count())),
+                        training.data.unit);
   text += fmt::format("peak memory      {} per rank\n",
                       to_text(training.engine.runtime().peak_bytes()));
   if (!training.trace.empty()) text += "trace            " + training.trace + "\n";
@@ -124,8 +128,14 @@ std::filesystem::path trace_path(const std::string& wanted, const Engine& engine
 void restore_and_tell(Engine& engine, const Checkpoint& checkpoint) {
   restore(engine, checkpoint);
   std::cerr << fmt::format("resume {}: step {}\n", checkpoint.folder().string(), checkpoint.step())
-            << changed_settings(*checkpoint.state().find("settings"),
-                                resolved_settings(engine.config()));
+            << changed_settings_text(*checkpoint.state().find("settings"),
+                                     resolved_settings(engine.config()));
+  const int64_t steps = engine.config().train.steps;
+  if (checkpoint.step() < steps) return;
+  std::cerr << fmt::format(
+      "note: the run has {} already, and train.steps is {}: no step is left. --steps is the whole "
+      "length of the run, with the steps before --resume\n",
+      counted(checkpoint.step(), "step"), steps);
 }
 
 /// Prepares everything that a run needs, and tells what it would do.
@@ -150,6 +160,13 @@ void tell_dry_run(const TrainCommand& command, Engine& engine, const RunData& da
                            counted(left, "step"), counted(train.batch, "row"),
                            plan_summary(engine.plan()), grouped(data.train_units), data.unit,
                            grouped(data.held_out_units), to_text(engine.runtime().peak_bytes())));
+}
+
+/// "note: checkpoint.every is set, but without --out nothing is stored\n"; "" otherwise.
+std::string not_stored_note(const TrainCommand& command, const CheckpointConfig& checkpoint) {
+  if (!command.out.empty() || (checkpoint.every == 0 && !checkpoint.keep_best)) return "";
+  return fmt::format("note: checkpoint.{} is set, but without --out nothing is stored\n",
+                     checkpoint.every > 0 ? "every" : "keep_best");
 }
 
 void check_resume(const TrainCommand& command) {
@@ -199,6 +216,13 @@ struct Outputs {
 };
 
 }  // namespace
+
+std::string continue_command(const std::vector<std::string>& words) {
+  std::string text = "train";
+  for (const std::string& word : words)
+    if (word != "--resume" && !word.starts_with("--resume=")) text += " " + shell_quoted(word);
+  return text + " --resume";
+}
 
 void TrainCommand::describe(OptionParser& parser) {
   add_options(parser, config);
@@ -264,6 +288,7 @@ ExitCode TrainCommand::run(Processes& processes) {
                            data->unit, plan_summary(engine.plan()))
             << left_out_note(session.config.data, *data)
             << notes_summary(notes_of(engine.compiled()))
+            << not_stored_note(*this, session.config.checkpoint)
             << (out.empty() ? "" : processes.stop_signals_note());
   if (resumed) restore_and_tell(engine, *resumed);
   if (dry_run) {
@@ -277,6 +302,7 @@ ExitCode TrainCommand::run(Processes& processes) {
   RunServices services = outputs.services();
   services.signals = out.empty() ? nullptr : &*signals;
   services.check_replicas = check_replicas;
+  services.evaluate_at_end = session.config.data.held_out > 0;
   services.unit = data->unit;
   training.run = train_to_end(engine, services);
   if (training.run.held_out) check_is_a_number(*training.run.held_out);

@@ -4,6 +4,7 @@
 #include <cstdint>
 #include <optional>
 #include <string>
+#include <vector>
 
 #include "cli/command.h"
 #include "cli/shared_options.h"
@@ -27,5 +28,11 @@ struct TrainCommand : Command {
   bool check_replicas = false;
   bool dry_run = false;
 };
+
+/// The command that continues a run from its latest checkpoint, quoted for a shell: the words of
+/// the run, with --resume.
+///   example  continue_command({"a.toml", "--steps", "9", "--out", "my run"}) =
+///            "train a.toml --steps 9 --out 'my run' --resume"
+std::string continue_command(const std::vector<std::string>& words);
 
 }  // namespace tessera

@@ -19,7 +19,7 @@ constexpr Seconds kLong{60};
 
 void VerifyCommand::describe(OptionParser& parser) {
   add_options(parser, config);
-  parser.number({"--steps", "N", "Steps to compare; default: 3"}, steps, int64_t{0});
+  parser.number({"--steps", "N", "Steps to compare; default: 3"}, steps, int64_t{1});
   add_options(parser, compilation);
   add_options(parser, output);
 }

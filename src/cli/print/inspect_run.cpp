@@ -90,6 +90,9 @@ RunFacts run_facts(const fs::path& path) {
     settings = *state->find("settings");
     facts.document["step"] = *state->find("step");
     plan_name = state->find("plan")->as_string();
+  } else if (const auto last =
+                 read_document(place_of(folder / "checkpoints" / "latest") / "state.json")) {
+    plan_name = last->find("plan")->as_string();
   }
   // A program's own network has no model in its settings.
   if (!settings || !settings->find("model") || !settings->find("data")) return {};

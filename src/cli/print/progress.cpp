@@ -19,7 +19,8 @@ constexpr std::chrono::milliseconds kBarPeriod{
     50};  // a terminal needs no more than twenty bars a second
 
 constexpr Seconds kFirstEstimate{1};
-constexpr std::chrono::seconds kLinePeriod{5};
+constexpr std::chrono::seconds kLinePeriod{5};       // within steps
+constexpr std::chrono::seconds kStepLinePeriod{10};  // between steps
 
 /// Whole seconds: tenths of a second of an estimate are noise.
 std::string whole_seconds(Seconds seconds) {
@@ -65,15 +66,15 @@ Progress::Form Progress::form_of_terminal() {
   return isatty(STDERR_FILENO) != 0 ? Form::kBar : Form::kLines;
 }
 
-Progress::Progress(int64_t steps, std::string unit, Form form)
-    : steps_(steps), unit_(std::move(unit)), form_(form) {}
+Progress::Progress(int64_t steps, std::string unit, Form form, Now now)
+    : steps_(steps), unit_(std::move(unit)), form_(form), now_(std::move(now)) {}
 
 Progress::~Progress() {
   erase_bar();
 }
 
 void Progress::within(double done) {
-  const Clock::time_point now = Clock::now();
+  const Clock::time_point now = now_();
   const Seconds passed(std::chrono::duration<double>(now - begin_).count());
   const bool is_last = done >= static_cast<double>(steps_);
   left_ = is_last || done <= 0 || passed < kFirstEstimate
@@ -93,33 +94,36 @@ void Progress::within(double done) {
   last_shown_ = now;
 }
 
+double Progress::speed_since(const Mark& mark, Clock::time_point now) const {
+  const double passed = std::chrono::duration<double>(now - mark.time).count();
+  return passed > 0 ? static_cast<double>(units_ - mark.units) / passed : 0;
+}
+
 void Progress::step(int64_t done, double loss, double grad_norm, int64_t units) {
-  const Clock::time_point now = Clock::now();
+  const Clock::time_point now = now_();
   ProgressState state{
       .done = done, .steps = steps_, .loss = loss, .grad_norm = grad_norm, .unit = unit_};
   if (first_done_ == 0) {
     first_done_ = done;
-    first_end_ = now;
+    first_end_ = last_line_ = {now, 0};
   } else {
-    units_since_first_ += units;
-    const double passed = std::chrono::duration<double>(now - first_end_).count();
-    state.per_second = passed > 0 ? static_cast<double>(units_since_first_) / passed : 0;
+    units_ += units;
+    state.per_second = speed_since(form_ == Form::kLines ? last_line_ : first_end_, now);
+    const double passed = std::chrono::duration<double>(now - first_end_.time).count();
     state.left = Seconds(passed / static_cast<double>(done - first_done_) *
                          static_cast<double>(steps_ - done));
   }
-  show(state);
-}
-
-void Progress::show(ProgressState state) {
-  if (form_ == Form::kLines) {
-    if (is_worth_a_line(state.done, state.steps)) std::cerr << step_line(state) + "\n";
+  if (form_ == Form::kBar) {
+    show_bar(bar_line(state), done == steps_);
     return;
   }
-  show_bar(bar_line(state), state.done == state.steps);
+  if (!is_worth_a_line(done, steps_) && now - last_line_.time < kStepLinePeriod) return;
+  std::cerr << step_line(state) + "\n";
+  last_line_ = {now, units_};
 }
 
 void Progress::show_bar(const std::string& line, bool is_last) {
-  const Clock::time_point now = Clock::now();
+  const Clock::time_point now = now_();
   if (bar_shown_ && !is_last && now - last_shown_ < kBarPeriod) return;
   std::cerr << "\r" + line + "\x1b[K" << std::flush;
   bar_shown_ = true;

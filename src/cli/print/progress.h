@@ -4,6 +4,7 @@
 
 #include <chrono>
 #include <cstdint>
+#include <functional>
 #include <string>
 
 #include "base/units.h"
@@ -35,17 +36,21 @@ bool is_worth_a_line(int64_t done, int64_t steps);
 class Progress {
  public:
   enum class Form { kBar, kLines };
+  using Clock = std::chrono::steady_clock;
+  using Now = std::function<Clock::time_point()>;
   /// A bar when standard error is a terminal.
   static Form form_of_terminal();
 
-  /// `unit` is the unit that steps count: "token", "image", "pixel".
-  explicit Progress(int64_t steps, std::string unit = "token", Form form = form_of_terminal());
+  /// `unit` is the unit that steps count: "token", "image", "pixel"; `now` reads the clock.
+  explicit Progress(int64_t steps, std::string unit = "token", Form form = form_of_terminal(),
+                    Now now = Clock::now);
   /// Removes the bar.
   ~Progress();
   Progress(const Progress&) = delete;
   Progress& operator=(const Progress&) = delete;
 
-  /// Call it after step number `done`, counted from 1, which processed `units`.
+  /// Call it after step number `done`, counted from 1, which processed `units`. Lines are at most
+  /// ten seconds and one step apart; the speed of a line is that since the line before.
   void step(int64_t done, double loss, double grad_norm, int64_t units);
   /// Call it within the steps of a loop without a loss, with the steps done so far: 1.5 is half of
   /// the second one. Lines are some seconds apart.
@@ -56,23 +61,29 @@ class Progress {
   void note(const std::string& line);
 
  private:
-  using Clock = std::chrono::steady_clock;
+  /// A moment of a run, and the units that were processed before it.
+  struct Mark {
+    Clock::time_point time;
+    int64_t units = 0;
+  };
 
-  void show(ProgressState state);
+  double speed_since(const Mark& mark, Clock::time_point now) const;
   void show_bar(const std::string& line, bool is_last);
   void erase_bar();
 
   const int64_t steps_;
   const std::string unit_;
   const Form form_;
+  const Now now_;
   bool bar_shown_ = false;
   /// The first step binds and warms up, so the speed is counted from its end.
-  Clock::time_point first_end_;
+  Mark first_end_;
+  Mark last_line_;
   Clock::time_point last_shown_;
-  const Clock::time_point begin_ = Clock::now();
+  const Clock::time_point begin_ = now_();
   Seconds left_{0};
   int64_t first_done_ = 0;
-  int64_t units_since_first_ = 0;
+  int64_t units_ = 0;  // of all steps but the first
 };
 
 }  // namespace tessera

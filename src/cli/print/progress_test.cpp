@@ -39,6 +39,41 @@ TEST(Progress, TheBarIsAsFullAsTheRun) {
             "  0/0 [########################]  loss 2.0000");
 }
 
+/// The lines of a run whose step number i ends at `ends[i - 1]` seconds, with 100 tokens a step.
+std::string lines_of(int64_t steps, const std::vector<int>& ends) {
+  Progress::Clock::time_point now{std::chrono::hours(1)};
+  const Progress::Clock::time_point begin = now;
+  testing::internal::CaptureStderr();
+  {
+    Progress progress(steps, "token", Progress::Form::kLines, [&] { return now; });
+    for (size_t i = 0; i < ends.size(); ++i) {
+      now = begin + std::chrono::seconds(ends[i]);
+      progress.step(static_cast<int64_t>(i) + 1, 2, 0, 100);
+    }
+  }
+  return testing::internal::GetCapturedStderr();
+}
+
+TEST(Progress, ASlowRunGetsALineEveryTenSecondsWithTheSpeedSinceTheLineBefore) {
+  // At 15 s: 2 steps of 100 tokens in 10 s, and 197 steps of 5 s are left. At 25 s: 4 steps in
+  // 10 s, and 193 steps of 20 s / 6 are left.
+  EXPECT_EQ(lines_of(200, {5, 10, 15, 20, 22, 24, 25, 26}),
+            "step: 1  loss: 2.0000\n"
+            "step: 3  loss: 2.0000  tokens/s: 20  time left: 16m25s\n"
+            "step: 7  loss: 2.0000  tokens/s: 40  time left: 10m44s\n");
+}
+
+TEST(Progress, StepsOfMoreThanTenSecondsHaveALineEach) {
+  EXPECT_EQ(lines_of(100, {0, 20, 30}),
+            "step: 1  loss: 2.0000\n"
+            "step: 2  loss: 2.0000  tokens/s: 5  time left: 32m40s\n"
+            "step: 3  loss: 2.0000  tokens/s: 10  time left: 24m15s\n");
+}
+
+TEST(Progress, AFastRunHasNoFurtherLines) {
+  EXPECT_EQ(lines_of(100, {0, 1, 2, 3, 4, 5}), "step: 1  loss: 2.0000\n");
+}
+
 TEST(Progress, ALongRunGetsTenLinesAndAShortOneALineAStep) {
   const auto lines = [](int64_t steps) {
     int64_t count = 0;

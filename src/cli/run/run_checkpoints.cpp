@@ -3,6 +3,8 @@
 #include <algorithm>
 #include <limits>
 
+#include "engine/setting_changes.h"
+
 namespace tessera {
 
 namespace fs = std::filesystem;
@@ -10,9 +12,9 @@ namespace fs = std::filesystem;
 namespace {
 
 /// Is it a setting of checkpoints or evaluations, which does not change any step?
-bool changes_no_step(const std::string& key) {
-  return key.starts_with("checkpoint.") || key.starts_with("train.evaluate_") ||
-         key == "train.patience" || key == "train.min_improvement";
+bool changes_no_step(const std::string& change) {
+  return change.starts_with("checkpoint.") || change.starts_with("train.evaluate_") ||
+         change.starts_with("train.patience ") || change.starts_with("train.min_improvement ");
 }
 
 }  // namespace
@@ -51,16 +53,10 @@ std::optional<fs::path> checkpoint_to_resume(FileSystem& files,
   return find_checkpoint(files, resume->empty() ? out : *resume);
 }
 
-std::string changed_settings(const Document& stored, const Document& present) {
+std::string changed_settings_text(const Document& stored, const Document& present) {
   std::string lines;
-  for (const auto& [group, table] : present.as_table())
-    for (const auto& [key, value] : table.as_table()) {
-      const Document* before = stored.find(group) ? stored.find(group)->find(key) : nullptr;
-      const std::string name = group + "." + key;
-      if (changes_no_step(name) || (before && *before == value)) continue;
-      lines += name + " was " + (before ? to_json(*before) : "not there") + " and is " +
-               to_json(value) + "\n";
-    }
+  for (const std::string& change : changed_settings(stored, present))
+    if (!changes_no_step(change)) lines += change + "\n";
   return lines;
 }
 

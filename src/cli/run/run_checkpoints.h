@@ -56,6 +56,6 @@ std::optional<std::filesystem::path> checkpoint_to_resume(FileSystem& files,
 
 /// One line for each setting that differs from the stored run: "optimizer.learning_rate was
 /// 0.002 and is 0.001".
-std::string changed_settings(const Document& stored, const Document& present);
+std::string changed_settings_text(const Document& stored, const Document& present);
 
 }  // namespace tessera

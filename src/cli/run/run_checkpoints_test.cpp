@@ -12,9 +12,9 @@ Document settings(const std::string& json) {
 TEST(ChangedSettings, AreListedWithWhatTheyWere) {
   const Document stored = settings(
       R"({"train": {"batch": 4, "steps": 6}, "optimizer": {"kind": "sgd", "learning_rate": 0.1}})");
-  EXPECT_EQ(changed_settings(stored, stored), "");
+  EXPECT_EQ(changed_settings_text(stored, stored), "");
   EXPECT_EQ(
-      changed_settings(
+      changed_settings_text(
           stored,
           settings(R"({"train": {"batch": 4, "steps": 9}, "optimizer": {"kind": "adam", "beta1": )"
                    R"(0.9}})")),
@@ -23,10 +23,10 @@ TEST(ChangedSettings, AreListedWithWhatTheyWere) {
 }
 
 TEST(ChangedSettings, ThatChangeNoStepAreNotListed) {
-  EXPECT_EQ(
-      changed_settings(settings(R"({"train": {"evaluate_every": 0}, "checkpoint": {"every": 1}})"),
-                       settings(R"({"train": {"evaluate_every": 5}, "checkpoint": {"every": 2}})")),
-      "");
+  EXPECT_EQ(changed_settings_text(
+                settings(R"({"train": {"evaluate_every": 0}, "checkpoint": {"every": 1}})"),
+                settings(R"({"train": {"evaluate_every": 5}, "checkpoint": {"every": 2}})")),
+            "");
 }
 
 }  // namespace

@@ -2,11 +2,14 @@
 
 #include <fmt/format.h>
 
+#include <algorithm>
 #include <cmath>
+#include <filesystem>
 #include <iostream>
 
 #include "base/count_text.h"
 #include "base/error.h"
+#include "base/text.h"
 #include "cost/cost_file.h"
 #include "engine/batch_rule.h"
 #include "presets/presets.h"
@@ -19,6 +22,31 @@ namespace {
 Plan configured_plan(const ConfigFile& file, const PlanOptions& options,
                      const std::function<Graph()>& graph) {
   return file.preset ? preset_plan(*file.preset, graph(), rank_count(options)) : file.plan;
+}
+
+/// "dp=2,tp=2" for "dp2,tp2"; "" when `text` is no list of degrees without equals signs.
+std::string with_equals_signs(const std::string& text) {
+  std::vector<std::string> degrees;
+  for (const std::string& part : split_text(text, ',')) {
+    const size_t digits = part.find_first_of("0123456789");
+    const std::string name = part.substr(0, digits);
+    const auto keys = degree_keys();
+    if (digits == std::string::npos || std::ranges::find(keys, name) == keys.end() ||
+        part.find_first_not_of("0123456789", digits) != std::string::npos)
+      return "";
+    degrees.push_back(name + "=" + part.substr(digits));
+  }
+  return join(degrees, ",");
+}
+
+/// Reads a plan file; a name that looks like a preset is refused with the form of presets.
+Plan named_plan(const std::string& file, std::optional<int> ranks) {
+  const std::string preset = std::filesystem::exists(file) ? "" : with_equals_signs(file);
+  if (!preset.empty())
+    throw UserError("there is no plan file '" + file + "'",
+                    "a preset has an equals sign between each key and its degree",
+                    "write --plan " + preset, ExitCode::kMissingInput);
+  return read_plan(file, ranks);
 }
 
 /// The training graph of a configuration whose sizes the data gives.
@@ -35,7 +63,7 @@ Plan chosen_plan(const PlanOptions& options, const Plan& otherwise,
                     : *options.plan == "serial" ? serial_plan()
                     : is_preset(*options.plan)
                         ? preset_plan(parse_preset(*options.plan), graph(), rank_count(options))
-                        : read_plan(*options.plan, rank_count(options));
+                        : named_plan(*options.plan, rank_count(options));
   if (options.ranks) check_ranks(plan, *options.ranks);
   return plan;
 }

@@ -93,7 +93,7 @@ TrainedRun train_to_end(Engine& engine, const RunServices& services) {
                      .callbacks = {&watch, &progress},
                      .evaluate_every = train.evaluate_every,
                      .evaluate_batches = train.evaluate_batches,
-                     .evaluate_at_end = true};
+                     .evaluate_at_end = services.evaluate_at_end};
   CheckReplicas check_replicas(engine.runtime());
   if (services.check_replicas) options.callbacks.push_back(&check_replicas);
   if (services.folder)
@@ -112,7 +112,8 @@ TrainedRun train_to_end(Engine& engine, const RunServices& services) {
   TrainedRun run;
   run.fit = fit(engine, options);
   run.stopped_by = watch.received();
-  if (!run.stopped_by) run.held_out = run.fit.evaluations.back().evaluation;
+  if (!run.stopped_by && !run.fit.evaluations.empty())
+    run.held_out = run.fit.evaluations.back().evaluation;
   run.tokens_per_second = speed_of(run.fit.steps);
   return run;
 }

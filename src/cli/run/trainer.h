@@ -13,8 +13,9 @@
 namespace tessera {
 
 struct TrainedRun {
-  FitResult fit;                       // the steps of this process, and the evaluations
-  std::optional<Evaluation> held_out;  // after the last step; nullopt when a signal ended the run
+  FitResult fit;  // the steps of this process, and the evaluations
+  /// After the last step; nullopt when a signal ended the run, or without an evaluation.
+  std::optional<Evaluation> held_out;
   std::optional<std::string> stopped_by;  // the name of a signal
   double tokens_per_second = 0;           // without the warm-up step, unless it is the only one
 
@@ -29,6 +30,7 @@ struct RunServices {
   StopSignals* signals = nullptr;
   TraceFile* trace = nullptr;
   bool check_replicas = false;
+  bool evaluate_at_end = true;
   std::vector<HeldOutLoss> earlier = {};  // of a run that is resumed: those of its evaluations
   std::string unit = "token";  // the unit of the displayed speed: "token", "image", "pixel"
 };
