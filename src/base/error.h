@@ -70,7 +70,7 @@ inline void ensure(bool condition, std::string_view message) {
 template <typename Choices>
 std::string nearest(std::string_view word, const Choices& choices);
 
-/// The edit distance of Levenshtein: insert, delete and replace cost 1.
+/// The edit distance of Levenshtein, regardless of case: insert, delete and replace cost 1.
 int edit_distance(std::string_view a, std::string_view b);
 
 template <typename Choices>
