@@ -14,7 +14,7 @@ namespace tessera {
 struct PlanDifference {
   std::string kind;  // "parameter", "arena"; of an exchange its role
   std::string name;
-  std::string text;        // of the plan: the placement, or the exchange; "none"
+  std::string text;        // of the plan: the placement, or the exchange; "" in the arena; "none"
   std::string other_text;  // of the other plan
   Bytes bytes{0};          // on a rank of its mesh, or received by it
   Bytes other_bytes{0};

@@ -52,7 +52,7 @@ std::string memory_text(const PlanNumbers& numbers) {
   TextTable table({"memory of a rank", "parameters", "optimizer state", "activations", "all"},
                   "lrrrr");
   for (const MeshMemory* memory : shown) {
-    std::string name = count == 1 ? "" : memory->mesh;
+    std::string name = count == 1 ? "each rank" : memory->mesh;
     if (count > 2)
       name += fmt::format(" ({} of {} meshes)", memory == shown[0] ? "most" : "least", count);
     table.add({name, to_text(memory->parameters), to_text(memory->state),
@@ -107,7 +107,8 @@ std::string notes_line(const std::vector<ShardingNote>& notes) {
 std::string largest_memory_text(const PlanNumbers& numbers, const LikeRows& like) {
   const std::vector<LargestLine> parameters = largest(numbers.parameters, like);
   const std::vector<LargestLine> activations = largest(numbers.activations, like);
-  TextTable table({"largest parameters", "bytes", "largest in the arena", "bytes"}, "lrlr");
+  TextTable table({"largest parameters", "bytes", "largest of the arena, before sharing", "bytes"},
+                  "lrlr");
   for (size_t i = 0; i < std::max(parameters.size(), activations.size()); ++i) {
     TableRow row;
     for (const auto* list : {&parameters, &activations}) {
