@@ -73,7 +73,7 @@ class Train(unittest.TestCase):
             self.assertEqual(result["step"], best + 10, "two evaluations after the best one")
             self.assertIn(f"since step {best}", result["stop_reason"])
             self.assertEqual([path.name for path in (out / "best").glob("step-*")], [f"step-{best:08}"])
-            self.assertAlmostEqual(run_json("eval", out / "best")["loss"], losses[best], places=6)
+            self.assertAlmostEqual(run_json("eval", out / "best")["val_loss"], losses[best], places=6)
             again = run_json("train", *config, "--out", out, "--resume")
             self.assertEqual(again["steps"], 0, "the evaluations before are remembered")
 

@@ -102,7 +102,7 @@ void read_json_lines(Bytes bytes) {
 }
 
 void read_fuzz_case(Bytes bytes) {
-  parse_case(text_of(bytes));
+  fuzz::parse_case(text_of(bytes));
 }
 
 constexpr Reader kReaders[] = {
