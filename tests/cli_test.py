@@ -610,7 +610,7 @@ class Verify(unittest.TestCase):
             for command in ("train", "verify"):
                 result = run(command, *SMALL_MLP, "--plan", file, "--steps", 1, "--json")
                 self.assertIn(said, result.stderr)
-                self.assertIn("`tessera explain` prints all", result.stderr)
+                self.assertIn("`tessera explain --full` prints all", result.stderr)
                 notes = json.loads(result.stdout)["notes"]
                 self.assertEqual((notes[0]["kind"], notes[0]["op"]), ("reshard", "hidden.0.dot"))
             explained = run_json("explain", *SMALL_MLP, "--plan", file)

@@ -220,9 +220,10 @@ bool is_same(const PlanNumbers& plan, const PlanNumbers& other, const PlanCompar
 PlanComparison comparison_of(const PlanNumbers& plan, const PlanNumbers& other,
                              const LikeRows& like) {
   Differences tensors, exchanges;
-  for (const PlanNumbers* numbers : {&plan, &other}) {
-    add_tensors(*numbers, numbers == &other, tensors);
-    add_exchanges(*numbers, numbers == &other, exchanges);
+  for (const bool is_other : {false, true}) {
+    const PlanNumbers& numbers = is_other ? other : plan;
+    add_tensors(numbers, is_other, tensors);
+    add_exchanges(numbers, is_other, exchanges);
   }
   return {tensors.take(like), exchanges.take(like)};
 }

@@ -11,7 +11,7 @@ namespace {
 using testing::HasSubstr;
 using testing::Not;
 
-/// Variables of one element type in layers "blocks.0", "blocks.1", ...
+/// Layers of one op each, in scopes "blocks.0", "blocks.1", ...
 Graph layers(int count) {
   std::string text = "input x: f32[4]\n", before = "x";
   for (int i = 0; i < count; ++i) {
@@ -78,7 +78,7 @@ TEST(Summary, HasLessThan40LinesWhateverThePlanHas) {
   EXPECT_LT(line_count(text), 40);
   EXPECT_THAT(text, HasSubstr("n49 (most of 50 meshes)"));
   EXPECT_THAT(text, HasSubstr("n0 (least of 50 meshes)"));
-  EXPECT_THAT(text, HasSubstr("over other axes         47       94       3.4 KiB\n"));
+  EXPECT_THAT(text, HasSubstr("over other axes         47       94         3.4 KiB\n"));
   EXPECT_THAT(text, HasSubstr("waste: waste n0 (49 more notes)\n"));
   EXPECT_THAT(text, HasSubstr("\nn49 "));
   EXPECT_THAT(text, Not(HasSubstr("\nn39 ")));  // the eleventh
