@@ -25,7 +25,7 @@ std::string_view outer_scope(std::string_view scope) {
 
 }  // namespace
 
-std::string times_text(int64_t count) {
+std::string count_suffix(int64_t count) {
   return count == 1 ? "" : "  x" + std::to_string(count);
 }
 
@@ -79,7 +79,7 @@ std::vector<TableRow> LikeRows::joined(const std::vector<TableRow>& rows, size_t
   std::vector<TableRow> result;
   for (JoinedRow& group : groups(rows)) {
     result.push_back(std::move(group.row));
-    result.back().at(counted) += times_text(std::ssize(group.members));
+    result.back().at(counted) += count_suffix(std::ssize(group.members));
   }
   return result;
 }

@@ -18,7 +18,7 @@ struct JoinedRow {
   std::vector<size_t> members;  // the indices of the rows, in order
 };
 /// "  x12", behind the name of what 12 rows have; "" for one.
-std::string times_text(int64_t count);
+std::string count_suffix(int64_t count);
 
 class LikeRows {
  public:

@@ -51,7 +51,7 @@ class Differences {
     for (const JoinedRow& group : like.groups(rows)) {
       const TableRow& row = group.row;
       PlanDifference& made = result.emplace_back(
-          PlanDifference{row[0], row[1] + times_text(std::ssize(group.members)), row[2], row[3]});
+          PlanDifference{row[0], row[1] + count_suffix(std::ssize(group.members)), row[2], row[3]});
       for (size_t member : group.members) {
         made.bytes += list_[member].bytes;
         made.other_bytes += list_[member].other_bytes;
@@ -80,7 +80,7 @@ void add_tensors(const PlanNumbers& numbers, bool is_other, Differences& differe
 
 void add_exchanges(const PlanNumbers& numbers, bool is_other, Differences& differences) {
   for (const NamedBytes& item : numbers.exchanges)
-    differences.add(item.role, item.name, item.detail + times_text(item.count), item.bytes,
+    differences.add(item.role, item.name, item.detail + count_suffix(item.count), item.bytes,
                     is_other);
 }
 

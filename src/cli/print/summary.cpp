@@ -10,8 +10,8 @@
 namespace tessera {
 namespace {
 
-constexpr size_t kLargest = 10;       // lines of each kind
-constexpr size_t kMostAxisLines = 4;  // without that of all
+constexpr size_t kLargest = 10;   // lines of each kind
+constexpr size_t kAxisLines = 4;  // without that of all
 
 struct LargestLine {
   std::string name;
@@ -68,8 +68,8 @@ std::string sent_text(const PlanNumbers& numbers) {
     table.add({name, std::to_string(traffic.exchanges), std::to_string(traffic.tensors),
                to_text(traffic.bytes)});
   };
-  const bool is_long = numbers.sent.size() > kMostAxisLines;
-  const size_t shown = is_long ? kMostAxisLines - 1 : numbers.sent.size();
+  const bool is_long = numbers.sent.size() > kAxisLines;
+  const size_t shown = is_long ? kAxisLines - 1 : numbers.sent.size();
   for (size_t i = 0; i < shown; ++i)
     add((numbers.sent[i].axes.empty() ? "" : "over ") + axes_text(numbers.sent[i]),
         numbers.sent[i]);
@@ -113,7 +113,7 @@ std::string largest_memory_text(const PlanNumbers& numbers, const LikeRows& like
     TableRow row;
     for (const auto* list : {&parameters, &activations}) {
       const bool has = i < list->size();
-      row.push_back(has ? (*list)[i].name + times_text((*list)[i].count) : "");
+      row.push_back(has ? (*list)[i].name + count_suffix((*list)[i].count) : "");
       row.push_back(has ? to_text((*list)[i].bytes) : "");
     }
     table.add(std::move(row));
@@ -124,7 +124,7 @@ std::string largest_memory_text(const PlanNumbers& numbers, const LikeRows& like
 std::string largest_exchanges_text(const PlanNumbers& numbers, const LikeRows& like) {
   TextTable table({"largest exchanges", "role", "kind", "bytes"}, "lllr");
   for (const LargestLine& line : largest(numbers.exchanges, like))
-    table.add({line.name + times_text(line.count), line.role, line.kind, to_text(line.bytes)});
+    table.add({line.name + count_suffix(line.count), line.role, line.kind, to_text(line.bytes)});
   return table.empty() ? "" : "\n" + table.text(0);
 }
 
