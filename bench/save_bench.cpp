@@ -100,13 +100,14 @@ void compare(const std::filesystem::path& path, const std::string& plan, int64_t
   }
   const double waiting = seconds_of([&] { save_checkpoint(engine, folder, 1); });
   const double longest = std::max(polls, *std::ranges::max_element(pauses));
+  const double longest_copy = *std::ranges::max_element(copies);
   fmt::print(
       "{:6} state {:5.0f} MB  copy {:6.1f} ms (longest {:6.1f})  pause {:6.1f} ms (longest {:6.1f},"
-      " of polls {:5.2f})  longest pause / copy {:5.2f}, median / median {:5.2f}  waiting {:7.1f} "
+      " of polls {:5.2f})  pause / copy: longest {:5.2f}, median {:5.2f}  waiting {:7.1f} "
       "ms\n",
-      plan, 1e-6 * static_cast<double>(copy.size()), 1e3 * median(copies),
-      1e3 * *std::ranges::max_element(copies), 1e3 * median(pauses), 1e3 * longest, 1e3 * polls,
-      longest / median(copies), median(pauses) / median(copies), 1e3 * waiting);
+      plan, 1e-6 * static_cast<double>(copy.size()), 1e3 * median(copies), 1e3 * longest_copy,
+      1e3 * median(pauses), 1e3 * longest, 1e3 * polls, longest / longest_copy,
+      median(pauses) / median(copies), 1e3 * waiting);
   disk.remove(path);
 }
 
