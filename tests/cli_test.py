@@ -6,11 +6,13 @@
 Runs small models on a text of the repository, so that it takes seconds.
 """
 import ast
+import gzip
 import json
 import math
 import pathlib
 import random
 import re
+import runpy
 import signal
 import struct
 import subprocess
@@ -18,6 +20,7 @@ import sys
 import tempfile
 import time
 import unittest
+import zipfile
 
 ROOT = pathlib.Path(__file__).resolve().parent.parent
 PROGRAM = ""
@@ -348,6 +351,17 @@ class Export(unittest.TestCase):
             columns, rows = torch[name][1] if is_weight else (1, 1)
             self.assertEqual(torch[name][2], transposed(data, rows, columns) if is_weight else data, name)
 
+    def test_the_script_of_the_pages_reads_the_parameters_that_export_writes(self):
+        folder = pathlib.Path(self.folder.name) / "two ranks"
+        file = pathlib.Path(self.folder.name) / "two.safetensors"
+        run("train", *SMALL_GPT, "--plan", "tp=2", "--out", folder)
+        run("export", folder, "--to", file)
+        (checkpoint,) = (folder / "checkpoints").glob("step-*")
+        script = runpy.run_path(str(ROOT / "docs" / "examples" / "read_checkpoint.py"))
+        read = {name: (list(shape), numbers.tobytes()) for name, shape, numbers in script["read_tensors"](checkpoint)}
+        for name, (_, shape, data) in read_safetensors(file)[0].items():
+            self.assertEqual(read[name], (shape, data), name)
+
     def test_a_matrix_that_is_also_looked_up_stays_as_it_is(self):
         folder = pathlib.Path(self.folder.name) / "tied"
         file = pathlib.Path(self.folder.name) / "tied.safetensors"
@@ -526,6 +540,43 @@ evaluate_batches = 0
         short.write_text("[1, 2, 3, 4, 5, 6, 7, 8]\n[1]\n")
         self.assertIn("1 tokens in row 2", self.refusal(short, folder=self.text_folder))
         self.refusal(self.at / "nothing.npy", code=66)
+
+    def test_arrays_in_archives_and_compressed_files_are_those_of_plain_files(self):
+        _, (_, expected) = self.predict(self.held)
+        plain = self.held.read_bytes()
+        for method in (zipfile.ZIP_STORED, zipfile.ZIP_DEFLATED):
+            archive = self.at / f"own{method}.npz"
+            with zipfile.ZipFile(archive, "w", method) as out:
+                out.writestr("labels.npy", npy_bytes("|u1", (30,), self.held_labels))
+                with out.open("images.npy", "w", force_zip64=True) as member:  # as numpy.savez does
+                    member.write(plain)
+            self.assertEqual(self.predict(f"{archive}:images")[1][1], expected)
+            self.assertEqual(self.predict(f"{archive}:images.npy")[1][1], expected)
+            self.assertIn("did you mean 'images'?", self.refusal(f"{archive}:image"))
+            self.assertIn("labels, images", self.refusal(archive))
+            damaged = bytearray(archive.read_bytes())
+            damaged[len(damaged) // 2] ^= 1
+            (self.at / "damaged.npz").write_bytes(damaged)
+            self.refusal(self.at / "damaged.npz:images")
+        with zipfile.ZipFile(self.at / "single.npz", "w") as out:
+            out.writestr("any.npy", plain)
+        self.assertEqual(self.predict(self.at / "single.npz")[1][1], expected)
+        compressed = self.at / "held.npy.gz"
+        compressed.write_bytes(gzip.compress(plain))
+        self.assertEqual(self.predict(compressed)[1][1], expected)
+        compressed.write_bytes(gzip.compress(plain) + b"x")
+        self.assertIn("1 bytes follow", self.refusal(compressed))
+
+    def test_a_model_learns_the_same_from_compressed_files(self):
+        for name in ("images", "labels"):
+            (self.at / f"{name}.npy.gz").write_bytes(gzip.compress((self.at / f"{name}.npy").read_bytes()))
+        with zipfile.ZipFile(self.at / "both.npz", "w", zipfile.ZIP_DEFLATED) as out:
+            for name in ("images", "labels"):
+                out.write(self.at / f"{name}.npy", f"{name}.npy")
+        expected = run_json("train", self.at / "images.toml")["losses"]
+        for images, labels in (("images.npy.gz", "labels.npy.gz"), ("both.npz:images", "both.npz:labels")):
+            found = run_json("train", self.at / "images.toml", "--set", f"data.images={self.at}/{images}", f"data.labels={self.at}/{labels}")
+            self.assertEqual(found["losses"], expected, images)
 
     def test_outputs_are_checked_before_the_work(self):
         self.assertIn(".npy or .jsonl", self.refusal(self.held, out="out.csv", code=2))

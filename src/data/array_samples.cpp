@@ -6,7 +6,7 @@
 
 #include "base/document.h"
 #include "base/error.h"
-#include "base/file.h"
+#include "base/gzip.h"
 #include "base/random.h"
 #include "base/text.h"
 #include "data/array_files.h"
@@ -186,7 +186,7 @@ std::vector<int32_t> tokens_of(const StoredArray& array, int64_t vocabulary) {
 std::vector<std::vector<int32_t>> read_token_rows(const std::filesystem::path& file,
                                                   int64_t vocabulary) {
   std::vector<std::vector<int32_t>> rows;
-  const std::string text = read_file(file);
+  const std::string text = read_inflated(file);
   int64_t number = 0;
   for (const std::string& line : split_text(text, '\n')) {
     ++number;

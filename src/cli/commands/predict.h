@@ -1,4 +1,4 @@
-// tessera predict: the results of a stored model for data of one's own.
+// tessera predict: the results of a stored model for data of the user.
 #pragma once
 
 #include <string>
