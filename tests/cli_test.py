@@ -5,16 +5,22 @@
 
 Runs small models on a text of the repository, so that it takes seconds.
 """
+import ast
+import gzip
 import json
 import math
 import pathlib
+import random
 import re
+import runpy
 import signal
+import struct
 import subprocess
 import sys
 import tempfile
 import time
 import unittest
+import zipfile
 
 ROOT = pathlib.Path(__file__).resolve().parent.parent
 PROGRAM = ""
@@ -345,6 +351,17 @@ class Export(unittest.TestCase):
             columns, rows = torch[name][1] if is_weight else (1, 1)
             self.assertEqual(torch[name][2], transposed(data, rows, columns) if is_weight else data, name)
 
+    def test_the_script_of_the_pages_reads_the_parameters_that_export_writes(self):
+        folder = pathlib.Path(self.folder.name) / "two ranks"
+        file = pathlib.Path(self.folder.name) / "two.safetensors"
+        run("train", *SMALL_GPT, "--plan", "tp=2", "--out", folder)
+        run("export", folder, "--to", file)
+        (checkpoint,) = (folder / "checkpoints").glob("step-*")
+        script = runpy.run_path(str(ROOT / "docs" / "examples" / "read_checkpoint.py"))
+        read = {name: (list(shape), numbers.tobytes()) for name, shape, numbers in script["read_tensors"](checkpoint)}
+        for name, (_, shape, data) in read_safetensors(file)[0].items():
+            self.assertEqual(read[name], (shape, data), name)
+
     def test_a_matrix_that_is_also_looked_up_stays_as_it_is(self):
         folder = pathlib.Path(self.folder.name) / "tied"
         file = pathlib.Path(self.folder.name) / "tied.safetensors"
@@ -366,6 +383,212 @@ class Export(unittest.TestCase):
         self.assertGreater(target.stat().st_size, 1000)
         run("export", self.run_folder, "--to", self.run_folder / "no folder" / "x.safetensors", code=1)
         self.assertFalse((self.run_folder / "no folder").exists())
+
+
+IMAGE_ROWS, IMAGE_SIZE = 120, 8
+
+
+def npy_bytes(descr, shape, data):
+    """What numpy.save writes of an array in C order."""
+    extents = "".join(f"{extent}, " for extent in shape)
+    header = f"{{'descr': '{descr}', 'fortran_order': False, 'shape': ({extents}), }}"
+    header += " " * (-(len(header) + 11) % 64) + "\n"
+    return b"\x93NUMPY\x01\x00" + struct.pack("<H", len(header)) + header.encode() + data
+
+
+def read_npy(path):
+    """The shape and the numbers of a file of '<f4' in C order."""
+    data = pathlib.Path(path).read_bytes()
+    (length,) = struct.unpack_from("<H", data, 8)
+    header = ast.literal_eval(data[10:10 + length].decode())
+    assert header["descr"] == "<f4" and not header["fortran_order"], header
+    values = [value for (value,) in struct.iter_unpack("<f", data[10 + length:])]
+    assert len(values) == math.prod(header["shape"]), header
+    return header["shape"], values
+
+
+def own_images():
+    """Images whose brighter half is their class, and their classes."""
+    numbers = random.Random(7)
+    images, labels = bytearray(), bytearray()
+    for _ in range(IMAGE_ROWS):
+        label = numbers.randrange(2)
+        labels.append(label)
+        for row in range(IMAGE_SIZE):
+            is_bright = (row < IMAGE_SIZE // 2) == (label == 0)
+            images += bytes(numbers.randrange(60, 200) + (55 if is_bright else -55) for _ in range(IMAGE_SIZE))
+    return bytes(images), bytes(labels)
+
+
+class Predict(unittest.TestCase):
+    @classmethod
+    def setUpClass(cls):
+        cls.folder = tempfile.TemporaryDirectory()
+        cls.at = pathlib.Path(cls.folder.name)
+        cls.images, cls.labels = own_images()
+        shape = (IMAGE_ROWS, IMAGE_SIZE, IMAGE_SIZE)
+        (cls.at / "images.npy").write_bytes(npy_bytes("|u1", shape, cls.images))
+        (cls.at / "labels.npy").write_bytes(npy_bytes("|u1", (IMAGE_ROWS,), cls.labels))
+        (cls.at / "images.toml").write_text(f"""
+[model]
+kind = "image_mlp"
+width = 8
+layers = 1
+[data]
+kind = "npy"
+images = "{cls.at}/images.npy"
+labels = "{cls.at}/labels.npy"
+held_out = 0.25
+[train]
+batch = 8
+steps = 6
+evaluate_batches = 0
+""")
+        cls.run_folder, cls.text_folder = cls.at / "run", cls.at / "text"
+        run("train", cls.at / "images.toml", "--out", cls.run_folder)
+        run("train", *SMALL_GPT, "--out", cls.text_folder)
+        held_out = IMAGE_ROWS // 4
+        cls.held_labels = cls.labels[-held_out:]
+        cls.held = cls.at / "held.npy"
+        cls.held.write_bytes(npy_bytes("|u1", (held_out, *shape[1:]), cls.images[-held_out * IMAGE_SIZE**2:]))
+
+    @classmethod
+    def tearDownClass(cls):
+        cls.folder.cleanup()
+
+    def predict(self, data, *more, out="out.npy", folder=None):
+        path = self.at / out
+        result = run_json("predict", folder or self.run_folder, "--data", data, "-o", path, *more)
+        if path.suffix == ".jsonl":
+            return result, [json.loads(line) for line in path.read_text().splitlines()]
+        return result, read_npy(path)
+
+    def test_of_the_held_out_images_they_have_the_accuracy_that_eval_reports(self):
+        # 30 rows in batches of 8: the last batch has 6.
+        result, (shape, values) = self.predict(self.held, "--classes")
+        self.assertEqual((result["rows"], result["shape"], shape), (30, [30, 2], (30, 2)))
+        right = sum(found == label for found, label in zip(values[0::2], self.held_labels))
+        self.assertAlmostEqual(run_json("eval", self.run_folder)["val_accuracy"], right / 30, places=6)
+        self.assertTrue(all(0.5 <= probability <= 1 for probability in values[1::2]))
+
+    def test_arrays_and_lines_of_json_agree(self):
+        _, (shape, values) = self.predict(self.held)
+        _, lines = self.predict(self.held, out="out.jsonl")
+        self.assertEqual(shape, (30, 2))
+        in_lines = [struct.unpack("<f", struct.pack("<f", value))[0] for line in lines for value in line["logits"]]
+        self.assertEqual(in_lines, values)
+        _, (_, classes) = self.predict(self.held, "--classes")
+        _, lines = self.predict(self.held, "--classes", out="out.jsonl")
+        self.assertEqual([line["class"] for line in lines], classes[0::2])
+        for row, line in enumerate(lines):
+            a, b = values[2 * row:2 * row + 2]
+            self.assertEqual(line["class"], int(b > a))
+            # The softmax of two logits; f32 has 2^-24, twice for the two roundings.
+            self.assertAlmostEqual(line["probability"], 1 / (1 + math.exp(-abs(a - b))), delta=2**-22)
+
+    def test_the_number_of_rows_and_the_plan_do_not_change_them(self):
+        _, (_, all_rows) = self.predict(self.held)
+        one = self.at / "one.npy"
+        one.write_bytes(npy_bytes("|u1", (1, 1, IMAGE_SIZE, IMAGE_SIZE), self.images[-IMAGE_SIZE**2:]))
+        _, (shape, values) = self.predict(one)
+        self.assertEqual((shape, values), ((1, 2), all_rows[-2:]))
+        idx = self.at / "held.idx"
+        idx.write_bytes(struct.pack(">BBBBIII", 0, 0, 8, 3, 30, IMAGE_SIZE, IMAGE_SIZE) + self.images[-30 * IMAGE_SIZE**2:])
+        self.assertEqual(self.predict(idx)[1][1], all_rows)
+        self.assertEqual(self.predict(idx, "--plan", "dp=2")[1][1], all_rows)
+
+    def test_of_tokens_and_of_text_there_are_logits_of_every_position(self):
+        text = self.at / "own.txt"
+        text.write_text("the first of all words")  # 22 bytes: two rows of 8, and 6 that are left out
+        result, (shape, values) = self.predict(text, folder=self.text_folder)
+        self.assertEqual((shape, result["left_out_tokens"]), ((2, 8, 256), 6))
+        tokens = list(text.read_bytes()[:16])
+        lines = self.at / "own.jsonl"
+        lines.write_text(f"{tokens[:8]}\n\n{json.dumps({'tokens': tokens[8:]})}\n")
+        array = self.at / "own.npy"
+        array.write_bytes(npy_bytes("<i4", (2, 8), struct.pack("<16i", *tokens)))
+        for file in (lines, array):
+            self.assertEqual(self.predict(file, folder=self.text_folder)[1], (shape, values), file)
+        _, classes = self.predict(text, "--classes", folder=self.text_folder, out="out.jsonl")
+        self.assertEqual([len(row["class"]) for row in classes], [8, 8])
+
+    def refusal(self, data, *more, code=65, folder=None, out="out.npy"):
+        message = run("predict", folder or self.run_folder, "--data", data, "-o", self.at / out, *more, code=code).stderr
+        self.assertIn("\n  why: ", message)
+        self.assertIn("\n  fix: ", message)
+        return message
+
+    def test_other_shapes_tokens_and_names_are_refused(self):
+        wide = self.at / "wide.npy"
+        wide.write_bytes(npy_bytes("|u1", (2, 3, 8, 8), bytes(384)))
+        self.assertIn("f32[3,8,8]", self.refusal(wide))
+        flat = self.at / "flat.npy"
+        flat.write_bytes(npy_bytes("|u1", (2, 64), bytes(128)))
+        self.assertIn("no images", self.refusal(flat))
+        empty = self.at / "empty.npy"
+        empty.write_bytes(npy_bytes("|u1", (0, 8, 8), b""))
+        self.refusal(empty)
+        nan = self.at / "nan.npy"
+        nan.write_bytes(npy_bytes("<f4", (1, 8, 8), struct.pack("<64f", *[math.nan] * 64)))
+        self.assertIn("row 0 is not finite", self.refusal(nan, code=5))
+        rows = self.at / "rows.npy"
+        rows.write_bytes(npy_bytes("<i4", (2, 7), bytes(56)))
+        self.assertIn("rows of 7 tokens", self.refusal(rows, folder=self.text_folder))
+        rows.write_bytes(npy_bytes("<i4", (1, 8), struct.pack("<8i", *[1] * 7, 256)))
+        self.assertIn("token 256", self.refusal(rows, folder=self.text_folder))
+        short = self.at / "short.jsonl"
+        short.write_text("[1, 2, 3, 4, 5, 6, 7, 8]\n[1]\n")
+        self.assertIn("1 tokens in row 2", self.refusal(short, folder=self.text_folder))
+        self.refusal(self.at / "nothing.npy", code=66)
+
+    def test_arrays_in_archives_and_compressed_files_are_those_of_plain_files(self):
+        _, (_, expected) = self.predict(self.held)
+        plain = self.held.read_bytes()
+        for method in (zipfile.ZIP_STORED, zipfile.ZIP_DEFLATED):
+            archive = self.at / f"own{method}.npz"
+            with zipfile.ZipFile(archive, "w", method) as out:
+                out.writestr("labels.npy", npy_bytes("|u1", (30,), self.held_labels))
+                with out.open("images.npy", "w", force_zip64=True) as member:  # as numpy.savez does
+                    member.write(plain)
+            self.assertEqual(self.predict(f"{archive}:images")[1][1], expected)
+            self.assertEqual(self.predict(f"{archive}:images.npy")[1][1], expected)
+            self.assertIn("did you mean 'images'?", self.refusal(f"{archive}:image"))
+            self.assertIn("labels, images", self.refusal(archive))
+            damaged = bytearray(archive.read_bytes())
+            damaged[len(damaged) // 2] ^= 1
+            (self.at / "damaged.npz").write_bytes(damaged)
+            self.refusal(self.at / "damaged.npz:images")
+        with zipfile.ZipFile(self.at / "single.npz", "w") as out:
+            out.writestr("any.npy", plain)
+        self.assertEqual(self.predict(self.at / "single.npz")[1][1], expected)
+        compressed = self.at / "held.npy.gz"
+        compressed.write_bytes(gzip.compress(plain))
+        self.assertEqual(self.predict(compressed)[1][1], expected)
+        compressed.write_bytes(gzip.compress(plain) + b"x")
+        self.assertIn("1 bytes follow", self.refusal(compressed))
+
+    def test_a_model_learns_the_same_from_compressed_files(self):
+        for name in ("images", "labels"):
+            (self.at / f"{name}.npy.gz").write_bytes(gzip.compress((self.at / f"{name}.npy").read_bytes()))
+        with zipfile.ZipFile(self.at / "both.npz", "w", zipfile.ZIP_DEFLATED) as out:
+            for name in ("images", "labels"):
+                out.write(self.at / f"{name}.npy", f"{name}.npy")
+        expected = run_json("train", self.at / "images.toml")["losses"]
+        for images, labels in (("images.npy.gz", "labels.npy.gz"), ("both.npz:images", "both.npz:labels")):
+            found = run_json("train", self.at / "images.toml", "--set", f"data.images={self.at}/{images}", f"data.labels={self.at}/{labels}")
+            self.assertEqual(found["losses"], expected, images)
+
+    def test_outputs_are_checked_before_the_work(self):
+        self.assertIn(".npy or .jsonl", self.refusal(self.held, out="out.csv", code=2))
+        self.refusal(self.held, out="no folder/out.npy", code=1)
+        link = self.at / "link.npy"
+        link.symlink_to(self.at / "target.npy")
+        self.predict(self.held, out="link.npy")
+        self.assertTrue(link.is_symlink())
+        device = self.at / "device.npy"
+        device.symlink_to("/dev/null")
+        run("predict", self.run_folder, "--data", self.held, "-o", device)
+        self.assertTrue(pathlib.Path("/dev/null").is_char_device())
 
 
 class Checkpoints(unittest.TestCase):
