@@ -56,7 +56,7 @@ class SimulatedDisk final : public FileSystem {
   void limit_transfers(size_t bytes);
   /// Delays the creation of files of this name. Other files are not delayed.
   void slow_down(std::string file_name, std::chrono::milliseconds time);
-  /// From now on, whoever creates a file waits until release().
+  /// From now on, a thread that creates a file waits until release().
   void hold() { held_ = true; }
   void release();
   /// The disk that the next start of the machine finds, without a fault.
