@@ -12,7 +12,7 @@ find_library(TESSERA_DNNL_LIBRARY dnnl REQUIRED)
 find_path(TESSERA_DNNL_INCLUDE oneapi/dnnl/dnnl.hpp REQUIRED)
 add_library(tessera_dnnl INTERFACE)
 target_link_libraries(tessera_dnnl INTERFACE ${TESSERA_DNNL_LIBRARY})
-target_include_directories(tessera_dnnl SYSTEM INTERFACE ${TESSERA_DNNL_INCLUDE})
+target_include_directories(tessera_dnnl SYSTEM INTERFACE $<BUILD_INTERFACE:${TESSERA_DNNL_INCLUDE}>)
 # oneDNN runs on GNU's OpenMP, of which we call one function: only the library is needed, and no -fopenmp, so that clang needs no runtime of its own.
 find_library(TESSERA_GOMP_LIBRARY NAMES gomp libgomp.so.1 HINTS ${CMAKE_CXX_IMPLICIT_LINK_DIRECTORIES} REQUIRED)
 target_link_libraries(tessera_dnnl INTERFACE ${TESSERA_GOMP_LIBRARY})
@@ -21,6 +21,8 @@ find_package(hwy QUIET)
 find_library(TESSERA_HWY_LIBRARY hwy REQUIRED)
 add_library(tessera_hwy INTERFACE)
 target_link_libraries(tessera_hwy INTERFACE ${TESSERA_HWY_LIBRARY})
+
+install(TARGETS tessera_dnnl tessera_hwy EXPORT tessera)
 
 if(TESSERA_BUILD_TESTS)
   find_package(GTest REQUIRED)

@@ -3,6 +3,7 @@
 #   and folders that are modules of their own (they have a CMakeLists.txt). NAME is the path below src/.
 #   DEPENDS names the modules that it may include directly; tests/layers_test.py checks it.
 #   Its *_test.cpp become the program NAME_test, and each of their test cases becomes a test of ctest.
+#   Other projects link it as tessera::NAME, from an installation or by add_subdirectory.
 #   The sources of its testing/ folder become the library tessera_NAME_testing, which only tests link.
 function(tessera_module path)
   cmake_parse_arguments(MODULE "" "" "DEPENDS;LIBRARIES;SLOW" ${ARGN})
@@ -30,9 +31,12 @@ function(tessera_module path)
   set(modules ${MODULE_DEPENDS})
   list(TRANSFORM modules REPLACE "/" "_")
   list(TRANSFORM modules PREPEND tessera_)
-  target_include_directories(tessera_${name} ${scope} ${PROJECT_SOURCE_DIR}/src)
+  target_include_directories(tessera_${name} ${scope} $<BUILD_INTERFACE:${PROJECT_SOURCE_DIR}/src> $<INSTALL_INTERFACE:include/tessera>)
   target_compile_features(tessera_${name} ${scope} cxx_std_20)
   target_link_libraries(tessera_${name} ${scope} ${MODULE_LIBRARIES} Threads::Threads ${modules})
+  add_library(tessera::${name} ALIAS tessera_${name})
+  set_target_properties(tessera_${name} PROPERTIES EXPORT_NAME ${name})
+  install(TARGETS tessera_${name} EXPORT tessera ARCHIVE DESTINATION ${CMAKE_INSTALL_LIBDIR})
   if(support AND (TESSERA_BUILD_TESTS OR TESSERA_BUILD_BENCH))
     add_library(tessera_${name}_testing STATIC EXCLUDE_FROM_ALL ${support})
     target_link_libraries(tessera_${name}_testing PUBLIC tessera_${name} $<TARGET_NAME_IF_EXISTS:GTest::gtest>)

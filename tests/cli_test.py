@@ -79,7 +79,7 @@ class Train(unittest.TestCase):
             self.assertEqual(result["step"], best + 10, "two evaluations after the best one")
             self.assertIn(f"since step {best}", result["stop_reason"])
             self.assertEqual([path.name for path in (out / "best").glob("step-*")], [f"step-{best:08}"])
-            self.assertAlmostEqual(run_json("eval", out / "best")["loss"], losses[best], places=6)
+            self.assertAlmostEqual(run_json("eval", out / "best")["val_loss"], losses[best], places=6)
             again = run_json("train", *config, "--out", out, "--resume")
             self.assertEqual(again["steps"], 0, "the evaluations before are remembered")
 
@@ -833,7 +833,7 @@ class Verify(unittest.TestCase):
             for command in ("train", "verify"):
                 result = run(command, *SMALL_MLP, "--plan", file, "--steps", 1, "--json")
                 self.assertIn(said, result.stderr)
-                self.assertIn("`tessera explain` prints all", result.stderr)
+                self.assertIn("`tessera explain --full` prints all", result.stderr)
                 notes = json.loads(result.stdout)["notes"]
                 self.assertEqual((notes[0]["kind"], notes[0]["op"]), ("reshard", "hidden.0.dot"))
             explained = run_json("explain", *SMALL_MLP, "--plan", file)
@@ -900,10 +900,11 @@ class Explain(unittest.TestCase):
         apart = run_json("explain", *layers, "--disable-pass", "combine", "--disable-pass", "sum-chains")["totals"]
         self.assertEqual(apart["all"]["exchanges"], 734)
         self.assertLessEqual(total["all"]["bytes"], apart["all"]["bytes"])
-        self.assertIn("exchanges  tensors", run("explain", *layers).stdout)
+        self.assertRegex(run("explain", *layers).stdout, r"(?m)^sent in a step +exchanges +tensors +bytes per rank$")
 
     def test_the_serial_plan_communicates_nothing(self):
-        self.assertIn("Communication of a step: none", run("explain", *SMALL_GPT).stdout)
+        self.assertIn("sent in a step: nothing", run("explain", *SMALL_GPT).stdout)
+        self.assertIn("Communication of a step: none", run("explain", *SMALL_GPT, "--full").stdout)
 
     def test_a_name_gives_its_op_its_operands_and_its_reshards(self):
         out = run("explain", *SMALL_GPT, *self.PLAN, "blocks.0.ffn.down.dot").stdout
@@ -946,7 +947,7 @@ class Explain(unittest.TestCase):
     def test_the_schedule_is_told_without_the_passes(self):
         small = [word for word in SMALL_GPT if not word.startswith(("model.layers", "train.batch"))] + ["model.layers=2", "train.batch=8"]
         for plan in ("gpt.pp4-zb-h1", "gpt.pp2-zb-v", "gpt.pp4"):
-            out = run("explain", *small, "--plan", f"configs/plans/{plan}.json").stdout
+            out = run("explain", *small, "--plan", f"configs/plans/{plan}.json", "--full").stdout
             self.assertRegex(out, r"(?m)^Schedule \S+ of \d+ micro-batches, in times of a micro-batch on the busiest device$")
             self.assertRegex(out, r"(?m)^device 0 .*bubble \d+\.\d% of its span")
             passes = {stage["name"]: stage["text"] for stage in run_json("explain", *small, "--plan", f"configs/plans/{plan}.json", "--passes")["passes"]}
@@ -957,7 +958,7 @@ class Explain(unittest.TestCase):
                 forward = [word for word in words if re.fullmatch(r"F\d+", word)]
                 # A stage has one F of each micro-batch; counting the labels of all is not one.
                 self.assertEqual(len(forward), len(set(forward)), line)
-        self.assertNotIn("Schedule", run("explain", *SMALL_GPT, "--plan", "configs/plans/gpt.dp4.json").stdout)
+        self.assertNotIn("Schedule", run("explain", *SMALL_GPT, "--plan", "configs/plans/gpt.dp4.json", "--full").stdout)
 
     def test_a_rank_of_a_pipeline_shows_its_order_list(self):
         # Two stages, four micro-batches: 1F1B on the first begins its backward after two forwards, on the last after one.
@@ -966,16 +967,99 @@ class Explain(unittest.TestCase):
         # In front stands what all micro-batches need of each other: the number of labels that count.
         self.assertTrue(run_json("explain", *config, "--rank", 1)["order"].endswith(" F0 B0 F1 B1 F2 B2 F3 B3 F O"))
 
+    def test_like_layers_have_one_line_also_of_a_model_of_two(self):
+        for layers, names in ((2, "0,1"), (3, "0..2"), (9, "0..8")):
+            deep = ["explain", *SMALL_GPT, f"model.layers={layers}", *self.PLAN]
+            joined, all_layers = run(*deep, "--full").stdout, run(*deep, "--every-layer").stdout
+            self.assertIn(f"\n  blocks.{{{names}}}.attn.q.weight  x{layers}  ", joined)
+            self.assertNotRegex(joined, r"blocks\.\d\.attn\.q\.weight")
+            for layer in range(layers):
+                self.assertIn(f"\n  blocks.{layer}.attn.q.weight  ", all_layers)
+            self.assertEqual(joined.split("Totals of a step")[1], all_layers.split("Totals of a step")[1])
+            self.assertEqual(len(run_json(*deep)["parameters"]), 5 + layers * 16)  # embeddings, norm, head; 16 of each block
 
-    def test_like_layers_of_a_deep_model_have_one_line(self):
-        deep = ["explain", *SMALL_GPT, "model.layers=9", *self.PLAN]
-        joined, all_layers = run(*deep).stdout, run(*deep, "--every-layer").stdout
-        self.assertRegex(joined, r"(?m)^  blocks\.\{0\.\.8\}\.attn\.q\.weight \(9\)  ")
-        self.assertNotRegex(joined, r"blocks\.\d\.attn\.q\.weight")
-        for layer in range(9):
-            self.assertIn(f"\n  blocks.{layer}.attn.q.weight  ", all_layers)
-        self.assertEqual(joined.split("Totals of a step")[1], all_layers.split("Totals of a step")[1])
-        self.assertEqual(len(run_json(*deep)["parameters"]), 5 + 9 * 16)  # embeddings, norm, head; 16 of each block
+    def configured(self):
+        """(words of CONFIG with small data, a plan) of every configuration."""
+        for file in sorted((ROOT / "configs").glob("*.toml")):
+            plans = ["serial", *sorted((ROOT / "configs" / "plans").glob(file.stem + ".*.json"))]
+            for plan in plans:
+                yield [f"configs/{file.name}", "--plan", plan]
+
+    def test_the_summary_of_every_configuration_has_less_than_40_lines(self):
+        deep = [["configs/gpt.toml", "--set", "model.layers=24", "--plan", plan] for plan in
+                ("serial", "dp=4", "configs/plans/gpt.dp2-tp2.json", "configs/plans/gpt.pp2-dp2-tp2.json", "configs/plans/gpt.pp4-zb-h1.json")]
+        seen = 0
+        for words in [*self.configured(), *deep]:
+            lines = run("explain", *words).stdout.splitlines()
+            self.assertLess(len(lines), 40, words)
+            self.assertEqual(lines[-1], "--full prints every tensor, placement and exchange", words)
+            for start in ("plan '", "memory of a rank", "sent in a step", "bubble: ", "largest parameters"):
+                self.assertEqual(sum(line.startswith(start) for line in lines), 1, (words, start))
+            seen += 1
+        self.assertGreater(seen, 60)
+
+    def test_the_sums_of_the_summary_are_those_of_the_tables(self):
+        for plan in ("serial", "gpt.dp2-tp2", "gpt.dp4", "gpt.pp2-dp2-tp2", "gpt.pp2.fake-last"):
+            result = run_json("explain", "configs/gpt.toml", "--set", f"data.path={TEXT}", "--plan", plan if plan == "serial" else f"configs/plans/{plan}.json")
+            summary = result["summary"]
+            for memory, table in zip(summary["memory"], result["memory"], strict=True):
+                self.assertEqual(memory["parameter_bytes"] + memory["optimizer_bytes"], table["state_bytes"])
+                self.assertEqual(memory["activation_bytes"], table["arena_bytes"])
+                self.assertEqual(memory["bytes"], table["state_bytes"] + table["arena_bytes"])
+            self.assertEqual(sum(memory["parameter_bytes"] for memory in summary["memory"]), sum(parameter["bytes"] for parameter in result["parameters"]))
+            for column in ("exchanges", "tensors", "bytes"):
+                self.assertEqual(sum(line[column] for line in summary["sent"]), result["totals"]["all"][column], (plan, column))
+            for line in summary["sent"]:
+                self.assertEqual(line["bytes"], sum(c["bytes"] for c in result["communications"] if c["axes"] == line["axes"]))
+            self.assertEqual(summary["waste"], [note["text"] for note in result["notes"] if note["kind"] == "waste"])
+            self.assertEqual(summary["bubble"] is None, "pp" not in plan)
+
+    def test_the_bubble_of_the_summary_is_that_of_the_schedule(self):
+        words = ["explain", "configs/gpt.toml", "--set", f"data.path={TEXT}", "--plan", "configs/plans/gpt.pp2.json"]
+        told = [float(text) for text in re.findall(r"(\d+\.\d)% of the step", run(*words, "--full").stdout)]
+        bubble = run_json(*words)["summary"]["bubble"]
+        self.assertEqual(len(told), 2)
+        for text, device in zip(told, bubble["devices"], strict=True):
+            self.assertAlmostEqual(text, 100 * device["bubble"], delta=0.051)
+        self.assertAlmostEqual(bubble["mean"], sum(device["bubble"] for device in bubble["devices"]) / 2)
+
+    def test_a_plan_compared_with_itself_has_no_difference(self):
+        for plan in ("serial", "configs/plans/gpt.dp2-tp2.json", "configs/plans/gpt.pp2.json"):
+            words = ["explain", *SMALL_GPT, "model.layers=2", "train.batch=8", "--plan", plan, "--compare", plan]
+            self.assertTrue(run(*words).stdout.endswith("\nThe plans have no difference in memory, exchanges and bubble.\n"), plan)
+            made = run_json(*words)["comparison"]
+            self.assertTrue(made["is_same"])
+            self.assertEqual((made["tensors"], made["exchanges"]), ([], []))
+            self.assertTrue(all(pair["difference"] == 0 for pair in made["memory"].values()))
+
+    def test_two_plans_are_compared_by_memory_axis_and_tensor(self):
+        words = ["explain", *SMALL_GPT, "model.layers=2", *self.PLAN, "--compare", "dp=4"]
+        result = run_json(*words)
+        other = run_json("explain", *SMALL_GPT, "model.layers=2", "--plan", "dp=4")
+        made = result["comparison"]
+        self.assertFalse(made["is_same"])
+        for key, pair in made["memory"].items():
+            self.assertEqual((pair["plan"], pair["other"]), (result["summary"]["memory"][0][key], other["summary"]["memory"][0][key]))
+            self.assertEqual(pair["difference"], pair["other"] - pair["plan"])
+        tp = next(line for line in made["sent"] if line["axes"] == "tp")
+        self.assertEqual((tp["bytes"]["other"], tp["exchanges"]["other"]), (0, 0))
+        self.assertGreater(tp["bytes"]["plan"], 0)
+        # f32[16,64] of two layers: 8192 bytes, of which tp=2 halves each.
+        up = next(tensor for tensor in made["tensors"] if tensor["name"] == "blocks.{0,1}.ffn.up.weight  x2")
+        self.assertEqual((up["kind"], up["plan"], up["other"]), ("parameter", "f32[16, 64@tp]", "f32[16, 64]"))
+        self.assertEqual(up["bytes"], {"plan": 4096, "other": 8192, "difference": 4096})
+        for name in ("tensors", "exchanges"):
+            sizes = [abs(line["bytes"]["difference"]) for line in made[name]]
+            self.assertEqual(sizes, sorted(sizes, reverse=True))
+        short, full = run(*words).stdout, run(*words, "--full").stdout
+        self.assertLess(len(short.splitlines()), 45)
+        self.assertIn("more lines: --full prints all", short)
+        self.assertNotIn("more lines", full)
+        self.assertGreater(len(full.splitlines()), len(short.splitlines()))
+
+    def test_the_comparison_refuses_a_wrong_plan_and_what_it_cannot_compare(self):
+        self.assertIn("nothing.json", run("explain", *SMALL_GPT, "--compare", "nothing.json", code=66).stderr)
+        self.assertIn("--compare does not go with", run("explain", *SMALL_GPT, "--compare", "dp=4", "--rank", 0, code=2).stderr)
 
     def test_tasks_end_where_the_plan_says(self):
         with tempfile.TemporaryDirectory() as folder:

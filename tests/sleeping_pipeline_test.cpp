@@ -178,6 +178,7 @@ TEST(SleepingPipeline, RanksActStreamByStreamInTheOrderOfTheSimulatedClock) {
                                   {.ranks = placed, .mixed = mixed}, 6, facts.kind);
       Runtime runtime(ranks(*graph));
       LoadedProgram& program = runtime.load(graph);
+      runtime.initialize(program, 1);
       const Tensor x(graph->inputs.front().type);
       std::array<TensorMap, 2> results;
       runtime.start_trace();

@@ -25,9 +25,15 @@ TEST(KeyReference, HasAMeaningForEveryKeyThatIsRead) {
 
 TEST(KeyReference, KnowsWhichKindsReadAKey) {
   for (const ReferenceKey& key : reference_keys()) {
-    if (key.key.name == "model.rope_base") EXPECT_THAT(key.kinds, testing::ElementsAre("llama"));
-    if (key.key.name == "data.states") EXPECT_THAT(key.kinds, testing::ElementsAre("markov"));
-    if (key.key.name == "train.steps") EXPECT_THAT(key.kinds, testing::IsEmpty());
+    if (key.key.name == "model.rope_base") {
+      EXPECT_THAT(key.kinds, testing::ElementsAre("llama"));
+    }
+    if (key.key.name == "data.states") {
+      EXPECT_THAT(key.kinds, testing::ElementsAre("markov"));
+    }
+    if (key.key.name == "train.steps") {
+      EXPECT_THAT(key.kinds, testing::IsEmpty());
+    }
   }
 }
 

@@ -21,9 +21,9 @@ namespace fs = std::filesystem;
 constexpr size_t kLookedAt = 4096;
 /// A UTF-8 character that the limit divides begins at most this many bytes before it.
 constexpr int64_t kBefore = 3;
-/// Files of this size and more are mapped, while there are fewer mappings than kMostMapped.
+/// Files of this size and more are mapped, while there are fewer mappings than kMaxMappings.
 constexpr int64_t kMapped = 64 << 10;
-constexpr size_t kMostMapped = 30'000;
+constexpr size_t kMaxMappings = 30'000;
 
 [[noreturn]] void cannot_read(const fs::path& path, const std::string& why) {
   throw UserError("cannot read text from '" + path.string() + "'", why,
@@ -116,7 +116,7 @@ void TextFiles::add(const fs::path& path, int64_t most) {
     left_out_ += unknown ? std::ssize(text) : size;
     return;
   }
-  if (!unknown && size >= kMapped && mapped_.size() < kMostMapped) {
+  if (!unknown && size >= kMapped && mapped_.size() < kMaxMappings) {
     const std::string_view bytes = mapped_.emplace_back(path).bytes();
     const int64_t used = cut(bytes, most);
     left_out_ += std::ssize(bytes) - used;

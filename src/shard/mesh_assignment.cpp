@@ -102,15 +102,16 @@ class Assignment {
     });
   }
 
-  /// The mesh of the marked operands, when one includes all others.
+  /// The mesh of the marked operands, when one has all ranks of the others and more: of two stages
+  /// on the same ranks neither is the larger.
   int mesh_of_operands(const Op& op) {
     int mesh = kUnknown;
     for (ValueId input : op.inputs) {
       const int other = of_value(input);
       if (other == kUnknown || other == mesh) continue;
-      if (mesh == kUnknown || includes(other, mesh))
+      if (mesh == kUnknown || is_larger(other, mesh))
         mesh = other;
-      else if (!includes(mesh, other))
+      else if (!is_larger(mesh, other))
         return kUnknown;
     }
     return mesh;

@@ -166,6 +166,38 @@ void check_trace(const TrainCommand& command) {
                "add --trace FILE, or remove --trace-steps");
 }
 
+/// What a run writes besides its result.
+struct Outputs {
+  std::optional<RunFolder> folder;
+  std::optional<RunCheckpoints> checkpoints;
+  std::optional<BestCheckpoint> best;
+  std::optional<TraceFile> trace;
+  std::vector<HeldOutLoss> earlier;  // of a run that is resumed: those of its evaluations
+
+  Outputs(const TrainCommand& command, FileSystem& disk, Engine& engine) {
+    if (!command.out.empty()) {
+      const std::filesystem::path out = command.out;
+      earlier = held_out_losses(out / "metrics.jsonl", engine.step_count());
+      folder.emplace(out, engine);
+      checkpoints.emplace(disk, out, engine);
+      if (engine.config().checkpoint.keep_best) best.emplace(disk, out, engine, earlier);
+    }
+    if (!command.trace.empty()) {
+      const std::filesystem::path path = trace_path(command.trace, engine);
+      engine.runtime().on_all_processes([&] { check_can_write(path); });
+      trace.emplace(engine, path, command.trace_steps.value_or(kTraceSteps));
+    }
+  }
+
+  RunServices services() {
+    return {.folder = folder ? &*folder : nullptr,
+            .checkpoints = checkpoints ? &*checkpoints : nullptr,
+            .best = best ? &*best : nullptr,
+            .trace = trace ? &*trace : nullptr,
+            .earlier = earlier};
+  }
+};
+
 }  // namespace
 
 void TrainCommand::describe(OptionParser& parser) {
@@ -238,38 +270,18 @@ ExitCode TrainCommand::run(Processes& processes) {
     tell_dry_run(*this, engine, *data);
     return ExitCode::kDone;
   }
-  const std::vector<HeldOutLoss> earlier =
-      out.empty()
-          ? std::vector<HeldOutLoss>{}
-          : held_out_losses(std::filesystem::path(out) / "metrics.jsonl", engine.step_count());
-  std::optional<RunFolder> folder;
-  std::optional<RunCheckpoints> checkpoints;
-  std::optional<BestCheckpoint> best;
-  if (!out.empty()) {
-    if (locks && !lock) lock.emplace(out);
-    folder.emplace(out, engine);
-    checkpoints.emplace(disk, out, engine);
-    if (engine.config().checkpoint.keep_best) best.emplace(disk, out, engine, earlier);
-  }
+  if (locks && !lock) lock.emplace(out);
+  Outputs outputs(*this, disk, engine);
   Training training{engine, *data, {}, resumed ? std::optional(resumed->step()) : std::nullopt,
                     {},     {}};
-  std::optional<TraceFile> trace_file;
-  if (!trace.empty()) {
-    const std::filesystem::path path = trace_path(trace, engine);
-    engine.runtime().on_all_processes([&] { check_can_write(path); });
-    trace_file.emplace(engine, path, trace_steps.value_or(kTraceSteps));
-  }
-  training.run = train_to_end(engine, {.folder = folder ? &*folder : nullptr,
-                                       .checkpoints = checkpoints ? &*checkpoints : nullptr,
-                                       .best = best ? &*best : nullptr,
-                                       .signals = out.empty() ? nullptr : &*signals,
-                                       .trace = trace_file ? &*trace_file : nullptr,
-                                       .check_replicas = check_replicas,
-                                       .earlier = earlier,
-                                       .unit = data->unit});
+  RunServices services = outputs.services();
+  services.signals = out.empty() ? nullptr : &*signals;
+  services.check_replicas = check_replicas;
+  services.unit = data->unit;
+  training.run = train_to_end(engine, services);
   if (training.run.held_out) check_is_a_number(*training.run.held_out);
-  if (trace_file) training.trace = trace_file->summary();
-  if (checkpoints) training.checkpoint = checkpoints->last();
+  if (outputs.trace) training.trace = outputs.trace->summary();
+  if (outputs.checkpoints) training.checkpoint = outputs.checkpoints->last();
   print_result(output, result_document(*this, training), result_text(*this, training));
   return training.run.stopped_by ? ExitCode::kPreempted : ExitCode::kDone;
 }
