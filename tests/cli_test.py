@@ -5,17 +5,23 @@
 
 Runs small models on a text of the repository, so that it takes seconds.
 """
+import ast
+import gzip
 import json
 import math
 import pathlib
+import random
 import re
+import runpy
 import shlex
 import signal
+import struct
 import subprocess
 import sys
 import tempfile
 import time
 import unittest
+import zipfile
 
 ROOT = pathlib.Path(__file__).resolve().parent.parent
 PROGRAM = ""
@@ -32,12 +38,6 @@ def run(*arguments, code=0):
     result = subprocess.run([PROGRAM, *map(str, arguments)], cwd=ROOT, capture_output=True, text=True, timeout=120, stdin=subprocess.DEVNULL)
     assert result.returncode == code, f"{arguments}: exit code {result.returncode}\n{result.stdout}\n{result.stderr}"
     return result
-
-
-def npy(kind, shape, content):
-    """An array as NumPy stores it, in version 1 of the format."""
-    header = f"{{'descr': '{kind}', 'fortran_order': False, 'shape': {shape}, }}".ljust(117) + "\n"
-    return b"\x93NUMPY\x01\x00" + len(header).to_bytes(2, "little") + header.encode() + content
 
 
 def run_json(*arguments, code=0):
@@ -368,6 +368,17 @@ class Export(unittest.TestCase):
             columns, rows = torch[name][1] if is_weight else (1, 1)
             self.assertEqual(torch[name][2], transposed(data, rows, columns) if is_weight else data, name)
 
+    def test_the_script_of_the_pages_reads_the_parameters_that_export_writes(self):
+        folder = pathlib.Path(self.folder.name) / "two ranks"
+        file = pathlib.Path(self.folder.name) / "two.safetensors"
+        run("train", *SMALL_GPT, "--plan", "tp=2", "--out", folder)
+        run("export", folder, "--to", file)
+        (checkpoint,) = (folder / "checkpoints").glob("step-*")
+        script = runpy.run_path(str(ROOT / "docs" / "examples" / "read_checkpoint.py"))
+        read = {name: (list(shape), numbers.tobytes()) for name, shape, numbers in script["read_tensors"](checkpoint)}
+        for name, (_, shape, data) in read_safetensors(file)[0].items():
+            self.assertEqual(read[name], (shape, data), name)
+
     def test_a_matrix_that_is_also_looked_up_stays_as_it_is(self):
         folder = pathlib.Path(self.folder.name) / "tied"
         file = pathlib.Path(self.folder.name) / "tied.safetensors"
@@ -389,6 +400,212 @@ class Export(unittest.TestCase):
         self.assertGreater(target.stat().st_size, 1000)
         run("export", self.run_folder, "--to", self.run_folder / "no folder" / "x.safetensors", code=1)
         self.assertFalse((self.run_folder / "no folder").exists())
+
+
+IMAGE_ROWS, IMAGE_SIZE = 120, 8
+
+
+def npy_bytes(descr, shape, data):
+    """What numpy.save writes of an array in C order."""
+    extents = "".join(f"{extent}, " for extent in shape)
+    header = f"{{'descr': '{descr}', 'fortran_order': False, 'shape': ({extents}), }}"
+    header += " " * (-(len(header) + 11) % 64) + "\n"
+    return b"\x93NUMPY\x01\x00" + struct.pack("<H", len(header)) + header.encode() + data
+
+
+def read_npy(path):
+    """The shape and the numbers of a file of '<f4' in C order."""
+    data = pathlib.Path(path).read_bytes()
+    (length,) = struct.unpack_from("<H", data, 8)
+    header = ast.literal_eval(data[10:10 + length].decode())
+    assert header["descr"] == "<f4" and not header["fortran_order"], header
+    values = [value for (value,) in struct.iter_unpack("<f", data[10 + length:])]
+    assert len(values) == math.prod(header["shape"]), header
+    return header["shape"], values
+
+
+def own_images():
+    """Images whose brighter half is their class, and their classes."""
+    numbers = random.Random(7)
+    images, labels = bytearray(), bytearray()
+    for _ in range(IMAGE_ROWS):
+        label = numbers.randrange(2)
+        labels.append(label)
+        for row in range(IMAGE_SIZE):
+            is_bright = (row < IMAGE_SIZE // 2) == (label == 0)
+            images += bytes(numbers.randrange(60, 200) + (55 if is_bright else -55) for _ in range(IMAGE_SIZE))
+    return bytes(images), bytes(labels)
+
+
+class Predict(unittest.TestCase):
+    @classmethod
+    def setUpClass(cls):
+        cls.folder = tempfile.TemporaryDirectory()
+        cls.at = pathlib.Path(cls.folder.name)
+        cls.images, cls.labels = own_images()
+        shape = (IMAGE_ROWS, IMAGE_SIZE, IMAGE_SIZE)
+        (cls.at / "images.npy").write_bytes(npy_bytes("|u1", shape, cls.images))
+        (cls.at / "labels.npy").write_bytes(npy_bytes("|u1", (IMAGE_ROWS,), cls.labels))
+        (cls.at / "images.toml").write_text(f"""
+[model]
+kind = "image_mlp"
+width = 8
+layers = 1
+[data]
+kind = "npy"
+images = "{cls.at}/images.npy"
+labels = "{cls.at}/labels.npy"
+held_out = 0.25
+[train]
+batch = 8
+steps = 6
+evaluate_batches = 0
+""")
+        cls.run_folder, cls.text_folder = cls.at / "run", cls.at / "text"
+        run("train", cls.at / "images.toml", "--out", cls.run_folder)
+        run("train", *SMALL_GPT, "--out", cls.text_folder)
+        held_out = IMAGE_ROWS // 4
+        cls.held_labels = cls.labels[-held_out:]
+        cls.held = cls.at / "held.npy"
+        cls.held.write_bytes(npy_bytes("|u1", (held_out, *shape[1:]), cls.images[-held_out * IMAGE_SIZE**2:]))
+
+    @classmethod
+    def tearDownClass(cls):
+        cls.folder.cleanup()
+
+    def predict(self, data, *more, out="out.npy", folder=None):
+        path = self.at / out
+        result = run_json("predict", folder or self.run_folder, "--data", data, "-o", path, *more)
+        if path.suffix == ".jsonl":
+            return result, [json.loads(line) for line in path.read_text().splitlines()]
+        return result, read_npy(path)
+
+    def test_of_the_held_out_images_they_have_the_accuracy_that_eval_reports(self):
+        # 30 rows in batches of 8: the last batch has 6.
+        result, (shape, values) = self.predict(self.held, "--classes")
+        self.assertEqual((result["rows"], result["shape"], shape), (30, [30, 2], (30, 2)))
+        right = sum(found == label for found, label in zip(values[0::2], self.held_labels))
+        self.assertAlmostEqual(run_json("eval", self.run_folder)["val_accuracy"], right / 30, places=6)
+        self.assertTrue(all(0.5 <= probability <= 1 for probability in values[1::2]))
+
+    def test_arrays_and_lines_of_json_agree(self):
+        _, (shape, values) = self.predict(self.held)
+        _, lines = self.predict(self.held, out="out.jsonl")
+        self.assertEqual(shape, (30, 2))
+        in_lines = [struct.unpack("<f", struct.pack("<f", value))[0] for line in lines for value in line["logits"]]
+        self.assertEqual(in_lines, values)
+        _, (_, classes) = self.predict(self.held, "--classes")
+        _, lines = self.predict(self.held, "--classes", out="out.jsonl")
+        self.assertEqual([line["class"] for line in lines], classes[0::2])
+        for row, line in enumerate(lines):
+            a, b = values[2 * row:2 * row + 2]
+            self.assertEqual(line["class"], int(b > a))
+            # The softmax of two logits; f32 has 2^-24, twice for the two roundings.
+            self.assertAlmostEqual(line["probability"], 1 / (1 + math.exp(-abs(a - b))), delta=2**-22)
+
+    def test_the_number_of_rows_and_the_plan_do_not_change_them(self):
+        _, (_, all_rows) = self.predict(self.held)
+        one = self.at / "one.npy"
+        one.write_bytes(npy_bytes("|u1", (1, 1, IMAGE_SIZE, IMAGE_SIZE), self.images[-IMAGE_SIZE**2:]))
+        _, (shape, values) = self.predict(one)
+        self.assertEqual((shape, values), ((1, 2), all_rows[-2:]))
+        idx = self.at / "held.idx"
+        idx.write_bytes(struct.pack(">BBBBIII", 0, 0, 8, 3, 30, IMAGE_SIZE, IMAGE_SIZE) + self.images[-30 * IMAGE_SIZE**2:])
+        self.assertEqual(self.predict(idx)[1][1], all_rows)
+        self.assertEqual(self.predict(idx, "--plan", "dp=2")[1][1], all_rows)
+
+    def test_of_tokens_and_of_text_there_are_logits_of_every_position(self):
+        text = self.at / "own.txt"
+        text.write_text("the first of all words")  # 22 bytes: two rows of 8, and 6 that are left out
+        result, (shape, values) = self.predict(text, folder=self.text_folder)
+        self.assertEqual((shape, result["left_out_tokens"]), ((2, 8, 256), 6))
+        tokens = list(text.read_bytes()[:16])
+        lines = self.at / "own.jsonl"
+        lines.write_text(f"{tokens[:8]}\n\n{json.dumps({'tokens': tokens[8:]})}\n")
+        array = self.at / "own.npy"
+        array.write_bytes(npy_bytes("<i4", (2, 8), struct.pack("<16i", *tokens)))
+        for file in (lines, array):
+            self.assertEqual(self.predict(file, folder=self.text_folder)[1], (shape, values), file)
+        _, classes = self.predict(text, "--classes", folder=self.text_folder, out="out.jsonl")
+        self.assertEqual([len(row["class"]) for row in classes], [8, 8])
+
+    def refusal(self, data, *more, code=65, folder=None, out="out.npy"):
+        message = run("predict", folder or self.run_folder, "--data", data, "-o", self.at / out, *more, code=code).stderr
+        self.assertIn("\n  why: ", message)
+        self.assertIn("\n  fix: ", message)
+        return message
+
+    def test_other_shapes_tokens_and_names_are_refused(self):
+        wide = self.at / "wide.npy"
+        wide.write_bytes(npy_bytes("|u1", (2, 3, 8, 8), bytes(384)))
+        self.assertIn("f32[3,8,8]", self.refusal(wide))
+        flat = self.at / "flat.npy"
+        flat.write_bytes(npy_bytes("|u1", (2, 64), bytes(128)))
+        self.assertIn("no images", self.refusal(flat))
+        empty = self.at / "empty.npy"
+        empty.write_bytes(npy_bytes("|u1", (0, 8, 8), b""))
+        self.refusal(empty)
+        nan = self.at / "nan.npy"
+        nan.write_bytes(npy_bytes("<f4", (1, 8, 8), struct.pack("<64f", *[math.nan] * 64)))
+        self.assertIn("row 0 is not finite", self.refusal(nan, code=5))
+        rows = self.at / "rows.npy"
+        rows.write_bytes(npy_bytes("<i4", (2, 7), bytes(56)))
+        self.assertIn("rows of 7 tokens", self.refusal(rows, folder=self.text_folder))
+        rows.write_bytes(npy_bytes("<i4", (1, 8), struct.pack("<8i", *[1] * 7, 256)))
+        self.assertIn("token 256", self.refusal(rows, folder=self.text_folder))
+        short = self.at / "short.jsonl"
+        short.write_text("[1, 2, 3, 4, 5, 6, 7, 8]\n[1]\n")
+        self.assertIn("1 tokens in row 2", self.refusal(short, folder=self.text_folder))
+        self.refusal(self.at / "nothing.npy", code=66)
+
+    def test_arrays_in_archives_and_compressed_files_are_those_of_plain_files(self):
+        _, (_, expected) = self.predict(self.held)
+        plain = self.held.read_bytes()
+        for method in (zipfile.ZIP_STORED, zipfile.ZIP_DEFLATED):
+            archive = self.at / f"own{method}.npz"
+            with zipfile.ZipFile(archive, "w", method) as out:
+                out.writestr("labels.npy", npy_bytes("|u1", (30,), self.held_labels))
+                with out.open("images.npy", "w", force_zip64=True) as member:  # as numpy.savez does
+                    member.write(plain)
+            self.assertEqual(self.predict(f"{archive}:images")[1][1], expected)
+            self.assertEqual(self.predict(f"{archive}:images.npy")[1][1], expected)
+            self.assertIn("did you mean 'images'?", self.refusal(f"{archive}:image"))
+            self.assertIn("labels, images", self.refusal(archive))
+            damaged = bytearray(archive.read_bytes())
+            damaged[len(damaged) // 2] ^= 1
+            (self.at / "damaged.npz").write_bytes(damaged)
+            self.refusal(self.at / "damaged.npz:images")
+        with zipfile.ZipFile(self.at / "single.npz", "w") as out:
+            out.writestr("any.npy", plain)
+        self.assertEqual(self.predict(self.at / "single.npz")[1][1], expected)
+        compressed = self.at / "held.npy.gz"
+        compressed.write_bytes(gzip.compress(plain))
+        self.assertEqual(self.predict(compressed)[1][1], expected)
+        compressed.write_bytes(gzip.compress(plain) + b"x")
+        self.assertIn("1 bytes follow", self.refusal(compressed))
+
+    def test_a_model_learns_the_same_from_compressed_files(self):
+        for name in ("images", "labels"):
+            (self.at / f"{name}.npy.gz").write_bytes(gzip.compress((self.at / f"{name}.npy").read_bytes()))
+        with zipfile.ZipFile(self.at / "both.npz", "w", zipfile.ZIP_DEFLATED) as out:
+            for name in ("images", "labels"):
+                out.write(self.at / f"{name}.npy", f"{name}.npy")
+        expected = run_json("train", self.at / "images.toml")["losses"]
+        for images, labels in (("images.npy.gz", "labels.npy.gz"), ("both.npz:images", "both.npz:labels")):
+            found = run_json("train", self.at / "images.toml", "--set", f"data.images={self.at}/{images}", f"data.labels={self.at}/{labels}")
+            self.assertEqual(found["losses"], expected, images)
+
+    def test_outputs_are_checked_before_the_work(self):
+        self.assertIn(".npy or .jsonl", self.refusal(self.held, out="out.csv", code=2))
+        self.refusal(self.held, out="no folder/out.npy", code=1)
+        link = self.at / "link.npy"
+        link.symlink_to(self.at / "target.npy")
+        self.predict(self.held, out="link.npy")
+        self.assertTrue(link.is_symlink())
+        device = self.at / "device.npy"
+        device.symlink_to("/dev/null")
+        run("predict", self.run_folder, "--data", self.held, "-o", device)
+        self.assertTrue(pathlib.Path("/dev/null").is_char_device())
 
 
 class Checkpoints(unittest.TestCase):
@@ -669,7 +886,7 @@ class Verify(unittest.TestCase):
             for command in ("train", "verify"):
                 result = run(command, *SMALL_MLP, "--plan", file, "--steps", 1, "--json")
                 self.assertIn(said, result.stderr)
-                self.assertIn("`tessera explain` prints all", result.stderr)
+                self.assertIn("`tessera explain --full` prints all", result.stderr)
                 notes = json.loads(result.stdout)["notes"]
                 self.assertEqual((notes[0]["kind"], notes[0]["op"]), ("reshard", "hidden.0.dot"))
             explained = run_json("explain", *SMALL_MLP, "--plan", file)
@@ -736,10 +953,11 @@ class Explain(unittest.TestCase):
         apart = run_json("explain", *layers, "--disable-pass", "combine", "--disable-pass", "sum-chains")["totals"]
         self.assertEqual(apart["all"]["exchanges"], 734)
         self.assertLessEqual(total["all"]["bytes"], apart["all"]["bytes"])
-        self.assertIn("exchanges  tensors", run("explain", *layers).stdout)
+        self.assertRegex(run("explain", *layers).stdout, r"(?m)^sent in a step +exchanges +tensors +bytes per rank$")
 
     def test_the_serial_plan_communicates_nothing(self):
-        self.assertIn("Communication of a step: none", run("explain", *SMALL_GPT).stdout)
+        self.assertIn("sent in a step: nothing", run("explain", *SMALL_GPT).stdout)
+        self.assertIn("Communication of a step: none", run("explain", *SMALL_GPT, "--full").stdout)
 
     def test_a_name_gives_its_op_its_operands_and_its_reshards(self):
         out = run("explain", *SMALL_GPT, *self.PLAN, "blocks.0.ffn.down.dot").stdout
@@ -782,7 +1000,7 @@ class Explain(unittest.TestCase):
     def test_the_schedule_is_told_without_the_passes(self):
         small = [word for word in SMALL_GPT if not word.startswith(("model.layers", "train.batch"))] + ["model.layers=2", "train.batch=8"]
         for plan in ("gpt.pp4-zb-h1", "gpt.pp2-zb-v", "gpt.pp4"):
-            out = run("explain", *small, "--plan", f"configs/plans/{plan}.json").stdout
+            out = run("explain", *small, "--plan", f"configs/plans/{plan}.json", "--full").stdout
             self.assertRegex(out, r"(?m)^Schedule \S+ of \d+ micro-batches, in times of a micro-batch on the busiest device$")
             self.assertRegex(out, r"(?m)^device 0 .*bubble \d+\.\d% of its span")
             passes = {stage["name"]: stage["text"] for stage in run_json("explain", *small, "--plan", f"configs/plans/{plan}.json", "--passes")["passes"]}
@@ -793,7 +1011,7 @@ class Explain(unittest.TestCase):
                 forward = [word for word in words if re.fullmatch(r"F\d+", word)]
                 # A stage has one F of each micro-batch; counting the labels of all is not one.
                 self.assertEqual(len(forward), len(set(forward)), line)
-        self.assertNotIn("Schedule", run("explain", *SMALL_GPT, "--plan", "configs/plans/gpt.dp4.json").stdout)
+        self.assertNotIn("Schedule", run("explain", *SMALL_GPT, "--plan", "configs/plans/gpt.dp4.json", "--full").stdout)
 
     def test_a_rank_of_a_pipeline_shows_its_order_list(self):
         # Two stages, four micro-batches: 1F1B on the first begins its backward after two forwards, on the last after one.
@@ -802,16 +1020,99 @@ class Explain(unittest.TestCase):
         # In front stands what all micro-batches need of each other: the number of labels that count.
         self.assertTrue(run_json("explain", *config, "--rank", 1)["order"].endswith(" F0 B0 F1 B1 F2 B2 F3 B3 F O"))
 
+    def test_like_layers_have_one_line_also_of_a_model_of_two(self):
+        for layers, names in ((2, "0,1"), (3, "0..2"), (9, "0..8")):
+            deep = ["explain", *SMALL_GPT, f"model.layers={layers}", *self.PLAN]
+            joined, all_layers = run(*deep, "--full").stdout, run(*deep, "--every-layer").stdout
+            self.assertIn(f"\n  blocks.{{{names}}}.attn.q.weight  x{layers}  ", joined)
+            self.assertNotRegex(joined, r"blocks\.\d\.attn\.q\.weight")
+            for layer in range(layers):
+                self.assertIn(f"\n  blocks.{layer}.attn.q.weight  ", all_layers)
+            self.assertEqual(joined.split("Totals of a step")[1], all_layers.split("Totals of a step")[1])
+            self.assertEqual(len(run_json(*deep)["parameters"]), 5 + layers * 16)  # embeddings, norm, head; 16 of each block
 
-    def test_like_layers_of_a_deep_model_have_one_line(self):
-        deep = ["explain", *SMALL_GPT, "model.layers=9", *self.PLAN]
-        joined, all_layers = run(*deep).stdout, run(*deep, "--every-layer").stdout
-        self.assertRegex(joined, r"(?m)^  blocks\.\{0\.\.8\}\.attn\.q\.weight \(9\)  ")
-        self.assertNotRegex(joined, r"blocks\.\d\.attn\.q\.weight")
-        for layer in range(9):
-            self.assertIn(f"\n  blocks.{layer}.attn.q.weight  ", all_layers)
-        self.assertEqual(joined.split("Totals of a step")[1], all_layers.split("Totals of a step")[1])
-        self.assertEqual(len(run_json(*deep)["parameters"]), 5 + 9 * 16)  # embeddings, norm, head; 16 of each block
+    def configured(self):
+        """(words of CONFIG with small data, a plan) of every configuration."""
+        for file in sorted((ROOT / "configs").glob("*.toml")):
+            plans = ["serial", *sorted((ROOT / "configs" / "plans").glob(file.stem + ".*.json"))]
+            for plan in plans:
+                yield [f"configs/{file.name}", "--plan", plan]
+
+    def test_the_summary_of_every_configuration_has_less_than_40_lines(self):
+        deep = [["configs/gpt.toml", "--set", "model.layers=24", "--plan", plan] for plan in
+                ("serial", "dp=4", "configs/plans/gpt.dp2-tp2.json", "configs/plans/gpt.pp2-dp2-tp2.json", "configs/plans/gpt.pp4-zb-h1.json")]
+        seen = 0
+        for words in [*self.configured(), *deep]:
+            lines = run("explain", *words).stdout.splitlines()
+            self.assertLess(len(lines), 40, words)
+            self.assertEqual(lines[-1], "--full prints every tensor, placement and exchange", words)
+            for start in ("plan '", "memory of a rank", "sent in a step", "bubble: ", "largest parameters"):
+                self.assertEqual(sum(line.startswith(start) for line in lines), 1, (words, start))
+            seen += 1
+        self.assertGreater(seen, 60)
+
+    def test_the_sums_of_the_summary_are_those_of_the_tables(self):
+        for plan in ("serial", "gpt.dp2-tp2", "gpt.dp4", "gpt.pp2-dp2-tp2", "gpt.pp2.fake-last"):
+            result = run_json("explain", "configs/gpt.toml", "--set", f"data.path={TEXT}", "--plan", plan if plan == "serial" else f"configs/plans/{plan}.json")
+            summary = result["summary"]
+            for memory, table in zip(summary["memory"], result["memory"], strict=True):
+                self.assertEqual(memory["parameter_bytes"] + memory["optimizer_bytes"], table["state_bytes"])
+                self.assertEqual(memory["activation_bytes"], table["arena_bytes"])
+                self.assertEqual(memory["bytes"], table["state_bytes"] + table["arena_bytes"])
+            self.assertEqual(sum(memory["parameter_bytes"] for memory in summary["memory"]), sum(parameter["bytes"] for parameter in result["parameters"]))
+            for column in ("exchanges", "tensors", "bytes"):
+                self.assertEqual(sum(line[column] for line in summary["sent"]), result["totals"]["all"][column], (plan, column))
+            for line in summary["sent"]:
+                self.assertEqual(line["bytes"], sum(c["bytes"] for c in result["communications"] if c["axes"] == line["axes"]))
+            self.assertEqual(summary["waste"], [note["text"] for note in result["notes"] if note["kind"] == "waste"])
+            self.assertEqual(summary["bubble"] is None, "pp" not in plan)
+
+    def test_the_bubble_of_the_summary_is_that_of_the_schedule(self):
+        words = ["explain", "configs/gpt.toml", "--set", f"data.path={TEXT}", "--plan", "configs/plans/gpt.pp2.json"]
+        told = [float(text) for text in re.findall(r"(\d+\.\d)% of the step", run(*words, "--full").stdout)]
+        bubble = run_json(*words)["summary"]["bubble"]
+        self.assertEqual(len(told), 2)
+        for text, device in zip(told, bubble["devices"], strict=True):
+            self.assertAlmostEqual(text, 100 * device["bubble"], delta=0.051)
+        self.assertAlmostEqual(bubble["mean"], sum(device["bubble"] for device in bubble["devices"]) / 2)
+
+    def test_a_plan_compared_with_itself_has_no_difference(self):
+        for plan in ("serial", "configs/plans/gpt.dp2-tp2.json", "configs/plans/gpt.pp2.json"):
+            words = ["explain", *SMALL_GPT, "model.layers=2", "train.batch=8", "--plan", plan, "--compare", plan]
+            self.assertTrue(run(*words).stdout.endswith("\nThe plans have no difference in memory, exchanges and bubble.\n"), plan)
+            made = run_json(*words)["comparison"]
+            self.assertTrue(made["is_same"])
+            self.assertEqual((made["tensors"], made["exchanges"]), ([], []))
+            self.assertTrue(all(pair["difference"] == 0 for pair in made["memory"].values()))
+
+    def test_two_plans_are_compared_by_memory_axis_and_tensor(self):
+        words = ["explain", *SMALL_GPT, "model.layers=2", *self.PLAN, "--compare", "dp=4"]
+        result = run_json(*words)
+        other = run_json("explain", *SMALL_GPT, "model.layers=2", "--plan", "dp=4")
+        made = result["comparison"]
+        self.assertFalse(made["is_same"])
+        for key, pair in made["memory"].items():
+            self.assertEqual((pair["plan"], pair["other"]), (result["summary"]["memory"][0][key], other["summary"]["memory"][0][key]))
+            self.assertEqual(pair["difference"], pair["other"] - pair["plan"])
+        tp = next(line for line in made["sent"] if line["axes"] == "tp")
+        self.assertEqual((tp["bytes"]["other"], tp["exchanges"]["other"]), (0, 0))
+        self.assertGreater(tp["bytes"]["plan"], 0)
+        # f32[16,64] of two layers: 8192 bytes, of which tp=2 halves each.
+        up = next(tensor for tensor in made["tensors"] if tensor["name"] == "blocks.{0,1}.ffn.up.weight  x2")
+        self.assertEqual((up["kind"], up["plan"], up["other"]), ("parameter", "f32[16, 64@tp]", "f32[16, 64]"))
+        self.assertEqual(up["bytes"], {"plan": 4096, "other": 8192, "difference": 4096})
+        for name in ("tensors", "exchanges"):
+            sizes = [abs(line["bytes"]["difference"]) for line in made[name]]
+            self.assertEqual(sizes, sorted(sizes, reverse=True))
+        short, full = run(*words).stdout, run(*words, "--full").stdout
+        self.assertLess(len(short.splitlines()), 45)
+        self.assertIn("more lines: --full prints all", short)
+        self.assertNotIn("more lines", full)
+        self.assertGreater(len(full.splitlines()), len(short.splitlines()))
+
+    def test_the_comparison_refuses_a_wrong_plan_and_what_it_cannot_compare(self):
+        self.assertIn("nothing.json", run("explain", *SMALL_GPT, "--compare", "nothing.json", code=66).stderr)
+        self.assertIn("--compare does not go with", run("explain", *SMALL_GPT, "--compare", "dp=4", "--rank", 0, code=2).stderr)
 
     def test_tasks_end_where_the_plan_says(self):
         with tempfile.TemporaryDirectory() as folder:
@@ -928,7 +1229,7 @@ class Inspect(unittest.TestCase):
         with tempfile.TemporaryDirectory() as folder:
             path = pathlib.Path(folder) / "x.npy"
             for kind, size, name in (("|u1", 1, "u8"), ("<f4", 4, "f32"), ("<i8", 8, "i64")):
-                path.write_bytes(npy(kind, (2, 3, 4), bytes(24 * size)))
+                path.write_bytes(npy_bytes(kind, (2, 3, 4), bytes(24 * size)))
                 result = run_json("inspect", path)
                 self.assertEqual((result["kind"], result["type"], result["shape"]), ("array", name, [2, 3, 4]))
                 self.assertIn(f"{path} is an array: {name}[2,3,4]", run("inspect", path).stdout)

@@ -9,10 +9,13 @@ import json
 import os
 import pathlib
 import re
+import signal
 import subprocess
 import sys
 import tempfile
 import unittest
+
+from signals_test import descendants, wait_for
 
 ROOT = pathlib.Path(__file__).resolve().parent.parent
 PROGRAM = ""
@@ -103,6 +106,39 @@ class OverMpi(unittest.TestCase):
             logs = [[json.loads(line) for line in path.read_text().splitlines()] for path in sorted((mine / "logs").iterdir())]
             self.assertEqual([lines[0]["rank"] for lines in logs], [0, 1, 2, 3])
             self.assertEqual(len({lines[0]["pid"] for lines in logs}), 4)
+
+    def test_saves_in_the_background_store_the_files_of_threads_at_each_step(self):
+        with tempfile.TemporaryDirectory() as folder:
+            mine, theirs = pathlib.Path(folder) / "mpi", pathlib.Path(folder) / "threads"
+            arguments = ["train", *SMALL["gpt"], "train.steps=6", "checkpoint.every=2", "checkpoint.keep_last=0"]
+            plain = threads_json(*arguments[:-2], *plan("gpt.dp2-tp2"))
+            losses = mpi_json(4, *arguments, *plan("gpt.dp2-tp2"), "--out", mine)["losses"]
+            self.assertEqual(losses, plain["losses"])
+            run([PROGRAM, *arguments, *plan("gpt.dp2-tp2"), "--out", theirs])
+            steps = sorted(path.name for path in (theirs / "checkpoints").glob("step-*"))
+            self.assertEqual(steps, ["step-00000002", "step-00000004", "step-00000006"])
+            self.assertEqual(sorted(path.name for path in (mine / "checkpoints").glob("step-*")), steps)
+            for step in steps:
+                for path in (theirs / "checkpoints" / step).iterdir():
+                    self.assertEqual((mine / "checkpoints" / step / path.name).read_bytes(), path.read_bytes(), f"{step}/{path.name}")
+
+    def test_processes_that_are_killed_while_a_save_is_pending_leave_the_earlier_checkpoint(self):
+        arguments = [*SMALL["gpt"], "train.steps=24", "checkpoint.every=2", *plan("gpt.dp2-tp2")]
+        whole = threads_json("train", *arguments)["losses"]
+        with tempfile.TemporaryDirectory() as folder:
+            out = pathlib.Path(folder) / "run"
+            process = subprocess.Popen([MPIRUN, "-n", "4", PROGRAM, "train", *map(str, arguments), "--out", out], cwd=ROOT, env=ENVIRONMENT, stdin=subprocess.DEVNULL,
+                                       stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL)
+            self.addCleanup(process.kill)
+            wait_for((out / "checkpoints" / "step-00000004").exists, process)
+            wait_for(lambda: any((out / "checkpoints").glob("step-*.tmp")), process)
+            for rank in [pid for pid, rank in descendants(process.pid).items() if rank is not None]:
+                os.kill(rank, signal.SIGKILL)
+            process.wait(timeout=60)
+            resumed = mpi_json(4, "train", *arguments, "--out", out, "--resume")
+            self.assertGreaterEqual(resumed["resumed_from"], 4)
+            self.assertLess(resumed["resumed_from"], 24)
+            self.assertEqual(resumed["losses"], whole[resumed["resumed_from"]:])
 
     def test_threads_go_on_with_the_checkpoint_of_processes_and_the_other_way(self):
         whole = threads_json("train", *SMALL["gpt"], *plan("gpt.dp2-tp2"))["losses"]

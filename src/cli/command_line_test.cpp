@@ -6,6 +6,7 @@
 #include "cli/commands/explain.h"
 #include "cli/commands/generate.h"
 #include "cli/commands/launch.h"
+#include "cli/commands/predict.h"
 #include "cli/commands/train.h"
 #include "cli/commands/verify.h"
 
@@ -201,6 +202,19 @@ TEST(CommandLine, GenerateTakesATextAndHowToSample) {
             "tessera generate: --seed -1 is not valid | write --seed 1");
   EXPECT_EQ(refused({"eval", "r", "--prompt", "a"}),
             "tessera eval: unknown option '--prompt' | remove it or use one of these");
+}
+
+TEST(CommandLine, PredictTakesDataAndAFileOfAKnownFormat) {
+  const auto predict =
+      parsed<PredictCommand>({"predict", "r", "--data", "a.npz:x", "-o", "out.npy", "--classes"});
+  EXPECT_EQ(predict.data, "a.npz:x");
+  EXPECT_EQ(predict.to, "out.npy");
+  EXPECT_TRUE(predict.classes);
+  EXPECT_EQ(parsed<PredictCommand>({"predict", "r", "--data", "a", "--output", "b.jsonl"}).to,
+            "b.jsonl");
+  EXPECT_EQ(refused({"predict", "r", "--data", "a", "-o", "out.csv"}),
+            "'out.csv' has no ending that says its format | give a name that ends in .npy or "
+            ".jsonl");
 }
 
 TEST(CommandLine, LaunchTakesACommandBehindDashes) {

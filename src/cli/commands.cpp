@@ -8,6 +8,7 @@
 #include "cli/commands/generate.h"
 #include "cli/commands/inspect.h"
 #include "cli/commands/launch.h"
+#include "cli/commands/predict.h"
 #include "cli/commands/solve.h"
 #include "cli/commands/train.h"
 #include "cli/commands/verify.h"
@@ -28,6 +29,8 @@ constexpr CommandEntry kCommands[] = {
     {"eval", "Measure the validation loss of a checkpoint", kSeveralProcesses, make<EvalCommand>},
     {"generate", "Continue a text with the model of a checkpoint", kSeveralProcesses,
      make<GenerateCommand>},
+    {"predict", "Write the predictions of a checkpoint for data of your own", kSeveralProcesses,
+     make<PredictCommand>},
     {"export", "Write the parameters of a checkpoint as a safetensors file", kOneProcess,
      make<ExportCommand>},
     {"verify", "Compare a plan with the serial program, tensor by tensor", kOneProcess,

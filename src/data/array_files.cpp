@@ -9,9 +9,10 @@
 #include <optional>
 
 #include "base/error.h"
-#include "base/file.h"
+#include "base/gzip.h"
 #include "base/random.h"
 #include "base/text.h"
+#include "data/stored_name.h"
 
 namespace tessera {
 namespace {
@@ -60,7 +61,7 @@ void check_length(const std::string& file, const std::string& bytes, size_t offs
   const std::optional<int64_t> count = element_count_of(shape);
   const std::string wanted = fmt::format("its header, up to offset {}, says {}{}", offset,
                                          to_text(type), shape_text(shape));
-  const std::string fix = "copy or download the file again, uncompressed";
+  const std::string fix = "copy or download the file again";
   if (!count) refuse(file, "says that it is too large to be read", wanted, fix);
   const int64_t data = *count * size_of(type), found = std::ssize(bytes) - offset;
   if (found == data) return;
@@ -203,9 +204,9 @@ uint64_t StoredArray::fingerprint() const {
 
 StoredArray read_idx(const fs::path& path) {
   const std::string file = path.string();
-  std::string bytes = read_file(path);
+  std::string bytes = read_inflated(path);
   const auto byte = [&](size_t at) { return byte_at(bytes, at); };
-  const std::string fix = "give an uncompressed file such as train-images-idx3-ubyte";
+  const std::string fix = "give a file such as train-images-idx3-ubyte, or compressed by gzip";
   if (bytes.size() < 4 || byte(0) != 0 || byte(1) != 0)
     refuse(file, "is no IDX file",
            "such a file begins with two zero bytes, a type and the number of dims", fix);
@@ -220,7 +221,7 @@ StoredArray read_idx(const fs::path& path) {
     refuse(file, "is cut off within its header",
            fmt::format("the extents of {} dims end at offset {}; the file has {} bytes", dims, end,
                        bytes.size()),
-           "copy or download the file again, uncompressed");
+           "copy or download the file again");
   std::vector<int64_t> shape;
   for (size_t dim = 0; dim < dims; ++dim) {
     int64_t extent = 0;
@@ -232,7 +233,7 @@ StoredArray read_idx(const fs::path& path) {
 
 StoredArray read_npy(const fs::path& path) {
   const std::string file = path.string();
-  std::string bytes = read_file(path);
+  std::string bytes = read_npy_bytes(path);
   const NpyHeader header = npy_header(file, bytes);
   const StoredType type = npy_type(file, npy_value(file, header.text, "descr"));
   const std::string order = npy_value(file, header.text, "fortran_order");
@@ -252,7 +253,7 @@ LabelledArrays read_cifar(const std::vector<fs::path>& files, int64_t classes) {
   std::vector<std::string> names;
   std::string images, labels;
   for (const fs::path& path : files) {
-    const std::string bytes = read_file(path);
+    const std::string bytes = read_inflated(path);
     if (bytes.empty() || bytes.size() % record != 0)
       refuse(
           path.string(),

@@ -73,25 +73,41 @@ enum class ImageLayout {
   kChannelsLast,   // [N,H,W,C]
 };
 
-/// Images and labels as samples. Bytes become numbers in [0, 1], other elements stay, of which
+/// Images without labels as samples. Bytes become numbers in [0, 1], other elements stay, of which
 /// whole numbers must be within -1 and 1; images [N,H,W] get a channel.
+///
+///   fields   images f32[C,H,W]
+///   throws   UserError (65) for another shape and for whole numbers that are not scaled; for
+///            kUnknown also images of 1 to 4 elements in the last dim and more in the second
+class ImageRows : public Dataset {
+ public:
+  explicit ImageRows(StoredArray images, ImageLayout layout = ImageLayout::kUnknown);
+  int64_t samples() const override { return images_.shape()[0]; }
+  uint64_t fingerprint() const override { return images_.fingerprint(); }
+  void write(int64_t sample, int64_t row, Batch& batch) const override;
+
+ private:
+  StoredArray images_;
+  bool channels_last_;
+};
+
+/// Images and labels as samples; the images are those of ImageRows.
 ///
 ///   fields   images f32[C,H,W], labels i32[] or i32[H,W]
 ///   classes  `classes`, or for 0 the largest label plus one
-///   throws   UserError (65) for different numbers of labels and images, another shape, or labels
-///            that are not integers or outside [0, classes), with file and offset; for kUnknown
-///            images of 1 to 4 elements in the last dim and more in the second
+///   throws   UserError (65) as ImageRows; for different numbers of labels and images, or labels
+///            that are not integers or outside [0, classes), with file and offset
 class ArrayImages : public Dataset {
  public:
   ArrayImages(LabelledArrays arrays, int64_t classes, ImageLayout layout = ImageLayout::kUnknown);
-  int64_t samples() const override { return arrays_.labels.shape()[0]; }
+  int64_t samples() const override { return labels_.shape()[0]; }
   int64_t classes() const { return classes_; }
   uint64_t fingerprint() const override;
   void write(int64_t sample, int64_t row, Batch& batch) const override;
 
  private:
-  LabelledArrays arrays_;
-  bool channels_last_;
+  ImageRows images_;
+  StoredArray labels_;
   int64_t classes_;
 };
 
@@ -107,5 +123,8 @@ std::vector<int32_t> tokens_of(const StoredArray& array, int64_t vocabulary);
 ///           is not an integer or outside [0, vocabulary), with file and line
 std::vector<int32_t> read_token_lines(const std::vector<std::filesystem::path>& files,
                                       int64_t vocabulary);
+/// The tokens of each line of one file, which is not empty.  throws  as read_token_lines
+std::vector<std::vector<int32_t>> read_token_rows(const std::filesystem::path& file,
+                                                  int64_t vocabulary);
 
 }  // namespace tessera

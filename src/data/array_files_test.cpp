@@ -93,7 +93,7 @@ TEST_F(ArrayFiles, IdxThatIsNone) {
   EXPECT_EQ(refusal(file, [&] { read_idx(file); }),
             "'FILE' is no IDX file\n"
             "  why: such a file begins with two zero bytes, a type and the number of dims\n"
-            "  fix: give an uncompressed file such as train-images-idx3-ubyte");
+            "  fix: give a file such as train-images-idx3-ubyte, or compressed by gzip");
   EXPECT_THAT(message_of(ExitCode::kBadData, [&] { read_idx(written("b", "")); }),
               HasSubstr("is no IDX file"));
 }
@@ -103,7 +103,7 @@ TEST_F(ArrayFiles, IdxOfAnUnknownTypeOrWithoutDims) {
   EXPECT_EQ(refusal(file, [&] { read_idx(file); }),
             "'FILE' has elements of type 0x0a at offset 2\n"
             "  why: IDX has 0x08 u8, 0x09 i8, 0x0b i16, 0x0c i32, 0x0d f32 and 0x0e f64\n"
-            "  fix: give an uncompressed file such as train-images-idx3-ubyte");
+            "  fix: give a file such as train-images-idx3-ubyte, or compressed by gzip");
   EXPECT_THAT(
       message_of(ExitCode::kBadData, [&] { read_idx(written("b", bytes_of({0, 0, 8, 0}))); }),
       HasSubstr("has 0 dims at offset 3"));
@@ -120,13 +120,13 @@ TEST_F(ArrayFiles, IdxCutOffAnywhereOrTooLong) {
   EXPECT_EQ(refusal(header, [&] { read_idx(header); }),
             "'FILE' is cut off within its header\n"
             "  why: the extents of 2 dims end at offset 12; the file has 9 bytes\n"
-            "  fix: copy or download the file again, uncompressed");
+            "  fix: copy or download the file again");
   const std::string data = written("b", whole.substr(0, 16));
   EXPECT_EQ(
       refusal(data, [&] { read_idx(data); }),
       "'FILE' is cut off\n"
       "  why: its header, up to offset 12, says u8[2,3], which is 6 bytes more; the file has 4\n"
-      "  fix: copy or download the file again, uncompressed");
+      "  fix: copy or download the file again");
   const std::string longer = written("c", whole + "x");
   EXPECT_THAT(refusal(longer, [&] { read_idx(longer); }),
               HasSubstr("'FILE' goes on after its end"));

@@ -6,7 +6,7 @@
 
 #include "base/document.h"
 #include "base/error.h"
-#include "base/file.h"
+#include "base/gzip.h"
 #include "base/random.h"
 #include "base/text.h"
 #include "data/array_files.h"
@@ -47,29 +47,38 @@ void check_shapes(const LabelledArrays& arrays, ImageLayout layout) {
 }
 
 /// Refuses [N,H,W,C] that looks like [N,C,H,W]: the last dim could be channels, the second hardly.
-void check_layout(const LabelledArrays& arrays, ImageLayout layout) {
-  const std::vector<int64_t>& shape = arrays.images.shape();
+void check_layout(const StoredArray& images, ImageLayout layout) {
+  const std::vector<int64_t>& shape = images.shape();
   const auto may_be_channels = [](int64_t extent) { return extent >= 1 && extent <= 4; };
   if (layout != ImageLayout::kUnknown || shape.size() != 4 || may_be_channels(shape[1]) ||
       !may_be_channels(shape[3]))
     return;
-  refuse(fmt::format("the layout of the images is not clear: '{}' {}", arrays.images.file(),
-                     shape_text(arrays.images)),
+  refuse(fmt::format("the layout of the images is not clear: '{}' {}", images.file(),
+                     shape_text(images)),
          fmt::format("as [N,C,H,W] they have {} channels of {} x {}, as [N,H,W,C] {} of {} x {}",
                      shape[1], shape[2], shape[3], shape[3], shape[1], shape[2]),
          "set data.layout = \"nhwc\", or \"nchw\"");
 }
 
-std::vector<Field> image_fields(const LabelledArrays& arrays, ImageLayout layout) {
-  check_shapes(arrays, layout);
-  check_layout(arrays, layout);
-  std::vector<int64_t> image(arrays.images.shape().begin() + 1, arrays.images.shape().end());
+/// The field of images without labels.
+Field image_field(const StoredArray& images, ImageLayout layout) {
+  const std::vector<int64_t>& shape = images.shape();
+  if (shape.size() != 3 && shape.size() != 4)
+    refuse("no images: '" + images.file() + "' " + shape_text(images),
+           "images are [N,H,W] or [N,C,H,W]", "reshape the array of images");
+  check_layout(images, layout);
+  std::vector<int64_t> image(shape.begin() + 1, shape.end());
   if (image.size() == 2)
     image.insert(image.begin(), 1);
   else if (layout == ImageLayout::kChannelsLast)
     std::rotate(image.begin(), image.begin() + 2, image.end());
+  return {"images", {DType::kF32, Shape(std::span<const int64_t>(image))}};
+}
+
+std::vector<Field> labelled_fields(const LabelledArrays& arrays, ImageLayout layout) {
+  check_shapes(arrays, layout);
   const std::vector<int64_t> label(arrays.labels.shape().begin() + 1, arrays.labels.shape().end());
-  return {{"images", {DType::kF32, Shape(std::span<const int64_t>(image))}},
+  return {image_field(arrays.images, layout),
           {std::string(kLabels), {DType::kI32, Shape(std::span<const int64_t>(label))}}};
 }
 
@@ -136,34 +145,45 @@ void append_tokens(std::string_view line, const std::string& where, int64_t limi
 
 }  // namespace
 
-ArrayImages::ArrayImages(LabelledArrays arrays, int64_t classes, ImageLayout layout)
-    : Dataset(image_fields(arrays, layout)),
-      arrays_(std::move(arrays)),
-      channels_last_(layout == ImageLayout::kChannelsLast && arrays_.images.shape().size() == 4) {
-  const int64_t largest =
-      largest_of(arrays_.labels, "label", classes > 0 ? classes : kMaxClasses,
-                 "set data.classes to the number of classes, or correct the file");
-  classes_ = classes > 0 ? classes : largest + 1;
-  check_scaled(arrays_.images);
+ImageRows::ImageRows(StoredArray images, ImageLayout layout)
+    : Dataset({image_field(images, layout)}),
+      images_(std::move(images)),
+      channels_last_(layout == ImageLayout::kChannelsLast && images_.shape().size() == 4) {
+  check_scaled(images_);
 }
 
-uint64_t ArrayImages::fingerprint() const {
-  return stable_hash(fmt::format("{}", arrays_.labels.fingerprint()), arrays_.images.fingerprint());
-}
-
-void ArrayImages::write(int64_t sample, int64_t row, Batch& batch) const {
-  const float scale = arrays_.images.type() == StoredType::kU8 ? 1.0f / 255 : 1.0f;
+void ImageRows::write(int64_t sample, int64_t row, Batch& batch) const {
+  const float scale = images_.type() == StoredType::kU8 ? 1.0f / 255 : 1.0f;
   const auto pixels = batch.row<float>("images", row);
-  const auto labels = batch.row<int32_t>(kLabels, row);
-  const int64_t first = sample * std::ssize(pixels), first_label = sample * std::ssize(labels);
-  const int64_t channels = channels_last_ ? arrays_.images.shape()[3] : 1;
+  const int64_t first = sample * std::ssize(pixels);
+  const int64_t channels = channels_last_ ? images_.shape()[3] : 1;
   const int64_t positions = std::ssize(pixels) / channels;
   for (int64_t channel = 0; channel < channels; ++channel)
     for (int64_t i = 0; i < positions; ++i)
       pixels[channel * positions + i] =
-          scale * static_cast<float>(arrays_.images.at(first + i * channels + channel));
-  for (size_t i = 0; i < labels.size(); ++i)
-    labels[i] = static_cast<int32_t>(arrays_.labels.at(first_label + i));
+          scale * static_cast<float>(images_.at(first + i * channels + channel));
+}
+
+ArrayImages::ArrayImages(LabelledArrays arrays, int64_t classes, ImageLayout layout)
+    : Dataset(labelled_fields(arrays, layout)),
+      images_(std::move(arrays.images), layout),
+      labels_(std::move(arrays.labels)) {
+  const int64_t largest =
+      largest_of(labels_, "label", classes > 0 ? classes : kMaxClasses,
+                 "set data.classes to the number of classes, or correct the file");
+  classes_ = classes > 0 ? classes : largest + 1;
+}
+
+uint64_t ArrayImages::fingerprint() const {
+  return stable_hash(fmt::format("{}", labels_.fingerprint()), images_.fingerprint());
+}
+
+void ArrayImages::write(int64_t sample, int64_t row, Batch& batch) const {
+  images_.write(sample, row, batch);
+  const auto labels = batch.row<int32_t>(kLabels, row);
+  const int64_t first = sample * std::ssize(labels);
+  for (int64_t i = 0; i < std::ssize(labels); ++i)
+    labels[i] = static_cast<int32_t>(labels_.at(first + i));
 }
 
 std::vector<int32_t> tokens_of(const StoredArray& array, int64_t vocabulary) {
@@ -180,19 +200,26 @@ std::vector<int32_t> tokens_of(const StoredArray& array, int64_t vocabulary) {
   return tokens;
 }
 
+std::vector<std::vector<int32_t>> read_token_rows(const std::filesystem::path& file,
+                                                  int64_t vocabulary) {
+  std::vector<std::vector<int32_t>> rows;
+  const std::string text = read_inflated(file);
+  int64_t number = 0;
+  for (const std::string& line : split_text(text, '\n')) {
+    ++number;
+    if (!trim(line).empty())
+      append_tokens(trim(line), fmt::format("'{}' line {}", file.string(), number),
+                    vocabulary > 0 ? vocabulary : kMaxInferredVocabulary, rows.emplace_back());
+  }
+  return rows;
+}
+
 std::vector<int32_t> read_token_lines(const std::vector<std::filesystem::path>& files,
                                       int64_t vocabulary) {
   std::vector<int32_t> tokens;
-  for (const std::filesystem::path& file : files) {
-    const std::string text = read_file(file);
-    int64_t number = 0;
-    for (const std::string& line : split_text(text, '\n')) {
-      ++number;
-      if (!trim(line).empty())
-        append_tokens(trim(line), fmt::format("'{}' line {}", file.string(), number),
-                      vocabulary > 0 ? vocabulary : kMaxInferredVocabulary, tokens);
-    }
-  }
+  for (const std::filesystem::path& file : files)
+    for (const std::vector<int32_t>& row : read_token_rows(file, vocabulary))
+      tokens.insert(tokens.end(), row.begin(), row.end());
   return tokens;
 }
 

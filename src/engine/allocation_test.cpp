@@ -7,7 +7,9 @@
 
 #include <atomic>
 #include <cstring>
+#include <optional>
 
+#include "engine/background_save.h"
 #include "engine/checkpointing.h"
 #include "engine/testing/runs.h"
 
@@ -91,6 +93,29 @@ TEST(Allocation, NoRankHoldsMoreThanABufferToStoreAndLoadItsParts) {
   const Checkpoint checkpoint(disk, find_checkpoint(disk, path));
   EXPECT_LE(thread_peak::of([&] { restore(engine, checkpoint); }),
             1 << 20);  // parts are read into their places
+  disk.remove(path);
+}
+
+TEST(Allocation, SavesInTheBackgroundHoldOneCopyOfTheOwnedPartsAndUseItAgain) {
+  RunConfig config = tiny_mlp();
+  config.model.width = 4096;  // hidden.1.weight is 64 MiB, 16 MiB per rank
+  config.optimizer.kind = OptimizerKind::kSgd;
+  const std::filesystem::path path = std::filesystem::path(testing::TempDir()) / "snapshot_test";
+  RealFileSystem disk;
+  disk.remove(path);
+  CheckpointFolder folder(disk, path);
+  Engine engine(config, plan_of("mlp", "tp4"), small_text());
+  std::optional<BackgroundSave> save;
+  const int64_t snapshot = thread_peak::of([&] { save.emplace(engine, folder); });
+  EXPECT_GE(snapshot, 16 << 20);
+  EXPECT_LE(snapshot, 24 << 20);  // the parts besides hidden.1.weight have less than 8 MiB
+  for (int i = 0; i < 2; ++i) {
+    const int64_t saving = thread_peak::of([&] {
+      save->begin(1);
+      save->finish();
+    });
+    EXPECT_LE(saving, 1 << 20);
+  }
   disk.remove(path);
 }
 

@@ -11,6 +11,7 @@
 #include "base/text.h"
 #include "checkpoint/joint_load.h"
 #include "checkpoint/json_fields.h"
+#include "engine/checkpoint_content.h"
 #include "engine/setting_changes.h"
 #include "engine/step_checks.h"
 
@@ -19,40 +20,6 @@ namespace tessera {
 namespace fs = std::filesystem;
 
 namespace {
-
-/// All settings that determine the order of the samples.
-Document::Table order_of_data(const Engine& engine) {
-  const Sampler sampler = engine.batches().sampler();
-  const SamplerOptions& options = sampler.options();
-  return {{"samples", options.samples},
-          {"batch", options.batch},
-          {"shuffle", std::string(to_text(options.shuffle))},
-          {"tail", std::string(to_text(options.tail))},
-          {"seed", static_cast<int64_t>(options.seed)},
-          {"text", fmt::format("{:016x}", engine.batches().data().train->fingerprint())}};
-}
-
-Document state_of(const Engine& engine) {
-  const DataPosition position = engine.position();
-  const int64_t epoch = engine.batches().steps_per_epoch();
-  Document data;
-  data["epoch"] = position.batch / epoch;
-  data["step_of_epoch"] = position.batch % epoch;
-  data["parts"] =
-      position.part_weights.empty()
-          ? Document(position.parts)
-          : Document(Document::List(position.part_weights.begin(), position.part_weights.end()));
-  data["order"] = order_of_data(engine);
-  const std::vector<std::string>& symbols = engine.batches().data().vocabulary.symbols();
-  Document state;
-  state["step"] = position.step;
-  state["data"] = std::move(data);
-  state["plan"] = engine.plan().name;
-  state["settings"] = resolved_settings(engine.config());
-  state["vocabulary"] =
-      symbols.empty() ? Document() : Document(Document::List(symbols.begin(), symbols.end()));
-  return state;
-}
 
 /// The parts of state.json.
 struct StoredState {
@@ -143,13 +110,6 @@ void check_variables(const Engine& engine, const Checkpoint& checkpoint, const D
   }
 }
 
-std::map<std::string, TensorType> variables_of(const Graph& graph) {
-  std::map<std::string, TensorType> types;
-  for (const Variable& variable : graph.variables())
-    types.emplace(graph.value(variable.value).name, graph.type(variable.value));
-  return types;
-}
-
 /// Refuses a folder without a good checkpoint.
 ///   throws  UserError: 65 with the defect of the last checkpoint when all are damaged, 66 when
 ///           there are none
@@ -198,24 +158,18 @@ void save_checkpoint(Engine& engine, CheckpointFolder& folder, int keep_last) {
   check_none_in_flight(engine.runtime().steps_in_flight(), "save_checkpoint()");
   const int64_t step = engine.step_count();
   const int ranks = engine.runtime().ranks();
-  const auto variables = variables_of(engine.graph());  // not the gradients of a step in parts
+  const auto variables = variables_of(engine.graph());
   Runtime& runtime = engine.runtime();
   runtime.on_all_processes([&] {
     if (runtime.is_leader()) folder.begin(step);
   });
   runtime.on_every_rank([&](Rank rank, std::span<const VariablePart> held) {
-    std::vector<StoredPart> owned;
-    for (const VariablePart& part : held)
-      if (part.first_holder && variables.contains(part.name))
-        owned.push_back({part.name, part.box, part.whole.dtype, part.whole, part.data});
-    folder.store(step, rank, ranks, owned);
+    folder.store(step, rank, ranks, owned_parts(variables, held));
   });
   runtime.on_all_processes([&] {
-    if (runtime.is_leader())
-      folder.commit(
-          step, ranks, state_of(engine),
-          to_document(engine.plan(), engine.graph(), rewritten_fingerprint(engine.compiled())),
-          keep_last);
+    if (!runtime.is_leader()) return;
+    const CheckpointDocuments documents = documents_of(engine);
+    folder.commit(step, ranks, documents.state, documents.plan, keep_last);
   });
 }
 

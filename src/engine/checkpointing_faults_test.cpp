@@ -11,6 +11,7 @@
 #include "comm/network.h"
 #include "comm/testing/local_transport.h"
 #include "comm/testing/transport_suite.h"
+#include "engine/background_save.h"
 #include "engine/checkpointing.h"
 #include "engine/testing/runs.h"
 #include "training/fit.h"
@@ -53,10 +54,14 @@ Plan plan() {
   return plan_of("mlp", "tp2");
 }
 
+enum class Way { kWhileTrainingWaits, kInBackground };
+
 /// An undisturbed run up to its second checkpoint, and its results.
 class Undisturbed {
  public:
-  Undisturbed() : engine_(config(), plan(), small_text()) {
+  /// `way` is that of storing.
+  explicit Undisturbed(Way way = Way::kWhileTrainingWaits)
+      : way_(way), engine_(config(), plan(), small_text()) {
     fit(engine_, kOld);
     keep(disk_);
     fit(engine_, kNew - kOld);
@@ -72,7 +77,19 @@ class Undisturbed {
   /// Stores the second checkpoint.
   void save(FileSystem& disk) {
     CheckpointFolder folder(disk, "c");
-    save_checkpoint(engine_, folder, 1);
+    if (way_ == Way::kWhileTrainingWaits) return save_checkpoint(engine_, folder, 1);
+    BackgroundSave background(engine_, folder);
+    background.begin(1);
+    // The parameters that training changes next are not those that are stored.
+    const Tensor now = engine_.runtime().variable(kChanged);
+    engine_.runtime().set_variable(kChanged, Tensor(now.type()));
+    try {
+      background.finish();
+    } catch (...) {
+      engine_.runtime().set_variable(kChanged, now);
+      throw;
+    }
+    engine_.runtime().set_variable(kChanged, now);
   }
 
   /// The step of the latest checkpoint. The checkpoint must hold the state that the run had at that
@@ -106,6 +123,9 @@ class Undisturbed {
       EXPECT_EQ(engine.step().loss, losses_[step]) << step;
   }
 
+  static constexpr const char* kChanged = "head.weight";
+
+  Way way_;
   SimulatedDisk disk_;
   Engine engine_;
   std::map<int64_t, Bytestrings> variables_;
@@ -125,8 +145,17 @@ Ending try_save(Undisturbed& run, FileSystem& disk) try {
   return Ending::kFailed;
 }
 
-TEST(CheckpointingFaults, AStopAtAnyWriteLosesNothing) {
-  Undisturbed run;
+class CheckpointingFaults : public testing::TestWithParam<Way> {};
+
+INSTANTIATE_TEST_SUITE_P(Ways, CheckpointingFaults,
+                         testing::Values(Way::kWhileTrainingWaits, Way::kInBackground),
+                         [](const auto& way) {
+                           return way.param == Way::kInBackground ? "InBackground"
+                                                                  : "WhileTrainingWaits";
+                         });
+
+TEST_P(CheckpointingFaults, AStopAtAnyWriteLosesNothing) {
+  Undisturbed run(GetParam());
   for (const Fault::Kind kind : {Fault::Kind::kStop, Fault::Kind::kTorn})
     for (const Crash crash : {Crash::kProcessKilled, Crash::kPowerLost, Crash::kPowerLostNamesKept,
                               Crash::kPowerLostRemovalsKept}) {
@@ -148,9 +177,9 @@ TEST(CheckpointingFaults, AStopAtAnyWriteLosesNothing) {
             (std::map<int64_t, bool>{{kOld, true}, {kNew, true}}));  // both were found, and resumed
 }
 
-TEST(CheckpointingFaults, AWriteThatFailsIsAnErrorAndTheRunGoesOn) {
+TEST_P(CheckpointingFaults, AWriteThatFailsIsAnErrorAndTheRunGoesOn) {
   set_log_level(LogLevel::kError);  // a leftover file is a warning
-  Undisturbed run;
+  Undisturbed run(GetParam());
   for (const Fault::Kind kind : {Fault::Kind::kFail, Fault::Kind::kFull, Fault::Kind::kFlip}) {
     bool reached_the_end = false;
     int failures = 0;
@@ -174,15 +203,15 @@ TEST(CheckpointingFaults, AWriteThatFailsIsAnErrorAndTheRunGoesOn) {
   set_log_level(LogLevel::kInfo);
 }
 
-TEST(CheckpointingFaults, ShortWritesAndReadsChangeNothing) {
-  Undisturbed run;
+TEST_P(CheckpointingFaults, ShortWritesAndReadsChangeNothing) {
+  Undisturbed run(GetParam());
   const auto disk = run.disk();
   disk->limit_transfers(1000);
   EXPECT_EQ(try_save(run, *disk), Ending::kDone);
   EXPECT_EQ(run.checked_latest(*disk), kNew);
 }
 
-TEST(CheckpointingFaults, MembersWaitForOneWhoseDiskIsSlowerThanTheDeadline) {
+TEST(CheckpointingFaultsOfFiles, MembersWaitForOneWhoseDiskIsSlowerThanTheDeadline) {
   SimulatedDisk disk;
   for (const std::string slow :
        // of the second rank, and of the committing process
@@ -202,7 +231,7 @@ TEST(CheckpointingFaults, MembersWaitForOneWhoseDiskIsSlowerThanTheDeadline) {
   }
 }
 
-TEST(CheckpointingFaults, AFlippedBitIsNamedWithItsFileAndTheEarlierCheckpointThatIsGood) {
+TEST(CheckpointingFaultsOfFiles, AFlippedBitIsNamedWithItsFileAndTheEarlierCheckpointThatIsGood) {
   Engine engine(config(), plan(), small_text());
   SimulatedDisk disk;
   CheckpointFolder folder(disk, "c");

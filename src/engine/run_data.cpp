@@ -78,10 +78,8 @@ RunData split_samples(DatasetPtr whole, int64_t classes, const DataConfig& confi
 }
 
 RunData load_images(LabelledArrays arrays, const DataConfig& config, int64_t classes) {
-  const ImageLayout layout = config.layout == "nchw"   ? ImageLayout::kChannelsFirst
-                             : config.layout == "nhwc" ? ImageLayout::kChannelsLast
-                                                       : ImageLayout::kUnknown;
-  const auto images = std::make_shared<const ArrayImages>(std::move(arrays), classes, layout);
+  const auto images =
+      std::make_shared<const ArrayImages>(std::move(arrays), classes, image_layout(config));
   return split_samples(images, images->classes(), config);
 }
 
@@ -151,6 +149,12 @@ std::string field_text(const std::vector<Field>& fields) {
 }
 
 }  // namespace
+
+ImageLayout image_layout(const DataConfig& config) {
+  return config.layout == "nchw"   ? ImageLayout::kChannelsFirst
+         : config.layout == "nhwc" ? ImageLayout::kChannelsLast
+                                   : ImageLayout::kUnknown;
+}
 
 std::shared_ptr<const RunData> data_of(DatasetPtr whole, double held_out, std::string unit) {
   RunData data;

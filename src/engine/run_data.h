@@ -52,6 +52,9 @@ struct DataRequest {
 ///           data, or a character is not in the vocabulary
 RunData load_data(const DataConfig& config, const DataRequest& request);
 
+/// What data.layout says of images.
+ImageLayout image_layout(const DataConfig& config);
+
 /// Sets the sizes of a model that its data determines: the vocabulary; the classes and the extents
 /// of an image.
 void set_sizes(ModelConfig& model, const RunData& data);

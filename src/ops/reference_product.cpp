@@ -58,9 +58,8 @@ void tile_any(int64_t inner, const double* a, int64_t a_step, const double* b, d
                                            const double* b, double* out) {
   tile_body(inner, a, a_step, b, out);
 }
-[[gnu::target("avx512f,prefer-vector-width=512")]] void tile_avx512(int64_t inner, const double* a,
-                                                                    int64_t a_step, const double* b,
-                                                                    double* out) {
+[[gnu::target("avx512f")]] void tile_avx512(int64_t inner, const double* a, int64_t a_step,
+                                            const double* b, double* out) {
   tile_body(inner, a, a_step, b, out);
 }
 

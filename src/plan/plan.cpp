@@ -182,11 +182,11 @@ void check_task_patterns(const Plan& plan, const Graph& graph) {
     std::vector<std::string> names;
     for (const Op& op : graph.ops()) names.push_back(op.name);
     const std::string close = nearest(pattern, names);
-    refuse(
-        "the pattern '" + pattern + "' of 'tasks' in plan '" + plan.name +
-            "' names no op of this model",
-        "tasks end where ops stop to match it",
-        close.empty() ? "list the names with `tessera explain`" : "did you mean '" + close + "'?");
+    refuse("the pattern '" + pattern + "' of 'tasks' in plan '" + plan.name +
+               "' names no op of this model",
+           "tasks end where ops stop to match it",
+           close.empty() ? "list the names with `tessera explain --full`"
+                         : "did you mean '" + close + "'?");
   }
 }
 

@@ -433,14 +433,18 @@ void Runtime::on_all_processes(const std::function<void()>& work) {
   state_->on_all_processes(work);
 }
 
-bool Runtime::any(bool mine) {
+uint8_t Runtime::union_of(uint8_t mine) {
   if (!state_->network) return mine;
   state_->throw_when_stopped();
   const std::byte value{mine};
   state_->network->host().all_gather({&value, 1}, state_->gathered, state_->options.deadline);
-  for (int process = 0; process < state_->network->size(); ++process)
-    if (state_->gathered.of(process)[0] != std::byte{0}) return true;
-  return false;
+  std::byte all{0};
+  for (int process = 0; process < state_->network->size(); ++process) {
+    const auto theirs = state_->gathered.of(process);
+    ensure(theirs.size() == 1, "all processes make the same calls of the runtime");
+    all |= theirs[0];
+  }
+  return std::to_integer<uint8_t>(all);
 }
 
 bool Runtime::is_leader() const {

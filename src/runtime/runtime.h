@@ -122,8 +122,10 @@ class Runtime {
   /// deadline.
   ///   throws  in all processes, the exception of the first process in which `work` threw
   void on_all_processes(const std::function<void()>& work);
+  /// The flags that are set in any process, each a bit.
+  uint8_t union_of(uint8_t mine);
   /// Is `mine` true in any process?
-  bool any(bool mine);
+  bool any(bool mine) { return union_of(mine ? 1 : 0) != 0; }
   /// Is this process the leader, which prints and writes the files of the whole run?  (local)
   bool is_leader() const;
   /// The ranks of this process.  (local)

@@ -7,7 +7,6 @@
 #include "base/error.h"
 #include "base/text.h"
 #include "schedule/auto_order.h"
-#include "schedule/clock.h"
 #include "schedule/pipeline_pieces.h"
 #include "schedule/stage_lists.h"
 
@@ -141,26 +140,42 @@ PipelineOrder pipeline_order(const std::vector<PipelineStep>& work,
   return result;
 }
 
-std::string worth_text(const PipelineOrder& made, const std::vector<std::string>& stage_names) {
+double PipelineWorth::bubble(size_t device) const {
+  return percent(step - devices[device].busy, step) / 100;
+}
+
+double PipelineWorth::mean_bubble() const {
+  double sum = 0;
+  for (size_t d = 0; d < devices.size(); ++d) sum += bubble(d);
+  return sum / static_cast<double>(devices.size());
+}
+
+PipelineWorth worth_of(const PipelineOrder& made) {
   const PipelineShape shape = in_micro_batches(made.shape);
   const auto timeline = run_on_clock(shape, made.orders);
   ensure(timeline.has_value(), "an order that was made can be run");
-  const double step = timeline->duration();
+  PipelineWorth worth{timeline->devices, {}, timeline->duration(), bound_of_step(shape)};
+  worth.stages.resize(worth.devices.size());
+  for (size_t k = 0; k < shape.stages.size(); ++k)
+    worth.stages[shape.stages[k].device].push_back(static_cast<int>(k));
+  return worth;
+}
+
+std::string worth_text(const PipelineOrder& made, const std::vector<std::string>& stage_names) {
+  const PipelineWorth worth = worth_of(made);
   std::string text;
-  for (int d = 0; d < shape.devices; ++d) {
+  for (size_t d = 0; d < worth.devices.size(); ++d) {
     std::vector<std::string> names;
-    for (size_t k = 0; k < shape.stages.size(); ++k)
-      if (shape.stages[k].device == d) names.push_back(stage_names[k]);
-    const DeviceUse& use = timeline->devices[d];
+    for (int stage : worth.stages[d]) names.push_back(stage_names[stage]);
+    const DeviceUse& use = worth.devices[d];
     text += fmt::format(
         "device {} ({}): busy {:.2f}, bubble {:.1f}% of its span, {:.1f}% of the step, max in "
         "flight {:.3g}\n",
-        d, join(names, "+"), use.busy, percent(use.bubble(), use.span()),
-        percent(step - use.busy, step), use.max_memory);
+        d, join(names, "+"), use.busy, percent(use.bubble(), use.span()), 100 * worth.bubble(d),
+        use.max_memory);
   }
-  const PipelineBound bound = bound_of_step(shape);
-  return text +
-         fmt::format("step {:.2f}, no order is below {:.2f}: {}\n", step, bound.time, bound.why);
+  return text + fmt::format("step {:.2f}, no order is below {:.2f}: {}\n", worth.step,
+                            worth.bound.time, worth.bound.why);
 }
 
 }  // namespace tessera

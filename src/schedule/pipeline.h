@@ -6,6 +6,8 @@
 #include <string>
 #include <vector>
 
+#include "schedule/clock.h"
+#include "schedule/lower_bound.h"
 #include "schedule/named_orders.h"
 #include "schedule/pipeline_step.h"
 
@@ -37,8 +39,21 @@ struct PipelineOrder {
 ///            a cycle
 PipelineOrder pipeline_order(const std::vector<PipelineStep>& work, const PipelineOptions& options);
 
-/// The estimated result of the order on the simulated clock, in times of a micro-batch on the
-/// busiest device. It has one line per device with the bubble of its span (from its first pass to
+/// The estimated result of an order on the simulated clock, in times of a micro-batch on the
+/// busiest device.
+struct PipelineWorth {
+  std::vector<DeviceUse> devices;
+  std::vector<std::vector<int>> stages;  // by device
+  double step = 0;
+  PipelineBound bound;
+
+  /// The part of the step in which a device has no work: 0.25. All devices wait for the last one.
+  double bubble(size_t device) const;
+  double mean_bubble() const;
+};
+PipelineWorth worth_of(const PipelineOrder& made);
+
+/// worth_of as text. It has one line per device with the bubble of its span (from its first pass to
 /// its last), the bubble of the whole step (all wait for the last device, as before the optimizer
 /// of a global clip) and the largest number of micro-batches in flight. The step and a lower bound
 /// of all orders follow.

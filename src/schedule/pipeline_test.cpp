@@ -188,6 +188,24 @@ TEST(Pipeline, ATransferIsAPartOfAMicroBatchOnTheBusiestDevice) {
       shape.transfer / (busiest.forward + busiest.input_gradient + busiest.weight_gradient), 0.25);
 }
 
+// The bubble of p stages and m micro-batches of equal passes is (p - 1) / (m + p - 1).
+TEST(Pipeline, TheBubbleOfEqualStagesIsThatOfTheFormula) {
+  for (const auto& [stages, micro_batches] : {std::pair(2, 4), std::pair(4, 8), std::pair(1, 3)}) {
+    PipelineOptions options =
+        each_alone(PipelineKind::kOneForwardOneBackward, stages, micro_batches);
+    options.transfer = 0;
+    auto work = chain(stages, micro_batches);
+    for (PipelineStep& piece : work) piece.work = piece.role == Role::kOptimizer ? 0 : 1;
+    const PipelineWorth worth = worth_of(pipeline_order(work, options));
+    const double bubble = (stages - 1.0) / (micro_batches + stages - 1.0);
+    ASSERT_EQ(worth.devices.size(), static_cast<size_t>(stages));
+    for (size_t device = 0; device < worth.devices.size(); ++device)
+      EXPECT_NEAR(worth.bubble(device), bubble, 1e-9);
+    EXPECT_NEAR(worth.mean_bubble(), bubble, 1e-9);
+    EXPECT_NEAR(worth.step, micro_batches + stages - 1, 1e-9);
+  }
+}
+
 TEST(Pipeline, RefusesStagesThatWaitForEachOther) {
   const std::vector<PipelineStep> work = {{0, Role::kForward, 0, {1}}, {1, Role::kForward, 0, {0}}};
   EXPECT_THROW(order_of(work, 2, 1, PipelineKind::kOneForwardOneBackward), UserError);

@@ -243,7 +243,8 @@ void resolve_op(const Graph& graph, const MeshPtr& mesh, const Mark& mark, std::
   const std::string close = nearest(mark.pattern, names);
   refuse("mark " + quoted(mark) + " names no " + std::string(to_text(mark.kind)) + " of this model",
          "the model has other names: the mark may be for another model",
-         close.empty() ? "list the names with `tessera explain`" : "did you mean '" + close + "'?");
+         close.empty() ? "list the names with `tessera explain --full`"
+                       : "did you mean '" + close + "'?");
 }
 
 class MarkResolver {

@@ -1,24 +1,18 @@
 #include "solver/contest_file.h"
 
 #include <fmt/format.h>
-#include <zlib.h>
 
 #include <algorithm>
-#include <array>
 #include <cstring>
-#include <memory>
 
 #include "base/error.h"
-#include "base/file.h"
-#include "base/units.h"
+#include "base/gzip.h"
 
 namespace tessera::solver {
 namespace {
 
 /// Skipping is recursive: the depth of the stack.
 constexpr int kMaxDepth = 256;
-/// A file that decompresses to more is refused: a small one may hold any number of zeros.
-constexpr size_t kMaxInflatedBytes = size_t{1} << 30;
 
 /// Consecutive lists of numbers.
 struct Rows {
@@ -322,76 +316,6 @@ class Assembly {
   const Lists& lists_;
   const std::string& name_;
 };
-
-[[noreturn]] void refuse_file(const std::string& what, const std::string& why,
-                              const std::string& fix) {
-  throw UserError(what, why, fix, ExitCode::kBadData);
-}
-
-/// The state of zlib, which the destructor frees.
-class Inflater {
- public:
-  explicit Inflater(std::string_view bytes) {
-    constexpr int kGzip = 16 + MAX_WBITS;
-    ensure(inflateInit2(&state_, kGzip) == Z_OK, "zlib starts");
-    state_.next_in = reinterpret_cast<Bytef*>(const_cast<char*>(bytes.data()));
-    end_ = bytes.data() + bytes.size();
-  }
-  ~Inflater() { inflateEnd(&state_); }
-  Inflater(const Inflater&) = delete;
-  Inflater& operator=(const Inflater&) = delete;
-
-  /// Appends a piece to `text`.
-  ///   returns  false at the end of the last stream of the file
-  bool next(std::string& text, const std::string& name) {
-    std::array<char, 1 << 16> piece;
-    state_.avail_in = static_cast<uInt>(std::min<size_t>(rest().size(), 1 << 30));
-    state_.next_out = reinterpret_cast<Bytef*>(piece.data());
-    state_.avail_out = piece.size();
-    const int code = inflate(&state_, Z_NO_FLUSH);
-    text.append(piece.data(), piece.size() - state_.avail_out);
-    if (code == Z_OK) return true;
-    if (code != Z_STREAM_END) {
-      const bool is_cut_off = code == Z_BUF_ERROR;
-      refuse_file("cannot decompress '" + name + "'",
-                  is_cut_off || !state_.msg ? "unexpected end of file" : state_.msg,
-                  "the file is damaged or cut off: fetch it again");
-    }
-    if (rest().empty()) return false;
-    if (!is_gzip(rest()))
-      refuse_file("cannot decompress '" + name + "'",
-                  fmt::format("{} bytes follow the end of the compressed data", rest().size()),
-                  "the file is damaged: fetch it again");
-    inflateReset(&state_);  // a file may be a sequence of compressed streams
-    return true;
-  }
-
-  static bool is_gzip(std::string_view bytes) { return bytes.starts_with("\x1f\x8b"); }
-
- private:
-  std::string_view rest() const {
-    const char* begin = reinterpret_cast<const char*>(state_.next_in);
-    return {begin, static_cast<size_t>(end_ - begin)};
-  }
-
-  z_stream state_{};
-  const char* end_ = nullptr;
-};
-
-/// The bytes of a file, decompressed if it is compressed.
-std::string read_inflated(const std::filesystem::path& path) {
-  std::string bytes = read_file(path);
-  if (!Inflater::is_gzip(bytes)) return bytes;
-  std::string text;
-  Inflater inflater(bytes);
-  while (inflater.next(text, path.string()))
-    if (text.size() > kMaxInflatedBytes)
-      refuse_file("'" + path.string() + "' decompresses to more than " +
-                      to_text(Bytes(int64_t{kMaxInflatedBytes})),
-                  "this is the limit of a compressed problem",
-                  "decompress it by gunzip, when it is a problem of that size");
-  return text;
-}
 
 template <typename Entry>
 std::string list_text(int32_t count, const Entry& entry) {

@@ -94,6 +94,7 @@ class Callback {
   /// Called every FitOptions::log_every steps.
   virtual void on_log(const TrainingState&, TrainingControl&) {}
   virtual void on_evaluate(const TrainingState&, TrainingControl&) {}
+  /// Called when the state was saved, or when a save of it in the background has begun.
   virtual void on_save(const TrainingState&, TrainingControl&) {}
   virtual void on_train_end(const TrainingState&, TrainingControl&) {}
 };

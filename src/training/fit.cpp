@@ -56,6 +56,7 @@ class Fit {
             control_.stop_reason.empty() ? "a callback asked for it" : control_.stop_reason;
       if (options_.evaluate_at_end) evaluate();
       if (options_.save) save();
+      if (options_.finish_saves) options_.finish_saves();
     } catch (...) {
       end_after(std::current_exception());
     }
@@ -181,8 +182,19 @@ class Fit {
     }
   }
 
+  /// Finishes saves that are pending when an error ends training: they are of states before it.
+  void finish_saves_after_error() {
+    if (!options_.finish_saves || telling_) return;
+    try {
+      options_.finish_saves();
+    } catch (const std::exception& later) {
+      log_warning("a save failed after an error had ended training: " + std::string(later.what()));
+    }
+  }
+
   [[noreturn]] void end_after(const std::exception_ptr& error) {
     let_steps_end();
+    finish_saves_after_error();
     state_.stop_reason = "an error ended training";
     state_.error = message_of(error);
     for (Callback* callback : options_.callbacks) {

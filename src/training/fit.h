@@ -24,6 +24,10 @@ struct FitOptions {
   /// Writes a checkpoint, or whatever the caller saves; unset: nothing is saved. It is also called
   /// at the end.
   std::function<void(Engine&)> save = {};
+  /// Waits until all that `save` has only begun is stored; unset: `save` stores all itself. It is
+  /// called at the end, also after an error, but not after the error of a callback, which other
+  /// processes may not know of.
+  std::function<void()> finish_saves = {};
 };
 
 /// An evaluation and the number of steps done before it.
@@ -41,7 +45,7 @@ struct FitResult {
 /// Trains. Nothing is evaluated or saved twice at the same step.
 ///
 ///   throws  UserError (78) for a number below 0 in the options; the exception of a step, a
-///           callback or `save` (callbacks.h lists the callbacks that are told)
+///           callback, `save` or `finish_saves` (callbacks.h lists the callbacks that are told)
 FitResult fit(Engine& engine, const FitOptions& options);
 /// Trains `steps` steps. Calls `on_step` after each of them; training ends early when it returns
 /// false.

@@ -10,6 +10,7 @@
 
 #include "base/document.h"
 #include "base/error.h"
+#include "base/gzip.h"
 #include "checkpoint/index.h"
 #include "checkpoint/safetensors.h"
 #include "config/config.h"
@@ -91,6 +92,16 @@ void read_npy_file(Bytes bytes) {
   tokens_of(read_npy(file.path()), 0);
 }
 
+void read_npz_file(Bytes bytes) {
+  const TemporaryFile file(bytes, ".npz");
+  tokens_of(read_npy(file.path()), 0);
+}
+
+void read_gzip_file(Bytes bytes) {
+  const TemporaryFile file(bytes, ".gz");
+  read_inflated(file.path());
+}
+
 void read_cifar_file(Bytes bytes) {
   const TemporaryFile file(bytes, ".bin");
   const ArrayImages images(read_cifar({file.path()}, 10), 10);
@@ -114,6 +125,8 @@ constexpr Reader kReaders[] = {
     {"safetensors", read_safetensors},
     {"idx", read_idx_file},
     {"npy", read_npy_file},
+    {"npz", read_npz_file},
+    {"gz", read_gzip_file},
     {"cifar", read_cifar_file},
     {"jsonl", read_json_lines},
     {"fuzz_case", read_fuzz_case},

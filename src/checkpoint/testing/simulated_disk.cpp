@@ -108,6 +108,11 @@ void SimulatedDisk::slow_down(std::string file_name, std::chrono::milliseconds t
   slow_time_ = time;
 }
 
+void SimulatedDisk::release() {
+  held_ = false;
+  held_.notify_all();
+}
+
 SimulatedDisk::NodePointer SimulatedDisk::copy(const Node& node, Crash crash) {
   auto kept = std::make_shared<Node>();
   kept->folder = node.folder;
@@ -177,6 +182,7 @@ void SimulatedDisk::truncate(const fs::path& path, int64_t bytes) {
 }
 
 std::unique_ptr<OutputFile> SimulatedDisk::create(const fs::path& path) {
+  held_.wait(true);
   std::unique_lock lock(mutex_);
   if (path.filename() == slow_name_) {
     const auto time = slow_time_;

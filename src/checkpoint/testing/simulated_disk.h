@@ -56,6 +56,9 @@ class SimulatedDisk final : public FileSystem {
   void limit_transfers(size_t bytes);
   /// Delays the creation of files of this name. Other files are not delayed.
   void slow_down(std::string file_name, std::chrono::milliseconds time);
+  /// From now on, a thread that creates a file waits until release().
+  void hold() { held_ = true; }
+  void release();
   /// The disk that the next start of the machine finds, without a fault.
   std::unique_ptr<SimulatedDisk> after(Crash crash) const;
   /// Flips one stored bit.
@@ -98,6 +101,7 @@ class SimulatedDisk final : public FileSystem {
   size_t max_bytes_ = SIZE_MAX;
   std::string slow_name_;
   std::chrono::milliseconds slow_time_{0};
+  std::atomic<bool> held_{false};
 };
 
 }  // namespace tessera

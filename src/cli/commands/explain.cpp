@@ -14,6 +14,9 @@
 #include "cli/print/explanation.h"
 #include "cli/print/like_rows.h"
 #include "cli/print/notes.h"
+#include "cli/print/plan_comparison.h"
+#include "cli/print/plan_numbers.h"
+#include "cli/print/summary.h"
 #include "cli/print/text_table.h"
 #include "cli/run/session.h"
 #include "lower/waste.h"
@@ -21,31 +24,14 @@
 namespace tessera {
 namespace {
 
+constexpr size_t kComparedLines = 10;  // of tensors and of exchanges
+
 constexpr Role kRoles[] = {Role::kForward, Role::kBackward, Role::kOptimizer};
 
 std::vector<ValueFacts> parameters_of(const Graph& graph, const ShardedGraph& sharded) {
   std::vector<ValueFacts> list;
   for (const Variable& variable : graph.variables())
     if (variable.trainable) list.push_back(facts_of(graph, sharded, variable.value));
-  return list;
-}
-
-/// The memory of a rank of one mesh.
-struct MeshMemory {
-  std::string mesh;
-  Bytes state{0};  // of all variables, with optimizer state
-  Bytes arena{0};
-};
-
-std::vector<MeshMemory> memory_of(const Compiled& compiled) {
-  std::vector<MeshMemory> list;
-  for (MeshIndex i : compiled.arenas.indices())
-    list.push_back({compiled.mesh_names[i], Bytes(0), compiled.arenas[i].size});
-  for (const Variable& variable : compiled.graph.variables()) {
-    const StageIndex stage(compiled.sharded.stages.values[variable.value.index]);
-    list[compiled.mesh_of_stage[stage].value()].state +=
-        facts_of(compiled.graph, compiled.sharded, variable.value).bytes;
-  }
   return list;
 }
 
@@ -73,11 +59,12 @@ Document to_document(const Total& total) {
                          {"bytes", total.bytes.value()}};
 }
 
-Document plan_document(const Compiled& compiled, const Plan& plan) {
+Document plan_document(const Compiled& compiled, const Plan& plan, const PlanNumbers& numbers) {
   const ShardedGraph& sharded = compiled.sharded;
   Document document;
   document["mesh"] = mesh_text(plan);
-  document["notes"] = to_document(notes_of(compiled));
+  document["summary"] = summary_document(numbers, LikeRows(compiled.graph));
+  document["notes"] = to_document(numbers.notes);
   document["parameters"] = Document::List{};
   for (const ValueFacts& facts : parameters_of(compiled.graph, sharded))
     document["parameters"].append(to_document(facts));
@@ -90,20 +77,20 @@ Document plan_document(const Compiled& compiled, const Plan& plan) {
   document["totals"]["all"] = to_document(total_of(communications, std::nullopt));
   Bytes state{0}, arena{0};
   document["memory"] = Document::List{};
-  for (const MeshMemory& memory : memory_of(compiled)) {
+  for (const MeshMemory& memory : numbers.memory) {
     document["memory"].append(Document::Table{{"mesh", memory.mesh},
-                                              {"state_bytes", memory.state.value()},
-                                              {"arena_bytes", memory.arena.value()}});
-    state = std::max(state, memory.state);
-    arena = std::max(arena, memory.arena);
+                                              {"state_bytes", memory.variables().value()},
+                                              {"arena_bytes", memory.activations.value()}});
+    state = std::max(state, memory.variables());
+    arena = std::max(arena, memory.activations);
   }
   document["state_bytes"] = state.value();
   document["arena_bytes"] = arena.value();
   return document;
 }
 
-std::string notes_text(const PlacedGraph& placed, const LikeRows& like) {
-  const std::string table = notes_table(notes_of(placed), like);
+std::string notes_text(const std::vector<ShardingNote>& notes, const LikeRows& like) {
+  const std::string table = notes_table(notes, like);
   return table.empty() ? "" : "\nNotes on the placements\n" + table;
 }
 
@@ -143,16 +130,12 @@ std::string communications_text(const std::vector<CommunicationFacts>& list, con
 }
 
 std::string memory_text(const std::vector<MeshMemory>& list) {
-  std::string text = "\nMemory per rank\n";
-  if (list.size() == 1)
-    return text + "  variables  " + to_text(list[0].state) +
-           " with optimizer state\n  arena      " + to_text(list[0].arena) +
-           " for activations, gradients and buffers\n";
-  TextTable table({"mesh", "variables with optimizer state", "activations, gradients, buffers"},
-                  "lrr");
+  TextTable table({"mesh", "parameters", "optimizer state", "activations, gradients, buffers"},
+                  "lrrr");
   for (const MeshMemory& memory : list)
-    table.add({memory.mesh, to_text(memory.state), to_text(memory.arena)});
-  return text + table.text();
+    table.add({memory.mesh, to_text(memory.parameters), to_text(memory.state),
+               to_text(memory.activations)});
+  return "\nMemory per rank\n" + table.text();
 }
 
 std::string schedule_text(const Compiled& compiled, const Plan& plan) {
@@ -165,12 +148,12 @@ std::string schedule_text(const Compiled& compiled, const Plan& plan) {
          worth_text(*compiled.pipeline, stages);
 }
 
-std::string plan_text(const Compiled& compiled, const Plan& plan, const LikeRows& like) {
-  const ShardedGraph& sharded = compiled.sharded;
-  return plan_summary(plan) + "\n" + notes_text(compiled, like) +
-         parameters_text(compiled.graph, sharded, like) +
+/// The tables behind the summary.
+std::string tables_text(const Compiled& compiled, const Plan& plan, const PlanNumbers& numbers,
+                        const LikeRows& like) {
+  return notes_text(numbers.notes, like) + parameters_text(compiled.graph, compiled.sharded, like) +
          communications_text(communications_of(compiled.tasks), like) +
-         memory_text(memory_of(compiled)) + schedule_text(compiled, plan);
+         memory_text(numbers.memory) + schedule_text(compiled, plan);
 }
 
 using PassTexts = std::map<std::string, std::string>;  // by name of the pass
@@ -228,11 +211,22 @@ void ExplainCommand::describe(OptionParser& parser) {
   parser.flag({"--print-plan", "", "Print the plan, also that of a preset, as a plan file"},
               print_plan);
   parser.flag({"--stages", "", "The former name of --passes"}, passes);
-  parser.flag({"--every-layer", "", "Print the lines of every layer, also of a deep model"},
-              every_layer);
+  parser.flag({"--full", "", "Print every tensor, placement and exchange behind the summary"},
+              full);
+  parser.flag(
+      {"--every-layer", "", "The same, with the lines of every layer instead of one of all"},
+      every_layer);
+  parser.text({"--compare", "FILE|PRESET|serial",
+               "Print the numbers of this plan beside those of the plan, and what differs most"},
+              compare);
   parser.number({"--rank", "N", "Print the program of this rank, one task a line"}, rank, 0);
   add_options(parser, compilation);
   add_options(parser, output);
+  parser.check([this] {
+    if (compare && (resolved_plan || print_plan || rank || !name.empty()))
+      refuse_usage("--compare does not go with NAME, --rank, --resolved or --print-plan",
+                   "it compares the numbers of whole plans", "leave out one of the two");
+  });
 }
 
 ExitCode ExplainCommand::run(Processes&) {
@@ -258,15 +252,45 @@ ExitCode ExplainCommand::run(Processes&) {
     };
   const Compiled compiled = compile(graph, session.plan, options);
   if (rank) return explain_rank(output, compiled, *rank);
-  Document document = name.empty() ? plan_document(compiled, session.plan)
-                                   : explain_name_document(graph, compiled, name);
-  document["passes"] = passes_document(compiled.passes, texts);
-  print_result(output, document,
-               (name.empty() ? plan_text(compiled, session.plan,
-                                         every_layer ? LikeRows() : LikeRows(compiled.graph))
-                             : explain_name_text(graph, compiled, name)) +
-                   (passes ? times_text(compiled.passes) : ""));
+  Answer answer;
+  if (!name.empty())
+    answer = {explain_name_document(graph, compiled, name),
+              explain_name_text(graph, compiled, name)};
+  else
+    answer = explain_plan(compiled, session.plan);
+  answer.document["passes"] = passes_document(compiled.passes, texts);
+  print_result(output, answer.document, answer.text + (passes ? times_text(compiled.passes) : ""));
   return ExitCode::kDone;
+}
+
+ExplainCommand::Answer ExplainCommand::explain_plan(const Compiled& compiled,
+                                                    const Plan& plan) const {
+  const PlanNumbers numbers = numbers_of(compiled, plan_summary(plan));
+  const LikeRows like = every_layer ? LikeRows() : LikeRows(compiled.graph);
+  Answer answer{plan_document(compiled, plan, numbers), ""};
+  if (compare) {
+    const PlanNumbers other = numbers_of_compared();
+    const PlanComparison comparison = comparison_of(numbers, other, like);
+    answer.document["comparison"] = comparison_document(numbers, other, comparison);
+    answer.text = comparison_text(numbers, other, comparison, is_full() ? 0 : kComparedLines);
+    return answer;
+  }
+  answer.text = summary_text(numbers, like) +
+                (is_full() ? tables_text(compiled, plan, numbers, like)
+                           : "--full prints every tensor, placement and exchange\n");
+  return answer;
+}
+
+PlanNumbers ExplainCommand::numbers_of_compared() const {
+  ConfigOptions options = config;
+  options.plan.plan = compare;
+  Session session = open_session(options, {}, compilation);
+  set_sizes(session.config.model, session.config.data);
+  const Graph graph = training_graph(session.config);
+  check_fits(session.plan, graph);
+  CompileOptions compile_options;
+  compile_options.verify_passes = compilation.verify;
+  return numbers_of(compile(graph, session.plan, compile_options), plan_summary(session.plan));
 }
 
 }  // namespace tessera

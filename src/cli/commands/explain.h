@@ -4,7 +4,9 @@
 #include <optional>
 #include <string>
 
+#include "base/document.h"
 #include "cli/command.h"
+#include "cli/print/plan_numbers.h"
 #include "cli/shared_options.h"
 
 namespace tessera {
@@ -21,7 +23,18 @@ struct ExplainCommand : Command {
   bool passes = false;
   bool resolved_plan = false;
   bool print_plan = false;
-  bool every_layer = false;  // without it the lines of like layers are joined
+  bool full = false;                   // prints all tables behind the summary
+  bool every_layer = false;            // the same, without joining the lines of like layers
+  std::optional<std::string> compare;  // another plan: a file, "serial" or a preset
+
+ private:
+  struct Answer {
+    Document document;
+    std::string text;
+  };
+  bool is_full() const { return full || every_layer; }
+  Answer explain_plan(const Compiled& compiled, const Plan& plan) const;
+  PlanNumbers numbers_of_compared() const;
 };
 
 }  // namespace tessera

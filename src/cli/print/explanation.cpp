@@ -110,7 +110,7 @@ std::vector<CommunicationFacts> communications_of(const TaskGraph& tasks) {
                                              [&] { return received_bytes(source.type, exchange); });
       list.push_back({task.role, std::string(to_text(exchange.kind)), value, to_text(exchange.from),
                       to_text(exchange.to), changed_axes(exchange), bytes.actual, bytes.least,
-                      need_text(task.parts[i], value), number});
+                      need_text(task.parts[i], value), number, task.mesh});
     }
     number += task.parts.empty() ? 0 : 1;
   }

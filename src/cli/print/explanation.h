@@ -33,8 +33,8 @@ struct CommunicationFacts {
   Bytes least{0};        // the minimum that any algorithm would have to receive
   std::string reason;    // "op 'y' needs the full sum"
   int64_t exchange = 0;  // the number of the exchange in the step; combined tensors have the same
+  MeshIndex mesh{0};     // of the ranks that receive
 };
-/// "all-reduce over tp".
 /// The kind as text: "all-reduce over tp".
 std::string kind_text(const CommunicationFacts& facts);
 /// The tensors of the exchanges in the order of the step.

@@ -25,9 +25,13 @@ std::string_view outer_scope(std::string_view scope) {
 
 }  // namespace
 
+std::string count_suffix(int64_t count) {
+  return count == 1 ? "" : "  x" + std::to_string(count);
+}
+
 LikeRows::LikeRows(const Graph& graph) {
   for (const auto& group : like_layers_of(graph).groups) {
-    if (group.size() < kFewestJoinedLayers || group.front().scope.empty()) continue;
+    if (group.front().scope.empty()) continue;
     const std::string_view outer = outer_scope(group.front().scope);
     const bool have_one_outer = std::all_of(group.begin(), group.end(), [&](const Layer& layer) {
       return outer_scope(layer.scope) == outer;
@@ -43,26 +47,39 @@ LikeRows::LikeRows(const Graph& graph) {
   }
 }
 
-std::vector<TableRow> LikeRows::joined(const std::vector<TableRow>& rows, size_t counted) const {
-  if (groups_.empty()) return rows;
-  struct Joined {
+std::vector<JoinedRow> LikeRows::groups(const std::vector<TableRow>& rows) const {
+  std::vector<JoinedRow> result;
+  if (groups_.empty()) {
+    for (size_t i = 0; i < rows.size(); ++i) result.push_back({rows[i], {i}});
+    return result;
+  }
+  struct Same {
     std::string text;
     std::vector<std::vector<Label>> mentions;  // of each row
   };
-  std::vector<Joined> list;
+  std::vector<Same> list;
   std::unordered_map<std::string, size_t> place;
-  for (const TableRow& row : rows) {
-    Template found = template_of(row);
+  for (size_t i = 0; i < rows.size(); ++i) {
+    Template found = template_of(rows[i]);
     const auto [at, is_new] = place.try_emplace(found.text, list.size());
     const bool is_own = is_new || !found.has_layer;
-    if (is_own) list.push_back({found.text, {}});
-    list[is_own ? list.size() - 1 : at->second].mentions.push_back(std::move(found.labels));
+    if (is_own) {
+      list.push_back({found.text, {}});
+      result.emplace_back();
+    }
+    const size_t group = is_own ? list.size() - 1 : at->second;
+    list[group].mentions.push_back(std::move(found.labels));
+    result[group].members.push_back(i);
   }
+  for (size_t i = 0; i < list.size(); ++i) result[i].row = filled(list[i].text, list[i].mentions);
+  return result;
+}
+
+std::vector<TableRow> LikeRows::joined(const std::vector<TableRow>& rows, size_t counted) const {
   std::vector<TableRow> result;
-  for (const Joined& one : list) {
-    result.push_back(filled(one.text, one.mentions));
-    if (one.mentions.size() > 1)
-      result.back().at(counted) += " (" + std::to_string(one.mentions.size()) + ")";
+  for (JoinedRow& group : groups(rows)) {
+    result.push_back(std::move(group.row));
+    result.back().at(counted) += count_suffix(std::ssize(group.members));
   }
   return result;
 }

@@ -12,8 +12,13 @@ namespace tessera {
 
 using TableRow = std::vector<std::string>;
 
-/// Groups of fewer layers are printed layer by layer.
-inline constexpr int kFewestJoinedLayers = 8;
+/// Rows that are alike, as one row.
+struct JoinedRow {
+  TableRow row;
+  std::vector<size_t> members;  // the indices of the rows, in order
+};
+/// "  x12", behind the name of what 12 rows have; "" for one.
+std::string count_suffix(int64_t count);
 
 class LikeRows {
  public:
@@ -26,9 +31,11 @@ class LikeRows {
   bool is_joining() const { return !groups_.empty(); }
 
   /// Joins rows whose cells differ only in the scopes of layers, at the place of the first of them:
-  /// "blocks.0.norm1" to "blocks.95.norm1" become "blocks.{0..95}.norm1 (96)". The number is that
-  /// of the rows, in the cell `counted`. Every mention of a layer is replaced, in any cell, and in
-  /// names without a layer the number that makes them unique: "clip.sum_*".
+  /// "blocks.0.norm1" to "blocks.95.norm1" become "blocks.{0..95}.norm1". Every mention of a layer
+  /// is replaced, in any cell, and in names without a layer the number that makes them unique:
+  /// "clip.sum_*".
+  std::vector<JoinedRow> groups(const std::vector<TableRow>& rows) const;
+  /// The same rows, with their number in the cell `counted`: "blocks.{0..95}.norm1  x96".
   std::vector<TableRow> joined(const std::vector<TableRow>& rows, size_t counted) const;
 
  private:

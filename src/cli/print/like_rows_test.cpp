@@ -30,7 +30,7 @@ std::vector<TableRow> rows_of_layers(int begin, int end, const std::string& byte
 TEST(LikeRows, ThatDifferInTheLayerAloneAreOneWithTheirNumber) {
   const LikeRows like(layers(12));
   EXPECT_THAT(like.joined(rows_of_layers(0, 12, "4 B"), 0),
-              ElementsAre(ElementsAre("blocks.{0..11}.relu (12)", "4 B",
+              ElementsAre(ElementsAre("blocks.{0..11}.relu  x12", "4 B",
                                       "op 'clip.blocks.{0..11}.sum' needs it")));
 }
 
@@ -40,7 +40,7 @@ TEST(LikeRows, WithOtherCellsStayApart) {
   rows[3][1] = "8 B";
   rows.insert(rows.begin() + 5, {"head", "4 B", "op 'loss' needs it"});
   EXPECT_THAT(like.joined(rows, 0),
-              ElementsAre(ElementsAre("blocks.{0..2,4..11}.relu (11)", "4 B",
+              ElementsAre(ElementsAre("blocks.{0..2,4..11}.relu  x11", "4 B",
                                       "op 'clip.blocks.{0..2,4..11}.sum' needs it"),
                           ElementsAre("blocks.3.relu", "8 B", "op 'clip.blocks.3.sum' needs it"),
                           ElementsAre("head", "4 B", "op 'loss' needs it")));
@@ -50,7 +50,7 @@ TEST(LikeRows, MayMentionSeveralLayers) {
   const LikeRows like(layers(8));
   EXPECT_THAT(
       like.joined({{"blocks.0.relu", "blocks.1.relu"}, {"blocks.1.relu", "blocks.2.relu"}}, 0),
-      ElementsAre(ElementsAre("blocks.{0,1}.relu (2)", "blocks.{1,2}.relu")));
+      ElementsAre(ElementsAre("blocks.{0,1}.relu  x2", "blocks.{1,2}.relu")));
 }
 
 TEST(LikeRows, MayReadNamesThatOnlyANumberTellsApart) {
@@ -58,20 +58,35 @@ TEST(LikeRows, MayReadNamesThatOnlyANumberTellsApart) {
   EXPECT_THAT(
       like.joined({{"blocks.0.relu", "'sum_1'"}, {"blocks.1.relu", "'sum_7'"}, {"head", "'sum_8'"}},
                   0),
-      ElementsAre(ElementsAre("blocks.{0,1}.relu (2)", "'sum_*'"), ElementsAre("head", "'sum_8'")));
+      ElementsAre(ElementsAre("blocks.{0,1}.relu  x2", "'sum_*'"), ElementsAre("head", "'sum_8'")));
   // Two results of one layer are not alike.
   EXPECT_THAT(like.joined({{"blocks.0.sum_1"}, {"blocks.0.sum_2"}, {"x_1"}, {"x_2"}}, 0),
               ElementsAre(ElementsAre("blocks.0.sum_1"), ElementsAre("blocks.0.sum_2"),
                           ElementsAre("x_1"), ElementsAre("x_2")));
 }
 
-TEST(LikeRows, OfFewLayersOrOfNoneAreLeft) {
+TEST(LikeRows, OfTwoLayersAreJoinedToo) {
+  EXPECT_THAT(LikeRows(layers(2)).joined(rows_of_layers(0, 2, "4 B"), 0),
+              ElementsAre(ElementsAre("blocks.{0,1}.relu  x2", "4 B",
+                                      "op 'clip.blocks.{0,1}.sum' needs it")));
+}
+
+TEST(LikeRows, OfOneLayerOrOfNoneAreLeft) {
   const std::vector<TableRow> rows = rows_of_layers(0, 7, "4 B");
-  EXPECT_EQ(LikeRows(layers(7)).joined(rows, 0), rows);
+  EXPECT_EQ(LikeRows(layers(1)).joined(rows, 0), rows);
   EXPECT_EQ(LikeRows().joined(rows, 0), rows);
   // Equal rows without a layer are as many as they were.
   EXPECT_EQ(LikeRows(layers(8)).joined({{"head"}, {"head"}}, 0),
             (std::vector<TableRow>{{"head"}, {"head"}}));
+}
+
+TEST(LikeRows, OfAGroupAreNamed) {
+  std::vector<TableRow> rows = rows_of_layers(0, 2, "4 B");
+  rows.insert(rows.begin() + 1, {"head", "8 B", ""});
+  const std::vector<JoinedRow> groups = LikeRows(layers(2)).groups(rows);
+  ASSERT_EQ(groups.size(), 2u);
+  EXPECT_THAT(groups[0].members, ElementsAre(0u, 2u));
+  EXPECT_THAT(groups[1].members, ElementsAre(1u));
 }
 
 }  // namespace

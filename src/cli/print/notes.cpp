@@ -39,7 +39,7 @@ std::string notes_summary(const std::vector<ShardingNote>& notes) {
     left_out += list.size() - shown;
   }
   if (left_out > 0)
-    text += fmt::format("note: {} like these; `tessera explain` prints all\n",
+    text += fmt::format("note: {} like these; `tessera explain --full` prints all\n",
                         counted(static_cast<int64_t>(left_out), "more note"));
   return text;
 }

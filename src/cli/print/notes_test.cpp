@@ -14,7 +14,7 @@ TEST(Notes, OfEachKindTheFirstIsSummarizedAndTheOthersAreCounted) {
                            {Kind::kReshard, "d", "third reshard"}}),
             "note: conflict: first conflict\n"
             "note: reshard: first reshard\n"
-            "note: 2 more notes like these; `tessera explain` prints all\n");
+            "note: 2 more notes like these; `tessera explain --full` prints all\n");
 }
 
 TEST(Notes, AreNoLineWhereThereAreNone) {

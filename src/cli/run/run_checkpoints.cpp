@@ -20,12 +20,26 @@ bool changes_no_step(const std::string& change) {
 }  // namespace
 
 RunCheckpoints::RunCheckpoints(FileSystem& files, const fs::path& run, Engine& engine)
-    : engine_(engine), folder_(files, run / "checkpoints") {}
+    : engine_(engine), folder_(files, run / "checkpoints") {
+  if (engine.config().checkpoint.every > 0) background_.emplace(engine_, folder_);
+}
 
 void RunCheckpoints::save() {
   if (saved_step_ == engine_.step_count()) return;
-  save_checkpoint(engine_, folder_, engine_.config().checkpoint.keep_last);
+  const int keep_last = engine_.config().checkpoint.keep_last;
+  if (background_)
+    background_->begin(keep_last);
+  else
+    save_checkpoint(engine_, folder_, keep_last);
   saved_step_ = engine_.step_count();
+}
+
+void RunCheckpoints::poll(bool any_is_writing) {
+  if (background_) background_->poll(any_is_writing);
+}
+
+void RunCheckpoints::finish() {
+  if (background_) background_->finish();
 }
 
 fs::path RunCheckpoints::last() const {

@@ -6,30 +6,41 @@
 #include <string>
 #include <vector>
 
+#include "engine/background_save.h"
 #include "engine/checkpointing.h"
 #include "training/callbacks.h"
 
 namespace tessera {
 
-/// Writes checkpoints of `engine` into the folder "checkpoints" of a run, when fit() asks for it.
+/// Writes checkpoints of `engine` into the folder "checkpoints" of a run, when fit() asks for it:
+/// with checkpoint.every in the background, from a snapshot, while training goes on.
 ///
 ///   throws  UserError (1) when one cannot be written; earlier ones stay valid
 class RunCheckpoints {
  public:
   /// `files` and `engine` outlive it.
   RunCheckpoints(FileSystem& files, const std::filesystem::path& run, Engine& engine);
-  /// Saves now, unless this step is stored already.
+  /// Saves this step, or begins to in the background, unless that was done already.
   void save();
-  /// The last stored checkpoint.
+  /// Is a save in the background at work in this process?
+  bool is_writing() const { return background_ && background_->is_writing(); }
+  /// Between two steps: continues a save in the background.  any_is_writing  in any process
+  void poll(bool any_is_writing);
+  /// Waits until all is stored.
+  void finish();
+  /// The last stored checkpoint, after finish().
   std::filesystem::path last() const;
 
  private:
   Engine& engine_;
   CheckpointFolder folder_;
   std::optional<int64_t> saved_step_;
+  std::optional<BackgroundSave>
+      background_;  // without checkpoint.every: none is saved before the end
 };
 
-/// Keeps the checkpoint with the best held-out loss in the folder "best" of a run.
+/// Keeps the checkpoint with the best held-out loss in the folder "best" of a run. Training waits
+/// until it is stored, as it waits for the evaluation.
 class BestCheckpoint : public Callback {
  public:
   /// `files` and `engine` outlive it.

@@ -46,23 +46,32 @@ class ShowProgress : public Callback {
   std::optional<Progress> progress_;
 };
 
-/// Ends the run after the step in which a signal arrives; a step that has already begun is
-/// finished.
-class WatchSignals : public Callback {
+/// What the processes agree on after each step, in one exchange: whether the run ends after the
+/// step, because a signal arrived (a step that has already begun is finished), and whether the save
+/// in the background can go on.
+class AgreeAfterStep : public Callback {
  public:
-  WatchSignals(StopSignals* signals, Runtime& runtime) : signals_(signals), runtime_(runtime) {}
+  AgreeAfterStep(StopSignals* signals, RunCheckpoints* checkpoints, Runtime& runtime)
+      : signals_(signals), checkpoints_(checkpoints), runtime_(runtime) {}
   CallbackNeeds needs(int64_t) const override { return CallbackNeeds::kMetricsOnly; }
   void on_step_end(const TrainingState&, TrainingControl& control) override {
-    if (!signals_ || received_) return;
-    received_ = signals_->received();
+    if ((!signals_ && !checkpoints_) || received_) return;
+    if (signals_) received_ = signals_->received();
+    const uint8_t mine = (received_ ? kStop : 0) | (is_writing() ? kWriting : 0);
+    const uint8_t all = runtime_.union_of(mine);
     // A signal may reach some processes only, but all must end after the same step.
-    if (runtime_.any(received_.has_value()) && !received_) received_ = "SIGTERM";
+    if ((all & kStop) != 0 && !received_) received_ = "SIGTERM";
     if (received_) control.stop_at_once(*received_);
+    if (checkpoints_) checkpoints_->poll((all & kWriting) != 0);
   }
   const std::optional<std::string>& received() const { return received_; }
 
  private:
+  static constexpr uint8_t kStop = 1, kWriting = 2;
+  bool is_writing() const { return checkpoints_ && checkpoints_->is_writing(); }
+
   StopSignals* signals_;
+  RunCheckpoints* checkpoints_;
   Runtime& runtime_;
   std::optional<std::string> received_;
 };
@@ -88,7 +97,7 @@ std::vector<double> TrainedRun::losses() const {
 TrainedRun train_to_end(Engine& engine, const RunServices& services) {
   const TrainConfig& train = engine.config().train;
   ShowProgress progress(services.unit);
-  WatchSignals watch(services.signals, engine.runtime());
+  AgreeAfterStep watch(services.signals, services.checkpoints, engine.runtime());
   FitOptions options{.steps = std::max<int64_t>(train.steps - engine.step_count(), 0),
                      .callbacks = {&watch, &progress},
                      .evaluate_every = train.evaluate_every,
@@ -108,6 +117,7 @@ TrainedRun train_to_end(Engine& engine, const RunServices& services) {
   if (services.checkpoints) {
     options.save_every = engine.config().checkpoint.every;
     options.save = [&](Engine&) { services.checkpoints->save(); };
+    options.finish_saves = [&] { services.checkpoints->finish(); };
   }
   TrainedRun run;
   run.fit = fit(engine, options);
