@@ -3,10 +3,10 @@
 #include <algorithm>
 #include <cstring>
 
-#include "base/first_of.h"
 #include "base/text.h"
 #include "checkpoint/box_runs.h"
 #include "checkpoint/crc32c.h"
+#include "checkpoint/first_of.h"
 #include "checkpoint/json_fields.h"
 
 namespace tessera {

@@ -6,13 +6,13 @@
 
 #include "base/error.h"
 #include "base/finite.h"
-#include "base/first_of.h"
 #include "base/log.h"
 #include "base/text.h"
+#include "checkpoint/first_of.h"
 #include "checkpoint/joint_load.h"
 #include "checkpoint/json_fields.h"
+#include "config/setting_changes.h"
 #include "engine/checkpoint_content.h"
-#include "engine/setting_changes.h"
 #include "engine/step_checks.h"
 
 namespace tessera {

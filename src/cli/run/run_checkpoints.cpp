@@ -3,7 +3,7 @@
 #include <algorithm>
 #include <limits>
 
-#include "engine/setting_changes.h"
+#include "config/setting_changes.h"
 
 namespace tessera {
 

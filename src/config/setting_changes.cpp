@@ -1,4 +1,4 @@
-#include "engine/setting_changes.h"
+#include "config/setting_changes.h"
 
 namespace tessera {
 

@@ -1,4 +1,4 @@
-#include "base/first_of.h"
+#include "checkpoint/first_of.h"
 
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
