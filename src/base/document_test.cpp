@@ -108,6 +108,16 @@ TEST(Toml, AnErrorNamesFileLineAndColumn) {
                                       HasSubstr("\n  fix: correct the file at that position"))));
 }
 
+TEST(Toml, CharactersBeyondAsciiAreInTextsAndCommentsOnly) {
+  EXPECT_EQ(parse_toml("\xef\xbb\xbf# \xc3\xa9\na = \"\xc3\xa9\"\n'\xc3\xa9' = 2\n", "a.toml")
+                .find("a")
+                ->as_string(),
+            "\xc3\xa9");
+  for (const char* text : {"\xc3\xa9 = 1", "a = \xc3\xa9", "a = 1 \xc2\xa1", "a\xc2\xa0= 1",
+                           "a = [1, \xd2\x99]", "a = 1\n\xff = 2"})
+    EXPECT_THROW(parse_toml(text, "a.toml"), UserError) << text;
+}
+
 TEST(Toml, AKeyThatIsSetTwiceIsRefused) {
   EXPECT_THAT([] { parse_toml("a = 1\na = 2\n", "run.toml"); },
               throws_bad_config(StartsWith("run.toml:2:")));

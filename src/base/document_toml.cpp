@@ -24,13 +24,16 @@ bool begins_name(char letter) {
          letter == '"' || letter == '\'';
 }
 
-/// Finds what toml++ does not survive: the name of a table that does not begin like a name, and
-/// names with so many dots, or values so deeply nested, that the stack overflows.
+/// Finds what toml++ does not survive: the name of a table that does not begin like a name,
+/// characters beyond ASCII outside of texts and comments, and names with so many dots, or values so
+/// deeply nested, that the stack overflows.
 class TomlCheck {
  public:
   TomlCheck(std::string_view text, const std::string& file) : text_(text), file_(file) {}
 
   void run() {
+    constexpr std::string_view kByteOrderMark = "\xef\xbb\xbf";
+    if (text_.starts_with(kByteOrderMark)) at_ = kByteOrderMark.size();
     while (at_ < text_.size()) {
       const char letter = text_[at_];
       if (is_line_start_ && letter == '[') check_table_name();
@@ -55,6 +58,8 @@ class TomlCheck {
   }
 
   void take(char letter) {
+    if (static_cast<unsigned char>(letter) > 0x7f)
+      refuse("a character beyond ASCII is part of a text in quotes or of a comment");
     ++at_;
     if (letter == '[' || letter == '{') dots_.push_back(0);
     if ((letter == ']' || letter == '}') && dots_.size() > 1) dots_.pop_back();
