@@ -143,7 +143,7 @@ class Signals(OfLaunch):
         os.kill(ranks[3], signal.SIGCONT)
         process.communicate(timeout=60)
         self.assertIn(process.returncode, (128 + signal.SIGTERM, 75))
-        # The ranks are not children of launch: they end after mpirun, and whoever adopts them need not ask for their exit codes.
+        # The ranks are not children of launch: they end after mpirun, and the process that adopts them need not ask for their exit codes.
         end = time.monotonic() + 10
         while (left := [pid for pid in ranks if runs(pid)]) and time.monotonic() < end:
             time.sleep(0.01)
