@@ -517,8 +517,9 @@ def main():
         return 1 if found else 0
     found = list(written_offences(root))
     if options.program:
-        # The run folder of the pages: a run is not written over another.
-        shutil.rmtree(root / "build/docs_run", ignore_errors=True)
+        # The run folders of the pages: a run is not written over another.
+        for folder in ("docs_run", "tasks_text"):
+            shutil.rmtree(root / "build" / folder, ignore_errors=True)
 
         def report(command):
             print("running", command, flush=True)
