@@ -69,11 +69,11 @@ ClusterDescription checked(ClusterDescription description) {
 
 }  // namespace
 
-std::string_view to_text(DeviceKind kind) {
+std::string_view to_text(HardwareKind kind) {
   switch (kind) {
-    case DeviceKind::kCpu: return "cpu";
-    case DeviceKind::kGpu: return "gpu";
-    case DeviceKind::kNpu: return "npu";
+    case HardwareKind::kCpu: return "cpu";
+    case HardwareKind::kGpu: return "gpu";
+    case HardwareKind::kNpu: return "npu";
   }
   return "";
 }

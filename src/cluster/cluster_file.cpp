@@ -19,7 +19,7 @@ namespace {
   throw UserError(what, why, fix, ExitCode::kBadConfig);
 }
 
-constexpr std::array kKinds{DeviceKind::kCpu, DeviceKind::kGpu, DeviceKind::kNpu};
+constexpr std::array kKinds{HardwareKind::kCpu, HardwareKind::kGpu, HardwareKind::kNpu};
 constexpr std::array kSharings{LinkSharing::kSwitch, LinkSharing::kBus, LinkSharing::kMesh};
 
 template <typename Choices>

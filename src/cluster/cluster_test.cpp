@@ -16,7 +16,7 @@ LinkLevel links(const std::string& name, double gigabytes_per_second, int ports 
 }
 
 DeviceType type_of(const std::string& name) {
-  return {name, DeviceKind::kGpu, Bytes(16'000'000'000), Bytes(0), {}, ""};
+  return {name, HardwareKind::kGpu, Bytes(16'000'000'000), Bytes(0), {}, ""};
 }
 
 /// Machines n0, n1, ... of four devices; two machines have a switch, and two switches a spine.

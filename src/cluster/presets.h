@@ -14,7 +14,7 @@ namespace tessera {
 /// A device that has a name of its own, and the machine in which it is sold.
 struct Preset {
   std::string_view name;  // "a100-80g"
-  DeviceKind kind = DeviceKind::kGpu;
+  HardwareKind kind = HardwareKind::kGpu;
   double memory_gb = 0;  // powers of 1000, as data sheets have it
   double memory_gb_per_second = 0;
   double bf16_tflops = 0;  // dense; f16 has the same. 0: computed as f32
