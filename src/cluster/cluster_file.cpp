@@ -103,8 +103,8 @@ class ClusterReader {
     return type;
   }
 
-  static const Preset& preset_of(const std::string& name) {
-    if (const Preset* preset = find_preset(name)) return *preset;
+  static const DevicePreset& preset_of(const std::string& name) {
+    if (const DevicePreset* preset = find_preset(name)) return *preset;
     const std::vector<std::string> names = preset_names();
     const std::string close = nearest(name, names);
     refuse("no device is called '" + name + "'", "known devices are " + join(names, ", "),
@@ -154,7 +154,7 @@ class ClusterReader {
     const auto& types = description_.types;
     const auto is_it = [&](const DeviceType& type) { return type.name == name; };
     if (std::any_of(types.begin(), types.end(), is_it)) return;
-    const Preset* preset = find_preset(name);
+    const DevicePreset* preset = find_preset(name);
     if (!preset) return;  // Cluster refuses it
     description_.types.push_back(device_of(*preset));
     description_.types.back().name = name;

@@ -49,6 +49,9 @@ Cluster parse_cluster(const Document& document, const std::string& origin);
 ///   throws  UserError (78)
 Cluster parse_cluster_line(std::string_view line);
 
+/// Whether the text is meant as one line: it names a known device behind counts.
+bool is_cluster_line(std::string_view line);
+
 /// A file, or one line when there is no file of this name.
 ///   throws  UserError as both
 Cluster cluster_of(const std::string& file_or_line);

@@ -202,8 +202,8 @@ TEST(Names, OfAListAreWrittenOut) {
     EXPECT_THAT(refusal_of([&] { expand_names(list); }), HasSubstr("is no list of names")) << list;
 }
 
-TEST(Presets, AllAreClustersOfOneMachine) {
-  for (const Preset& preset : presets()) {
+TEST(DevicePresets, AllAreClustersOfOneMachine) {
+  for (const DevicePreset& preset : presets()) {
     const Cluster cluster =
         parse_cluster_line(std::to_string(preset.devices) + "x" + std::string(preset.name));
     EXPECT_EQ(cluster.device_count(), preset.devices);

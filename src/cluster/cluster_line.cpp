@@ -28,27 +28,31 @@ int count_of(std::string_view text, std::string_view line) {
   return count;
 }
 
+/// The counts and the name of "4x8xh100-sxm". A name may have an x: counts stand before it.
+std::pair<std::vector<std::string>, std::string_view> parts_of(std::string_view item) {
+  std::vector<std::string> counts;
+  for (size_t at = item.find('x'); at != std::string_view::npos && at > 0 && counts.size() < 2 &&
+                                   item.find_first_not_of("0123456789") == at;
+       at = item.find('x')) {
+    counts.emplace_back(item.substr(0, at));
+    item.remove_prefix(at + 1);
+  }
+  if (const size_t colon = item.find(':'); counts.empty() && colon != std::string_view::npos) {
+    counts.emplace_back(item.substr(colon + 1));
+    item = item.substr(0, colon);
+  }
+  return {counts, item};
+}
+
 /// Like machines of the line: "4x8xh100-sxm".
 struct Machines {
-  const Preset* preset = nullptr;
+  const DevicePreset* preset = nullptr;
   int machines = 1, devices = 1;
 };
 
 Machines machines_of(std::string_view item, std::string_view line) {
   Machines machines;
-  std::vector<std::string> parts;
-  // A name may have an x: the counts are what stands before the first letter that is none.
-  std::string_view rest = item;
-  for (size_t at = rest.find('x'); at != std::string_view::npos && at > 0 && parts.size() < 2 &&
-                                   rest.find_first_not_of("0123456789") == at;
-       at = rest.find('x')) {
-    parts.emplace_back(rest.substr(0, at));
-    rest.remove_prefix(at + 1);
-  }
-  if (const size_t colon = rest.find(':'); parts.empty() && colon != std::string_view::npos) {
-    parts.emplace_back(rest.substr(colon + 1));
-    rest = rest.substr(0, colon);
-  }
+  const auto [parts, rest] = parts_of(item);
   machines.preset = find_preset(rest);
   if (!machines.preset) {
     const std::vector<std::string> names = preset_names();
@@ -87,13 +91,18 @@ LinkLevel network_of(std::string_view item, int devices, std::string_view line) 
   return level;
 }
 
-void add_type(const Preset& preset, std::vector<DeviceType>& types) {
+void add_type(const DevicePreset& preset, std::vector<DeviceType>& types) {
   for (const DeviceType& type : types)
     if (type.name == preset.name) return;
   types.push_back(device_of(preset));
 }
 
 }  // namespace
+
+bool is_cluster_line(std::string_view line) {
+  const std::string first = split_text(split_text(line, ';').front(), '+').front();
+  return find_preset(parts_of(trim(first)).second) != nullptr;
+}
 
 Cluster parse_cluster_line(std::string_view line) {
   const std::vector<std::string> halves = split_text(line, ';');

@@ -10,23 +10,23 @@ namespace {
 // sizes; [3] DLPerf; [5] Llama 3 and torchtitan; [6] public H800 pages; [7] public Ascend 910 pages;
 // [8] public tables of V100 and A100; [d] data sheets of the makers.
 constexpr std::array kPresets{
-    Preset{"a100-80g", HardwareKind::kGpu, 80, 2039, 312, 19.5, 300, "nvlink", 8, 25, 8, "[1][2][8], f32 [d]"},
-    Preset{"a100-40g", HardwareKind::kGpu, 40, 1555, 312, 19.5, 300, "nvlink", 8, 25, 8, "[2][8], f32 [d]"},
-    Preset{"h100-sxm", HardwareKind::kGpu, 80, 3350, 989, 67, 450, "nvlink", 8, 50, 8, "[2][5], f32 [d]"},
-    Preset{"h100-96g", HardwareKind::kGpu, 96, 2400, 989, 67, 450, "nvlink", 8, 50, 8, "[5], f32 [d]"},
-    Preset{"h200", HardwareKind::kGpu, 141, 4800, 989, 67, 450, "nvlink", 8, 50, 8, "[2], f32 [d]"},
-    Preset{"h800", HardwareKind::kGpu, 80, 3350, 989, 67, 200, "nvlink", 8, 50, 8, "[6], f32 [d]"},
-    Preset{"gh200", HardwareKind::kGpu, 96, 4000, 989, 67, 450, "nvlink", 4, 25, 4, "[2], network and f32 [d]"},
-    Preset{"b200", HardwareKind::kGpu, 192, 8000, 2250, 80, 900, "nvlink", 8, 50, 8, "[2], f32 [d]"},
-    Preset{"gb200", HardwareKind::kGpu, 192, 8000, 2500, 80, 900, "nvlink", 72, 50, 18, "[2], network and f32 [d]"},
-    Preset{"v100-16g", HardwareKind::kGpu, 16, 900, 125, 15.7, 150, "nvlink", 8, 12.5, 1, "[3][8], f32 [d]"},
-    Preset{"v100-32g", HardwareKind::kGpu, 32, 900, 125, 15.7, 150, "nvlink", 8, 12.5, 1, "[8], f32 and network [d]"},
-    Preset{"p100", HardwareKind::kGpu, 16, 732, 21.2, 10.6, 12, "pcie", 4, 12.5, 1, "[d]"},
-    Preset{"ascend910", HardwareKind::kNpu, 32, 1200, 256, 0, 30, "hccs", 8, 12.5, 8, "[7]"},
-    Preset{"rtx3090", HardwareKind::kGpu, 24, 936, 71, 35.6, 12, "pcie", 8, 12.5, 1, "memory and rates [d]"},
-    Preset{"rtx2080", HardwareKind::kGpu, 8, 448, 40, 10.1, 12, "pcie", 8, 12.5, 1, "memory and rates [d]"},
-    Preset{"titan-rtx", HardwareKind::kGpu, 24, 672, 130, 16.3, 12, "pcie", 8, 12.5, 1, "memory and rates [d]"},
-    Preset{"cpu", HardwareKind::kCpu, 2, 5, 0, 0.02, 5, "memory", 8, 1.25, 1, "one core of a common machine"},
+    DevicePreset{"a100-80g", HardwareKind::kGpu, 80, 2039, 312, 19.5, 300, "nvlink", 8, 25, 8, "[1][2][8], f32 [d]"},
+    DevicePreset{"a100-40g", HardwareKind::kGpu, 40, 1555, 312, 19.5, 300, "nvlink", 8, 25, 8, "[2][8], f32 [d]"},
+    DevicePreset{"h100-sxm", HardwareKind::kGpu, 80, 3350, 989, 67, 450, "nvlink", 8, 50, 8, "[2][5], f32 [d]"},
+    DevicePreset{"h100-96g", HardwareKind::kGpu, 96, 2400, 989, 67, 450, "nvlink", 8, 50, 8, "[5], f32 [d]"},
+    DevicePreset{"h200", HardwareKind::kGpu, 141, 4800, 989, 67, 450, "nvlink", 8, 50, 8, "[2], f32 [d]"},
+    DevicePreset{"h800", HardwareKind::kGpu, 80, 3350, 989, 67, 200, "nvlink", 8, 50, 8, "[6], f32 [d]"},
+    DevicePreset{"gh200", HardwareKind::kGpu, 96, 4000, 989, 67, 450, "nvlink", 4, 25, 4, "[2], network and f32 [d]"},
+    DevicePreset{"b200", HardwareKind::kGpu, 192, 8000, 2250, 80, 900, "nvlink", 8, 50, 8, "[2], f32 [d]"},
+    DevicePreset{"gb200", HardwareKind::kGpu, 192, 8000, 2500, 80, 900, "nvlink", 72, 50, 18, "[2], network and f32 [d]"},
+    DevicePreset{"v100-16g", HardwareKind::kGpu, 16, 900, 125, 15.7, 150, "nvlink", 8, 12.5, 1, "[3][8], f32 [d]"},
+    DevicePreset{"v100-32g", HardwareKind::kGpu, 32, 900, 125, 15.7, 150, "nvlink", 8, 12.5, 1, "[8], f32 and network [d]"},
+    DevicePreset{"p100", HardwareKind::kGpu, 16, 732, 21.2, 10.6, 12, "pcie", 4, 12.5, 1, "[d]"},
+    DevicePreset{"ascend910", HardwareKind::kNpu, 32, 1200, 256, 0, 30, "hccs", 8, 12.5, 8, "[7]"},
+    DevicePreset{"rtx3090", HardwareKind::kGpu, 24, 936, 71, 35.6, 12, "pcie", 8, 12.5, 1, "memory and rates [d]"},
+    DevicePreset{"rtx2080", HardwareKind::kGpu, 8, 448, 40, 10.1, 12, "pcie", 8, 12.5, 1, "memory and rates [d]"},
+    DevicePreset{"titan-rtx", HardwareKind::kGpu, 24, 672, 130, 16.3, 12, "pcie", 8, 12.5, 1, "memory and rates [d]"},
+    DevicePreset{"cpu", HardwareKind::kCpu, 2, 5, 0, 0.02, 5, "memory", 8, 1.25, 1, "one core of a common machine"},
 };
 // clang-format on
 
@@ -64,31 +64,31 @@ constexpr std::array<std::array<int, 3>, 16> kHybridCube{{{0, 1, 1},
                                                           {5, 7, 1},
                                                           {6, 7, 2}}};
 
-bool has_hybrid_cube(const Preset& preset) {
+bool has_hybrid_cube(const DevicePreset& preset) {
   return preset.name == "v100-16g" || preset.name == "v100-32g";
 }
 
 }  // namespace
 
-std::span<const Preset> presets() {
+std::span<const DevicePreset> presets() {
   return kPresets;
 }
 
 std::vector<std::string> preset_names() {
   std::vector<std::string> names;
-  for (const Preset& preset : kPresets) names.emplace_back(preset.name);
+  for (const DevicePreset& preset : kPresets) names.emplace_back(preset.name);
   return names;
 }
 
-const Preset* find_preset(std::string_view name) {
+const DevicePreset* find_preset(std::string_view name) {
   for (const Alias& alias : kAliases)
     if (alias.name == name) name = alias.preset;
-  for (const Preset& preset : kPresets)
+  for (const DevicePreset& preset : kPresets)
     if (preset.name == name) return &preset;
   return nullptr;
 }
 
-DeviceType device_of(const Preset& preset) {
+DeviceType device_of(const DevicePreset& preset) {
   DeviceType type{std::string(preset.name),
                   preset.kind,
                   Bytes(static_cast<int64_t>(preset.memory_gb * 1e9)),
@@ -114,7 +114,7 @@ DeviceType device_of(const Preset& preset) {
   return type;
 }
 
-MachineGroup machine_of(const Preset& preset, int devices) {
+MachineGroup machine_of(const DevicePreset& preset, int devices) {
   MachineGroup machine{{}, std::string(preset.name), devices, 0, {}, {}};
   LinkLevel level{std::string(preset.link), {Seconds(2e-6), preset.link_gb_per_second * 1e9}};
   if (preset.kind == HardwareKind::kCpu) {
@@ -131,7 +131,7 @@ MachineGroup machine_of(const Preset& preset, int devices) {
   return machine;
 }
 
-LinkLevel network_of(const Preset& preset) {
+LinkLevel network_of(const DevicePreset& preset) {
   return {"network",
           {Seconds(5e-6), preset.network_gb_per_second * 1e9},
           LinkSharing::kSwitch,

@@ -12,7 +12,7 @@
 namespace tessera {
 
 /// A device that has a name of its own, and the machine in which it is sold.
-struct Preset {
+struct DevicePreset {
   std::string_view name;  // "a100-80g"
   HardwareKind kind = HardwareKind::kGpu;
   double memory_gb = 0;  // powers of 1000, as data sheets have it
@@ -27,17 +27,17 @@ struct Preset {
   std::string_view source = {};
 };
 
-std::span<const Preset> presets();
+std::span<const DevicePreset> presets();
 std::vector<std::string> preset_names();
 /// nullptr for an unknown name. Former and common spellings count: "h100" is "h100-sxm".
-const Preset* find_preset(std::string_view name);
+const DevicePreset* find_preset(std::string_view name);
 
 /// The rates of a device that a data sheet states are reached in part: large products of matrices
 /// by 80%, memory by 85%.
-DeviceType device_of(const Preset& preset);
+DeviceType device_of(const DevicePreset& preset);
 /// One machine of `devices` such devices, with the links between them, and no name.
-MachineGroup machine_of(const Preset& preset, int devices);
+MachineGroup machine_of(const DevicePreset& preset, int devices);
 /// The network ports of a machine; machines are joined by a switch.
-LinkLevel network_of(const Preset& preset);
+LinkLevel network_of(const DevicePreset& preset);
 
 }  // namespace tessera
