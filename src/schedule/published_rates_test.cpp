@@ -11,6 +11,7 @@
 #include <filesystem>
 #include <fstream>
 #include <map>
+#include <numeric>
 
 #include "base/text.h"
 #include "schedule/auto_order.h"
@@ -46,10 +47,12 @@ struct Row {
   double rate = 0;
 };
 
-std::vector<Row> published_rows() {
-  const auto key = [](const auto& row) {
-    return row.at("model") + " p=" + row.at("pp") + " m=" + row.at("num_microbatches");
-  };
+std::string key(const std::map<std::string, std::string>& row) {
+  return row.at("model") + " p=" + row.at("pp") + " m=" + row.at("num_microbatches");
+}
+
+/// By model, devices and micro-batches: one stage for each device.
+std::map<std::string, PipelineShape> published_shapes() {
   std::map<std::string, PipelineShape> shapes;
   for (const auto& row : rows_of(kTables / "zero_bubble_table9_pass_times.csv")) {
     const auto number = [&](const std::string& column) { return std::stod(row.at(column)); };
@@ -61,6 +64,11 @@ std::vector<Row> published_rows() {
     shape.transfer = number("T_comm_ms");
     shapes[key(row)] = shape;
   }
+  return shapes;
+}
+
+std::vector<Row> published_rows() {
+  const std::map<std::string, PipelineShape> shapes = published_shapes();
   std::vector<Row> rows;
   for (const auto& row : rows_of(kTables / "zero_bubble_table5_bubble_rates.csv"))
     rows.push_back(
@@ -107,6 +115,47 @@ TEST(PublishedRates, AutomaticScheduleReachesThePublishedRatesWithTheSameMemory)
     ++compared;
   }
   EXPECT_EQ(compared, 24);
+}
+
+/// The simulated step of a row of table 4, in milliseconds.
+double step_of(PipelineShape shape, const std::string& schedule, int layers) {
+  const double memory = shape.devices;
+  if (schedule == "1F1B-I") {
+    // One layer for each stage.
+    const int per_device = (layers + shape.devices - 1) / shape.devices;
+    const double transfer = shape.transfer;
+    shape = chain_of(shape.devices, per_device, StagePlacement::kRoundRobin, shape.micro_batches,
+                     shape.stages[0].costs);
+    shape.transfer = transfer;
+    return run_on_clock(shape, named_orders(PipelineKind::kInterleaved, shape))->longest_span();
+  }
+  if (schedule == "1F1B")
+    return run_on_clock(shape, named_orders(PipelineKind::kOneForwardOneBackward, shape))
+        ->longest_span();
+  shape.memory_limits.assign(shape.devices, schedule == "ZB-1p" ? memory : 2 * memory);
+  return run_on_clock(shape, auto_orders(shape, {.goal = PipelineGoal::kSpan, .work = 0}).orders)
+      ->longest_span();
+}
+
+TEST(PublishedThroughput, FollowsFromThePassTimesAndOneConstantForOptimizerAndSynchronization) {
+  const std::map<std::string, PipelineShape> shapes = published_shapes();
+  std::vector<double> ratios;  // measured by predicted throughput
+  for (const auto& row : rows_of(kTables / "zero_bubble_table4_throughput.csv")) {
+    const double step =
+        step_of(shapes.at(key(row)), row.at("schedule"), std::stoi(row.at("layers")));
+    const double samples = std::stod(row.at("num_microbatches")) * std::stod(row.at("micro_batch"));
+    const double predicted = 1e3 * samples / (step * std::stod(row.at("pp")));
+    ratios.push_back(std::stod(row.at("samples_per_gpu_s")) / predicted);
+  }
+  ASSERT_EQ(ratios.size(), 16);
+  const double constant = std::accumulate(ratios.begin(), ratios.end(), 0.0) / 16;
+  double error = 0;
+  for (double ratio : ratios) error += std::abs(constant / ratio - 1) / 16;
+  RecordProperty("constant", std::to_string(constant));
+  RecordProperty("mean_error", std::to_string(error));
+  EXPECT_GT(constant, 0.9) << "what is outside of the passes is a small part of a step";
+  EXPECT_LT(constant, 1.0);
+  EXPECT_LT(error, 0.04);
 }
 
 }  // namespace
