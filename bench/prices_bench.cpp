@@ -1,0 +1,116 @@
+// The prices of kernels beside their times: every kernel call of a training step of a
+// configuration, alone on one core, on warm memory.
+//
+//     prices_bench CONFIG.toml [CLUSTER]
+//
+// Columns: calls of a step, their measured time, what the roofline says with the rates of the
+// cluster (default: this machine as "cpu"), and the rates that the calls reach.
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <chrono>
+#include <cstring>
+#include <ctime>
+#include <limits>
+#include <map>
+
+#include "cluster/cluster_file.h"
+#include "config/config.h"
+#include "engine/graphs.h"
+#include "engine/run_data.h"
+#include "kernels/bind.h"
+#include "lower/lower.h"
+
+namespace tessera {
+namespace {
+
+double thread_seconds() {
+  timespec now{};
+  clock_gettime(CLOCK_THREAD_CPUTIME_ID, &now);
+  return static_cast<double>(now.tv_sec) + 1e-9 * static_cast<double>(now.tv_nsec);
+}
+
+double measured(const LocalCall& call) {
+  BoundKernel kernel = bind_kernel(call);
+  AlignedBuffer workspace(kernel.workspace);
+  std::vector<Tensor> inputs, outputs;
+  for (const TensorType& type : call.inputs) inputs.emplace_back(type);
+  for (const TensorType& type : call.outputs) outputs.emplace_back(type);
+  std::vector<const std::byte*> in;
+  std::vector<std::byte*> out;
+  for (Tensor& tensor : inputs) {
+    if (tensor.dtype() == DType::kF32) std::ranges::fill(tensor.values<float>(), 0.5f);
+    in.push_back(tensor.data());
+  }
+  for (Tensor& tensor : outputs) out.push_back(tensor.data());
+  kernel.run({in, out, workspace.data()});
+  double best = std::numeric_limits<double>::infinity();
+  const double end = thread_seconds() + 0.01;
+  do {
+    const double begin = thread_seconds();
+    kernel.run({in, out, workspace.data()});
+    best = std::min(best, thread_seconds() - begin);
+  } while (thread_seconds() < end);
+  return best;
+}
+
+struct Row {
+  int64_t calls = 0;
+  double time = 0, price = 0, flops = 0, bytes = 0;
+};
+
+int run(int argc, char** argv) {
+  if (argc < 2) {
+    fmt::print("prices_bench CONFIG.toml [CLUSTER]\n");
+    return 2;
+  }
+  use_one_thread_for_kernels();
+  RunConfig config = read_config_file(argv[1]).run;
+  set_sizes(config.model, config.data);
+  const Cluster cluster = cluster_of(argc > 2 ? argv[2] : "cpu");
+  const Compiled compiled = compile(training_graph(config), serial_plan());
+  std::map<std::string, Row> rows;
+  Row all;
+  for (const Task& task : compiled.tasks.tasks)
+    for (const KernelStep& step : task.steps) {
+      if (step.control || step.outputs.empty()) continue;
+      const auto types = [&](const std::vector<RegisterIndex>& list) {
+        std::vector<TensorType> result;
+        for (RegisterIndex index : list) {
+          const Register& reg = compiled.tasks.registers[index];
+          result.push_back(local_type(reg, reg.attr.mesh->coordinate_at(0)));
+        }
+        return result;
+      };
+      const Mesh& mesh = *compiled.tasks.registers[step.outputs.front()].attr.mesh;
+      const LocalCall call =
+          localize(step.call, mesh.coordinate_at(0), types(step.inputs), types(step.outputs));
+      const LocalWork work = work_of(call);
+      const double time = measured(call);
+      for (Row* row : {&rows[std::string(to_text(work.operation)) + " " + call.kernel], &all}) {
+        ++row->calls;
+        row->time += time;
+        row->price += compute_price(work, cluster.type(0).cost).estimate.value();
+        row->flops += work.flops.value();
+        row->bytes += static_cast<double>(work.bytes().value());
+      }
+    }
+  std::vector<std::pair<std::string, Row>> sorted(rows.begin(), rows.end());
+  std::ranges::sort(sorted,
+                    [](const auto& a, const auto& b) { return a.second.time > b.second.time; });
+  sorted.emplace_back("all", all);
+  fmt::print("{:<40} {:>6} {:>10} {:>10} {:>7} {:>9} {:>9}\n", "kernel", "calls", "measured",
+             "price", "ratio", "Gflop/s", "GB/s");
+  for (const auto& [name, row] : sorted)
+    fmt::print("{:<40} {:>6} {:>8.3f}ms {:>8.3f}ms {:>7.2f} {:>9.2f} {:>9.2f}\n", name, row.calls,
+               1e3 * row.time, 1e3 * row.price, row.price / row.time, 1e-9 * row.flops / row.time,
+               1e-9 * row.bytes / row.time);
+  return 0;
+}
+
+}  // namespace
+}  // namespace tessera
+
+int main(int argc, char** argv) {
+  return tessera::run(argc, argv);
+}
