@@ -3,17 +3,40 @@
 
 #include <map>
 #include <optional>
+#include <vector>
 
 #include "cost/price.h"
 #include "kernels/work.h"
 
 namespace tessera {
 
+/// A function of a size, by some of its points: linear in the logarithms of size and value between
+/// two of them, constant below the first and above the last.
+struct SizeCurve {
+  struct Point {
+    double size = 0, value = 0;  // above 0
+    bool operator==(const Point&) const = default;
+  };
+  std::vector<Point> points = {};  // ascending sizes
+
+  ///   requires  not empty()
+  double at(double size) const;
+  double largest() const;
+  bool empty() const { return points.empty(); }
+  bool operator==(const SizeCurve&) const = default;
+};
+
 /// Rates of the kernels of one class of operations. What is not given is as for the device.
 struct ClassRates {
   std::optional<double> flops_per_second = std::nullopt;
   std::optional<double> bytes_per_second = std::nullopt;
   std::map<DType, double> flops_per_second_of = {};  // by the element type of the arithmetic
+  std::optional<Seconds> launch = std::nullopt;
+  /// The part of the arithmetic rates that a kernel of so many operations reaches; empty: all.
+  SizeCurve efficiency = {};
+  /// Bytes per second of a kernel that reads and writes so many bytes, instead of
+  /// bytes_per_second: small operands are in caches.
+  SizeCurve bytes_per_second_at = {};
 
   bool operator==(const ClassRates&) const = default;
 };
@@ -31,13 +54,15 @@ struct DeviceCost {
   /// The most specific rate: of the class and the element type, of the class, of the device.
   double flops_rate(OperationClass operation, DType dtype) const;
   double memory_rate(OperationClass operation) const;
+  /// nullptr: only the rates of the device.
+  const ClassRates* rates_of(OperationClass operation) const;
   bool operator==(const DeviceCost&) const = default;
 };
 
 /// Time of one kernel: arithmetic and memory traffic overlap.
 ///
-///     estimate = launch + max(flops / flops rate, bytes / memory rate)
-///     floor    = max(flops / flops rate, bytes / memory rate)
+///     estimate = launch + max(flops / (efficiency flops rate), bytes / memory rate)
+///     floor    = the same without the launch, with the largest efficiency and memory rate
 ///
 ///   source  the roofline model: Williams, Waterman and Patterson, Comm. ACM 52(4), 2009
 Price compute_price(const LocalWork& work, const DeviceCost& device);
