@@ -24,6 +24,7 @@
 #include <filesystem>
 #include <string>
 
+#include "base/config_table.h"
 #include "base/document.h"
 #include "cost/cost_model.h"
 
@@ -38,9 +39,10 @@ CostModel read_cost_model(const std::filesystem::path& file);
 
 ///   path    the key of the table in its file, "" for the whole file
 ///   origin  for messages
+///   keys    receives every key that is asked for
 ///   throws  UserError (78) as read_cost_model
 CostModel parse_cost_model(const Document& document, const std::string& path,
-                           const std::string& origin);
+                           const std::string& origin, std::vector<ReadKey>* keys = nullptr);
 
 /// All values of the model; parse_cost_model gives the same model again.
 Document to_document(const CostModel& cost);
