@@ -21,7 +21,7 @@ Document list_of(const std::vector<std::string>& texts) {
 
 ConfigTable::ConfigTable(const Document* table, std::string path, std::string file,
                          std::vector<ReadKey>* keys)
-    : table_(table), path_(std::move(path)), file_(std::move(file)), keys_(keys) {
+    : table_(table), path_(std::move(path)), file_(std::move(file)), listed_(path_), keys_(keys) {
   if (table_ && !table_->is_table())
     throw UserError(file_ + ": '" + path_ + "' is " + kind_of(*table_), "it must be a table",
                     "write [" + path_ + "] and its keys below it", ExitCode::kBadConfig);
@@ -34,12 +34,14 @@ const Document* ConfigTable::find(const std::string& key) {
 
 const Document* ConfigTable::find(const std::string& key, std::string type,
                                   const Document& fallback, std::string range) {
-  if (keys_) keys_->push_back({full(key), std::move(type), to_json(fallback), std::move(range)});
+  if (keys_) keys_->push_back({listed(key), std::move(type), to_json(fallback), std::move(range)});
   return find(key);
 }
 
-const Document* ConfigTable::raw(const std::string& key) {
-  if (keys_) keys_->push_back({full(key), "table", "", ""});
+const Document* ConfigTable::raw(const std::string& key, const ValueForm& form) {
+  if (keys_)
+    keys_->push_back(
+        {listed(form.listed.empty() ? key : form.listed), form.type, form.fallback, form.range});
   return find(key);
 }
 
@@ -124,8 +126,17 @@ std::vector<std::string> ConfigTable::texts(const std::string& key,
   return list;
 }
 
-ConfigTable ConfigTable::table(const std::string& key) {
-  return ConfigTable(find(key), full(key), file_, keys_);
+ConfigTable ConfigTable::table(const std::string& key, const std::string& listed_key) {
+  ConfigTable found(find(key), full(key), file_, keys_);
+  found.listed_ = listed(listed_key.empty() ? key : listed_key);
+  return found;
+}
+
+ConfigTable ConfigTable::inside(const Document& value, const std::string& key,
+                                const std::string& listed_key) const {
+  ConfigTable found(&value, full(key), file_, keys_);
+  found.listed_ = listed(listed_key);
+  return found;
 }
 
 void ConfigTable::refuse_renamed(std::span<const Renamed> keys) const {

@@ -32,6 +32,14 @@ struct ReadKey {
   bool operator==(const ReadKey&) const = default;
 };
 
+/// What the reference says of a key whose value the caller reads itself.
+struct ValueForm {
+  std::string type = "table";
+  std::string fallback = {}, range = {};  // as in ReadKey
+  /// The name in the reference when all keys of this form have one line there: "CLASS".
+  std::string listed = {};
+};
+
 /// One table of a configuration file. Ask for every key, then call finish().
 ///
 ///   throws  UserError (78) for a value of the wrong kind or out of range, with the full key, the
@@ -55,10 +63,14 @@ class ConfigTable {
                      std::span<const Familiar> familiar = {});
   /// A list of texts. A single text counts as a list of one.
   std::vector<std::string> texts(const std::string& key, const std::vector<std::string>& fallback);
-  /// A table inside this one; empty when absent.
-  ConfigTable table(const std::string& key);
+  /// A table inside this one; empty when absent. `listed` as in ValueForm.
+  ConfigTable table(const std::string& key, const std::string& listed = "");
+  /// A table that the caller found in the value of a key: at `key` in messages, "marks[2]", at
+  /// `listed` in the reference, "marks[]".
+  ConfigTable inside(const Document& value, const std::string& key,
+                     const std::string& listed) const;
   /// The value itself; nullptr when it is absent.
-  const Document* raw(const std::string& key);
+  const Document* raw(const std::string& key, const ValueForm& form = {});
   /// Is the key there? It does not become legal by that.
   bool has(const std::string& key) const { return table_ && table_->find(key); }
 
@@ -69,9 +81,13 @@ class ConfigTable {
   void refuse_familiar(std::span<const Familiar> keys) const;
   void finish() const;
   const std::string& file() const { return file_; }
+  /// The key with those of the tables around it: "train.steps".
+  std::string full(const std::string& key) const { return path_.empty() ? key : path_ + "." + key; }
 
  private:
-  std::string full(const std::string& key) const { return path_.empty() ? key : path_ + "." + key; }
+  std::string listed(const std::string& key) const {
+    return listed_.empty() ? key : listed_ + "." + key;
+  }
   [[noreturn]] void refuse(const std::string& key, const Document& found, const std::string& legal,
                            const std::string& close = "") const;
 
@@ -82,6 +98,7 @@ class ConfigTable {
 
   const Document* table_;
   std::string path_, file_;
+  std::string listed_;  // the path in the reference
   std::vector<ReadKey>* keys_;
   std::set<std::string> asked_;
 };

@@ -73,6 +73,28 @@ TEST(ConfigTable, WhatIsAbsentHasItsDefault) {
   EXPECT_NO_THROW(table.finish());
 }
 
+TEST(ConfigTable, RecordsAValueThatTheCallerReadsInTheFormThatItGives) {
+  std::vector<ReadKey> keys;
+  const Document plan = parse_json(R"({"marks": [{}, {"op": "y"}], "class": {"gemm": {}}})", "p");
+  ConfigTable table(&plan, "", "p", &keys);
+  const Document* marks = table.raw("marks", {.type = "list of tables", .fallback = "[]"});
+  table.inside(marks->as_list()[1], "marks[1]", "marks[]").text("op", "");
+  ConfigTable kind = table.table("class");
+  kind.raw("gemm", {.range = "a class", .listed = "CLASS"});
+  kind.table("gemm", "CLASS").integer("rate", 1, 0, 9);
+  EXPECT_THAT(keys, ElementsAre(ReadKey{"marks", "list of tables", "[]", ""},
+                                ReadKey{"marks[].op", "text", "\"\"", ""},
+                                ReadKey{"class.CLASS", "table", "", "a class"},
+                                ReadKey{"class.CLASS.rate", "integer", "1", "0 to 9"}));
+}
+
+TEST(ConfigTable, NamesAKeyOfAnItemByItsPositionInMessages) {
+  const Document plan = parse_json(R"({"marks": [{}, {"op": 7}]})", "p");
+  ConfigTable table(&plan, "", "p");
+  ConfigTable mark = table.inside(table.raw("marks")->as_list()[1], "marks[1]", "marks[]");
+  EXPECT_EQ(mark.full("op"), "marks[1].op");
+}
+
 TEST(ConfigTable, AnIntegerOutOfRangeIsRefusedWithTheRange) {
   EXPECT_EQ(message_of([](ConfigTable& table) { table.integer("steps", 1, 1, 99); }),
             "train.toml: train.steps = 100 is not possible\n"

@@ -82,21 +82,20 @@ class ClusterReader {
       refuse(file_ + ": device is " + kind_of(*types), "types of devices are tables by their names",
              "write [device.NAME]");
     for (const auto& [name, value] : types->as_table())
-      description_.types.push_back(
-          read_type(name, ConfigTable(&value, "device." + name, file_), "device." + name));
+      description_.types.push_back(read_type(name, ConfigTable(&value, "device." + name, file_)));
   }
 
-  DeviceType read_type(const std::string& name, ConfigTable table, const std::string& path) {
+  DeviceType read_type(const std::string& name, ConfigTable table) {
     DeviceType type;
     if (const std::string preset = table.text("preset", ""); !preset.empty())
       type = device_of(preset_of(preset));
     type.name = name;
     type.kind = choice_of(table, "kind", kKinds, type.kind);
     // `memory` is the size of the memory; its bandwidth has the key `bandwidth`.
-    type.memory = read_byte_count(table, "memory", path, file_, type.memory);
-    type.reserve = read_byte_count(table, "reserve", path, file_, type.reserve);
+    type.memory = read_byte_count(table, "memory", type.memory);
+    type.reserve = read_byte_count(table, "reserve", type.reserve);
     ConfigTable rates = table.table("rates");
-    type.cost = read_device_cost(rates, path + ".rates", file_, type.cost);
+    type.cost = read_device_cost(rates, type.cost);
     rates.finish();
     type.source = table.text("source", type.source);
     table.finish();
@@ -186,7 +185,7 @@ class ClusterReader {
     if (!table.has("bandwidth"))
       refuse(file_ + ": " + path + " has no bandwidth", "the price of a message follows from it",
              "write bandwidth = \"300 GB/s\": of one port in one direction");
-    return read_link_cost(table, path, file_, {Seconds(2e-6), 0});
+    return read_link_cost(table, {Seconds(2e-6), 0});
   }
 
   LinkLevel read_level(ConfigTable& table, const std::string& path) {
@@ -210,7 +209,7 @@ class ClusterReader {
                "each of them says what the links between the switches carry",
                "remove one of the two");
       network.level.name = table.text("name", "");
-      network.level.link = read_link_cost(table, path, file_, {Seconds(5e-6), 0});
+      network.level.link = read_link_cost(table, {Seconds(5e-6), 0});
       if (network.level.name.empty()) network.level.name = "network";
     } else {
       network.level = read_level(table, path);

@@ -55,7 +55,9 @@ constexpr PageTable kTables[] = {
     {"optimizer", "How parameters are updated. Biases and norms have no weight decay."},
     {"checkpoint", "What is stored. [checkpoints.md](checkpoints.md)."},
     {"parallel",
-     "The plan of the run, when `--plan` names no other: all keys of a [plan](plans.md) as TOML."},
+     "The plan of the run, when `--plan` names no other: the keys of a [preset](#presets), or "
+     "those "
+     "of a\n[plan file](#plan-files) as TOML."},
 };
 
 constexpr KeyMeaning kMeanings[] = {
@@ -139,13 +141,31 @@ std::string range_of(const ReadKey& key) {
   return key.range.starts_with("one of ") ? code(key.range.substr(7)) : key.range;
 }
 
-std::string row_of(const ReferenceKey& reference, const KeyMeaning& meaning) {
-  const ReadKey& key = reference.key;
-  const std::string name = key.name.substr(key.name.find('.') + 1);
+/// The cells that the tables of all kinds of files have.
+std::string row_of(const std::string& name, const ReadKey& key, std::string_view meaning,
+                   const std::string& example) {
   return "| " + code(name) + " | " + key.type + " | " + code(key.fallback) + " | " + range_of(key) +
-         " | " + std::string(meaning.meaning) + " | " +
-         code(name + " = " + std::string(meaning.example)) + " | " +
-         (reference.kinds.empty() ? "all" : join(reference.kinds, ", ")) + " |\n";
+         " | " + std::string(meaning) + " | " + code(example) + " |";
+}
+
+std::string row_of(const ReferenceKey& reference, const KeyMeaning& meaning) {
+  const std::string name = reference.key.name.substr(reference.key.name.find('.') + 1);
+  return row_of(name, reference.key, meaning.meaning, name + " = " + std::string(meaning.example)) +
+         " " + (reference.kinds.empty() ? "all" : join(reference.kinds, ", ")) + " |\n";
+}
+
+std::string section_of(const FileReference& reference) {
+  const std::vector<ReadKey> keys = keys_of(reference);
+  std::string section = "\n## " + std::string(reference.title) + "\n\n" +
+                        std::string(reference.text) +
+                        "\n\n| key | type | default | range | meaning | example |\n"
+                        "|---|---|---|---|---|---|\n";
+  for (const KeyMeaning& meaning : reference.meanings) {
+    const auto found = std::ranges::find(keys, meaning.name, &ReadKey::name);
+    ensure(found != keys.end(), "'" + std::string(meaning.name) + "' is read");
+    section += row_of(found->name, *found, meaning.meaning, std::string(meaning.example)) + "\n";
+  }
+  return section;
 }
 
 std::string_view readers_column(std::string_view table) {
@@ -181,13 +201,10 @@ std::string configuration_page() {
   for (ReferenceKey& key : reference_keys()) keys.emplace(key.key.name, std::move(key));
   std::string page =
       "# Configuration\n\n"
-      "Every key of a configuration, made from the tables that read them (`src/config`). A file "
-      "has "
-      "one\n"
-      "table for each section; a key that is left out has its default. `--set train.steps=10` "
-      "overrides a\n"
-      "key, and `tessera inspect CONFIG` prints all that are in effect. The keys of plans are in\n"
-      "[plans.md](plans.md), those of cost files in [costs.md](costs.md).\n";
+      "Every key of configurations, [presets](#presets), [plan files](#plan-files) and [cost\n"
+      "files](#cost-files), made from the parsers that read them. A configuration has one table "
+      "for each\nsection; a key that is left out has its default. `--set train.steps=10` overrides "
+      "a key, and\n`tessera inspect CONFIG` prints all that are in effect.\n";
   for (const PageTable& table : kTables) {
     page += "\n## [" + std::string(table.name) + "]\n\n" + std::string(table.text) + "\n";
     std::string rows;
@@ -202,6 +219,7 @@ std::string configuration_page() {
               std::string(readers_column(table.name)) + " |\n|---|---|---|---|---|---|---|\n" +
               rows;
   }
+  for (const FileReference& reference : file_references()) page += section_of(reference);
   return page;
 }
 

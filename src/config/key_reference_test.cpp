@@ -80,6 +80,55 @@ TEST(KeyReference, HasExamplesThatAreReadAndDifferFromTheDefaults) {
   }
 }
 
+class FileKeys : public testing::TestWithParam<FileReference> {};
+
+TEST_P(FileKeys, HaveAMeaningForEveryKeyThatTheParserReads) {
+  std::set<std::string> read, explained;
+  for (const ReadKey& key : keys_of(GetParam())) read.insert(key.name);
+  for (const KeyMeaning& key : GetParam().meanings)
+    EXPECT_TRUE(explained.emplace(key.name).second) << key.name;
+  EXPECT_EQ(read, explained);
+}
+
+/// The value of a key of the reference in an example; nullptr when it is absent. Of a list the
+/// items have it, of a word in capitals any key.
+const Document* find_listed(const Document& document, std::string_view name) {
+  const size_t point = name.find('.');
+  std::string_view word = name.substr(0, point);
+  const bool is_list = word.ends_with("[]");
+  if (is_list) word.remove_suffix(2);
+  const bool is_any = std::ranges::all_of(word, [](char c) { return c >= 'A' && c <= 'Z'; });
+  if (!document.is_table()) return nullptr;
+  for (const auto& [key, value] : document.as_table()) {
+    if (!is_any && key != word) continue;
+    const Document& inside = is_list ? value.as_list().front() : value;
+    if (point == std::string_view::npos) return &inside;
+    if (const Document* found = find_listed(inside, name.substr(point + 1))) return found;
+  }
+  return nullptr;
+}
+
+TEST_P(FileKeys, HaveExamplesThatAreReadHaveTheKeyAndDifferFromItsDefault) {
+  const std::vector<ReadKey> keys = keys_of(GetParam());
+  for (const KeyMeaning& meaning : GetParam().meanings) {
+    SCOPED_TRACE(meaning.name);
+    const Document example = GetParam().parse_example(meaning.example);
+    EXPECT_NO_THROW(GetParam().keys_of(example));
+    const Document* value = find_listed(example, meaning.name);
+    ASSERT_NE(value, nullptr);
+    const auto key = std::ranges::find(keys, meaning.name, &ReadKey::name);
+    if (key != keys.end() && meaning.name != "format") {
+      EXPECT_NE(to_json(*value), key->fallback);
+    }
+  }
+}
+
+INSTANTIATE_TEST_SUITE_P(KeyReference, FileKeys, testing::ValuesIn(file_references()),
+                         [](const auto& file) {
+                           const std::string_view title = file.param.title;
+                           return std::string(title.substr(0, title.find(' ')));
+                         });
+
 TEST(KeyReference, IsThePageOfTheDocumentation) {
   const std::string file = std::string(TESSERA_SOURCE_DIR) + "/docs/configuration.md";
   const std::string page = configuration_page();

@@ -1,5 +1,6 @@
 #include "cost/cost_file.h"
 
+#include <algorithm>
 #include <cmath>
 #include <limits>
 
@@ -15,137 +16,183 @@ namespace {
   throw UserError(what, why, fix, ExitCode::kBadConfig);
 }
 
-/// The position of a table: its file, and its key in it.
-struct Position {
-  std::string file;
-  std::string path;
-
-  Position operator/(std::string_view key) const {
-    return {file, path.empty() ? std::string(key) : path + "." + std::string(key)};
-  }
-};
-
 enum class Least { kZero, kMoreThanZero };
 
-/// Reads a quantity; an absent one keeps `target`.
-void read(const Document* value, const Position& at, const UnitTable& units, Least least,
-          double& target) {
-  if (!value) return;
-  const std::string found = to_json(*value);
+/// Reads a quantity, and says whether it is there.
+///   fallback  what holds when it is absent, for the reference
+///   listed    as in ValueForm
+bool read(ConfigTable& table, std::string_view key, const UnitTable& units, Least least,
+          double& target, const std::string& fallback, const std::string& listed = "") {
+  const std::string name(key);
+  const std::string range = least == Least::kZero ? "at least 0" : "above 0";
+  const Document* value = table.raw(name, {.type = "text: " + std::string(units.quantity),
+                                           .fallback = fallback,
+                                           .range = range + ", in " + unit_names(units),
+                                           .listed = listed});
+  if (!value) return false;
+  const std::string found = table.file() + ": " + table.full(name) + " is " + to_json(*value);
   const std::optional<double> number =
       value->is_string() ? parse_quantity(value->as_string(), units) : std::nullopt;
   if (!number)
-    refuse(at.file + ": " + at.path + " is " + found,
+    refuse(found,
            "it is " + std::string(units.quantity) + ": a number and its unit, " + unit_names(units),
            "write it as \"" + std::string(units.example) + "\"");
   const bool is_in_range = least == Least::kZero ? *number >= 0 : *number > 0;
   if (!is_in_range || !std::isfinite(*number))
-    refuse(at.file + ": " + at.path + " is " + found,
-           "nothing takes a time that is infinite or less than 0",
-           std::string("write a number ") + (least == Least::kZero ? "of at least 0" : "above 0"));
+    refuse(found, "nothing takes a time that is infinite or less than 0",
+           "write a number " + (least == Least::kZero ? "of " + range : range));
   target = *number;
+  return true;
 }
 
-void read_time(const Document* value, const Position& at, Seconds& target) {
+std::string as_fallback(double value, const UnitTable& units) {
+  return to_json(quantity_text(value, units));
+}
+
+void read_time(ConfigTable& table, std::string_view key, Seconds& target) {
   double seconds = target.value();
-  read(value, at, time_units(), Least::kZero, seconds);
+  read(table, key, time_units(), Least::kZero, seconds, as_fallback(seconds, time_units()));
   target = Seconds(seconds);
 }
 
-void read_rate(const Document* value, const Position& at, const UnitTable& units, double& target) {
-  read(value, at, units, Least::kMoreThanZero, target);
+void read_rate(ConfigTable& table, std::string_view key, const UnitTable& units, double& target) {
+  read(table, key, units, Least::kMoreThanZero, target, as_fallback(target, units));
 }
 
-void read_rate(const Document* value, const Position& at, const UnitTable& units,
-               std::optional<double>& target) {
-  if (value) read_rate(value, at, units, target.emplace());
+/// A rate that is as for the device when it is absent.
+std::optional<double> read_own_rate(ConfigTable& table, std::string_view key,
+                                    const UnitTable& units, const std::string& listed = "") {
+  double rate = 0;
+  const bool is_there = read(table, key, units, Least::kMoreThanZero, rate, "", listed);
+  return is_there ? std::optional(rate) : std::nullopt;
 }
 
 // ---- device ----
 
-ClassRates read_class(ConfigTable table, const Position& at, ClassRates rates) {
-  read_rate(table.raw("arithmetic"), at / "arithmetic", arithmetic_units(), rates.flops_per_second);
-  read_rate(table.raw("memory"), at / "memory", byte_rate_units(), rates.bytes_per_second);
-  for (const DTypeTraits& dtype : kDTypes)
-    if (const Document* value = table.raw(std::string(dtype.text)))
-      read_rate(value, at / dtype.text, arithmetic_units(), rates.flops_per_second_of[dtype.dtype]);
-  table.finish();
-  return rates;
+/// A table by size: {"64 kB" = "100 GB/s", "1 GB" = "10 GB/s"}.
+void read_curve(ConfigTable& table, const std::string& key, const UnitTable& sizes,
+                const UnitTable& values, SizeCurve& curve) {
+  const Document* value = table.raw(
+      key, {.type = "table by size",
+            .range = std::string(values.quantity) + " by " + std::string(sizes.quantity)});
+  if (!value) return;
+  const std::string at = table.file() + ": " + table.full(key);
+  if (!value->is_table() || value->as_table().empty())
+    refuse(at + " is " + kind_of(*value), "it is a table of values by their sizes",
+           "write " + key + " = {\"" + std::string(sizes.example) + "\" = \"" +
+               std::string(values.example) + "\"}");
+  curve = {};
+  for (const auto& [size, found] : value->as_table()) {
+    const std::optional<double> x = parse_quantity(size, sizes);
+    const std::optional<double> y =
+        found.is_string() ? parse_quantity(found.as_string(), values) : std::nullopt;
+    const auto is_positive = [](const std::optional<double>& number) {
+      return number && *number > 0 && std::isfinite(*number);
+    };
+    if (!is_positive(x) || !is_positive(y))
+      refuse(
+          at + " has '" + size + "' = " + to_json(found),
+          "it has " + std::string(values.quantity) + " (" + unit_names(values) + ") by " +
+              std::string(sizes.quantity) + " (" + unit_names(sizes) + "), each above 0",
+          "write \"" + std::string(sizes.example) + "\" = \"" + std::string(values.example) + "\"");
+    curve.points.push_back({*x, *y});
+  }
+  std::sort(curve.points.begin(), curve.points.end(),
+            [](const auto& a, const auto& b) { return a.size < b.size; });
+  for (size_t i = 1; i < curve.points.size(); ++i)
+    if (curve.points[i].size == curve.points[i - 1].size)
+      refuse(at + " has a size twice", "each size has one value", "remove one of the two");
 }
 
-void read_device(ConfigTable& table, const Position& at, DeviceCost& device) {
-  read_rate(table.raw("arithmetic"), at / "arithmetic", arithmetic_units(),
-            device.flops_per_second);
-  read_rate(table.raw("memory"), at / "memory", byte_rate_units(), device.bytes_per_second);
-  read_rate(table.raw("copies"), at / "copies", byte_rate_units(), device.copied_bytes_per_second);
-  read_time(table.raw("launch"), at / "launch", device.launch);
+void read_class(ConfigTable table, ClassRates& rates) {
+  if (const auto rate = read_own_rate(table, "arithmetic", arithmetic_units()))
+    rates.flops_per_second = rate;
+  if (const auto rate = read_own_rate(table, "memory", byte_rate_units()))
+    rates.bytes_per_second = rate;
+  if (double launch = 0; read(table, "launch", time_units(), Least::kZero, launch, ""))
+    rates.launch = Seconds(launch);
+  read_curve(table, "efficiency", work_units(), share_units(), rates.efficiency);
+  read_curve(table, "memory_at", byte_units(), byte_rate_units(), rates.bytes_per_second_at);
+  for (const DTypeTraits& dtype : kDTypes)
+    if (const auto rate = read_own_rate(table, dtype.text, arithmetic_units(), "TYPE"))
+      rates.flops_per_second_of[dtype.dtype] = *rate;
+  table.finish();
+}
+
+void read_device(ConfigTable& table, DeviceCost& device) {
+  read_rate(table, "arithmetic", arithmetic_units(), device.flops_per_second);
+  read_rate(table, "memory", byte_rate_units(), device.bytes_per_second);
+  read_rate(table, "copies", byte_rate_units(), device.copied_bytes_per_second);
+  read_time(table, "launch", device.launch);
   for (const OperationClassName& name : kOperationClasses)
-    if (const std::string key(name.text); table.raw(key))
-      device.classes[name.operation] =
-          read_class(table.table(key), at / key, device.classes[name.operation]);
+    if (const std::string key(name.text); table.raw(key, {.listed = "CLASS"}))
+      read_class(table.table(key, "CLASS"), device.classes[name.operation]);
 }
 
 // ---- links ----
 
-void read_latency_and_bandwidth(ConfigTable& table, const Position& at, LinkCost& link) {
-  read_time(table.raw("latency"), at / "latency", link.latency);
-  read_rate(table.raw("bandwidth"), at / "bandwidth", byte_rate_units(), link.bytes_per_second);
+void read_latency_and_bandwidth(ConfigTable& table, LinkCost& link) {
+  read_time(table, "latency", link.latency);
+  read_rate(table, "bandwidth", byte_rate_units(), link.bytes_per_second);
 }
 
 /// What a link of its own does not say is as between any two ranks.
-LinkCost read_link(ConfigTable table, const Position& at, const LinkCost& any) {
+LinkCost read_link(ConfigTable table, const LinkCost& any) {
   LinkCost link = any;
-  read_latency_and_bandwidth(table, at, link);
+  read_latency_and_bandwidth(table, link);
   table.finish();
   return link;
 }
 
-std::pair<Rank, Rank> read_pair(const Document* ranks, const Position& at) {
+/// `path` is that of the link.
+std::pair<Rank, Rank> read_pair(ConfigTable& table, const std::string& path) {
+  const Document* ranks = table.raw("ranks", {.type = "list of integers", .range = "two ranks"});
   const auto is_rank = [](const Document& item) {
     return item.is_int() && item.as_int() >= 0 && item.as_int() <= std::numeric_limits<Rank>::max();
   };
   if (!ranks || !ranks->is_list() || ranks->as_list().size() != 2 ||
       !is_rank(ranks->as_list()[0]) || !is_rank(ranks->as_list()[1]) ||
       ranks->as_list()[0] == ranks->as_list()[1])
-    refuse(at.file + ": " + at.path + " is not a link between two ranks",
+    refuse(table.file() + ": " + path + " is not a link between two ranks",
            "its 'ranks' are the numbers of two ranks", "write ranks = [0, 1]");
   const auto a = static_cast<Rank>(ranks->as_list()[0].as_int());
   const auto b = static_cast<Rank>(ranks->as_list()[1].as_int());
   return std::minmax(a, b);
 }
 
-void read_pairs(const Document* list, const Position& at, LinkCosts& links) {
+void read_pairs(ConfigTable& table, LinkCosts& links) {
+  const Document* list = table.raw("pairs", {.type = "list of tables", .fallback = "[]"});
   if (!list) return;
+  const std::string at = table.full("pairs");
   if (!list->is_list())
-    refuse(at.file + ": " + at.path + " is " + kind_of(*list),
+    refuse(table.file() + ": " + at + " is " + kind_of(*list),
            "links between two ranks are a list of tables", "write them in [ ]");
   for (size_t i = 0; i < list->as_list().size(); ++i) {
-    const Position item{at.file, at.path + "[" + std::to_string(i) + "]"};
-    ConfigTable table(&list->as_list()[i], item.path, item.file);
-    const std::pair<Rank, Rank> ranks = read_pair(table.raw("ranks"), item);
-    if (!links.pairs.emplace(ranks, read_link(std::move(table), item, links.any)).second)
-      refuse(item.file + ": " + item.path + " has the ranks of an earlier link",
+    const std::string number = "[" + std::to_string(i) + "]";
+    ConfigTable item = table.inside(list->as_list()[i], "pairs" + number, "pairs[]");
+    const std::pair<Rank, Rank> ranks = read_pair(item, at + number);
+    if (!links.pairs.emplace(ranks, read_link(std::move(item), links.any)).second)
+      refuse(table.file() + ": " + at + number + " has the ranks of an earlier link",
              "two ranks have one link, in both directions", "remove one of the two");
   }
 }
 
-void read_axes(const Document* axes, const Position& at, LinkCosts& links) {
+void read_axes(ConfigTable& table, LinkCosts& links) {
+  const Document* axes = table.raw("axes", {.fallback = "{}"});
   if (!axes) return;
   if (!axes->is_table())
-    refuse(at.file + ": " + at.path + " is " + kind_of(*axes),
+    refuse(table.file() + ": " + table.full("axes") + " is " + kind_of(*axes),
            "links along mesh axes are a table by the name of the axis",
            "write axes = {node = {bandwidth = \"1 GB/s\"}}");
-  for (const auto& [axis, link] : axes->as_table()) {
-    const Position item = at / axis;
-    links.axes[axis] = read_link(ConfigTable(&link, item.path, item.file), item, links.any);
-  }
+  for (const auto& [axis, link] : axes->as_table())
+    links.axes[axis] = read_link(table.inside(link, "axes." + axis, "axes.AXIS"), links.any);
 }
 
-LinkCosts read_links(ConfigTable table, const Position& at) {
+LinkCosts read_links(ConfigTable table) {
   LinkCosts links;
-  read_latency_and_bandwidth(table, at, links.any);
-  read_axes(table.raw("axes"), at / "axes", links);
-  read_pairs(table.raw("pairs"), at / "pairs", links);
+  read_latency_and_bandwidth(table, links.any);
+  read_axes(table, links);
+  read_pairs(table, links);
   table.finish();
   return links;
 }
@@ -162,10 +209,22 @@ Document arithmetic(double rate) {
   return quantity_text(rate, arithmetic_units());
 }
 
+Document document_of(const SizeCurve& curve, const UnitTable& sizes, const UnitTable& values) {
+  Document table = Document::Table{};
+  for (const SizeCurve::Point& point : curve.points)
+    table[quantity_text(point.size, sizes)] = quantity_text(point.value, values);
+  return table;
+}
+
 Document document_of(const ClassRates& rates) {
   Document table = Document::Table{};
   if (rates.flops_per_second) table["arithmetic"] = arithmetic(*rates.flops_per_second);
   if (rates.bytes_per_second) table["memory"] = byte_rate(*rates.bytes_per_second);
+  if (rates.launch) table["launch"] = time_of(*rates.launch);
+  if (!rates.efficiency.empty())
+    table["efficiency"] = document_of(rates.efficiency, work_units(), share_units());
+  if (!rates.bytes_per_second_at.empty())
+    table["memory_at"] = document_of(rates.bytes_per_second_at, byte_units(), byte_rate_units());
   for (const auto& [dtype, rate] : rates.flops_per_second_of)
     table[to_text(dtype)] = arithmetic(rate);
   return table;
@@ -217,47 +276,42 @@ CostModel read_cost_model(const std::filesystem::path& file) {
 }
 
 CostModel parse_cost_model(const Document& document, const std::string& path,
-                           const std::string& origin) {
-  const Position at{origin, path};
-  ConfigTable table(&document, path, origin);
+                           const std::string& origin, std::vector<ReadKey>* keys) {
+  ConfigTable table(&document, path, origin, keys);
   CostModel cost;
   ConfigTable device = table.table("device");
-  read_device(device, at / "device", cost.device);
+  read_device(device, cost.device);
   device.finish();
-  cost.links = read_links(table.table("links"), at / "links");
+  cost.links = read_links(table.table("links"));
   ConfigTable copies = table.table("copies");
-  const Position from = at / "copies";
-  cost.host_to_device = read_link(copies.table("host_to_device"), from / "host_to_device", {});
-  cost.device_to_host = read_link(copies.table("device_to_host"), from / "device_to_host", {});
+  cost.host_to_device = read_link(copies.table("host_to_device"), {});
+  cost.device_to_host = read_link(copies.table("device_to_host"), {});
   copies.finish();
   ConfigTable pipeline = table.table("pipeline");
-  read(pipeline.raw("transfer"), at / "pipeline" / "transfer", share_units(), Least::kZero,
-       cost.stage_transfer);
+  read(pipeline, "transfer", share_units(), Least::kZero, cost.stage_transfer,
+       as_fallback(cost.stage_transfer, share_units()));
   pipeline.finish();
   table.finish();
   return cost;
 }
 
-DeviceCost read_device_cost(ConfigTable& table, const std::string& path, const std::string& file,
-                            const DeviceCost& fallback) {
+DeviceCost read_device_cost(ConfigTable& table, const DeviceCost& fallback) {
   DeviceCost device = fallback;
-  read_device(table, {file, path}, device);
+  read_device(table, device);
   return device;
 }
 
-LinkCost read_link_cost(ConfigTable& table, const std::string& path, const std::string& file,
-                        const LinkCost& fallback) {
+LinkCost read_link_cost(ConfigTable& table, const LinkCost& fallback) {
   LinkCost link = fallback;
-  read_latency_and_bandwidth(table, {file, path}, link);
+  read_latency_and_bandwidth(table, link);
   return link;
 }
 
-Bytes read_byte_count(ConfigTable& table, const std::string& key, const std::string& path,
-                      const std::string& file, Bytes fallback) {
+Bytes read_byte_count(ConfigTable& table, const std::string& key, Bytes fallback) {
   auto bytes = static_cast<double>(fallback.value());
-  read(table.raw(key), Position{file, path} / key, byte_units(), Least::kZero, bytes);
+  read(table, key, byte_units(), Least::kZero, bytes, as_fallback(bytes, byte_units()));
   if (bytes > 0x1p62)
-    refuse(file + ": " + (Position{file, path} / key).path + " is more than 4 EiB",
+    refuse(table.file() + ": " + table.full(key) + " is more than 4 EiB",
            "no device has so much memory", "correct its unit");
   return Bytes(static_cast<int64_t>(bytes));
 }

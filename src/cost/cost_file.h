@@ -39,25 +39,22 @@ CostModel read_cost_model(const std::filesystem::path& file);
 
 ///   path    the key of the table in its file, "" for the whole file
 ///   origin  for messages
+///   keys    receives every key that is asked for
 ///   throws  UserError (78) as read_cost_model
 CostModel parse_cost_model(const Document& document, const std::string& path,
-                           const std::string& origin);
+                           const std::string& origin, std::vector<ReadKey>* keys = nullptr);
 
 /// All values of the model; parse_cost_model gives the same model again.
 Document to_document(const CostModel& cost);
 
-// Parts of cost files that other files have, too. `path` is the key of the table, `file` is for
-// messages; they leave finish() to the caller.
+// Parts of cost files that other files have, too. The caller finishes the table.
 
 /// The keys of `[device]`; what is absent is as in `fallback`.
-DeviceCost read_device_cost(ConfigTable& table, const std::string& path, const std::string& file,
-                            const DeviceCost& fallback);
+DeviceCost read_device_cost(ConfigTable& table, const DeviceCost& fallback);
 /// The keys `latency` and `bandwidth`.
-LinkCost read_link_cost(ConfigTable& table, const std::string& path, const std::string& file,
-                        const LinkCost& fallback);
+LinkCost read_link_cost(ConfigTable& table, const LinkCost& fallback);
 /// A number of bytes; an absent one is `fallback`.
-Bytes read_byte_count(ConfigTable& table, const std::string& key, const std::string& path,
-                      const std::string& file, Bytes fallback);
+Bytes read_byte_count(ConfigTable& table, const std::string& key, Bytes fallback);
 Document to_document(const DeviceCost& device);
 Document to_document(const LinkCost& link);
 

@@ -28,6 +28,9 @@ constexpr std::array kByteRates{
 constexpr std::array kArithmetic{Unit{"flop/s"},       Unit{"Pflop/s", 1e15}, Unit{"Tflop/s", 1e12},
                                  Unit{"Gflop/s", 1e9}, Unit{"Mflop/s", 1e6},  Unit{"kflop/s", 1e3}};
 
+constexpr std::array kWork{Unit{"flop"}, Unit{"Tflop", 1e12}, Unit{"Gflop", 1e9},
+                           Unit{"Mflop", 1e6}, Unit{"kflop", 1e3}};
+
 constexpr std::array kShares{Unit{"%", 1, 100}};
 
 double in_basic_unit(double number, const Unit& unit) {
@@ -52,6 +55,10 @@ const UnitTable& byte_units() {
 }
 const UnitTable& byte_rate_units() {
   static constexpr UnitTable table{"a rate of bytes", "5 GB/s", kByteRates, 5};
+  return table;
+}
+const UnitTable& work_units() {
+  static constexpr UnitTable table{"a number of operations", "1 Gflop", kWork, 5};
   return table;
 }
 const UnitTable& arithmetic_units() {

@@ -56,9 +56,10 @@ std::string mesh_text(const NamedMesh& mesh) {
                                     : " of devices " + std::string(to_text(mesh.device)));
 }
 
-Mark read_mark(const Document& item, const std::string& origin, size_t index) {
+Mark read_mark(const ConfigTable& plan, const Document& item, size_t index) {
+  const std::string& origin = plan.file();
   const std::string position = "marks[" + std::to_string(index) + "]";
-  ConfigTable table(&item, position, origin);
+  ConfigTable table = plan.inside(item, position, "marks[]");
   const std::string tensor = table.text("tensor", "");
   const std::string op = table.text("op", "");
   const std::string module = table.text("module", "");
@@ -83,6 +84,17 @@ Mark read_mark(const Document& item, const std::string& origin, size_t index) {
           mesh,      by_pass ? CopyLife::kPass : CopyLife::kStep};
 }
 
+std::vector<Mark> read_marks(ConfigTable& plan) {
+  std::vector<Mark> marks;
+  const Document* list = plan.raw("marks", {.type = "list of tables", .fallback = "[]"});
+  if (!list) return marks;
+  if (!list->is_list())
+    refuse(plan.file() + ": 'marks' is " + kind_of(*list), "marks are a list", "write them in [ ]");
+  for (size_t i = 0; i < list->as_list().size(); ++i)
+    marks.push_back(read_mark(plan, list->as_list()[i], i));
+  return marks;
+}
+
 AllReduceAlgorithm read_all_reduce(ConfigTable& table) {
   const std::vector<AllReduceAlgorithm> forms = {
       AllReduceAlgorithm::kAuto, AllReduceAlgorithm::kOneShot,
@@ -94,11 +106,15 @@ AllReduceAlgorithm read_all_reduce(ConfigTable& table) {
 }
 
 /// Parses "off", "auto" or a number of chunks.
-int64_t read_chunks(const Document* value, const std::string& origin) {
+int64_t read_chunks(ConfigTable& table) {
+  const Document* value = table.raw(
+      "collective_matmul", {.type = "text or integer",
+                            .fallback = "\"off\"",
+                            .range = "`off`, `auto` or 2 to " + std::to_string(kMaxChunks)});
   if (!value || *value == Document("off")) return 1;
   if (*value == Document("auto")) return kAutoChunks;
   if (!value->is_int() || value->as_int() < 2 || value->as_int() > kMaxChunks)
-    refuse(origin + ": collective_matmul is " + to_json(*value),
+    refuse(table.file() + ": collective_matmul is " + to_json(*value),
            "matmuls next to a collective are decomposed where costs say so, not at all, or into a "
            "number of chunks",
            "write \"auto\", \"off\" or a number from 2 to " + std::to_string(kMaxChunks));
@@ -147,8 +163,11 @@ void write_marks(const std::vector<Mark>& marks, Document& document) {
 
 constexpr std::string_view kTaskWords[] = {"role", "layer", "op"};  // in the order of the kinds
 
-TaskGranularity read_tasks(const Document* value, const std::string& origin) {
+TaskGranularity read_tasks(ConfigTable& table) {
   TaskGranularity tasks;
+  const Document* value = table.raw("tasks", {.type = "text or list of texts",
+                                              .fallback = "\"role\"",
+                                              .range = "`role`, `layer`, `op` or patterns"});
   if (!value) return tasks;
   if (value->is_list()) {
     tasks.kind = TaskGranularity::Kind::kPatterns;
@@ -161,7 +180,7 @@ TaskGranularity read_tasks(const Document* value, const std::string& origin) {
     tasks.kind = static_cast<TaskGranularity::Kind>(i);
     return tasks;
   }
-  refuse(origin + ": tasks is " + to_json(*value),
+  refuse(table.file() + ": tasks is " + to_json(*value),
          "it says where tasks end: where the role changes, where a layer ends, after each op, or "
          "where ops stop to match a pattern",
          "write \"role\", \"layer\", \"op\" or a list of patterns such as [\"*.attn.*\"]");
@@ -276,7 +295,7 @@ Plan read_plan(const std::filesystem::path& file, std::optional<int> ranks) {
 }
 
 Plan parse_plan(const Document& document, const std::string& origin, const PlanReading& reading) {
-  ConfigTable table(&document, "", origin);
+  ConfigTable table(&document, "", origin, reading.keys);
   for (const std::string_view key : reading.other_keys) table.raw(std::string(key));
   Plan plan;
   plan.name = origin;
@@ -285,11 +304,9 @@ Plan parse_plan(const Document& document, const std::string& origin, const PlanR
     refuse(origin + " has format " + std::to_string(format),
            "this program reads format " + std::to_string(kFormat),
            "make the plan anew with this version");
-  const Document* one = table.raw("mesh");
-  const Document* several = table.raw("meshes");
-  plan.meshes = read_meshes(one, several, origin, reading.ranks);
+  plan.meshes = read_meshes(table, reading.ranks);
   if (const DeviceKind device = read_device(table); device != DeviceKind::kHost) {
-    if (several)
+    if (table.has("meshes"))
       refuse(origin + " has 'meshes' and 'device'",
              "each of several meshes has a device kind of its own", "write 'device' into them");
     plan.meshes = plan.placed();
@@ -303,22 +320,17 @@ Plan parse_plan(const Document& document, const std::string& origin, const PlanR
   plan.max_in_flight = table.integer("max_in_flight", 0, 0, 1 << 20);
   check_schedule(plan, origin);
   plan.all_reduce = read_all_reduce(table);
-  plan.collective_matmul = read_chunks(table.raw("collective_matmul"), origin);
+  plan.collective_matmul = read_chunks(table);
   plan.prefetch_window =
       of_mib(table.number("prefetch_mib", mib_of(plan.prefetch_window), 0, kMib));
   plan.bucket = of_mib(table.number("bucket_mib", mib_of(plan.bucket), 0, kMib));
   plan.halos = read_halos(table);
-  plan.tasks = read_tasks(table.raw("tasks"), origin);
+  plan.tasks = read_tasks(table);
   plan.disabled_passes = table.texts("disabled_passes", {});
   if (const Document* cost = table.raw("cost")) plan.cost = parse_cost_model(*cost, "cost", origin);
-  if (const Document* marks = table.raw("marks")) {
-    if (!marks->is_list())
-      refuse(origin + ": 'marks' is " + kind_of(*marks), "marks are a list", "write them in [ ]");
-    for (size_t i = 0; i < marks->as_list().size(); ++i)
-      plan.marks.push_back(read_mark(marks->as_list()[i], origin, i));
-  }
+  plan.marks = read_marks(table);
   if (const Document* shardings = table.raw("shardings"))
-    plan.shardings = parse_shardings(*shardings, origin);
+    plan.shardings = parse_shardings(*shardings, origin, reading.keys);
   if (plan.shardings && !plan.marks.empty())
     refuse(origin + " has 'marks' and 'shardings'",
            "shardings place every op and value, so marks would decide nothing",

@@ -123,6 +123,8 @@ Plan read_plan(const std::filesystem::path& file, std::optional<int> ranks = std
 struct PlanReading {
   std::optional<int> ranks = std::nullopt;            // of the run, for kRest
   std::span<const std::string_view> other_keys = {};  // legal keys that the caller reads
+  /// Receives every key that is asked for, without those of the table "cost".
+  std::vector<ReadKey>* keys = nullptr;
 };
 Plan parse_plan(const Document& document, const std::string& origin,
                 const PlanReading& reading = {});

@@ -24,10 +24,22 @@ bool is_degree(std::string_view key) {
   return std::find(kDegrees.begin(), kDegrees.end(), key) != kDegrees.end();
 }
 
+bool may_rest_on(std::string_view key) {
+  return key != kPipelineKey;
+}
+
+/// The value of a degree; nullptr when it is absent.
+const Document* find_degree(ConfigTable& table, std::string_view key) {
+  const std::string range = "1 to " + std::to_string(kMaxRanks);
+  return table.raw(std::string(key),
+                   may_rest_on(key) ? ValueForm{"integer or text", "1", range + ", or `\"rest\"`"}
+                                    : ValueForm{"integer", "1", range});
+}
+
 /// The size, or nullopt for "rest".
 std::optional<int64_t> read_degree(std::string_view key, const Document& value,
                                    const std::string& origin) {
-  const bool may_rest = key != kPipelineKey;
+  const bool may_rest = may_rest_on(key);
   if (may_rest && value == Document(std::string(kRest))) return std::nullopt;
   if (!value.is_int() || value.as_int() < 1 || value.as_int() > kMaxRanks)
     refuse(origin + ": " + std::string(key) + " = " + to_json(value) + " is no degree",
@@ -120,13 +132,15 @@ Preset parse_preset(std::string_view text) {
   return preset;
 }
 
-Preset parse_preset(const Document& document, const std::string& origin) {
+Preset parse_preset(const Document& document, const std::string& origin,
+                    std::vector<ReadKey>* keys) {
   Preset preset;
   refuse_meshes(document, origin);
+  ConfigTable table(&document, "", origin, keys);
   for (const std::string_view axis : kAxes)
-    if (const Document* size = document.find(axis))
+    if (const Document* size = find_degree(table, axis))
       preset.axes.push_back({axis, read_degree(axis, *size, origin)});
-  if (const Document* stages = document.find(kPipelineKey))
+  if (const Document* stages = find_degree(table, kPipelineKey))
     preset.stages = *read_degree(kPipelineKey, *stages, origin);
   check_axes(preset, origin);
   preset.decisions = parse_plan(decisions_of(document, preset), origin, {.other_keys = kDegrees});

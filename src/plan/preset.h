@@ -53,7 +53,9 @@ Preset parse_preset(std::string_view text);
 /// Has `document`, a table with the keys of a plan, degrees? Then it is a preset.
 bool has_degrees(const Document& document);
 /// Reads such a table: dp = 2, schedule = "zb-h1".
+///   keys    receives the degrees that are asked for; the other keys are those of parse_plan
 ///   throws  as above, and UserError (78) for a table that has meshes or shardings, too
-Preset parse_preset(const Document& document, const std::string& origin);
+Preset parse_preset(const Document& document, const std::string& origin,
+                    std::vector<ReadKey>* keys = nullptr);
 
 }  // namespace tessera

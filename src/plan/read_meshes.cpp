@@ -123,12 +123,14 @@ std::vector<Rank> read_ranks(const Document* list, const std::string& origin) {
   return ranks;
 }
 
-NamedMesh read_stage(const Document& item, const std::string& origin, size_t index) {
+NamedMesh read_stage(const ConfigTable& plan, const Document& item, size_t index) {
+  const std::string& origin = plan.file();
   const std::string position = "meshes[" + std::to_string(index) + "]";
-  ConfigTable table(&item, position, origin);
+  ConfigTable table = plan.inside(item, position, "meshes[]");
   const std::string name = table.text("name", "");
-  const Document* mesh = table.raw("mesh");
-  std::vector<Rank> ranks = read_ranks(table.raw("ranks"), origin + " " + position);
+  const Document* mesh = table.raw("mesh", {.range = "sizes from 1, or lists of weights"});
+  std::vector<Rank> ranks = read_ranks(
+      table.raw("ranks", {.type = "list of integers", .range = "from 0"}), origin + " " + position);
   const DeviceKind device = read_device(table);
   table.refuse_renamed(kRenamedMeshKeys);
   table.finish();
@@ -157,8 +159,11 @@ std::vector<Rank> ranks_of(const Meshes& meshes) {
   return {all.begin(), all.end()};
 }
 
-Meshes read_meshes(const Document* one, const Document* several, const std::string& origin,
-                   std::optional<int> ranks_of_run) {
+Meshes read_meshes(ConfigTable& plan, std::optional<int> ranks_of_run) {
+  const std::string& origin = plan.file();
+  const Document* one = plan.raw(
+      "mesh", {.fallback = "{}", .range = "sizes from 1, lists of weights, or `\"rest\"`"});
+  const Document* several = plan.raw("meshes", {.type = "list of tables"});
   if (one && several)
     refuse(origin + " has 'mesh' and 'meshes'", "a plan has one mesh or several",
            "keep one of the two");
@@ -170,7 +175,7 @@ Meshes read_meshes(const Document* one, const Document* several, const std::stri
     refuse(origin + ": 'meshes' is " + kind_of(*several), "the meshes of a plan are a list",
            "write them in [ ]");
   for (size_t i = 0; i < several->as_list().size(); ++i)
-    meshes.push_back(read_stage(several->as_list()[i], origin, i));
+    meshes.push_back(read_stage(plan, several->as_list()[i], i));
   const std::vector<Rank> ranks = ranks_of(meshes);
   for (Rank rank = 0; rank < std::ssize(ranks); ++rank)
     if (ranks[rank] != rank)

@@ -22,10 +22,9 @@ DeviceKind read_device(ConfigTable& table);
 std::vector<Rank> ranks_of(const Meshes& meshes);
 
 /// The meshes of a plan; empty when both keys are absent or the mesh has no axes.
-///   one, several  the keys "mesh" and "meshes"; nullptr when absent
-///   ranks         of the run when it is known, for an axis of the size kRest
-///   throws        UserError (78) as read_plan
-Meshes read_meshes(const Document* one, const Document* several, const std::string& origin,
-                   std::optional<int> ranks);
+///   plan    the table with the keys "mesh" and "meshes"
+///   ranks   of the run when it is known, for an axis of the size kRest
+///   throws  UserError (78) as read_plan
+Meshes read_meshes(ConfigTable& plan, std::optional<int> ranks);
 
 }  // namespace tessera

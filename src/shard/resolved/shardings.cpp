@@ -61,24 +61,25 @@ const ShardingSection* Shardings::find(std::string_view name) const {
   return found == sections.end() ? nullptr : &found->second;
 }
 
-Shardings parse_shardings(const Document& document, const std::string& origin) {
+Shardings parse_shardings(const Document& document, const std::string& origin,
+                          std::vector<ReadKey>* read) {
   if (!document.is_table())
     refuse(origin + ": 'shardings'", document, "resolved shardings are a table by program",
            "write {\"train\": {...}}, or let `tessera explain --resolved` write it");
   Shardings shardings;
-  ConfigTable table(&document, "shardings", origin);
+  ConfigTable table(&document, "shardings", origin, read);
   for (const std::string_view name : kSections) {
-    const Document* given = table.raw(std::string(name));
-    if (!given) continue;
-    const std::string path = "shardings." + std::string(name);
-    ConfigTable keys(given, path, origin);
+    const std::string program(name);
+    if (!table.raw(program, {.range = "a program", .listed = "PROGRAM"})) continue;
+    ConfigTable keys = table.table(program, "PROGRAM");
     const auto decisions = [&](const std::string& key) {
-      return read_decisions(keys.raw(key), origin + ": " + path + "." + key);
+      return read_decisions(keys.raw(key, {.range = "lists of names"}),
+                            origin + ": " + keys.full(key));
     };
     ShardingSection section;
     section.stages = decisions("stages");
-    if (const Document* kept = keys.raw("kept"))
-      section.kept = read_names(*kept, origin + ": " + path + ".kept");
+    if (const Document* kept = keys.raw("kept", {.type = "list of texts", .fallback = "[]"}))
+      section.kept = read_names(*kept, origin + ": " + keys.full("kept"));
     section.ops = decisions("ops");
     section.values = decisions("values");
     section.copies = decisions("copies");

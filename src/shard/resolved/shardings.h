@@ -8,6 +8,7 @@
 #include <utility>
 #include <vector>
 
+#include "base/config_table.h"
 #include "base/document.h"
 
 namespace tessera {
@@ -63,8 +64,10 @@ struct Shardings {
 ///                "copies": {"pass": ["w"]}},
 ///      "evaluate": ...}
 ///
+///   keys    receives every key that is asked for
 ///   throws  UserError (78) for anything else, and when kTrainSection is missing
-Shardings parse_shardings(const Document& document, const std::string& origin);
+Shardings parse_shardings(const Document& document, const std::string& origin,
+                          std::vector<ReadKey>* keys = nullptr);
 Document to_document(const Shardings& shardings);
 
 }  // namespace tessera

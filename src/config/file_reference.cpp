@@ -1,0 +1,248 @@
+#include "config/file_reference.h"
+
+#include <algorithm>
+#include <array>
+#include <string>
+
+#include "cost/cost_file.h"
+#include "plan/plan.h"
+#include "plan/preset.h"
+
+namespace tessera {
+namespace {
+
+constexpr KeyMeaning kPresetMeanings[] = {
+    {"dp", "Parts of the batch: dim 0 of every input", "dp = 2"},
+    {"tp",
+     "Parts of weights by their roles: columns of one product and rows of the next, heads of "
+     "attention, channels between two convolutions, states of a recurrence where they are made, "
+     "the vocabulary of tables and of the output",
+     "tp = 2"},
+    {"sp", "Parts of space: rows of images, or positions of a sequence", "sp = \"rest\""},
+    {"pp",
+     "Stages of equal work, cut where layers end; `interleaved`, `zb-v`, `v-half` and `v-min` have "
+     "two for each. Without `micro_batches` the batch has the largest divisor of it that is at "
+     "most two for each of `pp`",
+     "pp = 2"},
+};
+
+constexpr KeyMeaning kPlanMeanings[] = {
+    {"format", "Version of the file format, always 1", R"("format": 1)"},
+    {"mesh",
+     "The mesh of a plan without pipeline, its axes in the order of ranks; a list are the "
+     "[weights](plans.md#weights-of-parts) of the parts, `\"rest\"` is what `--ranks` or `mpirun "
+     "-n` leaves; `{}` is one rank",
+     R"("mesh": {"dp": [2, 1], "tp": 2})"},
+    {"meshes", "The stages of a pipeline, instead of `mesh`",
+     R"("meshes": [{"name": "all", "mesh": {"dp": 2}, "ranks": [0, 1]}])"},
+    {"meshes[].name", "Name for marks and messages",
+     R"("meshes": [{"name": "first", "mesh": {}, "ranks": [0]}])"},
+    {"meshes[].mesh", "Axes and sizes, or weights",
+     R"("meshes": [{"name": "all", "mesh": {"tp": 2}, "ranks": [0, 1]}])"},
+    {"meshes[].ranks",
+     "Its ranks, in row-major order of the axes. All meshes together number them 0, 1, 2, ... "
+     "without a gap; meshes may share ranks",
+     R"("meshes": [{"name": "all", "mesh": {"dp": 2}, "ranks": [1, 0]}])"},
+    {"meshes[].device", "As `device`, for this mesh",
+     R"("meshes": [{"name": "all", "mesh": {}, "ranks": [0], "device": "fake"}])"},
+    {"device", "What ranks compute on ([devices](devices.md))", R"("device": "fake")"},
+    {"tasks",
+     "Where tasks end besides exchanges and passes: nowhere, at the borders of the repeated blocks "
+     "of the model, after each op, or where ops stop to match a pattern. Results do not change",
+     R"("tasks": ["*.attn.*"])"},
+    {"micro_batches", "Parts of the batch of a step, one after the other; they divide it",
+     R"("micro_batches": 4)"},
+    {"schedule",
+     "Order of the passes of a pipeline ([schedules](pipelines.md#schedules)); another one than "
+     "`1f1b` needs several micro-batches",
+     R"("micro_batches": 4, "schedule": "zb-h1")"},
+    {"max_in_flight",
+     "Micro-batches whose activations a device may keep, only with `auto`; 0: the number of "
+     "pipeline devices",
+     R"("micro_batches": 4, "schedule": "auto", "max_in_flight": 2)"},
+    {"all_reduce",
+     "Algorithm of reductions ([reshard](sharding.md#10-reshard)); `auto`: the cheapest",
+     R"("all_reduce": "one-shot")"},
+    {"collective_matmul",
+     "Chunks of a matmul and the collective beside it "
+     "([chunks](sharding.md#15-collective-matmul))",
+     R"("collective_matmul": 4)"},
+    {"prefetch_mib",
+     "Memory of exchanges in flight before their turn; 0 disables "
+     "[prefetch](runtime.md#prefetch)",
+     R"("prefetch_mib": 64)"},
+    {"bucket_mib", "Gradients that are reduced together during the backward; 0: each by itself",
+     R"("bucket_mib": 0)"},
+    {"halos", "Form of halos ([windows](sharding.md#7-windows)); `auto`: the cheaper",
+     R"("halos": "exchange")"},
+    {"disabled_passes",
+     "Optional [passes of the compiler](architecture.md#compiler-passes) that do not run",
+     R"("disabled_passes": ["buckets"])"},
+    {"cost",
+     "Prices by which the compiler decides, a table with the keys of [cost files](#cost-files)",
+     R"("cost": {"device": {"launch": "4 us"}})"},
+    {"marks", "Annotations ([marks](plans.md#marks))",
+     R"-("marks": [{"tensor": "*.weight", "placement": "P(\"tp\")"}])-"},
+    {"marks[].tensor", "Name or pattern of values",
+     R"-("marks": [{"tensor": "tokens", "placement": "P(\"dp\")"}])-"},
+    {"marks[].op", "Name or pattern of ops", R"("marks": [{"op": "blocks.0.*", "mesh": "first"}])"},
+    {"marks[].module", "Name or pattern of modules",
+     R"("marks": [{"module": "blocks.0", "mesh": "first"}])"},
+    {"marks[].placement", "How they are sharded; left out: open",
+     R"-("marks": [{"tensor": "head.weight", "placement": "P(None, \"tp\")"}])-"},
+    {"marks[].mesh", "The stage that they are on; left out: derived",
+     R"("marks": [{"op": "head.*", "mesh": "last"}])"},
+    {"marks[].copies", "Of tensors: how long a rank keeps a copy in another placement",
+     R"("marks": [{"tensor": "*.weight", "copies": "pass"}])"},
+    {"shardings",
+     "The placement of every op and value, instead of `marks` ([resolved "
+     "shardings](plans.md#resolved-shardings))",
+     R"("shardings": {"train": {"ops": {"whole": ["y"]}}})"},
+    {"shardings.PROGRAM",
+     "Of `train`, and where they differ from it of `evaluate`, `predict`, `decode`, `accumulate`, "
+     "`reduce` and `apply`",
+     R"("shardings": {"train": {}, "evaluate": {"ops": {"whole": ["y"]}}})"},
+    {"shardings.PROGRAM.stages",
+     "By the name of a mesh the ops on it; only with several meshes. `blocks.0.*` stands for all "
+     "ops with this beginning of which no longer one says something",
+     R"("shardings": {"train": {"stages": {"first": ["blocks.0.*"], "last": ["*"]}}})"},
+    {"shardings.PROGRAM.kept",
+     "Ops that the passes over the serial graph keep, because marks named them",
+     R"("shardings": {"train": {"kept": ["y"]}})"},
+    {"shardings.PROGRAM.ops",
+     "By the divided [factors](sharding.md#3-rules) with their axes every op, micro-batches (`mb`) "
+     "included; `whole` for none; chunks and windows as in placements, `d1@tp/3`; `{sum 0, 1: tp}` "
+     "where partial sums of inputs 0 and 1 pass through",
+     R"("shardings": {"train": {"ops": {"m@mb@dp, k@tp": ["y"]}}})"},
+    {"shardings.PROGRAM.values",
+     "By the placement, with ` on MESH` when there are several meshes, every input and variable, "
+     "and other values where they are kept otherwise than their op makes them",
+     R"("shardings": {"train": {"values": {"[@mb@dp, *]": ["x"]}}})"},
+    {"shardings.PROGRAM.copies", "Under `pass` the values whose copies live for a pass",
+     R"("shardings": {"train": {"copies": {"pass": ["w"]}}})"},
+    {"fingerprint",
+     "The model that the plan was made for, written by the program; another model is refused",
+     R"("fingerprint": {"graph": "00c0ffee00c0ffee", "version": "0.1.0"})"},
+    {"fingerprint.graph", "Hash of the serial graph", R"("fingerprint": {"graph": "00c0ffee"})"},
+    {"fingerprint.version", "Version of the program", R"("fingerprint": {"version": "0.1.0"})"},
+    {"fingerprint.parameters", "The types of the parameters, by patterns of names",
+     R"("fingerprint": {"parameters": {"head.weight": "f32[8,4]"}})"},
+    {"fingerprint.rewritten",
+     "The graph after the [passes over the serial "
+     "graph](architecture.md#passes-over-the-serial-graph); of other passes `explain` notes it",
+     R"("fingerprint": {"rewritten": {"graph": "00c0ffee", "passes": ["fold"]}})"},
+    {"fingerprint.rewritten.graph", "Its hash",
+     R"("fingerprint": {"rewritten": {"graph": "00c0ffee"}})"},
+    {"fingerprint.rewritten.passes", "The names of these passes",
+     R"("fingerprint": {"rewritten": {"passes": ["fold"]}})"},
+};
+
+constexpr KeyMeaning kCostMeanings[] = {
+    {"device.arithmetic", "Operations of a kernel", "device.arithmetic = \"20 Tflop/s\""},
+    {"device.memory", "Bytes that a kernel reads and writes", "device.memory = \"1.5 TB/s\""},
+    {"device.copies", "Bytes of whole blocks that are copied: chunks of tensors, received data",
+     "device.copies = \"1.3 TB/s\""},
+    {"device.launch", "What each kernel takes beside its work", "device.launch = \"4 us\""},
+    {"device.CLASS",
+     "The kernels of one class: `matmul`, `convolution`, `attention`, `elementwise`, `reduction`, "
+     "`gather` or `movement`; what is left out is as for the device",
+     "device.gather = {memory = \"200 GB/s\"}"},
+    {"device.CLASS.arithmetic", "Operations of a kernel of the class",
+     "device.matmul = {arithmetic = \"120 Tflop/s\"}"},
+    {"device.CLASS.memory", "Bytes that it reads and writes",
+     "device.matmul = {memory = \"1 TB/s\"}"},
+    {"device.CLASS.TYPE",
+     "Its operations on elements of a type, such as `f32`, `bf16` or `i8`; left out: as those of "
+     "the class",
+     "device.matmul = {bf16 = \"240 Tflop/s\"}"},
+    {"links.latency", "Of a message between any two ranks", "links.latency = \"10 us\""},
+    {"links.bandwidth", "Bytes that a rank receives or sends", "links.bandwidth = \"230 GB/s\""},
+    {"links.axes",
+     "By the name of a mesh axis, links between ranks of a mesh that differ on it; where they "
+     "differ on several, the slowest counts",
+     "links.axes = {node = {latency = \"20 us\", bandwidth = \"200 Gb/s\"}}"},
+    {"links.axes.AXIS.latency", "As `links.latency`, which it has when it is left out",
+     "links.axes.node.latency = \"20 us\""},
+    {"links.axes.AXIS.bandwidth", "As `links.bandwidth`, which it has when it is left out",
+     "links.axes.node.bandwidth = \"200 Gb/s\""},
+    {"links.pairs", "Links between two ranks, in both directions, instead of those of an axis",
+     "links.pairs = [{ranks = [0, 1], bandwidth = \"50 GB/s\"}]"},
+    {"links.pairs[].ranks", "The two ranks", "links.pairs = [{ranks = [2, 3]}]"},
+    {"links.pairs[].latency", "As `links.latency`, which it has when it is left out",
+     "links.pairs = [{ranks = [0, 1], latency = \"2 us\"}]"},
+    {"links.pairs[].bandwidth", "As `links.bandwidth`, which it has when it is left out",
+     "links.pairs = [{ranks = [0, 1], bandwidth = \"40 GB/s\"}]"},
+    {"copies.host_to_device.latency", "Of a copy to a device; no decision uses it yet",
+     "copies.host_to_device.latency = \"10 us\""},
+    {"copies.host_to_device.bandwidth", "Bytes of such a copy; no decision uses it yet",
+     "copies.host_to_device.bandwidth = \"20 GB/s\""},
+    {"copies.device_to_host.latency", "Of a copy from a device; no decision uses it yet",
+     "copies.device_to_host.latency = \"10 us\""},
+    {"copies.device_to_host.bandwidth", "Bytes of such a copy; no decision uses it yet",
+     "copies.device_to_host.bandwidth = \"20 GB/s\""},
+    {"pipeline.transfer",
+     "From the end of a pass to the start of the pass of another stage that needs it, as a part of "
+     "a micro-batch on the busiest device",
+     "pipeline.transfer = \"2 %\""},
+};
+
+Document parse_toml_example(std::string_view example) {
+  return parse_toml(example, "the example");
+}
+
+std::vector<ReadKey> keys_of_preset(const Document& document) {
+  std::vector<ReadKey> keys;
+  parse_preset(document, "the example", &keys);
+  return keys;
+}
+
+Document parse_plan_example(std::string_view example) {
+  return parse_json("{" + std::string(example) + "}", "the example");
+}
+
+std::vector<ReadKey> keys_of_plan(const Document& document) {
+  std::vector<ReadKey> keys;
+  parse_plan(document, "the example", {.keys = &keys});
+  return keys;
+}
+
+std::vector<ReadKey> keys_of_costs(const Document& document) {
+  std::vector<ReadKey> keys;
+  parse_cost_model(document, "", "the example", &keys);
+  return keys;
+}
+
+constexpr std::array kFileReferences{
+    FileReference{"Presets",
+                  "Degrees of parallelism in place of meshes and marks, in `[parallel]` or behind "
+                  "`--plan`\n([presets](plans.md#presets)). `\"rest\"` is what the number of ranks "
+                  "leaves. The other keys are\nthose of plan files except `mesh`, `meshes`, "
+                  "`shardings` and `fingerprint`.",
+                  kPresetMeanings, parse_toml_example, keys_of_preset},
+    FileReference{"Plan files",
+                  "JSON with comments; in `[parallel]` the same keys as TOML. [plans.md](plans.md) "
+                  "explains plans.",
+                  kPlanMeanings, parse_plan_example, keys_of_plan},
+    FileReference{"Cost files",
+                  "TOML, or JSON in a file whose name ends with `.json`. Every quantity is a text "
+                  "of a number and its\nunit. [costs.md](costs.md) explains the cost model.",
+                  kCostMeanings, parse_toml_example, keys_of_costs},
+};
+
+}  // namespace
+
+std::span<const FileReference> file_references() {
+  return kFileReferences;
+}
+
+std::vector<ReadKey> keys_of(const FileReference& reference) {
+  std::vector<ReadKey> keys;
+  for (const KeyMeaning& meaning : reference.meanings)
+    for (ReadKey& key : reference.keys_of(reference.parse_example(meaning.example))) {
+      const auto known = std::ranges::find(keys, key.name, &ReadKey::name);
+      if (known == keys.end()) keys.push_back(std::move(key));
+    }
+  return keys;
+}
+
+}  // namespace tessera
