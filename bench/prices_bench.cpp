@@ -4,14 +4,11 @@
 //     prices_bench CONFIG.toml [CLUSTER]
 //
 // Columns: calls of a step, their measured time, what the roofline says with the rates of the
-// cluster (default: this machine as "cpu"), and the rates that the calls reach.
+// cluster (default: those measured now), and the rates that the calls reach.
 #include <fmt/format.h>
 
 #include <algorithm>
 #include <chrono>
-#include <cstring>
-#include <ctime>
-#include <limits>
 #include <map>
 
 #include "cluster/cluster_file.h"
@@ -20,39 +17,10 @@
 #include "engine/run_data.h"
 #include "kernels/bind.h"
 #include "lower/lower.h"
+#include "measure/kernel_times.h"
 
 namespace tessera {
 namespace {
-
-double thread_seconds() {
-  timespec now{};
-  clock_gettime(CLOCK_THREAD_CPUTIME_ID, &now);
-  return static_cast<double>(now.tv_sec) + 1e-9 * static_cast<double>(now.tv_nsec);
-}
-
-double measured(const LocalCall& call) {
-  BoundKernel kernel = bind_kernel(call);
-  AlignedBuffer workspace(kernel.workspace);
-  std::vector<Tensor> inputs, outputs;
-  for (const TensorType& type : call.inputs) inputs.emplace_back(type);
-  for (const TensorType& type : call.outputs) outputs.emplace_back(type);
-  std::vector<const std::byte*> in;
-  std::vector<std::byte*> out;
-  for (Tensor& tensor : inputs) {
-    if (tensor.dtype() == DType::kF32) std::ranges::fill(tensor.values<float>(), 0.5f);
-    in.push_back(tensor.data());
-  }
-  for (Tensor& tensor : outputs) out.push_back(tensor.data());
-  kernel.run({in, out, workspace.data()});
-  double best = std::numeric_limits<double>::infinity();
-  const double end = thread_seconds() + 0.01;
-  do {
-    const double begin = thread_seconds();
-    kernel.run({in, out, workspace.data()});
-    best = std::min(best, thread_seconds() - begin);
-  } while (thread_seconds() < end);
-  return best;
-}
 
 struct Row {
   int64_t calls = 0;
@@ -67,7 +35,7 @@ int run(int argc, char** argv) {
   use_one_thread_for_kernels();
   RunConfig config = read_config_file(argv[1]).run;
   set_sizes(config.model, config.data);
-  const Cluster cluster = cluster_of(argc > 2 ? argv[2] : "cpu");
+  const DeviceCost cost = argc > 2 ? cluster_of(argv[2]).type(0).cost : rates_of(measure_kernels());
   const Compiled compiled = compile(training_graph(config), serial_plan());
   std::map<std::string, Row> rows;
   Row all;
@@ -86,11 +54,11 @@ int run(int argc, char** argv) {
       const LocalCall call =
           localize(step.call, mesh.coordinate_at(0), types(step.inputs), types(step.outputs));
       const LocalWork work = work_of(call);
-      const double time = measured(call);
+      const double time = time_of(call).value();
       for (Row* row : {&rows[std::string(to_text(work.operation)) + " " + call.kernel], &all}) {
         ++row->calls;
         row->time += time;
-        row->price += compute_price(work, cluster.type(0).cost).estimate.value();
+        row->price += compute_price(work, cost).estimate.value();
         row->flops += work.flops.value();
         row->bytes += static_cast<double>(work.bytes().value());
       }
