@@ -17,8 +17,8 @@ FairRates::FairRates(IndexedVector<ResourceId, Resource> resources)
     ensure(resource.capacity > 0, "resource '" + resource.name + "' has a capacity");
 }
 
-FlowId FairRates::begin(const Flow& flow, int64_t now) {
-  ensure(flow.amount > 0 && flow.limit > 0, "a flow has an amount and may move");
+FlowId FairRates::begin(const Flow& flow, int64_t amount, int64_t now) {
+  ensure(amount > 0 && flow.limit > 0, "a flow has an amount and may move");
   ensure(!flow.uses.empty() || flow.limit != kNoLimit, "a flow without resources has a limit");
   if (free_.empty()) free_.push_back(active_.push_back({}));
   const FlowId id = free_.back();
@@ -28,7 +28,7 @@ FlowId FairRates::begin(const Flow& flow, int64_t now) {
   active.number = begun_++;
   active.rate = 0;
   active.settled = now;
-  active.left = static_cast<Wide>(flow.amount) * kNanosecondsPerSecond;
+  active.left = static_cast<Wide>(amount) * kNanosecondsPerSecond;
   active.places.clear();
   for (int use = 0; use < std::ssize(flow.uses); ++use) {
     const ResourceId resource = flow.uses[use].resource;

@@ -64,8 +64,9 @@ class FairRates {
   explicit FairRates(IndexedVector<ResourceId, Resource> resources);
 
   /// Adds a flow; `flow` stays valid until it ends. It moves once update() has given it a rate.
-  ///   requires  flow.amount > 0
-  FlowId begin(const Flow& flow, int64_t now);
+  ///   amount  instead of that of `flow`, > 0
+  FlowId begin(const Flow& flow, int64_t amount, int64_t now);
+  FlowId begin(const Flow& flow, int64_t now) { return begin(flow, flow.amount, now); }
 
   /// Recomputes the rates after flows began or ended.
   ///   time  O((f + r) log r) for f flows and r resources that are connected to them
