@@ -11,6 +11,7 @@
 // Source: progressive filling (Bertsekas, Gallager, Data Networks, 1992, section 6.5.2).
 #pragma once
 
+#include <compare>
 #include <cstdint>
 #include <functional>
 #include <limits>
@@ -42,7 +43,7 @@ struct ResourceUse {
   /// How many flows that behave as this one pass the resource. It is 1 unless ranks are folded.
   int64_t count = 1;
 
-  bool operator==(const ResourceUse&) const = default;
+  auto operator<=>(const ResourceUse&) const = default;
 };
 
 inline constexpr int64_t kNoLimit = std::numeric_limits<int64_t>::max();
@@ -52,7 +53,7 @@ struct Flow {
   std::vector<ResourceUse> uses;  // of distinct resources; none: the flow has a limit
   int64_t limit = kNoLimit;       // the greatest rate, > 0: a thread uses at most one core
 
-  bool operator==(const Flow&) const = default;
+  auto operator<=>(const Flow&) const = default;
 };
 
 /// The flows in flight and their rates. Times are nanoseconds and do not decrease from call to

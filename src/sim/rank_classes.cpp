@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <numeric>
+#include <span>
 #include <unordered_map>
 
 #include "base/error.h"
@@ -10,48 +11,67 @@
 namespace tessera {
 namespace {
 
-using Signature = std::vector<int64_t>;
+/// Lists of numbers, one behind the other.
+class Signatures {
+ public:
+  void add(int64_t value) { values_.push_back(value); }
+  void sort_from(size_t begin) { std::sort(values_.begin() + begin, values_.end()); }
+  void remove_repeated_from(size_t begin) {
+    values_.erase(std::unique(values_.begin() + begin, values_.end()), values_.end());
+  }
+  size_t length() const { return values_.size(); }
+  void end() { ends_.push_back(values_.size()); }
 
-/// Numbers equal signatures alike, in the order of their first occurrence.
-///   returns  how many differ
-int number(const std::vector<Signature>& signatures, std::vector<int>& colors) {
-  const auto hash = [](const Signature* signature) {
-    Hasher hasher;
-    hasher.add_each(*signature);
-    return hasher.value();
-  };
-  const auto equal = [](const Signature* a, const Signature* b) { return *a == *b; };
-  std::unordered_map<const Signature*, int, decltype(hash), decltype(equal)> numbers(
-      signatures.size(), hash, equal);
-  for (size_t i = 0; i < signatures.size(); ++i)
-    colors[i] = numbers.try_emplace(&signatures[i], static_cast<int>(numbers.size())).first->second;
-  return static_cast<int>(numbers.size());
-}
+  /// Numbers equal lists alike, in the order of their first occurrence.
+  ///   returns  how many differ
+  int number(std::vector<int>& colors) const {
+    const auto hash = [this](size_t i) {
+      Hasher hasher;
+      hasher.add_each(list(i));
+      return hasher.value();
+    };
+    const auto equal = [this](size_t i, size_t k) {
+      const auto a = list(i), b = list(k);
+      return std::equal(a.begin(), a.end(), b.begin(), b.end());
+    };
+    std::unordered_map<size_t, int, decltype(hash), decltype(equal)> numbers(64, hash, equal);
+    colors.resize(ends_.size());
+    for (size_t i = 0; i < ends_.size(); ++i)
+      colors[i] = numbers.try_emplace(i, static_cast<int>(numbers.size())).first->second;
+    return static_cast<int>(numbers.size());
+  }
 
-/// Refines colors of ranks and resources, by turns, until no signature splits a color.
+ private:
+  std::span<const int64_t> list(size_t i) const {
+    const size_t begin = i == 0 ? 0 : ends_[i - 1];
+    return std::span(values_).subspan(begin, ends_[i] - begin);
+  }
+
+  std::vector<int64_t> values_;
+  std::vector<size_t> ends_;
+};
+
+/// Refines colors of flows, resources and ranks, by turns, until no signature splits a color.
 class Refinement {
  public:
   Refinement(const RankFacts& facts, const ExchangeLinks& links, const TaskGraph& graph,
              const IndexedVector<ResourceId, Resource>& resources)
-      : facts_(facts),
-        links_(links),
-        graph_(graph),
-        ranks_(facts.kind.size(), 0),
-        resources_(resources.size(), 0) {
-    std::vector<Signature> signatures;
-    for (size_t rank = 0; rank < ranks_.size(); ++rank)
-      signatures.push_back(own_signature(static_cast<int>(rank)));
-    number(signatures, ranks_);
-    signatures.clear();
-    for (const Resource& resource : resources)
-      signatures.push_back({resource.capacity, static_cast<int64_t>(resource.kind)});
-    number(signatures, resources_);
+      : facts_(facts), links_(links), graph_(graph), resource_count_(resources.size()) {
+    color_ranks();
+    Signatures signatures;
+    for (const Resource& resource : resources) {
+      signatures.add(resource.capacity);
+      signatures.add(static_cast<int64_t>(resource.kind));
+      signatures.end();
+    }
+    signatures.number(resources_);
   }
 
   void refine() {
     int ranks = 0, resources = 0;
     while (true) {
-      const int more_ranks = refine_ranks(), more_resources = refine_resources();
+      refine_flows();
+      const int more_resources = refine_resources(), more_ranks = refine_ranks();
       if (more_ranks == ranks && more_resources == resources) return;
       ranks = more_ranks;
       resources = more_resources;
@@ -62,47 +82,90 @@ class Refinement {
   const std::vector<int>& resources() const { return resources_; }
 
  private:
-  /// What the rank demands, without whom it shares it with.
-  Signature own_signature(int rank) const {
-    Signature own{facts_.kind[rank]};
-    for (const RankDemand& of_task : facts_.demands[rank]) {
-      own.insert(own.end(),
-                 {of_task.task.value(), of_task.demand.fixed, std::ssize(of_task.demand.flows)});
-      for (const Flow& flow : of_task.demand.flows)
-        own.insert(own.end(), {flow.amount, flow.limit, std::ssize(flow.uses)});
+  int rank_count() const { return static_cast<int>(facts_.kind.size()); }
+
+  /// Calls visit(rank, task, flow) for all flows of all demands, always in the same order.
+  template <typename Visit>
+  void for_each_flow(const Visit& visit) const {
+    for (int rank = 0; rank < rank_count(); ++rank)
+      for (const RankDemand& of_task : facts_.demands[rank])
+        for (const Flow& flow : of_task.demand.flows) visit(rank, of_task.task, flow);
+  }
+
+  /// By what ranks demand beside their flows.
+  void color_ranks() {
+    Signatures signatures;
+    for (int rank = 0; rank < rank_count(); ++rank) {
+      signatures.add(facts_.kind[rank]);
+      for (const RankDemand& of_task : facts_.demands[rank]) {
+        signatures.add(of_task.task.value());
+        signatures.add(of_task.demand.fixed);
+      }
+      signatures.end();
     }
-    return own;
+    signatures.number(ranks_);
+  }
+
+  /// The order of the flows of an act does not matter.
+  void refine_flows() {
+    Signatures signatures;
+    for_each_flow([&](int rank, TaskId task, const Flow& flow) {
+      for (int64_t value : {int64_t{ranks_[rank]}, int64_t{task.value()}, flow.amount, flow.limit})
+        signatures.add(value);
+      const size_t begin = signatures.length();
+      for (const ResourceUse& use : flow.uses) {
+        ensure(use.count == 1, "the flows of a demand count once");
+        signatures.add(resources_.at(use.resource.value()));
+      }
+      signatures.sort_from(begin);
+      signatures.end();
+    });
+    signatures.number(flows_);
+  }
+
+  int refine_resources() {
+    std::vector<std::vector<int>> users(resource_count_);
+    size_t next = 0;
+    for_each_flow([&](int, TaskId, const Flow& flow) {
+      const int color = flows_[next++];
+      for (const ResourceUse& use : flow.uses) users[use.resource.value()].push_back(color);
+    });
+    Signatures signatures;
+    for (int i = 0; i < resource_count_; ++i) {
+      signatures.add(resources_[i]);
+      const size_t begin = signatures.length();
+      for (int color : users[i]) signatures.add(color);
+      signatures.sort_from(begin);
+      signatures.end();
+    }
+    return signatures.number(resources_);
   }
 
   int refine_ranks() {
-    std::vector<Signature> signatures(ranks_.size());
-    for (int rank = 0; rank < std::ssize(ranks_); ++rank) {
-      signatures[rank].push_back(ranks_[rank]);
-      add_resources(rank, signatures[rank]);
-      add_peers(rank, signatures[rank]);
+    Signatures signatures;
+    auto color = flows_.begin();
+    for (int rank = 0; rank < rank_count(); ++rank) {
+      signatures.add(ranks_[rank]);
+      const size_t begin = signatures.length();
+      for (const RankDemand& of_task : facts_.demands[rank])
+        for (size_t i = 0; i < of_task.demand.flows.size(); ++i) signatures.add(*color++);
+      signatures.sort_from(begin);
+      signatures.add(-1);
+      add_peers(rank, signatures);
+      signatures.end();
     }
-    return number(signatures, ranks_);
+    return signatures.number(ranks_);
   }
 
-  void add_resources(int rank, Signature& signature) const {
-    for (const RankDemand& of_task : facts_.demands[rank])
-      for (const Flow& flow : of_task.demand.flows) {
-        const auto first = signature.insert(signature.end(), flow.uses.size(), 0);
-        std::transform(flow.uses.begin(), flow.uses.end(), first,
-                       [&](const ResourceUse& use) { return resources_[use.resource.value()]; });
-        std::sort(first, signature.end());
-      }
-  }
-
-  /// Of how many ranks of a color it receives does not matter, since they act at the same time; but
-  /// a message to another rank takes time, and one to itself does not.
-  void add_peers(int rank, Signature& signature) const {
+  /// From how many ranks of a color it receives does not matter, since they act at the same time;
+  /// but a message to another rank takes time, and one to itself does not.
+  void add_peers(int rank, Signatures& signatures) const {
     const auto add = [&](std::span<const int> peers) {
-      const auto begin = std::ssize(signature);
-      for (int peer : peers) signature.push_back(2 * ranks_[peer] + (peer == rank ? 1 : 0));
-      std::sort(signature.begin() + begin, signature.end());
-      signature.erase(std::unique(signature.begin() + begin, signature.end()), signature.end());
-      signature.push_back(-1);
+      const size_t begin = signatures.length();
+      for (int peer : peers) signatures.add(2 * ranks_[peer] + (peer == rank ? 1 : 0));
+      signatures.sort_from(begin);
+      signatures.remove_repeated_from(begin);
+      signatures.add(-1);
     };
     for (TaskId exchange : links_.distinct())
       for (size_t part = 0; part < graph_.tasks[exchange].parts.size(); ++part) {
@@ -111,26 +174,11 @@ class Refinement {
       }
   }
 
-  int refine_resources() {
-    std::vector<Signature> signatures(resources_.size());
-    const int64_t colors = std::ssize(ranks_), tasks = graph_.tasks.size();
-    for (int rank = 0; rank < std::ssize(ranks_); ++rank)
-      for (const RankDemand& of_task : facts_.demands[rank])
-        for (int64_t flow = 0; flow < std::ssize(of_task.demand.flows); ++flow)
-          for (const ResourceUse& use : of_task.demand.flows[flow].uses)
-            signatures[use.resource.value()].push_back(
-                (flow * tasks + of_task.task.value()) * colors + ranks_[rank]);
-    for (size_t i = 0; i < signatures.size(); ++i) {
-      std::sort(signatures[i].begin(), signatures[i].end());
-      signatures[i].push_back(resources_[i]);
-    }
-    return number(signatures, resources_);
-  }
-
   const RankFacts& facts_;
   const ExchangeLinks& links_;
   const TaskGraph& graph_;
-  std::vector<int> ranks_, resources_;  // colors
+  const int resource_count_;
+  std::vector<int> ranks_, resources_, flows_;  // colors
 };
 
 RankClasses classes_of(const std::vector<int>& ranks, const std::vector<int>& colors,
@@ -162,6 +210,24 @@ std::vector<int> numbers_below(int count) {
   return numbers;
 }
 
+/// Of flows that are equal, one remains, which counts for all of them; and so for the resources of
+/// one class that a flow passes.
+///   requires  `flows` and their uses are sorted
+void merge_alike(std::vector<Flow>& flows) {
+  std::vector<Flow> merged;
+  for (auto first = flows.begin(); first != flows.end();) {
+    const auto last = std::upper_bound(first, flows.end(), *first);
+    Flow& flow = merged.emplace_back(Flow{first->amount, {}, first->limit});
+    for (const ResourceUse& use : first->uses) {
+      if (flow.uses.empty() || flow.uses.back().resource != use.resource)
+        flow.uses.push_back({use.resource, 0});
+      flow.uses.back().count += last - first;
+    }
+    first = last;
+  }
+  flows = std::move(merged);
+}
+
 }  // namespace
 
 RankClasses distinct_ranks(int ranks, const IndexedVector<ResourceId, Resource>& resources) {
@@ -178,24 +244,21 @@ RankClasses fold_ranks(const RankFacts& facts, const ExchangeLinks& links, const
 ActDemand folded(const ActDemand& demand, int rank_class, const RankClasses& classes) {
   ActDemand made{demand.fixed, {}};
   for (const Flow& flow : demand.flows) {
-    Flow& of_class = made.flows.emplace_back(Flow{flow.amount, {}, flow.limit});
-    for (const ResourceUse& use : flow.uses) {
-      const ResourceId resource = classes.resource_class_of.at(use.resource);
-      const auto found =
-          std::find_if(of_class.uses.begin(), of_class.uses.end(),
-                       [&](const auto& other) { return other.resource == resource; });
-      if (found == of_class.uses.end())
-        of_class.uses.push_back({resource, use.count});
-      else
-        found->count += use.count;
-    }
-    for (ResourceUse& use : of_class.uses) {
+    Flow of_class{flow.amount, {}, flow.limit};
+    for (const ResourceUse& use : flow.uses)
+      of_class.uses.push_back({classes.resource_class_of.at(use.resource), 1});
+    std::sort(of_class.uses.begin(), of_class.uses.end());
+    made.flows.push_back(std::move(of_class));
+  }
+  std::sort(made.flows.begin(), made.flows.end());
+  merge_alike(made.flows);
+  for (Flow& flow : made.flows)
+    for (ResourceUse& use : flow.uses) {
       const int64_t passing = use.count * classes.sizes[rank_class];
       ensure(passing % classes.resource_counts[use.resource] == 0,
              "as many flows of a class pass each resource of a class");
       use.count = passing / classes.resource_counts[use.resource];
     }
-  }
   return made;
 }
 

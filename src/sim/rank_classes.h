@@ -49,8 +49,8 @@ RankClasses distinct_ranks(int ranks, const IndexedVector<ResourceId, Resource>&
 RankClasses fold_ranks(const RankFacts& facts, const ExchangeLinks& links, const TaskGraph& graph,
                        const IndexedVector<ResourceId, Resource>& resources);
 
-/// `demand` of the representative of a class, on classes of resources: each flow counts for those
-/// of all ranks of the class that pass one resource.
+/// `demand` of the representative of a class, on classes of resources: of flows that are alike one
+/// remains, which counts for those of all ranks of the class that pass one resource.
 ActDemand folded(const ActDemand& demand, int rank_class, const RankClasses& classes);
 
 }  // namespace tessera
