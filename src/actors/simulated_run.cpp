@@ -4,6 +4,7 @@
 #include <cmath>
 #include <queue>
 #include <tuple>
+#include <unordered_map>
 #include <utility>
 
 #include "base/error.h"
@@ -17,20 +18,20 @@ int64_t scaled(int64_t amount, double factor) {
 
 class ActorSimulator {
  public:
-  ActorSimulator(const std::vector<ActorDescription>& descriptions, int64_t iterations,
+  ActorSimulator(std::vector<ActorDescription> descriptions, int64_t iterations,
                  const SimulatedSetting& setting)
       : setting_(setting), iterations_(iterations), rates_(setting.resources) {
     actors_.reserve(descriptions.size());
-    for (const ActorDescription& description : descriptions) {
+    for (ActorDescription& description : descriptions) {
       ensure(description.id == std::ssize(actors_), "the id of an actor is its index in the list");
-      actors_.emplace_back(description);
+      actors_.emplace_back(std::move(description));
     }
-    watchers_.resize(actors_.size());
     streams_of_.resize(actors_.size());
+    held_overwrite_.resize(actors_.size(), 0);
     for (const auto& order : setting.streams)
       if (!order.empty()) add_stream(order);
     if (setting.streams.empty())
-      for (const ActorDescription& description : descriptions) add_stream({description.id});
+      for (ActorId id = 0; id < std::ssize(actors_); ++id) add_stream({id});
     add_watchers();
     touch_all();
   }
@@ -78,13 +79,19 @@ class ActorSimulator {
 
   Actor& actor(ActorId id) { return actors_.at(id); }
 
-  bool may_act(ActorId id) {
-    if (!actor(id).ready()) return false;
+  bool may_act(ActorId id) { return actor(id).ready() && may_overwrite(id); }
+
+  /// The search begins where the last one failed, so that an actor that overwrites many registers
+  /// is not checked as a whole whenever one of them is released.
+  bool may_overwrite(ActorId id) {
     if (setting_.overwrites.empty()) return true;
     const std::vector<Overwrite>& list = setting_.overwrites[id];
-    return std::all_of(list.begin(), list.end(), [&](const Overwrite& overwrite) {
-      return actor(overwrite.producer).is_released(overwrite.reg, id);
-    });
+    for (size_t i = 0; i < list.size(); ++i) {
+      size_t& next = held_overwrite_[id];
+      if (!actor(list[next].producer).is_released(list[next].reg, id)) return false;
+      next = next + 1 == list.size() ? 0 : next + 1;
+    }
+    return true;
   }
 
   int64_t acts_per_iteration(ActorId id) const {
@@ -104,7 +111,7 @@ class ActorSimulator {
   void add_watchers() {
     for (ActorId id = 0; id < std::ssize(setting_.overwrites); ++id)
       for (const Overwrite& overwrite : setting_.overwrites[id])
-        watchers_.at(overwrite.producer).push_back(id);
+        watchers_[overwrite.reg].push_back(id);
   }
 
   // ---- the streams whose next act may have become possible ----
@@ -240,8 +247,9 @@ class ActorSimulator {
   void deliver(const Message& message) {
     actor(message.to).receive(message);
     touch_actor(message.to);
-    if (message.kind == Message::Kind::kReleased)
-      for (ActorId watcher : watchers_[message.to]) touch_actor(watcher);
+    if (message.kind == Message::Kind::kReady || watchers_.empty()) return;
+    if (const auto found = watchers_.find(message.reg); found != watchers_.end())
+      for (ActorId watcher : found->second) touch_actor(watcher);
   }
 
   std::string waiting_text(ActorId id) {
@@ -266,8 +274,9 @@ class ActorSimulator {
   const SimulatedSetting& setting_;
   const int64_t iterations_;
   std::vector<Actor> actors_;
-  std::vector<std::vector<int>> streams_of_;    // by actor
-  std::vector<std::vector<ActorId>> watchers_;  // by actor: those that overwrite what it fills
+  std::vector<std::vector<int>> streams_of_;                       // by actor
+  std::unordered_map<RegisterId, std::vector<ActorId>> watchers_;  // those that overwrite it
+  std::vector<size_t> held_overwrite_;  // by actor: of its overwrites, the first one to check
   std::vector<Stream> streams_;
   std::vector<int> touched_;         // streams to look at
   int64_t ended_iterations_ = 0;     // streams that have ended the iteration that is not complete
@@ -283,9 +292,9 @@ class ActorSimulator {
 
 }  // namespace
 
-SimulatedRun simulate_actors(const std::vector<ActorDescription>& actors, int64_t iterations,
+SimulatedRun simulate_actors(std::vector<ActorDescription> actors, int64_t iterations,
                              const SimulatedSetting& setting) {
-  return ActorSimulator(actors, iterations, setting).run();
+  return ActorSimulator(std::move(actors), iterations, setting).run();
 }
 
 std::string print_chart(const SimulatedRun& run, const std::vector<ActorDescription>& actors) {

@@ -80,7 +80,7 @@ struct SimulatedRun {
 ///   throws    InternalError that names what each actor waits for when no actor can act
 ///   time      O(log) of the events at hand for each act and message; a flow that begins or ends
 ///             costs as FairRates::update
-SimulatedRun simulate_actors(const std::vector<ActorDescription>& actors, int64_t iterations,
+SimulatedRun simulate_actors(std::vector<ActorDescription> actors, int64_t iterations,
                              const SimulatedSetting& setting = {});
 
 /// The acts by time, name and iteration, with one line for each time: "2: a2 b1 c0".

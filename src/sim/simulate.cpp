@@ -186,7 +186,7 @@ double Simulation::bubble() const {
 Simulation simulate(std::shared_ptr<const TaskGraph> graph, const Demands& demands,
                     const SimulateOptions& options) {
   ensure(options.steps >= 1, "a simulation has a step");
-  const SimulatedRanks ranks(std::move(graph), demands, options);
+  SimulatedRanks ranks(std::move(graph), demands, options);
   return Report(ranks, ranks.run(), options).make();
 }
 

@@ -106,8 +106,8 @@ SimulatedRanks::SimulatedRanks(std::shared_ptr<const TaskGraph> graph, const Dem
     };
 }
 
-SimulatedRun SimulatedRanks::run() const {
-  return simulate_actors(descriptions_, options_.steps, setting_);
+SimulatedRun SimulatedRanks::run() {
+  return simulate_actors(std::move(descriptions_), options_.steps, setting_);
 }
 
 TaskStream SimulatedRanks::stream_of_task(TaskId id) const {

@@ -21,7 +21,8 @@ class SimulatedRanks {
   SimulatedRanks(const SimulatedRanks&) = delete;  // its members refer to each other
   SimulatedRanks& operator=(const SimulatedRanks&) = delete;
 
-  SimulatedRun run() const;
+  /// Call it once.
+  SimulatedRun run();
 
   const TaskGraph& graph() const { return *graph_; }
   const std::vector<Rank>& ranks() const { return ranks_; }
