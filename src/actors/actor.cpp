@@ -12,18 +12,20 @@ namespace {
 /// The number of slots with which an input is created: with the usual numbers it never grows.
 constexpr int kUsualSlots = 8;
 
-template <typename Port>
-bool has_repeated_register(const std::vector<Port>& ports) {
-  for (size_t i = 0; i < ports.size(); ++i)
-    for (size_t j = 0; j < i; ++j)
-      if (ports[i].reg == ports[j].reg) return true;
-  return false;
-}
-
-bool has_repeated(std::vector<ActorId> ids) {
+bool has_repeated(std::vector<int> ids) {
   std::sort(ids.begin(), ids.end());
   return std::adjacent_find(ids.begin(), ids.end()) != ids.end();
 }
+
+template <typename Port>
+bool has_repeated_register(const std::vector<Port>& ports) {
+  std::vector<RegisterId> registers;
+  for (const Port& port : ports) registers.push_back(port.reg);
+  return has_repeated(std::move(registers));
+}
+
+/// With more outputs than this a search is faster than a scan.
+constexpr size_t kManyPorts = 16;
 
 /// The position of the port of `reg`, or the number of ports. A task has few ports, so a scan is
 /// faster than a table.
@@ -40,6 +42,11 @@ Actor::Actor(ActorDescription description) : description_(std::move(description)
   check_description();
   for (const InPort& port : description_.inputs) add_input(port);
   for (const OutPort& port : description_.outputs) add_output(port);
+  if (outputs_.size() > kManyPorts) {
+    for (size_t port = 0; port < outputs_.size(); ++port)
+      ports_by_register_.emplace_back(outputs_[port].reg, port);
+    std::sort(ports_by_register_.begin(), ports_by_register_.end());
+  }
   act_.input_slots.resize(inputs_.size());
   act_.output_slots.resize(outputs_.size());
 }
@@ -118,8 +125,16 @@ void Actor::grow(size_t port, int slots) {
   for (size_t later = port + 1; later < inputs_.size(); ++later) inputs_[later].first += more;
 }
 
+/// The position of the output of `reg`, or the number of outputs.
+size_t Actor::output_port(RegisterId reg) const {
+  if (ports_by_register_.empty()) return port_of(outputs_, reg);
+  const auto found = std::lower_bound(ports_by_register_.begin(), ports_by_register_.end(),
+                                      std::pair<RegisterId, size_t>(reg, 0));
+  return found != ports_by_register_.end() && found->first == reg ? found->second : outputs_.size();
+}
+
 void Actor::take_released(const Message& message) {
-  const size_t port = port_of(outputs_, message.reg);
+  const size_t port = output_port(message.reg);
   if (port == outputs_.size()) fail("does not produce register " + std::to_string(message.reg));
   const std::vector<ActorId>& consumers = description_.outputs[port].consumers;
   Output& output = outputs_[port];
@@ -204,7 +219,7 @@ void Actor::send_released(size_t port, std::vector<Message>& messages) {
 }
 
 size_t Actor::output_of(RegisterId reg) const {
-  const size_t port = port_of(outputs_, reg);
+  const size_t port = output_port(reg);
   if (port == outputs_.size()) fail("does not produce register " + std::to_string(reg));
   return port;
 }

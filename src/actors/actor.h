@@ -18,6 +18,7 @@
 #include <cstddef>
 #include <cstdint>
 #include <string>
+#include <utility>
 #include <vector>
 
 namespace tessera {
@@ -160,6 +161,7 @@ class Actor {
   };
 
   void check_description() const;
+  size_t output_port(RegisterId reg) const;
   void add_input(const InPort& port);
   void add_output(const OutPort& port);
   void take_ready(const Message& message);
@@ -198,6 +200,8 @@ class Actor {
   ActorDescription description_;
   std::vector<Input> inputs_;
   std::vector<Output> outputs_;
+  /// Of an actor with many outputs, such as a feed: the register and port of each, by register.
+  std::vector<std::pair<RegisterId, size_t>> ports_by_register_;
   std::vector<int64_t> in_iterations_, out_iterations_;  // by slot: its iteration, or kEmpty
   std::vector<size_t> holders_;  // by output slot: how many consumers have not released it
   std::vector<uint8_t> held_;    // by output slot and consumer: not released yet

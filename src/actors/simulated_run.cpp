@@ -1,37 +1,50 @@
 #include "actors/simulated_run.h"
 
 #include <algorithm>
+#include <cmath>
 #include <queue>
 #include <tuple>
+#include <unordered_map>
+#include <utility>
 
 #include "base/error.h"
 
 namespace tessera {
 namespace {
 
+int64_t scaled(int64_t amount, double factor) {
+  return factor == 1 ? amount : std::llround(static_cast<double>(amount) * factor);
+}
+
 class ActorSimulator {
  public:
-  ActorSimulator(const std::vector<ActorDescription>& descriptions, int64_t iterations,
+  ActorSimulator(std::vector<ActorDescription> descriptions, int64_t iterations,
                  const SimulatedSetting& setting)
-      : setting_(setting), iterations_(iterations) {
-    for (const ActorDescription& description : descriptions) {
+      : setting_(setting), iterations_(iterations), rates_(setting.resources) {
+    actors_.reserve(descriptions.size());
+    for (ActorDescription& description : descriptions) {
       ensure(description.id == std::ssize(actors_), "the id of an actor is its index in the list");
-      actors_.emplace_back(description);
+      actors_.emplace_back(std::move(description));
     }
+    streams_of_.resize(actors_.size());
+    held_overwrite_.resize(actors_.size(), 0);
     for (const auto& order : setting.streams)
       if (!order.empty()) add_stream(order);
     if (setting.streams.empty())
-      for (const ActorDescription& description : descriptions) add_stream({description.id});
+      for (ActorId id = 0; id < std::ssize(actors_); ++id) add_stream({id});
+    add_watchers();
+    touch_all();
   }
 
   SimulatedRun run() {
-    for (begin_acts(); !events_.empty(); begin_acts()) {
-      now_ = events_.top().time;
-      while (!events_.empty() && events_.top().time == now_) {
-        const Event event = events_.top();
-        events_.pop();
-        event.stream >= 0 ? end_act(streams_[event.stream]) : deliver(event.message);
-      }
+    while (true) {
+      begin_acts();
+      if (events_.empty() || events_.top().time > now_) rates_.update(now_);
+      const int64_t next =
+          std::min(events_.empty() ? FairRates::kNever : events_.top().time, rates_.next_end());
+      if (next == FairRates::kNever) break;
+      now_ = next;
+      handle_events();
     }
     check_that_all_are_done();
     for (const SimulatedAct& act : run_.acts) run_.duration = std::max(run_.duration, act.end);
@@ -48,8 +61,12 @@ class ActorSimulator {
     int64_t iteration = 0;
     int64_t ended = 0;  // acts
     bool acting = false;
+    bool is_touched = false;
+    size_t act = 0;         // of `acting`: its index in run_.acts
+    double slowdown = 1;    // of `acting`
+    int64_t in_flight = 0;  // flows of the act
   };
-  /// The end of an act of a stream, or the arrival of a message.
+  /// The end of an act of a stream or of its fixed time, or the arrival of a message.
   struct Event {
     int64_t time = 0;
     int64_t number = 0;  // of two events at the same time, the one that was scheduled first
@@ -62,13 +79,19 @@ class ActorSimulator {
 
   Actor& actor(ActorId id) { return actors_.at(id); }
 
-  bool may_act(ActorId id) {
-    if (!actor(id).ready()) return false;
+  bool may_act(ActorId id) { return actor(id).ready() && may_overwrite(id); }
+
+  /// The search begins where the last one failed, so that an actor that overwrites many registers
+  /// is not checked as a whole whenever one of them is released.
+  bool may_overwrite(ActorId id) {
     if (setting_.overwrites.empty()) return true;
     const std::vector<Overwrite>& list = setting_.overwrites[id];
-    return std::all_of(list.begin(), list.end(), [&](const Overwrite& overwrite) {
-      return actor(overwrite.producer).is_released(overwrite.reg, id);
-    });
+    for (size_t i = 0; i < list.size(); ++i) {
+      size_t& next = held_overwrite_[id];
+      if (!actor(list[next].producer).is_released(list[next].reg, id)) return false;
+      next = next + 1 == list.size() ? 0 : next + 1;
+    }
+    return true;
   }
 
   int64_t acts_per_iteration(ActorId id) const {
@@ -77,8 +100,31 @@ class ActorSimulator {
   }
   void add_stream(const std::vector<ActorId>& order) {
     int64_t acts = 0;
-    for (ActorId id : order) acts += acts_per_iteration(id);
-    streams_.push_back({order, acts});
+    for (ActorId id : order) {
+      acts += acts_per_iteration(id);
+      std::vector<int>& streams = streams_of_.at(id);
+      const int stream = static_cast<int>(streams_.size());
+      if (streams.empty() || streams.back() != stream) streams.push_back(stream);
+    }
+    streams_.push_back({.order = order, .acts = acts});
+  }
+  void add_watchers() {
+    for (ActorId id = 0; id < std::ssize(setting_.overwrites); ++id)
+      for (const Overwrite& overwrite : setting_.overwrites[id])
+        watchers_[overwrite.reg].push_back(id);
+  }
+
+  // ---- the streams whose next act may have become possible ----
+
+  void touch(int stream) {
+    if (std::exchange(streams_[stream].is_touched, true)) return;
+    touched_.push_back(stream);
+  }
+  void touch_actor(ActorId id) {
+    for (int stream : streams_of_[id]) touch(stream);
+  }
+  void touch_all() {
+    for (int stream = 0; stream < std::ssize(streams_); ++stream) touch(stream);
   }
 
   /// May the actor of an unordered stream begin an act of this iteration, or without barrier of a
@@ -100,36 +146,89 @@ class ActorSimulator {
   }
 
   bool waits_at_barrier(const Stream& stream) const {
-    return setting_.barrier_between_iterations &&
-           std::any_of(streams_.begin(), streams_.end(), [&](const Stream& other) {
-             return other.iteration < stream.iteration;  // has not ended the previous iteration
-           });
+    return setting_.barrier_between_iterations && stream.iteration > complete_iterations_;
   }
 
   void begin_acts() {
-    for (int i = 0; i < std::ssize(streams_); ++i) {
+    std::vector<int> touched = std::exchange(touched_, {});
+    std::sort(touched.begin(), touched.end());
+    for (int i : touched) {
       Stream& stream = streams_[i];
+      stream.is_touched = false;
       if (stream.acting || stream.iteration == iterations_ || waits_at_barrier(stream) ||
           !select(stream))
         continue;
-      const ActorId id = stream.order[stream.next];
-      const int64_t duration = setting_.duration ? setting_.duration(id) : 1;
-      ensure(duration >= 0, "an act takes no negative time");
-      run_.acts.push_back({now_, now_ + duration, id, actor(id).begin()});
-      stream.acting = true;
-      events_.push({now_ + duration, ++scheduled_, i, {}});
+      begin_act(i);
     }
   }
 
-  void end_act(Stream& stream) {
-    std::vector<Message> messages;
-    actor(stream.order[stream.next]).finish(messages);
+  void begin_act(int index) {
+    Stream& stream = streams_[index];
+    const ActorId id = stream.order[stream.next];
+    const Act& act = actor(id).begin();
+    stream.act = run_.acts.size();
+    stream.acting = true;
+    stream.slowdown = setting_.slowdown ? setting_.slowdown(id, act.iteration) : 1;
+    const int64_t duration = setting_.demand ? scaled(setting_.demand(id).fixed, stream.slowdown)
+                             : setting_.duration ? setting_.duration(id)
+                                                 : 1;
+    ensure(duration >= 0, "an act takes no negative time");
+    run_.acts.push_back({now_, now_ + duration, id, {}});
+    if (setting_.records_messages)
+      run_.acts.back().act = act;
+    else
+      run_.acts.back().act.iteration = act.iteration;
+    events_.push({now_ + duration, ++scheduled_, index, {}});
+  }
+
+  // ---- what happens at a time ----
+
+  void handle_events() {
+    while (!events_.empty() && events_.top().time == now_) {
+      const Event event = events_.top();
+      events_.pop();
+      event.stream >= 0 ? begin_flows(event.stream) : deliver(event.message);
+    }
+    for (FlowId flow : rates_.end_flows(now_)) {
+      const int stream = stream_of_flow_[flow];
+      if (--streams_[stream].in_flight == 0) end_act(stream);
+    }
+  }
+
+  /// Begins the flows of an act whose fixed time has passed, or ends an act without flows.
+  void begin_flows(int index) {
+    Stream& stream = streams_[index];
+    if (setting_.demand) {
+      for (const Flow& flow : setting_.demand(stream.order[stream.next]).flows) {
+        const bool is_work =
+            std::any_of(flow.uses.begin(), flow.uses.end(), [&](const ResourceUse& use) {
+              return setting_.resources.at(use.resource).kind == Resource::Kind::kCores;
+            });
+        const int64_t amount = is_work ? scaled(flow.amount, stream.slowdown) : flow.amount;
+        if (amount == 0) continue;
+        const FlowId id = rates_.begin(flow, amount, now_);
+        if (!stream_of_flow_.contains(id)) stream_of_flow_.resize(id.value() + 1);
+        stream_of_flow_[id] = index;
+        ++stream.in_flight;
+      }
+    }
+    if (stream.in_flight == 0) end_act(index);
+  }
+
+  void end_act(int index) {
+    Stream& stream = streams_[index];
+    const ActorId id = stream.order[stream.next];
+    messages_.clear();
+    actor(id).finish(messages_);
+    run_.acts[stream.act].end = now_;
     stream.acting = false;
     stream.next = (stream.next + 1) % stream.order.size();
-    if (++stream.ended % stream.acts == 0) ++stream.iteration;
-    for (const Message& message : messages) {
+    if (++stream.ended % stream.acts == 0) end_iteration(stream);
+    touch(index);
+    touch_actor(id);
+    for (const Message& message : messages_) {
       const int64_t arrival = now_ + (setting_.delay ? setting_.delay(message) : 0);
-      run_.messages.push_back({message, now_, arrival});
+      if (setting_.records_messages) run_.messages.push_back({message, now_, arrival});
       if (arrival == now_)
         deliver(message);
       else
@@ -137,7 +236,21 @@ class ActorSimulator {
     }
   }
 
-  void deliver(const Message& message) { actor(message.to).receive(message); }
+  void end_iteration(Stream& stream) {
+    ++stream.iteration;
+    if (!setting_.barrier_between_iterations || ++ended_iterations_ < std::ssize(streams_)) return;
+    ended_iterations_ = 0;
+    ++complete_iterations_;
+    touch_all();
+  }
+
+  void deliver(const Message& message) {
+    actor(message.to).receive(message);
+    touch_actor(message.to);
+    if (message.kind == Message::Kind::kReady || watchers_.empty()) return;
+    if (const auto found = watchers_.find(message.reg); found != watchers_.end())
+      for (ActorId watcher : found->second) touch_actor(watcher);
+  }
 
   std::string waiting_text(ActorId id) {
     return "\n  actor " + std::to_string(id) + " '" + actor(id).description().name + "' " +
@@ -161,7 +274,16 @@ class ActorSimulator {
   const SimulatedSetting& setting_;
   const int64_t iterations_;
   std::vector<Actor> actors_;
+  std::vector<std::vector<int>> streams_of_;                       // by actor
+  std::unordered_map<RegisterId, std::vector<ActorId>> watchers_;  // those that overwrite it
+  std::vector<size_t> held_overwrite_;  // by actor: of its overwrites, the first one to check
   std::vector<Stream> streams_;
+  std::vector<int> touched_;         // streams to look at
+  int64_t ended_iterations_ = 0;     // streams that have ended the iteration that is not complete
+  int64_t complete_iterations_ = 0;  // with a barrier: iterations that all streams have ended
+  FairRates rates_;
+  IndexedVector<FlowId, int> stream_of_flow_;
+  std::vector<Message> messages_;  // of the act that ends
   std::priority_queue<Event, std::vector<Event>, std::greater<>> events_;
   int64_t scheduled_ = 0;
   int64_t now_ = 0;
@@ -170,9 +292,9 @@ class ActorSimulator {
 
 }  // namespace
 
-SimulatedRun simulate_actors(const std::vector<ActorDescription>& actors, int64_t iterations,
+SimulatedRun simulate_actors(std::vector<ActorDescription> actors, int64_t iterations,
                              const SimulatedSetting& setting) {
-  return ActorSimulator(actors, iterations, setting).run();
+  return ActorSimulator(std::move(actors), iterations, setting).run();
 }
 
 std::string print_chart(const SimulatedRun& run, const std::vector<ActorDescription>& actors) {

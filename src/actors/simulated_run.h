@@ -6,9 +6,19 @@
 #include <string>
 #include <vector>
 
+#include "actors/fair_rates.h"
 #include "actors/task_actors.h"
 
 namespace tessera {
+
+/// What an act takes: first a fixed time passes (a launch, a latency), then all flows move at the
+/// same time. The act ends when the last flow ends.
+struct ActDemand {
+  int64_t fixed = 0;  // nanoseconds, >= 0
+  std::vector<Flow> flows;
+
+  bool operator==(const ActDemand&) const = default;
+};
 
 /// The streams, times and dependences of a simulation. Times are whole units of the caller's
 /// choice.
@@ -26,10 +36,20 @@ struct SimulatedSetting {
   std::vector<std::vector<Overwrite>> overwrites = {};
   /// The duration of an act, >= 0. Without it an act takes one unit.
   std::function<int64_t(ActorId)> duration = {};
+  /// What an act takes, instead of `duration`; then a unit of time is a nanosecond. The demand
+  /// stays valid until the act ends.
+  std::function<const ActDemand&(ActorId)> demand = {};
+  /// What the flows of all demands share.
+  IndexedVector<ResourceId, Resource> resources = {};
+  /// With `demand`: by actor and act, the factor, > 0, of the fixed time and of the flows over
+  /// cores. Empty: 1.
+  std::function<double(ActorId, int64_t)> slowdown = {};
   /// The time that a message is in flight, >= 0. Without it a message takes no time.
   std::function<int64_t(const Message&)> delay = {};
   /// No stream begins an iteration before all streams have ended the previous one.
   bool barrier_between_iterations = false;
+  /// Does the result have the slots of the acts and the messages?
+  bool records_messages = true;
 };
 
 /// One act of a simulated run, in [start, end).
@@ -58,7 +78,9 @@ struct SimulatedRun {
 ///
 ///   requires  the id of an actor is its index in `actors`
 ///   throws    InternalError that names what each actor waits for when no actor can act
-SimulatedRun simulate_actors(const std::vector<ActorDescription>& actors, int64_t iterations,
+///   time      O(log) of the events at hand for each act and message; a flow that begins or ends
+///             costs as FairRates::update
+SimulatedRun simulate_actors(std::vector<ActorDescription> actors, int64_t iterations,
                              const SimulatedSetting& setting = {});
 
 /// The acts by time, name and iteration, with one line for each time: "2: a2 b1 c0".

@@ -166,6 +166,61 @@ TEST(SimulatedRun, ARunOfNoIterationsTakesNoTime) {
   EXPECT_TRUE(run.is_quiescent);
 }
 
+// ---- demands: fixed time and flows ----
+
+constexpr int64_t kGiga = 1'000'000'000;  // units a second: a unit a nanosecond
+const ResourceId kLink(0), kCores(1);
+
+/// Actors x, y, ... without registers, on a link and a core of one unit a nanosecond.
+struct Demands {
+  std::vector<ActDemand> list;
+  SimulatedSetting setting = {};
+
+  std::string times(int64_t iterations = 1) {
+    std::vector<ActorDescription> actors;
+    for (ActorId id = 0; id < std::ssize(list); ++id)
+      actors.push_back({id, std::string(1, static_cast<char>('x' + id)), {}, {}});
+    setting.resources = {{"link", kGiga}, {"core", kGiga, Resource::Kind::kCores}};
+    setting.demand = [this](ActorId id) -> const ActDemand& { return list[id]; };
+    return tessera::times(simulate_actors(actors, iterations, setting), actors);
+  }
+};
+
+TEST(SimulatedRun, TheFlowsOfAnActMoveAtTheSameTimeAfterItsFixedTime) {
+  // 10 ns pass; then 300 ns of the link and 200 ns of the core.
+  const ActDemand x{10, {{300, {{kLink}}}, {200, {{kCores}}}}};
+  EXPECT_EQ(Demands{{x}}.times(), "x0 [0,310) ");
+}
+
+TEST(SimulatedRun, ActsShareALinkOnlyWhileTheirFlowsMove) {
+  // x moves 100 alone in [0,100). y is in its fixed time until then. Then each moves 100 at half of
+  // the link.
+  EXPECT_EQ(Demands({{{0, {{200, {{kLink}}}}}, {100, {{100, {{kLink}}}}}}}).times(),
+            "x0 [0,300) y0 [0,300) ");
+}
+
+TEST(SimulatedRun, AnActWithoutFlowsTakesItsFixedTime) {
+  EXPECT_EQ(Demands({{{7, {}}, {7, {{0, {{kLink}}}}}}}).times(2),
+            "x0 [0,7) y0 [0,7) x1 [7,14) y1 [7,14) ");
+}
+
+TEST(SimulatedRun, ASlowActTakesMoreFixedAndCoreTimeButMovesNoMoreBytes) {
+  // The second act of x is twice as slow: 2 * 10 + 2 * 200 instead of 10 + 200; 250 bytes.
+  Demands made({{{10, {{200, {{kCores}}}}}, {10, {{250, {{kLink}}}}}}});
+  made.setting.slowdown = [](ActorId, int64_t act) { return act == 1 ? 2 : 1; };
+  EXPECT_EQ(made.times(2), "x0 [0,210) y0 [0,260) x1 [210,630) y1 [260,530) ");
+}
+
+TEST(SimulatedRun, AMessageIsSentWhenTheLastFlowHasEnded) {
+  const ActDemand slow{5, {{20, {{kLink}}}, {10, {{kLink}}}}};  // the link is busy for 30 ns
+  const SimulatedSetting setting{.demand = [&](ActorId) -> const ActDemand& { return slow; },
+                                 .resources = {{"link", kGiga}},
+                                 .records_messages = false};
+  const SimulatedRun run = simulate_actors(chain_of_three(1), 1, setting);
+  EXPECT_EQ(times(run, chain_of_three(1)), "a0 [0,35) b0 [35,70) c0 [70,105) ");
+  EXPECT_TRUE(run.messages.empty());
+}
+
 TEST(SimulatedRun, ActorsThatWaitForEachOtherAreNamed) {
   const std::vector<ActorDescription> ring = {{0, "x", {{1, 1}}, {{0, 1, {1}}}},
                                               {1, "y", {{0, 0}}, {{1, 1, {0}}}}};

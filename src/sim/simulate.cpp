@@ -2,117 +2,56 @@
 
 #include <algorithm>
 #include <array>
-#include <cmath>
-#include <map>
+#include <utility>
 
 #include "actors/simulated_run.h"
 #include "base/error.h"
+#include "sim/simulated_ranks.h"
 
 namespace tessera {
 namespace {
 
-/// A time in whole nanoseconds, so that sums are exact.
-int64_t nanoseconds(Seconds time) {
-  return std::llround(time.value() * 1e9);
-}
-Seconds seconds(int64_t count) {
-  return Seconds(static_cast<double>(count) / 1e9);
-}
-
-class Simulator {
+/// Makes the result of a run.
+class Report {
  public:
-  Simulator(std::shared_ptr<const TaskGraph> graph, const ActTime& time,
-            const SimulateOptions& options)
-      : options_(options), actors_(find_actors(graph, ranks(*graph))) {
-    for (int rank = 0; rank < actors_.rank_count(); ++rank) {
-      for (TaskId task : graph->tasks.indices()) {
-        descriptions_.push_back(actors_.describe(rank, task));
-        setting_.overwrites.push_back(actors_.overwrites(rank, task));
-      }
-      add_streams(rank);
-      if (options.prefetch_exchanges) bind_to_issue_points(rank);
-    }
-    setting_.barrier_between_iterations = options.barrier_between_steps;
-    setting_.duration = [this, &time](ActorId actor) {
-      return nanoseconds(time(rank_of(actor), actors_.task_of(actor)));
-    };
-    setting_.delay = [this](const Message& message) {
-      return actors_.rank_index_of(message.from) == actors_.rank_index_of(message.to)
-                 ? 0
-                 : nanoseconds(options_.message);
-    };
-  }
+  Report(const SimulatedRanks& ranks, SimulatedRun run, const SimulateOptions& options)
+      : ranks_(ranks), actors_(ranks.actors()), run_(std::move(run)), options_(options) {}
 
-  Simulation run() {
-    ensure(options_.steps >= 1, "a simulation has a step");
-    run_ = simulate_actors(descriptions_, options_.steps, setting_);
-    for (const SimulatedAct& act : run_.acts) add_act(act);
-    for (const SimulatedMessage& message : run_.messages) add_message(message);
+  Simulation make() {
+    if (options_.has_timeline) add_timeline();
+    simulation_.acts = std::ssize(run_.acts);
     simulation_.step = seconds(end_of(options_.steps - 1) - end_of(options_.steps - 2));
-    for (int rank = 0; rank < actors_.rank_count(); ++rank)
-      simulation_.ranks.push_back(times_of(rank));
+    add_times();
     return std::move(simulation_);
   }
 
  private:
-  Rank rank_of(ActorId actor) const { return actors_.ranks()[actors_.rank_index_of(actor)]; }
-  const Task& task_of(ActorId actor) const { return actors_.graph().tasks[actors_.task_of(actor)]; }
+  void add_timeline() {
+    for (int rank_class = 0; rank_class < ranks_.classes().count(); ++rank_class)
+      add_tracks(rank_class);
+    begins_.resize(actors_.count() * options_.steps);
+    for (const SimulatedAct& act : run_.acts) add_act(act);
+    for (const SimulatedMessage& message : run_.messages) add_message(message);
+  }
 
-  /// Adds the thread of the rank, and the streams of its device that have work.
-  void add_streams(int rank) {
-    std::array<std::vector<ActorId>, kTaskStreams> streams;
-    for (TaskId task : actors_.order_of(rank))
-      streams[stream_index(task)].push_back(actors_.actor_id(rank, task));
+  void add_tracks(int rank_class) {
     auto& tracks = tracks_.emplace_back();
-    for (size_t i = 0; i < streams.size(); ++i) {
-      if (i > 0 && streams[i].empty()) continue;
+    for (size_t i = 0; i < tracks.size(); ++i) {
+      const auto stream = static_cast<TaskStream>(i);
+      if (!ranks_.has_stream(rank_class, stream)) continue;
       tracks[i] = simulation_.timeline.tracks.size();
       simulation_.timeline.tracks.push_back(
-          {actors_.ranks()[rank], std::string(to_text(static_cast<TaskStream>(i))), {}});
-      setting_.streams.push_back(std::move(streams[i]));
+          {ranks_.representative(rank_class), std::string(to_text(stream)), {}});
     }
-  }
-
-  TaskStream stream_of_task(TaskId id) const {
-    const Task& task = actors_.graph().tasks[id];
-    return options_.prefetch_exchanges && !task.issue_after.is_none()
-               ? TaskStream::kPrefetch
-               : stream_of(actors_.graph(), task);
-  }
-  size_t stream_index(TaskId id) const { return static_cast<size_t>(stream_of_task(id)); }
-
-  /// A prefetched exchange waits for the task at its issue point, and the tasks after its turn wait
-  /// for the exchange. Both dependences are registers that only the simulated actors have.
-  void bind_to_issue_points(int rank) {
-    const std::vector<TaskId> order = actors_.order_of(rank);
-    const auto on_host = [&](TaskId task) { return stream_of_task(task) == TaskStream::kHost; };
-    IndexedVector<TaskId, int> position(actors_.graph().tasks.size());
-    for (int i = 0; i < std::ssize(actors_.graph().order); ++i)
-      position[actors_.graph().order[i]] = i;
-    for (size_t i = 0; i < order.size(); ++i) {
-      if (stream_of_task(order[i]) != TaskStream::kPrefetch) continue;
-      const int from = position[actors_.graph().tasks[order[i]].issue_after];
-      TaskId before;  // the last one of this thread up to the issue point
-      for (size_t k = 0; k < i && position[order[k]] <= from; ++k)
-        if (on_host(order[k])) before = order[k];
-      if (!before.is_none())
-        add_edge(actors_.actor_id(rank, before), actors_.actor_id(rank, order[i]));
-      const auto next = std::find_if(order.begin() + i, order.end(), on_host);
-      if (next != order.end())
-        add_edge(actors_.actor_id(rank, order[i]), actors_.actor_id(rank, *next));
-    }
-  }
-  void add_edge(ActorId from, ActorId to) {
-    const RegisterId reg = actors_.rank_count() * actors_.graph().registers.size() + edges_++;
-    descriptions_[from].outputs.push_back({reg, 1, {to}});
-    descriptions_[to].inputs.push_back({reg, from});
   }
   size_t track_of(ActorId actor) const {
-    return tracks_[actors_.rank_index_of(actor)][stream_index(actors_.task_of(actor))];
+    const auto stream = static_cast<size_t>(ranks_.stream_of_task(actors_.task_of(actor)));
+    return tracks_[actors_.class_of(actor)][stream];
   }
+  int64_t& begin_of(ActorId actor, int64_t step) { return begins_[actor * options_.steps + step]; }
 
   void add_act(const SimulatedAct& act) {
-    const Task& task = task_of(act.actor);
+    const Task& task = ranks_.task_of(act.actor);
     std::vector<Span>& spans = simulation_.timeline.tracks[track_of(act.actor)].spans;
     const Seconds free = spans.empty() ? Seconds(0) : spans.back().end;
     const bool steps_met = options_.barrier_between_steps &&
@@ -123,19 +62,18 @@ class Simulator {
     spans.push_back({task.kind == Task::Kind::kCompute ? Span::Kind::kAct : Span::Kind::kCopy,
                      task.name, act.act.iteration, task.micro_batch, seconds(act.start),
                      seconds(act.end), pass_text(task)});
-    begins_[{act.actor, act.act.iteration}] = act.start;
+    begin_of(act.actor, act.act.iteration) = act.start;
   }
 
   void add_message(const SimulatedMessage& sent) {
     const Message& message = sent.message;
-    const int from = actors_.rank_index_of(message.from), to = actors_.rank_index_of(message.to);
-    if (from == to) return;
-    const Register& reg = actors_.graph().registers[actors_.register_of(message.reg)];
+    if (actors_.class_of(message.from) == actors_.class_of(message.to)) return;
+    const Register& reg = ranks_.graph().registers[actors_.register_of(message.reg)];
     const bool is_ready = message.kind == Message::Kind::kReady;
     simulation_.timeline.messages.push_back(
         {is_ready ? TimedMessage::Kind::kReady : TimedMessage::Kind::kReleased, reg.name,
          track_of(message.from), track_of(message.to), seconds(sent.sent), seconds(sent.arrived),
-         seconds(is_ready ? begins_.at({message.to, message.iteration}) : sent.arrived)});
+         seconds(is_ready ? begin_of(message.to, message.iteration) : sent.arrived)});
   }
 
   /// The end of the last act of a step; 0 before the first step.
@@ -146,47 +84,89 @@ class Simulator {
     return end;
   }
 
-  RankTimes times_of(int rank) const {
-    RankTimes times{actors_.ranks()[rank], {}, {}, {}, {}};
-    std::vector<SimulatedAct> kernels;
+  void add_times() {
+    // By class, the acts of the last step: kernels, then exchanges and copies, ordered by begin.
+    std::vector<Acts> kernels(ranks_.classes().count()), transfers(kernels.size());
     for (const SimulatedAct& act : run_.acts) {
-      if (act.act.iteration != options_.steps - 1 || actors_.rank_index_of(act.actor) != rank)
-        continue;
-      const Task::Kind kind = task_of(act.actor).kind;
+      if (act.act.iteration != options_.steps - 1) continue;
+      const Task::Kind kind = ranks_.task_of(act.actor).kind;
+      if (kind == Task::Kind::kCompute) kernels[actors_.class_of(act.actor)].push_back(&act);
       if (kind == Task::Kind::kExchange || kind == Task::Kind::kCopy)
-        times.exchange += seconds(act.end - act.start);
-      if (kind != Task::Kind::kCompute) continue;
-      times.compute += seconds(act.end - act.start);
-      kernels.push_back(act);
+        transfers[actors_.class_of(act.actor)].push_back(&act);
     }
+    std::vector<RankTimes> times;
+    for (size_t i = 0; i < kernels.size(); ++i) times.push_back(times_of(kernels[i], transfers[i]));
+    for (size_t i = 0; i < ranks_.ranks().size(); ++i) {
+      const int rank_class = ranks_.classes().class_of[i];
+      RankTimes& of_rank = simulation_.ranks.emplace_back(times[rank_class]);
+      of_rank.rank = ranks_.ranks()[i];
+      of_rank.representative = ranks_.representative(rank_class);
+    }
+  }
+
+  using Acts = std::vector<const SimulatedAct*>;
+  static int64_t sum(const Acts& acts) {
+    int64_t time = 0;
+    for (const SimulatedAct* act : acts) time += act->end - act->start;
+    return time;
+  }
+
+  RankTimes times_of(const Acts& kernels, const Acts& transfers) const {
+    RankTimes times;
+    times.compute = seconds(sum(kernels));
+    times.exchange = seconds(sum(transfers));
+    times.exposed = seconds(without(covered(transfers), covered(kernels)));
     add_span(kernels, times);
     return times;
   }
 
+  using Intervals = std::vector<std::pair<int64_t, int64_t>>;
+  /// The union of the intervals of acts, ascending.
+  static Intervals covered(const Acts& acts) {
+    Intervals list;
+    for (const SimulatedAct* act : acts) {
+      if (list.empty() || act->start > list.back().second)
+        list.emplace_back(act->start, act->end);
+      else
+        list.back().second = std::max(list.back().second, act->end);
+    }
+    return list;
+  }
+  /// The length of `list` without that of its intersection with `other`.
+  static int64_t without(const Intervals& list, const Intervals& other) {
+    int64_t length = 0;
+    auto first = other.begin();
+    for (const auto& [start, end] : list) {
+      length += end - start;
+      while (first != other.end() && first->second <= start) ++first;
+      for (auto next = first; next != other.end() && next->first < end; ++next)
+        length -= std::min(end, next->second) - std::max(start, next->first);
+    }
+    return length;
+  }
+
   ///   kernels  the kernels of one rank in one step, ordered by begin
-  void add_span(const std::vector<SimulatedAct>& kernels, RankTimes& times) const {
-    const auto is_of_micro_batch = [&](const SimulatedAct& act) {
-      return task_of(act.actor).micro_batch >= 0;
+  void add_span(const Acts& kernels, RankTimes& times) const {
+    const auto is_of_micro_batch = [&](const SimulatedAct* act) {
+      return ranks_.task_of(act->actor).micro_batch >= 0;
     };
     const bool any = std::any_of(kernels.begin(), kernels.end(), is_of_micro_batch);
-    const auto bounds = [&](const SimulatedAct& act) { return !any || is_of_micro_batch(act); };
+    const auto bounds = [&](const SimulatedAct* act) { return !any || is_of_micro_batch(act); };
     const auto first = std::find_if(kernels.begin(), kernels.end(), bounds);
     if (first == kernels.end()) return;
     const auto last = std::find_if(kernels.rbegin(), kernels.rend(), bounds);
-    int64_t idle = last->end - first->start;
+    int64_t idle = (*last)->end - (*first)->start;
     times.span = seconds(idle);
-    for (auto act = first; act != last.base(); ++act) idle -= act->end - act->start;
+    for (auto act = first; act != last.base(); ++act) idle -= (*act)->end - (*act)->start;
     times.idle_in_span = seconds(idle);
   }
 
+  const SimulatedRanks& ranks_;
+  const ClassActors& actors_;
+  const SimulatedRun run_;
   const SimulateOptions& options_;
-  const TaskActors actors_;
-  std::vector<std::array<size_t, kTaskStreams>> tracks_;  // by rank index and stream
-  std::vector<ActorDescription> descriptions_;
-  int edges_ = 0;  // of bind_to_issue_points
-  SimulatedSetting setting_;
-  SimulatedRun run_;
-  std::map<std::pair<ActorId, int64_t>, int64_t> begins_;  // of acts, by iteration
+  std::vector<std::array<size_t, kTaskStreams>> tracks_;  // by class and stream
+  std::vector<int64_t> begins_;                           // by actor and step
   Simulation simulation_;
 };
 
@@ -203,9 +183,18 @@ double Simulation::bubble() const {
   return 1 - work / (step.value() * count);
 }
 
+Simulation simulate(std::shared_ptr<const TaskGraph> graph, const Demands& demands,
+                    const SimulateOptions& options) {
+  ensure(options.steps >= 1, "a simulation has a step");
+  SimulatedRanks ranks(std::move(graph), demands, options);
+  return Report(ranks, ranks.run(), options).make();
+}
+
 Simulation simulate(std::shared_ptr<const TaskGraph> graph, const ActTime& time,
                     const SimulateOptions& options) {
-  return Simulator(std::move(graph), time, options).run();
+  const Demands demands{
+      .of = [&](Rank rank, TaskId task) { return ActDemand{nanoseconds(time(rank, task)), {}}; }};
+  return simulate(std::move(graph), demands, options);
 }
 
 }  // namespace tessera

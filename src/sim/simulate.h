@@ -1,6 +1,6 @@
 // A task graph on a simulated clock: the actors, order lists and waits of the runtime, with given
-// durations instead of kernels that run. This module knows task graphs and actors. It does not know
-// how they were derived, nor the runtime, and it has no cost model.
+// durations or demands instead of kernels that run. This module knows task graphs and actors. It
+// does not know how they were derived, nor the runtime, and it has no cost model.
 #pragma once
 
 #include <functional>
@@ -8,6 +8,7 @@
 #include <vector>
 
 #include "base/units.h"
+#include "sim/demands.h"
 #include "tasks/task_graph.h"
 #include "trace/timeline.h"
 
@@ -16,6 +17,12 @@ namespace tessera {
 /// The duration of an act of a task on a rank; for an exchange, the time until all data has
 /// arrived. It is rounded to nanoseconds.
 using ActTime = std::function<Seconds(Rank, TaskId)>;
+
+/// A rank whose fixed times and core times are multiplied.
+struct Straggler {
+  Rank rank = 0;
+  double factor = 1;  // > 0
+};
 
 struct SimulateOptions {
   int64_t steps = 3;
@@ -29,17 +36,26 @@ struct SimulateOptions {
   /// stream of their own, as between ranks in different processes? Otherwise they begin at their
   /// turn, as between threads.
   bool prefetch_exchanges = false;
+  std::vector<Straggler> stragglers = {};  // each rank at most once
+  uint64_t seed = 0;                       // of Demands::jitter
+  /// Simulates one rank of each class of ranks that behave alike (sim/rank_classes.h). Nothing but
+  /// the timeline changes: it has the tracks of these ranks only, and their messages.
+  bool folds_ranks = false;
+  bool has_timeline = true;  // false: without it, a large run takes less memory
 };
 
 /// The last step of one rank.
 struct RankTimes {
   Rank rank = 0;
-  Seconds compute{0};   // time in acts of kernels
-  Seconds exchange{0};  // time in exchanges, and in copies between a device and its host
+  Rank representative = 0;  // the rank that was simulated for it: itself unless ranks are folded
+  Seconds compute{0};       // time in acts of kernels
+  Seconds exchange{0};      // time in exchanges, and in copies between a device and its host
   /// The time from the begin of its first act of kernels for a micro-batch to the end of the last
   /// one; of all kernels if none is for a micro-batch.
   Seconds span{0};
   Seconds idle_in_span{0};
+  /// The time in exchanges and copies while no kernel of the rank runs.
+  Seconds exposed{0};
   /// The fraction of the span in which no kernels run: the bubble of the stage's span.
   double bubble_of_span() const {
     return span.value() > 0 ? idle_in_span.value() / span.value() : 0;
@@ -50,6 +66,7 @@ struct Simulation {
   Timeline timeline;  // of all steps: acts, waits, messages between ranks
   Seconds step{0};    // from the end of the second to last step to the end of the last one
   std::vector<RankTimes> ranks;  // in ascending order
+  int64_t acts = 0;              // that were simulated, in all steps
   /// The fraction of the ranks' time in a step in which no kernels run.
   double bubble() const;
 };
@@ -57,6 +74,10 @@ struct Simulation {
 /// Simulates all ranks of `graph`.
 ///   requires  check(graph); options.steps >= 1
 ///   throws    InternalError that names what each actor waits for when no actor can act
+///   time      as simulate_actors, for the acts of the classes of ranks
+Simulation simulate(std::shared_ptr<const TaskGraph> graph, const Demands& demands,
+                    const SimulateOptions& options = {});
+/// The same with acts that share nothing.
 Simulation simulate(std::shared_ptr<const TaskGraph> graph, const ActTime& time,
                     const SimulateOptions& options = {});
 

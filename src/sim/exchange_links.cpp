@@ -1,0 +1,59 @@
+#include "sim/exchange_links.h"
+
+#include <algorithm>
+
+#include "tasks/like_tasks.h"
+
+namespace tessera {
+
+ExchangeLinks::ExchangeLinks(const TaskGraph& graph, const std::vector<Rank>& ranks)
+    : first_table_(graph.tasks.size(), 0) {
+  const IndexedVector<TaskId, TaskId> like = like_tasks(graph);
+  for (TaskId id : graph.tasks.indices()) {
+    const Task& task = graph.tasks[id];
+    if (task.kind != Task::Kind::kExchange) continue;
+    first_table_[id] = like[id] == id ? tables_.size() : first_table_[like[id]];
+    if (like[id] != id) continue;
+    distinct_.push_back(id);
+    for (size_t part = 0; part < task.parts.size(); ++part) {
+      const Shape& shape = graph.registers[task.inputs[part]].type.shape;
+      Lists senders = senders_of(shape, task.parts[part].exchange, ranks);
+      Lists receivers = reversed(senders);
+      tables_.push_back({std::move(senders), std::move(receivers)});
+    }
+  }
+}
+
+ExchangeLinks::Lists ExchangeLinks::senders_of(const Shape& shape, const Exchange& exchange,
+                                               const std::vector<Rank>& ranks) {
+  Lists lists;
+  for (Rank rank : ranks) {
+    lists.first.push_back(static_cast<int>(lists.items.size()));
+    if (!exchange.to.mesh->coordinate_of(rank)) continue;
+    for (const Pull& pull : pulls(shape, exchange, rank)) {
+      const auto found = std::lower_bound(ranks.begin(), ranks.end(), pull.sender);
+      const int sender = static_cast<int>(found - ranks.begin());
+      if (std::find(lists.items.begin() + lists.first.back(), lists.items.end(), sender) ==
+          lists.items.end())
+        lists.items.push_back(sender);
+    }
+  }
+  lists.first.push_back(static_cast<int>(lists.items.size()));
+  return lists;
+}
+
+ExchangeLinks::Lists ExchangeLinks::reversed(const Lists& lists) {
+  const int ranks = static_cast<int>(lists.first.size()) - 1;
+  std::vector<std::vector<int>> from(ranks);
+  for (int rank = 0; rank < ranks; ++rank)
+    for (int item : lists.of(rank)) from[item].push_back(rank);
+  Lists made;
+  for (const std::vector<int>& list : from) {
+    made.first.push_back(static_cast<int>(made.items.size()));
+    made.items.insert(made.items.end(), list.begin(), list.end());
+  }
+  made.first.push_back(static_cast<int>(made.items.size()));
+  return made;
+}
+
+}  // namespace tessera

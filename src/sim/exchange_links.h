@@ -1,0 +1,53 @@
+// Who sends to whom in the exchanges of a task graph.
+#pragma once
+
+#include <span>
+#include <vector>
+
+#include "tasks/task_graph.h"
+
+namespace tessera {
+
+/// The senders and receivers of every exchange, by rank index (actors/task_actors.h). Exchanges
+/// that are alike share one table.
+///   memory  O(distinct exchanges * messages of one)
+class ExchangeLinks {
+ public:
+  /// requires  `ranks` are ascending and include those of the meshes of `graph`, which outlives
+  /// this
+  ExchangeLinks(const TaskGraph& graph, const std::vector<Rank>& ranks);
+
+  /// From whom a rank receives, itself included, in the order of the first pull.
+  std::span<const int> senders(TaskId task, size_t part, int rank_index) const {
+    return tables_[first_table_[task] + part].senders.of(rank_index);
+  }
+  /// Who receives from a rank, itself included, in ascending order.
+  std::span<const int> receivers(TaskId task, size_t part, int rank_index) const {
+    return tables_[first_table_[task] + part].receivers.of(rank_index);
+  }
+  /// One exchange of each kind.
+  const std::vector<TaskId>& distinct() const { return distinct_; }
+
+ private:
+  /// Lists of rank indices by rank index.
+  struct Lists {
+    std::vector<int> first;  // of the list of each rank index; ends with the number of items
+    std::vector<int> items;
+    std::span<const int> of(int rank_index) const {
+      return std::span(items).subspan(first[rank_index], first[rank_index + 1] - first[rank_index]);
+    }
+  };
+  struct Table {
+    Lists senders, receivers;
+  };
+
+  static Lists senders_of(const Shape& shape, const Exchange& exchange,
+                          const std::vector<Rank>& ranks);
+  static Lists reversed(const Lists& lists);
+
+  std::vector<Table> tables_;
+  IndexedVector<TaskId, size_t> first_table_;  // of the first part of an exchange
+  std::vector<TaskId> distinct_;
+};
+
+}  // namespace tessera

@@ -1,0 +1,199 @@
+#include "sim/simulated_ranks.h"
+
+#include <algorithm>
+#include <cmath>
+#include <map>
+#include <utility>
+
+#include "base/error.h"
+#include "base/random.h"
+
+namespace tessera {
+
+int64_t nanoseconds(Seconds time) {
+  return std::llround(time.value() * 1e9);
+}
+Seconds seconds(int64_t nanoseconds) {
+  return Seconds(static_cast<double>(nanoseconds) / 1e9);
+}
+
+namespace {
+
+std::vector<double> factors_of(const std::vector<Rank>& ranks,
+                               const std::vector<Straggler>& stragglers) {
+  std::vector<double> factors(ranks.size(), 1);
+  for (const Straggler& straggler : stragglers) {
+    const auto found = std::lower_bound(ranks.begin(), ranks.end(), straggler.rank);
+    ensure(found != ranks.end() && *found == straggler.rank && straggler.factor > 0,
+           "a straggler is a rank of the run, with a factor above 0");
+    factors[found - ranks.begin()] = straggler.factor;
+  }
+  return factors;
+}
+
+TaskId asked_for(const Demands& demands, TaskId task) {
+  return demands.like.empty() ? task : demands.like.at(task);
+}
+
+/// By mesh, the tasks whose demands are asked for.
+IndexedVector<MeshIndex, std::vector<TaskId>> asked_tasks(const TaskGraph& graph,
+                                                          const Demands& demands) {
+  IndexedVector<MeshIndex, std::vector<TaskId>> asked(graph.meshes.size());
+  for (TaskId task : graph.tasks.indices())
+    if (asked_for(demands, task) == task) asked[graph.tasks[task].mesh].push_back(task);
+  return asked;
+}
+
+RankFacts facts_of(const TaskGraph& graph, const std::vector<Rank>& ranks, const Demands& demands,
+                   const std::vector<double>& factors) {
+  const auto asked = asked_tasks(graph, demands);
+  RankFacts facts;
+  std::map<std::pair<std::vector<MeshIndex>, double>, int64_t> kinds;
+  for (size_t i = 0; i < ranks.size(); ++i) {
+    std::vector<RankDemand>& list = facts.demands.emplace_back();
+    std::vector<MeshIndex> meshes;
+    bool has_jitter = false;
+    for (MeshIndex mesh : graph.meshes.indices()) {
+      if (!graph.meshes[mesh]->coordinate_of(ranks[i])) continue;
+      meshes.push_back(mesh);
+      for (TaskId task : asked[mesh]) {
+        list.push_back({task, demands.of(ranks[i], task)});
+        has_jitter = has_jitter || (demands.jitter && demands.jitter(ranks[i], task) > 0);
+      }
+    }
+    std::sort(list.begin(), list.end(),
+              [](const RankDemand& a, const RankDemand& b) { return a.task < b.task; });
+    const auto next = static_cast<int64_t>(kinds.size());
+    const int64_t kind = kinds.try_emplace({meshes, factors[i]}, next).first->second;
+    facts.kind.push_back(has_jitter ? -1 - static_cast<int64_t>(i) : kind);
+  }
+  return facts;
+}
+
+}  // namespace
+
+SimulatedRanks::SimulatedRanks(std::shared_ptr<const TaskGraph> graph, const Demands& demands,
+                               const SimulateOptions& options)
+    : graph_(std::move(graph)),
+      demands_(demands),
+      options_(options),
+      ranks_(tessera::ranks(*graph_)),
+      factors_(factors_of(ranks_, options.stragglers)),
+      links_(*graph_, ranks_),
+      facts_(facts_of(*graph_, ranks_, demands, factors_)),
+      classes_(options.folds_ranks
+                   ? fold_ranks(facts_, links_, *graph_, demands.resources)
+                   : distinct_ranks(static_cast<int>(ranks_.size()), demands.resources)),
+      actors_(*graph_, ranks_, links_, classes_) {
+  for (ActorId actor = 0; actor < actors_.count(); ++actor) {
+    descriptions_.push_back(actors_.describe(actor));
+    setting_.overwrites.push_back(actors_.overwrites(actor));
+  }
+  for (int rank_class = 0; rank_class < classes_.count(); ++rank_class) {
+    add_streams(rank_class);
+    if (options.prefetch_exchanges) bind_to_issue_points(rank_class);
+  }
+  add_demands();
+  setting_.barrier_between_iterations = options.barrier_between_steps;
+  setting_.records_messages = options.has_timeline;
+  setting_.resources = classes_.resources;
+  setting_.demand = [this](ActorId actor) -> const ActDemand& { return *demand_of_[actor]; };
+  if (demands.jitter || !options.stragglers.empty())
+    setting_.slowdown = [this](ActorId actor, int64_t act) { return slowdown(actor, act); };
+  if (options.message.value() > 0)
+    setting_.delay = [this](const Message& message) {
+      return actors_.is_between_ranks(message) ? nanoseconds(options_.message) : 0;
+    };
+}
+
+SimulatedRun SimulatedRanks::run() {
+  return simulate_actors(std::move(descriptions_), options_.steps, setting_);
+}
+
+TaskStream SimulatedRanks::stream_of_task(TaskId id) const {
+  const Task& task = graph_->tasks[id];
+  return options_.prefetch_exchanges && !task.issue_after.is_none() ? TaskStream::kPrefetch
+                                                                    : stream_of(*graph_, task);
+}
+
+bool SimulatedRanks::has_stream(int rank_class, TaskStream stream) const {
+  return stream == TaskStream::kHost || has_stream_[rank_class][static_cast<size_t>(stream)];
+}
+
+/// Adds the thread of the rank, and the streams of its device that have work.
+void SimulatedRanks::add_streams(int rank_class) {
+  std::array<std::vector<ActorId>, kTaskStreams> streams;
+  for (TaskId task : actors_.order_of(rank_class))
+    streams[static_cast<size_t>(stream_of_task(task))].push_back(
+        actors_.actor_id(rank_class, task));
+  auto& has = has_stream_.emplace_back();
+  for (size_t i = 0; i < streams.size(); ++i) {
+    has[i] = !streams[i].empty();
+    if (has[i]) setting_.streams.push_back(std::move(streams[i]));
+  }
+}
+
+/// A prefetched exchange waits for the task at its issue point, and the tasks after its turn wait
+/// for the exchange. Both dependences are registers that only the simulated actors have.
+void SimulatedRanks::bind_to_issue_points(int rank_class) {
+  IndexedVector<TaskId, int> position(graph_->tasks.size());
+  for (int i = 0; i < std::ssize(graph_->order); ++i) position[graph_->order[i]] = i;
+  const std::vector<TaskId> order = actors_.order_of(rank_class);
+  std::vector<TaskId> host;  // the tasks of the thread, in order
+  std::copy_if(order.begin(), order.end(), std::back_inserter(host),
+               [&](TaskId task) { return stream_of_task(task) == TaskStream::kHost; });
+  // The first task of the thread behind a position.
+  const auto behind = [&](int place) {
+    return std::upper_bound(host.begin(), host.end(), place,
+                            [&](int at, TaskId task) { return at < position[task]; });
+  };
+  for (TaskId exchange : order) {
+    if (stream_of_task(exchange) != TaskStream::kPrefetch) continue;
+    const ActorId actor = actors_.actor_id(rank_class, exchange);
+    const auto next = behind(position[exchange]);
+    // The last one up to the issue point.
+    const auto issued = std::min(behind(position[graph_->tasks[exchange].issue_after]), next);
+    if (issued != host.begin()) add_edge(actors_.actor_id(rank_class, *(issued - 1)), actor);
+    if (next != host.end()) add_edge(actor, actors_.actor_id(rank_class, *next));
+  }
+}
+
+void SimulatedRanks::add_edge(ActorId from, ActorId to) {
+  const RegisterId reg = actors_.register_count() + edges_++;
+  descriptions_[from].outputs.push_back({reg, 1, {to}});
+  descriptions_[to].inputs.push_back({reg, from});
+}
+
+/// Only the demands of representatives are kept.
+void SimulatedRanks::add_demands() {
+  for (int rank_class = 0; rank_class < classes_.count(); ++rank_class) {
+    std::vector<RankDemand>& list = class_demands_.emplace_back(
+        std::move(facts_.demands[classes_.representatives[rank_class]]));
+    for (RankDemand& of_task : list) of_task.demand = folded(of_task.demand, rank_class, classes_);
+  }
+  facts_ = {};
+  for (ActorId actor = 0; actor < actors_.count(); ++actor) {
+    const auto& list = class_demands_[actors_.class_of(actor)];
+    const TaskId asked = asked_for(demands_, actors_.task_of(actor));
+    const auto found =
+        std::lower_bound(list.begin(), list.end(), asked,
+                         [](const RankDemand& a, TaskId task) { return a.task < task; });
+    ensure(found != list.end() && found->task == asked,
+           "a task demands as an earlier one of its mesh, which demands as itself");
+    demand_of_.push_back(&found->demand);
+  }
+}
+
+/// The factor of an act. That of its jitter has a log-normal distribution of mean 1.
+double SimulatedRanks::slowdown(ActorId actor, int64_t act) const {
+  const int rank = classes_.representatives[actors_.class_of(actor)];
+  const TaskId task = actors_.task_of(actor);
+  const double deviation = demands_.jitter ? demands_.jitter(ranks_[rank], task) : 0;
+  if (deviation <= 0) return factors_[rank];
+  const double variance = std::log1p(deviation * deviation);  // of the logarithm
+  const uint64_t index = static_cast<uint64_t>(rank) * graph_->tasks.size() + task.value();
+  const RandomStream random(random_key(options_.seed, "jitter"), act);
+  return factors_[rank] * std::exp(std::sqrt(variance) * random.normal(index) - variance / 2);
+}
+
+}  // namespace tessera
