@@ -92,7 +92,8 @@ Cluster::Cluster(ClusterDescription description)
   for (const MachineGroup& group : description_.machines) {
     const int type = type_index(description_.types, group);
     for (const std::string& name : group.names) {
-      Machine& machine = machines_.emplace_back(Machine{name, {}});
+      const double cores = group.cores > 0 ? group.cores : group.devices;
+      Machine& machine = machines_.emplace_back(Machine{name, cores, {}});
       for (int i = 0; i < group.devices; ++i) {
         machine.devices.push_back(device_count());
         devices_.push_back({type, machine_count() - 1});

@@ -30,6 +30,8 @@ class Cluster {
   int machine(DeviceId device) const { return devices_.at(device).machine; }
   const std::string& machine_name(int machine) const { return machines_.at(machine).name; }
   std::span<const DeviceId> devices_of(int machine) const { return machines_.at(machine).devices; }
+  /// That the devices of a machine share: those of its description, else one for each CPU device.
+  double cores(int machine) const { return machines_.at(machine).cores; }
   std::string name(DeviceId device) const;  // "n0/3": the machine and the device in it
   /// The device groups, one for each type, in the order of their first devices.
   std::vector<DeviceGroup> groups() const;
@@ -49,6 +51,7 @@ class Cluster {
   };
   struct Machine {
     std::string name;
+    double cores = 0;
     std::vector<DeviceId> devices;
   };
 

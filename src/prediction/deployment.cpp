@@ -2,7 +2,6 @@
 
 #include <algorithm>
 #include <limits>
-#include <numeric>
 
 #include "base/count_text.h"
 #include "base/error.h"
@@ -102,7 +101,9 @@ LinkCost between(const Mesh& first, const Mesh& second, const Deployment& deploy
 }  // namespace
 
 Deployment in_order(const Cluster& cluster, int ranks) {
-  if (ranks > cluster.device_count())
+  const bool is_of_cores =
+      cluster.groups().size() == 1 && cluster.type(0).kind == HardwareKind::kCpu;
+  if (ranks > cluster.device_count() && !is_of_cores)
     throw UserError("the plan has " + counted(ranks, "rank") + " and the cluster " +
                         counted(cluster.device_count(), "device"),
                     "each rank has a device of its own",
@@ -110,7 +111,8 @@ Deployment in_order(const Cluster& cluster, int ranks) {
                         ", or a larger cluster",
                     ExitCode::kBadConfig);
   Deployment deployment{&cluster, std::vector<DeviceId>(ranks)};
-  std::iota(deployment.device_of_rank.begin(), deployment.device_of_rank.end(), 0);
+  for (Rank rank = 0; rank < ranks; ++rank)
+    deployment.device_of_rank[rank] = rank % cluster.device_count();
   return deployment;
 }
 

@@ -19,9 +19,10 @@ struct Deployment {
   const DeviceType& type(Rank rank) const { return cluster->type(device(rank)); }
 };
 
-/// Rank i on device i.
+/// Rank i on device i. On a cluster of cores, more ranks than cores begin at the first core again,
+/// and share them.
 ///
-///   throws  UserError (78) when there are more ranks than devices
+///   throws  UserError (78) when there are more ranks than devices that are no cores
 Deployment in_order(const Cluster& cluster, int ranks);
 
 /// The cost model that the compiler decides by: the device is the slowest of the deployment, class

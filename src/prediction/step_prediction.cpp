@@ -6,8 +6,9 @@
 
 #include "base/error.h"
 #include "base/text.h"
-#include "prediction/act_prices.h"
+#include "prediction/act_demands.h"
 #include "reshard/exchange.h"
+#include "tasks/like_tasks.h"
 
 namespace tessera {
 namespace {
@@ -142,25 +143,41 @@ double StepPrediction::bubble() const {
 StepPrediction predict_step(std::shared_ptr<const TaskGraph> graph, const Deployment& deployment,
                             const PredictOptions& options) {
   ensure(options.steps >= 2, "the last step of a simulation follows another one");
-  ActPrices prices(*graph, deployment);
-  const ActTime time = [&](Rank rank, TaskId task) { return prices.price(rank, task).time; };
-  Simulation simulation = simulate(
-      graph, time, {.steps = options.steps, .prefetch_exchanges = options.prefetch_exchanges});
+  ActDemands acts(*graph, deployment);
+  const Demands demands{.resources = acts.resources(),
+                        .of = [&](Rank rank, TaskId task) { return acts.demand(rank, task); },
+                        .like = like_tasks(*graph),
+                        .jitter = {}};
+  Simulation simulation = simulate(graph, demands,
+                                   {.steps = options.steps,
+                                    .prefetch_exchanges = options.prefetch_exchanges,
+                                    .folds_ranks = options.folds_ranks});
   StepPrediction prediction;
   prediction.step = simulation.step;
   double end = 0;
   for (const Track& track : simulation.timeline.tracks)
     for (const Span& span : track.spans) end = std::max(end, span.end.value());
   const Breakdown breakdown(*graph, simulation.timeline, {end - simulation.step.value(), end});
-  for (Rank rank : tessera::ranks(*graph)) {
-    const DeviceType& type = deployment.type(rank);
-    prediction.ranks.push_back(breakdown.of(rank));
-    prediction.memory.push_back(memory_of(*graph, rank, type));
-    prediction.peak_flops_per_second +=
-        type.cost.flops_rate(OperationClass::kMatmul, options.products);
+  const auto executed_by = [&](Rank rank) {
+    Flops sum{0};
     for (TaskId task : graph->tasks.indices())
       if (graph->meshes[graph->tasks[task].mesh]->coordinate_of(rank))
-        prediction.executed += prices.price(rank, task).flops;
+        sum += acts.kernels(rank, demands.like.empty() ? task : demands.like[task]).flops;
+    return sum;
+  };
+  std::map<Rank, std::pair<RankBreakdown, Flops>> simulated;
+  for (const RankTimes& times : simulation.ranks) {
+    const Rank like = times.representative;
+    auto found = simulated.find(like);
+    if (found == simulated.end())
+      found = simulated.emplace(like, std::pair(breakdown.of(like), executed_by(like))).first;
+    const DeviceType& type = deployment.type(times.rank);
+    prediction.ranks.push_back(found->second.first);
+    prediction.ranks.back().rank = times.rank;
+    prediction.executed += found->second.second;
+    prediction.memory.push_back(memory_of(*graph, times.rank, type));
+    prediction.peak_flops_per_second +=
+        type.cost.flops_rate(OperationClass::kMatmul, options.products);
   }
   prediction.timeline = std::move(simulation.timeline);
   return prediction;

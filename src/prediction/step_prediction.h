@@ -53,10 +53,11 @@ struct PredictOptions {
   int64_t steps = 3;
   /// SimulateOptions::prefetch_exchanges.
   bool prefetch_exchanges = true;
+  bool folds_ranks = true;       // SimulateOptions::folds_ranks
   DType products = DType::kF32;  // the element type of the products
 };
 
-/// Simulates steps of the task graph with the prices of ActPrices.
+/// Simulates steps of the task graph with the demands of ActDemands.
 ///   requires  check(graph); its ranks are in the deployment
 StepPrediction predict_step(std::shared_ptr<const TaskGraph> graph, const Deployment& deployment,
                             const PredictOptions& options = {});

@@ -1,0 +1,156 @@
+#include "prediction/act_demands.h"
+
+#include <algorithm>
+#include <cmath>
+
+#include "base/error.h"
+#include "kernels/bind.h"
+#include "reshard/pulls.h"
+
+namespace tessera {
+namespace {
+
+constexpr int64_t kCore = 1'000'000'000;  // core-nanoseconds in a second
+
+int64_t nanoseconds(Seconds time) {
+  return std::llround(1e9 * time.value());
+}
+
+KernelPrice operator+(KernelPrice a, KernelPrice b) {
+  return {a.time + b.time, a.flops + b.flops};
+}
+
+bool has_even_parts(const Register& reg) {
+  const Mesh& mesh = *reg.attr.mesh;
+  return local_type(reg, mesh.heaviest()) == local_type(reg, mesh.lightest());
+}
+
+}  // namespace
+
+ActDemands::ActDemands(const TaskGraph& graph, Deployment deployment)
+    : graph_(graph), deployment_(std::move(deployment)) {
+  for (const Task& task : graph.tasks) is_even_.push_back(is_even(task));
+}
+
+bool ActDemands::is_even(const Task& task) const {
+  const auto all_even = [&](const std::vector<RegisterIndex>& registers) {
+    return std::all_of(registers.begin(), registers.end(), [&](RegisterIndex index) {
+      return has_even_parts(graph_.registers[index]);
+    });
+  };
+  return std::all_of(task.steps.begin(), task.steps.end(), [&](const KernelStep& step) {
+    return all_even(step.inputs) && all_even(step.outputs);
+  });
+}
+
+int ActDemands::type_index(Rank rank) const {
+  const std::vector<DeviceType>& types = deployment_.cluster->description().types;
+  return static_cast<int>(&deployment_.type(rank) - types.data());
+}
+
+IndexedVector<ResourceId, Resource> ActDemands::resources() const {
+  const Cluster& cluster = *deployment_.cluster;
+  IndexedVector<ResourceId, Resource> list;
+  for (const Channel& channel : cluster.channels())
+    list.push_back({channel.name, std::max<int64_t>(1, std::llround(channel.bytes_per_second))});
+  for (int machine = 0; machine < cluster.machine_count(); ++machine)
+    list.push_back({cluster.machine_name(machine) + " cores",
+                    std::max<int64_t>(1, std::llround(kCore * cluster.cores(machine))),
+                    Resource::Kind::kCores});
+  return list;
+}
+
+ActDemand ActDemands::demand(Rank rank, TaskId id) {
+  const Task& task = graph_.tasks[id];
+  switch (task.kind) {
+    case Task::Kind::kFeed:
+    case Task::Kind::kFetch: return {};
+    case Task::Kind::kCompute: return work(rank, kernels(rank, id).time);
+    case Task::Kind::kExchange: return exchange(rank, task);
+    case Task::Kind::kCopy:
+      return work(rank, copy_price(graph_.registers[task.outputs.front()].size, 1,
+                                   deployment_.type(rank).cost)
+                            .estimate);
+  }
+  throw InternalError("unknown kind of task");
+}
+
+/// Time of a rank on its device.
+ActDemand ActDemands::work(Rank rank, Seconds time) const {
+  if (deployment_.type(rank).kind != HardwareKind::kCpu) return {nanoseconds(time), {}};
+  const Cluster& cluster = *deployment_.cluster;
+  const auto cores = ResourceId(static_cast<int>(cluster.channels().size()) +
+                                cluster.machine(deployment_.device(rank)));
+  return {0, {{nanoseconds(time), {{cores}}, kCore}}};
+}
+
+ActDemand ActDemands::exchange(Rank rank, const Task& task) const {
+  const Cluster& cluster = *deployment_.cluster;
+  std::map<Rank, int64_t> bytes;
+  Bytes combined{0};
+  for (size_t i = 0; i < task.parts.size(); ++i) {
+    const TensorType& type = graph_.registers[task.outputs[i]].type;
+    for (const Pull& pull : pulls(type.shape, task.parts[i].exchange, rank)) {
+      const Bytes size = byte_size({type.dtype, pull.box.shape()});
+      combined += size;
+      if (pull.sender != rank) bytes[pull.sender] += size.value();
+    }
+  }
+  ActDemand demand = work(rank, copy_price(combined, 1, deployment_.type(rank).cost).estimate);
+  for (const auto& [sender, amount] : bytes) {
+    const DeviceId from = deployment_.device(sender), to = deployment_.device(rank);
+    if (from == to) continue;
+    demand.fixed += nanoseconds(cluster.link(from, to).latency);
+    Flow flow{amount, {}};
+    for (ChannelId channel : cluster.path(from, to)) flow.uses.push_back({ResourceId(channel)});
+    demand.flows.push_back(std::move(flow));
+  }
+  return demand;
+}
+
+KernelPrice ActDemands::kernels(Rank rank, TaskId id) {
+  const Key key{id, is_even_[id] ? ~type_index(rank) : rank};
+  const auto found = known_.find(key);
+  if (found != known_.end()) return found->second;
+  KernelPrice sum;
+  for (const KernelStep& step : graph_.tasks[id].steps) sum = sum + price(graph_, step, rank);
+  return known_.emplace(key, sum).first->second;
+}
+
+KernelPrice ActDemands::price(const TaskGraph& graph, const KernelStep& step, Rank rank) const {
+  if (step.control) {
+    const Control& control = *step.control;
+    std::vector<KernelPrice> regions;
+    for (const TaskGraph& region : control.regions) regions.push_back(price(region, rank));
+    if (control.kind == Control::Kind::kIf)
+      return *std::max_element(regions.begin(), regions.end(),
+                               [](KernelPrice a, KernelPrice b) { return a.time < b.time; });
+    const auto times = static_cast<double>(std::max<int64_t>(control.max_iterations, 1));
+    KernelPrice once;
+    for (const KernelPrice& region : regions) once = once + region;
+    return {Seconds(times * once.time.value()), Flops(times * once.flops.value())};
+  }
+  if (step.outputs.empty()) return {};
+  const auto types = [&](const std::vector<RegisterIndex>& registers) {
+    std::vector<TensorType> list;
+    for (RegisterIndex index : registers) {
+      const Register& reg = graph.registers[index];
+      list.push_back(local_type(reg, *reg.attr.mesh->coordinate_of(rank)));
+    }
+    return list;
+  };
+  const Register& first = graph.registers[step.outputs.front()];
+  const LocalWork work = work_of(localize(step.call, *first.attr.mesh->coordinate_of(rank),
+                                          types(step.inputs), types(step.outputs)),
+                                 graph.kernels.get());
+  return {compute_price(work, deployment_.type(rank).cost).estimate, work.flops};
+}
+
+KernelPrice ActDemands::price(const TaskGraph& graph, Rank rank) const {
+  KernelPrice sum;
+  for (const Task& task : graph.tasks)
+    for (const KernelStep& step : task.steps) sum = sum + price(graph, step, rank);
+  return sum;
+}
+
+}  // namespace tessera
