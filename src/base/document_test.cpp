@@ -129,6 +129,25 @@ TEST(Toml, AKeyThatIsSetTwiceIsRefused) {
               throws_bad_config(StartsWith("run.toml:2:")));
 }
 
+TEST(Toml, ComesBackFromItsText) {
+  const Document document = parse_toml(R"(
+name = "a \"b\""
+count = 3
+part = 0.5
+list = [1, 2]
+[device.gpu]
+kind = "gpu"
+rates = {launch = "1 us", "64 kB" = "1 GB/s"}
+[[machine]]
+names = "n[0-3]"
+links = [{name = "x", bandwidth = "1 GB/s"}, {name = "y"}]
+[[machine]]
+count = 2
+)",
+                                       "a.toml");
+  EXPECT_EQ(parse_toml(to_toml(document), "b.toml"), document) << to_toml(document);
+}
+
 TEST(Json, ComesBackFromItsText) {
   Document document;
   document["null"] = {};

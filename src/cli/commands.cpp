@@ -8,6 +8,7 @@
 #include "cli/commands/generate.h"
 #include "cli/commands/inspect.h"
 #include "cli/commands/launch.h"
+#include "cli/commands/measure.h"
 #include "cli/commands/predict.h"
 #include "cli/commands/simulate.h"
 #include "cli/commands/solve.h"
@@ -40,6 +41,8 @@ constexpr CommandEntry kCommands[] = {
      make<ExplainCommand>},
     {"simulate", "Predict the step of a plan on a cluster: its time, memory and waits", kOneProcess,
      make<SimulateCommand>},
+    {"measure", "Measure this machine and write it as a cluster file", kOneProcess,
+     make<MeasureCommand>},
     {"inspect", "Describe a plan, a configuration, a cluster, a checkpoint or a text", kOneProcess,
      make<InspectCommand>},
     {"fuzz", "Compare random programs under random placements with the serial programs",

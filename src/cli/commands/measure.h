@@ -1,0 +1,21 @@
+// tessera measure: this machine as a cluster file, with measured rates.
+#pragma once
+
+#include <optional>
+#include <string>
+
+#include "cli/command.h"
+#include "cli/shared_options.h"
+
+namespace tessera {
+
+struct MeasureCommand : Command {
+  void describe(OptionParser& parser) override;
+  ExitCode run(Processes&) override;
+
+  OutputOptions output;
+  std::optional<std::string> out;  // the cluster file
+  bool detects_only = false;
+};
+
+}  // namespace tessera
