@@ -32,69 +32,67 @@ auto choice_of(ConfigTable& table, const std::string& key, const Choices& choice
                        [&](const auto choice) { return to_text(choice) == text; });
 }
 
-/// The tables of a list; none when it is absent.
-class TableList {
- public:
-  TableList(const Document* list, std::string path, std::string file)
-      : path_(std::move(path)), file_(std::move(file)) {
-    if (!list) return;
-    if (!list->is_list())
-      refuse(file_ + ": " + path_ + " is " + kind_of(*list), "it is a list of tables",
-             "write each of them as [[" + path_ + "]], or as {...} in [ ]");
-    for (const Document& item : list->as_list()) items_.push_back(&item);
-  }
-  size_t size() const { return items_.size(); }
-  std::string path(size_t i) const { return path_ + "[" + std::to_string(i) + "]"; }
-  ConfigTable table(size_t i) const { return {items_[i], path(i), file_}; }
-
- private:
-  std::string path_, file_;
-  std::vector<const Document*> items_;
+/// A table of a list, and its place for messages.
+struct Item {
+  ConfigTable table;
+  std::string path;  // "network[0]"
 };
+
+/// The tables of the list `key`; none when it is absent.
+std::vector<Item> items_of(ConfigTable& table, const std::string& key) {
+  std::vector<Item> items;
+  const Document* list = table.raw(key, {.type = "list of tables", .fallback = "[]"});
+  if (!list) return items;
+  const std::string path = table.full(key);
+  if (!list->is_list())
+    refuse(table.file() + ": " + path + " is " + kind_of(*list), "it is a list of tables",
+           "write each of them as [[" + path + "]], or as {...} in [ ]");
+  for (size_t i = 0; i < list->as_list().size(); ++i) {
+    const std::string number = "[" + std::to_string(i) + "]";
+    items.push_back({table.inside(list->as_list()[i], key + number, key + "[]"), path + number});
+  }
+  return items;
+}
 
 class ClusterReader {
  public:
-  ClusterReader(const Document& document, const std::string& origin)
-      : document_(document), file_(origin) {}
+  ClusterReader(const Document& document, const std::string& origin, std::vector<ReadKey>* keys)
+      : table_(&document, "", origin, keys), file_(origin) {}
 
   ClusterDescription read() {
-    ConfigTable table(&document_, "", file_);
-    description_.name = table.text("name", "");
-    read_types(table.raw("device"));
-    const TableList machines(table.raw("machine"), "machine", file_);
-    for (size_t i = 0; i < machines.size(); ++i) read_machine(machines.table(i), machines.path(i));
-    const TableList network(table.raw("network"), "network", file_);
-    children_.reserve(machines_.size());
+    description_.name = table_.text("name", "");
+    read_types();
+    for (Item& item : items_of(table_, "machine")) read_machine(item.table, item.path);
     for (size_t i = 0; i < machines_.size(); ++i) children_.push_back({static_cast<int>(i)});
-    for (size_t i = 0; i < network.size(); ++i) read_network(network.table(i), network.path(i));
-    const TableList links(table.raw("link"), "link", file_);
-    for (size_t i = 0; i < links.size(); ++i) read_direct(links.table(i), links.path(i));
-    table.finish();
+    for (Item& item : items_of(table_, "network")) read_network(item.table, item.path);
+    for (Item& item : items_of(table_, "link")) read_direct(item.table, item.path);
+    table_.finish();
     return std::move(description_);
   }
 
  private:
   // ---- devices ----
 
-  void read_types(const Document* types) {
+  void read_types() {
+    const Document* types = table_.raw("device");
     if (!types) return;
     if (!types->is_table())
       refuse(file_ + ": device is " + kind_of(*types), "types of devices are tables by their names",
              "write [device.NAME]");
+    ConfigTable tables = table_.table("device");
     for (const auto& [name, value] : types->as_table())
-      description_.types.push_back(read_type(name, ConfigTable(&value, "device." + name, file_)));
+      description_.types.push_back(read_type(name, tables.table(name, "NAME")));
   }
 
-  DeviceType read_type(const std::string& name, ConfigTable table) {
+  static DeviceType read_type(const std::string& name, ConfigTable table) {
     DeviceType type;
     if (const std::string preset = table.text("preset", ""); !preset.empty())
       type = device_of(preset_of(preset));
     type.name = name;
     type.kind = choice_of(table, "kind", kKinds, type.kind);
-    // `memory` is the size of the memory; its bandwidth has the key `bandwidth`.
     type.memory = read_byte_count(table, "memory", type.memory);
     type.reserve = read_byte_count(table, "reserve", type.reserve);
-    ConfigTable rates = table.table("rates");
+    ConfigTable rates(table.raw("rates"), table.full("rates"), table.file());
     type.cost = read_device_cost(rates, type.cost);
     rates.finish();
     type.source = table.text("source", type.source);
@@ -112,7 +110,7 @@ class ClusterReader {
 
   // ---- machines ----
 
-  void read_machine(ConfigTable table, const std::string& path) {
+  void read_machine(ConfigTable& table, const std::string& path) {
     MachineGroup machine;
     const std::string list = table.text("names", "");
     const int64_t count = table.integer("count", 0, 0, 1 << 20);
@@ -129,16 +127,13 @@ class ClusterReader {
     machine.devices = static_cast<int>(table.integer("devices", 1, 1, 1 << 20));
     machine.cores = table.number("cores", 0, 0, 1e6);
     add_preset_type(machine.device);
-    const TableList levels(table.raw("links"), path + ".links", file_);
-    for (size_t i = 0; i < levels.size(); ++i) {
-      ConfigTable level = levels.table(i);
-      const auto size = static_cast<int>(level.integer("size", 0, 0, 1 << 20));
-      machine.levels.push_back({read_level(level, levels.path(i)), size});
-      level.finish();
+    for (Item& item : items_of(table, "links")) {
+      const auto size = static_cast<int>(item.table.integer("size", 0, 0, 1 << 20));
+      machine.levels.push_back({read_level(item.table, item.path), size});
+      item.table.finish();
     }
-    const TableList direct(table.raw("direct"), path + ".direct", file_);
-    for (size_t i = 0; i < direct.size(); ++i)
-      machine.direct.push_back(read_direct_of_machine(direct.table(i), direct.path(i)));
+    for (Item& item : items_of(table, "direct"))
+      machine.direct.push_back(read_direct_of_machine(item.table, item.path));
     table.finish();
     for (const std::string& name : machine.names) {
       machines_.push_back(name);
@@ -159,8 +154,9 @@ class ClusterReader {
     description_.types.back().name = name;
   }
 
-  DirectLink read_direct_of_machine(ConfigTable table, const std::string& path) {
-    const std::vector<int64_t> devices = integers(table.raw("devices"));
+  DirectLink read_direct_of_machine(ConfigTable& table, const std::string& path) {
+    const std::vector<int64_t> devices =
+        integers(table.raw("devices", {.type = "list of integers", .range = "two devices"}));
     if (devices.size() != 2)
       refuse(file_ + ": " + path + " is not a link between two devices",
              "'devices' are the numbers of two devices of the machine", "write devices = [0, 3]");
@@ -200,7 +196,7 @@ class ClusterReader {
     return level;
   }
 
-  void read_network(ConfigTable table, const std::string& path) {
+  void read_network(ConfigTable& table, const std::string& path) {
     NetworkLevel network;
     network.oversubscription = table.number("oversubscription", 0, 0, 1e6);
     if (network.oversubscription > 0) {
@@ -283,7 +279,7 @@ class ClusterReader {
     children_ = std::move(joined);
   }
 
-  void read_direct(ConfigTable table, const std::string& path) {
+  void read_direct(ConfigTable& table, const std::string& path) {
     const std::vector<std::string> names = table.texts("between", {});
     if (names.size() != 2)
       refuse(file_ + ": " + path + " is not a link between two devices",
@@ -310,7 +306,7 @@ class ClusterReader {
            "write the machine, / and the number of the device in it: \"n0/3\"");
   }
 
-  const Document& document_;
+  ConfigTable table_;
   const std::string file_;
   ClusterDescription description_;
   std::vector<std::string> machines_;                        // their names
@@ -328,8 +324,13 @@ Cluster read_cluster(const std::filesystem::path& file) {
                        file.string());
 }
 
+ClusterDescription parse_cluster_description(const Document& document, const std::string& origin,
+                                             std::vector<ReadKey>* keys) {
+  return ClusterReader(document, origin, keys).read();
+}
+
 Cluster parse_cluster(const Document& document, const std::string& origin) {
-  return Cluster(ClusterReader(document, origin).read());
+  return Cluster(parse_cluster_description(document, origin));
 }
 
 Cluster cluster_of(const std::string& file_or_line) {

@@ -4,6 +4,7 @@
 //     [device.a100]
 //     preset = "a100-80g"            what is not given is as in the preset
 //     memory = "80 GB"
+//     rates = {launch = "6 us"}      as [device] of a cost file
 //     [[machine]]
 //     names = "n[0-3]"
 //     device = "a100"
@@ -26,6 +27,7 @@
 #include <string>
 #include <string_view>
 
+#include "base/config_table.h"
 #include "base/document.h"
 #include "cluster/cluster.h"
 
@@ -37,6 +39,11 @@ namespace tessera {
 ///           most similar legal one), a value without its unit, and what Cluster refuses
 Cluster read_cluster(const std::filesystem::path& file);
 Cluster parse_cluster(const Document& document, const std::string& origin);
+/// Without the checks of Cluster.
+///   keys    receives every key that is asked for, but those of `rates`, which are those of
+///           `[device]` of a cost file
+ClusterDescription parse_cluster_description(const Document& document, const std::string& origin,
+                                             std::vector<ReadKey>* keys = nullptr);
 
 /// One line: machines, and the ports of each machine to the network.
 ///

@@ -4,6 +4,7 @@
 #include <array>
 #include <string>
 
+#include "cluster/cluster_file.h"
 #include "cost/cost_file.h"
 #include "plan/plan.h"
 #include "plan/preset.h"
@@ -151,6 +152,15 @@ constexpr KeyMeaning kCostMeanings[] = {
      "device.matmul = {arithmetic = \"120 Tflop/s\"}"},
     {"device.CLASS.memory", "Bytes that it reads and writes",
      "device.matmul = {memory = \"1 TB/s\"}"},
+    {"device.CLASS.launch", "What each kernel of the class takes beside its work",
+     "device.gather = {launch = \"5 us\"}"},
+    {"device.CLASS.efficiency",
+     "The part of the arithmetic rates that a kernel of so many operations reaches; between two "
+     "sizes it is interpolated",
+     "device.matmul = {efficiency = {\"1 Gflop\" = \"30 %\", \"1 Tflop\" = \"80 %\"}}"},
+    {"device.CLASS.memory_at",
+     "Instead of `memory`, the rate of a kernel that reads and writes so many bytes",
+     "device.elementwise = {memory_at = {\"64 kB\" = \"90 GB/s\", \"1 GB\" = \"9 GB/s\"}}"},
     {"device.CLASS.TYPE",
      "Its operations on elements of a type, such as `f32`, `bf16` or `i8`; left out: as those of "
      "the class",
@@ -186,6 +196,94 @@ constexpr KeyMeaning kCostMeanings[] = {
      "pipeline.transfer = \"2 %\""},
 };
 
+constexpr KeyMeaning kClusterMeanings[] = {
+    {"name", "For readers", "name = \"two racks\""},
+    {"device", "Types of devices by their names; a preset needs no description",
+     "device.core = {kind = \"cpu\", memory = \"2 GB\"}"},
+    {"device.NAME.preset", "A known device, from which all comes that is not given",
+     "device.a100 = {preset = \"a100-80g\"}"},
+    {"device.NAME.kind", "What it is; the cores of a machine are `cpu` devices",
+     "device.core = {kind = \"cpu\"}"},
+    {"device.NAME.memory", "Its memory; left out: that of the preset",
+     "device.a100 = {memory = \"80 GB\"}"},
+    {"device.NAME.reserve", "What the runtime and libraries take of it",
+     "device.a100 = {reserve = \"1 GB\"}"},
+    {"device.NAME.rates", "Its speed: the keys of `[device]` of a [cost file](#cost-files)",
+     "device.a100 = {rates = {launch = \"4 us\", matmul = {bf16 = \"250 Tflop/s\"}}}"},
+    {"device.NAME.source", "Where the figures come from, for readers",
+     "device.a100 = {source = \"data sheet\"}"},
+    {"machine", "Groups of like machines", "machine = [{count = 2, device = \"a100-80g\"}]"},
+    {"machine[].names", "Their names, as `n[0-3,7],m`; or `count`",
+     "machine = [{names = \"n[0-3]\", device = \"a100-80g\"}]"},
+    {"machine[].count", "How many there are, if they have no names",
+     "machine = [{count = 4, device = \"a100-80g\"}]"},
+    {"machine[].device", "The type of their devices", "machine = [{count = 1, device = \"v100\"}]"},
+    {"machine[].devices", "Devices of a machine",
+     "machine = [{count = 1, device = \"v100\", devices = 8}]"},
+    {"machine[].cores", "Cores that its `cpu` devices share; 0: one each",
+     "machine = [{count = 1, device = \"cpu\", cores = 2}]"},
+    {"machine[].links", "Levels of links inside the machine, from the inside out",
+     "machine = [{count = 1, device = \"v100\", links = [{name = \"pcie\", bandwidth = \"12 "
+     "GB/s\"}]}]"},
+    {"machine[].links[].name", "For reports",
+     "machine = [{count = 1, links = [{name = \"pcie\", bandwidth = \"12 GB/s\"}]}]"},
+    {"machine[].links[].size", "Neighbours that a group joins; 0: all",
+     "machine = [{count = 1, links = [{name = \"pair\", bandwidth = \"12 GB/s\", size = 2}]}]"},
+    {"machine[].links[].latency", "Of a message between two neighbours",
+     "machine = [{count = 1, links = [{name = \"pcie\", bandwidth = \"12 GB/s\", latency = \"9 "
+     "us\"}]}]"},
+    {"machine[].links[].bandwidth", "Of one port in one direction",
+     "machine = [{count = 1, links = [{name = \"pcie\", bandwidth = \"12 GB/s\"}]}]"},
+    {"machine[].links[].sharing",
+     "`switch`: each neighbour has ports of its own; `bus`: all share one bandwidth; `mesh`: each "
+     "two have a link of their own",
+     "machine = [{count = 1, links = [{name = \"pcie\", bandwidth = \"12 GB/s\", sharing = "
+     "\"bus\"}]}]"},
+    {"machine[].links[].ports", "Ports of a neighbour",
+     "machine = [{count = 1, links = [{name = \"nvlink\", bandwidth = \"25 GB/s\", ports = 6}]}]"},
+    {"machine[].direct", "Links between two devices of the machine, instead of their path",
+     "machine = [{count = 1, direct = [{devices = [0, 3], bandwidth = \"50 GB/s\"}]}]"},
+    {"machine[].direct[].devices", "Their numbers in the machine",
+     "machine = [{count = 1, direct = [{devices = [0, 3], bandwidth = \"50 GB/s\"}]}]"},
+    {"machine[].direct[].latency", "Of a message over it",
+     "machine = [{count = 1, direct = [{devices = [0, 3], bandwidth = \"50 GB/s\", latency = \"3 "
+     "us\"}]}]"},
+    {"machine[].direct[].bandwidth", "Its bytes in one direction",
+     "machine = [{count = 1, direct = [{devices = [0, 3], bandwidth = \"50 GB/s\"}]}]"},
+    {"network", "Levels of the network between machines, from the inside out",
+     "network = [{name = \"ib\", bandwidth = \"25 GB/s\"}]"},
+    {"network[].name", "For reports", "network = [{name = \"ib\", bandwidth = \"25 GB/s\"}]"},
+    {"network[].size", "Machines, or switches of the level below, of one switch; 0: all",
+     "network = [{name = \"ib\", bandwidth = \"25 GB/s\", size = 4}]"},
+    {"network[].switches", "Instead of `size`, the names of the machines below each switch",
+     "machine = [{names = \"n[0-1]\", device = \"v100\"}]\nnetwork = [{name = \"ib\", bandwidth = "
+     "\"25 GB/s\", switches = [\"n[0-1]\"]}]"},
+    {"network[].latency", "Of a message over this level",
+     "network = [{name = \"ib\", bandwidth = \"25 GB/s\", latency = \"8 us\"}]"},
+    {"network[].bandwidth", "Of one port in one direction; or `oversubscription`",
+     "network = [{name = \"ib\", bandwidth = \"25 GB/s\"}]"},
+    {"network[].sharing", "As of `machine[].links`",
+     "network = [{name = \"lan\", bandwidth = \"1 GB/s\", sharing = \"bus\"}]"},
+    {"network[].ports", "Ports of a machine, or of a switch of the level below",
+     "network = [{name = \"ib\", bandwidth = \"25 GB/s\", ports = 8}]"},
+    {"network[].oversubscription",
+     "Above another level: times that the machines below a switch can send more together than its "
+     "links upwards carry; 0: there is a bandwidth",
+     "network = [{name = \"spine\", oversubscription = 2}]"},
+    {"link", "Direct links between devices of different machines",
+     "machine = [{count = 2, device = \"v100\"}]\nlink = [{between = [\"n0/0\", \"n1/0\"], "
+     "bandwidth = \"1 GB/s\"}]"},
+    {"link[].between", "The names of the two devices: the machine and the number in it",
+     "machine = [{count = 2, device = \"v100\"}]\nlink = [{between = [\"n0/0\", \"n1/0\"], "
+     "bandwidth = \"1 GB/s\"}]"},
+    {"link[].latency", "Of a message over it",
+     "machine = [{count = 2, device = \"v100\"}]\nlink = [{between = [\"n0/0\", \"n1/0\"], "
+     "bandwidth = \"1 GB/s\", latency = \"9 us\"}]"},
+    {"link[].bandwidth", "Its bytes in one direction",
+     "machine = [{count = 2, device = \"v100\"}]\nlink = [{between = [\"n0/0\", \"n1/0\"], "
+     "bandwidth = \"1 GB/s\"}]"},
+};
+
 Document parse_toml_example(std::string_view example) {
   return parse_toml(example, "the example");
 }
@@ -212,6 +310,12 @@ std::vector<ReadKey> keys_of_costs(const Document& document) {
   return keys;
 }
 
+std::vector<ReadKey> keys_of_cluster(const Document& document) {
+  std::vector<ReadKey> keys;
+  parse_cluster_description(document, "the example", &keys);
+  return keys;
+}
+
 constexpr std::array kFileReferences{
     FileReference{"Presets",
                   "Degrees of parallelism in place of meshes and marks, in `[parallel]` or behind "
@@ -227,6 +331,10 @@ constexpr std::array kFileReferences{
                   "TOML, or JSON in a file whose name ends with `.json`. Every quantity is a text "
                   "of a number and its\nunit. [costs.md](costs.md) explains the cost model.",
                   kCostMeanings, parse_toml_example, keys_of_costs},
+    FileReference{"Cluster files",
+                  "TOML, or JSON in a file whose name ends with `.json`. Every quantity is a text "
+                  "of a number and its\nunit. [cluster.md](cluster.md) explains clusters.",
+                  kClusterMeanings, parse_toml_example, keys_of_cluster},
 };
 
 }  // namespace

@@ -68,23 +68,23 @@ void add_products(std::vector<GridPoint>& grid) {
   for (int64_t n : {4, 16, 32, 64, 128, 256, 512, 1024})
     grid.push_back(
         {{"dot_general", {}, {}, "mk,kn->mn", {f32({n, n}), f32({n, n})}, {f32({n, n})}}, true});
-  for (int64_t n : {4, 8, 16, 32, 64}) {
+  const auto add_convolution = [&](int64_t batch, int64_t n) {
     const std::vector<int64_t> window{3, 1, 1, 1, n, 0, 0, 3, 1, 1, 1, n, 0, 0};
-    grid.push_back({{"convolution",
-                     window,
-                     {},
-                     "",
-                     {f32({8, n, n, n}), f32({n, n, 3, 3})},
-                     {f32({8, n, n, n})}},
-                    true});
-  }
-  for (int64_t n : {4, 16, 64, 128, 256}) {
-    const TensorType qkv = f32({4, n, 4, 32}), lse = f32({4, 4, n});
+    const TensorType image = f32({batch, n, n, n});
+    grid.push_back({{"convolution", window, {}, "", {image, f32({n, n, 3, 3})}, {image}}, true});
+  };
+  const auto add_attention = [&](int64_t batch, int64_t n, int64_t heads, int64_t depth) {
+    const TensorType qkv = f32({batch, n, heads, depth}), lse = f32({batch, heads, n});
     grid.push_back({{"attention", {1, 0}, {0.2}, "", {qkv, qkv, qkv}, {qkv, lse}}, true});
     grid.push_back(
         {{"attention_grad", {1, 0}, {0.2}, "", {qkv, qkv, qkv, qkv, lse, qkv}, {qkv, qkv, qkv}},
          true});
-  }
+  };
+  // The smallest kernels tell the launch.
+  add_convolution(1, 1);
+  for (int64_t n : {4, 8, 16, 32, 64}) add_convolution(8, n);
+  add_attention(1, 1, 1, 8);
+  for (int64_t n : {4, 16, 64, 128, 256}) add_attention(4, n, 4, 32);
 }
 
 /// Rows of 64 elements: the number of elements is a power of 4 of them.
