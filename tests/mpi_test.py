@@ -184,8 +184,28 @@ class OverMpi(unittest.TestCase):
                          "  fix: start 4 processes, use a plan of 2 ranks, or start one process, in which the ranks are threads")
 
     def test_what_works_in_one_process_is_refused_in_several(self):
-        message = self.refusal(over_mpi(2, "verify", *SMALL["gpt"], code=2))
-        self.assertIn("tessera verify was started as 2 processes by Open MPI", message)
+        message = self.refusal(over_mpi(2, "explain", *SMALL["gpt"], code=2))
+        self.assertIn("tessera explain was started as 2 processes by Open MPI", message)
+
+    def test_verify_compares_the_tensors_of_all_processes(self):
+        # Replicas, pipelines with partial values of micro-batches, and rows by weight.
+        for model, name, processes in [("gpt", "gpt.dp2-tp2", 4), ("gpt", "gpt.pp2", 2), ("mlp", "mlp.dp2w", 2)]:
+            arguments = ["verify", *SMALL[model], *plan(name), "--steps", "2"]
+            self.assertEqual(mpi_json(processes, *arguments), threads_json(*arguments), name)
+
+    def test_verify_of_launch_starts_a_process_for_each_rank(self):
+        arguments = ["verify", *SMALL["mlp"], *plan("mlp.dp4"), "--steps", "1", "--json"]
+        launched = [result_of(run([PROGRAM, "launch", *count, "--", *arguments])) for count in (["-n", "4"], [])]
+        self.assertEqual(launched, [threads_json(*arguments[:-1])] * 2)
+
+    def test_verify_of_a_plan_of_other_ranks_is_refused_once(self):
+        message = self.refusal(over_mpi(2, "verify", *SMALL["gpt"], *plan("gpt.dp2-tp2"), code=78))
+        self.assertIn("plan 'gpt.dp2-tp2' has 4 ranks, but Open MPI started 2 processes", message)
+
+    def test_verify_of_a_serial_program_that_diverges_ends_with_its_own_code(self):
+        explode = ["optimizer.kind=sgd", "optimizer.clip_norm=0", "optimizer.warmup=0", "optimizer.learning_rate=1e3", "optimizer.weight_decay=10"]
+        message = self.refusal(over_mpi(4, "verify", *SMALL["mlp"], *plan("mlp.dp4"), "--set", *explode, "--steps", "50", code=5))
+        self.assertIn("the serial program diverged", message)
 
     def test_an_error_of_one_process_ends_all_and_is_reported_once(self):
         with tempfile.TemporaryDirectory() as folder:

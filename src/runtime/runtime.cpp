@@ -447,6 +447,16 @@ uint8_t Runtime::union_of(uint8_t mine) {
   return std::to_integer<uint8_t>(all);
 }
 
+void Runtime::gather(std::span<const std::byte> mine,
+                     const std::function<void(std::span<const std::byte>)>& take) {
+  if (!state_->network) return take(mine);
+  state_->throw_when_stopped();
+  state_->network->host().gather(mine, state_->gathered, state_->options.deadline);
+  if (!is_leader()) return;
+  for (int process = 0; process < state_->network->size(); ++process)
+    take(state_->gathered.of(process));
+}
+
 bool Runtime::is_leader() const {
   return state_->process() == 0;
 }
