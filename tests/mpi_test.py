@@ -72,6 +72,23 @@ class OverMpi(unittest.TestCase):
             self.assertEqual(processes_of_mpi["val_loss"], threads["val_loss"], name)
             self.assertEqual(processes_of_mpi["ranks"], processes)
 
+    def test_rows_of_a_process_have_the_bits_of_threads_for_every_kind_of_data(self):
+        # A process makes only its rows: lines of tokens, masks and images by the number of the sample, micro-batches, and a last batch with padding.
+        with tempfile.TemporaryDirectory() as folder:
+            lines = pathlib.Path(folder) / "rows.jsonl"
+            lines.write_text("".join(f"[{', '.join(str((7 * line + i * i) % 23) for i in range(30))}]\n" for line in range(60)))
+            config = pathlib.Path(folder) / "rows.toml"
+            config.write_text(f'[model]\nkind = "gpt"\nwidth = 16\ncontext = 8\nlayers = 1\n[data]\nkind = "jsonl"\npath = "{lines}"\n')
+            tokens = [config, "--set", "train.batch=6"]
+            masks = ["configs/bert.toml", "--set", "model.width=16", "model.layers=1", "train.batch=6"]
+            images = ["configs/image_mlp.toml", "--set", "data.samples=101", "model.width=16", "train.batch=7"]
+            text = [*SMALL["gpt"], "train.batch=6"]
+            for arguments, preset in [(tokens, "dp=2"), (masks, "dp=2,micro_batches=3"), (images, "dp=2"), (text, "dp=2,tp=2"), (text, "pp=2,micro_batches=3")]:
+                command = ["train", *arguments, "train.steps=3", "train.evaluate_batches=0", "--plan", preset]
+                threads, processes = threads_json(*command), mpi_json(4 if "tp" in preset else 2, *command)
+                for key in ["losses", *(key for key in threads if key.startswith("val_"))]:
+                    self.assertEqual(processes[key], threads[key], (preset, arguments[0], key))
+
     def test_exchanges_that_are_combined_have_the_bits_of_those_that_are_not(self):
         for model, name, processes in [("gpt", "gpt.dp2-tp2", 4), ("gpt", "gpt.pp2", 2), ("gpt", "gpt.pp2-dp2", 4), ("mlp", "mlp.dp4", 4)]:
             combined, apart = (mpi_json(processes, "train", *SMALL[model], *plan(name), *options)["losses"]

@@ -130,6 +130,9 @@ class Runtime {
   ///   memory  those of all processes at once, in the leader
   void gather(std::span<const std::byte> mine,
               const std::function<void(std::span<const std::byte>)>& take);
+  /// Calls `take` in every process for each process, in their order, with the bytes that it gives.
+  void all_gather(std::span<const std::byte> mine,
+                  const std::function<void(std::span<const std::byte>)>& take);
   /// Is this process the leader, which prints and writes the files of the whole run?  (local)
   bool is_leader() const;
   /// The ranks of this process.  (local)

@@ -68,9 +68,12 @@ class Verification {
         std::ssize(engine_.graph().values()) - std::ssize(engine_.compiled().graph.values());
     report_.notes = notes_of(engine_.compiled());
     compare_initial();
+    Batch batch;
+    const std::vector<Range> whole{{0, sampler_.options().batch}};
+    const std::vector<Range> rows = runtime().is_leader() ? whole : engine_.batches().rows();
     // After a difference the state is no longer the serial one, so nothing can be compared.
     for (int64_t step = 0; step < options_.steps && !differs(); ++step) {
-      Batch batch = data_->train->batch(sampler_, step, {0, sampler_.options().batch});
+      data_->train->fill_rows(sampler_, step, rows, batch);
       one_step(step, batch);
       if (options_.on_progress) options_.on_progress(static_cast<double>(step + 1));
     }
