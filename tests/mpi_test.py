@@ -72,6 +72,23 @@ class OverMpi(unittest.TestCase):
             self.assertEqual(processes_of_mpi["val_loss"], threads["val_loss"], name)
             self.assertEqual(processes_of_mpi["ranks"], processes)
 
+    def test_rows_of_a_process_have_the_bits_of_threads_for_every_kind_of_data(self):
+        # A process makes only its rows: lines of tokens, masks and images by the number of the sample, micro-batches, and a last batch with padding.
+        with tempfile.TemporaryDirectory() as folder:
+            lines = pathlib.Path(folder) / "rows.jsonl"
+            lines.write_text("".join(f"[{', '.join(str((7 * line + i * i) % 23) for i in range(30))}]\n" for line in range(60)))
+            config = pathlib.Path(folder) / "rows.toml"
+            config.write_text(f'[model]\nkind = "gpt"\nwidth = 16\ncontext = 8\nlayers = 1\n[data]\nkind = "jsonl"\npath = "{lines}"\n')
+            tokens = [config, "--set", "train.batch=6"]
+            masks = ["configs/bert.toml", "--set", "model.width=16", "model.layers=1", "train.batch=6"]
+            images = ["configs/image_mlp.toml", "--set", "data.samples=101", "model.width=16", "train.batch=7"]
+            text = [*SMALL["gpt"], "train.batch=6"]
+            for arguments, preset in [(tokens, "dp=2"), (masks, "dp=2,micro_batches=3"), (images, "dp=2"), (text, "dp=2,tp=2"), (text, "pp=2,micro_batches=3")]:
+                command = ["train", *arguments, "train.steps=3", "train.evaluate_batches=0", "--plan", preset]
+                threads, processes = threads_json(*command), mpi_json(4 if "tp" in preset else 2, *command)
+                for key in ["losses", *(key for key in threads if key.startswith("val_"))]:
+                    self.assertEqual(processes[key], threads[key], (preset, arguments[0], key))
+
     def test_exchanges_that_are_combined_have_the_bits_of_those_that_are_not(self):
         for model, name, processes in [("gpt", "gpt.dp2-tp2", 4), ("gpt", "gpt.pp2", 2), ("gpt", "gpt.pp2-dp2", 4), ("mlp", "mlp.dp4", 4)]:
             combined, apart = (mpi_json(processes, "train", *SMALL[model], *plan(name), *options)["losses"]
@@ -184,8 +201,28 @@ class OverMpi(unittest.TestCase):
                          "  fix: start 4 processes, use a plan of 2 ranks, or start one process, in which the ranks are threads")
 
     def test_what_works_in_one_process_is_refused_in_several(self):
-        message = self.refusal(over_mpi(2, "verify", *SMALL["gpt"], code=2))
-        self.assertIn("tessera verify was started as 2 processes by Open MPI", message)
+        message = self.refusal(over_mpi(2, "explain", *SMALL["gpt"], code=2))
+        self.assertIn("tessera explain was started as 2 processes by Open MPI", message)
+
+    def test_verify_compares_the_tensors_of_all_processes(self):
+        # Replicas, pipelines with partial values of micro-batches, and rows by weight.
+        for model, name, processes in [("gpt", "gpt.dp2-tp2", 4), ("gpt", "gpt.pp2", 2), ("mlp", "mlp.dp2w", 2)]:
+            arguments = ["verify", *SMALL[model], *plan(name), "--steps", "2"]
+            self.assertEqual(mpi_json(processes, *arguments), threads_json(*arguments), name)
+
+    def test_verify_of_launch_starts_a_process_for_each_rank(self):
+        arguments = ["verify", *SMALL["mlp"], *plan("mlp.dp4"), "--steps", "1", "--json"]
+        launched = [result_of(run([PROGRAM, "launch", *count, "--", *arguments])) for count in (["-n", "4"], [])]
+        self.assertEqual(launched, [threads_json(*arguments[:-1])] * 2)
+
+    def test_verify_of_a_plan_of_other_ranks_is_refused_once(self):
+        message = self.refusal(over_mpi(2, "verify", *SMALL["gpt"], *plan("gpt.dp2-tp2"), code=78))
+        self.assertIn("plan 'gpt.dp2-tp2' has 4 ranks, but Open MPI started 2 processes", message)
+
+    def test_verify_of_a_serial_program_that_diverges_ends_with_its_own_code(self):
+        explode = ["optimizer.kind=sgd", "optimizer.clip_norm=0", "optimizer.warmup=0", "optimizer.learning_rate=1e3", "optimizer.weight_decay=10"]
+        message = self.refusal(over_mpi(4, "verify", *SMALL["mlp"], *plan("mlp.dp4"), "--set", *explode, "--steps", "50", code=5))
+        self.assertIn("the serial program diverged", message)
 
     def test_an_error_of_one_process_ends_all_and_is_reported_once(self):
         with tempfile.TemporaryDirectory() as folder:

@@ -1,14 +1,17 @@
 // Trains a network that is no family, in one process or in those of mpirun, and prints what each
 // part computes, bit by bit: `own_network PLAN THEN FOLDER` trains three steps under one plan of
 // engine/testing/own_network.h, saves into FOLDER, switches to the other plan and trains three
-// more.
+// more. `own_network verify PLAN RANK` verifies a plan, with a fault on a rank if there is one of
+// this number.
 #include "engine/testing/own_network.h"
 
+#include <cstdlib>
 #include <iostream>
 
 #include "engine/checkpointing.h"
 #include "launch/processes.h"
 #include "training/fit.h"
+#include "verify/verify.h"
 
 namespace tessera {
 namespace {
@@ -51,6 +54,20 @@ void train(const std::string& plan, const std::string& then, const std::string& 
   fit(engine, {.steps = 3, .callbacks = {&losses}});
 }
 
+ExitCode verified(const std::string& name, Rank faulty, RuntimeOptions runtime) {
+  const Plan plan = distance_plan(name);
+  const Engine compiled(distance_network(), distance_settings(), plan, pairs_of_points());
+  const VerifyReport report =
+      verify_plan(distance_network(), distance_settings(), plan, pairs_of_points(),
+                  {.runtime = std::move(runtime),
+                   .before_capture = fault_on(faulty, "apart", compiled.compiled().tasks)});
+  std::cout << (report.ok ? "ok" : "FAILED") << "\n";
+  if (report.first_difference)
+    std::cout << report.first_difference->value << " [" << report.first_difference->index << "] "
+              << report.first_difference->placement << "\n";
+  return report.ok ? ExitCode::kDone : ExitCode::kVerificationFailed;
+}
+
 }  // namespace
 }  // namespace tessera
 
@@ -59,6 +76,9 @@ int main(int argc, char** argv) {
   tessera::Processes processes;
   std::cout << std::hexfloat;
   try {
+    if (argv[1] == std::string("verify"))
+      return static_cast<int>(
+          tessera::verified(argv[2], std::atoi(argv[3]), processes.connect(tessera::Seconds(30))));
     tessera::train(argv[1], argv[2], argv[3], processes.connect(tessera::Seconds(30)));
   } catch (const std::exception& error) {
     processes.report_failure(std::current_exception());

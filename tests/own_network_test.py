@@ -6,6 +6,7 @@
 PROGRAM is own_network.cpp; MPIRUN is "" where MPI was not found: then all is skipped.
 """
 import os
+import pathlib
 import subprocess
 import sys
 import tempfile
@@ -26,6 +27,16 @@ def run(processes, plan, then, code=0):
     return result
 
 
+def run_each(processes, *arguments):
+    """The standard output, and the exit code of each process."""
+    with tempfile.TemporaryDirectory() as folder:
+        report_code = f'"$@"; echo $? > "{folder}/$OMPI_COMM_WORLD_RANK"'
+        result = subprocess.run([MPIRUN, "-n", str(processes), "sh", "-c", report_code, "sh", PROGRAM, *map(str, arguments)], capture_output=True, text=True,
+                                timeout=100, stdin=subprocess.DEVNULL, env=ENVIRONMENT)
+        assert result.returncode == 0, result.stderr
+        return result.stdout, [(pathlib.Path(folder) / str(process)).read_text().strip() for process in range(processes)]
+
+
 class OwnNetwork(unittest.TestCase):
     def setUp(self):
         if not MPIRUN:
@@ -38,6 +49,17 @@ class OwnNetwork(unittest.TestCase):
             self.assertEqual(run(processes, plan, then).stdout.splitlines(), threads, (plan, then))
             # Steps 4, 5 and 6 again, from the checkpoint and under the second plan.
             self.assertEqual(threads[-3:], threads[3:6])
+
+    def test_a_verification_finds_the_fault_of_one_rank_and_ends_all_processes_with_its_code(self):
+        for plan, rank in [("dp4", 3), ("dp2-tp2", 0), ("dp2-tp2", 2)]:
+            found, codes = run_each(4, "verify", plan, rank)
+            self.assertEqual(codes, ["6"] * 4, (plan, rank))
+            threads = subprocess.run([PROGRAM, "verify", plan, str(rank)], capture_output=True, text=True, timeout=100)
+            self.assertEqual((threads.returncode, threads.stdout), (6, found))
+            self.assertRegex(found, r"^FAILED\napart \[")
+
+    def test_a_verification_without_a_fault_ends_all_processes_with_0(self):
+        self.assertEqual(run_each(4, "verify", "dp2-tp2", 99), ("ok\n", ["0"] * 4))
 
     def test_a_plan_with_fewer_ranks_than_processes_is_refused(self):
         self.assertIn("a plan of 1 ranks does not run in 2 processes\n  why: every process runs at least one rank", run(2, "dp2", "serial", 1).stderr)

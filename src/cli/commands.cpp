@@ -35,7 +35,7 @@ constexpr CommandEntry kCommands[] = {
      make<PredictCommand>},
     {"export", "Write the parameters of a checkpoint as a safetensors file", kOneProcess,
      make<ExportCommand>},
-    {"verify", "Compare a plan with the serial program, tensor by tensor", kOneProcess,
+    {"verify", "Compare a plan with the serial program, tensor by tensor", kSeveralProcesses,
      make<VerifyCommand>},
     {"explain", "Show the placement of every tensor, what is communicated, and why", kOneProcess,
      make<ExplainCommand>},

@@ -52,6 +52,8 @@ class PlainReader {
     const auto bytes = take(value<uint32_t>());
     return {reinterpret_cast<const char*>(bytes.data()), bytes.size()};
   }
+  std::span<const std::byte> bytes(size_t count) { return take(count); }
+  bool is_at_end() const { return bytes_.empty(); }
 
  private:
   std::span<const std::byte> take(size_t count) {

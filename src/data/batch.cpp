@@ -61,6 +61,15 @@ void Dataset::fill(const Sampler& sampler, int64_t step, Range rows, Batch& batc
     write(sampler.sample(step, row), row - rows.begin, batch);
 }
 
+void Dataset::fill_rows(const Sampler& sampler, int64_t step, std::span<const Range> rows,
+                        Batch& batch) const {
+  ensure(sampler.options().samples == samples(), "the sampler is made for this dataset");
+  batch.resize(fields_, sampler.options().batch);
+  for (const Range& range : rows)
+    for (int64_t row = range.begin; row < range.end; ++row)
+      write(sampler.sample(step, row), row, batch);
+}
+
 std::vector<Field> token_fields(int64_t context) {
   const TensorType type{DType::kI32, {std::max<int64_t>(context, 0)}};
   return {{"tokens", type}, {std::string(kLabels), type}};

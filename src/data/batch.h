@@ -4,6 +4,7 @@
 
 #include <cstdint>
 #include <memory>
+#include <span>
 #include <string>
 #include <string_view>
 #include <vector>
@@ -79,6 +80,10 @@ class Dataset {
   Batch batch(const Sampler& sampler, int64_t step, Range rows) const;
   /// The same into an existing batch. Its tensors are allocated again only when their type differs.
   void fill(const Sampler& sampler, int64_t step, Range rows, Batch& batch) const;
+  /// Writes only some rows of the whole batch of `step`; no other sample is read. The other rows
+  /// keep their content.
+  void fill_rows(const Sampler& sampler, int64_t step, std::span<const Range> rows,
+                 Batch& batch) const;
 
  protected:
   explicit Dataset(std::vector<Field> fields) : fields_(std::move(fields)) {}

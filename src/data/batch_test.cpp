@@ -50,6 +50,22 @@ TEST(Batch, HasATensorAFieldWithTheRowsInFront) {
   EXPECT_EQ(batch.find("tokens"), nullptr);
 }
 
+// Rows 0 and 3 of the samples 4 to 7; the others keep those of the batch before.
+TEST(Batch, MayBeFilledInSomeRows) {
+  const Counting data(8);
+  Batch batch = data.batch(in_order(8, 4), 0, {0, 4});
+  const std::vector<Range> rows{{0, 1}, {3, 4}};
+  data.fill_rows(in_order(8, 4), 1, rows, batch);
+  EXPECT_THAT(batch.at("labels").values<int32_t>(), ElementsAre(4, 1, 2, 7));
+  EXPECT_THAT(batch.at("pairs").values<float>(), ElementsAre(40, 41, 10, 11, 20, 21, 70, 71));
+}
+
+TEST(Batch, OfNoRowsHasTheTypesOfTheWholeBatch) {
+  Batch batch;
+  Counting(8).fill_rows(in_order(8, 4), 1, {}, batch);
+  EXPECT_EQ(batch.at("pairs").type(), (TensorType{DType::kF32, {4, 2}}));
+}
+
 TEST(Batch, IsFilledAgainInPlace) {
   const Counting data(8);
   Batch batch = data.batch(in_order(8, 4), 0, {0, 4});

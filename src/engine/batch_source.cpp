@@ -1,6 +1,7 @@
 #include "engine/batch_source.h"
 
 #include "base/stopwatch.h"
+#include "tasks/input_rows.h"
 
 namespace tessera {
 
@@ -22,12 +23,30 @@ void BatchSource::set_position(int64_t batch, int64_t parts, std::vector<int64_t
   part_weights_ = std::move(part_weights);
 }
 
+std::vector<Range> BatchSource::rows() const {
+  return rows_.value_or(std::vector<Range>{{0, settings_.train.batch}});
+}
+
+void BatchSource::set_rows(std::vector<Range> rows) {
+  if (rows == this->rows()) return;
+  rows_ = std::move(rows);
+  loader_.reset();  // its batches have the former rows
+  last_is_of_loader_ = false;
+}
+
 void BatchSource::start() {
-  if (!loader_) loader_ = std::make_unique<BatchLoader>(data_->train, sampler(), taken_);
+  if (!loader_) loader_ = std::make_unique<BatchLoader>(data_->train, sampler(), rows(), taken_);
 }
 
 const Batch& BatchSource::next() {
+  const Stopwatch stopwatch;
   Taken taken = take();
+  const std::vector<Range> missing = other_rows(rows(), settings_.train.batch);
+  if (!missing.empty()) {
+    data_->train->fill_rows(sampler(), taken_ - 1, missing, taken.batch);
+    taken.wait = stopwatch.elapsed();
+  }
+  last_is_of_loader_ = true;
   return last_.emplace(std::move(taken)).batch;
 }
 
@@ -38,7 +57,7 @@ Seconds BatchSource::wait_of(const Batch& batch) const {
 BatchSource::Taken BatchSource::take() {
   const Stopwatch stopwatch;
   start();
-  if (last_) recycle(std::move(last_->batch));
+  if (last_ && last_is_of_loader_) recycle(std::move(last_->batch));
   last_.reset();
   Batch batch = loader_->next();
   ++taken_;

@@ -35,14 +35,19 @@ class BatchSource {
   /// The number of batches taken so far, through all epochs; also the number of the next one.
   int64_t taken() const { return taken_; }
   void set_position(int64_t batch, int64_t parts, std::vector<int64_t> part_weights);
+  /// The rows of a batch that the ranks of this process read: ranges that ascend. At first all.
+  std::vector<Range> rows() const;
+  /// Batches that are taken from now on have these rows.
+  void set_rows(std::vector<Range> rows);
 
   /// Starts the loader; a second call does nothing.
   void start();
-  /// The next batch, which stays until another one is taken.
+  /// The next batch with all its rows, for a caller who may read any. It stays until another one is
+  /// taken.
   const Batch& next();
   /// The time that next() took when it returned `batch` last, else 0.
   Seconds wait_of(const Batch& batch) const;
-  /// The next batch, which the caller keeps until it passes it to recycle().
+  /// The next batch with rows(), which the caller keeps until it passes it to recycle().
   Taken take();
   void recycle(Batch batch);
 
@@ -51,9 +56,11 @@ class BatchSource {
   std::shared_ptr<const RunData> data_;
   int64_t parts_ = 1;
   std::vector<int64_t> part_weights_;
+  std::optional<std::vector<Range>> rows_;  // nullopt: all
   int64_t taken_ = 0;
   std::unique_ptr<BatchLoader> loader_;
-  std::optional<Taken> last_;  // the result of next()
+  bool last_is_of_loader_ = false;  // or of an earlier one, which takes no batch back
+  std::optional<Taken> last_;       // the result of next()
 };
 
 }  // namespace tessera

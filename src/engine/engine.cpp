@@ -29,7 +29,14 @@ struct Engine::State {
     const Compiled& main = execution->programs.main();
     run.batches().set_position(0, data_parallel_parts(main.sharded, main.graph),
                                data_parallel_weights(main.sharded, main.graph));
+    set_rows();
     if (options.initialize) execution->programs.initialize();
+  }
+
+  /// The loader makes the rows that the ranks of this process read under the plan.
+  void set_rows() {
+    if (options.purpose == Purpose::kTrain)
+      run.batches().set_rows(execution->programs.rows_read_here(Purpose::kTrain));
   }
 
   static Network checked(Network network) {
@@ -123,11 +130,10 @@ BatchRange Engine::dataloader(int64_t batches) {
 
 StepResult Engine::step(const Observer* observer) {
   State& s = *state_;
+  s.check_trains();
   s.check_between_steps("step()");
-  const Batch& batch = s.run.batches().next();
-  StepResult result = step(batch, observer);
-  result.data_wait = s.run.batches().wait_of(batch);
-  return result;
+  s.execution->steps.begin(s.run.batches().take(), observer);
+  return s.execution->steps.end();
 }
 
 StepResult Engine::step(const Batch& batch, const Observer* observer) {
@@ -201,11 +207,17 @@ void Engine::switch_plan(Plan plan) {
   std::unique_ptr<Execution> next = s.executed(std::move(plan));
   next->take_variables(*s.execution);
   s.execution = std::move(next);
+  s.set_rows();
 }
 
 Engine::Evaluation Engine::evaluate(int64_t batches) {
   state_->check_between_steps("evaluate()");
   return state_->execution->evaluator.evaluate(batches);
+}
+
+std::vector<Range> Engine::predicted_rows_here(int64_t rows) {
+  state_->check_between_steps("predicted_rows_here()");
+  return state_->execution->programs.rows_read_here(Purpose::kPredict, rows);
 }
 
 TensorMap Engine::predict(const Batch& batch) {

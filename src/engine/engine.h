@@ -57,7 +57,8 @@ class Engine {
   /// Sets the position. Gradients that were accumulated and not applied are dropped.
   void set_position(const DataPosition& position);
 
-  /// Executes the next training step on the next batch.
+  /// Executes the next training step on the next batch, of which a process makes only the rows that
+  /// its ranks read.
   StepResult step(const Observer* observer = nullptr);
   /// The same on a given whole batch.
   ///   throws  UserError (65) when it does not have train.batch rows
@@ -76,7 +77,7 @@ class Engine {
   StepResult end_step();
 
   /// The next whole batch of the training data, in the order of config().order; it stays until the
-  /// next one is taken, here or by step().
+  /// next one is taken, here or by step(). Every process makes all its rows.
   const Batch& next_batch();
   /// The next `batches` of them, for a loop:
   /// `for (const Batch& batch : engine.dataloader(100)) engine.step(batch);`
@@ -141,6 +142,9 @@ class Engine {
   /// is compiled when it is first used with a number of rows.
   ///   throws  UserError (65) when the batch lacks what the graph reads
   TensorMap predict(const Batch& batch);
+  /// The rows of a batch of `rows` rows that ranks of this process read in predict(); its other
+  /// rows may have any content.
+  std::vector<Range> predicted_rows_here(int64_t rows);
 
   /// Predicts and generates tokens, if the network is of text: `engine.text().generate(...)`. It is
   /// gone after switch_plan().

@@ -3,6 +3,7 @@
 
 #include <map>
 #include <memory>
+#include <span>
 #include <string>
 #include <vector>
 
@@ -27,9 +28,10 @@ class Evaluator {
 
  private:
   Sampler held_out_sampler() const;
-  /// Fills the batch. The targets of its padding rows do not count.
-  void fill_batch(const Sampler& sampler, int64_t number);
-  int64_t counted_bytes();
+  /// Fills rows of the batch. The targets of its padding rows do not count.
+  void fill_batch(const Sampler& sampler, int64_t number, std::span<const Range> rows);
+  /// Adds the text bytes that some rows count to theirs in `bytes_of_rows`.
+  void count_bytes(std::span<const Range> rows, std::vector<int64_t>& bytes_of_rows);
 
   ProgramSet& programs_;
   std::shared_ptr<const RunData> data_;

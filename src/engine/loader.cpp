@@ -15,6 +15,7 @@ namespace tessera {
 struct BatchLoader::State {
   DatasetPtr dataset;
   Sampler sampler;
+  std::vector<Range> rows;
   int64_t first_step;
   std::vector<Batch> ring;
   int64_t filled = 0, taken = 0, returned = 0;
@@ -35,7 +36,7 @@ struct BatchLoader::State {
         if (stop) return;
       }
       try {
-        dataset->fill(sampler, first_step + number, {0, sampler.options().batch}, place(number));
+        dataset->fill_rows(sampler, first_step + number, rows, place(number));
       } catch (...) {
         const std::lock_guard lock(mutex);
         error = std::current_exception();
@@ -48,9 +49,11 @@ struct BatchLoader::State {
   }
 };
 
-BatchLoader::BatchLoader(DatasetPtr dataset, Sampler sampler, int64_t first_step, int depth)
+BatchLoader::BatchLoader(DatasetPtr dataset, Sampler sampler, std::vector<Range> rows,
+                         int64_t first_step, int depth)
     : state_(new State{std::move(dataset),
                        std::move(sampler),
+                       std::move(rows),
                        first_step,
                        {},
                        0,

@@ -2,12 +2,13 @@
 #pragma once
 
 #include <memory>
+#include <vector>
 
 #include "data/dataset.h"
 
 namespace tessera {
 
-/// The batches of a sampler, in order.
+/// The batches of a sampler, in order, with some of their rows; the other rows have any content.
 ///
 ///   depth    the number of batches that wait, when no more than kMaxStepsInFlight are taken and
 ///            not recycled
@@ -15,7 +16,8 @@ namespace tessera {
 ///   memory   recycled batches are filled again
 class BatchLoader {
  public:
-  BatchLoader(DatasetPtr dataset, Sampler sampler, int64_t first_step, int depth = 2);
+  BatchLoader(DatasetPtr dataset, Sampler sampler, std::vector<Range> rows, int64_t first_step,
+              int depth = 2);
   ~BatchLoader();
 
   Batch next();

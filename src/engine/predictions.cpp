@@ -101,8 +101,9 @@ Predictions predict_all(Engine& engine, const Dataset& samples) {
                          .seed = 0});
   Predictions all;
   Batch batch;
+  const std::vector<Range> rows = engine.predicted_rows_here(batch_rows);
   for (int64_t step = 0; step < sampler.steps_per_epoch(); ++step) {
-    samples.fill(sampler, step, {0, batch_rows}, batch);
+    samples.fill_rows(sampler, step, rows, batch);
     const int64_t first = step * batch_rows;
     append_rows(engine.predict(batch), std::min(batch_rows, samples.samples() - first), first, all);
   }

@@ -3,6 +3,7 @@
 #include "engine/shared_variables.h"
 #include "network/graphs.h"
 #include "shard/mesh_assignment.h"
+#include "tasks/input_rows.h"
 
 namespace tessera {
 
@@ -69,6 +70,10 @@ LoadedProgram& ProgramSet::get(Purpose purpose, int64_t rows) {
   // This initializes the caches of the decoder, because all other variables are set.
   if (purpose == Purpose::kDecode) runtime_.initialize(*program, settings_.train.seed);
   return *program;
+}
+
+std::vector<Range> ProgramSet::rows_read_here(Purpose purpose, int64_t rows) {
+  return rows_read(get(purpose, rows).graph(), runtime_.local_ranks());
 }
 
 }  // namespace tessera

@@ -46,6 +46,8 @@ class ProgramSet {
   ///   requires  `purpose` is kTrain, kEvaluate, kPredict or kDecode; kTrain only as the main
   ///             program; `rows` is 1 except for kPredict
   LoadedProgram& get(Purpose purpose, int64_t rows = 1);
+  /// The rows of its batch that the ranks of this process read.
+  std::vector<Range> rows_read_here(Purpose purpose, int64_t rows = 1);
 
   const Network& network() const { return network_; }
   const TrainingSettings& settings() const { return settings_; }

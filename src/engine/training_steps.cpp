@@ -16,10 +16,10 @@ void TrainingSteps::begin(const Batch& batch, const Observer* observer) {
                                  begun.results, observer);
 }
 
-void TrainingSteps::begin(BatchSource::Taken taken) {
+void TrainingSteps::begin(BatchSource::Taken taken, const Observer* observer) {
   InFlightStep& begun = step(next());
   begun.data_wait = taken.wait;
-  begin(begun.batch.emplace(std::move(taken.batch)), nullptr);
+  begin(begun.batch.emplace(std::move(taken.batch)), observer);
 }
 
 StepResult TrainingSteps::end() {

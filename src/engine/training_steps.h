@@ -34,7 +34,7 @@ class TrainingSteps {
   /// Begins a step on a batch of the caller, which outlives the step.
   void begin(const Batch& batch, const Observer* observer);
   /// Begins a step on a batch of a BatchSource.
-  void begin(BatchSource::Taken taken);
+  void begin(BatchSource::Taken taken, const Observer* observer = nullptr);
   /// Ends the oldest step in flight and recycles its batch.
   ///   throws  UserError (5) when the loss is not a number
   StepResult end();

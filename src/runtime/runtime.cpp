@@ -435,16 +435,32 @@ void Runtime::on_all_processes(const std::function<void()>& work) {
 
 uint8_t Runtime::union_of(uint8_t mine) {
   if (!state_->network) return mine;
-  state_->throw_when_stopped();
   const std::byte value{mine};
-  state_->network->host().all_gather({&value, 1}, state_->gathered, state_->options.deadline);
   std::byte all{0};
-  for (int process = 0; process < state_->network->size(); ++process) {
-    const auto theirs = state_->gathered.of(process);
+  all_gather({&value, 1}, [&](std::span<const std::byte> theirs) {
     ensure(theirs.size() == 1, "all processes make the same calls of the runtime");
     all |= theirs[0];
-  }
+  });
   return std::to_integer<uint8_t>(all);
+}
+
+void Runtime::all_gather(std::span<const std::byte> mine,
+                         const std::function<void(std::span<const std::byte>)>& take) {
+  if (!state_->network) return take(mine);
+  state_->throw_when_stopped();
+  state_->network->host().all_gather(mine, state_->gathered, state_->options.deadline);
+  for (int process = 0; process < state_->network->size(); ++process)
+    take(state_->gathered.of(process));
+}
+
+void Runtime::gather(std::span<const std::byte> mine,
+                     const std::function<void(std::span<const std::byte>)>& take) {
+  if (!state_->network) return take(mine);
+  state_->throw_when_stopped();
+  state_->network->host().gather(mine, state_->gathered, state_->options.deadline);
+  if (!is_leader()) return;
+  for (int process = 0; process < state_->network->size(); ++process)
+    take(state_->gathered.of(process));
 }
 
 bool Runtime::is_leader() const {

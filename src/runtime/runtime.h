@@ -126,6 +126,13 @@ class Runtime {
   uint8_t union_of(uint8_t mine);
   /// Is `mine` true in any process?
   bool any(bool mine) { return union_of(mine ? 1 : 0) != 0; }
+  /// Calls `take` in the leader for each process, in their order, with the bytes that it gives.
+  ///   memory  those of all processes at once, in the leader
+  void gather(std::span<const std::byte> mine,
+              const std::function<void(std::span<const std::byte>)>& take);
+  /// Calls `take` in every process for each process, in their order, with the bytes that it gives.
+  void all_gather(std::span<const std::byte> mine,
+                  const std::function<void(std::span<const std::byte>)>& take);
   /// Is this process the leader, which prints and writes the files of the whole run?  (local)
   bool is_leader() const;
   /// The ranks of this process.  (local)

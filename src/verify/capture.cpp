@@ -8,6 +8,7 @@
 #include <optional>
 
 #include "base/error.h"
+#include "comm/plain_bytes.h"
 
 namespace tessera {
 namespace {
@@ -89,6 +90,41 @@ Observer Capture::observer() {
     parts_[index_of(rank)][reg].assign(data, data + size);
     filled_[index_of(rank)][reg] = true;
   };
+}
+
+std::vector<std::byte> Capture::parts_of(std::span<const RegisterIndex> registers) const {
+  std::vector<std::byte> bytes;
+  for (size_t rank = 0; rank < ranks_.size(); ++rank)
+    for (const RegisterIndex reg : registers) {
+      if (!filled_[rank][reg]) continue;
+      const std::vector<std::byte>& part = parts_[rank][reg];
+      put(bytes, rank);
+      put(bytes, reg);
+      put(bytes, part.size());
+      bytes.insert(bytes.end(), part.begin(), part.end());
+    }
+  return bytes;
+}
+
+void Capture::add(std::span<const std::byte> parts) {
+  PlainReader reader(parts);
+  while (!reader.is_at_end()) {
+    const auto rank = reader.value<size_t>();
+    const auto reg = reader.value<RegisterIndex>();
+    const std::span<const std::byte> part = reader.bytes(reader.value<size_t>());
+    ensure(rank < ranks_.size() && reg.value() < std::ssize(graph_.registers),
+           "all processes compile the same task graph");
+    parts_[rank][reg].assign(part.begin(), part.end());
+    filled_[rank][reg] = true;
+  }
+}
+
+void Capture::forget(std::span<const RegisterIndex> registers) {
+  for (size_t rank = 0; rank < ranks_.size(); ++rank)
+    for (const RegisterIndex reg : registers) {
+      std::vector<std::byte>().swap(parts_[rank][reg]);
+      filled_[rank][reg] = false;
+    }
 }
 
 Capture::Part Capture::part_of(const Register& reg, int position) {
@@ -200,6 +236,27 @@ std::vector<RegisterIndex> in_program_order(const TaskGraph& tasks) {
       order.insert(order.end(), task.outputs.begin(), task.outputs.end());
   }
   return order;
+}
+
+std::vector<std::span<const RegisterIndex>> in_groups(std::span<const RegisterIndex> registers,
+                                                      const TaskGraph& graph, Bytes limit) {
+  std::vector<std::span<const RegisterIndex>> groups;
+  size_t begin = 0;
+  Bytes all(0);
+  for (size_t i = 0; i < registers.size(); ++i) {
+    const Register& reg = graph.registers[registers[i]];
+    Bytes bytes(0);
+    for (int position = 0; position < reg.attr.mesh->size(); ++position)
+      bytes += byte_size(local_type(reg, reg.attr.mesh->coordinate_at(position)));
+    if (i > begin && all + bytes > limit) {
+      groups.push_back(registers.subspan(begin, i - begin));
+      begin = i;
+      all = Bytes(0);
+    }
+    all += bytes;
+  }
+  if (begin < registers.size()) groups.push_back(registers.subspan(begin));
+  return groups;
 }
 
 bool is_partial_of_micro_batches(const Register& reg) {

@@ -4,6 +4,7 @@
 
 #include <cstddef>
 #include <optional>
+#include <span>
 #include <string>
 #include <vector>
 
@@ -17,8 +18,14 @@ class Capture {
   /// `graph` outlives it.
   explicit Capture(const TaskGraph& graph);
 
-  /// An observer for Runtime::run; each rank writes its own part.
+  /// An observer for Runtime::run; each rank of this process writes its own part.
   Observer observer();
+  /// What the ranks of this process filled of some registers, for another process.
+  std::vector<std::byte> parts_of(std::span<const RegisterIndex> registers) const;
+  /// Adds the parts that another process gave by parts_of().
+  void add(std::span<const std::byte> parts);
+  /// Frees what is known of some registers.
+  void forget(std::span<const RegisterIndex> registers);
   void clear();
 
   struct Whole {
@@ -71,6 +78,11 @@ std::string to_text(const Capture::Whole::ReplicaMismatch& mismatch);
 
 /// Registers in the order in which they are filled.
 std::vector<RegisterIndex> in_program_order(const TaskGraph& tasks);
+
+/// Divides registers, in their order, into groups whose parts on all ranks have at most `limit`
+/// bytes together, or are one register.
+std::vector<std::span<const RegisterIndex>> in_groups(std::span<const RegisterIndex> registers,
+                                                      const TaskGraph& graph, Bytes limit);
 
 /// Does it hold a partial value over the micro-batches? Then only their sum can be compared.
 bool is_partial_of_micro_batches(const Register& reg);

@@ -45,19 +45,22 @@ class Verification {
       : options_(options),
         data_(std::move(data)),
         engine_(network, settings, plan, data_,
-                {.runtime = {},
+                {.runtime = options.runtime,
                  .rules = options.rules,
                  .check_placements = options.check_placements,
                  .verify_passes = options.verify_passes}),
-        serial_(network, settings, serial_plan(), data_),
-        nudged_(network, settings, serial_plan(), data_),
         sampler_({.samples = data_->train->samples(),
                   .batch = settings.train.batch,
                   .parts = 1,
                   .shuffle = settings.order.shuffle == Shuffle::kNone ? Shuffle::kNone
                                                                       : Shuffle::kBeforeSplit,
                   .tail = settings.order.tail,
-                  .seed = settings.train.seed}) {}
+                  .seed = settings.train.seed}) {
+    as_leader([&] {
+      serial_.emplace(network, settings, serial_plan(), data_);
+      nudged_.emplace(network, settings, serial_plan(), data_);
+    });
+  }
 
   VerifyReport run() {
     report_.ok = true;
@@ -65,19 +68,47 @@ class Verification {
         std::ssize(engine_.graph().values()) - std::ssize(engine_.compiled().graph.values());
     report_.notes = notes_of(engine_.compiled());
     compare_initial();
+    Batch batch;
+    const std::vector<Range> whole{{0, sampler_.options().batch}};
+    const std::vector<Range> rows = runtime().is_leader() ? whole : engine_.batches().rows();
     // After a difference the state is no longer the serial one, so nothing can be compared.
-    for (int64_t step = 0; step < options_.steps && !report_.first_difference; ++step) {
-      Batch batch = data_->train->batch(sampler_, step, {0, sampler_.options().batch});
+    for (int64_t step = 0; step < options_.steps && !differs(); ++step) {
+      data_->train->fill_rows(sampler_, step, rows, batch);
       one_step(step, batch);
       if (options_.on_progress) options_.on_progress(static_cast<double>(step + 1));
     }
-    report_.ok = report_.ok && !report_.first_difference;
+    report_.ok = !differs();
     return report_;
   }
 
  private:
+  Runtime& runtime() { return engine_.runtime(); }
+
+  /// The other processes wait, and get the exception of the leader.
+  template <typename Work>
+  void as_leader(const Work& work) {
+    runtime().on_all_processes([&] {
+      if (runtime().is_leader()) work();
+    });
+  }
+
+  /// Has the leader found a difference?
+  bool differs() { return runtime().any(report_.first_difference.has_value()); }
+
+  /// The variables of the plan, in the leader; the other processes give their parts.
+  TensorMap variables() {
+    if (runtime().is_leader()) return engine_.variables();
+    for (const Variable& variable : engine_.compiled().graph.variables())
+      runtime().variable(engine_.compiled().graph.value(variable.value).name);
+    return {};
+  }
+
   void compare_initial() {
-    const TensorMap mine = engine_.variables(), theirs = serial_.variables();
+    const TensorMap mine = variables();
+    as_leader([&] { compare_initial(mine, serial_->variables()); });
+  }
+
+  void compare_initial(const TensorMap& mine, const TensorMap& theirs) {
     for (const auto& [name, tensor] : mine) {
       const Tensor& other = theirs.at(name);
       if (std::memcmp(tensor.data(), other.data(),
@@ -96,16 +127,29 @@ class Verification {
     const bool compare = options_.tensor_steps == 0 || step < options_.tensor_steps;
     if (compare) interpret_step(step, batch);
     Capture capture(engine_.compiled().tasks);
-    const Observer observer = capture.observer();
+    const Observer observer = observer_of(capture);
     const double loss = engine_.step(batch, compare ? &observer : nullptr).loss;
+    report_.losses.push_back(loss);
     if (compare) compare_tensors(step, capture);
-    const double serial_loss = serial_.step(batch).loss;
-    const double nudged_loss = nudged_.step(batch).loss;
+    as_leader([&] { compare_loss(step, batch, loss); });
+  }
+
+  Observer observer_of(Capture& capture) const {
+    if (!options_.before_capture) return capture.observer();
+    return [before = options_.before_capture, observer = capture.observer()](
+               Rank rank, RegisterIndex reg, const Coordinate& coordinate, const std::byte* data) {
+      before(rank, reg, coordinate, data);
+      observer(rank, reg, coordinate, data);
+    };
+  }
+
+  void compare_loss(int64_t step, const Batch& batch, double loss) {
+    const double serial_loss = serial_->step(batch).loss;
+    const double nudged_loss = nudged_->step(batch).loss;
     nudge();
     // The possible effect of rounding on the loss so far: in its own step, and through the state.
     loss_drift_ = std::max(loss_drift_, std::abs(nudged_loss - serial_loss));
     const double tolerance = kSafety * loss_drift_ + loss_tolerance_;
-    report_.losses.push_back(loss);
     report_.serial_losses.push_back(serial_loss);
     report_.loss_tolerances.push_back(tolerance);
     if (!(std::abs(loss - serial_loss) <= tolerance))
@@ -114,8 +158,13 @@ class Verification {
 
   /// Runs the reference interpreter, plain and perturbed, from the present state of the plan.
   void interpret_step(int64_t step, const Batch& batch) {
+    const TensorMap variables_now = variables();
+    as_leader([&] { interpret_step(step, batch, variables_now); });
+  }
+
+  void interpret_step(int64_t step, const Batch& batch, const TensorMap& variables_now) {
     ReferenceValues state;
-    for (const auto& [name, tensor] : engine_.variables()) state[name] = to_reference(tensor);
+    for (const auto& [name, tensor] : variables_now) state[name] = to_reference(tensor);
     for (const std::string& name : data_inputs(engine_.graph()))
       state[name] = to_reference(batch.at(name));
     state[std::string(kStepInput)] = to_reference(Tensor::scalar(static_cast<int32_t>(step)));
@@ -169,16 +218,28 @@ class Verification {
     std::optional<Difference> difference;
   };
 
-  void compare_tensors(int64_t step, const Capture& capture) {
+  void compare_tensors(int64_t step, Capture& capture) {
     const TaskGraph& tasks = engine_.compiled().tasks;
     std::vector<RegisterIndex> compared;
     for (RegisterIndex index : in_program_order(tasks))  // of a partial value the sum is compared
       if (!is_partial_of_micro_batches(tasks.registers[index])) compared.push_back(index);
+    report_.tensors = std::ssize(compared);
+    report_.exact_tensors = 0;
+    for (const std::span<const RegisterIndex> group :
+         in_groups(compared, tasks, options_.gathered)) {
+      runtime().gather(runtime().is_leader() ? std::vector<std::byte>{} : capture.parts_of(group),
+                       [&](std::span<const std::byte> parts) { capture.add(parts); });
+      as_leader([&] { compare_group(step, group, capture); });
+      capture.forget(group);
+    }
+  }
+
+  void compare_group(int64_t step, std::span<const RegisterIndex> compared,
+                     const Capture& capture) {
+    const TaskGraph& tasks = engine_.compiled().tasks;
     std::vector<Comparison> comparisons(compared.size());
     on_all_cores(std::ssize(compared),
                  [&](int64_t i) { comparisons[i] = compare_register(step, compared[i], capture); });
-    report_.tensors = std::ssize(compared);
-    report_.exact_tensors = 0;
     for (size_t i = 0; i < compared.size(); ++i) {
       if (tolerance_of(tasks.registers[compared[i]]) == 0) ++report_.exact_tensors;
       report_.max_error = std::max(report_.max_error, comparisons[i].max_error);
@@ -245,11 +306,11 @@ class Verification {
       const std::string& name = engine_.graph().value(variable.value).name;
       const auto& plain = expected_.at(next).values;
       const auto& moved = perturbed_.at(next).values;
-      Tensor value = nudged_.runtime().variable(name);
+      Tensor value = nudged_->runtime().variable(name);
       const auto elements = value.values<float>();
       for (size_t i = 0; i < elements.size(); ++i)
         elements[i] += static_cast<float>(moved[i] - plain[i]);
-      nudged_.runtime().set_variable(name, value);
+      nudged_->runtime().set_variable(name, value);
     }
   }
 
@@ -259,7 +320,8 @@ class Verification {
 
   const VerifyOptions& options_;
   std::shared_ptr<const RunData> data_;
-  Engine engine_, serial_, nudged_;
+  Engine engine_;
+  std::optional<Engine> serial_, nudged_;  // of the leader
   Sampler sampler_;
   VerifyReport report_;
   ReferenceValues expected_, perturbed_;  // of the interpreter, in the last step that was compared

@@ -24,6 +24,12 @@ struct VerifyOptions {
   bool check_placements = true;
   /// Of the plan under test, see CompileOptions.
   bool verify_passes = false;
+  /// Of the plan under test: the connection to the other processes that run its ranks.
+  RuntimeOptions runtime = {};
+  /// The bytes of tensors that the leader has of all processes at a time; at least one tensor.
+  Bytes gathered{32 << 20};
+  /// Called for every register before it is captured, as Observer says. A test plants faults here.
+  Observer before_capture = {};
 };
 
 /// The first tensor, in program order, that differs by more than its tolerance.
@@ -38,6 +44,7 @@ struct Difference {
   double tolerance = 0;
 };
 
+/// Processes other than the leader have only `ok`, `losses` and `notes`.
 struct VerifyReport {
   bool ok = false;
   double max_error = 0;  // the largest error, as a fraction of its tolerance
@@ -54,8 +61,12 @@ struct VerifyReport {
   std::vector<ShardingNote> notes;  // of the propagation of the plan
 };
 
-/// Runs both and compares.
+/// Runs both and compares. With several processes all call it; each runs its ranks of the plan. The
+/// leader runs the serial programs, and compares what it gathers.
 ///
+///   memory   a process keeps what its ranks filled in a step. The leader has two values of the
+///            interpreter for every tensor beside that, and options.gathered of what the
+///            other processes filled
 ///   serial   the graph before the passes that rewrite it; the plan runs the graph after them
 ///   tensors  each step starts the reference interpreter from the plan's own state, so that errors
 ///            do not accumulate. The tolerance of a tensor is four times a sum of two terms: the

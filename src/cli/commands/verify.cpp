@@ -19,15 +19,23 @@ constexpr Seconds kLong{60};
 
 void VerifyCommand::describe(OptionParser& parser) {
   add_options(parser, config);
+  add_options(parser, liveness);
   parser.number({"--steps", "N", "Steps to compare; default: 3"}, steps, int64_t{1});
   add_options(parser, compilation);
   add_options(parser, output);
 }
 
-ExitCode VerifyCommand::run(Processes&) {
+int VerifyCommand::rank_count() const {
+  return open_session(config).plan.rank_count();
+}
+
+ExitCode VerifyCommand::run(Processes& processes) {
+  if (processes.are_several()) config.plan.processes = processes.count();
   Session session = open_session(config, {}, compilation);
   const auto data = load_data_of(session.config);
+  processes.check_plan(session.plan);
   VerifyOptions options;
+  options.runtime = processes.connect(liveness.deadline());
   if (steps) options.steps = *steps;
   options.verify_passes = compilation.verify;
   std::cerr << fmt::format("verify {}: {} against the serial program, {}\n", config.file,

@@ -11,9 +11,11 @@ namespace tessera {
 
 struct VerifyCommand : Command {
   void describe(OptionParser& parser) override;
-  ExitCode run(Processes&) override;
+  ExitCode run(Processes& processes) override;
+  int rank_count() const override;
 
   ConfigOptions config;
+  ProcessOptions liveness;
   OutputOptions output;
   PassOptions compilation;
   std::optional<int64_t> steps;

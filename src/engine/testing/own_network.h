@@ -3,11 +3,13 @@
 #pragma once
 
 #include <cmath>
+#include <cstring>
 #include <memory>
 #include <numeric>
 #include <string>
 #include <utility>
 
+#include "base/error.h"
 #include "base/random.h"
 #include "engine/engine.h"
 #include "model/layers.h"
@@ -88,6 +90,22 @@ inline TrainingSettings distance_settings() {
   settings.optimizer.weight_decay = 0.01;
   settings.optimizer.clip_norm = 1;
   return settings;
+}
+
+/// A fault of one rank: it adds 1 to the first element of a register of f32 after it was filled.
+inline Observer fault_on(Rank faulty, const std::string& name, const TaskGraph& tasks) {
+  RegisterIndex wanted(-1);
+  for (const RegisterIndex index : tasks.registers.indices())
+    if (tasks.registers[index].name == name) wanted = index;
+  ensure(wanted.value() >= 0, "there is a register " + name);
+  return [=](Rank rank, RegisterIndex reg, const Coordinate&, const std::byte* data) {
+    if (rank != faulty || reg != wanted) return;
+    auto* first = const_cast<std::byte*>(data);
+    float value = 0;
+    std::memcpy(&value, first, sizeof value);
+    value += 1;
+    std::memcpy(first, &value, sizeof value);
+  };
 }
 
 /// 130 pairs for training: 10 batches of 12, and 10 pairs that fill none; 40 are held out.
