@@ -126,6 +126,8 @@ class Runtime {
   uint8_t union_of(uint8_t mine);
   /// Is `mine` true in any process?
   bool any(bool mine) { return union_of(mine ? 1 : 0) != 0; }
+  /// Do all processes give the same number?
+  bool agree_on(uint64_t mine);
   /// Is this process the leader, which prints and writes the files of the whole run?  (local)
   bool is_leader() const;
   /// The ranks of this process.  (local)
