@@ -82,8 +82,8 @@ void Processes::refuse(const std::string& command) const {
   if (!are_several()) return;
   throw UserError(
       fmt::format("tessera {} was started as {} processes by {}", command, count(), launched_->by),
-      "it works in one process, in which ranks are threads; train, eval and generate run in "
-      "several",
+      "it works in one process, in which ranks are threads; train, eval, generate and predict "
+      "run in several",
       "start it once, without mpirun or srun", ExitCode::kUsage);
 }
 
