@@ -13,6 +13,7 @@ import signal
 import subprocess
 import sys
 import tempfile
+import time
 import unittest
 
 from signals_test import descendants, wait_for
@@ -171,6 +172,31 @@ class OverMpi(unittest.TestCase):
             self.assertEqual(mpi_json(4, "eval", folder)["val_loss"], threads_json("eval", folder)["val_loss"])
             words = ["generate", folder, "--prompt", "the", "--tokens", "12"]
             self.assertEqual(mpi_json(4, *words)["tokens"], threads_json(*words)["tokens"])
+
+    def resume_while_a_run_ends(self, folder):
+        """The first run has checkpoints that it removes again. Returns the exit code of two processes that wait for its end, and the text."""
+        train = ["train", *SMALL["mlp"], "checkpoint.every=1", "checkpoint.keep_last=1", "train.steps=15"]
+        first = subprocess.Popen([PROGRAM, *train, "--plan", "tp=2", "--out", folder], cwd=ROOT, stdin=subprocess.DEVNULL, stdout=subprocess.DEVNULL,
+                                 stderr=subprocess.DEVNULL)
+        wait_for(lambda: (pathlib.Path(folder) / "checkpoints" / "latest").exists(), first)
+        first.send_signal(signal.SIGSTOP)
+        second = subprocess.Popen([MPIRUN, "-n", "2", PROGRAM, *train, "--out", folder, "--resume"], cwd=ROOT, env=ENVIRONMENT, stdin=subprocess.DEVNULL,
+                                  stdout=subprocess.DEVNULL, stderr=subprocess.PIPE, text=True)
+        wait_for(lambda: sum(rank is not None for rank in descendants(second.pid).values()) >= 2, second)
+        time.sleep(0.5)  # a process that did not wait for the lock would have looked for the latest checkpoint
+        first.send_signal(signal.SIGCONT)
+        self.assertEqual(first.wait(timeout=60), 0)
+        errors = second.communicate(timeout=60)[1]
+        return second.returncode, errors
+
+    def test_processes_that_resume_while_a_run_ends_all_take_its_last_checkpoint(self):
+        for _ in range(5):
+            with tempfile.TemporaryDirectory() as folder:
+                code, errors = self.resume_while_a_run_ends(folder)
+            if code != 2:  # else the machine was so busy that the first run held the lock for two more seconds
+                break
+        self.assertEqual(code, 0, errors)
+        self.assertIn("step-00000015: step 15", errors)
 
     def test_the_first_process_writes_the_trace_of_all(self):
         with tempfile.TemporaryDirectory() as folder:

@@ -1,6 +1,7 @@
 #include "base/config_table.h"
 
 #include <algorithm>
+#include <cmath>
 
 #include "base/error.h"
 #include "base/text.h"
@@ -13,18 +14,38 @@ std::string from_to(const std::string& least, const std::string& most) {
   return least + " to " + most;
 }
 
+/// A number such as 1e6 or 16.0 as an integer of a range; "" for what is none.
+std::string whole_number(const Document& value, int64_t least, int64_t most) {
+  if (value.is_int() || !value.is_number()) return {};
+  const double number = value.as_double();
+  if (std::trunc(number) != number || std::abs(number) > 1e15) return {};
+  const auto whole = static_cast<int64_t>(number);
+  return whole < least || whole > most ? "" : std::to_string(whole);
+}
+
 Document list_of(const std::vector<std::string>& texts) {
   return Document::List(texts.begin(), texts.end());
 }
 
 }  // namespace
 
-ConfigTable::ConfigTable(const Document* table, std::string path, std::string file,
+std::string ConfigOrigin::of(const std::string& key) const {
+  const auto inside = overridden.lower_bound(key + ".");
+  const bool contains_one = inside != overridden.end() && inside->starts_with(key + ".");
+  return overridden.contains(key) || contains_one ? "--set" : file;
+}
+
+ConfigTable::ConfigTable(const Document* table, std::string path, ConfigOrigin origin,
                          std::vector<ReadKey>* keys)
-    : table_(table), path_(std::move(path)), file_(std::move(file)), listed_(path_), keys_(keys) {
+    : table_(table),
+      path_(std::move(path)),
+      origin_(std::move(origin)),
+      listed_(path_),
+      keys_(keys) {
   if (table_ && !table_->is_table())
-    throw UserError(file_ + ": '" + path_ + "' is " + kind_of(*table_), "it must be a table",
-                    "write [" + path_ + "] and its keys below it", ExitCode::kBadConfig);
+    throw UserError(origin_.of(path_) + ": '" + path_ + "' is " + kind_of(*table_),
+                    "it must be a table", "write [" + path_ + "] and its keys below it",
+                    ExitCode::kBadConfig);
 }
 
 const Document* ConfigTable::find(const std::string& key) {
@@ -48,7 +69,7 @@ const Document* ConfigTable::raw(const std::string& key, const ValueForm& form) 
 void ConfigTable::refuse(const std::string& key, const Document& found, const std::string& legal,
                          const std::string& close) const {
   throw UserError(
-      file_ + ": " + full(key) + " = " + to_json(found) + " is not possible",
+      origin_of(key) + ": " + full(key) + " = " + to_json(found) + " is not possible",
       full(key) + " must be " + legal,
       close.empty() ? "set " + full(key) + " to such a value" : "did you mean '" + close + "'?",
       ExitCode::kBadConfig);
@@ -60,7 +81,7 @@ int64_t ConfigTable::integer(const std::string& key, int64_t fallback, int64_t l
   const Document* found = find(key, "integer", fallback, range);
   if (!found) return fallback;
   if (!found->is_int() || found->as_int() < least || found->as_int() > most)
-    refuse(key, *found, "an integer from " + range);
+    refuse(key, *found, "an integer from " + range, whole_number(*found, least, most));
   return found->as_int();
 }
 
@@ -97,13 +118,13 @@ std::string ConfigTable::choice(const std::string& key, const std::string& fallb
   for (const auto& [before, now] : renamed)
     if (*found == Document(std::string(before)))
       throw UserError(
-          file_ + ": " + full(key) + " = " + to_json(*found) + " has a new name",
+          origin_of(key) + ": " + full(key) + " = " + to_json(*found) + " has a new name",
           "the value '" + std::string(before) + "' is now called '" + std::string(now) + "'",
           "set " + full(key) + " to '" + std::string(now) + "'", ExitCode::kBadConfig);
   for (const Familiar& name : familiar)
     if (*found == Document(std::string(name.theirs)))
       throw UserError(
-          file_ + ": " + full(key) + " = " + to_json(*found) + " is not possible",
+          origin_of(key) + ": " + full(key) + " = " + to_json(*found) + " is not possible",
           "'" + std::string(name.theirs) + "' is called '" + std::string(name.ours) + "' here",
           "set " + full(key) + " to '" + std::string(name.ours) + "'", ExitCode::kBadConfig);
   if (!found->is_string()) refuse(key, *found, range);
@@ -127,14 +148,14 @@ std::vector<std::string> ConfigTable::texts(const std::string& key,
 }
 
 ConfigTable ConfigTable::table(const std::string& key, const std::string& listed_key) {
-  ConfigTable found(find(key), full(key), file_, keys_);
+  ConfigTable found(find(key), full(key), origin_, keys_);
   found.listed_ = listed(listed_key.empty() ? key : listed_key);
   return found;
 }
 
 ConfigTable ConfigTable::inside(const Document& value, const std::string& key,
                                 const std::string& listed_key) const {
-  ConfigTable found(&value, full(key), file_, keys_);
+  ConfigTable found(&value, full(key), origin_, keys_);
   found.listed_ = listed(listed_key);
   return found;
 }
@@ -144,7 +165,8 @@ void ConfigTable::refuse_renamed(std::span<const Renamed> keys) const {
   for (const auto& [before, now] : keys) {
     if (!table_->find(std::string(before))) continue;
     const std::string name = full(std::string(now));
-    throw UserError(file_ + ": the key '" + full(std::string(before)) + "' has a new name",
+    throw UserError(origin_of(std::string(before)) + ": the key '" + full(std::string(before)) +
+                        "' has a new name",
                     "it is now called '" + name + "'", "write '" + name + "' instead",
                     ExitCode::kBadConfig);
   }
@@ -155,7 +177,7 @@ void ConfigTable::refuse_familiar(std::span<const Familiar> keys) const {
   for (const auto& [theirs, ours, note] : keys) {
     const std::string key(theirs);
     if (asked_.contains(key) || !table_->find(key)) continue;
-    throw UserError(file_ + ": unknown key '" + full(key) + "'",
+    throw UserError(origin_of(key) + ": unknown key '" + full(key) + "'",
                     "it is called '" + std::string(ours) + "' here",
                     "write '" + std::string(ours) + "' instead" +
                         (note.empty() ? "" : ": " + std::string(note)),
@@ -170,7 +192,8 @@ void ConfigTable::finish() const {
     const std::string close = nearest(key, asked_);
     const std::vector<std::string> legal(asked_.begin(), asked_.end());
     throw UserError(
-        file_ + ": unknown key '" + full(key) + "'", "legal keys here are " + join(legal, ", "),
+        origin_of(key) + ": unknown key '" + full(key) + "'",
+        "legal keys here are " + join(legal, ", "),
         close.empty() ? "remove it or use one of these" : "did you mean '" + full(close) + "'?",
         ExitCode::kBadConfig);
   }

@@ -40,6 +40,18 @@ struct ValueForm {
   std::string listed = {};
 };
 
+/// Where the keys of a configuration come from, for messages: a file, and overrides of its keys.
+struct ConfigOrigin {
+  ConfigOrigin(std::string file_name) : file(std::move(file_name)) {}
+  ConfigOrigin(const char* file_name) : file(file_name) {}
+
+  /// "--set" for a key that an override sets, or that contains one; else the file.
+  std::string of(const std::string& key) const;
+
+  std::string file;
+  std::set<std::string> overridden = {};  // whole paths: "train.steps"
+};
+
 /// One table of a configuration file. Ask for every key, then call finish().
 ///
 ///   throws  UserError (78) for a value of the wrong kind or out of range, with the full key, the
@@ -48,9 +60,9 @@ struct ValueForm {
 class ConfigTable {
  public:
   /// `table` may be nullptr: then every key has its default. `path` is the key of the table, "" for
-  /// the whole file; `file` is for messages. `keys`, when given, receives what the reader asks for,
-  /// here and in the tables inside; it outlives the table.
-  ConfigTable(const Document* table, std::string path, std::string file,
+  /// the whole file; `origin` is for messages. `keys`, when given, receives what the reader asks
+  /// for, here and in the tables inside; it outlives the table.
+  ConfigTable(const Document* table, std::string path, ConfigOrigin origin,
               std::vector<ReadKey>* keys = nullptr);
 
   int64_t integer(const std::string& key, int64_t fallback, int64_t least, int64_t most);
@@ -80,11 +92,12 @@ class ConfigTable {
   /// refused: call it behind the last key.
   void refuse_familiar(std::span<const Familiar> keys) const;
   void finish() const;
-  const std::string& file() const { return file_; }
+  const std::string& file() const { return origin_.file; }
   /// The key with those of the tables around it: "train.steps".
   std::string full(const std::string& key) const { return path_.empty() ? key : path_ + "." + key; }
 
  private:
+  std::string origin_of(const std::string& key) const { return origin_.of(full(key)); }
   std::string listed(const std::string& key) const {
     return listed_.empty() ? key : listed_ + "." + key;
   }
@@ -97,7 +110,8 @@ class ConfigTable {
                        std::string range = {});
 
   const Document* table_;
-  std::string path_, file_;
+  std::string path_;
+  ConfigOrigin origin_;
   std::string listed_;  // the path in the reference
   std::vector<ReadKey>* keys_;
   std::set<std::string> asked_;

@@ -206,5 +206,33 @@ TEST(ConfigTable, AKeyLikeNoOtherIsRefusedWithoutAGuess) {
   }
 }
 
+TEST(ConfigTable, AnIntegerThatIsWrittenAsANumberIsNamed) {
+  const Document whole = parse_toml("a = 1e6\nb = 2.5\nc = 1e6\nd = 1e300\n", "f.toml");
+  const auto fix_of = [&](const std::string& key, int64_t most) -> std::string {
+    ConfigTable table(&whole, "", "f.toml");
+    try {
+      table.integer(key, 0, 0, most);
+    } catch (const UserError& error) {
+      return error.fix();
+    }
+    return "no error";
+  };
+  EXPECT_EQ(fix_of("a", 1'000'000), "did you mean '1000000'?");
+  EXPECT_EQ(fix_of("b", 1'000'000), "set b to such a value");
+  EXPECT_EQ(fix_of("c", 999'999), "set c to such a value");
+  EXPECT_EQ(fix_of("d", std::numeric_limits<int64_t>::max()), "set d to such a value");
+}
+
+TEST(ConfigTable, AnOverriddenKeyIsNotBlamedOnTheFile) {
+  ConfigOrigin origin("f.toml");
+  origin.overridden = {"train.steps", "model.heads", "modelling.x"};
+  EXPECT_EQ(origin.of("train.steps"), "--set");
+  EXPECT_EQ(origin.of("train"), "--set");  // the file need not have this table
+  EXPECT_EQ(origin.of("train.step"), "f.toml");
+  EXPECT_EQ(origin.of("train.steps.x"), "f.toml");
+  EXPECT_EQ(origin.of("model.width"), "f.toml");
+  EXPECT_EQ(origin.of("mode"), "f.toml");
+}
+
 }  // namespace
 }  // namespace tessera

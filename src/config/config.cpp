@@ -123,8 +123,8 @@ void read_parallel(const Document* table, const std::string& file, std::optional
   read.plan.name = "config";
 }
 
-/// Sets `key = value`, where key is a dotted path.
-void override_key(Document& document, const std::string& set) {
+/// Sets `key = value`, where key is a dotted path, and returns the key.
+std::string override_key(Document& document, const std::string& set) {
   const size_t equals = set.find('=');
   if (equals == std::string::npos || equals == 0)
     throw UserError("--set " + set + " is not key=value",
@@ -137,8 +137,9 @@ void override_key(Document& document, const std::string& set) {
   } catch (const UserError&) {
     parsed = value;  // a text without quotes
   }
+  const std::string path(trim(std::string_view(set).substr(0, equals)));
   Document* place = &document;
-  for (const std::string& key : split_text(trim(std::string_view(set).substr(0, equals)), '.')) {
+  for (const std::string& key : split_text(path, '.')) {
     if (!place->is_table() && !place->is_null())
       throw UserError("--set " + set + " goes into a value",
                       "a part of the key before '" + key + "' is not a table",
@@ -146,14 +147,16 @@ void override_key(Document& document, const std::string& set) {
     place = &(*place)[key];
   }
   *place = std::move(parsed);
+  return path;
 }
 
 ConfigFile parse_config(Document document, const std::string& file,
                         const std::vector<std::string>& sets, std::optional<int> ranks = {},
                         std::vector<ReadKey>* keys = nullptr) {
-  for (const std::string& set : sets) override_key(document, set);
-  ConfigTable table(&document, "", file, keys);
-  refuse_familiar_names(document, file);
+  ConfigOrigin origin(file);
+  for (const std::string& set : sets) origin.overridden.insert(override_key(document, set));
+  ConfigTable table(&document, "", origin, keys);
+  refuse_familiar_names(document, origin);
   ConfigFile read;
   RunConfig& config = read.run;
   config.file = file;

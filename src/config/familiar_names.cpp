@@ -100,12 +100,12 @@ const std::vector<FamiliarTable>& familiar_tables() {
 
 }  // namespace
 
-void refuse_familiar_names(const Document& document, const std::string& file) {
-  ConfigTable(&document, "", file).refuse_familiar(outer_keys());
+void refuse_familiar_names(const Document& document, const ConfigOrigin& origin) {
+  ConfigTable(&document, "", origin).refuse_familiar(outer_keys());
   for (const FamiliarTable& table : familiar_tables()) {
     const Document* found = document.find(table.name);
     if (found && found->is_table())
-      ConfigTable(found, table.name, file).refuse_familiar(table.keys);
+      ConfigTable(found, table.name, origin).refuse_familiar(table.keys);
   }
 }
 

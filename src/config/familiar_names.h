@@ -1,15 +1,13 @@
 // Keys that users of other systems write out of habit.
 #pragma once
 
-#include <string>
-
-#include "base/document.h"
+#include "base/config_table.h"
 
 namespace tessera {
 
 /// Refuses keys of other systems in the tables of a configuration and outside of them, such as
 /// train.lr and lr.
 ///   throws  UserError (78) with the name of the key here
-void refuse_familiar_names(const Document& document, const std::string& file);
+void refuse_familiar_names(const Document& document, const ConfigOrigin& origin);
 
 }  // namespace tessera

@@ -128,7 +128,8 @@ constexpr KeyMeaning kMeanings[] = {
 
     {"checkpoint.every", "Steps between checkpoints; 0: only at the end", "500"},
     {"checkpoint.keep_last", "Checkpoints that are kept; 0: all", "1"},
-    {"checkpoint.keep_best", "Is the one with the best held-out loss kept, too?", "true"},
+    {"checkpoint.keep_best",
+     "Is the one with the best held-out loss kept, too? It needs `train.evaluate_every`", "true"},
 
     {"parallel", "A plan", "{mesh = {dp = 2, tp = 2}}"},
 };

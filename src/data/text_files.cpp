@@ -5,6 +5,7 @@
 #include <algorithm>
 #include <cstdint>
 #include <fstream>
+#include <iterator>
 #include <limits>
 #include <string_view>
 #include <system_error>
@@ -116,6 +117,7 @@ void TextFiles::add(const fs::path& path, int64_t most) {
     left_out_ += unknown ? std::ssize(text) : size;
     return;
   }
+  if (!text.empty()) begins_.insert_or_assign(size_, path);
   if (!unknown && size >= kMapped && mapped_.size() < kMaxMappings) {
     const std::string_view bytes = mapped_.emplace_back(path).bytes();
     const int64_t used = cut(bytes, most);
@@ -162,6 +164,12 @@ void TextFiles::visit(Range range, const std::function<void(std::string_view)>& 
     visit(part->bytes.substr(from, count));
     range.begin += count;
   }
+}
+
+std::pair<fs::path, int64_t> TextFiles::file_at(int64_t offset) const {
+  ensure(0 <= offset && offset < size_, "a place in the text");
+  const auto& [begin, path] = *std::prev(begins_.upper_bound(offset));
+  return {path, offset - begin};
 }
 
 std::string TextFiles::text() const {

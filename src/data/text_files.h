@@ -4,8 +4,10 @@
 #include <cstdint>
 #include <filesystem>
 #include <functional>
+#include <map>
 #include <string>
 #include <string_view>
+#include <utility>
 #include <vector>
 
 #include "base/mapped_file.h"
@@ -33,6 +35,9 @@ class TextFiles {
   int64_t left_out() const { return left_out_; }
   /// Calls `visit` with the parts of a range, in order.  requires  the range is within the text
   void visit(Range range, const std::function<void(std::string_view)>& visit) const;
+  /// The file that has byte `offset` of the text, and the place of that byte in it.
+  ///   requires  0 <= offset < size()
+  std::pair<std::filesystem::path, int64_t> file_at(int64_t offset) const;
   /// The whole text in memory.
   std::string text() const;
 
@@ -50,6 +55,7 @@ class TextFiles {
   std::vector<MappedFile> mapped_;
   std::vector<std::string> loaded_;  // each at most a block, so that they do not move
   std::vector<Part> parts_;
+  std::map<int64_t, std::filesystem::path> begins_;  // where the text of each file begins
   int64_t size_ = 0;
   int64_t left_out_ = 0;
   int empty_files_ = 0, other_files_ = 0;

@@ -53,6 +53,19 @@ TEST_F(ReadText, ReadsFilesInTheOrderOfTheirPaths) {
   EXPECT_EQ(read_text({c, a, b}, kPlenty), "first second third");
 }
 
+TEST_F(ReadText, TheFileOfAByteIsKnownWhetherItWasLoadedOrMapped) {
+  const fs::path a = write("a.txt", "abc"), empty = write("b.txt", ""), c = write("c.txt", "de"),
+                 large = write("d.txt", std::string(100'000, 'x')), last = write("e.txt", "f");
+  const TextFiles files({a, empty, c, large, last});
+  const auto at = [&](int64_t offset) { return files.file_at(offset); };
+  EXPECT_EQ(at(0), std::pair(a, int64_t{0}));
+  EXPECT_EQ(at(2), std::pair(a, int64_t{2}));
+  EXPECT_EQ(at(3), std::pair(c, int64_t{0}));
+  EXPECT_EQ(at(5), std::pair(large, int64_t{0}));
+  EXPECT_EQ(at(100'004), std::pair(large, int64_t{99'999}));
+  EXPECT_EQ(at(100'005), std::pair(last, int64_t{0}));
+}
+
 TEST_F(ReadText, ReadsFoldersRecursivelyFolderByFolder) {
   // "one" comes before "one.txt", so all of the folder one comes before the file one.txt.
   write("one.txt", "3");

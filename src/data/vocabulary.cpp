@@ -53,6 +53,15 @@ int utf8_length(std::string_view text) {
   return over_long || surrogate || too_large ? 0 : length;
 }
 
+std::optional<size_t> first_not_utf8(std::string_view text) {
+  for (size_t place = 0; place < text.size();) {
+    const int length = utf8_length(text.substr(place));
+    if (length == 0) return place;
+    place += length;
+  }
+  return std::nullopt;
+}
+
 Vocabulary Vocabulary::bytes() {
   return {};
 }

@@ -2,6 +2,7 @@
 #pragma once
 
 #include <cstdint>
+#include <optional>
 #include <string>
 #include <string_view>
 #include <vector>
@@ -43,5 +44,7 @@ class Vocabulary {
 ///   requires  text is not empty
 ///   ensures   over-long forms, surrogates and code points above U+10FFFF are malformed
 int utf8_length(std::string_view text);
+/// The place of the first byte at which no UTF-8 character begins.
+std::optional<size_t> first_not_utf8(std::string_view text);
 
 }  // namespace tessera

@@ -80,6 +80,14 @@ TEST(Vocabulary, TextThatIsNotUtf8IsRefusedWithItsPlace) {
       throws_user_error("the text is not UTF-8: byte 0x80 at offset 2" + rest, ExitCode::kBadData));
 }
 
+TEST(Vocabulary, TheFirstByteThatIsNotUtf8IsFound) {
+  EXPECT_EQ(first_not_utf8("ab\xe9z"), 2u);
+  EXPECT_EQ(first_not_utf8("a\xe2\x82"), 1u);  // a euro without its last byte
+  EXPECT_EQ(first_not_utf8("\x80"), 0u);
+  EXPECT_EQ(first_not_utf8("aé€"), std::nullopt);
+  EXPECT_EQ(first_not_utf8(""), std::nullopt);
+}
+
 TEST(Vocabulary, CharactersOfNothingAreRefused) {
   EXPECT_THAT([] { Vocabulary::characters_of(""); },
               throws_user_error("there are no characters to make a vocabulary of\n"

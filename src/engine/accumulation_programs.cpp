@@ -19,8 +19,8 @@ AccumulationPrograms::AccumulationPrograms(ProgramSet& programs, const OnCompile
       apply_inputs_({{std::string(kGradientScaleInput), &scale_},
                      {std::string(kLearningRateInput), &rate_},
                      {std::string(kStepInput), &step_}}) {
-  const StepParts made = step_parts(programs.network(), programs.settings(), programs.plan(),
-                                    programs.main());
+  const StepParts made =
+      step_parts(programs.network(), programs.settings(), programs.plan(), programs.main());
   for (const MadeGradient& gradient : made.gradients)
     parameters_.emplace_back(gradient.parameter, gradient.type);
   std::vector<LoadedProgram*> loaded;

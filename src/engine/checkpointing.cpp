@@ -7,6 +7,7 @@
 #include "base/error.h"
 #include "base/finite.h"
 #include "base/log.h"
+#include "base/random.h"
 #include "base/text.h"
 #include "checkpoint/first_of.h"
 #include "checkpoint/joint_load.h"
@@ -181,7 +182,18 @@ void check_is_finite(const Checkpoint& checkpoint, const VariablePart& part) {
                       "the run that stored it had diverged");
 }
 
+/// Processes that look for the latest checkpoint find different ones while a run stores new ones.
+void check_is_that_of_all(Engine& engine, const Checkpoint& checkpoint) {
+  const uint64_t mine = stable_hash(to_json(checkpoint.state()) + to_json(checkpoint.plan()));
+  if (engine.runtime().agree_on(mine)) return;
+  throw UserError("the processes opened different checkpoints of one run",
+                  "this process opened '" + checkpoint.folder().string() +
+                      "'; a run that goes on stored a new one in between",
+                  "name one checkpoint, or wait for the end of that run");
+}
+
 void restore(Engine& engine, const Checkpoint& checkpoint) {
+  check_is_that_of_all(engine, checkpoint);
   const StoredState state = read_state(checkpoint);
   const auto variables = variables_of(engine.graph());
   check_variables(engine, checkpoint, state.settings, variables);

@@ -32,7 +32,9 @@ void save_checkpoint(Engine& engine, CheckpointFolder& folder, int keep_last);
 /// another plan with the same batches and equal up to rounding.
 ///
 ///   kEvaluate  only the variables of the model are loaded
-///   throws     UserError (65) for another model or optimizer, another text, batch or order of
+///   processes  all give the same checkpoint
+///   throws     UserError (1) when processes give different checkpoints, in all of them;
+///              UserError (65) for another model or optimizer, another text, batch or order of
 ///              samples, or a damaged file; it names the newest earlier checkpoint that is good.
 ///              The variables are then undefined
 void restore(Engine& engine, const Checkpoint& checkpoint);

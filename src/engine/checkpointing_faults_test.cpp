@@ -4,6 +4,7 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
+#include <atomic>
 #include <cstring>
 
 #include "base/log.h"
@@ -229,6 +230,52 @@ TEST(CheckpointingFaultsOfFiles, MembersWaitForOneWhoseDiskIsSlowerThanTheDeadli
     EXPECT_EQ(Checkpoint(disk, find_checkpoint(disk, "c")).step(), 0);
     disk.remove("c");
   }
+}
+
+/// Two processes that restore from the checkpoints of these steps of two disks. Returns how many of
+/// them refuse.
+int refusals_of_two(SimulatedDisk& first, int64_t first_step, SimulatedDisk& second,
+                    int64_t second_step) {
+  std::atomic<int> refusals{0};
+  testing_transport::on_processes(
+      make_local_transports(2, 0, 1), [&](std::unique_ptr<Transport> mine) {
+        const auto network = std::make_shared<ProcessNetwork>(std::move(mine));
+        const bool is_first = network->process() == 0;
+        Engine engine(config(), plan(), small_text(),
+                      {.runtime = {.deadline = Seconds(20), .network = network}});
+        SimulatedDisk& disk = is_first ? first : second;
+        const CheckpointFolder folder(disk, "c");
+        const Checkpoint checkpoint(disk, folder.path_of(is_first ? first_step : second_step));
+        try {
+          restore(engine, checkpoint);
+          EXPECT_EQ(engine.step_count(), first_step);
+        } catch (const UserError& error) {
+          EXPECT_THAT(error.what(), HasSubstr("the processes opened different checkpoints"));
+          EXPECT_EQ(error.exit_code(), ExitCode::kFailure);
+          ++refusals;
+        }
+      });
+  return refusals;
+}
+
+TEST(CheckpointingFaultsOfFiles, ProcessesThatFoundDifferentCheckpointsDoNotMixThem) {
+  SimulatedDisk disk, of_another_seed;
+  const auto store = [](SimulatedDisk& on, int64_t seed) {
+    RunConfig settings = config();
+    settings.train.seed = seed;
+    Engine engine(settings, plan(), small_text());
+    CheckpointFolder folder(on, "c");
+    for (int step = 0; step < 2; ++step) {
+      engine.step();
+      save_checkpoint(engine, folder, 0);
+    }
+  };
+  store(disk, config().train.seed);
+  store(of_another_seed, config().train.seed + 1);
+  EXPECT_EQ(refusals_of_two(disk, 1, disk, 2), 2);
+  EXPECT_EQ(refusals_of_two(disk, 2, disk, 1), 2);
+  EXPECT_EQ(refusals_of_two(disk, 2, of_another_seed, 2), 2);
+  EXPECT_EQ(refusals_of_two(disk, 2, disk, 2), 0);
 }
 
 TEST(CheckpointingFaultsOfFiles, AFlippedBitIsNamedWithItsFileAndTheEarlierCheckpointThatIsGood) {

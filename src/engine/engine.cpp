@@ -49,8 +49,10 @@ struct Engine::State {
   }
 
   void check_trains() const {
-    ensure(options.purpose == Purpose::kTrain,
-           "an engine that was made to evaluate does not train");
+    if (options.purpose == Purpose::kTrain) return;
+    throw UserError("an engine that was made to evaluate does not train",
+                    "EngineOptions::purpose is kEvaluate, so it has no training step",
+                    "make the engine without a purpose", ExitCode::kUsage);
   }
   /// Checks a call of `what`, which belongs between steps.
   void check_between_steps(const char* what) const {

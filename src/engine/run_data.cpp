@@ -35,6 +35,18 @@ RunData cut(const TokenSourcePtr& tokens, int64_t classes, const DataConfig& con
   return data;
 }
 
+/// Refuses text that is no text of characters, with the file.
+void check_utf8(const TextFiles& files, std::string_view text) {
+  const std::optional<size_t> place = first_not_utf8(text);
+  if (!place) return;
+  const auto [path, offset] = files.file_at(static_cast<int64_t>(*place));
+  throw UserError(fmt::format("'{}' is not UTF-8: byte 0x{:02x} at offset {}", path.string(),
+                              static_cast<uint8_t>(text[*place]), offset),
+                  "data.tokens = \"characters\" reads text as UTF-8",
+                  "convert the file to UTF-8, leave it out, or use data.tokens = \"bytes\"",
+                  ExitCode::kBadData);
+}
+
 RunData load_text(const DataConfig& config, const DataRequest& request) {
   const auto files = std::make_shared<const TextFiles>(paths_of(config), config.max_bytes);
   Vocabulary vocabulary = request.vocabulary.value_or(Vocabulary::bytes());
@@ -43,6 +55,7 @@ RunData load_text(const DataConfig& config, const DataRequest& request) {
     tokens = tokens_of_bytes(files);
   } else {
     const std::string text = files->text();
+    check_utf8(*files, text);
     if (!request.vocabulary) vocabulary = Vocabulary::characters_of(text);
     tokens = tokens_in_memory(vocabulary.encode(text));
   }
@@ -132,6 +145,21 @@ RunData load_kind(const DataConfig& config, const DataRequest& request) {
   throw InternalError("unknown kind of data '" + config.kind + "'");
 }
 
+/// Adds to the message of a missing file where its path starts.
+RunData load_named(const DataConfig& config, const DataRequest& request) {
+  try {
+    return load_kind(config, request);
+  } catch (const UserError& error) {
+    const bool says_it = config.kind == "text";
+    if (says_it || error.exit_code() != ExitCode::kMissingInput) throw;
+    throw UserError(error.what_happened(), error.why(),
+                    error.fix() +
+                        "; a relative path starts at the folder in which the program "
+                        "was started",
+                    error.exit_code());
+  }
+}
+
 /// Masks tokens. The mask is the token after all others.
 void mask(RunData& data, const DataConfig& config) {
   const auto token = static_cast<int32_t>(data.classes++);
@@ -169,7 +197,7 @@ std::shared_ptr<const RunData> data_of(DatasetPtr whole, double held_out, std::s
 }
 
 RunData load_data(const DataConfig& config, const DataRequest& request) {
-  RunData data = load_kind(config, request);
+  RunData data = load_named(config, request);
   data.is_text = config.kind == "text" && config.mask_block == 0;
   if (config.mask_block > 0) mask(data, config);
   return data;

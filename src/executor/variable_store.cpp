@@ -84,6 +84,18 @@ void VariableStore::add(const TaskGraph& graph) {
       variables_.emplace(variable.name, make(register_of(variable)));
 }
 
+Bytes VariableStore::bytes_to_add(const TaskGraph& graph) const {
+  Bytes sum(0);
+  for (const TaskVariable& variable : graph.variables) {
+    if (variables_.contains(variable.name)) continue;
+    const Register& reg = graph.registers[variable.value];
+    for (int index = 0; index < rank_count(); ++index)
+      if (const auto coordinate = coordinate_of(reg.attr, index); coordinate && is_here(index))
+        sum += byte_size(local_type(reg, *coordinate));
+  }
+  return sum;
+}
+
 const VariableStore::Variable& VariableStore::find(const std::string& name) const {
   const auto found = variables_.find(name);
   ensure(found != variables_.end(), "there is no variable '" + name + "'");

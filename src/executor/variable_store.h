@@ -26,6 +26,9 @@ class VariableStore {
   ///   throws  InternalError when a known variable has another type or placement; nothing is added
   void add(const TaskGraph& graph);
 
+  /// Bytes that add() would allocate.
+  Bytes bytes_to_add(const TaskGraph& graph) const;
+
   /// The memory of one rank's part; its address does not change.
   std::byte* part(const std::string& name, int rank_index);
 

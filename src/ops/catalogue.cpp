@@ -32,7 +32,10 @@ std::vector<const Operator*> list_operators() {
       "the catalogue has " + std::to_string(all_operators().size()) + " operators" +
           (own.empty() ? "" : ", the graph " + std::to_string(own.size()) + " of its own") +
           ", none of this name",
-      near.empty() ? "see docs/operators.md for their names" : "did you mean '" + near + "'?",
+      near.empty()
+          ? "see docs/operators.md for their names; an operator of your own needs a graph or a "
+            "Network with its OperatorSet"
+          : "did you mean '" + near + "'?",
       ExitCode::kBadData);
 }
 

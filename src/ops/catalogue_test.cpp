@@ -60,5 +60,18 @@ TEST(Catalogue, NamesTheNearestOperator) {
   }
 }
 
+TEST(Catalogue, AnUnknownOperatorMayBeOneOfTheUserWithoutItsSet) {
+  for (const char* name : {"hard_swish_of_mine", "my_activation"}) {
+    try {
+      find_operator(name);
+      FAIL() << name << " was found";
+    } catch (const UserError& error) {
+      EXPECT_EQ(error.fix(),
+                "see docs/operators.md for their names; an operator of your own needs a graph or a "
+                "Network with its OperatorSet");
+    }
+  }
+}
+
 }  // namespace
 }  // namespace tessera

@@ -15,6 +15,7 @@
 #include "executor/trace_part.h"
 #include "runtime/given_tensors.h"
 #include "runtime/in_flight_steps.h"
+#include "runtime/memory_need.h"
 #include "runtime/shared_results.h"
 #include "runtime/thread_pool.h"
 
@@ -123,6 +124,14 @@ struct Runtime::State {
     std::vector<bool> flags;
     for (int of : process_of) flags.push_back(of == process());
     return flags;
+  }
+
+  MemoryNeed memory_need(const TaskGraph& graph) const {
+    MemoryNeed need{static_cast<int>(here.size()), variables.bytes_to_add(graph), Bytes(0)};
+    for (const MeshIndex mesh : graph.meshes.indices())
+      for (const Rank rank : here_ranks)
+        if (graph.meshes[mesh]->coordinate_of(rank)) need.arenas += graph.arenas[mesh];
+    return need;
   }
 
   /// Runs job(rank index) on the threads of the local ranks.  requires  they are idle
@@ -279,22 +288,19 @@ LoadedProgram& Runtime::load(std::shared_ptr<const TaskGraph> graph) {
   const std::vector<Rank> needed = tessera::ranks(*graph);
   ensure(std::includes(state_->ranks.begin(), state_->ranks.end(), needed.begin(), needed.end()),
          "a program runs on ranks of its runtime");
-  const Bytes arena = *std::max_element(graph->arenas.begin(), graph->arenas.end());
   auto loaded = std::make_unique<LoadedProgram::State>();
   loaded->given.assign(kMaxStepsInFlight, GivenTensors(*graph));
   loaded->program = state_->new_program(std::move(graph));
   state_->on_all_processes([&] {
+    const MemoryNeed need = state_->memory_need(loaded->program->graph());
+    if (need.all() > machine_memory()) refuse_memory(need);
     try {
       state_->variables.add(loaded->program->graph());
       state_->make_devices(loaded->program->graph());
       state_->make_ranks(*loaded->program);
       state_->set_recorders(*loaded->program);
     } catch (const std::bad_alloc&) {
-      throw UserError("the program does not fit into the memory of this machine",
-                      "each of " + std::to_string(ranks()) + " ranks holds up to " +
-                          to_text(arena) + " of activations besides its variables",
-                      "use a smaller batch, a plan that divides more, or more machines",
-                      ExitCode::kOutOfMemory);
+      refuse_memory(need);
     }
   });
   // No process has failed, so all of them reach this point.
@@ -461,6 +467,19 @@ void Runtime::gather(std::span<const std::byte> mine,
   if (!is_leader()) return;
   for (int process = 0; process < state_->network->size(); ++process)
     take(state_->gathered.of(process));
+}
+
+bool Runtime::agree_on(uint64_t mine) {
+  if (!state_->network) return true;
+  state_->throw_when_stopped();
+  state_->network->host().all_gather(std::as_bytes(std::span(&mine, 1)), state_->gathered,
+                                     state_->options.deadline);
+  for (int process = 0; process < state_->network->size(); ++process) {
+    const auto theirs = state_->gathered.of(process);
+    ensure(theirs.size() == sizeof mine, "all processes make the same calls of the runtime");
+    if (std::memcmp(theirs.data(), &mine, sizeof mine) != 0) return false;
+  }
+  return true;
 }
 
 bool Runtime::is_leader() const {

@@ -133,6 +133,8 @@ class Runtime {
   /// Calls `take` in every process for each process, in their order, with the bytes that it gives.
   void all_gather(std::span<const std::byte> mine,
                   const std::function<void(std::span<const std::byte>)>& take);
+  /// Do all processes give the same number?
+  bool agree_on(uint64_t mine);
   /// Is this process the leader, which prints and writes the files of the whole run?  (local)
   bool is_leader() const;
   /// The ranks of this process.  (local)

@@ -21,6 +21,7 @@ namespace {
 using namespace testing_programs;
 using testing::ElementsAre;
 using testing::HasSubstr;
+using testing::StartsWith;
 
 KernelCall call(const std::string& kernel, std::vector<double> reals = {}) {
   return {kernel, {}, std::move(reals), ""};
@@ -63,6 +64,32 @@ TEST(Runtime, ParametersFollowTheCoordinate) {
   Bench bench(std::move(made));
   bench.step();
   EXPECT_THAT(list<int32_t>(bench.result("i")), ElementsAre(0, 1, 2, 3, 4, 5, 6));
+}
+
+/// What a program that needs more memory than any machine has is refused with.
+std::string refusal_of(HandMade made) {
+  try {
+    Bench bench(std::move(made));
+  } catch (const UserError& error) {
+    EXPECT_EQ(error.exit_code(), ExitCode::kOutOfMemory);
+    return error.why();
+  }
+  return "no error";
+}
+
+TEST(Runtime, AProgramThatNeedsMoreMemoryThanTheMachineHasIsRefusedBeforeItIsAllocated) {
+  HandMade arena(mesh_of("dp=2"));
+  arena.result("y", arena.compute("y", call("scalar.mul", {2}), {arena.input("x", "f32[6@dp]")},
+                                  "f32[6@dp]"));
+  arena.graph().arenas.front() = Bytes(int64_t{1} << 50);
+  EXPECT_THAT(refusal_of(std::move(arena)),
+              StartsWith("2 ranks of this process: 0 B of variables and 2 PiB of activations; "
+                         "the machine has "));
+  // Each of many variables alone would be given: 2^10 of 2^30 elements.
+  HandMade variables(mesh_of("dp=1"));
+  for (int i = 0; i < 1024; ++i)
+    variables.variable("w" + std::to_string(i), "f32[1024, 1048576]", Initializer::constant(0));
+  EXPECT_THAT(refusal_of(std::move(variables)), StartsWith("1 rank of this process: 4 TiB of "));
 }
 
 TEST(Runtime, ARegisterOfSeveralSlotsGoesAroundThem) {

@@ -270,6 +270,10 @@ ExitCode TrainCommand::run(Processes& processes) {
     survive_lost_reader();
   }
   if (locks && std::filesystem::exists(out)) lock.emplace(out);
+  // The leader holds the lock when the others are connected with it. Before that, another run may
+  // still store and remove checkpoints, so that processes would find different ones.
+  std::optional<RuntimeOptions> connected;
+  if (resume) connected = processes.connect(liveness.deadline());
   RealFileSystem disk;
   const auto resumed = open_resumed(disk, *this);
   if (processes.are_several()) config.plan.processes = processes.count();
@@ -281,7 +285,7 @@ ExitCode TrainCommand::run(Processes& processes) {
   const auto data = load_data_of(session.config);
   processes.check_plan(session.plan);
   Engine engine(session.config, session.plan, data,
-                {.runtime = processes.connect(liveness.deadline()),
+                {.runtime = connected ? *connected : processes.connect(liveness.deadline()),
                  .verify_passes = compilation.verify,
                  .initialize = !resumed});
   std::cerr << fmt::format("train {}: {} {}s, {}\n", config.file, grouped(data->train_units),

@@ -108,10 +108,16 @@ Mesh::Mesh(Shape shape, std::vector<std::string> axes, std::vector<Rank> ranks, 
 
 int Mesh::axis(std::string_view name) const {
   const std::optional<int> found = find_axis(name);
-  if (!found)
-    refuse("the mesh " + to_text(*this) + " has no axis '" + std::string(name) + "'",
-           "its axes are " + join(axes_, ", "), "use one of these, or add the axis to the mesh");
-  return *found;
+  if (found) return *found;
+  // As the user wrote it: the axis of the micro-batches was added by the program.
+  std::vector<std::string> shown, names;
+  for (int i = 0; i < axis_count(); ++i) {
+    if (axes_[i] == kMicroBatchAxis) continue;
+    shown.push_back(axis_text(*this, i));
+    names.push_back(axes_[i]);
+  }
+  refuse("the mesh " + join(shown, " ") + " has no axis '" + std::string(name) + "'",
+         "its axes are " + join(names, ", "), "use one of these, or add the axis to the mesh");
 }
 
 std::optional<int> Mesh::find_axis(std::string_view name) const {

@@ -66,10 +66,7 @@ TEST(Mesh, ASliceKeepsTheWeightsOfTheOtherAxes) {
 }
 
 TEST(Mesh, RefusesWeightsWithThreeParts) {
-  EXPECT_EQ(message_of(ExitCode::kBadConfig,
-                       [] {
-                         Mesh({3}, {"dp"}, {}, {{2, 1}});
-                       }),
+  EXPECT_EQ(message_of(ExitCode::kBadConfig, [] { Mesh({3}, {"dp"}, {}, {{2, 1}}); }),
             "the mesh axis 'dp' has the weights 2:1 and 3 parts\n  why: each part has one weight\n"
             "  fix: give 3 weights");
   EXPECT_EQ(message_of(ExitCode::kBadConfig, [] { parse_mesh("dp=2:0"); }),
@@ -85,24 +82,22 @@ TEST(Mesh, RefusesWeightsWithThreeParts) {
 }
 
 TEST(Mesh, RefusesWithThreeParts) {
-  EXPECT_EQ(message_of(ExitCode::kBadConfig,
-                       [] {
-                         Mesh({2, 2}, {"dp", "dp"});
-                       }),
+  EXPECT_EQ(message_of(ExitCode::kBadConfig, [] { Mesh({2, 2}, {"dp", "dp"}); }),
             "the mesh axis 'dp' occurs twice\n  why: an axis is named once\n  fix: rename or merge "
             "one of them");
   EXPECT_EQ(message_of(ExitCode::kBadConfig, [] { three_by_two().axis("tp"); }),
             "the mesh x=3 y=2 has no axis 'tp'\n  why: its axes are x, y\n  fix: use one of these, "
+            "or add the axis to the mesh");
+  // The program added the axis of the micro-batches, and the ranks of its copies.
+  EXPECT_EQ(message_of(ExitCode::kBadConfig, [] { Mesh({2, 1}, {"mb", "dp"}, {4, 9}).axis("tp"); }),
+            "the mesh dp=1 has no axis 'tp'\n  why: its axes are dp\n  fix: use one of these, "
             "or add the axis to the mesh");
   EXPECT_EQ(message_of(ExitCode::kBadConfig, [] { three_by_two().reshape({4}, {"x"}); }),
             "a mesh of 6 ranks cannot take the shape [4]\n  why: that shape has 4 coordinates\n  "
             "fix: choose extents whose product is 6");
   EXPECT_EQ(message_of(ExitCode::kBadConfig, [] { three_by_two().slice("y", 2); }),
             "axis 'y' has no index 2\n  why: its size is 2\n  fix: use an index from 0 to 1");
-  EXPECT_EQ(message_of(ExitCode::kBadConfig,
-                       [] {
-                         Mesh({2}, {"x"}, {1, 1});
-                       }),
+  EXPECT_EQ(message_of(ExitCode::kBadConfig, [] { Mesh({2}, {"x"}, {1, 1}); }),
             "a rank occurs twice in a mesh\n  why: each coordinate of a mesh is another rank\n  "
             "fix: list each rank once");
   EXPECT_EQ(message_of(ExitCode::kBadConfig, [] { parse_mesh("dp=two"); }),
