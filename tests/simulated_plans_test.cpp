@@ -124,7 +124,7 @@ std::string random_preset(std::mt19937& dice) {
     ++doubled;
   }
   const int64_t micro_batches = degrees[2] * (1 + dice() % 2);
-  const char* schedules[] = {"gpipe", "1f1b", "zb-h1"};
+  const char* schedules[] = {"f-then-b", "1f1b", "zb-h1"};
   return "pp=" + std::to_string(degrees[2]) + ",dp=" + std::to_string(degrees[0]) +
          ",tp=" + std::to_string(degrees[1]) + ",micro_batches=" + std::to_string(micro_batches) +
          (degrees[2] > 1 ? ",schedule=" + std::string(schedules[dice() % 3]) : "");
