@@ -18,6 +18,7 @@
 #include "base/stopwatch.h"
 #include "engine/graphs.h"
 #include "lower/lower.h"
+#include "presets/presets.h"
 #include "sim/simulate.h"
 #include "sim/testing/machine_demands.h"
 
@@ -26,47 +27,19 @@ namespace {
 
 struct Case {
   std::string name;
-  std::vector<std::string> settings;
-  int64_t layers = 1, stages = 1, dp = 1, tp = 1, micro_batches = 1;
+  std::vector<std::string> settings;  // of configs/gpt.toml
+  std::string preset;
   bool folds_ranks = true;
 };
 
 std::vector<Case> cases() {
   const std::vector<std::string> deep = {"model.layers=96", "model.heads=8", "train.batch=64"};
-  const std::vector<std::string> wide = {"model.layers=64", "model.heads=8", "train.batch=768"};
-  return {
-      {"64 ranks, 96 layers, 32 micro-batches, folded", deep, 96, 4, 2, 8, 32},
-      {"64 ranks, 96 layers, 32 micro-batches, all ranks", deep, 96, 4, 2, 8, 32, false},
-      {"1024 ranks, 16 stages, 96 micro-batches, folded", wide, 64, 16, 8, 8, 96},
-  };
-}
-
-/// The batch over dp; the heads and the hidden features over tp; the layers in equal stages.
-Plan plan_of(const Case& item) {
-  Plan plan;
-  plan.micro_batches = item.micro_batches;
-  plan.marks = {shard_tensor("{tokens,labels}", "P(\"dp\")"),
-                shard_tensor("tokens.weight", "P(\"tp\")"),
-                shard_tensor("blocks.*.attn.{q,k,v}.weight", "P(None, \"tp\")"),
-                shard_tensor("blocks.*.attn.{q,k,v}.bias", "P(\"tp\")"),
-                shard_tensor("blocks.*.attn.out.weight", "P(\"tp\")"),
-                shard_tensor("blocks.*.ffn.up.weight", "P(None, \"tp\")"),
-                shard_tensor("blocks.*.ffn.up.bias", "P(\"tp\")"),
-                shard_tensor("blocks.*.ffn.down.weight", "P(\"tp\")"),
-                shard_tensor("head.weight", "P(None, \"tp\")")};
-  for (int64_t s = 0; s < item.stages; ++s) {
-    std::vector<Rank> ranks;
-    for (int64_t r = 0; r < item.dp * item.tp; ++r)
-      ranks.push_back(static_cast<Rank>(s * item.dp * item.tp + r));
-    const std::string name = fmt::format("stage{}", s);
-    plan.meshes.push_back(
-        {name, std::make_shared<Mesh>(Shape{item.dp, item.tp}, std::vector<std::string>{"dp", "tp"},
-                                      ranks)});
-    for (int64_t layer = s * item.layers / item.stages; layer < (s + 1) * item.layers / item.stages;
-         ++layer)
-      plan.marks.push_back(stage(fmt::format("blocks.{}.*", layer), name));
-  }
-  return plan;
+  const std::string deep_preset = "pp=4,dp=2,tp=8,micro_batches=32,schedule=1f1b";
+  return {{"64 ranks, 96 layers, 32 micro-batches, folded", deep, deep_preset},
+          {"64 ranks, 96 layers, 32 micro-batches, all ranks", deep, deep_preset, false},
+          {"1024 ranks, 16 stages, 96 micro-batches, folded",
+           {"model.layers=64", "model.heads=8", "train.batch=768"},
+           "pp=16,dp=8,tp=8,micro_batches=96,schedule=1f1b"}};
 }
 
 double busy_seconds() {
@@ -89,8 +62,9 @@ void forget_peak() {
 void simulate_case(const Case& item) {
   const RunConfig config = read_config("configs/gpt.toml", item.settings);
   Stopwatch compiling;
-  const auto graph =
-      std::make_shared<const TaskGraph>(compile(training_graph(config), plan_of(item)).tasks);
+  const Graph graph_of_step = training_graph(config);
+  const auto graph = std::make_shared<const TaskGraph>(
+      compile(graph_of_step, preset_plan(parse_preset(item.preset), graph_of_step)).tasks);
   const double compiled = compiling.elapsed().value();
   forget_peak();
   const double before = peak_gigabytes();

@@ -91,13 +91,12 @@ size_t ClassActors::part_of(TaskId exchange, RegisterIndex source) const {
   return std::find(sources.begin(), sources.end(), source) - sources.begin();
 }
 
-std::vector<Overwrite> ClassActors::overwrites(ActorId actor) const {
+std::vector<Overwrite> ClassActors::overwrites(int rank_class,
+                                               const std::vector<RegisterIndex>& registers) const {
   std::vector<Overwrite> found;
-  const int rank_class = class_of(actor);
-  for (RegisterIndex reg : graph_.tasks[task_of(actor)].overwrites)
-    if (!graph_.registers[reg].consumers.empty())
-      found.push_back(
-          {actor_id(rank_class, graph_.registers[reg].producer), register_id(rank_class, reg)});
+  for (RegisterIndex reg : registers)
+    found.push_back(
+        {actor_id(rank_class, graph_.registers[reg].producer), register_id(rank_class, reg)});
   return found;
 }
 

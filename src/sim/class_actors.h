@@ -44,8 +44,8 @@ class ClassActors {
   std::vector<TaskId> order_of(int rank_class) const;
 
   ActorDescription describe(ActorId actor) const;
-  /// Only registers that have readers.
-  std::vector<Overwrite> overwrites(ActorId actor) const;
+  std::vector<Overwrite> overwrites(int rank_class,
+                                    const std::vector<RegisterIndex>& registers) const;
 
   /// Whether ranks send the message to other ranks; ranks of one class may do so too.
   bool is_between_ranks(const Message& message) const;

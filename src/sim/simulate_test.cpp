@@ -53,6 +53,18 @@ TEST(Simulate, ARankWorksExchangesOrIsIdle) {
   EXPECT_NEAR(run.bubble(), 1 - (30.0 + 50) / (2 * 54), 1e-12);
 }
 
+TEST(Simulate, AnExchangeIsExposedWhileNoKernelRuns) {
+  EXPECT_EQ(milliseconds(simulated().ranks[0].exposed), 4);
+}
+
+TEST(Simulate, AStragglerTakesItsFactorOfEachFixedTime) {
+  // y takes 10 ms on rank 0, the exchange 4 ms, w 20 ms: four times as long, and rank 1 waits.
+  const Simulation run = simulated({.stragglers = {{0, 4}}});
+  EXPECT_EQ(milliseconds(run.step), 4 * (10 + 4 + 20));
+  EXPECT_EQ(milliseconds(run.ranks[0].compute), 4 * (10 + 20));
+  EXPECT_EQ(milliseconds(run.ranks[1].compute), 30 + 20);
+}
+
 TEST(Simulate, MessagesTakeTheirTime) {
   EXPECT_EQ(milliseconds(simulated({.message = Seconds(0.005)}).step), 30 + 5 + 4 + 20);
 }
@@ -84,6 +96,65 @@ Simulation gathering_behind_kernels(bool ahead) {
 TEST(Simulate, PrefetchedExchangesOverlapKernels) {
   EXPECT_EQ(milliseconds(gathering_behind_kernels(false).step), 3 * 10 + 25 + 10);
   EXPECT_EQ(milliseconds(gathering_behind_kernels(true).step), 3 * 10 + 10);
+}
+
+TEST(Simulate, APrefetchedExchangeBehindKernelsIsNotExposed) {
+  EXPECT_EQ(milliseconds(gathering_behind_kernels(false).ranks[0].exposed), 25);
+  EXPECT_EQ(milliseconds(gathering_behind_kernels(true).ranks[0].exposed), 0);
+  EXPECT_EQ(milliseconds(gathering_behind_kernels(true).ranks[0].exchange), 25);
+}
+
+// ---- jitter ----
+
+constexpr int64_t kMillisecond = 1'000'000;
+
+/// The durations, in nanoseconds, of y and of the exchange on rank 0, step by step. y takes 1 ms of
+/// fixed time, and the exchange moves 1 ms of bytes.
+std::pair<std::vector<double>, std::vector<double>> durations(double jitter, uint64_t seed) {
+  const auto graph = two_ranks();
+  const Demands demands{.resources = {{"link", 1'000'000'000}},
+                        .of =
+                            [&](Rank rank, TaskId id) {
+                              const std::string& name = graph->tasks[id].name;
+                              if (name == "y" && rank == 0) return ActDemand{kMillisecond, {}};
+                              if (name == "gather" && rank == 0)
+                                return ActDemand{0, {{kMillisecond, {{ResourceId(0)}}}}};
+                              return ActDemand{};
+                            },
+                        .jitter = [&](Rank, TaskId) { return jitter; }};
+  const Simulation run = simulate(graph, demands, {.steps = 2000, .seed = seed});
+  std::pair<std::vector<double>, std::vector<double>> found;
+  for (const Span& span : run.timeline.tracks[0].spans) {
+    const double duration = (span.end - span.begin).value() * 1e9;
+    if (span.name == "y") found.first.push_back(std::round(duration));
+    if (span.name == "gather" && span.kind == Span::Kind::kCopy)
+      found.second.push_back(std::round(duration));
+  }
+  return found;
+}
+
+TEST(Simulate, JitterHasTheGivenRelativeDeviationAndTheMeanOfTheDemand) {
+  const std::vector<double> list = durations(0.2, 1).first;
+  ASSERT_EQ(list.size(), 2000U);
+  double sum = 0, squares = 0;
+  for (double duration : list) sum += duration / kMillisecond;
+  const double mean = sum / 2000;
+  for (double duration : list) squares += std::pow(duration / kMillisecond - mean, 2);
+  // Five standard errors: of a mean 0.2 / sqrt(2000), of a deviation about 0.2 / sqrt(2 * 2000) and
+  // some more, since the distribution is not normal.
+  EXPECT_NEAR(mean, 1, 5 * 0.2 / std::sqrt(2000));
+  EXPECT_NEAR(std::sqrt(squares / 1999), 0.2, 8 * 0.2 / std::sqrt(4000));
+}
+
+TEST(Simulate, JitterDoesNotChangeTheBytesOfAnAct) {
+  const std::vector<double> list = durations(0.2, 1).second;
+  EXPECT_EQ(list, std::vector<double>(2000, kMillisecond));
+}
+
+TEST(Simulate, JitterDependsOnlyOnTheSeed) {
+  EXPECT_EQ(durations(0.2, 7), durations(0.2, 7));
+  EXPECT_NE(durations(0.2, 7), durations(0.2, 8));
+  EXPECT_EQ(durations(0, 7), durations(0, 8));
 }
 
 TEST(Simulate, WithoutABarrierTheFasterRankBeginsTheNextStep) {

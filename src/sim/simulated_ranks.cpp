@@ -7,6 +7,7 @@
 
 #include "base/error.h"
 #include "base/random.h"
+#include "sim/needed_overwrites.h"
 
 namespace tessera {
 
@@ -85,10 +86,9 @@ SimulatedRanks::SimulatedRanks(std::shared_ptr<const TaskGraph> graph, const Dem
                    ? fold_ranks(facts_, links_, *graph_, demands.resources)
                    : distinct_ranks(static_cast<int>(ranks_.size()), demands.resources)),
       actors_(*graph_, ranks_, links_, classes_) {
-  for (ActorId actor = 0; actor < actors_.count(); ++actor) {
+  for (ActorId actor = 0; actor < actors_.count(); ++actor)
     descriptions_.push_back(actors_.describe(actor));
-    setting_.overwrites.push_back(actors_.overwrites(actor));
-  }
+  setting_.overwrites.resize(actors_.count());
   for (int rank_class = 0; rank_class < classes_.count(); ++rank_class) {
     add_streams(rank_class);
     if (options.prefetch_exchanges) bind_to_issue_points(rank_class);
@@ -122,14 +122,23 @@ bool SimulatedRanks::has_stream(int rank_class, TaskStream stream) const {
 
 /// Adds the thread of the rank, and the streams of its device that have work.
 void SimulatedRanks::add_streams(int rank_class) {
-  std::array<std::vector<ActorId>, kTaskStreams> streams;
+  std::array<std::vector<TaskId>, kTaskStreams> streams;
   for (TaskId task : actors_.order_of(rank_class))
-    streams[static_cast<size_t>(stream_of_task(task))].push_back(
-        actors_.actor_id(rank_class, task));
+    streams[static_cast<size_t>(stream_of_task(task))].push_back(task);
   auto& has = has_stream_.emplace_back();
   for (size_t i = 0; i < streams.size(); ++i) {
     has[i] = !streams[i].empty();
-    if (has[i]) setting_.streams.push_back(std::move(streams[i]));
+    if (has[i]) add_stream(rank_class, streams[i]);
+  }
+}
+
+void SimulatedRanks::add_stream(int rank_class, const std::vector<TaskId>& tasks) {
+  // Classes of one mesh follow each other.
+  if (tasks != last_stream_.tasks) last_stream_ = {tasks, needed_overwrites(*graph_, tasks)};
+  std::vector<ActorId>& actors = setting_.streams.emplace_back();
+  for (size_t i = 0; i < tasks.size(); ++i) {
+    actors.push_back(actors_.actor_id(rank_class, tasks[i]));
+    setting_.overwrites[actors.back()] = actors_.overwrites(rank_class, last_stream_.overwrites[i]);
   }
 }
 

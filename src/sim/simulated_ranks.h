@@ -36,6 +36,7 @@ class SimulatedRanks {
 
  private:
   void add_streams(int rank_class);
+  void add_stream(int rank_class, const std::vector<TaskId>& tasks);
   void bind_to_issue_points(int rank_class);
   void add_edge(ActorId from, ActorId to);
   void add_demands();
@@ -56,6 +57,10 @@ class SimulatedRanks {
   std::vector<const ActDemand*> demand_of_;  // by actor
   int edges_ = 0;                            // of bind_to_issue_points
   SimulatedSetting setting_;
+  struct {
+    std::vector<TaskId> tasks;
+    std::vector<std::vector<RegisterIndex>> overwrites;
+  } last_stream_;  // of add_stream
 };
 
 }  // namespace tessera

@@ -1,0 +1,44 @@
+#include "sim/needed_overwrites.h"
+
+#include <algorithm>
+
+namespace tessera {
+namespace {
+
+enum class State : uint8_t {
+  kElsewhere,  // another stream fills it: it may be filled at any time
+  kFilled,     // since the last check
+  kReleased,   // all readers have released it, and it has not been filled since
+};
+
+}  // namespace
+
+std::vector<std::vector<RegisterIndex>> needed_overwrites(const TaskGraph& graph,
+                                                          const std::vector<TaskId>& stream) {
+  IndexedVector<RegisterIndex, State> states(graph.registers.size(), State::kElsewhere);
+  const auto fill = [&](TaskId task) {
+    for (RegisterIndex reg : graph.tasks[task].outputs) states[reg] = State::kFilled;
+  };
+  for (TaskId task : stream) fill(task);
+  std::vector<std::vector<RegisterIndex>> needed(stream.size());
+  // The second step begins with the states that the first one leaves.
+  for (int step = 0; step < 2; ++step)
+    for (size_t place = 0; place < stream.size(); ++place) {
+      std::vector<RegisterIndex>& list = needed[place];
+      const auto known = std::ssize(list);
+      for (RegisterIndex reg : graph.tasks[stream[place]].overwrites) {
+        const std::vector<TaskId>& readers = graph.registers[reg].consumers;
+        if (readers.empty() || states[reg] == State::kReleased) continue;
+        if (std::find(list.begin(), list.begin() + known, reg) == list.begin() + known)
+          list.push_back(reg);
+        // A task does not wait for itself, so one that reads the register has not waited for all.
+        if (states[reg] == State::kFilled &&
+            std::find(readers.begin(), readers.end(), stream[place]) == readers.end())
+          states[reg] = State::kReleased;
+      }
+      fill(stream[place]);
+    }
+  return needed;
+}
+
+}  // namespace tessera

@@ -1,0 +1,77 @@
+#include "sim/needed_overwrites.h"
+
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include "tasks/testing/hand_made.h"
+
+namespace tessera {
+namespace {
+
+using testing::ElementsAre;
+using testing::IsEmpty;
+
+const KernelCall kDouble{"scalar.mul", {}, {2}, ""};
+
+/// feed, y, gather (which reads y on all ranks), a, b, c, fetch; tasks may overwrite y.
+struct Program {
+  TaskGraph graph;
+  RegisterIndex y;
+  std::vector<TaskId> stream;  // all tasks in order
+};
+
+Program program(const std::vector<int>& overwriting) {
+  HandMade made(std::make_shared<Mesh>(parse_mesh("dp=2")));
+  const RegisterIndex x = made.input("x", "f32[8@dp]");
+  const RegisterIndex y = made.compute("y", kDouble, {x}, "f32[8@dp]");
+  RegisterIndex z = made.exchange("gather", y, "f32[8]");
+  for (const char* name : {"a", "b", "c"}) z = made.compute(name, kDouble, {z}, "f32[8]");
+  made.result("z", z);
+  Program program{made.finish(), y, {}};
+  for (int task : overwriting) program.graph.tasks[TaskId(task)].overwrites = {y};
+  program.stream = program.graph.order;
+  return program;
+}
+
+/// The tasks that need a check of y.
+std::vector<int> needed(const Program& program) {
+  std::vector<int> tasks;
+  const auto lists = needed_overwrites(program.graph, program.stream);
+  for (size_t place = 0; place < lists.size(); ++place)
+    if (!lists[place].empty()) {
+      EXPECT_THAT(lists[place], ElementsAre(program.y));
+      tasks.push_back(program.stream[place].value());
+    }
+  return tasks;
+}
+
+TEST(NeededOverwrites, TheFirstTaskBehindTheProducerWaitsForAllLaterOnes) {
+  EXPECT_THAT(needed(program({3, 4, 5})), ElementsAre(3));
+}
+
+TEST(NeededOverwrites, ATaskBeforeTheProducerWaitsForTheReadersOfTheStepBefore) {
+  // The feed, task 0, is before y: in the first step nothing has been read, and behind task 5 all
+  // readers have released y.
+  EXPECT_THAT(needed(program({0, 5})), ElementsAre(0, 5));
+  EXPECT_THAT(needed(program({0})), ElementsAre(0));
+}
+
+TEST(NeededOverwrites, AReaderDoesNotWaitForItself) {
+  // The gather, task 2, reads y: after it has waited for the others, it holds y itself.
+  EXPECT_THAT(needed(program({2, 3, 4})), ElementsAre(2, 3));
+}
+
+TEST(NeededOverwrites, WhatAnotherStreamFillsIsAlwaysChecked) {
+  Program made = program({3, 4, 5});
+  made.stream = {TaskId(3), TaskId(4), TaskId(5)};
+  EXPECT_THAT(needed(made), ElementsAre(3, 4, 5));
+}
+
+TEST(NeededOverwrites, ARegisterWithoutReadersIsNotWaitedFor) {
+  Program made = program({3});
+  made.graph.registers[made.y].consumers.clear();
+  EXPECT_THAT(needed(made), IsEmpty());
+}
+
+}  // namespace
+}  // namespace tessera
