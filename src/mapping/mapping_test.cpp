@@ -1,0 +1,290 @@
+#include "mapping/mapping.h"
+
+#include <algorithm>
+#include <functional>
+#include <numeric>
+
+#include <gtest/gtest.h>
+
+#include "base/error.h"
+#include "mapping/bounds.h"
+#include "mapping/device_tree.h"
+#include "mapping/methods.h"
+#include "mapping/testing/trees.h"
+
+namespace tessera {
+namespace {
+
+using namespace testing;
+
+/// The least cost over all mappings that meet the needs, by definition; prices from Cluster::link.
+double least_of_all(const Processes& processes, const Cluster& cluster) {
+  const int ranks = static_cast<int>(processes.needs.size());
+  std::vector<DeviceId> place(ranks, -1);
+  std::vector<bool> used(cluster.device_count(), false);
+  double least = 1e300;
+  const auto price = [&](const RankTraffic& sent) {
+    const LinkCost out = cluster.link(place[sent.from], place[sent.to]);
+    const LinkCost back = cluster.link(place[sent.to], place[sent.from]);
+    return sent.weight * (static_cast<double>(sent.bytes.value()) /
+                              std::min(out.bytes_per_second, back.bytes_per_second) +
+                          sent.messages * out.latency.value());
+  };
+  const std::function<void(Rank, double)> choose = [&](Rank rank, double cost) {
+    if (cost >= least) return;
+    if (rank == ranks) {
+      least = cost;
+      return;
+    }
+    const DeviceNeed& need = processes.needs[rank];
+    for (DeviceId d = 0; d < cluster.device_count(); ++d) {
+      const DeviceType& type = cluster.type(d);
+      if (used[d] || (need.kind && *need.kind != type.kind) ||
+          (!need.type.empty() && need.type != type.name) ||
+          need.memory.value() > type.memory.value() - type.reserve.value() ||
+          need.flops_per_second > type.cost.flops_per_second)
+        continue;
+      used[d] = true;
+      place[rank] = d;
+      double added = 0;
+      for (const RankTraffic& sent : processes.traffic)
+        if (std::max(sent.from, sent.to) == rank && sent.from != sent.to) added += price(sent);
+      choose(rank + 1, cost + added);
+      used[d] = false;
+    }
+  };
+  choose(0, 0);
+  return least;
+}
+
+/// Machines of two types with levels, direct links and networks at random; at most 8 devices.
+Cluster random_cluster(Dice& dice) {
+  ClusterDescription made;
+  made.types = {device_type("a", DeviceKind::kGpu, 80), device_type("b", DeviceKind::kGpu, 40, 5e13),
+                device_type("c", DeviceKind::kNpu, 64)};
+  int devices = 0, machines = 0;
+  while (devices < 8 && (machines == 0 || dice.below(4) > 0)) {
+    MachineGroup machine;
+    machine.names = {"m" + std::to_string(machines)};
+    machine.device = made.types[dice.below(3)].name;
+    machine.devices = std::min(8 - devices, 1 << dice.below(3));
+    const auto sharing = static_cast<LinkSharing>(dice.below(3));
+    if (machine.devices == 4 && dice.below(2) == 0)
+      machine.levels.push_back({level("pair", 50.0 * (1 + dice.below(4))), 2});
+    if (machine.devices > 1)
+      machine.levels.push_back({level("in", 20.0 * (1 + dice.below(6)), sharing), 0});
+    if (machine.devices == 4 && dice.below(2) == 0)
+      machine.direct = {{0, 1, {Seconds(1e-6), 4e11}}, {0, 2, {Seconds(1e-6), 2e11}},
+                        {1, 3, {Seconds(1e-6), 2e11}}, {2, 3, {Seconds(1e-6), 4e11}}};
+    devices += machine.devices;
+    made.machines.push_back(machine);
+    ++machines;
+  }
+  int children = machines;
+  while (children > 1) {
+    const bool is_last = dice.below(2) == 0;
+    NetworkLevel joined = network(level("net", 2.0 * (1 + dice.below(10)),
+                                        static_cast<LinkSharing>(dice.below(3)), 5),
+                                  children, is_last ? children : 2);
+    if (!made.network.empty() && dice.below(2) == 0) joined.oversubscription = 2;
+    children = 1 + joined.switch_of_child.back();
+    made.network.push_back(joined);
+  }
+  if (devices > 2 && dice.below(4) == 0)
+    made.direct.push_back({0, devices - 1, {Seconds(3e-6), 6e10}});
+  return Cluster(made);
+}
+
+Processes random_processes(Dice& dice, const Cluster& cluster) {
+  Processes made;
+  // The needs are those of devices, so that they can be met.
+  std::vector<DeviceId> devices(cluster.device_count());
+  std::iota(devices.begin(), devices.end(), 0);
+  for (size_t i = devices.size(); i > 1; --i)
+    std::swap(devices[i - 1], devices[dice.below(static_cast<int>(i))]);
+  const int ranks = 1 + dice.below(cluster.device_count());
+  for (Rank rank = 0; rank < ranks; ++rank) {
+    const DeviceType& type = cluster.type(devices[rank]);
+    DeviceNeed need;
+    switch (dice.below(6)) {
+      case 0: need.kind = type.kind; break;
+      case 1: need.type = type.name; break;
+      case 2: need.memory = type.memory; break;
+      case 3: need.flops_per_second = type.cost.flops_per_second; break;
+      default: break;
+    }
+    made.needs.push_back(need);
+  }
+  for (Rank a = 0; a < ranks; ++a)
+    for (Rank b = 0; b < ranks; ++b)
+      if (a != b && dice.below(3) == 0)
+        made.traffic.push_back({a, b, Bytes(1 + dice.below(1'000'000'000)),
+                                1.0 * dice.below(100), dice.below(4) == 0 ? 0.5 : 1.0});
+  return made;
+}
+
+Processes renamed(const Processes& processes, Dice& dice) {
+  std::vector<Rank> name(processes.needs.size());
+  std::iota(name.begin(), name.end(), 0);
+  for (size_t i = name.size(); i > 1; --i)
+    std::swap(name[i - 1], name[dice.below(static_cast<int>(i))]);
+  Processes made = processes;
+  for (size_t i = 0; i < name.size(); ++i) made.needs[name[i]] = processes.needs[i];
+  for (RankTraffic& sent : made.traffic) {
+    sent.from = name[sent.from];
+    sent.to = name[sent.to];
+  }
+  // The order of the list says nothing, either.
+  std::reverse(made.traffic.begin(), made.traffic.end());
+  if (made.grid) {
+    if (made.grid->ranks.empty()) {
+      made.grid->ranks.resize(name.size());
+      std::iota(made.grid->ranks.begin(), made.grid->ranks.end(), 0);
+    }
+    for (Rank& rank : made.grid->ranks) rank = name[rank];
+  }
+  return made;
+}
+
+void expect_valid(const Mapping& mapping, const Processes& processes, const Cluster& cluster) {
+  std::vector<bool> used(cluster.device_count(), false);
+  ASSERT_EQ(mapping.devices.size(), processes.needs.size());
+  for (size_t rank = 0; rank < mapping.devices.size(); ++rank) {
+    const DeviceId d = mapping.devices[rank];
+    ASSERT_FALSE(used.at(d)) << "two ranks on device " << d;
+    used[d] = true;
+    const DeviceType& type = cluster.type(d);
+    const DeviceNeed& need = processes.needs[rank];
+    EXPECT_TRUE(!need.kind || *need.kind == type.kind);
+    EXPECT_TRUE(need.type.empty() || need.type == type.name);
+    EXPECT_LE(need.memory.value(), type.memory.value() - type.reserve.value());
+    EXPECT_LE(need.flops_per_second, type.cost.flops_per_second);
+  }
+}
+
+TEST(MappingExact, EqualsTheBestOfAllPermutationsOfRandomGraphsOnRandomClusters) {
+  int heterogeneous = 0;
+  for (uint64_t seed = 0; seed < 500; ++seed) {
+    Dice dice(seed);
+    const Cluster cluster = random_cluster(dice);
+    const Processes processes = random_processes(dice, cluster);
+    heterogeneous += cluster.groups().size() > 1 ? 1 : 0;
+    const Mapping mapping = map_ranks(processes, cluster);
+    const double least = least_of_all(processes, cluster);
+    expect_valid(mapping, processes, cluster);
+    EXPECT_TRUE(mapping.optimal);
+    EXPECT_NEAR(mapping.cost.cost.value(), least, 1e-9 * least) << "seed " << seed;
+  }
+  EXPECT_GT(heterogeneous, 200);
+}
+
+TEST(MappingBound, LowerBoundsAreBelowTheBestOfAllPermutations) {
+  for (uint64_t seed = 0; seed < 200; ++seed) {
+    Dice dice(1000 + seed);
+    const Cluster cluster = random_cluster(dice);
+    const Processes processes = random_processes(dice, cluster);
+    const RankGraph graph(static_cast<int>(processes.needs.size()), processes.traffic);
+    const double bound = edges_bound(graph, levels_of(DeviceTree(cluster)));
+    EXPECT_LE(bound, least_of_all(processes, cluster) * (1 + 1e-9)) << "seed " << seed;
+  }
+}
+
+TEST(DeviceTreeTest, LinksAreThoseOfTheClusterInTheSlowerDirection) {
+  for (uint64_t seed = 0; seed < 200; ++seed) {
+    Dice dice(seed);
+    const Cluster cluster = random_cluster(dice);
+    const DeviceTree tree(cluster);
+    for (Place a = 0; a < tree.size(); ++a)
+      for (Place b = 0; b < tree.size(); ++b) {
+        if (a == b) continue;
+        const LinkCost out = cluster.link(tree.device(a), tree.device(b));
+        const LinkCost back = cluster.link(tree.device(b), tree.device(a));
+        EXPECT_NEAR(tree.link(a, b).per_byte * std::min(out.bytes_per_second, back.bytes_per_second),
+                    1, 1e-12) << "seed " << seed;
+        EXPECT_EQ(tree.link(a, b).per_message, out.latency.value());
+      }
+  }
+}
+
+
+// ---- large trees ----
+
+GridAxis axis(const std::string& name, int size, AxisPattern pattern, int64_t megabytes) {
+  return {name, size, pattern, Bytes(megabytes * 1'000'000), 10, 1};
+}
+
+/// Cliques of each group of ranks, heavier the further in; the ranks in random order.
+Processes nested_cliques(const std::vector<int>& fans, Dice& dice) {
+  const int ranks = std::accumulate(fans.begin(), fans.end(), 1, std::multiplies<>());
+  Processes made;
+  made.needs.resize(ranks);
+  int stride = 1;
+  int64_t bytes = 64'000'000;
+  for (int fan : fans) {
+    for (Rank rank = 0; rank < ranks; ++rank)
+      for (int other = 0; other < fan; ++other) {
+        const int own = rank / stride % fan;
+        if (own != other)
+          made.traffic.push_back({rank, rank + (other - own) * stride, Bytes(bytes), 1, 1});
+      }
+    stride *= fan;
+    bytes /= 16;
+  }
+  return renamed(made, dice);
+}
+
+TEST(MappingOfGrids, AxesThatFillLevelsAreProvedOptimal) {
+  // tp in machines of 8, pp in racks of 8, dp across: each axis is as large as its level.
+  const Cluster cluster(tree_of({8, 8, 64}));
+  const Processes processes = grid_processes({axis("dp", 64, AxisPattern::kRing, 100),
+                                              axis("pp", 8, AxisPattern::kChain, 200),
+                                              axis("tp", 8, AxisPattern::kRing, 5000)});
+  const Mapping mapping = map_ranks(processes, cluster);
+  expect_valid(mapping, processes, cluster);
+  EXPECT_TRUE(mapping.optimal);
+  EXPECT_EQ(mapping.method, MappingMethod::kGrid);
+  ASSERT_EQ(mapping.levels.size(), 3U);
+  EXPECT_EQ(mapping.levels[0].axis + " " + mapping.levels[0].level, "dp l2");
+  EXPECT_EQ(mapping.levels[1].axis + " " + mapping.levels[1].level, "pp l1");
+  EXPECT_EQ(mapping.levels[2].axis + " " + mapping.levels[2].level, "tp l0");
+}
+
+struct GridCase {
+  std::vector<int> fans;
+  std::vector<GridAxis> axes;
+};
+
+TEST(MappingOfGrids, ArePlacedWithinFivePercentOfTheBoundOnTreesOf4096Devices) {
+  const auto ring = AxisPattern::kRing;
+  const auto chain = AxisPattern::kChain;
+  const auto all = AxisPattern::kAllPairs;
+  const std::vector<GridCase> cases = {
+      {{8, 512}, {axis("dp", 64, ring, 400), axis("pp", 8, chain, 100), axis("tp", 8, ring, 3000)}},
+      {{8, 16, 32}, {axis("dp", 128, ring, 400), axis("pp", 8, chain, 100), axis("tp", 4, ring, 900)}},
+      {{8, 8, 8, 8}, {axis("dp", 64, ring, 50), axis("pp", 16, chain, 100), axis("tp", 4, ring, 900)}},
+      {{8, 4, 16, 8}, {axis("dp", 32, ring, 300), axis("cp", 4, ring, 600), axis("pp", 4, chain, 90),
+                       axis("tp", 8, ring, 3000)}},
+      {{4, 16, 64}, {axis("dp", 256, ring, 300), axis("ep", 16, all, 20)}},
+  };
+  for (const GridCase& one : cases) {
+    const Cluster cluster(tree_of(one.fans));
+    const Processes processes = grid_processes(one.axes);
+    const Mapping mapping = map_ranks(processes, cluster);
+    expect_valid(mapping, processes, cluster);
+    EXPECT_LE(mapping.bound.value(), mapping.cost.cost.value() * (1 + 1e-12));
+    EXPECT_LE(mapping.gap(), 0.05) << mapping_report(mapping);
+  }
+}
+
+TEST(MappingOfGraphs, FindsNestedGroupsInRandomOrderWithProof) {
+  for (const std::vector<int>& fans : std::vector<std::vector<int>>{{8, 16}, {8, 8, 8}, {4, 4, 4, 4}}) {
+    Dice dice(7);
+    const Cluster cluster(tree_of(fans));
+    const Mapping mapping = map_ranks(nested_cliques(fans, dice), cluster);
+    EXPECT_TRUE(mapping.optimal) << mapping_report(mapping);
+    EXPECT_EQ(mapping.gap(), 0);
+  }
+}
+
+}  // namespace
+}  // namespace tessera
