@@ -118,6 +118,12 @@ TEST(Toml, CharactersBeyondAsciiAreInTextsAndCommentsOnly) {
     EXPECT_THROW(parse_toml(text, "a.toml"), UserError) << text;
 }
 
+TEST(Toml, AQuoteInsideOfAWordBeginsNoText) {
+  EXPECT_EQ(parse_toml("\xef\xbb\xbf'a'=\"\"\"\"\"\"\nb={c='d'}", "a.toml").as_table().size(), 2);
+  for (const char* text : {"a = 8x(\"\xc6\x87(\"", "a = 8'\xc8\xbe'", "a = [1\"\xc3\xa9\"]"})
+    EXPECT_THROW(parse_toml(text, "a.toml"), UserError) << text;
+}
+
 TEST(Toml, AKeyThatIsSetTwiceIsRefused) {
   EXPECT_THAT([] { parse_toml("a = 1\na = 2\n", "run.toml"); },
               throws_bad_config(StartsWith("run.toml:2:")));

@@ -25,8 +25,9 @@ bool begins_name(char letter) {
 }
 
 /// Finds what toml++ does not survive: the name of a table that does not begin like a name,
-/// characters beyond ASCII outside of texts and comments, and names with so many dots, or values so
-/// deeply nested, that the stack overflows.
+/// characters beyond ASCII outside of texts and comments, quotes inside of words, which begin no
+/// text for toml++, and names with so many dots, or values so deeply nested, that the stack
+/// overflows.
 class TomlCheck {
  public:
   TomlCheck(std::string_view text, const std::string& file) : text_(text), file_(file) {}
@@ -77,6 +78,9 @@ class TomlCheck {
 
   /// A text in quotes, or in three of them.
   void skip_text(char quote) {
+    constexpr std::string_view kBeforeText = " \t\r\n=,.[{\"'\xbf";  // the last: a byte order mark
+    if (at_ > 0 && kBeforeText.find(text_[at_ - 1]) == std::string_view::npos)
+      refuse("a text in quotes does not begin inside of a word");
     const std::string_view three = quote == '"' ? R"(""")" : "'''";
     const std::string_view end = text_.substr(at_, 3) == three ? three : three.substr(0, 1);
     for (at_ += end.size(); at_ < text_.size() && text_.substr(at_, end.size()) != end; ++at_) {

@@ -9,6 +9,7 @@
 #include "cli/commands/inspect.h"
 #include "cli/commands/launch.h"
 #include "cli/commands/predict.h"
+#include "cli/commands/simulate.h"
 #include "cli/commands/solve.h"
 #include "cli/commands/train.h"
 #include "cli/commands/verify.h"
@@ -37,7 +38,9 @@ constexpr CommandEntry kCommands[] = {
      make<VerifyCommand>},
     {"explain", "Show the placement of every tensor, what is communicated, and why", kOneProcess,
      make<ExplainCommand>},
-    {"inspect", "Describe a plan, a configuration, a checkpoint or a text", kOneProcess,
+    {"simulate", "Predict the step of a plan on a cluster: its time, memory and waits", kOneProcess,
+     make<SimulateCommand>},
+    {"inspect", "Describe a plan, a configuration, a cluster, a checkpoint or a text", kOneProcess,
      make<InspectCommand>},
     {"fuzz", "Compare random programs under random placements with the serial programs",
      kOneProcess, make<FuzzCommand>},

@@ -12,13 +12,13 @@
 namespace tessera {
 
 /// The kinds of devices, as plans and cluster files name them.
-enum class DeviceKind : uint8_t { kCpu, kGpu, kNpu };
-std::string_view to_text(DeviceKind kind);  // "cpu", "gpu", "npu"
+enum class HardwareKind : uint8_t { kCpu, kGpu, kNpu };
+std::string_view to_text(HardwareKind kind);  // "cpu", "gpu", "npu"
 
 /// One type of device.
 struct DeviceType {
   std::string name;  // "a100-80g"
-  DeviceKind kind = DeviceKind::kGpu;
+  HardwareKind kind = HardwareKind::kGpu;
   Bytes memory{0};   // of one device
   Bytes reserve{0};  // of it, that the runtime and the libraries take
   DeviceCost cost = {};

@@ -63,8 +63,7 @@ void read_rate(const Document* value, const Position& at, const UnitTable& units
 
 // ---- device ----
 
-ClassRates read_class(ConfigTable table, const Position& at) {
-  ClassRates rates;
+ClassRates read_class(ConfigTable table, const Position& at, ClassRates rates) {
   read_rate(table.raw("arithmetic"), at / "arithmetic", arithmetic_units(), rates.flops_per_second);
   read_rate(table.raw("memory"), at / "memory", byte_rate_units(), rates.bytes_per_second);
   for (const DTypeTraits& dtype : kDTypes)
@@ -74,8 +73,7 @@ ClassRates read_class(ConfigTable table, const Position& at) {
   return rates;
 }
 
-DeviceCost read_device(ConfigTable table, const Position& at) {
-  DeviceCost device;
+void read_device(ConfigTable& table, const Position& at, DeviceCost& device) {
   read_rate(table.raw("arithmetic"), at / "arithmetic", arithmetic_units(),
             device.flops_per_second);
   read_rate(table.raw("memory"), at / "memory", byte_rate_units(), device.bytes_per_second);
@@ -83,9 +81,8 @@ DeviceCost read_device(ConfigTable table, const Position& at) {
   read_time(table.raw("launch"), at / "launch", device.launch);
   for (const OperationClassName& name : kOperationClasses)
     if (const std::string key(name.text); table.raw(key))
-      device.classes[name.operation] = read_class(table.table(key), at / key);
-  table.finish();
-  return device;
+      device.classes[name.operation] =
+          read_class(table.table(key), at / key, device.classes[name.operation]);
 }
 
 // ---- links ----
@@ -174,7 +171,9 @@ Document document_of(const ClassRates& rates) {
   return table;
 }
 
-Document document_of(const DeviceCost& device) {
+}  // namespace
+
+Document to_document(const DeviceCost& device) {
   Document table;
   table["arithmetic"] = arithmetic(device.flops_per_second);
   table["memory"] = byte_rate(device.bytes_per_second);
@@ -185,21 +184,23 @@ Document document_of(const DeviceCost& device) {
   return table;
 }
 
-Document document_of(const LinkCost& link) {
+Document to_document(const LinkCost& link) {
   Document table;
   table["latency"] = time_of(link.latency);
   table["bandwidth"] = byte_rate(link.bytes_per_second);
   return table;
 }
 
+namespace {
+
 Document document_of(const LinkCosts& links) {
-  Document table = document_of(links.any);
-  for (const auto& [axis, link] : links.axes) table["axes"][axis] = document_of(link);
+  Document table = to_document(links.any);
+  for (const auto& [axis, link] : links.axes) table["axes"][axis] = to_document(link);
   for (const auto& [ranks, link] : links.pairs) {
     Document item;
     item["ranks"].append(ranks.first);
     item["ranks"].append(ranks.second);
-    const Document values = document_of(link);
+    const Document values = to_document(link);
     for (const auto& [key, value] : values.as_table()) item[key] = value;
     table["pairs"].append(std::move(item));
   }
@@ -220,7 +221,9 @@ CostModel parse_cost_model(const Document& document, const std::string& path,
   const Position at{origin, path};
   ConfigTable table(&document, path, origin);
   CostModel cost;
-  cost.device = read_device(table.table("device"), at / "device");
+  ConfigTable device = table.table("device");
+  read_device(device, at / "device", cost.device);
+  device.finish();
   cost.links = read_links(table.table("links"), at / "links");
   ConfigTable copies = table.table("copies");
   const Position from = at / "copies";
@@ -235,12 +238,36 @@ CostModel parse_cost_model(const Document& document, const std::string& path,
   return cost;
 }
 
+DeviceCost read_device_cost(ConfigTable& table, const std::string& path, const std::string& file,
+                            const DeviceCost& fallback) {
+  DeviceCost device = fallback;
+  read_device(table, {file, path}, device);
+  return device;
+}
+
+LinkCost read_link_cost(ConfigTable& table, const std::string& path, const std::string& file,
+                        const LinkCost& fallback) {
+  LinkCost link = fallback;
+  read_latency_and_bandwidth(table, {file, path}, link);
+  return link;
+}
+
+Bytes read_byte_count(ConfigTable& table, const std::string& key, const std::string& path,
+                      const std::string& file, Bytes fallback) {
+  auto bytes = static_cast<double>(fallback.value());
+  read(table.raw(key), Position{file, path} / key, byte_units(), Least::kZero, bytes);
+  if (bytes > 0x1p62)
+    refuse(file + ": " + (Position{file, path} / key).path + " is more than 4 EiB",
+           "no device has so much memory", "correct its unit");
+  return Bytes(static_cast<int64_t>(bytes));
+}
+
 Document to_document(const CostModel& cost) {
   Document document;
-  document["device"] = document_of(cost.device);
+  document["device"] = to_document(cost.device);
   document["links"] = document_of(cost.links);
-  document["copies"]["host_to_device"] = document_of(cost.host_to_device);
-  document["copies"]["device_to_host"] = document_of(cost.device_to_host);
+  document["copies"]["host_to_device"] = to_document(cost.host_to_device);
+  document["copies"]["device_to_host"] = to_document(cost.device_to_host);
   document["pipeline"]["transfer"] = quantity_text(cost.stage_transfer, share_units());
   return document;
 }

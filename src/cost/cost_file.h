@@ -24,6 +24,7 @@
 #include <filesystem>
 #include <string>
 
+#include "base/config_table.h"
 #include "base/document.h"
 #include "cost/cost_model.h"
 
@@ -44,5 +45,20 @@ CostModel parse_cost_model(const Document& document, const std::string& path,
 
 /// All values of the model; parse_cost_model gives the same model again.
 Document to_document(const CostModel& cost);
+
+// Parts of cost files that other files have, too. `path` is the key of the table, `file` is for
+// messages; they leave finish() to the caller.
+
+/// The keys of `[device]`; what is absent is as in `fallback`.
+DeviceCost read_device_cost(ConfigTable& table, const std::string& path, const std::string& file,
+                            const DeviceCost& fallback);
+/// The keys `latency` and `bandwidth`.
+LinkCost read_link_cost(ConfigTable& table, const std::string& path, const std::string& file,
+                        const LinkCost& fallback);
+/// A number of bytes; an absent one is `fallback`.
+Bytes read_byte_count(ConfigTable& table, const std::string& key, const std::string& path,
+                      const std::string& file, Bytes fallback);
+Document to_document(const DeviceCost& device);
+Document to_document(const LinkCost& link);
 
 }  // namespace tessera

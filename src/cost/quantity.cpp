@@ -11,6 +11,16 @@ namespace {
 
 constexpr std::array kTimes{Unit{"s"}, Unit{"ms", 1, 1e3}, Unit{"us", 1, 1e6}, Unit{"ns", 1, 1e9}};
 
+constexpr std::array kBytes{Unit{"B"},
+                            Unit{"TB", 1e12},
+                            Unit{"TiB", 1LL << 40},
+                            Unit{"GB", 1e9},
+                            Unit{"GiB", 1 << 30},
+                            Unit{"MB", 1e6},
+                            Unit{"MiB", 1 << 20},
+                            Unit{"kB", 1e3},
+                            Unit{"KiB", 1 << 10}};
+
 constexpr std::array kByteRates{
     Unit{"B/s"},       Unit{"TB/s", 1e12},     Unit{"GB/s", 1e9},      Unit{"MB/s", 1e6},
     Unit{"kB/s", 1e3}, Unit{"GiB/s", 1 << 30}, Unit{"MiB/s", 1 << 20}, Unit{"Gb/s", 1e9, 8}};
@@ -34,6 +44,10 @@ std::string number_text(double number) {
 
 const UnitTable& time_units() {
   static constexpr UnitTable table{"a time", "1 us", kTimes, 4};
+  return table;
+}
+const UnitTable& byte_units() {
+  static constexpr UnitTable table{"a number of bytes", "80 GB", kBytes, 9};
   return table;
 }
 const UnitTable& byte_rate_units() {

@@ -25,6 +25,7 @@ struct UnitTable {
 };
 
 const UnitTable& time_units();        // s, ms, us, ns
+const UnitTable& byte_units();        // B, kB, MB, GB, TB (powers of 1000), KiB, MiB, GiB, TiB
 const UnitTable& byte_rate_units();   // B/s, ... TB/s; Gb/s (bits) and GiB/s are read, too
 const UnitTable& arithmetic_units();  // flop/s, ... Pflop/s
 const UnitTable& share_units();       // %

@@ -163,4 +163,12 @@ int64_t units_per_batch(const Network& network, const Graph& training) {
   return element_count(training.type(*training.find_value(network.targets)).shape);
 }
 
+double model_flops(const Graph& training) {
+  double sum = 0;
+  for (const Op& op : training.ops())
+    if (op.role != Role::kOptimizer)
+      sum += static_cast<double>(find_operator(op.kind).work(view(training, op)).flops.value());
+  return sum;
+}
+
 }  // namespace tessera

@@ -35,4 +35,8 @@ ValueId samples_input(const Graph& graph);
 ///   training  the training graph of the network
 int64_t units_per_batch(const Network& network, const Graph& training);
 
+/// The arithmetic of forward and backward on whole tensors, which the model requires under any
+/// division.
+double model_flops(const Graph& training);
+
 }  // namespace tessera

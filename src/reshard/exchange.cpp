@@ -172,6 +172,15 @@ std::vector<PartialAxis> started_axes(const DistAttr& from, const DistAttr& to) 
   return axes;
 }
 
+std::vector<std::string> changed_axes(const Exchange& exchange) {
+  if (!on_one_mesh(exchange.from, exchange.to)) return {};
+  const std::vector<Placement> from = exchange.from.placements(), to = exchange.to.placements();
+  std::vector<std::string> names;
+  for (size_t axis = 0; axis < from.size(); ++axis)
+    if (!(from[axis] == to[axis])) names.push_back(exchange.from.mesh->axes()[axis]);
+  return names;
+}
+
 bool on_one_mesh(const DistAttr& a, const DistAttr& b) {
   return a.mesh == b.mesh || *a.mesh == *b.mesh;
 }

@@ -5,6 +5,7 @@
 #pragma once
 
 #include <string_view>
+#include <string>
 #include <vector>
 
 #include "base/tensor.h"
@@ -54,6 +55,8 @@ std::vector<PartialAxis> resolved_axes(const DistAttr& from, const DistAttr& to)
 /// The axes on which `to` is partial and `from` is not.
 ///   throws  InternalError when an axis is partial in both with different reductions
 std::vector<PartialAxis> started_axes(const DistAttr& from, const DistAttr& to);
+/// The names of the mesh axes over which the placement changes; none between two meshes.
+std::vector<std::string> changed_axes(const Exchange& exchange);
 bool on_one_mesh(const DistAttr& a, const DistAttr& b);
 
 }  // namespace tessera

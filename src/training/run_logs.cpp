@@ -16,16 +16,6 @@ namespace {
                   "check that the folder may be written and that the disk has room");
 }
 
-/// The arithmetic of forward and backward on whole tensors, which the model requires under any
-/// division.
-double model_flops(const Graph& graph) {
-  double sum = 0;
-  for (const Op& op : graph.ops())
-    if (op.role != Role::kOptimizer)
-      sum += static_cast<double>(find_operator(op.kind).work(view(graph, op)).flops.value());
-  return sum;
-}
-
 /// A number of f32 as the shortest decimal that is it: 1e-4, not 9.999999747378752e-05.
 double shortest(double number) {
   return std::stod(fmt::format("{}", static_cast<float>(number)));

@@ -7,10 +7,12 @@
 #include "base/count_text.h"
 #include "base/file.h"
 #include "base/text.h"
+#include "cli/print/cluster_text.h"
 #include "cli/print/inspect_checkpoint.h"
 #include "cli/print/inspect_run.h"
 #include "cli/print/text_table.h"
 #include "cli/run/session.h"
+#include "cluster/cluster_file.h"
 #include "data/array_files.h"
 #include "data/text_files.h"
 
@@ -198,11 +200,23 @@ Findings inspect_config(const InspectCommand& command) {
   return findings;
 }
 
+Findings findings_of(const Cluster& cluster) {
+  return {cluster_text(cluster), cluster_document(cluster)};
+}
+
+/// A configuration or a cluster, which has devices or machines.
+bool is_cluster(const std::filesystem::path& file) {
+  const Document document = parse_toml(read_file(file), file.string());
+  return document.find("machine") || document.find("device");
+}
+
 Findings inspect_any(const InspectCommand& command) {
   const std::filesystem::path file(command.file);
   std::error_code unknown;
-  // throws the error of a missing file
-  if (!std::filesystem::exists(file, unknown)) read_file(file);
+  if (!std::filesystem::exists(file, unknown)) {
+    if (is_cluster_line(command.file)) return findings_of(parse_cluster_line(command.file));
+    read_file(file);  // throws the error of a missing file
+  }
   if (is_stored(file)) {
     Document found = stored_document(file);
     const RunFacts run = run_facts(file);
@@ -212,6 +226,8 @@ Findings inspect_any(const InspectCommand& command) {
   const bool is_folder = std::filesystem::is_directory(file, unknown);
   if (!is_folder && file.extension() == ".json") return inspect_json(command.file);
   if (!is_folder && file.extension() == ".npy") return inspect_array(command.file);
+  if (!is_folder && file.extension() == ".toml" && is_cluster(file))
+    return findings_of(read_cluster(file));
   if (!is_folder && file.extension() == ".toml") return inspect_config(command);
   return inspect_text(command.file);
 }
@@ -221,8 +237,8 @@ Findings inspect_any(const InspectCommand& command) {
 void InspectCommand::describe(OptionParser& parser) {
   parser.argument(
       "FILE",
-      "A plan.json, a CONFIG.toml, a checkpoint or a run or its config.json, a safetensors "
-      "or npy file, or text",
+      "A plan.json, a CONFIG.toml, a cluster or one line that describes it, a checkpoint or a run "
+      "or its config.json, a safetensors or npy file, or text",
       file);
   add_options(parser, overrides);
   add_options(parser, output);

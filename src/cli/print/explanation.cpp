@@ -32,16 +32,6 @@ ReceivedBytes received_bytes(const TensorType& type, const Exchange& exchange) {
   return {Bytes(actual * size_of(type.dtype)), Bytes(least * size_of(type.dtype))};
 }
 
-/// The mesh axes over which the placement changes.
-std::string changed_axes(const Exchange& exchange) {
-  if (!(*exchange.from.mesh == *exchange.to.mesh)) return "";
-  const std::vector<Placement> from = exchange.from.placements(), to = exchange.to.placements();
-  std::vector<std::string> names;
-  for (size_t axis = 0; axis < from.size(); ++axis)
-    if (!(from[axis] == to[axis])) names.push_back(exchange.from.mesh->axes()[axis]);
-  return join(names, ",");
-}
-
 /// The need for the exchange. The part's reason is "'y' is FROM, op 'z' needs TO". FROM is printed
 /// separately, and the result of an all-reduce is "the full sum".
 std::string need_text(const ExchangePart& part, const std::string& value) {
@@ -109,7 +99,7 @@ std::vector<CommunicationFacts> communications_of(const TaskGraph& tasks) {
       const ReceivedBytes& bytes = known.get(source.type, exchange.from, exchange.to,
                                              [&] { return received_bytes(source.type, exchange); });
       list.push_back({task.role, std::string(to_text(exchange.kind)), value, to_text(exchange.from),
-                      to_text(exchange.to), changed_axes(exchange), bytes.actual, bytes.least,
+                      to_text(exchange.to), join(changed_axes(exchange), ","), bytes.actual, bytes.least,
                       need_text(task.parts[i], value), number, task.mesh});
     }
     number += task.parts.empty() ? 0 : 1;

@@ -1,0 +1,141 @@
+#include "cluster/presets.h"
+
+#include <array>
+
+namespace tessera {
+namespace {
+
+// clang-format off
+// Sources of the figures: [1] Megatron-LM, SC 2021; [2] public tables of dense rates and memory
+// sizes; [3] DLPerf; [5] Llama 3 and torchtitan; [6] public H800 pages; [7] public Ascend 910 pages;
+// [8] public tables of V100 and A100; [d] data sheets of the makers.
+constexpr std::array kPresets{
+    DevicePreset{"a100-80g", HardwareKind::kGpu, 80, 2039, 312, 19.5, 300, "nvlink", 8, 25, 8, "[1][2][8], f32 [d]"},
+    DevicePreset{"a100-40g", HardwareKind::kGpu, 40, 1555, 312, 19.5, 300, "nvlink", 8, 25, 8, "[2][8], f32 [d]"},
+    DevicePreset{"h100-sxm", HardwareKind::kGpu, 80, 3350, 989, 67, 450, "nvlink", 8, 50, 8, "[2][5], f32 [d]"},
+    DevicePreset{"h100-96g", HardwareKind::kGpu, 96, 2400, 989, 67, 450, "nvlink", 8, 50, 8, "[5], f32 [d]"},
+    DevicePreset{"h200", HardwareKind::kGpu, 141, 4800, 989, 67, 450, "nvlink", 8, 50, 8, "[2], f32 [d]"},
+    DevicePreset{"h800", HardwareKind::kGpu, 80, 3350, 989, 67, 200, "nvlink", 8, 50, 8, "[6], f32 [d]"},
+    DevicePreset{"gh200", HardwareKind::kGpu, 96, 4000, 989, 67, 450, "nvlink", 4, 25, 4, "[2], network and f32 [d]"},
+    DevicePreset{"b200", HardwareKind::kGpu, 192, 8000, 2250, 80, 900, "nvlink", 8, 50, 8, "[2], f32 [d]"},
+    DevicePreset{"gb200", HardwareKind::kGpu, 192, 8000, 2500, 80, 900, "nvlink", 72, 50, 18, "[2], network and f32 [d]"},
+    DevicePreset{"v100-16g", HardwareKind::kGpu, 16, 900, 125, 15.7, 150, "nvlink", 8, 12.5, 1, "[3][8], f32 [d]"},
+    DevicePreset{"v100-32g", HardwareKind::kGpu, 32, 900, 125, 15.7, 150, "nvlink", 8, 12.5, 1, "[8], f32 and network [d]"},
+    DevicePreset{"p100", HardwareKind::kGpu, 16, 732, 21.2, 10.6, 12, "pcie", 4, 12.5, 1, "[d]"},
+    DevicePreset{"ascend910", HardwareKind::kNpu, 32, 1200, 256, 0, 30, "hccs", 8, 12.5, 8, "[7]"},
+    DevicePreset{"rtx3090", HardwareKind::kGpu, 24, 936, 71, 35.6, 12, "pcie", 8, 12.5, 1, "memory and rates [d]"},
+    DevicePreset{"rtx2080", HardwareKind::kGpu, 8, 448, 40, 10.1, 12, "pcie", 8, 12.5, 1, "memory and rates [d]"},
+    DevicePreset{"titan-rtx", HardwareKind::kGpu, 24, 672, 130, 16.3, 12, "pcie", 8, 12.5, 1, "memory and rates [d]"},
+    DevicePreset{"cpu", HardwareKind::kCpu, 2, 5, 0, 0.02, 5, "memory", 8, 1.25, 1, "one core of a common machine"},
+};
+// clang-format on
+
+struct Alias {
+  std::string_view name, preset;
+};
+constexpr std::array kAliases{
+    Alias{"a100", "a100-80g"},      Alias{"a100-80gb", "a100-80g"},
+    Alias{"a100-sxm", "a100-80g"},  Alias{"a100-40gb", "a100-40g"},
+    Alias{"h100", "h100-sxm"},      Alias{"h100-80g", "h100-sxm"},
+    Alias{"v100", "v100-16g"},      Alias{"v100-16gb", "v100-16g"},
+    Alias{"v100-32gb", "v100-32g"}, Alias{"h200-sxm", "h200"},
+    Alias{"p100-16g", "p100"},      Alias{"ascend-910", "ascend910"},
+};
+
+// Large kernels reach these parts of the rates of data sheets: brute-force searches over sizes of
+// products find 0.87 on A100, 0.80 on H100 and 0.78 on B200.
+constexpr double kMatmulPart = 0.8, kMemoryPart = 0.85;
+
+/// NVLink 2 of a machine with eight V100: each link has 25 GB/s in one direction.
+constexpr std::array<std::array<int, 3>, 16> kHybridCube{{{0, 1, 1},
+                                                          {0, 2, 1},
+                                                          {0, 3, 2},
+                                                          {0, 4, 2},
+                                                          {1, 2, 2},
+                                                          {1, 3, 1},
+                                                          {1, 5, 2},
+                                                          {2, 3, 2},
+                                                          {2, 6, 1},
+                                                          {3, 7, 1},
+                                                          {4, 5, 1},
+                                                          {4, 6, 1},
+                                                          {4, 7, 2},
+                                                          {5, 6, 2},
+                                                          {5, 7, 1},
+                                                          {6, 7, 2}}};
+
+bool has_hybrid_cube(const DevicePreset& preset) {
+  return preset.name == "v100-16g" || preset.name == "v100-32g";
+}
+
+}  // namespace
+
+std::span<const DevicePreset> presets() {
+  return kPresets;
+}
+
+std::vector<std::string> preset_names() {
+  std::vector<std::string> names;
+  for (const DevicePreset& preset : kPresets) names.emplace_back(preset.name);
+  return names;
+}
+
+const DevicePreset* find_preset(std::string_view name) {
+  for (const Alias& alias : kAliases)
+    if (alias.name == name) name = alias.preset;
+  for (const DevicePreset& preset : kPresets)
+    if (preset.name == name) return &preset;
+  return nullptr;
+}
+
+DeviceType device_of(const DevicePreset& preset) {
+  DeviceType type{std::string(preset.name),
+                  preset.kind,
+                  Bytes(static_cast<int64_t>(preset.memory_gb * 1e9)),
+                  Bytes(0),
+                  {},
+                  std::string(preset.source)};
+  if (preset.kind == HardwareKind::kCpu) return type;  // its costs are the default
+  type.reserve = Bytes(1'000'000'000);
+  DeviceCost& cost = type.cost;
+  const double memory = preset.memory_gb_per_second * 1e9 * kMemoryPart;
+  const double f32 = (preset.f32_tflops > 0 ? preset.f32_tflops : preset.bf16_tflops / 2) * 1e12;
+  cost.flops_per_second = f32;
+  cost.bytes_per_second = memory;
+  cost.copied_bytes_per_second = memory / 2;
+  cost.launch = Seconds(4e-6);
+  for (OperationClass operation :
+       {OperationClass::kMatmul, OperationClass::kConvolution, OperationClass::kAttention}) {
+    ClassRates& rates = cost.classes[operation];
+    rates.flops_per_second = f32 * kMatmulPart;
+    for (DType dtype : {DType::kBF16, DType::kF16})
+      rates.flops_per_second_of[dtype] = preset.bf16_tflops * 1e12 * kMatmulPart;
+  }
+  return type;
+}
+
+MachineGroup machine_of(const DevicePreset& preset, int devices) {
+  MachineGroup machine{{}, std::string(preset.name), devices, 0, {}, {}};
+  LinkLevel level{std::string(preset.link), {Seconds(2e-6), preset.link_gb_per_second * 1e9}};
+  if (preset.kind == HardwareKind::kCpu) {
+    level.link.latency = Seconds(1e-6);
+    machine.cores = devices;
+  }
+  if (has_hybrid_cube(preset) && devices <= 8) {
+    level.name = "pcie";
+    level.link = {Seconds(10e-6), 12e9};
+    for (const auto& [a, b, links] : kHybridCube)
+      if (b < devices) machine.direct.push_back({a, b, {Seconds(2e-6), links * 25e9}});
+  }
+  machine.levels.push_back({level, 0});
+  return machine;
+}
+
+LinkLevel network_of(const DevicePreset& preset) {
+  return {"network",
+          {Seconds(5e-6), preset.network_gb_per_second * 1e9},
+          LinkSharing::kSwitch,
+          preset.ports};
+}
+
+}  // namespace tessera

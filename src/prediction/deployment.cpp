@@ -1,0 +1,141 @@
+#include "prediction/deployment.h"
+
+#include <algorithm>
+#include <limits>
+#include <numeric>
+
+#include "base/count_text.h"
+#include "base/error.h"
+
+namespace tessera {
+namespace {
+
+double least(double a, double b) {
+  return std::min(a, b);
+}
+
+/// What is slower of both, rate by rate.
+void slow_down(DeviceCost& cost, const DeviceCost& other) {
+  cost.bytes_per_second = least(cost.bytes_per_second, other.bytes_per_second);
+  cost.copied_bytes_per_second = least(cost.copied_bytes_per_second, other.copied_bytes_per_second);
+  cost.launch = std::max(cost.launch, other.launch);
+  for (const OperationClassName& name : kOperationClasses) {
+    ClassRates rates;
+    const OperationClass operation = name.operation;
+    rates.flops_per_second =
+        least(cost.flops_rate(operation, DType::kF32), other.flops_rate(operation, DType::kF32));
+    rates.bytes_per_second = least(cost.memory_rate(operation), other.memory_rate(operation));
+    for (const DTypeTraits& dtype : kDTypes) {
+      const double rate =
+          least(cost.flops_rate(operation, dtype.dtype), other.flops_rate(operation, dtype.dtype));
+      if (rate != *rates.flops_per_second) rates.flops_per_second_of[dtype.dtype] = rate;
+    }
+    cost.classes[operation] = rates;
+  }
+  cost.flops_per_second = least(cost.flops_per_second, other.flops_per_second);
+}
+
+DeviceCost slowest_device(const Deployment& deployment) {
+  DeviceCost cost = deployment.type(0).cost;
+  const DeviceType* last = &deployment.type(0);
+  for (DeviceId device : deployment.device_of_rank) {
+    const DeviceType& type = deployment.cluster->type(device);
+    if (&type != last && !(type.cost == cost)) slow_down(cost, type.cost);
+    last = &type;
+  }
+  return cost;
+}
+
+/// Messages that are sent at the same time.
+class Messages {
+ public:
+  explicit Messages(const Deployment& deployment)
+      : deployment_(deployment), load_(deployment.cluster->channels().size()) {}
+
+  void add(Rank from, Rank to) {
+    const DeviceId a = deployment_.device(from), b = deployment_.device(to);
+    if (a == b) return;
+    paths_.push_back(deployment_.cluster->path(a, b));
+    for (ChannelId channel : paths_.back()) ++load_[channel];
+    latency_ = std::max(latency_, deployment_.cluster->link(a, b).latency);
+  }
+  bool empty() const { return paths_.empty(); }
+  /// Of the slowest message, when all have the same number of bytes.
+  LinkCost slowest() const {
+    LinkCost link{latency_, std::numeric_limits<double>::infinity()};
+    for (const std::vector<ChannelId>& path : paths_)
+      for (ChannelId channel : path)
+        link.bytes_per_second =
+            least(link.bytes_per_second,
+                  deployment_.cluster->channels()[channel].bytes_per_second / load_[channel]);
+    return link;
+  }
+
+ private:
+  const Deployment& deployment_;
+  std::vector<int> load_;
+  std::vector<std::vector<ChannelId>> paths_;
+  Seconds latency_{0};
+};
+
+/// A ring over each group of an axis of the mesh.
+void add_rings(const Mesh& mesh, int axis, Messages& messages) {
+  for (int i = 0; i < mesh.size(); ++i) {
+    Coordinate next = mesh.coordinate_at(i);
+    next[axis] = (next[axis] + 1) % mesh.shape()[axis];
+    messages.add(mesh.ranks()[i], mesh.rank_at(next));
+  }
+}
+
+bool is_slower(const LinkCost& a, const LinkCost& b) {
+  return a.bytes_per_second < b.bytes_per_second;
+}
+
+/// Between the ranks of one mesh and those of the next, as stages send.
+LinkCost between(const Mesh& first, const Mesh& second, const Deployment& deployment) {
+  Messages messages(deployment);
+  for (int i = 0; i < std::max(first.size(), second.size()); ++i)
+    messages.add(first.ranks()[i % first.size()], second.ranks()[i % second.size()]);
+  return messages.slowest();
+}
+
+}  // namespace
+
+Deployment in_order(const Cluster& cluster, int ranks) {
+  if (ranks > cluster.device_count())
+    throw UserError("the plan has " + counted(ranks, "rank") + " and the cluster " +
+                        counted(cluster.device_count(), "device"),
+                    "each rank has a device of its own",
+                    "use a plan of at most " + counted(cluster.device_count(), "rank") +
+                        ", or a larger cluster",
+                    ExitCode::kBadConfig);
+  Deployment deployment{&cluster, std::vector<DeviceId>(ranks)};
+  std::iota(deployment.device_of_rank.begin(), deployment.device_of_rank.end(), 0);
+  return deployment;
+}
+
+CostModel cost_of(const Deployment& deployment, std::span<const MeshPtr> meshes) {
+  CostModel cost;
+  cost.device = slowest_device(deployment);
+  LinkCost& any = cost.links.any;
+  any = {Seconds(0), std::numeric_limits<double>::infinity()};
+  for (const MeshPtr& mesh : meshes)
+    for (int axis = 0; axis < mesh->axis_count(); ++axis) {
+      if (mesh->shape()[axis] == 1) continue;
+      Messages messages(deployment);
+      add_rings(*mesh, axis, messages);
+      if (messages.empty()) continue;
+      const LinkCost link = messages.slowest();
+      const auto [at, is_new] = cost.links.axes.emplace(mesh->axes()[axis], link);
+      if (!is_new && is_slower(link, at->second)) at->second = link;
+      if (is_slower(link, any)) any = link;
+    }
+  for (size_t i = 0; i + 1 < meshes.size(); ++i) {
+    const LinkCost link = between(*meshes[i], *meshes[i + 1], deployment);
+    if (is_slower(link, any)) any = link;
+  }
+  if (any.bytes_per_second == std::numeric_limits<double>::infinity()) any = LinkCost{};
+  return cost;
+}
+
+}  // namespace tessera

@@ -1,0 +1,35 @@
+// The ranks of a run on the devices of a cluster, and the prices of the compiler that follow.
+#pragma once
+
+#include <span>
+#include <vector>
+
+#include "cluster/cluster.h"
+#include "cost/cost_model.h"
+#include "shard/layout/mesh.h"
+
+namespace tessera {
+
+/// Which device each rank runs on.
+struct Deployment {
+  const Cluster* cluster = nullptr;
+  std::vector<DeviceId> device_of_rank;
+
+  DeviceId device(Rank rank) const { return device_of_rank.at(rank); }
+  const DeviceType& type(Rank rank) const { return cluster->type(device(rank)); }
+};
+
+/// Rank i on device i.
+///
+///   throws  UserError (78) when there are more ranks than devices
+Deployment in_order(const Cluster& cluster, int ranks);
+
+/// The cost model that the compiler decides by: the device is the slowest of the deployment, class
+/// by class. The link of a mesh axis is that of a ring: every rank sends to the next one on the
+/// axis, in all groups of the axis at once, so that ports which several groups share are divided.
+/// The link between any two ranks is the slowest.
+///
+///   requires  the ranks of the meshes are in the deployment
+CostModel cost_of(const Deployment& deployment, std::span<const MeshPtr> meshes);
+
+}  // namespace tessera

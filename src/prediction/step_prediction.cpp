@@ -1,0 +1,169 @@
+#include "prediction/step_prediction.h"
+
+#include <algorithm>
+#include <numeric>
+#include <set>
+
+#include "base/error.h"
+#include "base/text.h"
+#include "prediction/act_prices.h"
+#include "reshard/exchange.h"
+
+namespace tessera {
+namespace {
+
+/// The axes of an exchange task: those of all its parts.
+std::string axes_of(const Task& task) {
+  std::set<std::string> names;
+  for (const ExchangePart& part : task.parts)
+    for (std::string& name : changed_axes(part.exchange)) names.insert(std::move(name));
+  return join({names.begin(), names.end()}, ",");
+}
+
+struct Interval {
+  double begin = 0, end = 0;
+};
+
+/// The length of what `interval` has outside of `covered`, whose parts are disjoint and ascending.
+double outside(const Interval& interval, const std::vector<Interval>& covered) {
+  double length = interval.end - interval.begin;
+  auto part = std::lower_bound(covered.begin(), covered.end(), interval.begin,
+                               [](const Interval& a, double begin) { return a.end <= begin; });
+  for (; part != covered.end() && part->begin < interval.end; ++part)
+    length -= std::min(part->end, interval.end) - std::max(part->begin, interval.begin);
+  return std::max(length, 0.0);
+}
+
+std::vector<Interval> joined(std::vector<Interval> list) {
+  std::sort(list.begin(), list.end(),
+            [](const Interval& a, const Interval& b) { return a.begin < b.begin; });
+  std::vector<Interval> result;
+  for (const Interval& interval : list) {
+    if (result.empty() || result.back().end < interval.begin)
+      result.push_back(interval);
+    else
+      result.back().end = std::max(result.back().end, interval.end);
+  }
+  return result;
+}
+
+double length_of(const std::vector<Interval>& list) {
+  return std::accumulate(list.begin(), list.end(), 0.0, [](double sum, const Interval& interval) {
+    return sum + interval.end - interval.begin;
+  });
+}
+
+/// Sums over the last step of a timeline.
+class Breakdown {
+ public:
+  Breakdown(const TaskGraph& graph, const Timeline& timeline, Interval step)
+      : timeline_(timeline), step_(step) {
+    for (const Task& task : graph.tasks)
+      if (task.kind == Task::Kind::kExchange) axes_.emplace(task.name, axes_of(task));
+  }
+
+  RankBreakdown of(Rank rank) const {
+    std::vector<Interval> kernels;
+    std::map<std::string, std::vector<Interval>> exchanges;
+    for (const Track& track : timeline_.tracks) {
+      if (track.rank != rank) continue;
+      for (const Span& span : track.spans) add(span, kernels, exchanges);
+    }
+    std::vector<Interval> covered = joined(std::move(kernels));
+    RankBreakdown breakdown{rank, Seconds(length_of(covered)), {}, Seconds(0)};
+    for (auto& [axes, list] : exchanges) {
+      double exposed = 0;
+      const std::vector<Interval> own = joined(std::move(list));
+      for (const Interval& interval : own) exposed += outside(interval, covered);
+      covered.insert(covered.end(), own.begin(), own.end());
+      covered = joined(std::move(covered));
+      if (exposed > 0) breakdown.exposed[axes] = Seconds(exposed);
+    }
+    const double all = step_.end - step_.begin;
+    breakdown.idle = Seconds(std::max(0.0, all - length_of(covered)));
+    return breakdown;
+  }
+
+ private:
+  void add(const Span& span, std::vector<Interval>& kernels,
+           std::map<std::string, std::vector<Interval>>& exchanges) const {
+    const Interval part{std::max(span.begin.value(), step_.begin),
+                        std::min(span.end.value(), step_.end)};
+    if (part.end <= part.begin) return;
+    if (span.kind == Span::Kind::kAct) kernels.push_back(part);
+    if (span.kind != Span::Kind::kCopy) return;
+    const auto found = axes_.find(span.name);
+    if (found != axes_.end()) exchanges[found->second].push_back(part);
+  }
+
+  const Timeline& timeline_;
+  const Interval step_;
+  std::map<std::string, std::string> axes_;  // of exchanges, by name
+};
+
+MemoryNeed memory_of(const TaskGraph& graph, Rank rank, const DeviceType& type) {
+  MemoryNeed memory{Bytes(0), Bytes(0), type.reserve, type.memory};
+  for (MeshIndex mesh : graph.meshes.indices())
+    if (graph.meshes[mesh]->coordinate_of(rank)) memory.arena += graph.arenas[mesh];
+  for (const TaskVariable& variable : graph.variables) {
+    const Register& reg = graph.registers[variable.value];
+    if (const auto coordinate = reg.attr.mesh->coordinate_of(rank))
+      memory.variables += byte_size(local_type(reg, *coordinate));
+  }
+  return memory;
+}
+
+}  // namespace
+
+Seconds RankBreakdown::all_exposed() const {
+  Seconds sum{0};
+  for (const auto& [axes, time] : exposed) sum += time;
+  return sum;
+}
+
+bool StepPrediction::fits() const {
+  return std::all_of(memory.begin(), memory.end(),
+                     [](const MemoryNeed& rank) { return rank.fits(); });
+}
+
+double StepPrediction::utilization() const {
+  const double possible = peak_flops_per_second * step.value();
+  return possible > 0 ? executed.value() / possible : 0;
+}
+
+double StepPrediction::bubble() const {
+  double idle = 0;
+  for (const RankBreakdown& rank : ranks) idle += rank.idle.value();
+  return step.value() > 0 && !ranks.empty()
+             ? idle / (step.value() * static_cast<double>(ranks.size()))
+             : 0;
+}
+
+StepPrediction predict_step(std::shared_ptr<const TaskGraph> graph, const Deployment& deployment,
+                            const PredictOptions& options) {
+  ensure(options.steps >= 2, "the last step of a simulation follows another one");
+  ActPrices prices(*graph, deployment);
+  const ActTime time = [&](Rank rank, TaskId task) { return prices.price(rank, task).time; };
+  Simulation simulation = simulate(
+      graph, time, {.steps = options.steps, .prefetch_exchanges = options.prefetch_exchanges});
+  StepPrediction prediction;
+  prediction.step = simulation.step;
+  double end = 0;
+  for (const Track& track : simulation.timeline.tracks)
+    for (const Span& span : track.spans) end = std::max(end, span.end.value());
+  const Breakdown breakdown(*graph, simulation.timeline, {end - simulation.step.value(), end});
+  for (Rank rank : tessera::ranks(*graph)) {
+    const DeviceType& type = deployment.type(rank);
+    prediction.ranks.push_back(breakdown.of(rank));
+    prediction.memory.push_back(memory_of(*graph, rank, type));
+    prediction.peak_flops_per_second +=
+        type.cost.flops_rate(OperationClass::kMatmul, options.products);
+    for (TaskId task : graph->tasks.indices())
+      if (graph->meshes[graph->tasks[task].mesh]->coordinate_of(rank))
+        prediction.executed += prices.price(rank, task).flops;
+  }
+  prediction.timeline = std::move(simulation.timeline);
+  return prediction;
+}
+
+}  // namespace tessera

@@ -1,0 +1,64 @@
+// The predicted step of a compiled plan on a cluster: its time, where it goes, and whether it fits.
+#pragma once
+
+#include <map>
+#include <memory>
+#include <string>
+#include <vector>
+
+#include "prediction/deployment.h"
+#include "sim/simulate.h"
+#include "tasks/task_graph.h"
+
+namespace tessera {
+
+/// Where the time of a step goes on one rank. The parts add up to the step.
+struct RankBreakdown {
+  Rank rank = 0;
+  Seconds compute{0};  // kernels run
+  /// No kernel runs and an exchange does, by the mesh axes of the exchange ("" between meshes).
+  std::map<std::string, Seconds> exposed = {};
+  Seconds idle{0};  // neither: the rank waits for others, which in a pipeline is the bubble
+
+  Seconds all_exposed() const;
+};
+
+/// Bytes that a rank needs.
+struct MemoryNeed {
+  Bytes variables{0};  // parameters and optimizer state
+  Bytes arena{0};      // activations, gradients and buffers
+  Bytes reserve{0};    // of the libraries
+  Bytes capacity{0};   // of its device
+
+  Bytes all() const { return variables + arena + reserve; }
+  bool fits() const { return all() <= capacity; }
+};
+
+struct StepPrediction {
+  Seconds step{0};                   // from the end of one step to the end of the next
+  std::vector<RankBreakdown> ranks;  // in ascending order
+  std::vector<MemoryNeed> memory;    // in the same order
+  Flops executed{0};                 // by all ranks
+  double peak_flops_per_second = 0;  // of all devices, for the element type of the products
+  Timeline timeline;
+
+  bool fits() const;
+  /// The part of the peak that the executed arithmetic reaches: HFU.
+  double utilization() const;
+  /// The mean over the ranks of the time that is idle, as a part of the step.
+  double bubble() const;
+};
+
+struct PredictOptions {
+  int64_t steps = 3;
+  /// SimulateOptions::prefetch_exchanges.
+  bool prefetch_exchanges = true;
+  DType products = DType::kF32;  // the element type of the products
+};
+
+/// Simulates steps of the task graph with the prices of ActPrices.
+///   requires  check(graph); its ranks are in the deployment
+StepPrediction predict_step(std::shared_ptr<const TaskGraph> graph, const Deployment& deployment,
+                            const PredictOptions& options = {});
+
+}  // namespace tessera
