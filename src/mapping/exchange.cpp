@@ -13,10 +13,10 @@ constexpr int kMostSiblings = 32;
 
 class Exchanges {
  public:
-  Exchanges(const MappingProblem& problem, Places& places, int64_t most_tries)
+  Exchanges(const MappingProblem& problem, Places& places, int64_t most_priced)
       : problem_(problem),
         places_(places),
-        tries_left_(most_tries),
+        priced_left_(most_priced),
         rank_at_(problem.tree.size(), -1),
         is_queued_(problem.graph.size(), true),
         is_listed_(problem.tree.size(), false) {
@@ -30,11 +30,11 @@ class Exchanges {
 
   bool run() {
     bool fell = false;
-    while (!queue_.empty() && tries_left_ > 0) {
+    while (!queue_.empty() && priced_left_ > 0) {
       const Rank rank = queue_.front();
       queue_.pop_front();
       is_queued_[rank] = false;
-      while (improve(rank) && tries_left_ > 0) fell = true;
+      while (improve(rank) && priced_left_ > 0) fell = true;
     }
     return fell;
   }
@@ -47,7 +47,7 @@ class Exchanges {
     for (Place place : choices_) {
       is_listed_[place] = false;
       if (place == places_[rank] || !may_exchange(rank, place)) continue;
-      --tries_left_;
+      priced_left_ -= 2 * std::ssize(problem_.graph.edges(rank));
       const double now = change(rank, place);
       if (now >= best_change) continue;
       best_change = now;
@@ -121,7 +121,7 @@ class Exchanges {
 
   const MappingProblem& problem_;
   Places& places_;
-  int64_t tries_left_;
+  int64_t priced_left_;
   double least_gain_ = 0;
   std::vector<Rank> rank_at_;  // by place; -1: free
   std::deque<Rank> queue_;
@@ -132,7 +132,7 @@ class Exchanges {
 
 /// The problem of exchanging whole groups: the ranks in each group of places are one rank.
 bool exchange_groups_of(const MappingProblem& problem, Places& places, int height,
-                        int64_t most_tries) {
+                        int64_t most_priced) {
   const std::vector<Place> group = problem.tree.groups(height);
   const int groups = group.back() + 1;
   std::vector<int> of_rank;
@@ -149,7 +149,7 @@ bool exchange_groups_of(const MappingProblem& problem, Places& places, int heigh
   for (int shape = 0; shape < shapes; ++shape) coarse.fits[shape][shape] = true;
   Places moved(groups);
   for (Place g = 0; g < groups; ++g) moved[g] = g;
-  if (!exchange(coarse, moved, most_tries)) return false;
+  if (!exchange(coarse, moved, most_priced)) return false;
   std::vector<Place> first(groups, -1);
   for (Place p = problem.tree.size() - 1; p >= 0; --p) first[group[p]] = p;
   for (Place& place : places)
@@ -159,18 +159,18 @@ bool exchange_groups_of(const MappingProblem& problem, Places& places, int heigh
 
 }  // namespace
 
-bool exchange(const MappingProblem& problem, Places& places, int64_t most_tries) {
+bool exchange(const MappingProblem& problem, Places& places, int64_t most_priced) {
   if (problem.graph.size() == 0) return false;
-  return Exchanges(problem, places, most_tries).run();
+  return Exchanges(problem, places, most_priced).run();
 }
 
-bool exchange_groups(const MappingProblem& problem, Places& places, int64_t most_tries) {
+bool exchange_groups(const MappingProblem& problem, Places& places, int64_t most_priced) {
   bool fell = false;
   const DeviceTree& tree = problem.tree;
   for (int height = tree.height() - 1; height >= 1; --height)
     if (tree.direct_height() <= height)
-      fell = exchange_groups_of(problem, places, height, most_tries) || fell;
-  return exchange(problem, places, most_tries) || fell;
+      fell = exchange_groups_of(problem, places, height, most_priced) || fell;
+  return exchange(problem, places, most_priced) || fell;
 }
 
 }  // namespace tessera

@@ -19,8 +19,8 @@ namespace {
 constexpr int kMostExactRanks = 12;
 constexpr int kSurelyExactRanks = 8;
 constexpr int64_t kMostExactSteps = 300'000;
-/// Exchanges that are priced for one mapping.
-constexpr int64_t kMostTries = 4'000'000;
+/// Edges that exchanges price for one mapping.
+constexpr int64_t kMostPriced = 10'000'000;
 /// The rounding of sums: costs that differ by less are equal.
 constexpr double kRounding = 1e-9;
 
@@ -116,7 +116,7 @@ std::vector<Candidate> candidates(const Processes& processes, const Prepared& pr
       add(std::move(*places), MappingMethod::kGrid);
   }
   add(map_greedily(problem, prepared.quota), MappingMethod::kGreedy);
-  if (auto places = map_by_levels(problem)) add(std::move(*places), MappingMethod::kLevels);
+  add(map_by_bisection(problem, found.back().places), MappingMethod::kBisection);
   return found;
 }
 
@@ -128,7 +128,7 @@ std::vector<DeviceId> devices_of(const Prepared& prepared, const Places& places)
 }
 
 void improve(const MappingProblem& problem, Candidate& candidate) {
-  candidate.exchanged = exchange_groups(problem, candidate.places, kMostTries);
+  candidate.exchanged = exchange_groups(problem, candidate.places, kMostPriced);
   candidate.cost = places_cost(problem, candidate.places);
 }
 
@@ -139,10 +139,14 @@ Candidate search(const Processes& processes, const Cluster& cluster, const Prepa
   const auto is_optimal = [&](const Candidate& candidate) {
     return candidate.cost <= bound * (1 + kRounding);
   };
-  for (Candidate& candidate : found)
-    if (std::none_of(found.begin(), found.end(), is_optimal)) improve(prepared.problem, candidate);
   double least = std::numeric_limits<double>::infinity();
   for (const Candidate& candidate : found) least = std::min(least, candidate.cost);
+  constexpr double kHopeless = 1.3;  // exchanges do not make up for so much
+  for (Candidate& candidate : found) {
+    if (std::any_of(found.begin(), found.end(), is_optimal)) break;
+    if (candidate.cost <= kHopeless * least) improve(prepared.problem, candidate);
+    least = std::min(least, candidate.cost);
+  }
   std::erase_if(found, [&](const Candidate& candidate) {
     return candidate.cost > least * (1 + kRounding);
   });
@@ -179,7 +183,7 @@ std::string_view to_text(MappingMethod method) {
     case MappingMethod::kExact: return "exact";
     case MappingMethod::kGrid: return "grid";
     case MappingMethod::kGreedy: return "greedy";
-    case MappingMethod::kLevels: return "levels";
+    case MappingMethod::kBisection: return "bisection";
   }
   return "";
 }

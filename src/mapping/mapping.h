@@ -26,9 +26,9 @@ enum class MappingMethod : uint8_t {
   kExact,   // branch and bound over all mappings
   kGrid,    // the best of all orders in which boxes of the grid fill the levels of the tree
   kGreedy,  // the neighbour with most traffic first
-  kLevels,  // groups of ranks, level by level of the tree
+  kBisection,  // halves of the ranks for halves of the tree
 };
-std::string_view to_text(MappingMethod method);  // "exact", "grid", "greedy", "levels"
+std::string_view to_text(MappingMethod method);  // "exact", "grid", "greedy", "bisection"
 
 /// What the traffic of one axis costs on one level of the cluster.
 struct LevelTraffic {

@@ -19,11 +19,13 @@ std::optional<Places> map_exactly(const MappingProblem& problem, const Places& s
 ///   quota  by need and type of places: the ranks of this need that take a place of this type
 Places map_greedily(const MappingProblem& problem, std::vector<std::vector<int>> quota);
 
-/// Groups of ranks for the innermost groups of the tree, groups of them for the next level, and so
-/// on; then exchanges on each level, from the outermost one inwards.
+/// Recursive bisection along the tree, each by multilevel partitioning.
 ///
-///   returns  nothing when groups of one level differ in size, or some rank does not fit everywhere
-std::optional<Places> map_by_levels(const MappingProblem& problem);
+///   start    a mapping. Where some rank does not fit everywhere, the ranks on places of each type
+///            are mapped by themselves, to places of this type.
+///   sources  Pellegrini and Roman, Scotch, HPCN 1996; Karypis and Kumar, SIAM J. Sci. Comput. 20(1),
+///            1998
+Places map_by_bisection(const MappingProblem& problem, const Places& start);
 
 /// The best of all nested boxes of the grid. `rank` by position of the grid.
 ///
@@ -35,11 +37,11 @@ std::optional<Places> map_boxes(const MappingProblem& problem, const RankGrid& g
 
 /// Exchanges two ranks, or moves one to a free place, as long as the cost falls.
 ///
-///   most_tries  of exchanges that are priced
+///   most_priced  edges that are priced, at most
 ///   returns     whether the cost fell
-bool exchange(const MappingProblem& problem, Places& places, int64_t most_tries);
+bool exchange(const MappingProblem& problem, Places& places, int64_t most_priced);
 
 /// Exchanges of whole groups of ranks, from the outermost level inwards, and then of ranks.
-bool exchange_groups(const MappingProblem& problem, Places& places, int64_t most_tries);
+bool exchange_groups(const MappingProblem& problem, Places& places, int64_t most_priced);
 
 }  // namespace tessera

@@ -87,7 +87,7 @@ RankGraph RankGraph::contract(const std::vector<int>& group, int groups) const {
   std::vector<Half> halves;
   for (Rank rank = 0; rank < size(); ++rank)
     for (const RankEdge& edge : edges(rank))
-      if (group[rank] != group[edge.to])
+      if (group[rank] != group[edge.to] && group[rank] >= 0 && group[edge.to] >= 0)
         halves.push_back({group[rank], {group[edge.to], edge.bytes, edge.messages}});
   RankGraph made;
   set_edges(groups, std::move(halves), made.begin_, made.edges_);

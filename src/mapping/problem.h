@@ -32,7 +32,8 @@ class RankGraph {
   std::span<const RankEdge> edges(Rank rank) const {
     return std::span(edges_).subspan(begin_[rank], begin_[rank + 1] - begin_[rank]);
   }
-  /// The graph of groups of ranks: `group` by rank, numbered from 0.
+  /// The graph of groups of ranks: `group` by rank, numbered from 0; -1 for ranks that it leaves
+  /// out.
   RankGraph contract(const std::vector<int>& group, int groups) const;
   /// The same graph with other names of ranks: rank `order[i]` becomes i.
   RankGraph renamed(const std::vector<Rank>& order) const;

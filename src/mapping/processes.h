@@ -14,7 +14,7 @@ namespace tessera {
 
 /// What a rank needs of its device.
 struct DeviceNeed {
-  std::optional<DeviceKind> kind = std::nullopt;  // any, when it is empty
+  std::optional<HardwareKind> kind = std::nullopt;  // any, when it is empty
   std::string type = "";                          // the name of a device type; "" for any
   Bytes memory{0};                                // without the reserve of the device
   double flops_per_second = 0;

@@ -5,7 +5,7 @@
 
 namespace tessera::testing {
 
-DeviceType device_type(const std::string& name, DeviceKind kind, int64_t gigabytes,
+DeviceType device_type(const std::string& name, HardwareKind kind, int64_t gigabytes,
                        double flops_per_second) {
   DeviceType type;
   type.name = name;
@@ -34,7 +34,7 @@ NetworkLevel network(const LinkLevel& link, int children, int size) {
 
 ClusterDescription tree_of(const std::vector<int>& fans, double gigabytes_a_second, double ratio) {
   ClusterDescription made;
-  made.types = {device_type("a", DeviceKind::kGpu, 80)};
+  made.types = {device_type("a", HardwareKind::kGpu, 80)};
   const int devices = std::accumulate(fans.begin(), fans.end(), 1, std::multiplies<>());
   int children = devices / fans[0];
   double rate = gigabytes_a_second;

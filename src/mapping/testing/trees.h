@@ -9,7 +9,7 @@
 
 namespace tessera::testing {
 
-DeviceType device_type(const std::string& name, DeviceKind kind, int64_t gigabytes,
+DeviceType device_type(const std::string& name, HardwareKind kind, int64_t gigabytes,
                        double flops_per_second = 1e14);
 
 LinkLevel level(const std::string& name, double gigabytes_a_second,
