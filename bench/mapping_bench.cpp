@@ -4,10 +4,10 @@
 //
 // A line for each case: ranks, edges, the cost over the bound, the cost over that of the same ranks
 // as a grid (for the cases whose traffic is given without it), the method, seconds.
+#include <fmt/core.h>
+
 #include <algorithm>
 #include <numeric>
-
-#include <fmt/core.h>
 
 #include "base/stopwatch.h"
 #include "mapping/mapping.h"
@@ -22,14 +22,14 @@ GridAxis axis(const std::string& name, int size, AxisPattern pattern, int64_t me
   return {name, size, pattern, Bytes(megabytes * 1'000'000), 10, 1};
 }
 
-double report(const std::string& name, const Processes& processes, const Cluster& cluster,
+double report(const std::string& name, const MappingInput& input, const Cluster& cluster,
               double known) {
   const Stopwatch watch;
-  const Mapping mapping = map_ranks(processes, cluster);
+  const Mapping mapping = map_ranks(input, cluster);
   const double seconds = watch.elapsed().value();
   const double cost = mapping.cost.cost.value();
-  fmt::print("{:<34} {:>6} ranks {:>6} devices  cost/bound {:.4f}{}  {:<9} {:<7}{} {:.2f} s\n", name,
-             processes.needs.size(), cluster.device_count(), 1 + mapping.gap(),
+  fmt::print("{:<34} {:>6} ranks {:>6} devices  cost/bound {:.4f}{}  {:<9} {:<7}{} {:.2f} s\n",
+             name, input.needs.size(), cluster.device_count(), 1 + mapping.gap(),
              mapping.optimal ? " proved" : "       ",
              known > 0 ? fmt::format("/grid {:.3f}", cost / known) : "", to_text(mapping.method),
              mapping.exchanged ? "+exchanges" : "          ", seconds);
@@ -37,16 +37,16 @@ double report(const std::string& name, const Processes& processes, const Cluster
 }
 
 /// The same traffic without the grid, ranks in random order.
-Processes without_grid(const Processes& processes, uint64_t seed) {
+MappingInput without_grid(const MappingInput& input, uint64_t seed) {
   Dice dice(seed);
-  Processes made;
-  made.needs = processes.needs;
+  MappingInput made;
+  made.needs = input.needs;
   std::vector<Rank> name(made.needs.size());
   std::iota(name.begin(), name.end(), 0);
   for (size_t i = name.size(); i > 1; --i)
     std::swap(name[i - 1], name[dice.below(static_cast<int>(i))]);
-  for (size_t a = 0; a < processes.grid->axes.size(); ++a)
-    for (RankTraffic sent : axis_traffic(*processes.grid, static_cast<int>(a))) {
+  for (size_t a = 0; a < input.grid->axes.size(); ++a)
+    for (RankTraffic sent : axis_traffic(*input.grid, static_cast<int>(a))) {
       sent.from = name[sent.from];
       sent.to = name[sent.to];
       made.traffic.push_back(sent);
@@ -65,18 +65,37 @@ std::vector<Case> cases() {
   const auto chain = AxisPattern::kChain;
   const auto all = AxisPattern::kAllPairs;
   return {
-      {"dp64 pp8 tp8", {8, 512}, {axis("dp", 64, ring, 400), axis("pp", 8, chain, 100), axis("tp", 8, ring, 3000)}},
-      {"dp64 pp8 tp8, racks", {8, 16, 32}, {axis("dp", 64, ring, 400), axis("pp", 8, chain, 100), axis("tp", 8, ring, 3000)}},
-      {"dp128 pp8 tp4, racks", {8, 16, 32}, {axis("dp", 128, ring, 400), axis("pp", 8, chain, 100), axis("tp", 4, ring, 900)}},
-      {"dp64 pp16 tp4, 4 levels", {8, 8, 8, 8}, {axis("dp", 64, ring, 50), axis("pp", 16, chain, 100), axis("tp", 4, ring, 900)}},
-      {"dp32 cp4 pp4 tp8, 4 levels", {8, 4, 16, 8}, {axis("dp", 32, ring, 300), axis("cp", 4, ring, 600), axis("pp", 4, chain, 90), axis("tp", 8, ring, 3000)}},
-      {"dp256 ep16 (all to all)", {4, 16, 64}, {axis("dp", 256, ring, 300), axis("ep", 16, all, 20)}},
-      {"dp16 ep64 pp4, racks", {8, 16, 32}, {axis("dp", 16, ring, 300), axis("ep", 64, all, 20), axis("pp", 4, chain, 100)}},
+      {"dp64 pp8 tp8",
+       {8, 512},
+       {axis("dp", 64, ring, 400), axis("pp", 8, chain, 100), axis("tp", 8, ring, 3000)}},
+      {"dp64 pp8 tp8, racks",
+       {8, 16, 32},
+       {axis("dp", 64, ring, 400), axis("pp", 8, chain, 100), axis("tp", 8, ring, 3000)}},
+      {"dp128 pp8 tp4, racks",
+       {8, 16, 32},
+       {axis("dp", 128, ring, 400), axis("pp", 8, chain, 100), axis("tp", 4, ring, 900)}},
+      {"dp64 pp16 tp4, 4 levels",
+       {8, 8, 8, 8},
+       {axis("dp", 64, ring, 50), axis("pp", 16, chain, 100), axis("tp", 4, ring, 900)}},
+      {"dp32 cp4 pp4 tp8, 4 levels",
+       {8, 4, 16, 8},
+       {axis("dp", 32, ring, 300), axis("cp", 4, ring, 600), axis("pp", 4, chain, 90),
+        axis("tp", 8, ring, 3000)}},
+      {"dp256 ep16 (all to all)",
+       {4, 16, 64},
+       {axis("dp", 256, ring, 300), axis("ep", 16, all, 20)}},
+      {"dp16 ep64 pp4, racks",
+       {8, 16, 32},
+       {axis("dp", 16, ring, 300), axis("ep", 64, all, 20), axis("pp", 4, chain, 100)}},
       {"dp512 tp8", {8, 8, 8, 8}, {axis("dp", 512, ring, 1000), axis("tp", 8, ring, 3000)}},
       {"dp 4096", {8, 8, 8, 8}, {axis("dp", 4096, ring, 1000)}},
       {"pp64 dp64", {8, 512}, {axis("pp", 64, chain, 100), axis("dp", 64, ring, 100)}},
-      {"pp6 dp16 tp8 (6 x 8 x 16)", {8, 6, 16}, {axis("dp", 16, ring, 300), axis("pp", 6, chain, 100), axis("tp", 8, ring, 3000)}},
-      {"dp128 pp16 tp8, 16384", {8, 32, 64}, {axis("dp", 128, ring, 300), axis("pp", 16, chain, 100), axis("tp", 8, ring, 3000)}},
+      {"pp6 dp16 tp8 (6 x 8 x 16)",
+       {8, 6, 16},
+       {axis("dp", 16, ring, 300), axis("pp", 6, chain, 100), axis("tp", 8, ring, 3000)}},
+      {"dp128 pp16 tp8, 16384",
+       {8, 32, 64},
+       {axis("dp", 128, ring, 300), axis("pp", 16, chain, 100), axis("tp", 8, ring, 3000)}},
   };
 }
 
@@ -88,8 +107,8 @@ void irregular(const Cluster& cluster, int degree, bool in_groups) {
   std::iota(name.begin(), name.end(), 0);
   for (size_t i = name.size(); i > 1; --i)
     std::swap(name[i - 1], name[dice.below(static_cast<int>(i))]);
-  Processes processes;
-  processes.needs.resize(ranks);
+  MappingInput input;
+  input.needs.resize(ranks);
   double planted = 0;
   std::vector<DeviceId> devices(ranks);
   for (int i = 0; i < ranks; ++i) devices[name[i]] = i;
@@ -98,12 +117,13 @@ void irregular(const Cluster& cluster, int degree, bool in_groups) {
       const int range = !in_groups ? ranks : e < degree / 2 ? 8 : e < degree * 3 / 4 ? 64 : ranks;
       const int other = i / range * range + dice.below(range);
       if (other != i)
-        processes.traffic.push_back({name[i], name[other], Bytes(1'000'000 + dice.below(9'000'000)), 1, 1});
+        input.traffic.push_back(
+            {name[i], name[other], Bytes(1'000'000 + dice.below(9'000'000)), 1, 1});
     }
-  if (in_groups) planted = mapping_cost(processes, cluster, devices).cost.value();
+  if (in_groups) planted = mapping_cost(input, cluster, devices).cost.value();
   report(in_groups ? fmt::format("random groups, degree {}", 2 * degree)
                    : fmt::format("random graph, degree {}", 2 * degree),
-         processes, cluster, planted);
+         input, cluster, planted);
 }
 
 }  // namespace
@@ -111,10 +131,10 @@ void irregular(const Cluster& cluster, int degree, bool in_groups) {
 int main() {
   for (const Case& one : cases()) {
     const Cluster cluster(tree_of(one.fans));
-    const Processes processes = grid_processes(one.axes);
-    const double cost = report(one.name, processes, cluster, 0);
-    if (processes.needs.size() <= 4096)
-      report("  traffic only, renamed", without_grid(processes, 5), cluster, cost);
+    const MappingInput input = grid_input(one.axes);
+    const double cost = report(one.name, input, cluster, 0);
+    if (input.needs.size() <= 4096)
+      report("  traffic only, renamed", without_grid(input, 5), cluster, cost);
   }
   const Cluster cluster(tree_of({8, 8, 64}));
   irregular(cluster, 4, false);

@@ -50,7 +50,7 @@ class GraphBuilder {
 
 /// By vertex of a graph: the vertex of the coarser graph. Two neighbors with much traffic for their
 /// weights become one.
-std::vector<int> heavy_matching(const Graph& graph, int most_weight) {
+std::vector<int> heavy_matching(const Graph& graph, int max_weight) {
   std::vector<int> coarse(graph.size(), -1);
   int count = 0;
   for (int v = 0; v < graph.size(); ++v) {
@@ -59,7 +59,7 @@ std::vector<int> heavy_matching(const Graph& graph, int most_weight) {
     double most = 0;
     for (const Graph::Edge& edge : graph.edges_of(v)) {
       const int weight = graph.weight[v] + graph.weight[edge.to];
-      if (coarse[edge.to] >= 0 || weight > most_weight) continue;
+      if (coarse[edge.to] >= 0 || weight > max_weight) continue;
       const double rating =
           edge.price / (static_cast<double>(graph.weight[v]) * graph.weight[edge.to]);
       if (rating <= most) continue;
@@ -122,7 +122,7 @@ class Refinement {
     return {std::max(0, std::abs(left - target_) - tolerance_), change};
   }
   bool improve() {
-    constexpr int kMostFruitless = 200;
+    constexpr int kMaxFruitless = 200;
     start();
     int left = 0;
     for (int v = 0; v < graph_.size(); ++v) left += side_[v] ? graph_.weight[v] : 0;
@@ -132,7 +132,7 @@ class Refinement {
     std::vector<int> moves;
     size_t kept = 0;
     const double least_gain = 1e-12 * all_;
-    for (int fruitless = 0; fruitless < kMostFruitless;) {
+    for (int fruitless = 0; fruitless < kMaxFruitless;) {
       const int v = next(left);
       if (v < 0) break;
       change -= gain_[v];
@@ -142,7 +142,8 @@ class Refinement {
       moves.push_back(v);
       ++fruitless;
       const State now = state(left, change);
-      if (now.first > best.first || (now.first == best.first && now.second >= best.second - least_gain))
+      if (now.first > best.first ||
+          (now.first == best.first && now.second >= best.second - least_gain))
         continue;
       best = now;
       kept = moves.size();
@@ -301,8 +302,10 @@ class Bisection {
   void fill(const DeviceTree::Node& node, const std::vector<Place>& bounds, int begin, int end,
             const std::vector<Rank>& ranks) {
     if (end - begin == 1) {
-      if (node.children.empty()) places_[ranks.front()] = bounds[begin];
-      else fill_node(node.children[begin], ranks);
+      if (node.children.empty())
+        places_[ranks.front()] = bounds[begin];
+      else
+        fill_node(node.children[begin], ranks);
       return;
     }
     const int middle = begin + (end - begin + 1) / 2;
@@ -356,7 +359,9 @@ void map_type(const MappingProblem& problem, const Places& start, int type, Plac
     }
   if (rank_of.empty()) return;
   const MappingProblem own{problem.graph.contract(part, static_cast<int>(rank_of.size())),
-                           problem.tree.keep(kept), {}, {}};
+                           problem.tree.keep(kept),
+                           {},
+                           {}};
   const Places mapped = Bisection(own).run();
   for (size_t i = 0; i < rank_of.size(); ++i) places[rank_of[i]] = place_of[mapped[i]];
 }

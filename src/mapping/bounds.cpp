@@ -21,7 +21,8 @@ struct Piece {
 /// By the number of ranks, from 1 on; it does not fall.
 using Curve = std::vector<Piece>;
 
-/// The ends of the pieces up to `size`: all small numbers, then `kPiecesAnOctave` for each doubling.
+/// The ends of the pieces up to `size`: all small numbers, then `kPiecesAnOctave` for each
+/// doubling.
 std::vector<int> ends_up_to(int size) {
   constexpr int kAll = 32, kPiecesAnOctave = 16;
   std::vector<int> ends;
@@ -33,12 +34,12 @@ std::vector<int> ends_up_to(int size) {
   return ends;
 }
 
-Curve curve(int size, const std::function<double(int)>& most_at) {
+Curve curve(int size, const std::function<double(int)>& max_at) {
   Curve made;
   int from = 1;
   double most = 0;
   for (int end : ends_up_to(size)) {
-    most = std::max(most, most_at(end));
+    most = std::max(most, max_at(end));
     made.push_back({from, end, most});
     from = end + 1;
   }
@@ -47,8 +48,7 @@ Curve curve(int size, const std::function<double(int)>& most_at) {
 
 Curve axis_curve(const GridAxis& axis, double weight, int size) {
   // Within a piece the sends a rank rise with the number of ranks.
-  return curve(std::min(size, axis.size),
-               [&](int k) { return weight * sends_a_rank(axis, k); });
+  return curve(std::min(size, axis.size), [&](int k) { return weight * sends_a_rank(axis, k); });
 }
 
 /// A part of a concave function of log k: its slope and its length.
@@ -88,10 +88,10 @@ double entropy_bound(std::vector<Slope> slopes, int size) {
   return sum;
 }
 
-/// What two factors of a product keep inside of a set of `size` ranks, a rank. K and k are the ranks
-/// of the set in the slices of the two factors: E[k] <= size E[1 / K], E[K] <= size E[1 / k] and
-/// E[log K + log k] <= log size. Every choice of multipliers gives a bound; they are improved by
-/// subgradient steps of Polyak's length.
+/// What two factors of a product keep inside of a set of `size` ranks, a rank. K and k are the
+/// ranks of the set in the slices of the two factors: E[k] <= size E[1 / K], E[K] <= size E[1 / k]
+/// and E[log K + log k] <= log size. Every choice of multipliers gives a bound; they are improved
+/// by subgradient steps of Polyak's length.
 class PairBound {
  public:
   PairBound(const Curve& a, const Curve& b, int size)
@@ -122,8 +122,7 @@ class PairBound {
     for (const Piece& piece : curve) {
       if (piece.from > size_) break;
       const double value = piece.most - of_number * piece.from -
-                           multipliers_[2] * std::log(piece.from) +
-                           of_inverse * size_ / piece.from;
+                           multipliers_[2] * std::log(piece.from) + of_inverse * size_ / piece.from;
       if (value > best.first) best = {value, piece.from};
     }
     return best;
@@ -161,10 +160,10 @@ double eigenvalue_bound(const RankGrid& grid, const std::vector<double>& weight,
     std::vector<double> next;
     for (double value : values)
       for (int j = 0; j < m; ++j) {
-        const double turn = std::numbers::pi * (grid.axes[i].pattern == AxisPattern::kRing
-                                                    ? 2.0 * j / m
-                                                    : (j + 1.0) / (m + 1));
-        const double own = m == 1 ? 0
+        const double turn =
+            std::numbers::pi *
+            (grid.axes[i].pattern == AxisPattern::kRing ? 2.0 * j / m : (j + 1.0) / (m + 1));
+        const double own = m == 1                                       ? 0
                            : grid.axes[i].pattern == AxisPattern::kRing ? 2 * std::cos(turn)
                            : grid.axes[i].pattern == AxisPattern::kChain
                                ? 4 * std::cos(turn)
@@ -214,8 +213,7 @@ double edges_bound(const RankGraph& graph, const std::vector<TreeLevel>& levels)
       saved.clear();
       for (const RankEdge& edge : graph.edges(rank))
         saved.push_back(edge_price(edge, levels[h + 1].least) - edge_price(edge, levels[h].least));
-      const auto kept =
-          std::min(saved.size(), static_cast<size_t>(levels[h].sizes.front()) - 1);
+      const auto kept = std::min(saved.size(), static_cast<size_t>(levels[h].sizes.front()) - 1);
       std::partial_sort(saved.begin(), saved.begin() + static_cast<std::ptrdiff_t>(kept),
                         saved.end(), std::greater<>());
       for (size_t i = 0; i < kept; ++i) sum -= saved[i];
@@ -224,7 +222,7 @@ double edges_bound(const RankGraph& graph, const std::vector<TreeLevel>& levels)
   return sum / 2;  // each edge stands at both of its ends
 }
 
-double most_inside(const RankGrid& grid, const std::vector<double>& weight, int size) {
+double max_inside(const RankGrid& grid, const std::vector<double>& weight, int size) {
   std::vector<size_t> axes;
   for (size_t i = 0; i < grid.axes.size(); ++i)
     if (weight[i] > 0 && grid.axes[i].size > 1) axes.push_back(i);
@@ -265,14 +263,13 @@ double grid_bound(const RankGrid& grid, const std::vector<TreeLevel>& levels) {
     for (const GridAxis& axis : grid.axes)
       saved.push_back(send_price(axis, levels[h + 1].least) - send_price(axis, levels[h].least));
     const std::vector<int>& sizes = levels[h].sizes;
-    const bool are_full = sizes.front() == sizes.back() &&
-                          sizes.front() * std::ssize(sizes) == ranks;
+    const bool are_full =
+        sizes.front() == sizes.back() && sizes.front() * std::ssize(sizes) == ranks;
     int left = ranks, last = 0;
     double inside = 0;
     for (int size : sizes) {
-      if (size != last) inside = most_inside(grid, saved, std::min(size, ranks));
-      if (are_full && size != last)
-        inside = std::min(inside, eigenvalue_bound(grid, saved, size));
+      if (size != last) inside = max_inside(grid, saved, std::min(size, ranks));
+      if (are_full && size != last) inside = std::min(inside, eigenvalue_bound(grid, saved, size));
       sum -= std::min(left, size) * inside;
       left -= std::min(left, size);
       last = size;

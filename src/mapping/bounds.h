@@ -1,19 +1,19 @@
 // Lower bounds of the cost of all mappings of a problem.
 //
 // The cost is what it would be if all traffic passed the outermost level, less what each level h
-// saves: (price at h + 1) - (price at h) for all traffic inside of the groups of h. The bounds limit
-// what can be inside, for each level by itself. The price of a level is the least of its links, and
-// of those further out, so they hold for unlike groups and for direct links.
+// saves: (price at h + 1) - (price at h) for all traffic inside of the groups of h. The bounds
+// limit what can be inside, for each level by itself. The price of a level is the least of its
+// links, and of those further out, so they hold for unlike groups and for direct links.
 //
 // Of any traffic: a rank keeps at most its heaviest size - 1 edges inside of a group.
 //
-// Of grids: let A be a group, X a rank of it drawn at random, and k_i the ranks of A in the line of X
-// along axis i. Then the sum of E[log k_i] is at most log |A|: log k_i is the entropy of X_i given
-// the other coordinates (Shearer's inequality: Chung et al., J. Combin. Theory A 43(1), 1986). Also,
-// lines of axis j through the points of one line of axis i share no rank, so E[k_j] <= |A| E[1 / k_i].
-// A linear program over the distributions of k_i, by its Lagrange multipliers, limits the sends
-// inside of A. When all groups are equal, the eigenvalues of the grid limit them, too (Donath and
-// Hoffman, IBM J. Res. Dev. 17(5), 1973).
+// Of grids: let A be a group, X a rank of it sampled at random, and k_i the ranks of A in the line
+// of X along axis i. Then the sum of E[log k_i] is at most log |A|: log k_i is the entropy of X_i
+// given the other coordinates (Shearer's inequality: Chung et al., J. Combin. Theory A 43(1),
+// 1986). Also, lines of axis j through the points of one line of axis i share no rank, so E[k_j] <=
+// |A| E[1 / k_i]. A linear program over the distributions of k_i, by its Lagrange multipliers,
+// limits the sends inside of A. When all groups are equal, the eigenvalues of the grid limit them,
+// too (Donath and Hoffman, IBM J. Res. Dev. 17(5), 1973).
 #pragma once
 
 #include "mapping/problem.h"
@@ -36,6 +36,6 @@ double edges_bound(const RankGraph& graph, const std::vector<TreeLevel>& levels)
 double grid_bound(const RankGrid& grid, const std::vector<TreeLevel>& levels);
 
 /// No group of this size has more sends inside than so many a rank, weighted by axis.
-double most_inside(const RankGrid& grid, const std::vector<double>& weight, int size);
+double max_inside(const RankGrid& grid, const std::vector<double>& weight, int size);
 
 }  // namespace tessera

@@ -21,7 +21,13 @@ std::vector<int> uniform_fans(const DeviceTree& tree) {
     known = children;
   }
   fan.erase(fan.begin());
-  for (int& children : fan) children = std::max(children, 1);
+  std::vector<int> size;  // by height, of a node
+  for (int& children : fan) {
+    children = std::max(children, 1);
+    size.push_back(children * (size.empty() ? 1 : size.back()));
+  }
+  for (const DeviceTree::Node& node : tree.nodes())
+    if (node.size() != size[node.height - 1]) return {};
   return fan;
 }
 
@@ -115,7 +121,8 @@ Places fill(const DeviceTree& tree, const RankGrid& grid, const std::vector<int>
             const Chain& chain) {
   std::vector<Place> stride(fan.size(), 1);  // places between two children of one node
   for (const DeviceTree::Node& node : tree.nodes()) {
-    const int children = node.children.empty() ? node.size() : static_cast<int>(node.children.size());
+    const int children =
+        node.children.empty() ? node.size() : static_cast<int>(node.children.size());
     stride[node.height - 1] = node.size() / children;
   }
   Places places(grid.size(), 0);

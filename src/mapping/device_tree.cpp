@@ -11,7 +11,7 @@ namespace {
 
 /// A group of the description. Ports of children: by child.
 struct Group {
-  const LinkLevel* level = nullptr;
+  LinkLevel level;
   bool is_network = false;
   int parent = -1, index = 0, height = 0;
   std::vector<double> rates = {};
@@ -24,11 +24,6 @@ struct Groups {
   std::vector<int> type_of_device;
 };
 
-const LinkLevel& lonely_level() {
-  static const LinkLevel level{"inside", {}, LinkSharing::kSwitch, 1};
-  return level;
-}
-
 int type_index(const ClusterDescription& description, const std::string& name) {
   const auto found = std::find_if(description.types.begin(), description.types.end(),
                                   [&](const DeviceType& type) { return type.name == name; });
@@ -37,9 +32,8 @@ int type_index(const ClusterDescription& description, const std::string& name) {
 
 /// The levels inside of machines: the outermost one has the height `most`.
 int add_machine(const MachineGroup& machine, int type, int most, Groups& groups) {
-  std::vector<std::pair<const LinkLevel*, int>> levels;
-  for (const InnerLevel& inner : machine.levels) levels.emplace_back(&inner.level, inner.size);
-  if (levels.empty()) levels.emplace_back(&lonely_level(), 0);
+  std::vector<InnerLevel> levels = machine.levels;
+  if (levels.empty()) levels.push_back({LinkLevel{"inside", {}, LinkSharing::kSwitch, 1}, 0});
   std::vector<int> nodes;
   int count = machine.devices, height = most - static_cast<int>(levels.size()) + 1;
   for (const auto& [level, wanted] : levels) {
@@ -49,7 +43,7 @@ int add_machine(const MachineGroup& machine, int type, int most, Groups& groups)
       const int id = static_cast<int>(groups.all.size());
       next.push_back(id);
       groups.all.push_back({level, false, -1, 0, height});
-      groups.all.back().rates.assign(size, level->bytes_per_second());
+      groups.all.back().rates.assign(size, level.bytes_per_second());
       for (int i = begin; i < begin + size; ++i) {
         if (nodes.empty()) {
           groups.of_device.push_back(id);
@@ -72,7 +66,7 @@ std::vector<int> join(const NetworkLevel& network, const std::vector<int>& child
   const int count =
       1 + *std::max_element(network.switch_of_child.begin(), network.switch_of_child.end());
   const int first = static_cast<int>(all.size());
-  for (int i = 0; i < count; ++i) all.push_back({&network.level, true, -1, 0, height});
+  for (int i = 0; i < count; ++i) all.push_back({network.level, true, -1, 0, height});
   for (size_t i = 0; i < children.size(); ++i) {
     Group& child = all[children[i]];
     child.parent = first + network.switch_of_child[i];
@@ -116,7 +110,8 @@ struct DeviceTree::Builder {
     int first = 0, marks = 0;
     for (const MachineGroup& machine : description.machines) {
       for (size_t i = 0; i < machine.names.size() && machine.devices > 0; ++i) {
-        for (const DirectLink& link : machine.direct) add(first + link.a, first + link.b, link.link);
+        for (const DirectLink& link : machine.direct)
+          add(first + link.a, first + link.b, link.link);
         for (int d = 0; d < machine.devices && !machine.direct.empty(); ++d)
           mark[first + d] = marks + d;
         first += machine.devices;
@@ -143,7 +138,7 @@ DeviceTree::DeviceTree(const Cluster& cluster) {
   std::vector<double> latencies;
   std::vector<int> heights;
   for (const Group& group : groups.all) {
-    latencies.push_back(group.level->link.latency.value());
+    latencies.push_back(group.level.link.latency.value());
     heights.push_back(group.height);
   }
   std::vector<std::vector<Step>> steps(count);
@@ -152,11 +147,11 @@ DeviceTree::DeviceTree(const Cluster& cluster) {
     int child = 0;
     for (int g = groups.of_device[device]; g >= 0; g = groups.all[g].parent) {
       const Group& group = groups.all[g];
-      const bool is_bus = group.level->sharing == LinkSharing::kBus;
+      const bool is_bus = group.level.sharing == LinkSharing::kBus;
       const double port = 1 / group.rates[is_bus ? 0 : child];
       const double per_byte = group.is_network ? std::max(below, port) : port;
       steps[device].insert(steps[device].begin(), {g, per_byte});
-      if (group.is_network && group.level->sharing != LinkSharing::kMesh)
+      if (group.is_network && group.level.sharing != LinkSharing::kMesh)
         below = std::max(below, port);
       child = group.index;
     }
@@ -282,8 +277,8 @@ DeviceTree DeviceTree::keep(const std::vector<bool>& kept) const {
   DeviceTree tree = *this;
   tree.nodes_.clear();
   tree.steps_.clear();
-  for (auto* list : {&tree.devices_, &tree.types_, &tree.shapes_, &tree.parents_,
-                     &tree.direct_mark_})
+  for (auto* list :
+       {&tree.devices_, &tree.types_, &tree.shapes_, &tree.parents_, &tree.direct_mark_})
     list->clear();
   tree.direct_.clear();
   tree.direct_count_ = 0;

@@ -31,7 +31,7 @@ class DeviceTree {
     int height = 0;             // 0: places; from 1: levels inside machines, then of the network
     std::vector<int> children;  // nodes; empty: its places are its children
     Place begin = 0, end = 0;
-    int shape = 0;              // nodes of equal shape are alike, and so are their places one by one
+    int shape = 0;  // nodes of equal shape are alike, and so are their places one by one
 
     int size() const { return end - begin; }
   };
@@ -55,7 +55,8 @@ class DeviceTree {
     const Step* y = &steps_[b * depths_];
     int k = 0;
     while (k + 1 < depths_ && x[k + 1].node == y[k + 1].node && x[k + 1].node >= 0) ++k;
-    return {x[k].per_byte > y[k].per_byte ? x[k].per_byte : y[k].per_byte, nodes_[x[k].node].latency};
+    return {x[k].per_byte > y[k].per_byte ? x[k].per_byte : y[k].per_byte,
+            nodes_[x[k].node].latency};
   }
 
   /// The least of the links between different children of a node, part by part; direct links inside
@@ -95,7 +96,7 @@ class DeviceTree {
   std::vector<DeviceId> devices_;
   std::vector<int> types_, shapes_, parents_;
   int depths_ = 0;
-  std::vector<Step> steps_;  // by place and depth
+  std::vector<Step> steps_;                                       // by place and depth
   std::vector<std::vector<std::pair<Place, LinkPrice>>> direct_;  // by place
   /// By place: what tells a device with direct links from others; -1 for one without.
   std::vector<int> direct_mark_;

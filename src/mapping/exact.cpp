@@ -8,9 +8,9 @@ namespace {
 
 class Search {
  public:
-  Search(const MappingProblem& problem, const Places& start, int64_t most_steps)
+  Search(const MappingProblem& problem, const Places& start, int64_t max_steps)
       : problem_(problem),
-        steps_left_(most_steps),
+        steps_left_(max_steps),
         best_(start),
         best_cost_(places_cost(problem, start)),
         places_(problem.graph.size(), -1),
@@ -111,8 +111,8 @@ class Search {
 }  // namespace
 
 std::optional<Places> map_exactly(const MappingProblem& problem, const Places& start,
-                                  int64_t most_steps) {
-  const Search search(problem, start, most_steps);
+                                  int64_t max_steps) {
+  const Search search(problem, start, max_steps);
   if (!search.is_complete()) return std::nullopt;
   return search.best();
 }

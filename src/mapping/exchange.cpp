@@ -9,14 +9,14 @@ namespace {
 /// In trees of at most this size a rank may go to every place; in larger ones near its neighbors.
 constexpr int kSmallTree = 64;
 /// Of the places beside a neighbor, so many are tried.
-constexpr int kMostSiblings = 32;
+constexpr int kMaxSiblings = 32;
 
 class Exchanges {
  public:
-  Exchanges(const MappingProblem& problem, Places& places, int64_t most_priced)
+  Exchanges(const MappingProblem& problem, Places& places, int64_t max_priced)
       : problem_(problem),
         places_(places),
-        priced_left_(most_priced),
+        priced_left_(max_priced),
         rank_at_(problem.tree.size(), -1),
         is_queued_(problem.graph.size(), true),
         is_listed_(problem.tree.size(), false) {
@@ -92,7 +92,7 @@ class Exchanges {
     }
     const auto list = [&](Place beside) {
       const auto [begin, end] = problem_.tree.siblings(beside);
-      const int count = std::min(end - begin, kMostSiblings);
+      const int count = std::min(end - begin, kMaxSiblings);
       for (int i = 0; i < count; ++i) {
         const Place p = begin + (beside - begin + i) % (end - begin);
         if (is_listed_[p]) continue;
@@ -132,13 +132,13 @@ class Exchanges {
 
 /// The problem of exchanging whole groups: the ranks in each group of places are one rank.
 bool exchange_groups_of(const MappingProblem& problem, Places& places, int height,
-                        int64_t most_priced) {
+                        int64_t max_priced) {
   const std::vector<Place> group = problem.tree.groups(height);
   const int groups = group.back() + 1;
   std::vector<int> of_rank;
   for (Place place : places) of_rank.push_back(group[place]);
-  MappingProblem coarse{problem.graph.contract(of_rank, groups), problem.tree.contract(height), {},
-                        {}};
+  MappingProblem coarse{
+      problem.graph.contract(of_rank, groups), problem.tree.contract(height), {}, {}};
   // Only groups of places that are alike change their ranks.
   int shapes = 0;
   for (Place g = 0; g < groups; ++g) {
@@ -149,28 +149,27 @@ bool exchange_groups_of(const MappingProblem& problem, Places& places, int heigh
   for (int shape = 0; shape < shapes; ++shape) coarse.fits[shape][shape] = true;
   Places moved(groups);
   for (Place g = 0; g < groups; ++g) moved[g] = g;
-  if (!exchange(coarse, moved, most_priced)) return false;
+  if (!exchange(coarse, moved, max_priced)) return false;
   std::vector<Place> first(groups, -1);
   for (Place p = problem.tree.size() - 1; p >= 0; --p) first[group[p]] = p;
-  for (Place& place : places)
-    place = first[moved[group[place]]] + (place - first[group[place]]);
+  for (Place& place : places) place = first[moved[group[place]]] + (place - first[group[place]]);
   return true;
 }
 
 }  // namespace
 
-bool exchange(const MappingProblem& problem, Places& places, int64_t most_priced) {
+bool exchange(const MappingProblem& problem, Places& places, int64_t max_priced) {
   if (problem.graph.size() == 0) return false;
-  return Exchanges(problem, places, most_priced).run();
+  return Exchanges(problem, places, max_priced).run();
 }
 
-bool exchange_groups(const MappingProblem& problem, Places& places, int64_t most_priced) {
+bool exchange_groups(const MappingProblem& problem, Places& places, int64_t max_priced) {
   bool fell = false;
   const DeviceTree& tree = problem.tree;
   for (int height = tree.height() - 1; height >= 1; --height)
     if (tree.direct_height() <= height)
-      fell = exchange_groups_of(problem, places, height, most_priced) || fell;
-  return exchange(problem, places, most_priced) || fell;
+      fell = exchange_groups_of(problem, places, height, max_priced) || fell;
+  return exchange(problem, places, max_priced) || fell;
 }
 
 }  // namespace tessera

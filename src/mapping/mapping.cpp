@@ -16,23 +16,23 @@ namespace tessera {
 namespace {
 
 /// Up to so many ranks are tried exhaustively, and so many steps are made at most.
-constexpr int kMostExactRanks = 12;
+constexpr int kMaxExactRanks = 12;
 constexpr int kSurelyExactRanks = 8;
-constexpr int64_t kMostExactSteps = 300'000;
+constexpr int64_t kMaxExactSteps = 300'000;
 /// Edges that exchanges price for one mapping.
-constexpr int64_t kMostPriced = 10'000'000;
+constexpr int64_t kMaxPriced = 10'000'000;
 /// The rounding of sums: costs that differ by less are equal.
 constexpr double kRounding = 1e-9;
 
-void check_grid(const Processes& processes) {
-  const auto ranks = std::ssize(processes.needs);
-  for (const RankTraffic& sent : processes.traffic)
+void check_grid(const MappingInput& input) {
+  const auto ranks = std::ssize(input.needs);
+  for (const RankTraffic& sent : input.traffic)
     ensure(std::min(sent.from, sent.to) >= 0 && std::max(sent.from, sent.to) < ranks,
            "traffic is between ranks");
-  if (!processes.grid) return;
-  ensure(processes.grid->size() == ranks, "the grid has all ranks");
-  if (processes.grid->ranks.empty()) return;
-  std::vector<Rank> sorted = processes.grid->ranks, all(ranks);
+  if (!input.grid) return;
+  ensure(input.grid->size() == ranks, "the grid has all ranks");
+  if (input.grid->ranks.empty()) return;
+  std::vector<Rank> sorted = input.grid->ranks, all(ranks);
   std::sort(sorted.begin(), sorted.end());
   std::iota(all.begin(), all.end(), 0);
   ensure(sorted == all, "the grid has each rank once");
@@ -55,9 +55,9 @@ DeviceTree usable_tree(const Cluster& cluster, const std::vector<NeedClass>& nee
   return tree.keep(kept);
 }
 
-Prepared prepare(const Processes& processes, const Cluster& cluster,
+Prepared prepare(const MappingInput& input, const Cluster& cluster,
                  const std::vector<RankTraffic>& traffic) {
-  const std::vector<NeedClass> classes = checked_needs(processes, cluster);
+  const std::vector<NeedClass> classes = checked_needs(input, cluster);
   // Needs that the same types meet are one.
   std::map<std::vector<bool>, NeedClass> merged;
   for (const NeedClass& made : classes) {
@@ -67,7 +67,7 @@ Prepared prepare(const Processes& processes, const Cluster& cluster,
   }
   std::vector<NeedClass> needs;
   for (auto& [fits, made] : merged) needs.push_back(std::move(made));
-  const int ranks = static_cast<int>(processes.needs.size());
+  const int ranks = static_cast<int>(input.needs.size());
   std::vector<int> need(ranks);
   for (size_t n = 0; n < needs.size(); ++n)
     for (Rank rank : needs[n].ranks) need[rank] = static_cast<int>(n);
@@ -90,29 +90,29 @@ struct Candidate {
   double cost = 0;
 };
 
-double lower_bound(const Processes& processes, const Prepared& prepared) {
+double lower_bound(const MappingInput& input, const Prepared& prepared) {
   const std::vector<TreeLevel> levels = levels_of(prepared.problem.tree);
   double bound = edges_bound(prepared.problem.graph, levels);
-  if (processes.grid) {
-    const RankGraph beside(static_cast<int>(processes.needs.size()), processes.traffic);
-    bound = std::max(bound, grid_bound(*processes.grid, levels) + edges_bound(beside, levels));
+  if (input.grid) {
+    const RankGraph beside(static_cast<int>(input.needs.size()), input.traffic);
+    bound = std::max(bound, grid_bound(*input.grid, levels) + edges_bound(beside, levels));
   }
   return std::max(bound, 0.0);
 }
 
-std::vector<Candidate> candidates(const Processes& processes, const Prepared& prepared) {
+std::vector<Candidate> candidates(const MappingInput& input, const Prepared& prepared) {
   const MappingProblem& problem = prepared.problem;
   std::vector<Candidate> found;
   const auto add = [&](Places places, MappingMethod method) {
     const double cost = places_cost(problem, places);
     found.push_back({std::move(places), method, false, cost});
   };
-  if (processes.grid && processes.traffic.empty()) {
-    const std::vector<Rank>& given = processes.grid->ranks;
+  if (input.grid && input.traffic.empty()) {
+    const std::vector<Rank>& given = input.grid->ranks;
     std::vector<Rank> name(prepared.order.size()), rank(prepared.order.size());
     for (size_t i = 0; i < name.size(); ++i) name[prepared.order[i]] = static_cast<Rank>(i);
     for (size_t i = 0; i < name.size(); ++i) rank[i] = name[given.empty() ? i : given[i]];
-    if (auto places = map_boxes(problem, *processes.grid, rank))
+    if (auto places = map_boxes(problem, *input.grid, rank))
       add(std::move(*places), MappingMethod::kGrid);
   }
   add(map_greedily(problem, prepared.quota), MappingMethod::kGreedy);
@@ -128,14 +128,14 @@ std::vector<DeviceId> devices_of(const Prepared& prepared, const Places& places)
 }
 
 void improve(const MappingProblem& problem, Candidate& candidate) {
-  candidate.exchanged = exchange_groups(problem, candidate.places, kMostPriced);
+  candidate.exchanged = exchange_groups(problem, candidate.places, kMaxPriced);
   candidate.cost = places_cost(problem, candidate.places);
 }
 
 /// The cheapest mapping; of several the one whose busiest channel is the least busy.
-Candidate search(const Processes& processes, const Cluster& cluster, const Prepared& prepared,
+Candidate search(const MappingInput& input, const Cluster& cluster, const Prepared& prepared,
                  double bound) {
-  std::vector<Candidate> found = candidates(processes, prepared);
+  std::vector<Candidate> found = candidates(input, prepared);
   const auto is_optimal = [&](const Candidate& candidate) {
     return candidate.cost <= bound * (1 + kRounding);
   };
@@ -147,14 +147,13 @@ Candidate search(const Processes& processes, const Cluster& cluster, const Prepa
     if (candidate.cost <= kHopeless * least) improve(prepared.problem, candidate);
     least = std::min(least, candidate.cost);
   }
-  std::erase_if(found, [&](const Candidate& candidate) {
-    return candidate.cost > least * (1 + kRounding);
-  });
+  std::erase_if(
+      found, [&](const Candidate& candidate) { return candidate.cost > least * (1 + kRounding); });
   size_t best = 0;
   double least_busy = std::numeric_limits<double>::infinity();
   for (size_t i = 0; i < found.size() && found.size() > 1; ++i) {
     const double busiest =
-        mapping_cost(processes, cluster, devices_of(prepared, found[i].places)).busiest.value();
+        mapping_cost(input, cluster, devices_of(prepared, found[i].places)).busiest.value();
     if (busiest >= least_busy) continue;
     least_busy = busiest;
     best = i;
@@ -165,9 +164,9 @@ Candidate search(const Processes& processes, const Cluster& cluster, const Prepa
 /// The exhaustive search, from what the other methods found.
 bool prove(const MappingProblem& problem, Candidate& candidate) {
   const int ranks = problem.graph.size();
-  if (ranks > kMostExactRanks) return false;
-  const int64_t steps = ranks <= kSurelyExactRanks ? std::numeric_limits<int64_t>::max()
-                                                   : kMostExactSteps;
+  if (ranks > kMaxExactRanks) return false;
+  const int64_t steps =
+      ranks <= kSurelyExactRanks ? std::numeric_limits<int64_t>::max() : kMaxExactSteps;
   std::optional<Places> places = map_exactly(problem, candidate.places, steps);
   if (!places) return false;
   candidate.places = std::move(*places);
@@ -194,21 +193,21 @@ double Mapping::gap() const {
   return cost.cost.value() / bound.value() - 1;
 }
 
-Mapping map_ranks(const Processes& processes, const Cluster& cluster) {
-  check_grid(processes);
+Mapping map_ranks(const MappingInput& input, const Cluster& cluster) {
+  check_grid(input);
   Mapping mapping;
   mapping.optimal = true;
-  if (processes.needs.empty()) return mapping;
-  const Prepared prepared = prepare(processes, cluster, all_traffic(processes));
-  const double bound = lower_bound(processes, prepared);
-  Candidate best = search(processes, cluster, prepared, bound);
+  if (input.needs.empty()) return mapping;
+  const Prepared prepared = prepare(input, cluster, all_traffic(input));
+  const double bound = lower_bound(input, prepared);
+  Candidate best = search(input, cluster, prepared, bound);
   mapping.optimal = best.cost <= bound * (1 + kRounding) || prove(prepared.problem, best);
   mapping.devices = devices_of(prepared, best.places);
   mapping.method = best.method;
   mapping.exchanged = best.exchanged;
-  mapping.cost = mapping_cost(processes, cluster, mapping.devices);
+  mapping.cost = mapping_cost(input, cluster, mapping.devices);
   mapping.bound = mapping.optimal ? mapping.cost.cost : Seconds(bound);
-  mapping.levels = level_traffic(processes, cluster, mapping.devices);
+  mapping.levels = level_traffic(input, cluster, mapping.devices);
   return mapping;
 }
 

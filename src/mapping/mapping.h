@@ -17,15 +17,15 @@
 #include <vector>
 
 #include "cluster/cluster.h"
-#include "mapping/processes.h"
+#include "mapping/mapping_input.h"
 
 namespace tessera {
 
 /// What found a mapping.
 enum class MappingMethod : uint8_t {
-  kExact,   // branch and bound over all mappings
-  kGrid,    // the best of all orders in which boxes of the grid fill the levels of the tree
-  kGreedy,  // the neighbour with most traffic first
+  kExact,      // branch and bound over all mappings
+  kGrid,       // the best of all orders in which boxes of the grid fill the levels of the tree
+  kGreedy,     // the neighbour with most traffic first
   kBisection,  // halves of the ranks for halves of the tree
 };
 std::string_view to_text(MappingMethod method);  // "exact", "grid", "greedy", "bisection"
@@ -71,14 +71,14 @@ struct Mapping {
 ///   sources   multisection along the tree and exchanges between neighbours: Schulz and Traeff,
 ///             Better process mapping and sparse quadratic assignment, SEA 2017; groups from the
 ///             leaves up: Jeannot, Mercier and Tessier, IEEE TPDS 25(4), 2014. Bounds: bounds.h
-Mapping map_ranks(const Processes& processes, const Cluster& cluster);
+Mapping map_ranks(const MappingInput& input, const Cluster& cluster);
 
 /// The cost of any mapping, with the busiest channel.
-MappingCost mapping_cost(const Processes& processes, const Cluster& cluster,
+MappingCost mapping_cost(const MappingInput& input, const Cluster& cluster,
                          const std::vector<DeviceId>& devices);
 
 /// What each axis costs on each level, from the inside out.
-std::vector<LevelTraffic> level_traffic(const Processes& processes, const Cluster& cluster,
+std::vector<LevelTraffic> level_traffic(const MappingInput& input, const Cluster& cluster,
                                         const std::vector<DeviceId>& devices);
 
 /// The mapping as a report for readers: the cost, the bound, and a line for each axis and level.

@@ -12,7 +12,7 @@ namespace tessera {
 ///   start    a mapping that is known
 ///   returns  the best mapping; empty when the limit of steps came first
 std::optional<Places> map_exactly(const MappingProblem& problem, const Places& start,
-                                  int64_t most_steps);
+                                  int64_t max_steps);
 
 /// The ranks in their order, each on the free place that costs least with the ranks before it.
 ///
@@ -23,7 +23,8 @@ Places map_greedily(const MappingProblem& problem, std::vector<std::vector<int>>
 ///
 ///   start    a mapping. Where some rank does not fit everywhere, the ranks on places of each type
 ///            are mapped by themselves, to places of this type.
-///   sources  Pellegrini and Roman, Scotch, HPCN 1996; Karypis and Kumar, SIAM J. Sci. Comput. 20(1),
+///   sources  Pellegrini and Roman, Scotch, HPCN 1996; Karypis and Kumar, SIAM J. Sci. Comput.
+///   20(1),
 ///            1998
 Places map_by_bisection(const MappingProblem& problem, const Places& start);
 
@@ -37,11 +38,11 @@ std::optional<Places> map_boxes(const MappingProblem& problem, const RankGrid& g
 
 /// Exchanges two ranks, or moves one to a free place, as long as the cost falls.
 ///
-///   most_priced  edges that are priced, at most
+///   max_priced  edges that are priced, at most
 ///   returns     whether the cost fell
-bool exchange(const MappingProblem& problem, Places& places, int64_t most_priced);
+bool exchange(const MappingProblem& problem, Places& places, int64_t max_priced);
 
 /// Exchanges of whole groups of ranks, from the outermost level inwards, and then of ranks.
-bool exchange_groups(const MappingProblem& problem, Places& places, int64_t most_priced);
+bool exchange_groups(const MappingProblem& problem, Places& places, int64_t max_priced);
 
 }  // namespace tessera

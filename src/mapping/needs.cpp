@@ -16,7 +16,9 @@ namespace {
   throw UserError(what, why, fix, ExitCode::kNoPlan);
 }
 
-Bytes offered(const DeviceType& type) { return Bytes(type.memory.value() - type.reserve.value()); }
+Bytes offered(const DeviceType& type) {
+  return Bytes(type.memory.value() - type.reserve.value());
+}
 
 /// "8 'a100' (gpu), 4 'xeon' (cpu)".
 std::string types_text(const Cluster& cluster) {
@@ -33,7 +35,7 @@ std::string types_text(const Cluster& cluster) {
 std::string ranks_text(const NeedClass& needs) {
   const std::string first = "rank " + std::to_string(needs.ranks.front());
   if (needs.ranks.size() == 1) return first;
-  return counted(std::ssize(needs.ranks), "rank") + ", of which " + first + " is the first";
+  return counted(std::ssize(needs.ranks), "rank") + ", of which " + first + " is the first,";
 }
 
 std::string needs_word(const NeedClass& needs) {
@@ -66,9 +68,8 @@ std::string wanted_text(const DeviceNeed& need) {
            "name a kind or a type that the cluster has, or map to another cluster");
   if (need.memory > offered(*largest))
     refuse(who + to_text(need.memory) + " of memory on a device " + wanted_text(need),
-           "the largest one, '" + largest->name + "', offers " + to_text(offered(*largest)) +
-               ": " + to_text(need.memory - offered(*largest)) + " are missing (" +
-               grouped((need.memory - offered(*largest)).value()) + " bytes)",
+           "the largest one, '" + largest->name + "', offers " + to_text(offered(*largest)) + ": " +
+               counted((need.memory - offered(*largest)).value(), "byte") + " too few",
            "split the model over more ranks, recompute, or map to devices with more memory");
   if (need.flops_per_second > fastest->cost.flops_per_second)
     refuse(who + quantity_text(need.flops_per_second, arithmetic_units()) + " on a device " +
@@ -111,8 +112,9 @@ std::vector<int> device_counts(const Cluster& cluster) {
     names += (names.empty() ? "'" : ", '") + types[t].name + "'";
   }
   refuse(counted(ranks, "rank") + " need devices of the types " + names,
-         "the cluster has " + grouped(devices) + " of them, and each rank has a device of its own: " +
-             grouped(ranks - devices) + " are missing",
+         "the cluster has " + grouped(devices) +
+             " of them, and each rank has a device of its own: " +
+             counted(ranks - devices, "device") + " too few",
          "use fewer such ranks, or add devices; the cluster has " + types_text(cluster));
 }
 
@@ -161,8 +163,8 @@ Sharing sharing_of(const std::vector<NeedClass>& needs, const std::vector<int>& 
 
 }  // namespace
 
-std::vector<NeedClass> checked_needs(const Processes& processes, const Cluster& cluster) {
-  const auto ranks = std::ssize(processes.needs);
+std::vector<NeedClass> checked_needs(const MappingInput& input, const Cluster& cluster) {
+  const auto ranks = std::ssize(input.needs);
   if (ranks > cluster.device_count())
     refuse("the program has " + counted(ranks, "rank") + ", and the cluster has " +
                counted(cluster.device_count(), "device"),
@@ -172,10 +174,9 @@ std::vector<NeedClass> checked_needs(const Processes& processes, const Cluster& 
   using Key = std::tuple<int, std::string, int64_t, double>;
   std::map<Key, NeedClass> classes;
   for (Rank rank = 0; rank < ranks; ++rank) {
-    const DeviceNeed& need = processes.needs[rank];
+    const DeviceNeed& need = input.needs[rank];
     const int kind = need.kind ? static_cast<int>(*need.kind) : -1;
-    NeedClass& made =
-        classes[{kind, need.type, need.memory.value(), need.flops_per_second}];
+    NeedClass& made = classes[{kind, need.type, need.memory.value(), need.flops_per_second}];
     made.need = need;
     made.ranks.push_back(rank);
   }

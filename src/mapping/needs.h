@@ -1,8 +1,8 @@
 // Whether a cluster has the devices that ranks need.
 #pragma once
 
-#include "mapping/processes.h"
 #include "cluster/cluster.h"
+#include "mapping/mapping_input.h"
 
 namespace tessera {
 
@@ -17,7 +17,7 @@ struct NeedClass {
 ///
 ///   throws  UserError (3): more ranks than devices; no device of the kind, the type, the memory or
 ///           the compute that a rank needs; too few devices for some ranks
-std::vector<NeedClass> checked_needs(const Processes& processes, const Cluster& cluster);
+std::vector<NeedClass> checked_needs(const MappingInput& input, const Cluster& cluster);
 
 /// How many devices of each type the ranks of each class get, so that all have one: by class and
 /// type. `devices` by type.

@@ -47,7 +47,9 @@ uint64_t mixed(uint64_t x) {
   return x ^ (x >> 31);
 }
 
-uint64_t bits(double number) { return mixed(std::bit_cast<uint64_t>(number)); }
+uint64_t bits(double number) {
+  return mixed(std::bit_cast<uint64_t>(number));
+}
 
 /// Colors by rank that do not depend on numbers of ranks: of its need and of the traffic around it.
 std::vector<uint64_t> colors(const RankGraph& graph, const std::vector<int>& need) {
@@ -104,15 +106,16 @@ double places_cost(const MappingProblem& problem, const Places& places) {
   double cost = 0;
   for (Rank rank = 0; rank < problem.graph.size(); ++rank)
     for (const RankEdge& edge : problem.graph.edges(rank))
-      if (rank < edge.to) cost += edge_price(edge, problem.tree.link(places[rank], places[edge.to]));
+      if (rank < edge.to)
+        cost += edge_price(edge, problem.tree.link(places[rank], places[edge.to]));
   return cost;
 }
 
-std::vector<RankTraffic> all_traffic(const Processes& processes) {
-  std::vector<RankTraffic> traffic = processes.traffic;
-  if (!processes.grid) return traffic;
-  for (size_t axis = 0; axis < processes.grid->axes.size(); ++axis) {
-    const std::vector<RankTraffic> sent = axis_traffic(*processes.grid, static_cast<int>(axis));
+std::vector<RankTraffic> all_traffic(const MappingInput& input) {
+  std::vector<RankTraffic> traffic = input.traffic;
+  if (!input.grid) return traffic;
+  for (size_t axis = 0; axis < input.grid->axes.size(); ++axis) {
+    const std::vector<RankTraffic> sent = axis_traffic(*input.grid, static_cast<int>(axis));
     traffic.insert(traffic.end(), sent.begin(), sent.end());
   }
   return traffic;

@@ -6,7 +6,7 @@
 #include <vector>
 
 #include "mapping/device_tree.h"
-#include "mapping/mapping.h"
+#include "mapping/mapping_input.h"
 
 namespace tessera {
 
@@ -59,10 +59,10 @@ struct MappingProblem {
 double places_cost(const MappingProblem& problem, const Places& places);
 
 /// All traffic: of the grid, and beside it.
-std::vector<RankTraffic> all_traffic(const Processes& processes);
+std::vector<RankTraffic> all_traffic(const MappingInput& input);
 
-/// The ranks in an order that their traffic and needs give, and not their numbers: each next one has
-/// most traffic with those before it.
+/// The ranks in an order that their traffic and needs give, and not their numbers: each next one
+/// has most traffic with those before it.
 std::vector<Rank> canonical_order(const RankGraph& graph, const std::vector<int>& need);
 
 }  // namespace tessera

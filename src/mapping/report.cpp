@@ -1,8 +1,9 @@
-#include <algorithm>
-
 #include <fmt/format.h>
 
+#include <algorithm>
+
 #include "mapping/device_tree.h"
+#include "mapping/mapping.h"
 #include "mapping/problem.h"
 
 namespace tessera {
@@ -44,13 +45,13 @@ void add_levels(const std::string& axis, const std::vector<RankTraffic>& traffic
 
 }  // namespace
 
-MappingCost mapping_cost(const Processes& processes, const Cluster& cluster,
+MappingCost mapping_cost(const MappingInput& input, const Cluster& cluster,
                          const std::vector<DeviceId>& devices) {
   const DeviceTree tree(cluster);
   const Places places = places_of(tree, devices);
   std::vector<double> bytes(cluster.channels().size(), 0);
   double cost = 0;
-  for (const RankTraffic& sent : all_traffic(processes)) {
+  for (const RankTraffic& sent : all_traffic(input)) {
     if (sent.from == sent.to) continue;
     cost += price(sent, tree.link(places[sent.from], places[sent.to]));
     for (ChannelId channel : cluster.path(devices[sent.from], devices[sent.to]))
@@ -64,16 +65,15 @@ MappingCost mapping_cost(const Processes& processes, const Cluster& cluster,
   return made;
 }
 
-std::vector<LevelTraffic> level_traffic(const Processes& processes, const Cluster& cluster,
+std::vector<LevelTraffic> level_traffic(const MappingInput& input, const Cluster& cluster,
                                         const std::vector<DeviceId>& devices) {
   const DeviceTree tree(cluster);
   const Places places = places_of(tree, devices);
   std::vector<LevelTraffic> levels;
-  for (size_t axis = 0; processes.grid && axis < processes.grid->axes.size(); ++axis)
-    add_levels(processes.grid->axes[axis].name,
-               axis_traffic(*processes.grid, static_cast<int>(axis)), cluster, tree, places,
-               levels);
-  add_levels("", processes.traffic, cluster, tree, places, levels);
+  for (size_t axis = 0; input.grid && axis < input.grid->axes.size(); ++axis)
+    add_levels(input.grid->axes[axis].name, axis_traffic(*input.grid, static_cast<int>(axis)),
+               cluster, tree, places, levels);
+  add_levels("", input.traffic, cluster, tree, places, levels);
   return levels;
 }
 
@@ -89,9 +89,9 @@ std::string mapping_report(const Mapping& mapping) {
     text += fmt::format("busiest channel: {}, {}\n", mapping.cost.busiest_channel,
                         to_text(mapping.cost.busiest));
   for (const LevelTraffic& level : mapping.levels)
-    text += fmt::format("{:<8} {:<10} {:>10.3f} GB  {}\n",
-                        level.axis.empty() ? "other" : level.axis, level.level, level.bytes / 1e9,
-                        to_text(level.cost));
+    text +=
+        fmt::format("{:<8} {:<10} {:>10.3f} GB  {}\n", level.axis.empty() ? "other" : level.axis,
+                    level.level, level.bytes / 1e9, to_text(level.cost));
   return text;
 }
 

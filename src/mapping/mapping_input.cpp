@@ -1,4 +1,4 @@
-#include "mapping/processes.h"
+#include "mapping/mapping_input.h"
 
 #include <numeric>
 
@@ -20,11 +20,11 @@ int RankGrid::size() const {
                          [](int product, const GridAxis& axis) { return product * axis.size; });
 }
 
-Processes grid_processes(std::vector<GridAxis> axes, const DeviceNeed& need) {
-  Processes processes;
-  processes.grid = RankGrid{std::move(axes)};
-  processes.needs.assign(processes.grid->size(), need);
-  return processes;
+MappingInput grid_input(std::vector<GridAxis> axes, const DeviceNeed& need) {
+  MappingInput input;
+  input.grid = RankGrid{std::move(axes)};
+  input.needs.assign(input.grid->size(), need);
+  return input;
 }
 
 std::vector<RankTraffic> axis_traffic(const RankGrid& grid, int axis) {
@@ -43,9 +43,8 @@ std::vector<RankTraffic> axis_traffic(const RankGrid& grid, int axis) {
     for (int other = 0; other < along.size; ++other) {
       const bool is_next = other == (at + 1) % along.size;
       const bool sends = along.pattern == AxisPattern::kAllPairs ? other != at
-                         : along.pattern == AxisPattern::kRing
-                             ? is_next && other != at
-                             : other == at + 1 || other == at - 1;
+                         : along.pattern == AxisPattern::kRing   ? is_next && other != at
+                                                               : other == at + 1 || other == at - 1;
       if (sends) send(position, begin + other * stride);
     }
   }

@@ -15,8 +15,8 @@ namespace tessera {
 /// What a rank needs of its device.
 struct DeviceNeed {
   std::optional<HardwareKind> kind = std::nullopt;  // any, when it is empty
-  std::string type = "";                          // the name of a device type; "" for any
-  Bytes memory{0};                                // without the reserve of the device
+  std::string type = "";                            // the name of a device type; "" for any
+  Bytes memory{0};                                  // without the reserve of the device
   double flops_per_second = 0;
 
   bool operator==(const DeviceNeed&) const = default;
@@ -57,14 +57,14 @@ struct RankGrid {
   int size() const;  // the product of the axes
 };
 
-struct Processes {
-  std::vector<DeviceNeed> needs;           // by rank
-  std::vector<RankTraffic> traffic = {};   // beside that of the grid
+struct MappingInput {
+  std::vector<DeviceNeed> needs;          // by rank
+  std::vector<RankTraffic> traffic = {};  // beside that of the grid
   std::optional<RankGrid> grid = std::nullopt;
 };
 
 /// All ranks of a grid, with equal needs.
-Processes grid_processes(std::vector<GridAxis> axes, const DeviceNeed& need = {});
+MappingInput grid_input(std::vector<GridAxis> axes, const DeviceNeed& need = {});
 
 /// The sends of one axis of a grid.
 std::vector<RankTraffic> axis_traffic(const RankGrid& grid, int axis);
