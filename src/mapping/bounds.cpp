@@ -180,13 +180,21 @@ double eigenvalue_bound(const RankGrid& grid, const std::vector<double>& weight,
 }  // namespace
 
 std::vector<TreeLevel> levels_of(const DeviceTree& tree) {
+  int types = 0;
+  for (Place p = 0; p < tree.size(); ++p) types = std::max(types, tree.type(p) + 1);
+  const std::vector<bool> all(types, true);
+  return levels_of(tree, all, all);
+}
+
+std::vector<TreeLevel> levels_of(const DeviceTree& tree, const std::vector<bool>& from,
+                                 const std::vector<bool>& to) {
   constexpr double kNone = std::numeric_limits<double>::infinity();
   std::vector<TreeLevel> levels;
   LinkPrice least{kNone, kNone};
   for (int height = tree.height(); height >= 1; --height) {
     for (size_t n = 0; n < tree.nodes().size(); ++n) {
       if (tree.nodes()[n].height != height) continue;
-      const LinkPrice link = tree.best_link(static_cast<int>(n));
+      const LinkPrice link = tree.best_link(static_cast<int>(n), from, to);
       least.per_byte = std::min(least.per_byte, link.per_byte);
       least.per_message = std::min(least.per_message, link.per_message);
     }
@@ -197,26 +205,40 @@ std::vector<TreeLevel> levels_of(const DeviceTree& tree) {
       ++sizes.back();
     }
     std::sort(sizes.begin(), sizes.end(), std::greater<>());
-    // A level that joins no two of its groups has no price.
-    if (least.per_byte != kNone) levels.insert(levels.begin(), {least, std::move(sizes)});
+    levels.insert(levels.begin(), {least, std::move(sizes)});
   }
+  if (least.per_byte == kNone) return {};
+  // A level that joins no two of the places, nor do those further out, costs what the next inner
+  // one does.
+  for (size_t h = 1; h < levels.size(); ++h)
+    if (levels[h].least.per_byte == kNone) levels[h].least = levels[h - 1].least;
   return levels;
 }
 
-double edges_bound(const RankGraph& graph, const std::vector<TreeLevel>& levels) {
-  if (levels.empty()) return 0;
+double edges_bound(const MappingProblem& problem) {
+  const size_t needs = problem.fits.size();
+  std::vector<std::vector<TreeLevel>> levels;  // by two needs
+  for (size_t a = 0; a < needs; ++a)
+    for (size_t b = 0; b < needs; ++b)
+      levels.push_back(levels_of(problem.tree, problem.fits[a], problem.fits[b]));
+  const std::vector<TreeLevel> all = levels_of(problem.tree);
   double sum = 0;
   std::vector<double> saved;
-  for (Rank rank = 0; rank < graph.size(); ++rank) {
-    for (const RankEdge& edge : graph.edges(rank)) sum += edge_price(edge, levels.back().least);
-    for (size_t h = 0; h + 1 < levels.size(); ++h) {
+  const int heights = static_cast<int>(all.size());
+  for (Rank rank = 0; rank < problem.graph.size(); ++rank) {
+    const auto price = [&](const RankEdge& edge, int height) {
+      const auto& own = levels[problem.need[rank] * needs + problem.need[edge.to]];
+      return own.empty() ? 0 : edge_price(edge, own[height].least);
+    };
+    for (const RankEdge& edge : problem.graph.edges(rank))
+      if (heights > 0) sum += price(edge, heights - 1);
+    for (int h = 0; h + 1 < heights; ++h) {
       saved.clear();
-      for (const RankEdge& edge : graph.edges(rank))
-        saved.push_back(edge_price(edge, levels[h + 1].least) - edge_price(edge, levels[h].least));
-      const auto kept = std::min(saved.size(), static_cast<size_t>(levels[h].sizes.front()) - 1);
-      std::partial_sort(saved.begin(), saved.begin() + static_cast<std::ptrdiff_t>(kept),
-                        saved.end(), std::greater<>());
-      for (size_t i = 0; i < kept; ++i) sum -= saved[i];
+      for (const RankEdge& edge : problem.graph.edges(rank))
+        saved.push_back(price(edge, h + 1) - price(edge, h));
+      const auto kept = std::min<std::ptrdiff_t>(std::ssize(saved), all[h].sizes.front() - 1);
+      std::partial_sort(saved.begin(), saved.begin() + kept, saved.end(), std::greater<>());
+      sum -= std::accumulate(saved.begin(), saved.begin() + kept, 0.0);
     }
   }
   return sum / 2;  // each edge stands at both of its ends

@@ -26,11 +26,16 @@ struct TreeLevel {
   std::vector<int> sizes;  // of its groups, the largest first
 };
 
-/// From the inside out; the last one has the tree as its only group.
+/// From the inside out; the last one has the tree as its only group. Links between places of two
+/// sets of types count. Empty when there are none.
+std::vector<TreeLevel> levels_of(const DeviceTree& tree, const std::vector<bool>& from,
+                                 const std::vector<bool>& to);
+/// Of links between places of all types.
 std::vector<TreeLevel> levels_of(const DeviceTree& tree);
 
-/// A lower bound for the traffic of any graph.
-double edges_bound(const RankGraph& graph, const std::vector<TreeLevel>& levels);
+/// A lower bound for the traffic of any graph. The price of an edge is that of links between places
+/// on which its ends fit.
+double edges_bound(const MappingProblem& problem);
 
 /// A lower bound for the traffic of a grid.
 double grid_bound(const RankGrid& grid, const std::vector<TreeLevel>& levels);

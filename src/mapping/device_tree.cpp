@@ -9,6 +9,30 @@
 namespace tessera {
 namespace {
 
+constexpr double kNone = std::numeric_limits<double>::infinity();
+
+/// The two fastest children of a node: the least time of a byte to other children, and the child.
+struct FastestChildren {
+  std::pair<double, size_t> first{kNone, 0}, second{kNone, 0};
+
+  void add(size_t child, double per_byte) {
+    if (child == first.second || first.first == kNone) {
+      first = {std::min(first.first, per_byte), child};
+    } else if (per_byte < first.first) {
+      second = first;
+      first = {per_byte, child};
+    } else if (per_byte < second.first) {
+      second = {per_byte, child};
+    }
+  }
+  /// Of a byte between two different children: the slower one counts.
+  double least_with(const FastestChildren& other) const {
+    if (first.second != other.first.second) return std::max(first.first, other.first.first);
+    return std::min(std::max(first.first, other.second.first),
+                    std::max(second.first, other.first.first));
+  }
+};
+
 /// A group of the description. Ports of children: by child.
 struct Group {
   LinkLevel level;
@@ -241,27 +265,32 @@ void DeviceTree::set_direct_height() {
 }
 
 LinkPrice DeviceTree::best_link(int node) const {
+  const std::vector<bool> all(*std::max_element(types_.begin(), types_.end()) + 1, true);
+  return best_link(node, all, all);
+}
+
+LinkPrice DeviceTree::best_link(int node, const std::vector<bool>& from,
+                                const std::vector<bool>& to) const {
   const Node& group = nodes_[node];
-  // The second fastest child is the slower one of the fastest pair.
-  constexpr double kNone = std::numeric_limits<double>::infinity();
-  double first = kNone, second = kNone;
-  const auto add = [&](double per_byte) {
-    second = std::min(second, std::max(first, per_byte));
-    first = std::min(first, per_byte);
-  };
   int depth = 0;
   for (int up = group.parent; up >= 0; up = nodes_[up].parent) ++depth;
   const auto step = [&](Place place) { return steps_[place * depths_ + depth].per_byte; };
-  for (int child : group.children) {
-    double best = kNone;
-    for (Place p = nodes_[child].begin; p < nodes_[child].end; ++p) best = std::min(best, step(p));
-    add(best);
+  FastestChildren senders, receivers;
+  size_t child = 0;
+  for (Place p = group.begin; p < group.end; ++p) {
+    if (group.children.empty())
+      child = p;
+    else if (p == nodes_[group.children[child]].end)
+      ++child;
+    if (from[types_[p]]) senders.add(child, step(p));
+    if (to[types_[p]]) receivers.add(child, step(p));
   }
-  for (Place p = group.begin; p < group.end && group.children.empty(); ++p) add(step(p));
-  LinkPrice price{second, second == kNone ? kNone : group.latency};
+  const double per_byte = senders.least_with(receivers);
+  LinkPrice price{per_byte, per_byte == kNone ? kNone : group.latency};
   for (Place p = group.begin; p < group.end && direct_count_ > 0; ++p)
     for (const auto& [other, link] : direct_[p]) {
-      if (other < group.begin || other >= group.end) continue;
+      if (other < group.begin || other >= group.end || !from[types_[p]] || !to[types_[other]])
+        continue;
       price.per_byte = std::min(price.per_byte, link.per_byte);
       price.per_message = std::min(price.per_message, link.per_message);
     }

@@ -59,8 +59,10 @@ class DeviceTree {
             nodes_[x[k].node].latency};
   }
 
-  /// The least of the links between different children of a node, part by part; direct links inside
-  /// of the node count, too. Without two children: no price.
+  /// The least of the links between places of two sets of types in different children of a node,
+  /// part by part; direct links inside of the node count, too. Without such places: infinite.
+  LinkPrice best_link(int node, const std::vector<bool>& from, const std::vector<bool>& to) const;
+  /// The same for places of all types.
   LinkPrice best_link(int node) const;
   /// The places that are children of the same innermost group.
   std::pair<Place, Place> siblings(Place place) const;

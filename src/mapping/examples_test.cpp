@@ -95,6 +95,7 @@ TEST(MappingOfPaddlesExample, PlacesEachProcessOnItsKindAndNeighborsOnOneMachine
   // 48 + 48 sends of 1 GB inside of machines (200 and 60 GB/s, 12 a machine), 8 of 10 MB at 25
   // GB/s, and a microsecond a message.
   EXPECT_NEAR(mapping.cost.cost.value(), 24 / 200.0 + 24 / 60.0 + 0.08 / 25 + 56e-6, 1e-9);
+  EXPECT_TRUE(mapping.optimal);
 }
 
 TEST(MappingOfPaddlesExample, IsNeverWorseThanTheGreedyMapping) {

@@ -91,13 +91,13 @@ struct Candidate {
 };
 
 double lower_bound(const MappingInput& input, const Prepared& prepared) {
-  const std::vector<TreeLevel> levels = levels_of(prepared.problem.tree);
-  double bound = edges_bound(prepared.problem.graph, levels);
-  if (input.grid) {
-    const RankGraph beside(static_cast<int>(input.needs.size()), input.traffic);
-    bound = std::max(bound, grid_bound(*input.grid, levels) + edges_bound(beside, levels));
-  }
-  return std::max(bound, 0.0);
+  const double bound = edges_bound(prepared.problem);
+  if (!input.grid) return bound;
+  MappingProblem beside = prepared.problem;
+  beside.graph =
+      RankGraph(static_cast<int>(input.needs.size()), input.traffic).renamed(prepared.order);
+  return std::max(bound,
+                  grid_bound(*input.grid, levels_of(prepared.problem.tree)) + edges_bound(beside));
 }
 
 std::vector<Candidate> candidates(const MappingInput& input, const Prepared& prepared) {
