@@ -10,7 +10,7 @@
 namespace tessera {
 namespace {
 
-constexpr int kMostDevices = 1 << 20;
+constexpr int kMaxDevices = 1 << 20;
 
 [[noreturn]] void refuse(const std::string& what, const std::string& why, const std::string& fix) {
   throw UserError(what, why, fix, ExitCode::kBadConfig);
@@ -56,9 +56,9 @@ void check_machines(const std::vector<MachineGroup>& groups) {
   if (devices == 0)
     refuse("the cluster has no devices", "a plan is for the devices of a cluster",
            "describe at least one machine with one device");
-  if (devices > kMostDevices)
+  if (devices > kMaxDevices)
     refuse("the cluster has " + grouped(devices) + " devices",
-           "a description has at most " + grouped(kMostDevices), "describe a part of it");
+           "a description has at most " + grouped(kMaxDevices), "describe a part of it");
 }
 
 ClusterDescription checked(ClusterDescription description) {

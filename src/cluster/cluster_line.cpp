@@ -110,7 +110,7 @@ Cluster parse_cluster_line(std::string_view line) {
   ClusterDescription description;
   description.name = line;
   LinkLevel network;
-  int machines = 0, most_devices = 0;
+  int machines = 0, max_devices = 0;
   for (const std::string& item : split_text(halves.front(), '+')) {
     const Machines like = machines_of(trim(item), line);
     if (int64_t{like.machines} * like.devices > 1 << 20)
@@ -123,9 +123,9 @@ Cluster parse_cluster_line(std::string_view line) {
     if (network.ports == 0 || network.name.empty() ||
         level.bytes_per_second() < network.bytes_per_second())
       network = level;
-    most_devices = std::max(most_devices, like.devices);
+    max_devices = std::max(max_devices, like.devices);
   }
-  if (halves.size() == 2) network = network_of(trim(halves.back()), most_devices, line);
+  if (halves.size() == 2) network = network_of(trim(halves.back()), max_devices, line);
   if (machines > 1) description.network.push_back({network, 0, std::vector<int>(machines, 0)});
   return Cluster(std::move(description));
 }

@@ -8,8 +8,8 @@
 namespace tessera {
 namespace {
 
-constexpr size_t kMostNames = 1 << 20;
-constexpr int64_t kMostBrackets = 8;  // of one name
+constexpr size_t kMaxNames = 1 << 20;
+constexpr int64_t kMaxBrackets = 8;  // of one name
 
 [[noreturn]] void refuse_list(std::string_view list, const std::string& why) {
   throw UserError("'" + std::string(list) + "' is no list of names", why,
@@ -38,7 +38,7 @@ std::vector<std::string> numbers_of(std::string_view inside, std::string_view li
     if (ends.size() > 2) refuse_list(list, "'" + part + "' is no number and no range");
     const int64_t first = number_of(ends.front(), list), last = number_of(ends.back(), list);
     if (last < first) refuse_list(list, "the range '" + part + "' ends before it begins");
-    if (static_cast<size_t>(last - first) >= kMostNames - numbers.size())
+    if (static_cast<size_t>(last - first) >= kMaxNames - numbers.size())
       refuse_list(list, "it has more than 1,048,576 names");
     for (int64_t number = first; number <= last; ++number)
       numbers.push_back(padded(number, ends.front().size()));
@@ -48,7 +48,7 @@ std::vector<std::string> numbers_of(std::string_view inside, std::string_view li
 
 /// The names of one item: "r[0-1]n[0-3]".
 std::vector<std::string> names_of(std::string_view item, std::string_view list) {
-  if (std::count(item.begin(), item.end(), '[') > kMostBrackets)
+  if (std::count(item.begin(), item.end(), '[') > kMaxBrackets)
     refuse_list(list, "a name has more than 8 pairs of brackets");
   const size_t open = item.find('['), close = item.find(']');
   if (open == std::string_view::npos) {
@@ -62,7 +62,7 @@ std::vector<std::string> names_of(std::string_view item, std::string_view list) 
       rest.empty() ? std::vector<std::string>{""} : names_of(rest, list);
   const std::vector<std::string> numbers =
       numbers_of(item.substr(open + 1, close - open - 1), list);
-  if (numbers.size() * ends.size() > kMostNames)
+  if (numbers.size() * ends.size() > kMaxNames)
     refuse_list(list, "it has more than 1,048,576 names");
   std::vector<std::string> names;
   for (const std::string& number : numbers)
@@ -83,7 +83,7 @@ std::vector<std::string> expand_names(std::string_view list) {
     if (i < list.size() && (list[i] != ',' || depth > 0)) continue;
     for (std::string& name : names_of(trim(list.substr(begin, i - begin)), list)) {
       names.push_back(std::move(name));
-      if (names.size() > kMostNames) refuse_list(list, "it has more than 1,048,576 names");
+      if (names.size() > kMaxNames) refuse_list(list, "it has more than 1,048,576 names");
     }
     begin = i + 1;
   }

@@ -6,27 +6,43 @@ namespace tessera {
 namespace {
 
 // clang-format off
-// Sources of the figures: [1] Megatron-LM, SC 2021; [2] public tables of dense rates and memory
-// sizes; [3] DLPerf; [5] Llama 3 and torchtitan; [6] public H800 pages; [7] public Ascend 910 pages;
-// [8] public tables of V100 and A100; [d] data sheets of the makers.
+// Sources of the figures: Megatron-LM, SC 2021; public tables of dense rates and memory
+// sizes; DLPerf; Llama 3 and torchtitan; public pages of H800 and Ascend 910; data sheets.
 constexpr std::array kPresets{
-    DevicePreset{"a100-80g", HardwareKind::kGpu, 80, 2039, 312, 19.5, 300, "nvlink", 8, 25, 8, "[1][2][8], f32 [d]"},
-    DevicePreset{"a100-40g", HardwareKind::kGpu, 40, 1555, 312, 19.5, 300, "nvlink", 8, 25, 8, "[2][8], f32 [d]"},
-    DevicePreset{"h100-sxm", HardwareKind::kGpu, 80, 3350, 989, 67, 450, "nvlink", 8, 50, 8, "[2][5], f32 [d]"},
-    DevicePreset{"h100-96g", HardwareKind::kGpu, 96, 2400, 989, 67, 450, "nvlink", 8, 50, 8, "[5], f32 [d]"},
-    DevicePreset{"h200", HardwareKind::kGpu, 141, 4800, 989, 67, 450, "nvlink", 8, 50, 8, "[2], f32 [d]"},
-    DevicePreset{"h800", HardwareKind::kGpu, 80, 3350, 989, 67, 200, "nvlink", 8, 50, 8, "[6], f32 [d]"},
-    DevicePreset{"gh200", HardwareKind::kGpu, 96, 4000, 989, 67, 450, "nvlink", 4, 25, 4, "[2], network and f32 [d]"},
-    DevicePreset{"b200", HardwareKind::kGpu, 192, 8000, 2250, 80, 900, "nvlink", 8, 50, 8, "[2], f32 [d]"},
-    DevicePreset{"gb200", HardwareKind::kGpu, 192, 8000, 2500, 80, 900, "nvlink", 72, 50, 18, "[2], network and f32 [d]"},
-    DevicePreset{"v100-16g", HardwareKind::kGpu, 16, 900, 125, 15.7, 150, "nvlink", 8, 12.5, 1, "[3][8], f32 [d]"},
-    DevicePreset{"v100-32g", HardwareKind::kGpu, 32, 900, 125, 15.7, 150, "nvlink", 8, 12.5, 1, "[8], f32 and network [d]"},
-    DevicePreset{"p100", HardwareKind::kGpu, 16, 732, 21.2, 10.6, 12, "pcie", 4, 12.5, 1, "[d]"},
-    DevicePreset{"ascend910", HardwareKind::kNpu, 32, 1200, 256, 0, 30, "hccs", 8, 12.5, 8, "[7]"},
-    DevicePreset{"rtx3090", HardwareKind::kGpu, 24, 936, 71, 35.6, 12, "pcie", 8, 12.5, 1, "memory and rates [d]"},
-    DevicePreset{"rtx2080", HardwareKind::kGpu, 8, 448, 40, 10.1, 12, "pcie", 8, 12.5, 1, "memory and rates [d]"},
-    DevicePreset{"titan-rtx", HardwareKind::kGpu, 24, 672, 130, 16.3, 12, "pcie", 8, 12.5, 1, "memory and rates [d]"},
-    DevicePreset{"cpu", HardwareKind::kCpu, 2, 5, 0, 0.02, 5, "memory", 8, 1.25, 1, "one core of a common machine"},
+    DevicePreset{"a100-80g", HardwareKind::kGpu, 80, 2039, 312, 19.5,
+           300, "nvlink", 8, 25, 8, "public tables, f32 data sheet"},
+    DevicePreset{"a100-40g", HardwareKind::kGpu, 40, 1555, 312, 19.5,
+           300, "nvlink", 8, 25, 8, "public tables, f32 data sheet"},
+    DevicePreset{"h100-sxm", HardwareKind::kGpu, 80, 3350, 989, 67,
+           450, "nvlink", 8, 50, 8, "public tables, f32 data sheet"},
+    DevicePreset{"h100-96g", HardwareKind::kGpu, 96, 2400, 989, 67,
+           450, "nvlink", 8, 50, 8, "public tables, f32 data sheet"},
+    DevicePreset{"h200", HardwareKind::kGpu, 141, 4800, 989, 67,
+           450, "nvlink", 8, 50, 8, "public tables, f32 data sheet"},
+    DevicePreset{"h800", HardwareKind::kGpu, 80, 3350, 989, 67,
+           200, "nvlink", 8, 50, 8, "public tables, f32 data sheet"},
+    DevicePreset{"gh200", HardwareKind::kGpu, 96, 4000, 989, 67,
+           450, "nvlink", 4, 25, 4, "public tables, network and f32 data sheet"},
+    DevicePreset{"b200", HardwareKind::kGpu, 192, 8000, 2250, 80,
+           900, "nvlink", 8, 50, 8, "public tables, f32 data sheet"},
+    DevicePreset{"gb200", HardwareKind::kGpu, 192, 8000, 2500, 80,
+           900, "nvlink", 72, 50, 18, "public tables, network and f32 data sheet"},
+    DevicePreset{"v100-16g", HardwareKind::kGpu, 16, 900, 125, 15.7,
+           150, "nvlink", 8, 12.5, 1, "public tables, f32 data sheet"},
+    DevicePreset{"v100-32g", HardwareKind::kGpu, 32, 900, 125, 15.7,
+           150, "nvlink", 8, 12.5, 1, "public tables, f32 and network data sheet"},
+    DevicePreset{"p100", HardwareKind::kGpu, 16, 732, 21.2, 10.6,
+           12, "pcie", 4, 12.5, 1, "data sheet"},
+    DevicePreset{"ascend910", HardwareKind::kNpu, 32, 1200, 256, 0,
+           30, "hccs", 8, 12.5, 8, "public tables"},
+    DevicePreset{"rtx3090", HardwareKind::kGpu, 24, 936, 71, 35.6,
+           12, "pcie", 8, 12.5, 1, "data sheet"},
+    DevicePreset{"rtx2080", HardwareKind::kGpu, 8, 448, 40, 10.1,
+           12, "pcie", 8, 12.5, 1, "data sheet"},
+    DevicePreset{"titan-rtx", HardwareKind::kGpu, 24, 672, 130, 16.3,
+           12, "pcie", 8, 12.5, 1, "data sheet"},
+    DevicePreset{"cpu", HardwareKind::kCpu, 2, 5, 0, 0.02,
+           5, "memory", 8, 1.25, 1, "one core of a common machine"},
 };
 // clang-format on
 
