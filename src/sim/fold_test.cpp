@@ -80,7 +80,7 @@ TEST(Fold, ARankThatReceivesFromItselfIsNotLikeThoseThatWaitForMessages) {
   const auto graph = std::make_shared<const TaskGraph>(made.finish());
   const Demands demands{.of = [](Rank, TaskId) { return ActDemand{1000, {}}; }};
   const FoldCheck check =
-      check_folding(graph, demands, {.barrier_between_steps = false, .message = Seconds(1e-6)});
+      check_folding(graph, demands, {.barrier_between_steps = false, .message = Seconds(5e-6)});
   EXPECT_EQ(check.difference, "");
   EXPECT_EQ(check.simulated, 2);
 }
