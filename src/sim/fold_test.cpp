@@ -68,6 +68,23 @@ TEST(Fold, RanksWithJitterAreEachOnTheirOwn) {
   EXPECT_THAT(representatives(demands), ElementsAre(0, 1, 2, 3, 4, 5, 4, 5));
 }
 
+TEST(Fold, ARankThatReceivesFromItselfIsNotLikeThoseThatWaitForMessages) {
+  // From ranks 0, 1, 2 to ranks 0, 2, 1: rank 0 keeps its part, the others swap theirs.
+  const auto mesh = [](std::vector<Rank> ranks) {
+    return std::make_shared<Mesh>(Shape{3}, std::vector<std::string>{"dp"}, std::move(ranks));
+  };
+  HandMade made(mesh({0, 1, 2}));
+  const RegisterIndex x = made.input("x", "f32[3@dp]");
+  made.place_on(mesh({0, 2, 1}));
+  made.result("y", made.exchange("swap", x, "f32[3@dp]"));
+  const auto graph = std::make_shared<const TaskGraph>(made.finish());
+  const Demands demands{.of = [](Rank, TaskId) { return ActDemand{1000, {}}; }};
+  const FoldCheck check =
+      check_folding(graph, demands, {.barrier_between_steps = false, .message = Seconds(5e-6)});
+  EXPECT_EQ(check.difference, "");
+  EXPECT_EQ(check.simulated, 2);
+}
+
 TEST(Fold, TheTimesAreThoseOfAllRanks) {
   const auto graph = eight_ranks();
   for (int slow_axis : {-1, 0, 1})

@@ -6,7 +6,7 @@
 #include <vector>
 
 #include "sim/class_actors.h"
-#include "sim/simulate.h"
+#include "sim/simulate_options.h"
 
 namespace tessera {
 
