@@ -106,7 +106,7 @@ std::string stored_text(const fs::path& path, const Document& summary, const std
   const std::string& kind = summary.find("kind")->as_string();
   const std::string name = place_of(path).string();
   return kind == "checkpoint"    ? checkpoint_text(name, summary, run)
-         : kind == "checkpoints" ? folder_text(name, summary, run)
+         : kind == "checkpoints" ? folder_text(run.empty() ? name : path.string(), summary, run)
                                  : file_text(name, summary);
 }
 
