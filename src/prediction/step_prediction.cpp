@@ -102,8 +102,8 @@ class Breakdown {
   std::map<std::string, std::string> axes_;  // of exchanges, by name
 };
 
-MemoryNeed memory_of(const TaskGraph& graph, Rank rank, const DeviceType& type) {
-  MemoryNeed memory{Bytes(0), Bytes(0), type.reserve, type.memory};
+RankMemoryNeed memory_of(const TaskGraph& graph, Rank rank, const DeviceType& type) {
+  RankMemoryNeed memory{Bytes(0), Bytes(0), type.reserve, type.memory};
   for (MeshIndex mesh : graph.meshes.indices())
     if (graph.meshes[mesh]->coordinate_of(rank)) memory.arena += graph.arenas[mesh];
   for (const TaskVariable& variable : graph.variables) {
@@ -124,7 +124,7 @@ Seconds RankBreakdown::all_exposed() const {
 
 bool StepPrediction::fits() const {
   return std::all_of(memory.begin(), memory.end(),
-                     [](const MemoryNeed& rank) { return rank.fits(); });
+                     [](const RankMemoryNeed& rank) { return rank.fits(); });
 }
 
 double StepPrediction::utilization() const {

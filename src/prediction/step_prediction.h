@@ -24,7 +24,7 @@ struct RankBreakdown {
 };
 
 /// Bytes that a rank needs.
-struct MemoryNeed {
+struct RankMemoryNeed {
   Bytes variables{0};  // parameters and optimizer state
   Bytes arena{0};      // activations, gradients and buffers
   Bytes reserve{0};    // of the libraries
@@ -35,11 +35,11 @@ struct MemoryNeed {
 };
 
 struct StepPrediction {
-  Seconds step{0};                   // from the end of one step to the end of the next
-  std::vector<RankBreakdown> ranks;  // in ascending order
-  std::vector<MemoryNeed> memory;    // in the same order
-  Flops executed{0};                 // by all ranks
-  double peak_flops_per_second = 0;  // of all devices, for the element type of the products
+  Seconds step{0};                     // from the end of one step to the end of the next
+  std::vector<RankBreakdown> ranks;    // in ascending order
+  std::vector<RankMemoryNeed> memory;  // in the same order
+  Flops executed{0};                   // by all ranks
+  double peak_flops_per_second = 0;    // of all devices, for the element type of the products
   Timeline timeline;
 
   bool fits() const;

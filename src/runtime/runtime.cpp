@@ -16,6 +16,7 @@
 #include "runtime/given_tensors.h"
 #include "runtime/in_flight_steps.h"
 #include "runtime/memory_need.h"
+#include "runtime/rank_division.h"
 #include "runtime/shared_results.h"
 #include "runtime/thread_pool.h"
 
@@ -28,39 +29,9 @@ SpinPolicy spin_policy_for(int ranks) {
                                                                              : kSharedCore;
 }
 
-/// Each rank is a thread with its own memory, and the work of binding grows with the square of the
-/// number of ranks. A larger number is a mistake in a plan.
-constexpr size_t kMaxRanks = 1024;
-
-void check_count(const std::vector<Rank>& ranks) {
-  if (ranks.size() <= kMaxRanks) return;
-  throw UserError(std::to_string(ranks.size()) + " ranks do not run in one process",
-                  "each is a thread with its own memory, and a process starts at most " +
-                      std::to_string(kMaxRanks),
-                  "use a plan with smaller meshes, or start a process a rank with mpirun",
-                  ExitCode::kBadConfig);
-}
-
 std::vector<Rank> ascending(std::vector<Rank> ranks) {
   std::sort(ranks.begin(), ranks.end());
   return ranks;
-}
-
-/// By rank index: the process that runs each rank, in blocks.
-std::vector<int> processes_of(int ranks, const ProcessNetwork* network) {
-  std::vector<int> process_of(ranks, 0);
-  if (!network) return process_of;
-  if (ranks < network->size())
-    throw UserError("a plan of " + std::to_string(ranks) + " ranks does not run in " +
-                        std::to_string(network->size()) + " processes",
-                    "every process runs at least one rank",
-                    "use a plan with as many ranks as processes, or start fewer processes",
-                    ExitCode::kBadConfig);
-  for (int process = 0; process < network->size(); ++process) {
-    const Range block = balanced_part(ranks, network->size(), process);
-    std::fill(process_of.begin() + block.begin, process_of.begin() + block.end, process);
-  }
-  return process_of;
 }
 
 }  // namespace
@@ -274,7 +245,7 @@ struct Runtime::State {
 
 Runtime::Runtime(std::vector<Rank> ranks, RuntimeOptions options) {
   ensure(std::is_sorted(ranks.begin(), ranks.end()), "ranks are given in ascending order");
-  check_count(ranks);
+  check_rank_count(ranks);
   state_ = std::make_unique<State>(std::move(ranks), options);
 }
 Runtime::Runtime(const MeshPtr& mesh, RuntimeOptions options)
@@ -470,16 +441,12 @@ void Runtime::gather(std::span<const std::byte> mine,
 }
 
 bool Runtime::agree_on(uint64_t mine) {
-  if (!state_->network) return true;
-  state_->throw_when_stopped();
-  state_->network->host().all_gather(std::as_bytes(std::span(&mine, 1)), state_->gathered,
-                                     state_->options.deadline);
-  for (int process = 0; process < state_->network->size(); ++process) {
-    const auto theirs = state_->gathered.of(process);
+  bool agree = true;
+  all_gather(std::as_bytes(std::span(&mine, 1)), [&](std::span<const std::byte> theirs) {
     ensure(theirs.size() == sizeof mine, "all processes make the same calls of the runtime");
-    if (std::memcmp(theirs.data(), &mine, sizeof mine) != 0) return false;
-  }
-  return true;
+    agree = agree && std::memcmp(theirs.data(), &mine, sizeof mine) == 0;
+  });
+  return agree;
 }
 
 bool Runtime::is_leader() const {

@@ -47,7 +47,7 @@ struct Answer {
   }
   /// The rank whose memory is fullest.
   size_t fullest() const {
-    const auto share = [](const MemoryNeed& memory) {
+    const auto share = [](const RankMemoryNeed& memory) {
       return static_cast<double>(memory.all().value()) /
              static_cast<double>(memory.capacity.value());
     };
@@ -67,7 +67,7 @@ Document document_of(const Answer& answer) {
   document["ranks"] = Document::List{};
   for (size_t i = 0; i < prediction.ranks.size(); ++i) {
     const RankBreakdown& rank = prediction.ranks[i];
-    const MemoryNeed& memory = prediction.memory[i];
+    const RankMemoryNeed& memory = prediction.memory[i];
     Document item;
     item["rank"] = rank.rank;
     item["device"] = answer.cluster.name(answer.deployment.device(rank.rank));
@@ -86,7 +86,7 @@ Document document_of(const Answer& answer) {
 }
 
 std::string memory_line(const Answer& answer) {
-  const MemoryNeed& memory = answer.prediction.memory[answer.fullest()];
+  const RankMemoryNeed& memory = answer.prediction.memory[answer.fullest()];
   const RankBreakdown& rank = answer.prediction.ranks[answer.fullest()];
   const std::string parts =
       fmt::format("{} of {}: variables {}, activations and buffers {}, libraries {}",

@@ -99,8 +99,8 @@ std::vector<CommunicationFacts> communications_of(const TaskGraph& tasks) {
       const ReceivedBytes& bytes = known.get(source.type, exchange.from, exchange.to,
                                              [&] { return received_bytes(source.type, exchange); });
       list.push_back({task.role, std::string(to_text(exchange.kind)), value, to_text(exchange.from),
-                      to_text(exchange.to), join(changed_axes(exchange), ","), bytes.actual, bytes.least,
-                      need_text(task.parts[i], value), number, task.mesh});
+                      to_text(exchange.to), join(changed_axes(exchange), ","), bytes.actual,
+                      bytes.least, need_text(task.parts[i], value), number, task.mesh});
     }
     number += task.parts.empty() ? 0 : 1;
   }

@@ -105,9 +105,8 @@ Document stored_document(const fs::path& path) {
 std::string stored_text(const fs::path& path, const Document& summary, const std::string& run) {
   const std::string& kind = summary.find("kind")->as_string();
   const std::string name = place_of(path).string();
-  const fs::path folder = path.filename() == "checkpoints" ? path.parent_path() : path;
   return kind == "checkpoint"    ? checkpoint_text(name, summary, run)
-         : kind == "checkpoints" ? folder_text(run.empty() ? name : folder.string(), summary, run)
+         : kind == "checkpoints" ? folder_text(run.empty() ? name : path.string(), summary, run)
                                  : file_text(name, summary);
 }
 
