@@ -39,7 +39,7 @@ bool read(ConfigTable& table, std::string_view key, const UnitTable& units, Leas
            "write it as \"" + std::string(units.example) + "\"");
   const bool is_in_range = least == Least::kZero ? *number >= 0 : *number > 0;
   if (!is_in_range || !std::isfinite(*number))
-    refuse(found, "nothing takes a time that is infinite or less than 0",
+    refuse(found, std::string(units.quantity) + " is finite and " + range,
            "write a number " + (least == Least::kZero ? "of " + range : range));
   target = *number;
   return true;

@@ -127,11 +127,11 @@ TEST(CostFile, AValueWithoutItsUnitIsRefused) {
 TEST(CostFile, ARateOfZeroIsRefused) {
   EXPECT_EQ(refusal("device.matmul.bf16 = '0 flop/s'"),
             "cost.toml: device.matmul.bf16 is \"0 flop/s\"\n"
-            "  why: nothing takes a time that is infinite or less than 0\n"
+            "  why: a rate of operations is finite and above 0\n"
             "  fix: write a number above 0");
   EXPECT_EQ(refusal("links.axes.tp.latency = '-1 us'"),
             "cost.toml: links.axes.tp.latency is \"-1 us\"\n"
-            "  why: nothing takes a time that is infinite or less than 0\n"
+            "  why: a time is finite and at least 0\n"
             "  fix: write a number of at least 0");
 }
 

@@ -13,6 +13,7 @@
 #include "base/gzip.h"
 #include "checkpoint/index.h"
 #include "checkpoint/safetensors.h"
+#include "cluster/cluster_file.h"
 #include "config/config.h"
 #include "cost/cost_file.h"
 #include "data/array_files.h"
@@ -64,6 +65,13 @@ void read_plan_file(Bytes bytes) {
 void read_cost(Bytes bytes) {
   const TemporaryFile file(bytes, ".toml");
   read_cost_model(file.path());
+}
+
+/// A file, and its text as the one line that describes a cluster.
+void read_cluster_text(Bytes bytes) {
+  const std::string text(text_of(bytes));
+  if (is_cluster_line(text)) parse_cluster_line(text);
+  parse_cluster(parse_toml(text, "cluster.toml"), "cluster.toml");
 }
 
 void read_problem_file(Bytes bytes) {
@@ -120,6 +128,7 @@ constexpr Reader kReaders[] = {
     {"config", read_config},
     {"plan", read_plan_file},
     {"cost", read_cost},
+    {"cluster", read_cluster_text},
     {"problem", read_problem_file},
     {"checkpoint_index", read_checkpoint_index},
     {"safetensors", read_safetensors},
