@@ -1,6 +1,4 @@
 // A process makes only the rows that its ranks read, and computes the same bits.
-#include "tasks/input_rows.h"
-
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
@@ -14,6 +12,7 @@
 #include "engine/predictions.h"
 #include "engine/testing/own_network.h"
 #include "engine/testing/runs.h"
+#include "tasks/input_rows.h"
 
 namespace tessera {
 namespace {
