@@ -33,7 +33,6 @@ std::vector<int64_t> read_weights(const Document& size) {
 /// The limits of a mesh. The ranks are listed before anything else is known of them, and their
 /// number is the product of the axes, which must not overflow.
 constexpr int64_t kMaxMeshRanks = 65536;
-constexpr int kMaxMeshAxes = 8;
 
 void check_size(const Shape& shape, const std::string& origin) {
   int64_t ranks = 1;

@@ -245,6 +245,9 @@ Mesh parse_mesh(std::string_view text) {
   AxisWeights weights;
   for (const std::string& word : split_text(spaced, ' ')) {
     if (word.empty()) continue;
+    if (std::ssize(axes) == kMaxMeshAxes)
+      refuse("a mesh has more than " + std::to_string(kMaxMeshAxes) + " axes",
+             "a tensor has at most as many dims that axes divide", "join some of the axes");
     const size_t digits = std::min(word.find_first_of("0123456789"), word.size());
     std::vector<int64_t> numbers;
     for (const std::string& item : split_text(std::string_view(word).substr(digits), ':')) {

@@ -8,6 +8,7 @@
 #include <string_view>
 #include <vector>
 
+#include "base/dims.h"
 #include "base/split.h"
 #include "base/units.h"
 
@@ -16,6 +17,9 @@ namespace tessera {
 /// The axis of time, which is the micro-batches of a step. It is the first axis of every mesh while
 /// placements are decided, and divides dim 0 of every input.
 inline constexpr std::string_view kMicroBatchAxis = "mb";
+
+/// The axes that a mesh of a plan may have: kMicroBatchAxis is one more.
+inline constexpr int kMaxMeshAxes = kMaxRank - 1;
 
 /// By axis of a mesh, the weights of its parts; an axis without weights divides evenly.
 using AxisWeights = std::vector<std::vector<int64_t>>;
@@ -94,7 +98,8 @@ std::string to_text(const Mesh& mesh);
 /// "dp=2" or "dp=2:1".
 std::string axis_text(const Mesh& mesh, int axis);
 
-/// Parses "dp=2 tp=2" (or "dp=2,tp=2", "dp2-tp2"), with weights "dp=2:1".  throws  UserError (78)
+/// Parses "dp=2 tp=2" (or "dp=2,tp=2", "dp2-tp2"), with weights "dp=2:1".
+///   throws  UserError (78), also for more than kMaxMeshAxes axes
 Mesh parse_mesh(std::string_view text);
 
 }  // namespace tessera

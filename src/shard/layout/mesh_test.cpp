@@ -105,5 +105,11 @@ TEST(Mesh, RefusesWithThreeParts) {
             "as dp=2 tp=4, with weights as dp=2:1");
 }
 
+TEST(ParseMesh, RefusesMoreAxesThanPlansHave) {
+  EXPECT_EQ(parse_mesh("a=1 b=1 c=1 d=1 e=1 f=1 g=1").axis_count(), kMaxMeshAxes);
+  EXPECT_THROW(parse_mesh("a=1 b=1 c=1 d=1 e=1 f=1 g=1 h=1"), UserError);
+  EXPECT_THROW(parse_mesh("xM MMMM M M M M M M M M M1 y=2 x"), UserError);
+}
+
 }  // namespace
 }  // namespace tessera
