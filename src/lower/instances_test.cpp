@@ -10,6 +10,7 @@
 #include <utility>
 
 #include "base/error.h"
+#include "lower/make_tasks.h"
 #include "lower/partition.h"
 #include "lower/passes/arena.h"
 #include "lower/passes/buckets.h"
@@ -153,6 +154,31 @@ TEST(RolledForm, DoesNotGrowWithTheNumberOfMicroBatchesUpToTheArena) {
       EXPECT_EQ(more.registers.size(), two.registers.size()) << micro_batches;
       EXPECT_GT(more.order.size(), two.order.size());
       EXPECT_NO_THROW(verify(more, "arena"));
+    }
+  }
+}
+
+/// The task graph after the passes from combine on.
+std::string tasks_text(Program program) {
+  combine_exchanges(program);
+  add_device_copies(program, IndexedVector<MeshIndex, DeviceKind>(2, DeviceKind::kHost));
+  schedule_prefetches(program);
+  const ArenaPlans arenas = plan_arenas(program);
+  return to_text(make_tasks(unroll(std::move(program)), arenas));
+}
+
+TEST(RolledForm, GetsFromThePassesBehindTheOrderWhatTheUnrolledProgramGets) {
+  const Graph graph = testing_layers::square_layers(4, kRows, kWidth);
+  for (const int64_t micro_batches : {1, 2, 4}) {
+    for (const PipelineKind kind :
+         {PipelineKind::kForwardThenBackward, PipelineKind::kEagerOneForwardOneBackward,
+          PipelineKind::kZeroBubbleH1}) {
+      for (const Bytes bucket : {Bytes(1), kGradientBucket}) {
+        Program program = ordered(graph, micro_batches, kind);
+        exchange_in_buckets(program, bucket);
+        EXPECT_EQ(tasks_text(program), tasks_text(unroll(program)))
+            << micro_batches << " micro-batches, bucket of " << bucket.value();
+      }
     }
   }
 }
