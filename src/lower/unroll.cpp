@@ -55,6 +55,8 @@ class Unroller {
     made_.registers.reserve(instances_.size());
     add_registers();
     made_.instructions.reserve(order.size());
+    instances_left_.assign(rolled_.instructions.size(), 0);
+    for (const InstructionInstance& instance : order) ++instances_left_[instance.instruction];
     for (const InstructionInstance& instance : order) add(instance);
     for (TaskInput& input : rolled_.inputs)
       for (RegisterInstance instance : instances_.of(input.value))
@@ -131,7 +133,7 @@ class Unroller {
     const int i = instance.micro_batch;
     Instruction& each = rolled_.instructions[instance.instruction];
     Instruction& made = made_.instructions.emplace_back();
-    if (i < 0 || i + 1 == count_)
+    if (--instances_left_[instance.instruction] == 0)
       made = std::move(each);
     else
       made = each;
@@ -179,6 +181,8 @@ class Unroller {
   const int count_;
   const RegisterInstances instances_;
   IndexedVector<RegisterInstance, RegisterIndex> made_of_;  // the registers of the result
+  /// By instruction: instances that are not made yet. The last one takes what it has.
+  IndexedVector<InstructionIndex, int> instances_left_;
 };
 
 /// A program that is not rolled, with its instructions in their order.

@@ -14,7 +14,6 @@ namespace tessera {
 ///             an op come before those of the next one, and those of its first micro-batch before
 ///             those of the next one; those that were added behind partition follow. The same
 ///             inputs give the same result
-///   requires  of each instruction the micro-batches are in ascending order
 ///   time      O(instances + registers)
 Program unroll(Program program);
 

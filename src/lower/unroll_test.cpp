@@ -4,6 +4,7 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
+#include <algorithm>
 #include <utility>
 
 #include "lower/instances.h"
@@ -246,6 +247,24 @@ TEST(Unroll, TakesAnyOrderInWhichMicroBatchesAscend) {
   for (const Instruction& instruction : unrolled.instructions)
     micro_batches.push_back(instruction.micro_batch);
   EXPECT_THAT(micro_batches, ElementsAre(0, 0, 1, 1, 1, -1));
+}
+
+/// The pass "prefetch" may move the exchange of a micro-batch behind that of a later one.
+TEST(Unroll, TakesMicroBatchesInAnyOrder) {
+  for (const int micro_batches : {2, 3, 4}) {
+    Program program = rolled(one_layer(), micro_batches);
+    InstanceOrder& order = program.order = order_by_op(program);
+    // The products come first, from the last micro-batch to the first one.
+    std::reverse(order.begin(), order.begin() + micro_batches);
+    const Program unrolled = unroll(std::move(program));
+    EXPECT_NO_THROW(verify(unrolled, "unroll"));
+    for (int i = 0; i < micro_batches; ++i) {
+      const Instruction& product = unrolled.instructions[InstructionIndex(micro_batches - 1 - i)];
+      ASSERT_EQ(product.reads().size(), 2U);
+      EXPECT_EQ(unrolled.registers[product.reads().front()].name, "x #" + std::to_string(i));
+      EXPECT_EQ(unrolled.registers[*product.writes().begin()].name, "y #" + std::to_string(i));
+    }
+  }
 }
 
 /// x or -x, as the predicate says.
