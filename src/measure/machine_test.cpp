@@ -47,7 +47,10 @@ TEST(RatesOfADevice, ReproduceTheTimesThatFollowFromThem) {
   for (const TimedPoint& timed : times) {
     const double expected = timed.time.value();
     if (expected < 1e-5) continue;  // the launch is what the smallest kernel of a class takes
-    EXPECT_NEAR(compute_price(work_of(timed.point.call), found).estimate.value() / expected, 1, 0.1)
+    // The grid is on the curves, but kernels whose sizes differ by less than a factor of 2 share a
+    // point.
+    EXPECT_NEAR(compute_price(work_of(timed.point.call), found).estimate.value() / expected, 1,
+                0.01)
         << timed.point.call.kernel;
   }
 }
