@@ -1,11 +1,11 @@
-// The bytes of a mesh's arena that are alive at each instruction, for passes that move instructions
-// and may not raise the most of them.
+// The bytes of a mesh's arena that are alive while each instruction runs in each micro-batch, for
+// passes that move instructions and may not raise the most of them.
 #pragma once
 
 #include <vector>
 
+#include "lower/instances.h"
 #include "lower/program.h"
-#include "lower/program_uses.h"
 
 namespace tessera {
 
@@ -31,25 +31,23 @@ class RangeMaximum {
   std::vector<Node> nodes_;
 };
 
-/// The bytes that are alive at each instruction, at the rank at the origin. A kernel counts its
+/// The bytes that are alive at each instance, at the rank at the origin. A kernel counts its
 /// operands and its results together, so this is an upper bound where a result is written over an
 /// operand.
 class LiveBytes {
  public:
-  LiveBytes(const Program& program, const ProgramUses& uses, MeshIndex mesh);
+  LiveBytes(const Program& program, const InstanceUses& uses, MeshIndex mesh);
 
   /// A lower bound of the bytes that the arena needs for the program as it was at first: operands
   /// that a kernel may write over are left out.
   int64_t least_peak() const { return least_peak_; }
-  /// The most bytes at one of the instructions [begin, end).
-  int64_t most(InstructionIndex begin, InstructionIndex end) const {
-    return bytes_.max(begin.value(), end.value());
-  }
+  /// The most bytes at one of the instances [begin, end).
+  int64_t most(Time begin, Time end) const { return bytes_.max(begin.value(), end.value()); }
   /// A register is alive at [begin, end), too; or no longer.
-  void add(InstructionIndex begin, InstructionIndex end, Bytes bytes) {
+  void add(Time begin, Time end, Bytes bytes) {
     bytes_.add(begin.value(), end.value(), bytes.value());
   }
-  void remove(InstructionIndex begin, InstructionIndex end, Bytes bytes) {
+  void remove(Time begin, Time end, Bytes bytes) {
     bytes_.add(begin.value(), end.value(), -bytes.value());
   }
 

@@ -8,6 +8,7 @@
 #include "actors/run_check.h"
 #include "base/error.h"
 #include "base/text.h"
+#include "lower/instances.h"
 #include "lower/make_tasks.h"
 #include "lower/partition.h"
 #include "lower/passes/combine.h"
@@ -18,6 +19,7 @@
 #include "lower/region.h"
 #include "lower/task_groups.h"
 #include "lower/unroll.h"
+#include "lower/verify_program.h"
 #include "placement_check/placement_check.h"
 #include "rewrite/rewrite.h"
 #include "shard/micro_batches.h"
@@ -67,10 +69,16 @@ std::string halos_text(const Graph& graph, const ShardedGraph& sharded) {
 
 std::string copies_text(const Program& program) {
   std::string text;
-  const auto name = [&](RegisterIndex reg) { return program.registers[reg].name; };
-  for (const Instruction& instruction : program.instructions)
-    if (const CopyStep* copy = instruction.copy())
-      text += name(copy->target) + " = copy(" + name(copy->source) + ")\n";
+  const auto name = [&](RegisterIndex reg) {
+    return with_micro_batch(program.registers[reg].name, "i");
+  };
+  IndexedVector<InstructionIndex, bool> is_known(program.instructions.size(), false);
+  for (const InstructionInstance& instance : instances(program)) {
+    const CopyStep* copy = program.instructions[instance.instruction].copy();
+    if (!copy || is_known[instance.instruction]) continue;
+    is_known[instance.instruction] = true;
+    text += name(copy->target) + " = copy(" + name(copy->source) + ")\n";
+  }
   return text.empty() ? "no value is on a device\n" : text;
 }
 
@@ -220,11 +228,6 @@ constexpr CompilerPass kProgramPasses[] = {
      true},
     {"buckets", [](CompilerState& s) { exchange_in_buckets(s.program, s.plan.bucket); },
      [](const CompilerState& s) { return buckets_text(s.program); }, true},
-    {"unroll", [](CompilerState& s) { s.program = unroll(std::move(s.program)); },
-     [](const CompilerState& s) {
-       return std::to_string(s.program.instructions.size()) + " instructions, " +
-              std::to_string(s.program.registers.size()) + " registers\n";
-     }},
     {"combine",
      [](CompilerState& s) { combine_exchanges(s.program, {.optimizer = s.plan.bucket}); },
      [](const CompilerState& s) { return combine_text(s.program); }, true},
@@ -243,6 +246,11 @@ constexpr CompilerPass kProgramPasses[] = {
 constexpr CompilerPass kTaskPasses[] = {
     {"arena", [](CompilerState& s) { s.result.arenas = plan_arenas(s.program); },
      [](const CompilerState& s) { return arena_text(s.result); }},
+    {"unroll", [](CompilerState& s) { s.program = unroll(std::move(s.program)); },
+     [](const CompilerState& s) {
+       return std::to_string(s.program.instructions.size()) + " instructions, " +
+              std::to_string(s.program.registers.size()) + " registers\n";
+     }},
     {"tasks",
      [](CompilerState& s) {
        const TaskGroups groups(s.result.graph, s.plan.tasks);
@@ -336,9 +344,9 @@ void run_placement_passes(CompilerState& state) {
 ///   throws  InternalError that names the pass
 void verify_tasks_after(const CompilerPass& pass, const CompilerState& state) {
   try {
-    Program program = unroll(state.program);
+    Program program = state.program;
     const ArenaPlans arenas = plan_arenas(program);
-    const TaskGraph tasks = make_tasks(std::move(program), arenas);
+    const TaskGraph tasks = make_tasks(unroll(std::move(program)), arenas);
     check(tasks);
     check_run(tasks, ranks(tasks));
     if (state.options.check_placements)

@@ -315,8 +315,8 @@ TEST(Compile, DumpsEveryPass) {
   EXPECT_THAT(passes,
               testing::ElementsAre("serial", "fold", "algebra", "cse", "dead-code", "propagate",
                                    "halos", "sum-chains", "partition", "in-place", "order",
-                                   "collective-matmul", "buckets", "unroll", "combine", "copies",
-                                   "prefetch", "arena", "tasks", "check", "placements"));
+                                   "collective-matmul", "buckets", "combine", "copies", "prefetch",
+                                   "arena", "unroll", "tasks", "check", "placements"));
   EXPECT_THAT(pass_names(), testing::ElementsAreArray(passes));
 }
 

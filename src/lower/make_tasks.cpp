@@ -21,11 +21,12 @@ class TaskMaker {
     graph_.kernels = program_.kernels;
     for (const ArenaPlan& arena : arenas) graph_.arenas.push_back(arena.size);
     is_issue_point_.assign(program_.instructions.size(), false);
-    for (const Instruction& instruction : program_.instructions)
-      if (const ExchangeStep* exchange = instruction.exchange();
-          exchange && !exchange->issue_after.is_none() &&
-          is_on(exchange->source(), instruction.mesh))
-        is_issue_point_[exchange->issue_after] = true;
+    for (InstructionIndex i : program_.instructions.indices()) {
+      const InstructionIndex point = issue_point(i);
+      if (point.is_none()) continue;
+      const Instruction& instruction = program_.instructions[i];
+      if (is_on(instruction.exchange()->source(), instruction.mesh)) is_issue_point_[point] = true;
+    }
   }
 
   TaskGraph run() {
@@ -37,7 +38,7 @@ class TaskMaker {
       Instruction& instruction = program_.instructions[i];
       ends_task_ = i > InstructionIndex(0) && is_issue_point_[i - 1];
       if (ExchangeStep* exchange = instruction.exchange())
-        add_exchange(instruction, *exchange);
+        add_exchange(instruction, *exchange, issue_point(i));
       else if (const CopyStep* copy = instruction.copy())
         add_copy(instruction, *copy);
       else
@@ -58,6 +59,13 @@ class TaskMaker {
  private:
   bool is_on(RegisterIndex reg, MeshIndex mesh) const {
     return program_.registers[reg].mesh == mesh;
+  }
+
+  /// The instruction behind which an exchange may be issued; none: it is issued at its turn.
+  InstructionIndex issue_point(InstructionIndex exchange) const {
+    const Time time(exchange.value());  // the instructions are in their order
+    return program_.order.empty() ? InstructionIndex()
+                                  : InstructionIndex(program_.order[time].issue_after.value());
   }
 
   void make_feed(MeshIndex mesh) {
@@ -128,13 +136,13 @@ class TaskMaker {
     return task;
   }
 
-  void add_exchange(const Instruction& instruction, ExchangeStep& step) {
+  void add_exchange(const Instruction& instruction, ExchangeStep& step, InstructionIndex point) {
     std::string name =
         std::string(to_text(step.kind())) + " " + program_.registers[step.target()].name;
     if (step.parts.size() > 1) name += " and " + std::to_string(step.parts.size() - 1) + " more";
     Task task = task_in_pass_of(instruction, Task::Kind::kExchange, std::move(name));
     task.parts = std::move(step.parts);
-    if (!step.issue_after.is_none()) task.issue_after = task_of_[step.issue_after];
+    if (!point.is_none()) task.issue_after = task_of_[point];
     task.inputs = std::move(step.sources);
     task.outputs = std::move(step.targets);
     graph_.tasks.push_back(std::move(task));

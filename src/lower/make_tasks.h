@@ -11,7 +11,7 @@ namespace tessera {
 /// Cuts a program into tasks: runs of kernels of one role, stage, mesh, pass and group between
 /// exchanges and issue points. Sets the order list, overwrites, producers and consumers.
 ///
-///   requires  the offsets of `program` are those of `arenas`
+///   requires  `program` is unrolled, with the offsets of `arenas`
 TaskGraph make_tasks(Program program, const ArenaPlans& arenas, const TaskGroups& groups = {});
 
 }  // namespace tessera

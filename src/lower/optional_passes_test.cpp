@@ -11,9 +11,11 @@
 #include <vector>
 
 #include "base/error.h"
+#include "lower/instances.h"
 #include "lower/lower.h"
 #include "lower/partition.h"
 #include "lower/testing/layers.h"
+#include "lower/verify_program.h"
 #include "ops/builder.h"
 #include "ops/spatial.h"
 #include "placement_check/placement_check.h"
@@ -108,9 +110,11 @@ TEST(OptionalPasses, AnExchangeThatIsMovedBeforeWhatItSendsIsFound) {
 TEST(OptionalPasses, AnIssuePointBehindItsExchangeIsFound) {
   Program program = partitioned(testing_layers::square_layers(3, 8, 16), divided_weights());
   const InstructionIndex exchange = last_exchange(program);
-  program.instructions[exchange].exchange()->issue_after = exchange - 1;
+  program.order = instances(program);
+  const Time turn(exchange.value());
+  program.order[turn].issue_after = turn - 1;
   verify(program, "prefetch");
-  program.instructions[exchange].exchange()->issue_after = exchange + 1;
+  program.order[turn].issue_after = turn + 1;
   EXPECT_THROW(verify(program, "prefetch"), InternalError);
 }
 

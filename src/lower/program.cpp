@@ -1,6 +1,5 @@
 #include "lower/program.h"
 
-#include "base/error.h"
 #include "base/text.h"
 
 namespace tessera {
@@ -38,81 +37,6 @@ std::string reasons(const ExchangeStep& exchange) {
     if (!part.reason.empty()) texts.push_back(part.reason);
   return join(texts, "; ");
 }
-
-std::string line(const Program& program, const Instruction& instruction) {
-  std::vector<RegisterIndex> outputs;
-  std::string what, reason;
-  if (const KernelStep* kernel = instruction.kernel()) {
-    outputs = kernel->outputs;
-    what = kernel->call.kernel;
-  } else if (const ExchangeStep* exchange = instruction.exchange()) {
-    outputs = exchange->targets;
-    what = to_text(exchange->kind());
-    reason = reasons(*exchange);
-  } else {
-    outputs = {instruction.copy()->target};
-    what = "copy between device and host";
-  }
-  std::string text = names(program, outputs) + " = " + what + "(" +
-                     names(program, instruction.reads()) + "): " + types(program, outputs);
-  if (instruction.role != Role::kForward) text += " @" + std::string(to_text(instruction.role));
-  text += place_text(program, outputs);
-  return text + (reason.empty() ? "" : " <- " + reason) + "\n";
-}
-
-class Verifier {
- public:
-  Verifier(const Program& program, std::string_view pass)
-      : program_(program), pass_(pass), is_filled_(program.registers.size(), false) {}
-
-  void run() {
-    for (const TaskInput& input : program_.inputs) is_filled_[input.value] = true;
-    for (const TaskVariable& variable : program_.variables) is_filled_[variable.value] = true;
-    for (InstructionIndex i : program_.instructions.indices()) {
-      const Instruction& instruction = program_.instructions[i];
-      for (RegisterIndex reg : instruction.reads())
-        if (!is_filled_.contains(reg) || !is_filled_[reg])
-          offence(i, "reads a register that nothing filled before");
-      if (const ExchangeStep* step = instruction.exchange()) check_exchange(i, *step);
-      for (RegisterIndex reg : instruction.writes()) {
-        if (!is_filled_.contains(reg) || is_filled_[reg])
-          offence(i, "writes a register that is filled already");
-        is_filled_[reg] = true;
-      }
-    }
-    for (const auto& [name, reg] : program_.results)
-      if (!is_filled_[reg]) fail("result '" + name + "' is not computed");
-    for (RegisterIndex reg : program_.next)
-      if (!reg.is_none() && !is_filled_[reg])
-        fail("the next value '" + at(program_, reg).name + "' is not computed");
-  }
-
- private:
-  void check_exchange(InstructionIndex i, const ExchangeStep& step) const {
-    const size_t count = step.parts.size();
-    if (count == 0 || step.sources.size() != count || step.targets.size() != count)
-      offence(i, "has not one source and one target for each of its parts");
-    for (size_t k = 0; k < count; ++k)
-      if (!(at(program_, step.sources[k]).attr == step.parts[k].exchange.from) ||
-          !(at(program_, step.targets[k]).attr == step.parts[k].exchange.to))
-        offence(i, "exchanges other placements than its registers have");
-    if (!step.issue_after.is_none() && step.issue_after >= i)
-      offence(i, "is to be issued behind a later instruction");
-  }
-
-  [[noreturn]] void offence(InstructionIndex i, const std::string& what) const {
-    fail("instruction " + std::to_string(i.value()) + " (" +
-         line(program_, program_.instructions[i]) + ") " + what);
-  }
-
-  [[noreturn]] void fail(const std::string& what) const {
-    throw InternalError("after the compiler pass '" + std::string(pass_) + "': " + what);
-  }
-
-  const Program& program_;
-  std::string_view pass_;
-  IndexedVector<RegisterIndex, bool> is_filled_;
-};
 
 }  // namespace
 
@@ -165,8 +89,25 @@ void reorder(Program& program, std::span<const InstructionIndex> order) {
   }
 }
 
-void verify(const Program& program, std::string_view pass) {
-  Verifier(program, pass).run();
+std::string to_text(const Program& program, const Instruction& instruction) {
+  std::vector<RegisterIndex> outputs;
+  std::string what, reason;
+  if (const KernelStep* kernel = instruction.kernel()) {
+    outputs = kernel->outputs;
+    what = kernel->call.kernel;
+  } else if (const ExchangeStep* exchange = instruction.exchange()) {
+    outputs = exchange->targets;
+    what = to_text(exchange->kind());
+    reason = reasons(*exchange);
+  } else {
+    outputs = {instruction.copy()->target};
+    what = "copy between device and host";
+  }
+  std::string text = names(program, outputs) + " = " + what + "(" +
+                     names(program, instruction.reads()) + "): " + types(program, outputs);
+  if (instruction.role != Role::kForward) text += " @" + std::string(to_text(instruction.role));
+  text += place_text(program, outputs);
+  return text + (reason.empty() ? "" : " <- " + reason) + "\n";
 }
 
 std::string to_text(const Program& program) {
@@ -176,7 +117,7 @@ std::string to_text(const Program& program) {
     text += "input " + input.name + ": " + types(program, {input.value}) + "\n";
   for (const TaskVariable& variable : program.variables)
     text += "variable " + variable.name + ": " + types(program, {variable.value}) + "\n";
-  for (const Instruction& instruction : program.instructions) text += line(program, instruction);
+  for (const Instruction& instruction : program.instructions) text += to_text(program, instruction);
   for (const auto& [name, reg] : program.results)
     text += "output " + name + " = " + names(program, {&reg, 1}) + "\n";
   for (size_t v = 0; v < program.variables.size(); ++v)

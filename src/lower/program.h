@@ -19,6 +19,9 @@ namespace tessera {
 
 using StageIndex = Index<struct StageTag>;              // of a pipeline: in Program::mesh_of_stage
 using InstructionIndex = Index<struct InstructionTag>;  // in Program::instructions
+using Time = Index<struct TimeTag>;                     // a position in an InstanceOrder
+/// A register of a program in one micro-batch (RegisterInstances in lower/instances.h).
+using RegisterInstance = Index<struct RegisterInstanceTag>;
 
 /// In a rolled program (RolledForm) the instructions and registers of this micro-batch stand for
 /// those of each.
@@ -35,8 +38,6 @@ struct ExchangeStep {
   std::vector<ExchangePart> parts;
   std::vector<RegisterIndex> sources;
   std::vector<RegisterIndex> targets;
-  /// The instruction behind which the exchange may be issued, before its turn; none: at its turn.
-  InstructionIndex issue_after = {};
 
   ExchangeStep(Exchange exchange, RegisterIndex source, RegisterIndex target, std::string reason)
       : parts{{std::move(exchange), std::move(reason)}}, sources{source}, targets{target} {}
@@ -127,17 +128,23 @@ bool is_sum_over_micro_batches(const Instruction& instruction);
 /// Are role, micro-batch, stage, mesh and pass equal?
 bool in_same_pass(const Instruction& a, const Instruction& b);
 
-/// An instruction of a rolled program in one micro-batch.
+/// An instruction in one micro-batch.
 struct InstructionInstance {
   InstructionIndex instruction;
-  int micro_batch = -1;                         // -1: once a step
+  /// -1: once a step. A copy to or from a device that is made once a step may be made in the pass
+  /// of a micro-batch: then it is that one.
+  int micro_batch = -1;
   std::optional<PassKind> pass = std::nullopt;  // of a pipeline; set when it is ordered
+  /// The instance behind which an exchange may be issued, before its turn; none: at its turn.
+  Time issue_after = {};
 };
-/// A sum over micro-batches has no instance in the first one.
-using InstanceOrder = std::vector<InstructionInstance>;
+/// What a step executes, in the order in which it does. A sum over micro-batches has no instance in
+/// the first one.
+using InstanceOrder = IndexedVector<Time, InstructionInstance>;
 
 /// A rolled program has the instructions and registers of several micro-batches once. Its size does
-/// not depend on their number; unroll (lower/unroll.h) makes those of each.
+/// not depend on their number; unroll (lower/unroll.h) makes those of each. RegisterInstances and
+/// InstanceUses (lower/instances.h) say what the micro-batches of one read and write.
 ///
 ///   An instruction with the index kEachMicroBatch is executed in each micro-batch, and what it
 ///   writes is a register of each. One with the purpose kAccumulate writes a register of the whole
@@ -157,12 +164,6 @@ struct RolledForm {
   /// one. The last entry is the end of the last op. The pass "order" moves the instructions, but no
   /// register.
   std::vector<LoweredOp> ops = {};
-  /// What a step executes, in the order in which it does; empty before the pass "order". From there
-  /// on the instructions of one pass of a stage are neighbours, and each comes after those that
-  /// write what it reads: positions in time are those of this list. The pass of an instruction is
-  /// that of its last instance: some schedules have the first micro-batch, which has no sums, in
-  /// other passes.
-  InstanceOrder order = {};
 };
 
 struct Program {
@@ -173,6 +174,14 @@ struct Program {
   IndexedVector<MeshIndex, DeviceKind> devices = {};
   IndexedVector<RegisterIndex, Register> registers;
   IndexedVector<InstructionIndex, Instruction> instructions;
+  /// What a step executes; empty: what `instances` (lower/instances.h) returns. Of a rolled program
+  /// it is set by the pass "order". From there to the pass "combine" the instructions of one pass
+  /// of a stage are neighbours, and each comes after those that write what it reads. The pass of an
+  /// instruction is that of its last instance: some schedules have the first micro-batch, which has
+  /// no sums, in other passes.
+  InstanceOrder order = {};
+  /// Of the registers in arenas; empty before the pass "arena".
+  IndexedVector<RegisterInstance, int64_t> offsets = {};
   std::vector<TaskVariable> variables;
   std::vector<RegisterIndex> next;  // per variable: the register of its next value, or none
   std::vector<TaskInput> inputs;
@@ -183,15 +192,8 @@ struct Program {
 
 /// Puts the instructions into another order.
 ///   order     every instruction once
-///   requires  no exchange has an issue point yet
+///   leaves    Program::order, which numbers the instructions as before
 void reorder(Program& program, std::span<const InstructionIndex> order);
-
-/// Checks what every pass must leave: each register that an instruction reads is fed, is a
-/// variable, or was written by an earlier instruction; each register has one writer; source and
-/// target of an exchange have its placements; issue points come before their exchanges.
-///   throws  InternalError that names the pass and the first offence
-///   time    O(instructions)
-void verify(const Program& program, std::string_view pass);
 
 /// The text form of a graph (graph/graph.h) with kernels for operators, placements in the types,
 /// and exchanges with their reasons:
@@ -201,5 +203,7 @@ void verify(const Program& program, std::string_view pass);
 ///     [*]
 ///     w.next = binary.sub(w, g [*]): f32[6] @optimizer in place of w
 std::string to_text(const Program& program);
+/// The line of one instruction.
+std::string to_text(const Program& program, const Instruction& instruction);
 
 }  // namespace tessera

@@ -13,7 +13,7 @@ namespace tessera {
 ///   time  O(instructions + registers)
 class ProgramUses {
  public:
-  /// requires  each register has at most one writer (verify in lower/program.h)
+  /// requires  each register has at most one writer (lower/verify_program.h)
   explicit ProgramUses(const Program& program);
 
   /// None when a feed fills the register, or nothing does.

@@ -5,32 +5,12 @@
 #include <utility>
 
 #include "base/error.h"
+#include "lower/instances.h"
 
 namespace tessera {
 namespace {
 
-/// How many registers of the unrolled program a register of the rolled one is.
-enum class Repeats {
-  kOnce,
-  kEach,   // one for each micro-batch
-  kInput,  // the same; those of all micro-batches are in the feed
-  kSame,   // the same; all readers read the first one
-  kSum,    // the sum up to each micro-batch but the first; the last one is complete
-};
-
-IndexedVector<RegisterIndex, Repeats> repeats_of_registers(const Program& rolled) {
-  IndexedVector<RegisterIndex, Repeats> repeats(rolled.registers.size(), Repeats::kOnce);
-  for (const TaskInput& input : rolled.inputs)
-    if (rolled.registers[input.value].micro_batch.index >= 0)
-      repeats[input.value] = Repeats::kInput;
-  for (const Instruction& instruction : rolled.instructions)
-    if (instruction.micro_batch >= 0)
-      for (RegisterIndex reg : instruction.writes())
-        repeats[reg] = is_sum_over_micro_batches(instruction)      ? Repeats::kSum
-                       : is_same_in_each(rolled, instruction, reg) ? Repeats::kSame
-                                                                   : Repeats::kEach;
-  return repeats;
-}
+using Repeats = RegisterInstances::Repeats;
 
 /// A register of the rolled program in one micro-batch.
 Register in_micro_batch(const Register& each, int micro_batch) {
@@ -64,20 +44,23 @@ class Unroller {
   explicit Unroller(Program rolled)
       : rolled_(std::move(rolled)),
         count_(rolled_.rolled->micro_batches),
-        repeats_(repeats_of_registers(rolled_)) {
-    find_aliases();
-  }
+        instances_(rolled_),
+        made_of_(instances_.size()) {}
 
   Program run(const InstanceOrder& order) {
     made_.meshes = std::move(rolled_.meshes);
     made_.mesh_of_stage = std::move(rolled_.mesh_of_stage);
     made_.devices = std::move(rolled_.devices);
     made_.kernels = std::move(rolled_.kernels);
-    made_.registers.reserve(static_cast<int>(places_.size()));
+    made_.registers.reserve(instances_.size());
     add_registers();
-    made_.instructions.reserve(static_cast<int>(order.size()));
+    made_.instructions.reserve(order.size());
+    instances_left_.assign(rolled_.instructions.size(), 0);
+    for (const InstructionInstance& instance : order) ++instances_left_[instance.instruction];
     for (const InstructionInstance& instance : order) add(instance);
-    for (TaskInput& input : rolled_.inputs) add_input(input);
+    for (TaskInput& input : rolled_.inputs)
+      for (RegisterInstance instance : instances_.of(input.value))
+        made_.inputs.push_back({input.name, made_of_[instance], input.type});
     for (TaskVariable& variable : rolled_.variables) {
       variable.value = whole(variable.value);
       made_.variables.push_back(std::move(variable));
@@ -89,41 +72,9 @@ class Unroller {
   }
 
  private:
+  RegisterIndex whole(RegisterIndex reg) const { return made_of_[instances_.whole(reg)]; }
+
   // ---- registers ----
-
-  /// In the first micro-batch a sum is the value that is added up.
-  void find_aliases() {
-    first_places_.resize(rolled_.registers.size());
-    int places = 0;
-    for (RegisterIndex reg : rolled_.registers.indices()) {
-      first_places_[reg] = places;
-      places += repeats_[reg] == Repeats::kOnce ? 1 : count_;
-    }
-    places_.resize(places);
-    summands_.resize(rolled_.registers.size());
-    for (const Instruction& instruction : rolled_.instructions)
-      if (instruction.micro_batch >= 0 && is_sum_over_micro_batches(instruction))
-        summands_[instruction.kernel()->outputs.front()] = instruction.kernel()->inputs.front();
-  }
-
-  RegisterIndex& place(RegisterIndex reg, int micro_batch) {
-    return places_[first_places_[reg] + (repeats_[reg] == Repeats::kOnce ? 0 : micro_batch)];
-  }
-  bool is_whole(RegisterIndex reg) const {
-    return repeats_[reg] == Repeats::kOnce || repeats_[reg] == Repeats::kSum ||
-           repeats_[reg] == Repeats::kSame;
-  }
-  /// The register that has the value of the whole step.
-  RegisterIndex whole(RegisterIndex reg) {
-    ensure(is_whole(reg), "what is used once a step is made once a step");
-    return place(reg, repeats_[reg] == Repeats::kSum ? count_ - 1 : 0);
-  }
-  /// The register that an instance reads.
-  RegisterIndex read(RegisterIndex reg, int micro_batch) {
-    if (is_whole(reg)) return whole(reg);
-    ensure(micro_batch >= 0, "a value of each micro-batch is read in a micro-batch");
-    return place(reg, micro_batch);
-  }
 
   void add_registers() {
     RegisterIndex begin(0);
@@ -136,7 +87,9 @@ class Unroller {
 
   /// Those of one op.
   void add_registers(RegisterIndex begin, RegisterIndex end) {
-    const auto is_once = [&](RegisterIndex reg) { return repeats_[reg] == Repeats::kOnce; };
+    const auto is_once = [&](RegisterIndex reg) {
+      return instances_.repeats(reg) == Repeats::kOnce;
+    };
     const IndexRange<RegisterIndex> list(begin, end);
     const int count = std::all_of(list.begin(), list.end(), is_once) ? 1 : count_;
     for (int i = 0; i < count; ++i)
@@ -145,35 +98,33 @@ class Unroller {
 
   void add_register(RegisterIndex index, int micro_batch) {
     Register& reg = rolled_.registers[index];
-    RegisterIndex& made = place(index, micro_batch);
-    switch (repeats_[index]) {
+    switch (instances_.repeats(index)) {
       case Repeats::kOnce:
-        if (micro_batch == 0) made = made_.registers.push_back(std::move(reg));
+        if (micro_batch == 0) add(instances_.written(index, 0), std::move(reg));
         return;
       case Repeats::kEach:
-        made = made_.registers.push_back(in_micro_batch(reg, micro_batch));
+        add(instances_.written(index, micro_batch), in_micro_batch(reg, micro_batch));
         return;
-      case Repeats::kSame:
-        made = made_.registers.push_back(reg);
-        if (micro_batch > 0) put_into_arena(made_.registers[made]);
+      case Repeats::kSame: {
+        Register same = reg;
+        if (micro_batch > 0) put_into_arena(same);
+        add(instances_.written(index, micro_batch), std::move(same));
         return;
+      }
       case Repeats::kInput:
         for (int i = 0; micro_batch == 0 && i < count_; ++i)
-          place(index, i) = made_.registers.push_back(in_micro_batch(reg, i));
+          add(instances_.written(index, i), in_micro_batch(reg, i));
         return;
       case Repeats::kSum:
-        if (micro_batch == 0)
-          made = place(summands_[index], 0);
-        else
-          made = made_.registers.push_back(micro_batch + 1 < count_ ? sum_so_far(reg, micro_batch)
-                                                                    : std::move(reg));
+        if (micro_batch > 0)
+          add(instances_.written(index, micro_batch),
+              micro_batch + 1 < count_ ? sum_so_far(reg, micro_batch) : std::move(reg));
     }
   }
 
-  void add_input(const TaskInput& input) {
-    const int count = repeats_[input.value] == Repeats::kOnce ? 1 : count_;
-    for (int i = 0; i < count; ++i)
-      made_.inputs.push_back({input.name, place(input.value, i), input.type});
+  void add(RegisterInstance instance, Register reg) {
+    if (!rolled_.offsets.empty()) reg.offset = rolled_.offsets[instance];
+    made_of_[instance] = made_.registers.push_back(std::move(reg));
   }
 
   // ---- instructions ----
@@ -182,7 +133,7 @@ class Unroller {
     const int i = instance.micro_batch;
     Instruction& each = rolled_.instructions[instance.instruction];
     Instruction& made = made_.instructions.emplace_back();
-    if (i < 0 || i + 1 == count_)
+    if (--instances_left_[instance.instruction] == 0)
       made = std::move(each);
     else
       made = each;
@@ -191,6 +142,7 @@ class Unroller {
     if (const auto varying = std::exchange(made.by_micro_batch, nullptr); varying && i > 0)
       vary(*made.kernel(), *varying, i);
     set_registers(made, i);
+    made_.order.push_back({made_.instructions.end_index() - 1, i, made.pass, instance.issue_after});
   }
 
   static void vary(KernelStep& kernel, const MicroBatchKernel& varying, int micro_batch) {
@@ -200,13 +152,18 @@ class Unroller {
   }
 
   void set_registers(Instruction& made, int micro_batch) {
-    const auto set_read = [&](RegisterIndex& reg) { reg = read(reg, micro_batch); };
-    const auto set_written = [&](RegisterIndex& reg) { reg = place(reg, micro_batch); };
+    const auto set_read = [&](RegisterIndex& reg) {
+      reg = made_of_[instances_.read(reg, micro_batch)];
+    };
+    const auto set_written = [&](RegisterIndex& reg) {
+      reg = made_of_[instances_.written(reg, micro_batch)];
+    };
     if (KernelStep* kernel = made.kernel()) {
+      const bool adds = micro_batch > 0 && is_sum_over_micro_batches(made);
+      const RegisterInstance before =
+          adds ? instances_.sum_before(made, micro_batch) : RegisterInstance();
       std::for_each(kernel->inputs.begin(), kernel->inputs.end(), set_read);
-      if (micro_batch > 0 && is_sum_over_micro_batches(made))
-        kernel->inputs.insert(kernel->inputs.begin(),
-                              place(kernel->outputs.front(), micro_batch - 1));
+      if (adds) kernel->inputs.insert(kernel->inputs.begin(), made_of_[before]);
       std::for_each(kernel->outputs.begin(), kernel->outputs.end(), set_written);
       if (!kernel->workspace.is_none()) set_written(kernel->workspace);
     } else if (ExchangeStep* exchange = made.exchange()) {
@@ -222,57 +179,30 @@ class Unroller {
   Program rolled_;
   Program made_;
   const int count_;
-  IndexedVector<RegisterIndex, Repeats> repeats_;
-  /// The registers of the unrolled program: by register and micro-batch, from first_places_ on.
-  std::vector<RegisterIndex> places_;
-  IndexedVector<RegisterIndex, int> first_places_;
-  IndexedVector<RegisterIndex, RegisterIndex> summands_;  // by sum: what is added to it
+  const RegisterInstances instances_;
+  IndexedVector<RegisterInstance, RegisterIndex> made_of_;  // the registers of the result
+  /// By instruction: instances that are not made yet. The last one takes what it has.
+  IndexedVector<InstructionIndex, int> instances_left_;
 };
+
+/// A program that is not rolled, with its instructions in their order.
+Program in_order(Program program) {
+  for (RegisterIndex reg : program.registers.indices())
+    if (!program.offsets.empty())  // each register has one instance
+      program.registers[reg].offset = program.offsets[RegisterInstance(reg.value())];
+  program.offsets.clear();
+  std::vector<InstructionIndex> order;
+  for (InstructionInstance& instance : program.order)
+    order.push_back(
+        std::exchange(instance.instruction, InstructionIndex(static_cast<int>(order.size()))));
+  if (!order.empty()) reorder(program, order);
+  return program;
+}
 
 }  // namespace
 
-bool is_same_in_each(const Program& rolled, const Instruction& writer, RegisterIndex reg) {
-  const KernelStep* kernel = writer.kernel();
-  return kernel && writer.micro_batch >= 0 && kernel->purpose == KernelPurpose::kOp &&
-         kernel->workspace != reg && rolled.registers[reg].micro_batch.index < 0;
-}
-
-InstanceOrder order_by_op(const Program& rolled) {
-  ensure(rolled.rolled.has_value(), "only a rolled program has instances of its instructions");
-  InstanceOrder order;
-  const auto add = [&](InstructionIndex begin, InstructionIndex end) {
-    const IndexRange<InstructionIndex> list(begin, end);
-    const bool has_each = std::any_of(list.begin(), list.end(), [&](InstructionIndex index) {
-      return rolled.instructions[index].micro_batch >= 0;
-    });
-    for (int i = 0; i < (has_each ? rolled.rolled->micro_batches : 1); ++i)
-      for (InstructionIndex index : list) {
-        const Instruction& instruction = rolled.instructions[index];
-        if (instruction.micro_batch < 0 && i == 0) order.push_back({index, -1});
-        if (instruction.micro_batch >= 0 && (i > 0 || !is_sum_over_micro_batches(instruction)))
-          order.push_back({index, i});
-      }
-  };
-  InstructionIndex begin(0);
-  for (const RolledForm::LoweredOp& op : rolled.rolled->ops) {
-    add(begin, op.first_instruction);
-    begin = op.first_instruction;
-  }
-  add(begin, rolled.instructions.end_index());
-  return order;
-}
-
-InstanceOrder instances(const Program& program) {
-  if (program.rolled)
-    return program.rolled->order.empty() ? order_by_op(program) : program.rolled->order;
-  InstanceOrder order;
-  for (InstructionIndex i : program.instructions.indices())
-    order.push_back({i, program.instructions[i].micro_batch, program.instructions[i].pass});
-  return order;
-}
-
 Program unroll(Program program) {
-  if (!program.rolled) return program;
+  if (!program.rolled) return in_order(std::move(program));
   const InstanceOrder order = instances(program);
   return Unroller(std::move(program)).run(order);
 }

@@ -4,8 +4,10 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
+#include <algorithm>
 #include <utility>
 
+#include "lower/instances.h"
 #include "lower/lower.h"
 #include "lower/partition.h"
 #include "lower/passes/buckets.h"
@@ -13,6 +15,7 @@
 #include "lower/passes/order.h"
 #include "lower/program_uses.h"
 #include "lower/testing/layers.h"
+#include "lower/verify_program.h"
 #include "ops/builder.h"
 #include "ops/control/control.h"
 #include "shard/micro_batches.h"
@@ -115,10 +118,10 @@ TEST(RolledForm, HasAnOrderOfAllMicroBatches) {
   for (const int64_t micro_batches : {2, 4}) {
     Program program = rolled(graph, micro_batches);
     const int instructions = program.instructions.size();
-    const size_t instances = order_by_op(program).size();
+    const int instances = order_by_op(program).size();
     order_instructions(program, graph, {.micro_batches = micro_batches});
     EXPECT_EQ(program.instructions.size(), instructions);
-    EXPECT_EQ(program.rolled->order.size(), instances);
+    EXPECT_EQ(program.order.size(), instances);
     EXPECT_NO_THROW(verify(program, "order"));
     EXPECT_NO_THROW(verify(unroll(program), "unroll"));
     EXPECT_EQ(order_text(unroll(program), {"all"}), order_text(program, {"all"}));
@@ -144,7 +147,7 @@ TEST(RolledForm, GradientsAreExchangedBehindTheLastMicroBatch) {
   exchange_in_buckets(program, Bytes(1));
   // The gradient of the last layer is exchanged before that of the first one is complete.
   std::vector<std::string> sums;
-  for (const InstructionInstance& instance : program.rolled->order) {
+  for (const InstructionInstance& instance : program.order) {
     const Instruction& instruction = program.instructions[instance.instruction];
     const bool is_exchange = instruction.exchange() && instruction.role == Role::kOptimizer;
     const bool is_complete = is_sum_over_micro_batches(instruction) && instance.micro_batch == 3 &&
@@ -235,15 +238,33 @@ TEST(Unroll, IntegersOfKernelsAreThoseOfTheMicroBatch) {
 
 TEST(Unroll, TakesAnyOrderInWhichMicroBatchesAscend) {
   Program program = rolled(one_layer(), 2);
-  InstanceOrder& order = program.rolled->order = order_by_op(program);
+  InstanceOrder& order = program.order = order_by_op(program);
   // y #0, y #1, sum #0, sum #1, ... becomes y #0, sum #0, y #1, sum #1, ...
-  std::swap(order.at(1), order.at(2));
+  std::swap(order.at(Time(1)), order.at(Time(2)));
   const Program unrolled = unroll(std::move(program));
   EXPECT_NO_THROW(verify(unrolled, "unroll"));
   std::vector<int> micro_batches;
   for (const Instruction& instruction : unrolled.instructions)
     micro_batches.push_back(instruction.micro_batch);
   EXPECT_THAT(micro_batches, ElementsAre(0, 0, 1, 1, 1, -1));
+}
+
+/// The pass "prefetch" may move the exchange of a micro-batch behind that of a later one.
+TEST(Unroll, TakesMicroBatchesInAnyOrder) {
+  for (const int micro_batches : {2, 3, 4}) {
+    Program program = rolled(one_layer(), micro_batches);
+    InstanceOrder& order = program.order = order_by_op(program);
+    // The products come first, from the last micro-batch to the first one.
+    std::reverse(order.begin(), order.begin() + micro_batches);
+    const Program unrolled = unroll(std::move(program));
+    EXPECT_NO_THROW(verify(unrolled, "unroll"));
+    for (int i = 0; i < micro_batches; ++i) {
+      const Instruction& product = unrolled.instructions[InstructionIndex(micro_batches - 1 - i)];
+      ASSERT_EQ(product.reads().size(), 2U);
+      EXPECT_EQ(unrolled.registers[product.reads().front()].name, "x #" + std::to_string(i));
+      EXPECT_EQ(unrolled.registers[*product.writes().begin()].name, "y #" + std::to_string(i));
+    }
+  }
 }
 
 /// x or -x, as the predicate says.

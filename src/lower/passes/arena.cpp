@@ -2,7 +2,7 @@
 
 #include <algorithm>
 
-#include "lower/program_uses.h"
+#include "lower/instances.h"
 #include "lower/storage/block_layout.h"
 #include "lower/storage/waits.h"
 
@@ -14,81 +14,93 @@ namespace {
 constexpr int64_t kStepsOfLayouts = 2'000'000, kStepsOfWaits = 2'000'000;
 
 struct LiveRanges {
-  IndexedVector<RegisterIndex, int> begin, end;  // -1: never
+  IndexedVector<RegisterInstance, int> begin, end;  // -1: never
   /// Another rank or another stream uses it too: an exchange reads it, or a copy reads or fills it.
-  IndexedVector<RegisterIndex, bool> is_shared;
+  IndexedVector<RegisterInstance, bool> is_shared;
   /// A copy reads or fills it, beside the order list: no other register uses its bytes.
-  IndexedVector<RegisterIndex, bool> is_copied;
+  IndexedVector<RegisterInstance, bool> is_copied;
 };
 
-/// Inputs live from before the first instruction, those of one micro-batch from their first reader;
-/// results live until after the last instruction.
-LiveRanges find_live_ranges(const Program& program) {
-  const ProgramUses uses(program);
-  const int count = program.registers.size(), last = program.instructions.size() + 1;
-  LiveRanges live{IndexedVector<RegisterIndex, int>(count, -1),
-                  IndexedVector<RegisterIndex, int>(count, -1),
-                  IndexedVector<RegisterIndex, bool>(count, false),
-                  IndexedVector<RegisterIndex, bool>(count, false)};
+/// Inputs live from before the first instance, those of one micro-batch from their first reader;
+/// results live until after the last instance.
+LiveRanges find_live_ranges(const Program& program, const InstanceUses& uses) {
+  const RegisterInstances& registers = uses.registers();
+  const int count = registers.size(), last = uses.order().size() + 1;
+  LiveRanges live{IndexedVector<RegisterInstance, int>(count, -1),
+                  IndexedVector<RegisterInstance, int>(count, -1),
+                  IndexedVector<RegisterInstance, bool>(count, false),
+                  IndexedVector<RegisterInstance, bool>(count, false)};
   for (const TaskInput& input : program.inputs)
-    live.begin[input.value] = live.end[input.value] =
-        program.registers[input.value].micro_batch.index < 0
-            ? 0
-            : feed_position(uses, input.value).value() + 1;
-  for (InstructionIndex i : program.instructions.indices()) {
-    const ExchangeStep* exchange = program.instructions[i].exchange();
-    const bool is_early = exchange && !exchange->issue_after.is_none();
-    for (RegisterIndex reg : program.instructions[i].writes()) {
-      live.begin[reg] = is_early ? exchange->issue_after.value() + 2 : i.value() + 1;
-      live.end[reg] = i.value() + 1;
-    }
-    if (exchange)
-      for (RegisterIndex source : exchange->sources) live.is_shared[source] = true;
+    for (RegisterInstance reg : registers.of(input.value))
+      live.begin[reg] = live.end[reg] = program.registers[input.value].micro_batch.index < 0
+                                            ? 0
+                                            : feed_position(uses, reg).value() + 1;
+  const auto note_copied = [&](RegisterInstance reg) {  // copies run on streams of their own
+    live.is_shared[reg] = live.is_copied[reg] = true;
+  };
+  for (Time time : uses.order().indices()) {
+    const auto& [index, micro_batch, pass, issue_after] = uses.order()[time];
+    const Instruction& instruction = program.instructions[index];
+    const int begin = (issue_after.is_none() ? time.value() : issue_after.value() + 1) + 1;
+    registers.for_each_written(instruction, micro_batch, [&](RegisterInstance reg) {
+      live.begin[reg] = begin;
+      live.end[reg] = time.value() + 1;
+      if (instruction.copy()) note_copied(reg);
+    });
+    if (!instruction.kernel())
+      registers.for_each_read(instruction, micro_batch, [&](RegisterInstance reg) {
+        live.is_shared[reg] = true;
+        if (instruction.copy()) note_copied(reg);
+      });
   }
-  for (RegisterIndex reg : program.registers.indices())
-    if (const InstructionIndex reader = uses.last_reader(reg); !reader.is_none())
+  for (RegisterInstance reg : live.end.indices())
+    if (const Time reader = uses.last_reader(reg); !reader.is_none())
       live.end[reg] = reader.value() + 1;
-  for (const auto& [name, reg] : program.results) live.end[reg] = last;
-  // Copies run on streams of their own.
-  for (const Instruction& instruction : program.instructions)
-    if (const CopyStep* copy = instruction.copy())
-      for (RegisterIndex reg : {copy->source, copy->target}) {
-        live.begin[reg] = 0;
-        live.end[reg] = last;
-        live.is_shared[reg] = live.is_copied[reg] = true;
-      }
+  for (const auto& [name, reg] : program.results) live.end[registers.whole(reg)] = last;
+  for (RegisterInstance reg : live.end.indices())
+    if (live.is_copied[reg]) {
+      live.begin[reg] = 0;
+      live.end[reg] = last;
+    }
   return live;
 }
 
-/// The operand whose bytes the first result of `at` may take, or none.
-RegisterIndex reusable_operand(const Program& program, const LiveRanges& live,
-                               InstructionIndex at) {
-  const KernelStep* kernel = program.instructions[at].kernel();
+/// The operand whose bytes the first result of the instance at `time` may take, or none.
+RegisterInstance reusable_operand(const Program& program, const InstanceUses& uses,
+                                  const LiveRanges& live, Time time) {
+  const auto& [index, micro_batch, pass, issue_after] = uses.order()[time];
+  const KernelStep* kernel = program.instructions[index].kernel();
   if (!kernel || kernel->outputs.empty()) return {};
+  const RegisterInstances& registers = uses.registers();
   const Register& result = program.registers[kernel->outputs.front()];
-  if (result.storage != Register::Storage::kArena) return {};
-  for (RegisterIndex input : kernel->inputs) {
-    const Register& operand = program.registers[input];
-    if (operand.storage == Register::Storage::kArena && live.end[input] == at.value() + 1 &&
-        !live.is_shared[input] && operand.type == result.type && operand.attr == result.attr &&
-        may_write_over(*kernel, input, program.kernels.get()))
-      return input;
-  }
-  return {};
+  if (!registers.is_in_arena(program, registers.written(kernel->outputs.front(), micro_batch)))
+    return {};
+  RegisterInstance found;
+  registers.for_each_read(program.instructions[index], micro_batch, [&](RegisterInstance input) {
+    const Register& operand = program.registers[registers.register_of(input)];
+    if (found.is_none() && registers.is_in_arena(program, input) &&
+        live.end[input] == time.value() + 1 && !live.is_shared[input] &&
+        operand.type == result.type && operand.attr == result.attr &&
+        may_write_over(program, uses, time, input))
+      found = input;
+  });
+  return found;
 }
 
 /// What is alive in the arenas, and which block of its arena a register is.
 struct ArenaContents {
   IndexedVector<MeshIndex, LiveBlocks> blocks;
-  IndexedVector<RegisterIndex, BlockIndex> block_of;  // none: it is in no arena
+  IndexedVector<RegisterInstance, BlockIndex> block_of;  // none: it is in no arena
 };
 
-ArenaContents contents_of_arenas(const Program& program, const LiveRanges& live) {
+ArenaContents contents_of_arenas(const Program& program, const InstanceUses& uses) {
+  const LiveRanges live = find_live_ranges(program, uses);
+  const RegisterInstances& registers = uses.registers();
   ArenaContents contents{IndexedVector<MeshIndex, LiveBlocks>(program.meshes.size()),
-                         IndexedVector<RegisterIndex, BlockIndex>(program.registers.size())};
-  const auto add = [&](RegisterIndex index, RegisterIndex reused) {
-    const Register& reg = program.registers[index];
-    if (reg.storage != Register::Storage::kArena) return;
+                         IndexedVector<RegisterInstance, BlockIndex>(registers.size())};
+  const auto add = [&](RegisterInstance index, RegisterInstance reused) {
+    if (!registers.is_in_arena(program, index)) return;
+    const Register& reg = program.registers[registers.register_of(index)];
     LiveBlocks& blocks = contents.blocks[reg.mesh];
     BlockIndex& block = contents.block_of[index];
     if (reused.is_none() || live.is_copied[index]) {
@@ -101,13 +113,16 @@ ArenaContents contents_of_arenas(const Program& program, const LiveRanges& live)
       blocks[block].is_read_elsewhere = blocks[block].is_read_elsewhere || live.is_shared[index];
     }
   };
-  for (const TaskInput& input : program.inputs) add(input.value, {});
-  for (InstructionIndex at : program.instructions.indices()) {
-    RegisterIndex reused = reusable_operand(program, live, at);
-    for (RegisterIndex written : program.instructions[at].writes()) {
-      add(written, reused);
-      reused = {};
-    }
+  for (const TaskInput& input : program.inputs)
+    for (RegisterInstance reg : registers.of(input.value)) add(reg, {});
+  for (Time time : uses.order().indices()) {
+    RegisterInstance reused = reusable_operand(program, uses, live, time);
+    const InstructionInstance& instance = uses.order()[time];
+    registers.for_each_written(program.instructions[instance.instruction], instance.micro_batch,
+                               [&](RegisterInstance written) {
+                                 add(written, reused);
+                                 reused = {};
+                               });
   }
   return contents;
 }
@@ -124,7 +139,8 @@ ArenaPlan plan_arena(LiveBlocks blocks, int64_t steps_of_waits, int64_t& steps) 
 }  // namespace
 
 ArenaPlans plan_arenas(Program& program) {
-  ArenaContents contents = contents_of_arenas(program, find_live_ranges(program));
+  const InstanceUses uses(program);
+  ArenaContents contents = contents_of_arenas(program, uses);
   ArenaPlans plans;
   const int meshes = program.meshes.size();
   int64_t steps = kStepsOfLayouts;
@@ -135,9 +151,12 @@ ArenaPlans plan_arenas(Program& program) {
     plans.push_back(plan_arena(std::move(contents.blocks[mesh]), kStepsOfWaits / meshes, left));
     steps -= share - left;
   }
-  for (RegisterIndex i : program.registers.indices())
-    if (const BlockIndex block = contents.block_of[i]; !block.is_none())
-      program.registers[i].offset = plans[program.registers[i].mesh].offsets[block];
+  program.offsets.assign(uses.registers().size(), 0);
+  for (RegisterInstance reg : program.offsets.indices())
+    if (const BlockIndex block = contents.block_of[reg]; !block.is_none()) {
+      const MeshIndex mesh = program.registers[uses.registers().register_of(reg)].mesh;
+      program.offsets[reg] = plans[mesh].offsets[block];
+    }
   return plans;
 }
 

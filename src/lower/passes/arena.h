@@ -11,15 +11,15 @@ struct ArenaPlan {
   Bytes size{0};        // high-water mark
   Bytes live_bound{0};  // most bytes alive at once: no plan can be smaller
   /// What is in it: the registers, of which those that are written over one another in place are
-  /// one block. Instants are the instructions counted from 1; 0 is before the first.
+  /// one block. Instants are the instances counted from 1; 0 is before the first.
   LiveBlocks blocks;
   IndexedVector<BlockIndex, int64_t> offsets;
 };
 
 using ArenaPlans = IndexedVector<MeshIndex, ArenaPlan>;
 
-/// Sets the offset of every register in the arena of its mesh, for the rank at the origin, whose
-/// parts are the largest.
+/// Sets the offset of every register in the arena of its mesh (Program::offsets), for the rank at
+/// the origin, whose parts are the largest: of a rolled program in each micro-batch.
 ///
 ///   ensures  registers that are alive at one instruction do not share bytes, except an
 ///            element-wise result with an operand that it is written over and that has no later

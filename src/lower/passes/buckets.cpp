@@ -1,20 +1,16 @@
 #include "lower/passes/buckets.h"
 
 #include <algorithm>
-#include <numeric>
 
+#include "lower/instances.h"
 #include "lower/program_uses.h"
-#include "lower/unroll.h"
 
 namespace tessera {
 namespace {
 
-/// A position in the order in which a step executes the instances of instructions.
-using Time = int;
-
 /// Where an instance goes: behind another one, and at which position of the bucket there.
 struct NewPosition {
-  Time behind = 0;
+  Time behind;
   int position = 0;  // 0: the instance stays
 
   auto operator<=>(const NewPosition&) const = default;
@@ -28,9 +24,9 @@ class Buckets {
         uses_(program),
         order_(instances(program)),
         times_(program.instructions.size()) {
-    for (const InstructionInstance& instance : order_) {
-      times_[instance.instruction] = static_cast<Time>(positions_.size());
-      positions_.push_back({times_[instance.instruction], 0});
+    for (Time time : order_.indices()) {
+      times_[order_[time].instruction] = time;
+      positions_.push_back({time, 0});
     }
   }
 
@@ -88,7 +84,7 @@ class Buckets {
   }
 
   void close(std::vector<InstructionIndex>& open, Bytes& bytes) {
-    Time last = 0;
+    Time last;
     for (InstructionIndex exchange : open) last = std::max(last, times_[gradient_of(exchange)]);
     int position = 0;
     for (InstructionIndex exchange : open) positions_[times_[exchange]] = {last, ++position};
@@ -98,20 +94,13 @@ class Buckets {
   }
 
   void move() {
-    std::vector<Time> sorted(order_.size());
-    std::iota(sorted.begin(), sorted.end(), 0);
+    std::vector<Time> sorted;
+    for (Time time : order_.indices()) sorted.push_back(time);
     std::stable_sort(sorted.begin(), sorted.end(),
                      [&](Time a, Time b) { return positions_[a] < positions_[b]; });
-    InstanceOrder order;
-    std::vector<InstructionIndex> instructions;
-    for (Time time : sorted) {
-      order.push_back(order_[time]);
-      instructions.push_back(order_[time].instruction);
-    }
-    if (program_.rolled)
-      program_.rolled->order = std::move(order);
-    else
-      reorder(program_, instructions);
+    program_.order.clear();
+    program_.order.reserve(order_.size());
+    for (Time time : sorted) program_.order.push_back(order_[time]);
   }
 
   Program& program_;
@@ -119,7 +108,7 @@ class Buckets {
   const ProgramUses uses_;
   const InstanceOrder order_;
   IndexedVector<InstructionIndex, Time> times_;  // of the last instance
-  std::vector<NewPosition> positions_;           // by time
+  IndexedVector<Time, NewPosition> positions_;
   bool has_moved_ = false;
 };
 

@@ -17,14 +17,16 @@ struct CombineOptions {
 
 /// Moves exchanges up to an earlier one of the same kind and combines them with it: of the same
 /// pass, between the same meshes, and over the same axes with the same reduction, whose sources are
-/// ready there. Exchanges without kernels between them are combined whatever their size.
+/// ready there. Exchanges without kernels between them are combined whatever their size. Those of a
+/// rolled program are combined once, where that is right in each micro-batch.
 ///
-///   requires  instructions in the order in which they will run; each exchange has one part
+///   requires  the order of the instances is that in which they will run; each exchange has one
+///             part
 ///   ensures   each exchange comes after the instruction that writes its sources, and a variable is
 ///             written after the readers of its old value; no tensor is reduced in another order
 ///             and no byte more is sent; the most bytes that are alive at once do not grow
-///   time      O(n log n) for n instructions, and the square of the number of exchanges of one kind
-///             in one pass that cannot be combined
+///   time      O(n log n) for n instances, and the square of the number of exchanges of one kind in
+///             one pass that cannot be combined, times the micro-batches
 ///   source    the combiners of XLA for all-reduce and all-gather, which have such a threshold
 void combine_exchanges(Program& program, const CombineOptions& options = {});
 

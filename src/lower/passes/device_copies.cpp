@@ -2,27 +2,53 @@
 
 #include <algorithm>
 #include <map>
+#include <set>
 #include <utility>
 
 #include "base/error.h"
+#include "lower/instances.h"
 #include "lower/program_uses.h"
 
 namespace tessera {
 namespace {
 
+/// An instruction that copies, and where it has been placed.
+struct PlacedCopy {
+  InstructionIndex instruction;
+  bool is_in_each = false;  // one of each micro-batch, or one of the step
+  std::set<int> placed_in;  // micro-batches; -1: the step
+};
+
 class CopyMaker {
  public:
-  explicit CopyMaker(Program& program) : program_(program) {}
+  explicit CopyMaker(Program& program)
+      : program_(program), order_(instances(program)), registers_(program) {}
 
   void run() {
     add_host_meshes();
     take_inputs();
-    for (Instruction& instruction : std::exchange(program_.instructions, {}))
-      add(std::move(instruction));
+    before_.resize(program_.instructions.size());
+    behind_.resize(program_.instructions.size());
+    is_known_.assign(program_.instructions.size(), false);
+    program_.order.clear();
+    for (const InstructionInstance& instance : order_) {
+      take(instance.instruction);
+      for (const CopyIndex copy : before_[instance.instruction]) place(copies_[copy], instance);
+      program_.order.push_back(instance);
+      for (InstructionIndex copy : behind_[instance.instruction])
+        program_.order.push_back({copy, instance.micro_batch, instance.pass});
+    }
     copy_results();
   }
 
  private:
+  using CopyIndex = Index<struct CopyTag>;  // in copies_
+  /// The register of the host that has the content of one of a device, and the copy between them.
+  struct HostCopy {
+    RegisterIndex host;
+    CopyIndex copy;
+  };
+
   const Register& reg(RegisterIndex index) const { return program_.registers[index]; }
   bool is_on_device(RegisterIndex index) const {
     return program_.devices[reg(index).mesh] != DeviceKind::kHost;
@@ -47,62 +73,91 @@ class CopyMaker {
     return program_.registers.push_back(std::move(copy));
   }
 
-  /// Adds a copy in the pass of `like`.
-  void copy(RegisterIndex source, RegisterIndex target, const Instruction& like) {
-    Instruction copy = in_pass_of(like, CopyStep{source, target});
-    copy.mesh = is_on_device(source) ? reg(source).mesh : reg(target).mesh;
-    program_.instructions.push_back(std::move(copy));
-  }
-
   void take_inputs() {
     const ProgramUses uses(program_);
     for (TaskInput& input : program_.inputs) {
       const RegisterIndex fed = input.value;
       if (!is_on_device(fed)) continue;
       if (!uses.readers(fed).empty())
-        fed_[fed] = input.value = add_host_register(fed);
+        fed_[fed].host = input.value = add_host_register(fed);
       else  // no kernel reads it; it may be a result
         program_.registers[fed].mesh = host_mesh_[reg(fed).mesh];
     }
   }
 
-  /// Copies what the feed filled to the device before its first reader.
-  void copy_fed(const Instruction& reader) {
-    for (RegisterIndex read : reader.reads())
+  // ---- copies ----
+
+  /// Adds a copy in the pass of `like`: in each micro-batch, or once a step.
+  InstructionIndex add_copy(RegisterIndex source, RegisterIndex target, const Instruction& like,
+                            bool in_each) {
+    Instruction copy = in_pass_of(like, CopyStep{source, target});
+    if (program_.rolled && !in_each) copy.micro_batch = -1;
+    copy.mesh = is_on_device(source) ? reg(source).mesh : reg(target).mesh;
+    return program_.instructions.push_back(std::move(copy));
+  }
+
+  /// A copy of `of`, a register of the program as it was given, before its first reader.
+  CopyIndex add_copy_before(RegisterIndex of, RegisterIndex source, RegisterIndex target,
+                            const Instruction& like) {
+    using Repeats = RegisterInstances::Repeats;
+    const Repeats repeats = registers_.repeats(of);
+    const bool in_each = repeats == Repeats::kEach || repeats == Repeats::kInput;
+    return copies_.push_back({add_copy(source, target, like, in_each), in_each, {}});
+  }
+
+  /// Places a copy before `reader` unless it comes before an earlier one.
+  void place(PlacedCopy& copy, const InstructionInstance& reader) {
+    if (copy.placed_in.insert(copy.is_in_each ? reader.micro_batch : -1).second)
+      program_.order.push_back({copy.instruction, reader.micro_batch, reader.pass});
+  }
+
+  /// Copies what the feed filled to the device before it is read.
+  void copy_fed(InstructionIndex reader) {
+    for (RegisterIndex read : program_.instructions[reader].reads())
       if (const auto fed = fed_.find(read); fed != fed_.end()) {
-        copy(fed->second, read, reader);
-        fed_.erase(fed);
+        if (fed->second.copy.is_none())
+          fed->second.copy =
+              add_copy_before(read, fed->second.host, read, program_.instructions[reader]);
+        before_[reader].push_back(fed->second.copy);
       }
   }
 
-  /// A register of the host with the same content.
-  RegisterIndex on_host(RegisterIndex index, const Instruction& reader) {
-    if (!is_on_device(index)) return index;
+  /// A register of the host with the same content, and the copy that fills it.
+  HostCopy on_host(RegisterIndex index, const Instruction& reader) {
     const auto [found, is_new] = on_host_.try_emplace(index);
     if (is_new) {
-      const RegisterIndex host = add_host_register(index);
-      found->second = host;
-      copy(index, host, reader);
+      found->second.host = add_host_register(index);
+      found->second.copy = add_copy_before(index, index, found->second.host, reader);
     }
     return found->second;
   }
 
-  void add(Instruction instruction) {
-    copy_fed(instruction);
+  /// Finds out which copies come before and behind an instruction.
+  void take(InstructionIndex index) {
+    if (is_known_[index]) return;
+    is_known_[index] = true;
+    copy_fed(index);
+    Instruction instruction = program_.instructions[index];
     ExchangeStep* exchange = instruction.exchange();
     if (!exchange) {
       refuse_control(instruction);
-      program_.instructions.push_back(std::move(instruction));
       return;
     }
-    for (RegisterIndex& source : exchange->sources) source = on_host(source, instruction);
+    for (RegisterIndex& source : exchange->sources) {
+      if (!is_on_device(source)) continue;
+      const HostCopy copy = on_host(source, instruction);
+      source = copy.host;
+      before_[index].push_back(copy.copy);
+    }
     const std::vector<RegisterIndex> targets = exchange->targets;
     for (RegisterIndex& target : exchange->targets)
       if (is_on_device(target)) target = add_host_register(target);
     instruction.mesh = reg(exchange->target()).mesh;
-    program_.instructions.push_back(instruction);
+    const bool in_each = instruction.micro_batch >= 0;
     for (size_t i = 0; i < targets.size(); ++i)
-      if (exchange->targets[i] != targets[i]) copy(exchange->targets[i], targets[i], instruction);
+      if (exchange->targets[i] != targets[i])
+        behind_[index].push_back(add_copy(exchange->targets[i], targets[i], instruction, in_each));
+    program_.instructions[index] = std::move(instruction);
   }
 
   void refuse_control(const Instruction& instruction) const {
@@ -117,15 +172,28 @@ class CopyMaker {
 
   void copy_results() {
     Instruction last;
-    if (!program_.instructions.empty()) last.role = program_.instructions.back().role;
-    for (auto& [name, result] : program_.results) result = on_host(result, last);
+    if (!order_.empty()) last.role = program_.instructions[order_.back().instruction].role;
+    for (auto& [name, result] : program_.results) {
+      if (!is_on_device(result)) continue;
+      const HostCopy copy = on_host(result, last);
+      result = copy.host;
+      place(copies_[copy.copy], {});
+    }
   }
 
   Program& program_;
+  const InstanceOrder order_;                      // without copies
+  const RegisterInstances registers_;              // the same
   IndexedVector<MeshIndex, MeshIndex> host_mesh_;  // by mesh of devices
-  /// By register of a device: the register of the host that the feed fills, until it is copied.
-  std::map<RegisterIndex, RegisterIndex> fed_;
-  std::map<RegisterIndex, RegisterIndex> on_host_;  // by register of a device: its copy
+  /// By register of a device: that which the feed fills, and the copy from there.
+  std::map<RegisterIndex, HostCopy> fed_;
+  /// By register of a device: its copy on the host.
+  std::map<RegisterIndex, HostCopy> on_host_;
+  IndexedVector<CopyIndex, PlacedCopy> copies_;  // that come before a reader
+  // By instruction of the program as it was given:
+  IndexedVector<InstructionIndex, std::vector<CopyIndex>> before_;
+  IndexedVector<InstructionIndex, std::vector<InstructionIndex>> behind_;
+  IndexedVector<InstructionIndex, bool> is_known_;
 };
 
 }  // namespace

@@ -15,9 +15,11 @@ namespace tessera {
 /// copy.
 ///
 ///   devices   by mesh of `program`
-///   requires  the order of the instructions is final
-///   ensures   the operands and results of a kernel on a device are in the device's memory, all
-///             others in that of the host; nothing changes where every mesh is of hosts
+///   requires  the order of the instances is final
+///   ensures   a copy for several micro-batches of a rolled program is one instruction; what a step
+///             has once is copied once, before its first reader; the operands and results of a
+///             kernel on a device are in the device's memory, all others in that of the host;
+///             nothing changes where every mesh is of hosts
 ///   throws    UserError (78) when a While or an If is on a device: the thread of its rank runs its
 ///             regions
 void add_device_copies(Program& program, const IndexedVector<MeshIndex, DeviceKind>& devices);

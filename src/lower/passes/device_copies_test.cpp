@@ -119,6 +119,31 @@ TEST(DeviceCopies, CopiesAndKernelsAreOnStreamsOfTheirOwn) {
   }
 }
 
+/// w is read by each micro-batch, on the device and, over the hosts, by the other stage.
+TEST(DeviceCopies, WhatEachMicroBatchReadsIsCopiedOnceAStep) {
+  Graph graph;
+  Builder b(graph);
+  const ValueId x = b.input("x", f32({8, 8}));
+  const ValueId w = b.variable("w", f32({8, 8}), Initializer::normal(0, 1));
+  const ValueId y = b.dot(x, w, "mk,kn->mn", "first.y");
+  const ValueId z = b.dot(y, w, "mk,kn->mn", "last.z");
+  graph.add_output("sum", b.reduce_sum(z, {0, 1}, "last.sum"));
+  for (const int64_t micro_batches : {2, 4}) {
+    const Plan plan{.meshes = {mesh_of("first", {0}, DeviceKind::kFake),
+                               mesh_of("last", {1}, DeviceKind::kFake)},
+                    .micro_batches = micro_batches,
+                    .marks = {stage("first.*", "first"), stage("last.*", "last")}};
+    const TaskGraph tasks = compile(graph, plan, {.dump = {}, .verify_passes = true}).tasks;
+    int copies_of_w = 0, copies_of_y = 0;
+    for (const std::string& move : moves(tasks)) {
+      copies_of_w += move.starts_with("copy w on host <- w");
+      copies_of_y += move.starts_with("copy first.y");
+    }
+    EXPECT_EQ(copies_of_w, 1) << micro_batches << " micro-batches";
+    EXPECT_EQ(copies_of_y, 2 * micro_batches) << "to the host of one stage, and from the other";
+  }
+}
+
 TEST(DeviceCopies, AnInputThatNoKernelWantsStaysOnTheHost) {
   Graph graph;
   Builder b(graph);

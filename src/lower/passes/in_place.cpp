@@ -6,8 +6,8 @@
 #include <string>
 #include <vector>
 
+#include "lower/instances.h"
 #include "lower/program_uses.h"
-#include "lower/unroll.h"
 
 namespace tessera {
 namespace {

@@ -20,8 +20,7 @@ MatmulAnalysis::MatmulAnalysis(const Program& program, int64_t chunks, const Cos
       cost_(cost),
       uses_(program),
       has_one_pass_(program.instructions.size(), true) {
-  if (!program.rolled) return;
-  for (const InstructionInstance& instance : program.rolled->order)
+  for (const InstructionInstance& instance : program.order)
     if (instance.pass != at(instance.instruction).pass) has_one_pass_[instance.instruction] = false;
 }
 
@@ -147,12 +146,12 @@ void InstructionRewrites::apply() {
   }
   begins.push_back(instructions.end_index());
   program_.instructions = std::move(instructions);
-  if (!program_.rolled) return;
   InstanceOrder order;
-  for (const auto& [instruction, micro_batch, pass] : program_.rolled->order)
-    for (InstructionIndex i : IndexRange(begins[instruction], begins[instruction + 1]))
-      order.push_back({i, micro_batch, pass});
-  program_.rolled->order = std::move(order);
+  for (const InstructionInstance& instance : program_.order)
+    for (InstructionIndex i :
+         IndexRange(begins[instance.instruction], begins[instance.instruction + 1]))
+      order.push_back({i, instance.micro_batch, instance.pass});
+  program_.order = std::move(order);
 }
 
 }  // namespace tessera

@@ -7,98 +7,32 @@
 #include <tuple>
 #include <unordered_map>
 
+#include "lower/instances.h"
 #include "lower/program_uses.h"
-#include "lower/unroll.h"
 #include "ops/operator.h"
 
 namespace tessera {
 namespace {
 
-/// The instances of the instructions of a rolled program, and which of them need which.
-class Instances {
- public:
-  explicit Instances(const Program& program)
-      : program_(program),
-        uses_(program),
-        list_(order_by_op(program)),
-        last_(program.rolled->micro_batches - 1),
-        first_places_(program.instructions.size()) {
-    int places = 0;
-    for (InstructionIndex i : program.instructions.indices()) {
-      first_places_[i] = places;
-      places += program.instructions[i].micro_batch < 0 ? 1 : last_ + 1;
-    }
-    positions_.assign(places, -1);
-    for (size_t i = 0; i < list_.size(); ++i)
-      positions_[place_of(list_[i].instruction, list_[i].micro_batch)] = static_cast<int>(i);
-  }
-
-  /// Op by op.
-  const InstanceOrder& list() const { return list_; }
-
-  /// The instances that write what one of the list reads; and, of one that writes over a variable,
-  /// those that read the old value.
-  std::vector<int> needs_of(const InstructionInstance& instance) const {
-    const Instruction& instruction = at(instance.instruction);
-    std::vector<int> needs;
-    if (is_sum_over_micro_batches(instruction)) add_sum_before(instance, needs);
-    for (RegisterIndex reg : instruction.reads()) add_writer(reg, instance.micro_batch, needs);
-    // One instance writes over a variable: the complete sum, or the first of several that are
-    // equal.
-    const int writes = is_sum_over_micro_batches(instruction) ? last_ : 0;
-    if (instance.micro_batch >= 0 && instance.micro_batch != writes) return needs;
-    for (RegisterIndex reg : instruction.writes())
-      if (const Register& written = program_.registers[reg];
-          written.storage == Register::Storage::kVariable)
-        add_readers(program_.variables[written.variable].value, instance, needs);
-    return needs;
-  }
-
- private:
-  const Instruction& at(InstructionIndex index) const { return program_.instructions[index]; }
-  size_t place_of(InstructionIndex instruction, int micro_batch) const {
-    return first_places_[instruction] + (at(instruction).micro_batch < 0 ? 0 : micro_batch);
-  }
-
-  void add_writer(RegisterIndex reg, int micro_batch, std::vector<int>& needs) const {
-    const InstructionIndex writer = uses_.writer(reg);
-    if (writer.is_none()) return;
-    if (is_sum_over_micro_batches(at(writer)))
-      micro_batch = last_;
-    else if (is_same_in_each(program_, at(writer), reg))
-      micro_batch = 0;
-    needs.push_back(positions_[place_of(writer, micro_batch)]);
-  }
-
-  /// The sum up to the micro-batch before, which the first one begins with its own value.
-  void add_sum_before(const InstructionInstance& instance, std::vector<int>& needs) const {
-    const int before = instance.micro_batch - 1;
-    if (before > 0)
-      needs.push_back(positions_[place_of(instance.instruction, before)]);
-    else
-      add_writer(at(instance.instruction).reads().front(), before, needs);
-  }
-
-  void add_readers(RegisterIndex value, const InstructionInstance& writer,
-                   std::vector<int>& needs) const {
-    const auto first = static_cast<std::ptrdiff_t>(needs.size());
-    for (InstructionIndex reader : uses_.readers(value)) {
-      if (reader == writer.instruction) continue;
-      const size_t place = first_places_[reader];
-      for (int i = 0; i < (at(reader).micro_batch < 0 ? 1 : last_ + 1); ++i)
-        if (const int position = positions_[place + i]; position >= 0) needs.push_back(position);
-    }
-    std::sort(needs.begin() + first, needs.end());
-  }
-
-  const Program& program_;
-  const ProgramUses uses_;
-  const InstanceOrder list_;
-  const int last_;  // micro-batch
-  /// By instruction and micro-batch, from first_places_ on: in the list; -1: there is none.
-  std::vector<int> positions_;
-  IndexedVector<InstructionIndex, int> first_places_;
-};
+/// The instances that write what one of them reads; and, of one that writes over a variable, those
+/// that read the old value.
+std::vector<int> needs_of(const Program& program, const InstanceUses& uses, Time time) {
+  const auto& [index, micro_batch, pass, issue_after] = uses.order()[time];
+  const Instruction& instruction = program.instructions[index];
+  const RegisterInstances& registers = uses.registers();
+  std::vector<int> needs;
+  registers.for_each_read(instruction, micro_batch, [&](RegisterInstance reg) {
+    if (const Time writer = uses.writer(reg); !writer.is_none()) needs.push_back(writer.value());
+  });
+  registers.for_each_written(instruction, micro_batch, [&](RegisterInstance reg) {
+    const Register& written = program.registers[registers.register_of(reg)];
+    if (registers.is_in_arena(program, reg)) return;
+    const RegisterIndex value = program.variables[written.variable].value;
+    for (Time reader : uses.readers(registers.whole(value)))
+      if (uses.order()[reader].instruction != index) needs.push_back(reader.value());
+  });
+  return needs;
+}
 
 /// By stage, a number that it has in common with those that share ranks with it.
 std::vector<int> devices_of(const Program& program) {
@@ -205,11 +139,12 @@ IndexedVector<InstructionIndex, int> blocks_of(const Program& program, const Ins
 /// instructions by block.
 ///   list  the pieces of work of `made`
 void set_order(Program& program, const InstanceOrder& list, const PipelineOrder& made) {
-  InstanceOrder& order = program.rolled->order;
-  order.reserve(made.order.size());
+  InstanceOrder& order = program.order;
+  order.reserve(static_cast<int>(made.order.size()));
   for (int index : made.order) {
-    order.push_back(list[index]);
-    order.back().pass = program.instructions[list[index].instruction].pass = made.passes[index];
+    const InstructionInstance& instance = list[Time(index)];
+    order.push_back(instance);
+    order.back().pass = program.instructions[instance.instruction].pass = made.passes[index];
   }
   const IndexedVector<InstructionIndex, int> blocks = blocks_of(program, order);
   std::vector<InstructionIndex> sorted;
@@ -231,17 +166,18 @@ void set_order(Program& program, const InstanceOrder& list, const PipelineOrder&
 std::optional<PipelineOrder> order_instructions(Program& program, const Graph& graph,
                                                 const OrderOptions& options) {
   if (!program.rolled) return std::nullopt;
-  const Instances pieces(program);
+  const InstanceUses uses(program);
   const WorkEstimate estimate(program, graph, options);
   IndexedVector<InstructionIndex, double> times;
   for (const Instruction& instruction : program.instructions)
     times.push_back(estimate.of(instruction));
   std::vector<PipelineStep> work;
-  work.reserve(pieces.list().size());
-  for (const InstructionInstance& instance : pieces.list()) {
+  work.reserve(uses.order().size());
+  for (Time time : uses.order().indices()) {
+    const InstructionInstance& instance = uses.order()[time];
     const Instruction& instruction = program.instructions[instance.instruction];
     work.push_back({instruction.stage.value(), instruction.role, instance.micro_batch,
-                    pieces.needs_of(instance), times[instance.instruction]});
+                    needs_of(program, uses, time), times[instance.instruction]});
   }
   PipelineOrder made =
       pipeline_order(work, {.kind = options.kind,
@@ -249,7 +185,7 @@ std::optional<PipelineOrder> order_instructions(Program& program, const Graph& g
                             .devices = devices_of(program),
                             .max_in_flight = static_cast<int>(options.max_in_flight),
                             .transfer = options.cost.stage_transfer});
-  set_order(program, pieces.list(), made);
+  set_order(program, uses.order(), made);
   return made;
 }
 

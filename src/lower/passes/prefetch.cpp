@@ -6,8 +6,8 @@
 #include <utility>
 
 #include "base/text.h"
+#include "lower/instances.h"
 #include "lower/live_bytes.h"
-#include "lower/program_uses.h"
 
 namespace tessera {
 namespace {
@@ -28,6 +28,9 @@ class PrefetchScheduler {
 
  private:
   const Instruction& at(InstructionIndex index) const { return program_.instructions[index]; }
+  const Instruction& at(const InstanceUses& uses, Time time) const {
+    return at(uses.order()[time].instruction);
+  }
   const Register& reg(RegisterIndex index) const { return program_.registers[index]; }
 
   /// Does `instruction` receive from other ranks, into a register that is no variable?
@@ -52,86 +55,96 @@ class PrefetchScheduler {
 
   /// The exchanges of one mesh that are to be placed later, the oldest first.
   struct Waiting {
-    std::map<InstructionIndex, Bytes> exchanges;  // with the bytes that they hold
+    std::map<Time, Bytes> exchanges;  // with the bytes that they hold
     Bytes bytes{0};
   };
 
   void sink_exchanges() {
-    const ProgramUses uses(program_);
+    const InstanceUses uses(program_);
     IndexedVector<MeshIndex, Waiting> waiting(program_.meshes.size());
-    std::vector<InstructionIndex> order;
-    const auto place = [&](Waiting& list, InstructionIndex exchange) {
-      order.push_back(exchange);
+    InstanceOrder order;
+    order.reserve(uses.order().size());
+    const auto place = [&](Waiting& list, Time exchange) {
+      order.push_back(uses.order()[exchange]);
       list.bytes = list.bytes - list.exchanges.at(exchange);
       list.exchanges.erase(exchange);
     };
-    for (InstructionIndex i : program_.instructions.indices()) {
-      const Instruction& instruction = at(i);
-      std::set<std::pair<MeshIndex, InstructionIndex>> due;
-      for (RegisterIndex read : instruction.reads())
-        if (const InstructionIndex writer = uses.writer(read); !writer.is_none())
-          if (waiting[at(writer).mesh].exchanges.contains(writer))
-            due.emplace(at(writer).mesh, writer);
+    for (Time time : uses.order().indices()) {
+      const Instruction& instruction = at(uses, time);
+      std::set<std::pair<MeshIndex, Time>> due;
+      uses.registers().for_each_read(instruction, uses.order()[time].micro_batch,
+                                     [&](RegisterInstance read) {
+                                       if (const Time writer = uses.writer(read); !writer.is_none())
+                                         if (const MeshIndex mesh = at(uses, writer).mesh;
+                                             waiting[mesh].exchanges.contains(writer))
+                                           due.emplace(mesh, writer);
+                                     });
       for (const auto& [mesh, exchange] : due) place(waiting[mesh], exchange);
-      if (!may_wait(i, uses)) {
-        order.push_back(i);
+      if (!may_wait(time, uses)) {
+        order.push_back(uses.order()[time]);
         continue;
       }
       Waiting& list = waiting[instruction.mesh];
       const ExchangeStep& exchange = *instruction.exchange();
       const Bytes bytes = size_of_all(exchange.sources) + size_of_all(exchange.targets);
-      list.exchanges.emplace(i, bytes);
+      list.exchanges.emplace(time, bytes);
       list.bytes += bytes;
       while (list.bytes > window_) place(list, list.exchanges.begin()->first);
     }
-    reorder(program_, order);
+    program_.order = std::move(order);
   }
 
-  bool may_wait(InstructionIndex i, const ProgramUses& uses) const {
-    if (!is_transfer(at(i)) || !are_in_arena(at(i).exchange()->sources)) return false;
-    const std::span<const RegisterIndex> targets = at(i).exchange()->targets;
-    return std::all_of(targets.begin(), targets.end(),
-                       [&](RegisterIndex target) { return uses.first_reader(target) > i + 1; });
+  bool may_wait(Time time, const InstanceUses& uses) const {
+    const Instruction& instruction = at(uses, time);
+    if (!is_transfer(instruction) || !are_in_arena(instruction.exchange()->sources)) return false;
+    const std::span<const RegisterIndex> targets = instruction.exchange()->targets;
+    return std::all_of(targets.begin(), targets.end(), [&](RegisterIndex target) {
+      const RegisterInstance written =
+          uses.registers().written(target, uses.order()[time].micro_batch);
+      return uses.first_reader(written) > time + 1;
+    });
   }
 
   // ---- issue points: as early as memory allows ----
 
-  /// The results that are in flight on a mesh while an instruction runs.
+  /// The results that are in flight on a mesh while an instance runs.
   struct InFlight {
     int count = 0;
     Bytes bytes{0};
   };
 
   void set_issue_points() {
-    const ProgramUses uses(program_);
+    const InstanceUses uses(program_);
+    const InstanceOrder& order = uses.order();
     IndexedVector<MeshIndex, LiveBytes> live;
     for (MeshIndex mesh : program_.meshes.indices()) live.push_back({program_, uses, mesh});
-    IndexedVector<MeshIndex, IndexedVector<InstructionIndex, InFlight>> in_flight(
-        program_.meshes.size(),
-        IndexedVector<InstructionIndex, InFlight>(program_.instructions.size()));
-    for (InstructionIndex i : program_.instructions.indices()) {
-      if (!is_transfer(at(i))) continue;
-      ExchangeStep& exchange = *program_.instructions[i].exchange();
-      auto& on_mesh = in_flight[at(i).mesh];
-      LiveBytes& alive = live[at(i).mesh];
+    IndexedVector<MeshIndex, IndexedVector<Time, InFlight>> in_flight(
+        program_.meshes.size(), IndexedVector<Time, InFlight>(order.size()));
+    for (Time time : order.indices()) {
+      const Instruction& instruction = at(uses, time);
+      if (!is_transfer(instruction)) continue;
+      const ExchangeStep& exchange = *instruction.exchange();
+      auto& on_mesh = in_flight[instruction.mesh];
+      LiveBytes& alive = live[instruction.mesh];
       const Bytes bytes = size_of_all(exchange.targets);
       const int parts = static_cast<int>(exchange.parts.size());
-      const auto has_room = [&](InstructionIndex k) {
-        return has_capacity(on_mesh[k], bytes) &&
-               (parts == 1 || alive.most(k, k + 1) + bytes.value() <= alive.least_peak());
+      const auto has_room = [&](Time t) {
+        return has_capacity(on_mesh[t], bytes) &&
+               (parts == 1 || alive.most(t, t + 1) + bytes.value() <= alive.least_peak());
       };
-      InstructionIndex earliest(0);
+      Time earliest(0);
       for (RegisterIndex source : exchange.sources)
-        earliest = std::max(earliest, uses.writer(source));
-      InstructionIndex point = i - 1;
+        earliest =
+            std::max(earliest, uses.writer(uses.registers().read(source, order[time].micro_batch)));
+      Time point = time - 1;
       while (point > earliest && has_room(point)) --point;
-      if (!computes_between(point + 1, i, at(i).mesh)) continue;
-      for (InstructionIndex k = point + 1; k < i; ++k) {
-        on_mesh[k].count += parts;
-        on_mesh[k].bytes += bytes;
+      if (!computes_between(uses, point + 1, time, instruction.mesh)) continue;
+      for (Time t = point + 1; t < time; ++t) {
+        on_mesh[t].count += parts;
+        on_mesh[t].bytes += bytes;
       }
-      alive.add(point + 1, i, bytes);
-      exchange.issue_after = point;
+      alive.add(point + 1, time, bytes);
+      program_.order[time].issue_after = point;
     }
   }
 
@@ -139,9 +152,11 @@ class PrefetchScheduler {
     return in_flight.count < kMaxPrefetches && in_flight.bytes + bytes <= window_;
   }
 
-  bool computes_between(InstructionIndex begin, InstructionIndex end, MeshIndex mesh) const {
-    for (InstructionIndex i : IndexRange(begin, end))
-      if (at(i).kernel() && share_ranks_[at(i).mesh][mesh]) return true;
+  bool computes_between(const InstanceUses& uses, Time begin, Time end, MeshIndex mesh) const {
+    for (Time time : IndexRange(begin, end))
+      if (const Instruction& between = at(uses, time);
+          between.kernel() && share_ranks_[between.mesh][mesh])
+        return true;
     return false;
   }
 
@@ -150,9 +165,11 @@ class PrefetchScheduler {
   IndexedVector<MeshIndex, IndexedVector<MeshIndex, bool>> share_ranks_;  // by pair of meshes
 };
 
-std::string names_of_targets(const Program& program, const ExchangeStep& exchange) {
+std::string names_of_targets(const Program& program, const ExchangeStep& exchange,
+                             int micro_batch) {
   std::vector<std::string> names;
-  for (RegisterIndex target : exchange.targets) names.push_back(program.registers[target].name);
+  for (RegisterIndex target : exchange.targets)
+    names.push_back(with_micro_batch(program.registers[target].name, std::to_string(micro_batch)));
   return join(names, ", ");
 }
 
@@ -164,16 +181,18 @@ void schedule_prefetches(Program& program, Bytes window) {
 
 std::string prefetch_text(const Program& program) {
   std::string text;
-  for (InstructionIndex i : program.instructions.indices()) {
-    const Instruction& instruction = program.instructions[i];
-    const ExchangeStep* exchange = instruction.exchange();
-    if (!exchange || exchange->issue_after.is_none()) continue;
+  for (Time time : program.order.indices()) {
+    const InstructionInstance& instance = program.order[time];
+    if (instance.issue_after.is_none()) continue;
+    const Instruction& instruction = program.instructions[instance.instruction];
     int kernels = 0;
-    for (InstructionIndex k : IndexRange(exchange->issue_after + 1, i))
-      kernels +=
-          program.instructions[k].mesh == instruction.mesh && program.instructions[k].kernel();
-    text += names_of_targets(program, *exchange) + " may be issued " + std::to_string(kernels) +
-            (kernels == 1 ? " kernel" : " kernels") + " early\n";
+    for (Time between : IndexRange(instance.issue_after + 1, time)) {
+      const Instruction& other = program.instructions[program.order[between].instruction];
+      kernels += other.mesh == instruction.mesh && other.kernel();
+    }
+    text += names_of_targets(program, *instruction.exchange(), instance.micro_batch) +
+            " may be issued " + std::to_string(kernels) + (kernels == 1 ? " kernel" : " kernels") +
+            " early\n";
   }
   return text.empty() ? "every exchange is issued at its turn\n" : text;
 }

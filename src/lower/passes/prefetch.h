@@ -12,12 +12,16 @@ namespace tessera {
 ///    the oldest of them is placed. So the sums of a bucket of gradients are due when the next
 ///    bucket is full, or when the optimizer needs them.
 /// 2. Issue point: an exchange may be issued behind the instruction that writes its source
-///    (ExchangeStep::issue_after), as long as at most kMaxPrefetches results, of at most `window`
-///    bytes, are in flight on its mesh; of an exchange of several parts also only while no more is
-///    alive at once than at its turn. So the input of the next micro-batch is received while this
-///    one is computed, and a parameter is gathered while the layers before it are computed.
+///    (InstructionInstance::issue_after), as long as at most kMaxPrefetches results, of at most
+///    `window` bytes, are in flight on its mesh; of an exchange of several parts also only while no
+///    more is alive at once than at its turn. So the input of the next micro-batch is received
+///    while this one is computed, and a parameter is gathered while the layers before it are
+///    computed.
 ///
-///   requires  instructions in the order in which they will run
+/// In a rolled program both are decided for each micro-batch, so that the first ones, which fill
+/// the pipeline, may differ from the others: only Program::order changes.
+///
+///   requires  the order of the instances is that in which they will run
 ///   ensures   each exchange still comes after the instruction that writes its source; registers of
 ///             variables are filled and read at their turn as before; nothing changes with a window
 ///             of 0
