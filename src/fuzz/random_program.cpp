@@ -5,6 +5,7 @@
 
 #include "autodiff/gradient.h"
 #include "autodiff/optimizer.h"
+#include "base/error.h"
 #include "fuzz/program_maker.h"
 
 namespace tessera::fuzz {
@@ -106,6 +107,19 @@ void train_by_optimizer(ProgramMaker& maker, ValueId loss) {
   maker.fills()[std::string(kLearningRateInput)] = {false, 0.01, 0.1};
 }
 
+/// The loss may depend on a variable through an operator without gradient alone, such as `not` of a
+/// comparison. Such a program is not trained: it keeps its loss, and what was made of its backward.
+void train(ProgramMaker& maker, ValueId loss) {
+  try {
+    if (!maker.exact() && maker.dice().chance(0.4))
+      train_by_optimizer(maker, loss);
+    else
+      train_by_hand(maker, loss);
+  } catch (const UserError& error) {
+    if (error.exit_code() != ExitCode::kBadData) throw;
+  }
+}
+
 /// Changes state that no gradient changes: its next value is any value of its type, such as another
 /// variable, or two variables are swapped.
 void move_other_state(ProgramMaker& maker) {
@@ -138,12 +152,7 @@ RandomProgram random_program(uint64_t seed, bool exact, int64_t micro_batches) {
   for (int64_t steps = maker.dice().between(3, 18); steps > 0; --steps) generator.add_op(maker);
   name_outputs(maker);
   if (maker.dice().chance(0.7))
-    if (const auto loss = make_loss(maker)) {
-      if (!exact && maker.dice().chance(0.4))
-        train_by_optimizer(maker, *loss);
-      else
-        train_by_hand(maker, *loss);
-    }
+    if (const auto loss = make_loss(maker)) train(maker, *loss);
   move_other_state(maker);
   verify(maker.graph());
   return {maker.graph(), maker.fills()};
