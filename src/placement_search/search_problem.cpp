@@ -158,7 +158,14 @@ void SearchProblem::add_homes() {
     home_node_[value.index] = add_value_node(value, homes);
     nodes_[home_node_[value.index]].is_deferred = true;
   };
-  for (ValueId input : graph_.inputs()) add(input, std::nullopt);
+  for (ValueId input : graph_.inputs()) {
+    add(input, std::nullopt);
+    Node& node = nodes_[home_node_[input.index]];  // a rank takes its part of the batch
+    for (size_t s = 0; s < node.seconds.size(); ++s)
+      node.seconds[s] =
+          copy_price(prices_.local_bytes(types_[input.index], node.operand[0][s]), 1, cost_.device)
+              .estimate.value();
+  }
   for (const Variable& variable : graph_.variables()) add(variable.value, variable.next);
 }
 

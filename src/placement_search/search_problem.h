@@ -31,7 +31,7 @@ struct SearchProblemOptions {
 /// Costs are in picoseconds of one step, usages in bytes of the fullest rank.
 ///
 ///   nodes    every op: its strategies, with the price of its kernel
-///            every input and every variable: its home
+///            every input and every variable: its home. A rank copies its part of an input
 ///            every value with several readers: the placement in which they find it, the home or a
 ///            copy of it. Of a variable that forward and backward read also how long the copy
 ///            lives: a copy that lives for one pass is made in each of them and is not kept
