@@ -57,7 +57,8 @@ void run(const std::string& config_file, const std::string& cluster, int ranks) 
   const Graph graph = training_graph(config);
   const Cluster machines = cluster_of(cluster);
   std::cout << config_file << "\n";
-  for (int dp = 1; dp <= ranks; ++dp) {
+  const char* only = std::getenv("MESH");
+  for (int dp = 1; dp <= ranks && !only; ++dp) {
     if (ranks % dp != 0) continue;
     for (int sp = 1; sp <= ranks / dp; ++sp) {
       if (ranks / dp % sp != 0) continue;
@@ -81,6 +82,10 @@ void run(const std::string& config_file, const std::string& cluster, int ranks) 
   std::vector<std::pair<Shape, std::vector<std::string>>> shapes{{{ranks}, {"x"}}};
   for (int x = 2; x <= ranks / 2; ++x)
     if (ranks % x == 0) shapes.push_back({{x, ranks / x}, {"x", "y"}});
+  if (only) {
+    const Mesh mesh = parse_mesh(only);
+    shapes = {{mesh.shape(), mesh.axes()}};
+  }
   for (const auto& [shape, axes] : shapes)
     for (const double hidden : {0.0, 0.5, 1.0}) {
       double start = now();
@@ -94,7 +99,8 @@ void run(const std::string& config_file, const std::string& cluster, int ranks) 
       const auto answer = search_placements(placed.graph, placed.sharded.meshes[0].mesh, plan.cost,
                                             {.problem = {.hidden_share = hidden}});
       double took = now() - begin;
-      if (!answer) {
+      if (only) std::cout << "graph " << begin - start << " s\n";
+    if (!answer) {
         std::cout << "no answer\n";
         continue;
       }

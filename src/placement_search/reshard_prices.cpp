@@ -202,10 +202,15 @@ bool moves_outer_axes(const DistAttr& from, const DistAttr& to) {
   return any(from, to) || any(to, from);
 }
 
-bool is_simple(const DistAttr& attr) {
-  return !attr.has_windows() && std::ranges::all_of(attr.dims, [](const DimSharding& dim) {
-    return dim.unit == 1 && dim.chunks == 1;
-  });
+bool has_even_parts(const TensorType& type, const DistAttr& attr) {
+  if (attr.mesh->is_weighted()) return false;
+  for (int d = 0; d < std::ssize(attr.dims); ++d) {
+    const DimSharding& dim = attr.dims[d];
+    if (!dim.windows.empty() || dim.unit != 1 || dim.chunks != 1 ||
+        type.shape[d] % attr.parts(d) != 0)
+      return false;
+  }
+  return true;
 }
 
 bool starts_partial(const DistAttr& from, const DistAttr& to) {
@@ -217,14 +222,8 @@ bool starts_partial(const DistAttr& from, const DistAttr& to) {
 }  // namespace
 
 bool has_closed_form(const TensorType& type, const DistAttr& from, const DistAttr& to) {
-  if (starts_partial(from, to) || !is_simple(from) || !is_simple(to) || reorders(from, to) ||
-      moves_kept_parts(from, to) || moves_outer_axes(from, to))
-    return false;
-  for (size_t d = 0; d < from.dims.size(); ++d)
-    if (type.shape[d] % from.parts(static_cast<int>(d)) != 0 ||
-        type.shape[d] % to.parts(static_cast<int>(d)) != 0)
-      return false;
-  return !from.mesh->is_weighted();
+  return has_even_parts(type, from) && has_even_parts(type, to) && !starts_partial(from, to) &&
+         !reorders(from, to) && !moves_kept_parts(from, to) && !moves_outer_axes(from, to);
 }
 
 Price closed_form_price(const TensorType& type, const DistAttr& from, const DistAttr& to,
@@ -252,6 +251,43 @@ Price closed_form_price(const TensorType& type, const DistAttr& from, const Dist
              price.estimate < best.estimate)
       best = price;
   return best;
+}
+
+/// Of a reshard between even parts that has no closed form, not below the price of what would be
+/// planned: axes that move are gathered first, or every rank takes all it wants from others.
+Price rearranged_price(const TensorType& type, const DistAttr& from, const DistAttr& to,
+                       const CostModel& cost) {
+  DistAttr middle = from;
+  double peers = 1;
+  const LinkCost* slowest = nullptr;
+  const auto exchange_over = [&](int axis) {
+    peers *= static_cast<double>(from.mesh->shape()[axis]);
+    const LinkCost& link = cost.links.on(from.mesh->axes()[axis]);
+    if (!slowest || link.bytes_per_second < slowest->bytes_per_second) slowest = &link;
+  };
+  for (size_t d = 0; d < from.dims.size(); ++d) {
+    const std::vector<int>& held = from.dims[d].axes;
+    const auto common = std::ranges::mismatch(held, to.dims[d].axes).in1;
+    std::for_each(common, held.end(), exchange_over);
+    middle.dims[d].axes.assign(held.begin(), common);
+  }
+  double contributions = 1;
+  for (const PartialAxis& partial : from.partial) {
+    if (to.is_partial_on(partial.axis)) continue;
+    exchange_over(partial.axis);
+    contributions *= static_cast<double>(from.mesh->shape()[partial.axis]);
+  }
+  const Price gathered =
+      closed_form_price(type, from, middle, cost) + closed_form_price(type, middle, to, cost);
+  if (!slowest) return gathered;
+  const double wanted =
+      contributions *
+      static_cast<double>(byte_size({type.dtype, to.largest_shape(type.shape)}).value());
+  Steps steps;
+  steps.add(static_cast<int64_t>(peers) - 1, wanted, *slowest);
+  const Price at_once =
+      steps.time + copy_price(Bytes(static_cast<int64_t>(wanted)), 1, cost.device);
+  return at_once.estimate < gathered.estimate ? at_once : gathered;
 }
 
 ReshardPrices::TypeIndex ReshardPrices::type_index(const TensorType& type) {
@@ -286,6 +322,8 @@ Price ReshardPrices::find_price(const TensorType& type, const DistAttr& from,
                                 const DistAttr& to) const {
   if (starts_partial(from, to) || !holds_all_of(type.shape, from, to)) return kImpossible;
   if (has_closed_form(type, from, to)) return closed_form_price(type, from, to, cost_);
+  if (has_even_parts(type, from) && has_even_parts(type, to))
+    return rearranged_price(type, from, to, cost_);
   Price sum;
   for (const Exchange& exchange : plan_reshard(type, from, to, options_)) {
     const Price time = tessera::price(type, exchange, cost_.links);
