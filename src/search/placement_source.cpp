@@ -19,7 +19,8 @@ std::vector<MeshPtr> meshes_of(const Cluster& cluster, int ranks) {
   };
   std::vector<MeshPtr> meshes{mesh({ranks}, {"x"})};
   int machine = 1, even = 1;
-  while (machine < ranks && cluster.machine(machine) == cluster.machine(0)) ++machine;
+  const int devices = std::min(ranks, cluster.device_count());
+  while (machine < devices && cluster.machine(machine) == cluster.machine(0)) ++machine;
   for (int first = 2; first * first <= ranks; ++first)
     if (ranks % first == 0) even = first;
   for (int first = 2; first < ranks; ++first) {
