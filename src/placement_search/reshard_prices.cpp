@@ -12,17 +12,18 @@ namespace {
 constexpr Seconds kNever(std::numeric_limits<double>::infinity());
 constexpr Price kImpossible{kNever, kNever};
 
-/// Times of exchanges that follow each other, and the bytes that a rank receives.
+/// Times of exchanges that follow each other, and the bytes that a rank puts in their place, its
+/// own included.
 struct Steps {
   Price time;
-  double received = 0;
+  double copied = 0;
   int count = 0;
 
   void add(int64_t peers, double bytes, const LinkCost& link) {
     const Seconds transfer(bytes / link.bytes_per_second);
     const Seconds latency(static_cast<double>(peers) * link.latency.value());
     time += {latency + transfer, transfer};
-    received += bytes;
+    copied += bytes * static_cast<double>(peers + 1) / static_cast<double>(peers);
     ++count;
   }
 };
@@ -105,6 +106,7 @@ Steps chain(const std::vector<AxisChange>& changes, double bytes, unsigned in_pa
     for (const AxisChange* change : in_order(all_of(kind), false)) act(*change);
   };
   each(Kind::kSlice, [&](const AxisChange& c) { bytes /= static_cast<double>(c.size); });
+  if (!all_of(Kind::kSlice).empty()) steps.copied += bytes, ++steps.count;
   const auto scatter = [&](const AxisChange& c) {
     steps.add(c.size - 1, bytes * part(c.size), *c.link);
     bytes /= static_cast<double>(c.size);
@@ -155,7 +157,12 @@ Steps at_once(const std::vector<AxisChange>& changes, double bytes) {
     }
     steps.add(senders, static_cast<double>(senders) * wanted / shares, *slowest);
   }
-  steps.count = exchanged.empty() ? 0 : 1;
+  double contributions = 1;
+  for (const AxisChange* change : exchanged)
+    if (change->kind == Kind::kScatter || change->kind == Kind::kReduce)
+      contributions *= static_cast<double>(change->size);
+  steps.copied = wanted * contributions;
+  steps.count = 1;
   return steps;
 }
 
@@ -239,7 +246,7 @@ Price closed_form_price(const TensorType& type, const DistAttr& from, const Dist
       static_cast<double>(byte_size({type.dtype, from.largest_shape(type.shape)}).value());
   const auto with_copies = [&](const Steps& steps) {
     return steps.time +
-           copy_price(Bytes(static_cast<int64_t>(steps.received)), steps.count, cost.device);
+           copy_price(Bytes(static_cast<int64_t>(steps.copied)), steps.count, cost.device);
   };
   Price best = with_copies(at_once(changes, bytes));
   const auto reductions = std::ranges::count(changes, AxisChange::Kind::kReduce, &AxisChange::kind);
@@ -326,11 +333,12 @@ Price ReshardPrices::find_price(const TensorType& type, const DistAttr& from,
     return rearranged_price(type, from, to, cost_);
   Price sum;
   for (const Exchange& exchange : plan_reshard(type, from, to, options_)) {
-    const Price time = tessera::price(type, exchange, cost_.links);
-    sum += time;
-    if (time.estimate > Seconds(0))
-      sum += copy_price(byte_size({type.dtype, exchange.to.largest_shape(type.shape)}), 1,
-                        cost_.device);
+    sum += tessera::price(type, exchange, cost_.links);
+    int64_t contributions = 1;
+    for (const PartialAxis& axis : resolved_axes(exchange.from, exchange.to))
+      contributions *= exchange.from.mesh->shape()[axis.axis];
+    const Bytes part = byte_size({type.dtype, exchange.to.largest_shape(type.shape)});
+    sum += copy_price(Bytes(contributions * part.value()), 1, cost_.device);
   }
   return sum;
 }

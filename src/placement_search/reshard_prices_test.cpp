@@ -9,7 +9,7 @@
 namespace tessera {
 namespace {
 
-/// A placement of a tensor with as many dims as `shape`, drawn axis by axis.
+/// A placement of a tensor with as many dims as `shape`, sampled axis by axis.
 DistAttr random_placement(const MeshPtr& mesh, const Shape& shape, bool may_be_partial,
                           std::mt19937& random) {
   DistAttr attr = DistAttr::replicated(mesh, static_cast<int>(shape.size()));

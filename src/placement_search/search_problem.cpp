@@ -295,7 +295,8 @@ double SearchProblem::seconds(const Connection& connection, int from, int to) {
       prices_.price(connection.type, nodes_[connection.from].operand[connection.from_slot][from],
                     target.operand[connection.to_slot][to]);
   const double exposed = std::max(1 - options_.hidden_share, kLeastExposed);
-  const double once = target.is_deferred ? exposed * price.floor.value() : price.estimate.value();
+  const double once = target.is_deferred && options_.combines ? exposed * price.floor.value()
+                                                              : price.estimate.value();
   const bool twice = !target.life.empty() && target.life[to] == CopyLife::kPass;
   return twice ? 2 * once : once;
 }

@@ -23,6 +23,8 @@ struct SearchProblemOptions {
   /// hides: of gradients, of state, and of variables to where they are read. They are combined, so
   /// they have no latency.
   double hidden_share = 0;
+  /// false: those exchanges are neither combined nor hidden.
+  bool combines = true;
   /// Strategies of an op at most; those with the dearest kernels are left out.
   int max_strategies = 64;
   RuleLookup rules = catalogue_rule;
@@ -64,7 +66,7 @@ class SearchProblem {
   /// A node of the problem: an op, or the home or a copy of a value.
   struct Node {
     int members = 0;
-    std::vector<double> seconds;                       // by strategy; of all members
+    std::vector<double> seconds;                       // by strategy; of all of them
     std::vector<std::vector<PlacementIndex>> operand;  // by slot, then by strategy
     std::vector<CopyLife> life = {};                   // of a copy, by strategy
     bool is_deferred = false;    // is what it reads needed by the optimizer only, or prefetched?
