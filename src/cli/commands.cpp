@@ -9,6 +9,7 @@
 #include "cli/commands/inspect.h"
 #include "cli/commands/launch.h"
 #include "cli/commands/measure.h"
+#include "cli/commands/plan.h"
 #include "cli/commands/predict.h"
 #include "cli/commands/simulate.h"
 #include "cli/commands/solve.h"
@@ -37,6 +38,8 @@ constexpr CommandEntry kCommands[] = {
      make<ExportCommand>},
     {"verify", "Compare a plan with the serial program, tensor by tensor", kSeveralProcesses,
      make<VerifyCommand>},
+    {"plan", "Find the fastest plan for a configuration on a cluster", kOneProcess,
+     make<PlanCommand>},
     {"explain", "Show the placement of every tensor, what is communicated, and why", kOneProcess,
      make<ExplainCommand>},
     {"simulate", "Predict the step of a plan on a cluster: its time, memory and waits", kOneProcess,

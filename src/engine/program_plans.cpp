@@ -101,4 +101,28 @@ Plan resolved_plan(const RunConfig& config, const Plan& plan, const CompileOptio
   return resolved_plan(network_of(config.model), training_settings(config), plan, options);
 }
 
+Plan with_other_programs(const Network& network, const TrainingSettings& settings,
+                         const Plan& plan, const CompileOptions& options) {
+  const Graph training =
+      training_graph(network, settings.optimizer, settings.train.batch, settings.train.seed);
+  const PlacedGraph placed = placements(training, plan, options);
+  Plan by_marks = plan;
+  by_marks.shardings.reset();
+  const auto keep = [&](ValueId value) {
+    by_marks.marks.push_back(keep_at(placed.graph.value(value).name, placed.sharded.of(value),
+                                     home_of(placed.sharded, value)));
+  };
+  for (ValueId input : placed.graph.inputs()) keep(input);
+  for (const Variable& variable : placed.graph.variables()) keep(variable.value);
+  Plan result = plan;
+  for (const PlannedProgram& program : planned_programs(network, settings, by_marks, options)) {
+    const std::string name(section_of(program.purpose));
+    if (result.shardings->find(name)) continue;
+    ShardingSection section =
+        resolved_section(program.graph, program.plan, options, name, *result.shardings);
+    result.shardings->sections.emplace_back(name, std::move(section));
+  }
+  return result;
+}
+
 }  // namespace tessera

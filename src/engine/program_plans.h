@@ -46,4 +46,12 @@ Plan resolved_plan(const Network& network, const TrainingSettings& settings, con
                    const CompileOptions& options = {});
 Plan resolved_plan(const RunConfig& config, const Plan& plan, const CompileOptions& options = {});
 
+/// `plan`, whose resolved shardings are of the training step only, with those of all other programs
+/// that an engine compiles under it. They are propagated from where training keeps inputs and
+/// variables.
+///   requires  plan.shardings has the section kTrainSection
+///   throws    UserError (78) as compile
+Plan with_other_programs(const Network& network, const TrainingSettings& settings,
+                         const Plan& plan, const CompileOptions& options = {});
+
 }  // namespace tessera

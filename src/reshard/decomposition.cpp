@@ -57,15 +57,6 @@ std::optional<DistAttr> without_last(DistAttr attr, const std::vector<int>& axes
   return attr;
 }
 
-/// Those of `axes` that divide `attr`, in the order in which they divide it, dim by dim.
-std::vector<int> in_order_of_dims(const DistAttr& attr, const std::vector<int>& axes) {
-  std::vector<int> order;
-  for (const DimSharding& dim : attr.dims)
-    for (int axis : dim.axes)
-      if (std::find(axes.begin(), axes.end(), axis) != axes.end()) order.push_back(axis);
-  return order;
-}
-
 /// The partial axes of `to`, and those of `from` that are in `pending`, ascending.
 std::vector<PartialAxis> partial_axes(const DistAttr& from, const DistAttr& to,
                                       std::span<const int> pending) {
@@ -94,6 +85,11 @@ std::optional<ExchangeSequence> via_further_division(const TensorType& type, con
   return sequence_through(type, {from, *middle, to});
 }
 
+bool has_plain_ends(const DistAttr& from, const DistAttr& to) {
+  return !from.has_windows() && !to.has_windows() && !from.has_chunks() && !to.has_chunks() &&
+         started_axes(from, to).empty();
+}
+
 }  // namespace
 
 std::optional<ExchangeSequence> via_reduce_scatter(const TensorType& type, const DistAttr& from,
@@ -104,6 +100,35 @@ std::optional<ExchangeSequence> via_reduce_scatter(const TensorType& type, const
   return via_further_division(type, from, to, axes);
 }
 
+std::optional<DistAttr> reduced_first(const DistAttr& from, const DistAttr& to) {
+  if (!has_plain_ends(from, to)) return std::nullopt;
+  // Sums that end in parts come first: the others are then smaller.
+  std::vector<int> later;
+  for (const PartialAxis& p : resolved_axes(from, to))
+    if (!to.is_sharded_on(p.axis)) later.push_back(p.axis);
+  if (later.size() == resolved_axes(from, to).size()) later.clear();
+  DistAttr middle = from;
+  middle.partial = partial_axes(from, to, later);
+  for (size_t d = 0; d < from.dims.size(); ++d) {
+    const std::vector<int>& wanted = to.dims[d].axes;
+    std::vector<int>& axes = middle.dims[d].axes;
+    const bool extends =
+        axes.size() <= wanted.size() && std::equal(axes.begin(), axes.end(), wanted.begin());
+    for (size_t i = extends ? axes.size() : 0; i < wanted.size(); ++i) {
+      const int axis = wanted[i];
+      if (from.is_sharded_on(axis)) {
+        if (extends) break;
+        continue;
+      }
+      if (!extends && !from.is_partial_on(axis)) continue;
+      if (axes.empty()) middle.dims[d].unit = to.dims[d].unit;
+      axes.push_back(axis);
+    }
+  }
+  if (middle == from || middle == to) return std::nullopt;
+  return middle;
+}
+
 std::optional<ExchangeSequence> via_one_copy(const TensorType& type, const DistAttr& from,
                                              const DistAttr& to) {
   std::vector<int> axes;
@@ -112,33 +137,79 @@ std::optional<ExchangeSequence> via_one_copy(const TensorType& type, const DistA
   return via_further_division(type, from, to, axes);
 }
 
-std::optional<ExchangeSequence> via_axis_reduce_scatters(const TensorType& type,
-                                                         const DistAttr& from, const DistAttr& to) {
-  // The innermost axis comes first: its ranks are the nearest, and only the share of a rank is sent
-  // over the other axes.
-  std::vector<int> scattered, kept;
-  for (const PartialAxis& p : resolved_axes(from, to))
-    if (to.mesh->shape()[p.axis] > 1)
-      (to.is_sharded_on(p.axis) ? kept : scattered).push_back(p.axis);
-  std::reverse(scattered.begin(), scattered.end());
-  if (scattered.size() + kept.size() < 2) return std::nullopt;
-  if (!kept.empty() && !scattered.empty()) return std::nullopt;
-  const auto middle = scattered.empty() ? to : divided_further(type.shape, to, scattered);
-  if (!middle) return std::nullopt;
-  const std::vector<int> axes = scattered.empty() ? in_order_of_dims(to, kept) : scattered;
-  std::vector<DistAttr> placements = {from}, back;
-  for (size_t done = 1; done <= axes.size(); ++done) {
-    auto placement = without_last(*middle, axes, axes.size() - done);
-    if (!placement) return std::nullopt;
-    if (done < axes.size()) back.insert(back.begin(), *placement);
-    placement->partial = partial_axes(from, to, std::span(axes).subspan(done));
-    placements.push_back(std::move(*placement));
+std::vector<ExchangeSequence> via_axis_reduce_scatters(const TensorType& type, const DistAttr& from,
+                                                       const DistAttr& to) {
+  std::vector<int> axes;
+  for (const PartialAxis& p : resolved_axes(from, to)) {
+    if (to.is_sharded_on(p.axis)) return {};
+    if (to.mesh->shape()[p.axis] > 1) axes.push_back(p.axis);
   }
-  if (!scattered.empty()) {
+  if (axes.size() < 2) return {};
+  // The innermost axis comes first: its ranks are usually the nearest.
+  std::reverse(axes.begin(), axes.end());
+  std::vector<ExchangeSequence> sequences;
+  do {
+    const auto middle = divided_further(type.shape, to, axes);
+    if (!middle) break;
+    std::vector<DistAttr> placements = {from}, back;
+    for (size_t done = 1; done <= axes.size(); ++done) {
+      auto placement = without_last(*middle, axes, axes.size() - done);
+      if (!placement) return sequences;
+      if (done < axes.size()) back.insert(back.begin(), *placement);
+      placement->partial = partial_axes(from, to, std::span(axes).subspan(done));
+      placements.push_back(std::move(*placement));
+    }
     placements.insert(placements.end(), back.begin(), back.end());
     placements.push_back(to);
+    sequences.push_back(sequence_through(type, placements));
+  } while (std::prev_permutation(axes.begin(), axes.end()));
+  return sequences;
+}
+
+std::vector<ExchangeSequence> via_ordered_reduce_scatters(const TensorType& type,
+                                                          const DistAttr& from,
+                                                          const DistAttr& to) {
+  std::vector<int> axes;
+  for (const PartialAxis& p : resolved_axes(from, to)) {
+    if (!to.is_sharded_on(p.axis)) return {};
+    if (to.mesh->shape()[p.axis] > 1) axes.push_back(p.axis);
   }
-  return sequence_through(type, placements);
+  if (axes.size() < 2) return {};
+  std::vector<ExchangeSequence> sequences;
+  do {
+    std::vector<DistAttr> placements = {to};
+    for (size_t left = axes.size() - 1; left > 0; --left) {
+      auto placement = without_last(placements.front(), {axes[left]}, 1);
+      if (!placement) break;
+      placement->partial = partial_axes(from, to, std::span(axes).subspan(left));
+      placements.insert(placements.begin(), std::move(*placement));
+    }
+    if (placements.size() < axes.size()) continue;
+    placements.insert(placements.begin(), from);
+    sequences.push_back(sequence_through(type, placements));
+  } while (std::next_permutation(axes.begin(), axes.end()));
+  return sequences;
+}
+
+std::vector<DistAttr> reduced_in_parts(const Shape& shape, const DistAttr& from,
+                                       const DistAttr& to) {
+  if (from.dims == to.dims || !has_plain_ends(from, to)) return {};
+  std::vector<int> axes;
+  int64_t blocks = 1;
+  for (const PartialAxis& p : resolved_axes(from, to)) {
+    if (to.is_sharded_on(p.axis)) return {};
+    axes.push_back(p.axis);
+    blocks *= to.mesh->blocks(p.axis);
+  }
+  std::vector<DistAttr> list;
+  for (int d = 0; d < shape.size(); ++d) {
+    if (shape[d] % (from.blocks(d) * blocks) != 0) continue;
+    list.push_back(from);
+    list.back().partial = to.partial;
+    auto& held = list.back().dims[d].axes;
+    held.insert(held.end(), axes.begin(), axes.end());
+  }
+  return list;
 }
 
 }  // namespace tessera

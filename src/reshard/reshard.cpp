@@ -19,11 +19,38 @@ void add_all_reduces(const TensorType& type, const DistAttr& from, const DistAtt
   if (algorithm == AllReduceAlgorithm::kOneShot) return;
   if (algorithm != AllReduceAlgorithm::kHierarchical)
     add_if_any(list, via_reduce_scatter(type, from, to));
-  if (algorithm != AllReduceAlgorithm::kReduceScatterAllGather)
-    add_if_any(list, via_axis_reduce_scatters(type, from, to));
+  if (algorithm != AllReduceAlgorithm::kReduceScatterAllGather) {
+    for (ExchangeSequence& sequence : via_axis_reduce_scatters(type, from, to))
+      list.push_back(std::move(sequence));
+    for (ExchangeSequence& sequence : via_ordered_reduce_scatters(type, from, to))
+      list.push_back(std::move(sequence));
+  }
   if (algorithm == AllReduceAlgorithm::kHierarchical && list.size() == 1)
     add_if_any(list, via_reduce_scatter(type, from, to));
   if (algorithm != AllReduceAlgorithm::kAuto && list.size() > 1) list.erase(list.begin());
+}
+
+/// The cheapest reductions, and then the cheapest way from there.
+void add_reductions_first(const TensorType& type, const DistAttr& from, const DistAttr& to,
+                          const ReshardOptions& options, std::vector<ExchangeSequence>& list) {
+  std::vector<DistAttr> middles = reduced_in_parts(type.shape, from, to);
+  if (std::optional<DistAttr> middle = reduced_first(from, to)) middles.push_back(*middle);
+  for (const DistAttr& middle : middles) {
+    list.push_back(plan_reshard(type, from, middle, options));
+    for (Exchange& exchange : plan_reshard(type, middle, to, options))
+      list.back().push_back(std::move(exchange));
+  }
+}
+
+/// Are there several collectives in it? One over several axes may be faster axis by axis where
+/// their links differ.
+bool may_be_chain(const Exchange& exchange) {
+  switch (exchange.kind) {
+    case ReshardKind::kMessages: return true;
+    case ReshardKind::kAllGather:
+    case ReshardKind::kAllToAll: return changed_axes(exchange).size() > 1;
+    default: return false;
+  }
 }
 
 /// The reshard plans among which the cheapest is chosen, at least one. Of equal costs the first one
@@ -31,12 +58,14 @@ void add_all_reduces(const TensorType& type, const DistAttr& from, const DistAtt
 std::vector<ExchangeSequence> candidates(const TensorType& type, const DistAttr& from,
                                          const DistAttr& to, const ReshardOptions& options) {
   std::vector<ExchangeSequence> list = {{classified(type.shape, from, to)}};
-  if (!on_one_mesh(from, to))
+  if (!on_one_mesh(from, to)) {
     add_if_any(list, via_one_copy(type, from, to));
-  else if (!resolved_axes(from, to).empty())
+  } else if (!resolved_axes(from, to).empty()) {
     add_all_reduces(type, from, to, options.all_reduce, list);
-  else if (started_axes(from, to).empty() && list.front().front().kind == ReshardKind::kMessages)
+    add_reductions_first(type, from, to, options, list);
+  } else if (started_axes(from, to).empty() && may_be_chain(list.front().front())) {
     add_if_any(list, find_chain(type, from, to, options));
+  }
   return list;
 }
 

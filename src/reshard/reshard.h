@@ -19,6 +19,7 @@ namespace tessera {
 ///   one exchange          one round with the fewest received bytes
 ///   a chain               collectives over one axis each, which communicate with fewer ranks
 ///   all-reduce            where partial values are resolved: those of AllReduceAlgorithm
+///   reductions first      the sums, in parts where the target has them, and then the cheapest way
 ///   scatter + all-gather  onto another mesh with copies: each part is sent once, and the copies
 ///                         are made there
 ///

@@ -74,20 +74,6 @@ bool is_passed_on(const Graph& graph, const ShardedGraph& sharded, ValueId value
   return std::any_of(users.begin(), users.end(), passes);
 }
 
-/// Where a value that an op makes is kept unless something else is said: as it is made, with the
-/// sums done that no op passes on.
-DistAttr usual_home(const Graph& graph, const ShardedGraph& sharded, ValueId value) {
-  const OpId producer = graph.value(value).producer;
-  const Op& op = graph.op(producer);
-  const auto output = std::find(op.outputs.begin(), op.outputs.end(), value) - op.outputs.begin();
-  DistAttr attr = output_attr(view(graph, op), sharded.rules[producer.index], sharded.of(producer),
-                              static_cast<int>(output));
-  std::erase_if(attr.partial, [&](const PartialAxis& partial) {
-    return !is_passed_on(graph, sharded, value, partial.axis);
-  });
-  return attr;
-}
-
 /// By value that an op makes, the variable whose next value it is.
 std::vector<ValueId> variables_of_next(const Graph& graph) {
   std::vector<ValueId> variables(graph.values().size());
@@ -340,6 +326,18 @@ class Placer {
 };
 
 }  // namespace
+
+DistAttr usual_home(const Graph& graph, const ShardedGraph& sharded, ValueId value) {
+  const OpId producer = graph.value(value).producer;
+  const Op& op = graph.op(producer);
+  const auto output = std::find(op.outputs.begin(), op.outputs.end(), value) - op.outputs.begin();
+  DistAttr attr = output_attr(view(graph, op), sharded.rules[producer.index], sharded.of(producer),
+                              static_cast<int>(output));
+  std::erase_if(attr.partial, [&](const PartialAxis& partial) {
+    return !is_passed_on(graph, sharded, value, partial.axis);
+  });
+  return attr;
+}
 
 ShardingSection resolve(const Graph& graph, const ShardedGraph& sharded, std::string_view name,
                         const Shardings& known) {

@@ -12,6 +12,11 @@
 
 namespace tessera {
 
+/// Where a value that an op makes is kept unless something else is said: as it is made, with the
+/// sums done that no op passes on.
+///   sharded  has the rules and the shardings of all ops; its values are not read
+DistAttr usual_home(const Graph& graph, const ShardedGraph& sharded, ValueId value);
+
 /// The decisions of `sharded` as the section `name` of resolved shardings. `known` has the sections
 /// before it: of another program than the training step only what its section kTrainSection does
 /// not say is written.

@@ -1,0 +1,105 @@
+#include "cli/commands/plan.h"
+
+#include <fmt/format.h>
+
+#include <chrono>
+#include <iostream>
+
+#include "base/file.h"
+#include "cli/print/plan_answer.h"
+#include "cli/print/plan_numbers.h"
+#include "cli/print/summary.h"
+#include "cli/run/session.h"
+#include "cluster/cluster_file.h"
+
+namespace tessera {
+
+void PlanCommand::describe(OptionParser& parser) {
+  parser.argument("CONFIG", "The configuration, a TOML file", file);
+  parser.required_text({"--cluster", "FILE|LINE",
+                        "The devices and their links: a cluster file, or one line such as "
+                        "'8xa100-80g' or '4x8xh100-sxm;ib=400Gb'"},
+                       cluster);
+  parser.number({"--ranks", "N", "Use exactly N devices; default: all of the cluster"}, ranks, 1);
+  parser.number({"--max-ranks", "N", "Use at most N devices: as many as are fastest"}, max_ranks,
+                1);
+  parser.text({"--fix", "tp=2,...",
+               "Degrees of parallelism that the plan must have, and other keys of a preset"},
+              fixed);
+  parser.text({"--memory", "SIZE", "The memory of a device, at most, such as 24GiB"}, memory);
+  parser.texts({"--compare", "FILE", "A plan file to compare with; may be repeated"}, compared);
+  parser.text({"--out,-o", "FILE", "Write the plan to this file"}, out);
+  parser.real({"--time-limit", "S",
+               "Begin no further candidate after S seconds; the answer then depends on the "
+               "speed of this machine"},
+              time_limit, 0);
+  parser.check([this] {
+    if (ranks && max_ranks)
+      refuse_usage("--ranks and --max-ranks are both given",
+                   "--ranks is the number of devices, --max-ranks its limit", "remove one of them");
+  });
+  add_options(parser, overrides);
+  add_options(parser, output);
+}
+
+PlanConstraints PlanCommand::constraints(const Cluster& machines) const {
+  const int count = max_ranks.value_or(ranks.value_or(machines.device_count()));
+  in_order(machines, count);  // refuses more ranks than devices
+  return constraints_of(count, max_ranks.has_value(), fixed);
+}
+
+std::vector<Candidate> PlanCommand::compared_candidates(const Planned& planned, int count) const {
+  std::vector<Candidate> list;
+  for (const std::string& name : compared) {
+    Plan plan = read_plan(name, count);
+    check_fits(plan, *planned.graph);
+    list.push_back({Candidate::Source::kCompared, name, std::move(plan)});
+  }
+  return list;
+}
+
+EvaluationOptions PlanCommand::evaluation() const {
+  using Clock = std::chrono::steady_clock;
+  EvaluationOptions options;
+  options.progress = [](const std::string& name) { std::cerr << "plan: " << name << "\n"; };
+  if (time_limit > 0)
+    options.stop = [end = Clock::now() + std::chrono::duration<double>(time_limit)] {
+      return Clock::now() >= end;
+    };
+  return options;
+}
+
+ExitCode PlanCommand::run(Processes&) {
+  auto machines = std::make_shared<const Cluster>(cluster_of(cluster));
+  const PlanConstraints wanted = constraints(*machines);
+  if (out) check_can_write(*out);
+  ConfigFile read = read_config_file(file, overrides.sets, wanted.ranks);
+  const std::string& name = machines->description().name;
+  Planned planned = to_be_planned(std::move(read.run), machines, name.empty() ? cluster : name,
+                                  memory ? std::optional(read_memory(*memory)) : std::nullopt);
+  check_memory(planned, wanted.ranks);
+  planned.answer =
+      find_plan(planned.request(), {.constraints = wanted,
+                                    .compared = compared_candidates(planned, wanted.ranks),
+                                    .evaluation = evaluation()});
+  Document document = answer_document(planned, wanted);
+  std::string text = verdict_line(planned);
+  for (const std::string& note : planning_notes(planned, wanted)) text += "note: " + note + "\n";
+  const EvaluatedCandidate* best = planned.best();
+  document["plan"] = Document();
+  if (best) {
+    Plan plan = complete_plan(planned, *best);
+    const Document written = to_document(plan, *planned.graph, best->rewritten);
+    document["plan"] = written;
+    if (out) {
+      write_file(*out, to_json(written, 2) + "\n");
+      text += "written to " + *out + "\n";
+    }
+    const Compiled compiled = compile_on(planned.request(), plan);
+    text += "\n" + summary_text(numbers_of(compiled, plan_summary(plan)), LikeRows(compiled.graph));
+  }
+  print_result(output, document, text + "\nCompared\n" + ranking_text(planned, wanted));
+  return best ? ExitCode::kDone : ExitCode::kNoPlan;
+}
+
+}  // namespace tessera

@@ -1,0 +1,35 @@
+// tessera plan: the fastest plan for a configuration on a cluster.
+#pragma once
+
+#include <optional>
+#include <string>
+#include <vector>
+
+#include "cli/command.h"
+#include "cli/run/planning.h"
+#include "cli/shared_options.h"
+
+namespace tessera {
+
+struct PlanCommand : Command {
+  void describe(OptionParser& parser) override;
+  ExitCode run(Processes&) override;
+
+  std::string file;  // the configuration
+  OverrideOptions overrides;
+  OutputOptions output;
+  std::string cluster;  // a file or one line
+  std::optional<int> ranks, max_ranks;
+  std::string fixed;  // "tp=2"
+  std::optional<std::string> memory;
+  std::vector<std::string> compared;  // plan files
+  std::optional<std::string> out;
+  double time_limit = 0;  // seconds; 0: none
+
+ private:
+  PlanConstraints constraints(const Cluster& machines) const;
+  std::vector<Candidate> compared_candidates(const Planned& planned, int ranks) const;
+  EvaluationOptions evaluation() const;
+};
+
+}  // namespace tessera

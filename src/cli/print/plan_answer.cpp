@@ -1,0 +1,217 @@
+#include "cli/print/plan_answer.h"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <cmath>
+#include <map>
+
+#include "base/count_text.h"
+#include "base/text.h"
+#include "cli/print/text_table.h"
+
+namespace tessera {
+namespace {
+
+/// Of the difference of two steps: smaller terms are not told.
+constexpr double kToldShare = 0.02;
+
+std::string milliseconds(Seconds time) {
+  return fmt::format("{:.4g} ms", 1e3 * time.value());
+}
+
+std::string memory_text(const EvaluatedCandidate& candidate) {
+  const RankMemoryNeed& memory = candidate.fullest.memory;
+  return to_text(memory.all()) + " of " + to_text(memory.capacity);
+}
+
+const EvaluatedCandidate* one_device_of(const Planned& planned) {
+  return planned.answer.find(Candidate::Source::kOneDevice);
+}
+
+/// The candidate that obeys the constraints and lacks the least memory, when none fits.
+const EvaluatedCandidate* nearest_of(const Planned& planned) {
+  const auto& list = planned.answer.candidates;
+  return list.empty() ? nullptr : &list.front();
+}
+
+std::string difference(double seconds) {
+  return fmt::format("{:+.3g}", 1e3 * seconds);
+}
+
+std::string missing_text(const EvaluatedCandidate& candidate) {
+  return fmt::format("rank {} on {} lacks {}", candidate.fullest.rank, candidate.fullest.device,
+                     to_text(candidate.fullest.missing()));
+}
+
+std::string why_text(const Planned& planned, const EvaluatedCandidate& candidate,
+                     const PlanConstraints& constraints) {
+  std::vector<std::string> parts;
+  if (!candidate.fits()) parts.push_back("does not fit: " + missing_text(candidate));
+  if (!obeys(candidate.candidate.plan, constraints)) parts.push_back("for comparison");
+  const EvaluatedCandidate* best = planned.best();
+  if (best == &candidate) parts.push_back("the answer");
+  if (best && best != &candidate) parts.push_back(difference_text(candidate, *best));
+  return join(parts, "; ");
+}
+
+std::string speed_text(const Planned& planned, const EvaluatedCandidate& candidate) {
+  const EvaluatedCandidate* one = one_device_of(planned);
+  if (!one) return "";
+  return fmt::format("{:.3g}", one->step().value() / candidate.step().value());
+}
+
+Document parts_document(const MeanBreakdown& parts) {
+  Document document;
+  document["compute_seconds"] = parts.compute.value();
+  document["exposed_seconds"] = Document::Table{};
+  for (const auto& [axes, time] : parts.exposed)
+    document["exposed_seconds"][axes.empty() ? "between meshes" : axes] = time.value();
+  document["idle_seconds"] = parts.idle.value();
+  return document;
+}
+
+Document candidate_document(const Planned& planned, const EvaluatedCandidate& candidate,
+                            const PlanConstraints& constraints) {
+  Document document;
+  document["name"] = candidate.candidate.name;
+  document["source"] = std::string(to_text(candidate.candidate.source));
+  document["ranks"] = candidate.ranks();
+  document["obeys"] = obeys(candidate.candidate.plan, constraints);
+  document["fits"] = candidate.fits();
+  document["step_seconds"] = candidate.step().value();
+  document[planned.unit + "s_per_s"] = planned.units_per_second(candidate);
+  document["mfu"] = planned.utilization(candidate);
+  document["peak_bytes"] = candidate.fullest.memory.all().value();
+  document["capacity_bytes"] = candidate.fullest.memory.capacity.value();
+  document["missing_bytes"] = std::max<int64_t>(candidate.fullest.missing().value(), 0);
+  document["fullest_rank"] = candidate.fullest.rank;
+  document["fullest_device"] = candidate.fullest.device;
+  document["exchanges"] = candidate.traffic.exchanges;
+  document["sent_bytes"] = candidate.traffic.bytes.value();
+  document["max_sent_bytes"] = candidate.traffic.max_bytes.value();
+  document["messages"] = candidate.traffic.messages;
+  document["max_messages"] = candidate.traffic.max_messages;
+  document["parts"] = parts_document(candidate.parts);
+  return document;
+}
+
+std::string unusable_text(const PlanningAnswer& answer) {
+  if (answer.unusable.empty()) return "";
+  std::string text = "\nImpossible for this model\n";
+  for (const UnusableCandidate& candidate : answer.unusable)
+    text += "  " + candidate.name + ": " + candidate.reason + "\n";
+  return text;
+}
+
+}  // namespace
+
+std::string verdict_line(const Planned& planned) {
+  const EvaluatedCandidate* best = planned.best();
+  if (!best) {
+    const EvaluatedCandidate* nearest = nearest_of(planned);
+    if (!nearest) return "no plan is possible\n";
+    return fmt::format("no plan fits: the nearest is {} on {}, where {}: it needs {}\n",
+                       nearest->candidate.name, counted(nearest->ranks(), "device"),
+                       missing_text(*nearest), memory_text(*nearest));
+  }
+  const std::string speed = speed_text(planned, *best);
+  const std::string name =
+      best->candidate.source == Candidate::Source::kOneDevice ? "serial" : best->candidate.name;
+  return fmt::format("{} on {}: {} a step, {} {}s/s, {}{}\n", name,
+                     counted(best->ranks(), "device"), milliseconds(best->step()),
+                     grouped(std::llround(planned.units_per_second(*best))), planned.unit,
+                     memory_text(*best),
+                     speed.empty() || best->ranks() == 1 ? "" : "; " + speed + " times one device");
+}
+
+std::vector<std::string> planning_notes(const Planned& planned,
+                                        const PlanConstraints& constraints) {
+  const PlanningAnswer& answer = planned.answer;
+  std::vector<std::string> notes;
+  const EvaluatedCandidate* best = planned.best();
+  if (best && best != &answer.candidates.front()) {
+    const EvaluatedCandidate& first = answer.candidates.front();
+    notes.push_back(fmt::format("{} on {} is faster, with {} a step{}", first.candidate.name,
+                                counted(first.ranks(), "device"), milliseconds(first.step()),
+                                first.ranks() < best->ranks() && !constraints.may_use_fewer
+                                    ? "; --max-ranks lets the planner use fewer"
+                                    : ""));
+  }
+  if (answer.left_out > 0)
+    notes.push_back(counted(answer.left_out, "preset") + " with higher estimates were left out");
+  if (answer.not_tried > 0)
+    notes.push_back("the time limit left " + counted(answer.not_tried, "candidate") +
+                    " untried, so the answer is not reproducible");
+  return notes;
+}
+
+std::string difference_text(const EvaluatedCandidate& candidate, const EvaluatedCandidate& best) {
+  if (&candidate == &best) return "";
+  const double total = candidate.step().value() - best.step().value();
+  std::vector<std::pair<std::string, double>> terms{
+      {"compute", candidate.parts.compute.value() - best.parts.compute.value()}};
+  std::map<std::string, double> exposed;
+  for (const auto& [axes, time] : candidate.parts.exposed) exposed[axes] += time.value();
+  for (const auto& [axes, time] : best.parts.exposed) exposed[axes] -= time.value();
+  for (const auto& [axes, time] : exposed)
+    terms.emplace_back(axes.empty() ? "exchanges between meshes" : "exchanges over " + axes, time);
+  terms.emplace_back("waits", candidate.parts.idle.value() - best.parts.idle.value());
+  std::vector<std::string> parts;
+  for (const auto& [name, time] : terms)
+    if (std::abs(time) >= kToldShare * std::abs(total))
+      parts.push_back(name + " " + difference(time));
+  return difference(total) + " ms: " + join(parts, ", ");
+}
+
+std::string ranking_text(const Planned& planned, const PlanConstraints& constraints) {
+  TextTable table({"plan", "ranks", "step", "speed", "memory", "sent", "messages", "MFU", "why"},
+                  "lrrrrrrrl");
+  for (const EvaluatedCandidate& candidate : planned.answer.candidates)
+    table.add({candidate.candidate.name, std::to_string(candidate.ranks()),
+               milliseconds(candidate.step()), speed_text(planned, candidate),
+               to_text(candidate.fullest.memory.all()), to_text(candidate.traffic.bytes),
+               grouped(candidate.traffic.messages),
+               fmt::format("{:.1f}%", 100 * planned.utilization(candidate)),
+               why_text(planned, candidate, constraints)});
+  return table.text() + unusable_text(planned.answer);
+}
+
+Document answer_document(const Planned& planned, const PlanConstraints& constraints) {
+  const EvaluatedCandidate* best = planned.best();
+  const EvaluatedCandidate* one = one_device_of(planned);
+  Document document;
+  document["name"] = best ? Document(best->candidate.name) : Document();
+  document["source"] = best ? Document(std::string(to_text(best->candidate.source))) : Document();
+  document["ranks"] = best ? Document(best->ranks()) : Document();
+  document["step_seconds"] = best ? Document(best->step().value()) : Document();
+  document[planned.unit + "s_per_s"] =
+      best ? Document(planned.units_per_second(*best)) : Document();
+  document["peak_bytes"] = best ? Document(best->fullest.memory.all().value()) : Document();
+  document["mfu"] = best ? Document(planned.utilization(*best)) : Document();
+  document["speedup"] =
+      best && one ? Document(one->step().value() / best->step().value()) : Document();
+  const SearchedProblem* problem =
+      best && best->candidate.problem ? &*best->candidate.problem : nullptr;
+  document["lower_bound_seconds"] = problem ? Document(problem->bound.value()) : Document();
+  document["gap"] = problem ? Document(problem->gap()) : Document();
+  document["reproducible"] = planned.answer.not_tried == 0;
+  document["left_out"] = planned.answer.left_out;
+  document["not_tried"] = planned.answer.not_tried;
+  document["alternatives"] = Document::List{};
+  for (const EvaluatedCandidate& candidate : planned.answer.candidates)
+    document["alternatives"].append(candidate_document(planned, candidate, constraints));
+  document["impossible"] = Document::List{};
+  for (const UnusableCandidate& candidate : planned.answer.unusable) {
+    Document item;
+    item["name"] = candidate.name;
+    item["reason"] = candidate.reason;
+    document["impossible"].append(std::move(item));
+  }
+  document["notes"] = Document::List{};
+  for (const std::string& note : planning_notes(planned, constraints))
+    document["notes"].append(note);
+  return document;
+}
+
+}  // namespace tessera

@@ -1,0 +1,30 @@
+// The answer of the planner: a verdict, the ranked table of what was compared, and why a candidate
+// is slower than the best one.
+#pragma once
+
+#include <string>
+
+#include "base/document.h"
+#include "cli/run/planning.h"
+
+namespace tessera {
+
+/// One line: "dp=2,tp=2 on 4 devices: 12.3 ms a step, 51,000 tokens/s, 1.2 GiB of 8 GiB; 1.9 times
+/// one device"; when nothing fits, that and the bytes that the nearest candidate lacks.
+std::string verdict_line(const Planned& planned);
+
+/// What the user should know of the answer, a line each: fewer devices are faster, presets were
+/// left out, the time limit ended the search.
+std::vector<std::string> planning_notes(const Planned& planned, const PlanConstraints& constraints);
+
+/// The ranked table; below it what does not fit, and the presets that are impossible.
+std::string ranking_text(const Planned& planned, const PlanConstraints& constraints);
+
+/// "+3.1 ms: compute +1, exposed tp +2.5, waits -0.4": where `candidate` takes more time than
+/// `best`, in the mean over the ranks. "" for the best itself.
+std::string difference_text(const EvaluatedCandidate& candidate, const EvaluatedCandidate& best);
+
+/// The keys of docs/planner.md, without the plan.
+Document answer_document(const Planned& planned, const PlanConstraints& constraints);
+
+}  // namespace tessera

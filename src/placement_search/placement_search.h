@@ -1,0 +1,47 @@
+// The search for placements: from a serial graph and a mesh to the sharding of every op, with a
+// bound below every other choice of the same problem.
+#pragma once
+
+#include <cstdint>
+#include <optional>
+
+#include "cost/cost_model.h"
+#include "graph/graph.h"
+#include "placement_search/search_problem.h"
+#include "shard/sharded_graph.h"
+
+namespace tessera {
+
+struct PlacementSearchOptions {
+  SearchProblemOptions problem = {};
+  /// Of the values that the problem counts (SearchProblem) on the fullest rank.
+  std::optional<Bytes> memory_limit = {};
+  bool ties_layers = true;
+  int64_t work = 400;  // of the solver, in millions of entries of tables
+};
+
+/// What was searched, and how good the answer is. Times are of the problem: kernels and exchanges
+/// follow each other, and each is priced alone.
+struct PlacementAnswer {
+  ShardedGraph sharded;
+  Seconds time{0};
+  Seconds bound{0};  // no choice of this problem takes less
+  bool is_optimal = false;
+  int nodes = 0, edges = 0;
+  int64_t strategies = 0, dropped_strategies = 0;
+  Bytes counted_memory{0};
+
+  double gap() const { return time > Seconds(0) ? 1 - bound.value() / time.value() : 0; }
+};
+
+/// Chooses the placements of a graph on one mesh.
+///
+///   graph    after the passes that rewrite it; the placements are for its ops
+///   ensures  the same inputs give the same answer; names do not matter
+///   returns  nullopt when no choice keeps the limit of memory
+///   threads  starts up to two
+std::optional<PlacementAnswer> search_placements(const Graph& graph, const MeshPtr& mesh,
+                                                 const CostModel& cost,
+                                                 const PlacementSearchOptions& options = {});
+
+}  // namespace tessera

@@ -1,0 +1,178 @@
+#include "placement_search/placement_search.h"
+
+#include <gtest/gtest.h>
+
+#include <algorithm>
+#include <string>
+
+#include "base/text.h"
+#include "ops/builder.h"
+#include "solver/solve.h"
+
+namespace tessera {
+namespace {
+
+TensorType f32(Shape shape) {
+  return {DType::kF32, shape};
+}
+
+MeshPtr mesh_of(std::string_view text) {
+  return std::make_shared<const Mesh>(parse_mesh(text));
+}
+
+/// Devices whose arithmetic and memory are slow, or whose links are.
+CostModel model_of(double flops_per_second, double link_bytes_per_second) {
+  CostModel cost;
+  cost.device.flops_per_second = flops_per_second;
+  cost.device.bytes_per_second = flops_per_second / 10;
+  cost.device.copied_bytes_per_second = 1e12;
+  cost.device.launch = Seconds(1e-7);
+  cost.links.any = {Seconds(1e-7), link_bytes_per_second};
+  return cost;
+}
+
+/// y = x w with the step of a gradient descent: w takes w - x^T y.
+struct Product {
+  Graph graph;
+  ValueId x, w;
+};
+
+Product product(int64_t rows, int64_t inner, int64_t columns, const std::string& scope = "") {
+  Product made;
+  Builder builder(made.graph);
+  made.x = builder.input(scope + "x", f32({rows, inner}));
+  made.w = builder.variable(scope + "w", f32({inner, columns}), Initializer::normal(0, 0.02));
+  const ValueId y = builder.dot(made.x, made.w, "mk,kn->mn", scope + "y");
+  const ValueId gradient = builder.dot(made.x, y, "mk,mn->kn", scope + "step");
+  made.graph.set_next(made.w, builder.sub(made.w, gradient, scope + "next"));
+  return made;
+}
+
+PlacementAnswer searched(const Graph& graph, const MeshPtr& mesh, const CostModel& cost,
+                         const PlacementSearchOptions& options = {}) {
+  std::optional<PlacementAnswer> answer = search_placements(graph, mesh, cost, options);
+  EXPECT_TRUE(answer.has_value());
+  return std::move(*answer);
+}
+
+std::string home(const PlacementAnswer& answer, ValueId value) {
+  return to_text(answer.sharded.of(value));
+}
+
+TEST(SearchedPlacements, OfALargeBatchAndASmallWeightDivideTheRows) {
+  const Product given = product(65536, 64, 64);
+  const PlacementAnswer answer = searched(given.graph, mesh_of("x=4"), model_of(1e10, 1e9));
+  EXPECT_EQ(home(answer, given.x), "[@x, *]");
+  EXPECT_TRUE(answer.is_optimal);
+}
+
+TEST(SearchedPlacements, OfASmallBatchAndALargeWeightDivideTheWeight) {
+  const Product given = product(8, 4096, 4096);
+  const PlacementAnswer answer = searched(given.graph, mesh_of("x=4"), model_of(1e10, 1e9));
+  EXPECT_NE(home(answer, given.w), "[*, *]");
+  EXPECT_NE(home(answer, given.x), "[@x, *]");
+}
+
+// Two axes, one over a slow link: the large product is divided by both, and what is exchanged is
+// exchanged over the fast one.
+TEST(SearchedPlacements, CrossASlowLinkByTheAxisThatSendsLeast) {
+  const Product given = product(65536, 256, 4096);
+  CostModel cost = model_of(1e10, 1e10);
+  cost.links.axes["slow"] = {Seconds(1e-5), 1e7};
+  const PlacementAnswer answer = searched(given.graph, mesh_of("slow=2,fast=2"), cost);
+  // Rows that the slow axis divides would need the sum of the gradients over it, 4 MiB in 0.4 s.
+  // The columns need no sum.
+  EXPECT_EQ(answer.sharded.of(given.w).dims[1].axes.front(), 0) << home(answer, given.w);
+}
+
+TEST(SearchedPlacements, TakeNoMoreThanEveryOtherAssignment) {
+  const Product given = product(32, 16, 8);
+  for (const std::string mesh : {"x=2", "x=4", "x=2,y=2"}) {
+    const CostModel cost = model_of(1e8, 1e8);
+    const MeshPtr ranks = mesh_of(mesh);
+    const SearchProblem search(given.graph, ranks, cost, no_ties(given.graph));
+    const solver::Problem& problem = search.problem();
+    solver::Assignment now(problem.nodes(), 0);
+    std::optional<solver::Wide> least;
+    int64_t combinations = 1;
+    for (int i = 0; i < problem.nodes(); ++i) combinations *= problem.strategies(i);
+    if (combinations > 2'000'000) continue;
+    for (bool more = true; more;) {
+      const solver::Evaluation value = evaluate(problem, now);
+      if (!value.forbidden && (!least || value.cost < *least)) least = value.cost;
+      more = false;
+      for (int i = 0; i < problem.nodes() && !more; ++i) {
+        more = ++now[i] < problem.strategies(i);
+        if (!more) now[i] = 0;
+      }
+    }
+    solver::SolveOptions how;
+    how.work = 10;
+    EXPECT_EQ(solver::solve(problem, how).cost, least) << mesh;
+    EXPECT_DOUBLE_EQ(searched(given.graph, ranks, cost).time.value(),
+                     1e-12 * solver::to_double(*least));
+  }
+}
+
+/// `count` blocks of a product, a sum and a nonlinearity, and the steps of their weights.
+Graph blocks(int count, const std::string& scope) {
+  Graph graph;
+  Builder builder(graph);
+  ValueId x = builder.input(scope + "x", f32({64, 32}));
+  for (int i = 0; i < count; ++i) {
+    const std::string name = scope + "blocks." + std::to_string(i) + ".";
+    const ValueId w = builder.variable(name + "w", f32({32, 32}), Initializer::normal(0, 0.02));
+    const ValueId y = builder.dot(x, w, "mk,kn->mn", name + "dot");
+    x = builder.unary("tanh", builder.add(x, y, name + "sum"), name + "tanh");
+    graph.set_next(w, builder.sub(w, builder.dot(x, y, "mk,mn->kn", name + "step"), name + "next"));
+  }
+  return graph;
+}
+
+TEST(SearchedPlacements, OfLikeLayersAreOneDecision) {
+  const CostModel cost = model_of(1e9, 1e9);
+  const PlacementAnswer four = searched(blocks(4, ""), mesh_of("x=2,y=2"), cost);
+  const PlacementAnswer twelve = searched(blocks(12, ""), mesh_of("x=2,y=2"), cost);
+  EXPECT_EQ(four.nodes, twelve.nodes);
+  const PlacementAnswer untied =
+      searched(blocks(4, ""), mesh_of("x=2,y=2"), cost, {.ties_layers = false});
+  EXPECT_GT(untied.nodes, four.nodes);
+  EXPECT_LE(untied.time, four.time);
+  EXPECT_LE(four.time.value(), 1.01 * untied.time.value());
+}
+
+TEST(SearchedPlacements, DoNotDependOnNames) {
+  const CostModel cost = model_of(1e9, 1e8);
+  const Graph one = blocks(3, ""), other = blocks(3, "zebra.");
+  const PlacementAnswer a = searched(one, mesh_of("dp=4"), cost);
+  const PlacementAnswer b = searched(other, mesh_of("tp=4"), cost);
+  ASSERT_EQ(one.ops().size(), other.ops().size());
+  for (int i = 0; i < std::ssize(one.ops()); ++i)
+    EXPECT_EQ(a.sharded.ops[i].factor_axes, b.sharded.ops[i].factor_axes) << one.ops()[i].name;
+}
+
+TEST(SearchedPlacements, KeepTheLimitOfMemory) {
+  const Product given = product(65536, 256, 256);
+  const CostModel cost = model_of(1e10, 1e6);
+  const PlacementAnswer free = searched(given.graph, mesh_of("x=4"), cost);
+  const Bytes limit(256 * 256 * 4 * 3 / 5);  // a part of the weight
+  const std::optional<PlacementAnswer> limited =
+      search_placements(given.graph, mesh_of("x=4"), cost, {.memory_limit = limit});
+  ASSERT_TRUE(limited.has_value());
+  EXPECT_LE(limited->counted_memory, limit);
+  EXPECT_GE(limited->time, free.time);
+  EXPECT_FALSE(search_placements(given.graph, mesh_of("x=4"), cost, {.memory_limit = Bytes(64)})
+                   .has_value());
+}
+
+TEST(SearchedPlacements, AreTheSameInEveryRun) {
+  const CostModel cost = model_of(1e9, 1e9);
+  const Graph graph = blocks(5, "");
+  const PlacementAnswer a = searched(graph, mesh_of("x=2,y=3"), cost);
+  const PlacementAnswer b = searched(graph, mesh_of("x=2,y=3"), cost);
+  EXPECT_TRUE(a.sharded.ops == b.sharded.ops);
+  EXPECT_TRUE(a.sharded.values == b.sharded.values);
+}
+
+}  // namespace
+}  // namespace tessera

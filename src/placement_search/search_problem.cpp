@@ -1,0 +1,366 @@
+#include "placement_search/search_problem.h"
+
+#include <algorithm>
+#include <cmath>
+#include <numeric>
+
+#include "ops/operator.h"
+#include "ops/operator_set.h"
+#include "placement_search/kernel_price.h"
+#include "placement_search/strategies.h"
+#include "shard/resolved/resolve.h"
+
+namespace tessera {
+namespace {
+
+constexpr double kPicoseconds = 1e12;
+/// Of what is hidden: of two choices that hide all, the one that sends less is better.
+constexpr double kLeastExposed = 0.05;
+constexpr solver::Interval kEndOfForward{0, 1}, kEndOfBackward{1, 2}, kAlways{0, 2};
+
+solver::Cost cost_of(double seconds) {
+  return std::isfinite(seconds) ? std::llround(kPicoseconds * seconds) : solver::kForbidden;
+}
+
+DistAttr without_partial(DistAttr attr) {
+  attr.partial.clear();
+  return attr;
+}
+
+/// A variable or an input is kept in plain parts.
+bool may_be_home(const DistAttr& attr) {
+  return attr.partial.empty() && !attr.has_windows() && !attr.has_chunks();
+}
+
+}  // namespace
+
+SearchProblem::SearchProblem(const Graph& graph, MeshPtr mesh, const CostModel& cost,
+                             const Ties& ties, const SearchProblemOptions& options)
+    : graph_(graph),
+      mesh_(std::move(mesh)),
+      cost_(cost),
+      ties_(ties),
+      options_(options),
+      prices_(cost, options.all_reduce),
+      shardings_(graph.ops().size()),
+      op_node_(graph.ops().size(), -1),
+      home_node_(graph.values().size(), -1),
+      copy_node_(graph.values().size(), -1),
+      readers_(graph.values().size()) {
+  RuleCache rules(options.rules);
+  for (const Op& op : graph.ops()) rules_.push_back(rules.find(op.kind, view(graph, op)));
+  for (const Value& value : graph.values()) types_.push_back(prices_.type_index(value.type));
+  for (int i = 0; i < std::ssize(graph.ops()); ++i) add_op(OpId{i});
+  for (int i = 0; i < std::ssize(graph.ops()); ++i) {
+    const Op& op = graph.ops()[i];
+    for (int k = 0; k < std::ssize(op.inputs); ++k)
+      readers_[ties_.of_value[op.inputs[k].index]].insert({op_node_[i], input_slot(OpId{i}, k)});
+  }
+  add_homes();
+  add_copies();
+  connect_values();
+  add_results();
+  hold_memory();
+  make_problem();
+}
+
+int64_t SearchProblem::strategies() const {
+  return std::accumulate(
+      nodes_.begin(), nodes_.end(), int64_t{0},
+      [](int64_t sum, const Node& node) { return sum + std::ssize(node.seconds); });
+}
+
+// ---- nodes ----
+
+void SearchProblem::add_op(OpId id) {
+  const int first = ties_.of_op[id.index];
+  if (first != id.index) {
+    op_node_[id.index] = op_node_[first];
+    ++nodes_[op_node_[first]].members;
+    return;
+  }
+  const Op& op = graph_.op(id);
+  const OpView op_view = view(graph_, op);
+  const ShardingRule& rule = rules_[id.index];
+  if (partial_.empty()) partial_ = may_be_partial(graph_, rules_);
+  std::vector<bool> partial;
+  for (ValueId input : op.inputs) partial.push_back(partial_[input.index]);
+  struct Choice {
+    OpSharding sharding;
+    double seconds;
+  };
+  std::vector<Choice> choices;
+  const std::shared_ptr<const KernelSet> own = own_kernels(graph_);
+  for (OpSharding& sharding : strategies_of(rule, mesh_, partial)) {
+    const Price price = kernel_price(op_view, rule, sharding, cost_.device, own.get());
+    choices.push_back({std::move(sharding), price.estimate.value()});
+  }
+  if (std::ssize(choices) > options_.max_strategies) {
+    std::stable_sort(choices.begin() + 1, choices.end(),
+                     [](const Choice& a, const Choice& b) { return a.seconds < b.seconds; });
+    dropped_ += std::ssize(choices) - options_.max_strategies;
+    choices.resize(options_.max_strategies);
+  }
+  Node node{1, {}, std::vector<std::vector<PlacementIndex>>(op.inputs.size() + op.outputs.size())};
+  node.is_deferred = op.role == Role::kOptimizer;
+  for (Choice& choice : choices) {
+    node.seconds.push_back(choice.seconds);
+    for (int k = 0; k < std::ssize(op.outputs); ++k)
+      node.operand[output_slot(id, k)].push_back(prices_.placement_index(
+          types_[op.outputs[k].index], output_attr(op_view, rule, choice.sharding, k)));
+    for (int k = 0; k < std::ssize(op.inputs); ++k)
+      node.operand[input_slot(id, k)].push_back(prices_.placement_index(
+          types_[op.inputs[k].index], input_attr(op_view, rule, choice.sharding, k)));
+    shardings_[id.index].push_back(std::move(choice.sharding));
+  }
+  op_node_[id.index] = static_cast<int>(nodes_.size());
+  nodes_.push_back(std::move(node));
+}
+
+int SearchProblem::add_value_node(ValueId value, const std::vector<PlacementIndex>& placements) {
+  Node node{0, std::vector<double>(placements.size(), 0.0), {placements}};
+  for (int i = 0; i < std::ssize(graph_.values()); ++i)
+    node.members += ties_.of_value[i] == value.index;
+  nodes_.push_back(std::move(node));
+  return static_cast<int>(nodes_.size()) - 1;
+}
+
+std::vector<SearchProblem::PlacementIndex> SearchProblem::placements_of_readers(
+    ValueId value) const {
+  std::vector<PlacementIndex> list;
+  for (const auto& [node, slot] : readers_[value.index])
+    list.insert(list.end(), nodes_[node].operand[slot].begin(), nodes_[node].operand[slot].end());
+  std::ranges::sort(list);
+  list.erase(std::ranges::unique(list).begin(), list.end());
+  return list;
+}
+
+void SearchProblem::add_homes() {
+  const auto add = [&](ValueId value, std::optional<ValueId> next) {
+    const int first = ties_.of_value[value.index];
+    if (first != value.index) {
+      home_node_[value.index] = home_node_[first];
+      return;
+    }
+    const TypeIndex type = types_[value.index];
+    std::vector<PlacementIndex> placements = placements_of_readers(value);
+    if (next && graph_.value(*next).producer.index >= 0) {
+      const Source maker = source_of(*next);
+      const auto& made = nodes_[maker.node].operand[maker.slot];
+      placements.insert(placements.end(), made.begin(), made.end());
+    }
+    std::vector<PlacementIndex> homes{prices_.placement_index(
+        type, DistAttr::replicated(mesh_, static_cast<int>(graph_.type(value).shape.size())))};
+    for (PlacementIndex placement : placements)
+      if (may_be_home(prices_.placement(type, placement))) homes.push_back(placement);
+    std::ranges::sort(homes);
+    homes.erase(std::ranges::unique(homes).begin(), homes.end());
+    home_node_[value.index] = add_value_node(value, homes);
+    nodes_[home_node_[value.index]].is_deferred = true;
+  };
+  for (ValueId input : graph_.inputs()) {
+    add(input, std::nullopt);
+    Node& node = nodes_[home_node_[input.index]];  // a rank takes its part of the batch
+    for (size_t s = 0; s < node.seconds.size(); ++s)
+      node.seconds[s] =
+          copy_price(prices_.local_bytes(types_[input.index], node.operand[0][s]), 1, cost_.device)
+              .estimate.value();
+  }
+  for (const Variable& variable : graph_.variables()) add(variable.value, variable.next);
+}
+
+bool SearchProblem::is_for_optimizer(ValueId value) const {
+  return std::ranges::all_of(graph_.value(value).users,
+                             [&](OpId user) { return graph_.op(user).role == Role::kOptimizer; });
+}
+
+bool SearchProblem::has_reader(ValueId value, Role role) const {
+  return std::ranges::any_of(graph_.value(value).users,
+                             [&](OpId user) { return graph_.op(user).role == role; });
+}
+
+void SearchProblem::add_copies() {
+  for (int i = 0; i < std::ssize(graph_.values()); ++i) {
+    const ValueId value{i};
+    if (!ties_.is_first(value)) {
+      copy_node_[i] = copy_node_[ties_.of_value[i]];
+      continue;
+    }
+    if (readers_[i].size() < 2) continue;
+    std::vector<PlacementIndex> placements = placements_of_readers(value);
+    const Source source = source_of(value);
+    const auto& made = nodes_[source.node].operand[source.slot];
+    placements.insert(placements.end(), made.begin(), made.end());
+    std::ranges::sort(placements);
+    placements.erase(std::ranges::unique(placements).begin(), placements.end());
+    copy_node_[i] = add_value_node(value, placements);
+    nodes_[copy_node_[i]].is_deferred = graph_.variable_of(value) || is_for_optimizer(value);
+    if (!graph_.variable_of(value) || !has_reader(value, Role::kForward) ||
+        !has_reader(value, Role::kBackward))
+      continue;
+    Node& node = nodes_[copy_node_[i]];
+    node.life.assign(placements.size(), CopyLife::kStep);
+    node.life.resize(2 * placements.size(), CopyLife::kPass);
+    node.seconds.resize(2 * placements.size(), 0.0);
+    node.operand[0].insert(node.operand[0].end(), placements.begin(), placements.end());
+  }
+}
+
+SearchProblem::Source SearchProblem::source_of(ValueId value) const {
+  const OpId producer = graph_.value(value).producer;
+  if (producer.index < 0) return {home_node_[value.index], 0};
+  const std::vector<ValueId>& outputs = graph_.op(producer).outputs;
+  const auto output = std::ranges::find(outputs, value) - outputs.begin();
+  return {op_node_[producer.index], output_slot(producer, static_cast<int>(output))};
+}
+
+// ---- connections ----
+
+void SearchProblem::connect_values() {
+  for (int i = 0; i < std::ssize(graph_.values()); ++i) {
+    if (copy_node_[i] < 0) continue;
+    const Source source = source_of(ValueId{i});
+    ++connections_[{source.node, source.slot, copy_node_[i], 0, types_[i]}];
+  }
+  for (int i = 0; i < std::ssize(graph_.ops()); ++i) {
+    const std::vector<ValueId>& inputs = graph_.ops()[i].inputs;
+    for (int k = 0; k < std::ssize(inputs); ++k) {
+      const int copy = copy_node_[inputs[k].index];
+      const Source source = copy >= 0 ? Source{copy, 0} : source_of(inputs[k]);
+      ++connections_[{source.node, source.slot, op_node_[i], input_slot(OpId{i}, k),
+                      types_[inputs[k].index]}];
+    }
+  }
+  for (const Variable& variable : graph_.variables()) {
+    if (!variable.next || *variable.next == variable.value) continue;
+    const Source maker = source_of(*variable.next);
+    ++connections_[{maker.node, maker.slot, home_node_[variable.value.index], 0,
+                    types_[variable.value.index]}];
+  }
+}
+
+/// Results of the program are no partial sums.
+void SearchProblem::add_results() {
+  for (const auto& [name, value] : graph_.outputs()) {
+    const Source source = source_of(value);
+    Node& node = nodes_[source.node];
+    const TypeIndex type = types_[value.index];
+    for (size_t s = 0; s < node.seconds.size(); ++s) {
+      const PlacementIndex made = node.operand[source.slot][s];
+      const PlacementIndex whole =
+          prices_.placement_index(type, without_partial(prices_.placement(type, made)));
+      node.seconds[s] += prices_.price(type, made, whole).estimate.value() / node.members;
+    }
+  }
+}
+
+// ---- memory ----
+
+void SearchProblem::hold(ValueId value, solver::Interval moments) {
+  const Source source =
+      copy_node_[value.index] >= 0 ? Source{copy_node_[value.index], 0} : source_of(value);
+  Node& node = nodes_[source.node];
+  node.held = node.held.is_empty() ? moments
+                                   : solver::Interval{std::min(node.held.begin, moments.begin),
+                                                      std::max(node.held.end, moments.end)};
+  node.usage.resize(node.seconds.size(), 0);
+  for (size_t s = 0; s < node.seconds.size(); ++s)
+    node.usage[s] += prices_.local_bytes(types_[value.index], node.operand[source.slot][s]).value();
+}
+
+void SearchProblem::hold_memory() {
+  for (int i = 0; i < std::ssize(graph_.values()); ++i) {
+    const ValueId value{i};
+    const OpId producer = graph_.value(value).producer;
+    if (producer.index < 0) continue;
+    const Role role = graph_.op(producer).role;
+    if (role == Role::kForward && has_reader(value, Role::kBackward)) hold(value, kEndOfForward);
+    if (role == Role::kBackward && has_reader(value, Role::kOptimizer)) hold(value, kEndOfBackward);
+  }
+  for (const Variable& variable : graph_.variables()) {
+    Node& home = nodes_[home_node_[variable.value.index]];
+    home.held = kAlways;
+    home.usage.resize(home.seconds.size(), 0);
+    for (size_t s = 0; s < home.seconds.size(); ++s)
+      home.usage[s] +=
+          prices_.local_bytes(types_[variable.value.index], home.operand[0][s]).value();
+  }
+}
+
+// ---- the problem ----
+
+double SearchProblem::seconds(const Connection& connection, int from, int to) {
+  const Node& target = nodes_[connection.to];
+  const Price& price =
+      prices_.price(connection.type, nodes_[connection.from].operand[connection.from_slot][from],
+                    target.operand[connection.to_slot][to]);
+  const double exposed = std::max(1 - options_.hidden_share, kLeastExposed);
+  const double once = target.is_deferred && options_.combines ? exposed * price.floor.value()
+                                                              : price.estimate.value();
+  const bool twice = !target.life.empty() && target.life[to] == CopyLife::kPass;
+  return twice ? 2 * once : once;
+}
+
+void SearchProblem::make_problem() {
+  for (const Node& node : nodes_) {
+    std::vector<solver::Cost> costs;
+    for (double time : node.seconds) costs.push_back(cost_of(node.members * time));
+    std::vector<solver::Usage> usage = node.usage;
+    usage.resize(costs.size(), 0);
+    problem_.add_node(node.held, costs, usage);
+  }
+  std::map<std::pair<int, int>, std::vector<std::pair<Connection, int64_t>>> edges;
+  for (const auto& [connection, count] : connections_)
+    edges[{connection.from, connection.to}].emplace_back(connection, count);
+  for (const auto& [ends, list] : edges) {
+    const Node& a = nodes_[ends.first];
+    const Node& b = nodes_[ends.second];
+    const bool copies_variable = !b.life.empty();
+    std::vector<solver::Cost> costs;
+    std::vector<solver::Usage> usages;
+    for (int s = 0; s < std::ssize(a.seconds); ++s)
+      for (int t = 0; t < std::ssize(b.seconds); ++t) {
+        double sum = 0;
+        for (const auto& [connection, count] : list)
+          sum += static_cast<double>(count) * seconds(connection, s, t);
+        costs.push_back(cost_of(sum));
+        if (!copies_variable) continue;
+        const bool kept = b.life[t] == CopyLife::kStep && a.operand[0][s] != b.operand[0][t];
+        usages.push_back(
+            kept ? b.members * prices_.local_bytes(list.front().first.type, b.operand[0][t]).value()
+                 : 0);
+      }
+    problem_.add_edge(ends.first, ends.second, costs,
+                      copies_variable ? kEndOfForward : solver::Interval{}, usages);
+  }
+}
+
+// ---- the answer ----
+
+ShardedGraph SearchProblem::placements(const solver::Assignment& assignment) const {
+  ShardedGraph sharded;
+  sharded.meshes = one_mesh(mesh_);
+  sharded.stages = {std::vector<int>(graph_.ops().size(), 0),
+                    std::vector<int>(graph_.values().size(), 0)};
+  sharded.rules = rules_;
+  for (int i = 0; i < std::ssize(graph_.ops()); ++i)
+    sharded.ops.push_back(shardings_[ties_.of_op[i]][assignment[op_node_[i]]]);
+  sharded.copies.assign(graph_.values().size(), CopyLife::kStep);
+  for (int i = 0; i < std::ssize(graph_.values()); ++i) {
+    if (home_node_[i] < 0) {
+      sharded.values.push_back(usual_home(graph_, sharded, ValueId{i}));
+    } else {
+      const Node& home = nodes_[home_node_[i]];
+      sharded.values.push_back(
+          prices_.placement(types_[i], home.operand[0][assignment[home_node_[i]]]));
+    }
+    if (copy_node_[i] >= 0 && !nodes_[copy_node_[i]].life.empty())
+      sharded.copies[i] = nodes_[copy_node_[i]].life[assignment[copy_node_[i]]];
+  }
+  for (const Variable& variable : graph_.variables())
+    if (variable.next) sharded.values[variable.next->index] = sharded.of(variable.value);
+  sharded.value_reasons.assign(graph_.values().size(), "the search chose it");
+  return sharded;
+}
+
+}  // namespace tessera

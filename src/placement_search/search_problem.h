@@ -1,0 +1,128 @@
+// The choice of placements as an intra-operator problem (solver/problem.h).
+#pragma once
+
+#include <map>
+#include <memory>
+#include <set>
+#include <utility>
+#include <vector>
+
+#include "cost/cost_model.h"
+#include "graph/graph.h"
+#include "placement_search/reshard_prices.h"
+#include "placement_search/ties.h"
+#include "shard/rules.h"
+#include "shard/sharded_graph.h"
+#include "solver/problem.h"
+
+namespace tessera {
+
+struct SearchProblemOptions {
+  AllReduceAlgorithm all_reduce = AllReduceAlgorithm::kAuto;
+  /// The part of the exchanges that only the optimizer or a prefetch waits for which other work
+  /// hides: of gradients, of state, and of variables to where they are read. They are combined, so
+  /// they have no latency.
+  double hidden_share = 0;
+  /// false: those exchanges are neither combined nor hidden.
+  bool combines = true;
+  /// Strategies of an op at most; those with the dearest kernels are left out.
+  int max_strategies = 64;
+  RuleLookup rules = catalogue_rule;
+};
+
+/// Costs are in picoseconds of one step, usages in bytes of the fullest rank.
+///
+///   nodes    every op: its strategies, with the price of its kernel
+///            every input and every variable: its home. A rank copies its part of an input
+///            every value with several readers: the placement in which they find it, the home or a
+///            copy of it. Of a variable that forward and backward read also how long the copy
+///            lives: a copy that lives for one pass is made in each of them and is not kept
+///   edges    the reshard from a producer to its reader, or to the copy and from there to each
+///            reader; from the op that makes the next value of a variable to its home
+///   usages   at two moments: at the end of the forward, variables and what the backward will read;
+///            at the end of the backward, variables and gradients. What lives within a pass is not
+///            counted
+///   ties     ops and values that are tied are one node, which counts as often as it has members
+class SearchProblem {
+ public:
+  /// The graph, the mesh and the costs outlive it.
+  SearchProblem(const Graph& graph, MeshPtr mesh, const CostModel& cost, const Ties& ties,
+                const SearchProblemOptions& options = {});
+
+  solver::Problem& problem() { return problem_; }
+  const solver::Problem& problem() const { return problem_; }
+  int64_t strategies() const;
+  /// Strategies that max_strategies left out.
+  int64_t dropped_strategies() const { return dropped_; }
+
+  /// The placements of an assignment.
+  ///   requires  a strategy of each node
+  ShardedGraph placements(const solver::Assignment& assignment) const;
+
+ private:
+  using TypeIndex = ReshardPrices::TypeIndex;
+  using PlacementIndex = ReshardPrices::PlacementIndex;
+
+  /// A node of the problem: an op, or the home or a copy of a value.
+  struct Node {
+    int members = 0;
+    std::vector<double> seconds;                       // by strategy; of all of them
+    std::vector<std::vector<PlacementIndex>> operand;  // by slot, then by strategy
+    std::vector<CopyLife> life = {};                   // of a copy, by strategy
+    bool is_deferred = false;    // is what it reads needed by the optimizer only, or prefetched?
+    solver::Interval held = {};  // the moments at which it holds memory
+    std::vector<int64_t> usage = {};  // then, by strategy
+  };
+  /// A value goes from an operand slot of one node to one of another.
+  struct Connection {
+    int from = 0, from_slot = 0;
+    int to = 0, to_slot = 0;
+    TypeIndex type = 0;
+    auto operator<=>(const Connection&) const = default;
+  };
+  // Slots of an op: its outputs, then its inputs. A home and a copy have one slot.
+  int output_slot(OpId, int output) const { return output; }
+  int input_slot(OpId op, int input) const {
+    return static_cast<int>(graph_.op(op).outputs.size()) + input;
+  }
+
+  void add_op(OpId id);
+  void add_homes();
+  void add_copies();
+  int add_value_node(ValueId value, const std::vector<PlacementIndex>& placements);
+  void connect_values();
+  void add_results();
+  void hold_memory();
+  void hold(ValueId value, solver::Interval moments);
+  std::vector<PlacementIndex> placements_of_readers(ValueId value) const;
+  bool has_reader(ValueId value, Role role) const;
+  /// Where a value is found first: its producer, or its home.
+  struct Source {
+    int node = 0, slot = 0;
+  };
+  Source source_of(ValueId value) const;
+
+  void make_problem();
+  double seconds(const Connection& connection, int from, int to);
+  bool is_for_optimizer(ValueId value) const;
+
+  const Graph& graph_;
+  const MeshPtr mesh_;
+  const CostModel& cost_;
+  const Ties ties_;
+  const SearchProblemOptions options_;
+  ReshardPrices prices_;
+  OpRules rules_;
+  std::vector<bool> partial_;                         // by value: may it be a partial sum?
+  std::vector<std::vector<OpSharding>> shardings_;    // by op; of tied ops at the first one
+  std::vector<TypeIndex> types_;                      // by value
+  std::vector<int> op_node_, home_node_, copy_node_;  // by op and by value; -1: none
+  std::vector<Node> nodes_;
+  /// By value that is tied to no earlier one: the slots of ops that read it, or one tied to it.
+  std::vector<std::set<std::pair<int, int>>> readers_;
+  std::map<Connection, int64_t> connections_;  // and how often
+  int64_t dropped_ = 0;
+  solver::Problem problem_;
+};
+
+}  // namespace tessera

@@ -1,0 +1,86 @@
+#include "placement_search/strategies.h"
+
+#include <algorithm>
+
+#include "ops/operator.h"
+
+namespace tessera {
+namespace {
+
+class Enumeration {
+ public:
+  Enumeration(const ShardingRule& rule, const MeshPtr& mesh, const std::vector<bool>& partial)
+      : rule_(rule), mesh_(mesh), now_(OpSharding::replicated(mesh, rule)) {
+    for (int set = 0; set < std::ssize(rule.linear); ++set)
+      if (std::all_of(rule.linear[set].begin(), rule.linear[set].end(),
+                      [&](int input) { return partial[input]; }))
+        sets_.push_back(set);
+  }
+
+  std::vector<OpSharding> run() {
+    choose(0);
+    return std::move(all_);
+  }
+
+ private:
+  void choose(int axis) {
+    if (axis == mesh_->axis_count()) {
+      all_.push_back(now_);
+      return;
+    }
+    choose(axis + 1);
+    if (mesh_->shape()[axis] == 1) return;
+    for (int factor = 0; factor < std::ssize(rule_.factors); ++factor) {
+      if (!may_divide(factor, axis)) continue;
+      now_.factor_axes[factor].push_back(axis);
+      choose(axis + 1);
+      now_.factor_axes[factor].pop_back();
+    }
+    for (int set : sets_) {
+      now_.linear.push_back({axis, set});
+      choose(axis + 1);
+      now_.linear.pop_back();
+    }
+  }
+
+  bool may_divide(int factor, int axis) const {
+    int64_t parts = mesh_->shape()[axis];
+    for (int taken : now_.factor_axes[factor]) parts *= mesh_->shape()[taken];
+    return rule_.factors[factor].extent >= parts && now_.may_divide(rule_, factor);
+  }
+
+  const ShardingRule& rule_;
+  const MeshPtr& mesh_;
+  std::vector<int> sets_;  // linear ones whose inputs may be partial sums
+  OpSharding now_;
+  std::vector<OpSharding> all_;
+};
+
+}  // namespace
+
+std::vector<bool> may_be_partial(const Graph& graph, const OpRules& rules) {
+  std::vector<bool> partial(graph.values().size(), false);
+  for (int i = 0; i < std::ssize(graph.ops()); ++i) {
+    const Op& op = graph.ops()[i];
+    const ShardingRule& rule = rules[i];
+    const bool passes =
+        std::any_of(rule.linear.begin(), rule.linear.end(), [&](const std::vector<int>& set) {
+          return std::all_of(set.begin(), set.end(),
+                             [&](int input) { return partial[op.inputs[input].index]; });
+        });
+    for (int output = 0; output < std::ssize(op.outputs); ++output) {
+      bool reduces = false;
+      for (int factor = 0; factor < std::ssize(rule.factors); ++factor)
+        reduces |= rule.factors[factor].reduce == ReduceOp::kSum && rule.reduces(factor, output);
+      partial[op.outputs[output].index] = passes || reduces;
+    }
+  }
+  return partial;
+}
+
+std::vector<OpSharding> strategies_of(const ShardingRule& rule, const MeshPtr& mesh,
+                                      const std::vector<bool>& partial) {
+  return Enumeration(rule, mesh, partial).run();
+}
+
+}  // namespace tessera

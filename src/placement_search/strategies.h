@@ -1,0 +1,28 @@
+// The strategies of an op: the shardings that its rule allows on a mesh.
+#pragma once
+
+#include <cstddef>
+#include <vector>
+
+#include "graph/graph.h"
+#include "ops/sharding_rule.h"
+#include "shard/layout/mesh.h"
+#include "shard/op_sharding.h"
+#include "shard/rules.h"
+
+namespace tessera {
+
+/// By value: may an op make it a partial sum? A reduction that is divided makes one, and ops that
+/// are linear in partial sums pass them on.
+std::vector<bool> may_be_partial(const Graph& graph, const OpRules& rules);
+
+/// All shardings of an op: each axis of the mesh divides one factor, belongs to one linear set, or
+/// does neither. Several axes on one factor are in the order of the mesh.
+///
+///   partial  by input: may it be a partial sum? Only then an axis belongs to a linear set
+///   ensures  the first one is the replicated one; no factor has fewer elements than parts
+///   leaves   windows (halos that are computed), chunks, and other orders of axes on one factor
+std::vector<OpSharding> strategies_of(const ShardingRule& rule, const MeshPtr& mesh,
+                                      const std::vector<bool>& partial);
+
+}  // namespace tessera

@@ -1,0 +1,33 @@
+// The ops and values of like layers that take one decision.
+#pragma once
+
+#include <vector>
+
+#include "graph/graph.h"
+
+namespace tessera {
+
+/// By op and by value, the index of the first one that it is tied to; its own index when it is the
+/// first one. Forward, backward and optimizer of a layer belong together.
+struct Ties {
+  std::vector<int> of_op;
+  std::vector<int> of_value;
+
+  bool is_first(OpId op) const { return of_op[op.index] == op.index; }
+  bool is_first(ValueId value) const { return of_value[value.index] == value.index; }
+};
+
+/// Nothing is tied.
+Ties no_ties(const Graph& graph);
+
+/// Ties the ops at one position of the layers of a group (graph/like_layers.h) whose lists of ops,
+/// with those of the backward and of the optimizer, are equal in kind, attributes without random
+/// keys, role and types; with them their results, and the variables of equal type that they read
+/// first at one position. A layer that has other ops than the rest, such as the first one, is tied
+/// to nothing.
+///
+///   ensures  deterministic; names do not matter
+///   time     O(n log n) for n ops and values
+Ties ties_of_like_layers(const Graph& graph);
+
+}  // namespace tessera

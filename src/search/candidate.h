@@ -1,0 +1,115 @@
+// Candidates for the plan of a graph on a cluster, and what each of them costs: each is compiled
+// and simulated. This module knows graphs, plans and clusters. It knows no configurations and opens
+// no files.
+#pragma once
+
+#include <functional>
+#include <optional>
+#include <string>
+#include <vector>
+
+#include "base/units.h"
+#include "cluster/cluster.h"
+#include "graph/graph.h"
+#include "lower/lower.h"
+#include "plan/plan.h"
+#include "prediction/step_prediction.h"
+#include "search/traffic.h"
+
+namespace tessera {
+
+/// What a plan is wanted for. Both outlive what is made of it.
+struct PlanRequest {
+  const Graph& graph;  // of a training step, serial
+  const Cluster& cluster;
+};
+
+/// The problem of which a searched plan is the best answer that was found (placement_search). Its
+/// times are of kernels and exchanges one after the other.
+struct SearchedProblem {
+  Seconds time{0};
+  Seconds bound{0};  // no answer of this problem takes less
+  int nodes = 0, edges = 0;
+  int64_t strategies = 0, dropped_strategies = 0;
+  Bytes counted_memory{0};  // what the problem counts on the fullest rank
+
+  double gap() const { return time > Seconds(0) ? 1 - bound.value() / time.value() : 0; }
+};
+
+/// A plan that may be the answer.
+struct Candidate {
+  enum class Source {
+    kOneDevice,  // the serial plan
+    kPreset,     // degrees of parallelism
+    kCompared,   // a plan that the user gives
+    kSearch,     // found by a search over placements
+  };
+  Source source = Source::kOneDevice;
+  std::string name;  // "one device", "dp=2,tp=2", the name of a file
+  Plan plan;
+  std::optional<SearchedProblem> problem = {};  // of kSearch
+};
+std::string_view to_text(Candidate::Source source);  // "one device", "preset", "compared", "search"
+
+/// The rank whose memory is fullest, and its device.
+struct FullestRank {
+  Rank rank = 0;
+  std::string device;  // "n0/3"
+  RankMemoryNeed memory;
+
+  /// Above 0 when it does not fit.
+  Bytes missing() const { return memory.all() - memory.capacity; }
+};
+
+/// The step of a rank in the mean over the ranks. The parts add up to the step.
+struct MeanBreakdown {
+  Seconds compute{0};
+  std::map<std::string, Seconds> exposed = {};  // by the mesh axes of the exchange
+  Seconds idle{0};
+};
+
+/// A candidate that was compiled and simulated.
+struct EvaluatedCandidate {
+  Candidate candidate;        // its plan has the prices of the cluster (Plan::cost)
+  StepPrediction prediction;  // without its timeline
+  MeanBreakdown parts;
+  FullestRank fullest;
+  Traffic traffic;
+  RewrittenFingerprint rewritten;
+  uint64_t program = 0;  // hash of the text of the task graph
+
+  bool fits() const { return prediction.fits(); }
+  int ranks() const { return candidate.plan.rank_count(); }
+  Seconds step() const { return prediction.step; }
+};
+
+/// A candidate that does not compile, or has more ranks than the cluster has devices.
+struct UnusableCandidate {
+  std::string name;
+  std::string reason;  // what the error says happened
+};
+
+struct Evaluations {
+  std::vector<EvaluatedCandidate> evaluated;  // in the order of the candidates
+  std::vector<UnusableCandidate> unusable;
+  int64_t not_tried = 0;  // because `stop` said so
+};
+
+struct EvaluationOptions {
+  /// Called after each candidate, by several threads, one at a time.
+  std::function<void(const std::string& name)> progress = {};
+  /// Asked before each candidate; none is begun after it has returned true. Never: all are tried.
+  std::function<bool()> stop = {};
+};
+
+/// Compiles and simulates candidates, on all cores.
+///   ensures  the result does not depend on the number of cores unless `stop` returns true
+///   throws   what is no UserError (78) of a candidate
+Evaluations evaluate(const PlanRequest& request, std::vector<Candidate> candidates,
+                     const EvaluationOptions& options = {});
+
+/// The candidate's plan, with the prices of the cluster, and its program.
+///   throws  UserError as compile and in_order
+Compiled compile_on(const PlanRequest& request, Plan& plan);
+
+}  // namespace tessera

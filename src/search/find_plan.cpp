@@ -1,0 +1,111 @@
+#include "search/find_plan.h"
+
+#include <algorithm>
+#include <iterator>
+#include <tuple>
+#include <utility>
+
+#include "plan/preset.h"
+
+namespace tessera {
+namespace {
+
+/// Before another one in the table.
+bool is_before(const EvaluatedCandidate& a, const EvaluatedCandidate& b) {
+  if (a.fits() != b.fits()) return a.fits();
+  if (!a.fits()) return a.fullest.missing() < b.fullest.missing();
+  return std::tuple(a.step(), a.ranks(), a.fullest.memory.all()) <
+         std::tuple(b.step(), b.ranks(), b.fullest.memory.all());
+}
+
+bool is_known(const PlanningAnswer& answer, const EvaluatedCandidate& candidate) {
+  return std::ranges::any_of(answer.candidates, [&](const EvaluatedCandidate& known) {
+    return known.program == candidate.program && known.ranks() == candidate.ranks();
+  });
+}
+
+class Planning {
+ public:
+  Planning(const PlanRequest& request, const PlanningOptions& options)
+      : request_(request), options_(options) {}
+
+  PlanningAnswer answer() {
+    const PlanConstraints& constraints = options_.constraints;
+    PresetGrid grid = preset_grid(request_, constraints, options_.max_presets);
+    answer_.left_out = grid.left_out;
+    answer_.unusable = std::move(grid.unusable);
+    std::vector<Candidate> candidates{one_device(constraints)};
+    std::ranges::copy(grid.candidates, std::back_inserter(candidates));
+    std::ranges::copy(options_.compared, std::back_inserter(candidates));
+    add(std::move(candidates));
+    if (!answer_.best) add_micro_batches(grid.candidates);
+    for (const CandidateSource& source : options_.sources)
+      add(source(request_, constraints, std::as_const(answer_)));
+    return std::move(answer_);
+  }
+
+ private:
+  void add(std::vector<Candidate> candidates) {
+    Evaluations found = evaluate(request_, std::move(candidates), options_.evaluation);
+    for (EvaluatedCandidate& candidate : found.evaluated) {
+      const bool is_compared = candidate.candidate.source == Candidate::Source::kCompared;
+      if (is_compared || !is_known(answer_, candidate))
+        answer_.candidates.push_back(std::move(candidate));
+    }
+    std::ranges::move(found.unusable, std::back_inserter(answer_.unusable));
+    answer_.not_tried += found.not_tried;
+    std::ranges::stable_sort(answer_.candidates, is_before);
+    answer_.best.reset();
+    for (size_t i = 0; i < answer_.candidates.size() && !answer_.best; ++i)
+      if (answer_.candidates[i].fits() &&
+          obeys(answer_.candidates[i].candidate.plan, options_.constraints))
+        answer_.best = i;
+  }
+
+  void add_micro_batches(const std::vector<Candidate>& presets) {
+    std::vector<Candidate> candidates = with_micro_batches(request_, options_.constraints, presets);
+    const auto limit = static_cast<size_t>(options_.max_presets);
+    if (candidates.size() > limit) {
+      answer_.left_out += std::ssize(candidates) - options_.max_presets;
+      candidates.resize(limit);
+    }
+    add(std::move(candidates));
+  }
+
+  const PlanRequest& request_;
+  const PlanningOptions& options_;
+  PlanningAnswer answer_;
+};
+
+int64_t size_of_axis(const Plan& plan, const std::string& axis) {
+  int64_t size = 1;
+  for (const NamedMesh& mesh : plan.meshes)
+    if (const auto index = mesh.mesh->find_axis(axis))
+      size = std::max(size, mesh.mesh->shape()[*index]);
+  return size;
+}
+
+}  // namespace
+
+const EvaluatedCandidate* PlanningAnswer::find(Candidate::Source source) const {
+  const auto found = std::ranges::find_if(candidates, [&](const EvaluatedCandidate& candidate) {
+    return candidate.candidate.source == source;
+  });
+  return found == candidates.end() ? nullptr : &*found;
+}
+
+PlanningAnswer find_plan(const PlanRequest& request, const PlanningOptions& options) {
+  return Planning(request, options).answer();
+}
+
+bool obeys(const Plan& plan, const PlanConstraints& constraints) {
+  if (!constraints.allows(plan.rank_count())) return false;
+  return std::ranges::all_of(constraints.degrees, [&](const auto& degree) {
+    const auto& [name, size] = degree;
+    if (name == kPipelineKey)
+      return std::max<int64_t>(std::ssize(plan.meshes), 1) % size == 0;  // interleaved have more
+    return size_of_axis(plan, name) == size;
+  });
+}
+
+}  // namespace tessera

@@ -1,0 +1,57 @@
+// The plan for a graph on a cluster: candidates of several sources are compiled and simulated, and
+// the fastest one that fits is the answer. So the answer is never worse than any candidate.
+#pragma once
+
+#include <functional>
+#include <optional>
+#include <vector>
+
+#include "search/candidate.h"
+#include "search/incumbents.h"
+
+namespace tessera {
+
+/// What is known so far, and in the end.
+struct PlanningAnswer {
+  /// Those that fit come first, in ascending order of their steps; then those that do not fit, in
+  /// ascending order of the bytes that are missing. Candidates of one program are one, but for
+  /// those that the user compares.
+  std::vector<EvaluatedCandidate> candidates;
+  std::vector<UnusableCandidate> unusable;
+  int64_t left_out = 0;   // presets that were not tried, beyond PlanningOptions::max_presets
+  int64_t not_tried = 0;  // candidates, because of EvaluationOptions::stop
+  /// The first candidate that fits and obeys the constraints.
+  std::optional<size_t> best;
+
+  const EvaluatedCandidate* find(Candidate::Source source) const;  // nullptr: none
+};
+
+/// Makes further candidates, and may start from those of `known`, its best one first.
+using CandidateSource = std::function<std::vector<Candidate>(
+    const PlanRequest& request, const PlanConstraints& constraints, const PlanningAnswer& known)>;
+
+/// The search for placements (search/placement_source.h), then again with less memory where it did
+/// not fit, at most three times.
+std::vector<CandidateSource> placement_searches();
+
+struct PlanningOptions {
+  PlanConstraints constraints;
+  std::vector<Candidate> compared = {};  // plans that the user gives
+  /// Asked in order when the incumbents are evaluated: a search.
+  std::vector<CandidateSource> sources = placement_searches();
+  int64_t max_presets = 32;
+  EvaluationOptions evaluation = {};
+};
+
+/// Evaluates one device, the grid of presets, `compared`, then the candidates of the sources. When
+/// no candidate fits, the presets are tried with micro-batches, too.
+///
+///   requires  the ranks are at most the devices of the cluster, unless these are cores
+///   ensures   without `stop` the same inputs give the same answer
+///   throws    UserError as evaluate
+PlanningAnswer find_plan(const PlanRequest& request, const PlanningOptions& options);
+
+/// Has the plan a number of ranks that is allowed, and the fixed degrees?
+bool obeys(const Plan& plan, const PlanConstraints& constraints);
+
+}  // namespace tessera

@@ -1,0 +1,239 @@
+#include "search/incumbents.h"
+
+#include <algorithm>
+#include <array>
+#include <tuple>
+
+#include "base/count_text.h"
+#include "base/error.h"
+#include "base/text.h"
+#include "plan/preset.h"
+#include "presets/dim_classes.h"
+#include "presets/presets.h"
+#include "presets/roles.h"
+
+namespace tessera {
+namespace {
+
+/// Numbers of ranks up to which a plan may have each smaller number.
+constexpr int kFewRanks = 8;
+/// Rows of the batch up to which micro-batches are counted.
+constexpr int64_t kMaxMicroBatches = 64;
+
+/// The degrees of a preset, in the order of its ranks: pp, dp, sp, tp.
+struct GridPoint {
+  int64_t stages = 1, data = 1, space = 1, tensor = 1;
+
+  int64_t ranks() const { return stages * data * space * tensor; }
+  bool is_only(int64_t GridPoint::* degree) const { return this->*degree == ranks(); }
+};
+
+constexpr std::array<std::pair<std::string_view, int64_t GridPoint::*>, 4> kDegreesOfPoint{
+    {{kPipelineKey, &GridPoint::stages},
+     {kDataAxis, &GridPoint::data},
+     {kSpaceAxis, &GridPoint::space},
+     {kTensorAxis, &GridPoint::tensor}}};
+
+std::string text_of(const GridPoint& point, const std::string& decisions) {
+  std::vector<std::string> parts;
+  for (const auto& [name, degree] : kDegreesOfPoint)
+    if (point.*degree > 1) parts.push_back(std::string(name) + "=" + std::to_string(point.*degree));
+  if (parts.empty()) parts.push_back(std::string(kDataAxis) + "=1");
+  if (!decisions.empty()) parts.push_back(decisions);
+  return join(parts, ",");
+}
+
+bool obeys(const GridPoint& point, const PlanConstraints& constraints) {
+  return std::ranges::all_of(kDegreesOfPoint, [&](const auto& entry) {
+    const auto fixed = constraints.degrees.find(entry.first);
+    return fixed == constraints.degrees.end() || fixed->second == point.*entry.second;
+  });
+}
+
+std::vector<int64_t> divisors(int64_t number) {
+  std::vector<int64_t> list;
+  for (int64_t i = 1; i <= number; ++i)
+    if (number % i == 0) list.push_back(i);
+  return list;
+}
+
+void add_points(int64_t ranks, const PlanConstraints& constraints, std::vector<GridPoint>& points) {
+  for (int64_t stages : divisors(ranks))
+    for (int64_t tensor : divisors(ranks / stages))
+      for (int64_t space : divisors(ranks / stages / tensor)) {
+        const GridPoint point{stages, ranks / stages / tensor / space, space, tensor};
+        if (obeys(point, constraints)) points.push_back(point);
+      }
+}
+
+std::vector<GridPoint> points_of(const PlanConstraints& constraints) {
+  std::vector<GridPoint> points;
+  if (constraints.may_use_fewer && constraints.ranks <= kFewRanks) {
+    for (int ranks = 2; ranks <= constraints.ranks; ++ranks) add_points(ranks, constraints, points);
+  } else if (constraints.may_use_fewer) {
+    for (int64_t ranks : divisors(constraints.ranks)) add_points(ranks, constraints, points);
+  } else {
+    add_points(constraints.ranks, constraints, points);
+  }
+  return points;
+}
+
+double parameter_bytes(const Graph& graph) {
+  int64_t sum = 0;
+  for (const Variable& variable : graph.variables())
+    if (variable.trainable) sum += byte_size(graph.type(variable.value)).value();
+  return static_cast<double>(sum);
+}
+
+/// Prices of degrees without compiling: products at the rate of the device, the sum of the
+/// gradients over dp and sp, and what the classes of tp sum and gather. The order counts.
+class QuickEstimate {
+ public:
+  explicit QuickEstimate(const PlanRequest& request)
+      : cluster_(request.cluster), parameters_(parameter_bytes(request.graph)) {
+    const DimClasses dims = dim_classes_of(request.graph);
+    flops_ = 3 * dims.product_flops.value();  // the backward has twice as much
+    tensor_flops_ = 0;
+    for (DimClassIndex index : tensor_classes(request.graph, dims)) {
+      tensor_flops_ += 3 * dims.classes[index].product_flops.value();
+      exchanged_ += dims.classes[index].exchanged * size_of(DType::kF32);
+    }
+    tensor_flops_ = std::min(tensor_flops_, flops_);
+  }
+
+  double seconds(const GridPoint& point) const {
+    const auto others = static_cast<double>(point.stages * point.data * point.space);
+    const auto tensor = static_cast<double>(point.tensor);
+    const double rate = cluster_.type(0).cost.flops_rate(OperationClass::kMatmul, DType::kF32);
+    const double compute = (tensor_flops_ / tensor + flops_ - tensor_flops_) / others / rate;
+    // As many micro-batches as preset_plan aims at: two for each stage.
+    const double fill =
+        static_cast<double>(point.stages - 1) / static_cast<double>(2 * point.stages);
+    const double gradients = 2 * parameters_ / (tensor * static_cast<double>(point.stages)) *
+                             share_sent(point.data * point.space);
+    return compute * (1 + fill) + gradients / bandwidth(point.ranks() / point.stages) +
+           2 * exchanged_ / others * share_sent(point.tensor) / bandwidth(point.tensor);
+  }
+
+ private:
+  /// Of a reduce-scatter over `ranks` ranks.
+  static double share_sent(int64_t ranks) {
+    return static_cast<double>(ranks - 1) / static_cast<double>(ranks);
+  }
+  /// From the first device to the last one of so many.
+  double bandwidth(int64_t ranks) const {
+    const auto last = std::min<int64_t>(ranks, cluster_.device_count()) - 1;
+    return cluster_.link(0, static_cast<DeviceId>(last)).bytes_per_second;
+  }
+
+  const Cluster& cluster_;
+  double parameters_ = 0, flops_ = 0, tensor_flops_ = 0, exchanged_ = 0;
+};
+
+/// Sorts the points by their estimates and keeps `max_presets`, but always those of one axis alone.
+/// Returns how many it drops.
+int64_t keep_best(const PlanRequest& request, const PlanConstraints& constraints,
+                  int64_t max_presets, std::vector<GridPoint>& points) {
+  const QuickEstimate estimate(request);
+  std::vector<std::tuple<bool, double, size_t>> keys;  // always kept, estimate, position
+  for (size_t i = 0; i < points.size(); ++i) {
+    const bool is_kept =
+        points[i].ranks() == constraints.ranks &&
+        (points[i].is_only(&GridPoint::data) || points[i].is_only(&GridPoint::tensor));
+    keys.emplace_back(!is_kept, estimate.seconds(points[i]), i);
+  }
+  std::ranges::sort(keys);
+  const auto always =
+      std::ranges::count(keys, false, [](const auto& key) { return std::get<0>(key); });
+  const int64_t dropped =
+      std::max<int64_t>(std::ssize(keys) - std::max<int64_t>(max_presets, always), 0);
+  keys.resize(keys.size() - dropped);
+  std::ranges::sort(keys, {},
+                    [](const auto& key) { return std::pair(std::get<1>(key), std::get<2>(key)); });
+  std::vector<GridPoint> kept;
+  for (const auto& key : keys) kept.push_back(points[std::get<2>(key)]);
+  points = std::move(kept);
+  return dropped;
+}
+
+void add_preset(const PlanRequest& request, const std::string& text, PresetGrid& grid) {
+  try {
+    grid.candidates.push_back(
+        {Candidate::Source::kPreset, text, preset_plan(parse_preset(text), request.graph)});
+  } catch (const UserError& error) {
+    if (error.exit_code() != ExitCode::kBadConfig) throw;
+    grid.unusable.push_back({text, error.what_happened()});
+  }
+}
+
+bool fixes_micro_batches(const PlanConstraints& constraints) {
+  return ("," + constraints.decisions).find(",micro_batches=") != std::string::npos;
+}
+
+int64_t rows_of(const Graph& graph) {
+  for (ValueId input : graph.inputs())
+    if (graph.type(input).shape.size() > 0) return graph.type(input).shape[0];
+  return 1;
+}
+
+}  // namespace
+
+PlanConstraints constraints_of(int ranks, bool may_use_fewer, const std::string& fixed) {
+  PlanConstraints constraints{ranks, may_use_fewer};
+  if (fixed.empty()) return constraints;
+  parse_preset(fixed);  // refuses what no preset has
+  const auto keys = degree_keys();
+  std::vector<std::string> decisions;
+  int64_t product = 1;
+  for (const std::string& item : split_text(fixed, ',')) {
+    const size_t equals = item.find('=');
+    const std::string key(trim(std::string_view(item).substr(0, equals)));
+    const std::string value(trim(std::string_view(item).substr(equals + 1)));
+    if (std::ranges::find(keys, key) == keys.end()) {
+      decisions.push_back(key + "=" + value);
+    } else if (value != kRest) {
+      product *= constraints.degrees[key] = std::stoll(value);
+    }
+  }
+  constraints.decisions = join(decisions, ",");
+  if (product > ranks || (!may_use_fewer && ranks % product != 0))
+    throw UserError("--fix " + fixed + " does not fit " + counted(ranks, "rank"),
+                    "the fixed degrees make " + std::to_string(product) +
+                        (product > ranks ? ", which is more" : ", which does not divide it"),
+                    "fix smaller degrees, or plan for a multiple of " + counted(product, "rank"),
+                    ExitCode::kBadConfig);
+  return constraints;
+}
+
+Candidate one_device(const PlanConstraints& constraints) {
+  Plan plan = serial_plan();
+  if (fixes_micro_batches(constraints))
+    plan.micro_batches = parse_preset(constraints.decisions).decisions.micro_batches;
+  return {Candidate::Source::kOneDevice, "one device", std::move(plan)};
+}
+
+PresetGrid preset_grid(const PlanRequest& request, const PlanConstraints& constraints,
+                       int64_t max_presets) {
+  std::vector<GridPoint> points = points_of(constraints);
+  std::erase_if(points, [](const GridPoint& point) { return point.ranks() == 1; });
+  PresetGrid grid;
+  grid.left_out = keep_best(request, constraints, max_presets, points);
+  for (const GridPoint& point : points)
+    add_preset(request, text_of(point, constraints.decisions), grid);
+  return grid;
+}
+
+std::vector<Candidate> with_micro_batches(const PlanRequest& request,
+                                          const PlanConstraints& constraints,
+                                          const std::vector<Candidate>& presets) {
+  PresetGrid grid;
+  if (fixes_micro_batches(constraints)) return {};
+  const int64_t rows = rows_of(request.graph);
+  for (const Candidate& preset : presets)
+    for (int64_t count = 2; count <= std::min(rows, kMaxMicroBatches); count *= 2)
+      if (rows % count == 0 && count > preset.plan.micro_batches)
+        add_preset(request, preset.name + ",micro_batches=" + std::to_string(count), grid);
+  return std::move(grid.candidates);
+}
+
+}  // namespace tessera

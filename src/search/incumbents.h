@@ -1,0 +1,54 @@
+// Plans to begin with, which anyone would try by hand: one device, and all divisions of a number of
+// ranks into degrees of parallelism.
+#pragma once
+
+#include <cstdint>
+#include <map>
+#include <string>
+#include <vector>
+
+#include "search/candidate.h"
+
+namespace tessera {
+
+/// What a plan has to obey.
+struct PlanConstraints {
+  int ranks = 1;  // exactly, or at most when it may use fewer
+  bool may_use_fewer = false;
+  std::map<std::string, int64_t, std::less<>> degrees = {};  // fixed: {"tp", 2}
+  std::string decisions = {};  // other keys of a preset, fixed for all: "micro_batches=4"
+
+  bool allows(int count) const { return may_use_fewer ? count <= ranks : count == ranks; }
+};
+
+/// Reads "tp=2,micro_batches=4": degrees that the plan must have, and other decisions.
+///   fixed   "" fixes nothing
+///   throws  as parse_preset; UserError (78) for a degree "rest", and when no number of ranks that
+///           is allowed is a multiple of the degrees
+PlanConstraints constraints_of(int ranks, bool may_use_fewer, const std::string& fixed = "");
+
+struct PresetGrid {
+  std::vector<Candidate> candidates;
+  std::vector<UnusableCandidate> unusable;  // the graph has nothing that an axis would divide
+  int64_t left_out = 0;
+};
+
+/// The plan of one rank. It has the micro-batches that the constraints fix.
+Candidate one_device(const PlanConstraints& constraints);
+
+/// The presets dp x sp x tp x pp whose degrees multiply to the number of ranks; when fewer are
+/// allowed, also to smaller numbers: all of them up to 8, above that the divisors of the number.
+///
+///   max_presets  of the grid, those of the least estimated time; data parallelism alone and tensor
+///            parallelism alone on all ranks are always among them
+///   ensures  the presets are in the order of their estimates
+PresetGrid preset_grid(const PlanRequest& request, const PlanConstraints& constraints,
+                       int64_t max_presets);
+
+/// The same presets with micro-batches, which need less memory: for each count of 2, 4, 8, ... that
+/// divides the batch. None when the constraints fix the micro-batches.
+std::vector<Candidate> with_micro_batches(const PlanRequest& request,
+                                          const PlanConstraints& constraints,
+                                          const std::vector<Candidate>& presets);
+
+}  // namespace tessera

@@ -1,0 +1,116 @@
+#include "search/placement_source.h"
+
+#include <algorithm>
+#include <utility>
+
+#include "prediction/deployment.h"
+#include "shard/resolved/resolve.h"
+
+namespace tessera {
+namespace {
+
+constexpr double kHiddenShares[] = {0, 0.5, 1};
+
+/// One axis; then two: every division of at most eight ranks in two factors, and of more ranks the
+/// one in which the second axis is a machine and the most even one.
+std::vector<MeshPtr> meshes_of(const Cluster& cluster, int ranks) {
+  const auto mesh = [](Shape shape, std::vector<std::string> axes) {
+    return std::make_shared<const Mesh>(std::move(shape), std::move(axes));
+  };
+  std::vector<MeshPtr> meshes{mesh({ranks}, {"x"})};
+  int machine = 1, even = 1;
+  const int devices = std::min(ranks, cluster.device_count());
+  while (machine < devices && cluster.machine(machine) == cluster.machine(0)) ++machine;
+  for (int first = 2; first * first <= ranks; ++first)
+    if (ranks % first == 0) even = first;
+  for (int first = 2; first < ranks; ++first) {
+    if (ranks % first != 0) continue;
+    const int second = ranks / first;
+    if (ranks <= 8 || second == machine || second == even)
+      meshes.push_back(mesh({first, second}, {"x", "y"}));
+  }
+  return meshes;
+}
+
+/// What the smallest device has for values.
+Bytes memory_of(const PlanRequest& request, const MeshPtr& mesh) {
+  const Deployment deployment = in_order(request.cluster, mesh->size());
+  Bytes least = deployment.type(0).memory - deployment.type(0).reserve;
+  for (Rank rank : mesh->ranks())
+    least = std::min(least, deployment.type(rank).memory - deployment.type(rank).reserve);
+  return least;
+}
+
+std::string name_of(const MeshPtr& mesh, double hidden_share, int round) {
+  std::string name = "search " + to_text(*mesh);
+  std::ranges::replace(name, ' ', ',');
+  name[6] = ' ';
+  if (hidden_share > 0) name += hidden_share < 1 ? ", half hidden" : ", hidden";
+  if (round > 0) name += ", less memory";
+  if (round > 1) name += " " + std::to_string(round);
+  return name;
+}
+
+}  // namespace
+
+std::vector<Candidate> PlacementSource::operator()(const PlanRequest& request,
+                                                   const PlanConstraints& constraints,
+                                                   const PlanningAnswer& known) {
+  std::vector<Candidate> list;
+  if (!constraints.degrees.empty() || !constraints.decisions.empty()) return list;
+  const int round = round_++;
+  if (round == 0) {
+    if (constraints.ranks < 2) return list;
+    for (const MeshPtr& mesh : meshes_of(request.cluster, constraints.ranks))
+      for (double hidden_share : kHiddenShares)
+        search(request, name_of(mesh, hidden_share, 0),
+               {mesh, hidden_share, memory_of(request, mesh)}, list);
+    return list;
+  }
+  const std::map<std::string, Tried> last = std::exchange(tried_, {});
+  for (const EvaluatedCandidate& candidate : known.candidates) {
+    const auto found = last.find(candidate.candidate.name);
+    if (found == last.end() || candidate.fits()) continue;
+    Tried again = found->second;
+    again.limit = candidate.candidate.problem->counted_memory - candidate.fullest.missing();
+    search(request, name_of(again.mesh, again.hidden_share, round), again, list);
+  }
+  return list;
+}
+
+void PlacementSource::search(const PlanRequest& request, const std::string& name,
+                             const Tried& tried, std::vector<Candidate>& list) {
+  if (tried.limit <= Bytes(0)) return;
+  Plan plan;
+  plan.name = name;
+  plan.meshes = one_mesh(tried.mesh);
+  plan.cost = cost_of(in_order(request.cluster, tried.mesh->size()), std::vector{tried.mesh});
+  const PlacedGraph placed = placements(request.graph, plan);
+  PlacementSearchOptions options;
+  options.problem.hidden_share = tried.hidden_share;
+  options.memory_limit = tried.limit;
+  options.work = work_;
+  const std::optional<PlacementAnswer> answer =
+      search_placements(placed.graph, placed.sharded.meshes.front().mesh, plan.cost, options);
+  if (!answer) return;
+  Shardings shardings;
+  shardings.sections.emplace_back(kTrainSection,
+                                  resolve(placed.graph, answer->sharded, kTrainSection));
+  plan.shardings = std::move(shardings);
+  tried_.emplace(name, tried);
+  list.push_back(
+      {Candidate::Source::kSearch, name, std::move(plan),
+       SearchedProblem{answer->time, answer->bound, answer->nodes, answer->edges,
+                       answer->strategies, answer->dropped_strategies, answer->counted_memory}});
+}
+
+std::vector<CandidateSource> placement_searches() {
+  constexpr int kRounds = 4;
+  const auto source = std::make_shared<PlacementSource>();
+  const CandidateSource round =
+      [source](const PlanRequest& request, const PlanConstraints& constraints,
+               const PlanningAnswer& known) { return (*source)(request, constraints, known); };
+  return std::vector<CandidateSource>(kRounds, round);
+}
+
+}  // namespace tessera

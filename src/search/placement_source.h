@@ -1,0 +1,47 @@
+// Candidates from the search for placements (placement_search/placement_search.h).
+#pragma once
+
+#include <cstdint>
+#include <map>
+#include <string>
+#include <vector>
+
+#include "placement_search/placement_search.h"
+#include "search/find_plan.h"
+
+namespace tessera {
+
+/// Searches placements on the ranks of a request as one mesh, of one axis and of two; each with no,
+/// half and all of the exchanges hidden that only the optimizer or a prefetch waits for. The
+/// simulation of the candidates decides.
+///
+/// Every further call takes the candidates of the last one that did not fit, and searches again
+/// with a limit of memory that is lower by what was missing.
+///
+/// The plans have the shardings of the training step only. Where degrees are fixed it makes none.
+///   threads  one caller at a time
+class PlacementSource {
+ public:
+  ///   work  of each search, as in PlacementSearchOptions
+  explicit PlacementSource(int64_t work = PlacementSearchOptions().work) : work_(work) {}
+
+  std::vector<Candidate> operator()(const PlanRequest& request, const PlanConstraints& constraints,
+                                    const PlanningAnswer& known);
+
+ private:
+  struct Tried {
+    MeshPtr mesh;
+    double hidden_share = 0;
+    Bytes limit{0};
+  };
+
+  /// Adds a candidate, if there is one within the limit.
+  void search(const PlanRequest& request, const std::string& name, const Tried& tried,
+              std::vector<Candidate>& list);
+
+  const int64_t work_;
+  std::map<std::string, Tried> tried_;  // by the name of the candidate
+  int round_ = 0;
+};
+
+}  // namespace tessera

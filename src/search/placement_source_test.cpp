@@ -1,0 +1,156 @@
+#include "search/placement_source.h"
+
+#include <gtest/gtest.h>
+
+#include <random>
+
+#include "cluster/cluster_file.h"
+#include "lower/lower.h"
+#include "network/family.h"
+#include "network/graphs.h"
+#include "prediction/act_demands.h"
+#include "shard/resolved/resolve.h"
+#include "solver/solve.h"
+
+namespace tessera {
+namespace {
+
+Graph small_gpt(int64_t layers) {
+  const Network network =
+      network_of({.kind = "gpt", .context = 16, .layers = layers, .width = 32, .heads = 4});
+  return training_graph(network, {}, 8, 1);
+}
+
+CostModel cost_on(const Cluster& cluster, const MeshPtr& mesh) {
+  return cost_of(in_order(cluster, mesh->size()), std::vector{mesh});
+}
+
+/// The kernels and exchanges of rank 0 one after the other, when no pass combines or hides them.
+double serial_seconds(const Graph& graph, const MeshPtr& mesh, const CostModel& cost,
+                      const ShardedGraph& sharded, const Cluster& cluster) {
+  Plan plan;
+  plan.meshes = one_mesh(mesh);
+  plan.cost = cost;
+  plan.disabled_passes = {"fold",    "algebra", "cse",     "dead-code", "collective-matmul",
+                          "buckets", "combine", "prefetch"};
+  plan.shardings.emplace();
+  plan.shardings->sections.emplace_back(kTrainSection, resolve(graph, sharded, kTrainSection));
+  const Compiled compiled = compile(graph, plan);
+  ActDemands demands(compiled.tasks, in_order(cluster, mesh->size()));
+  double sum = 0;
+  for (TaskId id : compiled.tasks.tasks.indices()) {
+    const Task& task = compiled.tasks.tasks[id];
+    if (task.kind == Task::Kind::kCompute) sum += demands.kernels(0, id).time.value();
+    if (task.kind != Task::Kind::kExchange) continue;
+    for (size_t i = 0; i < task.parts.size(); ++i) {
+      const Exchange& exchange = task.parts[i].exchange;
+      const TensorType& type = compiled.tasks.registers[task.outputs[i]].type;
+      int64_t copied = byte_size({type.dtype, exchange.to.largest_shape(type.shape)}).value();
+      for (const PartialAxis& axis : resolved_axes(exchange.from, exchange.to))
+        copied *= mesh->shape()[axis.axis];
+      sum += price(type, exchange, cost.links).estimate.value() +
+             copy_price(Bytes(copied), 1, cost.device).estimate.value();
+    }
+  }
+  return sum;
+}
+
+/// The same problem with large random costs of the ops: its answers are random strategies of ops,
+/// with the best homes and copies for them. Nodes of ops come first.
+solver::Problem with_random_ops(const solver::Problem& problem, int ops, std::mt19937& random) {
+  std::uniform_int_distribution<solver::Cost> cost(0, 1'000'000'000'000);
+  solver::Problem sampled;
+  for (int i = 0; i < problem.nodes(); ++i) {
+    const auto known = problem.costs(problem.node(i));
+    std::vector<solver::Cost> costs(known.begin(), known.end());
+    for (solver::Cost& value : costs)
+      if (i < ops) value = cost(random);
+    sampled.add_node({}, costs, std::vector<solver::Usage>(costs.size(), 0));
+  }
+  for (int i = 0; i < problem.edges(); ++i) {
+    const solver::Problem::Edge& edge = problem.edge(i);
+    sampled.add_edge(edge.a, edge.b, problem.costs(edge));
+  }
+  return sampled;
+}
+
+TEST(SearchProblem, CostsWhatTheCompiledProgramCosts) {
+  const Cluster cluster = parse_cluster_line("8xa100-80g");
+  const Graph graph = small_gpt(1);
+  std::mt19937 random(7);
+  double worst = 0;
+  for (const std::string text : {"x=2", "x=4", "x=2,y=2"}) {
+    const auto mesh = std::make_shared<const Mesh>(parse_mesh(text));
+    const CostModel cost = cost_on(cluster, mesh);
+    SearchProblemOptions options;
+    options.combines = false;
+    const SearchProblem search(graph, mesh, cost, no_ties(graph), options);
+    for (int i = 0; i < 5; ++i) {
+      solver::SolveOptions how;
+      how.work = 20;
+      const solver::Answer sampled = solver::solve(
+          i == 0 ? search.problem()
+                 : with_random_ops(search.problem(), static_cast<int>(graph.ops().size()), random),
+          how);
+      ASSERT_TRUE(sampled.assignment.has_value());
+      const double of_problem =
+          1e-12 * solver::to_double(evaluate(search.problem(), *sampled.assignment).cost);
+      const double of_program =
+          serial_seconds(graph, mesh, cost, search.placements(*sampled.assignment), cluster);
+      worst = std::max(worst, std::abs(of_problem / of_program - 1));
+    }
+  }
+  EXPECT_LE(worst, 0.02);
+}
+
+PlanningAnswer answer_for(const Graph& graph, const Cluster& cluster, int ranks) {
+  return find_plan({graph, cluster}, {.constraints = constraints_of(ranks, false)});
+}
+
+TEST(SearchedPlans, AreAmongTheCandidatesWithABoundBelowTheirTime) {
+  const Graph graph = small_gpt(2);
+  const PlanningAnswer answer = answer_for(graph, parse_cluster_line("8xa100-80g"), 4);
+  const EvaluatedCandidate* searched = answer.find(Candidate::Source::kSearch);
+  ASSERT_TRUE(searched);
+  ASSERT_TRUE(searched->candidate.problem);
+  EXPECT_LE(searched->candidate.problem->bound, searched->candidate.problem->time);
+  EXPECT_LE(searched->candidate.problem->gap(), 0.01);
+}
+
+// The launches of kernels take most of the time of so small a model, and there are not fewer of
+// them on more devices. All in all a searched plan still takes less than every preset.
+TEST(SearchedPlans, TakeLessThanEveryPresetOfASmallGpt) {
+  const Graph graph = small_gpt(2);
+  const PlanningAnswer answer = answer_for(graph, parse_cluster_line("8xa100-80g"), 4);
+  const EvaluatedCandidate* searched = answer.find(Candidate::Source::kSearch);
+  const EvaluatedCandidate* preset = answer.find(Candidate::Source::kPreset);
+  ASSERT_TRUE(searched && preset);
+  EXPECT_LT(searched->step(), preset->step());
+}
+
+// With little memory the search finds placements that hold less, or nothing.
+TEST(SearchedPlans, FitWhereTheLimitOfMemoryAllowsIt) {
+  const Graph graph = small_gpt(2);
+  ClusterDescription description = parse_cluster_line("cpu:4").description();
+  const auto searched_within = [&](Bytes memory) {
+    description.types.front().memory = memory;
+    description.types.front().reserve = Bytes(0);
+    return answer_for(graph, Cluster(description), 4);
+  };
+  const PlanningAnswer free = searched_within(Bytes(int64_t{1} << 30));
+  const EvaluatedCandidate* best = free.find(Candidate::Source::kSearch);
+  ASSERT_TRUE(best);
+  const Bytes limit(best->fullest.memory.all().value() * 9 / 10);
+  const PlanningAnswer limited = searched_within(limit);
+  for (const EvaluatedCandidate& candidate : limited.candidates) {
+    if (candidate.candidate.source != Candidate::Source::kSearch) continue;
+    if (candidate.fits()) {
+      EXPECT_LE(candidate.fullest.memory.all(), limit);
+      return;
+    }
+  }
+  FAIL() << "no searched plan fits " << to_text(limit);
+}
+
+}  // namespace
+}  // namespace tessera
