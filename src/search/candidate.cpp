@@ -39,7 +39,7 @@ bool is_host(const Cluster& cluster) {
 }
 
 EvaluatedCandidate evaluated(const PlanRequest& request, Candidate candidate) {
-  Compiled compiled = compile_on(request, candidate.plan);
+  Compiled compiled = compile_on(request, candidate.plan, false);
   const Deployment deployment = in_order(request.cluster, candidate.plan.rank_count());
   EvaluatedCandidate result{std::move(candidate), {}, {}, {}, {}, {}, 0};
   result.rewritten = rewritten_fingerprint(compiled);
@@ -78,12 +78,14 @@ std::string_view to_text(Candidate::Source source) {
   throw InternalError("a candidate has no source");
 }
 
-Compiled compile_on(const PlanRequest& request, Plan& plan) {
+Compiled compile_on(const PlanRequest& request, Plan& plan, bool checked) {
   const Deployment deployment = in_order(request.cluster, plan.rank_count());
   std::vector<MeshPtr> meshes;
   for (const NamedMesh& mesh : plan.placed()) meshes.push_back(mesh.mesh);
   plan.cost = cost_of(deployment, meshes);
-  return compile(request.graph, plan);
+  CompileOptions options;
+  options.check_placements = checked;
+  return compile(request.graph, plan, options);
 }
 
 Evaluations evaluate(const PlanRequest& request, std::vector<Candidate> candidates,
