@@ -9,6 +9,7 @@ import ast
 import gzip
 import json
 import math
+import os
 import pathlib
 import random
 import re
@@ -21,6 +22,7 @@ import sys
 import tempfile
 import time
 import unittest
+import unittest.mock
 import zipfile
 
 ROOT = pathlib.Path(__file__).resolve().parent.parent
@@ -42,6 +44,70 @@ def run(*arguments, code=0):
 
 def run_json(*arguments, code=0):
     return json.loads(run(*arguments, "--json", code=code).stdout)
+
+
+class Plan(unittest.TestCase):
+    CLUSTER = ["--cluster", "cpu:4"]
+
+    def test_json_has_the_keys_of_the_contract_and_the_plan_runs_as_simulated(self):
+        with tempfile.TemporaryDirectory() as folder:
+            plan = pathlib.Path(folder) / "plan.json"
+            result = run_json("plan", *SMALL_GPT, *self.CLUSTER, "--no-cache", "-o", plan)
+            self.assertLessEqual({"plan", "step_seconds", "tokens_per_s", "peak_bytes", "lower_bound_seconds", "gap", "alternatives"}, result.keys())
+            self.assertEqual(json.loads(plan.read_text()), result["plan"])
+            simulated = run_json("simulate", *SMALL_GPT, *self.CLUSTER, "--plan", plan)
+            self.assertAlmostEqual(simulated["step_ms"], 1e3 * result["step_seconds"], places=6)
+            self.assertTrue(run_json("verify", *SMALL_GPT, "--plan", plan, "--steps", 1)["ok"])
+
+    def test_the_answer_is_the_fastest_that_fits_on_all_devices(self):
+        result = run_json("plan", *SMALL_MLP, *self.CLUSTER, "--no-cache")
+        legal = [each for each in result["alternatives"] if each["fits"] and each["ranks"] == 4]
+        self.assertEqual(result["step_seconds"], min(each["step_seconds"] for each in legal))
+        self.assertLessEqual({"one device", "dp=4", "tp=4"}, {each["name"] for each in result["alternatives"]})
+
+    def test_the_same_inputs_give_the_same_bytes(self):
+        texts = {run("plan", *SMALL_MLP, *self.CLUSTER, "--no-cache", "--json").stdout for _ in range(2)}
+        self.assertEqual(len(texts), 1)
+
+    def test_what_does_not_fit_is_an_answer_with_the_change_that_would(self):
+        fixed = ["plan", *SMALL_MLP, *self.CLUSTER, "--no-cache", "--fix", "dp=4,micro_batches=1"]
+        needed = run_json(*fixed)["peak_bytes"]
+        result = run_json(*fixed, "--memory", f"{needed - 1} B", code=3)
+        self.assertIsNone(result["plan"])
+        self.assertTrue(all(each["missing_bytes"] > 0 for each in result["alternatives"]))
+        self.assertEqual(result["alternatives"][0]["missing_bytes"], 1)
+        self.assertEqual(result["nearest"]["memory_bytes"], needed)
+        run(*fixed, "--memory", f"{needed} B")
+
+    def test_a_compared_plan_is_in_the_table(self):
+        result = run_json("plan", *SMALL_GPT, *self.CLUSTER, "--no-cache", "--compare", "configs/plans/gpt.dp2-tp2.json")
+        compared = [each for each in result["alternatives"] if each["source"] == "compared"]
+        self.assertEqual([each["name"] for each in compared], ["configs/plans/gpt.dp2-tp2.json"])
+        self.assertLessEqual(result["step_seconds"], compared[0]["step_seconds"])
+
+    def test_train_plans_by_itself_and_has_the_losses_of_the_serial_run(self):
+        quiet = [*SMALL_GPT, "model.dropout=0"]
+        serial = run_json("train", *quiet)["losses"]
+        found = run("train", *quiet, "--plan", "auto", "--no-cache", *self.CLUSTER, "--ranks", 4, "--json")
+        result = json.loads(found.stdout)
+        self.assertEqual(result["ranks"], 4)
+        for ours, theirs in zip(result["losses"], serial, strict=True):
+            self.assertAlmostEqual(ours, theirs, delta=1e-4)
+        self.assertEqual(len(re.findall(r"(?m)^(?:plan auto:|           )\S? ?\S", found.stderr)), 5)
+
+    def test_a_plan_is_found_once_and_a_damaged_cache_is_replaced(self):
+        with tempfile.TemporaryDirectory() as folder, unittest.mock.patch.dict(os.environ, XDG_CACHE_HOME=folder):
+            words = ["explain", *SMALL_MLP, "--plan", "auto", *self.CLUSTER]
+            first = run(*words)
+            entry, = pathlib.Path(folder).glob("tessera/*.json")
+            kept = entry.read_text()
+            entry.write_text(kept.replace("plan auto", "").replace("a step", "kept"))
+            self.assertIn(" kept", run(*words).stderr)
+            entry.write_text(kept[: len(kept) // 2])
+            self.assertEqual(run(*words).stderr, first.stderr)
+            self.assertEqual(entry.read_text(), kept)
+            entry.write_text(kept.replace('"format": 1', '"format": 99'))
+            self.assertEqual(run(*words).stdout, first.stdout)
 
 
 class Train(unittest.TestCase):

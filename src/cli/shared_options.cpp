@@ -4,8 +4,9 @@ namespace tessera {
 namespace {
 
 void refuse_automatic_plan(const PlanOptions& options) {
-  if (options.plan != "auto") return;
-  refuse_usage("--plan auto is not supported", "this version of tessera does not search for a plan",
+  if (!options.is_automatic()) return;
+  refuse_usage("--plan auto is not supported for a checkpoint",
+               "plans are found for the training step of a configuration",
                "give a preset such as --plan dp=2,tp=2, a plan file, or --plan serial");
 }
 
@@ -24,18 +25,27 @@ void add_options(OptionParser& parser, OverrideOptions& options) {
 }
 
 void add_options(OptionParser& parser, PlanOptions& options) {
-  parser.text({"--plan", "FILE|PRESET|serial",
-               "A plan file, a preset such as dp=2,tp=2, or 'serial'; default: that of the "
+  parser.text({"--plan", "FILE|PRESET|serial|auto",
+               "A plan file, a preset such as dp=2,tp=2, 'serial', or 'auto', which finds one; "
+               "default: that of the "
                "checkpoint, or the configuration's [parallel], else serial"},
               options.plan);
   parser.number(
       {"--ranks", "N", "Ranks, as threads of this process; default: as many as the plan needs"},
       options.ranks, 1);
-  parser.check([&options] { refuse_automatic_plan(options); });
 }
 
 std::optional<int> rank_count(const PlanOptions& options) {
   return options.ranks ? options.ranks : options.processes;
+}
+
+void add_options(OptionParser& parser, AutomaticOptions& options) {
+  parser.text({"--cluster", "FILE|LINE",
+               "For --plan auto: the devices, a cluster file or one line such as '8xa100-80g'; "
+               "default: the cores of this machine"},
+              options.cluster);
+  parser.flag({"--no-cache", "", "For --plan auto: neither use nor keep plans of the cache folder"},
+              options.no_cache);
 }
 
 void add_options(OptionParser& parser, ConfigOptions& options) {
@@ -51,6 +61,7 @@ void add_options(OptionParser& parser, CheckpointOptions& options) {
   parser.argument("CHECKPOINT", "A checkpoint, or the --out folder of a run: its latest",
                   options.path);
   add_options(parser, options.plan);
+  parser.check([&options] { refuse_automatic_plan(options.plan); });
   add_options(parser, options.overrides);
 }
 

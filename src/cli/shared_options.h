@@ -1,6 +1,7 @@
 // Groups of options that several commands have in common.
 #pragma once
 
+#include <functional>
 #include <optional>
 #include <string>
 #include <vector>
@@ -24,7 +25,8 @@ void add_options(OptionParser& parser, OverrideOptions& options);
 
 /// --plan and --ranks.
 struct PlanOptions {
-  std::optional<std::string> plan;  // a file, "serial" or a preset
+  std::optional<std::string> plan;  // a file, "serial", a preset or "auto"
+  bool is_automatic() const { return plan == "auto"; }
   std::optional<int> ranks;
   std::optional<int> processes = {};  // that run the command, when they are several
 };
@@ -32,12 +34,23 @@ struct PlanOptions {
 std::optional<int> rank_count(const PlanOptions& options);
 void add_options(OptionParser& parser, PlanOptions& options);
 
+/// What --plan auto needs.
+struct AutomaticOptions {
+  std::optional<std::string> cluster = {};  // a file or one line; default: this machine
+  bool no_cache = false;
+  /// Of several processes: the text that the leader makes, in all of them.
+  std::function<std::string(const std::function<std::string()>& make)> from_leader = {};
+};
+/// --cluster and --no-cache.
+void add_options(OptionParser& parser, AutomaticOptions& options);
+
 /// CONFIG with --set, --plan, --cost and --ranks: a run that a configuration describes.
 struct ConfigOptions {
   std::string file;
   OverrideOptions overrides = {};
   PlanOptions plan = {};
   std::optional<std::string> cost = {};  // a cost file: instead of the cost model of the plan
+  AutomaticOptions automatic = {};       // a command has them by add_options of its own
 };
 void add_options(OptionParser& parser, ConfigOptions& options);
 

@@ -3,17 +3,21 @@
 #include <fmt/format.h>
 #include <unistd.h>
 
+#include <algorithm>
 #include <atomic>
 #include <cstdlib>
 #include <iostream>
+#include <span>
 #include <thread>
 
 #include "base/count_text.h"
 #include "base/error.h"
 #include "base/log.h"
+#include "base/random.h"
 #include "comm/liveness.h"
 #include "comm/mpi/mpi_process.h"
 #include "comm/network.h"
+#include "comm/on_all_processes.h"
 #include "launch/rank_log.h"
 #include "launch/start_watch.h"
 
@@ -125,6 +129,27 @@ RuntimeOptions Processes::connect(Seconds deadline) {
         std::_Exit(static_cast<int>(ExitCode::kRankLost));
       });
   return {.network = network_};
+}
+
+std::string Processes::from_leader(const std::function<std::string()>& make, Seconds deadline) {
+  if (!are_several()) return make();
+  ensure(network_ != nullptr, "the processes are not connected");
+  std::string text;
+  GatheredBytes gathered;
+  on_all_processes(*network_, launched_->process, deadline, gathered, [&] {
+    if (is_leader()) text = make();
+  });
+  network_->host().all_gather(std::as_bytes(std::span(text)), gathered, deadline);
+  const std::span<const std::byte> bytes = gathered.of(0);
+  text.assign(bytes.size(), '\0');
+  std::ranges::transform(bytes, text.begin(), [](std::byte byte) { return char(byte); });
+  // All check that they have the same text.
+  const uint64_t hash = stable_hash(text);
+  network_->host().all_gather(std::as_bytes(std::span(&hash, 1)), gathered, deadline);
+  for (int process = 0; process < count(); ++process)
+    ensure(std::ranges::equal(gathered.of(process), std::as_bytes(std::span(&hash, 1))),
+           "processes received different texts from the leader");
+  return text;
 }
 
 void Processes::report_failure(const std::exception_ptr& error) {

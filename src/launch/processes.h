@@ -3,6 +3,7 @@
 
 #include <atomic>
 #include <exception>
+#include <functional>
 #include <memory>
 #include <optional>
 #include <string>
@@ -54,6 +55,11 @@ class Processes {
   ///   throws    UserError when this program has no MPI, or MPI sees other processes than the
   ///             launcher
   RuntimeOptions connect(Seconds deadline);
+
+  /// The text that `make` gives in the leader, in every process. One that fails fails everywhere.
+  ///   requires  one process, or connected ones
+  ///   throws    what `make` throws; as on_all_processes
+  std::string from_leader(const std::function<std::string()>& make, Seconds deadline);
 
   bool are_connected() const { return network_ != nullptr; }
 

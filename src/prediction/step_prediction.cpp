@@ -102,8 +102,11 @@ class Breakdown {
   std::map<std::string, std::string> axes_;  // of exchanges, by name
 };
 
-RankMemoryNeed memory_of(const TaskGraph& graph, Rank rank, const DeviceType& type) {
-  RankMemoryNeed memory{Bytes(0), Bytes(0), type.reserve, type.memory};
+/// Ranks that share a core share its memory evenly.
+RankMemoryNeed memory_of(const TaskGraph& graph, Rank rank, const Deployment& deployment) {
+  const DeviceType& type = deployment.type(rank);
+  const int64_t sharing = std::ranges::count(deployment.device_of_rank, deployment.device(rank));
+  RankMemoryNeed memory{Bytes(0), Bytes(0), type.reserve, Bytes(type.memory.value() / sharing)};
   for (MeshIndex mesh : graph.meshes.indices())
     if (graph.meshes[mesh]->coordinate_of(rank)) memory.arena += graph.arenas[mesh];
   for (const TaskVariable& variable : graph.variables) {
@@ -175,7 +178,7 @@ StepPrediction predict_step(std::shared_ptr<const TaskGraph> graph, const Deploy
     prediction.ranks.push_back(found->second.first);
     prediction.ranks.back().rank = times.rank;
     prediction.executed += found->second.second;
-    prediction.memory.push_back(memory_of(*graph, times.rank, type));
+    prediction.memory.push_back(memory_of(*graph, times.rank, deployment));
     prediction.peak_flops_per_second +=
         type.cost.flops_rate(OperationClass::kMatmul, options.products);
   }

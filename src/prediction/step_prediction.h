@@ -28,7 +28,7 @@ struct RankMemoryNeed {
   Bytes variables{0};  // parameters and optimizer state
   Bytes arena{0};      // activations, gradients and buffers
   Bytes reserve{0};    // of the libraries
-  Bytes capacity{0};   // of its device
+  Bytes capacity{0};   // of its device; ranks that share a core share it evenly
 
   Bytes all() const { return variables + arena + reserve; }
   bool fits() const { return all() <= capacity; }

@@ -98,6 +98,8 @@ links = [{name = "memory", bandwidth = "1000 TB/s", latency = "0 s"}]
   const StepPrediction step =
       predicted(product(), line(4), {shard_tensor("x", "P(\"r\")")}, cluster);
   EXPECT_NEAR(step.step.value(), kFlops / kSecond / 2, 1e-7) << "four ranks on two cores";
+  for (const RankMemoryNeed& memory : step.memory)
+    EXPECT_EQ(memory.capacity, Bytes(cluster.type(0).memory.value() / 2)) << "two on each";
 }
 
 TEST(StepPrediction, MemoryIsThatOfTheTaskGraph) {

@@ -38,7 +38,7 @@ class Planning {
     std::ranges::copy(grid.candidates, std::back_inserter(candidates));
     std::ranges::copy(options_.compared, std::back_inserter(candidates));
     add(std::move(candidates));
-    if (!answer_.best) add_micro_batches(grid.candidates);
+    add_micro_batches();
     for (const CandidateSource& source : options_.sources)
       add(source(request_, constraints, std::as_const(answer_)));
     return std::move(answer_);
@@ -62,7 +62,16 @@ class Planning {
         answer_.best = i;
   }
 
-  void add_micro_batches(const std::vector<Candidate>& presets) {
+  /// Of the presets that do not fit and are faster than the best candidate.
+  void add_micro_batches() {
+    std::vector<std::pair<Seconds, Candidate>> faster;
+    for (const EvaluatedCandidate& known : answer_.candidates)
+      if (known.candidate.source == Candidate::Source::kPreset && !known.fits() &&
+          (!answer_.best || known.step() < answer_.candidates[*answer_.best].step()))
+        faster.emplace_back(known.step(), known.candidate);
+    std::ranges::stable_sort(faster, {}, [](const auto& entry) { return entry.first; });
+    std::vector<Candidate> presets;
+    for (auto& [step, preset] : faster) presets.push_back(std::move(preset));
     std::vector<Candidate> candidates = with_micro_batches(request_, options_.constraints, presets);
     const auto limit = static_cast<size_t>(options_.max_presets);
     if (candidates.size() > limit) {

@@ -43,8 +43,8 @@ struct PlanningOptions {
   EvaluationOptions evaluation = {};
 };
 
-/// Evaluates one device, the grid of presets, `compared`, then the candidates of the sources. When
-/// no candidate fits, the presets are tried with micro-batches, too.
+/// Evaluates one device, the grid of presets and `compared`; then micro-batches for the presets
+/// that do not fit and are faster than the best candidate; then the candidates of the sources.
 ///
 ///   requires  the ranks are at most the devices of the cluster, unless these are cores
 ///   ensures   without `stop` the same inputs give the same answer

@@ -3,16 +3,19 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
+#include <limits>
+
 #include "base/error.h"
 #include "cluster/cluster_file.h"
 #include "network/family.h"
 #include "network/graphs.h"
+#include "presets/presets.h"
 
 namespace tessera {
 namespace {
 
 using testing::Contains;
-using testing::IsEmpty;
+using testing::Not;
 
 Graph small_mlp(int64_t rows = 16) {
   const Network network = network_of({.kind = "mlp", .context = 8, .layers = 2, .width = 64});
@@ -20,8 +23,8 @@ Graph small_mlp(int64_t rows = 16) {
 }
 
 Graph small_gpt() {
-  const Network network =
-      network_of({.kind = "gpt", .context = 16, .layers = 2, .width = 32, .heads = 4});
+  const Network network = network_of(
+      {.kind = "gpt", .vocabulary = 64, .context = 8, .layers = 1, .width = 32, .heads = 4});
   return training_graph(network, {}, 8, 1);
 }
 
@@ -72,6 +75,240 @@ TEST(FindPlan, OneDeviceDataAndTensorParallelismAreAlwaysCompared) {
   options.max_presets = 1;
   const PlanningAnswer answer = answer_for(graph, cluster, options);
   EXPECT_THAT(names_of(answer), testing::IsSupersetOf({"one device", "dp=4", "tp=4"}));
+}
+
+Bytes least_need(const PlanningAnswer& answer, int ranks) {
+  Bytes least(std::numeric_limits<int64_t>::max());
+  for (const EvaluatedCandidate& candidate : answer.candidates)
+    if (candidate.ranks() == ranks) least = std::min(least, candidate.fullest.memory.all());
+  return least;
+}
+
+TEST(FindPlan, TheSameInputsGiveTheSamePlan) {
+  const Graph graph = small_mlp();
+  const Cluster cluster = cores();
+  const PlanningAnswer first = answer_for(graph, cluster, 4),
+                       second = answer_for(graph, cluster, 4);
+  EXPECT_EQ(names_of(first), names_of(second));
+  EXPECT_EQ(to_json(to_document(best_of(first).candidate.plan, graph)),
+            to_json(to_document(best_of(second).candidate.plan, graph)));
+}
+
+TEST(FindPlan, PartsOfAStepAddUpToIt) {
+  const Graph graph = small_gpt();
+  const Cluster cluster = cores();
+  for (const EvaluatedCandidate& candidate : answer_for(graph, cluster, 4).candidates) {
+    double sum = candidate.parts.compute.value() + candidate.parts.idle.value();
+    for (const auto& [axes, time] : candidate.parts.exposed) sum += time.value();
+    EXPECT_NEAR(sum, candidate.step().value(), 1e-6) << candidate.candidate.name;
+  }
+}
+
+TEST(FindPlan, OfThoseThatFitAMemoryTheFastestIsTheAnswer) {
+  const Graph graph = small_gpt();
+  const Cluster large = cores();
+  const Bytes least = least_need(answer_for(graph, large, 4), 4);
+  const Cluster small = cores(least);
+  const PlanningAnswer answer = answer_for(graph, small, 4);
+  ASSERT_TRUE(answer.best);
+  EXPECT_EQ(best_of(answer).fullest.memory.all(), least);
+  for (const EvaluatedCandidate& candidate : answer.candidates)
+    EXPECT_EQ(candidate.fits(), candidate.fullest.missing() <= Bytes(0));
+}
+
+TEST(FindPlan, MicroBatchesAreTriedWhenNothingElseFits) {
+  const Graph graph = small_gpt();
+  const Cluster large = cores();
+  const Bytes least = least_need(answer_for(graph, large, 4, "pp=1"), 4);
+  const Cluster small = cores(least - Bytes(1));
+  const PlanningAnswer answer = answer_for(graph, small, 4, "pp=1");
+  ASSERT_TRUE(answer.best);
+  EXPECT_GT(best_of(answer).candidate.plan.micro_batches, 1);
+  EXPECT_LT(best_of(answer).fullest.memory.all(), least);
+}
+
+TEST(FindPlan, MicroBatchesAreTriedForFasterPresetsThatDoNotFit) {
+  const Graph graph = small_gpt();
+  const Cluster large = cores();
+  const PlanningAnswer all = answer_for(graph, large, 4);
+  const Cluster small = cores(best_of(all).fullest.memory.all() - Bytes(1));
+  const PlanningAnswer answer = answer_for(graph, small, 4);
+  EXPECT_THAT(names_of(answer), Contains(best_of(all).candidate.name + ",micro_batches=2"));
+}
+
+TEST(FindPlan, WithoutMemoryThereIsNoAnswerAndTheNearestComesFirst) {
+  const Graph graph = small_gpt();
+  const Cluster cluster = cores(Bytes(1024));
+  const PlanningAnswer answer = answer_for(graph, cluster, 4);
+  EXPECT_FALSE(answer.best);
+  ASSERT_FALSE(answer.candidates.empty());
+  for (const EvaluatedCandidate& candidate : answer.candidates) {
+    EXPECT_EQ(candidate.fullest.missing(), candidate.fullest.memory.all() - Bytes(1024));
+    EXPECT_GE(candidate.fullest.missing(), answer.candidates.front().fullest.missing());
+  }
+}
+
+TEST(FindPlan, FixedDegreesHoldForTheAnswer) {
+  const Graph graph = small_gpt();
+  const Cluster cluster = cores();
+  for (const char* fixed : {"tp=2", "dp=1", "pp=2", "tp=2,pp=1,sp=1"}) {
+    const PlanConstraints constraints = constraints_of(4, false, fixed);
+    const PlanningAnswer answer = answer_for(graph, cluster, 4, fixed);
+    ASSERT_TRUE(answer.best) << fixed;
+    EXPECT_TRUE(obeys(best_of(answer).candidate.plan, constraints)) << fixed;
+  }
+  const PlanningAnswer whole = answer_for(graph, cluster, 4, "dp=2,tp=2");
+  EXPECT_EQ(best_of(whole).candidate.name, "dp=2,tp=2");
+}
+
+TEST(FindPlan, FixedDecisionsHoldForEveryPreset) {
+  const Graph graph = small_mlp();
+  const Cluster cluster = cores();
+  for (const EvaluatedCandidate& candidate :
+       answer_for(graph, cluster, 4, "micro_batches=4").candidates)
+    EXPECT_EQ(candidate.candidate.plan.micro_batches, 4) << candidate.candidate.name;
+}
+
+TEST(FindPlan, DegreesThatDoNotDivideTheRanksAreRefused) {
+  EXPECT_THROW(constraints_of(4, false, "tp=3"), UserError);
+  EXPECT_THROW(constraints_of(4, true, "tp=8"), UserError);
+  EXPECT_NO_THROW(constraints_of(4, true, "tp=3"));
+  EXPECT_NO_THROW(constraints_of(4, false, "dp=rest,tp=2"));
+}
+
+TEST(FindPlan, FewerRanksAreUsedOnlyWhenTheyAreAllowed) {
+  const Graph graph = small_mlp(2);  // so little work that exchanges cost more than they save
+  ClusterDescription slow = cores().description();
+  slow.machines.front().levels.front().level.link = {Seconds(1), 1e6};
+  const Cluster cluster(slow);
+  const PlanningAnswer exact = answer_for(graph, cluster, 2);
+  EXPECT_EQ(best_of(exact).ranks(), 2);
+  const PlanningAnswer free = answer_for(graph, cluster, {.constraints = constraints_of(2, true)});
+  EXPECT_EQ(best_of(free).candidate.name, "one device");
+  EXPECT_LE(best_of(free).step(), best_of(exact).step());
+}
+
+TEST(FindPlan, ComparedPlansAreListedAndWinWhenTheyAreFaster) {
+  const Graph graph = small_mlp();
+  const Cluster cluster = cores();
+  const auto compared = [&](const std::string& preset) {
+    return Candidate{Candidate::Source::kCompared, "mine.json",
+                     preset_plan(parse_preset(preset), graph)};
+  };
+  // Only dp=4 and tp=4 are in the grid.
+  PlanningOptions options{.constraints = constraints_of(4, false)};
+  options.max_presets = 1;
+  const PlanningAnswer without = answer_for(graph, cluster, options);
+  const std::string best = best_of(without).candidate.name;
+  options.compared = {compared(best)};
+  const PlanningAnswer same = answer_for(graph, cluster, options);
+  EXPECT_THAT(names_of(same), testing::IsSupersetOf({std::string("mine.json"), best}));
+  options.compared = {compared("dp=2,tp=2")};
+  const PlanningAnswer other = answer_for(graph, cluster, options);
+  EXPECT_THAT(names_of(other), Contains("mine.json"));
+  EXPECT_LE(best_of(other).step(), best_of(without).step());
+}
+
+TEST(FindPlan, ASourceSeesTheIncumbentsAndAddsCandidates) {
+  const Graph graph = small_gpt();
+  const Cluster cluster = cores();
+  PlanningOptions options{.constraints = constraints_of(4, false)};
+  options.max_presets = 1;
+  std::string seen;
+  options.sources = {[&](const PlanRequest& request, const PlanConstraints&,
+                         const PlanningAnswer& known) -> std::vector<Candidate> {
+    seen = known.candidates.at(known.best.value()).candidate.name;
+    return {{Candidate::Source::kSearch, "found",
+             preset_plan(parse_preset("dp=2,tp=2"), request.graph)}};
+  }};
+  const PlanningAnswer answer = answer_for(graph, cluster, options);
+  EXPECT_THAT(seen, testing::AnyOf("dp=4", "tp=4"));
+  ASSERT_NE(answer.find(Candidate::Source::kSearch), nullptr);
+  EXPECT_EQ(answer.find(Candidate::Source::kSearch)->candidate.name, "found");
+}
+
+TEST(FindPlan, CandidatesOfOneProgramAreOne) {
+  const Graph graph = small_mlp();
+  const Cluster cluster = cores();
+  PlanningOptions options{.constraints = constraints_of(4, false)};
+  options.sources = {[](const PlanRequest& request, const PlanConstraints&,
+                        const PlanningAnswer&) -> std::vector<Candidate> {
+    return {
+        {Candidate::Source::kSearch, "again", preset_plan(parse_preset("dp=4"), request.graph)}};
+  }};
+  EXPECT_THAT(names_of(answer_for(graph, cluster, options)), Not(Contains("again")));
+}
+
+TEST(FindPlan, WhatIsNotTriedIsCounted) {
+  const Graph graph = small_mlp();
+  const Cluster cluster = cores();
+  PlanningOptions options{.constraints = constraints_of(4, false)};
+  options.evaluation.stop = [calls = 0]() mutable { return ++calls > 2; };
+  const PlanningAnswer answer = answer_for(graph, cluster, options);
+  EXPECT_GT(answer.not_tried, 0);
+  EXPECT_LE(answer.candidates.size() + answer.unusable.size(), 2U + answer.unusable.size());
+}
+
+TEST(FindPlan, AnImpossiblePresetIsNoCandidateAndHasAReason) {
+  const Network network = network_of({.kind = "image_mlp", .width = 64});
+  const Graph graph = training_graph(network, {}, 16, 1);
+  const Cluster cluster = cores();
+  const PlanningAnswer answer = answer_for(graph, cluster, 4);
+  ASSERT_TRUE(answer.best);
+  ASSERT_FALSE(answer.unusable.empty());
+  for (const UnusableCandidate& unusable : answer.unusable) {
+    EXPECT_THAT(names_of(answer), Not(Contains(unusable.name)));
+    EXPECT_THAT(unusable.reason, testing::HasSubstr(unusable.name));
+  }
+}
+
+/// Two products and a loss, whose names are those of `names`.
+std::string two_products(const std::vector<std::string>& names) {
+  const std::string& x = names[0];
+  return "input " + x + ": f32[8,64]\n" + "variable " + names[1] +
+         ": f32[64,256] = normal(0.0, 0.02)\n" + "variable " + names[2] +
+         ": f32[256,64] = normal(0.0, 0.02)\n" + names[3] + " = dot_general(" + x + ", " +
+         names[1] + ") {spec=\"bi,io->bo\"}: f32[8,256]\n" + names[4] + " = tanh(" + names[3] +
+         "): f32[8,256]\n" + names[5] + " = dot_general(" + names[4] + ", " + names[2] +
+         ") {spec=\"bi,io->bo\"}: f32[8,64]\n" + names[6] + " = reduce(" + names[5] +
+         ") {dims=[0, 1], op=\"sum\"}: f32[]\n" + "output loss = " + names[6] + "\n";
+}
+
+TEST(FindPlan, NamesDoNotCount) {
+  const std::vector<std::string> plain{"x", "up", "down", "a", "b", "c", "sum"};
+  const std::vector<std::string> other{"zebra", "apple", "tea", "q9", "m.n", "head", "body"};
+  const Graph graph = parse_graph(two_products(plain)), renamed = parse_graph(two_products(other));
+  const Cluster cluster = cores();
+  const PlanningAnswer one = answer_for(graph, cluster, 4), two = answer_for(renamed, cluster, 4);
+  EXPECT_EQ(names_of(one), names_of(two));
+  EXPECT_EQ(best_of(one).step(), best_of(two).step());
+  const auto marks = [](const EvaluatedCandidate& candidate,
+                        const std::vector<std::string>& names) {
+    std::vector<std::string> texts;
+    for (const Mark& mark : candidate.candidate.plan.marks) {
+      const auto at = std::ranges::find(names, mark.pattern) - names.begin();
+      texts.push_back(std::to_string(at) + " " + mark.placement);
+    }
+    return texts;
+  };
+  EXPECT_EQ(marks(best_of(one), plain), marks(best_of(two), other));
+}
+
+TEST(Traffic, BothRanksReceiveHalfOfASumTwice) {
+  // x[4, 6 over 2 ranks] w = a partial f32[4,5] of 80 bytes on each rank. To sum it, each rank
+  // receives 80 bytes: all of the other rank's, or half of it and half of the sum.
+  const Graph graph = parse_graph(
+      "input x: f32[4,6]\nvariable w: f32[6,5] = constant(1.0)\n"
+      "y = dot_general(x, w) {spec=\"bi,io->bo\"}: f32[4,5]\noutput y = y\n");
+  const auto mesh = std::make_shared<const Mesh>(Shape{2}, std::vector<std::string>{"tp"});
+  const Compiled compiled =
+      compile(graph, mesh, {shard_tensor("x", "P(None, \"tp\")"), shard_tensor("y", "P()")});
+  const Traffic traffic = traffic_of(compiled.tasks);
+  EXPECT_EQ(traffic.bytes, Bytes(160));
+  EXPECT_EQ(traffic.max_bytes, Bytes(80));
+  EXPECT_EQ(traffic.messages, 2 * traffic.exchanges);
+  EXPECT_EQ(traffic.max_messages, traffic.exchanges);
+  EXPECT_EQ(traffic.bytes_over.at("tp"), Bytes(160));
 }
 
 }  // namespace

@@ -203,6 +203,7 @@ ExitCode explain_rank(const OutputOptions& output, const Compiled& compiled, Ran
 
 void ExplainCommand::describe(OptionParser& parser) {
   add_options(parser, config);
+  add_options(parser, config.automatic);
   parser.optional_argument(
       "NAME", "Values and ops to explain: a name or a pattern such as 'blocks.*.attn.q'", name);
   parser.flag({"--passes", "", "Print the output of every compiler pass"}, passes);

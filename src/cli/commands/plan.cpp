@@ -9,6 +9,8 @@
 #include "cli/print/plan_answer.h"
 #include "cli/print/plan_numbers.h"
 #include "cli/print/summary.h"
+#include "cli/run/automatic_plan.h"
+#include "cli/run/plan_cache.h"
 #include "cli/run/session.h"
 #include "cluster/cluster_file.h"
 
@@ -29,6 +31,7 @@ void PlanCommand::describe(OptionParser& parser) {
   parser.text({"--memory", "SIZE", "The memory of a device, at most, such as 24GiB"}, memory);
   parser.texts({"--compare", "FILE", "A plan file to compare with; may be repeated"}, compared);
   parser.text({"--out,-o", "FILE", "Write the plan to this file"}, out);
+  parser.flag({"--no-cache", "", "Do not keep the plan for --plan auto"}, no_cache);
   parser.real({"--time-limit", "S",
                "Begin no further candidate after S seconds; the answer then depends on the "
                "speed of this machine"},
@@ -77,28 +80,33 @@ ExitCode PlanCommand::run(Processes&) {
   const std::string& name = machines->description().name;
   Planned planned = to_be_planned(std::move(read.run), machines, name.empty() ? cluster : name,
                                   memory ? std::optional(read_memory(*memory)) : std::nullopt);
-  check_memory(planned, wanted.ranks);
-  planned.answer =
-      find_plan(planned.request(), {.constraints = wanted,
-                                    .compared = compared_candidates(planned, wanted.ranks),
-                                    .evaluation = evaluation()});
-  Document document = answer_document(planned, wanted);
+  planned.constraints = wanted;
+  find_answer(planned, compared_candidates(planned, wanted.ranks), evaluation());
+  if (planned.best() && planned.answer.not_tried == 0 && compared.empty() && !no_cache)
+    PlanCache(cache_folder()).keep(cache_key(planned), cached_document(planned));
+  return print_answer(planned);
+}
+
+ExitCode PlanCommand::print_answer(const Planned& planned) const {
+  Document document = answer_document(planned);
   std::string text = verdict_line(planned);
-  for (const std::string& note : planning_notes(planned, wanted)) text += "note: " + note + "\n";
+  for (const std::string& note : planning_notes(planned)) text += "note: " + note + "\n";
   const EvaluatedCandidate* best = planned.best();
-  document["plan"] = Document();
-  if (best) {
-    Plan plan = complete_plan(planned, *best);
-    const Document written = to_document(plan, *planned.graph, best->rewritten);
-    document["plan"] = written;
+  document["plan"] = best ? plan_document(planned) : Document();
+  if (!best) {
+    const NearestChanges changes = nearest_changes(planned);
+    document["nearest"] = changes_document(changes);
+    text += changes_text(changes);
+  } else {
     if (out) {
-      write_file(*out, to_json(written, 2) + "\n");
+      write_file(*out, to_json(document["plan"], 2) + "\n");
       text += "written to " + *out + "\n";
     }
+    Plan plan = best->candidate.plan;
     const Compiled compiled = compile_on(planned.request(), plan);
     text += "\n" + summary_text(numbers_of(compiled, plan_summary(plan)), LikeRows(compiled.graph));
   }
-  print_result(output, document, text + "\nCompared\n" + ranking_text(planned, wanted));
+  print_result(output, document, text + "\nCompared\n" + ranking_text(planned));
   return best ? ExitCode::kDone : ExitCode::kNoPlan;
 }
 

@@ -25,11 +25,13 @@ struct PlanCommand : Command {
   std::vector<std::string> compared;  // plan files
   std::optional<std::string> out;
   double time_limit = 0;  // seconds; 0: none
+  bool no_cache = false;
 
  private:
   PlanConstraints constraints(const Cluster& machines) const;
   std::vector<Candidate> compared_candidates(const Planned& planned, int ranks) const;
   EvaluationOptions evaluation() const;
+  ExitCode print_answer(const Planned& planned) const;
 };
 
 }  // namespace tessera

@@ -163,6 +163,7 @@ void SimulateCommand::describe(OptionParser& parser) {
 
 ExitCode SimulateCommand::run(Processes&) {
   const Cluster machines = cluster_of(cluster);
+  config.automatic.cluster = cluster;
   Session session = open_session(config, {}, compilation);
   set_sizes(session.config.model, session.config.data);
   const Graph graph = training_graph(session.config);

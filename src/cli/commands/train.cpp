@@ -226,6 +226,7 @@ std::string continue_command(const std::vector<std::string>& words) {
 
 void TrainCommand::describe(OptionParser& parser) {
   add_options(parser, config);
+  add_options(parser, config.automatic);
   add_options(parser, liveness);
   parser.number({"--steps", "N", "Length of the run; default: train.steps"}, steps, int64_t{0});
   parser.text({"--out", "DIR",
@@ -273,10 +274,11 @@ ExitCode TrainCommand::run(Processes& processes) {
   // The leader holds the lock when the others are connected with it. Before that, another run may
   // still store and remove checkpoints, so that processes would find different ones.
   std::optional<RuntimeOptions> connected;
-  if (resume) connected = processes.connect(liveness.deadline());
+  if (resume || (processes.are_several() && config.plan.is_automatic()))
+    connected = processes.connect(liveness.deadline());
   RealFileSystem disk;
   const auto resumed = open_resumed(disk, *this);
-  if (processes.are_several()) config.plan.processes = processes.count();
+  if (processes.are_several()) share_plans(config, processes, liveness.deadline());
   Session session =
       open_session(with_steps(config, steps),
                    resumed ? std::optional(stored_run(*resumed).plan) : std::nullopt, compilation);

@@ -19,6 +19,7 @@ constexpr Seconds kLong{60};
 
 void VerifyCommand::describe(OptionParser& parser) {
   add_options(parser, config);
+  add_options(parser, config.automatic);
   add_options(parser, liveness);
   parser.number({"--steps", "N", "Steps to compare; default: 3"}, steps, int64_t{1});
   add_options(parser, compilation);
@@ -30,12 +31,15 @@ int VerifyCommand::rank_count() const {
 }
 
 ExitCode VerifyCommand::run(Processes& processes) {
-  if (processes.are_several()) config.plan.processes = processes.count();
+  std::optional<RuntimeOptions> connected;
+  if (processes.are_several() && config.plan.is_automatic())
+    connected = processes.connect(liveness.deadline());
+  if (processes.are_several()) share_plans(config, processes, liveness.deadline());
   Session session = open_session(config, {}, compilation);
   const auto data = load_data_of(session.config);
   processes.check_plan(session.plan);
   VerifyOptions options;
-  options.runtime = processes.connect(liveness.deadline());
+  options.runtime = connected ? *connected : processes.connect(liveness.deadline());
   if (steps) options.steps = *steps;
   options.verify_passes = compilation.verify;
   std::cerr << fmt::format("verify {}: {} against the serial program, {}\n", config.file,

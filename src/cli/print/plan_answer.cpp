@@ -15,6 +15,8 @@ namespace {
 
 /// Of the difference of two steps: smaller terms are not told.
 constexpr double kToldShare = 0.02;
+/// Alternatives in the five lines.
+constexpr size_t kToldAlternatives = 3;
 
 std::string milliseconds(Seconds time) {
   return fmt::format("{:.4g} ms", 1e3 * time.value());
@@ -44,11 +46,10 @@ std::string missing_text(const EvaluatedCandidate& candidate) {
                      to_text(candidate.fullest.missing()));
 }
 
-std::string why_text(const Planned& planned, const EvaluatedCandidate& candidate,
-                     const PlanConstraints& constraints) {
+std::string why_text(const Planned& planned, const EvaluatedCandidate& candidate) {
   std::vector<std::string> parts;
   if (!candidate.fits()) parts.push_back("does not fit: " + missing_text(candidate));
-  if (!obeys(candidate.candidate.plan, constraints)) parts.push_back("for comparison");
+  if (!obeys(candidate.candidate.plan, planned.constraints)) parts.push_back("for comparison");
   const EvaluatedCandidate* best = planned.best();
   if (best == &candidate) parts.push_back("the answer");
   if (best && best != &candidate) parts.push_back(difference_text(candidate, *best));
@@ -71,13 +72,12 @@ Document parts_document(const MeanBreakdown& parts) {
   return document;
 }
 
-Document candidate_document(const Planned& planned, const EvaluatedCandidate& candidate,
-                            const PlanConstraints& constraints) {
+Document candidate_document(const Planned& planned, const EvaluatedCandidate& candidate) {
   Document document;
   document["name"] = candidate.candidate.name;
   document["source"] = std::string(to_text(candidate.candidate.source));
   document["ranks"] = candidate.ranks();
-  document["obeys"] = obeys(candidate.candidate.plan, constraints);
+  document["obeys"] = obeys(candidate.candidate.plan, planned.constraints);
   document["fits"] = candidate.fits();
   document["step_seconds"] = candidate.step().value();
   document[planned.unit + "s_per_s"] = planned.units_per_second(candidate);
@@ -125,8 +125,49 @@ std::string verdict_line(const Planned& planned) {
                      speed.empty() || best->ranks() == 1 ? "" : "; " + speed + " times one device");
 }
 
-std::vector<std::string> planning_notes(const Planned& planned,
-                                        const PlanConstraints& constraints) {
+std::vector<std::string> verdict_lines(const Planned& planned) {
+  const EvaluatedCandidate& best = *planned.best();
+  std::vector<std::string> compared, exposed;
+  for (const EvaluatedCandidate& candidate : planned.answer.candidates)
+    if (&candidate != &best && compared.size() < kToldAlternatives)
+      compared.push_back(candidate.candidate.name + " " + milliseconds(candidate.step()));
+  for (const auto& [axes, time] : best.parts.exposed)
+    exposed.push_back(milliseconds(time) + " in exchanges " +
+                      (axes.empty() ? "between meshes" : "over " + axes));
+  exposed.push_back(milliseconds(best.parts.idle) + " in waits");
+  std::string verdict = verdict_line(planned);
+  verdict.pop_back();
+  return {std::move(verdict),
+          fmt::format("compared with  {}{}",
+                      counted(std::ssize(planned.answer.candidates) - 1, "other plan"),
+                      compared.empty() ? "" : ": " + join(compared, ", ")),
+          fmt::format("time           {} in kernels, {}", milliseconds(best.parts.compute),
+                      join(exposed, ", ")),
+          fmt::format("sent           {} in {} of {}", to_text(best.traffic.bytes),
+                      counted(best.traffic.messages, "message"),
+                      counted(best.traffic.exchanges, "exchange")),
+          fmt::format("devices        {}: {}", planned.cluster_name,
+                      planned.cluster->type(0).source.empty() ? planned.cluster->type(0).name
+                                                              : planned.cluster->type(0).source)};
+}
+
+std::string changes_text(const NearestChanges& changes) {
+  std::vector<std::string> texts;
+  if (changes.memory > Bytes(0)) texts.push_back("devices of " + to_text(changes.memory));
+  if (changes.batch) texts.push_back(fmt::format("--set train.batch={}", *changes.batch));
+  if (changes.ranks) texts.push_back(fmt::format("--ranks {}", *changes.ranks));
+  return texts.empty() ? "" : "would fit: " + join(texts, ", or ") + "\n";
+}
+
+Document changes_document(const NearestChanges& changes) {
+  Document document;
+  document["memory_bytes"] = changes.memory.value();
+  document["batch"] = changes.batch ? Document(*changes.batch) : Document();
+  document["ranks"] = changes.ranks ? Document(*changes.ranks) : Document();
+  return document;
+}
+
+std::vector<std::string> planning_notes(const Planned& planned) {
   const PlanningAnswer& answer = planned.answer;
   std::vector<std::string> notes;
   const EvaluatedCandidate* best = planned.best();
@@ -134,7 +175,7 @@ std::vector<std::string> planning_notes(const Planned& planned,
     const EvaluatedCandidate& first = answer.candidates.front();
     notes.push_back(fmt::format("{} on {} is faster, with {} a step{}", first.candidate.name,
                                 counted(first.ranks(), "device"), milliseconds(first.step()),
-                                first.ranks() < best->ranks() && !constraints.may_use_fewer
+                                first.ranks() < best->ranks() && !planned.constraints.may_use_fewer
                                     ? "; --max-ranks lets the planner use fewer"
                                     : ""));
   }
@@ -164,7 +205,7 @@ std::string difference_text(const EvaluatedCandidate& candidate, const Evaluated
   return difference(total) + " ms: " + join(parts, ", ");
 }
 
-std::string ranking_text(const Planned& planned, const PlanConstraints& constraints) {
+std::string ranking_text(const Planned& planned) {
   TextTable table({"plan", "ranks", "step", "speed", "memory", "sent", "messages", "MFU", "why"},
                   "lrrrrrrrl");
   for (const EvaluatedCandidate& candidate : planned.answer.candidates)
@@ -173,11 +214,11 @@ std::string ranking_text(const Planned& planned, const PlanConstraints& constrai
                to_text(candidate.fullest.memory.all()), to_text(candidate.traffic.bytes),
                grouped(candidate.traffic.messages),
                fmt::format("{:.1f}%", 100 * planned.utilization(candidate)),
-               why_text(planned, candidate, constraints)});
+               why_text(planned, candidate)});
   return table.text() + unusable_text(planned.answer);
 }
 
-Document answer_document(const Planned& planned, const PlanConstraints& constraints) {
+Document answer_document(const Planned& planned) {
   const EvaluatedCandidate* best = planned.best();
   const EvaluatedCandidate* one = one_device_of(planned);
   Document document;
@@ -200,7 +241,7 @@ Document answer_document(const Planned& planned, const PlanConstraints& constrai
   document["not_tried"] = planned.answer.not_tried;
   document["alternatives"] = Document::List{};
   for (const EvaluatedCandidate& candidate : planned.answer.candidates)
-    document["alternatives"].append(candidate_document(planned, candidate, constraints));
+    document["alternatives"].append(candidate_document(planned, candidate));
   document["impossible"] = Document::List{};
   for (const UnusableCandidate& candidate : planned.answer.unusable) {
     Document item;
@@ -209,8 +250,7 @@ Document answer_document(const Planned& planned, const PlanConstraints& constrai
     document["impossible"].append(std::move(item));
   }
   document["notes"] = Document::List{};
-  for (const std::string& note : planning_notes(planned, constraints))
-    document["notes"].append(note);
+  for (const std::string& note : planning_notes(planned)) document["notes"].append(note);
   return document;
 }
 

@@ -13,18 +13,27 @@ namespace tessera {
 /// one device"; when nothing fits, that and the bytes that the nearest candidate lacks.
 std::string verdict_line(const Planned& planned);
 
+/// Five lines: the verdict, what it was compared with, where the time goes, what is sent, and for
+/// which devices.
+std::vector<std::string> verdict_lines(const Planned& planned);
+
+/// "would fit    devices of 1.2 GiB; --set train.batch=8; --ranks 8\n"
+std::string changes_text(const NearestChanges& changes);
+/// {memory_bytes, batch, ranks}
+Document changes_document(const NearestChanges& changes);
+
 /// What the user should know of the answer, a line each: fewer devices are faster, presets were
 /// left out, the time limit ended the search.
-std::vector<std::string> planning_notes(const Planned& planned, const PlanConstraints& constraints);
+std::vector<std::string> planning_notes(const Planned& planned);
 
 /// The ranked table; below it what does not fit, and the presets that are impossible.
-std::string ranking_text(const Planned& planned, const PlanConstraints& constraints);
+std::string ranking_text(const Planned& planned);
 
 /// "+3.1 ms: compute +1, exposed tp +2.5, waits -0.4": where `candidate` takes more time than
 /// `best`, in the mean over the ranks. "" for the best itself.
 std::string difference_text(const EvaluatedCandidate& candidate, const EvaluatedCandidate& best);
 
 /// The keys of docs/planner.md, without the plan.
-Document answer_document(const Planned& planned, const PlanConstraints& constraints);
+Document answer_document(const Planned& planned);
 
 }  // namespace tessera

@@ -1,9 +1,14 @@
 #include "cli/run/planning.h"
 
+#include <fmt/format.h>
+
 #include <algorithm>
+#include <filesystem>
+#include <utility>
 
 #include "base/count_text.h"
 #include "base/error.h"
+#include "cluster/cluster_file.h"
 #include "cost/quantity.h"
 #include "engine/graphs.h"
 #include "engine/program_plans.h"
@@ -13,11 +18,44 @@
 namespace tessera {
 namespace {
 
+/// Presets that are tried for each change of the batch or of the ranks.
+constexpr int64_t kPresetsOfChanges = 8;
+
 /// The cluster with at most `memory` on each device.
 std::shared_ptr<const Cluster> limited(const Cluster& cluster, Bytes memory) {
   ClusterDescription description = cluster.description();
   for (DeviceType& type : description.types) type.memory = std::min(type.memory, memory);
   return std::make_shared<const Cluster>(std::move(description));
+}
+
+/// Refuses a memory in which not even the variables fit when they are divided evenly.
+void check_memory(const Planned& planned, int ranks) {
+  Bytes variables{0};
+  for (const Variable& variable : planned.graph->variables())
+    variables += byte_size(planned.graph->type(variable.value));
+  Bytes capacity{0};
+  for (DeviceId device = 0; device < std::min(ranks, planned.cluster->device_count()); ++device) {
+    const DeviceType& type = planned.cluster->type(device);
+    capacity += std::max(type.memory - type.reserve, Bytes(0));
+  }
+  if (variables <= capacity) return;
+  throw UserError(
+      "the model has " + to_text(variables) + " of variables, and " + counted(ranks, "device") +
+          " have " + to_text(capacity) + " of memory",
+      "parameters and the state of the optimizer have to fit even when every one of them is "
+      "divided "
+      "over all devices, without activations",
+      "use more devices, devices of more memory, or a smaller model", ExitCode::kBadConfig);
+}
+
+/// Another build of the program may plan otherwise.
+std::string program_stamp() {
+  std::error_code error;
+  const std::filesystem::path program = std::filesystem::read_symlink("/proc/self/exe", error);
+  const auto size = std::filesystem::file_size(program, error);
+  const auto time = std::filesystem::last_write_time(program, error);
+  return fmt::format("{} {} {}", version(), error ? 0 : size,
+                     error ? 0 : time.time_since_epoch().count());
 }
 
 }  // namespace
@@ -37,11 +75,59 @@ Planned to_be_planned(RunConfig config, std::shared_ptr<const Cluster> cluster,
   return planned;
 }
 
-Plan complete_plan(const Planned& planned, const EvaluatedCandidate& candidate) {
-  const Plan& plan = candidate.candidate.plan;
-  if (candidate.candidate.source != Candidate::Source::kSearch) return plan;
-  return with_other_programs(network_of(planned.config.model), training_settings(planned.config),
-                             plan);
+void find_answer(Planned& planned, std::vector<Candidate> compared,
+                 const EvaluationOptions& evaluation) {
+  check_memory(planned, planned.constraints.ranks);
+  planned.answer = find_plan(planned.request(), {.constraints = planned.constraints,
+                                                 .compared = std::move(compared),
+                                                 .sources = {},
+                                                 .evaluation = evaluation});
+}
+
+NearestChanges nearest_changes(const Planned& planned) {
+  NearestChanges changes;
+  // Those that do not fit are in the order of what they lack.
+  const auto& candidates = planned.answer.candidates;
+  const auto nearest = std::ranges::find_if(candidates, [&](const EvaluatedCandidate& candidate) {
+    return !candidate.fits() && obeys(candidate.candidate.plan, planned.constraints);
+  });
+  if (nearest != candidates.end()) changes.memory = nearest->fullest.memory.all();
+  const auto fits = [&](const Graph& graph, const PlanConstraints& constraints) {
+    const PlanRequest request{graph, *planned.cluster};
+    return find_plan(request,
+                     {.constraints = constraints, .sources = {}, .max_presets = kPresetsOfChanges})
+        .best.has_value();
+  };
+  RunConfig config = planned.config;
+  while (!changes.batch && config.train.batch > 1) {
+    config.train.batch /= 2;
+    if (fits(training_graph(config), planned.constraints)) changes.batch = config.train.batch;
+  }
+  PlanConstraints more = planned.constraints;
+  while (!changes.ranks && 2 * more.ranks <= planned.cluster->device_count()) {
+    more.ranks *= 2;
+    if (fits(*planned.graph, more)) changes.ranks = more.ranks;
+  }
+  return changes;
+}
+
+Document plan_document(const Planned& planned) {
+  const EvaluatedCandidate& best = *planned.best();
+  Plan plan = best.candidate.plan;
+  if (best.candidate.source == Candidate::Source::kSearch)  // it has the training step only
+    plan = with_other_programs(network_of(planned.config.model), training_settings(planned.config),
+                               plan);
+  return to_document(plan, *planned.graph, best.rewritten);
+}
+
+std::string cache_key(const Planned& planned) {
+  const PlanConstraints& constraints = planned.constraints;
+  std::string degrees;
+  for (const auto& [name, size] : constraints.degrees) degrees += fmt::format("{}={},", name, size);
+  return fmt::format("program {}\ngraph {}\nranks {}{}\ndegrees {}\ndecisions {}\ncluster {}",
+                     program_stamp(), fingerprint_of(*planned.graph).graph,
+                     constraints.may_use_fewer ? "at most " : "", constraints.ranks, degrees,
+                     constraints.decisions, to_json(to_document(planned.cluster->description())));
 }
 
 Bytes read_memory(const std::string& text) {
@@ -51,25 +137,6 @@ Bytes read_memory(const std::string& text) {
                  "it takes a number with a unit: " + unit_names(byte_units()),
                  "write it as in --memory 24GiB");
   return Bytes(static_cast<int64_t>(*bytes));
-}
-
-void check_memory(const Planned& planned, int ranks) {
-  Bytes variables{0};
-  for (const Variable& variable : planned.graph->variables())
-    variables += byte_size(planned.graph->type(variable.value));
-  Bytes capacity{0};
-  for (int i = 0; i < ranks; ++i) {
-    const DeviceType& type = planned.cluster->type(i % planned.cluster->device_count());
-    capacity += type.memory - type.reserve;
-  }
-  if (variables <= capacity) return;
-  throw UserError(
-      "the model has " + to_text(variables) + " of variables, and " + counted(ranks, "device") +
-          " have " + to_text(std::max(capacity, Bytes(0))) + " of memory",
-      "parameters and the state of the optimizer have to fit even when every one of them is "
-      "divided "
-      "over all devices, without activations",
-      "use more devices, devices of more memory, or a smaller model", ExitCode::kBadConfig);
 }
 
 }  // namespace tessera

@@ -19,6 +19,7 @@ struct Planned {
   std::shared_ptr<const Graph> graph;
   std::shared_ptr<const Cluster> cluster;
   std::string cluster_name;  // for readers
+  PlanConstraints constraints = {};
   PlanningAnswer answer;
   /// Of a step, whatever the plan.
   std::string unit;  // "token"
@@ -43,17 +44,33 @@ struct Planned {
 Planned to_be_planned(RunConfig config, std::shared_ptr<const Cluster> cluster,
                       std::string cluster_name, const std::optional<Bytes>& memory = {});
 
-/// The plan of a candidate for all programs of the model: a search makes the placements of the
-/// training step only.
-///   throws  UserError (78) as compile
-Plan complete_plan(const Planned& planned, const EvaluatedCandidate& candidate);
+/// Finds planned.answer under planned.constraints.
+///   compared  plans that the user gives
+///   throws    UserError (78) for a memory in which not even the variables of the model fit when
+///             they are divided evenly; as find_plan
+void find_answer(Planned& planned, std::vector<Candidate> compared,
+                 const EvaluationOptions& evaluation);
+
+/// Changes of which each makes a plan fit, when none does.
+struct NearestChanges {
+  Bytes memory{0};                    // of a device, for the plan that lacks least
+  std::optional<int64_t> batch = {};  // the largest half, quarter, ... of the batch that fits
+  std::optional<int> ranks = {};      // a multiple by a power of two, on the same cluster
+};
+/// Plans again with smaller batches and with more devices.
+///   requires  !planned.best() and candidates
+NearestChanges nearest_changes(const Planned& planned);
+
+/// The best plan as it is written to files.
+///   requires  planned.best()
+Document plan_document(const Planned& planned);
+
+/// Whether the same planning was done before: the graph, the cluster, the constraints and this
+/// program, as a text for the cache of plans.
+std::string cache_key(const Planned& planned);
 
 /// "24GiB", "500 MB".
 ///   throws  UserError (2)
 Bytes read_memory(const std::string& text);
-
-/// Refuses a memory in which not even the variables of the model fit when they are divided evenly.
-///   throws  UserError (78)
-void check_memory(const Planned& planned, int ranks);
 
 }  // namespace tessera

@@ -10,6 +10,7 @@
 #include "base/count_text.h"
 #include "base/error.h"
 #include "base/text.h"
+#include "cli/run/automatic_plan.h"
 #include "cost/cost_file.h"
 #include "engine/batch_rule.h"
 #include "presets/presets.h"
@@ -49,6 +50,12 @@ Plan named_plan(const std::string& file, std::optional<int> ranks) {
   return read_plan(file, ranks);
 }
 
+Plan found_plan(const RunConfig& config, const ConfigOptions& options) {
+  const auto ranks = rank_count(options.plan);
+  return automatic_plan(config, ranks ? *ranks : default_ranks(options.automatic),
+                        options.automatic);
+}
+
 /// The training graph of a configuration whose sizes the data gives.
 Graph sized_graph(RunConfig config) {
   set_sizes(config.model, config.data);
@@ -77,14 +84,24 @@ Session open_session(const ConfigOptions& options, const std::optional<Plan>& st
   check_fits(session.config);
   const auto graph = [&] { return sized_graph(session.config); };
   const bool is_given = options.plan.plan || stored;
-  session.plan = chosen_plan(
-      options.plan, is_given ? stored.value_or(Plan{}) : configured_plan(file, options.plan, graph),
-      graph);
+  session.plan = options.plan.is_automatic()
+                     ? found_plan(session.config, options)
+                     : chosen_plan(options.plan,
+                                   is_given ? stored.value_or(Plan{})
+                                            : configured_plan(file, options.plan, graph),
+                                   graph);
   if (options.cost) session.plan.cost = read_cost_model(*options.cost);
   std::vector<std::string>& disabled = session.plan.disabled_passes;
   disabled.insert(disabled.end(), passes.disabled.begin(), passes.disabled.end());
   session.config = resolved_for(std::move(session.config), session.plan);
   return session;
+}
+
+void share_plans(ConfigOptions& options, Processes& processes, Seconds deadline) {
+  options.plan.processes = processes.count();
+  options.automatic.from_leader = [&processes, deadline](const auto& make) {
+    return processes.from_leader(make, deadline);
+  };
 }
 
 ConfigOptions with_steps(ConfigOptions options, const std::optional<int64_t>& steps) {

@@ -9,6 +9,7 @@
 
 #include "cli/shared_options.h"
 #include "engine/engine.h"
+#include "launch/processes.h"
 
 namespace tessera {
 
@@ -24,6 +25,8 @@ struct Session {
 ///   passes  disables passes beside those that the plan disables
 Session open_session(const ConfigOptions& options, const std::optional<Plan>& stored = {},
                      const PassOptions& passes = {});
+/// Several processes run the command: as many ranks, and the leader finds an automatic plan.
+void share_plans(ConfigOptions& options, Processes& processes, Seconds deadline);
 /// The options with train.steps overridden when the command line gives a number of steps.
 ConfigOptions with_steps(ConfigOptions options, const std::optional<int64_t>& steps);
 /// The plan that --plan names: a file, `serial` or a preset; `otherwise` without the option.

@@ -1,0 +1,29 @@
+// --plan auto: the plan of a run is found when the run begins.
+#pragma once
+
+#include <functional>
+#include <string>
+
+#include "cli/run/planning.h"
+#include "cli/shared_options.h"
+#include "engine/engine.h"
+
+namespace tessera {
+
+/// What the cache of plans keeps of an answer: the plan, its name, and the verdict in lines.
+///   requires  planned.best()
+Document cached_document(const Planned& planned);
+
+/// The plan for `ranks` ranks, exactly, on the cluster of the options, by default the cores of this
+/// machine. It comes from the cache when the same was planned before. Tells the verdict on standard
+/// error. Of several processes the leader plans, and all take its plan.
+///
+///   config  its sizes are set from the data here
+///   throws  UserError: 3 when no plan fits, otherwise as find_answer
+Plan automatic_plan(const RunConfig& config, int ranks, const AutomaticOptions& options);
+
+/// The number of ranks of an automatic plan when neither the command line nor the launcher gives
+/// one: the devices of the cluster.
+int default_ranks(const AutomaticOptions& options);
+
+}  // namespace tessera
