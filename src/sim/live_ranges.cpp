@@ -46,17 +46,24 @@ std::vector<LiveRange> live_ranges(const SimulatedRanks& ranks, const SimulatedR
     const int rank_class = actors.class_of(act.actor);
     const TaskId id = actors.task_of(act.actor);
     const Task& task = graph.tasks[id];
-    const LiveRange range{ranks.representative(rank_class), RegisterIndex(), 0, seconds(act.start),
-                          seconds(act.end)};
+    LiveRange range{.rank = ranks.representative(rank_class),
+                    .reg = RegisterIndex(),
+                    .begin = seconds(act.start),
+                    .end = seconds(act.end),
+                    .filled = seconds(act.end)};
+    const auto add = [&](RegisterIndex reg, int slot) {
+      range.reg = reg;
+      range.slot = slot;
+      list.push_back(range);
+    };
     for (size_t i = 0; i < task.outputs.size(); ++i) {
       const RegisterIndex reg = task.outputs[i];
       if (graph.registers[reg].storage != Register::Storage::kArena) continue;
       filled[{actors.register_id(rank_class, reg), act.act.iteration}] = list.size();
-      list.push_back({range.rank, reg, act.act.output_slots.at(i), range.begin, range.end});
+      add(reg, act.act.output_slots.at(i));
     }
     if (act.end > begin)
-      for (RegisterIndex reg : own[id])
-        list.push_back({range.rank, reg, 0, range.begin, range.end});
+      for (RegisterIndex reg : own[id]) add(reg, 0);
   }
   for (const SimulatedMessage& sent : run.messages) {
     if (sent.message.kind != Message::Kind::kReleased) continue;

@@ -20,6 +20,7 @@ struct LiveRange {
   RegisterIndex reg;
   int slot = 0;
   Seconds begin{0}, end{0};
+  Seconds filled{0};  // the end of the act that fills it
 };
 
 }  // namespace tessera
