@@ -66,6 +66,7 @@ class Breakdown {
       double exposed = 0;
       const std::vector<Interval> own = joined(std::move(list));
       for (const Interval& interval : own) exposed += outside(interval, covered);
+      breakdown.exchanges[axes] = Seconds(length_of(own));
       covered.insert(covered.end(), own.begin(), own.end());
       covered = joined(std::move(covered));
       if (exposed > 0) breakdown.exposed[axes] = Seconds(exposed);

@@ -20,6 +20,8 @@ struct RankBreakdown {
   Seconds compute{0};  // kernels run
   /// No kernel runs and an exchange does, by the mesh axes of the exchange ("" between meshes).
   std::map<std::string, Seconds> exposed = {};
+  /// All exchanges, those that kernels hide too, by the same axes. No part of the step.
+  std::map<std::string, Seconds> exchanges = {};
   Seconds idle{0};  // neither: the rank waits for others, which in a pipeline is the bubble
   Rank like = 0;    // the rank that was simulated for it, whose tracks the timeline has
 

@@ -1,20 +1,64 @@
 #include "cli/commands/simulate.h"
 
-#include <memory>
-
 #include "base/file.h"
 #include "cli/print/prediction_text.h"
 #include "cli/run/predicted_run.h"
 #include "engine/graphs.h"
+#include "network/family.h"
 
 namespace tessera {
 namespace {
 
+Session sized_session(const SimulateCommand& command) {
+  Session session = open_session(command.config, {}, command.compilation);
+  set_sizes(session.config.model, session.config.data);
+  return session;
+}
+
 /// The decisions that the plan leaves to the compiler are taken by the prices of the cluster.
-void set_cost(Plan& plan, const Cluster& cluster) {
+void set_cost(Plan& plan, const NamedCluster& cluster) {
   std::vector<MeshPtr> meshes;
   for (const NamedMesh& mesh : plan.placed()) meshes.push_back(mesh.mesh);
-  plan.cost = cost_of(in_order(cluster, plan.rank_count()), meshes);
+  plan.cost = cost_of(deployment_of(plan, cluster), meshes);
+}
+
+/// A plan with what was predicted for it.
+struct SimulatedPlan {
+  Plan plan;
+  Compiled compiled;
+  PredictedRun run;
+
+  std::string title() const { return plan_summary(plan) + ", on " + run.cluster_name; }
+};
+
+SimulatedPlan simulated(const SimulateCommand& command, const Workload& work, Plan plan,
+                        const NamedCluster& machines) {
+  check_fits(plan, work.graph);
+  if (!command.config.cost) set_cost(plan, machines);
+  CompileOptions options;
+  options.verify_passes = command.compilation.verify;
+  Compiled compiled = compile(work.graph, plan, options);
+  PredictedRun run = predict_run(work, plan, compiled, machines);
+  if (command.map_ranks) run = predict_mapped_run(work, plan, compiled, machines, std::move(run));
+  return {std::move(plan), std::move(compiled), std::move(run)};
+}
+
+void write_report(const std::string& file, const std::string& title,
+                  const std::vector<SimulatedPlan>& plans) {
+  std::vector<ReportedPlan> list;
+  for (const SimulatedPlan& each : plans)
+    list.push_back(reported(each.plan.name, each.title(), each.run, each.compiled));
+  write_file(file, report_html(title, list));
+}
+
+Document document_of(const std::vector<SimulatedPlan>& plans) {
+  Document document = to_document(plans.front().run);
+  for (size_t i = 1; i < plans.size(); ++i) {
+    Document other = to_document(plans[i].run);
+    other["plan"] = plans[i].plan.name;
+    document["compared"].append(std::move(other));
+  }
+  return document;
 }
 
 }  // namespace
@@ -25,28 +69,49 @@ void SimulateCommand::describe(OptionParser& parser) {
                         "The devices and their links: a cluster file, or one line such as "
                         "'8xa100-80g' or '4x8xh100-sxm;ib=400Gb'"},
                        cluster);
+  parser.texts(
+      {"--compare", "FILE|PRESET", "Another plan to predict beside this one; may be repeated"},
+      compared);
+  parser.flag({"--map-ranks", "",
+               "Choose the devices of the ranks, so that those which exchange much are close"},
+              map_ranks);
+  parser.text({"-o,--out", "FILE", "Write the plan with the mapping of its ranks and the prices"},
+              plan_file);
   parser.text({"--trace", "FILE", "Write the simulated timeline, which ui.perfetto.dev opens"},
               trace);
+  parser.text({"--report", "FILE",
+               "Write a page of HTML: timeline, memory, communication, devices, shardings"},
+              report);
   add_options(parser, compilation);
   add_options(parser, output);
 }
 
 ExitCode SimulateCommand::run(Processes&) {
   const NamedCluster machines = named_cluster(cluster);
-  Session session = open_session(config, {}, compilation);
-  set_sizes(session.config.model, session.config.data);
+  const Session session = sized_session(*this);
   const Graph graph = training_graph(session.config);
-  check_fits(session.plan, graph);
-  if (!config.cost) set_cost(session.plan, *machines.cluster);
-  CompileOptions options;
-  options.verify_passes = compilation.verify;
-  const auto compiled = std::make_shared<const Compiled>(compile(graph, session.plan, options));
-  const PredictedRun run = predict_run(session.config, session.plan, graph, compiled, machines);
-  if (trace) write_file(*trace, to_trace_json(run.prediction.timeline));
-  print_result(
-      output, to_document(run),
-      plan_summary(session.plan) + ", on " + machines.name + "\n\n" + prediction_text(run));
-  return run.prediction.fits() ? ExitCode::kDone : ExitCode::kNoPlan;
+  const Network network = network_of(session.config.model);
+  const TrainingSettings settings = training_settings(session.config);
+  const Workload work{network, settings, graph, session.config.data.held_out > 0};
+  std::vector<SimulatedPlan> plans;
+  plans.push_back(simulated(*this, work, session.plan, machines));
+  for (const std::string& name : compared) {
+    const PlanOptions other{.plan = name, .ranks = {}};
+    plans.push_back(
+        simulated(*this, work, chosen_plan(other, {}, [&] { return graph; }), machines));
+  }
+  const SimulatedPlan& first = plans.front();
+  if (trace) write_file(*trace, to_trace_json(first.run.prediction.timeline));
+  if (report) write_report(*report, config.file, plans);
+  if (!plan_file.empty())
+    write_file(
+        plan_file,
+        to_json(to_document(first.plan, graph, rewritten_fingerprint(first.compiled)), 2) + "\n");
+  std::string text;
+  for (const SimulatedPlan& each : plans)
+    text += (text.empty() ? "" : "\n") + each.title() + "\n\n" + prediction_text(each.run);
+  print_result(output, document_of(plans), text);
+  return first.run.prediction.fits() ? ExitCode::kDone : ExitCode::kNoPlan;
 }
 
 }  // namespace tessera

@@ -11,6 +11,7 @@
 #include "base/file.h"
 #include "base/shell_quote.h"
 #include "cli/print/notes.h"
+#include "cli/print/predicted_and_measured.h"
 #include "cli/print/progress.h"
 #include "cli/run/metrics_file.h"
 #include "cli/run/run_checkpoints.h"
@@ -32,13 +33,35 @@ struct Training {
   Engine& engine;
   const RunData& data;
   TrainedRun run;
-  std::optional<int64_t> resumed_from;  // step
-  std::filesystem::path checkpoint;     // the last one; "": none
-  std::string trace;  // names the traced steps and the file; "": nothing was traced
+  std::optional<int64_t> resumed_from;    // step
+  std::filesystem::path checkpoint = {};  // the last one; "": none
+  const std::optional<PredictedRun>& predicted;
+  std::string trace = {};  // names the traced steps and the file; "": nothing was traced
 };
 
 Document optional_text(const std::string& text) {
   return text.empty() ? Document() : Document(text);
+}
+
+MeasuredRun measured_of(const Training& training) {
+  MeasuredRun measured{Seconds(0), training.engine.runtime().peak_bytes()};
+  std::vector<Seconds> times;
+  for (const StepResult& step : training.run.fit.steps) times.push_back(step.time);
+  measured.step = usual_step(times);
+  return measured;
+}
+
+/// The prediction, where the command line gives a cluster; only on the leader, which prints it.
+std::optional<PredictedRun> prediction_of(const TrainCommand& command, Engine& engine,
+                                          bool evaluates) {
+  std::optional<PredictedRun> predicted;
+  if (!command.cluster) return predicted;
+  engine.runtime().on_all_processes([&] {
+    if (engine.runtime().is_leader())
+      predicted = predict_run({engine.network(), engine.config(), engine.graph(), evaluates},
+                              engine.plan(), engine.compiled(), named_cluster(*command.cluster));
+  });
+  return predicted;
 }
 
 Document result_document(const TrainCommand& command, const Training& training) {
@@ -55,6 +78,8 @@ Document result_document(const TrainCommand& command, const Training& training) 
   document[training.data.unit + "s_per_s"] =
       losses.empty() ? Document() : Document(run.tokens_per_second);
   document["peak_bytes"] = engine.runtime().peak_bytes().value();
+  if (training.predicted)
+    document["predicted"] = comparison_document(*training.predicted, measured_of(training));
   document["ranks"] = engine.plan().rank_count();
   document["step"] = engine.step_count();
   document["resumed_from"] = training.resumed_from ? Document(*training.resumed_from) : Document();
@@ -109,6 +134,7 @@ std::string result_text(const TrainCommand& command, const Training& training) {
                         training.data.unit);
   text += fmt::format("peak memory      {} per rank\n",
                       to_text(training.engine.runtime().peak_bytes()));
+  if (training.predicted) text += comparison_text(*training.predicted, measured_of(training));
   if (!training.trace.empty()) text += "trace            " + training.trace + "\n";
   return text + written_text(command, training);
 }
@@ -191,11 +217,12 @@ struct Outputs {
   std::optional<TraceFile> trace;
   std::vector<HeldOutLoss> earlier;  // of a run that is resumed: those of its evaluations
 
-  Outputs(const TrainCommand& command, FileSystem& disk, Engine& engine) {
+  Outputs(const TrainCommand& command, FileSystem& disk, Engine& engine,
+          const std::optional<DevicePeak>& peak) {
     if (!command.out.empty()) {
       const std::filesystem::path out = command.out;
       earlier = held_out_losses(out / "metrics.jsonl", engine.step_count());
-      folder.emplace(out, engine);
+      folder.emplace(out, engine, peak);
       checkpoints.emplace(disk, out, engine);
       if (engine.config().checkpoint.keep_best) best.emplace(disk, out, engine, earlier);
     }
@@ -237,6 +264,11 @@ void TrainCommand::describe(OptionParser& parser) {
                           "--resume=CHECKPOINT, under its plan unless --plan is given"},
                          resume);
   parser.check([this] { check_resume(*this); });
+  parser.text(
+      {"--cluster", "FILE|LINE",
+       "The devices of the run, as of simulate: predict the step, print the prediction beside "
+       "the measured step, and fill mfu and hfu"},
+      cluster);
   parser.text({"--trace", "FILE",
                "File for a trace of what every rank does when: open it in ui.perfetto.dev"},
               trace);
@@ -300,9 +332,15 @@ ExitCode TrainCommand::run(Processes& processes) {
     return ExitCode::kDone;
   }
   if (locks && !lock) lock.emplace(out);
-  Outputs outputs(*this, disk, engine);
-  Training training{engine, *data, {}, resumed ? std::optional(resumed->step()) : std::nullopt,
-                    {},     {}};
+  const std::optional<PredictedRun> predicted =
+      prediction_of(*this, engine, session.config.data.held_out > 0);
+  Outputs outputs(*this, disk, engine,
+                  predicted ? std::optional(peak_of(*predicted)) : std::nullopt);
+  Training training{.engine = engine,
+                    .data = *data,
+                    .run = {},
+                    .resumed_from = resumed ? std::optional(resumed->step()) : std::nullopt,
+                    .predicted = predicted};
   RunServices services = outputs.services();
   services.signals = out.empty() ? nullptr : &*signals;
   services.check_replicas = check_replicas;

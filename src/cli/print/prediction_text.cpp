@@ -7,6 +7,8 @@
 
 #include "base/count_text.h"
 #include "base/text.h"
+#include "cli/print/explanation.h"
+#include "cli/print/like_rows.h"
 #include "cli/print/text_table.h"
 
 namespace tessera {
@@ -102,6 +104,34 @@ std::string ranks_text(const PredictedRun& run) {
   return text;
 }
 
+Document mapped_document(const PredictedRun& run) {
+  const Mapping& mapping = run.mapped->mapping;
+  Document document;
+  document["cost_seconds"] = mapping.cost.cost.value();
+  document["bound_seconds"] = mapping.bound.value();
+  document["gap"] = mapping.gap();
+  document["optimal"] = mapping.optimal;
+  document["in_order_cost_seconds"] = run.mapped->in_order.cost.value();
+  document["step_before_ms"] = 1e3 * run.mapped->step_before.value();
+  document["step_mapped_ms"] = 1e3 * run.mapped->step_mapped.value();
+  document["is_used"] = run.mapped->is_used;
+  document["devices"] = Document::List{};
+  for (DeviceId device : mapping.devices) document["devices"].append(run.cluster->name(device));
+  return document;
+}
+
+std::string mapped_text(const PredictedRun& run) {
+  if (!run.mapped) return "";
+  const MappedRanks& mapped = *run.mapped;
+  std::string text = fmt::format("\nMapping of the ranks\n  step {:.4g} ms, before {:.4g} ms{}\n",
+                                 1e3 * mapped.step_mapped.value(), 1e3 * mapped.step_before.value(),
+                                 mapped.is_used ? "" : ": the ranks stay where they were");
+  text += "  in order the links would cost " + to_text(mapped.in_order.cost) + " a step\n";
+  for (const std::string& line : split_text(mapping_report(mapped.mapping), '\n'))
+    if (!line.empty()) text += "  " + line + "\n";
+  return text;
+}
+
 /// The contents of the memory of the rank with most of it at its peak.
 std::string peak_line(const PredictedRun& run) {
   const auto& list = run.prediction.memory_over_time;
@@ -120,6 +150,34 @@ std::string peak_line(const PredictedRun& run) {
 
 }  // namespace
 
+ReportedPlan reported(const std::string& name, const std::string& summary, const PredictedRun& run,
+                      const Compiled& compiled) {
+  ReportedPlan plan{.name = name,
+                    .summary = summary,
+                    .tasks = &compiled.tasks,
+                    .deployment = &run.deployment,
+                    .prediction = &run.prediction,
+                    .model_flops = run.work.flops,
+                    .units = run.work.units,
+                    .unit = run.work.unit,
+                    .mapping = run.mapped && run.mapped->is_used ? &run.mapped->mapping : nullptr};
+  std::vector<TableRow> rows;
+  std::vector<Bytes> bytes;
+  for (const Variable& variable : compiled.graph.variables()) {
+    if (!variable.trainable) continue;
+    const ValueFacts facts = facts_of(compiled.graph, compiled.sharded, variable.value);
+    rows.push_back({facts.name, facts.placement, facts.local});
+    bytes.push_back(facts.bytes);
+  }
+  for (const JoinedRow& row : LikeRows(compiled.graph).groups(rows)) {
+    Bytes sum{0};
+    for (size_t member : row.members) sum += bytes[member];
+    plan.shardings.push_back(
+        {row.row[0] + count_suffix(std::ssize(row.members)), row.row[1], row.row[2], sum});
+  }
+  return plan;
+}
+
 Document to_document(const PredictedRun& run) {
   const StepPrediction& prediction = run.prediction;
   Document document;
@@ -136,6 +194,7 @@ Document to_document(const PredictedRun& run) {
   document["memory_over_time"] = Document::List{};
   for (const MemoryOverTime& memory : prediction.memory_over_time)
     document["memory_over_time"].append(memory_document(memory));
+  if (run.mapped) document["mapping"] = mapped_document(run);
   document["ranks"] = Document::List{};
   for (size_t i = 0; i < prediction.ranks.size(); ++i) {
     const RankBreakdown& rank = prediction.ranks[i];
@@ -166,7 +225,7 @@ std::string prediction_text(const PredictedRun& run) {
          fmt::format("efficiency  MFU {:.1f}%, HFU {:.1f}%, waiting {:.1f}%\n", 100 * run.mfu(),
                      100 * prediction.utilization(), 100 * prediction.bubble()) +
          memory_line(run) + peak_line(run) + "critical    " + critical_text(prediction.critical) +
-         "\n" + ranks_text(run);
+         "\n" + mapped_text(run) + ranks_text(run);
 }
 
 }  // namespace tessera

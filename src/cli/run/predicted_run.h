@@ -7,6 +7,7 @@
 #include "cli/run/session.h"
 #include "cluster/cluster.h"
 #include "lower/lower.h"
+#include "mapping/mapping.h"
 #include "prediction/step_prediction.h"
 
 namespace tessera {
@@ -18,12 +19,31 @@ struct StepWork {
   Flops flops{0};    // of the model
 };
 
+/// What is trained. What it refers to outlives it.
+struct Workload {
+  const Network& network;
+  const TrainingSettings& settings;
+  const Graph& graph;      // the training graph
+  bool evaluates = false;  // then the evaluation program stays loaded
+};
+
+/// A mapping of the ranks that was found, beside the devices in order.
+struct MappedRanks {
+  Mapping mapping;
+  MappingCost in_order;    // what rank i on device i would cost
+  Seconds step_before{0};  // of the devices that the ranks had before
+  Seconds step_mapped{0};
+  /// false: the step would be longer, so the ranks stay where they were.
+  bool is_used = true;
+};
+
 struct PredictedRun {
   std::shared_ptr<const Cluster> cluster;
   std::string cluster_name;
   Deployment deployment;
   StepWork work;
   StepPrediction prediction;
+  std::optional<MappedRanks> mapped = {};
 
   double units_per_second() const;
   double mfu() const;
@@ -39,12 +59,24 @@ struct NamedCluster {
 };
 NamedCluster named_cluster(const std::string& file_or_line);
 
+/// The devices of the ranks: those of the mapping of the plan when it is one for this cluster,
+/// otherwise in order.
+///   throws  UserError (78) when the cluster lacks devices
+Deployment deployment_of(const Plan& plan, const NamedCluster& cluster);
+
 /// Predicts the step of the compiled training program under `plan`, with its memory over time and
-/// its critical path. When the run evaluates, its evaluation program stays loaded, too.
-///   graph     the training graph
-///   compiled  of `graph` under `plan`
+/// its critical path.
+///   compiled  of the training graph under `plan`
 ///   throws    UserError (78) when the cluster lacks devices
-PredictedRun predict_run(const RunConfig& config, const Plan& plan, const Graph& graph,
-                         std::shared_ptr<const Compiled> compiled, const NamedCluster& cluster);
+PredictedRun predict_run(const Workload& work, const Plan& plan, const Compiled& compiled,
+                         const NamedCluster& cluster);
+
+/// Maps the ranks of `run` so that those which exchange much are close, and predicts the step
+/// again. Where it is not longer, `plan` gets the mapping and the result has it; otherwise the
+/// result is `run`.
+///   run     of predict_run with the same arguments
+///   throws  UserError (3) when the cluster lacks devices that the ranks need
+PredictedRun predict_mapped_run(const Workload& work, Plan& plan, const Compiled& compiled,
+                                const NamedCluster& cluster, PredictedRun run);
 
 }  // namespace tessera
