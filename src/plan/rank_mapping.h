@@ -9,8 +9,8 @@
 
 namespace tessera {
 
-/// A decision for one cluster; on another one it says nothing. Whoever starts the processes of a
-/// run places them: a host file or a rank file lists the machines in this order.
+/// A decision for one cluster; on another one it says nothing. It does not move processes: the
+/// launcher does, with a host file or a rank file that lists the machines in this order.
 struct RankMapping {
   std::string cluster;               // the name of its description, or the line that describes it
   std::vector<std::string> devices;  // by rank: "n0/3", the machine and the device in it

@@ -14,7 +14,7 @@ constexpr size_t kMaxRanks = 8;
 constexpr size_t kColumns = 250;
 constexpr double kWidth = 1000, kHeight = 160, kBottom = 20;
 
-/// Whose bytes are drawn: of each column of the drawing, the moment with most.
+/// Of each column of the drawing, the moment with most bytes.
 using Columns = std::array<BytesByKind, kColumns>;
 
 Columns columns_of(const MemoryOverTime& memory, Seconds step) {

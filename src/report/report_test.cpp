@@ -94,7 +94,7 @@ TEST(Report, HasASectionForEachQuestion) {
 }
 
 TEST(Report, EscapesNamesEverywhere) {
-  const Predicted predicted(kHostile);
+  const Predicted predicted("x");
   ReportedPlan plan = predicted.plan(kHostile);
   plan.shardings.push_back({kHostile, kHostile, kHostile, Bytes(1)});
   const std::string page = report_html(kHostile, {plan});

@@ -3,7 +3,7 @@
 
 #include <string>
 
-#include "report/report.h"
+#include "report/reported_plan.h"
 
 namespace tessera {
 

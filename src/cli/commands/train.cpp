@@ -218,11 +218,11 @@ struct Outputs {
   std::vector<HeldOutLoss> earlier;  // of a run that is resumed: those of its evaluations
 
   Outputs(const TrainCommand& command, FileSystem& disk, Engine& engine,
-          const std::optional<DevicePeak>& peak) {
+          const std::optional<PredictedRun>& predicted) {
     if (!command.out.empty()) {
       const std::filesystem::path out = command.out;
       earlier = held_out_losses(out / "metrics.jsonl", engine.step_count());
-      folder.emplace(out, engine, peak);
+      folder.emplace(out, engine, predicted ? std::optional(peak_of(*predicted)) : std::nullopt);
       checkpoints.emplace(disk, out, engine);
       if (engine.config().checkpoint.keep_best) best.emplace(disk, out, engine, earlier);
     }
@@ -334,15 +334,14 @@ ExitCode TrainCommand::run(Processes& processes) {
   if (locks && !lock) lock.emplace(out);
   const std::optional<PredictedRun> predicted =
       prediction_of(*this, engine, session.config.data.held_out > 0);
-  Outputs outputs(*this, disk, engine,
-                  predicted ? std::optional(peak_of(*predicted)) : std::nullopt);
+  Outputs outputs(*this, disk, engine, predicted);
   Training training{.engine = engine,
                     .data = *data,
                     .run = {},
                     .resumed_from = resumed ? std::optional(resumed->step()) : std::nullopt,
                     .predicted = predicted};
   RunServices services = outputs.services();
-  services.signals = out.empty() ? nullptr : &*signals;
+  services.signals = signals ? &*signals : nullptr;
   services.check_replicas = check_replicas;
   services.evaluate_at_end = session.config.data.held_out > 0;
   services.unit = data->unit;
