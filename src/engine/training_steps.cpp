@@ -32,7 +32,8 @@ StepResult TrainingSteps::end() {
                           .grad_norm = ended.result("grad_norm"),
                           .tokens = programs_.units_per_batch(),
                           .time = time,
-                          .data_wait = ended.data_wait};
+                          .data_wait = ended.data_wait,
+                          .ranks = programs_.runtime().mean_rank_time()};
   state_.set_steps_done(number + 1);
   if (ended.batch) state_.batches().recycle(std::move(*ended.batch));
   ended.batch.reset();

@@ -19,6 +19,8 @@ struct StepResult {
   int64_t tokens = 0;    // units of the batch: tokens, images, pixels, rows (Network::targets)
   Seconds time{0};       // without data_wait
   Seconds data_wait{0};  // time in which the step waited for the loader
+  /// Runtime::mean_rank_time; nullopt when the step was made in parts, too.
+  std::optional<RankTime> ranks = {};
 };
 
 class TrainingSteps {

@@ -60,6 +60,7 @@ void RankExecutor::make_streams() {
 void RankExecutor::run(const StepCall& call) {
   try {
     run_region(call);
+    if (!call.times.empty()) call.times[rank_index_] = stopwatch_.time();
   } catch (const RunStopped&) {
   } catch (...) {
     const int position = endpoint_.position.load(std::memory_order_relaxed);
@@ -71,6 +72,7 @@ void RankExecutor::run(const StepCall& call) {
 void RankExecutor::run_region(const StepCall& call) {
   observer_.set(call.observer);
   launcher_.begin_step(call);
+  stopwatch_.begin_step();
   exchanger_.prefetches().begin_step();
   for (const auto& stream : streams_) stream->next = 0;
   try {
@@ -138,7 +140,10 @@ bool RankExecutor::advance(RankStream& stream) {
 
 /// Advances an exchange that may have been prefetched, at its turn.
 bool RankExecutor::advance_prefetch(RankStream& stream, Prefetch& prefetch) {
+  const auto begin = StepStopwatch::now();
   const bool has_moved = exchanger_.prefetches().advance_due(prefetch);
+  stopwatch_.add_due(prefetch.state == Prefetch::State::kActing,
+                     prefetch.state == Prefetch::State::kDone, begin);
   if (prefetch.state != Prefetch::State::kDone) return has_moved;
   record_wait_before(tasks_[prefetch.task]);
   ++stream.next;
@@ -147,7 +152,7 @@ bool RankExecutor::advance_prefetch(RankStream& stream, Prefetch& prefetch) {
 
 void RankExecutor::launch(RankStream& stream, BoundTask& task) {
   set_position(stream.next_entry().position);
-  stream.begin = messages_.now();
+  stream.begin = StepStopwatch::now();
   stream.is_acting = true;
   launcher_.launch(stream, task);
 }
@@ -162,6 +167,7 @@ void RankExecutor::finish(RankStream& stream, BoundTask& task) {
     observer_.show(output, endpoint_.memory.current(output));
   }
   observer_.show_copies(stream);
+  if (stream.is_host()) stopwatch_.add_act(task.task.kind, stream.begin);
   messages_.finish_act(task, stream.begin, stream.stream);
 }
 

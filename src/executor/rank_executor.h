@@ -12,6 +12,7 @@
 #include "executor/rank_stream.h"
 #include "executor/rank_wait.h"
 #include "executor/region.h"
+#include "executor/step_stopwatch.h"
 #include "executor/task_binder.h"
 #include "executor/task_launcher.h"
 #include "executor/task_table.h"
@@ -78,6 +79,7 @@ class RankExecutor : public Region {
   TaskLauncher launcher_;
   const WaitReport report_;
   std::vector<std::unique_ptr<RankStream>> streams_;  // the stream of the host is the first
+  StepStopwatch stopwatch_;
   bool is_waiting_ = false;  // for the record: no stream has progressed since wait_begin_
   Recorder::Time wait_begin_ = {};
 };

@@ -46,12 +46,20 @@ inline constexpr int kMaxPrefetchesInFlight = 4;
 /// The inputs or the results of a step: whole tensors by name.
 using TensorMap = std::map<std::string, Tensor>;
 
+/// What the thread of a rank did in a step. The rest of the step it waited for others.
+struct RankTime {
+  Seconds kernels{0};
+  Seconds exposed{0};  // in exchanges, while no kernel ran
+};
+
 /// The arguments of one step, in the order of the graph's inputs and results. For a program they
 /// are whole tensors, for a region the parts of the rank.
 struct StepCall {
   std::span<const std::byte* const> inputs;
   std::span<std::byte* const> results;
   const Observer* observer = nullptr;
+  /// By rank index: each rank writes its own at the end of the step. Empty: nothing is measured.
+  std::span<RankTime> times = {};
 };
 
 /// The part of a variable that one rank holds, or of several boxes one: dense and row-major at

@@ -327,6 +327,7 @@ Plan parse_plan(const Document& document, const std::string& origin, const PlanR
   plan.halos = read_halos(table);
   plan.tasks = read_tasks(table);
   plan.disabled_passes = table.texts("disabled_passes", {});
+  if (table.raw("mapping")) plan.mapping = read_mapping(table.table("mapping"), plan.rank_count());
   if (const Document* cost = table.raw("cost")) plan.cost = parse_cost_model(*cost, "cost", origin);
   plan.marks = read_marks(table);
   if (const Document* shardings = table.raw("shardings"))
@@ -357,6 +358,7 @@ Document to_document(const Plan& plan, const Graph& graph,
   write_mib("bucket_mib", plan.bucket, kGradientBucket, document);
   write_tasks(plan.tasks, document);
   for (const std::string& pass : plan.disabled_passes) document["disabled_passes"].append(pass);
+  if (plan.mapping) document["mapping"] = to_document(*plan.mapping);
   if (plan.cost != CostModel{}) document["cost"] = to_document(plan.cost);
   if (plan.halos != HaloForm::kAuto) document["halos"] = std::string(to_text(plan.halos));
   if (plan.shardings)

@@ -19,6 +19,8 @@
 //       "halos": "auto",              "exchange" or "recompute" them, or the cheaper
 //       "tasks": "role",              where tasks end: "role", "layer", "op", or patterns of ops
 //       "disabled_passes": ["cse"],   optional passes of the compiler that do not run
+//       "mapping": {"cluster": "2x8xa100-80g", "devices": ["n0/0", "n0/1"]},
+//                                     the device of each rank, on one cluster
 //       "cost": {"links": {"latency": "10 us"}},
 //                                     a cost model (cost/cost_file.h); default: threads of one
 //                                     machine
@@ -53,6 +55,7 @@
 #include "cost/cost_model.h"
 #include "graph/graph.h"
 #include "plan/fingerprint.h"
+#include "plan/rank_mapping.h"
 #include "plan/task_granularity.h"
 #include "reshard/price.h"
 #include "schedule/pipeline.h"
@@ -96,6 +99,7 @@ struct Plan {
   TaskGranularity tasks = {};  // which kernels share a task
   /// Names of optional compiler passes that do not run (lower/lower.h).
   std::vector<std::string> disabled_passes = {};
+  std::optional<RankMapping> mapping = {};  // empty: rank i on device i
   CostModel cost = {};  // the prices of all decisions that are left to the compiler
   std::vector<Mark> marks = {};
   /// The placements that the marks would give; there are no marks beside them.

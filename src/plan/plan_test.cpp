@@ -240,5 +240,22 @@ TEST(Plan, FitsTheSameGraphOfOtherPasses) {
   EXPECT_EQ(describe_other_passes(plan, rewritten_fingerprint(small_graph(), {})), "");
 }
 
+TEST(Plan, KeepsTheMappingOfItsRanks) {
+  const std::string keys =
+      "\"mapping\": {\"cluster\": \"2xa100\", \"devices\": [\"n0/1\", \"n0/0\"]}, ";
+  const Plan plan = plan_of(keys);
+  ASSERT_TRUE(plan.mapping.has_value());
+  EXPECT_EQ(*plan.mapping, (RankMapping{"2xa100", {"n0/1", "n0/0"}}));
+  EXPECT_EQ(parse_plan(to_document(plan, Graph()), "plan.json").mapping, plan.mapping);
+  EXPECT_EQ(to_document(plan_of(""), Graph()).find("mapping"), nullptr);
+}
+
+TEST(Plan, RefusesAMappingThatDoesNotGiveEachRankADevice) {
+  for (const char* devices :
+       {"[\"n0/0\"]", "[\"n0/0\", \"n0/0\"]", "[]", "[\"n0/0\", \"n0/1\", \"n0/2\"]", "[0, 1]"})
+    EXPECT_THROW(plan_of("\"mapping\": {\"devices\": " + std::string(devices) + "}, "), UserError)
+        << devices;
+}
+
 }  // namespace
 }  // namespace tessera

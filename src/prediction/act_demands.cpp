@@ -117,6 +117,33 @@ KernelPrice ActDemands::kernels(Rank rank, TaskId id) {
   return known_.emplace(key, sum).first->second;
 }
 
+std::vector<StepPrice> ActDemands::steps(Rank rank, TaskId id) const {
+  std::vector<StepPrice> list;
+  for (const KernelStep& step : graph_.tasks[id].steps) {
+    StepPrice& made = list.emplace_back();
+    made.time = price(graph_, step, rank).time;
+    if (!step.control && !step.outputs.empty())
+      made.operation = work_of_step(graph_, step, rank).operation;
+  }
+  return list;
+}
+
+LocalWork ActDemands::work_of_step(const TaskGraph& graph, const KernelStep& step,
+                                   Rank rank) const {
+  const auto types = [&](const std::vector<RegisterIndex>& registers) {
+    std::vector<TensorType> list;
+    for (RegisterIndex index : registers) {
+      const Register& reg = graph.registers[index];
+      list.push_back(local_type(reg, *reg.attr.mesh->coordinate_of(rank)));
+    }
+    return list;
+  };
+  const Register& first = graph.registers[step.outputs.front()];
+  return work_of(localize(step.call, *first.attr.mesh->coordinate_of(rank), types(step.inputs),
+                          types(step.outputs)),
+                 graph.kernels.get());
+}
+
 KernelPrice ActDemands::price(const TaskGraph& graph, const KernelStep& step, Rank rank) const {
   if (step.control) {
     const Control& control = *step.control;
@@ -131,18 +158,7 @@ KernelPrice ActDemands::price(const TaskGraph& graph, const KernelStep& step, Ra
     return {Seconds(times * once.time.value()), Flops(times * once.flops.value())};
   }
   if (step.outputs.empty()) return {};
-  const auto types = [&](const std::vector<RegisterIndex>& registers) {
-    std::vector<TensorType> list;
-    for (RegisterIndex index : registers) {
-      const Register& reg = graph.registers[index];
-      list.push_back(local_type(reg, *reg.attr.mesh->coordinate_of(rank)));
-    }
-    return list;
-  };
-  const Register& first = graph.registers[step.outputs.front()];
-  const LocalWork work = work_of(localize(step.call, *first.attr.mesh->coordinate_of(rank),
-                                          types(step.inputs), types(step.outputs)),
-                                 graph.kernels.get());
+  const LocalWork work = work_of_step(graph, step, rank);
   return {compute_price(work, deployment_.type(rank).cost).estimate, work.flops};
 }
 

@@ -6,6 +6,7 @@
 #include <vector>
 
 #include "base/units.h"
+#include "kernels/work.h"
 #include "prediction/deployment.h"
 #include "sim/demands.h"
 #include "tasks/task_graph.h"
@@ -16,6 +17,12 @@ namespace tessera {
 struct KernelPrice {
   Seconds time{0};
   Flops flops{0};
+};
+
+/// One kernel, or one While or If, of an act.
+struct StepPrice {
+  OperationClass operation = OperationClass::kElementwise;  // kElementwise of a While or an If
+  Seconds time{0};
 };
 
 /// Prices are computed when they are asked for and kept: of a task whose parts are equal on all
@@ -39,10 +46,13 @@ class ActDemands {
   ActDemand demand(Rank rank, TaskId task);
   /// None of tasks without kernels.
   KernelPrice kernels(Rank rank, TaskId task);
+  /// By step of the task; together they are its kernels().
+  std::vector<StepPrice> steps(Rank rank, TaskId task) const;
 
  private:
   using Key = std::pair<TaskId, int>;  // a task and a rank, or ~ the index of a device type
 
+  LocalWork work_of_step(const TaskGraph& graph, const KernelStep& step, Rank rank) const;
   KernelPrice price(const TaskGraph& graph, const KernelStep& step, Rank rank) const;
   KernelPrice price(const TaskGraph& graph, Rank rank) const;
   ActDemand work(Rank rank, Seconds time) const;

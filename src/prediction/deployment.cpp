@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <limits>
+#include <map>
 
 #include "base/count_text.h"
 #include "base/error.h"
@@ -113,6 +114,24 @@ Deployment in_order(const Cluster& cluster, int ranks) {
   Deployment deployment{&cluster, std::vector<DeviceId>(ranks)};
   for (Rank rank = 0; rank < ranks; ++rank)
     deployment.device_of_rank[rank] = rank % cluster.device_count();
+  return deployment;
+}
+
+Deployment on_named_devices(const Cluster& cluster, const std::vector<std::string>& names) {
+  std::map<std::string, DeviceId> devices;
+  for (DeviceId device = 0; device < cluster.device_count(); ++device)
+    devices.emplace(cluster.name(device), device);
+  Deployment deployment{&cluster, {}};
+  for (const std::string& name : names) {
+    const auto found = devices.find(name);
+    if (found == devices.end())
+      throw UserError("the mapping of ranks names device '" + name + "', which the cluster lacks",
+                      "its devices are '" + cluster.name(0) + "' to '" +
+                          cluster.name(cluster.device_count() - 1) + "'",
+                      "map the ranks anew with --map-ranks, or remove 'mapping' from the plan",
+                      ExitCode::kBadConfig);
+    deployment.device_of_rank.push_back(found->second);
+  }
   return deployment;
 }
 

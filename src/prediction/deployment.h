@@ -2,6 +2,7 @@
 #pragma once
 
 #include <span>
+#include <string>
 #include <vector>
 
 #include "cluster/cluster.h"
@@ -24,6 +25,11 @@ struct Deployment {
 ///
 ///   throws  UserError (78) when there are more ranks than devices that are no cores
 Deployment in_order(const Cluster& cluster, int ranks);
+
+/// Each rank on a device of its own, by the names of Cluster::name.
+///
+///   throws  UserError (78) when the cluster has no device of a name
+Deployment on_named_devices(const Cluster& cluster, const std::vector<std::string>& names);
 
 /// The cost model that the compiler decides by: the device is the slowest of the deployment, class
 /// by class. The link of a mesh axis is that of a ring: every rank sends to the next one on the

@@ -2,24 +2,14 @@
 
 #include <algorithm>
 #include <numeric>
-#include <set>
 
 #include "base/error.h"
-#include "base/text.h"
 #include "prediction/act_demands.h"
-#include "reshard/exchange.h"
+#include "prediction/exchange_names.h"
 #include "tasks/like_tasks.h"
 
 namespace tessera {
 namespace {
-
-/// The axes of an exchange task: those of all its parts.
-std::string axes_of(const Task& task) {
-  std::set<std::string> names;
-  for (const ExchangePart& part : task.parts)
-    for (std::string& name : changed_axes(part.exchange)) names.insert(std::move(name));
-  return join({names.begin(), names.end()}, ",");
-}
 
 struct Interval {
   double begin = 0, end = 0;
@@ -71,11 +61,12 @@ class Breakdown {
       for (const Span& span : track.spans) add(span, kernels, exchanges);
     }
     std::vector<Interval> covered = joined(std::move(kernels));
-    RankBreakdown breakdown{rank, Seconds(length_of(covered)), {}, Seconds(0)};
+    RankBreakdown breakdown{.rank = rank, .compute = Seconds(length_of(covered))};
     for (auto& [axes, list] : exchanges) {
       double exposed = 0;
       const std::vector<Interval> own = joined(std::move(list));
       for (const Interval& interval : own) exposed += outside(interval, covered);
+      breakdown.exchanges[axes] = Seconds(length_of(own));
       covered.insert(covered.end(), own.begin(), own.end());
       covered = joined(std::move(covered));
       if (exposed > 0) breakdown.exposed[axes] = Seconds(exposed);
@@ -102,18 +93,23 @@ class Breakdown {
   std::map<std::string, std::string> axes_;  // of exchanges, by name
 };
 
+Bytes arena_of(const TaskGraph& graph, Rank rank) {
+  Bytes bytes{0};
+  for (MeshIndex mesh : graph.meshes.indices())
+    if (graph.meshes[mesh]->coordinate_of(rank)) bytes += graph.arenas[mesh];
+  return bytes;
+}
+
 /// Ranks that share a core share its memory evenly.
-RankMemoryNeed memory_of(const TaskGraph& graph, Rank rank, const Deployment& deployment) {
+RankMemoryNeed memory_of(const TaskGraph& graph, Rank rank, const Deployment& deployment,
+                         const PredictOptions& options) {
   const DeviceType& type = deployment.type(rank);
   const int64_t sharing = std::ranges::count(deployment.device_of_rank, deployment.device(rank));
-  RankMemoryNeed memory{Bytes(0), Bytes(0), type.reserve, Bytes(type.memory.value() / sharing)};
-  for (MeshIndex mesh : graph.meshes.indices())
-    if (graph.meshes[mesh]->coordinate_of(rank)) memory.arena += graph.arenas[mesh];
-  for (const TaskVariable& variable : graph.variables) {
-    const Register& reg = graph.registers[variable.value];
-    if (const auto coordinate = reg.attr.mesh->coordinate_of(rank))
-      memory.variables += byte_size(local_type(reg, *coordinate));
-  }
+  RankMemoryNeed memory{.variables = variable_bytes(graph, rank),
+                        .arena = arena_of(graph, rank),
+                        .reserve = type.reserve,
+                        .capacity = Bytes(type.memory.value() / sharing)};
+  for (const auto& other : options.beside) memory.others += arena_of(*other, rank);
   return memory;
 }
 
@@ -130,6 +126,12 @@ bool StepPrediction::fits() const {
                      [](const RankMemoryNeed& rank) { return rank.fits(); });
 }
 
+Bytes StepPrediction::peak_bytes() const {
+  Bytes most{0};
+  for (const RankMemoryNeed& need : memory) most = std::max(most, need.allocated());
+  return most;
+}
+
 double StepPrediction::utilization() const {
   const double possible = peak_flops_per_second * step.value();
   return possible > 0 ? executed.value() / possible : 0;
@@ -143,6 +145,12 @@ double StepPrediction::bubble() const {
              : 0;
 }
 
+Seconds StepPrediction::exposed() const {
+  double sum = 0;
+  for (const RankBreakdown& rank : ranks) sum += rank.all_exposed().value();
+  return Seconds(ranks.empty() ? 0 : sum / static_cast<double>(ranks.size()));
+}
+
 StepPrediction predict_step(std::shared_ptr<const TaskGraph> graph, const Deployment& deployment,
                             const PredictOptions& options) {
   ensure(options.steps >= 2, "the last step of a simulation follows another one");
@@ -154,13 +162,13 @@ StepPrediction predict_step(std::shared_ptr<const TaskGraph> graph, const Deploy
   Simulation simulation = simulate(graph, demands,
                                    {.steps = options.steps,
                                     .prefetch_exchanges = options.prefetch_exchanges,
-                                    .folds_ranks = options.folds_ranks});
+                                    .folds_ranks = options.folds_ranks,
+                                    .has_path_and_memory = options.explains});
   StepPrediction prediction;
   prediction.step = simulation.step;
-  double end = 0;
-  for (const Track& track : simulation.timeline.tracks)
-    for (const Span& span : track.spans) end = std::max(end, span.end.value());
-  const Breakdown breakdown(*graph, simulation.timeline, {end - simulation.step.value(), end});
+  prediction.begin = simulation.end - simulation.step;
+  const Breakdown breakdown(*graph, simulation.timeline,
+                            {prediction.begin.value(), simulation.end.value()});
   const auto executed_by = [&](Rank rank) {
     Flops sum{0};
     for (TaskId task : graph->tasks.indices())
@@ -177,10 +185,15 @@ StepPrediction predict_step(std::shared_ptr<const TaskGraph> graph, const Deploy
     const DeviceType& type = deployment.type(times.rank);
     prediction.ranks.push_back(found->second.first);
     prediction.ranks.back().rank = times.rank;
+    prediction.ranks.back().like = like;
     prediction.executed += found->second.second;
-    prediction.memory.push_back(memory_of(*graph, times.rank, deployment));
+    prediction.memory.push_back(memory_of(*graph, times.rank, deployment, options));
     prediction.peak_flops_per_second +=
         type.cost.flops_rate(OperationClass::kMatmul, options.products);
+  }
+  if (options.explains) {
+    prediction.critical = critical_parts(*graph, simulation, acts);
+    prediction.memory_over_time = memory_over_time(*graph, simulation, acts);
   }
   prediction.timeline = std::move(simulation.timeline);
   return prediction;

@@ -6,7 +6,9 @@
 #include <string>
 #include <vector>
 
+#include "prediction/critical_parts.h"
 #include "prediction/deployment.h"
+#include "prediction/memory_over_time.h"
 #include "sim/simulate.h"
 #include "tasks/task_graph.h"
 
@@ -18,7 +20,10 @@ struct RankBreakdown {
   Seconds compute{0};  // kernels run
   /// No kernel runs and an exchange does, by the mesh axes of the exchange ("" between meshes).
   std::map<std::string, Seconds> exposed = {};
+  /// All exchanges, those that kernels hide too, by the same axes. No part of the step.
+  std::map<std::string, Seconds> exchanges = {};
   Seconds idle{0};  // neither: the rank waits for others, which in a pipeline is the bubble
+  Rank like = 0;    // the rank that was simulated for it, whose tracks the timeline has
 
   Seconds all_exposed() const;
 };
@@ -27,10 +32,13 @@ struct RankBreakdown {
 struct RankMemoryNeed {
   Bytes variables{0};  // parameters and optimizer state
   Bytes arena{0};      // activations, gradients and buffers
+  Bytes others{0};     // arenas of the other programs of the run: PredictOptions::beside
   Bytes reserve{0};    // of the libraries
   Bytes capacity{0};   // of its device; ranks that share a core share it evenly
 
-  Bytes all() const { return variables + arena + reserve; }
+  /// What a run allocates for the rank: peak_bytes of its records.
+  Bytes allocated() const { return variables + arena + others; }
+  Bytes all() const { return allocated() + reserve; }
   bool fits() const { return all() <= capacity; }
 };
 
@@ -41,12 +49,20 @@ struct StepPrediction {
   Flops executed{0};                   // by all ranks
   double peak_flops_per_second = 0;    // of all devices, for the element type of the products
   Timeline timeline;
+  Seconds begin{0};  // of the step, in the timeline
+  /// With PredictOptions::explains.
+  std::vector<CriticalPart> critical = {};
+  std::vector<MemoryOverTime> memory_over_time = {};  // of the simulated ranks
 
   bool fits() const;
+  /// The greatest RankMemoryNeed::allocated().
+  Bytes peak_bytes() const;
   /// The part of the peak that the executed arithmetic reaches: HFU.
   double utilization() const;
   /// The mean over the ranks of the time that is idle, as a part of the step.
   double bubble() const;
+  /// The mean over the ranks of the time of exchanges that nothing hides.
+  Seconds exposed() const;
 };
 
 struct PredictOptions {
@@ -55,6 +71,10 @@ struct PredictOptions {
   bool prefetch_exchanges = true;
   bool folds_ranks = true;       // SimulateOptions::folds_ranks
   DType products = DType::kF32;  // the element type of the products
+  /// Finds StepPrediction::critical and memory_over_time.
+  bool explains = false;
+  /// Programs that stay loaded beside this one, as that of the evaluation; over the same variables.
+  std::vector<std::shared_ptr<const TaskGraph>> beside = {};
 };
 
 /// Simulates steps of the task graph with the demands of ActDemands.

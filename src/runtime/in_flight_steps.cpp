@@ -9,11 +9,14 @@ namespace tessera {
 InFlightSteps::InFlightSteps(ThreadPool& threads, const std::vector<int>& here, StopState& stop,
                              ProcessNetwork* network, Seconds deadline)
     : threads_(threads), here_(here), stop_(stop), network_(network), deadline_(deadline) {
-  for (Step& step : steps_)
+  const int ranks = here.empty() ? 0 : 1 + *std::max_element(here.begin(), here.end());
+  for (Step& step : steps_) {
+    step.times.resize(ranks);
     step.job = [this, own = &step](int thread) {
       own->plan.program->rank(here_[thread]).run(own->call);
       if (own->busy.fetch_sub(1, std::memory_order_acq_rel) == 1) own->done = Clock::now();
     };
+  }
 }
 
 void InFlightSteps::begin(const StepPlan& plan, const StepCall& call) {
@@ -22,6 +25,7 @@ void InFlightSteps::begin(const StepPlan& plan, const StepCall& call) {
   Step& next = step(begun_++);
   next.plan = plan;
   next.call = call;
+  next.call.times = next.times;
   next.busy.store(threads_.size(), std::memory_order_relaxed);
   next.begun = Clock::now();
   threads_.begin(next.job);
@@ -68,6 +72,18 @@ Seconds InFlightSteps::end() {
   const auto from = std::max(oldest.begun, last_done_);
   last_done_ = oldest.done;
   return Seconds(std::chrono::duration<double>(oldest.done - from).count());
+}
+
+RankTime InFlightSteps::mean_time() const {
+  ensure(ended_ > 0, "a step has ended");
+  const Step& ended = steps_[(ended_ - 1) % kMax];
+  double kernels = 0, exposed = 0;
+  for (int rank : here_) {
+    kernels += ended.times[rank].kernels.value();
+    exposed += ended.times[rank].exposed.value();
+  }
+  const double count = std::max<double>(1, static_cast<double>(here_.size()));
+  return {Seconds(kernels / count), Seconds(exposed / count)};
 }
 
 void InFlightSteps::wait_until_idle() {

@@ -59,6 +59,10 @@ class InFlightSteps {
   ///            are done; otherwise, when those of all processes are
   Seconds end();
 
+  /// The mean over the ranks of this process of the step that end() ended last.
+  ///   requires  it has ended one, and begin() was not called since then
+  RankTime mean_time() const;
+
   /// Waits until all ranks of all processes have done all steps; end() then does not wait.
   void wait_until_idle();
 
@@ -72,7 +76,8 @@ class InFlightSteps {
     StepPlan plan;
     StepCall call;
     ThreadPool::Job job;
-    std::atomic<int> busy{0};  // ranks of this process that have not done it
+    std::vector<RankTime> times;  // by rank index
+    std::atomic<int> busy{0};     // ranks of this process that have not done it
     Clock::time_point begun, done;
   };
 

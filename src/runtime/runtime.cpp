@@ -320,6 +320,12 @@ Seconds Runtime::end_step() {
   return state_->steps.end();
 }
 
+std::optional<RankTime> Runtime::mean_rank_time() const {
+  for (int index : state_->here)
+    if (state_->devices.find(index)) return std::nullopt;
+  return state_->steps.mean_time();
+}
+
 int Runtime::steps_in_flight() const {
   return static_cast<int>(state_->steps.count());
 }

@@ -81,6 +81,10 @@ class Runtime {
   /// thrown when all ranks are idle; then no step is in flight.
   ///   returns  the time since it was begun or the previous step was done, whichever is later
   Seconds end_step();
+  /// What the ranks of this process did in the step that was ended last, on the mean; nullopt when
+  /// one of them computes on an accelerator.  (local)
+  ///   requires  a step was ended, and none was begun since then
+  std::optional<RankTime> mean_rank_time() const;
   /// Steps that were begun and not ended.
   int steps_in_flight() const;
 

@@ -6,6 +6,8 @@
 
 #include "actors/simulated_run.h"
 #include "base/error.h"
+#include "sim/critical_path.h"
+#include "sim/live_ranges.h"
 #include "sim/simulated_ranks.h"
 
 namespace tessera {
@@ -20,8 +22,14 @@ class Report {
   Simulation make() {
     if (options_.has_timeline) add_timeline();
     simulation_.acts = std::ssize(run_.acts);
-    simulation_.step = seconds(end_of(options_.steps - 1) - end_of(options_.steps - 2));
+    const int64_t end = end_of(options_.steps - 1), begin = end_of(options_.steps - 2);
+    simulation_.step = seconds(end - begin);
+    simulation_.end = seconds(end);
     add_times();
+    if (options_.has_path_and_memory) {
+      simulation_.critical_path = critical_path(ranks_, run_, begin);
+      simulation_.live = live_ranges(ranks_, run_, begin);
+    }
     return std::move(simulation_);
   }
 

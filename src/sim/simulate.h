@@ -10,6 +10,7 @@
 #include "base/units.h"
 #include "sim/demands.h"
 #include "sim/simulate_options.h"
+#include "sim/step_details.h"
 #include "tasks/task_graph.h"
 #include "trace/timeline.h"
 
@@ -42,6 +43,10 @@ struct Simulation {
   Seconds step{0};    // from the end of the second to last step to the end of the last one
   std::vector<RankTimes> ranks;  // in ascending order
   int64_t acts = 0;              // that were simulated, in all steps
+  Seconds end{0};                // of the last step
+  /// With SimulateOptions::has_path_and_memory, of the last step.
+  std::vector<CriticalAct> critical_path = {};
+  std::vector<LiveRange> live = {};
   /// The fraction of the ranks' time in a step in which no kernels run.
   double bubble() const;
 };

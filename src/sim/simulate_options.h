@@ -32,6 +32,8 @@ struct SimulateOptions {
   /// the timeline changes: it has the tracks of these ranks only, and their messages.
   bool folds_ranks = false;
   bool has_timeline = true;  // false: without it, a large run takes less memory
+  /// Finds Simulation::critical_path and Simulation::live, of the last step.
+  bool has_path_and_memory = false;
 };
 
 }  // namespace tessera

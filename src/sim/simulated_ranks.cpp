@@ -95,7 +95,7 @@ SimulatedRanks::SimulatedRanks(std::shared_ptr<const TaskGraph> graph, const Dem
   }
   add_demands();
   setting_.barrier_between_iterations = options.barrier_between_steps;
-  setting_.records_messages = options.has_timeline;
+  setting_.records_messages = options.has_timeline || options.has_path_and_memory;
   setting_.resources = classes_.resources;
   setting_.demand = [this](ActorId actor) -> const ActDemand& { return *demand_of_[actor]; };
   if (demands.jitter || !options.stragglers.empty())

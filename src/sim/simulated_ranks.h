@@ -33,6 +33,10 @@ class SimulatedRanks {
   TaskStream stream_of_task(TaskId task) const;
   /// Whether the class has work for the stream; each has its host.
   bool has_stream(int rank_class, TaskStream stream) const;
+  /// The registers that must have been released before the actor acts.
+  const std::vector<Overwrite>& overwrites(ActorId actor) const {
+    return setting_.overwrites[actor];
+  }
 
  private:
   void add_streams(int rank_class);

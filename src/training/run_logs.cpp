@@ -2,6 +2,7 @@
 
 #include <fmt/format.h>
 
+#include <algorithm>
 #include <cmath>
 
 #include "base/error.h"
@@ -62,13 +63,28 @@ void MetricsLog::on_step_end(const TrainingState& state, TrainingControl&) {
   line[units + "_per_s"] = speed;
   line[units + "_per_s_per_device"] = speed / ranks;
   line["tflops_per_device"] = flops_of_unit_ * speed / ranks / 1e12;
-  line["mfu"] = Document();
-  line["hfu"] = Document();
+  add_utilization(result, line);
   line["peak_bytes"] = state.engine.runtime().peak_bytes().value();
   line["data_wait_ms"] = result.data_wait.value() * 1e3;
   line["comm_exposed_ms"] = Document();
   line["bubble_ms"] = Document();
+  if (result.ranks) {
+    const RankTime& mean = *result.ranks;
+    line["comm_exposed_ms"] = mean.exposed.value() * 1e3;
+    // Of two steps in flight, the second one may begin inside of the first.
+    const double idle = (result.time - mean.kernels - mean.exposed).value();
+    line["bubble_ms"] = std::max(0.0, idle) * 1e3;
+  }
   lines_.append(line);
+}
+
+void MetricsLog::add_utilization(const StepResult& result, Document& line) const {
+  line["mfu"] = Document();
+  line["hfu"] = Document();
+  if (!peak_ || peak_->flops_per_second <= 0) return;
+  const double model = flops_of_unit_ * static_cast<double>(result.tokens);
+  line["mfu"] = per_second(model, result.time) / peak_->flops_per_second;
+  line["hfu"] = per_second(peak_->executed.value(), result.time) / peak_->flops_per_second;
 }
 
 void MetricsLog::on_evaluate(const TrainingState& state, TrainingControl&) {

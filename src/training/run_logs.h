@@ -3,6 +3,7 @@
 
 #include <filesystem>
 #include <fstream>
+#include <optional>
 #include <string>
 #include <vector>
 
@@ -26,6 +27,12 @@ class JsonLines {
   std::ofstream out_;
 };
 
+/// What the devices of a run could do, of a description of them.
+struct DevicePeak {
+  double flops_per_second = 0;  // of all ranks together, for products
+  Flops executed{0};            // by all ranks in a step, with what is computed twice
+};
+
 /// metrics.jsonl: one line per step and one line per evaluation.
 ///
 ///   step        kind ("step"), step, loss, learning_rate, grad_norm, step_time_ms, tokens,
@@ -36,22 +43,28 @@ class JsonLines {
 ///   evaluation  kind ("evaluation"), step, val_tokens (evaluated; val_images, ...), val_loss, and
 ///   val_ with the name of each metric of the network: val_accuracy.
 ///               When the loss is an entropy of tokens also val_perplexity, val_bits_per_byte
-///   null        values that this version does not know: mfu and hfu (the peak of the devices),
-///               comm_exposed_ms, bubble_ms; grad_norm without clipping
+///   null        what is not known: mfu and hfu without a DevicePeak; comm_exposed_ms and bubble_ms
+///               when a rank computes on an accelerator, whose streams are not measured
+///   ranks       comm_exposed_ms (exchanges while no kernel runs) and bubble_ms (the rest of the
+///               step without kernels) are means over the ranks of the process that writes
 ///   units       learning_rate is the rate that the optimizer used; tflops_per_device counts
 ///   forward
 ///               and backward of the serial program, nothing twice. Numbers that JSON lacks are
 ///               texts: "NaN", "Infinity"
 class MetricsLog : public Callback {
  public:
-  explicit MetricsLog(std::filesystem::path path) : lines_(std::move(path)) {}
+  explicit MetricsLog(std::filesystem::path path, std::optional<DevicePeak> peak = std::nullopt)
+      : lines_(std::move(path)), peak_(peak) {}
   CallbackNeeds needs(int64_t) const override { return CallbackNeeds::kMetricsOnly; }
   void on_train_begin(const TrainingState& state, TrainingControl&) override;
   void on_step_end(const TrainingState& state, TrainingControl&) override;
   void on_evaluate(const TrainingState& state, TrainingControl&) override;
 
  private:
+  void add_utilization(const StepResult& result, Document& line) const;
+
   JsonLines lines_;
+  std::optional<DevicePeak> peak_;
   double flops_of_unit_ = 0;
 };
 

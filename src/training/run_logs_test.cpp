@@ -52,7 +52,7 @@ TEST(MetricsLog, HasALineAStepAndALineAnEvaluation) {
   EXPECT_EQ(lines[1].find("kind")->as_string(), "step");
   EXPECT_EQ(lines[1].find("tokens")->as_int(), 8 * 8);
   EXPECT_EQ(lines[1].find("learning_rate")->as_double(), 3e-3);  // not the nearest f32
-  EXPECT_GT(lines[1].find("grad_norm")->as_double(), 0);  // also where nothing is clipped
+  EXPECT_GT(lines[1].find("grad_norm")->as_double(), 0);         // also where nothing is clipped
   EXPECT_TRUE(lines[1].find("mfu")->is_null());
   EXPECT_GT(lines[1].find("tflops_per_device")->as_double(), 0);
   EXPECT_GT(lines[1].find("peak_bytes")->as_int(), 0);
@@ -61,6 +61,34 @@ TEST(MetricsLog, HasALineAStepAndALineAnEvaluation) {
   EXPECT_EQ(lines[2].find("val_loss")->as_double(), result.evaluations[0].evaluation.loss);
   EXPECT_EQ(lines[2].find("val_accuracy")->as_double(),
             result.evaluations[0].evaluation.metric("accuracy"));
+}
+
+TEST(MetricsLog, DividesByThePeakOfTheDevicesThatItIsGiven) {
+  const auto folder = fresh_folder("metrics_peak");
+  Engine engine(tiny_mlp(), plan_of("mlp", "dp2"), small_text());
+  MetricsLog log(folder / "metrics.jsonl", DevicePeak{1e12, Flops(5e6)});
+  const FitResult result = fit(engine, {.steps = 1, .callbacks = {&log}});
+  const Document line = lines_of(folder / "metrics.jsonl").at(0);
+  // Of two devices of half a Tflop/s each.
+  EXPECT_DOUBLE_EQ(line.find("mfu")->as_double(), 2 * line.find("tflops_per_device")->as_double());
+  EXPECT_DOUBLE_EQ(line.find("hfu")->as_double(), 5e6 / result.steps[0].time.value() / 1e12);
+}
+
+TEST(MetricsLog, HasTheExposedCommunicationAndTheBubbleOfTheRanks) {
+  for (const bool divides : {false, true}) {
+    const auto folder = fresh_folder("metrics_parts");
+    Engine engine(tiny_mlp(), divides ? plan_of("mlp", "dp2") : serial_plan(), small_text());
+    MetricsLog log(folder / "metrics.jsonl");
+    const FitResult result = fit(engine, {.steps = 1, .callbacks = {&log}});
+    const Document line = lines_of(folder / "metrics.jsonl").at(0);
+    ASSERT_TRUE(result.steps[0].ranks.has_value());
+    const RankTime& ranks = *result.steps[0].ranks;
+    EXPECT_GT(ranks.kernels.value(), 0);
+    EXPECT_EQ(ranks.exposed.value() > 0, divides) << "a serial run exchanges nothing";
+    EXPECT_DOUBLE_EQ(line.find("comm_exposed_ms")->as_double(), 1e3 * ranks.exposed.value());
+    const double idle = (result.steps[0].time - ranks.kernels - ranks.exposed).value();
+    EXPECT_DOUBLE_EQ(line.find("bubble_ms")->as_double(), std::max(0.0, 1e3 * idle));
+  }
 }
 
 TEST(MetricsLog, GoesOnBehindWhatTheFileHolds) {

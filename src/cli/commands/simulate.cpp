@@ -1,150 +1,64 @@
 #include "cli/commands/simulate.h"
 
-#include <fmt/format.h>
-
-#include <algorithm>
-#include <memory>
-#include <set>
-
-#include "base/count_text.h"
 #include "base/file.h"
-#include "cli/print/text_table.h"
-#include "cli/run/session.h"
-#include "cluster/cluster_file.h"
+#include "cli/print/prediction_text.h"
+#include "cli/run/predicted_run.h"
 #include "engine/graphs.h"
-#include "lower/lower.h"
 #include "network/family.h"
-#include "network/graphs.h"
-#include "prediction/step_prediction.h"
 
 namespace tessera {
 namespace {
 
-/// What a step does, whatever the plan.
-struct StepWork {
-  int64_t units = 0;
-  std::string unit;
-  double flops = 0;  // of the model
-};
-
-StepWork work_of(const RunConfig& config, const Graph& graph) {
-  const Network network = network_of(config.model);
-  return {units_per_batch(network, graph), network.targets.empty() ? "sample" : "token",
-          model_flops(graph)};
+Session sized_session(const SimulateCommand& command) {
+  Session session = open_session(command.config, {}, command.compilation);
+  set_sizes(session.config.model, session.config.data);
+  return session;
 }
 
-struct Answer {
-  const StepPrediction& prediction;
-  const StepWork& work;
-  const Cluster& cluster;
-  const Deployment& deployment;
+/// The decisions that the plan leaves to the compiler are taken by the prices of the cluster.
+void set_cost(Plan& plan, const NamedCluster& cluster) {
+  std::vector<MeshPtr> meshes;
+  for (const NamedMesh& mesh : plan.placed()) meshes.push_back(mesh.mesh);
+  plan.cost = cost_of(deployment_of(plan, cluster), meshes);
+}
 
-  double units_per_second() const {
-    return static_cast<double>(work.units) / prediction.step.value();
-  }
-  double mfu() const {
-    return work.flops / (prediction.step.value() * prediction.peak_flops_per_second);
-  }
-  /// The rank whose memory is fullest.
-  size_t fullest() const {
-    const auto share = [](const RankMemoryNeed& memory) {
-      return static_cast<double>(memory.all().value()) /
-             static_cast<double>(memory.capacity.value());
-    };
-    return std::ranges::max_element(prediction.memory, {}, share) - prediction.memory.begin();
-  }
+/// A plan with what was predicted for it.
+struct SimulatedPlan {
+  Plan plan;
+  Compiled compiled;
+  PredictedRun run;
+
+  std::string title() const { return plan_summary(plan) + ", on " + run.cluster_name; }
 };
 
-Document document_of(const Answer& answer) {
-  const StepPrediction& prediction = answer.prediction;
-  Document document;
-  document["step_ms"] = 1e3 * prediction.step.value();
-  document[answer.work.unit + "s_per_s"] = answer.units_per_second();
-  document["mfu"] = answer.mfu();
-  document["hfu"] = prediction.utilization();
-  document["bubble"] = prediction.bubble();
-  document["fits"] = prediction.fits();
-  document["ranks"] = Document::List{};
-  for (size_t i = 0; i < prediction.ranks.size(); ++i) {
-    const RankBreakdown& rank = prediction.ranks[i];
-    const RankMemoryNeed& memory = prediction.memory[i];
-    Document item;
-    item["rank"] = rank.rank;
-    item["device"] = answer.cluster.name(answer.deployment.device(rank.rank));
-    item["compute_ms"] = 1e3 * rank.compute.value();
-    item["exposed_ms"] = Document::Table{};
-    for (const auto& [axes, time] : rank.exposed)
-      item["exposed_ms"][axes.empty() ? "between meshes" : axes] = 1e3 * time.value();
-    item["idle_ms"] = 1e3 * rank.idle.value();
-    item["variable_bytes"] = memory.variables.value();
-    item["arena_bytes"] = memory.arena.value();
-    item["reserve_bytes"] = memory.reserve.value();
-    item["capacity_bytes"] = memory.capacity.value();
-    document["ranks"].append(std::move(item));
+SimulatedPlan simulated(const SimulateCommand& command, const Workload& work, Plan plan,
+                        const NamedCluster& machines) {
+  check_fits(plan, work.graph);
+  if (!command.config.cost) set_cost(plan, machines);
+  CompileOptions options;
+  options.verify_passes = command.compilation.verify;
+  Compiled compiled = compile(work.graph, plan, options);
+  PredictedRun run = predict_run(work, plan, compiled, machines);
+  if (command.map_ranks) run = predict_mapped_run(work, plan, compiled, machines, std::move(run));
+  return {std::move(plan), std::move(compiled), std::move(run)};
+}
+
+void write_report(const std::string& file, const std::string& title,
+                  const std::vector<SimulatedPlan>& plans) {
+  std::vector<ReportedPlan> list;
+  for (const SimulatedPlan& each : plans)
+    list.push_back(reported(each.plan.name, each.title(), each.run, each.compiled));
+  write_file(file, report_html(title, list));
+}
+
+Document document_of(const std::vector<SimulatedPlan>& plans) {
+  Document document = to_document(plans.front().run);
+  for (size_t i = 1; i < plans.size(); ++i) {
+    Document other = to_document(plans[i].run);
+    other["plan"] = plans[i].plan.name;
+    document["compared"].append(std::move(other));
   }
   return document;
-}
-
-std::string memory_line(const Answer& answer) {
-  const RankMemoryNeed& memory = answer.prediction.memory[answer.fullest()];
-  const RankBreakdown& rank = answer.prediction.ranks[answer.fullest()];
-  const std::string parts =
-      fmt::format("{} of {}: variables {}, activations and buffers {}, libraries {}",
-                  to_text(memory.all()), to_text(memory.capacity), to_text(memory.variables),
-                  to_text(memory.arena), to_text(memory.reserve));
-  const std::string where = fmt::format("rank {} on {}", rank.rank,
-                                        answer.cluster.name(answer.deployment.device(rank.rank)));
-  if (answer.prediction.fits()) return "memory      fits: " + where + " needs " + parts + "\n";
-  return fmt::format("memory      DOES NOT FIT: {} lacks {}: it needs {}\n", where,
-                     to_text(memory.all() - memory.capacity), parts);
-}
-
-constexpr size_t kListedRanks = 16;
-
-std::string percent(Seconds part, Seconds whole) {
-  return fmt::format("{:.1f} ms {:4.1f}%", 1e3 * part.value(),
-                     whole.value() > 0 ? 100 * part.value() / whole.value() : 0);
-}
-
-std::string ranks_text(const Answer& answer) {
-  const StepPrediction& prediction = answer.prediction;
-  std::set<std::string> axes;
-  for (const RankBreakdown& rank : prediction.ranks)
-    for (const auto& [name, time] : rank.exposed) axes.insert(name);
-  std::vector<std::string> header{"rank", "device", "kernels"};
-  for (const std::string& name : axes)
-    header.push_back(name.empty() ? "exposed between meshes" : "exposed " + name);
-  header.insert(header.end(), {"waits", "memory"});
-  TextTable table(header, "rl" + std::string(header.size() - 2, 'r'));
-  const size_t count = std::min(prediction.ranks.size(), kListedRanks);
-  for (size_t i = 0; i < count; ++i) {
-    const RankBreakdown& rank = prediction.ranks[i];
-    std::vector<std::string> row{std::to_string(rank.rank),
-                                 answer.cluster.name(answer.deployment.device(rank.rank)),
-                                 percent(rank.compute, prediction.step)};
-    for (const std::string& name : axes) {
-      const auto found = rank.exposed.find(name);
-      row.push_back(found == rank.exposed.end() ? "" : percent(found->second, prediction.step));
-    }
-    row.push_back(percent(rank.idle, prediction.step));
-    row.push_back(to_text(prediction.memory[i].all()));
-    table.add(std::move(row));
-  }
-  std::string text = "\nWhere the time of a step goes\n" + table.text();
-  if (count < prediction.ranks.size())
-    text +=
-        fmt::format("  ... and {} more ranks, which --json has\n", prediction.ranks.size() - count);
-  return text;
-}
-
-std::string text_of(const Answer& answer, const std::string& title) {
-  const StepPrediction& prediction = answer.prediction;
-  return title + "\n\n" +
-         fmt::format("step        {:.4g} ms, {} {}s/s\n", 1e3 * prediction.step.value(),
-                     grouped(static_cast<int64_t>(answer.units_per_second())), answer.work.unit) +
-         fmt::format("efficiency  MFU {:.1f}%, HFU {:.1f}%, waiting {:.1f}%\n", 100 * answer.mfu(),
-                     100 * prediction.utilization(), 100 * prediction.bubble()) +
-         memory_line(answer) + ranks_text(answer);
 }
 
 }  // namespace
@@ -155,41 +69,50 @@ void SimulateCommand::describe(OptionParser& parser) {
                         "The devices and their links: a cluster file, or one line such as "
                         "'8xa100-80g' or '4x8xh100-sxm;ib=400Gb'"},
                        cluster);
+  parser.texts(
+      {"--compare", "FILE|PRESET", "Another plan to predict beside this one; may be repeated"},
+      compared);
+  parser.flag({"--map-ranks", "",
+               "Choose the devices of the ranks, so that those which exchange much are close"},
+              map_ranks);
+  parser.text({"-o,--out", "FILE", "Write the plan with the mapping of its ranks and the prices"},
+              plan_file);
   parser.text({"--trace", "FILE", "Write the simulated timeline, which ui.perfetto.dev opens"},
               trace);
+  parser.text({"--report", "FILE",
+               "Write a page of HTML: timeline, memory, communication, devices, shardings"},
+              report);
   add_options(parser, compilation);
   add_options(parser, output);
 }
 
 ExitCode SimulateCommand::run(Processes&) {
-  const Cluster machines = cluster_of(cluster);
+  const NamedCluster machines = named_cluster(cluster);
   config.automatic.cluster = cluster;
-  Session session = open_session(config, {}, compilation);
-  set_sizes(session.config.model, session.config.data);
+  const Session session = sized_session(*this);
   const Graph graph = training_graph(session.config);
-  check_fits(session.plan, graph);
-  const Deployment deployment = in_order(machines, session.plan.rank_count());
-  if (!config.cost) {
-    std::vector<MeshPtr> meshes;
-    for (const NamedMesh& mesh : session.plan.placed()) meshes.push_back(mesh.mesh);
-    session.plan.cost = cost_of(deployment, meshes);
+  const Network network = network_of(session.config.model);
+  const TrainingSettings settings = training_settings(session.config);
+  const Workload work{network, settings, graph, session.config.data.held_out > 0};
+  std::vector<SimulatedPlan> plans;
+  plans.push_back(simulated(*this, work, session.plan, machines));
+  for (const std::string& name : compared) {
+    const PlanOptions other{.plan = name, .ranks = {}};
+    plans.push_back(
+        simulated(*this, work, chosen_plan(other, {}, [&] { return graph; }), machines));
   }
-  CompileOptions options;
-  options.verify_passes = compilation.verify;
-  Compiled compiled = compile(graph, session.plan, options);
-  const auto tasks = std::make_shared<const TaskGraph>(std::move(compiled.tasks));
-  const bool is_host = machines.type(0).kind == HardwareKind::kCpu;
-  const StepPrediction prediction =
-      predict_step(tasks, deployment, {.prefetch_exchanges = !is_host});
-  if (trace) write_file(*trace, to_trace_json(prediction.timeline));
-  const StepWork work = work_of(session.config, graph);
-  const Answer answer{prediction, work, machines, deployment};
-  print_result(
-      output, document_of(answer),
-      text_of(answer,
-              plan_summary(session.plan) + ", on " +
-                  (machines.description().name.empty() ? cluster : machines.description().name)));
-  return prediction.fits() ? ExitCode::kDone : ExitCode::kNoPlan;
+  const SimulatedPlan& first = plans.front();
+  if (trace) write_file(*trace, to_trace_json(first.run.prediction.timeline));
+  if (report) write_report(*report, config.file, plans);
+  if (!plan_file.empty())
+    write_file(
+        plan_file,
+        to_json(to_document(first.plan, graph, rewritten_fingerprint(first.compiled)), 2) + "\n");
+  std::string text;
+  for (const SimulatedPlan& each : plans)
+    text += (text.empty() ? "" : "\n") + each.title() + "\n\n" + prediction_text(each.run);
+  print_result(output, document_of(plans), text);
+  return first.run.prediction.fits() ? ExitCode::kDone : ExitCode::kNoPlan;
 }
 
 }  // namespace tessera

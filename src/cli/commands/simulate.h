@@ -16,8 +16,12 @@ struct SimulateCommand : Command {
   ConfigOptions config;
   OutputOptions output;
   PassOptions compilation;
-  std::string cluster;  // a file or one line
+  std::string cluster;                // a file or one line
+  std::vector<std::string> compared;  // plans beside the one of the session
+  bool map_ranks = false;
+  std::string plan_file;  // for the plan with its mapping; "": none
   std::optional<std::string> trace;
+  std::optional<std::string> report;  // the file of a page
   int64_t steps = 3;
 };
 

@@ -11,6 +11,7 @@
 #include "base/file.h"
 #include "base/shell_quote.h"
 #include "cli/print/notes.h"
+#include "cli/print/predicted_and_measured.h"
 #include "cli/print/progress.h"
 #include "cli/run/metrics_file.h"
 #include "cli/run/run_checkpoints.h"
@@ -32,13 +33,36 @@ struct Training {
   Engine& engine;
   const RunData& data;
   TrainedRun run;
-  std::optional<int64_t> resumed_from;  // step
-  std::filesystem::path checkpoint;     // the last one; "": none
-  std::string trace;  // names the traced steps and the file; "": nothing was traced
+  std::optional<int64_t> resumed_from;    // step
+  std::filesystem::path checkpoint = {};  // the last one; "": none
+  const std::optional<PredictedRun>& predicted;
+  std::string trace = {};  // names the traced steps and the file; "": nothing was traced
 };
 
 Document optional_text(const std::string& text) {
   return text.empty() ? Document() : Document(text);
+}
+
+MeasuredRun measured_of(const Training& training) {
+  MeasuredRun measured{Seconds(0), training.engine.runtime().peak_bytes()};
+  std::vector<Seconds> times;
+  for (const StepResult& step : training.run.fit.steps) times.push_back(step.time);
+  measured.step = usual_step(times);
+  return measured;
+}
+
+/// The prediction, where the command line gives a cluster; only on the leader, which prints it.
+std::optional<PredictedRun> prediction_of(const TrainCommand& command, Engine& engine,
+                                          bool evaluates) {
+  std::optional<PredictedRun> predicted;
+  const std::optional<std::string>& cluster = command.config.automatic.cluster;
+  if (!cluster) return predicted;
+  engine.runtime().on_all_processes([&] {
+    if (engine.runtime().is_leader())
+      predicted = predict_run({engine.network(), engine.config(), engine.graph(), evaluates},
+                              engine.plan(), engine.compiled(), named_cluster(*cluster));
+  });
+  return predicted;
 }
 
 Document result_document(const TrainCommand& command, const Training& training) {
@@ -55,6 +79,8 @@ Document result_document(const TrainCommand& command, const Training& training) 
   document[training.data.unit + "s_per_s"] =
       losses.empty() ? Document() : Document(run.tokens_per_second);
   document["peak_bytes"] = engine.runtime().peak_bytes().value();
+  if (training.predicted)
+    document["predicted"] = comparison_document(*training.predicted, measured_of(training));
   document["ranks"] = engine.plan().rank_count();
   document["step"] = engine.step_count();
   document["resumed_from"] = training.resumed_from ? Document(*training.resumed_from) : Document();
@@ -109,6 +135,7 @@ std::string result_text(const TrainCommand& command, const Training& training) {
                         training.data.unit);
   text += fmt::format("peak memory      {} per rank\n",
                       to_text(training.engine.runtime().peak_bytes()));
+  if (training.predicted) text += comparison_text(*training.predicted, measured_of(training));
   if (!training.trace.empty()) text += "trace            " + training.trace + "\n";
   return text + written_text(command, training);
 }
@@ -191,11 +218,12 @@ struct Outputs {
   std::optional<TraceFile> trace;
   std::vector<HeldOutLoss> earlier;  // of a run that is resumed: those of its evaluations
 
-  Outputs(const TrainCommand& command, FileSystem& disk, Engine& engine) {
+  Outputs(const TrainCommand& command, FileSystem& disk, Engine& engine,
+          const std::optional<PredictedRun>& predicted) {
     if (!command.out.empty()) {
       const std::filesystem::path out = command.out;
       earlier = held_out_losses(out / "metrics.jsonl", engine.step_count());
-      folder.emplace(out, engine);
+      folder.emplace(out, engine, predicted ? std::optional(peak_of(*predicted)) : std::nullopt);
       checkpoints.emplace(disk, out, engine);
       if (engine.config().checkpoint.keep_best) best.emplace(disk, out, engine, earlier);
     }
@@ -302,11 +330,16 @@ ExitCode TrainCommand::run(Processes& processes) {
     return ExitCode::kDone;
   }
   if (locks && !lock) lock.emplace(out);
-  Outputs outputs(*this, disk, engine);
-  Training training{engine, *data, {}, resumed ? std::optional(resumed->step()) : std::nullopt,
-                    {},     {}};
+  const std::optional<PredictedRun> predicted =
+      prediction_of(*this, engine, session.config.data.held_out > 0);
+  Outputs outputs(*this, disk, engine, predicted);
+  Training training{.engine = engine,
+                    .data = *data,
+                    .run = {},
+                    .resumed_from = resumed ? std::optional(resumed->step()) : std::nullopt,
+                    .predicted = predicted};
   RunServices services = outputs.services();
-  services.signals = out.empty() ? nullptr : &*signals;
+  services.signals = signals ? &*signals : nullptr;
   services.check_replicas = check_replicas;
   services.evaluate_at_end = session.config.data.held_out > 0;
   services.unit = data->unit;

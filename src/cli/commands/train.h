@@ -21,9 +21,9 @@ struct TrainCommand : Command {
   OutputOptions output;
   PassOptions compilation;
   std::optional<int64_t> steps;
-  std::string out;                    // the folder of the run; "": none
-  std::optional<std::string> resume;  // a checkpoint; "": the latest in `out`
-  std::string trace;                  // the file for a trace; "": none
+  std::string out;                     // the folder of the run; "": none
+  std::optional<std::string> resume;   // a checkpoint; "": the latest in `out`
+  std::string trace;                   // the file for a trace; "": none
   std::optional<int64_t> trace_steps;
   bool check_replicas = false;
   bool dry_run = false;

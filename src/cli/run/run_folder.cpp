@@ -38,12 +38,13 @@ void begin(const std::filesystem::path& folder, const Engine& engine) {
 
 }  // namespace
 
-RunFolder::RunFolder(const std::filesystem::path& folder, Engine& engine) {
+RunFolder::RunFolder(const std::filesystem::path& folder, Engine& engine,
+                     const std::optional<DevicePeak>& peak) {
   Runtime& runtime = engine.runtime();
   runtime.on_all_processes([&] {
     if (!runtime.is_leader()) return;
     begin(folder, engine);
-    metrics_.emplace(folder / "metrics.jsonl");
+    metrics_.emplace(folder / "metrics.jsonl", peak);
     events_.emplace(folder);
   });
   runtime.on_all_processes(

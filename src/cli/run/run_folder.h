@@ -21,7 +21,8 @@ namespace tessera {
 ///           be made or written
 class RunFolder {
  public:
-  RunFolder(const std::filesystem::path& folder, Engine& engine);
+  RunFolder(const std::filesystem::path& folder, Engine& engine,
+            const std::optional<DevicePeak>& peak = std::nullopt);
 
   /// The callbacks that write into it, for FitOptions.
   std::vector<Callback*> callbacks();

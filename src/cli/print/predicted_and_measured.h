@@ -1,0 +1,31 @@
+// A predicted step beside the measured one.
+#pragma once
+
+#include <string>
+#include <vector>
+
+#include "base/document.h"
+#include "cli/run/predicted_run.h"
+#include "training/run_logs.h"
+
+namespace tessera {
+
+struct MeasuredRun {
+  Seconds step{0};  // 0: no step was run
+  Bytes peak{0};    // the most that a rank of this process has allocated
+};
+
+/// The median of the times of steps, without the first two when there are more: those allocate.
+Seconds usual_step(std::vector<Seconds> times);
+
+///     predicted        12.31 ms a step on 'cpu:2', 8.4% less than the measured 13.44 ms
+///                      peak memory 43.8 MiB, as measured
+std::string comparison_text(const PredictedRun& predicted, const MeasuredRun& measured);
+/// The keys step_ms, measured_step_ms, step_error (of the measured step), peak_bytes,
+/// measured_peak_bytes, mfu, hfu, bubble, exposed_comm_ms.
+Document comparison_document(const PredictedRun& predicted, const MeasuredRun& measured);
+
+/// For the records of the run.
+DevicePeak peak_of(const PredictedRun& predicted);
+
+}  // namespace tessera

@@ -1,0 +1,272 @@
+#include "prediction/memory_over_time.h"
+
+#include <algorithm>
+#include <map>
+#include <numeric>
+
+#include "base/error.h"
+#include "tasks/like_tasks.h"
+
+namespace tessera {
+namespace {
+
+constexpr size_t kLargest = 10;
+
+MemoryKind kind_of(const TaskGraph& graph, RegisterIndex index,
+                   const IndexedVector<RegisterIndex, bool>& is_workspace) {
+  const Register& reg = graph.registers[index];
+  if (is_workspace[index]) return MemoryKind::kWorkspace;
+  const Task& producer = graph.tasks[reg.producer];
+  switch (producer.kind) {
+    case Task::Kind::kFeed: return MemoryKind::kBatch;
+    case Task::Kind::kExchange:
+    case Task::Kind::kCopy: return MemoryKind::kExchanges;
+    case Task::Kind::kCompute:
+    case Task::Kind::kFetch: break;
+  }
+  if (producer.role == Role::kBackward) return MemoryKind::kGradients;
+  const bool is_kept = producer.role == Role::kForward &&
+                       std::any_of(reg.consumers.begin(), reg.consumers.end(), [&](TaskId task) {
+                         return graph.tasks[task].role == Role::kBackward;
+                       });
+  return is_kept ? MemoryKind::kActivations : MemoryKind::kTemporaries;
+}
+
+IndexedVector<RegisterIndex, MemoryKind> kinds_of(const TaskGraph& graph) {
+  IndexedVector<RegisterIndex, bool> is_workspace(graph.registers.size(), false);
+  for (const Task& task : graph.tasks)
+    for (const KernelStep& step : task.steps)
+      if (!step.workspace.is_none()) is_workspace[step.workspace] = true;
+  IndexedVector<RegisterIndex, MemoryKind> kinds;
+  for (RegisterIndex reg : graph.registers.indices())
+    kinds.push_back(graph.registers[reg].producer.is_none() ? MemoryKind::kTemporaries
+                                                            : kind_of(graph, reg, is_workspace));
+  return kinds;
+}
+
+/// The arena of one mesh in pieces, at whose ends slots of registers begin and end.
+class ArenaPieces {
+ public:
+  void add_end(int64_t offset) { ends_.push_back(offset); }
+  void finish() {
+    std::sort(ends_.begin(), ends_.end());
+    ends_.erase(std::unique(ends_.begin(), ends_.end()), ends_.end());
+    users_.resize(ends_.size());
+  }
+
+  /// Adds (or with `sign` -1 removes) the use of [begin, end) by `kind` to the live bytes.
+  void use(int64_t begin, int64_t end, MemoryKind kind, int sign, BytesByKind& bytes) {
+    for (size_t i = index_of(begin); ends_[i] < end; ++i) {
+      Users& users = users_[i];
+      const Bytes size(ends_[i + 1] - ends_[i]);
+      auto& owned = bytes[static_cast<size_t>(users.owner)];
+      if (users.count > 0) owned = owned - size;
+      users.count += sign;
+      ensure(users.count >= 0, "a slot is released once");
+      if (sign > 0) users.owner = kind;
+      if (users.count > 0) bytes[static_cast<size_t>(users.owner)] += size;
+    }
+  }
+
+ private:
+  struct Users {
+    int count = 0;
+    MemoryKind owner = MemoryKind::kTemporaries;
+  };
+  size_t index_of(int64_t offset) const {
+    return std::lower_bound(ends_.begin(), ends_.end(), offset) - ends_.begin();
+  }
+
+  std::vector<int64_t> ends_;
+  std::vector<Users> users_;
+};
+
+/// The bytes of a slot in its arena.
+std::pair<int64_t, int64_t> place_of(const Register& reg, int slot) {
+  const int64_t begin = reg.offset + slot * slot_stride(reg).value();
+  return {begin, begin + reg.size.value()};
+}
+
+/// Follows one rank through the step.
+class Sweep {
+ public:
+  Sweep(const TaskGraph& graph, const IndexedVector<RegisterIndex, MemoryKind>& kinds, Rank rank,
+        std::vector<LiveRange> ranges, Seconds begin)
+      : graph_(graph), kinds_(kinds), ranges_(std::move(ranges)), begin_(begin) {
+    memory_.rank = rank;
+    bytes_[static_cast<size_t>(MemoryKind::kVariables)] = variable_bytes(graph, rank);
+    for (const LiveRange& range : ranges_) {
+      const Register& reg = graph.registers[range.reg];
+      const auto [first, last] = place_of(reg, range.slot);
+      arenas_[reg.mesh].add_end(first);
+      arenas_[reg.mesh].add_end(last);
+    }
+    for (auto& [mesh, pieces] : arenas_) pieces.finish();
+  }
+
+  MemoryOverTime run() {
+    struct Event {
+      Seconds at;
+      bool begins;
+      const LiveRange* range;
+    };
+    std::vector<Event> events;
+    for (const LiveRange& range : ranges_) {
+      if (range.begin >= range.end || range.end <= begin_) continue;
+      events.push_back({std::max(range.begin, begin_), true, &range});
+      events.push_back({range.end, false, &range});
+    }
+    // At one time, what ends is removed first.
+    std::stable_sort(events.begin(), events.end(), [](const Event& a, const Event& b) {
+      return a.at != b.at ? a.at < b.at : !a.begins && b.begins;
+    });
+    memory_.moments.push_back({Seconds(0), bytes_});
+    times_.push_back(begin_);
+    for (const Event& event : events) {
+      add(*event.range, event.begins ? 1 : -1);
+      note(event.at);
+    }
+    find_peak();
+    return std::move(memory_);
+  }
+
+ private:
+  void add(const LiveRange& range, int sign) {
+    const Register& reg = graph_.registers[range.reg];
+    const auto [first, last] = place_of(reg, range.slot);
+    arenas_.at(reg.mesh).use(first, last, kinds_[range.reg], sign, bytes_);
+  }
+
+  void note(Seconds at) {
+    if (times_.back() == at) {
+      memory_.moments.back().bytes = bytes_;
+      return;
+    }
+    memory_.moments.push_back({at - begin_, bytes_});
+    times_.push_back(at);
+  }
+
+  void find_peak() {
+    const auto all = [](const MemoryMoment& moment) { return sum(moment.bytes); };
+    memory_.peak = std::ranges::max_element(memory_.moments, {}, all) - memory_.moments.begin();
+    const Seconds at = times_[memory_.peak];
+    Bytes most{0};
+    for (const LiveRange& range : ranges_) {
+      const Register& reg = graph_.registers[range.reg];
+      const Seconds begin = std::max(range.begin, begin_);
+      if (begin > at || at >= range.end) continue;
+      memory_.largest.push_back({reg.name, kinds_[range.reg], reg.size});
+      if (begin != at || reg.size <= most) continue;
+      most = reg.size;
+      memory_.filled = reg.name;
+    }
+    std::ranges::stable_sort(memory_.largest, std::greater(), &PeakRegister::bytes);
+    if (memory_.largest.size() > kLargest) memory_.largest.resize(kLargest);
+  }
+
+  const TaskGraph& graph_;
+  const IndexedVector<RegisterIndex, MemoryKind>& kinds_;
+  const std::vector<LiveRange> ranges_;
+  const Seconds begin_;
+  std::map<MeshIndex, ArenaPieces> arenas_;
+  BytesByKind bytes_ = {};
+  std::vector<Seconds> times_;  // of the moments, on the simulated clock
+  MemoryOverTime memory_;
+};
+
+/// When the kernels of an act run, as parts of it.
+class KernelShares {
+ public:
+  KernelShares(const TaskGraph& graph, const ActDemands& acts)
+      : graph_(graph), acts_(acts), like_(like_tasks(graph)) {}
+
+  /// The range inside of its act: from the kernel that fills it, and to the last kernel that reads
+  /// it when no other task does.
+  LiveRange narrowed(LiveRange range) {
+    const Register& reg = graph_.registers[range.reg];
+    const Task& task = graph_.tasks[reg.producer.is_none() ? TaskId(0) : reg.producer];
+    if (task.steps.empty()) return range;
+    size_t first = task.steps.size(), last = 0;
+    for (size_t i = 0; i < task.steps.size(); ++i) {
+      const KernelStep& step = task.steps[i];
+      const bool fills = has(step.outputs, range.reg) || step.workspace == range.reg;
+      if (fills) first = std::min(first, i);
+      if (fills || has(step.inputs, range.reg)) last = i;
+    }
+    if (first == task.steps.size()) return range;
+    const std::vector<double>& begins = begins_of(range.rank, reg.producer);
+    const Seconds begin = range.begin, length = range.filled - range.begin;
+    const auto at = [&](size_t step) { return begin + Seconds(begins[step] * length.value()); };
+    range.begin = at(first);
+    if (!has(task.outputs, range.reg)) range.end = at(last + 1);
+    return range;
+  }
+
+ private:
+  static bool has(const std::vector<RegisterIndex>& list, RegisterIndex reg) {
+    return std::find(list.begin(), list.end(), reg) != list.end();
+  }
+  /// By step, its begin; then the end of the last one, 1.
+  const std::vector<double>& begins_of(Rank rank, TaskId task) {
+    std::vector<double>& begins = known_[{rank, like_[task]}];
+    if (!begins.empty()) return begins;
+    begins.push_back(0);
+    for (const StepPrice& price : acts_.steps(rank, task))
+      begins.push_back(begins.back() + price.time.value());
+    const double all = begins.back();
+    for (double& begin : begins) begin = all > 0 ? begin / all : 0;
+    begins.back() = 1;
+    return begins;
+  }
+
+  const TaskGraph& graph_;
+  const ActDemands& acts_;
+  const IndexedVector<TaskId, TaskId> like_;
+  std::map<std::pair<Rank, TaskId>, std::vector<double>> known_;
+};
+
+}  // namespace
+
+std::string_view to_text(MemoryKind kind) {
+  switch (kind) {
+    case MemoryKind::kVariables: return "variables";
+    case MemoryKind::kBatch: return "batch";
+    case MemoryKind::kActivations: return "activations kept for the backward";
+    case MemoryKind::kGradients: return "gradients";
+    case MemoryKind::kExchanges: return "buffers of exchanges";
+    case MemoryKind::kTemporaries: return "temporary results";
+    case MemoryKind::kWorkspace: return "workspace of kernels";
+  }
+  throw InternalError("unknown kind of memory");
+}
+
+Bytes sum(const BytesByKind& bytes) {
+  return std::accumulate(bytes.begin(), bytes.end(), Bytes(0));
+}
+
+Bytes variable_bytes(const TaskGraph& graph, Rank rank) {
+  Bytes bytes{0};
+  for (const TaskVariable& variable : graph.variables) {
+    const Register& reg = graph.registers[variable.value];
+    if (const auto coordinate = reg.attr.mesh->coordinate_of(rank))
+      bytes += byte_size(local_type(reg, *coordinate));
+  }
+  return bytes;
+}
+
+std::vector<MemoryOverTime> memory_over_time(const TaskGraph& graph, const Simulation& simulation,
+                                             const ActDemands& acts) {
+  const IndexedVector<RegisterIndex, MemoryKind> kinds = kinds_of(graph);
+  KernelShares shares(graph, acts);
+  std::map<Rank, std::vector<LiveRange>> by_rank;
+  for (const RankTimes& times : simulation.ranks) by_rank[times.representative];
+  for (const LiveRange& range : simulation.live)
+    by_rank.at(range.rank).push_back(shares.narrowed(range));
+  std::vector<MemoryOverTime> list;
+  for (auto& [rank, ranges] : by_rank)
+    list.push_back(
+        Sweep(graph, kinds, rank, std::move(ranges), simulation.end - simulation.step).run());
+  return list;
+}
+
+}  // namespace tessera

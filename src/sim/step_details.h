@@ -1,0 +1,26 @@
+// What a simulation can tell about its last step besides its time.
+#pragma once
+
+#include "base/units.h"
+#include "tasks/task_graph.h"
+
+namespace tessera {
+
+/// One act of the critical path: the chain of acts that determines when a step ends.
+struct CriticalAct {
+  Rank rank = 0;  // of several ranks that were folded, the simulated one
+  TaskId task;
+  Seconds begin{0}, end{0};
+};
+
+/// A slot of a register in an arena, from the begin of the act that fills it to its release by its
+/// last reader. A register that no other task reads is live during the act.
+struct LiveRange {
+  Rank rank = 0;  // of several ranks that were folded, the simulated one
+  RegisterIndex reg;
+  int slot = 0;
+  Seconds begin{0}, end{0};
+  Seconds filled{0};  // the end of the act that fills it
+};
+
+}  // namespace tessera

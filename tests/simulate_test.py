@@ -1,0 +1,196 @@
+#!/usr/bin/env python3
+"""The command simulate, and the predictions of train, as scripts use them.
+
+    simulate_test.py PROGRAM [NAME...]
+
+Small models on a text of the repository.
+"""
+import json
+import pathlib
+import subprocess
+import sys
+import tempfile
+import unittest
+import xml.etree.ElementTree
+from html.parser import HTMLParser
+
+ROOT = pathlib.Path(__file__).resolve().parent.parent
+PROGRAM = ""
+TEXT = ROOT / "tests" / "errors" / "inputs" / "text.txt"
+SMALL = ["--set", f"data.path={TEXT}", "model.width=32", "model.context=16", "model.layers=2", "train.batch=8", "train.steps=4"]
+GPT = ["configs/gpt.toml", *SMALL]
+CPU = ["--cluster", "cpu:2"]
+TWO_SERVERS = ["--cluster", "2x4xa100-80g;ib=100Gb"]
+
+
+def run(*arguments, code=0):
+    result = subprocess.run([PROGRAM, *map(str, arguments)], cwd=ROOT, capture_output=True, text=True, timeout=120, stdin=subprocess.DEVNULL)
+    assert result.returncode == code, f"{arguments}: exit code {result.returncode}\n{result.stdout}\n{result.stderr}"
+    return result
+
+
+def run_json(*arguments, code=0):
+    return json.loads(run(*arguments, "--json", code=code).stdout)
+
+
+class Page(HTMLParser):
+    """Collects what a page would load, and its tags."""
+
+    def __init__(self, text):
+        super().__init__()
+        self.tags, self.loads = set(), []
+        self.feed(text)
+        self.close()
+
+    def handle_starttag(self, tag, attributes):
+        self.tags.add(tag)
+        self.loads += [value for key, value in attributes if key in ("src", "href", "xlink:href", "data", "action")]
+
+
+class Simulate(unittest.TestCase):
+    def test_json_has_the_keys_of_the_contract(self):
+        result = run_json("simulate", *GPT, "--plan", "dp=2,tp=2", *CPU)
+        self.assertLessEqual({"step_seconds", "bubble", "exposed_comm_seconds", "peak_bytes", "mfu"}, result.keys())
+        self.assertAlmostEqual(1e3 * result["step_seconds"], result["step_ms"])
+
+    def test_the_critical_path_adds_up_to_the_step(self):
+        result = run_json("simulate", *GPT, "--plan", "pp=2,dp=2,micro_batches=4", *TWO_SERVERS)
+        self.assertAlmostEqual(sum(part["ms"] for part in result["critical_path"]) / result["step_ms"], 1, places=6)
+        self.assertTrue(any(part["what"].startswith("matmul") for part in result["critical_path"]))
+
+    def test_the_memory_over_time_stays_within_what_is_allocated(self):
+        result = run_json("simulate", *GPT, "--plan", "tp=2", *TWO_SERVERS)
+        ranks = {rank["rank"]: rank for rank in result["ranks"]}
+        for memory in result["memory_over_time"]:
+            rank = ranks[memory["rank"]]
+            allocated = rank["variable_bytes"] + rank["arena_bytes"]
+            self.assertLessEqual(max(moment[1] for moment in memory["moments"]), allocated)
+            self.assertEqual(sum(memory["contents"].values()), memory["peak_bytes"])
+            self.assertEqual(memory["contents"]["variables"], rank["variable_bytes"])
+            self.assertGreater(memory["contents"]["activations kept for the backward"], 0)
+
+    def test_peak_bytes_are_those_of_train(self):
+        for config in ("gpt", "mlp", "gpt_tied"):
+            for plan in ("serial", "dp=2", "pp=2,micro_batches=2"):
+                arguments = [f"configs/{config}.toml", *(SMALL if config != "mlp" else SMALL[:3] + SMALL[5:]), "--plan", plan]
+                trained = run_json("train", *arguments, "--steps", "1")["peak_bytes"]
+                predicted = run_json("simulate", *arguments, *CPU)["peak_bytes"]
+                self.assertLess(abs(predicted / trained - 1), 0.01, (config, plan))
+
+    def test_without_held_out_data_no_evaluation_is_counted(self):
+        arguments = [*GPT, "data.held_out=0"]
+        self.assertEqual(run_json("simulate", *arguments, *CPU)["peak_bytes"], run_json("train", *arguments)["peak_bytes"])
+
+    def test_several_plans_are_compared(self):
+        result = run_json("simulate", *GPT, "--plan", "dp=2", "--compare", "tp=2", "--compare", "serial", *CPU)
+        self.assertEqual([other["plan"] for other in result["compared"]], ["tp=2", "serial"])
+        self.assertEqual(len(result["compared"][1]["ranks"]), 1)
+
+
+class MapRanks(unittest.TestCase):
+    PLAN = ["--plan", "tp=2,dp=4"]
+
+    def test_the_mapping_is_stored_and_used_again(self):
+        with tempfile.TemporaryDirectory() as folder:
+            file = pathlib.Path(folder) / "mapped.json"
+            mapped = run_json("simulate", *GPT, *self.PLAN, *TWO_SERVERS, "--map-ranks", "-o", file)
+            mapping = json.loads(file.read_text())["mapping"]
+            self.assertEqual(mapping["devices"], [rank["device"] for rank in mapped["ranks"]])
+            self.assertEqual(len(set(mapping["devices"])), 8)
+            again = run_json("simulate", *GPT, "--plan", file, *TWO_SERVERS)
+            self.assertEqual(again["step_ms"], mapped["step_ms"])
+            other = run_json("simulate", *GPT, "--plan", file, "--cluster", "8xh100-sxm")
+            self.assertEqual([rank["device"] for rank in other["ranks"]], [f"n0/{i}" for i in range(8)])
+
+    def test_it_costs_no_more_than_the_devices_in_order(self):
+        for plan in ("tp=2,dp=4", "pp=2,tp=2,dp=2,micro_batches=2"):
+            mapping = run_json("simulate", *GPT, "--plan", plan, *TWO_SERVERS, "--map-ranks")["mapping"]
+            self.assertLessEqual(mapping["cost_seconds"], mapping["in_order_cost_seconds"] * (1 + 1e-9))
+            self.assertLessEqual(mapping["bound_seconds"], mapping["cost_seconds"] * (1 + 1e-9))
+
+    def test_wrong_mappings_are_refused(self):
+        with tempfile.TemporaryDirectory() as folder:
+            file = pathlib.Path(folder) / "plan.json"
+            for devices, words in ((["n0/0"], "1 device for 2 ranks"), (["n0/0", "n0/0"], "twice"), (["n0/0", "n7/0"], "'n7/0'")):
+                file.write_text(json.dumps({"mesh": {"dp": 2}, "mapping": {"cluster": "2xa100-80g", "devices": devices}}))
+                message = run("simulate", *GPT, "--plan", file, "--cluster", "2xa100-80g", code=78).stderr
+                self.assertIn(words, message)
+                self.assertIn("fix:", message)
+
+
+class Report(unittest.TestCase):
+    def page(self, *arguments):
+        with tempfile.TemporaryDirectory() as folder:
+            file = pathlib.Path(folder) / "report.html"
+            run("simulate", *GPT, *arguments, "--report", file)
+            return file.read_text()
+
+    def check(self, text):
+        page = Page(text)
+        self.assertEqual(page.loads, [])
+        self.assertFalse(page.tags & {"script", "link", "img", "iframe", "object"})
+        self.assertNotIn("http", text)
+        xml.etree.ElementTree.fromstring(text.split("\n", 1)[1])  # throws unless well-formed
+        return page
+
+    def test_it_is_one_page_that_loads_nothing(self):
+        text = self.page("--plan", "pp=2,dp=2,tp=2,micro_batches=2", *TWO_SERVERS, "--map-ranks")
+        self.assertIn("svg", self.check(text).tags)
+        for words in ("Timeline of a step", "Memory over time", "Communication", "Ranks on the devices", "Shardings", "Critical path"):
+            self.assertIn(words, text)
+
+    def test_plans_stand_side_by_side(self):
+        text = self.page("--plan", "dp=2", "--compare", "tp=2", *TWO_SERVERS)
+        self.check(text)
+        self.assertEqual(text.count("<article>"), 2)
+
+    def test_hostile_names_are_text(self):
+        name = "a\"><script>x</script>&'b"
+        with tempfile.TemporaryDirectory() as folder:
+            plan = pathlib.Path(folder) / (name.replace("/", "_") + ".json")
+            plan.write_text(json.dumps({"mesh": {"dp": 2}, "marks": [{"tensor": "tokens", "placement": "P(\"dp\")"}]}))
+            text = self.page("--plan", plan, *TWO_SERVERS)
+        self.check(text)
+        self.assertIn("&lt;script&gt;x&lt;_script&gt;&amp;&#39;b", text)
+
+
+class Train(unittest.TestCase):
+    def test_a_cluster_gives_the_prediction_beside_the_measured_step(self):
+        with tempfile.TemporaryDirectory() as folder:
+            out = pathlib.Path(folder) / "run"
+            result = run_json("train", *GPT, "--plan", "dp=2", *CPU, "--out", out)
+            steps = [json.loads(line) for line in (out / "metrics.jsonl").read_text().splitlines()]
+        predicted = result["predicted"]
+        self.assertGreater(predicted["step_ms"], 0)
+        self.assertAlmostEqual(predicted["step_error"], predicted["step_ms"] / predicted["measured_step_ms"] - 1, places=6)
+        self.assertLess(abs(predicted["peak_bytes"] / result["peak_bytes"] - 1), 0.01)
+        steps = [step for step in steps if step["kind"] == "step"]
+        for step in steps:
+            self.assertGreater(step["mfu"], 0)
+            self.assertGreaterEqual(step["hfu"], 0)
+
+    def test_the_time_of_a_step_is_divided_where_it_was_measured(self):
+        with tempfile.TemporaryDirectory() as folder:
+            out = pathlib.Path(folder) / "run"
+            run("train", *GPT, "--plan", "dp=2", "--out", out)
+            steps = [json.loads(line) for line in (out / "metrics.jsonl").read_text().splitlines()]
+        for step in (step for step in steps if step["kind"] == "step"):
+            self.assertIsNone(step["mfu"])
+            self.assertGreater(step["comm_exposed_ms"], 0)
+            self.assertGreaterEqual(step["bubble_ms"], 0)
+            self.assertLess(step["comm_exposed_ms"] + step["bubble_ms"], 2 * step["step_time_ms"])
+
+    def test_a_serial_run_exchanges_nothing(self):
+        with tempfile.TemporaryDirectory() as folder:
+            out = pathlib.Path(folder) / "run"
+            run("train", *GPT, "--out", out)
+            step = json.loads((out / "metrics.jsonl").read_text().splitlines()[0])
+        self.assertEqual(step["comm_exposed_ms"], 0)
+
+    def test_a_cluster_that_is_too_small_is_refused_before_the_first_step(self):
+        self.assertIn("fix:", run("train", *GPT, "--plan", "dp=2", "--cluster", "1xa100-80g", code=78).stderr)
+
+
+if __name__ == "__main__":
+    PROGRAM = sys.argv.pop(1)
+    unittest.main()
