@@ -152,8 +152,8 @@ std::string text_of(const Answer& answer, const std::string& title) {
 void SimulateCommand::describe(OptionParser& parser) {
   add_options(parser, config);
   parser.required_text({"--cluster", "FILE|LINE",
-                        "The devices and their links: a cluster file, or one line such as "
-                        "'8xa100-80g' or '4x8xh100-sxm;ib=400Gb'"},
+                        "The devices and their links: a cluster file, one line such as "
+                        "'8xa100-80g' or '4x8xh100-sxm;ib=400Gb', or 'detect' for this machine"},
                        cluster);
   parser.text({"--trace", "FILE", "Write the simulated timeline, which ui.perfetto.dev opens"},
               trace);
