@@ -399,7 +399,8 @@ bool is_json(std::string_view text) {
 }
 
 Document parse_either(std::string_view text, const std::string& file) {
-  return is_json(text) ? parse_commented_json(text, file) : parse_toml(text, file);
+  return is_json(text) || file.ends_with(".json") ? parse_commented_json(text, file)
+                                                  : parse_toml(text, file);
 }
 
 bool has_options(const std::string& text) {

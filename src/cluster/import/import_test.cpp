@@ -60,6 +60,16 @@ TEST(ImportFormat, IsToldByTheContent) {
     EXPECT_EQ(import_format(text), std::nullopt) << text;
 }
 
+TEST(ClusterText, IsToldByTheContent) {
+  EXPECT_TRUE(is_cluster_text(kSwitches, "any"));
+  EXPECT_TRUE(is_cluster_text("[[machine]]\ncount = 1", "c.toml"));
+  EXPECT_TRUE(is_cluster_text(R"({"machine": [{"count": 1}]})", "c.json"));
+  EXPECT_FALSE(is_cluster_text(R"({"mesh": {"dp": 2}, "device": "fake"})", "plan.json"));
+  EXPECT_FALSE(is_cluster_text("[model]\nkind = \"mlp\"", "c.toml"));
+  EXPECT_THAT(refusal_of([] { is_cluster_text("[1, 2", "list.json"); }),
+              HasSubstr("this is not JSON"));
+}
+
 TEST(Import, OfSwitchesTakesMachinesAndNetworkFromOptions) {
   const Cluster cluster(import_cluster(kSwitches, "topology.conf",
                                        {"machine=8xa100-80g", "ib=2x200Gb", "oversubscription=4"}));

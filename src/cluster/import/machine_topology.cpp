@@ -89,6 +89,14 @@ InnerLevel pcie_level(const std::string& name, int size, double rate) {
   return {{name, {kPcieLatency, rate}}, size};
 }
 
+/// The name of the level above groups of neighbours, by the farthest path.
+std::string outer_name(const MachineTopology& topology) {
+  PciPath farthest = PciPath::kBridge;
+  for (int a = 0; a < topology.devices; ++a)
+    for (int b = 0; b < a; ++b) farthest = std::max(farthest, topology.path(a, b));
+  return farthest == PciPath::kSystem ? "socket" : "host";
+}
+
 /// The levels of PCIe: behind one bridge, in one NUMA node, in the machine.
 std::vector<InnerLevel> pcie_levels(const MachineTopology& topology, double rate) {
   std::vector<InnerLevel> levels;
@@ -97,12 +105,10 @@ std::vector<InnerLevel> pcie_levels(const MachineTopology& topology, double rate
        {std::pair{"pcie", PciPath::kBridges}, std::pair{"host", PciPath::kNode}}) {
     const std::optional<int> size = group_size(topology, farthest);
     if (!size || *size == below || *size == topology.devices) continue;
-    levels.push_back(pcie_level(name, *size, rate));
+    levels.push_back(pcie_level(name, *size / below, rate));  // groups of the level below
     below = *size;
   }
-  const PciPath outermost = *std::ranges::max_element(topology.paths);
-  const bool is_numa = outermost == PciPath::kSystem && !levels.empty();
-  levels.push_back(pcie_level(is_numa ? "socket" : "pcie", 0, rate));
+  levels.push_back(pcie_level(levels.empty() ? "pcie" : outer_name(topology), 0, rate));
   return levels;
 }
 

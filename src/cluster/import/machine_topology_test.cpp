@@ -114,6 +114,31 @@ TEST(NvidiaSmiMatrix, PciePathsAreLevels) {
                     Contains(HasSubstr("with the rate of one device"))));
 }
 
+TEST(NvidiaSmiMatrix, ThreeKindsOfPciePathsAreThreeLevels) {
+  // Eight GPUs: pairs behind a bridge, four in a NUMA node.
+  std::string text = "GPU0 GPU1 GPU2 GPU3 GPU4 GPU5 GPU6 GPU7\n";
+  for (int a = 0; a < 8; ++a) {
+    text += "GPU" + std::to_string(a);
+    for (int b = 0; b < 8; ++b)
+      text += a == b ? " X" : a / 2 == b / 2 ? " PIX" : a / 4 == b / 4 ? " NODE" : " SYS";
+    text += "\n";
+  }
+  const Cluster cluster = cluster_of(parse_nvidia_smi(text, "topo.txt"), "rtx3090");
+  EXPECT_EQ(cluster.level(0, 1), "pcie");
+  EXPECT_EQ(cluster.level(0, 3), "host");
+  EXPECT_EQ(cluster.level(0, 4), "socket");
+}
+
+TEST(NvidiaSmiMatrix, WithoutASecondNumaNodeTheHostIsOutermost) {
+  const Cluster cluster =
+      cluster_of(parse_nvidia_smi("GPU0 GPU1 GPU2 GPU3\nGPU0 X PIX PHB PHB\nGPU1 PIX X PHB PHB\n"
+                                  "GPU2 PHB PHB X PIX\nGPU3 PHB PHB PIX X\n",
+                                  "topo.txt"),
+                 "rtx3090");
+  EXPECT_EQ(cluster.level(0, 1), "pcie");
+  EXPECT_EQ(cluster.level(0, 2), "host");
+}
+
 TEST(NvidiaSmiMatrix, GroupsThatAreNoNeighboursAreOneLevel) {
   const MachineTopology topology = parse_nvidia_smi(
       "     GPU0 GPU1 GPU2 GPU3\nGPU0 X SYS PIX SYS\nGPU1 SYS X SYS PIX\n"
