@@ -6,6 +6,7 @@ find_package(nlohmann_json REQUIRED)
 find_package(tomlplusplus REQUIRED)
 find_package(CLI11 REQUIRED)
 find_package(ZLIB REQUIRED)
+find_package(EXPAT REQUIRED)
 
 # Debian's dnnl-config.cmake asks for the OpenCL development files, which the CPU engine does not need: look for the library itself.
 find_library(TESSERA_DNNL_LIBRARY dnnl REQUIRED)
@@ -22,7 +23,13 @@ find_library(TESSERA_HWY_LIBRARY hwy REQUIRED)
 add_library(tessera_hwy INTERFACE)
 target_link_libraries(tessera_hwy INTERFACE ${TESSERA_HWY_LIBRARY})
 
-install(TARGETS tessera_dnnl tessera_hwy EXPORT tessera)
+find_library(TESSERA_HWLOC_LIBRARY hwloc REQUIRED)
+find_path(TESSERA_HWLOC_INCLUDE hwloc.h REQUIRED)
+add_library(tessera_hwloc INTERFACE)
+target_link_libraries(tessera_hwloc INTERFACE ${TESSERA_HWLOC_LIBRARY})
+target_include_directories(tessera_hwloc SYSTEM INTERFACE $<BUILD_INTERFACE:${TESSERA_HWLOC_INCLUDE}>)
+
+install(TARGETS tessera_dnnl tessera_hwy tessera_hwloc EXPORT tessera)
 
 if(TESSERA_BUILD_TESTS)
   find_package(GTest REQUIRED)

@@ -123,6 +123,31 @@ std::vector<DeviceGroup> Cluster::groups() const {
   return groups;
 }
 
+std::vector<DeviceMesh> Cluster::device_meshes() const {
+  const auto are_alike = [](const MachineGroup& a, const MachineGroup& b) {
+    return a.device == b.device && a.devices == b.devices && a.levels == b.levels &&
+           a.direct == b.direct;
+  };
+  std::vector<DeviceMesh> meshes;
+  std::vector<const MachineGroup*> first;  // by mesh
+  int machine = 0;
+  for (const MachineGroup& group : description_.machines) {
+    const auto found = std::ranges::find_if(
+        first, [&](const MachineGroup* other) { return are_alike(*other, group); });
+    const auto index = found - first.begin();
+    if (found == first.end()) {
+      first.push_back(&group);
+      meshes.push_back({group.device, {}, group.devices, {}});
+    }
+    for (size_t i = 0; i < group.names.size(); ++i, ++machine) {
+      meshes[index].machines.push_back(machine);
+      const std::span<const DeviceId> devices = devices_of(machine);
+      meshes[index].devices.insert(meshes[index].devices.end(), devices.begin(), devices.end());
+    }
+  }
+  return meshes;
+}
+
 LinkCost Cluster::link(DeviceId from, DeviceId to) const {
   if (from == to) return {Seconds(0), type(from).cost.copied_bytes_per_second};
   LinkCost link{links_.latency(from, to), std::numeric_limits<double>::infinity()};

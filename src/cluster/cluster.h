@@ -17,6 +17,14 @@ struct DeviceGroup {
   std::vector<DeviceId> devices;
 };
 
+/// Like machines as a device mesh: of one type, one number of devices, and equal links inside.
+struct DeviceMesh {
+  std::string type;
+  std::vector<int> machines;
+  int devices_per_machine = 0;
+  std::vector<DeviceId> devices;  // machine by machine
+};
+
 class Cluster {
  public:
   ///   throws  UserError (78): no devices, unknown types, two types or machines of one name, a
@@ -35,6 +43,8 @@ class Cluster {
   std::string name(DeviceId device) const;  // "n0/3": the machine and the device in it
   /// The device groups, one for each type, in the order of their first devices.
   std::vector<DeviceGroup> groups() const;
+  /// The device meshes, one for all like machines, in the order of their first machines.
+  std::vector<DeviceMesh> device_meshes() const;
 
   std::span<const Channel> channels() const { return links_.channels(); }
   /// The channels that messages between two devices pass; empty for one device.

@@ -93,6 +93,7 @@ Document to_document(const ClusterDescription& description) {
     link["between"].append(cluster.name(direct.b));
     document["link"].append(std::move(link));
   }
+  for (const std::string& text : description.assumed) document["assumed"].append(text);
   return document;
 }
 

@@ -8,6 +8,8 @@
 #include "base/error.h"
 #include "base/file.h"
 #include "base/text.h"
+#include "cluster/detect.h"
+#include "cluster/import/import.h"
 #include "cluster/presets.h"
 #include "cost/cost_file.h"
 #include "cost/quantity.h"
@@ -56,8 +58,8 @@ std::vector<Item> items_of(ConfigTable& table, const std::string& key) {
 
 class ClusterReader {
  public:
-  ClusterReader(const Document& document, const std::string& origin, std::vector<ReadKey>* keys)
-      : table_(&document, "", origin, keys), file_(origin) {}
+  ClusterReader(const Document& document, const std::string& origin, const ClusterReading& reading)
+      : table_(&document, "", origin, reading.keys), file_(origin), reading_(reading) {}
 
   ClusterDescription read() {
     description_.name = table_.text("name", "");
@@ -66,6 +68,8 @@ class ClusterReader {
     for (size_t i = 0; i < machines_.size(); ++i) children_.push_back({static_cast<int>(i)});
     for (Item& item : items_of(table_, "network")) read_network(item.table, item.path);
     for (Item& item : items_of(table_, "link")) read_direct(item.table, item.path);
+    for (std::string& text : table_.texts("assumed", {}))
+      description_.assumed.push_back(std::move(text));
     table_.finish();
     return std::move(description_);
   }
@@ -84,10 +88,12 @@ class ClusterReader {
       description_.types.push_back(read_type(name, tables.table(name, "NAME")));
   }
 
-  static DeviceType read_type(const std::string& name, ConfigTable table) {
+  DeviceType read_type(const std::string& name, ConfigTable table) {
     DeviceType type;
-    if (const std::string preset = table.text("preset", ""); !preset.empty())
+    if (const std::string preset = table.text("preset", ""); !preset.empty()) {
       type = device_of(preset_of(preset));
+      preset_of_type_[name] = &preset_of(preset);
+    }
     type.name = name;
     type.kind = choice_of(table, "kind", kKinds, type.kind);
     type.memory = read_byte_count(table, "memory", type.memory);
@@ -124,7 +130,7 @@ class ClusterReader {
     else
       machine.names = expand_names(list);
     machine.device = table.text("device", "");
-    machine.devices = static_cast<int>(table.integer("devices", 1, 1, 1 << 20));
+    import_machine_to(machine, table, path);
     machine.cores = table.number("cores", 0, 0, 1e6);
     add_preset_type(machine.device);
     for (Item& item : items_of(table, "links")) {
@@ -143,11 +149,47 @@ class ClusterReader {
     description_.machines.push_back(std::move(machine));
   }
 
+  /// The devices and links of a machine: their number, or a file that has both.
+  void import_machine_to(MachineGroup& machine, ConfigTable& table, const std::string& path) {
+    const std::string import = table.text("import", "");
+    machine.devices = static_cast<int>(table.integer("devices", 1, 1, 1 << 20));
+    if (import.empty()) return;
+    for (const char* key : {"devices", "links", "direct"})
+      if (table.has(key))
+        refuse(file_ + ": " + path + " has an import and " + key,
+               "the imported file describes the devices and the links of the machine",
+               "remove one of the two");
+    const MachineTopology topology = import_machine(imported(import), import);
+    const DevicePreset* preset = nullptr;
+    if (machine.device.empty()) {
+      preset = &device_preset(topology, "", description_.assumed);
+      machine.device = preset->name;
+    } else if (const auto known = preset_of_type_.find(machine.device);
+               known != preset_of_type_.end()) {
+      preset = known->second;
+    } else if (!has_type(machine.device)) {
+      preset = find_preset(machine.device);
+    }
+    MachineGroup found = machine_of(topology, machine.device, preset, description_.assumed);
+    machine.devices = found.devices;
+    machine.levels = std::move(found.levels);
+    machine.direct = std::move(found.direct);
+  }
+
+  /// The text of a file beside this one.
+  std::string imported(const std::string& name) const {
+    const std::filesystem::path path = std::filesystem::path(file_).parent_path() / name;
+    return reading_.imported ? reading_.imported(path) : read_file(path, kMaxImportBytes);
+  }
+
+  bool has_type(const std::string& name) const {
+    const auto& types = description_.types;
+    return std::ranges::find(types, name, &DeviceType::name) != types.end();
+  }
+
   /// A machine may name a preset for which no type is described.
   void add_preset_type(const std::string& name) {
-    const auto& types = description_.types;
-    const auto is_it = [&](const DeviceType& type) { return type.name == name; };
-    if (std::any_of(types.begin(), types.end(), is_it)) return;
+    if (has_type(name)) return;
     const DevicePreset* preset = find_preset(name);
     if (!preset) return;  // Cluster refuses it
     description_.types.push_back(device_of(*preset));
@@ -199,6 +241,10 @@ class ClusterReader {
   void read_network(ConfigTable& table, const std::string& path) {
     NetworkLevel network;
     network.oversubscription = table.number("oversubscription", 0, 0, 1e6);
+    if (const std::string import = table.text("import", ""); !import.empty()) {
+      import_network(table, path, import, network.oversubscription);
+      return;
+    }
     if (network.oversubscription > 0) {
       if (table.has("bandwidth"))
         refuse(file_ + ": " + path + " has a bandwidth and an oversubscription",
@@ -219,6 +265,35 @@ class ClusterReader {
     table.finish();
     join_children(network.switch_of_child);
     description_.network.push_back(std::move(network));
+  }
+
+  /// All levels of a file of switches. The table describes the lowest one, and the oversubscription
+  /// of the others.
+  void import_network(ConfigTable& table, const std::string& path, const std::string& import,
+                      double oversubscription) {
+    for (const char* key : {"size", "switches"})
+      if (table.has(key))
+        refuse(file_ + ": " + path + " has an import and " + key,
+               "the imported file says what each switch joins", "remove one of the two");
+    const LinkLevel lowest = read_level(table, path);
+    table.finish();
+    const SwitchTree tree = import_switches(imported(import), import);
+    std::vector<std::string> below = tree.machines;  // the names below each child of a level
+    for (size_t level = 0; level < tree.switch_of_child.size(); ++level) {
+      std::vector<std::string> switches;
+      for (size_t i = 0; i < below.size(); ++i) {
+        switches.resize(std::max<size_t>(switches.size(), tree.switch_of_child[level][i] + 1));
+        std::string& names = switches[tree.switch_of_child[level][i]];
+        names += (names.empty() ? "" : ",") + below[i];
+      }
+      NetworkLevel network{level_above(lowest, level),
+                           level == 0 ? 0 : oversubscription_of(oversubscription),
+                           groups_of(switches, path)};
+      join_children(network.switch_of_child);
+      description_.network.push_back(std::move(network));
+      below = std::move(switches);
+    }
+    assume_levels(tree, import, oversubscription, description_.assumed);
   }
 
   std::vector<int> groups_of(int size) const {
@@ -308,36 +383,73 @@ class ClusterReader {
 
   ConfigTable table_;
   const std::string file_;
+  const ClusterReading reading_;
   ClusterDescription description_;
-  std::vector<std::string> machines_;                        // their names
-  std::map<std::string, std::pair<int, int>> first_device_;  // and their number, by machine
+  std::map<std::string, const DevicePreset*> preset_of_type_;  // that name one
+  std::vector<std::string> machines_;                          // their names
+  std::map<std::string, std::pair<int, int>> first_device_;    // and their number, by machine
   int devices_ = 0;
   std::vector<std::vector<int>> children_;  // machines below each child of the next network level
 };
+
+constexpr const char* kDetect = "detect";
+
+bool is_json(std::string_view text) {
+  return trim(text.substr(0, 1 << 16)).starts_with('{');
+}
+
+Document parse_either(std::string_view text, const std::string& file) {
+  return is_json(text) || file.ends_with(".json") ? parse_commented_json(text, file)
+                                                  : parse_toml(text, file);
+}
+
+bool has_options(const std::string& text) {
+  std::error_code unknown;
+  const size_t semicolon = text.find(';');
+  return semicolon != std::string::npos &&
+         std::filesystem::is_regular_file(text.substr(0, semicolon), unknown);
+}
 
 }  // namespace
 
 Cluster read_cluster(const std::filesystem::path& file) {
   const std::string text = read_file(file);
-  return parse_cluster(file.extension() == ".json" ? parse_json(text, file.string())
-                                                   : parse_toml(text, file.string()),
-                       file.string());
+  if (import_format(text)) return Cluster(import_cluster(text, file.string()));
+  return parse_cluster(parse_either(text, file.string()), file.string());
 }
 
 ClusterDescription parse_cluster_description(const Document& document, const std::string& origin,
-                                             std::vector<ReadKey>* keys) {
-  return ClusterReader(document, origin, keys).read();
+                                             const ClusterReading& reading) {
+  return ClusterReader(document, origin, reading).read();
 }
 
 Cluster parse_cluster(const Document& document, const std::string& origin) {
   return Cluster(parse_cluster_description(document, origin));
 }
 
-Cluster cluster_of(const std::string& file_or_line) {
-  if (std::filesystem::exists(file_or_line) || file_or_line.ends_with(".toml") ||
-      file_or_line.ends_with(".json"))
-    return read_cluster(file_or_line);
-  return parse_cluster_line(file_or_line);
+bool is_cluster_text(std::string_view text, const std::string& file) {
+  if (import_format(text)) return true;
+  const Document document = parse_either(text, file);
+  const Document *device = document.find("device"), *machine = document.find("machine");
+  return (device && device->is_table()) || (machine && !machine->is_null());
+}
+
+bool names_cluster(const std::string& text) {
+  return text == kDetect || is_cluster_line(text) || has_options(text);
+}
+
+Cluster cluster_of(const std::string& text) {
+  std::error_code unknown;
+  if (std::filesystem::exists(text, unknown)) return read_cluster(text);
+  if (text == kDetect) return Cluster(detect_machine());
+  if (has_options(text)) {
+    std::vector<std::string> parts = split_text(text, ';');
+    const std::string file = parts.front();
+    parts.erase(parts.begin());
+    return Cluster(import_cluster(read_file(file), file, parts));
+  }
+  if (text.ends_with(".toml") || text.ends_with(".json")) return read_cluster(text);
+  return parse_cluster_line(text);
 }
 
 }  // namespace tessera

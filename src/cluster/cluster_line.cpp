@@ -4,6 +4,7 @@
 #include "base/error.h"
 #include "base/text.h"
 #include "cluster/cluster_file.h"
+#include "cluster/line_parts.h"
 #include "cluster/presets.h"
 #include "cost/quantity.h"
 
@@ -19,14 +20,6 @@ namespace {
 constexpr const char* kExample =
     "write 8xa100-80g for one machine of eight devices, 4x8xh100-sxm;ib=400Gb for four machines "
     "and their network, or name a file that ends with .toml or .json";
-
-int count_of(std::string_view text, std::string_view line) {
-  int count = 0;
-  const auto [end, error] = std::from_chars(text.data(), text.data() + text.size(), count);
-  if (error != std::errc() || end != text.data() + text.size() || count < 1 || count > 1 << 20)
-    refuse_line(line, "'" + std::string(text) + "' is no count from 1 to 1,048,576", kExample);
-  return count;
-}
 
 /// The counts and the name of "4x8xh100-sxm". A name may have an x: counts stand before it.
 std::pair<std::vector<std::string>, std::string_view> parts_of(std::string_view item) {
@@ -44,14 +37,24 @@ std::pair<std::vector<std::string>, std::string_view> parts_of(std::string_view 
   return {counts, item};
 }
 
-/// Like machines of the line: "4x8xh100-sxm".
-struct Machines {
-  const DevicePreset* preset = nullptr;
-  int machines = 1, devices = 1;
-};
+void add_type(const DevicePreset& preset, std::vector<DeviceType>& types) {
+  for (const DeviceType& type : types)
+    if (type.name == preset.name) return;
+  types.push_back(device_of(preset));
+}
 
-Machines machines_of(std::string_view item, std::string_view line) {
-  Machines machines;
+}  // namespace
+
+int count_of_line(std::string_view text, std::string_view line) {
+  int count = 0;
+  const auto [end, error] = std::from_chars(text.data(), text.data() + text.size(), count);
+  if (error != std::errc() || end != text.data() + text.size() || count < 1 || count > 1 << 20)
+    refuse_line(line, "'" + std::string(text) + "' is no count from 1 to 1,048,576", kExample);
+  return count;
+}
+
+MachinesOfLine machines_of_line(std::string_view item, std::string_view line) {
+  MachinesOfLine machines;
   const auto [parts, rest] = parts_of(item);
   machines.preset = find_preset(rest);
   if (!machines.preset) {
@@ -62,13 +65,12 @@ Machines machines_of(std::string_view item, std::string_view line) {
         "no device is called '" + std::string(rest) + "'; known devices are " + join(names, ", "),
         close.empty() ? kExample : "write '" + close + "'");
   }
-  if (!parts.empty()) machines.devices = count_of(parts.back(), line);
-  if (parts.size() == 2) machines.machines = count_of(parts.front(), line);
+  if (!parts.empty()) machines.devices = count_of_line(parts.back(), line);
+  if (parts.size() == 2) machines.machines = count_of_line(parts.front(), line);
   return machines;
 }
 
-/// The network of the line: "ib=400Gb" or "ib=2x200Gb". The unit may leave "/s" out.
-LinkLevel network_of(std::string_view item, int devices, std::string_view line) {
+LinkLevel network_of_line(std::string_view item, int devices, std::string_view line) {
   const size_t equals = item.find('=');
   if (equals == std::string_view::npos || equals == 0)
     refuse_line(line, "behind ; stands the network, a name and the bandwidth of a port", kExample);
@@ -76,7 +78,7 @@ LinkLevel network_of(std::string_view item, int devices, std::string_view line) 
   LinkLevel level{std::string(trim(item.substr(0, equals))), {Seconds(5e-6), 0}};
   level.ports = devices;
   if (const size_t x = value.find('x'); x != std::string_view::npos) {
-    level.ports = count_of(value.substr(0, x), line);
+    level.ports = count_of_line(value.substr(0, x), line);
     value.remove_prefix(x + 1);
   }
   const std::string rate = std::string(value) + (value.ends_with("/s") ? "" : "/s");
@@ -91,14 +93,6 @@ LinkLevel network_of(std::string_view item, int devices, std::string_view line) 
   return level;
 }
 
-void add_type(const DevicePreset& preset, std::vector<DeviceType>& types) {
-  for (const DeviceType& type : types)
-    if (type.name == preset.name) return;
-  types.push_back(device_of(preset));
-}
-
-}  // namespace
-
 bool is_cluster_line(std::string_view line) {
   const std::string first = split_text(split_text(line, ';').front(), '+').front();
   return find_preset(parts_of(trim(first)).second) != nullptr;
@@ -112,7 +106,7 @@ Cluster parse_cluster_line(std::string_view line) {
   LinkLevel network;
   int machines = 0, max_devices = 0;
   for (const std::string& item : split_text(halves.front(), '+')) {
-    const Machines like = machines_of(trim(item), line);
+    const MachinesOfLine like = machines_of_line(trim(item), line);
     if (int64_t{like.machines} * like.devices > 1 << 20)
       refuse_line(line, "it has more than 1,048,576 devices", "describe a part of it");
     add_type(*like.preset, description.types);
@@ -125,7 +119,7 @@ Cluster parse_cluster_line(std::string_view line) {
       network = level;
     max_devices = std::max(max_devices, like.devices);
   }
-  if (halves.size() == 2) network = network_of(trim(halves.back()), max_devices, line);
+  if (halves.size() == 2) network = network_of_line(trim(halves.back()), max_devices, line);
   if (machines > 1) description.network.push_back({network, 0, std::vector<int>(machines, 0)});
   return Cluster(std::move(description));
 }

@@ -126,6 +126,50 @@ TEST(Cluster, EachTypeOfDeviceIsAGroup) {
   EXPECT_EQ(cluster.groups()[1].type, "npu");
 }
 
+TEST(Cluster, LikeMachinesAreADeviceMesh) {
+  ClusterDescription description = tree_of_machines(2);
+  MachineGroup more = description.machines[0], halves = more, others = more;
+  more.names = {"m0"};  // like n0 and n1, though behind another group
+  halves.names = {"h0"};
+  halves.devices = 2;
+  others.names = {"o0"};
+  others.levels[0].level = links("pcie", 12);
+  description.machines.insert(description.machines.end(), {halves, more, others});
+  description.network = {{links("ib", 25), 0, {0, 0, 0, 0, 0}}};
+  const std::vector<DeviceMesh> meshes = Cluster(description).device_meshes();
+  ASSERT_EQ(meshes.size(), 3);
+  EXPECT_THAT(meshes[0].machines, ElementsAre(0, 1, 3));
+  EXPECT_EQ(meshes[0].devices_per_machine, 4);
+  EXPECT_THAT(meshes[0].devices, ElementsAre(0, 1, 2, 3, 4, 5, 6, 7, 10, 11, 12, 13));
+  EXPECT_THAT(meshes[1].devices, ElementsAre(8, 9));
+  EXPECT_THAT(meshes[2].devices, ElementsAre(14, 15, 16, 17));
+}
+
+TEST(Cluster, ABusOverUnlikeChildrenHasTheRateOfEachOfThem) {
+  // leaf0 has two machines, leaf1 one: together they send 100 and 50 GB/s.
+  ClusterDescription description = tree_of_machines(3);
+  description.network[1].level.sharing = LinkSharing::kBus;
+  description.network[1].oversubscription = 2;
+  const Cluster cluster(description);
+  EXPECT_EQ(cluster.link(0, 8).bytes_per_second, 25e9) << "what leaf1 sends, over 2";
+  EXPECT_EQ(cluster.link(8, 0).bytes_per_second, 25e9);
+  EXPECT_THAT(
+      names_of_path(cluster, 0, 8),
+      ElementsAre("n0 leaf out", "spine0 spine", "leaf0 spine", "leaf1 spine", "n2 leaf in"));
+}
+
+TEST(Cluster, ABusOverThreeUnlikeChildrenCarriesTheirTrafficTogether) {
+  // The leaves have 2, 2 and 1 machines of 50 GB/s: 100, 100 and 50 GB/s.
+  ClusterDescription description = tree_of_machines(5);
+  description.network[1].level.sharing = LinkSharing::kBus;
+  description.network[1].oversubscription = 1;
+  const Cluster cluster(description);
+  EXPECT_EQ(cluster.link(0, 8).bytes_per_second, 50e9) << "the port of a machine";
+  const ChannelId bus = cluster.path(0, 8)[1];
+  EXPECT_EQ(cluster.channels()[bus].bytes_per_second, 100e9);
+  EXPECT_EQ(cluster.path(8, 16)[1], bus) << "other children share it";
+}
+
 TEST(Cluster, WhatIsNoClusterIsRefused) {
   const auto changed = [](const auto& change) {
     ClusterDescription description = tree_of_machines(4);

@@ -96,6 +96,8 @@ struct ClusterDescription {
   std::vector<MachineGroup> machines;
   std::vector<NetworkLevel> network;  // from the inside out; the last one has one switch
   std::vector<DirectLink> direct;     // by the number of the device in the cluster
+  /// What is assumed where the source of the description says nothing, for readers.
+  std::vector<std::string> assumed = {};
 
   bool operator==(const ClusterDescription&) const = default;
 };

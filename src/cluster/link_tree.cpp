@@ -134,12 +134,19 @@ void LinkTree::set_depths() {
 
 // ---- channels ----
 
+bool LinkTree::Group::has_unlike_children() const {
+  return std::ranges::any_of(rates, [&](double rate) { return rate != rates.front(); });
+}
+
 void LinkTree::add_channels() {
   for (Group& group : groups_) {
     group.channels = static_cast<ChannelId>(channels_.size());
     const std::string level = " " + group.level.name;
     if (group.level.sharing == LinkSharing::kBus) {
-      channels_.push_back({group.name + level, group.rates.front()});
+      channels_.push_back({group.name + level, *std::ranges::max_element(group.rates)});
+      if (group.has_unlike_children())
+        for (size_t i = 0; i < group.children.size(); ++i)
+          channels_.push_back({group.children[i] + level, group.rates[i]});
       continue;
     }
     for (size_t a = 0; a < group.children.size(); ++a) {
@@ -216,10 +223,13 @@ std::vector<ChannelId> LinkTree::path(DeviceId from, DeviceId to) const {
   const int joint = smallest_group_of(from, to);
   const std::vector<Place> up = places_of(from, joint), down = places_of(to, joint);
   std::vector<ChannelId> path;
-  // The port of a child of a switch, or the bus; a mesh has links between its children only.
+  // The port of a child of a switch, or the bus and, of unlike children, the link to it; a mesh has
+  // links between its children only.
   const auto add_port = [&](Place place, int direction) {
     const Group& group = groups_[place.group];
     if (group.level.sharing == LinkSharing::kBus) path.push_back(group.channels);
+    if (group.level.sharing == LinkSharing::kBus && group.has_unlike_children())
+      path.push_back(group.channels + 1 + place.child);
     if (group.level.sharing == LinkSharing::kSwitch)
       path.push_back(group.channels + 2 * place.child + direction);
   };
@@ -236,6 +246,8 @@ std::vector<ChannelId> LinkTree::path(DeviceId from, DeviceId to) const {
   } else {
     add_port(up.back(), 0);
     if (group.level.sharing == LinkSharing::kSwitch) add_port(down.back(), 1);
+    if (group.level.sharing == LinkSharing::kBus && group.has_unlike_children())
+      path.push_back(group.channels + 1 + b);
   }
   for (auto place = down.rbegin(); place != down.rend(); ++place)
     if (passes(*place)) add_port(*place, 1);

@@ -228,6 +228,11 @@ constexpr KeyMeaning kClusterMeanings[] = {
     {"machine[].device", "The type of their devices", "machine = [{count = 1, device = \"v100\"}]"},
     {"machine[].devices", "Devices of a machine",
      "machine = [{count = 1, device = \"v100\", devices = 8}]"},
+    {"machine[].import",
+     "Instead of `devices`, `links` and `direct`: a file of `nvidia-smi topo -m` or of NCCL that "
+     "has "
+     "them, beside this file",
+     "machine = [{count = 1, device = \"a100\", import = \"topo.txt\"}]"},
     {"machine[].cores", "Cores that its `cpu` devices share; 0: one each",
      "machine = [{count = 1, device = \"cpu\", cores = 2}]"},
     {"machine[].links", "Levels of links inside the machine, from the inside out",
@@ -266,6 +271,14 @@ constexpr KeyMeaning kClusterMeanings[] = {
     {"network[].switches", "Instead of `size`, the names of the machines below each switch",
      "machine = [{names = \"n[0-1]\", device = \"v100\"}]\nnetwork = [{name = \"ib\", bandwidth = "
      "\"25 GB/s\", switches = [\"n[0-1]\"]}]"},
+    {"network[].import",
+     "Instead of `size` and `switches`, a topology.conf of Slurm with all levels of switches, "
+     "beside this file; the "
+     "`bandwidth` is that of the lowest level, the `oversubscription`, 1 unless it is given, of "
+     "the "
+     "others",
+     "machine = [{names = \"n[0-1]\", device = \"v100\"}]\nnetwork = [{name = \"ib\", bandwidth = "
+     "\"25 GB/s\", import = \"topology.conf\"}]"},
     {"network[].latency", "Of a message over this level",
      "network = [{name = \"ib\", bandwidth = \"25 GB/s\", latency = \"8 us\"}]"},
     {"network[].bandwidth", "Of one port in one direction; or `oversubscription`",
@@ -290,6 +303,8 @@ constexpr KeyMeaning kClusterMeanings[] = {
     {"link[].bandwidth", "Its bytes in one direction",
      "machine = [{count = 2, device = \"v100\"}]\nlink = [{between = [\"n0/0\", \"n1/0\"], "
      "bandwidth = \"1 GB/s\"}]"},
+    {"assumed", "What is assumed and not known, for readers",
+     "assumed = [\"an NVLink has 25 GB/s\"]"},
 };
 
 Document parse_toml_example(std::string_view example) {
@@ -318,9 +333,15 @@ std::vector<ReadKey> keys_of_costs(const Document& document) {
   return keys;
 }
 
+/// The files that the examples import.
+std::string imported_example(const std::filesystem::path& file) {
+  return file.extension() == ".conf" ? "SwitchName=s0 Nodes=n[0-1]\n"
+                                     : "     GPU0 GPU1\nGPU0  X   NV12\nGPU1 NV12  X\n";
+}
+
 std::vector<ReadKey> keys_of_cluster(const Document& document) {
   std::vector<ReadKey> keys;
-  parse_cluster_description(document, "the example", &keys);
+  parse_cluster_description(document, "the example", {.keys = &keys, .imported = imported_example});
   return keys;
 }
 

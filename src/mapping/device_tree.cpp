@@ -171,8 +171,7 @@ DeviceTree::DeviceTree(const Cluster& cluster) {
     int child = 0;
     for (int g = groups.of_device[device]; g >= 0; g = groups.all[g].parent) {
       const Group& group = groups.all[g];
-      const bool is_bus = group.level.sharing == LinkSharing::kBus;
-      const double port = 1 / group.rates[is_bus ? 0 : child];
+      const double port = 1 / group.rates[child];
       const double per_byte = group.is_network ? std::max(below, port) : port;
       steps[device].insert(steps[device].begin(), {g, per_byte});
       if (group.is_network && group.level.sharing != LinkSharing::kMesh)

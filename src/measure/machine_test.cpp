@@ -12,17 +12,6 @@
 namespace tessera {
 namespace {
 
-TEST(DetectMachine, IsAClusterOfTheCoresOfThisProcess) {
-  const Cluster cluster(detect_machine());
-  EXPECT_GE(cluster.device_count(), 1);
-  EXPECT_EQ(cluster.machine_count(), 1);
-  EXPECT_EQ(cluster.type(0).kind, HardwareKind::kCpu);
-  EXPECT_GT(cluster.type(0).memory, Bytes(1 << 20));
-  const Document document = to_document(cluster.description());
-  EXPECT_EQ(parse_cluster(parse_toml(to_toml(document), "m.toml"), "m.toml").device_count(),
-            cluster.device_count());
-}
-
 TEST(KernelGrid, HasSeveralSizesOfEveryClass) {
   std::map<OperationClass, std::set<double>> flops;
   for (const GridPoint& point : kernel_grid()) {

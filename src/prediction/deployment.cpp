@@ -3,9 +3,11 @@
 #include <algorithm>
 #include <limits>
 #include <map>
+#include <set>
 
 #include "base/count_text.h"
 #include "base/error.h"
+#include "base/text.h"
 
 namespace tessera {
 namespace {
@@ -99,7 +101,64 @@ LinkCost between(const Mesh& first, const Mesh& second, const Deployment& deploy
   return messages.slowest();
 }
 
+enum class Need : uint8_t { kType, kKind, kAny };
+
+/// By rank.
+std::vector<Need> needs_of(const Cluster& cluster, std::span<const std::string> hardware) {
+  std::set<std::string> types;
+  for (const DeviceType& type : cluster.description().types) types.insert(type.name);
+  std::vector<Need> needs;
+  for (const std::string& name : hardware)
+    needs.push_back(name.empty() ? Need::kAny : types.contains(name) ? Need::kType : Need::kKind);
+  return needs;
+}
+
+bool can_have(const DeviceType& type, const std::string& hardware) {
+  return hardware.empty() || type.name == hardware || to_text(type.kind) == hardware;
+}
+
+[[noreturn]] void refuse_hardware(const Cluster& cluster, std::span<const std::string> hardware,
+                                  const std::string& needed) {
+  int64_t devices = 0;
+  std::vector<std::string> types;
+  for (const DeviceGroup& group : cluster.groups()) {
+    const DeviceType& type = cluster.type(group.devices.front());
+    types.push_back(std::to_string(group.devices.size()) + " x " + type.name + " (" +
+                    std::string(to_text(type.kind)) + ")");
+    if (can_have(type, needed)) devices += std::ssize(group.devices);
+  }
+  throw UserError("the plan needs '" + needed + "' for " +
+                      counted(std::ranges::count(hardware, needed), "rank") +
+                      ", and the cluster has " + counted(devices, "such device"),
+                  "its devices are " + join(types, ", ") + "; each rank has one of its own",
+                  "use another cluster, or change 'hardware' of the meshes of the plan",
+                  ExitCode::kBadConfig);
+}
+
 }  // namespace
+
+Deployment in_order(const Cluster& cluster, std::span<const std::string> hardware) {
+  const int ranks = static_cast<int>(hardware.size());
+  Deployment deployment = in_order(cluster, ranks);
+  if (std::ranges::all_of(hardware, &std::string::empty)) return deployment;
+  const std::vector<Need> needs = needs_of(cluster, hardware);
+  // Ranks share the cores of a cluster of cores, which has more ranks than devices otherwise.
+  const int turns = (ranks + cluster.device_count() - 1) / cluster.device_count();
+  std::vector<int> free(cluster.device_count(), std::max(turns, 1));
+  for (const Need need : {Need::kType, Need::kKind, Need::kAny})
+    for (Rank rank = 0; rank < ranks; ++rank) {
+      if (needs[rank] != need) continue;
+      DeviceId best = -1;
+      for (DeviceId device = 0; device < cluster.device_count(); ++device)
+        if (free[device] > 0 && can_have(cluster.type(device), hardware[rank]) &&
+            (best < 0 || free[device] > free[best]))
+          best = device;
+      if (best < 0) refuse_hardware(cluster, hardware, hardware[rank]);
+      --free[best];
+      deployment.device_of_rank[rank] = best;
+    }
+  return deployment;
+}
 
 Deployment in_order(const Cluster& cluster, int ranks) {
   const bool is_of_cores =

@@ -31,6 +31,14 @@ Deployment in_order(const Cluster& cluster, int ranks);
 ///   throws  UserError (78) when the cluster has no device of a name
 Deployment on_named_devices(const Cluster& cluster, const std::vector<std::string>& names);
 
+/// The same for ranks that need certain devices: each rank, in order, has the first free one that
+/// it can have. Ranks that need a type choose before those that need a kind, and these before ranks
+/// that can have any.
+///
+///   hardware  by rank: "cpu", "gpu", "npu", the name of a type, or "" for any
+///   throws    UserError (78) as above, and when the cluster has not enough such devices
+Deployment in_order(const Cluster& cluster, std::span<const std::string> hardware);
+
 /// The cost model that the compiler decides by: the device is the slowest of the deployment, class
 /// by class. The link of a mesh axis is that of a ring: every rank sends to the next one on the
 /// axis, in all groups of the axis at once, so that ports which several groups share are divided.

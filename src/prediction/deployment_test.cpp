@@ -28,6 +28,39 @@ TEST(Deployment, RanksShareTheCoresOfACpu) {
   EXPECT_THAT(in_order(cluster, 5).device_of_rank, testing::ElementsAre(0, 1, 0, 1, 0));
 }
 
+TEST(Deployment, RanksThatNeedDevicesHaveThemBeforeOthersChoose) {
+  // Devices 0 to 3 are v100, 4 to 7 p100, and all are GPUs.
+  const Cluster cluster = parse_cluster_line("4xv100+4xp100");
+  const std::vector<std::string> hardware{"", "p100", "gpu", "p100", "v100-16g"};
+  EXPECT_THAT(in_order(cluster, hardware).device_of_rank, testing::ElementsAre(2, 4, 1, 5, 0))
+      << "types first, then kinds, then the rest";
+}
+
+TEST(Deployment, DevicesThatAreNotThereAreRefused) {
+  const Cluster cluster = parse_cluster_line("4xv100+2xp100");
+  const auto refusal = [&](const std::vector<std::string>& hardware) -> std::string {
+    try {
+      in_order(cluster, hardware);
+    } catch (const UserError& error) {
+      return error.what();
+    }
+    return "accepted";
+  };
+  EXPECT_EQ(refusal({"p100", "p100", "v100-16g"}), "accepted");
+  EXPECT_THAT(
+      refusal({"p100", "p100", "p100"}),
+      testing::AllOf(testing::HasSubstr("the plan needs 'p100' for 3 ranks, and the cluster "
+                                        "has 2 such devices"),
+                     testing::HasSubstr("4 x v100-16g (gpu), 2 x p100 (gpu)")));
+  EXPECT_THAT(refusal({"npu"}), testing::HasSubstr("has 0 such devices"));
+}
+
+TEST(Deployment, RanksThatNeedCoresShareThem) {
+  const Cluster cluster = parse_cluster_line("cpu:2");
+  const std::vector<std::string> hardware(5, "cpu");
+  EXPECT_THAT(in_order(cluster, hardware).device_of_rank, testing::ElementsAre(0, 1, 0, 1, 0));
+}
+
 TEST(CostOfADeployment, TheLinkOfAnAxisIsThatOfItsRings) {
   // Two machines of four devices: 300 GB/s inside, two ports of 25 GB/s between them.
   const Cluster cluster = parse_cluster_line("2x4xa100-80g;ib=2x25GB");

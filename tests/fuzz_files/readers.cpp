@@ -14,6 +14,7 @@
 #include "checkpoint/index.h"
 #include "checkpoint/safetensors.h"
 #include "cluster/cluster_file.h"
+#include "cluster/import/import.h"
 #include "config/config.h"
 #include "cost/cost_file.h"
 #include "data/array_files.h"
@@ -71,7 +72,28 @@ void read_cost(Bytes bytes) {
 void read_cluster_text(Bytes bytes) {
   const std::string text(text_of(bytes));
   if (is_cluster_line(text)) parse_cluster_line(text);
-  parse_cluster(parse_toml(text, "cluster.toml"), "cluster.toml");
+  ClusterReading reading;
+  reading.imported = [](const std::filesystem::path& file) {
+    return std::string(file.extension() == ".conf" ? "SwitchName=s Nodes=n[0-1]"
+                                                   : "  GPU0 GPU1\nGPU0 X NV4\nGPU1 NV4 X\n");
+  };
+  const Cluster cluster(
+      parse_cluster_description(parse_toml(text, "cluster.toml"), "cluster.toml", reading));
+}
+
+/// A file of another system, whatever its bytes look like; with the options that one format needs.
+template <ImportFormat format>
+void read_import(Bytes bytes) {
+  const std::string_view text = text_of(bytes);
+  if (format == ImportFormat::kSlurm) parse_slurm_topology(text, "topology.conf");
+  if (format == ImportFormat::kNvidiaSmi) parse_nvidia_smi(text, "topo.txt");
+  if (format == ImportFormat::kNccl) parse_nccl_topology(text, "topo.xml");
+  if (import_format(text) != format) return;
+  std::vector<std::string> options;
+  if (format == ImportFormat::kSlurm) options = {"machine=2xa100-80g"};
+  if (format == ImportFormat::kNvidiaSmi) options = {"device=h100-sxm", "machines=2"};
+  if (format == ImportFormat::kNccl) options = {"device=b200"};
+  const Cluster cluster(import_cluster(text, "file", options));
 }
 
 void read_problem_file(Bytes bytes) {
@@ -129,6 +151,10 @@ constexpr Reader kReaders[] = {
     {"plan", read_plan_file},
     {"cost", read_cost},
     {"cluster", read_cluster_text},
+    {"slurm", read_import<ImportFormat::kSlurm>},
+    {"nvidia_smi", read_import<ImportFormat::kNvidiaSmi>},
+    {"nccl", read_import<ImportFormat::kNccl>},
+    {"paddle", read_import<ImportFormat::kPaddle>},
     {"problem", read_problem_file},
     {"checkpoint_index", read_checkpoint_index},
     {"safetensors", read_safetensors},

@@ -3,6 +3,7 @@
 #include <fmt/format.h>
 
 #include <filesystem>
+#include <fstream>
 
 #include "base/count_text.h"
 #include "base/file.h"
@@ -13,6 +14,7 @@
 #include "cli/print/text_table.h"
 #include "cli/run/session.h"
 #include "cluster/cluster_file.h"
+#include "cluster/import/import.h"
 #include "data/array_files.h"
 #include "data/text_files.h"
 
@@ -204,17 +206,30 @@ Findings findings_of(const Cluster& cluster) {
   return {cluster_text(cluster), cluster_document(cluster)};
 }
 
-/// A configuration or a cluster, which has devices or machines.
+/// So many bytes that the formats of clusters can be told apart; "" of a pipe, which could not be
+/// read again.
+std::string beginning_of(const std::filesystem::path& file) {
+  std::error_code unknown;
+  if (!std::filesystem::is_regular_file(file, unknown)) return "";
+  std::string text(64 << 10, '\0');
+  std::ifstream in(file, std::ios::binary);
+  in.read(text.data(), std::ssize(text));
+  text.resize(in.gcount());
+  return text;
+}
+
+/// Whether a file is a cluster. Other files may be large: only their beginning is read.
 bool is_cluster(const std::filesystem::path& file) {
-  const Document document = parse_toml(read_file(file), file.string());
-  return document.find("machine") || document.find("device");
+  if (file.extension() == ".toml" || file.extension() == ".json")
+    return is_cluster_text(read_file(file), file.string());
+  return import_format(beginning_of(file)).has_value();
 }
 
 Findings inspect_any(const InspectCommand& command) {
   const std::filesystem::path file(command.file);
   std::error_code unknown;
   if (!std::filesystem::exists(file, unknown)) {
-    if (is_cluster_line(command.file)) return findings_of(parse_cluster_line(command.file));
+    if (names_cluster(command.file)) return findings_of(cluster_of(command.file));
     read_file(file);  // throws the error of a missing file
   }
   if (is_stored(file)) {
@@ -224,10 +239,9 @@ Findings inspect_any(const InspectCommand& command) {
     return {stored_text(file, found, run.text), found};
   }
   const bool is_folder = std::filesystem::is_directory(file, unknown);
+  if (!is_folder && is_cluster(file)) return findings_of(read_cluster(file));
   if (!is_folder && file.extension() == ".json") return inspect_json(command.file);
   if (!is_folder && file.extension() == ".npy") return inspect_array(command.file);
-  if (!is_folder && file.extension() == ".toml" && is_cluster(file))
-    return findings_of(read_cluster(file));
   if (!is_folder && file.extension() == ".toml") return inspect_config(command);
   return inspect_text(command.file);
 }

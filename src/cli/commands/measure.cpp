@@ -5,6 +5,7 @@
 #include "cli/print/progress.h"
 #include "cli/run/session.h"
 #include "cluster/cluster_file.h"
+#include "cluster/detect.h"
 #include "measure/machine.h"
 
 namespace tessera {

@@ -66,8 +66,8 @@ Document document_of(const std::vector<SimulatedPlan>& plans) {
 void SimulateCommand::describe(OptionParser& parser) {
   add_options(parser, config);
   parser.required_text({"--cluster", "FILE|LINE",
-                        "The devices and their links: a cluster file, or one line such as "
-                        "'8xa100-80g' or '4x8xh100-sxm;ib=400Gb'"},
+                        "The devices and their links: a cluster file, one line such as "
+                        "'8xa100-80g' or '4x8xh100-sxm;ib=400Gb', or 'detect' for this machine"},
                        cluster);
   parser.texts(
       {"--compare", "FILE|PRESET", "Another plan to predict beside this one; may be repeated"},

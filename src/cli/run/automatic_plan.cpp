@@ -10,7 +10,7 @@
 #include "cli/print/plan_answer.h"
 #include "cli/run/plan_cache.h"
 #include "cluster/cluster_file.h"
-#include "measure/machine.h"
+#include "cluster/detect.h"
 
 namespace tessera {
 namespace {
