@@ -188,13 +188,9 @@ Capture::Whole Capture::assemble(RegisterIndex number) const {
   const Register& reg = graph_.registers[number];
   const bool partial = !reg.attr.partial.empty();
   const ReduceOp op = partial ? reg.attr.partial.front().reduce : ReduceOp::kSum;
-  Whole whole{{reg.type, std::vector<double>(static_cast<size_t>(element_count(reg.type.shape)),
-                                             identity(op))},
-              {},
-              {},
-              0,
-              {},
-              ""};
+  Whole whole;
+  whole.tensor = {reg.type, std::vector<double>(static_cast<size_t>(element_count(reg.type.shape)),
+                                                identity(op))};
   // Each element has one holder, and none is a sum.
   const bool is_plain = !partial && !reg.attr.has_windows() && !is_partial_of_micro_batches(reg);
   if (!is_plain) whole.held.assign(whole.tensor.values.size(), false);
