@@ -36,6 +36,13 @@ size_t port_of(const std::vector<Port>& ports, RegisterId reg) {
   return port;
 }
 
+/// The position of a consumer, or the number of consumers. They often release in their order, so
+/// `likely` is tried first.
+size_t find_consumer(const std::vector<ActorId>& consumers, ActorId id, size_t likely) {
+  if (likely < consumers.size() && consumers[likely] == id) return likely;
+  return std::find(consumers.begin(), consumers.end(), id) - consumers.begin();
+}
+
 }  // namespace
 
 Actor::Actor(ActorDescription description) : description_(std::move(description)) {
@@ -97,7 +104,7 @@ void Actor::take_ready(const Message& message) {
   const size_t port = port_of(inputs_, message.reg);
   if (port == inputs_.size()) fail("does not consume register " + std::to_string(message.reg));
   Input& input = inputs_[port];
-  if (message.iteration < input.iteration ||
+  if (message.iteration < next_of(input) ||
       (input.filled > 0 && find_iteration(input, message.iteration) >= 0))
     fail("got iteration " + std::to_string(message.iteration) + " of register " +
          std::to_string(message.reg) + " twice");
@@ -111,7 +118,7 @@ void Actor::take_ready(const Message& message) {
          std::to_string(message.reg) + " while it is full");
   iteration = message.iteration;
   ++input.filled;
-  if (message.iteration != input.iteration) return;
+  if (message.iteration != next_of(input)) return;
   input.next = message.slot;
   --missing_inputs_;
 }
@@ -126,8 +133,11 @@ void Actor::grow(size_t port, int slots) {
 }
 
 /// The position of the output of `reg`, or the number of outputs.
-size_t Actor::output_port(RegisterId reg) const {
-  if (ports_by_register_.empty()) return port_of(outputs_, reg);
+inline size_t Actor::output_port(RegisterId reg) const {
+  return ports_by_register_.empty() ? port_of(outputs_, reg) : search_output_port(reg);
+}
+
+size_t Actor::search_output_port(RegisterId reg) const {
   const auto found = std::lower_bound(ports_by_register_.begin(), ports_by_register_.end(),
                                       std::pair<RegisterId, size_t>(reg, 0));
   return found != ports_by_register_.end() && found->first == reg ? found->second : outputs_.size();
@@ -138,8 +148,7 @@ void Actor::take_released(const Message& message) {
   if (port == outputs_.size()) fail("does not produce register " + std::to_string(message.reg));
   const std::vector<ActorId>& consumers = description_.outputs[port].consumers;
   Output& output = outputs_[port];
-  size_t consumer = 0;
-  while (consumer < consumers.size() && consumers[consumer] != message.from) ++consumer;
+  const size_t consumer = find_consumer(consumers, message.from, output.likely);
   const bool slot_exists = message.slot >= 0 && message.slot < output.slots;
   const int slot = slot_exists ? message.slot : 0;
   const size_t held = output.first_held + slot * consumers.size() + consumer;
@@ -150,6 +159,7 @@ void Actor::take_released(const Message& message) {
          std::to_string(message.reg) + " with iteration " + std::to_string(message.iteration) +
          " from actor " + std::to_string(message.from) + ", which does not hold it");
   held_[held] = 0;
+  output.likely = consumer + 1 == consumers.size() ? 0 : consumer + 1;
   if (--holders_[output.first + slot] > 0) return;
   iteration_in(output, slot) = kEmpty;
   --output.out;
@@ -170,7 +180,7 @@ const Act& Actor::begin() {
     Input& input = inputs_[port];
     act_.input_slots[port] = input.next;
     if (!count_act(input)) continue;
-    input.next = input.filled > 1 ? find_iteration(input, input.iteration) : -1;
+    input.next = input.filled > 1 ? find_iteration(input, next_of(input)) : -1;
     missing_inputs_ += input.next < 0;
   }
   for (size_t port = 0; port < outputs_.size(); ++port) {
@@ -196,12 +206,14 @@ void Actor::send_ready(size_t port, std::vector<Message>& messages) {
   if (out.consumers.empty() || output.done > 0) return;
   const int slot = act_.output_slots[port];
   const size_t count = out.consumers.size();
-  const int64_t iteration = output.iteration - 1;
+  const int64_t iteration = next_of(output) - 1;
   iteration_in(output, slot) = iteration;
   ++output.out;
   if (slot == output.next) ++blocked_outputs_;
   holders_[output.first + slot] = count;
-  std::fill_n(&held_[output.first_held + slot * count], count, true);
+  uint8_t* const held = &held_[output.first_held + slot * count];
+  *held = 1;  // most have one consumer, for which a call of memset is long
+  if (count > 1) std::fill(held + 1, held + count, uint8_t{1});
   for (ActorId consumer : out.consumers)
     messages.push_back(
         {Message::Kind::kReady, consumer, out.reg, slot, iteration, description_.id});
@@ -265,7 +277,7 @@ std::string Actor::waits_for() const {
     const InPort& in = description_.inputs[port];
     reasons.push_back("waits for register " + std::to_string(in.reg) + " of actor " +
                       std::to_string(in.producer) + ", iteration " +
-                      std::to_string(inputs_[port].iteration));
+                      std::to_string(next_of(inputs_[port])));
   }
   for (size_t port = 0; port < outputs_.size(); ++port)
     if (is_blocked(outputs_[port])) reasons.push_back(blocked_text(port));

@@ -140,7 +140,7 @@ class Actor {
     RegisterId reg = 0;
     int acts = 1;           // per slot
     int done = 0;           // acts that have begun on the next slot; those of earlier slots are all
-    int64_t iteration = 0;  // of the next slot
+    int64_t iteration = 0;  // of the next slot, if it has several acts: see next_of()
     size_t first = 0;       // its slots are [first, first + slots) of in_iterations_
     int slots = 0;          // at least as many as were ever used
     int next = -1;          // slot of the next iteration; -1: not there yet
@@ -152,16 +152,18 @@ class Actor {
     RegisterId reg = 0;
     int acts = 1;           // per slot
     int done = 0;           // acts that have begun on the next slot; those of earlier slots are all
-    int64_t iteration = 0;  // of the next slot
+    int64_t iteration = 0;  // of the next slot, if it has several acts: see next_of()
     size_t first = 0;       // its slots are [first, first + slots) of out_iterations_ and holders_
     size_t first_held = 0;  // index in held_: slot * consumers + consumer
     int slots = 0;
-    int next = 0;  // slot of the next iteration
-    int out = 0;   // slots that are not released
+    int next = 0;       // slot of the next iteration
+    int out = 0;        // slots that are not released
+    size_t likely = 0;  // the consumer behind the one that released a slot last
   };
 
   void check_description() const;
   size_t output_port(RegisterId reg) const;
+  size_t search_output_port(RegisterId reg) const;
   void add_input(const InPort& port);
   void add_output(const OutPort& port);
   void take_ready(const Message& message);
@@ -180,10 +182,16 @@ class Actor {
   /// Counts an act that begins.  returns  whether it is the last one of its slot
   template <class Port>
   static bool count_act(Port& port) {
+    if (port.acts == 1) return true;
     if (++port.done < port.acts) return false;
     port.done = 0;
     ++port.iteration;
     return true;
+  }
+  /// The iteration of the next slot.
+  template <class Port>
+  int64_t next_of(const Port& port) const {
+    return port.acts == 1 ? next_iteration_ : port.iteration;
   }
   // the slot that holds it; -1 when it has not arrived
   int find_iteration(const Input& input, int64_t iteration) const;

@@ -158,9 +158,10 @@ double integer_roundings(double value) {
 }
 
 std::vector<double> rounded(const ReferenceCall& call, int output, double roundings) {
-  std::vector<double> errors;
-  for (double value : call.outputs[output].values)
-    errors.push_back(rounding_error(value, roundings));
+  const std::vector<double>& values = call.outputs[output].values;
+  std::vector<double> errors(values.size());
+  std::transform(values.begin(), values.end(), errors.begin(),
+                 [roundings](double value) { return rounding_error(value, roundings); });
   return errors;
 }
 

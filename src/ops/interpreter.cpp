@@ -4,6 +4,7 @@
 #include <cmath>
 #include <iterator>
 
+#include "base/largest.h"
 #include "base/random.h"
 #include "graph/initializer.h"
 #include "ops/control/control.h"
@@ -28,22 +29,46 @@ const ReferenceTensor& given(const Graph& graph, const ReferenceValues& state, V
   return tensor;
 }
 
-/// The initial values of the interpreter: only the inputs and variables of `state`.
-ReferenceValues read_state(const Graph& graph, const ReferenceValues& state) {
-  ReferenceValues values;
-  for (ValueId input : graph.inputs())
-    values.emplace(graph.value(input).name, given(graph, state, input, "input"));
-  for (const Variable& variable : graph.variables())
-    values.emplace(graph.value(variable.value).name,
-                   given(graph, state, variable.value, "variable"));
-  return values;
-}
+/// The memory of earlier values, by name.
+class Recycled {
+ public:
+  explicit Recycled(ReferenceValues values) : values_(std::move(values)) {}
 
-std::vector<ReferenceTensor> zeros(const std::vector<TensorType>& types) {
-  std::vector<ReferenceTensor> tensors;
-  for (const TensorType& type : types)
-    tensors.push_back({type, std::vector<double>(element_count(type.shape))});
-  return tensors;
+  /// Empty, with the memory of the earlier value of that name if there is one.
+  std::vector<double> memory_of(const std::string& name) {
+    const auto found = values_.find(name);
+    if (found == values_.end()) return {};
+    std::vector<double> memory = std::move(found->second.values);
+    memory.clear();
+    return memory;
+  }
+
+  ReferenceTensor copy(const std::string& name, const ReferenceTensor& tensor) {
+    ReferenceTensor mine{tensor.type, memory_of(name)};
+    mine.values.assign(tensor.values.begin(), tensor.values.end());
+    return mine;
+  }
+
+  ReferenceTensor zeros(const Value& value) {
+    ReferenceTensor tensor{value.type, memory_of(value.name)};
+    tensor.values.assign(static_cast<size_t>(element_count(value.type.shape)), 0.0);
+    return tensor;
+  }
+
+ private:
+  ReferenceValues values_;
+};
+
+/// The initial values of the interpreter: only the inputs and variables of `state`.
+ReferenceValues read_state(const Graph& graph, const ReferenceValues& state, Recycled& recycled) {
+  ReferenceValues values;
+  const auto read = [&](ValueId id, const char* what) {
+    const std::string& name = graph.value(id).name;
+    values.emplace(name, recycled.copy(name, given(graph, state, id, what)));
+  };
+  for (ValueId input : graph.inputs()) read(input, "input");
+  for (const Variable& variable : graph.variables()) read(variable.value, "variable");
+  return values;
 }
 
 /// Amounts that only underflow can cause (2^26 terms of the least normal f32, 2^-126) are not
@@ -66,20 +91,42 @@ std::vector<size_t> leaders_along_chosen_dims(const Shape& shape, uint64_t key) 
   return leaders;
 }
 
+/// Changes `count` elements by half to all of their tolerances, up or down.
+///   uniform  between 0 and 1: those below a half become the changes downwards
+///
+/// There is no branch on a random number, which no processor predicts.
+void perturb_elements(int64_t count, double* elements, const double* tolerances,
+                      const float* uniform) {
+  for (int64_t i = 0; i < count; ++i) {
+    const auto is_up = static_cast<int>(2 * uniform[i]);
+    const double changed =
+        elements[i] + tolerances[i] * (static_cast<double>(uniform[i]) - (1 - is_up));
+    elements[i] = tolerances[i] >= kUnderflow ? changed : elements[i];
+  }
+}
+
 /// Changes every element by half to all of its tolerance, up or down. The amounts differ, so that
 /// they do not cancel along a chain of ops. They are chosen by the names of values, not by their
 /// order.
-void perturb(ReferenceTensor& tensor, const std::vector<double>& tolerance, uint64_t key,
-             bool alike) {
+void perturb(ReferenceTensor& tensor, const std::vector<double>& tolerances, uint64_t key) {
+  constexpr int64_t kBlock = 1024;
+  const RandomStream stream(key, 0);
+  float uniform[kBlock];
+  for (int64_t begin = 0; begin < std::ssize(tensor.values); begin += kBlock) {
+    const int64_t count = std::min(kBlock, std::ssize(tensor.values) - begin);
+    stream.uniform_run(static_cast<uint64_t>(begin), count, uniform);
+    perturb_elements(count, tensor.values.data() + begin, tolerances.data() + begin, uniform);
+  }
+}
+
+/// The same, where elements that differ only along chosen dims change alike.
+void perturb_alike(ReferenceTensor& tensor, const std::vector<double>& tolerances, uint64_t key) {
   std::vector<float> uniform(tensor.values.size());
   RandomStream(key, 0).uniform_run(0, std::ssize(uniform), uniform.data());
-  const std::vector<size_t> leaders =
-      alike ? leaders_along_chosen_dims(tensor.type.shape, key) : std::vector<size_t>{};
-  for (size_t i = 0; i < tensor.values.size(); ++i) {
-    const float amount = uniform[alike ? leaders[i] : i];
-    if (tolerance[i] >= kUnderflow)
-      tensor.values[i] += tolerance[i] * (static_cast<double>(amount) - (amount < 0.5f ? 1 : 0));
-  }
+  const std::vector<size_t> leaders = leaders_along_chosen_dims(tensor.type.shape, key);
+  std::vector<float> alike;
+  for (size_t leader : leaders) alike.push_back(uniform[leader]);
+  perturb_elements(std::ssize(alike), tensor.values.data(), tolerances.data(), alike.data());
 }
 
 /// Records the tolerances of the results, and perturbs them when the options ask for it.
@@ -94,10 +141,18 @@ void perturb_results(const Graph& graph, const Op& op, const ReferenceCall& call
     if (options.more_rounding)
       if (const auto more = options.more_rounding->find(name); more != options.more_rounding->end())
         for (double& tolerance : tolerances[i]) tolerance += more->second;
-    if (options.tolerances && !tolerances[i].empty())
-      (*options.tolerances)[name] = *std::max_element(tolerances[i].begin(), tolerances[i].end());
-    if (options.perturb != 0 && call.outputs[i].type.dtype == DType::kF32)
-      perturb(call.outputs[i], tolerances[i], random_key(options.perturb, name), options.alike);
+    if (tolerances[i].empty()) continue;
+    const double most =
+        largest_of(tolerances[i].size(), tolerances[i].front(),
+                   [&of_result = tolerances[i]](size_t at) { return of_result[at]; });
+    if (options.tolerances) (*options.tolerances)[name] = most;
+    if (options.perturb == 0 || call.outputs[i].type.dtype != DType::kF32 || most < kUnderflow)
+      continue;
+    const uint64_t key = random_key(options.perturb, name);
+    if (options.alike)
+      perturb_alike(call.outputs[i], tolerances[i], key);
+    else
+      perturb(call.outputs[i], tolerances[i], key);
   }
 }
 
@@ -125,9 +180,10 @@ std::vector<ReferenceTensor> interpret_region(const Graph& region,
 }
 
 void interpret_op(const Graph& graph, const Op& op, const InterpreterOptions& options,
-                  ReferenceValues& values) {
+                  Recycled& recycled, ReferenceValues& values) {
   const OpView op_view = view(graph, op);
-  std::vector<ReferenceTensor> outputs = zeros(op_view.outputs);
+  std::vector<ReferenceTensor> outputs;
+  for (ValueId output : op.outputs) outputs.push_back(recycled.zeros(graph.value(output)));
   ReferenceCall call{op_view, {}, outputs};
   for (ValueId input : op.inputs) call.inputs.push_back(&values.at(graph.value(input).name));
   if (op.regions.empty())
@@ -148,21 +204,20 @@ void interpret_op(const Graph& graph, const Op& op, const InterpreterOptions& op
 }  // namespace
 
 ReferenceValues interpret(const Graph& graph, const ReferenceValues& state,
-                          const InterpreterOptions& options) {
-  ReferenceValues values = read_state(graph, state);
+                          const InterpreterOptions& options, ReferenceValues recycled) {
+  Recycled memory(std::move(recycled));
+  ReferenceValues values = read_state(graph, state, memory);
   for (const Op& op : graph.ops()) {
-    interpret_op(graph, op, options, values);
+    interpret_op(graph, op, options, memory, values);
     if (options.on_op) options.on_op(op);
   }
   return values;
 }
 
 double largest_change(const ReferenceTensor& a, const ReferenceTensor& b) {
-  double most = 0;
-  for (size_t i = 0; i < a.values.size(); ++i)
-    if (a.values[i] != b.values[i] && !(std::isnan(a.values[i]) && std::isnan(b.values[i])))
-      most = std::max(most, std::abs(a.values[i] - b.values[i]));
-  return most;
+  return largest_of(a.values.size(), 0, [&](size_t i) {
+    return a.values[i] == b.values[i] ? 0 : std::abs(a.values[i] - b.values[i]);
+  });
 }
 
 ReferenceValues initial_variables(const Graph& graph, uint64_t seed) {

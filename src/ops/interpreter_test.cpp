@@ -57,6 +57,35 @@ TEST(Interpreter, CarriesVariablesToTheNextStep) {
   EXPECT_EQ(next.at("fixed").values, (std::vector<double>{3}));
 }
 
+TEST(Interpreter, RecycledMemoryHoldsTheValuesOfTheNewStep) {
+  const Graph graph = least_squares();
+  ReferenceValues state{{"x", f32({2}, {2, -1})}, {"t", f32({2}, {3, 4})}, {"w", f32({2}, {1, 5})}};
+  ReferenceValues values = interpret(graph, state);
+  const double* memory = values.at("error").values.data();
+  state["x"] = f32({2}, {1, 1});
+  values = interpret(graph, state, {}, std::move(values));
+  EXPECT_EQ(values.at("error").values, (std::vector<double>{-2, 1}));  // 1*1 - 3, 5*1 - 4
+  EXPECT_EQ(values.at("x").values, (std::vector<double>{1, 1}));
+  EXPECT_EQ(values.at("error").values.data(), memory);
+}
+
+TEST(Interpreter, RecycledMemoryOfAnotherSizeOrOfAnAccumulatingOpStartsAtZero) {
+  Graph graph;
+  Builder builder(graph);
+  const ValueId x = builder.input("x", {kF32, {2, 2}});
+  builder.dot(x, x, "ij,jk->ik", "square");
+  const ReferenceValues state{{"x", f32({2, 2}, {1, 2, 3, 4})}};
+  // [1 2; 3 4]^2 = [7 10; 15 22]
+  const ReferenceValues wanted{{"x", state.at("x")}, {"square", f32({2, 2}, {7, 10, 15, 22})}};
+  for (const size_t size : {size_t{0}, size_t{1}, size_t{4}, size_t{9}}) {
+    ReferenceValues earlier{{"square", {{kF32, {}}, std::vector<double>(size, 5.0)}},
+                            {"other", f32({1}, {1})}};
+    const ReferenceValues values = interpret(graph, state, {}, std::move(earlier));
+    ASSERT_EQ(values.size(), 2u);
+    EXPECT_EQ(values.at("square").values, wanted.at("square").values);
+  }
+}
+
 TEST(Interpreter, RefusesAMissingInput) {
   try {
     interpret(least_squares(), {{"x", f32({2}, {2, -1})}, {"w", f32({2}, {1, 5})}});

@@ -16,10 +16,9 @@ OpView view(const Graph& graph, const Op& op) {
 
 ReferenceTensor to_reference(const Tensor& tensor) {
   return visit_element(tensor.dtype(), [&]<typename E>(E) {
-    ReferenceTensor reference{tensor.type(), {}};
-    reference.values.reserve(tensor.size());
-    for (const auto element : tensor.values<typename E::Stored>())
-      reference.values.push_back(E::to_number(element));
+    ReferenceTensor reference{tensor.type(), std::vector<double>(tensor.size())};
+    std::ranges::transform(tensor.values<typename E::Stored>(), reference.values.begin(),
+                           E::to_number);
     return reference;
   });
 }

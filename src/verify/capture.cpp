@@ -7,6 +7,7 @@
 #include <map>
 #include <optional>
 
+#include "base/element.h"
 #include "base/error.h"
 #include "comm/plain_bytes.h"
 
@@ -43,23 +44,40 @@ Tensor local_tensor(const TensorType& type, const std::vector<std::byte>& bytes)
   return tensor;
 }
 
-/// Calls visit(position in the part, position in the whole tensor).
+bool are_neighbours(const std::vector<int64_t>& indices) {
+  return indices.back() - indices.front() + 1 == std::ssize(indices) &&
+         std::ranges::is_sorted(indices);
+}
+
+/// Calls visit(position in the part, position in the whole tensor, count) for runs of elements that
+/// are neighbours in both.
 template <typename Visit>
-void for_each_element(const Shape& local, const std::vector<std::vector<int64_t>>& indices,
-                      const Shape& whole, Visit visit) {
+void for_each_run(const Shape& local, const std::vector<std::vector<int64_t>>& indices,
+                  const Shape& whole, Visit visit) {
   const Dims strides = row_major_strides(whole);
   const int rank = local.size(), last = rank - 1;
-  if (rank == 0) return visit(size_t{0}, size_t{0});
+  if (rank == 0) return visit(size_t{0}, size_t{0}, size_t{1});
   Shape rows = local;  // of the last dim: one begin of each
   rows[last] = 1;
   Dims row = Dims::filled(rank, 0);
+  const size_t run = local[last] > 0 && are_neighbours(indices[last]) ? indices[last].size() : 1;
   size_t from = 0;
   for (int64_t i = 0; i < (local[last] > 0 ? element_count(rows) : 0);
        ++i, advance_index(row, rows)) {
     int64_t begin = 0;
     for (int d = 0; d < last; ++d) begin += indices[d][row[d]] * strides[d];
-    for (int64_t index : indices[last]) visit(from++, static_cast<size_t>(begin + index));
+    for (size_t column = 0; column < indices[last].size(); column += run, from += run)
+      visit(from, static_cast<size_t>(begin + indices[last][column]), run);
   }
+}
+
+/// Calls visit(position in the part, position in the whole tensor).
+template <typename Visit>
+void for_each_element(const Shape& local, const std::vector<std::vector<int64_t>>& indices,
+                      const Shape& whole, Visit visit) {
+  for_each_run(local, indices, whole, [&](size_t from, size_t at, size_t count) {
+    for (size_t i = 0; i < count; ++i) visit(from + i, at + i);
+  });
 }
 
 int64_t first_differing_byte(const std::vector<std::byte>& a, const std::vector<std::byte>& b) {
@@ -69,7 +87,7 @@ int64_t first_differing_byte(const std::vector<std::byte>& a, const std::vector<
 }  // namespace
 
 Capture::Capture(const TaskGraph& graph)
-    : graph_(graph), ranks_(ranks(graph)), parts_(ranks_.size()) {
+    : graph_(graph), ranks_(ranks(graph)), parts_(ranks_.size()), is_given_(ranks_.size()) {
   for (auto& registers : parts_) registers.resize(graph.registers.size());
   clear();
 }
@@ -116,13 +134,14 @@ void Capture::add(std::span<const std::byte> parts) {
            "all processes compile the same task graph");
     parts_[rank][reg].assign(part.begin(), part.end());
     filled_[rank][reg] = true;
+    is_given_[rank] = true;
   }
 }
 
 void Capture::forget(std::span<const RegisterIndex> registers) {
   for (size_t rank = 0; rank < ranks_.size(); ++rank)
     for (const RegisterIndex reg : registers) {
-      std::vector<std::byte>().swap(parts_[rank][reg]);
+      if (is_given_[rank]) std::vector<std::byte>().swap(parts_[rank][reg]);
       filled_[rank][reg] = false;
     }
 }
@@ -151,28 +170,30 @@ Capture::Whole::ReplicaMismatch Capture::find_mismatch(const Register& reg, cons
   return mismatch;
 }
 
-void Capture::place(const ReferenceTensor& local, const Part& part, Whole& whole) {
-  for_each_element(local.type.shape, part.indices, whole.tensor.type.shape,
-                   [&](size_t from, size_t at) {
-                     whole.held[at] = true;
-                     whole.tensor.values[at] = local.values[from];
-                   });
+void Capture::place(const TensorType& local, std::span<const std::byte> bytes, const Part& part,
+                    ReferenceTensor& whole) {
+  visit_element(local.dtype, [&]<typename E>(E) {
+    for_each_run(
+        local.shape, part.indices, whole.type.shape, [&](size_t from, size_t at, size_t count) {
+          for (size_t i = 0; i < count; ++i) {
+            typename E::Stored element;
+            std::memcpy(&element, bytes.data() + (from + i) * sizeof element, sizeof element);
+            whole.values[at + i] = E::to_number(element);
+          }
+        });
+  });
 }
 
 Capture::Whole Capture::assemble(RegisterIndex number) const {
   const Register& reg = graph_.registers[number];
   const bool partial = !reg.attr.partial.empty();
   const ReduceOp op = partial ? reg.attr.partial.front().reduce : ReduceOp::kSum;
-  Whole whole{{reg.type, std::vector<double>(static_cast<size_t>(element_count(reg.type.shape)),
-                                             identity(op))},
-              {},
-              {},
-              0,
-              {},
-              ""};
-  whole.held.assign(whole.tensor.values.size(), false);
+  Whole whole;
+  whole.tensor = {reg.type, std::vector<double>(static_cast<size_t>(element_count(reg.type.shape)),
+                                                identity(op))};
   // Each element has one holder, and none is a sum.
   const bool is_plain = !partial && !reg.attr.has_windows() && !is_partial_of_micro_batches(reg);
+  if (!is_plain) whole.held.assign(whole.tensor.values.size(), false);
   std::vector<double> magnitudes(is_plain ? 0 : whole.tensor.values.size(), 0.0);
   // Parts with windows overlap, so each partial value of an element counts once.
   std::map<int64_t, std::vector<std::optional<double>>> partials;
@@ -196,9 +217,11 @@ Capture::Whole Capture::assemble(RegisterIndex number) const {
       continue;
     }
     const TensorType type = local_type(reg, part.coordinate);
+    if (is_plain) {
+      place(type, bytes, part, whole.tensor);
+      continue;
+    }
     const ReferenceTensor local = to_reference(local_tensor(type, bytes));
-    if (is_plain) place(local, part, whole);
-    if (is_plain) continue;
     auto& elements = partials[part.partial];
     elements.resize(reg.attr.has_windows() ? whole.tensor.values.size() : 0);
     for_each_element(type.shape, part.indices, reg.type.shape, [&](size_t from, size_t at) {
@@ -276,8 +299,12 @@ int64_t index_in_tensor(const Register& reg, int dim, int64_t i) {
 
 }  // namespace
 
+bool is_part(const Register& reg) {
+  return reg.micro_batch.dim >= 0 || reg.chunk.dim >= 0;
+}
+
 ReferenceTensor rows_of(const ReferenceTensor& whole, const Register& reg) {
-  if (reg.micro_batch.dim < 0 && reg.chunk.dim < 0) return whole;
+  if (!is_part(reg)) return whole;
   ReferenceTensor part{reg.type, {}};
   const Dims strides = row_major_strides(whole.type.shape),
              part_strides = row_major_strides(reg.type.shape);

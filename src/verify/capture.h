@@ -24,13 +24,15 @@ class Capture {
   std::vector<std::byte> parts_of(std::span<const RegisterIndex> registers) const;
   /// Adds the parts that another process gave by parts_of().
   void add(std::span<const std::byte> parts);
-  /// Frees what is known of some registers.
+  /// Forgets what is known of some registers. The memory of parts that another process gave is
+  /// freed; that of the own ranks is kept for the next step.
   void forget(std::span<const RegisterIndex> registers);
   void clear();
 
   struct Whole {
     ReferenceTensor tensor;  // partial values are reduced
-    std::vector<bool> held;  // by element: does a rank hold it? Windows may leave some out
+    /// By element: does a rank hold it? Windows may leave some out. Empty when all are held.
+    std::vector<bool> held;
     struct Copy {
       size_t at = 0;
       double value = 0;
@@ -63,7 +65,8 @@ class Capture {
                                               Rank second, int64_t byte);
 
   /// Puts the only holder of its elements into the whole tensor.
-  static void place(const ReferenceTensor& local, const Part& part, Whole& whole);
+  static void place(const TensorType& local, std::span<const std::byte> bytes, const Part& part,
+                    ReferenceTensor& whole);
 
   size_t index_of(Rank rank) const;
 
@@ -71,6 +74,7 @@ class Capture {
   std::vector<Rank> ranks_;
   std::vector<IndexedVector<RegisterIndex, std::vector<std::byte>>> parts_;  // by rank
   std::vector<IndexedVector<RegisterIndex, bool>> filled_;                   // by rank
+  std::vector<bool> is_given_;  // by rank: do its parts come from another process?
 };
 
 /// "ranks 0 and 2 differ in local element 3"
@@ -86,6 +90,9 @@ std::vector<std::span<const RegisterIndex>> in_groups(std::span<const RegisterIn
 
 /// Does it hold a partial value over the micro-batches? Then only their sum can be compared.
 bool is_partial_of_micro_batches(const Register& reg);
+
+/// Does it hold the rows of a micro-batch, or a chunk, of the tensor of its name?
+bool is_part(const Register& reg);
 
 /// The part of a whole tensor that a register holds: the rows of its micro-batch, or a chunk of
 /// them.

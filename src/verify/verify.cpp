@@ -7,6 +7,7 @@
 #include <limits>
 
 #include "base/error.h"
+#include "base/largest.h"
 #include "base/on_all_cores.h"
 #include "base/random.h"
 #include "engine/batch_rule.h"
@@ -33,10 +34,74 @@ double work_of(const Graph& graph, const Op& op) {
   return work.flops.value() + static_cast<double>(work.bytes.value());
 }
 
-/// Infinity itself is in range: masks use it.
-bool is_in_range(double value) {
-  return std::abs(value) <= std::numeric_limits<float>::max() || std::isinf(value);
+/// Does f32 hold all of them? Infinity itself is in range: masks use it.
+bool are_in_range(const std::vector<double>& values) {
+  constexpr double kMost = std::numeric_limits<float>::max();
+  constexpr double kInfinity = std::numeric_limits<double>::infinity();
+  size_t in_range = 0;  // a count has no branch
+  for (const double value : values)
+    in_range += std::abs(value) <= kMost || std::abs(value) == kInfinity;
+  return in_range == values.size();
 }
+
+/// Compares elements with those of a serial tensor.
+class ElementComparison {
+ public:
+  /// `serial` outlives it. With tolerance 0 an element of f32 is the serial one rounded to f32.
+  ElementComparison(const std::vector<double>& serial, double tolerance, DType dtype)
+      : serial_(serial),
+        tolerance_(tolerance),
+        is_rounded_(tolerance == 0 && dtype == DType::kF32) {}
+
+  double tolerance() const { return tolerance_; }
+  double serial(size_t at) const {
+    return is_rounded_ ? static_cast<double>(static_cast<float>(serial_[at])) : serial_[at];
+  }
+  /// The largest error so far, as a fraction of the tolerance.
+  double max_error() const { return max_error_; }
+
+  bool is_equal_enough(size_t at, double value) {
+    if (value == serial(at)) return true;
+    const double error = std::abs(value - serial(at));
+    max_error_ = std::max(
+        max_error_, tolerance_ > 0 ? error / tolerance_ : std::numeric_limits<double>::infinity());
+    return tolerance_ > 0 && error <= tolerance_;
+  }
+
+  /// The first element that is held and not equal enough; the number of values if there is none.
+  ///   held  by element; empty: all are held
+  size_t first_different(const std::vector<double>& values, const std::vector<bool>& held) {
+    for (size_t begin = 0; begin < values.size(); begin += kBlock) {
+      const size_t count = std::min(kBlock, values.size() - begin);
+      if (held.empty() && are_equal_enough(begin, count, values.data() + begin)) continue;
+      for (size_t i = begin; i < begin + count; ++i)
+        if ((held.empty() || held[i]) && !is_equal_enough(i, values[i])) return i;
+    }
+    return values.size();
+  }
+
+ private:
+  static constexpr size_t kBlock = 256;
+
+  /// The same for neighbouring elements without a branch, so that the compiler makes vectors of it.
+  /// The largest error counts only if all are equal enough: it is that up to the first difference.
+  bool are_equal_enough(size_t begin, size_t count, const double* values) {
+    bool are_equal = true;
+    const double most = largest_of(count, 0, [&](size_t i) {
+      const double wanted = serial(begin + i);
+      const double error = values[i] == wanted ? 0 : std::abs(values[i] - wanted);
+      are_equal &= error <= tolerance_;
+      return error;
+    });
+    if (are_equal && tolerance_ > 0) max_error_ = std::max(max_error_, most / tolerance_);
+    return are_equal;
+  }
+
+  const std::vector<double>& serial_;
+  double tolerance_;
+  bool is_rounded_;
+  double max_error_ = 0;
+};
 
 class Verification {
  public:
@@ -126,11 +191,11 @@ class Verification {
   void one_step(int64_t step, const Batch& batch) {
     const bool compare = options_.tensor_steps == 0 || step < options_.tensor_steps;
     if (compare) interpret_step(step, batch);
-    Capture capture(engine_.compiled().tasks);
-    const Observer observer = observer_of(capture);
+    capture_.clear();
+    const Observer observer = observer_of(capture_);
     const double loss = engine_.step(batch, compare ? &observer : nullptr).loss;
     report_.losses.push_back(loss);
-    if (compare) compare_tensors(step, capture);
+    if (compare) compare_tensors(step, capture_);
     as_leader([&] { compare_loss(step, batch, loss); });
   }
 
@@ -170,28 +235,40 @@ class Verification {
     state[std::string(kStepInput)] = to_reference(Tensor::scalar(static_cast<int32_t>(step)));
     state[std::string(kLearningRateInput)] = to_reference(Tensor::scalar(
         static_cast<float>(learning_rate(engine_.config().optimizer.schedule, step))));
-    auto plain = std::async(std::launch::async, [&] { return interpret(engine_.graph(), state); });
+    auto plain = std::async(std::launch::async, [&] {
+      return interpret(engine_.graph(), state, {}, std::move(expected_));
+    });
     changes_.clear();
     InterpreterOptions perturbed;  // it takes longer than the plain one beside it
     perturbed.perturb = static_cast<uint64_t>(step) + 1;
     perturbed.tolerances = &changes_;
     perturbed.on_op = progress(static_cast<double>(step), kInterpretedShare);
-    perturbed_ = interpret(engine_.graph(), state, perturbed);
+    perturbed_ = interpret(engine_.graph(), state, perturbed, std::move(perturbed_));
     expected_ = plain.get();
-    for (const auto& [name, tensor] : expected_)
-      changes_[name] += largest_change(tensor, perturbed_.at(name));
-    check_is_finite(step);
+    find_changes(step);
     const Graph& graph = engine_.graph();
     loss_tolerance_ = kSafety * changes_.at(graph.value(graph.output(engine_.network().loss)).name);
   }
 
+  /// Adds to the changes what the perturbation did to each value.
+  ///
   /// NaN differs from NaN, so a run that diverges would look like a fault of the plan.
-  void check_is_finite(int64_t step) const {
-    for (const auto& [name, tensor] : expected_) {
-      if (std::ranges::all_of(tensor.values, is_in_range) &&
-          std::ranges::all_of(perturbed_.at(name).values, is_in_range) &&
-          std::isfinite(changes_.at(name)))
-        continue;
+  void find_changes(int64_t step) {
+    std::vector<ReferenceValues::const_iterator> values;
+    for (auto value = expected_.cbegin(); value != expected_.cend(); ++value)
+      values.push_back(value);
+    std::vector<double> changes(values.size());
+    std::vector<char> is_finite(values.size());
+    on_all_cores(std::ssize(values), [&](int64_t i) {
+      const auto& [name, plain] = *values[i];
+      const ReferenceTensor& moved = perturbed_.at(name);
+      changes[i] = largest_change(plain, moved);
+      is_finite[i] = are_in_range(plain.values) && are_in_range(moved.values);
+    });
+    for (size_t i = 0; i < values.size(); ++i) {
+      const std::string& name = values[i]->first;
+      const double change = changes_[name] += changes[i];
+      if (is_finite[i] && std::isfinite(change)) continue;
       throw UserError("the serial program diverged: '" + name + "' left the range of f32 in step " +
                           std::to_string(step + 1),
                       "a plan can be compared only with numbers that have a finite rounding error",
@@ -257,7 +334,9 @@ class Verification {
     ensure(got.missing.empty(),
            "register '" + reg.name + "' was filled on every rank: " + got.missing);
     const std::string name = value_name(engine_.graph(), reg);
-    const ReferenceTensor wanted = rows_of(expected_.at(name), reg);
+    const ReferenceTensor& all = expected_.at(name);
+    const ReferenceTensor rows = is_part(reg) ? rows_of(all, reg) : ReferenceTensor{};
+    const ReferenceTensor& wanted = is_part(reg) ? rows : all;
     Comparison found;
     const auto differ = [&](const std::string& text, size_t at, double value, double serial,
                             double tolerance) {
@@ -270,24 +349,18 @@ class Verification {
       return differ(to_text(reg.type, reg.attr) + ", replicas differ: " + to_text(*got.mismatch),
                     at, got.tensor.values[at], wanted.values[at], 0);
     }
-    const double tolerance = tolerance_of(reg);
-    const bool is_rounded = tolerance == 0 && reg.type.dtype == DType::kF32;
-    const auto compare = [&](size_t at, double value) {  // returns whether they are equal enough
-      const double serial = is_rounded ? static_cast<double>(static_cast<float>(wanted.values[at]))
-                                       : wanted.values[at];
-      if (value == serial) return true;
-      const double error = std::abs(value - serial);
-      found.max_error =
-          std::max(found.max_error,
-                   tolerance > 0 ? error / tolerance : std::numeric_limits<double>::infinity());
-      if (tolerance > 0 && error <= tolerance) return true;
-      differ(to_text(reg.type, reg.attr), at, value, serial, tolerance);
-      return false;
+    ElementComparison comparison(wanted.values, tolerance_of(reg), reg.type.dtype);
+    const auto finish = [&](size_t at, double value) {
+      found.max_error = comparison.max_error();
+      return differ(to_text(reg.type, reg.attr), at, value, comparison.serial(at),
+                    comparison.tolerance());
     };
-    for (size_t i = 0; i < got.tensor.values.size(); ++i)
-      if (got.held[i] && !compare(i, got.tensor.values[i])) return found;
-    for (const auto& [at, value] : got.copies)
-      if (!compare(at, value)) return found;
+    const std::vector<double>& values = got.tensor.values;
+    const size_t at = comparison.first_different(values, got.held);
+    if (at < values.size()) return finish(at, values[at]);
+    for (const auto& copy : got.copies)
+      if (!comparison.is_equal_enough(copy.at, copy.value)) return finish(copy.at, copy.value);
+    found.max_error = comparison.max_error();
     return found;
   }
 
@@ -321,6 +394,7 @@ class Verification {
   const VerifyOptions& options_;
   std::shared_ptr<const RunData> data_;
   Engine engine_;
+  Capture capture_{engine_.compiled().tasks};
   std::optional<Engine> serial_, nudged_;  // of the leader
   Sampler sampler_;
   VerifyReport report_;
