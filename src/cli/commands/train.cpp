@@ -243,6 +243,14 @@ struct Outputs {
   }
 };
 
+std::string start_text(const TrainCommand& command, const Engine& engine, const RunConfig& config,
+                       const RunData& data) {
+  return fmt::format("train {}: {} {}s, {}\n", command.config.file, grouped(data.train_units),
+                     data.unit, plan_summary(engine.plan())) +
+         left_out_note(config.data, data) + notes_summary(notes_of(engine.compiled())) +
+         not_stored_note(command, config.checkpoint);
+}
+
 }  // namespace
 
 std::string continue_command(const std::vector<std::string>& words) {
@@ -318,11 +326,7 @@ ExitCode TrainCommand::run(Processes& processes) {
                 {.runtime = connected ? *connected : processes.connect(liveness.deadline()),
                  .verify_passes = compilation.verify,
                  .initialize = !resumed});
-  std::cerr << fmt::format("train {}: {} {}s, {}\n", config.file, grouped(data->train_units),
-                           data->unit, plan_summary(engine.plan()))
-            << left_out_note(session.config.data, *data)
-            << notes_summary(notes_of(engine.compiled()))
-            << not_stored_note(*this, session.config.checkpoint)
+  std::cerr << start_text(*this, engine, session.config, *data)
             << (out.empty() ? "" : processes.stop_signals_note());
   if (resumed) restore_and_tell(engine, *resumed);
   if (dry_run) {
