@@ -45,6 +45,14 @@ std::string host_name() {
   return text;
 }
 
+void add_to_launches(DeviceCost& cost, Seconds time) {
+  cost.launch += time;
+  for (auto& [operation, rates] : cost.classes)
+    if (rates.launch) *rates.launch += time;
+  for (auto& [kernel, rates] : cost.kernels)
+    if (rates.launch) *rates.launch += time;
+}
+
 }  // namespace
 
 ClusterDescription detect_machine() {
@@ -65,6 +73,7 @@ ClusterDescription measure_machine(const std::function<void(double)>& progress) 
   DeviceType& core = description.types.front();
   const auto scaled = [&](double done) { progress(0.9 * done); };
   core.cost = rates_of(measure_kernels(progress ? scaled : std::function<void(double)>()));
+  add_to_launches(core.cost, dispatch_time());
   core.cost.copied_bytes_per_second = copy_rate();
   if (progress) progress(0.9);
   description.machines.front().levels.front().level.link = fit_link(measure_exchanges());

@@ -30,6 +30,7 @@ bool has_even_parts(const Register& reg) {
 ActDemands::ActDemands(const TaskGraph& graph, Deployment deployment)
     : graph_(graph), deployment_(std::move(deployment)) {
   for (const Task& task : graph.tasks) is_even_.push_back(is_even(task));
+  for (MeshIndex mesh : graph.meshes.indices()) working_sets_.push_back(working_set(mesh));
 }
 
 bool ActDemands::is_even(const Task& task) const {
@@ -108,20 +109,34 @@ ActDemand ActDemands::exchange(Rank rank, const Task& task) const {
   return demand;
 }
 
+Bytes ActDemands::working_set(MeshIndex index) const {
+  Bytes sum = graph_.arenas[index];
+  const Mesh& mesh = *graph_.meshes[index];
+  for (const TaskVariable& variable : graph_.variables) {
+    const Register& reg = graph_.registers[variable.value];
+    if (*reg.attr.mesh == mesh) sum += byte_size(local_type(reg, mesh.heaviest()));
+  }
+  return sum;
+}
+
 KernelPrice ActDemands::kernels(Rank rank, TaskId id) {
   const Key key{id, is_even_[id] ? ~type_index(rank) : rank};
   const auto found = known_.find(key);
   if (found != known_.end()) return found->second;
   KernelPrice sum;
-  for (const KernelStep& step : graph_.tasks[id].steps) sum = sum + price(graph_, step, rank);
+  const Task& task = graph_.tasks[id];
+  for (const KernelStep& step : task.steps)
+    sum = sum + price(graph_, step, rank, working_sets_[task.mesh]);
   return known_.emplace(key, sum).first->second;
 }
 
-KernelPrice ActDemands::price(const TaskGraph& graph, const KernelStep& step, Rank rank) const {
+KernelPrice ActDemands::price(const TaskGraph& graph, const KernelStep& step, Rank rank,
+                              Bytes working_set) const {
   if (step.control) {
     const Control& control = *step.control;
     std::vector<KernelPrice> regions;
-    for (const TaskGraph& region : control.regions) regions.push_back(price(region, rank));
+    for (const TaskGraph& region : control.regions)
+      regions.push_back(price(region, rank, working_set));
     if (control.kind == Control::Kind::kIf)
       return *std::max_element(regions.begin(), regions.end(),
                                [](KernelPrice a, KernelPrice b) { return a.time < b.time; });
@@ -143,13 +158,13 @@ KernelPrice ActDemands::price(const TaskGraph& graph, const KernelStep& step, Ra
   const LocalWork work = work_of(localize(step.call, *first.attr.mesh->coordinate_of(rank),
                                           types(step.inputs), types(step.outputs)),
                                  graph.kernels.get());
-  return {compute_price(work, deployment_.type(rank).cost).estimate, work.flops};
+  return {compute_price(work, deployment_.type(rank).cost, working_set).estimate, work.flops};
 }
 
-KernelPrice ActDemands::price(const TaskGraph& graph, Rank rank) const {
+KernelPrice ActDemands::price(const TaskGraph& graph, Rank rank, Bytes working_set) const {
   KernelPrice sum;
   for (const Task& task : graph.tasks)
-    for (const KernelStep& step : task.steps) sum = sum + price(graph, step, rank);
+    for (const KernelStep& step : task.steps) sum = sum + price(graph, step, rank, working_set);
   return sum;
 }
 
