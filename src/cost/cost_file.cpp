@@ -127,6 +127,14 @@ void read_device(ConfigTable& table, DeviceCost& device) {
   for (const OperationClassName& name : kOperationClasses)
     if (const std::string key(name.text); table.raw(key, {.listed = "CLASS"}))
       read_class(table.table(key, "CLASS"), device.classes[name.operation]);
+  const Document* kernels = table.raw("kernels", {.fallback = "{}"});
+  if (!kernels) return;
+  if (!kernels->is_table())
+    refuse(table.file() + ": " + table.full("kernels") + " is " + kind_of(*kernels),
+           "rates of kernels are a table by the name of the kernel",
+           "write kernels = {\"unary.exp\" = {memory = \"1 GB/s\"}}");
+  for (const auto& [kernel, rates] : kernels->as_table())
+    read_class(table.inside(rates, "kernels." + kernel, "kernels.KERNEL"), device.kernels[kernel]);
 }
 
 // ---- links ----
@@ -240,6 +248,7 @@ Document to_document(const DeviceCost& device) {
   table["launch"] = time_of(device.launch);
   for (const auto& [operation, rates] : device.classes)
     table[to_text(operation)] = document_of(rates);
+  for (const auto& [kernel, rates] : device.kernels) table["kernels"][kernel] = document_of(rates);
   return table;
 }
 

@@ -60,6 +60,8 @@ memory = "1 TB/s"
 copies = "800 GB/s"
 launch = "5 us"
 matmul = {arithmetic = "100 Tflop/s", bf16 = "300 Tflop/s", memory = "2 TB/s"}
+kernels.copy = {memory = "3 GB/s"}
+kernels."unary.exp" = {launch = "1 us", memory_at = {"1 kB" = "1 GB/s"}}
 
 [links]
 latency = "10 us"
@@ -85,6 +87,10 @@ TEST(CostFile, NamesEveryPrice) {
   EXPECT_EQ(cost.device.flops_rate(OperationClass::kMatmul, DType::kBF16), 3e14);
   EXPECT_EQ(cost.device.memory_rate(OperationClass::kMatmul), 2e12);
   EXPECT_EQ(cost.device.flops_rate(OperationClass::kReduction, DType::kBF16), 1e13);
+  EXPECT_EQ(cost.device.rates_of("unary.exp")->launch, Seconds(1e-6));
+  EXPECT_EQ(cost.device.rates_of("unary.exp")->bytes_per_second_at.at(1), 1e9);
+  EXPECT_EQ(cost.device.rates_of("copy")->bytes_per_second, 3e9);
+  EXPECT_EQ(cost.device.rates_of("sort"), nullptr);
   EXPECT_EQ(cost.links.any, (LinkCost{Seconds(10e-6), 3e11}));
   EXPECT_EQ(cost.links.on("node"), (LinkCost{Seconds(20e-6), 25e9}));
   EXPECT_EQ(*cost.links.between(1, 3), (LinkCost{Seconds(10e-6), 5e10}))
@@ -111,6 +117,17 @@ TEST(CostFile, TheDefaultIsPrintedWithItsUnits) {
 }
 
 // ---- mistakes ----
+
+TEST(CostFile, RatesOfKernelsAreATable) {
+  EXPECT_EQ(refusal("[device]\nkernels = 'all'"),
+            "cost.toml: device.kernels is a string\n"
+            "  why: rates of kernels are a table by the name of the kernel\n"
+            "  fix: write kernels = {\"unary.exp\" = {memory = \"1 GB/s\"}}");
+  EXPECT_NE(refusal("[device.kernels.sort]\nlaunch = 3").find("device.kernels.sort.launch is 3"),
+            std::string::npos);
+  EXPECT_NE(refusal("[device.kernels.sort]\nlunch = '3 us'").find("launch"), std::string::npos)
+      << "the nearest key is named";
+}
 
 TEST(CostFile, AValueWithoutItsUnitIsRefused) {
   EXPECT_EQ(refusal("[links]\nbandwidth = 5e9"),

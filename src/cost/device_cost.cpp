@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <cmath>
+#include <limits>
 
 #include "base/error.h"
 
@@ -49,27 +50,73 @@ double DeviceCost::memory_rate(OperationClass operation) const {
   return rates ? rates->bytes_per_second.value_or(bytes_per_second) : bytes_per_second;
 }
 
-Price compute_price(const LocalWork& work, const DeviceCost& device) {
-  const double flops = work.flops.value(), bytes = static_cast<double>(work.bytes().value());
-  double flops_rate = device.flops_rate(work.operation, work.dtype);
-  double memory_rate = device.memory_rate(work.operation);
-  double best_flops_rate = flops_rate, best_memory_rate = memory_rate;
-  Seconds launch = device.launch;
-  if (const ClassRates* rates = device.rates_of(work.operation)) {
-    launch = rates->launch.value_or(launch);
-    if (!rates->efficiency.empty()) {
-      best_flops_rate *= rates->efficiency.largest();
-      flops_rate *= rates->efficiency.at(flops);
+const ClassRates* DeviceCost::rates_of(std::string_view kernel) const {
+  const auto found = kernels.find(kernel);
+  return found == kernels.end() ? nullptr : &found->second;
+}
+
+namespace {
+
+/// The rates of one kernel.
+struct Rates {
+  double flops = 0, best_flops = 0;
+  double memory = 0, best_memory = 0;
+  Seconds launch{0};
+
+  /// Measured memory rates of a kernel contain its arithmetic.
+  void has_no_arithmetic() { flops = best_flops = std::numeric_limits<double>::infinity(); }
+
+  void take(const ClassRates& rates, double piece_flops, double piece_bytes, DType dtype) {
+    const auto of_type = rates.flops_per_second_of.find(dtype);
+    if (of_type != rates.flops_per_second_of.end())
+      flops = best_flops = of_type->second;
+    else if (rates.flops_per_second)
+      flops = best_flops = *rates.flops_per_second;
+    if (!rates.efficiency.empty()) {
+      best_flops = flops * rates.efficiency.largest();
+      flops *= rates.efficiency.at(piece_flops);
     }
-    if (!rates->bytes_per_second_at.empty()) {
-      best_memory_rate = rates->bytes_per_second_at.largest();
-      memory_rate = rates->bytes_per_second_at.at(bytes);
+    if (rates.bytes_per_second) memory = best_memory = *rates.bytes_per_second;
+    if (!rates.bytes_per_second_at.empty()) {
+      best_memory = rates.bytes_per_second_at.largest();
+      memory = rates.bytes_per_second_at.at(piece_bytes);
     }
+    launch = rates.launch.value_or(launch);
   }
-  const Seconds busy(std::max(seconds_of(flops, flops_rate), seconds_of(bytes, memory_rate)));
+};
+
+/// The further time of bytes that are not in the caches: by the rates of element-wise kernels,
+/// which are measured up to sizes that no cache holds.
+Seconds cold_time(double bytes, Bytes working_set, const DeviceCost& device) {
+  const ClassRates* elementwise = device.rates_of(OperationClass::kElementwise);
+  if (!elementwise || elementwise->bytes_per_second_at.empty()) return Seconds(0);
+  const SizeCurve& rate = elementwise->bytes_per_second_at;
+  const double far = rate.at(std::max(bytes, static_cast<double>(working_set.value())));
+  return Seconds(std::max(0.0, kColdShare * bytes * (1 / far - 1 / rate.at(bytes))));
+}
+
+}  // namespace
+
+const double kColdShare = 0.3;
+
+Price compute_price(const LocalWork& work, const DeviceCost& device, Bytes working_set) {
+  const double flops = work.flops.value(), bytes = static_cast<double>(work.bytes().value());
+  Rates rates{device.flops_per_second, device.flops_per_second, device.bytes_per_second,
+              device.bytes_per_second, device.launch};
+  const double pieces = std::max(work.pieces, 1.0);
+  if (const ClassRates* of_class = device.rates_of(work.operation))
+    rates.take(*of_class, flops / pieces, bytes / pieces, work.dtype);
+  if (const ClassRates* of_kernel = device.rates_of(work.kernel)) {
+    if (!of_kernel->bytes_per_second_at.empty() && of_kernel->efficiency.empty())
+      rates.has_no_arithmetic();
+    rates.take(*of_kernel, flops / pieces, bytes / pieces, work.dtype);
+  }
+  const Seconds busy(std::max(seconds_of(flops, rates.flops), seconds_of(bytes, rates.memory)));
   const Seconds floor(
-      std::max(seconds_of(flops, best_flops_rate), seconds_of(bytes, best_memory_rate)));
-  return {launch + busy, floor};
+      std::max(seconds_of(flops, rates.best_flops), seconds_of(bytes, rates.best_memory)));
+  Seconds estimate = rates.launch + busy;
+  if (working_set > Bytes(0)) estimate += cold_time(bytes, working_set, device);
+  return {estimate, floor};
 }
 
 Price copy_price(Bytes moved, int64_t kernels, const DeviceCost& device) {

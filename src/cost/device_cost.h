@@ -3,6 +3,8 @@
 
 #include <map>
 #include <optional>
+#include <string>
+#include <string_view>
 #include <vector>
 
 #include "cost/price.h"
@@ -26,16 +28,17 @@ struct SizeCurve {
   bool operator==(const SizeCurve&) const = default;
 };
 
-/// Rates of the kernels of one class of operations. What is not given is as for the device.
+/// Rates of one kernel, or of the kernels of one class of operations. What a kernel does not give
+/// is as for its class, and what a class does not give is as for the device.
 struct ClassRates {
   std::optional<double> flops_per_second = std::nullopt;
   std::optional<double> bytes_per_second = std::nullopt;
   std::map<DType, double> flops_per_second_of = {};  // by the element type of the arithmetic
   std::optional<Seconds> launch = std::nullopt;
-  /// The part of the arithmetic rates that a kernel of so many operations reaches; empty: all.
+  /// The part of the arithmetic rates that a piece of so many operations reaches; empty: all.
   SizeCurve efficiency = {};
-  /// Bytes per second of a kernel that reads and writes so many bytes, instead of
-  /// bytes_per_second: small operands are in caches.
+  /// Bytes per second of a kernel whose pieces read and write so many bytes, instead of
+  /// bytes_per_second: short pieces take time beside their bytes, small operands are in caches.
   SizeCurve bytes_per_second_at = {};
 
   bool operator==(const ClassRates&) const = default;
@@ -50,22 +53,33 @@ struct DeviceCost {
   double copied_bytes_per_second = 1e10;
   Seconds launch{2e-6};  // that each kernel takes beside its work
   std::map<OperationClass, ClassRates> classes = {};
+  std::map<std::string, ClassRates, std::less<>> kernels = {};  // by LocalWork::kernel
 
   /// The most specific rate: of the class and the element type, of the class, of the device.
   double flops_rate(OperationClass operation, DType dtype) const;
   double memory_rate(OperationClass operation) const;
   /// nullptr: only the rates of the device.
   const ClassRates* rates_of(OperationClass operation) const;
+  const ClassRates* rates_of(std::string_view kernel) const;
   bool operator==(const DeviceCost&) const = default;
 };
 
 /// Time of one kernel: arithmetic and memory traffic overlap.
 ///
 ///     estimate = launch + max(flops / (efficiency flops rate), bytes / memory rate)
-///     floor    = the same without the launch, with the largest efficiency and memory rate
+///                + the time in which kColdShare of the bytes come from farther away
+///     floor    = the longer of both, with the largest efficiency and memory rate
 ///
-///   source  the roofline model: Williams, Waterman and Patterson, Comm. ACM 52(4), 2009
-Price compute_price(const LocalWork& work, const DeviceCost& device);
+///   working_set  the bytes that the kernels of a step use in turn. Part of the operands of a
+///   kernel
+///                have left the caches since they were used: they are read at the memory rate of
+///                so many bytes instead of that of the kernel's own. 0: all are in the caches
+///   source       the roofline model: Williams, Waterman and Patterson, Comm. ACM 52(4), 2009
+Price compute_price(const LocalWork& work, const DeviceCost& device, Bytes working_set = Bytes(0));
+
+/// The part of the operands of a kernel that are not in the caches where the working set is larger
+/// than these: between a kernel whose inputs the previous one made and one that reads parameters.
+extern const double kColdShare;
 
 /// Time of copies of whole blocks in the memory of a device.
 ///

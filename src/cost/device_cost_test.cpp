@@ -52,6 +52,58 @@ TEST(ComputePrice, OfAClassWithoutARateIsThatOfTheDevice) {
   EXPECT_EQ(device.memory_rate(OperationClass::kMatmul), 40);
 }
 
+TEST(ComputePrice, OfAKernelWithRatesOfItsOwnTakesThem) {
+  DeviceCost device = slow_device();
+  device.classes[OperationClass::kMatmul] = {.flops_per_second = 50, .launch = Seconds(2)};
+  device.kernels["mine"] = {.flops_per_second = 10};
+  LocalWork one = work(100, 0, 0);
+  one.operation = OperationClass::kMatmul;
+  EXPECT_EQ(compute_price(one, device).estimate, Seconds(4));  // 2 + 100 / 50
+  one.kernel = "mine";
+  EXPECT_EQ(compute_price(one, device).estimate, Seconds(12));  // 2 + 100 / 10
+}
+
+TEST(ComputePrice, TakesTheRatesOfThePieces) {
+  DeviceCost device = slow_device();
+  device.launch = Seconds(0);
+  // A piece of 10 operations reaches half of 100 flop/s, one of 40 all of it; bytes alike.
+  device.kernels["mine"] = {.efficiency = {{{10, 0.5}, {40, 1.0}}},
+                            .bytes_per_second_at = {{{50, 5.0}, {200, 10.0}}}};
+  const auto estimate = [&](double flops, int64_t bytes, double pieces) {
+    LocalWork batch = work(flops, bytes, 0);
+    batch.kernel = "mine";
+    batch.pieces = pieces;
+    return compute_price(batch, device).estimate;
+  };
+  EXPECT_EQ(estimate(40, 0, 1), Seconds(0.4));
+  EXPECT_EQ(estimate(40, 0, 4), Seconds(0.8));
+  EXPECT_EQ(estimate(0, 200, 1), Seconds(20));
+  EXPECT_EQ(estimate(0, 200, 4), Seconds(40));
+}
+
+TEST(ComputePrice, OfAKernelThatGivesMemoryRatesOnlyCountsNoArithmetic) {
+  DeviceCost device = slow_device();
+  device.launch = Seconds(0);
+  device.kernels["mine"] = {.bytes_per_second_at = {{{50, 5.0}}}};
+  LocalWork mine = work(1e6, 50, 0);
+  mine.kernel = "mine";
+  EXPECT_EQ(compute_price(mine, device), (Price{Seconds(10), Seconds(10)}))
+      << "its measured rate contains its arithmetic";
+}
+
+TEST(ComputePrice, ReadsPartOfTheOperandsFromWhereTheWorkingSetIs) {
+  DeviceCost device = slow_device();
+  device.launch = Seconds(0);
+  device.classes[OperationClass::kElementwise] = {
+      .bytes_per_second_at = {{{100, 100.0}, {10000, 10.0}}}};
+  const LocalWork add = work(0, 50, 50);
+  EXPECT_EQ(compute_price(add, device).estimate, Seconds(1)) << "100 B at 100 B/s";
+  // The cold share of the 100 bytes takes 10 s instead of 1 s.
+  EXPECT_DOUBLE_EQ(compute_price(add, device, Bytes(10000)).estimate.value(), 1 + kColdShare * 9);
+  EXPECT_EQ(compute_price(add, device, Bytes(80)).estimate, Seconds(1))
+      << "a working set that fits where the kernel's own bytes fit";
+}
+
 TEST(CopyPrice, HasALaunchForEachKernel) {
   // 160 / 80 = 2 s, and 3 launches of 0.5 s.
   EXPECT_EQ(copy_price(Bytes(160), 3, slow_device()), (Price{Seconds(3.5), Seconds(2)}));

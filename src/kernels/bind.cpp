@@ -79,7 +79,12 @@ BoundKernel bind_kernel(const LocalCall& call, const KernelSet* own) {
 
 LocalWork work_of(const LocalCall& call, const KernelSet* own) {
   const NamedKernel* kernel = find_own(own, call.kernel);
-  if (!kernel) return find_entry(call.kernel, own).work(call);
+  if (!kernel) {
+    const CatalogueEntry& entry = find_entry(call.kernel, own);
+    LocalWork work = entry.work(call);
+    if (work.kernel.empty()) work.kernel = entry.name;
+    return work;
+  }
   return kernel->work ? kernel->work(call) : default_work(call);
 }
 

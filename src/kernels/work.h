@@ -52,6 +52,11 @@ struct LocalWork {
   Flops flops{0};
   Bytes read{0};
   Bytes written{0};
+  /// The equal pieces that it computes one after another: the products of a batched matmul, the
+  /// rows of a reduction, the runs of consecutive elements of a copy, the pixels of a convolution.
+  double pieces = 1;
+  /// The kernel, or a way to compute that several kernels share; empty for those of the user.
+  std::string_view kernel = {};
 
   constexpr Bytes bytes() const { return read + written; }
   bool operator==(const LocalWork&) const = default;

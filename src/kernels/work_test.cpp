@@ -22,7 +22,8 @@ TEST(Work, OfAMatmulIsTwoOperationsForEachCombinationOfItsLetters) {
   const LocalCall call{"dot_general",   {}, {}, "bmk,bkn->bmn", {f32({2, 3, 4}), f32({2, 4, 5})},
                        {f32({2, 3, 5})}};
   EXPECT_EQ(work_of(call), (LocalWork{OperationClass::kMatmul, DType::kF32, Flops(240),
-                                      Bytes(4 * 64), Bytes(4 * 30)}));
+                                      Bytes(4 * 64), Bytes(4 * 30), 2, "dot_general"}))
+      << "the 2 products are its pieces";
 }
 
 TEST(Work, OfTheHalvesOfAMatmulAddsUpToTheWhole) {
@@ -59,8 +60,8 @@ TEST(Work, OfAConvolutionIsThatOfItsProducts) {
 TEST(Work, OfAGatherIsThatOfItsRows) {
   // 2 rows of 8 elements are read and written, and 2 indices are read; the table has 50,000 rows.
   const LocalCall call{"gather", {0}, {}, "", {f32({50000, 8}), i32({2})}, {f32({2, 8})}};
-  EXPECT_EQ(work_of(call),
-            (LocalWork{OperationClass::kGather, DType::kF32, Flops(0), Bytes(64 + 8), Bytes(64)}));
+  EXPECT_EQ(work_of(call), (LocalWork{OperationClass::kGather, DType::kF32, Flops(0), Bytes(64 + 8),
+                                      Bytes(64), 2, "gather"}));
 }
 
 LocalCall causal_attention(int64_t queries, int64_t first) {
@@ -74,6 +75,54 @@ TEST(Work, OfCausalAttentionGrowsWithThePositionOfTheQueries) {
   // The first 4 queries see 4 x 4 / 2 = 8, the last ones 4 x 4 + 8 = 24.
   EXPECT_EQ(work_of(causal_attention(4, 0)).flops, Flops(8 * 8));
   EXPECT_EQ(work_of(causal_attention(4, 4)).flops, Flops(8 * 24));
+}
+
+LocalWork work_on(const char* kernel, std::vector<int64_t> ints, const Shape& in,
+                  const Shape& out) {
+  return work_of({kernel, std::move(ints), {0.0}, "", {f32(in)}, {f32(out)}});
+}
+
+TEST(Pieces, OfACopyAreItsRunsOfConsecutiveElements) {
+  // Rows of 8 of which 3 elements are taken, and whole planes of 5 x 8.
+  EXPECT_EQ(work_on("slice", {0, 0, 0, 1, 1, 1}, {2, 5, 8}, {2, 5, 3}).pieces, 10);
+  EXPECT_EQ(work_on("slice", {0, 0, 0, 1, 1, 1}, {2, 5, 8}, {1, 5, 8}).pieces, 1);
+  EXPECT_EQ(work_on("pad", {0, 0, 0}, {2, 5, 3}, {2, 5, 8}).pieces, 10);
+  // 5 x 2 blocks of 8 change places; the transpose of the last dim is no sum of runs.
+  const LocalWork blocks = work_on("transpose", {1, 0, 2}, {2, 5, 8}, {5, 2, 8});
+  EXPECT_EQ(blocks.pieces, 10);
+  EXPECT_EQ(blocks.kernel, "transpose.runs");
+  EXPECT_EQ(work_on("transpose", {0, 2, 1}, {2, 5, 8}, {2, 8, 5}).kernel, "transpose");
+}
+
+TEST(Pieces, OfABroadcastAreTheRunsThatItRepeatsOrFills) {
+  EXPECT_EQ(work_on("broadcast", {1}, {8}, {5, 8}).pieces, 5) << "each row is a copy";
+  EXPECT_EQ(work_on("broadcast", {0}, {5}, {5, 8}).pieces, 5) << "each row is one number";
+  EXPECT_EQ(work_on("broadcast", {}, {}, {5, 8}).pieces, 1) << "all is one number";
+  EXPECT_EQ(work_on("broadcast", {0, 1}, {5, 1}, {5, 8}).pieces, 5);
+}
+
+TEST(Pieces, OfAReductionAreItsRowsOrTheGroupsOfRowsThatItAdds) {
+  EXPECT_EQ(work_on("reduce.sum", {2}, {2, 5, 8}, {2, 5}).pieces, 10);
+  EXPECT_EQ(work_on("reduce.sum", {1, 2}, {2, 5, 8}, {2}).pieces, 2);
+  const LocalWork planes = work_on("reduce.sum", {0, 2}, {2, 5, 8}, {5});
+  EXPECT_EQ(planes.pieces, 10);
+  EXPECT_EQ(planes.kernel, "reduce.planes");
+  const LocalWork columns = work_on("reduce.max", {1}, {2, 5, 8}, {2, 8});
+  EXPECT_EQ(columns.pieces, 2);
+  EXPECT_EQ(columns.kernel, "reduce.groups");
+  EXPECT_EQ(work_on("reduce.max", {0}, {5, 8}, {8}).kernel, "reduce.columns");
+}
+
+TEST(Pieces, OfAttentionAreTheRowsOfItsQueries) {
+  // 1 batch, 1 head, 4 queries.
+  EXPECT_EQ(work_of(causal_attention(4, 0)).pieces, 4);
+  EXPECT_EQ(work_of(causal_attention(4, 0)).kernel, "attention.causal");
+  const TensorType q = f32({1, 4, 1, 2}), whole = f32({1, 32, 1, 2}), ragged = f32({1, 33, 1, 2});
+  const auto kernel = [&](const TensorType& k) {
+    return work_of({"attention", {0, 0}, {1.0}, "", {q, k, k}, {q, f32({1, 1, 4})}}).kernel;
+  };
+  EXPECT_EQ(kernel(whole), "attention");
+  EXPECT_EQ(kernel(ragged), "attention.ragged") << "its rows do not fill vectors";
 }
 
 TEST(Work, OfAnEmptyPartIsNothing) {

@@ -34,8 +34,8 @@ Compiled gathers(int64_t elements) {
   return compile(graph, mesh, marks);
 }
 
-double least_step(const TaskGraph& tasks, int64_t elements) {
-  Runtime runtime(std::vector<Rank>{0, 1});
+double least_step(const TaskGraph& tasks, int64_t elements, std::vector<Rank> ranks = {0, 1}) {
+  Runtime runtime(std::move(ranks));
   LoadedProgram& program = runtime.load(std::make_shared<const TaskGraph>(tasks));
   const Tensor x({DType::kF32, {elements}});
   TensorMap results;
@@ -50,12 +50,30 @@ double least_step(const TaskGraph& tasks, int64_t elements) {
   return best;
 }
 
+/// A chain of so many kernels of a few elements, on one rank.
+TaskGraph chain(int kernels) {
+  Graph graph;
+  Builder builder(graph);
+  ValueId value = builder.input("x", {DType::kF32, {16}});
+  for (int i = 0; i < kernels; ++i)
+    value = builder.mul_scalar(value, 1.5, "scaled." + std::to_string(i));
+  graph.add_output("y", value);
+  const auto mesh = std::make_shared<const Mesh>(Shape{1}, std::vector<std::string>{"r"});
+  return compile(graph, mesh, {}).tasks;
+}
+
 Seconds scaling(int64_t elements) {
   const TensorType type{DType::kF32, {elements}};
   return time_of({"scalar.mul", {}, {1.0}, "", {type}, {type}}, Seconds(0.002));
 }
 
 }  // namespace
+
+Seconds dispatch_time() {
+  constexpr int kFew = 100, kMany = 1100;
+  const double more = least_step(chain(kMany), 16, {0}) - least_step(chain(kFew), 16, {0});
+  return Seconds(std::max(0.0, more / (kMany - kFew) - scaling(16).value()));
+}
 
 std::vector<MeasuredTime> measure_exchanges() {
   std::vector<MeasuredTime> times;

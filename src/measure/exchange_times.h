@@ -14,4 +14,8 @@ namespace tessera {
 ///   memory  a few times the largest message, 4 MiB
 std::vector<MeasuredTime> measure_exchanges();
 
+/// What a kernel takes in a program beside its run alone: the difference of programs of many and of
+/// few kernels, by kernel.
+Seconds dispatch_time();
+
 }  // namespace tessera

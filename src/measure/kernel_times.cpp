@@ -20,34 +20,37 @@ Seconds thread_time() {
   return Seconds(static_cast<double>(now.tv_sec) + 1e-9 * static_cast<double>(now.tv_nsec));
 }
 
-/// The least time of a run of `work`, which is repeated for `budget`.
+/// The least time of a run of `work`, which is repeated for `budget`. Short runs are timed many at
+/// once, since reading the clock of a thread takes longer than the shortest kernels.
 template <typename Work>
 Seconds least_time(const Work& work, Seconds budget) {
+  constexpr Seconds kSample(2e-5);
   work();
-  Seconds best(std::numeric_limits<double>::infinity());
-  const Seconds end = thread_time() + budget;
-  for (Seconds now = thread_time(); now < end;) {
-    work();
-    const Seconds after = thread_time();
-    best = std::min(best, after - now);
-    now = after;
+  const auto time_of_runs = [&](int64_t runs) {
+    const Seconds begin = thread_time();
+    for (int64_t i = 0; i < runs; ++i) work();
+    return thread_time() - begin;
+  };
+  int64_t runs = 1;
+  Seconds used = time_of_runs(runs), sample = used;
+  while (sample < kSample && runs < 1 << 12) {
+    runs *= 2;
+    sample = time_of_runs(runs);
+    used += sample;
   }
-  return best;
+  Seconds best = sample;
+  for (; used < budget; used += sample) {
+    sample = time_of_runs(runs);
+    best = std::min(best, sample);
+  }
+  return Seconds(best.value() / static_cast<double>(runs));
 }
 
 /// Operands of a call: numbers of the size of activations, and indices that are valid.
 class Operands {
  public:
   explicit Operands(const LocalCall& call) {
-    for (const TensorType& type : call.inputs) {
-      Tensor& tensor = inputs_.emplace_back(type);
-      if (type.dtype == DType::kF32) {
-        float value = -1;
-        for (float& x : tensor.values<float>()) x = value = value > 1 ? -1 : value + 0.0137f;
-      } else {
-        std::memset(tensor.data(), 0, static_cast<size_t>(byte_size(type).value()));
-      }
-    }
+    for (const TensorType& type : call.inputs) fill(inputs_.emplace_back(type));
     for (const TensorType& type : call.outputs) outputs_.emplace_back(type);
     for (Tensor& tensor : inputs_) in_.push_back(tensor.data());
     for (Tensor& tensor : outputs_) out_.push_back(tensor.data());
@@ -55,69 +58,30 @@ class Operands {
   KernelBuffers buffers(std::byte* workspace) const { return {in_, out_, workspace}; }
 
  private:
+  static void fill(Tensor& tensor) {
+    if (tensor.type().dtype == DType::kF32) {
+      const std::span<float> values = tensor.values<float>();
+      for (size_t i = 0; i < values.size(); ++i)
+        values[i] = 0.05f + 0.0137f * static_cast<float>(i % 64);
+    } else if (tensor.type().dtype == DType::kI32) {
+      const std::span<int32_t> values = tensor.values<int32_t>();
+      for (size_t i = 0; i < values.size(); ++i) values[i] = static_cast<int32_t>(37 * i % 251);
+    } else {
+      std::memset(tensor.data(), 0, static_cast<size_t>(byte_size(tensor.type()).value()));
+    }
+  }
+
   std::vector<Tensor> inputs_, outputs_;
   std::vector<const std::byte*> in_;
   std::vector<std::byte*> out_;
 };
 
-TensorType f32(const Shape& shape) {
-  return {DType::kF32, shape};
-}
-
-void add_products(std::vector<GridPoint>& grid) {
-  for (int64_t n : {4, 16, 32, 64, 128, 256, 512, 1024})
-    grid.push_back(
-        {{"dot_general", {}, {}, "mk,kn->mn", {f32({n, n}), f32({n, n})}, {f32({n, n})}}, true});
-  const auto add_convolution = [&](int64_t batch, int64_t n) {
-    const std::vector<int64_t> window{3, 1, 1, 1, n, 0, 0, 3, 1, 1, 1, n, 0, 0};
-    const TensorType image = f32({batch, n, n, n});
-    grid.push_back({{"convolution", window, {}, "", {image, f32({n, n, 3, 3})}, {image}}, true});
-  };
-  const auto add_attention = [&](int64_t batch, int64_t n, int64_t heads, int64_t depth) {
-    const TensorType qkv = f32({batch, n, heads, depth}), lse = f32({batch, heads, n});
-    grid.push_back({{"attention", {1, 0}, {0.2}, "", {qkv, qkv, qkv}, {qkv, lse}}, true});
-    grid.push_back(
-        {{"attention_grad", {1, 0}, {0.2}, "", {qkv, qkv, qkv, qkv, lse, qkv}, {qkv, qkv, qkv}},
-         true});
-  };
-  // The smallest kernels tell the launch.
-  add_convolution(1, 1);
-  for (int64_t n : {4, 8, 16, 32, 64}) add_convolution(8, n);
-  add_attention(1, 1, 1, 8);
-  for (int64_t n : {4, 16, 64, 128, 256}) add_attention(4, n, 4, 32);
-}
-
-/// Rows of 64 elements: the number of elements is a power of 4 of them.
-void add_memory_bound(std::vector<GridPoint>& grid) {
-  for (int64_t rows = 1; rows <= 1 << 16; rows *= 4) {
-    const int64_t columns = 64, count = rows * columns;
-    const TensorType vector = f32({count}), matrix = f32({rows, columns});
-    for (const char* kernel : {"binary.add", "binary.mul", "binary.sub"})
-      grid.push_back({{kernel, {}, {}, "", {vector, vector}, {vector}}, false});
-    grid.push_back({{"scalar.mul", {}, {0.5}, "", {vector}, {vector}}, false});
-    for (const char* kernel : {"unary.exp", "unary.tanh", "unary.logistic"})
-      grid.push_back({{kernel, {}, {}, "", {vector}, {vector}}, true});
-    for (int64_t dim : {0, 1})
-      grid.push_back(
-          {{"reduce.sum", {dim}, {}, "", {matrix}, {f32({dim == 0 ? columns : rows})}}, false});
-    grid.push_back({{"reduce.max", {1}, {}, "", {matrix}, {f32({rows})}}, false});
-    for (int64_t dim : {0, 1})
-      grid.push_back(
-          {{"broadcast", {dim}, {}, "", {f32({dim == 0 ? rows : columns})}, {matrix}}, false});
-    grid.push_back({{"transpose", {1, 0}, {}, "", {matrix}, {f32({columns, rows})}}, false});
-    grid.push_back({{"copy", {}, {}, "", {matrix}, {vector}}, false});
-    const TensorType indices{DType::kI32, {rows}}, table = f32({256, columns});
-    grid.push_back({{"gather", {0}, {}, "", {table, indices}, {matrix}}, false});
-    grid.push_back({{"scatter_add", {0}, {}, "", {indices, matrix}, {table}}, false});
-  }
-}
-
 double bytes_of(const LocalWork& work) {
   return static_cast<double>(work.bytes().value());
 }
 
-/// The rates of one class.
-class ClassFit {
+/// The rates of one kernel or one class.
+class RatesFit {
  public:
   void add(const TimedPoint& timed) {
     points_.push_back({work_of(timed.point.call), timed});
@@ -125,25 +89,22 @@ class ClassFit {
   }
 
   ClassRates rates() const {
-    ensure(points_.size() >= 2, "a class is measured at several sizes");
     ClassRates rates;
     rates.launch = Seconds(launch_);
     SizeCurve flops, bytes;
-    for (const auto& [work, timed] : points_) {
-      const double busy = busy_time(timed);
-      if (timed.point.is_arithmetic && work.flops.value() > 0)
-        add_to(flops, work.flops.value(), work.flops.value() / busy);
-      if (!timed.point.is_arithmetic) add_to(bytes, bytes_of(work), bytes_of(work) / busy);
+    for (double least_part : {0.5, 0.0}) {  // of the time, which is work
+      for (const Point& point : points_) add_to(flops, bytes, point, least_part);
+      if (!flops.empty() || !bytes.empty()) break;
     }
     if (!flops.empty()) {
-      sort(flops);
-      rates.flops_per_second = flops.largest();
-      for (SizeCurve::Point& point : flops.points) point.value /= *rates.flops_per_second;
-      rates.efficiency = flops;
+      rates.efficiency = joined(std::move(flops));
+      rates.flops_per_second = rates.efficiency.largest();
+      for (SizeCurve::Point& point : rates.efficiency.points)
+        point.value /= *rates.flops_per_second;
     }
-    sort(bytes);
-    rates.bytes_per_second_at = bytes;
-    if (!bytes.empty()) rates.bytes_per_second = bytes.points.back().value;
+    rates.bytes_per_second_at = joined(std::move(bytes));
+    if (!rates.bytes_per_second_at.empty())
+      rates.bytes_per_second = rates.bytes_per_second_at.points.back().value;
     return rates;
   }
 
@@ -153,44 +114,45 @@ class ClassFit {
     TimedPoint timed;
   };
 
-  /// Without the launch; of the smallest kernels a part of it, so that they have a rate.
-  double busy_time(const TimedPoint& timed) const {
-    return std::max(timed.time.value() - launch_, 0.1 * timed.time.value());
-  }
-  static void add_to(SizeCurve& curve, double size, double value) {
-    curve.points.push_back({size, value});
+  void add_to(SizeCurve& flops, SizeCurve& bytes, const Point& point, double least_part) const {
+    const auto& [work, timed] = point;
+    const double time = timed.time.value(), pieces = std::max(work.pieces, 1.0);
+    if (time - launch_ < least_part * time) return;
+    const double busy = std::max(time - launch_, 0.1 * time), operations = work.flops.value();
+    if (timed.point.is_arithmetic && operations > 0)
+      flops.points.push_back({operations / pieces, operations / busy});
+    if (!timed.point.is_arithmetic && bytes_of(work) > 0)
+      bytes.points.push_back({bytes_of(work) / pieces, bytes_of(work) / busy});
   }
   /// Sorts by size; points of about one size become one, with the geometric mean of their values.
-  static void sort(SizeCurve& curve) {
+  static SizeCurve joined(SizeCurve curve) {
     std::ranges::sort(curve.points, {}, &SizeCurve::Point::size);
-    std::vector<SizeCurve::Point> result;
+    SizeCurve result;
     for (size_t i = 0; i < curve.points.size();) {
       double size = 0, value = 0;
       size_t end = i;
-      for (; end < curve.points.size() && curve.points[end].size < 2 * curve.points[i].size;
+      for (; end < curve.points.size() && curve.points[end].size < 1.5 * curve.points[i].size;
            ++end) {
         size += std::log(curve.points[end].size);
         value += std::log(curve.points[end].value);
       }
       const auto count = static_cast<double>(end - i);
-      result.push_back({std::exp(size / count), std::exp(value / count)});
+      result.points.push_back({std::exp(size / count), std::exp(value / count)});
       i = end;
     }
-    curve.points = std::move(result);
+    return result;
   }
 
   std::vector<Point> points_;
   double launch_ = std::numeric_limits<double>::infinity();
 };
 
-}  // namespace
-
-std::vector<GridPoint> kernel_grid() {
-  std::vector<GridPoint> grid;
-  add_products(grid);
-  add_memory_bound(grid);
-  return grid;
+/// Does it compute so much more than it counts that it says nothing about its class?
+bool is_a_class_of_its_own(const LocalWork& work) {
+  return work.kernel == "random_uniform" || work.kernel == "sort";
 }
+
+}  // namespace
 
 Seconds time_of(const LocalCall& call, Seconds budget) {
   const BoundKernel kernel = bind_kernel(call);
@@ -200,27 +162,56 @@ Seconds time_of(const LocalCall& call, Seconds budget) {
   return least_time([&] { kernel.run(buffers); }, budget);
 }
 
+std::vector<size_t> disagreeing(std::span<const TimedPoint> times) {
+  constexpr double kTolerance = 1.3;
+  std::vector<LocalWork> works;
+  for (const TimedPoint& timed : times) works.push_back(work_of(timed.point.call));
+  const auto has_more = [](const LocalWork& a, const LocalWork& b) {
+    return a.kernel == b.kernel && a.flops >= b.flops && a.bytes() >= b.bytes() &&
+           a.pieces >= b.pieces && bytes_of(a) / a.pieces >= bytes_of(b) / b.pieces;
+  };
+  std::vector<size_t> list;
+  for (size_t i = 0; i < times.size(); ++i)
+    for (size_t k = 0; k < times.size(); ++k)
+      if (times[i].time.value() > kTolerance * times[k].time.value() &&
+          has_more(works[k], works[i])) {
+        list.push_back(i);
+        break;
+      }
+  return list;
+}
+
 std::vector<TimedPoint> measure_kernels(const std::function<void(double)>& progress) {
   use_one_thread_for_kernels();
-  // Another job may take the whole time of a point, so each is measured in several rounds.
   constexpr int kRounds = 3;
   std::vector<TimedPoint> times;
   for (GridPoint& point : kernel_grid())
     times.push_back({std::move(point), Seconds(std::numeric_limits<double>::infinity())});
+  const auto measure = [&](TimedPoint& timed) {
+    timed.time = std::min(timed.time, time_of(timed.point.call, Seconds(0.0005)));
+  };
   const auto all = static_cast<double>(kRounds * times.size());
   for (int round = 0; round < kRounds; ++round)
     for (size_t i = 0; i < times.size(); ++i) {
       if (progress) progress(static_cast<double>(round * times.size() + i) / all);
-      times[i].time = std::min(times[i].time, time_of(times[i].point.call, Seconds(0.004)));
+      measure(times[i]);
     }
+  for (int again = 0; again < kRounds; ++again)
+    for (size_t i : disagreeing(times)) measure(times[i]);
   return times;
 }
 
 DeviceCost rates_of(std::span<const TimedPoint> times) {
-  std::map<OperationClass, ClassFit> fits;
-  for (const TimedPoint& timed : times) fits[work_of(timed.point.call).operation].add(timed);
+  std::map<OperationClass, RatesFit> classes;
+  std::map<std::string_view, RatesFit> kernels;
+  for (const TimedPoint& timed : times) {
+    const LocalWork work = work_of(timed.point.call);
+    if (!is_a_class_of_its_own(work)) classes[work.operation].add(timed);
+    kernels[work.kernel].add(timed);
+  }
   DeviceCost cost;
-  for (const auto& [operation, fit] : fits) cost.classes[operation] = fit.rates();
+  for (const auto& [operation, fit] : classes) cost.classes[operation] = fit.rates();
+  for (const auto& [kernel, fit] : kernels) cost.kernels[std::string(kernel)] = fit.rates();
   const auto elementwise = cost.classes.find(OperationClass::kElementwise);
   ensure(elementwise != cost.classes.end(), "element-wise kernels are in the grid");
   const ClassRates& rates = elementwise->second;

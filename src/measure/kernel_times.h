@@ -7,21 +7,9 @@
 #include <vector>
 
 #include "cost/device_cost.h"
-#include "kernels/kernel.h"
+#include "measure/kernel_grid.h"
 
 namespace tessera {
-
-/// A kernel of the grid: a class of operations at a size.
-struct GridPoint {
-  LocalCall call;
-  /// Is it bound by arithmetic? Then it tells of the arithmetic rate of its class, else of the
-  /// memory rate at its bytes.
-  bool is_arithmetic = false;
-};
-
-/// Kernels of all classes, each at sizes from a few bytes to more than the caches hold. It is the
-/// same for every model; no configuration has a part in it.
-std::vector<GridPoint> kernel_grid();
 
 /// The least time of one run on one core, in which its operands are in the caches that are large
 /// enough for them. The time of the thread counts, so that other jobs disturb little.
@@ -35,17 +23,24 @@ struct TimedPoint {
   Seconds time{0};
 };
 
-/// The rates of a device that reproduce the times: by class the launch, which is the time of its
-/// smallest kernels; the arithmetic rate of its fastest kernel and the efficiency by operations;
-/// and the memory rate by bytes, the geometric mean over the kernels of one size. The rates without
-/// a class are those of element-wise kernels at their largest size.
+/// The rates of a device that reproduce the times: by kernel and by class the launch, which is the
+/// time of its smallest call; the arithmetic rate of its fastest call and the efficiency by the
+/// operations of a piece; and the memory rate by the bytes of a piece, each the geometric mean over
+/// the calls of one size. Calls whose time is mostly launch tell of no rate. The rates without a
+/// class are those of element-wise kernels at their largest size.
 ///
 ///   requires  times of at least two sizes of every class
 DeviceCost rates_of(std::span<const TimedPoint> times);
 
-/// Measures the grid. It takes about two seconds.
+/// Measures the grid, in several rounds, so that other jobs do not take the whole time of a point.
+/// Points that disagree with their neighbours are measured again: where a call with more work of
+/// the same kernel took less time. It takes about four seconds.
 ///   progress  is called before each kernel with the part that is done, from 0 to 1; may be empty
 std::vector<TimedPoint> measure_kernels(const std::function<void(double)>& progress = {});
+
+/// The indices of the points that took more time than a point of the same kernel with at least as
+/// much work of every kind.
+std::vector<size_t> disagreeing(std::span<const TimedPoint> times);
 
 /// The rate of copies of blocks of a megabyte, in bytes per second that are read (as many are
 /// written).

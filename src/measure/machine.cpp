@@ -5,12 +5,24 @@
 #include "measure/kernel_times.h"
 
 namespace tessera {
+namespace {
+
+void add_to_launches(DeviceCost& cost, Seconds time) {
+  cost.launch += time;
+  for (auto& [operation, rates] : cost.classes)
+    if (rates.launch) *rates.launch += time;
+  for (auto& [kernel, rates] : cost.kernels)
+    if (rates.launch) *rates.launch += time;
+}
+
+}  // namespace
 
 ClusterDescription measure_machine(const std::function<void(double)>& progress) {
   ClusterDescription description = detect_machine();
   DeviceType& core = description.types.front();
   const auto scaled = [&](double done) { progress(0.9 * done); };
   core.cost = rates_of(measure_kernels(progress ? scaled : std::function<void(double)>()));
+  add_to_launches(core.cost, dispatch_time());
   core.cost.copied_bytes_per_second = copy_rate();
   if (progress) progress(0.9);
   std::vector<InnerLevel>& levels = description.machines.front().levels;

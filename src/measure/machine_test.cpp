@@ -23,25 +23,63 @@ TEST(KernelGrid, HasSeveralSizesOfEveryClass) {
     EXPECT_GE(flops[name.operation].size(), 3) << name.text;
 }
 
-TEST(RatesOfADevice, ReproduceTheTimesThatFollowFromThem) {
-  // A device that needs 1 us for each kernel, computes 10 Gflop/s and moves 4 GB/s.
-  DeviceCost device;
-  device.flops_per_second = 1e10;
-  device.bytes_per_second = 4e9;
-  device.launch = Seconds(1e-6);
+/// The times of the grid on a device.
+std::vector<TimedPoint> times_on(const DeviceCost& device) {
   std::vector<TimedPoint> times;
   for (const GridPoint& point : kernel_grid())
     times.push_back({point, compute_price(work_of(point.call), device).estimate});
-  const DeviceCost found = rates_of(times);
-  for (const TimedPoint& timed : times) {
-    const double expected = timed.time.value();
-    if (expected < 1e-5) continue;  // the launch is what the smallest kernel of a class takes
-    // The grid is on the curves, but kernels whose sizes differ by less than a factor of 2 share a
-    // point.
-    EXPECT_NEAR(compute_price(work_of(timed.point.call), found).estimate.value() / expected, 1,
-                0.01)
-        << timed.point.call.kernel;
-  }
+  return times;
+}
+
+TEST(RatesOfADevice, ReproduceTheTimesThatFollowFromThem) {
+  // Devices that need 0.1 us for each kernel, of which one is bound by its 10 Gflop/s and the other
+  // by its 4 GB/s.
+  const std::set<std::string> of_arithmetic{"dot_general", "attention", "convolution", "unary.exp"},
+      of_memory{"unary.exp", "binary.add", "select", "reduce.sum"};
+  const auto expect_reproduced = [](double flops, double bytes,
+                                    const std::set<std::string>& kernels) {
+    DeviceCost device;
+    device.flops_per_second = flops;
+    device.bytes_per_second = bytes;
+    device.launch = Seconds(1e-7);
+    const std::vector<TimedPoint> times = times_on(device);
+    const DeviceCost found = rates_of(times);
+    for (const auto& [point, time] : times) {
+      // The launch is what the smallest call of a kernel takes.
+      if (time < Seconds(1e-5) || !kernels.contains(point.call.kernel)) continue;
+      const Seconds price = compute_price(work_of(point.call), found).estimate;
+      EXPECT_NEAR(price.value() / time.value(), 1, 0.05) << point.call.kernel;
+    }
+  };
+  expect_reproduced(1e10, 1e18, of_arithmetic);
+  expect_reproduced(1e18, 4e9, of_memory);
+}
+
+TEST(RatesOfADevice, AreThoseOfTheKernelAndItsPieces) {
+  // Rows that are read at 1 GB/s from 1 kB on and at 0.25 GB/s up to 50 bytes.
+  DeviceCost device;
+  device.launch = Seconds(1e-7);
+  device.kernels["reduce.sum"] = {.bytes_per_second_at = {{{50, 0.25e9}, {1000, 1e9}}}};
+  const DeviceCost found = rates_of(times_on(device));
+  const SizeCurve& rates = found.rates_of("reduce.sum")->bytes_per_second_at;
+  // The launch, which the smallest call tells, contains a row: up to a tenth of what the curve has.
+  EXPECT_NEAR(rates.at(20) / 0.25e9, 1, 0.1);
+  EXPECT_NEAR(rates.at(4000) / 1e9, 1, 0.1);
+}
+
+TEST(Neighbours, AgreeUnlessMoreWorkTookLessTime) {
+  const auto add = [](int64_t count, double time) {
+    const TensorType x{DType::kF32, {count}};
+    return TimedPoint{{{"binary.add", {}, {}, "", {x, x}, {x}}, false}, Seconds(time)};
+  };
+  const auto list = [](const std::vector<TimedPoint>& times) { return disagreeing(times); };
+  EXPECT_EQ(list({add(10, 1), add(100, 5), add(1000, 40)}), std::vector<size_t>{});
+  EXPECT_EQ(list({add(10, 1), add(100, 500), add(1000, 40)}), std::vector<size_t>{1});
+  EXPECT_EQ(list({add(10, 70), add(100, 500), add(1000, 40)}), (std::vector<size_t>{0, 1}));
+  EXPECT_EQ(list({add(100, 1.1), add(100, 1)}), std::vector<size_t>{}) << "within the tolerance";
+  const TensorType x{DType::kF32, {1000}};
+  const TimedPoint copy{{{"copy", {}, {}, "", {x}, {x}}, false}, Seconds(0.1)};
+  EXPECT_EQ(list({add(100, 5), copy}), std::vector<size_t>{}) << "another kernel";
 }
 
 TEST(KernelTimes, AreThoseOfTheKernel) {

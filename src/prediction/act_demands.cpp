@@ -30,6 +30,7 @@ bool has_even_parts(const Register& reg) {
 ActDemands::ActDemands(const TaskGraph& graph, Deployment deployment)
     : graph_(graph), deployment_(std::move(deployment)) {
   for (const Task& task : graph.tasks) is_even_.push_back(is_even(task));
+  for (MeshIndex mesh : graph.meshes.indices()) working_sets_.push_back(working_set(mesh));
 }
 
 bool ActDemands::is_even(const Task& task) const {
@@ -108,12 +109,24 @@ ActDemand ActDemands::exchange(Rank rank, const Task& task) const {
   return demand;
 }
 
+Bytes ActDemands::working_set(MeshIndex index) const {
+  Bytes sum = graph_.arenas[index];
+  const Mesh& mesh = *graph_.meshes[index];
+  for (const TaskVariable& variable : graph_.variables) {
+    const Register& reg = graph_.registers[variable.value];
+    if (*reg.attr.mesh == mesh) sum += byte_size(local_type(reg, mesh.heaviest()));
+  }
+  return sum;
+}
+
 KernelPrice ActDemands::kernels(Rank rank, TaskId id) {
   const Key key{id, is_even_[id] ? ~type_index(rank) : rank};
   const auto found = known_.find(key);
   if (found != known_.end()) return found->second;
   KernelPrice sum;
-  for (const KernelStep& step : graph_.tasks[id].steps) sum = sum + price(graph_, step, rank);
+  const Task& task = graph_.tasks[id];
+  for (const KernelStep& step : task.steps)
+    sum = sum + price(graph_, step, rank, working_sets_[task.mesh]);
   return known_.emplace(key, sum).first->second;
 }
 
@@ -121,7 +134,7 @@ std::vector<StepPrice> ActDemands::steps(Rank rank, TaskId id) const {
   std::vector<StepPrice> list;
   for (const KernelStep& step : graph_.tasks[id].steps) {
     StepPrice& made = list.emplace_back();
-    made.time = price(graph_, step, rank).time;
+    made.time = price(graph_, step, rank, working_sets_[graph_.tasks[id].mesh]).time;
     if (!step.control && !step.outputs.empty())
       made.operation = work_of_step(graph_, step, rank).operation;
   }
@@ -144,11 +157,13 @@ LocalWork ActDemands::work_of_step(const TaskGraph& graph, const KernelStep& ste
                  graph.kernels.get());
 }
 
-KernelPrice ActDemands::price(const TaskGraph& graph, const KernelStep& step, Rank rank) const {
+KernelPrice ActDemands::price(const TaskGraph& graph, const KernelStep& step, Rank rank,
+                              Bytes working_set) const {
   if (step.control) {
     const Control& control = *step.control;
     std::vector<KernelPrice> regions;
-    for (const TaskGraph& region : control.regions) regions.push_back(price(region, rank));
+    for (const TaskGraph& region : control.regions)
+      regions.push_back(price(region, rank, working_set));
     if (control.kind == Control::Kind::kIf)
       return *std::max_element(regions.begin(), regions.end(),
                                [](KernelPrice a, KernelPrice b) { return a.time < b.time; });
@@ -159,13 +174,13 @@ KernelPrice ActDemands::price(const TaskGraph& graph, const KernelStep& step, Ra
   }
   if (step.outputs.empty()) return {};
   const LocalWork work = work_of_step(graph, step, rank);
-  return {compute_price(work, deployment_.type(rank).cost).estimate, work.flops};
+  return {compute_price(work, deployment_.type(rank).cost, working_set).estimate, work.flops};
 }
 
-KernelPrice ActDemands::price(const TaskGraph& graph, Rank rank) const {
+KernelPrice ActDemands::price(const TaskGraph& graph, Rank rank, Bytes working_set) const {
   KernelPrice sum;
   for (const Task& task : graph.tasks)
-    for (const KernelStep& step : task.steps) sum = sum + price(graph, step, rank);
+    for (const KernelStep& step : task.steps) sum = sum + price(graph, step, rank, working_set);
   return sum;
 }
 

@@ -28,7 +28,8 @@ struct StepPrice {
 /// Prices are computed when they are asked for and kept: of a task whose parts are equal on all
 /// ranks once for each type of device.
 ///
-///   kernels    the sum of compute_price(work_of(call)) of its steps; a While runs its regions
+///   kernels    the sum of compute_price(work_of(call)) of its steps, in a working set of the arena
+///              and the variables of a rank; a While runs its regions
 ///              max_iterations times (once when it has no limit), an If its longer region
 ///   exchange   for each sender a latency; then a flow of bytes from each sender over the channels
 ///              of its path, while the receiver copies or reduces them at the rate of copies
@@ -53,8 +54,10 @@ class ActDemands {
   using Key = std::pair<TaskId, int>;  // a task and a rank, or ~ the index of a device type
 
   LocalWork work_of_step(const TaskGraph& graph, const KernelStep& step, Rank rank) const;
-  KernelPrice price(const TaskGraph& graph, const KernelStep& step, Rank rank) const;
-  KernelPrice price(const TaskGraph& graph, Rank rank) const;
+  KernelPrice price(const TaskGraph& graph, const KernelStep& step, Rank rank,
+                    Bytes working_set) const;
+  KernelPrice price(const TaskGraph& graph, Rank rank, Bytes working_set) const;
+  Bytes working_set(MeshIndex mesh) const;
   ActDemand work(Rank rank, Seconds time) const;
   ActDemand exchange(Rank rank, const Task& task) const;
   bool is_even(const Task& task) const;
@@ -63,6 +66,7 @@ class ActDemands {
   const TaskGraph& graph_;
   const Deployment deployment_;
   IndexedVector<TaskId, bool> is_even_;
+  IndexedVector<MeshIndex, Bytes> working_sets_;  // of the ranks of each mesh
   std::map<Key, KernelPrice> known_;
 };
 

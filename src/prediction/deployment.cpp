@@ -34,6 +34,7 @@ void slow_down(DeviceCost& cost, const DeviceCost& other) {
     }
     cost.classes[operation] = rates;
   }
+  cost.kernels.clear();
   cost.flops_per_second = least(cost.flops_per_second, other.flops_per_second);
 }
 

@@ -225,10 +225,27 @@ double visible_pairs(const AttentionPlan& plan) {
   return seen_before(first + queries) - seen_before(first);
 }
 
-/// Two products, of scores and of values.
-double attention_flops(const AttentionPlan& plan) {
-  return 4 * visible_pairs(plan) * static_cast<double>(plan.batch) *
-         static_cast<double>(plan.heads) * static_cast<double>(plan.depth);
+/// The rates by which a call is priced: rows of keys that do not fill vectors take longer, and
+/// those of causal attention have unlike lengths.
+struct RateNames {
+  std::string_view causal, ragged;
+};
+
+/// The work of so many products over the visible pairs. Each row of a query is a piece, since its
+/// softmax takes time beside the products.
+LocalWork work_of_products(const LocalCall& call, double products, const RateNames& names) {
+  const AttentionPlan plan = plan_attention(call);
+  const double heads = static_cast<double>(plan.batch) * static_cast<double>(plan.heads);
+  LocalWork work = work_over_operands(
+      call, OperationClass::kAttention,
+      2 * products * visible_pairs(plan) * heads * static_cast<double>(plan.depth));
+  work.pieces = heads * static_cast<double>(plan.queries);
+  constexpr int64_t kVector = 16;
+  if (plan.causal)
+    work.kernel = names.causal;
+  else if (plan.keys % kVector != 0)
+    work.kernel = names.ragged;
+  return work;
 }
 
 }  // namespace
@@ -256,16 +273,15 @@ BoundKernel bind_attention_grad(const LocalCall& call) {
           workspace_of_attention_grad(call)};
 }
 
+/// Two products, of scores and of values.
 LocalWork work_of_attention(const LocalCall& call) {
-  return work_over_operands(call, OperationClass::kAttention,
-                            attention_flops(plan_attention(call)));
+  return work_of_products(call, 2, {"attention.causal", "attention.ragged"});
 }
 
 /// Five products instead of two: the scores again, the gradient of the probabilities, and the
 /// gradients of q, k and v.
 LocalWork work_of_attention_grad(const LocalCall& call) {
-  return work_over_operands(call, OperationClass::kAttention,
-                            2.5 * attention_flops(plan_attention(call)));
+  return work_of_products(call, 5, {"attention_grad.causal", "attention_grad.ragged"});
 }
 
 Bytes workspace_of_attention(const LocalCall& call) {

@@ -37,7 +37,10 @@ BoundKernel bind_concat(const LocalCall& call);
 BoundKernel bind_take_chunk(const LocalCall& call);
 BoundKernel bind_join_chunks(const LocalCall& call);
 LocalWork work_of_movement(const LocalCall& call);  // of all operands
-LocalWork work_of_slice(const LocalCall& call);     // of what is taken
+LocalWork work_of_broadcast(const LocalCall& call);
+LocalWork work_of_transpose(const LocalCall& call);
+LocalWork work_of_joining(const LocalCall& call);  // of all operands, each of which is copied
+LocalWork work_of_slice(const LocalCall& call);    // of what is taken
 
 // reduce.cpp
 BoundKernel bind_reduce(const LocalCall& call);

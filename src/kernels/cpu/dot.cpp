@@ -292,7 +292,10 @@ LocalWork work_of_dot_general(const LocalCall& call) {
   double products = static_cast<double>(a.extent_of(a.letters));
   for (char letter : b.letters)
     if (!has_letter(a.letters, letter)) products *= static_cast<double>(b.extent(letter));
-  return work_over_operands(call, OperationClass::kMatmul, 2 * products);
+  LocalWork work = work_over_operands(call, OperationClass::kMatmul, 2 * products);
+  for (char letter : letters_where(letters_where(out.letters, a.letters, ""), b.letters, ""))
+    work.pieces *= static_cast<double>(out.extent(letter));
+  return work;
 }
 
 Bytes workspace_of_dot_general(const LocalCall& call) {

@@ -279,12 +279,72 @@ BoundKernel bind_join_chunks(const LocalCall& call) {
   return run_copies(std::move(copies));
 }
 
+namespace {
+
+/// The consecutive elements that a copy of `part` out of or into `whole` moves at once.
+int64_t run_of(const Shape& part, const Shape& whole) {
+  int64_t run = 1;
+  for (int dim = part.size() - 1; dim >= 0; --dim) {
+    run *= part[dim];
+    if (part[dim] != whole[dim]) break;
+  }
+  return std::max<int64_t>(run, 1);
+}
+
+double runs_of(const TensorType& part, const TensorType& whole) {
+  return elements_of(part) / static_cast<double>(run_of(part.shape, whole.shape));
+}
+
+/// The last dims of the output are one run while all of them repeat the input, or all copy it.
+double runs_of_broadcast(const LocalCall& call) {
+  const Shape &in = call.inputs[0].shape, &out = call.outputs[0].shape;
+  const auto repeats = [&](int dim) {
+    const auto found = std::ranges::find(call.ints, dim);
+    if (found == call.ints.end()) return true;
+    const int source = static_cast<int>(found - call.ints.begin());
+    return in[source] == 1 && out[dim] != 1;
+  };
+  int64_t run = 1;
+  for (int dim = out.size() - 1; dim >= 0 && repeats(dim) == repeats(out.size() - 1); --dim)
+    run *= out[dim];
+  return elements_of(call.outputs[0]) / static_cast<double>(std::max<int64_t>(run, 1));
+}
+
+}  // namespace
+
 LocalWork work_of_movement(const LocalCall& call) {
   return work_over_operands(call, OperationClass::kMovement, 0);
 }
 
+LocalWork work_of_broadcast(const LocalCall& call) {
+  LocalWork work = work_of_movement(call);
+  work.pieces = runs_of_broadcast(call);
+  return work;
+}
+
+/// A transpose that keeps the last dims copies runs; any other one is no sum of pieces.
+LocalWork work_of_transpose(const LocalCall& call) {
+  LocalWork work = work_of_movement(call);
+  int64_t run = 1;
+  const Shape& out = call.outputs[0].shape;
+  for (int dim = out.size() - 1; dim >= 0 && call.ints[dim] == dim; --dim) run *= out[dim];
+  if (run <= 1) return work;
+  work.kernel = "transpose.runs";
+  work.pieces = elements_of(call.outputs[0]) / static_cast<double>(run);
+  return work;
+}
+
+LocalWork work_of_joining(const LocalCall& call) {
+  LocalWork work = work_of_movement(call);
+  work.pieces = 0;
+  for (const TensorType& part : call.inputs) work.pieces += runs_of(part, call.outputs[0]);
+  return work;
+}
+
 LocalWork work_of_slice(const LocalCall& call) {
-  return work_of_move(call, OperationClass::kMovement, call.outputs[0]);
+  LocalWork work = work_of_move(call, OperationClass::kMovement, call.outputs[0]);
+  work.pieces = runs_of(call.outputs[0], call.inputs[0]);
+  return work;
 }
 
 }  // namespace tessera

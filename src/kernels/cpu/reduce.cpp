@@ -238,8 +238,25 @@ BoundKernel bind_reduce(const LocalCall& call) {
   }
 }
 
+/// Reductions of the last dim compute row by row; others add rows to each other, and each group of
+/// rows that become one is a piece. Rows of which several become one element are a third way.
 LocalWork work_of_reduce(const LocalCall& call) {
-  return work_over_operands(call, OperationClass::kReduction, elements_of(call.inputs[0]));
+  LocalWork work =
+      work_over_operands(call, OperationClass::kReduction, elements_of(call.inputs[0]));
+  const Shape& in = call.inputs[0].shape;
+  const auto reduced = [&](int dim) {
+    return std::ranges::find(call.ints, dim) != call.ints.end();
+  };
+  const bool is_of_rows = in.size() == 0 || reduced(in.size() - 1);
+  int64_t run = 1;
+  for (int dim = in.size() - 1; dim >= 0 && reduced(dim) == is_of_rows; --dim) run *= in[dim];
+  const double of = elements_of(is_of_rows ? call.inputs[0] : call.outputs[0]);
+  work.pieces = of / static_cast<double>(std::max<int64_t>(run, 1));
+  if (!is_of_rows)
+    work.kernel = work.pieces > 1 ? "reduce.groups" : "reduce.columns";
+  else if (work.pieces > elements_of(call.outputs[0]))
+    work.kernel = "reduce.planes";
+  return work;
 }
 
 }  // namespace tessera

@@ -86,12 +86,15 @@ BoundKernel bind_scatter_add(const LocalCall& call) {
 LocalWork work_of_gather(const LocalCall& call) {
   LocalWork work = work_of_move(call, OperationClass::kGather, call.outputs[0]);
   work.read += byte_size(call.inputs[1]);
+  work.pieces = elements_of(call.inputs[1]);
   return work;
 }
 
 /// An addition for each element of the updates.
 LocalWork work_of_scatter_add(const LocalCall& call) {
-  return work_over_operands(call, OperationClass::kGather, elements_of(call.inputs[1]));
+  LocalWork work = work_over_operands(call, OperationClass::kGather, elements_of(call.inputs[1]));
+  work.pieces = elements_of(call.inputs[0]);
+  return work;
 }
 
 }  // namespace tessera

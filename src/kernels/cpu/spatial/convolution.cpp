@@ -89,14 +89,29 @@ BoundKernel bind_convolution(const LocalCall& call) {
   return {run, convolution_workspace(*shape)};
 }
 
+namespace {
+
+std::string_view ragged_name(std::string_view kernel) {
+  if (kernel == "convolution") return "convolution.ragged";
+  return kernel == "convolution_grad_input" ? "convolution_grad_input.ragged"
+                                            : "convolution_grad_weight.ragged";
+}
+
+}  // namespace
+
 /// A multiplication and an addition for each element of y, input channel of its group and element
 /// of the window. Those in the padding count too.
+/// A pixel of the result is a piece. Channels that do not fill vectors are a way of their own.
 LocalWork work_of_convolution(const LocalCall& call) {
   const Tensors tensors = tensors_of(call, result_of(call));
   const Shape& w = tensors.w.shape;
   double products = elements_of(tensors.y);
   for (int d = 1; d < w.size(); ++d) products *= static_cast<double>(w[d]);
-  return work_over_operands(call, OperationClass::kConvolution, 2 * products);
+  LocalWork work = work_over_operands(call, OperationClass::kConvolution, 2 * products);
+  work.pieces = elements_of(tensors.y) / static_cast<double>(std::max<int64_t>(w[0], 1));
+  constexpr int64_t kVector = 16;
+  if (w[0] % kVector != 0 || w[1] % kVector != 0) work.kernel = ragged_name(call.kernel);
+  return work;
 }
 
 Bytes workspace_of_convolution(const LocalCall& call) {
