@@ -10,6 +10,20 @@ void refuse_automatic_plan(const PlanOptions& options) {
                "give a preset such as --plan dp=2,tp=2, a plan file, or --plan serial");
 }
 
+/// --plan and --ranks.
+///   forms    of the value of --plan
+///   choices  of these in words
+void add_plan_options(OptionParser& parser, PlanOptions& options, const std::string& forms,
+                      const std::string& choices) {
+  parser.text({"--plan", forms,
+               choices + "; default: that of the checkpoint, or the configuration's [parallel], "
+                         "else serial"},
+              options.plan);
+  parser.number(
+      {"--ranks", "N", "Ranks, as threads of this process; default: as many as the plan needs"},
+      options.ranks, 1);
+}
+
 }  // namespace
 
 void add_options(OptionParser& parser, OutputOptions& options) {
@@ -22,17 +36,6 @@ void add_options(OptionParser& parser, OverrideOptions& options) {
   parser.assignments(
       {"--set", "key=value", "Override keys of the configuration: --set train.steps=10"},
       options.sets);
-}
-
-void add_options(OptionParser& parser, PlanOptions& options) {
-  parser.text({"--plan", "FILE|PRESET|serial|auto",
-               "A plan file, a preset such as dp=2,tp=2, 'serial', or 'auto', which finds one; "
-               "default: that of the "
-               "checkpoint, or the configuration's [parallel], else serial"},
-              options.plan);
-  parser.number(
-      {"--ranks", "N", "Ranks, as threads of this process; default: as many as the plan needs"},
-      options.ranks, 1);
 }
 
 std::optional<int> rank_count(const PlanOptions& options) {
@@ -51,7 +54,8 @@ void add_options(OptionParser& parser, AutomaticOptions& options) {
 
 void add_options(OptionParser& parser, ConfigOptions& options) {
   parser.argument("CONFIG", "The configuration, a TOML file", options.file);
-  add_options(parser, options.plan);
+  add_plan_options(parser, options.plan, "FILE|PRESET|serial|auto",
+                   "A plan file, a preset such as dp=2,tp=2, 'serial', or 'auto', which finds one");
   parser.text({"--cost", "FILE",
                "A cost file, by whose prices the compiler decides; default: the cost of the plan"},
               options.cost);
@@ -61,7 +65,8 @@ void add_options(OptionParser& parser, ConfigOptions& options) {
 void add_options(OptionParser& parser, CheckpointOptions& options) {
   parser.argument("CHECKPOINT", "A checkpoint, or the --out folder of a run: its latest",
                   options.path);
-  add_options(parser, options.plan);
+  add_plan_options(parser, options.plan, "FILE|PRESET|serial",
+                   "A plan file, a preset such as dp=2,tp=2, or 'serial'");
   parser.check([&options] { refuse_automatic_plan(options.plan); });
   add_options(parser, options.overrides);
 }

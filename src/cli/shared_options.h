@@ -32,7 +32,6 @@ struct PlanOptions {
 };
 /// The number of ranks that the command line or the launcher gives.
 std::optional<int> rank_count(const PlanOptions& options);
-void add_options(OptionParser& parser, PlanOptions& options);
 
 /// What --plan auto needs.
 struct AutomaticOptions {
