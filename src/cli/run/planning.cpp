@@ -80,7 +80,6 @@ void find_answer(Planned& planned, std::vector<Candidate> compared,
   check_memory(planned, planned.constraints.ranks);
   planned.answer = find_plan(planned.request(), {.constraints = planned.constraints,
                                                  .compared = std::move(compared),
-                                                 .sources = {},
                                                  .evaluation = evaluation});
 }
 
