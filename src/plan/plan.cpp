@@ -23,7 +23,23 @@ constexpr Renamed kRenamedKeys[] = {{"sums", "all_reduce"},
                                     {"split_matmuls", "collective_matmul"},
                                     {"overlap_mib", "prefetch_mib"}};
 // Names of other systems.
-constexpr Familiar kFamiliarKeys[] = {{"gradient_accumulation_steps", "micro_batches"},
+constexpr std::string_view kDividedParameters =
+    "a mark of the parameters with \"placement\": \"P(\\\"dp\\\")\" and \"copies\": \"pass\" "
+    "divides them over it";
+constexpr Familiar kFamiliarKeys[] = {{"fsdp", "dp", kDividedParameters},
+                                      {"zero", "dp", kDividedParameters},
+                                      {"zero_stage", "dp", kDividedParameters},
+                                      {"ddp", "dp"},
+                                      {"data_parallel", "dp"},
+                                      {"tensor_parallel", "tp"},
+                                      {"tensor_parallel_size", "tp"},
+                                      {"model_parallel", "tp"},
+                                      {"pipeline_parallel", "pp"},
+                                      {"pipeline_parallel_size", "pp"},
+                                      {"cp", "sp"},
+                                      {"context_parallel", "sp"},
+                                      {"sequence_parallel", "sp"},
+                                      {"gradient_accumulation_steps", "micro_batches"},
                                       {"num_microbatches", "micro_batches"},
                                       {"microbatches", "micro_batches"},
                                       {"num_micro_batches", "micro_batches"},
@@ -49,11 +65,22 @@ constexpr Renamed kRenamedAlgorithms[] = {{"direct", "one-shot"},
   throw UserError(what, why, fix, ExitCode::kBadConfig);
 }
 
-/// The mesh as text: "dp=2 {0,1} of devices fake".
+std::string device_text(const NamedMesh& mesh) {
+  return mesh.device == DeviceKind::kHost ? "" : " of devices " + std::string(to_text(mesh.device));
+}
+
+/// The mesh as text: "dp=2 {2,3} of devices fake".
 std::string mesh_text(const NamedMesh& mesh) {
-  return to_text(*mesh.mesh) + (mesh.device == DeviceKind::kHost
-                                    ? ""
-                                    : " of devices " + std::string(to_text(mesh.device)));
+  return to_text(*mesh.mesh) + device_text(mesh);
+}
+
+/// The same of one of several meshes, also when its ranks are the first ones: "dp=2 {0,1}".
+std::string text_with_ranks(const Mesh& mesh) {
+  const std::string text = to_text(mesh);
+  if (text.ends_with('}')) return text;
+  std::vector<std::string> ranks;
+  for (Rank rank : mesh.ranks()) ranks.push_back(std::to_string(rank));
+  return text + " {" + join(ranks, ",") + "}";
 }
 
 Mark read_mark(const ConfigTable& plan, const Document& item, size_t index) {
@@ -279,7 +306,8 @@ std::string mesh_text(const Plan& plan) {
   if (plan.meshes.empty()) return "one rank";
   if (plan.meshes.size() == 1) return mesh_text(plan.meshes[0]);
   std::vector<std::string> texts;
-  for (const NamedMesh& mesh : plan.meshes) texts.push_back(mesh.name + ": " + mesh_text(mesh));
+  for (const NamedMesh& mesh : plan.meshes)
+    texts.push_back(mesh.name + ": " + text_with_ranks(*mesh.mesh) + device_text(mesh));
   return join(texts, ", ");
 }
 

@@ -153,14 +153,14 @@ std::string residual_layers(int count) {
 
 TEST(Presets, StagesAreEvenAndEndBetweenLayers) {
   const Plan plan = plan_for("pp=2", residual_layers(6));
-  EXPECT_EQ(mesh_text(plan), "stage0: dp=1, stage1: dp=1 {1}");
+  EXPECT_EQ(mesh_text(plan), "stage0: dp=1 {0}, stage1: dp=1 {1}");
   EXPECT_THAT(marks_of(plan), ElementsAre("layers.{0..2}.* on stage0", "layers.{3..5}.* on stage1",
                                           "loss on stage1"));
 }
 
 TEST(Presets, RanksOfAStageAreNeighbours) {
   EXPECT_EQ(mesh_text(plan_for("dp=2,pp=2,tp=1", residual_layers(4))),
-            "stage0: dp=2, stage1: dp=2 {2,3}");
+            "stage0: dp=2 {0,1}, stage1: dp=2 {2,3}");
 }
 
 TEST(Presets, WithoutMicroBatchesAPipelineTakesADivisorOfTheBatch) {
@@ -173,9 +173,10 @@ TEST(Presets, WithoutMicroBatchesAPipelineTakesADivisorOfTheBatch) {
 
 TEST(Presets, SchedulesOfTwoStagesADeviceHaveThemInTurnOrInAV) {
   const Plan turn = plan_for("pp=2,schedule=interleaved", residual_layers(4));
-  EXPECT_EQ(mesh_text(turn), "stage0: dp=1, stage1: dp=1 {1}, stage2: dp=1, stage3: dp=1 {1}");
+  EXPECT_EQ(mesh_text(turn),
+            "stage0: dp=1 {0}, stage1: dp=1 {1}, stage2: dp=1 {0}, stage3: dp=1 {1}");
   const Plan v = plan_for("pp=2,schedule=zb-v", residual_layers(4));
-  EXPECT_EQ(mesh_text(v), "stage0: dp=1, stage1: dp=1 {1}, stage2: dp=1 {1}, stage3: dp=1");
+  EXPECT_EQ(mesh_text(v), "stage0: dp=1 {0}, stage1: dp=1 {1}, stage2: dp=1 {1}, stage3: dp=1 {0}");
 }
 
 TEST(Presets, ADeviceIsThatOfEveryRank) {

@@ -51,10 +51,18 @@ class Assignment {
       if (meshes_[i].name == mark.mesh) return i;
       names.push_back(meshes_[i].name);
     }
-    throw UserError("mark '" + mark.pattern + "' (" + mark.origin + ") names the mesh '" +
-                        mark.mesh + "', which is not there",
-                    "the meshes are " + join(names, ", "),
-                    "use one of these, or add the mesh to the plan", ExitCode::kBadConfig);
+    const bool are_several = names.size() > 1;
+    throw UserError(
+        "mark '" + mark.pattern + "' (" + mark.origin + ") names the mesh '" + mark.mesh +
+            "', which is not there",
+        are_several ? "the meshes are " + join(names, ", ")
+                    : "the plan has one mesh, and a mark assigns ops to one of several",
+        are_several
+            ? "use one of these, or add the mesh to the plan"
+            : "remove the mark, or divide the ranks by \"meshes\" into several, one of them "
+              "called '" +
+                  mark.mesh + "'",
+        ExitCode::kBadConfig);
   }
 
   /// A mark that names ops of the forward places those, and what is derived from them follows. Only

@@ -109,6 +109,11 @@ Mesh::Mesh(Shape shape, std::vector<std::string> axes, std::vector<Rank> ranks, 
 int Mesh::axis(std::string_view name) const {
   const std::optional<int> found = find_axis(name);
   if (found) return *found;
+  // A mesh without axes, as the serial plan has it, is one rank on an axis of its own.
+  if (axes_.front() == "all" && shape_[0] == 1)
+    refuse("no mesh axis is called '" + std::string(name) + "'",
+           "the mesh is one rank, without axes",
+           "add the axis: \"mesh\": {\"" + std::string(name) + "\": 2}");
   // As the user wrote it: the axis of the micro-batches was added by the program.
   std::vector<std::string> shown, names;
   for (int i = 0; i < axis_count(); ++i) {
