@@ -173,6 +173,7 @@ ExitCode SimulateCommand::run(Processes&) {
     for (const NamedMesh& mesh : session.plan.placed()) meshes.push_back(mesh.mesh);
     session.plan.cost = cost_of(deployment, meshes);
   }
+  if (trace) check_can_write(*trace);
   CompileOptions options;
   options.verify_passes = compilation.verify;
   Compiled compiled = compile(graph, session.plan, options);
