@@ -41,7 +41,9 @@ PlanningAnswer answer_for(const Graph& graph, const Cluster& cluster, PlanningOp
 
 PlanningAnswer answer_for(const Graph& graph, const Cluster& cluster, int ranks,
                           const std::string& fixed = "") {
-  return answer_for(graph, cluster, {.constraints = constraints_of(ranks, false, fixed)});
+  // The incumbents alone; placement_source_test.cpp has the search.
+  return answer_for(graph, cluster,
+                    {.constraints = constraints_of(ranks, false, fixed), .sources = {}});
 }
 
 std::vector<std::string> names_of(const PlanningAnswer& answer) {
