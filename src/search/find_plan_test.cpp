@@ -75,6 +75,7 @@ TEST(FindPlan, OneDeviceDataAndTensorParallelismAreAlwaysCompared) {
   const Cluster cluster = cores();
   PlanningOptions options{.constraints = constraints_of(4, false)};
   options.max_presets = 1;
+  options.sources = {};
   const PlanningAnswer answer = answer_for(graph, cluster, options);
   EXPECT_THAT(names_of(answer), testing::IsSupersetOf({"one device", "dp=4", "tp=4"}));
 }
@@ -200,6 +201,7 @@ TEST(FindPlan, ComparedPlansAreListedAndWinWhenTheyAreFaster) {
   // Only dp=4 and tp=4 are in the grid.
   PlanningOptions options{.constraints = constraints_of(4, false)};
   options.max_presets = 1;
+  options.sources = {};
   const PlanningAnswer without = answer_for(graph, cluster, options);
   const std::string best = best_of(without).candidate.name;
   options.compared = {compared(best)};
@@ -216,6 +218,7 @@ TEST(FindPlan, ASourceSeesTheIncumbentsAndAddsCandidates) {
   const Cluster cluster = cores();
   PlanningOptions options{.constraints = constraints_of(4, false)};
   options.max_presets = 1;
+  options.sources = {};
   std::string seen;
   options.sources = {[&](const PlanRequest& request, const PlanConstraints&,
                          const PlanningAnswer& known) -> std::vector<Candidate> {
