@@ -236,6 +236,7 @@ TEST(FindPlan, CandidatesOfOneProgramAreOne) {
   const Graph graph = small_mlp();
   const Cluster cluster = cores();
   PlanningOptions options{.constraints = constraints_of(4, false)};
+  options.sources = {};
   options.sources = {[](const PlanRequest& request, const PlanConstraints&,
                         const PlanningAnswer&) -> std::vector<Candidate> {
     return {
@@ -248,6 +249,7 @@ TEST(FindPlan, WhatIsNotTriedIsCounted) {
   const Graph graph = small_mlp();
   const Cluster cluster = cores();
   PlanningOptions options{.constraints = constraints_of(4, false)};
+  options.sources = {};
   options.evaluation.stop = [calls = 0]() mutable { return ++calls > 2; };
   const PlanningAnswer answer = answer_for(graph, cluster, options);
   EXPECT_GT(answer.not_tried, 0);
