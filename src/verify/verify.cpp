@@ -271,7 +271,7 @@ class Verification {
                     at, got.tensor.values[at], wanted.values[at], 0);
     }
     const double tolerance = tolerance_of(reg);
-    const bool is_rounded = tolerance == 0 && reg.type.dtype == DType::kF32;
+    const bool is_rounded = tolerance == 0 && reg.type->dtype == DType::kF32;
     const auto compare = [&](size_t at, double value) {  // returns whether they are equal enough
       const double serial = is_rounded ? static_cast<double>(static_cast<float>(wanted.values[at]))
                                        : wanted.values[at];
