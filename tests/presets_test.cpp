@@ -92,6 +92,8 @@ std::vector<Case> cases() {
     if (has_space(model))
       for (const std::string preset : {"sp=2", "dp=2,sp=2,tp=2"}) list.push_back({model, preset});
   }
+  for (const std::string preset : {"dp=8", "dp=2,sp=2,tp=2", "pp=2,dp=2,tp=2", "pp=4,tp=2"})
+    list.push_back({"llama", preset});
   return list;
 }
 

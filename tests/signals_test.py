@@ -9,6 +9,8 @@ mpirun waits before it kills its processes. MPIRUN is "" where MPI was not found
 import json
 import os
 import pathlib
+import re
+import shlex
 import signal
 import subprocess
 import sys
@@ -113,6 +115,20 @@ class Signals(OfLaunch):
                 self.out = pathlib.Path(self.folder.name) / number.name
                 process = self.launch("-n", "4")
                 self.check_stopped(process, self.stop_in_a_long_step(process, number))
+
+    def test_the_command_to_continue_starts_the_processes_as_before(self):
+        for number, options in enumerate((["-n", "4", "--mpirun-args=--bind-to none"], ["--log-dir=" + self.folder.name + "/my logs"], [])):
+            with self.subTest(options=options):
+                out = pathlib.Path(self.folder.name) / f"run {number}"
+                process = subprocess.Popen([PROGRAM, "launch", *options, "--", *map(str, TRAIN), "--out", out], cwd=ROOT, env=LAUNCH,
+                                           stdin=subprocess.DEVNULL, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True)
+                self.addCleanup(process.kill)
+                wait_for(lambda: metrics_of(out), process)
+                process.send_signal(signal.SIGTERM)
+                output, errors = process.communicate(timeout=60)
+                self.assertEqual(process.returncode, 75, errors)
+                line = re.search(r"(?m)^to continue      tessera (.*)$", output).group(1)
+                self.assertEqual(shlex.split(line), ["launch", *options, "--", *map(str, TRAIN), "--out", str(out), "--resume"])
 
     def test_to_launch_and_mpirun_together_as_a_service_manager_sends_it(self):
         def launch_and_mpirun(process):

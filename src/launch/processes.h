@@ -14,7 +14,8 @@
 
 namespace tessera {
 
-/// The variables that `tessera launch` sets for its processes.
+/// The variables that `tessera launch` sets for its processes: its own part of the command line,
+/// quoted for a shell ("launch -n 4 --"), and the folder of --log-dir.
 inline constexpr const char* kLaunchVariable = "TESSERA_LAUNCH";
 inline constexpr const char* kLogFolderVariable = "TESSERA_LOG_DIR";
 

@@ -41,7 +41,9 @@ PlanningAnswer answer_for(const Graph& graph, const Cluster& cluster, PlanningOp
 
 PlanningAnswer answer_for(const Graph& graph, const Cluster& cluster, int ranks,
                           const std::string& fixed = "") {
-  return answer_for(graph, cluster, {.constraints = constraints_of(ranks, false, fixed)});
+  // The incumbents alone; placement_source_test.cpp has the search.
+  return answer_for(graph, cluster,
+                    {.constraints = constraints_of(ranks, false, fixed), .sources = {}});
 }
 
 std::vector<std::string> names_of(const PlanningAnswer& answer) {
@@ -73,6 +75,7 @@ TEST(FindPlan, OneDeviceDataAndTensorParallelismAreAlwaysCompared) {
   const Cluster cluster = cores();
   PlanningOptions options{.constraints = constraints_of(4, false)};
   options.max_presets = 1;
+  options.sources = {};
   const PlanningAnswer answer = answer_for(graph, cluster, options);
   EXPECT_THAT(names_of(answer), testing::IsSupersetOf({"one device", "dp=4", "tp=4"}));
 }
@@ -198,6 +201,7 @@ TEST(FindPlan, ComparedPlansAreListedAndWinWhenTheyAreFaster) {
   // Only dp=4 and tp=4 are in the grid.
   PlanningOptions options{.constraints = constraints_of(4, false)};
   options.max_presets = 1;
+  options.sources = {};
   const PlanningAnswer without = answer_for(graph, cluster, options);
   const std::string best = best_of(without).candidate.name;
   options.compared = {compared(best)};
@@ -214,6 +218,7 @@ TEST(FindPlan, ASourceSeesTheIncumbentsAndAddsCandidates) {
   const Cluster cluster = cores();
   PlanningOptions options{.constraints = constraints_of(4, false)};
   options.max_presets = 1;
+  options.sources = {};
   std::string seen;
   options.sources = {[&](const PlanRequest& request, const PlanConstraints&,
                          const PlanningAnswer& known) -> std::vector<Candidate> {
@@ -231,6 +236,7 @@ TEST(FindPlan, CandidatesOfOneProgramAreOne) {
   const Graph graph = small_mlp();
   const Cluster cluster = cores();
   PlanningOptions options{.constraints = constraints_of(4, false)};
+  options.sources = {};
   options.sources = {[](const PlanRequest& request, const PlanConstraints&,
                         const PlanningAnswer&) -> std::vector<Candidate> {
     return {
@@ -243,6 +249,7 @@ TEST(FindPlan, WhatIsNotTriedIsCounted) {
   const Graph graph = small_mlp();
   const Cluster cluster = cores();
   PlanningOptions options{.constraints = constraints_of(4, false)};
+  options.sources = {};
   options.evaluation.stop = [calls = 0]() mutable { return ++calls > 2; };
   const PlanningAnswer answer = answer_for(graph, cluster, options);
   EXPECT_GT(answer.not_tried, 0);

@@ -8,6 +8,7 @@
 #include <thread>
 
 #include "base/count_text.h"
+#include "base/shell_quote.h"
 #include "base/text.h"
 #include "checkpoint/checkpoint.h"
 #include "cli/command_line.h"
@@ -91,11 +92,21 @@ std::vector<std::string> split_words(const std::vector<std::string>& texts) {
   return words;
 }
 
+/// The part of the command line in front of the command, quoted for a shell: "launch -n 4 --".
+std::string own_words(const LaunchCommand& launch) {
+  std::string text = "launch";
+  for (const std::string& word : launch.words) {
+    if (word == "--") break;
+    text += " " + shell_quoted(word);
+  }
+  return text + " --";
+}
+
 /// The words that start the processes: their variables reach other machines through env.
 LaunchedCommand launched_command(const LaunchCommand& launch, int processes,
                                  const std::vector<std::string>& words) {
   LaunchedCommand launched{make_launcher(processes, split_words(launch.launcher_arguments))};
-  launched.words = {"env", std::string(kLaunchVariable) + "=1"};
+  launched.words = {"env", std::string(kLaunchVariable) + "=" + own_words(launch)};
   if (!launch.log_folder.empty())
     launched.words.push_back(std::string(kLogFolderVariable) + "=" +
                              fs::absolute(launch.log_folder).string());

@@ -20,6 +20,7 @@ void MeasureCommand::describe(OptionParser& parser) {
 }
 
 ExitCode MeasureCommand::run(Processes&) {
+  if (out) check_can_write(*out);
   const Cluster cluster(detects_only ? detect_machine() : measure_machine());
   const Document description = to_document(cluster.description());
   if (out)

@@ -87,6 +87,9 @@ void SimulateCommand::describe(OptionParser& parser) {
 }
 
 ExitCode SimulateCommand::run(Processes&) {
+  if (trace) check_can_write(*trace);
+  if (report) check_can_write(*report);
+  if (!plan_file.empty()) check_can_write(plan_file);
   const NamedCluster machines = named_cluster(cluster);
   config.automatic.cluster = cluster;
   const Session session = sized_session(*this);

@@ -108,10 +108,11 @@ std::string written_text(const TrainCommand& command, const Training& training) 
       "written          {0}/plan.json, config.json, metrics.jsonl, logs/rank-*.jsonl, "
       "events.out.tfevents.*\n                 {1}\n",
       command.out, training.checkpoint.string());
-  if (training.run.stopped_by)
-    text += fmt::format("to continue      tessera {}{}\n",
-                        std::getenv(kLaunchVariable) ? "launch -- " : "",
+  if (training.run.stopped_by) {
+    const char* const launch = std::getenv(kLaunchVariable);
+    text += fmt::format("to continue      tessera {}{}\n", launch ? launch + std::string(" ") : "",
                         continue_command(command.words));
+  }
   return text;
 }
 
