@@ -4,6 +4,7 @@
 #include <gtest/gtest.h>
 
 #include "base/error.h"
+#include "base/testing/error.h"
 
 namespace tessera {
 namespace {
@@ -39,13 +40,8 @@ std::vector<std::string> names_of_path(const Cluster& cluster, DeviceId from, De
 }
 
 std::string refusal(ClusterDescription description) {
-  try {
-    const Cluster cluster(std::move(description));
-  } catch (const UserError& error) {
-    EXPECT_EQ(error.exit_code(), ExitCode::kBadConfig);
-    return error.what();
-  }
-  return "accepted";
+  return error_testing::message_of(ExitCode::kBadConfig,
+                                   [&] { const Cluster cluster(std::move(description)); });
 }
 
 TEST(Cluster, AMessagePassesThePortsOfTheSmallestGroupAndOfTheNetworkBelowIt) {

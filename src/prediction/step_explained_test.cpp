@@ -9,27 +9,10 @@
 #include "lower/lower.h"
 #include "ops/builder.h"
 #include "prediction/step_prediction.h"
+#include "prediction/testing/plain_devices.h"
 
 namespace tessera {
 namespace {
-
-/// Devices of 1 Tflop/s for products and 1 GB/s between them, without latencies and launches, whose
-/// memory is so fast that it does not count.
-Cluster plain_devices(int count) {
-  const std::string text = R"(
-[device.plain]
-kind = "gpu"
-memory = "1 GB"
-rates = {arithmetic = "1 Tflop/s", memory = "1000 TB/s", copies = "1000 TB/s", launch = "0 s"}
-[[machine]]
-count = 1
-device = "plain"
-devices = )" + std::to_string(count) +
-                           R"(
-links = [{name = "link", bandwidth = "1 GB/s", latency = "0 s"}]
-)";
-  return parse_cluster(parse_toml(text, "plain.toml"), "plain.toml");
-}
 
 std::shared_ptr<const TaskGraph> tasks_of(const Graph& graph, int ranks = 1,
                                           const std::vector<Mark>& marks = {}) {

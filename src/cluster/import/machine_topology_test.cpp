@@ -4,30 +4,22 @@
 #include <gtest/gtest.h>
 
 #include "base/error.h"
+#include "base/testing/error.h"
 #include "cluster/cluster.h"
 
 namespace tessera {
 namespace {
 
+using error_testing::message_of;
 using ::testing::AllOf;
 using ::testing::Contains;
 using ::testing::HasSubstr;
 
-template <typename Read>
-std::string refusal_of(const Read& read) {
-  try {
-    read();
-  } catch (const UserError& error) {
-    EXPECT_EQ(error.exit_code(), ExitCode::kBadConfig);
-    return error.what();
-  }
-  return "accepted";
-}
 std::string matrix_refusal(std::string_view text) {
-  return refusal_of([&] { parse_nvidia_smi(text, "topo.txt"); });
+  return message_of(ExitCode::kBadConfig, [&] { parse_nvidia_smi(text, "topo.txt"); });
 }
 std::string xml_refusal(std::string_view text) {
-  return refusal_of([&] { parse_nccl_topology(text, "topo.xml"); });
+  return message_of(ExitCode::kBadConfig, [&] { parse_nccl_topology(text, "topo.xml"); });
 }
 
 /// One machine called n0.
@@ -172,7 +164,7 @@ TEST(NvidiaSmiMatrix, WhatIsNoMatrixIsRefusedWithItsLine) {
 TEST(MachineTopology, ADeviceWithFewerLinksIsRefused) {
   const MachineTopology topology =
       parse_nvidia_smi("  GPU0 GPU1\nGPU0 X NV12\nGPU1 NV12 X\n", "topo.txt");
-  EXPECT_THAT(refusal_of([&] { cluster_of(topology, "v100-32g"); }),
+  EXPECT_THAT(message_of(ExitCode::kBadConfig, [&] { cluster_of(topology, "v100-32g"); }),
               AllOf(HasSubstr("topo.txt: a GPU has 12 NVLinks"), HasSubstr("has 6")));
 }
 

@@ -4,6 +4,7 @@
 #include <gtest/gtest.h>
 
 #include "base/error.h"
+#include "base/testing/error.h"
 #include "cluster/cluster.h"
 
 namespace tessera {
@@ -18,13 +19,7 @@ ClusterDescription parsed(std::string_view text) {
 }
 
 std::string refusal(std::string_view text) {
-  try {
-    parsed(text);
-  } catch (const UserError& error) {
-    EXPECT_EQ(error.exit_code(), ExitCode::kBadConfig);
-    return error.what();
-  }
-  return "accepted";
+  return error_testing::message_of(ExitCode::kBadConfig, [&] { parsed(text); });
 }
 
 std::string gpu(int id, const std::string& memory = "\"32\"") {
@@ -109,7 +104,7 @@ TEST(PaddleCluster, WrongValuesAreRefusedWithTheirPath) {
   const auto of_one = [](const std::string& devices, const std::string& links) {
     return refusal(cluster_of(machine("a", devices, links)));
   };
-  EXPECT_EQ(of_one(gpu(0), ""), "accepted");
+  EXPECT_EQ(of_one(gpu(0), ""), "nothing was thrown");
   EXPECT_THAT(of_one(gpu(0, "-32"), ""),
               AllOf(HasSubstr("cluster.json: machines[0].devices[0].memory is -32"),
                     HasSubstr("a number above 0")));

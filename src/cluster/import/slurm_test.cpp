@@ -2,6 +2,7 @@
 #include <gtest/gtest.h>
 
 #include "base/error.h"
+#include "base/testing/error.h"
 #include "cluster/import/switch_tree.h"
 
 namespace tessera {
@@ -12,13 +13,8 @@ using ::testing::ElementsAre;
 using ::testing::HasSubstr;
 
 std::string refusal(std::string_view text) {
-  try {
-    parse_slurm_topology(text, "topology.conf");
-  } catch (const UserError& error) {
-    EXPECT_EQ(error.exit_code(), ExitCode::kBadConfig);
-    return error.what();
-  }
-  return "accepted";
+  return error_testing::message_of(ExitCode::kBadConfig,
+                                   [&] { parse_slurm_topology(text, "topology.conf"); });
 }
 
 constexpr std::string_view kThreeLevels = R"(# Switches of the cluster
