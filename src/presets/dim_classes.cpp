@@ -35,6 +35,12 @@ bool is_reduction(const Factor& factor) {
   return factor.kind == FactorKind::kReduction || factor.kind == FactorKind::kMaskedReduction;
 }
 
+/// May an axis divide the factor? Its least part may be all of a dim: the last one of its
+/// positions.
+bool is_divisible(const Factor& factor) {
+  return factor.kind != FactorKind::kWhole && factor.extent > 1;
+}
+
 bool has_reduction(const ShardingRule& rule) {
   return std::any_of(rule.factors.begin(), rule.factors.end(), is_reduction);
 }
@@ -122,7 +128,7 @@ class ClassBuilder {
   void join(const Op& op, const ShardingRule& rule) {
     std::vector<int> of_factor(rule.factors.size(), -1);
     for_each_dim(op, rule, [&](ValueDim member, int factor) {
-      if (rule.factors[factor].kind == FactorKind::kWhole) return;
+      if (!is_divisible(rule.factors[factor])) return;
       if (of_factor[factor] < 0) of_factor[factor] = number(member);
       sets_.join(of_factor[factor], number(member));
     });
@@ -149,7 +155,7 @@ class ClassBuilder {
   void measure(const Op& op, const OpView& shape, const ShardingRule& rule) {
     std::vector<DimClassIndex> of_factor(rule.factors.size());
     for_each_dim(op, rule, [&](ValueDim member, int factor) {
-      if (rule.factors[factor].kind == FactorKind::kWhole)
+      if (!is_divisible(rule.factors[factor]))
         need_whole(member, result_.of(member));
       else
         of_factor[factor] = result_.of(member);

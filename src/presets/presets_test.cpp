@@ -95,6 +95,16 @@ TEST(Presets, TheAxisOfSpaceDividesThePositionsOfASequence) {
   EXPECT_THAT(marks_of(plan_for("dp=2,sp=2", kAttention)), ElementsAre("x P(\"dp\", \"sp\")"));
 }
 
+TEST(Presets, PositionsAreDividedWhereOnlyTheLastOneIsReadInTheEnd) {
+  std::string last = kAttention;
+  const std::string all = "loss = reduce(y) {dims=[0, 1, 2], op=\"sum\"}: f32[]\n";
+  last.replace(
+      last.find(all), all.size(),
+      "last = slice(y) {start=[0, 7, 0], limit=[4, 8, 32], stride=[1, 1, 1]}: f32[4,1,32]\n"
+      "loss = reduce(last) {dims=[0, 1, 2], op=\"sum\"}: f32[]\n");
+  EXPECT_THAT(marks_of(plan_for("dp=2,sp=2", last)), ElementsAre("x P(\"dp\", \"sp\")"));
+}
+
 TEST(Presets, ATableOfATiedModelIsDividedByItsVocabulary) {
   const std::string tied =
       "input tokens: i32[4,8]\n"
