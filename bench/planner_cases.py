@@ -1,0 +1,114 @@
+#!/usr/bin/env python3
+"""Plans that are found beside the grid of presets, on eight cases that divide unevenly.
+
+    python3 bench/planner_cases.py PROGRAM [CASE...]
+
+Each case is a model, a cluster and a limit of memory. Printed are the simulated step of the best
+preset and of the plan that is found, and their ratio: below 1, the plan is faster. The program
+simulates every preset; one that does not fit does not count.
+"""
+import json
+import os
+import subprocess
+import sys
+import tempfile
+
+GPT = {
+    "model": {"kind": "gpt", "context": 512, "layers": 4, "width": 512, "heads": 8, "dropout": 0.0},
+    "data": {"kind": "jsonl", "vocabulary": 16384},
+    "train": {"batch": 16},
+    "optimizer": {"kind": "adamw", "clip_norm": 1.0},
+}
+UNET = {
+    "model": {"kind": "unet", "layers": 3, "width": 24},
+    "data": {"kind": "shapes", "samples": 64, "size": 192, "held_out": 0.5},
+    "train": {"batch": 8},
+    "optimizer": {"kind": "adamw"},
+}
+RESNET = {
+    "model": {"kind": "resnet", "depth": 50},
+    "data": {"kind": "digits", "samples": 64, "size": 128, "held_out": 0.5},
+    "train": {"batch": 16},
+    "optimizer": {"kind": "momentum", "learning_rate": 0.1},
+}
+TWO_SPEEDS = "1x4xv100-16g+1x4xp100;ib=100Gb"
+
+
+def changed(config, **tables):
+    """The configuration with other values of some keys."""
+    return {name: {**table, **tables.get(name, {})} for name, table in config.items()}
+
+
+# Name, configuration, cluster, and the share of the memory that the fastest plan needs.
+CASES = [
+    ("two towers, wide tables",
+     changed(GPT, model={"kind": "two_tower", "context": 128, "layers": 2, "width": 256, "heads": 4},
+             data={"vocabulary": 131072}, train={"batch": 64}), "8xa100-80g", None),
+    ("unet", UNET, "8xa100-80g", None),
+    ("vocabulary of 32 widths",
+     changed(GPT, model={"width": 1024, "layers": 2}, data={"vocabulary": 32768}), "8xa100-80g", None),
+    ("resnet", RESNET, "8xa100-80g", None),
+    ("two device speeds", GPT, TWO_SPEEDS, None),
+    ("slow link", GPT, "2x4xa100-80g;ib=10Gb", None),
+    ("memory at 60%", GPT, "8xa100-80g", 0.6),
+    ("uneven heads", changed(GPT, model={"width": 480, "heads": 6}), "8xa100-80g", None),
+]
+
+
+def as_toml(config):
+    lines = []
+    for table, values in config.items():
+        lines.append(f"[{table}]")
+        lines += [f"{key} = {json.dumps(value)}" for key, value in values.items()]
+    return "\n".join(lines) + "\n"
+
+
+def plan(program, config, cluster, memory=None):
+    """The JSON object of `tessera plan`."""
+    command = [program, "plan", config, "--cluster", cluster, "--no-cache", "--json"]
+    if memory:
+        command += ["--memory", f"{memory} B"]
+    result = subprocess.run(command, capture_output=True, text=True)
+    if result.returncode != 0:
+        raise RuntimeError(result.stderr.strip())
+    return json.loads(result.stdout)
+
+
+def fastest(answer, source):
+    """The step of the fastest candidate of this source that fits; none: infinity."""
+    return min((row["step_seconds"] for row in answer["alternatives"]
+                if row["source"] == source and row["fits"]), default=float("inf"))
+
+
+def run(program, folder, case):
+    name, config, cluster, share = case
+    if config["data"]["kind"] == "jsonl":
+        tokens = os.path.join(folder, "tokens.jsonl")
+        with open(tokens, "w") as file:
+            for i in range(200):
+                file.write(json.dumps({"tokens": [(i + k) % 97 for k in range(600)]}) + "\n")
+        config = changed(config, data={"path": [tokens]})
+    file = os.path.join(folder, "case.toml")
+    with open(file, "w") as out:
+        out.write(as_toml(config))
+    answer = plan(program, file, cluster)
+    if share:
+        answer = plan(program, file, cluster, int(share * answer["peak_bytes"]))
+    preset = fastest(answer, "preset")
+    found = answer["step_seconds"]
+    print(f"{name:24} {cluster:31} preset {1e3 * preset:9.3f} ms  found {1e3 * found:9.3f} ms  "
+          f"{found / preset:.3f}  {answer['name']}", flush=True)
+    return found / preset
+
+
+def main():
+    program, wanted = sys.argv[1], sys.argv[2:]
+    with tempfile.TemporaryDirectory() as folder:
+        ratios = [run(program, folder, case) for case in CASES
+                  if not wanted or any(text in case[0] for text in wanted)]
+    print(f"faster than every preset by 5% and more: {sum(ratio <= 0.95 for ratio in ratios)} of "
+          f"{len(ratios)}")
+
+
+if __name__ == "__main__":
+    main()
