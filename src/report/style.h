@@ -26,12 +26,14 @@ article { border: 1px solid var(--line); border-radius: 6px; padding: 0 1rem 1re
 .wide { overflow-x: auto; } .square { max-width: 32rem; }
 table { border-collapse: collapse; font-size: .9rem; margin: .4rem 0; }
 th, td { text-align: left; padding: .15rem .8rem .15rem 0; border-bottom: 1px solid var(--line);
-  vertical-align: top; overflow-wrap: anywhere; }
-th { color: var(--quiet); font-weight: 600; } .number { text-align: right;
-  font-variant-numeric: tabular-nums; white-space: nowrap; }
+  vertical-align: top; overflow-wrap: break-word; }
+.number { text-align: right; font-variant-numeric: tabular-nums; }
+td.number { white-space: nowrap; }
+th { color: var(--quiet); font-weight: 600; vertical-align: bottom; }
 pre { background: var(--box); padding: .5rem; overflow-x: auto; font-size: .8rem; }
-svg { display: block; width: 100%; min-width: 22rem; height: auto; } svg text { fill: var(--text);
-  font-size: 11px; }
+svg { display: block; width: 100%; min-width: 32rem; height: auto; }
+.square svg { min-width: 18rem; } svg text { fill: var(--text);
+  font-size: 13px; }
 p { margin: .3rem 0; overflow-wrap: anywhere; } .note, .legend { color: var(--quiet);
   font-size: .85rem; }
 .legend span { margin-right: .9rem; white-space: nowrap; } .legend i { display: inline-block;
