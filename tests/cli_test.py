@@ -88,12 +88,17 @@ class Plan(unittest.TestCase):
     def test_train_plans_by_itself_and_has_the_losses_of_the_serial_run(self):
         quiet = [*SMALL_GPT, "model.dropout=0"]
         serial = run_json("train", *quiet)["losses"]
-        found = run("train", *quiet, "--plan", "auto", "--no-cache", *self.CLUSTER, "--ranks", 4, "--json")
+        found = run("train", *quiet, "--no-cache", *self.CLUSTER, "--ranks", 4, "--json")
         result = json.loads(found.stdout)
         self.assertEqual(result["ranks"], 4)
         for ours, theirs in zip(result["losses"], serial, strict=True):
             self.assertAlmostEqual(ours, theirs, delta=1e-4)
         self.assertEqual(len(re.findall(r"(?m)^(?:plan auto:|           )\S? ?\S", found.stderr)), 5)
+
+    def test_a_plan_that_is_named_is_taken_and_one_rank_needs_none(self):
+        for named in (["--plan", "dp=4", "--ranks", 4], ["parallel.dp=4", "--ranks", 4], ["--ranks", 1], []):
+            result = run("train", *SMALL_GPT, *named, "--steps", 1)
+            self.assertNotIn("plan auto:", result.stderr)
 
     def test_a_plan_is_found_once_and_a_damaged_cache_is_replaced(self):
         with tempfile.TemporaryDirectory() as folder, unittest.mock.patch.dict(os.environ, XDG_CACHE_HOME=folder):

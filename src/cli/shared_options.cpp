@@ -12,13 +12,10 @@ void refuse_automatic_plan(const PlanOptions& options) {
 
 /// --plan and --ranks.
 ///   forms    of the value of --plan
-///   choices  of these in words
+///   choices  of these in words, and the default
 void add_plan_options(OptionParser& parser, PlanOptions& options, const std::string& forms,
                       const std::string& choices) {
-  parser.text({"--plan", forms,
-               choices + "; default: that of the checkpoint, or the configuration's [parallel], "
-                         "else serial"},
-              options.plan);
+  parser.text({"--plan", forms, choices}, options.plan);
   parser.number(
       {"--ranks", "N", "Ranks, as threads of this process; default: as many as the plan needs"},
       options.ranks, 1);
@@ -54,8 +51,11 @@ void add_options(OptionParser& parser, AutomaticOptions& options) {
 
 void add_options(OptionParser& parser, ConfigOptions& options) {
   parser.argument("CONFIG", "The configuration, a TOML file", options.file);
-  add_plan_options(parser, options.plan, "FILE|PRESET|serial|auto",
-                   "A plan file, a preset such as dp=2,tp=2, 'serial', or 'auto', which finds one");
+  add_plan_options(
+      parser, options.plan, "FILE|PRESET|serial|auto",
+      "A plan file, a preset such as dp=2,tp=2, 'serial', or 'auto', which finds one; "
+      "default: that of the checkpoint, or the configuration's [parallel], else 'auto' "
+      "for several ranks and 'serial' for one");
   parser.text({"--cost", "FILE",
                "A cost file, by whose prices the compiler decides; default: the cost of the plan"},
               options.cost);
@@ -66,7 +66,8 @@ void add_options(OptionParser& parser, CheckpointOptions& options) {
   parser.argument("CHECKPOINT", "A checkpoint, or the --out folder of a run: its latest",
                   options.path);
   add_plan_options(parser, options.plan, "FILE|PRESET|serial",
-                   "A plan file, a preset such as dp=2,tp=2, or 'serial'");
+                   "A plan file, a preset such as dp=2,tp=2, or 'serial'; default: that of the "
+                   "checkpoint");
   parser.check([&options] { refuse_automatic_plan(options.plan); });
   add_options(parser, options.overrides);
 }

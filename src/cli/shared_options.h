@@ -27,6 +27,7 @@ void add_options(OptionParser& parser, OverrideOptions& options);
 struct PlanOptions {
   std::optional<std::string> plan;  // a file, "serial", a preset or "auto"
   bool is_automatic() const { return plan == "auto"; }
+  bool may_be_automatic() const { return !plan || is_automatic(); }
   std::optional<int> ranks;
   std::optional<int> processes = {};  // that run the command, when they are several
 };

@@ -120,7 +120,7 @@ void read_parallel(const Document* table, const std::string& file, std::optional
     return;
   }
   read.plan = parse_plan(*table, origin, {.ranks = ranks, .other_keys = degree_keys()});
-  read.plan.name = "config";
+  read.plan->name = "config";
 }
 
 /// Sets `key = value`, where key is a dotted path, and returns the key.

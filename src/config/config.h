@@ -71,8 +71,9 @@ struct RunConfig {
 /// without the table.
 struct ConfigFile {
   RunConfig run;
-  Plan plan;
-  std::optional<Preset> preset = {};  // [parallel] has degrees: dp = 2; then it replaces `plan`
+  /// Of the table [parallel]: neither, when there is none.
+  std::optional<Plan> plan = {};      // it has meshes
+  std::optional<Preset> preset = {};  // it has degrees: dp = 2
 };
 
 /// Reads CONFIG.toml. `sets` are overrides such as "train.steps=10" or "data.path=/usr/include",

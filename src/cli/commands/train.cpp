@@ -311,7 +311,7 @@ ExitCode TrainCommand::run(Processes& processes) {
   // The leader holds the lock when the others are connected with it. Before that, another run may
   // still store and remove checkpoints, so that processes would find different ones.
   std::optional<RuntimeOptions> connected;
-  if (resume || (processes.are_several() && config.plan.is_automatic()))
+  if (resume || (processes.are_several() && config.plan.may_be_automatic()))
     connected = processes.connect(liveness.deadline());
   RealFileSystem disk;
   const auto resumed = open_resumed(disk, *this);

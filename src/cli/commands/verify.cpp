@@ -32,7 +32,7 @@ int VerifyCommand::rank_count() const {
 
 ExitCode VerifyCommand::run(Processes& processes) {
   std::optional<RuntimeOptions> connected;
-  if (processes.are_several() && config.plan.is_automatic())
+  if (processes.are_several() && config.plan.may_be_automatic())
     connected = processes.connect(liveness.deadline());
   if (processes.are_several()) share_plans(config, processes, liveness.deadline());
   Session session = open_session(config, {}, compilation);

@@ -22,7 +22,15 @@ namespace {
 /// Of a plan of the configuration or of a run: `preset`, or else `plan`.
 Plan configured_plan(const ConfigFile& file, const PlanOptions& options,
                      const std::function<Graph()>& graph) {
-  return file.preset ? preset_plan(*file.preset, graph(), rank_count(options)) : file.plan;
+  return file.preset ? preset_plan(*file.preset, graph(), rank_count(options))
+                     : file.plan.value_or(serial_plan());
+}
+
+/// Is a plan to be found: asked for, or for several ranks when nothing says which?
+bool finds_plan(const PlanOptions& options, bool is_stored, const ConfigFile& file) {
+  if (options.plan) return options.is_automatic();
+  const bool is_named = is_stored || file.preset || file.plan;
+  return !is_named && rank_count(options).value_or(1) > 1;
 }
 
 /// "dp=2,tp=2" for "dp2,tp2"; "" when `text` is no list of degrees without equals signs.
@@ -84,7 +92,7 @@ Session open_session(const ConfigOptions& options, const std::optional<Plan>& st
   check_fits(session.config);
   const auto graph = [&] { return sized_graph(session.config); };
   const bool is_given = options.plan.plan || stored;
-  session.plan = options.plan.is_automatic()
+  session.plan = finds_plan(options.plan, stored.has_value(), file)
                      ? found_plan(session.config, options)
                      : chosen_plan(options.plan,
                                    is_given ? stored.value_or(Plan{})
