@@ -41,8 +41,8 @@ constexpr std::array kPresets{
            12, "pcie", 8, 12.5, 1, "data sheet"},
     DevicePreset{"titan-rtx", HardwareKind::kGpu, 24, 672, 130, 16.3,
            12, "pcie", 8, 12.5, 1, "data sheet"},
-    DevicePreset{"cpu", HardwareKind::kCpu, 2, 5, 0, 0.02,
-           5, "memory", 8, 1.25, 1, "one core of a common machine"},
+    DevicePreset{"cpu", HardwareKind::kCpu, 2, 12, 0, 0.096,
+           10, "memory", 8, 1.25, 1, "a core at 3 GHz: vectors of 8, one bank of DDR4, its caches"},
 };
 // clang-format on
 
@@ -84,6 +84,29 @@ bool has_hybrid_cube(const DevicePreset& preset) {
   return preset.name == "v100-16g" || preset.name == "v100-32g";
 }
 
+/// Of a core: 16 multiplications and additions a cycle in products, as many cycles for an
+/// exponential as for 32 of them, and memory that is faster the closer it is.
+DeviceCost cost_of_core(const DevicePreset& preset) {
+  const double peak = preset.f32_tflops * 1e12;
+  DeviceCost cost;
+  cost.flops_per_second = peak / 4;
+  cost.bytes_per_second = preset.memory_gb_per_second * 1e9;
+  cost.copied_bytes_per_second = cost.bytes_per_second;
+  cost.launch = Seconds(2e-7);
+  // Small pieces pay for the edges of their tiles; those of a convolution are packed before.
+  const std::pair<OperationClass, SizeCurve> products[] = {
+      {OperationClass::kMatmul, {{{1e3, 0.02}, {64e3, 0.7}, {1e6, 1.0}}}},
+      {OperationClass::kConvolution, {{{1e3, 0.3}, {16e3, 1.0}}}},
+      {OperationClass::kAttention, {{{2e3, 0.1}, {64e3, 0.7}, {512e3, 1.0}}}}};
+  for (const auto& [operation, efficiency] : products)
+    cost.classes[operation] = {.flops_per_second = peak * kMatmulPart, .efficiency = efficiency};
+  const SizeCurve caches{{{256e3, 60e9}, {1e6, 40e9}, {16e6, 20e9}, {64e6, cost.bytes_per_second}}};
+  for (OperationClass operation : {OperationClass::kElementwise, OperationClass::kReduction,
+                                   OperationClass::kGather, OperationClass::kMovement})
+    cost.classes[operation].bytes_per_second_at = caches;
+  return cost;
+}
+
 }  // namespace
 
 std::span<const DevicePreset> presets() {
@@ -111,7 +134,10 @@ DeviceType device_of(const DevicePreset& preset) {
                   Bytes(0),
                   {},
                   std::string(preset.source)};
-  if (preset.kind == HardwareKind::kCpu) return type;  // its costs are the default
+  if (preset.kind == HardwareKind::kCpu) {
+    type.cost = cost_of_core(preset);
+    return type;
+  }
   type.reserve = Bytes(1'000'000'000);
   DeviceCost& cost = type.cost;
   const double memory = preset.memory_gb_per_second * 1e9 * kMemoryPart;
