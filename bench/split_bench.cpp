@@ -65,7 +65,7 @@ std::shared_ptr<const TaskGraph> sleeping_layers(int64_t chunks, Seconds product
       product.value() / static_cast<double>(kRows * kWidth * kInner / 2);
   for (Task& task : tasks->tasks)
     for (KernelStep& step : task.steps)
-      if (step.call.kernel == "dot_general")
+      if (step.call->kernel == "dot_general")
         step.call = {"sleeping_product", {}, {of_a_multiplication}, ""};
   return tasks;
 }

@@ -32,6 +32,8 @@ struct InPort {
   RegisterId reg = 0;
   ActorId producer = 0;
   int acts_per_slot = 1;  // >= 1: acts that read a slot before it is released
+  /// Of the register, or a guess: the actor allocates when the producer uses more.
+  int slots = 8;
 };
 
 /// A register that an actor produces.
@@ -145,6 +147,7 @@ class Actor {
     int slots = 0;          // at least as many as were ever used
     int next = -1;          // slot of the next iteration; -1: not there yet
     int filled = 0;         // slots that hold an iteration
+    int64_t iteration = 0;  // of the next slot
   };
   /// The iterations in flight on a port. Iteration i uses slot i % slots. Every consumer takes
   /// iterations in order, so that slot is also the first to be released.
@@ -164,6 +167,7 @@ class Actor {
   void check_description() const;
   size_t output_port(RegisterId reg) const;
   size_t search_output_port(RegisterId reg) const;
+  void reserve();
   void add_input(const InPort& port);
   void add_output(const OutPort& port);
   void take_ready(const Message& message);

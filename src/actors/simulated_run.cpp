@@ -26,6 +26,7 @@ class ActorSimulator {
       ensure(description.id == std::ssize(actors_), "the id of an actor is its index in the list");
       actors_.emplace_back(std::move(description));
     }
+    descriptions = {};
     streams_of_.resize(actors_.size());
     held_overwrite_.resize(actors_.size(), 0);
     for (const auto& order : setting.streams)
@@ -34,6 +35,9 @@ class ActorSimulator {
       for (ActorId id = 0; id < std::ssize(actors_); ++id) add_stream({id});
     add_watchers();
     touch_all();
+    int64_t acts = 0;
+    for (const Stream& stream : streams_) acts += stream.acts;
+    run_.acts.reserve(acts * iterations);
   }
 
   SimulatedRun run() {
