@@ -176,7 +176,7 @@ void Actor::take_released(const Message& message) {
          std::to_string(message.reg) + " with iteration " + std::to_string(message.iteration) +
          " from actor " + std::to_string(message.from) + ", which does not hold it");
   held_[held] = 0;
-  output.likely = consumer + 1 == consumers.size() ? 0 : consumer + 1;
+  output.likely = consumer + 1 == consumers.size() ? 0 : static_cast<int>(consumer) + 1;
   if (--holders_[output.first + slot] > 0) return;
   iteration_in(output, slot) = kEmpty;
   --output.out;
