@@ -66,7 +66,7 @@ std::shared_ptr<const TaskGraph> sleeping_layers(int64_t chunks, Seconds product
   for (Task& task : tasks->tasks)
     for (KernelStep& step : task.steps)
       if (step.call->kernel == "dot_general")
-        step.call = {"sleeping_product", {}, {of_a_multiplication}, ""};
+        step.call = KernelCall{"sleeping_product", {}, {of_a_multiplication}, ""};
   return tasks;
 }
 

@@ -355,7 +355,7 @@ std::string halos_text() {
         const int64_t elements =
             received_elements(target.type->shape, {task.parts[part].exchange}, 0);
         text += fmt::format("  rank 0 receives {} bytes for {}\n",
-                            elements * size_of(target.type->dtype), target.name);
+                            elements * size_of(target.type->dtype), target.name.text());
       }
     }
   }
