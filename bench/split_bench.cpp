@@ -65,8 +65,8 @@ std::shared_ptr<const TaskGraph> sleeping_layers(int64_t chunks, Seconds product
       product.value() / static_cast<double>(kRows * kWidth * kInner / 2);
   for (Task& task : tasks->tasks)
     for (KernelStep& step : task.steps)
-      if (step.call.kernel == "dot_general")
-        step.call = {"sleeping_product", {}, {of_a_multiplication}, ""};
+      if (step.call->kernel == "dot_general")
+        step.call = KernelCall{"sleeping_product", {}, {of_a_multiplication}, ""};
   return tasks;
 }
 

@@ -353,9 +353,9 @@ std::string halos_text() {
       for (size_t part = 0; part < task.parts.size(); ++part) {
         const Register& target = made.tasks.registers[task.outputs[part]];
         const int64_t elements =
-            received_elements(target.type.shape, {task.parts[part].exchange}, 0);
+            received_elements(target.type->shape, {task.parts[part].exchange}, 0);
         text += fmt::format("  rank 0 receives {} bytes for {}\n",
-                            elements * size_of(target.type.dtype), target.name);
+                            elements * size_of(target.type->dtype), target.name.text());
       }
     }
   }

@@ -12,8 +12,8 @@ ObservedStep run_observed(Runtime& runtime, LoadedProgram& program,
   const Observer observer = [&](Rank rank, RegisterIndex index, const Coordinate& coordinate,
                                 const std::byte* data) {
     const Register& reg = program.graph().registers[index];
-    if (reg.type.dtype != DType::kF32) return;
-    const Box box = reg.attr.box(reg.type.shape, coordinate);
+    if (reg.type->dtype != DType::kF32) return;
+    const Box box = reg.attr.box(reg.type->shape, coordinate);
     const auto* values = reinterpret_cast<const float*>(data);
     step.held.at(reg.name)[rank] = {box, {values, values + element_count(box.shape())}};
   };

@@ -227,7 +227,7 @@ std::vector<Rank> ranks_for(PipelineKind kind, int devices) {
 Seconds time_asleep(const Task& task) {
   Seconds sum{0};
   for (const KernelStep& step : task.steps)
-    if (step.call.kernel.starts_with(kForward)) sum += Seconds(step.call.reals.at(0));
+    if (step.call->kernel.starts_with(kForward)) sum += Seconds(step.call->reals.at(0));
   return sum;
 }
 

@@ -27,6 +27,7 @@ LARGE_CLASSES = {
     "Engine": "what users call: every method forwards to one part, such as ProgramSet, TrainingSteps or Evaluator",
     "Builder": "a method for each operator, so that a model reads as a program",
     "IndexedVector": "the interface of std::vector, with a const form of each accessor",
+    "SharedVector": "the part of the interface of std::vector that is used, with a const form of each accessor",
     "Runtime": "what a process does with its ranks and with the other processes; any() is one line for readers of union_of()",
     "Document": "accessors for each kind of JSON and TOML value, with a const form of some",
     "Actor": "the counters of one state machine; most methods are one line, and the hot ones are inline",

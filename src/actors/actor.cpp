@@ -9,9 +9,6 @@
 namespace tessera {
 namespace {
 
-/// The number of slots with which an input is created: with the usual numbers it never grows.
-constexpr int kUsualSlots = 8;
-
 bool has_repeated(std::vector<int> ids) {
   std::sort(ids.begin(), ids.end());
   return std::adjacent_find(ids.begin(), ids.end()) != ids.end();
@@ -47,6 +44,7 @@ size_t find_consumer(const std::vector<ActorId>& consumers, ActorId id, size_t l
 
 Actor::Actor(ActorDescription description) : description_(std::move(description)) {
   check_description();
+  reserve();
   for (const InPort& port : description_.inputs) add_input(port);
   for (const OutPort& port : description_.outputs) add_output(port);
   if (outputs_.size() > kManyPorts) {
@@ -58,20 +56,38 @@ Actor::Actor(ActorDescription description) : description_(std::move(description)
   act_.output_slots.resize(outputs_.size());
 }
 
+/// Large runs have a million ports: what they need is allocated once and exactly.
+void Actor::reserve() {
+  inputs_.reserve(description_.inputs.size());
+  outputs_.reserve(description_.outputs.size());
+  size_t slots = 0;
+  for (const InPort& port : description_.inputs) slots += port.slots;
+  in_iterations_.reserve(slots);
+  slots = 0;
+  size_t held = 0;
+  for (const OutPort& port : description_.outputs) {
+    slots += port.slots;
+    held += port.slots * port.consumers.size();
+  }
+  out_iterations_.reserve(slots);
+  holders_.reserve(slots);
+  held_.reserve(held);
+}
+
 void Actor::add_input(const InPort& port) {
   inputs_.push_back({.reg = port.reg,
                      .acts = port.acts_per_slot,
-                     .first = in_iterations_.size(),
-                     .slots = kUsualSlots});
+                     .first = static_cast<int>(in_iterations_.size()),
+                     .slots = port.slots});
   ++missing_inputs_;
-  in_iterations_.resize(in_iterations_.size() + kUsualSlots, kEmpty);
+  in_iterations_.resize(in_iterations_.size() + port.slots, kEmpty);
 }
 
 void Actor::add_output(const OutPort& port) {
   outputs_.push_back({.reg = port.reg,
                       .acts = port.acts_per_slot,
-                      .first = out_iterations_.size(),
-                      .first_held = held_.size(),
+                      .first = static_cast<int>(out_iterations_.size()),
+                      .first_held = static_cast<int>(held_.size()),
                       .slots = port.slots});
   const size_t slots = port.slots;
   out_iterations_.resize(out_iterations_.size() + slots, kEmpty);
@@ -83,7 +99,8 @@ void Actor::check_description() const {
   if (has_repeated_register(description_.inputs)) fail("consumes a register twice");
   if (has_repeated_register(description_.outputs)) fail("produces a register twice");
   for (const InPort& in : description_.inputs)
-    if (in.acts_per_slot < 1) fail("does not read register " + std::to_string(in.reg));
+    if (in.acts_per_slot < 1 || in.slots < 1)
+      fail("does not read register " + std::to_string(in.reg));
   for (const OutPort& out : description_.outputs) {
     if (out.acts_per_slot < 1) fail("does not fill register " + std::to_string(out.reg));
     if (out.slots < 1) fail("register " + std::to_string(out.reg) + " has no slot");
@@ -159,7 +176,7 @@ void Actor::take_released(const Message& message) {
          std::to_string(message.reg) + " with iteration " + std::to_string(message.iteration) +
          " from actor " + std::to_string(message.from) + ", which does not hold it");
   held_[held] = 0;
-  output.likely = consumer + 1 == consumers.size() ? 0 : consumer + 1;
+  output.likely = consumer + 1 == consumers.size() ? 0 : static_cast<int>(consumer) + 1;
   if (--holders_[output.first + slot] > 0) return;
   iteration_in(output, slot) = kEmpty;
   --output.out;

@@ -32,6 +32,8 @@ struct InPort {
   RegisterId reg = 0;
   ActorId producer = 0;
   int acts_per_slot = 1;  // >= 1: acts that read a slot before it is released
+  /// Of the register, or a guess: the actor allocates when the producer uses more.
+  int slots = 8;
 };
 
 /// A register that an actor produces.
@@ -140,30 +142,31 @@ class Actor {
     RegisterId reg = 0;
     int acts = 1;           // per slot
     int done = 0;           // acts that have begun on the next slot; those of earlier slots are all
-    int64_t iteration = 0;  // of the next slot, if it has several acts: see next_of()
-    size_t first = 0;       // its slots are [first, first + slots) of in_iterations_
+    int first = 0;          // its slots are [first, first + slots) of in_iterations_
     int slots = 0;          // at least as many as were ever used
     int next = -1;          // slot of the next iteration; -1: not there yet
     int filled = 0;         // slots that hold an iteration
+    int64_t iteration = 0;  // of the next slot, if it has several acts: see next_of()
   };
   /// The iterations in flight on a port. Iteration i uses slot i % slots. Every consumer takes
   /// iterations in order, so that slot is also the first to be released.
   struct Output {
     RegisterId reg = 0;
-    int acts = 1;           // per slot
-    int done = 0;           // acts that have begun on the next slot; those of earlier slots are all
-    int64_t iteration = 0;  // of the next slot, if it has several acts: see next_of()
-    size_t first = 0;       // its slots are [first, first + slots) of out_iterations_ and holders_
-    size_t first_held = 0;  // index in held_: slot * consumers + consumer
+    int acts = 1;        // per slot
+    int done = 0;        // acts that have begun on the next slot; those of earlier slots are all
+    int first = 0;       // its slots are [first, first + slots) of out_iterations_ and holders_
+    int first_held = 0;  // index in held_: slot * consumers + consumer
     int slots = 0;
-    int next = 0;       // slot of the next iteration
-    int out = 0;        // slots that are not released
-    size_t likely = 0;  // the consumer behind the one that released a slot last
+    int next = 0;           // slot of the next iteration
+    int out = 0;            // slots that are not released
+    int likely = 0;         // the consumer behind the one that released a slot last
+    int64_t iteration = 0;  // of the next slot, if it has several acts: see next_of()
   };
 
   void check_description() const;
   size_t output_port(RegisterId reg) const;
   size_t search_output_port(RegisterId reg) const;
+  void reserve();
   void add_input(const InPort& port);
   void add_output(const OutPort& port);
   void take_ready(const Message& message);

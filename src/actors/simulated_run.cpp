@@ -26,14 +26,17 @@ class ActorSimulator {
       ensure(description.id == std::ssize(actors_), "the id of an actor is its index in the list");
       actors_.emplace_back(std::move(description));
     }
-    streams_of_.resize(actors_.size());
-    held_overwrite_.resize(actors_.size(), 0);
+    descriptions = {};
+    stream_of_.resize(actors_.size(), -1);
+    held_overwrite_.resize(actors_.size());
     for (const auto& order : setting.streams)
       if (!order.empty()) add_stream(order);
     if (setting.streams.empty())
       for (ActorId id = 0; id < std::ssize(actors_); ++id) add_stream({id});
-    add_watchers();
     touch_all();
+    int64_t acts = 0;
+    for (const Stream& stream : streams_) acts += stream.acts;
+    run_.acts.reserve(acts * iterations);
   }
 
   SimulatedRun run() {
@@ -82,14 +85,18 @@ class ActorSimulator {
   bool may_act(ActorId id) { return actor(id).ready() && may_overwrite(id); }
 
   /// The search begins where the last one failed, so that an actor that overwrites many registers
-  /// is not checked as a whole whenever one of them is released.
+  /// is not checked as a whole whenever one of them is released. It waits for that one alone.
   bool may_overwrite(ActorId id) {
     if (setting_.overwrites.empty()) return true;
     const std::vector<Overwrite>& list = setting_.overwrites[id];
+    HeldOverwrite& held = held_overwrite_[id];
     for (size_t i = 0; i < list.size(); ++i) {
-      size_t& next = held_overwrite_[id];
-      if (!actor(list[next].producer).is_released(list[next].reg, id)) return false;
-      next = next + 1 == list.size() ? 0 : next + 1;
+      const Overwrite& overwrite = list[held.index];
+      if (!actor(overwrite.producer).is_released(overwrite.reg, id)) {
+        if (!std::exchange(held.is_watched, true)) watchers_[overwrite.reg].push_back(id);
+        return false;
+      }
+      held.index = held.index + 1 == std::ssize(list) ? 0 : held.index + 1;
     }
     return true;
   }
@@ -102,16 +109,11 @@ class ActorSimulator {
     int64_t acts = 0;
     for (ActorId id : order) {
       acts += acts_per_iteration(id);
-      std::vector<int>& streams = streams_of_.at(id);
       const int stream = static_cast<int>(streams_.size());
-      if (streams.empty() || streams.back() != stream) streams.push_back(stream);
+      ensure(stream_of_.at(id) < 0 || stream_of_[id] == stream, "an actor is in one stream");
+      stream_of_[id] = stream;
     }
     streams_.push_back({.order = order, .acts = acts});
-  }
-  void add_watchers() {
-    for (ActorId id = 0; id < std::ssize(setting_.overwrites); ++id)
-      for (const Overwrite& overwrite : setting_.overwrites[id])
-        watchers_[overwrite.reg].push_back(id);
   }
 
   // ---- the streams whose next act may have become possible ----
@@ -121,7 +123,7 @@ class ActorSimulator {
     touched_.push_back(stream);
   }
   void touch_actor(ActorId id) {
-    for (int stream : streams_of_[id]) touch(stream);
+    if (stream_of_[id] >= 0) touch(stream_of_[id]);
   }
   void touch_all() {
     for (int stream = 0; stream < std::ssize(streams_); ++stream) touch(stream);
@@ -248,8 +250,13 @@ class ActorSimulator {
     actor(message.to).receive(message);
     touch_actor(message.to);
     if (message.kind == Message::Kind::kReady || watchers_.empty()) return;
-    if (const auto found = watchers_.find(message.reg); found != watchers_.end())
-      for (ActorId watcher : found->second) touch_actor(watcher);
+    const auto found = watchers_.find(message.reg);
+    if (found == watchers_.end()) return;
+    for (ActorId watcher : found->second) {
+      held_overwrite_[watcher].is_watched = false;
+      touch_actor(watcher);
+    }
+    watchers_.erase(found);
   }
 
   std::string waiting_text(ActorId id) {
@@ -271,12 +278,19 @@ class ActorSimulator {
     ensure(waiting.empty(), "no actor can act:" + waiting);
   }
 
+  /// Of the overwrites of an actor, the first one to check.
+  struct HeldOverwrite {
+    int index = 0;
+    bool is_watched = false;  // the actor is among the watchers of that register
+  };
+
   const SimulatedSetting& setting_;
   const int64_t iterations_;
   std::vector<Actor> actors_;
-  std::vector<std::vector<int>> streams_of_;                       // by actor
-  std::unordered_map<RegisterId, std::vector<ActorId>> watchers_;  // those that overwrite it
-  std::vector<size_t> held_overwrite_;  // by actor: of its overwrites, the first one to check
+  std::vector<int> stream_of_;                 // by actor; -1: none
+  std::vector<HeldOverwrite> held_overwrite_;  // by actor
+  /// By register, the actors whose overwrite of it was not possible when it was checked last.
+  std::unordered_map<RegisterId, std::vector<ActorId>> watchers_;
   std::vector<Stream> streams_;
   std::vector<int> touched_;         // streams to look at
   int64_t ended_iterations_ = 0;     // streams that have ended the iteration that is not complete

@@ -25,7 +25,7 @@ struct ActDemand {
 struct SimulatedSetting {
   /// A stream executes its actors in this order, in every iteration, one act at a time. Empty: each
   /// actor has a stream of its own.
-  /// An actor that is named several times acts as often in an iteration.
+  /// An actor is in one stream; one that is named several times acts as often in an iteration.
   std::vector<std::vector<ActorId>> streams = {};
   /// Executes the actors of a stream in no fixed order: of those that may act, the first one in the
   /// list acts. Then credits alone (free slots) decide the order.

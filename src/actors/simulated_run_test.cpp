@@ -159,6 +159,28 @@ TEST(SimulatedRun, AnOverwriteWaitsForTheReaders) {
   EXPECT_EQ(times(simulate_actors(actors, 1, setting), actors), "x0 [0,1) z0 [1,6) y0 [6,7) ");
 }
 
+TEST(SimulatedRun, AnOverwriteOfSeveralRegistersWaitsForTheLastReader) {
+  // y overwrites both registers of x, v only the first one, which a reads until 6 and b until 4; c
+  // reads the second one until 9.
+  const std::vector<ActorDescription> actors = {{0, "x", {}, {{0, 1, {3, 4}}, {1, 1, {5}}}},
+                                                {1, "y", {}, {}},
+                                                {2, "v", {}, {}},
+                                                {3, "a", {{0, 0}}, {}},
+                                                {4, "b", {{0, 0}}, {}},
+                                                {5, "c", {{1, 0}}, {}}};
+  const std::vector<int64_t> durations = {1, 1, 1, 5, 3, 8};
+  SimulatedSetting setting{.streams = {{0, 1}, {2}, {3}, {4}, {5}},
+                           .overwrites = {{}, {{0, 0}, {0, 1}}, {{0, 0}}, {}, {}, {}},
+                           .duration = [&](ActorId actor) { return durations[actor]; }};
+  // v acts at once: the register is not filled yet.
+  EXPECT_EQ(times(simulate_actors(actors, 1, setting), actors),
+            "x0 [0,1) v0 [0,1) a0 [1,6) b0 [1,4) c0 [1,9) y0 [9,10) ");
+  // Its second act waits for b, then for a; the second one of x for y, which shares its stream.
+  EXPECT_EQ(times(simulate_actors(actors, 2, setting), actors),
+            "x0 [0,1) v0 [0,1) a0 [1,6) b0 [1,4) c0 [1,9) v1 [6,7) y0 [9,10) x1 [10,11) "
+            "a1 [11,16) b1 [11,14) c1 [11,19) y1 [19,20) ");
+}
+
 TEST(SimulatedRun, ARunOfNoIterationsTakesNoTime) {
   const SimulatedRun run = simulate_actors(chain_of_three(2), 0);
   EXPECT_EQ(run.duration, 0);

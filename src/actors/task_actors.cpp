@@ -45,7 +45,7 @@ void TaskActors::find_pulls(int rank_index) {
     const Task& task = task_at(id);
     for (size_t part = 0; part < task.parts.size(); ++part) {
       Links& found = links_[rank_index][id].emplace_back();
-      found.pulls = tessera::pulls(register_at(task.inputs[part]).type.shape,
+      found.pulls = tessera::pulls(register_at(task.inputs[part]).type->shape,
                                    task.parts[part].exchange, rank);
       for (const Pull& pull : found.pulls)
         if (const int sender = index_of(pull.sender); !contains(found.senders, sender))
@@ -71,7 +71,8 @@ std::vector<InPort> TaskActors::input_ports(int rank_index, TaskId id) const {
   const Task& task = task_at(id);
   std::vector<InPort> ports;
   const auto add = [&](int owner, RegisterIndex reg) {
-    ports.push_back({register_id(owner, reg), actor_id(owner, register_at(reg).producer)});
+    ports.push_back({register_id(owner, reg), actor_id(owner, register_at(reg).producer), 1,
+                     register_at(reg).slots});
   };
   if (task.kind == Task::Kind::kExchange)
     for (size_t part = 0; part < task.parts.size(); ++part)

@@ -2,8 +2,11 @@
 
 #include <array>
 #include <charconv>
+#include <ostream>
+#include <utility>
 
 #include "base/name_pattern.h"
+#include "base/numbered_text.h"
 
 namespace tessera {
 
@@ -59,6 +62,52 @@ std::string double_text(double value) {
   std::string text(buffer.data(), result.ptr);
   if (text.find_first_of(".en") == std::string::npos) text += ".0";
   return text;
+}
+
+// ---- NumberedText ----
+
+NumberedText::NumberedText(std::string pattern) {
+  if (!pattern.empty()) pattern_ = std::make_shared<const std::string>(std::move(pattern));
+}
+
+const std::string& NumberedText::pattern() const {
+  static const std::string empty;
+  return pattern_ ? *pattern_ : empty;
+}
+
+std::string NumberedText::text() const {
+  return number_ < 0 ? pattern() : with(std::to_string(number_));
+}
+
+std::string NumberedText::with(std::string_view number) const {
+  std::string result;
+  std::string_view rest = pattern();
+  while (true) {
+    const size_t mark = rest.find(kMark);
+    result += rest.substr(0, mark);
+    if (mark == std::string_view::npos) return result;
+    result += number;
+    rest.remove_prefix(mark + 1);
+  }
+}
+
+NumberedText NumberedText::numbered(int number) const {
+  NumberedText text = *this;
+  text.number_ = number;
+  return text;
+}
+
+NumberedText& NumberedText::operator+=(std::string_view suffix) {
+  pattern_ = std::make_shared<const std::string>(pattern() + std::string(suffix));
+  return *this;
+}
+
+std::string operator+(const NumberedText& a, std::string_view b) {
+  return a.text().append(b);
+}
+
+std::ostream& operator<<(std::ostream& out, const NumberedText& text) {
+  return out << text.text();
 }
 
 }  // namespace tessera

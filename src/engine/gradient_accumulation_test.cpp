@@ -146,8 +146,8 @@ std::map<Purpose, Exchanges> exchanges_of_parts(const std::string& model,
         const Register& source = made.tasks.registers[task.inputs[k]];
         int64_t received = 0;
         for (Rank rank : plan.ranks())
-          received += received_elements(source.type.shape, {exchange}, rank);
-        if (received == 0 || source.name == "loss" || source.name.starts_with("loss."))
+          received += received_elements(source.type->shape, {exchange}, rank);
+        if (received == 0 || source.name == "loss" || source.name.text().starts_with("loss."))
           continue;  // the loss is returned
         ++(exchange.from.partial.size() > exchange.to.partial.size() ? counts[part].sums
                                                                      : counts[part].moves);

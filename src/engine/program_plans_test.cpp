@@ -21,7 +21,7 @@ Plan plan_called(const std::string& name) {
 bool has_kernel(const TaskGraph& tasks, const std::string& kernel) {
   return std::any_of(tasks.tasks.begin(), tasks.tasks.end(), [&](const Task& task) {
     return std::any_of(task.steps.begin(), task.steps.end(),
-                       [&](const KernelStep& step) { return step.call.kernel == kernel; });
+                       [&](const KernelStep& step) { return step.call->kernel == kernel; });
   });
 }
 

@@ -65,7 +65,7 @@ std::vector<SentPiece> RemoteAnswers::pieces_for(TaskId id, int receiver) const 
   }
   for (size_t i = 0; i < sent.size(); ++i) {
     if (!dense[i] || sent[i].packed.size() > 1) continue;
-    sent[i].offset = *dense[i] * size_of(program_.reg(task.inputs[sent[i].part]).type.dtype);
+    sent[i].offset = *dense[i] * size_of(program_.reg(task.inputs[sent[i].part]).type->dtype);
     sent[i].packed.clear();
   }
   return sent;

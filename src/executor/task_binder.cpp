@@ -94,7 +94,7 @@ BoundKernel TaskBinder::bind_kernel(const KernelStep& step) const {
           .bind(localize(step.call, coordinate(first), types(step.inputs), outputs),
                 program_.graph->kernels.get());
   const Bytes lent = step.workspace.is_none() ? Bytes(0) : program_.reg(step.workspace).size;
-  ensure(kernel.workspace <= lent, "kernel " + step.call.kernel + " of op '" + step.op +
+  ensure(kernel.workspace <= lent, "kernel " + step.call->kernel + " of op '" + step.op +
                                        "' needs a workspace of " + to_text(kernel.workspace) +
                                        " and is given " + to_text(lent));
   return kernel;
@@ -121,14 +121,14 @@ std::vector<BoundTransfer> TaskBinder::plan_feed(const Task& task) const {
     const RegisterIndex index = program_.graph->inputs[i].value;
     if (std::find(task.outputs.begin(), task.outputs.end(), index) == task.outputs.end()) continue;
     const Register& reg = program_.reg(index);
-    for (Piece piece : reg.attr.pieces(reg.type.shape, coordinate(reg))) {
+    for (Piece piece : reg.attr.pieces(reg.type->shape, coordinate(reg))) {
       for (Box* box : {&piece.box, &piece.frame}) {
         if (reg.micro_batch.dim < 0) continue;
         Range& rows = box->ranges[reg.micro_batch.dim];
         rows = {rows.begin + reg.micro_batch.begin, rows.end + reg.micro_batch.begin};
       }
       transfers.push_back(
-          {index, i, BoxCombine(reg.type.dtype, ReduceOp::kSum, piece.box, piece.frame)});
+          {index, i, BoxCombine(reg.type->dtype, ReduceOp::kSum, piece.box, piece.frame)});
       transfers.back().copy.add_source(0, whole_box(program_.graph->inputs[i].type.shape));
       transfers.back().copy.join_dims();
     }
@@ -143,11 +143,11 @@ std::vector<BoundTransfer> TaskBinder::plan_fetch(const Task& task) const {
     const Register& reg = program_.reg(index);
     if (std::find(task.inputs.begin(), task.inputs.end(), index) == task.inputs.end()) continue;
     if (!program_.is_region && !is_first_holder(reg.attr, coordinate(reg))) continue;
-    for (const Piece& piece : reg.attr.pieces(reg.type.shape, coordinate(reg))) {
+    for (const Piece& piece : reg.attr.pieces(reg.type->shape, coordinate(reg))) {
       transfers.push_back(
           {index, i,
-           BoxCombine(reg.type.dtype, ReduceOp::kSum, piece.box,
-                      program_.is_region ? piece.frame : whole_box(reg.type.shape))});
+           BoxCombine(reg.type->dtype, ReduceOp::kSum, piece.box,
+                      program_.is_region ? piece.frame : whole_box(reg.type->shape))});
       transfers.back().copy.add_source(0, piece.frame);
       transfers.back().copy.join_dims();
     }

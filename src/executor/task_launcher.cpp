@@ -74,7 +74,7 @@ void TaskLauncher::run_fetch(const BoundTask& task) {
 
 std::string TaskLauncher::running_op() const {
   const std::string inner = running_region_ ? running_region_->running_op() : "";
-  return inner.empty() && running_step_ ? running_step_->op : inner;
+  return inner.empty() && running_step_ ? running_step_->op.text() : inner;
 }
 
 }  // namespace tessera

@@ -64,9 +64,9 @@ class PartMaker {
   void add_spans(size_t rank) {
     for (const Recorder::SpanEvent& event : recorders_[rank]->spans()) {
       std::vector<Span>& spans = part_.tracks[track_of(rank, event.stream)].spans;
-      spans.push_back({event.kind, event.step ? event.step->op : event.task->name, event.iteration,
-                       event.task->micro_batch, since_start(event.begin), since_start(event.end),
-                       pass_text(*event.task)});
+      spans.push_back({event.kind, event.step ? event.step->op.text() : event.task->name,
+                       event.iteration, event.task->micro_batch, since_start(event.begin),
+                       since_start(event.end), pass_text(*event.task)});
       if (event.kind == Span::Kind::kAct || event.kind == Span::Kind::kCopy)
         acts_[{rank, event.task, event.iteration}] = {since_start(event.begin),
                                                       track_of(rank, event.stream)};

@@ -44,7 +44,7 @@ int exchanges_of(const FuzzCase& given, const std::string& value) {
   return static_cast<int>(
       std::count_if(made.tasks.tasks.begin(), made.tasks.tasks.end(), [&](const Task& task) {
         return task.kind == Task::Kind::kExchange &&
-               made.tasks.registers[task.inputs.front()].name.starts_with(value);
+               made.tasks.registers[task.inputs.front()].name.text().starts_with(value);
       }));
 }
 

@@ -151,7 +151,7 @@ class CaseRun {
   /// The serial value of which a register holds a partial value. The sum over the first
   /// micro-batches is called "y.sum".
   std::string value_of_partial(const Register& reg) const {
-    const std::string name = reg.name.substr(0, reg.name.find(' '));
+    const std::string name = reg.name.text().substr(0, reg.name.text().find(' '));
     return given_.graph.find_value(name) || !name.ends_with(".sum")
                ? value_name(given_.graph, reg)
                : name.substr(0, name.size() - 4);
@@ -171,7 +171,7 @@ class CaseRun {
         // A maximum selects among parts and computes nothing with them.
         are_rounded = are_rounded || p.reduce == ReduceOp::kSum || p.reduce == ReduceOp::kProd;
       }
-      if (reg.type.dtype != DType::kF32 || !are_rounded) continue;
+      if (reg.type->dtype != DType::kF32 || !are_rounded) continue;
       const double magnitude = capture_.assemble(index).magnitude;
       if (std::isfinite(magnitude))
         rounding[value_of_partial(reg)] += (terms + 1) * kUnitRoundoff * magnitude;
@@ -202,7 +202,7 @@ class CaseRun {
       else
         compare(name, what, whole.tensor, wanted, oracle);
       for (const Capture::Whole::Copy& copy : whole.copies)
-        compare_element(name, what, reg.type.dtype, copy.at, copy.value, wanted.values[copy.at],
+        compare_element(name, what, reg.type->dtype, copy.at, copy.value, wanted.values[copy.at],
                         oracle);
       if (failure_) return;
     }

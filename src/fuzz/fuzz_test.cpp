@@ -407,7 +407,7 @@ TEST(PlantedFaults, AVariableThatIsCopiedTooEarlyIsFound) {
   faults.tamper = [](TaskGraph& graph) {
     for (Task& task : graph.tasks)
       for (KernelStep& step : task.steps)
-        if (step.op.ends_with(".before")) step.inputs = {graph.variables[0].value};
+        if (step.op.text().ends_with(".before")) step.inputs = {graph.variables[0].value};
   };
   FuzzOptions options;
   options.max_failures = 1;

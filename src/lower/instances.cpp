@@ -176,7 +176,7 @@ bool may_write_over(const Program& program, const InstanceUses& uses, Time time,
   std::vector<int> inputs;
   uses.registers().for_each_read(program.instructions[instruction], micro_batch,
                                  [&](RegisterInstance reg) { inputs.push_back(reg.value()); });
-  return may_write_over(kernel->call.kernel, inputs, operand.value(), program.kernels.get());
+  return may_write_over(kernel->call->kernel, inputs, operand.value(), program.kernels.get());
 }
 
 }  // namespace tessera

@@ -69,9 +69,7 @@ std::string halos_text(const Graph& graph, const ShardedGraph& sharded) {
 
 std::string copies_text(const Program& program) {
   std::string text;
-  const auto name = [&](RegisterIndex reg) {
-    return with_micro_batch(program.registers[reg].name, "i");
-  };
+  const auto name = [&](RegisterIndex reg) { return program.registers[reg].name.with("i"); };
   IndexedVector<InstructionIndex, bool> is_known(program.instructions.size(), false);
   for (const InstructionInstance& instance : instances(program)) {
     const CopyStep* copy = program.instructions[instance.instruction].copy();

@@ -8,6 +8,7 @@
 #include "lower/program_uses.h"
 #include "lower/shared_bytes.h"
 #include "schedule/order.h"
+#include "tasks/needed_overwrites.h"
 
 namespace tessera {
 namespace {
@@ -46,6 +47,7 @@ class TaskMaker {
       task_of_.push_back(graph_.tasks.end_index() - 1);
     }
     for (MeshIndex mesh : program_.meshes.indices()) make_fetch(mesh);
+    program_.instructions = {};
     graph_.registers = std::move(program_.registers);
     graph_.variables = std::move(program_.variables);
     graph_.inputs = std::move(program_.inputs);
@@ -53,6 +55,7 @@ class TaskMaker {
     connect();
     add_overwrites();
     graph_.order = program_order(graph_);
+    drop_known_overwrites();
     return std::move(graph_);
   }
 
@@ -68,6 +71,12 @@ class TaskMaker {
                                   : InstructionIndex(program_.order[time].issue_after.value());
   }
 
+  /// Large graphs have a million steps: those of a task take no more memory than they need.
+  void add_task(Task task) {
+    if (!graph_.tasks.empty()) graph_.tasks.back().steps.shrink_to_fit();
+    graph_.tasks.push_back(std::move(task));
+  }
+
   void make_feed(MeshIndex mesh) {
     Task feed;
     feed.name = "feed";
@@ -78,7 +87,7 @@ class TaskMaker {
         feed.outputs.push_back(input.value);
     for (const TaskVariable& variable : program_.variables)
       if (is_on(variable.value, mesh)) feed.outputs.push_back(variable.value);
-    graph_.tasks.push_back(std::move(feed));
+    add_task(std::move(feed));
   }
 
   int micro_batch_of(const TaskInput& input) const {
@@ -110,7 +119,7 @@ class TaskMaker {
     }
     if (feed.outputs.empty()) return;
     feed.name = "feed #" + std::to_string(feed.micro_batch);
-    graph_.tasks.push_back(std::move(feed));
+    add_task(std::move(feed));
   }
 
   void make_fetch(MeshIndex mesh) {
@@ -122,7 +131,7 @@ class TaskMaker {
       if (is_on(reg, mesh) &&
           std::find(fetch.inputs.begin(), fetch.inputs.end(), reg) == fetch.inputs.end())
         fetch.inputs.push_back(reg);
-    graph_.tasks.push_back(std::move(fetch));
+    add_task(std::move(fetch));
   }
 
   static Task task_in_pass_of(const Instruction& instruction, Task::Kind kind, std::string name) {
@@ -145,7 +154,7 @@ class TaskMaker {
     if (!point.is_none()) task.issue_after = task_of_[point];
     task.inputs = std::move(step.sources);
     task.outputs = std::move(step.targets);
-    graph_.tasks.push_back(std::move(task));
+    add_task(std::move(task));
   }
 
   void add_copy(const Instruction& instruction, const CopyStep& step) {
@@ -153,7 +162,7 @@ class TaskMaker {
                                 "copy " + program_.registers[step.target].name);
     task.inputs = {step.source};
     task.outputs = {step.target};
-    graph_.tasks.push_back(std::move(task));
+    add_task(std::move(task));
   }
 
   void add_kernel(const Instruction& instruction, KernelStep& step) {
@@ -164,7 +173,7 @@ class TaskMaker {
         (!last.steps.empty() && last.steps.back().control) || last.role != instruction.role ||
         last.mesh != instruction.mesh || last.micro_batch != instruction.micro_batch ||
         last_stage_ != instruction.stage || last.pass != instruction.pass)
-      graph_.tasks.push_back(task_in_pass_of(instruction, Task::Kind::kCompute, step.op));
+      add_task(task_in_pass_of(instruction, Task::Kind::kCompute, step.op));
     graph_.tasks.back().steps.push_back(std::move(step));
     last_stage_ = instruction.stage;
     last_group_ = group;
@@ -242,6 +251,23 @@ class TaskMaker {
           add(graph_.variables[target.variable].value);
         for (RegisterIndex reg : shared.with(written))
           if (reg != written) add(reg);
+      }
+    }
+  }
+
+  /// Most registers that a task overwrites are those for which an earlier task of its stream has
+  /// waited. An exchange that may be issued before its turn waits for all by itself, and no other
+  /// task relies on it.
+  void drop_known_overwrites() {
+    std::map<std::pair<MeshIndex, TaskStream>, std::vector<TaskId>> streams;
+    for (TaskId t : graph_.order)
+      if (const Task& task = graph_.tasks[t]; task.issue_after.is_none())
+        streams[{task.mesh, stream_of(graph_, task)}].push_back(t);
+    for (const auto& [place, stream] : streams) {
+      std::vector<std::vector<RegisterIndex>> needed = needed_overwrites(graph_, stream);
+      for (size_t i = 0; i < stream.size(); ++i) {
+        needed[i].shrink_to_fit();
+        graph_.tasks[stream[i]].overwrites = std::move(needed[i]);
       }
     }
   }

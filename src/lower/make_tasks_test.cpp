@@ -4,6 +4,11 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
+#include <algorithm>
+#include <map>
+#include <set>
+#include <utility>
+
 #include "autodiff/gradient.h"
 #include "base/text.h"
 #include "lower/lower.h"
@@ -14,6 +19,7 @@ namespace {
 
 using testing::Each;
 using testing::ElementsAre;
+using testing::SizeIs;
 using Kind = TaskGranularity::Kind;
 
 /// Three layers of a product and a tanh, with their backward and update.
@@ -95,6 +101,26 @@ TEST(TaskGranularity, OfPatternsEndsTasksWhereOpsStopToMatch) {
               ElementsAre(ElementsAre("a.dot"), ElementsAre("a.tanh"), ElementsAre("b.dot"),
                           ElementsAre("b.tanh"), ElementsAre("c.dot"), ElementsAre("c.tanh"),
                           ElementsAre("loss")));
+}
+
+TEST(Overwrites, OneTaskWaitsForTheReadersOfARegisterAndTheLaterOnesOfItsStreamRelyOnIt) {
+  Plan plan{.tasks = {Kind::kOp}};
+  plan.meshes = one_mesh(std::make_shared<Mesh>(parse_mesh("dp=2")));
+  plan.marks = {shard_tensor("x", "P(\"dp\")")};
+  const TaskGraph graph = compile(three_layers(), plan).tasks;
+  // By register and whether its producer comes before: those that wait and do not read it.
+  std::map<std::pair<RegisterIndex, bool>, std::vector<std::string>> waiting;
+  std::set<RegisterIndex> filled;
+  for (TaskId id : graph.order) {
+    const Task& task = graph.tasks[id];
+    for (RegisterIndex reg : task.overwrites)
+      if (task.issue_after.is_none() && std::ranges::count(graph.registers[reg].consumers, id) == 0)
+        waiting[{reg, filled.contains(reg)}].push_back(task.name);
+    filled.insert(task.outputs.begin(), task.outputs.end());
+  }
+  EXPECT_FALSE(waiting.empty()) << "the other rank reads what is overwritten";
+  for (const auto& [reg, tasks] : waiting)
+    EXPECT_THAT(tasks, SizeIs(1)) << graph.registers[reg.first].name;
 }
 
 }  // namespace

@@ -291,8 +291,11 @@ class Partition {
     instruction.micro_batch = kEachMicroBatch;
     instruction.stage = stages_.stage_of(sharded.sharding.mesh);
     instruction.mesh = stages_.mesh_of(instruction.stage);
-    KernelStep step{
-        {accumulating_kernel(placed.reduce), {}, {}, ""}, {partial}, {sum}, {}, name + ".sum"};
+    KernelStep step{KernelCall{accumulating_kernel(placed.reduce), {}, {}, ""},
+                    {partial},
+                    {sum},
+                    {},
+                    name + ".sum"};
     step.purpose = KernelPurpose::kAccumulate;
     instruction.step = std::move(step);
     program_.instructions.push_back(std::move(instruction));

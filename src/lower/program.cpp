@@ -9,9 +9,14 @@ const Register& at(const Program& program, RegisterIndex reg) {
   return program.registers[reg];
 }
 
+/// With an "i" for the number of the micro-batch where the program is rolled.
+std::string name_of(const Program& program, RegisterIndex reg) {
+  return NumberedText(at(program, reg).name.text()).with("i");
+}
+
 std::string names(const Program& program, std::span<const RegisterIndex> list) {
   std::vector<std::string> texts;
-  for (RegisterIndex reg : list) texts.push_back(with_micro_batch(at(program, reg).name, "i"));
+  for (RegisterIndex reg : list) texts.push_back(name_of(program, reg));
   return join(texts, ", ");
 }
 
@@ -39,17 +44,6 @@ std::string reasons(const ExchangeStep& exchange) {
 }
 
 }  // namespace
-
-std::string with_micro_batch(std::string_view text, std::string_view number) {
-  std::string result;
-  while (true) {
-    const size_t mark = text.find(kMicroBatchMark);
-    result += text.substr(0, mark);
-    if (mark == std::string_view::npos) return result;
-    result += number;
-    text.remove_prefix(mark + 1);
-  }
-}
 
 std::span<const RegisterIndex> Instruction::reads() const {
   if (kernel()) return kernel()->inputs;
@@ -94,7 +88,7 @@ std::string to_text(const Program& program, const Instruction& instruction) {
   std::string what, reason;
   if (const KernelStep* kernel = instruction.kernel()) {
     outputs = kernel->outputs;
-    what = kernel->call.kernel;
+    what = kernel->call->kernel;
   } else if (const ExchangeStep* exchange = instruction.exchange()) {
     outputs = exchange->targets;
     what = to_text(exchange->kind());

@@ -28,9 +28,7 @@ using RegisterInstance = Index<struct RegisterInstanceTag>;
 inline constexpr int kEachMicroBatch = 0;
 /// In the name of a register of a rolled program: the number of the micro-batch. Text forms print
 /// an "i".
-inline constexpr char kMicroBatchMark = '\x01';
-/// `text` with the number of a micro-batch, or "i", for each mark.
-std::string with_micro_batch(std::string_view text, std::string_view number);
+inline constexpr char kMicroBatchMark = NumberedText::kMark;
 
 /// Part i makes targets[i] from boxes of sources[i], most of which other ranks hold. An exchange
 /// has one part before the pass that combines exchanges (lower/passes/combine.h).

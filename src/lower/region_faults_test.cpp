@@ -231,15 +231,19 @@ TEST(RegionFaults, AnOperandOfTheIterationBeforeIsFound) {
 
 TEST(RegionFaults, AnotherKernelIsFound) {
   expect_found_in_steps(
-      "loop", [](const KernelStep& step) { return step.call.kernel == "unary.tanh"; },
-      [](TaskGraph&, KernelStep& step) { step.call.kernel = "unary.exp"; },
+      "loop", [](const KernelStep& step) { return step.call->kernel == "unary.tanh"; },
+      [](TaskGraph&, KernelStep& step) {
+        step.call.change([](KernelCall& call) { call.kernel = "unary.exp"; });
+      },
       AllOf(kFound, HasSubstr("loop.body.bent")));
 }
 
 TEST(RegionFaults, AnotherNumberIsFound) {
   expect_found_in_steps(
       "loop", [](const KernelStep& step) { return step.op == "loop.body.half"; },
-      [](TaskGraph&, KernelStep& step) { step.call.reals.at(0) = 0.25; },
+      [](TaskGraph&, KernelStep& step) {
+        step.call.change([](KernelCall& call) { call.reals.at(0) = 0.25; });
+      },
       AllOf(kFound, HasSubstr("loop.body.half")));
 }
 

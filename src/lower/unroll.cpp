@@ -15,13 +15,13 @@ using Repeats = RegisterInstances::Repeats;
 /// A register of the rolled program in one micro-batch.
 Register in_micro_batch(const Register& each, int micro_batch) {
   Register reg = each;
-  reg.name = with_micro_batch(each.name, std::to_string(micro_batch));
+  reg.name = each.name.numbered(micro_batch);
   MicroBatch& part = reg.micro_batch;
   if (part.index < 0) return reg;  // a copy, for one pass, of what is there once a step
   part.index = micro_batch;
   if (part.dim < 0) return reg;
   const int64_t chunks = reg.chunk.dim == part.dim ? reg.chunk.count : 1;
-  part.begin = micro_batch * reg.type.shape[part.dim] * chunks;
+  part.begin = micro_batch * reg.type->shape[part.dim] * chunks;
   return reg;
 }
 
@@ -31,9 +31,10 @@ void put_into_arena(Register& reg) {
 }
 
 /// The sum up to a micro-batch that is not the last one.
-Register sum_so_far(const Register& complete, int micro_batch) {
+///   name  with a mark for the number of the micro-batch
+Register sum_so_far(const Register& complete, const NumberedText& name, int micro_batch) {
   Register reg = complete;
-  reg.name += ".sum #" + std::to_string(micro_batch);
+  reg.name = name.numbered(micro_batch);
   reg.micro_batch = {micro_batch, -1, 0};
   put_into_arena(reg);
   return reg;
@@ -45,7 +46,8 @@ class Unroller {
       : rolled_(std::move(rolled)),
         count_(rolled_.rolled->micro_batches),
         instances_(rolled_),
-        made_of_(instances_.size()) {}
+        made_of_(instances_.size()),
+        sum_names_(rolled_.registers.size()) {}
 
   Program run(const InstanceOrder& order) {
     made_.meshes = std::move(rolled_.meshes);
@@ -118,8 +120,17 @@ class Unroller {
       case Repeats::kSum:
         if (micro_batch > 0)
           add(instances_.written(index, micro_batch),
-              micro_batch + 1 < count_ ? sum_so_far(reg, micro_batch) : std::move(reg));
+              micro_batch + 1 < count_ ? sum_so_far(reg, sum_name(index), micro_batch)
+                                       : std::move(reg));
     }
+  }
+
+  /// One pattern for all micro-batches.
+  const NumberedText& sum_name(RegisterIndex sum) {
+    NumberedText& name = sum_names_[sum];
+    if (name.empty())
+      name = rolled_.registers[sum].name + ".sum #" + std::string(1, kMicroBatchMark);
+    return name;
   }
 
   void add(RegisterInstance instance, Register reg) {
@@ -146,8 +157,11 @@ class Unroller {
   }
 
   static void vary(KernelStep& kernel, const MicroBatchKernel& varying, int micro_batch) {
-    for (size_t k = 0; k < varying.int_steps.size(); ++k)
-      kernel.call.ints[k].constant += micro_batch * varying.int_steps[k];
+    if (!varying.int_steps.empty())
+      kernel.call.change([&](KernelCall& call) {
+        for (size_t k = 0; k < varying.int_steps.size(); ++k)
+          call.ints[k].constant += micro_batch * varying.int_steps[k];
+      });
     if (varying.control) kernel.control = varying.control(micro_batch);
   }
 
@@ -181,6 +195,7 @@ class Unroller {
   const int count_;
   const RegisterInstances instances_;
   IndexedVector<RegisterInstance, RegisterIndex> made_of_;  // the registers of the result
+  IndexedVector<RegisterIndex, NumberedText> sum_names_;
   /// By instruction: instances that are not made yet. The last one takes what it has.
   IndexedVector<InstructionIndex, int> instances_left_;
 };

@@ -5,6 +5,7 @@
 #include <gtest/gtest.h>
 
 #include <algorithm>
+#include <set>
 #include <utility>
 
 #include "lower/instances.h"
@@ -154,7 +155,7 @@ TEST(RolledForm, GradientsAreExchangedBehindTheLastMicroBatch) {
                              instruction.role == Role::kBackward;
     if (is_exchange || is_complete)
       sums.push_back(std::string(is_exchange ? "exchange " : "complete ") +
-                     program.registers[*instruction.reads().begin()].name.substr(0, 4));
+                     program.registers[*instruction.reads().begin()].name.text().substr(0, 4));
   }
   EXPECT_THAT(sums,
               ElementsAre("complete y.w1", "exchange y.w1", "complete y.w0", "exchange y.w0"));
@@ -192,15 +193,38 @@ TEST(Unroll, RegistersSayWhichRowsOfTheBatchTheyHold) {
   const Program program = unroll(rolled(one_layer(), 3));
   for (const Register& reg : program.registers) {
     const MicroBatch& part = reg.micro_batch;
-    if (reg.name.starts_with("y #")) {
+    if (reg.name.text().starts_with("y #")) {
       EXPECT_EQ(part.dim, 0);
       EXPECT_EQ(part.begin, part.index * kRows / 3) << reg.name;
-    } else if (reg.name.starts_with("sum.sum")) {
+    } else if (reg.name.text().starts_with("sum.sum")) {
       EXPECT_EQ(part, (MicroBatch{1, -1, 0}));
     } else if (reg.name == "sum" || reg.name == "w") {
       EXPECT_EQ(part, MicroBatch());
     }
   }
+}
+
+/// The registers and kernels that `program` has in memory, not counting those that share it.
+struct DistinctParts {
+  std::set<const void*> names, types, placements, calls;
+
+  explicit DistinctParts(const Program& program) {
+    for (const Register& reg : program.registers) {
+      names.insert(&reg.name.pattern());
+      types.insert(&*reg.type);
+      placements.insert(&reg.attr.dims.items());
+    }
+    for (const Instruction& instruction : program.instructions)
+      if (const KernelStep* kernel = instruction.kernel()) calls.insert(&*kernel->call);
+  }
+};
+
+TEST(Unroll, MicroBatchesShareWhatDoesNotDependOnThem) {
+  const DistinctParts few(unroll(rolled(layers(), 4))), many(unroll(rolled(layers(), 24)));
+  EXPECT_EQ(few.names.size(), many.names.size());
+  EXPECT_EQ(few.types.size(), many.types.size());
+  EXPECT_EQ(few.placements.size(), many.placements.size());
+  EXPECT_EQ(few.calls.size(), many.calls.size());
 }
 
 TEST(Unroll, OnlyTheCompleteSumIsInTheMemoryOfAVariable) {
@@ -215,7 +239,7 @@ TEST(Unroll, OnlyTheCompleteSumIsInTheMemoryOfAVariable) {
   program = unroll(std::move(program));
   int sums = 0;
   for (const Register& reg : program.registers)
-    if (reg.name.starts_with("columns.sum")) {
+    if (reg.name.text().starts_with("columns.sum")) {
       ++sums;
       EXPECT_EQ(reg.storage, Register::Storage::kArena) << reg.name;
     }

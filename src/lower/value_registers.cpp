@@ -129,7 +129,7 @@ RegisterIndex ValueRegisters::get(ValueId value, const MicroBatchPlacement& want
     if (holder.only && *holder.only != pass) continue;
     if (micro_batch >= 0 && reg.micro_batch.dim != wanted.dim) continue;
     if (reg.attr == wanted.attr) return holder.reg;
-    if (!may_become(reg.type.shape, reg.attr, wanted.attr)) continue;
+    if (!may_become(reg.type->shape, reg.attr, wanted.attr)) continue;
     const int64_t bytes = plans_.plan(reg.type, reg.attr, wanted.attr).sent_bytes;
     if (best.is_none() || bytes < best_bytes) {
       best = holder.reg;

@@ -136,7 +136,8 @@ TEST(WindowsInPrograms, FindsAnOffsetThatForgetsTheHalo) {
   for (Task& task : tasks.tasks)
     for (KernelStep& step : task.steps)
       if (step.op == "p")
-        step.call.ints[0] = 1;  // low of the whole, where only the first rank has padding in front
+        // low of the whole, where only the first rank has padding in front
+        step.call.change([](KernelCall& call) { call.ints[0] = 1; });
   EXPECT_THAT(finding(graph, tasks),
               HasSubstr("op 'p' calls pad with 1 as parameter 0 at 1, where its operator has 0"));
 }
@@ -172,7 +173,8 @@ TEST(ChunksInPrograms, FindsAChunkThatIsTakenForAnother) {
   TaskGraph tasks = compiled(graph, {shard_tensor("x", "Shard(2)")});
   for (Task& task : tasks.tasks)
     for (KernelStep& step : task.steps)
-      if (step.op == "k") step.call.ints[1] = 0;  // of a part of four columns the keys are 2 and 3
+      if (step.op == "k")  // of a part of four columns the keys are 2 and 3
+        step.call.change([](KernelCall& call) { call.ints[1] = 0; });
   EXPECT_THAT(finding(graph, tasks),
               HasSubstr("op 'k' calls slice with 0 as parameter 1 at 0, where its operator has 2"));
 }

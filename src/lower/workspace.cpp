@@ -41,7 +41,7 @@ Register workspace_register(const std::string& op, Bytes bytes, const MeshPtr& m
                             MeshIndex index) {
   Register reg;
   reg.name = op + ".workspace";
-  reg.type = {DType::kBool, {bytes.value()}};
+  reg.type = TensorType{DType::kBool, {bytes.value()}};
   reg.attr = DistAttr::replicated(mesh, 1);
   reg.mesh = index;
   reg.size = bytes;

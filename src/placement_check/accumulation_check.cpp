@@ -53,10 +53,10 @@ void AccumulationCheck::check_operands(const KernelStep& step, const SymbolicPla
     refuse("'" + step.op + "' adds '" + to_text(a.attr) + "' and '" + to_text(b.attr) +
            "', which are not both partial over micro-batches in the same placement");
   const ReduceOp reduce = MicroBatchAxis::partial_axis(a.attr).reduce;
-  if (step.call.kernel != combining_kernel(reduce) || !step.call.ints.empty() ||
-      !step.call.reals.empty())
+  if (step.call->kernel != combining_kernel(reduce) || !step.call->ints.empty() ||
+      !step.call->reals.empty())
     refuse("'" + step.op + "' takes the " + std::string(to_text(reduce)) +
-           " over micro-batches and calls " + step.call.kernel);
+           " over micro-batches and calls " + step.call->kernel);
 }
 
 }  // namespace tessera

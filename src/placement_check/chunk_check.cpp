@@ -27,7 +27,7 @@ ChunksOfFactors chunks_of(const Op& op, const ShardingRule& rule, const TaskGrap
     const Register& reg = tasks.registers[index];
     if (reg.chunk.dim < 0) return;
     const DimFactor& dim = factors[reg.chunk.dim];
-    if (!may_be_chunked(rule, dim) || !op.regions.empty() || !step.call.ints.empty())
+    if (!may_be_chunked(rule, dim) || !op.regions.empty() || !step.call->ints.empty())
       refuse("op '" + op.name + "' cannot work on a chunk of '" + reg.name + "'");
     chunks[dim.factor] = {0, reg.chunk.blocks, reg.chunk.count, reg.chunk.index};
   });
@@ -53,9 +53,9 @@ void check_chunk_call(const KernelStep& step, const Register& whole, const Chunk
                       const std::vector<LocalInt>& rest) {
   std::vector<LocalInt> ints{chunk.dim, whole.attr.blocks_of_rank(chunk.dim, chunk.blocks)};
   ints.insert(ints.end(), rest.begin(), rest.end());
-  if (step.call.ints != ints)
-    refuse("'" + step.op + "' calls " + step.call.kernel + " for other chunks than '" + whole.name +
-           "' has");
+  if (step.call->ints != ints)
+    refuse("'" + step.op + "' calls " + step.call->kernel + " for other chunks than '" +
+           whole.name + "' has");
 }
 
 }  // namespace
@@ -79,7 +79,7 @@ void check_chunks(const Op& op, const ShardingRule& rule, const TaskGraph& tasks
 }
 
 void ChunkCheck::check_take(const KernelStep& step) {
-  if (step.call.kernel != "take_chunk" || step.inputs.size() != 1 || step.outputs.size() != 1)
+  if (step.call->kernel != "take_chunk" || step.inputs.size() != 1 || step.outputs.size() != 1)
     refuse("'" + step.op + "' takes one chunk of one tensor");
   const RegisterIndex source = step.inputs[0], target = step.outputs[0];
   SymbolicPlacement placement = placements_.at(source);
@@ -93,7 +93,7 @@ void ChunkCheck::check_take(const KernelStep& step) {
 }
 
 void ChunkCheck::check_join(const KernelStep& step) {
-  if (step.call.kernel != "join_chunks" || step.inputs.empty() || step.outputs.size() != 1)
+  if (step.call->kernel != "join_chunks" || step.inputs.empty() || step.outputs.size() != 1)
     refuse("'" + step.op + "' joins chunks to one tensor");
   const Register& target = program_.reg(step.outputs[0]);
   SymbolicPlacement placement = placements_.at(step.inputs.front());

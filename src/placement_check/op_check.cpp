@@ -151,7 +151,7 @@ void OpCheck::check_part(const DividedOp& op, const DimFactor& dim, int d,
   if (is_plain && declared.unit == dim.unit) return;
   // A chunk is in the parts of the whole.
   const int64_t chunks = reg.chunk.dim == d ? reg.chunk.count : 1;
-  const Split held = reg.attr.split(d, reg.type.shape[d] * chunks);
+  const Split held = reg.attr.split(d, reg.type->shape[d] * chunks);
   std::vector<int> axes = declared.axes;  // of ranks; no other changes the parts
   for (int axis :
        program_.micro_batch_axis().axes_of_ranks(op.division.sharding.factor_axes[dim.factor]))
@@ -190,10 +190,10 @@ void OpCheck::check_call(const KernelStep& step, const KernelCall& expected,
 
 void OpCheck::check_parameter(const KernelStep& step, size_t i, const LocalInt& expected,
                               const Task& task) const {
-  const LocalInt& given = step.call.ints[i];
+  const LocalInt& given = step.call->ints[i];
   const auto compare = [&](int64_t a, int64_t b, const Coordinate* coordinate) {
     if (a != b)
-      refuse("op '" + step.op + "' calls " + step.call.kernel + " with " + std::to_string(a) +
+      refuse("op '" + step.op + "' calls " + step.call->kernel + " with " + std::to_string(a) +
              " as parameter " + std::to_string(i) +
              (coordinate ? " at " + to_text(*coordinate) : "") + ", where its operator has " +
              std::to_string(b));

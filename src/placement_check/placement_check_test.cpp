@@ -263,12 +263,14 @@ TEST(PlacementCheck, FindsAnotherWeightInAKernelParameter) {
     expect_found_in_steps(
         given,
         [](const KernelStep& step) {
-          return std::any_of(step.call.ints.begin(), step.call.ints.end(), has_weights);
+          return std::any_of(step.call->ints.begin(), step.call->ints.end(), has_weights);
         },
         [&](TaskGraph&, KernelStep& step) {
-          for (LocalInt& value : step.call.ints)
-            for (LocalInt::Term& term : value.terms)
-              for (AxisPart& axis : term.split.axes) axis.weights = planted;
+          step.call.change([&](KernelCall& call) {
+            for (LocalInt& value : call.ints)
+              for (LocalInt::Term& term : value.terms)
+                for (AxisPart& axis : term.split.axes) axis.weights = planted;
+          });
         },
         AllOf(kFound, HasSubstr("where its operator has")));
 }
@@ -449,14 +451,18 @@ TEST(PlacementCheck, FindsAWrongScale) {
   for (const Case& given : {std::cref(divided()), std::cref(pipelined())})
     expect_found_in_steps(
         given,
-        [](const KernelStep& step) { return !step.call.reals.empty() && step.call.reals[0] != 0; },
-        [](TaskGraph&, KernelStep& step) { step.call.reals[0] /= 2; },
+        [](const KernelStep& step) {
+          return !step.call->reals.empty() && step.call->reals[0] != 0;
+        },
+        [](TaskGraph&, KernelStep& step) {
+          step.call.change([](KernelCall& call) { call.reals[0] /= 2; });
+        },
         AllOf(kFound, HasSubstr("with other numbers than its operator")));
 }
 
 /// Whether a parameter of the kernel depends on the coordinate of the rank.
 bool depends_on_coordinate(const KernelStep& step) {
-  return std::any_of(step.call.ints.begin(), step.call.ints.end(),
+  return std::any_of(step.call->ints.begin(), step.call->ints.end(),
                      [](const LocalInt& i) { return !i.is_constant(); });
 }
 
@@ -465,9 +471,11 @@ TEST(PlacementCheck, FindsAWrongOffset) {
     expect_found_in_steps(
         given, depends_on_coordinate,
         [](TaskGraph&, KernelStep& step) {
-          for (LocalInt& value : step.call.ints)
-            if (!value.is_constant())
-              value = value.at(Coordinate{0, 0});  // the value of the first rank
+          step.call.change([](KernelCall& call) {
+            for (LocalInt& value : call.ints)
+              if (!value.is_constant())
+                value = value.at(Coordinate{0, 0});  // the value of the first rank
+          });
         },
         AllOf(kFound, HasSubstr("as parameter")));
 }
@@ -477,8 +485,10 @@ TEST(PlacementCheck, FindsTheOffsetOfAnotherMicroBatch) {
   expect_found_in_steps(
       given, depends_on_coordinate,
       [](TaskGraph&, KernelStep& step) {
-        for (LocalInt& value : step.call.ints)
-          if (!value.is_constant()) value.constant += 2 * value.terms.front().split.unit;
+        step.call.change([](KernelCall& call) {
+          for (LocalInt& value : call.ints)
+            if (!value.is_constant()) value.constant += 2 * value.terms.front().split.unit;
+        });
       },
       AllOf(kFound, HasSubstr("as parameter")));
 }
@@ -486,8 +496,10 @@ TEST(PlacementCheck, FindsTheOffsetOfAnotherMicroBatch) {
 TEST(PlacementCheck, FindsAnotherKernel) {
   const Case& given = divided();
   expect_found_in_steps(
-      given, [](const KernelStep& step) { return step.call.kernel == "binary.add"; },
-      [](TaskGraph&, KernelStep& step) { step.call.kernel = "binary.sub"; },
+      given, [](const KernelStep& step) { return step.call->kernel == "binary.add"; },
+      [](TaskGraph&, KernelStep& step) {
+        step.call.change([](KernelCall& call) { call.kernel = "binary.sub"; });
+      },
       AllOf(kFound, HasSubstr("calls binary.sub")));
 }
 
@@ -543,7 +555,9 @@ TEST(PlacementCheck, FindsASumOverMicroBatchesThatTakesTheMaximum) {
   const Case& given = pipelined();
   expect_found_in_steps(
       given, [&](const KernelStep& step) { return is_sum_over_micro_batches(step); },
-      [](TaskGraph&, KernelStep& step) { step.call.kernel = "binary.max"; },
+      [](TaskGraph&, KernelStep& step) {
+        step.call.change([](KernelCall& call) { call.kernel = "binary.max"; });
+      },
       HasSubstr("takes the sum over micro-batches and calls binary.max"));
 }
 
@@ -557,8 +571,8 @@ TEST(PlacementCheck, FindsTheRowsOfAnotherMicroBatch) {
       given, reads_the_second,
       [](TaskGraph& tasks, KernelStep& step) {
         const Register& own = reg_of(tasks, step.inputs[0]);
-        const std::string stale = own.name.substr(0, own.name.find(" #")) + " #0" +
-                                  own.name.substr(own.name.find(" #") + 3);
+        const std::string stale = own.name.text().substr(0, own.name.text().find(" #")) + " #0" +
+                                  own.name.text().substr(own.name.text().find(" #") + 3);
         for (RegisterIndex r : tasks.registers.indices())
           if (tasks.registers[r].name == stale) step.inputs[0] = r;
       },

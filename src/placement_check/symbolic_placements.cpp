@@ -59,7 +59,7 @@ void SymbolicPlacements::check_micro_batch(const Register& reg, const DistAttr& 
 void SymbolicPlacements::check_chunk(const Register& reg, const Chunk& chunk) {
   if (!(reg.chunk == chunk)) refuse("'" + reg.name + "' is declared another chunk than it holds");
   if (chunk.dim < 0) return;
-  const bool exists = chunk.dim < reg.type.shape.size() && chunk.blocks > 0 && chunk.count > 0 &&
+  const bool exists = chunk.dim < reg.type->shape.size() && chunk.blocks > 0 && chunk.count > 0 &&
                       chunk.index >= 0 && chunk.index < chunk.count;
   if (!exists) refuse("'" + reg.name + "' is declared a chunk that does not exist");
   // Windows, chunks and the unit of a dim that is not divided do not matter.
@@ -67,7 +67,7 @@ void SymbolicPlacements::check_chunk(const Register& reg, const Chunk& chunk) {
   const bool is_divided = !dim.axes.empty();
   if ((is_divided && (!dim.windows.empty() || dim.chunks != 1)) ||
       chunk.blocks % reg.attr.blocks(chunk.dim) != 0 ||
-      reg.type.shape[chunk.dim] % (chunk.blocks * (is_divided ? dim.unit : 1)) != 0)
+      reg.type->shape[chunk.dim] % (chunk.blocks * (is_divided ? dim.unit : 1)) != 0)
     refuse("'" + reg.name + "' is a chunk of " + std::to_string(chunk.blocks) +
            " blocks, and ranks have other parts: " + to_text(reg.type, reg.attr));
 }

@@ -39,7 +39,7 @@ void TransferCheck::check_part(const Task& task, size_t part) {
 void TransferCheck::check_ends_and_pulls(const Task& task, size_t part) {
   const Exchange& exchange = task.parts[part].exchange;
   const Register& source = program_.reg(task.inputs[part]);
-  const Shape& shape = source.type.shape;
+  const Shape& shape = source.type->shape;
   if (!checked_exchanges_
            .insert(to_text(shape) + to_text(exchange.from) + std::to_string(source.mesh.value()) +
                    to_text(exchange.to) + std::to_string(task.mesh.value()))
@@ -53,7 +53,7 @@ void TransferCheck::check_ends_and_pulls(const Task& task, size_t part) {
 }
 
 void TransferCheck::check_copy(const KernelStep& step) {
-  if (step.call.kernel != "copy" || step.inputs.size() != 1 || step.outputs.size() != 1)
+  if (step.call->kernel != "copy" || step.inputs.size() != 1 || step.outputs.size() != 1)
     refuse("'" + step.op + "' copies one to one");
   placements_.fill_from(step.inputs[0], step.outputs[0], placements_.at(step.inputs[0]));
 }

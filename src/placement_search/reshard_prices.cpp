@@ -197,7 +197,7 @@ bool moves_outer_axes(const DistAttr& from, const DistAttr& to) {
     return std::ranges::any_of(here.dims, [&](const DimSharding& dim) {
       bool has_mover = false;
       for (size_t i = 0; i < dim.axes.size(); ++i) {
-        const size_t d = &dim - here.dims.data();
+        const size_t d = &dim - here.dims.items().data();
         const bool stays = std::ranges::count(there.dims[d].axes, dim.axes[i]) > 0;
         const bool moves = !stays && there.is_sharded_on(dim.axes[i]);
         if (has_mover) return true;

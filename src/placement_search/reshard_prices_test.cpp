@@ -26,8 +26,8 @@ DistAttr random_placement(const MeshPtr& mesh, const Shape& shape, bool may_be_p
 
 /// Of partial sums that remain, those that `from` has.
 void keep_partial(const DistAttr& from, DistAttr& to) {
-  std::erase_if(to.partial,
-                [&](const PartialAxis& partial) { return !from.is_partial_on(partial.axis); });
+  erase_if(to.partial,
+           [&](const PartialAxis& partial) { return !from.is_partial_on(partial.axis); });
 }
 
 /// What the compiler would make of it: the exchanges of plan_reshard, and a copy for each.

@@ -111,7 +111,7 @@ bool moves_between_two_dims(const DistAttr& from, const DistAttr& to) {
 ReshardKind classify_reduction(const DistAttr& from, const DistAttr& to,
                                const std::vector<PartialAxis>& resolved) {
   DistAttr reduced = from;
-  std::erase_if(reduced.partial, [&](const PartialAxis& p) { return !to.is_partial_on(p.axis); });
+  erase_if(reduced.partial, [&](const PartialAxis& p) { return !to.is_partial_on(p.axis); });
   if (reduced == to) return ReshardKind::kAllReduce;
   const bool all_scatter = std::all_of(resolved.begin(), resolved.end(), [&](const PartialAxis& p) {
     return to.is_sharded_on(p.axis);

@@ -25,12 +25,12 @@ SharedResults::SharedResults(const TaskGraph& graph, const std::vector<Rank>& ra
       const Register& reg = graph.registers[graph.results[result].second];
       const auto coordinate = reg.attr.mesh->coordinate_of(ranks[rank]);
       if (!coordinate || !is_first_holder(reg.attr, *coordinate)) continue;
-      const Box all = whole_box(reg.type.shape);
-      for (const Piece& piece : reg.attr.pieces(reg.type.shape, *coordinate)) {
+      const Box all = whole_box(reg.type->shape);
+      for (const Piece& piece : reg.attr.pieces(reg.type->shape, *coordinate)) {
         Part part{process_of[rank], result,
-                  aligned(element_count(piece.box.shape()) * size_of(reg.type.dtype)),
-                  BoxCombine(reg.type.dtype, ReduceOp::kSum, piece.box, piece.box),
-                  BoxCombine(reg.type.dtype, ReduceOp::kSum, piece.box, all)};
+                  aligned(element_count(piece.box.shape()) * size_of(reg.type->dtype)),
+                  BoxCombine(reg.type->dtype, ReduceOp::kSum, piece.box, piece.box),
+                  BoxCombine(reg.type->dtype, ReduceOp::kSum, piece.box, all)};
         part.pack.add_source(0, all);
         part.unpack.add_source(0, piece.box);
         part.pack.join_dims();

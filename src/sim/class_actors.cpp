@@ -58,7 +58,8 @@ std::vector<InPort> ClassActors::input_ports(int rank_class, TaskId id) const {
   const Task& task = graph_.tasks[id];
   std::vector<InPort> ports;
   const auto add = [&](int owner, RegisterIndex reg) {
-    ports.push_back({register_id(owner, reg), actor_id(owner, graph_.registers[reg].producer)});
+    const Register& read = graph_.registers[reg];
+    ports.push_back({register_id(owner, reg), actor_id(owner, read.producer), 1, read.slots});
   };
   const int rank = classes_.representatives[rank_class];
   if (task.kind == Task::Kind::kExchange)

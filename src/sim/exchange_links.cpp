@@ -16,7 +16,7 @@ ExchangeLinks::ExchangeLinks(const TaskGraph& graph, const std::vector<Rank>& ra
     if (like[id] != id) continue;
     distinct_.push_back(id);
     for (size_t part = 0; part < task.parts.size(); ++part) {
-      const Shape& shape = graph.registers[task.inputs[part]].type.shape;
+      const Shape& shape = graph.registers[task.inputs[part]].type->shape;
       Lists senders = senders_of(shape, task.parts[part].exchange, ranks);
       Lists receivers = reversed(senders);
       tables_.push_back({std::move(senders), std::move(receivers)});

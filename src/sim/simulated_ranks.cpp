@@ -7,7 +7,7 @@
 
 #include "base/error.h"
 #include "base/random.h"
-#include "sim/needed_overwrites.h"
+#include "tasks/needed_overwrites.h"
 
 namespace tessera {
 
@@ -170,7 +170,7 @@ void SimulatedRanks::bind_to_issue_points(int rank_class) {
 void SimulatedRanks::add_edge(ActorId from, ActorId to) {
   const RegisterId reg = actors_.register_count() + edges_++;
   descriptions_[from].outputs.push_back({reg, 1, {to}});
-  descriptions_[to].inputs.push_back({reg, from});
+  descriptions_[to].inputs.push_back({reg, from, 1, 1});
 }
 
 /// Only the demands of representatives are kept.

@@ -13,7 +13,7 @@ namespace {
 using Link = std::pair<RegisterIndex, TaskId>;
 
 /// The links to the registers of a list of each task, such as its inputs, ascending.
-std::vector<Link> links_of(const TaskGraph& graph, std::vector<RegisterIndex> Task::*list) {
+std::vector<Link> links_of(const TaskGraph& graph, std::vector<RegisterIndex> Task::* list) {
   std::vector<Link> links;
   for (TaskId t : graph.tasks.indices())
     for (RegisterIndex reg : graph.tasks[t].*list) links.emplace_back(reg, t);
@@ -55,7 +55,7 @@ void check_register_indices(const TaskGraph& graph, const Register& reg) {
     return reg.attr.mesh == mesh || (reg.attr.mesh && *reg.attr.mesh == *mesh);
   };
   if (!graph.meshes.contains(reg.mesh) || !is_on_its_mesh()) offence(reg, "is on another mesh");
-  if (reg.attr.dims.size() != static_cast<size_t>(reg.type.shape.size()))
+  if (reg.attr.dims.size() != static_cast<size_t>(reg.type->shape.size()))
     offence(reg, "has placements of another number of dims");
   if (reg.slots < 1) offence(reg, "has no slot");
   if (!reg.producer.is_none() && !graph.tasks.contains(reg.producer))

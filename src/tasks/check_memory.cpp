@@ -129,7 +129,7 @@ class MemoryMap {
 };
 
 void check_place(const TaskGraph& graph, const Register& reg) {
-  const Bytes needed = byte_size({reg.type.dtype, reg.attr.largest_shape(reg.type.shape)});
+  const Bytes needed = byte_size({reg.type->dtype, reg.attr.largest_shape(reg.type->shape)});
   if (reg.size < needed)
     offence(reg, "has " + std::to_string(reg.size.value()) + " bytes and needs " +
                      std::to_string(needed.value()));

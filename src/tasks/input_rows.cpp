@@ -8,7 +8,7 @@ namespace {
 void add_rows(const Register& reg, Rank rank, std::set<int64_t>& rows) {
   const auto coordinate = reg.attr.mesh->coordinate_of(rank);
   if (!coordinate) return;
-  const std::vector<std::vector<int64_t>> indices = reg.attr.indices(reg.type.shape, *coordinate);
+  const std::vector<std::vector<int64_t>> indices = reg.attr.indices(reg.type->shape, *coordinate);
   // A rank whose part has no elements reads nothing of its rows.
   for (const std::vector<int64_t>& of_dim : indices)
     if (of_dim.empty()) return;

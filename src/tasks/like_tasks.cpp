@@ -60,8 +60,8 @@ class LikeTasks {
   static size_t hash(const Register& reg) {
     Hasher hasher;
     hasher.add(reg.mesh);
-    hasher.add(static_cast<int>(reg.type.dtype));
-    hasher.add_each(reg.type.shape);
+    hasher.add(static_cast<int>(reg.type->dtype));
+    hasher.add_each(reg.type->shape);
     for (const DimSharding& dim : reg.attr.dims) hasher.add_each(dim.axes);
     return hasher.value();
   }
@@ -92,8 +92,8 @@ class LikeTasks {
     hasher.add(static_cast<int>(task.kind));
     hasher.add(task.mesh);
     for (const KernelStep& step : task.steps) {
-      hasher.add(step.call.kernel);
-      hasher.add(step.call.text);
+      hasher.add(step.call->kernel);
+      hasher.add(step.call->text);
     }
     for (const ExchangePart& part : task.parts) hasher.add(static_cast<int>(part.exchange.kind));
     for (RegisterIndex reg : task.inputs) hasher.add(like_registers_[reg]);

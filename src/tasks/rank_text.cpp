@@ -75,7 +75,7 @@ class RankText {
       for (RegisterIndex index : step.inputs) inputs.push_back(reg(index).name);
       for (RegisterIndex index : step.outputs) outputs.push_back(part(index));
       add_line(task,
-               join(outputs, ", ") + " = " + step.call.kernel + "(" + join(inputs, ", ") + ")");
+               join(outputs, ", ") + " = " + step.call->kernel + "(" + join(inputs, ", ") + ")");
       add_regions(step);
     }
   }
@@ -111,7 +111,7 @@ class RankText {
   }
 
   std::vector<Pull> pulls_of(const Task& exchange, size_t part, Rank receiver) const {
-    return pulls(reg(exchange.inputs.at(part)).type.shape, exchange.parts.at(part).exchange,
+    return pulls(reg(exchange.inputs.at(part)).type->shape, exchange.parts.at(part).exchange,
                  receiver);
   }
 

@@ -13,6 +13,8 @@
 #include <vector>
 
 #include "base/index.h"
+#include "base/numbered_text.h"
+#include "base/shared.h"
 #include "base/units.h"
 #include "graph/graph.h"
 #include "kernels/kernel.h"
@@ -56,8 +58,8 @@ struct Register {
 
   /// The name of the value; a resharded copy adds its placement: "y [@dp, *]"; a register of one of
   /// several micro-batches adds its number: "y #2".
-  std::string name;
-  TensorType type;  // of the whole tensor, of one micro-batch of it, or of a chunk of either
+  NumberedText name;
+  Shared<TensorType> type;  // of the whole tensor, of one micro-batch of it, or of a chunk of it
   MicroBatch micro_batch;
   DistAttr attr;
   MeshIndex mesh{0};  // that of attr
@@ -95,11 +97,11 @@ enum class KernelPurpose {
 
 /// One kernel of a compute task; or a While or an If, which is alone in its task.
 struct KernelStep {
-  KernelCall call;  // of a While or an If: only its name, "while" or "if"
+  Shared<KernelCall> call;  // of a While or an If: only its name, "while" or "if"
   std::vector<RegisterIndex> inputs;
   std::vector<RegisterIndex> outputs;
   RegisterIndex workspace;  // none, or a register that only this step uses and its task produces
-  std::string op;  // the name of the op that it computes; of other purposes a name for messages
+  NumberedText op;  // the name of the op that it computes; of other purposes a name for messages
   std::shared_ptr<const Control> control = nullptr;  // of a While or an If
   KernelPurpose purpose = KernelPurpose::kOp;
 };

@@ -100,7 +100,7 @@ TEST(TaskGraph, TextFormListsRegistersThenTasksInOrder) {
 TEST(TaskGraph, LocalTypeIsTheBalancedPart) {
   // 5 over 2: 3 and 2.
   Register reg_of_five;
-  reg_of_five.type = {DType::kI32, {5, 2}};
+  reg_of_five.type = TensorType{DType::kI32, {5, 2}};
   reg_of_five.attr = parse_dist_type("i32[5@dp, 2]", two_ranks()).attr;
   EXPECT_EQ(local_type(reg_of_five, {0}), (TensorType{DType::kI32, {3, 2}}));
   EXPECT_EQ(local_type(reg_of_five, {1}), (TensorType{DType::kI32, {2, 2}}));
@@ -151,7 +151,7 @@ INSTANTIATE_TEST_SUITE_P(
              "register 'x' is on another mesh"},
         Case{"OtherRank",
              [](TaskGraph& g) {
-               reg(g, kX).type.shape = {4, 4};
+               reg(g, kX).type.change([](TensorType& type) { type.shape = {4, 4}; });
              },
              "register 'x' has placements of another number of dims"},
         Case{"NoSlot", [](TaskGraph& g) { reg(g, kX).slots = 0; }, "register 'x' has no slot"},
@@ -160,9 +160,7 @@ INSTANTIATE_TEST_SUITE_P(
         Case{"NoSuchConsumer", [](TaskGraph& g) { reg(g, kX).consumers = {TaskId()}; },
              "register 'x' names a consumer that does not exist"},
         Case{"ConsumerTwice",
-             [](TaskGraph& g) {
-               reg(g, kX).consumers = {kDoubleTask, kDoubleTask};
-             },
+             [](TaskGraph& g) { reg(g, kX).consumers = {kDoubleTask, kDoubleTask}; },
              "register 'x' names a consumer twice"},
         Case{"NoSuchVariable", [](TaskGraph& g) { reg(g, kNext).variable = 1; },
              "register 'w.next' is in a variable that does not exist"},
@@ -182,15 +180,9 @@ INSTANTIATE_TEST_SUITE_P(
         Case{"NoSuchWorkspace",
              [](TaskGraph& g) { task(g, kUpdate).steps[0].workspace = RegisterIndex(9); },
              "names a register that does not exist as workspace"},
-        Case{"InputTwice",
-             [](TaskGraph& g) {
-               task(g, kUpdate).inputs = {kY, kY};
-             },
+        Case{"InputTwice", [](TaskGraph& g) { task(g, kUpdate).inputs = {kY, kY}; },
              "compute 'w.next' names an input twice"},
-        Case{"OutputTwice",
-             [](TaskGraph& g) {
-               task(g, kUpdate).outputs = {kNext, kNext};
-             },
+        Case{"OutputTwice", [](TaskGraph& g) { task(g, kUpdate).outputs = {kNext, kNext}; },
              "compute 'w.next' names an output twice"}),
     [](const auto& given) { return given.param.name; });
 
@@ -239,7 +231,10 @@ INSTANTIATE_TEST_SUITE_P(
                task(g, kGather).parts[0].exchange.to = task(g, kGather).parts[0].exchange.from;
              },
              "exchange 'gather' gives [*] as [@dp]"},
-        Case{"ExchangeOfAnotherType", [](TaskGraph& g) { reg(g, kAll).type.dtype = DType::kI32; },
+        Case{"ExchangeOfAnotherType",
+             [](TaskGraph& g) {
+               reg(g, kAll).type.change([](TensorType& type) { type.dtype = DType::kI32; });
+             },
              "exchange 'gather' turns f32[16] into i32[16]"},
         Case{"ExchangeOfTwo",
              [](TaskGraph& g) {
@@ -282,9 +277,7 @@ INSTANTIATE_TEST_SUITE_P(
              },
              "register 'gather [*]' is the result all and Partial"},
         Case{"StepsOfAnExchange",
-             [](TaskGraph& g) {
-               task(g, kGather).steps.push_back({kDouble, {kY}, {}, {}, "y"});
-             },
+             [](TaskGraph& g) { task(g, kGather).steps.push_back({kDouble, {kY}, {}, {}, "y"}); },
              "exchange 'gather' is no compute task and has steps"},
         Case{"FeedThatTakes", [](TaskGraph& g) { task(g, kFetch).kind = Task::Kind::kFeed; },
              "feed 'fetch' is a feed and takes registers"},
@@ -307,7 +300,10 @@ INSTANTIATE_TEST_SUITE_P(
              "register 'gather [*]' ends at byte 320 of an arena of 192"},
         Case{"SlotsOfAVariable", [](TaskGraph& g) { reg(g, kW).slots = 2; },
              "register 'w' is in a variable and has several slots"},
-        Case{"VariableOfAnotherType", [](TaskGraph& g) { reg(g, kNext).type.dtype = DType::kI32; },
+        Case{"VariableOfAnotherType",
+             [](TaskGraph& g) {
+               reg(g, kNext).type.change([](TensorType& type) { type.dtype = DType::kI32; });
+             },
              "register 'w.next' is in a variable of another type or placement"},
         Case{"FedTogether", [](TaskGraph& g) { move_over(g, kAll, kX), move_over(g, kY, kAll); },
              "register 'gather [*]' is written over 'y', which is still alive"},

@@ -194,7 +194,7 @@ bool may_write_over(const KernelStep& step, RegisterIndex input, const KernelSet
   if (step.control) return false;
   std::vector<int> inputs;
   for (RegisterIndex reg : step.inputs) inputs.push_back(reg.value());
-  return may_write_over(step.call.kernel, inputs, input.value(), own);
+  return may_write_over(step.call->kernel, inputs, input.value(), own);
 }
 
 Bytes Control::workspace() const {
@@ -214,7 +214,7 @@ std::vector<RegisterIndex> region_variables(const KernelStep& step) {
 }
 
 TensorType local_type(const Register& reg, const Coordinate& coordinate) {
-  return {reg.type.dtype, reg.attr.local_shape(reg.type.shape, coordinate)};
+  return {reg.type->dtype, reg.attr.local_shape(reg.type->shape, coordinate)};
 }
 
 }  // namespace tessera

@@ -150,7 +150,7 @@ Capture::Part Capture::part_of(const Register& reg, int position) {
   const Mesh& mesh = *reg.attr.mesh;
   Part part;
   part.coordinate = mesh.coordinate_at(position);
-  part.indices = reg.attr.indices(reg.type.shape, part.coordinate);
+  part.indices = reg.attr.indices(reg.type->shape, part.coordinate);
   for (int axis = 0; axis < mesh.axis_count(); ++axis)
     if (reg.attr.is_partial_on(axis))
       part.partial = part.partial * mesh.shape()[axis] + part.coordinate[axis];
@@ -162,8 +162,8 @@ Capture::Part Capture::part_of(const Register& reg, int position) {
 
 Capture::Whole::ReplicaMismatch Capture::find_mismatch(const Register& reg, const Part& part,
                                                        Rank first, Rank second, int64_t byte) {
-  Whole::ReplicaMismatch mismatch{first, second, byte / size_of(reg.type.dtype), 0};
-  for_each_element(local_type(reg, part.coordinate).shape, part.indices, reg.type.shape,
+  Whole::ReplicaMismatch mismatch{first, second, byte / size_of(reg.type->dtype), 0};
+  for_each_element(local_type(reg, part.coordinate).shape, part.indices, reg.type->shape,
                    [&](size_t from, size_t at) {
                      if (static_cast<int64_t>(from) == mismatch.local_element) mismatch.at = at;
                    });
@@ -189,7 +189,7 @@ Capture::Whole Capture::assemble(RegisterIndex number) const {
   const bool partial = !reg.attr.partial.empty();
   const ReduceOp op = partial ? reg.attr.partial.front().reduce : ReduceOp::kSum;
   Whole whole;
-  whole.tensor = {reg.type, std::vector<double>(static_cast<size_t>(element_count(reg.type.shape)),
+  whole.tensor = {reg.type, std::vector<double>(static_cast<size_t>(element_count(reg.type->shape)),
                                                 identity(op))};
   // Each element has one holder, and none is a sum.
   const bool is_plain = !partial && !reg.attr.has_windows() && !is_partial_of_micro_batches(reg);
@@ -224,7 +224,7 @@ Capture::Whole Capture::assemble(RegisterIndex number) const {
     const ReferenceTensor local = to_reference(local_tensor(type, bytes));
     auto& elements = partials[part.partial];
     elements.resize(reg.attr.has_windows() ? whole.tensor.values.size() : 0);
-    for_each_element(type.shape, part.indices, reg.type.shape, [&](size_t from, size_t at) {
+    for_each_element(type.shape, part.indices, reg.type->shape, [&](size_t from, size_t at) {
       whole.held[at] = true;
       if (!elements.empty() && elements[at]) {
         const bool equal = *elements[at] == local.values[from] ||
@@ -293,7 +293,7 @@ namespace {
 int64_t index_in_tensor(const Register& reg, int dim, int64_t i) {
   const Chunk& chunk = reg.chunk;
   if (chunk.dim != dim) return i;
-  const int64_t part = reg.type.shape[dim] / chunk.blocks;
+  const int64_t part = reg.type->shape[dim] / chunk.blocks;
   return (i / part * chunk.count + chunk.index) * part + i % part;
 }
 
@@ -307,18 +307,18 @@ ReferenceTensor rows_of(const ReferenceTensor& whole, const Register& reg) {
   if (!is_part(reg)) return whole;
   ReferenceTensor part{reg.type, {}};
   const Dims strides = row_major_strides(whole.type.shape),
-             part_strides = row_major_strides(reg.type.shape);
-  for (int64_t i = 0; i < element_count(reg.type.shape); ++i) {
+             part_strides = row_major_strides(reg.type->shape);
+  for (int64_t i = 0; i < element_count(reg.type->shape); ++i) {
     int64_t at = reg.micro_batch.dim < 0 ? 0 : reg.micro_batch.begin * strides[reg.micro_batch.dim];
-    for (int d = 0; d < reg.type.shape.size(); ++d)
-      at += index_in_tensor(reg, d, i / part_strides[d] % reg.type.shape[d]) * strides[d];
+    for (int d = 0; d < reg.type->shape.size(); ++d)
+      at += index_in_tensor(reg, d, i / part_strides[d] % reg.type->shape[d]) * strides[d];
     part.values.push_back(whole.values[at]);
   }
   return part;
 }
 
 std::string value_name(const Graph& graph, const Register& reg) {
-  const std::string name = reg.name.substr(0, reg.name.find(' '));
+  const std::string name = reg.name.text().substr(0, reg.name.text().find(' '));
   ensure(graph.find_value(name).has_value(),
          "register '" + reg.name + "' holds a value of the graph");
   return name;

@@ -349,7 +349,7 @@ class Verification {
       return differ(to_text(reg.type, reg.attr) + ", replicas differ: " + to_text(*got.mismatch),
                     at, got.tensor.values[at], wanted.values[at], 0);
     }
-    ElementComparison comparison(wanted.values, tolerance_of(reg), reg.type.dtype);
+    ElementComparison comparison(wanted.values, tolerance_of(reg), reg.type->dtype);
     const auto finish = [&](size_t at, double value) {
       found.max_error = comparison.max_error();
       return differ(to_text(reg.type, reg.attr), at, value, comparison.serial(at),

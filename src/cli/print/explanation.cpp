@@ -49,7 +49,7 @@ std::string need_text(const ExchangePart& part, const std::string& value) {
 
 /// The value of a register: "y [@dp, *]" is a resharded copy of y, and names have no spaces.
 std::string value_name(const Register& reg) {
-  return reg.name.substr(0, reg.name.find(' '));
+  return reg.name.text().substr(0, reg.name.text().find(' '));
 }
 
 OperandFacts operand_facts(const Graph& graph, const ShardedGraph& sharded, ValueId value,

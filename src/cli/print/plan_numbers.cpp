@@ -36,9 +36,8 @@ std::vector<NamedBytes> parameters_of(const Compiled& compiled) {
 
 /// The name of a register without the number of its micro-batch: "y [@dp, *]" of "y [@dp, *] #2".
 std::string name_without_micro_batch(const Register& reg) {
-  const size_t mark = reg.name.rfind(" #");
-  return reg.micro_batch.index < 0 || mark == std::string::npos ? reg.name
-                                                                : reg.name.substr(0, mark);
+  const std::string name = reg.name.text();
+  return reg.micro_batch.index < 0 ? name : name.substr(0, name.rfind(" #"));
 }
 
 /// Adds what has the same name, detail and mesh to one element, at the place of the first.

@@ -118,9 +118,9 @@ std::vector<std::vector<int64_t>> numbers_of(const TaskGraph& tasks, std::string
   std::vector<std::vector<int64_t>> numbers;
   for (const Task& task : tasks.tasks)
     for (const KernelStep& step : task.steps)
-      if (step.call.kernel == kernel) {
+      if (step.call->kernel == kernel) {
         numbers.emplace_back();
-        for (const LocalInt& value : step.call.ints) numbers.back().push_back(value.constant);
+        for (const LocalInt& value : step.call->ints) numbers.back().push_back(value.constant);
       }
   return numbers;
 }
@@ -151,7 +151,7 @@ TEST(CollectiveMatmul, TheResultOfOneMatmulIsSentWhileTheNextOneRuns) {
   std::vector<std::string> products;
   for (const Task& task : tasks.tasks) {
     int in_task = 0;
-    for (const KernelStep& step : task.steps) in_task += step.call.kernel == "dot_general" ? 1 : 0;
+    for (const KernelStep& step : task.steps) in_task += step.call->kernel == "dot_general" ? 1 : 0;
     if (in_task > 0) products.push_back(task.name + " " + std::to_string(in_task));
   }
   EXPECT_THAT(products, ElementsAre("take x 1", "take x 1"));
@@ -361,7 +361,7 @@ TEST(CollectiveMatmul, DecomposesEveryMicroBatchAndTheBackward) {
     std::vector<int64_t> by_micro_batch(static_cast<size_t>(micro_batches), 0);
     for (const Task& task : tasks.tasks)
       for (const KernelStep& step : task.steps)
-        if (step.call.kernel == "join_chunks") ++by_micro_batch[std::max(task.micro_batch, 0)];
+        if (step.call->kernel == "join_chunks") ++by_micro_batch[std::max(task.micro_batch, 0)];
     EXPECT_THAT(by_micro_batch, testing::Each(by_micro_batch.front())) << report;
     EXPECT_EQ(by_micro_batch.front(), 6);  // u, d.grad.a and what they read whole, d, u.grad.a
   }
@@ -387,7 +387,7 @@ std::function<bool(TaskGraph&)> in_first(
   return [=](TaskGraph& tasks) {
     for (Task& task : tasks.tasks)
       for (KernelStep& step : task.steps)
-        if (step.call.kernel == kernel) {
+        if (step.call->kernel == kernel) {
           change(tasks, step);
           return true;
         }
@@ -414,11 +414,15 @@ TEST(ChunksCheck, FindsAMissingChunk) {
 
 TEST(ChunksCheck, FindsAnotherChunkThanIsDeclared) {
   EXPECT_THAT(finding(in_first("take_chunk",
-                               [](TaskGraph&, KernelStep& step) { step.call.ints.back() = 1; })),
+                               [](TaskGraph&, KernelStep& step) {
+                                 step.call.change([](KernelCall& call) { call.ints.back() = 1; });
+                               })),
               HasSubstr("for other chunks"));
-  EXPECT_THAT(
-      finding(in_first("take_chunk", [](TaskGraph&, KernelStep& step) { step.call.ints[1] = 2; })),
-      HasSubstr("for other chunks"));
+  EXPECT_THAT(finding(in_first("take_chunk",
+                               [](TaskGraph&, KernelStep& step) {
+                                 step.call.change([](KernelCall& call) { call.ints[1] = 2; });
+                               })),
+              HasSubstr("for other chunks"));
 }
 
 TEST(ChunksCheck, FindsBlocksThatAreNotThePartsOfRanks) {
@@ -437,7 +441,7 @@ TEST(ChunksCheck, FindsAMatmulOfTwoDifferentChunks) {
     for (const Task& task : tasks.tasks)
       for (const KernelStep& step : task.steps)
         if (Register& result = tasks.registers[step.outputs.front()];
-            step.call.kernel == "dot_general" && result.chunk.dim >= 0) {
+            step.call->kernel == "dot_general" && result.chunk.dim >= 0) {
           result.chunk.index = 1 - result.chunk.index;
           return true;
         }

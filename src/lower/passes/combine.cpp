@@ -292,7 +292,7 @@ std::string combine_text(const Program& program) {
     if (!step || step->parts.size() == 1) continue;
     std::vector<std::string> names;
     for (RegisterIndex target : step->targets)
-      names.push_back(with_micro_batch(program.registers[target].name, "i"));
+      names.push_back(program.registers[target].name.with("i"));
     text += std::string(to_text(step->kind())) + " of " + std::to_string(names.size()) +
             " tensors: " + join(names, ", ") + "\n";
   }

@@ -165,7 +165,7 @@ class CopyMaker {
     if (!kernel || !kernel->control || program_.devices[instruction.mesh] == DeviceKind::kHost)
       return;
     throw UserError(
-        "op '" + kernel->op + "' is a " + kernel->call.kernel + " on a mesh of devices",
+        "op '" + kernel->op + "' is a " + kernel->call->kernel + " on a mesh of devices",
         "the thread of a rank runs what a while or an if holds, in the memory of the host",
         "put the op on a mesh of the device kind host", ExitCode::kBadConfig);
   }

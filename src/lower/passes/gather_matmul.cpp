@@ -79,7 +79,7 @@ std::optional<Decomposition> GatherMatmuls::best_candidate(
     InstructionIndex gather, const std::vector<InstructionIndex>& matmuls) {
   const RegisterIndex source = exchange(gather).source(), target = exchange(gather).target();
   std::optional<Decomposition> best;
-  for (int dim = 0; dim < reg(target).type.shape.size(); ++dim) {
+  for (int dim = 0; dim < reg(target).type->shape.size(); ++dim) {
     Decomposition candidate{divide(gather, dim, matmuls), {{target, dim}, {source, dim}}};
     if (candidate.matmuls.empty()) continue;
     for (const DividedMatmul& matmul : candidate.matmuls) candidate.dims.push_back(matmul.result);

@@ -50,11 +50,11 @@ std::vector<int64_t> received(const Compiled& made, const std::string& value) {
   for (const Task& task : made.tasks.tasks) {
     for (size_t part = 0; part < task.parts.size(); ++part) {
       const Register& source = made.tasks.registers[task.inputs[part]];
-      if (source.name.substr(0, source.name.find(' ')) != value) continue;
+      if (source.name.text().substr(0, source.name.text().find(' ')) != value) continue;
       for (size_t rank = 0; rank < bytes.size(); ++rank)
-        bytes[rank] += size_of(source.type.dtype) * received_elements(source.type.shape,
-                                                                      {task.parts[part].exchange},
-                                                                      static_cast<Rank>(rank));
+        bytes[rank] += size_of(source.type->dtype) * received_elements(source.type->shape,
+                                                                       {task.parts[part].exchange},
+                                                                       static_cast<Rank>(rank));
     }
   }
   return bytes;

@@ -50,7 +50,7 @@ RegisterIndex add_copy(Program& program, RegisterIndex source, Register target,
   instruction.role = Role::kOptimizer;
   instruction.mesh = target.mesh;
   const RegisterIndex index = program.registers.push_back(std::move(target));
-  KernelStep step{{"copy", {}, {}, ""}, {source}, {index}, {}, std::move(name)};
+  KernelStep step{KernelCall{"copy", {}, {}, ""}, {source}, {index}, {}, std::move(name)};
   step.purpose = purpose;
   instruction.step = std::move(step);
   program.instructions.push_back(std::move(instruction));

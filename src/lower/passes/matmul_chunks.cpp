@@ -13,13 +13,13 @@ const Register& at(const Program& program, RegisterIndex index) {
 
 /// The name of the value that a register holds: what it became follows a space.
 std::string value_of(const Register& reg) {
-  return reg.name.substr(0, reg.name.find(' '));
+  return reg.name.text().substr(0, reg.name.text().find(' '));
 }
 
 }  // namespace
 
 TensorType largest_type(const Register& reg) {
-  return {reg.type.dtype, reg.attr.largest_shape(reg.type.shape)};
+  return {reg.type->dtype, reg.attr.largest_shape(reg.type->shape)};
 }
 
 std::optional<int64_t> common_blocks(const Program& program, std::span<const ChunkedDim> dims) {
@@ -46,7 +46,7 @@ bool divides_evenly(const Program& program, std::span<const ChunkedDim> dims, in
                     int64_t count) {
   return std::all_of(dims.begin(), dims.end(), [&](const ChunkedDim& chunked) {
     const Register& reg = at(program, chunked.reg);
-    const int64_t extent = reg.type.shape[chunked.dim];
+    const int64_t extent = reg.type->shape[chunked.dim];
     return extent > 0 && extent % (blocks * count * reg.attr.dims[chunked.dim].unit) == 0;
   });
 }
@@ -63,7 +63,7 @@ RegisterIndex ChunkMaker::add(Register reg) {
 
 RegisterIndex ChunkMaker::chunk_of(Register reg, int dim, int64_t index) {
   reg.name += " chunk " + std::to_string(index) + " of " + std::to_string(count_);
-  reg.type.shape[dim] /= count_;
+  reg.type.change([&](TensorType& type) { type.shape[dim] /= count_; });
   reg.chunk = {dim, blocks_, count_, index};
   reg.size = byte_size(largest_type(reg));
   reg.storage = Register::Storage::kArena;
@@ -84,18 +84,19 @@ LocalInt ChunkMaker::blocks_of_rank(const ChunkedDim& whole) const {
 
 Instruction ChunkMaker::take(const ChunkedDim& whole, RegisterIndex chunk,
                              const Instruction& like) const {
-  KernelStep step{{"take_chunk", {whole.dim, blocks_of_rank(whole), at(chunk).chunk.index}, {}, ""},
-                  {whole.reg},
-                  {chunk},
-                  {},
-                  "take " + value_of(at(whole.reg))};
+  KernelStep step{
+      KernelCall{"take_chunk", {whole.dim, blocks_of_rank(whole), at(chunk).chunk.index}, {}, ""},
+      {whole.reg},
+      {chunk},
+      {},
+      "take " + value_of(at(whole.reg))};
   step.purpose = KernelPurpose::kTakeChunk;
   return in_pass_of(like, std::move(step));
 }
 
 Instruction ChunkMaker::join(const std::vector<RegisterIndex>& chunks, const ChunkedDim& whole,
                              const Instruction& like) const {
-  KernelStep step{{"join_chunks", {whole.dim, blocks_of_rank(whole)}, {}, ""},
+  KernelStep step{KernelCall{"join_chunks", {whole.dim, blocks_of_rank(whole)}, {}, ""},
                   chunks,
                   {whole.reg},
                   {},

@@ -9,7 +9,7 @@ namespace tessera {
 namespace {
 
 Einsum einsum_of(const KernelStep& matmul) {
-  return *parse_einsum(matmul.call.text);
+  return *parse_einsum(matmul.call->text);
 }
 
 }  // namespace
@@ -34,7 +34,7 @@ bool MatmulAnalysis::is_in_arena(RegisterIndex index) const {
 
 bool MatmulAnalysis::is_matmul(InstructionIndex index) const {
   const KernelStep* kernel = at(index).kernel();
-  return kernel && kernel->call.kernel == "dot_general" && is_in_arena(kernel->outputs.front());
+  return kernel && kernel->call->kernel == "dot_general" && is_in_arena(kernel->outputs.front());
 }
 
 bool MatmulAnalysis::is_within_mesh(InstructionIndex exchange) const {
@@ -109,8 +109,7 @@ bool MatmulAnalysis::decide(const std::optional<Decomposition>& best,
   for (InstructionIndex matmul : matmuls) ops.push_back(at(matmul).kernel()->op);
   for (InstructionIndex exchange : exchanges) {
     const ExchangeStep& step = *at(exchange).exchange();
-    names.push_back(std::string(to_text(step.kind())) + " " +
-                    with_micro_batch(reg(step.target()).name, "0"));
+    names.push_back(std::string(to_text(step.kind())) + " " + reg(step.target()).name.with("0"));
   }
   report_ += join(ops, ", ") + " with " + join(names, " and ") + ": ";
   const auto chunks = [&] {

@@ -18,8 +18,8 @@ bool MatmulSums::find_summands(RegisterIndex result, InstructionIndex sum, Summa
     return true;
   }
   const KernelStep* addition = at(writer).kernel();
-  if (!addition || addition->call.kernel != "binary.add" || is_sum_over_micro_batches(at(writer)) ||
-      addition->inputs[0] == addition->inputs[1] ||
+  if (!addition || addition->call->kernel != "binary.add" ||
+      is_sum_over_micro_batches(at(writer)) || addition->inputs[0] == addition->inputs[1] ||
       !find_summands(addition->inputs[0], sum, found) ||
       !find_summands(addition->inputs[1], sum, found))
     return false;
@@ -55,7 +55,7 @@ std::vector<InstructionIndex> MatmulSums::exchanges_from(InstructionIndex sum) c
 std::optional<DividedMatmul> MatmulSums::divide(InstructionIndex matmul, int dim) const {
   const KernelStep& step = *at(matmul).kernel();
   for (size_t input = 0; input < 2; ++input)
-    for (int d = 0; d < reg(step.inputs[input]).type.shape.size(); ++d)
+    for (int d = 0; d < reg(step.inputs[input]).type->shape.size(); ++d)
       if (analysis_.kept_dim(step, input, d) == dim)
         return DividedMatmul{matmul, input, d, {step.outputs.front(), dim}};
   return std::nullopt;
@@ -107,7 +107,7 @@ std::optional<Decomposition> MatmulSums::best_candidate(
     const Summands& summands, const std::vector<InstructionIndex>& exchanges) {
   std::optional<Decomposition> best;
   const RegisterIndex source = exchange(exchanges.front()).source();
-  for (int dim = 0; dim < reg(source).type.shape.size(); ++dim) {
+  for (int dim = 0; dim < reg(source).type->shape.size(); ++dim) {
     auto candidate = candidate_at(summands, exchanges, dim);
     if (!candidate) continue;
     for (int64_t chunks : analysis_.chunk_counts(candidate->dims, candidate->blocks)) {

@@ -72,8 +72,9 @@ class WorkEstimate {
 
   double of(const Instruction& instruction) const {
     const KernelStep* kernel = instruction.kernel();
-    const auto found =
-        kernel && kernel->purpose == KernelPurpose::kOp ? by_op_.find(kernel->op) : by_op_.end();
+    const auto found = kernel && kernel->purpose == KernelPurpose::kOp
+                           ? by_op_.find(kernel->op.pattern())
+                           : by_op_.end();
     if (found == by_op_.end()) return picoseconds(copies_of(instruction));
     const double micro_batches = instruction.micro_batch >= 0 ? micro_batches_ : 1;
     return found->second * local_part(*kernel) / micro_batches;

@@ -169,7 +169,7 @@ std::string names_of_targets(const Program& program, const ExchangeStep& exchang
                              int micro_batch) {
   std::vector<std::string> names;
   for (RegisterIndex target : exchange.targets)
-    names.push_back(with_micro_batch(program.registers[target].name, std::to_string(micro_batch)));
+    names.push_back(program.registers[target].name.with(std::to_string(micro_batch)));
   return join(names, ", ");
 }
 

@@ -112,7 +112,7 @@ TEST(SumChains, AWholeAddendThatEveryRankCountedIsFound) {
   for (Task& task : made.tasks.tasks)
     for (KernelStep& step : task.steps)
       for (RegisterIndex& input : step.inputs)
-        if (made.tasks.registers[input].name.starts_with("b.sum ["))
+        if (made.tasks.registers[input].name.text().starts_with("b.sum ["))
           input = *std::find_if(
               made.tasks.registers.indices().begin(), made.tasks.registers.indices().end(),
               [&](RegisterIndex reg) { return made.tasks.registers[reg].name == "b.sum"; });

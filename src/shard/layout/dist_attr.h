@@ -6,6 +6,7 @@
 #include <vector>
 
 #include "base/reduce_op.h"
+#include "base/shared_vector.h"
 #include "base/tensor.h"
 #include "shard/layout/mesh.h"
 
@@ -51,8 +52,8 @@ struct PartialAxis {
 ///   invariant  an axis occurs at most once
 struct DistAttr {
   MeshPtr mesh;
-  std::vector<DimSharding> dims;
-  std::vector<PartialAxis> partial;
+  SharedVector<DimSharding> dims;
+  SharedVector<PartialAxis> partial;
 
   static DistAttr replicated(MeshPtr mesh, int rank);
 

@@ -333,7 +333,7 @@ DistAttr usual_home(const Graph& graph, const ShardedGraph& sharded, ValueId val
   const auto output = std::find(op.outputs.begin(), op.outputs.end(), value) - op.outputs.begin();
   DistAttr attr = output_attr(view(graph, op), sharded.rules[producer.index], sharded.of(producer),
                               static_cast<int>(output));
-  std::erase_if(attr.partial, [&](const PartialAxis& partial) {
+  erase_if(attr.partial, [&](const PartialAxis& partial) {
     return !is_passed_on(graph, sharded, value, partial.axis);
   });
   return attr;

@@ -1,4 +1,4 @@
-#include "sim/needed_overwrites.h"
+#include "tasks/needed_overwrites.h"
 
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>

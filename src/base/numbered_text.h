@@ -1,0 +1,55 @@
+// A text that its copies share, with a number for each mark in it.
+#pragma once
+
+#include <iosfwd>
+#include <memory>
+#include <string>
+#include <string_view>
+
+namespace tessera {
+
+/// "y #2" as the pattern "y #?" and the number 2, where the mark is kMark: names that differ in
+/// the number of a micro-batch share one pattern. It reads as a std::string, which is made when it
+/// is asked for.
+///
+///   memory   three words, and one pattern for all copies
+///   threads  copies may be read and destroyed in different threads
+class NumberedText {
+ public:
+  static constexpr char kMark = '\x01';
+
+  NumberedText() = default;
+  NumberedText(std::string pattern);  // NOLINT: a text without marks is that text
+  NumberedText(std::string_view pattern) : NumberedText(std::string(pattern)) {}  // NOLINT
+  NumberedText(const char* pattern) : NumberedText(std::string(pattern)) {}       // NOLINT
+
+  const std::string& pattern() const;
+  /// The pattern with `number` for each mark; without a number with the marks.
+  std::string text() const;
+  operator std::string() const { return text(); }
+  /// The pattern with another text for each mark.
+  std::string with(std::string_view number) const;
+  /// The same pattern with a number.
+  NumberedText numbered(int number) const;
+
+  bool empty() const { return pattern().empty(); }
+  /// Appends to the pattern.
+  NumberedText& operator+=(std::string_view suffix);
+
+  friend bool operator==(const NumberedText& a, const NumberedText& b) {
+    return (a.pattern_ == b.pattern_ && a.number_ == b.number_) || a.text() == b.text();
+  }
+  friend bool operator==(const NumberedText& a, std::string_view b) { return a.text() == b; }
+  friend bool operator==(const NumberedText& a, const std::string& b) { return a.text() == b; }
+  friend bool operator==(const NumberedText& a, const char* b) { return a.text() == b; }
+  friend std::string operator+(const NumberedText& a, std::string_view b);
+  friend std::string operator+(std::string a, const NumberedText& b) { return a += b.text(); }
+  friend std::string operator+(const char* a, const NumberedText& b) { return a + b.text(); }
+  friend std::ostream& operator<<(std::ostream& out, const NumberedText& text);
+
+ private:
+  std::shared_ptr<const std::string> pattern_;  // nullptr: empty
+  int number_ = -1;                             // -1: none
+};
+
+}  // namespace tessera
