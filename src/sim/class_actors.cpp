@@ -49,6 +49,7 @@ std::vector<TaskId> ClassActors::order_of(int rank_class) const {
 ActorDescription ClassActors::describe(ActorId actor) const {
   const Task& task = graph_.tasks[task_of(actor)];
   ActorDescription description{actor, task.name, input_ports(class_of(actor), task_of(actor)), {}};
+  description.outputs.reserve(task.outputs.size());
   for (RegisterIndex reg : task.outputs)
     description.outputs.push_back(output_port(class_of(actor), reg));
   return description;
@@ -57,6 +58,7 @@ ActorDescription ClassActors::describe(ActorId actor) const {
 std::vector<InPort> ClassActors::input_ports(int rank_class, TaskId id) const {
   const Task& task = graph_.tasks[id];
   std::vector<InPort> ports;
+  ports.reserve(task.inputs.size());
   const auto add = [&](int owner, RegisterIndex reg) {
     const Register& read = graph_.registers[reg];
     ports.push_back({register_id(owner, reg), actor_id(owner, read.producer), 1, read.slots});
@@ -95,6 +97,7 @@ size_t ClassActors::part_of(TaskId exchange, RegisterIndex source) const {
 std::vector<Overwrite> ClassActors::overwrites(int rank_class,
                                                const std::vector<RegisterIndex>& registers) const {
   std::vector<Overwrite> found;
+  found.reserve(registers.size());  // large runs have millions
   for (RegisterIndex reg : registers)
     found.push_back(
         {actor_id(rank_class, graph_.registers[reg].producer), register_id(rank_class, reg)});
