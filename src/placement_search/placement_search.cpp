@@ -5,12 +5,29 @@
 
 namespace tessera {
 
+namespace {
+
+void check_constraints(const SearchProblem& search) {
+  const std::string ends = search.contradiction();
+  if (ends.empty()) return;
+  throw UserError("the constraints of the search contradict each other: no placements of " + ends +
+                      " fit together",
+                  "one of them reads what the other makes, and no exchange leads from the "
+                  "placement that is asked for there to the one that is asked for here: a whole "
+                  "value does not become a partial sum",
+                  "remove the mark of one of them", ExitCode::kBadConfig);
+}
+
+}  // namespace
+
 std::optional<PlacementAnswer> search_placements(const Graph& graph, const MeshPtr& mesh,
                                                  const CostModel& cost,
                                                  const PlacementSearchOptions& options) {
   SearchProblem search(graph, mesh, cost,
-                       options.ties_layers ? ties_of_like_layers(graph) : no_ties(graph),
+                       options.ties_layers ? ties_of_like_layers(graph, options.problem.constraints)
+                                           : no_ties(graph),
                        options.problem);
+  check_constraints(search);
   if (options.memory_limit) search.problem().set_usage_limit(options.memory_limit->value());
   solver::SolveOptions how;
   how.work = options.work;

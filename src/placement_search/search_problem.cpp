@@ -27,6 +27,16 @@ DistAttr without_partial(DistAttr attr) {
   return attr;
 }
 
+/// By value: may an op, or its home, make it a partial sum?
+std::vector<bool> partial_values(const Graph& graph, const OpRules& rules,
+                                 const SearchConstraints& constraints) {
+  std::vector<bool> marked(graph.values().size(), false);
+  for (const auto& [value, homes] : constraints.homes)
+    marked[value] =
+        std::ranges::any_of(homes, [](const DistAttr& a) { return !a.partial.empty(); });
+  return may_be_partial(graph, rules, std::move(marked));
+}
+
 /// A variable or an input is kept in plain parts.
 bool may_be_home(const DistAttr& attr) {
   return attr.partial.empty() && !attr.has_windows() && !attr.has_chunks();
@@ -49,6 +59,7 @@ SearchProblem::SearchProblem(const Graph& graph, MeshPtr mesh, const CostModel& 
       readers_(graph.values().size()) {
   RuleCache rules(options.rules);
   for (const Op& op : graph.ops()) rules_.push_back(rules.find(op.kind, view(graph, op)));
+  partial_ = partial_values(graph, rules_, options_.constraints);
   for (const Value& value : graph.values()) types_.push_back(prices_.type_index(value.type));
   for (int i = 0; i < std::ssize(graph.ops()); ++i) add_op(OpId{i});
   for (int i = 0; i < std::ssize(graph.ops()); ++i) {
@@ -72,6 +83,15 @@ int64_t SearchProblem::strategies() const {
 
 // ---- nodes ----
 
+std::vector<OpSharding> SearchProblem::shardings_of(OpId id) const {
+  if (const auto fixed = options_.constraints.ops.find(id.index);
+      fixed != options_.constraints.ops.end())
+    return {fixed->second};
+  std::vector<bool> partial;
+  for (ValueId input : graph_.op(id).inputs) partial.push_back(partial_[input.index]);
+  return strategies_of(rules_[id.index], mesh_, partial);
+}
+
 void SearchProblem::add_op(OpId id) {
   const int first = ties_.of_op[id.index];
   if (first != id.index) {
@@ -82,16 +102,13 @@ void SearchProblem::add_op(OpId id) {
   const Op& op = graph_.op(id);
   const OpView op_view = view(graph_, op);
   const ShardingRule& rule = rules_[id.index];
-  if (partial_.empty()) partial_ = may_be_partial(graph_, rules_);
-  std::vector<bool> partial;
-  for (ValueId input : op.inputs) partial.push_back(partial_[input.index]);
   struct Choice {
     OpSharding sharding;
     double seconds;
   };
   std::vector<Choice> choices;
   const std::shared_ptr<const KernelSet> own = own_kernels(graph_);
-  for (OpSharding& sharding : strategies_of(rule, mesh_, partial)) {
+  for (OpSharding& sharding : shardings_of(id)) {
     const Price price = kernel_price(op_view, rule, sharding, cost_.device, own.get());
     choices.push_back({std::move(sharding), price.estimate.value()});
   }
@@ -101,7 +118,10 @@ void SearchProblem::add_op(OpId id) {
     dropped_ += std::ssize(choices) - options_.max_strategies;
     choices.resize(options_.max_strategies);
   }
-  Node node{1, {}, std::vector<std::vector<PlacementIndex>>(op.inputs.size() + op.outputs.size())};
+  Node node{1,
+            op.name,
+            {},
+            std::vector<std::vector<PlacementIndex>>(op.inputs.size() + op.outputs.size())};
   node.is_deferred = op.role == Role::kOptimizer;
   for (Choice& choice : choices) {
     node.seconds.push_back(choice.seconds);
@@ -117,8 +137,22 @@ void SearchProblem::add_op(OpId id) {
   nodes_.push_back(std::move(node));
 }
 
-int SearchProblem::add_value_node(ValueId value, const std::vector<PlacementIndex>& placements) {
-  Node node{0, std::vector<double>(placements.size(), 0.0), {placements}};
+void SearchProblem::keep_allowed(ValueId value, std::vector<PlacementIndex>& placements) {
+  const auto found = options_.constraints.homes.find(value.index);
+  if (found == options_.constraints.homes.end()) return;
+  std::vector<PlacementIndex> allowed;
+  for (const DistAttr& home : found->second)
+    allowed.push_back(prices_.placement_index(types_[value.index], home));
+  std::vector<PlacementIndex> kept;
+  for (PlacementIndex placement : placements)
+    if (std::ranges::count(allowed, placement)) kept.push_back(placement);
+  placements = kept.empty() ? allowed : kept;
+}
+
+int SearchProblem::add_value_node(ValueId value, std::vector<PlacementIndex> placements) {
+  std::ranges::sort(placements);
+  placements.erase(std::ranges::unique(placements).begin(), placements.end());
+  Node node{0, graph_.value(value).name, std::vector<double>(placements.size(), 0.0), {placements}};
   for (int i = 0; i < std::ssize(graph_.values()); ++i)
     node.members += ties_.of_value[i] == value.index;
   nodes_.push_back(std::move(node));
@@ -153,8 +187,7 @@ void SearchProblem::add_homes() {
         type, DistAttr::replicated(mesh_, static_cast<int>(graph_.type(value).shape.size())))};
     for (PlacementIndex placement : placements)
       if (may_be_home(prices_.placement(type, placement))) homes.push_back(placement);
-    std::ranges::sort(homes);
-    homes.erase(std::ranges::unique(homes).begin(), homes.end());
+    keep_allowed(value, homes);
     home_node_[value.index] = add_value_node(value, homes);
     nodes_[home_node_[value.index]].is_deferred = true;
   };
@@ -186,19 +219,25 @@ void SearchProblem::add_copies() {
       copy_node_[i] = copy_node_[ties_.of_value[i]];
       continue;
     }
-    if (readers_[i].size() < 2) continue;
+    const bool is_marked = home_node_[i] < 0 && options_.constraints.homes.contains(i);
+    if (readers_[i].size() < 2 && !is_marked) continue;
     std::vector<PlacementIndex> placements = placements_of_readers(value);
     const Source source = source_of(value);
     const auto& made = nodes_[source.node].operand[source.slot];
     placements.insert(placements.end(), made.begin(), made.end());
     std::ranges::sort(placements);
     placements.erase(std::ranges::unique(placements).begin(), placements.end());
+    if (is_marked) keep_allowed(value, placements);
     copy_node_[i] = add_value_node(value, placements);
     nodes_[copy_node_[i]].is_deferred = graph_.variable_of(value) || is_for_optimizer(value);
     if (!graph_.variable_of(value) || !has_reader(value, Role::kForward) ||
         !has_reader(value, Role::kBackward))
       continue;
     Node& node = nodes_[copy_node_[i]];
+    if (options_.constraints.copies_by_pass.contains(i)) {
+      node.life.assign(placements.size(), CopyLife::kPass);
+      continue;
+    }
     node.life.assign(placements.size(), CopyLife::kStep);
     node.life.resize(2 * placements.size(), CopyLife::kPass);
     node.seconds.resize(2 * placements.size(), 0.0);
@@ -335,6 +374,16 @@ void SearchProblem::make_problem() {
   }
 }
 
+std::string SearchProblem::contradiction() const {
+  for (int i = 0; i < problem_.edges(); ++i) {
+    const solver::Problem::Edge& edge = problem_.edge(i);
+    if (std::ranges::all_of(problem_.costs(edge),
+                            [](solver::Cost cost) { return cost >= solver::kForbidden; }))
+      return "'" + nodes_[edge.a].name + "' and '" + nodes_[edge.b].name + "'";
+  }
+  return "";
+}
+
 // ---- the answer ----
 
 ShardedGraph SearchProblem::placements(const solver::Assignment& assignment) const {
@@ -347,13 +396,13 @@ ShardedGraph SearchProblem::placements(const solver::Assignment& assignment) con
     sharded.ops.push_back(shardings_[ties_.of_op[i]][assignment[op_node_[i]]]);
   sharded.copies.assign(graph_.values().size(), CopyLife::kStep);
   for (int i = 0; i < std::ssize(graph_.values()); ++i) {
-    if (home_node_[i] < 0) {
-      sharded.values.push_back(usual_home(graph_, sharded, ValueId{i}));
-    } else {
-      const Node& home = nodes_[home_node_[i]];
-      sharded.values.push_back(
-          prices_.placement(types_[i], home.operand[0][assignment[home_node_[i]]]));
-    }
+    const int first = ties_.of_value[i];
+    const int home = home_node_[i] < 0 && options_.constraints.homes.contains(first)
+                         ? copy_node_[i]
+                         : home_node_[i];
+    sharded.values.push_back(
+        home < 0 ? usual_home(graph_, sharded, ValueId{i})
+                 : prices_.placement(types_[i], nodes_[home].operand[0][assignment[home]]));
     if (copy_node_[i] >= 0 && !nodes_[copy_node_[i]].life.empty())
       sharded.copies[i] = nodes_[copy_node_[i]].life[assignment[copy_node_[i]]];
   }

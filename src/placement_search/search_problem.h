@@ -10,6 +10,7 @@
 #include "cost/cost_model.h"
 #include "graph/graph.h"
 #include "placement_search/reshard_prices.h"
+#include "placement_search/search_constraints.h"
 #include "placement_search/ties.h"
 #include "shard/rules.h"
 #include "shard/sharded_graph.h"
@@ -28,6 +29,8 @@ struct SearchProblemOptions {
   /// Strategies of an op at most; those with the dearest kernels are left out.
   int max_strategies = 64;
   RuleLookup rules = catalogue_rule;
+  /// Like layers with unlike constraints are not tied.
+  SearchConstraints constraints = {};
 };
 
 /// Costs are in picoseconds of one step, usages in bytes of the fullest rank.
@@ -36,7 +39,8 @@ struct SearchProblemOptions {
 ///            every input and every variable: its home. A rank copies its part of an input
 ///            every value with several readers: the placement in which they find it, the home or a
 ///            copy of it. Of a variable that forward and backward read also how long the copy
-///            lives: a copy that lives for one pass is made in each of them and is not kept
+///            lives: a copy that lives for one pass is made in each of them and is not kept.
+///            Of a value that an op makes and that has a constraint: its home
 ///   edges    the reshard from a producer to its reader, or to the copy and from there to each
 ///            reader; from the op that makes the next value of a variable to its home
 ///   usages   at two moments: at the end of the forward, variables and what the backward will read;
@@ -55,6 +59,10 @@ class SearchProblem {
   /// Strategies that max_strategies left out.
   int64_t dropped_strategies() const { return dropped_; }
 
+  /// Two neighbours of which no strategies fit together, as text: constraints contradict each
+  /// other. "" when there are none.
+  std::string contradiction() const;
+
   /// The placements of an assignment.
   ///   requires  a strategy of each node
   ShardedGraph placements(const solver::Assignment& assignment) const;
@@ -66,6 +74,7 @@ class SearchProblem {
   /// A node of the problem: an op, or the home or a copy of a value.
   struct Node {
     int members = 0;
+    std::string name = {};                             // of the first op or value
     std::vector<double> seconds;                       // by strategy; of all of them
     std::vector<std::vector<PlacementIndex>> operand;  // by slot, then by strategy
     std::vector<CopyLife> life = {};                   // of a copy, by strategy
@@ -89,7 +98,9 @@ class SearchProblem {
   void add_op(OpId id);
   void add_homes();
   void add_copies();
-  int add_value_node(ValueId value, const std::vector<PlacementIndex>& placements);
+  int add_value_node(ValueId value, std::vector<PlacementIndex> placements);
+  void keep_allowed(ValueId value, std::vector<PlacementIndex>& placements);
+  std::vector<OpSharding> shardings_of(OpId op) const;
   void connect_values();
   void add_results();
   void hold_memory();
