@@ -6,7 +6,6 @@
 
 #include "ops/operator.h"
 #include "ops/operator_set.h"
-#include "placement_search/kernel_price.h"
 #include "placement_search/strategies.h"
 #include "shard/resolved/resolve.h"
 
@@ -51,6 +50,7 @@ SearchProblem::SearchProblem(const Graph& graph, MeshPtr mesh, const CostModel& 
       cost_(cost),
       ties_(ties),
       options_(options),
+      ranks_(priced_ranks(*mesh_, cost.device, options.devices)),
       prices_(cost, options.all_reduce),
       shardings_(graph.ops().size()),
       op_node_(graph.ops().size(), -1),
@@ -109,7 +109,7 @@ void SearchProblem::add_op(OpId id) {
   std::vector<Choice> choices;
   const std::shared_ptr<const KernelSet> own = own_kernels(graph_);
   for (OpSharding& sharding : shardings_of(id)) {
-    const Price price = kernel_price(op_view, rule, sharding, cost_.device, own.get());
+    const Price price = kernel_price(op_view, rule, sharding, ranks_, own.get());
     choices.push_back({std::move(sharding), price.estimate.value()});
   }
   if (std::ssize(choices) > options_.max_strategies) {

@@ -9,6 +9,7 @@
 
 #include "cost/cost_model.h"
 #include "graph/graph.h"
+#include "placement_search/kernel_price.h"
 #include "placement_search/reshard_prices.h"
 #include "placement_search/search_constraints.h"
 #include "placement_search/ties.h"
@@ -29,6 +30,9 @@ struct SearchProblemOptions {
   /// Strategies of an op at most; those with the dearest kernels are left out.
   int max_strategies = 64;
   RuleLookup rules = catalogue_rule;
+  /// Of each rank of the mesh, in its order; empty: all have the device of the costs. A kernel
+  /// takes as long as on the slowest rank.
+  std::vector<DeviceCost> devices = {};
   /// Like layers with unlike constraints are not tied.
   SearchConstraints constraints = {};
 };
@@ -122,6 +126,7 @@ class SearchProblem {
   const CostModel& cost_;
   const Ties ties_;
   const SearchProblemOptions options_;
+  const std::vector<PricedRank> ranks_;
   ReshardPrices prices_;
   OpRules rules_;
   std::vector<bool> partial_;                         // by value: may it be a partial sum?

@@ -1,12 +1,14 @@
 #include "search/placement_source.h"
 
 #include <algorithm>
+#include <functional>
 #include <utility>
 
 #include "plan/preset.h"
 #include "prediction/deployment.h"
 #include "rewrite/rewrite.h"
 #include "search/fixed_degrees.h"
+#include "search/part_weights.h"
 #include "shard/resolved/resolve.h"
 
 namespace tessera {
@@ -20,6 +22,15 @@ int machine_of(const Cluster& cluster, int ranks) {
   const int devices = std::min(ranks, cluster.device_count());
   while (machine < devices && cluster.machine(machine) == cluster.machine(0)) ++machine;
   return machine;
+}
+
+/// Of each rank of the mesh; empty when all have the same.
+std::vector<DeviceCost> devices_of(const Deployment& deployment, const Mesh& mesh) {
+  std::vector<DeviceCost> devices;
+  for (Rank rank : mesh.ranks()) devices.push_back(deployment.type(rank).cost);
+  const bool are_equal =
+      std::ranges::adjacent_find(devices, std::not_equal_to<>()) == devices.end();
+  return are_equal ? std::vector<DeviceCost>() : devices;
 }
 
 /// What the smallest device has for values.
@@ -56,7 +67,9 @@ std::vector<Candidate> PlacementSource::operator()(const PlanRequest& request,
   if (round == 0) {
     if (constraints.ranks < 2 || decisions_of(constraints).micro_batches > 1) return list;
     const int machine = machine_of(request.cluster, constraints.ranks);
-    for (const MeshPtr& mesh : searched_meshes(constraints, machine))
+    std::vector<MeshPtr> meshes = searched_meshes(constraints, machine);
+    if (!constraints.mesh) meshes = with_weights(meshes, request.cluster);
+    for (const MeshPtr& mesh : meshes)
       for (double hidden_share : kHiddenShares)
         search(request, constraints, name_of(mesh, hidden_share, 0),
                {mesh, hidden_share, memory_of(request, mesh)}, list);
@@ -86,6 +99,7 @@ void PlacementSource::search(const PlanRequest& request, const PlanConstraints& 
   PlacementSearchOptions options;
   options.problem.hidden_share = tried.hidden_share;
   options.problem.constraints = constraints_on(placed.graph, tried.mesh, constraints);
+  options.problem.devices = devices_of(in_order(request.cluster, tried.mesh->size()), *tried.mesh);
   options.memory_limit = tried.limit;
   options.work = work_;
   const std::optional<PlacementAnswer> answer =

@@ -15,6 +15,9 @@ namespace tessera {
 /// half and all of the exchanges hidden that only the optimizer or a prefetch waits for. The
 /// simulation of the candidates decides.
 ///
+/// Where devices differ in speed there is a mesh more for each one: its parts have the weights of
+/// the speeds.
+///
 /// Every further call takes the candidates of the last one that did not fit, and searches again
 /// with a limit of memory that is lower by what was missing.
 ///
