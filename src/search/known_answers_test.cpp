@@ -112,8 +112,8 @@ TEST(KnownAnswer, OfFewTokensIsTensorParallelismWithTwoSumsALayerInEachPass) {
 }
 
 // The logits of 16384 words are not gathered: the loss sums maxima, exponentials and the picked
-// logit over the parts of the vocabulary, 12 bytes each. The table of the embedding is divided, too,
-// and three rows of it are exchanged; no gradient of it is.
+// logit over the parts of the vocabulary, 12 bytes each. The table of the embedding is divided,
+// too, and three rows of it are exchanged; no gradient of it is.
 TEST(KnownAnswer, OfALargeVocabularyDividesTheHeadAndTheLossByIt) {
   const Searched found = searched(gpt(1, 3, 16384), "tp=4", model_of(1e12, 1e12));
   EXPECT_EQ(found.home("head.weight"), "[*, @tp]");
@@ -126,8 +126,8 @@ TEST(KnownAnswer, OfALargeVocabularyDividesTheHeadAndTheLossByIt) {
 
 // Under the marks of tensor parallelism, activations of 512 positions beside small weights: where
 // the memory does not hold whole residuals, they are divided by positions, and sums end in parts
-// that the next product gathers (arXiv 2205.05198). That is twice as many messages, so that on links
-// of a high latency it is done for want of memory only.
+// that the next product gathers (arXiv 2205.05198). That is twice as many messages, so that on
+// links of a high latency it is done for want of memory only.
 TEST(KnownAnswer, OfTensorParallelismInLittleMemoryDividesTheResidualsByPositions) {
   const std::vector<Mark> weights = {
       shard_tensor("*.attn.{q,k,v}.weight", "P(None, \"tp\")"),
