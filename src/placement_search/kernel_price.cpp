@@ -18,8 +18,8 @@ LocalWork work_of_regions(const OpView& op, const OpSharding& sharding) {
           Bytes(static_cast<int64_t>(static_cast<double>(whole.bytes.value()) / parts)), Bytes(0)};
 }
 
-Price price_on(const OpView& op, const ShardingRule& rule, const OpSharding& sharding,
-               const Coordinate& rank, const DeviceCost& device, const KernelSet* own) {
+KernelDemand demand_on(const OpView& op, const ShardingRule& rule, const OpSharding& sharding,
+                       const Coordinate& rank, const DeviceCost& device, const KernelSet* own) {
   std::vector<TensorType> inputs, outputs;
   for (int i = 0; i < std::ssize(op.inputs); ++i)
     inputs.push_back({op.inputs[i].dtype,
@@ -28,8 +28,8 @@ Price price_on(const OpView& op, const ShardingRule& rule, const OpSharding& sha
     outputs.push_back({op.outputs[i].dtype,
                        output_attr(op, rule, sharding, i).local_shape(op.outputs[i].shape, rank)});
   const KernelCall call = op.definition->kernel(op, factor_splits(rule, sharding));
-  return compute_price(work_of(localize(call, rank, std::move(inputs), std::move(outputs)), own),
-                       device);
+  const LocalCall local = localize(call, rank, std::move(inputs), std::move(outputs));
+  return {compute_price(work_of(local, own), device), workspace_of(local, own)};
 }
 
 }  // namespace
@@ -50,14 +50,17 @@ std::vector<PricedRank> priced_ranks(const Mesh& mesh, const DeviceCost& device,
   return ranks;
 }
 
-Price kernel_price(const OpView& op, const ShardingRule& rule, const OpSharding& sharding,
-                   const std::vector<PricedRank>& ranks, const KernelSet* own) {
-  Price slowest;
-  for (const PricedRank& rank : ranks)
-    slowest = max(slowest, op.regions.empty()
-                               ? price_on(op, rule, sharding, rank.coordinate, rank.device, own)
-                               : compute_price(work_of_regions(op, sharding), rank.device));
-  return slowest;
+KernelDemand kernel_demand(const OpView& op, const ShardingRule& rule, const OpSharding& sharding,
+                           const std::vector<PricedRank>& ranks, const KernelSet* own) {
+  KernelDemand most;
+  for (const PricedRank& rank : ranks) {
+    const KernelDemand demand =
+        op.regions.empty()
+            ? demand_on(op, rule, sharding, rank.coordinate, rank.device, own)
+            : KernelDemand{compute_price(work_of_regions(op, sharding), rank.device)};
+    most = {max(most.price, demand.price), std::max(most.workspace, demand.workspace)};
+  }
+  return most;
 }
 
 }  // namespace tessera

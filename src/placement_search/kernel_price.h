@@ -1,4 +1,4 @@
-// The price of the kernel of an op under a strategy.
+// The price and the workspace of the kernel of an op under a strategy.
 #pragma once
 
 #include <vector>
@@ -23,10 +23,16 @@ struct PricedRank {
 std::vector<PricedRank> priced_ranks(const Mesh& mesh, const DeviceCost& device,
                                      const std::vector<DeviceCost>& devices = {});
 
-/// compute_price(work_of(call)) of the slowest of `ranks`. Of an op with regions, all their kernels
-/// divided by the number of parts, a While as often as it runs at most (once when it has no limit).
+struct KernelDemand {
+  Price price;
+  Bytes workspace{0};
+};
+
+/// compute_price(work_of(call)) of the slowest of `ranks`, and the largest workspace. Of an op with
+/// regions, all their kernels divided by the number of parts, a While as often as it runs at most
+/// (once when it has no limit).
 ///   own  the kernels of the user's operators; nullptr: none
-Price kernel_price(const OpView& op, const ShardingRule& rule, const OpSharding& sharding,
-                   const std::vector<PricedRank>& ranks, const KernelSet* own = nullptr);
+KernelDemand kernel_demand(const OpView& op, const ShardingRule& rule, const OpSharding& sharding,
+                           const std::vector<PricedRank>& ranks, const KernelSet* own = nullptr);
 
 }  // namespace tessera
