@@ -9,8 +9,11 @@
 #include "engine/engine.h"
 #include "engine/graphs.h"
 #include "engine/program_plans.h"
+#include "lower/lower.h"
 #include "network/family.h"
+#include "prediction/deployment.h"
 #include "search/placement_source.h"
+#include "shard/resolved/resolve.h"
 #include "verify/verify.h"
 
 namespace tessera {
@@ -56,6 +59,58 @@ TEST_P(EveryConfiguration, OfTheSearchComputesWhatTheSerialProgramComputes) {
   EXPECT_TRUE(report.ok) << (report.first_difference ? report.first_difference->value : "losses");
 }
 
+/// What a problem counts beside its variables, and what the arena of the program needs.
+struct CountedMemory {
+  double counted = 0, live_bound = 0, arena = 0;
+};
+
+CountedMemory memory_of(const std::string& model, int ranks) {
+  RunConfig config =
+      read_config(std::filesystem::path(TESSERA_SOURCE_DIR) / "configs" / (model + ".toml"));
+  set_sizes(config.model, config.data);
+  const Graph graph = training_graph(config);
+  const auto mesh = std::make_shared<const Mesh>(Shape{ranks}, std::vector<std::string>{"x"});
+  Plan plan;
+  plan.meshes = one_mesh(mesh);
+  plan.cost = cost_of(in_order(parse_cluster_line("8xv100"), ranks), std::vector{mesh});
+  const PlacedGraph placed = placements(graph, plan);
+  const std::optional<PlacementAnswer> answer =
+      search_placements(placed.graph, mesh, plan.cost, {.work = 100});
+  plan.shardings.emplace().sections.emplace_back(
+      kTrainSection, resolve(placed.graph, answer->sharded, kTrainSection));
+  const Compiled compiled = compile(graph, plan);
+  double variables = 0;
+  for (const Variable& variable : placed.graph.variables()) {
+    const TensorType& type = placed.graph.type(variable.value);
+    const DistAttr& home = answer->sharded.of(variable.value);
+    variables +=
+        static_cast<double>(byte_size({type.dtype, home.largest_shape(type.shape)}).value());
+  }
+  const ArenaPlan& arena = compiled.arenas[MeshIndex(0)];
+  return {static_cast<double>(answer->counted_memory.value()) - variables,
+          static_cast<double>(arena.live_bound.value()), static_cast<double>(arena.size.value())};
+}
+
+class MemoryOfTheProblem : public testing::TestWithParam<Case> {};
+
+// The problem leaves out a few scalars of 64 bytes each.
+TEST_P(MemoryOfTheProblem, IsNotBelowTheLiveBoundAndNearTheArena) {
+  const CountedMemory memory = memory_of(GetParam().model, GetParam().ranks);
+  RecordProperty("of_the_arena", std::to_string(memory.counted / memory.arena));
+  EXPECT_GE(memory.counted, 0.999 * memory.live_bound) << memory.counted / memory.live_bound;
+  EXPECT_LE(memory.counted, 1.1 * memory.arena) << memory.counted / memory.arena;
+}
+
+std::vector<Case> memory_cases() {
+  std::vector<Case> list;
+  for (const std::string model :
+       {"mlp", "image_mlp", "gpt", "gpt_markov", "gpt_tied", "bert", "lstm", "gru", "two_tower",
+        "unet", "encoder_decoder", "llama", "resnet20"})
+    for (int ranks : {2, 4}) list.push_back({model, ranks});
+  return list;
+}
+
+INSTANTIATE_TEST_SUITE_P(Searched, MemoryOfTheProblem, testing::ValuesIn(memory_cases()));
 INSTANTIATE_TEST_SUITE_P(Searched, EveryConfiguration, testing::ValuesIn(cases()));
 
 }  // namespace

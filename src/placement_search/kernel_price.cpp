@@ -1,5 +1,7 @@
 #include "placement_search/kernel_price.h"
 
+#include <algorithm>
+
 #include "cost/device_cost.h"
 #include "kernels/bind.h"
 
@@ -16,12 +18,8 @@ LocalWork work_of_regions(const OpView& op, const OpSharding& sharding) {
           Bytes(static_cast<int64_t>(static_cast<double>(whole.bytes.value()) / parts)), Bytes(0)};
 }
 
-}  // namespace
-
-Price kernel_price(const OpView& op, const ShardingRule& rule, const OpSharding& sharding,
-                   const DeviceCost& device, const KernelSet* own) {
-  if (!op.regions.empty()) return compute_price(work_of_regions(op, sharding), device);
-  const Coordinate rank = sharding.mesh->heaviest();
+KernelDemand demand_on(const OpView& op, const ShardingRule& rule, const OpSharding& sharding,
+                       const Coordinate& rank, const DeviceCost& device, const KernelSet* own) {
   std::vector<TensorType> inputs, outputs;
   for (int i = 0; i < std::ssize(op.inputs); ++i)
     inputs.push_back({op.inputs[i].dtype,
@@ -30,8 +28,39 @@ Price kernel_price(const OpView& op, const ShardingRule& rule, const OpSharding&
     outputs.push_back({op.outputs[i].dtype,
                        output_attr(op, rule, sharding, i).local_shape(op.outputs[i].shape, rank)});
   const KernelCall call = op.definition->kernel(op, factor_splits(rule, sharding));
-  return compute_price(work_of(localize(call, rank, std::move(inputs), std::move(outputs)), own),
-                       device);
+  const LocalCall local = localize(call, rank, std::move(inputs), std::move(outputs));
+  return {compute_price(work_of(local, own), device), workspace_of(local, own)};
+}
+
+}  // namespace
+
+std::vector<PricedRank> priced_ranks(const Mesh& mesh, const DeviceCost& device,
+                                     const std::vector<DeviceCost>& devices) {
+  if (devices.empty()) return {{mesh.heaviest(), device}};
+  std::vector<PricedRank> ranks;
+  for (int i = 0; i < mesh.size(); ++i) {
+    Coordinate coordinate = mesh.coordinate_at(i);
+    for (int axis = 0; axis < mesh.axis_count(); ++axis)  // the first part is a largest one
+      if (mesh.weights()[axis].empty()) coordinate[axis] = 0;
+    const bool is_known = std::ranges::any_of(ranks, [&](const PricedRank& known) {
+      return known.coordinate == coordinate && known.device == devices[i];
+    });
+    if (!is_known) ranks.push_back({coordinate, devices[i]});
+  }
+  return ranks;
+}
+
+KernelDemand kernel_demand(const OpView& op, const ShardingRule& rule, const OpSharding& sharding,
+                           const std::vector<PricedRank>& ranks, const KernelSet* own) {
+  KernelDemand most;
+  for (const PricedRank& rank : ranks) {
+    const KernelDemand demand =
+        op.regions.empty()
+            ? demand_on(op, rule, sharding, rank.coordinate, rank.device, own)
+            : KernelDemand{compute_price(work_of_regions(op, sharding), rank.device)};
+    most = {max(most.price, demand.price), std::max(most.workspace, demand.workspace)};
+  }
+  return most;
 }
 
 }  // namespace tessera

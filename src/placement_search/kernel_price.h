@@ -1,5 +1,7 @@
-// The price of the kernel of an op under a strategy.
+// The price and the workspace of the kernel of an op under a strategy.
 #pragma once
+
+#include <vector>
 
 #include "cost/device_cost.h"
 #include "graph/graph.h"
@@ -9,11 +11,28 @@
 
 namespace tessera {
 
-/// compute_price(work_of(call)) of the rank with the largest parts. Of an op with regions, all
-/// their kernels divided by the number of parts, a While as often as it runs at most (once when it
-/// has no limit).
+/// Ranks whose kernels are the slowest among those of their device and their parts.
+struct PricedRank {
+  Coordinate coordinate;
+  DeviceCost device;
+};
+
+/// The ranks of which one is the slowest, whatever the op: of each kind of device and each part of
+/// weighted axes the first one.
+///   devices  of each rank of the mesh, in its order; empty: all have `device`
+std::vector<PricedRank> priced_ranks(const Mesh& mesh, const DeviceCost& device,
+                                     const std::vector<DeviceCost>& devices = {});
+
+struct KernelDemand {
+  Price price;
+  Bytes workspace{0};
+};
+
+/// compute_price(work_of(call)) of the slowest of `ranks`, and the largest workspace. Of an op with
+/// regions, all their kernels divided by the number of parts, a While as often as it runs at most
+/// (once when it has no limit).
 ///   own  the kernels of the user's operators; nullptr: none
-Price kernel_price(const OpView& op, const ShardingRule& rule, const OpSharding& sharding,
-                   const DeviceCost& device, const KernelSet* own = nullptr);
+KernelDemand kernel_demand(const OpView& op, const ShardingRule& rule, const OpSharding& sharding,
+                           const std::vector<PricedRank>& ranks, const KernelSet* own = nullptr);
 
 }  // namespace tessera

@@ -5,32 +5,75 @@
 
 namespace tessera {
 
+namespace {
+
+void check_constraints(const SearchProblem& search) {
+  const std::string ends = search.contradiction();
+  if (ends.empty()) return;
+  throw UserError("the constraints of the search contradict each other: no placements of " + ends +
+                      " fit together",
+                  "one of them reads what the other makes, and no exchange leads from the "
+                  "placement that is asked for there to the one that is asked for here: a whole "
+                  "value does not become a partial sum",
+                  "remove the mark of one of them", ExitCode::kBadConfig);
+}
+
+/// Searches with less memory that are tried when readers take more than the limit leaves.
+constexpr int kRounds = 4;
+
+struct Solved {
+  solver::Answer answer;
+  std::optional<solver::Wide> bound;  // of the whole limit
+  Bytes peak{0};
+};
+
+/// The problem does not count what readers take in other placements: where that is too much, it is
+/// solved again with as much less.
+std::optional<Solved> solve_within(SearchProblem& search, const PlacementSearchOptions& options) {
+  solver::SolveOptions how;
+  how.work = options.work;
+  how.time_limit = Seconds(600);
+  std::optional<Bytes> limit = options.memory_limit;
+  Solved solved;
+  for (int round = 0; round < kRounds; ++round) {
+    if (limit && *limit <= Bytes(0)) return std::nullopt;
+    if (limit) search.problem().set_usage_limit(limit->value());
+    solved.answer = solver::solve(search.problem(), how);
+    if (round == 0) solved.bound = solved.answer.bound;
+    if (!solved.answer.assignment) return std::nullopt;
+    solved.peak = search.peak(*solved.answer.assignment);
+    if (!limit || solved.peak <= *options.memory_limit) return solved;
+    *limit += *options.memory_limit - solved.peak;
+  }
+  return std::nullopt;
+}
+
+}  // namespace
+
 std::optional<PlacementAnswer> search_placements(const Graph& graph, const MeshPtr& mesh,
                                                  const CostModel& cost,
                                                  const PlacementSearchOptions& options) {
   SearchProblem search(graph, mesh, cost,
-                       options.ties_layers ? ties_of_like_layers(graph) : no_ties(graph),
+                       options.ties_layers ? ties_of_like_layers(graph, options.problem.constraints)
+                                           : no_ties(graph),
                        options.problem);
-  if (options.memory_limit) search.problem().set_usage_limit(options.memory_limit->value());
-  solver::SolveOptions how;
-  how.work = options.work;
-  how.time_limit = Seconds(600);
-  const solver::Answer found = solver::solve(search.problem(), how);
-  if (!found.assignment) return std::nullopt;
+  check_constraints(search);
+  const std::optional<Solved> solved = solve_within(search, options);
+  if (!solved) return std::nullopt;
+  const solver::Answer& found = solved->answer;
   const auto seconds = [](solver::Wide picoseconds) {
     return Seconds(1e-12 * solver::to_double(picoseconds));
   };
   PlacementAnswer answer;
   answer.sharded = search.placements(*found.assignment);
   answer.time = seconds(*found.cost);
-  answer.bound = found.bound ? seconds(*found.bound) : Seconds(0);
-  answer.is_optimal = found.proof == solver::Proof::kOptimal;
+  answer.bound = solved->bound ? seconds(*solved->bound) : Seconds(0);
+  answer.is_optimal = solved->bound && *solved->bound == *found.cost;
   answer.nodes = search.problem().nodes();
   answer.edges = search.problem().edges();
   answer.strategies = search.strategies();
   answer.dropped_strategies = search.dropped_strategies();
-  answer.counted_memory =
-      Bytes(static_cast<int64_t>(solver::evaluate(search.problem(), *found.assignment).peak));
+  answer.counted_memory = solved->peak;
   return answer;
 }
 

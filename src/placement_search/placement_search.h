@@ -39,6 +39,7 @@ struct PlacementAnswer {
 ///   graph    after the passes that rewrite it; the placements are for its ops
 ///   ensures  the same inputs give the same answer; names do not matter
 ///   returns  nullopt when no choice keeps the limit of memory
+///   throws   UserError (78) when no choice keeps the constraints of options.problem
 ///   threads  starts up to two
 std::optional<PlacementAnswer> search_placements(const Graph& graph, const MeshPtr& mesh,
                                                  const CostModel& cost,

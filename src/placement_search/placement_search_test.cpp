@@ -151,18 +151,34 @@ TEST(SearchedPlacements, DoNotDependOnNames) {
     EXPECT_EQ(a.sharded.ops[i].factor_axes, b.sharded.ops[i].factor_axes) << one.ops()[i].name;
 }
 
+// Divided by columns, nothing is exchanged, and every rank has all of x. Where that has no place,
+// the rows are divided, and gradients are summed over a slow link.
 TEST(SearchedPlacements, KeepTheLimitOfMemory) {
   const Product given = product(65536, 256, 256);
   const CostModel cost = model_of(1e10, 1e6);
   const PlacementAnswer free = searched(given.graph, mesh_of("x=4"), cost);
-  const Bytes limit(256 * 256 * 4 * 3 / 5);  // a part of the weight
+  ASSERT_EQ(home(free, given.w), "[*, @x]");
+  const Bytes limit(free.counted_memory.value() * 3 / 5);
   const std::optional<PlacementAnswer> limited =
       search_placements(given.graph, mesh_of("x=4"), cost, {.memory_limit = limit});
   ASSERT_TRUE(limited.has_value());
+  EXPECT_EQ(home(*limited, given.x), "[@x, *]");
   EXPECT_LE(limited->counted_memory, limit);
-  EXPECT_GE(limited->time, free.time);
+  EXPECT_GT(limited->time, free.time);
   EXPECT_FALSE(search_placements(given.graph, mesh_of("x=4"), cost, {.memory_limit = Bytes(64)})
                    .has_value());
+}
+
+// w of 64x64 elements is whole, x of 1024 x 64 and y of 1024 x 64 are divided by four: 16384 bytes
+// of w, 65536 of x and as many of y; then x, y and the gradient, another 16384 bytes, which is
+// written over w when it is subtracted.
+TEST(SearchedPlacements, CountWhatIsAliveAtEachOp) {
+  Product given = product(1024, 64, 64);
+  const PlacementAnswer answer = searched(given.graph, mesh_of("x=4"), model_of(1e6, 1e9));
+  ASSERT_EQ(home(answer, given.x), "[@x, *]");
+  const int64_t weight = answer.sharded.of(given.w).is_replicated() ? 16384 : 4096;
+  EXPECT_GE(answer.counted_memory, Bytes(weight + 2 * 65536 + 16384));
+  EXPECT_LE(answer.counted_memory, Bytes(weight + 2 * 65536 + 2 * 16384 + 4096));
 }
 
 TEST(SearchedPlacements, AreTheSameInEveryRun) {

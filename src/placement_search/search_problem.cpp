@@ -6,7 +6,6 @@
 
 #include "ops/operator.h"
 #include "ops/operator_set.h"
-#include "placement_search/kernel_price.h"
 #include "placement_search/strategies.h"
 #include "shard/resolved/resolve.h"
 
@@ -16,7 +15,6 @@ namespace {
 constexpr double kPicoseconds = 1e12;
 /// Of what is hidden: of two choices that hide all, the one that sends less is better.
 constexpr double kLeastExposed = 0.05;
-constexpr solver::Interval kEndOfForward{0, 1}, kEndOfBackward{1, 2}, kAlways{0, 2};
 
 solver::Cost cost_of(double seconds) {
   return std::isfinite(seconds) ? std::llround(kPicoseconds * seconds) : solver::kForbidden;
@@ -25,6 +23,50 @@ solver::Cost cost_of(double seconds) {
 DistAttr without_partial(DistAttr attr) {
   attr.partial.clear();
   return attr;
+}
+
+/// By value: may an op, or its home, make it a partial sum?
+std::vector<bool> partial_values(const Graph& graph, const OpRules& rules,
+                                 const SearchConstraints& constraints) {
+  std::vector<bool> marked(graph.values().size(), false);
+  for (const auto& [value, homes] : constraints.homes)
+    marked[value] =
+        std::ranges::any_of(homes, [](const DistAttr& a) { return !a.partial.empty(); });
+  return may_be_partial(graph, rules, std::move(marked));
+}
+
+bool is_for_optimizer(const Graph& graph, ValueId value) {
+  return std::ranges::all_of(graph.value(value).users,
+                             [&](OpId user) { return graph.op(user).role == Role::kOptimizer; });
+}
+
+bool has_reader(const Graph& graph, ValueId value, Role role) {
+  return std::ranges::any_of(graph.value(value).users,
+                             [&](OpId user) { return graph.op(user).role == role; });
+}
+
+std::vector<OpSharding> shardings_of(const Graph& graph, OpId id, const ShardingRule& rule,
+                                     const MeshPtr& mesh, const std::vector<bool>& may_be,
+                                     const SearchConstraints& constraints) {
+  if (const auto fixed = constraints.ops.find(id.index); fixed != constraints.ops.end())
+    return {fixed->second};
+  std::vector<bool> partial;
+  for (ValueId input : graph.op(id).inputs) partial.push_back(may_be[input.index]);
+  return strategies_of(rule, mesh, partial);
+}
+
+/// Keeps the placements that the value may have; all that it may have when none of them is there.
+void keep_allowed(const SearchConstraints& constraints, ValueId value,
+                  ReshardPrices::TypeIndex type, ReshardPrices& prices,
+                  std::vector<ReshardPrices::PlacementIndex>& placements) {
+  const auto found = constraints.homes.find(value.index);
+  if (found == constraints.homes.end()) return;
+  std::vector<ReshardPrices::PlacementIndex> allowed;
+  for (const DistAttr& home : found->second) allowed.push_back(prices.placement_index(type, home));
+  std::vector<ReshardPrices::PlacementIndex> kept;
+  for (ReshardPrices::PlacementIndex placement : placements)
+    if (std::ranges::count(allowed, placement)) kept.push_back(placement);
+  placements = kept.empty() ? allowed : kept;
 }
 
 /// A variable or an input is kept in plain parts.
@@ -41,6 +83,7 @@ SearchProblem::SearchProblem(const Graph& graph, MeshPtr mesh, const CostModel& 
       cost_(cost),
       ties_(ties),
       options_(options),
+      ranks_(priced_ranks(*mesh_, cost.device, options.devices)),
       prices_(cost, options.all_reduce),
       shardings_(graph.ops().size()),
       op_node_(graph.ops().size(), -1),
@@ -49,6 +92,8 @@ SearchProblem::SearchProblem(const Graph& graph, MeshPtr mesh, const CostModel& 
       readers_(graph.values().size()) {
   RuleCache rules(options.rules);
   for (const Op& op : graph.ops()) rules_.push_back(rules.find(op.kind, view(graph, op)));
+  partial_ = partial_values(graph, rules_, options_.constraints);
+  moments_.emplace(graph, rules_, ties_);
   for (const Value& value : graph.values()) types_.push_back(prices_.type_index(value.type));
   for (int i = 0; i < std::ssize(graph.ops()); ++i) add_op(OpId{i});
   for (int i = 0; i < std::ssize(graph.ops()); ++i) {
@@ -82,31 +127,35 @@ void SearchProblem::add_op(OpId id) {
   const Op& op = graph_.op(id);
   const OpView op_view = view(graph_, op);
   const ShardingRule& rule = rules_[id.index];
-  if (partial_.empty()) partial_ = may_be_partial(graph_, rules_);
-  std::vector<bool> partial;
-  for (ValueId input : op.inputs) partial.push_back(partial_[input.index]);
   struct Choice {
     OpSharding sharding;
-    double seconds;
+    KernelDemand demand;
   };
   std::vector<Choice> choices;
   const std::shared_ptr<const KernelSet> own = own_kernels(graph_);
-  for (OpSharding& sharding : strategies_of(rule, mesh_, partial)) {
-    const Price price = kernel_price(op_view, rule, sharding, cost_.device, own.get());
-    choices.push_back({std::move(sharding), price.estimate.value()});
+  for (OpSharding& sharding :
+       shardings_of(graph_, id, rule, mesh_, partial_, options_.constraints)) {
+    const KernelDemand demand = kernel_demand(op_view, rule, sharding, ranks_, own.get());
+    choices.push_back({std::move(sharding), demand});
   }
   if (std::ssize(choices) > options_.max_strategies) {
-    std::stable_sort(choices.begin() + 1, choices.end(),
-                     [](const Choice& a, const Choice& b) { return a.seconds < b.seconds; });
+    std::stable_sort(choices.begin() + 1, choices.end(), [](const Choice& a, const Choice& b) {
+      return a.demand.price.estimate < b.demand.price.estimate;
+    });
     dropped_ += std::ssize(choices) - options_.max_strategies;
     choices.resize(options_.max_strategies);
   }
-  Node node{1, {}, std::vector<std::vector<PlacementIndex>>(op.inputs.size() + op.outputs.size())};
+  Node node{1,
+            op.name,
+            {},
+            std::vector<std::vector<PlacementIndex>>(op.inputs.size() + op.outputs.size())};
   node.is_deferred = op.role == Role::kOptimizer;
+  std::vector<int64_t> workspaces;
   for (Choice& choice : choices) {
-    node.seconds.push_back(choice.seconds);
+    node.seconds.push_back(choice.demand.price.estimate.value());
+    workspaces.push_back(choice.demand.workspace.value());
     for (int k = 0; k < std::ssize(op.outputs); ++k)
-      node.operand[output_slot(id, k)].push_back(prices_.placement_index(
+      node.operand[k].push_back(prices_.placement_index(
           types_[op.outputs[k].index], output_attr(op_view, rule, choice.sharding, k)));
     for (int k = 0; k < std::ssize(op.inputs); ++k)
       node.operand[input_slot(id, k)].push_back(prices_.placement_index(
@@ -115,10 +164,15 @@ void SearchProblem::add_op(OpId id) {
   }
   op_node_[id.index] = static_cast<int>(nodes_.size());
   nodes_.push_back(std::move(node));
+  std::vector<Lifetime> runs;
+  for (int member : moments_->members(id)) runs.push_back({member, member});
+  hold(op_node_[id.index], runs, workspaces);
 }
 
-int SearchProblem::add_value_node(ValueId value, const std::vector<PlacementIndex>& placements) {
-  Node node{0, std::vector<double>(placements.size(), 0.0), {placements}};
+int SearchProblem::add_value_node(ValueId value, std::vector<PlacementIndex> placements) {
+  std::ranges::sort(placements);
+  placements.erase(std::ranges::unique(placements).begin(), placements.end());
+  Node node{0, graph_.value(value).name, std::vector<double>(placements.size(), 0.0), {placements}};
   for (int i = 0; i < std::ssize(graph_.values()); ++i)
     node.members += ties_.of_value[i] == value.index;
   nodes_.push_back(std::move(node));
@@ -153,8 +207,7 @@ void SearchProblem::add_homes() {
         type, DistAttr::replicated(mesh_, static_cast<int>(graph_.type(value).shape.size())))};
     for (PlacementIndex placement : placements)
       if (may_be_home(prices_.placement(type, placement))) homes.push_back(placement);
-    std::ranges::sort(homes);
-    homes.erase(std::ranges::unique(homes).begin(), homes.end());
+    keep_allowed(options_.constraints, value, types_[value.index], prices_, homes);
     home_node_[value.index] = add_value_node(value, homes);
     nodes_[home_node_[value.index]].is_deferred = true;
   };
@@ -169,16 +222,6 @@ void SearchProblem::add_homes() {
   for (const Variable& variable : graph_.variables()) add(variable.value, variable.next);
 }
 
-bool SearchProblem::is_for_optimizer(ValueId value) const {
-  return std::ranges::all_of(graph_.value(value).users,
-                             [&](OpId user) { return graph_.op(user).role == Role::kOptimizer; });
-}
-
-bool SearchProblem::has_reader(ValueId value, Role role) const {
-  return std::ranges::any_of(graph_.value(value).users,
-                             [&](OpId user) { return graph_.op(user).role == role; });
-}
-
 void SearchProblem::add_copies() {
   for (int i = 0; i < std::ssize(graph_.values()); ++i) {
     const ValueId value{i};
@@ -186,19 +229,27 @@ void SearchProblem::add_copies() {
       copy_node_[i] = copy_node_[ties_.of_value[i]];
       continue;
     }
-    if (readers_[i].size() < 2) continue;
+    const bool is_marked = home_node_[i] < 0 && options_.constraints.homes.contains(i);
+    if (readers_[i].size() < 2 && !is_marked) continue;
     std::vector<PlacementIndex> placements = placements_of_readers(value);
     const Source source = source_of(value);
     const auto& made = nodes_[source.node].operand[source.slot];
     placements.insert(placements.end(), made.begin(), made.end());
     std::ranges::sort(placements);
     placements.erase(std::ranges::unique(placements).begin(), placements.end());
+    if (is_marked)
+      keep_allowed(options_.constraints, value, types_[value.index], prices_, placements);
     copy_node_[i] = add_value_node(value, placements);
-    nodes_[copy_node_[i]].is_deferred = graph_.variable_of(value) || is_for_optimizer(value);
-    if (!graph_.variable_of(value) || !has_reader(value, Role::kForward) ||
-        !has_reader(value, Role::kBackward))
+    nodes_[copy_node_[i]].is_deferred =
+        graph_.variable_of(value) || is_for_optimizer(graph_, value);
+    if (!graph_.variable_of(value) || !has_reader(graph_, value, Role::kForward) ||
+        !has_reader(graph_, value, Role::kBackward))
       continue;
     Node& node = nodes_[copy_node_[i]];
+    if (options_.constraints.copies_by_pass.contains(i)) {
+      node.life.assign(placements.size(), CopyLife::kPass);
+      continue;
+    }
     node.life.assign(placements.size(), CopyLife::kStep);
     node.life.resize(2 * placements.size(), CopyLife::kPass);
     node.seconds.resize(2 * placements.size(), 0.0);
@@ -211,7 +262,7 @@ SearchProblem::Source SearchProblem::source_of(ValueId value) const {
   if (producer.index < 0) return {home_node_[value.index], 0};
   const std::vector<ValueId>& outputs = graph_.op(producer).outputs;
   const auto output = std::ranges::find(outputs, value) - outputs.begin();
-  return {op_node_[producer.index], output_slot(producer, static_cast<int>(output))};
+  return {op_node_[producer.index], static_cast<int>(output)};
 }
 
 // ---- connections ----
@@ -220,22 +271,25 @@ void SearchProblem::connect_values() {
   for (int i = 0; i < std::ssize(graph_.values()); ++i) {
     if (copy_node_[i] < 0) continue;
     const Source source = source_of(ValueId{i});
-    ++connections_[{source.node, source.slot, copy_node_[i], 0, types_[i]}];
+    ++connections_[{source.node, source.slot, copy_node_[i], 0, types_[i]}].count;
   }
   for (int i = 0; i < std::ssize(graph_.ops()); ++i) {
     const std::vector<ValueId>& inputs = graph_.ops()[i].inputs;
     for (int k = 0; k < std::ssize(inputs); ++k) {
       const int copy = copy_node_[inputs[k].index];
       const Source source = copy >= 0 ? Source{copy, 0} : source_of(inputs[k]);
-      ++connections_[{source.node, source.slot, op_node_[i], input_slot(OpId{i}, k),
-                      types_[inputs[k].index]}];
+      Uses& uses = connections_[{source.node, source.slot, op_node_[i], input_slot(OpId{i}, k),
+                                 types_[inputs[k].index]}];
+      ++uses.count;
+      uses.readers.push_back({i, i});
     }
   }
   for (const Variable& variable : graph_.variables()) {
     if (!variable.next || *variable.next == variable.value) continue;
     const Source maker = source_of(*variable.next);
     ++connections_[{maker.node, maker.slot, home_node_[variable.value.index], 0,
-                    types_[variable.value.index]}];
+                    types_[variable.value.index]}]
+          .count;
   }
 }
 
@@ -251,39 +305,6 @@ void SearchProblem::add_results() {
           prices_.placement_index(type, without_partial(prices_.placement(type, made)));
       node.seconds[s] += prices_.price(type, made, whole).estimate.value() / node.members;
     }
-  }
-}
-
-// ---- memory ----
-
-void SearchProblem::hold(ValueId value, solver::Interval moments) {
-  const Source source =
-      copy_node_[value.index] >= 0 ? Source{copy_node_[value.index], 0} : source_of(value);
-  Node& node = nodes_[source.node];
-  node.held = node.held.is_empty() ? moments
-                                   : solver::Interval{std::min(node.held.begin, moments.begin),
-                                                      std::max(node.held.end, moments.end)};
-  node.usage.resize(node.seconds.size(), 0);
-  for (size_t s = 0; s < node.seconds.size(); ++s)
-    node.usage[s] += prices_.local_bytes(types_[value.index], node.operand[source.slot][s]).value();
-}
-
-void SearchProblem::hold_memory() {
-  for (int i = 0; i < std::ssize(graph_.values()); ++i) {
-    const ValueId value{i};
-    const OpId producer = graph_.value(value).producer;
-    if (producer.index < 0) continue;
-    const Role role = graph_.op(producer).role;
-    if (role == Role::kForward && has_reader(value, Role::kBackward)) hold(value, kEndOfForward);
-    if (role == Role::kBackward && has_reader(value, Role::kOptimizer)) hold(value, kEndOfBackward);
-  }
-  for (const Variable& variable : graph_.variables()) {
-    Node& home = nodes_[home_node_[variable.value.index]];
-    home.held = kAlways;
-    home.usage.resize(home.seconds.size(), 0);
-    for (size_t s = 0; s < home.seconds.size(); ++s)
-      home.usage[s] +=
-          prices_.local_bytes(types_[variable.value.index], home.operand[0][s]).value();
   }
 }
 
@@ -305,13 +326,17 @@ void SearchProblem::make_problem() {
   for (const Node& node : nodes_) {
     std::vector<solver::Cost> costs;
     for (double time : node.seconds) costs.push_back(cost_of(node.members * time));
-    std::vector<solver::Usage> usage = node.usage;
-    usage.resize(costs.size(), 0);
-    problem_.add_node(node.held, costs, usage);
+    if (node.usage.empty()) {
+      problem_.add_node({}, costs, std::vector<solver::Usage>(costs.size(), 0));
+      continue;
+    }
+    const auto& [span, usage] = *node.usage.begin();
+    problem_.add_node({span.first, span.second}, costs, usage);
   }
+  add_other_usages();
   std::map<std::pair<int, int>, std::vector<std::pair<Connection, int64_t>>> edges;
-  for (const auto& [connection, count] : connections_)
-    edges[{connection.from, connection.to}].emplace_back(connection, count);
+  for (const auto& [connection, uses] : connections_)
+    edges[{connection.from, connection.to}].emplace_back(connection, uses.count);
   for (const auto& [ends, list] : edges) {
     const Node& a = nodes_[ends.first];
     const Node& b = nodes_[ends.second];
@@ -330,9 +355,19 @@ void SearchProblem::make_problem() {
             kept ? b.members * prices_.local_bytes(list.front().first.type, b.operand[0][t]).value()
                  : 0);
       }
-    problem_.add_edge(ends.first, ends.second, costs,
-                      copies_variable ? kEndOfForward : solver::Interval{}, usages);
+    problem_.add_edge(ends.first, ends.second, costs, copies_variable ? b.kept : solver::Interval{},
+                      usages);
   }
+}
+
+std::string SearchProblem::contradiction() const {
+  for (int i = 0; i < problem_.edges(); ++i) {
+    const solver::Problem::Edge& edge = problem_.edge(i);
+    if (std::ranges::all_of(problem_.costs(edge),
+                            [](solver::Cost cost) { return cost >= solver::kForbidden; }))
+      return "'" + nodes_[edge.a].name + "' and '" + nodes_[edge.b].name + "'";
+  }
+  return "";
 }
 
 // ---- the answer ----
@@ -347,13 +382,13 @@ ShardedGraph SearchProblem::placements(const solver::Assignment& assignment) con
     sharded.ops.push_back(shardings_[ties_.of_op[i]][assignment[op_node_[i]]]);
   sharded.copies.assign(graph_.values().size(), CopyLife::kStep);
   for (int i = 0; i < std::ssize(graph_.values()); ++i) {
-    if (home_node_[i] < 0) {
-      sharded.values.push_back(usual_home(graph_, sharded, ValueId{i}));
-    } else {
-      const Node& home = nodes_[home_node_[i]];
-      sharded.values.push_back(
-          prices_.placement(types_[i], home.operand[0][assignment[home_node_[i]]]));
-    }
+    const int first = ties_.of_value[i];
+    const int home = home_node_[i] < 0 && options_.constraints.homes.contains(first)
+                         ? copy_node_[i]
+                         : home_node_[i];
+    sharded.values.push_back(
+        home < 0 ? usual_home(graph_, sharded, ValueId{i})
+                 : prices_.placement(types_[i], nodes_[home].operand[0][assignment[home]]));
     if (copy_node_[i] >= 0 && !nodes_[copy_node_[i]].life.empty())
       sharded.copies[i] = nodes_[copy_node_[i]].life[assignment[copy_node_[i]]];
   }

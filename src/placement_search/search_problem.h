@@ -3,13 +3,17 @@
 
 #include <map>
 #include <memory>
+#include <optional>
 #include <set>
 #include <utility>
 #include <vector>
 
 #include "cost/cost_model.h"
 #include "graph/graph.h"
+#include "placement_search/kernel_price.h"
+#include "placement_search/memory_moments.h"
 #include "placement_search/reshard_prices.h"
+#include "placement_search/search_constraints.h"
 #include "placement_search/ties.h"
 #include "shard/rules.h"
 #include "shard/sharded_graph.h"
@@ -25,9 +29,17 @@ struct SearchProblemOptions {
   double hidden_share = 0;
   /// false: those exchanges are neither combined nor hidden.
   bool combines = true;
+  /// Gradients that are exchanged together: fewer bytes of them wait for each other until the
+  /// optimizer, and more are exchanged as soon as they are made (Plan::bucket).
+  Bytes bucket{25 << 20};
   /// Strategies of an op at most; those with the dearest kernels are left out.
   int max_strategies = 64;
   RuleLookup rules = catalogue_rule;
+  /// Of each rank of the mesh, in its order; empty: all have the device of the costs. A kernel
+  /// takes as long as on the slowest rank.
+  std::vector<DeviceCost> devices = {};
+  /// Like layers with unlike constraints are not tied.
+  SearchConstraints constraints = {};
 };
 
 /// Costs are in picoseconds of one step, usages in bytes of the fullest rank.
@@ -36,12 +48,14 @@ struct SearchProblemOptions {
 ///            every input and every variable: its home. A rank copies its part of an input
 ///            every value with several readers: the placement in which they find it, the home or a
 ///            copy of it. Of a variable that forward and backward read also how long the copy
-///            lives: a copy that lives for one pass is made in each of them and is not kept
+///            lives: a copy that lives for one pass is made in each of them and is not kept.
+///            Of a value that an op makes and that has a constraint: its home
 ///   edges    the reshard from a producer to its reader, or to the copy and from there to each
 ///            reader; from the op that makes the next value of a variable to its home
-///   usages   at two moments: at the end of the forward, variables and what the backward will read;
-///            at the end of the backward, variables and gradients. What lives within a pass is not
-///            counted
+///   usages   at the moments of MemoryMoments: homes of variables; from op to op the values that
+///   are
+///            alive, where they are made until the first of several readers finds a copy; copies
+///            and workspaces. What a reader takes in another placement is in peak() only
 ///   ties     ops and values that are tied are one node, which counts as often as it has members
 class SearchProblem {
  public:
@@ -55,6 +69,14 @@ class SearchProblem {
   /// Strategies that max_strategies left out.
   int64_t dropped_strategies() const { return dropped_; }
 
+  /// Two neighbours of which no strategies fit together, as text: constraints contradict each
+  /// other. "" when there are none.
+  std::string contradiction() const;
+
+  /// The most bytes of an assignment at one moment, with what readers take in other placements.
+  ///   requires  a strategy of each node
+  Bytes peak(const solver::Assignment& assignment) const;
+
   /// The placements of an assignment.
   ///   requires  a strategy of each node
   ShardedGraph placements(const solver::Assignment& assignment) const;
@@ -66,12 +88,13 @@ class SearchProblem {
   /// A node of the problem: an op, or the home or a copy of a value.
   struct Node {
     int members = 0;
+    std::string name = {};                             // of the first op or value
     std::vector<double> seconds;                       // by strategy; of all of them
     std::vector<std::vector<PlacementIndex>> operand;  // by slot, then by strategy
     std::vector<CopyLife> life = {};                   // of a copy, by strategy
-    bool is_deferred = false;    // is what it reads needed by the optimizer only, or prefetched?
-    solver::Interval held = {};  // the moments at which it holds memory
-    std::vector<int64_t> usage = {};  // then, by strategy
+    solver::Interval kept = {};                        // of a copy of a variable for a step
+    bool is_deferred = false;  // is what it reads needed by the optimizer only, or prefetched?
+    std::map<MemoryMoments::Span, std::vector<int64_t>> usage = {};  // by strategy; of all of them
   };
   /// A value goes from an operand slot of one node to one of another.
   struct Connection {
@@ -80,8 +103,11 @@ class SearchProblem {
     TypeIndex type = 0;
     auto operator<=>(const Connection&) const = default;
   };
+  /// Where a value is found first: its producer, or its home.
+  struct Source {
+    int node = 0, slot = 0;
+  };
   // Slots of an op: its outputs, then its inputs. A home and a copy have one slot.
-  int output_slot(OpId, int output) const { return output; }
   int input_slot(OpId op, int input) const {
     return static_cast<int>(graph_.op(op).outputs.size()) + input;
   }
@@ -89,30 +115,30 @@ class SearchProblem {
   void add_op(OpId id);
   void add_homes();
   void add_copies();
-  int add_value_node(ValueId value, const std::vector<PlacementIndex>& placements);
+  int add_value_node(ValueId value, std::vector<PlacementIndex> placements);
   void connect_values();
   void add_results();
   void hold_memory();
-  void hold(ValueId value, solver::Interval moments);
+  void hold(int node, const std::vector<Lifetime>& lifetimes, const std::vector<int64_t>& bytes);
+  void hold_variable(const Variable& variable);
+  void hold_made(ValueId value);
+  std::vector<int64_t> bytes_of(ValueId value, Source source) const;
+  void add_other_usages();
   std::vector<PlacementIndex> placements_of_readers(ValueId value) const;
-  bool has_reader(ValueId value, Role role) const;
-  /// Where a value is found first: its producer, or its home.
-  struct Source {
-    int node = 0, slot = 0;
-  };
   Source source_of(ValueId value) const;
 
   void make_problem();
   double seconds(const Connection& connection, int from, int to);
-  bool is_for_optimizer(ValueId value) const;
 
   const Graph& graph_;
   const MeshPtr mesh_;
   const CostModel& cost_;
   const Ties ties_;
   const SearchProblemOptions options_;
+  const std::vector<PricedRank> ranks_;
   ReshardPrices prices_;
   OpRules rules_;
+  std::optional<MemoryMoments> moments_;
   std::vector<bool> partial_;                         // by value: may it be a partial sum?
   std::vector<std::vector<OpSharding>> shardings_;    // by op; of tied ops at the first one
   std::vector<TypeIndex> types_;                      // by value
@@ -120,7 +146,11 @@ class SearchProblem {
   std::vector<Node> nodes_;
   /// By value that is tied to no earlier one: the slots of ops that read it, or one tied to it.
   std::vector<std::set<std::pair<int, int>>> readers_;
-  std::map<Connection, int64_t> connections_;  // and how often
+  struct Uses {
+    int64_t count = 0;
+    std::vector<Lifetime> readers = {};  // of one op each
+  };
+  std::map<Connection, Uses> connections_;
   int64_t dropped_ = 0;
   solver::Problem problem_;
 };

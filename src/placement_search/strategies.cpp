@@ -58,8 +58,9 @@ class Enumeration {
 
 }  // namespace
 
-std::vector<bool> may_be_partial(const Graph& graph, const OpRules& rules) {
-  std::vector<bool> partial(graph.values().size(), false);
+std::vector<bool> may_be_partial(const Graph& graph, const OpRules& rules,
+                                 std::vector<bool> partial) {
+  partial.resize(graph.values().size(), false);
   for (int i = 0; i < std::ssize(graph.ops()); ++i) {
     const Op& op = graph.ops()[i];
     const ShardingRule& rule = rules[i];
@@ -72,7 +73,7 @@ std::vector<bool> may_be_partial(const Graph& graph, const OpRules& rules) {
       bool reduces = false;
       for (int factor = 0; factor < std::ssize(rule.factors); ++factor)
         reduces |= rule.factors[factor].reduce == ReduceOp::kSum && rule.reduces(factor, output);
-      partial[op.outputs[output].index] = passes || reduces;
+      if (passes || reduces) partial[op.outputs[output].index] = true;
     }
   }
   return partial;

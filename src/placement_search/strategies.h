@@ -14,7 +14,10 @@ namespace tessera {
 
 /// By value: may an op make it a partial sum? A reduction that is divided makes one, and ops that
 /// are linear in partial sums pass them on.
-std::vector<bool> may_be_partial(const Graph& graph, const OpRules& rules);
+///
+///   partial  those that are for another reason; empty: none
+std::vector<bool> may_be_partial(const Graph& graph, const OpRules& rules,
+                                 std::vector<bool> partial = {});
 
 /// All shardings of an op: each axis of the mesh divides one factor, belongs to one linear set, or
 /// does neither. Several axes on one factor are in the order of the mesh.

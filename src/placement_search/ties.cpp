@@ -10,13 +10,14 @@
 namespace tessera {
 namespace {
 
-std::string signature_of(const Graph& graph, const Op& op) {
+std::string signature_of(const Graph& graph, const SearchConstraints& constraints, OpId id) {
+  const Op& op = graph.op(id);
   std::string text = op.kind + "|" + std::string(to_text(op.role));
   for (const auto& [name, value] : op.attributes)
     if (name != kRandomKey) text += "|" + name + "=" + to_text(value);
   for (ValueId input : op.inputs) text += "|" + to_text(graph.type(input));
   for (ValueId output : op.outputs) text += ">" + to_text(graph.type(output));
-  return text + "\n";
+  return text + text_of(constraints, graph, id) + "\n";
 }
 
 /// The ops of each layer, with those derived from them, in program order.
@@ -32,7 +33,8 @@ LayerOps ops_of_layers(const Graph& graph, const LikeLayers& layers) {
 
 class Tying {
  public:
-  explicit Tying(const Graph& graph) : graph_(graph), ties_(no_ties(graph)) {}
+  Tying(const Graph& graph, const SearchConstraints& constraints)
+      : graph_(graph), constraints_(constraints), ties_(no_ties(graph)) {}
 
   Ties run() {
     std::map<std::pair<int, std::string>, const std::vector<int>*> first;
@@ -40,7 +42,7 @@ class Tying {
     const LayerOps all = ops_of_layers(graph_, layers);
     for (const auto& [layer, ops] : all) {
       std::string signature;
-      for (int op : ops) signature += signature_of(graph_, graph_.ops()[op]);
+      for (int op : ops) signature += signature_of(graph_, constraints_, OpId{op});
       const auto [found, is_new] = first.try_emplace({layer.first, signature}, &ops);
       if (!is_new) tie_layers(*found->second, ops);
     }
@@ -77,6 +79,7 @@ class Tying {
   }
 
   const Graph& graph_;
+  const SearchConstraints& constraints_;
   Ties ties_;
 };
 
@@ -91,8 +94,8 @@ Ties no_ties(const Graph& graph) {
   return ties;
 }
 
-Ties ties_of_like_layers(const Graph& graph) {
-  return Tying(graph).run();
+Ties ties_of_like_layers(const Graph& graph, const SearchConstraints& constraints) {
+  return Tying(graph, constraints).run();
 }
 
 }  // namespace tessera

@@ -4,6 +4,7 @@
 #include <vector>
 
 #include "graph/graph.h"
+#include "placement_search/search_constraints.h"
 
 namespace tessera {
 
@@ -24,10 +25,10 @@ Ties no_ties(const Graph& graph);
 /// with those of the backward and of the optimizer, are equal in kind, attributes without random
 /// keys, role and types; with them their results, and the variables of equal type that they read
 /// first at one position. A layer that has other ops than the rest, such as the first one, is tied
-/// to nothing.
+/// to nothing, and so is one with other constraints.
 ///
 ///   ensures  deterministic; names do not matter
 ///   time     O(n log n) for n ops and values
-Ties ties_of_like_layers(const Graph& graph);
+Ties ties_of_like_layers(const Graph& graph, const SearchConstraints& constraints = {});
 
 }  // namespace tessera

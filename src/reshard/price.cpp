@@ -1,5 +1,9 @@
 #include "reshard/price.h"
 
+#include <algorithm>
+#include <utility>
+#include <vector>
+
 #include "base/error.h"
 #include "reshard/pulls.h"
 
@@ -12,7 +16,8 @@ constexpr int kPricedReceivers = 64;
 /// The link between two ranks of one mesh, or of two meshes.
 const LinkCost& link_between(const Exchange& exchange, Rank sender, Rank receiver,
                              const LinkCosts& links) {
-  if (const LinkCost* own = links.between(sender, receiver)) return *own;
+  if (!links.pairs.empty())
+    if (const LinkCost* own = links.between(sender, receiver)) return *own;
   const LinkCost* slowest = &links.any;
   if (links.axes.empty() || !on_one_mesh(exchange.from, exchange.to)) return *slowest;
   const Mesh& mesh = *exchange.to.mesh;
@@ -25,6 +30,25 @@ const LinkCost& link_between(const Exchange& exchange, Rank sender, Rank receive
     found = true;
   }
   return *slowest;
+}
+
+/// What a receiver gets from each other rank, in ascending order of the ranks: of chunks a rank may
+/// send many boxes.
+std::vector<std::pair<Rank, Bytes>> bytes_by_sender(const TensorType& type,
+                                                    const Exchange& exchange, Rank receiver) {
+  std::vector<std::pair<Rank, Bytes>> messages;
+  for (const Pull& pull : pulls(type.shape, exchange, receiver))
+    if (pull.sender != receiver)
+      messages.emplace_back(pull.sender, byte_size({type.dtype, pull.box.shape()}));
+  std::ranges::sort(messages, {}, &std::pair<Rank, Bytes>::first);
+  size_t last = 0;
+  for (size_t i = 1; i < messages.size(); ++i)
+    if (messages[i].first == messages[last].first)
+      messages[last].second += messages[i].second;
+    else
+      messages[++last] = messages[i];
+  if (!messages.empty()) messages.resize(last + 1);
+  return messages;
 }
 
 }  // namespace
@@ -45,11 +69,8 @@ Price price(const TensorType& type, const Exchange& exchange, const LinkCosts& l
   const size_t stride = (receivers.size() + kPricedReceivers - 1) / kPricedReceivers;
   ExchangeTime time;
   for (size_t i = 0; i < receivers.size(); i += stride) {
-    for (const Pull& pull : pulls(type.shape, exchange, receivers[i])) {
-      if (pull.sender == receivers[i]) continue;
-      time.add(pull.sender, byte_size({type.dtype, pull.box.shape()}),
-               link_between(exchange, pull.sender, receivers[i], links));
-    }
+    for (const auto& [sender, bytes] : bytes_by_sender(type, exchange, receivers[i]))
+      time.add(sender, bytes, link_between(exchange, sender, receivers[i], links));
     time.end_receiver();
   }
   return time.price();

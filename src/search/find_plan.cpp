@@ -5,6 +5,7 @@
 #include <tuple>
 #include <utility>
 
+#include "placement_search/search_constraints.h"
 #include "plan/preset.h"
 
 namespace tessera {
@@ -31,6 +32,8 @@ class Planning {
 
   PlanningAnswer answer() {
     const PlanConstraints& constraints = options_.constraints;
+    if (constraints.mesh)  // refuses marks that contradict each other
+      constraints_of_marks(request_.graph, constraints.mesh, constraints.marks);
     PresetGrid grid = preset_grid(request_, constraints, options_.max_presets);
     answer_.left_out = grid.left_out;
     answer_.unusable = std::move(grid.unusable);
@@ -58,7 +61,7 @@ class Planning {
     answer_.best.reset();
     for (size_t i = 0; i < answer_.candidates.size() && !answer_.best; ++i)
       if (answer_.candidates[i].fits() &&
-          obeys(answer_.candidates[i].candidate.plan, options_.constraints))
+          obeys(answer_.candidates[i].candidate, options_.constraints))
         answer_.best = i;
   }
 
@@ -107,8 +110,19 @@ PlanningAnswer find_plan(const PlanRequest& request, const PlanningOptions& opti
   return Planning(request, options).answer();
 }
 
+bool obeys(const Candidate& candidate, const PlanConstraints& constraints) {
+  // What the search finds keeps the marks, and says the placements in their place.
+  return obeys(candidate.plan, constraints) &&
+         (candidate.source == Candidate::Source::kSearch ||
+          std::ranges::all_of(constraints.marks, [&](const Mark& mark) {
+            return std::ranges::count(candidate.plan.marks, mark) > 0;
+          }));
+}
+
 bool obeys(const Plan& plan, const PlanConstraints& constraints) {
   if (!constraints.allows(plan.rank_count())) return false;
+  if (constraints.mesh && (plan.meshes.size() != 1 || !(*plan.meshes[0].mesh == *constraints.mesh)))
+    return false;
   return std::ranges::all_of(constraints.degrees, [&](const auto& degree) {
     const auto& [name, size] = degree;
     if (name == kPipelineKey)

@@ -48,10 +48,12 @@ struct PlanningOptions {
 ///
 ///   requires  the ranks are at most the devices of the cluster, unless these are cores
 ///   ensures   without `stop` the same inputs give the same answer
-///   throws    UserError as evaluate
+///   throws    UserError as evaluate, and for marks that contradict each other
 PlanningAnswer find_plan(const PlanRequest& request, const PlanningOptions& options);
 
-/// Has the plan a number of ranks that is allowed, and the fixed degrees?
+/// Has the plan a number of ranks that is allowed, the fixed degrees and the fixed mesh?
 bool obeys(const Plan& plan, const PlanConstraints& constraints);
+/// And the fixed marks?
+bool obeys(const Candidate& candidate, const PlanConstraints& constraints);
 
 }  // namespace tessera

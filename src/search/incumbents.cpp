@@ -43,9 +43,16 @@ std::string text_of(const GridPoint& point, const std::string& decisions) {
   return join(parts, ",");
 }
 
+int64_t size_of_axis(const Mesh& mesh, std::string_view axis) {
+  const std::optional<int> found = mesh.find_axis(axis);
+  return found ? mesh.shape()[*found] : 1;
+}
+
 bool obeys(const GridPoint& point, const PlanConstraints& constraints) {
   return std::ranges::all_of(kDegreesOfPoint, [&](const auto& entry) {
     const auto fixed = constraints.degrees.find(entry.first);
+    if (constraints.mesh && point.*entry.second != size_of_axis(*constraints.mesh, entry.first))
+      return false;
     return fixed == constraints.degrees.end() || fixed->second == point.*entry.second;
   });
 }
@@ -156,10 +163,13 @@ int64_t keep_best(const PlanRequest& request, const PlanConstraints& constraints
   return dropped;
 }
 
-void add_preset(const PlanRequest& request, const std::string& text, PresetGrid& grid) {
+void add_preset(const PlanRequest& request, const std::vector<Mark>& marks, const std::string& text,
+                PresetGrid& grid) {
   try {
+    Preset preset = parse_preset(text);
+    preset.decisions.marks = marks;
     grid.candidates.push_back(
-        {Candidate::Source::kPreset, text, preset_plan(parse_preset(text), request.graph)});
+        {Candidate::Source::kPreset, text, preset_plan(preset, request.graph)});
   } catch (const UserError& error) {
     if (error.exit_code() != ExitCode::kBadConfig) throw;
     grid.unusable.push_back({text, error.what_happened()});
@@ -205,6 +215,31 @@ PlanConstraints constraints_of(int ranks, bool may_use_fewer, const std::string&
   return constraints;
 }
 
+PlanConstraints with_marks_of(const Plan& plan, PlanConstraints constraints) {
+  const auto refuse = [&](const std::string& what, const std::string& why, const std::string& fix) {
+    throw UserError("the marks of '" + plan.name + "' " + what, why, fix, ExitCode::kBadConfig);
+  };
+  if (plan.marks.empty() || plan.meshes.size() != 1)
+    refuse("cannot be fixed",
+           plan.marks.empty() ? "it has none" : "they are on several meshes, which are stages",
+           "fix marks on one mesh, or degrees such as dp=2,tp=2");
+  const MeshPtr& mesh = plan.meshes.front().mesh;
+  if (!constraints.allows(mesh->size()))
+    refuse("are on " + counted(mesh->size(), "rank") + " and the plan is for " +
+               counted(constraints.ranks, "rank"),
+           "every plan has their mesh, " + to_text(*mesh), "plan for as many ranks");
+  for (const auto& [name, size] : constraints.degrees)
+    if (size_of_axis(*mesh, name) != size)
+      refuse("are on the mesh " + to_text(*mesh) + ", and " + name + "=" + std::to_string(size) +
+                 " is fixed",
+             "every plan has the mesh of the marks", "fix only one of them, or equal sizes");
+  constraints.ranks = mesh->size();
+  constraints.may_use_fewer = false;
+  constraints.mesh = mesh;
+  constraints.marks = plan.marks;
+  return constraints;
+}
+
 Candidate one_device(const PlanConstraints& constraints) {
   Plan plan = serial_plan();
   if (fixes_micro_batches(constraints))
@@ -219,7 +254,7 @@ PresetGrid preset_grid(const PlanRequest& request, const PlanConstraints& constr
   PresetGrid grid;
   grid.left_out = keep_best(request, constraints, max_presets, points);
   for (const GridPoint& point : points)
-    add_preset(request, text_of(point, constraints.decisions), grid);
+    add_preset(request, constraints.marks, text_of(point, constraints.decisions), grid);
   return grid;
 }
 
@@ -232,7 +267,8 @@ std::vector<Candidate> with_micro_batches(const PlanRequest& request,
   for (const Candidate& preset : presets)
     for (int64_t count = 2; count <= std::min(rows, kMaxMicroBatches); count *= 2)
       if (rows % count == 0 && count > preset.plan.micro_batches)
-        add_preset(request, preset.name + ",micro_batches=" + std::to_string(count), grid);
+        add_preset(request, constraints.marks,
+                   preset.name + ",micro_batches=" + std::to_string(count), grid);
   return std::move(grid.candidates);
 }
 

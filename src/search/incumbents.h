@@ -17,6 +17,9 @@ struct PlanConstraints {
   bool may_use_fewer = false;
   std::map<std::string, int64_t, std::less<>> degrees = {};  // fixed: {"tp", 2}
   std::string decisions = {};  // other keys of a preset, fixed for all: "micro_batches=4"
+  /// Marks that every plan has; their axes are those of `mesh`, and a plan has no others.
+  std::vector<Mark> marks = {};
+  MeshPtr mesh = nullptr;
 
   bool allows(int count) const { return may_use_fewer ? count <= ranks : count == ranks; }
 };
@@ -26,6 +29,11 @@ struct PlanConstraints {
 ///   throws  as parse_preset; UserError (78) for a degree "rest", and when no number of ranks that
 ///           is allowed is a multiple of the degrees
 PlanConstraints constraints_of(int ranks, bool may_use_fewer, const std::string& fixed = "");
+
+/// The same with the marks of a plan on its mesh: `--fix plan.json`, or [parallel].
+///   throws  UserError (78) for a plan without marks, with several meshes, with another number of
+///           ranks, or whose mesh does not have the fixed degrees
+PlanConstraints with_marks_of(const Plan& plan, PlanConstraints constraints);
 
 struct PresetGrid {
   std::vector<Candidate> candidates;

@@ -1,9 +1,14 @@
 #include "search/placement_source.h"
 
 #include <algorithm>
+#include <functional>
 #include <utility>
 
+#include "plan/preset.h"
 #include "prediction/deployment.h"
+#include "rewrite/rewrite.h"
+#include "search/fixed_degrees.h"
+#include "search/part_weights.h"
 #include "shard/resolved/resolve.h"
 
 namespace tessera {
@@ -11,25 +16,21 @@ namespace {
 
 constexpr double kHiddenShares[] = {0, 0.5, 1};
 
-/// One axis; then two: every division of at most eight ranks in two factors, and of more ranks the
-/// one in which the second axis is a machine and the most even one.
-std::vector<MeshPtr> meshes_of(const Cluster& cluster, int ranks) {
-  const auto mesh = [](Shape shape, std::vector<std::string> axes) {
-    return std::make_shared<const Mesh>(std::move(shape), std::move(axes));
-  };
-  std::vector<MeshPtr> meshes{mesh({ranks}, {"x"})};
-  int machine = 1, even = 1;
+/// Devices of the first machine.
+int machine_of(const Cluster& cluster, int ranks) {
+  int machine = 1;
   const int devices = std::min(ranks, cluster.device_count());
   while (machine < devices && cluster.machine(machine) == cluster.machine(0)) ++machine;
-  for (int first = 2; first * first <= ranks; ++first)
-    if (ranks % first == 0) even = first;
-  for (int first = 2; first < ranks; ++first) {
-    if (ranks % first != 0) continue;
-    const int second = ranks / first;
-    if (ranks <= 8 || second == machine || second == even)
-      meshes.push_back(mesh({first, second}, {"x", "y"}));
-  }
-  return meshes;
+  return machine;
+}
+
+/// Of each rank of the mesh; empty when all have the same.
+std::vector<DeviceCost> devices_of(const Deployment& deployment, const Mesh& mesh) {
+  std::vector<DeviceCost> devices;
+  for (Rank rank : mesh.ranks()) devices.push_back(deployment.type(rank).cost);
+  const bool are_equal =
+      std::ranges::adjacent_find(devices, std::not_equal_to<>()) == devices.end();
+  return are_equal ? std::vector<DeviceCost>() : devices;
 }
 
 /// What the smallest device has for values.
@@ -39,6 +40,11 @@ Bytes memory_of(const PlanRequest& request, const MeshPtr& mesh) {
   for (Rank rank : mesh->ranks())
     least = std::min(least, deployment.type(rank).memory - deployment.type(rank).reserve);
   return least;
+}
+
+/// The decisions that are fixed for all plans.
+Plan decisions_of(const PlanConstraints& constraints) {
+  return constraints.decisions.empty() ? Plan() : parse_preset(constraints.decisions).decisions;
 }
 
 std::string name_of(const MeshPtr& mesh, double hidden_share, int round) {
@@ -57,13 +63,15 @@ std::vector<Candidate> PlacementSource::operator()(const PlanRequest& request,
                                                    const PlanConstraints& constraints,
                                                    const PlanningAnswer& known) {
   std::vector<Candidate> list;
-  if (!constraints.degrees.empty() || !constraints.decisions.empty()) return list;
   const int round = round_++;
   if (round == 0) {
-    if (constraints.ranks < 2) return list;
-    for (const MeshPtr& mesh : meshes_of(request.cluster, constraints.ranks))
+    if (constraints.ranks < 2 || decisions_of(constraints).micro_batches > 1) return list;
+    const int machine = machine_of(request.cluster, constraints.ranks);
+    std::vector<MeshPtr> meshes = searched_meshes(constraints, machine);
+    if (!constraints.mesh) meshes = with_weights(meshes, request.cluster);
+    for (const MeshPtr& mesh : meshes)
       for (double hidden_share : kHiddenShares)
-        search(request, name_of(mesh, hidden_share, 0),
+        search(request, constraints, name_of(mesh, hidden_share, 0),
                {mesh, hidden_share, memory_of(request, mesh)}, list);
     return list;
   }
@@ -73,30 +81,38 @@ std::vector<Candidate> PlacementSource::operator()(const PlanRequest& request,
     if (found == last.end() || candidate.fits()) continue;
     Tried again = found->second;
     again.limit = candidate.candidate.problem->counted_memory - candidate.fullest.missing();
-    search(request, name_of(again.mesh, again.hidden_share, round), again, list);
+    search(request, constraints, name_of(again.mesh, again.hidden_share, round), again, list);
   }
   return list;
 }
 
-void PlacementSource::search(const PlanRequest& request, const std::string& name,
-                             const Tried& tried, std::vector<Candidate>& list) {
+void PlacementSource::search(const PlanRequest& request, const PlanConstraints& constraints,
+                             const std::string& name, const Tried& tried,
+                             std::vector<Candidate>& list) {
   if (tried.limit <= Bytes(0)) return;
-  Plan plan;
+  Plan plan = decisions_of(constraints);
   plan.name = name;
   plan.meshes = one_mesh(tried.mesh);
+  plan.marks = constraints.marks;  // no pass removes what they name
   plan.cost = cost_of(in_order(request.cluster, tried.mesh->size()), std::vector{tried.mesh});
   const PlacedGraph placed = placements(request.graph, plan);
   PlacementSearchOptions options;
   options.problem.hidden_share = tried.hidden_share;
+  options.problem.constraints = constraints_on(placed.graph, tried.mesh, constraints);
+  options.problem.devices = devices_of(in_order(request.cluster, tried.mesh->size()), *tried.mesh);
   options.memory_limit = tried.limit;
   options.work = work_;
   const std::optional<PlacementAnswer> answer =
       search_placements(placed.graph, placed.sharded.meshes.front().mesh, plan.cost, options);
   if (!answer) return;
-  Shardings shardings;
-  shardings.sections.emplace_back(kTrainSection,
-                                  resolve(placed.graph, answer->sharded, kTrainSection));
-  plan.shardings = std::move(shardings);
+  plan.shardings.emplace().sections.emplace_back(
+      kTrainSection, resolve(placed.graph, answer->sharded, kTrainSection));
+  if (!plan.marks.empty())
+    resolve_serial(
+        request.graph,
+        {std::vector<int>(request.graph.ops().size(), 0), ops_kept_by(request.graph, plan.marks)},
+        plan.meshes, kTrainSection, {}, plan.shardings->sections.front().second);
+  plan.marks.clear();
   tried_.emplace(name, tried);
   list.push_back(
       {Candidate::Source::kSearch, name, std::move(plan),

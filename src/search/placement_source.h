@@ -15,10 +15,18 @@ namespace tessera {
 /// half and all of the exchanges hidden that only the optimizer or a prefetch waits for. The
 /// simulation of the candidates decides.
 ///
+/// Where devices differ in speed there is a mesh more for each one: its parts have the weights of
+/// the speeds.
+///
 /// Every further call takes the candidates of the last one that did not fit, and searches again
 /// with a limit of memory that is lower by what was missing.
 ///
-/// The plans have the shardings of the training step only. Where degrees are fixed it makes none.
+/// Constraints hold in every problem. Of fixed degrees `dp` divides dim 0 of every input as no
+/// other axis does, `sp` another dim, and `tp` divides no input; of the ranks that are left one or
+/// two axes are made, for those degrees that are not fixed. Of fixed marks the mesh is the only
+/// one. It makes no stages and no micro-batches: where they are fixed, it makes nothing.
+///
+/// The plans have the shardings of the training step only.
 ///   threads  one caller at a time
 class PlacementSource {
  public:
@@ -36,8 +44,8 @@ class PlacementSource {
   };
 
   /// Adds a candidate, if there is one within the limit.
-  void search(const PlanRequest& request, const std::string& name, const Tried& tried,
-              std::vector<Candidate>& list);
+  void search(const PlanRequest& request, const PlanConstraints& constraints,
+              const std::string& name, const Tried& tried, std::vector<Candidate>& list);
 
   const int64_t work_;
   std::map<std::string, Tried> tried_;  // by the name of the candidate

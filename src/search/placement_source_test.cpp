@@ -2,8 +2,10 @@
 
 #include <gtest/gtest.h>
 
+#include <cstdlib>
 #include <random>
 
+#include "base/error.h"
 #include "cluster/cluster_file.h"
 #include "lower/lower.h"
 #include "network/family.h"
@@ -74,7 +76,10 @@ solver::Problem with_random_ops(const solver::Problem& problem, int ops, std::mt
   return sampled;
 }
 
+// TESSERA_ASSIGNMENTS=167 compares 501 of them instead of 15.
 TEST(SearchProblem, CostsWhatTheCompiledProgramCosts) {
+  const char* wanted = std::getenv("TESSERA_ASSIGNMENTS");
+  const int assignments = wanted ? std::atoi(wanted) : 5;
   const Cluster cluster = parse_cluster_line("8xa100-80g");
   const Graph graph = small_gpt(1);
   std::mt19937 random(7);
@@ -85,7 +90,7 @@ TEST(SearchProblem, CostsWhatTheCompiledProgramCosts) {
     SearchProblemOptions options;
     options.combines = false;
     const SearchProblem search(graph, mesh, cost, no_ties(graph), options);
-    for (int i = 0; i < 5; ++i) {
+    for (int i = 0; i < assignments; ++i) {
       solver::SolveOptions how;
       how.work = 20;
       const solver::Answer sampled = solver::solve(
@@ -100,6 +105,7 @@ TEST(SearchProblem, CostsWhatTheCompiledProgramCosts) {
       worst = std::max(worst, std::abs(of_problem / of_program - 1));
     }
   }
+  RecordProperty("worst", std::to_string(worst));
   EXPECT_LE(worst, 0.02);
 }
 
@@ -126,6 +132,70 @@ TEST(SearchedPlans, TakeLessThanEveryPresetOfAGpt) {
   const EvaluatedCandidate* preset = answer.find(Candidate::Source::kPreset);
   ASSERT_TRUE(searched && preset);
   EXPECT_LT(searched->step(), preset->step());
+}
+
+PlanningAnswer answer_under(const Graph& graph, const PlanConstraints& constraints) {
+  return find_plan({graph, parse_cluster_line("8xv100")}, {.constraints = constraints});
+}
+
+TEST(SearchedPlans, CompeteUnderFixedDegreesAndObeyThem) {
+  const Graph graph = small_gpt(2);
+  for (const std::string fixed : {"dp=2,tp=2", "tp=4", "dp=2", "sp=2", "dp=4,bucket_mib=1"}) {
+    const PlanConstraints constraints = constraints_of(4, false, fixed);
+    const PlanningAnswer answer = answer_under(graph, constraints);
+    const EvaluatedCandidate* searched = answer.find(Candidate::Source::kSearch);
+    ASSERT_TRUE(searched) << fixed;
+    EXPECT_TRUE(obeys(searched->candidate, constraints)) << fixed;
+  }
+  EXPECT_FALSE(answer_under(graph, constraints_of(4, false, "dp=2,micro_batches=2"))
+                   .find(Candidate::Source::kSearch));
+}
+
+// dp divides the rows of every input, and tp none of them.
+TEST(SearchedPlans, DivideTheInputsAsTheFixedDegreesSay) {
+  const Graph graph = small_gpt(1);
+  const Cluster cluster = parse_cluster_line("8xv100");
+  const std::vector<Candidate> plans =
+      PlacementSource()({graph, cluster}, constraints_of(4, false, "dp=2,tp=2"), {});
+  ASSERT_FALSE(plans.empty());
+  for (const Candidate& candidate : plans) {
+    const PlacedGraph placed = placements(graph, candidate.plan);
+    for (ValueId input : placed.graph.inputs()) {
+      if (placed.graph.type(input).shape.empty()) continue;
+      EXPECT_EQ(to_text(placed.sharded.of(input)).substr(0, 5), "[@dp,") << candidate.name;
+    }
+  }
+}
+
+TEST(SearchedPlans, KeepTheMarksOfAPlan) {
+  const Graph graph = small_gpt(2);
+  Plan plan;
+  plan.meshes = one_mesh(std::make_shared<const Mesh>(parse_mesh("dp=2,tp=2")));
+  plan.marks = {shard_tensor("tokens", "P(\"dp\")"),
+                shard_tensor("head.weight", "P(None, \"tp\")")};
+  const PlanConstraints constraints = with_marks_of(plan, constraints_of(4, false));
+  const PlanningAnswer answer = answer_under(graph, constraints);
+  const EvaluatedCandidate* searched = answer.find(Candidate::Source::kSearch);
+  ASSERT_TRUE(searched);
+  EXPECT_TRUE(obeys(searched->candidate, constraints));
+  const PlacedGraph placed = placements(graph, searched->candidate.plan);
+  EXPECT_EQ(to_text(placed.sharded.of(*find_value(placed, "tokens"))), "[@dp, *]");
+  EXPECT_EQ(to_text(placed.sharded.of(*find_value(placed, "head.weight"))), "[*, @tp]");
+  // A preset on this mesh has the marks, too, and no other preset is tried.
+  for (const EvaluatedCandidate& candidate : answer.candidates) {
+    if (candidate.candidate.source != Candidate::Source::kPreset) continue;
+    EXPECT_EQ(candidate.candidate.name, "dp=2,tp=2");
+  }
+}
+
+TEST(SearchedPlans, RefuseMarksAndDegreesThatContradictEachOther) {
+  Plan plan;
+  plan.meshes = one_mesh(std::make_shared<const Mesh>(parse_mesh("dp=2,tp=2")));
+  EXPECT_THROW(with_marks_of(plan, constraints_of(4, false)), UserError);  // no marks
+  plan.marks = {shard_tensor("tokens", "P(\"dp\")")};
+  EXPECT_THROW(with_marks_of(plan, constraints_of(4, false, "tp=4")), UserError);
+  EXPECT_THROW(with_marks_of(plan, constraints_of(8, false)), UserError);
+  EXPECT_EQ(with_marks_of(plan, constraints_of(8, true)).ranks, 4);
 }
 
 // With little memory the search finds placements that hold less, or nothing.

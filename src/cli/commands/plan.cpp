@@ -13,6 +13,7 @@
 #include "cli/run/plan_cache.h"
 #include "cli/run/session.h"
 #include "cluster/cluster_file.h"
+#include "plan/preset.h"
 
 namespace tessera {
 
@@ -26,7 +27,8 @@ void PlanCommand::describe(OptionParser& parser) {
   parser.number({"--max-ranks", "N", "Use at most N devices: as many as are fastest"}, max_ranks,
                 1);
   parser.text({"--fix", "tp=2,...",
-               "Degrees of parallelism that the plan must have, and other keys of a preset"},
+               "Degrees of parallelism that the plan must have, and other keys of a preset; or a "
+               "plan file, whose marks it must have"},
               fixed);
   parser.text({"--memory", "SIZE", "The memory of a device, at most, such as 24GiB"}, memory);
   parser.texts({"--compare", "FILE", "A plan file to compare with; may be repeated"}, compared);
@@ -48,7 +50,8 @@ void PlanCommand::describe(OptionParser& parser) {
 PlanConstraints PlanCommand::constraints(const Cluster& machines) const {
   const int count = max_ranks.value_or(ranks.value_or(machines.device_count()));
   in_order(machines, count);  // refuses more ranks than devices
-  return constraints_of(count, max_ranks.has_value(), fixed);
+  if (fixed.empty() || is_preset(fixed)) return constraints_of(count, max_ranks.has_value(), fixed);
+  return with_marks_of(read_plan(fixed, count), constraints_of(count, max_ranks.has_value()));
 }
 
 std::vector<Candidate> PlanCommand::compared_candidates(const Planned& planned, int count) const {
@@ -78,10 +81,11 @@ ExitCode PlanCommand::run(Processes&) {
   if (out) check_can_write(*out);
   ConfigFile read = read_config_file(file, overrides.sets, wanted.ranks);
   const std::string& name = machines->description().name;
+  const Plan parallel = read.plan;
   Planned planned = to_be_planned(std::move(read.run), machines, name.empty() ? cluster : name,
                                   memory ? std::optional(read_memory(*memory)) : std::nullopt);
-  planned.constraints = wanted;
-  find_answer(planned, compared_candidates(planned, wanted.ranks), evaluation());
+  planned.constraints = parallel.marks.empty() ? wanted : with_marks_of(parallel, wanted);
+  find_answer(planned, compared_candidates(planned, planned.constraints.ranks), evaluation());
   if (planned.best() && planned.answer.not_tried == 0 && compared.empty() && !no_cache)
     PlanCache(cache_folder()).keep(cache_key(planned), cached_document(planned));
   return print_answer(planned);

@@ -49,7 +49,7 @@ std::string missing_text(const EvaluatedCandidate& candidate) {
 std::string why_text(const Planned& planned, const EvaluatedCandidate& candidate) {
   std::vector<std::string> parts;
   if (!candidate.fits()) parts.push_back("does not fit: " + missing_text(candidate));
-  if (!obeys(candidate.candidate.plan, planned.constraints)) parts.push_back("for comparison");
+  if (!obeys(candidate.candidate, planned.constraints)) parts.push_back("for comparison");
   const EvaluatedCandidate* best = planned.best();
   if (best == &candidate) parts.push_back("the answer");
   if (best && best != &candidate) parts.push_back(difference_text(candidate, *best));
@@ -77,7 +77,7 @@ Document candidate_document(const Planned& planned, const EvaluatedCandidate& ca
   document["name"] = candidate.candidate.name;
   document["source"] = std::string(to_text(candidate.candidate.source));
   document["ranks"] = candidate.ranks();
-  document["obeys"] = obeys(candidate.candidate.plan, planned.constraints);
+  document["obeys"] = obeys(candidate.candidate, planned.constraints);
   document["fits"] = candidate.fits();
   document["step_seconds"] = candidate.step().value();
   document[planned.unit + "s_per_s"] = planned.units_per_second(candidate);

@@ -88,7 +88,7 @@ NearestChanges nearest_changes(const Planned& planned) {
   // Those that do not fit are in the order of what they lack.
   const auto& candidates = planned.answer.candidates;
   const auto nearest = std::ranges::find_if(candidates, [&](const EvaluatedCandidate& candidate) {
-    return !candidate.fits() && obeys(candidate.candidate.plan, planned.constraints);
+    return !candidate.fits() && obeys(candidate.candidate, planned.constraints);
   });
   if (nearest != candidates.end()) changes.memory = nearest->fullest.memory.all();
   const auto fits = [&](const Graph& graph, const PlanConstraints& constraints) {
@@ -123,6 +123,9 @@ std::string cache_key(const Planned& planned) {
   const PlanConstraints& constraints = planned.constraints;
   std::string degrees;
   for (const auto& [name, size] : constraints.degrees) degrees += fmt::format("{}={},", name, size);
+  if (constraints.mesh) degrees += "mesh " + to_text(*constraints.mesh);
+  for (const Mark& mark : constraints.marks)
+    degrees += fmt::format("\nmark {} {} {}", to_text(mark.kind), mark.pattern, mark.placement);
   return fmt::format("program {}\ngraph {}\nranks {}{}\ndegrees {}\ndecisions {}\ncluster {}",
                      program_stamp(), fingerprint_of(*planned.graph).graph,
                      constraints.may_use_fewer ? "at most " : "", constraints.ranks, degrees,

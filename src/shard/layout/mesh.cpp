@@ -139,6 +139,8 @@ Rank Mesh::rank_at(const Coordinate& coordinate) const {
 }
 
 std::optional<Coordinate> Mesh::coordinate_of(Rank rank) const {
+  // In most meshes rank i is at position i, and exchanges between many ranks ask often.
+  if (rank >= 0 && rank < size() && ranks_[rank] == rank) return coordinate_at(rank);
   const auto found = std::find(ranks_.begin(), ranks_.end(), rank);
   if (found == ranks_.end()) return std::nullopt;
   return coordinate_at(static_cast<int>(found - ranks_.begin()));

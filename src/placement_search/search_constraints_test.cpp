@@ -1,0 +1,148 @@
+#include "placement_search/search_constraints.h"
+
+#include <gtest/gtest.h>
+
+#include <algorithm>
+
+#include "base/error.h"
+#include "ops/builder.h"
+#include "placement_search/placement_search.h"
+
+namespace tessera {
+namespace {
+
+MeshPtr mesh_of(std::string_view text) {
+  return std::make_shared<const Mesh>(parse_mesh(text));
+}
+
+/// y = tanh(x w), w takes w - x^T y; several of them in layers.
+Graph layers(int count) {
+  Graph graph;
+  Builder builder(graph);
+  ValueId x = builder.input("x", {DType::kF32, {64, 32}});
+  for (int i = 0; i < count; ++i) {
+    const std::string name = "blocks." + std::to_string(i) + ".";
+    const ValueId w =
+        builder.variable(name + "w", {DType::kF32, {32, 32}}, Initializer::normal(0, 0.02));
+    const ValueId y = builder.dot(x, w, "mk,kn->mn", name + "dot");
+    graph.set_next(w, builder.sub(w, builder.dot(x, y, "mk,mn->kn", name + "step"), name + "next"));
+    x = builder.unary("tanh", y, name + "tanh");
+  }
+  graph.add_output("result", x);
+  return graph;
+}
+
+PlacementAnswer searched(const Graph& graph, const MeshPtr& mesh, const std::vector<Mark>& marks) {
+  CostModel cost;
+  PlacementSearchOptions options;
+  options.problem.constraints = constraints_of_marks(graph, mesh, marks);
+  std::optional<PlacementAnswer> answer = search_placements(graph, mesh, cost, options);
+  EXPECT_TRUE(answer.has_value());
+  return std::move(*answer);
+}
+
+std::string home(const Graph& graph, const PlacementAnswer& answer, std::string_view name) {
+  return to_text(answer.sharded.of(*graph.find_value(name)));
+}
+
+TEST(SearchUnderMarks, KeepsTheHomeOfAVariable) {
+  const Graph graph = layers(1);
+  for (const std::string placement : {"P(\"x\")", "P(None, \"x\")", "P()"}) {
+    const PlacementAnswer answer =
+        searched(graph, mesh_of("x=2"), {shard_tensor("blocks.0.w", placement)});
+    EXPECT_EQ(answer.sharded.of(*graph.find_value("blocks.0.w")),
+              parse_spec(placement, answer.sharded.meshes.front().mesh, 2));
+  }
+}
+
+TEST(SearchUnderMarks, KeepsTheHomeOfAnInputAndOfAValueThatAnOpMakes) {
+  const Graph graph = layers(2);
+  const PlacementAnswer answer =
+      searched(graph, mesh_of("x=2,y=2"),
+               {shard_tensor("x", "P(\"y\")"), shard_tensor("blocks.0.dot", "P(None, \"x\")")});
+  EXPECT_EQ(home(graph, answer, "x"), "[@y, *]");
+  EXPECT_EQ(home(graph, answer, "blocks.0.dot"), "[*, @x]");
+}
+
+TEST(SearchUnderMarks, KeepsTheFactorsOfAnOp) {
+  const Graph graph = layers(1);
+  const MeshPtr mesh = mesh_of("x=2");
+  const PlacementAnswer answer =
+      searched(graph, mesh, {shard_op("blocks.0.dot", "[P(None, \"x\"), P(\"x\")]")});
+  const OpSharding& dot =
+      answer.sharded.ops[graph.value(*graph.find_value("blocks.0.dot")).producer.index];
+  const auto divided = [](const std::vector<int>& axes) { return !axes.empty(); };
+  EXPECT_EQ(std::ranges::count_if(dot.factor_axes, divided), 1);
+  EXPECT_EQ(home(graph, answer, "blocks.0.w"), "[@x, *]");
+}
+
+TEST(SearchUnderMarks, MayDivideTheDimsThatAMarkLeavesOpen) {
+  const Graph graph = layers(1);
+  const MeshPtr mesh = mesh_of("x=2,y=2");
+  const SearchConstraints constraints =
+      constraints_of_marks(graph, mesh, {shard_tensor("blocks.0.w", "P(?, \"y\")")});
+  std::vector<std::string> homes;
+  for (const DistAttr& attr : constraints.homes.at(graph.find_value("blocks.0.w")->index))
+    homes.push_back(to_text(attr));
+  EXPECT_EQ(homes, (std::vector<std::string>{"[*, @y]", "[@x, @y]"}));
+}
+
+TEST(SearchUnderMarks, DecidesLikeLayersTogetherUnlessTheirMarksDiffer) {
+  const Graph graph = layers(6);
+  const MeshPtr mesh = mesh_of("x=2");
+  const int tied = searched(graph, mesh, {}).nodes;
+  EXPECT_EQ(searched(graph, mesh, {shard_tensor("blocks.*.w", "P(\"x\")")}).nodes, tied);
+  const PlacementAnswer one = searched(
+      graph, mesh, {shard_tensor("blocks.3.w", "P(\"x\")"), shard_tensor("blocks.4.w", "P()")});
+  EXPECT_GT(one.nodes, tied);
+  EXPECT_EQ(home(graph, one, "blocks.3.w"), "[@x, *]");
+  EXPECT_EQ(home(graph, one, "blocks.4.w"), "[*, *]");
+}
+
+TEST(SearchUnderMarks, TakesNoLessThanWithoutThem) {
+  const Graph graph = layers(3);
+  const MeshPtr mesh = mesh_of("x=4");
+  const PlacementAnswer free = searched(graph, mesh, {});
+  for (const std::string placement : {"P(\"x\")", "P(None, \"x\")", "P()"})
+    EXPECT_GE(searched(graph, mesh, {shard_tensor("blocks.*.w", placement)}).time, free.time);
+}
+
+// The results of op "blocks.0.dot" are whole, and the next op is to take partial sums.
+TEST(SearchUnderMarks, RefusesMarksThatContradictEachOther) {
+  Graph graph;
+  Builder builder(graph);
+  const ValueId x = builder.input("x", {DType::kF32, {64, 32}});
+  const ValueId sum = builder.add(x, x, "sum");
+  graph.add_output("result", builder.sub(sum, sum, "twice"));
+  const std::vector<Mark> marks = {shard_tensor("sum", "P()"),
+                                   shard_op("twice", "[(x: Partial(sum)), (x: Partial(sum))]")};
+  try {
+    searched(graph, mesh_of("x=2"), marks);
+    FAIL() << "the marks are accepted";
+  } catch (const UserError& error) {
+    EXPECT_EQ(error.exit_code(), ExitCode::kBadConfig);
+    EXPECT_NE(error.what_happened().find("'sum' and 'twice'"), std::string::npos)
+        << error.what_happened();
+    EXPECT_FALSE(error.why().empty());
+    EXPECT_FALSE(error.fix().empty());
+  }
+}
+
+TEST(SearchUnderMarks, RefusesTwoHomesOfAVariableAndOfWhatReplacesIt) {
+  const Graph graph = layers(1);
+  EXPECT_THROW(constraints_of_marks(
+                   graph, mesh_of("x=2"),
+                   {shard_tensor("blocks.0.w", "P(\"x\")"), shard_tensor("blocks.0.next", "P()")}),
+               UserError);
+}
+
+TEST(PlainPlacements, DivideEachDimByTheAxesThatItIsLongEnoughFor) {
+  std::vector<std::string> texts;
+  for (const DistAttr& attr : plain_placements({DType::kF32, {8, 2}}, mesh_of("x=2,y=4")))
+    texts.push_back(to_text(attr));
+  EXPECT_EQ(texts, (std::vector<std::string>{"[*, *]", "[@y, *]", "[@x, *]", "[@x@y, *]", "[*, @x]",
+                                             "[@y, @x]"}));
+}
+
+}  // namespace
+}  // namespace tessera

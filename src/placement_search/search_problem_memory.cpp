@@ -1,0 +1,131 @@
+// What the strategies of a problem hold, and when.
+#include <algorithm>
+
+#include "placement_search/search_problem.h"
+
+namespace tessera {
+namespace {
+
+/// Do gradients make more than a bucket?
+bool fill_a_bucket(const Graph& graph, Bytes bucket) {
+  Bytes sum{0};
+  for (const Variable& variable : graph.variables())
+    if (variable.trainable) sum += byte_size(graph.type(variable.value));
+  return sum > bucket;
+}
+
+}  // namespace
+
+void SearchProblem::hold(int node, const std::vector<Lifetime>& lifetimes,
+                         const std::vector<int64_t>& bytes) {
+  if (std::ranges::all_of(bytes, [](int64_t count) { return count == 0; })) return;
+  for (const auto& [span, count] : moments_->held(lifetimes)) {
+    std::vector<int64_t>& usage = nodes_[node].usage[span];
+    usage.resize(bytes.size(), 0);
+    for (size_t s = 0; s < bytes.size(); ++s) usage[s] += count * bytes[s];
+  }
+}
+
+std::vector<int64_t> SearchProblem::bytes_of(ValueId value, Source source) const {
+  std::vector<int64_t> bytes;
+  for (PlacementIndex placement : nodes_[source.node].operand[source.slot])
+    bytes.push_back(align_up(prices_.local_bytes(types_[value.index], placement).value()));
+  return bytes;
+}
+
+/// A copy of a pass is held in each pass. Copies of a step are usages of the edge from the home.
+void SearchProblem::hold_variable(const Variable& variable) {
+  const int first = variable.value.index;
+  const std::vector<int>& members = moments_->members(variable.value);
+  std::vector<int64_t> bytes = bytes_of(variable.value, {home_node_[first], 0});
+  for (int64_t& count : bytes) count *= std::ssize(members);
+  nodes_[home_node_[first]].usage[{moments_->all().begin, moments_->all().end}] = bytes;
+  if (copy_node_[first] < 0 || nodes_[copy_node_[first]].life.empty()) return;
+  const Node& copy = nodes_[copy_node_[first]];
+  bytes = bytes_of(variable.value, {copy_node_[first], 0});
+  for (size_t s = 0; s < bytes.size(); ++s)
+    if (copy.life[s] == CopyLife::kStep) bytes[s] = 0;
+  std::vector<Lifetime> passes;
+  for (int member : members)
+    for (Role role : {Role::kForward, Role::kBackward, Role::kOptimizer})
+      passes.push_back(moments_->of(ValueId{member}, role));
+  hold(copy_node_[first], passes, bytes);
+  std::vector<Lifetime> steps;
+  for (int member : members) steps.push_back(moments_->of(ValueId{member}));
+  nodes_[copy_node_[first]].kept = moments_->common(steps);
+}
+
+/// What an op makes, or an input: until its first reader where it is made, then where readers find
+/// it. What only the optimizer reads goes there when a bucket of it is full.
+void SearchProblem::hold_made(ValueId value) {
+  const Source source = source_of(value);
+  const int copy = copy_node_[value.index];
+  const bool moves_at_once =
+      copy >= 0 && nodes_[copy].is_deferred && fill_a_bucket(graph_, options_.bucket);
+  std::vector<Lifetime> made, copied;
+  for (int member : moments_->members(value)) {
+    const Lifetime all = moments_->of(ValueId{member});
+    if (copy < 0) {
+      made.push_back(all);
+      continue;
+    }
+    const int moved = moves_at_once ? all.first + 1 : moments_->first_reader(ValueId{member});
+    made.push_back({all.first, std::min(moved - 1, all.last)});
+    copied.push_back({moved, all.last});
+  }
+  hold(source.node, made, bytes_of(value, source));
+  if (copy >= 0) hold(copy, copied, bytes_of(value, {copy, 0}));
+}
+
+/// The next value of a variable is written over it.
+void SearchProblem::hold_memory() {
+  std::vector<bool> is_variable(graph_.values().size(), false);
+  for (const Variable& variable : graph_.variables()) {
+    is_variable[variable.value.index] = true;
+    if (variable.next) is_variable[variable.next->index] = true;
+    if (ties_.is_first(variable.value)) hold_variable(variable);
+  }
+  for (int i = 0; i < std::ssize(graph_.values()); ++i)
+    if (ties_.is_first(ValueId{i}) && !is_variable[i]) hold_made(ValueId{i});
+}
+
+/// A node has one span; further ones are those of edges of the node with itself.
+void SearchProblem::add_other_usages() {
+  for (int i = 0; i < std::ssize(nodes_); ++i) {
+    const size_t count = nodes_[i].seconds.size();
+    for (const auto& [span, usage] : nodes_[i].usage) {
+      if (span == nodes_[i].usage.begin()->first) continue;
+      std::vector<solver::Usage> diagonal(count * count, 0);
+      for (size_t s = 0; s < count; ++s) diagonal[s * count + s] = usage[s];
+      problem_.add_edge(i, i, std::vector<solver::Cost>(count * count, 0),
+                        {span.first, span.second}, diagonal);
+    }
+  }
+}
+
+Bytes SearchProblem::peak(const solver::Assignment& assignment) const {
+  std::vector<int64_t> change(static_cast<size_t>(moments_->all().end) + 1, 0);
+  const auto hold = [&](solver::Moment begin, solver::Moment end, int64_t bytes) {
+    change[begin] += bytes;
+    change[end] -= bytes;
+  };
+  for (int i = 0; i < std::ssize(nodes_); ++i)
+    for (const auto& [span, usage] : nodes_[i].usage)
+      hold(span.first, span.second, usage[assignment[i]]);
+  for (const auto& [connection, uses] : connections_) {
+    const Node& from = nodes_[connection.from];
+    const Node& to = nodes_[connection.to];
+    const PlacementIndex wanted = to.operand[connection.to_slot][assignment[connection.to]];
+    if (from.operand[connection.from_slot][assignment[connection.from]] == wanted) continue;
+    const int64_t bytes = align_up(prices_.local_bytes(connection.type, wanted).value());
+    for (const auto& [span, count] : moments_->held(uses.readers))
+      hold(span.first, span.second, count * bytes);
+    if (!to.life.empty() && to.life[assignment[connection.to]] == CopyLife::kStep)
+      hold(to.kept.begin, to.kept.end, to.members * bytes);
+  }
+  int64_t now = 0, most = 0;
+  for (int64_t bytes : change) most = std::max(most, now += bytes);
+  return Bytes(most);
+}
+
+}  // namespace tessera
