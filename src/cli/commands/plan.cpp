@@ -81,7 +81,7 @@ ExitCode PlanCommand::run(Processes&) {
   if (out) check_can_write(*out);
   ConfigFile read = read_config_file(file, overrides.sets, wanted.ranks);
   const std::string& name = machines->description().name;
-  const Plan parallel = read.plan;
+  const Plan parallel = read.plan.value_or(Plan{});
   Planned planned = to_be_planned(std::move(read.run), machines, name.empty() ? cluster : name,
                                   memory ? std::optional(read_memory(*memory)) : std::nullopt);
   planned.constraints = parallel.marks.empty() ? wanted : with_marks_of(parallel, wanted);
