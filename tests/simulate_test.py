@@ -191,6 +191,46 @@ class Train(unittest.TestCase):
         self.assertIn("fix:", run("train", *GPT, "--plan", "dp=2", "--cluster", "1xa100-80g", code=78).stderr)
 
 
+class Calibrate(unittest.TestCase):
+    def recorded(self, folder, name, plan, factor):
+        """The folder of a run whose steps took `factor` times what is predicted on a common machine."""
+        out = pathlib.Path(folder) / name
+        run("train", *GPT, "--plan", plan, "--out", out)
+        predicted = run_json("simulate", *GPT, "--plan", plan, *CPU)["step_ms"]
+        lines = [json.loads(line) for line in (out / "metrics.jsonl").read_text().splitlines()]
+        for line in lines:
+            if "step_time_ms" in line:
+                line["step_time_ms"] = factor * predicted
+        (out / "metrics.jsonl").write_text("".join(json.dumps(line) + "\n" for line in lines))
+        return out
+
+    def test_recorded_runs_correct_the_cluster_also_for_runs_that_are_left_out(self):
+        with tempfile.TemporaryDirectory() as folder:
+            serial, halves, other = (self.recorded(folder, *run) for run in [("serial", "serial", 2), ("dp2", "dp=2", 2), ("tp2", "tp=2", 2)])
+            out = pathlib.Path(folder) / "fitted.toml"
+            result = run_json("calibrate", serial, halves, "--check", other, "--cluster", "cpu:2", "-o", out)
+            self.assertEqual([(each["name"], each["fitted"]) for each in result["runs"]], [(str(serial), True), (str(halves), True), (str(other), False)])
+            for each in result["runs"]:
+                # The plans of the folders are compiled with their own prices, so the prediction before is not exactly half.
+                self.assertAlmostEqual(each["error_before"], -0.5, delta=0.05, msg=each["name"])
+                self.assertLess(abs(each["error_after"]), 0.1, each["name"])
+            for constant in result["constants"]:
+                self.assertTrue(0.25 <= constant["factor"] <= 4, constant)
+            sources = run_json("inspect", out)["description"]["sources"]
+            self.assertRegex(sources["device.cpu.rates.matmul.time_factor"], r"^calibrated \d{4}-\d\d-\d\d by 2 runs: [\d.]+ x the time$")
+            self.assertEqual(run_json("inspect", out)["fingerprint"], result["fingerprint"])
+            after = run_json("simulate", *GPT, "--cluster", out)["step_ms"]
+            self.assertAlmostEqual(after / result["runs"][0]["after_ms"], 1, places=6)
+
+    def test_runs_are_measured_on_threads(self):
+        with tempfile.TemporaryDirectory() as folder:
+            config = pathlib.Path(folder) / "small.toml"
+            config.write_text(f'[model]\nkind = "gpt"\nwidth = 16\ncontext = 8\nlayers = 1\n[data]\npath = "{TEXT}"\n[train]\nbatch = 4\n')
+            result = run_json("calibrate", config, f"{config}:dp=2", *CPU, "--steps", 3, "--rounds", 1, "-o", pathlib.Path(folder) / "c.json")
+            self.assertTrue(all(each["measured_ms"] > 0 for each in result["runs"]))
+            self.assertIn("sources", json.loads((pathlib.Path(folder) / "c.json").read_text()))
+
+
 if __name__ == "__main__":
     PROGRAM = sys.argv.pop(1)
     unittest.main()

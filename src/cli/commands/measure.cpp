@@ -22,10 +22,7 @@ void MeasureCommand::describe(OptionParser& parser) {
 ExitCode MeasureCommand::run(Processes&) {
   if (out) check_can_write(*out);
   const Cluster cluster(detects_only ? detect_machine() : measure_machine());
-  const Document description = to_document(cluster.description());
-  if (out)
-    write_file(*out,
-               out->ends_with(".json") ? to_json(description, 2) + "\n" : to_toml(description));
+  if (out) write_cluster(*out, cluster.description());
   print_result(output, cluster_document(cluster),
                cluster_text(cluster) + (out ? "\nwritten to " + *out + "\n" : ""));
   return ExitCode::kDone;
