@@ -45,7 +45,7 @@ constexpr CommandEntry kCommands[] = {
      make<ExplainCommand>},
     {"simulate", "Predict the step of a plan on a cluster: its time, memory and waits", kOneProcess,
      make<SimulateCommand>},
-    {"measure", "Measure this machine and write it as a cluster file", kOneProcess,
+    {"measure", "Measure this machine, or processes, and write a cluster file", kSeveralProcesses,
      make<MeasureCommand>},
     {"calibrate", "Correct a cluster file by the measured steps of a few runs", kOneProcess,
      make<CalibrateCommand>},

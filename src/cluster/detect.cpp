@@ -89,15 +89,6 @@ Bytes available_memory() {
   return Bytes(bytes);
 }
 
-std::string host_name() {
-  char name[256] = {};
-  if (gethostname(name, sizeof(name) - 1) != 0 || name[0] == '\0') return "n0";
-  std::string text(name);
-  std::ranges::replace_if(
-      text, [](char c) { return c == '/' || c == '[' || c == ']' || c == ','; }, '_');
-  return text;
-}
-
 }  // namespace
 
 Hardware detect_hardware(const std::string& synthetic) {
@@ -179,8 +170,17 @@ ClusterDescription machine_of(const Hardware& hardware, const std::string& name)
   return description;
 }
 
+std::string name_of_this_machine() {
+  char name[256] = {};
+  if (gethostname(name, sizeof(name) - 1) != 0 || name[0] == '\0') return "n0";
+  std::string text(name);
+  std::ranges::replace_if(
+      text, [](char c) { return c == '/' || c == '[' || c == ']' || c == ','; }, '_');
+  return text;
+}
+
 ClusterDescription detect_machine() {
-  return machine_of(detect_hardware(), host_name());
+  return machine_of(detect_hardware(), name_of_this_machine());
 }
 
 }  // namespace tessera
