@@ -46,6 +46,11 @@ constexpr KeyMeaning kPlanMeanings[] = {
      R"("meshes": [{"name": "all", "mesh": {"dp": 2}, "ranks": [1, 0]}])"},
     {"meshes[].device", "As `device`, for this mesh",
      R"("meshes": [{"name": "all", "mesh": {}, "ranks": [0], "device": "fake"}])"},
+    {"meshes[].hardware", "As `hardware`, for this mesh",
+     R"("meshes": [{"name": "all", "mesh": {}, "ranks": [0], "hardware": "gpu"}])"},
+    {"hardware",
+     "What ranks need of a cluster: `cpu`, `gpu`, `npu`, or a type of device; empty: any",
+     R"("hardware": "gpu")"},
     {"device", "What ranks compute on ([devices](devices.md))", R"("device": "fake")"},
     {"tasks",
      "Where tasks end besides exchanges and passes: nowhere, at the borders of the repeated blocks "
@@ -224,6 +229,8 @@ constexpr KeyMeaning kCostMeanings[] = {
      "From the end of a pass to the start of the pass of another stage that needs it, as a part of "
      "a micro-batch on the busiest device",
      "pipeline.transfer = \"2 %\""},
+    {"cluster", "Fingerprint of the cluster whose prices these are, as `inspect --json` has it",
+     "cluster = \"00c0ffee00c0ffee\""},
 };
 
 constexpr KeyMeaning kClusterMeanings[] = {

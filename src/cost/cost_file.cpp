@@ -304,6 +304,7 @@ CostModel parse_cost_model(const Document& document, const std::string& path,
   read(pipeline, "transfer", share_units(), Least::kZero, cost.stage_transfer,
        as_fallback(cost.stage_transfer, share_units()));
   pipeline.finish();
+  cost.cluster = table.text("cluster", "");
   table.finish();
   return cost;
 }
@@ -336,6 +337,7 @@ Document to_document(const CostModel& cost) {
   document["copies"]["host_to_device"] = to_document(cost.host_to_device);
   document["copies"]["device_to_host"] = to_document(cost.device_to_host);
   document["pipeline"]["transfer"] = quantity_text(cost.stage_transfer, share_units());
+  if (!cost.cluster.empty()) document["cluster"] = cost.cluster;
   return document;
 }
 

@@ -206,6 +206,19 @@ Deployment on_named_devices(const Cluster& cluster, const std::vector<std::strin
   return deployment;
 }
 
+void check_hardware(const Deployment& deployment, std::span<const std::string> hardware) {
+  const Cluster& cluster = *deployment.cluster;
+  for (Rank rank = 0; rank < std::ssize(hardware); ++rank)
+    if (!can_have(deployment.type(rank), hardware[rank]))
+      throw UserError("rank " + std::to_string(rank) + " needs '" + hardware[rank] +
+                          "', and its device '" + cluster.name(deployment.device(rank)) + "' is " +
+                          deployment.type(rank).name + " (" +
+                          std::string(to_text(deployment.type(rank).kind)) + ")",
+                      "the mapping of the plan gives the devices of the ranks",
+                      "map the ranks anew with --map-ranks, or remove 'mapping' from the plan",
+                      ExitCode::kBadConfig);
+}
+
 CostModel cost_of(const Deployment& deployment, std::span<const MeshPtr> meshes) {
   CostModel cost;
   cost.device = slowest_device(deployment);
