@@ -3,7 +3,7 @@
 #include <fmt/format.h>
 
 #include <algorithm>
-#include <limits>
+#include <cmath>
 
 #include "base/count_text.h"
 #include "base/error.h"
@@ -116,6 +116,10 @@ void CalibrateCommand::describe(OptionParser& parser) {
   parser.number(
       {"--rounds", "N", "Rounds over all runs, of which the shortest step counts; default: 3"},
       rounds, int64_t{1});
+  parser.real({"--deviation", "PERCENT",
+               "How far the constants are off, as a standard deviation; default: 30, which is for "
+               "measured ones; 200 for those of 'detect'"},
+              deviation, 1);
   add_options(parser, output);
 }
 
@@ -136,9 +140,12 @@ ExitCode CalibrateCommand::run(Processes&) {
         {run.name, run.measured.step,
          [&run, &machines](const Cluster& tried) { return run.predicted_on(tried, machines.name); },
          measured.size() < runs.size()});
+  // Factors are within 4.6 deviations: a quarter to four times, and at most a hundred times.
+  const double spread = deviation / 100;
   const Calibration result =
       calibrate(machines.cluster->description(), measured,
-                fmt::format("calibrated {} by {}", today(), counted(std::ssize(runs), "run")));
+                fmt::format("calibrated {} by {}", today(), counted(std::ssize(runs), "run")),
+                {.factor = spread, .largest = std::exp(4.6 * std::min(spread, 1.0))});
   write_cluster(out, result.description);
   print_result(output, document_of(result),
                runs_text(result) + mean_text(result) + constants_text(result) + "\nwritten to " +

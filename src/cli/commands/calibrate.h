@@ -19,6 +19,7 @@ struct CalibrateCommand : Command {
   std::string out;
   int64_t steps = 0;
   int64_t rounds = 3;
+  double deviation = 30;  // of a constant, in percent
   OutputOptions output;
 };
 
