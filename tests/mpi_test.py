@@ -90,6 +90,26 @@ class OverMpi(unittest.TestCase):
                 for key in ["losses", *(key for key in threads if key.startswith("val_"))]:
                     self.assertEqual(processes[key], threads[key], (preset, arguments[0], key))
 
+    def test_measure_writes_a_cluster_of_the_processes(self):
+        for processes, pairs in [(2, 1), (4, 6)]:
+            with tempfile.TemporaryDirectory() as folder:
+                file = pathlib.Path(folder) / "job.toml"
+                result = mpi_json(processes, "measure", "-o", file)
+                self.assertEqual(result["devices"], processes)
+                sizes = {each["bytes"] for each in result["pairs"]}
+                self.assertEqual(len(result["pairs"]), pairs * len(sizes))
+                self.assertGreaterEqual(len(sizes), 3)
+                self.assertEqual(bool(result["gathers"]), processes > 2)
+                for each in result["pairs"]:
+                    self.assertGreater(each["us"], 0)
+                self.assertIn("pair", result["description"]["sources"]["machine[0].links[0].bandwidth"])
+                # The file is that of the leader, and predicts plans of as many ranks.
+                self.assertEqual(json.loads(run([PROGRAM, "inspect", file, "--json"]).stdout)["fingerprint"], result["fingerprint"])
+                predicted = threads_json("simulate", *SMALL["gpt"], "--plan", f"dp={processes}", "--cluster", file)
+                self.assertGreater(predicted["step_ms"], 0)
+        refused = over_mpi(2, "measure", "--detect", code=2)
+        self.assertIn("says nothing of links between processes", refused.stderr)
+
     def test_exchanges_that_are_combined_have_the_bits_of_those_that_are_not(self):
         for model, name, processes in [("gpt", "gpt.dp2-tp2", 4), ("gpt", "gpt.pp2", 2), ("gpt", "gpt.pp2-dp2", 4), ("mlp", "mlp.dp4", 4)]:
             combined, apart = (mpi_json(processes, "train", *SMALL[model], *plan(name), *options)["losses"]

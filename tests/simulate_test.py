@@ -191,6 +191,114 @@ class Train(unittest.TestCase):
         self.assertIn("fix:", run("train", *GPT, "--plan", "dp=2", "--cluster", "1xa100-80g", code=78).stderr)
 
 
+class Measured(unittest.TestCase):
+    def test_a_run_stands_beside_its_prediction(self):
+        with tempfile.TemporaryDirectory() as folder:
+            out, page = pathlib.Path(folder) / "run", pathlib.Path(folder) / "page.html"
+            run("train", *GPT, "--plan", "dp=2", "--out", out)
+            steps = [json.loads(line)["step_time_ms"] for line in (out / "metrics.jsonl").read_text().splitlines() if "step_time_ms" in line]
+            result = run_json("simulate", *GPT, "--plan", "dp=2", *CPU, "--measured", out, "--report", page)
+            # Of four steps, without the first two, the later one of the two in the middle.
+            self.assertAlmostEqual(result["measured"]["measured_step_ms"], sorted(steps[2:])[1], places=6)
+            self.assertAlmostEqual(result["measured"]["step_ms"], result["step_ms"])
+            self.assertEqual(result["measured"]["measured_peak_bytes"], max(json.loads(line).get("peak_bytes", 0) for line in (out / "metrics.jsonl").read_text().splitlines()))
+            self.assertIn("Predicted and measured", page.read_text())
+            run("simulate", *GPT, "--plan", "dp=2", *CPU, "--report", page)
+            self.assertNotIn("Predicted and measured", page.read_text())
+            self.assertIn("predicted  ", run("simulate", *GPT, "--plan", "dp=2", *CPU, "--measured", out).stdout)
+            refused = run("simulate", *GPT, "--plan", "tp=2", *CPU, "--measured", out, code=78)
+            self.assertIn("it would stand beside the prediction of tp=2 with 1 micro-batch", refused.stderr)
+
+    def test_a_damaged_record_is_refused(self):
+        with tempfile.TemporaryDirectory() as folder:
+            out = pathlib.Path(folder) / "run"
+            run("train", *GPT, "--out", out)
+            for text, code in [("", 78), ('{"step_time_ms": "fast"}\n', 78), ('{"step_time_ms": -1}\n', 78), ("{", 78)]:
+                (out / "metrics.jsonl").write_text(text)
+                run("simulate", *GPT, *CPU, "--measured", out, code=code)
+
+
+class Hardware(unittest.TestCase):
+    def test_stages_get_the_devices_that_they_need(self):
+        with tempfile.TemporaryDirectory() as folder:
+            cluster = "1x2xv100+1x2xp100"
+            types = [group["device"] for group in run_json("inspect", cluster)["groups"]]
+            serial = run_json("simulate", *GPT, "--cluster", cluster)["step_ms"]
+            plan, steps = pathlib.Path(folder) / "plan.json", {}
+            for need in [*types, "gpu", ""]:
+                plan.write_text(json.dumps({"mesh": {}, "hardware": need}))
+                steps[need] = run_json("simulate", *GPT, "--plan", plan, "--cluster", cluster)["step_ms"]
+            self.assertAlmostEqual(steps[types[0]], serial)
+            self.assertAlmostEqual(steps["gpu"], serial)
+            self.assertAlmostEqual(steps[""], serial)
+            self.assertGreater(steps[types[1]], serial, "a slower device")
+            plan.write_text(json.dumps({"mesh": {"dp": 3}, "hardware": types[1]}))
+            refused = run("simulate", *GPT, "--set", "train.batch=9", "--plan", plan, "--cluster", cluster, code=78)
+            self.assertRegex(refused.stderr, r"needs '.*' for 3 ranks, and the cluster has 2 such devices")
+
+    def test_a_run_on_this_machine_has_its_cores(self):
+        with tempfile.TemporaryDirectory() as folder:
+            plan = pathlib.Path(folder) / "plan.json"
+            plan.write_text(json.dumps({"mesh": {}, "hardware": "gpu"}))
+            self.assertIn("note: the plan asks for 'gpu'; its ranks compute on the cores of this machine", run("train", *GPT, "--plan", plan).stderr)
+            run("train", *GPT, "--plan", plan, *CPU, code=78)
+            plan.write_text(json.dumps({"mesh": {}, "hardware": "cpu"}))
+            self.assertNotIn("asks for", run("train", *GPT, "--plan", plan, *CPU).stderr)
+
+
+class PricedByACluster(unittest.TestCase):
+    def test_a_plan_records_the_fingerprint_of_the_cluster_that_priced_it(self):
+        with tempfile.TemporaryDirectory() as folder:
+            plans = []
+            for cluster in ["cpu:2", "cpu:4", "cpu:2"]:
+                run("simulate", *GPT, "--plan", "dp=2", "--cluster", cluster, "-o", pathlib.Path(folder) / "plan.json")
+                plans.append(json.loads((pathlib.Path(folder) / "plan.json").read_text())["cost"]["cluster"])
+                self.assertEqual(plans[-1], run_json("inspect", cluster)["fingerprint"])
+            self.assertEqual(plans[0], plans[2])
+            self.assertNotEqual(plans[0], plans[1])
+            run("train", *GPT, "--plan", pathlib.Path(folder) / "plan.json")
+
+
+class Calibrate(unittest.TestCase):
+    def recorded(self, folder, name, plan, factor):
+        """The folder of a run whose steps took `factor` times what is predicted on a common machine."""
+        out = pathlib.Path(folder) / name
+        run("train", *GPT, "--plan", plan, "--out", out)
+        predicted = run_json("simulate", *GPT, "--plan", plan, *CPU)["step_ms"]
+        lines = [json.loads(line) for line in (out / "metrics.jsonl").read_text().splitlines()]
+        for line in lines:
+            if "step_time_ms" in line:
+                line["step_time_ms"] = factor * predicted
+        (out / "metrics.jsonl").write_text("".join(json.dumps(line) + "\n" for line in lines))
+        return out
+
+    def test_recorded_runs_correct_the_cluster_also_for_runs_that_are_left_out(self):
+        with tempfile.TemporaryDirectory() as folder:
+            serial, halves, other = (self.recorded(folder, *run) for run in [("serial", "serial", 2), ("dp2", "dp=2", 2), ("tp2", "tp=2", 2)])
+            out = pathlib.Path(folder) / "fitted.toml"
+            result = run_json("calibrate", serial, halves, "--check", other, "--cluster", "cpu:2", "-o", out)
+            self.assertEqual([(each["name"], each["fitted"]) for each in result["runs"]], [(str(serial), True), (str(halves), True), (str(other), False)])
+            for each in result["runs"]:
+                # The plans of the folders are compiled with their own prices, so the prediction before is not exactly half.
+                self.assertAlmostEqual(each["error_before"], -0.5, delta=0.05, msg=each["name"])
+                self.assertLess(abs(each["error_after"]), 0.1, each["name"])
+            for constant in result["constants"]:
+                self.assertTrue(0.25 <= constant["factor"] <= 4, constant)
+            sources = run_json("inspect", out)["description"]["sources"]
+            self.assertRegex(sources["device.cpu.rates.matmul.time_factor"], r"^calibrated \d{4}-\d\d-\d\d by 2 runs: [\d.]+ x the time$")
+            self.assertEqual(run_json("inspect", out)["fingerprint"], result["fingerprint"])
+            after = run_json("simulate", *GPT, "--cluster", out)["step_ms"]
+            self.assertAlmostEqual(after / result["runs"][0]["after_ms"], 1, places=6)
+
+    def test_runs_are_measured_on_threads(self):
+        with tempfile.TemporaryDirectory() as folder:
+            config = pathlib.Path(folder) / "small.toml"
+            config.write_text(f'[model]\nkind = "gpt"\nwidth = 16\ncontext = 8\nlayers = 1\n[data]\npath = "{TEXT}"\n[train]\nbatch = 4\n')
+            result = run_json("calibrate", config, f"{config}:dp=2", *CPU, "--steps", 3, "--rounds", 1, "-o", pathlib.Path(folder) / "c.json")
+            self.assertTrue(all(each["measured_ms"] > 0 for each in result["runs"]))
+            self.assertIn("sources", json.loads((pathlib.Path(folder) / "c.json").read_text()))
+
+
 if __name__ == "__main__":
     PROGRAM = sys.argv.pop(1)
     unittest.main()

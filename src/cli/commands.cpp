@@ -1,5 +1,6 @@
 // The table of commands. A new command is a file in commands/ and a line here.
 #include "cli/command.h"
+#include "cli/commands/calibrate.h"
 #include "cli/commands/demo.h"
 #include "cli/commands/eval.h"
 #include "cli/commands/explain.h"
@@ -44,8 +45,10 @@ constexpr CommandEntry kCommands[] = {
      make<ExplainCommand>},
     {"simulate", "Predict the step of a plan on a cluster: its time, memory and waits", kOneProcess,
      make<SimulateCommand>},
-    {"measure", "Measure this machine and write it as a cluster file", kOneProcess,
+    {"measure", "Measure this machine, or processes, and write a cluster file", kSeveralProcesses,
      make<MeasureCommand>},
+    {"calibrate", "Correct a cluster file by the measured steps of a few runs", kOneProcess,
+     make<CalibrateCommand>},
     {"inspect", "Describe a plan, a configuration, a cluster, a checkpoint or a text", kOneProcess,
      make<InspectCommand>},
     {"fuzz", "Compare random programs under random placements with the serial programs",

@@ -34,6 +34,14 @@ struct OptionParser::State {
     app.footer("Exit codes: see tessera --help");
   }
 
+  std::string arguments_text() const {
+    if (rest) return "its options, --, and a command with its arguments";
+    std::vector<std::string> names = required;
+    names.insert(names.end(), optional.begin(), optional.end());
+    const std::string count = count_text(required.size(), names.size());
+    return names.empty() ? count : count + ", " + join(names, " and ");
+  }
+
   std::string command;
   CLI::App app;
   std::vector<std::string> required, optional;  // positional arguments
@@ -61,6 +69,12 @@ void OptionParser::optional_argument(const std::string& name, const std::string&
                                      std::string& target) {
   state_->app.add_option(name, target, help);
   state_->optional.push_back(name);
+}
+
+void OptionParser::arguments(const std::string& name, const std::string& help,
+                             std::vector<std::string>& target) {
+  state_->app.add_option(name, target, help)->required();
+  state_->required.push_back(name);
 }
 
 void OptionParser::command_after_dashes(const std::string& name, std::vector<std::string>& target) {
@@ -142,14 +156,6 @@ std::string OptionParser::help() const {
   return text;
 }
 
-std::string OptionParser::arguments_text() const {
-  if (state_->rest) return "its options, --, and a command with its arguments";
-  std::vector<std::string> names = state_->required;
-  names.insert(names.end(), state_->optional.begin(), state_->optional.end());
-  const std::string count = count_text(state_->required.size(), names.size());
-  return names.empty() ? count : count + ", " + join(names, " and ");
-}
-
 /// Moves the words after "--" to the variable that takes them.
 void OptionParser::take_command(std::vector<std::string>& words) {
   if (!state_->rest) return;
@@ -212,11 +218,11 @@ void OptionParser::refuse_extra(const std::vector<std::string>& words) const {
   const std::string command = "tessera " + state_->command;
   if (!first.starts_with("-") && state_->rest)
     refuse_usage(command + ": '" + first + "' is not behind --",
-                 "the command takes " + arguments_text(),
+                 "the command takes " + state_->arguments_text(),
                  "write " + command + " [OPTIONS] -- " + first + " ...");
   if (!first.starts_with("-"))
     refuse_usage(command + ": '" + first + "' is one argument too many",
-                 "the command takes " + arguments_text(),
+                 "the command takes " + state_->arguments_text(),
                  "remove it, or write the option that it belongs to before it");
   std::vector<std::string> legal;
   for (const CLI::Option* option : state_->app.get_options())
@@ -240,9 +246,10 @@ void OptionParser::parse(std::vector<std::string> words) {
     refuse_extra(state_->app.remaining());
   } catch (const CLI::ParseError& error) {
     const std::string command = "tessera " + state_->command;
-    refuse_usage(command + ": " + error.what(),
-                 "the command takes " + arguments_text() + ", and options with their values",
-                 "see " + command + " --help");
+    refuse_usage(
+        command + ": " + error.what(),
+        "the command takes " + state_->arguments_text() + ", and options with their values",
+        "see " + command + " --help");
   }
   for (const auto& check : state_->checks) check();
 }

@@ -38,6 +38,9 @@ class OptionParser {
   /// Adds a positional argument; the second form may be left out.
   void argument(const std::string& name, const std::string& help, std::string& target);
   void optional_argument(const std::string& name, const std::string& help, std::string& target);
+  /// One or more words.
+  void arguments(const std::string& name, const std::string& help,
+                 std::vector<std::string>& target);
   /// All words after "--". The usage line of the help shows them as "-- NAME".
   void command_after_dashes(const std::string& name, std::vector<std::string>& target);
 
@@ -78,7 +81,6 @@ class OptionParser {
   std::vector<std::string> repeat_assignment_options(const std::vector<std::string>& words) const;
   void refuse_separate_value(const std::vector<std::string>& words) const;
   [[noreturn]] void refuse_extra(const std::vector<std::string>& words) const;
-  std::string arguments_text() const;
 
   std::unique_ptr<State> state_;
 };

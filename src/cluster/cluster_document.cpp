@@ -1,5 +1,6 @@
 #include <algorithm>
 
+#include "base/file.h"
 #include "base/text.h"
 #include "cluster/cluster_file.h"
 #include "cost/cost_file.h"
@@ -94,7 +95,13 @@ Document to_document(const ClusterDescription& description) {
     document["link"].append(std::move(link));
   }
   for (const std::string& text : description.assumed) document["assumed"].append(text);
+  for (const auto& [place, source] : description.sources) document["sources"][place] = source;
   return document;
+}
+
+void write_cluster(const std::filesystem::path& file, const ClusterDescription& description) {
+  const Document document = to_document(description);
+  write_file(file, file.extension() == ".json" ? to_json(document, 2) + "\n" : to_toml(document));
 }
 
 }  // namespace tessera

@@ -10,6 +10,7 @@
 #include "base/text.h"
 #include "cluster/detect.h"
 #include "cluster/import/import.h"
+#include "cluster/place.h"
 #include "cluster/presets.h"
 #include "cost/cost_file.h"
 #include "cost/quantity.h"
@@ -59,7 +60,10 @@ std::vector<Item> items_of(ConfigTable& table, const std::string& key) {
 class ClusterReader {
  public:
   ClusterReader(const Document& document, const std::string& origin, const ClusterReading& reading)
-      : table_(&document, "", origin, reading.keys), file_(origin), reading_(reading) {}
+      : document_(document),
+        table_(&document, "", origin, reading.keys),
+        file_(origin),
+        reading_(reading) {}
 
   ClusterDescription read() {
     description_.name = table_.text("name", "");
@@ -70,11 +74,29 @@ class ClusterReader {
     for (Item& item : items_of(table_, "link")) read_direct(item.table, item.path);
     for (std::string& text : table_.texts("assumed", {}))
       description_.assumed.push_back(std::move(text));
+    read_sources();
     table_.finish();
     return std::move(description_);
   }
 
  private:
+  void read_sources() {
+    const Document* sources = table_.raw("sources", {.type = "table of texts", .fallback = "{}"});
+    if (!sources) return;
+    ConfigTable table(sources, "sources", file_);
+    if (!sources->is_table())
+      refuse(file_ + ": sources is " + kind_of(*sources), "it is a table of texts",
+             "write sources = {\"device.a100.memory\" = \"data sheet\"}");
+    for (const auto& [place, text] : sources->as_table()) {
+      description_.sources[place] = table.text(place, "");
+      if (!has_place(document_, place))
+        refuse(file_ + ": sources has '" + place + "', which is no place in this file",
+               "each of its keys is that of a value or a table, as in device.a100.memory or "
+               "machine[0].links[0]",
+               "correct the key, or remove the line");
+    }
+  }
+
   // ---- devices ----
 
   void read_types() {
@@ -381,6 +403,7 @@ class ClusterReader {
            "write the machine, / and the number of the device in it: \"n0/3\"");
   }
 
+  const Document& document_;
   ConfigTable table_;
   const std::string file_;
   const ClusterReading reading_;

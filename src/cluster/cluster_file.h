@@ -88,6 +88,10 @@ bool names_cluster(const std::string& text);
 ///           than 1,048,576 names
 std::vector<std::string> expand_names(std::string_view list);
 
+/// Writes a cluster file: JSON when its name ends with .json, else TOML.
+///   throws  UserError as write_file
+void write_cluster(const std::filesystem::path& file, const ClusterDescription& description);
+
 /// The description as a document; parse_cluster gives it again.
 Document to_document(const ClusterDescription& description);
 

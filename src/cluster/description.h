@@ -1,6 +1,7 @@
 // What a cluster file says: types of devices, machines, and the links between them.
 #pragma once
 
+#include <map>
 #include <string>
 #include <string_view>
 #include <vector>
@@ -98,6 +99,8 @@ struct ClusterDescription {
   std::vector<DirectLink> direct;     // by the number of the device in the cluster
   /// What is assumed where the source of the description says nothing, for readers.
   std::vector<std::string> assumed = {};
+  /// Where the values come from, by their place in the document (cluster/sources.h).
+  std::map<std::string, std::string> sources = {};
 
   bool operator==(const ClusterDescription&) const = default;
 };

@@ -89,15 +89,6 @@ Bytes available_memory() {
   return Bytes(bytes);
 }
 
-std::string host_name() {
-  char name[256] = {};
-  if (gethostname(name, sizeof(name) - 1) != 0 || name[0] == '\0') return "n0";
-  std::string text(name);
-  std::ranges::replace_if(
-      text, [](char c) { return c == '/' || c == '[' || c == ']' || c == ','; }, '_');
-  return text;
-}
-
 }  // namespace
 
 Hardware detect_hardware(const std::string& synthetic) {
@@ -126,6 +117,20 @@ Hardware detect_hardware(const std::string& synthetic) {
   return hardware;
 }
 
+namespace {
+
+/// What the operating system says and what the preset of a common machine has.
+std::map<std::string, std::string> sources_of(const DeviceType& core) {
+  const std::string device = "device." + core.name, preset = "preset 'cpu': a common machine";
+  return {{device, "operating system"},
+          {device + ".reserve", preset},
+          {device + ".rates", preset},
+          {"machine[0]", "operating system"},
+          {"machine[0].links", preset}};
+}
+
+}  // namespace
+
 ClusterDescription machine_of(const Hardware& hardware, const std::string& name) {
   const DevicePreset& preset = *find_preset("cpu");
   DeviceType core = device_of(preset);
@@ -140,6 +145,7 @@ ClusterDescription machine_of(const Hardware& hardware, const std::string& name)
   machine.names = {name};
   machine.device = core.name;
   ClusterDescription description{"this machine", {core}, {machine}, {}, {}};
+  description.sources = sources_of(core);
   const auto& nodes = hardware.cores_of_node;
   const bool are_alike = std::ranges::all_of(
       nodes, [&](int cores) { return cores * std::ssize(nodes) == hardware.cores; });
@@ -164,8 +170,17 @@ ClusterDescription machine_of(const Hardware& hardware, const std::string& name)
   return description;
 }
 
+std::string name_of_this_machine() {
+  char name[256] = {};
+  if (gethostname(name, sizeof(name) - 1) != 0 || name[0] == '\0') return "n0";
+  std::string text(name);
+  std::ranges::replace_if(
+      text, [](char c) { return c == '/' || c == '[' || c == ']' || c == ','; }, '_');
+  return text;
+}
+
 ClusterDescription detect_machine() {
-  return machine_of(detect_hardware(), host_name());
+  return machine_of(detect_hardware(), name_of_this_machine());
 }
 
 }  // namespace tessera

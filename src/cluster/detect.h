@@ -33,4 +33,7 @@ ClusterDescription machine_of(const Hardware& hardware, const std::string& name)
 /// This machine.
 ClusterDescription detect_machine();
 
+/// Its name in the network, without the characters of lists of names; "n0" when it has none.
+std::string name_of_this_machine();
+
 }  // namespace tessera

@@ -46,6 +46,11 @@ constexpr KeyMeaning kPlanMeanings[] = {
      R"("meshes": [{"name": "all", "mesh": {"dp": 2}, "ranks": [1, 0]}])"},
     {"meshes[].device", "As `device`, for this mesh",
      R"("meshes": [{"name": "all", "mesh": {}, "ranks": [0], "device": "fake"}])"},
+    {"meshes[].hardware", "As `hardware`, for this mesh",
+     R"("meshes": [{"name": "all", "mesh": {}, "ranks": [0], "hardware": "gpu"}])"},
+    {"hardware",
+     "What ranks need of a cluster: `cpu`, `gpu`, `npu`, or a type of device; empty: any",
+     R"("hardware": "gpu")"},
     {"device", "What ranks compute on ([devices](devices.md))", R"("device": "fake")"},
     {"tasks",
      "Where tasks end besides exchanges and passes: nowhere, at the borders of the repeated blocks "
@@ -152,6 +157,8 @@ constexpr KeyMeaning kCostMeanings[] = {
     {"device.copies", "Bytes of whole blocks that are copied: chunks of tensors, received data",
      "device.copies = \"1.3 TB/s\""},
     {"device.launch", "What each kernel takes beside its work", "device.launch = \"4 us\""},
+    {"device.launch_factor", "Multiplies every launch, as `tessera calibrate` fits it",
+     "device.launch_factor = 1.2"},
     {"device.CLASS",
      "The kernels of one class: `matmul`, `convolution`, `attention`, `elementwise`, `reduction`, "
      "`gather` or `movement`; what is left out is as for the device",
@@ -170,6 +177,9 @@ constexpr KeyMeaning kCostMeanings[] = {
      "Instead of `memory`, the rate of a kernel whose pieces (products of a batched matmul, rows, "
      "runs of a copy) read and write so many bytes",
      "device.elementwise = {memory_at = {\"64 kB\" = \"90 GB/s\", \"1 GB\" = \"9 GB/s\"}}"},
+    {"device.CLASS.time_factor",
+     "Multiplies the time of its kernels beside the launch, as `tessera calibrate` fits it",
+     "device.matmul = {time_factor = 1.1}"},
     {"device.CLASS.TYPE",
      "Its operations on elements of a type, such as `f32`, `bf16` or `i8`; left out: as those of "
      "the class",
@@ -187,6 +197,8 @@ constexpr KeyMeaning kCostMeanings[] = {
      "device.kernels.sort = {efficiency = {\"1 kflop\" = \"30 %\"}}"},
     {"device.kernels.KERNEL.memory_at", "As of a class",
      "device.kernels.sort = {memory_at = {\"64 kB\" = \"9 GB/s\"}}"},
+    {"device.kernels.KERNEL.time_factor", "As of a class, beside it",
+     "device.kernels.sort = {time_factor = 1.1}"},
     {"device.kernels.KERNEL.TYPE", "As of a class", "device.kernels.sort = {f32 = \"1 Gflop/s\"}"},
     {"links.latency", "Of a message between any two ranks", "links.latency = \"10 us\""},
     {"links.bandwidth", "Bytes that a rank receives or sends", "links.bandwidth = \"230 GB/s\""},
@@ -217,6 +229,8 @@ constexpr KeyMeaning kCostMeanings[] = {
      "From the end of a pass to the start of the pass of another stage that needs it, as a part of "
      "a micro-batch on the busiest device",
      "pipeline.transfer = \"2 %\""},
+    {"cluster", "Fingerprint of the cluster whose prices these are, as `inspect --json` has it",
+     "cluster = \"00c0ffee00c0ffee\""},
 };
 
 constexpr KeyMeaning kClusterMeanings[] = {
@@ -318,6 +332,11 @@ constexpr KeyMeaning kClusterMeanings[] = {
     {"link[].bandwidth", "Its bytes in one direction",
      "machine = [{count = 2, device = \"v100\"}]\nlink = [{between = [\"n0/0\", \"n1/0\"], "
      "bandwidth = \"1 GB/s\"}]"},
+    {"sources",
+     "Where values come from, for readers: by the place of a value in this file, or of a table "
+     "with "
+     "all values in it that have no entry of their own",
+     "name = \"lab\"\nsources = {name = \"the operating system\"}"},
     {"assumed", "What is assumed and not known, for readers",
      "assumed = [\"an NVLink has 25 GB/s\"]"},
 };

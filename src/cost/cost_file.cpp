@@ -113,6 +113,7 @@ void read_class(ConfigTable table, ClassRates& rates) {
     rates.launch = Seconds(launch);
   read_curve(table, "efficiency", work_units(), share_units(), rates.efficiency);
   read_curve(table, "memory_at", byte_units(), byte_rate_units(), rates.bytes_per_second_at);
+  rates.time_factor = table.number("time_factor", rates.time_factor, 1e-3, 1e3);
   for (const DTypeTraits& dtype : kDTypes)
     if (const auto rate = read_own_rate(table, dtype.text, arithmetic_units(), "TYPE"))
       rates.flops_per_second_of[dtype.dtype] = *rate;
@@ -124,6 +125,7 @@ void read_device(ConfigTable& table, DeviceCost& device) {
   read_rate(table, "memory", byte_rate_units(), device.bytes_per_second);
   read_rate(table, "copies", byte_rate_units(), device.copied_bytes_per_second);
   read_time(table, "launch", device.launch);
+  device.launch_factor = table.number("launch_factor", device.launch_factor, 1e-3, 1e3);
   for (const OperationClassName& name : kOperationClasses)
     if (const std::string key(name.text); table.raw(key, {.listed = "CLASS"}))
       read_class(table.table(key, "CLASS"), device.classes[name.operation]);
@@ -233,6 +235,7 @@ Document document_of(const ClassRates& rates) {
     table["efficiency"] = document_of(rates.efficiency, work_units(), share_units());
   if (!rates.bytes_per_second_at.empty())
     table["memory_at"] = document_of(rates.bytes_per_second_at, byte_units(), byte_rate_units());
+  if (rates.time_factor != 1) table["time_factor"] = rates.time_factor;
   for (const auto& [dtype, rate] : rates.flops_per_second_of)
     table[to_text(dtype)] = arithmetic(rate);
   return table;
@@ -246,6 +249,7 @@ Document to_document(const DeviceCost& device) {
   table["memory"] = byte_rate(device.bytes_per_second);
   table["copies"] = byte_rate(device.copied_bytes_per_second);
   table["launch"] = time_of(device.launch);
+  if (device.launch_factor != 1) table["launch_factor"] = device.launch_factor;
   for (const auto& [operation, rates] : device.classes)
     table[to_text(operation)] = document_of(rates);
   for (const auto& [kernel, rates] : device.kernels) table["kernels"][kernel] = document_of(rates);
@@ -300,6 +304,7 @@ CostModel parse_cost_model(const Document& document, const std::string& path,
   read(pipeline, "transfer", share_units(), Least::kZero, cost.stage_transfer,
        as_fallback(cost.stage_transfer, share_units()));
   pipeline.finish();
+  cost.cluster = table.text("cluster", "");
   table.finish();
   return cost;
 }
@@ -332,6 +337,7 @@ Document to_document(const CostModel& cost) {
   document["copies"]["host_to_device"] = to_document(cost.host_to_device);
   document["copies"]["device_to_host"] = to_document(cost.device_to_host);
   document["pipeline"]["transfer"] = quantity_text(cost.stage_transfer, share_units());
+  if (!cost.cluster.empty()) document["cluster"] = cost.cluster;
   return document;
 }
 

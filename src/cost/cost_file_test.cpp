@@ -46,6 +46,46 @@ TEST(Quantity, IsPrintedInTheShortestFormThatParsesToIt) {
       EXPECT_EQ(parse_quantity(quantity_text(value, *table), *table), value);
 }
 
+TEST(Quantity, SharesAreInPercentWhateverTheirDigits) {
+  // 0.6719849476005181 x 100 / 100 is another number: it was printed as 0.67 %.
+  std::vector<double> shares{0.6719849476005181, 1.0 / 3, 0.9975, 1e-9 / 7, 12.7};
+  for (int i = 1; i < 1000; ++i) shares.push_back(i / 1009.0);
+  for (double share : shares) {
+    const std::string text = quantity_text(share, share_units());
+    const auto parsed = parse_quantity(text, share_units());
+    ASSERT_TRUE(parsed.has_value()) << text;
+    EXPECT_NEAR(*parsed / share, 1, 1e-15) << text;
+  }
+}
+
+TEST(CostFile, EfficienciesComeBackWhateverTheirDigits) {
+  CostModel cost;
+  cost.device.classes[OperationClass::kMatmul].efficiency = {
+      {{1e3, 0.6719849476005181}, {1e6, 0.9078192292809784}}};
+  const CostModel back = parse_cost_model(to_document(cost), "", "cost.toml");
+  const SizeCurve& curve = back.device.classes.at(OperationClass::kMatmul).efficiency;
+  EXPECT_NEAR(curve.at(1e3), 0.6719849476005181, 1e-15);
+  EXPECT_NEAR(curve.at(1e6), 0.9078192292809784, 1e-15);
+}
+
+TEST(CostFile, FactorsOfTimesMultiplyPrices) {
+  const CostModel cost = parsed(
+      "[device]\narithmetic = '1 Gflop/s'\nlaunch = '1 us'\nlaunch_factor = 3\n"
+      "matmul = {time_factor = 2}\nkernels = {dot_general = {time_factor = 1.5}}");
+  LocalWork work;
+  work.operation = OperationClass::kMatmul;
+  work.kernel = "dot_general";
+  work.flops = Flops(1000);
+  // 1 us at 1 Gflop/s, times 2 of the class and 1.5 of the kernel, and 3 launches of 1 us.
+  const Price price = compute_price(work, cost.device);
+  EXPECT_DOUBLE_EQ(price.estimate.value(), 6e-6);
+  EXPECT_DOUBLE_EQ(price.floor.value(), 3e-6);
+  work.operation = OperationClass::kElementwise;
+  work.kernel = "unary.exp";
+  EXPECT_DOUBLE_EQ(compute_price(work, cost.device).estimate.value(), 4e-6);
+  EXPECT_EQ(parse_cost_model(to_document(cost), "", "cost.toml"), cost);
+}
+
 TEST(CostFile, WhatItDoesNotNameHasItsDefault) {
   EXPECT_EQ(parsed(""), CostModel{});
   CostModel expected;

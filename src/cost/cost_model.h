@@ -6,6 +6,8 @@
 // (cost/cost_file.h, docs/costs.md).
 #pragma once
 
+#include <string>
+
 #include "cost/device_cost.h"
 #include "cost/links.h"
 #include "cost/price.h"
@@ -20,6 +22,8 @@ struct CostModel {
   /// The time from the end of a pipeline pass to the start of a pass of another stage that needs
   /// it, as a part of the time of a micro-batch on the busiest device.
   double stage_transfer = 0.01;
+  /// The fingerprint of the cluster whose prices these are (cluster/sources.h); "": of none.
+  std::string cluster = {};
 
   bool operator==(const CostModel&) const = default;
 };

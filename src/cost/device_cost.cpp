@@ -62,6 +62,7 @@ struct Rates {
   double flops = 0, best_flops = 0;
   double memory = 0, best_memory = 0;
   Seconds launch{0};
+  double time_factor = 1;
 
   /// Measured memory rates of a kernel contain its arithmetic.
   void has_no_arithmetic() { flops = best_flops = std::numeric_limits<double>::infinity(); }
@@ -82,6 +83,7 @@ struct Rates {
       memory = rates.bytes_per_second_at.at(piece_bytes);
     }
     launch = rates.launch.value_or(launch);
+    time_factor *= rates.time_factor;
   }
 };
 
@@ -114,15 +116,17 @@ Price compute_price(const LocalWork& work, const DeviceCost& device, Bytes worki
   const Seconds busy(std::max(seconds_of(flops, rates.flops), seconds_of(bytes, rates.memory)));
   const Seconds floor(
       std::max(seconds_of(flops, rates.best_flops), seconds_of(bytes, rates.best_memory)));
-  Seconds estimate = rates.launch + busy;
-  if (working_set > Bytes(0)) estimate += cold_time(bytes, working_set, device);
-  return {estimate, floor};
+  const Seconds cold = working_set > Bytes(0) ? cold_time(bytes, working_set, device) : Seconds(0);
+  const double factor = rates.time_factor;
+  const double launch = device.launch_factor * rates.launch.value();
+  return {Seconds(launch + factor * (busy + cold).value()), Seconds(factor * floor.value())};
 }
 
 Price copy_price(Bytes moved, int64_t kernels, const DeviceCost& device) {
   const Seconds busy(
       seconds_of(static_cast<double>(moved.value()), device.copied_bytes_per_second));
-  return {Seconds(static_cast<double>(kernels) * device.launch.value()) + busy, busy};
+  const double launches = static_cast<double>(kernels) * device.launch_factor;
+  return {Seconds(launches * device.launch.value()) + busy, busy};
 }
 
 }  // namespace tessera

@@ -40,6 +40,9 @@ struct ClassRates {
   /// Bytes per second of a kernel whose pieces read and write so many bytes, instead of
   /// bytes_per_second: short pieces take time beside their bytes, small operands are in caches.
   SizeCurve bytes_per_second_at = {};
+  /// The time beside the launch is multiplied by it: that of a kernel and that of its class, if
+  /// both have one. It corrects measured rates (calibration/calibrate.h).
+  double time_factor = 1;
 
   bool operator==(const ClassRates&) const = default;
 };
@@ -52,6 +55,8 @@ struct DeviceCost {
   /// received.
   double copied_bytes_per_second = 1e10;
   Seconds launch{2e-6};  // that each kernel takes beside its work
+  /// Multiplies every launch: this one, and those of classes and kernels.
+  double launch_factor = 1;
   std::map<OperationClass, ClassRates> classes = {};
   std::map<std::string, ClassRates, std::less<>> kernels = {};  // by LocalWork::kernel
 
@@ -69,6 +74,7 @@ struct DeviceCost {
 ///     estimate = launch + max(flops / (efficiency flops rate), bytes / memory rate)
 ///                + the time in which kColdShare of the bytes come from farther away
 ///     floor    = the longer of both, with the largest efficiency and memory rate
+///     What is beside the launch is multiplied by the time factors of the class and the kernel.
 ///
 ///   working_set  the bytes that the kernels of a step use in turn. Part of the operands of a
 ///   kernel

@@ -2,6 +2,8 @@
 
 #include <array>
 #include <charconv>
+#include <cmath>
+#include <limits>
 #include <vector>
 
 #include "base/text.h"
@@ -35,6 +37,17 @@ constexpr std::array kShares{Unit{"%", 1, 100}};
 
 double in_basic_unit(double number, const Unit& unit) {
   return number * unit.times / unit.per;
+}
+
+/// The number that gives the value in the unit, or the nearest to it: a quotient of two numbers is
+/// not always the inverse of their product.
+double number_in(const Unit& unit, double value) {
+  const double number = value * unit.per / unit.times;
+  const double above = std::nextafter(number, std::numeric_limits<double>::infinity()),
+               below = std::nextafter(number, -std::numeric_limits<double>::infinity());
+  for (const double near : {number, above, below})
+    if (in_basic_unit(near, unit) == value) return near;
+  return number;
 }
 
 std::string number_text(double number) {
@@ -89,7 +102,8 @@ std::string quantity_text(double value, const UnitTable& table) {
     const std::string text = number_text(number) + " " + std::string(unit.name);
     if (shortest.empty() || text.size() < shortest.size()) shortest = text;
   }
-  return shortest.empty() ? number_text(value) + " " + std::string(basic.name) : shortest;
+  return shortest.empty() ? number_text(number_in(basic, value)) + " " + std::string(basic.name)
+                          : shortest;
 }
 
 std::string unit_names(const UnitTable& table) {

@@ -35,7 +35,8 @@ const UnitTable& share_units();       // %
 /// is no number with one of the units.
 std::optional<double> parse_quantity(std::string_view text, const UnitTable& table);
 
-/// The shortest text that parses to the same number: "3 us".
+/// The shortest text that parses to the same number: "3 us". Where no text in a unit does, as for
+/// some shares in %, it parses to one that differs in the last digit.
 std::string quantity_text(double value, const UnitTable& table);
 
 /// "s, ms, us or ns", for messages.

@@ -154,7 +154,10 @@ void RankExecutor::launch(RankStream& stream, BoundTask& task) {
   set_position(stream.next_entry().position);
   stream.begin = StepStopwatch::now();
   stream.is_acting = true;
+  ActDelay* delay = stream.is_host() ? program_.options.delay.get() : nullptr;
+  if (delay) delay->begin(program_.ranks[rank_index_], *program_.graph, task.id);
   launcher_.launch(stream, task);
+  if (delay) delay->end(program_.ranks[rank_index_], *program_.graph, task.id);
 }
 
 void RankExecutor::finish(RankStream& stream, BoundTask& task) {

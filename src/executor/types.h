@@ -23,12 +23,27 @@ class ProcessNetwork;
 /// Thrown by waits when the run stops, and caught where the step began.
 struct RunStopped {};
 
+/// Makes the acts of ranks longer than they are on this machine, so that threads take the time of
+/// slower devices and links (tests/throttled_ranks.h). For acts on hosts; of a While or an If, also
+/// for the acts inside, with the graph of their region.
+///
+///   threads  that of the rank
+class ActDelay {
+ public:
+  virtual ~ActDelay() = default;
+  /// The inputs of the act are there, and its work begins.
+  virtual void begin(Rank rank, const TaskGraph& graph, TaskId task) = 0;
+  /// Its work is done. Others see its results when the call returns.
+  virtual void end(Rank rank, const TaskGraph& graph, TaskId task) = 0;
+};
+
 struct RuntimeOptions {
   /// A wait longer than this is a failure. Its message says which rank waits for which.
   Seconds deadline{120};
   /// The connection to the other processes; null: this process runs all ranks as threads.
   std::shared_ptr<ProcessNetwork> network = nullptr;
   FakeDeviceOptions fake_device = {};  // for ranks on meshes of fake devices
+  std::shared_ptr<ActDelay> delay = nullptr;
   Reduction reduction = Reduction::kOrdered;
 };
 

@@ -1,6 +1,7 @@
 #include "measure/machine.h"
 
 #include "cluster/detect.h"
+#include "cluster/sources.h"
 #include "measure/exchange_times.h"
 #include "measure/kernel_times.h"
 
@@ -13,6 +14,26 @@ void add_to_launches(DeviceCost& cost, Seconds time) {
     if (rates.launch) *rates.launch += time;
   for (auto& [kernel, rates] : cost.kernels)
     if (rates.launch) *rates.launch += time;
+}
+
+/// Where the values that were measured come from.
+void set_sources(ClusterDescription& description) {
+  auto& sources = description.sources;
+  const std::string measured = "measured " + today() + ": ",
+                    rates = "device." + description.types.front().name + ".rates";
+  sources[rates] = measured + "kernels of the grid on one core";
+  sources[rates + ".launch"] = measured + "the smallest calls, and programs of many kernels";
+  sources[rates + ".copies"] = measured + "copies of blocks of 1 MB";
+  const std::vector<InnerLevel>& levels = description.machines.front().levels;
+  for (size_t i = 0; i < levels.size(); ++i) {
+    const std::string link = "machine[0].links[" + std::to_string(i) + "]",
+                      how = i == 0 ? "exchanges of two threads"
+                                   : "exchanges of two threads x the ratio of the preset";
+    sources[link] = "operating system";
+    sources[link + ".latency"] = measured + how;
+    sources[link + ".bandwidth"] = measured + how;
+    sources[link + ".sharing"] = sources[link + ".ports"] = "preset 'cpu': a common machine";
+  }
 }
 
 }  // namespace
@@ -33,6 +54,7 @@ ClusterDescription measure_machine(const std::function<void(double)>& progress) 
     link.latency =
         Seconds(link.latency.value() * measured.latency.value() / detected.latency.value());
   }
+  set_sources(description);
   core.source = "memory and cores from the operating system, rates measured on one core";
   if (progress) progress(1);
   return description;

@@ -1,5 +1,7 @@
 #include "plan/plan.h"
 
+#include <fmt/format.h>
+
 #include <algorithm>
 #include <iterator>
 
@@ -261,7 +263,20 @@ Document axes_of(const Mesh& mesh) {
   return axes;
 }
 
+/// Refuses meshes that share a rank and need different devices.
+void check_hardware(const Plan& plan, const std::string& origin) {
+  const std::vector<std::string> needs = plan.hardware();
+  for (const NamedMesh& mesh : plan.meshes)
+    for (Rank rank : mesh.mesh->ranks())
+      if (!mesh.hardware.empty() && needs[rank] != mesh.hardware)
+        refuse(fmt::format("{}: rank {} needs '{}' and '{}'", origin, rank, needs[rank],
+                           mesh.hardware),
+               "it is in two meshes, and a rank has one device",
+               "write the same 'hardware' into both, or give them ranks of their own");
+}
+
 void write_device(const NamedMesh& mesh, Document& document) {
+  if (!mesh.hardware.empty()) document["hardware"] = mesh.hardware;
   if (mesh.device != DeviceKind::kHost) document["device"] = std::string(to_text(mesh.device));
 }
 
@@ -302,6 +317,14 @@ std::vector<Rank> Plan::ranks() const {
   return ranks_of(placed());
 }
 
+std::vector<std::string> Plan::hardware() const {
+  std::vector<std::string> needs(ranks().size());
+  for (const NamedMesh& mesh : meshes)
+    for (Rank rank : mesh.mesh->ranks())
+      if (std::string& need = needs[rank]; need.empty()) need = mesh.hardware;
+  return needs;
+}
+
 std::string mesh_text(const Plan& plan) {
   if (plan.meshes.empty()) return "one rank";
   if (plan.meshes.size() == 1) return mesh_text(plan.meshes[0]);
@@ -340,6 +363,14 @@ Plan parse_plan(const Document& document, const std::string& origin, const PlanR
     plan.meshes = plan.placed();
     plan.meshes.front().device = device;
   }
+  if (std::string hardware = read_hardware(table); !hardware.empty()) {
+    if (table.has("meshes"))
+      refuse(origin + " has 'meshes' and 'hardware'",
+             "each of several meshes says what its ranks need", "write 'hardware' into them");
+    plan.meshes = plan.placed();
+    plan.meshes.front().hardware = std::move(hardware);
+  }
+  check_hardware(plan, origin);
   plan.micro_batches = table.integer("micro_batches", 1, 1, 1 << 20);
   std::vector<std::string> schedules;
   for (const PipelineFacts& facts : pipeline_schedules()) schedules.emplace_back(facts.name);

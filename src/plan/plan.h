@@ -6,6 +6,7 @@
 //       "format": 1,
 //       "mesh": {"dp": 2, "tp": 2},   a size "rest" is what the number of ranks leaves
 //       "device": "host",             what the ranks compute on, or "fake"
+//       "hardware": "gpu",            what they need of a cluster: "cpu", "gpu", "npu", or a type
 //       "micro_batches": 1,           parts of a step's batch, one after the other
 //       "schedule": "1f1b",           one of pipeline_schedules() (schedule/named_orders.h)
 //       "max_in_flight": 4,           schedule "auto": the most micro-batches whose activations
@@ -110,6 +111,9 @@ struct Plan {
   Meshes placed() const;
   /// The ranks of all meshes, in ascending order.
   std::vector<Rank> ranks() const;
+  /// By rank: NamedMesh::hardware of its meshes, of which one may need a device. A rank on meshes
+  /// that need different ones has that of the first.
+  std::vector<std::string> hardware() const;
   int rank_count() const { return static_cast<int>(ranks().size()); }
 };
 

@@ -257,5 +257,32 @@ TEST(Plan, RefusesAMappingThatDoesNotGiveEachRankADevice) {
         << devices;
 }
 
+TEST(Plan, SaysWhatItsRanksNeed) {
+  const auto parsed = [](const char* json) { return parse_plan(parse_json(json, "p"), "p"); };
+  EXPECT_EQ(parsed(R"({"mesh": {"dp": 2}, "hardware": "gpu"})").hardware(),
+            (std::vector<std::string>{"gpu", "gpu"}));
+  EXPECT_EQ(parsed(R"({"mesh": {"dp": 2}})").hardware(), (std::vector<std::string>{"", ""}));
+  const Plan stages = parsed(R"({"meshes": [
+      {"name": "a", "mesh": {"dp": 2}, "ranks": [0, 2], "hardware": "v100-16g"},
+      {"name": "b", "mesh": {}, "ranks": [1]}]})");
+  EXPECT_EQ(stages.hardware(), (std::vector<std::string>{"v100-16g", "", "v100-16g"}));
+  Graph graph;
+  EXPECT_EQ(parse_plan(to_document(stages, graph), "p").hardware(), stages.hardware());
+}
+
+TEST(Plan, ARankNeedsOneKindOfDevice) {
+  EXPECT_THROW(parse_plan(parse_json(R"({"meshes": [
+      {"name": "a", "mesh": {}, "ranks": [0], "hardware": "gpu"},
+      {"name": "b", "mesh": {}, "ranks": [0], "hardware": "cpu"}]})",
+                                     "p"),
+                          "p"),
+               UserError);
+  EXPECT_THROW(parse_plan(parse_json(R"({"hardware": "gpu", "meshes": [
+      {"name": "a", "mesh": {}, "ranks": [0]}]})",
+                                     "p"),
+                          "p"),
+               UserError);
+}
+
 }  // namespace
 }  // namespace tessera

@@ -131,6 +131,7 @@ NamedMesh read_stage(const ConfigTable& plan, const Document& item, size_t index
   std::vector<Rank> ranks = read_ranks(
       table.raw("ranks", {.type = "list of integers", .range = "from 0"}), origin + " " + position);
   const DeviceKind device = read_device(table);
+  std::string hardware = read_hardware(table);
   table.refuse_renamed(kRenamedMeshKeys);
   table.finish();
   if (name.empty() || !mesh || ranks.empty())
@@ -140,7 +141,7 @@ NamedMesh read_stage(const ConfigTable& plan, const Document& item, size_t index
   return {name,
           std::make_shared<const Mesh>(
               read_mesh(*mesh, origin + " " + position, std::move(ranks), std::nullopt)),
-          device};
+          device, std::move(hardware)};
 }
 
 }  // namespace
@@ -149,6 +150,10 @@ DeviceKind read_device(ConfigTable& table) {
   std::vector<std::string> kinds;
   for (DeviceKind kind : all_device_kinds()) kinds.emplace_back(to_text(kind));
   return parse_device_kind(table.choice("device", "host", kinds));
+}
+
+std::string read_hardware(ConfigTable& table) {
+  return table.text("hardware", "");
 }
 
 std::vector<Rank> ranks_of(const Meshes& meshes) {

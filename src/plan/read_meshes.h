@@ -18,6 +18,9 @@ inline constexpr std::string_view kRest = "rest";
 /// The key "device"; the host when it is absent.
 DeviceKind read_device(ConfigTable& table);
 
+/// The key "hardware"; "" when it is absent.
+std::string read_hardware(ConfigTable& table);
+
 /// The ranks of all meshes, in ascending order.
 std::vector<Rank> ranks_of(const Meshes& meshes);
 

@@ -16,20 +16,31 @@ double least(double a, double b) {
   return std::min(a, b);
 }
 
+double time_factor(const DeviceCost& cost, OperationClass operation) {
+  const ClassRates* rates = cost.rates_of(operation);
+  return rates ? rates->time_factor : 1;
+}
+
 /// What is slower of both, rate by rate.
 void slow_down(DeviceCost& cost, const DeviceCost& other) {
   cost.bytes_per_second = least(cost.bytes_per_second, other.bytes_per_second);
   cost.copied_bytes_per_second = least(cost.copied_bytes_per_second, other.copied_bytes_per_second);
-  cost.launch = std::max(cost.launch, other.launch);
+  cost.launch = std::max(Seconds(cost.launch_factor * cost.launch.value()),
+                         Seconds(other.launch_factor * other.launch.value()));
+  cost.launch_factor = 1;
   for (const OperationClassName& name : kOperationClasses) {
     ClassRates rates;
     const OperationClass operation = name.operation;
+    const double factor = time_factor(cost, operation), of_other = time_factor(other, operation);
+    const auto slower = [&](double rate, double other_rate) {
+      return least(rate / factor, other_rate / of_other);
+    };
     rates.flops_per_second =
-        least(cost.flops_rate(operation, DType::kF32), other.flops_rate(operation, DType::kF32));
-    rates.bytes_per_second = least(cost.memory_rate(operation), other.memory_rate(operation));
+        slower(cost.flops_rate(operation, DType::kF32), other.flops_rate(operation, DType::kF32));
+    rates.bytes_per_second = slower(cost.memory_rate(operation), other.memory_rate(operation));
     for (const DTypeTraits& dtype : kDTypes) {
       const double rate =
-          least(cost.flops_rate(operation, dtype.dtype), other.flops_rate(operation, dtype.dtype));
+          slower(cost.flops_rate(operation, dtype.dtype), other.flops_rate(operation, dtype.dtype));
       if (rate != *rates.flops_per_second) rates.flops_per_second_of[dtype.dtype] = rate;
     }
     cost.classes[operation] = rates;
@@ -193,6 +204,19 @@ Deployment on_named_devices(const Cluster& cluster, const std::vector<std::strin
     deployment.device_of_rank.push_back(found->second);
   }
   return deployment;
+}
+
+void check_hardware(const Deployment& deployment, std::span<const std::string> hardware) {
+  const Cluster& cluster = *deployment.cluster;
+  for (Rank rank = 0; rank < std::ssize(hardware); ++rank)
+    if (!can_have(deployment.type(rank), hardware[rank]))
+      throw UserError("rank " + std::to_string(rank) + " needs '" + hardware[rank] +
+                          "', and its device '" + cluster.name(deployment.device(rank)) + "' is " +
+                          deployment.type(rank).name + " (" +
+                          std::string(to_text(deployment.type(rank).kind)) + ")",
+                      "the mapping of the plan gives the devices of the ranks",
+                      "map the ranks anew with --map-ranks, or remove 'mapping' from the plan",
+                      ExitCode::kBadConfig);
 }
 
 CostModel cost_of(const Deployment& deployment, std::span<const MeshPtr> meshes) {

@@ -39,6 +39,10 @@ Deployment on_named_devices(const Cluster& cluster, const std::vector<std::strin
 ///   throws    UserError (78) as above, and when the cluster has not enough such devices
 Deployment in_order(const Cluster& cluster, std::span<const std::string> hardware);
 
+///   hardware  as of in_order
+///   throws    UserError (78) when the device of a rank is none that the rank needs
+void check_hardware(const Deployment& deployment, std::span<const std::string> hardware);
+
 /// The cost model that the compiler decides by: the device is the slowest of the deployment, class
 /// by class. The link of a mesh axis is that of a ring: every rank sends to the next one on the
 /// axis, in all groups of the axis at once, so that ports which several groups share are divided.

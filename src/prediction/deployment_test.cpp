@@ -103,5 +103,17 @@ TEST(CostOfADeployment, StagesOnDifferentMachinesMeetTheNetwork) {
   EXPECT_EQ(cost.links.any.bytes_per_second, 10e9 / 2) << "both ranks of a stage send at once";
 }
 
+TEST(Deployment, AMappingGivesRanksTheDevicesThatTheyNeed) {
+  const Cluster cluster = parse_cluster_line("1x2xv100+1x2xp100");
+  const std::vector<std::string> names{cluster.name(0), cluster.name(2)};
+  const Deployment deployment = on_named_devices(cluster, names);
+  const std::vector<std::string> kind{"npu", ""};
+  const std::string type = cluster.type(0).name;
+  EXPECT_NO_THROW(check_hardware(deployment, std::vector<std::string>{type, "gpu"}));
+  EXPECT_NO_THROW(check_hardware(deployment, std::vector<std::string>{"", ""}));
+  EXPECT_THROW(check_hardware(deployment, std::vector<std::string>{"", type}), UserError);
+  EXPECT_THROW(check_hardware(deployment, kind), UserError);
+}
+
 }  // namespace
 }  // namespace tessera

@@ -17,6 +17,9 @@ struct NamedMesh {
   std::string name;
   MeshPtr mesh;
   DeviceKind device = DeviceKind::kHost;  // the device of each of its ranks
+  /// What its ranks need of a cluster: "cpu", "gpu", "npu", the name of a type of device, or "" for
+  /// any. It decides nothing of the program.
+  std::string hardware = {};
 };
 using Meshes = std::vector<NamedMesh>;
 

@@ -1,14 +1,60 @@
 #include "cli/commands/measure.h"
 
+#include <fmt/format.h>
+
+#include "base/count_text.h"
 #include "base/file.h"
 #include "cli/print/cluster_text.h"
-#include "cli/print/progress.h"
+#include "cli/print/text_table.h"
 #include "cli/run/session.h"
 #include "cluster/cluster_file.h"
 #include "cluster/detect.h"
 #include "measure/machine.h"
+#include "measure/processes.h"
 
 namespace tessera {
+namespace {
+
+double microseconds(Seconds time) {
+  return 1e6 * time.value();
+}
+
+std::string times_text(const ProcessTimes& times) {
+  std::string text;
+  TextTable pairs({"processes", "hosts", "bytes", "us"}, "llrr");
+  for (const PairTimes& pair : times.pairs)
+    for (const MeasuredTime& measured : pair.times)
+      pairs.add({fmt::format("{} and {}", pair.a, pair.b),
+                 times.hosts[pair.a] == times.hosts[pair.b] ? "one" : "two",
+                 std::to_string(measured.bytes.value()),
+                 fmt::format("{:.4g}", microseconds(measured.time))});
+  if (!pairs.empty()) text += "\nExchanges of pairs of processes\n" + pairs.text();
+  TextTable gathers({"bytes", "measured us", "predicted us"}, "rrr");
+  for (const GatherTime& gather : times.gathers)
+    gathers.add({std::to_string(gather.whole.value()),
+                 fmt::format("{:.4g}", microseconds(gather.measured)),
+                 fmt::format("{:.4g}", microseconds(gather.predicted))});
+  if (!gathers.empty()) text += "\nGathers among all processes\n" + gathers.text();
+  return text;
+}
+
+void add_times(const ProcessTimes& times, Document& document) {
+  if (times.hosts.empty()) return;
+  document["pairs"] = Document::List{};
+  for (const PairTimes& pair : times.pairs)
+    for (const MeasuredTime& measured : pair.times)
+      document["pairs"].append(Document::Table{{"a", pair.a},
+                                               {"b", pair.b},
+                                               {"bytes", measured.bytes.value()},
+                                               {"us", microseconds(measured.time)}});
+  document["gathers"] = Document::List{};
+  for (const GatherTime& gather : times.gathers)
+    document["gathers"].append(Document::Table{{"bytes", gather.whole.value()},
+                                               {"measured_us", microseconds(gather.measured)},
+                                               {"predicted_us", microseconds(gather.predicted)}});
+}
+
+}  // namespace
 
 void MeasureCommand::describe(OptionParser& parser) {
   parser.text({"--out,-o", "FILE", "Write the cluster to this file: TOML, or JSON for .json"}, out);
@@ -16,18 +62,33 @@ void MeasureCommand::describe(OptionParser& parser) {
                "Measure nothing: only what the operating system says, with the rates of a common "
                "machine"},
               detects_only);
+  add_options(parser, liveness);
   add_options(parser, output);
 }
 
-ExitCode MeasureCommand::run(Processes&) {
-  if (out) check_can_write(*out);
-  const Cluster cluster(detects_only ? detect_machine() : measure_machine());
-  const Document description = to_document(cluster.description());
-  if (out)
-    write_file(*out,
-               out->ends_with(".json") ? to_json(description, 2) + "\n" : to_toml(description));
-  print_result(output, cluster_document(cluster),
-               cluster_text(cluster) + (out ? "\nwritten to " + *out + "\n" : ""));
+ExitCode MeasureCommand::run(Processes& processes) {
+  if (out && processes.is_leader()) check_can_write(*out);
+  if (detects_only && processes.are_several())
+    refuse_usage("measure --detect has " + counted(processes.count(), "process"),
+                 "the operating system says nothing of links between processes",
+                 "start one process, or leave out --detect");
+  ProcessTimes times;
+  ClusterDescription description;
+  if (processes.are_several()) {
+    MeasuredProcesses measured =
+        measure_processes(processes.connect(liveness.deadline()), processes.count());
+    description = std::move(measured.description);
+    times = std::move(measured.times);
+  } else {
+    description = detects_only ? detect_machine() : measure_machine();
+  }
+  const Cluster cluster(std::move(description));
+  if (out && processes.is_leader()) write_cluster(*out, cluster.description());
+  Document document = cluster_document(cluster);
+  add_times(times, document);
+  print_result(
+      output, document,
+      cluster_text(cluster) + times_text(times) + (out ? "\nwritten to " + *out + "\n" : ""));
   return ExitCode::kDone;
 }
 

@@ -13,6 +13,7 @@ struct MeasureCommand : Command {
   void describe(OptionParser& parser) override;
   ExitCode run(Processes&) override;
 
+  ProcessOptions liveness;
   OutputOptions output;
   std::optional<std::string> out;  // the cluster file
   bool detects_only = false;

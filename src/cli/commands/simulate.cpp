@@ -1,8 +1,15 @@
 #include "cli/commands/simulate.h"
 
+#include <fmt/format.h>
+
+#include "base/count_text.h"
+#include "base/error.h"
 #include "base/file.h"
+#include "cli/print/predicted_and_measured.h"
 #include "cli/print/prediction_text.h"
+#include "cli/run/measured_run.h"
 #include "cli/run/predicted_run.h"
+#include "cluster/sources.h"
 #include "engine/graphs.h"
 #include "network/family.h"
 
@@ -20,6 +27,7 @@ void set_cost(Plan& plan, const NamedCluster& cluster) {
   std::vector<MeshPtr> meshes;
   for (const NamedMesh& mesh : plan.placed()) meshes.push_back(mesh.mesh);
   plan.cost = cost_of(deployment_of(plan, cluster), meshes);
+  plan.cost.cluster = fingerprint(cluster.cluster->description());
 }
 
 /// A plan with what was predicted for it.
@@ -27,6 +35,7 @@ struct SimulatedPlan {
   Plan plan;
   Compiled compiled;
   PredictedRun run;
+  std::optional<MeasuredRun> measured = {};
 
   std::string title() const { return plan_summary(plan) + ", on " + run.cluster_name; }
 };
@@ -43,18 +52,47 @@ SimulatedPlan simulated(const SimulateCommand& command, const Workload& work, Pl
   return {std::move(plan), std::move(compiled), std::move(run)};
 }
 
+/// The steps of the folders, each of a run of the same model under the same plan.
+void add_measured(const SimulateCommand& command, const Graph& graph,
+                  std::vector<SimulatedPlan>& plans) {
+  for (size_t i = 0; i < command.measured.size(); ++i) {
+    const std::filesystem::path folder = command.measured[i];
+    plans[i].measured = recorded_run(folder);
+    const Plan measured = read_plan(folder / "plan.json");
+    check_fits(measured, graph);
+    const Plan& simulated = plans[i].plan;
+    if (mesh_text(measured) == mesh_text(simulated) &&
+        measured.micro_batches == simulated.micro_batches)
+      continue;
+    throw UserError(
+        fmt::format("{} is a run of {} with {}", folder.string(), mesh_text(measured),
+                    counted(measured.micro_batches, "micro-batch")),
+        fmt::format("it would stand beside the prediction of {} with {}", mesh_text(simulated),
+                    counted(simulated.micro_batches, "micro-batch")),
+        "give --plan " + (folder / "plan.json").string() + ", or the folder of another run",
+        ExitCode::kBadConfig);
+  }
+}
+
 void write_report(const std::string& file, const std::string& title,
                   const std::vector<SimulatedPlan>& plans) {
   std::vector<ReportedPlan> list;
-  for (const SimulatedPlan& each : plans)
+  for (const SimulatedPlan& each : plans) {
     list.push_back(reported(each.plan.name, each.title(), each.run, each.compiled));
+    if (each.measured) list.back().measured = {each.measured->step, each.measured->peak};
+  }
   write_file(file, report_html(title, list));
 }
 
 Document document_of(const std::vector<SimulatedPlan>& plans) {
-  Document document = to_document(plans.front().run);
+  const auto document_of_plan = [](const SimulatedPlan& plan) {
+    Document each = to_document(plan.run);
+    if (plan.measured) each["measured"] = comparison_document(plan.run, *plan.measured);
+    return each;
+  };
+  Document document = document_of_plan(plans.front());
   for (size_t i = 1; i < plans.size(); ++i) {
-    Document other = to_document(plans[i].run);
+    Document other = document_of_plan(plans[i]);
     other["plan"] = plans[i].plan.name;
     document["compared"].append(std::move(other));
   }
@@ -82,6 +120,17 @@ void SimulateCommand::describe(OptionParser& parser) {
   parser.text({"--report", "FILE",
                "Write a page of HTML: timeline, memory, communication, devices, shardings"},
               report);
+  parser.texts({"--measured", "DIR",
+                "The folder of a run of this plan, which train --out has written: its steps beside "
+                "the predicted one; again for each --compare"},
+               measured);
+  parser.check([this] {
+    if (measured.size() > 1 + compared.size())
+      refuse_usage(fmt::format("there are {} and {}", counted(std::ssize(measured), "measured run"),
+                               counted(std::ssize(compared) + 1, "plan")),
+                   "the first --measured is of the plan, the others are of --compare in turn",
+                   "leave out the runs of other plans");
+  });
   add_options(parser, compilation);
   add_options(parser, output);
 }
@@ -104,6 +153,7 @@ ExitCode SimulateCommand::run(Processes&) {
     plans.push_back(
         simulated(*this, work, chosen_plan(other, {}, [&] { return graph; }), machines));
   }
+  add_measured(*this, graph, plans);
   const SimulatedPlan& first = plans.front();
   if (trace) write_file(*trace, to_trace_json(first.run.prediction.timeline));
   if (report) write_report(*report, config.file, plans);
@@ -113,7 +163,8 @@ ExitCode SimulateCommand::run(Processes&) {
         to_json(to_document(first.plan, graph, rewritten_fingerprint(first.compiled)), 2) + "\n");
   std::string text;
   for (const SimulatedPlan& each : plans)
-    text += (text.empty() ? "" : "\n") + each.title() + "\n\n" + prediction_text(each.run);
+    text += (text.empty() ? "" : "\n") + each.title() + "\n\n" + prediction_text(each.run) +
+            (each.measured ? "\n" + comparison_text(each.run, *each.measured) : "");
   print_result(output, document_of(plans), text);
   return first.run.prediction.fits() ? ExitCode::kDone : ExitCode::kNoPlan;
 }

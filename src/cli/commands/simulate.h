@@ -22,6 +22,7 @@ struct SimulateCommand : Command {
   std::string plan_file;  // for the plan with its mapping; "": none
   std::optional<std::string> trace;
   std::optional<std::string> report;  // the file of a page
+  std::vector<std::string> measured;  // folders of runs: of the plan, then of those compared
   int64_t steps = 3;
 };
 

@@ -244,12 +244,21 @@ struct Outputs {
   }
 };
 
+/// "note: the plan asks for 'gpu'; its ranks compute on the cores of this machine\n"; "" otherwise.
+std::string hardware_note(const Plan& plan) {
+  for (const std::string& need : plan.hardware())
+    if (!need.empty() && need != to_text(HardwareKind::kCpu))
+      return fmt::format(
+          "note: the plan asks for '{}'; its ranks compute on the cores of this machine\n", need);
+  return "";
+}
+
 std::string start_text(const TrainCommand& command, const Engine& engine, const RunConfig& config,
                        const RunData& data) {
   return fmt::format("train {}: {} {}s, {}\n", command.config.file, grouped(data.train_units),
                      data.unit, plan_summary(engine.plan())) +
-         left_out_note(config.data, data) + notes_summary(notes_of(engine.compiled())) +
-         not_stored_note(command, config.checkpoint);
+         hardware_note(engine.plan()) + left_out_note(config.data, data) +
+         notes_summary(notes_of(engine.compiled())) + not_stored_note(command, config.checkpoint);
 }
 
 }  // namespace

@@ -8,6 +8,7 @@
 #include "base/text.h"
 #include "cli/print/text_table.h"
 #include "cluster/cluster_file.h"
+#include "cluster/sources.h"
 #include "cost/quantity.h"
 
 namespace tessera {
@@ -181,6 +182,13 @@ std::string assumed_text(const ClusterDescription& cluster) {
   return text;
 }
 
+std::string sources_text(const ClusterDescription& cluster) {
+  if (cluster.sources.empty()) return "";
+  TextTable table({"values of", "source"}, "ll");
+  for (const auto& [place, source] : cluster.sources) table.add({place, source});
+  return "\nSources\n" + table.text();
+}
+
 }  // namespace
 
 std::string cluster_text(const Cluster& cluster) {
@@ -193,7 +201,7 @@ std::string cluster_text(const Cluster& cluster) {
   for (const DirectLink& link : description.direct)
     text += fmt::format("  {} to {}: {}, {}\n", cluster.name(link.a), cluster.name(link.b),
                         bandwidth(link.link.bytes_per_second), to_text(link.link.latency));
-  return text + assumed_text(description);
+  return text + assumed_text(description) + sources_text(description);
 }
 
 Document cluster_document(const Cluster& cluster) {
@@ -212,6 +220,7 @@ Document cluster_document(const Cluster& cluster) {
                                               {"devices_per_machine", mesh.devices_per_machine}});
   document["assumed"] = Document::List{};
   for (const std::string& text : cluster.description().assumed) document["assumed"].append(text);
+  document["fingerprint"] = fingerprint(cluster.description());
   document["description"] = to_document(cluster.description());
   return document;
 }

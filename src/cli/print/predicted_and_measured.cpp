@@ -8,8 +8,6 @@
 namespace tessera {
 namespace {
 
-constexpr size_t kWarmUp = 2;
-
 /// (predicted - measured) / measured; 0 without a measurement.
 double error_of(double predicted, double measured) {
   return measured > 0 ? (predicted - measured) / measured : 0;
@@ -23,14 +21,6 @@ std::string error_text(double error, const std::string& measured) {
 }
 
 }  // namespace
-
-Seconds usual_step(std::vector<Seconds> times) {
-  if (times.size() > kWarmUp) times.erase(times.begin(), times.begin() + kWarmUp);
-  if (times.empty()) return Seconds(0);
-  const auto middle = times.begin() + static_cast<std::ptrdiff_t>(times.size() / 2);
-  std::nth_element(times.begin(), middle, times.end());
-  return *middle;
-}
 
 std::string comparison_text(const PredictedRun& predicted, const MeasuredRun& measured) {
   const Seconds step = predicted.prediction.step;

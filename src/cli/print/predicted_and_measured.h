@@ -5,18 +5,11 @@
 #include <vector>
 
 #include "base/document.h"
+#include "cli/run/measured_run.h"
 #include "cli/run/predicted_run.h"
 #include "training/run_logs.h"
 
 namespace tessera {
-
-struct MeasuredRun {
-  Seconds step{0};  // 0: no step was run
-  Bytes peak{0};    // the most that a rank of this process has allocated
-};
-
-/// The median of the times of steps, without the first two when there are more: those allocate.
-Seconds usual_step(std::vector<Seconds> times);
 
 ///     predicted        12.31 ms a step on 'cpu:2', 8.4% less than the measured 13.44 ms
 ///                      peak memory 43.8 MiB, as measured

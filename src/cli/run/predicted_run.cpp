@@ -25,6 +25,21 @@ std::shared_ptr<const TaskGraph> evaluation_tasks(const Workload& work, const Pl
       compile(graph, plan_beside(training, graph, plan), options).tasks);
 }
 
+/// What the plan says that its ranks need: a type of the cluster, or a kind.
+void set_hardware(const Cluster& cluster, const std::vector<std::string>& hardware,
+                  MappingInput& input) {
+  const std::vector<DeviceType>& types = cluster.description().types;
+  for (size_t rank = 0; rank < hardware.size(); ++rank) {
+    if (hardware[rank].empty()) continue;
+    if (std::ranges::find(types, hardware[rank], &DeviceType::name) != types.end()) {
+      input.needs[rank].type = hardware[rank];
+      continue;
+    }
+    for (const HardwareKind kind : {HardwareKind::kCpu, HardwareKind::kGpu, HardwareKind::kNpu})
+      if (to_text(kind) == hardware[rank]) input.needs[rank].kind = kind;
+  }
+}
+
 }  // namespace
 
 double PredictedRun::units_per_second() const {
@@ -66,18 +81,22 @@ PredictedRun predict_run(const Workload& work, const Plan& plan, const Compiled&
 }
 
 Deployment deployment_of(const Plan& plan, const NamedCluster& cluster) {
-  return plan.mapping && plan.mapping->cluster == cluster.name
-             ? on_named_devices(*cluster.cluster, plan.mapping->devices)
-             : in_order(*cluster.cluster, plan.rank_count());
+  const std::vector<std::string> hardware = plan.hardware();
+  if (!plan.mapping || plan.mapping->cluster != cluster.name)
+    return in_order(*cluster.cluster, hardware);
+  Deployment deployment = on_named_devices(*cluster.cluster, plan.mapping->devices);
+  check_hardware(deployment, hardware);
+  return deployment;
 }
 
 PredictedRun predict_mapped_run(const Workload& work, Plan& plan, const Compiled& compiled,
                                 const NamedCluster& cluster, PredictedRun run) {
-  const MappingInput input = mapping_input(compiled.tasks, run.prediction);
+  MappingInput input = mapping_input(compiled.tasks, run.prediction);
+  set_hardware(*cluster.cluster, plan.hardware(), input);
   MappedRanks mapped;
   mapped.mapping = map_ranks(input, *cluster.cluster);
   mapped.in_order = mapping_cost(input, *cluster.cluster,
-                                 in_order(*cluster.cluster, plan.rank_count()).device_of_rank);
+                                 in_order(*cluster.cluster, plan.hardware()).device_of_rank);
   mapped.step_before = run.prediction.step;
   Plan with_mapping = plan;
   with_mapping.mapping = {.cluster = cluster.name, .devices = {}};
