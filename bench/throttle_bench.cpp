@@ -4,11 +4,11 @@
 //     throttle_bench [--cpu] [--steps N] [--only TEXT]
 //
 // First the kernels take what they are priced: what remains is when acts begin, who waits for whom,
-// and how flows share links. They and the messages are so slow that a thread which wakes late counts
-// little. With --cpu, kernels take a multiple of the CPU time of their thread on devices of two
-// speeds; then the prices of the machine, which is measured first, count, too. The model is larger
-// then: kernels of a thread that has slept take more CPU time than those that are measured in a
-// loop, and the more so the shorter they are. It runs in the root of the project.
+// and how flows share links. They and the messages are so slow that a thread which wakes late
+// counts little. With --cpu, kernels take a multiple of the CPU time of their thread on devices of
+// two speeds; then the prices of the machine, which is measured first, count, too. The model is
+// larger then: kernels of a thread that has slept take more CPU time than those that are measured
+// in a loop, and the more so the shorter they are. It runs in the root of the project.
 #include <fmt/format.h>
 
 #include <algorithm>
