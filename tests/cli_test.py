@@ -101,6 +101,19 @@ class Plan(unittest.TestCase):
             result = run("train", *SMALL_GPT, *named, "--steps", 1)
             self.assertNotIn("plan auto:", result.stderr)
 
+    def test_a_machine_that_was_measured_and_kept_is_the_one_of_plans(self):
+        with tempfile.TemporaryDirectory() as folder, unittest.mock.patch.dict(os.environ, XDG_CACHE_HOME=folder):
+            words = ["explain", *SMALL_MLP, "--ranks", 2, "--no-cache"]
+            detected = run(*words).stderr
+            self.assertIn("written to", run("measure", "--detect", "--keep").stdout)
+            kept, = pathlib.Path(folder).glob("tessera/machine-*.toml")
+            self.assertEqual(run(*words).stderr, detected)
+            kept.write_text(re.sub(r'(?m)^name = ".*"', 'name = "a machine of another name"', kept.read_text(), count=1))
+            self.assertIn("a machine of another name", run(*words).stderr)
+            self.assertNotIn("a machine of another name", run(*words, *self.CLUSTER).stderr)
+            kept.write_text("nothing")
+            self.assertIn(str(kept), run(*words, code=78).stderr)
+
     def test_a_plan_is_found_once_and_a_damaged_cache_is_replaced(self):
         with tempfile.TemporaryDirectory() as folder, unittest.mock.patch.dict(os.environ, XDG_CACHE_HOME=folder):
             words = ["explain", *SMALL_MLP, "--plan", "auto", *self.CLUSTER]

@@ -42,7 +42,8 @@ std::optional<int> rank_count(const PlanOptions& options) {
 void add_options(OptionParser& parser, AutomaticOptions& options) {
   parser.text({"--cluster", "FILE|LINE",
                "The devices, a cluster file or one line such as '8xa100-80g': of --plan auto "
-               "(default: the cores of this machine), and of the prediction that train prints "
+               "(default: this machine, as measure --keep kept it), and of the prediction that "
+               "train prints "
                "beside the measured step"},
               options.cluster);
   parser.flag({"--no-cache", "", "For --plan auto: neither use nor keep plans of the cache folder"},

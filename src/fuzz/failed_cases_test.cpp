@@ -42,6 +42,15 @@ output a = y
 output b = y
 )"},
 
+{"NothingIsComputedAndAnInputIsNotRead", R"(seed 5
+steps 1
+mesh all x=2 at 0
+graph
+input x: f32[3]
+input z: f32[3]
+output y = x
+)"},
+
 {"TheOldValueIsHandedOut", R"(seed 24
 steps 2
 mesh all x=2 at 0

@@ -69,6 +69,7 @@ LiveBytes::LiveBytes(const Program& program, const InstanceUses& uses, MeshIndex
     : bytes_(uses.order().size()) {
   const RegisterInstances& registers = uses.registers();
   const int count = uses.order().size();
+  if (count == 0) return;  // inputs that nothing reads, in a program that computes nothing
   std::vector<int64_t> change(static_cast<size_t>(count) + 1,
                               0);  // without what is written over
   for (RegisterIndex index : program.registers.indices()) {

@@ -7,6 +7,7 @@
 #include "cli/print/cluster_text.h"
 #include "cli/print/text_table.h"
 #include "cli/run/session.h"
+#include "cli/run/this_machine.h"
 #include "cluster/cluster_file.h"
 #include "cluster/detect.h"
 #include "measure/machine.h"
@@ -54,6 +55,19 @@ void add_times(const ProcessTimes& times, Document& document) {
                                                {"predicted_us", microseconds(gather.predicted)}});
 }
 
+/// The file for --keep, whose folder exists then.
+std::optional<std::filesystem::path> file_to_keep() {
+  const auto file = kept_machine_file();
+  if (!file)
+    throw UserError("measure --keep has no folder", "neither XDG_CACHE_HOME nor HOME is set",
+                    "set one of them, or write a file with --out and give it to --cluster",
+                    ExitCode::kBadConfig);
+  std::error_code error;
+  std::filesystem::create_directories(file->parent_path(), error);
+  check_can_write(*file);
+  return file;
+}
+
 }  // namespace
 
 void MeasureCommand::describe(OptionParser& parser) {
@@ -62,6 +76,10 @@ void MeasureCommand::describe(OptionParser& parser) {
                "Measure nothing: only what the operating system says, with the rates of a common "
                "machine"},
               detects_only);
+  parser.flag({"--keep", "",
+               "Keep the rates in the user's cache folder: plans for the ranks of a run are found "
+               "by them when no cluster is given"},
+              keep);
   add_options(parser, liveness);
   add_options(parser, output);
 }
@@ -72,6 +90,7 @@ ExitCode MeasureCommand::run(Processes& processes) {
     refuse_usage("measure --detect has " + counted(processes.count(), "process"),
                  "the operating system says nothing of links between processes",
                  "start one process, or leave out --detect");
+  const auto kept = keep ? file_to_keep() : std::nullopt;
   ProcessTimes times;
   ClusterDescription description;
   if (processes.are_several()) {
@@ -83,12 +102,15 @@ ExitCode MeasureCommand::run(Processes& processes) {
     description = detects_only ? detect_machine() : measure_machine();
   }
   const Cluster cluster(std::move(description));
-  if (out && processes.is_leader()) write_cluster(*out, cluster.description());
+  std::string written;
+  for (const auto& file : {out ? std::optional<std::filesystem::path>(*out) : std::nullopt, kept})
+    if (file && processes.is_leader()) {
+      write_cluster(*file, cluster.description());
+      written += "\nwritten to " + file->string() + "\n";
+    }
   Document document = cluster_document(cluster);
   add_times(times, document);
-  print_result(
-      output, document,
-      cluster_text(cluster) + times_text(times) + (out ? "\nwritten to " + *out + "\n" : ""));
+  print_result(output, document, cluster_text(cluster) + times_text(times) + written);
   return ExitCode::kDone;
 }
 

@@ -17,6 +17,7 @@ struct MeasureCommand : Command {
   OutputOptions output;
   std::optional<std::string> out;  // the cluster file
   bool detects_only = false;
+  bool keep = false;  // for plans without --cluster
 };
 
 }  // namespace tessera

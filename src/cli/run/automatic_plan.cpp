@@ -9,8 +9,8 @@
 #include "base/error.h"
 #include "cli/print/plan_answer.h"
 #include "cli/run/plan_cache.h"
+#include "cli/run/this_machine.h"
 #include "cluster/cluster_file.h"
-#include "cluster/detect.h"
 
 namespace tessera {
 namespace {
@@ -29,9 +29,9 @@ void use_online_cores(ClusterDescription& description) {
 
 std::shared_ptr<const Cluster> cluster_for(const AutomaticOptions& options) {
   if (options.cluster) return std::make_shared<const Cluster>(cluster_of(*options.cluster));
-  ClusterDescription description = detect_machine();
+  ClusterDescription description = this_machine();
   // A launcher binds each process to a core, and only this one is seen.
-  if (options.from_leader) use_online_cores(description);
+  if (options.from_leader && !kept_machine()) use_online_cores(description);
   return std::make_shared<const Cluster>(std::move(description));
 }
 
