@@ -26,6 +26,7 @@ RUN_ELSEWHERE = {
     # mpirun starts nothing for root, and no more processes than cores, unless told otherwise.
     "mpirun -n 4 build/release/src/cli/tessera train configs/gpt.toml "
     "--plan configs/plans/gpt.dp2-tp2.json --out build/mpi_run": "tests/mpi_test.py",
+    "mpirun -n 4 ./dev tessera measure -o build/job.toml": "tests/mpi_test.py",
     "build/release/src/cli/tessera launch -n 4 --restarts 1 -- train configs/gpt.toml "
     "--plan configs/plans/gpt.dp2-tp2.json --out build/launched": "tests/faults_test.py",
 }
@@ -517,7 +518,7 @@ def main():
     found = list(written_offences(root))
     if options.program:
         # The run folders of the pages: a run is not written over another.
-        for folder in ("docs_run", "tasks_text"):
+        for folder in ("docs_run", "tasks_text", "mlp.dp2"):
             shutil.rmtree(root / "build" / folder, ignore_errors=True)
 
         def report(command):
