@@ -45,9 +45,9 @@ Price price(const TensorType& type, const Exchange& exchange, const LinkCosts& l
   const size_t stride = (receivers.size() + kPricedReceivers - 1) / kPricedReceivers;
   ExchangeTime time;
   for (size_t i = 0; i < receivers.size(); i += stride) {
-    for (const Pull& pull : pulls(type.shape, exchange, receivers[i])) {
+    for (const PulledElements& pull : pulled_elements(type.shape, exchange, receivers[i])) {
       if (pull.sender == receivers[i]) continue;
-      time.add(pull.sender, byte_size({type.dtype, pull.box.shape()}),
+      time.add(pull.sender, Bytes(pull.count * size_of(type.dtype)),
                link_between(exchange, pull.sender, receivers[i], links));
     }
     time.end_receiver();
