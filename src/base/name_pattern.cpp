@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <charconv>
 #include <cstdint>
+#include <utility>
 
 #include "base/error.h"
 
@@ -43,13 +44,6 @@ void add_choices(const std::string& pattern, std::string_view whole,
   const std::string_view list = std::string_view(pattern).substr(brace + 1, close - brace - 1);
   for (const std::string& choice : alternatives_of(list, whole))
     add_choices(pattern.substr(0, brace) + choice + pattern.substr(close + 1), whole, choices);
-}
-
-/// Whether `name` has the letters before the first star and behind the last one.
-bool has_ends(std::string_view pattern, std::string_view name) {
-  const size_t first = pattern.find('*'), last = pattern.rfind('*');
-  if (first == std::string_view::npos) return name == pattern;
-  return name.starts_with(pattern.substr(0, first)) && name.ends_with(pattern.substr(last + 1));
 }
 
 /// Greedy matching with one point to backtrack to: the last star.
@@ -102,13 +96,29 @@ std::vector<std::string> alternatives_of(std::string_view list, std::string_view
 NamePattern::NamePattern(std::string_view pattern) {
   if (std::count(pattern.begin(), pattern.end(), '{') > kMaxBraces)
     refuse(pattern, "more than " + std::to_string(kMaxBraces) + " braces");
-  add_choices(std::string(pattern), pattern, choices_);
+  std::vector<std::string> choices;
+  add_choices(std::string(pattern), pattern, choices);
+  for (std::string& choice : choices) choices_.emplace_back(std::move(choice));
+}
+
+NamePattern::Choice::Choice(std::string pattern) : text(std::move(pattern)) {
+  const size_t first = text.find('*'), last = text.rfind('*');
+  has_star = first != std::string::npos;
+  if (!has_star) return;
+  beginning = first;
+  end = text.size() - last - 1;
+}
+
+/// Most names differ from it in their ends.
+bool NamePattern::Choice::matches(std::string_view name) const {
+  if (!has_star) return name == text;
+  return name.size() >= beginning + end &&
+         std::equal(name.end() - end, name.end(), text.end() - end) &&
+         name.starts_with(std::string_view(text).substr(0, beginning)) && matches_stars(text, name);
 }
 
 bool NamePattern::matches(std::string_view name) const {
-  return std::any_of(choices_.begin(), choices_.end(), [&](const std::string& choice) {
-    return has_ends(choice, name) && matches_stars(choice, name);
-  });
+  return std::ranges::any_of(choices_, [&](const Choice& choice) { return choice.matches(name); });
 }
 
 }  // namespace tessera

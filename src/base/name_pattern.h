@@ -30,7 +30,15 @@ class NamePattern {
   bool matches(std::string_view name) const;
 
  private:
-  std::vector<std::string> choices_;  // without braces
+  struct Choice {
+    std::string text;               // without braces
+    size_t beginning = 0, end = 0;  // the letters before the first star, and behind the last one
+    bool has_star = false;
+
+    explicit Choice(std::string pattern);
+    bool matches(std::string_view name) const;
+  };
+  std::vector<Choice> choices_;
 };
 
 }  // namespace tessera

@@ -276,21 +276,21 @@ Graph collatz() {
     const ValueId rest = region.op1("mod", {values.carried[0], two});
     const ValueId zero = constant(region, 0, "zero");
     const ValueId even = region.compare("eq", rest, zero);
-    return build_if(
-        region,
-        {.predicate = even,
-         .captured = {values.carried[0], two},
-         .then_region =
-             [](Builder& inner, const RegionValues& read) {
-               return std::vector{inner.op1("floordiv", {read.captured[0], read.captured[1]})};
-             },
-         .else_region =
-             [constant](Builder& inner, const RegionValues& read) {
-               const ValueId twice = inner.add(read.captured[0], read.captured[0]);
-               const ValueId thrice = inner.add(twice, read.captured[0]);
-               const ValueId more = constant(inner, 1, "more");
-               return std::vector{inner.add(thrice, more)};
-             }});
+    return build_if(region, {.predicate = even,
+                             .captured = {values.carried[0], two},
+                             .then_region =
+                                 [](Builder& inner, const RegionValues& read) {
+                                   return std::vector{
+                                       inner.op1("floordiv", {read.captured[0], read.captured[1]})};
+                                 },
+                             .else_region =
+                                 [constant](Builder& inner, const RegionValues& read) {
+                                   const ValueId twice =
+                                       inner.add(read.captured[0], read.captured[0]);
+                                   const ValueId thrice = inner.add(twice, read.captured[0]);
+                                   const ValueId more = constant(inner, 1, "more");
+                                   return std::vector{inner.add(thrice, more)};
+                                 }});
   };
   const Loop loop = build_while(
       builder,

@@ -14,7 +14,8 @@ Seconds since(std::chrono::steady_clock::time_point start) {
 
 FuzzFinding finding_of(const FuzzCase& given, const CaseFailure& failure,
                        const CaseFaults& faults) {
-  FuzzFinding finding{given.seed, failure, shrink_case(given, failure, faults), failure};
+  FuzzFinding finding{given.seed, failure, shrink_case(given, failure, faults), failure,
+                      static_cast<bool>(faults.planner)};
   if (const auto smallest = run_case(finding.smallest, faults))
     finding.smallest_failure = *smallest;
   return finding;
@@ -24,8 +25,8 @@ FuzzFinding finding_of(const FuzzCase& given, const CaseFailure& failure,
 
 std::string to_text(const FuzzFinding& finding) {
   const std::string seed = std::to_string(finding.seed);
-  return "case " + seed + " failed: " + finding.failure.text +
-         "\nrepeat it with: tessera fuzz --cases 1 --seed " + seed +
+  return "case " + seed + " failed: " + finding.failure.text + "\nrepeat it with: tessera fuzz" +
+         (finding.is_planned ? " --planner" : "") + " --cases 1 --seed " + seed +
          "\nits smallest form: " + finding.smallest_failure.text + "\n" + to_text(finding.smallest);
 }
 
@@ -43,6 +44,10 @@ FuzzReport run_cases(const FuzzOptions& options) {
            total.failures < options.max_failures;
   };
   CaseFaults faults = options.faults;
+  if (options.plans)
+    faults.planner = [&](const FuzzCase& given, const Graph& graph) {
+      return planned(given, graph, report.planned);
+    };
   faults.on_refusal = [&] {
     --total.micro_batched_cases;
     ++total.refused_cases;
@@ -50,6 +55,12 @@ FuzzReport run_cases(const FuzzOptions& options) {
   faults.on_scheduled = [&] { ++total.scheduled_cases; };
   faults.on_chunks = [&] { ++total.chunked_cases; };
   faults.on_combined = [&] { ++total.combined_cases; };
+  CaseFaults shrunk = options.faults;  // counts nothing
+  PlannedCases not_counted;
+  if (options.plans)
+    shrunk.planner = [&](const FuzzCase& given, const Graph& graph) {
+      return planned(given, graph, not_counted);
+    };
   while (goes_on()) {
     const FuzzCase given = random_case(options.seed + static_cast<uint64_t>(total.cases));
     for (const Op& op : given.graph.ops()) ++report.operators[op.kind];
@@ -58,7 +69,7 @@ FuzzReport run_cases(const FuzzOptions& options) {
     total.micro_batched_cases += given.micro_batches > 1 ? 1 : 0;
     if (const auto failure = run_case(given, faults)) {
       ++total.failures;
-      if (options.on_failure) options.on_failure(finding_of(given, *failure, options.faults));
+      if (options.on_failure) options.on_failure(finding_of(given, *failure, shrunk));
     }
     total.time = since(start);
     if (options.on_progress) options.on_progress(total);

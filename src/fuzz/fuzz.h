@@ -7,6 +7,7 @@
 
 #include "base/units.h"
 #include "fuzz/fuzz_case.h"
+#include "fuzz/planned_case.h"
 
 namespace tessera::fuzz {
 
@@ -29,6 +30,7 @@ struct FuzzFinding {
   CaseFailure failure;  // the failure of the whole case
   FuzzCase smallest;    // fails in the same way
   CaseFailure smallest_failure;
+  bool is_planned = false;  // under the plan that the planner finds
 };
 /// The failure, the command that repeats it, and the smallest case as text that parse_case reads.
 std::string to_text(const FuzzFinding& finding);
@@ -41,9 +43,11 @@ struct FuzzOptions {
   std::function<void(const FuzzProgress&)> on_progress = {};  // after each case
   std::function<void(const FuzzFinding&)> on_failure = {};
   CaseFaults faults = {};
+  bool plans = false;  // run under the plans that the planner finds (fuzz/planned_case.h)
 };
 
 struct FuzzReport {
+  PlannedCases planned;  // with FuzzOptions::plans
   FuzzProgress total;
   std::map<std::string, int64_t> operators;  // number of ops of each kind that ran
 };

@@ -339,7 +339,15 @@ TaskGraph compile_under_1f1b(const FuzzCase& given, const CaseFaults& faults) {
   }
 }
 
+TaskGraph compile_planned(const FuzzCase& given, const CaseFaults& faults) {
+  const Plan plan = faults.planner(given, given.graph).value_or(serial_plan());
+  CompileOptions options;
+  options.verify_passes = given.seed % 8 == 0;
+  return compile(given.graph, plan, options).tasks;
+}
+
 TaskGraph compile_case(const FuzzCase& given, const CaseFaults& faults) {
+  if (faults.planner) return compile_planned(given, faults);
   if (given.schedule == kAnyStages || given.micro_batches == 1)
     return compile_under_1f1b(given, faults);
   try {

@@ -95,6 +95,9 @@ struct CaseFaults {
   /// A wrong pass over the serial graph: it makes the graph that is compiled, while the reference
   /// runs the graph of the case.
   std::function<Graph(const Graph&)> rewrite = {};
+  /// Not a fault: the plan of a case instead of its meshes, marks and passes; nullopt: the serial
+  /// plan.
+  std::function<std::optional<Plan>(const FuzzCase& given, const Graph& graph)> planner = {};
   /// Called when the case is refused because of its micro-batches.
   std::function<void()> on_refusal = {};
   std::function<void()> on_scheduled = {};  // called when it runs under a schedule other than 1f1b

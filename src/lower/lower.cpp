@@ -320,7 +320,9 @@ void rewrite_graph(CompilerState& state) {
     state.bounds = {state.stages.ops, ops_kept_by(state.serial, state.plan.marks)};
   }
   const auto passes = enabled_passes(graph_passes(), state.plan.disabled_passes);
-  Rewritten rewritten = rewrite(state.serial, state.bounds, passes);
+  Rewritten rewritten = state.options.rewrites
+                            ? state.options.rewrites->rewrite(state.serial, state.bounds, passes)
+                            : rewrite(state.serial, state.bounds, passes);
   if (!state.plan.shardings) state.stages = assignment_after(state.stages, rewritten.made);
   state.result.graph = std::move(rewritten.made.graph);
   state.result.replaced = std::move(rewritten.made.replaced);
@@ -395,9 +397,16 @@ std::vector<std::string_view> pass_names() {
 }
 
 Compiled compile(const Graph& graph, const Plan& plan, const CompileOptions& options) {
+  return *compile_if(graph, plan, options, [](const PlacedGraph&) { return true; });
+}
+
+std::optional<Compiled> compile_if(const Graph& graph, const Plan& plan,
+                                   const CompileOptions& options,
+                                   const std::function<bool(const PlacedGraph&)>& goes_on) {
   check_disabled(plan.disabled_passes);
   CompilerState state{graph, plan, options};
   run_placement_passes(state);
+  if (!goes_on(state.result)) return std::nullopt;
   run_program_passes(state);
   for (const CompilerPass& pass : kTaskPasses) run_pass(pass, state);
   note_other_passes(state);

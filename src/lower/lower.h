@@ -4,6 +4,7 @@
 
 #include <functional>
 #include <map>
+#include <memory>
 #include <optional>
 #include <string>
 #include <string_view>
@@ -18,6 +19,7 @@
 #include "lower/passes/prefetch.h"
 #include "plan/plan.h"
 #include "reshard/reshard.h"
+#include "rewrite/rewrite_cache.h"
 #include "schedule/pipeline.h"
 #include "shard/propagate.h"
 #include "shard/resolved/resolve.h"
@@ -43,6 +45,8 @@ struct CompileOptions {
   bool verify_passes = false;
   /// false: for a rule that is broken on purpose, to see that the numbers show it.
   bool check_placements = true;
+  /// Graphs that were rewritten before, of compilations of the same graph under several plans.
+  std::shared_ptr<RewriteCache> rewrites = {};
 };
 
 /// A graph with the placements of its ops and values.
@@ -85,6 +89,11 @@ std::vector<std::string_view> pass_names();
 ///             that the result needs; InternalError of a check, which names the pass where it can
 ///   A plan that was stamped after other passes over the graph gets a note.
 Compiled compile(const Graph& graph, const Plan& plan, const CompileOptions& options = {});
+/// The same, if `goes_on` returns true for the placements; it is asked once, and what follows the
+/// placements takes most of the time.
+std::optional<Compiled> compile_if(const Graph& graph, const Plan& plan,
+                                   const CompileOptions& options,
+                                   const std::function<bool(const PlacedGraph&)>& goes_on);
 /// Of a plan that has only marks.
 Compiled compile(const Graph& graph, const Meshes& meshes, const std::vector<Mark>& marks,
                  const CompileOptions& options = {});

@@ -91,8 +91,8 @@ ActDemand ActDemands::exchange(Rank rank, const Task& task) const {
   Bytes combined{0};
   for (size_t i = 0; i < task.parts.size(); ++i) {
     const TensorType& type = graph_.registers[task.outputs[i]].type;
-    for (const Pull& pull : pulls(type.shape, task.parts[i].exchange, rank)) {
-      const Bytes size = byte_size({type.dtype, pull.box.shape()});
+    for (const PulledElements& pull : pulled_elements(type.shape, task.parts[i].exchange, rank)) {
+      const Bytes size(pull.count * size_of(type.dtype));
       combined += size;
       if (pull.sender != rank) bytes[pull.sender] += size.value();
     }

@@ -37,9 +37,9 @@ const LinkCost& link_between(const Exchange& exchange, Rank sender, Rank receive
 std::vector<std::pair<Rank, Bytes>> bytes_by_sender(const TensorType& type,
                                                     const Exchange& exchange, Rank receiver) {
   std::vector<std::pair<Rank, Bytes>> messages;
-  for (const Pull& pull : pulls(type.shape, exchange, receiver))
+  for (const PulledElements& pull : pulled_elements(type.shape, exchange, receiver))
     if (pull.sender != receiver)
-      messages.emplace_back(pull.sender, byte_size({type.dtype, pull.box.shape()}));
+      messages.emplace_back(pull.sender, Bytes(pull.count * size_of(type.dtype)));
   std::ranges::sort(messages, {}, &std::pair<Rank, Bytes>::first);
   size_t last = 0;
   for (size_t i = 1; i < messages.size(); ++i)

@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <functional>
 #include <optional>
+#include <type_traits>
 
 #include "base/error.h"
 
@@ -98,7 +99,16 @@ std::vector<DimPart> chosen_parts(const DimSharding& dim, const Split& split, co
   return chosen;
 }
 
-/// Finds the pulls of one receiver.
+Pull made_of(Rank sender, const Box& box, bool first, ReduceOp reduce, std::type_identity<Pull>) {
+  return {sender, box, first, reduce};
+}
+PulledElements made_of(Rank sender, const Box& box, bool, ReduceOp,
+                       std::type_identity<PulledElements>) {
+  return {sender, element_count(box.shape())};
+}
+
+/// Finds the pulls of one receiver, or their sizes.
+template <class Made>
 class PullFinder {
  public:
   PullFinder(const Shape& shape, const Exchange& exchange, Rank receiver, Coordinate coordinate)
@@ -109,10 +119,11 @@ class PullFinder {
         coordinate_(coordinate),
         resolved_(resolved_axes(from_, to_)) {}
 
-  std::vector<Pull> run() {
+  std::vector<Made> run() {
     for (const Piece& piece : to_.pieces(shape_, coordinate_)) {
       find_parts(piece.box);
-      choose_part(0, Dims::filled(from_.mesh->axis_count(), 0), {});
+      Box common;
+      choose_part(0, Dims::filled(from_.mesh->axis_count(), 0), common);
     }
     return std::move(result_);
   }
@@ -131,15 +142,15 @@ class PullFinder {
   }
 
   /// Visits the boxes in ascending order: the first dim changes slowest.
-  void choose_part(size_t d, Coordinate coordinate, Box common) {
+  void choose_part(size_t d, const Coordinate& coordinate, Box& common) {
     if (d == parts_.size()) return add_contributions(common, with_replica(coordinate));
     for (const DimPart& part : parts_[d]) {
       Coordinate next = coordinate;
       for (size_t i = 0; i < part.indices.size(); ++i)
         next[from_.dims[d].axes[i]] = part.indices[i];
-      Box box = common;
-      box.ranges.push_back(part.common);
-      choose_part(d + 1, next, std::move(box));
+      common.ranges.push_back(part.common);
+      choose_part(d + 1, next, common);
+      common.ranges.pop_back();
     }
   }
 
@@ -181,20 +192,25 @@ class PullFinder {
 
   void add_contributions(const Box& common, Coordinate coordinate) {
     if (resolved_.empty()) {
-      result_.push_back({from_.mesh->rank_at(coordinate), common, true, ReduceOp::kSum});
+      add(coordinate, common, true, ReduceOp::kSum);
       return;
     }
     for (const PartialAxis& p : resolved_) coordinate[p.axis] = 0;
     for (bool more = true; more;) {
       const bool first = std::all_of(resolved_.begin(), resolved_.end(),
                                      [&](const PartialAxis& p) { return coordinate[p.axis] == 0; });
-      result_.push_back({from_.mesh->rank_at(coordinate), common, first, resolved_.front().reduce});
+      add(coordinate, common, first, resolved_.front().reduce);
       more = false;
       for (auto p = resolved_.rbegin(); p != resolved_.rend() && !more; ++p) {
         more = ++coordinate[p->axis] < from_.mesh->shape()[p->axis];
         if (!more) coordinate[p->axis] = 0;
       }
     }
+  }
+
+  void add(const Coordinate& sender, const Box& box, bool first, ReduceOp reduce) {
+    result_.push_back(
+        made_of(from_.mesh->rank_at(sender), box, first, reduce, std::type_identity<Made>()));
   }
 
   const Shape& shape_;
@@ -204,7 +220,7 @@ class PullFinder {
   const Coordinate coordinate_;
   const std::vector<PartialAxis> resolved_;
   std::vector<std::vector<DimPart>> parts_;  // by dim
-  std::vector<Pull> result_;
+  std::vector<Made> result_;
 };
 
 /// The bound of least_received_elements for sums of `wanted` elements over the resolved axes. Sums
@@ -216,6 +232,15 @@ int64_t least_of_sums(int64_t wanted, const std::vector<PartialAxis>& resolved,
     (to.is_sharded_on(p.axis) ? scattered : whole) *= to.mesh->shape()[p.axis];
   const int64_t terms = scattered * whole;
   return wanted * scattered * (terms - 1) / terms + wanted * (whole - 1) / whole;
+}
+
+template <class Made>
+std::vector<Made> found_pulls(const Shape& shape, const Exchange& exchange, Rank receiver) {
+  const auto coordinate = exchange.to.mesh->coordinate_of(receiver);
+  if (!coordinate) return {};
+  for (const PartialAxis& p : started_axes(exchange.from, exchange.to))
+    if ((*coordinate)[p.axis] != 0) return {};
+  return PullFinder<Made>(shape, exchange, receiver, *coordinate).run();
 }
 
 }  // namespace
@@ -240,19 +265,20 @@ bool holds_all_of(const Shape& shape, const DistAttr& from, const DistAttr& to) 
 }
 
 std::vector<Pull> pulls(const Shape& shape, const Exchange& exchange, Rank receiver) {
-  const auto coordinate = exchange.to.mesh->coordinate_of(receiver);
-  if (!coordinate) return {};
-  for (const PartialAxis& p : started_axes(exchange.from, exchange.to))
-    if ((*coordinate)[p.axis] != 0) return {};
-  return PullFinder(shape, exchange, receiver, *coordinate).run();
+  return found_pulls<Pull>(shape, exchange, receiver);
+}
+
+std::vector<PulledElements> pulled_elements(const Shape& shape, const Exchange& exchange,
+                                            Rank receiver) {
+  return found_pulls<PulledElements>(shape, exchange, receiver);
 }
 
 int64_t received_elements(const Shape& shape, const std::vector<Exchange>& exchanges,
                           Rank receiver) {
   int64_t count = 0;
   for (const Exchange& exchange : exchanges)
-    for (const Pull& pull : pulls(shape, exchange, receiver))
-      if (pull.sender != receiver) count += element_count(pull.box.shape());
+    for (const PulledElements& pull : pulled_elements(shape, exchange, receiver))
+      if (pull.sender != receiver) count += pull.count;
   return count;
 }
 

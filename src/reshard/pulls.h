@@ -33,6 +33,15 @@ bool holds_all_of(const Shape& shape, const DistAttr& from, const DistAttr& to);
 ///             becomes partial is not 0 takes nothing, because it holds the identity
 std::vector<Pull> pulls(const Shape& shape, const Exchange& exchange, Rank receiver);
 
+/// The size of a pull.
+struct PulledElements {
+  Rank sender = 0;
+  int64_t count = 0;
+};
+/// By pull, in the order of pulls(shape, exchange, receiver), in less time.
+std::vector<PulledElements> pulled_elements(const Shape& shape, const Exchange& exchange,
+                                            Rank receiver);
+
 /// A lower bound of the elements that `receiver` gets from others, by any sequence of exchanges:
 /// the elements of its target part that it does not hold. Of a sum over n ranks that ends in parts
 /// it is (n-1)/n of what the group holds; where all ranks want the whole sum, the same once more.

@@ -59,7 +59,11 @@ std::map<Rank, Values> execute(const std::map<Rank, Values>& before, const Shape
     const Box target = exchange.to.box(shape, *exchange.to.mesh->coordinate_of(receiver));
     Values part(static_cast<size_t>(element_count(target.shape())), 0.0);
     std::vector<int> firsts(part.size(), 0);
+    const std::vector<PulledElements> sizes = pulled_elements(shape, exchange, receiver);
+    size_t at_size = 0;
     for (const Pull& pull : pulls(shape, exchange, receiver)) {
+      EXPECT_EQ(sizes.at(at_size).sender, pull.sender);
+      EXPECT_EQ(sizes.at(at_size++).count, element_count(pull.box.shape()));
       const Box source = exchange.from.box(shape, *exchange.from.mesh->coordinate_of(pull.sender));
       for (int64_t i = 0; i < element_count(pull.box.shape()); ++i) {
         const double value = before.at(pull.sender)[offset_in(source, pull.box, i)];

@@ -8,6 +8,7 @@
 #include "base/error.h"
 #include "base/on_all_cores.h"
 #include "base/random.h"
+#include "search/step_bound.h"
 
 namespace tessera {
 namespace {
@@ -38,8 +39,30 @@ bool is_host(const Cluster& cluster) {
   return cluster.type(0).kind == HardwareKind::kCpu;
 }
 
-EvaluatedCandidate evaluated(const PlanRequest& request, Candidate candidate) {
-  Compiled compiled = compile_on(request, candidate.plan, false);
+bool may_be_excluded(const Candidate& candidate) {
+  return candidate.source == Candidate::Source::kPreset ||
+         candidate.source == Candidate::Source::kSearch;
+}
+
+/// Gives the plan the prices of the cluster.
+void set_cost(const PlanRequest& request, Plan& plan) {
+  const Deployment deployment = in_order(request.cluster, plan.rank_count());
+  std::vector<MeshPtr> meshes;
+  for (const NamedMesh& mesh : plan.placed()) meshes.push_back(mesh.mesh);
+  plan.cost = cost_of(deployment, meshes);
+}
+
+CompileOptions compile_options(const PlanRequest& request, bool checked) {
+  CompileOptions options;
+  options.check_placements = checked;
+  options.rewrites = request.rewrites;
+  return options;
+}
+
+using Outcome =
+    std::variant<std::monostate, EvaluatedCandidate, ExcludedCandidate, UnusableCandidate>;
+
+EvaluatedCandidate simulated(const PlanRequest& request, Candidate candidate, Compiled compiled) {
   const Deployment deployment = in_order(request.cluster, candidate.plan.rank_count());
   EvaluatedCandidate result{std::move(candidate), {}, {}, {}, {}, {}, 0};
   result.rewritten = rewritten_fingerprint(compiled);
@@ -54,12 +77,28 @@ EvaluatedCandidate evaluated(const PlanRequest& request, Candidate candidate) {
   return result;
 }
 
-using Outcome = std::variant<std::monostate, EvaluatedCandidate, UnusableCandidate>;
+Outcome evaluated(const PlanRequest& request, Candidate candidate,
+                  const std::optional<Seconds>& limit) {
+  set_cost(request, candidate.plan);
+  const Deployment deployment = in_order(request.cluster, candidate.plan.rank_count());
+  Seconds bound{0};
+  std::optional<Compiled> compiled =
+      compile_if(request.graph, candidate.plan, compile_options(request, false),
+                 [&](const PlacedGraph& placed) {
+                   if (!limit || !may_be_excluded(candidate)) return true;
+                   bound = step_bound(placed, candidate.plan, deployment);
+                   return bound <= *limit;
+                 });
+  if (!compiled)
+    return ExcludedCandidate{candidate.source, candidate.name, candidate.plan.rank_count(), bound};
+  return simulated(request, std::move(candidate), *std::move(compiled));
+}
 
-Outcome outcome_of(const PlanRequest& request, Candidate candidate) {
+Outcome outcome_of(const PlanRequest& request, Candidate candidate,
+                   const std::optional<Seconds>& limit) {
   const std::string name = candidate.name;
   try {
-    return evaluated(request, std::move(candidate));
+    return evaluated(request, std::move(candidate), limit);
   } catch (const UserError& error) {
     if (error.exit_code() != ExitCode::kBadConfig) throw;
     return UnusableCandidate{name, error.what_happened()};
@@ -79,13 +118,8 @@ std::string_view to_text(Candidate::Source source) {
 }
 
 Compiled compile_on(const PlanRequest& request, Plan& plan, bool checked) {
-  const Deployment deployment = in_order(request.cluster, plan.rank_count());
-  std::vector<MeshPtr> meshes;
-  for (const NamedMesh& mesh : plan.placed()) meshes.push_back(mesh.mesh);
-  plan.cost = cost_of(deployment, meshes);
-  CompileOptions options;
-  options.check_placements = checked;
-  return compile(request.graph, plan, options);
+  set_cost(request, plan);
+  return compile(request.graph, plan, compile_options(request, checked));
 }
 
 Evaluations evaluate(const PlanRequest& request, std::vector<Candidate> candidates,
@@ -99,13 +133,15 @@ Evaluations evaluate(const PlanRequest& request, std::vector<Candidate> candidat
   on_all_cores(std::ssize(candidates), [&](int64_t i) {
     if (options.stop && locked(options.stop)) return;
     const std::string name = candidates[i].name;
-    outcomes[i] = outcome_of(request, std::move(candidates[i]));
+    outcomes[i] = outcome_of(request, std::move(candidates[i]), options.limit);
     if (options.progress) locked([&] { options.progress(name); });
   });
   Evaluations result;
   for (Outcome& outcome : outcomes) {
     if (auto* found = std::get_if<EvaluatedCandidate>(&outcome))
       result.evaluated.push_back(std::move(*found));
+    else if (auto* excluded = std::get_if<ExcludedCandidate>(&outcome))
+      result.excluded.push_back(std::move(*excluded));
     else if (auto* refused = std::get_if<UnusableCandidate>(&outcome))
       result.unusable.push_back(std::move(*refused));
     else

@@ -4,6 +4,7 @@
 #pragma once
 
 #include <functional>
+#include <memory>
 #include <optional>
 #include <string>
 #include <vector>
@@ -22,6 +23,8 @@ namespace tessera {
 struct PlanRequest {
   const Graph& graph;  // of a training step, serial
   const Cluster& cluster;
+  /// What the candidates share.
+  std::shared_ptr<RewriteCache> rewrites = std::make_shared<RewriteCache>();
 };
 
 /// The problem of which a searched plan is the best answer that was found (placement_search). Its
@@ -89,8 +92,18 @@ struct UnusableCandidate {
   std::string reason;  // what the error says happened
 };
 
+/// A candidate that was not compiled behind its placements, since its kernels alone take longer
+/// than the step of another one.
+struct ExcludedCandidate {
+  Candidate::Source source = Candidate::Source::kPreset;
+  std::string name;
+  int ranks = 1;
+  Seconds bound{0};  // of its step (search/step_bound.h)
+};
+
 struct Evaluations {
   std::vector<EvaluatedCandidate> evaluated;  // in the order of the candidates
+  std::vector<ExcludedCandidate> excluded;
   std::vector<UnusableCandidate> unusable;
   int64_t not_tried = 0;  // because `stop` said so
 };
@@ -100,6 +113,8 @@ struct EvaluationOptions {
   std::function<void(const std::string& name)> progress = {};
   /// Asked before each candidate; none is begun after it has returned true. Never: all are tried.
   std::function<bool()> stop = {};
+  /// A step that is known. Presets and plans of a search that cannot be as fast are excluded.
+  std::optional<Seconds> limit = {};
 };
 
 /// Compiles and simulates candidates, on all cores. Their placements are not checked.

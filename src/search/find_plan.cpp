@@ -19,42 +19,52 @@ bool is_before(const EvaluatedCandidate& a, const EvaluatedCandidate& b) {
          std::tuple(b.step(), b.ranks(), b.fullest.memory.all());
 }
 
-bool is_known(const PlanningAnswer& answer, const EvaluatedCandidate& candidate) {
-  return std::ranges::any_of(answer.candidates, [&](const EvaluatedCandidate& known) {
-    return known.program == candidate.program && known.ranks() == candidate.ranks();
+/// A candidate of the same program, but for those that the user compares.
+EvaluatedCandidate* find_same(PlanningAnswer& answer, const EvaluatedCandidate& candidate) {
+  const auto found = std::ranges::find_if(answer.candidates, [&](const EvaluatedCandidate& known) {
+    return known.candidate.source != Candidate::Source::kCompared &&
+           known.program == candidate.program && known.ranks() == candidate.ranks();
   });
+  return found == answer.candidates.end() ? nullptr : &*found;
 }
 
 class Planning {
  public:
   Planning(const PlanRequest& request, const PlanningOptions& options)
-      : request_(request), options_(options) {}
+      : request_(request), options_(options), evaluation_(options.evaluation) {}
 
   PlanningAnswer answer() {
     const PlanConstraints& constraints = options_.constraints;
     if (constraints.mesh)  // refuses marks that contradict each other
       constraints_of_marks(request_.graph, constraints.mesh, constraints.marks);
-    PresetGrid grid = preset_grid(request_, constraints, options_.max_presets);
-    answer_.left_out = grid.left_out;
-    answer_.unusable = std::move(grid.unusable);
     std::vector<Candidate> candidates{one_device(constraints)};
-    std::ranges::copy(grid.candidates, std::back_inserter(candidates));
     std::ranges::copy(options_.compared, std::back_inserter(candidates));
     add(std::move(candidates));
-    add_micro_batches();
     for (const CandidateSource& source : options_.sources)
       add(source(request_, constraints, std::as_const(answer_)));
+    PresetGrid grid = preset_grid(request_, constraints, options_.max_presets);
+    answer_.left_out = grid.left_out;
+    std::ranges::move(grid.unusable, std::back_inserter(answer_.unusable));
+    add(std::move(grid.candidates));
+    add_micro_batches();
+    std::ranges::stable_sort(answer_.excluded, {}, &ExcludedCandidate::bound);
     return std::move(answer_);
   }
 
  private:
   void add(std::vector<Candidate> candidates) {
-    Evaluations found = evaluate(request_, std::move(candidates), options_.evaluation);
-    for (EvaluatedCandidate& candidate : found.evaluated) {
-      const bool is_compared = candidate.candidate.source == Candidate::Source::kCompared;
-      if (is_compared || !is_known(answer_, candidate))
-        answer_.candidates.push_back(std::move(candidate));
+    for (int64_t first = 0; first < std::ssize(candidates); first += kRound) {
+      const auto begin = std::make_move_iterator(candidates.begin() + first);
+      add_round({begin, begin + std::min(kRound, std::ssize(candidates) - first)});
     }
+  }
+
+  void add_round(std::vector<Candidate> candidates) {
+    if (options_.excludes && answer_.best)
+      evaluation_.limit = answer_.candidates[*answer_.best].step();
+    Evaluations found = evaluate(request_, std::move(candidates), evaluation_);
+    std::ranges::move(found.excluded, std::back_inserter(answer_.excluded));
+    for (EvaluatedCandidate& candidate : found.evaluated) keep(std::move(candidate));
     std::ranges::move(found.unusable, std::back_inserter(answer_.unusable));
     answer_.not_tried += found.not_tried;
     std::ranges::stable_sort(answer_.candidates, is_before);
@@ -63,6 +73,18 @@ class Planning {
       if (answer_.candidates[i].fits() &&
           obeys(answer_.candidates[i].candidate, options_.constraints))
         answer_.best = i;
+  }
+
+  /// Of equal programs a preset is told rather than a plan of the search, which is longer.
+  void keep(EvaluatedCandidate candidate) {
+    using Source = Candidate::Source;
+    const Source source = candidate.candidate.source;
+    EvaluatedCandidate* same =
+        source == Source::kCompared ? nullptr : find_same(answer_, candidate);
+    if (!same)
+      answer_.candidates.push_back(std::move(candidate));
+    else if (same->candidate.source == Source::kSearch && source == Source::kPreset)
+      *same = std::move(candidate);
   }
 
   /// Of the presets that do not fit and are faster than the best candidate.
@@ -86,6 +108,7 @@ class Planning {
 
   const PlanRequest& request_;
   const PlanningOptions& options_;
+  EvaluationOptions evaluation_;  // with the limit of the next round
   PlanningAnswer answer_;
 };
 

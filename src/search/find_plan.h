@@ -17,6 +17,8 @@ struct PlanningAnswer {
   /// ascending order of the bytes that are missing. Candidates of one program are one, but for
   /// those that the user compares.
   std::vector<EvaluatedCandidate> candidates;
+  /// In ascending order of their bounds, which are above the step of the best one.
+  std::vector<ExcludedCandidate> excluded;
   std::vector<UnusableCandidate> unusable;
   int64_t left_out = 0;   // presets that were not tried, beyond PlanningOptions::max_presets
   int64_t not_tried = 0;  // candidates, because of EvaluationOptions::stop
@@ -40,15 +42,21 @@ struct PlanningOptions {
   /// Asked in order when the incumbents are evaluated: a search.
   std::vector<CandidateSource> sources = placement_searches();
   int64_t max_presets = 32;
+  /// Leaves out candidates whose kernels alone take longer than the step of one that fits.
+  bool excludes = true;
   EvaluationOptions evaluation = {};
 };
 
-/// Evaluates one device, the grid of presets and `compared`; then micro-batches for the presets
-/// that do not fit and are faster than the best candidate; then the candidates of the sources.
+/// Evaluates one device and `compared`; then the candidates of the sources; then the grid of
+/// presets; then micro-batches for the presets that do not fit and are faster than the best
+/// candidate. Of candidates that follow each other, kRound are evaluated at once; those whose bound
+/// is above the best step before them are excluded.
 ///
 ///   requires  the ranks are at most the devices of the cluster, unless these are cores
-///   ensures   without `stop` the same inputs give the same answer
+///   ensures   without `stop` the same inputs give the same answer; `excludes` does not change the
+///             best one
 ///   throws    UserError as evaluate, and for marks that contradict each other
+inline constexpr int64_t kRound = 4;
 PlanningAnswer find_plan(const PlanRequest& request, const PlanningOptions& options);
 
 /// Has the plan a number of ranks that is allowed, the fixed degrees and the fixed mesh?

@@ -42,8 +42,9 @@ PlanningAnswer answer_for(const Graph& graph, const Cluster& cluster, PlanningOp
 PlanningAnswer answer_for(const Graph& graph, const Cluster& cluster, int ranks,
                           const std::string& fixed = "") {
   // The incumbents alone; placement_source_test.cpp has the search.
-  return answer_for(graph, cluster,
-                    {.constraints = constraints_of(ranks, false, fixed), .sources = {}});
+  return answer_for(
+      graph, cluster,
+      {.constraints = constraints_of(ranks, false, fixed), .sources = {}, .excludes = false});
 }
 
 std::vector<std::string> names_of(const PlanningAnswer& answer) {
@@ -76,6 +77,7 @@ TEST(FindPlan, OneDeviceDataAndTensorParallelismAreAlwaysCompared) {
   PlanningOptions options{.constraints = constraints_of(4, false)};
   options.max_presets = 1;
   options.sources = {};
+  options.excludes = false;
   const PlanningAnswer answer = answer_for(graph, cluster, options);
   EXPECT_THAT(names_of(answer), testing::IsSupersetOf({"one device", "dp=4", "tp=4"}));
 }
@@ -95,6 +97,52 @@ TEST(FindPlan, TheSameInputsGiveTheSamePlan) {
   EXPECT_EQ(names_of(first), names_of(second));
   EXPECT_EQ(to_json(to_document(best_of(first).candidate.plan, graph)),
             to_json(to_document(best_of(second).candidate.plan, graph)));
+}
+
+/// The candidate called `name` among those that were simulated.
+const EvaluatedCandidate* find(const PlanningAnswer& answer, const std::string& name) {
+  for (const EvaluatedCandidate& candidate : answer.candidates)
+    if (candidate.candidate.name == name) return &candidate;
+  return nullptr;
+}
+
+TEST(FindPlan, ExcludedCandidatesAreSlowerThanTheAnswer) {
+  for (const char* machines : {"8xa100-80g", "cpu:4"})
+    for (const Graph& graph : {small_mlp(64), small_gpt()}) {
+      const Cluster cluster = parse_cluster_line(machines);
+      PlanningOptions options{.constraints = constraints_of(4, false)};
+      options.excludes = false;
+      const PlanningAnswer all = answer_for(graph, cluster, options);
+      options.excludes = true;
+      const PlanningAnswer some = answer_for(graph, cluster, options);
+      EXPECT_TRUE(all.excluded.empty());
+      EXPECT_EQ(best_of(some).candidate.name, best_of(all).candidate.name);
+      EXPECT_EQ(best_of(some).step(), best_of(all).step());
+      for (const ExcludedCandidate& excluded : some.excluded) {
+        EXPECT_GT(excluded.bound, best_of(some).step()) << excluded.name;
+        const EvaluatedCandidate* simulated = find(all, excluded.name);
+        if (!simulated) continue;
+        EXPECT_LE(excluded.bound, simulated->step()) << excluded.name;
+      }
+    }
+}
+
+TEST(FindPlan, NothingIsExcludedWhenNoPlanFits) {
+  const Graph graph = small_gpt();
+  const Cluster cluster = cores(Bytes(1024));
+  PlanningOptions options{.constraints = constraints_of(4, false)};
+  options.sources = {};
+  EXPECT_TRUE(answer_for(graph, cluster, options).excluded.empty());
+}
+
+TEST(FindPlan, OneDeviceAndComparedPlansAreNeverExcluded) {
+  const Graph graph = small_mlp(64);
+  const Cluster cluster = cores();
+  PlanningOptions options{.constraints = constraints_of(4, false)};
+  Candidate slow{Candidate::Source::kCompared, "the serial plan again", serial_plan()};
+  options.compared = {slow};
+  EXPECT_THAT(names_of(answer_for(graph, cluster, options)),
+              testing::IsSupersetOf({"one device", "the serial plan again"}));
 }
 
 TEST(FindPlan, PartsOfAStepAddUpToIt) {
@@ -200,6 +248,7 @@ TEST(FindPlan, ComparedPlansAreListedAndWinWhenTheyAreFaster) {
   };
   // Only dp=4 and tp=4 are in the grid.
   PlanningOptions options{.constraints = constraints_of(4, false)};
+  options.excludes = false;
   options.max_presets = 1;
   options.sources = {};
   const PlanningAnswer without = answer_for(graph, cluster, options);
@@ -218,7 +267,9 @@ TEST(FindPlan, ASourceSeesTheIncumbentsAndAddsCandidates) {
   const Cluster cluster = cores();
   PlanningOptions options{.constraints = constraints_of(4, false)};
   options.max_presets = 1;
-  options.sources = {};
+  options.excludes = false;
+  options.compared = {
+      {Candidate::Source::kCompared, "mine.json", preset_plan(parse_preset("dp=4"), graph)}};
   std::string seen;
   options.sources = {[&](const PlanRequest& request, const PlanConstraints&,
                          const PlanningAnswer& known) -> std::vector<Candidate> {
@@ -227,7 +278,7 @@ TEST(FindPlan, ASourceSeesTheIncumbentsAndAddsCandidates) {
              preset_plan(parse_preset("dp=2,tp=2"), request.graph)}};
   }};
   const PlanningAnswer answer = answer_for(graph, cluster, options);
-  EXPECT_THAT(seen, testing::AnyOf("dp=4", "tp=4"));
+  EXPECT_EQ(seen, "mine.json");
   ASSERT_NE(answer.find(Candidate::Source::kSearch), nullptr);
   EXPECT_EQ(answer.find(Candidate::Source::kSearch)->candidate.name, "found");
 }
@@ -236,7 +287,7 @@ TEST(FindPlan, CandidatesOfOneProgramAreOne) {
   const Graph graph = small_mlp();
   const Cluster cluster = cores();
   PlanningOptions options{.constraints = constraints_of(4, false)};
-  options.sources = {};
+  options.excludes = false;
   options.sources = {[](const PlanRequest& request, const PlanConstraints&,
                         const PlanningAnswer&) -> std::vector<Candidate> {
     return {

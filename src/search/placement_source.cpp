@@ -4,6 +4,7 @@
 #include <functional>
 #include <utility>
 
+#include "base/on_all_cores.h"
 #include "plan/preset.h"
 #include "prediction/deployment.h"
 #include "rewrite/rewrite.h"
@@ -57,23 +58,30 @@ std::string name_of(const MeshPtr& mesh, double hidden_share, int round) {
   return name;
 }
 
+/// Has an earlier one the same placements on the same mesh?
+bool has_placements_of(const std::vector<Candidate>& list, const Candidate& candidate) {
+  return std::ranges::any_of(list, [&](const Candidate& other) {
+    return *other.plan.meshes.front().mesh == *candidate.plan.meshes.front().mesh &&
+           other.plan.shardings == candidate.plan.shardings;
+  });
+}
+
 }  // namespace
 
 std::vector<Candidate> PlacementSource::operator()(const PlanRequest& request,
                                                    const PlanConstraints& constraints,
                                                    const PlanningAnswer& known) {
-  std::vector<Candidate> list;
   const int round = round_++;
+  std::vector<Named> wanted;
   if (round == 0) {
-    if (constraints.ranks < 2 || decisions_of(constraints).micro_batches > 1) return list;
+    if (constraints.ranks < 2 || decisions_of(constraints).micro_batches > 1) return {};
     const int machine = machine_of(request.cluster, constraints.ranks);
     std::vector<MeshPtr> meshes = searched_meshes(constraints, machine);
     if (!constraints.mesh) meshes = with_weights(meshes, request.cluster);
     for (const MeshPtr& mesh : meshes)
       for (double hidden_share : kHiddenShares)
-        search(request, constraints, name_of(mesh, hidden_share, 0),
-               {mesh, hidden_share, memory_of(request, mesh)}, list);
-    return list;
+        wanted.emplace_back(name_of(mesh, hidden_share, 0),
+                            Tried{mesh, hidden_share, memory_of(request, mesh)});
   }
   const std::map<std::string, Tried> last = std::exchange(tried_, {});
   for (const EvaluatedCandidate& candidate : known.candidates) {
@@ -81,21 +89,40 @@ std::vector<Candidate> PlacementSource::operator()(const PlanRequest& request,
     if (found == last.end() || candidate.fits()) continue;
     Tried again = found->second;
     again.limit = candidate.candidate.problem->counted_memory - candidate.fullest.missing();
-    search(request, constraints, name_of(again.mesh, again.hidden_share, round), again, list);
+    wanted.emplace_back(name_of(again.mesh, again.hidden_share, round), again);
+  }
+  return search(request, constraints, wanted);
+}
+
+std::vector<Candidate> PlacementSource::search(const PlanRequest& request,
+                                               const PlanConstraints& constraints,
+                                               const std::vector<Named>& wanted) {
+  std::vector<std::optional<Candidate>> found(wanted.size());
+  on_all_cores(std::ssize(wanted), [&](int64_t i) {
+    found[i] = search(request, constraints, wanted[i].first, wanted[i].second);
+  });
+  std::vector<Candidate> list;
+  for (size_t i = 0; i < wanted.size(); ++i) {
+    if (!found[i] || has_placements_of(list, *found[i])) continue;
+    tried_.insert(wanted[i]);
+    list.push_back(*std::move(found[i]));
   }
   return list;
 }
 
-void PlacementSource::search(const PlanRequest& request, const PlanConstraints& constraints,
-                             const std::string& name, const Tried& tried,
-                             std::vector<Candidate>& list) {
-  if (tried.limit <= Bytes(0)) return;
+std::optional<Candidate> PlacementSource::search(const PlanRequest& request,
+                                                 const PlanConstraints& constraints,
+                                                 const std::string& name,
+                                                 const Tried& tried) const {
+  if (tried.limit <= Bytes(0)) return {};
   Plan plan = decisions_of(constraints);
   plan.name = name;
   plan.meshes = one_mesh(tried.mesh);
   plan.marks = constraints.marks;  // no pass removes what they name
   plan.cost = cost_of(in_order(request.cluster, tried.mesh->size()), std::vector{tried.mesh});
-  const PlacedGraph placed = placements(request.graph, plan);
+  CompileOptions compile;
+  compile.rewrites = request.rewrites;
+  const PlacedGraph placed = placements(request.graph, plan, compile);
   PlacementSearchOptions options;
   options.problem.hidden_share = tried.hidden_share;
   options.problem.constraints = constraints_on(placed.graph, tried.mesh, constraints);
@@ -104,7 +131,7 @@ void PlacementSource::search(const PlanRequest& request, const PlanConstraints& 
   options.work = work_;
   const std::optional<PlacementAnswer> answer =
       search_placements(placed.graph, placed.sharded.meshes.front().mesh, plan.cost, options);
-  if (!answer) return;
+  if (!answer) return {};
   plan.shardings.emplace().sections.emplace_back(
       kTrainSection, resolve(placed.graph, answer->sharded, kTrainSection));
   if (!plan.marks.empty())
@@ -113,11 +140,10 @@ void PlacementSource::search(const PlanRequest& request, const PlanConstraints& 
         {std::vector<int>(request.graph.ops().size(), 0), ops_kept_by(request.graph, plan.marks)},
         plan.meshes, kTrainSection, {}, plan.shardings->sections.front().second);
   plan.marks.clear();
-  tried_.emplace(name, tried);
-  list.push_back(
-      {Candidate::Source::kSearch, name, std::move(plan),
-       SearchedProblem{answer->time, answer->bound, answer->nodes, answer->edges,
-                       answer->strategies, answer->dropped_strategies, answer->counted_memory}});
+  return Candidate{
+      Candidate::Source::kSearch, name, std::move(plan),
+      SearchedProblem{answer->time, answer->bound, answer->nodes, answer->edges, answer->strategies,
+                      answer->dropped_strategies, answer->counted_memory}};
 }
 
 std::vector<CandidateSource> placement_searches() {

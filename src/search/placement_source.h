@@ -3,7 +3,9 @@
 
 #include <cstdint>
 #include <map>
+#include <optional>
 #include <string>
+#include <utility>
 #include <vector>
 
 #include "placement_search/placement_search.h"
@@ -43,9 +45,13 @@ class PlacementSource {
     Bytes limit{0};
   };
 
-  /// Adds a candidate, if there is one within the limit.
-  void search(const PlanRequest& request, const PlanConstraints& constraints,
-              const std::string& name, const Tried& tried, std::vector<Candidate>& list);
+  using Named = std::pair<std::string, Tried>;  // the name of the candidate
+
+  /// Those of `wanted` for which there is one within the limit, each placement once; on all cores.
+  std::vector<Candidate> search(const PlanRequest& request, const PlanConstraints& constraints,
+                                const std::vector<Named>& wanted);
+  std::optional<Candidate> search(const PlanRequest& request, const PlanConstraints& constraints,
+                                  const std::string& name, const Tried& tried) const;
 
   const int64_t work_;
   std::map<std::string, Tried> tried_;  // by the name of the candidate

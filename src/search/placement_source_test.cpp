@@ -110,7 +110,8 @@ TEST(SearchProblem, CostsWhatTheCompiledProgramCosts) {
 }
 
 PlanningAnswer answer_for(const Graph& graph, const Cluster& cluster, int ranks) {
-  return find_plan({graph, cluster}, {.constraints = constraints_of(ranks, false)});
+  return find_plan({graph, cluster},
+                   {.constraints = constraints_of(ranks, false), .excludes = false});
 }
 
 TEST(SearchedPlans, AreAmongTheCandidatesWithABoundBelowTheirTime) {

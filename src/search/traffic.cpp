@@ -22,9 +22,8 @@ std::map<Rank, Received> received_in(const TaskGraph& graph, const Task& task) {
     std::map<Rank, int64_t> by_sender;
     for (size_t i = 0; i < task.parts.size(); ++i) {
       const TensorType& type = graph.registers[task.outputs[i]].type;
-      for (const Pull& pull : pulls(type.shape, task.parts[i].exchange, rank))
-        if (pull.sender != rank)
-          by_sender[pull.sender] += byte_size({type.dtype, pull.box.shape()}).value();
+      for (const PulledElements& pull : pulled_elements(type.shape, task.parts[i].exchange, rank))
+        if (pull.sender != rank) by_sender[pull.sender] += pull.count * size_of(type.dtype);
     }
     Received& sum = list[rank];
     for (const auto& [sender, bytes] : by_sender) sum.bytes += bytes;

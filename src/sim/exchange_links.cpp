@@ -30,7 +30,7 @@ ExchangeLinks::Lists ExchangeLinks::senders_of(const Shape& shape, const Exchang
   for (Rank rank : ranks) {
     lists.first.push_back(static_cast<int>(lists.items.size()));
     if (!exchange.to.mesh->coordinate_of(rank)) continue;
-    for (const Pull& pull : pulls(shape, exchange, rank)) {
+    for (const PulledElements& pull : pulled_elements(shape, exchange, rank)) {
       const auto found = std::lower_bound(ranks.begin(), ranks.end(), pull.sender);
       const int sender = static_cast<int>(found - ranks.begin());
       if (std::find(lists.items.begin() + lists.first.back(), lists.items.end(), sender) ==

@@ -41,6 +41,11 @@ Document to_document(const fuzz::FuzzReport& report, uint64_t seed) {
   document["combined_cases"] = report.total.combined_cases;
   document["failures"] = report.total.failures;
   document["seconds"] = report.total.time.value();
+  document["searched_plans"] = report.planned.searched;
+  document["preset_plans"] = report.planned.presets;
+  document["serial_plans"] = report.planned.serial;
+  document["no_plan_fits"] = report.planned.none;
+  document["excluded_candidates"] = report.planned.excluded;
   for (const auto& [name, count] : report.operators) document["operators"][name] = count;
   return document;
 }
@@ -58,6 +63,13 @@ std::string to_text(const fuzz::FuzzReport& report, uint64_t seed) {
       "operators\n",
       grouped(total.exact_cases), grouped(total.micro_batched_cases), grouped(total.refused_cases),
       report.operators.size());
+  const fuzz::PlannedCases& plans = report.planned;
+  if (plans.searched + plans.presets + plans.serial + plans.none > 0)
+    text += fmt::format(
+        "  plans: {} of the search, {} presets, {} serial; for {} no plan fits; {} candidates were "
+        "excluded\n",
+        grouped(plans.searched), grouped(plans.presets), grouped(plans.serial), grouped(plans.none),
+        grouped(plans.excluded));
   return text;
 }
 
@@ -72,6 +84,9 @@ void FuzzCommand::describe(OptionParser& parser) {
   parser.number({"--seed", "N", "Seed of the first case; the next case has the next number"}, seed,
                 uint64_t{0});
   parser.real({"--minutes", "X", "Stop after this time"}, minutes, 0);
+  parser.flag(
+      {"--planner", "", "Run each program under the plan that is found for it on a random cluster"},
+      planner);
   add_options(parser, output);
 }
 
@@ -80,6 +95,7 @@ ExitCode FuzzCommand::run(Processes&) {
   fuzz::FuzzOptions options;
   options.cases = cases.value_or(minutes > 0 ? 0 : kCases);
   options.minutes = minutes;
+  options.plans = planner;
   options.seed = seed;
   options.on_failure = [](const fuzz::FuzzFinding& finding) {
     std::cerr << fuzz::to_text(finding) << std::endl;

@@ -17,7 +17,8 @@ struct FuzzCommand : Command {
   std::string file;  // a file with one case; "": random cases
   std::optional<int64_t> cases;
   uint64_t seed = 1;
-  double minutes = 0;  // 0: no limit
+  bool planner = false;  // run under plans that are found
+  double minutes = 0;    // 0: no limit
   OutputOptions output;
 };
 

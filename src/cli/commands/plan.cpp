@@ -6,6 +6,7 @@
 #include <iostream>
 
 #include "base/file.h"
+#include "base/on_all_cores.h"
 #include "cli/print/plan_answer.h"
 #include "cli/print/plan_numbers.h"
 #include "cli/print/summary.h"
@@ -16,6 +17,17 @@
 #include "plan/preset.h"
 
 namespace tessera {
+
+namespace {
+
+/// The summary of the best plan, as `tessera explain` prints it; its placements are checked.
+std::string summary_of(const Planned& planned) {
+  Plan plan = planned.best()->candidate.plan;
+  const Compiled compiled = compile_on(planned.request(), plan);
+  return summary_text(numbers_of(compiled, plan_summary(plan)), LikeRows(compiled.graph));
+}
+
+}  // namespace
 
 void PlanCommand::describe(OptionParser& parser) {
   parser.argument("CONFIG", "The configuration, a TOML file", file);
@@ -96,19 +108,22 @@ ExitCode PlanCommand::print_answer(const Planned& planned) const {
   std::string text = verdict_line(planned);
   for (const std::string& note : planning_notes(planned)) text += "note: " + note + "\n";
   const EvaluatedCandidate* best = planned.best();
-  document["plan"] = best ? plan_document(planned) : Document();
+  document["plan"] = Document();
   if (!best) {
     const NearestChanges changes = nearest_changes(planned);
     document["nearest"] = changes_document(changes);
     text += changes_text(changes);
   } else {
+    std::string summary;
+    on_all_cores(2, [&](int64_t i) {
+      if (i == 0) document["plan"] = plan_document(planned);
+      if (i == 1) summary = summary_of(planned);
+    });
     if (out) {
       write_file(*out, to_json(document["plan"], 2) + "\n");
       text += "written to " + *out + "\n";
     }
-    Plan plan = best->candidate.plan;
-    const Compiled compiled = compile_on(planned.request(), plan);
-    text += "\n" + summary_text(numbers_of(compiled, plan_summary(plan)), LikeRows(compiled.graph));
+    text += "\n" + summary;
   }
   print_result(output, document, text + "\nCompared\n" + ranking_text(planned));
   return best ? ExitCode::kDone : ExitCode::kNoPlan;

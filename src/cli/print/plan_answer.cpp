@@ -104,6 +104,27 @@ std::string unusable_text(const PlanningAnswer& answer) {
   return text;
 }
 
+std::string excluded_text(const PlanningAnswer& answer) {
+  if (answer.excluded.empty()) return "";
+  std::string text = "\nExcluded: the kernels alone take longer than the step of the answer\n";
+  for (const ExcludedCandidate& candidate : answer.excluded)
+    text += "  " + candidate.name + ": at least " + milliseconds(candidate.bound) + "\n";
+  return text;
+}
+
+Document excluded_document(const PlanningAnswer& answer) {
+  Document list = Document::List{};
+  for (const ExcludedCandidate& candidate : answer.excluded) {
+    Document item;
+    item["name"] = candidate.name;
+    item["source"] = std::string(to_text(candidate.source));
+    item["ranks"] = candidate.ranks;
+    item["bound_seconds"] = candidate.bound.value();
+    list.append(std::move(item));
+  }
+  return list;
+}
+
 }  // namespace
 
 std::string verdict_line(const Planned& planned) {
@@ -139,7 +160,9 @@ std::vector<std::string> verdict_lines(const Planned& planned) {
   verdict.pop_back();
   return {std::move(verdict),
           fmt::format("compared with  {}{}",
-                      counted(std::ssize(planned.answer.candidates) - 1, "other plan"),
+                      counted(std::ssize(planned.answer.candidates) +
+                                  std::ssize(planned.answer.excluded) - 1,
+                              "other plan"),
                       compared.empty() ? "" : ": " + join(compared, ", ")),
           fmt::format("time           {} in kernels, {}", milliseconds(best.parts.compute),
                       join(exposed, ", ")),
@@ -215,7 +238,7 @@ std::string ranking_text(const Planned& planned) {
                grouped(candidate.traffic.messages),
                fmt::format("{:.1f}%", 100 * planned.utilization(candidate)),
                why_text(planned, candidate)});
-  return table.text() + unusable_text(planned.answer);
+  return table.text() + excluded_text(planned.answer) + unusable_text(planned.answer);
 }
 
 Document answer_document(const Planned& planned) {
@@ -242,6 +265,7 @@ Document answer_document(const Planned& planned) {
   document["alternatives"] = Document::List{};
   for (const EvaluatedCandidate& candidate : planned.answer.candidates)
     document["alternatives"].append(candidate_document(planned, candidate));
+  document["excluded"] = excluded_document(planned.answer);
   document["impossible"] = Document::List{};
   for (const UnusableCandidate& candidate : planned.answer.unusable) {
     Document item;
