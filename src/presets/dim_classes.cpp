@@ -135,7 +135,7 @@ class ClassBuilder {
   }
 
   void collect() {
-    std::vector<DimClassIndex> of_set(sets_.find(0) + 1);
+    std::vector<DimClassIndex> of_set;
     for (int i = 0; i < std::ssize(graph_.values()); ++i) {
       std::vector<DimClassIndex>& of_dims = result_.of_value.emplace_back();
       for (int dim = 0; dim < graph_.values()[i].type.shape.size(); ++dim) {

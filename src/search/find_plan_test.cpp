@@ -114,6 +114,7 @@ TEST(FindPlan, ExcludedCandidatesAreSlowerThanTheAnswer) {
       options.excludes = false;
       const PlanningAnswer all = answer_for(graph, cluster, options);
       options.excludes = true;
+      options.sources = placement_searches();  // each is of one planning
       const PlanningAnswer some = answer_for(graph, cluster, options);
       EXPECT_TRUE(all.excluded.empty());
       EXPECT_EQ(best_of(some).candidate.name, best_of(all).candidate.name);
@@ -125,6 +126,14 @@ TEST(FindPlan, ExcludedCandidatesAreSlowerThanTheAnswer) {
         EXPECT_LE(excluded.bound, simulated->step()) << excluded.name;
       }
     }
+}
+
+TEST(FindPlan, AProgramWithoutDimsHasAPlan) {
+  const Cluster cluster = cores();
+  for (const char* text : {"input x: f32[]\ny = neg(x): f32[]\noutput y = y\n",
+                           "variable w: f32[] = constant(1.0)\nv = neg(w): f32[]\nnext w = v\n",
+                           "input x: f32[]\noutput x = x\n"})
+    EXPECT_TRUE(answer_for(parse_graph(text), cluster, 2).best) << text;
 }
 
 TEST(FindPlan, NothingIsExcludedWhenNoPlanFits) {

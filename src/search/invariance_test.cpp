@@ -135,14 +135,14 @@ TEST(PlannerInvariance, NamesDoNotCount) {
 }
 
 /// By candidate of the search: the time and the bound of its problem, in picoseconds.
-std::map<std::string, std::pair<int64_t, int64_t>> searched(const Graph& graph,
-                                                            const Cluster& cluster) {
+std::map<std::string, std::pair<double, double>> searched(const Graph& graph,
+                                                          const Cluster& cluster) {
   const PlanRequest request{graph, cluster};
   PlacementSource source;
-  std::map<std::string, std::pair<int64_t, int64_t>> found;
+  std::map<std::string, std::pair<double, double>> found;
   for (const Candidate& candidate : source(request, constraints_of(4, false), {}))
-    found[candidate.name] = {std::llround(1e12 * candidate.problem->time.value()),
-                             std::llround(1e12 * candidate.problem->bound.value())};
+    found[candidate.name] = {1e12 * candidate.problem->time.value(),
+                             1e12 * candidate.problem->bound.value()};
   return found;
 }
 
@@ -157,7 +157,9 @@ TEST(PlannerInvariance, TheOrderOfTheOpsDoesNotChangeWhatTheSearchFinds) {
       for (const auto& [candidate, times] : searched(other, cluster)) {
         const auto same = wanted.find(candidate);
         if (same == wanted.end()) continue;  // it has the placements of another candidate
-        EXPECT_EQ(times, same->second) << name << " " << candidate;
+        // Every cost is rounded to picoseconds, of fewer than 1000 nodes.
+        EXPECT_NEAR(times.first, same->second.first, 1000) << name << " " << candidate;
+        EXPECT_NEAR(times.second, same->second.second, 1000) << name << " " << candidate;
       }
     }
   }
