@@ -85,13 +85,13 @@ ActDemand ActDemands::work(Rank rank, Seconds time) const {
   return {0, {{nanoseconds(time), {{cores}}, kCore}}};
 }
 
-ActDemand ActDemands::exchange(Rank rank, const Task& task) const {
+ActDemand ActDemands::exchange(Rank rank, const Task& task) {
   const Cluster& cluster = *deployment_.cluster;
   std::map<Rank, int64_t> bytes;
   Bytes combined{0};
   for (size_t i = 0; i < task.parts.size(); ++i) {
     const TensorType& type = graph_.registers[task.outputs[i]].type;
-    for (const PulledElements& pull : pulled_elements(type.shape, task.parts[i].exchange, rank)) {
+    for (const PulledElements& pull : known_pulls_.of(type.shape, task.parts[i].exchange, rank)) {
       const Bytes size(pull.count * size_of(type.dtype));
       combined += size;
       if (pull.sender != rank) bytes[pull.sender] += size.value();

@@ -8,6 +8,7 @@
 #include "base/units.h"
 #include "kernels/work.h"
 #include "prediction/deployment.h"
+#include "reshard/known_pulls.h"
 #include "sim/demands.h"
 #include "tasks/task_graph.h"
 
@@ -59,7 +60,7 @@ class ActDemands {
   KernelPrice price(const TaskGraph& graph, Rank rank, Bytes working_set) const;
   Bytes working_set(MeshIndex mesh) const;
   ActDemand work(Rank rank, Seconds time) const;
-  ActDemand exchange(Rank rank, const Task& task) const;
+  ActDemand exchange(Rank rank, const Task& task);
   bool is_even(const Task& task) const;
   int type_index(Rank rank) const;
 
@@ -68,6 +69,7 @@ class ActDemands {
   IndexedVector<TaskId, bool> is_even_;
   IndexedVector<MeshIndex, Bytes> working_sets_;  // of the ranks of each mesh
   std::map<Key, KernelPrice> known_;
+  KnownPulls known_pulls_;
 };
 
 }  // namespace tessera

@@ -100,30 +100,43 @@ std::vector<Position> boundaries(const std::vector<Position>& all, double distan
   return result;
 }
 
+/// The work of each stage.
+struct StageLimits {
+  double least = 0, most = kNever;
+};
+
 /// The `cuts` positions with the least cost, in order; nullopt when every choice is forbidden.
-///   stage_cost(work, bytes)  of a stage with this work, and the bytes that leave it; kNever
-///   forbids combine                  costs of stages: a sum or a maximum
+///   stage_cost(work, bytes)  of a stage with this work, and the bytes that leave it: at least 0,
+///                            and not less for more work
+///   combine                  costs of stages: a sum or a maximum
 template <class StageCost, class Combine>
 std::optional<Cuts> best_cuts(const Line& line, const std::vector<Position>& positions, int cuts,
-                              const StageCost& stage_cost, const Combine& combine) {
+                              const StageLimits& limits, const StageCost& stage_cost,
+                              const Combine& combine) {
   const int count = static_cast<int>(positions.size());
   const auto work_at = [&](int i) { return i < 0 ? 0.0 : positions[i].work; };
+  const auto is_allowed = [&](double work) { return work >= limits.least && work <= limits.most; };
   std::vector<std::vector<double>> best(cuts + 1, std::vector<double>(count, kNever));
   std::vector<std::vector<int>> before(cuts + 1, std::vector<int>(count, -1));
-  for (int i = 0; i < count; ++i) best[1][i] = stage_cost(work_at(i), positions[i].bytes);
+  for (int i = 0; i < count; ++i)
+    if (is_allowed(work_at(i))) best[1][i] = stage_cost(work_at(i), positions[i].bytes);
   for (int cut = 2; cut <= cuts; ++cut)
     for (int i = 0; i < count; ++i)
-      for (int j = 0; j < i; ++j) {
-        const double cost =
-            combine(best[cut - 1][j], stage_cost(work_at(i) - work_at(j), positions[i].bytes));
-        if (cost >= best[cut][i]) continue;
+      for (int j = i - 1; j >= 0; --j) {  // stages of more and more work
+        const double work = work_at(i) - work_at(j);
+        if (work < limits.least) continue;
+        const double own = stage_cost(work, positions[i].bytes);
+        if (work > limits.most || own > best[cut][i]) break;
+        const double cost = combine(best[cut - 1][j], own);
+        if (cost > best[cut][i] || cost == kNever) continue;
         best[cut][i] = cost;
         before[cut][i] = j;
       }
   int last = -1;
   double least = kNever;
   for (int i = 0; i < count; ++i) {
-    const double cost = combine(best[cuts][i], stage_cost(line.total - work_at(i), 0));
+    const double work = line.total - work_at(i);
+    const double cost = is_allowed(work) ? combine(best[cuts][i], stage_cost(work, 0)) : kNever;
     if (cost >= least) continue;
     least = cost;
     last = i;
@@ -145,14 +158,12 @@ std::optional<Cuts> best_cuts(const Line& line, const std::vector<Position>& pos
 std::optional<Cuts> even_cuts(const Line& line, const std::vector<Position>& positions, int cuts) {
   const double least = kLeastWork * line.total / (cuts + 1);
   const auto busiest = best_cuts(
-      line, positions, cuts, [&](double work, double) { return work >= least ? work : kNever; },
+      line, positions, cuts, {least, kNever}, [](double work, double) { return work; },
       [](double a, double b) { return std::max(a, b); });
   if (!busiest) return std::nullopt;
-  const double most = kSlack * busiest->busiest;
   return best_cuts(
-      line, positions, cuts,
-      [&](double work, double bytes) { return work >= least && work <= most ? bytes : kNever; },
-      [](double a, double b) { return a + b; });
+      line, positions, cuts, {least, kSlack * busiest->busiest},
+      [](double, double bytes) { return bytes; }, [](double a, double b) { return a + b; });
 }
 
 [[noreturn]] void refuse_stages(const Line& line, int stages) {

@@ -42,7 +42,7 @@ class Planning {
     add(std::move(candidates));
     for (const CandidateSource& source : options_.sources)
       add(source(request_, constraints, std::as_const(answer_)));
-    PresetGrid grid = preset_grid(request_, constraints, options_.max_presets);
+    PresetGrid grid = preset_grid(request_, constraints, max_presets());
     answer_.left_out = grid.left_out;
     std::ranges::move(grid.unusable, std::back_inserter(answer_.unusable));
     add(std::move(grid.candidates));
@@ -52,6 +52,13 @@ class Planning {
   }
 
  private:
+  /// Of large programs fewer are compiled.
+  int64_t max_presets() const {
+    const int64_t ops = std::max<int64_t>(std::ssize(request_.graph.ops()), 1);
+    return std::clamp<int64_t>(options_.max_preset_ops / ops,
+                               std::min(kLeastPresets, options_.max_presets), options_.max_presets);
+  }
+
   void add(std::vector<Candidate> candidates) {
     for (int64_t first = 0; first < std::ssize(candidates); first += kRound) {
       const auto begin = std::make_move_iterator(candidates.begin() + first);
@@ -98,9 +105,9 @@ class Planning {
     std::vector<Candidate> presets;
     for (auto& [step, preset] : faster) presets.push_back(std::move(preset));
     std::vector<Candidate> candidates = with_micro_batches(request_, options_.constraints, presets);
-    const auto limit = static_cast<size_t>(options_.max_presets);
-    if (candidates.size() > limit) {
-      answer_.left_out += std::ssize(candidates) - options_.max_presets;
+    const int64_t limit = max_presets();
+    if (std::ssize(candidates) > limit) {
+      answer_.left_out += std::ssize(candidates) - limit;
       candidates.resize(limit);
     }
     add(std::move(candidates));

@@ -5,7 +5,7 @@
 
 #include "base/text.h"
 #include "reshard/exchange.h"
-#include "reshard/pulls.h"
+#include "reshard/known_pulls.h"
 #include "tasks/like_tasks.h"
 
 namespace tessera {
@@ -16,13 +16,13 @@ struct Received {
 };
 
 /// What each rank receives in one exchange task; the parts from one sender are one message.
-std::map<Rank, Received> received_in(const TaskGraph& graph, const Task& task) {
+std::map<Rank, Received> received_in(const TaskGraph& graph, const Task& task, KnownPulls& pulls) {
   std::map<Rank, Received> list;
   for (Rank rank : graph.meshes[task.mesh]->ranks()) {
     std::map<Rank, int64_t> by_sender;
     for (size_t i = 0; i < task.parts.size(); ++i) {
       const TensorType& type = graph.registers[task.outputs[i]].type;
-      for (const PulledElements& pull : pulled_elements(type.shape, task.parts[i].exchange, rank))
+      for (const PulledElements& pull : pulls.of(type.shape, task.parts[i].exchange, rank))
         if (pull.sender != rank) by_sender[pull.sender] += pull.count * size_of(type.dtype);
     }
     Received& sum = list[rank];
@@ -45,6 +45,7 @@ std::string axes_of(const Task& task) {
 
 Traffic traffic_of(const TaskGraph& graph) {
   const IndexedVector<TaskId, TaskId> like = like_tasks(graph);
+  KnownPulls pulls;
   std::map<TaskId, std::map<Rank, Received>> known;
   std::map<Rank, Received> by_rank;
   Traffic traffic;
@@ -52,7 +53,8 @@ Traffic traffic_of(const TaskGraph& graph) {
     const Task& task = graph.tasks[id];
     if (task.kind != Task::Kind::kExchange) continue;
     auto found = known.find(like[id]);
-    if (found == known.end()) found = known.emplace(like[id], received_in(graph, task)).first;
+    if (found == known.end())
+      found = known.emplace(like[id], received_in(graph, task, pulls)).first;
     ++traffic.exchanges;
     Bytes& over = traffic.bytes_over[axes_of(task)];
     for (const auto& [rank, received] : found->second) {

@@ -7,30 +7,34 @@
 namespace tessera {
 
 ExchangeLinks::ExchangeLinks(const TaskGraph& graph, const std::vector<Rank>& ranks)
-    : first_table_(graph.tasks.size(), 0) {
+    : first_part_(graph.tasks.size(), 0) {
+  KnownPulls pulls;
   const IndexedVector<TaskId, TaskId> like = like_tasks(graph);
   for (TaskId id : graph.tasks.indices()) {
     const Task& task = graph.tasks[id];
     if (task.kind != Task::Kind::kExchange) continue;
-    first_table_[id] = like[id] == id ? tables_.size() : first_table_[like[id]];
+    first_part_[id] = like[id] == id ? table_of_.size() : first_part_[like[id]];
     if (like[id] != id) continue;
     distinct_.push_back(id);
     for (size_t part = 0; part < task.parts.size(); ++part) {
       const Shape& shape = graph.registers[task.inputs[part]].type->shape;
-      Lists senders = senders_of(shape, task.parts[part].exchange, ranks);
+      const Exchange& exchange = task.parts[part].exchange;
+      table_of_.push_back(pulls.class_of(shape, exchange));
+      if (table_of_.back().value() < std::ssize(tables_)) continue;
+      Lists senders = senders_of(table_of_.back(), *exchange.to.mesh, ranks, pulls);
       Lists receivers = reversed(senders);
       tables_.push_back({std::move(senders), std::move(receivers)});
     }
   }
 }
 
-ExchangeLinks::Lists ExchangeLinks::senders_of(const Shape& shape, const Exchange& exchange,
-                                               const std::vector<Rank>& ranks) {
+ExchangeLinks::Lists ExchangeLinks::senders_of(ExchangeClass exchanges, const Mesh& receivers,
+                                               const std::vector<Rank>& ranks, KnownPulls& pulls) {
   Lists lists;
   for (Rank rank : ranks) {
     lists.first.push_back(static_cast<int>(lists.items.size()));
-    if (!exchange.to.mesh->coordinate_of(rank)) continue;
-    for (const PulledElements& pull : pulled_elements(shape, exchange, rank)) {
+    if (!receivers.coordinate_of(rank)) continue;
+    for (const PulledElements& pull : pulls.of(exchanges, rank)) {
       const auto found = std::lower_bound(ranks.begin(), ranks.end(), pull.sender);
       const int sender = static_cast<int>(found - ranks.begin());
       if (std::find(lists.items.begin() + lists.first.back(), lists.items.end(), sender) ==

@@ -4,6 +4,7 @@
 #include <span>
 #include <vector>
 
+#include "reshard/known_pulls.h"
 #include "tasks/task_graph.h"
 
 namespace tessera {
@@ -19,11 +20,11 @@ class ExchangeLinks {
 
   /// From whom a rank receives, itself included, in the order of the first pull.
   std::span<const int> senders(TaskId task, size_t part, int rank_index) const {
-    return tables_[first_table_[task] + part].senders.of(rank_index);
+    return tables_[table_of_[first_part_[task] + part]].senders.of(rank_index);
   }
   /// Who receives from a rank, itself included, in ascending order.
   std::span<const int> receivers(TaskId task, size_t part, int rank_index) const {
-    return tables_[first_table_[task] + part].receivers.of(rank_index);
+    return tables_[table_of_[first_part_[task] + part]].receivers.of(rank_index);
   }
   /// One exchange of each kind.
   const std::vector<TaskId>& distinct() const { return distinct_; }
@@ -41,12 +42,13 @@ class ExchangeLinks {
     Lists senders, receivers;
   };
 
-  static Lists senders_of(const Shape& shape, const Exchange& exchange,
-                          const std::vector<Rank>& ranks);
+  static Lists senders_of(ExchangeClass exchanges, const Mesh& receivers,
+                          const std::vector<Rank>& ranks, KnownPulls& pulls);
   static Lists reversed(const Lists& lists);
 
-  std::vector<Table> tables_;
-  IndexedVector<TaskId, size_t> first_table_;  // of the first part of an exchange
+  IndexedVector<ExchangeClass, Table> tables_;
+  std::vector<ExchangeClass> table_of_;       // by part of the distinct exchanges
+  IndexedVector<TaskId, size_t> first_part_;  // of an exchange, in table_of_
   std::vector<TaskId> distinct_;
 };
 
