@@ -137,6 +137,28 @@ TEST(FindPlan, AProgramWithoutDimsHasAPlan) {
     EXPECT_TRUE(answer_for(parse_graph(text), cluster, 2).best) << text;
 }
 
+TEST(FindPlan, OfLargeProgramsFewerPresetsAreTried) {
+  const Graph graph = small_gpt();
+  PlanningOptions options{.constraints = constraints_of(4, true), .sources = {}};
+  options.excludes = false;
+  const auto presets = [&] {
+    const PlanningAnswer answer = answer_for(graph, cores(), options);
+    return std::pair(std::ranges::count_if(answer.candidates,
+                                           [](const EvaluatedCandidate& each) {
+                                             return each.candidate.source ==
+                                                    Candidate::Source::kPreset;
+                                           }) +
+                         std::ssize(answer.unusable),
+                     answer.left_out);
+  };
+  const auto [all, beyond] = presets();
+  ASSERT_GT(all, kLeastPresets);
+  options.max_preset_ops = 1;
+  const auto [some, left_out] = presets();
+  EXPECT_LE(some, kLeastPresets);
+  EXPECT_GT(left_out, beyond);
+}
+
 TEST(FindPlan, NothingIsExcludedWhenNoPlanFits) {
   const Graph graph = small_gpt();
   const Cluster cluster = cores(Bytes(1024));

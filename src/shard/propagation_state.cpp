@@ -1,5 +1,7 @@
 #include "shard/propagation_state.h"
 
+#include <algorithm>
+
 #include "base/error.h"
 #include "shard/candidates.h"
 
@@ -26,16 +28,42 @@ PropagationState::PropagationState(const Graph& graph, const Meshes& meshes,
   for (const MarkedOp& marked : marks_.ops) ops_[marked.op.index].mark = &marked;
 }
 
+void PropagationState::find_stages_of_values() {
+  stages_of_.resize(graph_.values().size());
+  for (int i = 0; i < std::ssize(graph_.values()); ++i) {
+    const Value& value = graph_.value({i});
+    std::vector<int>& stages = stages_of_[shared({i}).index];
+    stages.push_back(stages_.values[i]);
+    if (value.producer.index >= 0) stages.push_back(stage_of(value.producer));
+    for (OpId user : value.users) stages.push_back(stage_of(user));
+  }
+  for (std::vector<int>& stages : stages_of_) {
+    std::ranges::sort(stages);
+    stages.erase(std::ranges::unique(stages).begin(), stages.end());
+  }
+}
+
+size_t PropagationState::position_of(ValueId value, int stage) const {
+  const std::vector<int>& stages = stages_of_[shared(value).index];
+  const auto found = std::ranges::lower_bound(stages, stage);
+  if (found == stages.end() || *found != stage)
+    throw InternalError("stage " + std::to_string(stage) + " does not have '" +
+                        graph_.value(value).name + "'");
+  return static_cast<size_t>(found - stages.begin());
+}
+
 void PropagationState::place_replicated() {
   for (int i = 0; i < std::ssize(graph_.values()); ++i) shared_.push_back({i});
   for (const Variable& variable : graph_.variables())
     if (variable.next && graph_.value(*variable.next).producer.index >= 0)
       shared_[variable.next->index] = variable.value;
-  for (const Value& value : graph_.values()) {
+  find_stages_of_values();
+  for (int i = 0; i < std::ssize(graph_.values()); ++i) {
     placements_.emplace_back();
-    for (const NamedMesh& mesh : meshes_)
+    for (int stage : stages_of_[i])
       placements_.back().push_back(
-          {DistAttr::replicated(mesh.mesh, value.type.shape.size()), false, ""});
+          {DistAttr::replicated(meshes_[stage].mesh, graph_.value({i}).type.shape.size()), false,
+           ""});
   }
 }
 

@@ -59,17 +59,19 @@ class PropagationState {
   /// value.
   ValueId shared(ValueId value) const { return shared_[value.index]; }
   /// The placement that the ops of one stage see.
+  ///   requires  the value is assigned to the stage, or an op of it makes or reads the value
   TensorPlacement& placement(ValueId value, int stage) {
-    return placements_[shared(value).index][stage];
+    return placements_[shared(value).index][position_of(value, stage)];
   }
   /// The placement on the mesh that the value is assigned to.
   TensorPlacement& canonical(ValueId value) {
     return placement(value, stages_.values[shared(value).index]);
   }
   const TensorPlacement& canonical(ValueId value) const {
-    return placements_[shared(value).index][stages_.values[shared(value).index]];
+    return placements_[shared(value).index]
+                      [position_of(value, stages_.values[shared(value).index])];
   }
-  /// By value, the placements on all meshes.
+  /// By value, the placements on the meshes of the stages that have it, in ascending order.
   std::vector<std::vector<TensorPlacement>>& placements() { return placements_; }
 
   ValueId operand(OpId id, int index) const;
@@ -93,6 +95,8 @@ class PropagationState {
   ShardedGraph take_result();
 
  private:
+  void find_stages_of_values();
+  size_t position_of(ValueId value, int stage) const;
   void place_replicated();
   void place_marked();
   void allow_chunks();
@@ -108,7 +112,8 @@ class PropagationState {
   MeshAssignment stages_;
   ResolvedMarks marks_;
   std::vector<ValueId> shared_;
-  std::vector<std::vector<TensorPlacement>> placements_;  // by value and stage
+  std::vector<std::vector<int>> stages_of_;  // by shared value, ascending: those that have it
+  std::vector<std::vector<TensorPlacement>> placements_;  // by value and position in stages_of_
   std::vector<bool> may_have_chunks_;  // by value: a variable that propagation may divide so
   std::vector<OpState> ops_;
   std::vector<ShardingNote> notes_;
