@@ -1,6 +1,7 @@
 #include "prediction/memory_over_time.h"
 
 #include <algorithm>
+#include <iterator>
 #include <map>
 #include <numeric>
 
@@ -44,41 +45,52 @@ IndexedVector<RegisterIndex, MemoryKind> kinds_of(const TaskGraph& graph) {
   return kinds;
 }
 
-/// The arena of one mesh in pieces, at whose ends slots of registers begin and end.
+/// The parts of one arena that slots use, in pieces that the same slots use. Slots overlap where
+/// one is written over another one.
 class ArenaPieces {
  public:
-  void add_end(int64_t offset) { ends_.push_back(offset); }
-  void finish() {
-    std::sort(ends_.begin(), ends_.end());
-    ends_.erase(std::unique(ends_.begin(), ends_.end()), ends_.end());
-    users_.resize(ends_.size());
-  }
-
-  /// Adds (or with `sign` -1 removes) the use of [begin, end) by `kind` to the live bytes.
+  /// Adds (or with `sign` -1 removes) the use of [begin, end) by `kind` to the live bytes. A piece
+  /// counts as what the last slot that began is.
   void use(int64_t begin, int64_t end, MemoryKind kind, int sign, BytesByKind& bytes) {
-    for (size_t i = index_of(begin); ends_[i] < end; ++i) {
-      Users& users = users_[i];
-      const Bytes size(ends_[i + 1] - ends_[i]);
-      auto& owned = bytes[static_cast<size_t>(users.owner)];
-      if (users.count > 0) owned = owned - size;
-      users.count += sign;
-      ensure(users.count >= 0, "a slot is released once");
-      if (sign > 0) users.owner = kind;
-      if (users.count > 0) bytes[static_cast<size_t>(users.owner)] += size;
+    split(begin);
+    split(end);
+    auto next = pieces_.lower_bound(begin);
+    for (int64_t at = begin; at < end;) {
+      if (next == pieces_.end() || next->first > at) {
+        ensure(sign > 0, "a slot is released once");
+        const int64_t gap_end = next == pieces_.end() ? end : std::min(end, next->first);
+        next = pieces_.emplace_hint(next, at, Piece{gap_end, 0, kind});
+      }
+      Piece& piece = next->second;
+      const Bytes size(piece.end - at);
+      at = piece.end;
+      auto& owned = bytes[static_cast<size_t>(piece.owner)];
+      if (piece.count > 0) owned = owned - size;
+      piece.count += sign;
+      if (sign > 0) piece.owner = kind;
+      if (piece.count > 0) bytes[static_cast<size_t>(piece.owner)] += size;
+      next = piece.count > 0 ? std::next(next) : pieces_.erase(next);
     }
   }
 
  private:
-  struct Users {
-    int count = 0;
-    MemoryKind owner = MemoryKind::kTemporaries;
+  struct Piece {
+    int64_t end;
+    int count;  // of the slots
+    MemoryKind owner;
   };
-  size_t index_of(int64_t offset) const {
-    return std::lower_bound(ends_.begin(), ends_.end(), offset) - ends_.begin();
+
+  /// No piece goes on over `at` afterwards.
+  void split(int64_t at) {
+    auto next = pieces_.lower_bound(at);
+    if (next == pieces_.begin()) return;
+    Piece& before = std::prev(next)->second;
+    if (before.end <= at) return;
+    pieces_.emplace_hint(next, at, before);
+    before.end = at;
   }
 
-  std::vector<int64_t> ends_;
-  std::vector<Users> users_;
+  std::map<int64_t, Piece> pieces_;  // in use, by begin
 };
 
 /// The bytes of a slot in its arena.
@@ -95,13 +107,6 @@ class Sweep {
       : graph_(graph), kinds_(kinds), ranges_(std::move(ranges)), begin_(begin) {
     memory_.rank = rank;
     bytes_[static_cast<size_t>(MemoryKind::kVariables)] = variable_bytes(graph, rank);
-    for (const LiveRange& range : ranges_) {
-      const Register& reg = graph.registers[range.reg];
-      const auto [first, last] = place_of(reg, range.slot);
-      arenas_[reg.mesh].add_end(first);
-      arenas_[reg.mesh].add_end(last);
-    }
-    for (auto& [mesh, pieces] : arenas_) pieces.finish();
   }
 
   MemoryOverTime run() {
@@ -134,7 +139,7 @@ class Sweep {
   void add(const LiveRange& range, int sign) {
     const Register& reg = graph_.registers[range.reg];
     const auto [first, last] = place_of(reg, range.slot);
-    arenas_.at(reg.mesh).use(first, last, kinds_[range.reg], sign, bytes_);
+    arenas_[reg.mesh].use(first, last, kinds_[range.reg], sign, bytes_);
   }
 
   void note(Seconds at) {
@@ -178,34 +183,48 @@ class Sweep {
 class KernelShares {
  public:
   KernelShares(const TaskGraph& graph, const ActDemands& acts)
-      : graph_(graph), acts_(acts), like_(like_tasks(graph)) {}
+      : graph_(graph), acts_(acts), like_(like_tasks(graph)), uses_(graph.registers.size()) {
+    for (TaskId id : graph.tasks.indices()) find_uses(id);
+  }
 
   /// The range inside of its act: from the kernel that fills it, and to the last kernel that reads
   /// it when no other task does.
   LiveRange narrowed(LiveRange range) {
-    const Register& reg = graph_.registers[range.reg];
-    const Task& task = graph_.tasks[reg.producer.is_none() ? TaskId(0) : reg.producer];
-    if (task.steps.empty()) return range;
-    size_t first = task.steps.size(), last = 0;
-    for (size_t i = 0; i < task.steps.size(); ++i) {
-      const KernelStep& step = task.steps[i];
-      const bool fills = has(step.outputs, range.reg) || step.workspace == range.reg;
-      if (fills) first = std::min(first, i);
-      if (fills || has(step.inputs, range.reg)) last = i;
-    }
-    if (first == task.steps.size()) return range;
-    const std::vector<double>& begins = begins_of(range.rank, reg.producer);
+    const Uses& uses = uses_[range.reg];
+    if (uses.first < 0) return range;
+    const std::vector<double>& begins = begins_of(range.rank, graph_.registers[range.reg].producer);
     const Seconds begin = range.begin, length = range.filled - range.begin;
-    const auto at = [&](size_t step) { return begin + Seconds(begins[step] * length.value()); };
-    range.begin = at(first);
-    if (!has(task.outputs, range.reg)) range.end = at(last + 1);
+    const auto at = [&](int step) { return begin + Seconds(begins[step] * length.value()); };
+    range.begin = at(uses.first);
+    if (!uses.is_output) range.end = at(uses.last + 1);
     return range;
   }
 
  private:
-  static bool has(const std::vector<RegisterIndex>& list, RegisterIndex reg) {
-    return std::find(list.begin(), list.end(), reg) != list.end();
+  /// The steps of its producer that fill and read a register.
+  struct Uses {
+    int first = -1, last = -1;  // the first one that fills it, and the last one; -1: none
+    bool is_output = false;     // do other tasks read it?
+  };
+
+  void find_uses(TaskId id) {
+    const Task& task = graph_.tasks[id];
+    const auto fill = [&](RegisterIndex reg, int step) {
+      if (reg.is_none() || graph_.registers[reg].producer != id) return;
+      if (uses_[reg].first < 0) uses_[reg].first = step;
+      uses_[reg].last = step;
+    };
+    for (int i = 0; i < std::ssize(task.steps); ++i) {
+      const KernelStep& step = task.steps[i];
+      for (RegisterIndex reg : step.outputs) fill(reg, i);
+      fill(step.workspace, i);
+      for (RegisterIndex reg : step.inputs)
+        if (graph_.registers[reg].producer == id) uses_[reg].last = i;
+    }
+    for (RegisterIndex reg : task.outputs)
+      if (graph_.registers[reg].producer == id) uses_[reg].is_output = true;
   }
+
   /// By step, its begin; then the end of the last one, 1.
   const std::vector<double>& begins_of(Rank rank, TaskId task) {
     std::vector<double>& begins = known_[{rank, like_[task]}];
@@ -222,6 +241,7 @@ class KernelShares {
   const TaskGraph& graph_;
   const ActDemands& acts_;
   const IndexedVector<TaskId, TaskId> like_;
+  IndexedVector<RegisterIndex, Uses> uses_;
   std::map<std::pair<Rank, TaskId>, std::vector<double>> known_;
 };
 
