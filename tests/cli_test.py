@@ -65,6 +65,28 @@ class Plan(unittest.TestCase):
         self.assertEqual(result["step_seconds"], min(each["step_seconds"] for each in legal))
         self.assertLessEqual({"one device", "dp=4", "tp=4"}, {each["name"] for each in result["alternatives"]})
 
+    def test_a_written_plan_says_whose_prices_it_has(self):
+        """The fingerprint is that of simulate -o, also where --memory leaves a part of the devices."""
+        with tempfile.TemporaryDirectory() as folder:
+            file, again = pathlib.Path(folder) / "plan.json", pathlib.Path(folder) / "again.json"
+            stamps = []
+            for words in ([], ["--memory", "1 GiB"], ["--set", "parallel.tp=4"]):
+                run("plan", *SMALL_MLP, *self.CLUSTER, "--no-cache", "-o", file, *words)
+                stamps.append(json.loads(file.read_text())["cost"]["cluster"])
+            run("simulate", *SMALL_MLP, *self.CLUSTER, "--plan", file, "-o", again)
+            self.assertEqual(stamps, 3 * [json.loads(again.read_text())["cost"]["cluster"]])
+            run("plan", *SMALL_MLP, "--cluster", "cpu:8", "--no-cache", "-o", file)
+            self.assertNotIn(json.loads(file.read_text())["cost"]["cluster"], stamps)
+
+    def test_degrees_of_the_configuration_bind(self):
+        for degrees, name in ((["parallel.tp=4"], "tp=4"), (["parallel.dp=2", "parallel.tp=2"], "dp=2,tp=2")):
+            result = run_json("plan", *SMALL_GPT, "--set", *degrees, *self.CLUSTER, "--no-cache")
+            self.assertTrue(all(each["obeys"] == (each["name"] != "one device") for each in result["alternatives"]))
+            sizes = dict(item.split("=") for item in name.split(","))
+            self.assertEqual({axis: str(size) for axis, size in result["plan"]["mesh"].items()}, sizes)
+            found = run_json("explain", *SMALL_GPT, "--set", *degrees, *self.CLUSTER, "--no-cache", "--plan", "auto", "--ranks", 4)
+            self.assertEqual(found["mesh"], name.replace(",", " "))
+
     def test_the_same_inputs_give_the_same_bytes(self):
         texts = {run("plan", *SMALL_MLP, *self.CLUSTER, "--no-cache", "--json").stdout for _ in range(2)}
         self.assertEqual(len(texts), 1)

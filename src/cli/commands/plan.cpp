@@ -11,10 +11,10 @@
 #include "cli/print/plan_numbers.h"
 #include "cli/print/summary.h"
 #include "cli/run/automatic_plan.h"
+#include "cli/run/fixed_decisions.h"
 #include "cli/run/plan_cache.h"
 #include "cli/run/session.h"
 #include "cluster/cluster_file.h"
-#include "plan/preset.h"
 
 namespace tessera {
 
@@ -59,18 +59,19 @@ void PlanCommand::describe(OptionParser& parser) {
   add_options(parser, output);
 }
 
-PlanConstraints PlanCommand::constraints(const Cluster& machines) const {
+/// The ranks of the plan, or with --max-ranks their limit.
+int PlanCommand::rank_limit(const Cluster& machines) const {
   const int count = max_ranks.value_or(ranks.value_or(machines.device_count()));
   in_order(machines, count);  // refuses more ranks than devices
-  if (fixed.empty() || is_preset(fixed)) return constraints_of(count, max_ranks.has_value(), fixed);
-  return with_marks_of(read_plan(fixed, count), constraints_of(count, max_ranks.has_value()));
+  return count;
 }
 
-std::vector<Candidate> PlanCommand::compared_candidates(const Planned& planned, int count) const {
+std::vector<Candidate> PlanCommand::compared_candidates(const Planned& planned) const {
   std::vector<Candidate> list;
   for (const std::string& name : compared) {
-    Plan plan = read_plan(name, count);
+    Plan plan = read_plan(name, planned.constraints.ranks);
     check_fits(plan, *planned.graph);
+    in_order(*planned.cluster, plan.hardware());  // refuses what the cluster lacks
     list.push_back({Candidate::Source::kCompared, name, std::move(plan)});
   }
   return list;
@@ -89,15 +90,14 @@ EvaluationOptions PlanCommand::evaluation() const {
 
 ExitCode PlanCommand::run(Processes&) {
   auto machines = std::make_shared<const Cluster>(cluster_of(cluster));
-  const PlanConstraints wanted = constraints(*machines);
+  const int count = rank_limit(*machines);
   if (out) check_can_write(*out);
-  ConfigFile read = read_config_file(file, overrides.sets, wanted.ranks);
+  const ConfigFile read = read_config_file(file, overrides.sets, count);
   const std::string& name = machines->description().name;
-  const Plan parallel = read.plan.value_or(Plan{});
-  Planned planned = to_be_planned(std::move(read.run), machines, name.empty() ? cluster : name,
+  Planned planned = to_be_planned(read.run, machines, name.empty() ? cluster : name,
                                   memory ? std::optional(read_memory(*memory)) : std::nullopt);
-  planned.constraints = parallel.marks.empty() ? wanted : with_marks_of(parallel, wanted);
-  find_answer(planned, compared_candidates(planned, planned.constraints.ranks), evaluation());
+  planned.constraints = fixed_decisions(read, fixed, *planned.graph, count, max_ranks.has_value());
+  find_answer(planned, compared_candidates(planned), evaluation());
   if (planned.best() && planned.answer.not_tried == 0 && compared.empty() && !no_cache)
     PlanCache(cache_folder()).keep(cache_key(planned), cached_document(planned));
   return print_answer(planned);

@@ -28,8 +28,8 @@ struct PlanCommand : Command {
   bool no_cache = false;
 
  private:
-  PlanConstraints constraints(const Cluster& machines) const;
-  std::vector<Candidate> compared_candidates(const Planned& planned, int ranks) const;
+  int rank_limit(const Cluster& machines) const;
+  std::vector<Candidate> compared_candidates(const Planned& planned) const;
   EvaluationOptions evaluation() const;
   ExitCode print_answer(const Planned& planned) const;
 };

@@ -8,6 +8,7 @@
 #include "base/count_text.h"
 #include "base/error.h"
 #include "cli/print/plan_answer.h"
+#include "cli/run/fixed_decisions.h"
 #include "cli/run/plan_cache.h"
 #include "cli/run/this_machine.h"
 #include "cluster/cluster_file.h"
@@ -64,13 +65,13 @@ bool is_usable(const Document& kept, const Planned& planned) {
                   ExitCode::kNoPlan);
 }
 
-Document found(const RunConfig& config, int ranks, const AutomaticOptions& options) {
+Document found(const ConfigFile& file, int ranks, const AutomaticOptions& options) {
   const auto cluster = cluster_for(options);
   const std::string& name = cluster->description().name;
   Planned planned =
-      to_be_planned(config, cluster, name.empty() ? options.cluster.value_or("") : name);
+      to_be_planned(file.run, cluster, name.empty() ? options.cluster.value_or("") : name);
   in_order(*cluster, ranks);
-  planned.constraints = constraints_of(ranks, false);
+  planned.constraints = fixed_decisions(file, "", *planned.graph, ranks, false);
   const PlanCache cache(options.no_cache ? std::nullopt : cache_folder());
   const std::string key = cache_key(planned);
   if (const auto kept = cache.find(key); kept && is_usable(*kept, planned)) return *kept;
@@ -92,8 +93,8 @@ Document cached_document(const Planned& planned) {
   return document;
 }
 
-Plan automatic_plan(const RunConfig& config, int ranks, const AutomaticOptions& options) {
-  const auto make = [&] { return to_json(found(config, ranks, options)); };
+Plan automatic_plan(const ConfigFile& file, int ranks, const AutomaticOptions& options) {
+  const auto make = [&] { return to_json(found(file, ranks, options)); };
   const std::string text = options.from_leader ? options.from_leader(make) : make();
   const Document document = parse_json(text, "the plan of the leader");
   std::string indent = "plan auto: ";

@@ -18,9 +18,10 @@ Document cached_document(const Planned& planned);
 /// machine. It comes from the cache when the same was planned before. Tells the verdict on standard
 /// error. Of several processes the leader plans, and all take its plan.
 ///
-///   config  its sizes are set from the data here
+///   file    its [parallel] binds (fixed_decisions.h). The sizes of its run are set from the data
+///           here
 ///   throws  UserError: 3 when no plan fits, otherwise as find_answer
-Plan automatic_plan(const RunConfig& config, int ranks, const AutomaticOptions& options);
+Plan automatic_plan(const ConfigFile& file, int ranks, const AutomaticOptions& options);
 
 /// The number of ranks of an automatic plan when neither the command line nor the launcher gives
 /// one: the devices of the cluster.

@@ -9,6 +9,7 @@
 #include "base/count_text.h"
 #include "base/error.h"
 #include "cluster/cluster_file.h"
+#include "cluster/sources.h"
 #include "cost/quantity.h"
 #include "engine/graphs.h"
 #include "engine/program_plans.h"
@@ -66,6 +67,7 @@ Planned to_be_planned(RunConfig config, std::shared_ptr<const Cluster> cluster,
   planned.config = std::move(config);
   set_sizes(planned.config.model, planned.config.data);
   planned.graph = std::make_shared<const Graph>(training_graph(planned.config));
+  planned.cluster_fingerprint = fingerprint(cluster->description());
   planned.cluster = memory ? limited(*cluster, *memory) : std::move(cluster);
   planned.cluster_name = std::move(cluster_name);
   const Network network = network_of(planned.config.model);
@@ -116,6 +118,7 @@ Document plan_document(const Planned& planned) {
   if (best.candidate.source == Candidate::Source::kSearch)  // it has the training step only
     plan = with_other_programs(network_of(planned.config.model), training_settings(planned.config),
                                plan);
+  plan.cost.cluster = planned.cluster_fingerprint;
   return to_document(plan, *planned.graph, best.rewritten);
 }
 

@@ -18,7 +18,8 @@ struct Planned {
   RunConfig config;
   std::shared_ptr<const Graph> graph;
   std::shared_ptr<const Cluster> cluster;
-  std::string cluster_name;  // for readers
+  std::string cluster_name;         // for readers
+  std::string cluster_fingerprint;  // of the cluster with all of its memory
   PlanConstraints constraints = {};
   PlanningAnswer answer;
   /// Of a step, whatever the plan.
