@@ -78,6 +78,19 @@ class Plan(unittest.TestCase):
             run("plan", *SMALL_MLP, "--cluster", "cpu:8", "--no-cache", "-o", file)
             self.assertNotIn(json.loads(file.read_text())["cost"]["cluster"], stamps)
 
+    def test_no_plan_of_the_front_is_beaten_and_all_others_are(self):
+        result = run_json("plan", *SMALL_GPT, *self.CLUSTER, "--no-cache")
+        legal = [each for each in result["alternatives"] if each["fits"] and each["obeys"]]
+        self.assertEqual(result["front"][0], result["name"])
+        for each in legal:
+            beats = lambda other: (other["step_seconds"], other["peak_bytes"]) != (each["step_seconds"], each["peak_bytes"]) and \
+                other["step_seconds"] <= each["step_seconds"] and other["peak_bytes"] <= each["peak_bytes"]
+            if each["name"] in result["front"]:
+                self.assertFalse(any(map(beats, legal)), each["name"])
+            else:
+                self.assertTrue(any(other["step_seconds"] <= each["step_seconds"] and other["peak_bytes"] <= each["peak_bytes"] and other is not each
+                                    for other in legal), each["name"])
+
     def test_degrees_of_the_configuration_bind(self):
         for degrees, name in ((["parallel.tp=4"], "tp=4"), (["parallel.dp=2", "parallel.tp=2"], "dp=2,tp=2")):
             result = run_json("plan", *SMALL_GPT, "--set", *degrees, *self.CLUSTER, "--no-cache")

@@ -4,11 +4,12 @@
 
 #include <algorithm>
 #include <cmath>
-#include <map>
 
 #include "base/count_text.h"
 #include "base/text.h"
 #include "cli/print/text_table.h"
+#include "search/kept_front.h"
+#include "search/step_terms.h"
 
 namespace tessera {
 namespace {
@@ -52,7 +53,8 @@ std::string why_text(const Planned& planned, const EvaluatedCandidate& candidate
   if (!obeys(candidate.candidate, planned.constraints)) parts.push_back("for comparison");
   const EvaluatedCandidate* best = planned.best();
   if (best == &candidate) parts.push_back("the answer");
-  if (best && best != &candidate) parts.push_back(difference_text(candidate, *best));
+  if (best && best != &candidate)
+    parts.push_back(difference_text(*planned.cluster, candidate, *best));
   return join(parts, "; ");
 }
 
@@ -62,12 +64,16 @@ std::string speed_text(const Planned& planned, const EvaluatedCandidate& candida
   return fmt::format("{:.3g}", one->step().value() / candidate.step().value());
 }
 
-Document parts_document(const MeanBreakdown& parts) {
+Document parts_document(const Planned& planned, const EvaluatedCandidate& candidate) {
+  const MeanBreakdown& parts = candidate.parts;
+  const StepTerms terms = step_terms(*planned.cluster, candidate);
   Document document;
   document["compute_seconds"] = parts.compute.value();
   document["exposed_seconds"] = Document::Table{};
   for (const auto& [axes, time] : parts.exposed)
     document["exposed_seconds"][axes.empty() ? "between meshes" : axes] = time.value();
+  document["within_machines_seconds"] = terms.within_machines.value();
+  document["between_machines_seconds"] = terms.between_machines.value();
   document["idle_seconds"] = parts.idle.value();
   return document;
 }
@@ -92,7 +98,7 @@ Document candidate_document(const Planned& planned, const EvaluatedCandidate& ca
   document["max_sent_bytes"] = candidate.traffic.max_bytes.value();
   document["messages"] = candidate.traffic.messages;
   document["max_messages"] = candidate.traffic.max_messages;
-  document["parts"] = parts_document(candidate.parts);
+  document["parts"] = parts_document(planned, candidate);
   return document;
 }
 
@@ -102,6 +108,18 @@ std::string unusable_text(const PlanningAnswer& answer) {
   for (const UnusableCandidate& candidate : answer.unusable)
     text += "  " + candidate.name + ": " + candidate.reason + "\n";
   return text;
+}
+
+std::string front_text(const Planned& planned) {
+  const std::vector<size_t> front = kept_front(planned.answer, planned.constraints);
+  if (front.size() < 2) return "";
+  TextTable table({"less memory takes more time", "step", "memory"}, "lrr");
+  for (size_t at : front) {
+    const EvaluatedCandidate& candidate = planned.answer.candidates[at];
+    table.add({candidate.candidate.name, milliseconds(candidate.step()),
+               to_text(candidate.fullest.memory.all())});
+  }
+  return "\n" + table.text();
 }
 
 std::string excluded_text(const PlanningAnswer& answer) {
@@ -210,21 +228,22 @@ std::vector<std::string> planning_notes(const Planned& planned) {
   return notes;
 }
 
-std::string difference_text(const EvaluatedCandidate& candidate, const EvaluatedCandidate& best) {
+std::string difference_text(const Cluster& cluster, const EvaluatedCandidate& candidate,
+                            const EvaluatedCandidate& best) {
   if (&candidate == &best) return "";
   const double total = candidate.step().value() - best.step().value();
-  std::vector<std::pair<std::string, double>> terms{
-      {"compute", candidate.parts.compute.value() - best.parts.compute.value()}};
-  std::map<std::string, double> exposed;
-  for (const auto& [axes, time] : candidate.parts.exposed) exposed[axes] += time.value();
-  for (const auto& [axes, time] : best.parts.exposed) exposed[axes] -= time.value();
-  for (const auto& [axes, time] : exposed)
-    terms.emplace_back(axes.empty() ? "exchanges between meshes" : "exchanges over " + axes, time);
-  terms.emplace_back("waits", candidate.parts.idle.value() - best.parts.idle.value());
+  const StepTerms a = step_terms(cluster, candidate), b = step_terms(cluster, best);
+  const bool are_several = cluster.machine_count() > 1;
+  const std::pair<const char*, Seconds> terms[] = {
+      {"compute", a.compute - b.compute},
+      {are_several ? "exchanges within machines" : "exchanges",
+       a.within_machines - b.within_machines},
+      {"exchanges between machines", a.between_machines - b.between_machines},
+      {"waits", a.idle - b.idle}};
   std::vector<std::string> parts;
   for (const auto& [name, time] : terms)
-    if (std::abs(time) >= kToldShare * std::abs(total))
-      parts.push_back(name + " " + difference(time));
+    if (time.value() != 0 && std::abs(time.value()) >= kToldShare * std::abs(total))
+      parts.push_back(name + (" " + difference(time.value())));
   return difference(total) + " ms: " + join(parts, ", ");
 }
 
@@ -238,7 +257,8 @@ std::string ranking_text(const Planned& planned) {
                grouped(candidate.traffic.messages),
                fmt::format("{:.1f}%", 100 * planned.utilization(candidate)),
                why_text(planned, candidate)});
-  return table.text() + excluded_text(planned.answer) + unusable_text(planned.answer);
+  return table.text() + front_text(planned) + excluded_text(planned.answer) +
+         unusable_text(planned.answer);
 }
 
 Document answer_document(const Planned& planned) {
@@ -265,6 +285,9 @@ Document answer_document(const Planned& planned) {
   document["alternatives"] = Document::List{};
   for (const EvaluatedCandidate& candidate : planned.answer.candidates)
     document["alternatives"].append(candidate_document(planned, candidate));
+  document["front"] = Document::List{};
+  for (size_t at : kept_front(planned.answer, planned.constraints))
+    document["front"].append(planned.answer.candidates[at].candidate.name);
   document["excluded"] = excluded_document(planned.answer);
   document["impossible"] = Document::List{};
   for (const UnusableCandidate& candidate : planned.answer.unusable) {

@@ -26,12 +26,15 @@ Document changes_document(const NearestChanges& changes);
 /// left out, the time limit ended the search.
 std::vector<std::string> planning_notes(const Planned& planned);
 
-/// The ranked table; below it what does not fit, and the presets that are impossible.
+/// The ranked table with what does not fit; below it the front of time and memory where it has
+/// several plans, what was excluded, and the presets that are impossible.
 std::string ranking_text(const Planned& planned);
 
-/// "+3.1 ms: compute +1, exposed tp +2.5, waits -0.4": where `candidate` takes more time than
-/// `best`, in the mean over the ranks. "" for the best itself.
-std::string difference_text(const EvaluatedCandidate& candidate, const EvaluatedCandidate& best);
+/// "+3.1 ms: compute +1, exchanges +2.5, waits -0.4": where `candidate` takes more time than `best`
+/// on the cluster, in the mean over the ranks. On several machines the exchanges are those within
+/// them and those between them: axes of two plans have nothing in common. "" for the best itself.
+std::string difference_text(const Cluster& cluster, const EvaluatedCandidate& candidate,
+                            const EvaluatedCandidate& best);
 
 /// The keys of docs/planner.md, without the plan.
 Document answer_document(const Planned& planned);
