@@ -23,6 +23,7 @@ import tempfile
 import time
 import unittest
 import unittest.mock
+import xml.etree.ElementTree
 import zipfile
 
 ROOT = pathlib.Path(__file__).resolve().parent.parent
@@ -90,6 +91,27 @@ class Plan(unittest.TestCase):
             else:
                 self.assertTrue(any(other["step_seconds"] <= each["step_seconds"] and other["peak_bytes"] <= each["peak_bytes"] and other is not each
                                     for other in legal), each["name"])
+
+    def test_a_report_has_the_ranking_and_the_answer_beside_alternatives(self):
+        with tempfile.TemporaryDirectory() as folder:
+            page = pathlib.Path(folder) / "page.html"
+            result = run_json("plan", *SMALL_GPT, *self.CLUSTER, "--no-cache", "--report", page, "--compare", "configs/plans/gpt.dp2-tp2.json")
+            text = page.read_text()
+            xml.etree.ElementTree.fromstring(text.replace("<!DOCTYPE html>", ""))
+            for each in result["alternatives"]:
+                self.assertIn(f"<td>{each['name']}</td>", text)
+            columns = re.findall(r"<article>\n<h2>(.*?)</h2>", text)
+            self.assertEqual(columns[:2], [result["name"], "configs/plans/gpt.dp2-tp2.json"])
+            self.assertEqual(len(columns), 3)
+            self.assertIn(f"{1e3 * result['step_seconds']:.4g} ms a step", text)
+            self.assertIn(f"<td>step</td><td class=\"number\">{1e3 * result['step_seconds']:.4g} ms</td>", text)
+
+    def test_a_report_of_what_does_not_fit_says_so(self):
+        with tempfile.TemporaryDirectory() as folder:
+            page = pathlib.Path(folder) / "page.html"
+            run("plan", *SMALL_GPT, *self.CLUSTER, "--no-cache", "--memory", "40 KiB", "--report", page, code=3)
+            self.assertIn('<p class="bad">no plan fits: ', page.read_text())
+            run("plan", *SMALL_GPT, *self.CLUSTER, "--no-cache", "--report", pathlib.Path(folder) / "no" / "page.html", code=1)
 
     def test_degrees_of_the_configuration_bind(self):
         for degrees, name in ((["parallel.tp=4"], "tp=4"), (["parallel.dp=2", "parallel.tp=2"], "dp=2,tp=2")):
@@ -1377,10 +1399,11 @@ class Demo(unittest.TestCase):
         self.assertEqual(len(result["losses"]), 12)
         self.assertEqual(len(result["serial_losses"]), 10)
         self.assertTrue(result["text"])
+        self.assertTrue(result["plan"])
 
     def test_people_read_what_is_done_and_what_to_try_next(self):
         out = run("demo", "--steps", 3, *SMALL_GPT[1:-1]).stdout
-        for words in ("1. Reads text", "They agree", "bigram entropy", "written by the model", "Try next"):
+        for words in ("1. Reads text", "3. Finds a plan for 4 ranks", " on 4 devices: ", "They agree", "bigram entropy", "written by the model", "Try next"):
             self.assertIn(words, out)
 
 

@@ -9,6 +9,7 @@
 #include "base/on_all_cores.h"
 #include "cli/print/plan_answer.h"
 #include "cli/print/plan_numbers.h"
+#include "cli/print/plan_report.h"
 #include "cli/print/summary.h"
 #include "cli/run/automatic_plan.h"
 #include "cli/run/fixed_decisions.h"
@@ -45,6 +46,9 @@ void PlanCommand::describe(OptionParser& parser) {
   parser.text({"--memory", "SIZE", "The memory of a device, at most, such as 24GiB"}, memory);
   parser.texts({"--compare", "FILE", "A plan file to compare with; may be repeated"}, compared);
   parser.text({"--out,-o", "FILE", "Write the plan to this file"}, out);
+  parser.text({"--report", "FILE",
+               "Write a page of HTML: the ranking, and the plan beside the best alternatives"},
+              report);
   parser.flag({"--no-cache", "", "Do not keep the plan for --plan auto"}, no_cache);
   parser.real({"--time-limit", "S",
                "Begin no further candidate after S seconds; the answer then depends on the "
@@ -92,6 +96,7 @@ ExitCode PlanCommand::run(Processes&) {
   auto machines = std::make_shared<const Cluster>(cluster_of(cluster));
   const int count = rank_limit(*machines);
   if (out) check_can_write(*out);
+  if (report) check_can_write(*report);
   const ConfigFile read = read_config_file(file, overrides.sets, count);
   const std::string& name = machines->description().name;
   Planned planned = to_be_planned(read.run, machines, name.empty() ? cluster : name,
@@ -125,6 +130,8 @@ ExitCode PlanCommand::print_answer(const Planned& planned) const {
     }
     text += "\n" + summary;
   }
+  if (report && !planned.answer.candidates.empty())
+    write_file(*report, plan_report_html(planned, file));
   print_result(output, document, text + "\nCompared\n" + ranking_text(planned));
   return best ? ExitCode::kDone : ExitCode::kNoPlan;
 }

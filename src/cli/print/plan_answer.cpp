@@ -110,16 +110,43 @@ std::string unusable_text(const PlanningAnswer& answer) {
   return text;
 }
 
-std::string front_text(const Planned& planned) {
+ReportedTable ranking_table(const Planned& planned) {
+  ReportedTable table{
+      "Compared",
+      {"plan", "ranks", "step", "speed", "memory", "sent", "messages", "MFU", "why"},
+      "lrrrrrrrw"};
+  for (const EvaluatedCandidate& candidate : planned.answer.candidates)
+    table.rows.push_back({candidate.candidate.name, std::to_string(candidate.ranks()),
+                          milliseconds(candidate.step()), speed_text(planned, candidate),
+                          to_text(candidate.fullest.memory.all()), to_text(candidate.traffic.bytes),
+                          grouped(candidate.traffic.messages),
+                          fmt::format("{:.1f}%", 100 * planned.utilization(candidate)),
+                          why_text(planned, candidate)});
+  return table;
+}
+
+/// Without rows when the answer has least memory, too.
+ReportedTable front_table(const Planned& planned) {
+  ReportedTable table{"Less memory takes more time", {"plan", "step", "memory"}, "lrr"};
   const std::vector<size_t> front = kept_front(planned.answer, planned.constraints);
-  if (front.size() < 2) return "";
-  TextTable table({"less memory takes more time", "step", "memory"}, "lrr");
+  if (front.size() < 2) return table;
   for (size_t at : front) {
     const EvaluatedCandidate& candidate = planned.answer.candidates[at];
-    table.add({candidate.candidate.name, milliseconds(candidate.step()),
-               to_text(candidate.fullest.memory.all())});
+    table.rows.push_back({candidate.candidate.name, milliseconds(candidate.step()),
+                          to_text(candidate.fullest.memory.all())});
   }
-  return "\n" + table.text();
+  return table;
+}
+
+std::string plain(const ReportedTable& reported) {
+  TextTable table(reported.header, reported.alignment);
+  for (const std::vector<std::string>& row : reported.rows) table.add(row);
+  return table.text();
+}
+
+std::string front_text(const Planned& planned) {
+  const ReportedTable table = front_table(planned);
+  return table.rows.empty() ? "" : "\n" + table.title + "\n" + plain(table);
 }
 
 std::string excluded_text(const PlanningAnswer& answer) {
@@ -248,17 +275,21 @@ std::string difference_text(const Cluster& cluster, const EvaluatedCandidate& ca
 }
 
 std::string ranking_text(const Planned& planned) {
-  TextTable table({"plan", "ranks", "step", "speed", "memory", "sent", "messages", "MFU", "why"},
-                  "lrrrrrrrl");
-  for (const EvaluatedCandidate& candidate : planned.answer.candidates)
-    table.add({candidate.candidate.name, std::to_string(candidate.ranks()),
-               milliseconds(candidate.step()), speed_text(planned, candidate),
-               to_text(candidate.fullest.memory.all()), to_text(candidate.traffic.bytes),
-               grouped(candidate.traffic.messages),
-               fmt::format("{:.1f}%", 100 * planned.utilization(candidate)),
-               why_text(planned, candidate)});
-  return table.text() + front_text(planned) + excluded_text(planned.answer) +
+  return plain(ranking_table(planned)) + front_text(planned) + excluded_text(planned.answer) +
          unusable_text(planned.answer);
+}
+
+std::vector<ReportedTable> ranking_tables(const Planned& planned) {
+  ReportedTable excluded{"Excluded: the kernels alone take longer than the step of the answer",
+                         {"plan", "ranks", "step, at least"},
+                         "lrr"};
+  for (const ExcludedCandidate& candidate : planned.answer.excluded)
+    excluded.rows.push_back(
+        {candidate.name, std::to_string(candidate.ranks), milliseconds(candidate.bound)});
+  ReportedTable unusable{"Impossible for this model", {"plan", "why"}, "lw"};
+  for (const UnusableCandidate& candidate : planned.answer.unusable)
+    unusable.rows.push_back({candidate.name, candidate.reason});
+  return {ranking_table(planned), front_table(planned), std::move(excluded), std::move(unusable)};
 }
 
 Document answer_document(const Planned& planned) {

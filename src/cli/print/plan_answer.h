@@ -3,9 +3,11 @@
 #pragma once
 
 #include <string>
+#include <vector>
 
 #include "base/document.h"
 #include "cli/run/planning.h"
+#include "report/reported_plan.h"
 
 namespace tessera {
 
@@ -29,6 +31,8 @@ std::vector<std::string> planning_notes(const Planned& planned);
 /// The ranked table with what does not fit; below it the front of time and memory where it has
 /// several plans, what was excluded, and the presets that are impossible.
 std::string ranking_text(const Planned& planned);
+/// The same as tables of a page.
+std::vector<ReportedTable> ranking_tables(const Planned& planned);
 
 /// "+3.1 ms: compute +1, exchanges +2.5, waits -0.4": where `candidate` takes more time than `best`
 /// on the cluster, in the mean over the ranks. On several machines the exchanges are those within

@@ -93,16 +93,25 @@ Document cached_document(const Planned& planned) {
   return document;
 }
 
-Plan automatic_plan(const ConfigFile& file, int ranks, const AutomaticOptions& options) {
+AutomaticPlan find_automatic_plan(const ConfigFile& file, int ranks,
+                                  const AutomaticOptions& options) {
   const auto make = [&] { return to_json(found(file, ranks, options)); };
   const std::string text = options.from_leader ? options.from_leader(make) : make();
   const Document document = parse_json(text, "the plan of the leader");
+  AutomaticPlan result{plan_of(document), {}};
+  for (const Document& line : document.find(kVerdict)->as_list())
+    result.verdict.push_back(line.as_string());
+  return result;
+}
+
+Plan automatic_plan(const ConfigFile& file, int ranks, const AutomaticOptions& options) {
+  AutomaticPlan found = find_automatic_plan(file, ranks, options);
   std::string indent = "plan auto: ";
-  for (const Document& line : document.find(kVerdict)->as_list()) {
-    std::cerr << indent << line.as_string() << "\n";
+  for (const std::string& line : found.verdict) {
+    std::cerr << indent << line << "\n";
     indent = "           ";
   }
-  return plan_of(document);
+  return std::move(found.plan);
 }
 
 int default_ranks(const AutomaticOptions& options) {
