@@ -113,6 +113,32 @@ class Plan(unittest.TestCase):
             self.assertIn('<p class="bad">no plan fits: ', page.read_text())
             run("plan", *SMALL_GPT, *self.CLUSTER, "--no-cache", "--report", pathlib.Path(folder) / "no" / "page.html", code=1)
 
+    def test_a_placement_is_explained_with_its_price_and_what_changes_do(self):
+        explained = run_json("explain", *SMALL_GPT, "--plan", "auto", "--ranks", 2, "--cluster", "cpu:2", "--no-cache", "blocks.0.ffn.up.dot")
+        planned = run_json("plan", *SMALL_GPT, "--cluster", "cpu:2", "--no-cache", "--explain", "blocks.0.ffn.up.dot")
+        choice = explained["choice"]
+        self.assertEqual(choice, planned["choice"])
+        times = [each["problem_seconds"] for each in choice["others"]]
+        self.assertEqual(times, sorted(times))
+        # A min-marginal: the best of all placements is the best of the problem.
+        self.assertAlmostEqual(min([choice["chosen"]["problem_seconds"], *times]), choice["best_seconds"], places=9)
+        self.assertEqual([each["change"] for each in choice["changes"]],
+                         ["half the bandwidth", "twice the bandwidth", "half the memory", "twice the memory", "half the batch", "twice the batch"])
+        for each in choice["changes"]:
+            self.assertLessEqual(each["best_seconds"], each["kept_seconds"])
+            self.assertEqual(each["plan"] == "", each["best_seconds"] == each["kept_seconds"])
+        slow, fast = choice["changes"][:2]
+        self.assertGreaterEqual(slow["kept_seconds"], fast["kept_seconds"])
+        self.assertNotIn("choice", run_json("explain", *SMALL_GPT, "--plan", "dp=2", "blocks.0.ffn.up.dot"))
+
+    def test_half_of_the_memory_may_leave_none_for_a_plan(self):
+        """The libraries take 954 MiB of an a100."""
+        result = run_json("plan", *SMALL_GPT, "--cluster", "2xa100-80g", "--memory", "1000 MiB", "--no-cache", "--explain", "blocks.0.ffn.up.weight")
+        changes = {each["change"]: each for each in result["choice"]["changes"]}
+        self.assertIsNone(changes["half the memory"]["kept_seconds"])
+        self.assertIsNone(changes["half the memory"]["best_seconds"])
+        self.assertEqual(changes["twice the memory"]["kept_seconds"], result["step_seconds"])
+
     def test_degrees_of_the_configuration_bind(self):
         for degrees, name in ((["parallel.tp=4"], "tp=4"), (["parallel.dp=2", "parallel.tp=2"], "dp=2,tp=2")):
             result = run_json("plan", *SMALL_GPT, "--set", *degrees, *self.CLUSTER, "--no-cache")

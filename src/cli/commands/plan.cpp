@@ -7,6 +7,8 @@
 
 #include "base/file.h"
 #include "base/on_all_cores.h"
+#include "cli/print/explain_choice.h"
+#include "cli/print/explain_name.h"
 #include "cli/print/plan_answer.h"
 #include "cli/print/plan_numbers.h"
 #include "cli/print/plan_report.h"
@@ -49,6 +51,10 @@ void PlanCommand::describe(OptionParser& parser) {
   parser.text({"--report", "FILE",
                "Write a page of HTML: the ranking, and the plan beside the best alternatives"},
               report);
+  parser.text({"--explain", "NAME",
+               "Print the price of the placement of this op or value, and what changes of the "
+               "devices and of the batch would do to it"},
+              explained);
   parser.flag({"--no-cache", "", "Do not keep the plan for --plan auto"}, no_cache);
   parser.real({"--time-limit", "S",
                "Begin no further candidate after S seconds; the answer then depends on the "
@@ -101,6 +107,7 @@ ExitCode PlanCommand::run(Processes&) {
   const std::string& name = machines->description().name;
   Planned planned = to_be_planned(read.run, machines, name.empty() ? cluster : name,
                                   memory ? std::optional(read_memory(*memory)) : std::nullopt);
+  if (explained) check_is_named(*planned.graph, *explained);
   planned.constraints = fixed_decisions(read, fixed, *planned.graph, count, max_ranks.has_value());
   find_answer(planned, compared_candidates(planned), evaluation());
   if (planned.best() && planned.answer.not_tried == 0 && compared.empty() && !no_cache)
@@ -130,9 +137,15 @@ ExitCode PlanCommand::print_answer(const Planned& planned) const {
     }
     text += "\n" + summary;
   }
+  text += "\nCompared\n" + ranking_text(planned);
+  if (explained && best) {
+    const ExplainedChoice choice = explained_choice(planned, best->candidate.plan, *explained);
+    document["choice"] = choice_document(choice);
+    text += choice_text(choice);
+  }
   if (report && !planned.answer.candidates.empty())
     write_file(*report, plan_report_html(planned, file));
-  print_result(output, document, text + "\nCompared\n" + ranking_text(planned));
+  print_result(output, document, text);
   return best ? ExitCode::kDone : ExitCode::kNoPlan;
 }
 

@@ -24,8 +24,9 @@ struct PlanCommand : Command {
   std::optional<std::string> memory;
   std::vector<std::string> compared;  // plan files
   std::optional<std::string> out;
-  std::optional<std::string> report;  // the file of a page
-  double time_limit = 0;              // seconds; 0: none
+  std::optional<std::string> report;     // the file of a page
+  std::optional<std::string> explained;  // the name of an op or a value
+  double time_limit = 0;                 // seconds; 0: none
   bool no_cache = false;
 
  private:

@@ -66,12 +66,7 @@ bool is_usable(const Document& kept, const Planned& planned) {
 }
 
 Document found(const ConfigFile& file, int ranks, const AutomaticOptions& options) {
-  const auto cluster = cluster_for(options);
-  const std::string& name = cluster->description().name;
-  Planned planned =
-      to_be_planned(file.run, cluster, name.empty() ? options.cluster.value_or("") : name);
-  in_order(*cluster, ranks);
-  planned.constraints = fixed_decisions(file, "", *planned.graph, ranks, false);
+  Planned planned = automatic_planning(file, ranks, options);
   const PlanCache cache(options.no_cache ? std::nullopt : cache_folder());
   const std::string key = cache_key(planned);
   if (const auto kept = cache.find(key); kept && is_usable(*kept, planned)) return *kept;
@@ -112,6 +107,16 @@ Plan automatic_plan(const ConfigFile& file, int ranks, const AutomaticOptions& o
     indent = "           ";
   }
   return std::move(found.plan);
+}
+
+Planned automatic_planning(const ConfigFile& file, int ranks, const AutomaticOptions& options) {
+  const auto cluster = cluster_for(options);
+  const std::string& name = cluster->description().name;
+  Planned planned =
+      to_be_planned(file.run, cluster, name.empty() ? options.cluster.value_or("") : name);
+  in_order(*cluster, ranks);
+  planned.constraints = fixed_decisions(file, "", *planned.graph, ranks, false);
+  return planned;
 }
 
 int default_ranks(const AutomaticOptions& options) {

@@ -32,6 +32,10 @@ AutomaticPlan find_automatic_plan(const ConfigFile& file, int ranks,
 /// The same; tells the verdict on standard error.
 Plan automatic_plan(const ConfigFile& file, int ranks, const AutomaticOptions& options);
 
+/// A configuration for which a plan of `ranks` ranks is wanted: its graph, the cluster of the
+/// options and the constraints. Its answer is empty.
+Planned automatic_planning(const ConfigFile& file, int ranks, const AutomaticOptions& options);
+
 /// The number of ranks of an automatic plan when neither the command line nor the launcher gives
 /// one: the devices of the cluster.
 int default_ranks(const AutomaticOptions& options);
