@@ -139,6 +139,31 @@ class Plan(unittest.TestCase):
         self.assertIsNone(changes["half the memory"]["best_seconds"])
         self.assertEqual(changes["twice the memory"]["kept_seconds"], result["step_seconds"])
 
+    def test_a_plan_of_an_earlier_planning_is_a_candidate(self):
+        with tempfile.TemporaryDirectory() as folder, unittest.mock.patch.dict(os.environ, XDG_CACHE_HOME=folder):
+            run("plan", *SMALL_GPT, "--cluster", "4xa100-80g")
+            self.assertEqual(len(list(pathlib.Path(folder).glob("tessera/graph-*.json"))), 1)
+            alone = run_json("plan", *SMALL_GPT, *self.CLUSTER, "--no-cache")
+            result = run_json("plan", *SMALL_GPT, *self.CLUSTER)
+            self.assertLessEqual(result["step_seconds"], alone["step_seconds"])
+            self.assertEqual(result["reproducible"], result["source"] != "cached")
+            self.assertEqual(any("--no-cache" in note for note in result["notes"]), result["source"] == "cached")
+
+    def test_fewer_ranks_that_are_faster_are_noted(self):
+        """Links of 1 ms and a batch of four rows: each rank more costs time."""
+        with tempfile.TemporaryDirectory() as folder:
+            cluster = pathlib.Path(folder) / "slow.toml"
+            cluster.write_text('[device.core]\npreset = "cpu"\n\n[[machine]]\nnames = "n0"\ndevice = "core"\ndevices = 4\n'
+                               'links = [{name = "slow", bandwidth = "1 GB/s", latency = "1 ms"}]\n')
+            result = run_json("plan", *SMALL_GPT, "--cluster", cluster, "--no-cache")
+            self.assertEqual(result["ranks"], 4)
+            self.assertTrue(any("faster" in note and "--max-ranks" in note for note in result["notes"]))
+            fewer = [each for each in result["alternatives"] if each["ranks"] == 2]
+            self.assertTrue(fewer)
+            free = run_json("plan", *SMALL_GPT, "--cluster", cluster, "--no-cache", "--max-ranks", 4)
+            self.assertLess(free["ranks"], 4)
+            self.assertLessEqual(free["step_seconds"], min(each["step_seconds"] for each in fewer))
+
     def test_degrees_of_the_configuration_bind(self):
         for degrees, name in ((["parallel.tp=4"], "tp=4"), (["parallel.dp=2", "parallel.tp=2"], "dp=2,tp=2")):
             result = run_json("plan", *SMALL_GPT, "--set", *degrees, *self.CLUSTER, "--no-cache")
@@ -201,7 +226,7 @@ class Plan(unittest.TestCase):
         with tempfile.TemporaryDirectory() as folder, unittest.mock.patch.dict(os.environ, XDG_CACHE_HOME=folder):
             words = ["explain", *SMALL_MLP, "--plan", "auto", *self.CLUSTER]
             first = run(*words)
-            entry, = pathlib.Path(folder).glob("tessera/*.json")
+            entry, = pathlib.Path(folder).glob("tessera/plan-*.json")
             kept = entry.read_text()
             entry.write_text(kept.replace("plan auto", "").replace("a step", "kept"))
             self.assertIn(" kept", run(*words).stderr)

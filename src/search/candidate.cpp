@@ -41,7 +41,8 @@ bool is_host(const Cluster& cluster) {
 
 bool may_be_excluded(const Candidate& candidate) {
   return candidate.source == Candidate::Source::kPreset ||
-         candidate.source == Candidate::Source::kSearch;
+         candidate.source == Candidate::Source::kSearch ||
+         candidate.source == Candidate::Source::kCached;
 }
 
 /// Gives the plan the prices of the cluster.
@@ -113,6 +114,7 @@ std::string_view to_text(Candidate::Source source) {
     case Candidate::Source::kPreset: return "preset";
     case Candidate::Source::kCompared: return "compared";
     case Candidate::Source::kSearch: return "search";
+    case Candidate::Source::kCached: return "cached";
   }
   throw InternalError("a candidate has no source");
 }

@@ -345,6 +345,25 @@ TEST(FindPlan, CandidatesOfOneProgramAreOne) {
   EXPECT_THAT(names_of(answer_for(graph, cluster, options)), Not(Contains("again")));
 }
 
+TEST(FindPlan, AnEarlierPlanIsListedWhereItsProgramIsNew) {
+  const Graph graph = small_mlp();
+  const Cluster cluster = cores();
+  const auto with_earlier = [&](const char* preset, int64_t presets) {
+    PlanningOptions options{.constraints = constraints_of(4, false)};
+    options.excludes = false;
+    options.max_presets = presets;
+    options.sources = {[&](const PlanRequest& request, const PlanConstraints&,
+                           const PlanningAnswer&) -> std::vector<Candidate> {
+      return {{Candidate::Source::kCached, "earlier",
+               preset_plan(parse_preset(preset), request.graph)}};
+    }};
+    return names_of(answer_for(graph, cluster, options));
+  };
+  EXPECT_THAT(with_earlier("dp=2,tp=2", 1), Contains("earlier")) << "the grid is dp=4 and tp=4";
+  EXPECT_THAT(with_earlier("dp=2,tp=2", 32), Not(Contains("earlier"))) << "a preset is the same";
+  EXPECT_THAT(with_earlier("dp=2,tp=2", 32), Contains("dp=2,tp=2"));
+}
+
 TEST(FindPlan, WhatIsNotTriedIsCounted) {
   const Graph graph = small_mlp();
   const Cluster cluster = cores();

@@ -13,9 +13,8 @@
 #include "cli/print/plan_numbers.h"
 #include "cli/print/plan_report.h"
 #include "cli/print/summary.h"
-#include "cli/run/automatic_plan.h"
+#include "cli/run/earlier_plans.h"
 #include "cli/run/fixed_decisions.h"
-#include "cli/run/plan_cache.h"
 #include "cli/run/session.h"
 #include "cluster/cluster_file.h"
 
@@ -55,7 +54,9 @@ void PlanCommand::describe(OptionParser& parser) {
                "Print the price of the placement of this op or value, and what changes of the "
                "devices and of the batch would do to it"},
               explained);
-  parser.flag({"--no-cache", "", "Do not keep the plan for --plan auto"}, no_cache);
+  parser.flag({"--no-cache", "",
+               "Neither use plans of the cache folder as candidates, nor keep the plan there"},
+              no_cache);
   parser.real({"--time-limit", "S",
                "Begin no further candidate after S seconds; the answer then depends on the "
                "speed of this machine"},
@@ -109,9 +110,10 @@ ExitCode PlanCommand::run(Processes&) {
                                   memory ? std::optional(read_memory(*memory)) : std::nullopt);
   if (explained) check_is_named(*planned.graph, *explained);
   planned.constraints = fixed_decisions(read, fixed, *planned.graph, count, max_ranks.has_value());
-  find_answer(planned, compared_candidates(planned), evaluation());
+  const EarlierPlans earlier(no_cache ? std::nullopt : cache_folder());
+  find_answer(planned, {compared_candidates(planned), earlier.candidates(planned)}, evaluation());
   if (planned.best() && planned.answer.not_tried == 0 && compared.empty() && !no_cache)
-    PlanCache(cache_folder()).keep(cache_key(planned), cached_document(planned));
+    earlier.keep(planned, cached_document(planned));
   return print_answer(planned);
 }
 

@@ -42,6 +42,11 @@ std::string difference(double seconds) {
   return fmt::format("{:+.3g}", 1e3 * seconds);
 }
 
+/// Does the answer come from the cache?
+bool is_cached(const Planned& planned) {
+  return planned.best() && planned.best()->candidate.source == Candidate::Source::kCached;
+}
+
 std::string missing_text(const EvaluatedCandidate& candidate) {
   return fmt::format("rank {} on {} lacks {}", candidate.fullest.rank, candidate.fullest.device,
                      to_text(candidate.fullest.missing()));
@@ -247,6 +252,9 @@ std::vector<std::string> planning_notes(const Planned& planned) {
                                     ? "; --max-ranks lets the planner use fewer"
                                     : ""));
   }
+  if (is_cached(planned))
+    notes.push_back(
+        "an earlier planning of this model found the plan; --no-cache leaves such plans out");
   if (answer.left_out > 0)
     notes.push_back(counted(answer.left_out, "preset") + " with higher estimates were left out");
   if (answer.not_tried > 0)
@@ -310,7 +318,7 @@ Document answer_document(const Planned& planned) {
       best && best->candidate.problem ? &*best->candidate.problem : nullptr;
   document["lower_bound_seconds"] = problem ? Document(problem->bound.value()) : Document();
   document["gap"] = problem ? Document(problem->gap()) : Document();
-  document["reproducible"] = planned.answer.not_tried == 0;
+  document["reproducible"] = planned.answer.not_tried == 0 && !is_cached(planned);
   document["left_out"] = planned.answer.left_out;
   document["not_tried"] = planned.answer.not_tried;
   document["alternatives"] = Document::List{};

@@ -11,10 +11,6 @@
 
 namespace tessera {
 
-/// What the cache of plans keeps of an answer: the plan, its name, and the verdict in lines.
-///   requires  planned.best()
-Document cached_document(const Planned& planned);
-
 struct AutomaticPlan {
   Plan plan;
   std::vector<std::string> verdict;  // in lines: verdict_lines

@@ -15,6 +15,7 @@
 #include "engine/program_plans.h"
 #include "network/family.h"
 #include "network/graphs.h"
+#include "search/fewer_ranks.h"
 
 namespace tessera {
 namespace {
@@ -77,12 +78,14 @@ Planned to_be_planned(RunConfig config, std::shared_ptr<const Cluster> cluster,
   return planned;
 }
 
-void find_answer(Planned& planned, std::vector<Candidate> compared,
-                 const EvaluationOptions& evaluation) {
+void find_answer(Planned& planned, OtherCandidates others, const EvaluationOptions& evaluation) {
   check_memory(planned, planned.constraints.ranks);
-  planned.answer = find_plan(planned.request(), {.constraints = planned.constraints,
-                                                 .compared = std::move(compared),
-                                                 .evaluation = evaluation});
+  PlanningOptions options{.constraints = planned.constraints,
+                          .compared = std::move(others.compared),
+                          .evaluation = evaluation};
+  options.sources.push_back([&](const auto&...) { return std::exchange(others.earlier, {}); });
+  options.sources.push_back(presets_on_fewer_ranks);
+  planned.answer = find_plan(planned.request(), options);
 }
 
 NearestChanges nearest_changes(const Planned& planned) {
