@@ -82,13 +82,12 @@ std::string binding_text(const ChoicePrices& prices) {
 std::string changes_text(const ExplainedChoice& choice) {
   TextTable table({"change", "step of this plan", "best step", "plan", "placement"}, "lrrll");
   for (const Sensitivity& each : choice.changes) {
-    const bool is_known = choice.prices && each.placement == choice.prices->chosen.text;
     table.add({each.change, milliseconds(each.kept, "does not fit"),
                milliseconds(each.best, "nothing fits"),
                !each.best          ? ""
                : each.plan.empty() ? "the same"
                                    : each.plan,
-               is_known ? "the same" : each.placement});
+               each.placement == choice.placement ? "the same" : each.placement});
   }
   return table.text();
 }
@@ -111,7 +110,8 @@ ExplainedChoice explained_choice(const Planned& planned, const Plan& plan,
                                  const std::string& pattern) {
   const PlacedGraph placed = placements(*planned.graph, plan);
   const std::string name = first_match(placed.graph, pattern);
-  return {name, choice_prices(planned.request(), planned.constraints, plan, name),
+  return {name, choice_text(placed, name),
+          choice_prices(planned.request(), planned.constraints, plan, name),
           sensitivities(planned, plan, name)};
 }
 
@@ -131,6 +131,7 @@ std::string choice_text(const ExplainedChoice& choice) {
 Document choice_document(const ExplainedChoice& choice) {
   Document document;
   document["name"] = choice.name;
+  document["placement"] = choice.placement;
   if (choice.prices) {
     const ChoicePrices& prices = *choice.prices;
     document["like"] = prices.like;

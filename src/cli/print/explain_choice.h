@@ -15,6 +15,7 @@ namespace tessera {
 /// An op, an input or a variable, and why it is placed as it is.
 struct ExplainedChoice {
   std::string name;
+  std::string placement;               // in the plan: choice_text
   std::optional<ChoicePrices> prices;  // nullopt: the plan has stages or micro-batches
   std::vector<Sensitivity> changes;
 };
@@ -26,8 +27,10 @@ ExplainedChoice explained_choice(const Planned& planned, const Plan& plan,
                                  const std::string& pattern);
 
 std::string choice_text(const ExplainedChoice& choice);
-/// {name, like, kernel_seconds, chosen, others, not_priced, fixed, unfixed_seconds,
-///  memory_binds, with_any_memory, changes}
+/// {name, placement, changes: [{change, kept_seconds, best_seconds, plan, placement}]}; of a plan
+/// that is searched also {like, chosen: {placement, kernel_seconds, problem_seconds}, others,
+/// not_priced, best_seconds, is_fixed, unfixed_seconds, memory_binds, any_memory_seconds,
+/// any_memory_placement}
 Document choice_document(const ExplainedChoice& choice);
 
 }  // namespace tessera

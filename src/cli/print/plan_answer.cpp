@@ -224,6 +224,16 @@ std::vector<std::string> verdict_lines(const Planned& planned) {
                                                               : planned.cluster->type(0).source)};
 }
 
+std::string problem_text(const Planned& planned) {
+  if (!planned.best() || !planned.best()->candidate.problem) return "";
+  const SearchedProblem& problem = *planned.best()->candidate.problem;
+  return fmt::format(
+      "bound of the search problem: {}, {:.2g}% below its answer; it is of these strategies ({} "
+      "left "
+      "out) on this mesh, kernels and exchanges one after the other\n",
+      milliseconds(problem.bound), 100 * problem.gap(), grouped(problem.dropped_strategies));
+}
+
 std::string changes_text(const NearestChanges& changes) {
   std::vector<std::string> texts;
   if (changes.memory > Bytes(0)) texts.push_back("devices of " + to_text(changes.memory));

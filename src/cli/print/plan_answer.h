@@ -19,6 +19,10 @@ std::string verdict_line(const Planned& planned);
 /// which devices.
 std::vector<std::string> verdict_lines(const Planned& planned);
 
+/// "bound of the search problem: 4.7 ms, 0.01% below its answer; ...\n": what it is a bound of. ""
+/// when the answer is not of the search.
+std::string problem_text(const Planned& planned);
+
 /// "would fit    devices of 1.2 GiB; --set train.batch=8; --ranks 8\n"
 std::string changes_text(const NearestChanges& changes);
 /// {memory_bytes, batch, ranks}

@@ -48,5 +48,18 @@ TEST(DifferenceText, SmallTermsAreLeftOut) {
   EXPECT_EQ(difference_text(cluster, best, best), "");
 }
 
+TEST(ProblemText, SaysWhatTheBoundIsOf) {
+  Planned planned;
+  planned.answer.candidates = {candidate("x=4", 10, "x", 3, 0)};
+  planned.answer.best = 0;
+  EXPECT_EQ(problem_text(planned), "") << "it is not of the search";
+  planned.answer.candidates[0].candidate.problem =
+      SearchedProblem{.time = Seconds(10e-3), .bound = Seconds(9.9e-3), .dropped_strategies = 1200};
+  // 9.9 of 10 is 1% less.
+  EXPECT_EQ(problem_text(planned),
+            "bound of the search problem: 9.9 ms, 1% below its answer; it is of these strategies "
+            "(1,200 left out) on this mesh, kernels and exchanges one after the other\n");
+}
+
 }  // namespace
 }  // namespace tessera
