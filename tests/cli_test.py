@@ -23,6 +23,7 @@ import tempfile
 import time
 import unittest
 import unittest.mock
+import xml.etree.ElementTree
 import zipfile
 
 ROOT = pathlib.Path(__file__).resolve().parent.parent
@@ -64,6 +65,113 @@ class Plan(unittest.TestCase):
         legal = [each for each in result["alternatives"] if each["fits"] and each["ranks"] == 4]
         self.assertEqual(result["step_seconds"], min(each["step_seconds"] for each in legal))
         self.assertLessEqual({"one device", "dp=4", "tp=4"}, {each["name"] for each in result["alternatives"]})
+
+    def test_a_written_plan_says_whose_prices_it_has(self):
+        """The fingerprint is that of simulate -o, also where --memory leaves a part of the devices."""
+        with tempfile.TemporaryDirectory() as folder:
+            file, again = pathlib.Path(folder) / "plan.json", pathlib.Path(folder) / "again.json"
+            stamps = []
+            for words in ([], ["--memory", "1 GiB"], ["--set", "parallel.tp=4"]):
+                run("plan", *SMALL_MLP, *self.CLUSTER, "--no-cache", "-o", file, *words)
+                stamps.append(json.loads(file.read_text())["cost"]["cluster"])
+            run("simulate", *SMALL_MLP, *self.CLUSTER, "--plan", file, "-o", again)
+            self.assertEqual(stamps, 3 * [json.loads(again.read_text())["cost"]["cluster"]])
+            run("plan", *SMALL_MLP, "--cluster", "cpu:8", "--no-cache", "-o", file)
+            self.assertNotIn(json.loads(file.read_text())["cost"]["cluster"], stamps)
+
+    def test_no_plan_of_the_front_is_beaten_and_all_others_are(self):
+        result = run_json("plan", *SMALL_GPT, *self.CLUSTER, "--no-cache")
+        legal = [each for each in result["alternatives"] if each["fits"] and each["obeys"]]
+        self.assertEqual(result["front"][0], result["name"])
+        for each in legal:
+            beats = lambda other: (other["step_seconds"], other["peak_bytes"]) != (each["step_seconds"], each["peak_bytes"]) and \
+                other["step_seconds"] <= each["step_seconds"] and other["peak_bytes"] <= each["peak_bytes"]
+            if each["name"] in result["front"]:
+                self.assertFalse(any(map(beats, legal)), each["name"])
+            else:
+                self.assertTrue(any(other["step_seconds"] <= each["step_seconds"] and other["peak_bytes"] <= each["peak_bytes"] and other is not each
+                                    for other in legal), each["name"])
+
+    def test_a_report_has_the_ranking_and_the_answer_beside_alternatives(self):
+        with tempfile.TemporaryDirectory() as folder:
+            page = pathlib.Path(folder) / "page.html"
+            result = run_json("plan", *SMALL_GPT, *self.CLUSTER, "--no-cache", "--report", page, "--compare", "configs/plans/gpt.dp2-tp2.json")
+            text = page.read_text()
+            xml.etree.ElementTree.fromstring(text.replace("<!DOCTYPE html>", ""))
+            for each in result["alternatives"]:
+                self.assertIn(f"<td>{each['name']}</td>", text)
+            columns = re.findall(r"<article>\n<h2>(.*?)</h2>", text)
+            self.assertEqual(columns[:2], [result["name"], "configs/plans/gpt.dp2-tp2.json"])
+            self.assertEqual(len(columns), 3)
+            self.assertIn(f"{1e3 * result['step_seconds']:.4g} ms a step", text)
+            self.assertIn(f"<td>step</td><td class=\"number\">{1e3 * result['step_seconds']:.4g} ms</td>", text)
+
+    def test_a_report_of_what_does_not_fit_says_so(self):
+        with tempfile.TemporaryDirectory() as folder:
+            page = pathlib.Path(folder) / "page.html"
+            run("plan", *SMALL_GPT, *self.CLUSTER, "--no-cache", "--memory", "40 KiB", "--report", page, code=3)
+            self.assertIn('<p class="bad">no plan fits: ', page.read_text())
+            run("plan", *SMALL_GPT, *self.CLUSTER, "--no-cache", "--report", pathlib.Path(folder) / "no" / "page.html", code=1)
+
+    def test_a_placement_is_explained_with_its_price_and_what_changes_do(self):
+        explained = run_json("explain", *SMALL_GPT, "--plan", "auto", "--ranks", 2, "--cluster", "cpu:2", "--no-cache", "blocks.0.ffn.up.dot")
+        planned = run_json("plan", *SMALL_GPT, "--cluster", "cpu:2", "--no-cache", "--explain", "blocks.0.ffn.up.dot")
+        choice = explained["choice"]
+        self.assertEqual(choice, planned["choice"])
+        times = [each["problem_seconds"] for each in choice["others"]]
+        self.assertEqual(times, sorted(times))
+        # A min-marginal: the best of all placements is the best of the problem.
+        self.assertAlmostEqual(min([choice["chosen"]["problem_seconds"], *times]), choice["best_seconds"], places=9)
+        self.assertEqual([each["change"] for each in choice["changes"]],
+                         ["half the bandwidth", "twice the bandwidth", "half the memory", "twice the memory", "half the batch", "twice the batch"])
+        for each in choice["changes"]:
+            self.assertLessEqual(each["best_seconds"], each["kept_seconds"])
+            self.assertEqual(each["plan"] == "", each["best_seconds"] == each["kept_seconds"])
+        slow, fast = choice["changes"][:2]
+        self.assertGreaterEqual(slow["kept_seconds"], fast["kept_seconds"])
+        self.assertNotIn("choice", run_json("explain", *SMALL_GPT, "--plan", "dp=2", "blocks.0.ffn.up.dot"))
+
+    def test_half_of_the_memory_may_leave_none_for_a_plan(self):
+        """The libraries take 954 MiB of an a100."""
+        result = run_json("plan", *SMALL_GPT, "--cluster", "2xa100-80g", "--memory", "1000 MiB", "--no-cache", "--explain", "blocks.0.ffn.up.weight")
+        changes = {each["change"]: each for each in result["choice"]["changes"]}
+        self.assertIsNone(changes["half the memory"]["kept_seconds"])
+        self.assertIsNone(changes["half the memory"]["best_seconds"])
+        self.assertEqual(changes["twice the memory"]["kept_seconds"], result["step_seconds"])
+
+    def test_a_plan_of_an_earlier_planning_is_a_candidate(self):
+        with tempfile.TemporaryDirectory() as folder, unittest.mock.patch.dict(os.environ, XDG_CACHE_HOME=folder):
+            run("plan", *SMALL_GPT, "--cluster", "4xa100-80g")
+            self.assertEqual(len(list(pathlib.Path(folder).glob("tessera/graph-*.json"))), 1)
+            alone = run_json("plan", *SMALL_GPT, *self.CLUSTER, "--no-cache")
+            result = run_json("plan", *SMALL_GPT, *self.CLUSTER)
+            self.assertLessEqual(result["step_seconds"], alone["step_seconds"])
+            self.assertEqual(result["reproducible"], result["source"] != "cached")
+            self.assertEqual(any("--no-cache" in note for note in result["notes"]), result["source"] == "cached")
+
+    def test_fewer_ranks_that_are_faster_are_noted(self):
+        """Links of 1 ms and a batch of four rows: each rank more costs time."""
+        with tempfile.TemporaryDirectory() as folder:
+            cluster = pathlib.Path(folder) / "slow.toml"
+            cluster.write_text('[device.core]\npreset = "cpu"\n\n[[machine]]\nnames = "n0"\ndevice = "core"\ndevices = 4\n'
+                               'links = [{name = "slow", bandwidth = "1 GB/s", latency = "1 ms"}]\n')
+            result = run_json("plan", *SMALL_GPT, "--cluster", cluster, "--no-cache")
+            self.assertEqual(result["ranks"], 4)
+            self.assertTrue(any("faster" in note and "--max-ranks" in note for note in result["notes"]))
+            fewer = [each for each in result["alternatives"] if each["ranks"] == 2]
+            self.assertTrue(fewer)
+            free = run_json("plan", *SMALL_GPT, "--cluster", cluster, "--no-cache", "--max-ranks", 4)
+            self.assertLess(free["ranks"], 4)
+            self.assertLessEqual(free["step_seconds"], min(each["step_seconds"] for each in fewer))
+
+    def test_degrees_of_the_configuration_bind(self):
+        for degrees, name in ((["parallel.tp=4"], "tp=4"), (["parallel.dp=2", "parallel.tp=2"], "dp=2,tp=2")):
+            result = run_json("plan", *SMALL_GPT, "--set", *degrees, *self.CLUSTER, "--no-cache")
+            self.assertTrue(all(each["obeys"] == (each["name"] != "one device") for each in result["alternatives"]))
+            sizes = dict(item.split("=") for item in name.split(","))
+            self.assertEqual({axis: str(size) for axis, size in result["plan"]["mesh"].items()}, sizes)
+            found = run_json("explain", *SMALL_GPT, "--set", *degrees, *self.CLUSTER, "--no-cache", "--plan", "auto", "--ranks", 4)
+            self.assertEqual(found["mesh"], name.replace(",", " "))
 
     def test_the_same_inputs_give_the_same_bytes(self):
         texts = {run("plan", *SMALL_MLP, *self.CLUSTER, "--no-cache", "--json").stdout for _ in range(2)}
@@ -118,7 +226,7 @@ class Plan(unittest.TestCase):
         with tempfile.TemporaryDirectory() as folder, unittest.mock.patch.dict(os.environ, XDG_CACHE_HOME=folder):
             words = ["explain", *SMALL_MLP, "--plan", "auto", *self.CLUSTER]
             first = run(*words)
-            entry, = pathlib.Path(folder).glob("tessera/*.json")
+            entry, = pathlib.Path(folder).glob("tessera/plan-*.json")
             kept = entry.read_text()
             entry.write_text(kept.replace("plan auto", "").replace("a step", "kept"))
             self.assertIn(" kept", run(*words).stderr)
@@ -1342,10 +1450,11 @@ class Demo(unittest.TestCase):
         self.assertEqual(len(result["losses"]), 12)
         self.assertEqual(len(result["serial_losses"]), 10)
         self.assertTrue(result["text"])
+        self.assertTrue(result["plan"])
 
     def test_people_read_what_is_done_and_what_to_try_next(self):
         out = run("demo", "--steps", 3, *SMALL_GPT[1:-1]).stdout
-        for words in ("1. Reads text", "They agree", "bigram entropy", "written by the model", "Try next"):
+        for words in ("1. Reads text", "3. Finds a plan for 4 ranks", " on 4 devices: ", "They agree", "bigram entropy", "written by the model", "Try next"):
             self.assertIn(words, out)
 
 

@@ -77,6 +77,16 @@ void check_axes(const Preset& preset, const std::string& origin) {
            "give the sizes of the others");
 }
 
+/// The keys that are no degrees and have one value.
+std::string decisions_text(const Document& document) {
+  std::vector<std::string> parts;
+  for (const auto& [key, value] : document.as_table()) {
+    if (is_degree(key) || value.is_table() || value.is_list()) continue;
+    parts.push_back(key + "=" + (value.is_string() ? value.as_string() : to_json(value)));
+  }
+  return join(parts, ",");
+}
+
 /// The table of the keys that are no degrees. A pipeline has several micro-batches.
 Document decisions_of(const Document& document, Preset& preset) {
   Document decisions{Document::Table{}};
@@ -145,6 +155,7 @@ Preset parse_preset(const Document& document, const std::string& origin,
   check_axes(preset, origin);
   preset.decisions = parse_plan(decisions_of(document, preset), origin, {.other_keys = kDegrees});
   preset.text = degrees_text(preset);
+  preset.decisions_text = decisions_text(document);
   return preset;
 }
 

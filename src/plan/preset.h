@@ -37,6 +37,8 @@ struct Preset {
   bool chooses_micro_batches = false;
   /// All other decisions, without meshes; its marks are added to those of the preset.
   Plan decisions;
+  /// Those of them that are one value, as text: "micro_batches=8,schedule=zb-h1".
+  std::string decisions_text = {};
 };
 
 /// Is it a preset, and no file? Presets have an equals sign, and files exist.

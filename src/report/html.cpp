@@ -34,6 +34,14 @@ std::string escaped_lines(std::string_view text) {
   return made;
 }
 
+namespace {
+
+std::string_view class_of(char alignment) {
+  return alignment == 'r' ? " class=\"number\"" : alignment == 'w' ? " class=\"words\"" : "";
+}
+
+}  // namespace
+
 HtmlTable::HtmlTable(std::vector<std::string> header, std::string alignment)
     : alignment_(std::move(alignment)), text_("<thead>") {
   text_ += row(header, "th") + "</thead><tbody>\n";
@@ -43,8 +51,7 @@ std::string HtmlTable::row(const std::vector<std::string>& cells, std::string_vi
   ensure(cells.size() == alignment_.size(), "a row has a cell for each column");
   std::string text = "<tr>";
   for (size_t i = 0; i < cells.size(); ++i)
-    text += fmt::format("<{0}{1}>{2}</{0}>", tag, alignment_[i] == 'r' ? " class=\"number\"" : "",
-                        escaped(cells[i]));
+    text += fmt::format("<{0}{1}>{2}</{0}>", tag, class_of(alignment_[i]), escaped(cells[i]));
   return text + "</tr>\n";
 }
 

@@ -16,7 +16,7 @@ std::string escaped_lines(std::string_view text);
 /// A table. Cells are escaped; the cells of a column in `numbers` are aligned right.
 class HtmlTable {
  public:
-  ///   alignment  a letter per column: 'l' left, 'r' right
+  ///   alignment  a letter per column: 'l' left, 'r' right, 'w' left and wide, for sentences
   HtmlTable(std::vector<std::string> header, std::string alignment);
   ///   requires  one cell per column
   void add(const std::vector<std::string>& cells);

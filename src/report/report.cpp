@@ -115,6 +115,24 @@ std::string shardings_section(const ReportedPlan& plan) {
                                      : ""));
 }
 
+std::string verdict_of(const ReportedChoice& choice) {
+  std::string text = fmt::format("<p class=\"{}\">{}</p>\n", choice.fits ? "good" : "bad",
+                                 escaped(choice.verdict));
+  for (const std::string& line : choice.notes) text += note(line);
+  return text;
+}
+
+std::string tables_of(const ReportedChoice& choice) {
+  std::string text;
+  for (const ReportedTable& each : choice.tables) {
+    if (each.rows.empty()) continue;
+    HtmlTable table(each.header, each.alignment);
+    for (const std::vector<std::string>& row : each.rows) table.add(row);
+    text += section(each.title, table.text());
+  }
+  return text;
+}
+
 std::string article(const ReportedPlan& plan) {
   const StepPrediction& prediction = *plan.prediction;
   return "<article>\n<h2>" + escaped(plan.name) + "</h2>\n" + note(plan.summary) +
@@ -127,15 +145,16 @@ std::string article(const ReportedPlan& plan) {
 
 }  // namespace
 
-std::string report_html(const std::string& title, const std::vector<ReportedPlan>& plans) {
+std::string report_html(const std::string& title, const std::vector<ReportedPlan>& plans,
+                        const std::optional<ReportedChoice>& choice) {
   ensure(!plans.empty(), "a report has a plan");
   std::string page =
       "<!DOCTYPE html>\n<html lang=\"en\">\n<head>\n<meta charset=\"utf-8\" />\n"
       "<meta name=\"viewport\" content=\"width=device-width, initial-scale=1\" />\n<title>" +
       escaped(title) + "</title>\n<style>" + std::string(kStyle) +
       "</style>\n</head>\n<body>\n<h1>" + escaped(title) + "</h1>\n" +
-      note("Predicted by simulating the compiled plan.") + verdict_table(plans) +
-      "<div class=\"plans\">\n";
+      (choice ? verdict_of(*choice) : "") + note("Predicted by simulating the compiled plan.") +
+      verdict_table(plans) + (choice ? tables_of(*choice) : "") + "<div class=\"plans\">\n";
   for (const ReportedPlan& plan : plans) page += article(plan);
   return page + "</div>\n</body>\n</html>\n";
 }

@@ -5,6 +5,7 @@
 // reader prefers. It is well-formed XML, too. All names are escaped.
 #pragma once
 
+#include <optional>
 #include <string>
 #include <vector>
 
@@ -13,8 +14,10 @@
 namespace tessera {
 
 ///   title     of the page: the name of the configuration
+///   choice    of the plans among others; its tables stand above them
 ///   requires  at least one plan
 ///   size      bounded: tracks, machines, ranks and rows beyond a limit are counted in words
-std::string report_html(const std::string& title, const std::vector<ReportedPlan>& plans);
+std::string report_html(const std::string& title, const std::vector<ReportedPlan>& plans,
+                        const std::optional<ReportedChoice>& choice = {});
 
 }  // namespace tessera

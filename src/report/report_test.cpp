@@ -113,6 +113,24 @@ TEST(Report, HasAColumnForEachPlan) {
   EXPECT_THAT(page, HasSubstr("from rank 0 to rank 1: "));
 }
 
+TEST(Report, AChoiceStandsAboveThePlansWithItsTables) {
+  const Predicted predicted("x");
+  const ReportedChoice choice{
+      .verdict = std::string("the verdict ") + kHostile,
+      .fits = false,
+      .notes = {"a note of the choice"},
+      .tables = {{"Ranking", {"plan", "step"}, "lr", {{kHostile, "1 ms"}, {"tp2", "2 ms"}}},
+                 {"Nothing", {"plan"}, "l", {}}}};
+  const std::string page = report_html("gpt.toml", {predicted.plan("tp2")}, choice);
+  EXPECT_EQ(unbalanced(page), "");
+  EXPECT_THAT(page, Not(HasSubstr("<script")));
+  EXPECT_THAT(page, HasSubstr("<p class=\"bad\">the verdict "));
+  EXPECT_THAT(page, HasSubstr("<td>tp2</td><td class=\"number\">2 ms</td>"));
+  EXPECT_THAT(page, Not(HasSubstr("Nothing")));
+  EXPECT_LT(page.find("a note of the choice"), page.find("<h3>Ranking</h3>"));
+  EXPECT_LT(page.find("<h3>Ranking</h3>"), page.find("<article>"));
+}
+
 TEST(Report, DrawsEachDeviceWithItsRanks) {
   const Predicted predicted("x", 4);
   const std::string page = report_html("gpt.toml", {predicted.plan("tp4")});

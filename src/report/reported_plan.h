@@ -1,4 +1,4 @@
-// What a page says of one plan.
+// What a page says of one plan, and of a choice among plans.
 #pragma once
 
 #include <optional>
@@ -36,6 +36,23 @@ struct ReportedPlan {
   std::vector<ShardingRow> shardings = {};
   const Mapping* mapping = nullptr;  // nullptr: the ranks were not mapped
   std::optional<MeasuredStep> measured = {};
+};
+
+/// A table with its title. A letter of `alignment` per column: 'l' left, 'r' right, 'w' left and
+/// wide.
+struct ReportedTable {
+  std::string title;  // "Compared"
+  std::vector<std::string> header = {};
+  std::string alignment = {};
+  std::vector<std::vector<std::string>> rows = {};
+};
+
+/// What stands above the plans when they were chosen among others.
+struct ReportedChoice {
+  std::string verdict;  // one line
+  bool fits = true;     // does a plan fit?
+  std::vector<std::string> notes = {};
+  std::vector<ReportedTable> tables = {};  // those without rows are left out
 };
 
 }  // namespace tessera

@@ -41,12 +41,13 @@ bool is_host(const Cluster& cluster) {
 
 bool may_be_excluded(const Candidate& candidate) {
   return candidate.source == Candidate::Source::kPreset ||
-         candidate.source == Candidate::Source::kSearch;
+         candidate.source == Candidate::Source::kSearch ||
+         candidate.source == Candidate::Source::kCached;
 }
 
 /// Gives the plan the prices of the cluster.
 void set_cost(const PlanRequest& request, Plan& plan) {
-  const Deployment deployment = in_order(request.cluster, plan.rank_count());
+  const Deployment deployment = in_order(request.cluster, plan.hardware());
   std::vector<MeshPtr> meshes;
   for (const NamedMesh& mesh : plan.placed()) meshes.push_back(mesh.mesh);
   plan.cost = cost_of(deployment, meshes);
@@ -63,7 +64,7 @@ using Outcome =
     std::variant<std::monostate, EvaluatedCandidate, ExcludedCandidate, UnusableCandidate>;
 
 EvaluatedCandidate simulated(const PlanRequest& request, Candidate candidate, Compiled compiled) {
-  const Deployment deployment = in_order(request.cluster, candidate.plan.rank_count());
+  const Deployment deployment = in_order(request.cluster, candidate.plan.hardware());
   EvaluatedCandidate result{std::move(candidate), {}, {}, {}, {}, {}, 0};
   result.rewritten = rewritten_fingerprint(compiled);
   const auto tasks = std::make_shared<const TaskGraph>(std::move(compiled.tasks));
@@ -80,7 +81,7 @@ EvaluatedCandidate simulated(const PlanRequest& request, Candidate candidate, Co
 Outcome evaluated(const PlanRequest& request, Candidate candidate,
                   const std::optional<Seconds>& limit) {
   set_cost(request, candidate.plan);
-  const Deployment deployment = in_order(request.cluster, candidate.plan.rank_count());
+  const Deployment deployment = in_order(request.cluster, candidate.plan.hardware());
   Seconds bound{0};
   std::optional<Compiled> compiled =
       compile_if(request.graph, candidate.plan, compile_options(request, false),
@@ -113,6 +114,7 @@ std::string_view to_text(Candidate::Source source) {
     case Candidate::Source::kPreset: return "preset";
     case Candidate::Source::kCompared: return "compared";
     case Candidate::Source::kSearch: return "search";
+    case Candidate::Source::kCached: return "cached";
   }
   throw InternalError("a candidate has no source");
 }

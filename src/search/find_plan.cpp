@@ -82,7 +82,7 @@ class Planning {
         answer_.best = i;
   }
 
-  /// Of equal programs a preset is told rather than a plan of the search, which is longer.
+  /// Of equal programs a preset is told rather than a plan of a search, which is longer.
   void keep(EvaluatedCandidate candidate) {
     using Source = Candidate::Source;
     const Source source = candidate.candidate.source;
@@ -90,7 +90,8 @@ class Planning {
         source == Source::kCompared ? nullptr : find_same(answer_, candidate);
     if (!same)
       answer_.candidates.push_back(std::move(candidate));
-    else if (same->candidate.source == Source::kSearch && source == Source::kPreset)
+    else if (source == Source::kPreset && (same->candidate.source == Source::kSearch ||
+                                           same->candidate.source == Source::kCached))
       *same = std::move(candidate);
   }
 

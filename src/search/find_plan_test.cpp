@@ -294,6 +294,46 @@ TEST(FindPlan, ComparedPlansAreListedAndWinWhenTheyAreFaster) {
   EXPECT_LE(best_of(other).step(), best_of(without).step());
 }
 
+/// A plan of data parallelism whose ranks need the devices `hardware`.
+Candidate compared_on(const std::string& hardware, const Graph& graph, const char* preset) {
+  Plan plan = preset_plan(parse_preset(preset), graph);
+  for (NamedMesh& mesh : plan.meshes) mesh.hardware = hardware;
+  return {Candidate::Source::kCompared, hardware, std::move(plan)};
+}
+
+TEST(FindPlan, RanksThatNeedHardwareAreSimulatedOnIt) {
+  // The devices of n0 are v100, those of n1 the slower p100.
+  const Graph graph = small_mlp();
+  const Cluster cluster = parse_cluster_line("2xv100+2xp100");
+  for (const char* preset : {"dp=2", "tp=2"}) {
+    PlanningOptions options{.constraints = constraints_of(2, false)};
+    options.sources = {};
+    options.compared = {compared_on("p100", graph, preset), compared_on("v100-16g", graph, preset),
+                        compared_on("gpu", graph, preset)};
+    const PlanningAnswer answer = answer_for(graph, cluster, options);
+    const EvaluatedCandidate *slow = find(answer, "p100"), *fast = find(answer, "v100-16g"),
+                             *any = find(answer, "gpu");
+    ASSERT_TRUE(slow && fast && any) << preset;
+    EXPECT_THAT(slow->fullest.device, testing::StartsWith("n1/")) << preset;
+    EXPECT_THAT(fast->fullest.device, testing::StartsWith("n0/")) << preset;
+    EXPECT_GT(slow->parts.compute, fast->parts.compute) << preset;
+    EXPECT_EQ(any->step(), fast->step()) << preset;
+    EXPECT_NE(slow->candidate.plan.cost, fast->candidate.plan.cost) << preset;
+  }
+}
+
+TEST(FindPlan, HardwareThatTheClusterLacksIsNoCandidate) {
+  const Graph graph = small_mlp();
+  const Cluster cluster = cores();
+  PlanningOptions options{.constraints = constraints_of(2, false)};
+  options.sources = {};
+  options.compared = {compared_on("npu", graph, "dp=2")};
+  const PlanningAnswer answer = answer_for(graph, cluster, options);
+  EXPECT_EQ(find(answer, "npu"), nullptr);
+  EXPECT_THAT(answer.unusable, Contains(testing::Field(&UnusableCandidate::reason,
+                                                       testing::HasSubstr("has 0 such devices"))));
+}
+
 TEST(FindPlan, ASourceSeesTheIncumbentsAndAddsCandidates) {
   const Graph graph = small_gpt();
   const Cluster cluster = cores();
@@ -326,6 +366,25 @@ TEST(FindPlan, CandidatesOfOneProgramAreOne) {
         {Candidate::Source::kSearch, "again", preset_plan(parse_preset("dp=4"), request.graph)}};
   }};
   EXPECT_THAT(names_of(answer_for(graph, cluster, options)), Not(Contains("again")));
+}
+
+TEST(FindPlan, AnEarlierPlanIsListedWhereItsProgramIsNew) {
+  const Graph graph = small_mlp();
+  const Cluster cluster = cores();
+  const auto with_earlier = [&](const char* preset, int64_t presets) {
+    PlanningOptions options{.constraints = constraints_of(4, false)};
+    options.excludes = false;
+    options.max_presets = presets;
+    options.sources = {[&](const PlanRequest& request, const PlanConstraints&,
+                           const PlanningAnswer&) -> std::vector<Candidate> {
+      return {{Candidate::Source::kCached, "earlier",
+               preset_plan(parse_preset(preset), request.graph)}};
+    }};
+    return names_of(answer_for(graph, cluster, options));
+  };
+  EXPECT_THAT(with_earlier("dp=2,tp=2", 1), Contains("earlier")) << "the grid is dp=4 and tp=4";
+  EXPECT_THAT(with_earlier("dp=2,tp=2", 32), Not(Contains("earlier"))) << "a preset is the same";
+  EXPECT_THAT(with_earlier("dp=2,tp=2", 32), Contains("dp=2,tp=2"));
 }
 
 TEST(FindPlan, WhatIsNotTriedIsCounted) {

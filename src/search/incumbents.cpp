@@ -188,7 +188,8 @@ int64_t rows_of(const Graph& graph) {
 
 }  // namespace
 
-PlanConstraints constraints_of(int ranks, bool may_use_fewer, const std::string& fixed) {
+PlanConstraints constraints_of(int ranks, bool may_use_fewer, const std::string& fixed,
+                               const std::string& origin) {
   PlanConstraints constraints{ranks, may_use_fewer};
   if (fixed.empty()) return constraints;
   parse_preset(fixed);  // refuses what no preset has
@@ -207,7 +208,7 @@ PlanConstraints constraints_of(int ranks, bool may_use_fewer, const std::string&
   }
   constraints.decisions = join(decisions, ",");
   if (product > ranks || (!may_use_fewer && ranks % product != 0))
-    throw UserError("--fix " + fixed + " does not fit " + counted(ranks, "rank"),
+    throw UserError(origin + " " + fixed + " does not fit " + counted(ranks, "rank"),
                     "the fixed degrees make " + std::to_string(product) +
                         (product > ranks ? ", which is more" : ", which does not divide it"),
                     "fix smaller degrees, or plan for a multiple of " + counted(product, "rank"),

@@ -25,10 +25,12 @@ struct PlanConstraints {
 };
 
 /// Reads "tp=2,micro_batches=4": degrees that the plan must have, and other decisions.
-///   fixed   "" fixes nothing
-///   throws  as parse_preset; UserError (78) for a degree "rest", and when no number of ranks that
-///           is allowed is a multiple of the degrees
-PlanConstraints constraints_of(int ranks, bool may_use_fewer, const std::string& fixed = "");
+///   fixed   "" fixes nothing; a degree "rest" is not fixed
+///   origin  of `fixed`, for messages
+///   throws  as parse_preset; UserError (78) when no number of ranks that is allowed is a multiple
+///           of the degrees
+PlanConstraints constraints_of(int ranks, bool may_use_fewer, const std::string& fixed = "",
+                               const std::string& origin = "--fix");
 
 /// The same with the marks of a plan on its mesh: `--fix plan.json`, or [parallel].
 ///   throws  UserError (78) for a plan without marks, with several meshes, with another number of

@@ -1,7 +1,6 @@
 #include "search/placement_source.h"
 
 #include <algorithm>
-#include <functional>
 #include <utility>
 
 #include "base/on_all_cores.h"
@@ -10,6 +9,7 @@
 #include "rewrite/rewrite.h"
 #include "search/fixed_degrees.h"
 #include "search/part_weights.h"
+#include "search/searched_devices.h"
 #include "shard/resolved/resolve.h"
 
 namespace tessera {
@@ -23,24 +23,6 @@ int machine_of(const Cluster& cluster, int ranks) {
   const int devices = std::min(ranks, cluster.device_count());
   while (machine < devices && cluster.machine(machine) == cluster.machine(0)) ++machine;
   return machine;
-}
-
-/// Of each rank of the mesh; empty when all have the same.
-std::vector<DeviceCost> devices_of(const Deployment& deployment, const Mesh& mesh) {
-  std::vector<DeviceCost> devices;
-  for (Rank rank : mesh.ranks()) devices.push_back(deployment.type(rank).cost);
-  const bool are_equal =
-      std::ranges::adjacent_find(devices, std::not_equal_to<>()) == devices.end();
-  return are_equal ? std::vector<DeviceCost>() : devices;
-}
-
-/// What the smallest device has for values.
-Bytes memory_of(const PlanRequest& request, const MeshPtr& mesh) {
-  const Deployment deployment = in_order(request.cluster, mesh->size());
-  Bytes least = deployment.type(0).memory - deployment.type(0).reserve;
-  for (Rank rank : mesh->ranks())
-    least = std::min(least, deployment.type(rank).memory - deployment.type(rank).reserve);
-  return least;
 }
 
 /// The decisions that are fixed for all plans.
@@ -81,7 +63,7 @@ std::vector<Candidate> PlacementSource::operator()(const PlanRequest& request,
     for (const MeshPtr& mesh : meshes)
       for (double hidden_share : kHiddenShares)
         wanted.emplace_back(name_of(mesh, hidden_share, 0),
-                            Tried{mesh, hidden_share, memory_of(request, mesh)});
+                            Tried{mesh, hidden_share, memory_of(request, *mesh)});
   }
   const std::map<std::string, Tried> last = std::exchange(tried_, {});
   for (const EvaluatedCandidate& candidate : known.candidates) {
@@ -126,7 +108,7 @@ std::optional<Candidate> PlacementSource::search(const PlanRequest& request,
   PlacementSearchOptions options;
   options.problem.hidden_share = tried.hidden_share;
   options.problem.constraints = constraints_on(placed.graph, tried.mesh, constraints);
-  options.problem.devices = devices_of(in_order(request.cluster, tried.mesh->size()), *tried.mesh);
+  options.problem.devices = devices_of(request, *tried.mesh);
   options.memory_limit = tried.limit;
   options.work = work_;
   const std::optional<PlacementAnswer> answer =

@@ -11,6 +11,7 @@
 #include "base/count_text.h"
 #include "base/text.h"
 #include "cli/print/text_table.h"
+#include "cli/run/automatic_plan.h"
 #include "cli/run/session.h"
 #include "cli/run/trainer.h"
 #include "data/vocabulary.h"
@@ -18,6 +19,7 @@
 namespace tessera {
 namespace {
 
+constexpr int kRanks = 4;
 constexpr int64_t kComparedSteps = 10;
 constexpr int64_t kSampleTokens = 300;
 constexpr double kTemperature = 0.8;
@@ -41,9 +43,7 @@ Session open_demo(const DemoCommand& command) {
   const std::filesystem::path configs = find_configs();
   const ConfigOptions config{.file = (configs / "gpt.toml").string(),
                              .overrides = command.overrides};
-  Session session = open_session(with_steps(config, command.steps));
-  session.plan = read_plan(configs / "plans" / (session.config.model.kind + ".dp2-tp2.json"));
-  return session;
+  return open_session(with_steps(config, command.steps));
 }
 
 /// Losses of the same steps, serially and divided, and their difference.
@@ -141,6 +141,7 @@ class Demo {
   ExitCode run(const OutputOptions& output) {
     read_text();
     build_model();
+    find_plan();
     compare();
     train();
     write_text();
@@ -172,13 +173,22 @@ class Demo {
     say("2. Builds the model as a serial program: {} with {} of width {} over {} tokens.\n",
         model.kind, counted(model.layers, "layer"), model.width, model.context);
     serial_.emplace(config(), serial_plan(), data_);
-    divided_.emplace(config(), session_.plan, data_);
     say("   {} parameters, {} ops in a training step.\n\n",
         grouped(parameter_count(serial_->graph())), grouped(std::ssize(serial_->graph().ops())));
   }
 
+  void find_plan() {
+    say("3. Finds a plan for {}: how each op and each tensor is divided.\n",
+        counted(kRanks, "rank"));
+    AutomaticPlan found = find_automatic_plan({.run = config()}, kRanks, {});
+    say("   {}\n\n", join(found.verdict, "\n   "));
+    session_.plan = std::move(found.plan);
+    divided_.emplace(config(), session_.plan, data_);
+    document_["plan"] = session_.plan.name;
+  }
+
   void compare() {
-    say("3. Trains the first steps twice: serially, and under {}.\n", plan_summary(session_.plan));
+    say("4. Trains the first steps twice: serially, and under {}.\n", plan_summary(session_.plan));
     comparison_ = compare_first_steps(*serial_, *divided_, config());
     say("{}   {}: the largest relative difference is {:.1e}, {:.2g} of what rounding may do.\n\n",
         comparison_text(comparison_, config(), session_.plan.rank_count()),
@@ -193,15 +203,15 @@ class Demo {
 
   void train() {
     if (divided_->step_count() < config().train.steps)
-      say("4. Continues with {} to step {}.\n", counted(session_.plan.rank_count(), "rank"),
+      say("5. Continues with {} to step {}.\n", counted(session_.plan.rank_count(), "rank"),
           config().train.steps);
     else
-      say("4. Ends here: the run has {} only.\n", counted(config().train.steps, "step"));
+      say("5. Ends here: the run has {} only.\n", counted(config().train.steps, "step"));
     const TrainedRun run = train_to_end(*divided_);
     say("{}\n", run.fit.steps.empty() ? ""
                                       : "   " + grouped(std::llround(run.tokens_per_second)) +
                                             " tokens per second.\n");
-    say("5. Measures the held-out text.\n   The validation loss is {:.3f} nats per token on {} "
+    say("6. Measures the held-out text.\n   The validation loss is {:.3f} nats per token on {} "
         "tokens, {} "
         "their bigram entropy of {:.3f}.\n\n",
         run.held_out->loss, grouped(run.held_out->tokens),
@@ -217,7 +227,7 @@ class Demo {
   void write_text() {
     const std::vector<int32_t> prompt = held_out_start(*data_);
     const std::string given = data_->vocabulary.decode(prompt);
-    say("6. Lets the model continue the first {} tokens of the held-out text.\n\n   given\n{}\n",
+    say("7. Lets the model continue the first {} tokens of the held-out text.\n\n   given\n{}\n",
         prompt.size(), framed(given));
     const std::string text = data_->vocabulary.decode(divided_->text().generate(
         prompt, kSampleTokens, {.temperature = kTemperature, .seed = config().train.seed}));
@@ -227,9 +237,8 @@ class Demo {
   }
 
   void end() {
-    say("What was shown: the model was written once, as a serial program; {} divided it over {}, "
-        "and "
-        "in the first {} its losses {}.\n\n"
+    say("What was shown: the model was written once, as a serial program; a plan that was found "
+        "divided it over {}, and in the first {} its losses {}.\n\n"
         "Try next\n"
         "  ./dev tessera verify  configs/mlp.toml --plan configs/plans/mlp.dp2-tp2.json            "
         "every tensor against the serial "
@@ -239,8 +248,9 @@ class Demo {
         "  ./dev tessera explain configs/gpt.toml --plan configs/plans/gpt.tp4.json "
         "'blocks.0.ffn.*'\n"
         "  ./dev tessera train   configs/gpt.toml --plan configs/plans/gpt.dp4.json --out runs/1   "
-        "train, with metrics in a folder\n",
-        counted(std::ssize(session_.plan.marks), "mark"),
+        "train, with metrics in a folder\n"
+        "  ./dev tessera plan    configs/gpt.toml --cluster 8xa100-80g                             "
+        "the plan for other devices, and all that it was compared with\n",
         counted(session_.plan.rank_count(), "rank"),
         counted(std::ssize(comparison_.serial), "step"),
         comparison_.agree() ? "were the serial ones up to rounding" : "WERE NOT the serial ones");

@@ -10,6 +10,7 @@
 #include "base/count_text.h"
 #include "base/error.h"
 #include "base/text.h"
+#include "cli/print/explain_choice.h"
 #include "cli/print/explain_name.h"
 #include "cli/print/explanation.h"
 #include "cli/print/like_rows.h"
@@ -18,6 +19,7 @@
 #include "cli/print/plan_numbers.h"
 #include "cli/print/summary.h"
 #include "cli/print/text_table.h"
+#include "cli/run/automatic_plan.h"
 #include "cli/run/session.h"
 #include "lower/waste.h"
 
@@ -254,11 +256,13 @@ ExitCode ExplainCommand::run(Processes&) {
   const Compiled compiled = compile(graph, session.plan, options);
   if (rank) return explain_rank(output, compiled, *rank);
   Answer answer;
-  if (!name.empty())
+  if (!name.empty()) {
     answer = {explain_name_document(graph, compiled, name),
               explain_name_text(graph, compiled, name)};
-  else
+    if (config.plan.is_automatic()) explain_choice(session.plan, answer);
+  } else {
     answer = explain_plan(compiled, session.plan);
+  }
   answer.document["passes"] = passes_document(compiled.passes, texts);
   print_result(output, answer.document, answer.text + (passes ? times_text(compiled.passes) : ""));
   return ExitCode::kDone;
@@ -280,6 +284,15 @@ ExplainCommand::Answer ExplainCommand::explain_plan(const Compiled& compiled,
                 (is_full() ? tables_text(compiled, plan, numbers, like)
                            : "--full prints every tensor, placement and exchange\n");
   return answer;
+}
+
+void ExplainCommand::explain_choice(const Plan& plan, Answer& answer) const {
+  const int ranks = plan.rank_count();
+  const ConfigFile file = read_config_file(config.file, config.overrides.sets, ranks);
+  const ExplainedChoice choice =
+      explained_choice(automatic_planning(file, ranks, config.automatic), plan, name);
+  answer.document["choice"] = choice_document(choice);
+  answer.text += choice_text(choice);
 }
 
 PlanNumbers ExplainCommand::numbers_of_compared() const {

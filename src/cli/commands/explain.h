@@ -34,6 +34,8 @@ struct ExplainCommand : Command {
   };
   bool is_full() const { return full || every_layer; }
   Answer explain_plan(const Compiled& compiled, const Plan& plan) const;
+  /// Adds the price of the placement of `name` in a plan that was found.
+  void explain_choice(const Plan& plan, Answer& answer) const;
   PlanNumbers numbers_of_compared() const;
 };
 

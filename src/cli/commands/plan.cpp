@@ -7,14 +7,16 @@
 
 #include "base/file.h"
 #include "base/on_all_cores.h"
+#include "cli/print/explain_choice.h"
+#include "cli/print/explain_name.h"
 #include "cli/print/plan_answer.h"
 #include "cli/print/plan_numbers.h"
+#include "cli/print/plan_report.h"
 #include "cli/print/summary.h"
-#include "cli/run/automatic_plan.h"
-#include "cli/run/plan_cache.h"
+#include "cli/run/earlier_plans.h"
+#include "cli/run/fixed_decisions.h"
 #include "cli/run/session.h"
 #include "cluster/cluster_file.h"
-#include "plan/preset.h"
 
 namespace tessera {
 
@@ -45,7 +47,16 @@ void PlanCommand::describe(OptionParser& parser) {
   parser.text({"--memory", "SIZE", "The memory of a device, at most, such as 24GiB"}, memory);
   parser.texts({"--compare", "FILE", "A plan file to compare with; may be repeated"}, compared);
   parser.text({"--out,-o", "FILE", "Write the plan to this file"}, out);
-  parser.flag({"--no-cache", "", "Do not keep the plan for --plan auto"}, no_cache);
+  parser.text({"--report", "FILE",
+               "Write a page of HTML: the ranking, and the plan beside the best alternatives"},
+              report);
+  parser.text({"--explain", "NAME",
+               "Print the price of the placement of this op or value, and what changes of the "
+               "devices and of the batch would do to it"},
+              explained);
+  parser.flag({"--no-cache", "",
+               "Neither use plans of the cache folder as candidates, nor keep the plan there"},
+              no_cache);
   parser.real({"--time-limit", "S",
                "Begin no further candidate after S seconds; the answer then depends on the "
                "speed of this machine"},
@@ -59,18 +70,19 @@ void PlanCommand::describe(OptionParser& parser) {
   add_options(parser, output);
 }
 
-PlanConstraints PlanCommand::constraints(const Cluster& machines) const {
+/// The ranks of the plan, or with --max-ranks their limit.
+int PlanCommand::rank_limit(const Cluster& machines) const {
   const int count = max_ranks.value_or(ranks.value_or(machines.device_count()));
   in_order(machines, count);  // refuses more ranks than devices
-  if (fixed.empty() || is_preset(fixed)) return constraints_of(count, max_ranks.has_value(), fixed);
-  return with_marks_of(read_plan(fixed, count), constraints_of(count, max_ranks.has_value()));
+  return count;
 }
 
-std::vector<Candidate> PlanCommand::compared_candidates(const Planned& planned, int count) const {
+std::vector<Candidate> PlanCommand::compared_candidates(const Planned& planned) const {
   std::vector<Candidate> list;
   for (const std::string& name : compared) {
-    Plan plan = read_plan(name, count);
+    Plan plan = read_plan(name, planned.constraints.ranks);
     check_fits(plan, *planned.graph);
+    in_order(*planned.cluster, plan.hardware());  // refuses what the cluster lacks
     list.push_back({Candidate::Source::kCompared, name, std::move(plan)});
   }
   return list;
@@ -89,17 +101,19 @@ EvaluationOptions PlanCommand::evaluation() const {
 
 ExitCode PlanCommand::run(Processes&) {
   auto machines = std::make_shared<const Cluster>(cluster_of(cluster));
-  const PlanConstraints wanted = constraints(*machines);
+  const int count = rank_limit(*machines);
   if (out) check_can_write(*out);
-  ConfigFile read = read_config_file(file, overrides.sets, wanted.ranks);
+  if (report) check_can_write(*report);
+  const ConfigFile read = read_config_file(file, overrides.sets, count);
   const std::string& name = machines->description().name;
-  const Plan parallel = read.plan.value_or(Plan{});
-  Planned planned = to_be_planned(std::move(read.run), machines, name.empty() ? cluster : name,
+  Planned planned = to_be_planned(read.run, machines, name.empty() ? cluster : name,
                                   memory ? std::optional(read_memory(*memory)) : std::nullopt);
-  planned.constraints = parallel.marks.empty() ? wanted : with_marks_of(parallel, wanted);
-  find_answer(planned, compared_candidates(planned, planned.constraints.ranks), evaluation());
+  if (explained) check_is_named(*planned.graph, *explained);
+  planned.constraints = fixed_decisions(read, fixed, *planned.graph, count, max_ranks.has_value());
+  const EarlierPlans earlier(no_cache ? std::nullopt : cache_folder());
+  find_answer(planned, {compared_candidates(planned), earlier.candidates(planned)}, evaluation());
   if (planned.best() && planned.answer.not_tried == 0 && compared.empty() && !no_cache)
-    PlanCache(cache_folder()).keep(cache_key(planned), cached_document(planned));
+    earlier.keep(planned, cached_document(planned));
   return print_answer(planned);
 }
 
@@ -107,6 +121,7 @@ ExitCode PlanCommand::print_answer(const Planned& planned) const {
   Document document = answer_document(planned);
   std::string text = verdict_line(planned);
   for (const std::string& note : planning_notes(planned)) text += "note: " + note + "\n";
+  text += problem_text(planned);
   const EvaluatedCandidate* best = planned.best();
   document["plan"] = Document();
   if (!best) {
@@ -125,7 +140,15 @@ ExitCode PlanCommand::print_answer(const Planned& planned) const {
     }
     text += "\n" + summary;
   }
-  print_result(output, document, text + "\nCompared\n" + ranking_text(planned));
+  text += "\nCompared\n" + ranking_text(planned);
+  if (explained && best) {
+    const ExplainedChoice choice = explained_choice(planned, best->candidate.plan, *explained);
+    document["choice"] = choice_document(choice);
+    text += choice_text(choice);
+  }
+  if (report && !planned.answer.candidates.empty())
+    write_file(*report, plan_report_html(planned, file));
+  print_result(output, document, text);
   return best ? ExitCode::kDone : ExitCode::kNoPlan;
 }
 

@@ -24,12 +24,14 @@ struct PlanCommand : Command {
   std::optional<std::string> memory;
   std::vector<std::string> compared;  // plan files
   std::optional<std::string> out;
-  double time_limit = 0;  // seconds; 0: none
+  std::optional<std::string> report;     // the file of a page
+  std::optional<std::string> explained;  // the name of an op or a value
+  double time_limit = 0;                 // seconds; 0: none
   bool no_cache = false;
 
  private:
-  PlanConstraints constraints(const Cluster& machines) const;
-  std::vector<Candidate> compared_candidates(const Planned& planned, int ranks) const;
+  int rank_limit(const Cluster& machines) const;
+  std::vector<Candidate> compared_candidates(const Planned& planned) const;
   EvaluationOptions evaluation() const;
   ExitCode print_answer(const Planned& planned) const;
 };

@@ -136,6 +136,10 @@ Document to_document(const OpFacts& facts) {
 
 }  // namespace
 
+void check_is_named(const Graph& serial, const std::string& name) {
+  if (find_matches(serial, name).empty()) refuse_unknown(serial, name);
+}
+
 std::string explain_name_text(const Graph& serial, const Compiled& compiled,
                               const std::string& name) {
   const Graph& graph = compiled.graph;

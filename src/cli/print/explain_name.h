@@ -7,6 +7,10 @@
 
 namespace tessera {
 
+///   serial  the graph before the passes of the compiler
+///   throws  UserError (2) with the most similar names when NAME matches no op and no value of it
+void check_is_named(const Graph& serial, const std::string& name);
+
 /// NAME is a name, or a pattern of matches() in base/text.h. An op and its result share a name;
 /// then the op is explained with all its operands. A value that a pass over the serial graph has
 /// replaced is explained by the name of the value that holds the same.

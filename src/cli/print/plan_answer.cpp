@@ -4,11 +4,12 @@
 
 #include <algorithm>
 #include <cmath>
-#include <map>
 
 #include "base/count_text.h"
 #include "base/text.h"
 #include "cli/print/text_table.h"
+#include "search/kept_front.h"
+#include "search/step_terms.h"
 
 namespace tessera {
 namespace {
@@ -41,6 +42,11 @@ std::string difference(double seconds) {
   return fmt::format("{:+.3g}", 1e3 * seconds);
 }
 
+/// Does the answer come from the cache?
+bool is_cached(const Planned& planned) {
+  return planned.best() && planned.best()->candidate.source == Candidate::Source::kCached;
+}
+
 std::string missing_text(const EvaluatedCandidate& candidate) {
   return fmt::format("rank {} on {} lacks {}", candidate.fullest.rank, candidate.fullest.device,
                      to_text(candidate.fullest.missing()));
@@ -52,7 +58,8 @@ std::string why_text(const Planned& planned, const EvaluatedCandidate& candidate
   if (!obeys(candidate.candidate, planned.constraints)) parts.push_back("for comparison");
   const EvaluatedCandidate* best = planned.best();
   if (best == &candidate) parts.push_back("the answer");
-  if (best && best != &candidate) parts.push_back(difference_text(candidate, *best));
+  if (best && best != &candidate)
+    parts.push_back(difference_text(*planned.cluster, candidate, *best));
   return join(parts, "; ");
 }
 
@@ -62,12 +69,16 @@ std::string speed_text(const Planned& planned, const EvaluatedCandidate& candida
   return fmt::format("{:.3g}", one->step().value() / candidate.step().value());
 }
 
-Document parts_document(const MeanBreakdown& parts) {
+Document parts_document(const Planned& planned, const EvaluatedCandidate& candidate) {
+  const MeanBreakdown& parts = candidate.parts;
+  const StepTerms terms = step_terms(*planned.cluster, candidate);
   Document document;
   document["compute_seconds"] = parts.compute.value();
   document["exposed_seconds"] = Document::Table{};
   for (const auto& [axes, time] : parts.exposed)
     document["exposed_seconds"][axes.empty() ? "between meshes" : axes] = time.value();
+  document["within_machines_seconds"] = terms.within_machines.value();
+  document["between_machines_seconds"] = terms.between_machines.value();
   document["idle_seconds"] = parts.idle.value();
   return document;
 }
@@ -92,7 +103,7 @@ Document candidate_document(const Planned& planned, const EvaluatedCandidate& ca
   document["max_sent_bytes"] = candidate.traffic.max_bytes.value();
   document["messages"] = candidate.traffic.messages;
   document["max_messages"] = candidate.traffic.max_messages;
-  document["parts"] = parts_document(candidate.parts);
+  document["parts"] = parts_document(planned, candidate);
   return document;
 }
 
@@ -102,6 +113,45 @@ std::string unusable_text(const PlanningAnswer& answer) {
   for (const UnusableCandidate& candidate : answer.unusable)
     text += "  " + candidate.name + ": " + candidate.reason + "\n";
   return text;
+}
+
+ReportedTable ranking_table(const Planned& planned) {
+  ReportedTable table{
+      "Compared",
+      {"plan", "ranks", "step", "speed", "memory", "sent", "messages", "MFU", "why"},
+      "lrrrrrrrw"};
+  for (const EvaluatedCandidate& candidate : planned.answer.candidates)
+    table.rows.push_back({candidate.candidate.name, std::to_string(candidate.ranks()),
+                          milliseconds(candidate.step()), speed_text(planned, candidate),
+                          to_text(candidate.fullest.memory.all()), to_text(candidate.traffic.bytes),
+                          grouped(candidate.traffic.messages),
+                          fmt::format("{:.1f}%", 100 * planned.utilization(candidate)),
+                          why_text(planned, candidate)});
+  return table;
+}
+
+/// Without rows when the answer has least memory, too.
+ReportedTable front_table(const Planned& planned) {
+  ReportedTable table{"Less memory takes more time", {"plan", "step", "memory"}, "lrr"};
+  const std::vector<size_t> front = kept_front(planned.answer, planned.constraints);
+  if (front.size() < 2) return table;
+  for (size_t at : front) {
+    const EvaluatedCandidate& candidate = planned.answer.candidates[at];
+    table.rows.push_back({candidate.candidate.name, milliseconds(candidate.step()),
+                          to_text(candidate.fullest.memory.all())});
+  }
+  return table;
+}
+
+std::string plain(const ReportedTable& reported) {
+  TextTable table(reported.header, reported.alignment);
+  for (const std::vector<std::string>& row : reported.rows) table.add(row);
+  return table.text();
+}
+
+std::string front_text(const Planned& planned) {
+  const ReportedTable table = front_table(planned);
+  return table.rows.empty() ? "" : "\n" + table.title + "\n" + plain(table);
 }
 
 std::string excluded_text(const PlanningAnswer& answer) {
@@ -174,6 +224,16 @@ std::vector<std::string> verdict_lines(const Planned& planned) {
                                                               : planned.cluster->type(0).source)};
 }
 
+std::string problem_text(const Planned& planned) {
+  if (!planned.best() || !planned.best()->candidate.problem) return "";
+  const SearchedProblem& problem = *planned.best()->candidate.problem;
+  return fmt::format(
+      "bound of the search problem: {}, {:.2g}% below its answer; it is of these strategies ({} "
+      "left "
+      "out) on this mesh, kernels and exchanges one after the other\n",
+      milliseconds(problem.bound), 100 * problem.gap(), grouped(problem.dropped_strategies));
+}
+
 std::string changes_text(const NearestChanges& changes) {
   std::vector<std::string> texts;
   if (changes.memory > Bytes(0)) texts.push_back("devices of " + to_text(changes.memory));
@@ -202,6 +262,9 @@ std::vector<std::string> planning_notes(const Planned& planned) {
                                     ? "; --max-ranks lets the planner use fewer"
                                     : ""));
   }
+  if (is_cached(planned))
+    notes.push_back(
+        "an earlier planning of this model found the plan; --no-cache leaves such plans out");
   if (answer.left_out > 0)
     notes.push_back(counted(answer.left_out, "preset") + " with higher estimates were left out");
   if (answer.not_tried > 0)
@@ -210,35 +273,41 @@ std::vector<std::string> planning_notes(const Planned& planned) {
   return notes;
 }
 
-std::string difference_text(const EvaluatedCandidate& candidate, const EvaluatedCandidate& best) {
+std::string difference_text(const Cluster& cluster, const EvaluatedCandidate& candidate,
+                            const EvaluatedCandidate& best) {
   if (&candidate == &best) return "";
   const double total = candidate.step().value() - best.step().value();
-  std::vector<std::pair<std::string, double>> terms{
-      {"compute", candidate.parts.compute.value() - best.parts.compute.value()}};
-  std::map<std::string, double> exposed;
-  for (const auto& [axes, time] : candidate.parts.exposed) exposed[axes] += time.value();
-  for (const auto& [axes, time] : best.parts.exposed) exposed[axes] -= time.value();
-  for (const auto& [axes, time] : exposed)
-    terms.emplace_back(axes.empty() ? "exchanges between meshes" : "exchanges over " + axes, time);
-  terms.emplace_back("waits", candidate.parts.idle.value() - best.parts.idle.value());
+  const StepTerms a = step_terms(cluster, candidate), b = step_terms(cluster, best);
+  const bool are_several = cluster.machine_count() > 1;
+  const std::pair<const char*, Seconds> terms[] = {
+      {"compute", a.compute - b.compute},
+      {are_several ? "exchanges within machines" : "exchanges",
+       a.within_machines - b.within_machines},
+      {"exchanges between machines", a.between_machines - b.between_machines},
+      {"waits", a.idle - b.idle}};
   std::vector<std::string> parts;
   for (const auto& [name, time] : terms)
-    if (std::abs(time) >= kToldShare * std::abs(total))
-      parts.push_back(name + " " + difference(time));
+    if (time.value() != 0 && std::abs(time.value()) >= kToldShare * std::abs(total))
+      parts.push_back(name + (" " + difference(time.value())));
   return difference(total) + " ms: " + join(parts, ", ");
 }
 
 std::string ranking_text(const Planned& planned) {
-  TextTable table({"plan", "ranks", "step", "speed", "memory", "sent", "messages", "MFU", "why"},
-                  "lrrrrrrrl");
-  for (const EvaluatedCandidate& candidate : planned.answer.candidates)
-    table.add({candidate.candidate.name, std::to_string(candidate.ranks()),
-               milliseconds(candidate.step()), speed_text(planned, candidate),
-               to_text(candidate.fullest.memory.all()), to_text(candidate.traffic.bytes),
-               grouped(candidate.traffic.messages),
-               fmt::format("{:.1f}%", 100 * planned.utilization(candidate)),
-               why_text(planned, candidate)});
-  return table.text() + excluded_text(planned.answer) + unusable_text(planned.answer);
+  return plain(ranking_table(planned)) + front_text(planned) + excluded_text(planned.answer) +
+         unusable_text(planned.answer);
+}
+
+std::vector<ReportedTable> ranking_tables(const Planned& planned) {
+  ReportedTable excluded{"Excluded: the kernels alone take longer than the step of the answer",
+                         {"plan", "ranks", "step, at least"},
+                         "lrr"};
+  for (const ExcludedCandidate& candidate : planned.answer.excluded)
+    excluded.rows.push_back(
+        {candidate.name, std::to_string(candidate.ranks), milliseconds(candidate.bound)});
+  ReportedTable unusable{"Impossible for this model", {"plan", "why"}, "lw"};
+  for (const UnusableCandidate& candidate : planned.answer.unusable)
+    unusable.rows.push_back({candidate.name, candidate.reason});
+  return {ranking_table(planned), front_table(planned), std::move(excluded), std::move(unusable)};
 }
 
 Document answer_document(const Planned& planned) {
@@ -259,12 +328,15 @@ Document answer_document(const Planned& planned) {
       best && best->candidate.problem ? &*best->candidate.problem : nullptr;
   document["lower_bound_seconds"] = problem ? Document(problem->bound.value()) : Document();
   document["gap"] = problem ? Document(problem->gap()) : Document();
-  document["reproducible"] = planned.answer.not_tried == 0;
+  document["reproducible"] = planned.answer.not_tried == 0 && !is_cached(planned);
   document["left_out"] = planned.answer.left_out;
   document["not_tried"] = planned.answer.not_tried;
   document["alternatives"] = Document::List{};
   for (const EvaluatedCandidate& candidate : planned.answer.candidates)
     document["alternatives"].append(candidate_document(planned, candidate));
+  document["front"] = Document::List{};
+  for (size_t at : kept_front(planned.answer, planned.constraints))
+    document["front"].append(planned.answer.candidates[at].candidate.name);
   document["excluded"] = excluded_document(planned.answer);
   document["impossible"] = Document::List{};
   for (const UnusableCandidate& candidate : planned.answer.unusable) {

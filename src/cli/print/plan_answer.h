@@ -3,9 +3,11 @@
 #pragma once
 
 #include <string>
+#include <vector>
 
 #include "base/document.h"
 #include "cli/run/planning.h"
+#include "report/reported_plan.h"
 
 namespace tessera {
 
@@ -17,6 +19,10 @@ std::string verdict_line(const Planned& planned);
 /// which devices.
 std::vector<std::string> verdict_lines(const Planned& planned);
 
+/// "bound of the search problem: 4.7 ms, 0.01% below its answer; ...\n": what it is a bound of. ""
+/// when the answer is not of the search.
+std::string problem_text(const Planned& planned);
+
 /// "would fit    devices of 1.2 GiB; --set train.batch=8; --ranks 8\n"
 std::string changes_text(const NearestChanges& changes);
 /// {memory_bytes, batch, ranks}
@@ -26,12 +32,17 @@ Document changes_document(const NearestChanges& changes);
 /// left out, the time limit ended the search.
 std::vector<std::string> planning_notes(const Planned& planned);
 
-/// The ranked table; below it what does not fit, and the presets that are impossible.
+/// The ranked table with what does not fit; below it the front of time and memory where it has
+/// several plans, what was excluded, and the presets that are impossible.
 std::string ranking_text(const Planned& planned);
+/// The same as tables of a page.
+std::vector<ReportedTable> ranking_tables(const Planned& planned);
 
-/// "+3.1 ms: compute +1, exposed tp +2.5, waits -0.4": where `candidate` takes more time than
-/// `best`, in the mean over the ranks. "" for the best itself.
-std::string difference_text(const EvaluatedCandidate& candidate, const EvaluatedCandidate& best);
+/// "+3.1 ms: compute +1, exchanges +2.5, waits -0.4": where `candidate` takes more time than `best`
+/// on the cluster, in the mean over the ranks. On several machines the exchanges are those within
+/// them and those between them: axes of two plans have nothing in common. "" for the best itself.
+std::string difference_text(const Cluster& cluster, const EvaluatedCandidate& candidate,
+                            const EvaluatedCandidate& best);
 
 /// The keys of docs/planner.md, without the plan.
 Document answer_document(const Planned& planned);

@@ -8,7 +8,7 @@ namespace tessera {
 
 /// Rows of text in columns two spaces apart, each as wide as its widest cell.
 ///
-///   alignment  a letter per column: 'l' left, 'r' right (numbers)
+///   alignment  a letter per column: 'r' right (numbers), others left
 class TextTable {
  public:
   TextTable(std::vector<std::string> header, std::string alignment);

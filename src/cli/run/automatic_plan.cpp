@@ -8,16 +8,13 @@
 #include "base/count_text.h"
 #include "base/error.h"
 #include "cli/print/plan_answer.h"
-#include "cli/run/plan_cache.h"
+#include "cli/run/earlier_plans.h"
+#include "cli/run/fixed_decisions.h"
 #include "cli/run/this_machine.h"
 #include "cluster/cluster_file.h"
 
 namespace tessera {
 namespace {
-
-constexpr const char* kPlan = "plan";
-constexpr const char* kName = "name";
-constexpr const char* kVerdict = "verdict";
 
 void use_online_cores(ClusterDescription& description) {
   MachineGroup& machine = description.machines.front();
@@ -35,26 +32,6 @@ std::shared_ptr<const Cluster> cluster_for(const AutomaticOptions& options) {
   return std::make_shared<const Cluster>(std::move(description));
 }
 
-Plan plan_of(const Document& kept) {
-  Plan plan = parse_plan(*kept.find(kPlan), "the plan that was found");
-  plan.name = kept.find(kName)->as_string();
-  return plan;
-}
-
-/// Whether a document of the cache has a plan for the graph.
-bool is_usable(const Document& kept, const Planned& planned) {
-  for (const char* key : {kPlan, kName, kVerdict})
-    if (!kept.is_table() || !kept.find(key)) return false;
-  if (!kept.find(kName)->is_string() || !kept.find(kVerdict)->is_list()) return false;
-  try {
-    const Plan plan = plan_of(kept);
-    check_fits(plan, *planned.graph);
-    return obeys(plan, planned.constraints);
-  } catch (const UserError&) {
-    return false;
-  }
-}
-
 [[noreturn]] void refuse_misfit(const Planned& planned) {
   std::string verdict = verdict_line(planned);
   verdict.pop_back();
@@ -64,44 +41,45 @@ bool is_usable(const Document& kept, const Planned& planned) {
                   ExitCode::kNoPlan);
 }
 
-Document found(const RunConfig& config, int ranks, const AutomaticOptions& options) {
-  const auto cluster = cluster_for(options);
-  const std::string& name = cluster->description().name;
-  Planned planned =
-      to_be_planned(config, cluster, name.empty() ? options.cluster.value_or("") : name);
-  in_order(*cluster, ranks);
-  planned.constraints = constraints_of(ranks, false);
-  const PlanCache cache(options.no_cache ? std::nullopt : cache_folder());
-  const std::string key = cache_key(planned);
-  if (const auto kept = cache.find(key); kept && is_usable(*kept, planned)) return *kept;
-  find_answer(planned, {}, {});
+Document found(const ConfigFile& file, int ranks, const AutomaticOptions& options) {
+  Planned planned = automatic_planning(file, ranks, options);
+  const EarlierPlans earlier(options.no_cache ? std::nullopt : cache_folder());
+  if (const std::optional<Document> kept = earlier.answer(planned)) return *kept;
+  find_answer(planned, {.earlier = earlier.candidates(planned)});
   if (!planned.best()) refuse_misfit(planned);
   const Document document = cached_document(planned);
-  cache.keep(key, document);
+  earlier.keep(planned, document);
   return document;
 }
 
 }  // namespace
 
-Document cached_document(const Planned& planned) {
-  Document document;
-  document[kPlan] = plan_document(planned);
-  document[kName] = planned.best()->candidate.name;
-  document[kVerdict] = Document::List{};
-  for (const std::string& line : verdict_lines(planned)) document[kVerdict].append(line);
-  return document;
-}
-
-Plan automatic_plan(const RunConfig& config, int ranks, const AutomaticOptions& options) {
-  const auto make = [&] { return to_json(found(config, ranks, options)); };
+AutomaticPlan find_automatic_plan(const ConfigFile& file, int ranks,
+                                  const AutomaticOptions& options) {
+  const auto make = [&] { return to_json(found(file, ranks, options)); };
   const std::string text = options.from_leader ? options.from_leader(make) : make();
   const Document document = parse_json(text, "the plan of the leader");
+  return {plan_of(document), verdict_of(document)};
+}
+
+Plan automatic_plan(const ConfigFile& file, int ranks, const AutomaticOptions& options) {
+  AutomaticPlan found = find_automatic_plan(file, ranks, options);
   std::string indent = "plan auto: ";
-  for (const Document& line : document.find(kVerdict)->as_list()) {
-    std::cerr << indent << line.as_string() << "\n";
+  for (const std::string& line : found.verdict) {
+    std::cerr << indent << line << "\n";
     indent = "           ";
   }
-  return plan_of(document);
+  return std::move(found.plan);
+}
+
+Planned automatic_planning(const ConfigFile& file, int ranks, const AutomaticOptions& options) {
+  const auto cluster = cluster_for(options);
+  const std::string& name = cluster->description().name;
+  Planned planned =
+      to_be_planned(file.run, cluster, name.empty() ? options.cluster.value_or("") : name);
+  in_order(*cluster, ranks);
+  planned.constraints = fixed_decisions(file, "", *planned.graph, ranks, false);
+  return planned;
 }
 
 int default_ranks(const AutomaticOptions& options) {

@@ -3,6 +3,7 @@
 
 #include <functional>
 #include <string>
+#include <vector>
 
 #include "cli/run/planning.h"
 #include "cli/shared_options.h"
@@ -10,17 +11,26 @@
 
 namespace tessera {
 
-/// What the cache of plans keeps of an answer: the plan, its name, and the verdict in lines.
-///   requires  planned.best()
-Document cached_document(const Planned& planned);
+struct AutomaticPlan {
+  Plan plan;
+  std::vector<std::string> verdict;  // in lines: verdict_lines
+};
 
 /// The plan for `ranks` ranks, exactly, on the cluster of the options, by default the cores of this
-/// machine. It comes from the cache when the same was planned before. Tells the verdict on standard
-/// error. Of several processes the leader plans, and all take its plan.
+/// machine. It comes from the cache when the same was planned before. Of several processes the
+/// leader plans, and all take its plan.
 ///
-///   config  its sizes are set from the data here
+///   file    its [parallel] binds (fixed_decisions.h). The sizes of its run are set from the data
+///           here
 ///   throws  UserError: 3 when no plan fits, otherwise as find_answer
-Plan automatic_plan(const RunConfig& config, int ranks, const AutomaticOptions& options);
+AutomaticPlan find_automatic_plan(const ConfigFile& file, int ranks,
+                                  const AutomaticOptions& options);
+/// The same; tells the verdict on standard error.
+Plan automatic_plan(const ConfigFile& file, int ranks, const AutomaticOptions& options);
+
+/// A configuration for which a plan of `ranks` ranks is wanted: its graph, the cluster of the
+/// options and the constraints. Its answer is empty.
+Planned automatic_planning(const ConfigFile& file, int ranks, const AutomaticOptions& options);
 
 /// The number of ranks of an automatic plan when neither the command line nor the launcher gives
 /// one: the devices of the cluster.

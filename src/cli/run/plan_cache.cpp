@@ -27,7 +27,7 @@ std::optional<std::filesystem::path> cache_folder() {
 
 std::filesystem::path PlanCache::file(const std::string& key) const {
   ensure(folder_.has_value(), "a cache without a folder has no files");
-  return *folder_ / fmt::format("plan-{:016x}.json", stable_hash(key));
+  return *folder_ / fmt::format("{}-{:016x}.json", kind_, stable_hash(key));
 }
 
 std::optional<Document> PlanCache::find(const std::string& key) const {

@@ -15,8 +15,9 @@ std::optional<std::filesystem::path> cache_folder();
 /// A folder of documents by keys. A key is a text of any length; all of it is compared.
 class PlanCache {
  public:
-  /// Without a folder nothing is found and nothing is kept.
-  explicit PlanCache(std::optional<std::filesystem::path> folder) : folder_(std::move(folder)) {}
+  /// Without a folder nothing is found and nothing is kept. Names of files begin with `kind`.
+  explicit PlanCache(std::optional<std::filesystem::path> folder, std::string kind = "plan")
+      : folder_(std::move(folder)), kind_(std::move(kind)) {}
 
   /// The document that was kept under `key`; nullopt when there is none, or its file is damaged.
   std::optional<Document> find(const std::string& key) const;
@@ -28,6 +29,7 @@ class PlanCache {
 
  private:
   std::optional<std::filesystem::path> folder_;
+  std::string kind_;
 };
 
 }  // namespace tessera

@@ -9,11 +9,13 @@
 #include "base/count_text.h"
 #include "base/error.h"
 #include "cluster/cluster_file.h"
+#include "cluster/sources.h"
 #include "cost/quantity.h"
 #include "engine/graphs.h"
 #include "engine/program_plans.h"
 #include "network/family.h"
 #include "network/graphs.h"
+#include "search/fewer_ranks.h"
 
 namespace tessera {
 namespace {
@@ -66,6 +68,7 @@ Planned to_be_planned(RunConfig config, std::shared_ptr<const Cluster> cluster,
   planned.config = std::move(config);
   set_sizes(planned.config.model, planned.config.data);
   planned.graph = std::make_shared<const Graph>(training_graph(planned.config));
+  planned.cluster_fingerprint = fingerprint(cluster->description());
   planned.cluster = memory ? limited(*cluster, *memory) : std::move(cluster);
   planned.cluster_name = std::move(cluster_name);
   const Network network = network_of(planned.config.model);
@@ -75,12 +78,14 @@ Planned to_be_planned(RunConfig config, std::shared_ptr<const Cluster> cluster,
   return planned;
 }
 
-void find_answer(Planned& planned, std::vector<Candidate> compared,
-                 const EvaluationOptions& evaluation) {
+void find_answer(Planned& planned, OtherCandidates others, const EvaluationOptions& evaluation) {
   check_memory(planned, planned.constraints.ranks);
-  planned.answer = find_plan(planned.request(), {.constraints = planned.constraints,
-                                                 .compared = std::move(compared),
-                                                 .evaluation = evaluation});
+  PlanningOptions options{.constraints = planned.constraints,
+                          .compared = std::move(others.compared),
+                          .evaluation = evaluation};
+  options.sources.push_back([&](const auto&...) { return std::exchange(others.earlier, {}); });
+  options.sources.push_back(presets_on_fewer_ranks);
+  planned.answer = find_plan(planned.request(), options);
 }
 
 NearestChanges nearest_changes(const Planned& planned) {
@@ -116,6 +121,7 @@ Document plan_document(const Planned& planned) {
   if (best.candidate.source == Candidate::Source::kSearch)  // it has the training step only
     plan = with_other_programs(network_of(planned.config.model), training_settings(planned.config),
                                plan);
+  plan.cost.cluster = planned.cluster_fingerprint;
   return to_document(plan, *planned.graph, best.rewritten);
 }
 

@@ -18,7 +18,8 @@ struct Planned {
   RunConfig config;
   std::shared_ptr<const Graph> graph;
   std::shared_ptr<const Cluster> cluster;
-  std::string cluster_name;  // for readers
+  std::string cluster_name;         // for readers
+  std::string cluster_fingerprint;  // of the cluster with all of its memory
   PlanConstraints constraints = {};
   PlanningAnswer answer;
   /// Of a step, whatever the plan.
@@ -44,12 +45,17 @@ struct Planned {
 Planned to_be_planned(RunConfig config, std::shared_ptr<const Cluster> cluster,
                       std::string cluster_name, const std::optional<Bytes>& memory = {});
 
-/// Finds planned.answer under planned.constraints.
-///   compared  plans that the user gives
-///   throws    UserError (78) for a memory in which not even the variables of the model fit when
-///             they are divided evenly; as find_plan
-void find_answer(Planned& planned, std::vector<Candidate> compared,
-                 const EvaluationOptions& evaluation);
+/// Candidates beside those of the searches and of the presets.
+struct OtherCandidates {
+  std::vector<Candidate> compared = {};  // plans that the user gives
+  std::vector<Candidate> earlier = {};   // of earlier plannings: EarlierPlans::candidates
+};
+
+/// Finds planned.answer under planned.constraints. Some presets on fewer ranks are compared.
+///   throws  UserError (78) for a memory in which not even the variables of the model fit when they
+///           are divided evenly; as find_plan
+void find_answer(Planned& planned, OtherCandidates others,
+                 const EvaluationOptions& evaluation = {});
 
 /// Changes of which each makes a plan fit, when none does.
 struct NearestChanges {

@@ -58,10 +58,9 @@ Plan named_plan(const std::string& file, std::optional<int> ranks) {
   return read_plan(file, ranks);
 }
 
-Plan found_plan(const RunConfig& config, const ConfigOptions& options) {
+Plan found_plan(const ConfigFile& file, const ConfigOptions& options) {
   const auto ranks = rank_count(options.plan);
-  return automatic_plan(config, ranks ? *ranks : default_ranks(options.automatic),
-                        options.automatic);
+  return automatic_plan(file, ranks ? *ranks : default_ranks(options.automatic), options.automatic);
 }
 
 /// The training graph of a configuration whose sizes the data gives.
@@ -86,14 +85,14 @@ Plan chosen_plan(const PlanOptions& options, const Plan& otherwise,
 Session open_session(const ConfigOptions& options, const std::optional<Plan>& stored,
                      const PassOptions& passes) {
   Session session;
-  ConfigFile file =
+  const ConfigFile file =
       read_config_file(options.file, options.overrides.sets, rank_count(options.plan));
-  session.config = std::move(file.run);
+  session.config = file.run;
   check_fits(session.config);
   const auto graph = [&] { return sized_graph(session.config); };
   const bool is_given = options.plan.plan || stored;
   session.plan = finds_plan(options.plan, stored.has_value(), file)
-                     ? found_plan(session.config, options)
+                     ? found_plan(file, options)
                      : chosen_plan(options.plan,
                                    is_given ? stored.value_or(Plan{})
                                             : configured_plan(file, options.plan, graph),

@@ -1,0 +1,65 @@
+#include "cli/print/plan_answer.h"
+
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include "cluster/cluster_file.h"
+
+namespace tessera {
+namespace {
+
+using testing::HasSubstr;
+using testing::Not;
+
+/// Parts of a step in milliseconds.
+EvaluatedCandidate candidate(const char* mesh, double compute, const char* axes, double exposed,
+                             double idle) {
+  EvaluatedCandidate made;
+  made.candidate.plan.meshes = one_mesh(std::make_shared<const Mesh>(parse_mesh(mesh)));
+  made.parts.compute = Seconds(1e-3 * compute);
+  made.parts.exposed[axes] = Seconds(1e-3 * exposed);
+  made.parts.idle = Seconds(1e-3 * idle);
+  made.prediction.step = Seconds(1e-3 * (compute + exposed + idle));
+  return made;
+}
+
+TEST(DifferenceText, ExchangesOfOtherAxesAreOneTerm) {
+  const Cluster cluster = parse_cluster_line("4xa100-80g");
+  const EvaluatedCandidate best = candidate("x=4", 10, "x", 3, 0);
+  EXPECT_EQ(difference_text(cluster, candidate("dp=2 tp=2", 12, "dp,tp", 4, 1), best),
+            "+4 ms: compute +2, exchanges +1, waits +1");
+  EXPECT_EQ(difference_text(cluster, candidate("tp=4", 12, "tp", 3, 0), best), "+2 ms: compute +2");
+}
+
+TEST(DifferenceText, OnSeveralMachinesExchangesBetweenThemStandApart) {
+  const Cluster cluster = parse_cluster_line("2x2xa100-80g;ib=100Gb");
+  const EvaluatedCandidate best = candidate("x=2 y=2", 10, "x", 3, 0);
+  EXPECT_EQ(difference_text(cluster, candidate("dp=2 tp=2", 10, "tp", 4, 0), best),
+            "+1 ms: exchanges within machines +4, exchanges between machines -3");
+  EXPECT_EQ(difference_text(cluster, candidate("tp=4", 10, "tp", 4, 0), best),
+            "+1 ms: exchanges between machines +1");
+}
+
+TEST(DifferenceText, SmallTermsAreLeftOut) {
+  const Cluster cluster = parse_cluster_line("4xa100-80g");
+  const EvaluatedCandidate best = candidate("x=4", 10, "x", 3, 0);
+  EXPECT_EQ(difference_text(cluster, candidate("tp=4", 20, "tp", 3.1, 0), best),
+            "+10.1 ms: compute +10");
+  EXPECT_EQ(difference_text(cluster, best, best), "");
+}
+
+TEST(ProblemText, SaysWhatTheBoundIsOf) {
+  Planned planned;
+  planned.answer.candidates = {candidate("x=4", 10, "x", 3, 0)};
+  planned.answer.best = 0;
+  EXPECT_EQ(problem_text(planned), "") << "it is not of the search";
+  planned.answer.candidates[0].candidate.problem =
+      SearchedProblem{.time = Seconds(10e-3), .bound = Seconds(9.9e-3), .dropped_strategies = 1200};
+  // 9.9 of 10 is 1% less.
+  EXPECT_EQ(problem_text(planned),
+            "bound of the search problem: 9.9 ms, 1% below its answer; it is of these strategies "
+            "(1,200 left out) on this mesh, kernels and exchanges one after the other\n");
+}
+
+}  // namespace
+}  // namespace tessera

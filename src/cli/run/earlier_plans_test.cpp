@@ -1,0 +1,97 @@
+#include "cli/run/earlier_plans.h"
+
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include "base/file.h"
+#include "cluster/cluster_file.h"
+#include "plan/preset.h"
+
+namespace tessera {
+namespace {
+
+using testing::IsEmpty;
+
+std::filesystem::path new_folder(const std::string& name) {
+  const std::filesystem::path folder = std::filesystem::path(testing::TempDir()) / name;
+  std::filesystem::remove_all(folder);
+  return folder;
+}
+
+/// A planning for an mlp whose data is a text of a few lines.
+Planned planning(const std::string& cluster, int ranks, const std::string& fixed = "",
+                 int64_t width = 16) {
+  const std::filesystem::path text = std::filesystem::path(testing::TempDir()) / "earlier.txt";
+  write_file(text, std::string(4000, 'a') + std::string(4000, 'b'));
+  RunConfig config;
+  config.model = {.kind = "mlp", .context = 8, .layers = 2, .width = width};
+  config.data.path = {text.string()};
+  Planned planned =
+      to_be_planned(config, std::make_shared<const Cluster>(parse_cluster_line(cluster)), cluster);
+  planned.constraints = constraints_of(ranks, false, fixed);
+  return planned;
+}
+
+void plan_and_keep(Planned planned, const EarlierPlans& earlier) {
+  find_answer(planned, {});
+  ASSERT_TRUE(planned.best());
+  earlier.keep(planned, cached_document(planned));
+}
+
+TEST(EarlierPlans, APlanForAnotherClusterIsACandidate) {
+  const EarlierPlans earlier(new_folder("earlier_other_cluster"));
+  const Planned other = planning("4xa100-80g", 2);
+  EXPECT_THAT(earlier.candidates(other), IsEmpty());
+  plan_and_keep(planning("cpu:2", 2), earlier);
+  const std::vector<Candidate> found = earlier.candidates(other);
+  ASSERT_EQ(found.size(), 1U);
+  EXPECT_EQ(found[0].source, Candidate::Source::kCached);
+  EXPECT_THAT(found[0].name, testing::StartsWith("earlier "));
+  EXPECT_FALSE(earlier.answer(other)) << "it is of another cluster";
+  EXPECT_TRUE(earlier.answer(planning("cpu:2", 2)));
+}
+
+TEST(EarlierPlans, OtherGraphsRanksAndDegreesHaveNone) {
+  const EarlierPlans earlier(new_folder("earlier_others"));
+  plan_and_keep(planning("cpu:4", 2, "dp=2"), earlier);
+  EXPECT_THAT(earlier.candidates(planning("cpu:4", 4)), IsEmpty());
+  EXPECT_THAT(earlier.candidates(planning("cpu:4", 2, "tp=2")), IsEmpty());
+  EXPECT_THAT(earlier.candidates(planning("cpu:4", 2, "", 32)), IsEmpty());
+  EXPECT_THAT(earlier.candidates(planning("cpu:4", 2, "bucket_mib=1")), IsEmpty())
+      << "it need not have the other keys that are fixed";
+  Planned at_most = planning("cpu:4", 4);
+  at_most.constraints.may_use_fewer = true;
+  EXPECT_EQ(earlier.candidates(at_most).size(), 1U);
+}
+
+TEST(EarlierPlans, TheAnswerIsNeverWorseThanAnEarlierPlan) {
+  const EarlierPlans earlier(new_folder("earlier_never_worse"));
+  plan_and_keep(planning("2xa100-80g", 2), earlier);
+  Planned planned = planning("cpu:2", 2);
+  const std::vector<Candidate> candidates = earlier.candidates(planned);
+  find_answer(planned, {});
+  const Seconds without = planned.best()->step();
+  find_answer(planned, {.earlier = candidates});
+  EXPECT_LE(planned.best()->step(), without);
+  const Evaluations alone = evaluate(planned.request(), candidates);
+  ASSERT_EQ(alone.evaluated.size(), 1U);
+  EXPECT_LE(planned.best()->step(), alone.evaluated[0].step());
+}
+
+TEST(EarlierPlans, ADamagedEntryIsNoCandidate) {
+  const std::filesystem::path folder = new_folder("earlier_damaged");
+  const EarlierPlans earlier(folder);
+  plan_and_keep(planning("cpu:2", 2), earlier);
+  for (const auto& entry : std::filesystem::directory_iterator(folder)) {
+    std::string text = read_file(entry.path());
+    const size_t at = text.find("\"format\": 1");
+    ASSERT_NE(at, std::string::npos) << entry.path();
+    write_file(entry.path(), text.replace(at, 11, "\"format\": 9"));
+  }
+  EXPECT_THAT(earlier.candidates(planning("4xa100-80g", 2)), IsEmpty());
+  EXPECT_FALSE(earlier.answer(planning("cpu:2", 2)));
+  EXPECT_THAT(EarlierPlans(std::nullopt).candidates(planning("cpu:2", 2)), IsEmpty());
+}
+
+}  // namespace
+}  // namespace tessera

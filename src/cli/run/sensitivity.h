@@ -1,0 +1,33 @@
+// What becomes of a plan when the devices or the batch change.
+#pragma once
+
+#include <optional>
+#include <string>
+#include <vector>
+
+#include "cli/run/planning.h"
+
+namespace tessera {
+
+/// A change, and what the planner answers to it.
+struct Sensitivity {
+  std::string change;  // "half the bandwidth"
+  /// Of the plan as it is; nullopt when it is not possible after the change, or does not fit.
+  std::optional<Seconds> kept = {};
+  /// Of the best plan after the change, the kept one included; nullopt: none fits.
+  std::optional<Seconds> best = {};
+  std::string plan = {};       // name of the best one; "" for the kept one
+  std::string placement = {};  // of the op or the value in it: choice_text
+};
+
+/// The bandwidths of all links, the memory of all devices and the batch, each halved and doubled.
+/// The plans are those of the search and the kept one: the grid of presets is not tried again.
+///
+///   kept      the plan; its ranks stay as many
+///   name      of an op or a value of its program
+///   requires  planned.constraints holds for `kept`
+///   time      six plannings
+std::vector<Sensitivity> sensitivities(const Planned& planned, const Plan& kept,
+                                       const std::string& name);
+
+}  // namespace tessera
