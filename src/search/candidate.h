@@ -25,6 +25,8 @@ struct PlanRequest {
   const Cluster& cluster;
   /// What the candidates share.
   std::shared_ptr<RewriteCache> rewrites = std::make_shared<RewriteCache>();
+  /// Does a rank exchange while its kernels run? By default where its device is no core.
+  std::optional<bool> prefetches = {};
 };
 
 /// The problem of which a searched plan is the best answer that was found (placement_search). Its
