@@ -11,6 +11,21 @@
 
 namespace tessera {
 
+/// Candidates whose steps were measured (search/measured_choice.h).
+struct MeasuredChoice {
+  struct Measured {
+    size_t candidate = 0;  // its index in PlanningAnswer::candidates
+    Seconds step{0};
+  };
+  std::vector<Measured> candidates;  // in the order of their predicted steps
+  size_t fastest = 0;                // of `candidates`
+
+  /// How much longer the candidate takes that was predicted to be the fastest one: 0.05 is 5%.
+  double regret() const {
+    return candidates.front().step.value() / candidates[fastest].step.value() - 1;
+  }
+};
+
 /// What is known so far, and in the end.
 struct PlanningAnswer {
   /// Those that fit come first, in ascending order of their steps; then those that do not fit, in
@@ -22,8 +37,10 @@ struct PlanningAnswer {
   std::vector<UnusableCandidate> unusable;
   int64_t left_out = 0;   // presets that were not tried, beyond PlanningOptions::max_presets
   int64_t not_tried = 0;  // candidates, because of EvaluationOptions::stop
-  /// The first candidate that fits and obeys the constraints.
+  /// The first candidate that fits and obeys the constraints, or of those that were measured the
+  /// fastest one.
   std::optional<size_t> best;
+  std::optional<MeasuredChoice> measured = {};
 
   const EvaluatedCandidate* find(Candidate::Source source) const;  // nullptr: none
 };

@@ -7,10 +7,12 @@
 
 #include "base/file.h"
 #include "base/on_all_cores.h"
+#include "cli/print/measured_text.h"
 #include "cli/print/plan_answer.h"
 #include "cli/print/plan_numbers.h"
 #include "cli/print/summary.h"
 #include "cli/run/automatic_plan.h"
+#include "cli/run/measured_plans.h"
 #include "cli/run/plan_cache.h"
 #include "cli/run/session.h"
 #include "cluster/cluster_file.h"
@@ -45,6 +47,10 @@ void PlanCommand::describe(OptionParser& parser) {
   parser.text({"--memory", "SIZE", "The memory of a device, at most, such as 24GiB"}, memory);
   parser.texts({"--compare", "FILE", "A plan file to compare with; may be repeated"}, compared);
   parser.text({"--out,-o", "FILE", "Write the plan to this file"}, out);
+  parser.number({"--measure-top", "K",
+                 "Run the best K plans for five steps each on this machine, and take the fastest; "
+                 "the cluster has to be cores of one machine"},
+                measure_top, 1);
   parser.flag({"--no-cache", "", "Do not keep the plan for --plan auto"}, no_cache);
   parser.real({"--time-limit", "S",
                "Begin no further candidate after S seconds; the answer then depends on the "
@@ -96,9 +102,12 @@ ExitCode PlanCommand::run(Processes&) {
   const Plan parallel = read.plan.value_or(Plan{});
   Planned planned = to_be_planned(std::move(read.run), machines, name.empty() ? cluster : name,
                                   memory ? std::optional(read_memory(*memory)) : std::nullopt);
+  if (measure_top) check_can_measure(*planned.cluster, planned.cluster_name);
   planned.constraints = parallel.marks.empty() ? wanted : with_marks_of(parallel, wanted);
   find_answer(planned, compared_candidates(planned, planned.constraints.ranks), evaluation());
-  if (planned.best() && planned.answer.not_tried == 0 && compared.empty() && !no_cache)
+  if (measure_top) measure_best(planned, *measure_top);
+  const bool is_reproducible = planned.answer.not_tried == 0 && !planned.answer.measured;
+  if (planned.best() && is_reproducible && compared.empty() && !no_cache)
     PlanCache(cache_folder()).keep(cache_key(planned), cached_document(planned));
   return print_answer(planned);
 }
@@ -125,7 +134,8 @@ ExitCode PlanCommand::print_answer(const Planned& planned) const {
     }
     text += "\n" + summary;
   }
-  print_result(output, document, text + "\nCompared\n" + ranking_text(planned));
+  print_result(output, document,
+               text + "\nCompared\n" + ranking_text(planned) + measured_text(planned.answer));
   return best ? ExitCode::kDone : ExitCode::kNoPlan;
 }
 

@@ -7,7 +7,9 @@
 
 #include "base/count_text.h"
 #include "base/error.h"
+#include "cli/print/measured_text.h"
 #include "cli/print/plan_answer.h"
+#include "cli/run/measured_plans.h"
 #include "cli/run/plan_cache.h"
 #include "cli/run/this_machine.h"
 #include "cluster/cluster_file.h"
@@ -70,14 +72,17 @@ Document found(const RunConfig& config, int ranks, const AutomaticOptions& optio
   Planned planned =
       to_be_planned(config, cluster, name.empty() ? options.cluster.value_or("") : name);
   in_order(*cluster, ranks);
+  if (options.measure_top) check_can_measure(*cluster, planned.cluster_name);
   planned.constraints = constraints_of(ranks, false);
   const PlanCache cache(options.no_cache ? std::nullopt : cache_folder());
   const std::string key = cache_key(planned);
-  if (const auto kept = cache.find(key); kept && is_usable(*kept, planned)) return *kept;
+  if (!options.measure_top)  // what is measured depends on the moment, too
+    if (const auto kept = cache.find(key); kept && is_usable(*kept, planned)) return *kept;
   find_answer(planned, {}, {});
   if (!planned.best()) refuse_misfit(planned);
+  if (options.measure_top) measure_best(planned, *options.measure_top);
   const Document document = cached_document(planned);
-  cache.keep(key, document);
+  if (!options.measure_top) cache.keep(key, document);
   return document;
 }
 
@@ -89,10 +94,17 @@ Document cached_document(const Planned& planned) {
   document[kName] = planned.best()->candidate.name;
   document[kVerdict] = Document::List{};
   for (const std::string& line : verdict_lines(planned)) document[kVerdict].append(line);
+  if (planned.answer.measured)
+    document[kVerdict].append("measured       " + measured_note(planned.answer));
   return document;
 }
 
 Plan automatic_plan(const RunConfig& config, int ranks, const AutomaticOptions& options) {
+  if (options.measure_top && options.from_leader)
+    refuse_usage("--measure-top is given in a run of several processes",
+                 "plans are measured with their ranks as threads of one process",
+                 "plan in one process with tessera plan --measure-top K --out plan.json, and run "
+                 "it with --plan plan.json");
   const auto make = [&] { return to_json(found(config, ranks, options)); };
   const std::string text = options.from_leader ? options.from_leader(make) : make();
   const Document document = parse_json(text, "the plan of the leader");
