@@ -86,6 +86,18 @@ class Plan(unittest.TestCase):
         self.assertEqual([each["name"] for each in compared], ["configs/plans/gpt.dp2-tp2.json"])
         self.assertLessEqual(result["step_seconds"], compared[0]["step_seconds"])
 
+    def test_a_polished_plan_is_not_slower_and_has_a_place_of_its_own_in_the_cache(self):
+        with tempfile.TemporaryDirectory() as folder, unittest.mock.patch.dict(os.environ, XDG_CACHE_HOME=folder):
+            plain, polished = (run_json("plan", *SMALL_GPT, *self.CLUSTER, *options) for options in ([], ["--polish", 6]))
+            self.assertEqual(len(list(pathlib.Path(folder).glob("tessera/*.json"))), 2)
+        self.assertLessEqual(polished["step_seconds"], plain["step_seconds"])
+        self.assertEqual(plain["polish_trials"], 0)
+        self.assertIn(polished["polish_trials"], range(1, 7))
+        with tempfile.TemporaryDirectory() as folder:
+            plan = pathlib.Path(folder) / "plan.json"
+            plan.write_text(json.dumps(polished["plan"]))
+            self.assertTrue(run_json("verify", *SMALL_GPT, "--plan", plan, "--steps", 1)["ok"])
+
     def test_of_the_best_plans_the_one_with_the_shortest_measured_step_is_taken(self):
         with tempfile.TemporaryDirectory() as folder, unittest.mock.patch.dict(os.environ, XDG_CACHE_HOME=folder):
             result = run_json("plan", *SMALL_MLP, "--cluster", "cpu:2", "--measure-top", 3)

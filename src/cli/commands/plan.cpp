@@ -47,6 +47,10 @@ void PlanCommand::describe(OptionParser& parser) {
   parser.text({"--memory", "SIZE", "The memory of a device, at most, such as 24GiB"}, memory);
   parser.texts({"--compare", "FILE", "A plan file to compare with; may be repeated"}, compared);
   parser.text({"--out,-o", "FILE", "Write the plan to this file"}, out);
+  parser.number({"--polish", "N",
+                 "Simulate N single changes of the best plan: the placements of a class of ops or "
+                 "of a value, buckets, micro-batches; default: 3 of a pipeline, else none"},
+                polish, 1);
   parser.number({"--measure-top", "K",
                  "Run the best K plans for five steps each on this machine, and take the fastest; "
                  "the cluster has to be cores of one machine"},
@@ -102,6 +106,7 @@ ExitCode PlanCommand::run(Processes&) {
   const Plan parallel = read.plan.value_or(Plan{});
   Planned planned = to_be_planned(std::move(read.run), machines, name.empty() ? cluster : name,
                                   memory ? std::optional(read_memory(*memory)) : std::nullopt);
+  planned.polish_trials = polish.value_or(0);
   if (measure_top) check_can_measure(*planned.cluster, planned.cluster_name);
   planned.constraints = parallel.marks.empty() ? wanted : with_marks_of(parallel, wanted);
   find_answer(planned, compared_candidates(planned, planned.constraints.ranks), evaluation());

@@ -26,7 +26,7 @@ struct PlanCommand : Command {
   std::optional<std::string> out;
   double time_limit = 0;  // seconds; 0: none
   bool no_cache = false;
-  std::optional<int> measure_top;
+  std::optional<int> polish, measure_top;
 
  private:
   PlanConstraints constraints(const Cluster& machines) const;

@@ -265,6 +265,7 @@ Document answer_document(const Planned& planned) {
   document["measured"] = measured_document(planned.answer);
   document["left_out"] = planned.answer.left_out;
   document["not_tried"] = planned.answer.not_tried;
+  document["polish_trials"] = planned.answer.polish_trials;
   document["alternatives"] = Document::List{};
   for (const EvaluatedCandidate& candidate : planned.answer.candidates)
     document["alternatives"].append(candidate_document(planned, candidate));

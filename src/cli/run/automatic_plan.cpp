@@ -74,6 +74,7 @@ Document found(const RunConfig& config, int ranks, const AutomaticOptions& optio
   in_order(*cluster, ranks);
   if (options.measure_top) check_can_measure(*cluster, planned.cluster_name);
   planned.constraints = constraints_of(ranks, false);
+  planned.polish_trials = options.polish.value_or(0);
   const PlanCache cache(options.no_cache ? std::nullopt : cache_folder());
   const std::string key = cache_key(planned);
   if (!options.measure_top)  // what is measured depends on the moment, too

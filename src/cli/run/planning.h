@@ -20,6 +20,7 @@ struct Planned {
   std::shared_ptr<const Cluster> cluster;
   std::string cluster_name;  // for readers
   PlanConstraints constraints = {};
+  int64_t polish_trials = 0;  // PlanningOptions
   PlanningAnswer answer;
   /// Of a step, whatever the plan.
   std::string unit;  // "token"
@@ -44,7 +45,7 @@ struct Planned {
 Planned to_be_planned(RunConfig config, std::shared_ptr<const Cluster> cluster,
                       std::string cluster_name, const std::optional<Bytes>& memory = {});
 
-/// Finds planned.answer under planned.constraints.
+/// Finds planned.answer under planned.constraints, with planned.polish_trials.
 ///   compared  plans that the user gives
 ///   throws    UserError (78) for a memory in which not even the variables of the model fit when
 ///             they are divided evenly; as find_plan
