@@ -194,6 +194,39 @@ class Plan(unittest.TestCase):
         self.assertEqual([each["name"] for each in compared], ["configs/plans/gpt.dp2-tp2.json"])
         self.assertLessEqual(result["step_seconds"], compared[0]["step_seconds"])
 
+    def test_a_polished_plan_is_not_slower_and_has_a_place_of_its_own_in_the_cache(self):
+        with tempfile.TemporaryDirectory() as folder, unittest.mock.patch.dict(os.environ, XDG_CACHE_HOME=folder):
+            plain, polished = (run_json("plan", *SMALL_GPT, *self.CLUSTER, *options) for options in ([], ["--polish", 6]))
+            self.assertEqual(len(list(pathlib.Path(folder).glob("tessera/*.json"))), 2)
+        self.assertLessEqual(polished["step_seconds"], plain["step_seconds"])
+        self.assertEqual(plain["polish_trials"], 0)
+        self.assertIn(polished["polish_trials"], range(1, 7))
+        with tempfile.TemporaryDirectory() as folder:
+            plan = pathlib.Path(folder) / "plan.json"
+            plan.write_text(json.dumps(polished["plan"]))
+            self.assertTrue(run_json("verify", *SMALL_GPT, "--plan", plan, "--steps", 1)["ok"])
+
+    def test_of_the_best_plans_the_one_with_the_shortest_measured_step_is_taken(self):
+        with tempfile.TemporaryDirectory() as folder, unittest.mock.patch.dict(os.environ, XDG_CACHE_HOME=folder):
+            result = run_json("plan", *SMALL_MLP, "--cluster", "cpu:2", "--measure-top", 3)
+            self.assertEqual(list(pathlib.Path(folder).glob("tessera/*.json")), [])  # another moment may measure otherwise
+        self.assertFalse(result["reproducible"])
+        candidates = result["measured"]["candidates"]
+        legal = [each["name"] for each in result["alternatives"] if each["fits"] and each["ranks"] == 2]
+        self.assertEqual([each["name"] for each in candidates], legal[:3])
+        times = [each["measured_seconds"] for each in candidates]
+        self.assertEqual(result["name"], candidates[times.index(min(times))]["name"])
+        self.assertAlmostEqual(result["measured"]["regret"], times[0] / min(times) - 1)
+        self.assertIsNone(run_json("plan", *SMALL_MLP, "--cluster", "cpu:2", "--no-cache")["measured"])
+
+    def test_train_runs_the_plan_that_was_measured(self):
+        found = run("train", *SMALL_MLP, "--cluster", "cpu:1", "--ranks", 2, "--measure-top", 2, "--json")
+        times = {name: float(time) for name, time in re.findall(r"(?m)^measure: (.*) takes (.*) ms$", found.stderr)}
+        self.assertEqual(len(times), 2)
+        fastest, = re.findall(r"(?m)^ +measured +(.*) is the fastest of 2 plans", found.stderr)
+        self.assertEqual(times[fastest], min(times.values()))
+        self.assertIn(f"plan '{fastest}'", found.stderr)
+
     def test_train_plans_by_itself_and_has_the_losses_of_the_serial_run(self):
         quiet = [*SMALL_GPT, "model.dropout=0"]
         serial = run_json("train", *quiet)["losses"]

@@ -110,6 +110,10 @@ class OverMpi(unittest.TestCase):
         refused = over_mpi(2, "measure", "--detect", code=2)
         self.assertIn("says nothing of links between processes", refused.stderr)
 
+    def test_plans_are_not_measured_by_several_processes(self):
+        refused = over_mpi(2, "train", *SMALL["mlp"], "--no-cache", "--measure-top", 2, code=2)
+        self.assertIn("--measure-top is given in a run of several processes", refused.stderr)
+
     def test_exchanges_that_are_combined_have_the_bits_of_those_that_are_not(self):
         for model, name, processes in [("gpt", "gpt.dp2-tp2", 4), ("gpt", "gpt.pp2", 2), ("gpt", "gpt.pp2-dp2", 4), ("mlp", "mlp.dp4", 4)]:
             combined, apart = (mpi_json(processes, "train", *SMALL[model], *plan(name), *options)["losses"]

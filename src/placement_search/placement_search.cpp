@@ -1,5 +1,8 @@
 #include "placement_search/placement_search.h"
 
+#include <algorithm>
+#include <utility>
+
 #include "base/error.h"
 #include "solver/solve.h"
 
@@ -48,6 +51,41 @@ std::optional<Solved> solve_within(SearchProblem& search, const PlacementSearchO
   return std::nullopt;
 }
 
+void make_changes(const SearchProblem& search, const std::vector<solver::Change>& changes,
+                  Solved& solved) {
+  if (changes.empty()) return;
+  solver::Assignment& assignment = *solved.answer.assignment;
+  for (const solver::Change& change : changes) assignment.at(change.node) = change.strategy;
+  solved.answer.cost = solver::evaluate(search.problem(), assignment).cost;
+  solved.peak = search.peak(assignment);
+}
+
+bool are_equal(const ShardedGraph& a, const ShardedGraph& b) {
+  return a.ops == b.ops && a.values == b.values && a.copies == b.copies;
+}
+
+/// A change may leave the placements as they are: where readers find a value follows from them.
+std::vector<PlacementNeighbour> neighbours_of(const SearchProblem& search,
+                                              const solver::Assignment& assignment,
+                                              const PlacementSearchOptions& options) {
+  std::vector<PlacementNeighbour> list;
+  if (options.neighbours == 0) return list;
+  const ShardedGraph present = search.placements(assignment);
+  for (const solver::Change& change : solver::least_changes(search.problem(), assignment)) {
+    if (std::ssize(list) == options.neighbours) break;
+    solver::Assignment changed = assignment;
+    changed[change.node] = change.strategy;
+    if (options.memory_limit && search.peak(changed) > *options.memory_limit) continue;
+    ShardedGraph sharded = search.placements(changed);
+    const auto is_made = [&](const PlacementNeighbour& each) {
+      return are_equal(each.sharded, sharded);
+    };
+    if (are_equal(sharded, present) || std::ranges::any_of(list, is_made)) continue;
+    list.push_back({change, std::move(sharded)});
+  }
+  return list;
+}
+
 }  // namespace
 
 std::optional<PlacementAnswer> search_placements(const Graph& graph, const MeshPtr& mesh,
@@ -58,8 +96,9 @@ std::optional<PlacementAnswer> search_placements(const Graph& graph, const MeshP
                                            : no_ties(graph),
                        options.problem);
   check_constraints(search);
-  const std::optional<Solved> solved = solve_within(search, options);
+  std::optional<Solved> solved = solve_within(search, options);
   if (!solved) return std::nullopt;
+  make_changes(search, options.changes, *solved);
   const solver::Answer& found = solved->answer;
   const auto seconds = [](solver::Wide picoseconds) {
     return Seconds(1e-12 * solver::to_double(picoseconds));
@@ -74,6 +113,7 @@ std::optional<PlacementAnswer> search_placements(const Graph& graph, const MeshP
   answer.strategies = search.strategies();
   answer.dropped_strategies = search.dropped_strategies();
   answer.counted_memory = solved->peak;
+  answer.neighbours = neighbours_of(search, *found.assignment, options);
   return answer;
 }
 

@@ -9,6 +9,7 @@
 #include "graph/graph.h"
 #include "placement_search/search_problem.h"
 #include "shard/sharded_graph.h"
+#include "solver/least_changes.h"
 
 namespace tessera {
 
@@ -18,6 +19,16 @@ struct PlacementSearchOptions {
   std::optional<Bytes> memory_limit = {};
   bool ties_layers = true;
   int64_t work = 400;  // of the solver, in millions of entries of tables
+  /// Made in the best choice that is found; their times and their memory are not looked at.
+  std::vector<solver::Change> changes = {};
+  /// So many answers next to this one are wanted, too.
+  int64_t neighbours = 0;
+};
+
+/// An answer in which one node of the problem has another strategy.
+struct PlacementNeighbour {
+  solver::Change change;
+  ShardedGraph sharded;
 };
 
 /// What was searched, and how good the answer is. Times are of the problem: kernels and exchanges
@@ -30,6 +41,8 @@ struct PlacementAnswer {
   int nodes = 0, edges = 0;
   int64_t strategies = 0, dropped_strategies = 0;
   Bytes counted_memory{0};
+  /// In ascending order of their times, each within the limit of memory; one of a node.
+  std::vector<PlacementNeighbour> neighbours = {};
 
   double gap() const { return time > Seconds(0) ? 1 - bound.value() / time.value() : 0; }
 };

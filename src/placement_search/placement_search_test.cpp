@@ -73,6 +73,40 @@ TEST(SearchedPlacements, OfASmallBatchAndALargeWeightDivideTheWeight) {
   EXPECT_NE(home(answer, given.x), "[@x, *]");
 }
 
+// Each differs from the answer in one node, takes at least as long, and is what the change makes.
+TEST(SearchedPlacements, HaveNeighboursThatTakeLonger) {
+  const Product given = product(4096, 256, 512);
+  const MeshPtr mesh = mesh_of("x=2,y=2");
+  const CostModel cost = model_of(1e10, 1e9);
+  const PlacementAnswer answer = searched(given.graph, mesh, cost, {.neighbours = 3});
+  ASSERT_EQ(answer.neighbours.size(), 3);
+  Seconds last = answer.time;
+  for (const PlacementNeighbour& each : answer.neighbours) {
+    EXPECT_TRUE(each.sharded.ops != answer.sharded.ops ||
+                each.sharded.values != answer.sharded.values ||
+                each.sharded.copies != answer.sharded.copies);
+    const PlacementAnswer changed = searched(given.graph, mesh, cost, {.changes = {each.change}});
+    EXPECT_EQ(changed.sharded.ops, each.sharded.ops);
+    EXPECT_EQ(changed.sharded.values, each.sharded.values);
+    EXPECT_GE(changed.time, last);
+    last = changed.time;
+  }
+}
+
+TEST(SearchedPlacements, HaveNoNeighboursBeyondTheLimitOfMemory) {
+  const Product given = product(4096, 256, 512);
+  const MeshPtr mesh = mesh_of("x=4");
+  const CostModel cost = model_of(1e10, 1e9);
+  const PlacementAnswer free = searched(given.graph, mesh, cost, {.neighbours = 100});
+  const PlacementAnswer bound =
+      searched(given.graph, mesh, cost, {.memory_limit = free.counted_memory, .neighbours = 100});
+  EXPECT_EQ(bound.counted_memory, free.counted_memory);
+  EXPECT_LT(bound.neighbours.size(), free.neighbours.size());
+  for (const PlacementNeighbour& each : bound.neighbours)
+    EXPECT_LE(searched(given.graph, mesh, cost, {.changes = {each.change}}).counted_memory,
+              free.counted_memory);
+}
+
 // Two axes, one over a slow link: the large product is divided by both, and what is exchanged is
 // exchanged over the fast one.
 TEST(SearchedPlacements, CrossASlowLinkByTheAxisThatSendsLeast) {

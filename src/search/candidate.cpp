@@ -71,7 +71,8 @@ EvaluatedCandidate simulated(const PlanRequest& request, Candidate candidate, Co
   result.program = stable_hash(to_text(*tasks));
   result.traffic = traffic_of(*tasks);
   result.prediction =
-      predict_step(tasks, deployment, {.prefetch_exchanges = !is_host(request.cluster)});
+      predict_step(tasks, deployment,
+                   {.prefetch_exchanges = request.prefetches.value_or(!is_host(request.cluster))});
   result.prediction.timeline = {};
   result.parts = parts_of(result.prediction);
   result.fullest = fullest_of(result.prediction, deployment);

@@ -16,6 +16,7 @@
 #include "plan/plan.h"
 #include "prediction/step_prediction.h"
 #include "search/traffic.h"
+#include "solver/least_changes.h"
 
 namespace tessera {
 
@@ -25,6 +26,8 @@ struct PlanRequest {
   const Cluster& cluster;
   /// What the candidates share.
   std::shared_ptr<RewriteCache> rewrites = std::make_shared<RewriteCache>();
+  /// Does a rank exchange while its kernels run? By default where its device is no core.
+  std::optional<bool> prefetches = {};
 };
 
 /// The problem of which a searched plan is the best answer that was found (placement_search). Its
@@ -35,6 +38,10 @@ struct SearchedProblem {
   int nodes = 0, edges = 0;
   int64_t strategies = 0, dropped_strategies = 0;
   Bytes counted_memory{0};  // what the problem counts on the fullest rank
+  // What is needed to make it again:
+  double hidden_share = 0;                   // SearchProblemOptions
+  Bytes limit{0};                            // of memory
+  std::vector<solver::Change> changes = {};  // of its best answer
 
   double gap() const { return time > Seconds(0) ? 1 - bound.value() / time.value() : 0; }
 };

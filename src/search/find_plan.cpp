@@ -7,6 +7,7 @@
 
 #include "placement_search/search_constraints.h"
 #include "plan/preset.h"
+#include "search/single_changes.h"
 
 namespace tessera {
 namespace {
@@ -47,6 +48,7 @@ class Planning {
     std::ranges::move(grid.unusable, std::back_inserter(answer_.unusable));
     add(std::move(grid.candidates));
     add_micro_batches();
+    polish();
     std::ranges::stable_sort(answer_.excluded, {}, &ExcludedCandidate::bound);
     return std::move(answer_);
   }
@@ -74,6 +76,10 @@ class Planning {
     for (EvaluatedCandidate& candidate : found.evaluated) keep(std::move(candidate));
     std::ranges::move(found.unusable, std::back_inserter(answer_.unusable));
     answer_.not_tried += found.not_tried;
+    choose_best();
+  }
+
+  void choose_best() {
     std::ranges::stable_sort(answer_.candidates, is_before);
     answer_.best.reset();
     for (size_t i = 0; i < answer_.candidates.size() && !answer_.best; ++i)
@@ -113,6 +119,38 @@ class Planning {
     }
     add(std::move(candidates));
   }
+
+  void polish() {
+    if (!answer_.best) return;
+    const bool is_pipeline = best().candidate.plan.meshes.size() > 1;
+    int64_t left = std::max(options_.polish_trials, is_pipeline ? kPipelineChanges : int64_t{0});
+    for (bool is_faster = true; is_faster && left > 0;) {
+      const int64_t count = std::min(left, std::max(kPipelineChanges, (left + 1) / 2));
+      std::vector<Candidate> changes =
+          single_changes(request_, options_.constraints, best().candidate, count);
+      left -= count;
+      is_faster = take_fastest(std::move(changes));
+    }
+  }
+
+  /// Keeps the fastest of these candidates where it is faster than the best one.
+  bool take_fastest(std::vector<Candidate> candidates) {
+    const Seconds known = best().step();
+    evaluation_.limit = known;
+    Evaluations found = evaluate(request_, std::move(candidates), evaluation_);
+    answer_.polish_trials += std::ssize(found.evaluated) + std::ssize(found.excluded);
+    answer_.not_tried += found.not_tried;
+    std::erase_if(found.evaluated, [&](const EvaluatedCandidate& each) {
+      return !each.fits() || !obeys(each.candidate, options_.constraints) || each.step() >= known;
+    });
+    if (found.evaluated.empty()) return false;
+    answer_.candidates.push_back(
+        std::move(*std::ranges::min_element(found.evaluated, {}, &EvaluatedCandidate::step)));
+    choose_best();
+    return true;
+  }
+
+  const EvaluatedCandidate& best() const { return answer_.candidates[*answer_.best]; }
 
   const PlanRequest& request_;
   const PlanningOptions& options_;

@@ -11,6 +11,21 @@
 
 namespace tessera {
 
+/// Candidates whose steps were measured (search/measured_choice.h).
+struct MeasuredChoice {
+  struct Measured {
+    size_t candidate = 0;  // its index in PlanningAnswer::candidates
+    Seconds step{0};
+  };
+  std::vector<Measured> candidates;  // in the order of their predicted steps
+  size_t fastest = 0;                // of `candidates`
+
+  /// How much longer the candidate takes that was predicted to be the fastest one: 0.05 is 5%.
+  double regret() const {
+    return candidates.front().step.value() / candidates[fastest].step.value() - 1;
+  }
+};
+
 /// What is known so far, and in the end.
 struct PlanningAnswer {
   /// Those that fit come first, in ascending order of their steps; then those that do not fit, in
@@ -20,10 +35,13 @@ struct PlanningAnswer {
   /// In ascending order of their bounds, which are above the step of the best one.
   std::vector<ExcludedCandidate> excluded;
   std::vector<UnusableCandidate> unusable;
-  int64_t left_out = 0;   // presets that were not tried, beyond PlanningOptions::max_presets
-  int64_t not_tried = 0;  // candidates, because of EvaluationOptions::stop
-  /// The first candidate that fits and obeys the constraints.
+  int64_t left_out = 0;       // presets that were not tried, beyond PlanningOptions::max_presets
+  int64_t not_tried = 0;      // candidates, because of EvaluationOptions::stop
+  int64_t polish_trials = 0;  // changes of the best candidate that were tried
+  /// The first candidate that fits and obeys the constraints, or of those that were measured the
+  /// fastest one.
   std::optional<size_t> best;
+  std::optional<MeasuredChoice> measured = {};
 
   const EvaluatedCandidate* find(Candidate::Source source) const;  // nullptr: none
 };
@@ -49,12 +67,19 @@ struct PlanningOptions {
   /// Leaves out candidates whose kernels alone take longer than the step of one that fits.
   bool excludes = true;
   EvaluationOptions evaluation = {};
+  /// Single changes of the best candidate that are tried at most; of a pipeline kPipelineChanges
+  /// are tried in any case.
+  int64_t polish_trials = 0;
 };
 
 /// Evaluates one device and `compared`; then the candidates of the sources; then the grid of
 /// presets; then micro-batches for the presets that do not fit and are faster than the best
 /// candidate. Of candidates that follow each other, kRound are evaluated at once; those whose bound
 /// is above the best step before them are excluded.
+///
+/// At last single changes of the best candidate are tried (search/single_changes.h): half of the
+/// trials, and while one of these is faster, changes of the fastest of them. Only those that become
+/// the best one are among the candidates.
 ///
 ///   requires  the ranks are at most the devices of the cluster, unless these are cores
 ///   ensures   without `stop` the same inputs give the same answer; `excludes` does not change the

@@ -355,6 +355,24 @@ TEST(FindPlan, ASourceSeesTheIncumbentsAndAddsCandidates) {
   EXPECT_EQ(answer.find(Candidate::Source::kSearch)->candidate.name, "found");
 }
 
+// The gradients of a layer are exchanged while the kernels of the layer before run, unless the
+// thread that computes exchanges, too.
+TEST(FindPlan, ARequestSaysWhetherExchangesHideBehindKernels) {
+  const Network network =
+      network_of({.kind = "mlp", .context = 8, .layers = 4, .width = 512, .dropout = 0});
+  const Graph graph = training_graph(network, {}, 512, 1);
+  const auto step_on = [&](const char* line, std::optional<bool> prefetches) {
+    const Cluster cluster = parse_cluster_line(line);
+    const PlanRequest request{.graph = graph, .cluster = cluster, .prefetches = prefetches};
+    Plan plan = preset_plan(parse_preset("dp=2"), graph);
+    plan.bucket = Bytes(1 << 20);
+    return evaluate(request, {{Candidate::Source::kPreset, "dp=2", plan}}).evaluated.at(0).step();
+  };
+  EXPECT_LT(step_on("2xa100", {}), step_on("2xa100", false));
+  EXPECT_EQ(step_on("2xa100", {}), step_on("2xa100", true));
+  EXPECT_EQ(step_on("cpu:2", {}), step_on("cpu:2", false));
+}
+
 TEST(FindPlan, CandidatesOfOneProgramAreOne) {
   const Graph graph = small_mlp();
   const Cluster cluster = cores();

@@ -177,16 +177,20 @@ void add_preset(const PlanRequest& request, const std::vector<Mark>& marks, cons
 }
 
 bool fixes_micro_batches(const PlanConstraints& constraints) {
-  return ("," + constraints.decisions).find(",micro_batches=") != std::string::npos;
+  return fixes_decision(constraints, "micro_batches");
 }
 
-int64_t rows_of(const Graph& graph) {
+}  // namespace
+
+bool fixes_decision(const PlanConstraints& constraints, std::string_view key) {
+  return ("," + constraints.decisions).find("," + std::string(key) + "=") != std::string::npos;
+}
+
+int64_t batch_rows(const Graph& graph) {
   for (ValueId input : graph.inputs())
     if (graph.type(input).shape.size() > 0) return graph.type(input).shape[0];
   return 1;
 }
-
-}  // namespace
 
 PlanConstraints constraints_of(int ranks, bool may_use_fewer, const std::string& fixed,
                                const std::string& origin) {
@@ -264,7 +268,7 @@ std::vector<Candidate> with_micro_batches(const PlanRequest& request,
                                           const std::vector<Candidate>& presets) {
   PresetGrid grid;
   if (fixes_micro_batches(constraints)) return {};
-  const int64_t rows = rows_of(request.graph);
+  const int64_t rows = batch_rows(request.graph);
   for (const Candidate& preset : presets)
     for (int64_t count = 2; count <= std::min(rows, kMaxMicroBatches); count *= 2)
       if (rows % count == 0 && count > preset.plan.micro_batches)

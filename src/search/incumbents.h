@@ -5,6 +5,7 @@
 #include <cstdint>
 #include <map>
 #include <string>
+#include <string_view>
 #include <vector>
 
 #include "search/candidate.h"
@@ -36,6 +37,12 @@ PlanConstraints constraints_of(int ranks, bool may_use_fewer, const std::string&
 ///   throws  UserError (78) for a plan without marks, with several meshes, with another number of
 ///           ranks, or whose mesh does not have the fixed degrees
 PlanConstraints with_marks_of(const Plan& plan, PlanConstraints constraints);
+
+/// Is the decision `key` of plans, such as "micro_batches", fixed for all?
+bool fixes_decision(const PlanConstraints& constraints, std::string_view key);
+
+/// The extent of dim 0 of the inputs, which micro-batches divide.
+int64_t batch_rows(const Graph& graph);
 
 struct PresetGrid {
   std::vector<Candidate> candidates;

@@ -4,6 +4,7 @@
 #include <cmath>
 #include <limits>
 
+#include "cost/device_cost.h"
 #include "prediction/deployment.h"
 
 namespace tessera {
@@ -12,8 +13,11 @@ namespace {
 constexpr int kMaxLeastWeight = 16;
 constexpr double kTolerance = 0.05;
 
+/// Operations per second of a matmul so large that only its arithmetic counts.
 double speed_of(const DeviceType& type) {
-  return type.cost.flops_rate(OperationClass::kMatmul, DType::kF32);
+  constexpr double kLarge = 1e15;
+  const LocalWork work{.operation = OperationClass::kMatmul, .flops = Flops(kLarge)};
+  return kLarge / compute_price(work, type.cost).estimate.value();
 }
 
 /// The speed of each part of an axis.

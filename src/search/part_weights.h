@@ -17,8 +17,8 @@ namespace tessera {
 std::vector<int64_t> weights_of(const std::vector<double>& speeds);
 
 /// The meshes, each followed by the same mesh with weights where those of an axis differ: the speed
-/// of a part is that of its slowest device, and rank i is on device i. A mesh with weights is left
-/// alone.
+/// of a part is that of its slowest device, as its prices have it (with the time factors of a
+/// calibration), and rank i is on device i. A mesh with weights is left alone.
 std::vector<MeshPtr> with_weights(const std::vector<MeshPtr>& meshes, const Cluster& cluster);
 
 }  // namespace tessera

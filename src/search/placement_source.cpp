@@ -6,11 +6,10 @@
 #include "base/on_all_cores.h"
 #include "plan/preset.h"
 #include "prediction/deployment.h"
-#include "rewrite/rewrite.h"
 #include "search/fixed_degrees.h"
 #include "search/part_weights.h"
 #include "search/searched_devices.h"
-#include "shard/resolved/resolve.h"
+#include "search/searched_placements.h"
 
 namespace tessera {
 namespace {
@@ -97,35 +96,25 @@ std::optional<Candidate> PlacementSource::search(const PlanRequest& request,
                                                  const std::string& name,
                                                  const Tried& tried) const {
   if (tried.limit <= Bytes(0)) return {};
-  Plan plan = decisions_of(constraints);
-  plan.name = name;
-  plan.meshes = one_mesh(tried.mesh);
-  plan.marks = constraints.marks;  // no pass removes what they name
-  plan.cost = cost_of(in_order(request.cluster, tried.mesh->size()), std::vector{tried.mesh});
-  CompileOptions compile;
-  compile.rewrites = request.rewrites;
-  const PlacedGraph placed = placements(request.graph, plan, compile);
+  Candidate candidate{Candidate::Source::kSearch, name, decisions_of(constraints)};
+  candidate.plan.name = name;
+  candidate.plan.meshes = one_mesh(tried.mesh);
+  candidate.plan.cost =
+      cost_of(in_order(request.cluster, tried.mesh->size()), std::vector{tried.mesh});
   PlacementSearchOptions options;
   options.problem.hidden_share = tried.hidden_share;
-  options.problem.constraints = constraints_on(placed.graph, tried.mesh, constraints);
-  options.problem.devices = devices_of(request, *tried.mesh);
   options.memory_limit = tried.limit;
   options.work = work_;
-  const std::optional<PlacementAnswer> answer =
-      search_placements(placed.graph, placed.sharded.meshes.front().mesh, plan.cost, options);
-  if (!answer) return {};
-  plan.shardings.emplace().sections.emplace_back(
-      kTrainSection, resolve(placed.graph, answer->sharded, kTrainSection));
-  if (!plan.marks.empty())
-    resolve_serial(
-        request.graph,
-        {std::vector<int>(request.graph.ops().size(), 0), ops_kept_by(request.graph, plan.marks)},
-        plan.meshes, kTrainSection, {}, plan.shardings->sections.front().second);
-  plan.marks.clear();
-  return Candidate{
-      Candidate::Source::kSearch, name, std::move(plan),
-      SearchedProblem{answer->time, answer->bound, answer->nodes, answer->edges, answer->strategies,
-                      answer->dropped_strategies, answer->counted_memory}};
+  const std::optional<SearchedPlacements> searched =
+      searched_placements(request, constraints, candidate.plan, options);
+  if (!searched) return {};
+  const PlacementAnswer& answer = searched->answer;
+  candidate.plan.shardings = shardings_of(request, constraints, *searched, answer.sharded);
+  candidate.problem =
+      SearchedProblem{answer.time,           answer.bound,       answer.nodes,
+                      answer.edges,          answer.strategies,  answer.dropped_strategies,
+                      answer.counted_memory, tried.hidden_share, tried.limit};
+  return candidate;
 }
 
 std::vector<CandidateSource> placement_searches() {

@@ -9,12 +9,14 @@
 #include "base/on_all_cores.h"
 #include "cli/print/explain_choice.h"
 #include "cli/print/explain_name.h"
+#include "cli/print/measured_text.h"
 #include "cli/print/plan_answer.h"
 #include "cli/print/plan_numbers.h"
 #include "cli/print/plan_report.h"
 #include "cli/print/summary.h"
 #include "cli/run/earlier_plans.h"
 #include "cli/run/fixed_decisions.h"
+#include "cli/run/measured_plans.h"
 #include "cli/run/session.h"
 #include "cluster/cluster_file.h"
 
@@ -54,6 +56,14 @@ void PlanCommand::describe(OptionParser& parser) {
                "Print the price of the placement of this op or value, and what changes of the "
                "devices and of the batch would do to it"},
               explained);
+  parser.number({"--polish", "N",
+                 "Simulate N single changes of the best plan: the placements of a class of ops or "
+                 "of a value, buckets, micro-batches; default: 3 of a pipeline, else none"},
+                polish, 1);
+  parser.number({"--measure-top", "K",
+                 "Run the best K plans for five steps each on this machine, and take the fastest; "
+                 "the cluster has to be cores of one machine"},
+                measure_top, 1);
   parser.flag({"--no-cache", "",
                "Neither use plans of the cache folder as candidates, nor keep the plan there"},
               no_cache);
@@ -109,10 +119,14 @@ ExitCode PlanCommand::run(Processes&) {
   Planned planned = to_be_planned(read.run, machines, name.empty() ? cluster : name,
                                   memory ? std::optional(read_memory(*memory)) : std::nullopt);
   if (explained) check_is_named(*planned.graph, *explained);
+  if (measure_top) check_can_measure(*planned.cluster, planned.cluster_name);
   planned.constraints = fixed_decisions(read, fixed, *planned.graph, count, max_ranks.has_value());
+  planned.polish_trials = polish.value_or(0);
   const EarlierPlans earlier(no_cache ? std::nullopt : cache_folder());
   find_answer(planned, {compared_candidates(planned), earlier.candidates(planned)}, evaluation());
-  if (planned.best() && planned.answer.not_tried == 0 && compared.empty() && !no_cache)
+  if (measure_top) measure_best(planned, *measure_top);
+  const bool is_reproducible = planned.answer.not_tried == 0 && !planned.answer.measured;
+  if (planned.best() && is_reproducible && compared.empty() && !no_cache)
     earlier.keep(planned, cached_document(planned));
   return print_answer(planned);
 }
@@ -140,7 +154,7 @@ ExitCode PlanCommand::print_answer(const Planned& planned) const {
     }
     text += "\n" + summary;
   }
-  text += "\nCompared\n" + ranking_text(planned);
+  text += "\nCompared\n" + ranking_text(planned) + measured_text(planned.answer);
   if (explained && best) {
     const ExplainedChoice choice = explained_choice(planned, best->candidate.plan, *explained);
     document["choice"] = choice_document(choice);

@@ -7,6 +7,7 @@
 
 #include "base/count_text.h"
 #include "base/text.h"
+#include "cli/print/measured_text.h"
 #include "cli/print/text_table.h"
 #include "search/kept_front.h"
 #include "search/step_terms.h"
@@ -254,7 +255,8 @@ std::vector<std::string> planning_notes(const Planned& planned) {
   const PlanningAnswer& answer = planned.answer;
   std::vector<std::string> notes;
   const EvaluatedCandidate* best = planned.best();
-  if (best && best != &answer.candidates.front()) {
+  if (answer.measured) notes.push_back(measured_note(answer));
+  if (best && best != &answer.candidates.front() && !answer.measured) {
     const EvaluatedCandidate& first = answer.candidates.front();
     notes.push_back(fmt::format("{} on {} is faster, with {} a step{}", first.candidate.name,
                                 counted(first.ranks(), "device"), milliseconds(first.step()),
@@ -328,9 +330,12 @@ Document answer_document(const Planned& planned) {
       best && best->candidate.problem ? &*best->candidate.problem : nullptr;
   document["lower_bound_seconds"] = problem ? Document(problem->bound.value()) : Document();
   document["gap"] = problem ? Document(problem->gap()) : Document();
-  document["reproducible"] = planned.answer.not_tried == 0 && !is_cached(planned);
+  document["reproducible"] =
+      planned.answer.not_tried == 0 && !planned.answer.measured && !is_cached(planned);
+  document["measured"] = measured_document(planned.answer);
   document["left_out"] = planned.answer.left_out;
   document["not_tried"] = planned.answer.not_tried;
+  document["polish_trials"] = planned.answer.polish_trials;
   document["alternatives"] = Document::List{};
   for (const EvaluatedCandidate& candidate : planned.answer.candidates)
     document["alternatives"].append(candidate_document(planned, candidate));

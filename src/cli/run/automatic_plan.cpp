@@ -7,9 +7,11 @@
 
 #include "base/count_text.h"
 #include "base/error.h"
+#include "cli/print/measured_text.h"
 #include "cli/print/plan_answer.h"
 #include "cli/run/earlier_plans.h"
 #include "cli/run/fixed_decisions.h"
+#include "cli/run/measured_plans.h"
 #include "cli/run/this_machine.h"
 #include "cluster/cluster_file.h"
 
@@ -43,12 +45,16 @@ std::shared_ptr<const Cluster> cluster_for(const AutomaticOptions& options) {
 
 Document found(const ConfigFile& file, int ranks, const AutomaticOptions& options) {
   Planned planned = automatic_planning(file, ranks, options);
+  if (options.measure_top) check_can_measure(*planned.cluster, planned.cluster_name);
+  planned.polish_trials = options.polish.value_or(0);
   const EarlierPlans earlier(options.no_cache ? std::nullopt : cache_folder());
-  if (const std::optional<Document> kept = earlier.answer(planned)) return *kept;
+  if (!options.measure_top)  // what is measured depends on the moment, too
+    if (const std::optional<Document> kept = earlier.answer(planned)) return *kept;
   find_answer(planned, {.earlier = earlier.candidates(planned)});
   if (!planned.best()) refuse_misfit(planned);
+  if (options.measure_top) measure_best(planned, *options.measure_top);
   const Document document = cached_document(planned);
-  earlier.keep(planned, document);
+  if (!options.measure_top) earlier.keep(planned, document);
   return document;
 }
 
@@ -56,6 +62,11 @@ Document found(const ConfigFile& file, int ranks, const AutomaticOptions& option
 
 AutomaticPlan find_automatic_plan(const ConfigFile& file, int ranks,
                                   const AutomaticOptions& options) {
+  if (options.measure_top && options.from_leader)
+    refuse_usage("--measure-top is given in a run of several processes",
+                 "plans are measured with their ranks as threads of one process",
+                 "plan in one process with tessera plan --measure-top K --out plan.json, and run "
+                 "it with --plan plan.json");
   const auto make = [&] { return to_json(found(file, ranks, options)); };
   const std::string text = options.from_leader ? options.from_leader(make) : make();
   const Document document = parse_json(text, "the plan of the leader");

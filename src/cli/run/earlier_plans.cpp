@@ -5,6 +5,7 @@
 #include <utility>
 
 #include "base/error.h"
+#include "cli/print/measured_text.h"
 #include "cli/print/plan_answer.h"
 
 namespace tessera {
@@ -69,6 +70,8 @@ Document cached_document(const Planned& planned) {
   document[kName] = planned.best()->candidate.name;
   document[kVerdict] = Document::List{};
   for (const std::string& line : verdict_lines(planned)) document[kVerdict].append(line);
+  if (planned.answer.measured)
+    document[kVerdict].append("measured       " + measured_note(planned.answer));
   return document;
 }
 

@@ -5,6 +5,7 @@
 #include "base/error.h"
 #include "base/file.h"
 #include "base/text.h"
+#include "cli/run/measured_step.h"
 #include "cli/run/predicted_run.h"
 #include "engine/graphs.h"
 #include "prediction/step_prediction.h"
@@ -106,20 +107,7 @@ PredictableRun predictable_run(const std::string& text) {
 }
 
 Seconds measure_step(const PredictableRun& run, int64_t steps) {
-  Engine engine(run.session.config, run.session.plan, run.data);
-  constexpr int64_t kLeast = 12, kMost = 300;
-  std::vector<Seconds> times;
-  Seconds sum{0};
-  const auto is_done = [&] {
-    const int64_t done = std::ssize(times);
-    if (steps > 0) return done == steps;
-    return done == kMost || (done >= kLeast && sum > Seconds(0.5));
-  };
-  while (!is_done()) {
-    times.push_back(engine.step().time);
-    sum += times.back();
-  }
-  return *std::ranges::min_element(times);
+  return measure_step(run.session.config, run.session.plan, run.data, steps);
 }
 
 }  // namespace tessera

@@ -43,9 +43,7 @@ struct PredictableRun {
 ///   throws   UserError of the configuration, the plan, or the folder
 PredictableRun predictable_run(const std::string& text);
 
-/// Trains on threads of this machine.
-///   steps    0: for half a second, at least 12
-///   returns  the shortest step, which other jobs disturb least
+/// The step of a run that is made for it: cli/run/measured_step.h.
 Seconds measure_step(const PredictableRun& run, int64_t steps);
 
 }  // namespace tessera

@@ -82,7 +82,8 @@ void find_answer(Planned& planned, OtherCandidates others, const EvaluationOptio
   check_memory(planned, planned.constraints.ranks);
   PlanningOptions options{.constraints = planned.constraints,
                           .compared = std::move(others.compared),
-                          .evaluation = evaluation};
+                          .evaluation = evaluation,
+                          .polish_trials = planned.polish_trials};
   options.sources.push_back([&](const auto&...) { return std::exchange(others.earlier, {}); });
   options.sources.push_back(presets_on_fewer_ranks);
   planned.answer = find_plan(planned.request(), options);
@@ -132,10 +133,12 @@ std::string cache_key(const Planned& planned) {
   if (constraints.mesh) degrees += "mesh " + to_text(*constraints.mesh);
   for (const Mark& mark : constraints.marks)
     degrees += fmt::format("\nmark {} {} {}", to_text(mark.kind), mark.pattern, mark.placement);
-  return fmt::format("program {}\ngraph {}\nranks {}{}\ndegrees {}\ndecisions {}\ncluster {}",
-                     program_stamp(), fingerprint_of(*planned.graph).graph,
-                     constraints.may_use_fewer ? "at most " : "", constraints.ranks, degrees,
-                     constraints.decisions, to_json(to_document(planned.cluster->description())));
+  return fmt::format(
+      "program {}\ngraph {}\nranks {}{}\ndegrees {}\ndecisions {}\npolish {}\ncluster {}",
+      program_stamp(), fingerprint_of(*planned.graph).graph,
+      constraints.may_use_fewer ? "at most " : "", constraints.ranks, degrees,
+      constraints.decisions, planned.polish_trials,
+      to_json(to_document(planned.cluster->description())));
 }
 
 Bytes read_memory(const std::string& text) {

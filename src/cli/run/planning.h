@@ -21,6 +21,7 @@ struct Planned {
   std::string cluster_name;         // for readers
   std::string cluster_fingerprint;  // of the cluster with all of its memory
   PlanConstraints constraints = {};
+  int64_t polish_trials = 0;  // PlanningOptions
   PlanningAnswer answer;
   /// Of a step, whatever the plan.
   std::string unit;  // "token"
@@ -51,7 +52,8 @@ struct OtherCandidates {
   std::vector<Candidate> earlier = {};   // of earlier plannings: EarlierPlans::candidates
 };
 
-/// Finds planned.answer under planned.constraints. Some presets on fewer ranks are compared.
+/// Finds planned.answer under planned.constraints, with planned.polish_trials. Some presets on
+/// fewer ranks are compared.
 ///   throws  UserError (78) for a memory in which not even the variables of the model fit when they
 ///           are divided evenly; as find_plan
 void find_answer(Planned& planned, OtherCandidates others,

@@ -116,13 +116,6 @@ ConfigOptions with_steps(ConfigOptions options, const std::optional<int64_t>& st
   return options;
 }
 
-std::shared_ptr<const RunData> load_data_of(RunConfig& config) {
-  auto data =
-      std::make_shared<const RunData>(load_data(config.data, {.context = config.model.context}));
-  set_sizes(config.model, *data);
-  return data;
-}
-
 std::string left_out_note(const DataConfig& config, const RunData& data) {
   if (data.left_out_bytes == 0) return "";
   const Bytes left_out(data.left_out_bytes), all(config.max_bytes + data.left_out_bytes);

@@ -7,6 +7,7 @@
 #include <memory>
 #include <optional>
 
+#include "cli/run/loaded_data.h"
 #include "cli/shared_options.h"
 #include "engine/engine.h"
 #include "launch/processes.h"
@@ -36,8 +37,6 @@ ConfigOptions with_steps(ConfigOptions options, const std::optional<int64_t>& st
 Plan chosen_plan(const PlanOptions& options, const Plan& otherwise,
                  const std::function<Graph()>& graph);
 
-/// The data of a configuration. It also sets the sizes of the configuration's model.
-std::shared_ptr<const RunData> load_data_of(RunConfig& config);
 /// "note: data.max_bytes = 4,194,304 leaves out 193.4 MiB of 197.4 MiB of text\n"; "" when it
 /// leaves out nothing.
 std::string left_out_note(const DataConfig& config, const RunData& data);
