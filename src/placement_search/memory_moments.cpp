@@ -50,6 +50,7 @@ MemoryMoments::MemoryMoments(const Graph& graph, const OpRules& rules, const Tie
 
 Lifetime MemoryMoments::lifetime_of(ValueId value) const {
   const Value& known = graph_.value(value);
+  if (graph_.ops().empty()) return {0, -1};
   Lifetime lifetime{known.producer.index, known.producer.index};
   if (lifetime.first < 0) lifetime = {first_reader(value), first_reader(value)};
   for (OpId user : known.users) lifetime.last = std::max(lifetime.last, user.index);

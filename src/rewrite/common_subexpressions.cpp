@@ -2,11 +2,8 @@
 
 #include <algorithm>
 #include <bit>
-#include <cctype>
 #include <functional>
 #include <limits>
-
-#include "base/text.h"
 
 namespace tessera {
 namespace {
@@ -42,28 +39,6 @@ bool same_bits(const Attributes& a, const Attributes& b) {
   return std::equal(a.begin(), a.end(), b.begin(), b.end(), [](const auto& x, const auto& y) {
     return x.first == y.first && same_bits(x.second, y.second);
   });
-}
-
-/// The part of a name up to its last component that is a number; without one its first component,
-/// or nothing when it has only one.
-std::string_view layer_of(std::string_view name) {
-  size_t end = name.find('.') == std::string_view::npos ? 0 : name.find('.');
-  for (size_t begin = 0; begin < name.size();) {
-    const size_t stop = std::min(name.find('.', begin), name.size());
-    const std::string_view word = name.substr(begin, stop - begin);
-    if (std::ranges::all_of(word, [](unsigned char c) { return std::isdigit(c) != 0; })) end = stop;
-    begin = stop + 1;
-  }
-  return name.substr(0, end);
-}
-
-std::string_view scope_of(std::string_view name) {
-  const size_t dot = name.rfind('.');
-  return name.substr(0, dot == std::string_view::npos ? 0 : dot);
-}
-
-bool is_remade_everywhere(std::string_view kind) {
-  return kind == "constant" || kind == "iota" || kind == "broadcast";
 }
 
 class CommonSubexpressions {
@@ -102,12 +77,6 @@ class CommonSubexpressions {
     latest = op;
   }
 
-  /// The scope within which the op may be merged.
-  std::string_view place_of(OpId op) const {
-    const std::string& name = draft_.before().op(op).name;
-    return is_remade_everywhere(draft_.kind(op)) ? scope_of(name) : layer_of(name);
-  }
-
   size_t hash(OpId op) const {
     size_t hash = std::hash<std::string>()(draft_.kind(op));
     hash = combine(hash, static_cast<size_t>(draft_.before().op(op).role));
@@ -115,14 +84,13 @@ class CommonSubexpressions {
     for (const auto& [name, attribute] : draft_.attributes(op))
       hash = combine(hash, hash_of(attribute));
     for (ValueId input : draft_.inputs(op)) hash = combine(hash, static_cast<size_t>(input.index));
-    return combine(hash, std::hash<std::string_view>()(place_of(op)));
+    return hash;
   }
 
   bool is_same(OpId a, OpId b) const {
     const Graph& graph = draft_.before();
     return draft_.kind(a) == draft_.kind(b) && graph.op(a).role == graph.op(b).role &&
-           draft_.stage(a) == draft_.stage(b) && place_of(a) == place_of(b) &&
-           draft_.inputs(a) == draft_.inputs(b) &&
+           draft_.stage(a) == draft_.stage(b) && draft_.inputs(a) == draft_.inputs(b) &&
            std::ranges::equal(
                draft_.outputs(a), draft_.outputs(b),
                [&](ValueId x, ValueId y) { return graph.type(x) == graph.type(y); }) &&

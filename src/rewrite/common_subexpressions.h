@@ -14,12 +14,10 @@ namespace tessera {
 ///
 ///   - they have one role and one stage: nothing lives from forward to backward, or is sent to
 ///     another mesh, because of it
-///   - they are in one layer: their names agree up to the last component that is a number
-///     ("blocks.3.attn.q" and "blocks.3.ffn.up"), or in the scope that comes first when there is
-///     none
-///   - constants, iotas and broadcasts, which every mesh and placement computes for itself, are in
-///     the same innermost scope ("blocks.3.attn.q.rotary.x" and "blocks.3.attn.q.rotary.y")
-///   - the results of the first are still alive at the second, whose memory is then saved
+///   - the results of the first are still alive at the second, whose memory is then saved: what is
+///     made for one layer is not alive in the next one, unless every layer reads it
+///
+/// Names do not count.
 ///
 ///   ensures  a second run changes nothing
 ///   leaves   ops that are kept, results of the program, and ops with regions

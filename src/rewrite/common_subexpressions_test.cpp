@@ -114,44 +114,46 @@ TEST(CommonSubexpressions, MarkedOpsStayApart) {
   expect_unchanged(text, {{}, {false, true, false}});
 }
 
-TEST(CommonSubexpressions, LayersAreNotTiedToEachOther) {
+// Each layer adds one to what it reads. Every one of them is read before the next one is made.
+TEST(CommonSubexpressions, LayersDoNotShareWhatEachOfThemMakes) {
   expect_unchanged(
       "input x: f32[4]\n"
-      "blocks.0.a = exp(x): f32[4]\n"
-      "blocks.1.a = exp(x): f32[4]\n"
-      "y = add(blocks.0.a, blocks.1.a): f32[4]\n"
-      "output y = y\n");
-  EXPECT_EQ(text_after("input x: f32[4]\n"
-                       "blocks.1.up.a = exp(x): f32[4]\n"
-                       "blocks.1.down.a = exp(x): f32[4]\n"
-                       "y = add(blocks.1.up.a, blocks.1.down.a): f32[4]\n"
-                       "output y = y\n",
-                       {"cse"}),
-            "input x: f32[4]\n"
-            "blocks.1.up.a = exp(x): f32[4]\n"
-            "y = add(blocks.1.up.a, blocks.1.up.a): f32[4]\n"
-            "output y = y\n");
+      "a.one = constant() {dtype=\"f32\", shape=[4], value=1.0}: f32[4]\n"
+      "a = add(x, a.one): f32[4]\n"
+      "b.one = constant() {dtype=\"f32\", shape=[4], value=1.0}: f32[4]\n"
+      "b = add(a, b.one): f32[4]\n"
+      "output b = b\n");
 }
 
-TEST(CommonSubexpressions, ConstantsAndBroadcastsMergeInOneScopeOnly) {
-  expect_unchanged(
-      "input x: f32[4]\n"
-      "b.0.q.one = constant() {dtype=\"f32\", shape=[4], value=1.0}: f32[4]\n"
-      "b.0.k.one = constant() {dtype=\"f32\", shape=[4], value=1.0}: f32[4]\n"
-      "b.0.q.rows = broadcast(x) {dims=[1], shape=[2, 4]}: f32[2,4]\n"
-      "b.0.k.rows = broadcast(x) {dims=[1], shape=[2, 4]}: f32[2,4]\n"
-      "y = add(b.0.q.one, b.0.k.one): f32[4]\n"
-      "z = add(b.0.q.rows, b.0.k.rows): f32[2,4]\n"
-      "output y = y\n"
-      "output z = z\n");
-  EXPECT_EQ(text_after("b.0.q.one = constant() {dtype=\"f32\", shape=[4], value=1.0}: f32[4]\n"
-                       "b.0.q.one_1 = constant() {dtype=\"f32\", shape=[4], value=1.0}: f32[4]\n"
-                       "y = add(b.0.q.one, b.0.q.one_1): f32[4]\n"
-                       "output y = y\n",
+TEST(CommonSubexpressions, LayersShareWhatIsAliveInAllOfThem) {
+  EXPECT_EQ(text_after("input x: f32[4]\n"
+                       "blocks.0.mask = exp(x): f32[4]\n"
+                       "blocks.0.y = mul(x, blocks.0.mask): f32[4]\n"
+                       "blocks.1.mask = exp(x): f32[4]\n"
+                       "blocks.1.y = mul(blocks.0.y, blocks.1.mask): f32[4]\n"
+                       "last = mul(blocks.1.y, blocks.0.mask): f32[4]\n"
+                       "output y = last\n",
                        {"cse"}),
-            "b.0.q.one = constant() {dtype=\"f32\", shape=[4], value=1.0}: f32[4]\n"
-            "y = add(b.0.q.one, b.0.q.one): f32[4]\n"
-            "output y = y\n");
+            "input x: f32[4]\n"
+            "blocks.0.mask = exp(x): f32[4]\n"
+            "blocks.0.y = mul(x, blocks.0.mask): f32[4]\n"
+            "blocks.1.y = mul(blocks.0.y, blocks.0.mask): f32[4]\n"
+            "last = mul(blocks.1.y, blocks.0.mask): f32[4]\n"
+            "output y = last\n");
+}
+
+TEST(CommonSubexpressions, NamesDoNotCount) {
+  for (const std::string one : {"b.0.q.one_1", "b.0.k.one", "b.1.one", "7"})
+    EXPECT_EQ(
+        text_after("b.0.q.one = constant() {dtype=\"f32\", shape=[4], value=1.0}: f32[4]\n" + one +
+                       " = constant() {dtype=\"f32\", shape=[4], value=1.0}: f32[4]\n"
+                       "y = add(b.0.q.one, " +
+                       one + "): f32[4]\noutput y = y\n",
+                   {"cse"}),
+        "b.0.q.one = constant() {dtype=\"f32\", shape=[4], value=1.0}: f32[4]\n"
+        "y = add(b.0.q.one, b.0.q.one): f32[4]\n"
+        "output y = y\n")
+        << one;
 }
 
 // a is last read by c. To merge b into it would keep 16 bytes alive from c to d.

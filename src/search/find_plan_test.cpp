@@ -130,9 +130,10 @@ TEST(FindPlan, ExcludedCandidatesAreSlowerThanTheAnswer) {
 
 TEST(FindPlan, AProgramWithoutDimsHasAPlan) {
   const Cluster cluster = cores();
-  for (const char* text : {"input x: f32[]\ny = neg(x): f32[]\noutput y = y\n",
-                           "variable w: f32[] = constant(1.0)\nv = neg(w): f32[]\nnext w = v\n",
-                           "input x: f32[]\noutput x = x\n"})
+  for (const char* text :
+       {"input x: f32[]\ny = neg(x): f32[]\noutput y = y\n",
+        "variable w: f32[] = constant(1.0)\nv = neg(w): f32[]\nnext w = v\n",
+        "input x: f32[]\noutput x = x\n", "input x: f32[4]\ninput y: f32[2]\noutput y = y\n"})
     EXPECT_TRUE(answer_for(parse_graph(text), cluster, 2).best) << text;
 }
 

@@ -11,8 +11,9 @@
 #include "cluster/cluster_file.h"
 #include "network/family.h"
 #include "network/graphs.h"
+#include "placement_search/placement_search.h"
+#include "prediction/deployment.h"
 #include "search/find_plan.h"
-#include "search/placement_source.h"
 
 namespace tessera {
 namespace {
@@ -134,32 +135,26 @@ TEST(PlannerInvariance, NamesDoNotCount) {
   }
 }
 
-/// By candidate of the search: the time and the bound of its problem, in picoseconds.
-std::map<std::string, std::pair<double, double>> searched(const Graph& graph,
-                                                          const Cluster& cluster) {
-  const PlanRequest request{graph, cluster};
-  PlacementSource source;
-  std::map<std::string, std::pair<double, double>> found;
-  for (const Candidate& candidate : source(request, constraints_of(4, false), {}))
-    found[candidate.name] = {1e12 * candidate.problem->time.value(),
-                             1e12 * candidate.problem->bound.value()};
-  return found;
+MeshPtr mesh_of(Shape shape, std::vector<std::string> axes) {
+  return std::make_shared<const Mesh>(std::move(shape), std::move(axes));
 }
 
+// The passes before the search follow the order of the ops: they merge what is alive.
 TEST(PlannerInvariance, TheOrderOfTheOpsDoesNotChangeWhatTheSearchFinds) {
   const Cluster cluster = parse_cluster_line("4xa100-80g");
   std::mt19937 random(11);
-  for (const auto& [name, graph] : networks()) {
-    const auto wanted = searched(graph, cluster);
-    ASSERT_FALSE(wanted.empty());
-    for (uint32_t seed = 1; seed <= 3; ++seed) {
-      const Graph other = Scrambled(graph, random_order(graph, random), true, seed).take();
-      for (const auto& [candidate, times] : searched(other, cluster)) {
-        const auto same = wanted.find(candidate);
-        if (same == wanted.end()) continue;  // it has the placements of another candidate
+  for (const MeshPtr& mesh : {mesh_of({4}, {"x"}), mesh_of({2, 2}, {"x", "y"})}) {
+    const CostModel cost = cost_of(in_order(cluster, 4), std::vector{mesh});
+    for (const auto& [name, graph] : networks()) {
+      const auto wanted = search_placements(graph, mesh, cost, {});
+      ASSERT_TRUE(wanted);
+      for (uint32_t seed = 1; seed <= 3; ++seed) {
+        const Graph other = Scrambled(graph, random_order(graph, random), true, seed).take();
+        const auto found = search_placements(other, mesh, cost, {});
+        ASSERT_TRUE(found);
         // Every cost is rounded to picoseconds, of fewer than 1000 nodes.
-        EXPECT_NEAR(times.first, same->second.first, 1000) << name << " " << candidate;
-        EXPECT_NEAR(times.second, same->second.second, 1000) << name << " " << candidate;
+        EXPECT_NEAR(1e12 * found->time.value(), 1e12 * wanted->time.value(), 1000) << name;
+        EXPECT_NEAR(1e12 * found->bound.value(), 1e12 * wanted->bound.value(), 1000) << name;
       }
     }
   }
