@@ -29,6 +29,10 @@ EvaluatedCandidate* find_same(PlanningAnswer& answer, const EvaluatedCandidate& 
   return found == answer.candidates.end() ? nullptr : &*found;
 }
 
+bool is_pipeline(const Candidate& candidate) {
+  return candidate.plan.meshes.size() > 1;
+}
+
 class Planning {
  public:
   Planning(const PlanRequest& request, const PlanningOptions& options)
@@ -43,11 +47,7 @@ class Planning {
     add(std::move(candidates));
     for (const CandidateSource& source : options_.sources)
       add(source(request_, constraints, std::as_const(answer_)));
-    PresetGrid grid = preset_grid(request_, constraints, max_presets());
-    answer_.left_out = grid.left_out;
-    std::ranges::move(grid.unusable, std::back_inserter(answer_.unusable));
-    add(std::move(grid.candidates));
-    add_micro_batches();
+    if (options_.tries_presets) add_presets();
     polish();
     std::ranges::stable_sort(answer_.excluded, {}, &ExcludedCandidate::bound);
     return std::move(answer_);
@@ -101,6 +101,20 @@ class Planning {
       *same = std::move(candidate);
   }
 
+  void add_presets() {
+    PresetGrid grid = preset_grid(request_, options_.constraints, max_presets());
+    answer_.left_out = grid.left_out;
+    std::ranges::move(grid.unusable, std::back_inserter(answer_.unusable));
+    // Of the least estimate; what is excluded does not count here, so that it changes no answer.
+    const auto pipeline = std::ranges::find_if(grid.candidates, is_pipeline);
+    std::vector<Candidate> fewer;
+    if (pipeline != grid.candidates.end())
+      fewer = with_fewer_micro_batches(request_, options_.constraints, *pipeline);
+    add(std::move(grid.candidates));
+    add_micro_batches();
+    add(std::move(fewer));
+  }
+
   /// Of the presets that do not fit and are faster than the best candidate.
   void add_micro_batches() {
     std::vector<std::pair<Seconds, Candidate>> faster;
@@ -122,8 +136,8 @@ class Planning {
 
   void polish() {
     if (!answer_.best) return;
-    const bool is_pipeline = best().candidate.plan.meshes.size() > 1;
-    int64_t left = std::max(options_.polish_trials, is_pipeline ? kPipelineChanges : int64_t{0});
+    int64_t left = options_.polish_trials;
+    if (is_pipeline(best().candidate)) left = std::max(left, kPipelineChanges);
     for (bool is_faster = true; is_faster && left > 0;) {
       const int64_t count = std::min(left, std::max(kPipelineChanges, (left + 1) / 2));
       std::vector<Candidate> changes =

@@ -64,6 +64,7 @@ struct PlanningOptions {
   int64_t max_presets = 32;
   /// All the presets that are tried have so many ops, unless these are less than kLeastPresets.
   int64_t max_preset_ops = 200'000;
+  bool tries_presets = true;
   /// Leaves out candidates whose kernels alone take longer than the step of one that fits.
   bool excludes = true;
   EvaluationOptions evaluation = {};
@@ -73,9 +74,10 @@ struct PlanningOptions {
 };
 
 /// Evaluates one device and `compared`; then the candidates of the sources; then the grid of
-/// presets; then micro-batches for the presets that do not fit and are faster than the best
-/// candidate. Of candidates that follow each other, kRound are evaluated at once; those whose bound
-/// is above the best step before them are excluded.
+/// presets; then more micro-batches for the presets that do not fit and are faster than the best
+/// candidate, and fewer for the pipeline of the grid that has the least estimate. Of
+/// candidates that follow each other, kRound are evaluated at once; those whose bound is above the
+/// best step before them are excluded.
 ///
 /// At last single changes of the best candidate are tried (search/single_changes.h): half of the
 /// trials, and while one of these is faster, changes of the fastest of them. Only those that become

@@ -373,6 +373,34 @@ TEST(FindPlan, ARequestSaysWhetherExchangesHideBehindKernels) {
   EXPECT_EQ(step_on("cpu:2", {}), step_on("cpu:2", false));
 }
 
+// Where launches are most of the time, eight micro-batches take eight times as long as one.
+TEST(FindPlan, APipelineIsTriedWithOneMicroBatch) {
+  ClusterDescription description = cores().description();
+  for (DeviceType& type : description.types) type.cost.launch = Seconds(0.01);
+  const Cluster cluster(description);
+  for (const Graph& graph : {small_mlp(64), small_gpt()}) {
+    const PlanningAnswer answer = answer_for(graph, cluster, 4, "pp=4");
+    EXPECT_EQ(best_of(answer).candidate.plan.micro_batches, 1);
+    EXPECT_EQ(best_of(answer).candidate.plan.meshes.size(), 4);
+  }
+}
+
+TEST(FindPlan, MicroBatchesThatAreFixedStay) {
+  const Graph graph = small_mlp(64);
+  const PlanningAnswer answer = answer_for(graph, cores(), 4, "pp=4,micro_batches=4");
+  for (const EvaluatedCandidate& candidate : answer.candidates)
+    EXPECT_EQ(candidate.candidate.plan.micro_batches, 4) << candidate.candidate.name;
+}
+
+TEST(FindPlan, PresetsMayBeLeftOut) {
+  const Graph graph = small_mlp();
+  const Cluster cluster = cores();
+  const PlanningAnswer answer =
+      answer_for(graph, cluster, {.constraints = constraints_of(4, false), .tries_presets = false});
+  EXPECT_EQ(answer.find(Candidate::Source::kPreset), nullptr);
+  EXPECT_EQ(best_of(answer).candidate.source, Candidate::Source::kSearch);
+}
+
 TEST(FindPlan, CandidatesOfOneProgramAreOne) {
   const Graph graph = small_mlp();
   const Cluster cluster = cores();

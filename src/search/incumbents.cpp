@@ -277,4 +277,17 @@ std::vector<Candidate> with_micro_batches(const PlanRequest& request,
   return std::move(grid.candidates);
 }
 
+std::vector<Candidate> with_fewer_micro_batches(const PlanRequest& request,
+                                                const PlanConstraints& constraints,
+                                                const Candidate& preset) {
+  PresetGrid grid;
+  if (fixes_micro_batches(constraints)) return {};
+  const int64_t rows = batch_rows(request.graph);
+  for (int64_t count = preset.plan.micro_batches / 2; count > 0; count /= 2)
+    if (rows % count == 0)
+      add_preset(request, constraints.marks,
+                 preset.name + ",micro_batches=" + std::to_string(count), grid);
+  return std::move(grid.candidates);
+}
+
 }  // namespace tessera

@@ -68,4 +68,10 @@ std::vector<Candidate> with_micro_batches(const PlanRequest& request,
                                           const PlanConstraints& constraints,
                                           const std::vector<Candidate>& presets);
 
+/// The preset of a pipeline with half, a quarter, ... of its micro-batches, down to one, which have
+/// fewer launches and messages. None when the constraints fix the micro-batches.
+std::vector<Candidate> with_fewer_micro_batches(const PlanRequest& request,
+                                                const PlanConstraints& constraints,
+                                                const Candidate& preset);
+
 }  // namespace tessera

@@ -41,9 +41,11 @@ void add_pipelines(const PlanRequest& request, const Plan& plan, Changes& change
   if (plan.meshes.size() < 2) return;
   const int64_t rows = batch_rows(request.graph);
   for (int64_t count : {2 * plan.micro_batches, plan.micro_batches / 2})
-    if (count > 1 && rows % count == 0)
-      changes.add("micro_batches", "micro_batches=" + std::to_string(count),
-                  [&](Plan& changed) { changed.micro_batches = count; });
+    if (count > 0 && rows % count == 0)
+      changes.add("micro_batches", "micro_batches=" + std::to_string(count), [&](Plan& changed) {
+        changed.micro_batches = count;
+        if (count == 1) changed.schedule = Plan().schedule;  // one micro-batch has no order
+      });
   if (plan.schedule == PipelineKind::kOneForwardOneBackward && plan.micro_batches > 1)
     changes.add("schedule", "schedule=zb-h1",
                 [](Plan& changed) { changed.schedule = PipelineKind::kZeroBubbleH1; });

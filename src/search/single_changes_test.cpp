@@ -63,14 +63,27 @@ TEST(SingleChanges, LeaveWhatIsFixedAsItIs) {
                           "pp=4,micro_batches=4,bucket_mib=25, collective_matmul=auto"));
 }
 
-// 64 rows are two micro-batches of 32 rows, and 64 of one row; there are no more and no fewer.
-TEST(SingleChanges, MicroBatchesDivideTheRowsAndAreTwoAtLeast) {
+// 64 micro-batches of a row each are the most of 64 rows.
+TEST(SingleChanges, MicroBatchesDivideTheRows) {
   EXPECT_THAT(Case().names("pp=4,micro_batches=64", constraints_of(4, false), 2),
               ElementsAre("pp=4,micro_batches=64, micro_batches=32",
                           "pp=4,micro_batches=64, schedule=zb-h1"));
-  EXPECT_THAT(
-      Case().names("pp=4,micro_batches=2", constraints_of(4, false), 2),
-      ElementsAre("pp=4,micro_batches=2, micro_batches=4", "pp=4,micro_batches=2, schedule=zb-h1"));
+}
+
+TEST(SingleChanges, HalfOfTwoMicroBatchesIsOneWithoutASchedule) {
+  const Case given;
+  const std::vector<Candidate> changes =
+      single_changes(given.request, constraints_of(4, false),
+                     given.preset("pp=4,micro_batches=2,schedule=zb-h1"), 2);
+  EXPECT_EQ(changes.at(1).plan.micro_batches, 1);
+  EXPECT_EQ(changes.at(1).plan.schedule, PipelineKind::kOneForwardOneBackward);
+  EXPECT_EQ(evaluate(given.request, changes).evaluated.size(), 2);
+}
+
+TEST(SingleChanges, OfOneMicroBatchTheScheduleIsNone) {
+  EXPECT_THAT(Case().names("pp=4,micro_batches=1", constraints_of(4, false), 2),
+              ElementsAre("pp=4,micro_batches=1, micro_batches=2",
+                          "pp=4,micro_batches=1, bucket of 5 MiB"));
 }
 
 TEST(SingleChanges, AreAtMostAsManyAsAreWanted) {
