@@ -1,7 +1,8 @@
 #include "fusion/fusion.h"
 
 #include <algorithm>
-#include <set>
+#include <map>
+#include <utility>
 
 #include "base/error.h"
 #include "fusion/loops.h"
@@ -20,24 +21,33 @@ class Grouping {
       of_op_.push_back(i);
       members_.push_back({i});
       shapes_.push_back(fused_loops(graph, loops_, {i}).value_or(FusedLoops{}));
-      level_.push_back(0);
-      for (int producer : producers_of(i)) level_[i] = std::max(level_[i], level_[producer] + 1);
     }
+    level_.resize(count, 0);
     marks_.resize(count, 0);
   }
 
   FusionGroups run() {
     for (bool has_merged = true; has_merged;) {
       has_merged = false;
-      for (int i = 0; i < std::ssize(of_op_); ++i)
+      for (int i = 0; i < std::ssize(of_op_); ++i) {
+        if (i == leveled_) add_level();
         for (ValueId input : graph_.ops()[i].inputs)
           if (const int producer = graph_.value(input).producer.index; producer >= 0)
             has_merged |= merge(of_op_[producer], of_op_[i]);
+      }
     }
     return result();
   }
 
  private:
+  /// Later ops get their levels when earlier ones are merged, or each merge would raise all of
+  /// them.
+  void add_level() {
+    for (int producer : producers_of(leveled_))
+      level_[leveled_] = std::max(level_[leveled_], level_[producer] + 1);
+    ++leveled_;
+  }
+
   /// The groups of what an op reads.
   std::vector<int> producers_of(int op) const {
     std::vector<int> list;
@@ -51,6 +61,10 @@ class Grouping {
   bool merge(int from, int to) {
     const auto role = [&](int group) { return graph_.ops()[members_[group].front()].role; };
     if (from == to || role(from) != role(to)) return false;
+    std::pair<size_t, size_t>& refused = refused_[{from, to}];
+    const std::pair sizes(members_[from].size(), members_[to].size());
+    if (refused == sizes) return false;
+    refused = sizes;
     std::vector<int> ops;
     std::ranges::merge(members_[from], members_[to], std::back_inserter(ops));
     std::optional<FusedLoops> shape = fused_loops(graph_, loops_, ops);
@@ -63,9 +77,18 @@ class Grouping {
     return true;
   }
 
+  bool has_reader_beside(int from, int to) const {
+    for (int op : members_[from])
+      for (ValueId output : graph_.ops()[op].outputs)
+        for (OpId user : graph_.value(output).users)
+          if (of_op_[user.index] != from && of_op_[user.index] != to) return true;
+    return false;
+  }
+
   /// Does a path from one group to another lead through a third one? Only groups between their
   /// levels are on it.
   bool is_reached_around(int from, int to) {
+    if (!has_reader_beside(from, to)) return false;
     ++mark_;
     std::vector<int> open{to};
     while (!open.empty()) {
@@ -92,7 +115,8 @@ class Grouping {
         for (ValueId output : graph_.ops()[op].outputs)
           for (OpId user : graph_.value(output).users) {
             const int reader = of_op_[user.index];
-            if (reader == group || level_[reader] > level_[group]) continue;
+            if (user.index >= leveled_ || reader == group || level_[reader] > level_[group])
+              continue;
             level_[reader] = level_[group] + 1;
             open.push_back(reader);
           }
@@ -122,6 +146,9 @@ class Grouping {
   std::vector<std::vector<int>> members_;
   std::vector<FusedLoops> shapes_;
   std::vector<int> level_;  // by group
+  int leveled_ = 0;         // ops that have one
+  /// Sizes of two groups that were not merged. Nothing else that is merged changes that.
+  std::map<std::pair<int, int>, std::pair<size_t, size_t>> refused_;
   std::vector<int> marks_;  // by group: the last search that has visited it
   int mark_ = 0;
 };

@@ -78,11 +78,11 @@ TEST(FusionGroups, OfASoftmaxOfRowsAreOne) {
   Builder builder(graph);
   const ValueId x = builder.input("x", f32({8, 4}));
   const ValueId most = builder.reduce(ReduceOp::kMax, x, {1}, "most");
-  const ValueId shifted = builder.sub(x, builder.broadcast(most, {8, 4}, {0}, "most_rows"), "s");
+  const ValueId shifted = builder.sub(x, builder.broadcast(most, {8, 4}, {0}, "peak_rows"), "s");
   const ValueId e = builder.unary("exp", shifted, "e");
   const ValueId sum = builder.broadcast(builder.reduce_sum(e, {1}, "sum"), {8, 4}, {0}, "sum_rows");
   graph.add_output("y", builder.div(e, sum, "y"));
-  EXPECT_EQ(groups_of(graph), (Groups{"rows: most most_rows s e sum sum_rows y"}));
+  EXPECT_EQ(groups_of(graph), (Groups{"rows: most peak_rows s e sum sum_rows y"}));
 }
 
 // The second reduction is over columns of what the first one has normalized by rows.
@@ -155,6 +155,16 @@ TEST(FusionGroups, DoNotReduceTheRowsOfAProductInItsEpilogue) {
   const ValueId dot = builder.dot(x, builder.input("w", f32({4, 4})), "mk,kn->mn", "dot");
   graph.add_output("y", builder.reduce_sum(dot, {1}, "y"));
   EXPECT_EQ(groups_of(graph), (Groups{"product: dot", "rows: y"}));
+}
+
+// It reduces rows that both operands have, but which rows of the result they go to is data.
+TEST(FusionGroups, DoNotTakeAScatterForAProduct) {
+  Graph graph;
+  Builder builder(graph);
+  const ValueId ids = builder.input("ids", {DType::kI32, {8}});
+  const ValueId x = builder.unary("tanh", builder.input("x", f32({8, 4})), "x1");
+  graph.add_output("y", builder.scatter_add(ids, x, 16, "y"));
+  EXPECT_EQ(groups_of(graph), (Groups{"element-wise: x1", "alone: y"}));
 }
 
 TEST(FusionGroups, HaveOneRole) {

@@ -69,6 +69,10 @@ bool is_row_reduction(const ShardingRule& rule, const OpLoops& loops) {
 
 bool is_product(const ShardingRule& rule, const OpLoops& loops) {
   if (loops.outputs.size() != 1 || !loops.outputs.front()) return false;
+  const auto is_read = [&](int factor) {
+    return std::ranges::any_of(rule.inputs, [&](const auto& in) { return has_factor(in, factor); });
+  };
+  if (!std::ranges::all_of(*loops.outputs.front(), is_read)) return false;  // scatters
   for (int factor = 0; factor < loops.count; ++factor) {
     const auto readers =
         std::ranges::count_if(rule.inputs, [&](const auto& in) { return has_factor(in, factor); });

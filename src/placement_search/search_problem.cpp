@@ -13,8 +13,6 @@ namespace tessera {
 namespace {
 
 constexpr double kPicoseconds = 1e12;
-/// Of what is hidden: of two choices that hide all, the one that sends less is better.
-constexpr double kLeastExposed = 0.05;
 
 solver::Cost cost_of(double seconds) {
   return std::isfinite(seconds) ? std::llround(kPicoseconds * seconds) : solver::kForbidden;
@@ -35,6 +33,15 @@ std::vector<bool> partial_values(const Graph& graph, const OpRules& rules,
   return may_be_partial(graph, rules, std::move(marked));
 }
 
+/// Cones do not depend on whether layers are tied: a choice for tied layers is one for untied ones.
+Cones chosen_cones(const Graph& graph, const Ties& ties, const SearchProblemOptions& options) {
+  if (!options.cones) return single_ops(graph);
+  bool is_tied = false;
+  for (int i = 0; i < std::ssize(ties.of_op); ++i) is_tied |= !ties.is_first(OpId{i});
+  return cones_of(graph, is_tied ? ties : ties_of_like_layers(graph, options.constraints),
+                  options.constraints);
+}
+
 bool is_for_optimizer(const Graph& graph, ValueId value) {
   return std::ranges::all_of(graph.value(value).users,
                              [&](OpId user) { return graph.op(user).role == Role::kOptimizer; });
@@ -43,16 +50,6 @@ bool is_for_optimizer(const Graph& graph, ValueId value) {
 bool has_reader(const Graph& graph, ValueId value, Role role) {
   return std::ranges::any_of(graph.value(value).users,
                              [&](OpId user) { return graph.op(user).role == role; });
-}
-
-std::vector<OpSharding> shardings_of(const Graph& graph, OpId id, const ShardingRule& rule,
-                                     const MeshPtr& mesh, const std::vector<bool>& may_be,
-                                     const SearchConstraints& constraints) {
-  if (const auto fixed = constraints.ops.find(id.index); fixed != constraints.ops.end())
-    return {fixed->second};
-  std::vector<bool> partial;
-  for (ValueId input : graph.op(id).inputs) partial.push_back(may_be[input.index]);
-  return strategies_of(rule, mesh, partial);
 }
 
 /// Keeps the placements that the value may have; all that it may have when none of them is there.
@@ -83,23 +80,27 @@ SearchProblem::SearchProblem(const Graph& graph, MeshPtr mesh, const CostModel& 
       cost_(cost),
       ties_(ties),
       options_(options),
+      reading_(graph, ties_, chosen_cones(graph, ties, options)),
       ranks_(priced_ranks(*mesh_, cost.device, options.devices)),
       prices_(cost, options.all_reduce),
       shardings_(graph.ops().size()),
       op_node_(graph.ops().size(), -1),
       home_node_(graph.values().size(), -1),
       copy_node_(graph.values().size(), -1),
+      first_slot_(graph.ops().size(), 0),
       readers_(graph.values().size()) {
   RuleCache rules(options.rules);
   for (const Op& op : graph.ops()) rules_.push_back(rules.find(op.kind, view(graph, op)));
   partial_ = partial_values(graph, rules_, options_.constraints);
   moments_.emplace(graph, rules_, ties_);
   for (const Value& value : graph.values()) types_.push_back(prices_.type_index(value.type));
-  for (int i = 0; i < std::ssize(graph.ops()); ++i) add_op(OpId{i});
+  add_cones();
   for (int i = 0; i < std::ssize(graph.ops()); ++i) {
     const Op& op = graph.ops()[i];
     for (int k = 0; k < std::ssize(op.inputs); ++k)
-      readers_[ties_.of_value[op.inputs[k].index]].insert({op_node_[i], input_slot(OpId{i}, k)});
+      if (reading_.of(OpId{i}, k) == ConeReading::Kind::kAlone)
+        readers_[ties_.of_value[op.inputs[k].index]].insert(
+            {op_node_[i], slot(OpId{i}, k + static_cast<int>(op.outputs.size()))});
   }
   add_homes();
   add_copies();
@@ -116,58 +117,6 @@ int64_t SearchProblem::strategies() const {
 }
 
 // ---- nodes ----
-
-void SearchProblem::add_op(OpId id) {
-  const int first = ties_.of_op[id.index];
-  if (first != id.index) {
-    op_node_[id.index] = op_node_[first];
-    ++nodes_[op_node_[first]].members;
-    return;
-  }
-  const Op& op = graph_.op(id);
-  const OpView op_view = view(graph_, op);
-  const ShardingRule& rule = rules_[id.index];
-  struct Choice {
-    OpSharding sharding;
-    KernelDemand demand;
-  };
-  std::vector<Choice> choices;
-  const std::shared_ptr<const KernelSet> own = own_kernels(graph_);
-  for (OpSharding& sharding :
-       shardings_of(graph_, id, rule, mesh_, partial_, options_.constraints)) {
-    const KernelDemand demand = kernel_demand(op_view, rule, sharding, ranks_, own.get());
-    choices.push_back({std::move(sharding), demand});
-  }
-  if (std::ssize(choices) > options_.max_strategies) {
-    std::stable_sort(choices.begin() + 1, choices.end(), [](const Choice& a, const Choice& b) {
-      return a.demand.price.estimate < b.demand.price.estimate;
-    });
-    dropped_ += std::ssize(choices) - options_.max_strategies;
-    choices.resize(options_.max_strategies);
-  }
-  Node node{1,
-            op.name,
-            {},
-            std::vector<std::vector<PlacementIndex>>(op.inputs.size() + op.outputs.size())};
-  node.is_deferred = op.role == Role::kOptimizer;
-  std::vector<int64_t> workspaces;
-  for (Choice& choice : choices) {
-    node.seconds.push_back(choice.demand.price.estimate.value());
-    workspaces.push_back(choice.demand.workspace.value());
-    for (int k = 0; k < std::ssize(op.outputs); ++k)
-      node.operand[k].push_back(prices_.placement_index(
-          types_[op.outputs[k].index], output_attr(op_view, rule, choice.sharding, k)));
-    for (int k = 0; k < std::ssize(op.inputs); ++k)
-      node.operand[input_slot(id, k)].push_back(prices_.placement_index(
-          types_[op.inputs[k].index], input_attr(op_view, rule, choice.sharding, k)));
-    shardings_[id.index].push_back(std::move(choice.sharding));
-  }
-  op_node_[id.index] = static_cast<int>(nodes_.size());
-  nodes_.push_back(std::move(node));
-  std::vector<Lifetime> runs;
-  for (int member : moments_->members(id)) runs.push_back({member, member});
-  hold(op_node_[id.index], runs, workspaces);
-}
 
 int SearchProblem::add_value_node(ValueId value, std::vector<PlacementIndex> placements) {
   std::ranges::sort(placements);
@@ -262,7 +211,7 @@ SearchProblem::Source SearchProblem::source_of(ValueId value) const {
   if (producer.index < 0) return {home_node_[value.index], 0};
   const std::vector<ValueId>& outputs = graph_.op(producer).outputs;
   const auto output = std::ranges::find(outputs, value) - outputs.begin();
-  return {op_node_[producer.index], static_cast<int>(output)};
+  return {op_node_[producer.index], slot(producer, static_cast<int>(output))};
 }
 
 // ---- connections ----
@@ -273,17 +222,43 @@ void SearchProblem::connect_values() {
     const Source source = source_of(ValueId{i});
     ++connections_[{source.node, source.slot, copy_node_[i], 0, types_[i]}].count;
   }
-  for (int i = 0; i < std::ssize(graph_.ops()); ++i) {
-    const std::vector<ValueId>& inputs = graph_.ops()[i].inputs;
-    for (int k = 0; k < std::ssize(inputs); ++k) {
-      const int copy = copy_node_[inputs[k].index];
-      const Source source = copy >= 0 ? Source{copy, 0} : source_of(inputs[k]);
-      Uses& uses = connections_[{source.node, source.slot, op_node_[i], input_slot(OpId{i}, k),
-                                 types_[inputs[k].index]}];
-      ++uses.count;
-      uses.readers.push_back({i, i});
+  const auto reads = [&](OpId op, int input) {
+    const ValueId value = graph_.op(op).inputs[input];
+    const int copy = copy_node_[value.index];
+    const Source source = copy >= 0 ? Source{copy, 0} : source_of(value);
+    return Connection{source.node, source.slot, op_node_[op.index],
+                      slot(op, input + static_cast<int>(graph_.op(op).outputs.size())),
+                      types_[value.index]};
+  };
+  for (int i = 0; i < std::ssize(graph_.ops()); ++i)
+    for (int k = 0; k < std::ssize(graph_.ops()[i].inputs); ++k) {
+      const OpId op{i};
+      const ValueId value = graph_.op(op).inputs[k];
+      Connection connection = reads(op, k);
+      switch (reading_.of(op, k)) {
+        case ConeReading::Kind::kAlone: {
+          Uses& uses = connections_[connection];
+          ++uses.count;
+          uses.readers.push_back({i, i});
+          break;
+        }
+        case ConeReading::Kind::kMade: {
+          const Source source = source_of(value);
+          connection.from = source.node;
+          connection.from_slot = source.slot;
+          inside_.push_back({connection, copy_node_[value.index], op});
+          break;
+        }
+        case ConeReading::Kind::kGiven: {
+          const OpId first = reading_.first_reader(op, k);
+          const auto& inputs = graph_.op(first).inputs;
+          const auto place = std::ranges::find(inputs, value) - inputs.begin();
+          for (Lifetime& reader : connections_.at(reads(first, static_cast<int>(place))).readers)
+            if (reader.first == first.index) reader.last = i;
+          break;
+        }
+      }
     }
-  }
   for (const Variable& variable : graph_.variables()) {
     if (!variable.next || *variable.next == variable.value) continue;
     const Source maker = source_of(*variable.next);
@@ -315,9 +290,7 @@ double SearchProblem::seconds(const Connection& connection, int from, int to) {
   const Price& price =
       prices_.price(connection.type, nodes_[connection.from].operand[connection.from_slot][from],
                     target.operand[connection.to_slot][to]);
-  const double exposed = std::max(1 - options_.hidden_share, kLeastExposed);
-  const double once = target.is_deferred && options_.combines ? exposed * price.floor.value()
-                                                              : price.estimate.value();
+  const double once = exchange_time(options_, price, target.is_deferred).value();
   const bool twice = !target.life.empty() && target.life[to] == CopyLife::kPass;
   return twice ? 2 * once : once;
 }
