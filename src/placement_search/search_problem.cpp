@@ -345,6 +345,40 @@ std::string SearchProblem::contradiction() const {
 
 // ---- the answer ----
 
+solver::Assignment SearchProblem::untied(const SearchProblem& tied,
+                                         const solver::Assignment& assignment) const {
+  std::vector<std::vector<bool>> differs;
+  for (const Node& node : nodes_) differs.emplace_back(node.seconds.size(), false);
+  for (int i = 0; i < std::ssize(graph_.ops()); ++i) {
+    const int first = tied.ties_.of_op[i];
+    const OpSharding& chosen = tied.shardings_[first][assignment[tied.op_node_[i]]];
+    const std::vector<OpSharding>& own = shardings_[ties_.of_op[i]];
+    for (size_t s = 0; s < own.size(); ++s)
+      if (!(own[s] == chosen)) differs[op_node_[i]][s] = true;
+  }
+  const auto compare = [&](int own, int other, TypeIndex type) {
+    if (own < 0 || other < 0) return;
+    const Node& node = tied.nodes_[other];
+    const int chosen = assignment[other];
+    const DistAttr& placement = tied.prices_.placement(type, node.operand[0][chosen]);
+    for (size_t s = 0; s < differs[own].size(); ++s)
+      if (!(prices_.placement(type, nodes_[own].operand[0][s]) == placement) ||
+          (!node.life.empty() && !nodes_[own].life.empty() &&
+           nodes_[own].life[s] != node.life[chosen]))
+        differs[own][s] = true;
+  };
+  for (int i = 0; i < std::ssize(graph_.values()); ++i) {
+    compare(home_node_[i], tied.home_node_[i], types_[i]);
+    compare(copy_node_[i], tied.copy_node_[i], types_[i]);
+  }
+  solver::Assignment found;
+  for (const std::vector<bool>& node : differs) {
+    const auto same = std::ranges::find(node, false);
+    found.push_back(same == node.end() ? 0 : static_cast<int32_t>(same - node.begin()));
+  }
+  return found;
+}
+
 ShardedGraph SearchProblem::placements(const solver::Assignment& assignment) const {
   ShardedGraph sharded;
   sharded.meshes = one_mesh(mesh_);

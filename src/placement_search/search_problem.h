@@ -59,6 +59,10 @@ class SearchProblem {
   ///   requires  a strategy of each node
   Bytes peak(const solver::Assignment& assignment) const;
 
+  /// The same choices as those of an assignment of a problem of the same graph, mesh and options,
+  /// in which layers are tied. Where this problem lacks one, the first one.
+  solver::Assignment untied(const SearchProblem& tied, const solver::Assignment& assignment) const;
+
   /// The placements of an assignment.
   ///   requires  a strategy of each node
   ShardedGraph placements(const solver::Assignment& assignment) const;
