@@ -66,9 +66,12 @@ void keep_allowed(const SearchConstraints& constraints, ValueId value,
   placements = kept.empty() ? allowed : kept;
 }
 
-/// A variable or an input is kept in plain parts.
-bool may_be_home(const DistAttr& attr) {
-  return attr.partial.empty() && !attr.has_windows() && !attr.has_chunks();
+/// A variable or an input is kept in plain parts, or in the chunks that its readers take.
+///   chunks  by dim: their numbers
+bool may_be_home(const DistAttr& attr, const std::vector<std::set<int64_t>>& chunks) {
+  for (size_t dim = 0; dim < attr.dims.size(); ++dim)
+    if (attr.dims[dim].chunks != 1 && !chunks[dim].contains(attr.dims[dim].chunks)) return false;
+  return attr.partial.empty() && !attr.has_windows();
 }
 
 }  // namespace
@@ -92,6 +95,7 @@ SearchProblem::SearchProblem(const Graph& graph, MeshPtr mesh, const CostModel& 
   RuleCache rules(options.rules);
   for (const Op& op : graph.ops()) rules_.push_back(rules.find(op.kind, view(graph, op)));
   partial_ = partial_values(graph, rules_, options_.constraints);
+  chunks_ = chunk_dims(graph, rules_);
   moments_.emplace(graph, rules_, ties_);
   for (const Value& value : graph.values()) types_.push_back(prices_.type_index(value.type));
   add_cones();
@@ -155,7 +159,8 @@ void SearchProblem::add_homes() {
     std::vector<PlacementIndex> homes{prices_.placement_index(
         type, DistAttr::replicated(mesh_, static_cast<int>(graph_.type(value).shape.size())))};
     for (PlacementIndex placement : placements)
-      if (may_be_home(prices_.placement(type, placement))) homes.push_back(placement);
+      if (may_be_home(prices_.placement(type, placement), chunks_.of_value[value.index]))
+        homes.push_back(placement);
     keep_allowed(options_.constraints, value, types_[value.index], prices_, homes);
     home_node_[value.index] = add_value_node(value, homes);
     nodes_[home_node_[value.index]].is_deferred = true;
@@ -285,16 +290,6 @@ void SearchProblem::add_results() {
 
 // ---- the problem ----
 
-double SearchProblem::seconds(const Connection& connection, int from, int to) {
-  const Node& target = nodes_[connection.to];
-  const Price& price =
-      prices_.price(connection.type, nodes_[connection.from].operand[connection.from_slot][from],
-                    target.operand[connection.to_slot][to]);
-  const double once = exchange_time(options_, price, target.is_deferred).value();
-  const bool twice = !target.life.empty() && target.life[to] == CopyLife::kPass;
-  return twice ? 2 * once : once;
-}
-
 void SearchProblem::make_problem() {
   for (const Node& node : nodes_) {
     std::vector<solver::Cost> costs;
@@ -307,6 +302,15 @@ void SearchProblem::make_problem() {
     problem_.add_node({span.first, span.second}, costs, usage);
   }
   add_other_usages();
+  const auto seconds = [&](const Connection& connection, int from, int to) {
+    const Node& target = nodes_[connection.to];
+    const Price& price =
+        prices_.price(connection.type, nodes_[connection.from].operand[connection.from_slot][from],
+                      target.operand[connection.to_slot][to]);
+    const double once = exchange_time(options_, price, target.is_deferred).value();
+    const bool twice = !target.life.empty() && target.life[to] == CopyLife::kPass;
+    return twice ? 2 * once : once;
+  };
   std::map<std::pair<int, int>, std::vector<std::pair<Connection, int64_t>>> edges;
   for (const auto& [connection, uses] : connections_)
     edges[{connection.from, connection.to}].emplace_back(connection, uses.count);

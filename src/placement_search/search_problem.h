@@ -10,6 +10,7 @@
 
 #include "cost/cost_model.h"
 #include "graph/graph.h"
+#include "placement_search/chunk_dims.h"
 #include "placement_search/cone_reading.h"
 #include "placement_search/kernel_price.h"
 #include "placement_search/memory_moments.h"
@@ -112,7 +113,6 @@ class SearchProblem {
   Source source_of(ValueId value) const;
 
   void make_problem();
-  double seconds(const Connection& connection, int from, int to);
 
   const Graph& graph_;
   const MeshPtr mesh_;
@@ -123,6 +123,7 @@ class SearchProblem {
   const std::vector<PricedRank> ranks_;
   ReshardPrices prices_;
   OpRules rules_;
+  ChunkDims chunks_;
   std::optional<MemoryMoments> moments_;
   std::vector<bool> partial_;                         // by value: may it be a partial sum?
   std::vector<std::vector<OpSharding>> shardings_;    // by op and strategy of its cone

@@ -11,12 +11,13 @@ namespace {
 
 std::vector<OpSharding> shardings_of(const Graph& graph, OpId id, const ShardingRule& rule,
                                      const MeshPtr& mesh, const std::vector<bool>& may_be,
+                                     const ChunkDims& chunks,
                                      const SearchConstraints& constraints) {
   if (const auto fixed = constraints.ops.find(id.index); fixed != constraints.ops.end())
     return {fixed->second};
   std::vector<bool> partial;
   for (ValueId input : graph.op(id).inputs) partial.push_back(may_be[input.index]);
-  return strategies_of(rule, mesh, partial);
+  return strategies_of(rule, mesh, partial, chunks.of_op[id.index]);
 }
 
 /// The first strategy divides nothing.
@@ -87,8 +88,8 @@ void SearchProblem::add_cone(const std::vector<OpId>& ops) {
   for (OpId op : ops)
     all.push_back(strategies_of_op(
         graph_, op, rules_[op.index],
-        shardings_of(graph_, op, rules_[op.index], mesh_, partial_, options_.constraints), ranks_,
-        prices_));
+        shardings_of(graph_, op, rules_[op.index], mesh_, partial_, chunks_, options_.constraints),
+        ranks_, prices_));
   Node node;
   node.members = static_cast<int>(moments_->members(ops.front()).size());
   node.name = graph_.op(ops.front()).name;
