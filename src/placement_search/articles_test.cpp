@@ -78,6 +78,25 @@ TEST(EasyDistNet, HasTheStrategiesOfTheArticle) {
             (std::vector<std::string>{"[*, *]", "[*, *] {partial sum: b}", "[*, @b]", "[@b, *]"}));
 }
 
+// "view", "t" and "mm": each of the first two is read by one op and not smaller than what it reads,
+// and the product, with two producers, is the root.
+TEST(EasyDistNet, IsOneCone) {
+  const Graph graph = easydist_net();
+  EXPECT_EQ(to_text(graph, cones_of(graph, no_ties(graph))), std::vector<std::string>{"view t mm"});
+}
+
+// Of the strategies of the root, those that all three take without an exchange: rows of the input,
+// rows of the weight, and none divided. The contracted dim has 3 x 32 x 32 elements; its halves
+// divide no dim of the input evenly in two parts that the view can read, so its sum is not there.
+TEST(EasyDistNet, HasTheStrategiesOfItsRootInTheCone) {
+  const Graph graph = easydist_net();
+  CostModel cost;
+  cost.links.any = {Seconds(0), 1e9};
+  const SearchProblem search(graph, mesh_of("a=1,b=2"), cost, no_ties(graph));
+  ASSERT_EQ(search.problem().nodes(), 3);  // input, weight and the cone
+  EXPECT_EQ(search.problem().strategies(0), 3);
+}
+
 // The article's objective is communication + 1e-8 memory: prices here are those of links, and the
 // bytes of kernels at a negligible rate. Division by rows reads 128 * 3072 / 2 + 64 * 3072
 // elements, by columns 128 * 3072 + 64 * 3072 / 2, by the contracted dim fewer, but then the result

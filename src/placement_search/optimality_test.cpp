@@ -10,6 +10,7 @@
 #include <string>
 
 #include "ops/builder.h"
+#include "placement_search/placement_search.h"
 #include "placement_search/search_problem.h"
 #include "solver/solve.h"
 #include "solver/testing/milp.h"
@@ -199,21 +200,26 @@ TEST(SearchedProgram, OfUpTo30NodesIsWhatAnIntegerProgramGives) {
   EXPECT_GT(compared, 25);
 }
 
-// Blocks of a product, a sum and a nonlinearity; ties let them take one decision.
+/// Blocks of a product, a sum and a nonlinearity; ties let them take one decision.
+Graph blocks(int layers) {
+  Graph graph;
+  Builder builder(graph);
+  ValueId x = builder.input("x", {DType::kF32, {64, 32}});
+  for (int layer = 0; layer < layers; ++layer) {
+    const std::string name = "blocks." + std::to_string(layer) + ".";
+    const ValueId w =
+        builder.variable(name + "w", {DType::kF32, {32, 32}}, Initializer::normal(0, 0.02));
+    const ValueId y = builder.dot(x, w, "mk,kn->mn", name + "dot");
+    x = builder.unary("tanh", builder.add(x, y, name + "sum"), name + "tanh");
+    graph.set_next(w, builder.sub(w, builder.dot(x, y, "mk,mn->kn", name + "step"), name + "n"));
+  }
+  return graph;
+}
+
 TEST(SearchedProgram, OfTiedLayersIsWithin1PercentOfThatOfLayersOnTheirOwn) {
   std::mt19937 random(20261125);
+  const Graph graph = blocks(4);
   for (int i = 0; i < 12; ++i) {
-    Graph graph;
-    Builder builder(graph);
-    ValueId x = builder.input("x", {DType::kF32, {64, 32}});
-    for (int layer = 0; layer < 4; ++layer) {
-      const std::string name = "blocks." + std::to_string(layer) + ".";
-      const ValueId w =
-          builder.variable(name + "w", {DType::kF32, {32, 32}}, Initializer::normal(0, 0.02));
-      const ValueId y = builder.dot(x, w, "mk,kn->mn", name + "dot");
-      x = builder.unary("tanh", builder.add(x, y, name + "sum"), name + "tanh");
-      graph.set_next(w, builder.sub(w, builder.dot(x, y, "mk,mn->kn", name + "step"), name + "n"));
-    }
     const CostModel cost = random_cost(random);
     solver::SolveOptions how;
     how.work = 100;
@@ -226,6 +232,61 @@ TEST(SearchedProgram, OfTiedLayersIsWithin1PercentOfThatOfLayersOnTheirOwn) {
     EXPECT_LE(b, a + 100) << i;  // each cost is rounded to a picosecond
     EXPECT_LE(a, 1.01 * b) << i;
   }
+}
+
+/// Tied, tied and then improved with layers on their own, and on their own at once.
+std::vector<double> seconds_of_searches(const Graph& graph, const MeshPtr& mesh,
+                                        const CostModel& cost, std::optional<Bytes> limit) {
+  std::vector<double> seconds;
+  for (const PlacementSearchOptions& options :
+       {PlacementSearchOptions{.memory_limit = limit, .untied_strategies = 0},
+        PlacementSearchOptions{.memory_limit = limit},
+        PlacementSearchOptions{.memory_limit = limit, .ties_layers = false}}) {
+    const auto answer = search_placements(graph, mesh, cost, options);
+    seconds.push_back(answer ? answer->time.value() : 0);
+    EXPECT_TRUE(!answer || !limit || answer->counted_memory <= *limit);
+  }
+  return seconds;
+}
+
+TEST(SearchedProgram, OfTiedLayersIsImprovedWithLayersOnTheirOwn) {
+  std::mt19937 random(20261127);
+  const Graph graph = blocks(4);
+  for (int i = 0; i < 12; ++i) {
+    const CostModel cost = random_cost(random);
+    const std::vector<double> seconds =
+        seconds_of_searches(graph, mesh_of(i % 2 == 0 ? "x=4" : "x=2,y=2"), cost, {});
+    EXPECT_LE(seconds[1], seconds[0]) << i;
+    EXPECT_LE(seconds[1], 1.0001 * seconds[2]) << i;
+  }
+}
+
+// Where memory binds, a few of the layers are divided further and the others are not.
+TEST(SearchedProgram, OfTiedLayersIsImprovedMostWhereMemoryBinds) {
+  std::mt19937 random(20261128);
+  const Graph graph = blocks(6);
+  int better = 0;
+  for (int i = 0; i < 8; ++i) {
+    const CostModel cost = random_cost(random);
+    const MeshPtr mesh = mesh_of("x=4");
+    const auto free = search_placements(graph, mesh, cost, {.untied_strategies = 0});
+    const Bytes limit(free->counted_memory.value() * 85 / 100);
+    const std::vector<double> seconds = seconds_of_searches(graph, mesh, cost, limit);
+    if (seconds[0] == 0) continue;
+    EXPECT_LE(seconds[1], seconds[0]) << i;
+    better += seconds[1] < 0.999 * seconds[0];
+  }
+  EXPECT_GT(better, 0);
+}
+
+// A limit of strategies that the layers on their own exceed leaves the tied answer.
+TEST(SearchedProgram, OfManyLayersIsNotSearchedUntied) {
+  std::mt19937 random(20261129);
+  const CostModel cost = random_cost(random);
+  const auto tied = search_placements(blocks(12), mesh_of("x=4"), cost, {.untied_strategies = 0});
+  const auto same = search_placements(blocks(12), mesh_of("x=4"), cost, {.untied_strategies = 60});
+  EXPECT_EQ(same->time, tied->time);
+  EXPECT_EQ(same->nodes, tied->nodes);
 }
 
 }  // namespace

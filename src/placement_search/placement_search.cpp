@@ -32,8 +32,11 @@ struct Solved {
 
 /// The problem does not count what readers take in other placements: where that is too much, it is
 /// solved again with as much less.
-std::optional<Solved> solve_within(SearchProblem& search, const PlacementSearchOptions& options) {
+///   start  a known assignment; empty: none
+std::optional<Solved> solve_within(SearchProblem& search, const PlacementSearchOptions& options,
+                                   const solver::Assignment& start = {}) {
   solver::SolveOptions how;
+  if (!start.empty()) how.start = start;
   how.work = options.work;
   how.time_limit = Seconds(600);
   std::optional<Bytes> limit = options.memory_limit;
@@ -86,35 +89,66 @@ std::vector<PlacementNeighbour> neighbours_of(const SearchProblem& search,
   return list;
 }
 
+Seconds seconds(solver::Wide picoseconds) {
+  return Seconds(1e-12 * solver::to_double(picoseconds));
+}
+
+/// Makes the changes that the options ask for, and finds the neighbours.
+PlacementAnswer answer_of(const SearchProblem& search, Solved solved,
+                          const PlacementSearchOptions& options) {
+  make_changes(search, options.changes, solved);
+  PlacementAnswer answer;
+  const solver::Answer& found = solved.answer;
+  answer.sharded = search.placements(*found.assignment);
+  answer.time = seconds(*found.cost);
+  answer.bound = solved.bound ? seconds(*solved.bound) : Seconds(0);
+  answer.is_optimal = solved.bound && *solved.bound == *found.cost;
+  answer.nodes = search.problem().nodes();
+  answer.edges = search.problem().edges();
+  answer.strategies = search.strategies();
+  answer.dropped_strategies = search.dropped_strategies();
+  answer.counted_memory = solved.peak;
+  answer.neighbours = neighbours_of(search, *found.assignment, options);
+  return answer;
+}
+
+/// Has the problem with layers on their own few enough strategies?
+bool may_untie(const Graph& graph, const Ties& ties, const SearchProblem& tied,
+               const PlacementSearchOptions& options) {
+  int64_t ops = 0, firsts = 0;
+  for (int i = 0; i < std::ssize(ties.of_op); ++i) {
+    ++ops;
+    firsts += ties.is_first(OpId{i});
+  }
+  return firsts < ops && tied.strategies() * ops / firsts <= options.untied_strategies &&
+         !graph.ops().empty();
+}
+
+/// Costs are rounded to picoseconds, by node: what is not better than that is no better answer.
+bool is_better(const Solved& found, const SearchProblem& search, const Solved& tied) {
+  return *found.answer.cost + search.problem().nodes() + search.problem().edges() <
+         *tied.answer.cost;
+}
+
 }  // namespace
 
 std::optional<PlacementAnswer> search_placements(const Graph& graph, const MeshPtr& mesh,
                                                  const CostModel& cost,
                                                  const PlacementSearchOptions& options) {
-  SearchProblem search(graph, mesh, cost,
-                       options.ties_layers ? ties_of_like_layers(graph, options.problem.constraints)
-                                           : no_ties(graph),
-                       options.problem);
+  const Ties ties = options.ties_layers ? ties_of_like_layers(graph, options.problem.constraints)
+                                        : no_ties(graph);
+  SearchProblem search(graph, mesh, cost, ties, options.problem);
   check_constraints(search);
   std::optional<Solved> solved = solve_within(search, options);
   if (!solved) return std::nullopt;
-  make_changes(search, options.changes, *solved);
-  const solver::Answer& found = solved->answer;
-  const auto seconds = [](solver::Wide picoseconds) {
-    return Seconds(1e-12 * solver::to_double(picoseconds));
-  };
-  PlacementAnswer answer;
-  answer.sharded = search.placements(*found.assignment);
-  answer.time = seconds(*found.cost);
-  answer.bound = solved->bound ? seconds(*solved->bound) : Seconds(0);
-  answer.is_optimal = solved->bound && *solved->bound == *found.cost;
-  answer.nodes = search.problem().nodes();
-  answer.edges = search.problem().edges();
-  answer.strategies = search.strategies();
-  answer.dropped_strategies = search.dropped_strategies();
-  answer.counted_memory = solved->peak;
-  answer.neighbours = neighbours_of(search, *found.assignment, options);
-  return answer;
+  if (may_untie(graph, ties, search, options)) {
+    SearchProblem untied(graph, mesh, cost, no_ties(graph), options.problem);
+    const std::optional<Solved> improved =
+        solve_within(untied, options, untied.untied(search, *solved->answer.assignment));
+    if (improved && is_better(*improved, untied, *solved))
+      return answer_of(untied, *improved, options);
+  }
+  return answer_of(search, *std::move(solved), options);
 }
 
 }  // namespace tessera

@@ -18,6 +18,9 @@ struct PlacementSearchOptions {
   /// Of the values that the problem counts (SearchProblem) on the fullest rank.
   std::optional<Bytes> memory_limit = {};
   bool ties_layers = true;
+  /// When layers are tied: the answer is improved with layers on their own, where these have at
+  /// most so many strategies of cones, homes and copies; 0: it is not.
+  int64_t untied_strategies = 5'000;
   int64_t work = 400;  // of the solver, in millions of entries of tables
   /// Made in the best choice that is found; their times and their memory are not looked at.
   std::vector<solver::Change> changes = {};
@@ -50,7 +53,8 @@ struct PlacementAnswer {
 /// Chooses the placements of a graph on one mesh.
 ///
 ///   graph    after the passes that rewrite it; the placements are for its ops
-///   ensures  the same inputs give the same answer; names do not matter
+///   ensures  the same inputs give the same answer; names do not matter; ties_layers with
+///            untied_strategies gives none that takes longer than without
 ///   returns  nullopt when no choice keeps the limit of memory
 ///   throws   UserError (78) when no choice keeps the constraints of options.problem
 ///   threads  starts up to two

@@ -34,7 +34,7 @@ Graph layers(int count) {
 
 PlacementAnswer searched(const Graph& graph, const MeshPtr& mesh, const std::vector<Mark>& marks) {
   CostModel cost;
-  PlacementSearchOptions options;
+  PlacementSearchOptions options{.untied_strategies = 0};
   options.problem.constraints = constraints_of_marks(graph, mesh, marks);
   std::optional<PlacementAnswer> answer = search_placements(graph, mesh, cost, options);
   EXPECT_TRUE(answer.has_value());

@@ -13,8 +13,6 @@ namespace tessera {
 namespace {
 
 constexpr double kPicoseconds = 1e12;
-/// Of what is hidden: of two choices that hide all, the one that sends less is better.
-constexpr double kLeastExposed = 0.05;
 
 solver::Cost cost_of(double seconds) {
   return std::isfinite(seconds) ? std::llround(kPicoseconds * seconds) : solver::kForbidden;
@@ -35,6 +33,15 @@ std::vector<bool> partial_values(const Graph& graph, const OpRules& rules,
   return may_be_partial(graph, rules, std::move(marked));
 }
 
+/// Cones do not depend on whether layers are tied: a choice for tied layers is one for untied ones.
+Cones chosen_cones(const Graph& graph, const Ties& ties, const SearchProblemOptions& options) {
+  if (!options.cones) return single_ops(graph);
+  bool is_tied = false;
+  for (int i = 0; i < std::ssize(ties.of_op); ++i) is_tied |= !ties.is_first(OpId{i});
+  return cones_of(graph, is_tied ? ties : ties_of_like_layers(graph, options.constraints),
+                  options.constraints);
+}
+
 bool is_for_optimizer(const Graph& graph, ValueId value) {
   return std::ranges::all_of(graph.value(value).users,
                              [&](OpId user) { return graph.op(user).role == Role::kOptimizer; });
@@ -43,16 +50,6 @@ bool is_for_optimizer(const Graph& graph, ValueId value) {
 bool has_reader(const Graph& graph, ValueId value, Role role) {
   return std::ranges::any_of(graph.value(value).users,
                              [&](OpId user) { return graph.op(user).role == role; });
-}
-
-std::vector<OpSharding> shardings_of(const Graph& graph, OpId id, const ShardingRule& rule,
-                                     const MeshPtr& mesh, const std::vector<bool>& may_be,
-                                     const SearchConstraints& constraints) {
-  if (const auto fixed = constraints.ops.find(id.index); fixed != constraints.ops.end())
-    return {fixed->second};
-  std::vector<bool> partial;
-  for (ValueId input : graph.op(id).inputs) partial.push_back(may_be[input.index]);
-  return strategies_of(rule, mesh, partial);
 }
 
 /// Keeps the placements that the value may have; all that it may have when none of them is there.
@@ -69,9 +66,12 @@ void keep_allowed(const SearchConstraints& constraints, ValueId value,
   placements = kept.empty() ? allowed : kept;
 }
 
-/// A variable or an input is kept in plain parts.
-bool may_be_home(const DistAttr& attr) {
-  return attr.partial.empty() && !attr.has_windows() && !attr.has_chunks();
+/// A variable or an input is kept in plain parts, or in the chunks that its readers take.
+///   chunks  by dim: their numbers
+bool may_be_home(const DistAttr& attr, const std::vector<std::set<int64_t>>& chunks) {
+  for (size_t dim = 0; dim < attr.dims.size(); ++dim)
+    if (attr.dims[dim].chunks != 1 && !chunks[dim].contains(attr.dims[dim].chunks)) return false;
+  return attr.partial.empty() && !attr.has_windows();
 }
 
 }  // namespace
@@ -83,23 +83,28 @@ SearchProblem::SearchProblem(const Graph& graph, MeshPtr mesh, const CostModel& 
       cost_(cost),
       ties_(ties),
       options_(options),
+      reading_(graph, ties_, chosen_cones(graph, ties, options)),
       ranks_(priced_ranks(*mesh_, cost.device, options.devices)),
       prices_(cost, options.all_reduce),
       shardings_(graph.ops().size()),
       op_node_(graph.ops().size(), -1),
       home_node_(graph.values().size(), -1),
       copy_node_(graph.values().size(), -1),
+      first_slot_(graph.ops().size(), 0),
       readers_(graph.values().size()) {
   RuleCache rules(options.rules);
   for (const Op& op : graph.ops()) rules_.push_back(rules.find(op.kind, view(graph, op)));
   partial_ = partial_values(graph, rules_, options_.constraints);
+  chunks_ = chunk_dims(graph, rules_);
   moments_.emplace(graph, rules_, ties_);
   for (const Value& value : graph.values()) types_.push_back(prices_.type_index(value.type));
-  for (int i = 0; i < std::ssize(graph.ops()); ++i) add_op(OpId{i});
+  add_cones();
   for (int i = 0; i < std::ssize(graph.ops()); ++i) {
     const Op& op = graph.ops()[i];
     for (int k = 0; k < std::ssize(op.inputs); ++k)
-      readers_[ties_.of_value[op.inputs[k].index]].insert({op_node_[i], input_slot(OpId{i}, k)});
+      if (reading_.of(OpId{i}, k) == ConeReading::Kind::kAlone)
+        readers_[ties_.of_value[op.inputs[k].index]].insert(
+            {op_node_[i], slot(OpId{i}, k + static_cast<int>(op.outputs.size()))});
   }
   add_homes();
   add_copies();
@@ -116,58 +121,6 @@ int64_t SearchProblem::strategies() const {
 }
 
 // ---- nodes ----
-
-void SearchProblem::add_op(OpId id) {
-  const int first = ties_.of_op[id.index];
-  if (first != id.index) {
-    op_node_[id.index] = op_node_[first];
-    ++nodes_[op_node_[first]].members;
-    return;
-  }
-  const Op& op = graph_.op(id);
-  const OpView op_view = view(graph_, op);
-  const ShardingRule& rule = rules_[id.index];
-  struct Choice {
-    OpSharding sharding;
-    KernelDemand demand;
-  };
-  std::vector<Choice> choices;
-  const std::shared_ptr<const KernelSet> own = own_kernels(graph_);
-  for (OpSharding& sharding :
-       shardings_of(graph_, id, rule, mesh_, partial_, options_.constraints)) {
-    const KernelDemand demand = kernel_demand(op_view, rule, sharding, ranks_, own.get());
-    choices.push_back({std::move(sharding), demand});
-  }
-  if (std::ssize(choices) > options_.max_strategies) {
-    std::stable_sort(choices.begin() + 1, choices.end(), [](const Choice& a, const Choice& b) {
-      return a.demand.price.estimate < b.demand.price.estimate;
-    });
-    dropped_ += std::ssize(choices) - options_.max_strategies;
-    choices.resize(options_.max_strategies);
-  }
-  Node node{1,
-            op.name,
-            {},
-            std::vector<std::vector<PlacementIndex>>(op.inputs.size() + op.outputs.size())};
-  node.is_deferred = op.role == Role::kOptimizer;
-  std::vector<int64_t> workspaces;
-  for (Choice& choice : choices) {
-    node.seconds.push_back(choice.demand.price.estimate.value());
-    workspaces.push_back(choice.demand.workspace.value());
-    for (int k = 0; k < std::ssize(op.outputs); ++k)
-      node.operand[k].push_back(prices_.placement_index(
-          types_[op.outputs[k].index], output_attr(op_view, rule, choice.sharding, k)));
-    for (int k = 0; k < std::ssize(op.inputs); ++k)
-      node.operand[input_slot(id, k)].push_back(prices_.placement_index(
-          types_[op.inputs[k].index], input_attr(op_view, rule, choice.sharding, k)));
-    shardings_[id.index].push_back(std::move(choice.sharding));
-  }
-  op_node_[id.index] = static_cast<int>(nodes_.size());
-  nodes_.push_back(std::move(node));
-  std::vector<Lifetime> runs;
-  for (int member : moments_->members(id)) runs.push_back({member, member});
-  hold(op_node_[id.index], runs, workspaces);
-}
 
 int SearchProblem::add_value_node(ValueId value, std::vector<PlacementIndex> placements) {
   std::ranges::sort(placements);
@@ -206,7 +159,8 @@ void SearchProblem::add_homes() {
     std::vector<PlacementIndex> homes{prices_.placement_index(
         type, DistAttr::replicated(mesh_, static_cast<int>(graph_.type(value).shape.size())))};
     for (PlacementIndex placement : placements)
-      if (may_be_home(prices_.placement(type, placement))) homes.push_back(placement);
+      if (may_be_home(prices_.placement(type, placement), chunks_.of_value[value.index]))
+        homes.push_back(placement);
     keep_allowed(options_.constraints, value, types_[value.index], prices_, homes);
     home_node_[value.index] = add_value_node(value, homes);
     nodes_[home_node_[value.index]].is_deferred = true;
@@ -262,7 +216,7 @@ SearchProblem::Source SearchProblem::source_of(ValueId value) const {
   if (producer.index < 0) return {home_node_[value.index], 0};
   const std::vector<ValueId>& outputs = graph_.op(producer).outputs;
   const auto output = std::ranges::find(outputs, value) - outputs.begin();
-  return {op_node_[producer.index], static_cast<int>(output)};
+  return {op_node_[producer.index], slot(producer, static_cast<int>(output))};
 }
 
 // ---- connections ----
@@ -273,17 +227,43 @@ void SearchProblem::connect_values() {
     const Source source = source_of(ValueId{i});
     ++connections_[{source.node, source.slot, copy_node_[i], 0, types_[i]}].count;
   }
-  for (int i = 0; i < std::ssize(graph_.ops()); ++i) {
-    const std::vector<ValueId>& inputs = graph_.ops()[i].inputs;
-    for (int k = 0; k < std::ssize(inputs); ++k) {
-      const int copy = copy_node_[inputs[k].index];
-      const Source source = copy >= 0 ? Source{copy, 0} : source_of(inputs[k]);
-      Uses& uses = connections_[{source.node, source.slot, op_node_[i], input_slot(OpId{i}, k),
-                                 types_[inputs[k].index]}];
-      ++uses.count;
-      uses.readers.push_back({i, i});
+  const auto reads = [&](OpId op, int input) {
+    const ValueId value = graph_.op(op).inputs[input];
+    const int copy = copy_node_[value.index];
+    const Source source = copy >= 0 ? Source{copy, 0} : source_of(value);
+    return Connection{source.node, source.slot, op_node_[op.index],
+                      slot(op, input + static_cast<int>(graph_.op(op).outputs.size())),
+                      types_[value.index]};
+  };
+  for (int i = 0; i < std::ssize(graph_.ops()); ++i)
+    for (int k = 0; k < std::ssize(graph_.ops()[i].inputs); ++k) {
+      const OpId op{i};
+      const ValueId value = graph_.op(op).inputs[k];
+      Connection connection = reads(op, k);
+      switch (reading_.of(op, k)) {
+        case ConeReading::Kind::kAlone: {
+          Uses& uses = connections_[connection];
+          ++uses.count;
+          uses.readers.push_back({i, i});
+          break;
+        }
+        case ConeReading::Kind::kMade: {
+          const Source source = source_of(value);
+          connection.from = source.node;
+          connection.from_slot = source.slot;
+          inside_.push_back({connection, copy_node_[value.index], op});
+          break;
+        }
+        case ConeReading::Kind::kGiven: {
+          const OpId first = reading_.first_reader(op, k);
+          const auto& inputs = graph_.op(first).inputs;
+          const auto place = std::ranges::find(inputs, value) - inputs.begin();
+          for (Lifetime& reader : connections_.at(reads(first, static_cast<int>(place))).readers)
+            if (reader.first == first.index) reader.last = i;
+          break;
+        }
+      }
     }
-  }
   for (const Variable& variable : graph_.variables()) {
     if (!variable.next || *variable.next == variable.value) continue;
     const Source maker = source_of(*variable.next);
@@ -310,18 +290,6 @@ void SearchProblem::add_results() {
 
 // ---- the problem ----
 
-double SearchProblem::seconds(const Connection& connection, int from, int to) {
-  const Node& target = nodes_[connection.to];
-  const Price& price =
-      prices_.price(connection.type, nodes_[connection.from].operand[connection.from_slot][from],
-                    target.operand[connection.to_slot][to]);
-  const double exposed = std::max(1 - options_.hidden_share, kLeastExposed);
-  const double once = target.is_deferred && options_.combines ? exposed * price.floor.value()
-                                                              : price.estimate.value();
-  const bool twice = !target.life.empty() && target.life[to] == CopyLife::kPass;
-  return twice ? 2 * once : once;
-}
-
 void SearchProblem::make_problem() {
   for (const Node& node : nodes_) {
     std::vector<solver::Cost> costs;
@@ -334,6 +302,15 @@ void SearchProblem::make_problem() {
     problem_.add_node({span.first, span.second}, costs, usage);
   }
   add_other_usages();
+  const auto seconds = [&](const Connection& connection, int from, int to) {
+    const Node& target = nodes_[connection.to];
+    const Price& price =
+        prices_.price(connection.type, nodes_[connection.from].operand[connection.from_slot][from],
+                      target.operand[connection.to_slot][to]);
+    const double once = exchange_time(options_, price, target.is_deferred).value();
+    const bool twice = !target.life.empty() && target.life[to] == CopyLife::kPass;
+    return twice ? 2 * once : once;
+  };
   std::map<std::pair<int, int>, std::vector<std::pair<Connection, int64_t>>> edges;
   for (const auto& [connection, uses] : connections_)
     edges[{connection.from, connection.to}].emplace_back(connection, uses.count);
@@ -371,6 +348,40 @@ std::string SearchProblem::contradiction() const {
 }
 
 // ---- the answer ----
+
+solver::Assignment SearchProblem::untied(const SearchProblem& tied,
+                                         const solver::Assignment& assignment) const {
+  std::vector<std::vector<bool>> differs;
+  for (const Node& node : nodes_) differs.emplace_back(node.seconds.size(), false);
+  for (int i = 0; i < std::ssize(graph_.ops()); ++i) {
+    const int first = tied.ties_.of_op[i];
+    const OpSharding& chosen = tied.shardings_[first][assignment[tied.op_node_[i]]];
+    const std::vector<OpSharding>& own = shardings_[ties_.of_op[i]];
+    for (size_t s = 0; s < own.size(); ++s)
+      if (!(own[s] == chosen)) differs[op_node_[i]][s] = true;
+  }
+  const auto compare = [&](int own, int other, TypeIndex type) {
+    if (own < 0 || other < 0) return;
+    const Node& node = tied.nodes_[other];
+    const int chosen = assignment[other];
+    const DistAttr& placement = tied.prices_.placement(type, node.operand[0][chosen]);
+    for (size_t s = 0; s < differs[own].size(); ++s)
+      if (!(prices_.placement(type, nodes_[own].operand[0][s]) == placement) ||
+          (!node.life.empty() && !nodes_[own].life.empty() &&
+           nodes_[own].life[s] != node.life[chosen]))
+        differs[own][s] = true;
+  };
+  for (int i = 0; i < std::ssize(graph_.values()); ++i) {
+    compare(home_node_[i], tied.home_node_[i], types_[i]);
+    compare(copy_node_[i], tied.copy_node_[i], types_[i]);
+  }
+  solver::Assignment found;
+  for (const std::vector<bool>& node : differs) {
+    const auto same = std::ranges::find(node, false);
+    found.push_back(same == node.end() ? 0 : static_cast<int32_t>(same - node.begin()));
+  }
+  return found;
+}
 
 ShardedGraph SearchProblem::placements(const solver::Assignment& assignment) const {
   ShardedGraph sharded;

@@ -10,10 +10,12 @@
 
 #include "cost/cost_model.h"
 #include "graph/graph.h"
+#include "placement_search/chunk_dims.h"
+#include "placement_search/cone_reading.h"
 #include "placement_search/kernel_price.h"
 #include "placement_search/memory_moments.h"
 #include "placement_search/reshard_prices.h"
-#include "placement_search/search_constraints.h"
+#include "placement_search/search_options.h"
 #include "placement_search/ties.h"
 #include "shard/rules.h"
 #include "shard/sharded_graph.h"
@@ -21,37 +23,18 @@
 
 namespace tessera {
 
-struct SearchProblemOptions {
-  AllReduceAlgorithm all_reduce = AllReduceAlgorithm::kAuto;
-  /// The part of the exchanges that only the optimizer or a prefetch waits for which other work
-  /// hides: of gradients, of state, and of variables to where they are read. They are combined, so
-  /// they have no latency.
-  double hidden_share = 0;
-  /// false: those exchanges are neither combined nor hidden.
-  bool combines = true;
-  /// Gradients that are exchanged together: fewer bytes of them wait for each other until the
-  /// optimizer, and more are exchanged as soon as they are made (Plan::bucket).
-  Bytes bucket{25 << 20};
-  /// Strategies of an op at most; those with the dearest kernels are left out.
-  int max_strategies = 64;
-  RuleLookup rules = catalogue_rule;
-  /// Of each rank of the mesh, in its order; empty: all have the device of the costs. A kernel
-  /// takes as long as on the slowest rank.
-  std::vector<DeviceCost> devices = {};
-  /// Like layers with unlike constraints are not tied.
-  SearchConstraints constraints = {};
-};
-
 /// Costs are in picoseconds of one step, usages in bytes of the fullest rank.
 ///
-///   nodes    every op: its strategies, with the price of its kernel
+///   nodes    every cone: strategies of its ops that fit together, with the prices of their kernels
+///            and of exchanges of partial sums and halos inside of it
 ///            every input and every variable: its home. A rank copies its part of an input
 ///            every value with several readers: the placement in which they find it, the home or a
 ///            copy of it. Of a variable that forward and backward read also how long the copy
 ///            lives: a copy that lives for one pass is made in each of them and is not kept.
 ///            Of a value that an op makes and that has a constraint: its home
 ///   edges    the reshard from a producer to its reader, or to the copy and from there to each
-///            reader; from the op that makes the next value of a variable to its home
+///            reader, outside of the cone of the producer; from the op that makes the next value of
+///            a variable to its home
 ///   usages   at the moments of MemoryMoments: homes of variables; from op to op the values that
 ///   are
 ///            alive, where they are made until the first of several readers finds a copy; copies
@@ -77,6 +60,10 @@ class SearchProblem {
   ///   requires  a strategy of each node
   Bytes peak(const solver::Assignment& assignment) const;
 
+  /// The same choices as those of an assignment of a problem of the same graph, mesh and options,
+  /// in which layers are tied. Where this problem lacks one, the first one.
+  solver::Assignment untied(const SearchProblem& tied, const solver::Assignment& assignment) const;
+
   /// The placements of an assignment.
   ///   requires  a strategy of each node
   ShardedGraph placements(const solver::Assignment& assignment) const;
@@ -85,14 +72,14 @@ class SearchProblem {
   using TypeIndex = ReshardPrices::TypeIndex;
   using PlacementIndex = ReshardPrices::PlacementIndex;
 
-  /// A node of the problem: an op, or the home or a copy of a value.
+  /// A node of the problem: a cone, or the home or a copy of a value.
   struct Node {
     int members = 0;
-    std::string name = {};                             // of the first op or value
-    std::vector<double> seconds;                       // by strategy; of all of them
-    std::vector<std::vector<PlacementIndex>> operand;  // by slot, then by strategy
-    std::vector<CopyLife> life = {};                   // of a copy, by strategy
-    solver::Interval kept = {};                        // of a copy of a variable for a step
+    std::string name = {};                                  // of the first op or value
+    std::vector<double> seconds = {};                       // by strategy; of all of them
+    std::vector<std::vector<PlacementIndex>> operand = {};  // by slot, then by strategy
+    std::vector<CopyLife> life = {};                        // of a copy, by strategy
+    solver::Interval kept = {};                             // of a copy of a variable for a step
     bool is_deferred = false;  // is what it reads needed by the optimizer only, or prefetched?
     std::map<MemoryMoments::Span, std::vector<int64_t>> usage = {};  // by strategy; of all of them
   };
@@ -107,12 +94,11 @@ class SearchProblem {
   struct Source {
     int node = 0, slot = 0;
   };
-  // Slots of an op: its outputs, then its inputs. A home and a copy have one slot.
-  int input_slot(OpId op, int input) const {
-    return static_cast<int>(graph_.op(op).outputs.size()) + input;
-  }
+  /// Of a cone: of each op its outputs, then its inputs. A home and a copy have one slot.
+  int slot(OpId op, int operand) const { return first_slot_[op.index] + operand; }
 
-  void add_op(OpId id);
+  void add_cones();
+  void add_cone(const std::vector<OpId>& ops);
   void add_homes();
   void add_copies();
   int add_value_node(ValueId value, std::vector<PlacementIndex> placements);
@@ -122,27 +108,28 @@ class SearchProblem {
   void hold(int node, const std::vector<Lifetime>& lifetimes, const std::vector<int64_t>& bytes);
   void hold_variable(const Variable& variable);
   void hold_made(ValueId value);
-  std::vector<int64_t> bytes_of(ValueId value, Source source) const;
   void add_other_usages();
   std::vector<PlacementIndex> placements_of_readers(ValueId value) const;
   Source source_of(ValueId value) const;
 
   void make_problem();
-  double seconds(const Connection& connection, int from, int to);
 
   const Graph& graph_;
   const MeshPtr mesh_;
   const CostModel& cost_;
   const Ties ties_;
   const SearchProblemOptions options_;
+  const ConeReading reading_;
   const std::vector<PricedRank> ranks_;
   ReshardPrices prices_;
   OpRules rules_;
+  ChunkDims chunks_;
   std::optional<MemoryMoments> moments_;
   std::vector<bool> partial_;                         // by value: may it be a partial sum?
-  std::vector<std::vector<OpSharding>> shardings_;    // by op; of tied ops at the first one
+  std::vector<std::vector<OpSharding>> shardings_;    // by op and strategy of its cone
   std::vector<TypeIndex> types_;                      // by value
   std::vector<int> op_node_, home_node_, copy_node_;  // by op and by value; -1: none
+  std::vector<int> first_slot_;                       // by op
   std::vector<Node> nodes_;
   /// By value that is tied to no earlier one: the slots of ops that read it, or one tied to it.
   std::vector<std::set<std::pair<int, int>>> readers_;
@@ -151,6 +138,13 @@ class SearchProblem {
     std::vector<Lifetime> readers = {};  // of one op each
   };
   std::map<Connection, Uses> connections_;
+  /// What ops read inside of their cone, and the copy of it for others; -1: none.
+  struct Inside {
+    Connection connection;
+    int copy = -1;
+    OpId reader;
+  };
+  std::vector<Inside> inside_;
   int64_t dropped_ = 0;
   solver::Problem problem_;
 };

@@ -14,6 +14,15 @@ bool fill_a_bucket(const Graph& graph, Bytes bucket) {
   return sum > bucket;
 }
 
+/// What a rank holds of a value, by placement.
+std::vector<int64_t> bytes_of(const ReshardPrices& prices, ReshardPrices::TypeIndex type,
+                              const std::vector<ReshardPrices::PlacementIndex>& placements) {
+  std::vector<int64_t> bytes;
+  for (ReshardPrices::PlacementIndex placement : placements)
+    bytes.push_back(align_up(prices.local_bytes(type, placement).value()));
+  return bytes;
+}
+
 }  // namespace
 
 void SearchProblem::hold(int node, const std::vector<Lifetime>& lifetimes,
@@ -26,23 +35,17 @@ void SearchProblem::hold(int node, const std::vector<Lifetime>& lifetimes,
   }
 }
 
-std::vector<int64_t> SearchProblem::bytes_of(ValueId value, Source source) const {
-  std::vector<int64_t> bytes;
-  for (PlacementIndex placement : nodes_[source.node].operand[source.slot])
-    bytes.push_back(align_up(prices_.local_bytes(types_[value.index], placement).value()));
-  return bytes;
-}
-
 /// A copy of a pass is held in each pass. Copies of a step are usages of the edge from the home.
 void SearchProblem::hold_variable(const Variable& variable) {
   const int first = variable.value.index;
   const std::vector<int>& members = moments_->members(variable.value);
-  std::vector<int64_t> bytes = bytes_of(variable.value, {home_node_[first], 0});
+  std::vector<int64_t> bytes =
+      bytes_of(prices_, types_[first], nodes_[home_node_[first]].operand[0]);
   for (int64_t& count : bytes) count *= std::ssize(members);
   nodes_[home_node_[first]].usage[{moments_->all().begin, moments_->all().end}] = bytes;
   if (copy_node_[first] < 0 || nodes_[copy_node_[first]].life.empty()) return;
   const Node& copy = nodes_[copy_node_[first]];
-  bytes = bytes_of(variable.value, {copy_node_[first], 0});
+  bytes = bytes_of(prices_, types_[first], copy.operand[0]);
   for (size_t s = 0; s < bytes.size(); ++s)
     if (copy.life[s] == CopyLife::kStep) bytes[s] = 0;
   std::vector<Lifetime> passes;
@@ -73,8 +76,9 @@ void SearchProblem::hold_made(ValueId value) {
     made.push_back({all.first, std::min(moved - 1, all.last)});
     copied.push_back({moved, all.last});
   }
-  hold(source.node, made, bytes_of(value, source));
-  if (copy >= 0) hold(copy, copied, bytes_of(value, {copy, 0}));
+  const TypeIndex type = types_[value.index];
+  hold(source.node, made, bytes_of(prices_, type, nodes_[source.node].operand[source.slot]));
+  if (copy >= 0) hold(copy, copied, bytes_of(prices_, type, nodes_[copy].operand[0]));
 }
 
 /// The next value of a variable is written over it.
@@ -122,6 +126,18 @@ Bytes SearchProblem::peak(const solver::Assignment& assignment) const {
       hold(span.first, span.second, count * bytes);
     if (!to.life.empty() && to.life[assignment[connection.to]] == CopyLife::kStep)
       hold(to.kept.begin, to.kept.end, to.members * bytes);
+  }
+  for (const Inside& inside : inside_) {
+    const Connection& read = inside.connection;
+    const PlacementIndex made = nodes_[read.from].operand[read.from_slot][assignment[read.from]];
+    const PlacementIndex wanted = nodes_[read.to].operand[read.to_slot][assignment[read.to]];
+    int64_t bytes = 0;
+    if (made != wanted) bytes += align_up(prices_.local_bytes(read.type, wanted).value());
+    if (inside.copy >= 0 && nodes_[inside.copy].operand[0][assignment[inside.copy]] != made)
+      bytes += align_up(prices_.local_bytes(read.type, made).value());
+    if (bytes == 0) continue;
+    for (const auto& [span, count] : moments_->held({{inside.reader.index, inside.reader.index}}))
+      hold(span.first, span.second, count * bytes);
   }
   int64_t now = 0, most = 0;
   for (int64_t bytes : change) most = std::max(most, now += bytes);

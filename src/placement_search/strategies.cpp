@@ -9,8 +9,9 @@ namespace {
 
 class Enumeration {
  public:
-  Enumeration(const ShardingRule& rule, const MeshPtr& mesh, const std::vector<bool>& partial)
-      : rule_(rule), mesh_(mesh), now_(OpSharding::replicated(mesh, rule)) {
+  Enumeration(const ShardingRule& rule, const MeshPtr& mesh, const std::vector<bool>& partial,
+              const std::vector<std::set<int64_t>>& chunks)
+      : rule_(rule), mesh_(mesh), chunks_(chunks), now_(OpSharding::replicated(mesh, rule)) {
     for (int set = 0; set < std::ssize(rule.linear); ++set)
       if (std::all_of(rule.linear[set].begin(), rule.linear[set].end(),
                       [&](int input) { return partial[input]; }))
@@ -32,8 +33,11 @@ class Enumeration {
     if (mesh_->shape()[axis] == 1) return;
     for (int factor = 0; factor < std::ssize(rule_.factors); ++factor) {
       if (!may_divide(factor, axis)) continue;
+      const bool is_new = now_.factor_axes[factor].empty();
       now_.factor_axes[factor].push_back(axis);
       choose(axis + 1);
+      if (is_new && !chunks_.empty())
+        for (int64_t count : chunks_[factor]) choose_chunks(axis, factor, count);
       now_.factor_axes[factor].pop_back();
     }
     for (int set : sets_) {
@@ -43,14 +47,23 @@ class Enumeration {
     }
   }
 
+  /// The first axis of a factor decides on its chunks.
+  void choose_chunks(int axis, int factor, int64_t count) {
+    if (rule_.factors[factor].extent / count < mesh_->shape()[axis]) return;
+    now_.set_chunks(rule_, factor, count);
+    choose(axis + 1);
+    now_.set_chunks(rule_, factor, 1);
+  }
+
   bool may_divide(int factor, int axis) const {
-    int64_t parts = mesh_->shape()[axis];
+    int64_t parts = mesh_->shape()[axis] * now_.chunks_of(factor);
     for (int taken : now_.factor_axes[factor]) parts *= mesh_->shape()[taken];
     return rule_.factors[factor].extent >= parts && now_.may_divide(rule_, factor);
   }
 
   const ShardingRule& rule_;
   const MeshPtr& mesh_;
+  const std::vector<std::set<int64_t>>& chunks_;
   std::vector<int> sets_;  // linear ones whose inputs may be partial sums
   OpSharding now_;
   std::vector<OpSharding> all_;
@@ -80,8 +93,9 @@ std::vector<bool> may_be_partial(const Graph& graph, const OpRules& rules,
 }
 
 std::vector<OpSharding> strategies_of(const ShardingRule& rule, const MeshPtr& mesh,
-                                      const std::vector<bool>& partial) {
-  return Enumeration(rule, mesh, partial).run();
+                                      const std::vector<bool>& partial,
+                                      const std::vector<std::set<int64_t>>& chunks) {
+  return Enumeration(rule, mesh, partial, chunks).run();
 }
 
 }  // namespace tessera

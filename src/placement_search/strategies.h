@@ -2,6 +2,8 @@
 #pragma once
 
 #include <cstddef>
+#include <cstdint>
+#include <set>
 #include <vector>
 
 #include "graph/graph.h"
@@ -23,9 +25,11 @@ std::vector<bool> may_be_partial(const Graph& graph, const OpRules& rules,
 /// does neither. Several axes on one factor are in the order of the mesh.
 ///
 ///   partial  by input: may it be a partial sum? Only then an axis belongs to a linear set
+///   chunks   by factor: the numbers of chunks in which it may be divided, beside one; empty: none
 ///   ensures  the first one is the replicated one; no factor has fewer elements than parts
-///   leaves   windows (halos that are computed), chunks, and other orders of axes on one factor
+///   leaves   windows (halos that are computed), and other orders of axes on one factor
 std::vector<OpSharding> strategies_of(const ShardingRule& rule, const MeshPtr& mesh,
-                                      const std::vector<bool>& partial);
+                                      const std::vector<bool>& partial,
+                                      const std::vector<std::set<int64_t>>& chunks = {});
 
 }  // namespace tessera

@@ -5,10 +5,12 @@
 #include <string>
 #include <vector>
 
+#include "autodiff/optimizer.h"
 #include "cluster/cluster_file.h"
 #include "lower/lower.h"
 #include "network/family.h"
 #include "network/graphs.h"
+#include "ops/builder.h"
 #include "prediction/deployment.h"
 #include "search/fixed_degrees.h"
 #include "search/part_weights.h"
@@ -109,6 +111,68 @@ TEST(KnownAnswer, OfFewTokensIsTensorParallelismWithTwoSumsALayerInEachPass) {
   EXPECT_EQ(exchanged(found.tasks, Role::kForward, "blocks.1."),
             (std::vector<std::string>{"blocks.1.attn.out.dot +", "blocks.1.ffn.down.dot +"}));
   EXPECT_EQ(exchanged(found.tasks, Role::kBackward, "blocks.1.").size(), 2);
+}
+
+/// A layer of attention whose queries, keys and values are the result of one product, f32[1,3,256]
+/// each, with a training step.
+Graph fused_attention() {
+  Graph graph;
+  Builder builder(graph);
+  const auto weight = [&](std::string_view name, const Shape& shape) {
+    return builder.variable(name, {DType::kF32, shape}, Initializer::normal(0, 0.02));
+  };
+  const ValueId x = builder.input("x", {DType::kF32, {1, 3, 256}});
+  const ValueId fused = builder.dot(x, weight("qkv.weight", {256, 768}), "bse,en->bsn", "qkv.dot");
+  const auto heads = [&](int64_t index, const std::string& name) {
+    const ValueId part =
+        builder.slice(fused, {0, 0, 256 * index}, {1, 3, 256 * (index + 1)}, {1, 1, 1}, name);
+    return builder.reshape(part, {1, 3, 8, 32}, name + ".heads");
+  };
+  const Builder::Attention mix =
+      builder.attention(heads(0, "q"), heads(1, "k"), heads(2, "v"), true, 0.17, "mix");
+  const ValueId joined = builder.reshape(mix.out, {1, 3, 256}, "joined");
+  const ValueId out = builder.dot(joined, weight("out.weight", {256, 256}), "bse,en->bsn", "out");
+  const ValueId loss = builder.reduce_sum(builder.unary("square", out, "error"), {0, 1, 2}, "loss");
+  graph.add_output("loss", loss);
+  add_training(builder, loss, {});
+  return graph;
+}
+
+// A rank has a quarter of the columns of q, of k and of v: two heads of each. In plain parts of the
+// 768 columns the first ranks would have all of q and none of v.
+TEST(KnownAnswer, OfAFusedProductOfQueriesKeysAndValuesDividesThemInChunks) {
+  const Searched found = searched(fused_attention(), "tp=4", model_of(1e12, 1e9),
+                                  {shard_tensor("out.weight", "P(\"tp\")")});
+  EXPECT_EQ(found.home("qkv.weight"), "[*, @tp/3]");
+  EXPECT_EQ(found.home("qkv.weight.exp_avg"), "[*, @tp/3]");
+  for (Role role : {Role::kForward, Role::kBackward, Role::kOptimizer})
+    for (const char* scope : {"qkv.", "q", "k", "v"})
+      EXPECT_EQ(exchanged(found.tasks, role, scope), std::vector<std::string>{}) << scope;
+}
+
+// The gate and the values of a gated unit in one product: two chunks.
+TEST(KnownAnswer, OfAFusedProductOfGateAndValuesDividesThemInChunks) {
+  Graph graph;
+  Builder builder(graph);
+  const ValueId x = builder.input("x", {DType::kF32, {1, 3, 256}});
+  const ValueId w =
+      builder.variable("gate_up.weight", {DType::kF32, {256, 1024}}, Initializer::normal(0, 0.02));
+  const ValueId fused = builder.dot(x, w, "bse,en->bsn", "gate_up.dot");
+  const ValueId gate = builder.slice(fused, {0, 0, 0}, {1, 3, 512}, {1, 1, 1}, "gate");
+  const ValueId up = builder.slice(fused, {0, 0, 512}, {1, 3, 1024}, {1, 1, 1}, "up");
+  const ValueId down =
+      builder.variable("down.weight", {DType::kF32, {512, 256}}, Initializer::normal(0, 0.02));
+  const ValueId out =
+      builder.dot(builder.mul(builder.unary("tanh", gate), up), down, "bsn,ne->bse", "out");
+  const ValueId loss = builder.reduce_sum(builder.unary("square", out, "error"), {0, 1, 2}, "loss");
+  graph.add_output("loss", loss);
+  add_training(builder, loss, {});
+  const Searched found =
+      searched(graph, "tp=4", model_of(1e12, 1e9), {shard_tensor("down.weight", "P(\"tp\")")});
+  EXPECT_EQ(found.home("gate_up.weight"), "[*, @tp/2]");
+  for (Role role : {Role::kForward, Role::kBackward, Role::kOptimizer})
+    for (const char* scope : {"gate", "up"})
+      EXPECT_EQ(exchanged(found.tasks, role, scope), std::vector<std::string>{}) << scope;
 }
 
 // The logits of 16384 words are not gathered: the loss sums maxima, exponentials and the picked

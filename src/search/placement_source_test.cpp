@@ -4,6 +4,7 @@
 
 #include <cstdlib>
 #include <random>
+#include <set>
 
 #include "base/error.h"
 #include "cluster/cluster_file.h"
@@ -57,16 +58,16 @@ double serial_seconds(const Graph& graph, const MeshPtr& mesh, const CostModel& 
   return sum;
 }
 
-/// The same problem with large random costs of the ops: its answers are random strategies of ops,
-/// with the best homes and copies for them. Nodes of ops come first.
-solver::Problem with_random_ops(const solver::Problem& problem, int ops, std::mt19937& random) {
+/// The same problem with large random costs of the cones: its answers are random strategies of
+/// cones, with the best homes and copies for them.
+solver::Problem with_random_cones(const solver::Problem& problem, int cones, std::mt19937& random) {
   std::uniform_int_distribution<solver::Cost> cost(0, 1'000'000'000'000);
   solver::Problem sampled;
   for (int i = 0; i < problem.nodes(); ++i) {
     const auto known = problem.costs(problem.node(i));
     std::vector<solver::Cost> costs(known.begin(), known.end());
     for (solver::Cost& value : costs)
-      if (i < ops) value = cost(random);
+      if (i < cones) value = cost(random);
     sampled.add_node({}, costs, std::vector<solver::Usage>(costs.size(), 0));
   }
   for (int i = 0; i < problem.edges(); ++i) {
@@ -82,6 +83,9 @@ TEST(SearchProblem, CostsWhatTheCompiledProgramCosts) {
   const int assignments = wanted ? std::atoi(wanted) : 5;
   const Cluster cluster = parse_cluster_line("8xa100-80g");
   const Graph graph = small_gpt(1);
+  // Nodes of cones come first.
+  const std::vector<int> of_op = cones_of(graph, ties_of_like_layers(graph)).of_op;
+  const auto cones = static_cast<int>(std::set(of_op.begin(), of_op.end()).size());
   std::mt19937 random(7);
   double worst = 0;
   for (const std::string text : {"x=2", "x=4", "x=2,y=2"}) {
@@ -94,9 +98,7 @@ TEST(SearchProblem, CostsWhatTheCompiledProgramCosts) {
       solver::SolveOptions how;
       how.work = 20;
       const solver::Answer sampled = solver::solve(
-          i == 0 ? search.problem()
-                 : with_random_ops(search.problem(), static_cast<int>(graph.ops().size()), random),
-          how);
+          i == 0 ? search.problem() : with_random_cones(search.problem(), cones, random), how);
       ASSERT_TRUE(sampled.assignment.has_value());
       const double of_problem =
           1e-12 * solver::to_double(evaluate(search.problem(), *sampled.assignment).cost);

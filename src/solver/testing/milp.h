@@ -27,8 +27,8 @@ class MilpProgram {
   }
 
   std::string text() const {
-    return "minimize\nobj: " + objective_ + " + 0 one\nsubject to\n" + rows_ + "one = 1\nbounds\n" +
-           bounds_ + "binaries\n" + binaries_ + "end\n";
+    return "minimize\nobj: " + sum_of(objective_) + " + 0 one\nsubject to\n" + rows_ +
+           "one = 1\nbounds\n" + bounds_ + "binaries\n" + binaries_ + "end\n";
   }
 
  private:
@@ -40,13 +40,13 @@ class MilpProgram {
     if (cost >= kForbidden)
       rows_ += variable + " = 0\n";
     else if (cost > 0)
-      objective_ += fmt::format(" + {} {}\n", cost, variable);
+      objective_[variable] += cost;
   }
 
   void hold(Interval interval, Usage usage, const std::string& variable) {
     if (usage > 0 && problem_.usage_limit())
       for (Moment time = interval.begin; time < interval.end; ++time)
-        held_[time] += fmt::format(" + {} {}\n", usage, variable);
+        held_[time][variable] += usage;
   }
 
   void add_node(int32_t i) {
@@ -82,12 +82,22 @@ class MilpProgram {
 
   void add_limits() {
     for (const auto& [time, sum] : held_)
-      rows_ += fmt::format("{} <= {}\n", sum, *problem_.usage_limit());
+      rows_ += fmt::format("{} <= {}\n", sum_of(sum), *problem_.usage_limit());
+  }
+
+  /// CBC refuses a row that has a variable twice.
+  using Sum = std::map<std::string, int64_t>;
+
+  static std::string sum_of(const Sum& sum) {
+    std::string text;
+    for (const auto& [variable, factor] : sum) text += fmt::format(" + {} {}\n", factor, variable);
+    return text;
   }
 
   const Problem& problem_;
-  std::string objective_, rows_, bounds_, binaries_;
-  std::map<Moment, std::string> held_;
+  Sum objective_;
+  std::string rows_, bounds_, binaries_;
+  std::map<Moment, Sum> held_;
 };
 
 /// Is the program there?

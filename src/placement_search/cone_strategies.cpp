@@ -1,0 +1,222 @@
+#include "placement_search/cone_strategies.h"
+
+#include <algorithm>
+#include <cmath>
+#include <map>
+#include <optional>
+
+namespace tessera {
+namespace {
+
+using PlacementIndex = ReshardPrices::PlacementIndex;
+
+/// Choices of the ops so far are at most this many times those of the whole cone.
+constexpr int kOpenChoices = 4;
+
+DistAttr without_windows(DistAttr attr) {
+  for (DimSharding& dim : attr.dims) dim.windows.clear();
+  return attr;
+}
+
+class Composition {
+ public:
+  Composition(const std::vector<OpStrategies>& ops, const std::vector<ConeLink>& links,
+              const std::vector<std::vector<bool>>& boundary, ReshardPrices& prices,
+              const std::function<double(const Price&)>& seconds, int limit)
+      : ops_(ops),
+        links_(links),
+        boundary_(boundary),
+        prices_(prices),
+        seconds_(seconds),
+        limit_(limit),
+        is_placed_(ops.size(), false) {}
+
+  ConeStrategies run() {
+    open_ = {{std::vector<int>(ops_.size(), -1)}};
+    for (size_t count = 0; count < ops_.size(); ++count) {
+      const int op = next_op();
+      std::vector<Longer> longer;
+      for (int i = 0; i < std::ssize(open_); ++i) extend(i, op, longer);
+      is_placed_[op] = true;
+      keep_best(op, longer);
+      keep_fastest(longer, count + 1 == ops_.size() ? limit_ : kOpenChoices * limit_);
+      std::vector<ConeStrategy> next;
+      for (const Longer& one : longer) {
+        next.push_back({open_[one.begin].of_op, one.seconds, one.bytes});
+        next.back().of_op[op] = one.strategy;
+      }
+      open_ = std::move(next);
+    }
+    return {std::move(open_), dropped_};
+  }
+
+ private:
+  /// An open choice with a strategy of one more op.
+  struct Longer {
+    int begin = 0;  // in open_
+    int strategy = 0;
+    double seconds = 0;
+    int64_t bytes = 0;
+
+    bool is_as_good_as(const Longer& other) const {
+      return seconds <= other.seconds && bytes <= other.bytes;
+    }
+  };
+
+  /// The last op first, then those with most links to ops that are placed, the last of them first.
+  int next_op() const {
+    std::vector<int> known(ops_.size(), 0);
+    for (const ConeLink& link : links_) {
+      known[link.from] += is_placed_[link.to];
+      known[link.to] += is_placed_[link.from];
+    }
+    int best = -1;
+    for (int op = static_cast<int>(ops_.size()) - 1; op >= 0; --op)
+      if (!is_placed_[op] && (best < 0 || known[op] > known[best])) best = op;
+    return best;
+  }
+
+  PlacementIndex at(int op, int slot, int strategy) const {
+    return ops_[op].operand[slot][strategy];
+  }
+
+  /// What an exchange inside of the cone takes; nullopt where there may be none.
+  std::optional<double> fit(const ConeLink& link, int from, int to) {
+    const PlacementIndex made = at(link.from, link.from_slot, from);
+    const PlacementIndex wanted = at(link.to, link.to_slot, to);
+    if (made == wanted) return 0;
+    if (link.kind == ConeLink::Kind::kAgrees) return {};
+    const ReshardPrices::TypeIndex type = ops_[link.from].types[link.from_slot];
+    if (prices_.placement(type, made).partial.empty()) {
+      const DistAttr& window = prices_.placement(type, wanted);
+      if (!window.has_windows() || !(without_windows(window) == prices_.placement(type, made)))
+        return {};
+    } else if (!makes_sum(link.from, from)) {
+      return {};
+    }
+    const double time = seconds_(prices_.price(type, made, wanted));
+    return std::isfinite(time) ? std::optional(time) : std::nullopt;
+  }
+
+  /// Is there no earlier place for the exchange of the partial sum? Does the op reduce, or add
+  /// several partial sums?
+  bool makes_sum(int op, int strategy) const {
+    const OpStrategies& all = ops_[op];
+    int partial_inputs = 0;
+    for (int slot = all.outputs; slot < std::ssize(all.operand); ++slot)
+      partial_inputs +=
+          !prices_.placement(all.types[slot], all.operand[slot][strategy]).partial.empty();
+    return partial_inputs != 1;
+  }
+
+  /// Does an op that was placed earlier, or that an earlier link names, read the same value in the
+  /// same placement?
+  bool is_exchanged(const ConeLink& link, PlacementIndex wanted, const std::vector<int>& of_op) {
+    const bool is_source = is_placed_[link.to];
+    return std::ranges::any_of(links_, [&](const ConeLink& other) {
+      return other.kind == link.kind && other.from == link.from &&
+             other.from_slot == link.from_slot && is_placed_[other.to] &&
+             (is_source ? &other < &link : true) &&
+             at(other.to, other.to_slot, of_op[other.to]) == wanted;
+    });
+  }
+
+  void extend(int begin, int op, std::vector<Longer>& longer) {
+    const ConeStrategy& open = open_[begin];
+    for (int s = 0; s < std::ssize(ops_[op].shardings); ++s) {
+      double time = open.seconds + ops_[op].demands[s].price.estimate.value();
+      bool fits = true;
+      for (const ConeLink& link : links_) {
+        const bool is_source = link.from == op && is_placed_[link.to];
+        if (!is_source && !(link.to == op && is_placed_[link.from])) continue;
+        const std::optional<double> exchange =
+            is_source ? fit(link, s, open.of_op[link.to]) : fit(link, open.of_op[link.from], s);
+        fits = exchange.has_value();
+        if (!fits) break;
+        if (*exchange > 0 &&
+            !is_exchanged(link, at(link.to, link.to_slot, is_source ? open.of_op[link.to] : s),
+                          open.of_op))
+          time += *exchange;
+      }
+      if (fits) longer.push_back({begin, s, time, open.bytes + bytes_of(op, s)});
+    }
+  }
+
+  int64_t bytes_of(int op, int strategy) const {
+    const OpStrategies& all = ops_[op];
+    int64_t sum = all.demands[strategy].workspace.value();
+    for (int slot = 0; slot < all.outputs; ++slot)
+      sum += prices_.local_bytes(all.types[slot], all.operand[slot][strategy]).value();
+    return sum;
+  }
+
+  /// The slots that what follows depends on.
+  std::vector<std::pair<int, int>> open_slots() const {
+    std::vector<std::vector<bool>> open = boundary_;
+    for (const ConeLink& link : links_) {
+      if (is_placed_[link.from] == is_placed_[link.to]) continue;
+      open[link.from][link.from_slot] = true;
+      open[link.to][link.to_slot] = true;
+    }
+    std::vector<std::pair<int, int>> slots;
+    for (int op = 0; op < std::ssize(open); ++op)
+      for (int slot = 0; slot < std::ssize(open[op]); ++slot)
+        if (open[op][slot] && is_placed_[op]) slots.emplace_back(op, slot);
+    return slots;
+  }
+
+  /// Of those with equal placements at open slots, the best in time and in bytes.
+  void keep_best(int op, std::vector<Longer>& all) const {
+    const std::vector<std::pair<int, int>> slots = open_slots();
+    std::map<std::vector<PlacementIndex>, std::vector<int>> kept;
+    std::vector<PlacementIndex> ends(slots.size());
+    for (int i = 0; i < std::ssize(all); ++i) {
+      const std::vector<int>& of_op = open_[all[i].begin].of_op;
+      for (size_t k = 0; k < slots.size(); ++k) {
+        const auto& [place, slot] = slots[k];
+        ends[k] = at(place, slot, place == op ? all[i].strategy : of_op[place]);
+      }
+      std::vector<int>& rivals = kept[ends];
+      if (std::ranges::any_of(rivals, [&](int other) { return all[other].is_as_good_as(all[i]); }))
+        continue;
+      std::erase_if(rivals, [&](int other) { return all[i].is_as_good_as(all[other]); });
+      rivals.push_back(i);
+    }
+    std::vector<int> order;
+    for (const auto& [key, list] : kept) order.insert(order.end(), list.begin(), list.end());
+    std::ranges::sort(order);
+    std::vector<Longer> best;
+    for (int i : order) best.push_back(all[i]);
+    all = std::move(best);
+  }
+
+  /// The first one divides nothing.
+  void keep_fastest(std::vector<Longer>& all, int count) {
+    if (std::ssize(all) <= count) return;
+    std::stable_sort(all.begin() + 1, all.end(),
+                     [](const Longer& a, const Longer& b) { return a.seconds < b.seconds; });
+    dropped_ += std::ssize(all) - count;
+    all.resize(count);
+  }
+
+  const std::vector<OpStrategies>& ops_;
+  const std::vector<ConeLink>& links_;
+  const std::vector<std::vector<bool>>& boundary_;
+  ReshardPrices& prices_;
+  const std::function<double(const Price&)>& seconds_;
+  const int limit_;
+  std::vector<bool> is_placed_;     // by op
+  std::vector<ConeStrategy> open_;  // of the ops that are placed
+  int64_t dropped_ = 0;
+};
+
+}  // namespace
+
+ConeStrategies compose_cone(const std::vector<OpStrategies>& ops,
+                            const std::vector<ConeLink>& links,
+                            const std::vector<std::vector<bool>>& boundary, ReshardPrices& prices,
+                            const std::function<double(const Price&)>& seconds, int limit) {
+  return Composition(ops, links, boundary, prices, seconds, limit).run();
+}
+
+}  // namespace tessera
