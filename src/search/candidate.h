@@ -46,13 +46,14 @@ struct Candidate {
     kPreset,     // degrees of parallelism
     kCompared,   // a plan that the user gives
     kSearch,     // found by a search over placements
+    kPipeline,   // found by a search over stages
   };
   Source source = Source::kOneDevice;
   std::string name;  // "one device", "dp=2,tp=2", the name of a file
   Plan plan;
   std::optional<SearchedProblem> problem = {};  // of kSearch
 };
-std::string_view to_text(Candidate::Source source);  // "one device", "preset", "compared", "search"
+std::string_view to_text(Candidate::Source source);  // "one device", "preset", "pipeline", ...
 
 /// The rank whose memory is fullest, and its device.
 struct FullestRank {

@@ -83,7 +83,7 @@ class Planning {
         source == Source::kCompared ? nullptr : find_same(answer_, candidate);
     if (!same)
       answer_.candidates.push_back(std::move(candidate));
-    else if (same->candidate.source == Source::kSearch && source == Source::kPreset)
+    else if (same->candidate.source != Source::kOneDevice && source == Source::kPreset)
       *same = std::move(candidate);
   }
 

@@ -36,11 +36,14 @@ using CandidateSource = std::function<std::vector<Candidate>(
 /// not fit, at most three times.
 std::vector<CandidateSource> placement_searches();
 
+/// The placement searches, then the search for pipelines (search/stage_source.h).
+std::vector<CandidateSource> all_searches();
+
 struct PlanningOptions {
   PlanConstraints constraints;
   std::vector<Candidate> compared = {};  // plans that the user gives
   /// Asked in order when the incumbents are evaluated: a search.
-  std::vector<CandidateSource> sources = placement_searches();
+  std::vector<CandidateSource> sources = all_searches();
   int64_t max_presets = 32;
   /// Leaves out candidates whose kernels alone take longer than the step of one that fits.
   bool excludes = true;

@@ -17,8 +17,6 @@ namespace {
 
 /// Numbers of ranks up to which a plan may have each smaller number.
 constexpr int kFewRanks = 8;
-/// Rows of the batch up to which micro-batches are counted.
-constexpr int64_t kMaxMicroBatches = 64;
 
 /// The degrees of a preset, in the order of its ranks: pp, dp, sp, tp.
 struct GridPoint {
@@ -176,16 +174,6 @@ void add_preset(const PlanRequest& request, const std::vector<Mark>& marks, cons
   }
 }
 
-bool fixes_micro_batches(const PlanConstraints& constraints) {
-  return ("," + constraints.decisions).find(",micro_batches=") != std::string::npos;
-}
-
-int64_t rows_of(const Graph& graph) {
-  for (ValueId input : graph.inputs())
-    if (graph.type(input).shape.size() > 0) return graph.type(input).shape[0];
-  return 1;
-}
-
 }  // namespace
 
 PlanConstraints constraints_of(int ranks, bool may_use_fewer, const std::string& fixed) {
@@ -240,9 +228,29 @@ PlanConstraints with_marks_of(const Plan& plan, PlanConstraints constraints) {
   return constraints;
 }
 
+int64_t rows_of(const Graph& graph) {
+  for (ValueId input : graph.inputs())
+    if (graph.type(input).shape.size() > 0) return graph.type(input).shape[0];
+  return 1;
+}
+
+bool fixes(const PlanConstraints& constraints, std::string_view key) {
+  return ("," + constraints.decisions).find("," + std::string(key) + "=") != std::string::npos;
+}
+
+Plan decisions_of(const PlanConstraints& constraints) {
+  if (constraints.decisions.empty()) return Plan();
+  if (!fixes(constraints, "schedule") || fixes(constraints, "micro_batches"))
+    return parse_preset(constraints.decisions).decisions;
+  // A schedule alone is read with stages, which have several micro-batches.
+  Plan plan = parse_preset("pp=2," + constraints.decisions).decisions;
+  plan.micro_batches = 1;
+  return plan;
+}
+
 Candidate one_device(const PlanConstraints& constraints) {
   Plan plan = serial_plan();
-  if (fixes_micro_batches(constraints))
+  if (fixes(constraints, "micro_batches"))
     plan.micro_batches = parse_preset(constraints.decisions).decisions.micro_batches;
   return {Candidate::Source::kOneDevice, "one device", std::move(plan)};
 }
@@ -262,7 +270,7 @@ std::vector<Candidate> with_micro_batches(const PlanRequest& request,
                                           const PlanConstraints& constraints,
                                           const std::vector<Candidate>& presets) {
   PresetGrid grid;
-  if (fixes_micro_batches(constraints)) return {};
+  if (fixes(constraints, "micro_batches")) return {};
   const int64_t rows = rows_of(request.graph);
   for (const Candidate& preset : presets)
     for (int64_t count = 2; count <= std::min(rows, kMaxMicroBatches); count *= 2)

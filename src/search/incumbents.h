@@ -5,6 +5,7 @@
 #include <cstdint>
 #include <map>
 #include <string>
+#include <string_view>
 #include <vector>
 
 #include "search/candidate.h"
@@ -34,6 +35,16 @@ PlanConstraints constraints_of(int ranks, bool may_use_fewer, const std::string&
 ///   throws  UserError (78) for a plan without marks, with several meshes, with another number of
 ///           ranks, or whose mesh does not have the fixed degrees
 PlanConstraints with_marks_of(const Plan& plan, PlanConstraints constraints);
+
+/// The largest number of micro-batches that is tried.
+inline constexpr int64_t kMaxMicroBatches = 64;
+/// The rows of the batch; 1 when no input has any.
+int64_t rows_of(const Graph& graph);
+/// The decisions that are fixed for all plans, as a plan; of one micro-batch when their number is
+/// not fixed, whatever the schedule.
+Plan decisions_of(const PlanConstraints& constraints);
+/// Is the key of a preset fixed: "micro_batches", "schedule"?
+bool fixes(const PlanConstraints& constraints, std::string_view key);
 
 struct PresetGrid {
   std::vector<Candidate> candidates;

@@ -43,11 +43,6 @@ Bytes memory_of(const PlanRequest& request, const MeshPtr& mesh) {
   return least;
 }
 
-/// The decisions that are fixed for all plans.
-Plan decisions_of(const PlanConstraints& constraints) {
-  return constraints.decisions.empty() ? Plan() : parse_preset(constraints.decisions).decisions;
-}
-
 std::string name_of(const MeshPtr& mesh, double hidden_share, int round) {
   std::string name = "search " + to_text(*mesh);
   std::ranges::replace(name, ' ', ',');
@@ -116,6 +111,7 @@ std::optional<Candidate> PlacementSource::search(const PlanRequest& request,
                                                  const Tried& tried) const {
   if (tried.limit <= Bytes(0)) return {};
   Plan plan = decisions_of(constraints);
+  plan.schedule = Plan().schedule;  // it has one micro-batch
   plan.name = name;
   plan.meshes = one_mesh(tried.mesh);
   plan.marks = constraints.marks;  // no pass removes what they name
