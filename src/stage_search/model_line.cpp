@@ -6,6 +6,7 @@
 #include <string>
 
 #include "ops/operator.h"
+#include "presets/dim_classes.h"
 #include "presets/presets.h"
 #include "presets/stages.h"
 #include "shard/mesh_assignment.h"
@@ -68,12 +69,28 @@ std::vector<Bytes> crossing_of(const Graph& graph, const ModelLine& line) {
   return crossing;
 }
 
+/// By value, of the forward: does it follow from the rows of an input?
+std::vector<bool> follow_from_inputs(const Graph& graph) {
+  std::vector<bool> follows(graph.values().size(), false);
+  for (ValueId input : graph.inputs()) follows[input.index] = !graph.type(input).shape.empty();
+  for (const Op& op : graph.ops()) {
+    if (op.role != Role::kForward) continue;
+    const bool any =
+        std::ranges::any_of(op.inputs, [&](ValueId input) { return follows[input.index]; });
+    for (ValueId output : op.outputs) follows[output.index] = any;
+  }
+  return follows;
+}
+
 std::vector<std::vector<int>> reads_of(const Graph& graph, const ModelLine& line) {
+  const std::vector<bool> has_rows = follow_from_inputs(graph),
+                          has_gradient = depend_on_parameters(graph);
   std::vector<std::set<int>> reads(line.units());
   for (int i = 0; i < std::ssize(graph.ops()); ++i) {
     if (graph.op({i}).role != Role::kForward) continue;
     for (ValueId input : graph.op({i}).inputs)
-      if (const OpId maker = graph.value(input).producer; maker.index >= 0)
+      if (const OpId maker = graph.value(input).producer;
+          maker.index >= 0 && has_rows[input.index] && has_gradient[input.index])
         reads[line.unit_of_op[i]].insert(line.unit_of_op[maker.index]);
   }
   std::vector<std::vector<int>> lists;

@@ -19,10 +19,11 @@ struct ModelLine {
   std::vector<bool> weight_gradient;  // by op: a backward op of which no unit before its own needs
                                       // anything
 
-  std::vector<std::vector<int>> reads;  // by unit: earlier ones whose forward results it reads
+  std::vector<std::vector<int>> reads;  // by unit: earlier ones from which it reads rows that have
+  // a gradient
 
   int units() const { return static_cast<int>(begins.size()); }
-  /// Do the forward ops of the units [begin, end) read a result of the units [first, begin)?
+  /// Do the units [begin, end) read such a result of the units [first, begin)?
   bool follows(int first, int begin, int end) const;
 };
 
