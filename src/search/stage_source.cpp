@@ -132,11 +132,36 @@ std::vector<Candidate> StageSource::operator()(const PlanRequest& request,
   }
   if (!search_) return {};
   std::vector<PipelineChoice> choices = is_first ? search_->stages.best() : neighbours(known);
+  if (!is_first && !fixes(constraints, "schedule"))
+    std::ranges::move(with_whole_backward(known), std::back_inserter(choices));
   const std::optional<Seconds> limit = best_step(known);
   std::erase_if(choices, [&](const PipelineChoice& choice) {
     return limit && choice.seconds > kMargin * limit->value();
   });
   return candidates(request, std::move(choices));
+}
+
+std::vector<PipelineChoice> StageSource::with_whole_backward(const PlanningAnswer& known) const {
+  std::vector<PipelineChoice> list;
+  for (const UnusableCandidate& unusable : known.unusable) {
+    const auto found = tried_.find(unusable.name);
+    if (found == tried_.end()) continue;
+    PipelineChoice choice = found->second;
+    choice.schedule = PipelineKind::kOneForwardOneBackward;
+    const std::optional<double> seconds = clock_seconds(choice);
+    if (!seconds || was_tried(choice)) continue;
+    choice.seconds = *seconds;
+    list.push_back(std::move(choice));
+  }
+  return list;
+}
+
+bool StageSource::was_tried(const PipelineChoice& choice) const {
+  return std::ranges::any_of(tried_, [&](const auto& entry) {
+    const PipelineChoice& other = entry.second;
+    return other.schedule == choice.schedule && other.micro_batches == choice.micro_batches &&
+           other.has_stages_of(choice);
+  });
 }
 
 std::vector<PipelineChoice> StageSource::neighbours(const PlanningAnswer& known) const {
@@ -147,13 +172,7 @@ std::vector<PipelineChoice> StageSource::neighbours(const PlanningAnswer& known)
   // The estimate of a neighbour is as wrong as that of the best one.
   const double error = best.step().value() / found->second.seconds;
   std::vector<PipelineChoice> list = search_->stages.neighbours(found->second);
-  std::erase_if(list, [&](const PipelineChoice& choice) {
-    return std::ranges::any_of(tried_, [&](const auto& entry) {
-      const PipelineChoice& other = entry.second;
-      return other.schedule == choice.schedule && other.micro_batches == choice.micro_batches &&
-             other.has_stages_of(choice);
-    });
-  });
+  std::erase_if(list, [&](const PipelineChoice& choice) { return was_tried(choice); });
   for (PipelineChoice& choice : list) choice.seconds *= error;
   if (list.size() > kTrials) list.resize(kTrials);
   return list;

@@ -18,7 +18,8 @@ namespace tessera {
 ///
 /// Every further call makes the neighbours of the best candidate that is known, where that is a
 /// pipeline of this source: a moved cut, another way of a stage, other micro-batches or another
-/// schedule; the three of least estimated time.
+/// schedule; the three of least estimated time. Stages that a schedule does not take, since they
+/// are no chain, are tried again under 1f1b.
 ///
 /// Constraints: `pp` is the number of stages; of the other fixed degrees every stage has the same;
 /// fixed micro-batches and a fixed schedule hold. Where marks are fixed it makes nothing.
@@ -38,6 +39,9 @@ class StageSource {
   struct Search;
 
   std::vector<PipelineChoice> neighbours(const PlanningAnswer& known) const;
+  /// Those under 1f1b that do not compile under the schedule with which they were tried.
+  std::vector<PipelineChoice> with_whole_backward(const PlanningAnswer& known) const;
+  bool was_tried(const PipelineChoice& choice) const;
   std::vector<Candidate> candidates(const PlanRequest& request,
                                     std::vector<PipelineChoice> choices);
 
