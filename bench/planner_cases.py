@@ -81,8 +81,8 @@ def fastest(answer, source):
                 if row["source"] == source and row["fits"]), default=float("inf"))
 
 
-def run(program, folder, case):
-    name, config, cluster, share = case
+def config_file(folder, config):
+    """The configuration as a file, with tokens for those that read a file of them."""
     if config["data"]["kind"] == "jsonl":
         tokens = os.path.join(folder, "tokens.jsonl")
         with open(tokens, "w") as file:
@@ -92,6 +92,17 @@ def run(program, folder, case):
     file = os.path.join(folder, "case.toml")
     with open(file, "w") as out:
         out.write(as_toml(config))
+    return file
+
+
+def answer_of(program, folder, config, cluster):
+    """The JSON object of `tessera plan` for a configuration."""
+    return plan(program, config_file(folder, config), cluster)
+
+
+def run(program, folder, case):
+    name, config, cluster, share = case
+    file = config_file(folder, config)
     answer = plan(program, file, cluster)
     if share:
         needed = answer["peak_bytes"] - RESERVE

@@ -2,6 +2,7 @@
 #include <gtest/gtest.h>
 
 #include <filesystem>
+#include <set>
 #include <string>
 #include <vector>
 
@@ -13,6 +14,7 @@
 #include "network/family.h"
 #include "prediction/deployment.h"
 #include "search/placement_source.h"
+#include "search/stage_source.h"
 #include "shard/resolved/resolve.h"
 #include "verify/verify.h"
 
@@ -57,6 +59,30 @@ TEST_P(EveryConfiguration, OfTheSearchComputesWhatTheSerialProgramComputes) {
       with_other_programs(network_of(config.model), training_settings(config), plans.back().plan);
   const VerifyReport report = verify_plan(config, plan, data, {.steps = 1});
   EXPECT_TRUE(report.ok) << (report.first_difference ? report.first_difference->value : "losses");
+}
+
+/// Four devices whose links are slow, so that pipelines are the fastest plans.
+TEST_P(EveryConfiguration, OfPipelinesComputesWhatTheSerialProgramComputes) {
+  RunConfig config = read_config(std::filesystem::path(TESSERA_SOURCE_DIR) / "configs" /
+                                 (GetParam().model + ".toml"));
+  set_sizes(config.model, config.data);
+  const Cluster cluster = parse_cluster_line("4x1xv100-16g;ib=1Gb");
+  const Graph graph = training_graph(config);
+  StageSource source;
+  const std::vector<Candidate> plans =
+      source({graph, cluster}, constraints_of(GetParam().ranks, false), {});
+  const auto data =
+      std::make_shared<const RunData>(load_data(config.data, {.context = config.model.context}));
+  std::set<std::string> shapes;  // one plan for each list of meshes
+  for (const Candidate& candidate : plans) {
+    if (!shapes.insert(mesh_text(candidate.plan)).second || shapes.size() > 2) continue;
+    Plan plan =
+        with_other_programs(network_of(config.model), training_settings(config), candidate.plan);
+    plan.schedule = PipelineKind::kOneForwardOneBackward;  // which fits all stages
+    const VerifyReport report = verify_plan(config, plan, data, {.steps = 1});
+    EXPECT_TRUE(report.ok) << candidate.name << ": "
+                           << (report.first_difference ? report.first_difference->value : "losses");
+  }
 }
 
 /// What a problem counts beside its variables, and what the arena of the program needs.

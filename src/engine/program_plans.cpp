@@ -9,6 +9,7 @@
 #include "lower/lower.h"
 #include "network/family.h"
 #include "network/graphs.h"
+#include "shard/micro_batches.h"
 
 namespace tessera {
 namespace {
@@ -101,19 +102,25 @@ Plan resolved_plan(const RunConfig& config, const Plan& plan, const CompileOptio
   return resolved_plan(network_of(config.model), training_settings(config), plan, options);
 }
 
-Plan with_other_programs(const Network& network, const TrainingSettings& settings,
-                         const Plan& plan, const CompileOptions& options) {
+Plan with_other_programs(const Network& network, const TrainingSettings& settings, const Plan& plan,
+                         const CompileOptions& options) {
   const Graph training =
       training_graph(network, settings.optimizer, settings.train.batch, settings.train.seed);
   const PlacedGraph placed = placements(training, plan, options);
   Plan by_marks = plan;
   by_marks.shardings.reset();
   const auto keep = [&](ValueId value) {
-    by_marks.marks.push_back(keep_at(placed.graph.value(value).name, placed.sharded.of(value),
-                                     home_of(placed.sharded, value)));
+    DistAttr attr = placed.sharded.of(value);
+    if (plan.micro_batches > 1) {  // other programs have none, and propagation adds them
+      const int stage = placed.sharded.stages.values[value.index];
+      attr = micro_batch_placement(attr, plan.placed()[stage].mesh).attr;
+    }
+    by_marks.marks.push_back(
+        keep_at(placed.graph.value(value).name, attr, home_of(placed.sharded, value)));
   };
   for (ValueId input : placed.graph.inputs()) keep(input);
   for (const Variable& variable : placed.graph.variables()) keep(variable.value);
+  by_marks.marks = with_stages_of(placed, training, std::move(by_marks.marks));
   Plan result = plan;
   for (const PlannedProgram& program : planned_programs(network, settings, by_marks, options)) {
     const std::string name(section_of(program.purpose));

@@ -83,7 +83,7 @@ std::optional<Plan> planned(const FuzzCase& given, const Graph& graph, PlannedCa
   if (answer.best) check_answer(answer);
   if (given.seed % 8 == 0) {
     options.excludes = false;
-    options.sources = placement_searches();
+    options.sources = all_searches();
     check_excluded(answer, find_plan({graph, cluster}, options));
   }
   if (!answer.best) {
@@ -92,7 +92,8 @@ std::optional<Plan> planned(const FuzzCase& given, const Graph& graph, PlannedCa
   }
   const Candidate& best = answer.candidates[*answer.best].candidate;
   switch (best.source) {
-    case Candidate::Source::kSearch: ++counted.searched; break;
+    case Candidate::Source::kSearch:
+    case Candidate::Source::kPipeline: ++counted.searched; break;
     case Candidate::Source::kPreset: ++counted.presets; break;
     default: ++counted.serial; break;
   }

@@ -65,11 +65,40 @@ Degrees degrees_of(const Preset& preset, std::optional<int> ranks) {
   return degrees;
 }
 
+/// Marks on tensors, one for all of equal placements.
+class TensorMarks {
+ public:
+  explicit TensorMarks(const Graph& graph) : graph_(graph) {}
+
+  /// "" says nothing.
+  void add(ValueId value, const std::string& placement) {
+    if (placement.empty()) return;
+    if (!names_.contains(placement)) placements_.push_back(placement);
+    names_[placement].push_back(graph_.value(value).name);
+  }
+  std::vector<Mark> all(const std::string& origin) const {
+    std::vector<Mark> marks;
+    for (const std::string& placement : placements_)
+      for (std::string& pattern : to_patterns(names_.at(placement)))
+        marks.push_back(shard_tensor(std::move(pattern), placement, origin));
+    return marks;
+  }
+
+ private:
+  const Graph& graph_;
+  std::vector<std::string> placements_;  // in the order of the first tensor
+  std::map<std::string, std::vector<std::string>> names_;
+};
+
 /// The axis that divides each class of dims.
 class Division {
  public:
   Division(const Graph& graph, const Degrees& degrees)
-      : graph_(graph), dims_(dim_classes_of(graph)), axes_(dims_.classes.size()) {
+      : graph_(graph),
+        dims_(dim_classes_of(graph)),
+        axes_(dims_.classes.size()),
+        is_batch_(dims_.classes.size()) {
+    for (DimClassIndex index : batch_classes(graph, dims_)) is_batch_[index.value()] = true;
     if (degrees.has(kDataAxis)) divide(batch_classes(graph, dims_), kDataAxis);
     if (degrees.has(kSpaceAxis)) divide(space(degrees), kSpaceAxis);
     if (degrees.has(kTensorAxis)) divide(tensor(degrees), kTensorAxis);
@@ -77,19 +106,53 @@ class Division {
 
   /// One mark for all tensors of equal placements.
   std::vector<Mark> marks(const std::string& origin) const {
-    std::vector<std::string> placements;  // in the order of the first tensor
-    std::map<std::string, std::vector<std::string>> names;
-    for (ValueId value : marked()) {
-      const std::string placement = placement_of(value);
-      if (placement.empty()) continue;
-      if (!names.contains(placement)) placements.push_back(placement);
-      names[placement].push_back(graph_.value(value).name);
+    TensorMarks marks(graph_);
+    for (ValueId value : marked()) marks.add(value, placement_of(value));
+    return marks.all(origin);
+  }
+
+  /// Inputs, then parameters, then the first value of each class of space that no input has.
+  std::vector<ValueId> marked() const {
+    std::vector<ValueId> values = graph_.inputs();
+    for (const Variable& variable : graph_.variables())
+      if (variable.origin.source.empty()) values.push_back(variable.value);
+    for (DimClassIndex i : dims_.classes.indices())
+      if (axes_[i.value()] == kSpaceAxis && !has_input(graph_, dims_.classes[i]))
+        values.push_back(dims_.classes[i].members.front().value);
+    return values;
+  }
+
+  /// P("dp", None, "tp"); "" when nothing divides it.
+  std::string placement_of(ValueId value) const {
+    std::vector<std::string> parts;
+    bool is_divided = false;
+    for (DimClassIndex index : dims_.of_value[value.index]) {
+      const std::string_view axis = axis_of(index);
+      const bool again = std::find(parts.begin(), parts.end(), quoted(axis)) != parts.end();
+      parts.push_back(axis.empty() || again ? "None" : quoted(axis));
+      is_divided = is_divided || !axis.empty();
     }
-    std::vector<Mark> marks;
-    for (const std::string& placement : placements)
-      for (std::string& pattern : to_patterns(names[placement]))
-        marks.push_back(shard_tensor(std::move(pattern), placement, origin));
-    return marks;
+    return is_divided ? spec_of(std::move(parts)) : "";
+  }
+  /// The same of a result, whose rows micro-batches divide first: P(("mb", "dp"), None, "tp").
+  std::string placement_in_time(ValueId value) const {
+    std::vector<std::string> parts;
+    bool is_divided = false;
+    for (DimClassIndex index : dims_.of_value[value.index]) {
+      std::vector<std::string> axes;
+      const auto push = [&](std::string_view axis) {
+        const std::string text = quoted(axis);
+        const auto has = [&](const std::string& part) { return part.find(text) < part.size(); };
+        if (!axis.empty() && std::ranges::none_of(parts, has)) axes.push_back(text);
+      };
+      if (!index.is_none() && is_batch_[index.value()]) push(kMicroBatchAxis);
+      push(axis_of(index));
+      is_divided = is_divided || !axes.empty();
+      parts.push_back(axes.empty()       ? "None"
+                      : axes.size() == 1 ? axes[0]
+                                         : "(" + join(axes, ", ") + ")");
+    }
+    return is_divided ? spec_of(std::move(parts)) : "";
   }
 
  private:
@@ -115,37 +178,19 @@ class Division {
     return found;
   }
 
-  /// Inputs, then parameters, then the first value of each class of space that no input has.
-  std::vector<ValueId> marked() const {
-    std::vector<ValueId> values = graph_.inputs();
-    for (const Variable& variable : graph_.variables())
-      if (variable.origin.source.empty()) values.push_back(variable.value);
-    for (DimClassIndex i : dims_.classes.indices())
-      if (axes_[i.value()] == kSpaceAxis && !has_input(graph_, dims_.classes[i]))
-        values.push_back(dims_.classes[i].members.front().value);
-    return values;
+  std::string_view axis_of(DimClassIndex index) const {
+    return index.is_none() ? "" : axes_[index.value()];
   }
-
-  /// P("dp", None, "tp"); "" when nothing divides it.
-  std::string placement_of(ValueId value) const {
-    std::vector<std::string> parts;
-    bool is_divided = false;
-    for (DimClassIndex index : dims_.of_value[value.index]) {
-      const std::string_view axis = index.is_none() ? "" : axes_[index.value()];
-      const bool again = std::find(parts.begin(), parts.end(), quoted(axis)) != parts.end();
-      parts.push_back(axis.empty() || again ? "None" : quoted(axis));
-      is_divided = is_divided || !axis.empty();
-    }
-    if (!is_divided) return "";
+  static std::string spec_of(std::vector<std::string> parts) {
     while (parts.back() == "None") parts.pop_back();
     return "P(" + join(parts, ", ") + ")";
   }
-
   static std::string quoted(std::string_view axis) { return '"' + std::string(axis) + '"'; }
 
   const Graph& graph_;
   DimClasses dims_;
   std::vector<std::string_view> axes_;  // by class; "": none
+  std::vector<bool> is_batch_;          // by class
 };
 
 /// Stages that share the ranks of one position of the pipeline.
@@ -191,9 +236,46 @@ Meshes meshes_of(const Degrees& degrees, Sharing sharing) {
   return meshes;
 }
 
-/// One mark for the ops of each stage, with patterns for whole scopes.
-std::vector<Mark> stage_marks(const Graph& graph, const Meshes& meshes, const std::string& origin) {
-  const std::vector<int> stages = even_stages(graph, static_cast<int>(meshes.size()));
+/// The largest divisor of the rows of the batch of at most `aim`.
+int64_t micro_batches_for(const Graph& graph, int64_t aim) {
+  int64_t rows = 1;
+  for (ValueId input : graph.inputs())
+    if (graph.type(input).shape.size() > 0) rows = graph.type(input).shape[0];
+  while (rows % aim != 0) --aim;
+  return aim;
+}
+
+/// The degrees of the axes of a mesh.
+Degrees degrees_on(const Mesh& mesh) {
+  Degrees degrees;
+  degrees.text = to_text(mesh);
+  for (int axis = 0; axis < mesh.axis_count(); ++axis) {
+    if (mesh.shape()[axis] == 1) continue;
+    degrees.names.push_back(mesh.axes()[axis]);
+    degrees.shape.push_back(mesh.shape()[axis]);
+  }
+  return degrees;
+}
+
+/// The results of forward ops that read what another stage makes.
+std::vector<ValueId> first_results(const Graph& graph, const MeshAssignment& stages) {
+  std::vector<ValueId> values;
+  for (int i = 0; i < std::ssize(graph.ops()); ++i) {
+    const Op& op = graph.op({i});
+    if (op.role != Role::kForward) continue;
+    const bool receives = std::ranges::any_of(op.inputs, [&](ValueId input) {
+      const OpId producer = graph.value(input).producer;
+      return producer.index >= 0 && stages.ops[producer.index] != stages.ops[i];
+    });
+    if (receives) values.insert(values.end(), op.outputs.begin(), op.outputs.end());
+  }
+  return values;
+}
+
+}  // namespace
+
+std::vector<Mark> stage_marks(const Graph& graph, const Meshes& meshes,
+                              const std::vector<int>& stages, const std::string& origin) {
   std::vector<std::string> names, stage_names;
   for (const Op& op : graph.ops()) {
     if (op.role != Role::kForward) continue;
@@ -207,16 +289,34 @@ std::vector<Mark> stage_marks(const Graph& graph, const Meshes& meshes, const st
   return marks;
 }
 
-/// The largest divisor of the rows of the batch of at most `aim`.
-int64_t micro_batches_for(const Graph& graph, int64_t aim) {
-  int64_t rows = 1;
-  for (ValueId input : graph.inputs())
-    if (graph.type(input).shape.size() > 0) rows = graph.type(input).shape[0];
-  while (rows % aim != 0) --aim;
-  return aim;
+Plan staged_plan(const Graph& graph, const std::vector<int>& stages, Plan decisions) {
+  const std::string origin = "stages " + decisions.name;
+  std::vector<Mark> marks = stage_marks(graph, decisions.meshes, stages, origin);
+  const MeshAssignment assigned = assign_meshes(graph, decisions.meshes, marks);
+  std::map<std::vector<std::string>, Division> divisions;  // by the names of the axes
+  const auto division_of = [&](int stage) -> const Division& {
+    const Degrees degrees = degrees_on(*decisions.meshes[stage].mesh);
+    return divisions.try_emplace(degrees.names, graph, degrees).first->second;
+  };
+  TensorMarks tensors(graph);
+  for (int stage = 0; stage < std::ssize(decisions.meshes); ++stage)
+    for (ValueId value : division_of(stage).marked())
+      if (assigned.values[value.index] == stage)
+        tensors.add(value, division_of(stage).placement_of(value));
+  const Mesh& first = *decisions.meshes.front().mesh;
+  const bool are_alike = std::ranges::all_of(decisions.meshes, [&](const NamedMesh& mesh) {
+    return mesh.mesh->axes() == first.axes() && mesh.mesh->shape() == first.shape();
+  });
+  if (!are_alike)
+    for (ValueId value : first_results(graph, assigned)) {
+      const Division& division = division_of(assigned.values[value.index]);
+      tensors.add(value, decisions.micro_batches > 1 ? division.placement_in_time(value)
+                                                     : division.placement_of(value));
+    }
+  for (Mark& mark : tensors.all(origin)) marks.push_back(std::move(mark));
+  decisions.marks.insert(decisions.marks.begin(), marks.begin(), marks.end());
+  return decisions;
 }
-
-}  // namespace
 
 Plan preset_plan(const Preset& preset, const Graph& graph, std::optional<int> ranks) {
   const Degrees degrees = degrees_of(preset, ranks);
@@ -231,7 +331,9 @@ Plan preset_plan(const Preset& preset, const Graph& graph, std::optional<int> ra
   if (preset.chooses_micro_batches)
     plan.micro_batches = micro_batches_for(graph, plan.micro_batches);
   std::vector<Mark> marks;
-  if (plan.meshes.size() > 1) marks = stage_marks(graph, plan.meshes, origin);
+  if (plan.meshes.size() > 1)
+    marks = stage_marks(graph, plan.meshes,
+                        even_stages(graph, static_cast<int>(plan.meshes.size())), origin);
   for (Mark& mark : Division(graph, degrees).marks(origin)) marks.push_back(std::move(mark));
   plan.marks.insert(plan.marks.begin(), marks.begin(), marks.end());
   return plan;

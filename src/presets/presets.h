@@ -23,4 +23,19 @@ namespace tessera {
 ///           divide; an axis that would divide (almost) nothing; more stages than work
 Plan preset_plan(const Preset& preset, const Graph& graph, std::optional<int> ranks = std::nullopt);
 
+/// One mark for the ops of each stage, with patterns for whole scopes.
+///   stages  of each forward op, in program order: an index in the meshes
+std::vector<Mark> stage_marks(const Graph& graph, const Meshes& meshes,
+                              const std::vector<int>& stages, const std::string& origin);
+
+/// The plan of given stages, each divided as a preset with the axes of its mesh divides all: the
+/// stages may differ in their axes and sizes. If they do, the first results that a stage makes of
+/// what it receives have marks, too: an axis is propagated to another mesh only where it has one
+/// size.
+///
+///   stages     as above
+///   decisions  has the meshes of the stages, with axes of presets; its marks are added
+///   throws     UserError (78) for an axis that would divide (almost) nothing
+Plan staged_plan(const Graph& graph, const std::vector<int>& stages, Plan decisions);
+
 }  // namespace tessera

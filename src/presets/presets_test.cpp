@@ -221,5 +221,41 @@ TEST(Presets, AStateOfARecurrenceIsDividedWhereItIsMade) {
   EXPECT_THAT(marks_of(plan_for("tp=2", recurrence)), ElementsAre("{in,state} P(None, \"tp\")"));
 }
 
+MeshPtr mesh_on(const std::string& axis, std::vector<Rank> ranks) {
+  const auto size = static_cast<int64_t>(ranks.size());
+  return std::make_shared<const Mesh>(Shape{size}, std::vector{axis}, std::move(ranks));
+}
+
+/// kTwoProducts with the ops up to `d` on the first stage and the others on the last one.
+Plan two_stages(const Graph& graph, MeshPtr first, MeshPtr last, int64_t micro_batches) {
+  Plan decisions;
+  decisions.meshes = {{"first", std::move(first)}, {"last", std::move(last)}};
+  decisions.micro_batches = micro_batches;
+  return staged_plan(graph, {0, 0, 0, 0, 1, 1, 1}, std::move(decisions));
+}
+
+TEST(StagedPlans, StagesOfOneAxisAndSizeHaveTheMarksOfAPreset) {
+  const Graph graph = parse_graph(kTwoProducts);
+  EXPECT_THAT(marks_of(two_stages(graph, mesh_on("dp", {0, 1}), mesh_on("dp", {2, 3}), 2)),
+              ElementsAre("{a,b,c,d} on first", "{e,f,loss} on last", "x P(\"dp\")"));
+}
+
+// Nothing is propagated from dp=2 to dp=4. Micro-batches divide the rows first.
+TEST(StagedPlans, StagesOfOtherSizesHaveMarksOnTheirFirstResults) {
+  const Graph graph = parse_graph(kTwoProducts);
+  EXPECT_THAT(marks_of(two_stages(graph, mesh_on("dp", {0, 1}), mesh_on("dp", {2, 3, 4, 5}), 2)),
+              ElementsAre("{a,b,c,d} on first", "{e,f,loss} on last", "x P(\"dp\")",
+                          "e P((\"mb\", \"dp\"))"));
+  EXPECT_THAT(marks_of(two_stages(graph, mesh_on("dp", {0, 1}), mesh_on("dp", {2, 3, 4, 5}), 1)),
+              ElementsAre("{a,b,c,d} on first", "{e,f,loss} on last", "{x,e} P(\"dp\")"));
+}
+
+TEST(StagedPlans, EachStageDividesWeightsByTheAxesOfItsOwnMesh) {
+  const Graph graph = parse_graph(kTwoProducts);
+  EXPECT_THAT(marks_of(two_stages(graph, mesh_on("tp", {0, 1}), mesh_on("dp", {2, 3}), 2)),
+              ElementsAre("{a,b,c,d} on first", "{e,f,loss} on last", "red P(None, \"tp\")",
+                          "blue P(\"tp\")", "e P((\"mb\", \"dp\"))"));
+}
+
 }  // namespace
 }  // namespace tessera

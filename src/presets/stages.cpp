@@ -192,4 +192,13 @@ std::vector<int> even_stages(const Graph& graph, int stages) {
   return result;
 }
 
+std::vector<int> stage_boundaries(const Graph& graph, int stages) {
+  const Line line = line_of(graph, forward_ops(graph));
+  std::vector<Position> found = boundaries(line.positions, line.total / stages);
+  if (std::ssize(found) < stages - 1) found = line.positions;
+  std::vector<int> ops;
+  for (const Position& position : found) ops.push_back(position.op);
+  return ops;
+}
+
 }  // namespace tessera

@@ -20,4 +20,9 @@ namespace tessera {
 ///   time      O(stages x positions^2)
 std::vector<int> even_stages(const Graph& graph, int stages);
 
+/// The boundaries at which stages may begin, by position among the forward ops, ascending, without
+/// the first op: those of even_stages. Where there are fewer than `stages` - 1, all positions
+/// between two ops with work.
+std::vector<int> stage_boundaries(const Graph& graph, int stages);
+
 }  // namespace tessera

@@ -40,9 +40,8 @@ bool is_host(const Cluster& cluster) {
 }
 
 bool may_be_excluded(const Candidate& candidate) {
-  return candidate.source == Candidate::Source::kPreset ||
-         candidate.source == Candidate::Source::kSearch ||
-         candidate.source == Candidate::Source::kCached;
+  return candidate.source != Candidate::Source::kOneDevice &&
+         candidate.source != Candidate::Source::kCompared;
 }
 
 /// Gives the plan the prices of the cluster.
@@ -116,6 +115,7 @@ std::string_view to_text(Candidate::Source source) {
     case Candidate::Source::kCompared: return "compared";
     case Candidate::Source::kSearch: return "search";
     case Candidate::Source::kCached: return "cached";
+    case Candidate::Source::kPipeline: return "pipeline";
   }
   throw InternalError("a candidate has no source");
 }

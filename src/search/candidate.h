@@ -54,14 +54,14 @@ struct Candidate {
     kCompared,   // a plan that the user gives
     kSearch,     // found by a search over placements
     kCached,     // found by an earlier planning, for another cluster or limit
+    kPipeline,   // found by a search over stages
   };
   Source source = Source::kOneDevice;
   std::string name;  // "one device", "dp=2,tp=2", the name of a file
   Plan plan;
   std::optional<SearchedProblem> problem = {};  // of kSearch
 };
-std::string_view to_text(
-    Candidate::Source source);  // "one device", "preset", "compared", "search", "cached"
+std::string_view to_text(Candidate::Source source);  // "one device", "preset", "pipeline", ...
 
 /// The rank whose memory is fullest, and its device.
 struct FullestRank {

@@ -96,8 +96,7 @@ class Planning {
         source == Source::kCompared ? nullptr : find_same(answer_, candidate);
     if (!same)
       answer_.candidates.push_back(std::move(candidate));
-    else if (source == Source::kPreset && (same->candidate.source == Source::kSearch ||
-                                           same->candidate.source == Source::kCached))
+    else if (same->candidate.source != Source::kOneDevice && source == Source::kPreset)
       *same = std::move(candidate);
   }
 

@@ -54,13 +54,15 @@ using CandidateSource = std::function<std::vector<Candidate>(
 /// not fit, at most three times.
 std::vector<CandidateSource> placement_searches();
 
+/// The placement searches, then the search for pipelines (search/stage_source.h).
+std::vector<CandidateSource> all_searches();
 inline constexpr int64_t kLeastPresets = 8;
 
 struct PlanningOptions {
   PlanConstraints constraints;
   std::vector<Candidate> compared = {};  // plans that the user gives
   /// Asked in order when the incumbents are evaluated: a search.
-  std::vector<CandidateSource> sources = placement_searches();
+  std::vector<CandidateSource> sources = all_searches();
   int64_t max_presets = 32;
   /// All the presets that are tried have so many ops, unless these are less than kLeastPresets.
   int64_t max_preset_ops = 200'000;

@@ -17,8 +17,6 @@ namespace {
 
 /// Numbers of ranks up to which a plan may have each smaller number.
 constexpr int kFewRanks = 8;
-/// Rows of the batch up to which micro-batches are counted.
-constexpr int64_t kMaxMicroBatches = 64;
 
 /// The degrees of a preset, in the order of its ranks: pp, dp, sp, tp.
 struct GridPoint {
@@ -176,20 +174,10 @@ void add_preset(const PlanRequest& request, const std::vector<Mark>& marks, cons
   }
 }
 
-bool fixes_micro_batches(const PlanConstraints& constraints) {
-  return fixes_decision(constraints, "micro_batches");
-}
-
 }  // namespace
 
 bool fixes_decision(const PlanConstraints& constraints, std::string_view key) {
   return ("," + constraints.decisions).find("," + std::string(key) + "=") != std::string::npos;
-}
-
-int64_t batch_rows(const Graph& graph) {
-  for (ValueId input : graph.inputs())
-    if (graph.type(input).shape.size() > 0) return graph.type(input).shape[0];
-  return 1;
 }
 
 PlanConstraints constraints_of(int ranks, bool may_use_fewer, const std::string& fixed,
@@ -245,9 +233,25 @@ PlanConstraints with_marks_of(const Plan& plan, PlanConstraints constraints) {
   return constraints;
 }
 
+int64_t batch_rows(const Graph& graph) {
+  for (ValueId input : graph.inputs())
+    if (graph.type(input).shape.size() > 0) return graph.type(input).shape[0];
+  return 1;
+}
+
+Plan decisions_of(const PlanConstraints& constraints) {
+  if (constraints.decisions.empty()) return Plan();
+  if (!fixes_decision(constraints, "schedule") || fixes_decision(constraints, "micro_batches"))
+    return parse_preset(constraints.decisions).decisions;
+  // A schedule alone is read with stages, which have several micro-batches.
+  Plan plan = parse_preset("pp=2," + constraints.decisions).decisions;
+  plan.micro_batches = 1;
+  return plan;
+}
+
 Candidate one_device(const PlanConstraints& constraints) {
   Plan plan = serial_plan();
-  if (fixes_micro_batches(constraints))
+  if (fixes_decision(constraints, "micro_batches"))
     plan.micro_batches = parse_preset(constraints.decisions).decisions.micro_batches;
   return {Candidate::Source::kOneDevice, "one device", std::move(plan)};
 }
@@ -267,7 +271,7 @@ std::vector<Candidate> with_micro_batches(const PlanRequest& request,
                                           const PlanConstraints& constraints,
                                           const std::vector<Candidate>& presets) {
   PresetGrid grid;
-  if (fixes_micro_batches(constraints)) return {};
+  if (fixes_decision(constraints, "micro_batches")) return {};
   const int64_t rows = batch_rows(request.graph);
   for (const Candidate& preset : presets)
     for (int64_t count = 2; count <= std::min(rows, kMaxMicroBatches); count *= 2)
@@ -281,7 +285,7 @@ std::vector<Candidate> with_fewer_micro_batches(const PlanRequest& request,
                                                 const PlanConstraints& constraints,
                                                 const Candidate& preset) {
   PresetGrid grid;
-  if (fixes_micro_batches(constraints)) return {};
+  if (fixes_decision(constraints, "micro_batches")) return {};
   const int64_t rows = batch_rows(request.graph);
   for (int64_t count = preset.plan.micro_batches / 2; count > 0; count /= 2)
     if (rows % count == 0)

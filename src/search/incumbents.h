@@ -40,8 +40,13 @@ PlanConstraints with_marks_of(const Plan& plan, PlanConstraints constraints);
 
 /// Is the decision `key` of plans, such as "micro_batches", fixed for all?
 bool fixes_decision(const PlanConstraints& constraints, std::string_view key);
+/// The decisions that are fixed for all plans, as a plan; of one micro-batch when their number is
+/// not fixed, whatever the schedule.
+Plan decisions_of(const PlanConstraints& constraints);
 
-/// The extent of dim 0 of the inputs, which micro-batches divide.
+/// The largest number of micro-batches that is tried.
+inline constexpr int64_t kMaxMicroBatches = 64;
+/// The extent of dim 0 of the inputs, which micro-batches divide; 1 when no input has any.
 int64_t batch_rows(const Graph& graph);
 
 struct PresetGrid {

@@ -24,11 +24,6 @@ int machine_of(const Cluster& cluster, int ranks) {
   return machine;
 }
 
-/// The decisions that are fixed for all plans.
-Plan decisions_of(const PlanConstraints& constraints) {
-  return constraints.decisions.empty() ? Plan() : parse_preset(constraints.decisions).decisions;
-}
-
 std::string name_of(const MeshPtr& mesh, double hidden_share, int round) {
   std::string name = "search " + to_text(*mesh);
   std::ranges::replace(name, ' ', ',');
@@ -97,6 +92,7 @@ std::optional<Candidate> PlacementSource::search(const PlanRequest& request,
                                                  const Tried& tried) const {
   if (tried.limit <= Bytes(0)) return {};
   Candidate candidate{Candidate::Source::kSearch, name, decisions_of(constraints)};
+  candidate.plan.schedule = Plan().schedule;  // it has one micro-batch
   candidate.plan.name = name;
   candidate.plan.meshes = one_mesh(tried.mesh);
   candidate.plan.cost =

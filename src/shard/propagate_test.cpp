@@ -5,6 +5,7 @@
 #include <algorithm>
 
 #include "ops/builder.h"
+#include "shard/micro_batches.h"
 
 namespace tessera {
 namespace {
@@ -75,6 +76,40 @@ TEST(Propagation, MarksOnIntermediateTensorsKeepTheMicroBatchAxis) {
       "b f32[16, 4@tp]\n"
       "c f32[8@mb, 4@tp]\n"
       "d f32[8@mb, 4@tp]\n");
+}
+
+// x w, and its tanh on a mesh of its own, to which dp=2 is not propagated.
+TEST(Propagation, AMarkOnAResultMayNameMicroBatchesFirst) {
+  const auto ranks = [](std::vector<Rank> list) {
+    const auto size = static_cast<int64_t>(list.size());
+    return std::make_shared<const Mesh>(Shape{size}, std::vector<std::string>{"dp"},
+                                        std::move(list));
+  };
+  const Meshes timed =
+      with_micro_batches({{"first", ranks({0, 1})}, {"last", ranks({2, 3, 4, 5})}}, 2);
+  Graph graph;
+  Builder builder(graph);
+  const ValueId a = builder.input("a", f32({8, 16}));
+  const ValueId c = builder.dot(a, builder.variable("b", f32({16, 4}), Initializer::constant(0)),
+                                "mk,kn->mn", "c");
+  builder.unary("tanh", c, "d");
+  const auto placed = [&](const std::string& placement) {
+    return print_placements(
+        graph, propagate(graph, timed,
+                         {stage("c", "first"), stage("d", "last"), shard_tensor("a", "P(\"dp\")"),
+                          shard_tensor("d", placement)}));
+  };
+  EXPECT_EQ(placed("P((\"mb\", \"dp\"))"),
+            "a f32[8@mb@dp, 16]\n"
+            "b f32[16, 4]\n"
+            "c f32[8@mb@dp, 4]\n"
+            "d f32[8@mb@dp, 4]\n");
+  EXPECT_EQ(placed("P(\"mb\", \"dp\")"),
+            "a f32[8@mb@dp, 16]\n"
+            "b f32[16, 4]\n"
+            "c f32[8@mb@dp, 4]\n"
+            "d f32[8@mb, 4@dp]\n");
+  EXPECT_THROW(placed("P((\"dp\", \"mb\"))"), UserError);
 }
 
 /// Two layers as Megatron divides them: only the two weights are marked.

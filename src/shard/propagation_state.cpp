@@ -6,6 +6,16 @@
 #include "shard/candidates.h"
 
 namespace tessera {
+namespace {
+
+/// Is the axis the first one that divides some dim?
+bool divides_first(const DistAttr& attr, int axis) {
+  return std::ranges::any_of(attr.dims, [&](const DimSharding& dim) {
+    return !dim.axes.empty() && dim.axes.front() == axis;
+  });
+}
+
+}  // namespace
 
 PropagationState::PropagationState(const Graph& graph, const Meshes& meshes,
                                    const std::vector<Mark>& marks, const RuleLookup& rules,
@@ -69,7 +79,9 @@ void PropagationState::place_replicated() {
 
 void PropagationState::place_marked() {
   for (const MarkedValue& marked : marks_.values) {
-    if (is_time(*marked.attr.mesh, 0) && marked.attr.uses(0))
+    const bool is_made = graph_.value(marked.value).producer.index >= 0;
+    if (is_time(*marked.attr.mesh, 0) && marked.attr.uses(0) &&
+        !(is_made && divides_first(marked.attr, 0)))
       throw UserError("mark '" + marked.mark->pattern + "' (" + marked.mark->origin +
                           ") divides by micro-batches itself",
                       "dim 0 of every input is divided by '" + std::string(kMicroBatchAxis) +

@@ -119,7 +119,8 @@ NearestChanges nearest_changes(const Planned& planned) {
 Document plan_document(const Planned& planned) {
   const EvaluatedCandidate& best = *planned.best();
   Plan plan = best.candidate.plan;
-  if (best.candidate.source == Candidate::Source::kSearch)  // it has the training step only
+  if (best.candidate.source == Candidate::Source::kSearch ||
+      best.candidate.source == Candidate::Source::kPipeline)  // they have the training step only
     plan = with_other_programs(network_of(planned.config.model), training_settings(planned.config),
                                plan);
   plan.cost.cluster = planned.cluster_fingerprint;

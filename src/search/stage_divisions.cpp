@@ -1,0 +1,91 @@
+#include "search/stage_divisions.h"
+
+#include <algorithm>
+#include <memory>
+#include <string>
+
+#include "base/error.h"
+#include "base/on_all_cores.h"
+#include "base/text.h"
+#include "plan/preset.h"
+#include "presets/presets.h"
+
+namespace tessera {
+namespace {
+
+constexpr std::string_view kAxes[] = {kDataAxis, kSpaceAxis, kTensorAxis};
+
+/// Sizes of dp, sp and tp.
+using Degrees = std::vector<int64_t>;
+
+MeshPtr mesh_of(const Degrees& degrees) {
+  Shape shape;
+  std::vector<std::string> names;
+  for (size_t i = 0; i < degrees.size(); ++i) {
+    if (degrees[i] == 1) continue;
+    shape.push_back(degrees[i]);
+    names.emplace_back(kAxes[i]);
+  }
+  if (shape.empty())
+    return std::make_shared<const Mesh>(Shape{1}, std::vector{std::string(kDataAxis)});
+  return std::make_shared<const Mesh>(shape, names);
+}
+
+/// The model divided by axes of two parts each; nullopt when an axis would divide nothing.
+std::optional<PlacedGraph> divided(const PlanRequest& request, const Degrees& degrees,
+                                   int64_t micro_batches) {
+  std::vector<std::string> parts;
+  for (size_t i = 0; i < degrees.size(); ++i)
+    parts.push_back(std::string(kAxes[i]) + "=" + std::to_string(degrees[i]));
+  CompileOptions options;
+  options.rewrites = request.rewrites;
+  try {
+    Plan plan = preset_plan(parse_preset(join(parts, ",")), request.graph);
+    plan.meshes = one_mesh(mesh_of(degrees));
+    plan.micro_batches = micro_batches;
+    plan.cost = cost_of(in_order(request.cluster, 1), {});
+    return placements(request.graph, plan, options);
+  } catch (const UserError& error) {
+    if (error.exit_code() != ExitCode::kBadConfig) throw;
+    return std::nullopt;
+  }
+}
+
+/// Calls visit({dp, sp, tp}) for all degrees that multiply to `size`.
+template <class Visit>
+void for_each_degrees(int64_t size, const Visit& visit) {
+  for (int64_t tensor = 1; tensor <= size; ++tensor)
+    for (int64_t space = 1; size % tensor == 0 && space <= size / tensor; ++space)
+      if (size / tensor % space == 0) visit(Degrees{size / tensor / space, space, tensor});
+}
+
+}  // namespace
+
+StageDivisions::StageDivisions(const PlanRequest& request, const PlanConstraints& constraints,
+                               int64_t micro_batches)
+    : line_(model_line(request.graph, constraints.ranks)) {
+  std::vector<Degrees> all;
+  for (int set = 0; set < 8; ++set)
+    all.push_back({1 + (set & 1), 1 + (set >> 1 & 1), 1 + (set >> 2 & 1)});
+  placed_.resize(all.size());
+  on_all_cores(std::ssize(all),
+               [&](int64_t i) { placed_[i] = divided(request, all[i], micro_batches); });
+  for (size_t i = 0; i < all.size(); ++i)
+    if (placed_[i])
+      models_.try_emplace(all[i], placed_[i]->graph, placed_[i]->sharded, request.graph, line_);
+  for (int size = 1; size < constraints.ranks; ++size)
+    for_each_degrees(size, [&](const Degrees& degrees) { add_way(degrees, constraints); });
+}
+
+void StageDivisions::add_way(const Degrees& degrees, const PlanConstraints& constraints) {
+  Degrees two;
+  for (size_t i = 0; i < degrees.size(); ++i) {
+    const auto fixed = constraints.degrees.find(kAxes[i]);
+    if (fixed != constraints.degrees.end() && fixed->second != degrees[i]) return;
+    two.push_back(std::min<int64_t>(degrees[i], 2));
+  }
+  const auto found = models_.find(two);
+  if (found != models_.end()) ways_.push_back({&found->second, mesh_of(degrees)});
+}
+
+}  // namespace tessera

@@ -1,0 +1,40 @@
+// A model divided by the axes of presets, for the search for pipelines.
+#pragma once
+
+#include <map>
+#include <optional>
+#include <vector>
+
+#include "lower/lower.h"
+#include "search/incumbents.h"
+#include "stage_search/segment_costs.h"
+
+namespace tessera {
+
+/// The model in all divisions that stages may have: degrees of dp, sp and tp whose product is less
+/// than the ranks, in every stage those that are fixed. An axis that the model cannot have is left
+/// out.
+class StageDivisions {
+ public:
+  /// The request and its graph outlive it.
+  ///   micro_batches  a number that divides the batch, above 1
+  StageDivisions(const PlanRequest& request, const PlanConstraints& constraints,
+                 int64_t micro_batches);
+  StageDivisions(const StageDivisions&) = delete;  // the ways refer to its models
+  StageDivisions& operator=(const StageDivisions&) = delete;
+
+  const ModelLine& line() const { return line_; }
+  const std::vector<StageWay>& ways() const { return ways_; }
+
+ private:
+  using Degrees = std::vector<int64_t>;  // of dp, sp and tp
+
+  void add_way(const Degrees& degrees, const PlanConstraints& constraints);
+
+  const ModelLine line_;
+  std::vector<std::optional<PlacedGraph>> placed_;
+  std::map<Degrees, DividedModel> models_;  // by the axes that have two parts
+  std::vector<StageWay> ways_;
+};
+
+}  // namespace tessera

@@ -1,0 +1,211 @@
+#include "search/stage_source.h"
+
+#include <algorithm>
+#include <iterator>
+#include <utility>
+
+#include "base/error.h"
+#include "base/on_all_cores.h"
+#include "base/text.h"
+#include "plan/preset.h"
+#include "prediction/deployment.h"
+#include "presets/presets.h"
+#include "search/stage_divisions.h"
+#include "stage_search/stage_search.h"
+
+namespace tessera {
+namespace {
+
+/// Pipelines are compiled whose estimate is at most so much above the best step.
+constexpr double kMargin = 1.04;
+/// Neighbours of the best pipeline that are compiled at a time.
+constexpr size_t kTrials = 3;
+
+std::string name_of(const PipelineChoice& choice, const std::vector<StageWay>& ways) {
+  std::vector<std::pair<std::string, int>> runs;  // stages of one mesh after each other
+  for (const StageChoice& stage : choice.stages) {
+    std::string mesh = to_text(*mesh_from(*ways[stage.way].mesh, 0));
+    std::ranges::replace(mesh, ' ', ',');
+    if (runs.empty() || runs.back().first != mesh) runs.emplace_back(mesh, 0);
+    ++runs.back().second;
+  }
+  std::vector<std::string> parts;
+  for (const auto& [mesh, count] : runs)
+    parts.push_back(count > 1 ? std::to_string(count) + " x " + mesh : mesh);
+  return "stages " + join(parts, " | ") +
+         ", micro_batches=" + std::to_string(choice.micro_batches) + ", " +
+         std::string(to_text(choice.schedule));
+}
+
+Plan plan_of(const PlanRequest& request, const Plan& decisions, const PipelineChoice& choice,
+             const StageDivisions& divisions) {
+  Plan plan = decisions;
+  plan.name = name_of(choice, divisions.ways());
+  plan.micro_batches = choice.micro_batches;
+  plan.schedule = choice.schedule;
+  std::vector<int> stages;
+  std::vector<int> begins;
+  for (const StageChoice& stage : choice.stages) {
+    plan.meshes.push_back({"stage" + std::to_string(plan.meshes.size()),
+                           mesh_from(*divisions.ways()[stage.way].mesh, stage.first)});
+    begins.push_back(divisions.line().begins[stage.first_unit]);
+  }
+  for (const Op& op : request.graph.ops()) {
+    if (op.role != Role::kForward) continue;
+    const auto at = static_cast<int>(stages.size());
+    stages.push_back(static_cast<int>(std::ranges::upper_bound(begins, at) - begins.begin()) - 1);
+  }
+  plan = staged_plan(request.graph, stages, std::move(plan));
+  std::vector<MeshPtr> meshes;
+  for (const NamedMesh& mesh : plan.meshes) meshes.push_back(mesh.mesh);
+  plan.cost = cost_of(in_order(request.cluster, plan.rank_count()), meshes);
+  CompileOptions options;
+  options.rewrites = request.rewrites;
+  return resolved(request.graph, std::move(plan), options);
+}
+
+StageSearchOptions options_of(const PlanRequest& request, const PlanConstraints& constraints) {
+  StageSearchOptions options;
+  const Plan decisions = decisions_of(constraints);
+  const int64_t rows = batch_rows(request.graph);
+  for (int64_t count = 2; count <= std::min(rows, kMaxMicroBatches); ++count)
+    if (rows % count == 0 &&
+        (!fixes_decision(constraints, "micro_batches") || count == decisions.micro_batches))
+      options.micro_batches.push_back(count);
+  for (const PipelineKind schedule :
+       {PipelineKind::kOneForwardOneBackward, PipelineKind::kEagerOneForwardOneBackward,
+        PipelineKind::kZeroBubbleH1, PipelineKind::kZeroBubbleH2})
+    if (!fixes_decision(constraints, "schedule") || schedule == decisions.schedule)
+      options.schedules.push_back(schedule);
+  if (const auto fixed = constraints.degrees.find(kPipelineKey); fixed != constraints.degrees.end())
+    options.stages = static_cast<int>(fixed->second);
+  return options;
+}
+
+/// nullopt when the model cannot have it.
+std::optional<Candidate> candidate_of(const PlanRequest& request, const Plan& decisions,
+                                      const PipelineChoice& choice,
+                                      const StageDivisions& divisions) {
+  try {
+    return Candidate{
+        Candidate::Source::kPipeline, {}, plan_of(request, decisions, choice, divisions)};
+  } catch (const UserError& error) {
+    if (error.exit_code() != ExitCode::kBadConfig) throw;
+    return std::nullopt;
+  }
+}
+
+std::optional<Seconds> best_step(const PlanningAnswer& known) {
+  if (!known.best) return std::nullopt;
+  return known.candidates[*known.best].step();
+}
+
+}  // namespace
+
+struct StageSource::Search {
+  Search(const PlanRequest& request, const PlanConstraints& constraints,
+         const StageSearchOptions& options)
+      : decisions(decisions_of(constraints)),
+        deployment(in_order(request.cluster, constraints.ranks)),
+        divisions(request, constraints, options.micro_batches.front()),
+        stages(divisions.line(), divisions.ways(), deployment, options) {}
+
+  const Plan decisions;
+  const Deployment deployment;
+  const StageDivisions divisions;
+  StageSearch stages;
+};
+
+StageSource::StageSource() = default;
+StageSource::~StageSource() = default;
+
+std::vector<Candidate> StageSource::operator()(const PlanRequest& request,
+                                               const PlanConstraints& constraints,
+                                               const PlanningAnswer& known) {
+  const bool is_first = !std::exchange(was_asked_, true);
+  if (is_first) {
+    if (constraints.mesh || constraints.ranks < 2) return {};
+    const StageSearchOptions options = options_of(request, constraints);
+    if (options.micro_batches.empty() || options.schedules.empty() || options.stages == 1)
+      return {};
+    search_ = std::make_unique<Search>(request, constraints, options);
+  }
+  if (!search_) return {};
+  std::vector<PipelineChoice> choices = is_first ? search_->stages.best() : neighbours(known);
+  if (!is_first && !fixes_decision(constraints, "schedule"))
+    std::ranges::move(with_whole_backward(known), std::back_inserter(choices));
+  const std::optional<Seconds> limit = best_step(known);
+  std::erase_if(choices, [&](const PipelineChoice& choice) {
+    return limit && choice.seconds > kMargin * limit->value();
+  });
+  return candidates(request, std::move(choices));
+}
+
+std::vector<PipelineChoice> StageSource::with_whole_backward(const PlanningAnswer& known) const {
+  std::vector<PipelineChoice> list;
+  for (const UnusableCandidate& unusable : known.unusable) {
+    const auto found = tried_.find(unusable.name);
+    if (found == tried_.end()) continue;
+    PipelineChoice choice = found->second;
+    choice.schedule = PipelineKind::kOneForwardOneBackward;
+    const std::optional<double> seconds = clock_seconds(choice);
+    if (!seconds || was_tried(choice)) continue;
+    choice.seconds = *seconds;
+    list.push_back(std::move(choice));
+  }
+  return list;
+}
+
+bool StageSource::was_tried(const PipelineChoice& choice) const {
+  return std::ranges::any_of(tried_, [&](const auto& entry) {
+    const PipelineChoice& other = entry.second;
+    return other.schedule == choice.schedule && other.micro_batches == choice.micro_batches &&
+           other.has_stages_of(choice);
+  });
+}
+
+std::vector<PipelineChoice> StageSource::neighbours(const PlanningAnswer& known) const {
+  if (!known.best) return {};
+  const EvaluatedCandidate& best = known.candidates[*known.best];
+  const auto found = tried_.find(best.candidate.name);
+  if (found == tried_.end()) return {};
+  // The estimate of a neighbour is as wrong as that of the best one.
+  const double error = best.step().value() / found->second.seconds;
+  std::vector<PipelineChoice> list = search_->stages.neighbours(found->second);
+  std::erase_if(list, [&](const PipelineChoice& choice) { return was_tried(choice); });
+  for (PipelineChoice& choice : list) choice.seconds *= error;
+  if (list.size() > kTrials) list.resize(kTrials);
+  return list;
+}
+
+std::vector<Candidate> StageSource::candidates(const PlanRequest& request,
+                                               std::vector<PipelineChoice> choices) {
+  std::vector<std::optional<Candidate>> made(choices.size());
+  on_all_cores(std::ssize(choices), [&](int64_t i) {
+    made[i] = candidate_of(request, search_->decisions, choices[i], search_->divisions);
+  });
+  std::vector<Candidate> list;
+  for (size_t i = 0; i < made.size(); ++i) {
+    if (!made[i]) continue;
+    const std::string name = made[i]->plan.name;
+    for (int copy = 2; tried_.contains(made[i]->plan.name); ++copy)
+      made[i]->plan.name = name + " (" + std::to_string(copy) + ")";
+    made[i]->name = made[i]->plan.name;
+    tried_.emplace(made[i]->name, std::move(choices[i]));
+    list.push_back(*std::move(made[i]));
+  }
+  return list;
+}
+
+std::vector<CandidateSource> all_searches() {
+  constexpr int kRounds = 3;
+  std::vector<CandidateSource> sources = placement_searches();
+  const auto source = std::make_shared<StageSource>();
+  const CandidateSource round =
+      [source](const PlanRequest& request, const PlanConstraints& constraints,
+               const PlanningAnswer& known) { return (*source)(request, constraints, known); };
+  sources.insert(sources.end(), kRounds, round);
+  return sources;
+}
+
+}  // namespace tessera

@@ -1,0 +1,53 @@
+// Candidates from the search for pipelines (stage_search/stage_search.h).
+#pragma once
+
+#include <map>
+#include <memory>
+#include <string>
+#include <vector>
+
+#include "search/find_plan.h"
+#include "stage_search/stage_search.h"
+
+namespace tessera {
+
+/// Searches pipelines on all ranks of a request: stages of unlike length, on unlike numbers of
+/// ranks, each divided by degrees of its own as presets divide (presets/presets.h), with any number
+/// of micro-batches up to 64 that divides the batch. Those are candidates whose estimated step is
+/// at most 4% above the best one that is known.
+///
+/// Every further call makes the neighbours of the best candidate that is known, where that is a
+/// pipeline of this source: a moved cut, another way of a stage, other micro-batches or another
+/// schedule; the three of least estimated time. Stages that a schedule does not take, since they
+/// are no chain, are tried again under 1f1b.
+///
+/// Constraints: `pp` is the number of stages; of the other fixed degrees every stage has the same;
+/// fixed micro-batches and a fixed schedule hold. Where marks are fixed it makes nothing.
+///
+/// The plans have the shardings of the training step only.
+///   threads  one caller at a time
+class StageSource {
+ public:
+  StageSource();
+  ~StageSource();
+
+  ///   requires  the request outlives the last call
+  std::vector<Candidate> operator()(const PlanRequest& request, const PlanConstraints& constraints,
+                                    const PlanningAnswer& known);
+
+ private:
+  struct Search;
+
+  std::vector<PipelineChoice> neighbours(const PlanningAnswer& known) const;
+  /// Those under 1f1b that do not compile under the schedule with which they were tried.
+  std::vector<PipelineChoice> with_whole_backward(const PlanningAnswer& known) const;
+  bool was_tried(const PipelineChoice& choice) const;
+  std::vector<Candidate> candidates(const PlanRequest& request,
+                                    std::vector<PipelineChoice> choices);
+
+  bool was_asked_ = false;
+  std::unique_ptr<Search> search_;
+  std::map<std::string, PipelineChoice> tried_;  // by the name of the candidate
+};
+
+}  // namespace tessera

@@ -1,0 +1,97 @@
+#include "search/stage_source.h"
+
+#include <gtest/gtest.h>
+
+#include <limits>
+
+#include "cluster/cluster_file.h"
+#include "network/family.h"
+#include "network/graphs.h"
+
+namespace tessera {
+namespace {
+
+Graph gpt_of(int layers, int64_t vocabulary = 64) {
+  const Network network = network_of({.kind = "gpt",
+                                      .vocabulary = vocabulary,
+                                      .context = 64,
+                                      .layers = layers,
+                                      .width = 256,
+                                      .heads = 4});
+  return training_graph(network, {}, 16, 1);
+}
+
+/// Two machines whose link is slow: the parameters cannot be summed over it.
+Cluster slow_network() {
+  return parse_cluster_line("2x2xv100-16g;ib=1Gb");
+}
+
+std::vector<Candidate> pipelines_for(const Graph& graph, const Cluster& cluster,
+                                     const std::string& fixed = "", int ranks = 4) {
+  StageSource source;
+  return source({graph, cluster}, constraints_of(ranks, false, fixed), {});
+}
+
+TEST(StageSource, MakesPipelinesOfAllRanks) {
+  const Graph graph = gpt_of(3);
+  const std::vector<Candidate> found = pipelines_for(graph, slow_network());
+  ASSERT_FALSE(found.empty());
+  for (const Candidate& candidate : found) {
+    EXPECT_EQ(candidate.plan.rank_count(), 4) << candidate.name;
+    EXPECT_GE(candidate.plan.meshes.size(), 2U) << candidate.name;
+    EXPECT_GE(candidate.plan.micro_batches, 2) << candidate.name;
+    EXPECT_TRUE(candidate.plan.shardings) << candidate.name;
+  }
+}
+
+TEST(StageSource, KeepsFixedDegreesMicroBatchesAndSchedule) {
+  const Graph graph = gpt_of(3);
+  for (const char* fixed : {"pp=2", "pp=4,micro_batches=4", "pp=2,tp=2,schedule=zb-h1", "dp=2",
+                            "micro_batches=8,schedule=1f1b"}) {
+    const PlanConstraints constraints = constraints_of(4, false, fixed);
+    const Plan decisions = decisions_of(constraints);
+    const std::vector<Candidate> found = pipelines_for(graph, slow_network(), fixed);
+    ASSERT_FALSE(found.empty()) << fixed;
+    for (const Candidate& candidate : found) {
+      EXPECT_TRUE(obeys(candidate, constraints)) << fixed << ": " << candidate.name;
+      EXPECT_TRUE(!fixes_decision(constraints, "micro_batches") ||
+                  candidate.plan.micro_batches == decisions.micro_batches)
+          << fixed << ": " << candidate.name;
+      EXPECT_TRUE(!fixes_decision(constraints, "schedule") ||
+                  candidate.plan.schedule == decisions.schedule)
+          << fixed << ": " << candidate.name;
+    }
+  }
+}
+
+TEST(StageSource, MakesNothingWhereNoPipelineCanBe) {
+  const Graph graph = gpt_of(1);
+  EXPECT_TRUE(pipelines_for(graph, slow_network(), "pp=1").empty());
+  EXPECT_TRUE(pipelines_for(graph, slow_network(), "micro_batches=5").empty());
+  EXPECT_TRUE(pipelines_for(graph, slow_network(), "pp=2,schedule=zb-v").empty());
+  EXPECT_TRUE(pipelines_for(graph, slow_network(), "", 1).empty());
+}
+
+/// The step of the fastest candidate of a source that fits; infinity when there is none.
+double fastest(const PlanningAnswer& answer, Candidate::Source source) {
+  const EvaluatedCandidate* found = answer.find(source);
+  return found && found->fits() ? found->step().value() : std::numeric_limits<double>::infinity();
+}
+
+// 2 micro-batches a stage are the default of presets, and their stages have equal work.
+TEST(StageSource, FindsFasterPipelinesThanTheGridOnASlowNetworkAndForAWideVocabulary) {
+  struct Case {
+    Graph graph;
+    Cluster cluster;
+  };
+  for (const Case& item : {Case{gpt_of(3), slow_network()}, Case{gpt_of(3, 32768), slow_network()},
+                           Case{gpt_of(5), parse_cluster_line("1x2xv100-16g+1x2xp100;ib=10Gb")}}) {
+    const PlanningAnswer answer =
+        find_plan({item.graph, item.cluster}, {.constraints = constraints_of(4, false)});
+    EXPECT_LT(fastest(answer, Candidate::Source::kPipeline),
+              0.95 * fastest(answer, Candidate::Source::kPreset));
+  }
+}
+
+}  // namespace
+}  // namespace tessera

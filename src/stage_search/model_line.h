@@ -1,0 +1,42 @@
+// A training graph as a line of units: runs of forward ops in program order, between which a
+// pipeline may be cut. This file knows the structure of graphs, and no devices or prices.
+#pragma once
+
+#include <vector>
+
+#include "base/units.h"
+#include "graph/graph.h"
+
+namespace tessera {
+
+/// Backward ops, optimizer ops and variables belong to units as a plan of stages assigns them to
+/// meshes (shard/mesh_assignment.h).
+struct ModelLine {
+  std::vector<int> begins;         // by unit: its first op, by position among the forward ops
+  std::vector<int> unit_of_op;     // by op
+  std::vector<int> unit_of_value;  // by value
+  std::vector<Bytes> crossing;     // by unit: results of units before it that it or later ones read
+  std::vector<bool> weight_gradient;  // by op: a backward op of which no unit before its own needs
+                                      // anything
+
+  std::vector<std::vector<int>> reads;  // by unit: earlier ones from which it reads rows that have
+  // a gradient
+
+  int units() const { return static_cast<int>(begins.size()); }
+  /// Do the units [begin, end) read such a result of the units [first, begin)?
+  bool follows(int first, int begin, int end) const;
+};
+
+/// Cuts a graph at the boundaries of layers and of residual branches: stage_boundaries() in
+/// presets/stages.h.
+///
+///   stages     the most stages that will be made of it
+///   max_units  more are joined, those with the least work first
+///   time       O(ops) and that of the boundaries
+ModelLine model_line(const Graph& graph, int stages, int max_units = 128);
+
+/// The op of `graph` that stands for each op of a graph that passes made of it: that of its name,
+/// and for a new op that of the op before it.
+std::vector<int> ops_by_name(const Graph& graph, const Graph& rewritten);
+
+}  // namespace tessera

@@ -1,0 +1,96 @@
+#include "stage_search/segment_costs.h"
+
+#include <algorithm>
+#include <functional>
+#include <limits>
+#include <string_view>
+
+#include "base/on_all_cores.h"
+#include "plan/preset.h"
+
+namespace tessera {
+namespace {
+
+StageRanks ranks_of(const StageWay& way, Rank first, const Deployment& deployment,
+                    int64_t micro_batches) {
+  StageRanks ranks{mesh_from(*way.mesh, first), micro_batches, {}, {}};
+  ranks.cost = cost_of(deployment, std::vector{ranks.mesh});
+  for (Rank rank : ranks.mesh->ranks()) ranks.devices.push_back(deployment.type(rank).cost);
+  ranks.cost.device = ranks.devices.front();
+  return ranks;
+}
+
+/// The ranks among which the rows and positions of a value are divided.
+double parts_of_activations(const Mesh& mesh) {
+  double parts = 1;
+  for (const std::string_view name : {kDataAxis, kSpaceAxis})
+    if (const auto axis = mesh.find_axis(name)) parts *= static_cast<double>(mesh.shape()[*axis]);
+  return parts;
+}
+
+double capacity_of(Rank first, int size, const Deployment& deployment) {
+  double least = std::numeric_limits<double>::infinity();
+  for (Rank rank = first; rank < first + size; ++rank) {
+    const DeviceType& type = deployment.type(rank);
+    least = std::min(least, static_cast<double>((type.memory - type.reserve).value()));
+  }
+  return least;
+}
+
+}  // namespace
+
+MeshPtr mesh_from(const Mesh& mesh, Rank first) {
+  std::vector<Rank> ranks = mesh.ranks();
+  for (Rank& rank : ranks) rank += first;
+  return std::make_shared<const Mesh>(mesh.shape(), mesh.axes(), std::move(ranks), mesh.weights());
+}
+
+SegmentCosts::SegmentCosts(const ModelLine& line, const std::vector<StageWay>& ways,
+                           const Deployment& deployment, const DeviceRuns& runs,
+                           int64_t micro_batches)
+    : line_(line),
+      ways_(ways),
+      deployment_(deployment),
+      micro_batches_(micro_batches),
+      ways_of_(runs.kinds()),
+      up_to_unit_(runs.kinds()) {
+  for (int kind = 0; kind < runs.kinds(); ++kind) {
+    capacities_.push_back(capacity_of(runs.first_of(kind), runs.size_of(kind), deployment));
+    up_to_unit_[kind].resize(ways.size());
+    for (int way = 0; way < std::ssize(ways); ++way)
+      if (ways[way].mesh->size() == runs.size_of(kind)) ways_of_[kind].push_back(way);
+  }
+  on_all_cores(runs.kinds(), [&](int64_t kind) {
+    for (int way : ways_of_[kind]) {
+      const std::vector<UnitCost> units = ways[way].model->costs(
+          ranks_of(ways[way], runs.first_of(static_cast<int>(kind)), deployment, micro_batches));
+      std::vector<UnitCost>& sums = up_to_unit_[kind][way];
+      sums.push_back({});
+      for (const UnitCost& unit : units) {
+        sums.push_back(sums.back());
+        sums.back() += unit;
+      }
+    }
+  });
+}
+
+UnitCost SegmentCosts::of(int kind, int way, int first, int end) const {
+  const std::vector<UnitCost>& sums = up_to_unit_[kind][way];
+  UnitCost cost = sums[end];
+  cost -= sums[first];
+  return cost;
+}
+
+double SegmentCosts::transfer(int way, int unit, Rank first) const {
+  if (unit == 0 || first == 0) return 0;
+  const Mesh& mesh = *ways_[way].mesh;
+  const DeviceId from = deployment_.device(first - 1), to = deployment_.device(first);
+  const LinkCost link = deployment_.cluster->link(from, to);
+  const double sharing =
+      deployment_.cluster->machine(from) == deployment_.cluster->machine(to) ? 1 : mesh.size();
+  const double bytes = static_cast<double>(line_.crossing[unit].value()) /
+                       static_cast<double>(micro_batches_) / parts_of_activations(mesh);
+  return link.latency.value() + bytes * sharing / link.bytes_per_second;
+}
+
+}  // namespace tessera

@@ -1,0 +1,51 @@
+// The costs of all stages that a pipeline of one number of micro-batches may have.
+#pragma once
+
+#include <vector>
+
+#include "prediction/deployment.h"
+#include "stage_search/device_runs.h"
+#include "stage_search/divided_model.h"
+#include "stage_search/model_line.h"
+
+namespace tessera {
+
+/// A way to divide a stage over its ranks.
+struct StageWay {
+  const DividedModel* model = nullptr;
+  MeshPtr mesh;  // of the ranks 0, 1, ...
+};
+
+/// `mesh` on the ranks from `first` on.
+MeshPtr mesh_from(const Mesh& mesh, Rank first);
+
+class SegmentCosts {
+ public:
+  /// All but `micro_batches` outlive it.
+  ///   time  that of DividedModel::costs for each way and kind of run of its size
+  SegmentCosts(const ModelLine& line, const std::vector<StageWay>& ways,
+               const Deployment& deployment, const DeviceRuns& runs, int64_t micro_batches);
+
+  /// The ways that have the size of the runs of a kind.
+  const std::vector<int>& ways_of(int kind) const { return ways_of_[kind]; }
+  /// Of the units [first, end) on a run of this kind.
+  UnitCost of(int kind, int way, int first, int end) const;
+  /// The bytes of a device that are left for values, the least of the run.
+  double capacity(int kind) const { return capacities_[kind]; }
+  /// The seconds in which a rank from `first` on receives what one micro-batch needs at the
+  /// beginning of a unit: from the rank before it, over a link that all ranks of the stage share
+  /// when it leaves a machine.
+  double transfer(int way, int unit, Rank first) const;
+
+ private:
+  const ModelLine& line_;
+  const std::vector<StageWay>& ways_;
+  const Deployment& deployment_;
+  const int64_t micro_batches_;
+  std::vector<std::vector<int>> ways_of_;  // by kind
+  std::vector<double> capacities_;         // by kind
+  std::vector<std::vector<std::vector<UnitCost>>>
+      up_to_unit_;  // by kind and way: sums before units
+};
+
+}  // namespace tessera

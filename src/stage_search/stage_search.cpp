@@ -1,0 +1,405 @@
+#include "stage_search/stage_search.h"
+
+#include <algorithm>
+#include <iterator>
+#include <limits>
+#include <utility>
+
+#include "base/on_all_cores.h"
+#include "schedule/clock.h"
+
+namespace tessera {
+namespace {
+
+constexpr double kNever = std::numeric_limits<double>::infinity();
+/// Limits of the busiest stage that are tried, as multiples of the least that is possible.
+constexpr double kSlacks[] = {1.0, 1.02, 1.05, 1.1, 1.2, 1.4, 2.0};
+constexpr int kBisections = 12;
+/// Pipelines that are put on the clock, for each one that is wanted.
+constexpr size_t kClocked = 8;
+/// Pipelines from which neighbours are followed, and how far.
+constexpr size_t kClimbs = 6;
+constexpr int kSteps = 16;
+/// Stages of which two cuts are moved in all combinations.
+constexpr size_t kFewStages = 4;
+
+double memory_of(const UnitCost& cost, double in_flight) {
+  return cost.variables + in_flight * cost.kept + cost.passing;
+}
+
+/// A stage of some units on a run of some kind.
+struct Offer {
+  int way = -1;
+  UnitCost cost;
+  double chain = kNever;    // seconds that it adds to those of one micro-batch
+  double busiest = kNever;  // seconds of a step beside those of the first micro-batch
+};
+
+/// Keeps of several ways those that no other one replaces, in ascending order of the chain.
+std::vector<Offer> front_of(std::vector<Offer> offers) {
+  std::ranges::stable_sort(offers, {}, &Offer::chain);
+  std::vector<Offer> front;
+  for (Offer& offer : offers) {
+    const bool is_needed = std::ranges::all_of(front, [&](const Offer& faster) {
+      return faster.busiest > offer.busiest || faster.cost.variables > offer.cost.variables ||
+             faster.cost.kept > offer.cost.kept;
+    });
+    if (is_needed && offer.busiest < kNever) front.push_back(std::move(offer));
+  }
+  return front;
+}
+
+/// What a stage adds to the time of one micro-batch: under 1f1b all, under schedules that split the
+/// backward the weight gradients fill bubbles.
+enum class ChainOf { kWholeBackward, kSplitBackward };
+
+double chain_seconds(const UnitCost& cost, ChainOf chain) {
+  return chain == ChainOf::kWholeBackward ? cost.micro_batch() : cost.forward + cost.input_gradient;
+}
+
+/// The stages of least time for one number of micro-batches.
+class StageProgram {
+ public:
+  StageProgram(const ModelLine& line, const SegmentCosts& costs, const DeviceRuns& runs,
+               const StageSearchOptions& options, int64_t micro_batches, ChainOf chain)
+      : costs_(costs),
+        runs_(runs),
+        micro_batches_(micro_batches),
+        chain_(chain),
+        units_(line.units()),
+        ranks_(runs.ranks()),
+        fewest_(options.stages.value_or(2)),
+        most_(std::min({options.stages.value_or(options.max_stages), ranks_, units_})) {
+    for (int kind = 0; kind < runs.kinds(); ++kind) add_offers(kind);
+    entries_.resize((most_ + 1) * (units_ + 1) * (ranks_ + 1));
+  }
+
+  std::vector<PipelineChoice> answers() {
+    if (most_ < fewest_ || !solve(kNever)) return {};
+    double least = 0, most = busiest();
+    for (int i = 0; i < kBisections; ++i) {
+      const double middle = (least + most) / 2;
+      (solve(middle) ? most : least) = middle;
+    }
+    std::vector<PipelineChoice> found;
+    for (const double slack : kSlacks) {
+      solve(slack * most);
+      for (int stages = fewest_; stages <= most_; ++stages)
+        if (at(stages, 0, 0).seconds < kNever) found.push_back(choice(stages));
+    }
+    return found;
+  }
+
+ private:
+  /// The shortest chain of so many stages from a unit and a rank to the end.
+  struct Entry {
+    double seconds = kNever;
+    int end_unit = 0, size = 0;
+    const Offer* offer = nullptr;
+  };
+
+  Entry& at(int stages, int unit, Rank rank) {
+    return entries_[(stages * (units_ + 1) + unit) * (ranks_ + 1) + rank];
+  }
+  const std::vector<Offer>& offers(int kind, int first, int end) const {
+    return offers_[(kind * (units_ + 1) + first) * (units_ + 1) + end];
+  }
+
+  void add_offers(int kind) {
+    offers_.resize((kind + 1) * (units_ + 1) * (units_ + 1));
+    for (int first = 0; first < units_; ++first)
+      for (int end = first + 1; end <= units_; ++end) {
+        std::vector<Offer> all;
+        for (int way : costs_.ways_of(kind)) {
+          const UnitCost cost = costs_.of(kind, way, first, end);
+          all.push_back({way, cost, chain_seconds(cost, chain_),
+                         static_cast<double>(micro_batches_ - 1) * cost.micro_batch() + cost.once});
+        }
+        offers_[(kind * (units_ + 1) + first) * (units_ + 1) + end] = front_of(std::move(all));
+      }
+  }
+
+  /// The one of the shortest chain within the limit that fits; nullptr when there is none.
+  const Offer* best_offer(int kind, int first, int end, int stages, double limit) const {
+    const auto in_flight = static_cast<double>(std::min<int64_t>(micro_batches_, stages));
+    for (const Offer& offer : offers(kind, first, end)) {
+      if (offer.busiest > limit) continue;
+      if (memory_of(offer.cost, in_flight) <= costs_.capacity(kind)) return &offer;
+    }
+    return nullptr;
+  }
+
+  /// Finds all entries. Returns whether there is a pipeline of all units and ranks.
+  bool solve(double limit) {
+    std::ranges::fill(entries_, Entry{});
+    at(0, units_, ranks_).seconds = 0;
+    bool is_possible = false;
+    for (int stages = 1; stages <= most_; ++stages) {
+      for (int unit = units_ - stages; unit >= 0; --unit)
+        for (Rank rank = ranks_ - 1; rank >= 0; --rank) find_entry(stages, unit, rank, limit);
+      is_possible |= stages >= fewest_ && at(stages, 0, 0).seconds < kNever;
+    }
+    return is_possible;
+  }
+
+  void find_entry(int stages, int unit, Rank rank, double limit) {
+    Entry best;
+    for (const int size : runs_.sizes_at(rank)) {
+      const int kind = runs_.kind(rank, size);
+      for (int end = stages == 1 ? units_ : unit + 1; end <= units_ - stages + 1; ++end) {
+        const double rest = at(stages - 1, end, rank + size).seconds;
+        if (rest == kNever) continue;
+        const Offer* offer = best_offer(kind, unit, end, stages, limit);
+        if (!offer) continue;
+        const double seconds = rest + offer->chain + 2 * costs_.transfer(offer->way, unit, rank);
+        if (seconds < best.seconds) best = {seconds, end, size, offer};
+      }
+    }
+    at(stages, unit, rank) = best;
+  }
+
+  /// Of the pipelines that solve() found last, the time of the busiest stage of one of them.
+  double busiest() {
+    double least = kNever;
+    for (int stages = fewest_; stages <= most_; ++stages) {
+      double most = 0;
+      if (at(stages, 0, 0).seconds == kNever) continue;
+      visit(stages,
+            [&](int, Rank, const Entry& entry) { most = std::max(most, entry.offer->busiest); });
+      least = std::min(least, most);
+    }
+    return least;
+  }
+
+  template <class Visit>
+  void visit(int stages, const Visit& visit_stage) {
+    int unit = 0;
+    for (Rank rank = 0; stages > 0; --stages) {
+      const Entry& entry = at(stages, unit, rank);
+      visit_stage(unit, rank, entry);
+      unit = entry.end_unit;
+      rank += entry.size;
+    }
+  }
+
+  PipelineChoice choice(int stages) {
+    PipelineChoice choice;
+    choice.micro_batches = micro_batches_;
+    double most = 0;
+    visit(stages, [&](int unit, Rank rank, const Entry& entry) {
+      const int way = entry.offer->way;
+      choice.stages.push_back({unit, entry.end_unit, rank, way, entry.offer->cost,
+                               costs_.transfer(way, unit, rank),
+                               costs_.capacity(runs_.kind(rank, entry.size))});
+      most = std::max(most, entry.offer->busiest);
+    });
+    choice.seconds = at(stages, 0, 0).seconds + most;
+    return choice;
+  }
+
+  const SegmentCosts& costs_;
+  const DeviceRuns& runs_;
+  const int64_t micro_batches_;
+  const ChainOf chain_;
+  const int units_, ranks_;
+  const int fewest_, most_;                 // stages
+  std::vector<std::vector<Offer>> offers_;  // by kind, first and end
+  std::vector<Entry> entries_;
+};
+
+PipelineShape shape_of(const PipelineChoice& choice) {
+  const int stages = static_cast<int>(choice.stages.size());
+  PipelineShape shape =
+      chain_of(stages, 1, StagePlacement::kRoundRobin, static_cast<int>(choice.micro_batches));
+  for (int s = 0; s < stages; ++s) {
+    const StageChoice& stage = choice.stages[s];
+    shape.stages[s].costs = {stage.cost.forward, stage.cost.input_gradient,
+                             stage.cost.weight_gradient, stage.cost.kept, 0};
+    shape.transfer = std::max(shape.transfer, stage.transfer);
+    shape.memory_limits.push_back(stage.capacity - memory_of(stage.cost, 0));
+  }
+  return shape;
+}
+
+/// Keeps the first of each kind and sorts by time.
+void sort_unique(std::vector<PipelineChoice>& choices) {
+  std::ranges::stable_sort(choices, {}, &PipelineChoice::seconds);
+  std::vector<PipelineChoice> unique;
+  for (PipelineChoice& choice : choices)
+    if (std::ranges::none_of(unique, [&](const PipelineChoice& known) {
+          return known.micro_batches == choice.micro_batches && known.schedule == choice.schedule &&
+                 known.has_stages_of(choice);
+        }))
+      unique.push_back(std::move(choice));
+  choices = std::move(unique);
+}
+
+/// Does every stage read a result of the one before it? Schedules that split the backward take no
+/// other stages.
+bool is_chain(const ModelLine& line, const PipelineChoice& choice) {
+  for (size_t i = 1; i < choice.stages.size(); ++i)
+    if (!line.follows(choice.stages[i - 1].first_unit, choice.stages[i].first_unit,
+                      choice.stages[i].end_unit))
+      return false;
+  return true;
+}
+
+void add_clocked(const ModelLine& line, PipelineChoice choice, PipelineKind schedule,
+                 std::vector<PipelineChoice>& list) {
+  choice.schedule = schedule;
+  if (facts_of(schedule).splits_backward && !is_chain(line, choice)) return;
+  const std::optional<double> seconds = clock_seconds(choice);
+  if (!seconds) return;
+  choice.seconds = *seconds;
+  list.push_back(std::move(choice));
+}
+
+/// The first ones, of which at most two differ in cuts and schedule only.
+std::vector<PipelineChoice> few_of_like(const std::vector<PipelineChoice>& choices, size_t most) {
+  std::vector<PipelineChoice> few;
+  for (const PipelineChoice& choice : choices) {
+    const auto is_like = [&](const PipelineChoice& known) { return known.has_ways_of(choice); };
+    if (few.size() < most && std::ranges::count_if(few, is_like) < 2) few.push_back(choice);
+  }
+  return few;
+}
+
+}  // namespace
+
+bool PipelineChoice::has_ways_of(const PipelineChoice& other) const {
+  return micro_batches == other.micro_batches &&
+         std::ranges::equal(stages, other.stages, [](const StageChoice& a, const StageChoice& b) {
+           return a.first == b.first && a.way == b.way;
+         });
+}
+
+bool PipelineChoice::has_stages_of(const PipelineChoice& other) const {
+  return std::ranges::equal(stages, other.stages, [](const StageChoice& a, const StageChoice& b) {
+    return a.first_unit == b.first_unit && a.end_unit == b.end_unit && a.first == b.first &&
+           a.way == b.way;
+  });
+}
+
+std::optional<double> clock_seconds(const PipelineChoice& choice) {
+  const PipelineShape shape = shape_of(choice);
+  if (!misfit(choice.schedule, shape).empty()) return std::nullopt;
+  const DeviceOrders orders = named_orders(choice.schedule, shape);
+  if (!first_fault(shape, orders).empty()) return std::nullopt;
+  const std::optional<PassTimeline> timeline = run_on_clock(shape, orders);
+  if (!timeline) return std::nullopt;
+  double end = 0;
+  for (size_t s = 0; s < choice.stages.size(); ++s)
+    end = std::max(end, timeline->devices[s].last_end + choice.stages[s].cost.once);
+  return end;
+}
+
+StageSearch::StageSearch(const ModelLine& line, const std::vector<StageWay>& ways,
+                         const Deployment& deployment, StageSearchOptions options)
+    : line_(line),
+      ways_(ways),
+      deployment_(deployment),
+      options_(std::move(options)),
+      runs_(deployment) {}
+
+const SegmentCosts& StageSearch::costs_of(int64_t micro_batches) {
+  std::unique_ptr<const SegmentCosts>& costs = costs_[micro_batches];
+  if (!costs)
+    costs = std::make_unique<const SegmentCosts>(line_, ways_, deployment_, runs_, micro_batches);
+  return *costs;
+}
+
+std::vector<PipelineChoice> StageSearch::best() {
+  const std::vector<int64_t>& counts = options_.micro_batches;
+  for (int64_t count : counts) costs_of(count);
+  std::vector<std::vector<PipelineChoice>> found(2 * counts.size());
+  on_all_cores(std::ssize(found), [&](int64_t i) {
+    const int64_t count = counts[i / 2];
+    const ChainOf chain = i % 2 == 0 ? ChainOf::kWholeBackward : ChainOf::kSplitBackward;
+    found[i] = StageProgram(line_, *costs_.at(count), runs_, options_, count, chain).answers();
+  });
+  std::vector<PipelineChoice> chains, clocked;
+  for (std::vector<PipelineChoice>& list : found)
+    std::ranges::move(list, std::back_inserter(chains));
+  sort_unique(chains);
+  if (chains.size() > kClocked * options_.max_answers)
+    chains.resize(kClocked * options_.max_answers);
+  for (const PipelineChoice& chain : chains)
+    for (const PipelineKind schedule : options_.schedules)
+      add_clocked(line_, chain, schedule, clocked);
+  sort_unique(clocked);
+  for (const PipelineChoice& start : few_of_like(clocked, kClimbs)) climb(start, clocked);
+  sort_unique(clocked);
+  return few_of_like(clocked, options_.max_answers);
+}
+
+void StageSearch::climb(PipelineChoice choice, std::vector<PipelineChoice>& list) {
+  for (int step = 0; step < kSteps; ++step) {
+    std::vector<PipelineChoice> near = neighbours(choice);
+    if (near.empty() || near.front().seconds >= choice.seconds) return;
+    choice = std::move(near.front());
+    list.push_back(choice);
+  }
+}
+
+PipelineChoice StageSearch::priced(PipelineChoice choice) {
+  const SegmentCosts& costs = costs_of(choice.micro_batches);
+  for (StageChoice& stage : choice.stages) {
+    const int kind = runs_.kind(stage.first, ways_[stage.way].mesh->size());
+    stage.cost = costs.of(kind, stage.way, stage.first_unit, stage.end_unit);
+    stage.transfer = costs.transfer(stage.way, stage.first_unit, stage.first);
+    stage.capacity = costs.capacity(kind);
+  }
+  return choice;
+}
+
+std::vector<PipelineChoice> StageSearch::with_other_cuts(const PipelineChoice& choice) const {
+  std::vector<PipelineChoice> others;
+  const auto add = [&](size_t cut, int step, int next_step) {
+    PipelineChoice other = choice;
+    other.stages[cut - 1].end_unit = other.stages[cut].first_unit += step;
+    if (next_step != 0) other.stages[cut].end_unit = other.stages[cut + 1].first_unit += next_step;
+    if (std::ranges::all_of(other.stages, [](const StageChoice& s) { return s.units() > 0; }))
+      others.push_back(std::move(other));
+  };
+  constexpr int kStepsOfCuts[] = {-2, -1, 1, 2};
+  const bool are_few = choice.stages.size() <= kFewStages;
+  for (size_t cut = 1; cut < choice.stages.size(); ++cut)
+    for (const int step : kStepsOfCuts) {
+      add(cut, step, 0);
+      if (cut + 1 == choice.stages.size()) continue;
+      for (const int next_step : kStepsOfCuts)
+        if (are_few || next_step == step) add(cut, step, next_step);
+    }
+  return others;
+}
+
+std::vector<PipelineChoice> StageSearch::with_other_ways(const PipelineChoice& choice) const {
+  std::vector<PipelineChoice> others;
+  for (size_t i = 0; i < choice.stages.size(); ++i)
+    for (int way = 0; way < std::ssize(ways_); ++way) {
+      const int present = choice.stages[i].way;
+      if (way == present || ways_[way].mesh->size() != ways_[present].mesh->size()) continue;
+      others.push_back(choice);
+      others.back().stages[i].way = way;
+    }
+  return others;
+}
+
+std::vector<PipelineChoice> StageSearch::neighbours(const PipelineChoice& choice) {
+  std::vector<PipelineChoice> others = with_other_cuts(choice);
+  std::ranges::move(with_other_ways(choice), std::back_inserter(others));
+  for (const int64_t count : options_.micro_batches)
+    if (count != choice.micro_batches) {
+      others.push_back(choice);
+      others.back().micro_batches = count;
+    }
+  std::vector<PipelineChoice> clocked;
+  for (PipelineChoice& other : others)
+    add_clocked(line_, priced(std::move(other)), choice.schedule, clocked);
+  for (const PipelineKind schedule : options_.schedules)
+    if (schedule != choice.schedule) add_clocked(line_, choice, schedule, clocked);
+  sort_unique(clocked);
+  return clocked;
+}
+
+}  // namespace tessera

@@ -1,0 +1,103 @@
+// The search for the stages of a pipeline: where a model is cut, on which ranks each part runs, how
+// it is divided over them, how many micro-batches there are, and in which order they run. This
+// module knows graphs, clusters and prices; it knows no configurations.
+#pragma once
+
+#include <cstdint>
+#include <map>
+#include <memory>
+#include <optional>
+#include <vector>
+
+#include "prediction/deployment.h"
+#include "schedule/named_orders.h"
+#include "stage_search/device_runs.h"
+#include "stage_search/model_line.h"
+#include "stage_search/segment_costs.h"
+
+namespace tessera {
+
+/// The units [first_unit, end_unit) of the line on the ranks from `first` on.
+struct StageChoice {
+  int first_unit = 0, end_unit = 0;
+  Rank first = 0;
+  int way = 0;  // index in the ways
+  UnitCost cost = {};
+  double transfer = 0;  // seconds in which it receives what one micro-batch needs
+  double capacity = 0;  // bytes of its smallest device
+
+  int units() const { return end_unit - first_unit; }
+};
+
+struct PipelineChoice {
+  std::vector<StageChoice> stages;  // in program order
+  int64_t micro_batches = 1;
+  PipelineKind schedule = PipelineKind::kOneForwardOneBackward;
+  double seconds = 0;  // of a step, estimated
+
+  /// The same stages, whatever the micro-batches and the schedule.
+  bool has_stages_of(const PipelineChoice& other) const;
+  /// The same ways on the same ranks with as many micro-batches, whatever the cuts and the
+  /// schedule.
+  bool has_ways_of(const PipelineChoice& other) const;
+};
+
+struct StageSearchOptions {
+  std::vector<int64_t> micro_batches = {};   // the numbers that are tried
+  std::vector<PipelineKind> schedules = {};  // that take one stage a device
+  std::optional<int> stages = {};            // exactly so many
+  int max_stages = 16;
+  size_t max_answers = 6;
+};
+
+/// Searches pipelines on all ranks of a deployment.
+///
+/// The time of a step under 1f1b is that of one micro-batch through all stages, and of the others
+/// on the busiest stage. For several limits of the time of the busiest stage, the least sum of the
+/// others is found by dynamic programming over (stages to the end, unit, rank). A stage has the
+/// fastest way whose memory fits with min(micro-batches, stages to the end) of them in flight.
+/// It is done twice, with the weight gradients in the chain of the first micro-batch and without
+/// them. The simulated clock (schedule/clock.h) then orders what was found, under each schedule.
+/// From the best ones the search goes on to faster neighbours.
+///
+///   cuts     between any two units; the ranks of a stage are a run of DeviceRuns
+///   ensures  the same inputs give the same answer
+///   threads  starts up to as many as there are cores
+///   source   Zheng et al., Alpa (OSDI 2022), section 5
+///   time     O(limits x stages x units^2 x ranks x sizes of runs) for each number of micro-batches
+class StageSearch {
+ public:
+  /// All but the options outlive it.
+  StageSearch(const ModelLine& line, const std::vector<StageWay>& ways,
+              const Deployment& deployment, StageSearchOptions options);
+
+  /// Those of least estimated time, in ascending order; empty when nothing fits. Of pipelines that
+  /// differ in cuts and schedule only there are at most two.
+  std::vector<PipelineChoice> best();
+  /// A cut, or two next to each other, are moved by up to two units, a stage has another way, or
+  /// the number of micro-batches or the schedule is another one. In ascending order of the
+  /// estimated time.
+  std::vector<PipelineChoice> neighbours(const PipelineChoice& choice);
+
+ private:
+  const SegmentCosts& costs_of(int64_t micro_batches);
+  /// With the costs of each stage.
+  PipelineChoice priced(PipelineChoice choice);
+  /// Adds the best neighbour, its best neighbour and so on, until none is faster.
+  void climb(PipelineChoice choice, std::vector<PipelineChoice>& list);
+  std::vector<PipelineChoice> with_other_cuts(const PipelineChoice& choice) const;
+  std::vector<PipelineChoice> with_other_ways(const PipelineChoice& choice) const;
+
+  const ModelLine& line_;
+  const std::vector<StageWay>& ways_;
+  const Deployment& deployment_;
+  const StageSearchOptions options_;
+  const DeviceRuns runs_;
+  std::map<int64_t, std::unique_ptr<const SegmentCosts>> costs_;  // by micro-batches
+};
+
+/// The time of a step on the simulated clock, where every stage does what is once for a step at its
+/// end; nullopt when the schedule does not fit the stages, or a device has not the memory.
+std::optional<double> clock_seconds(const PipelineChoice& choice);
+
+}  // namespace tessera

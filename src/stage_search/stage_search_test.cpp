@@ -1,0 +1,251 @@
+#include "stage_search/stage_search.h"
+
+#include <gtest/gtest.h>
+
+#include <algorithm>
+#include <cmath>
+#include <limits>
+#include <map>
+#include <numeric>
+#include <random>
+#include <string>
+
+#include "cluster/cluster_file.h"
+#include "network/family.h"
+#include "network/graphs.h"
+#include "presets/presets.h"
+#include "shard/micro_batches.h"
+
+namespace tessera {
+namespace {
+
+Graph small_gpt(int layers, int vocabulary = 64) {
+  const Network network = network_of({.kind = "gpt",
+                                      .vocabulary = vocabulary,
+                                      .context = 32,
+                                      .layers = layers,
+                                      .width = 128,
+                                      .heads = 4,
+                                      .dropout = 0});
+  return training_graph(network, {}, 8, 1);
+}
+
+/// A model in the divisions dp=2, tp=2, ... of presets; each has every size that divides.
+class Divided {
+ public:
+  Divided(Graph graph, int ranks, const std::vector<std::string>& axes = {"dp", "tp"})
+      : graph_(std::move(graph)), line_(model_line(graph_, ranks)) {
+    add_model("dp", 1);
+    ways_.push_back({&models_.at("dp"), mesh("dp", 1)});
+    for (const std::string& axis : axes) {
+      add_model(axis, 2);
+      for (int size = 2; size < ranks; ++size)
+        ways_.push_back({&models_.at(axis), mesh(axis, size)});
+    }
+  }
+
+  const ModelLine& line() const { return line_; }
+  const std::vector<StageWay>& ways() const { return ways_; }
+  const Graph& graph() const { return graph_; }
+
+ private:
+  static MeshPtr mesh(const std::string& axis, int size) {
+    return std::make_shared<const Mesh>(Shape{size}, std::vector{axis});
+  }
+  void add_model(const std::string& axis, int size) {
+    const Plan plan = preset_plan(parse_preset(axis + "=" + std::to_string(size)), graph_);
+    models_.try_emplace(
+        axis, graph_,
+        propagate(graph_, with_micro_batches(one_mesh(mesh(axis, size)), 2), plan.marks), graph_,
+        line_);
+  }
+
+  const Graph graph_;
+  const ModelLine line_;
+  std::map<std::string, DividedModel> models_;
+  std::vector<StageWay> ways_;
+};
+
+/// The least time on the clock of all contiguous cuts, runs of ranks, ways and schedules.
+class Exhaustive {
+ public:
+  Exhaustive(const Divided& divided, const Deployment& deployment,
+             const StageSearchOptions& options)
+      : divided_(divided), runs_(deployment), options_(options) {
+    for (int64_t count : options.micro_batches) {
+      const SegmentCosts costs(divided.line(), divided.ways(), deployment, runs_, count);
+      PipelineChoice choice;
+      choice.micro_batches = count;
+      extend(costs, 0, 0, choice);
+    }
+  }
+  double seconds() const { return least_; }
+  int64_t tried() const { return tried_; }
+
+ private:
+  void extend(const SegmentCosts& costs, int unit, Rank rank, PipelineChoice& choice) {
+    const int units = divided_.line().units();
+    if (unit == units && rank == runs_.ranks() && choice.stages.size() > 1) return finish(choice);
+    if (unit == units || rank == runs_.ranks()) return;
+    for (const int size : runs_.sizes_at(rank))
+      for (int end = unit + 1; end <= units; ++end)
+        for (int way : costs.ways_of(runs_.kind(rank, size))) {
+          const int kind = runs_.kind(rank, size);
+          choice.stages.push_back({unit, end, rank, way, costs.of(kind, way, unit, end),
+                                   costs.transfer(way, unit, rank), costs.capacity(kind)});
+          extend(costs, end, rank + size, choice);
+          choice.stages.pop_back();
+        }
+  }
+  void finish(PipelineChoice& choice) {
+    for (const PipelineKind schedule : options_.schedules) {
+      choice.schedule = schedule;
+      ++tried_;
+      if (const std::optional<double> seconds = clock_seconds(choice))
+        least_ = std::min(least_, *seconds);
+    }
+  }
+
+  const Divided& divided_;
+  const DeviceRuns runs_;
+  const StageSearchOptions options_;
+  double least_ = std::numeric_limits<double>::infinity();
+  int64_t tried_ = 0;
+};
+
+StageSearchOptions all_of(std::vector<int64_t> counts) {
+  return {.micro_batches = std::move(counts),
+          .schedules = {PipelineKind::kOneForwardOneBackward, PipelineKind::kZeroBubbleH1,
+                        PipelineKind::kZeroBubbleH2}};
+}
+
+struct Case {
+  std::string name;
+  Graph graph;
+  std::string cluster;
+  int ranks = 2;
+};
+
+std::vector<Case> cases() {
+  const Network mlp = network_of({.kind = "mlp", .context = 8, .layers = 6, .width = 256});
+  const Network towers = network_of({.kind = "two_tower",
+                                     .vocabulary = 512,
+                                     .context = 16,
+                                     .layers = 1,
+                                     .width = 64,
+                                     .heads = 4});
+  return {{"mlp", training_graph(mlp, {}, 64, 1), "4xv100", 4},
+          {"gpt", small_gpt(2), "4xv100", 3},
+          {"gpt with a wide vocabulary", small_gpt(2, 16384), "4xv100", 3},
+          {"two device speeds", small_gpt(1), "1x2xv100-16g+1x2xp100;ib=100Gb", 4},
+          {"slow network", small_gpt(1), "2x2xv100-16g;ib=1Gb", 4},
+          {"two towers", training_graph(towers, {}, 16, 1), "4xv100", 3}};
+}
+
+TEST(StageSearch, IsWithinAPercentOfAllCutsRunsWaysAndSchedules) {
+  for (const Case& item : cases()) {
+    const Cluster cluster = parse_cluster_line(item.cluster);
+    const Deployment deployment = in_order(cluster, item.ranks);
+    const Divided divided(item.graph, item.ranks);
+    const StageSearchOptions options = all_of({2, 4});
+    const Exhaustive all(divided, deployment, options);
+    const std::vector<PipelineChoice> found =
+        StageSearch(divided.line(), divided.ways(), deployment, options).best();
+    ASSERT_FALSE(found.empty()) << item.name;
+    EXPECT_LE(found.front().seconds, 1.01 * all.seconds()) << item.name << " " << all.tried();
+    EXPECT_GE(found.front().seconds, all.seconds() * (1 - 1e-9)) << item.name;
+  }
+}
+
+// Tower A makes a, tower B makes b of another input, and the loss reads both.
+TEST(ModelLine, ATowerDoesNotFollowTheOneBeforeIt) {
+  const Network towers = network_of({.kind = "two_tower",
+                                     .vocabulary = 512,
+                                     .context = 16,
+                                     .layers = 2,
+                                     .width = 64,
+                                     .heads = 4});
+  const Graph graph = training_graph(towers, {}, 16, 1);
+  const ModelLine line = model_line(graph, 4);
+  int begin = 1;
+  while (begin < line.units() && line.follows(0, begin, begin + 1)) ++begin;
+  EXPECT_LT(begin, line.units());  // the first unit of the second tower
+  EXPECT_TRUE(line.follows(0, begin, line.units()));
+}
+
+TEST(ModelLine, UnitsOfAGptFollowEachOtherAndWhatCrossesIsTheResidual) {
+  const Graph graph = small_gpt(2);
+  const ModelLine line = model_line(graph, 4);
+  ASSERT_GE(line.units(), 4);
+  for (int unit = 1; unit < line.units(); ++unit) {
+    EXPECT_TRUE(line.follows(0, unit, line.units())) << unit;
+    EXPECT_GT(line.begins[unit], line.begins[unit - 1]);
+  }
+  // f32[8, 32, 128] in the middle of the model.
+  EXPECT_EQ(line.crossing[line.units() / 2], Bytes(4 * 8 * 32 * 128));
+}
+
+std::vector<int> sizes_at(const std::string& cluster, int ranks, Rank first) {
+  const Cluster machines = parse_cluster_line(cluster);
+  return DeviceRuns(in_order(machines, ranks)).sizes_at(first);
+}
+
+TEST(DeviceRuns, OfFewRanksAreAllAndOfMoreThoseThatDivideMachines) {
+  EXPECT_EQ(sizes_at("8xv100", 8, 3), (std::vector<int>{1, 2, 3, 4, 5}));
+  const std::string four = "4x4xv100-16g;ib=10Gb";
+  EXPECT_EQ(sizes_at(four, 16, 0), (std::vector<int>{1, 2, 4, 8, 16}));
+  EXPECT_EQ(sizes_at(four, 16, 2), (std::vector<int>{1, 2}));
+  EXPECT_EQ(sizes_at(four, 16, 4), (std::vector<int>{1, 2, 4, 8}));
+}
+
+TEST(DeviceRuns, OfUnlikeDevicesOrLinksAreOfUnlikeKinds) {
+  const Cluster cluster = parse_cluster_line("1x2xv100-16g+1x2xp100;ib=100Gb");
+  const DeviceRuns runs(in_order(cluster, 4));
+  EXPECT_EQ(runs.kind(0, 1), runs.kind(1, 1));
+  EXPECT_NE(runs.kind(1, 1), runs.kind(2, 1));  // v100, p100
+  EXPECT_NE(runs.kind(0, 2), runs.kind(1, 2));  // in a machine, across
+}
+
+// Every stage takes F = B = W = 1 and nothing once: 2 stages and 3 micro-batches under 1f1b take
+// 3 (F + B + W) + (F + B + W); the bubble of zb-h1 is F + B - W (arXiv 2401.10241).
+TEST(ClockSeconds, AreThoseOfTheScheduleAndWhatComesOnce) {
+  PipelineChoice choice;
+  choice.micro_batches = 3;
+  for (int s = 0; s < 2; ++s)
+    choice.stages.push_back({.first_unit = s,
+                             .end_unit = s + 1,
+                             .first = s,
+                             .cost = {.forward = 1, .input_gradient = 1, .weight_gradient = 1},
+                             .capacity = 1});
+  EXPECT_NEAR(clock_seconds(choice).value(), 12, 1e-9);
+  choice.schedule = PipelineKind::kZeroBubbleH1;
+  EXPECT_NEAR(clock_seconds(choice).value(), 10, 1e-9);
+  choice.schedule = PipelineKind::kOneForwardOneBackward;
+  choice.stages[0].cost.once = 5;  // the first stage ends last
+  EXPECT_NEAR(clock_seconds(choice).value(), 17, 1e-9);
+  choice.stages[0].cost.once = 0;
+  choice.stages[1].cost.once = 5;  // it ends 2 before the first one
+  EXPECT_NEAR(clock_seconds(choice).value(), 15, 1e-9);
+}
+
+// 1f1b keeps two micro-batches on the first of two stages, f-then-b all three.
+TEST(ClockSeconds, ThereAreNoneWhereTheMicroBatchesInFlightDoNotFit) {
+  PipelineChoice choice;
+  choice.micro_batches = 3;
+  for (int s = 0; s < 2; ++s)
+    choice.stages.push_back(
+        {.first_unit = s,
+         .end_unit = s + 1,
+         .first = s,
+         .cost =
+             {.forward = 1, .input_gradient = 1, .weight_gradient = 1, .variables = 10, .kept = 4},
+         .capacity = 18});
+  EXPECT_TRUE(clock_seconds(choice));
+  choice.schedule = PipelineKind::kForwardThenBackward;
+  EXPECT_FALSE(clock_seconds(choice));
+  choice.stages[0].capacity = choice.stages[1].capacity = 22;
+  EXPECT_TRUE(clock_seconds(choice));
+}
+
+}  // namespace
+}  // namespace tessera
