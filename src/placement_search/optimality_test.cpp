@@ -240,7 +240,7 @@ std::vector<double> seconds_of_searches(const Graph& graph, const MeshPtr& mesh,
   std::vector<double> seconds;
   for (const PlacementSearchOptions& options :
        {PlacementSearchOptions{.memory_limit = limit, .untied_strategies = 0},
-        PlacementSearchOptions{.memory_limit = limit},
+        PlacementSearchOptions{.memory_limit = limit, .untied_strategies = 5'000},
         PlacementSearchOptions{.memory_limit = limit, .ties_layers = false}}) {
     const auto answer = search_placements(graph, mesh, cost, options);
     seconds.push_back(answer ? answer->time.value() : 0);

@@ -20,7 +20,7 @@ struct PlacementSearchOptions {
   bool ties_layers = true;
   /// When layers are tied: the answer is improved with layers on their own, where these have at
   /// most so many strategies of cones, homes and copies; 0: it is not.
-  int64_t untied_strategies = 5'000;
+  int64_t untied_strategies = 0;
   int64_t work = 400;  // of the solver, in millions of entries of tables
   /// Made in the best choice that is found; their times and their memory are not looked at.
   std::vector<solver::Change> changes = {};
