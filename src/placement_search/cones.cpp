@@ -172,6 +172,10 @@ Cones cones_of(const Graph& graph, const Ties& ties, const SearchConstraints& co
   Cones cones = ConeSearch(graph, constraints).run();
   cones.of_op = divided_by_ties(cones.of_op, ties);
   cones.nest_of_op = divided_by_ties(cones.nest_of_op, ties);
+  std::map<std::pair<int, int>, int> first;  // a nest does not leave its cone
+  for (int i = 0; i < std::ssize(cones.of_op); ++i)
+    if (int& nest = cones.nest_of_op[i]; nest != kNoNest)
+      nest = first.try_emplace({nest, cones.of_op[i]}, i).first->second;
   return cones;
 }
 
