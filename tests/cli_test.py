@@ -198,9 +198,10 @@ class Plan(unittest.TestCase):
     def test_a_polished_plan_is_not_slower_and_has_a_place_of_its_own_in_the_cache(self):
         with tempfile.TemporaryDirectory() as folder, unittest.mock.patch.dict(os.environ, XDG_CACHE_HOME=folder):
             plain, polished = (run_json("plan", *SMALL_GPT, *self.CLUSTER, *options) for options in ([], ["--polish", 6]))
-            self.assertEqual(len(list(pathlib.Path(folder).glob("tessera/*.json"))), 2)
+            # Two answers, and the last plan of the graph.
+            self.assertEqual(len(list(pathlib.Path(folder).glob("tessera/*.json"))), 3)
         self.assertLessEqual(polished["step_seconds"], plain["step_seconds"])
-        self.assertEqual(plain["polish_trials"], 0)
+        self.assertIn(plain["polish_trials"], (0, 3))  # 3 of a pipeline
         self.assertIn(polished["polish_trials"], range(1, 7))
         with tempfile.TemporaryDirectory() as folder:
             plan = pathlib.Path(folder) / "plan.json"

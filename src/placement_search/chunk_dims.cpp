@@ -3,6 +3,7 @@
 #include <algorithm>
 
 #include "ops/operator.h"
+#include "shard/candidates.h"
 
 namespace tessera {
 namespace {
@@ -93,8 +94,8 @@ class Following {
     each([&](ValueId value, const OperandFactors& operand) {
       if (!(value == step.value) || !is_plain(operand[step.dim])) return;
       const int factor = operand[step.dim].factor;
-      if (rule.factors[factor].extent % step.chunks != 0 ||
-          rule.factors[factor].kind == FactorKind::kWhole || !is_plain(rule, factor) ||
+      if (rule.factors[factor].extent % step.chunks != 0 || !is_plain(rule, factor) ||
+          !may_take_chunks(id, factor, step.chunks) ||
           !dims_.of_op[id.index][factor].insert(step.chunks).second)
         return;
       each([&](ValueId other, const OperandFactors& factors) {
@@ -104,8 +105,18 @@ class Following {
     });
   }
 
+  /// Not where the kernel must know where its part begins, as the positions of causal attention.
+  bool may_take_chunks(OpId op, int factor, int64_t chunks) const {
+    const ShardingRule& rule = rules_[op.index];
+    OpSharding sharding = OpSharding::replicated(mesh_, rule);
+    sharding.factor_axes[factor] = {0};
+    take_chunks(view(graph_, graph_.op(op)), rule, factor, chunks, sharding);
+    return sharding.chunks_of(factor) > 1;
+  }
+
   const Graph& graph_;
   const OpRules& rules_;
+  const MeshPtr mesh_ = std::make_shared<const Mesh>(Shape{2}, std::vector<std::string>{"x"});
   std::vector<std::vector<ValueId>> next_;  // of variables and their next values
   ChunkDims dims_;
   std::vector<Step> open_;

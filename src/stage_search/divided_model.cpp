@@ -149,6 +149,21 @@ void DividedModel::add_held(const Graph& serial) {
   }
 }
 
+bool DividedModel::allows(int64_t micro_batches) const {
+  const auto divides = [&](const TensorType& type, const DistAttr& attr) {
+    for (int dim = 0; dim < std::ssize(attr.dims); ++dim)
+      if (std::ranges::count(attr.dims[dim].axes, kTime) > 0 &&
+          type.shape[dim] % micro_batches != 0)
+        return false;
+    return true;
+  };
+  for (int i = 0; i < std::ssize(graph_.values()); ++i)
+    if (!divides(graph_.type(ValueId{i}), sharded_.values[i])) return false;
+  return std::ranges::all_of(reshards_, [&](const Reshard& reshard) {
+    return divides(reshard.type, reshard.from) && divides(reshard.type, reshard.to);
+  });
+}
+
 std::vector<UnitCost> DividedModel::costs(const StageRanks& ranks) const {
   std::vector<UnitCost> units(line_.units());
   const MeshPtr timed = with_micro_batches(one_mesh(ranks.mesh), ranks.micro_batches).front().mesh;

@@ -45,7 +45,12 @@ class DividedModel {
   DividedModel(const Graph& graph, ShardedGraph sharded, const Graph& serial,
                const ModelLine& line);
 
+  /// Do so many micro-batches divide everything that the sharding divides by them? It was made for
+  /// one number of them.
+  bool allows(int64_t micro_batches) const;
+
   /// By unit. The sizes of the axes may differ from those of the sharding.
+  ///   requires  allows(ranks.micro_batches)
   std::vector<UnitCost> costs(const StageRanks& ranks) const;
 
  private:

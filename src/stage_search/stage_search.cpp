@@ -264,6 +264,16 @@ std::vector<PipelineChoice> few_of_like(const std::vector<PipelineChoice>& choic
   return few;
 }
 
+/// Without the numbers of micro-batches that do not divide what is divided by them.
+StageSearchOptions with_allowed_counts(StageSearchOptions options,
+                                       const std::vector<StageWay>& ways) {
+  std::erase_if(options.micro_batches, [&](int64_t count) {
+    return std::ranges::any_of(ways,
+                               [&](const StageWay& way) { return !way.model->allows(count); });
+  });
+  return options;
+}
+
 }  // namespace
 
 bool PipelineChoice::has_ways_of(const PipelineChoice& other) const {
@@ -298,7 +308,7 @@ StageSearch::StageSearch(const ModelLine& line, const std::vector<StageWay>& way
     : line_(line),
       ways_(ways),
       deployment_(deployment),
-      options_(std::move(options)),
+      options_(with_allowed_counts(std::move(options), ways)),
       runs_(deployment) {}
 
 const SegmentCosts& StageSearch::costs_of(int64_t micro_batches) {
