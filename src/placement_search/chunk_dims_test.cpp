@@ -65,6 +65,18 @@ TEST(ChunkDims, LeadFromAConcatenationToItsReaders) {
   EXPECT_EQ(chunks(graph, "w", 0), Chunks{2});
 }
 
+// Two pieces are put together at positions that are the queries of causal attention.
+TEST(ChunkDims, AreNotThereWhereAKernelMustKnowWhereItsPartBegins) {
+  const Graph graph = parse_graph(
+      "input a: f32[1,3,1,2]\ninput k: f32[1,6,1,2]\ninput v: f32[1,6,1,2]\n"
+      "q = concat(a, a) {dim=1}: f32[1,6,1,2]\n"
+      "e = exp(q): f32[1,6,1,2]\n"
+      "y = attention(q, k, v) {causal=true, scale=0.5}: f32[1,6,1,2], f32[1,1,6]\n"
+      "output e = e\noutput y = y\n");
+  EXPECT_EQ(chunks(graph, "e", 1), Chunks{2});
+  EXPECT_EQ(chunks(graph, "y", 1), Chunks{});
+}
+
 // Parts of two ranks; 24 columns, or 8 of each of three chunks.
 TEST(ChunkDims, AreStrategiesOfTheProduct) {
   const Graph graph = sliced_product(8);

@@ -158,6 +158,22 @@ TEST(StageSearch, IsWithinAPercentOfAllCutsRunsWaysAndSchedules) {
 }
 
 // Tower A makes a, tower B makes b of another input, and the loss reads both.
+// The rows of the batch are 8, those of what is summed over pairs of them 4.
+TEST(DividedModel, AllowsMicroBatchesThatDivideAllThatIsDividedByThem) {
+  const Divided divided(parse_graph("input x: f32[8,4]\n"
+                                    "variable w: f32[4,4] = normal(0.0, 0.02)\n"
+                                    "y = dot_general(x, w) {spec=\"bi,io->bo\"}: f32[8,4]\n"
+                                    "pairs = reshape(y) {shape=[4, 2, 4]}: f32[4,2,4]\n"
+                                    "s = reduce(pairs) {dims=[1], op=\"sum\"}: f32[4,4]\n"
+                                    "output s = s\n"),
+                        2, {});
+  const DividedModel& model = *divided.ways().front().model;
+  EXPECT_TRUE(model.allows(2));
+  EXPECT_TRUE(model.allows(4));
+  EXPECT_FALSE(model.allows(3));
+  EXPECT_FALSE(model.allows(8));
+}
+
 TEST(ModelLine, ATowerDoesNotFollowTheOneBeforeIt) {
   const Network towers = network_of({.kind = "two_tower",
                                      .vocabulary = 512,
