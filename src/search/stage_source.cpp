@@ -33,8 +33,8 @@ std::string name_of(const PipelineChoice& choice, const std::vector<StageWay>& w
   for (const auto& [mesh, count] : runs)
     parts.push_back(count > 1 ? std::to_string(count) + " x " + mesh : mesh);
   return "stages " + join(parts, " | ") +
-         ", micro_batches=" + std::to_string(choice.micro_batches) + ", " +
-         std::string(to_text(choice.schedule));
+         ", micro_batches=" + std::to_string(choice.micro_batches) +
+         (choice.micro_batches > 1 ? ", " + std::string(to_text(choice.schedule)) : "");
 }
 
 Plan plan_of(const PlanRequest& request, const Plan& decisions, const PipelineChoice& choice,
@@ -42,7 +42,7 @@ Plan plan_of(const PlanRequest& request, const Plan& decisions, const PipelineCh
   Plan plan = decisions;
   plan.name = name_of(choice, divisions.ways());
   plan.micro_batches = choice.micro_batches;
-  plan.schedule = choice.schedule;
+  if (choice.micro_batches > 1) plan.schedule = choice.schedule;
   std::vector<int> stages;
   std::vector<int> begins;
   for (const StageChoice& stage : choice.stages) {
@@ -72,6 +72,10 @@ StageSearchOptions options_of(const PlanRequest& request, const PlanConstraints&
     if (rows % count == 0 &&
         (!fixes_decision(constraints, "micro_batches") || count == decisions.micro_batches))
       options.micro_batches.push_back(count);
+  // The divisions are made for the first number; of one there are none by micro-batches.
+  if (!options.micro_batches.empty() && !fixes_decision(constraints, "micro_batches") &&
+      !fixes_decision(constraints, "schedule"))
+    options.micro_batches.push_back(1);
   for (const PipelineKind schedule :
        {PipelineKind::kOneForwardOneBackward, PipelineKind::kEagerOneForwardOneBackward,
         PipelineKind::kZeroBubbleH1, PipelineKind::kZeroBubbleH2})
@@ -98,6 +102,21 @@ std::optional<Candidate> candidate_of(const PlanRequest& request, const Plan& de
 std::optional<Seconds> best_step(const PlanningAnswer& known) {
   if (!known.best) return std::nullopt;
   return known.candidates[*known.best].step();
+}
+
+/// Plans of one micro-batch have no schedule: their ops run when they can.
+bool are_equal(const PipelineChoice& a, const PipelineChoice& b) {
+  return a.micro_batches == b.micro_batches && (a.micro_batches == 1 || a.schedule == b.schedule) &&
+         a.has_stages_of(b);
+}
+
+void keep_unequal(std::vector<PipelineChoice>& choices) {
+  std::vector<PipelineChoice> kept;
+  for (PipelineChoice& choice : choices) {
+    const auto is_equal = [&](const PipelineChoice& other) { return are_equal(choice, other); };
+    if (std::ranges::none_of(kept, is_equal)) kept.push_back(std::move(choice));
+  }
+  choices = std::move(kept);
 }
 
 }  // namespace
@@ -138,6 +157,7 @@ std::vector<Candidate> StageSource::operator()(const PlanRequest& request,
   std::erase_if(choices, [&](const PipelineChoice& choice) {
     return limit && choice.seconds > kMargin * limit->value();
   });
+  keep_unequal(choices);
   return candidates(request, std::move(choices));
 }
 
@@ -157,11 +177,8 @@ std::vector<PipelineChoice> StageSource::with_whole_backward(const PlanningAnswe
 }
 
 bool StageSource::was_tried(const PipelineChoice& choice) const {
-  return std::ranges::any_of(tried_, [&](const auto& entry) {
-    const PipelineChoice& other = entry.second;
-    return other.schedule == choice.schedule && other.micro_batches == choice.micro_batches &&
-           other.has_stages_of(choice);
-  });
+  return std::ranges::any_of(tried_,
+                             [&](const auto& entry) { return are_equal(entry.second, choice); });
 }
 
 std::vector<PipelineChoice> StageSource::neighbours(const PlanningAnswer& known) const {

@@ -39,9 +39,21 @@ TEST(StageSource, MakesPipelinesOfAllRanks) {
   for (const Candidate& candidate : found) {
     EXPECT_EQ(candidate.plan.rank_count(), 4) << candidate.name;
     EXPECT_GE(candidate.plan.meshes.size(), 2U) << candidate.name;
-    EXPECT_GE(candidate.plan.micro_batches, 2) << candidate.name;
     EXPECT_TRUE(candidate.plan.shardings) << candidate.name;
   }
+}
+
+// Of small kernels a step is as long as they are launched, once for each micro-batch.
+TEST(StageSource, OfSmallKernelsHasOneMicroBatchAndNoSchedule) {
+  const Network network = network_of(
+      {.kind = "gpt", .vocabulary = 16, .context = 4, .layers = 2, .width = 8, .heads = 2});
+  const Graph graph = training_graph(network, {}, 8, 1);
+  const std::vector<Candidate> found =
+      pipelines_for(graph, parse_cluster_line("2xa100-80g"), "", 2);
+  ASSERT_FALSE(found.empty());
+  EXPECT_EQ(found.front().plan.micro_batches, 1);
+  EXPECT_EQ(found.front().plan.schedule, Plan().schedule);
+  EXPECT_EQ(found.front().plan.meshes.size(), 2U);
 }
 
 TEST(StageSource, KeepsFixedDegreesMicroBatchesAndSchedule) {
