@@ -135,6 +135,7 @@ class Planning {
 
   void polish() {
     if (!answer_.best) return;
+    polish_best_preset();
     int64_t left = options_.polish_trials;
     if (is_pipeline(best().candidate)) left = std::max(left, kPipelineChanges);
     for (bool is_faster = true; is_faster && left > 0;) {
@@ -144,6 +145,21 @@ class Planning {
       left -= count;
       is_faster = take_fastest(std::move(changes));
     }
+  }
+
+  /// Where a pipeline is the best one, the fastest pipeline of the presets may be faster after the
+  /// changes that are always tried.
+  void polish_best_preset() {
+    if (!is_pipeline(best().candidate) || best().candidate.source == Candidate::Source::kPreset)
+      return;
+    const auto preset =
+        std::ranges::find_if(answer_.candidates, [&](const EvaluatedCandidate& each) {
+          return each.candidate.source == Candidate::Source::kPreset && each.fits() &&
+                 is_pipeline(each.candidate) && obeys(each.candidate, options_.constraints);
+        });
+    if (preset == answer_.candidates.end()) return;
+    take_fastest(
+        single_changes(request_, options_.constraints, preset->candidate, kPipelineChanges));
   }
 
   /// Keeps the fastest of these candidates where it is faster than the best one.

@@ -150,17 +150,20 @@ void DividedModel::add_held(const Graph& serial) {
 }
 
 bool DividedModel::allows(int64_t micro_batches) const {
-  const auto divides = [&](const TensorType& type, const DistAttr& attr) {
-    for (int dim = 0; dim < std::ssize(attr.dims); ++dim)
-      if (std::ranges::count(attr.dims[dim].axes, kTime) > 0 &&
-          type.shape[dim] % micro_batches != 0)
+  // Is a part of the rows of `timed` a whole number of the units of `attr`?
+  const auto divides = [&](const TensorType& type, const DistAttr& timed, const DistAttr& attr) {
+    for (int dim = 0; dim < std::ssize(timed.dims); ++dim)
+      if (std::ranges::count(timed.dims[dim].axes, kTime) > 0 &&
+          type.shape[dim] % (micro_batches * attr.dims[dim].unit * attr.dims[dim].chunks) != 0)
         return false;
     return true;
   };
   for (int i = 0; i < std::ssize(graph_.values()); ++i)
-    if (!divides(graph_.type(ValueId{i}), sharded_.values[i])) return false;
+    if (!divides(graph_.type(ValueId{i}), sharded_.values[i], sharded_.values[i])) return false;
   return std::ranges::all_of(reshards_, [&](const Reshard& reshard) {
-    return divides(reshard.type, reshard.from) && divides(reshard.type, reshard.to);
+    return divides(reshard.type, reshard.from, reshard.from) &&
+           divides(reshard.type, reshard.to, reshard.to) &&
+           divides(reshard.type, reshard.to, reshard.from);
   });
 }
 

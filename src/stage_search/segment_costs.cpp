@@ -60,6 +60,13 @@ SegmentCosts::SegmentCosts(const ModelLine& line, const std::vector<StageWay>& w
     for (int way = 0; way < std::ssize(ways); ++way)
       if (ways[way].mesh->size() == runs.size_of(kind)) ways_of_[kind].push_back(way);
   }
+  arrivals_.emplace_back();
+  for (Rank rank = 1; rank < runs.ranks(); ++rank) {
+    const DeviceId from = deployment.device(rank - 1), to = deployment.device(rank);
+    const Cluster& cluster = *deployment.cluster;
+    arrivals_.push_back({cluster.link(from, to), cluster.machine(from) != cluster.machine(to)});
+  }
+  for (const StageWay& way : ways) parts_.push_back(parts_of_activations(*way.mesh));
   on_all_cores(runs.kinds(), [&](int64_t kind) {
     for (int way : ways_of_[kind]) {
       const std::vector<UnitCost> units = ways[way].model->costs(
@@ -83,14 +90,11 @@ UnitCost SegmentCosts::of(int kind, int way, int first, int end) const {
 
 double SegmentCosts::transfer(int way, int unit, Rank first) const {
   if (unit == 0 || first == 0) return 0;
-  const Mesh& mesh = *ways_[way].mesh;
-  const DeviceId from = deployment_.device(first - 1), to = deployment_.device(first);
-  const LinkCost link = deployment_.cluster->link(from, to);
-  const double sharing =
-      deployment_.cluster->machine(from) == deployment_.cluster->machine(to) ? 1 : mesh.size();
+  const Arrival& arrival = arrivals_[first];
+  const double sharing = arrival.is_shared ? static_cast<double>(ways_[way].mesh->size()) : 1;
   const double bytes = static_cast<double>(line_.crossing[unit].value()) /
-                       static_cast<double>(micro_batches_) / parts_of_activations(mesh);
-  return link.latency.value() + bytes * sharing / link.bytes_per_second;
+                       static_cast<double>(micro_batches_) / parts_[way];
+  return arrival.link.latency.value() + bytes * sharing / arrival.link.bytes_per_second;
 }
 
 }  // namespace tessera

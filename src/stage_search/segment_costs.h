@@ -44,6 +44,13 @@ class SegmentCosts {
   const int64_t micro_batches_;
   std::vector<std::vector<int>> ways_of_;  // by kind
   std::vector<double> capacities_;         // by kind
+  /// The link from the rank before; do all ranks of a stage share it?
+  struct Arrival {
+    LinkCost link = {};
+    bool is_shared = false;
+  };
+  std::vector<Arrival> arrivals_;  // by rank
+  std::vector<double> parts_;      // by way: of activations
   std::vector<std::vector<std::vector<UnitCost>>>
       up_to_unit_;  // by kind and way: sums before units
 };

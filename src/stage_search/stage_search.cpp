@@ -20,6 +20,9 @@ constexpr size_t kClocked = 8;
 /// Pipelines from which neighbours are followed, and how far.
 constexpr size_t kClimbs = 6;
 constexpr int kSteps = 16;
+/// Answers of one micro-batch, beside the others: the clock does not know how well weight gradients
+/// overlap there.
+constexpr size_t kOfOneMicroBatch = 2;
 /// Stages of which two cuts are moved in all combinations.
 constexpr size_t kFewStages = 4;
 
@@ -319,7 +322,14 @@ const SegmentCosts& StageSearch::costs_of(int64_t micro_batches) {
 }
 
 std::vector<PipelineChoice> StageSearch::best() {
-  const std::vector<int64_t>& counts = options_.micro_batches;
+  std::vector<int64_t> several = options_.micro_batches;
+  const bool has_one = std::erase(several, 1) > 0;
+  std::vector<PipelineChoice> list = best_of(several, options_.max_answers);
+  if (has_one) std::ranges::move(best_of({1}, kOfOneMicroBatch), std::back_inserter(list));
+  return list;
+}
+
+std::vector<PipelineChoice> StageSearch::best_of(const std::vector<int64_t>& counts, size_t most) {
   for (int64_t count : counts) costs_of(count);
   std::vector<std::vector<PipelineChoice>> found(2 * counts.size());
   on_all_cores(std::ssize(found), [&](int64_t i) {
@@ -339,7 +349,7 @@ std::vector<PipelineChoice> StageSearch::best() {
   sort_unique(clocked);
   for (const PipelineChoice& start : few_of_like(clocked, kClimbs)) climb(start, clocked);
   sort_unique(clocked);
-  return few_of_like(clocked, options_.max_answers);
+  return few_of_like(clocked, most);
 }
 
 void StageSearch::climb(PipelineChoice choice, std::vector<PipelineChoice>& list) {
@@ -399,7 +409,7 @@ std::vector<PipelineChoice> StageSearch::neighbours(const PipelineChoice& choice
   std::vector<PipelineChoice> others = with_other_cuts(choice);
   std::ranges::move(with_other_ways(choice), std::back_inserter(others));
   for (const int64_t count : options_.micro_batches)
-    if (count != choice.micro_batches) {
+    if (count != choice.micro_batches && count > 1 && choice.micro_batches > 1) {
       others.push_back(choice);
       others.back().micro_batches = count;
     }

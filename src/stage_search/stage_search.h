@@ -71,7 +71,8 @@ class StageSearch {
   StageSearch(const ModelLine& line, const std::vector<StageWay>& ways,
               const Deployment& deployment, StageSearchOptions options);
 
-  /// Those of least estimated time, in ascending order; empty when nothing fits. Of pipelines that
+  /// Those of least estimated time, in ascending order; then two of one micro-batch, when it is
+  /// among the numbers; empty when nothing fits. Of pipelines that
   /// differ in cuts and schedule only there are at most two.
   std::vector<PipelineChoice> best();
   /// A cut, or two next to each other, are moved by up to two units, a stage has another way, or
@@ -84,6 +85,7 @@ class StageSearch {
   /// With the costs of each stage.
   PipelineChoice priced(PipelineChoice choice);
   /// Adds the best neighbour, its best neighbour and so on, until none is faster.
+  std::vector<PipelineChoice> best_of(const std::vector<int64_t>& counts, size_t most);
   void climb(PipelineChoice choice, std::vector<PipelineChoice>& list);
   std::vector<PipelineChoice> with_other_cuts(const PipelineChoice& choice) const;
   std::vector<PipelineChoice> with_other_ways(const PipelineChoice& choice) const;
