@@ -202,8 +202,8 @@ class Plan(unittest.TestCase):
             # Two answers, and the last plan of the graph.
             self.assertEqual(len(list(pathlib.Path(folder).glob("tessera/*.json"))), 3)
         self.assertLessEqual(polished["step_seconds"], plain["step_seconds"])
-        self.assertIn(plain["polish_trials"], (0, 3))  # 3 of a pipeline
-        self.assertIn(polished["polish_trials"], range(1, 7))
+        self.assertIn(plain["polish_trials"], (0, 3, 6))  # 3 of a pipeline, and 3 of the best one of the presets
+        self.assertIn(polished["polish_trials"], range(1, 10))
         with tempfile.TemporaryDirectory() as folder:
             plan = pathlib.Path(folder) / "plan.json"
             plan.write_text(json.dumps(polished["plan"]))
