@@ -3,8 +3,6 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
-#include <ctime>
-
 #include "autodiff/optimizer.h"
 #include "base/error.h"
 #include "base/testing/error.h"
@@ -181,32 +179,11 @@ Graph training_graph(int layers) {
   return graph;
 }
 
-/// The least seconds of the processor that one of five rewrites takes.
-double least_seconds(const Graph& graph) {
-  double least = 1e9;
-  for (int i = 0; i < 5; ++i) {
-    const std::clock_t start = std::clock();
-    rewrite(graph, {}, all_passes());
-    least = std::min(least, static_cast<double>(std::clock() - start) / CLOCKS_PER_SEC);
-  }
-  return least;
-}
-
 TEST(Rewrite, ChangesNothingTheSecondTime) {
   const Graph once = rewrite(training_graph(2), {}, all_passes()).made.graph;
   const Rewritten twice = rewrite(once, {}, all_passes());
   for (const GraphPassReport& pass : twice.passes) EXPECT_TRUE(pass.changes.empty()) << pass.name;
   EXPECT_EQ(to_text(twice.made.graph), to_text(once));
-}
-
-// Four times the layers take four times the time; what is quadratic takes sixteen times. The bound
-// leaves room for other programs on the machine.
-TEST(Rewrite, TakesTimeInProportionToTheOps) {
-  const Graph small = training_graph(24), large = training_graph(96);
-  const double seconds = least_seconds(large);
-  EXPECT_LT(seconds, 10 * least_seconds(small));
-  RecordProperty("ops", static_cast<int>(large.ops().size()));
-  RecordProperty("microseconds", static_cast<int>(seconds * 1e6));
 }
 
 }  // namespace
