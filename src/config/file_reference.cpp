@@ -25,6 +25,10 @@ constexpr KeyMeaning kPresetMeanings[] = {
      "two for each. Without `micro_batches` the batch has the largest divisor of it that is at "
      "most two for each of `pp`",
      "pp = 2"},
+    {"zero",
+     "What the ranks of `dp` divide in place of keeping all of it, as ZeRO does: `1` the state of "
+     "the optimizer, `3` the parameters, too",
+     "zero = 1"},
 };
 
 constexpr KeyMeaning kPlanMeanings[] = {
@@ -56,6 +60,11 @@ constexpr KeyMeaning kPlanMeanings[] = {
      "Where tasks end besides exchanges and passes: nowhere, at the borders of the repeated blocks "
      "of the model, after each op, or where ops stop to match a pattern. Results do not change",
      R"("tasks": ["*.attn.*"])"},
+    {"recompute",
+     "Results of the forward that the backward computes again, instead of keeping them "
+     "([recompute](plans.md#recompute)): none, what is cheap, everything inside of layers, or the "
+     "results of the ops that match a pattern",
+     R"("recompute": "selective")"},
     {"micro_batches", "Parts of the batch of a step, one after the other; they divide it",
      R"("micro_batches": 4)"},
     {"schedule",

@@ -306,6 +306,7 @@ TaskGraph compile_case(const FuzzCase& given, const CaseFaults& faults, int64_t 
   // Optional passes are left out at times.
   if (given.seed % 5 == 0) plan.disabled_passes.push_back("combine");
   if (given.seed % 7 == 0) plan.disabled_passes.push_back("sum-chains");
+  plan.recompute = {Recompute::Kind::kPatterns, {"*"}};  // where its pass runs
   for (const GraphPass& pass : graph_passes())
     if (std::ranges::find(given.passes, pass.name) == given.passes.end())
       plan.disabled_passes.emplace_back(pass.name);

@@ -13,6 +13,7 @@
 #include "fuzz/fuzz_case.h"
 #include "ops/interpreter.h"
 #include "placement_check/placement_check.h"
+#include "rewrite/draft_copy.h"
 #include "rewrite/testing/rewritten.h"
 #include "runtime/runtime.h"
 
@@ -175,7 +176,7 @@ std::string failure_of(void (*wrong)(GraphDraft& draft)) {
   faults.rewrite = [wrong](const Graph& graph) {
     GraphDraft draft(graph);
     wrong(draft);
-    return draft.finish().graph;
+    return graph_of(draft).graph;
   };
   const auto failure = run_case(small_case(), faults);
   if (!failure) return "none";
@@ -228,7 +229,7 @@ TEST(WrongPasses, ThePlacementCheckFindsAnotherGraphThanItsOwn) {
   const FuzzCase given = small_case();
   GraphDraft draft(given.graph);
   draft.replace(op_of(draft, "triple"), {value_of(draft, "double")});
-  const Graph wrong = draft.finish().graph;
+  const Graph wrong = graph_of(draft).graph;
   const Plan plan{.meshes = given.meshes, .disabled_passes = kAllPasses, .marks = given.marks};
   const TaskGraph tasks = compile(wrong, plan).tasks;
   check_placements(wrong, tasks, 1);

@@ -11,6 +11,7 @@
 #include "base/file.h"
 #include "base/text.h"
 #include "cost/cost_file.h"
+#include "plan/op_choices.h"
 #include "plan/read_meshes.h"
 #include "shard/named.h"
 
@@ -26,11 +27,11 @@ constexpr Renamed kRenamedKeys[] = {{"sums", "all_reduce"},
                                     {"overlap_mib", "prefetch_mib"}};
 // Names of other systems.
 constexpr std::string_view kDividedParameters =
-    "a mark of the parameters with \"placement\": \"P(\\\"dp\\\")\" and \"copies\": \"pass\" "
-    "divides them over it";
-constexpr Familiar kFamiliarKeys[] = {{"fsdp", "dp", kDividedParameters},
-                                      {"zero", "dp", kDividedParameters},
-                                      {"zero_stage", "dp", kDividedParameters},
+    "presets divide over dp with zero=1 or zero=3, as in dp=4,zero=3; in a plan, a mark of the "
+    "parameters with \"placement\": \"P(\\\"dp\\\")\" and \"copies\": \"pass\" does";
+constexpr Familiar kFamiliarKeys[] = {{"fsdp", "zero", kDividedParameters},
+                                      {"zero", "marks", kDividedParameters},
+                                      {"zero_stage", "zero", kDividedParameters},
                                       {"ddp", "dp"},
                                       {"data_parallel", "dp"},
                                       {"tensor_parallel", "tp"},
@@ -50,7 +51,11 @@ constexpr Familiar kFamiliarKeys[] = {{"fsdp", "dp", kDividedParameters},
                                       {"data_parallel_size", "dp"},
                                       {"context_parallel_size", "sp"},
                                       {"bucket_cap_mb", "bucket_mib"},
-                                      {"pipeline_schedule", "schedule"}};
+                                      {"pipeline_schedule", "schedule"},
+                                      {"recompute_granularity", "recompute"},
+                                      {"activation_checkpointing", "recompute"},
+                                      {"gradient_checkpointing", "recompute"},
+                                      {"remat", "recompute"}};
 constexpr Familiar kFamiliarSchedules[] = {
     {"gpipe", "f-then-b"},  {"GPipe", "f-then-b"},
     {"fthenb", "f-then-b"}, {"pipedream-flush", "1f1b"},
@@ -187,54 +192,6 @@ void write_marks(const std::vector<Mark>& marks, Document& document) {
     if (!mark.mesh.empty()) item["mesh"] = mark.mesh;
     if (mark.copies != CopyLife::kStep) item["copies"] = std::string(to_text(mark.copies));
     document["marks"].append(std::move(item));
-  }
-}
-
-constexpr std::string_view kTaskWords[] = {"role", "layer", "op"};  // in the order of the kinds
-
-TaskGranularity read_tasks(ConfigTable& table) {
-  TaskGranularity tasks;
-  const Document* value = table.raw("tasks", {.type = "text or list of texts",
-                                              .fallback = "\"role\"",
-                                              .range = "`role`, `layer`, `op` or patterns"});
-  if (!value) return tasks;
-  if (value->is_list()) {
-    tasks.kind = TaskGranularity::Kind::kPatterns;
-    for (const Document& item : value->as_list())
-      if (item.is_string()) tasks.patterns.push_back(item.as_string());
-    if (!tasks.patterns.empty() && tasks.patterns.size() == value->as_list().size()) return tasks;
-  }
-  for (size_t i = 0; i < std::size(kTaskWords); ++i) {
-    if (!(*value == Document(std::string(kTaskWords[i])))) continue;
-    tasks.kind = static_cast<TaskGranularity::Kind>(i);
-    return tasks;
-  }
-  refuse(table.file() + ": tasks is " + to_json(*value),
-         "it says where tasks end: where the role changes, where a layer ends, after each op, or "
-         "where ops stop to match a pattern",
-         "write \"role\", \"layer\", \"op\" or a list of patterns such as [\"*.attn.*\"]");
-}
-
-void write_tasks(const TaskGranularity& tasks, Document& document) {
-  if (tasks == TaskGranularity{}) return;
-  if (tasks.kind != TaskGranularity::Kind::kPatterns) {
-    document["tasks"] = std::string(kTaskWords[static_cast<size_t>(tasks.kind)]);
-    return;
-  }
-  for (const std::string& pattern : tasks.patterns) document["tasks"].append(pattern);
-}
-
-void check_task_patterns(const Plan& plan, const Graph& graph) {
-  for (const std::string& pattern : plan.tasks.patterns) {
-    if (!ops_named(graph, pattern).empty()) continue;
-    std::vector<std::string> names;
-    for (const Op& op : graph.ops()) names.push_back(op.name);
-    const std::string close = nearest(pattern, names);
-    refuse("the pattern '" + pattern + "' of 'tasks' in plan '" + plan.name +
-               "' names no op of this model",
-           "tasks end where ops stop to match it",
-           close.empty() ? "list the names with `tessera explain --full`"
-                         : "did you mean '" + close + "'?");
   }
 }
 
@@ -385,6 +342,7 @@ Plan parse_plan(const Document& document, const std::string& origin, const PlanR
   plan.bucket = of_mib(table.number("bucket_mib", mib_of(plan.bucket), 0, kMib));
   plan.halos = read_halos(table);
   plan.tasks = read_tasks(table);
+  plan.recompute = read_recompute(table);
   plan.disabled_passes = table.texts("disabled_passes", {});
   if (table.raw("mapping")) plan.mapping = read_mapping(table.table("mapping"), plan.rank_count());
   if (const Document* cost = table.raw("cost")) plan.cost = parse_cost_model(*cost, "cost", origin);
@@ -416,6 +374,7 @@ Document to_document(const Plan& plan, const Graph& graph,
   write_mib("prefetch_mib", plan.prefetch_window, kPrefetchWindow, document);
   write_mib("bucket_mib", plan.bucket, kGradientBucket, document);
   write_tasks(plan.tasks, document);
+  write_recompute(plan.recompute, document);
   for (const std::string& pass : plan.disabled_passes) document["disabled_passes"].append(pass);
   if (plan.mapping) document["mapping"] = to_document(*plan.mapping);
   if (plan.cost != CostModel{}) document["cost"] = to_document(plan.cost);
@@ -440,7 +399,8 @@ std::string describe_other_passes(const Plan& plan, const RewrittenFingerprint& 
 }
 
 void check_fits(const Plan& plan, const Graph& graph) {
-  check_task_patterns(plan, graph);
+  check_patterns("tasks", plan.tasks.patterns, plan.name, graph);
+  check_patterns("recompute", plan.recompute.patterns, plan.name, graph);
   const bool fits_all = plan.meshes.empty() && !plan.shardings;  // the serial plan
   if (!plan.fingerprint || plan.fingerprint->graph.empty() || fits_all) return;
   const PlanFingerprint present = fingerprint_of(graph);

@@ -19,6 +19,8 @@
 //       "bucket_mib": 25,             gradients that are exchanged together in the backward
 //       "halos": "auto",              "exchange" or "recompute" them, or the cheaper
 //       "tasks": "role",              where tasks end: "role", "layer", "op", or patterns of ops
+//       "recompute": "none",          of activations in the backward: "selective", "full", or
+//                                     patterns of ops (rewrite/recompute.h)
 //       "disabled_passes": ["cse"],   optional passes of the compiler that do not run
 //       "mapping": {"cluster": "2x8xa100-80g", "devices": ["n0/0", "n0/1"]},
 //                                     the device of each rank, on one cluster
@@ -59,6 +61,7 @@
 #include "plan/rank_mapping.h"
 #include "plan/task_granularity.h"
 #include "reshard/price.h"
+#include "rewrite/recompute.h"
 #include "schedule/pipeline.h"
 #include "shard/marks.h"
 #include "shard/mesh_assignment.h"
@@ -98,6 +101,7 @@ struct Plan {
   Bytes bucket = kGradientBucket;  // of gradients that are exchanged together in the backward
   HaloForm halos = HaloForm::kAuto;
   TaskGranularity tasks = {};  // which kernels share a task
+  Recompute recompute = {};    // of activations in the backward
   /// Names of optional compiler passes that do not run (lower/lower.h).
   std::vector<std::string> disabled_passes = {};
   std::optional<RankMapping> mapping = {};  // empty: rank i on device i

@@ -14,6 +14,8 @@ namespace {
 constexpr std::array<std::string_view, 3> kAxes{kDataAxis, kSpaceAxis, kTensorAxis};
 constexpr std::array<std::string_view, 4> kDegrees{kDataAxis, kSpaceAxis, kTensorAxis,
                                                    kPipelineKey};
+constexpr std::array<std::string_view, 5> kPresetKeys{kDataAxis, kSpaceAxis, kTensorAxis,
+                                                      kPipelineKey, kZeroKey};
 constexpr int64_t kMaxRanks = 1 << 20;
 
 [[noreturn]] void refuse(const std::string& what, const std::string& why, const std::string& fix) {
@@ -47,6 +49,20 @@ std::optional<int64_t> read_degree(std::string_view key, const Document& value,
                (may_rest ? ", or \"rest\" for what the number of ranks leaves" : ""),
            "write " + std::string(key) + " = 2, or another integer from 1");
   return value.as_int();
+}
+
+int read_zero(ConfigTable& table, const std::string& origin) {
+  const Document* value =
+      table.raw(std::string(kZeroKey), ValueForm{"integer", "0", "`0`, `1` or `3`"});
+  if (!value) return 0;
+  for (const int64_t level : {0, 1, 3})
+    if (*value == Document(level)) return static_cast<int>(level);
+  const bool is_two = *value == Document(int64_t{2});
+  refuse(origin + ": zero = " + to_json(*value) + " is no level of zero",
+         is_two ? "gradients are divided as soon as they are summed under zero = 1, too: only with "
+                  "several micro-batches a rank keeps sums of whole gradients"
+                : "1 divides the state of the optimizer over dp, and 3 the parameters, too",
+         "write zero = 1 or zero = 3");
 }
 
 /// The axes of `preset` as text: "dp=2,pp=4".
@@ -91,7 +107,7 @@ std::string decisions_text(const Document& document) {
 Document decisions_of(const Document& document, Preset& preset) {
   Document decisions{Document::Table{}};
   for (const auto& [key, value] : document.as_table())
-    if (!is_degree(key)) decisions[key] = value;
+    if (!is_degree(key) && key != kZeroKey) decisions[key] = value;
   preset.chooses_micro_batches = preset.stages > 1 && !decisions.find("micro_batches");
   if (preset.chooses_micro_batches) decisions["micro_batches"] = 2 * preset.stages;
   return decisions;
@@ -152,8 +168,10 @@ Preset parse_preset(const Document& document, const std::string& origin,
       preset.axes.push_back({axis, read_degree(axis, *size, origin)});
   if (const Document* stages = find_degree(table, kPipelineKey))
     preset.stages = *read_degree(kPipelineKey, *stages, origin);
+  preset.zero = read_zero(table, origin);
   check_axes(preset, origin);
-  preset.decisions = parse_plan(decisions_of(document, preset), origin, {.other_keys = kDegrees});
+  preset.decisions =
+      parse_plan(decisions_of(document, preset), origin, {.other_keys = kPresetKeys});
   preset.text = degrees_text(preset);
   preset.decisions_text = decisions_text(document);
   return preset;

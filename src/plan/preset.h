@@ -33,6 +33,9 @@ struct Preset {
   std::string text;              // "dp=2,tp=2": the name of its plans
   std::vector<PresetAxis> axes;  // outermost first; at most one is kRest
   int64_t stages = 1;
+  /// What the ranks of kDataAxis divide among themselves instead of each keeping all of it, as in
+  /// ZeRO (Rajbhandari et al., SC 2020): 1 the state of the optimizer, 3 the parameters, too.
+  int zero = 0;
   /// Are micro-batches chosen with the plan? Then decisions.micro_batches is what is aimed at.
   bool chooses_micro_batches = false;
   /// All other decisions, without meshes; its marks are added to those of the preset.
@@ -43,6 +46,9 @@ struct Preset {
 
 /// Is it a preset, and no file? Presets have an equals sign, and files exist.
 bool is_preset(std::string_view text);
+
+/// The key of Preset::zero.
+inline constexpr std::string_view kZeroKey = "zero";
 
 /// dp, sp, tp and pp.
 std::span<const std::string_view> degree_keys();

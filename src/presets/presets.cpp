@@ -10,6 +10,7 @@
 #include "presets/dim_classes.h"
 #include "presets/roles.h"
 #include "presets/stages.h"
+#include "presets/zero.h"
 #include "schedule/named_orders.h"
 #include "shard/resolved/name_patterns.h"
 #include "shard/resolved/stage_patterns.h"
@@ -76,16 +77,24 @@ class TensorMarks {
     if (!names_.contains(placement)) placements_.push_back(placement);
     names_[placement].push_back(graph_.value(value).name);
   }
+  /// Copies of the value in another placement live for a pass.
+  void free_copies(ValueId value) { freed_.push_back(graph_.value(value).name); }
+
   std::vector<Mark> all(const std::string& origin) const {
     std::vector<Mark> marks;
     for (const std::string& placement : placements_)
       for (std::string& pattern : to_patterns(names_.at(placement)))
         marks.push_back(shard_tensor(std::move(pattern), placement, origin));
+    for (std::string& pattern : to_patterns(freed_)) {
+      marks.push_back(shard_tensor(std::move(pattern), "", origin));
+      marks.back().copies = CopyLife::kPass;
+    }
     return marks;
   }
 
  private:
   const Graph& graph_;
+  std::vector<std::string> freed_;
   std::vector<std::string> placements_;  // in the order of the first tensor
   std::map<std::string, std::vector<std::string>> names_;
 };
@@ -95,6 +104,7 @@ class Division {
  public:
   Division(const Graph& graph, const Degrees& degrees)
       : graph_(graph),
+        degrees_(degrees),
         dims_(dim_classes_of(graph)),
         axes_(dims_.classes.size()),
         is_batch_(dims_.classes.size()) {
@@ -105,9 +115,11 @@ class Division {
   }
 
   /// One mark for all tensors of equal placements.
-  std::vector<Mark> marks(const std::string& origin) const {
+  std::vector<Mark> marks(const std::string& origin, int zero) const {
     TensorMarks marks(graph_);
-    for (ValueId value : marked()) marks.add(value, placement_of(value));
+    for (ValueId value : marked())
+      if (zero == 0 || !is_parameter(value)) marks.add(value, placement_of(value));
+    if (zero > 0) divide_state(zero, marks);
     return marks.all(origin);
   }
 
@@ -123,39 +135,55 @@ class Division {
   }
 
   /// P("dp", None, "tp"); "" when nothing divides it.
-  std::string placement_of(ValueId value) const {
-    std::vector<std::string> parts;
-    bool is_divided = false;
-    for (DimClassIndex index : dims_.of_value[value.index]) {
-      const std::string_view axis = axis_of(index);
-      const bool again = std::find(parts.begin(), parts.end(), quoted(axis)) != parts.end();
-      parts.push_back(axis.empty() || again ? "None" : quoted(axis));
-      is_divided = is_divided || !axis.empty();
-    }
-    return is_divided ? spec_of(std::move(parts)) : "";
-  }
+  std::string placement_of(ValueId value) const { return spec_of(axes_of(value)); }
   /// The same of a result, whose rows micro-batches divide first: P(("mb", "dp"), None, "tp").
   std::string placement_in_time(ValueId value) const {
-    std::vector<std::string> parts;
-    bool is_divided = false;
-    for (DimClassIndex index : dims_.of_value[value.index]) {
-      std::vector<std::string> axes;
-      const auto push = [&](std::string_view axis) {
-        const std::string text = quoted(axis);
-        const auto has = [&](const std::string& part) { return part.find(text) < part.size(); };
-        if (!axis.empty() && std::ranges::none_of(parts, has)) axes.push_back(text);
-      };
-      if (!index.is_none() && is_batch_[index.value()]) push(kMicroBatchAxis);
-      push(axis_of(index));
-      is_divided = is_divided || !axes.empty();
-      parts.push_back(axes.empty()       ? "None"
-                      : axes.size() == 1 ? axes[0]
-                                         : "(" + join(axes, ", ") + ")");
+    AxesOfDims axes = axes_of(value);
+    for (size_t d = 0; d < axes.size(); ++d) {
+      const DimClassIndex index = dims_.of_value[value.index][d];
+      if (index.is_none() || !is_batch_[index.value()]) continue;
+      axes[d].insert(axes[d].begin(), std::string(kMicroBatchAxis));
+      break;
     }
-    return is_divided ? spec_of(std::move(parts)) : "";
+    return spec_of(axes);
   }
 
  private:
+  bool is_parameter(ValueId value) const {
+    const Variable* variable = graph_.variable_of(value);
+    return variable && variable->trainable;
+  }
+
+  /// Divides the state of the optimizer over kDataAxis, too, and so the parameters at level 3.
+  void divide_state(int zero, TensorMarks& marks) const {
+    std::map<std::string, std::vector<ValueId>> states;  // by the name of their parameter
+    for (const Variable& variable : graph_.variables())
+      if (!variable.origin.source.empty()) states[variable.origin.source].push_back(variable.value);
+    for (const Variable& variable : graph_.variables()) {
+      if (!variable.trainable) continue;
+      const AxesOfDims whole = axes_of(variable.value), parts = divided_by_data(variable.value);
+      const bool at_rest = zero == 3 && parts != whole;
+      marks.add(variable.value, spec_of(at_rest ? parts : whole, "P()"));
+      if (at_rest) marks.free_copies(variable.value);
+      for (ValueId state : states[graph_.value(variable.value).name])
+        if (graph_.type(state).shape == graph_.type(variable.value).shape)
+          marks.add(state, spec_of(parts, "P()"));
+    }
+  }
+
+  AxesOfDims divided_by_data(ValueId value) const {
+    const auto size_of = [&](std::string_view axis) {
+      const auto found = std::find(degrees_.names.begin(), degrees_.names.end(), axis);
+      return degrees_.shape[static_cast<int>(found - degrees_.names.begin())];
+    };
+    const AxesOfDims axes = axes_of(value);
+    std::vector<int64_t> divided(axes.size(), 1);
+    for (size_t d = 0; d < axes.size(); ++d)
+      for (const std::string& axis : axes[d]) divided[d] *= size_of(axis);
+    return divided_further(graph_.type(value).shape, axes, divided,
+                           {kDataAxis, size_of(kDataAxis)});
+  }
+
   void divide(const std::vector<DimClassIndex>& classes, std::string_view axis) {
     for (DimClassIndex index : classes) axes_[index.value()] = axis;
   }
@@ -181,13 +209,33 @@ class Division {
   std::string_view axis_of(DimClassIndex index) const {
     return index.is_none() ? "" : axes_[index.value()];
   }
-  static std::string spec_of(std::vector<std::string> parts) {
-    while (parts.back() == "None") parts.pop_back();
-    return "P(" + join(parts, ", ") + ")";
+  /// An axis divides the first of the dims that it may divide.
+  AxesOfDims axes_of(ValueId value) const {
+    AxesOfDims axes;
+    for (DimClassIndex index : dims_.of_value[value.index]) {
+      axes.emplace_back();
+      const std::string axis(axis_of(index));
+      const std::vector<std::string> one{axis};
+      if (!axis.empty() && std::find(axes.begin(), axes.end(), one) == axes.end())
+        axes.back() = one;
+    }
+    return axes;
   }
-  static std::string quoted(std::string_view axis) { return '"' + std::string(axis) + '"'; }
+  static std::string spec_of(const AxesOfDims& axes, const std::string& undivided = "") {
+    std::vector<std::string> parts;
+    for (const std::vector<std::string>& dim : axes) {
+      std::vector<std::string> quoted;
+      for (const std::string& axis : dim) quoted.push_back('"' + axis + '"');
+      parts.push_back(dim.empty()       ? "None"
+                      : dim.size() == 1 ? quoted[0]
+                                        : "(" + join(quoted, ", ") + ")");
+    }
+    while (!parts.empty() && parts.back() == "None") parts.pop_back();
+    return parts.empty() ? undivided : "P(" + join(parts, ", ") + ")";
+  }
 
   const Graph& graph_;
+  const Degrees degrees_;
   DimClasses dims_;
   std::vector<std::string_view> axes_;  // by class; "": none
   std::vector<bool> is_batch_;          // by class
@@ -321,6 +369,10 @@ Plan staged_plan(const Graph& graph, const std::vector<int>& stages, Plan decisi
 Plan preset_plan(const Preset& preset, const Graph& graph, std::optional<int> ranks) {
   const Degrees degrees = degrees_of(preset, ranks);
   const std::string origin = "preset " + preset.text;
+  if (preset.zero > 0 && !degrees.has(kDataAxis))
+    refuse("preset '" + preset.text + "' has zero=" + std::to_string(preset.zero) + " without dp",
+           "zero divides what the ranks of the axis dp would all keep",
+           "give a degree dp of at least 2, or remove zero");
   Plan plan = preset.decisions;
   plan.name = preset.text;
   plan.meshes = meshes_of(degrees, sharing_of(plan.schedule));
@@ -334,7 +386,8 @@ Plan preset_plan(const Preset& preset, const Graph& graph, std::optional<int> ra
   if (plan.meshes.size() > 1)
     marks = stage_marks(graph, plan.meshes,
                         even_stages(graph, static_cast<int>(plan.meshes.size())), origin);
-  for (Mark& mark : Division(graph, degrees).marks(origin)) marks.push_back(std::move(mark));
+  for (Mark& mark : Division(graph, degrees).marks(origin, preset.zero))
+    marks.push_back(std::move(mark));
   plan.marks.insert(plan.marks.begin(), marks.begin(), marks.end());
   return plan;
 }

@@ -199,6 +199,36 @@ TEST(Presets, MoreStagesThanWorkAreRefusedWithTheMost) {
   EXPECT_THAT(error_of("pp=64", residual_layers(2)), HasSubstr("does not fit this network"));
 }
 
+std::string with_states(const std::string& graph) {
+  return graph +
+         "variable red.mean: f32[64,256] = constant(0.0) state <- optimizer red\n"
+         "variable blue.mean: f32[256] = constant(0.0) state <- optimizer blue\n"
+         "variable green.mean: f32[256,64] = constant(0.0) state <- optimizer green\n"
+         "variable green.steps: f32[] = constant(0.0) state <- optimizer green\n";
+}
+
+TEST(Presets, ZeroDividesTheStateOfTheOptimizerBesideTensorParallelism) {
+  EXPECT_THAT(marks_of(plan_for("dp=2,tp=2,zero=1", with_states(kTwoProducts))),
+              ElementsAre("x P(\"dp\")", "red P(None, \"tp\")", "red.mean P(\"dp\", \"tp\")",
+                          "{blue,green} P(\"tp\")", "blue.mean P((\"tp\", \"dp\"))",
+                          "green.mean P(\"tp\", \"dp\")"));
+}
+
+TEST(Presets, ZeroThreeDividesTheParametersAndFreesTheirCopies) {
+  const Plan plan = plan_for("dp=2,zero=3", with_states(kTwoProducts));
+  EXPECT_THAT(marks_of(plan), ElementsAre("{x,red,blue,green} P(\"dp\")",
+                                          "{red,blue,green}.mean P(\"dp\")", "{red,blue,green} "));
+  EXPECT_EQ(plan.marks.back().copies, CopyLife::kPass);
+}
+
+TEST(Presets, ZeroNeedsDataParallelism) {
+  EXPECT_EQ(error_of("tp=2,zero=1", with_states(kTwoProducts)),
+            "preset 'tp=2,zero=1' has zero=1 without dp\n"
+            "  why: zero divides what the ranks of the axis dp would all keep\n"
+            "  fix: give a degree dp of at least 2, or remove zero");
+  EXPECT_THAT(error_of("dp=2,zero=2", kTwoProducts), HasSubstr("write zero = 1 or zero = 3"));
+}
+
 TEST(Presets, TheRestIsWhatTheRanksLeave) {
   EXPECT_EQ(mesh_text(plan_for("dp=rest,tp=2", kTwoProducts, 6)), "dp=3 tp=2");
   EXPECT_THAT(error_of("dp=rest,tp=2", kTwoProducts), HasSubstr("no number of ranks"));

@@ -6,20 +6,6 @@
 #include "base/text.h"
 
 namespace tessera {
-namespace {
-
-/// The origin with the op that makes the value of a replaced source now.
-Origin origin_after(const GraphDraft& draft, const Origin& origin) {
-  const Graph& graph = draft.before();
-  const auto source = graph.find_op(origin.source);
-  if (!source || draft.is_present(*source)) return origin;
-  const ValueId old = draft.outputs(*source).front(), now = draft.current(old);
-  if (now == old) return origin;
-  const OpId maker = draft.producer(now);
-  return {maker.index < 0 ? graph.value(now).name : graph.op(maker).name, origin.derivation};
-}
-
-}  // namespace
 
 GraphDraft::GraphDraft(const Graph& graph, RewriteBounds bounds)
     : graph_(graph),
@@ -27,6 +13,7 @@ GraphDraft::GraphDraft(const Graph& graph, RewriteBounds bounds)
       dropped_(graph.ops().size(), false),
       readers_(graph.values().size(), 0),
       is_result_(graph.values().size(), false),
+      computed_again_(graph.values().size(), false),
       definition_of_(graph.ops().size(), -1) {
   replaced_by_.reserve(graph.values().size());
   for (int i = 0; i < std::ssize(graph.values()); ++i) {
@@ -127,6 +114,18 @@ void GraphDraft::drop(OpId op) {
   forget(op);
 }
 
+void GraphDraft::compute_again() {
+  for (int i = 0; i < std::ssize(bounds_.recomputed); ++i) {
+    if (!bounds_.recomputed[i] || computed_again_[i]) continue;
+    const OpId op = graph_.value({i}).producer;
+    ensure(graph_.op(op).role == Role::kForward,
+           "'" + graph_.value({i}).name + "' is the result of a forward op");
+    if (!is_present(op)) continue;
+    changes_.push_back(graph_.value({i}).name + " is computed again");
+    computed_again_[i] = true;
+  }
+}
+
 void GraphDraft::forget(OpId op) {
   for (ValueId input : raw_inputs(op)) --readers_[current(input).index];
   dropped_[op.index] = true;
@@ -134,52 +133,6 @@ void GraphDraft::forget(OpId op) {
 
 std::vector<std::string> GraphDraft::take_changes() {
   return std::exchange(changes_, {});
-}
-
-void GraphDraft::append_op(OpId op, RewrittenGraph& made, std::vector<ValueId>& after) const {
-  const Op& given = graph_.op(op);
-  std::vector<ValueId> inputs;
-  for (ValueId input : raw_inputs(op)) inputs.push_back(after[current(input).index]);
-  std::vector<TensorType> types;
-  for (ValueId output : given.outputs) types.push_back(graph_.type(output));
-  const OpId added =
-      made.graph.add_op(given.name, kind(op), attributes(op), std::move(inputs), types, given.role,
-                        origin_after(*this, given.origin), given.regions);
-  made.op_before.push_back(op);
-  for (size_t i = 0; i < given.outputs.size(); ++i) {
-    after[given.outputs[i].index] = made.graph.op(added).outputs[i];
-    made.value_before.push_back(given.outputs[i]);
-  }
-}
-
-RewrittenGraph GraphDraft::finish() const {
-  RewrittenGraph made{Graph(graph_.operators()), {}, {}, {}};
-  std::vector<ValueId> after(graph_.values().size());
-  std::vector<const Variable*> variable_of(graph_.values().size(), nullptr);
-  for (const Variable& variable : graph_.variables()) variable_of[variable.value.index] = &variable;
-  for (int i = 0; i < std::ssize(graph_.values()); ++i) {
-    const Value& value = graph_.value({i});
-    if (value.producer.index >= 0) {
-      const bool is_first = graph_.op(value.producer).outputs.front() == ValueId{i};
-      if (is_first && is_present(value.producer)) append_op(value.producer, made, after);
-      continue;
-    }
-    if (const Variable* variable = variable_of[i])
-      after[i] = made.graph.add_variable(value.name, value.type, variable->initializer,
-                                         variable->trainable, variable->origin);
-    else
-      after[i] = made.graph.add_input(value.name, value.type);
-    made.value_before.push_back({i});
-  }
-  for (const Variable& variable : graph_.variables())
-    if (variable.next)
-      made.graph.set_next(after[variable.value.index], after[current(*variable.next).index]);
-  for (const auto& [name, value] : graph_.outputs())
-    made.graph.add_output(name, after[current(value).index]);
-  for (int i = 0; i < std::ssize(graph_.values()); ++i)
-    if (const ValueId now = current({i}); now.index != i)
-      made.replaced.emplace(graph_.value({i}).name, graph_.value(now).name);
-  return made;
 }
 
 }  // namespace tessera

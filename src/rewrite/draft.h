@@ -20,6 +20,9 @@ struct RewriteBounds {
   std::vector<int> stages;
   /// By op: must it stay as it is, because a mark names it or one of its results? Empty: none must.
   std::vector<bool> kept;
+  /// By value: does the pass "recompute" let the backward compute it again, instead of keeping it?
+  /// Only results of forward ops. Empty: none is (rewrite/recompute.h).
+  std::vector<bool> recomputed = {};
 };
 
 /// The graph after a rewrite, and the way back to the graph before it.
@@ -36,7 +39,7 @@ struct RewrittenGraph {
 ///
 ///   invariant  an operand comes before its readers; inputs, variables, outputs and the next values
 ///              of variables are those of the graph before; no op gets another name or another
-///              result type
+///              result type; an op that computes a value again is called NAME.recompute
 ///   threads    one caller at a time
 class GraphDraft {
  public:
@@ -77,13 +80,14 @@ class GraphDraft {
   ///   requires  not is_kept(op); its results have no readers
   void drop(OpId op);
 
+  /// Of the values that RewriteBounds::recomputed names and whose ops are present: ops of the
+  /// backward read a second computation of them, where they are on the stage that makes them.
+  /// Another stage has received them, and keeps them.
+  void compute_again();
+  bool is_computed_again(ValueId value) const { return computed_again_[value.index]; }
+
   /// The lines "NAME ..." that the changes since the last call are, in order.
   std::vector<std::string> take_changes();
-
-  /// The graph with all changes: names, roles, regions, inputs, variables and outputs are kept, and
-  /// an origin that names a replaced op names the op that makes its value now.
-  ///   time  O(ops)
-  RewrittenGraph finish() const;
 
  private:
   struct Definition {
@@ -96,7 +100,6 @@ class GraphDraft {
   }
   const std::vector<ValueId>& raw_inputs(OpId op) const;
   void forget(OpId op);
-  void append_op(OpId op, RewrittenGraph& made, std::vector<ValueId>& after) const;
 
   const Graph& graph_;
   RewriteBounds bounds_;
@@ -104,6 +107,7 @@ class GraphDraft {
   std::vector<ValueId> replaced_by_;  // by value; itself when nothing replaces it
   std::vector<int> readers_;          // by value
   std::vector<bool> is_result_;       // by value
+  std::vector<bool> computed_again_;  // by value
   std::vector<int> definition_of_;    // by op: index in definitions_; -1: that of the graph before
   std::deque<Definition> definitions_;                              // references to them stay
   mutable std::unordered_map<int, std::vector<ValueId>> resolved_;  // inputs by index of the op

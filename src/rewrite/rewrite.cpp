@@ -7,7 +7,9 @@
 #include "rewrite/algebra.h"
 #include "rewrite/common_subexpressions.h"
 #include "rewrite/dead_code.h"
+#include "rewrite/draft_copy.h"
 #include "rewrite/fold.h"
+#include "rewrite/recompute.h"
 #include "shard/module_marks.h"
 #include "shard/named.h"
 
@@ -84,6 +86,7 @@ std::span<const GraphPass> graph_passes() {
       {"algebra", simplify_algebra},
       {"cse", merge_common_subexpressions},
       {"dead-code", drop_dead_code},
+      {"recompute", recompute_in_backward},
   };
   return table;
 }
@@ -109,7 +112,7 @@ Rewritten rewrite(const Graph& graph, const RewriteBounds& bounds,
     for (size_t i = 0; i < passes.size(); ++i)
       changed |= run_pass(*passes[i], draft, result.passes[i]);
   }
-  result.made = draft.finish();
+  result.made = graph_of(draft);
   check_rewritten(graph, result.made.graph);
   return result;
 }

@@ -24,7 +24,7 @@ struct GraphPass {
   std::vector<std::string_view> excludes = {};  // passes that must not run, too
 };
 
-/// fold, algebra, cse, dead-code.
+/// fold, algebra, cse, dead-code, recompute.
 std::span<const GraphPass> graph_passes();
 
 /// The passes of `table` that are not in `disabled`, in order. Other names in `disabled` are

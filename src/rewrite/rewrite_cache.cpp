@@ -8,7 +8,7 @@ Rewritten RewriteCache::rewrite(const Graph& graph, const RewriteBounds& bounds,
   {
     const std::lock_guard lock(mutex_);
     std::shared_ptr<Entry>& found =
-        entries_[{bounds.stages, bounds.kept, {passes.begin(), passes.end()}}];
+        entries_[{bounds.stages, bounds.kept, bounds.recomputed, {passes.begin(), passes.end()}}];
     if (!found) found = std::make_shared<Entry>();
     entry = found;
   }

@@ -23,7 +23,8 @@ class RewriteCache {
                     std::span<const GraphPass* const> passes);
 
  private:
-  using Key = std::tuple<std::vector<int>, std::vector<bool>, std::vector<const GraphPass*>>;
+  using Key = std::tuple<std::vector<int>, std::vector<bool>, std::vector<bool>,
+                         std::vector<const GraphPass*>>;
   struct Entry {
     std::mutex mutex;
     std::unique_ptr<const Rewritten> made;

@@ -25,9 +25,10 @@ std::vector<std::string_view> names_of(const std::vector<const GraphPass*>& pass
 }
 
 TEST(GraphPasses, RunInTheOrderOfTheTableWithoutThoseThatAreDisabled) {
-  EXPECT_THAT(names_of(all_passes()), ElementsAre("fold", "algebra", "cse", "dead-code"));
+  EXPECT_THAT(names_of(all_passes()),
+              ElementsAre("fold", "algebra", "cse", "dead-code", "recompute"));
   EXPECT_THAT(names_of(enabled_passes(graph_passes(), {"algebra", "prefetch"})),
-              ElementsAre("fold", "cse", "dead-code"));
+              ElementsAre("fold", "cse", "dead-code", "recompute"));
 }
 
 void nothing(GraphDraft&) {}

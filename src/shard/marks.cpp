@@ -6,6 +6,7 @@
 
 #include "base/error.h"
 #include "base/text.h"
+#include "graph/derivations.h"
 #include "shard/module_marks.h"
 #include "shard/named.h"
 
@@ -262,9 +263,33 @@ class MarkResolver {
     }
     throw InternalError("unknown kind of mark");
   }
+  /// Places what the backward computes again as the marks place what it was derived from.
+  void place_recomputed() {
+    for (int i = 0; i < std::ssize(graph_.ops()); ++i) {
+      const Op& op = graph_.op({i});
+      if (op.origin.derivation != kRecomputed) continue;
+      const auto source = graph_.find_op(op.origin.source);
+      if (!source) continue;
+      copy_mark(table_.ops, table_.marks.ops, &MarkedOp::op, *source, OpId{i});
+      for (size_t k = 0; k < op.outputs.size(); ++k)
+        copy_mark(table_.values, table_.marks.values, &MarkedValue::value,
+                  graph_.op(*source).outputs[k], op.outputs[k]);
+    }
+  }
+
   ResolvedMarks take() { return std::move(table_.marks); }
 
  private:
+  template <class Marked, class Id>
+  static void copy_mark(std::map<int, size_t>& index, std::vector<Marked>& marks, Id Marked::* id,
+                        Id from, Id to) {
+    const auto found = index.find(from.index);
+    if (found == index.end() || !index.emplace(to.index, marks.size()).second) return;
+    Marked copy = marks[found->second];
+    copy.*id = to;
+    marks.push_back(std::move(copy));
+  }
+
   bool resolve_tensors(const Mark& mark) {
     const std::vector<ValueId> values = values_named(graph_, mark.pattern);
     if (!mark.placement.empty())
@@ -326,6 +351,7 @@ ResolvedMarks resolve_marks(const Graph& graph, const Meshes& meshes,
   MarkResolver resolver(graph, meshes, assignment, rules);
   for (const Mark& mark : marks)
     if (!resolver.resolve(mark)) refuse_unmatched(graph, mark);
+  resolver.place_recomputed();
   return resolver.take();
 }
 

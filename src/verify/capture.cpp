@@ -10,6 +10,7 @@
 #include "base/element.h"
 #include "base/error.h"
 #include "comm/plain_bytes.h"
+#include "graph/derivations.h"
 
 namespace tessera {
 namespace {
@@ -318,7 +319,8 @@ ReferenceTensor rows_of(const ReferenceTensor& whole, const Register& reg) {
 }
 
 std::string value_name(const Graph& graph, const Register& reg) {
-  const std::string name = reg.name.text().substr(0, reg.name.text().find(' '));
+  std::string name = reg.name.text().substr(0, reg.name.text().find(' '));
+  if (!graph.find_value(name)) name = first_computation(name);
   ensure(graph.find_value(name).has_value(),
          "register '" + reg.name + "' holds a value of the graph");
   return name;

@@ -1,0 +1,115 @@
+#include "plan/op_choices.h"
+
+#include <optional>
+#include <span>
+
+#include "base/error.h"
+#include "base/text.h"
+#include "shard/named.h"
+
+namespace tessera {
+namespace {
+
+[[noreturn]] void refuse(const std::string& what, const std::string& why, const std::string& fix) {
+  throw UserError(what, why, fix, ExitCode::kBadConfig);
+}
+
+// In the order of the kinds, without patterns, which are the last kind.
+constexpr std::string_view kTaskWords[] = {"role", "layer", "op"};
+constexpr std::string_view kRecomputeWords[] = {"none", "selective", "full"};
+
+/// A key that takes words, or patterns of ops.
+struct Key {
+  std::string name;
+  std::span<const std::string_view> words;  // in the order of the kinds
+  std::string range;
+  std::string why, fix;  // of the error for another value
+};
+
+const Key& tasks_key() {
+  static const Key key{
+      "tasks", kTaskWords, "`role`, `layer`, `op` or patterns",
+      "it says where tasks end: where the role changes, where a layer ends, after each op, or "
+      "where ops stop to match a pattern",
+      "write \"role\", \"layer\", \"op\" or a list of patterns such as [\"*.attn.*\"]"};
+  return key;
+}
+
+const Key& recompute_key() {
+  static const Key key{
+      "recompute", kRecomputeWords, "`none`, `selective`, `full` or patterns",
+      "it says which results of the forward are computed again in the backward: none, cheap ones, "
+      "those inside of layers, or those of the ops that match a pattern",
+      "write \"none\", \"selective\", \"full\" or a list of patterns such as [\"*.ffn.*\"]"};
+  return key;
+}
+
+/// Choice has a kind, whose last value but for the words is kPatterns, and patterns.
+template <class Choice>
+Choice read_choice(ConfigTable& table, const Key& key) {
+  Choice choice;
+  const Document* value =
+      table.raw(key.name, {.type = "text or list of texts",
+                           .fallback = "\"" + std::string(key.words.front()) + "\"",
+                           .range = key.range});
+  if (!value) return choice;
+  if (value->is_list()) {
+    choice.kind = Choice::Kind::kPatterns;
+    for (const Document& item : value->as_list())
+      if (item.is_string()) choice.patterns.push_back(item.as_string());
+    if (!choice.patterns.empty() && choice.patterns.size() == value->as_list().size())
+      return choice;
+  }
+  for (size_t i = 0; i < key.words.size(); ++i) {
+    if (!(*value == Document(std::string(key.words[i])))) continue;
+    choice.kind = static_cast<typename Choice::Kind>(i);
+    return choice;
+  }
+  refuse(table.file() + ": " + key.name + " is " + to_json(*value), key.why, key.fix);
+}
+
+template <class Choice>
+void write_choice(const Choice& choice, const Key& key, Document& document) {
+  if (choice == Choice{}) return;
+  if (choice.kind != Choice::Kind::kPatterns) {
+    document[key.name] = std::string(key.words[static_cast<size_t>(choice.kind)]);
+    return;
+  }
+  for (const std::string& pattern : choice.patterns) document[key.name].append(pattern);
+}
+
+}  // namespace
+
+TaskGranularity read_tasks(ConfigTable& table) {
+  return read_choice<TaskGranularity>(table, tasks_key());
+}
+
+Recompute read_recompute(ConfigTable& table) {
+  return read_choice<Recompute>(table, recompute_key());
+}
+
+void write_tasks(const TaskGranularity& tasks, Document& document) {
+  write_choice(tasks, tasks_key(), document);
+}
+
+void write_recompute(const Recompute& recompute, Document& document) {
+  write_choice(recompute, recompute_key(), document);
+}
+
+void check_patterns(std::string_view key, const std::vector<std::string>& patterns,
+                    const std::string& plan, const Graph& graph) {
+  for (const std::string& pattern : patterns) {
+    if (!ops_named(graph, pattern).empty()) continue;
+    std::vector<std::string> names;
+    for (const Op& op : graph.ops()) names.push_back(op.name);
+    const std::string close = nearest(pattern, names);
+    refuse("the pattern '" + pattern + "' of '" + std::string(key) + "' in plan '" + plan +
+               "' names no op of this model",
+           key == "tasks" ? "tasks end where ops stop to match it"
+                          : "the results of the ops that it names are computed again",
+           close.empty() ? "list the names with `tessera explain --full`"
+                         : "did you mean '" + close + "'?");
+  }
+}
+
+}  // namespace tessera

@@ -1,0 +1,46 @@
+// Activations that the backward computes again, instead of keeping them from the forward.
+#pragma once
+
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "rewrite/draft.h"
+
+namespace tessera {
+
+/// A decision of the plan.
+struct Recompute {
+  enum class Kind {
+    kNone,       // every result that the backward reads is kept
+    kSelective,  // results that are cheap to compute, so that the fewest bytes are kept
+    kFull,       // all results inside of the like layers of the model (graph/like_layers.h): of a
+                 // layer only what later ones read is kept
+    kPatterns,   // the results of the ops whose names match one of `patterns`
+  };
+  Kind kind = Kind::kNone;
+  std::vector<std::string> patterns = {};  // of matches() in base/text.h
+
+  bool operator==(const Recompute&) const = default;
+};
+
+/// Flops per element that an op reads and writes, up to which `selective` computes it again: more
+/// than activations and normalizations have, and less than products of matrices.
+inline constexpr double kCheapFlopsPerElement = 32;
+
+/// By value: is it computed again? RewriteBounds::recomputed.
+///
+///   selective  the least bytes of results that the backward reads or makes others from, where only
+///              ops of at most kCheapFlopsPerElement are computed again: a minimum cut between what
+///              cannot be computed again and what the backward reads, as in the partitioner of
+///              PyTorch's AOTAutograd and in Jain et al., "Checkmate", MLSys 2020
+///   ensures    only results of forward ops, which are not outputs of the program; random numbers
+///              are the same again, since their keys are attributes. State of the model is not
+///              written again, since only what the backward reads is computed
+///   time       O(ops) for all but selective
+std::vector<bool> recomputed_values(const Graph& graph, const Recompute& choice);
+
+/// The pass "recompute": what RewriteBounds::recomputed says.
+void recompute_in_backward(GraphDraft& draft);
+
+}  // namespace tessera
