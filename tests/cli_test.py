@@ -1203,7 +1203,7 @@ class Explain(unittest.TestCase):
 
     def test_passes_are_dumped_in_the_order_of_the_compiler(self):
         names = [stage["name"] for stage in run_json("explain", *SMALL_MLP, "--passes")["passes"]]
-        self.assertEqual(names[:6], ["serial", "fold", "algebra", "cse", "dead-code", "propagate"])
+        self.assertEqual(names[:7], ["serial", "fold", "algebra", "cse", "dead-code", "recompute", "propagate"])
         self.assertIn("tasks", names)
         out = run("explain", *SMALL_MLP, "--passes").stdout
         self.assertIn("== propagate ==", out)

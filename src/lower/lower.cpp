@@ -320,9 +320,7 @@ void rewrite_graph(CompilerState& state) {
     state.bounds = {state.stages.ops, ops_kept_by(state.serial, state.plan.marks)};
   }
   state.bounds.recomputed = recomputed_values(state.serial, state.plan.recompute);
-  auto passes = enabled_passes(graph_passes(), state.plan.disabled_passes);
-  if (state.bounds.recomputed.empty())
-    std::erase_if(passes, [](const GraphPass* pass) { return pass->name == "recompute"; });
+  const auto passes = enabled_passes(graph_passes(), state.plan.disabled_passes);
   Rewritten rewritten = state.options.rewrites
                             ? state.options.rewrites->rewrite(state.serial, state.bounds, passes)
                             : rewrite(state.serial, state.bounds, passes);

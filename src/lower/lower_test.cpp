@@ -313,17 +313,17 @@ TEST(Compile, DumpsEveryPass) {
             passes.emplace_back(pass);
           }});
   EXPECT_THAT(passes,
-              testing::ElementsAre("serial", "fold", "algebra", "cse", "dead-code", "propagate",
-                                   "halos", "sum-chains", "partition", "in-place", "order",
-                                   "collective-matmul", "buckets", "combine", "copies", "prefetch",
-                                   "arena", "unroll", "tasks", "check", "placements"));
+              testing::ElementsAre("serial", "fold", "algebra", "cse", "dead-code", "recompute",
+                                   "propagate", "halos", "sum-chains", "partition", "in-place",
+                                   "order", "collective-matmul", "buckets", "combine", "copies",
+                                   "prefetch", "arena", "unroll", "tasks", "check", "placements"));
   EXPECT_THAT(pass_names(), testing::ElementsAreArray(passes));
 }
 
 TEST(Compile, LeavesOutTheOptionalPassesThatAreDisabled) {
   const std::vector<std::string> optional = {
-      "fold",    "algebra", "cse",      "dead-code", "halos", "sum-chains", "collective-matmul",
-      "buckets", "combine", "prefetch", "placements"};
+      "fold",       "algebra",           "cse",     "dead-code", "recompute", "halos",
+      "sum-chains", "collective-matmul", "buckets", "combine",   "prefetch",  "placements"};
   const auto compiled_without = [](const std::vector<std::string>& disabled) {
     return compile(two_matmuls(),
                    Plan{.meshes = one_mesh(mesh_of("d=2")), .disabled_passes = disabled});

@@ -25,22 +25,25 @@ bool reads_second(const GraphDraft& draft, OpId reader, ValueId value) {
          draft.stage(reader) == draft.stage(draft.producer(value));
 }
 
-/// By op: is it computed where it stands? Not when what reads its results reads those of a second
-/// computation.
+/// By op: is it computed where it stands? Not when all its readers read a second computation.
 std::vector<bool> computed_in_place(const GraphDraft& draft) {
   const Graph& graph = draft.before();
-  std::vector<bool> in_place(graph.ops().size(), false), is_read(graph.values().size(), false);
+  std::vector<bool> in_place(graph.ops().size(), false);
+  std::vector<bool> is_read(graph.values().size(), false), is_read_again = is_read;
   for (int i = draft.op_count() - 1; i >= 0; --i) {
     if (!draft.is_present({i})) continue;
     const std::vector<ValueId>& outputs = draft.outputs({i});
     const bool is_again =
-        std::ranges::any_of(outputs, [&](ValueId value) { return draft.is_computed_again(value); });
+        std::ranges::any_of(outputs, [&](ValueId value) { return is_read_again[value.index]; });
     in_place[i] = !is_again || std::ranges::any_of(outputs, [&](ValueId value) {
       return is_read[value.index] || draft.is_result(value);
     });
-    const bool reads_first = in_place[i] && graph.op({i}).role != Role::kBackward;
-    for (ValueId input : draft.inputs({i}))
-      if (reads_first || !reads_second(draft, {i}, input)) is_read[input.index] = true;
+    const bool is_backward = graph.op({i}).role == Role::kBackward;
+    for (ValueId input : draft.inputs({i})) {
+      const bool reads_again = (is_backward || is_again) && reads_second(draft, {i}, input);
+      if (reads_again) is_read_again[input.index] = true;
+      if (!reads_again || (in_place[i] && !is_backward)) is_read[input.index] = true;
+    }
   }
   return in_place;
 }

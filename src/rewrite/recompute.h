@@ -26,7 +26,7 @@ struct Recompute {
 
 /// Flops per element that an op reads and writes, up to which `selective` computes it again: more
 /// than activations and normalizations have, and less than products of matrices.
-inline constexpr double kCheapFlopsPerElement = 32;
+inline constexpr double kCheapFlopsPerElement = 16;
 
 /// By value: is it computed again? RewriteBounds::recomputed.
 ///

@@ -6,6 +6,7 @@
 
 #include "base/error.h"
 #include "base/text.h"
+#include "graph/derivations.h"
 #include "shard/resolved/name_patterns.h"
 #include "shard/resolved/section_lookup.h"
 #include "shard/resolved/sharding_text.h"
@@ -200,7 +201,9 @@ class Resolver {
 
 int stage_of(const Op& op, const Meshes& meshes, const SectionLookup& lookup) {
   if (meshes.size() == 1) return 0;
-  const std::string* name = lookup.stage(op.name);
+  // The stages are of the graph before the passes, in which nothing is computed again.
+  const bool is_again = op.origin.derivation == kRecomputed;
+  const std::string* name = lookup.stage(is_again ? op.origin.source : op.name);
   if (!name) refuse_missing("the stage of op '" + op.name + "'", lookup);
   return stage_called(*name, meshes);
 }
