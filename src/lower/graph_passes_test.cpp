@@ -29,9 +29,9 @@ constexpr std::string_view kProgram =
     "output y = y\n";
 
 Compiled compiled(const std::vector<std::string>& disabled, const std::vector<Mark>& marks = {}) {
-  return compile(parse_graph(kProgram), Plan{.meshes = one_mesh(mesh_of("d=2")),
-                                             .disabled_passes = disabled,
-                                             .marks = marks});
+  return compile(
+      parse_graph(kProgram),
+      Plan{.meshes = one_mesh(mesh_of("d=2")), .disabled_passes = disabled, .marks = marks});
 }
 
 std::vector<std::string> ops_of(const Compiled& made) {
@@ -105,14 +105,15 @@ TEST(GraphPasses, APlanOfOtherPassesCompilesWithANote) {
   const auto notes = [&](const std::vector<std::string>& disabled) {
     std::vector<std::string> texts;
     plan.disabled_passes = disabled;
-    for (const ShardingNote& note : compile(graph, plan).sharded.notes)
-      texts.push_back(note.text);
+    for (const ShardingNote& note : compile(graph, plan).sharded.notes) texts.push_back(note.text);
     return texts;
   };
   EXPECT_THAT(notes({"cse"}), ElementsAre());
-  EXPECT_THAT(notes({}), ElementsAre("the plan was written after fold, algebra, dead-code, "
-                                     "recompute had rewritten the graph; after fold, algebra, cse, "
-                                     "dead-code, recompute the graph is another one, which computes the same"));
+  EXPECT_THAT(
+      notes({}),
+      ElementsAre("the plan was written after fold, algebra, dead-code, "
+                  "recompute had rewritten the graph; after fold, algebra, cse, "
+                  "dead-code, recompute the graph is another one, which computes the same"));
 }
 
 }  // namespace
