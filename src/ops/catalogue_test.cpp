@@ -33,6 +33,15 @@ TEST(Catalogue, HasEveryKindOnce) {
   EXPECT_EQ(found.size(), expected.size());
 }
 
+TEST(Catalogue, NamesTheOperatorsThatDecide) {
+  std::set<std::string_view> deciding;
+  for (const Operator* op : all_operators())
+    if (op->decision != nullptr) deciding.insert(op->name);
+  EXPECT_EQ(deciding,
+            (std::set<std::string_view>{"argmax", "argmin", "cast", "ceil", "compare", "floor",
+                                        "max_pool_grad", "round", "sign", "sort", "top_k"}));
+}
+
 TEST(Catalogue, DefinesEveryOperatorWhole) {
   for (const Operator* op : all_operators()) {
     EXPECT_TRUE(op->infer && op->rule && op->work && op->kernel && op->reference && op->tolerance)

@@ -179,6 +179,24 @@ std::vector<ReferenceTensor> interpret_region(const Graph& region,
   return results;
 }
 
+/// Takes the results that the op decides from the operands of another run, if these are there.
+void decide_as_given(const Graph& graph, const Op& op, const ReferenceCall& call,
+                     const ReferenceValues& given) {
+  const Decision decision = decision_of(graph, op);
+  if (decision.results.empty()) return;
+  std::vector<const ReferenceTensor*> operands = call.inputs;
+  for (const int operand : decision.operands) {
+    const auto found = given.find(graph.value(op.inputs[operand]).name);
+    if (found == given.end()) return;
+    operands[operand] = &found->second;
+  }
+  std::vector<ReferenceTensor> outputs;
+  for (const ReferenceTensor& output : call.outputs)
+    outputs.push_back({output.type, std::vector<double>(output.values.size(), 0.0)});
+  find_operator(graph, op.kind).reference({call.op, operands, outputs});
+  for (const int result : decision.results) std::swap(call.outputs[result], outputs[result]);
+}
+
 void interpret_op(const Graph& graph, const Op& op, const InterpreterOptions& options,
                   Recycled& recycled, ReferenceValues& values) {
   const OpView op_view = view(graph, op);
@@ -192,6 +210,7 @@ void interpret_op(const Graph& graph, const Op& op, const InterpreterOptions& op
     interpret_control(call, [&](const Graph& region, const auto& operands, int64_t iteration) {
       return interpret_region(region, operands, options_inside(options, iteration));
     });
+  if (options.decided_on) decide_as_given(graph, op, call, *options.decided_on);
   if (options.perturb != 0 || options.tolerances) perturb_results(graph, op, call, options);
   if (options.round)
     for (ReferenceTensor& output : outputs)

@@ -30,6 +30,10 @@ struct InterpreterOptions {
   const std::map<std::string, double>* more_rounding = nullptr;
   /// Called after each op of the graph, to show progress.
   std::function<void(const Op& op)> on_op = {};
+  /// When set: operands as a run has them, by name. An op takes the results that it decides
+  /// (Operator::decision) from these operands if all that decide are here, so that it decides as
+  /// that run does. Its other results and operands are those of the interpreter.
+  const ReferenceValues* decided_on = nullptr;
   /// Rounds every f32 result to f32, as a run does. Values that differ by less become equal.
   bool round = false;
 };

@@ -57,6 +57,47 @@ TEST(Interpreter, CarriesVariablesToTheNextStep) {
   EXPECT_EQ(next.at("fixed").values, (std::vector<double>{3}));
 }
 
+/// y = x - 1; above = y > 0; first, places = the largest of y; kept = max_pool_grad(y, dy).
+Graph decisions() {
+  Graph graph;
+  Builder builder(graph);
+  const ValueId x = builder.input("x", {kF32, {1, 1, 2}}),
+                dy = builder.input("dy", {kF32, {1, 1, 1}});
+  const ValueId y = builder.add_scalar(x, -1, "y");
+  builder.compare("gt", y, builder.constant(builder.type(y), 0, "zero"), "above");
+  builder.op("top_k", {y}, {{"dim", 2}, {"k", 1}}, "first");
+  builder.op1("max_pool_grad", {y, dy},
+              {{"window", std::vector<int64_t>{2}},
+               {"stride", std::vector<int64_t>{1}},
+               {"low", std::vector<int64_t>{0}},
+               {"high", std::vector<int64_t>{0}}},
+              "kept");
+  return graph;
+}
+
+TEST(Interpreter, DecidesOnTheOperandsOfAnotherRun) {
+  const ReferenceValues state{{"x", f32({1, 1, 2}, {3, 2.5})}, {"dy", f32({1, 1, 1}, {7})}};
+  const ReferenceValues own = interpret(decisions(), state);
+  EXPECT_EQ(own.at("above").values, (std::vector<double>{1, 1}));
+  EXPECT_EQ(own.at("first:1").values, (std::vector<double>{0}));
+  EXPECT_EQ(own.at("kept").values, (std::vector<double>{7, 0}));
+  const ReferenceValues given{{"y", f32({1, 1, 2}, {-1, 1.5})}, {"zero", f32({1, 1, 2}, {0, 0})}};
+  const ReferenceValues values = interpret(decisions(), state, {.decided_on = &given});
+  EXPECT_EQ(values.at("y").values, (std::vector<double>{2, 1.5}));  // its own
+  EXPECT_EQ(values.at("above").values, (std::vector<double>{0, 1}));
+  EXPECT_EQ(values.at("first").values, (std::vector<double>{2}));  // no decision
+  EXPECT_EQ(values.at("first:1").values, (std::vector<double>{1}));
+  EXPECT_EQ(values.at("kept").values, (std::vector<double>{0, 7}));  // of its own dy
+}
+
+TEST(Interpreter, DecidesByItselfWhereAnOperandIsNotGiven) {
+  const ReferenceValues state{{"x", f32({1, 1, 2}, {3, 2.5})}, {"dy", f32({1, 1, 1}, {7})}};
+  const ReferenceValues given{{"y", f32({1, 1, 2}, {-1, 1.5})}};
+  const ReferenceValues values = interpret(decisions(), state, {.decided_on = &given});
+  EXPECT_EQ(values.at("above").values, (std::vector<double>{1, 1}));  // zero is not given
+  EXPECT_EQ(values.at("first:1").values, (std::vector<double>{1}));
+}
+
 TEST(Interpreter, RecycledMemoryHoldsTheValuesOfTheNewStep) {
   const Graph graph = least_squares();
   ReferenceValues state{{"x", f32({2}, {2, -1})}, {"t", f32({2}, {3, 4})}, {"w", f32({2}, {1, 5})}};

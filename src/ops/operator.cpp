@@ -14,6 +14,11 @@ OpView view(const Graph& graph, const Op& op) {
   return view;
 }
 
+Decision decision_of(const Graph& graph, const Op& op) {
+  const Operator& definition = find_operator(graph, op.kind);
+  return definition.decision == nullptr ? Decision{} : definition.decision(view(graph, op));
+}
+
 ReferenceTensor to_reference(const Tensor& tensor) {
   return visit_element(tensor.dtype(), [&]<typename E>(E) {
     ReferenceTensor reference{tensor.type(), std::vector<double>(tensor.size())};

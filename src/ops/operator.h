@@ -65,6 +65,13 @@ struct GradientCall {
   std::vector<bool> wanted;                              // by input: is its gradient needed?
 };
 
+/// What an op decides: results that jump where its operands pass a threshold or change their order.
+/// Two runs whose operands differ by rounding may decide differently, and both are right.
+struct Decision {
+  std::vector<int> operands = {};  // those that decide, all of f32
+  std::vector<int> results = {};   // those that jump; empty: the op decides nothing
+};
+
 /// An operator. Users define their own operators with it too: docs/add_an_operator.md. The
 /// parameters of an op are its attributes.
 struct Operator {
@@ -98,7 +105,13 @@ struct Operator {
   /// The gradients by input (nullopt where not wanted, or zero), written with `builder`, whose
   /// scope is the forward op's name + ".grad". nullptr: no gradient flows through this operator.
   std::vector<std::optional<ValueId>> (*gradient)(Builder& builder, const GradientCall&) = nullptr;
+
+  /// What the op decides. nullptr: its results are continuous in all operands of f32.
+  Decision (*decision)(const OpView&) = nullptr;
 };
+
+/// What `op` decides; nothing for an op with regions.
+Decision decision_of(const Graph& graph, const Op& op);
 
 /// The built-in operator called `name`.
 ///   throws  UserError (65) with the most similar name

@@ -5,6 +5,7 @@
 #include <cstring>
 #include <limits>
 #include <map>
+#include <numeric>
 #include <optional>
 
 #include "base/element.h"
@@ -93,6 +94,16 @@ Capture::Capture(const TaskGraph& graph)
   clear();
 }
 
+void Capture::release_given(std::span<const RegisterIndex> registers) {
+  for (size_t rank = 0; rank < ranks_.size(); ++rank) {
+    if (!is_given_[rank]) continue;
+    for (const RegisterIndex reg : registers) {
+      std::vector<std::byte>().swap(parts_[rank][reg]);
+      filled_[rank][reg] = false;
+    }
+  }
+}
+
 void Capture::clear() {
   // There is one list per rank, because two threads must not write into one vector<bool>.
   filled_.assign(parts_.size(), IndexedVector<RegisterIndex, bool>(graph_.registers.size(), false));
@@ -137,14 +148,6 @@ void Capture::add(std::span<const std::byte> parts) {
     filled_[rank][reg] = true;
     is_given_[rank] = true;
   }
-}
-
-void Capture::forget(std::span<const RegisterIndex> registers) {
-  for (size_t rank = 0; rank < ranks_.size(); ++rank)
-    for (const RegisterIndex reg : registers) {
-      if (is_given_[rank]) std::vector<std::byte>().swap(parts_[rank][reg]);
-      filled_[rank][reg] = false;
-    }
 }
 
 Capture::Part Capture::part_of(const Register& reg, int position) {
@@ -304,17 +307,27 @@ bool is_part(const Register& reg) {
   return reg.micro_batch.dim >= 0 || reg.chunk.dim >= 0;
 }
 
-ReferenceTensor rows_of(const ReferenceTensor& whole, const Register& reg) {
-  if (!is_part(reg)) return whole;
-  ReferenceTensor part{reg.type, {}};
-  const Dims strides = row_major_strides(whole.type.shape),
-             part_strides = row_major_strides(reg.type->shape);
-  for (int64_t i = 0; i < element_count(reg.type->shape); ++i) {
+std::vector<size_t> positions_of(const Register& reg, const Shape& whole) {
+  std::vector<size_t> positions(static_cast<size_t>(element_count(reg.type->shape)));
+  if (!is_part(reg)) {
+    std::iota(positions.begin(), positions.end(), size_t{0});
+    return positions;
+  }
+  const Dims strides = row_major_strides(whole), part_strides = row_major_strides(reg.type->shape);
+  for (int64_t i = 0; i < std::ssize(positions); ++i) {
     int64_t at = reg.micro_batch.dim < 0 ? 0 : reg.micro_batch.begin * strides[reg.micro_batch.dim];
     for (int d = 0; d < reg.type->shape.size(); ++d)
       at += index_in_tensor(reg, d, i / part_strides[d] % reg.type->shape[d]) * strides[d];
-    part.values.push_back(whole.values[at]);
+    positions[i] = static_cast<size_t>(at);
   }
+  return positions;
+}
+
+ReferenceTensor rows_of(const ReferenceTensor& whole, const Register& reg) {
+  if (!is_part(reg)) return whole;
+  ReferenceTensor part{reg.type, {}};
+  for (const size_t at : positions_of(reg, whole.type.shape))
+    part.values.push_back(whole.values[at]);
   return part;
 }
 

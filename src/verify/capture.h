@@ -24,9 +24,9 @@ class Capture {
   std::vector<std::byte> parts_of(std::span<const RegisterIndex> registers) const;
   /// Adds the parts that another process gave by parts_of().
   void add(std::span<const std::byte> parts);
-  /// Forgets what is known of some registers. The memory of parts that another process gave is
-  /// freed; that of the own ranks is kept for the next step.
-  void forget(std::span<const RegisterIndex> registers);
+  /// Forgets the parts of some registers that other processes gave, and frees their memory. The
+  /// processes still have them.
+  void release_given(std::span<const RegisterIndex> registers);
   void clear();
 
   struct Whole {
@@ -93,6 +93,9 @@ bool is_partial_of_micro_batches(const Register& reg);
 
 /// Does it hold the rows of a micro-batch, or a chunk, of the tensor of its name?
 bool is_part(const Register& reg);
+
+/// By element of a register: its position in the whole tensor, of the given shape.
+std::vector<size_t> positions_of(const Register& reg, const Shape& whole);
 
 /// The part of a whole tensor that a register holds: the rows of its micro-batch, or a chunk of
 /// them.

@@ -3,26 +3,21 @@
 #include <algorithm>
 #include <cmath>
 #include <cstring>
-#include <future>
-#include <limits>
 
 #include "base/error.h"
-#include "base/largest.h"
 #include "base/on_all_cores.h"
-#include "base/random.h"
 #include "engine/batch_rule.h"
 #include "lower/waste.h"
 #include "network/family.h"
 #include "network/graphs.h"
 #include "ops/interpreter.h"
 #include "verify/capture.h"
+#include "verify/comparison.h"
+#include "verify/decisions.h"
+#include "verify/reference_step.h"
 
 namespace tessera {
 namespace {
-
-/// The rounding errors of a run are far below their bounds; the perturbed interpreter uses the
-/// bounds, with random signs. Four times its effect allows for less favourable signs.
-constexpr double kSafety = 4;
 
 /// The part of a step's time that the interpretations take, roughly; runs and comparisons take the
 /// rest.
@@ -33,75 +28,6 @@ double work_of(const Graph& graph, const Op& op) {
   const Work work = find_operator(graph, op.kind).work(view(graph, op));
   return work.flops.value() + static_cast<double>(work.bytes.value());
 }
-
-/// Does f32 hold all of them? Infinity itself is in range: masks use it.
-bool are_in_range(const std::vector<double>& values) {
-  constexpr double kMost = std::numeric_limits<float>::max();
-  constexpr double kInfinity = std::numeric_limits<double>::infinity();
-  size_t in_range = 0;  // a count has no branch
-  for (const double value : values)
-    in_range += std::abs(value) <= kMost || std::abs(value) == kInfinity;
-  return in_range == values.size();
-}
-
-/// Compares elements with those of a serial tensor.
-class ElementComparison {
- public:
-  /// `serial` outlives it. With tolerance 0 an element of f32 is the serial one rounded to f32.
-  ElementComparison(const std::vector<double>& serial, double tolerance, DType dtype)
-      : serial_(serial),
-        tolerance_(tolerance),
-        is_rounded_(tolerance == 0 && dtype == DType::kF32) {}
-
-  double tolerance() const { return tolerance_; }
-  double serial(size_t at) const {
-    return is_rounded_ ? static_cast<double>(static_cast<float>(serial_[at])) : serial_[at];
-  }
-  /// The largest error so far, as a fraction of the tolerance.
-  double max_error() const { return max_error_; }
-
-  bool is_equal_enough(size_t at, double value) {
-    if (value == serial(at)) return true;
-    const double error = std::abs(value - serial(at));
-    max_error_ = std::max(
-        max_error_, tolerance_ > 0 ? error / tolerance_ : std::numeric_limits<double>::infinity());
-    return tolerance_ > 0 && error <= tolerance_;
-  }
-
-  /// The first element that is held and not equal enough; the number of values if there is none.
-  ///   held  by element; empty: all are held
-  size_t first_different(const std::vector<double>& values, const std::vector<bool>& held) {
-    for (size_t begin = 0; begin < values.size(); begin += kBlock) {
-      const size_t count = std::min(kBlock, values.size() - begin);
-      if (held.empty() && are_equal_enough(begin, count, values.data() + begin)) continue;
-      for (size_t i = begin; i < begin + count; ++i)
-        if ((held.empty() || held[i]) && !is_equal_enough(i, values[i])) return i;
-    }
-    return values.size();
-  }
-
- private:
-  static constexpr size_t kBlock = 256;
-
-  /// The same for neighbouring elements without a branch, so that the compiler makes vectors of it.
-  /// The largest error counts only if all are equal enough: it is that up to the first difference.
-  bool are_equal_enough(size_t begin, size_t count, const double* values) {
-    bool are_equal = true;
-    const double most = largest_of(count, 0, [&](size_t i) {
-      const double wanted = serial(begin + i);
-      const double error = values[i] == wanted ? 0 : std::abs(values[i] - wanted);
-      are_equal &= error <= tolerance_;
-      return error;
-    });
-    if (are_equal && tolerance_ > 0) max_error_ = std::max(max_error_, most / tolerance_);
-    return are_equal;
-  }
-
-  const std::vector<double>& serial_;
-  double tolerance_;
-  bool is_rounded_;
-  double max_error_ = 0;
-};
 
 class Verification {
  public:
@@ -190,12 +116,16 @@ class Verification {
 
   void one_step(int64_t step, const Batch& batch) {
     const bool compare = options_.tensor_steps == 0 || step < options_.tensor_steps;
-    if (compare) interpret_step(step, batch);
+    const TensorMap variables_before = compare ? variables() : TensorMap();
     capture_.clear();
     const Observer observer = observer_of(capture_);
     const double loss = engine_.step(batch, compare ? &observer : nullptr).loss;
     report_.losses.push_back(loss);
-    if (compare) compare_tensors(step, capture_);
+    if (compare) {
+      read_decision_operands();
+      as_leader([&] { interpret_step(step, batch, variables_before); });
+      compare_tensors(step, capture_);
+    }
     as_leader([&] { compare_loss(step, batch, loss); });
   }
 
@@ -221,60 +151,42 @@ class Verification {
       note({step, "loss", "loss", "", 0, loss, serial_loss, tolerance});
   }
 
-  /// Runs the reference interpreter, plain and perturbed, from the present state of the plan.
-  void interpret_step(int64_t step, const Batch& batch) {
-    const TensorMap variables_now = variables();
-    as_leader([&] { interpret_step(step, batch, variables_now); });
+  /// Calls work(registers) in the leader for groups of some registers, when the capture has what
+  /// all ranks filled them with.
+  template <typename Work>
+  void gather_in_groups(std::span<const RegisterIndex> registers, Capture& capture,
+                        const Work& work) {
+    for (const std::span<const RegisterIndex> group :
+         in_groups(registers, engine_.compiled().tasks, options_.gathered)) {
+      runtime().gather(runtime().is_leader() ? std::vector<std::byte>{} : capture.parts_of(group),
+                       [&](std::span<const std::byte> parts) { capture.add(parts); });
+      as_leader([&] { work(group); });
+      capture.release_given(group);
+    }
   }
 
-  void interpret_step(int64_t step, const Batch& batch, const TensorMap& variables_now) {
+  void read_decision_operands() {
+    as_leader([&] { decisions_.clear(); });
+    gather_in_groups(decisions_.registers(), capture_, [&](std::span<const RegisterIndex> group) {
+      decisions_.add(group, capture_);
+    });
+    as_leader([&] { decisions_.drop_incomplete(); });
+  }
+
+  /// Runs the reference interpreter, plain and perturbed, from the state of the plan before the
+  /// step. The plain one decides on the operands of the plan. The perturbed one decides on its own,
+  /// because the serial run, with which losses are compared, does so too.
+  void interpret_step(int64_t step, const Batch& batch, const TensorMap& variables_before) {
     ReferenceValues state;
-    for (const auto& [name, tensor] : variables_now) state[name] = to_reference(tensor);
+    for (const auto& [name, tensor] : variables_before) state[name] = to_reference(tensor);
     for (const std::string& name : data_inputs(engine_.graph()))
       state[name] = to_reference(batch.at(name));
     state[std::string(kStepInput)] = to_reference(Tensor::scalar(static_cast<int32_t>(step)));
     state[std::string(kLearningRateInput)] = to_reference(Tensor::scalar(
         static_cast<float>(learning_rate(engine_.config().optimizer.schedule, step))));
-    auto plain = std::async(std::launch::async, [&] {
-      return interpret(engine_.graph(), state, {}, std::move(expected_));
-    });
-    changes_.clear();
-    InterpreterOptions perturbed;  // it takes longer than the plain one beside it
-    perturbed.perturb = static_cast<uint64_t>(step) + 1;
-    perturbed.tolerances = &changes_;
-    perturbed.on_op = progress(static_cast<double>(step), kInterpretedShare);
-    perturbed_ = interpret(engine_.graph(), state, perturbed, std::move(perturbed_));
-    expected_ = plain.get();
-    find_changes(step);
+    reference_.run(state, step, decisions_, progress(static_cast<double>(step), kInterpretedShare));
     const Graph& graph = engine_.graph();
-    loss_tolerance_ = kSafety * changes_.at(graph.value(graph.output(engine_.network().loss)).name);
-  }
-
-  /// Adds to the changes what the perturbation did to each value.
-  ///
-  /// NaN differs from NaN, so a run that diverges would look like a fault of the plan.
-  void find_changes(int64_t step) {
-    std::vector<ReferenceValues::const_iterator> values;
-    for (auto value = expected_.cbegin(); value != expected_.cend(); ++value)
-      values.push_back(value);
-    std::vector<double> changes(values.size());
-    std::vector<char> is_finite(values.size());
-    on_all_cores(std::ssize(values), [&](int64_t i) {
-      const auto& [name, plain] = *values[i];
-      const ReferenceTensor& moved = perturbed_.at(name);
-      changes[i] = largest_change(plain, moved);
-      is_finite[i] = are_in_range(plain.values) && are_in_range(moved.values);
-    });
-    for (size_t i = 0; i < values.size(); ++i) {
-      const std::string& name = values[i]->first;
-      const double change = changes_[name] += changes[i];
-      if (is_finite[i] && std::isfinite(change)) continue;
-      throw UserError("the serial program diverged: '" + name + "' left the range of f32 in step " +
-                          std::to_string(step + 1),
-                      "a plan can be compared only with numbers that have a finite rounding error",
-                      "lower optimizer.learning_rate, or compare fewer steps by --steps",
-                      ExitCode::kDiverged);
-    }
+    loss_tolerance_ = reference_.tolerance(graph.value(graph.output(engine_.network().loss)).name);
   }
 
   /// Reports the progress of an interpretation that goes from `begun` steps to `begun + share`.
@@ -302,13 +214,9 @@ class Verification {
       if (!is_partial_of_micro_batches(tasks.registers[index])) compared.push_back(index);
     report_.tensors = std::ssize(compared);
     report_.exact_tensors = 0;
-    for (const std::span<const RegisterIndex> group :
-         in_groups(compared, tasks, options_.gathered)) {
-      runtime().gather(runtime().is_leader() ? std::vector<std::byte>{} : capture.parts_of(group),
-                       [&](std::span<const std::byte> parts) { capture.add(parts); });
-      as_leader([&] { compare_group(step, group, capture); });
-      capture.forget(group);
-    }
+    gather_in_groups(compared, capture, [&](std::span<const RegisterIndex> group) {
+      compare_group(step, group, capture);
+    });
   }
 
   void compare_group(int64_t step, std::span<const RegisterIndex> compared,
@@ -325,7 +233,7 @@ class Verification {
   }
 
   double tolerance_of(const Register& reg) const {
-    return kSafety * changes_.at(value_name(engine_.graph(), reg));
+    return reference_.tolerance(value_name(engine_.graph(), reg));
   }
 
   Comparison compare_register(int64_t step, RegisterIndex index, const Capture& capture) const {
@@ -334,7 +242,7 @@ class Verification {
     ensure(got.missing.empty(),
            "register '" + reg.name + "' was filled on every rank: " + got.missing);
     const std::string name = value_name(engine_.graph(), reg);
-    const ReferenceTensor& all = expected_.at(name);
+    const ReferenceTensor& all = reference_.expected(name);
     const ReferenceTensor rows = is_part(reg) ? rows_of(all, reg) : ReferenceTensor{};
     const ReferenceTensor& wanted = is_part(reg) ? rows : all;
     Comparison found;
@@ -377,8 +285,8 @@ class Verification {
       if (!variable.next) continue;
       const std::string& next = engine_.graph().value(*variable.next).name;
       const std::string& name = engine_.graph().value(variable.value).name;
-      const auto& plain = expected_.at(next).values;
-      const auto& moved = perturbed_.at(next).values;
+      const auto& plain = reference_.expected(next).values;
+      const auto& moved = reference_.perturbed(next).values;
       Tensor value = nudged_->runtime().variable(name);
       const auto elements = value.values<float>();
       for (size_t i = 0; i < elements.size(); ++i)
@@ -398,9 +306,8 @@ class Verification {
   std::optional<Engine> serial_, nudged_;  // of the leader
   Sampler sampler_;
   VerifyReport report_;
-  ReferenceValues expected_, perturbed_;  // of the interpreter, in the last step that was compared
-  std::map<std::string, double>
-      changes_;  // by value: what the perturbation of all ops did to it, and what its own may do
+  DecisionOperands decisions_{engine_.graph(), engine_.compiled()};
+  ReferenceStep reference_{engine_.graph()};
   double loss_tolerance_ = 0;
   double loss_drift_ = 0;
 };

@@ -65,14 +65,16 @@ struct VerifyReport {
 /// leader runs the serial programs, and compares what it gathers.
 ///
 ///   memory   a process keeps what its ranks filled in a step. The leader has two values of the
-///            interpreter for every tensor beside that, and options.gathered of what the
-///            other processes filled
+///            interpreter for every tensor beside that, the operands of decisions, and
+///            options.gathered of what the other processes filled
 ///   serial   the graph before the passes that rewrite it; the plan runs the graph after them
 ///   tensors  each step starts the reference interpreter from the plan's own state, so that errors
 ///            do not accumulate. The tolerance of a tensor is four times a sum of two terms: the
 ///            error that its own op may have (from dtype, number of terms and sums of absolute
 ///            terms), and the largest change of the tensor when every op of the interpreter is
 ///            perturbed by the error that it may have
+///   choices  of an op that decides (Operator::decision) the interpreter takes what follows from
+///            the operands of the plan, and the plan must have exactly that
 ///   losses   there are two trajectories; the tolerance is four times the change of a serial run
 ///            whose state is perturbed by those tolerances
 ///   initial  variables of both are compared by bits before the first step

@@ -55,6 +55,11 @@ KernelCall compare_kernel(const OpView& op, std::span<const Split>) {
   return kernel_call("compare." + op.attributes.text("relation"));
 }
 
+Decision compare_decision(const OpView& op) {
+  if (op.inputs[0].dtype != DType::kF32) return {};
+  return {.operands = {0, 1}, .results = {0}};
+}
+
 void compare_reference(const ReferenceCall& call) {
   const Relation* relation = find_relation(call.op.attributes.text("relation"));
   const std::vector<double>&a = call.inputs[0]->values, &b = call.inputs[1]->values;
@@ -149,6 +154,11 @@ void cast_reference(const ReferenceCall& call) {
                                                  : x[i];
 }
 
+Decision cast_decision(const OpView& op) {
+  const bool jumps = op.inputs[0].dtype == DType::kF32 && op.outputs.at(0).dtype != DType::kF32;
+  return jumps ? Decision{.operands = {0}, .results = {0}} : Decision{};
+}
+
 std::vector<double> cast_tolerance(const ReferenceCall& call, int output) {
   std::vector<double> errors = exact(call, output);
   if (call.outputs[0].type.dtype != DType::kF32 || call.inputs[0]->type.dtype != DType::kI32)
@@ -190,12 +200,12 @@ void stop_gradient_reference(const ReferenceCall& call) {
 std::vector<Operator> list_operators() {
   return {
       {"compare", infer_compare, plain_rule, cheap_work, compare_kernel, compare_reference, exact,
-       nullptr},
+       nullptr, compare_decision},
       {"not", infer_not, plain_rule, cheap_work, not_kernel, not_reference, exact, nullptr},
       {"select", infer_select, select_rule, cheap_work, select_kernel, select_reference, exact,
        select_gradient},
       {"cast", infer_cast, cast_rule, cheap_work, cast_kernel, cast_reference, cast_tolerance,
-       cast_gradient},
+       cast_gradient, cast_decision},
       {"stop_gradient", infer_stop_gradient, stop_gradient_rule, stop_gradient_work,
        stop_gradient_kernel, stop_gradient_reference, exact, nullptr},
   };

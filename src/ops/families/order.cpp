@@ -95,6 +95,11 @@ void reference_arg(const ReferenceCall& call) {
   });
 }
 
+Decision decision_arg(const OpView& op) {
+  if (op.inputs[0].dtype != DType::kF32) return {};
+  return {.operands = {0}, .results = {0}};
+}
+
 template <bool kLargest>
 Operator arg_operator() {
   return {.name = kArgName<kLargest>,
@@ -104,7 +109,8 @@ Operator arg_operator() {
           .kernel = kernel_arg<kLargest>,
           .reference = reference_arg<kLargest>,
           .tolerance = detail::exact,
-          .gradient = nullptr};
+          .gradient = nullptr,
+          .decision = decision_arg};
 }
 
 // sort, top_k: values and the indices that they had
@@ -187,6 +193,12 @@ void reference_order(const ReferenceCall& call) {
   });
 }
 
+/// The indices jump where elements change their order; the values in order do not.
+Decision decision_order(const OpView& op) {
+  if (op.inputs[0].dtype != DType::kF32) return {};
+  return {.operands = {0}, .results = {1}};
+}
+
 /// Each gradient goes to the position from which its value came.
 Gradients gradient_order(Builder& builder, const GradientCall& call) {
   const TensorType x = builder.type(call.op.inputs[0]);
@@ -205,7 +217,8 @@ Operator order_operator(std::string_view name, std::vector<TensorType> (*infer)(
           .kernel = kernel_sort,
           .reference = reference_order,
           .tolerance = detail::exact,
-          .gradient = gradient_order};
+          .gradient = gradient_order,
+          .decision = decision_order};
 }
 
 }  // namespace

@@ -253,6 +253,11 @@ void reference_max_grad(const ReferenceCall& call) {
   add_to_largest(call, call.outputs[0].values, [](double dy) { return dy; });
 }
 
+/// The elements of x decide where the gradient of a window goes.
+Decision decision_max_grad(const OpView&) {
+  return {.operands = {0}, .results = {0}};
+}
+
 std::vector<double> tolerance_max_grad(const ReferenceCall& call, int) {
   std::vector<double> terms(call.outputs[0].values.size(), 0.0), errors(terms.size(), 0.0);
   add_to_largest(call, terms, [](double) { return 1.0; });
@@ -398,7 +403,8 @@ std::span<const Operator> pooling_operators() {
                                              .work = work_max_grad,
                                              .kernel = kernel_max_grad,
                                              .reference = reference_max_grad,
-                                             .tolerance = tolerance_max_grad},
+                                             .tolerance = tolerance_max_grad,
+                                             .decision = decision_max_grad},
                                     Operator{.name = "average_pool",
                                              .infer = infer_average,
                                              .rule = rule_average,

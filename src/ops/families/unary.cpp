@@ -26,6 +26,8 @@ struct UnaryDefaults {
   static constexpr double kFlops = kCheap;
   static constexpr double kRoundings = kExact;
   static constexpr bool kLinear = false;
+  // Does it jump where x passes a threshold?
+  static constexpr bool kDecides = false;
   // Does it also accept i32? No gradient flows through integers.
   static constexpr bool kIntegers = false;
 };
@@ -132,17 +134,20 @@ struct Cos : UnaryDefaults {
 
 struct Floor : UnaryDefaults {
   static constexpr std::string_view kName = "floor";
+  static constexpr bool kDecides = true;
   static double apply(double x) { return std::floor(x); }
 };
 
 struct Ceil : UnaryDefaults {
   static constexpr std::string_view kName = "ceil";
+  static constexpr bool kDecides = true;
   static double apply(double x) { return std::ceil(x); }
 };
 
 /// Rounds halves to the even neighbour.
 struct Round : UnaryDefaults {
   static constexpr std::string_view kName = "round";
+  static constexpr bool kDecides = true;
   static double apply(double x) { return std::nearbyint(x); }
 };
 
@@ -176,6 +181,7 @@ struct Square : UnaryDefaults {
 
 struct Sign : UnaryDefaults {
   static constexpr std::string_view kName = "sign";
+  static constexpr bool kDecides = true;
   static constexpr bool kIntegers = true;
   static double apply(double x) { return static_cast<double>((x > 0) - (x < 0)); }
 };
@@ -223,6 +229,11 @@ Operator unary_operator() {
                                                      : exact(call, output);
   };
   if constexpr (HasGradient<F>) op.gradient = unary_gradient<F>;
+  if constexpr (F::kDecides)
+    op.decision = [](const OpView& view) {
+      const bool jumps = view.inputs[0].dtype == DType::kF32;
+      return jumps ? Decision{.operands = {0}, .results = {0}} : Decision{};
+    };
   return op;
 }
 

@@ -1,0 +1,105 @@
+#include "verify/reference_step.h"
+
+#include <algorithm>
+#include <cmath>
+#include <future>
+#include <limits>
+#include <set>
+
+#include "base/error.h"
+#include "base/on_all_cores.h"
+#include "verify/comparison.h"
+
+namespace tessera {
+namespace {
+
+/// Does f32 hold all of them? Infinity itself is in range: masks use it.
+bool are_in_range(const std::vector<double>& values) {
+  constexpr double kMost = std::numeric_limits<float>::max();
+  constexpr double kInfinity = std::numeric_limits<double>::infinity();
+  size_t in_range = 0;  // a count has no branch
+  for (const double value : values)
+    in_range += std::abs(value) <= kMost || std::abs(value) == kInfinity;
+  return in_range == values.size();
+}
+
+}  // namespace
+
+void ReferenceStep::run(const ReferenceValues& state, int64_t step, DecisionOperands& decisions,
+                        const std::function<void(const Op&)>& on_op) {
+  const InterpreterOptions as_decided{.decided_on = &decisions.values()};
+  auto plain = std::async(std::launch::async, [&] {
+    return interpret(graph_, state, as_decided, std::move(expected_));
+  });
+  own_tolerances_.clear();
+  const InterpreterOptions perturbed{.perturb = static_cast<uint64_t>(step) + 1,
+                                     .tolerances = &own_tolerances_,
+                                     .on_op = on_op};  // it takes longer than the plain one
+  perturbed_ = interpret(graph_, state, perturbed, std::move(perturbed_));
+  expected_ = plain.get();
+  find_changes(decisions);
+  // What a plan decides on a wrong operand says nothing about the decisions of a right plan.
+  if (const std::optional<std::string> wrong = first_wrong_operand(decisions)) {
+    decisions.drop_from(*wrong);
+    expected_ = interpret(graph_, state, as_decided, std::move(expected_));
+    find_changes(decisions);
+  }
+  expect_range(step);
+}
+
+/// Finds what the perturbation did to each value. What is decided on the operands of the plan has
+/// no error of its own: the perturbation may decide otherwise, but the plan may not.
+void ReferenceStep::find_changes(const DecisionOperands& decisions) {
+  const std::vector<ReferenceValues::const_iterator> values = expected_values();
+  const std::set<std::string> decided = decisions.decided_results();
+  std::vector<double> changes(values.size());
+  on_all_cores(std::ssize(values), [&](int64_t i) {
+    const auto& [name, plain] = *values[i];
+    changes[i] = decided.contains(name) ? 0 : largest_change(plain, perturbed_.at(name));
+  });
+  changes_ = own_tolerances_;
+  for (size_t i = 0; i < values.size(); ++i) changes_[values[i]->first] += changes[i];
+}
+
+std::vector<ReferenceValues::const_iterator> ReferenceStep::expected_values() const {
+  std::vector<ReferenceValues::const_iterator> values;
+  for (auto value = expected_.cbegin(); value != expected_.cend(); ++value) values.push_back(value);
+  return values;
+}
+
+/// The first operand of a decision, in the order of the serial program, that differs from that of
+/// the interpreter by more than its tolerance.
+std::optional<std::string> ReferenceStep::first_wrong_operand(
+    const DecisionOperands& decisions) const {
+  const std::vector<std::string> names = decisions.names();
+  std::vector<char> is_wrong(names.size());
+  on_all_cores(std::ssize(names), [&](int64_t i) {
+    const ReferenceTensor& wanted = expected_.at(names[i]);
+    const std::vector<double>& got = decisions.values().at(names[i]).values;
+    ElementComparison comparison(wanted.values, tolerance(names[i]), wanted.type.dtype);
+    is_wrong[i] = comparison.first_different(got, {}) < got.size();
+  });
+  const auto first = std::ranges::find(is_wrong, char{true});
+  if (first == is_wrong.end()) return std::nullopt;
+  return names[first - is_wrong.begin()];
+}
+
+/// NaN differs from NaN, so a run that diverges would look like a fault of the plan.
+void ReferenceStep::expect_range(int64_t step) const {
+  const std::vector<ReferenceValues::const_iterator> values = expected_values();
+  std::vector<char> is_finite(values.size());
+  on_all_cores(std::ssize(values), [&](int64_t i) {
+    const auto& [name, plain] = *values[i];
+    is_finite[i] = are_in_range(plain.values) && are_in_range(perturbed_.at(name).values) &&
+                   std::isfinite(changes_.at(name));
+  });
+  const auto found = std::ranges::find(is_finite, char{false});
+  if (found == is_finite.end()) return;
+  throw UserError("the serial program diverged: '" + values[found - is_finite.begin()]->first +
+                      "' left the range of f32 in step " + std::to_string(step + 1),
+                  "a plan can be compared only with numbers that have a finite rounding error",
+                  "lower optimizer.learning_rate, or compare fewer steps by --steps",
+                  ExitCode::kDiverged);
+}
+
+}  // namespace tessera

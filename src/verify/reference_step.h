@@ -1,0 +1,53 @@
+// One step of the reference interpreter: what each value of the serial program should be, and how
+// far a right plan may be from it. It knows no ranks and no registers.
+#pragma once
+
+#include <functional>
+#include <map>
+#include <optional>
+#include <string>
+#include <vector>
+
+#include "ops/interpreter.h"
+#include "verify/decisions.h"
+
+namespace tessera {
+
+/// The rounding errors of a run are far below their bounds; the perturbed interpreter uses the
+/// bounds, with random signs. Four times its effect allows for less favourable signs.
+inline constexpr double kSafety = 4;
+
+class ReferenceStep {
+ public:
+  /// `graph` outlives it.
+  explicit ReferenceStep(const Graph& graph) : graph_(graph) {}
+
+  /// Interprets a step twice from one state, plain and perturbed. The plain run decides on the
+  /// operands of the plan; where one of them is wrong, it decides by itself from there on. The
+  /// perturbed run decides by itself, because the serial run, with which losses are compared, does
+  /// so too.
+  ///   decisions  operands that are wrong are dropped
+  ///   on_op      called after each op of the perturbed run, when set
+  ///   throws     UserError when values leave the range of f32
+  void run(const ReferenceValues& state, int64_t step, DecisionOperands& decisions,
+           const std::function<void(const Op&)>& on_op);
+
+  /// Of the last step.
+  const ReferenceTensor& expected(const std::string& value) const { return expected_.at(value); }
+  const ReferenceTensor& perturbed(const std::string& value) const { return perturbed_.at(value); }
+  /// The largest error of an element of a right plan.
+  double tolerance(const std::string& value) const { return kSafety * changes_.at(value); }
+
+ private:
+  void find_changes(const DecisionOperands& decisions);
+  std::optional<std::string> first_wrong_operand(const DecisionOperands& decisions) const;
+  void expect_range(int64_t step) const;
+  std::vector<ReferenceValues::const_iterator> expected_values() const;
+
+  const Graph& graph_;
+  ReferenceValues expected_, perturbed_;
+  std::map<std::string, double> own_tolerances_;  // by value: what its own op may do to it
+  std::map<std::string, double> changes_;  // that, and what the perturbation of all ops did to it
+};
+
+}  // namespace tessera
