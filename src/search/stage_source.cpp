@@ -20,6 +20,9 @@ namespace {
 constexpr double kMargin = 1.04;
 /// Neighbours of the best pipeline that are compiled at a time.
 constexpr size_t kTrials = 3;
+/// How often it is searched with less memory, and how often neighbours are made.
+constexpr int kSearchesAgain = 3;
+constexpr int kNeighbourRounds = 2;
 
 std::string name_of(const PipelineChoice& choice, const std::vector<StageWay>& ways) {
   std::vector<std::pair<std::string, int>> runs;  // stages of one mesh after each other
@@ -110,6 +113,20 @@ bool are_equal(const PipelineChoice& a, const PipelineChoice& b) {
          a.has_stages_of(b);
 }
 
+/// By rank, the bytes that a compiled pipeline needs beyond its estimate.
+std::vector<double> missed_by(const PipelineChoice& estimate, const EvaluatedCandidate& found) {
+  const std::vector<double> estimated = clock_memory(estimate);
+  const std::vector<RankMemoryNeed>& needs = found.prediction.memory;
+  std::vector<double> missed(needs.size(), 0);
+  for (size_t s = 0; s < estimated.size(); ++s) {
+    const Mesh& mesh = *found.candidate.plan.meshes[s].mesh;
+    for (const Rank rank : mesh.ranks())
+      missed[rank] =
+          std::max(static_cast<double>(needs[rank].allocated().value()) - estimated[s], 0.0);
+  }
+  return missed;
+}
+
 void keep_unequal(std::vector<PipelineChoice>& choices) {
   std::vector<PipelineChoice> kept;
   for (PipelineChoice& choice : choices) {
@@ -150,15 +167,36 @@ std::vector<Candidate> StageSource::operator()(const PlanRequest& request,
     search_ = std::make_unique<Search>(request, constraints, options);
   }
   if (!search_) return {};
-  std::vector<PipelineChoice> choices = is_first ? search_->stages.best() : neighbours(known);
-  if (!is_first && !fixes_decision(constraints, "schedule"))
-    std::ranges::move(with_whole_backward(known), std::back_inserter(choices));
+  std::vector<PipelineChoice> choices = is_first ? search_->stages.best() : with_less_memory(known);
+  if (!is_first && choices.empty() && asked_for_neighbours_++ < kNeighbourRounds) {
+    choices = neighbours(known);
+    if (!fixes_decision(constraints, "schedule"))
+      std::ranges::move(with_whole_backward(known), std::back_inserter(choices));
+  }
   const std::optional<Seconds> limit = best_step(known);
   std::erase_if(choices, [&](const PipelineChoice& choice) {
     return limit && choice.seconds > kMargin * limit->value();
   });
   keep_unequal(choices);
   return candidates(request, std::move(choices));
+}
+
+std::vector<PipelineChoice> StageSource::with_less_memory(const PlanningAnswer& known) {
+  const EvaluatedCandidate* fastest = nullptr;
+  for (const EvaluatedCandidate& candidate : known.candidates)
+    if (!candidate.fits() && tried_.contains(candidate.candidate.name) &&
+        !searched_from_.contains(candidate.candidate.name) &&
+        (!fastest || candidate.step() < fastest->step()))
+      fastest = &candidate;
+  const std::optional<Seconds> best = best_step(known);
+  if (!fastest || (best && *best <= fastest->step()) || searched_again_++ >= kSearchesAgain)
+    return {};
+  const std::string& name = fastest->candidate.name;
+  searched_from_.insert(name);
+  search_->stages.withhold(missed_by(tried_.at(name), *fastest));
+  std::vector<PipelineChoice> choices = search_->stages.best();
+  std::erase_if(choices, [&](const PipelineChoice& choice) { return was_tried(choice); });
+  return choices;
 }
 
 std::vector<PipelineChoice> StageSource::with_whole_backward(const PlanningAnswer& known) const {
@@ -215,7 +253,7 @@ std::vector<Candidate> StageSource::candidates(const PlanRequest& request,
 }
 
 std::vector<CandidateSource> all_searches() {
-  constexpr int kRounds = 3;
+  constexpr int kRounds = 1 + kSearchesAgain + kNeighbourRounds;
   std::vector<CandidateSource> sources = placement_searches();
   const auto source = std::make_shared<StageSource>();
   const CandidateSource round =

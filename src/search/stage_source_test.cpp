@@ -87,6 +87,61 @@ TEST(StageSource, MakesNothingWhereNoPipelineCanBe) {
   EXPECT_TRUE(pipelines_for(graph, slow_network(), "", 1).empty());
 }
 
+/// Only a candidate is known, and it needs so many bytes more on a rank than there are.
+PlanningAnswer lacking(const PlanRequest& request, const Candidate& candidate, Rank rank,
+                       Bytes bytes) {
+  PlanningAnswer known;
+  known.candidates = evaluate(request, {candidate}).evaluated;
+  EvaluatedCandidate& only = known.candidates.front();
+  RankMemoryNeed& need = only.prediction.memory[rank];
+  need.arena += need.capacity - need.all() + bytes;
+  return known;
+}
+
+TEST(StageSource, SearchesAgainWithLessMemoryOfTheRankThatLackedItThreeTimesAtMost) {
+  const Graph graph = gpt_of(3);
+  const Cluster cluster = slow_network();
+  const PlanRequest request{graph, cluster};
+  const PlanConstraints constraints = constraints_of(4, false, "schedule=1f1b");
+  for (const Rank rank : {0, 1}) {
+    const auto needed = [&](const EvaluatedCandidate& each) {
+      return each.prediction.memory[rank].allocated();
+    };
+    StageSource source;
+    std::vector<Candidate> found = source(request, constraints, {});
+    for (int round = 0; round < 3; ++round) {
+      ASSERT_FALSE(found.empty()) << rank << " " << round;
+      const Bytes before = needed(evaluate(request, {found.front()}).evaluated.front());
+      const PlanningAnswer known = lacking(request, found.front(), rank, Bytes(32 << 10));
+      ASSERT_FALSE(known.candidates.front().fits());
+      found = source(request, constraints, known);
+      for (const EvaluatedCandidate& each : evaluate(request, found).evaluated)
+        EXPECT_LT(needed(each), before) << rank << " " << round << ": " << each.candidate.name;
+    }
+    ASSERT_FALSE(found.empty());
+    const PlanningAnswer known = lacking(request, found.front(), rank, Bytes(32 << 10));
+    EXPECT_TRUE(source(request, constraints, known).empty());
+  }
+}
+
+TEST(StageSource, DoesNotSearchAgainForAPipelineThatWouldNotBeTheBest) {
+  const Graph graph = gpt_of(3);
+  const Cluster cluster = slow_network();
+  const PlanRequest request{graph, cluster};
+  const PlanConstraints constraints = constraints_of(4, false);
+  StageSource source;
+  const std::vector<Candidate> found = source(request, constraints, {});
+  ASSERT_FALSE(found.empty());
+  PlanningAnswer known = lacking(request, found.front(), 0, Bytes(32 << 10));
+  EvaluatedCandidate faster = known.candidates.front();
+  faster.candidate.name = "faster";
+  faster.prediction.memory.clear();  // all that it needs fits
+  faster.prediction.step = Seconds(0.9 * faster.step().value());
+  known.candidates.insert(known.candidates.begin(), std::move(faster));
+  known.best = 0;
+  EXPECT_TRUE(source(request, constraints, known).empty());
+}
+
 /// The step of the fastest candidate of a source that fits; infinity when there is none.
 double fastest(const PlanningAnswer& answer, Candidate::Source source) {
   const EvaluatedCandidate* found = answer.find(source);
