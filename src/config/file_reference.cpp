@@ -25,6 +25,13 @@ constexpr KeyMeaning kPresetMeanings[] = {
      "two for each. Without `micro_batches` the batch has the largest divisor of it that is at "
      "most two for each of `pp`",
      "pp = 2"},
+    {"stages",
+     "`equal`: where a plan is searched, it has stages of equal work, as those of `pp` are",
+     "stages = \"equal\""},
+    {"boundaries",
+     "Names of ops or layers behind which the stages end, all but the last one; in a text with `+` "
+     "between them",
+     "boundaries = [\"blocks.5\"]"},
 };
 
 constexpr KeyMeaning kPlanMeanings[] = {

@@ -20,6 +20,8 @@ namespace {
 constexpr double kMargin = 1.04;
 /// Neighbours of the best pipeline that are compiled at a time.
 constexpr size_t kTrials = 3;
+/// Estimates of memory are too high by up to so much: pipelines that would fit then are compiled.
+constexpr double kMemoryMargin = 0.08;
 /// How often it is searched with less memory, and how often neighbours are made.
 constexpr int kSearchesAgain = 3;
 constexpr int kNeighbourRounds = 2;
@@ -89,6 +91,11 @@ StageSearchOptions options_of(const PlanRequest& request, const PlanConstraints&
   return options;
 }
 
+StageSearchOptions with_boundaries(StageSearchOptions options, const StageDivisions& divisions) {
+  options.boundaries = divisions.boundaries();
+  return options;
+}
+
 /// nullopt when the model cannot have it.
 std::optional<Candidate> candidate_of(const PlanRequest& request, const Plan& decisions,
                                       const PipelineChoice& choice,
@@ -113,7 +120,8 @@ bool are_equal(const PipelineChoice& a, const PipelineChoice& b) {
          a.has_stages_of(b);
 }
 
-/// By rank, the bytes that a compiled pipeline needs beyond its estimate.
+/// By rank, the bytes that a compiled pipeline needs beyond its estimate; below 0 where the
+/// estimate is too high.
 std::vector<double> missed_by(const PipelineChoice& estimate, const EvaluatedCandidate& found) {
   const std::vector<double> estimated = clock_memory(estimate);
   const std::vector<RankMemoryNeed>& needs = found.prediction.memory;
@@ -121,10 +129,17 @@ std::vector<double> missed_by(const PipelineChoice& estimate, const EvaluatedCan
   for (size_t s = 0; s < estimated.size(); ++s) {
     const Mesh& mesh = *found.candidate.plan.meshes[s].mesh;
     for (const Rank rank : mesh.ranks())
-      missed[rank] =
-          std::max(static_cast<double>(needs[rank].allocated().value()) - estimated[s], 0.0);
+      missed[rank] = static_cast<double>(needs[rank].allocated().value()) - estimated[s];
   }
   return missed;
+}
+
+/// Does it fit only with the margin that its stages have?
+bool needs_margin(const PipelineChoice& choice) {
+  const std::vector<double> bytes = clock_memory(choice);
+  for (size_t s = 0; s < bytes.size(); ++s)
+    if (bytes[s] * (1 + kMemoryMargin) > choice.stages[s].capacity) return true;
+  return false;
 }
 
 void keep_unequal(std::vector<PipelineChoice>& choices) {
@@ -139,12 +154,28 @@ void keep_unequal(std::vector<PipelineChoice>& choices) {
 }  // namespace
 
 struct StageSource::Search {
-  Search(const PlanRequest& request, const PlanConstraints& constraints,
-         const StageSearchOptions& options)
+  Search(const PlanRequest& request, const PlanConstraints& constraints, StageSearchOptions options)
       : decisions(decisions_of(constraints)),
         deployment(in_order(request.cluster, constraints.ranks)),
         divisions(request, constraints, options.micro_batches.front()),
-        stages(divisions.line(), divisions.ways(), deployment, options) {}
+        stages(divisions.line(), divisions.ways(), deployment,
+               with_boundaries(std::move(options), divisions)) {}
+
+  /// Where memory binds, those that fit if the estimates are too high come first.
+  std::vector<PipelineChoice> first() {
+    std::vector<double> withheld;
+    for (Rank rank = 0; rank < std::ssize(deployment.device_of_rank); ++rank) {
+      const DeviceType& type = deployment.type(rank);
+      withheld.push_back(-kMemoryMargin *
+                         static_cast<double>((type.memory - type.reserve).value()));
+    }
+    stages.withhold(std::move(withheld));
+    std::vector<PipelineChoice> list = stages.best();
+    stages.withhold({});
+    if (std::ranges::any_of(list, needs_margin))
+      std::ranges::move(stages.best(), std::back_inserter(list));
+    return list;
+  }
 
   const Plan decisions;
   const Deployment deployment;
@@ -160,14 +191,19 @@ std::vector<Candidate> StageSource::operator()(const PlanRequest& request,
                                                const PlanningAnswer& known) {
   const bool is_first = !std::exchange(was_asked_, true);
   if (is_first) {
-    if (constraints.mesh || constraints.ranks < 2) return {};
+    // Equal stages are those of presets.
+    if (constraints.mesh || constraints.ranks < 2 || fixes_decision(constraints, kStagesKey))
+      return {};
     const StageSearchOptions options = options_of(request, constraints);
-    if (options.micro_batches.empty() || options.schedules.empty() || options.stages == 1)
+    const auto boundaries = static_cast<int>(constraints.boundaries.size());
+    const bool has_stages = boundaries == 0 || options.stages == boundaries + 1;
+    if (options.micro_batches.empty() || options.schedules.empty() || options.stages == 1 ||
+        !has_stages)
       return {};
     search_ = std::make_unique<Search>(request, constraints, options);
   }
   if (!search_) return {};
-  std::vector<PipelineChoice> choices = is_first ? search_->stages.best() : with_less_memory(known);
+  std::vector<PipelineChoice> choices = is_first ? search_->first() : with_less_memory(known);
   if (!is_first && choices.empty() && asked_for_neighbours_++ < kNeighbourRounds) {
     choices = neighbours(known);
     if (!fixes_decision(constraints, "schedule"))

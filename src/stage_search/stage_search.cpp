@@ -60,6 +60,12 @@ double chain_seconds(const UnitCost& cost, ChainOf chain) {
   return chain == ChainOf::kWholeBackward ? cost.micro_batch() : cost.forward + cost.input_gradient;
 }
 
+/// Where a stage that begins at a unit ends at the latest: it has no boundary inside.
+int last_end(const std::vector<int>& boundaries, int unit, int units) {
+  const auto next = std::ranges::upper_bound(boundaries, unit);
+  return next == boundaries.end() ? units : *next;
+}
+
 /// The bytes that a stage may have.
 struct RunCapacities {
   const DeviceRuns& runs;
@@ -87,6 +93,8 @@ class StageProgram {
         ranks_(runs_.ranks()),
         fewest_(options.stages.value_or(2)),
         most_(std::min({options.stages.value_or(options.max_stages), ranks_, units_})) {
+    for (int unit = 0; unit < units_; ++unit)
+      last_end_.push_back(last_end(options.boundaries, unit, units_));
     for (int kind = 0; kind < runs_.kinds(); ++kind) add_offers(kind);
     entries_.resize((most_ + 1) * (units_ + 1) * (ranks_ + 1));
   }
@@ -165,7 +173,8 @@ class StageProgram {
     for (const int size : runs_.sizes_at(rank)) {
       const int kind = runs_.kind(rank, size);
       const double capacity = capacities_.of(costs_, rank, size);
-      for (int end = stages == 1 ? units_ : unit + 1; end <= units_ - stages + 1; ++end) {
+      const int last = std::min(units_ - stages + 1, last_end_[unit]);
+      for (int end = stages == 1 ? units_ : unit + 1; end <= last; ++end) {
         const double rest = at(stages - 1, end, rank + size).seconds;
         if (rest == kNever) continue;
         const Offer* offer = best_offer(offers(kind, unit, end), capacity, stages, limit);
@@ -223,6 +232,7 @@ class StageProgram {
   const ChainOf chain_;
   const int units_, ranks_;
   const int fewest_, most_;                 // stages
+  std::vector<int> last_end_;               // by unit, of a stage that begins there
   std::vector<std::vector<Offer>> offers_;  // by kind, first and end
   std::vector<Entry> entries_;
 };
@@ -413,7 +423,10 @@ std::vector<PipelineChoice> StageSearch::with_other_cuts(const PipelineChoice& c
     PipelineChoice other = choice;
     other.stages[cut - 1].end_unit = other.stages[cut].first_unit += step;
     if (next_step != 0) other.stages[cut].end_unit = other.stages[cut + 1].first_unit += next_step;
-    if (std::ranges::all_of(other.stages, [](const StageChoice& s) { return s.units() > 0; }))
+    if (std::ranges::all_of(other.stages, [&](const StageChoice& stage) {
+          return stage.units() > 0 &&
+                 stage.end_unit <= last_end(options_.boundaries, stage.first_unit, line_.units());
+        }))
       others.push_back(std::move(other));
   };
   constexpr int kStepsOfCuts[] = {-2, -1, 1, 2};

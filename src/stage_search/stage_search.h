@@ -47,6 +47,7 @@ struct StageSearchOptions {
   std::vector<int64_t> micro_batches = {};   // the numbers that are tried
   std::vector<PipelineKind> schedules = {};  // that take one stage a device
   std::optional<int> stages = {};            // exactly so many
+  std::vector<int> boundaries = {};          // units at which a stage begins
   int max_stages = 16;
   size_t max_answers = 6;
 };
