@@ -29,6 +29,13 @@ constexpr KeyMeaning kPresetMeanings[] = {
      "What the ranks of `dp` divide in place of keeping all of it, as ZeRO does: `1` the state of "
      "the optimizer, `3` the parameters, too",
      "zero = 1"},
+    {"stages",
+     "`equal`: where a plan is searched, it has stages of equal work, as those of `pp` are",
+     "stages = \"equal\""},
+    {"boundaries",
+     "Names of ops or layers behind which the stages end, all but the last one; in a text with `+` "
+     "between them",
+     "boundaries = [\"blocks.5\"]"},
 };
 
 constexpr KeyMeaning kPlanMeanings[] = {

@@ -14,8 +14,8 @@ namespace {
 constexpr std::array<std::string_view, 3> kAxes{kDataAxis, kSpaceAxis, kTensorAxis};
 constexpr std::array<std::string_view, 4> kDegrees{kDataAxis, kSpaceAxis, kTensorAxis,
                                                    kPipelineKey};
-constexpr std::array<std::string_view, 5> kPresetKeys{kDataAxis, kSpaceAxis, kTensorAxis,
-                                                      kPipelineKey, kZeroKey};
+constexpr std::array<std::string_view, 7> kPresetKeys{
+    kDataAxis, kSpaceAxis, kTensorAxis, kPipelineKey, kZeroKey, kStagesKey, kBoundariesKey};
 constexpr int64_t kMaxRanks = 1 << 20;
 
 [[noreturn]] void refuse(const std::string& what, const std::string& why, const std::string& fix) {
@@ -24,6 +24,10 @@ constexpr int64_t kMaxRanks = 1 << 20;
 
 bool is_degree(std::string_view key) {
   return std::find(kDegrees.begin(), kDegrees.end(), key) != kDegrees.end();
+}
+
+bool is_preset_key(std::string_view key) {
+  return std::find(kPresetKeys.begin(), kPresetKeys.end(), key) != kPresetKeys.end();
 }
 
 bool may_rest_on(std::string_view key) {
@@ -84,6 +88,15 @@ void refuse_meshes(const Document& document, const std::string& origin) {
              "remove the degrees, or '" + std::string(key) + "'");
 }
 
+/// The names, of which a text may have several: "blocks.1+blocks.5".
+std::vector<std::string> read_boundaries(ConfigTable& table) {
+  std::vector<std::string> names;
+  for (const std::string& text : table.texts(std::string(kBoundariesKey), {}))
+    for (const std::string& name : split_text(text, '+'))
+      names.emplace_back(trim(std::string_view(name)));
+  return names;
+}
+
 void check_axes(const Preset& preset, const std::string& origin) {
   const auto rests = std::count_if(preset.axes.begin(), preset.axes.end(),
                                    [](const PresetAxis& axis) { return !axis.size; });
@@ -94,12 +107,14 @@ void check_axes(const Preset& preset, const std::string& origin) {
 }
 
 /// The keys that are no degrees and have one value.
-std::string decisions_text(const Document& document) {
+std::string decisions_text(const Document& document, const std::vector<std::string>& boundaries) {
   std::vector<std::string> parts;
   for (const auto& [key, value] : document.as_table()) {
-    if (is_degree(key) || value.is_table() || value.is_list()) continue;
+    if (is_degree(key) || key == kBoundariesKey || value.is_table() || value.is_list()) continue;
     parts.push_back(key + "=" + (value.is_string() ? value.as_string() : to_json(value)));
   }
+  if (!boundaries.empty())
+    parts.push_back(std::string(kBoundariesKey) + "=" + join(boundaries, "+"));
   return join(parts, ",");
 }
 
@@ -107,7 +122,7 @@ std::string decisions_text(const Document& document) {
 Document decisions_of(const Document& document, Preset& preset) {
   Document decisions{Document::Table{}};
   for (const auto& [key, value] : document.as_table())
-    if (!is_degree(key) && key != kZeroKey) decisions[key] = value;
+    if (!is_preset_key(key)) decisions[key] = value;
   preset.chooses_micro_batches = preset.stages > 1 && !decisions.find("micro_batches");
   if (preset.chooses_micro_batches) decisions["micro_batches"] = 2 * preset.stages;
   return decisions;
@@ -135,8 +150,9 @@ std::span<const std::string_view> degree_keys() {
 
 bool has_degrees(const Document& document) {
   return document.is_table() &&
-         std::any_of(document.as_table().begin(), document.as_table().end(),
-                     [](const auto& entry) { return is_degree(entry.first); });
+         std::any_of(document.as_table().begin(), document.as_table().end(), [](const auto& entry) {
+           return is_preset_key(entry.first);
+         });
 }
 
 Preset parse_preset(std::string_view text) {
@@ -169,11 +185,13 @@ Preset parse_preset(const Document& document, const std::string& origin,
   if (const Document* stages = find_degree(table, kPipelineKey))
     preset.stages = *read_degree(kPipelineKey, *stages, origin);
   preset.zero = read_zero(table, origin);
+  table.choice(std::string(kStagesKey), "any", {"any", "equal"});
+  preset.boundaries = read_boundaries(table);
   check_axes(preset, origin);
   preset.decisions =
       parse_plan(decisions_of(document, preset), origin, {.other_keys = kPresetKeys});
   preset.text = degrees_text(preset);
-  preset.decisions_text = decisions_text(document);
+  preset.decisions_text = decisions_text(document, preset.boundaries);
   return preset;
 }
 

@@ -22,6 +22,12 @@ inline constexpr std::string_view kTensorAxis = "tp";
 /// The stages of a pipeline, which are meshes, not an axis.
 inline constexpr std::string_view kPipelineKey = "pp";
 
+/// "equal", which is what the stages of a preset are, says it of all plans that are searched.
+inline constexpr std::string_view kStagesKey = "stages";
+/// Names of ops or scopes behind which the stages end, all but the last one: ["blocks.5"], or
+/// "blocks.1+blocks.5" in a text.
+inline constexpr std::string_view kBoundariesKey = "boundaries";
+
 struct PresetAxis {
   std::string_view name;        // one of the above
   std::optional<int64_t> size;  // nullopt: kRest
@@ -36,11 +42,13 @@ struct Preset {
   /// What the ranks of kDataAxis divide among themselves instead of each keeping all of it, as in
   /// ZeRO (Rajbhandari et al., SC 2020): 1 the state of the optimizer, 3 the parameters, too.
   int zero = 0;
+  std::vector<std::string> boundaries = {};  // of stages, in program order; empty: even stages
   /// Are micro-batches chosen with the plan? Then decisions.micro_batches is what is aimed at.
   bool chooses_micro_batches = false;
   /// All other decisions, without meshes; its marks are added to those of the preset.
   Plan decisions;
   /// Those of them that are one value, as text: "micro_batches=8,schedule=zb-h1".
+  /// The keys of stages, too.
   std::string decisions_text = {};
 };
 
@@ -58,7 +66,7 @@ std::span<const std::string_view> degree_keys();
 ///           parse_plan, for unknown keys and values
 Preset parse_preset(std::string_view text);
 
-/// Has `document`, a table with the keys of a plan, degrees? Then it is a preset.
+/// Has `document`, a table with the keys of a plan, keys that only presets have? Then it is a preset.
 bool has_degrees(const Document& document);
 /// Reads such a table: dp = 2, schedule = "zb-h1".
 ///   keys    receives the degrees that are asked for; the other keys are those of parse_plan

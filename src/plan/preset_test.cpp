@@ -38,6 +38,18 @@ TEST(Preset, IsATableOfTheSameKeys) {
   EXPECT_FALSE(has_degrees(parse_toml("mesh = {dp = 2}\n", "c.toml")));
 }
 
+TEST(Preset, HasNamesBehindWhichStagesEnd) {
+  const Preset text = parse_preset("pp=3,boundaries=blocks.0 + blocks.2,micro_batches=4");
+  EXPECT_EQ(text.boundaries, (std::vector<std::string>{"blocks.0", "blocks.2"}));
+  EXPECT_EQ(text.decisions_text, "micro_batches=4,boundaries=blocks.0+blocks.2");
+  const Document table = parse_toml("boundaries = [\"a\", \"b\"]\nstages = \"equal\"\n", "c.toml");
+  ASSERT_TRUE(has_degrees(table));
+  const Preset preset = parse_preset(table, "c.toml [parallel]");
+  EXPECT_EQ(preset.boundaries, (std::vector<std::string>{"a", "b"}));
+  EXPECT_EQ(preset.decisions_text, "stages=equal,boundaries=a+b");
+  EXPECT_THAT(error_of("stages=even"), HasSubstr("equal"));
+}
+
 TEST(Preset, RefusesWhatIsNoDegree) {
   for (const char* text : {"dp=0", "dp=-1", "tp=two", "pp=rest", "dp=1.5", "dp="})
     EXPECT_THAT(error_of(text), HasSubstr("is no degree")) << text;

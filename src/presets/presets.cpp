@@ -320,6 +320,19 @@ std::vector<ValueId> first_results(const Graph& graph, const MeshAssignment& sta
   return values;
 }
 
+/// The stage of each forward op.
+std::vector<int> stages_of(const Preset& preset, const Graph& graph, int stages) {
+  const auto boundaries = static_cast<int>(preset.boundaries.size());
+  if (boundaries == 0) return even_stages(graph, stages);
+  if (boundaries != stages - 1)
+    throw UserError("preset " + preset.text + " has boundaries of " +
+                        counted(boundaries + 1, "stage") + ", not of " + std::to_string(stages),
+                    "a boundary is between two stages, and all of them are listed",
+                    "list one less than the stages, or ask for " + counted(boundaries + 1, "stage"),
+                    ExitCode::kBadConfig);
+  return stages_behind(graph, preset.boundaries);
+}
+
 }  // namespace
 
 std::vector<Mark> stage_marks(const Graph& graph, const Meshes& meshes,
@@ -383,9 +396,11 @@ Plan preset_plan(const Preset& preset, const Graph& graph, std::optional<int> ra
   if (preset.chooses_micro_batches)
     plan.micro_batches = micro_batches_for(graph, plan.micro_batches);
   std::vector<Mark> marks;
-  if (plan.meshes.size() > 1)
-    marks = stage_marks(graph, plan.meshes,
-                        even_stages(graph, static_cast<int>(plan.meshes.size())), origin);
+  if (plan.meshes.size() > 1 || !preset.boundaries.empty())
+    marks = stage_marks(
+        graph, plan.meshes,
+        stages_of(preset, graph, static_cast<int>(std::max<size_t>(1, plan.meshes.size()))),
+        origin);
   for (Mark& mark : Division(graph, degrees).marks(origin, preset.zero))
     marks.push_back(std::move(mark));
   plan.marks.insert(plan.marks.begin(), marks.begin(), marks.end());

@@ -15,12 +15,14 @@ namespace tessera {
 ///   dp      divides dim 0 of every input
 ///   tp      divides weights by their roles: tensor_classes() in presets/roles.h
 ///   sp      divides rows of images or positions of sequences: space_classes()
-///   pp      divides the forward into stages of equal work: even_stages(). Without micro_batches
+///   pp      divides the forward into stages of equal work: even_stages(), or behind the names of
+///           `boundaries`: stages_behind(). Without micro_batches
 ///           it takes the largest divisor of the batch of at most 2 for each stage. The schedules
 ///           interleaved, zb-v, v-half and v-min have two stages for each of pp
 ///   ranks   rank = ((stage, dp), sp), tp; the number that the axis of the size "rest" fills up
 ///   throws  UserError (78): no number of ranks for "rest", or one that the other degrees do not
-///           divide; an axis that would divide (almost) nothing; more stages than work
+///           divide; an axis that would divide (almost) nothing; more stages than work; another
+///           number of boundaries than there are between the stages
 Plan preset_plan(const Preset& preset, const Graph& graph, std::optional<int> ranks = std::nullopt);
 
 /// One mark for the ops of each stage, with patterns for whole scopes.

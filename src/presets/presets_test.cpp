@@ -4,6 +4,7 @@
 #include <gtest/gtest.h>
 
 #include "base/error.h"
+#include "shard/mesh_assignment.h"
 
 namespace tessera {
 namespace {
@@ -262,6 +263,44 @@ Plan two_stages(const Graph& graph, MeshPtr first, MeshPtr last, int64_t micro_b
   decisions.meshes = {{"first", std::move(first)}, {"last", std::move(last)}};
   decisions.micro_batches = micro_batches;
   return staged_plan(graph, {0, 0, 0, 0, 1, 1, 1}, std::move(decisions));
+}
+
+/// By forward op, the stage of a preset.
+std::vector<int> cut_of(const std::string& text, const Graph& graph) {
+  const Plan plan = preset_plan(parse_preset(text), graph);
+  return assign_meshes(graph, plan.meshes, plan.marks).ops;
+}
+
+// a to c belong to no scope, two.d and two.e to one.
+constexpr const char* kScopes =
+    "input x: f32[8,64]\n"
+    "variable red: f32[64,64] = normal(0.0, 0.02)\n"
+    "variable green: f32[64,64] = normal(0.0, 0.02)\n"
+    "a = dot_general(x, red) {spec=\"bi,io->bo\"}: f32[8,64]\n"
+    "b = tanh(a): f32[8,64]\n"
+    "two.d = dot_general(b, green) {spec=\"bi,io->bo\"}: f32[8,64]\n"
+    "two.e = tanh(two.d): f32[8,64]\n"
+    "loss = reduce(two.e) {dims=[0, 1], op=\"sum\"}: f32[]\n"
+    "output loss = loss\n";
+
+TEST(PresetBoundaries, AreBehindTheLastOpOfANameOrScope) {
+  const Graph graph = parse_graph(kScopes);
+  EXPECT_THAT(cut_of("pp=2,boundaries=a", graph), ElementsAre(0, 1, 1, 1, 1));
+  EXPECT_THAT(cut_of("pp=2,boundaries=two", graph), ElementsAre(0, 0, 0, 0, 1));
+  EXPECT_THAT(cut_of("pp=3,boundaries=b+two.d", graph), ElementsAre(0, 0, 1, 2, 2));
+  EXPECT_THAT(cut_of("pp=2,boundaries=a+b+two.d,schedule=v-min", graph),
+              ElementsAre(0, 1, 2, 3, 3));
+}
+
+TEST(PresetBoundaries, AreRefusedWhereTheyCannotBe) {
+  EXPECT_THAT(error_of("pp=3,boundaries=a", kScopes),
+              HasSubstr("has boundaries of 2 stages, not of 3"));
+  EXPECT_THAT(error_of("dp=2,boundaries=a", kScopes),
+              HasSubstr("has boundaries of 2 stages, not of 1"));
+  EXPECT_THAT(error_of("pp=2,boundaries=tw", kScopes), HasSubstr("the boundary 'tw' has no op"));
+  EXPECT_THAT(error_of("pp=2,boundaries=loss", kScopes), HasSubstr("leaves no op"));
+  EXPECT_THAT(error_of("pp=3,boundaries=two+a", kScopes), HasSubstr("the boundary 'a' does not"));
+  EXPECT_THAT(error_of("pp=3,boundaries=a+a", kScopes), HasSubstr("the boundary 'a' does not"));
 }
 
 TEST(StagedPlans, StagesOfOneAxisAndSizeHaveTheMarksOfAPreset) {

@@ -8,6 +8,7 @@
 
 #include "base/count_text.h"
 #include "base/error.h"
+#include "base/text.h"
 #include "ops/operator.h"
 
 namespace tessera {
@@ -155,6 +156,18 @@ std::optional<Cuts> best_cuts(const Line& line, const std::vector<Position>& pos
   return chosen;
 }
 
+/// Is it the name of the op, or of a scope that it is in?
+bool has_name(const std::string& op, const std::string& name) {
+  return matches(name, op) || matches(name + ".*", op);
+}
+
+[[noreturn]] void refuse_boundary(const std::string& name, const std::string& what,
+                                  const std::string& why) {
+  throw UserError("the boundary '" + name + "' " + what, why,
+                  "give names of ops or layers, such as blocks.0, as `tessera explain` prints them",
+                  ExitCode::kBadConfig);
+}
+
 std::optional<Cuts> even_cuts(const Line& line, const std::vector<Position>& positions, int cuts) {
   const double least = kLeastWork * line.total / (cuts + 1);
   const auto busiest = best_cuts(
@@ -190,6 +203,29 @@ std::vector<int> even_stages(const Graph& graph, int stages) {
   for (const Position& position : cuts.positions)
     for (size_t i = position.op; i < result.size(); ++i) ++result[i];
   return result;
+}
+
+std::vector<int> stages_behind(const Graph& graph, const std::vector<std::string>& names) {
+  const std::vector<OpId> ops = forward_ops(graph);
+  std::vector<int> stages(ops.size(), 0);
+  int before = 0;
+  for (const std::string& name : names) {
+    int behind = 0;
+    for (int i = 0; i < std::ssize(ops); ++i)
+      if (has_name(graph.op(ops[i]).name, name)) behind = i + 1;
+    if (behind == 0)
+      refuse_boundary(name, "has no op behind which a stage ends",
+                      "no op of the forward has this name, or begins with it and a dot");
+    if (behind == std::ssize(ops))
+      refuse_boundary(name, "leaves no op for the next stage",
+                      "it is the name of the last op of the forward");
+    if (behind <= before)
+      refuse_boundary(name, "does not lie behind the boundary before it",
+                      "boundaries are in the order in which the ops run");
+    std::fill(stages.begin() + behind, stages.end(), stages[behind] + 1);
+    before = behind;
+  }
+  return stages;
 }
 
 std::vector<int> stage_boundaries(const Graph& graph, int stages) {

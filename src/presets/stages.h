@@ -1,6 +1,7 @@
 // Cuts a graph into the stages of a pipeline.
 #pragma once
 
+#include <string>
 #include <vector>
 
 #include "graph/graph.h"
@@ -19,6 +20,14 @@ namespace tessera {
 ///   throws    UserError (78) when that is impossible, with the most stages
 ///   time      O(stages x positions^2)
 std::vector<int> even_stages(const Graph& graph, int stages);
+
+/// The stage of each forward op, by position among them, where the stages end behind the last ops
+/// of some names.
+///
+///   names   of ops, or of scopes: "blocks.5" is "blocks.5.*", too; in program order
+///   throws  UserError (78) for a name that no forward op has, or behind which no op follows, and
+///           for names in another order
+std::vector<int> stages_behind(const Graph& graph, const std::vector<std::string>& names);
 
 /// The boundaries at which stages may begin, by position among the forward ops, ascending, without
 /// the first op: those of even_stages. Where there are fewer than `stages` - 1, all positions

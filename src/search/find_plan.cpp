@@ -210,7 +210,12 @@ PlanningAnswer find_plan(const PlanRequest& request, const PlanningOptions& opti
 
 bool obeys(const Candidate& candidate, const PlanConstraints& constraints) {
   // What the search finds keeps the marks, and says the placements in their place.
+  // Plans that the user gives, or that are kept, may cut elsewhere.
+  const bool is_cut = fixes_decision(constraints, kStagesKey) || !constraints.boundaries.empty();
+  const bool is_ours = candidate.source == Candidate::Source::kPreset ||
+                       candidate.source == Candidate::Source::kPipeline;
   return obeys(candidate.plan, constraints) &&
+         (!is_cut || is_ours || candidate.plan.meshes.size() < 2) &&
          (candidate.source == Candidate::Source::kSearch ||
           std::ranges::all_of(constraints.marks, [&](const Mark& mark) {
             return std::ranges::count(candidate.plan.marks, mark) > 0;

@@ -174,6 +174,21 @@ void add_preset(const PlanRequest& request, const std::vector<Mark>& marks, cons
   }
 }
 
+/// With boundaries: fixes as many stages as they make. Returns the least ranks that these need for
+/// each one of the fixed degrees; stages may have unlike numbers of ranks.
+int64_t fix_stages(PlanConstraints& constraints, const std::string& origin) {
+  if (constraints.boundaries.empty()) return 1;
+  const std::string key(kPipelineKey);
+  const auto stages = static_cast<int64_t>(constraints.boundaries.size()) + 1;
+  const auto fixed = constraints.degrees.find(key);
+  if (fixed == constraints.degrees.end()) return constraints.degrees[key] = stages;
+  if (fixed->second == stages || 2 * fixed->second == stages) return 1;
+  throw UserError(origin + " has boundaries of " + counted(stages, "stage") +
+                      " and pp=" + std::to_string(fixed->second),
+                  "a boundary is between two stages, and all of them are listed",
+                  "remove pp, or list one less than the stages", ExitCode::kBadConfig);
+}
+
 }  // namespace
 
 bool fixes_decision(const PlanConstraints& constraints, std::string_view key) {
@@ -184,7 +199,12 @@ PlanConstraints constraints_of(int ranks, bool may_use_fewer, const std::string&
                                const std::string& origin) {
   PlanConstraints constraints{ranks, may_use_fewer};
   if (fixed.empty()) return constraints;
-  parse_preset(fixed);  // refuses what no preset has
+  const Preset preset = parse_preset(fixed);  // refuses what no preset has
+  constraints.boundaries = preset.boundaries;
+  if (preset.zero > 0)
+    throw UserError(origin + " " + fixed + " fixes zero",
+                    "the search decides for every variable how it is kept",
+                    "remove zero, or compare the preset with --compare", ExitCode::kBadConfig);
   const auto keys = degree_keys();
   std::vector<std::string> decisions;
   int64_t product = 1;
@@ -193,18 +213,20 @@ PlanConstraints constraints_of(int ranks, bool may_use_fewer, const std::string&
     const std::string key(trim(std::string_view(item).substr(0, equals)));
     const std::string value(trim(std::string_view(item).substr(equals + 1)));
     if (std::ranges::find(keys, key) == keys.end()) {
-      decisions.push_back(key + "=" + value);
+      if (key != kStagesKey || value == "equal") decisions.push_back(key + "=" + value);
     } else if (value != kRest) {
       product *= constraints.degrees[key] = std::stoll(value);
     }
   }
   constraints.decisions = join(decisions, ",");
-  if (product > ranks || (!may_use_fewer && ranks % product != 0))
-    throw UserError(origin + " " + fixed + " does not fit " + counted(ranks, "rank"),
-                    "the fixed degrees make " + std::to_string(product) +
-                        (product > ranks ? ", which is more" : ", which does not divide it"),
-                    "fix smaller degrees, or plan for a multiple of " + counted(product, "rank"),
-                    ExitCode::kBadConfig);
+  const int64_t stages = fix_stages(constraints, origin + " " + fixed);
+  if (product * stages > ranks || (!may_use_fewer && ranks % product != 0))
+    throw UserError(
+        origin + " " + fixed + " does not fit " + counted(ranks, "rank"),
+        "the fixed degrees make " + std::to_string(product * stages) +
+            (product * stages > ranks ? ", which is more" : ", which does not divide it"),
+        "fix smaller degrees, or plan for a multiple of " + counted(product * stages, "rank"),
+        ExitCode::kBadConfig);
   return constraints;
 }
 

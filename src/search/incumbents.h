@@ -17,6 +17,8 @@ struct PlanConstraints {
   int ranks = 1;  // exactly, or at most when it may use fewer
   bool may_use_fewer = false;
   std::map<std::string, int64_t, std::less<>> degrees = {};  // fixed: {"tp", 2}
+  /// Names behind which the stages end, all but the last one; in `decisions`, too.
+  std::vector<std::string> boundaries = {};
   std::string decisions = {};  // other keys of a preset, fixed for all: "micro_batches=4"
   /// Marks that every plan has; their axes are those of `mesh`, and a plan has no others.
   std::vector<Mark> marks = {};
@@ -28,8 +30,10 @@ struct PlanConstraints {
 /// Reads "tp=2,micro_batches=4": degrees that the plan must have, and other decisions.
 ///   fixed   "" fixes nothing; a degree "rest" is not fixed
 ///   origin  of `fixed`, for messages
+///   ensures with boundaries the stages are one more, unless the degree pp is given, which half of
+///           the stages may be
 ///   throws  as parse_preset; UserError (78) when no number of ranks that is allowed is a multiple
-///           of the degrees
+///           of the degrees, and for boundaries that are not as many as the stages want
 PlanConstraints constraints_of(int ranks, bool may_use_fewer, const std::string& fixed = "",
                                const std::string& origin = "--fix");
 

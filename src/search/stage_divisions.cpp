@@ -9,6 +9,7 @@
 #include "base/text.h"
 #include "plan/preset.h"
 #include "presets/presets.h"
+#include "presets/stages.h"
 
 namespace tessera {
 namespace {
@@ -51,6 +52,15 @@ std::optional<PlacedGraph> divided(const PlanRequest& request, const Degrees& de
   }
 }
 
+/// The forward ops, by position, with which a stage begins behind a boundary of the constraints.
+std::vector<int> boundaries_of(const PlanRequest& request, const PlanConstraints& constraints) {
+  const std::vector<int> stages = stages_behind(request.graph, constraints.boundaries);
+  std::vector<int> begins;
+  for (int i = 1; i < std::ssize(stages); ++i)
+    if (stages[i] != stages[i - 1]) begins.push_back(i);
+  return begins;
+}
+
 /// Calls visit({dp, sp, tp}) for all degrees that multiply to `size`.
 template <class Visit>
 void for_each_degrees(int64_t size, const Visit& visit) {
@@ -63,7 +73,10 @@ void for_each_degrees(int64_t size, const Visit& visit) {
 
 StageDivisions::StageDivisions(const PlanRequest& request, const PlanConstraints& constraints,
                                int64_t micro_batches)
-    : line_(model_line(request.graph, constraints.ranks)) {
+    : line_(model_line(request.graph, constraints.ranks, boundaries_of(request, constraints))) {
+  for (const int begin : boundaries_of(request, constraints))
+    boundaries_.push_back(
+        static_cast<int>(std::ranges::lower_bound(line_.begins, begin) - line_.begins.begin()));
   std::vector<Degrees> all;
   for (int set = 0; set < 8; ++set)
     all.push_back({1 + (set & 1), 1 + (set >> 1 & 1), 1 + (set >> 2 & 1)});

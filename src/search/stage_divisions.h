@@ -25,6 +25,8 @@ class StageDivisions {
 
   const ModelLine& line() const { return line_; }
   const std::vector<StageWay>& ways() const { return ways_; }
+  /// The units at which stages have to begin: behind the boundaries of the constraints.
+  const std::vector<int>& boundaries() const { return boundaries_; }
 
  private:
   using Degrees = std::vector<int64_t>;  // of dp, sp and tp
@@ -32,6 +34,7 @@ class StageDivisions {
   void add_way(const Degrees& degrees, const PlanConstraints& constraints);
 
   const ModelLine line_;
+  std::vector<int> boundaries_;
   std::vector<std::optional<PlacedGraph>> placed_;
   std::map<Degrees, DividedModel> models_;  // by the axes that have two parts
   std::vector<StageWay> ways_;

@@ -20,6 +20,11 @@ namespace {
 constexpr double kMargin = 1.04;
 /// Neighbours of the best pipeline that are compiled at a time.
 constexpr size_t kTrials = 3;
+/// Estimates of memory are too high by up to so much: pipelines that would fit then are compiled.
+constexpr double kMemoryMargin = 0.08;
+/// How often it is searched with less memory, and how often neighbours are made.
+constexpr int kSearchesAgain = 3;
+constexpr int kNeighbourRounds = 2;
 
 std::string name_of(const PipelineChoice& choice, const std::vector<StageWay>& ways) {
   std::vector<std::pair<std::string, int>> runs;  // stages of one mesh after each other
@@ -86,6 +91,11 @@ StageSearchOptions options_of(const PlanRequest& request, const PlanConstraints&
   return options;
 }
 
+StageSearchOptions with_boundaries(StageSearchOptions options, const StageDivisions& divisions) {
+  options.boundaries = divisions.boundaries();
+  return options;
+}
+
 /// nullopt when the model cannot have it.
 std::optional<Candidate> candidate_of(const PlanRequest& request, const Plan& decisions,
                                       const PipelineChoice& choice,
@@ -110,6 +120,28 @@ bool are_equal(const PipelineChoice& a, const PipelineChoice& b) {
          a.has_stages_of(b);
 }
 
+/// By rank, the bytes that a compiled pipeline needs beyond its estimate; below 0 where the
+/// estimate is too high.
+std::vector<double> missed_by(const PipelineChoice& estimate, const EvaluatedCandidate& found) {
+  const std::vector<double> estimated = clock_memory(estimate);
+  const std::vector<RankMemoryNeed>& needs = found.prediction.memory;
+  std::vector<double> missed(needs.size(), 0);
+  for (size_t s = 0; s < estimated.size(); ++s) {
+    const Mesh& mesh = *found.candidate.plan.meshes[s].mesh;
+    for (const Rank rank : mesh.ranks())
+      missed[rank] = static_cast<double>(needs[rank].allocated().value()) - estimated[s];
+  }
+  return missed;
+}
+
+/// Does it fit only with the margin that its stages have?
+bool needs_margin(const PipelineChoice& choice) {
+  const std::vector<double> bytes = clock_memory(choice);
+  for (size_t s = 0; s < bytes.size(); ++s)
+    if (bytes[s] * (1 + kMemoryMargin) > choice.stages[s].capacity) return true;
+  return false;
+}
+
 void keep_unequal(std::vector<PipelineChoice>& choices) {
   std::vector<PipelineChoice> kept;
   for (PipelineChoice& choice : choices) {
@@ -122,12 +154,28 @@ void keep_unequal(std::vector<PipelineChoice>& choices) {
 }  // namespace
 
 struct StageSource::Search {
-  Search(const PlanRequest& request, const PlanConstraints& constraints,
-         const StageSearchOptions& options)
+  Search(const PlanRequest& request, const PlanConstraints& constraints, StageSearchOptions options)
       : decisions(decisions_of(constraints)),
         deployment(in_order(request.cluster, constraints.ranks)),
         divisions(request, constraints, options.micro_batches.front()),
-        stages(divisions.line(), divisions.ways(), deployment, options) {}
+        stages(divisions.line(), divisions.ways(), deployment,
+               with_boundaries(std::move(options), divisions)) {}
+
+  /// Where memory binds, those that fit if the estimates are too high come first.
+  std::vector<PipelineChoice> first() {
+    std::vector<double> withheld;
+    for (Rank rank = 0; rank < std::ssize(deployment.device_of_rank); ++rank) {
+      const DeviceType& type = deployment.type(rank);
+      withheld.push_back(-kMemoryMargin *
+                         static_cast<double>((type.memory - type.reserve).value()));
+    }
+    stages.withhold(std::move(withheld));
+    std::vector<PipelineChoice> list = stages.best();
+    stages.withhold({});
+    if (std::ranges::any_of(list, needs_margin))
+      std::ranges::move(stages.best(), std::back_inserter(list));
+    return list;
+  }
 
   const Plan decisions;
   const Deployment deployment;
@@ -143,22 +191,48 @@ std::vector<Candidate> StageSource::operator()(const PlanRequest& request,
                                                const PlanningAnswer& known) {
   const bool is_first = !std::exchange(was_asked_, true);
   if (is_first) {
-    if (constraints.mesh || constraints.ranks < 2) return {};
+    // Equal stages are those of presets.
+    if (constraints.mesh || constraints.ranks < 2 || fixes_decision(constraints, kStagesKey))
+      return {};
     const StageSearchOptions options = options_of(request, constraints);
-    if (options.micro_batches.empty() || options.schedules.empty() || options.stages == 1)
+    const auto boundaries = static_cast<int>(constraints.boundaries.size());
+    const bool has_stages = boundaries == 0 || options.stages == boundaries + 1;
+    if (options.micro_batches.empty() || options.schedules.empty() || options.stages == 1 ||
+        !has_stages)
       return {};
     search_ = std::make_unique<Search>(request, constraints, options);
   }
   if (!search_) return {};
-  std::vector<PipelineChoice> choices = is_first ? search_->stages.best() : neighbours(known);
-  if (!is_first && !fixes_decision(constraints, "schedule"))
-    std::ranges::move(with_whole_backward(known), std::back_inserter(choices));
+  std::vector<PipelineChoice> choices = is_first ? search_->first() : with_less_memory(known);
+  if (!is_first && choices.empty() && asked_for_neighbours_++ < kNeighbourRounds) {
+    choices = neighbours(known);
+    if (!fixes_decision(constraints, "schedule"))
+      std::ranges::move(with_whole_backward(known), std::back_inserter(choices));
+  }
   const std::optional<Seconds> limit = best_step(known);
   std::erase_if(choices, [&](const PipelineChoice& choice) {
     return limit && choice.seconds > kMargin * limit->value();
   });
   keep_unequal(choices);
   return candidates(request, std::move(choices));
+}
+
+std::vector<PipelineChoice> StageSource::with_less_memory(const PlanningAnswer& known) {
+  const EvaluatedCandidate* fastest = nullptr;
+  for (const EvaluatedCandidate& candidate : known.candidates)
+    if (!candidate.fits() && tried_.contains(candidate.candidate.name) &&
+        !searched_from_.contains(candidate.candidate.name) &&
+        (!fastest || candidate.step() < fastest->step()))
+      fastest = &candidate;
+  const std::optional<Seconds> best = best_step(known);
+  if (!fastest || (best && *best <= fastest->step()) || searched_again_++ >= kSearchesAgain)
+    return {};
+  const std::string& name = fastest->candidate.name;
+  searched_from_.insert(name);
+  search_->stages.withhold(missed_by(tried_.at(name), *fastest));
+  std::vector<PipelineChoice> choices = search_->stages.best();
+  std::erase_if(choices, [&](const PipelineChoice& choice) { return was_tried(choice); });
+  return choices;
 }
 
 std::vector<PipelineChoice> StageSource::with_whole_backward(const PlanningAnswer& known) const {
@@ -215,7 +289,7 @@ std::vector<Candidate> StageSource::candidates(const PlanRequest& request,
 }
 
 std::vector<CandidateSource> all_searches() {
-  constexpr int kRounds = 3;
+  constexpr int kRounds = 1 + kSearchesAgain + kNeighbourRounds;
   std::vector<CandidateSource> sources = placement_searches();
   const auto source = std::make_shared<StageSource>();
   const CandidateSource round =

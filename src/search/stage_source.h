@@ -3,6 +3,7 @@
 
 #include <map>
 #include <memory>
+#include <set>
 #include <string>
 #include <vector>
 
@@ -16,10 +17,12 @@ namespace tessera {
 /// of micro-batches up to 64 that divides the batch. Those are candidates whose estimated step is
 /// at most 4% above the best one that is known.
 ///
-/// Every further call makes the neighbours of the best candidate that is known, where that is a
+/// A further call searches again where a pipeline of this source does not fit but would be the best
+/// candidate: with what its estimate lacked taken from the memory of each of its ranks; three times
+/// at most. Otherwise it makes the neighbours of the best candidate that is known, where that is a
 /// pipeline of this source: a moved cut, another way of a stage, other micro-batches or another
-/// schedule; the three of least estimated time. Stages that a schedule does not take, since they
-/// are no chain, are tried again under 1f1b.
+/// schedule; the three of least estimated time, and twice at most. Stages that a schedule does not
+/// take, since they are no chain, are tried again under 1f1b.
 ///
 /// Constraints: `pp` is the number of stages; of the other fixed degrees every stage has the same;
 /// fixed micro-batches and a fixed schedule hold. Where marks are fixed it makes nothing.
@@ -38,6 +41,8 @@ class StageSource {
  private:
   struct Search;
 
+  /// Those of a search with less memory; empty where it is not needed.
+  std::vector<PipelineChoice> with_less_memory(const PlanningAnswer& known);
   std::vector<PipelineChoice> neighbours(const PlanningAnswer& known) const;
   /// Those under 1f1b that do not compile under the schedule with which they were tried.
   std::vector<PipelineChoice> with_whole_backward(const PlanningAnswer& known) const;
@@ -46,8 +51,10 @@ class StageSource {
                                     std::vector<PipelineChoice> choices);
 
   bool was_asked_ = false;
+  int searched_again_ = 0, asked_for_neighbours_ = 0;
   std::unique_ptr<Search> search_;
   std::map<std::string, PipelineChoice> tried_;  // by the name of the candidate
+  std::set<std::string> searched_from_;          // those that did not fit
 };
 
 }  // namespace tessera

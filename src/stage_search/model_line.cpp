@@ -1,6 +1,7 @@
 #include "stage_search/model_line.h"
 
 #include <algorithm>
+#include <iterator>
 #include <memory>
 #include <set>
 #include <string>
@@ -124,12 +125,17 @@ bool ModelLine::follows(int first, int begin, int end) const {
   return false;
 }
 
-ModelLine model_line(const Graph& graph, int stages, int max_units) {
+ModelLine model_line(const Graph& graph, int stages, const std::vector<int>& begins,
+                     int max_units) {
   const std::vector<OpId> ops = forward_ops(graph);
   ModelLine line;
   line.begins = stage_boundaries(graph, stages);
   line.begins.insert(line.begins.begin(), 0);
   join_units(graph, ops, max_units, line.begins);
+  std::ranges::copy(begins, std::back_inserter(line.begins));
+  std::ranges::sort(line.begins);
+  const auto repeated = std::ranges::unique(line.begins);
+  line.begins.erase(repeated.begin(), repeated.end());
   const Meshes meshes = meshes_of_units(line.units());
   std::vector<int> units(ops.size(), 0);
   for (int unit = 1; unit < line.units(); ++unit)

@@ -31,9 +31,11 @@ struct ModelLine {
 /// presets/stages.h.
 ///
 ///   stages     the most stages that will be made of it
-///   max_units  more are joined, those with the least work first
+///   begins     of further units, by position among the forward ops, ascending
+///   max_units  more are joined, those with the least work first; but none across `begins`
 ///   time       O(ops) and that of the boundaries
-ModelLine model_line(const Graph& graph, int stages, int max_units = 128);
+ModelLine model_line(const Graph& graph, int stages, const std::vector<int>& begins = {},
+                     int max_units = 128);
 
 /// The op of `graph` that stands for each op of a graph that passes made of it: that of its name,
 /// and for a new op that of the op before it.

@@ -60,20 +60,42 @@ double chain_seconds(const UnitCost& cost, ChainOf chain) {
   return chain == ChainOf::kWholeBackward ? cost.micro_batch() : cost.forward + cost.input_gradient;
 }
 
+/// Where a stage that begins at a unit ends at the latest: it has no boundary inside.
+int last_end(const std::vector<int>& boundaries, int unit, int units) {
+  const auto next = std::ranges::upper_bound(boundaries, unit);
+  return next == boundaries.end() ? units : *next;
+}
+
+/// The bytes that a stage may have.
+struct RunCapacities {
+  const DeviceRuns& runs;
+  const std::vector<double>& withheld;  // by rank; empty: none
+
+  double of(const SegmentCosts& costs, Rank first, int size) const {
+    const double all = costs.capacity(runs.kind(first, size));
+    if (withheld.empty()) return all;
+    const auto begin = withheld.begin() + first;
+    return all - *std::max_element(begin, begin + size);
+  }
+};
+
 /// The stages of least time for one number of micro-batches.
 class StageProgram {
  public:
-  StageProgram(const ModelLine& line, const SegmentCosts& costs, const DeviceRuns& runs,
+  StageProgram(const ModelLine& line, const RunCapacities& capacities, const SegmentCosts& costs,
                const StageSearchOptions& options, int64_t micro_batches, ChainOf chain)
       : costs_(costs),
-        runs_(runs),
+        runs_(capacities.runs),
+        capacities_(capacities),
         micro_batches_(micro_batches),
         chain_(chain),
         units_(line.units()),
-        ranks_(runs.ranks()),
+        ranks_(runs_.ranks()),
         fewest_(options.stages.value_or(2)),
         most_(std::min({options.stages.value_or(options.max_stages), ranks_, units_})) {
-    for (int kind = 0; kind < runs.kinds(); ++kind) add_offers(kind);
+    for (int unit = 0; unit < units_; ++unit)
+      last_end_.push_back(last_end(options.boundaries, unit, units_));
+    for (int kind = 0; kind < runs_.kinds(); ++kind) add_offers(kind);
     entries_.resize((most_ + 1) * (units_ + 1) * (ranks_ + 1));
   }
 
@@ -123,11 +145,12 @@ class StageProgram {
   }
 
   /// The one of the shortest chain within the limit that fits; nullptr when there is none.
-  const Offer* best_offer(int kind, int first, int end, int stages, double limit) const {
+  const Offer* best_offer(const std::vector<Offer>& offers, double capacity, int stages,
+                          double limit) const {
     const auto in_flight = static_cast<double>(std::min<int64_t>(micro_batches_, stages));
-    for (const Offer& offer : offers(kind, first, end)) {
+    for (const Offer& offer : offers) {
       if (offer.busiest > limit) continue;
-      if (memory_of(offer.cost, in_flight) <= costs_.capacity(kind)) return &offer;
+      if (memory_of(offer.cost, in_flight) <= capacity) return &offer;
     }
     return nullptr;
   }
@@ -149,10 +172,12 @@ class StageProgram {
     Entry best;
     for (const int size : runs_.sizes_at(rank)) {
       const int kind = runs_.kind(rank, size);
-      for (int end = stages == 1 ? units_ : unit + 1; end <= units_ - stages + 1; ++end) {
+      const double capacity = capacities_.of(costs_, rank, size);
+      const int last = std::min(units_ - stages + 1, last_end_[unit]);
+      for (int end = stages == 1 ? units_ : unit + 1; end <= last; ++end) {
         const double rest = at(stages - 1, end, rank + size).seconds;
         if (rest == kNever) continue;
-        const Offer* offer = best_offer(kind, unit, end, stages, limit);
+        const Offer* offer = best_offer(offers(kind, unit, end), capacity, stages, limit);
         if (!offer) continue;
         const double seconds = rest + offer->chain + 2 * costs_.transfer(offer->way, unit, rank);
         if (seconds < best.seconds) best = {seconds, end, size, offer};
@@ -193,7 +218,7 @@ class StageProgram {
       const int way = entry.offer->way;
       choice.stages.push_back({unit, entry.end_unit, rank, way, entry.offer->cost,
                                costs_.transfer(way, unit, rank),
-                               costs_.capacity(runs_.kind(rank, entry.size))});
+                               capacities_.of(costs_, rank, entry.size)});
       most = std::max(most, entry.offer->busiest);
     });
     choice.seconds = at(stages, 0, 0).seconds + most;
@@ -202,10 +227,12 @@ class StageProgram {
 
   const SegmentCosts& costs_;
   const DeviceRuns& runs_;
+  const RunCapacities capacities_;
   const int64_t micro_batches_;
   const ChainOf chain_;
   const int units_, ranks_;
   const int fewest_, most_;                 // stages
+  std::vector<int> last_end_;               // by unit, of a stage that begins there
   std::vector<std::vector<Offer>> offers_;  // by kind, first and end
   std::vector<Entry> entries_;
 };
@@ -293,12 +320,28 @@ bool PipelineChoice::has_stages_of(const PipelineChoice& other) const {
   });
 }
 
-std::optional<double> clock_seconds(const PipelineChoice& choice) {
+namespace {
+
+std::optional<PassTimeline> timeline_of(const PipelineChoice& choice) {
   const PipelineShape shape = shape_of(choice);
   if (!misfit(choice.schedule, shape).empty()) return std::nullopt;
   const DeviceOrders orders = named_orders(choice.schedule, shape);
   if (!first_fault(shape, orders).empty()) return std::nullopt;
-  const std::optional<PassTimeline> timeline = run_on_clock(shape, orders);
+  return run_on_clock(shape, orders);
+}
+
+}  // namespace
+
+std::vector<double> clock_memory(const PipelineChoice& choice) {
+  const std::optional<PassTimeline> timeline = timeline_of(choice);
+  std::vector<double> bytes;
+  for (size_t s = 0; timeline && s < choice.stages.size(); ++s)
+    bytes.push_back(memory_of(choice.stages[s].cost, 0) + timeline->devices[s].max_memory);
+  return bytes;
+}
+
+std::optional<double> clock_seconds(const PipelineChoice& choice) {
+  const std::optional<PassTimeline> timeline = timeline_of(choice);
   if (!timeline) return std::nullopt;
   double end = 0;
   for (size_t s = 0; s < choice.stages.size(); ++s)
@@ -335,7 +378,8 @@ std::vector<PipelineChoice> StageSearch::best_of(const std::vector<int64_t>& cou
   on_all_cores(std::ssize(found), [&](int64_t i) {
     const int64_t count = counts[i / 2];
     const ChainOf chain = i % 2 == 0 ? ChainOf::kWholeBackward : ChainOf::kSplitBackward;
-    found[i] = StageProgram(line_, *costs_.at(count), runs_, options_, count, chain).answers();
+    found[i] = StageProgram(line_, {runs_, withheld_}, *costs_.at(count), options_, count, chain)
+                   .answers();
   });
   std::vector<PipelineChoice> chains, clocked;
   for (std::vector<PipelineChoice>& list : found)
@@ -367,7 +411,8 @@ PipelineChoice StageSearch::priced(PipelineChoice choice) {
     const int kind = runs_.kind(stage.first, ways_[stage.way].mesh->size());
     stage.cost = costs.of(kind, stage.way, stage.first_unit, stage.end_unit);
     stage.transfer = costs.transfer(stage.way, stage.first_unit, stage.first);
-    stage.capacity = costs.capacity(kind);
+    stage.capacity =
+        RunCapacities{runs_, withheld_}.of(costs, stage.first, ways_[stage.way].mesh->size());
   }
   return choice;
 }
@@ -378,7 +423,10 @@ std::vector<PipelineChoice> StageSearch::with_other_cuts(const PipelineChoice& c
     PipelineChoice other = choice;
     other.stages[cut - 1].end_unit = other.stages[cut].first_unit += step;
     if (next_step != 0) other.stages[cut].end_unit = other.stages[cut + 1].first_unit += next_step;
-    if (std::ranges::all_of(other.stages, [](const StageChoice& s) { return s.units() > 0; }))
+    if (std::ranges::all_of(other.stages, [&](const StageChoice& stage) {
+          return stage.units() > 0 &&
+                 stage.end_unit <= last_end(options_.boundaries, stage.first_unit, line_.units());
+        }))
       others.push_back(std::move(other));
   };
   constexpr int kStepsOfCuts[] = {-2, -1, 1, 2};

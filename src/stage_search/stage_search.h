@@ -7,6 +7,7 @@
 #include <map>
 #include <memory>
 #include <optional>
+#include <utility>
 #include <vector>
 
 #include "prediction/deployment.h"
@@ -46,6 +47,7 @@ struct StageSearchOptions {
   std::vector<int64_t> micro_batches = {};   // the numbers that are tried
   std::vector<PipelineKind> schedules = {};  // that take one stage a device
   std::optional<int> stages = {};            // exactly so many
+  std::vector<int> boundaries = {};          // units at which a stage begins
   int max_stages = 16;
   size_t max_answers = 6;
 };
@@ -75,6 +77,10 @@ class StageSearch {
   /// among the numbers; empty when nothing fits. Of pipelines that
   /// differ in cuts and schedule only there are at most two.
   std::vector<PipelineChoice> best();
+  /// From now on a stage has so many bytes less: the most of its ranks. What is estimated for a
+  /// stage lacks as much of what its program needs.
+  ///   bytes  by rank; empty: none
+  void withhold(std::vector<double> bytes) { withheld_ = std::move(bytes); }
   /// A cut, or two next to each other, are moved by up to two units, a stage has another way, or
   /// the number of micro-batches or the schedule is another one. In ascending order of the
   /// estimated time.
@@ -95,11 +101,16 @@ class StageSearch {
   const Deployment& deployment_;
   const StageSearchOptions options_;
   const DeviceRuns runs_;
+  std::vector<double> withheld_;                                  // by rank
   std::map<int64_t, std::unique_ptr<const SegmentCosts>> costs_;  // by micro-batches
 };
 
 /// The time of a step on the simulated clock, where every stage does what is once for a step at its
 /// end; nullopt when the schedule does not fit the stages, or a device has not the memory.
 std::optional<double> clock_seconds(const PipelineChoice& choice);
+
+/// The most bytes that each stage holds at once on the simulated clock; empty when clock_seconds
+/// are none.
+std::vector<double> clock_memory(const PipelineChoice& choice);
 
 }  // namespace tessera

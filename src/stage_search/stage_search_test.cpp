@@ -124,6 +124,7 @@ struct Case {
   Graph graph;
   std::string cluster;
   int ranks = 2;
+  double memory = 0;  // bytes of a device that values may take; 0: all that it has
 };
 
 std::vector<Case> cases() {
@@ -134,17 +135,43 @@ std::vector<Case> cases() {
                                      .layers = 1,
                                      .width = 64,
                                      .heads = 4});
-  return {{"mlp", training_graph(mlp, {}, 64, 1), "4xv100", 4},
-          {"gpt", small_gpt(2), "4xv100", 3},
-          {"gpt with a wide vocabulary", small_gpt(2, 16384), "4xv100", 3},
-          {"two device speeds", small_gpt(1), "1x2xv100-16g+1x2xp100;ib=100Gb", 4},
-          {"slow network", small_gpt(1), "2x2xv100-16g;ib=1Gb", 4},
-          {"two towers", training_graph(towers, {}, 16, 1), "4xv100", 3}};
+  return {
+      {"mlp", training_graph(mlp, {}, 64, 1), "4xv100", 4},
+      {"gpt", small_gpt(2), "4xv100", 3},
+      {"gpt with a wide vocabulary", small_gpt(2, 16384), "4xv100", 3},
+      {"two device speeds", small_gpt(1), "1x2xv100-16g+1x2xp100;ib=100Gb", 4},
+      {"slow network", small_gpt(1), "2x2xv100-16g;ib=1Gb", 4},
+      {"two towers", training_graph(towers, {}, 16, 1), "4xv100", 3},
+      {"binding memory", small_gpt(2), "4xv100", 3, 4.0e6},
+      {"binding memory of two speeds", small_gpt(1), "1x2xv100-16g+1x2xp100;ib=100Gb", 4, 2.0e6}};
+}
+
+/// The most that a found pipeline holds on a rank, in the estimate.
+double peak_on(Rank rank, const std::vector<PipelineChoice>& found,
+               const std::vector<StageWay>& ways) {
+  double most = 0;
+  for (const PipelineChoice& choice : found) {
+    const std::vector<double> bytes = clock_memory(choice);
+    for (size_t s = 0; s < choice.stages.size(); ++s) {
+      const StageChoice& stage = choice.stages[s];
+      if (rank >= stage.first && rank < stage.first + ways[stage.way].mesh->size())
+        most = std::max(most, bytes[s]);
+    }
+  }
+  return most;
+}
+
+/// The cluster with so many bytes of each device for values; 0: all that they have.
+Cluster with_memory(const Cluster& cluster, double bytes) {
+  ClusterDescription description = cluster.description();
+  for (DeviceType& type : description.types)
+    if (bytes > 0) type.memory = type.reserve + Bytes(static_cast<int64_t>(bytes));
+  return Cluster(description);
 }
 
 TEST(StageSearch, IsWithinAPercentOfAllCutsRunsWaysAndSchedules) {
   for (const Case& item : cases()) {
-    const Cluster cluster = parse_cluster_line(item.cluster);
+    const Cluster cluster = with_memory(parse_cluster_line(item.cluster), item.memory);
     const Deployment deployment = in_order(cluster, item.ranks);
     const Divided divided(item.graph, item.ranks);
     const StageSearchOptions options = all_of({2, 4});
@@ -154,6 +181,11 @@ TEST(StageSearch, IsWithinAPercentOfAllCutsRunsWaysAndSchedules) {
     ASSERT_FALSE(found.empty()) << item.name;
     EXPECT_LE(found.front().seconds, 1.01 * all.seconds()) << item.name << " " << all.tried();
     EXPECT_GE(found.front().seconds, all.seconds() * (1 - 1e-9)) << item.name;
+    if (item.memory == 0) continue;
+    const Cluster large = parse_cluster_line(item.cluster);
+    const Deployment free = in_order(large, item.ranks);
+    StageSearch unlimited(divided.line(), divided.ways(), free, options);
+    EXPECT_GT(found.front().seconds, unlimited.best().front().seconds) << item.name << " binds";
   }
 }
 
@@ -261,6 +293,51 @@ TEST(ClockSeconds, ThereAreNoneWhereTheMicroBatchesInFlightDoNotFit) {
   EXPECT_FALSE(clock_seconds(choice));
   choice.stages[0].capacity = choice.stages[1].capacity = 22;
   EXPECT_TRUE(clock_seconds(choice));
+}
+
+// 10 and 4 for each micro-batch in flight: under 1f1b two on the first of two stages and one on
+// the last one, under f-then-b all three.
+TEST(ClockMemory, IsThatOfTheMicroBatchesInFlightAndWhatIsThereAllTheTime) {
+  PipelineChoice choice;
+  choice.micro_batches = 3;
+  for (int s = 0; s < 2; ++s)
+    choice.stages.push_back(
+        {.first_unit = s,
+         .end_unit = s + 1,
+         .first = s,
+         .cost =
+             {.forward = 1, .input_gradient = 1, .weight_gradient = 1, .variables = 10, .kept = 4},
+         .capacity = 100});
+  EXPECT_EQ(clock_memory(choice), (std::vector<double>{18, 14}));
+  choice.schedule = PipelineKind::kForwardThenBackward;
+  EXPECT_EQ(clock_memory(choice), (std::vector<double>{22, 22}));
+  choice.stages[0].capacity = 21;
+  EXPECT_TRUE(clock_memory(choice).empty());
+}
+
+TEST(StageSearch, KeepsTheStagesOfARankWithinWhatIsLeftOfItsMemory) {
+  const Divided divided(small_gpt(2), 3);
+  const Cluster cluster = parse_cluster_line("4xv100");
+  const Deployment deployment = in_order(cluster, 3);
+  StageSearch search(divided.line(), divided.ways(), deployment, all_of({2, 4}));
+  const std::vector<PipelineChoice> free = search.best();
+  ASSERT_FALSE(free.empty());
+  for (const Rank rank : {0, 1, 2}) {
+    const double limit = 0.9 * peak_on(rank, free, divided.ways());
+    std::vector<double> withheld(3, 0);
+    withheld[rank] = free.front().stages.front().capacity - limit;
+    search.withhold(withheld);
+    const std::vector<PipelineChoice> found = search.best();
+    ASSERT_FALSE(found.empty()) << rank;
+    EXPECT_LE(peak_on(rank, found, divided.ways()), limit) << rank;
+    EXPECT_GE(found.front().seconds, free.front().seconds) << rank;
+    const std::vector<PipelineChoice> near = search.neighbours(found.front());
+    EXPECT_LE(peak_on(rank, near, divided.ways()), limit) << rank;
+  }
+  search.withhold(std::vector<double>(3, free.front().stages.front().capacity));
+  EXPECT_TRUE(search.best().empty());
+  search.withhold({});
+  EXPECT_EQ(search.best().front().seconds, free.front().seconds);
 }
 
 }  // namespace

@@ -47,7 +47,7 @@ void check_memory(const Planned& planned, int ranks) {
       "parameters and the state of the optimizer have to fit even when every one of them is "
       "divided "
       "over all devices, without activations",
-      "use more devices, devices of more memory, or a smaller model", ExitCode::kBadConfig);
+      "use more devices, devices of more memory, or a smaller model", ExitCode::kNoPlan);
 }
 
 /// Another build of the program may plan otherwise.
