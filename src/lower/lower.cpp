@@ -156,7 +156,7 @@ std::string program_text(const CompilerState& state) {
 constexpr CompilerPass kSerialPasses[] = {
     {"serial",
      [](CompilerState& s) {
-       verify(s.serial);
+       if (s.options.verify) verify(s.serial);
        check_divides(s.serial, s.plan.micro_batches);
      },
      [](const CompilerState& s) { return to_text(s.serial); }},
@@ -296,6 +296,7 @@ void check_disabled(const std::vector<std::string>& disabled) {
 bool is_enabled(const CompilerPass& pass, const CompilerState& state) {
   const auto& disabled = state.plan.disabled_passes;
   if (pass.name == "placements" && !state.options.check_placements) return false;
+  if (pass.name == "check" && !state.options.verify) return false;
   return std::find(disabled.begin(), disabled.end(), pass.name) == disabled.end();
 }
 
@@ -362,7 +363,7 @@ void run_program_passes(CompilerState& state) {
   bool is_complete = false;  // the in-place pass sets the next values of the variables
   for (const CompilerPass& pass : kProgramPasses) {
     run_pass(pass, state);
-    verify(state.program, pass.name);
+    if (state.options.verify) verify(state.program, pass.name);
     is_complete = is_complete || pass.name == "in-place";
     if (state.options.verify_passes && is_complete) verify_tasks_after(pass, state);
   }

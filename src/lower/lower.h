@@ -41,8 +41,11 @@ struct CompileOptions {
   /// The section of the plan's resolved shardings that is for this graph.
   std::string_view section = kTrainSection;
   /// Whether the task graph that the program would become is made and checked after each pass over
-  /// the program, so that a fault names the pass that made it. verify(program) always runs.
+  /// the program, so that a fault names the pass that made it.
   bool verify_passes = false;
+  /// false: neither the graph, nor the program after each pass, nor the task graph is verified. For
+  /// plans that are only compared: the one that is chosen is compiled again.
+  bool verify = true;
   /// false: for a rule that is broken on purpose, to see that the numbers show it.
   bool check_placements = true;
   /// Graphs that were rewritten before, of compilations of the same graph under several plans.
@@ -84,7 +87,8 @@ std::vector<std::string_view> pass_names();
 /// Runs all compiler passes, as the plan says.
 ///
 ///   requires  the graph is verified
-///   ensures   check(tasks) and check_placements hold; the same inputs give the same result
+///   ensures   check(tasks) and check_placements hold, unless the options leave them out; the same
+///             inputs give the same result
 ///   throws    UserError (78) from the marks or shardings, and for a disabled pass that is none or
 ///             that the result needs; InternalError of a check, which names the pass where it can
 ///   A plan that was stamped after other passes over the graph gets a note.

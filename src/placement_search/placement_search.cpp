@@ -132,23 +132,42 @@ bool is_better(const Solved& found, const SearchProblem& search, const Solved& t
 
 }  // namespace
 
-std::optional<PlacementAnswer> search_placements(const Graph& graph, const MeshPtr& mesh,
-                                                 const CostModel& cost,
-                                                 const PlacementSearchOptions& options) {
-  const Ties ties = options.ties_layers ? ties_of_like_layers(graph, options.problem.constraints)
-                                        : no_ties(graph);
-  SearchProblem search(graph, mesh, cost, ties, options.problem);
+MeshSearch::MeshSearch(std::shared_ptr<const ConedGraph> coned, MeshPtr mesh, const CostModel& cost,
+                       const SearchProblemOptions& options)
+    : strategies_(std::make_shared<const MeshStrategies>(std::move(coned), std::move(mesh), cost,
+                                                         options)) {}
+
+std::optional<PlacementAnswer> MeshSearch::answer(const PlacementSearchOptions& options) const {
+  const Graph& graph = strategies_->coned().graph;
+  SearchProblem search(strategies_, options.problem.hidden_share);
   check_constraints(search);
   std::optional<Solved> solved = solve_within(search, options);
   if (!solved) return std::nullopt;
-  if (may_untie(graph, ties, search, options)) {
-    SearchProblem untied(graph, mesh, cost, no_ties(graph), options.problem);
+  if (may_untie(graph, strategies_->coned().ties, search, options)) {
+    SearchProblem untied(graph, strategies_->mesh(), strategies_->cost(), no_ties(graph),
+                         options.problem);
     const std::optional<Solved> improved =
         solve_within(untied, options, untied.untied(search, *solved->answer.assignment));
     if (improved && is_better(*improved, untied, *solved))
       return answer_of(untied, *improved, options);
   }
   return answer_of(search, *std::move(solved), options);
+}
+
+std::shared_ptr<const ConedGraph> coned_graph(const Graph& graph,
+                                              const SearchProblemOptions& options) {
+  return std::make_shared<const ConedGraph>(graph, ties_of_like_layers(graph, options.constraints),
+                                            options);
+}
+
+std::optional<PlacementAnswer> search_placements(const Graph& graph, const MeshPtr& mesh,
+                                                 const CostModel& cost,
+                                                 const PlacementSearchOptions& options) {
+  std::shared_ptr<const ConedGraph> coned =
+      options.ties_layers
+          ? coned_graph(graph, options.problem)
+          : std::make_shared<const ConedGraph>(graph, no_ties(graph), options.problem);
+  return MeshSearch(std::move(coned), mesh, cost, options.problem).answer(options);
 }
 
 }  // namespace tessera

@@ -3,7 +3,9 @@
 #pragma once
 
 #include <cstdint>
+#include <memory>
 #include <optional>
+#include <vector>
 
 #include "cost/cost_model.h"
 #include "graph/graph.h"
@@ -49,6 +51,28 @@ struct PlacementAnswer {
 
   double gap() const { return time > Seconds(0) ? 1 - bound.value() / time.value() : 0; }
 };
+
+/// The search for the placements of a graph on one mesh, under several limits and hidden shares.
+class MeshSearch {
+ public:
+  /// The costs outlive it, and so does the graph.
+  ///   coned    of the graph with the same options
+  ///   options  hidden_share does not count
+  MeshSearch(std::shared_ptr<const ConedGraph> coned, MeshPtr mesh, const CostModel& cost,
+             const SearchProblemOptions& options);
+
+  /// search_placements() with these options, whose `problem` is that of this search but for the
+  /// hidden share.
+  ///   threads  any number of callers
+  std::optional<PlacementAnswer> answer(const PlacementSearchOptions& options) const;
+
+ private:
+  std::shared_ptr<const MeshStrategies> strategies_;
+};
+
+/// The graph with its cones for MeshSearch: its like layers are tied.
+std::shared_ptr<const ConedGraph> coned_graph(const Graph& graph,
+                                              const SearchProblemOptions& options);
 
 /// Chooses the placements of a graph on one mesh.
 ///

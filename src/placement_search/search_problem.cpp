@@ -4,9 +4,6 @@
 #include <cmath>
 #include <numeric>
 
-#include "ops/operator.h"
-#include "ops/operator_set.h"
-#include "placement_search/strategies.h"
 #include "shard/resolved/resolve.h"
 
 namespace tessera {
@@ -23,23 +20,9 @@ DistAttr without_partial(DistAttr attr) {
   return attr;
 }
 
-/// By value: may an op, or its home, make it a partial sum?
-std::vector<bool> partial_values(const Graph& graph, const OpRules& rules,
-                                 const SearchConstraints& constraints) {
-  std::vector<bool> marked(graph.values().size(), false);
-  for (const auto& [value, homes] : constraints.homes)
-    marked[value] =
-        std::ranges::any_of(homes, [](const DistAttr& a) { return !a.partial.empty(); });
-  return may_be_partial(graph, rules, std::move(marked));
-}
-
-/// Cones do not depend on whether layers are tied: a choice for tied layers is one for untied ones.
-Cones chosen_cones(const Graph& graph, const Ties& ties, const SearchProblemOptions& options) {
-  if (!options.cones) return single_ops(graph);
-  bool is_tied = false;
-  for (int i = 0; i < std::ssize(ties.of_op); ++i) is_tied |= !ties.is_first(OpId{i});
-  return cones_of(graph, is_tied ? ties : ties_of_like_layers(graph, options.constraints),
-                  options.constraints);
+SearchProblemOptions with_hidden_share(SearchProblemOptions options, double share) {
+  options.hidden_share = share;
+  return options;
 }
 
 bool is_for_optimizer(const Graph& graph, ValueId value) {
@@ -78,29 +61,33 @@ bool may_be_home(const DistAttr& attr, const std::vector<std::set<int64_t>>& chu
 
 SearchProblem::SearchProblem(const Graph& graph, MeshPtr mesh, const CostModel& cost,
                              const Ties& ties, const SearchProblemOptions& options)
-    : graph_(graph),
-      mesh_(std::move(mesh)),
-      cost_(cost),
-      ties_(ties),
-      options_(options),
-      reading_(graph, ties_, chosen_cones(graph, ties, options)),
-      ranks_(priced_ranks(*mesh_, cost.device, options.devices)),
-      prices_(cost, options.all_reduce),
-      shardings_(graph.ops().size()),
-      op_node_(graph.ops().size(), -1),
-      home_node_(graph.values().size(), -1),
-      copy_node_(graph.values().size(), -1),
-      first_slot_(graph.ops().size(), 0),
-      readers_(graph.values().size()) {
-  RuleCache rules(options.rules);
-  for (const Op& op : graph.ops()) rules_.push_back(rules.find(op.kind, view(graph, op)));
-  partial_ = partial_values(graph, rules_, options_.constraints);
-  chunks_ = chunk_dims(graph, rules_);
-  moments_.emplace(graph, rules_, ties_);
-  for (const Value& value : graph.values()) types_.push_back(prices_.type_index(value.type));
-  add_cones();
-  for (int i = 0; i < std::ssize(graph.ops()); ++i) {
-    const Op& op = graph.ops()[i];
+    : SearchProblem(std::make_shared<const MeshStrategies>(
+                        std::make_shared<const ConedGraph>(graph, ties, options), std::move(mesh),
+                        cost, options),
+                    options.hidden_share) {}
+
+SearchProblem::SearchProblem(std::shared_ptr<const MeshStrategies> strategies, double hidden_share)
+    : strategies_(std::move(strategies)),
+      graph_(strategies_->coned().graph),
+      ties_(strategies_->coned().ties),
+      options_(with_hidden_share(strategies_->options(), hidden_share)),
+      reading_(strategies_->coned().reading),
+      moments_(strategies_->coned().moments),
+      types_(strategies_->types()),
+      prices_(strategies_->prices()),
+      shardings_(graph_.ops().size()),
+      op_node_(graph_.ops().size(), -1),
+      home_node_(graph_.values().size(), -1),
+      copy_node_(graph_.values().size(), -1),
+      first_slot_(graph_.ops().size(), 0),
+      readers_(graph_.values().size()) {
+  for (const MeshStrategies::Cone& cone : strategies_->cones()) add_cone(cone);
+  for (int i = 0; i < std::ssize(graph_.ops()); ++i) {
+    op_node_[i] = op_node_[ties_.of_op[i]];
+    first_slot_[i] = first_slot_[ties_.of_op[i]];
+  }
+  for (int i = 0; i < std::ssize(graph_.ops()); ++i) {
+    const Op& op = graph_.ops()[i];
     for (int k = 0; k < std::ssize(op.inputs); ++k)
       if (reading_.of(OpId{i}, k) == ConeReading::Kind::kAlone)
         readers_[ties_.of_value[op.inputs[k].index]].insert(
@@ -157,9 +144,11 @@ void SearchProblem::add_homes() {
       placements.insert(placements.end(), made.begin(), made.end());
     }
     std::vector<PlacementIndex> homes{prices_.placement_index(
-        type, DistAttr::replicated(mesh_, static_cast<int>(graph_.type(value).shape.size())))};
+        type, DistAttr::replicated(strategies_->mesh(),
+                                   static_cast<int>(graph_.type(value).shape.size())))};
     for (PlacementIndex placement : placements)
-      if (may_be_home(prices_.placement(type, placement), chunks_.of_value[value.index]))
+      if (may_be_home(prices_.placement(type, placement),
+                      strategies_->coned().chunks.of_value[value.index]))
         homes.push_back(placement);
     keep_allowed(options_.constraints, value, types_[value.index], prices_, homes);
     home_node_[value.index] = add_value_node(value, homes);
@@ -169,9 +158,9 @@ void SearchProblem::add_homes() {
     add(input, std::nullopt);
     Node& node = nodes_[home_node_[input.index]];  // a rank takes its part of the batch
     for (size_t s = 0; s < node.seconds.size(); ++s)
-      node.seconds[s] =
-          copy_price(prices_.local_bytes(types_[input.index], node.operand[0][s]), 1, cost_.device)
-              .estimate.value();
+      node.seconds[s] = copy_price(prices_.local_bytes(types_[input.index], node.operand[0][s]), 1,
+                                   strategies_->cost().device)
+                            .estimate.value();
   }
   for (const Variable& variable : graph_.variables()) add(variable.value, variable.next);
 }
@@ -385,10 +374,10 @@ solver::Assignment SearchProblem::untied(const SearchProblem& tied,
 
 ShardedGraph SearchProblem::placements(const solver::Assignment& assignment) const {
   ShardedGraph sharded;
-  sharded.meshes = one_mesh(mesh_);
+  sharded.meshes = one_mesh(strategies_->mesh());
   sharded.stages = {std::vector<int>(graph_.ops().size(), 0),
                     std::vector<int>(graph_.values().size(), 0)};
-  sharded.rules = rules_;
+  sharded.rules = strategies_->coned().rules;
   for (int i = 0; i < std::ssize(graph_.ops()); ++i)
     sharded.ops.push_back(shardings_[ties_.of_op[i]][assignment[op_node_[i]]]);
   sharded.copies.assign(graph_.values().size(), CopyLife::kStep);

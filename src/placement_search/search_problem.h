@@ -10,14 +10,7 @@
 
 #include "cost/cost_model.h"
 #include "graph/graph.h"
-#include "placement_search/chunk_dims.h"
-#include "placement_search/cone_reading.h"
-#include "placement_search/kernel_price.h"
-#include "placement_search/memory_moments.h"
-#include "placement_search/reshard_prices.h"
-#include "placement_search/search_options.h"
-#include "placement_search/ties.h"
-#include "shard/rules.h"
+#include "placement_search/mesh_strategies.h"
 #include "shard/sharded_graph.h"
 #include "solver/problem.h"
 
@@ -45,6 +38,9 @@ class SearchProblem {
   /// The graph, the mesh and the costs outlive it.
   SearchProblem(const Graph& graph, MeshPtr mesh, const CostModel& cost, const Ties& ties,
                 const SearchProblemOptions& options = {});
+  /// The problem of these strategies that hides another share of the exchanges
+  /// (SearchProblemOptions): it equals the one that is made anew with this share.
+  SearchProblem(std::shared_ptr<const MeshStrategies> strategies, double hidden_share);
 
   solver::Problem& problem() { return problem_; }
   const solver::Problem& problem() const { return problem_; }
@@ -97,8 +93,7 @@ class SearchProblem {
   /// Of a cone: of each op its outputs, then its inputs. A home and a copy have one slot.
   int slot(OpId op, int operand) const { return first_slot_[op.index] + operand; }
 
-  void add_cones();
-  void add_cone(const std::vector<OpId>& ops);
+  void add_cone(const MeshStrategies::Cone& cone);
   void add_homes();
   void add_copies();
   int add_value_node(ValueId value, std::vector<PlacementIndex> placements);
@@ -114,20 +109,15 @@ class SearchProblem {
 
   void make_problem();
 
+  const std::shared_ptr<const MeshStrategies> strategies_;
   const Graph& graph_;
-  const MeshPtr mesh_;
-  const CostModel& cost_;
-  const Ties ties_;
+  const Ties& ties_;
   const SearchProblemOptions options_;
-  const ConeReading reading_;
-  const std::vector<PricedRank> ranks_;
+  const ConeReading& reading_;
+  const MemoryMoments& moments_;
+  const std::vector<TypeIndex>& types_;  // by value
   ReshardPrices prices_;
-  OpRules rules_;
-  ChunkDims chunks_;
-  std::optional<MemoryMoments> moments_;
-  std::vector<bool> partial_;                         // by value: may it be a partial sum?
   std::vector<std::vector<OpSharding>> shardings_;    // by op and strategy of its cone
-  std::vector<TypeIndex> types_;                      // by value
   std::vector<int> op_node_, home_node_, copy_node_;  // by op and by value; -1: none
   std::vector<int> first_slot_;                       // by op
   std::vector<Node> nodes_;

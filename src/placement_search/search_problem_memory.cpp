@@ -28,7 +28,7 @@ std::vector<int64_t> bytes_of(const ReshardPrices& prices, ReshardPrices::TypeIn
 void SearchProblem::hold(int node, const std::vector<Lifetime>& lifetimes,
                          const std::vector<int64_t>& bytes) {
   if (std::ranges::all_of(bytes, [](int64_t count) { return count == 0; })) return;
-  for (const auto& [span, count] : moments_->held(lifetimes)) {
+  for (const auto& [span, count] : moments_.held(lifetimes)) {
     std::vector<int64_t>& usage = nodes_[node].usage[span];
     usage.resize(bytes.size(), 0);
     for (size_t s = 0; s < bytes.size(); ++s) usage[s] += count * bytes[s];
@@ -38,11 +38,11 @@ void SearchProblem::hold(int node, const std::vector<Lifetime>& lifetimes,
 /// A copy of a pass is held in each pass. Copies of a step are usages of the edge from the home.
 void SearchProblem::hold_variable(const Variable& variable) {
   const int first = variable.value.index;
-  const std::vector<int>& members = moments_->members(variable.value);
+  const std::vector<int>& members = moments_.members(variable.value);
   std::vector<int64_t> bytes =
       bytes_of(prices_, types_[first], nodes_[home_node_[first]].operand[0]);
   for (int64_t& count : bytes) count *= std::ssize(members);
-  nodes_[home_node_[first]].usage[{moments_->all().begin, moments_->all().end}] = bytes;
+  nodes_[home_node_[first]].usage[{moments_.all().begin, moments_.all().end}] = bytes;
   if (copy_node_[first] < 0 || nodes_[copy_node_[first]].life.empty()) return;
   const Node& copy = nodes_[copy_node_[first]];
   bytes = bytes_of(prices_, types_[first], copy.operand[0]);
@@ -51,11 +51,11 @@ void SearchProblem::hold_variable(const Variable& variable) {
   std::vector<Lifetime> passes;
   for (int member : members)
     for (Role role : {Role::kForward, Role::kBackward, Role::kOptimizer})
-      passes.push_back(moments_->of(ValueId{member}, role));
+      passes.push_back(moments_.of(ValueId{member}, role));
   hold(copy_node_[first], passes, bytes);
   std::vector<Lifetime> steps;
-  for (int member : members) steps.push_back(moments_->of(ValueId{member}));
-  nodes_[copy_node_[first]].kept = moments_->common(steps);
+  for (int member : members) steps.push_back(moments_.of(ValueId{member}));
+  nodes_[copy_node_[first]].kept = moments_.common(steps);
 }
 
 /// What an op makes, or an input: until its first reader where it is made, then where readers find
@@ -66,13 +66,13 @@ void SearchProblem::hold_made(ValueId value) {
   const bool moves_at_once =
       copy >= 0 && nodes_[copy].is_deferred && fill_a_bucket(graph_, options_.bucket);
   std::vector<Lifetime> made, copied;
-  for (int member : moments_->members(value)) {
-    const Lifetime all = moments_->of(ValueId{member});
+  for (int member : moments_.members(value)) {
+    const Lifetime all = moments_.of(ValueId{member});
     if (copy < 0) {
       made.push_back(all);
       continue;
     }
-    const int moved = moves_at_once ? all.first + 1 : moments_->first_reader(ValueId{member});
+    const int moved = moves_at_once ? all.first + 1 : moments_.first_reader(ValueId{member});
     made.push_back({all.first, std::min(moved - 1, all.last)});
     copied.push_back({moved, all.last});
   }
@@ -108,7 +108,7 @@ void SearchProblem::add_other_usages() {
 }
 
 Bytes SearchProblem::peak(const solver::Assignment& assignment) const {
-  std::vector<int64_t> change(static_cast<size_t>(moments_->all().end) + 1, 0);
+  std::vector<int64_t> change(static_cast<size_t>(moments_.all().end) + 1, 0);
   const auto hold = [&](solver::Moment begin, solver::Moment end, int64_t bytes) {
     change[begin] += bytes;
     change[end] -= bytes;
@@ -122,7 +122,7 @@ Bytes SearchProblem::peak(const solver::Assignment& assignment) const {
     const PlacementIndex wanted = to.operand[connection.to_slot][assignment[connection.to]];
     if (from.operand[connection.from_slot][assignment[connection.from]] == wanted) continue;
     const int64_t bytes = align_up(prices_.local_bytes(connection.type, wanted).value());
-    for (const auto& [span, count] : moments_->held(uses.readers))
+    for (const auto& [span, count] : moments_.held(uses.readers))
       hold(span.first, span.second, count * bytes);
     if (!to.life.empty() && to.life[assignment[connection.to]] == CopyLife::kStep)
       hold(to.kept.begin, to.kept.end, to.members * bytes);
@@ -136,7 +136,7 @@ Bytes SearchProblem::peak(const solver::Assignment& assignment) const {
     if (inside.copy >= 0 && nodes_[inside.copy].operand[0][assignment[inside.copy]] != made)
       bytes += align_up(prices_.local_bytes(read.type, made).value());
     if (bytes == 0) continue;
-    for (const auto& [span, count] : moments_->held({{inside.reader.index, inside.reader.index}}))
+    for (const auto& [span, count] : moments_.held({{inside.reader.index, inside.reader.index}}))
       hold(span.first, span.second, count * bytes);
   }
   int64_t now = 0, most = 0;

@@ -150,9 +150,8 @@ std::span<const std::string_view> degree_keys() {
 
 bool has_degrees(const Document& document) {
   return document.is_table() &&
-         std::any_of(document.as_table().begin(), document.as_table().end(), [](const auto& entry) {
-           return is_preset_key(entry.first);
-         });
+         std::any_of(document.as_table().begin(), document.as_table().end(),
+                     [](const auto& entry) { return is_preset_key(entry.first); });
 }
 
 Preset parse_preset(std::string_view text) {

@@ -1,6 +1,8 @@
 // Rewritten graphs that several compilations of one graph share.
 #pragma once
 
+#include <cstddef>
+#include <cstdint>
 #include <map>
 #include <memory>
 #include <mutex>
@@ -12,10 +14,12 @@
 
 namespace tessera {
 
-/// Keeps what rewrite() made of one graph, by its bounds and passes.
+/// Keeps what rewrite() made of one graph, by its bounds and passes: the kRewritesKept of them that
+/// were wanted last, since graphs are large and plans with equal stages follow each other.
 ///
 ///   requires  every call has the same graph
 ///   threads   any number of callers; those that want the same wait for the first one
+inline constexpr size_t kRewritesKept = 12;
 class RewriteCache {
  public:
   /// rewrite(graph, bounds, passes)
@@ -28,10 +32,13 @@ class RewriteCache {
   struct Entry {
     std::mutex mutex;
     std::unique_ptr<const Rewritten> made;
+    int64_t last_use = 0;
   };
+  std::shared_ptr<Entry> entry_of(Key key);
 
   std::mutex mutex_;
   std::map<Key, std::shared_ptr<Entry>> entries_;
+  int64_t uses_ = 0;
 };
 
 }  // namespace tessera

@@ -1,7 +1,6 @@
 #include "schedule/building_block.h"
 
 #include <algorithm>
-#include <array>
 #include <climits>
 #include <optional>
 #include <utility>
@@ -82,6 +81,7 @@ std::vector<Block> without_collisions(const BuildingBlock& block, int devices) {
 struct Device {
   std::vector<Slot> sequence;  // the repeated block in its order; `offset` is its due time
   std::vector<int> micro_batch;
+  std::vector<unsigned> kind_bit;  // one for each stage and kind of the device
   std::vector<bool> done;
   size_t first = 0;             // index of the first remaining pass
   std::vector<Pass> waiting_w;  // B is done, W is not
@@ -130,17 +130,23 @@ class PeriodCompression {
   static constexpr int kIdleFactor = 16;
 
   Device repeat(const std::vector<Slot>& slots, int period) const {
-    std::vector<std::pair<Slot, int>> all;
+    struct Repeated {
+      Slot slot;
+      int micro_batch;
+      unsigned kind_bit;
+    };
+    std::vector<Repeated> all;
     for (int i = 0; i < count_; ++i)
-      for (const Slot& slot : slots)
-        all.push_back({{slot.kind, slot.stage, slot.offset + i * period}, i});
+      for (size_t k = 0; k < slots.size(); ++k)
+        all.push_back({{slots[k].kind, slots[k].stage, slots[k].offset + i * period}, i, 1u << k});
     std::sort(all.begin(), all.end(),
-              [](const auto& a, const auto& b) { return a.first.offset < b.first.offset; });
+              [](const Repeated& a, const Repeated& b) { return a.slot.offset < b.slot.offset; });
     Device device;
-    for (const auto& [slot, micro_batch] : all) {
-      device.sequence.push_back(slot);
-      if (slot.kind == PassKind::kForward) ++device.forwards_left;
-      device.micro_batch.push_back(micro_batch);
+    for (const Repeated& one : all) {
+      device.sequence.push_back(one.slot);
+      if (one.slot.kind == PassKind::kForward) ++device.forwards_left;
+      device.micro_batch.push_back(one.micro_batch);
+      device.kind_bit.push_back(one.kind_bit);
     }
     device.done.assign(all.size(), false);
     return device;
@@ -178,14 +184,12 @@ class PeriodCompression {
   /// The first ready one of the remaining passes. Of each stage and kind only the next can be
   /// ready.
   std::optional<size_t> choose(const Device& device, int now) {
-    std::vector<std::array<bool, 2>> seen(stages_);
-    size_t unseen = device.sequence.size() / count_;
-    for (size_t i = device.first; i < device.sequence.size() && unseen > 0; ++i) {
+    const unsigned all = (1u << (device.sequence.size() / count_)) - 1;
+    unsigned seen = 0;
+    for (size_t i = device.first; i < device.sequence.size() && seen != all; ++i) {
       const Slot& slot = device.sequence[i];
-      bool& known = seen[slot.stage][index_of(slot.kind)];
-      if (device.done[i] || known) continue;
-      known = true;
-      --unseen;
+      if (device.done[i] || (seen & device.kind_bit[i]) != 0) continue;
+      seen |= device.kind_bit[i];
       if (!is_ready(slot, device.micro_batch[i], now)) continue;
       if (slot.kind == PassKind::kInputGradient || is_safe(device, i)) return i;
       if (device.kept >= limit_ && device.next_w < device.waiting_w.size())

@@ -54,7 +54,7 @@ void set_cost(const PlanRequest& request, Plan& plan) {
 
 CompileOptions compile_options(const PlanRequest& request, bool checked) {
   CompileOptions options;
-  options.check_placements = checked;
+  options.check_placements = options.verify = checked;
   options.rewrites = request.rewrites;
   return options;
 }

@@ -126,14 +126,14 @@ struct EvaluationOptions {
   std::optional<Seconds> limit = {};
 };
 
-/// Compiles and simulates candidates, on all cores. Their placements are not checked.
+/// Compiles and simulates candidates, on all cores. Their placements and programs are not checked.
 ///   ensures  the result does not depend on the number of cores unless `stop` returns true
 ///   throws   what is no UserError (78) of a candidate
 Evaluations evaluate(const PlanRequest& request, std::vector<Candidate> candidates,
                      const EvaluationOptions& options = {});
 
 /// Gives the plan the prices of the cluster, and compiles it.
-///   checked  are the placements checked, too? It takes a fifth of the time
+///   checked  are the placements and the program checked? It takes a third of the time
 ///   throws   UserError as compile and in_order
 Compiled compile_on(const PlanRequest& request, Plan& plan, bool checked = true);
 

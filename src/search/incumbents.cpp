@@ -204,7 +204,8 @@ PlanConstraints constraints_of(int ranks, bool may_use_fewer, const std::string&
   if (preset.zero > 0)
     throw UserError(origin + " " + fixed + " fixes zero",
                     "the search decides for every variable how it is kept",
-                    "remove zero, or compare the preset with --compare", ExitCode::kBadConfig);
+                    "remove zero, or use the preset as a plan: --plan dp=4,zero=1",
+                    ExitCode::kBadConfig);
   const auto keys = degree_keys();
   std::vector<std::string> decisions;
   int64_t product = 1;

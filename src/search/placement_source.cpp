@@ -34,6 +34,15 @@ std::string name_of(const MeshPtr& mesh, double hidden_share, int round) {
   return name;
 }
 
+/// Of a candidate on this mesh, without placements.
+Plan plan_on(const PlanRequest& request, const PlanConstraints& constraints, const MeshPtr& mesh) {
+  Plan plan = decisions_of(constraints);
+  plan.schedule = Plan().schedule;  // it has one micro-batch
+  plan.meshes = one_mesh(mesh);
+  plan.cost = cost_of(in_order(request.cluster, mesh->size()), std::vector{mesh});
+  return plan;
+}
+
 /// Has an earlier one the same placements on the same mesh?
 bool has_placements_of(const std::vector<Candidate>& list, const Candidate& candidate) {
   return std::ranges::any_of(list, [&](const Candidate& other) {
@@ -73,9 +82,12 @@ std::vector<Candidate> PlacementSource::operator()(const PlanRequest& request,
 std::vector<Candidate> PlacementSource::search(const PlanRequest& request,
                                                const PlanConstraints& constraints,
                                                const std::vector<Named>& wanted) {
+  add_meshes(request, constraints, wanted);
   std::vector<std::optional<Candidate>> found(wanted.size());
   on_all_cores(std::ssize(wanted), [&](int64_t i) {
-    found[i] = search(request, constraints, wanted[i].first, wanted[i].second);
+    const auto& [name, tried] = wanted[i];
+    if (tried.limit > Bytes(0))
+      found[i] = search(plan_on(request, constraints, tried.mesh), name, tried);
   });
   std::vector<Candidate> list;
   for (size_t i = 0; i < wanted.size(); ++i) {
@@ -86,30 +98,44 @@ std::vector<Candidate> PlacementSource::search(const PlanRequest& request,
   return list;
 }
 
-std::optional<Candidate> PlacementSource::search(const PlanRequest& request,
-                                                 const PlanConstraints& constraints,
-                                                 const std::string& name,
+void PlacementSource::add_meshes(const PlanRequest& request, const PlanConstraints& constraints,
+                                 const std::vector<Named>& wanted) {
+  if (wanted.empty()) {  // nothing is searched again
+    meshes_.clear();
+    graph_.reset();
+  }
+  std::vector<MeshPtr> missing;
+  for (const auto& [name, tried] : wanted)
+    if (tried.limit > Bytes(0) && meshes_.try_emplace(to_text(*tried.mesh)).second)
+      missing.push_back(tried.mesh);
+  if (missing.empty()) return;
+  if (!graph_)
+    graph_ = std::make_shared<const SearchedGraph>(request, constraints,
+                                                   plan_on(request, constraints, missing.front()));
+  std::vector<std::shared_ptr<const SearchedMesh>> made(missing.size());
+  on_all_cores(std::ssize(missing), [&](int64_t i) {
+    made[i] = std::make_shared<const SearchedMesh>(
+        request, constraints, plan_on(request, constraints, missing[i]), graph_);
+  });
+  for (size_t i = 0; i < missing.size(); ++i) meshes_[to_text(*missing[i])] = std::move(made[i]);
+}
+
+std::optional<Candidate> PlacementSource::search(const Plan& plan, const std::string& name,
                                                  const Tried& tried) const {
-  if (tried.limit <= Bytes(0)) return {};
-  Candidate candidate{Candidate::Source::kSearch, name, decisions_of(constraints)};
-  candidate.plan.schedule = Plan().schedule;  // it has one micro-batch
-  candidate.plan.name = name;
-  candidate.plan.meshes = one_mesh(tried.mesh);
-  candidate.plan.cost =
-      cost_of(in_order(request.cluster, tried.mesh->size()), std::vector{tried.mesh});
+  const SearchedMesh& mesh = *meshes_.at(to_text(*tried.mesh));
   PlacementSearchOptions options;
   options.problem.hidden_share = tried.hidden_share;
   options.memory_limit = tried.limit;
   options.work = work_;
-  const std::optional<SearchedPlacements> searched =
-      searched_placements(request, constraints, candidate.plan, options);
-  if (!searched) return {};
-  const PlacementAnswer& answer = searched->answer;
-  candidate.plan.shardings = shardings_of(request, constraints, *searched, answer.sharded);
+  const std::optional<PlacementAnswer> answer = mesh.answer(options);
+  if (!answer) return {};
+  Candidate candidate{Candidate::Source::kSearch, name, plan};
+  candidate.plan.name = name;
+  candidate.plan.shardings = mesh.shardings_of(answer->sharded);
   candidate.problem =
-      SearchedProblem{answer.time,           answer.bound,       answer.nodes,
-                      answer.edges,          answer.strategies,  answer.dropped_strategies,
-                      answer.counted_memory, tried.hidden_share, tried.limit};
+      SearchedProblem{answer->time,           answer->bound,      answer->nodes,
+                      answer->edges,          answer->strategies, answer->dropped_strategies,
+                      answer->counted_memory, tried.hidden_share, tried.limit};
   return candidate;
 }
 

@@ -3,6 +3,7 @@
 
 #include <cstdint>
 #include <map>
+#include <memory>
 #include <optional>
 #include <string>
 #include <utility>
@@ -10,6 +11,7 @@
 
 #include "placement_search/placement_search.h"
 #include "search/find_plan.h"
+#include "search/searched_placements.h"
 
 namespace tessera {
 
@@ -29,7 +31,8 @@ namespace tessera {
 /// one. It makes no stages and no micro-batches: where they are fixed, it makes nothing.
 ///
 /// The plans have the shardings of the training step only.
-///   threads  one caller at a time
+///   requires  the request and the constraints of the first call outlive the last call
+///   threads   one caller at a time
 class PlacementSource {
  public:
   ///   work  of each search, as in PlacementSearchOptions
@@ -50,10 +53,15 @@ class PlacementSource {
   /// Those of `wanted` for which there is one within the limit, each placement once; on all cores.
   std::vector<Candidate> search(const PlanRequest& request, const PlanConstraints& constraints,
                                 const std::vector<Named>& wanted);
-  std::optional<Candidate> search(const PlanRequest& request, const PlanConstraints& constraints,
-                                  const std::string& name, const Tried& tried) const;
+  std::optional<Candidate> search(const Plan& plan, const std::string& name,
+                                  const Tried& tried) const;
+  /// Adds searches on those meshes that have none so far; on all cores.
+  void add_meshes(const PlanRequest& request, const PlanConstraints& constraints,
+                  const std::vector<Named>& wanted);
 
   const int64_t work_;
+  std::shared_ptr<const SearchedGraph> graph_;
+  std::map<std::string, std::shared_ptr<const SearchedMesh>> meshes_;  // by the text of the mesh
   std::map<std::string, Tried> tried_;  // by the name of the candidate
   int round_ = 0;
 };

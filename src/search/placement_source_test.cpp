@@ -2,6 +2,7 @@
 
 #include <gtest/gtest.h>
 
+#include <algorithm>
 #include <cstdlib>
 #include <random>
 #include <set>
@@ -11,7 +12,9 @@
 #include "lower/lower.h"
 #include "network/family.h"
 #include "network/graphs.h"
+#include "plan/preset.h"
 #include "prediction/act_demands.h"
+#include "presets/presets.h"
 #include "shard/resolved/resolve.h"
 #include "solver/solve.h"
 
@@ -109,6 +112,71 @@ TEST(SearchProblem, CostsWhatTheCompiledProgramCosts) {
   }
   RecordProperty("worst", std::to_string(worst));
   EXPECT_LE(worst, 0.02);
+}
+
+void expect_equal(const solver::Problem& a, const solver::Problem& b) {
+  ASSERT_EQ(a.nodes(), b.nodes());
+  ASSERT_EQ(a.edges(), b.edges());
+  for (int i = 0; i < a.nodes(); ++i)
+    EXPECT_TRUE(std::ranges::equal(a.costs(a.node(i)), b.costs(b.node(i)))) << i;
+  for (int i = 0; i < a.edges(); ++i) {
+    EXPECT_EQ(a.edge(i).a, b.edge(i).a);
+    EXPECT_EQ(a.edge(i).b, b.edge(i).b);
+    EXPECT_TRUE(std::ranges::equal(a.costs(a.edge(i)), b.costs(b.edge(i)))) << i;
+  }
+}
+
+/// The problems of strategies that are shared are those that are made anew.
+void expect_shared_strategies(const Graph& graph, const Ties& ties, const MeshPtr& mesh,
+                              const CostModel& cost, SearchProblemOptions options) {
+  const auto strategies = std::make_shared<const MeshStrategies>(
+      std::make_shared<const ConedGraph>(graph, ties, options), mesh, cost, options);
+  std::set<std::string> bounds;
+  for (double share : {0.0, 0.5, 1.0}) {
+    options.hidden_share = share;
+    const SearchProblem anew(graph, mesh, cost, ties, options), shared(strategies, share);
+    expect_equal(anew.problem(), shared.problem());
+    solver::SolveOptions how;
+    how.work = 20;
+    const solver::Answer answer = solver::solve(shared.problem(), how);
+    ASSERT_TRUE(answer.cost.has_value());
+    bounds.insert(std::to_string(solver::to_double(*answer.cost)));
+  }
+  EXPECT_EQ(bounds.size(), 3U);  // what is hidden counts
+}
+
+TEST(MeshStrategies, MakeTheProblemOfEachHiddenShare) {
+  const Cluster cluster = parse_cluster_line("8xa100-80g");
+  const Graph graph = small_gpt(2);
+  for (const std::string text : {"x=4", "x=2,y=2"}) {
+    const auto mesh = std::make_shared<const Mesh>(parse_mesh(text));
+    expect_shared_strategies(graph, ties_of_like_layers(graph), mesh, cost_on(cluster, mesh), {});
+  }
+}
+
+TEST(MeshStrategies, MakeTheProblemOfSingleOpsAndOfUntiedLayers) {
+  const Cluster cluster = parse_cluster_line("8xa100-80g");
+  const Graph graph = small_gpt(2);
+  const auto mesh = std::make_shared<const Mesh>(parse_mesh("x=2"));
+  const CostModel cost = cost_on(cluster, mesh);
+  expect_shared_strategies(graph, ties_of_like_layers(graph), mesh, cost, {.cones = false});
+  expect_shared_strategies(graph, no_ties(graph), mesh, cost, {});
+}
+
+TEST(CompiledCandidates, AreTheProgramsThatTheirChecksPass) {
+  const Cluster cluster = parse_cluster_line("8xa100-80g");
+  const Graph graph = small_gpt(1);
+  const PlanRequest request{graph, cluster};
+  for (const std::string text : {"dp=2,tp=2", "pp=2,dp=2,micro_batches=2"}) {
+    Plan plan = preset_plan(parse_preset(text), graph);
+    const Compiled checked = compile_on(request, plan), compared = compile_on(request, plan, false);
+    EXPECT_EQ(to_text(checked.tasks), to_text(compared.tasks)) << text;
+    const auto has_check = [](const Compiled& compiled) {
+      return std::ranges::count(compiled.passes, "check", &PassReport::name) > 0;
+    };
+    EXPECT_TRUE(has_check(checked)) << text;
+    EXPECT_FALSE(has_check(compared)) << text;
+  }
 }
 
 PlanningAnswer answer_for(const Graph& graph, const Cluster& cluster, int ranks) {

@@ -10,34 +10,63 @@
 #include "shard/resolved/resolve.h"
 
 namespace tessera {
-std::optional<SearchedPlacements> searched_placements(const PlanRequest& request,
-                                                      const PlanConstraints& constraints, Plan plan,
-                                                      PlacementSearchOptions options) {
-  const MeshPtr mesh = plan.meshes.front().mesh;
+namespace {
+
+PlacedGraph rewritten(const PlanRequest& request, const PlanConstraints& constraints, Plan plan) {
   plan.marks = constraints.marks;  // no pass removes what they name
   CompileOptions compile;
   compile.rewrites = request.rewrites;
-  SearchedPlacements made{placements(request.graph, plan, compile), {}};
-  options.problem.constraints = constraints_on(made.placed.graph, mesh, constraints);
-  options.problem.devices = devices_of(request, *mesh);
-  std::optional<PlacementAnswer> answer = search_placements(
-      made.placed.graph, made.placed.sharded.meshes.front().mesh, plan.cost, options);
-  if (!answer) return {};
-  made.answer = *std::move(answer);
-  return made;
+  return placements(request.graph, plan, compile);
 }
 
-Shardings shardings_of(const PlanRequest& request, const PlanConstraints& constraints,
-                       const SearchedPlacements& searched, const ShardedGraph& sharded) {
+SearchProblemOptions options_on(const PlanRequest& request, const PlanConstraints& constraints,
+                                const Graph& graph, const MeshPtr& mesh,
+                                SearchProblemOptions options) {
+  options.constraints = constraints_on(graph, mesh, constraints);
+  options.devices = devices_of(request, *mesh);
+  return options;
+}
+
+}  // namespace
+
+SearchedGraph::SearchedGraph(const PlanRequest& request, const PlanConstraints& constraints,
+                             Plan plan)
+    : placed_(rewritten(request, constraints, std::move(plan))) {
+  if (constraints.marks.empty() && constraints.degrees.empty())
+    unconstrained_ = coned_graph(placed_.graph, {});
+}
+
+std::shared_ptr<const ConedGraph> SearchedGraph::coned(const SearchProblemOptions& options) const {
+  if (unconstrained_ && options.constraints.empty()) return unconstrained_;
+  return coned_graph(placed_.graph, options);
+}
+
+SearchedMesh::SearchedMesh(const PlanRequest& request, const PlanConstraints& constraints,
+                           Plan plan, std::shared_ptr<const SearchedGraph> graph,
+                           SearchProblemOptions options)
+    : request_(request),
+      constraints_(constraints),
+      plan_(std::move(plan)),
+      graph_(std::move(graph)),
+      options_(options_on(request, constraints, graph_->graph(), plan_.meshes.front().mesh,
+                          std::move(options))),
+      search_(graph_->coned(options_), plan_.meshes.front().mesh, plan_.cost, options_) {}
+
+std::optional<PlacementAnswer> SearchedMesh::answer(PlacementSearchOptions options) const {
+  const double hidden_share = options.problem.hidden_share;
+  options.problem = options_;
+  options.problem.hidden_share = hidden_share;
+  return search_.answer(options);
+}
+
+Shardings SearchedMesh::shardings_of(const ShardedGraph& sharded) const {
   Shardings shardings;
-  shardings.sections.emplace_back(kTrainSection,
-                                  resolve(searched.placed.graph, sharded, kTrainSection));
-  if (!constraints.marks.empty())
-    resolve_serial(request.graph,
-                   {std::vector<int>(request.graph.ops().size(), 0),
-                    ops_kept_by(request.graph, constraints.marks)},
-                   searched.placed.sharded.meshes, kTrainSection, {},
-                   shardings.sections.front().second);
+  shardings.sections.emplace_back(kTrainSection, resolve(graph_->graph(), sharded, kTrainSection));
+  if (!constraints_.marks.empty())
+    resolve_serial(request_.graph,
+                   {std::vector<int>(request_.graph.ops().size(), 0),
+                    ops_kept_by(request_.graph, constraints_.marks)},
+                   plan_.meshes, kTrainSection, {}, shardings.sections.front().second);
   return shardings;
 }
 
@@ -52,15 +81,16 @@ std::vector<Candidate> placement_neighbours(const PlanRequest& request,
   options.memory_limit = problem.limit;
   options.changes = problem.changes;
   options.neighbours = count;
-  const std::optional<SearchedPlacements> searched =
-      searched_placements(request, constraints, plan, options);
+  const SearchedMesh mesh(request, constraints, plan,
+                          std::make_shared<const SearchedGraph>(request, constraints, plan));
+  const std::optional<PlacementAnswer> answer = mesh.answer(options);
   std::vector<Candidate> list;
-  if (!searched) return list;
-  for (const PlacementNeighbour& each : searched->answer.neighbours) {
+  if (!answer) return list;
+  for (const PlacementNeighbour& each : answer->neighbours) {
     Candidate changed = candidate;
     changed.name += fmt::format(", neighbour {}", list.size() + 1);
     changed.plan.name = changed.name;
-    changed.plan.shardings = shardings_of(request, constraints, *searched, each.sharded);
+    changed.plan.shardings = mesh.shardings_of(each.sharded);
     changed.problem->changes.push_back(each.change);
     list.push_back(std::move(changed));
   }

@@ -1,6 +1,7 @@
 // The search for placements on the mesh of one plan, as the shardings of the plan.
 #pragma once
 
+#include <memory>
 #include <optional>
 #include <vector>
 
@@ -10,23 +11,52 @@
 
 namespace tessera {
 
-/// The graph on the mesh of a plan, and its best placements.
-struct SearchedPlacements {
-  PlacedGraph placed;
-  PlacementAnswer answer;
+/// The graph of a request after the passes that rewrite it, for searches on several meshes.
+class SearchedGraph {
+ public:
+  ///   plan    of which only the passes over the graph count, on any mesh of the constraints
+  ///   throws  UserError (78) as compile
+  SearchedGraph(const PlanRequest& request, const PlanConstraints& constraints, Plan plan);
+  SearchedGraph(const SearchedGraph&) = delete;  // the cones refer to the graph
+  SearchedGraph& operator=(const SearchedGraph&) = delete;
+
+  const Graph& graph() const { return placed_.graph; }
+  /// The cones of the graph under the constraints of `options`.
+  std::shared_ptr<const ConedGraph> coned(const SearchProblemOptions& options) const;
+
+ private:
+  const PlacedGraph placed_;
+  std::shared_ptr<const ConedGraph> unconstrained_;  // nullptr where every mesh has constraints
 };
 
-/// Searches the placements of a plan on one mesh that has none.
-///   options  get what follows from the mesh: the constraints and the devices
-///   returns  nullopt when none are within the limit of memory
-///   throws   UserError (78) for constraints that contradict each other
-std::optional<SearchedPlacements> searched_placements(const PlanRequest& request,
-                                                      const PlanConstraints& constraints, Plan plan,
-                                                      PlacementSearchOptions options);
+/// The search for placements on the mesh of a plan that has none.
+class SearchedMesh {
+ public:
+  /// The request and the constraints outlive it.
+  ///   graph    of them and of a plan with the passes of this one
+  ///   options  get what follows from the mesh: the constraints and the devices
+  ///   throws   UserError (78) for constraints that contradict each other
+  SearchedMesh(const PlanRequest& request, const PlanConstraints& constraints, Plan plan,
+               std::shared_ptr<const SearchedGraph> graph, SearchProblemOptions options = {});
+  SearchedMesh(const SearchedMesh&) = delete;  // the search refers to the prices of the plan
+  SearchedMesh& operator=(const SearchedMesh&) = delete;
 
-/// `sharded` as the shardings of the training step of the plan that was searched.
-Shardings shardings_of(const PlanRequest& request, const PlanConstraints& constraints,
-                       const SearchedPlacements& searched, const ShardedGraph& sharded);
+  ///   options  of which the problem counts by its hidden share only
+  ///   returns  nullopt when no placements are within the limit of memory
+  ///   throws   UserError (78) for constraints that contradict each other
+  ///   threads  any number of callers
+  std::optional<PlacementAnswer> answer(PlacementSearchOptions options) const;
+  /// `sharded`, which answer() found, as the shardings of the training step of the plan.
+  Shardings shardings_of(const ShardedGraph& sharded) const;
+
+ private:
+  const PlanRequest& request_;
+  const PlanConstraints& constraints_;
+  const Plan plan_;
+  const std::shared_ptr<const SearchedGraph> graph_;
+  const SearchProblemOptions options_;
+  const MeshSearch search_;
+};
 
 /// Candidates that differ from one of the search in the strategy of one node of its problem, at
 /// most `count`, in ascending order of their times in the problem. Each has the decisions of

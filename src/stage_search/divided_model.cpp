@@ -70,6 +70,7 @@ DividedModel::DividedModel(const Graph& graph, ShardedGraph sharded, const Graph
   add_kernels();
   add_reshards();
   add_held(serial);
+  add_divided();
 }
 
 DividedModel::Part DividedModel::part_of(OpId op) const {
@@ -149,21 +150,26 @@ void DividedModel::add_held(const Graph& serial) {
   }
 }
 
-bool DividedModel::allows(int64_t micro_batches) const {
-  // Is a part of the rows of `timed` a whole number of the units of `attr`?
-  const auto divides = [&](const TensorType& type, const DistAttr& timed, const DistAttr& attr) {
+void DividedModel::add_divided() {
+  // A part of the rows of `timed` is a whole number of the units of `attr`.
+  const auto add = [&](const TensorType& type, const DistAttr& timed, const DistAttr& attr) {
     for (int dim = 0; dim < std::ssize(timed.dims); ++dim)
-      if (std::ranges::count(timed.dims[dim].axes, kTime) > 0 &&
-          type.shape[dim] % (micro_batches * attr.dims[dim].unit * attr.dims[dim].chunks) != 0)
-        return false;
-    return true;
+      if (std::ranges::count(timed.dims[dim].axes, kTime) > 0)
+        divided_.emplace(type.shape[dim], attr.dims[dim].unit * attr.dims[dim].chunks);
   };
   for (int i = 0; i < std::ssize(graph_.values()); ++i)
-    if (!divides(graph_.type(ValueId{i}), sharded_.values[i], sharded_.values[i])) return false;
-  return std::ranges::all_of(reshards_, [&](const Reshard& reshard) {
-    return divides(reshard.type, reshard.from, reshard.from) &&
-           divides(reshard.type, reshard.to, reshard.to) &&
-           divides(reshard.type, reshard.to, reshard.from);
+    add(graph_.type(ValueId{i}), sharded_.values[i], sharded_.values[i]);
+  for (const Reshard& reshard : reshards_) {
+    add(reshard.type, reshard.from, reshard.from);
+    add(reshard.type, reshard.to, reshard.to);
+    add(reshard.type, reshard.to, reshard.from);
+  }
+}
+
+bool DividedModel::allows(int64_t micro_batches) const {
+  return std::ranges::all_of(divided_, [&](const auto& entry) {
+    const auto& [extent, unit] = entry;
+    return extent % (micro_batches * unit) == 0;
   });
 }
 

@@ -4,6 +4,7 @@
 #pragma once
 
 #include <map>
+#include <set>
 #include <utility>
 #include <vector>
 
@@ -79,6 +80,7 @@ class DividedModel {
   void add_reshards();
   void add_reshard(OpId op, ValueId value, const DistAttr& from, const DistAttr& to);
   void add_held(const Graph& serial);
+  void add_divided();
   Part part_of(OpId op) const;
   int unit_of(OpId op) const { return line_.unit_of_op[originals_[op.index]]; }
 
@@ -91,6 +93,8 @@ class DividedModel {
   Uses kernel_uses_, reshard_uses_;
   std::map<int, std::vector<std::pair<DistAttr, int>>> copies_;  // by value: placements and units
   std::vector<Held> held_;
+  /// What micro-batches divide: extents, and the units of which a part has a whole number.
+  std::set<std::pair<int64_t, int64_t>> divided_;
 };
 
 }  // namespace tessera
