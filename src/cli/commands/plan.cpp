@@ -135,7 +135,7 @@ ExitCode PlanCommand::print_answer(const Planned& planned) const {
   Document document = answer_document(planned);
   std::string text = verdict_line(planned);
   for (const std::string& note : planning_notes(planned)) text += "note: " + note + "\n";
-  text += problem_text(planned);
+  text += problem_text(planned) + floor_text(planned);
   const EvaluatedCandidate* best = planned.best();
   document["plan"] = Document();
   if (!best) {

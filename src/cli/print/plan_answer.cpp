@@ -10,6 +10,7 @@
 #include "cli/print/measured_text.h"
 #include "cli/print/text_table.h"
 #include "search/kept_front.h"
+#include "search/step_floor.h"
 #include "search/step_terms.h"
 
 namespace tessera {
@@ -235,6 +236,21 @@ std::string problem_text(const Planned& planned) {
       milliseconds(problem.bound), 100 * problem.gap(), grouped(problem.dropped_strategies));
 }
 
+std::string floor_text(const Planned& planned) {
+  const EvaluatedCandidate* best = planned.best();
+  const EvaluatedCandidate* one = one_device_of(planned);
+  if (!best || !one) return "";
+  const StepFloor floor = step_floor(planned.request(), planned.constraints.ranks, *one);
+  if (floor.seconds() == Seconds(0)) return "";
+  return fmt::format(
+      "no plan takes less than {}: {} at the full rates of {}, without exchanges and waits; the "
+      "answer takes {:.2f} times that\n",
+      milliseconds(floor.seconds()),
+      floor.arithmetic < floor.memory ? "all parameters read and written once"
+                                      : "all operations of the model",
+      counted(planned.constraints.ranks, "device"), best->step().value() / floor.seconds().value());
+}
+
 std::string changes_text(const NearestChanges& changes) {
   std::vector<std::string> texts;
   if (changes.memory > Bytes(0)) texts.push_back("devices of " + to_text(changes.memory));
@@ -330,6 +346,11 @@ Document answer_document(const Planned& planned) {
       best && best->candidate.problem ? &*best->candidate.problem : nullptr;
   document["lower_bound_seconds"] = problem ? Document(problem->bound.value()) : Document();
   document["gap"] = problem ? Document(problem->gap()) : Document();
+  const bool has_floor = best && one;
+  const Seconds floor =
+      has_floor ? step_floor(planned.request(), planned.constraints.ranks, *one).seconds()
+                : Seconds(0);
+  document["floor_seconds"] = has_floor ? Document(floor.value()) : Document();
   document["reproducible"] =
       planned.answer.not_tried == 0 && !planned.answer.measured && !is_cached(planned);
   document["measured"] = measured_document(planned.answer);

@@ -23,6 +23,11 @@ std::vector<std::string> verdict_lines(const Planned& planned);
 /// when the answer is not of the search.
 std::string problem_text(const Planned& planned);
 
+/// "no plan takes less than 3 ms: all operations of the model at the full rates of 8 devices,
+/// without exchanges and waits; the answer takes 2.10 times that\n" (search/step_floor.h). "" when
+/// there is no answer, or no plan on one device to count its operations.
+std::string floor_text(const Planned& planned);
+
 /// "would fit    devices of 1.2 GiB; --set train.batch=8; --ranks 8\n"
 std::string changes_text(const NearestChanges& changes);
 /// {memory_bytes, batch, ranks}

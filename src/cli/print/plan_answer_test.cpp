@@ -61,5 +61,36 @@ TEST(ProblemText, SaysWhatTheBoundIsOf) {
             "(1,200 left out) on this mesh, kernels and exchanges one after the other\n");
 }
 
+// 4e7 operations on four devices of 1e9 a second take 10 ms. 8 parameters are 32 bytes, and 64 of
+// 1e5 bytes a second on each of four devices take 0.16 ms.
+TEST(FloorText, SaysWhatNoPlanIsBelow) {
+  ClusterDescription description = parse_cluster_line("4xa100-80g").description();
+  description.types.front().cost = DeviceCost();
+  description.types.front().cost.flops_per_second = 1e9;
+  description.types.front().cost.bytes_per_second = 1e5;
+  Planned planned;
+  planned.cluster = std::make_shared<const Cluster>(description);
+  planned.graph = std::make_shared<const Graph>(
+      parse_graph("input x: f32[8]\nvariable w: f32[8] = constant(0.0)\noutput x = x\n"));
+  planned.constraints.ranks = 4;
+  planned.answer.candidates = {candidate("x=4", 10, "x", 15, 0)};
+  planned.answer.candidates.front().candidate.source = Candidate::Source::kSearch;
+  planned.answer.best = 0;
+  EXPECT_EQ(floor_text(planned), "") << "one device is not known";
+  planned.answer.candidates.push_back(candidate("x=1", 40, "x", 0, 0));
+  EvaluatedCandidate& one = planned.answer.candidates.back();
+  one.candidate.source = Candidate::Source::kOneDevice;
+  one.prediction.executed = Flops(4e7);
+  planned.answer.candidates.front().prediction.step = Seconds(25e-3);
+  EXPECT_EQ(floor_text(planned),
+            "no plan takes less than 10 ms: all operations of the model at the full rates of 4 "
+            "devices, without exchanges and waits; the answer takes 2.50 times that\n");
+  one.prediction.executed = Flops(4);
+  EXPECT_EQ(floor_text(planned),
+            "no plan takes less than 0.16 ms: all parameters read and written once at the full "
+            "rates of 4 devices, without exchanges and waits; the answer takes 156.25 times "
+            "that\n");
+}
+
 }  // namespace
 }  // namespace tessera
