@@ -66,7 +66,7 @@ std::span<const std::string_view> degree_keys();
 ///           parse_plan, for unknown keys and values
 Preset parse_preset(std::string_view text);
 
-/// Has `document`, a table with the keys of a plan, keys that only presets have? Then it is a preset.
+/// Has `document`, a table with the keys of a plan, keys that only presets have? Then it is one.
 bool has_degrees(const Document& document);
 /// Reads such a table: dp = 2, schedule = "zb-h1".
 ///   keys    receives the degrees that are asked for; the other keys are those of parse_plan
