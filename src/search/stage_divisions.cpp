@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <memory>
+#include <set>
 #include <string>
 
 #include "base/error.h"
@@ -9,6 +10,7 @@
 #include "base/text.h"
 #include "plan/preset.h"
 #include "presets/presets.h"
+#include "stage_search/stage_search.h"
 
 namespace tessera {
 namespace {
@@ -51,6 +53,19 @@ std::optional<PlacedGraph> divided(const PlanRequest& request, const Degrees& de
   }
 }
 
+/// The most stages that a search makes of many ranks.
+int most_stages(int ranks) {
+  return ranks > kManyRanks ? StageSearchOptions().max_stages : ranks;
+}
+
+bool has_space(const PlanConstraints& constraints) {
+  return constraints.ranks <= kManyRanks || constraints.degrees.contains(std::string(kSpaceAxis));
+}
+
+int machine_size(const Cluster& cluster) {
+  return static_cast<int>(cluster.devices_of(cluster.machine(0)).size());
+}
+
 /// Calls visit({dp, sp, tp}) for all degrees that multiply to `size`.
 template <class Visit>
 void for_each_degrees(int64_t size, const Visit& visit) {
@@ -62,19 +77,31 @@ void for_each_degrees(int64_t size, const Visit& visit) {
 }  // namespace
 
 StageDivisions::StageDivisions(const PlanRequest& request, const PlanConstraints& constraints,
-                               int64_t micro_batches)
-    : line_(model_line(request.graph, constraints.ranks)) {
+                               const DeviceRuns& runs, int64_t micro_batches)
+    : line_(model_line(request.graph, most_stages(constraints.ranks))) {
   std::vector<Degrees> all;
   for (int set = 0; set < 8; ++set)
-    all.push_back({1 + (set & 1), 1 + (set >> 1 & 1), 1 + (set >> 2 & 1)});
+    if (has_space(constraints) || (set & 2) == 0)
+      all.push_back({1 + (set & 1), 1 + (set >> 1 & 1), 1 + (set >> 2 & 1)});
   placed_.resize(all.size());
   on_all_cores(std::ssize(all),
                [&](int64_t i) { placed_[i] = divided(request, all[i], micro_batches); });
   for (size_t i = 0; i < all.size(); ++i)
     if (placed_[i])
       models_.try_emplace(all[i], placed_[i]->graph, placed_[i]->sharded, request.graph, line_);
-  for (int size = 1; size < constraints.ranks; ++size)
-    for_each_degrees(size, [&](const Degrees& degrees) { add_way(degrees, constraints); });
+  if (constraints.ranks <= kManyRanks) {
+    for (int size = 1; size < constraints.ranks; ++size)
+      for_each_degrees(size, [&](const Degrees& degrees) { add_way(degrees, constraints); });
+    return;
+  }
+  std::set<int> sizes;
+  for (int kind = 0; kind < runs.kinds(); ++kind) sizes.insert(runs.size_of(kind));
+  const int64_t rows = batch_rows(request.graph) / micro_batches;
+  const int64_t parts = kOperatorMachines * machine_size(request.cluster);
+  for (const int size : sizes)
+    for_each_degrees(size, [&](const Degrees& degrees) {
+      if (degrees[0] <= rows && degrees[2] <= parts) add_way(degrees, constraints);
+    });
 }
 
 void StageDivisions::add_way(const Degrees& degrees, const PlanConstraints& constraints) {

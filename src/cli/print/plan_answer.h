@@ -23,6 +23,10 @@ std::vector<std::string> verdict_lines(const Planned& planned);
 /// when the answer is not of the search.
 std::string problem_text(const Planned& planned);
 
+/// "axes on the cluster: dp on leaf; tp on hccs; pp on leaf, spine\n": the links over which the
+/// axes of the answer exchange. "" on one machine.
+std::string axes_text(const Planned& planned);
+
 /// "would fit    devices of 1.2 GiB; --set train.batch=8; --ranks 8\n"
 std::string changes_text(const NearestChanges& changes);
 /// {memory_bytes, batch, ranks}
