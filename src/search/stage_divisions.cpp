@@ -54,7 +54,7 @@ std::optional<PlacedGraph> divided(const PlanRequest& request, const Degrees& de
 }
 
 /// The most stages that a search makes of many ranks.
-int most_stages(int ranks) {
+int largest_stage_count(int ranks) {
   return ranks > kManyRanks ? StageSearchOptions().max_stages : ranks;
 }
 
@@ -78,7 +78,7 @@ void for_each_degrees(int64_t size, const Visit& visit) {
 
 StageDivisions::StageDivisions(const PlanRequest& request, const PlanConstraints& constraints,
                                const DeviceRuns& runs, int64_t micro_batches)
-    : line_(model_line(request.graph, most_stages(constraints.ranks))) {
+    : line_(model_line(request.graph, largest_stage_count(constraints.ranks))) {
   std::vector<Degrees> all;
   for (int set = 0; set < 8; ++set)
     if (has_space(constraints) || (set & 2) == 0)
