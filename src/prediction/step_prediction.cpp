@@ -151,6 +151,13 @@ Seconds StepPrediction::exposed() const {
   return Seconds(ranks.empty() ? 0 : sum / static_cast<double>(ranks.size()));
 }
 
+std::vector<RankMemoryNeed> memory_needs(const TaskGraph& graph, const Deployment& deployment,
+                                         const PredictOptions& options) {
+  std::vector<RankMemoryNeed> needs;
+  for (const Rank rank : ranks(graph)) needs.push_back(memory_of(graph, rank, deployment, options));
+  return needs;
+}
+
 StepPrediction predict_step(std::shared_ptr<const TaskGraph> graph, const Deployment& deployment,
                             const PredictOptions& options) {
   ensure(options.steps >= 2, "the last step of a simulation follows another one");

@@ -82,4 +82,8 @@ struct PredictOptions {
 StepPrediction predict_step(std::shared_ptr<const TaskGraph> graph, const Deployment& deployment,
                             const PredictOptions& options = {});
 
+/// What each rank needs, in ascending order; nothing is simulated.
+std::vector<RankMemoryNeed> memory_needs(const TaskGraph& graph, const Deployment& deployment,
+                                         const PredictOptions& options = {});
+
 }  // namespace tessera

@@ -78,9 +78,66 @@ EvaluatedCandidate simulated(const PlanRequest& request, Candidate candidate, Co
   return result;
 }
 
+/// Without its prediction.
+EvaluatedCandidate unsimulated(const PlanRequest& request, Candidate candidate, Compiled compiled) {
+  EvaluatedCandidate result{std::move(candidate), {}, {}, {}, {}, {}, 0};
+  result.rewritten = rewritten_fingerprint(compiled);
+  result.program = stable_hash(to_text(compiled.tasks));
+  result.traffic = traffic_of(compiled.tasks);
+  result.prediction.memory =
+      memory_needs(compiled.tasks, in_order(request.cluster, result.candidate.plan.hardware()));
+  return result;
+}
+
+/// The prediction of an estimated step: what a rank is not busy, it waits.
+StepPrediction prediction_of(const PlanRequest& request, const Plan& plan,
+                             const EstimatedStep& estimate) {
+  StepPrediction prediction;
+  prediction.step = estimate.step;
+  const Deployment deployment = in_order(request.cluster, plan.hardware());
+  for (size_t i = 0; i < plan.meshes.size(); ++i)
+    for (const Rank rank : plan.meshes[i].mesh->ranks()) {
+      prediction.ranks.push_back({.rank = rank,
+                                  .compute = estimate.busy[i],
+                                  .idle = estimate.step - estimate.busy[i],
+                                  .like = plan.meshes[i].mesh->ranks().front()});
+      prediction.peak_flops_per_second +=
+          deployment.type(rank).cost.flops_rate(OperationClass::kMatmul, DType::kF32);
+    }
+  std::ranges::sort(prediction.ranks, {}, &RankBreakdown::rank);
+  return prediction;
+}
+
+/// Of a candidate with two shorter steps.
+EvaluatedCandidate extrapolated(const PlanRequest& request, Candidate candidate) {
+  std::vector<std::optional<EvaluatedCandidate>> shorter(candidate.shorter.size());
+  on_all_cores(std::ssize(shorter), [&](int64_t i) {
+    const ShorterStep& step = candidate.shorter[i];
+    const PlanRequest few{*step.graph, request.cluster, step.rewrites, request.prefetches};
+    Candidate part{candidate.source, candidate.name, step.plan};
+    Compiled compiled = compile_on(few, part.plan, false);
+    shorter[i] = candidate.estimate ? unsimulated(few, std::move(part), std::move(compiled))
+                                    : simulated(few, std::move(part), std::move(compiled));
+  });
+  const EvaluatedCandidate &fewer = shorter.at(0).value(), &more = shorter.at(1).value();
+  const LongStep step{fewer.candidate.plan.micro_batches, more.candidate.plan.micro_batches,
+                      candidate.plan.micro_batches};
+  EvaluatedCandidate result{std::move(candidate), {}, {}, {}, {}, more.rewritten, 0};
+  result.program = stable_hash(std::to_string(more.program) + result.candidate.name);
+  result.traffic = step.traffic(fewer.traffic, more.traffic);
+  const Candidate& own = result.candidate;
+  result.prediction = own.estimate ? prediction_of(request, own.plan, *own.estimate)
+                                   : step.prediction(fewer.prediction, more.prediction);
+  result.prediction.memory = more.prediction.memory;
+  result.parts = parts_of(result.prediction);
+  result.fullest = fullest_of(result.prediction, in_order(request.cluster, own.plan.hardware()));
+  return result;
+}
+
 Outcome evaluated(const PlanRequest& request, Candidate candidate,
                   const std::optional<Seconds>& limit) {
   set_cost(request, candidate.plan);
+  if (!candidate.shorter.empty()) return extrapolated(request, std::move(candidate));
   const Deployment deployment = in_order(request.cluster, candidate.plan.hardware());
   Seconds bound{0};
   std::optional<Compiled> compiled =

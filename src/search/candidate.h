@@ -15,6 +15,7 @@
 #include "lower/lower.h"
 #include "plan/plan.h"
 #include "prediction/step_prediction.h"
+#include "search/long_steps.h"
 #include "search/traffic.h"
 #include "solver/least_changes.h"
 
@@ -28,6 +29,9 @@ struct PlanRequest {
   std::shared_ptr<RewriteCache> rewrites = std::make_shared<RewriteCache>();
   /// Does a rank exchange while its kernels run? By default where its device is no core.
   std::optional<bool> prefetches = {};
+  /// The graph of the same step for a batch of other rows. Without it steps of many micro-batches
+  /// are compiled as a whole.
+  std::function<Graph(int64_t rows)> graph_of_rows = {};
 };
 
 /// The problem of which a searched plan is the best answer that was found (placement_search). Its
@@ -46,6 +50,13 @@ struct SearchedProblem {
   double gap() const { return time > Seconds(0) ? 1 - bound.value() / time.value() : 0; }
 };
 
+/// A step on the clock of schedules (schedule/clock.h).
+struct EstimatedStep {
+  Seconds step{0};
+  /// By mesh of the plan: kernels of a rank, and exchanges inside of the stage.
+  std::vector<Seconds> busy;
+};
+
 /// A plan that may be the answer.
 struct Candidate {
   enum class Source {
@@ -60,6 +71,11 @@ struct Candidate {
   std::string name;  // "one device", "dp=2,tp=2", the name of a file
   Plan plan;
   std::optional<SearchedProblem> problem = {};  // of kSearch
+  /// Of many micro-batches: two of shorter_counts(), from which the step is predicted; or empty.
+  std::vector<ShorterStep> shorter = {};
+  /// With shorter steps: the step as the search estimates it, which stands for a simulation where
+  /// too few ranks behave alike.
+  std::optional<EstimatedStep> estimate = {};
 };
 std::string_view to_text(Candidate::Source source);  // "one device", "preset", "pipeline", ...
 
@@ -127,6 +143,7 @@ struct EvaluationOptions {
 };
 
 /// Compiles and simulates candidates, on all cores. Their placements and programs are not checked.
+/// Of one with shorter steps these are compiled and simulated instead (search/long_steps.h).
 ///   ensures  the result does not depend on the number of cores unless `stop` returns true
 ///   throws   what is no UserError (78) of a candidate
 Evaluations evaluate(const PlanRequest& request, std::vector<Candidate> candidates,

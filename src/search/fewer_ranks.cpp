@@ -4,6 +4,8 @@
 #include <iterator>
 #include <utility>
 
+#include "stage_search/device_runs.h"
+
 namespace tessera {
 namespace {
 
@@ -15,7 +17,8 @@ std::vector<Candidate> presets_on_fewer_ranks(const PlanRequest& request,
                                               const PlanConstraints& constraints,
                                               const PlanningAnswer&) {
   std::vector<Candidate> candidates;
-  if (constraints.may_use_fewer || constraints.mesh || !constraints.degrees.empty())
+  if (constraints.ranks > kManyRanks || constraints.may_use_fewer || constraints.mesh ||
+      !constraints.degrees.empty())
     return candidates;
   int tried = 0;
   for (int ranks = constraints.ranks / 2; ranks > 1 && tried < kDivisors; --ranks) {

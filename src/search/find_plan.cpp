@@ -8,6 +8,7 @@
 #include "placement_search/search_constraints.h"
 #include "plan/preset.h"
 #include "search/single_changes.h"
+#include "stage_search/device_runs.h"
 
 namespace tessera {
 namespace {
@@ -48,23 +49,27 @@ class Planning {
     for (const CandidateSource& source : options_.sources)
       add(source(request_, constraints, std::as_const(answer_)));
     if (options_.tries_presets) add_presets();
-    polish();
+    if (!are_many() || options_.polish_trials > 0) polish();
     std::ranges::stable_sort(answer_.excluded, {}, &ExcludedCandidate::bound);
     return std::move(answer_);
   }
 
  private:
+  bool are_many() const { return options_.constraints.ranks > kManyRanks; }
+
   /// Of large programs fewer are compiled.
   int64_t max_presets() const {
+    if (are_many()) return std::min(kPresetsOfManyRanks, options_.max_presets);
     const int64_t ops = std::max<int64_t>(std::ssize(request_.graph.ops()), 1);
     return std::clamp<int64_t>(options_.max_preset_ops / ops,
                                std::min(kLeastPresets, options_.max_presets), options_.max_presets);
   }
 
   void add(std::vector<Candidate> candidates) {
-    for (int64_t first = 0; first < std::ssize(candidates); first += kRound) {
+    const int64_t round = are_many() ? 1 : kRound;
+    for (int64_t first = 0; first < std::ssize(candidates); first += round) {
       const auto begin = std::make_move_iterator(candidates.begin() + first);
-      add_round({begin, begin + std::min(kRound, std::ssize(candidates) - first)});
+      add_round({begin, begin + std::min(round, std::ssize(candidates) - first)});
     }
   }
 
@@ -100,7 +105,12 @@ class Planning {
       *same = std::move(candidate);
   }
 
+  /// Of many ranks the search for pipelines has priced all degrees that presets have: these are
+  /// tried when it finds nothing that fits.
+  bool has_answer_of_many() const { return are_many() && answer_.best && best().ranks() > 1; }
+
   void add_presets() {
+    if (has_answer_of_many()) return;
     PresetGrid grid = preset_grid(request_, options_.constraints, max_presets());
     answer_.left_out = grid.left_out;
     std::ranges::move(grid.unusable, std::back_inserter(answer_.unusable));

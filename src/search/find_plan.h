@@ -57,6 +57,8 @@ std::vector<CandidateSource> placement_searches();
 /// The placement searches, then the search for pipelines (search/stage_source.h).
 std::vector<CandidateSource> all_searches();
 inline constexpr int64_t kLeastPresets = 8;
+/// Presets that are tried on more than kManyRanks ranks.
+inline constexpr int64_t kPresetsOfManyRanks = 2;
 
 struct PlanningOptions {
   PlanConstraints constraints;

@@ -10,11 +10,30 @@
 #include "search/part_weights.h"
 #include "search/searched_devices.h"
 #include "search/searched_placements.h"
+#include "stage_search/device_runs.h"
 
 namespace tessera {
 namespace {
 
 constexpr double kHiddenShares[] = {0, 0.5, 1};
+
+/// The passes before the search may leave so small a part of what the backward reads.
+constexpr double kLeastKept = 0.5;
+
+/// No placements need less on every rank: the variables, and of one micro-batch what the forward
+/// keeps for the backward, divided evenly.
+double least_memory(const Graph& graph, int ranks) {
+  double variables = 0, kept = 0;
+  for (const Variable& variable : graph.variables())
+    variables += static_cast<double>(byte_size(graph.type(variable.value)).value());
+  for (const Value& value : graph.values()) {
+    if (value.producer.index < 0 || graph.op(value.producer).role != Role::kForward) continue;
+    if (std::ranges::any_of(value.users,
+                            [&](OpId user) { return graph.op(user).role == Role::kBackward; }))
+      kept += static_cast<double>(byte_size(value.type).value());
+  }
+  return (variables + kLeastKept * kept) / ranks;
+}
 
 /// Devices of the first machine.
 int machine_of(const Cluster& cluster, int ranks) {
@@ -22,6 +41,15 @@ int machine_of(const Cluster& cluster, int ranks) {
   const int devices = std::min(ranks, cluster.device_count());
   while (machine < devices && cluster.machine(machine) == cluster.machine(0)) ++machine;
   return machine;
+}
+
+/// What the largest device has for values.
+double largest_memory(const Cluster& cluster, int ranks) {
+  const Deployment deployment = in_order(cluster, ranks);
+  Bytes most{0};
+  for (Rank rank = 0; rank < ranks; ++rank)
+    most = std::max(most, deployment.type(rank).memory - deployment.type(rank).reserve);
+  return static_cast<double>(most.value());
 }
 
 std::string name_of(const MeshPtr& mesh, double hidden_share, int round) {
@@ -60,7 +88,11 @@ std::vector<Candidate> PlacementSource::operator()(const PlanRequest& request,
   std::vector<Named> wanted;
   if (round == 0) {
     if (constraints.ranks < 2 || decisions_of(constraints).micro_batches > 1) return {};
-    const int machine = machine_of(request.cluster, constraints.ranks);
+    const Cluster& cluster = request.cluster;
+    if (constraints.ranks > kManyRanks &&
+        least_memory(request.graph, constraints.ranks) > largest_memory(cluster, constraints.ranks))
+      return {};
+    const int machine = machine_of(cluster, constraints.ranks);
     std::vector<MeshPtr> meshes = searched_meshes(constraints, machine);
     if (!constraints.mesh) meshes = with_weights(meshes, request.cluster);
     for (const MeshPtr& mesh : meshes)

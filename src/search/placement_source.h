@@ -22,6 +22,9 @@ namespace tessera {
 /// Where devices differ in speed there is a mesh more for each one: its parts have the weights of
 /// the speeds.
 ///
+/// Of more than kManyRanks ranks it makes nothing where the memory is less than any placements
+/// need: the batch has to be divided into micro-batches then.
+///
 /// Every further call takes the candidates of the last one that did not fit, and searches again
 /// with a limit of memory that is lower by what was missing.
 ///

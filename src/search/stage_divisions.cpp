@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <memory>
+#include <set>
 #include <string>
 
 #include "base/error.h"
@@ -10,6 +11,7 @@
 #include "plan/preset.h"
 #include "presets/presets.h"
 #include "presets/stages.h"
+#include "stage_search/stage_search.h"
 
 namespace tessera {
 namespace {
@@ -61,6 +63,19 @@ std::vector<int> boundaries_of(const PlanRequest& request, const PlanConstraints
   return begins;
 }
 
+/// The most stages that a search makes of many ranks.
+int largest_stage_count(int ranks) {
+  return ranks > kManyRanks ? StageSearchOptions().max_stages : ranks;
+}
+
+bool has_space(const PlanConstraints& constraints) {
+  return constraints.ranks <= kManyRanks || constraints.degrees.contains(std::string(kSpaceAxis));
+}
+
+int machine_size(const Cluster& cluster) {
+  return static_cast<int>(cluster.devices_of(cluster.machine(0)).size());
+}
+
 /// Calls visit({dp, sp, tp}) for all degrees that multiply to `size`.
 template <class Visit>
 void for_each_degrees(int64_t size, const Visit& visit) {
@@ -72,22 +87,35 @@ void for_each_degrees(int64_t size, const Visit& visit) {
 }  // namespace
 
 StageDivisions::StageDivisions(const PlanRequest& request, const PlanConstraints& constraints,
-                               int64_t micro_batches)
-    : line_(model_line(request.graph, constraints.ranks, boundaries_of(request, constraints))) {
+                               const DeviceRuns& runs, int64_t micro_batches)
+    : line_(model_line(request.graph, largest_stage_count(constraints.ranks),
+                       boundaries_of(request, constraints))) {
   for (const int begin : boundaries_of(request, constraints))
     boundaries_.push_back(
         static_cast<int>(std::ranges::lower_bound(line_.begins, begin) - line_.begins.begin()));
   std::vector<Degrees> all;
   for (int set = 0; set < 8; ++set)
-    all.push_back({1 + (set & 1), 1 + (set >> 1 & 1), 1 + (set >> 2 & 1)});
+    if (has_space(constraints) || (set & 2) == 0)
+      all.push_back({1 + (set & 1), 1 + (set >> 1 & 1), 1 + (set >> 2 & 1)});
   placed_.resize(all.size());
   on_all_cores(std::ssize(all),
                [&](int64_t i) { placed_[i] = divided(request, all[i], micro_batches); });
   for (size_t i = 0; i < all.size(); ++i)
     if (placed_[i])
       models_.try_emplace(all[i], placed_[i]->graph, placed_[i]->sharded, request.graph, line_);
-  for (int size = 1; size < constraints.ranks; ++size)
-    for_each_degrees(size, [&](const Degrees& degrees) { add_way(degrees, constraints); });
+  if (constraints.ranks <= kManyRanks) {
+    for (int size = 1; size < constraints.ranks; ++size)
+      for_each_degrees(size, [&](const Degrees& degrees) { add_way(degrees, constraints); });
+    return;
+  }
+  std::set<int> sizes;
+  for (int kind = 0; kind < runs.kinds(); ++kind) sizes.insert(runs.size_of(kind));
+  const int64_t rows = batch_rows(request.graph) / micro_batches;
+  const int64_t parts = kOperatorMachines * machine_size(request.cluster);
+  for (const int size : sizes)
+    for_each_degrees(size, [&](const Degrees& degrees) {
+      if (degrees[0] <= rows && degrees[2] <= parts) add_way(degrees, constraints);
+    });
 }
 
 void StageDivisions::add_way(const Degrees& degrees, const PlanConstraints& constraints) {

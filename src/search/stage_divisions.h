@@ -11,15 +11,22 @@
 
 namespace tessera {
 
+/// Of more than kManyRanks ranks tp has at most so many times the devices of a machine.
+inline constexpr int64_t kOperatorMachines = 4;
+
 /// The model in all divisions that stages may have: degrees of dp, sp and tp whose product is less
 /// than the ranks, in every stage those that are fixed. An axis that the model cannot have is left
 /// out.
+///
+/// Of more than kManyRanks ranks the product is that of a run of `runs`, all ranks among them; tp
+/// is limited by kOperatorMachines, dp by the rows of a micro-batch, and sp is 1 unless it is
+/// fixed: the ranks of sp do not behave alike, so that each of them is simulated.
 class StageDivisions {
  public:
   /// The request and its graph outlive it.
   ///   micro_batches  a number that divides the batch, above 1
   StageDivisions(const PlanRequest& request, const PlanConstraints& constraints,
-                 int64_t micro_batches);
+                 const DeviceRuns& runs, int64_t micro_batches);
   StageDivisions(const StageDivisions&) = delete;  // the ways refer to its models
   StageDivisions& operator=(const StageDivisions&) = delete;
 

@@ -1,6 +1,7 @@
 #include "search/stage_source.h"
 
 #include <algorithm>
+#include <bit>
 #include <iterator>
 #include <utility>
 
@@ -25,6 +26,11 @@ constexpr double kMemoryMargin = 0.08;
 /// How often it is searched with less memory, and how often neighbours are made.
 constexpr int kSearchesAgain = 3;
 constexpr int kNeighbourRounds = 2;
+/// Of more than kManyRanks ranks: rows of a batch up to which every divisor is a number of
+/// micro-batches, the least number of larger ones, and the pipelines that are compiled.
+constexpr int64_t kManyRowsPerBatch = 64;
+constexpr int64_t kLeastOfMany = 16;
+constexpr size_t kFewAnswers = 2;
 
 std::string name_of(const PipelineChoice& choice, const std::vector<StageWay>& ways) {
   std::vector<std::pair<std::string, int>> runs;  // stages of one mesh after each other
@@ -39,7 +45,8 @@ std::string name_of(const PipelineChoice& choice, const std::vector<StageWay>& w
     parts.push_back(count > 1 ? std::to_string(count) + " x " + mesh : mesh);
   return "stages " + join(parts, " | ") +
          ", micro_batches=" + std::to_string(choice.micro_batches) +
-         (choice.micro_batches > 1 ? ", " + std::string(to_text(choice.schedule)) : "");
+         (choice.micro_batches > 1 ? ", " + std::string(to_text(choice.schedule)) : "") +
+         (choice.has_data_outside ? ", dp outside" : "");
 }
 
 Plan plan_of(const PlanRequest& request, const Plan& decisions, const PipelineChoice& choice,
@@ -51,8 +58,8 @@ Plan plan_of(const PlanRequest& request, const Plan& decisions, const PipelineCh
   std::vector<int> stages;
   std::vector<int> begins;
   for (const StageChoice& stage : choice.stages) {
-    plan.meshes.push_back({"stage" + std::to_string(plan.meshes.size()),
-                           mesh_from(*divisions.ways()[stage.way].mesh, stage.first)});
+    const size_t at = plan.meshes.size();
+    plan.meshes.push_back({"stage" + std::to_string(at), mesh_of(choice, at, divisions.ways())});
     begins.push_back(divisions.line().begins[stage.first_unit]);
   }
   for (const Op& op : request.graph.ops()) {
@@ -69,16 +76,45 @@ Plan plan_of(const PlanRequest& request, const Plan& decisions, const PipelineCh
   return resolved(request.graph, std::move(plan), options);
 }
 
+/// How often 2 divides a number.
+int twos(int64_t number) {
+  return std::countr_zero(static_cast<uint64_t>(number));
+}
+
+/// The divisors of the batch that are tried as numbers of micro-batches, ascending.
+std::vector<int64_t> micro_batch_counts(int64_t rows, int ranks) {
+  std::vector<int64_t> counts;
+  for (int64_t count = 2; count <= std::min(rows, kMaxMicroBatches); ++count)
+    if (rows % count == 0) counts.push_back(count);
+  if (ranks <= kManyRanks || rows <= kManyRowsPerBatch) return counts;
+  // From each power of two to the next one that whose micro-batches dp divides best.
+  counts.clear();
+  for (int64_t least = kLeastOfMany; least <= rows; least *= 2) {
+    int64_t best = 0;
+    for (int64_t count = least; count < 2 * least; ++count)
+      if (rows % count == 0 && (best == 0 || twos(rows / count) >= twos(rows / best))) best = count;
+    if (best > 0) counts.push_back(best);
+  }
+  return counts;
+}
+
 StageSearchOptions options_of(const PlanRequest& request, const PlanConstraints& constraints) {
   StageSearchOptions options;
   const Plan decisions = decisions_of(constraints);
-  const int64_t rows = batch_rows(request.graph);
-  for (int64_t count = 2; count <= std::min(rows, kMaxMicroBatches); ++count)
-    if (rows % count == 0 &&
-        (!fixes_decision(constraints, "micro_batches") || count == decisions.micro_batches))
+  const bool has_fixed_count = fixes_decision(constraints, "micro_batches");
+  for (const int64_t count : micro_batch_counts(batch_rows(request.graph), constraints.ranks))
+    if (!has_fixed_count || count == decisions.micro_batches)
       options.micro_batches.push_back(count);
+  if (constraints.ranks > kManyRanks) {
+    if (const int64_t count = decisions.micro_batches;
+        has_fixed_count && count > 1 && batch_rows(request.graph) % count == 0)
+      options.micro_batches = {count};
+    options.min_stages = 1;
+    options.max_answers = kFewAnswers;
+    options.effort = StageSearchEffort::little();
+  }
   // The divisions are made for the first number; of one there are none by micro-batches.
-  if (!options.micro_batches.empty() && !fixes_decision(constraints, "micro_batches") &&
+  if (!options.micro_batches.empty() && !has_fixed_count && constraints.ranks <= kManyRanks &&
       !fixes_decision(constraints, "schedule"))
     options.micro_batches.push_back(1);
   for (const PipelineKind schedule :
@@ -96,13 +132,51 @@ StageSearchOptions with_boundaries(StageSearchOptions options, const StageDivisi
   return options;
 }
 
+/// Empty for a step that is compiled as a whole.
+std::vector<ShorterStep> shorter_steps_of(const PlanRequest& request, const Plan& decisions,
+                                          PipelineChoice choice, const StageDivisions& divisions) {
+  if (!request.graph_of_rows || choice.micro_batches <= kMaxMicroBatches) return {};
+  const int64_t rows = batch_rows(request.graph) / choice.micro_batches;
+  std::vector<ShorterStep> steps;
+  for (const int64_t count : shorter_counts(static_cast<int>(choice.stages.size()))) {
+    ShorterStep step{std::make_shared<const Graph>(request.graph_of_rows(rows * count))};
+    choice.micro_batches = count;
+    step.plan =
+        plan_of({*step.graph, request.cluster, step.rewrites}, decisions, choice, divisions);
+    steps.push_back(std::move(step));
+  }
+  return steps;
+}
+
+/// Where tensor parallelism crosses machines hardly any ranks behave alike, and each one that does
+/// not is simulated. nullopt where the step can be simulated.
+std::optional<EstimatedStep> estimate_of(const PlanRequest& request, const PipelineChoice& choice,
+                                         const StageDivisions& divisions) {
+  const Cluster& cluster = request.cluster;
+  const auto devices = static_cast<int64_t>(cluster.devices_of(cluster.machine(0)).size());
+  const auto crosses_machines = [&](const StageChoice& stage) {
+    const Mesh& mesh = *divisions.ways()[stage.way].mesh;
+    const std::optional<int> axis = mesh.find_axis(kTensorAxis);
+    return axis && mesh.shape()[*axis] > devices;
+  };
+  if (std::ranges::none_of(choice.stages, crosses_machines)) return std::nullopt;
+  EstimatedStep estimate{Seconds(choice.seconds), {}};
+  for (const StageChoice& stage : choice.stages)
+    estimate.busy.emplace_back(
+        static_cast<double>(choice.micro_batches) * stage.cost.micro_batch() + stage.cost.once);
+  return estimate;
+}
+
 /// nullopt when the model cannot have it.
 std::optional<Candidate> candidate_of(const PlanRequest& request, const Plan& decisions,
                                       const PipelineChoice& choice,
                                       const StageDivisions& divisions) {
   try {
-    return Candidate{
+    Candidate candidate{
         Candidate::Source::kPipeline, {}, plan_of(request, decisions, choice, divisions)};
+    candidate.shorter = shorter_steps_of(request, decisions, choice, divisions);
+    if (!candidate.shorter.empty()) candidate.estimate = estimate_of(request, choice, divisions);
+    return candidate;
   } catch (const UserError& error) {
     if (error.exit_code() != ExitCode::kBadConfig) throw;
     return std::nullopt;
@@ -157,12 +231,13 @@ struct StageSource::Search {
   Search(const PlanRequest& request, const PlanConstraints& constraints, StageSearchOptions options)
       : decisions(decisions_of(constraints)),
         deployment(in_order(request.cluster, constraints.ranks)),
-        divisions(request, constraints, options.micro_batches.front()),
+        divisions(request, constraints, DeviceRuns(deployment), options.micro_batches.front()),
         stages(divisions.line(), divisions.ways(), deployment,
                with_boundaries(std::move(options), divisions)) {}
 
   /// Where memory binds, those that fit if the estimates are too high come first.
   std::vector<PipelineChoice> first() {
+    if (std::ssize(deployment.device_of_rank) > kManyRanks) return stages.best();
     std::vector<double> withheld;
     for (Rank rank = 0; rank < std::ssize(deployment.device_of_rank); ++rank) {
       const DeviceType& type = deployment.type(rank);
@@ -197,12 +272,12 @@ std::vector<Candidate> StageSource::operator()(const PlanRequest& request,
     const StageSearchOptions options = options_of(request, constraints);
     const auto boundaries = static_cast<int>(constraints.boundaries.size());
     const bool has_stages = boundaries == 0 || options.stages == boundaries + 1;
-    if (options.micro_batches.empty() || options.schedules.empty() || options.stages == 1 ||
-        !has_stages)
+    if (options.micro_batches.empty() || options.schedules.empty() || !has_stages ||
+        options.stages.value_or(options.min_stages) < options.min_stages)
       return {};
     search_ = std::make_unique<Search>(request, constraints, options);
   }
-  if (!search_) return {};
+  if (!search_ || (!is_first && constraints.ranks > kManyRanks)) return {};
   std::vector<PipelineChoice> choices = is_first ? search_->first() : with_less_memory(known);
   if (!is_first && choices.empty() && asked_for_neighbours_++ < kNeighbourRounds) {
     choices = neighbours(known);

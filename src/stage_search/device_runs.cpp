@@ -16,23 +16,27 @@ class RunRules {
  public:
   explicit RunRules(const Deployment& deployment)
       : deployment_(deployment), ranks_(static_cast<int>(deployment.device_of_rank.size())) {
-    for (Rank rank = 0; rank < ranks_; ++rank)
+    for (Rank rank = 0; rank < ranks_; ++rank) {
       if (rank == 0 || machine(rank) != machine(rank - 1)) begins_.push_back(rank);
+      places_.push_back(begins_.size() - 1);
+    }
     begins_.push_back(ranks_);
   }
 
   bool is_run(Rank first, int size) const {
     if (ranks_ <= kFewRanks) return true;
-    size_t at = 0;
-    while (begins_[at + 1] <= first) ++at;
+    const bool are_many = ranks_ > kManyRanks;
+    if (are_many && size < ranks_ / kManyRanks) return false;
+    const size_t at = places_[first];
     const int machine_size = begins_[at + 1] - begins_[at];
     if (first + size <= begins_[at + 1])
       return machine_size % size == 0 && (first - begins_[at]) % size == 0;
     if (first != begins_[at]) return false;
-    int machines = 0;
+    int machines = 1;
     while (begins_[at + machines] < first + size) ++machines;
     const int all = static_cast<int>(begins_.size()) - 1;
-    return begins_[at + machines] == first + size && all % machines == 0;
+    return begins_[at + machines] == first + size && all % machines == 0 &&
+           (!are_many || at % machines == 0);
   }
 
   std::vector<Neighbour> neighbours(Rank first, int size) const {
@@ -51,7 +55,8 @@ class RunRules {
 
   const Deployment& deployment_;
   const int ranks_;
-  std::vector<Rank> begins_;  // of machines, and the end
+  std::vector<Rank> begins_;    // of machines, and the end
+  std::vector<size_t> places_;  // by rank: of its machine among them
 };
 
 }  // namespace

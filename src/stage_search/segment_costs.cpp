@@ -3,22 +3,15 @@
 #include <algorithm>
 #include <functional>
 #include <limits>
+#include <numeric>
 #include <string_view>
+#include <utility>
 
 #include "base/on_all_cores.h"
 #include "plan/preset.h"
 
 namespace tessera {
 namespace {
-
-StageRanks ranks_of(const StageWay& way, Rank first, const Deployment& deployment,
-                    int64_t micro_batches) {
-  StageRanks ranks{mesh_from(*way.mesh, first), micro_batches, {}, {}};
-  ranks.cost = cost_of(deployment, std::vector{ranks.mesh});
-  for (Rank rank : ranks.mesh->ranks()) ranks.devices.push_back(deployment.type(rank).cost);
-  ranks.cost.device = ranks.devices.front();
-  return ranks;
-}
 
 /// The ranks among which the rows and positions of a value are divided.
 double parts_of_activations(const Mesh& mesh) {
@@ -45,6 +38,23 @@ MeshPtr mesh_from(const Mesh& mesh, Rank first) {
   return std::make_shared<const Mesh>(mesh.shape(), mesh.axes(), std::move(ranks), mesh.weights());
 }
 
+LinkCost link_between(const std::vector<Rank>& from, const std::vector<Rank>& to,
+                      const Deployment& deployment) {
+  std::vector<Rank> ranks = from;
+  ranks.insert(ranks.end(), to.begin(), to.end());
+  const auto mesh = std::make_shared<const Mesh>(Shape{2, std::ssize(from)},
+                                                 std::vector<std::string>{"stage", "rank"}, ranks);
+  return cost_of(deployment, std::vector<MeshPtr>{mesh}).links.axes.at("stage");
+}
+
+StageRanks stage_ranks(MeshPtr mesh, const Deployment& deployment, int64_t micro_batches) {
+  StageRanks ranks{std::move(mesh), micro_batches, {}, {}};
+  ranks.cost = cost_of(deployment, std::vector{ranks.mesh});
+  for (Rank rank : ranks.mesh->ranks()) ranks.devices.push_back(deployment.type(rank).cost);
+  ranks.cost.device = ranks.devices.front();
+  return ranks;
+}
+
 SegmentCosts::SegmentCosts(const ModelLine& line, const std::vector<StageWay>& ways,
                            const Deployment& deployment, const DeviceRuns& runs,
                            int64_t micro_batches)
@@ -66,11 +76,13 @@ SegmentCosts::SegmentCosts(const ModelLine& line, const std::vector<StageWay>& w
     const Cluster& cluster = *deployment.cluster;
     arrivals_.push_back({cluster.link(from, to), cluster.machine(from) != cluster.machine(to)});
   }
+  add_machine_arrivals(runs);
   for (const StageWay& way : ways) parts_.push_back(parts_of_activations(*way.mesh));
   on_all_cores(runs.kinds(), [&](int64_t kind) {
     for (int way : ways_of_[kind]) {
       const std::vector<UnitCost> units = ways[way].model->costs(
-          ranks_of(ways[way], runs.first_of(static_cast<int>(kind)), deployment, micro_batches));
+          stage_ranks(mesh_from(*ways[way].mesh, runs.first_of(static_cast<int>(kind))), deployment,
+                      micro_batches));
       std::vector<UnitCost>& sums = up_to_unit_[kind][way];
       sums.push_back({});
       for (const UnitCost& unit : units) {
@@ -81,6 +93,20 @@ SegmentCosts::SegmentCosts(const ModelLine& line, const std::vector<StageWay>& w
   });
 }
 
+void SegmentCosts::add_machine_arrivals(const DeviceRuns& runs) {
+  const auto machine = [&](Rank rank) {
+    return deployment_.cluster->machine(deployment_.device(rank));
+  };
+  for (Rank first = 1; first < runs.ranks(); ++first)
+    for (const int size : runs.sizes_at(first)) {
+      if (first < size || machine(first) == machine(first + size - 1)) continue;
+      std::vector<Rank> from(size), to(size);
+      std::iota(from.begin(), from.end(), first - size);
+      std::iota(to.begin(), to.end(), first);
+      machine_arrivals_.emplace(std::pair(first, size), link_between(from, to, deployment_));
+    }
+}
+
 UnitCost SegmentCosts::of(int kind, int way, int first, int end) const {
   const std::vector<UnitCost>& sums = up_to_unit_[kind][way];
   UnitCost cost = sums[end];
@@ -89,12 +115,20 @@ UnitCost SegmentCosts::of(int kind, int way, int first, int end) const {
 }
 
 double SegmentCosts::transfer(int way, int unit, Rank first) const {
-  if (unit == 0 || first == 0) return 0;
-  const Arrival& arrival = arrivals_[first];
-  const double sharing = arrival.is_shared ? static_cast<double>(ways_[way].mesh->size()) : 1;
+  if (first == 0) return 0;
+  const int size = ways_[way].mesh->size();
+  if (const auto found = machine_arrivals_.find({first, size}); found != machine_arrivals_.end())
+    return transfer(way, unit, found->second);
+  LinkCost link = arrivals_[first].link;
+  if (arrivals_[first].is_shared) link.bytes_per_second /= size;
+  return transfer(way, unit, link);
+}
+
+double SegmentCosts::transfer(int way, int unit, const LinkCost& link) const {
+  if (unit == 0) return 0;
   const double bytes = static_cast<double>(line_.crossing[unit].value()) /
                        static_cast<double>(micro_batches_) / parts_[way];
-  return arrival.link.latency.value() + bytes * sharing / arrival.link.bytes_per_second;
+  return link.latency.value() + bytes / link.bytes_per_second;
 }
 
 }  // namespace tessera

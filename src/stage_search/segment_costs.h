@@ -1,6 +1,8 @@
 // The costs of all stages that a pipeline of one number of micro-batches may have.
 #pragma once
 
+#include <map>
+#include <utility>
 #include <vector>
 
 #include "prediction/deployment.h"
@@ -19,6 +21,15 @@ struct StageWay {
 /// `mesh` on the ranks from `first` on.
 MeshPtr mesh_from(const Mesh& mesh, Rank first);
 
+/// The link between the ranks of two lists that have the same place in them, as all of them send at
+/// once.
+///   requires  the lists have one length and nothing in common
+LinkCost link_between(const std::vector<Rank>& from, const std::vector<Rank>& to,
+                      const Deployment& deployment);
+
+/// What the ranks of a stage are to its model.
+StageRanks stage_ranks(MeshPtr mesh, const Deployment& deployment, int64_t micro_batches);
+
 class SegmentCosts {
  public:
   /// All but `micro_batches` outlive it.
@@ -34,10 +45,14 @@ class SegmentCosts {
   double capacity(int kind) const { return capacities_[kind]; }
   /// The seconds in which a rank from `first` on receives what one micro-batch needs at the
   /// beginning of a unit: from the rank before it, over a link that all ranks of the stage share
-  /// when it leaves a machine.
+  /// when it leaves a machine. A stage of several machines has the ports of all of them.
   double transfer(int way, int unit, Rank first) const;
+  /// The same over a link that no others share.
+  double transfer(int way, int unit, const LinkCost& link) const;
 
  private:
+  void add_machine_arrivals(const DeviceRuns& runs);
+
   const ModelLine& line_;
   const std::vector<StageWay>& ways_;
   const Deployment& deployment_;
@@ -50,7 +65,10 @@ class SegmentCosts {
     bool is_shared = false;
   };
   std::vector<Arrival> arrivals_;  // by rank
-  std::vector<double> parts_;      // by way: of activations
+  /// By first rank and size of a stage of several machines: the link from the ranks before it, as
+  /// all of them send at once.
+  std::map<std::pair<Rank, int>, LinkCost> machine_arrivals_;
+  std::vector<double> parts_;  // by way: of activations
   std::vector<std::vector<std::vector<UnitCost>>>
       up_to_unit_;  // by kind and way: sums before units
 };

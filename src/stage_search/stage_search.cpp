@@ -12,14 +12,6 @@ namespace tessera {
 namespace {
 
 constexpr double kNever = std::numeric_limits<double>::infinity();
-/// Limits of the busiest stage that are tried, as multiples of the least that is possible.
-constexpr double kSlacks[] = {1.0, 1.02, 1.05, 1.1, 1.2, 1.4, 2.0};
-constexpr int kBisections = 12;
-/// Pipelines that are put on the clock, for each one that is wanted.
-constexpr size_t kClocked = 8;
-/// Pipelines from which neighbours are followed, and how far.
-constexpr size_t kClimbs = 6;
-constexpr int kSteps = 16;
 /// Answers of one micro-batch, beside the others: the clock does not know how well weight gradients
 /// overlap there.
 constexpr size_t kOfOneMicroBatch = 2;
@@ -83,31 +75,39 @@ struct RunCapacities {
 class StageProgram {
  public:
   StageProgram(const ModelLine& line, const RunCapacities& capacities, const SegmentCosts& costs,
-               const StageSearchOptions& options, int64_t micro_batches, ChainOf chain)
+               const StageSearchOptions& options, int64_t micro_batches, ChainOf chain,
+               const EqualStages& equal)
       : costs_(costs),
         runs_(capacities.runs),
         capacities_(capacities),
+        equal_(equal),
         micro_batches_(micro_batches),
         chain_(chain),
         units_(line.units()),
+        effort_(options.effort),
         ranks_(runs_.ranks()),
-        fewest_(options.stages.value_or(2)),
-        most_(std::min({options.stages.value_or(options.max_stages), ranks_, units_})) {
+        fewest_(equal.stages.value_or(options.stages.value_or(options.min_stages))),
+        most_(std::min(
+            {equal.stages.value_or(options.stages.value_or(options.max_stages)), ranks_, units_})),
+        places_(ranks_ + 1, -1) {
     for (int unit = 0; unit < units_; ++unit)
       last_end_.push_back(last_end(options.boundaries, unit, units_));
     for (int kind = 0; kind < runs_.kinds(); ++kind) add_offers(kind);
-    entries_.resize((most_ + 1) * (units_ + 1) * (ranks_ + 1));
+    for (Rank rank = 0; rank < ranks_; rank += equal.stages ? ranks_ / *equal.stages : 1)
+      if (!runs_.sizes_at(rank).empty()) add_place(rank);
+    add_place(ranks_);
+    entries_.resize((most_ + 1) * (units_ + 1) * firsts_.size());
   }
 
   std::vector<PipelineChoice> answers() {
     if (most_ < fewest_ || !solve(kNever)) return {};
     double least = 0, most = busiest();
-    for (int i = 0; i < kBisections; ++i) {
+    for (int i = 0; i < effort_.bisections; ++i) {
       const double middle = (least + most) / 2;
       (solve(middle) ? most : least) = middle;
     }
     std::vector<PipelineChoice> found;
-    for (const double slack : kSlacks) {
+    for (const double slack : effort_.slacks) {
       solve(slack * most);
       for (int stages = fewest_; stages <= most_; ++stages)
         if (at(stages, 0, 0).seconds < kNever) found.push_back(choice(stages));
@@ -124,7 +124,11 @@ class StageProgram {
   };
 
   Entry& at(int stages, int unit, Rank rank) {
-    return entries_[(stages * (units_ + 1) + unit) * (ranks_ + 1) + rank];
+    return entries_[(stages * (units_ + 1) + unit) * firsts_.size() + places_[rank]];
+  }
+  void add_place(Rank rank) {
+    places_[rank] = static_cast<int>(firsts_.size());
+    firsts_.push_back(rank);
   }
   const std::vector<Offer>& offers(int kind, int first, int end) const {
     return offers_[(kind * (units_ + 1) + first) * (units_ + 1) + end];
@@ -136,6 +140,7 @@ class StageProgram {
       for (int end = first + 1; end <= units_; ++end) {
         std::vector<Offer> all;
         for (int way : costs_.ways_of(kind)) {
+          if (equal_.way.value_or(way) != way) continue;
           const UnitCost cost = costs_.of(kind, way, first, end);
           all.push_back({way, cost, chain_seconds(cost, chain_),
                          static_cast<double>(micro_batches_ - 1) * cost.micro_batch() + cost.once});
@@ -155,6 +160,17 @@ class StageProgram {
     return nullptr;
   }
 
+  /// False when stages of more units from `first` on take too much time or too many bytes, too:
+  /// what front_of() leaves out needs as much of these.
+  bool may_have_more(const std::vector<Offer>& offers, double capacity, int stages,
+                     double limit) const {
+    const auto in_flight = static_cast<double>(std::min<int64_t>(micro_batches_, stages));
+    return std::ranges::any_of(offers, [&](const Offer& offer) {
+      return offer.busiest <= limit &&
+             offer.cost.variables + in_flight * offer.cost.kept <= capacity;
+    });
+  }
+
   /// Finds all entries. Returns whether there is a pipeline of all units and ranks.
   bool solve(double limit) {
     std::ranges::fill(entries_, Entry{});
@@ -162,7 +178,8 @@ class StageProgram {
     bool is_possible = false;
     for (int stages = 1; stages <= most_; ++stages) {
       for (int unit = units_ - stages; unit >= 0; --unit)
-        for (Rank rank = ranks_ - 1; rank >= 0; --rank) find_entry(stages, unit, rank, limit);
+        for (auto first = firsts_.rbegin() + 1; first != firsts_.rend(); ++first)
+          find_entry(stages, unit, *first, limit);
       is_possible |= stages >= fewest_ && at(stages, 0, 0).seconds < kNever;
     }
     return is_possible;
@@ -171,13 +188,16 @@ class StageProgram {
   void find_entry(int stages, int unit, Rank rank, double limit) {
     Entry best;
     for (const int size : runs_.sizes_at(rank)) {
+      if (places_[rank + size] < 0 || equal_.stages.value_or(1) * size > ranks_) continue;
       const int kind = runs_.kind(rank, size);
       const double capacity = capacities_.of(costs_, rank, size);
       const int last = std::min(units_ - stages + 1, last_end_[unit]);
       for (int end = stages == 1 ? units_ : unit + 1; end <= last; ++end) {
         const double rest = at(stages - 1, end, rank + size).seconds;
         if (rest == kNever) continue;
-        const Offer* offer = best_offer(offers(kind, unit, end), capacity, stages, limit);
+        const std::vector<Offer>& ways = offers(kind, unit, end);
+        const Offer* offer = best_offer(ways, capacity, stages, limit);
+        if (!offer && !may_have_more(ways, capacity, stages, limit)) break;
         if (!offer) continue;
         const double seconds = rest + offer->chain + 2 * costs_.transfer(offer->way, unit, rank);
         if (seconds < best.seconds) best = {seconds, end, size, offer};
@@ -228,11 +248,16 @@ class StageProgram {
   const SegmentCosts& costs_;
   const DeviceRuns& runs_;
   const RunCapacities capacities_;
+  const EqualStages equal_;
   const int64_t micro_batches_;
   const ChainOf chain_;
-  const int units_, ranks_;
+  const int units_;
+  const StageSearchEffort& effort_;
+  const int ranks_;
   const int fewest_, most_;                 // stages
   std::vector<int> last_end_;               // by unit, of a stage that begins there
+  std::vector<int> places_;                 // by rank: in firsts_, -1 when no run begins there
+  std::vector<Rank> firsts_;                // where runs begin, and the end
   std::vector<std::vector<Offer>> offers_;  // by kind, first and end
   std::vector<Entry> entries_;
 };
@@ -314,10 +339,11 @@ bool PipelineChoice::has_ways_of(const PipelineChoice& other) const {
 }
 
 bool PipelineChoice::has_stages_of(const PipelineChoice& other) const {
-  return std::ranges::equal(stages, other.stages, [](const StageChoice& a, const StageChoice& b) {
-    return a.first_unit == b.first_unit && a.end_unit == b.end_unit && a.first == b.first &&
-           a.way == b.way;
-  });
+  return has_data_outside == other.has_data_outside &&
+         std::ranges::equal(stages, other.stages, [](const StageChoice& a, const StageChoice& b) {
+           return a.first_unit == b.first_unit && a.end_unit == b.end_unit && a.first == b.first &&
+                  a.way == b.way;
+         });
 }
 
 namespace {
@@ -372,32 +398,51 @@ std::vector<PipelineChoice> StageSearch::best() {
   return list;
 }
 
+std::vector<EqualStages> StageSearch::equal_stages() const {
+  if (runs_.ranks() <= kManyRanks) return {EqualStages{}};
+  std::vector<EqualStages> list;
+  for (int way = 0; way < std::ssize(ways_); ++way) {
+    const int size = ways_[way].mesh->size(), stages = runs_.ranks() / size;
+    if (runs_.ranks() % size == 0 && stages <= options_.max_stages &&
+        stages >= options_.min_stages && options_.stages.value_or(stages) == stages)
+      list.push_back({way, stages});
+  }
+  return list;
+}
+
 std::vector<PipelineChoice> StageSearch::best_of(const std::vector<int64_t>& counts, size_t most) {
   for (int64_t count : counts) costs_of(count);
-  std::vector<std::vector<PipelineChoice>> found(2 * counts.size());
+  const std::vector<EqualStages> equals = equal_stages();
+  const int64_t tries = 2 * std::ssize(equals);
+  std::vector<std::vector<PipelineChoice>> found(tries * counts.size());
   on_all_cores(std::ssize(found), [&](int64_t i) {
-    const int64_t count = counts[i / 2];
+    const int64_t count = counts[i / tries];
     const ChainOf chain = i % 2 == 0 ? ChainOf::kWholeBackward : ChainOf::kSplitBackward;
-    found[i] = StageProgram(line_, {runs_, withheld_}, *costs_.at(count), options_, count, chain)
-                   .answers();
+    const EqualStages& equal = equals[i % tries / 2];
+    const RunCapacities capacities{runs_, withheld_};
+    found[i] =
+        StageProgram(line_, capacities, *costs_.at(count), options_, count, chain, equal).answers();
   });
   std::vector<PipelineChoice> chains, clocked;
   for (std::vector<PipelineChoice>& list : found)
     std::ranges::move(list, std::back_inserter(chains));
   sort_unique(chains);
-  if (chains.size() > kClocked * options_.max_answers)
-    chains.resize(kClocked * options_.max_answers);
+  const StageSearchEffort& effort = options_.effort;
+  if (chains.size() > effort.clocked * options_.max_answers)
+    chains.resize(effort.clocked * options_.max_answers);
   for (const PipelineChoice& chain : chains)
     for (const PipelineKind schedule : options_.schedules)
       add_clocked(line_, chain, schedule, clocked);
   sort_unique(clocked);
-  for (const PipelineChoice& start : few_of_like(clocked, kClimbs)) climb(start, clocked);
+  for (const PipelineChoice& start : few_of_like(clocked, effort.climbs)) climb(start, clocked);
   sort_unique(clocked);
-  return few_of_like(clocked, most);
+  clocked = few_of_like(clocked, most);
+  if (runs_.ranks() > kManyRanks) place_data_outside(clocked);
+  return clocked;
 }
 
 void StageSearch::climb(PipelineChoice choice, std::vector<PipelineChoice>& list) {
-  for (int step = 0; step < kSteps; ++step) {
+  for (int step = 0; step < options_.effort.steps; ++step) {
     std::vector<PipelineChoice> near = neighbours(choice);
     if (near.empty() || near.front().seconds >= choice.seconds) return;
     choice = std::move(near.front());
@@ -443,6 +488,7 @@ std::vector<PipelineChoice> StageSearch::with_other_cuts(const PipelineChoice& c
 
 std::vector<PipelineChoice> StageSearch::with_other_ways(const PipelineChoice& choice) const {
   std::vector<PipelineChoice> others;
+  if (runs_.ranks() > kManyRanks) return others;  // all stages have one way
   for (size_t i = 0; i < choice.stages.size(); ++i)
     for (int way = 0; way < std::ssize(ways_); ++way) {
       const int present = choice.stages[i].way;

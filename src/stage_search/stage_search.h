@@ -35,6 +35,9 @@ struct PipelineChoice {
   int64_t micro_batches = 1;
   PipelineKind schedule = PipelineKind::kOneForwardOneBackward;
   double seconds = 0;  // of a step, estimated
+  /// Do the stages divide the ranks inside of each part of the data? Else a stage has neighbouring
+  /// ranks. All stages have one way then.
+  bool has_data_outside = false;
 
   /// The same stages, whatever the micro-batches and the schedule.
   bool has_stages_of(const PipelineChoice& other) const;
@@ -43,13 +46,33 @@ struct PipelineChoice {
   bool has_ways_of(const PipelineChoice& other) const;
 };
 
+/// How much is tried: counts of work, so that the same inputs give the same answer.
+struct StageSearchEffort {
+  int bisections = 12;  // of the time of the busiest stage
+  /// Limits of the busiest stage that are tried, as multiples of the least that is possible.
+  std::vector<double> slacks = {1.0, 1.02, 1.05, 1.1, 1.2, 1.4, 2.0};
+  size_t clocked = 8;  // pipelines that are put on the clock, for each one that is wanted
+  size_t climbs = 6;   // pipelines from which neighbours are followed
+  int steps = 16;      // how far
+
+  /// For more than kManyRanks ranks.
+  static StageSearchEffort little() { return {6, {1.0, 1.05, 1.2}, 2, 1, 3}; }
+};
+
 struct StageSearchOptions {
   std::vector<int64_t> micro_batches = {};   // the numbers that are tried
   std::vector<PipelineKind> schedules = {};  // that take one stage a device
   std::optional<int> stages = {};            // exactly so many
   std::vector<int> boundaries = {};          // units at which a stage begins
+  int min_stages = 2;
   int max_stages = 16;
   size_t max_answers = 6;
+  StageSearchEffort effort = {};
+};
+
+/// The way of all stages and their number; empty: stages may differ.
+struct EqualStages {
+  std::optional<int> way = {}, stages = {};
 };
 
 /// Searches pipelines on all ranks of a deployment.
@@ -63,6 +86,9 @@ struct StageSearchOptions {
 /// From the best ones the search goes on to faster neighbours.
 ///
 ///   cuts     between any two units; the ranks of a stage are a run of DeviceRuns
+///   ranks    of more than kManyRanks all stages have one way, so that ranks behave alike and one
+///            of them is simulated for many; and the data is outside of the stages where that is
+///            faster
 ///   ensures  the same inputs give the same answer
 ///   threads  starts up to as many as there are cores
 ///   source   Zheng et al., Alpa (OSDI 2022), section 5
@@ -92,9 +118,13 @@ class StageSearch {
   PipelineChoice priced(PipelineChoice choice);
   /// Adds the best neighbour, its best neighbour and so on, until none is faster.
   std::vector<PipelineChoice> best_of(const std::vector<int64_t>& counts, size_t most);
+  std::vector<EqualStages> equal_stages() const;
   void climb(PipelineChoice choice, std::vector<PipelineChoice>& list);
   std::vector<PipelineChoice> with_other_cuts(const PipelineChoice& choice) const;
   std::vector<PipelineChoice> with_other_ways(const PipelineChoice& choice) const;
+  /// Those with the data outside that are faster stand in for these.
+  void place_data_outside(std::vector<PipelineChoice>& choices);
+  std::optional<PipelineChoice> with_data_outside(PipelineChoice choice);
 
   const ModelLine& line_;
   const std::vector<StageWay>& ways_;
@@ -104,6 +134,11 @@ class StageSearch {
   std::vector<double> withheld_;                                  // by rank
   std::map<int64_t, std::unique_ptr<const SegmentCosts>> costs_;  // by micro-batches
 };
+
+/// The ranks of a stage: neighbours from its first one on; or of each part of the data as many
+/// neighbours as it has there.
+///   example  dp=2, tp=2 in two stages with the data outside: {0, 1, 4, 5} and {2, 3, 6, 7}
+MeshPtr mesh_of(const PipelineChoice& choice, size_t stage, const std::vector<StageWay>& ways);
 
 /// The time of a step on the simulated clock, where every stage does what is once for a step at its
 /// end; nullopt when the schedule does not fit the stages, or a device has not the memory.

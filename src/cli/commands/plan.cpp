@@ -24,9 +24,19 @@ namespace tessera {
 
 namespace {
 
-/// The summary of the best plan, as `tessera explain` prints it; its placements are checked.
+/// The summary of the best plan, as `tessera explain` prints it; its placements are checked. Of
+/// many micro-batches it is that of a shorter step.
 std::string summary_of(const Planned& planned) {
-  Plan plan = planned.best()->candidate.plan;
+  const Candidate& best = planned.best()->candidate;
+  if (!best.shorter.empty()) {
+    const ShorterStep& step = best.shorter.back();
+    Plan plan = step.plan;
+    const Compiled compiled = compile_on({*step.graph, *planned.cluster, step.rewrites}, plan);
+    return fmt::format("Of a step of {} micro-batches instead of {}:\n", plan.micro_batches,
+                       best.plan.micro_batches) +
+           summary_text(numbers_of(compiled, plan_summary(plan)), LikeRows(compiled.graph));
+  }
+  Plan plan = best.plan;
   const Compiled compiled = compile_on(planned.request(), plan);
   return summary_text(numbers_of(compiled, plan_summary(plan)), LikeRows(compiled.graph));
 }
@@ -135,7 +145,7 @@ ExitCode PlanCommand::print_answer(const Planned& planned) const {
   Document document = answer_document(planned);
   std::string text = verdict_line(planned);
   for (const std::string& note : planning_notes(planned)) text += "note: " + note + "\n";
-  text += problem_text(planned) + floor_text(planned);
+  text += problem_text(planned) + floor_text(planned) + axes_text(planned);
   const EvaluatedCandidate* best = planned.best();
   document["plan"] = Document();
   if (!best) {

@@ -9,6 +9,7 @@
 #include "base/text.h"
 #include "cli/print/measured_text.h"
 #include "cli/print/text_table.h"
+#include "search/axis_levels.h"
 #include "search/kept_front.h"
 #include "search/step_floor.h"
 #include "search/step_terms.h"
@@ -20,6 +21,17 @@ namespace {
 constexpr double kToldShare = 0.02;
 /// Alternatives in the five lines.
 constexpr size_t kToldAlternatives = 3;
+
+/// By axis of a plan the levels of the cluster over which it exchanges.
+Document axes_document(const Plan& plan, const Cluster& cluster) {
+  Document document{Document::Table()};
+  for (const AxisLevels& axis : axis_levels(plan, cluster)) {
+    Document levels{Document::List()};
+    for (const std::string& level : axis.levels) levels.append(level);
+    document[axis.axis] = std::move(levels);
+  }
+  return document;
+}
 
 std::string milliseconds(Seconds time) {
   return fmt::format("{:.4g} ms", 1e3 * time.value());
@@ -251,6 +263,12 @@ std::string floor_text(const Planned& planned) {
       counted(planned.constraints.ranks, "device"), best->step().value() / floor.seconds().value());
 }
 
+std::string axes_text(const Planned& planned) {
+  if (!planned.best() || planned.cluster->machine_count() < 2) return "";
+  const std::string text = to_text(axis_levels(planned.best()->candidate.plan, *planned.cluster));
+  return text.empty() ? "" : "axes on the cluster: " + text + "\n";
+}
+
 std::string changes_text(const NearestChanges& changes) {
   std::vector<std::string> texts;
   if (changes.memory > Bytes(0)) texts.push_back("devices of " + to_text(changes.memory));
@@ -280,6 +298,15 @@ std::vector<std::string> planning_notes(const Planned& planned) {
                                     ? "; --max-ranks lets the planner use fewer"
                                     : ""));
   }
+  if (best && best->candidate.estimate)
+    notes.push_back(
+        "the step is estimated, not simulated: tensor parallelism crosses machines, so that hardly "
+        "any ranks behave alike");
+  if (best && !best->candidate.shorter.empty())
+    notes.push_back(fmt::format("{} micro-batches are predicted from steps of {} and {}",
+                                best->candidate.plan.micro_batches,
+                                best->candidate.shorter.front().plan.micro_batches,
+                                best->candidate.shorter.back().plan.micro_batches));
   if (is_cached(planned))
     notes.push_back(
         "an earlier planning of this model found the plan; --no-cache leaves such plans out");
@@ -335,6 +362,7 @@ Document answer_document(const Planned& planned) {
   document["name"] = best ? Document(best->candidate.name) : Document();
   document["source"] = best ? Document(std::string(to_text(best->candidate.source))) : Document();
   document["ranks"] = best ? Document(best->ranks()) : Document();
+  document["axes"] = best ? axes_document(best->candidate.plan, *planned.cluster) : Document();
   document["step_seconds"] = best ? Document(best->step().value()) : Document();
   document[planned.unit + "s_per_s"] =
       best ? Document(planned.units_per_second(*best)) : Document();

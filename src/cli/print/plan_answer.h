@@ -28,6 +28,10 @@ std::string problem_text(const Planned& planned);
 /// there is no answer, or no plan on one device to count its operations.
 std::string floor_text(const Planned& planned);
 
+/// "axes on the cluster: dp on leaf; tp on hccs; pp on leaf, spine\n": the links over which the
+/// axes of the answer exchange. "" on one machine.
+std::string axes_text(const Planned& planned);
+
 /// "would fit    devices of 1.2 GiB; --set train.batch=8; --ranks 8\n"
 std::string changes_text(const NearestChanges& changes);
 /// {memory_bytes, batch, ranks}

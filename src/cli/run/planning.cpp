@@ -78,6 +78,16 @@ Planned to_be_planned(RunConfig config, std::shared_ptr<const Cluster> cluster,
   return planned;
 }
 
+PlanRequest Planned::request() const {
+  PlanRequest request{*graph, *cluster};
+  request.graph_of_rows = [this](int64_t rows) {
+    RunConfig changed = config;
+    changed.train.batch = rows;
+    return training_graph(changed);
+  };
+  return request;
+}
+
 void find_answer(Planned& planned, OtherCandidates others, const EvaluationOptions& evaluation) {
   check_memory(planned, planned.constraints.ranks);
   PlanningOptions options{.constraints = planned.constraints,
@@ -124,7 +134,11 @@ Document plan_document(const Planned& planned) {
     plan = with_other_programs(network_of(planned.config.model), training_settings(planned.config),
                                plan);
   plan.cost.cluster = planned.cluster_fingerprint;
-  return to_document(plan, *planned.graph, best.rewritten);
+  RewrittenFingerprint rewritten = best.rewritten;
+  if (!best.candidate.shorter.empty())  // that is of a shorter step
+    rewritten = rewritten_fingerprint(placements(*planned.graph, best.candidate.plan).graph,
+                                      rewritten.passes);
+  return to_document(plan, *planned.graph, rewritten);
 }
 
 std::string cache_key(const Planned& planned) {

@@ -28,7 +28,7 @@ struct Planned {
   int64_t units = 0;
   double flops = 0;  // of the model
 
-  PlanRequest request() const { return {*graph, *cluster}; }
+  PlanRequest request() const;
   const EvaluatedCandidate* best() const {
     return answer.best ? &answer.candidates[*answer.best] : nullptr;
   }
