@@ -106,11 +106,15 @@ class Planning {
   }
 
   /// Of many ranks the search for pipelines has priced all degrees that presets have: these are
-  /// tried when it finds nothing that fits.
-  bool has_answer_of_many() const { return are_many() && answer_.best && best().ranks() > 1; }
+  /// tried when it finds nothing.
+  bool has_pipelines_of_many() const {
+    return are_many() && std::ranges::any_of(answer_.candidates, [](const auto& candidate) {
+             return candidate.ranks() > 1;
+           });
+  }
 
   void add_presets() {
-    if (has_answer_of_many()) return;
+    if (has_pipelines_of_many()) return;
     PresetGrid grid = preset_grid(request_, options_.constraints, max_presets());
     answer_.left_out = grid.left_out;
     std::ranges::move(grid.unusable, std::back_inserter(answer_.unusable));

@@ -22,6 +22,8 @@ namespace {
 
 /// Presets that are tried for each change of the batch or of the ranks.
 constexpr int64_t kPresetsOfChanges = 8;
+/// Ranks up to which the batch and the ranks are changed.
+constexpr int kPresetRanks = 64;
 
 /// The cluster with at most `memory` on each device.
 std::shared_ptr<const Cluster> limited(const Cluster& cluster, Bytes memory) {
@@ -107,6 +109,7 @@ NearestChanges nearest_changes(const Planned& planned) {
     return !candidate.fits() && obeys(candidate.candidate, planned.constraints);
   });
   if (nearest != candidates.end()) changes.memory = nearest->fullest.memory.all();
+  if (planned.constraints.ranks > kPresetRanks) return changes;  // the search takes a minute
   const auto fits = [&](const Graph& graph, const PlanConstraints& constraints) {
     const PlanRequest request{graph, *planned.cluster};
     return find_plan(request,
