@@ -124,20 +124,26 @@ class Planning {
     if (pipeline != grid.candidates.end())
       fewer = with_fewer_micro_batches(request_, options_.constraints, *pipeline);
     add(std::move(grid.candidates));
+    const auto presets = misfits();
     add_micro_batches();
+    add_savings(presets);
     add(std::move(fewer));
   }
 
-  /// Of the presets that do not fit and are faster than the best candidate.
-  void add_micro_batches() {
+  /// The presets that do not fit and are faster than the best candidate, the fastest first.
+  std::vector<std::pair<Seconds, Candidate>> misfits() const {
     std::vector<std::pair<Seconds, Candidate>> faster;
     for (const EvaluatedCandidate& known : answer_.candidates)
       if (known.candidate.source == Candidate::Source::kPreset && !known.fits() &&
-          (!answer_.best || known.step() < answer_.candidates[*answer_.best].step()))
+          (!answer_.best || known.step() < best().step()))
         faster.emplace_back(known.step(), known.candidate);
     std::ranges::stable_sort(faster, {}, [](const auto& entry) { return entry.first; });
+    return faster;
+  }
+
+  void add_micro_batches() {
     std::vector<Candidate> presets;
-    for (auto& [step, preset] : faster) presets.push_back(std::move(preset));
+    for (auto& [step, preset] : misfits()) presets.push_back(std::move(preset));
     std::vector<Candidate> candidates = with_micro_batches(request_, options_.constraints, presets);
     const int64_t limit = max_presets();
     if (std::ssize(candidates) > limit) {
@@ -145,6 +151,21 @@ class Planning {
       candidates.resize(limit);
     }
     add(std::move(candidates));
+  }
+
+  /// One preset after the other, while it could be faster than what is known.
+  void add_savings(const std::vector<std::pair<Seconds, Candidate>>& presets) {
+    int64_t left = max_presets();
+    for (const auto& [step, preset] : presets) {
+      if (answer_.best && step >= best().step()) return;
+      std::vector<Candidate> candidates = with_savings(request_, options_.constraints, preset);
+      left -= std::ssize(candidates);
+      if (left < 0) {
+        answer_.left_out += std::ssize(candidates);
+        continue;
+      }
+      add(std::move(candidates));
+    }
   }
 
   void polish() {

@@ -206,8 +206,38 @@ TEST(FindPlan, MicroBatchesAreTriedWhenNothingElseFits) {
   const Cluster small = cores(least - Bytes(1));
   const PlanningAnswer answer = answer_for(graph, small, 4, "pp=1");
   ASSERT_TRUE(answer.best);
-  EXPECT_GT(best_of(answer).candidate.plan.micro_batches, 1);
+  EXPECT_TRUE(std::ranges::any_of(answer.candidates, [](const EvaluatedCandidate& candidate) {
+    return candidate.fits() && candidate.candidate.plan.micro_batches > 1;
+  }));
   EXPECT_LT(best_of(answer).fullest.memory.all(), least);
+}
+
+TEST(FindPlan, RecomputeAndZeroAreTriedForFasterPresetsThatDoNotFit) {
+  const Graph graph = small_gpt();
+  const Cluster large = cores();
+  // Data parallelism of one micro-batch does not fit, and is faster than with more of them.
+  const std::string fixed = "dp=4,micro_batches=1";
+  const Bytes least = least_need(answer_for(graph, large, 4, fixed), 4);
+  const Cluster small = cores(least - Bytes(1));
+  const PlanningAnswer answer = answer_for(graph, small, 4, fixed);
+  ASSERT_TRUE(answer.best);
+  EXPECT_TRUE(best_of(answer).fits());
+  const std::vector<std::string> names = names_of(answer);
+  EXPECT_TRUE(std::ranges::any_of(
+      names, [](const std::string& name) { return name.find("recompute=") != std::string::npos; }));
+  EXPECT_TRUE(std::ranges::any_of(
+      names, [](const std::string& name) { return name.find("zero=") != std::string::npos; }));
+}
+
+TEST(FindPlan, FixedRecomputeIsThatOfEveryCandidate) {
+  const Graph graph = small_gpt();
+  const Cluster cluster = cores();
+  const PlanningAnswer answer = answer_for(graph, cluster, 4, "recompute=full");
+  ASSERT_TRUE(answer.best);
+  for (const EvaluatedCandidate& candidate : answer.candidates)
+    if (candidate.candidate.source != Candidate::Source::kOneDevice)
+      EXPECT_EQ(candidate.candidate.plan.recompute.kind, Recompute::Kind::kFull)
+          << candidate.candidate.name;
 }
 
 TEST(FindPlan, MicroBatchesAreTriedForFasterPresetsThatDoNotFit) {

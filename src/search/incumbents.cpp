@@ -304,6 +304,23 @@ std::vector<Candidate> with_micro_batches(const PlanRequest& request,
   return std::move(grid.candidates);
 }
 
+std::vector<Candidate> with_savings(const PlanRequest& request, const PlanConstraints& constraints,
+                                    const Candidate& preset) {
+  PresetGrid grid;
+  const Preset given = parse_preset(preset.name);
+  const bool has_data = std::ranges::any_of(given.axes, [](const PresetAxis& axis) {
+    return axis.name == kDataAxis && axis.size.value_or(2) > 1;
+  });
+  for (const char* zero : {"", ",zero=1", ",zero=3"})
+    for (const char* recompute : {"", ",recompute=selective", ",recompute=full"}) {
+      const std::string text = std::string(zero) + recompute;
+      if (text.empty() || (*zero && !has_data)) continue;
+      if (*recompute && fixes_decision(constraints, "recompute")) continue;
+      add_preset(request, constraints.marks, preset.name + text, grid);
+    }
+  return std::move(grid.candidates);
+}
+
 std::vector<Candidate> with_fewer_micro_batches(const PlanRequest& request,
                                                 const PlanConstraints& constraints,
                                                 const Candidate& preset) {

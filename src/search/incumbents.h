@@ -77,6 +77,11 @@ std::vector<Candidate> with_micro_batches(const PlanRequest& request,
                                           const PlanConstraints& constraints,
                                           const std::vector<Candidate>& presets);
 
+/// The preset with activations that are computed again, and with states and parameters that dp
+/// divides, in the order of the time that this usually takes. Without what the constraints fix.
+std::vector<Candidate> with_savings(const PlanRequest& request, const PlanConstraints& constraints,
+                                    const Candidate& preset);
+
 /// The preset of a pipeline with half, a quarter, ... of its micro-batches, down to one, which have
 /// fewer launches and messages. None when the constraints fix the micro-batches.
 std::vector<Candidate> with_fewer_micro_batches(const PlanRequest& request,
