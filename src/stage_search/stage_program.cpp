@@ -1,0 +1,256 @@
+#include "stage_search/stage_program.h"
+
+#include <algorithm>
+#include <limits>
+#include <utility>
+
+namespace tessera {
+namespace {
+
+constexpr double kNever = std::numeric_limits<double>::infinity();
+
+/// A stage of some units on a run of some kind.
+struct Offer {
+  int way = -1;
+  UnitCost cost;
+  double chain = kNever;    // seconds that it adds to those of one micro-batch
+  double busiest = kNever;  // seconds of a step beside those of the first micro-batch
+};
+
+/// Keeps of several ways those that no other one replaces, in ascending order of the chain.
+std::vector<Offer> front_of(std::vector<Offer> offers) {
+  std::ranges::stable_sort(offers, {}, &Offer::chain);
+  std::vector<Offer> front;
+  for (Offer& offer : offers) {
+    const bool is_needed = std::ranges::all_of(front, [&](const Offer& faster) {
+      return faster.busiest > offer.busiest || faster.cost.variables > offer.cost.variables ||
+             faster.cost.kept > offer.cost.kept;
+    });
+    if (is_needed && offer.busiest < kNever) front.push_back(std::move(offer));
+  }
+  return front;
+}
+
+double chain_seconds(const UnitCost& cost, ChainOf chain) {
+  return chain == ChainOf::kWholeBackward ? cost.micro_batch() : cost.forward + cost.input_gradient;
+}
+
+/// Where a stage that begins at a unit ends at the latest: it has no boundary inside.
+int last_end(const std::vector<int>& boundaries, int unit, int units) {
+  const auto next = std::ranges::upper_bound(boundaries, unit);
+  return next == boundaries.end() ? units : *next;
+}
+
+/// The stages of least time for one number of micro-batches.
+class StageProgram {
+ public:
+  StageProgram(const ModelLine& line, const RunCapacities& capacities, const SegmentCosts& costs,
+               const StageSearchOptions& options, int64_t micro_batches, ChainOf chain,
+               const EqualStages& equal)
+      : costs_(costs),
+        runs_(capacities.runs),
+        capacities_(capacities),
+        equal_(equal),
+        micro_batches_(micro_batches),
+        chain_(chain),
+        units_(line.units()),
+        effort_(options.effort),
+        ranks_(runs_.ranks()),
+        fewest_(equal.stages.value_or(options.stages.value_or(options.min_stages))),
+        most_(std::min(
+            {equal.stages.value_or(options.stages.value_or(options.max_stages)), ranks_, units_})),
+        places_(ranks_ + 1, -1) {
+    for (int unit = 0; unit < units_; ++unit)
+      last_end_.push_back(last_end(options.boundaries, unit, units_));
+    for (int kind = 0; kind < runs_.kinds(); ++kind) add_offers(kind);
+    for (Rank rank = 0; rank < ranks_; rank += equal.stages ? ranks_ / *equal.stages : 1)
+      if (!runs_.sizes_at(rank).empty()) add_place(rank);
+    add_place(ranks_);
+    entries_.resize((most_ + 1) * (units_ + 1) * firsts_.size());
+  }
+
+  std::vector<PipelineChoice> answers() {
+    if (most_ < fewest_ || !solve(kNever)) return {};
+    double least = 0, most = busiest();
+    for (int i = 0; i < effort_.bisections; ++i) {
+      const double middle = (least + most) / 2;
+      (solve(middle) ? most : least) = middle;
+    }
+    std::vector<PipelineChoice> found;
+    for (const double slack : effort_.slacks) {
+      solve(slack * most);
+      for (int stages = fewest_; stages <= most_; ++stages)
+        if (at(stages, 0, 0).seconds < kNever) found.push_back(choice(stages));
+    }
+    return found;
+  }
+
+ private:
+  /// The shortest chain of so many stages from a unit and a rank to the end.
+  struct Entry {
+    double seconds = kNever;
+    int end_unit = 0, size = 0;
+    const Offer* offer = nullptr;
+  };
+
+  Entry& at(int stages, int unit, Rank rank) {
+    return entries_[(stages * (units_ + 1) + unit) * firsts_.size() + places_[rank]];
+  }
+  void add_place(Rank rank) {
+    places_[rank] = static_cast<int>(firsts_.size());
+    firsts_.push_back(rank);
+  }
+  const std::vector<Offer>& offers(int kind, int first, int end) const {
+    return offers_[(kind * (units_ + 1) + first) * (units_ + 1) + end];
+  }
+
+  void add_offers(int kind) {
+    offers_.resize((kind + 1) * (units_ + 1) * (units_ + 1));
+    for (int first = 0; first < units_; ++first)
+      for (int end = first + 1; end <= units_; ++end) {
+        std::vector<Offer> all;
+        for (int way : costs_.ways_of(kind)) {
+          if (equal_.way.value_or(way) != way) continue;
+          const UnitCost cost = costs_.of(kind, way, first, end);
+          all.push_back({way, cost, chain_seconds(cost, chain_),
+                         static_cast<double>(micro_batches_ - 1) * cost.micro_batch() + cost.once});
+        }
+        offers_[(kind * (units_ + 1) + first) * (units_ + 1) + end] = front_of(std::move(all));
+      }
+  }
+
+  /// The one of the shortest chain within the limit that fits; nullptr when there is none.
+  const Offer* best_offer(const std::vector<Offer>& offers, double capacity, int stages,
+                          double limit) const {
+    const auto in_flight = static_cast<double>(std::min<int64_t>(micro_batches_, stages));
+    for (const Offer& offer : offers) {
+      if (offer.busiest > limit) continue;
+      if (memory_of(offer.cost, in_flight) <= capacity) return &offer;
+    }
+    return nullptr;
+  }
+
+  /// False when stages of more units from `first` on take too much time or too many bytes, too:
+  /// what front_of() leaves out needs as much of these.
+  bool may_have_more(const std::vector<Offer>& offers, double capacity, int stages,
+                     double limit) const {
+    const auto in_flight = static_cast<double>(std::min<int64_t>(micro_batches_, stages));
+    return std::ranges::any_of(offers, [&](const Offer& offer) {
+      return offer.busiest <= limit &&
+             offer.cost.variables + in_flight * offer.cost.kept <= capacity;
+    });
+  }
+
+  /// Finds all entries. Returns whether there is a pipeline of all units and ranks.
+  bool solve(double limit) {
+    std::ranges::fill(entries_, Entry{});
+    at(0, units_, ranks_).seconds = 0;
+    bool is_possible = false;
+    for (int stages = 1; stages <= most_; ++stages) {
+      for (int unit = units_ - stages; unit >= 0; --unit)
+        for (auto first = firsts_.rbegin() + 1; first != firsts_.rend(); ++first)
+          find_entry(stages, unit, *first, limit);
+      is_possible |= stages >= fewest_ && at(stages, 0, 0).seconds < kNever;
+    }
+    return is_possible;
+  }
+
+  void find_entry(int stages, int unit, Rank rank, double limit) {
+    Entry best;
+    for (const int size : runs_.sizes_at(rank)) {
+      if (places_[rank + size] < 0 || equal_.stages.value_or(1) * size > ranks_) continue;
+      const int kind = runs_.kind(rank, size);
+      const double capacity = capacities_.of(costs_, rank, size);
+      const int last = std::min(units_ - stages + 1, last_end_[unit]);
+      for (int end = stages == 1 ? units_ : unit + 1; end <= last; ++end) {
+        const double rest = at(stages - 1, end, rank + size).seconds;
+        if (rest == kNever) continue;
+        const std::vector<Offer>& ways = offers(kind, unit, end);
+        const Offer* offer = best_offer(ways, capacity, stages, limit);
+        if (!offer && !may_have_more(ways, capacity, stages, limit)) break;
+        if (!offer) continue;
+        const double seconds = rest + offer->chain + 2 * costs_.transfer(offer->way, unit, rank);
+        if (seconds < best.seconds) best = {seconds, end, size, offer};
+      }
+    }
+    at(stages, unit, rank) = best;
+  }
+
+  /// Of the pipelines that solve() found last, the time of the busiest stage of one of them.
+  double busiest() {
+    double least = kNever;
+    for (int stages = fewest_; stages <= most_; ++stages) {
+      double most = 0;
+      if (at(stages, 0, 0).seconds == kNever) continue;
+      visit(stages,
+            [&](int, Rank, const Entry& entry) { most = std::max(most, entry.offer->busiest); });
+      least = std::min(least, most);
+    }
+    return least;
+  }
+
+  template <class Visit>
+  void visit(int stages, const Visit& visit_stage) {
+    int unit = 0;
+    for (Rank rank = 0; stages > 0; --stages) {
+      const Entry& entry = at(stages, unit, rank);
+      visit_stage(unit, rank, entry);
+      unit = entry.end_unit;
+      rank += entry.size;
+    }
+  }
+
+  PipelineChoice choice(int stages) {
+    PipelineChoice choice;
+    choice.micro_batches = micro_batches_;
+    double most = 0;
+    visit(stages, [&](int unit, Rank rank, const Entry& entry) {
+      const int way = entry.offer->way;
+      choice.stages.push_back({unit, entry.end_unit, rank, way, entry.offer->cost,
+                               costs_.transfer(way, unit, rank),
+                               capacities_.of(costs_, rank, entry.size)});
+      most = std::max(most, entry.offer->busiest);
+    });
+    choice.seconds = at(stages, 0, 0).seconds + most;
+    return choice;
+  }
+
+  const SegmentCosts& costs_;
+  const DeviceRuns& runs_;
+  const RunCapacities capacities_;
+  const EqualStages equal_;
+  const int64_t micro_batches_;
+  const ChainOf chain_;
+  const int units_;
+  const StageSearchEffort& effort_;
+  const int ranks_;
+  const int fewest_, most_;                 // stages
+  std::vector<int> last_end_;               // by unit, of a stage that begins there
+  std::vector<int> places_;                 // by rank: in firsts_, -1 when no run begins there
+  std::vector<Rank> firsts_;                // where runs begin, and the end
+  std::vector<std::vector<Offer>> offers_;  // by kind, first and end
+  std::vector<Entry> entries_;
+};
+
+}  // namespace
+
+double memory_of(const UnitCost& cost, double in_flight) {
+  return cost.variables + in_flight * cost.kept + cost.passing;
+}
+
+double RunCapacities::of(const SegmentCosts& costs, Rank first, int size) const {
+  const double all = costs.capacity(runs.kind(first, size));
+  if (withheld.empty()) return all;
+  const auto begin = withheld.begin() + first;
+  return all - *std::max_element(begin, begin + size);
+}
+
+std::vector<PipelineChoice> shortest_chains(const ModelLine& line, const RunCapacities& capacities,
+                                            const SegmentCosts& costs,
+                                            const StageSearchOptions& options,
+                                            int64_t micro_batches, ChainOf chain,
+                                            const EqualStages& equal) {
+  return StageProgram(line, capacities, costs, options, micro_batches, chain, equal).answers();
+}
+
+}  // namespace tessera

@@ -1,0 +1,37 @@
+// The stages of least time for one number of micro-batches: the dynamic programming of the search
+// for pipelines.
+#pragma once
+
+#include <cstdint>
+#include <vector>
+
+#include "stage_search/device_runs.h"
+#include "stage_search/segment_costs.h"
+#include "stage_search/stage_search.h"
+
+namespace tessera {
+
+/// The bytes of a stage with so many micro-batches in flight.
+double memory_of(const UnitCost& cost, double in_flight);
+
+/// What a stage adds to the time of one micro-batch: under 1f1b all, under schedules that split the
+/// backward the weight gradients fill bubbles.
+enum class ChainOf { kWholeBackward, kSplitBackward };
+
+/// The bytes that a stage may have.
+struct RunCapacities {
+  const DeviceRuns& runs;
+  const std::vector<double>& withheld;  // by rank; empty: none
+
+  double of(const SegmentCosts& costs, Rank first, int size) const;
+};
+
+/// Pipelines of each number of stages, for several limits of the time of the busiest stage: the
+/// shortest chain within it. Their times are estimates without a clock.
+std::vector<PipelineChoice> shortest_chains(const ModelLine& line, const RunCapacities& capacities,
+                                            const SegmentCosts& costs,
+                                            const StageSearchOptions& options,
+                                            int64_t micro_batches, ChainOf chain,
+                                            const EqualStages& equal);
+
+}  // namespace tessera
