@@ -335,13 +335,6 @@ class Bisection {
   std::vector<int> index_;
 };
 
-bool fit_everywhere(const MappingProblem& problem) {
-  for (const auto& row : problem.fits)
-    for (Place p = 0; p < problem.tree.size(); ++p)
-      if (!row[problem.tree.type(p)]) return false;
-  return true;
-}
-
 /// Maps the ranks that `start` has on places of one type to places of this type.
 void map_type(const MappingProblem& problem, const Places& start, int type, Places& places) {
   std::vector<bool> kept(problem.tree.size());

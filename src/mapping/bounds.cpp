@@ -8,7 +8,9 @@
 #include <numbers>
 #include <numeric>
 
+#include "mapping/down_sets.h"
 #include "mapping/grid.h"
+#include "mapping/parts.h"
 
 namespace tessera {
 namespace {
@@ -274,6 +276,65 @@ double max_inside(const RankGrid& grid, const std::vector<double>& weight, int s
   return joint.back().most;
 }
 
+namespace {
+
+/// The most that equal groups of all ranks keep inside.
+///
+/// Part of the traffic of an axis is bounded by the entropies and eigenvalues of all axes together,
+/// and the rest by how groups cut the lines of that axis. Every division of the traffic gives a
+/// bound, which is convex in it.
+class FullGroupsBound {
+ public:
+  FullGroupsBound(const RankGrid& grid, const std::vector<double>& weight, int size)
+      : grid_(grid), weight_(weight), size_(size), share_(weight.size(), 1.0) {
+    for (const GridAxis& axis : grid.axes)
+      by_parts_.push_back(max_sends_inside(axis, grid.size(), size));
+    best_ = value(share_);
+    constexpr int kRounds = 2;
+    for (int round = 0; round < kRounds; ++round)
+      for (size_t axis = 0; axis < share_.size(); ++axis) improve(axis);
+  }
+  double value() const { return best_; }
+
+ private:
+  double value(const std::vector<double>& share) const {
+    std::vector<double> joint = weight_;
+    double sum = 0;
+    for (size_t i = 0; i < joint.size(); ++i) {
+      joint[i] *= share[i];
+      sum += (1 - share[i]) * weight_[i] * by_parts_[i];
+    }
+    double inside = grid_.size() * std::min(max_inside(grid_, joint, size_),
+                                            eigenvalue_bound(grid_, joint, size_));
+    if (const auto of_set = max_sends_of_set(grid_, joint, size_))
+      inside = std::min(inside, *of_set * (grid_.size() / size_));
+    return sum + inside;
+  }
+  void improve(size_t axis) {
+    const int side = std::min(size_, grid_.axes[axis].size);
+    const double alone = grid_.size() * sends_a_rank(grid_.axes[axis], side);
+    constexpr double kRounding = 1e-9;
+    if (by_parts_[axis] >= alone * (1 - kRounding)) return;  // no line need be cut
+    for (const double share : {0.0, 0.25, 0.5, 0.75, 1.0}) {
+      std::vector<double> changed = share_;
+      changed[axis] = share;
+      const double now = value(changed);
+      if (now >= best_) continue;
+      best_ = now;
+      share_ = changed;
+    }
+  }
+
+  const RankGrid& grid_;
+  const std::vector<double>& weight_;
+  int size_;
+  std::vector<double> by_parts_;  // by axis: sends inside
+  std::vector<double> share_;     // by axis: what is bounded by all axes together
+  double best_ = 0;
+};
+
+}  // namespace
+
 double grid_bound(const RankGrid& grid, const std::vector<TreeLevel>& levels) {
   if (levels.empty()) return 0;
   const int ranks = grid.size();
@@ -287,11 +348,14 @@ double grid_bound(const RankGrid& grid, const std::vector<TreeLevel>& levels) {
     const std::vector<int>& sizes = levels[h].sizes;
     const bool are_full =
         sizes.front() == sizes.back() && sizes.front() * std::ssize(sizes) == ranks;
+    if (are_full) {
+      sum -= FullGroupsBound(grid, saved, sizes.front()).value();
+      continue;
+    }
     int left = ranks, last = 0;
     double inside = 0;
     for (int size : sizes) {
       if (size != last) inside = max_inside(grid, saved, std::min(size, ranks));
-      if (are_full && size != last) inside = std::min(inside, eigenvalue_bound(grid, saved, size));
       sum -= std::min(left, size) * inside;
       left -= std::min(left, size);
       last = size;

@@ -148,9 +148,7 @@ Places fill(const DeviceTree& tree, const RankGrid& grid, const std::vector<int>
 std::optional<Places> map_boxes(const MappingProblem& problem, const RankGrid& grid,
                                 const std::vector<Rank>& rank) {
   const DeviceTree& tree = problem.tree;
-  for (const auto& row : problem.fits)
-    for (Place p = 0; p < tree.size(); ++p)
-      if (!row[tree.type(p)]) return std::nullopt;
+  if (!fit_everywhere(problem)) return std::nullopt;
   const std::vector<int> fan = uniform_fans(tree);
   if (fan.empty()) return std::nullopt;
   std::vector<LinkPrice> links(fan.size());

@@ -11,6 +11,7 @@
 #include "mapping/methods.h"
 #include "mapping/needs.h"
 #include "mapping/problem.h"
+#include "mapping/recover_grid.h"
 
 namespace tessera {
 namespace {
@@ -21,6 +22,8 @@ constexpr int kSurelyExactRanks = 8;
 constexpr int64_t kMaxExactSteps = 300'000;
 /// Edges that exchanges price for one mapping.
 constexpr int64_t kMaxPriced = 10'000'000;
+/// Edges that the search over orders prices.
+constexpr int64_t kMaxPricedOrders = 20'000'000;
 /// The rounding of sums: costs that differ by less are equal.
 constexpr double kRounding = 1e-9;
 
@@ -43,7 +46,29 @@ struct Prepared {
   MappingProblem problem;
   std::vector<Rank> order;  // the rank of the program, by that of the problem
   std::vector<std::vector<int>> quota;
+  /// The grid whose traffic is all traffic, with the ranks of the problem; empty when there is
+  /// none.
+  std::optional<RankGrid> grid = std::nullopt;
 };
+
+/// The grid that is given, or the one that the traffic has.
+std::optional<RankGrid> grid_of(const MappingInput& input, const RankGraph& graph,
+                                const std::vector<Rank>& order) {
+  if (!input.grid) {
+    const bool is_small = graph.size() <= kSurelyExactRanks;
+    return is_small ? std::nullopt : recover_grid(graph);
+  }
+  if (!input.traffic.empty()) return std::nullopt;
+  std::vector<Rank> name(order.size());
+  for (size_t i = 0; i < name.size(); ++i) name[order[i]] = static_cast<Rank>(i);
+  RankGrid grid = *input.grid;
+  if (grid.ranks.empty()) {
+    grid.ranks = name;
+  } else {
+    for (Rank& rank : grid.ranks) rank = name[rank];
+  }
+  return grid;
+}
 
 /// The tree of the devices that some rank can use.
 DeviceTree usable_tree(const Cluster& cluster, const std::vector<NeedClass>& needs) {
@@ -79,6 +104,7 @@ Prepared prepare(const MappingInput& input, const Cluster& cluster,
   std::vector<int> devices(needs.empty() ? 0 : needs.front().fits.size(), 0);
   for (Place p = 0; p < made.problem.tree.size(); ++p) ++devices[made.problem.tree.type(p)];
   made.quota = share_types(needs, devices);
+  made.grid = grid_of(input, made.problem.graph, order);
   return made;
 }
 
@@ -92,6 +118,8 @@ struct Candidate {
 
 double lower_bound(const MappingInput& input, const Prepared& prepared) {
   const double bound = edges_bound(prepared.problem);
+  if (prepared.grid)
+    return std::max(bound, grid_bound(*prepared.grid, levels_of(prepared.problem.tree)));
   if (!input.grid) return bound;
   MappingProblem beside = prepared.problem;
   beside.graph =
@@ -100,22 +128,22 @@ double lower_bound(const MappingInput& input, const Prepared& prepared) {
                   grid_bound(*input.grid, levels_of(prepared.problem.tree)) + edges_bound(beside));
 }
 
-std::vector<Candidate> candidates(const MappingInput& input, const Prepared& prepared) {
+/// What the methods find, up to the first mapping that costs no more than `bound`.
+std::vector<Candidate> candidates(const Prepared& prepared, double bound) {
   const MappingProblem& problem = prepared.problem;
   std::vector<Candidate> found;
   const auto add = [&](Places places, MappingMethod method) {
     const double cost = places_cost(problem, places);
     found.push_back({std::move(places), method, false, cost});
+    return cost <= bound * (1 + kRounding);
   };
-  if (input.grid && input.traffic.empty()) {
-    const std::vector<Rank>& given = input.grid->ranks;
-    std::vector<Rank> name(prepared.order.size()), rank(prepared.order.size());
-    for (size_t i = 0; i < name.size(); ++i) name[prepared.order[i]] = static_cast<Rank>(i);
-    for (size_t i = 0; i < name.size(); ++i) rank[i] = name[given.empty() ? i : given[i]];
-    if (auto places = map_boxes(problem, *input.grid, rank))
-      add(std::move(*places), MappingMethod::kGrid);
-  }
-  add(map_greedily(problem, prepared.quota), MappingMethod::kGreedy);
+  if (prepared.grid)
+    if (auto places = map_boxes(problem, *prepared.grid, prepared.grid->ranks))
+      if (add(std::move(*places), MappingMethod::kGrid)) return found;
+  if (prepared.grid)
+    if (auto places = map_orders(problem, *prepared.grid, prepared.grid->ranks, kMaxPricedOrders))
+      if (add(std::move(*places), MappingMethod::kGrid)) return found;
+  if (add(map_greedily(problem, prepared.quota), MappingMethod::kGreedy)) return found;
   add(map_by_bisection(problem, found.back().places), MappingMethod::kBisection);
   return found;
 }
@@ -135,7 +163,7 @@ void improve(const MappingProblem& problem, Candidate& candidate) {
 /// The cheapest mapping; of several the one whose busiest channel is the least busy.
 Candidate search(const MappingInput& input, const Cluster& cluster, const Prepared& prepared,
                  double bound) {
-  std::vector<Candidate> found = candidates(input, prepared);
+  std::vector<Candidate> found = candidates(prepared, bound);
   const auto is_optimal = [&](const Candidate& candidate) {
     return candidate.cost <= bound * (1 + kRounding);
   };

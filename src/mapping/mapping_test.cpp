@@ -3,7 +3,6 @@
 #include <gtest/gtest.h>
 
 #include <algorithm>
-#include <bit>
 #include <functional>
 #include <numeric>
 
@@ -416,45 +415,6 @@ TEST(MappingReport, NamesCostProofBusiestChannelAndLevels) {
 }
 
 // ---- lower bounds of grids ----
-
-/// By size of a set of ranks: the most sends inside of one, a rank, weighted by axis.
-std::vector<double> max_by_size(const RankGrid& grid, const std::vector<double>& weight) {
-  std::vector<std::pair<unsigned, double>> sends;  // both ends as a set, and the weight
-  for (size_t i = 0; i < grid.axes.size(); ++i)
-    for (const RankTraffic& sent : axis_traffic(grid, static_cast<int>(i)))
-      sends.emplace_back(1U << sent.from | 1U << sent.to, weight[i]);
-  std::vector<double> most(grid.size() + 1, 0);
-  for (unsigned set = 1; set < 1U << grid.size(); ++set) {
-    double sum = 0;
-    for (const auto& [ends, counted] : sends)
-      if ((set & ends) == ends) sum += counted;
-    double& known = most[std::popcount(set)];
-    known = std::max(known, sum / std::popcount(set));
-  }
-  return most;
-}
-
-TEST(MappingBound, NoSetOfAGridKeepsMoreThanTheBound) {
-  const auto ring = AxisPattern::kRing;
-  const auto chain = AxisPattern::kChain;
-  const auto all = AxisPattern::kAllPairs;
-  const std::vector<RankGrid> grids = {{{{"a", 3, ring}, {"b", 4, all}}},
-                                       {{{"a", 4, ring}, {"b", 3, chain}}},
-                                       {{{"a", 2, ring}, {"b", 3, all}, {"c", 2, chain}}},
-                                       {{{"a", 6, chain}, {"b", 2, all}}},
-                                       {{{"a", 2, all}, {"b", 6, all}}},
-                                       {{{"a", 12, ring}}}};
-  for (const RankGrid& grid : grids)
-    for (uint64_t seed = 0; seed < 3; ++seed) {
-      Dice dice(seed);
-      std::vector<double> weight;
-      for (size_t i = 0; i < grid.axes.size(); ++i) weight.push_back(0.1 + dice.uniform());
-      const std::vector<double> most = max_by_size(grid, weight);
-      for (int size = 1; size <= grid.size(); ++size)
-        EXPECT_LE(most[size], max_inside(grid, weight, size) * (1 + 1e-9))
-            << "size " << size << " seed " << seed;
-    }
-}
 
 TEST(MappingBound, OfGridsIsBelowTheBestOfAllPermutationsOnUnlikeTrees) {
   const std::vector<std::vector<GridAxis>> grids = {

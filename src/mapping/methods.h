@@ -36,6 +36,15 @@ Places map_by_bisection(const MappingProblem& problem, const Places& start);
 std::optional<Places> map_boxes(const MappingProblem& problem, const RankGrid& grid,
                                 const std::vector<Rank>& rank);
 
+/// The best that a search finds among orders of the ranks: boxes of the grid inside of boxes, whose
+/// sides need not divide anything, fill the places in the order of the tree.
+///
+///   max_priced  edges that are priced, at most
+///   requires    as map_boxes
+///   returns     nothing when some rank does not fit everywhere, or when the grid has many axes
+std::optional<Places> map_orders(const MappingProblem& problem, const RankGrid& grid,
+                                 const std::vector<Rank>& rank, int64_t max_priced);
+
 /// Exchanges two ranks, or moves one to a free place, as long as the cost falls.
 ///
 ///   max_priced  edges that are priced, at most

@@ -102,6 +102,13 @@ RankGraph RankGraph::renamed(const std::vector<Rank>& order) const {
   return contract(name, size());
 }
 
+bool fit_everywhere(const MappingProblem& problem) {
+  for (const auto& row : problem.fits)
+    for (Place p = 0; p < problem.tree.size(); ++p)
+      if (!row[problem.tree.type(p)]) return false;
+  return true;
+}
+
 double places_cost(const MappingProblem& problem, const Places& places) {
   double cost = 0;
   for (Rank rank = 0; rank < problem.graph.size(); ++rank)

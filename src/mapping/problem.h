@@ -55,6 +55,9 @@ struct MappingProblem {
   bool fit(Rank rank, Place place) const { return fits[need[rank]][tree.type(place)]; }
 };
 
+/// Does every rank fit on every place?
+bool fit_everywhere(const MappingProblem& problem);
+
 /// The cost of all traffic.
 double places_cost(const MappingProblem& problem, const Places& places);
 
