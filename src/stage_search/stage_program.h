@@ -6,8 +6,8 @@
 #include <vector>
 
 #include "stage_search/device_runs.h"
+#include "stage_search/pipeline_choice.h"
 #include "stage_search/segment_costs.h"
-#include "stage_search/stage_search.h"
 
 namespace tessera {
 

@@ -14,66 +14,10 @@
 #include "schedule/named_orders.h"
 #include "stage_search/device_runs.h"
 #include "stage_search/model_line.h"
+#include "stage_search/pipeline_choice.h"
 #include "stage_search/segment_costs.h"
 
 namespace tessera {
-
-/// The units [first_unit, end_unit) of the line on the ranks from `first` on.
-struct StageChoice {
-  int first_unit = 0, end_unit = 0;
-  Rank first = 0;
-  int way = 0;  // index in the ways
-  UnitCost cost = {};
-  double transfer = 0;  // seconds in which it receives what one micro-batch needs
-  double capacity = 0;  // bytes of its smallest device
-
-  int units() const { return end_unit - first_unit; }
-};
-
-struct PipelineChoice {
-  std::vector<StageChoice> stages;  // in program order
-  int64_t micro_batches = 1;
-  PipelineKind schedule = PipelineKind::kOneForwardOneBackward;
-  double seconds = 0;  // of a step, estimated
-  /// Do the stages divide the ranks inside of each part of the data? Else a stage has neighbouring
-  /// ranks. All stages have one way then.
-  bool has_data_outside = false;
-
-  /// The same stages, whatever the micro-batches and the schedule.
-  bool has_stages_of(const PipelineChoice& other) const;
-  /// The same ways on the same ranks with as many micro-batches, whatever the cuts and the
-  /// schedule.
-  bool has_ways_of(const PipelineChoice& other) const;
-};
-
-/// How much is tried: counts of work, so that the same inputs give the same answer.
-struct StageSearchEffort {
-  int bisections = 12;  // of the time of the busiest stage
-  /// Limits of the busiest stage that are tried, as multiples of the least that is possible.
-  std::vector<double> slacks = {1.0, 1.02, 1.05, 1.1, 1.2, 1.4, 2.0};
-  size_t clocked = 8;  // pipelines that are put on the clock, for each one that is wanted
-  size_t climbs = 6;   // pipelines from which neighbours are followed
-  int steps = 16;      // how far
-
-  /// For more than kManyRanks ranks.
-  static StageSearchEffort little() { return {6, {1.0, 1.05, 1.2}, 2, 1, 3}; }
-};
-
-struct StageSearchOptions {
-  std::vector<int64_t> micro_batches = {};   // the numbers that are tried
-  std::vector<PipelineKind> schedules = {};  // that take one stage a device
-  std::optional<int> stages = {};            // exactly so many
-  std::vector<int> boundaries = {};          // units at which a stage begins
-  int min_stages = 2;
-  int max_stages = 16;
-  size_t max_answers = 6;
-  StageSearchEffort effort = {};
-};
-
-/// The way of all stages and their number; empty: stages may differ.
-struct EqualStages {
-  std::optional<int> way = {}, stages = {};
-};
 
 /// Searches pipelines on all ranks of a deployment.
 ///
