@@ -234,10 +234,11 @@ TEST(FindPlan, FixedRecomputeIsThatOfEveryCandidate) {
   const Cluster cluster = cores();
   const PlanningAnswer answer = answer_for(graph, cluster, 4, "recompute=full");
   ASSERT_TRUE(answer.best);
-  for (const EvaluatedCandidate& candidate : answer.candidates)
-    if (candidate.candidate.source != Candidate::Source::kOneDevice)
-      EXPECT_EQ(candidate.candidate.plan.recompute.kind, Recompute::Kind::kFull)
-          << candidate.candidate.name;
+  for (const EvaluatedCandidate& candidate : answer.candidates) {
+    if (candidate.candidate.source == Candidate::Source::kOneDevice) continue;
+    EXPECT_EQ(candidate.candidate.plan.recompute.kind, Recompute::Kind::kFull)
+        << candidate.candidate.name;
+  }
 }
 
 TEST(FindPlan, MicroBatchesAreTriedForFasterPresetsThatDoNotFit) {

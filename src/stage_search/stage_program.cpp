@@ -35,12 +35,6 @@ double chain_seconds(const UnitCost& cost, ChainOf chain) {
   return chain == ChainOf::kWholeBackward ? cost.micro_batch() : cost.forward + cost.input_gradient;
 }
 
-/// Where a stage that begins at a unit ends at the latest: it has no boundary inside.
-int last_end(const std::vector<int>& boundaries, int unit, int units) {
-  const auto next = std::ranges::upper_bound(boundaries, unit);
-  return next == boundaries.end() ? units : *next;
-}
-
 /// The stages of least time for one number of micro-batches.
 class StageProgram {
  public:
@@ -236,6 +230,11 @@ class StageProgram {
 
 double memory_of(const UnitCost& cost, double in_flight) {
   return cost.variables + in_flight * cost.kept + cost.passing;
+}
+
+int last_end(const std::vector<int>& boundaries, int unit, int units) {
+  const auto next = std::ranges::upper_bound(boundaries, unit);
+  return next == boundaries.end() ? units : *next;
 }
 
 double RunCapacities::of(const SegmentCosts& costs, Rank first, int size) const {

@@ -14,6 +14,9 @@ namespace tessera {
 /// The bytes of a stage with so many micro-batches in flight.
 double memory_of(const UnitCost& cost, double in_flight);
 
+/// Where a stage that begins at a unit ends at the latest: it has no boundary inside.
+int last_end(const std::vector<int>& boundaries, int unit, int units);
+
 /// What a stage adds to the time of one micro-batch: under 1f1b all, under schedules that split the
 /// backward the weight gradients fill bubbles.
 enum class ChainOf { kWholeBackward, kSplitBackward };
