@@ -119,7 +119,18 @@ class Verification {
     const TensorMap variables_before = compare ? variables() : TensorMap();
     capture_.clear();
     const Observer observer = observer_of(capture_);
-    const double loss = engine_.step(batch, compare ? &observer : nullptr).loss;
+    double loss = 0;
+    try {
+      loss = engine_.step(batch, compare ? &observer : nullptr).loss;
+    } catch (const UserError& error) {
+      // Where the serial program diverges, too, the error says that.
+      if (!compare || error.exit_code() != ExitCode::kDiverged) throw;
+      as_leader([&] {
+        decisions_.clear();
+        interpret_step(step, batch, variables_before);
+      });
+      throw;
+    }
     report_.losses.push_back(loss);
     if (compare) {
       read_decision_operands();
