@@ -27,7 +27,9 @@ constexpr KeyMeaning kPresetMeanings[] = {
      "pp = 2"},
     {"zero",
      "What the ranks of `dp` divide in place of keeping all of it, as ZeRO does: `1` the state of "
-     "the optimizer, `3` the parameters, too",
+     "the optimizer; `2` the sums of gradients over micro-batches, too, so that each micro-batch "
+     "is "
+     "reduced and scattered; `3` the parameters, too",
      "zero = 1"},
     {"stages",
      "`equal`: where a plan is searched, it has stages of equal work, as those of `pp` are",

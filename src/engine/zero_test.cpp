@@ -28,6 +28,11 @@ INSTANTIATE_TEST_SUITE_P(
     testing::Values(std::pair("gpt", "dp=4,zero=1"), std::pair("gpt", "dp=4,zero=3"),
                     std::pair("gpt", "dp=2,tp=2,zero=1"), std::pair("gpt", "dp=2,tp=2,zero=3"),
                     std::pair("gpt", "dp=2,zero=1,micro_batches=4"),
+                    std::pair("gpt", "dp=4,zero=2"),
+                    std::pair("gpt", "dp=2,tp=2,zero=2,micro_batches=4"),
+                    std::pair("gpt_tied", "pp=2,dp=2,zero=2"),
+                    std::pair("llama", "dp=3,zero=2,micro_batches=2,recompute=full"),
+                    std::pair("bert", "dp=2,sp=2,zero=2,micro_batches=2"),
                     std::pair("gpt", "dp=2,zero=3,micro_batches=4,recompute=selective"),
                     std::pair("gpt", "pp=2,dp=2,zero=1,recompute=full"),
                     std::pair("gpt_tied", "pp=2,dp=2,zero=3"), std::pair("llama", "dp=3,zero=3"),
@@ -73,6 +78,49 @@ TEST(Zero, DividesWhatTensorParallelismLeaves) {
   const Held tensor = held_with(config, "dp=2,tp=2"), zero = held_with(config, "dp=2,tp=2,zero=3");
   EXPECT_NEAR(zero.state, tensor.state / 2, 0.01 * tensor.state);
   EXPECT_NEAR(zero.parameters, tensor.parameters / 2, 0.01 * tensor.parameters);
+}
+
+/// Bytes that a rank sends of gradients, and that it keeps of their sums over micro-batches.
+struct Gradients {
+  int64_t sent = 0, kept = 0;
+};
+
+Gradients gradients_with(const RunConfig& config, const std::string& text) {
+  const Graph graph = training_graph(config);
+  const TaskGraph tasks = compile(graph, preset(config, text)).tasks;
+  Gradients gradients;
+  const std::string scattered = "head.dot.grad.b [@dp, *]";
+  for (const Register& reg : tasks.registers) {
+    const std::string name = reg.name.text();
+    if (name == scattered || name.starts_with(scattered + " #")) gradients.sent += reg.size.value();
+    if (name == "head.dot.grad.b.sum #1") gradients.kept = reg.size.value();
+  }
+  return gradients;
+}
+
+// Of zero=1 the sum of the whole gradients is scattered once a step; of zero=2 each micro-batch is,
+// and its sum is a part. With one micro-batch there is no difference.
+TEST(Zero, TwoScattersTheGradientsOfEveryMicroBatchAndKeepsPartsOfTheirSum) {
+  const RunConfig config = tiny_gpt();
+  const Gradients one = gradients_with(config, "dp=2,zero=1,micro_batches=4"),
+                  two = gradients_with(config, "dp=2,zero=2,micro_batches=4");
+  EXPECT_GT(one.sent, 0);
+  EXPECT_EQ(two.sent, 4 * one.sent);
+  EXPECT_GT(one.kept, 0);
+  EXPECT_EQ(two.kept, one.kept / 2);
+  EXPECT_EQ(gradients_with(config, "dp=2,zero=2").sent, gradients_with(config, "dp=2,zero=1").sent);
+}
+
+// A plan that is written with its placements in place of marks makes the same program.
+TEST(Zero, TwoIsTheSameProgramWhenResolved) {
+  const RunConfig config = tiny_gpt();
+  const Graph graph = training_graph(config);
+  for (const char* text : {"dp=2,zero=2,micro_batches=4", "dp=2,tp=2,zero=2,micro_batches=2"}) {
+    const Plan plan = preset(config, text);
+    const Plan resolved = resolved_plan(config, plan);
+    EXPECT_TRUE(resolved.marks.empty());
+    EXPECT_EQ(to_text(compile(graph, plan).tasks), to_text(compile(graph, resolved).tasks)) << text;
+  }
 }
 
 }  // namespace

@@ -208,7 +208,7 @@ class Partition {
         lower_instance(sharded, in_micro_batch(call, micro_batch), micro_batch);
     if (frame_) return;
     vary_by_micro_batch(sharded, call);
-    for (size_t i = 0; i < outputs.size(); ++i) accumulate(sharded, i, outputs[i]);
+    for (size_t i = 0; i < outputs.size(); ++i) accumulate(sharded, i);
   }
 
   /// Sets what changes from one micro-batch to the next in the kernel that was lowered last.
@@ -279,12 +279,21 @@ class Partition {
   }
 
   /// Accumulates the partial values of the micro-batches as they are computed: with that of the
-  /// last one the value is complete, once a step.
-  void accumulate(const ShardedOp& sharded, size_t output, RegisterIndex partial) {
-    const MicroBatchPlacement& placed = sharded.outputs[output];
-    if (!placed.by_micro_batch || placed.dim >= 0) return;
+  /// last one the value is complete, once a step. Where the value is partial over micro-batches
+  /// alone, each of them is summed over the other axes first, so that the sum is as divided as the
+  /// value is.
+  void accumulate(const ShardedOp& sharded, size_t output) {
+    const MicroBatchPlacement& made = sharded.outputs[output];
+    if (!made.by_micro_batch || made.dim >= 0) return;
     const ValueId value = sharded.op.outputs[output];
+    const MicroBatchPlacement home = stages_.placed(sharded_.of(value));
+    const bool is_home = home.by_micro_batch && home.dim < 0 && home.attr.mesh == made.attr.mesh;
+    const MicroBatchPlacement& placed = is_home ? home : made;
     const std::string& name = graph_.value(value).name;
+    const RegisterIndex partial =
+        values_.get(value, placed,
+                    {kEachMicroBatch, sharded.op.role, stages_.stage_of(sharded.sharding.mesh),
+                     [&] { return "it is accumulated " + to_text(placed.attr); }});
     const RegisterIndex sum = values_.add_register(name, graph_.type(value), placed.attr);
     Instruction instruction;
     instruction.role = sharded.op.role;

@@ -56,17 +56,14 @@ std::optional<int64_t> read_degree(std::string_view key, const Document& value,
 }
 
 int read_zero(ConfigTable& table, const std::string& origin) {
-  const Document* value =
-      table.raw(std::string(kZeroKey), ValueForm{"integer", "0", "`0`, `1` or `3`"});
+  const Document* value = table.raw(std::string(kZeroKey), ValueForm{"integer", "0", "0 to 3"});
   if (!value) return 0;
-  for (const int64_t level : {0, 1, 3})
+  for (const int64_t level : {0, 1, 2, 3})
     if (*value == Document(level)) return static_cast<int>(level);
-  const bool is_two = *value == Document(int64_t{2});
   refuse(origin + ": zero = " + to_json(*value) + " is no level of zero",
-         is_two ? "gradients are divided as soon as they are summed under zero = 1, too: only with "
-                  "several micro-batches a rank keeps sums of whole gradients"
-                : "1 divides the state of the optimizer over dp, and 3 the parameters, too",
-         "write zero = 1 or zero = 3");
+         "1 divides the state of the optimizer over dp, 2 the sums of gradients, too, and 3 the "
+         "parameters, too",
+         "write zero = 1, zero = 2 or zero = 3");
 }
 
 /// The axes of `preset` as text: "dp=2,pp=4".

@@ -40,7 +40,8 @@ struct Preset {
   std::vector<PresetAxis> axes;  // outermost first; at most one is kRest
   int64_t stages = 1;
   /// What the ranks of kDataAxis divide among themselves instead of each keeping all of it, as in
-  /// ZeRO (Rajbhandari et al., SC 2020): 1 the state of the optimizer, 3 the parameters, too.
+  /// ZeRO (Rajbhandari et al., SC 2020): 1 the state of the optimizer; 2 the sums of gradients over
+  /// micro-batches, too, of which each is then reduced and scattered; 3 the parameters, too.
   int zero = 0;
   std::vector<std::string> boundaries = {};  // of stages, in program order; empty: even stages
   /// Are micro-batches chosen with the plan? Then decisions.micro_batches is what is aimed at.

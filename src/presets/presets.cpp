@@ -99,6 +99,22 @@ class TensorMarks {
   std::map<std::string, std::vector<std::string>> names_;
 };
 
+/// By the name of a parameter: the value of its shape that the backward gives to the optimizer.
+std::map<std::string, ValueId> gradients_of(const Graph& graph) {
+  std::map<std::string, ValueId> gradients;
+  for (const Op& op : graph.ops()) {
+    const auto parameter = graph.find_value(op.origin.source);
+    if (op.role != Role::kOptimizer || !parameter) continue;
+    for (const ValueId input : op.inputs) {
+      const OpId producer = graph.value(input).producer;
+      if (producer.index >= 0 && graph.op(producer).role == Role::kBackward &&
+          graph.type(input).shape == graph.type(*parameter).shape)
+        gradients.emplace(op.origin.source, input);
+    }
+  }
+  return gradients;
+}
+
 /// The axis that divides each class of dims.
 class Division {
  public:
@@ -154,8 +170,10 @@ class Division {
     return variable && variable->trainable;
   }
 
-  /// Divides the state of the optimizer over kDataAxis, too, and so the parameters at level 3.
+  /// Divides the state of the optimizer over kDataAxis, too, and so the sums of gradients over
+  /// micro-batches from level 2 on, and the parameters at level 3.
   void divide_state(int zero, TensorMarks& marks) const {
+    const std::map<std::string, ValueId> gradients = gradients_of(graph_);
     std::map<std::string, std::vector<ValueId>> states;  // by the name of their parameter
     for (const Variable& variable : graph_.variables())
       if (!variable.origin.source.empty()) states[variable.origin.source].push_back(variable.value);
@@ -165,6 +183,9 @@ class Division {
       const bool at_rest = zero == 3 && parts != whole;
       marks.add(variable.value, spec_of(at_rest ? parts : whole, "P()"));
       if (at_rest) marks.free_copies(variable.value);
+      const auto gradient = gradients.find(graph_.value(variable.value).name);
+      if (zero >= 2 && parts != whole && gradient != gradients.end())
+        marks.add(gradient->second, summed_over_micro_batches(parts));
       for (ValueId state : states[graph_.value(variable.value).name])
         if (graph_.type(state).shape == graph_.type(variable.value).shape)
           marks.add(state, spec_of(parts, "P()"));
@@ -232,6 +253,14 @@ class Division {
     }
     while (!parts.empty() && parts.back() == "None") parts.pop_back();
     return parts.empty() ? undivided : "P(" + join(parts, ", ") + ")";
+  }
+
+  /// [@dp, @tp] {partial sum: mb}
+  static std::string summed_over_micro_batches(const AxesOfDims& axes) {
+    std::vector<std::string> dims;
+    for (const std::vector<std::string>& dim : axes)
+      dims.push_back(dim.empty() ? "*" : "@" + join(dim, "@"));
+    return "[" + join(dims, ", ") + "] {partial sum: " + std::string(kMicroBatchAxis) + "}";
   }
 
   const Graph& graph_;

@@ -227,7 +227,7 @@ TEST(Presets, ZeroNeedsDataParallelism) {
             "preset 'tp=2,zero=1' has zero=1 without dp\n"
             "  why: zero divides what the ranks of the axis dp would all keep\n"
             "  fix: give a degree dp of at least 2, or remove zero");
-  EXPECT_THAT(error_of("dp=2,zero=2", kTwoProducts), HasSubstr("write zero = 1 or zero = 3"));
+  EXPECT_THAT(error_of("dp=2,zero=4", kTwoProducts), HasSubstr("4 is no level of zero"));
 }
 
 TEST(Presets, TheRestIsWhatTheRanksLeave) {

@@ -81,7 +81,7 @@ void PropagationState::place_marked() {
   for (const MarkedValue& marked : marks_.values) {
     const bool is_made = graph_.value(marked.value).producer.index >= 0;
     if (is_time(*marked.attr.mesh, 0) && marked.attr.uses(0) &&
-        !(is_made && divides_first(marked.attr, 0)))
+        !(is_made && (divides_first(marked.attr, 0) || marked.attr.is_partial_on(0))))
       throw UserError("mark '" + marked.mark->pattern + "' (" + marked.mark->origin +
                           ") divides by micro-batches itself",
                       "dim 0 of every input is divided by '" + std::string(kMicroBatchAxis) +

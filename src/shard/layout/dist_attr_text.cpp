@@ -137,8 +137,12 @@ void read_partial(std::string_view text, std::string_view whole, DistAttr& attr)
     if (colon == std::string::npos)
       malformed(whole, "a partial group names its reduction and its axes", kTypeForm);
     const ReduceOp op = parse_reduce_op(trim(std::string_view(group).substr(0, colon)));
-    for (const std::string& name : split_text(std::string_view(group).substr(colon + 1), ',')) {
-      const int axis = attr.mesh->axis(trim(name));
+    for (const std::string& text_of_axis :
+         split_text(std::string_view(group).substr(colon + 1), ',')) {
+      const std::string_view name = trim(std::string_view(text_of_axis));
+      // What is partial over micro-batches is whole where there are none.
+      if (name == kMicroBatchAxis && !attr.mesh->find_axis(name)) continue;
+      const int axis = attr.mesh->axis(name);
       use_axis(attr, axis);
       attr.partial.push_back({axis, op});
     }
