@@ -111,6 +111,41 @@ TEST(Zero, TwoScattersTheGradientsOfEveryMicroBatchAndKeepsPartsOfTheirSum) {
   EXPECT_EQ(gradients_with(config, "dp=2,zero=2").sent, gradients_with(config, "dp=2,zero=1").sent);
 }
 
+/// By name: how the ops of the forward and the backward are divided, but for those that add up
+/// gradients of parameters.
+std::map<std::string, std::string> divisions_with(const RunConfig& config,
+                                                  const std::string& text) {
+  const PlacedGraph placed = placements(training_graph(config), preset(config, text));
+  std::map<std::string, std::string> divisions;
+  for (const Op& op : placed.graph.ops()) {
+    const bool is_gradient = std::ranges::any_of(placed.graph.variables(), [&](const auto& v) {
+      return v.trainable && op.role == Role::kBackward &&
+             placed.graph.type(v.value) == placed.graph.type(op.outputs.front());
+    });
+    if (op.role == Role::kOptimizer || is_gradient) continue;
+    const OpId id = *placed.graph.find_op(op.name);
+    const OpView op_view = view(placed.graph, op);
+    for (int i = 0; i < std::ssize(op.inputs); ++i)
+      divisions[op.name] +=
+          to_text(input_attr(op_view, placed.sharded.rules[id.index], placed.sharded.of(id), i)) +
+          " ";
+  }
+  return divisions;
+}
+
+TEST(Zero, NeverDividesAnOpThatDataParallelismDoesNotDivide) {
+  for (const char* degrees : {"dp=4", "dp=2,tp=2", "dp=2,sp=2,micro_batches=2", "pp=2,dp=2"})
+    for (const char* model : {"gpt", "gpt_tied", "llama", "mlp", "lstm"}) {
+      const RunConfig config = tiny_run(model);
+      if (std::string(degrees).find("sp") != std::string::npos && config.model.kind != "gpt")
+        continue;
+      const auto plain = divisions_with(config, degrees);
+      for (const char* zero : {",zero=1", ",zero=2", ",zero=3"})
+        EXPECT_EQ(divisions_with(config, std::string(degrees) + zero), plain)
+            << model << " " << degrees << zero;
+    }
+}
+
 // A plan that is written with its placements in place of marks makes the same program.
 TEST(Zero, TwoIsTheSameProgramWhenResolved) {
   const RunConfig config = tiny_gpt();

@@ -194,6 +194,7 @@ class Partition {
     const Op& op = graph_.op(id);
     const ShardedOp sharded =
         with_placements({op, view(graph_, op), sharded_.rules[id.index], sharded_.of(id)});
+    check_sums(sharded);
     const KernelCall call = op.regions.empty()
                                 ? sharded.view.definition->kernel(
                                       sharded.view, factor_splits(sharded.rule, sharded.sharding))
@@ -209,6 +210,27 @@ class Partition {
     if (frame_) return;
     vary_by_micro_batch(sharded, call);
     for (size_t i = 0; i < outputs.size(); ++i) accumulate(sharded, i);
+  }
+
+  static bool is_sum_of_micro_batches(const MicroBatchPlacement& placed) {
+    return placed.by_micro_batch && placed.dim < 0;
+  }
+
+  /// Refuses results that a mark has as sums over micro-batches, and that are none.
+  void check_sums(const ShardedOp& sharded) const {
+    for (size_t i = 0; i < sharded.op.outputs.size(); ++i) {
+      const ValueId value = sharded.op.outputs[i];
+      const MicroBatchPlacement& made = sharded.outputs[i];
+      if (is_sum_of_micro_batches(made) ||
+          !is_sum_of_micro_batches(stages_.placed(sharded_.of(value))))
+        continue;
+      throw UserError(
+          "'" + graph_.value(value).name + "' is no sum over micro-batches",
+          made.by_micro_batch ? "each micro-batch has rows of it" : "it is computed once a step",
+          "remove {partial sum: " + std::string(kMicroBatchAxis) +
+              "} from its mark: it is for gradients of parameters",
+          ExitCode::kBadConfig);
+    }
   }
 
   /// Sets what changes from one micro-batch to the next in the kernel that was lowered last.
@@ -284,10 +306,10 @@ class Partition {
   /// value is.
   void accumulate(const ShardedOp& sharded, size_t output) {
     const MicroBatchPlacement& made = sharded.outputs[output];
-    if (!made.by_micro_batch || made.dim >= 0) return;
+    if (!is_sum_of_micro_batches(made)) return;
     const ValueId value = sharded.op.outputs[output];
     const MicroBatchPlacement home = stages_.placed(sharded_.of(value));
-    const bool is_home = home.by_micro_batch && home.dim < 0 && home.attr.mesh == made.attr.mesh;
+    const bool is_home = is_sum_of_micro_batches(home) && home.attr.mesh == made.attr.mesh;
     const MicroBatchPlacement& placed = is_home ? home : made;
     const std::string& name = graph_.value(value).name;
     const RegisterIndex partial =

@@ -1,6 +1,7 @@
 #include "presets/presets.h"
 
 #include <algorithm>
+#include <functional>
 #include <map>
 #include <memory>
 
@@ -99,18 +100,33 @@ class TensorMarks {
   std::map<std::string, std::vector<std::string>> names_;
 };
 
-/// By the name of a parameter: the value of its shape that the backward gives to the optimizer.
-std::map<std::string, ValueId> gradients_of(const Graph& graph) {
-  std::map<std::string, ValueId> gradients;
+/// By the name of a parameter.
+using Gradients = std::map<std::string, std::vector<ValueId>>;
+
+/// The values of the shape of a parameter that the backward gives to the optimizer. Of a sum over
+/// ops of several stages, which is computed once a step, its operands.
+///   stages  by op
+Gradients gradients_of(const Graph& graph, const std::vector<int>& stages) {
+  const auto maker = [&](ValueId value) { return graph.value(value).producer; };
+  const auto stage_of = [&](ValueId value) { return stages[maker(value).index]; };
+  Gradients gradients;
+  const std::function<void(ValueId, std::vector<ValueId>&)> add = [&](ValueId value,
+                                                                      std::vector<ValueId>& list) {
+    const std::vector<ValueId>& addends = graph.op(maker(value)).inputs;
+    const bool joins_stages = std::ranges::any_of(addends, [&](ValueId addend) {
+      return maker(addend).index >= 0 && graph.op(maker(addend)).role == Role::kBackward &&
+             graph.type(addend) == graph.type(value) && stage_of(addend) != stage_of(value);
+    });
+    if (!joins_stages) return list.push_back(value);
+    for (const ValueId addend : addends) add(addend, list);
+  };
   for (const Op& op : graph.ops()) {
     const auto parameter = graph.find_value(op.origin.source);
-    if (op.role != Role::kOptimizer || !parameter) continue;
-    for (const ValueId input : op.inputs) {
-      const OpId producer = graph.value(input).producer;
-      if (producer.index >= 0 && graph.op(producer).role == Role::kBackward &&
+    if (op.role != Role::kOptimizer || !parameter || gradients.contains(op.origin.source)) continue;
+    for (const ValueId input : op.inputs)
+      if (maker(input).index >= 0 && graph.op(maker(input)).role == Role::kBackward &&
           graph.type(input).shape == graph.type(*parameter).shape)
-        gradients.emplace(op.origin.source, input);
-    }
+        add(input, gradients[op.origin.source]);
   }
   return gradients;
 }
@@ -131,11 +147,12 @@ class Division {
   }
 
   /// One mark for all tensors of equal placements.
-  std::vector<Mark> marks(const std::string& origin, int zero) const {
+  ///   gradients  of the parameters whose sums over micro-batches level 2 divides
+  std::vector<Mark> marks(const std::string& origin, int zero, const Gradients& gradients) const {
     TensorMarks marks(graph_);
     for (ValueId value : marked())
       if (zero == 0 || !is_parameter(value)) marks.add(value, placement_of(value));
-    if (zero > 0) divide_state(zero, marks);
+    if (zero > 0) divide_state(zero, gradients, marks);
     return marks.all(origin);
   }
 
@@ -172,8 +189,7 @@ class Division {
 
   /// Divides the state of the optimizer over kDataAxis, too, and so the sums of gradients over
   /// micro-batches from level 2 on, and the parameters at level 3.
-  void divide_state(int zero, TensorMarks& marks) const {
-    const std::map<std::string, ValueId> gradients = gradients_of(graph_);
+  void divide_state(int zero, const Gradients& gradients, TensorMarks& marks) const {
     std::map<std::string, std::vector<ValueId>> states;  // by the name of their parameter
     for (const Variable& variable : graph_.variables())
       if (!variable.origin.source.empty()) states[variable.origin.source].push_back(variable.value);
@@ -183,9 +199,10 @@ class Division {
       const bool at_rest = zero == 3 && parts != whole;
       marks.add(variable.value, spec_of(at_rest ? parts : whole, "P()"));
       if (at_rest) marks.free_copies(variable.value);
-      const auto gradient = gradients.find(graph_.value(variable.value).name);
-      if (zero >= 2 && parts != whole && gradient != gradients.end())
-        marks.add(gradient->second, summed_over_micro_batches(parts));
+      const auto found = gradients.find(graph_.value(variable.value).name);
+      if (parts != whole && found != gradients.end())
+        for (const ValueId gradient : found->second)
+          marks.add(gradient, summed_over_micro_batches(parts));
       for (ValueId state : states[graph_.value(variable.value).name])
         if (graph_.type(state).shape == graph_.type(variable.value).shape)
           marks.add(state, spec_of(parts, "P()"));
@@ -430,7 +447,10 @@ Plan preset_plan(const Preset& preset, const Graph& graph, std::optional<int> ra
         graph, plan.meshes,
         stages_of(preset, graph, static_cast<int>(std::max<size_t>(1, plan.meshes.size()))),
         origin);
-  for (Mark& mark : Division(graph, degrees).marks(origin, preset.zero))
+  Gradients gradients;
+  if (preset.zero >= 2)
+    gradients = gradients_of(graph, assign_meshes(graph, plan.placed(), marks).ops);
+  for (Mark& mark : Division(graph, degrees).marks(origin, preset.zero, gradients))
     marks.push_back(std::move(mark));
   plan.marks.insert(plan.marks.begin(), marks.begin(), marks.end());
   return plan;

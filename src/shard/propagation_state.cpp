@@ -28,7 +28,7 @@ PropagationState::PropagationState(const Graph& graph, const Meshes& meshes,
       stages_(std::move(stages)),
       marks_(resolve_marks(graph, meshes, stages_, marks, rules_)) {
   place_replicated();
-  place_marked();
+  place_marked(copy_lives(graph, marks));
   allow_chunks();
   if (ends)
     fix_ends(*ends);
@@ -77,7 +77,28 @@ void PropagationState::place_replicated() {
   }
 }
 
-void PropagationState::place_marked() {
+/// The names of the axes over which marks divide inputs.
+std::set<std::string> PropagationState::axes_of_inputs() const {
+  std::set<std::string> names;
+  for (const MarkedValue& marked : marks_.values) {
+    if (!graph_.is_input(marked.value)) continue;
+    for (const DimSharding& dim : marked.attr.dims)
+      for (const int axis : dim.axes) names.insert(marked.attr.mesh->axes()[axis]);
+  }
+  return names;
+}
+
+/// How ops that take a variable from copies of a pass see it: gathered over the axes of the inputs.
+DistAttr PropagationState::as_gathered(DistAttr attr, const std::set<std::string>& axes) {
+  for (DimSharding& dim : attr.dims) {
+    std::erase_if(dim.axes, [&](int axis) { return axes.contains(attr.mesh->axes()[axis]); });
+    if (dim.axes.empty()) dim = {};
+  }
+  return attr;
+}
+
+void PropagationState::place_marked(const std::vector<CopyLife>& copies) {
+  const std::set<std::string> of_inputs = axes_of_inputs();
   for (const MarkedValue& marked : marks_.values) {
     const bool is_made = graph_.value(marked.value).producer.index >= 0;
     if (is_time(*marked.attr.mesh, 0) && marked.attr.uses(0) &&
@@ -91,14 +112,18 @@ void PropagationState::place_marked() {
     // Uses the mesh for which the mark was parsed: the next value of a variable may be produced on
     // another mesh than that of the variable.
     TensorPlacement& placed = placement(marked.value, stages_.values[marked.value.index]);
-    if (placed.fixed && !(placed.attr == marked.attr))
+    const bool is_gathered = !copies.empty() && copies[marked.value.index] == CopyLife::kPass &&
+                             graph_.variable_of(marked.value) && marked.attr.partial.empty();
+    const DistAttr attr = is_gathered ? as_gathered(marked.attr, of_inputs) : marked.attr;
+    if (is_gathered) at_rest_.emplace_back(marked.value, marked.attr);
+    if (placed.fixed && !(placed.attr == attr))
       throw UserError("two marks place '" + graph_.value(marked.value).name +
                           "' and the variable that it becomes differently",
                       "the state has the same placement before and after a step: " +
-                          to_text(placed.attr) + " and " + to_text(marked.attr),
+                          to_text(placed.attr) + " and " + to_text(attr),
                       "mark only the variable", ExitCode::kBadConfig);
-    placed = {marked.attr, true,
-              "mark '" + marked.mark->pattern + "' (" + marked.mark->origin + ")", marked.open};
+    placed = {attr, true, "mark '" + marked.mark->pattern + "' (" + marked.mark->origin + ")",
+              marked.open};
   }
 }
 
@@ -165,6 +190,9 @@ ShardedGraph PropagationState::take_result() {
     sharded.values.push_back(canonical({i}).attr);
     sharded.value_reasons.push_back(canonical({i}).reason);
   }
+  for (const auto& [variable, attr] : at_rest_)
+    for (int i = 0; i < std::ssize(graph_.values()); ++i)
+      if (shared({i}) == variable) sharded.values[static_cast<size_t>(i)] = attr;
   for (OpState& state : ops_) {
     sharded.ops.push_back(std::move(state.sharding));
     sharded.rules.push_back(state.shared_rule);

@@ -4,6 +4,7 @@
 
 #include <set>
 #include <string>
+#include <utility>
 #include <vector>
 
 #include "graph/graph.h"
@@ -98,7 +99,10 @@ class PropagationState {
   void find_stages_of_values();
   size_t position_of(ValueId value, int stage) const;
   void place_replicated();
-  void place_marked();
+  ///   copies  by value; empty: all kStep
+  void place_marked(const std::vector<CopyLife>& copies);
+  std::set<std::string> axes_of_inputs() const;
+  static DistAttr as_gathered(DistAttr attr, const std::set<std::string>& axes);
   void allow_chunks();
   void fix_ends(const RegionEnds& ends);
   void divide_by_micro_batches(TensorPlacement& placement);
@@ -114,6 +118,8 @@ class PropagationState {
   std::vector<ValueId> shared_;
   std::vector<std::vector<int>> stages_of_;  // by shared value, ascending: those that have it
   std::vector<std::vector<TensorPlacement>> placements_;  // by value and position in stages_of_
+  /// Variables that rest in another placement than the one in which ops see them.
+  std::vector<std::pair<ValueId, DistAttr>> at_rest_;
   std::vector<bool> may_have_chunks_;  // by value: a variable that propagation may divide so
   std::vector<OpState> ops_;
   std::vector<ShardingNote> notes_;
