@@ -36,7 +36,7 @@ MeshPtr mesh_of(const Degrees& degrees) {
 
 /// The model divided by axes of two parts each; nullopt when an axis would divide nothing.
 std::optional<PlacedGraph> divided(const PlanRequest& request, const Degrees& degrees,
-                                   int64_t micro_batches) {
+                                   int64_t micro_batches, const Recompute& recompute) {
   std::vector<std::string> parts;
   for (size_t i = 0; i < degrees.size(); ++i)
     parts.push_back(std::string(kAxes[i]) + "=" + std::to_string(degrees[i]));
@@ -46,6 +46,7 @@ std::optional<PlacedGraph> divided(const PlanRequest& request, const Degrees& de
     Plan plan = preset_plan(parse_preset(join(parts, ",")), request.graph);
     plan.meshes = one_mesh(mesh_of(degrees));
     plan.micro_batches = micro_batches;
+    plan.recompute = recompute;
     plan.cost = cost_of(in_order(request.cluster, 1), {});
     return placements(request.graph, plan, options);
   } catch (const UserError& error) {
@@ -87,8 +88,10 @@ void for_each_degrees(int64_t size, const Visit& visit) {
 }  // namespace
 
 StageDivisions::StageDivisions(const PlanRequest& request, const PlanConstraints& constraints,
-                               const DeviceRuns& runs, int64_t micro_batches)
-    : line_(model_line(request.graph, largest_stage_count(constraints.ranks),
+                               const DeviceRuns& runs, int64_t micro_batches,
+                               const Recompute& recompute)
+    : recompute_(recompute),
+      line_(model_line(request.graph, largest_stage_count(constraints.ranks),
                        boundaries_of(request, constraints))) {
   for (const int begin : boundaries_of(request, constraints))
     boundaries_.push_back(
@@ -99,7 +102,7 @@ StageDivisions::StageDivisions(const PlanRequest& request, const PlanConstraints
       all.push_back({1 + (set & 1), 1 + (set >> 1 & 1), 1 + (set >> 2 & 1)});
   placed_.resize(all.size());
   on_all_cores(std::ssize(all),
-               [&](int64_t i) { placed_[i] = divided(request, all[i], micro_batches); });
+               [&](int64_t i) { placed_[i] = divided(request, all[i], micro_batches, recompute); });
   for (size_t i = 0; i < all.size(); ++i)
     if (placed_[i])
       models_.try_emplace(all[i], placed_[i]->graph, placed_[i]->sharded, request.graph, line_);

@@ -25,13 +25,15 @@ class StageDivisions {
  public:
   /// The request and its graph outlive it.
   ///   micro_batches  a number that divides the batch, above 1
+  ///   recompute      of all stages; their costs and memory are those of the rewritten graph
   StageDivisions(const PlanRequest& request, const PlanConstraints& constraints,
-                 const DeviceRuns& runs, int64_t micro_batches);
+                 const DeviceRuns& runs, int64_t micro_batches, const Recompute& recompute);
   StageDivisions(const StageDivisions&) = delete;  // the ways refer to its models
   StageDivisions& operator=(const StageDivisions&) = delete;
 
   const ModelLine& line() const { return line_; }
   const std::vector<StageWay>& ways() const { return ways_; }
+  const Recompute& recompute() const { return recompute_; }
   /// The units at which stages have to begin: behind the boundaries of the constraints.
   const std::vector<int>& boundaries() const { return boundaries_; }
 
@@ -40,6 +42,7 @@ class StageDivisions {
 
   void add_way(const Degrees& degrees, const PlanConstraints& constraints);
 
+  const Recompute recompute_;
   const ModelLine line_;
   std::vector<int> boundaries_;
   std::vector<std::optional<PlacedGraph>> placed_;
