@@ -20,6 +20,7 @@ struct Case {
   std::string text;  // of the constraints
   int ranks = 2;
   Recompute::Kind recompute = Recompute::Kind::kNone;
+  int zero = 0;
 };
 
 std::vector<Case> cases(std::string_view schedule) {
@@ -47,7 +48,7 @@ Compared compared(const PlanRequest& request, const Case& item) {
   const Plan decisions = decisions_of(constraints);
   const Deployment deployment = in_order(request.cluster, item.ranks);
   const StageDivisions divisions(request, constraints, DeviceRuns(deployment),
-                                 decisions.micro_batches, {item.recompute});
+                                 decisions.micro_batches, {{item.recompute}, item.zero});
   const auto stages = static_cast<int>(constraints.degrees.at("pp"));
   StageSearch search(divisions.line(), divisions.ways(), deployment,
                      {.micro_batches = {decisions.micro_batches},
@@ -93,6 +94,26 @@ TEST(StageEstimates, OfMemoryAreTheArenaOfTheCompiledStages) {
       EXPECT_GE(ratio, 0.97) << item.text;
       EXPECT_LE(ratio, 1.07) << item.text;
     }
+}
+
+// The gradients are whole until they are summed and divided.
+TEST(StageEstimates, OfMemoryAreTheArenaWhereDpDividesTheStates) {
+  const Graph graph = gpt();
+  const Cluster cluster = parse_cluster_line("8xa100-80g");
+  const Case item{"pp=2,dp=2,tp=1,micro_batches=8,schedule=1f1b,recompute=full,zero=1", 4,
+                  Recompute::Kind::kFull, 1};
+  const Compared found = compared({graph, cluster}, item);
+  for (const double ratio : arena_ratios(found)) {
+    EXPECT_GE(ratio, 0.97);
+    EXPECT_LE(ratio, 1.07);
+  }
+  Case whole = item;
+  whole.text.resize(whole.text.rfind(",zero"));
+  whole.zero = 0;
+  const Compared all = compared({graph, cluster}, whole);
+  for (size_t rank = 0; rank < 4; ++rank)
+    EXPECT_LT(found.compiled.prediction.memory[rank].variables.value(),
+              0.7 * static_cast<double>(all.compiled.prediction.memory[rank].variables.value()));
 }
 
 // A split backward keeps what weight gradients read. The most bytes at one op are counted beside

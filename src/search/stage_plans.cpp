@@ -26,7 +26,7 @@ std::string recompute_suffix(Recompute::Kind kind) {
 }
 
 std::string name_of(const PipelineChoice& choice, const std::vector<StageWay>& ways,
-                    const Recompute& recompute) {
+                    const StageSavings& savings) {
   std::vector<std::pair<std::string, int>> runs;  // stages of one mesh after each other
   for (const StageChoice& stage : choice.stages) {
     std::string mesh = to_text(*mesh_from(*ways[stage.way].mesh, 0));
@@ -40,7 +40,9 @@ std::string name_of(const PipelineChoice& choice, const std::vector<StageWay>& w
   return "stages " + join(parts, " | ") +
          ", micro_batches=" + std::to_string(choice.micro_batches) +
          (choice.micro_batches > 1 ? ", " + std::string(to_text(choice.schedule)) : "") +
-         (choice.has_data_outside ? ", dp outside" : "") + recompute_suffix(recompute.kind);
+         (choice.has_data_outside ? ", dp outside" : "") +
+         recompute_suffix(savings.recompute.kind) +
+         (savings.zero > 0 ? ", zero=" + std::to_string(savings.zero) : "");
 }
 
 }  // namespace
@@ -48,8 +50,9 @@ std::string name_of(const PipelineChoice& choice, const std::vector<StageWay>& w
 Plan plan_of(const PlanRequest& request, const Plan& decisions, const PipelineChoice& choice,
              const StageDivisions& divisions) {
   Plan plan = decisions;
-  plan.recompute = divisions.recompute();
-  plan.name = name_of(choice, divisions.ways(), plan.recompute);
+  const StageSavings& savings = divisions.savings();
+  plan.recompute = savings.recompute;
+  plan.name = name_of(choice, divisions.ways(), savings);
   plan.micro_batches = choice.micro_batches;
   if (choice.micro_batches > 1) plan.schedule = choice.schedule;
   std::vector<int> stages;
@@ -64,7 +67,7 @@ Plan plan_of(const PlanRequest& request, const Plan& decisions, const PipelineCh
     const auto at = static_cast<int>(stages.size());
     stages.push_back(static_cast<int>(std::ranges::upper_bound(begins, at) - begins.begin()) - 1);
   }
-  plan = staged_plan(request.graph, stages, std::move(plan));
+  plan = staged_plan(request.graph, stages, std::move(plan), savings.zero);
   std::vector<MeshPtr> meshes;
   for (const NamedMesh& mesh : plan.meshes) meshes.push_back(mesh.mesh);
   plan.cost = cost_of(in_order(request.cluster, plan.rank_count()), meshes);

@@ -27,10 +27,11 @@ constexpr double kMemoryMargin = 0.08;
 constexpr int kSearchesAgain = 3;
 constexpr int kNeighbourRounds = 2;
 /// Of more than kManyRanks ranks: rows of a batch up to which every divisor is a number of
-/// micro-batches, the least number of larger ones, and the pipelines that are compiled.
+/// micro-batches, the least number of larger ones, and the pipelines that are compiled until one
+/// fits.
 constexpr int64_t kManyRowsPerBatch = 64;
 constexpr int64_t kLeastOfMany = 16;
-constexpr size_t kFewAnswers = 2;
+constexpr size_t kFewAnswers = 4;
 
 /// How often 2 divides a number.
 int twos(int64_t number) {
@@ -134,6 +135,17 @@ bool needs_margin(const PipelineChoice& choice) {
   return false;
 }
 
+int fixed_zero(const PlanConstraints& constraints) {
+  if (!fixes_decision(constraints, kZeroKey)) return 0;
+  return parse_preset(std::string(kDataAxis) + "=2," + constraints.decisions).zero;
+}
+
+double least_seconds(const std::vector<StagedChoice>& choices) {
+  double least = std::numeric_limits<double>::infinity();
+  for (const StagedChoice& each : choices) least = std::min(least, each.choice.seconds);
+  return least;
+}
+
 }  // namespace
 
 /// Searches for pipelines, one for each way in which the backward computes results again.
@@ -144,28 +156,27 @@ struct StageSource::Search {
         decisions(decisions_of(binding)),
         deployment(in_order(wanted.cluster, binding.ranks)),
         options(std::move(tried)) {
-    levels.push_back(std::make_unique<Level>(*this, decisions.recompute));
+    levels.push_back(
+        std::make_unique<Level>(*this, StageSavings{decisions.recompute, fixed_zero(binding)}));
   }
 
   /// Where memory binds, those that fit if the estimates are too high come first; and those that
   /// compute results again follow.
   std::vector<StagedChoice> first() {
     std::vector<StagedChoice> list = of_first_level();
-    const auto is_faster = [&](const StagedChoice& other) {
-      return list.empty() || other.choice.seconds < list.front().choice.seconds;
-    };
-    if (list.empty() || std::ranges::any_of(without_limit(), is_faster))
+    if (list.empty() || (!levels.front()->stages.fits_in_one_stage() &&
+                         least_seconds(without_limit()) < least_seconds(list)))
       std::ranges::move(of_further_levels(), std::back_inserter(list));
-    if (are_many()) keep_fastest(list);
+    if (are_many()) keep_unlike(list);
     return list;
   }
 
   /// Those of the levels that were not searched yet: where memory binds.
   std::vector<StagedChoice> of_further_levels() {
     std::vector<StagedChoice> list;
-    if (levels.size() > 1 || fixes_decision(constraints, "recompute")) return list;
-    for (const Recompute::Kind kind : {Recompute::Kind::kSelective, Recompute::Kind::kFull}) {
-      levels.push_back(std::make_unique<Level>(*this, Recompute{kind}));
+    if (levels.size() > 1) return list;
+    for (const StageSavings& savings : further_savings()) {
+      levels.push_back(std::make_unique<Level>(*this, savings));
       std::ranges::move(best_of(levels.size() - 1), std::back_inserter(list));
     }
     keep_fastest(list);
@@ -183,9 +194,9 @@ struct StageSource::Search {
   }
 
   struct Level {
-    Level(const Search& search, const Recompute& recompute)
+    Level(const Search& search, const StageSavings& savings)
         : divisions(search.request, search.constraints, DeviceRuns(search.deployment),
-                    search.options.micro_batches.front(), recompute),
+                    search.options.micro_batches.front(), savings),
           stages(divisions.line(), divisions.ways(), search.deployment,
                  with_boundaries(search.options, divisions)) {}
 
@@ -208,6 +219,32 @@ struct StageSource::Search {
     std::ranges::stable_sort(list, {},
                              [](const StagedChoice& each) { return each.choice.seconds; });
     if (list.size() > options.max_answers) list.resize(options.max_answers);
+  }
+
+  /// Those that are tried where memory binds. States are divided at once, since that takes hardly
+  /// any time: the gradients are summed and the parameters gathered in either case.
+  std::vector<StageSavings> further_savings() const {
+    using Kind = Recompute::Kind;
+    const bool fixes_zero = fixes_decision(constraints, kZeroKey);
+    const int zero = fixes_zero ? fixed_zero(constraints) : 1;
+    std::vector<StageSavings> list;
+    if (!fixes_zero) list.push_back({decisions.recompute, zero});
+    if (!fixes_decision(constraints, "recompute"))
+      for (const Kind kind : {Kind::kSelective, Kind::kFull}) list.push_back({{kind}, zero});
+    return list;
+  }
+
+  /// The fastest of those of equal ways: only their cuts and schedules differ.
+  void keep_unlike(std::vector<StagedChoice>& list) const {
+    keep_fastest(list);
+    std::vector<StagedChoice> kept;
+    for (StagedChoice& each : list) {
+      const auto is_like = [&](const StagedChoice& known) {
+        return known.level == each.level && known.choice.has_ways_of(each.choice);
+      };
+      if (std::ranges::none_of(kept, is_like)) kept.push_back(std::move(each));
+    }
+    list = std::move(kept);
   }
 
   std::vector<StagedChoice> of_first_level() {
@@ -257,7 +294,11 @@ std::vector<Candidate> StageSource::operator()(const PlanRequest& request,
       return {};
     search_ = std::make_unique<Search>(request, constraints, options);
   }
-  if (!search_ || (!is_first && constraints.ranks > kManyRanks)) return {};
+  if (!search_) return {};
+  if (constraints.ranks > kManyRanks) {
+    if (is_first) spare_ = search_->first();
+    return next_spare(request, known);
+  }
   std::vector<StagedChoice> choices = is_first ? search_->first() : with_less_memory(known);
   if (!is_first && choices.empty() && asked_for_neighbours_++ < kNeighbourRounds) {
     choices = neighbours(known);
@@ -269,6 +310,19 @@ std::vector<Candidate> StageSource::operator()(const PlanRequest& request,
     return limit && each.choice.seconds > kMargin * limit->value();
   });
   keep_unequal(choices);
+  return candidates(request, std::move(choices));
+}
+
+std::vector<Candidate> StageSource::next_spare(const PlanRequest& request,
+                                               const PlanningAnswer& known) {
+  const auto fits = [&](const EvaluatedCandidate& each) {
+    return each.fits() && tried_.contains(each.candidate.name);
+  };
+  if (spare_.empty() || std::ranges::any_of(known.candidates, fits)) return {};
+  std::vector<StagedChoice> choices{std::move(spare_.front())};
+  spare_.erase(spare_.begin());
+  const std::optional<Seconds> limit = best_step(known);
+  if (limit && choices.front().choice.seconds > kMargin * limit->value()) return {};
   return candidates(request, std::move(choices));
 }
 

@@ -12,7 +12,7 @@
 
 namespace tessera {
 
-/// A pipeline of one of several searches, which differ in what the backward computes again.
+/// A pipeline of one of several searches, which differ in how they save memory.
 struct StagedChoice {
   PipelineChoice choice;
   size_t level = 0;
@@ -50,6 +50,8 @@ class StageSource {
  private:
   struct Search;
 
+  /// Of more than kManyRanks ranks: the next one, until one fits.
+  std::vector<Candidate> next_spare(const PlanRequest& request, const PlanningAnswer& known);
   /// Those of a search with less memory; empty where it is not needed.
   std::vector<StagedChoice> with_less_memory(const PlanningAnswer& known);
   std::vector<StagedChoice> neighbours(const PlanningAnswer& known) const;
@@ -62,6 +64,7 @@ class StageSource {
   int searched_again_ = 0, asked_for_neighbours_ = 0;
   std::unique_ptr<Search> search_;
   std::map<std::string, StagedChoice> tried_;  // by the name of the candidate
+  std::vector<StagedChoice> spare_;            // of more than kManyRanks ranks
   std::set<std::string> searched_from_;        // those that did not fit
 };
 

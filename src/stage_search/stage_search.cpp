@@ -16,6 +16,8 @@ namespace {
 constexpr size_t kOfOneMicroBatch = 2;
 /// Stages of which two cuts are moved in all combinations.
 constexpr size_t kFewStages = 4;
+/// A device has at most so many micro-batches in flight for each stage behind it (zb-h2).
+constexpr int kInFlightOfAStage = 2;
 /// The limit of a device on which no micro-batch fits.
 constexpr double kNoMemory = -1;
 
@@ -139,6 +141,19 @@ std::vector<PipelineChoice> StageSearch::best() {
   std::vector<PipelineChoice> list = best_of(several, options_.max_answers);
   if (has_one) std::ranges::move(best_of({1}, kOfOneMicroBatch), std::back_inserter(list));
   return list;
+}
+
+bool StageSearch::fits_in_one_stage() {
+  for (const int64_t count : options_.micro_batches) {
+    const SegmentCosts& costs = costs_of(count);
+    const auto in_flight =
+        static_cast<double>(std::min<int64_t>(count, kInFlightOfAStage * options_.max_stages));
+    for (int kind = 0; kind < runs_.kinds(); ++kind)
+      for (const int way : costs.ways_of(kind))
+        if (memory_of(costs.of(kind, way, 0, line_.units()), in_flight) > costs.capacity(kind))
+          return false;
+  }
+  return true;
 }
 
 std::vector<EqualStages> StageSearch::equal_stages() const {
