@@ -152,8 +152,39 @@ class Division {
     TensorMarks marks(graph_);
     for (ValueId value : marked())
       if (zero == 0 || !is_parameter(value)) marks.add(value, placement_of(value));
-    if (zero > 0) divide_state(zero, gradients, marks);
+    if (zero > 0) divide_state(zero, gradients, marks, [](ValueId) { return true; });
     return marks.all(origin);
+  }
+
+  bool is_parameter(ValueId value) const {
+    const Variable* variable = graph_.variable_of(value);
+    return variable && variable->trainable;
+  }
+
+  /// Divides the state of the optimizer over kDataAxis, too, and so the sums of gradients over
+  /// micro-batches from level 2 on, and the parameters at level 3.
+  ///   gradients  those whose sums are divided
+  ///   is_wanted  says of which parameters
+  template <class IsWanted>
+  void divide_state(int zero, const Gradients& gradients, TensorMarks& marks,
+                    const IsWanted& is_wanted) const {
+    std::map<std::string, std::vector<ValueId>> states;  // by the name of their parameter
+    for (const Variable& variable : graph_.variables())
+      if (!variable.origin.source.empty()) states[variable.origin.source].push_back(variable.value);
+    for (const Variable& variable : graph_.variables()) {
+      if (!variable.trainable || !is_wanted(variable.value)) continue;
+      const AxesOfDims whole = axes_of(variable.value), parts = divided_by_data(variable.value);
+      const bool at_rest = zero == 3 && parts != whole;
+      marks.add(variable.value, spec_of(at_rest ? parts : whole, "P()"));
+      if (at_rest) marks.free_copies(variable.value);
+      const auto found = gradients.find(graph_.value(variable.value).name);
+      if (parts != whole && found != gradients.end())
+        for (const ValueId gradient : found->second)
+          marks.add(gradient, summed_over_micro_batches(parts));
+      for (ValueId state : states[graph_.value(variable.value).name])
+        if (graph_.type(state).shape == graph_.type(variable.value).shape)
+          marks.add(state, spec_of(parts, "P()"));
+    }
   }
 
   /// Inputs, then parameters, then the first value of each class of space that no input has.
@@ -182,33 +213,6 @@ class Division {
   }
 
  private:
-  bool is_parameter(ValueId value) const {
-    const Variable* variable = graph_.variable_of(value);
-    return variable && variable->trainable;
-  }
-
-  /// Divides the state of the optimizer over kDataAxis, too, and so the sums of gradients over
-  /// micro-batches from level 2 on, and the parameters at level 3.
-  void divide_state(int zero, const Gradients& gradients, TensorMarks& marks) const {
-    std::map<std::string, std::vector<ValueId>> states;  // by the name of their parameter
-    for (const Variable& variable : graph_.variables())
-      if (!variable.origin.source.empty()) states[variable.origin.source].push_back(variable.value);
-    for (const Variable& variable : graph_.variables()) {
-      if (!variable.trainable) continue;
-      const AxesOfDims whole = axes_of(variable.value), parts = divided_by_data(variable.value);
-      const bool at_rest = zero == 3 && parts != whole;
-      marks.add(variable.value, spec_of(at_rest ? parts : whole, "P()"));
-      if (at_rest) marks.free_copies(variable.value);
-      const auto found = gradients.find(graph_.value(variable.value).name);
-      if (parts != whole && found != gradients.end())
-        for (const ValueId gradient : found->second)
-          marks.add(gradient, summed_over_micro_batches(parts));
-      for (ValueId state : states[graph_.value(variable.value).name])
-        if (graph_.type(state).shape == graph_.type(variable.value).shape)
-          marks.add(state, spec_of(parts, "P()"));
-    }
-  }
-
   AxesOfDims divided_by_data(ValueId value) const {
     const auto size_of = [&](std::string_view axis) {
       const auto found = std::find(degrees_.names.begin(), degrees_.names.end(), axis);
@@ -396,20 +400,30 @@ std::vector<Mark> stage_marks(const Graph& graph, const Meshes& meshes,
   return marks;
 }
 
-Plan staged_plan(const Graph& graph, const std::vector<int>& stages, Plan decisions) {
+Plan staged_plan(const Graph& graph, const std::vector<int>& stages, Plan decisions, int zero) {
   const std::string origin = "stages " + decisions.name;
   std::vector<Mark> marks = stage_marks(graph, decisions.meshes, stages, origin);
   const MeshAssignment assigned = assign_meshes(graph, decisions.meshes, marks);
-  std::map<std::vector<std::string>, Division> divisions;  // by the names of the axes
+  std::map<std::string, Division> divisions;  // by the names of the axes, and for zero their sizes
   const auto division_of = [&](int stage) -> const Division& {
     const Degrees degrees = degrees_on(*decisions.meshes[stage].mesh);
-    return divisions.try_emplace(degrees.names, graph, degrees).first->second;
+    std::string key = join(degrees.names, ",");
+    if (zero > 0)
+      for (const int64_t size : degrees.shape) key += " " + std::to_string(size);
+    return divisions.try_emplace(key, graph, degrees).first->second;
   };
+  // Of zero the search divides the state alone.
+  ensure(zero <= 1, "stages divide the state of the optimizer, and no gradients or parameters");
   TensorMarks tensors(graph);
-  for (int stage = 0; stage < std::ssize(decisions.meshes); ++stage)
-    for (ValueId value : division_of(stage).marked())
-      if (assigned.values[value.index] == stage)
-        tensors.add(value, division_of(stage).placement_of(value));
+  for (int stage = 0; stage < std::ssize(decisions.meshes); ++stage) {
+    const Division& division = division_of(stage);
+    const auto is_here = [&](ValueId value) { return assigned.values[value.index] == stage; };
+    const bool divides_state = zero > 0 && degrees_on(*decisions.meshes[stage].mesh).has(kDataAxis);
+    for (ValueId value : division.marked())
+      if (is_here(value) && !(divides_state && division.is_parameter(value)))
+        tensors.add(value, division.placement_of(value));
+    if (divides_state) division.divide_state(zero, {}, tensors, is_here);
+  }
   const Mesh& first = *decisions.meshes.front().mesh;
   const bool are_alike = std::ranges::all_of(decisions.meshes, [&](const NamedMesh& mesh) {
     return mesh.mesh->axes() == first.axes() && mesh.mesh->shape() == first.shape();

@@ -37,7 +37,8 @@ std::vector<Mark> stage_marks(const Graph& graph, const Meshes& meshes,
 ///
 ///   stages     as above
 ///   decisions  has the meshes of the stages, with axes of presets; its marks are added
+///   zero       of the stages with dp, as Preset::zero: 0 or 1
 ///   throws     UserError (78) for an axis that would divide (almost) nothing
-Plan staged_plan(const Graph& graph, const std::vector<int>& stages, Plan decisions);
+Plan staged_plan(const Graph& graph, const std::vector<int>& stages, Plan decisions, int zero = 0);
 
 }  // namespace tessera

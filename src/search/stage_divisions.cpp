@@ -36,16 +36,19 @@ MeshPtr mesh_of(const Degrees& degrees) {
 
 /// The model divided by axes of two parts each; nullopt when an axis would divide nothing.
 std::optional<PlacedGraph> divided(const PlanRequest& request, const Degrees& degrees,
-                                   int64_t micro_batches) {
+                                   int64_t micro_batches, const StageSavings& savings) {
   std::vector<std::string> parts;
   for (size_t i = 0; i < degrees.size(); ++i)
     parts.push_back(std::string(kAxes[i]) + "=" + std::to_string(degrees[i]));
   CompileOptions options;
   options.rewrites = request.rewrites;
   try {
+    if (savings.zero > 0 && degrees.front() > 1)
+      parts.push_back(std::string(kZeroKey) + "=" + std::to_string(savings.zero));
     Plan plan = preset_plan(parse_preset(join(parts, ",")), request.graph);
     plan.meshes = one_mesh(mesh_of(degrees));
     plan.micro_batches = micro_batches;
+    plan.recompute = savings.recompute;
     plan.cost = cost_of(in_order(request.cluster, 1), {});
     return placements(request.graph, plan, options);
   } catch (const UserError& error) {
@@ -68,8 +71,19 @@ int largest_stage_count(int ranks) {
   return ranks > kManyRanks ? StageSearchOptions().max_stages : ranks;
 }
 
-bool has_space(const PlanConstraints& constraints) {
-  return constraints.ranks <= kManyRanks || constraints.degrees.contains(std::string(kSpaceAxis));
+bool obeys(const Degrees& degrees, const PlanConstraints& constraints) {
+  for (size_t i = 0; i < degrees.size(); ++i) {
+    const auto fixed = constraints.degrees.find(kAxes[i]);
+    if (fixed != constraints.degrees.end() && fixed->second != degrees[i]) return false;
+  }
+  return true;
+}
+
+/// The degrees of the model from which a way is priced: axes of two parts each.
+Degrees halves_of(const Degrees& degrees) {
+  Degrees halves;
+  for (const int64_t degree : degrees) halves.push_back(std::min<int64_t>(degree, 2));
+  return halves;
 }
 
 int machine_size(const Cluster& cluster) {
@@ -87,46 +101,49 @@ void for_each_degrees(int64_t size, const Visit& visit) {
 }  // namespace
 
 StageDivisions::StageDivisions(const PlanRequest& request, const PlanConstraints& constraints,
-                               const DeviceRuns& runs, int64_t micro_batches)
-    : line_(model_line(request.graph, largest_stage_count(constraints.ranks),
+                               const DeviceRuns& runs, int64_t micro_batches,
+                               const StageSavings& savings)
+    : savings_(savings),
+      line_(model_line(request.graph, largest_stage_count(constraints.ranks),
                        boundaries_of(request, constraints))) {
   for (const int begin : boundaries_of(request, constraints))
     boundaries_.push_back(
         static_cast<int>(std::ranges::lower_bound(line_.begins, begin) - line_.begins.begin()));
-  std::vector<Degrees> all;
-  for (int set = 0; set < 8; ++set)
-    if (has_space(constraints) || (set & 2) == 0)
-      all.push_back({1 + (set & 1), 1 + (set >> 1 & 1), 1 + (set >> 2 & 1)});
+  std::vector<Degrees> wanted;
+  const auto add = [&](const Degrees& degrees) {
+    if (obeys(degrees, constraints)) wanted.push_back(degrees);
+  };
+  if (constraints.ranks <= kManyRanks) {
+    for (int size = 1; size < constraints.ranks; ++size) for_each_degrees(size, add);
+  } else {
+    std::set<int> sizes;
+    for (int kind = 0; kind < runs.kinds(); ++kind) sizes.insert(runs.size_of(kind));
+    const int64_t rows = batch_rows(request.graph) / micro_batches;
+    const int64_t parts = kOperatorMachines * machine_size(request.cluster);
+    for (const int size : sizes)
+      for_each_degrees(size, [&](const Degrees& degrees) {
+        const bool has_space = constraints.degrees.contains(std::string(kSpaceAxis));
+        if (degrees[0] <= rows && degrees[2] <= parts && (has_space || degrees[1] == 1))
+          add(degrees);
+      });
+  }
+  add_models(request, wanted, micro_batches);
+  for (const Degrees& degrees : wanted)
+    if (const auto found = models_.find(halves_of(degrees)); found != models_.end())
+      ways_.push_back({&found->second, mesh_of(degrees)});
+}
+
+void StageDivisions::add_models(const PlanRequest& request, const std::vector<Degrees>& wanted,
+                                int64_t micro_batches) {
+  std::set<Degrees> halves;
+  for (const Degrees& degrees : wanted) halves.insert(halves_of(degrees));
+  const std::vector<Degrees> all(halves.begin(), halves.end());
   placed_.resize(all.size());
   on_all_cores(std::ssize(all),
-               [&](int64_t i) { placed_[i] = divided(request, all[i], micro_batches); });
+               [&](int64_t i) { placed_[i] = divided(request, all[i], micro_batches, savings_); });
   for (size_t i = 0; i < all.size(); ++i)
     if (placed_[i])
       models_.try_emplace(all[i], placed_[i]->graph, placed_[i]->sharded, request.graph, line_);
-  if (constraints.ranks <= kManyRanks) {
-    for (int size = 1; size < constraints.ranks; ++size)
-      for_each_degrees(size, [&](const Degrees& degrees) { add_way(degrees, constraints); });
-    return;
-  }
-  std::set<int> sizes;
-  for (int kind = 0; kind < runs.kinds(); ++kind) sizes.insert(runs.size_of(kind));
-  const int64_t rows = batch_rows(request.graph) / micro_batches;
-  const int64_t parts = kOperatorMachines * machine_size(request.cluster);
-  for (const int size : sizes)
-    for_each_degrees(size, [&](const Degrees& degrees) {
-      if (degrees[0] <= rows && degrees[2] <= parts) add_way(degrees, constraints);
-    });
-}
-
-void StageDivisions::add_way(const Degrees& degrees, const PlanConstraints& constraints) {
-  Degrees two;
-  for (size_t i = 0; i < degrees.size(); ++i) {
-    const auto fixed = constraints.degrees.find(kAxes[i]);
-    if (fixed != constraints.degrees.end() && fixed->second != degrees[i]) return;
-    two.push_back(std::min<int64_t>(degrees[i], 2));
-  }
-  const auto found = models_.find(two);
-  if (found != models_.end()) ways_.push_back({&found->second, mesh_of(degrees)});
 }
 
 }  // namespace tessera

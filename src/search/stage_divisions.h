@@ -14,6 +14,12 @@ namespace tessera {
 /// Of more than kManyRanks ranks tp has at most so many times the devices of a machine.
 inline constexpr int64_t kOperatorMachines = 4;
 
+/// What every stage of a pipeline does for less memory.
+struct StageSavings {
+  Recompute recompute = {};
+  int zero = 0;  // of the stages with dp, as Preset::zero
+};
+
 /// The model in all divisions that stages may have: degrees of dp, sp and tp whose product is less
 /// than the ranks, in every stage those that are fixed. An axis that the model cannot have is left
 /// out.
@@ -25,21 +31,25 @@ class StageDivisions {
  public:
   /// The request and its graph outlive it.
   ///   micro_batches  a number that divides the batch, above 1
+  ///   savings        costs and memory are those of the graph that recomputation leaves
   StageDivisions(const PlanRequest& request, const PlanConstraints& constraints,
-                 const DeviceRuns& runs, int64_t micro_batches);
+                 const DeviceRuns& runs, int64_t micro_batches, const StageSavings& savings);
   StageDivisions(const StageDivisions&) = delete;  // the ways refer to its models
   StageDivisions& operator=(const StageDivisions&) = delete;
 
   const ModelLine& line() const { return line_; }
   const std::vector<StageWay>& ways() const { return ways_; }
+  const StageSavings& savings() const { return savings_; }
   /// The units at which stages have to begin: behind the boundaries of the constraints.
   const std::vector<int>& boundaries() const { return boundaries_; }
 
  private:
   using Degrees = std::vector<int64_t>;  // of dp, sp and tp
 
-  void add_way(const Degrees& degrees, const PlanConstraints& constraints);
+  void add_models(const PlanRequest& request, const std::vector<Degrees>& wanted,
+                  int64_t micro_batches);
 
+  const StageSavings savings_;
   const ModelLine line_;
   std::vector<int> boundaries_;
   std::vector<std::optional<PlacedGraph>> placed_;

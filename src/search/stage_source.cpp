@@ -3,15 +3,15 @@
 #include <algorithm>
 #include <bit>
 #include <iterator>
+#include <limits>
 #include <utility>
 
-#include "base/error.h"
 #include "base/on_all_cores.h"
-#include "base/text.h"
 #include "plan/preset.h"
 #include "prediction/deployment.h"
 #include "presets/presets.h"
 #include "search/stage_divisions.h"
+#include "search/stage_plans.h"
 #include "stage_search/stage_search.h"
 
 namespace tessera {
@@ -27,54 +27,11 @@ constexpr double kMemoryMargin = 0.08;
 constexpr int kSearchesAgain = 3;
 constexpr int kNeighbourRounds = 2;
 /// Of more than kManyRanks ranks: rows of a batch up to which every divisor is a number of
-/// micro-batches, the least number of larger ones, and the pipelines that are compiled.
+/// micro-batches, the least number of larger ones, and the pipelines that are compiled until one
+/// fits.
 constexpr int64_t kManyRowsPerBatch = 64;
 constexpr int64_t kLeastOfMany = 16;
-constexpr size_t kFewAnswers = 2;
-
-std::string name_of(const PipelineChoice& choice, const std::vector<StageWay>& ways) {
-  std::vector<std::pair<std::string, int>> runs;  // stages of one mesh after each other
-  for (const StageChoice& stage : choice.stages) {
-    std::string mesh = to_text(*mesh_from(*ways[stage.way].mesh, 0));
-    std::ranges::replace(mesh, ' ', ',');
-    if (runs.empty() || runs.back().first != mesh) runs.emplace_back(mesh, 0);
-    ++runs.back().second;
-  }
-  std::vector<std::string> parts;
-  for (const auto& [mesh, count] : runs)
-    parts.push_back(count > 1 ? std::to_string(count) + " x " + mesh : mesh);
-  return "stages " + join(parts, " | ") +
-         ", micro_batches=" + std::to_string(choice.micro_batches) +
-         (choice.micro_batches > 1 ? ", " + std::string(to_text(choice.schedule)) : "") +
-         (choice.has_data_outside ? ", dp outside" : "");
-}
-
-Plan plan_of(const PlanRequest& request, const Plan& decisions, const PipelineChoice& choice,
-             const StageDivisions& divisions) {
-  Plan plan = decisions;
-  plan.name = name_of(choice, divisions.ways());
-  plan.micro_batches = choice.micro_batches;
-  if (choice.micro_batches > 1) plan.schedule = choice.schedule;
-  std::vector<int> stages;
-  std::vector<int> begins;
-  for (const StageChoice& stage : choice.stages) {
-    const size_t at = plan.meshes.size();
-    plan.meshes.push_back({"stage" + std::to_string(at), mesh_of(choice, at, divisions.ways())});
-    begins.push_back(divisions.line().begins[stage.first_unit]);
-  }
-  for (const Op& op : request.graph.ops()) {
-    if (op.role != Role::kForward) continue;
-    const auto at = static_cast<int>(stages.size());
-    stages.push_back(static_cast<int>(std::ranges::upper_bound(begins, at) - begins.begin()) - 1);
-  }
-  plan = staged_plan(request.graph, stages, std::move(plan));
-  std::vector<MeshPtr> meshes;
-  for (const NamedMesh& mesh : plan.meshes) meshes.push_back(mesh.mesh);
-  plan.cost = cost_of(in_order(request.cluster, plan.rank_count()), meshes);
-  CompileOptions options;
-  options.rewrites = request.rewrites;
-  return resolved(request.graph, std::move(plan), options);
-}
+constexpr size_t kFewAnswers = 4;
 
 /// How often 2 divides a number.
 int twos(int64_t number) {
@@ -132,57 +89,6 @@ StageSearchOptions with_boundaries(StageSearchOptions options, const StageDivisi
   return options;
 }
 
-/// Empty for a step that is compiled as a whole.
-std::vector<ShorterStep> shorter_steps_of(const PlanRequest& request, const Plan& decisions,
-                                          PipelineChoice choice, const StageDivisions& divisions) {
-  if (!request.graph_of_rows || choice.micro_batches <= kMaxMicroBatches) return {};
-  const int64_t rows = batch_rows(request.graph) / choice.micro_batches;
-  std::vector<ShorterStep> steps;
-  for (const int64_t count : shorter_counts(static_cast<int>(choice.stages.size()))) {
-    ShorterStep step{std::make_shared<const Graph>(request.graph_of_rows(rows * count))};
-    choice.micro_batches = count;
-    step.plan =
-        plan_of({*step.graph, request.cluster, step.rewrites}, decisions, choice, divisions);
-    steps.push_back(std::move(step));
-  }
-  return steps;
-}
-
-/// Where tensor parallelism crosses machines hardly any ranks behave alike, and each one that does
-/// not is simulated. nullopt where the step can be simulated.
-std::optional<EstimatedStep> estimate_of(const PlanRequest& request, const PipelineChoice& choice,
-                                         const StageDivisions& divisions) {
-  const Cluster& cluster = request.cluster;
-  const auto devices = static_cast<int64_t>(cluster.devices_of(cluster.machine(0)).size());
-  const auto crosses_machines = [&](const StageChoice& stage) {
-    const Mesh& mesh = *divisions.ways()[stage.way].mesh;
-    const std::optional<int> axis = mesh.find_axis(kTensorAxis);
-    return axis && mesh.shape()[*axis] > devices;
-  };
-  if (std::ranges::none_of(choice.stages, crosses_machines)) return std::nullopt;
-  EstimatedStep estimate{Seconds(choice.seconds), {}};
-  for (const StageChoice& stage : choice.stages)
-    estimate.busy.emplace_back(
-        static_cast<double>(choice.micro_batches) * stage.cost.micro_batch() + stage.cost.once);
-  return estimate;
-}
-
-/// nullopt when the model cannot have it.
-std::optional<Candidate> candidate_of(const PlanRequest& request, const Plan& decisions,
-                                      const PipelineChoice& choice,
-                                      const StageDivisions& divisions) {
-  try {
-    Candidate candidate{
-        Candidate::Source::kPipeline, {}, plan_of(request, decisions, choice, divisions)};
-    candidate.shorter = shorter_steps_of(request, decisions, choice, divisions);
-    if (!candidate.shorter.empty()) candidate.estimate = estimate_of(request, choice, divisions);
-    return candidate;
-  } catch (const UserError& error) {
-    if (error.exit_code() != ExitCode::kBadConfig) throw;
-    return std::nullopt;
-  }
-}
-
 std::optional<Seconds> best_step(const PlanningAnswer& known) {
   if (!known.best) return std::nullopt;
   return known.candidates[*known.best].step();
@@ -192,6 +98,19 @@ std::optional<Seconds> best_step(const PlanningAnswer& known) {
 bool are_equal(const PipelineChoice& a, const PipelineChoice& b) {
   return a.micro_batches == b.micro_batches && (a.micro_batches == 1 || a.schedule == b.schedule) &&
          a.has_stages_of(b);
+}
+
+bool are_equal(const StagedChoice& a, const StagedChoice& b) {
+  return a.level == b.level && are_equal(a.choice, b.choice);
+}
+
+void keep_unequal(std::vector<StagedChoice>& choices) {
+  std::vector<StagedChoice> kept;
+  for (StagedChoice& choice : choices) {
+    const auto is_equal = [&](const StagedChoice& other) { return are_equal(choice, other); };
+    if (std::ranges::none_of(kept, is_equal)) kept.push_back(std::move(choice));
+  }
+  choices = std::move(kept);
 }
 
 /// By rank, the bytes that a compiled pipeline needs beyond its estimate; below 0 where the
@@ -216,46 +135,144 @@ bool needs_margin(const PipelineChoice& choice) {
   return false;
 }
 
-void keep_unequal(std::vector<PipelineChoice>& choices) {
-  std::vector<PipelineChoice> kept;
-  for (PipelineChoice& choice : choices) {
-    const auto is_equal = [&](const PipelineChoice& other) { return are_equal(choice, other); };
-    if (std::ranges::none_of(kept, is_equal)) kept.push_back(std::move(choice));
-  }
-  choices = std::move(kept);
+int fixed_zero(const PlanConstraints& constraints) {
+  if (!fixes_decision(constraints, kZeroKey)) return 0;
+  return parse_preset(std::string(kDataAxis) + "=2," + constraints.decisions).zero;
+}
+
+double least_seconds(const std::vector<StagedChoice>& choices) {
+  double least = std::numeric_limits<double>::infinity();
+  for (const StagedChoice& each : choices) least = std::min(least, each.choice.seconds);
+  return least;
 }
 
 }  // namespace
 
+/// Searches for pipelines, one for each way in which the backward computes results again.
 struct StageSource::Search {
-  Search(const PlanRequest& request, const PlanConstraints& constraints, StageSearchOptions options)
-      : decisions(decisions_of(constraints)),
-        deployment(in_order(request.cluster, constraints.ranks)),
-        divisions(request, constraints, DeviceRuns(deployment), options.micro_batches.front()),
-        stages(divisions.line(), divisions.ways(), deployment,
-               with_boundaries(std::move(options), divisions)) {}
+  Search(const PlanRequest& wanted, const PlanConstraints& binding, StageSearchOptions tried)
+      : request(wanted),
+        constraints(binding),
+        decisions(decisions_of(binding)),
+        deployment(in_order(wanted.cluster, binding.ranks)),
+        options(std::move(tried)) {
+    levels.push_back(
+        std::make_unique<Level>(*this, StageSavings{decisions.recompute, fixed_zero(binding)}));
+  }
 
-  /// Where memory binds, those that fit if the estimates are too high come first.
-  std::vector<PipelineChoice> first() {
-    if (std::ssize(deployment.device_of_rank) > kManyRanks) return stages.best();
+  /// Where memory binds, those that fit if the estimates are too high come first; and those that
+  /// compute results again follow.
+  std::vector<StagedChoice> first() {
+    std::vector<StagedChoice> list = of_first_level();
+    if (list.empty() || (!levels.front()->stages.fits_in_one_stage() &&
+                         least_seconds(without_limit()) < least_seconds(list)))
+      std::ranges::move(of_further_levels(), std::back_inserter(list));
+    if (are_many()) keep_unlike(list);
+    return list;
+  }
+
+  /// Those of the levels that were not searched yet: where memory binds.
+  std::vector<StagedChoice> of_further_levels() {
+    std::vector<StagedChoice> list;
+    if (levels.size() > 1) return list;
+    for (const StageSavings& savings : further_savings()) {
+      levels.push_back(std::make_unique<Level>(*this, savings));
+      std::ranges::move(best_of(levels.size() - 1), std::back_inserter(list));
+    }
+    keep_fastest(list);
+    return list;
+  }
+
+  std::vector<StagedChoice> best_of(size_t level) {
+    return of_level(level, levels[level]->stages.best());
+  }
+
+  static std::vector<StagedChoice> of_level(size_t level, std::vector<PipelineChoice> choices) {
+    std::vector<StagedChoice> list;
+    for (PipelineChoice& choice : choices) list.push_back({std::move(choice), level});
+    return list;
+  }
+
+  struct Level {
+    Level(const Search& search, const StageSavings& savings)
+        : divisions(search.request, search.constraints, DeviceRuns(search.deployment),
+                    search.options.micro_batches.front(), savings),
+          stages(divisions.line(), divisions.ways(), search.deployment,
+                 with_boundaries(search.options, divisions)) {}
+
+    const StageDivisions divisions;
+    StageSearch stages;
+  };
+
+  const PlanRequest& request;
+  const PlanConstraints constraints;
+  const Plan decisions;
+  const Deployment deployment;
+  const StageSearchOptions options;
+  std::vector<std::unique_ptr<Level>>
+      levels;  // the first one is what is fixed, or keeps everything
+
+ private:
+  bool are_many() const { return std::ssize(deployment.device_of_rank) > kManyRanks; }
+
+  void keep_fastest(std::vector<StagedChoice>& list) const {
+    std::ranges::stable_sort(list, {},
+                             [](const StagedChoice& each) { return each.choice.seconds; });
+    if (list.size() > options.max_answers) list.resize(options.max_answers);
+  }
+
+  /// Those that are tried where memory binds. States are divided at once, since that takes hardly
+  /// any time: the gradients are summed and the parameters gathered in either case.
+  std::vector<StageSavings> further_savings() const {
+    using Kind = Recompute::Kind;
+    const bool fixes_zero = fixes_decision(constraints, kZeroKey);
+    const int zero = fixes_zero ? fixed_zero(constraints) : 1;
+    std::vector<StageSavings> list;
+    if (!fixes_zero) list.push_back({decisions.recompute, zero});
+    if (!fixes_decision(constraints, "recompute"))
+      for (const Kind kind : {Kind::kSelective, Kind::kFull}) list.push_back({{kind}, zero});
+    return list;
+  }
+
+  /// The fastest of those of equal ways: only their cuts and schedules differ.
+  void keep_unlike(std::vector<StagedChoice>& list) const {
+    keep_fastest(list);
+    std::vector<StagedChoice> kept;
+    for (StagedChoice& each : list) {
+      const auto is_like = [&](const StagedChoice& known) {
+        return known.level == each.level && known.choice.has_ways_of(each.choice);
+      };
+      if (std::ranges::none_of(kept, is_like)) kept.push_back(std::move(each));
+    }
+    list = std::move(kept);
+  }
+
+  std::vector<StagedChoice> of_first_level() {
+    if (are_many()) return best_of(0);
     std::vector<double> withheld;
     for (Rank rank = 0; rank < std::ssize(deployment.device_of_rank); ++rank) {
       const DeviceType& type = deployment.type(rank);
       withheld.push_back(-kMemoryMargin *
                          static_cast<double>((type.memory - type.reserve).value()));
     }
+    StageSearch& stages = levels.front()->stages;
     stages.withhold(std::move(withheld));
     std::vector<PipelineChoice> list = stages.best();
     stages.withhold({});
     if (std::ranges::any_of(list, needs_margin))
       std::ranges::move(stages.best(), std::back_inserter(list));
-    return list;
+    return of_level(0, std::move(list));
   }
 
-  const Plan decisions;
-  const Deployment deployment;
-  const StageDivisions divisions;
-  StageSearch stages;
+  /// Of the first level, on devices of any memory.
+  std::vector<StagedChoice> without_limit() {
+    StageSearch& stages = levels.front()->stages;
+    stages.withhold(std::vector<double>(deployment.device_of_rank.size(),
+                                        -std::numeric_limits<double>::infinity()));
+    std::vector<StagedChoice> list = best_of(0);
+    stages.withhold({});
+    return list;
+  }
 };
 
 StageSource::StageSource() = default;
@@ -277,22 +294,39 @@ std::vector<Candidate> StageSource::operator()(const PlanRequest& request,
       return {};
     search_ = std::make_unique<Search>(request, constraints, options);
   }
-  if (!search_ || (!is_first && constraints.ranks > kManyRanks)) return {};
-  std::vector<PipelineChoice> choices = is_first ? search_->first() : with_less_memory(known);
+  if (!search_) return {};
+  if (constraints.ranks > kManyRanks) {
+    if (is_first) spare_ = search_->first();
+    return next_spare(request, known);
+  }
+  std::vector<StagedChoice> choices = is_first ? search_->first() : with_less_memory(known);
   if (!is_first && choices.empty() && asked_for_neighbours_++ < kNeighbourRounds) {
     choices = neighbours(known);
     if (!fixes_decision(constraints, "schedule"))
       std::ranges::move(with_whole_backward(known), std::back_inserter(choices));
   }
   const std::optional<Seconds> limit = best_step(known);
-  std::erase_if(choices, [&](const PipelineChoice& choice) {
-    return limit && choice.seconds > kMargin * limit->value();
+  std::erase_if(choices, [&](const StagedChoice& each) {
+    return limit && each.choice.seconds > kMargin * limit->value();
   });
   keep_unequal(choices);
   return candidates(request, std::move(choices));
 }
 
-std::vector<PipelineChoice> StageSource::with_less_memory(const PlanningAnswer& known) {
+std::vector<Candidate> StageSource::next_spare(const PlanRequest& request,
+                                               const PlanningAnswer& known) {
+  const auto fits = [&](const EvaluatedCandidate& each) {
+    return each.fits() && tried_.contains(each.candidate.name);
+  };
+  if (spare_.empty() || std::ranges::any_of(known.candidates, fits)) return {};
+  std::vector<StagedChoice> choices{std::move(spare_.front())};
+  spare_.erase(spare_.begin());
+  const std::optional<Seconds> limit = best_step(known);
+  if (limit && choices.front().choice.seconds > kMargin * limit->value()) return {};
+  return candidates(request, std::move(choices));
+}
+
+std::vector<StagedChoice> StageSource::with_less_memory(const PlanningAnswer& known) {
   const EvaluatedCandidate* fastest = nullptr;
   for (const EvaluatedCandidate& candidate : known.candidates)
     if (!candidate.fits() && tried_.contains(candidate.candidate.name) &&
@@ -304,51 +338,56 @@ std::vector<PipelineChoice> StageSource::with_less_memory(const PlanningAnswer& 
     return {};
   const std::string& name = fastest->candidate.name;
   searched_from_.insert(name);
-  search_->stages.withhold(missed_by(tried_.at(name), *fastest));
-  std::vector<PipelineChoice> choices = search_->stages.best();
-  std::erase_if(choices, [&](const PipelineChoice& choice) { return was_tried(choice); });
+  const StagedChoice& tried = tried_.at(name);
+  search_->levels[tried.level]->stages.withhold(missed_by(tried.choice, *fastest));
+  std::vector<StagedChoice> choices = search_->best_of(tried.level);
+  std::ranges::move(search_->of_further_levels(), std::back_inserter(choices));
+  std::erase_if(choices, [&](const StagedChoice& choice) { return was_tried(choice); });
   return choices;
 }
 
-std::vector<PipelineChoice> StageSource::with_whole_backward(const PlanningAnswer& known) const {
-  std::vector<PipelineChoice> list;
+std::vector<StagedChoice> StageSource::with_whole_backward(const PlanningAnswer& known) const {
+  std::vector<StagedChoice> list;
   for (const UnusableCandidate& unusable : known.unusable) {
     const auto found = tried_.find(unusable.name);
     if (found == tried_.end()) continue;
-    PipelineChoice choice = found->second;
-    choice.schedule = PipelineKind::kOneForwardOneBackward;
-    const std::optional<double> seconds = clock_seconds(choice);
+    StagedChoice choice = found->second;
+    choice.choice.schedule = PipelineKind::kOneForwardOneBackward;
+    const std::optional<double> seconds = clock_seconds(choice.choice);
     if (!seconds || was_tried(choice)) continue;
-    choice.seconds = *seconds;
+    choice.choice.seconds = *seconds;
     list.push_back(std::move(choice));
   }
   return list;
 }
 
-bool StageSource::was_tried(const PipelineChoice& choice) const {
+bool StageSource::was_tried(const StagedChoice& choice) const {
   return std::ranges::any_of(tried_,
                              [&](const auto& entry) { return are_equal(entry.second, choice); });
 }
 
-std::vector<PipelineChoice> StageSource::neighbours(const PlanningAnswer& known) const {
+std::vector<StagedChoice> StageSource::neighbours(const PlanningAnswer& known) const {
   if (!known.best) return {};
   const EvaluatedCandidate& best = known.candidates[*known.best];
   const auto found = tried_.find(best.candidate.name);
   if (found == tried_.end()) return {};
   // The estimate of a neighbour is as wrong as that of the best one.
-  const double error = best.step().value() / found->second.seconds;
-  std::vector<PipelineChoice> list = search_->stages.neighbours(found->second);
-  std::erase_if(list, [&](const PipelineChoice& choice) { return was_tried(choice); });
-  for (PipelineChoice& choice : list) choice.seconds *= error;
+  const auto& [choice, level] = found->second;
+  const double error = best.step().value() / choice.seconds;
+  std::vector<StagedChoice> list =
+      Search::of_level(level, search_->levels[level]->stages.neighbours(choice));
+  std::erase_if(list, [&](const StagedChoice& each) { return was_tried(each); });
+  for (StagedChoice& each : list) each.choice.seconds *= error;
   if (list.size() > kTrials) list.resize(kTrials);
   return list;
 }
 
 std::vector<Candidate> StageSource::candidates(const PlanRequest& request,
-                                               std::vector<PipelineChoice> choices) {
+                                               std::vector<StagedChoice> choices) {
   std::vector<std::optional<Candidate>> made(choices.size());
   on_all_cores(std::ssize(choices), [&](int64_t i) {
-    made[i] = candidate_of(request, search_->decisions, choices[i], search_->divisions);
+    made[i] = candidate_of(request, search_->decisions, choices[i].choice,
+                           search_->levels[choices[i].level]->divisions);
   });
   std::vector<Candidate> list;
   for (size_t i = 0; i < made.size(); ++i) {

@@ -12,6 +12,12 @@
 
 namespace tessera {
 
+/// A pipeline of one of several searches, which differ in how they save memory.
+struct StagedChoice {
+  PipelineChoice choice;
+  size_t level = 0;
+};
+
 /// Searches pipelines on all ranks of a request: stages of unlike length, on unlike numbers of
 /// ranks, each divided by degrees of its own as presets divide (presets/presets.h), with any number
 /// of micro-batches up to 64 that divides the batch. Those are candidates whose estimated step is
@@ -27,6 +33,9 @@ namespace tessera {
 /// Constraints: `pp` is the number of stages; of the other fixed degrees every stage has the same;
 /// fixed micro-batches and a fixed schedule hold. Where marks are fixed it makes nothing.
 ///
+/// Where memory binds, pipelines that compute results again in the backward (rewrite/recompute.h)
+/// are searched, too: selective and full for all stages, unless `recompute` is fixed.
+///
 /// The plans have the shardings of the training step only.
 ///   threads  one caller at a time
 class StageSource {
@@ -41,20 +50,22 @@ class StageSource {
  private:
   struct Search;
 
+  /// Of more than kManyRanks ranks: the next one, until one fits.
+  std::vector<Candidate> next_spare(const PlanRequest& request, const PlanningAnswer& known);
   /// Those of a search with less memory; empty where it is not needed.
-  std::vector<PipelineChoice> with_less_memory(const PlanningAnswer& known);
-  std::vector<PipelineChoice> neighbours(const PlanningAnswer& known) const;
+  std::vector<StagedChoice> with_less_memory(const PlanningAnswer& known);
+  std::vector<StagedChoice> neighbours(const PlanningAnswer& known) const;
   /// Those under 1f1b that do not compile under the schedule with which they were tried.
-  std::vector<PipelineChoice> with_whole_backward(const PlanningAnswer& known) const;
-  bool was_tried(const PipelineChoice& choice) const;
-  std::vector<Candidate> candidates(const PlanRequest& request,
-                                    std::vector<PipelineChoice> choices);
+  std::vector<StagedChoice> with_whole_backward(const PlanningAnswer& known) const;
+  bool was_tried(const StagedChoice& choice) const;
+  std::vector<Candidate> candidates(const PlanRequest& request, std::vector<StagedChoice> choices);
 
   bool was_asked_ = false;
   int searched_again_ = 0, asked_for_neighbours_ = 0;
   std::unique_ptr<Search> search_;
-  std::map<std::string, PipelineChoice> tried_;  // by the name of the candidate
-  std::set<std::string> searched_from_;          // those that did not fit
+  std::map<std::string, StagedChoice> tried_;  // by the name of the candidate
+  std::vector<StagedChoice> spare_;            // of more than kManyRanks ranks
+  std::set<std::string> searched_from_;        // those that did not fit
 };
 
 }  // namespace tessera

@@ -250,5 +250,40 @@ TEST(StageSource, FindsFasterPipelinesThanTheGridOnASlowNetworkAndForAWideVocabu
   }
 }
 
+/// The most that a rank allocates.
+Bytes needed_by(const EvaluatedCandidate& candidate) {
+  return candidate.prediction.peak_bytes();
+}
+
+bool any_fits(const Graph& graph, const Cluster& cluster, const std::string& fixed, int ranks) {
+  const Evaluations found = evaluate({graph, cluster}, pipelines_for(graph, cluster, fixed, ranks));
+  return std::ranges::any_of(found.evaluated, &EvaluatedCandidate::fits);
+}
+
+TEST(StageSource, ComputesResultsAgainWherePipelinesThatKeepThemDoNotFit) {
+  const Graph graph = gpt_of(4);
+  const Cluster large = parse_cluster_line("2xv100-16g");
+  const std::string fixed = "pp=2,micro_batches=4,schedule=1f1b";
+  for (const char* word : {"selective", "full"}) {
+    const std::string again = fixed + ",recompute=" + word;
+    const Evaluations all = evaluate({graph, large}, pipelines_for(graph, large, again, 2));
+    ASSERT_FALSE(all.evaluated.empty()) << word;
+    ClusterDescription description = large.description();
+    for (DeviceType& type : description.types)
+      type.memory = type.reserve + Bytes(needed_by(all.evaluated.front()).value() * 105 / 100);
+    const Cluster small(description);
+    EXPECT_FALSE(any_fits(graph, small, fixed + ",recompute=none", 2)) << word;
+    EXPECT_TRUE(any_fits(graph, small, fixed, 2)) << word;
+  }
+}
+
+TEST(StageSource, KeepsEverythingWhereThatFits) {
+  const Graph graph = gpt_of(4);
+  const std::vector<Candidate> found = pipelines_for(graph, slow_network());
+  ASSERT_FALSE(found.empty());
+  for (const Candidate& candidate : found)
+    EXPECT_EQ(candidate.plan.recompute, Recompute{}) << candidate.name;
+}
+
 }  // namespace
 }  // namespace tessera

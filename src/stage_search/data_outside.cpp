@@ -41,8 +41,7 @@ std::optional<PipelineChoice> StageSearch::with_data_outside(PipelineChoice choi
     const MeshPtr ranks = mesh_of(choice, i, ways_);
     const std::vector<UnitCost> units =
         ways_[way].model->costs(stage_ranks(ranks, deployment_, choice.micro_batches));
-    stage.cost = {};
-    for (int unit = stage.first_unit; unit < stage.end_unit; ++unit) stage.cost += units[unit];
+    stage.cost = costs.of(StageSums(units), way, stage.first_unit, stage.end_unit);
     if (i == 0) continue;
     const LinkCost link =
         link_between(mesh_of(choice, i - 1, ways_)->ranks(), ranks->ranks(), deployment_);

@@ -1,6 +1,7 @@
 #include "stage_search/divided_model.h"
 
 #include <algorithm>
+#include <bit>
 #include <set>
 #include <utility>
 
@@ -19,11 +20,6 @@ bool is_by_micro_batch(const DistAttr& attr) {
   return attr.uses(kTime);
 }
 
-DistAttr on(const MeshPtr& mesh, DistAttr attr) {
-  attr.mesh = mesh;
-  return attr;
-}
-
 /// Ranks with the largest parts: one for each kind of device.
 std::vector<PricedRank> slowest_ranks(const StageRanks& ranks, const Mesh& mesh) {
   std::vector<PricedRank> priced;
@@ -34,31 +30,70 @@ std::vector<PricedRank> slowest_ranks(const StageRanks& ranks, const Mesh& mesh)
   return priced;
 }
 
-double local_bytes(const TensorType& type, const DistAttr& attr) {
-  return static_cast<double>(byte_size({type.dtype, attr.largest_shape(type.shape)}).value());
+/// What a stage has of all its units.
+constexpr double UnitCost::* kSummed[] = {
+    &UnitCost::forward, &UnitCost::input_gradient, &UnitCost::weight_gradient,
+    &UnitCost::once,    &UnitCost::variables,      &UnitCost::kept,
+    &UnitCost::late};
+
+std::vector<int> units_of(const ModelLine& line, const Graph& serial, const Graph& graph) {
+  std::vector<int> units;
+  for (const int original : ops_by_name(serial, graph)) units.push_back(line.unit_of_op[original]);
+  return units;
 }
 
 }  // namespace
 
-UnitCost& UnitCost::operator+=(const UnitCost& other) {
-  forward += other.forward;
-  input_gradient += other.input_gradient;
-  weight_gradient += other.weight_gradient;
-  once += other.once;
-  variables += other.variables;
-  kept += other.kept;
-  passing = std::max(passing, other.passing);
-  return *this;
+StageSums::Largest::Largest(std::vector<double> numbers) : rows_{std::move(numbers)} {
+  for (int64_t width = 2; width <= std::ssize(rows_.front()); width *= 2) {
+    const std::vector<double>& halves = rows_.back();
+    std::vector<double> row;
+    for (int64_t i = 0; i + width <= std::ssize(rows_.front()); ++i)
+      row.push_back(std::max(halves[i], halves[i + width / 2]));
+    rows_.push_back(std::move(row));
+  }
 }
 
-UnitCost& UnitCost::operator-=(const UnitCost& other) {
-  forward -= other.forward;
-  input_gradient -= other.input_gradient;
-  weight_gradient -= other.weight_gradient;
-  once -= other.once;
-  variables -= other.variables;
-  kept -= other.kept;
-  return *this;
+double StageSums::Largest::of(int first, int end) const {
+  const int exponent = std::bit_width(static_cast<unsigned>(end - first)) - 1;
+  const std::vector<double>& row = rows_[exponent];
+  return std::max(row[first], row[end - (1 << exponent)]);
+}
+
+StageSums::StageSums(const std::vector<UnitCost>& units)
+    : before_(sums_of(units)), passing_(passing_of(units)), updating_([&units] {
+        std::vector<double> numbers;
+        for (const UnitCost& unit : units) numbers.push_back(unit.updating);
+        return numbers;
+      }()) {
+  for (const UnitCost& unit : units) arriving_.push_back(unit.arriving);
+}
+
+std::vector<UnitCost> StageSums::sums_of(const std::vector<UnitCost>& units) {
+  std::vector<UnitCost> before{{}};
+  for (const UnitCost& unit : units) {
+    UnitCost sum = before.back();
+    for (double UnitCost::* each : kSummed) sum.*each += unit.*each;
+    before.push_back(sum);
+  }
+  return before;
+}
+
+/// Beside all that is kept of the units before it and of its own.
+std::vector<double> StageSums::passing_of(const std::vector<UnitCost>& units) const {
+  std::vector<double> numbers;
+  for (size_t unit = 0; unit < units.size(); ++unit)
+    numbers.push_back(units[unit].passing + before_[unit + 1].kept);
+  return numbers;
+}
+
+UnitCost StageSums::of(int first, int end) const {
+  UnitCost cost;
+  for (double UnitCost::* each : kSummed) cost.*each = before_[end].*each - before_[first].*each;
+  cost.passing = std::max(0.0, passing_.of(first, end) - before_[end].kept);
+  cost.updating = updating_.of(first, end);
+  cost.kept += arriving_[first];
+  return cost;
 }
 
 DividedModel::DividedModel(const Graph& graph, ShardedGraph sharded, const Graph& serial,
@@ -66,27 +101,30 @@ DividedModel::DividedModel(const Graph& graph, ShardedGraph sharded, const Graph
     : graph_(graph),
       sharded_(std::move(sharded)),
       line_(line),
-      originals_(ops_by_name(serial, graph)) {
+      units_(units_of(line, serial, graph)) {
+  find_parts();
   add_kernels();
   add_reshards();
-  add_held(serial);
+  registers_.emplace(graph_, sharded_, StepOps{units_, parts_, kernel_of_, kernels_, line.units()});
   add_divided();
 }
 
-DividedModel::Part DividedModel::part_of(OpId op) const {
-  if (!sharded_.of(op).uses(kTime)) return Part::kOnce;
-  switch (graph_.op(op).role) {
-    case Role::kForward: return Part::kForward;
-    case Role::kBackward:
-      return line_.weight_gradient[originals_[op.index]] ? Part::kWeightGradient
-                                                         : Part::kInputGradient;
-    case Role::kOptimizer: return Part::kOnce;
+void DividedModel::find_parts() {
+  const std::vector<bool> is_late = weight_gradients(graph_, units_);
+  for (int i = 0; i < std::ssize(graph_.ops()); ++i) {
+    const Role role = graph_.op({i}).role;
+    if (!sharded_.of(OpId{i}).uses(kTime) || role == Role::kOptimizer)
+      parts_.push_back(StepPart::kOnce);
+    else if (role == Role::kForward)
+      parts_.push_back(StepPart::kForward);
+    else
+      parts_.push_back(is_late[i] ? StepPart::kWeightGradient : StepPart::kInputGradient);
   }
-  return Part::kOnce;
 }
 
 void DividedModel::add_kernels() {
   const Classes classes = classes_of(graph_, 0);
+  kernel_of_.assign(graph_.ops().size(), -1);
   std::map<OpClass, std::vector<int>> items;  // kernels of a class, in unlike shardings
   for (int i = 0; i < std::ssize(graph_.ops()); ++i) {
     const OpId op{i};
@@ -98,6 +136,7 @@ void DividedModel::add_kernels() {
       kernels_.push_back(op);
       found = known.insert(known.end(), static_cast<int>(kernels_.size()) - 1);
     }
+    kernel_of_[i] = *found;
     ++kernel_uses_[{*found, unit_of(op), part_of(op)}];
   }
 }
@@ -126,28 +165,8 @@ void DividedModel::add_reshard(OpId op, ValueId value, const DistAttr& from, con
   const Reshard reshard{graph_.type(value), from, to};
   auto found = std::ranges::find(reshards_, reshard);
   if (found == reshards_.end()) found = reshards_.insert(reshards_.end(), reshard);
-  const Part part = is_by_micro_batch(to) ? part_of(op) : Part::kOnce;
+  const StepPart part = is_by_micro_batch(to) ? part_of(op) : StepPart::kOnce;
   ++reshard_uses_[{static_cast<int>(found - reshards_.begin()), unit_of(op), part}];
-}
-
-void DividedModel::add_held(const Graph& serial) {
-  for (const Variable& variable : graph_.variables()) {
-    const Value& value = graph_.value(variable.value);
-    const std::optional<ValueId> original = serial.find_value(value.name);
-    if (!original) continue;
-    const int unit = line_.unit_of_value[original->index];
-    const int copies = variable.trainable ? 2 : 1;  // and its gradient
-    for (int i = 0; i < copies; ++i)
-      held_.push_back({value.type, sharded_.of(variable.value), unit, true});
-  }
-  for (int i = 0; i < std::ssize(graph_.values()); ++i) {
-    const Value& value = graph_.value({i});
-    if (value.producer.index < 0 || graph_.op(value.producer).role != Role::kForward) continue;
-    const bool is_kept = std::ranges::any_of(
-        value.users, [&](OpId user) { return graph_.op(user).role == Role::kBackward; });
-    if (is_kept && is_by_micro_batch(sharded_.values[i]))
-      held_.push_back({value.type, sharded_.values[i], unit_of(value.producer), false});
-  }
 }
 
 void DividedModel::add_divided() {
@@ -189,17 +208,14 @@ std::vector<UnitCost> DividedModel::costs(const StageRanks& ranks) const {
     UnitCost& unit = units[use.unit];
     const double all = static_cast<double>(count) * seconds;
     switch (use.part) {
-      case Part::kForward: unit.forward += all; break;
-      case Part::kInputGradient: unit.input_gradient += all; break;
-      case Part::kWeightGradient: unit.weight_gradient += all; break;
-      case Part::kOnce: unit.once += all; break;
+      case StepPart::kForward: unit.forward += all; break;
+      case StepPart::kInputGradient: unit.input_gradient += all; break;
+      case StepPart::kWeightGradient: unit.weight_gradient += all; break;
+      case StepPart::kOnce: unit.once += all; break;
     }
   };
-  for (const auto& [use, count] : kernel_uses_) {
+  for (const auto& [use, count] : kernel_uses_)
     add(use, count, kernels[use.item].price.estimate.value());
-    units[use.unit].passing =
-        std::max(units[use.unit].passing, static_cast<double>(kernels[use.item].workspace.value()));
-  }
   std::vector<double> reshards;
   ReshardPrices prices(ranks.cost, AllReduceAlgorithm::kAuto);
   for (const Reshard& reshard : reshards_) {
@@ -212,9 +228,16 @@ std::vector<UnitCost> DividedModel::costs(const StageRanks& ranks) const {
             .estimate.value());
   }
   for (const auto& [use, count] : reshard_uses_) add(use, count, reshards[use.item]);
-  for (const Held& held : held_) {
-    const double bytes = local_bytes(held.type, on(timed, held.attr));
-    (held.is_variable ? units[held.unit].variables : units[held.unit].kept) += bytes;
+  std::vector<Bytes> workspaces;
+  for (const KernelDemand& kernel : kernels) workspaces.push_back(kernel.workspace);
+  const std::vector<UnitBytes> bytes = registers_->bytes(timed, workspaces);
+  for (int unit = 0; unit < line_.units(); ++unit) {
+    units[unit].variables = bytes[unit].variables;
+    units[unit].kept = bytes[unit].kept;
+    units[unit].passing = bytes[unit].passing;
+    units[unit].late = bytes[unit].late;
+    units[unit].updating = bytes[unit].once;
+    units[unit].arriving = bytes[unit].arriving;
   }
   return units;
 }

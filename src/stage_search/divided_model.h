@@ -4,6 +4,7 @@
 #pragma once
 
 #include <map>
+#include <optional>
 #include <set>
 #include <utility>
 #include <vector>
@@ -12,6 +13,7 @@
 #include "graph/graph.h"
 #include "shard/sharded_graph.h"
 #include "stage_search/model_line.h"
+#include "stage_search/register_spans.h"
 
 namespace tessera {
 
@@ -22,12 +24,42 @@ struct UnitCost {
   double once = 0;       // seconds of a step: the optimizer, and exchanges of gradients
   double variables = 0;  // bytes of variables and of gradients that are accumulated
   double kept = 0;       // bytes that the forward of one micro-batch keeps for its backward
-  double passing = 0;    // bytes of one op beside them
+  double passing = 0;    // the most bytes at one op of a micro-batch beside those
+  double late = 0;       // bytes that the weight gradients of one micro-batch read
+  double updating = 0;   // the most bytes of an op that runs once, beside the variables
+  double arriving = 0;   // bytes that a stage keeps in addition where it begins at the unit
 
   double micro_batch() const { return forward + input_gradient + weight_gradient; }
-  UnitCost& operator+=(const UnitCost& other);
-  /// Of sums over units, one that begins later; `passing` stays.
-  UnitCost& operator-=(const UnitCost& other);
+};
+
+/// The costs of the stages that units may form.
+class StageSums {
+ public:
+  explicit StageSums(const std::vector<UnitCost>& units);
+
+  /// Of the units [first, end). What is kept for the backward of units behind an op is free when it
+  /// runs, so the most bytes are in flight at one of the last units or where most of them pass.
+  ///   time  O(1)
+  UnitCost of(int first, int end) const;
+
+ private:
+  /// The largest of a range of numbers.
+  ///   time    O(n log n) to make, O(1) a call
+  ///   source  Bender and Farach-Colton, LATIN 2000, the sparse table
+  class Largest {
+   public:
+    explicit Largest(std::vector<double> numbers);
+    double of(int first, int end) const;
+
+   private:
+    std::vector<std::vector<double>> rows_;  // by exponent: of 2^exponent numbers
+  };
+  static std::vector<UnitCost> sums_of(const std::vector<UnitCost>& units);
+  std::vector<double> passing_of(const std::vector<UnitCost>& units) const;
+
+  std::vector<UnitCost> before_;  // by unit: the sum of those before it
+  std::vector<double> arriving_;  // by unit
+  Largest passing_, updating_;
 };
 
 /// Where and with how many micro-batches a model runs.
@@ -55,11 +87,10 @@ class DividedModel {
   std::vector<UnitCost> costs(const StageRanks& ranks) const;
 
  private:
-  enum class Part { kForward, kInputGradient, kWeightGradient, kOnce };
   /// A kernel or a reshard of `item`, in a unit.
   struct Use {
     int item = 0, unit = 0;
-    Part part = Part::kForward;
+    StepPart part = StepPart::kForward;
     auto operator<=>(const Use&) const = default;
   };
   using Uses = std::map<Use, int64_t>;  // how often
@@ -68,31 +99,26 @@ class DividedModel {
     DistAttr from, to;
     bool operator==(const Reshard&) const = default;
   };
-  /// Bytes of a value in a unit.
-  struct Held {
-    TensorType type;
-    DistAttr attr;
-    int unit = 0;
-    bool is_variable = false;
-  };
-
   void add_kernels();
   void add_reshards();
   void add_reshard(OpId op, ValueId value, const DistAttr& from, const DistAttr& to);
-  void add_held(const Graph& serial);
+  StepOps step_ops() const;
   void add_divided();
-  Part part_of(OpId op) const;
-  int unit_of(OpId op) const { return line_.unit_of_op[originals_[op.index]]; }
+  void find_parts();
+  StepPart part_of(OpId op) const { return parts_[op.index]; }
+  int unit_of(OpId op) const { return units_[op.index]; }
 
   const Graph& graph_;
   const ShardedGraph sharded_;
   const ModelLine& line_;
-  const std::vector<int> originals_;  // by op
-  std::vector<OpId> kernels_;         // of which the others are like one
+  const std::vector<int> units_;  // by op
+  std::vector<StepPart> parts_;   // by op
+  std::vector<OpId> kernels_;     // of which the others are like one
+  std::vector<int> kernel_of_;    // by op: one of them; -1: it has no results
   std::vector<Reshard> reshards_;
   Uses kernel_uses_, reshard_uses_;
   std::map<int, std::vector<std::pair<DistAttr, int>>> copies_;  // by value: placements and units
-  std::vector<Held> held_;
+  std::optional<RegisterSpans> registers_;
   /// What micro-batches divide: extents, and the units of which a part has a whole number.
   std::set<std::pair<int64_t, int64_t>> divided_;
 };

@@ -3,9 +3,11 @@
 #include <algorithm>
 #include <iterator>
 #include <memory>
+#include <optional>
 #include <set>
 #include <string>
 
+#include "graph/derivations.h"
 #include "ops/operator.h"
 #include "presets/dim_classes.h"
 #include "presets/presets.h"
@@ -99,22 +101,6 @@ std::vector<std::vector<int>> reads_of(const Graph& graph, const ModelLine& line
   return lists;
 }
 
-/// By op, whether it is in the backward and nothing of an earlier unit follows from it.
-std::vector<bool> weight_gradients(const Graph& graph, const std::vector<int>& unit_of_op) {
-  std::vector<int> reached = unit_of_op;
-  std::vector<bool> result(reached.size(), false);
-  for (int i = static_cast<int>(reached.size()) - 1; i >= 0; --i) {
-    const Op& op = graph.op({i});
-    if (op.role != Role::kBackward) continue;
-    for (ValueId output : op.outputs)
-      for (OpId user : graph.value(output).users)
-        if (graph.op(user).role == Role::kBackward)
-          reached[i] = std::min(reached[i], reached[user.index]);
-    result[i] = reached[i] == unit_of_op[i];
-  }
-  return result;
-}
-
 }  // namespace
 
 bool ModelLine::follows(int first, int begin, int end) const {
@@ -146,15 +132,30 @@ ModelLine model_line(const Graph& graph, int stages, const std::vector<int>& beg
   line.unit_of_value = std::move(assigned.values);
   line.crossing = crossing_of(graph, line);
   line.reads = reads_of(graph, line);
-  line.weight_gradient = weight_gradients(graph, line.unit_of_op);
   return line;
+}
+
+std::vector<bool> weight_gradients(const Graph& graph, const std::vector<int>& unit_of_op) {
+  std::vector<int> reached = unit_of_op;
+  std::vector<bool> result(reached.size(), false);
+  for (int i = static_cast<int>(reached.size()) - 1; i >= 0; --i) {
+    const Op& op = graph.op({i});
+    if (op.role != Role::kBackward) continue;
+    for (ValueId output : op.outputs)
+      for (OpId user : graph.value(output).users)
+        if (graph.op(user).role == Role::kBackward)
+          reached[i] = std::min(reached[i], reached[user.index]);
+    result[i] = reached[i] == unit_of_op[i];
+  }
+  return result;
 }
 
 std::vector<int> ops_by_name(const Graph& graph, const Graph& rewritten) {
   std::vector<int> originals;
   int before = 0;
   for (const Op& op : rewritten.ops()) {
-    if (const std::optional<OpId> found = graph.find_op(op.name)) before = found->index;
+    if (const std::optional<OpId> found = graph.find_op(first_computation(op.name)))
+      before = found->index;
     originals.push_back(before);
   }
   return originals;

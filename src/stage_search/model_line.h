@@ -16,9 +16,6 @@ struct ModelLine {
   std::vector<int> unit_of_op;     // by op
   std::vector<int> unit_of_value;  // by value
   std::vector<Bytes> crossing;     // by unit: results of units before it that it or later ones read
-  std::vector<bool> weight_gradient;  // by op: a backward op of which no unit before its own needs
-                                      // anything
-
   std::vector<std::vector<int>> reads;  // by unit: earlier ones from which it reads rows that have
   // a gradient
 
@@ -37,8 +34,11 @@ struct ModelLine {
 ModelLine model_line(const Graph& graph, int stages, const std::vector<int>& begins = {},
                      int max_units = 128);
 
+/// By op: is it a backward op from which nothing in the backward of an earlier unit follows?
+std::vector<bool> weight_gradients(const Graph& graph, const std::vector<int>& unit_of_op);
+
 /// The op of `graph` that stands for each op of a graph that passes made of it: that of its name,
-/// and for a new op that of the op before it.
+/// for a second computation the first one, and for another new op that of the op before it.
 std::vector<int> ops_by_name(const Graph& graph, const Graph& rewritten);
 
 }  // namespace tessera

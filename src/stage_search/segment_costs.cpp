@@ -63,10 +63,10 @@ SegmentCosts::SegmentCosts(const ModelLine& line, const std::vector<StageWay>& w
       deployment_(deployment),
       micro_batches_(micro_batches),
       ways_of_(runs.kinds()),
-      up_to_unit_(runs.kinds()) {
+      sums_(runs.kinds()) {
   for (int kind = 0; kind < runs.kinds(); ++kind) {
     capacities_.push_back(capacity_of(runs.first_of(kind), runs.size_of(kind), deployment));
-    up_to_unit_[kind].resize(ways.size());
+    sums_[kind].resize(ways.size());
     for (int way = 0; way < std::ssize(ways); ++way)
       if (ways[way].mesh->size() == runs.size_of(kind)) ways_of_[kind].push_back(way);
   }
@@ -80,15 +80,9 @@ SegmentCosts::SegmentCosts(const ModelLine& line, const std::vector<StageWay>& w
   for (const StageWay& way : ways) parts_.push_back(parts_of_activations(*way.mesh));
   on_all_cores(runs.kinds(), [&](int64_t kind) {
     for (int way : ways_of_[kind]) {
-      const std::vector<UnitCost> units = ways[way].model->costs(
+      sums_[kind][way].emplace(ways[way].model->costs(
           stage_ranks(mesh_from(*ways[way].mesh, runs.first_of(static_cast<int>(kind))), deployment,
-                      micro_batches));
-      std::vector<UnitCost>& sums = up_to_unit_[kind][way];
-      sums.push_back({});
-      for (const UnitCost& unit : units) {
-        sums.push_back(sums.back());
-        sums.back() += unit;
-      }
+                      micro_batches)));
     }
   });
 }
@@ -108,10 +102,20 @@ void SegmentCosts::add_machine_arrivals(const DeviceRuns& runs) {
 }
 
 UnitCost SegmentCosts::of(int kind, int way, int first, int end) const {
-  const std::vector<UnitCost>& sums = up_to_unit_[kind][way];
-  UnitCost cost = sums[end];
-  cost -= sums[first];
+  return of(*sums_[kind][way], way, first, end);
+}
+
+UnitCost SegmentCosts::of(const StageSums& units, int way, int first, int end) const {
+  UnitCost cost = units.of(first, end);
+  // The next micro-batch arrives from both neighbours while one runs.
+  for (const int cut : {first, end})
+    if (cut > 0 && cut < line_.units()) cost.passing += crossing_bytes(way, cut);
   return cost;
+}
+
+double SegmentCosts::crossing_bytes(int way, int unit) const {
+  return static_cast<double>(line_.crossing[unit].value()) / static_cast<double>(micro_batches_) /
+         parts_[way];
 }
 
 double SegmentCosts::transfer(int way, int unit, Rank first) const {
@@ -126,9 +130,7 @@ double SegmentCosts::transfer(int way, int unit, Rank first) const {
 
 double SegmentCosts::transfer(int way, int unit, const LinkCost& link) const {
   if (unit == 0) return 0;
-  const double bytes = static_cast<double>(line_.crossing[unit].value()) /
-                       static_cast<double>(micro_batches_) / parts_[way];
-  return link.latency.value() + bytes / link.bytes_per_second;
+  return link.latency.value() + crossing_bytes(way, unit) / link.bytes_per_second;
 }
 
 }  // namespace tessera

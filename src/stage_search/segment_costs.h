@@ -2,6 +2,7 @@
 #pragma once
 
 #include <map>
+#include <optional>
 #include <utility>
 #include <vector>
 
@@ -41,6 +42,8 @@ class SegmentCosts {
   const std::vector<int>& ways_of(int kind) const { return ways_of_[kind]; }
   /// Of the units [first, end) on a run of this kind.
   UnitCost of(int kind, int way, int first, int end) const;
+  /// The same on ranks on which the units have these costs.
+  UnitCost of(const StageSums& units, int way, int first, int end) const;
   /// The bytes of a device that are left for values, the least of the run.
   double capacity(int kind) const { return capacities_[kind]; }
   /// The seconds in which a rank from `first` on receives what one micro-batch needs at the
@@ -51,6 +54,8 @@ class SegmentCosts {
   double transfer(int way, int unit, const LinkCost& link) const;
 
  private:
+  /// Of one micro-batch, that a rank receives at the beginning of a unit.
+  double crossing_bytes(int way, int unit) const;
   void add_machine_arrivals(const DeviceRuns& runs);
 
   const ModelLine& line_;
@@ -68,9 +73,8 @@ class SegmentCosts {
   /// By first rank and size of a stage of several machines: the link from the ranks before it, as
   /// all of them send at once.
   std::map<std::pair<Rank, int>, LinkCost> machine_arrivals_;
-  std::vector<double> parts_;  // by way: of activations
-  std::vector<std::vector<std::vector<UnitCost>>>
-      up_to_unit_;  // by kind and way: sums before units
+  std::vector<double> parts_;                                // by way: of activations
+  std::vector<std::vector<std::optional<StageSums>>> sums_;  // by kind and way
 };
 
 }  // namespace tessera

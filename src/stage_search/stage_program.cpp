@@ -24,7 +24,7 @@ std::vector<Offer> front_of(std::vector<Offer> offers) {
   for (Offer& offer : offers) {
     const bool is_needed = std::ranges::all_of(front, [&](const Offer& faster) {
       return faster.busiest > offer.busiest || faster.cost.variables > offer.cost.variables ||
-             faster.cost.kept > offer.cost.kept;
+             faster.cost.kept > offer.cost.kept || faster.cost.passing > offer.cost.passing;
     });
     if (is_needed && offer.busiest < kNever) front.push_back(std::move(offer));
   }
@@ -229,7 +229,7 @@ class StageProgram {
 }  // namespace
 
 double memory_of(const UnitCost& cost, double in_flight) {
-  return cost.variables + in_flight * cost.kept + cost.passing;
+  return cost.variables + std::max(in_flight * cost.kept + cost.passing, cost.updating);
 }
 
 int last_end(const std::vector<int>& boundaries, int unit, int units) {

@@ -16,6 +16,10 @@ namespace {
 constexpr size_t kOfOneMicroBatch = 2;
 /// Stages of which two cuts are moved in all combinations.
 constexpr size_t kFewStages = 4;
+/// A device has at most so many micro-batches in flight for each stage behind it (zb-h2).
+constexpr int kInFlightOfAStage = 2;
+/// The limit of a device on which no micro-batch fits.
+constexpr double kNoMemory = -1;
 
 PipelineShape shape_of(const PipelineChoice& choice) {
   const int stages = static_cast<int>(choice.stages.size());
@@ -24,9 +28,12 @@ PipelineShape shape_of(const PipelineChoice& choice) {
   for (int s = 0; s < stages; ++s) {
     const StageChoice& stage = choice.stages[s];
     shape.stages[s].costs = {stage.cost.forward, stage.cost.input_gradient,
-                             stage.cost.weight_gradient, stage.cost.kept, 0};
+                             stage.cost.weight_gradient, stage.cost.kept,
+                             stage.cost.kept - stage.cost.late};
     shape.transfer = std::max(shape.transfer, stage.transfer);
-    shape.memory_limits.push_back(stage.capacity - memory_of(stage.cost, 0));
+    const bool fits = memory_of(stage.cost, 0) <= stage.capacity;
+    shape.memory_limits.push_back(fits ? stage.capacity - stage.cost.variables - stage.cost.passing
+                                       : kNoMemory);
   }
   return shape;
 }
@@ -98,7 +105,9 @@ std::vector<double> clock_memory(const PipelineChoice& choice) {
   const std::optional<PassTimeline> timeline = timeline_of(choice);
   std::vector<double> bytes;
   for (size_t s = 0; timeline && s < choice.stages.size(); ++s)
-    bytes.push_back(memory_of(choice.stages[s].cost, 0) + timeline->devices[s].max_memory);
+    bytes.push_back(std::max(memory_of(choice.stages[s].cost, 0),
+                             choice.stages[s].cost.variables + choice.stages[s].cost.passing +
+                                 timeline->devices[s].max_memory));
   return bytes;
 }
 
@@ -132,6 +141,19 @@ std::vector<PipelineChoice> StageSearch::best() {
   std::vector<PipelineChoice> list = best_of(several, options_.max_answers);
   if (has_one) std::ranges::move(best_of({1}, kOfOneMicroBatch), std::back_inserter(list));
   return list;
+}
+
+bool StageSearch::fits_in_one_stage() {
+  for (const int64_t count : options_.micro_batches) {
+    const SegmentCosts& costs = costs_of(count);
+    const auto in_flight =
+        static_cast<double>(std::min<int64_t>(count, kInFlightOfAStage * options_.max_stages));
+    for (int kind = 0; kind < runs_.kinds(); ++kind)
+      for (const int way : costs.ways_of(kind))
+        if (memory_of(costs.of(kind, way, 0, line_.units()), in_flight) > costs.capacity(kind))
+          return false;
+  }
+  return true;
 }
 
 std::vector<EqualStages> StageSearch::equal_stages() const {

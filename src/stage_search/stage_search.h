@@ -47,6 +47,9 @@ class StageSearch {
   /// among the numbers; empty when nothing fits. Of pipelines that
   /// differ in cuts and schedule only there are at most two.
   std::vector<PipelineChoice> best();
+  /// Would a single stage of all units fit in every way, with as many micro-batches in flight as a
+  /// schedule may have? Then best() does not depend on the memory.
+  bool fits_in_one_stage();
   /// From now on a stage has so many bytes less: the most of its ranks. What is estimated for a
   /// stage lacks as much of what its program needs.
   ///   bytes  by rank; empty: none

@@ -298,13 +298,10 @@ std::vector<std::string> planning_notes(const Planned& planned) {
                                     ? "; --max-ranks lets the planner use fewer"
                                     : ""));
   }
-  if (best && best->candidate.estimate) {
+  if (best && best->candidate.estimate)
     notes.emplace_back(
         "the step is estimated, not simulated: tensor parallelism crosses machines, so that hardly "
         "any ranks behave alike");
-    if (best->candidate.plan.recompute != Recompute{})
-      notes.emplace_back("the estimate leaves out the time of what the backward computes again");
-  }
   if (best && !best->candidate.shorter.empty())
     notes.push_back(fmt::format("{} micro-batches are predicted from steps of {} and {}",
                                 best->candidate.plan.micro_batches,
