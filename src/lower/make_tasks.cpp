@@ -13,6 +13,60 @@
 namespace tessera {
 namespace {
 
+/// The registers over whose bytes the tasks of a graph write.
+class Overwrites {
+ public:
+  ///   read  the registers that other ranks or streams read
+  Overwrites(const TaskGraph& graph, const std::vector<RegisterIndex>& read)
+      : graph_(graph),
+        written_by_(graph.tasks.size()),
+        shared_(graph.registers, read),
+        listed_(graph.registers.size(), 0) {
+    for (RegisterIndex reg : graph.registers.indices())
+      if (const TaskId producer = graph.registers[reg].producer; !producer.is_none())
+        written_by_[producer].push_back(reg);
+  }
+
+  /// Those of one task, each once, without those that are released.
+  std::vector<RegisterIndex> of(TaskId t) {
+    const Task& writer = graph_.tasks[t];
+    std::vector<RegisterIndex> list;
+    ++lists_;
+    const auto add = [&](RegisterIndex reg) {
+      if (std::exchange(listed_[reg], lists_) != lists_) list.push_back(reg);
+    };
+    for (RegisterIndex written : written_by_[t]) {
+      const Register& target = graph_.registers[written];
+      const bool is_variable = target.storage == Register::Storage::kVariable;
+      // A feed only makes a variable readable; it writes nothing over it.
+      if (writer.kind == Task::Kind::kFeed && is_variable) continue;
+      // A copy into a variable runs beside the kernels that read its old value.
+      if (writer.kind == Task::Kind::kCopy && is_variable)
+        add(graph_.variables[target.variable].value);
+      for (RegisterIndex reg : shared_.with(written))
+        if (reg != written) add(reg);
+    }
+    return list;
+  }
+
+  void release(RegisterIndex reg) {
+    shared_.hide(reg);
+    released_.push_back(reg);
+  }
+  void fill(RegisterIndex reg) { shared_.show(reg); }
+  void fill_all() {
+    for (RegisterIndex reg : std::exchange(released_, {})) shared_.show(reg);
+  }
+
+ private:
+  const TaskGraph& graph_;
+  IndexedVector<TaskId, std::vector<RegisterIndex>> written_by_;
+  SharedBytes shared_;
+  std::vector<RegisterIndex> released_;  // since fill_all
+  int64_t lists_ = 0;
+  IndexedVector<RegisterIndex, int64_t> listed_;  // in which list it was at last
+};
+
 class TaskMaker {
  public:
   TaskMaker(Program program, const ArenaPlans& arenas, const TaskGroups& groups)
@@ -53,9 +107,8 @@ class TaskMaker {
     graph_.inputs = std::move(program_.inputs);
     graph_.results = std::move(program_.results);
     connect();
-    add_overwrites();
     graph_.order = program_order(graph_);
-    drop_known_overwrites();
+    add_overwrites();
     return std::move(graph_);
   }
 
@@ -228,43 +281,26 @@ class TaskMaker {
 
   /// Other ranks may still read the source of an exchange when this rank has gone on: a task that
   /// writes over its bytes waits for them, also one that comes earlier in the order list, in the
-  /// next step.
-  void add_overwrites() {
-    IndexedVector<TaskId, std::vector<RegisterIndex>> written_by(graph_.tasks.size());
-    for (RegisterIndex reg : graph_.registers.indices())
-      if (const TaskId producer = graph_.registers[reg].producer; !producer.is_none())
-        written_by[producer].push_back(reg);
-    SharedBytes shared(graph_.registers, read_elsewhere());
-    IndexedVector<RegisterIndex, TaskId> added_to(graph_.registers.size());
-    for (TaskId t : graph_.tasks.indices()) {
-      Task& writer = graph_.tasks[t];
-      const auto add = [&](RegisterIndex reg) {
-        if (std::exchange(added_to[reg], t) != t) writer.overwrites.push_back(reg);
-      };
-      for (RegisterIndex written : written_by[t]) {
-        const Register& target = graph_.registers[written];
-        const bool is_variable = target.storage == Register::Storage::kVariable;
-        // A feed only makes a variable readable; it writes nothing over it.
-        if (writer.kind == Task::Kind::kFeed && is_variable) continue;
-        // A copy into a variable runs beside the kernels that read its old value.
-        if (writer.kind == Task::Kind::kCopy && is_variable)
-          add(graph_.variables[target.variable].value);
-        for (RegisterIndex reg : shared.with(written))
-          if (reg != written) add(reg);
-      }
-    }
-  }
-
-  /// Most registers that a task overwrites are those for which an earlier task of its stream has
+  /// next step. Most of these registers are those for which an earlier task of its stream has
   /// waited. An exchange that may be issued before its turn waits for all by itself, and no other
   /// task relies on it.
-  void drop_known_overwrites() {
+  void add_overwrites() {
+    Overwrites overwrites(graph_, read_elsewhere());
     std::map<std::pair<MeshIndex, TaskStream>, std::vector<TaskId>> streams;
-    for (TaskId t : graph_.order)
-      if (const Task& task = graph_.tasks[t]; task.issue_after.is_none())
+    for (TaskId t : graph_.order) {
+      Task& task = graph_.tasks[t];
+      if (task.issue_after.is_none())
         streams[{task.mesh, stream_of(graph_, task)}].push_back(t);
+      else
+        task.overwrites = overwrites.of(t);
+    }
     for (const auto& [place, stream] : streams) {
-      std::vector<std::vector<RegisterIndex>> needed = needed_overwrites(graph_, stream);
+      std::vector<std::vector<RegisterIndex>> needed =
+          needed_overwrites(graph_, stream,
+                            {[&](TaskId task) { return overwrites.of(task); },
+                             [&](RegisterIndex reg) { overwrites.release(reg); },
+                             [&](RegisterIndex reg) { overwrites.fill(reg); }});
+      overwrites.fill_all();
       for (size_t i = 0; i < stream.size(); ++i) {
         needed[i].shrink_to_fit();
         graph_.tasks[stream[i]].overwrites = std::move(needed[i]);

@@ -5,6 +5,12 @@
 #include <tuple>
 
 namespace tessera {
+namespace {
+
+/// The end of entries that nothing shares bytes with.
+constexpr int64_t kHidden = std::numeric_limits<int64_t>::min();
+
+}  // namespace
 
 SharedBytes::SharedBytes(const IndexedVector<RegisterIndex, Register>& registers,
                          std::span<const RegisterIndex> list)
@@ -12,6 +18,7 @@ SharedBytes::SharedBytes(const IndexedVector<RegisterIndex, Register>& registers
   for (RegisterIndex reg : list) entries_.push_back({place_of(reg), reg});
   std::sort(entries_.begin(), entries_.end(),
             [](const Entry& a, const Entry& b) { return a.place < b.place; });
+  for (size_t i = 0; i < entries_.size(); ++i) entry_of_[entries_[i].reg] = i;
   latest_ends_.resize(4 * entries_.size());
   if (!entries_.empty()) set_latest_ends({0, 0, entries_.size()});
 }
@@ -39,11 +46,30 @@ void SharedBytes::find(Node node, size_t first, size_t limit, int64_t at,
   find(node.right(), first, limit, at, found);
 }
 
-const std::vector<RegisterIndex>& SharedBytes::with(RegisterIndex reg) {
+void SharedBytes::set_end(Node node, size_t entry, int64_t end) {
+  if (node.is_leaf()) {
+    latest_ends_[node.index] = end;
+    return;
+  }
+  set_end(entry < node.left().end ? node.left() : node.right(), entry, end);
+  latest_ends_[node.index] =
+      std::max(latest_ends_[node.left().index], latest_ends_[node.right().index]);
+}
+
+void SharedBytes::hide(RegisterIndex reg) {
+  if (const auto found = entry_of_.find(reg); found != entry_of_.end())
+    set_end({0, 0, entries_.size()}, found->second, kHidden);
+}
+
+void SharedBytes::show(RegisterIndex reg) {
+  if (const auto found = entry_of_.find(reg); found != entry_of_.end())
+    set_end({0, 0, entries_.size()}, found->second, entries_[found->second].place.end);
+}
+
+std::vector<RegisterIndex> SharedBytes::with(RegisterIndex reg) const {
   const Place place = place_of(reg);
-  const auto [known, is_new] = known_.try_emplace(place);
-  std::vector<RegisterIndex>& found = known->second;
-  if (!is_new || entries_.empty()) return found;
+  std::vector<RegisterIndex> found;
+  if (entries_.empty()) return found;
   // Behind the first of its arena or variable come those that begin before its end, then others.
   const auto index_of_first_at = [&](int64_t begin) {
     const auto is_before = [&](const Entry& entry, int64_t limit) {

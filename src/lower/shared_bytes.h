@@ -3,24 +3,30 @@
 #pragma once
 
 #include <cstdint>
-#include <map>
 #include <span>
+#include <unordered_map>
 #include <vector>
 
 #include "tasks/task_graph.h"
 
 namespace tessera {
 
-/// threads  one caller at a time
 class SharedBytes {
  public:
   /// requires  the registers have offsets; `registers` outlives this object
   SharedBytes(const IndexedVector<RegisterIndex, Register>& registers,
               std::span<const RegisterIndex> list);
 
-  /// Those of the list that share bytes with `reg`, ascending; `reg` itself when it is one of them.
-  ///   time  O(found log list) for the first register of each place, then O(log places)
-  const std::vector<RegisterIndex>& with(RegisterIndex reg);
+  /// Those of the list that share bytes with `reg` and are not hidden, ascending; `reg` itself when
+  /// it is one of them.
+  ///   time  O(found log list)
+  std::vector<RegisterIndex> with(RegisterIndex reg) const;
+
+  /// From here on with() leaves the register out, or no longer. One that is not in the list stays
+  /// left out.
+  ///   time  O(log list)
+  void hide(RegisterIndex reg);
+  void show(RegisterIndex reg);
 
  private:
   /// A range of the arena of a mesh, or (variable >= 0) the memory of a variable.
@@ -45,14 +51,16 @@ class SharedBytes {
 
   Place place_of(RegisterIndex reg) const;
   int64_t set_latest_ends(Node node);
+  /// Sets the end of an entry below `node`, and the latest ends above it.
+  void set_end(Node node, size_t entry, int64_t end);
   /// Adds the entries of [first, limit) under `node` that end behind `at`.
   void find(Node node, size_t first, size_t limit, int64_t at,
             std::vector<RegisterIndex>& found) const;
 
   const IndexedVector<RegisterIndex, Register>& registers_;
   std::vector<Entry> entries_;        // by place
-  std::vector<int64_t> latest_ends_;  // by node
-  std::map<Place, std::vector<RegisterIndex>> known_;
+  std::vector<int64_t> latest_ends_;  // by node, of the entries that are not hidden
+  std::unordered_map<RegisterIndex, size_t> entry_of_;
 };
 
 }  // namespace tessera

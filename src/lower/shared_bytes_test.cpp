@@ -3,6 +3,7 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
+#include <algorithm>
 #include <random>
 
 namespace tessera {
@@ -93,6 +94,40 @@ TEST(SharedBytes, RandomRegistersGiveWhatComparingAllPairsGives) {
     for (RegisterIndex reg : registers.indices())
       ASSERT_EQ(shared.with(reg), found_by_comparing(registers, list, reg))
           << "round " << round << " register " << reg.value();
+  }
+}
+
+TEST(SharedBytes, HiddenRegistersAreLeftOutUntilTheyAreShown) {
+  const Registers registers{in_arena(0, 64), in_arena(32, 64), in_arena(32, 64), in_variable(0)};
+  const std::vector<RegisterIndex> list{RegisterIndex(0), RegisterIndex(1), RegisterIndex(3)};
+  SharedBytes shared(registers, list);
+  shared.hide(RegisterIndex(1));
+  shared.hide(RegisterIndex(2));  // not in the list
+  EXPECT_THAT(shared.with(RegisterIndex(0)), testing::ElementsAre(RegisterIndex(0)));
+  EXPECT_THAT(shared.with(RegisterIndex(3)), testing::ElementsAre(RegisterIndex(3)));
+  shared.show(RegisterIndex(1));
+  shared.show(RegisterIndex(2));
+  EXPECT_THAT(shared.with(RegisterIndex(0)),
+              testing::ElementsAre(RegisterIndex(0), RegisterIndex(1)));
+}
+
+TEST(SharedBytes, RandomRegistersThatAreHiddenAreLeftOut) {
+  std::mt19937 engine(2);
+  const auto draw = [&](int limit) { return static_cast<int>(engine() % limit); };
+  Registers registers;
+  for (int i = 0; i < 90; ++i) registers.push_back(in_arena(draw(200), 1 + draw(40), draw(2)));
+  SharedBytes shared(registers, all_of(registers));
+  std::vector<RegisterIndex> shown = all_of(registers);
+  for (int round = 0; round < 300; ++round) {
+    const RegisterIndex reg(draw(90));
+    if (std::erase(shown, reg) > 0) {
+      shared.hide(reg);
+    } else {
+      shared.show(reg);
+      shown.insert(std::ranges::lower_bound(shown, reg), reg);
+    }
+    const RegisterIndex with(draw(90));
+    ASSERT_EQ(shared.with(with), found_by_comparing(registers, shown, with)) << round;
   }
 }
 

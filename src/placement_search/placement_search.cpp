@@ -89,10 +89,6 @@ std::vector<PlacementNeighbour> neighbours_of(const SearchProblem& search,
   return list;
 }
 
-Seconds seconds(solver::Wide picoseconds) {
-  return Seconds(1e-12 * solver::to_double(picoseconds));
-}
-
 /// Makes the changes that the options ask for, and finds the neighbours.
 PlacementAnswer answer_of(const SearchProblem& search, Solved solved,
                           const PlacementSearchOptions& options) {
@@ -100,8 +96,8 @@ PlacementAnswer answer_of(const SearchProblem& search, Solved solved,
   PlacementAnswer answer;
   const solver::Answer& found = solved.answer;
   answer.sharded = search.placements(*found.assignment);
-  answer.time = seconds(*found.cost);
-  answer.bound = solved.bound ? seconds(*solved.bound) : Seconds(0);
+  answer.time = search.unit().seconds(*found.cost);
+  answer.bound = solved.bound ? search.unit().seconds(*solved.bound) : Seconds(0);
   answer.is_optimal = solved.bound && *solved.bound == *found.cost;
   answer.nodes = search.problem().nodes();
   answer.edges = search.problem().edges();
@@ -124,10 +120,12 @@ bool may_untie(const Graph& graph, const Ties& ties, const SearchProblem& tied,
          !graph.ops().empty();
 }
 
-/// Costs are rounded to picoseconds, by node: what is not better than that is no better answer.
-bool is_better(const Solved& found, const SearchProblem& search, const Solved& tied) {
-  return *found.answer.cost + search.problem().nodes() + search.problem().edges() <
-         *tied.answer.cost;
+/// Costs are rounded, by node and edge: what is not better than that is no better answer.
+bool is_better(const SearchProblem& search, const Solved& found, const SearchProblem& other,
+               const Solved& known) {
+  const solver::Wide rounded = search.problem().nodes() + search.problem().edges();
+  return search.unit().seconds(*found.answer.cost + rounded) <
+         other.unit().seconds(*known.answer.cost);
 }
 
 }  // namespace
@@ -148,7 +146,7 @@ std::optional<PlacementAnswer> MeshSearch::answer(const PlacementSearchOptions& 
                          options.problem);
     const std::optional<Solved> improved =
         solve_within(untied, options, untied.untied(search, *solved->answer.assignment));
-    if (improved && is_better(*improved, untied, *solved))
+    if (improved && is_better(untied, *improved, search, *solved))
       return answer_of(untied, *improved, options);
   }
   return answer_of(search, *std::move(solved), options);

@@ -148,6 +148,28 @@ TEST(SearchedPlacements, TakeNoMoreThanEveryOtherAssignment) {
   }
 }
 
+// Devices and links that are 2^30 times as slow make every time 2^30 times as long: the costs sum
+// to more picoseconds than the solver adds exactly, so their unit is a larger one.
+TEST(SearchedPlacements, OfVerySlowDevicesTakeAsManyTimesAsLong) {
+  constexpr double kSlower = 1 << 30;
+  const Product given = product(4096, 256, 512);
+  const MeshPtr mesh = mesh_of("x=2,y=2");
+  const CostModel fast = model_of(1e10, 1e9);
+  CostModel slow = fast;
+  slow.device.flops_per_second /= kSlower;
+  slow.device.bytes_per_second /= kSlower;
+  slow.device.copied_bytes_per_second /= kSlower;
+  slow.device.launch = Seconds(kSlower * fast.device.launch.value());
+  slow.links.any = {Seconds(kSlower * fast.links.any.latency.value()),
+                    fast.links.any.bytes_per_second / kSlower};
+  const PlacementAnswer answer = searched(given.graph, mesh, slow);
+  const PlacementAnswer expected = searched(given.graph, mesh, fast);
+  EXPECT_TRUE(answer.is_optimal);
+  // Each cost is rounded to a picosecond, or to a part of the slow step that is less.
+  EXPECT_NEAR(answer.time.value() / kSlower, expected.time.value(),
+              1e-12 * (expected.nodes + expected.edges));
+}
+
 /// `count` blocks of a product, a sum and a nonlinearity, and the steps of their weights.
 Graph blocks(int count, const std::string& scope) {
   Graph graph;

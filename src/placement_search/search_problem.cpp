@@ -5,15 +5,10 @@
 #include <numeric>
 
 #include "shard/resolved/resolve.h"
+#include "solver/solve.h"
 
 namespace tessera {
 namespace {
-
-constexpr double kPicoseconds = 1e12;
-
-solver::Cost cost_of(double seconds) {
-  return std::isfinite(seconds) ? std::llround(kPicoseconds * seconds) : solver::kForbidden;
-}
 
 DistAttr without_partial(DistAttr attr) {
   attr.partial.clear();
@@ -91,14 +86,15 @@ SearchProblem::SearchProblem(std::shared_ptr<const MeshStrategies> strategies, d
     for (int k = 0; k < std::ssize(op.inputs); ++k)
       if (reading_.of(OpId{i}, k) == ConeReading::Kind::kAlone)
         readers_[ties_.of_value[op.inputs[k].index]].insert(
-            {op_node_[i], slot(OpId{i}, k + static_cast<int>(op.outputs.size()))});
+            {op_node_[i], first_slot_[i] + static_cast<int>(op.outputs.size()) + k});
   }
   add_homes();
   add_copies();
   connect_values();
   add_results();
   hold_memory();
-  make_problem();
+  do make_problem();
+  while (unit_.enlarge_for(solver::sum_of_largest(problem_)));
 }
 
 int64_t SearchProblem::strategies() const {
@@ -205,7 +201,7 @@ SearchProblem::Source SearchProblem::source_of(ValueId value) const {
   if (producer.index < 0) return {home_node_[value.index], 0};
   const std::vector<ValueId>& outputs = graph_.op(producer).outputs;
   const auto output = std::ranges::find(outputs, value) - outputs.begin();
-  return {op_node_[producer.index], slot(producer, static_cast<int>(output))};
+  return {op_node_[producer.index], first_slot_[producer.index] + static_cast<int>(output)};
 }
 
 // ---- connections ----
@@ -220,9 +216,10 @@ void SearchProblem::connect_values() {
     const ValueId value = graph_.op(op).inputs[input];
     const int copy = copy_node_[value.index];
     const Source source = copy >= 0 ? Source{copy, 0} : source_of(value);
-    return Connection{source.node, source.slot, op_node_[op.index],
-                      slot(op, input + static_cast<int>(graph_.op(op).outputs.size())),
-                      types_[value.index]};
+    return Connection{
+        source.node, source.slot, op_node_[op.index],
+        first_slot_[op.index] + static_cast<int>(graph_.op(op).outputs.size()) + input,
+        types_[value.index]};
   };
   for (int i = 0; i < std::ssize(graph_.ops()); ++i)
     for (int k = 0; k < std::ssize(graph_.ops()[i].inputs); ++k) {
@@ -280,9 +277,10 @@ void SearchProblem::add_results() {
 // ---- the problem ----
 
 void SearchProblem::make_problem() {
+  problem_ = {};
   for (const Node& node : nodes_) {
     std::vector<solver::Cost> costs;
-    for (double time : node.seconds) costs.push_back(cost_of(node.members * time));
+    for (double time : node.seconds) costs.push_back(unit_.cost_of(node.members * time));
     if (node.usage.empty()) {
       problem_.add_node({}, costs, std::vector<solver::Usage>(costs.size(), 0));
       continue;
@@ -314,7 +312,7 @@ void SearchProblem::make_problem() {
         double sum = 0;
         for (const auto& [connection, count] : list)
           sum += static_cast<double>(count) * seconds(connection, s, t);
-        costs.push_back(cost_of(sum));
+        costs.push_back(unit_.cost_of(sum));
         if (!copies_variable) continue;
         const bool kept = b.life[t] == CopyLife::kStep && a.operand[0][s] != b.operand[0][t];
         usages.push_back(

@@ -10,13 +10,15 @@
 
 #include "cost/cost_model.h"
 #include "graph/graph.h"
+#include "placement_search/cost_unit.h"
 #include "placement_search/mesh_strategies.h"
 #include "shard/sharded_graph.h"
 #include "solver/problem.h"
 
 namespace tessera {
 
-/// Costs are in picoseconds of one step, usages in bytes of the fullest rank.
+/// Costs are times of one step in a unit with which the solver adds them exactly, usages are bytes
+/// of the fullest rank.
 ///
 ///   nodes    every cone: strategies of its ops that fit together, with the prices of their kernels
 ///            and of exchanges of partial sums and halos inside of it
@@ -47,6 +49,7 @@ class SearchProblem {
   int64_t strategies() const;
   /// Strategies that max_strategies left out.
   int64_t dropped_strategies() const { return dropped_; }
+  const CostUnit& unit() const { return unit_; }
 
   /// Two neighbours of which no strategies fit together, as text: constraints contradict each
   /// other. "" when there are none.
@@ -90,8 +93,6 @@ class SearchProblem {
   struct Source {
     int node = 0, slot = 0;
   };
-  /// Of a cone: of each op its outputs, then its inputs. A home and a copy have one slot.
-  int slot(OpId op, int operand) const { return first_slot_[op.index] + operand; }
 
   void add_cone(const MeshStrategies::Cone& cone);
   void add_homes();
@@ -119,7 +120,9 @@ class SearchProblem {
   ReshardPrices prices_;
   std::vector<std::vector<OpSharding>> shardings_;    // by op and strategy of its cone
   std::vector<int> op_node_, home_node_, copy_node_;  // by op and by value; -1: none
-  std::vector<int> first_slot_;                       // by op
+  /// By op, in the node of its cone: from there the slots of its outputs, then those of its inputs.
+  /// A home and a copy have one slot.
+  std::vector<int> first_slot_;
   std::vector<Node> nodes_;
   /// By value that is tied to no earlier one: the slots of ops that read it, or one tied to it.
   std::vector<std::set<std::pair<int, int>>> readers_;
@@ -136,6 +139,7 @@ class SearchProblem {
   };
   std::vector<Inside> inside_;
   int64_t dropped_ = 0;
+  CostUnit unit_;
   solver::Problem problem_;
 };
 

@@ -2,6 +2,8 @@
 
 #include <algorithm>
 #include <iterator>
+#include <set>
+#include <string>
 #include <tuple>
 #include <utility>
 
@@ -142,15 +144,36 @@ class Planning {
   }
 
   void add_micro_batches() {
-    std::vector<Candidate> presets;
-    for (auto& [step, preset] : misfits()) presets.push_back(std::move(preset));
-    std::vector<Candidate> candidates = with_micro_batches(request_, options_.constraints, presets);
-    const int64_t limit = max_presets();
-    if (std::ssize(candidates) > limit) {
-      answer_.left_out += std::ssize(candidates) - limit;
-      candidates.resize(limit);
+    int64_t left = max_presets();
+    for (const auto& [step, preset] : misfits()) {
+      std::vector<Candidate> candidates =
+          with_micro_batches(request_, options_.constraints, {preset});
+      const int64_t tried = std::min(left, std::ssize(candidates));
+      answer_.left_out += std::ssize(candidates) - tried;
+      left -= tried;
+      candidates.resize(tried);
+      if (is_pipeline(preset))
+        add(std::move(candidates));
+      else if (!answer_.best || step < best().step())
+        add_while_none_fits(std::move(candidates));
     }
-    add(std::move(candidates));
+  }
+
+  /// One preset on one mesh, with more and more micro-batches. More of them have more launches and
+  /// exchanges, and hide no bubble, so none is tried behind the first ones that fit.
+  void add_while_none_fits(std::vector<Candidate> candidates) {
+    constexpr int64_t kAtOnce = 2;
+    for (int64_t first = 0; first < std::ssize(candidates); first += kAtOnce) {
+      const auto begin = candidates.begin() + first;
+      const auto end = begin + std::min(kAtOnce, std::ssize(candidates) - first);
+      std::set<std::string> names;
+      for (auto each = begin; each != end; ++each) names.insert(each->name);
+      add_round({std::make_move_iterator(begin), std::make_move_iterator(end)});
+      if (std::ranges::any_of(answer_.candidates, [&](const EvaluatedCandidate& known) {
+            return known.fits() && names.contains(known.candidate.name);
+          }))
+        return;
+    }
   }
 
   /// One preset after the other, while it could be faster than what is known.

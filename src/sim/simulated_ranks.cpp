@@ -128,17 +128,18 @@ void SimulatedRanks::add_streams(int rank_class) {
   auto& has = has_stream_.emplace_back();
   for (size_t i = 0; i < streams.size(); ++i) {
     has[i] = !streams[i].empty();
-    if (has[i]) add_stream(rank_class, streams[i]);
+    if (has[i]) add_stream(rank_class, streams[i], known_streams_[i]);
   }
 }
 
-void SimulatedRanks::add_stream(int rank_class, const std::vector<TaskId>& tasks) {
+void SimulatedRanks::add_stream(int rank_class, const std::vector<TaskId>& tasks,
+                                KnownStream& known) {
   // Classes of one mesh follow each other.
-  if (tasks != last_stream_.tasks) last_stream_ = {tasks, needed_overwrites(*graph_, tasks)};
+  if (tasks != known.tasks) known = {tasks, needed_overwrites(*graph_, tasks)};
   std::vector<ActorId>& actors = setting_.streams.emplace_back();
   for (size_t i = 0; i < tasks.size(); ++i) {
     actors.push_back(actors_.actor_id(rank_class, tasks[i]));
-    setting_.overwrites[actors.back()] = actors_.overwrites(rank_class, last_stream_.overwrites[i]);
+    setting_.overwrites[actors.back()] = actors_.overwrites(rank_class, known.overwrites[i]);
   }
 }
 

@@ -39,8 +39,13 @@ class SimulatedRanks {
   }
 
  private:
+  struct KnownStream {
+    std::vector<TaskId> tasks;
+    std::vector<std::vector<RegisterIndex>> overwrites;
+  };
+
   void add_streams(int rank_class);
-  void add_stream(int rank_class, const std::vector<TaskId>& tasks);
+  void add_stream(int rank_class, const std::vector<TaskId>& tasks, KnownStream& known);
   void bind_to_issue_points(int rank_class);
   void add_edge(ActorId from, ActorId to);
   void add_demands();
@@ -61,10 +66,7 @@ class SimulatedRanks {
   std::vector<const ActDemand*> demand_of_;  // by actor
   int edges_ = 0;                            // of bind_to_issue_points
   SimulatedSetting setting_;
-  struct {
-    std::vector<TaskId> tasks;
-    std::vector<std::vector<RegisterIndex>> overwrites;
-  } last_stream_;  // of add_stream
+  std::array<KnownStream, kTaskStreams> known_streams_;  // of the class before, for add_stream
 };
 
 }  // namespace tessera

@@ -18,19 +18,10 @@ namespace {
 
 using Clock = std::chrono::steady_clock;
 
-/// Checks the largest finite costs: their sums must be whole numbers in a double.
+/// The sums of the costs must be whole numbers in a double.
 void check_size(const Problem& problem) {
-  constexpr Wide kLargest = Wide{1} << 53;
-  Wide sum = 0;
-  const auto add_largest = [&sum](std::span<const Cost> costs) {
-    Cost largest = 0;
-    for (const Cost cost : costs)
-      if (cost < kForbidden) largest = std::max(largest, cost);
-    sum += largest;
-  };
-  for (int32_t i = 0; i < problem.nodes(); ++i) add_largest(problem.costs(problem.node(i)));
-  for (int32_t e = 0; e < problem.edges(); ++e) add_largest(problem.costs(problem.edge(e)));
-  if (sum < kLargest) return;
+  const Wide sum = sum_of_largest(problem);
+  if (sum < kExactSum) return;
   throw UserError(
       fmt::format("the costs of the problem sum to as much as {}", to_text(sum)),
       "the search adds whole numbers in doubles, which are exact below 9007199254740992",
@@ -301,6 +292,19 @@ class Solver {
 };
 
 }  // namespace
+
+Wide sum_of_largest(const Problem& problem) {
+  Wide sum = 0;
+  const auto add_largest = [&sum](std::span<const Cost> costs) {
+    Cost largest = 0;
+    for (const Cost cost : costs)
+      if (cost < kForbidden) largest = std::max(largest, cost);
+    sum += largest;
+  };
+  for (int32_t i = 0; i < problem.nodes(); ++i) add_largest(problem.costs(problem.node(i)));
+  for (int32_t e = 0; e < problem.edges(); ++e) add_largest(problem.costs(problem.edge(e)));
+  return sum;
+}
 
 Answer solve(const Problem& problem, const SolveOptions& options) {
   return Solver(problem, options).run();

@@ -50,7 +50,12 @@ struct Answer {
   std::string proved;  // as text
 };
 
-///   throws   UserError (65) when finite costs are too large for sums of 2^53
+/// Below it, sums of costs are exact in the doubles of the search.
+inline constexpr Wide kExactSum = Wide{1} << 53;
+/// The sum of the largest finite costs of all nodes and edges.
+Wide sum_of_largest(const Problem& problem);
+
+///   throws   UserError (65) unless sum_of_largest(problem) < kExactSum
 ///   threads  starts up to options.threads; several threads may call it at the same time
 Answer solve(const Problem& problem, const SolveOptions& options = {});
 

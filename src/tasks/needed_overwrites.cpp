@@ -1,6 +1,7 @@
 #include "tasks/needed_overwrites.h"
 
 #include <algorithm>
+#include <optional>
 
 namespace tessera {
 namespace {
@@ -14,31 +15,45 @@ enum class State : uint8_t {
 }  // namespace
 
 std::vector<std::vector<RegisterIndex>> needed_overwrites(const TaskGraph& graph,
-                                                          const std::vector<TaskId>& stream) {
+                                                          const std::vector<TaskId>& stream,
+                                                          const OverwriteSource& source) {
   IndexedVector<RegisterIndex, State> states(graph.registers.size(), State::kElsewhere);
   const auto fill = [&](TaskId task) {
-    for (RegisterIndex reg : graph.tasks[task].outputs) states[reg] = State::kFilled;
+    for (RegisterIndex reg : graph.tasks[task].outputs) {
+      states[reg] = State::kFilled;
+      source.fill(reg);
+    }
   };
   for (TaskId task : stream) fill(task);
   std::vector<std::vector<RegisterIndex>> needed(stream.size());
+  // By register, the place of the last task in whose list the first step has put it.
+  IndexedVector<RegisterIndex, std::optional<size_t>> listed(graph.registers.size());
   // The second step begins with the states that the first one leaves.
   for (int step = 0; step < 2; ++step)
     for (size_t place = 0; place < stream.size(); ++place) {
       std::vector<RegisterIndex>& list = needed[place];
-      const auto known = std::ssize(list);
-      for (RegisterIndex reg : graph.tasks[stream[place]].overwrites) {
+      for (RegisterIndex reg : list) listed[reg] = place;
+      for (RegisterIndex reg : source.of(stream[place])) {
         const std::vector<TaskId>& readers = graph.registers[reg].consumers;
         if (readers.empty() || states[reg] == State::kReleased) continue;
-        if (std::find(list.begin(), list.begin() + known, reg) == list.begin() + known)
-          list.push_back(reg);
+        if (listed[reg] != place) list.push_back(reg);
         // A task does not wait for itself, so one that reads the register has not waited for all.
         if (states[reg] == State::kFilled &&
-            std::find(readers.begin(), readers.end(), stream[place]) == readers.end())
+            std::find(readers.begin(), readers.end(), stream[place]) == readers.end()) {
           states[reg] = State::kReleased;
+          source.release(reg);
+        }
       }
       fill(stream[place]);
     }
   return needed;
+}
+
+std::vector<std::vector<RegisterIndex>> needed_overwrites(const TaskGraph& graph,
+                                                          const std::vector<TaskId>& stream) {
+  const auto nothing = [](RegisterIndex) {};
+  return needed_overwrites(
+      graph, stream, {[&](TaskId task) { return graph.tasks[task].overwrites; }, nothing, nothing});
 }
 
 }  // namespace tessera

@@ -1,6 +1,7 @@
 // Which overwrites of a stream need a check.
 #pragma once
 
+#include <functional>
 #include <vector>
 
 #include "tasks/task_graph.h"
@@ -13,8 +14,23 @@ namespace tessera {
 ///
 ///   stream   the tasks of one stream of a rank, in the order that it repeats in every step
 ///   returns  by place in `stream`
-///   time     O(overwrites): large graphs have a hundred for each task, of which few are needed
+///   time     O(overwrites)
 std::vector<std::vector<RegisterIndex>> needed_overwrites(const TaskGraph& graph,
                                                           const std::vector<TaskId>& stream);
+
+/// What the tasks of a stream overwrite, where that is too much to list: a program of many
+/// micro-batches has thousands of registers for each task, of which few are needed.
+struct OverwriteSource {
+  /// Those that `task` overwrites, each once; it may leave out the released ones.
+  std::function<std::vector<RegisterIndex>(TaskId task)> of;
+  /// The stream has waited for all readers of the register, which it fills again later.
+  std::function<void(RegisterIndex reg)> release;
+  /// The register is released no longer. Called for others, too.
+  std::function<void(RegisterIndex reg)> fill;
+};
+/// The same with the overwrites of the source, in which no register is released at the beginning.
+std::vector<std::vector<RegisterIndex>> needed_overwrites(const TaskGraph& graph,
+                                                          const std::vector<TaskId>& stream,
+                                                          const OverwriteSource& source);
 
 }  // namespace tessera

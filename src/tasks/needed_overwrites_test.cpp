@@ -67,6 +67,24 @@ TEST(NeededOverwrites, WhatAnotherStreamFillsIsAlwaysChecked) {
   EXPECT_THAT(needed(made), ElementsAre(3, 4, 5));
 }
 
+TEST(NeededOverwrites, ASourceMayLeaveOutWhatIsReleased) {
+  const Program made = program({0, 3, 4, 5});
+  bool is_released = false;
+  std::vector<int> asked;  // while y is released
+  const auto lists = needed_overwrites(
+      made.graph, made.stream,
+      {[&](TaskId task) {
+         if (is_released) asked.push_back(task.value());
+         return is_released ? std::vector<RegisterIndex>() : made.graph.tasks[task].overwrites;
+       },
+       [&](RegisterIndex) { is_released = true; },
+       [&](RegisterIndex reg) { is_released = is_released && reg != made.y; }});
+  EXPECT_EQ(lists, needed_overwrites(made.graph, made.stream));
+  // Released by task 0, filled by task 1 and released again by task 3, which is so in the second
+  // step, too.
+  EXPECT_THAT(asked, ElementsAre(1, 4, 5, 6, 0, 1, 4, 5, 6));
+}
+
 TEST(NeededOverwrites, ARegisterWithoutReadersIsNotWaitedFor) {
   Program made = program({3});
   made.graph.registers[made.y].consumers.clear();
