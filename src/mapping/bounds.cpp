@@ -383,8 +383,8 @@ void GridBound::improve(const RankGrid& grid, const DeviceTree& tree,
       for (const RankTraffic& sent : axis_traffic(by_position, static_cast<int>(i)))
         if (group[places[sent.from]] == group[places[sent.to]]) reached += level.saved[i];
     if (reached >= level.most * (1 - kRounding)) continue;
-    level.most = std::min(
-        level.most, max_inside_of_groups(grid, level.saved, level.full_groups, reached));
+    level.most =
+        std::min(level.most, max_inside_of_groups(grid, level.saved, level.full_groups, reached));
   }
 }
 

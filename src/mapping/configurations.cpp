@@ -98,9 +98,12 @@ class CountedParts {
 class Product {
  public:
   ///   first, second  ranks of the factors
-  Product(int first, int second, int size)
+  ///   copies         of the product, in which the set may be
+  Product(int first, int second, int copies, int size)
       : first_(std::min(first, size)),
         second_(std::min(second, size)),
+        most_layers_(limited(second, copies, size)),
+        most_parts_(limited(first, copies, size)),
         size_(size),
         layers_(size, first_),
         parts_(size, second_),
@@ -114,8 +117,8 @@ class Product {
     parts_.set(part);
     for (int t = from; t <= size_; ++t) {
       most_[t] = kNone;
-      for (int layers = 1; layers <= std::min(second_, t); ++layers)
-        for (int parts = (t + layers - 1) / layers; parts <= std::min(first_, t); ++parts) {
+      for (int layers = 1; layers <= std::min(most_layers_, t); ++layers)
+        for (int parts = (t + layers - 1) / layers; parts <= std::min(most_parts_, t); ++parts) {
           const double value = layers_.value(layers, parts, t) + parts_.value(parts, layers, t);
           if (value <= most_[t]) continue;
           most_[t] = value;
@@ -132,7 +135,13 @@ class Product {
   }
 
  private:
-  int first_, second_, size_;
+  static int limited(int64_t number, int64_t copies, int64_t size) {
+    return static_cast<int>(std::min(number * copies, size));
+  }
+
+  int first_, second_;            // the most of a layer and of a part
+  int most_layers_, most_parts_;  // how many there can be
+  int size_;
   CountedParts layers_, parts_;
   std::vector<double> most_;                 // by size of the set
   std::vector<std::pair<int, int>> choice_;  // its layers and parts
@@ -183,10 +192,13 @@ class Configurations {
     }
     if (counted > kMaxCounted) return;
     steps_ += counted;
-    ranks = 1;
-    for (const PricedAxis& axis : axes_) {
-      if (ranks > 1) products_.emplace_back(static_cast<int>(ranks), axis.line, size);
-      ranks *= axis.line;
+    // Axes without traffic are copies of all others.
+    const auto copies = static_cast<int>(grid.size() / ranks);
+    ranks = axes_.empty() ? 1 : axes_[0].line;
+    for (size_t i = 1; i < axes_.size(); ++i) {
+      const bool is_last = i + 1 == axes_.size();
+      products_.emplace_back(static_cast<int>(ranks), axes_[i].line, is_last ? copies : 1, size);
+      ranks *= axes_[i].line;
     }
   }
   size_t multipliers() const { return multipliers_; }

@@ -24,6 +24,8 @@ constexpr int64_t kMaxExactSteps = 300'000;
 constexpr int64_t kMaxPriced = 10'000'000;
 /// Edges that the search over orders prices.
 constexpr int64_t kMaxPricedOrders = 60'000'000;
+/// Edges that annealing prices.
+constexpr int64_t kMaxPricedAnnealing = 60'000'000;
 /// The rounding of sums: costs that differ by less are equal.
 constexpr double kRounding = 1e-9;
 
@@ -241,6 +243,12 @@ Mapping map_ranks(const MappingInput& input, const Cluster& cluster) {
   Candidate best = search(input, cluster, prepared, bound);
   if (best.cost > bound * (1 + kRounding))
     bound = std::max(bound, improved_bound(prepared, best.places));
+  constexpr double kClose = 1.01;
+  if (best.cost > kClose * bound && input.needs.size() > kMaxExactRanks &&
+      anneal(prepared.problem, best.places, kMaxPricedAnnealing)) {
+    best.exchanged = true;
+    best.cost = places_cost(prepared.problem, best.places);
+  }
   mapping.optimal = best.cost <= bound * (1 + kRounding) || prove(prepared.problem, best);
   mapping.devices = devices_of(prepared, best.places);
   mapping.method = best.method;

@@ -46,8 +46,8 @@ std::optional<UniformLinks> UniformLinks::of(const DeviceTree& tree) {
   links.prices_.resize(heights);
   for (const DeviceTree::Node& node : tree.nodes()) {
     if (node.size() < 2) continue;
-    const Place last = node.children.empty() ? node.begin + 1
-                                             : tree.nodes()[node.children.back()].begin;
+    const Place last =
+        node.children.empty() ? node.begin + 1 : tree.nodes()[node.children.back()].begin;
     if (last > node.begin) links.prices_[node.height - 1] = tree.link(node.begin, last);
   }
   return links;

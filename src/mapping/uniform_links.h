@@ -12,7 +12,8 @@ namespace tessera {
 
 class UniformLinks {
  public:
-  /// Nothing when links of one level differ, or when there are direct links.
+  /// Nothing when links of one level differ, when there are direct links, or when the devices are
+  /// of several types.
   static std::optional<UniformLinks> of(const DeviceTree& tree);
 
   /// From the inside out.
