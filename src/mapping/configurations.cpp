@@ -307,7 +307,7 @@ double max_inside_of_groups(const RankGrid& grid, const std::vector<double>& wei
   Configurations configurations(grid, weight, size);
   if (configurations.axes() == 0) return 0;
   const double target = reached / grid.size();
-  constexpr int64_t kMaxSteps = 300'000'000;
+  constexpr int64_t kMaxSteps = 150'000'000;
   constexpr int kMostRounds = 600;
   const int rounds =
       static_cast<int>(std::min<int64_t>(kMostRounds, kMaxSteps / configurations.steps()));

@@ -243,7 +243,7 @@ Mapping map_ranks(const MappingInput& input, const Cluster& cluster) {
   Candidate best = search(input, cluster, prepared, bound);
   if (best.cost > bound * (1 + kRounding))
     bound = std::max(bound, improved_bound(prepared, best.places));
-  constexpr double kClose = 1.01;
+  constexpr double kClose = 1.02;
   if (best.cost > kClose * bound && input.needs.size() > kMaxExactRanks &&
       anneal(prepared.problem, best.places, kMaxPricedAnnealing)) {
     best.exchanged = true;
