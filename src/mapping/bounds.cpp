@@ -8,6 +8,7 @@
 #include <numbers>
 #include <numeric>
 
+#include "mapping/configurations.h"
 #include "mapping/down_sets.h"
 #include "mapping/grid.h"
 #include "mapping/parts.h"
@@ -335,33 +336,60 @@ class FullGroupsBound {
 
 }  // namespace
 
-double grid_bound(const RankGrid& grid, const std::vector<TreeLevel>& levels) {
-  if (levels.empty()) return 0;
+GridBound::GridBound(const RankGrid& grid, const std::vector<TreeLevel>& levels) {
+  if (levels.empty()) return;
   const int ranks = grid.size();
-  double sum = 0;
   for (const GridAxis& axis : grid.axes)
-    sum += ranks * send_price(axis, levels.back().least) * sends_a_rank(axis, axis.size);
+    all_ += ranks * send_price(axis, levels.back().least) * sends_a_rank(axis, axis.size);
   for (size_t h = 0; h + 1 < levels.size(); ++h) {
-    std::vector<double> saved;
+    Level& level = levels_.emplace_back();
     for (const GridAxis& axis : grid.axes)
-      saved.push_back(send_price(axis, levels[h + 1].least) - send_price(axis, levels[h].least));
+      level.saved.push_back(send_price(axis, levels[h + 1].least) -
+                            send_price(axis, levels[h].least));
     const std::vector<int>& sizes = levels[h].sizes;
-    const bool are_full =
-        sizes.front() == sizes.back() && sizes.front() * std::ssize(sizes) == ranks;
-    if (are_full) {
-      sum -= FullGroupsBound(grid, saved, sizes.front()).value();
+    if (sizes.front() == sizes.back() && sizes.front() * std::ssize(sizes) == ranks) {
+      level.full_groups = sizes.front();
+      level.most = FullGroupsBound(grid, level.saved, sizes.front()).value();
       continue;
     }
     int left = ranks, last = 0;
     double inside = 0;
     for (int size : sizes) {
-      if (size != last) inside = max_inside(grid, saved, std::min(size, ranks));
-      sum -= std::min(left, size) * inside;
+      if (size != last) inside = max_inside(grid, level.saved, std::min(size, ranks));
+      level.most += std::min(left, size) * inside;
       left -= std::min(left, size);
       last = size;
     }
   }
-  return sum;
+}
+
+double GridBound::value() const {
+  double value = all_;
+  for (const Level& level : levels_) value -= level.most;
+  return value;
+}
+
+void GridBound::improve(const RankGrid& grid, const DeviceTree& tree,
+                        const std::vector<Place>& places) {
+  constexpr double kRounding = 1e-9;
+  RankGrid by_position = grid;
+  by_position.ranks.clear();
+  for (size_t h = 0; h < levels_.size(); ++h) {
+    Level& level = levels_[h];
+    if (level.full_groups == 0) continue;
+    const std::vector<Place> group = tree.groups(static_cast<int>(h) + 1);
+    double reached = 0;
+    for (size_t i = 0; i < grid.axes.size(); ++i)
+      for (const RankTraffic& sent : axis_traffic(by_position, static_cast<int>(i)))
+        if (group[places[sent.from]] == group[places[sent.to]]) reached += level.saved[i];
+    if (reached >= level.most * (1 - kRounding)) continue;
+    level.most =
+        std::min(level.most, max_inside_of_groups(grid, level.saved, level.full_groups, reached));
+  }
+}
+
+double grid_bound(const RankGrid& grid, const std::vector<TreeLevel>& levels) {
+  return GridBound(grid, levels).value();
 }
 
 }  // namespace tessera

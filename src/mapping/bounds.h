@@ -38,6 +38,26 @@ std::vector<TreeLevel> levels_of(const DeviceTree& tree);
 double edges_bound(const MappingProblem& problem);
 
 /// A lower bound for the traffic of a grid.
+class GridBound {
+ public:
+  GridBound(const RankGrid& grid, const std::vector<TreeLevel>& levels);
+
+  double value() const;
+  /// Improves it by configurations of groups (configurations.h), on each level on which a mapping
+  /// saves less than the bound allows.
+  ///   places  of a mapping, by position of the grid
+  void improve(const RankGrid& grid, const DeviceTree& tree, const std::vector<Place>& places);
+
+ private:
+  struct Level {
+    std::vector<double> saved;  // by axis: what a send inside of a group costs less than outside
+    double most = 0;            // that all groups save
+    int full_groups = 0;        // their size, when equal groups have all ranks
+  };
+
+  double all_ = 0;             // the cost if all sends passed the outermost level
+  std::vector<Level> levels_;  // from the inside out, without the outermost one
+};
 double grid_bound(const RankGrid& grid, const std::vector<TreeLevel>& levels);
 
 /// No group of this size has more sends inside than so many a rank, weighted by axis.

@@ -181,6 +181,40 @@ TEST(MappingBound, OfGridsIsBelowTheBestDivisionAndOftenEqual) {
   EXPECT_GE(exact, cases / 2);
 }
 
+TEST(MappingBound, ImprovedByConfigurationsIsBelowTheCostOfMappings) {
+  int cases = 0, improved = 0;
+  for (uint64_t seed = 0; cases < 150; ++seed) {
+    Dice dice(seed);
+    const std::vector<int> fans{2 + dice.below(8), 2 + dice.below(6), 1 + dice.below(4)};
+    const Cluster cluster(tree_of(fans, 300, 1.5 + 6 * dice.uniform()));
+    RankGrid grid;
+    int left = cluster.device_count();
+    for (int axes = 1 + dice.below(4); axes > 0 && left > 1; --axes) {
+      int side = axes == 1 ? left : 1 + dice.below(left);
+      while (left % side != 0) ++side;
+      left /= side;
+      grid.axes.push_back({"a", side, static_cast<AxisPattern>(dice.below(3)),
+                           Bytes(1'000'000 + dice.below(60'000'000)), 1.0 * dice.below(50), 1});
+    }
+    const MappingInput input = grid_input(grid.axes);
+    const DeviceTree tree(cluster);
+    GridBound bound(grid, levels_of(tree));
+    const double before = bound.value();
+    // The best mapping that is known, and one at random.
+    const Mapping mapping = map_ranks(input, cluster);
+    std::vector<Place> at_random(tree.size());
+    std::iota(at_random.begin(), at_random.end(), 0);
+    for (size_t i = at_random.size(); i > 1; --i)
+      std::swap(at_random[i - 1], at_random[dice.below(static_cast<int>(i))]);
+    bound.improve(grid, tree, at_random);
+    EXPECT_LE(bound.value(), mapping.cost.cost.value() * (1 + 1e-9)) << "seed " << seed;
+    EXPECT_GE(bound.value(), before);
+    improved += bound.value() > before * (1 + 1e-6) ? 1 : 0;
+    ++cases;
+  }
+  EXPECT_GT(improved, 15);
+}
+
 struct Close {
   std::vector<int> fans;
   std::vector<GridAxis> axes;
@@ -201,7 +235,14 @@ TEST(MappingBound, IsWithinFivePercentWhereBoundsByEntropyAreNot) {
       {{7, 10, 51}, {megabytes(1785, kRing, 3.2), megabytes(2, kAllPairs, 97.6)}},
       {{3, 28}, {megabytes(42, kAllPairs, 1.1), megabytes(2, kAllPairs, 15.8)}},
       {{31, 3}, {megabytes(3, kRing, 12.9), megabytes(31, kChain, 11.4)}},
-      {{25, 13}, {megabytes(25, kAllPairs, 1.6), megabytes(13, kChain, 93.8)}}};
+      {{25, 13}, {megabytes(25, kAllPairs, 1.6), megabytes(13, kChain, 93.8)}},
+      // Sides that do not divide groups, along two axes and more.
+      {{11, 2, 3}, {megabytes(11, kChain, 5.3), megabytes(6, kChain, 26.7)}},
+      {{11, 44}, {megabytes(121, kRing, 3.2), megabytes(4, kChain, 26.5)}},
+      {{9, 5, 4},
+       {megabytes(9, kChain, 26.5), megabytes(4, kChain, 11.7), megabytes(5, kChain, 4.1)}},
+      {{56, 12},
+       {megabytes(32, kAllPairs, 0.1), megabytes(3, kChain, 15.6), megabytes(7, kAllPairs, 10.4)}}};
   for (const Close& one : cases)
     EXPECT_LE(map_ranks(grid_input(one.axes), Cluster(tree_of(one.fans, 300, 4))).gap(), 0.05)
         << one.fans.front() << " of " << one.axes.front().name;

@@ -23,7 +23,9 @@ constexpr int64_t kMaxExactSteps = 300'000;
 /// Edges that exchanges price for one mapping.
 constexpr int64_t kMaxPriced = 10'000'000;
 /// Edges that the search over orders prices.
-constexpr int64_t kMaxPricedOrders = 20'000'000;
+constexpr int64_t kMaxPricedOrders = 60'000'000;
+/// Edges that annealing prices.
+constexpr int64_t kMaxPricedAnnealing = 60'000'000;
 /// The rounding of sums: costs that differ by less are equal.
 constexpr double kRounding = 1e-9;
 
@@ -128,6 +130,16 @@ double lower_bound(const MappingInput& input, const Prepared& prepared) {
                   grid_bound(*input.grid, levels_of(prepared.problem.tree)) + edges_bound(beside));
 }
 
+/// A bound that takes longer, from a mapping to which it should come close.
+double improved_bound(const Prepared& prepared, const Places& places) {
+  if (!prepared.grid) return 0;
+  GridBound bound(*prepared.grid, levels_of(prepared.problem.tree));
+  std::vector<Place> by_position;
+  for (const Rank rank : prepared.grid->ranks) by_position.push_back(places[rank]);
+  bound.improve(*prepared.grid, prepared.problem.tree, by_position);
+  return bound.value();
+}
+
 /// What the methods find, up to the first mapping that costs no more than `bound`.
 std::vector<Candidate> candidates(const Prepared& prepared, double bound) {
   const MappingProblem& problem = prepared.problem;
@@ -227,8 +239,16 @@ Mapping map_ranks(const MappingInput& input, const Cluster& cluster) {
   mapping.optimal = true;
   if (input.needs.empty()) return mapping;
   const Prepared prepared = prepare(input, cluster, all_traffic(input));
-  const double bound = lower_bound(input, prepared);
+  double bound = lower_bound(input, prepared);
   Candidate best = search(input, cluster, prepared, bound);
+  if (best.cost > bound * (1 + kRounding))
+    bound = std::max(bound, improved_bound(prepared, best.places));
+  constexpr double kClose = 1.02;
+  if (best.cost > kClose * bound && input.needs.size() > kMaxExactRanks &&
+      anneal(prepared.problem, best.places, kMaxPricedAnnealing)) {
+    best.exchanged = true;
+    best.cost = places_cost(prepared.problem, best.places);
+  }
   mapping.optimal = best.cost <= bound * (1 + kRounding) || prove(prepared.problem, best);
   mapping.devices = devices_of(prepared, best.places);
   mapping.method = best.method;

@@ -54,4 +54,12 @@ bool exchange(const MappingProblem& problem, Places& places, int64_t max_priced)
 /// Exchanges of whole groups of ranks, from the outermost level inwards, and then of ranks.
 bool exchange_groups(const MappingProblem& problem, Places& places, int64_t max_priced);
 
+/// Simulated annealing: exchanges of two ranks, or moves to free places, which the less likely
+/// happen the more the cost rises and the later it is. Only where links of one level are alike.
+///
+///   max_priced  edges that are priced, at most
+///   returns     whether the cost fell
+///   source      Kirkpatrick, Gelatt and Vecchi, Science 220, 1983
+bool anneal(const MappingProblem& problem, Places& places, int64_t max_priced);
+
 }  // namespace tessera

@@ -4,6 +4,7 @@
 
 #include "base/random.h"
 #include "mapping/methods.h"
+#include "mapping/uniform_links.h"
 
 namespace tessera {
 namespace {
@@ -21,6 +22,39 @@ struct Ordered {
   Nesting nesting;  // that it is, if it is one
   Places places;
   double cost = std::numeric_limits<double>::infinity();
+};
+
+/// The edges of a problem, with the price of each on each level where links are uniform.
+class EdgePrices {
+ public:
+  explicit EdgePrices(const MappingProblem& problem)
+      : problem_(problem), links_(UniformLinks::of(problem.tree)) {
+    for (Rank rank = 0; rank < problem.graph.size(); ++rank)
+      for (const RankEdge& edge : problem.graph.edges(rank)) {
+        if (edge.to < rank) continue;
+        ends_.emplace_back(rank, edge.to);
+        if (!links_) continue;
+        for (const LinkPrice& link : links_->prices()) price_.push_back(edge_price(edge, link));
+      }
+  }
+  int64_t edges() const { return std::ssize(ends_); }
+  double cost(const Places& places) const {
+    if (!links_) return places_cost(problem_, places);
+    const size_t levels = links_->prices().size();
+    double cost = 0;
+    const double* price = price_.data();
+    for (const auto& [a, b] : ends_) {
+      cost += price[links_->level(places[a], places[b])];
+      price += levels;
+    }
+    return cost;
+  }
+
+ private:
+  const MappingProblem& problem_;
+  std::optional<UniformLinks> links_;
+  std::vector<std::pair<Rank, Rank>> ends_;
+  std::vector<double> price_;  // by edge and level
 };
 
 /// Packs lines of positions into groups: each group has as many whole lines as it holds, and the
@@ -86,8 +120,12 @@ class OrderSearch {
  public:
   OrderSearch(const MappingProblem& problem, const RankGrid& grid, const std::vector<Rank>& rank,
               int64_t max_priced)
-      : problem_(problem), grid_(grid), rank_(rank), priced_left_(max_priced), stream_(0x0de5, 0) {
-    for (Rank r = 0; r < problem.graph.size(); ++r) edges_ += std::ssize(problem.graph.edges(r));
+      : problem_(problem),
+        grid_(grid),
+        rank_(rank),
+        prices_(problem),
+        priced_left_(max_priced),
+        stream_(0x0de5, 0) {
     for (const GridAxis& axis : grid.axes) {
       strides_.push_back(1);
       for (int& stride : strides_)
@@ -99,7 +137,7 @@ class OrderSearch {
     std::vector<Ordered> starts = axis_orders();
     std::stable_sort(starts.begin(), starts.end(),
                      [](const Ordered& a, const Ordered& b) { return a.cost < b.cost; });
-    constexpr size_t kStarts = 3;
+    constexpr size_t kStarts = 4;
     starts.resize(std::min(starts.size(), kStarts));
     const int64_t share = priced_left_ / std::ssize(starts);
     Ordered best = std::move(best_packed_);
@@ -140,7 +178,7 @@ class OrderSearch {
   }
 
   void improve(Ordered& best, int64_t priced_at_end) {
-    constexpr int kMaxFruitless = 400;
+    constexpr int kMaxFruitless = 1500;
     for (int fruitless = 0; fruitless < kMaxFruitless && priced_left_ > priced_at_end;) {
       Ordered next = priced(changed(best.nesting));
       fruitless = next.cost < best.cost ? 0 : fruitless + 1;
@@ -160,18 +198,26 @@ class OrderSearch {
   void change(Nesting& nesting) {
     const int at = below(nesting.size());
     Step& step = nesting[at];
-    switch (below(4)) {
-      case 0:  // another factor
+    switch (below(5)) {
+      case 0:  // a box of which so many make up the one that was there, further out
+        if (nesting.size() < kMaxSteps && step.factor > 2) {
+          const int inner = 2 + below(step.factor - 2);
+          const Step outer{step.axis, (step.factor + inner - 1) / inner};
+          step.factor = inner;
+          nesting.insert(nesting.begin() + at + 1 + below(nesting.size() - at), outer);
+        }
+        break;
+      case 1:  // another factor
         step.factor = std::max(2, step.factor + (below(2) == 0 ? 1 : -1) * (1 + below(3)));
         break;
-      case 1:  // a smaller box along another axis first
+      case 2:  // a smaller box along another axis first
         if (nesting.size() < kMaxSteps) {
           const int axis = below(grid_.axes.size());
           if (grid_.axes[axis].size > 1)
             nesting.insert(nesting.begin() + at, {axis, 2 + below(grid_.axes[axis].size - 1)});
         }
         break;
-      case 2: std::swap(step, nesting[below(nesting.size())]); break;
+      case 3: std::swap(step, nesting[below(nesting.size())]); break;
       default:
         if (nesting.size() > 1) nesting.erase(nesting.begin() + at);
     }
@@ -180,10 +226,12 @@ class OrderSearch {
   /// Adds what lacks to the whole grid, and leaves out what does nothing.
   void complete(Nesting& nesting) const {
     std::vector<int> side(grid_.axes.size(), 1);
-    std::erase_if(nesting, [&](const Step& step) {
-      const bool is_whole = side[step.axis] >= grid_.axes[step.axis].size;
-      if (!is_whole) side[step.axis] *= step.factor;
-      return is_whole || step.factor < 2;
+    std::erase_if(nesting, [&](Step& step) {
+      const int left = (grid_.axes[step.axis].size + side[step.axis] - 1) / side[step.axis];
+      step.factor = std::min(step.factor, left);
+      if (step.factor < 2) return true;
+      side[step.axis] *= step.factor;
+      return false;
     });
     for (int axis = 0; axis < std::ssize(side); ++axis) {
       const int size = grid_.axes[axis].size;
@@ -201,35 +249,47 @@ class OrderSearch {
     Ordered made;
     made.places.resize(grid_.size());
     for (int i = 0; i < std::ssize(order); ++i) made.places[rank_[order[i]]] = i;
-    made.cost = places_cost(problem_, made.places);
-    priced_left_ -= edges_;
+    made.cost = prices_.cost(made.places);
+    priced_left_ -= prices_.edges();
     return made;
   }
 
   /// The positions of the grid in the order of a nesting.
   std::vector<int> ordered(const Nesting& nesting) const {
-    std::vector<int> from;  // of each step: the side of the box before
+    std::vector<Walk> walks;  // of each step
     std::vector<int> side(grid_.axes.size(), 1);
     for (const Step& step : nesting) {
-      from.push_back(side[step.axis]);
+      walks.push_back({step, side[step.axis]});
       side[step.axis] *= step.factor;
     }
-    std::vector<std::pair<uint64_t, int>> keyed;
-    for (int position = 0; position < grid_.size(); ++position) {
-      uint64_t key = 0;
-      int turns = 0;
-      for (size_t s = nesting.size(); s-- > 0;) {
-        const auto [axis, factor] = nesting[s];
-        const int at = position / strides_[axis] % grid_.axes[axis].size / from[s] % factor;
-        key = key * factor + (turns % 2 == 0 ? at : factor - 1 - at);
-        turns += at;
-      }
-      keyed.emplace_back(key, position);
-    }
-    std::sort(keyed.begin(), keyed.end());
-    std::vector<int> order;
-    for (const auto& [key, position] : keyed) order.push_back(position);
+    std::vector<int> at(grid_.axes.size(), 0), order;
+    order.reserve(grid_.size());
+    walk(walks, walks.size(), 0, at, order);
     return order;
+  }
+  /// A step of a nesting, and the side of the box before it.
+  struct Walk {
+    Step step;
+    int side = 1;
+  };
+  /// Appends the positions of the box of the first `steps` steps that begins at `at`.
+  void walk(const std::vector<Walk>& walks, size_t steps, int turns, std::vector<int>& at,
+            std::vector<int>& order) const {
+    if (steps == 0) {
+      int position = 0;
+      for (size_t axis = 0; axis < at.size(); ++axis) position += at[axis] * strides_[axis];
+      order.push_back(position);
+      return;
+    }
+    const auto& [step, side] = walks[steps - 1];
+    const int begin = at[step.axis];
+    for (int i = 0; i < step.factor; ++i) {
+      const int box = turns % 2 == 0 ? i : step.factor - 1 - i;
+      at[step.axis] = begin + box * side;
+      if (at[step.axis] < grid_.axes[step.axis].size)
+        walk(walks, steps - 1, turns + box, at, order);
+    }
+    at[step.axis] = begin;
   }
 
   static constexpr size_t kMaxSteps = 10;
@@ -237,8 +297,8 @@ class OrderSearch {
   const MappingProblem& problem_;
   const RankGrid& grid_;
   const std::vector<Rank>& rank_;
+  const EdgePrices prices_;
   int64_t priced_left_;
-  int64_t edges_ = 0;
   std::vector<int> strides_;  // by axis
   RandomStream stream_;
   uint64_t next_ = 0;

@@ -1,0 +1,94 @@
+// The bound by configurations against all divisions of small grids into equal groups.
+#include "mapping/configurations.h"
+
+#include <gtest/gtest.h>
+
+#include <algorithm>
+#include <bit>
+#include <limits>
+
+#include "mapping/mapping_input.h"
+#include "mapping/testing/trees.h"
+
+namespace tessera {
+namespace {
+
+using namespace testing;
+
+/// The most sends inside, weighted by axis, over all divisions into groups of `size` ranks: over
+/// sets of ranks that are divided, by the group of the lowest one of them.
+double most_of_all_divisions(const RankGrid& grid, const std::vector<double>& weight, int size) {
+  const unsigned all = (1U << grid.size()) - 1;
+  std::vector<std::pair<unsigned, double>> sends;  // both ends as a set, and the weight
+  for (size_t i = 0; i < grid.axes.size(); ++i)
+    for (const RankTraffic& sent : axis_traffic(grid, static_cast<int>(i)))
+      sends.emplace_back(1U << sent.from | 1U << sent.to, weight[i]);
+  std::vector<std::pair<unsigned, double>> groups;
+  for (unsigned set = 1; set <= all; ++set) {
+    if (std::popcount(set) != size) continue;
+    double inside = 0;
+    for (const auto& [ends, counted] : sends)
+      if ((set & ends) == ends) inside += counted;
+    groups.emplace_back(set, inside);
+  }
+  std::vector<double> most(all + 1, -std::numeric_limits<double>::infinity());
+  most[0] = 0;
+  for (unsigned divided = 1; divided <= all; ++divided) {
+    if (std::popcount(divided) % size != 0) continue;
+    const unsigned lowest = divided & -divided;
+    for (const auto& [group, inside] : groups)
+      if ((group & lowest) != 0 && (group & divided) == group)
+        most[divided] = std::max(most[divided], inside + most[divided ^ group]);
+  }
+  return most[all];
+}
+
+TEST(Configurations, NoDivisionOfASmallGridKeepsMoreThanTheBound) {
+  const std::vector<std::vector<int>> sides = {{12},      {10},      {4, 3},    {6, 2},   {5, 2},
+                                               {3, 3},    {2, 5},    {5, 3},    {7, 2},   {3, 5},
+                                               {2, 3, 2}, {2, 2, 2}, {3, 2, 2}, {1, 4, 2}};
+  int cases = 0, equal = 0;
+  for (uint64_t seed = 0; seed < 700; ++seed) {
+    Dice dice(seed);
+    RankGrid grid;
+    std::vector<double> weight;
+    for (int side : sides[dice.below(static_cast<int>(sides.size()))]) {
+      grid.axes.push_back({"a", side, static_cast<AxisPattern>(dice.below(3))});
+      weight.push_back(dice.below(10) == 0 ? 0 : 0.1 + dice.uniform());
+    }
+    for (int size = 2; size < grid.size(); ++size) {
+      if (grid.size() % size != 0) continue;
+      const double most = most_of_all_divisions(grid, weight, size);
+      const double bound = max_inside_of_groups(grid, weight, size, most);
+      EXPECT_GE(bound, most * (1 - 1e-9)) << "seed " << seed << " size " << size;
+      // Steps towards what no division has.
+      EXPECT_GE(max_inside_of_groups(grid, weight, size, most / 2), most * (1 - 1e-9))
+          << "seed " << seed << " size " << size;
+      ++cases;
+      equal += bound <= most * (1 + 1e-3) ? 1 : 0;
+    }
+  }
+  EXPECT_GT(cases, 2000);
+  EXPECT_GE(equal, cases / 2) << cases;
+}
+
+TEST(Configurations, OfPairsCannotFillAnOddGroup) {
+  // A group of 7 has 3 pairs and one rank without its partner: 6 sends in each of two groups.
+  const RankGrid grid{{{"a", 7, AxisPattern::kRing}, {"b", 2, AxisPattern::kAllPairs}}};
+  EXPECT_NEAR(max_inside_of_groups(grid, {0, 1}, 7, 12), 12, 1e-2);
+}
+
+TEST(Configurations, OfLinesThatNoGroupHoldsMatchBetweenGroups) {
+  // Groups of 4 of a chain of 5 and a chain of 4 without weight: five groups of 4 from four lines
+  // of 5 are at least 5 + 4 - 1 = 8 parts, so at most 20 - 8 = 12 of the edges stay inside.
+  const RankGrid grid{{{"a", 4, AxisPattern::kChain}, {"b", 5, AxisPattern::kChain}}};
+  EXPECT_NEAR(max_inside_of_groups(grid, {0, 1}, 4, 24), 24, 0.05);
+}
+
+TEST(Configurations, OfNoTrafficKeepNothing) {
+  const RankGrid grid{{{"a", 4, AxisPattern::kRing}, {"b", 5, AxisPattern::kRing}}};
+  EXPECT_EQ(max_inside_of_groups(grid, {0, 0}, 5, 0), 0);
+}
+
+}  // namespace
+}  // namespace tessera
