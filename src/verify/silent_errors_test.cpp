@@ -138,7 +138,7 @@ std::vector<SilentError> silent_errors() {
        on_rank(1, that_of_rank("blocks.0.dropout1.draw", 0))},
       {"DropoutDiffersOnTensorParallelRanks", "gpt", "tp=2", "blocks.0.dropout1.draw",
        on_rank(1, reversed())},
-      {"RecomputationDrawsOtherNumbers", "gpt", "dp=2,recompute=full",
+      {"RecomputationHasOtherRandomNumbers", "gpt", "dp=2,recompute=full",
        "blocks.0.dropout2.draw.recompute", reversed()},
       {"RecomputationUpdatesRunningStatisticsTwice", "resnet20", "dp=2,recompute=full",
        "bn1.running_mean_next", scaled(1.9F)},
