@@ -84,8 +84,9 @@ std::vector<double> arena_ratios(const Compared& found) {
   return ratios;
 }
 
-// Measured are 0.987 to 1.053. What is left out are scalars and gaps of the arena; what is counted
-// in vain is the micro-batch that arrives from each neighbour, where it comes later than the peak.
+// What is left out are scalars and gaps of the arena; what is counted in vain is the micro-batch
+// that arrives from each neighbour, where it comes later than the peak. Without these arrivals the
+// ratios were 0.940 to 1.028, and two tensors of a cut were missing in the middle stages.
 TEST(StageEstimates, OfMemoryAreTheArenaOfTheCompiledStages) {
   const Graph graph = gpt();
   const Cluster cluster = parse_cluster_line("8xa100-80g");
