@@ -4,7 +4,7 @@
     python3 bench/gallery.py PROGRAM [CASE...]
 
 Each row has the plan, its predicted step and memory, the CPU time and the memory that planning
-took. Everything is in f32, without recomputation and with whole optimizer states.
+took. Everything is in f32; recomputation and divided states are the planner's choice.
 """
 import json
 import os

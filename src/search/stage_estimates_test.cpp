@@ -84,8 +84,9 @@ std::vector<double> arena_ratios(const Compared& found) {
   return ratios;
 }
 
-// Measured are 0.987 to 1.053. What is left out are scalars and gaps of the arena; what is counted
-// in vain is the micro-batch that arrives from each neighbour, where it comes later than the peak.
+// What is left out are scalars and gaps of the arena; what is counted in vain is the micro-batch
+// that arrives from each neighbour, where it comes later than the peak. Without these arrivals the
+// ratios were 0.940 to 1.028, and two tensors of a cut were missing in the middle stages.
 TEST(StageEstimates, OfMemoryAreTheArenaOfTheCompiledStages) {
   const Graph graph = gpt();
   const Cluster cluster = parse_cluster_line("8xa100-80g");
@@ -100,7 +101,7 @@ TEST(StageEstimates, OfMemoryAreTheArenaOfTheCompiledStages) {
 TEST(StageEstimates, OfMemoryAreTheArenaWhereDpDividesTheStates) {
   const Graph graph = gpt();
   const Cluster cluster = parse_cluster_line("8xa100-80g");
-  const Case item{"pp=2,dp=2,tp=1,micro_batches=8,schedule=1f1b,recompute=full,zero=1", 4,
+  const Case item{"pp=2,dp=2,tp=1,micro_batches=8,schedule=1f1b,recompute=full", 4,
                   Recompute::Kind::kFull, 1};
   const Compared found = compared({graph, cluster}, item);
   for (const double ratio : arena_ratios(found)) {
@@ -108,7 +109,6 @@ TEST(StageEstimates, OfMemoryAreTheArenaWhereDpDividesTheStates) {
     EXPECT_LE(ratio, 1.07);
   }
   Case whole = item;
-  whole.text.resize(whole.text.rfind(",zero"));
   whole.zero = 0;
   const Compared all = compared({graph, cluster}, whole);
   for (size_t rank = 0; rank < 4; ++rank)

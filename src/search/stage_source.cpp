@@ -135,11 +135,6 @@ bool needs_margin(const PipelineChoice& choice) {
   return false;
 }
 
-int fixed_zero(const PlanConstraints& constraints) {
-  if (!fixes_decision(constraints, kZeroKey)) return 0;
-  return parse_preset(std::string(kDataAxis) + "=2," + constraints.decisions).zero;
-}
-
 double least_seconds(const std::vector<StagedChoice>& choices) {
   double least = std::numeric_limits<double>::infinity();
   for (const StagedChoice& each : choices) least = std::min(least, each.choice.seconds);
@@ -156,8 +151,7 @@ struct StageSource::Search {
         decisions(decisions_of(binding)),
         deployment(in_order(wanted.cluster, binding.ranks)),
         options(std::move(tried)) {
-    levels.push_back(
-        std::make_unique<Level>(*this, StageSavings{decisions.recompute, fixed_zero(binding)}));
+    levels.push_back(std::make_unique<Level>(*this, StageSavings{decisions.recompute}));
   }
 
   /// Where memory binds, those that fit if the estimates are too high come first; and those that
@@ -172,11 +166,13 @@ struct StageSource::Search {
   }
 
   /// Those of the levels that were not searched yet: where memory binds.
-  std::vector<StagedChoice> of_further_levels() {
+  ///   withheld  as StageSearch::withhold
+  std::vector<StagedChoice> of_further_levels(const std::vector<double>& withheld = {}) {
     std::vector<StagedChoice> list;
     if (levels.size() > 1) return list;
     for (const StageSavings& savings : further_savings()) {
       levels.push_back(std::make_unique<Level>(*this, savings));
+      levels.back()->stages.withhold(withheld);
       std::ranges::move(best_of(levels.size() - 1), std::back_inserter(list));
     }
     keep_fastest(list);
@@ -221,16 +217,16 @@ struct StageSource::Search {
     if (list.size() > options.max_answers) list.resize(options.max_answers);
   }
 
-  /// Those that are tried where memory binds. States are divided at once, since that takes hardly
-  /// any time: the gradients are summed and the parameters gathered in either case.
+  /// Those that are tried where memory binds; of many ranks fewer, as each is a search. States are
+  /// divided at once, since that takes hardly any time: the gradients are summed and the parameters
+  /// gathered in either case.
   std::vector<StageSavings> further_savings() const {
     using Kind = Recompute::Kind;
-    const bool fixes_zero = fixes_decision(constraints, kZeroKey);
-    const int zero = fixes_zero ? fixed_zero(constraints) : 1;
+    const bool is_fixed = fixes_decision(constraints, "recompute");
     std::vector<StageSavings> list;
-    if (!fixes_zero) list.push_back({decisions.recompute, zero});
-    if (!fixes_decision(constraints, "recompute"))
-      for (const Kind kind : {Kind::kSelective, Kind::kFull}) list.push_back({{kind}, zero});
+    if (!are_many() || is_fixed) list.push_back({decisions.recompute, 1});
+    if (!is_fixed)
+      for (const Kind kind : {Kind::kSelective, Kind::kFull}) list.push_back({{kind}, 1});
     return list;
   }
 
@@ -339,9 +335,10 @@ std::vector<StagedChoice> StageSource::with_less_memory(const PlanningAnswer& kn
   const std::string& name = fastest->candidate.name;
   searched_from_.insert(name);
   const StagedChoice& tried = tried_.at(name);
-  search_->levels[tried.level]->stages.withhold(missed_by(tried.choice, *fastest));
+  const std::vector<double> missed = missed_by(tried.choice, *fastest);
+  search_->levels[tried.level]->stages.withhold(missed);
   std::vector<StagedChoice> choices = search_->best_of(tried.level);
-  std::ranges::move(search_->of_further_levels(), std::back_inserter(choices));
+  std::ranges::move(search_->of_further_levels(missed), std::back_inserter(choices));
   std::erase_if(choices, [&](const StagedChoice& choice) { return was_tried(choice); });
   return choices;
 }
