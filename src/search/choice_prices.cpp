@@ -68,10 +68,7 @@ struct Choice {
 class ChoicePricing {
  public:
   ChoicePricing(const PlanRequest& request, const PlanConstraints& constraints, const Plan& plan)
-      : request_(request),
-        constraints_(constraints),
-        decided_(placed(request, plan)),
-        mesh_(plan.meshes.front().mesh) {
+      : decided_(placed(request, plan)), mesh_(plan.meshes.front().mesh) {
     Plan open;
     open.meshes = one_mesh(mesh_);
     open.disabled_passes = plan.disabled_passes;
@@ -223,8 +220,6 @@ class ChoicePricing {
     }
   }
 
-  const PlanRequest& request_;
-  const PlanConstraints& constraints_;
   const PlacedGraph decided_;  // of the plan
   const MeshPtr mesh_;
   PlacedGraph open_;  // what is searched
