@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <iterator>
+#include <map>
 #include <set>
 #include <string>
 #include <tuple>
@@ -10,6 +11,7 @@
 #include "placement_search/search_constraints.h"
 #include "plan/preset.h"
 #include "search/single_changes.h"
+#include "search/step_floor.h"
 #include "stage_search/device_runs.h"
 
 namespace tessera {
@@ -68,11 +70,29 @@ class Planning {
   }
 
   void add(std::vector<Candidate> candidates) {
+    exclude_by_arithmetic(candidates);
     const int64_t round = are_many() ? 1 : kRound;
     for (int64_t first = 0; first < std::ssize(candidates); first += round) {
       const auto begin = std::make_move_iterator(candidates.begin() + first);
       add_round({begin, begin + std::min(round, std::ssize(candidates) - first)});
     }
+  }
+
+  /// Presets on so few devices that their arithmetic alone takes longer than the best step: they
+  /// are excluded without their placements.
+  void exclude_by_arithmetic(std::vector<Candidate>& candidates) {
+    const EvaluatedCandidate* one = answer_.find(Candidate::Source::kOneDevice);
+    if (!options_.excludes || !answer_.best || !one) return;
+    std::map<int, Seconds> floors;  // by ranks
+    std::erase_if(candidates, [&](const Candidate& candidate) {
+      if (candidate.source != Candidate::Source::kPreset) return false;
+      const int ranks = candidate.plan.rank_count();
+      if (!floors.contains(ranks))
+        floors.emplace(ranks, step_floor(request_, ranks, *one).seconds());
+      if (floors.at(ranks) <= best().step()) return false;
+      answer_.excluded.push_back({candidate.source, candidate.name, ranks, floors.at(ranks)});
+      return true;
+    });
   }
 
   void add_round(std::vector<Candidate> candidates) {
@@ -126,35 +146,48 @@ class Planning {
     if (pipeline != grid.candidates.end())
       fewer = with_fewer_micro_batches(request_, options_.constraints, *pipeline);
     add(std::move(grid.candidates));
-    const auto presets = misfits();
-    add_micro_batches();
+    const std::vector<Misfit> presets = misfits();
+    add_micro_batches(presets, true);
     add_savings(presets);
     add(std::move(fewer));
+    if (!answer_.best) add_micro_batches(presets, false);  // for the one that lacks least
   }
 
-  /// The presets that do not fit and are faster than the best candidate, the fastest first.
-  std::vector<std::pair<Seconds, Candidate>> misfits() const {
-    std::vector<std::pair<Seconds, Candidate>> faster;
+  /// A preset that does not fit and is faster than the best candidate.
+  struct Misfit {
+    Candidate preset;
+    Seconds step{0};
+    bool has_room = true;  // do its variables fit, which no micro-batches make less?
+  };
+  /// The fastest first.
+  std::vector<Misfit> misfits() const {
+    const auto has_room = [](const RankMemoryNeed& need) {
+      return need.variables + need.others + need.reserve <= need.capacity;
+    };
+    std::vector<Misfit> faster;
     for (const EvaluatedCandidate& known : answer_.candidates)
       if (known.candidate.source == Candidate::Source::kPreset && !known.fits() &&
           (!answer_.best || known.step() < best().step()))
-        faster.emplace_back(known.step(), known.candidate);
-    std::ranges::stable_sort(faster, {}, [](const auto& entry) { return entry.first; });
+        faster.push_back({known.candidate, known.step(),
+                          std::ranges::all_of(known.prediction.memory, has_room)});
+    std::ranges::stable_sort(faster, {}, &Misfit::step);
     return faster;
   }
 
-  void add_micro_batches() {
+  ///   has_room  of the presets for which it is so
+  void add_micro_batches(const std::vector<Misfit>& presets, bool has_room) {
     int64_t left = max_presets();
-    for (const auto& [step, preset] : misfits()) {
+    for (const Misfit& misfit : presets) {
+      if (misfit.has_room != has_room) continue;
       std::vector<Candidate> candidates =
-          with_micro_batches(request_, options_.constraints, {preset});
+          with_micro_batches(request_, options_.constraints, {misfit.preset});
       const int64_t tried = std::min(left, std::ssize(candidates));
       answer_.left_out += std::ssize(candidates) - tried;
       left -= tried;
       candidates.resize(tried);
-      if (is_pipeline(preset))
+      if (is_pipeline(misfit.preset))
         add(std::move(candidates));
-      else if (!answer_.best || step < best().step())
+      else if (!answer_.best || misfit.step < best().step())
         add_while_none_fits(std::move(candidates));
     }
   }
@@ -177,11 +210,12 @@ class Planning {
   }
 
   /// One preset after the other, while it could be faster than what is known.
-  void add_savings(const std::vector<std::pair<Seconds, Candidate>>& presets) {
+  void add_savings(const std::vector<Misfit>& presets) {
     int64_t left = max_presets();
-    for (const auto& [step, preset] : presets) {
-      if (answer_.best && step >= best().step()) return;
-      std::vector<Candidate> candidates = with_savings(request_, options_.constraints, preset);
+    for (const Misfit& misfit : presets) {
+      if (answer_.best && misfit.step >= best().step()) return;
+      std::vector<Candidate> candidates =
+          with_savings(request_, options_.constraints, misfit.preset);
       left -= std::ssize(candidates);
       if (left < 0) {
         answer_.left_out += std::ssize(candidates);
