@@ -106,8 +106,8 @@ class Product {
   Product(int first, int second, int copies, int size)
       : first_(std::min(first, size)),
         second_(std::min(second, size)),
-        most_layers_(limited(second, copies, size)),
-        most_parts_(limited(first, copies, size)),
+        max_layers_(limited(second, copies, size)),
+        max_parts_(limited(first, copies, size)),
         size_(size),
         layers_(size, first_),
         parts_(size, second_),
@@ -121,8 +121,8 @@ class Product {
     parts_.set(part);
     for (int t = from; t <= size_; ++t) {
       most_[t] = kNone;
-      for (int layers = 1; layers <= std::min(most_layers_, t); ++layers)
-        for (int parts = (t + layers - 1) / layers; parts <= std::min(most_parts_, t); ++parts) {
+      for (int layers = 1; layers <= std::min(max_layers_, t); ++layers)
+        for (int parts = (t + layers - 1) / layers; parts <= std::min(max_parts_, t); ++parts) {
           const double value = layers_.value(layers, parts, t) + parts_.value(parts, layers, t);
           if (value <= most_[t]) continue;
           most_[t] = value;
@@ -143,8 +143,8 @@ class Product {
     return static_cast<int>(std::min(number * copies, size));
   }
 
-  int first_, second_;            // the most of a layer and of a part
-  int most_layers_, most_parts_;  // how many there can be
+  int first_, second_;          // the most of a layer and of a part
+  int max_layers_, max_parts_;  // how many there can be
   int size_;
   CountedParts layers_, parts_;
   std::vector<double> most_;                 // by size of the set

@@ -18,7 +18,7 @@ using namespace testing;
 
 /// The most sends inside, weighted by axis, over all divisions into groups of `size` ranks: over
 /// sets of ranks that are divided, by the group of the lowest one of them.
-double most_of_all_divisions(const RankGrid& grid, const std::vector<double>& weight, int size) {
+double max_over_all_divisions(const RankGrid& grid, const std::vector<double>& weight, int size) {
   const unsigned all = (1U << grid.size()) - 1;
   std::vector<std::pair<unsigned, double>> sends;  // both ends as a set, and the weight
   for (size_t i = 0; i < grid.axes.size(); ++i)
@@ -60,7 +60,7 @@ void compare(const std::vector<int>& sides, Dice& dice, Compared& compared) {
   for (int size = 2; size < grid.size(); ++size) {
     if (grid.size() % size != 0) continue;
     const std::vector<int> groups(grid.size() / size, size);
-    const double most = most_of_all_divisions(grid, weight, size);
+    const double most = max_over_all_divisions(grid, weight, size);
     const double bound = max_inside_of_groups(grid, weight, groups, most);
     EXPECT_GE(bound, most * (1 - 1e-9)) << "size " << size;
     // Steps towards what no division has.
@@ -97,8 +97,8 @@ TEST(Configurations, NoDivisionOfALargerGridKeepsMoreThanTheBound) {
 }
 
 /// The same over all divisions among groups of at most these sizes.
-double most_among(const RankGrid& grid, const std::vector<double>& weight,
-                  const std::vector<int>& sizes) {
+double max_inside_among(const RankGrid& grid, const std::vector<double>& weight,
+                        const std::vector<int>& sizes) {
   const unsigned all = (1U << grid.size()) - 1;
   std::vector<double> inside(all + 1, 0);
   for (size_t i = 0; i < grid.axes.size(); ++i)
@@ -135,7 +135,7 @@ TEST(Configurations, NoDivisionAmongUnlikeGroupsKeepsMoreThanTheBound) {
       sizes.push_back(1 + dice.below(5));
     if (dice.below(3) == 0) sizes.push_back(1 + dice.below(3));
     std::sort(sizes.begin(), sizes.end(), std::greater<>());
-    const double most = most_among(grid, weight, sizes);
+    const double most = max_inside_among(grid, weight, sizes);
     const double bound = max_inside_of_groups(grid, weight, sizes, most);
     EXPECT_GE(bound, most * (1 - 1e-9)) << "seed " << seed;
     EXPECT_GE(max_inside_of_groups(grid, weight, sizes, most / 2), most * (1 - 1e-9))
