@@ -373,9 +373,9 @@ double max_inside_of_groups(const RankGrid& grid, const std::vector<double>& wei
   if (configurations.axes() == 0) return 0;
   const double target = reached / grid.size();
   constexpr int64_t kMaxSteps = 150'000'000;
-  constexpr int kMostRounds = 600;
+  constexpr int kMaxRounds = 600;
   const int rounds =
-      static_cast<int>(std::min<int64_t>(kMostRounds, kMaxSteps / configurations.steps()));
+      static_cast<int>(std::min<int64_t>(kMaxRounds, kMaxSteps / configurations.steps()));
   std::vector<double> at(configurations.multipliers(), 0), best_at = at, direction(at.size(), 0);
   double best = std::numeric_limits<double>::infinity(), scale = 1;
   for (int round = 0, fruitless = 0; round < rounds && best > target * (1 + 1e-9); ++round) {
