@@ -3,7 +3,8 @@
 //     mapping_bench
 //
 // A line for each case: ranks, edges, the cost over the bound, the cost over that of the same ranks
-// as a grid (for the cases whose traffic is given without it), the method, seconds of processor time.
+// as a grid (for the cases whose traffic is given without it), the method, seconds of processor
+// time.
 #include <fmt/core.h>
 #include <fmt/ranges.h>
 

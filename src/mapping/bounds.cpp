@@ -346,9 +346,8 @@ GridBound::GridBound(const RankGrid& grid, const std::vector<TreeLevel>& levels)
     for (const GridAxis& axis : grid.axes)
       level.saved.push_back(send_price(axis, levels[h + 1].least) -
                             send_price(axis, levels[h].least));
-    const std::vector<int>& sizes = levels[h].sizes;
+    const std::vector<int>& sizes = level.sizes = levels[h].sizes;
     if (sizes.front() == sizes.back() && sizes.front() * std::ssize(sizes) == ranks) {
-      level.full_groups = sizes.front();
       level.most = FullGroupsBound(grid, level.saved, sizes.front()).value();
       continue;
     }
@@ -376,7 +375,6 @@ void GridBound::improve(const RankGrid& grid, const DeviceTree& tree,
   by_position.ranks.clear();
   for (size_t h = 0; h < levels_.size(); ++h) {
     Level& level = levels_[h];
-    if (level.full_groups == 0) continue;
     const std::vector<Place> group = tree.groups(static_cast<int>(h) + 1);
     double reached = 0;
     for (size_t i = 0; i < grid.axes.size(); ++i)
@@ -384,7 +382,7 @@ void GridBound::improve(const RankGrid& grid, const DeviceTree& tree,
         if (group[places[sent.from]] == group[places[sent.to]]) reached += level.saved[i];
     if (reached >= level.most * (1 - kRounding)) continue;
     level.most =
-        std::min(level.most, max_inside_of_groups(grid, level.saved, level.full_groups, reached));
+        std::min(level.most, max_inside_of_groups(grid, level.saved, level.sizes, reached));
   }
 }
 

@@ -52,7 +52,7 @@ class GridBound {
   struct Level {
     std::vector<double> saved;  // by axis: what a send inside of a group costs less than outside
     double most = 0;            // that all groups save
-    int full_groups = 0;        // their size, when equal groups have all ranks
+    std::vector<int> sizes;     // of the groups, the largest first
   };
 
   double all_ = 0;             // the cost if all sends passed the outermost level

@@ -17,29 +17,33 @@ constexpr double kNone = -std::numeric_limits<double>::infinity();
 /// By size of a part, from 1 on: its value, or how many parts of it there are.
 using BySize = std::vector<double>;
 
-/// The parts of one axis of a group or of a line.
-struct Parts {
-  double value = kNone;
-  std::vector<int> sizes;
-};
+/// The most valuable parts of one axis, by the sum of their sizes.
+class PartSums {
+ public:
+  void set(int total, std::span<const double> value) {
+    const int largest = static_cast<int>(value.size()) - 1;
+    most_.assign(total + 1, kNone);
+    last_.assign(total + 1, 0);
+    most_[0] = 0;
+    for (int t = 1; t <= total; ++t)
+      for (int k = 1; k <= std::min(t, largest); ++k) {
+        const double with = most_[t - k] + value[k];
+        if (with <= most_[t]) continue;
+        most_[t] = with;
+        last_[t] = k;
+      }
+  }
+  double most(int t) const { return most_[t]; }
+  std::vector<int> parts(int t) const {
+    std::vector<int> sizes;
+    for (; t > 0; t -= last_[t]) sizes.push_back(last_[t]);
+    return sizes;
+  }
 
-/// The most valuable parts whose sizes add up to `total`.
-Parts best_parts(int total, std::span<const double> value) {
-  const int largest = static_cast<int>(value.size()) - 1;
-  BySize most(total + 1, kNone);
-  std::vector<int> last(total + 1, 0);
-  most[0] = 0;
-  for (int t = 1; t <= total; ++t)
-    for (int k = 1; k <= std::min(t, largest); ++k) {
-      const double with = most[t - k] + value[k];
-      if (with <= most[t]) continue;
-      most[t] = with;
-      last[t] = k;
-    }
-  Parts parts{most[total], {}};
-  for (int t = total; t > 0; t -= last[t]) parts.sizes.push_back(last[t]);
-  return parts;
-}
+ private:
+  std::vector<double> most_;
+  std::vector<int> last_;
+};
 
 /// The most valuable parts by their number, the largest of them, and their sum.
 class CountedParts {
@@ -102,8 +106,8 @@ class Product {
   Product(int first, int second, int copies, int size)
       : first_(std::min(first, size)),
         second_(std::min(second, size)),
-        most_layers_(limited(second, copies, size)),
-        most_parts_(limited(first, copies, size)),
+        max_layers_(limited(second, copies, size)),
+        max_parts_(limited(first, copies, size)),
         size_(size),
         layers_(size, first_),
         parts_(size, second_),
@@ -117,8 +121,8 @@ class Product {
     parts_.set(part);
     for (int t = from; t <= size_; ++t) {
       most_[t] = kNone;
-      for (int layers = 1; layers <= std::min(most_layers_, t); ++layers)
-        for (int parts = (t + layers - 1) / layers; parts <= std::min(most_parts_, t); ++parts) {
+      for (int layers = 1; layers <= std::min(max_layers_, t); ++layers)
+        for (int parts = (t + layers - 1) / layers; parts <= std::min(max_parts_, t); ++parts) {
           const double value = layers_.value(layers, parts, t) + parts_.value(parts, layers, t);
           if (value <= most_[t]) continue;
           most_[t] = value;
@@ -139,8 +143,8 @@ class Product {
     return static_cast<int>(std::min(number * copies, size));
   }
 
-  int first_, second_;            // the most of a layer and of a part
-  int most_layers_, most_parts_;  // how many there can be
+  int first_, second_;          // the most of a layer and of a part
+  int max_layers_, max_parts_;  // how many there can be
   int size_;
   CountedParts layers_, parts_;
   std::vector<double> most_;                 // by size of the set
@@ -165,7 +169,17 @@ struct Bound {
 
 class Configurations {
  public:
-  Configurations(const RankGrid& grid, const std::vector<double>& weight, int size) : size_(size) {
+  Configurations(const RankGrid& grid, const std::vector<double>& weight,
+                 const std::vector<int>& sizes)
+      : ranks_(grid.size()) {
+    for (const int size : sizes) {
+      if (groups_.empty() || groups_.back().size != std::min(size, ranks_))
+        groups_.push_back({std::min(size, ranks_), 0});
+      ++groups_.back().count;
+    }
+    are_full_ = std::accumulate(sizes.begin(), sizes.end(), int64_t{0}) == ranks_;
+    size_ = groups_.front().size;
+    const int size = size_;
     for (size_t i = 0; i < grid.axes.size(); ++i) {
       const GridAxis& axis = grid.axes[i];
       if (axis.size == 1 || weight[i] <= 0) continue;
@@ -182,7 +196,7 @@ class Configurations {
       steps_ += int64_t{axis.largest()} * (axis.line + size);
       multipliers_ += axis.kept.size() - 1;
     }
-    multipliers_ += nonnegative();
+    multipliers_ += nonnegative() + 1;
     int64_t counted = 0, ranks = 1;
     for (const PricedAxis& axis : axes_) {
       if (ranks > 1)
@@ -205,37 +219,28 @@ class Configurations {
   size_t axes() const { return axes_.size(); }
   int64_t steps() const { return steps_; }
 
-  /// Multipliers: of the entropy; of each pair of axes; the prices by axis and size of a part. All
-  /// but the prices are not negative.
+  /// Multipliers: of the entropy; of each pair of axes; the prices by axis and size of a part; of
+  /// the number of ranks, where groups need not be full. The first two are not negative.
   size_t nonnegative() const { return 1 + axes_.size() * axes_.size(); }
 
   Bound at(const std::vector<double>& multiplier) {
-    const double log_size = std::log(size_);
-    Bound bound{multiplier[0] * log_size, std::vector<double>(multipliers_, 0)};
+    Bound bound{0, std::vector<double>(multipliers_, 0)};
     set_values(multiplier);
-    const std::vector<Parts> parts = group();
-    bound.slope[0] = log_size;
+    set_groups();
+    for (const Groups& groups : groups_) add_groups(groups, multiplier, bound);
+    if (!are_full_) {
+      bound.value += multiplier.back();
+      bound.slope.back() += 1;
+    }
     size_t first = nonnegative();
-    for (size_t i = 0; i < axes_.size(); ++i) {
-      const PricedAxis& axis = axes_[i];
-      bound.value += parts[i].value / size_;
-      double squares = 0;
-      for (int k : parts[i].sizes) {
-        const double share = static_cast<double>(k) / size_;
-        bound.slope[0] -= share * std::log(k);
-        bound.slope[first + k - 1] -= share;
-        squares += share * share;
-      }
-      for (size_t j = 0; j < axes_.size(); ++j) {
-        if (j == i) continue;
-        bound.slope[pair(i, j)] += static_cast<double>(parts[i].sizes.size()) / size_;
-        bound.slope[pair(j, i)] -= squares;
-      }
+    PartSums cut;
+    for (const PricedAxis& axis : axes_) {
       BySize asked(axis.kept.size(), 0);
       for (int k = 1; k <= axis.largest(); ++k) asked[k] = k * axis.price[k];
-      const Parts cut = best_parts(axis.line, asked);
-      bound.value += cut.value / axis.line;
-      for (int k : cut.sizes) bound.slope[first + k - 1] += static_cast<double>(k) / axis.line;
+      cut.set(axis.line, asked);
+      bound.value += cut.most(axis.line) / axis.line;
+      for (int k : cut.parts(axis.line))
+        bound.slope[first + k - 1] += static_cast<double>(k) / axis.line;
       first += axis.kept.size() - 1;
     }
     return bound;
@@ -243,6 +248,44 @@ class Configurations {
 
  private:
   static constexpr int64_t kMaxCounted = 4'000'000;
+
+  /// Groups of one size.
+  struct Groups {
+    int size = 0;
+    int count = 0;
+  };
+
+  /// The best configuration of groups of one size.
+  void add_groups(const Groups& groups, const std::vector<double>& multiplier, Bound& bound) const {
+    const auto value = [&](int t) {
+      const double all = t == 0 ? 0 : most(t) + multiplier[0] * t * std::log(t);
+      return are_full_ ? all : all - multiplier.back() * t;
+    };
+    int best = are_full_ ? groups.size : 0;
+    for (int t = best + 1; t <= groups.size; ++t)
+      if (value(t) > value(best)) best = t;
+    if (best == 0) return;
+    const double times = static_cast<double>(groups.count) / ranks_;  // a rank
+    bound.value += times * value(best);
+    if (!are_full_) bound.slope.back() -= times * best;
+    bound.slope[0] += times * best * std::log(best);
+    const std::vector<std::vector<int>> parts = parts_of(best);
+    size_t first = nonnegative();
+    for (size_t i = 0; i < axes_.size(); ++i) {
+      double squares = 0;
+      for (int k : parts[i]) {
+        bound.slope[0] -= times * k * std::log(k);
+        bound.slope[first + k - 1] -= times * k;
+        squares += static_cast<double>(k) * k / size_;
+      }
+      for (size_t j = 0; j < axes_.size(); ++j) {
+        if (j == i) continue;
+        bound.slope[pair(i, j)] += times * static_cast<double>(parts[i].size());
+        bound.slope[pair(j, i)] -= times * squares;
+      }
+      first += axes_[i].kept.size() - 1;
+    }
+  }
 
   /// Of: no part of axis j has more ranks than there are parts of axis i.
   size_t pair(size_t i, size_t j) const { return 1 + i * axes_.size() + j; }
@@ -268,49 +311,71 @@ class Configurations {
     }
   }
 
-  /// The configuration of most value, or an upper bound of it: parts by axis.
-  std::vector<Parts> group() {
-    std::vector<Parts> parts(axes_.size());
+  /// Finds the configurations of most value, or upper bounds of it, of sets of any size; of full
+  /// groups only of their size.
+  void set_groups() {
     if (products_.empty()) {
-      for (size_t i = 0; i < axes_.size(); ++i) parts[i] = best_parts(size_, axes_[i].value);
-      return parts;
+      sums_.resize(axes_.size());
+      for (size_t i = 0; i < axes_.size(); ++i) sums_[i].set(size_, axes_[i].value);
+      return;
     }
-    std::span<const double> most = axes_[0].value;
+    std::span<const double> layer = axes_[0].value;
+    const bool is_one_size = are_full_ && groups_.size() == 1;
     for (size_t p = 0; p < products_.size(); ++p)
-      most = products_[p].set(most, axes_[p + 1].value, p + 1 < products_.size() ? 1 : size_);
-    for (Parts& one : parts) one.value = 0;
-    parts[0].value = most[size_];
-    collect(products_.size(), size_, parts);
+      layer = products_[p].set(layer, axes_[p + 1].value,
+                               is_one_size && p + 1 == products_.size() ? size_ : 1);
+    most_ = layer;
+  }
+  /// The most value of a set of t ranks.
+  double most(int t) const {
+    if (!products_.empty()) return most_[t];
+    double sum = 0;
+    for (const PartSums& sums : sums_) sum += sums.most(t);
+    return sum;
+  }
+  /// Its parts by axis.
+  std::vector<std::vector<int>> parts_of(int t) const {
+    std::vector<std::vector<int>> parts(axes_.size());
+    if (products_.empty())
+      for (size_t i = 0; i < axes_.size(); ++i) parts[i] = sums_[i].parts(t);
+    else
+      collect(products_.size(), t, parts);
     return parts;
   }
   /// Adds the parts of a set of t ranks of the first axes.
-  void collect(size_t product, int t, std::vector<Parts>& parts) const {
+  void collect(size_t product, int t, std::vector<std::vector<int>>& parts) const {
     if (product == 0) {
-      parts[0].sizes.push_back(t);
+      parts[0].push_back(t);
       return;
     }
-    for (int k : products_[product - 1].parts(t)) parts[product].sizes.push_back(k);
-    for (int layer : products_[product - 1].layers(t)) collect(product - 1, layer, parts);
+    const Product& joined = products_[product - 1];
+    for (int k : joined.parts(t)) parts[product].push_back(k);
+    for (int layer : joined.layers(t)) collect(product - 1, layer, parts);
   }
 
-  int size_;
+  int ranks_;
+  std::vector<Groups> groups_;  // the largest first
+  bool are_full_ = false;       // all of them
+  int size_ = 1;                // of the largest one
   std::vector<PricedAxis> axes_;
   std::vector<Product> products_;  // of the first axes with the next one; empty: too large
+  std::vector<PartSums> sums_;     // by axis, without products
+  std::span<const double> most_;   // by size of a set, with products
   size_t multipliers_ = 0;
   int64_t steps_ = 0;
 };
 
 }  // namespace
 
-double max_inside_of_groups(const RankGrid& grid, const std::vector<double>& weight, int size,
-                            double reached) {
-  Configurations configurations(grid, weight, size);
+double max_inside_of_groups(const RankGrid& grid, const std::vector<double>& weight,
+                            const std::vector<int>& sizes, double reached) {
+  Configurations configurations(grid, weight, sizes);
   if (configurations.axes() == 0) return 0;
   const double target = reached / grid.size();
   constexpr int64_t kMaxSteps = 150'000'000;
-  constexpr int kMostRounds = 600;
+  constexpr int kMaxRounds = 600;
   const int rounds =
-      static_cast<int>(std::min<int64_t>(kMostRounds, kMaxSteps / configurations.steps()));
+      static_cast<int>(std::min<int64_t>(kMaxRounds, kMaxSteps / configurations.steps()));
   std::vector<double> at(configurations.multipliers(), 0), best_at = at, direction(at.size(), 0);
   double best = std::numeric_limits<double>::infinity(), scale = 1;
   for (int round = 0, fruitless = 0; round < rounds && best > target * (1 + 1e-9); ++round) {

@@ -1,16 +1,17 @@
-// How much of the traffic of a grid stays inside of equal groups, by how they cut its lines.
+// How much of the traffic of a grid stays inside of groups, by how they cut its lines.
 #pragma once
 
 #include "mapping/problem.h"
 
 namespace tessera {
 
-/// No division of all ranks of the grid into groups of `size` ranks keeps more sends inside,
-/// weighted by axis.
+/// No division of the ranks of the grid among groups of at most these sizes keeps more sends
+/// inside, weighted by axis.
 ///
 ///   weight    by axis, not negative
+///   sizes     of the groups, the largest first
 ///   reached   sends that some division keeps inside: the bound is improved until it is close
-///   requires  `size` divides the ranks of the grid
+///   requires  the groups together have places for all ranks
 ///   time      limited
 ///
 /// A group has a part of each line that it meets, and what a part of k ranks keeps is known. This
@@ -25,7 +26,7 @@ namespace tessera {
 /// The axes are coupled by what all sets of ranks meet: lines of axis j through the ranks of one
 /// part of axis i are different ones, so no part is larger than the number of parts of any other
 /// axis; and with the inequalities of bounds.h, by multipliers.
-double max_inside_of_groups(const RankGrid& grid, const std::vector<double>& weight, int size,
-                            double reached);
+double max_inside_of_groups(const RankGrid& grid, const std::vector<double>& weight,
+                            const std::vector<int>& sizes, double reached);
 
 }  // namespace tessera

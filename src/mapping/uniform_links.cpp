@@ -11,7 +11,7 @@ std::optional<UniformLinks> UniformLinks::of(const DeviceTree& tree) {
     if (tree.shape(p) != tree.shape(0)) return std::nullopt;
   const size_t heights = tree.height();
   std::vector<double> latency(heights, -1);
-  std::vector<int> most_children(heights, 1);
+  std::vector<int> widest(heights, 1);
   for (const DeviceTree::Node& node : tree.nodes()) {
     double& known = latency[node.height - 1];
     if (known >= 0 && known != node.latency) return std::nullopt;
@@ -21,13 +21,13 @@ std::optional<UniformLinks> UniformLinks::of(const DeviceTree& tree) {
     if (node.children.empty() && node.height != 1) return std::nullopt;
     const int children =
         node.children.empty() ? node.size() : static_cast<int>(node.children.size());
-    most_children[node.height - 1] = std::max(most_children[node.height - 1], children);
+    widest[node.height - 1] = std::max(widest[node.height - 1], children);
   }
   UniformLinks links;
   std::vector<int> shift{0};
   links.level_of_bit_ = {0};
   for (size_t h = 0; h < heights; ++h) {
-    const int bits = std::bit_width(static_cast<unsigned>(most_children[h] - 1));
+    const int bits = std::bit_width(static_cast<unsigned>(widest[h] - 1));
     shift.push_back(shift.back() + bits);
     for (int bit = 0; bit < bits; ++bit) links.level_of_bit_.push_back(static_cast<int>(h));
   }
