@@ -104,7 +104,7 @@ struct EvaluatedCandidate {
   FullestRank fullest;
   Traffic traffic;
   RewrittenFingerprint rewritten;
-  uint64_t program = 0;  // hash of the text of the task graph
+  uint64_t program = 0;  // hash of the text of the task graph, without what tasks overwrite
 
   bool fits() const { return prediction.fits(); }
   int ranks() const { return candidate.plan.rank_count(); }

@@ -150,7 +150,9 @@ class Planning {
     add_micro_batches(presets, true);
     add_savings(presets);
     add(std::move(fewer));
-    if (!answer_.best) add_micro_batches(presets, false);  // for the one that lacks least
+    const bool none_has_room = std::ranges::none_of(presets, &Misfit::has_room);
+    if (!answer_.best && none_has_room)
+      add_micro_batches(presets, false);  // for the one that lacks least
   }
 
   /// A preset that does not fit and is faster than the best candidate.
