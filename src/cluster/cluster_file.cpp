@@ -5,6 +5,7 @@
 #include <map>
 
 #include "base/config_table.h"
+#include "base/count_text.h"
 #include "base/error.h"
 #include "base/file.h"
 #include "base/text.h"
@@ -17,6 +18,8 @@
 
 namespace tessera {
 namespace {
+
+constexpr int64_t kMaxMachines = 1 << 20;
 
 [[noreturn]] void refuse(const std::string& what, const std::string& why, const std::string& fix) {
   throw UserError(what, why, fix, ExitCode::kBadConfig);
@@ -146,6 +149,9 @@ class ClusterReader {
       refuse(file_ + ": " + path + " has " + (count == 0 ? "no names" : "names and a count"),
              "machines have names, or a count and names of their own",
              "write names = \"n[0-3]\" or count = 4");
+    if (std::ssize(machines_) + count > kMaxMachines)
+      refuse(file_ + ": the machines up to " + path + " are more than " + grouped(kMaxMachines),
+             "a description has at most so many", "describe a part of the cluster");
     if (count > 0)
       for (int64_t i = 0; i < count; ++i)
         machine.names.push_back("n" + std::to_string(machines_.size() + i));

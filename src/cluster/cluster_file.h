@@ -85,7 +85,7 @@ bool names_cluster(const std::string& text);
 
 /// The names of a list: "n[0-2,7],m" gives n0, n1, n2, n7 and m; "n[00-11]" keeps the zeros.
 ///   throws  UserError (78) for brackets that are not a list of numbers and ranges, and for more
-///           than 1,048,576 names
+///           than 65,536 names, or one of more than 255 characters
 std::vector<std::string> expand_names(std::string_view list);
 
 /// Writes a cluster file: JSON when its name ends with .json, else TOML.

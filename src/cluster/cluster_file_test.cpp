@@ -130,6 +130,8 @@ TEST(ClusterFile, RefusesWhatItDoesNotUnderstand) {
   EXPECT_THAT(refusal("machine = 3"), HasSubstr("it is a list of tables"));
   EXPECT_THAT(refusal("[device.d]\npreset = 'a100-80'"), HasSubstr("fix: write 'a100-80g'"));
   EXPECT_THAT(refusal("[[machine]]\ndevice = 'a100'"), HasSubstr("machine[0] has no names"));
+  EXPECT_THAT(refusal(with("[[machine]]\ncount = 1048576\ndevice = 'd'\n")),
+              HasSubstr("machine[1] are more than 1,048,576"));
 }
 
 TEST(ClusterFile, LevelsOfTheNetworkAreATree) {

@@ -8,13 +8,19 @@
 namespace tessera {
 namespace {
 
-constexpr size_t kMaxNames = 1 << 20;
-constexpr int64_t kMaxBrackets = 8;  // of one name
+constexpr size_t kMaxNames = 1 << 16;
+constexpr size_t kMaxNameLength = 255;  // of a host name: RFC 1035
+constexpr int64_t kMaxBrackets = 8;     // of one name
 
 [[noreturn]] void refuse_list(std::string_view list, const std::string& why) {
   throw UserError("'" + std::string(list) + "' is no list of names", why,
                   "write names as n[0-3,7],m: a prefix, numbers and ranges in [ ]",
                   ExitCode::kBadConfig);
+}
+
+void check_length(std::string_view name, std::string_view list) {
+  if (name.size() > kMaxNameLength)
+    refuse_list(list, "a name has more than 255 characters, the longest of a host");
 }
 
 int64_t number_of(std::string_view text, std::string_view list) {
@@ -39,7 +45,7 @@ std::vector<std::string> numbers_of(std::string_view inside, std::string_view li
     const int64_t first = number_of(ends.front(), list), last = number_of(ends.back(), list);
     if (last < first) refuse_list(list, "the range '" + part + "' ends before it begins");
     if (static_cast<size_t>(last - first) >= kMaxNames - numbers.size())
-      refuse_list(list, "it has more than 1,048,576 names");
+      refuse_list(list, "it has more than 65,536 names");
     for (int64_t number = first; number <= last; ++number)
       numbers.push_back(padded(number, ends.front().size()));
   }
@@ -54,6 +60,7 @@ std::vector<std::string> names_of(std::string_view item, std::string_view list) 
   if (open == std::string_view::npos) {
     if (close != std::string_view::npos) refuse_list(list, "a ] has no [");
     if (item.empty()) refuse_list(list, "a name is empty");
+    check_length(item, list);
     return {std::string(item)};
   }
   if (close == std::string_view::npos || close < open) refuse_list(list, "a [ has no ]");
@@ -62,12 +69,13 @@ std::vector<std::string> names_of(std::string_view item, std::string_view list) 
       rest.empty() ? std::vector<std::string>{""} : names_of(rest, list);
   const std::vector<std::string> numbers =
       numbers_of(item.substr(open + 1, close - open - 1), list);
-  if (numbers.size() * ends.size() > kMaxNames)
-    refuse_list(list, "it has more than 1,048,576 names");
+  if (numbers.size() * ends.size() > kMaxNames) refuse_list(list, "it has more than 65,536 names");
   std::vector<std::string> names;
   for (const std::string& number : numbers)
-    for (const std::string& end : ends)
+    for (const std::string& end : ends) {
       names.push_back(std::string(item.substr(0, open)) + number + end);
+      check_length(names.back(), list);
+    }
   return names;
 }
 
@@ -83,7 +91,7 @@ std::vector<std::string> expand_names(std::string_view list) {
     if (i < list.size() && (list[i] != ',' || depth > 0)) continue;
     for (std::string& name : names_of(trim(list.substr(begin, i - begin)), list)) {
       names.push_back(std::move(name));
-      if (names.size() > kMaxNames) refuse_list(list, "it has more than 1,048,576 names");
+      if (names.size() > kMaxNames) refuse_list(list, "it has more than 65,536 names");
     }
     begin = i + 1;
   }

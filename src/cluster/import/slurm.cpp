@@ -11,7 +11,7 @@
 namespace tessera {
 namespace {
 
-constexpr size_t kMaxMachines = 1 << 20;
+constexpr size_t kMaxNames = 1 << 17;  // of machines and switches
 constexpr int kMaxLevels = 16;
 constexpr size_t kMaxSimilar = 64;  // letters of a name for which similar ones are looked for
 
@@ -95,6 +95,11 @@ class SlurmReader {
       if (key == "nodes") next.machines = names_of(line.number, value);
       if (key == "switches") next.switches = names_of(line.number, value);
     }
+    names_ += next.machines.size() + next.switches.size();
+    if (names_ > kMaxNames)
+      refuse(line.number, "the file has more than " + grouped(kMaxNames) + " names",
+             "a description has at most as many machines and switches",
+             "describe a part of the cluster");
     if (is_sizes && next.name.empty()) return;
     has_blocks_ = has_blocks_ || is_block;
     check_switch(next);
@@ -155,9 +160,6 @@ class SlurmReader {
                    std::to_string(switches_[known->second].line),
                "name it once");
       machines_.push_back(name);
-      if (machines_.size() > kMaxMachines)
-        refuse(parent.line, "the file has more than " + grouped(kMaxMachines) + " machines",
-               "a description has at most as many devices", "describe a part of the cluster");
     }
     for (const std::string& name : parent.switches) join_switch(index, name);
   }
@@ -253,6 +255,7 @@ class SlurmReader {
 
   const std::string file_;
   bool has_blocks_ = false;
+  size_t names_ = 0;  // of machines and switches, on all lines
   std::vector<Switch> switches_;
   std::map<std::string, int> index_of_;  // by name
   std::vector<std::string> machines_;

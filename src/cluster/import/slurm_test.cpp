@@ -110,5 +110,18 @@ TEST(SlurmTopology, LinesThatAreNoSwitchAreRefused) {
   EXPECT_THAT(refusal(chain), HasSubstr("at most 16 levels"));
 }
 
+// A line of a few bytes may stand for any number of names.
+TEST(SlurmTopology, MoreNamesThanThereAreMachinesAreRefused) {
+  EXPECT_THAT(refusal("SwitchName=a Nodes=n[0-65536]\n"), HasSubstr("more than 65,536 names"));
+  EXPECT_THAT(refusal("SwitchName=a Nodes=r[00-81]s[00-81]n[00-81]\n"),
+              HasSubstr("more than 65,536 names"));
+  std::string lines;
+  for (const char* name : {"a", "b", "c"})
+    lines += std::string("SwitchName=") + name + " Nodes=" + name + "[0-65535]\n";
+  EXPECT_THAT(refusal(lines), HasSubstr("topology.conf:3: the file has more than 131,072 names"));
+  EXPECT_THAT(refusal("SwitchName=a Nodes=n[0-9]" + std::string(255, 'x') + "\n"),
+              HasSubstr("more than 255 characters"));
+}
+
 }  // namespace
 }  // namespace tessera
