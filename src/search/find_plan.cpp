@@ -2,7 +2,6 @@
 
 #include <algorithm>
 #include <iterator>
-#include <map>
 #include <set>
 #include <string>
 #include <tuple>
@@ -11,7 +10,6 @@
 #include "placement_search/search_constraints.h"
 #include "plan/preset.h"
 #include "search/single_changes.h"
-#include "search/step_floor.h"
 #include "stage_search/device_runs.h"
 
 namespace tessera {
@@ -70,29 +68,11 @@ class Planning {
   }
 
   void add(std::vector<Candidate> candidates) {
-    exclude_by_arithmetic(candidates);
     const int64_t round = are_many() ? 1 : kRound;
     for (int64_t first = 0; first < std::ssize(candidates); first += round) {
       const auto begin = std::make_move_iterator(candidates.begin() + first);
       add_round({begin, begin + std::min(round, std::ssize(candidates) - first)});
     }
-  }
-
-  /// Presets on so few devices that their arithmetic alone takes longer than the best step: they
-  /// are excluded without their placements.
-  void exclude_by_arithmetic(std::vector<Candidate>& candidates) {
-    const EvaluatedCandidate* one = answer_.find(Candidate::Source::kOneDevice);
-    if (!options_.excludes || !answer_.best || !one) return;
-    std::map<int, Seconds> floors;  // by ranks
-    std::erase_if(candidates, [&](const Candidate& candidate) {
-      if (candidate.source != Candidate::Source::kPreset) return false;
-      const int ranks = candidate.plan.rank_count();
-      if (!floors.contains(ranks))
-        floors.emplace(ranks, step_floor(request_, ranks, *one).seconds());
-      if (floors.at(ranks) <= best().step()) return false;
-      answer_.excluded.push_back({candidate.source, candidate.name, ranks, floors.at(ranks)});
-      return true;
-    });
   }
 
   void add_round(std::vector<Candidate> candidates) {

@@ -1,6 +1,7 @@
 #include "shard/propagation_state.h"
 
 #include <algorithm>
+#include <optional>
 
 #include "base/error.h"
 #include "shard/candidates.h"
@@ -27,8 +28,9 @@ PropagationState::PropagationState(const Graph& graph, const Meshes& meshes,
       rules_(rules),
       stages_(std::move(stages)),
       marks_(resolve_marks(graph, meshes, stages_, marks, rules_)) {
+  find_at_rest(copy_lives(graph, marks));
   place_replicated();
-  place_marked(copy_lives(graph, marks));
+  place_marked();
   allow_chunks();
   if (ends)
     fix_ends(*ends);
@@ -65,7 +67,8 @@ size_t PropagationState::position_of(ValueId value, int stage) const {
 void PropagationState::place_replicated() {
   for (int i = 0; i < std::ssize(graph_.values()); ++i) shared_.push_back({i});
   for (const Variable& variable : graph_.variables())
-    if (variable.next && graph_.value(*variable.next).producer.index >= 0)
+    if (variable.next && graph_.value(*variable.next).producer.index >= 0 &&
+        !at_rest(variable.value))
       shared_[variable.next->index] = variable.value;
   find_stages_of_values();
   for (int i = 0; i < std::ssize(graph_.values()); ++i) {
@@ -97,7 +100,21 @@ DistAttr PropagationState::as_gathered(DistAttr attr, const std::set<std::string
   return attr;
 }
 
-void PropagationState::place_marked(const std::vector<CopyLife>& copies) {
+void PropagationState::find_at_rest(const std::vector<CopyLife>& copies) {
+  if (copies.empty()) return;
+  for (const MarkedValue& marked : marks_.values)
+    if (copies[marked.value.index] == CopyLife::kPass && graph_.variable_of(marked.value) &&
+        marked.attr.partial.empty())
+      at_rest_.emplace_back(marked.value, marked.attr);
+}
+
+const DistAttr* PropagationState::at_rest(ValueId variable) const {
+  for (const auto& [value, attr] : at_rest_)
+    if (value == variable) return &attr;
+  return nullptr;
+}
+
+void PropagationState::place_marked() {
   const std::set<std::string> of_inputs = axes_of_inputs();
   for (const MarkedValue& marked : marks_.values) {
     const bool is_made = graph_.value(marked.value).producer.index >= 0;
@@ -112,10 +129,8 @@ void PropagationState::place_marked(const std::vector<CopyLife>& copies) {
     // Uses the mesh for which the mark was parsed: the next value of a variable may be produced on
     // another mesh than that of the variable.
     TensorPlacement& placed = placement(marked.value, stages_.values[marked.value.index]);
-    const bool is_gathered = !copies.empty() && copies[marked.value.index] == CopyLife::kPass &&
-                             graph_.variable_of(marked.value) && marked.attr.partial.empty();
+    const bool is_gathered = at_rest(marked.value) != nullptr;
     const DistAttr attr = is_gathered ? as_gathered(marked.attr, of_inputs) : marked.attr;
-    if (is_gathered) at_rest_.emplace_back(marked.value, marked.attr);
     if (placed.fixed && !(placed.attr == attr))
       throw UserError("two marks place '" + graph_.value(marked.value).name +
                           "' and the variable that it becomes differently",
@@ -124,6 +139,11 @@ void PropagationState::place_marked(const std::vector<CopyLife>& copies) {
                       "mark only the variable", ExitCode::kBadConfig);
     placed = {attr, true, "mark '" + marked.mark->pattern + "' (" + marked.mark->origin + ")",
               marked.open};
+    if (!is_gathered) continue;
+    // The optimizer updates what rests on the rank.
+    const std::optional<ValueId> next = graph_.variable_of(marked.value)->next;
+    if (next && graph_.value(*next).producer.index >= 0)
+      canonical(*next) = {marked.attr, true, placed.reason};
   }
 }
 

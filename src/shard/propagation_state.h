@@ -99,8 +99,12 @@ class PropagationState {
   void find_stages_of_values();
   size_t position_of(ValueId value, int stage) const;
   void place_replicated();
+  /// Finds the variables with copies of a pass.
   ///   copies  by value; empty: all kStep
-  void place_marked(const std::vector<CopyLife>& copies);
+  void find_at_rest(const std::vector<CopyLife>& copies);
+  /// nullptr for a variable that rests where ops see it.
+  const DistAttr* at_rest(ValueId variable) const;
+  void place_marked();
   std::set<std::string> axes_of_inputs() const;
   static DistAttr as_gathered(DistAttr attr, const std::set<std::string>& axes);
   void allow_chunks();
