@@ -24,9 +24,11 @@ LinkCost fit_link(std::span<const MeasuredTime> times) {
   double a = 0, b = wxt / wxx;
   if (determinant > 1e-12 * w * wxx) {
     const double latency = (wxx * wt - wx * wxt) / determinant;
-    if (latency > 0) {
+    const double slope = (w * wxt - wx * wt) / determinant;
+    // Noise may make small messages slower than large ones: then all of the time is per byte.
+    if (latency > 0 && slope > 0) {
       a = latency;
-      b = (w * wxt - wx * wt) / determinant;
+      b = slope;
     }
   }
   ensure(b > 0, "larger messages take more time");
