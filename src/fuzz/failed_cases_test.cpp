@@ -557,6 +557,20 @@ mul_scalar = mul_scalar(convolution) {value=0.08333333333333333}: f32[1,1,3,5]
 convolution_1 = convolution(mul_scalar, slice) {dilation=[2, 1], groups=1, high=[1, 1], low=[1, 1],
     stride=[1, 1]}: f32[1,1,3,6]
 )"},
+
+{"AVariableWithCopiesOfAPassIsUpdatedOnAnotherMesh", R"(seed 1301
+steps 1
+mesh middle y=1 at 2
+mesh last x=1 y=1 at 0
+mark tensor w.exp_avg_sq P(2*("x","y"))
+stage tensor w.exp_avg_sq last
+copies w.exp_avg_sq
+graph
+input step: f32[2]
+variable w.exp_avg_sq: f32[2] = constant(0.0) state <- optimizer w
+w.adam.exp_avg_sq = add(w.exp_avg_sq, step): f32[2] @optimizer <- optimizer w
+next w.exp_avg_sq = w.adam.exp_avg_sq
+)"},
 };
 // clang-format on
 

@@ -102,10 +102,17 @@ DistAttr PropagationState::as_gathered(DistAttr attr, const std::set<std::string
 
 void PropagationState::find_at_rest(const std::vector<CopyLife>& copies) {
   if (copies.empty()) return;
-  for (const MarkedValue& marked : marks_.values)
-    if (copies[marked.value.index] == CopyLife::kPass && graph_.variable_of(marked.value) &&
-        marked.attr.partial.empty())
+  // The placement at rest is also that of the next value, so both must be on one mesh.
+  const auto has_next_elsewhere = [&](const Variable& variable) {
+    return variable.next && graph_.value(*variable.next).producer.index >= 0 &&
+           stages_.values[variable.next->index] != stages_.values[variable.value.index];
+  };
+  for (const MarkedValue& marked : marks_.values) {
+    const Variable* variable = graph_.variable_of(marked.value);
+    if (variable && copies[marked.value.index] == CopyLife::kPass && marked.attr.partial.empty() &&
+        !has_next_elsewhere(*variable))
       at_rest_.emplace_back(marked.value, marked.attr);
+  }
 }
 
 const DistAttr* PropagationState::at_rest(ValueId variable) const {
