@@ -2,20 +2,21 @@
 // whose acts sleep until the time of a device or a link is over (tests/throttled_ranks.h), and the
 // plan is found for the cluster that describes exactly these devices.
 //
-//     measured_choice_bench [--cpu] [--steps N] [--only TEXT]
+//     measured_choice_bench [--pipelines] [--cpu] [--steps N] [--only TEXT]
 //
 // A case is a configuration, a number of ranks, and devices of equal or of two speeds; each has six
-// plans that are made by hand. Printed is the measured step of the found plan as a multiple of the
-// fastest measured one of the case, the found plan included. Kernels take what they are priced;
-// with --cpu a multiple of the CPU time of their thread, and the prices are those of the machine,
-// which is measured first. It runs in the root of the project; where other programs use the
-// machine, at a real-time priority (chrt -f 10): a thread that wakes late counts as a slow device.
+// plans that are made by hand, with --pipelines eight pipelines. Printed is the measured step of
+// the found plan as a multiple of the fastest measured one of the case, the found plan included.
+// Kernels take what they are priced; with --cpu a multiple of the CPU time of their thread, and the
+// prices are those of the machine, which is measured first. It runs in the root of the project;
+// where other programs use the machine, at a real-time priority (chrt -f 10): a thread that wakes
+// late counts as a slow device.
 #include <fmt/format.h>
 
 #include <algorithm>
-#include <array>
 #include <cstdio>
 #include <optional>
+#include <span>
 #include <string>
 #include <thread>
 #include <vector>
@@ -58,7 +59,7 @@ const Model kModels[] = {
 struct HandMade {
   const char* model;
   int ranks;
-  std::array<const char*, 6> plans;
+  std::vector<const char*> plans;
 };
 
 const HandMade kHandMade[] = {
@@ -86,7 +87,40 @@ const HandMade kHandMade[] = {
      {"dp=8", "dp=4,sp=2", "dp=2,sp=4", "dp=4,tp=2", "pp=2,dp=4,micro_batches=4", "pp=4,dp=2"}},
 };
 
+const HandMade kPipelines[] = {
+    {"gpt",
+     4,
+     {"pp=4,micro_batches=4", "pp=4,micro_batches=8", "pp=4,micro_batches=16",
+      "pp=4,micro_batches=8,schedule=zb-h1", "pp=4,micro_batches=8,schedule=zb-h2",
+      "pp=2,dp=2,micro_batches=4", "pp=2,dp=2,micro_batches=8", "pp=2,tp=2,micro_batches=8"}},
+    {"gpt",
+     8,
+     {"pp=8,micro_batches=8", "pp=8,micro_batches=16", "pp=8,micro_batches=16,schedule=zb-h1",
+      "pp=4,dp=2,micro_batches=4", "pp=4,dp=2,micro_batches=8",
+      "pp=4,dp=2,micro_batches=8,schedule=zb-h1", "pp=4,tp=2,micro_batches=8",
+      "pp=2,dp=4,micro_batches=4"}},
+    {"mlp",
+     4,
+     {"pp=3,micro_batches=4", "pp=3,micro_batches=8", "pp=3,micro_batches=16",
+      "pp=3,micro_batches=8,schedule=zb-h1", "pp=2,dp=2,micro_batches=2",
+      "pp=2,dp=2,micro_batches=4", "pp=2,dp=2,micro_batches=8", "pp=2,tp=2,micro_batches=4"}},
+    {"mlp",
+     8,
+     {"pp=3,dp=2,micro_batches=4", "pp=3,dp=2,micro_batches=8", "pp=2,dp=4,micro_batches=2",
+      "pp=2,dp=4,micro_batches=4", "pp=2,dp=4,micro_batches=4,schedule=zb-h1",
+      "pp=2,dp=2,tp=2,micro_batches=4", "pp=2,tp=4,micro_batches=4", "pp=3,tp=2,micro_batches=4"}},
+    {"resnet20",
+     4,
+     {"pp=4", "pp=4,micro_batches=2", "pp=4,micro_batches=4", "pp=4,micro_batches=8", "pp=2,dp=2",
+      "pp=2,dp=2,micro_batches=2", "pp=2,dp=2,micro_batches=4", "pp=2,sp=2"}},
+    {"resnet20",
+     8,
+     {"pp=8", "pp=8,micro_batches=4", "pp=4,dp=2", "pp=4,dp=2,micro_batches=2",
+      "pp=4,dp=2,micro_batches=4", "pp=2,dp=4", "pp=2,dp=4,micro_batches=2", "pp=2,dp=2,sp=2"}},
+};
+
 struct Arguments {
+  bool pipelines = false;
   bool by_cpu = false;
   int steps = 2;
   std::string only;
@@ -192,7 +226,8 @@ double run(const HandMade& hand_made, bool two_speeds, const Arguments& argument
 
 void run_all(const Arguments& arguments) {
   std::vector<double> ratios;
-  for (const HandMade& hand_made : kHandMade)
+  for (const HandMade& hand_made :
+       arguments.pipelines ? std::span<const HandMade>(kPipelines) : kHandMade)
     for (const bool two_speeds : {false, true}) {
       const std::string name = fmt::format("{} on {} ranks of {}", hand_made.model, hand_made.ranks,
                                            two_speeds ? "two speeds" : "equal speeds");
@@ -214,7 +249,9 @@ Arguments arguments_of(int argc, char** argv) {
   Arguments arguments;
   for (int i = 1; i < argc; ++i) {
     const std::string text = argv[i];
-    if (text == "--cpu")
+    if (text == "--pipelines")
+      arguments.pipelines = true;
+    else if (text == "--cpu")
       arguments.by_cpu = true;
     else if (text == "--steps" && i + 1 < argc)
       arguments.steps = std::stoi(argv[++i]);

@@ -190,6 +190,13 @@ class Plan(unittest.TestCase):
         self.assertEqual(limit + obeying[0]["missing_bytes"], needed)
         run(*fixed, "--memory", f"{needed} B")
 
+    def test_a_compared_preset_is_in_the_table_and_not_taken_for_one_of_the_grid(self):
+        preset = "pp=2,dp=2,micro_batches=4,schedule=zb-h1"
+        result = run_json("plan", *SMALL_GPT, *self.CLUSTER, "--no-cache", "--compare", preset, "--set", "model.layers=2")
+        compared = [each for each in result["alternatives"] if each["source"] == "compared"]
+        self.assertEqual([each["name"] for each in compared], [preset])
+        self.assertLessEqual(result["step_seconds"], compared[0]["step_seconds"])
+
     def test_a_compared_plan_is_in_the_table(self):
         result = run_json("plan", *SMALL_GPT, *self.CLUSTER, "--no-cache", "--compare", "configs/plans/gpt.dp2-tp2.json")
         compared = [each for each in result["alternatives"] if each["source"] == "compared"]

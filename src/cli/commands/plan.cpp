@@ -19,6 +19,8 @@
 #include "cli/run/measured_plans.h"
 #include "cli/run/session.h"
 #include "cluster/cluster_file.h"
+#include "plan/preset.h"
+#include "presets/presets.h"
 
 namespace tessera {
 
@@ -57,7 +59,7 @@ void PlanCommand::describe(OptionParser& parser) {
                "plan file, whose marks it must have"},
               fixed);
   parser.text({"--memory", "SIZE", "The memory of a device, at most, such as 24GiB"}, memory);
-  parser.texts({"--compare", "FILE", "A plan file to compare with; may be repeated"}, compared);
+  parser.texts({"--compare", "FILE|PRESET", "A plan to compare with; may be repeated"}, compared);
   parser.text({"--out,-o", "FILE", "Write the plan to this file"}, out);
   parser.text({"--report", "FILE",
                "Write a page of HTML: the ranking, and the plan beside the best alternatives"},
@@ -100,7 +102,9 @@ int PlanCommand::rank_limit(const Cluster& machines) const {
 std::vector<Candidate> PlanCommand::compared_candidates(const Planned& planned) const {
   std::vector<Candidate> list;
   for (const std::string& name : compared) {
-    Plan plan = read_plan(name, planned.constraints.ranks);
+    const int ranks_of_rest = planned.constraints.ranks;
+    Plan plan = is_preset(name) ? preset_plan(parse_preset(name), *planned.graph, ranks_of_rest)
+                                : read_plan(name, ranks_of_rest);
     check_fits(plan, *planned.graph);
     in_order(*planned.cluster, plan.hardware());  // refuses what the cluster lacks
     list.push_back({Candidate::Source::kCompared, name, std::move(plan)});
