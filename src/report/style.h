@@ -18,6 +18,7 @@ inline constexpr std::string_view kStyle = R"(
 * { box-sizing: border-box; }
 body { margin: 0 auto; padding: 1rem; max-width: 110rem; background: var(--page);
   color: var(--text); font: 15px/1.5 system-ui, sans-serif; }
+h1, h2, h3 { overflow-wrap: anywhere; }
 h1 { font-size: 1.5rem; margin: 0 0 .5rem; } h2 { font-size: 1.2rem; } h3 { font-size: 1rem;
   margin: 1.2rem 0 .4rem; }
 .plans { display: grid; grid-template-columns: repeat(auto-fit, minmax(min(100%, 34rem), 1fr));
