@@ -209,7 +209,7 @@ class Planning {
 
   void polish() {
     if (!answer_.best) return;
-    polish_best_preset();
+    if (is_pipeline(best().candidate)) polish_presets();
     int64_t left = options_.polish_trials;
     if (is_pipeline(best().candidate)) left = std::max(left, kPipelineChanges);
     for (bool is_faster = true; is_faster && left > 0;) {
@@ -221,19 +221,19 @@ class Planning {
     }
   }
 
-  /// Where a pipeline is the best one, the fastest pipeline of the presets may be faster after the
-  /// changes that are always tried.
-  void polish_best_preset() {
-    if (!is_pipeline(best().candidate) || best().candidate.source == Candidate::Source::kPreset)
-      return;
+  /// Where a pipeline is the best one, the fastest pipeline of the presets may be faster with two
+  /// stages on each mesh, or after the changes that are always tried.
+  void polish_presets() {
     const auto preset =
         std::ranges::find_if(answer_.candidates, [&](const EvaluatedCandidate& each) {
           return each.candidate.source == Candidate::Source::kPreset && each.fits() &&
                  is_pipeline(each.candidate) && obeys(each.candidate, options_.constraints);
         });
     if (preset == answer_.candidates.end()) return;
-    take_fastest(
-        single_changes(request_, options_.constraints, preset->candidate, kPipelineChanges));
+    const Candidate fastest = preset->candidate;  // what is taken moves the candidates
+    take_fastest(with_two_stages_a_mesh(request_, options_.constraints, fastest));
+    if (best().candidate.name != fastest.name)  // else its changes follow
+      take_fastest(single_changes(request_, options_.constraints, fastest, kPipelineChanges));
   }
 
   /// Keeps the fastest of these candidates where it is faster than the best one.

@@ -89,6 +89,39 @@ Bytes least_need(const PlanningAnswer& answer, int ranks) {
   return least;
 }
 
+/// The candidate called `name` among those that were simulated.
+const EvaluatedCandidate* find(const PlanningAnswer& answer, const std::string& name) {
+  for (const EvaluatedCandidate& candidate : answer.candidates)
+    if (candidate.candidate.name == name) return &candidate;
+  return nullptr;
+}
+
+// Four stages of two layers wait for 3 of 8 + 3 micro-batches; eight stages of one layer, two on
+// each device, for half of that.
+TEST(FindPlan, APipelineMayHaveTwoStagesOnEachDevice) {
+  const Network network = network_of(
+      {.kind = "gpt", .vocabulary = 64, .context = 64, .layers = 8, .width = 64, .heads = 4});
+  const Graph graph = training_graph(network, {}, 8, 1);
+  ClusterDescription description = parse_cluster_line("4xv100-16g").description();
+  description.types.front().cost.flops_per_second /= 1000;
+  description.types.front().cost.bytes_per_second /= 1000;
+  const Cluster cluster(description);
+  const PlanningAnswer answer = answer_for(graph, cluster, 4, "pp=4");
+  const EvaluatedCandidate& best = best_of(answer);
+  EXPECT_EQ(best.candidate.plan.meshes.size(), 8) << best.candidate.name;
+  EXPECT_EQ(best.ranks(), 4);
+  const EvaluatedCandidate* one_stage = find(answer, "pp=4");
+  ASSERT_TRUE(one_stage);
+  EXPECT_LT(best.step().value(), 0.95 * one_stage->step().value()) << best.candidate.name;
+}
+
+TEST(FindPlan, OfAFixedScheduleEveryDeviceHasOneStage) {
+  const Graph graph = small_gpt();
+  const Cluster cluster = cores();
+  const PlanningAnswer answer = answer_for(graph, cluster, 2, "pp=2,schedule=zb-h1");
+  EXPECT_EQ(best_of(answer).candidate.plan.meshes.size(), 2);
+}
+
 TEST(FindPlan, TheSameInputsGiveTheSamePlan) {
   const Graph graph = small_mlp();
   const Cluster cluster = cores();
@@ -97,13 +130,6 @@ TEST(FindPlan, TheSameInputsGiveTheSamePlan) {
   EXPECT_EQ(names_of(first), names_of(second));
   EXPECT_EQ(to_json(to_document(best_of(first).candidate.plan, graph)),
             to_json(to_document(best_of(second).candidate.plan, graph)));
-}
-
-/// The candidate called `name` among those that were simulated.
-const EvaluatedCandidate* find(const PlanningAnswer& answer, const std::string& name) {
-  for (const EvaluatedCandidate& candidate : answer.candidates)
-    if (candidate.candidate.name == name) return &candidate;
-  return nullptr;
 }
 
 TEST(FindPlan, ExcludedCandidatesAreSlowerThanTheAnswer) {

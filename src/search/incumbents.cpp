@@ -321,6 +321,21 @@ std::vector<Candidate> with_savings(const PlanRequest& request, const PlanConstr
   return std::move(grid.candidates);
 }
 
+std::vector<Candidate> with_two_stages_a_mesh(const PlanRequest& request,
+                                              const PlanConstraints& constraints,
+                                              const Candidate& preset) {
+  if (fixes_decision(constraints, "schedule") || fixes_decision(constraints, kStagesKey) ||
+      !constraints.boundaries.empty() || preset.plan.micro_batches == 1 ||
+      preset.plan.schedule != Plan().schedule)
+    return {};
+  PresetGrid grid;
+  for (const PipelineKind schedule :
+       {PipelineKind::kInterleaved, PipelineKind::kZeroBubbleV, PipelineKind::kVHalf})
+    add_preset(request, constraints.marks,
+               preset.name + ",schedule=" + std::string(to_text(schedule)), grid);
+  return std::move(grid.candidates);
+}
+
 std::vector<Candidate> with_fewer_micro_batches(const PlanRequest& request,
                                                 const PlanConstraints& constraints,
                                                 const Candidate& preset) {
