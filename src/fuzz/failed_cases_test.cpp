@@ -571,6 +571,27 @@ variable w.exp_avg_sq: f32[2] = constant(0.0) state <- optimizer w
 w.adam.exp_avg_sq = add(w.exp_avg_sq, step): f32[2] @optimizer <- optimizer w
 next w.exp_avg_sq = w.adam.exp_avg_sq
 )"},
+
+{"AVariableWithCopiesOfAPassHasTheNextValueOfAnotherOne", R"(seed 20300961
+steps 1
+mesh part0 x=1 at 0
+mesh part1 x=1 at 1
+fill kept real 0.25 2.0
+fill step whole 0.0 0.0
+stage op dot_general part1
+mark tensor w P("x")
+copies w
+graph
+input step: f32[4]
+variable kept: f32[4] = constant(0.0) state
+variable w: f32[4] = uniform(-1.0, 1.0)
+variable w_1: f32[5,5,5] = uniform(-1.0, 1.0)
+variable w_3: f32[5,6] = normal(0.0, 0.5)
+dot_general = dot_general(w_1, w_3) {spec="abc,bd->cda"}: f32[5,6,5]
+w.momentum.next = sub(w, step): f32[4] @optimizer <- optimizer w
+next kept = w.momentum.next
+next w = w.momentum.next
+)"},
 };
 // clang-format on
 

@@ -102,15 +102,17 @@ DistAttr PropagationState::as_gathered(DistAttr attr, const std::set<std::string
 
 void PropagationState::find_at_rest(const std::vector<CopyLife>& copies) {
   if (copies.empty()) return;
-  // The placement at rest is also that of the next value, so both must be on one mesh.
-  const auto has_next_elsewhere = [&](const Variable& variable) {
-    return variable.next && graph_.value(*variable.next).producer.index >= 0 &&
-           stages_.values[variable.next->index] != stages_.values[variable.value.index];
+  // The placement at rest is also that of the next value: both must be on one mesh, and it must be
+  // the next value of no other variable.
+  const auto has_next_of_its_own = [&](const Variable& variable) {
+    if (!variable.next || graph_.value(*variable.next).producer.index < 0) return true;
+    return stages_.values[variable.next->index] == stages_.values[variable.value.index] &&
+           std::ranges::count(graph_.variables(), variable.next, &Variable::next) == 1;
   };
   for (const MarkedValue& marked : marks_.values) {
     const Variable* variable = graph_.variable_of(marked.value);
     if (variable && copies[marked.value.index] == CopyLife::kPass && marked.attr.partial.empty() &&
-        !has_next_elsewhere(*variable))
+        has_next_of_its_own(*variable))
       at_rest_.emplace_back(marked.value, marked.attr);
   }
 }

@@ -99,7 +99,8 @@ class PropagationState {
   void find_stages_of_values();
   size_t position_of(ValueId value, int stage) const;
   void place_replicated();
-  /// Finds the variables with copies of a pass whose next value is made on their own mesh.
+  /// Finds the variables with copies of a pass whose next value is theirs alone, and made on their
+  /// own mesh.
   ///   copies  by value; empty: all kStep
   void find_at_rest(const std::vector<CopyLife>& copies);
   /// nullptr for a variable that rests where ops see it.
