@@ -324,14 +324,19 @@ std::vector<Candidate> StageSource::next_spare(const PlanRequest& request,
 }
 
 std::vector<StagedChoice> StageSource::with_less_memory(const PlanningAnswer& known) {
+  // What does not fit is not simulated: it is as fast as its estimate.
   const EvaluatedCandidate* fastest = nullptr;
-  for (const EvaluatedCandidate& candidate : known.candidates)
-    if (!candidate.fits() && tried_.contains(candidate.candidate.name) &&
-        !searched_from_.contains(candidate.candidate.name) &&
-        (!fastest || candidate.step() < fastest->step()))
-      fastest = &candidate;
+  double seconds = std::numeric_limits<double>::infinity();
+  for (const EvaluatedCandidate& candidate : known.candidates) {
+    const auto found = tried_.find(candidate.candidate.name);
+    if (candidate.fits() || found == tried_.end() || searched_from_.contains(found->first) ||
+        found->second.choice.seconds >= seconds)
+      continue;
+    fastest = &candidate;
+    seconds = found->second.choice.seconds;
+  }
   const std::optional<Seconds> best = best_step(known);
-  if (!fastest || (best && *best <= fastest->step()) || searched_again_++ >= kSearchesAgain)
+  if (!fastest || (best && best->value() <= seconds) || searched_again_++ >= kSearchesAgain)
     return {};
   const std::string& name = fastest->candidate.name;
   searched_from_.insert(name);
