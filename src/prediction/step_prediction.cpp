@@ -45,9 +45,9 @@ std::vector<Interval> joined(std::vector<Interval> list) {
 }
 
 Seconds length_of(const std::vector<Interval>& list) {
-  const int64_t nanoseconds =
-      std::accumulate(list.begin(), list.end(), int64_t{0},
-                      [](int64_t sum, const Interval& part) { return sum + part.end - part.begin; });
+  const int64_t nanoseconds = std::accumulate(
+      list.begin(), list.end(), int64_t{0},
+      [](int64_t sum, const Interval& part) { return sum + part.end - part.begin; });
   return seconds_of(nanoseconds);
 }
 
@@ -59,7 +59,8 @@ class Breakdown {
       : graph_(graph), step_(step), axes_(graph.tasks.size(), nullptr) {
     for (const TaskId id : graph.tasks.indices()) {
       if (graph.tasks[id].kind != Task::Kind::kExchange) continue;
-      axes_[id] = like[id] == id ? &*names_.insert(axes_of(graph.tasks[id])).first : axes_[like[id]];
+      axes_[id] =
+          like[id] == id ? &*names_.insert(axes_of(graph.tasks[id])).first : axes_[like[id]];
     }
   }
 

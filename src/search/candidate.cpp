@@ -124,9 +124,9 @@ class GatedCompilation {
     compiled = compile_if(request.graph, candidate.plan, compile_options(request, false), gates);
   }
 
-  std::optional<Compiled> compiled;       // where it is to be simulated
-  std::optional<PlannedMemory> memory;    // where it may be faster
-  std::optional<Seconds> bound;           // of the step, where it is not to be simulated
+  std::optional<Compiled> compiled;     // where it is to be simulated
+  std::optional<PlannedMemory> memory;  // where it may be faster
+  std::optional<Seconds> bound;         // of the step, where it is not to be simulated
 
  private:
   bool may_be_faster(const PlacedGraph& placed) {

@@ -42,9 +42,8 @@ std::vector<std::pair<TaskId, TaskId>> ClassPrograms::issue_edges(
   IndexedVector<TaskId, int> position(graph_.tasks.size());
   for (int i = 0; i < std::ssize(graph_.order); ++i) position[graph_.order[i]] = i;
   std::vector<TaskId> host;  // the tasks of the thread, in order
-  std::ranges::copy_if(order, std::back_inserter(host), [&](TaskId task) {
-    return stream_of_task(task) == TaskStream::kHost;
-  });
+  std::ranges::copy_if(order, std::back_inserter(host),
+                       [&](TaskId task) { return stream_of_task(task) == TaskStream::kHost; });
   // The first task of the thread behind a position.
   const auto behind = [&](int place) {
     return std::upper_bound(host.begin(), host.end(), place,

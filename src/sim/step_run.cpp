@@ -71,7 +71,8 @@ class ReadParts {
     for (const TaskId id : graph.tasks.indices()) {
       const Task& task = graph.tasks[id];
       if (task.kind != Task::Kind::kExchange) continue;
-      for (int part = static_cast<int>(task.inputs.size()) - 1; part >= 0; --part) {  // the first one counts
+      for (int part = static_cast<int>(task.inputs.size()) - 1; part >= 0;
+           --part) {  // the first one counts
         const RegisterIndex reg = task.inputs[part];
         const std::vector<TaskId>& readers = graph.registers[reg].consumers;
         for (int i = 0; i < std::ssize(readers); ++i)
@@ -125,9 +126,9 @@ class Step {
   struct Stream {
     const ClassProgram::Stream* program = nullptr;
     int rank_class = 0;
-    size_t next = 0;         // index in its tasks: the one that acts, or acts next
-    size_t held = 0;         // of its overwrites, the first one to check
-    int64_t in_flight = 0;   // flows of the act
+    size_t next = 0;        // index in its tasks: the one that acts, or acts next
+    size_t held = 0;        // of its overwrites, the first one to check
+    int64_t in_flight = 0;  // flows of the act
     bool is_acting = false;
     bool is_touched = false;
     bool is_watching = false;  // the register that `held` names
@@ -182,8 +183,8 @@ class Step {
           continue;
         }
         for (size_t part = 0; part < task.parts.size(); ++part)
-          waits += static_cast<int>(
-              links_.senders(run_.links.class_of(id, part), rank_class).size());
+          waits +=
+              static_cast<int>(links_.senders(run_.links.class_of(id, part), rank_class).size());
       }
     for (const auto& [from, to] : program.issue_edges) ++waits_[actor(rank_class, to)];
   }
@@ -198,7 +199,9 @@ class Step {
     }
   }
 
-  ActorId actor(int rank_class, TaskId task) const { return run_.actors.actor_id(rank_class, task); }
+  ActorId actor(int rank_class, TaskId task) const {
+    return run_.actors.actor_id(rank_class, task);
+  }
   int stream_of(int rank_class, TaskId task) const {
     return stream_of_[rank_class][static_cast<size_t>(run_.programs.stream_of_task(task))];
   }

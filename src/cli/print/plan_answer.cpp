@@ -223,9 +223,9 @@ std::vector<std::string> verdict_lines(const Planned& planned) {
   std::vector<std::string> compared, exposed;
   for (const EvaluatedCandidate& candidate : planned.answer.candidates)
     if (&candidate != &best && compared.size() < kToldAlternatives)
-      compared.push_back(candidate.candidate.name + " " +
-                         (candidate.is_simulated ? milliseconds(candidate.step())
-                                                 : "that does not fit"));
+      compared.push_back(
+          candidate.candidate.name + " " +
+          (candidate.is_simulated ? milliseconds(candidate.step()) : "that does not fit"));
   for (const auto& [axes, time] : best.parts.exposed)
     exposed.push_back(milliseconds(time) + " in exchanges " +
                       (axes.empty() ? "between meshes" : "over " + axes));
