@@ -98,27 +98,40 @@ NamePattern::NamePattern(std::string_view pattern) {
     refuse(pattern, "more than " + std::to_string(kMaxBraces) + " braces");
   std::vector<std::string> choices;
   add_choices(std::string(pattern), pattern, choices);
-  for (std::string& choice : choices) choices_.emplace_back(std::move(choice));
-}
-
-NamePattern::Choice::Choice(std::string pattern) : text(std::move(pattern)) {
-  const size_t first = text.find('*'), last = text.rfind('*');
-  has_star = first != std::string::npos;
-  if (!has_star) return;
-  beginning = first;
-  end = text.size() - last - 1;
+  for (std::string& choice : choices) {
+    const size_t first = choice.find('*'), last = choice.rfind('*');
+    if (first == std::string::npos) {
+      names_.insert(std::move(choice));
+      continue;
+    }
+    const size_t end = choice.size() - last - 1;
+    const std::string beginning = choice.substr(0, first);
+    starred_[first][beginning].push_back({std::move(choice), end});
+  }
 }
 
 /// Most names differ from it in their ends.
 bool NamePattern::Choice::matches(std::string_view name) const {
-  if (!has_star) return name == text;
-  return name.size() >= beginning + end &&
-         std::equal(name.end() - end, name.end(), text.end() - end) &&
-         name.starts_with(std::string_view(text).substr(0, beginning)) && matches_stars(text, name);
+  return name.size() >= end && std::equal(name.end() - end, name.end(), text.end() - end) &&
+         matches_stars(text, name);
 }
 
 bool NamePattern::matches(std::string_view name) const {
-  return std::ranges::any_of(choices_, [&](const Choice& choice) { return choice.matches(name); });
+  if (names_.contains(name)) return true;
+  for (const auto& [length, choices] : starred_) {
+    if (length > name.size()) return false;
+    const auto found = choices.find(name.substr(0, length));
+    if (found != choices.end() && std::ranges::any_of(found->second, [&](const Choice& choice) {
+          return choice.matches(name);
+        }))
+      return true;
+  }
+  return false;
+}
+
+std::optional<std::vector<std::string>> NamePattern::names() const {
+  if (!starred_.empty()) return std::nullopt;
+  return std::vector<std::string>(names_.begin(), names_.end());
 }
 
 }  // namespace tessera

@@ -1,6 +1,10 @@
 // Patterns of names, to be compared with many names.
 #pragma once
 
+#include <functional>
+#include <map>
+#include <optional>
+#include <set>
 #include <string>
 #include <string_view>
 #include <vector>
@@ -26,19 +30,25 @@ class NamePattern {
   explicit NamePattern(std::string_view pattern);
 
   /// matches(pattern, name)
-  ///   time  O(choices) for most names that do not match: their beginnings or ends differ
+  ///   time  O(log choices) for most names that do not match, and for those without stars
   bool matches(std::string_view name) const;
 
- private:
-  struct Choice {
-    std::string text;               // without braces
-    size_t beginning = 0, end = 0;  // the letters before the first star, and behind the last one
-    bool has_star = false;
+  /// All names that it matches, in any order; nullopt when it has stars.
+  std::optional<std::vector<std::string>> names() const;
 
-    explicit Choice(std::string pattern);
+ private:
+  /// A choice with stars.
+  struct Choice {
+    std::string text;  // without braces
+    size_t end = 0;    // the letters behind the last star
+
     bool matches(std::string_view name) const;
   };
-  std::vector<Choice> choices_;
+  /// By the letters before their first star.
+  using ByBeginning = std::map<std::string, std::vector<Choice>, std::less<>>;
+
+  std::set<std::string, std::less<>> names_;  // choices without stars
+  std::map<size_t, ByBeginning> starred_;     // by the number of these letters
 };
 
 }  // namespace tessera

@@ -7,6 +7,8 @@
 
 #include "actors/run_check.h"
 #include "base/error.h"
+#include "base/hash.h"
+#include "base/random.h"
 #include "base/text.h"
 #include "lower/instances.h"
 #include "lower/make_tasks.h"
@@ -241,9 +243,11 @@ constexpr CompilerPass kProgramPasses[] = {
 
 // ---- passes that plan memory and make the task graph ----
 
+constexpr CompilerPass kArenaPass = {
+    "arena", [](CompilerState& s) { s.result.arenas = plan_arenas(s.program); },
+    [](const CompilerState& s) { return arena_text(s.result); }};
+
 constexpr CompilerPass kTaskPasses[] = {
-    {"arena", [](CompilerState& s) { s.result.arenas = plan_arenas(s.program); },
-     [](const CompilerState& s) { return arena_text(s.result); }},
     {"unroll", [](CompilerState& s) { s.program = unroll(std::move(s.program)); },
      [](const CompilerState& s) {
        return std::to_string(s.program.instructions.size()) + " instructions, " +
@@ -278,6 +282,7 @@ void for_each_pass(const Visit& visit) {
   for (const GraphPass& pass : graph_passes()) visit(pass.name, true);
   for (const CompilerPass& pass : kPlacementPasses) visit(pass.name, pass.is_optional);
   for (const CompilerPass& pass : kProgramPasses) visit(pass.name, pass.is_optional);
+  visit(kArenaPass.name, kArenaPass.is_optional);
   for (const CompilerPass& pass : kTaskPasses) visit(pass.name, pass.is_optional);
 }
 
@@ -369,6 +374,37 @@ void run_program_passes(CompilerState& state) {
   }
 }
 
+/// Of what a step executes, and where its tasks end.
+uint64_t hash_of(const Program& program, const Plan& plan) {
+  Hasher hasher;
+  hasher.add(stable_hash(to_text(program)));
+  hasher.add(static_cast<int>(plan.tasks.kind));
+  hasher.add_each(plan.tasks.patterns);
+  hasher.add(plan.micro_batches);
+  for (const InstructionInstance& instance : program.order) {
+    hasher.add(instance.instruction.value());
+    hasher.add(instance.micro_batch);
+    hasher.add(instance.issue_after.value());
+  }
+  return hasher.value();
+}
+
+///   requires  the arenas are planned
+PlannedMemory planned_memory(const CompilerState& state) {
+  const Program& program = state.program;
+  PlannedMemory memory{{}, rewritten_fingerprint(state.result), 0};
+  TaskGraph& graph = memory.graph;
+  graph.meshes = program.meshes;
+  graph.devices = program.devices;
+  for (const ArenaPlan& arena : state.result.arenas) graph.arenas.push_back(arena.size);
+  for (const TaskVariable& variable : program.variables) {
+    const RegisterIndex value = graph.registers.push_back(program.registers[variable.value]);
+    graph.variables.push_back({variable.name, value, variable.initializer});
+  }
+  memory.program = hash_of(program, state.plan);
+  return memory;
+}
+
 /// Of a plan that was stamped after other passes over the graph.
 void note_other_passes(CompilerState& state) {
   if (!state.plan.fingerprint || !state.plan.fingerprint->rewritten) return;
@@ -399,17 +435,18 @@ std::vector<std::string_view> pass_names() {
 }
 
 Compiled compile(const Graph& graph, const Plan& plan, const CompileOptions& options) {
-  return *compile_if(graph, plan, options, [](const PlacedGraph&) { return true; });
+  return *compile_if(graph, plan, options, {});
 }
 
 std::optional<Compiled> compile_if(const Graph& graph, const Plan& plan,
-                                   const CompileOptions& options,
-                                   const std::function<bool(const PlacedGraph&)>& goes_on) {
+                                   const CompileOptions& options, const CompileGates& gates) {
   check_disabled(plan.disabled_passes);
   CompilerState state{graph, plan, options};
   run_placement_passes(state);
-  if (!goes_on(state.result)) return std::nullopt;
+  if (gates.placed && !gates.placed(state.result)) return std::nullopt;
   run_program_passes(state);
+  run_pass(kArenaPass, state);
+  if (gates.in_memory && !gates.in_memory(planned_memory(state))) return std::nullopt;
   for (const CompilerPass& pass : kTaskPasses) run_pass(pass, state);
   note_other_passes(state);
   return std::move(state.result);

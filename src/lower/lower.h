@@ -93,11 +93,25 @@ std::vector<std::string_view> pass_names();
 ///             that the result needs; InternalError of a check, which names the pass where it can
 ///   A plan that was stamped after other passes over the graph gets a note.
 Compiled compile(const Graph& graph, const Plan& plan, const CompileOptions& options = {});
-/// The same, if `goes_on` returns true for the placements; it is asked once, and what follows the
-/// placements takes most of the time.
+
+/// The memory of a program. Its tasks, of which there are some for each micro-batch, are not made
+/// yet.
+struct PlannedMemory {
+  /// Meshes, devices, arenas and variables, with the registers of these; no tasks and no results.
+  TaskGraph graph;
+  RewrittenFingerprint rewritten;
+  uint64_t program = 0;  // hash of its instructions in their order: equal of equal programs
+};
+
+/// Whether a compilation goes on, each asked once and in this order. What follows takes most of the
+/// time and of the memory.
+struct CompileGates {
+  std::function<bool(const PlacedGraph&)> placed = {};
+  std::function<bool(const PlannedMemory&)> in_memory = {};
+};
+/// The same, if each of the gates that are set returns true.
 std::optional<Compiled> compile_if(const Graph& graph, const Plan& plan,
-                                   const CompileOptions& options,
-                                   const std::function<bool(const PlacedGraph&)>& goes_on);
+                                   const CompileOptions& options, const CompileGates& gates);
 /// Of a plan that has only marks.
 Compiled compile(const Graph& graph, const Meshes& meshes, const std::vector<Mark>& marks,
                  const CompileOptions& options = {});

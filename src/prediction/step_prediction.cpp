@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <numeric>
+#include <set>
 
 #include "base/error.h"
 #include "prediction/act_demands.h"
@@ -11,18 +12,23 @@
 namespace tessera {
 namespace {
 
+Seconds seconds_of(int64_t nanoseconds) {
+  return Seconds(static_cast<double>(nanoseconds) / 1e9);
+}
+
+/// In nanoseconds of the step.
 struct Interval {
-  double begin = 0, end = 0;
+  int64_t begin = 0, end = 0;
 };
 
 /// The length of what `interval` has outside of `covered`, whose parts are disjoint and ascending.
-double outside(const Interval& interval, const std::vector<Interval>& covered) {
-  double length = interval.end - interval.begin;
+int64_t outside(const Interval& interval, const std::vector<Interval>& covered) {
+  int64_t length = interval.end - interval.begin;
   auto part = std::lower_bound(covered.begin(), covered.end(), interval.begin,
-                               [](const Interval& a, double begin) { return a.end <= begin; });
+                               [](const Interval& a, int64_t begin) { return a.end <= begin; });
   for (; part != covered.end() && part->begin < interval.end; ++part)
     length -= std::min(part->end, interval.end) - std::max(part->begin, interval.begin);
-  return std::max(length, 0.0);
+  return length;
 }
 
 std::vector<Interval> joined(std::vector<Interval> list) {
@@ -38,59 +44,55 @@ std::vector<Interval> joined(std::vector<Interval> list) {
   return result;
 }
 
-double length_of(const std::vector<Interval>& list) {
-  return std::accumulate(list.begin(), list.end(), 0.0, [](double sum, const Interval& interval) {
-    return sum + interval.end - interval.begin;
-  });
+Seconds length_of(const std::vector<Interval>& list) {
+  const int64_t nanoseconds = std::accumulate(
+      list.begin(), list.end(), int64_t{0},
+      [](int64_t sum, const Interval& part) { return sum + part.end - part.begin; });
+  return seconds_of(nanoseconds);
 }
 
-/// Sums over the last step of a timeline.
+/// Sums over the last step of a simulation.
 class Breakdown {
  public:
-  Breakdown(const TaskGraph& graph, const Timeline& timeline, Interval step)
-      : timeline_(timeline), step_(step) {
-    for (const Task& task : graph.tasks)
-      if (task.kind == Task::Kind::kExchange) axes_.emplace(task.name, axes_of(task));
+  ///   like  as Demands::like: like exchanges are over the same axes
+  Breakdown(const TaskGraph& graph, const IndexedVector<TaskId, TaskId>& like, Seconds step)
+      : graph_(graph), step_(step), axes_(graph.tasks.size(), nullptr) {
+    for (const TaskId id : graph.tasks.indices()) {
+      if (graph.tasks[id].kind != Task::Kind::kExchange) continue;
+      axes_[id] =
+          like[id] == id ? &*names_.insert(axes_of(graph.tasks[id])).first : axes_[like[id]];
+    }
   }
 
-  RankBreakdown of(Rank rank) const {
+  RankBreakdown of(const RankActs& rank) const {
     std::vector<Interval> kernels;
     std::map<std::string, std::vector<Interval>> exchanges;
-    for (const Track& track : timeline_.tracks) {
-      if (track.rank != rank) continue;
-      for (const Span& span : track.spans) add(span, kernels, exchanges);
+    for (const TimedAct& act : rank.acts) {
+      if (act.start == act.end) continue;
+      const Interval interval{act.start, act.end};
+      if (graph_.tasks[act.task].kind == Task::Kind::kCompute) kernels.push_back(interval);
+      if (axes_[act.task]) exchanges[*axes_[act.task]].push_back(interval);
     }
     std::vector<Interval> covered = joined(std::move(kernels));
-    RankBreakdown breakdown{.rank = rank, .compute = Seconds(length_of(covered))};
+    RankBreakdown breakdown{.rank = rank.rank, .compute = length_of(covered)};
     for (auto& [axes, list] : exchanges) {
-      double exposed = 0;
+      int64_t exposed = 0;
       const std::vector<Interval> own = joined(std::move(list));
       for (const Interval& interval : own) exposed += outside(interval, covered);
-      breakdown.exchanges[axes] = Seconds(length_of(own));
+      breakdown.exchanges[axes] = length_of(own);
       covered.insert(covered.end(), own.begin(), own.end());
       covered = joined(std::move(covered));
-      if (exposed > 0) breakdown.exposed[axes] = Seconds(exposed);
+      if (exposed > 0) breakdown.exposed[axes] = seconds_of(exposed);
     }
-    const double all = step_.end - step_.begin;
-    breakdown.idle = Seconds(std::max(0.0, all - length_of(covered)));
+    breakdown.idle = step_ - length_of(covered);
     return breakdown;
   }
 
  private:
-  void add(const Span& span, std::vector<Interval>& kernels,
-           std::map<std::string, std::vector<Interval>>& exchanges) const {
-    const Interval part{std::max(span.begin.value(), step_.begin),
-                        std::min(span.end.value(), step_.end)};
-    if (part.end <= part.begin) return;
-    if (span.kind == Span::Kind::kAct) kernels.push_back(part);
-    if (span.kind != Span::Kind::kCopy) return;
-    const auto found = axes_.find(span.name);
-    if (found != axes_.end()) exchanges[found->second].push_back(part);
-  }
-
-  const Timeline& timeline_;
-  const Interval step_;
-  std::map<std::string, std::string> axes_;  // of exchanges, by name
+  const TaskGraph& graph_;
+  const Seconds step_;
+  std::set<std::string> names_;
+  IndexedVector<TaskId, const std::string*> axes_;  // of exchanges, in names_
 };
 
 Bytes arena_of(const TaskGraph& graph, Rank rank) {
@@ -170,25 +172,26 @@ StepPrediction predict_step(std::shared_ptr<const TaskGraph> graph, const Deploy
                                    {.steps = options.steps,
                                     .prefetch_exchanges = options.prefetch_exchanges,
                                     .folds_ranks = options.folds_ranks,
+                                    .has_timeline = options.has_timeline || options.explains,
                                     .has_path_and_memory = options.explains});
   StepPrediction prediction;
   prediction.step = simulation.step;
   prediction.begin = simulation.end - simulation.step;
-  const Breakdown breakdown(*graph, simulation.timeline,
-                            {prediction.begin.value(), simulation.end.value()});
-  const auto executed_by = [&](Rank rank) {
+  const Breakdown breakdown(*graph, demands.like, simulation.step);
+  const auto executed_by = [&](const RankActs& rank) {
     Flops sum{0};
-    for (TaskId task : graph->tasks.indices())
-      if (graph->meshes[graph->tasks[task].mesh]->coordinate_of(rank))
-        sum += acts.kernels(rank, demands.like.empty() ? task : demands.like[task]).flops;
+    for (const TimedAct& act : rank.acts)
+      sum += acts.kernels(rank.rank, demands.like.at(act.task)).flops;
     return sum;
   };
   std::map<Rank, std::pair<RankBreakdown, Flops>> simulated;
+  for (RankActs& rank : simulation.last_step) {
+    simulated.emplace(rank.rank, std::pair(breakdown.of(rank), executed_by(rank)));
+    rank.acts = {};
+  }
   for (const RankTimes& times : simulation.ranks) {
     const Rank like = times.representative;
-    auto found = simulated.find(like);
-    if (found == simulated.end())
-      found = simulated.emplace(like, std::pair(breakdown.of(like), executed_by(like))).first;
+    const auto found = simulated.find(like);
     const DeviceType& type = deployment.type(times.rank);
     prediction.ranks.push_back(found->second.first);
     prediction.ranks.back().rank = times.rank;

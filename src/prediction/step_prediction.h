@@ -71,6 +71,8 @@ struct PredictOptions {
   bool prefetch_exchanges = true;
   bool folds_ranks = true;       // SimulateOptions::folds_ranks
   DType products = DType::kF32;  // the element type of the products
+  /// false: StepPrediction::timeline is empty, and a large program takes much less memory.
+  bool has_timeline = true;
   /// Finds StepPrediction::critical and memory_over_time.
   bool explains = false;
   /// Programs that stay loaded beside this one, as that of the evaluation; over the same variables.

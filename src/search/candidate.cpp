@@ -64,43 +64,91 @@ CompileOptions compile_options(const PlanRequest& request, bool checked) {
 using Outcome =
     std::variant<std::monostate, EvaluatedCandidate, ExcludedCandidate, UnusableCandidate>;
 
-/// Of equal programs it is equal. What tasks overwrite follows from the addresses of the registers:
-/// with many micro-batches it would be most of the text, so it is taken out meanwhile.
-uint64_t hash_of(TaskGraph& tasks) {
-  std::vector<std::vector<RegisterIndex>> overwrites;
-  for (Task& task : tasks.tasks) overwrites.push_back(std::exchange(task.overwrites, {}));
-  const uint64_t hash = stable_hash(to_text(tasks));
-  for (TaskId task : tasks.tasks.indices())
-    tasks.tasks[task].overwrites = std::move(overwrites[task.value()]);
-  return hash;
+/// A candidate with what is known of its program before it is simulated.
+EvaluatedCandidate planned(Candidate candidate, PlannedMemory& memory) {
+  EvaluatedCandidate result{.candidate = std::move(candidate)};
+  result.rewritten = std::move(memory.rewritten);
+  result.program = memory.program;
+  return result;
 }
 
-EvaluatedCandidate simulated(const PlanRequest& request, Candidate candidate, Compiled compiled) {
+EvaluatedCandidate simulated(const PlanRequest& request, Candidate candidate, PlannedMemory memory,
+                             Compiled compiled) {
   const Deployment deployment = in_order(request.cluster, candidate.plan.hardware());
-  EvaluatedCandidate result{std::move(candidate), {}, {}, {}, {}, {}, 0};
-  result.rewritten = rewritten_fingerprint(compiled);
-  result.program = hash_of(compiled.tasks);
+  EvaluatedCandidate result = planned(std::move(candidate), memory);
   const auto tasks = std::make_shared<const TaskGraph>(std::move(compiled.tasks));
+  compiled = {};
   result.traffic = traffic_of(*tasks);
   result.prediction =
       predict_step(tasks, deployment,
-                   {.prefetch_exchanges = request.prefetches.value_or(!is_host(request.cluster))});
-  result.prediction.timeline = {};
+                   {.prefetch_exchanges = request.prefetches.value_or(!is_host(request.cluster)),
+                    .has_timeline = false});
   result.parts = parts_of(result.prediction);
   result.fullest = fullest_of(result.prediction, deployment);
   return result;
 }
 
-/// Without its prediction.
-EvaluatedCandidate unsimulated(const PlanRequest& request, Candidate candidate, Compiled compiled) {
-  EvaluatedCandidate result{std::move(candidate), {}, {}, {}, {}, {}, 0};
-  result.rewritten = rewritten_fingerprint(compiled);
-  result.program = hash_of(compiled.tasks);
+/// A candidate that does not fit: its step is a bound.
+EvaluatedCandidate misfit(const PlanRequest& request, Candidate candidate, PlannedMemory memory,
+                          Seconds bound) {
+  const Deployment deployment = in_order(request.cluster, candidate.plan.hardware());
+  EvaluatedCandidate result = planned(std::move(candidate), memory);
+  result.prediction.step = bound;
+  result.prediction.memory = memory_needs(memory.graph, deployment);
+  for (const Rank rank : ranks(memory.graph)) result.prediction.ranks.push_back({.rank = rank});
+  result.fullest = fullest_of(result.prediction, deployment);
+  result.is_simulated = false;
+  return result;
+}
+
+/// Of a candidate whose step is estimated: without its prediction.
+EvaluatedCandidate unsimulated(const PlanRequest& request, Candidate candidate,
+                               PlannedMemory memory, const Compiled& compiled) {
+  EvaluatedCandidate result = planned(std::move(candidate), memory);
   result.traffic = traffic_of(compiled.tasks);
   result.prediction.memory =
       memory_needs(compiled.tasks, in_order(request.cluster, result.candidate.plan.hardware()));
   return result;
 }
+
+/// Compiles a candidate up to where it is known that it is slower than a limit, or does not fit.
+class GatedCompilation {
+ public:
+  GatedCompilation(const PlanRequest& request, const Candidate& candidate,
+                   const std::optional<Seconds>& limit)
+      : candidate_(candidate),
+        limit_(limit),
+        deployment_(in_order(request.cluster, candidate.plan.hardware())) {
+    const CompileGates gates{[this](const PlacedGraph& placed) { return may_be_faster(placed); },
+                             [this](const PlannedMemory& planned) { return fits(planned); }};
+    compiled = compile_if(request.graph, candidate.plan, compile_options(request, false), gates);
+  }
+
+  std::optional<Compiled> compiled;     // where it is to be simulated
+  std::optional<PlannedMemory> memory;  // where it may be faster
+  std::optional<Seconds> bound;         // of the step, where it is not to be simulated
+
+ private:
+  bool may_be_faster(const PlacedGraph& placed) {
+    placed_ = &placed;
+    if (!limit_ || !may_be_excluded(candidate_)) return true;
+    bound = step_bound(placed, candidate_.plan, deployment_);
+    return *bound <= *limit_;
+  }
+  bool fits(const PlannedMemory& planned) {
+    memory = planned;
+    if (!may_be_excluded(candidate_) ||
+        std::ranges::all_of(memory_needs(planned.graph, deployment_), &RankMemoryNeed::fits))
+      return true;
+    if (!bound) bound = step_bound(*placed_, candidate_.plan, deployment_);
+    return false;
+  }
+
+  const Candidate& candidate_;
+  const std::optional<Seconds>& limit_;
+  const Deployment deployment_;
+  const PlacedGraph* placed_ = nullptr;  // while it is compiled
+};
 
 /// The prediction of an estimated step: what a rank is not busy, it waits.
 StepPrediction prediction_of(const PlanRequest& request, const Plan& plan,
@@ -121,28 +169,44 @@ StepPrediction prediction_of(const PlanRequest& request, const Plan& plan,
   return prediction;
 }
 
+/// One of the shorter steps of a candidate.
+EvaluatedCandidate shorter_step(const PlanRequest& request, const Candidate& candidate,
+                                const ShorterStep& step) {
+  const PlanRequest few{*step.graph, request.cluster, step.rewrites, request.prefetches};
+  Candidate part{candidate.source, candidate.name, step.plan};
+  set_cost(few, part.plan);
+  GatedCompilation made(few, part, std::nullopt);
+  PlannedMemory memory = *std::move(made.memory);
+  if (!made.compiled) return misfit(few, std::move(part), std::move(memory), *made.bound);
+  return candidate.estimate
+             ? unsimulated(few, std::move(part), std::move(memory), *made.compiled)
+             : simulated(few, std::move(part), std::move(memory), *std::move(made.compiled));
+}
+
 /// Of a candidate with two shorter steps.
 EvaluatedCandidate extrapolated(const PlanRequest& request, Candidate candidate) {
   std::vector<std::optional<EvaluatedCandidate>> shorter(candidate.shorter.size());
   on_all_cores(std::ssize(shorter), [&](int64_t i) {
-    const ShorterStep& step = candidate.shorter[i];
-    const PlanRequest few{*step.graph, request.cluster, step.rewrites, request.prefetches};
-    Candidate part{candidate.source, candidate.name, step.plan};
-    Compiled compiled = compile_on(few, part.plan, false);
-    shorter[i] = candidate.estimate ? unsimulated(few, std::move(part), std::move(compiled))
-                                    : simulated(few, std::move(part), std::move(compiled));
+    shorter[i] = shorter_step(request, candidate, candidate.shorter[i]);
   });
   const EvaluatedCandidate &fewer = shorter.at(0).value(), &more = shorter.at(1).value();
   const LongStep step{fewer.candidate.plan.micro_batches, more.candidate.plan.micro_batches,
                       candidate.plan.micro_batches};
-  EvaluatedCandidate result{std::move(candidate), {}, {}, {}, {}, more.rewritten, 0};
+  EvaluatedCandidate result{.candidate = std::move(candidate)};
+  result.rewritten = more.rewritten;
   result.program = stable_hash(std::to_string(more.program) + result.candidate.name);
-  result.traffic = step.traffic(fewer.traffic, more.traffic);
+  result.is_simulated = fewer.is_simulated && more.is_simulated;
   const Candidate& own = result.candidate;
-  result.prediction = own.estimate ? prediction_of(request, own.plan, *own.estimate)
-                                   : step.prediction(fewer.prediction, more.prediction);
+  if (!result.is_simulated) {
+    result.prediction.step = more.prediction.step;
+    result.prediction.ranks = more.prediction.ranks;
+  } else {
+    result.traffic = step.traffic(fewer.traffic, more.traffic);
+    result.prediction = own.estimate ? prediction_of(request, own.plan, *own.estimate)
+                                     : step.prediction(fewer.prediction, more.prediction);
+    result.parts = parts_of(result.prediction);
+  }
   result.prediction.memory = more.prediction.memory;
-  result.parts = parts_of(result.prediction);
   result.fullest = fullest_of(result.prediction, in_order(request.cluster, own.plan.hardware()));
   return result;
 }
@@ -151,18 +215,13 @@ Outcome evaluated(const PlanRequest& request, Candidate candidate,
                   const std::optional<Seconds>& limit) {
   set_cost(request, candidate.plan);
   if (!candidate.shorter.empty()) return extrapolated(request, std::move(candidate));
-  const Deployment deployment = in_order(request.cluster, candidate.plan.hardware());
-  Seconds bound{0};
-  std::optional<Compiled> compiled =
-      compile_if(request.graph, candidate.plan, compile_options(request, false),
-                 [&](const PlacedGraph& placed) {
-                   if (!limit || !may_be_excluded(candidate)) return true;
-                   bound = step_bound(placed, candidate.plan, deployment);
-                   return bound <= *limit;
-                 });
-  if (!compiled)
-    return ExcludedCandidate{candidate.source, candidate.name, candidate.plan.rank_count(), bound};
-  return simulated(request, std::move(candidate), *std::move(compiled));
+  GatedCompilation made(request, candidate, limit);
+  if (!made.memory)
+    return ExcludedCandidate{candidate.source, candidate.name, candidate.plan.rank_count(),
+                             *made.bound};
+  PlannedMemory memory = *std::move(made.memory);
+  if (!made.compiled) return misfit(request, std::move(candidate), std::move(memory), *made.bound);
+  return simulated(request, std::move(candidate), std::move(memory), *std::move(made.compiled));
 }
 
 Outcome outcome_of(const PlanRequest& request, Candidate candidate,

@@ -96,15 +96,18 @@ struct MeanBreakdown {
   Seconds idle{0};
 };
 
-/// A candidate that was compiled and simulated.
+/// A candidate that was compiled, and simulated unless it does not fit.
 struct EvaluatedCandidate {
-  Candidate candidate;        // its plan has the prices of the cluster (Plan::cost)
-  StepPrediction prediction;  // without its timeline
-  MeanBreakdown parts;
-  FullestRank fullest;
-  Traffic traffic;
-  RewrittenFingerprint rewritten;
-  uint64_t program = 0;  // hash of the text of the task graph, without what tasks overwrite
+  Candidate candidate;             // its plan has the prices of the cluster (Plan::cost)
+  StepPrediction prediction = {};  // without its timeline
+  MeanBreakdown parts = {};
+  FullestRank fullest = {};
+  Traffic traffic = {};
+  RewrittenFingerprint rewritten = {};
+  uint64_t program = 0;  // PlannedMemory::program
+  /// false: the step is a lower bound (search/step_bound.h), and its parts and the traffic are not
+  /// known. Its memory is that of the compiled program.
+  bool is_simulated = true;
 
   bool fits() const { return prediction.fits(); }
   int ranks() const { return candidate.plan.rank_count(); }
@@ -143,6 +146,8 @@ struct EvaluationOptions {
 };
 
 /// Compiles and simulates candidates, on all cores. Their placements and programs are not checked.
+/// What does not fit the memory of its devices is not compiled behind its arenas, and not simulated,
+/// but for the serial plan and those that the user compares.
 /// Of one with shorter steps these are compiled and simulated instead (search/long_steps.h).
 ///   ensures  the result does not depend on the number of cores unless `stop` returns true
 ///   throws   what is no UserError (78) of a candidate

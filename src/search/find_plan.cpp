@@ -135,13 +135,13 @@ class Planning {
       add_micro_batches(presets, false);  // for the one that lacks least
   }
 
-  /// A preset that does not fit and is faster than the best candidate.
+  /// A preset that does not fit and may be faster than the best candidate.
   struct Misfit {
     Candidate preset;
-    Seconds step{0};
+    Seconds step{0};       // a bound
     bool has_room = true;  // do its variables fit, which no micro-batches make less?
   };
-  /// The fastest first.
+  /// Those of the least bound first.
   std::vector<Misfit> misfits() const {
     const auto has_room = [](const RankMemoryNeed& need) {
       return need.variables + need.others + need.reserve <= need.capacity;

@@ -42,6 +42,7 @@ std::optional<PlacedGraph> divided(const PlanRequest& request, const Degrees& de
     parts.push_back(std::string(kAxes[i]) + "=" + std::to_string(degrees[i]));
   CompileOptions options;
   options.rewrites = request.rewrites;
+  options.verify = false;
   try {
     if (savings.zero > 0 && degrees.front() > 1)
       parts.push_back(std::string(kZeroKey) + "=" + std::to_string(savings.zero));
@@ -100,15 +101,19 @@ void for_each_degrees(int64_t size, const Visit& visit) {
 
 }  // namespace
 
+std::shared_ptr<const ModelLine> stage_line(const PlanRequest& request,
+                                            const PlanConstraints& constraints) {
+  return std::make_shared<const ModelLine>(model_line(
+      request.graph, largest_stage_count(constraints.ranks), boundaries_of(request, constraints)));
+}
+
 StageDivisions::StageDivisions(const PlanRequest& request, const PlanConstraints& constraints,
-                               const DeviceRuns& runs, int64_t micro_batches,
-                               const StageSavings& savings)
-    : savings_(savings),
-      line_(model_line(request.graph, largest_stage_count(constraints.ranks),
-                       boundaries_of(request, constraints))) {
+                               std::shared_ptr<const ModelLine> line, const DeviceRuns& runs,
+                               int64_t micro_batches, const StageSavings& savings)
+    : savings_(savings), line_(std::move(line)) {
   for (const int begin : boundaries_of(request, constraints))
     boundaries_.push_back(
-        static_cast<int>(std::ranges::lower_bound(line_.begins, begin) - line_.begins.begin()));
+        static_cast<int>(std::ranges::lower_bound(line_->begins, begin) - line_->begins.begin()));
   std::vector<Degrees> wanted;
   const auto add = [&](const Degrees& degrees) {
     if (obeys(degrees, constraints)) wanted.push_back(degrees);
@@ -130,7 +135,7 @@ StageDivisions::StageDivisions(const PlanRequest& request, const PlanConstraints
   add_models(request, wanted, micro_batches);
   for (const Degrees& degrees : wanted)
     if (const auto found = models_.find(halves_of(degrees)); found != models_.end())
-      ways_.push_back({&found->second, mesh_of(degrees)});
+      ways_.push_back({found->second.get(), mesh_of(degrees)});
 }
 
 void StageDivisions::add_models(const PlanRequest& request, const std::vector<Degrees>& wanted,
@@ -139,11 +144,15 @@ void StageDivisions::add_models(const PlanRequest& request, const std::vector<De
   for (const Degrees& degrees : wanted) halves.insert(halves_of(degrees));
   const std::vector<Degrees> all(halves.begin(), halves.end());
   placed_.resize(all.size());
-  on_all_cores(std::ssize(all),
-               [&](int64_t i) { placed_[i] = divided(request, all[i], micro_batches, savings_); });
-  for (size_t i = 0; i < all.size(); ++i)
+  std::vector<std::unique_ptr<const DividedModel>> made(all.size());
+  on_all_cores(std::ssize(all), [&](int64_t i) {
+    placed_[i] = divided(request, all[i], micro_batches, savings_);
     if (placed_[i])
-      models_.try_emplace(all[i], placed_[i]->graph, placed_[i]->sharded, request.graph, line_);
+      made[i] = std::make_unique<const DividedModel>(
+          placed_[i]->graph, std::move(placed_[i]->sharded), request.graph, *line_);
+  });
+  for (size_t i = 0; i < all.size(); ++i)
+    if (made[i]) models_.try_emplace(all[i], std::move(made[i]));
 }
 
 }  // namespace tessera

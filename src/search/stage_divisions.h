@@ -2,6 +2,7 @@
 #pragma once
 
 #include <map>
+#include <memory>
 #include <optional>
 #include <vector>
 
@@ -20,6 +21,10 @@ struct StageSavings {
   int zero = 0;  // of the stages with dp, as Preset::zero
 };
 
+/// The units of which stages are made.
+std::shared_ptr<const ModelLine> stage_line(const PlanRequest& request,
+                                            const PlanConstraints& constraints);
+
 /// The model in all divisions that stages may have: degrees of dp, sp and tp whose product is less
 /// than the ranks, in every stage those that are fixed. An axis that the model cannot have is left
 /// out.
@@ -32,12 +37,14 @@ class StageDivisions {
   /// The request and its graph outlive it.
   ///   micro_batches  a number that divides the batch, above 1
   ///   savings        costs and memory are those of the graph that recomputation leaves
+  ///   line           stage_line() of the request and the constraints, which others may have, too
   StageDivisions(const PlanRequest& request, const PlanConstraints& constraints,
-                 const DeviceRuns& runs, int64_t micro_batches, const StageSavings& savings);
+                 std::shared_ptr<const ModelLine> line, const DeviceRuns& runs,
+                 int64_t micro_batches, const StageSavings& savings);
   StageDivisions(const StageDivisions&) = delete;  // the ways refer to its models
   StageDivisions& operator=(const StageDivisions&) = delete;
 
-  const ModelLine& line() const { return line_; }
+  const ModelLine& line() const { return *line_; }
   const std::vector<StageWay>& ways() const { return ways_; }
   const StageSavings& savings() const { return savings_; }
   /// The units at which stages have to begin: behind the boundaries of the constraints.
@@ -50,10 +57,11 @@ class StageDivisions {
                   int64_t micro_batches);
 
   const StageSavings savings_;
-  const ModelLine line_;
+  const std::shared_ptr<const ModelLine> line_;
   std::vector<int> boundaries_;
   std::vector<std::optional<PlacedGraph>> placed_;
-  std::map<Degrees, DividedModel> models_;  // by the axes that have two parts
+  /// By the axes that have two parts.
+  std::map<Degrees, std::unique_ptr<const DividedModel>> models_;
   std::vector<StageWay> ways_;
 };
 

@@ -47,8 +47,9 @@ Compared compared(const PlanRequest& request, const Case& item) {
   const PlanConstraints constraints = constraints_of(item.ranks, false, item.text);
   const Plan decisions = decisions_of(constraints);
   const Deployment deployment = in_order(request.cluster, item.ranks);
-  const StageDivisions divisions(request, constraints, DeviceRuns(deployment),
-                                 decisions.micro_batches, {{item.recompute}, item.zero});
+  const StageDivisions divisions(request, constraints, stage_line(request, constraints),
+                                 DeviceRuns(deployment), decisions.micro_batches,
+                                 {{item.recompute}, item.zero});
   const auto stages = static_cast<int>(constraints.degrees.at("pp"));
   StageSearch search(divisions.line(), divisions.ways(), deployment,
                      {.micro_batches = {decisions.micro_batches},

@@ -23,8 +23,9 @@ constexpr double kMargin = 1.04;
 constexpr size_t kTrials = 3;
 /// Estimates of memory are too high by up to so much: pipelines that would fit then are compiled.
 constexpr double kMemoryMargin = 0.08;
-/// How often it is searched with less memory, and how often neighbours are made.
-constexpr int kSearchesAgain = 3;
+/// How often it is searched with less memory, where a plan fits and where none does, and how often
+/// neighbours are made.
+constexpr int kSearchesAgain = 3, kSearchesWithoutPlan = 6;
 constexpr int kNeighbourRounds = 2;
 /// Of more than kManyRanks ranks: rows of a batch up to which every divisor is a number of
 /// micro-batches, the least number of larger ones, and the pipelines that are compiled until one
@@ -150,6 +151,7 @@ struct StageSource::Search {
         constraints(binding),
         decisions(decisions_of(binding)),
         deployment(in_order(wanted.cluster, binding.ranks)),
+        line(stage_line(wanted, binding)),
         options(std::move(tried)) {
     levels.push_back(std::make_unique<Level>(*this, StageSavings{decisions.recompute}));
   }
@@ -191,7 +193,7 @@ struct StageSource::Search {
 
   struct Level {
     Level(const Search& search, const StageSavings& savings)
-        : divisions(search.request, search.constraints, DeviceRuns(search.deployment),
+        : divisions(search.request, search.constraints, search.line, DeviceRuns(search.deployment),
                     search.options.micro_batches.front(), savings),
           stages(divisions.line(), divisions.ways(), search.deployment,
                  with_boundaries(search.options, divisions)) {}
@@ -204,6 +206,7 @@ struct StageSource::Search {
   const PlanConstraints constraints;
   const Plan decisions;
   const Deployment deployment;
+  const std::shared_ptr<const ModelLine> line;
   const StageSearchOptions options;
   std::vector<std::unique_ptr<Level>>
       levels;  // the first one is what is fixed, or keeps everything
@@ -211,10 +214,17 @@ struct StageSource::Search {
  private:
   bool are_many() const { return std::ssize(deployment.device_of_rank) > kManyRanks; }
 
+  /// Of each level at least one: estimates of memory are not equally good.
   void keep_fastest(std::vector<StagedChoice>& list) const {
     std::ranges::stable_sort(list, {},
                              [](const StagedChoice& each) { return each.choice.seconds; });
-    if (list.size() > options.max_answers) list.resize(options.max_answers);
+    std::vector<StagedChoice> kept;
+    std::set<size_t> known;  // levels
+    for (StagedChoice& each : list)
+      if (const bool is_first = known.insert(each.level).second;
+          is_first || kept.size() < options.max_answers)
+        kept.push_back(std::move(each));
+    list = std::move(kept);
   }
 
   /// Those that are tried where memory binds. States are divided at once, since that takes hardly
@@ -324,15 +334,20 @@ std::vector<Candidate> StageSource::next_spare(const PlanRequest& request,
 }
 
 std::vector<StagedChoice> StageSource::with_less_memory(const PlanningAnswer& known) {
+  // What does not fit is not simulated: it is as fast as its estimate.
   const EvaluatedCandidate* fastest = nullptr;
-  for (const EvaluatedCandidate& candidate : known.candidates)
-    if (!candidate.fits() && tried_.contains(candidate.candidate.name) &&
-        !searched_from_.contains(candidate.candidate.name) &&
-        (!fastest || candidate.step() < fastest->step()))
-      fastest = &candidate;
+  double seconds = std::numeric_limits<double>::infinity();
+  for (const EvaluatedCandidate& candidate : known.candidates) {
+    const auto found = tried_.find(candidate.candidate.name);
+    if (candidate.fits() || found == tried_.end() || searched_from_.contains(found->first) ||
+        found->second.choice.seconds >= seconds)
+      continue;
+    fastest = &candidate;
+    seconds = found->second.choice.seconds;
+  }
   const std::optional<Seconds> best = best_step(known);
-  if (!fastest || (best && *best <= fastest->step()) || searched_again_++ >= kSearchesAgain)
-    return {};
+  const int most = best ? kSearchesAgain : kSearchesWithoutPlan;
+  if (!fastest || (best && best->value() <= seconds) || searched_again_++ >= most) return {};
   const std::string& name = fastest->candidate.name;
   searched_from_.insert(name);
   const StagedChoice& tried = tried_.at(name);
@@ -401,7 +416,7 @@ std::vector<Candidate> StageSource::candidates(const PlanRequest& request,
 }
 
 std::vector<CandidateSource> all_searches() {
-  constexpr int kRounds = 1 + kSearchesAgain + kNeighbourRounds;
+  constexpr int kRounds = 1 + kSearchesWithoutPlan + kNeighbourRounds;
   std::vector<CandidateSource> sources = placement_searches();
   const auto source = std::make_shared<StageSource>();
   const CandidateSource round =

@@ -9,8 +9,11 @@
 
 namespace tessera {
 
+/// Is the pattern one name, without stars and braces?
+bool is_one_name(const std::string& pattern);
+
 /// Ascending; `pattern` is one of matches() in base/text.h.
-///   time  O(1) for a name without stars and braces, else O(values) or O(ops)
+///   time  O(choices) of a pattern without stars, else O(values) or O(ops)
 std::vector<ValueId> values_named(const Graph& graph, const std::string& pattern);
 std::vector<OpId> ops_named(const Graph& graph, const std::string& pattern);
 

@@ -37,8 +37,9 @@ class ClassActors {
   RegisterIndex register_of(RegisterId reg) const {
     return RegisterIndex(reg % graph_.registers.size());
   }
+  bool is_in(int rank_class, MeshIndex mesh) const { return first_actor_[rank_class][mesh] >= 0; }
   bool acts_in(int rank_class, TaskId task) const {
-    return first_actor_[rank_class][graph_.tasks[task].mesh] >= 0;
+    return is_in(rank_class, graph_.tasks[task].mesh);
   }
   /// The tasks of the class, in the order of the order list.
   std::vector<TaskId> order_of(int rank_class) const;

@@ -18,13 +18,25 @@ class ExchangeLinks {
   /// this
   ExchangeLinks(const TaskGraph& graph, const std::vector<Rank>& ranks);
 
+  /// Parts of equal classes have equal senders and receivers.
+  ExchangeClass class_of(TaskId task, size_t part) const {
+    return table_of_[first_part_[task] + part];
+  }
+  int classes() const { return tables_.size(); }
+
   /// From whom a rank receives, itself included, in the order of the first pull.
+  std::span<const int> senders(ExchangeClass exchange, int rank_index) const {
+    return tables_[exchange].senders.of(rank_index);
+  }
   std::span<const int> senders(TaskId task, size_t part, int rank_index) const {
-    return tables_[table_of_[first_part_[task] + part]].senders.of(rank_index);
+    return senders(class_of(task, part), rank_index);
   }
   /// Who receives from a rank, itself included, in ascending order.
+  std::span<const int> receivers(ExchangeClass exchange, int rank_index) const {
+    return tables_[exchange].receivers.of(rank_index);
+  }
   std::span<const int> receivers(TaskId task, size_t part, int rank_index) const {
-    return tables_[table_of_[first_part_[task] + part]].receivers.of(rank_index);
+    return receivers(class_of(task, part), rank_index);
   }
   /// One exchange of each kind.
   const std::vector<TaskId>& distinct() const { return distinct_; }

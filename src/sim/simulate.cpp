@@ -13,6 +13,121 @@
 namespace tessera {
 namespace {
 
+/// The times of a rank from its acts in one step.
+class TimesOfRank {
+ public:
+  ///   acts  by start
+  TimesOfRank(const TaskGraph& graph, const std::vector<TimedAct>& acts) : graph_(graph) {
+    for (const TimedAct& act : acts) {
+      const Task::Kind kind = graph.tasks[act.task].kind;
+      if (kind == Task::Kind::kCompute) kernels_.push_back(&act);
+      if (kind == Task::Kind::kExchange || kind == Task::Kind::kCopy) transfers_.push_back(&act);
+    }
+  }
+
+  RankTimes times() const {
+    RankTimes times;
+    times.compute = seconds(sum(kernels_));
+    times.exchange = seconds(sum(transfers_));
+    times.exposed = seconds(without(covered(transfers_), covered(kernels_)));
+    add_span(times);
+    return times;
+  }
+
+ private:
+  using Acts = std::vector<const TimedAct*>;
+  using Intervals = std::vector<std::pair<int64_t, int64_t>>;
+
+  static int64_t sum(const Acts& acts) {
+    int64_t time = 0;
+    for (const TimedAct* act : acts) time += act->end - act->start;
+    return time;
+  }
+  /// The union of the intervals of acts, ascending.
+  static Intervals covered(const Acts& acts) {
+    Intervals list;
+    for (const TimedAct* act : acts) {
+      if (list.empty() || act->start > list.back().second)
+        list.emplace_back(act->start, act->end);
+      else
+        list.back().second = std::max(list.back().second, act->end);
+    }
+    return list;
+  }
+  /// The length of `list` without that of its intersection with `other`.
+  static int64_t without(const Intervals& list, const Intervals& other) {
+    int64_t length = 0;
+    auto first = other.begin();
+    for (const auto& [start, end] : list) {
+      length += end - start;
+      while (first != other.end() && first->second <= start) ++first;
+      for (auto next = first; next != other.end() && next->first < end; ++next)
+        length -= std::min(end, next->second) - std::max(start, next->first);
+    }
+    return length;
+  }
+
+  void add_span(RankTimes& times) const {
+    const auto is_of_micro_batch = [&](const TimedAct* act) {
+      return graph_.tasks[act->task].micro_batch >= 0;
+    };
+    const bool any = std::ranges::any_of(kernels_, is_of_micro_batch);
+    const auto bounds = [&](const TimedAct* act) { return !any || is_of_micro_batch(act); };
+    const auto first = std::ranges::find_if(kernels_, bounds);
+    if (first == kernels_.end()) return;
+    int64_t end = 0;
+    for (const TimedAct* act : kernels_)
+      if (bounds(act)) end = std::max(end, act->end);
+    int64_t idle = end - (*first)->start;
+    times.span = seconds(idle);
+    for (auto act = first; act != kernels_.end() && (*act)->start < end; ++act)
+      idle -= (*act)->end - (*act)->start;
+    times.idle_in_span = seconds(idle);
+  }
+
+  const TaskGraph& graph_;
+  Acts kernels_, transfers_;  // by start
+};
+
+/// What a simulation of either kind tells of its last step.
+///   acts  by class, by start
+void add_last_step(const SimulatedRanks& ranks, std::vector<std::vector<TimedAct>> acts,
+                   Simulation& simulation) {
+  std::vector<RankTimes> times;
+  for (int rank_class = 0; rank_class < std::ssize(acts); ++rank_class) {
+    times.push_back(TimesOfRank(ranks.graph(), acts[rank_class]).times());
+    simulation.last_step.push_back({ranks.representative(rank_class), std::move(acts[rank_class])});
+  }
+  for (size_t i = 0; i < ranks.ranks().size(); ++i) {
+    const int rank_class = ranks.classes().class_of[i];
+    RankTimes& of_rank = simulation.ranks.emplace_back(times[rank_class]);
+    of_rank.rank = ranks.ranks()[i];
+    of_rank.representative = ranks.representative(rank_class);
+  }
+}
+
+/// The result of steps that are alike.
+Simulation simulation_of(const SimulatedRanks& ranks, std::vector<ActSpan> spans, int64_t steps) {
+  std::vector<std::vector<TimedAct>> acts(ranks.classes().count());
+  int64_t end = 0;
+  for (int rank_class = 0; rank_class < std::ssize(acts); ++rank_class) {
+    for (const ClassProgram::Stream& stream : ranks.programs().of(rank_class).streams)
+      for (const TaskId task : stream.tasks) {
+        const ActSpan& span = spans[ranks.actors().actor_id(rank_class, task)];
+        acts[rank_class].push_back({task, span.start, span.end});
+        end = std::max(end, span.end);
+      }
+    std::ranges::stable_sort(acts[rank_class], {}, &TimedAct::start);
+  }
+  Simulation simulation;
+  simulation.step = seconds(end);
+  simulation.end = seconds(end * steps);
+  simulation.acts = std::ssize(spans);
+  spans = {};
+  add_last_step(ranks, std::move(acts), simulation);
+  return simulation;
+}
+
 /// Makes the result of a run.
 class Report {
  public:
@@ -25,7 +140,12 @@ class Report {
     const int64_t end = end_of(options_.steps - 1), begin = end_of(options_.steps - 2);
     simulation_.step = seconds(end - begin);
     simulation_.end = seconds(end);
-    add_times();
+    std::vector<std::vector<TimedAct>> acts(ranks_.classes().count());
+    for (const SimulatedAct& act : run_.acts)
+      if (act.act.iteration == options_.steps - 1)
+        acts[actors_.class_of(act.actor)].push_back(
+            {actors_.task_of(act.actor), act.start - begin, act.end - begin});
+    add_last_step(ranks_, std::move(acts), simulation_);
     if (options_.has_path_and_memory) {
       simulation_.critical_path = critical_path(ranks_, run_, begin);
       simulation_.live = live_ranges(ranks_, run_, begin);
@@ -46,7 +166,7 @@ class Report {
     auto& tracks = tracks_.emplace_back();
     for (size_t i = 0; i < tracks.size(); ++i) {
       const auto stream = static_cast<TaskStream>(i);
-      if (!ranks_.has_stream(rank_class, stream)) continue;
+      if (!ranks_.programs().has_stream(rank_class, stream)) continue;
       tracks[i] = simulation_.timeline.tracks.size();
       simulation_.timeline.tracks.push_back(
           {ranks_.representative(rank_class), std::string(to_text(stream)), {}});
@@ -92,83 +212,6 @@ class Report {
     return end;
   }
 
-  void add_times() {
-    // By class, the acts of the last step: kernels, then exchanges and copies, ordered by begin.
-    std::vector<Acts> kernels(ranks_.classes().count()), transfers(kernels.size());
-    for (const SimulatedAct& act : run_.acts) {
-      if (act.act.iteration != options_.steps - 1) continue;
-      const Task::Kind kind = ranks_.task_of(act.actor).kind;
-      if (kind == Task::Kind::kCompute) kernels[actors_.class_of(act.actor)].push_back(&act);
-      if (kind == Task::Kind::kExchange || kind == Task::Kind::kCopy)
-        transfers[actors_.class_of(act.actor)].push_back(&act);
-    }
-    std::vector<RankTimes> times;
-    for (size_t i = 0; i < kernels.size(); ++i) times.push_back(times_of(kernels[i], transfers[i]));
-    for (size_t i = 0; i < ranks_.ranks().size(); ++i) {
-      const int rank_class = ranks_.classes().class_of[i];
-      RankTimes& of_rank = simulation_.ranks.emplace_back(times[rank_class]);
-      of_rank.rank = ranks_.ranks()[i];
-      of_rank.representative = ranks_.representative(rank_class);
-    }
-  }
-
-  using Acts = std::vector<const SimulatedAct*>;
-  static int64_t sum(const Acts& acts) {
-    int64_t time = 0;
-    for (const SimulatedAct* act : acts) time += act->end - act->start;
-    return time;
-  }
-
-  RankTimes times_of(const Acts& kernels, const Acts& transfers) const {
-    RankTimes times;
-    times.compute = seconds(sum(kernels));
-    times.exchange = seconds(sum(transfers));
-    times.exposed = seconds(without(covered(transfers), covered(kernels)));
-    add_span(kernels, times);
-    return times;
-  }
-
-  using Intervals = std::vector<std::pair<int64_t, int64_t>>;
-  /// The union of the intervals of acts, ascending.
-  static Intervals covered(const Acts& acts) {
-    Intervals list;
-    for (const SimulatedAct* act : acts) {
-      if (list.empty() || act->start > list.back().second)
-        list.emplace_back(act->start, act->end);
-      else
-        list.back().second = std::max(list.back().second, act->end);
-    }
-    return list;
-  }
-  /// The length of `list` without that of its intersection with `other`.
-  static int64_t without(const Intervals& list, const Intervals& other) {
-    int64_t length = 0;
-    auto first = other.begin();
-    for (const auto& [start, end] : list) {
-      length += end - start;
-      while (first != other.end() && first->second <= start) ++first;
-      for (auto next = first; next != other.end() && next->first < end; ++next)
-        length -= std::min(end, next->second) - std::max(start, next->first);
-    }
-    return length;
-  }
-
-  ///   kernels  the kernels of one rank in one step, ordered by begin
-  void add_span(const Acts& kernels, RankTimes& times) const {
-    const auto is_of_micro_batch = [&](const SimulatedAct* act) {
-      return ranks_.task_of(act->actor).micro_batch >= 0;
-    };
-    const bool any = std::any_of(kernels.begin(), kernels.end(), is_of_micro_batch);
-    const auto bounds = [&](const SimulatedAct* act) { return !any || is_of_micro_batch(act); };
-    const auto first = std::find_if(kernels.begin(), kernels.end(), bounds);
-    if (first == kernels.end()) return;
-    const auto last = std::find_if(kernels.rbegin(), kernels.rend(), bounds);
-    int64_t idle = (*last)->end - (*first)->start;
-    times.span = seconds(idle);
-    for (auto act = first; act != last.base(); ++act) idle -= (*act)->end - (*act)->start;
-    times.idle_in_span = seconds(idle);
-  }
-
   const SimulatedRanks& ranks_;
   const ClassActors& actors_;
   const SimulatedRun run_;
@@ -195,6 +238,9 @@ Simulation simulate(std::shared_ptr<const TaskGraph> graph, const Demands& deman
                     const SimulateOptions& options) {
   ensure(options.steps >= 1, "a simulation has a step");
   SimulatedRanks ranks(std::move(graph), demands, options);
+  if (ranks.has_like_steps())
+    if (std::vector<ActSpan> spans = ranks.run_step(); !spans.empty())
+      return simulation_of(ranks, std::move(spans), options.steps);
   return Report(ranks, ranks.run(), options).make();
 }
 

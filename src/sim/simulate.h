@@ -44,6 +44,7 @@ struct Simulation {
   std::vector<RankTimes> ranks;  // in ascending order
   int64_t acts = 0;              // that were simulated, in all steps
   Seconds end{0};                // of the last step
+  std::vector<RankActs> last_step;  // of the simulated ranks, in ascending order
   /// With SimulateOptions::has_path_and_memory, of the last step.
   std::vector<CriticalAct> critical_path = {};
   std::vector<LiveRange> live = {};
@@ -55,6 +56,9 @@ struct Simulation {
 ///   requires  check(graph); options.steps >= 1
 ///   throws    InternalError that names what each actor waits for when no actor can act
 ///   time      as simulate_actors, for the acts of the classes of ranks
+///   memory    of a run without timeline and details, where messages take no time, nothing is
+///             random and a barrier is between the steps: that of run_step (sim/step_run.h), since
+///             all its steps are alike
 Simulation simulate(std::shared_ptr<const TaskGraph> graph, const Demands& demands,
                     const SimulateOptions& options = {});
 /// The same with acts that share nothing.

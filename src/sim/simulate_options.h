@@ -31,7 +31,7 @@ struct SimulateOptions {
   /// Simulates one rank of each class of ranks that behave alike (sim/rank_classes.h). Nothing but
   /// the timeline changes: it has the tracks of these ranks only, and their messages.
   bool folds_ranks = false;
-  bool has_timeline = true;  // false: without it, a large run takes less memory
+  bool has_timeline = true;  // false: without it, a large run takes much less memory
   /// Finds Simulation::critical_path and Simulation::live, of the last step.
   bool has_path_and_memory = false;
 };

@@ -7,7 +7,6 @@
 
 #include "base/error.h"
 #include "base/random.h"
-#include "tasks/needed_overwrites.h"
 
 namespace tessera {
 
@@ -85,87 +84,55 @@ SimulatedRanks::SimulatedRanks(std::shared_ptr<const TaskGraph> graph, const Dem
       classes_(options.folds_ranks
                    ? fold_ranks(facts_, links_, *graph_, demands.resources)
                    : distinct_ranks(static_cast<int>(ranks_.size()), demands.resources)),
-      actors_(*graph_, ranks_, links_, classes_) {
-  for (ActorId actor = 0; actor < actors_.count(); ++actor)
-    descriptions_.push_back(actors_.describe(actor));
-  setting_.overwrites.resize(actors_.count());
-  for (int rank_class = 0; rank_class < classes_.count(); ++rank_class) {
-    add_streams(rank_class);
-    if (options.prefetch_exchanges) bind_to_issue_points(rank_class);
-  }
+      actors_(*graph_, ranks_, links_, classes_),
+      programs_(*graph_, actors_, classes_.count(), options.prefetch_exchanges) {
   add_demands();
-  setting_.barrier_between_iterations = options.barrier_between_steps;
-  setting_.records_messages = options.has_timeline || options.has_path_and_memory;
-  setting_.resources = classes_.resources;
-  setting_.demand = [this](ActorId actor) -> const ActDemand& { return *demand_of_[actor]; };
-  if (demands.jitter || !options.stragglers.empty())
-    setting_.slowdown = [this](ActorId actor, int64_t act) { return slowdown(actor, act); };
-  if (options.message.value() > 0)
-    setting_.delay = [this](const Message& message) {
-      return actors_.is_between_ranks(message) ? nanoseconds(options_.message) : 0;
-    };
+}
+
+bool SimulatedRanks::has_like_steps() const {
+  return options_.barrier_between_steps && options_.message.value() <= 0 && !demands_.jitter &&
+         !options_.has_timeline && !options_.has_path_and_memory;
+}
+
+std::vector<ActSpan> SimulatedRanks::run_step() const {
+  std::vector<double> factors;
+  for (const int rank : classes_.representatives) factors.push_back(factors_[rank]);
+  return tessera::run_step(
+      {*graph_, links_, classes_, actors_, programs_, demand_of_, std::move(factors)});
 }
 
 SimulatedRun SimulatedRanks::run() {
+  for (ActorId actor = 0; actor < actors_.count(); ++actor)
+    descriptions_.push_back(actors_.describe(actor));
+  setting_.overwrites.resize(actors_.count());
+  for (int rank_class = 0; rank_class < classes_.count(); ++rank_class) add_streams(rank_class);
+  setting_.barrier_between_iterations = options_.barrier_between_steps;
+  setting_.records_messages = options_.has_timeline || options_.has_path_and_memory;
+  setting_.resources = classes_.resources;
+  setting_.demand = [this](ActorId actor) -> const ActDemand& { return *demand_of_[actor]; };
+  if (demands_.jitter || !options_.stragglers.empty())
+    setting_.slowdown = [this](ActorId actor, int64_t act) { return slowdown(actor, act); };
+  if (options_.message.value() > 0)
+    setting_.delay = [this](const Message& message) {
+      return actors_.is_between_ranks(message) ? nanoseconds(options_.message) : 0;
+    };
   return simulate_actors(std::move(descriptions_), options_.steps, setting_);
 }
 
-TaskStream SimulatedRanks::stream_of_task(TaskId id) const {
-  const Task& task = graph_->tasks[id];
-  return options_.prefetch_exchanges && !task.issue_after.is_none() ? TaskStream::kPrefetch
-                                                                    : stream_of(*graph_, task);
-}
-
-bool SimulatedRanks::has_stream(int rank_class, TaskStream stream) const {
-  return stream == TaskStream::kHost || has_stream_[rank_class][static_cast<size_t>(stream)];
-}
-
-/// Adds the thread of the rank, and the streams of its device that have work.
+/// The streams of a class that have work. What binds exchanges to their issue points are registers
+/// that only the simulated actors have.
 void SimulatedRanks::add_streams(int rank_class) {
-  std::array<std::vector<TaskId>, kTaskStreams> streams;
-  for (TaskId task : actors_.order_of(rank_class))
-    streams[static_cast<size_t>(stream_of_task(task))].push_back(task);
-  auto& has = has_stream_.emplace_back();
-  for (size_t i = 0; i < streams.size(); ++i) {
-    has[i] = !streams[i].empty();
-    if (has[i]) add_stream(rank_class, streams[i], known_streams_[i]);
+  const ClassProgram& program = programs_.of(rank_class);
+  for (const ClassProgram::Stream& stream : program.streams) {
+    if (stream.tasks.empty()) continue;
+    std::vector<ActorId>& actors = setting_.streams.emplace_back();
+    for (size_t i = 0; i < stream.tasks.size(); ++i) {
+      actors.push_back(actors_.actor_id(rank_class, stream.tasks[i]));
+      setting_.overwrites[actors.back()] = actors_.overwrites(rank_class, stream.overwrites[i]);
+    }
   }
-}
-
-void SimulatedRanks::add_stream(int rank_class, const std::vector<TaskId>& tasks,
-                                KnownStream& known) {
-  // Classes of one mesh follow each other.
-  if (tasks != known.tasks) known = {tasks, needed_overwrites(*graph_, tasks)};
-  std::vector<ActorId>& actors = setting_.streams.emplace_back();
-  for (size_t i = 0; i < tasks.size(); ++i) {
-    actors.push_back(actors_.actor_id(rank_class, tasks[i]));
-    setting_.overwrites[actors.back()] = actors_.overwrites(rank_class, known.overwrites[i]);
-  }
-}
-
-/// A prefetched exchange waits for the task at its issue point, and the tasks after its turn wait
-/// for the exchange. Both dependences are registers that only the simulated actors have.
-void SimulatedRanks::bind_to_issue_points(int rank_class) {
-  IndexedVector<TaskId, int> position(graph_->tasks.size());
-  for (int i = 0; i < std::ssize(graph_->order); ++i) position[graph_->order[i]] = i;
-  const std::vector<TaskId> order = actors_.order_of(rank_class);
-  std::vector<TaskId> host;  // the tasks of the thread, in order
-  std::copy_if(order.begin(), order.end(), std::back_inserter(host),
-               [&](TaskId task) { return stream_of_task(task) == TaskStream::kHost; });
-  // The first task of the thread behind a position.
-  const auto behind = [&](int place) {
-    return std::upper_bound(host.begin(), host.end(), place,
-                            [&](int at, TaskId task) { return at < position[task]; });
-  };
-  for (TaskId exchange : order) {
-    if (stream_of_task(exchange) != TaskStream::kPrefetch) continue;
-    const ActorId actor = actors_.actor_id(rank_class, exchange);
-    const auto next = behind(position[exchange]);
-    // The last one up to the issue point.
-    const auto issued = std::min(behind(position[graph_->tasks[exchange].issue_after]), next);
-    if (issued != host.begin()) add_edge(actors_.actor_id(rank_class, *(issued - 1)), actor);
-    if (next != host.end()) add_edge(actor, actors_.actor_id(rank_class, *next));
-  }
+  for (const auto& [from, to] : program.issue_edges)
+    add_edge(actors_.actor_id(rank_class, from), actors_.actor_id(rank_class, to));
 }
 
 void SimulatedRanks::add_edge(ActorId from, ActorId to) {

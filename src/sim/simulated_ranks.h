@@ -1,12 +1,14 @@
-// The streams, demands and actors of the ranks of a task graph, ready to be simulated.
+// The programs, demands and actors of the ranks of a task graph, ready to be simulated.
 #pragma once
 
-#include <array>
 #include <memory>
+#include <optional>
 #include <vector>
 
 #include "sim/class_actors.h"
+#include "sim/class_programs.h"
 #include "sim/simulate_options.h"
+#include "sim/step_run.h"
 
 namespace tessera {
 
@@ -21,32 +23,30 @@ class SimulatedRanks {
   SimulatedRanks(const SimulatedRanks&) = delete;  // its members refer to each other
   SimulatedRanks& operator=(const SimulatedRanks&) = delete;
 
-  /// Call it once.
+  /// Are all steps alike, and are no more than their acts wanted?
+  bool has_like_steps() const;
+  /// By actor, its act in each step; empty when no actor can act before all have acted.
+  ///   requires  has_like_steps()
+  std::vector<ActSpan> run_step() const;
+  /// All steps. Call it once.
   SimulatedRun run();
 
   const TaskGraph& graph() const { return *graph_; }
   const std::vector<Rank>& ranks() const { return ranks_; }
   const RankClasses& classes() const { return classes_; }
   const ClassActors& actors() const { return actors_; }
+  const ClassPrograms& programs() const { return programs_; }
   Rank representative(int rank_class) const { return ranks_[classes_.representatives[rank_class]]; }
   const Task& task_of(ActorId actor) const { return graph_->tasks[actors_.task_of(actor)]; }
-  TaskStream stream_of_task(TaskId task) const;
-  /// Whether the class has work for the stream; each has its host.
-  bool has_stream(int rank_class, TaskStream stream) const;
+  TaskStream stream_of_task(TaskId task) const { return programs_.stream_of_task(task); }
   /// The registers that must have been released before the actor acts.
+  ///   requires  run()
   const std::vector<Overwrite>& overwrites(ActorId actor) const {
     return setting_.overwrites[actor];
   }
 
  private:
-  struct KnownStream {
-    std::vector<TaskId> tasks;
-    std::vector<std::vector<RegisterIndex>> overwrites;
-  };
-
   void add_streams(int rank_class);
-  void add_stream(int rank_class, const std::vector<TaskId>& tasks, KnownStream& known);
-  void bind_to_issue_points(int rank_class);
   void add_edge(ActorId from, ActorId to);
   void add_demands();
   double slowdown(ActorId actor, int64_t act) const;
@@ -60,13 +60,13 @@ class SimulatedRanks {
   RankFacts facts_;  // until add_demands()
   const RankClasses classes_;
   const ClassActors actors_;
-  std::vector<ActorDescription> descriptions_;
-  std::vector<std::array<bool, kTaskStreams>> has_stream_;  // by class
+  const ClassPrograms programs_;
   std::vector<std::vector<RankDemand>> class_demands_;
   std::vector<const ActDemand*> demand_of_;  // by actor
-  int edges_ = 0;                            // of bind_to_issue_points
+  // Of run():
+  std::vector<ActorDescription> descriptions_;
+  int edges_ = 0;
   SimulatedSetting setting_;
-  std::array<KnownStream, kTaskStreams> known_streams_;  // of the class before, for add_stream
 };
 
 }  // namespace tessera

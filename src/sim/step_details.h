@@ -1,10 +1,29 @@
 // What a simulation can tell about its last step besides its time.
 #pragma once
 
+#include <cstdint>
+#include <vector>
+
 #include "base/units.h"
 #include "tasks/task_graph.h"
 
 namespace tessera {
+
+/// One act of the last step, in [start, end) nanoseconds from the end of the step before.
+struct TimedAct {
+  TaskId task;
+  int64_t start = 0, end = 0;
+
+  bool operator==(const TimedAct&) const = default;
+};
+
+/// The acts of a rank that was simulated, by start.
+struct RankActs {
+  Rank rank = 0;
+  std::vector<TimedAct> acts;
+
+  bool operator==(const RankActs&) const = default;
+};
 
 /// One act of the critical path: the chain of acts that determines when a step ends.
 struct CriticalAct {

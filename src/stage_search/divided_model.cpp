@@ -105,15 +105,20 @@ DividedModel::DividedModel(const Graph& graph, ShardedGraph sharded, const Graph
   find_parts();
   add_kernels();
   add_reshards();
-  registers_.emplace(graph_, sharded_, StepOps{units_, parts_, kernel_of_, kernels_, line.units()});
+  registers_.emplace(graph_, *sharded_,
+                     StepOps{units_, parts_, kernel_of_, kernels_, line.units()});
   add_divided();
+  for (const OpId op : kernels_)
+    kernel_shardings_.push_back({sharded_->of(op), sharded_->rules[op.index]});
+  sharded_.reset();  // of a large model hundreds of megabytes
+  copies_.clear();
 }
 
 void DividedModel::find_parts() {
   const std::vector<bool> is_late = weight_gradients(graph_, units_);
   for (int i = 0; i < std::ssize(graph_.ops()); ++i) {
     const Role role = graph_.op({i}).role;
-    if (!sharded_.of(OpId{i}).uses(kTime) || role == Role::kOptimizer)
+    if (!sharded_->of(OpId{i}).uses(kTime) || role == Role::kOptimizer)
       parts_.push_back(StepPart::kOnce);
     else if (role == Role::kForward)
       parts_.push_back(StepPart::kForward);
@@ -131,7 +136,7 @@ void DividedModel::add_kernels() {
     if (graph_.op(op).outputs.empty()) continue;
     std::vector<int>& known = items[classes.of(op)];
     auto found = std::ranges::find_if(
-        known, [&](int item) { return sharded_.of(kernels_[item]) == sharded_.of(op); });
+        known, [&](int item) { return sharded_->of(kernels_[item]) == sharded_->of(op); });
     if (found == known.end()) {
       kernels_.push_back(op);
       found = known.insert(known.end(), static_cast<int>(kernels_.size()) - 1);
@@ -146,13 +151,13 @@ void DividedModel::add_reshards() {
     const OpId id{i};
     const Op& op = graph_.op(id);
     const OpView op_view = view(graph_, op);
-    const ShardingRule& rule = sharded_.rules[id.index];
+    const ShardingRule& rule = sharded_->rules[id.index];
     for (int k = 0; k < std::ssize(op.inputs); ++k)
-      add_reshard(id, op.inputs[k], sharded_.of(op.inputs[k]),
-                  input_attr(op_view, rule, sharded_.of(id), k));
+      add_reshard(id, op.inputs[k], sharded_->of(op.inputs[k]),
+                  input_attr(op_view, rule, sharded_->of(id), k));
     for (int k = 0; k < std::ssize(op.outputs); ++k)
-      add_reshard(id, op.outputs[k], output_attr(op_view, rule, sharded_.of(id), k),
-                  sharded_.of(op.outputs[k]));
+      add_reshard(id, op.outputs[k], output_attr(op_view, rule, sharded_->of(id), k),
+                  sharded_->of(op.outputs[k]));
   }
 }
 
@@ -177,7 +182,7 @@ void DividedModel::add_divided() {
         divided_.emplace(type.shape[dim], attr.dims[dim].unit * attr.dims[dim].chunks);
   };
   for (int i = 0; i < std::ssize(graph_.values()); ++i)
-    add(graph_.type(ValueId{i}), sharded_.values[i], sharded_.values[i]);
+    add(graph_.type(ValueId{i}), sharded_->values[i], sharded_->values[i]);
   for (const Reshard& reshard : reshards_) {
     add(reshard.type, reshard.from, reshard.from);
     add(reshard.type, reshard.to, reshard.to);
@@ -199,10 +204,11 @@ std::vector<UnitCost> DividedModel::costs(const StageRanks& ranks) const {
   const std::shared_ptr<const KernelSet> own = own_kernels(graph_);
   std::vector<KernelDemand> kernels;
   for (OpId op : kernels_) {
-    OpSharding sharding = sharded_.of(op);
+    OpSharding sharding = kernel_shardings_[kernels.size()].sharding;
     sharding.mesh = timed;
-    kernels.push_back(kernel_demand(view(graph_, graph_.op(op)), sharded_.rules[op.index], sharding,
-                                    priced, own.get()));
+    kernels.push_back(kernel_demand(view(graph_, graph_.op(op)),
+                                    kernel_shardings_[kernels.size()].rule, sharding, priced,
+                                    own.get()));
   }
   const auto add = [&](const Use& use, int64_t count, double seconds) {
     UnitCost& unit = units[use.unit];

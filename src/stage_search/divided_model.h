@@ -72,8 +72,8 @@ struct StageRanks {
 
 class DividedModel {
  public:
-  ///   graph    it and the others outlive the result
-  ///   sharded  of `graph`, on one mesh with micro-batches (shard/micro_batches.h)
+  ///   graph    it, `serial` and `line` outlive the result
+  ///   sharded  of `graph`, on one mesh with micro-batches (shard/micro_batches.h); it is not kept
   ///   line     of `serial`, of which passes made `graph`
   DividedModel(const Graph& graph, ShardedGraph sharded, const Graph& serial,
                const ModelLine& line);
@@ -109,15 +109,21 @@ class DividedModel {
   int unit_of(OpId op) const { return units_[op.index]; }
 
   const Graph& graph_;
-  const ShardedGraph sharded_;
+  std::optional<ShardedGraph> sharded_;  // while it is constructed
   const ModelLine& line_;
   const std::vector<int> units_;  // by op
   std::vector<StepPart> parts_;   // by op
   std::vector<OpId> kernels_;     // of which the others are like one
-  std::vector<int> kernel_of_;    // by op: one of them; -1: it has no results
+  struct KernelSharding {
+    OpSharding sharding;
+    ShardingRule rule;
+  };
+  std::vector<KernelSharding> kernel_shardings_;  // by kernel
+  std::vector<int> kernel_of_;                    // by op: one of them; -1: it has no results
   std::vector<Reshard> reshards_;
   Uses kernel_uses_, reshard_uses_;
-  std::map<int, std::vector<std::pair<DistAttr, int>>> copies_;  // by value: placements and units
+  /// By value: placements and units; while it is constructed.
+  std::map<int, std::vector<std::pair<DistAttr, int>>> copies_;
   std::optional<RegisterSpans> registers_;
   /// What micro-batches divide: extents, and the units of which a part has a whole number.
   std::set<std::pair<int64_t, int64_t>> divided_;

@@ -72,7 +72,7 @@ std::string why_text(const Planned& planned, const EvaluatedCandidate& candidate
   if (!obeys(candidate.candidate, planned.constraints)) parts.push_back("for comparison");
   const EvaluatedCandidate* best = planned.best();
   if (best == &candidate) parts.push_back("the answer");
-  if (best && best != &candidate)
+  if (best && best != &candidate && candidate.is_simulated)
     parts.push_back(difference_text(*planned.cluster, candidate, *best));
   return join(parts, "; ");
 }
@@ -104,14 +104,16 @@ Document candidate_document(const Planned& planned, const EvaluatedCandidate& ca
   document["ranks"] = candidate.ranks();
   document["obeys"] = obeys(candidate.candidate, planned.constraints);
   document["fits"] = candidate.fits();
-  document["step_seconds"] = candidate.step().value();
-  document[planned.unit + "s_per_s"] = planned.units_per_second(candidate);
-  document["mfu"] = planned.utilization(candidate);
+  if (!candidate.is_simulated) document["bound_seconds"] = candidate.step().value();
   document["peak_bytes"] = candidate.fullest.memory.all().value();
   document["capacity_bytes"] = candidate.fullest.memory.capacity.value();
   document["missing_bytes"] = std::max<int64_t>(candidate.fullest.missing().value(), 0);
   document["fullest_rank"] = candidate.fullest.rank;
   document["fullest_device"] = candidate.fullest.device;
+  if (!candidate.is_simulated) return document;
+  document["step_seconds"] = candidate.step().value();
+  document[planned.unit + "s_per_s"] = planned.units_per_second(candidate);
+  document["mfu"] = planned.utilization(candidate);
   document["exchanges"] = candidate.traffic.exchanges;
   document["sent_bytes"] = candidate.traffic.bytes.value();
   document["max_sent_bytes"] = candidate.traffic.max_bytes.value();
@@ -134,13 +136,19 @@ ReportedTable ranking_table(const Planned& planned) {
       "Compared",
       {"plan", "ranks", "step", "speed", "memory", "sent", "messages", "MFU", "why"},
       "lrrrrrrrw"};
-  for (const EvaluatedCandidate& candidate : planned.answer.candidates)
-    table.rows.push_back({candidate.candidate.name, std::to_string(candidate.ranks()),
-                          milliseconds(candidate.step()), speed_text(planned, candidate),
-                          to_text(candidate.fullest.memory.all()), to_text(candidate.traffic.bytes),
-                          grouped(candidate.traffic.messages),
-                          fmt::format("{:.1f}%", 100 * planned.utilization(candidate)),
-                          why_text(planned, candidate)});
+  for (const EvaluatedCandidate& candidate : planned.answer.candidates) {
+    const std::string name = candidate.candidate.name, ranks = std::to_string(candidate.ranks());
+    const std::string memory = to_text(candidate.fullest.memory.all());
+    if (candidate.is_simulated)
+      table.rows.push_back({name, ranks, milliseconds(candidate.step()),
+                            speed_text(planned, candidate), memory,
+                            to_text(candidate.traffic.bytes), grouped(candidate.traffic.messages),
+                            fmt::format("{:.1f}%", 100 * planned.utilization(candidate)),
+                            why_text(planned, candidate)});
+    else
+      table.rows.push_back({name, ranks, "> " + milliseconds(candidate.step()), "", memory, "", "",
+                            "", why_text(planned, candidate)});
+  }
   return table;
 }
 
@@ -215,7 +223,9 @@ std::vector<std::string> verdict_lines(const Planned& planned) {
   std::vector<std::string> compared, exposed;
   for (const EvaluatedCandidate& candidate : planned.answer.candidates)
     if (&candidate != &best && compared.size() < kToldAlternatives)
-      compared.push_back(candidate.candidate.name + " " + milliseconds(candidate.step()));
+      compared.push_back(
+          candidate.candidate.name + " " +
+          (candidate.is_simulated ? milliseconds(candidate.step()) : "that does not fit"));
   for (const auto& [axes, time] : best.parts.exposed)
     exposed.push_back(milliseconds(time) + " in exchanges " +
                       (axes.empty() ? "between meshes" : "over " + axes));

@@ -6,6 +6,7 @@
 #include "base/count_text.h"
 #include "base/name_pattern.h"
 #include "shard/candidates.h"
+#include "shard/named.h"
 
 namespace tessera {
 namespace {
@@ -40,9 +41,13 @@ class SumChains {
   void keep_marked(const std::vector<Mark>& marks) {
     std::vector<ValueId> numbers;
     for (int i = 0; i < std::ssize(graph_.values()); ++i)
-      if (is_number({i}) && graph_.value({i}).producer.index >= 0) numbers.push_back({i});
+      if (is_made_number({i})) numbers.push_back({i});
     for (const Mark& mark : marks) {
       if (mark.placement.empty()) continue;
+      if (is_one_name(mark.pattern)) {  // plans of pipelines mark every op by its name
+        keep_named(mark);
+        continue;
+      }
       const NamePattern pattern(mark.pattern);
       for (ValueId value : numbers)
         if (pattern.matches(mark.kind == Mark::Kind::kTensor
@@ -52,6 +57,19 @@ class SumChains {
     }
   }
 
+  void keep_named(const Mark& mark) {
+    if (mark.kind == Mark::Kind::kTensor) {
+      const std::optional<ValueId> value = graph_.find_value(mark.pattern);
+      if (value && is_made_number(*value)) is_kept_[value->index] = true;
+    } else if (const std::optional<OpId> op = graph_.find_op(mark.pattern)) {
+      for (const ValueId value : graph_.op(*op).outputs)
+        if (is_made_number(value)) is_kept_[value.index] = true;
+    }
+  }
+
+  bool is_made_number(ValueId value) const {
+    return is_number(value) && graph_.value(value).producer.index >= 0;
+  }
   bool is_number(ValueId value) const { return element_count(graph_.type(value).shape) == 1; }
 
   /// The index of the set of both operands in the rule of an addition.

@@ -1,0 +1,75 @@
+// Candidates that do not fit are known before they are simulated.
+#include <gtest/gtest.h>
+
+#include "cluster/cluster_file.h"
+#include "network/family.h"
+#include "network/graphs.h"
+#include "plan/preset.h"
+#include "presets/presets.h"
+#include "search/candidate.h"
+
+namespace tessera {
+namespace {
+
+Graph small_gpt() {
+  const Network network = network_of(
+      {.kind = "gpt", .vocabulary = 64, .context = 8, .layers = 2, .width = 32, .heads = 4});
+  return training_graph(network, {}, 8, 1);
+}
+
+/// Four cores, on which no plan of the model fits.
+Cluster small_cores() {
+  ClusterDescription description = parse_cluster_line("cpu:4").description();
+  for (DeviceType& type : description.types) type.memory = Bytes(1024);
+  return Cluster(description);
+}
+
+Candidate preset(const Graph& graph, const std::string& text, Candidate::Source source) {
+  return {source, text, preset_plan(parse_preset(text), graph)};
+}
+
+/// The prediction of the plan as it is compiled and simulated as a whole.
+StepPrediction whole_prediction(const PlanRequest& request, Plan plan) {
+  Compiled compiled = compile_on(request, plan);
+  return predict_step(std::make_shared<const TaskGraph>(std::move(compiled.tasks)),
+                      in_order(request.cluster, plan.hardware()), {.prefetch_exchanges = false});
+}
+
+TEST(Misfit, HasTheMemoryOfTheCompiledProgramAndABoundOfItsStep) {
+  const Graph graph = small_gpt();
+  const Cluster cluster = small_cores();
+  const PlanRequest request{graph, cluster};
+  for (const char* text :
+       {"dp=4", "tp=4", "dp=2,tp=2", "pp=2,dp=2,micro_batches=4,schedule=1f1b", "dp=4,zero=1",
+        "pp=4,micro_batches=4,schedule=zb-h1", "dp=4,micro_batches=2,recompute=full"}) {
+    SCOPED_TRACE(text);
+    const Evaluations found =
+        evaluate(request, {preset(graph, text, Candidate::Source::kPreset)}, {});
+    ASSERT_EQ(found.evaluated.size(), 1U);
+    const EvaluatedCandidate& misfit = found.evaluated.front();
+    const StepPrediction whole = whole_prediction(request, misfit.candidate.plan);
+    EXPECT_FALSE(misfit.is_simulated);
+    EXPECT_FALSE(misfit.fits());
+    ASSERT_EQ(misfit.prediction.memory.size(), whole.memory.size());
+    for (size_t i = 0; i < whole.memory.size(); ++i)
+      EXPECT_EQ(misfit.prediction.memory[i].all(), whole.memory[i].all()) << "rank " << i;
+    EXPECT_GT(misfit.step(), Seconds(0));
+    EXPECT_LE(misfit.step(), whole.step);
+  }
+}
+
+TEST(Misfit, WhatTheUserComparesIsSimulatedWhetherItFitsOrNot) {
+  const Graph graph = small_gpt();
+  const Cluster cluster = small_cores();
+  const PlanRequest request{graph, cluster};
+  const Evaluations found =
+      evaluate(request, {preset(graph, "dp=4", Candidate::Source::kCompared)}, {});
+  ASSERT_EQ(found.evaluated.size(), 1U);
+  const EvaluatedCandidate& compared = found.evaluated.front();
+  EXPECT_TRUE(compared.is_simulated);
+  EXPECT_FALSE(compared.fits());
+  EXPECT_EQ(compared.step(), whole_prediction(request, compared.candidate.plan).step);
+}
+
+}  // namespace
+}  // namespace tessera
