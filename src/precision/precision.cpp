@@ -400,6 +400,17 @@ Graph with_precision(Graph forward, DType dtype) {
   return dtype == DType::kF32 ? std::move(forward) : PrecisionCopy(forward, dtype).run();
 }
 
+DType type_of_products(const Graph& graph) {
+  std::map<DType, double> flops;
+  for (const Op& op : graph.ops())
+    if (is_one_of(op.kind, kNarrowKinds) || op.kind == "attention_grad")
+      flops[graph.type(op.inputs.front()).dtype] +=
+          find_operator(graph, op.kind).work(view(graph, op)).flops.value();
+  const auto most =
+      std::ranges::max_element(flops, {}, [](const auto& of_type) { return of_type.second; });
+  return most == flops.end() ? DType::kF32 : most->first;
+}
+
 WideGradients with_wide_gradients(const Graph& graph) {
   return WideCopy(graph).run();
 }

@@ -39,6 +39,10 @@ struct Precision {
 ///   source    Micikevicius et al., "Mixed Precision Training", ICLR 2018; the lists of torch.amp
 Graph with_precision(Graph forward, DType dtype);
 
+/// The element type of most of the arithmetic of the products, convolutions and attention of a graph;
+/// f32 when it has none.
+DType type_of_products(const Graph& graph);
+
 /// A graph and the values of another one in it.
 struct WideGradients {
   Graph graph;

@@ -11,12 +11,11 @@ namespace tessera {
 /// Has the call an operand or a result of f16 or bf16?
 bool has_narrow_operands(const LocalCall& call);
 
-/// Binds such a call.
-///
-///   moved        the kernel copies the bits
-///   elementwise  pieces of kNarrowPiece elements are converted and computed one after another
-///   computed     all operands are converted, and the results after the last
-///   throws       as the binder of the entry
+/// Binds such a call. A kernel that moves elements copies the bits. Others run in f32, in pieces of
+/// the leading dim where the rows of the results are independent: of products, convolutions,
+/// attention and reductions in rows, and of element-wise kernels in single elements. So the
+/// workspace has a piece of these operands, and all of the others, such as weights.
+///   throws  as the binder of the entry
 BoundKernel bind_narrow(const CatalogueEntry& entry, const LocalCall& call);
 
 /// The workspace of bind_narrow(entry, call).
@@ -26,7 +25,8 @@ Bytes workspace_of_narrow(const CatalogueEntry& entry, const LocalCall& call);
 /// computes it.
 LocalWork work_of_narrow(const CatalogueEntry& entry, const LocalCall& call);
 
-/// 4 KiB of f32 for each operand: the operands of a piece stay in the first-level cache.
-inline constexpr int64_t kNarrowPiece = 1024;
+/// The elements of a piece of the largest operand, at least one row: 64 KiB of f32, which stay in
+/// the second-level cache.
+inline constexpr int64_t kNarrowPiece = 16384;
 
 }  // namespace tessera
