@@ -78,6 +78,13 @@ std::optional<int> input_dims_of_weight(const Graph& graph, ValueId variable) {
   return dims;
 }
 
+const Variable* variable_behind(const Graph& graph, ValueId value) {
+  const OpId producer = graph.value(value).producer;
+  if (producer.index < 0) return graph.variable_of(value);
+  const Op& op = graph.op(producer);
+  return op.kind == "cast" ? graph.variable_of(op.inputs.front()) : nullptr;
+}
+
 bool is_bias(const Graph& graph, ValueId variable) {
   const std::vector<Reader> readers = forward_readers(graph, variable);
   const bool is_spread =

@@ -185,8 +185,8 @@ class Assignment {
   void round_earlier(const Op& op) {
     const size_t index = index_of(op);
     const ValueId result = op.outputs.front();
-    if (types_[index] == narrow_ || !depends_on_data_[result.index] || op.outputs.size() != 1 ||
-        !is_float_value(result) || !is_one_of(op.kind, kExactKinds))
+    if (types_[index] == narrow_ || op.outputs.size() != 1 || !is_float_value(result) ||
+        !is_one_of(op.kind, kExactKinds))
       return;
     const std::vector<OpId>& users = graph_.value(result).users;
     const auto rounds = [&](OpId user) {
@@ -381,7 +381,7 @@ class WideCopy : Copy {
     const auto [known, is_new] = again_.emplace(cast.name, ValueId{});
     if (is_new) {
       const OpId made =
-          graph_.add_op(second_computation(cast.name), cast.kind, cast.attributes,
+          graph_.add_op(cast.name + ".backward", cast.kind, cast.attributes,
                         {at(cast.inputs.front())}, {before_.type(cast.outputs.front())},
                         Role::kBackward, {cast.name, std::string(kRecomputed)});
       known->second = graph_.op(made).outputs.front();

@@ -8,8 +8,8 @@
 #include <cmath>
 #include <limits>
 
-#include "ops/builder.h"
 #include "kernels/element_types.h"
+#include "ops/builder.h"
 #include "ops/detail.h"
 #include "ops/families.h"
 

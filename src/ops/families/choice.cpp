@@ -2,9 +2,9 @@
 #include <array>
 #include <cmath>
 
+#include "kernels/element_types.h"
 #include "ops/builder.h"
 #include "ops/cast_as.h"
-#include "kernels/element_types.h"
 #include "ops/detail.h"
 #include "ops/families.h"
 

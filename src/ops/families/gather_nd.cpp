@@ -11,6 +11,7 @@
 #include <cmath>
 
 #include "ops/builder.h"
+#include "ops/cast_as.h"
 #include "ops/detail.h"
 #include "ops/families.h"
 
@@ -248,9 +249,11 @@ std::vector<double> tolerance_scatter_add(const ReferenceCall& call, int output)
 
 Gradients gradient_scatter_add(Builder& builder, const GradientCall& call) {
   if (!call.wanted[1]) return {std::nullopt, std::nullopt};
-  return {std::nullopt,
-          builder.op1("gather_nd", {call.output_gradients.at(0).value(), call.op.inputs[0]}, {},
-                      "updates")};
+  return {std::nullopt, builder.op1("gather_nd",
+                                    {detail::as_dtype(builder, call.output_gradients.at(0).value(),
+                                                      builder.type(call.op.inputs[1]).dtype),
+                                     call.op.inputs[0]},
+                                    {}, "updates")};
 }
 
 // scatter_nd

@@ -6,6 +6,7 @@
 #include <cmath>
 #include <numeric>
 
+#include "kernels/element_types.h"
 #include "ops/builder.h"
 #include "ops/cast_as.h"
 #include "ops/detail.h"
@@ -51,6 +52,10 @@ std::vector<TensorType> infer(const OpView& op) {
     detail::expect_dtype("reduce", op, 0, "x", {DType::kBool});
   else
     detail::expect_dtype("reduce", op, 0, "x", {DType::kF32, DType::kI32});
+  if (reduction == ReduceOp::kProd && is_narrow_float(op.inputs[0].dtype))
+    detail::refuse("reduce", op, "x " + to_text(op.inputs[0]) + " is multiplied in 16 bits",
+                   "products of many numbers leave the range of f16, and the digits of bf16",
+                   "cast x to f32");
   check_dims(op);
   DType dtype = op.inputs[0].dtype;
   if (reduction == ReduceOp::kSum) dtype = detail::sum_dtype("reduce", op, dtype);

@@ -385,8 +385,9 @@ Cases attention_cases() {
   return cases;
 }
 
-/// The case on operands of `narrow`; nothing when it has none of f32.
+/// The case on operands of `narrow`; nothing when it has none of f32, or refuses them.
 std::optional<OperatorCase> narrowed(OperatorCase given, DType narrow) {
+  if (given.kind == "reduce" && given.attributes.text("op") == "prod") return std::nullopt;
   bool has_floats = false;
   for (size_t i = 0; i < given.inputs.size(); ++i) {
     DType& dtype = given.inputs[i].dtype;
