@@ -211,6 +211,13 @@ class Assignment {
   std::vector<bool> depends_on_data_;  // by value
 };
 
+/// "x.bf16"; of a further result "x:1" it is "x.1.bf16", because a colon is before the number of a
+/// result.
+std::string name_of_cast(std::string value, DType dtype) {
+  std::ranges::replace(value, ':', '.');
+  return value + "." + std::string(to_text(dtype));
+}
+
 /// Copies a graph op by op; a subclass decides about each op.
 class Copy {
  public:
@@ -247,8 +254,8 @@ class Copy {
     const std::string source = from.producer.index >= 0 ? graph_.op(from.producer).name : from.name;
     const Attributes attributes{{"dtype", std::string(to_text(dtype))}};
     const OpId made =
-        graph_.add_op(graph_.unique_name(from.name + "." + std::string(to_text(dtype))), "cast",
-                      attributes, {value}, {{dtype, from.type.shape}}, role, {source, "precision"});
+        graph_.add_op(graph_.unique_name(name_of_cast(from.name, dtype)), "cast", attributes,
+                      {value}, {{dtype, from.type.shape}}, role, {source, "precision"});
     return known->second = graph_.op(made).outputs.front();
   }
 
