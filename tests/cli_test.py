@@ -33,7 +33,7 @@ SMALL_GPT = ["configs/gpt.toml", "--set", f"data.path={TEXT}", "model.width=16",
 SMALL_MLP = ["configs/mlp.toml", "--set", f"data.path={TEXT}", "model.width=16", "model.embedding=4", "train.batch=4", "train.steps=6"]
 
 
-METRICS = {"kind", "step", "loss", "learning_rate", "grad_norm", "step_time_ms", "tokens", "tokens_per_s", "tokens_per_s_per_device", "tflops_per_device", "mfu", "hfu",
+METRICS = {"kind", "step", "loss", "learning_rate", "grad_norm", "skipped", "step_time_ms", "tokens", "tokens_per_s", "tokens_per_s_per_device", "tflops_per_device", "mfu", "hfu",
            "peak_bytes", "data_wait_ms", "comm_exposed_ms", "bubble_ms"}
 
 

@@ -12,7 +12,7 @@ namespace {
 using Gradients = std::vector<std::optional<ValueId>>;
 
 bool is_real(const Graph& graph, ValueId value) {
-  return graph.type(value).dtype == DType::kF32;
+  return is_float(graph.type(value).dtype);
 }
 
 /// The part of a name after the scope of the region, which all its inputs share: "tanh" of

@@ -143,7 +143,7 @@ std::vector<ValueId> differentiate(Builder& builder, ValueId loss,
   std::vector<ValueId> gradients;
   for (ValueId target : targets) {
     const auto gradient = sweep.gradient(target);
-    if (!gradient && graph.type(target).dtype == DType::kF32)
+    if (!gradient && is_float(graph.type(target).dtype))
       if (const Op* blocking = blocking_op(graph, target, loss))
         refuse(graph, target, loss, *blocking);
     gradients.push_back(gradient ? *gradient : sweep.zero(target));

@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <cmath>
+#include <limits>
 #include <optional>
 
 #include "autodiff/gradient.h"
@@ -45,18 +46,30 @@ struct Rates {
   std::optional<ValueId> decay;  // learning rate * weight decay
 };
 
+/// The variables of the scaling of the loss.
+struct Scaling {
+  LossScale settings;
+  ValueId scale;  // of this step
+  ValueId steps;  // since the scale was changed
+};
+
 /// Writes the optimizer: the shared scalars, then one update per parameter.
 class UpdateWriter {
  public:
   UpdateWriter(Graph& graph, uint64_t seed, const OptimizerConfig& config,
-               std::span<const ParameterGroup> groups)
-      : builder_(graph, seed), config_(config), groups_(groups) {}
+               std::span<const ParameterGroup> groups, const std::optional<Scaling>& scaling)
+      : builder_(graph, seed), config_(config), groups_(groups), scaling_(scaling) {}
 
   void write(std::vector<Parameter> parameters, ValueId learning_rate, ValueId step) {
+    if (scaling_) unscale(parameters);
     if (config_.clip_norm > 0)
       clip(parameters);
-    else if (config_.measure_norm)
+    else if (config_.measure_norm || scaling_)
       measure(parameters);
+    if (scaling_) {
+      find_if_finite(builder_.graph().output("grad_norm"));
+      next_scale();
+    }
     const Rates rates = shared_rates(learning_rate, step);
     std::vector<Rates> of_groups;
     for (size_t i = 0; i < groups_.size(); ++i) of_groups.push_back(rates_of(i, rates));
@@ -103,6 +116,62 @@ class UpdateWriter {
   void measure(const std::vector<Parameter>& parameters) {
     const auto scope = builder_.scope("clip");
     builder_.graph().add_output("grad_norm", global_norm(parameters));
+  }
+
+  /// Divides the gradients by the scale. It is a power of two, so this is exact.
+  void unscale(std::vector<Parameter>& parameters) {
+    const auto scope = builder_.scope("loss_scale");
+    derive_from("");
+    const ValueId one = builder_.constant({DType::kF32, {}}, 1, "one");
+    const ValueId inverse = builder_.div(one, scaling_->scale, "inverse");
+    for (Parameter& parameter : parameters) {
+      derive_from(parameter.name);
+      parameter.gradient = builder_.mul(
+          parameter.gradient, fill(inverse, parameter, parameter.name + ".fill"), parameter.name);
+    }
+  }
+
+  /// The norm is of all gradients of all ranks and stages: it is finite when all of them are.
+  void find_if_finite(ValueId norm) {
+    const auto scope = builder_.scope("loss_scale");
+    derive_from("");
+    const ValueId largest =
+        builder_.constant(builder_.type(norm), std::numeric_limits<float>::max(), "largest");
+    is_finite_ = builder_.compare("le", norm, largest, "is_finite");
+    builder_.graph().add_output("loss_scale", scaling_->scale);
+    builder_.graph().add_output(
+        "skipped",
+        builder_.cast(builder_.op1("not", {*is_finite_}, {}, "overflow"), DType::kF32, "skipped"));
+  }
+
+  /// Halves the scale after an overflow, and doubles it after enough steps without.
+  void next_scale() {
+    const auto scope = builder_.scope("loss_scale");
+    derive_from("");
+    const ValueId steps = builder_.add_scalar(scaling_->steps, 1, "count");
+    const ValueId enough = builder_.constant(
+        builder_.type(steps), static_cast<double>(scaling_->settings.steps_to_double), "enough");
+    const ValueId is_due = builder_.compare("ge", steps, enough, "is_due");
+    const ValueId larger = builder_.min_scalar(builder_.mul_scalar(scaling_->scale, 2, "doubled"),
+                                               kLargestLossScale, "larger");
+    const ValueId smaller = builder_.max_scalar(builder_.mul_scalar(scaling_->scale, 0.5, "halved"),
+                                                kLeastLossScale, "smaller");
+    const ValueId zero = builder_.constant(builder_.type(steps), 0, "zero");
+    const ValueId kept = builder_.select(is_due, larger, scaling_->scale, "kept");
+    const ValueId counted = builder_.select(is_due, zero, steps, "counted");
+    builder_.graph().set_next(scaling_->scale, builder_.select(*is_finite_, kept, smaller, "next"));
+    builder_.graph().set_next(scaling_->steps,
+                              builder_.select(*is_finite_, counted, zero, "steps.next"));
+  }
+
+  /// Sets the next value of a parameter or of its state. A step with an overflow keeps the value.
+  void set_next(ValueId variable, ValueId next) {
+    if (is_finite_) {
+      const ValueId is_finite =
+          builder_.broadcast(*is_finite_, builder_.shape(variable), {}, "is_finite");
+      next = builder_.select(is_finite, next, variable, "kept");
+    }
+    builder_.graph().set_next(variable, next);
   }
 
   /// Scales every gradient by min(1, clip_norm / (norm + 1e-6)).
@@ -179,7 +248,7 @@ class UpdateWriter {
     const ValueId step =
         builder_.mul_scalar(builder_.sub(goal, state, name + ".distance"), weight, name + ".step");
     const ValueId next = builder_.add(state, step, name);
-    builder_.graph().set_next(state, next);
+    set_next(state, next);
     return next;
   }
 
@@ -190,7 +259,7 @@ class UpdateWriter {
     const ValueId fade = builder_.mul_scalar(buffer, 1 - config_.momentum, "momentum.fade");
     const ValueId next =
         builder_.add(buffer, builder_.sub(gradient, fade, "momentum.change"), "momentum");
-    builder_.graph().set_next(buffer, next);
+    set_next(buffer, next);
     return next;
   }
 
@@ -231,12 +300,14 @@ class UpdateWriter {
     derive_from(parameter.name);
     const auto scope = builder_.scope(parameter.name + "." + std::string(to_text(config_.kind)));
     const ValueId step = step_of(parameter, rates);
-    builder_.graph().set_next(parameter.value, builder_.sub(parameter.value, step, "next"));
+    set_next(parameter.value, builder_.sub(parameter.value, step, "next"));
   }
 
   Builder builder_;
   const OptimizerConfig& config_;
   const std::span<const ParameterGroup> groups_;
+  const std::optional<Scaling> scaling_;
+  std::optional<ValueId> is_finite_;  // bool[]: are all gradients? Only with scaling
 };
 
 void check_numbers(const ParameterGroup& group) {
@@ -316,18 +387,27 @@ bool is_decayed(const Graph& graph, ValueId parameter) {
   return graph.type(parameter).shape.size() >= 2 && !is_bias(graph, parameter);
 }
 
-void add_training(Builder& builder, ValueId loss, const OptimizerConfig& config,
-                  std::span<const ParameterGroup> groups) {
-  const std::vector<ParameterGradient> gradients = differentiated_parameters(builder, loss);
-  if (gradients.empty())
-    throw UserError("there is nothing to train for '" + builder.graph().value(loss).name + "'",
-                    "the graph has no trainable variable",
-                    "declare at least one variable as trainable", ExitCode::kBadData);
-  add_updates(builder, gradients, config, groups);
+namespace {
+
+/// Adds the variables, and multiplies the loss by the scale.
+Scaling scale_loss(Builder& builder, ValueId& loss, const LossScale& settings) {
+  Graph& graph = builder.graph();
+  const Origin origin{graph.op(graph.value(loss).producer).name, "loss scale"};
+  const auto variable = [&](const std::string& name, double initial) {
+    return graph.add_variable(graph.unique_name(name), {DType::kF32, {}},
+                              Initializer::constant(initial), false, origin);
+  };
+  const Scaling scaling{settings, variable("loss_scale", settings.initial),
+                        variable("loss_scale.steps", 0)};
+  Builder writer(graph, builder.seed());
+  writer.derive(Role::kForward, origin);
+  loss = writer.mul(loss, scaling.scale, "loss_scale.loss");
+  return scaling;
 }
 
-void add_updates(Builder& builder, const std::vector<ParameterGradient>& gradients,
-                 const OptimizerConfig& config, std::span<const ParameterGroup> groups) {
+void write_updates(Builder& builder, const std::vector<ParameterGradient>& gradients,
+                   const OptimizerConfig& config, std::span<const ParameterGroup> groups,
+                   const std::optional<Scaling>& scaling) {
   std::vector<Parameter> parameters;
   for (const ParameterGradient& given : gradients)
     parameters.push_back({given.parameter, given.gradient,
@@ -337,8 +417,27 @@ void add_updates(Builder& builder, const std::vector<ParameterGradient>& gradien
   const ValueId learning_rate =
       find_or_add_input(builder.graph(), kLearningRateInput, {DType::kF32, {}});
   const ValueId step = find_or_add_input(builder.graph(), kStepInput, {DType::kI32, {}});
-  UpdateWriter(builder.graph(), builder.seed(), config, groups)
+  UpdateWriter(builder.graph(), builder.seed(), config, groups, scaling)
       .write(std::move(parameters), learning_rate, step);
+}
+
+}  // namespace
+
+void add_training(Builder& builder, ValueId loss, const OptimizerConfig& config,
+                  std::span<const ParameterGroup> groups, const std::optional<LossScale>& scale) {
+  std::optional<Scaling> scaling;
+  if (scale) scaling = scale_loss(builder, loss, *scale);
+  const std::vector<ParameterGradient> gradients = differentiated_parameters(builder, loss);
+  if (gradients.empty())
+    throw UserError("there is nothing to train for '" + builder.graph().value(loss).name + "'",
+                    "the graph has no trainable variable",
+                    "declare at least one variable as trainable", ExitCode::kBadData);
+  write_updates(builder, gradients, config, groups, scaling);
+}
+
+void add_updates(Builder& builder, const std::vector<ParameterGradient>& gradients,
+                 const OptimizerConfig& config, std::span<const ParameterGroup> groups) {
+  write_updates(builder, gradients, config, groups, {});
 }
 
 }  // namespace tessera

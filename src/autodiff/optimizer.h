@@ -62,6 +62,16 @@ struct ParameterGroup {
 inline constexpr std::string_view kLearningRateInput = "learning_rate";
 inline constexpr std::string_view kStepInput = "step";
 
+/// Dynamic scaling of the loss, for gradients in f16. The loss is multiplied by a variable, the
+/// gradients are divided by it. A step with a gradient that is not finite changes nothing but the
+/// scale, which is halved; after a number of other steps it is doubled.
+///   source  Micikevicius et al., "Mixed Precision Training", ICLR 2018
+struct LossScale {
+  double initial = 65536;
+  int64_t steps_to_double = 2000;  // without a gradient that is not finite
+};
+inline constexpr double kLeastLossScale = 1, kLargestLossScale = 0x1p24;
+
 /// Appends backward of `loss` and the update of every trainable variable.
 ///
 ///   requires  graph inputs "learning_rate" f32[] and "step" i32[] exist, or do not exist yet; then
@@ -73,10 +83,14 @@ inline constexpr std::string_view kStepInput = "step";
 ///             have role optimizer and names `<parameter>.<optimizer>...`; ops of the clip are
 ///             called `clip...`, scalars of all parameters `optimizer...`, those of group 2
 ///             `optimizer.group2...`.
+///   scale     when given: variables `loss_scale` and `loss_scale.steps`, f32[]; the outputs
+///             "loss_scale" and "skipped" (1 when the step changed no parameter and no state). One
+///             check serves all ranks and stages: that the global norm is finite
 ///   throws    UserError: 65 when nothing is trainable; 78 for a group that matches no parameter,
 ///             or has a negative number
 void add_training(Builder& builder, ValueId loss, const OptimizerConfig& config,
-                  std::span<const ParameterGroup> groups = {});
+                  std::span<const ParameterGroup> groups = {},
+                  const std::optional<LossScale>& scale = {});
 
 /// Does weight decay apply to the parameter? Not to biases and norms: parameters of rank below 2,
 /// and those that the forward only adds to results of products.

@@ -4,6 +4,7 @@
 #include <gtest/gtest.h>
 
 #include <cmath>
+#include <limits>
 #include <set>
 
 #include "base/error.h"
@@ -347,6 +348,74 @@ TEST(Optimizer, AGraphWithoutTrainableVariablesIsRefused) {
                  "  fix: declare at least one variable as trainable");
   }
 }
+
+// ---- the scale of the loss ----
+
+/// The program of quadratic(), with a scale of 8 that doubles after two steps.
+Graph scaled(const OptimizerConfig& config) {
+  Graph graph;
+  Builder builder(graph);
+  const ValueId a = builder.variable("a", f32({1, 2}), Initializer::constant(0));
+  const ValueId b = builder.variable("layer.b", f32({2}), Initializer::constant(0));
+  const ValueId target = builder.input("target", f32({2}));
+  const ValueId square =
+      builder.mul_scalar(builder.reduce_sum(builder.unary("square", a), {0, 1}), 0.5);
+  const ValueId loss = builder.add(square, builder.reduce_sum(builder.mul(target, b), {0}), "loss");
+  graph.add_output("loss", loss);
+  add_training(builder, loss, config, {}, LossScale{.initial = 8, .steps_to_double = 2});
+  verify(graph);
+  return graph;
+}
+
+class EveryScaledOptimizer : public testing::TestWithParam<OptimizerKind> {
+ protected:
+  OptimizerConfig config() const {
+    return {.kind = GetParam(), .weight_decay = 0.1, .clip_norm = 1.0};
+  }
+};
+
+TEST_P(EveryScaledOptimizer, MakesTheUpdatesOfTheUnscaledOne) {
+  const ReferenceValues with = train(scaled(config())), without = train(quadratic(config()));
+  for (const auto& [name, tensor] : without)
+    for (size_t i = 0; i < tensor.values.size(); ++i)
+      EXPECT_NEAR(with.at(name).values[i], tensor.values[i], kRounding) << name;
+}
+
+TEST_P(EveryScaledOptimizer, AStepWithAnInfiniteGradientChangesTheScaleAlone) {
+  const Graph graph = scaled(config());
+  ReferenceValues state = next_variables(graph, interpret(graph, with_inputs(start(graph), 0)));
+  for (const double wrong :
+       {std::numeric_limits<double>::infinity(), std::numeric_limits<double>::quiet_NaN()}) {
+    ReferenceValues inputs = with_inputs(state, 1);
+    inputs["target"].values[1] = wrong;
+    const ReferenceValues values = interpret(graph, inputs);
+    EXPECT_EQ(values.at(graph.value(graph.output("skipped")).name).values[0], 1);
+    const ReferenceValues next = next_variables(graph, values);
+    for (const auto& [name, tensor] : next) {
+      std::vector<double> expected = state.at(name).values;
+      if (name == "loss_scale") expected = {4};
+      if (name == "loss_scale.steps") expected = {0};
+      EXPECT_EQ(tensor.values, expected) << name;
+    }
+  }
+}
+
+TEST_P(EveryScaledOptimizer, DoublesTheScaleAfterStepsWithoutAnOverflow) {
+  const Graph graph = scaled(config());
+  ReferenceValues state = start(graph);
+  std::vector<double> scales, steps;
+  for (size_t step : {0, 1, 2}) {
+    state = next_variables(graph, interpret(graph, with_inputs(state, step)));
+    scales.push_back(state.at("loss_scale").values[0]);
+    steps.push_back(state.at("loss_scale.steps").values[0]);
+  }
+  EXPECT_THAT(scales, ElementsAre(8, 16, 16));
+  EXPECT_THAT(steps, ElementsAre(1, 0, 1));
+}
+
+INSTANTIATE_TEST_SUITE_P(Kinds, EveryScaledOptimizer,
+                         testing::Values(OptimizerKind::kSgd, OptimizerKind::kMomentum,
+                                         OptimizerKind::kAdam, OptimizerKind::kAdamW));
 
 }  // namespace
 }  // namespace tessera

@@ -30,7 +30,7 @@ std::vector<bool> values_with_gradient(const Graph& graph, const std::vector<Val
   for (const Op& op : graph.ops()) {
     if (!any_marked(marked, op.inputs) || stops_gradient(op) || !has_gradient(graph, op)) continue;
     for (ValueId output : op.outputs)
-      if (graph.type(output).dtype == DType::kF32) marked[output.index] = true;
+      if (is_float(graph.type(output).dtype)) marked[output.index] = true;
   }
   return marked;
 }

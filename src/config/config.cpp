@@ -1,6 +1,7 @@
 #include "config/config.h"
 
 #include <algorithm>
+#include <cmath>
 
 #include "base/error.h"
 #include "base/file.h"
@@ -45,6 +46,27 @@ void check_one_batch(const ConfigTable& table) {
                   ExitCode::kBadConfig);
 }
 
+/// Scaling by other numbers would round gradients.
+void check_power_of_two(const ConfigTable& table, double scale) {
+  int exponent = 0;
+  if (std::frexp(scale, &exponent) == 0.5) return;
+  throw UserError(table.file() + ": train.loss_scale is " + double_text(scale),
+                  "gradients are divided by it, which is exact for a power of two alone",
+                  "use a power of two, such as 65536", ExitCode::kBadConfig);
+}
+
+Precision read_precision(ConfigTable& table) {
+  Precision precision;
+  const std::string dtype = table.choice("precision", "f32", {"f32", "bf16", "f16"});
+  precision.dtype = parse_dtype(dtype);
+  precision.scale.initial =
+      table.number("loss_scale", precision.scale.initial, kLeastLossScale, kLargestLossScale);
+  check_power_of_two(table, precision.scale.initial);
+  precision.scale.steps_to_double =
+      table.integer("loss_scale_steps", precision.scale.steps_to_double, 1, 1 << 24);
+  return precision;
+}
+
 TrainConfig read_train(ConfigTable table) {
   TrainConfig train;
   check_one_batch(table);
@@ -55,6 +77,7 @@ TrainConfig read_train(ConfigTable table) {
   train.steps = table.integer("steps", train.steps, 0, kMany);
   train.seed =
       static_cast<uint64_t>(table.integer("seed", static_cast<int64_t>(train.seed), 0, kMany));
+  train.precision = read_precision(table);
   train.reduction = table.choice("reduction", "ordered", {"ordered", "fast"}) == "fast"
                         ? Reduction::kFast
                         : Reduction::kOrdered;

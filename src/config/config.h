@@ -13,6 +13,7 @@
 #include "model/model.h"
 #include "plan/plan.h"
 #include "plan/preset.h"
+#include "precision/precision.h"
 
 namespace tessera {
 
@@ -26,6 +27,7 @@ struct TrainConfig {
   RateScaling scale_learning_rate = RateScaling::kNone;
   int64_t steps = 100;
   uint64_t seed = 1;
+  Precision precision = {};
   Reduction reduction = Reduction::kOrdered;  // between processes: "ordered" or "fast"
   int64_t evaluate_every = 0;  // steps between evaluations of the held-out loss; 0: only at the end
   int64_t evaluate_batches = 8;  // batches of one evaluation; 0: all held-out data

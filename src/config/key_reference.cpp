@@ -103,6 +103,13 @@ constexpr KeyMeaning kMeanings[] = {
      "Does the learning rate grow with the data-parallel ranks of `batch_per_rank`?", "\"linear\""},
     {"train.steps", "Steps of the whole run", "1000"},
     {"train.seed", "Seed of initial values, of dropout and of the order of samples", "7"},
+    {"train.precision",
+     "Element type of products and of what lies between them ([mixed "
+     "precision](training.md#mixed-precision))",
+     "\"bf16\""},
+    {"train.loss_scale", "Of `f16`: factor of the loss in the first step, a power of two", "1024"},
+    {"train.loss_scale_steps",
+     "Of `f16`: steps without an overflow after which the factor is doubled", "500"},
     {"train.reduction",
      "Sums between processes in the order of ranks, with the bits of one process, or in any",
      "\"fast\""},

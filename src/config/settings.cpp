@@ -14,6 +14,11 @@ Document train_settings(const TrainConfig& train) {
   }
   table["steps"] = train.steps;
   table["seed"] = static_cast<int64_t>(train.seed);
+  table["precision"] = std::string(to_text(train.precision.dtype));
+  if (train.precision.scales_loss()) {
+    table["loss_scale"] = train.precision.scale.initial;
+    table["loss_scale_steps"] = train.precision.scale.steps_to_double;
+  }
   table["reduction"] = std::string(to_text(train.reduction));
   table["evaluate_every"] = train.evaluate_every;
   table["evaluate_batches"] = train.evaluate_batches;

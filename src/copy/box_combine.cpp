@@ -7,6 +7,7 @@
 
 #include "base/element.h"
 #include "base/error.h"
+#include "base/narrow_float.h"
 #include "base/reduce.h"
 #include "copy/streamed_sum.h"
 
@@ -15,6 +16,12 @@ namespace {
 
 /// The elements of a piece of a row: 16 KiB of f32, half of a typical first-level cache.
 constexpr int64_t kPiece = 4096;
+/// The elements of f16 or bf16 that are combined in f32 at a time: two buffers of 4 KiB.
+constexpr int64_t kNarrowPiece = 1024;
+
+bool is_narrow(DType dtype) {
+  return dtype == DType::kF16 || dtype == DType::kBF16;
+}
 
 int64_t flat_offset(const Dims& index, const Dims& strides, int64_t start) {
   for (int d = 0; d < index.size(); ++d) start += index[d] * strides[d];
@@ -39,15 +46,16 @@ bool next_row(Dims& index, const Dims& extents) {
 
 /// The types whose reductions have kernels. All other types are only copied.
 bool has_reductions(DType dtype) {
-  return dtype == DType::kF32 || dtype == DType::kI32 || dtype == DType::kBool;
+  return dtype == DType::kF32 || dtype == DType::kI32 || dtype == DType::kBool || is_narrow(dtype);
 }
 
 [[noreturn]] void refuse_reduction(DType dtype) {
   const std::string type(to_text(dtype));
-  throw UserError(
-      "parts of a partial value of type " + type + " cannot be combined",
-      "reductions have kernels for f32, i32 and bool; " + type + " is only stored and moved",
-      "convert the value to f32 or i32 before it is reduced across ranks", ExitCode::kBadConfig);
+  throw UserError("parts of a partial value of type " + type + " cannot be combined",
+                  "reductions have kernels for f32, f16, bf16, i32 and bool; " + type +
+                      " is only stored and moved",
+                  "convert the value to f32 or i32 before it is reduced across ranks",
+                  ExitCode::kBadConfig);
 }
 
 }  // namespace
@@ -78,6 +86,31 @@ void BoxCombine::reduce_rows(Row target, ConstRow first, ConstRow second, int64_
   }
 }
 
+template <typename T>
+void BoxCombine::widen_row(ConstRow source, float* out, int64_t count) {
+  const T* from = reinterpret_cast<const T*>(source.data);
+  for (int64_t i = 0; i < count; ++i) out[i] = to_float(from[i * source.stride]);
+}
+
+template <typename T>
+void BoxCombine::round_row(const float* x, Row target, int64_t count) {
+  T* to = reinterpret_cast<T*>(target.data);
+  for (int64_t i = 0; i < count; ++i) to[i * target.stride] = round_to<T>(x[i]);
+}
+
+template <typename RowOf>
+void BoxCombine::reduce_narrow(Row target, const RowOf& row_of, int64_t count) const {
+  float sum[kNarrowPiece], next[kNarrowPiece];
+  const Row to{reinterpret_cast<std::byte*>(sum), 1};
+  const ConstRow before{to.data, 1}, term{reinterpret_cast<const std::byte*>(next), 1};
+  widen_(row_of(sources_[0]), sum, count);
+  for (size_t i = 1; i < sources_.size(); ++i) {
+    widen_(row_of(sources_[i]), next, count);
+    reduce_(to, before, term, count);
+  }
+  round_(sum, target, count);
+}
+
 void BoxCombine::stream_rows(Row target, ConstRow first, ConstRow second, int64_t count) {
   stream_sum(reinterpret_cast<float*>(target.data), reinterpret_cast<const float*>(first.data),
              reinterpret_cast<const float*>(second.data), count);
@@ -88,8 +121,8 @@ bool BoxCombine::may_stream() const {
   constexpr int64_t kLongRow = 4096;
   const int last = extents_.size() - 1;
   const auto is_dense = [last](const Layout& layout) { return layout.strides[last] == 1; };
-  return reduce_ == reduce_rows<float, ReduceOp::kSum> && sources_.size() == 2 &&
-         extents_[last] >= kLongRow &&
+  return dtype_ == DType::kF32 && reduce_ == reduce_rows<float, ReduceOp::kSum> &&
+         sources_.size() == 2 && extents_[last] >= kLongRow &&
          element_count(extents_) * size_of(dtype_) >= kStreamedBytes && is_dense(target_) &&
          is_dense(sources_[0].layout) && is_dense(sources_[1].layout);
 }
@@ -101,7 +134,7 @@ BoxCombine::ReduceFunction BoxCombine::reduce_function(DType dtype, ReduceOp red
     if constexpr (traits(op.value).is_logical) {
       return dtype == DType::kBool ? reduce_rows<uint8_t, op.value> : nullptr;
     } else {
-      if (dtype == DType::kF32) return reduce_rows<float, op.value>;
+      if (dtype == DType::kF32 || is_narrow(dtype)) return reduce_rows<float, op.value>;
       return dtype == DType::kI32 ? reduce_rows<int32_t, op.value> : nullptr;
     }
   });
@@ -124,6 +157,13 @@ BoxCombine::BoxCombine(DType dtype, ReduceOp reduce, const Box& box, const Box& 
       reduce_(reduce_function(dtype, reduce)),
       extents_(box.shape()) {
   target_ = layout_in(target_holds);
+  if (dtype == DType::kF16) {
+    widen_ = widen_row<Float16>;
+    round_ = round_row<Float16>;
+  } else if (dtype == DType::kBF16) {
+    widen_ = widen_row<BFloat16>;
+    round_ = round_row<BFloat16>;
+  }
 }
 
 BoxCombine::Layout BoxCombine::layout_in(const Box& holds) const {
@@ -187,10 +227,17 @@ void BoxCombine::run_row(std::byte* target, std::span<const std::byte* const> so
     return ConstRow{sources[source.index] + piece(source.layout, begin),
                     source.layout.strides[last]};
   };
-  const int64_t step = sources_.size() <= 2 ? extents_[last] : kPiece;
+  const bool is_combined_wide = widen_ != nullptr && sources_.size() > 1;
+  const int64_t step = is_combined_wide       ? kNarrowPiece
+                       : sources_.size() <= 2 ? extents_[last]
+                                              : kPiece;
   for (int64_t begin = 0; begin < extents_[last]; begin += step) {
     const int64_t count = std::min(step, extents_[last] - begin);
     const Row to{target + piece(target_, begin), target_.strides[last]};
+    if (is_combined_wide) {
+      reduce_narrow(to, [&](const Source& source) { return row_of(source, begin); }, count);
+      continue;
+    }
     ConstRow sum = row_of(sources_[0], begin);
     if (sources_.size() == 1) copy_(to, sum, count);
     for (size_t i = 1; i < sources_.size(); ++i) {

@@ -13,7 +13,8 @@
 namespace tessera {
 
 /// target[box] = source 0 (+) source 1 (+) ..., in this order. (+) is a reduction; one source is
-/// copied. Elements of every type are copied; f32, i32 and bool are reduced.
+/// copied. Elements of every type are copied; f32, f16, bf16, i32 and bool are reduced. f16 and
+/// bf16 are combined in f32 and rounded once.
 ///
 ///   memory   planned once; run() allocates nothing
 ///   time     long rows are processed in pieces that stay in the first-level cache, so each source
@@ -54,6 +55,8 @@ class BoxCombine {
     const std::byte* data = nullptr;
     int64_t stride = 1;
   };
+  using WidenFunction = void (*)(ConstRow source, float* out, int64_t count);
+  using RoundFunction = void (*)(const float* x, Row target, int64_t count);
   using CopyFunction = void (*)(Row target, ConstRow source, int64_t count);
   /// target = first (+) second; `first` may be the target.
   using ReduceFunction = void (*)(Row target, ConstRow first, ConstRow second, int64_t count);
@@ -64,6 +67,10 @@ class BoxCombine {
   static void reduce_rows(Row target, ConstRow first, ConstRow second, int64_t count);
   static CopyFunction copy_function(int64_t element_size);
   static ReduceFunction reduce_function(DType dtype, ReduceOp reduce);
+  template <typename T>
+  static void widen_row(ConstRow source, float* out, int64_t count);
+  template <typename T>
+  static void round_row(const float* x, Row target, int64_t count);
   static void stream_rows(Row target, ConstRow first, ConstRow second, int64_t count);
   bool may_stream() const;
 
@@ -73,11 +80,16 @@ class BoxCombine {
   void erase_dim(int dim);
   void run_row(std::byte* target, std::span<const std::byte* const> sources,
                const Dims& index) const;
+  /// row_of(source): its row.
+  template <typename RowOf>
+  void reduce_narrow(Row target, const RowOf& row_of, int64_t count) const;
 
   DType dtype_;
   Box box_;
   CopyFunction copy_;
   ReduceFunction reduce_;
+  WidenFunction widen_ = nullptr;  // of f16 and bf16, whose reduce_ is that of f32
+  RoundFunction round_ = nullptr;
   Dims extents_;
   Layout target_;
   std::vector<Source> sources_;

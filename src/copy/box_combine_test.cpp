@@ -112,7 +112,8 @@ TEST(BoxCombine, RefusesAReductionThatTheTypeDoesNotHave) {
 TEST(BoxCombine, ATypeWithoutKernelsIsCopiedAndNotCombined) {
   const Box box = whole_box({2});
   for (const DTypeTraits& type : kDTypes) {
-    if (type.dtype == DType::kF32 || type.dtype == DType::kI32 || type.dtype == DType::kBool)
+    if (type.dtype != DType::kF64 && type.dtype != DType::kI64 && type.dtype != DType::kI8 &&
+        type.dtype != DType::kU8)
       continue;
     BoxCombine combine(type.dtype, ReduceOp::kSum, box, box);
     EXPECT_NO_THROW(combine.add_source(0, box)) << type.text;
@@ -124,6 +125,39 @@ TEST(BoxCombine, ATypeWithoutKernelsIsCopiedAndNotCombined) {
                                            std::string(type.text) + " cannot be combined");
     }
   }
+}
+
+TEST(BoxCombine, SixteenBitsAreCombinedInF32AndRoundedOnce) {
+  // Of bf16, 256 + 1 + 1 is 258 when it is rounded once, and 256 when each sum is: 257 rounds to
+  // the even 256. The row is longer than a piece, and its stride in the sources is 2.
+  const Shape whole{1500, 2}, column{1500, 1};
+  const Box box{{{0, 1500}, {1, 2}}};
+  std::vector<Tensor> parts;
+  for (const double number : {256.0, 1.0, 1.0}) {
+    parts.emplace_back(TensorType{DType::kBF16, whole});
+    for (BFloat16& element : parts.back().values<BFloat16>()) element = BFloat16(number);
+  }
+  Tensor target({DType::kBF16, column});
+  BoxCombine combine(DType::kBF16, ReduceOp::kSum, box, box);
+  for (size_t i : {0, 1, 2}) combine.add_source(i, whole_box(whole));
+  combine.join_dims();
+  combine.run(target.data(),
+              std::array<const std::byte*, 3>{parts[0].data(), parts[1].data(), parts[2].data()});
+  for (const BFloat16 element : target.values<BFloat16>()) ASSERT_EQ(element.to_double(), 258);
+}
+
+TEST(BoxCombine, ReducesSixteenBitsByTheReductionsOfFloats) {
+  const auto numbers = [](ReduceOp reduce) {
+    std::vector<double> results;
+    for (const Float16 element :
+         combined<Float16>(reduce, {Float16(1), Float16(-2)}, {Float16(0.5), Float16(4)}))
+      results.push_back(element.to_double());
+    return results;
+  };
+  EXPECT_EQ(numbers(ReduceOp::kSum), (std::vector<double>{1.5, 2}));
+  EXPECT_EQ(numbers(ReduceOp::kProd), (std::vector<double>{0.5, -8}));
+  EXPECT_EQ(numbers(ReduceOp::kMax), (std::vector<double>{1, 4}));
+  EXPECT_EQ(numbers(ReduceOp::kMin), (std::vector<double>{0.5, -2}));
 }
 
 TEST(BoxCombine, LongRowsAreAddedInTheOrderOfTheirSources) {

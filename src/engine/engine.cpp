@@ -172,6 +172,7 @@ double Engine::accumulate(const Batch& batch) {
   State& s = *state_;
   s.check_trains();
   s.check_between_steps("accumulate()");
+  check_accumulates(config().train.precision);
   const int64_t step = step_count();
   return s.execution->gradients.accumulate(batch, step, s.run.rate(step),
                                            s.run.batches().wait_of(batch));

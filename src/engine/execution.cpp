@@ -10,8 +10,8 @@ namespace {
 /// The training graph, after the plan and the data were checked against it.
 Graph checked_training_graph(const Network& network, const TrainingSettings& settings,
                              const Plan& plan, const RunData& data) {
-  Graph graph =
-      training_graph(network, settings.optimizer, settings.train.batch, settings.train.seed);
+  Graph graph = training_graph(network, settings.optimizer, settings.train.batch,
+                               settings.train.seed, settings.train.precision);
   check_fits(plan, graph);
   for (const DatasetPtr& part : {data.train, data.held_out})
     if (part) check_fits(graph, network, *part);

@@ -40,12 +40,14 @@ std::string_view section_of(Purpose purpose) {
 
 Graph graph_of(Purpose purpose, const Network& network, const TrainingSettings& settings,
                int64_t rows) {
-  const auto& [batch, seed] = std::pair(settings.train.batch, settings.train.seed);
+  const TrainConfig& train = settings.train;
+  const auto forward = [&](ForwardPurpose of, int64_t of_rows) {
+    return forward_graph(network, of, of_rows, train.seed, train.precision);
+  };
   switch (purpose) {
-    case Purpose::kEvaluate:
-      return forward_graph(network, ForwardPurpose::kEvaluation, batch, seed);
-    case Purpose::kPredict: return forward_graph(network, ForwardPurpose::kPrediction, rows, seed);
-    case Purpose::kDecode: return forward_graph(network, ForwardPurpose::kDecoding, rows, seed);
+    case Purpose::kEvaluate: return forward(ForwardPurpose::kEvaluation, train.batch);
+    case Purpose::kPredict: return forward(ForwardPurpose::kPrediction, rows);
+    case Purpose::kDecode: return forward(ForwardPurpose::kDecoding, rows);
     default: throw InternalError("this program is not made on demand");
   }
 }
@@ -62,10 +64,10 @@ std::vector<PlannedProgram> planned_programs(const Network& network,
                                              const TrainingSettings& settings, const Plan& plan,
                                              const CompileOptions& options) {
   std::vector<PlannedProgram> programs;
-  programs.push_back(
-      {Purpose::kTrain,
-       training_graph(network, settings.optimizer, settings.train.batch, settings.train.seed),
-       plan});
+  programs.push_back({Purpose::kTrain,
+                      training_graph(network, settings.optimizer, settings.train.batch,
+                                     settings.train.seed, settings.train.precision),
+                      plan});
   const PlacedGraph training = placements(programs.front().graph, plan, options);
   for (const Purpose purpose : purposes_of(network)) {
     Graph graph = graph_of(purpose, network, settings, 1);
@@ -104,8 +106,8 @@ Plan resolved_plan(const RunConfig& config, const Plan& plan, const CompileOptio
 
 Plan with_other_programs(const Network& network, const TrainingSettings& settings, const Plan& plan,
                          const CompileOptions& options) {
-  const Graph training =
-      training_graph(network, settings.optimizer, settings.train.batch, settings.train.seed);
+  const Graph training = training_graph(network, settings.optimizer, settings.train.batch,
+                                        settings.train.seed, settings.train.precision);
   const PlacedGraph placed = placements(training, plan, options);
   Plan by_marks = plan;
   by_marks.shardings.reset();

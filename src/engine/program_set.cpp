@@ -30,7 +30,7 @@ ProgramSet::ProgramSet(const Network& network, const TrainingSettings& settings,
       options_(std::move(options)),
       training_(std::move(training)),
       evaluation_(forward_graph(network, ForwardPurpose::kEvaluation, settings.train.batch,
-                                settings.train.seed)),
+                                settings.train.seed, settings.train.precision)),
       batch_fields_(fields_of(training_)),
       units_per_batch_(tessera::units_per_batch(network, training_)),
       runtime_(plan.ranks(), std::move(runtime)) {

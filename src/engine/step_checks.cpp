@@ -75,6 +75,15 @@ void check_is_a_number(double loss, int64_t step) {
       ExitCode::kDiverged);
 }
 
+void check_accumulates(const Precision& precision) {
+  if (!precision.scales_loss()) return;
+  throw UserError("a step with train.precision = \"f16\" cannot be made in parts",
+                  "its gradients are scaled, and whether a step is skipped is decided once for all "
+                  "of them",
+                  "use step(), or train.precision = \"bf16\", which needs no scale",
+                  ExitCode::kUsage);
+}
+
 void check_predicts(const Network& network) {
   if (network.language) return;
   throw UserError(network.name + " does not predict the next token", "it predicts something else",

@@ -5,6 +5,7 @@
 
 #include "data/batch.h"
 #include "network/network.h"
+#include "precision/precision.h"
 
 namespace tessera {
 
@@ -21,6 +22,9 @@ void check_variable(const Graph& training, const std::string& name, const Tensor
 
 /// throws  UserError (5) when the loss of `step`, counted from 1, is not finite
 void check_is_a_number(double loss, int64_t step);
+
+///   throws  UserError (2) when the loss is scaled, because a step in parts has no scale
+void check_accumulates(const Precision& precision);
 
 /// throws  UserError (2) when the network does not predict the next token
 void check_predicts(const Network& network);

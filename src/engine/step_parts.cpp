@@ -68,7 +68,9 @@ struct Backward {
 
 Backward backward_of(const Network& network, const TrainConfig& train) {
   Backward backward{
-      forward_graph(network, ForwardPurpose::kTraining, train.batch, train.seed), {}, {}};
+      forward_graph(network, ForwardPurpose::kTraining, train.batch, train.seed, train.precision),
+      {},
+      {}};
   const auto outputs = backward.graph.outputs();
   for (const auto& [name, value] : outputs)
     if (name != network.loss && name != network.count) backward.graph.remove_output(name);
@@ -77,6 +79,15 @@ Backward backward_of(const Network& network, const TrainConfig& train) {
   Builder builder(backward.graph, train.seed);
   backward.gradients =
       differentiate(builder, backward.graph.output(network.loss), backward.parameters);
+  if (train.precision.dtype != DType::kF32) {
+    WideGradients wide = with_wide_gradients(backward.graph);
+    const auto follow = [&](ValueId& value) {
+      value = wide.value[static_cast<size_t>(value.index)];
+    };
+    std::ranges::for_each(backward.parameters, follow);
+    std::ranges::for_each(backward.gradients, follow);
+    backward.graph = std::move(wide.graph);
+  }
   return backward;
 }
 
@@ -265,6 +276,7 @@ std::vector<std::vector<MadeGradient>> fusible(const std::vector<MadeGradient>& 
 
 StepParts step_parts(const Network& network, const TrainingSettings& settings, const Plan& plan,
                      const PlacedGraph& training) {
+  if (settings.train.precision.scales_loss()) return {};
   Backward backward = backward_of(network, settings.train);
   const std::vector<Mark> marks = with_stages_of(
       training, backward.graph,

@@ -30,6 +30,8 @@ StepResult TrainingSteps::end() {
                           .loss = ended.result(programs_.network().loss),
                           .learning_rate = ended.inputs.rate(),
                           .grad_norm = ended.result("grad_norm"),
+                          .loss_scale = ended.result("loss_scale"),
+                          .skipped = ended.result("skipped") != 0,
                           .tokens = programs_.units_per_batch(),
                           .time = time,
                           .data_wait = ended.data_wait,
@@ -37,7 +39,9 @@ StepResult TrainingSteps::end() {
   state_.set_steps_done(number + 1);
   if (ended.batch) state_.batches().recycle(std::move(*ended.batch));
   ended.batch.reset();
-  check_is_a_number(result.loss, result.step + 1);
+  // A loss that overflows is scaled down, too, until there is no smaller scale.
+  if (!result.skipped || result.loss_scale <= kLeastLossScale)
+    check_is_a_number(result.loss, result.step + 1);
   return result;
 }
 

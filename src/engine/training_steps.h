@@ -16,6 +16,10 @@ struct StepResult {
   double loss = 0;
   double learning_rate = 0;
   double grad_norm = 0;  // 0 without clipping
+  /// With f16: the factor of the loss in this step (else 0), and whether the step changed nothing
+  /// because a gradient overflowed.
+  double loss_scale = 0;
+  bool skipped = false;
   int64_t tokens = 0;    // units of the batch: tokens, images, pixels, rows (Network::targets)
   Seconds time{0};       // without data_wait
   Seconds data_wait{0};  // time in which the step waited for the loader

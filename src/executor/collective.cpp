@@ -104,7 +104,9 @@ std::optional<Collective> find_collective(const TensorType& type, const Exchange
   };
   std::vector<Box> from, to;
   for (const Part& part : group) from.push_back(part.from), to.push_back(part.to);
-  const bool is_sum = type.dtype != DType::kBool &&
+  // Libraries round a sum of 16 bits after each addition.
+  const bool may_add = type.dtype == DType::kF32 || type.dtype == DType::kI32;
+  const bool is_sum = may_add &&
                       all([&](const Part& part) { return sums_all(part, group.size()); }) &&
                       all([&](const Part& part) { return part.from == from.front(); });
   if (is_sum && all([&](const Part& part) { return part.to == from.front(); })) {

@@ -10,7 +10,11 @@
 namespace tessera::fuzz {
 namespace {
 
-constexpr double kExactLimit = 0x1p24;
+/// Whole numbers below it are exact in an element type.
+double exact_limit(DType dtype) {
+  return is_float(dtype) ? 1 / unit_roundoff(dtype) : 0x1p24;
+}
+
 constexpr double kMaxMagnitude = 1e6;
 
 /// Calls visit(values) with the values of every step of the serial run, until it returns false.
@@ -56,7 +60,7 @@ class Magnitudes {
           return std::find(set.begin(), set.end(), static_cast<int>(index)) != set.end();
         });
     const ReferenceTensor& actual = value(op.inputs[index]);
-    if (!linear || actual.type.dtype != DType::kF32) return actual;
+    if (!linear || !is_float(actual.type.dtype)) return actual;
     const auto known = magnitudes_.find(op.inputs[index].index);
     ReferenceTensor result = known == magnitudes_.end() ? actual : known->second;
     for (double& element : result.values) element = std::abs(element);
@@ -88,7 +92,7 @@ class Magnitudes {
     for (size_t i = 0; i < magnitude.values.size(); ++i) {
       double& element = magnitude.values[i];
       element = std::max(std::abs(element), std::abs(actual.values[i]));
-      if (!(element < kExactLimit) ||
+      if (!(element < exact_limit(actual.type.dtype)) ||
           (actual.values[i] != std::floor(actual.values[i]) && !is_fraction(op)))
         return false;
     }

@@ -27,8 +27,6 @@ constexpr int kMorePerturbations = 16;
 
 constexpr Seconds kDeadline{20};
 
-constexpr double kUnitRoundoff = 0x1p-24;
-
 /// The reference values of one step, and the tolerance of each value.
 class Oracle {
  public:
@@ -171,10 +169,10 @@ class CaseRun {
         // A maximum selects among parts and computes nothing with them.
         are_rounded = are_rounded || p.reduce == ReduceOp::kSum || p.reduce == ReduceOp::kProd;
       }
-      if (reg.type->dtype != DType::kF32 || !are_rounded) continue;
+      if (!is_float(reg.type->dtype) || !are_rounded) continue;
       const double magnitude = capture_.assemble(index).magnitude;
       if (std::isfinite(magnitude))
-        rounding[value_of_partial(reg)] += (terms + 1) * kUnitRoundoff * magnitude;
+        rounding[value_of_partial(reg)] += (terms + 1) * unit_roundoff(reg.type->dtype) * magnitude;
     }
     return rounding;
   }

@@ -98,7 +98,7 @@ class MarkMaker {
 
   /// Inputs and variables are never partial; nor is the next value of a variable.
   bool may_be_partial(ValueId id) const {
-    if (graph_.value(id).producer.index < 0 || graph_.type(id).dtype != DType::kF32) return false;
+    if (graph_.value(id).producer.index < 0 || !is_float(graph_.type(id).dtype)) return false;
     return std::none_of(graph_.variables().begin(), graph_.variables().end(),
                         [&](const Variable& variable) { return variable.next == id; });
   }
@@ -139,7 +139,7 @@ class MarkMaker {
     const Mesh& mesh = *mesh_pointer;
     const OpView seen = view(graph_, op);
     const ShardingRule rule = rule_of(*seen.definition, seen);
-    if (!rule.linear.empty() && seen.outputs[0].dtype == DType::kF32 && dice_.chance(0.1)) {
+    if (!rule.linear.empty() && is_float(seen.outputs[0].dtype) && dice_.chance(0.1)) {
       mark_linear_op(mesh, op, rule);
       return;
     }

@@ -7,6 +7,7 @@
 #include "autodiff/optimizer.h"
 #include "base/error.h"
 #include "fuzz/program_maker.h"
+#include "precision/precision.h"
 
 namespace tessera::fuzz {
 namespace {
@@ -145,15 +146,36 @@ void name_outputs(ProgramMaker& maker) {
 
 }  // namespace
 
+/// The precisions of a case. A dice of its own keeps the programs of all seeds but for the casts.
+struct Precisions {
+  DType dtype = DType::kF32;
+  bool has_wide_gradients = false;
+
+  explicit Precisions(uint64_t seed) {
+    Dice dice(seed, "precision");
+    if (!dice.chance(0.25)) return;
+    dtype = dice.chance(0.5) ? DType::kBF16 : DType::kF16;
+    has_wide_gradients = dice.chance(0.7);
+  }
+};
+
 RandomProgram random_program(uint64_t seed, bool exact, int64_t micro_batches) {
   static const ProgramGenerator generator;
   ProgramMaker maker(seed, exact, micro_batches);
   begin(maker);
   for (int64_t steps = maker.dice().between(3, 18); steps > 0; --steps) generator.add_op(maker);
   name_outputs(maker);
-  if (maker.dice().chance(0.7))
-    if (const auto loss = make_loss(maker)) train(maker, *loss);
+  const Precisions precisions(seed);
+  Graph& graph = maker.graph();
+  if (maker.dice().chance(0.7)) {
+    const bool has_loss = make_loss(maker).has_value();
+    graph = with_precision(std::move(graph), precisions.dtype);
+    if (has_loss) train(maker, graph.output("loss"));
+  } else {
+    graph = with_precision(std::move(graph), precisions.dtype);
+  }
   move_other_state(maker);
+  if (precisions.has_wide_gradients) graph = with_wide_gradients(graph).graph;
   verify(maker.graph());
   return {maker.graph(), maker.fills()};
 }

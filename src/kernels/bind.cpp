@@ -11,6 +11,8 @@
 #include "kernels/cpu/catalogue.h"
 #include "kernels/cpu/common/gemm.h"
 #include "kernels/cpu/common/operands.h"
+#include "kernels/cpu/narrow.h"
+#include "kernels/element_types.h"
 #include "kernels/kernel_set.h"
 
 namespace tessera {
@@ -54,12 +56,12 @@ const NamedKernel* find_own(const KernelSet* own, std::string_view kernel) {
 void refuse_types_without_kernels(const LocalCall& call) {
   for (const auto* types : {&call.inputs, &call.outputs})
     for (const TensorType& type : *types)
-      if (!has_kernels(type.dtype))
-        throw UserError("kernel '" + call.kernel + "': an operand is " + to_text(type),
-                        "built-in kernels compute with f32, i32 and bool; tensors of other element "
-                        "types are stored and moved only",
-                        "use one of these types, or bring a kernel of your own",
-                        ExitCode::kBadData);
+      if (!may_be_operand(type.dtype))
+        throw UserError(
+            "kernel '" + call.kernel + "': an operand is " + to_text(type),
+            "built-in kernels compute with f32, f16, bf16, i32 and bool; tensors of other "
+            "element types are stored and moved only",
+            "use one of these types, or bring a kernel of your own", ExitCode::kBadData);
 }
 
 LocalWork default_work(const LocalCall& call) {
@@ -74,14 +76,14 @@ BoundKernel bind_kernel(const LocalCall& call, const KernelSet* own) {
   if (const NamedKernel* kernel = find_own(own, call.kernel)) return kernel->bind(call);
   const CatalogueEntry& entry = find_entry(call.kernel, own);
   refuse_types_without_kernels(call);
-  return entry.bind(call);
+  return has_narrow_operands(call) ? bind_narrow(entry, call) : entry.bind(call);
 }
 
 LocalWork work_of(const LocalCall& call, const KernelSet* own) {
   const NamedKernel* kernel = find_own(own, call.kernel);
   if (!kernel) {
     const CatalogueEntry& entry = find_entry(call.kernel, own);
-    LocalWork work = entry.work(call);
+    LocalWork work = has_narrow_operands(call) ? work_of_narrow(entry, call) : entry.work(call);
     if (work.kernel.empty()) work.kernel = entry.name;
     return work;
   }
@@ -93,6 +95,7 @@ Bytes workspace_of(const LocalCall& call, const KernelSet* own) {
     return kernel->workspace ? kernel->workspace(call) : kernel->bind(call).workspace;
   const CatalogueEntry& entry = find_entry(call.kernel, own);
   refuse_types_without_kernels(call);
+  if (has_narrow_operands(call)) return workspace_of_narrow(entry, call);
   return entry.workspace ? entry.workspace(call) : Bytes(0);
 }
 

@@ -90,8 +90,8 @@ TEST(Kernels, RefuseElementTypesThatTheyDoNotCompute) {
       [&] { bind_kernel({"copy", {}, {}, "", {type}, {type}}); },
       testing::ThrowsMessage<UserError>(
           "kernel 'copy': an operand is i64[2]\n"
-          "  why: built-in kernels compute with f32, i32 and bool; tensors of other element "
-          "types are stored and moved only\n"
+          "  why: built-in kernels compute with f32, f16, bf16, i32 and bool; tensors of other "
+          "element types are stored and moved only\n"
           "  fix: use one of these types, or bring a kernel of your own"));
 }
 

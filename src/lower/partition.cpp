@@ -328,9 +328,19 @@ class Partition {
                     {},
                     name + ".sum"};
     step.purpose = KernelPurpose::kAccumulate;
+    step.workspace = workspace_of_sum(step, instruction.mesh);
     instruction.step = std::move(step);
     program_.instructions.push_back(std::move(instruction));
     values_.add_holder(value, sum, -1);
+  }
+
+  /// What the addition to the sum so far needs, which is an operand of the same type.
+  RegisterIndex workspace_of_sum(KernelStep step, MeshIndex mesh_index) {
+    step.inputs.push_back(step.inputs.front());
+    const MeshPtr& mesh = program_.meshes[mesh_index];
+    const Bytes bytes = max_workspace(program_, step, *mesh);
+    if (bytes == Bytes(0)) return {};
+    return program_.registers.push_back(workspace_register(step.op, bytes, mesh, mesh_index));
   }
 
   const Graph& graph_;

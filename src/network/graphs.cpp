@@ -106,7 +106,8 @@ class ForwardCheck {
 
 }  // namespace
 
-Graph forward_graph(const Network& network, ForwardPurpose purpose, int64_t rows, uint64_t seed) {
+Graph forward_graph(const Network& network, ForwardPurpose purpose, int64_t rows, uint64_t seed,
+                    const Precision& precision) {
   Graph graph(network.operators);
   Builder builder(graph, seed);
   Forward forward(network, purpose, rows, builder);
@@ -118,15 +119,17 @@ Graph forward_graph(const Network& network, ForwardPurpose purpose, int64_t rows
     result.check_targets();
   }
   if (purpose == ForwardPurpose::kEvaluation) result.check_metrics();
-  return graph;
+  return with_precision(std::move(graph), precision.dtype);
 }
 
 Graph training_graph(const Network& network, const OptimizerConfig& optimizer, int64_t rows,
-                     uint64_t seed) {
-  Graph graph = forward_graph(network, ForwardPurpose::kTraining, rows, seed);
+                     uint64_t seed, const Precision& precision) {
+  Graph graph = forward_graph(network, ForwardPurpose::kTraining, rows, seed, precision);
   Builder builder(graph, seed);
-  add_training(builder, graph.output(network.loss), with_measured_norm(optimizer), network.groups);
-  return graph;
+  add_training(builder, graph.output(network.loss), with_measured_norm(optimizer), network.groups,
+               precision.scales_loss() ? std::optional(precision.scale) : std::nullopt);
+  if (precision.dtype == DType::kF32) return graph;
+  return with_wide_gradients(graph).graph;
 }
 
 void check_variables(const Network& network, const Graph& training, const Graph& forward) {

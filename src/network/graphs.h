@@ -6,20 +6,23 @@
 #include <vector>
 
 #include "network/network.h"
+#include "precision/precision.h"
 
 namespace tessera {
 
 /// The forward graph of a purpose, for a batch of `rows` rows.
-///   seed    of dropout
+///   seed       of dropout
+///   precision  the element type of products, and of what lies between them
 ///   throws  UserError (65) when a training or evaluation graph has no loss, its loss or count is
 ///           not f32[], an input does not begin with the rows, the targets are not an input, or an
 ///           evaluation graph lacks what a metric reads
-Graph forward_graph(const Network& network, ForwardPurpose purpose, int64_t rows, uint64_t seed);
+Graph forward_graph(const Network& network, ForwardPurpose purpose, int64_t rows, uint64_t seed,
+                    const Precision& precision = {});
 
 /// The graph of a training step: forward, backward, optimizer.
 ///   throws  as forward_graph; UserError (78) for a parameter group that matches nothing
 Graph training_graph(const Network& network, const OptimizerConfig& optimizer, int64_t rows,
-                     uint64_t seed);
+                     uint64_t seed, const Precision& precision = {});
 
 /// Checks that the variables of an evaluation or prediction graph are among those of training.
 ///   throws  UserError (65) that names one that training lacks or has with another type

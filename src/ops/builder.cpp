@@ -4,6 +4,7 @@
 #include <numeric>
 
 #include "base/random.h"
+#include "kernels/element_types.h"
 #include "kernels/kernel.h"
 #include "ops/detail.h"
 #include "ops/operator_set.h"
@@ -33,12 +34,12 @@ std::vector<int64_t> extents_of(const Shape& shape) {
 void refuse_types_without_kernels(const OpView& op, const std::vector<TensorType>& types,
                                   const std::string& what) {
   for (size_t i = 0; i < types.size(); ++i)
-    if (!has_kernels(types[i].dtype))
-      detail::refuse(op.definition->name, op,
-                     what + " " + std::to_string(i) + " is " + to_text(types[i]),
-                     "built-in operators compute with f32, i32 and bool; tensors of other element "
-                     "types are stored and moved only",
-                     "use one of these types, or bring an operator of your own");
+    if (!may_be_operand(types[i].dtype))
+      detail::refuse(
+          op.definition->name, op, what + " " + std::to_string(i) + " is " + to_text(types[i]),
+          "built-in operators compute with f32, f16, bf16, i32 and bool; tensors of other "
+          "element types are stored and moved only",
+          "use one of these types, or bring an operator of your own");
 }
 
 }  // namespace

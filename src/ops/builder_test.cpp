@@ -166,13 +166,14 @@ TEST(Builder, RefusesElementTypesWithoutKernels) {
   Builder builder(graph);
   const ValueId wide = builder.input("wide", {DType::kF64, {2}});
   const std::string rest =
-      "  why: built-in operators compute with f32, i32 and bool; tensors of other element types "
-      "are stored and moved only\n"
+      "  why: built-in operators compute with f32, f16, bf16, i32 and bool; tensors of other "
+      "element "
+      "types are stored and moved only\n"
       "  fix: use one of these types, or bring an operator of your own";
   EXPECT_EQ(message_of(ExitCode::kBadData, [&] { builder.reshape(wide, {2, 1}, "r"); }),
             "reshape 'r': operand 0 is f64[2]\n" + rest);
-  EXPECT_EQ(message_of(ExitCode::kBadData, [&] { builder.constant({DType::kBF16, {}}, 1, "c"); }),
-            "constant 'c': result 0 is bf16[]\n" + rest);
+  EXPECT_EQ(message_of(ExitCode::kBadData, [&] { builder.constant({DType::kI64, {}}, 1, "c"); }),
+            "constant 'c': result 0 is i64[]\n" + rest);
   EXPECT_EQ(message_of(ExitCode::kBadData, [&] { builder.unary("exp", wide, "e"); }),
             "exp 'e': x f64[2] has an element type that does not fit\n"
             "  why: exp takes f32 for x\n"

@@ -6,6 +6,7 @@
 #include <limits>
 
 #include "base/text.h"
+#include "kernels/element_types.h"
 
 namespace tessera::detail {
 namespace {
@@ -44,12 +45,22 @@ void expect_operands(std::string_view kind, const OpView& op, int64_t count) {
 void expect_dtype(std::string_view kind, const OpView& op, size_t input, std::string_view letter,
                   const std::vector<DType>& allowed) {
   const TensorType& type = op.inputs[input];
-  if (std::find(allowed.begin(), allowed.end(), type.dtype) != allowed.end()) return;
+  const DType given = is_narrow_float(type.dtype) ? DType::kF32 : type.dtype;
+  if (std::find(allowed.begin(), allowed.end(), given) != allowed.end()) return;
   std::vector<std::string> names;
   for (DType dtype : allowed) names.emplace_back(to_text(dtype));
   refuse(kind, op, operand(letter, type) + " has an element type that does not fit",
          std::string(kind) + " takes " + join(names, " or ") + " for " + std::string(letter),
          "cast the operand first");
+}
+
+void expect_equal_dtypes(std::string_view kind, const OpView& op, int a, std::string_view letter_a,
+                         int b, std::string_view letter_b) {
+  if (op.inputs[a].dtype == op.inputs[b].dtype) return;
+  refuse(kind, op,
+         operand(letter_a, op.inputs[a]) + " does not fit " + operand(letter_b, op.inputs[b]),
+         std::string(kind) + " takes operands of one element type",
+         "cast one of them to the element type of the other");
 }
 
 void expect_equal_types(std::string_view kind, const OpView& op, int a, std::string_view letter_a,
@@ -94,6 +105,18 @@ DType dtype_attribute(std::string_view kind, const OpView& op) {
     if (text == row.text) return row.dtype;
   refuse(kind, op, "'" + text + "' is not an element type", "tensors hold " + dtype_names(),
          "use one of these");
+}
+
+DType sum_dtype(std::string_view kind, const OpView& op, DType operand) {
+  if (!op.attributes.has("dtype")) return operand;
+  const DType dtype = dtype_attribute(kind, op);
+  if (dtype != DType::kF32 || !is_kernel_float(operand))
+    refuse(kind, op,
+           "dtype " + std::string(to_text(dtype)) + " for operands of " +
+               std::string(to_text(operand)),
+           "sums of f32, f16 and bf16 are of the type of the operands, or f32",
+           "leave dtype out, or cast the result");
+  return dtype;
 }
 
 KernelCall kernel_call(std::string kernel, std::vector<LocalInt> ints, std::vector<double> reals,
@@ -165,9 +188,11 @@ std::vector<double> rounded(const ReferenceCall& call, int output, double roundi
   return errors;
 }
 
-double summation_error(double terms, double absolute_sum) {
+double summation_error(double terms, double absolute_sum, DType result) {
   const double share = terms * kUnitRoundoff;
-  return absolute_sum * share / (1 - share) + terms * kSmallestNormal;
+  const double error = absolute_sum * share / (1 - share) + terms * kSmallestNormal;
+  const double of_parts = is_narrow_float(result) ? 2 * unit_roundoff(result) : 0;
+  return error + of_parts * absolute_sum;
 }
 
 }  // namespace tessera::detail

@@ -24,10 +24,15 @@ using LinearSets = std::vector<std::vector<int>>;
 /// Refuses an op that does not have `count` operands.
 void expect_operands(std::string_view kind, const OpView& op, int64_t count);
 
-/// Refuses operand `input` unless its element type is one of `allowed`. `letter` is its name in
-/// messages: "a", "x", "table".
+/// Refuses operand `input` unless its element type is one of `allowed`, where f32 stands for f16
+/// and bf16, too. `letter` is its name in messages: "a", "x", "table".
 void expect_dtype(std::string_view kind, const OpView& op, size_t input, std::string_view letter,
                   const std::vector<DType>& allowed);
+
+/// Refuses operands whose element types differ: "dot_general 'y': a f32[8,16] does not fit b
+/// bf16[16,4]".
+void expect_equal_dtypes(std::string_view kind, const OpView& op, int a, std::string_view letter_a,
+                         int b, std::string_view letter_b);
 
 /// Refuses operands whose types differ: "add 'sum': a f32[8,16] does not fit b f32[4,16]".
 void expect_equal_types(std::string_view kind, const OpView& op, int a, std::string_view letter_a,
@@ -43,6 +48,11 @@ int dim_attribute(std::string_view kind, const OpView& op, int rank,
 
 /// The attribute "dtype". Refuses a text that names no element type.
 DType dtype_attribute(std::string_view kind, const OpView& op);
+
+/// The element type of a sum of products of `operand`: that of the operand, or f32 where the op has
+/// the attribute dtype = "f32". With it, sums of f16 and bf16 are not rounded to 16 bits.
+///   refuses  other values of the attribute, and operands of integers with it
+DType sum_dtype(std::string_view kind, const OpView& op, DType operand);
 
 /// A kernel call with defaults for most parts.
 KernelCall kernel_call(std::string kernel, std::vector<LocalInt> ints = {},
@@ -78,7 +88,8 @@ Bytes operand_bytes(const OpView& op);
 /// `flops_per_element` operations for each element of result 0; every operand is moved once.
 Work elementwise_work(const OpView& op, double flops_per_element);
 
-// Tolerances (see Operator::tolerance).
+// Tolerances (see Operator::tolerance). They are of a result in f32; ops/rounding.h adds the
+// rounding to f16 or bf16.
 
 /// The smallest normal f32. A kernel may round smaller numbers to zero.
 inline constexpr double kSmallestNormal = 0x1p-126;
@@ -104,8 +115,10 @@ double rounding_error(double value, double roundings);
 std::vector<double> rounded(const ReferenceCall& call, int output, double roundings);
 
 /// The largest error of a sum of `terms` products or numbers in any order, when their absolute
-/// values add up to `absolute_sum`: n u / (1 - n u) times that sum.
+/// values add up to `absolute_sum`: n u / (1 - n u) times that sum. Where the result is f16 or
+/// bf16, ranks round their parts of the sum to it: twice, when two axes are reduced one after the
+/// other.
 ///   source  Higham, Accuracy and Stability of Numerical Algorithms, section 3.1
-double summation_error(double terms, double absolute_sum);
+double summation_error(double terms, double absolute_sum, DType result = DType::kF32);
 
 }  // namespace tessera::detail

@@ -82,7 +82,7 @@ void check_operands(const Request& request, Builder& builder, const Einsum& spec
   for (size_t i = 0; i < operands.size(); ++i) {
     const TensorType type = builder.type(operands[i]);
     const std::string who = "operand " + std::to_string(i) + " " + to_text(type);
-    if (type.dtype != DType::kF32)
+    if (!is_float(type.dtype))
       request.refuse(who + " is not f32", "an einsum multiplies and adds f32",
                      "cast the operand first");
     if (std::ssize(spec.operands[i]) != type.shape.size())
@@ -154,7 +154,7 @@ class Writer {
     const ValueId rows = builder_.iota({DType::kI32, shape}, static_cast<int>(first));
     const ValueId columns = builder_.iota({DType::kI32, shape}, static_cast<int>(second));
     const ValueId equal = builder_.compare("eq", rows, columns);
-    const ValueId zeros = builder_.constant({DType::kF32, shape}, 0);
+    const ValueId zeros = builder_.constant(builder_.type(term.value), 0);
     const ValueId kept = builder_.select(equal, term.value, zeros);
     std::string letters = term.letters;
     letters.erase(second, 1);

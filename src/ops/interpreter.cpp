@@ -7,8 +7,10 @@
 #include "base/largest.h"
 #include "base/random.h"
 #include "graph/initializer.h"
+#include "kernels/element_types.h"
 #include "ops/control/control.h"
 #include "ops/detail.h"
+#include "ops/rounding.h"
 
 namespace tessera {
 namespace {
@@ -135,7 +137,7 @@ void perturb_results(const Graph& graph, const Op& op, const ReferenceCall& call
   // All tolerances come first: one may read the other results, unperturbed.
   std::vector<std::vector<double>> tolerances;
   for (int i = 0; i < std::ssize(op.outputs); ++i)
-    tolerances.push_back(find_operator(graph, op.kind).tolerance(call, i));
+    tolerances.push_back(tolerance_of(find_operator(graph, op.kind), call, i));
   for (size_t i = 0; i < op.outputs.size(); ++i) {
     const std::string& name = graph.value(op.outputs[i]).name;
     if (options.more_rounding)
@@ -146,7 +148,7 @@ void perturb_results(const Graph& graph, const Op& op, const ReferenceCall& call
         largest_of(tolerances[i].size(), tolerances[i].front(),
                    [&of_result = tolerances[i]](size_t at) { return of_result[at]; });
     if (options.tolerances) (*options.tolerances)[name] = most;
-    if (options.perturb == 0 || call.outputs[i].type.dtype != DType::kF32 || most < kUnderflow)
+    if (options.perturb == 0 || !is_float(call.outputs[i].type.dtype) || most < kUnderflow)
       continue;
     const uint64_t key = random_key(options.perturb, name);
     if (options.alike)
@@ -197,6 +199,13 @@ void decide_as_given(const Graph& graph, const Op& op, const ReferenceCall& call
   for (const int result : decision.results) std::swap(call.outputs[result], outputs[result]);
 }
 
+/// Results of f16 and bf16 are always rounded, as a run rounds them, but for those of a perturbed
+/// run: rounding would hide changes that are smaller than half of a spacing.
+bool is_rounded(DType dtype, const InterpreterOptions& options) {
+  if (is_narrow_float(dtype)) return options.perturb == 0;
+  return dtype == DType::kF32 && options.round;
+}
+
 void interpret_op(const Graph& graph, const Op& op, const InterpreterOptions& options,
                   Recycled& recycled, ReferenceValues& values) {
   const OpView op_view = view(graph, op);
@@ -212,10 +221,8 @@ void interpret_op(const Graph& graph, const Op& op, const InterpreterOptions& op
     });
   if (options.decided_on) decide_as_given(graph, op, call, *options.decided_on);
   if (options.perturb != 0 || options.tolerances) perturb_results(graph, op, call, options);
-  if (options.round)
-    for (ReferenceTensor& output : outputs)
-      if (output.type.dtype == DType::kF32)
-        for (double& element : output.values) element = static_cast<float>(element);
+  for (ReferenceTensor& output : outputs)
+    if (is_rounded(output.type.dtype, options)) round_elements(output);
   for (size_t i = 0; i < outputs.size(); ++i)
     values.insert_or_assign(graph.value(op.outputs[i]).name, std::move(outputs[i]));
 }

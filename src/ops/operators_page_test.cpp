@@ -132,6 +132,11 @@ A test generates this page from the catalogue (`src/ops/families.h`) and compare
   Results of i32 and bool are exact; i32 wraps. Whole numbers above 2^24 round when cast and iota
   convert them to f32.
 
+What is f32 here may also be f16 or bf16. Kernels convert these to f32 and round each result once.
+Products and sums of them have a result in f32 with the attribute `dtype = "f32"`: `dot_general`,
+`reduce` with `op = "sum"`, the convolutions, `grouped_matmul`, `grouped_outer`, `scatter_add` and
+`scatter_add_nd`.
+
 Some functions are compositions of these ops: `where`, `clamp`, `one_hot`, `is_nan`, `is_finite`
 (`ops/compositions.h`), `einsum` (`ops/einsum.h`), and the layers of `model/layers.h`.
 )";

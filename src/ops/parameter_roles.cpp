@@ -8,9 +8,26 @@
 namespace tessera {
 namespace {
 
-std::vector<OpId> forward_readers(const Graph& graph, ValueId value) {
-  std::vector<OpId> readers = graph.value(value).users;
-  std::erase_if(readers, [&](OpId id) { return graph.op(id).role != Role::kForward; });
+/// A reader, and the value that it reads: the one in question, or a cast of it.
+struct Reader {
+  OpId op;
+  ValueId read;
+};
+
+/// The ops of the forward that read `value` or a cast of it, which mixed precision reads in place
+/// of a parameter.
+std::vector<Reader> forward_readers(const Graph& graph, ValueId value) {
+  std::vector<Reader> readers;
+  for (const OpId id : graph.value(value).users) {
+    const Op& op = graph.op(id);
+    if (op.role != Role::kForward) continue;
+    if (op.kind != "cast") {
+      readers.push_back({id, value});
+      continue;
+    }
+    const std::vector<Reader> of_cast = forward_readers(graph, op.outputs.front());
+    readers.insert(readers.end(), of_cast.begin(), of_cast.end());
+  }
   return readers;
 }
 
@@ -29,16 +46,18 @@ std::optional<int> contracted_dims(const Op& product, size_t operand) {
 
 bool is_product(const Graph& graph, ValueId value) {
   const OpId producer = graph.value(value).producer;
-  return producer.index >= 0 && graph.op(producer).kind == "dot_general";
+  if (producer.index < 0) return false;
+  const Op& op = graph.op(producer);
+  return op.kind == "cast" ? is_product(graph, op.inputs.front()) : op.kind == "dot_general";
 }
 
 /// Is `value` only added to results of products?
 bool is_only_added(const Graph& graph, ValueId value) {
-  const std::vector<OpId> readers = forward_readers(graph, value);
-  return !readers.empty() && std::all_of(readers.begin(), readers.end(), [&](OpId reader) {
-    const Op& op = graph.op(reader);
+  const std::vector<Reader> readers = forward_readers(graph, value);
+  return !readers.empty() && std::ranges::all_of(readers, [&](const Reader& reader) {
+    const Op& op = graph.op(reader.op);
     return op.kind == "add" &&
-           is_product(graph, op.inputs[0] == value ? op.inputs[1] : op.inputs[0]);
+           is_product(graph, op.inputs[0] == reader.read ? op.inputs[1] : op.inputs[0]);
   });
 }
 
@@ -46,11 +65,11 @@ bool is_only_added(const Graph& graph, ValueId value) {
 
 std::optional<int> input_dims_of_weight(const Graph& graph, ValueId variable) {
   std::optional<int> dims;
-  for (OpId reader : forward_readers(graph, variable)) {
-    const Op& op = graph.op(reader);
+  for (const Reader& reader : forward_readers(graph, variable)) {
+    const Op& op = graph.op(reader.op);
     if (op.kind != "dot_general") return std::nullopt;
     for (size_t i = 0; i < op.inputs.size(); ++i) {
-      if (op.inputs[i] != variable) continue;
+      if (op.inputs[i] != reader.read) continue;
       const std::optional<int> contracted = contracted_dims(op, i);
       if (!contracted || dims.value_or(*contracted) != *contracted) return std::nullopt;
       dims = contracted;
@@ -59,11 +78,18 @@ std::optional<int> input_dims_of_weight(const Graph& graph, ValueId variable) {
   return dims;
 }
 
+const Variable* variable_behind(const Graph& graph, ValueId value) {
+  const OpId producer = graph.value(value).producer;
+  if (producer.index < 0) return graph.variable_of(value);
+  const Op& op = graph.op(producer);
+  return op.kind == "cast" ? graph.variable_of(op.inputs.front()) : nullptr;
+}
+
 bool is_bias(const Graph& graph, ValueId variable) {
-  const std::vector<OpId> readers = forward_readers(graph, variable);
+  const std::vector<Reader> readers = forward_readers(graph, variable);
   const bool is_spread =
-      !readers.empty() && std::all_of(readers.begin(), readers.end(), [&](OpId reader) {
-        const Op& op = graph.op(reader);
+      !readers.empty() && std::ranges::all_of(readers, [&](const Reader& reader) {
+        const Op& op = graph.op(reader.op);
         return op.kind == "broadcast" && is_only_added(graph, op.outputs.front());
       });
   return is_spread || is_only_added(graph, variable);

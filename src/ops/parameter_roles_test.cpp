@@ -54,6 +54,15 @@ TEST_F(ParameterRoles, ABiasIsAddedToAProductWhateverItsRank) {
   EXPECT_FALSE(is_bias(graph, position));
 }
 
+TEST_F(ParameterRoles, AreThoseOfTheReadersOfACast) {
+  const ValueId x = input("x", {3, 8}, DType::kBF16);
+  const ValueId w = variable("w", {8, 2, 4}), bias = variable("bias", {2, 4});
+  const ValueId product = builder.dot(x, builder.cast(w, DType::kBF16), "bi,ihd->bhd");
+  builder.add(product, builder.broadcast(builder.cast(bias, DType::kBF16), {3, 2, 4}, {1, 2}));
+  EXPECT_EQ(inputs_of(w), 1);
+  EXPECT_TRUE(is_bias(graph, bias));
+}
+
 TEST_F(ParameterRoles, WhatIsAlsoMultipliedIsNoBias) {
   const ValueId x = input("x", {3, 8});
   const ValueId both = variable("both", {3, 8});

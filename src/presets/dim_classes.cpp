@@ -4,6 +4,8 @@
 #include <numeric>
 #include <set>
 
+#include "ops/parameter_roles.h"
+
 namespace tessera {
 namespace {
 
@@ -201,7 +203,7 @@ class ClassBuilder {
   bool has_weight(const Op& op, const ShardingRule& rule, int factor) const {
     if (!has_reduction(rule)) return false;
     for (size_t i = 0; i < op.inputs.size(); ++i) {
-      const Variable* variable = graph_.variable_of(op.inputs[i]);
+      const Variable* variable = variable_behind(graph_, op.inputs[i]);
       if (variable && variable->trainable && has_factor(rule.inputs[i], factor)) return true;
     }
     return false;
@@ -212,7 +214,7 @@ class ClassBuilder {
     DimClass& found = result_.classes[index];
     std::vector<ValueDim> reduced;
     for (const ValueDim& member : found.members)
-      if (graph_.variable_of(member.value) && is_reduced(member)) reduced.push_back(member);
+      if (variable_behind(graph_, member.value) && is_reduced(member)) reduced.push_back(member);
     const auto has_other = [&](ValueDim member) {
       const std::vector<DimClassIndex>& dims = result_.of_value[member.value.index];
       return std::count(dims.begin(), dims.end(), index) > 1;
@@ -229,6 +231,7 @@ class ClassBuilder {
     for (OpId user : graph_.value(member.value).users) {
       const Op& op = graph_.op(user);
       if (!is_forward(op)) continue;
+      if (op.kind == "cast" && is_reduced({op.outputs.front(), member.dim})) return true;
       const ShardingRule& rule = *rules_[user.index];
       for (size_t i = 0; i < op.inputs.size(); ++i) {
         const int factor =

@@ -5,6 +5,7 @@
 #include <unordered_map>
 #include <unordered_set>
 
+#include "base/element.h"
 #include "base/error.h"
 
 namespace tessera {
@@ -37,12 +38,12 @@ class Algebra {
     return holds(attributes(maker).number("value"), type(value).dtype, number);
   }
   static bool holds(double given, DType dtype, double number) {
-    const double held = dtype == DType::kF32    ? static_cast<double>(static_cast<float>(given))
-                        : dtype == DType::kBool ? static_cast<double>(given != 0)
-                                                : std::trunc(given);
+    const double held = visit_element(dtype, [given]<typename E>(E) {
+      return E::to_number(E::nearest(is_integer(E::kDType) ? std::trunc(given) : given));
+    });
     return held == number && std::signbit(held) == std::signbit(number);
   }
-  bool is_float(ValueId value) const { return type(value).dtype == DType::kF32; }
+  bool is_float(ValueId value) const { return tessera::is_float(type(value).dtype); }
 
   /// The op that makes input 0 of `op`, when it is of the same kind and only for `op`, in the same
   /// role and stage; invalid otherwise.

@@ -6,6 +6,7 @@
 
 #include "base/element.h"
 #include "kernels/bind.h"
+#include "kernels/element_types.h"
 #include "ops/operator_rule.h"
 #include "ops/operator_set.h"
 
@@ -64,7 +65,7 @@ class Folding {
     if (draft_.outputs(op).size() != 1) return;
     const ValueId value = draft_.outputs(op).front();
     const TensorType& type = draft_.before().type(value);
-    if (!has_kernels(type.dtype) || draft_.is_kept(op) || is_own(op) ||
+    if (!may_be_operand(type.dtype) || draft_.is_kept(op) || is_own(op) ||
         !draft_.before().op(op).regions.empty())
       return;
     const std::optional<double> number = number_of_op(op, type.dtype);

@@ -10,6 +10,7 @@
 #include "base/error.h"
 #include "base/on_all_cores.h"
 #include "base/random.h"
+#include "precision/precision.h"
 #include "search/step_bound.h"
 
 namespace tessera {
@@ -82,7 +83,8 @@ EvaluatedCandidate simulated(const PlanRequest& request, Candidate candidate, Pl
   result.prediction =
       predict_step(tasks, deployment,
                    {.prefetch_exchanges = request.prefetches.value_or(!is_host(request.cluster)),
-                    .has_timeline = false});
+                    .has_timeline = false,
+                     .products = type_of_products(request.graph)});
   result.parts = parts_of(result.prediction);
   result.fullest = fullest_of(result.prediction, deployment);
   return result;
@@ -156,6 +158,7 @@ StepPrediction prediction_of(const PlanRequest& request, const Plan& plan,
   StepPrediction prediction;
   prediction.step = estimate.step;
   const Deployment deployment = in_order(request.cluster, plan.hardware());
+  const DType products = type_of_products(request.graph);
   for (size_t i = 0; i < plan.meshes.size(); ++i)
     for (const Rank rank : plan.meshes[i].mesh->ranks()) {
       prediction.ranks.push_back({.rank = rank,
@@ -163,7 +166,7 @@ StepPrediction prediction_of(const PlanRequest& request, const Plan& plan,
                                   .idle = estimate.step - estimate.busy[i],
                                   .like = plan.meshes[i].mesh->ranks().front()});
       prediction.peak_flops_per_second +=
-          deployment.type(rank).cost.flops_rate(OperationClass::kMatmul, DType::kF32);
+          deployment.type(rank).cost.flops_rate(OperationClass::kMatmul, products);
     }
   std::ranges::sort(prediction.ranks, {}, &RankBreakdown::rank);
   return prediction;

@@ -8,6 +8,7 @@
 #include "base/error.h"
 #include "base/text.h"
 #include "plan/preset.h"
+#include "precision/precision.h"
 #include "presets/dim_classes.h"
 #include "presets/presets.h"
 #include "presets/roles.h"
@@ -95,13 +96,15 @@ double parameter_bytes(const Graph& graph) {
 class QuickEstimate {
  public:
   explicit QuickEstimate(const PlanRequest& request)
-      : cluster_(request.cluster), parameters_(parameter_bytes(request.graph)) {
+      : cluster_(request.cluster),
+        products_(type_of_products(request.graph)),
+        parameters_(parameter_bytes(request.graph)) {
     const DimClasses dims = dim_classes_of(request.graph);
     flops_ = 3 * dims.product_flops.value();  // the backward has twice as much
     tensor_flops_ = 0;
     for (DimClassIndex index : tensor_classes(request.graph, dims)) {
       tensor_flops_ += 3 * dims.classes[index].product_flops.value();
-      exchanged_ += dims.classes[index].exchanged * size_of(DType::kF32);
+      exchanged_ += dims.classes[index].exchanged * static_cast<double>(size_of(products_));
     }
     tensor_flops_ = std::min(tensor_flops_, flops_);
   }
@@ -109,7 +112,7 @@ class QuickEstimate {
   double seconds(const GridPoint& point) const {
     const auto others = static_cast<double>(point.stages * point.data * point.space);
     const auto tensor = static_cast<double>(point.tensor);
-    const double rate = cluster_.type(0).cost.flops_rate(OperationClass::kMatmul, DType::kF32);
+    const double rate = cluster_.type(0).cost.flops_rate(OperationClass::kMatmul, products_);
     const double compute = (tensor_flops_ / tensor + flops_ - tensor_flops_) / others / rate;
     // As many micro-batches as preset_plan aims at: two for each stage.
     const double fill =
@@ -132,6 +135,7 @@ class QuickEstimate {
   }
 
   const Cluster& cluster_;
+  DType products_;
   double parameters_ = 0, flops_ = 0, tensor_flops_ = 0, exchanged_ = 0;
 };
 

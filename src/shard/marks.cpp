@@ -364,7 +364,12 @@ std::vector<CopyLife> copy_lives(const Graph& graph, const std::vector<Mark>& ma
   for (const Mark& mark : marks) {
     if (mark.copies == CopyLife::kStep) continue;
     lives.resize(graph.values().size(), CopyLife::kStep);
-    for (ValueId value : values_named(graph, mark.pattern)) lives[value.index] = mark.copies;
+    for (ValueId value : values_named(graph, mark.pattern)) {
+      lives[value.index] = mark.copies;
+      for (OpId user : graph.value(value).users)  // a cast is read in place of the variable
+        if (graph.variable_of(value) && graph.op(user).kind == "cast")
+          lives[graph.op(user).outputs.front().index] = mark.copies;
+    }
   }
   return lives;
 }

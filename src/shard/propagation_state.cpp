@@ -213,6 +213,21 @@ const OperandFactors& PropagationState::factors_of_operand(OpId id, int index) c
                                          : rule.outputs[index - rule.inputs.size()];
 }
 
+/// A cast of what rests on a rank, which mixed precision makes, casts what the rank has. So its
+/// result is gathered in place of the variable.
+void PropagationState::cast_at_rest(ValueId variable, const DistAttr& attr,
+                                    ShardedGraph& sharded) const {
+  for (const OpId user : graph_.value(variable).users) {
+    const Op& op = graph_.op(user);
+    if (op.kind != "cast" || op.role != Role::kForward ||
+        stage_of(user) != stages_.values[variable.index])
+      continue;
+    const auto index = static_cast<size_t>(user.index);
+    sharded.ops[index] = sharding_for_inputs(view(graph_, op), sharded.rules[index], {attr});
+    sharded.values[static_cast<size_t>(op.outputs.front().index)] = attr;
+  }
+}
+
 ShardedGraph PropagationState::take_result() {
   ShardedGraph sharded;
   for (int i = 0; i < std::ssize(graph_.values()); ++i) {
@@ -226,6 +241,7 @@ ShardedGraph PropagationState::take_result() {
     sharded.ops.push_back(std::move(state.sharding));
     sharded.rules.push_back(state.shared_rule);
   }
+  for (const auto& [variable, attr] : at_rest_) cast_at_rest(variable, attr, sharded);
   sharded.meshes = std::move(meshes_);
   sharded.stages = std::move(stages_);
   sharded.notes = std::move(notes_);

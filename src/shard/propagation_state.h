@@ -105,6 +105,7 @@ class PropagationState {
   void find_at_rest(const std::vector<CopyLife>& copies);
   /// nullptr for a variable that rests where ops see it.
   const DistAttr* at_rest(ValueId variable) const;
+  void cast_at_rest(ValueId variable, const DistAttr& attr, ShardedGraph& sharded) const;
   void place_marked();
   std::set<std::string> axes_of_inputs() const;
   static DistAttr as_gathered(DistAttr attr, const std::set<std::string>& axes);

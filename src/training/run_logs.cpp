@@ -58,6 +58,8 @@ void MetricsLog::on_step_end(const TrainingState& state, TrainingControl&) {
   line["loss"] = result.loss;
   line["learning_rate"] = shortest(result.learning_rate);
   line["grad_norm"] = result.grad_norm;
+  line["skipped"] = skipped_ += result.skipped ? 1 : 0;
+  if (result.loss_scale > 0) line["loss_scale"] = result.loss_scale;
   line["step_time_ms"] = result.time.value() * 1e3;
   line[units] = result.tokens;
   line[units + "_per_s"] = speed;

@@ -35,9 +35,10 @@ struct DevicePeak {
 
 /// metrics.jsonl: one line per step and one line per evaluation.
 ///
-///   step        kind ("step"), step, loss, learning_rate, grad_norm, step_time_ms, tokens,
+///   step        kind ("step"), step, loss, learning_rate, grad_norm, skipped (steps so far that
+///               changed nothing because a gradient in f16 overflowed), step_time_ms, tokens,
 ///               tokens_per_s, tokens_per_s_per_device, tflops_per_device, mfu, hfu, peak_bytes,
-///               data_wait_ms, comm_exposed_ms, bubble_ms. Of images it has images, images_per_s
+///               data_wait_ms, comm_exposed_ms, bubble_ms; with f16 loss_scale. Of images it has images, images_per_s
 ///               and images_per_s_per_device in place of tokens; where each pixel has a label,
 ///               pixels
 ///   evaluation  kind ("evaluation"), step, val_tokens (evaluated; val_images, ...), val_loss, and
@@ -66,6 +67,7 @@ class MetricsLog : public Callback {
   JsonLines lines_;
   std::optional<DevicePeak> peak_;
   double flops_of_unit_ = 0;
+  int64_t skipped_ = 0;
 };
 
 /// One file per rank in `folder`, such as rank-00003.jsonl: start, program_loaded, step_end (every

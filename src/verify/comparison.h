@@ -14,7 +14,8 @@ namespace tessera {
 /// Compares elements with those of a serial tensor.
 class ElementComparison {
  public:
-  /// `serial` outlives it. With tolerance 0 an element of f32 is the serial one rounded to f32.
+  /// `serial` outlives it. With tolerance 0 an element of f32 is the serial one rounded to f32;
+  /// those of f16 and bf16 are rounded already.
   ElementComparison(const std::vector<double>& serial, double tolerance, DType dtype)
       : serial_(serial),
         tolerance_(tolerance),

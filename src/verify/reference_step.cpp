@@ -8,6 +8,8 @@
 
 #include "base/error.h"
 #include "base/on_all_cores.h"
+#include "base/random.h"
+#include "kernels/element_types.h"
 #include "verify/comparison.h"
 
 namespace tessera {
@@ -36,6 +38,7 @@ void ReferenceStep::run(const ReferenceValues& state, int64_t step, DecisionOper
                                      .tolerances = &own_tolerances_,
                                      .on_op = on_op};  // it takes longer than the plain one
   perturbed_ = interpret(graph_, state, perturbed, std::move(perturbed_));
+  perturb_more(state, step);
   expected_ = plain.get();
   find_changes(decisions);
   // What a plan decides on a wrong operand says nothing about the decisions of a right plan.
@@ -47,7 +50,18 @@ void ReferenceStep::run(const ReferenceValues& state, int64_t step, DecisionOper
   expect_range(step);
 }
 
-/// Finds what the perturbation did to each value. What is decided on the operands of the plan has
+/// The further perturbations, where some values have 16 bits.
+void ReferenceStep::perturb_more(const ReferenceValues& state, int64_t step) {
+  const bool has_narrow = std::ranges::any_of(
+      graph_.values(), [](const Value& value) { return is_narrow_float(value.type.dtype); });
+  more_perturbed_.resize(has_narrow ? kNarrowPerturbations - 1 : 0);
+  for (size_t i = 0; i < more_perturbed_.size(); ++i) {
+    const uint64_t seed = random_key(static_cast<uint64_t>(step) + 1, std::to_string(i));
+    more_perturbed_[i] = interpret(graph_, state, {.perturb = seed}, std::move(more_perturbed_[i]));
+  }
+}
+
+/// Finds what the perturbations did to each value. What is decided on the operands of the plan has
 /// no error of its own: the perturbation may decide otherwise, but the plan may not.
 void ReferenceStep::find_changes(const DecisionOperands& decisions) {
   const std::vector<ReferenceValues::const_iterator> values = expected_values();
@@ -55,7 +69,10 @@ void ReferenceStep::find_changes(const DecisionOperands& decisions) {
   std::vector<double> changes(values.size());
   on_all_cores(std::ssize(values), [&](int64_t i) {
     const auto& [name, plain] = *values[i];
-    changes[i] = decided.contains(name) ? 0 : largest_change(plain, perturbed_.at(name));
+    if (decided.contains(name)) return;
+    changes[i] = largest_change(plain, perturbed_.at(name));
+    for (const ReferenceValues& other : more_perturbed_)
+      changes[i] = std::max(changes[i], largest_change(plain, other.at(name)));
   });
   changes_ = own_tolerances_;
   for (size_t i = 0; i < values.size(); ++i) changes_[values[i]->first] += changes[i];

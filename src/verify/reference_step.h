@@ -17,12 +17,18 @@ namespace tessera {
 /// bounds, with random signs. Four times its effect allows for less favourable signs.
 inline constexpr double kSafety = 4;
 
+/// A run is as far from exact results as one rounding to f16 or bf16 may bring it, while sums of
+/// many terms in f32 stay far below their bound. So the effect of one perturbation on a single
+/// number says too little.
+inline constexpr int kNarrowPerturbations = 4;
+
 class ReferenceStep {
  public:
   /// `graph` outlives it.
   explicit ReferenceStep(const Graph& graph) : graph_(graph) {}
 
-  /// Interprets a step twice from one state, plain and perturbed. The plain run decides on the
+  /// Interprets a step from one state, plain and perturbed; with values of f16 or bf16 perturbed in
+  /// kNarrowPerturbations ways. The plain run decides on the
   /// operands of the plan; where one of them is wrong, it decides by itself from there on. The
   /// perturbed run decides by itself, because the serial run, with which losses are compared, does
   /// so too.
@@ -39,6 +45,7 @@ class ReferenceStep {
   double tolerance(const std::string& value) const { return kSafety * changes_.at(value); }
 
  private:
+  void perturb_more(const ReferenceValues& state, int64_t step);
   void find_changes(const DecisionOperands& decisions);
   std::optional<std::string> first_wrong_operand(const DecisionOperands& decisions) const;
   void expect_range(int64_t step) const;
@@ -46,6 +53,7 @@ class ReferenceStep {
 
   const Graph& graph_;
   ReferenceValues expected_, perturbed_;
+  std::vector<ReferenceValues> more_perturbed_;
   std::map<std::string, double> own_tolerances_;  // by value: what its own op may do to it
   std::map<std::string, double> changes_;  // that, and what the perturbation of all ops did to it
 };

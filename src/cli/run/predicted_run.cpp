@@ -5,6 +5,7 @@
 #include "cluster/cluster_file.h"
 #include "engine/program_plans.h"
 #include "network/graphs.h"
+#include "precision/precision.h"
 #include "prediction/place_ranks.h"
 
 namespace tessera {
@@ -72,6 +73,7 @@ PredictedRun predict_run(const Workload& work, const Plan& plan, const Compiled&
                    .prediction = {}};
   PredictOptions options;
   options.prefetch_exchanges = cluster.cluster->type(0).kind != HardwareKind::kCpu;
+  options.products = type_of_products(work.graph);
   options.explains = true;
   if (work.evaluates) options.beside.push_back(evaluation_tasks(work, plan, compiled));
   // The prediction keeps nothing of the task graph.

@@ -63,7 +63,9 @@ class Communicator {
   MPI_Comm comm_ = MPI_COMM_NULL;
 };
 
+/// An element of two bytes is only moved.
 MPI_Datatype type_of(DType dtype) {
+  if (size_of(dtype) == 2) return MPI_UINT16_T;
   const std::pair<std::string_view, MPI_Datatype> types[] = {
       {"MPI_FLOAT", MPI_FLOAT},     {"MPI_DOUBLE", MPI_DOUBLE}, {"MPI_INT32_T", MPI_INT32_T},
       {"MPI_INT64_T", MPI_INT64_T}, {"MPI_INT8_T", MPI_INT8_T}, {"MPI_UINT8_T", MPI_UINT8_T},

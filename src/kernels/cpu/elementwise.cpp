@@ -313,8 +313,14 @@ BoundKernel bind_select(const LocalCall& call) {
   require(call, call.inputs[0].dtype == DType::kBool, "chooses by a bool");
   require(call, call.inputs[1].dtype == dtype && call.inputs[2].dtype == dtype,
           "chooses between two of the output's type");
-  return counted(dtype == DType::kBool ? select_loop<uint8_t> : select_loop<uint32_t>,
-                 output_count(call));
+  const auto loop = [dtype]() -> CountedLoop {
+    switch (size_of(dtype)) {
+      case 1: return select_loop<uint8_t>;
+      case 2: return select_loop<uint16_t>;
+      default: return select_loop<uint32_t>;
+    }
+  }();
+  return counted(loop, output_count(call));
 }
 
 BoundKernel bind_cast(const LocalCall& call) {

@@ -52,6 +52,8 @@ uint32_t element_bits(DType dtype, double value) {
 }
 
 BoundKernel fill_kernel(DType dtype, double value, int64_t count) {
+  if (dtype == DType::kF16) return fill_with(Float16(value).bits, count);
+  if (dtype == DType::kBF16) return fill_with(BFloat16(value).bits, count);
   if (dtype == DType::kBool) return fill_with<uint8_t>(value != 0.0, count);
   return fill_with<uint32_t>(element_bits(dtype, value), count);
 }

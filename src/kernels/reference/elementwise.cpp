@@ -85,7 +85,7 @@ bool compare(std::string_view op, double x, double y) {
 
 double cast(DType to, double x) {
   if (to == DType::kBool) return x != 0.0;
-  if (to == DType::kF32) return x;
+  if (is_float(to)) return x;
   if (std::isnan(x)) return 0.0;
   constexpr double kLow = std::numeric_limits<int32_t>::min(),
                    kHigh = std::numeric_limits<int32_t>::max();
@@ -125,7 +125,7 @@ Element element_of(const LocalCall& call) {
     };
   if (family != "binary") return nullptr;
   const DType dtype = call.inputs[0].dtype;
-  if (dtype == DType::kF32)
+  if (is_float(dtype))
     return [=](const KernelBuffers& in, int64_t i) { return binary(op, x(in, 0, i), x(in, 1, i)); };
   if (dtype == DType::kBool)
     return [=](const KernelBuffers& in, int64_t i) {

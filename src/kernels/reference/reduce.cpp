@@ -8,14 +8,15 @@ namespace tessera::reference {
 namespace {
 
 double identity(const std::string& op, DType dtype) {
-  const bool is_float = dtype == DType::kF32;
+  const bool has_infinity = is_float(dtype);
   if (op == "sum" || op == "any") return 0.0;
   if (op == "prod" || op == "all") return 1.0;
   if (op == "max")
-    return is_float ? -std::numeric_limits<double>::infinity()
-                    : std::numeric_limits<int32_t>::min();
+    return has_infinity ? -std::numeric_limits<double>::infinity()
+                        : std::numeric_limits<int32_t>::min();
   if (op == "min")
-    return is_float ? std::numeric_limits<double>::infinity() : std::numeric_limits<int32_t>::max();
+    return has_infinity ? std::numeric_limits<double>::infinity()
+                        : std::numeric_limits<int32_t>::max();
   throw InternalError("no reference of reduce." + op);
 }
 

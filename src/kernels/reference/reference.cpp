@@ -12,7 +12,10 @@ double read_as(const std::byte* data, int64_t index) {
   constexpr int64_t kSize = sizeof(T);
   T value;
   std::memcpy(&value, data + index * kSize, kSize);
-  return value;
+  if constexpr (requires { value.to_double(); })
+    return value.to_double();
+  else
+    return value;
 }
 
 template <typename T>
@@ -26,6 +29,8 @@ void write_as(std::byte* data, int64_t index, T value) {
 double read(const TensorType& type, const std::byte* data, int64_t index) {
   if (type.dtype == DType::kF32) return read_as<float>(data, index);
   if (type.dtype == DType::kI32) return read_as<int32_t>(data, index);
+  if (type.dtype == DType::kF16) return read_as<Float16>(data, index);
+  if (type.dtype == DType::kBF16) return read_as<BFloat16>(data, index);
   return read_as<uint8_t>(data, index);
 }
 
@@ -40,6 +45,8 @@ int32_t wrapped(int64_t value) {
 void write(const TensorType& type, std::byte* data, int64_t index, double value) {
   if (type.dtype == DType::kF32) return write_as(data, index, static_cast<float>(value));
   if (type.dtype == DType::kI32) return write_as(data, index, wrapped(static_cast<int64_t>(value)));
+  if (type.dtype == DType::kF16) return write_as(data, index, Float16(value));
+  if (type.dtype == DType::kBF16) return write_as(data, index, BFloat16(value));
   write_as<uint8_t>(data, index, value != 0.0);
 }
 

@@ -9,7 +9,13 @@ int64_t with_index(const Shape& shape, Dims position, int64_t dim, int64_t index
   return flat_index(shape, position);
 }
 
-// Sums are rounded after every addition: the order is part of the definition.
+// Sums are rounded after every addition, those of f16 and bf16 to f32: the order is part of the
+// definition.
+double rounded_sum(DType dtype, double sum) {
+  if (is_float(dtype)) return static_cast<float>(sum);
+  return wrapped(static_cast<int64_t>(sum));
+}
+
 void cumsum(const LocalCall& call, const KernelBuffers& buffers) {
   const TensorType& type = call.inputs[0];
   const int64_t dim = call.ints[0], extent = type.shape[dim];
@@ -19,12 +25,12 @@ void cumsum(const LocalCall& call, const KernelBuffers& buffers) {
     const int64_t own = position[dim];
     // The number of elements that the sum includes in addition to its own.
     const int64_t before = reverse ? extent - 1 - own : own;
-    write(type, buffers.outputs[0], i, 0.0);
+    double sum = 0;
     for (int64_t step = 0; step < before + (exclusive ? 0 : 1); ++step) {
       const int64_t at = with_index(type.shape, position, dim, reverse ? extent - 1 - step : step);
-      write(type, buffers.outputs[0], i,
-            read(type, buffers.outputs[0], i) + read(type, buffers.inputs[0], at));
+      sum = rounded_sum(type.dtype, sum + read(type, buffers.inputs[0], at));
     }
+    write(type, buffers.outputs[0], i, sum);
   }
 }
 

@@ -256,7 +256,7 @@ class RegionRule {
                                        [&](const auto& output) { return output.second == after; }));
     if (first.users.size() != 1 || !region(0).value(region(0).inputs()[index]).users.empty() ||
         !last.users.empty() || times != 1 || last.producer != first.users.front() ||
-        first.type.dtype != DType::kF32)
+        !is_float(first.type.dtype))
       return std::nullopt;
     const Op& op = region(1).op(last.producer);
     if (op.kind != "add" || (op.inputs[0] == before) == (op.inputs[1] == before))

@@ -218,7 +218,7 @@ Gradients binary_gradient(Builder& builder, const GradientCall& call) {
                                 call.op.outputs[0],
                                 *call.output_gradients[0],
                                 call.wanted};
-  if (builder.type(gradient.a).dtype != DType::kF32) return gradient.none();
+  if (!is_float(builder.type(gradient.a).dtype)) return gradient.none();
   Gradients result = F::gradient(gradient);
   for (size_t i = 0; i < 2; ++i)
     if (!gradient.wanted[i]) result[i].reset();
@@ -240,8 +240,8 @@ Operator binary_operator() {
     for (size_t i = 0; i < a.size(); ++i) call.outputs[0].values[i] = F::apply(a[i], b[i]);
   };
   op.tolerance = [](const ReferenceCall& call, int output) {
-    return call.outputs[0].type.dtype == DType::kF32 ? rounded(call, output, F::kRoundings)
-                                                     : exact(call, output);
+    return is_float(call.outputs[0].type.dtype) ? rounded(call, output, F::kRoundings)
+                                                : exact(call, output);
   };
   if constexpr (HasGradient<F>) op.gradient = binary_gradient<F>;
   return op;

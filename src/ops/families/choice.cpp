@@ -3,6 +3,7 @@
 #include <cmath>
 
 #include "ops/builder.h"
+#include "ops/cast_as.h"
 #include "ops/detail.h"
 #include "ops/families.h"
 
@@ -56,7 +57,7 @@ KernelCall compare_kernel(const OpView& op, std::span<const Split>) {
 }
 
 Decision compare_decision(const OpView& op) {
-  if (op.inputs[0].dtype != DType::kF32) return {};
+  if (!is_float(op.inputs[0].dtype)) return {};
   return {.operands = {0, 1}, .results = {0}};
 }
 
@@ -121,7 +122,7 @@ Gradients select_gradient(Builder& builder, const GradientCall& call) {
                 dy = *call.output_gradients[0];
   const bool wants_a = call.wanted[1], wants_b = call.wanted[2];
   Gradients result(3);
-  if (builder.type(a).dtype != DType::kF32 || (!wants_a && !wants_b)) return result;
+  if (!is_float(builder.type(a).dtype) || (!wants_a && !wants_b)) return result;
   const ValueId zero = builder.constant(builder.type(a), 0);
   if (wants_a) result[1] = builder.select(condition, dy, zero, "a");
   if (wants_b) result[2] = builder.select(condition, zero, dy, "b");
@@ -135,6 +136,8 @@ std::vector<TensorType> infer_cast(const OpView& op) {
   return {{dtype_attribute("cast", op), op.inputs[0].shape}};
 }
 
+/// A partial value of 16 bits is reduced before it is cast to f32, which would double the bytes
+/// that are sent: its sums are computed in f32 anyway.
 ShardingRule cast_rule(const OpView& op) {
   const bool keeps_values = op.inputs[0].dtype == op.outputs.at(0).dtype;
   return keeps_values ? elementwise_rule(op, {{0}}) : plain_rule(op);
@@ -155,13 +158,13 @@ void cast_reference(const ReferenceCall& call) {
 }
 
 Decision cast_decision(const OpView& op) {
-  const bool jumps = op.inputs[0].dtype == DType::kF32 && op.outputs.at(0).dtype != DType::kF32;
+  const bool jumps = is_float(op.inputs[0].dtype) && !is_float(op.outputs.at(0).dtype);
   return jumps ? Decision{.operands = {0}, .results = {0}} : Decision{};
 }
 
 std::vector<double> cast_tolerance(const ReferenceCall& call, int output) {
   std::vector<double> errors = exact(call, output);
-  if (call.outputs[0].type.dtype != DType::kF32 || call.inputs[0]->type.dtype != DType::kI32)
+  if (!is_float(call.outputs[0].type.dtype) || call.inputs[0]->type.dtype != DType::kI32)
     return errors;
   for (size_t i = 0; i < errors.size(); ++i) {
     const double value = call.outputs[0].values[i];
@@ -171,10 +174,11 @@ std::vector<double> cast_tolerance(const ReferenceCall& call, int output) {
 }
 
 Gradients cast_gradient(Builder& builder, const GradientCall& call) {
-  const bool flows = builder.type(call.op.inputs[0]).dtype == DType::kF32 &&
-                     builder.type(call.op.outputs[0]).dtype == DType::kF32;
+  const bool flows = is_float(builder.type(call.op.inputs[0]).dtype) &&
+                     is_float(builder.type(call.op.outputs[0]).dtype);
   if (!flows || !call.wanted[0]) return {std::nullopt};
-  return {call.output_gradients[0]};
+  const DType dtype = builder.type(call.op.inputs[0]).dtype;
+  return {detail::as_dtype(builder, *call.output_gradients[0], dtype)};
 }
 
 // ---- stop_gradient ----

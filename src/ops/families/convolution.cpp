@@ -9,6 +9,7 @@
 #include <cmath>
 
 #include "ops/builder.h"
+#include "ops/cast_as.h"
 #include "ops/families.h"
 #include "ops/families/spatial_dims.h"
 
@@ -126,6 +127,7 @@ std::vector<TensorType> infer(const OpView& op) {
   constexpr std::string_view kKind = kind_of(kFree);
   detail::expect_operands(kKind, op, 2);
   for (int i = 0; i < 2; ++i) detail::expect_image(kKind, op, i, letters_of(kFree)[i]);
+  detail::expect_equal_dtypes(kKind, op, 0, letters_of(kFree)[0], 1, letters_of(kFree)[1]);
   const Convolution convolution = convolution_of<kFree>(op);
   for (const SpatialDim& dim : convolution.dims)
     if (dim.window < 1) refuse_misfit(kKind, op, "a window has at least one element in each dim");
@@ -134,8 +136,9 @@ std::vector<TensorType> infer(const OpView& op) {
   if (!fits)
     refuse_misfit(kKind, op,
                   "the window has the places [" + to_text(out_space(convolution.dims)) + "]");
-  if (kFree == Free::kY) return {{DType::kF32, convolution.y()}};
-  return {{DType::kF32, kFree == Free::kX ? convolution.x() : convolution.w()}};
+  const DType dtype = detail::sum_dtype(kKind, op, op.inputs[0].dtype);
+  if (kFree == Free::kY) return {{dtype, convolution.y()}};
+  return {{dtype, kFree == Free::kX ? convolution.x() : convolution.w()}};
 }
 
 // Rule, work and kernel
@@ -255,12 +258,12 @@ void reference(const ReferenceCall& call) {
 /// The error of a sum of n products: n - 1 additions in any order, a rounding of each product, and
 /// one more where parts are added.
 template <Free kFree>
-std::vector<double> tolerance(const ReferenceCall& call, int) {
+std::vector<double> tolerance(const ReferenceCall& call, int output) {
   std::vector<double> terms(call.outputs[0].values.size(), 0.0), errors(terms.size(), 0.0);
   add_products<kFree>(call, terms, [](double, double) { return 1.0; });
   add_products<kFree>(call, errors, [](double a, double b) { return std::abs(a * b); });
   for (size_t i = 0; i < errors.size(); ++i)
-    errors[i] = detail::summation_error(terms[i] + 2, errors[i]);
+    errors[i] = detail::summation_error(terms[i] + 2, errors[i], call.outputs[output].type.dtype);
   return errors;
 }
 
@@ -300,7 +303,8 @@ template <Free kFree>
 Gradients gradient(Builder& builder, const GradientCall& call) {
   const Family family{builder, call.op.attributes};
   const ValueId a = call.op.inputs[0], b = call.op.inputs[1],
-                flow = call.output_gradients.at(0).value();
+                flow = detail::as_dtype(builder, call.output_gradients.at(0).value(),
+                                        builder.type(a).dtype);
   const Shape like_a = builder.shape(a), like_b = builder.shape(b);
   Gradients gradients(2);
   if constexpr (kFree == Free::kY) {

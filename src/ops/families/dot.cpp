@@ -13,6 +13,7 @@
 
 #include "base/einsum.h"
 #include "ops/builder.h"
+#include "ops/cast_as.h"
 #include "ops/detail.h"
 #include "ops/families.h"
 #include "ops/reference_product.h"
@@ -119,13 +120,14 @@ std::vector<TensorType> infer(const OpView& op) {
   detail::expect_operands("dot_general", op, 2);
   detail::expect_dtype("dot_general", op, 0, "a", {DType::kF32});
   detail::expect_dtype("dot_general", op, 1, "b", {DType::kF32});
+  detail::expect_equal_dtypes("dot_general", op, 0, "a", 1, "b");
   const Einsum einsum = checked_einsum(op);
   check_rank(op, 0, "a", einsum.a());
   check_rank(op, 1, "b", einsum.b());
   check_extents(op, einsum);
   Shape shape;
   for (char letter : einsum.result) shape.push_back(extent_of(einsum, op, letter));
-  return {{DType::kF32, shape}};
+  return {{detail::sum_dtype("dot_general", op, op.inputs[0].dtype), shape}};
 }
 
 ShardingRule rule(const OpView& op) {
@@ -175,14 +177,15 @@ std::vector<double> magnitudes(const std::vector<double>& values) {
 
 /// The error of a sum of n products: n - 1 additions in any order, a rounding of each product, and
 /// one more where parts are added.
-std::vector<double> tolerance(const ReferenceCall& call, int) {
+std::vector<double> tolerance(const ReferenceCall& call, int output) {
   const Einsum einsum = einsum_of(call.op);
   const double terms = extent_product(
       einsum, call.op, [&](char letter) { return !has_letter(einsum.result, letter); });
   std::vector<double> errors(call.outputs[0].values.size(), 0.0);
   add_product_of(call.op, magnitudes(call.inputs[0]->values), magnitudes(call.inputs[1]->values),
                  errors);
-  for (double& error : errors) error = detail::summation_error(terms + 2, error);
+  for (double& error : errors)
+    error = detail::summation_error(terms + 2, error, call.outputs[output].type.dtype);
   return errors;
 }
 
@@ -191,7 +194,8 @@ std::vector<double> tolerance(const ReferenceCall& call, int) {
 std::vector<std::optional<ValueId>> gradient(Builder& builder, const GradientCall& call) {
   const Einsum einsum = parse_einsum(call.op.attributes.text("spec")).value();
   const ValueId a = call.op.inputs[0], b = call.op.inputs[1],
-                flow = call.output_gradients.at(0).value();
+                flow = detail::as_dtype(builder, call.output_gradients.at(0).value(),
+                                        builder.type(call.op.inputs[0]).dtype);
   std::vector<std::optional<ValueId>> gradients(2);
   if (call.wanted[0])
     gradients[0] =

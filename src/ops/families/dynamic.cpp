@@ -169,7 +169,7 @@ void reference_slice(const ReferenceCall& call) {
 Gradients gradient_slice(Builder& builder, const GradientCall& call) {
   Gradients result(call.op.inputs.size());
   const TensorType type = builder.type(call.op.inputs[0]);
-  if (!call.wanted[0] || type.dtype != DType::kF32) return result;
+  if (!call.wanted[0] || !is_float(type.dtype)) return result;
   const std::vector<int64_t> dims = call.op.attributes.integers("dims");
   const std::vector<ValueId> starts = starts_of(call, kSliceStarts);
   const ValueId zeros = builder.constant(type, 0);
@@ -242,7 +242,7 @@ void reference_update(const ReferenceCall& call) {
 Gradients gradient_update(Builder& builder, const GradientCall& call) {
   Gradients result(call.op.inputs.size());
   const TensorType update = builder.type(call.op.inputs[1]);
-  if (update.dtype != DType::kF32) return result;
+  if (!is_float(update.dtype)) return result;
   const std::vector<int64_t> dims = call.op.attributes.integers("dims");
   const std::vector<ValueId> starts = starts_of(call, kUpdateStarts);
   const ValueId flow = call.output_gradients.at(0).value();

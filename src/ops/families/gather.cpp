@@ -3,6 +3,7 @@
 #include <cmath>
 
 #include "ops/builder.h"
+#include "ops/cast_as.h"
 #include "ops/detail.h"
 #include "ops/families.h"
 
@@ -126,7 +127,7 @@ std::vector<TensorType> infer_scatter_add(const OpView& op) {
         "reshape the updates");
   Shape shape{rows};
   for (int64_t extent : row) shape.push_back(extent);
-  return {{DType::kF32, shape}};
+  return {{detail::sum_dtype("scatter_add", op, op.inputs[1].dtype), shape}};
 }
 
 ShardingRule rule_scatter_add(const OpView& op) {
@@ -172,21 +173,22 @@ void reference_scatter_add(const ReferenceCall& call) {
   add_updates(call, call.outputs[0].values, [](double update) { return update; });
 }
 
-std::vector<double> tolerance_scatter_add(const ReferenceCall& call, int) {
+std::vector<double> tolerance_scatter_add(const ReferenceCall& call, int output) {
   std::vector<double> terms(call.outputs[0].values.size(), 0.0);
   std::vector<double> errors(terms.size(), 0.0);
   add_updates(call, terms, [](double) { return 1.0; });
   add_updates(call, errors, [](double update) { return std::abs(update); });
   for (size_t i = 0; i < errors.size(); ++i)
-    errors[i] = detail::summation_error(terms[i], errors[i]);
+    errors[i] = detail::summation_error(terms[i], errors[i], call.outputs[output].type.dtype);
   return errors;
 }
 
 std::vector<std::optional<ValueId>> gradient_scatter_add(Builder& builder,
                                                          const GradientCall& call) {
   if (!call.wanted[1]) return {std::nullopt, std::nullopt};
-  return {std::nullopt,
-          builder.gather(call.output_gradients.at(0).value(), call.op.inputs[0], "updates")};
+  const ValueId flow = detail::as_dtype(builder, call.output_gradients.at(0).value(),
+                                        builder.type(call.op.inputs[1]).dtype);
+  return {std::nullopt, builder.gather(flow, call.op.inputs[0], "updates")};
 }
 
 }  // namespace

@@ -110,7 +110,7 @@ void reference_take(const ReferenceCall& call) {
 
 Gradients gradient_take(Builder& builder, const GradientCall& call) {
   const TensorType x = builder.type(call.op.inputs[0]);
-  if (!call.wanted[0] || x.dtype != DType::kF32) return {std::nullopt, std::nullopt};
+  if (!call.wanted[0] || !is_float(x.dtype)) return {std::nullopt, std::nullopt};
   const int64_t dim = call.op.attributes.integer("dim");
   const Attributes attributes{{"dim", dim}, {"extent", x.shape[dim]}};
   return {builder.op1("scatter_add_along_dim",
@@ -171,12 +171,12 @@ void reference_scatter(const ReferenceCall& call) {
   add_updates(call, call.outputs[0].values, [](double update) { return update; });
 }
 
-std::vector<double> tolerance_scatter(const ReferenceCall& call, int) {
+std::vector<double> tolerance_scatter(const ReferenceCall& call, int output) {
   std::vector<double> terms(call.outputs[0].values.size(), 0.0), errors(terms.size(), 0.0);
   add_updates(call, terms, [](double) { return 1.0; });
   add_updates(call, errors, [](double update) { return std::abs(update); });
   for (size_t i = 0; i < errors.size(); ++i)
-    errors[i] = detail::summation_error(terms[i], errors[i]);
+    errors[i] = detail::summation_error(terms[i], errors[i], call.outputs[output].type.dtype);
   return errors;
 }
 

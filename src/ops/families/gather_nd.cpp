@@ -11,6 +11,7 @@
 #include <cmath>
 
 #include "ops/builder.h"
+#include "ops/cast_as.h"
 #include "ops/detail.h"
 #include "ops/families.h"
 
@@ -164,7 +165,7 @@ void reference_gather(const ReferenceCall& call) {
 
 Gradients gradient_gather(Builder& builder, const GradientCall& call) {
   const TensorType table = builder.type(call.op.inputs[0]);
-  if (!call.wanted[0] || table.dtype != DType::kF32) return {std::nullopt, std::nullopt};
+  if (!call.wanted[0] || !is_float(table.dtype)) return {std::nullopt, std::nullopt};
   const Shape rows = parts_of(table.shape, builder.shape(call.op.inputs[1])).rows;
   const Attributes attributes{{"rows", std::vector<int64_t>(rows.begin(), rows.end())}};
   return {builder.op1("scatter_add_nd", {call.op.inputs[1], call.output_gradients.at(0).value()},
@@ -201,7 +202,7 @@ std::vector<TensorType> infer_scatter_add(const OpView& op) {
         "updates have the dims of ids but the last, then those of a row; the result at most " +
             std::to_string(kMaxRank),
         "reshape or broadcast the operand that is wrong");
-  return {{DType::kF32, summed_shape(op)}};
+  return {{detail::sum_dtype(kName, op, op.inputs[1].dtype), summed_shape(op)}};
 }
 
 ShardingRule rule_scatter_add(const OpView& op) {
@@ -237,20 +238,22 @@ void reference_scatter_add(const ReferenceCall& call) {
   add_updates(call, call.outputs[0].values, [](double update) { return update; });
 }
 
-std::vector<double> tolerance_scatter_add(const ReferenceCall& call, int) {
+std::vector<double> tolerance_scatter_add(const ReferenceCall& call, int output) {
   std::vector<double> terms(call.outputs[0].values.size(), 0.0), errors(terms.size(), 0.0);
   add_updates(call, terms, [](double) { return 1.0; });
   add_updates(call, errors, [](double update) { return std::abs(update); });
   for (size_t i = 0; i < errors.size(); ++i)
-    errors[i] = detail::summation_error(terms[i], errors[i]);
+    errors[i] = detail::summation_error(terms[i], errors[i], call.outputs[output].type.dtype);
   return errors;
 }
 
 Gradients gradient_scatter_add(Builder& builder, const GradientCall& call) {
   if (!call.wanted[1]) return {std::nullopt, std::nullopt};
-  return {std::nullopt,
-          builder.op1("gather_nd", {call.output_gradients.at(0).value(), call.op.inputs[0]}, {},
-                      "updates")};
+  return {std::nullopt, builder.op1("gather_nd",
+                                    {detail::as_dtype(builder, call.output_gradients.at(0).value(),
+                                                      builder.type(call.op.inputs[1]).dtype),
+                                     call.op.inputs[0]},
+                                    {}, "updates")};
 }
 
 // scatter_nd
@@ -323,7 +326,7 @@ Gradients gradient_scatter(Builder& builder, const GradientCall& call) {
   const ValueId ids = call.op.inputs[1], flow = call.output_gradients.at(0).value();
   const TensorType table = builder.type(call.op.inputs[0]),
                    updates = builder.type(call.op.inputs[2]);
-  if (table.dtype != DType::kF32) return result;
+  if (!is_float(table.dtype)) return result;
   const bool wants_updates = call.wanted[2];
   const ValueId zeros = builder.constant(updates, 0);
   if (call.wanted[0]) result[0] = builder.op1("scatter_nd", {flow, ids, zeros}, {}, "x");

@@ -16,6 +16,7 @@
 #include <cmath>
 
 #include "ops/builder.h"
+#include "ops/cast_as.h"
 #include "ops/detail.h"
 #include "ops/families.h"
 
@@ -58,6 +59,7 @@ void expect_operands(std::string_view kind, const OpView& op, std::string_view l
   detail::expect_operands(kind, op, 3);
   detail::expect_dtype(kind, op, 0, "x", {DType::kF32});
   detail::expect_dtype(kind, op, 1, letter, {DType::kF32});
+  detail::expect_equal_dtypes(kind, op, 0, "x", 1, letter);
   detail::expect_dtype(kind, op, 2, "sizes", {DType::kI32});
   expect_rank(kind, op, 0, "x", "[T, K]", 2);
   expect_rank(kind, op, 2, "sizes", "[G]", 1);
@@ -96,7 +98,7 @@ std::vector<TensorType> infer_matmul(const OpView& op) {
     detail::refuse(kName, op,
                    "sizes " + to_text(op.inputs[2]) + " do not fit w " + to_text(op.inputs[1]),
                    "each group has a matrix and a size", "give as many sizes as w has matrices");
-  return {{DType::kF32, {x[0], w[weights.column_dim()]}}};
+  return {{detail::sum_dtype(kName, op, op.inputs[0].dtype), {x[0], w[weights.column_dim()]}}};
 }
 
 // The kernel must know the begins of the parts of rows and groups.
@@ -150,18 +152,20 @@ void reference_matmul(const ReferenceCall& call) {
   sum_products(call, call.outputs[0].values, [](double x, double w) { return x * w; });
 }
 
-std::vector<double> tolerance_matmul(const ReferenceCall& call, int) {
+std::vector<double> tolerance_matmul(const ReferenceCall& call, int output) {
   std::vector<double> errors(call.outputs[0].values.size(), 0.0);
   sum_products(call, errors, [](double x, double w) { return std::abs(x * w); });
   const auto terms = static_cast<double>(matmul_extents(call.op).inner);
-  for (double& error : errors) error = error == 0 ? 0 : detail::summation_error(terms, error);
+  for (double& error : errors)
+    error = error == 0 ? 0 : detail::summation_error(terms, error, call.outputs[output].type.dtype);
   return errors;
 }
 
 Gradients gradient_matmul(Builder& builder, const GradientCall& call) {
   // These are copies, because building moves the ops of the graph.
   const ValueId x = call.op.inputs[0], w = call.op.inputs[1], sizes = call.op.inputs[2],
-                flow = call.output_gradients.at(0).value();
+                flow = detail::as_dtype(builder, call.output_gradients.at(0).value(),
+                                        builder.type(call.op.inputs[0]).dtype);
   const bool transposed = call.op.attributes.boolean("transposed"), wants_w = call.wanted[1];
   Gradients result(3);
   if (call.wanted[0])
@@ -191,7 +195,7 @@ std::vector<TensorType> infer_outer(const OpView& op) {
                    "grouped_outer takes x [T, K] and y [T, N] with the same rows T",
                    "check the layers that produce them");
   const Extents e = outer_extents(op);
-  return {{DType::kF32, {e.groups, e.inner, e.columns}}};
+  return {{detail::sum_dtype(kName, op, op.inputs[0].dtype), {e.groups, e.inner, e.columns}}};
 }
 
 ShardingRule rule_outer(const OpView& op) {
@@ -232,18 +236,21 @@ void reference_outer(const ReferenceCall& call) {
   sum_outer(call, call.outputs[0].values, [](double x, double y) { return x * y; });
 }
 
-std::vector<double> tolerance_outer(const ReferenceCall& call, int) {
+std::vector<double> tolerance_outer(const ReferenceCall& call, int output) {
   std::vector<double> terms(call.outputs[0].values.size(), 0.0), errors(terms.size(), 0.0);
   sum_outer(call, terms, [](double, double) { return 1.0; });
   sum_outer(call, errors, [](double x, double y) { return std::abs(x * y); });
   for (size_t i = 0; i < errors.size(); ++i)
-    errors[i] = terms[i] == 0 ? 0 : detail::summation_error(terms[i], errors[i]);
+    errors[i] = terms[i] == 0
+                    ? 0
+                    : detail::summation_error(terms[i], errors[i], call.outputs[output].type.dtype);
   return errors;
 }
 
 Gradients gradient_outer(Builder& builder, const GradientCall& call) {
   const ValueId x = call.op.inputs[0], y = call.op.inputs[1], sizes = call.op.inputs[2],
-                flow = call.output_gradients.at(0).value();
+                flow = detail::as_dtype(builder, call.output_gradients.at(0).value(),
+                                        builder.type(call.op.inputs[0]).dtype);
   const bool wants_y = call.wanted[1];
   Gradients result(3);
   if (call.wanted[0])

@@ -96,7 +96,7 @@ void reference_arg(const ReferenceCall& call) {
 }
 
 Decision decision_arg(const OpView& op) {
-  if (op.inputs[0].dtype != DType::kF32) return {};
+  if (!is_float(op.inputs[0].dtype)) return {};
   return {.operands = {0}, .results = {0}};
 }
 
@@ -195,14 +195,14 @@ void reference_order(const ReferenceCall& call) {
 
 /// The indices jump where elements change their order; the values in order do not.
 Decision decision_order(const OpView& op) {
-  if (op.inputs[0].dtype != DType::kF32) return {};
+  if (!is_float(op.inputs[0].dtype)) return {};
   return {.operands = {0}, .results = {1}};
 }
 
 /// Each gradient goes to the position from which its value came.
 Gradients gradient_order(Builder& builder, const GradientCall& call) {
   const TensorType x = builder.type(call.op.inputs[0]);
-  if (x.dtype != DType::kF32 || !call.output_gradients.at(0)) return {std::nullopt};
+  if (!is_float(x.dtype) || !call.output_gradients.at(0)) return {std::nullopt};
   const int64_t dim = call.op.attributes.integer("dim");
   const Attributes attributes{{"dim", dim}, {"extent", x.shape[dim]}};
   return {builder.op1("scatter_add_along_dim", {call.op.outputs[1], *call.output_gradients[0]},

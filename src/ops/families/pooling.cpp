@@ -55,7 +55,7 @@ SpatialDims dims_of_extents(std::string_view kind, const OpView& op) {
 }
 
 TensorType like(const TensorType& type, const Shape& space) {
-  return {DType::kF32, detail::with_space(type.shape[0], type.shape[1], space)};
+  return {type.dtype, detail::with_space(type.shape[0], type.shape[1], space)};
 }
 
 void expect_places(std::string_view kind, const OpView& op, int input, const SpatialDims& dims) {
@@ -258,12 +258,12 @@ Decision decision_max_grad(const OpView&) {
   return {.operands = {0}, .results = {0}};
 }
 
-std::vector<double> tolerance_max_grad(const ReferenceCall& call, int) {
+std::vector<double> tolerance_max_grad(const ReferenceCall& call, int output) {
   std::vector<double> terms(call.outputs[0].values.size(), 0.0), errors(terms.size(), 0.0);
   add_to_largest(call, terms, [](double) { return 1.0; });
   add_to_largest(call, errors, [](double dy) { return std::abs(dy); });
   for (size_t i = 0; i < errors.size(); ++i)
-    errors[i] = detail::summation_error(terms[i], errors[i]);
+    errors[i] = detail::summation_error(terms[i], errors[i], call.outputs[output].type.dtype);
   return errors;
 }
 
@@ -308,7 +308,7 @@ void reference_average(const ReferenceCall& call) {
 }
 
 /// The error of a sum and a division.
-std::vector<double> tolerance_average(const ReferenceCall& call, int) {
+std::vector<double> tolerance_average(const ReferenceCall& call, int output) {
   const SpatialDims dims = dims_of_x("average_pool", call.op);
   std::vector<double> errors(call.outputs[0].values.size(), 0.0);
   const std::vector<double> counts = counts_of(call.op, dims, errors.size());
@@ -316,7 +316,7 @@ std::vector<double> tolerance_average(const ReferenceCall& call, int) {
     errors[place] += std::abs(call.inputs[0]->values[position] / counts[place]);
   });
   for (size_t i = 0; i < errors.size(); ++i)
-    errors[i] = detail::summation_error(counts[i] + 2, errors[i]);
+    errors[i] = detail::summation_error(counts[i] + 2, errors[i], call.outputs[output].type.dtype);
   return errors;
 }
 
@@ -365,7 +365,7 @@ void reference_average_grad(const ReferenceCall& call) {
   });
 }
 
-std::vector<double> tolerance_average_grad(const ReferenceCall& call, int) {
+std::vector<double> tolerance_average_grad(const ReferenceCall& call, int output) {
   const SpatialDims dims = dims_of_extents("average_pool_grad", call.op);
   const std::vector<double>& dy = call.inputs[0]->values;
   const std::vector<double> counts = counts_of(call.op, dims, dy.size());
@@ -375,7 +375,7 @@ std::vector<double> tolerance_average_grad(const ReferenceCall& call, int) {
     errors[position] += std::abs(dy[place] / counts[place]);
   });
   for (size_t i = 0; i < errors.size(); ++i)
-    errors[i] = detail::summation_error(terms[i] + 2, errors[i]);
+    errors[i] = detail::summation_error(terms[i] + 2, errors[i], call.outputs[output].type.dtype);
   return errors;
 }
 

@@ -6,7 +6,9 @@
 #include <cmath>
 #include <numeric>
 
+#include "kernels/element_types.h"
 #include "ops/builder.h"
+#include "ops/cast_as.h"
 #include "ops/detail.h"
 #include "ops/families.h"
 
@@ -50,8 +52,14 @@ std::vector<TensorType> infer(const OpView& op) {
     detail::expect_dtype("reduce", op, 0, "x", {DType::kBool});
   else
     detail::expect_dtype("reduce", op, 0, "x", {DType::kF32, DType::kI32});
+  if (reduction == ReduceOp::kProd && is_narrow_float(op.inputs[0].dtype))
+    detail::refuse("reduce", op, "x " + to_text(op.inputs[0]) + " is multiplied in 16 bits",
+                   "products of many numbers leave the range of f16, and the digits of bf16",
+                   "cast x to f32");
   check_dims(op);
-  TensorType type{op.inputs[0].dtype, {}};
+  DType dtype = op.inputs[0].dtype;
+  if (reduction == ReduceOp::kSum) dtype = detail::sum_dtype("reduce", op, dtype);
+  TensorType type{dtype, {}};
   for (int d = 0; d < op.inputs[0].shape.size(); ++d)
     if (!is_reduced(op, d)) type.shape.push_back(op.inputs[0].shape[d]);
   return {type};
@@ -126,13 +134,14 @@ double reduced_count(const OpView& op) {
 std::vector<double> tolerance(const ReferenceCall& call, int output) {
   const ReduceOp reduction = reduction_of(call.op);
   const double count = reduced_count(call.op);
-  if (call.op.inputs[0].dtype != DType::kF32) return detail::exact(call, output);
+  if (!is_float(call.op.inputs[0].dtype)) return detail::exact(call, output);
   if (reduction == ReduceOp::kProd) return detail::rounded(call, output, count);
   if (reduction != ReduceOp::kSum) return detail::exact(call, output);
   std::vector<double> errors(call.outputs[0].values.size(), 0.0);
   for_each_element(call,
                    [&](size_t i, size_t o) { errors[o] += std::abs(call.inputs[0]->values[i]); });
-  for (double& error : errors) error = detail::summation_error(count, error);
+  for (double& error : errors)
+    error = detail::summation_error(count, error, call.outputs[output].type.dtype);
   return errors;
 }
 
@@ -151,10 +160,10 @@ struct Expansion {
 /// The extreme elements share the gradient: each of n equal ones gets 1/n of it.
 ValueId extreme_gradient(const Expansion& expand, ValueId x, ValueId out, ValueId flow) {
   Builder& builder = expand.builder;
-  const TensorType type{DType::kF32, expand.shape};
+  const TensorType type = builder.type(x);
   const ValueId is_extreme = builder.compare("eq", x, expand(out));
   const ValueId count =
-      builder.reduce_sum(builder.cast(is_extreme, DType::kF32), expand.reduced, "count");
+      builder.reduce_sum(builder.cast(is_extreme, type.dtype), expand.reduced, "count");
   const ValueId share = builder.div(flow, count, "share");
   return builder.select(is_extreme, expand(share), builder.constant(type, 0), "x");
 }
@@ -167,7 +176,8 @@ ValueId product_gradient(const Expansion& expand, ValueId x, ValueId out, ValueI
 Gradients gradient(Builder& builder, const GradientCall& call) {
   const ReduceOp reduction = parse_reduce_op(call.op.attributes.text("op"));
   const ValueId x = call.op.inputs[0], out = call.op.outputs[0],
-                flow = call.output_gradients.at(0).value();
+                flow = detail::as_dtype(builder, call.output_gradients.at(0).value(),
+                                        builder.type(x).dtype);
   Expansion expand{builder, builder.shape(x), {}, call.op.attributes.integers("dims")};
   for (int d = 0; d < expand.shape.size(); ++d)
     if (std::find(expand.reduced.begin(), expand.reduced.end(), d) == expand.reduced.end())

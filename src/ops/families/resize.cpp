@@ -93,7 +93,7 @@ TensorType resized_type(std::string_view kind, const OpView& op, std::string_vie
   const Shape& given = op.inputs[0].shape;
   const Shape space = detail::shape_of(
       detail::spatial_attribute(kind, op, "extents", given.size() - detail::kFirstSpatialDim, 0));
-  return {DType::kF32, detail::with_space(given[0], given[1], space)};
+  return {op.inputs[0].dtype, detail::with_space(given[0], given[1], space)};
 }
 
 Resize resize_of(const OpView& op, const TensorType& x, const TensorType& y) {

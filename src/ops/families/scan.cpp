@@ -79,7 +79,7 @@ void reference_cumsum(const ReferenceCall& call) {
 
 std::vector<double> tolerance_cumsum(const ReferenceCall& call, int output) {
   std::vector<double> errors = detail::exact(call, output);
-  if (call.op.inputs[0].dtype != DType::kF32) return errors;
+  if (!is_float(call.op.inputs[0].dtype)) return errors;
   for_each_sum(
       call, [](double x) { return std::abs(x); },
       [&](size_t at, double sum, int64_t terms) {
@@ -90,7 +90,7 @@ std::vector<double> tolerance_cumsum(const ReferenceCall& call, int output) {
 
 /// Element i is in the sums that include it, which are those of the other direction.
 Gradients gradient_cumsum(Builder& builder, const GradientCall& call) {
-  if (builder.type(call.op.inputs[0]).dtype != DType::kF32) return {std::nullopt};
+  if (!is_float(builder.type(call.op.inputs[0]).dtype)) return {std::nullopt};
   Attributes attributes = call.op.attributes;
   attributes.set("reverse", !attributes.boolean("reverse"));
   return {builder.op1("cumsum", {call.output_gradients.at(0).value()}, attributes, "x")};

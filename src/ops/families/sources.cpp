@@ -74,7 +74,7 @@ void iota_reference(const ReferenceCall& call) {
 
 std::vector<double> iota_tolerance(const ReferenceCall& call, int output) {
   std::vector<double> errors = exact(call, output);
-  if (call.outputs[0].type.dtype != DType::kF32) return errors;
+  if (!is_float(call.outputs[0].type.dtype)) return errors;
   for (size_t i = 0; i < errors.size(); ++i) {
     const double value = call.outputs[0].values[i];
     errors[i] = rounding_error(value, integer_roundings(value));

@@ -205,8 +205,7 @@ std::vector<TensorType> infer_unary(const OpView& op) {
 
 template <typename F>
 Gradients unary_gradient(Builder& builder, const GradientCall& call) {
-  if (!call.wanted[0] || builder.type(call.op.inputs[0]).dtype != DType::kF32)
-    return {std::nullopt};
+  if (!call.wanted[0] || !is_float(builder.type(call.op.inputs[0]).dtype)) return {std::nullopt};
   return {F::gradient({builder, call.op.inputs[0], call.op.outputs[0], *call.output_gradients[0]})};
 }
 
@@ -225,13 +224,13 @@ Operator unary_operator() {
     for (size_t i = 0; i < x.size(); ++i) call.outputs[0].values[i] = F::apply(x[i]);
   };
   op.tolerance = [](const ReferenceCall& call, int output) {
-    return call.outputs[0].type.dtype == DType::kF32 ? rounded(call, output, F::kRoundings)
-                                                     : exact(call, output);
+    return is_float(call.outputs[0].type.dtype) ? rounded(call, output, F::kRoundings)
+                                                : exact(call, output);
   };
   if constexpr (HasGradient<F>) op.gradient = unary_gradient<F>;
   if constexpr (F::kDecides)
     op.decision = [](const OpView& view) {
-      const bool jumps = view.inputs[0].dtype == DType::kF32;
+      const bool jumps = is_float(view.inputs[0].dtype);
       return jumps ? Decision{.operands = {0}, .results = {0}} : Decision{};
     };
   return op;

@@ -11,6 +11,10 @@ namespace tessera::testing {
 /// extents.
 std::vector<OperatorCase> operator_cases();
 
+/// The same cases with f16 and bf16 in place of f32, and sums of such operands in f32. A
+/// log-sum-exp stays f32.
+std::vector<OperatorCase> narrow_operator_cases();
+
 /// Operands larger than the blocks and vectors of the kernels, for the checks that run kernels.
 /// They are too large for finite differences.
 std::vector<OperatorCase> large_operator_cases();

@@ -1,6 +1,7 @@
 #include "ops/testing/operator_cases.h"
 
 #include <initializer_list>
+#include <optional>
 
 namespace tessera::testing {
 namespace {
@@ -384,6 +385,33 @@ Cases attention_cases() {
   return cases;
 }
 
+/// The case on operands of `narrow`; nothing when it has none of f32, or refuses them.
+std::optional<OperatorCase> narrowed(OperatorCase given, DType narrow) {
+  if (given.kind == "reduce" && given.attributes.text("op") == "prod") return std::nullopt;
+  bool has_floats = false;
+  for (size_t i = 0; i < given.inputs.size(); ++i) {
+    DType& dtype = given.inputs[i].dtype;
+    const bool is_log_sum_exp = given.kind == "attention_grad" && i == 4;
+    if (dtype != DType::kF32 || is_log_sum_exp) continue;
+    dtype = narrow;
+    has_floats = true;
+  }
+  if (given.attributes.has("dtype") && given.attributes.text("dtype") == "f32") {
+    given.attributes.set("dtype", std::string(tessera::to_text(narrow)));
+    has_floats = true;
+  }
+  return has_floats ? std::optional(std::move(given)) : std::nullopt;
+}
+
+/// Has the operator the attribute dtype of sums?
+bool may_sum_wide(const OperatorCase& given) {
+  for (const char* kind :
+       {"dot_general", "convolution", "convolution_grad_input", "convolution_grad_weight",
+        "grouped_matmul", "grouped_outer", "scatter_add", "scatter_add_nd"})
+    if (given.kind == kind) return true;
+  return given.kind == "reduce" && given.attributes.text("op") == "sum";
+}
+
 }  // namespace
 
 std::vector<OperatorCase> operator_cases() {
@@ -394,6 +422,19 @@ std::vector<OperatorCase> operator_cases() {
         gather_cases(), gather_along_cases(), gather_nd_cases(), order_cases(), scan_cases(),
         grouped_cases(), dynamic_cases(), attention_cases(), spatial_cases()})
     all.insert(all.end(), family.begin(), family.end());
+  return all;
+}
+
+std::vector<OperatorCase> narrow_operator_cases() {
+  Cases all;
+  for (const OperatorCase& given : operator_cases())
+    for (const DType narrow : {DType::kF16, DType::kBF16})
+      if (std::optional<OperatorCase> made = narrowed(given, narrow)) {
+        all.push_back(*made);
+        if (!may_sum_wide(*made)) continue;
+        made->attributes.set("dtype", std::string("f32"));
+        all.push_back(std::move(*made));
+      }
   return all;
 }
 

@@ -4,6 +4,7 @@
 #include "base/random.h"
 #include "base/text.h"
 #include "kernels/bind.h"
+#include "kernels/element_types.h"
 #include "ops/testing/operator_check_run.h"
 
 namespace tessera::testing {
@@ -49,6 +50,8 @@ std::vector<ReferenceTensor> sample_inputs(const OperatorCase& given) {
   for (size_t i = 0; i < given.inputs.size(); ++i)
     inputs.push_back(sample_tensor(given.inputs[i], fill_of(given, i), to_text(given), i));
   if (given.complete) given.complete(given, inputs);
+  for (ReferenceTensor& input : inputs)
+    if (is_narrow_float(input.type.dtype)) round_elements(input);
   return inputs;
 }
 
@@ -114,6 +117,11 @@ std::vector<Tensor> run_kernel(const BoundKernel& kernel, const std::vector<Tens
   AlignedBuffer workspace(kernel.workspace);
   kernel.run({in, out, workspace.data()});
   return outputs;
+}
+
+std::vector<double> held(ReferenceTensor result) {
+  if (is_narrow_float(result.type.dtype)) round_elements(result);
+  return std::move(result.values);
 }
 
 std::string first_difference(const ReferenceTensor& actual, const std::vector<double>& expected,

@@ -183,8 +183,8 @@ std::vector<Expectation> expectations(const Operator& op, const OperatorCase& gi
       expected.push_back(
           {serial[o].tensor.values, std::vector<double>(reference[o].values.size(), 0.0)});
     else
-      expected.push_back({reference[o].values,
-                          op.tolerance(call_of(view, inputs, reference), static_cast<int>(o))});
+      expected.push_back({held(reference[o]),
+                          tolerance_of(op, call_of(view, inputs, reference), static_cast<int>(o))});
   }
   return expected;
 }

@@ -85,9 +85,9 @@ AssertionResult check_kernel(const Operator& op, const OperatorCase& given) {
     const std::vector<Tensor> actual = run_kernel(kernel, tensors, view.outputs);
     for (size_t o = 0; o < actual.size(); ++o) {
       const std::vector<double> tolerance =
-          op.tolerance(call_of(view, inputs, expected), static_cast<int>(o));
+          tolerance_of(op, call_of(view, inputs, expected), static_cast<int>(o));
       const std::string difference =
-          first_difference(to_reference(actual[o]), expected[o].values, tolerance);
+          first_difference(to_reference(actual[o]), held(expected[o]), tolerance);
       if (!difference.empty())
         return AssertionFailure() << given << ": " << who << ", result " << o << ": " << difference;
     }

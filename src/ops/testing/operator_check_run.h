@@ -5,6 +5,7 @@
 #include <string>
 #include <vector>
 
+#include "ops/rounding.h"
 #include "ops/testing/operator_check.h"
 
 namespace tessera::testing {
@@ -33,6 +34,10 @@ ReferenceCall call_of(const OpView& view, const std::vector<ReferenceTensor>& in
 std::vector<Split> undivided(const ShardingRule& rule);
 std::vector<Tensor> run_kernel(const BoundKernel& kernel, const std::vector<Tensor>& inputs,
                                const std::vector<TensorType>& types);
+
+/// The elements of a result of the reference as a tensor of its type holds them, where the type is
+/// f16 or bf16.
+std::vector<double> held(ReferenceTensor result);
 
 /// Describes the first element that differs; "" when all agree.
 std::string first_difference(const ReferenceTensor& actual, const std::vector<double>& expected,

@@ -40,6 +40,49 @@ INSTANTIATE_TEST_SUITE_P(Cases, EveryOperator, ::testing::ValuesIn(operator_case
                            return std::to_string(given.index) + "_" + given.param.kind;
                          });
 
+/// Of f16 and bf16 the gradient is checked by its types alone: differences in 16 bits have no
+/// digits.
+class NarrowOperator : public EveryOperator {};
+
+TEST_P(NarrowOperator, HasARuleThatFitsItsOperands) {
+  EXPECT_TRUE(check_rule(op(), given()));
+}
+TEST_P(NarrowOperator, HasAKernelThatIsItsReferenceRounded) {
+  EXPECT_TRUE(check_kernel(op(), given()));
+}
+TEST_P(NarrowOperator, GivesTheSerialResultUnderEveryDivision) {
+  EXPECT_TRUE(check_division(op(), given()));
+}
+TEST_P(NarrowOperator, HasTheWorkAndTheWorkspaceOfItsCalls) {
+  EXPECT_TRUE(check_work(op(), given()));
+}
+TEST_P(NarrowOperator, IsLinearInItsLinearSets) {
+  EXPECT_TRUE(check_linearity(op(), given()));
+}
+TEST_P(NarrowOperator, HasGradientsOfTheTypesOfItsOperands) {
+  Graph graph;
+  Builder builder(graph);
+  std::vector<ValueId> operands;
+  for (const TensorType& type : given().inputs) operands.push_back(builder.input("x", type));
+  const std::vector<ValueId> results = builder.op(given().kind, operands, given().attributes, "y");
+  if (!op().gradient || !is_float(builder.type(results[0]).dtype)) return;
+  const Op forward = graph.ops().back();
+  std::vector<std::optional<ValueId>> flow(results.size());
+  flow[0] = builder.input("flow", builder.type(results[0]));
+  std::vector<bool> wanted;
+  for (const TensorType& type : given().inputs) wanted.push_back(is_float(type.dtype));
+  const auto gradients = op().gradient(builder, {graph, forward, flow, wanted});
+  for (size_t i = 0; i < gradients.size(); ++i) {
+    if (!gradients[i] || !wanted[i]) continue;
+    EXPECT_EQ(builder.type(*gradients[i]), given().inputs[i]);
+  }
+}
+
+INSTANTIATE_TEST_SUITE_P(Cases, NarrowOperator, ::testing::ValuesIn(narrow_operator_cases()),
+                         [](const auto& given) {
+                           return std::to_string(given.index) + "_" + given.param.kind;
+                         });
+
 class LargeOperator : public EveryOperator {};
 
 TEST_P(LargeOperator, HasAKernelThatIsItsReference) {

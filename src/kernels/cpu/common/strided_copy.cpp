@@ -136,7 +136,8 @@ void copy_plane(const Plane& plane, const T* source, T* target) {
 
 StridedCopy::StridedCopy(const StridedBox& box, int64_t element_size)
     : element_size_(element_size) {
-  ensure(element_size == 1 || element_size == 4, "elements of a strided copy have 1 or 4 bytes");
+  ensure(element_size == 1 || element_size == 2 || element_size == 4,
+         "elements of a strided copy have 1, 2 or 4 bytes");
   const StridedBox whole = merged(box);
   outer_.source_begin = whole.source_begin;
   outer_.target_begin = whole.target_begin;
@@ -160,6 +161,9 @@ StridedCopy::StridedCopy(const StridedBox& box, int64_t element_size)
 void StridedCopy::run(const std::byte* source, std::byte* target) const {
   if (element_size_ == 1)
     return run_typed(reinterpret_cast<const uint8_t*>(source), reinterpret_cast<uint8_t*>(target));
+  if (element_size_ == 2)
+    return run_typed(reinterpret_cast<const uint16_t*>(source),
+                     reinterpret_cast<uint16_t*>(target));
   run_typed(reinterpret_cast<const uint32_t*>(source), reinterpret_cast<uint32_t*>(target));
 }
 

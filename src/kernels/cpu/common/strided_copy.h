@@ -24,7 +24,7 @@ struct StridedBox {
 /// reading and writing stay within cache lines.
 class StridedCopy {
  public:
-  ///   requires  dims are in the order of the target's memory; element_size is 1 or 4
+  ///   requires  dims are in the order of the target's memory; element_size is 1, 2 or 4
   StridedCopy(const StridedBox& box, int64_t element_size);
 
   /// Source and target must not overlap.

@@ -60,7 +60,11 @@ BoundKernel bind_take_along_dim(const LocalCall& call) {
   const LanePlan plan = plan_lanes(call, call.inputs[0], call.inputs[1]);
   require(call, call.outputs[0] == TensorType{call.inputs[0].dtype, call.inputs[1].shape},
           "gives an element for each id");
-  return call.inputs[0].dtype == DType::kBool ? run_take<uint8_t>(plan) : run_take<uint32_t>(plan);
+  switch (size_of(call.inputs[0].dtype)) {
+    case 1: return run_take<uint8_t>(plan);
+    case 2: return run_take<uint16_t>(plan);
+    default: return run_take<uint32_t>(plan);
+  }
 }
 
 BoundKernel bind_scatter_add_along_dim(const LocalCall& call) {

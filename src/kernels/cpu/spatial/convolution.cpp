@@ -7,6 +7,7 @@
 
 #include "kernels/cpu/binders.h"
 #include "kernels/cpu/common/operands.h"
+#include "kernels/element_types.h"
 
 namespace tessera {
 namespace {
@@ -46,7 +47,7 @@ bool has_products(const std::vector<LocalWindow>& dims) {
 void check(const LocalCall& call, const Tensors& tensors, const std::vector<LocalWindow>& dims) {
   const Shape &x = tensors.x.shape, &w = tensors.w.shape, &y = tensors.y.shape;
   require_operands(call, 2, 1, dims.size() * kIntsOfWindow);
-  require(call, tensors.w.dtype == DType::kF32 && w.size() == x.size(), "w has the dims of x");
+  require(call, is_kernel_float(tensors.w.dtype) && w.size() == x.size(), "w has the dims of x");
   require(call, x[0] == y[0] && y[1] == w[0],
           "x and y have the same batch, y and w the same channels");
   require(call,

@@ -12,6 +12,7 @@
 #include "kernels/cpu/binders.h"
 #include "kernels/cpu/common/operands.h"
 #include "kernels/cpu/spatial/spatial.h"
+#include "kernels/element_types.h"
 
 namespace tessera {
 namespace {
@@ -208,7 +209,7 @@ int64_t row_bytes(const Pool& pool) {
 Part part_of(const LocalCall& call, const Pool& pool, const TensorType& dx) {
   const TensorType& x = call.inputs[0];
   require(call,
-          dx.dtype == DType::kF32 && dx.shape.size() == x.shape.size() &&
+          is_kernel_float(dx.dtype) && dx.shape.size() == x.shape.size() &&
               dx.shape[0] == x.shape[0] && dx.shape[1] == x.shape[1],
           "the gradient has batch and channels of x");
   const size_t count = x.shape.size() - 2;

@@ -10,6 +10,7 @@
 
 #include "kernels/cpu/binders.h"
 #include "kernels/cpu/common/operands.h"
+#include "kernels/element_types.h"
 
 namespace tessera {
 namespace {
@@ -73,7 +74,7 @@ struct Resize {
 };
 
 Resize resize_of(const LocalCall& call, const TensorType& in, const TensorType& out) {
-  require(call, in.dtype == DType::kF32 && out.dtype == DType::kF32, "resizes f32");
+  require(call, is_kernel_float(in.dtype) && in.dtype == out.dtype, "resizes f32");
   require(call, in.shape.size() >= 3 && in.shape.size() <= 5 && in.shape.size() == out.shape.size(),
           "has one to three dims of space");
   require(call, in.shape[0] == out.shape[0] && in.shape[1] == out.shape[1],

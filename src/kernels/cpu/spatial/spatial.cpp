@@ -3,6 +3,7 @@
 #include <algorithm>
 
 #include "kernels/cpu/common/operands.h"
+#include "kernels/element_types.h"
 
 namespace tessera {
 namespace {
@@ -23,7 +24,7 @@ Range LocalWindow::places_of(int64_t w) const {
 
 std::vector<LocalWindow> local_windows(const LocalCall& call, const TensorType& in,
                                        const TensorType& out) {
-  require(call, in.dtype == DType::kF32 && out.dtype == DType::kF32, "slides over f32");
+  require(call, is_kernel_float(in.dtype) && is_kernel_float(out.dtype), "slides over f32");
   require(call, in.shape.size() >= 3 && in.shape.size() <= 5 && in.shape.size() == out.shape.size(),
           "has one to three dims of space");
   const size_t count = in.shape.size() - 2;
