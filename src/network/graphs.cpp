@@ -5,6 +5,7 @@
 
 #include "base/error.h"
 #include "base/text.h"
+#include "network/lora.h"
 
 namespace tessera {
 namespace {
@@ -111,6 +112,7 @@ Graph forward_graph(const Network& network, ForwardPurpose purpose, int64_t rows
   Builder builder(graph, seed);
   Forward forward(network, purpose, rows, builder);
   network.forward(forward);
+  graph = with_adapters(std::move(graph), network.lora);
   const ForwardCheck result(network, purpose, graph);
   if (forward.has_loss()) {
     result.check_loss();
@@ -125,7 +127,8 @@ Graph training_graph(const Network& network, const OptimizerConfig& optimizer, i
                      uint64_t seed) {
   Graph graph = forward_graph(network, ForwardPurpose::kTraining, rows, seed);
   Builder builder(graph, seed);
-  add_training(builder, graph.output(network.loss), with_measured_norm(optimizer), network.groups);
+  add_training(builder, graph.output(network.loss), with_measured_norm(optimizer), network.groups,
+               network.trained);
   return graph;
 }
 
