@@ -6,6 +6,7 @@
 #include <optional>
 
 #include "autodiff/gradient.h"
+#include "autodiff/orthogonal.h"
 #include "base/error.h"
 #include "base/text.h"
 #include "ops/parameter_roles.h"
@@ -31,8 +32,10 @@ struct Parameter {
   ValueId gradient;
   std::string name;
   bool is_decayed = true;
+  std::optional<int> input_dims = {};
   std::optional<size_t> group = {};  // the first one that matches
   double weight_decay = 0;
+  OptimizerKind kind = OptimizerKind::kAdamW;  // that updates it
 };
 
 /// Scalars that all parameters of a group share.
@@ -41,9 +44,10 @@ struct Rates {
   // p -= adam_rate * exp_avg / (sqrt(exp_avg_sq) + adam_epsilon). The two bias corrections c1, c2
   // are in these scalars, so that they cost no pass over the parameter: lr (m / c1) / (sqrt(v / c2)
   // + e) = (lr sqrt(c2) / c1) m / (sqrt(v) + e sqrt(c2))
-  std::optional<ValueId> adam_rate;
-  std::optional<ValueId> adam_epsilon;
-  std::optional<ValueId> decay;  // learning rate * weight decay
+  std::optional<ValueId> adam_rate = {};
+  std::optional<ValueId> adam_epsilon = {};
+  std::optional<ValueId> adam_scale = {};  // lamb: adam_rate without the learning rate
+  std::optional<ValueId> decay = {};       // learning rate * weight decay
 };
 
 /// The variables of the scaling of the loss.
@@ -78,10 +82,16 @@ class UpdateWriter {
   }
 
  private:
-  bool is_adam() const {
-    return config_.kind == OptimizerKind::kAdam || config_.kind == OptimizerKind::kAdamW;
+  /// Has any parameter the two averages of adam?
+  bool has_averages() const {
+    return config_.kind != OptimizerKind::kSgd && config_.kind != OptimizerKind::kMomentum;
   }
-  bool decays_apart() const { return config_.kind == OptimizerKind::kAdamW; }
+  /// Is the decay a term of the step? Of lamb it is one of the direction.
+  bool decays_by_rate() const { return decays_apart() && config_.kind != OptimizerKind::kLamb; }
+  static bool is_adam(OptimizerKind kind) {
+    return kind == OptimizerKind::kAdam || kind == OptimizerKind::kAdamW;
+  }
+  bool decays_apart() const { return has_averages() && config_.kind != OptimizerKind::kAdam; }
 
   void derive_from(std::string source) {
     builder_.derive(Role::kOptimizer, {std::move(source), "optimizer"});
@@ -204,18 +214,21 @@ class UpdateWriter {
   Rates shared_rates(ValueId learning_rate, ValueId step) {
     const auto scope = builder_.scope("optimizer");
     derive_from("");
-    Rates rates{learning_rate, std::nullopt, std::nullopt, std::nullopt};
-    if (is_adam()) {
+    Rates rates{.learning_rate = learning_rate};
+    if (has_averages()) {
       const ValueId count =
           builder_.add_scalar(builder_.cast(step, DType::kF32, "step"), 1.0, "count");
       const ValueId first = bias_correction(count, config_.beta1, "correction1");
       const ValueId second =
           builder_.unary("sqrt", bias_correction(count, config_.beta2, "correction2"), "root");
-      rates.adam_rate =
-          builder_.div(builder_.mul(learning_rate, second, "scaled_rate"), first, "rate");
+      if (config_.kind == OptimizerKind::kLamb)
+        rates.adam_scale = builder_.div(second, first, "scale");
+      else
+        rates.adam_rate =
+            builder_.div(builder_.mul(learning_rate, second, "scaled_rate"), first, "rate");
       rates.adam_epsilon = builder_.mul_scalar(second, config_.epsilon, "epsilon");
     }
-    if (decays_apart() && config_.weight_decay != 0)
+    if (decays_by_rate() && config_.weight_decay != 0)
       rates.decay = builder_.mul_scalar(learning_rate, config_.weight_decay, "decay");
     return rates;
   }
@@ -228,10 +241,10 @@ class UpdateWriter {
     Rates rates = all;
     if (group.rate != 1) {
       rates.learning_rate = builder_.mul_scalar(all.learning_rate, group.rate, "learning_rate");
-      if (is_adam()) rates.adam_rate = builder_.mul_scalar(*all.adam_rate, group.rate, "rate");
+      if (all.adam_rate) rates.adam_rate = builder_.mul_scalar(*all.adam_rate, group.rate, "rate");
     }
     const double decay = group.weight_decay.value_or(config_.weight_decay);
-    if (decays_apart() && decay != 0 && (group.rate != 1 || group.weight_decay))
+    if (decays_by_rate() && decay != 0 && (group.rate != 1 || group.weight_decay))
       rates.decay = builder_.mul_scalar(rates.learning_rate, decay, "decay");
     return rates;
   }
@@ -283,12 +296,59 @@ class UpdateWriter {
                         "decayed");
   }
 
-  ValueId step_of(const Parameter& parameter, const Rates& rates) {
-    ValueId direction = with_coupled_decay(parameter);
-    if (config_.kind == OptimizerKind::kMomentum) direction = momentum_step(parameter, direction);
-    if (is_adam()) direction = adam_direction(parameter, direction, rates);
+  /// The norm of the parameter divided by that of the direction; 1 where one of them is 0.
+  ValueId trust_ratio(const Parameter& parameter, ValueId direction) {
+    const ValueId of_weight = norm_of(builder_, parameter.value, "weight_norm");
+    const ValueId of_direction = norm_of(builder_, direction, "direction_norm");
+    const TensorType type = builder_.type(of_weight);
+    const ValueId is_usable = builder_.compare("gt", builder_.minimum(of_weight, of_direction),
+                                               builder_.constant(type, 0, "zero"), "is_usable");
+    // Sums in place of a selection: the verification knows how far they may be from exact ones.
+    const ValueId one = builder_.constant(type, 1, "one");
+    const ValueId used =
+        builder_.select(is_usable, one, builder_.constant(type, 0, "zero"), "used");
+    const ValueId unused = builder_.sub(one, used, "unused");
+    const auto or_one = [&](ValueId norm, const std::string& name) {
+      return builder_.add(builder_.mul(norm, used, name + ".used"), unused, name);
+    };
+    return builder_.div(or_one(of_weight, "numerator"), or_one(of_direction, "divisor"), "trust");
+  }
+
+  /// learning rate * trust ratio * (adam's direction + weight decay * parameter).
+  ///   source  You et al., "Large batch optimization for deep learning", ICLR 2020
+  ValueId lamb_step(const Parameter& parameter, const Rates& rates) {
+    ValueId direction = builder_.mul(adam_direction(parameter, parameter.gradient, rates),
+                                     fill(*rates.adam_scale, parameter, "scale"), "corrected");
+    if (parameter.weight_decay != 0)
+      direction = builder_.add(
+          direction, builder_.mul_scalar(parameter.value, parameter.weight_decay, "decay"),
+          "decayed");
     const ValueId rate =
-        fill(is_adam() ? *rates.adam_rate : rates.learning_rate, parameter, "rate");
+        builder_.mul(rates.learning_rate, trust_ratio(parameter, direction), "trusted_rate");
+    return builder_.mul(direction, fill(rate, parameter, "rate"), "step");
+  }
+
+  /// momentum * average + (1 - momentum) * gradient is the average; the gradient moves as far
+  /// towards it again (Nesterov), and what comes of it is orthogonalized.
+  ValueId muon_direction(const Parameter& parameter) {
+    const ValueId average = move_towards(add_state(parameter, "momentum"), parameter.gradient,
+                                         1 - config_.momentum, "momentum");
+    const ValueId ahead =
+        builder_.add(parameter.gradient,
+                     builder_.mul_scalar(builder_.sub(average, parameter.gradient, "distance"),
+                                         config_.momentum, "nesterov.step"),
+                     "nesterov");
+    return orthogonalized(builder_, ahead, *parameter.input_dims);
+  }
+
+  ValueId step_of(const Parameter& parameter, const Rates& rates) {
+    if (parameter.kind == OptimizerKind::kLamb) return lamb_step(parameter, rates);
+    ValueId direction = with_coupled_decay(parameter);
+    if (parameter.kind == OptimizerKind::kMomentum) direction = momentum_step(parameter, direction);
+    if (is_adam(parameter.kind)) direction = adam_direction(parameter, direction, rates);
+    if (parameter.kind == OptimizerKind::kMuon) direction = muon_direction(parameter);
+    const ValueId rate =
+        fill(is_adam(parameter.kind) ? *rates.adam_rate : rates.learning_rate, parameter, "rate");
     const ValueId step = builder_.mul(direction, rate, "step");
     if (!decays_apart() || parameter.weight_decay == 0) return step;
     const ValueId decay =
@@ -298,7 +358,7 @@ class UpdateWriter {
 
   void update(const Parameter& parameter, const Rates& rates) {
     derive_from(parameter.name);
-    const auto scope = builder_.scope(parameter.name + "." + std::string(to_text(config_.kind)));
+    const auto scope = builder_.scope(parameter.name + "." + std::string(to_text(parameter.kind)));
     const ValueId step = step_of(parameter, rates);
     set_next(parameter.value, builder_.sub(parameter.value, step, "next"));
   }
@@ -354,15 +414,45 @@ void check_groups(std::span<const ParameterGroup> groups,
   }
 }
 
-std::vector<ParameterGradient> differentiated_parameters(Builder& builder, ValueId loss) {
-  const Graph& graph = builder.graph();
-  std::vector<ValueId> targets;
+/// The optimizer that updates each parameter.
+void assign_kinds(std::vector<Parameter>& parameters, const OptimizerConfig& config) {
+  const auto is_excepted = [&](const Parameter& parameter) {
+    return !parameter.input_dims ||
+           std::ranges::any_of(config.adam, [&](const std::string& pattern) {
+             return matches(pattern, parameter.name);
+           });
+  };
+  for (Parameter& parameter : parameters) {
+    const bool is_muon = config.kind == OptimizerKind::kMuon;
+    parameter.kind = is_muon && is_excepted(parameter) ? OptimizerKind::kAdamW : config.kind;
+  }
+}
+
+/// Refuses a pattern that matches no trainable variable.
+void check_patterns(const Graph& graph, const std::vector<std::string>& patterns,
+                    const std::string& key) {
+  std::vector<std::string> names;
   for (const Variable& variable : graph.variables())
-    if (variable.trainable) targets.push_back(variable.value);
+    if (variable.trainable) names.push_back(graph.value(variable.value).name);
+  for (const std::string& pattern : patterns) {
+    if (std::ranges::any_of(names, [&](const auto& name) { return matches(pattern, name); }))
+      continue;
+    const std::string close = nearest(pattern, names);
+    throw UserError(
+        "the pattern '" + pattern + "' of " + key + " matches no parameter",
+        "it names parameters of the model" +
+            (names.empty() ? "" : ", such as '" + names.front() + "'"),
+        close.empty() ? "correct the pattern, or remove it" : "did you mean '" + close + "'?",
+        ExitCode::kBadConfig);
+  }
+}
+
+std::vector<ParameterGradient> differentiated_parameters(Builder& builder, ValueId loss,
+                                                         const std::vector<ValueId>& targets) {
   const std::vector<ValueId> gradients = differentiate(builder, loss, targets);
   std::vector<ParameterGradient> parameters;
   for (size_t i = 0; i < targets.size(); ++i)
-    parameters.push_back({targets[i], gradients[i], is_decayed(graph, targets[i])});
+    parameters.push_back(parameter_gradient(builder.graph(), targets[i], gradients[i]));
   return parameters;
 }
 
@@ -374,6 +464,8 @@ std::string_view to_text(OptimizerKind kind) {
     case OptimizerKind::kMomentum: return "momentum";
     case OptimizerKind::kAdam: return "adam";
     case OptimizerKind::kAdamW: return "adamw";
+    case OptimizerKind::kLamb: return "lamb";
+    case OptimizerKind::kMuon: return "muon";
   }
   throw InternalError("unknown optimizer");
 }
@@ -385,6 +477,36 @@ OptimizerConfig with_measured_norm(OptimizerConfig config) {
 
 bool is_decayed(const Graph& graph, ValueId parameter) {
   return graph.type(parameter).shape.size() >= 2 && !is_bias(graph, parameter);
+}
+
+ParameterGradient parameter_gradient(const Graph& graph, ValueId parameter, ValueId gradient) {
+  return {parameter, gradient, is_decayed(graph, parameter),
+          input_dims_of_weight(graph, parameter)};
+}
+
+std::vector<ValueId> trained_parameters(const Graph& graph, const OptimizerConfig& config,
+                                        std::span<const std::string> trained) {
+  check_patterns(graph, config.frozen, "optimizer.frozen");
+  const auto matches_any = [](std::span<const std::string> patterns, const std::string& name) {
+    return std::ranges::any_of(patterns,
+                               [&](const std::string& pattern) { return matches(pattern, name); });
+  };
+  std::vector<ValueId> parameters;
+  bool has_trainable = false;
+  for (const Variable& variable : graph.variables()) {
+    const std::string& name = graph.value(variable.value).name;
+    has_trainable = has_trainable || variable.trainable;
+    if (variable.trainable && !matches_any(config.frozen, name) &&
+        (trained.empty() || matches_any(trained, name)))
+      parameters.push_back(variable.value);
+  }
+  if (!parameters.empty()) return parameters;
+  if (!has_trainable)
+    throw UserError("there is nothing to train", "the graph has no trainable variable",
+                    "declare at least one variable as trainable", ExitCode::kBadData);
+  throw UserError("there is nothing to train: every parameter is frozen",
+                  "optimizer.frozen has a pattern for each of them",
+                  "remove a pattern, so that a parameter is trained", ExitCode::kBadConfig);
 }
 
 namespace {
@@ -411,8 +533,10 @@ void write_updates(Builder& builder, const std::vector<ParameterGradient>& gradi
   std::vector<Parameter> parameters;
   for (const ParameterGradient& given : gradients)
     parameters.push_back({given.parameter, given.gradient,
-                          builder.graph().value(given.parameter).name, given.is_decayed});
+                          builder.graph().value(given.parameter).name, given.is_decayed,
+                          given.input_dims});
   assign_groups(parameters, groups, config);
+  assign_kinds(parameters, config);
   check_groups(groups, parameters);
   const ValueId learning_rate =
       find_or_add_input(builder.graph(), kLearningRateInput, {DType::kF32, {}});
@@ -424,15 +548,14 @@ void write_updates(Builder& builder, const std::vector<ParameterGradient>& gradi
 }  // namespace
 
 void add_training(Builder& builder, ValueId loss, const OptimizerConfig& config,
-                  std::span<const ParameterGroup> groups, const std::optional<LossScale>& scale) {
+                  std::span<const ParameterGroup> groups, std::span<const std::string> trained,
+                  const std::optional<LossScale>& scale) {
+  check_patterns(builder.graph(), config.adam, "optimizer.adam");
+  const std::vector<ValueId> targets = trained_parameters(builder.graph(), config, trained);
   std::optional<Scaling> scaling;
   if (scale) scaling = scale_loss(builder, loss, *scale);
-  const std::vector<ParameterGradient> gradients = differentiated_parameters(builder, loss);
-  if (gradients.empty())
-    throw UserError("there is nothing to train for '" + builder.graph().value(loss).name + "'",
-                    "the graph has no trainable variable",
-                    "declare at least one variable as trainable", ExitCode::kBadData);
-  write_updates(builder, gradients, config, groups, scaling);
+  write_updates(builder, differentiated_parameters(builder, loss, targets), config, groups,
+                scaling);
 }
 
 void add_updates(Builder& builder, const std::vector<ParameterGradient>& gradients,

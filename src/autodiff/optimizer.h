@@ -13,8 +13,8 @@
 
 namespace tessera {
 
-enum class OptimizerKind { kSgd, kMomentum, kAdam, kAdamW };
-std::string_view to_text(OptimizerKind kind);  // "sgd", "momentum", "adam", "adamw"
+enum class OptimizerKind { kSgd, kMomentum, kAdam, kAdamW, kLamb, kMuon };
+std::string_view to_text(OptimizerKind kind);  // "sgd", "momentum", "adam", "adamw", "lamb", "muon"
 
 enum class ScheduleKind { kConstant, kCosine, kLinear };
 std::string_view to_text(ScheduleKind kind);  // "constant", "cosine", "linear"
@@ -36,11 +36,15 @@ double learning_rate(const Schedule& schedule, int64_t step);
 
 struct OptimizerConfig {
   OptimizerKind kind = OptimizerKind::kAdamW;
-  double momentum = 0.9;              // momentum
-  double beta1 = 0.9, beta2 = 0.999;  // adam, adamw
-  double epsilon = 1e-8;              // adam, adamw
-  /// sgd, momentum, adam: added to the gradient; adamw: decoupled. Only where is_decayed().
+  double momentum = 0.9;              // momentum, muon
+  double beta1 = 0.9, beta2 = 0.999;  // adam, adamw, lamb; muon: of what it updates as adamw
+  double epsilon = 1e-8;              // the same
+  /// sgd, momentum, adam: added to the gradient; the others: decoupled. Only where is_decayed().
   double weight_decay = 0;
+  /// muon: parameters that it updates as adamw, beside those that are no matrices of linear layers.
+  std::vector<std::string> adam = {};
+  /// Parameters that keep their values: they have no gradient and no state. Patterns as in marks.
+  std::vector<std::string> frozen = {};
   double clip_norm = 0;  // > 0: gradients are scaled by min(1, clip_norm / (global norm + 1e-6))
   bool measure_norm = false;  // the output "grad_norm", also without clipping
   Schedule schedule = {};
@@ -72,24 +76,34 @@ struct LossScale {
 };
 inline constexpr double kLeastLossScale = 1, kLargestLossScale = 0x1p24;
 
-/// Appends backward of `loss` and the update of every trainable variable.
+/// The parameters that are trained: the trainable variables that match none of `config.frozen` and,
+/// unless `trained` is empty, one of its patterns.
+///   throws  UserError: 65 when there are none; 78 for a pattern of `config.frozen` that matches no
+///           trainable variable
+std::vector<ValueId> trained_parameters(const Graph& graph, const OptimizerConfig& config,
+                                        std::span<const std::string> trained = {});
+
+/// Appends backward of `loss` and the update of every trained parameter.
 ///
+///   trained   patterns of parameters, of which only those are trained; empty: of all
 ///   requires  graph inputs "learning_rate" f32[] and "step" i32[] exist, or do not exist yet; then
 ///             they are added
-///   ensures   every trainable variable has a next. Optimizer state is a variable
+///   ensures   every trained parameter has a next. Optimizer state is a variable
 ///             `<parameter>.momentum`, `<parameter>.exp_avg`, `<parameter>.exp_avg_sq` of the
 ///             parameter's type with origin {parameter, "optimizer"}. The output "grad_norm"
 ///             (global norm before clipping) is added when clip_norm > 0 or measure_norm. New ops
 ///             have role optimizer and names `<parameter>.<optimizer>...`; ops of the clip are
 ///             called `clip...`, scalars of all parameters `optimizer...`, those of group 2
 ///             `optimizer.group2...`.
+///             What the optimizers compute: docs/training.md#optimizers
 ///   scale     when given: variables `loss_scale` and `loss_scale.steps`, f32[]; the outputs
 ///             "loss_scale" and "skipped" (1 when the step changed no parameter and no state). One
 ///             check serves all ranks and stages: that the global norm is finite
-///   throws    UserError: 65 when nothing is trainable; 78 for a group that matches no parameter,
+///   throws    UserError: 65 when nothing is trained; 78 for a group that matches no parameter,
 ///             or has a negative number
 void add_training(Builder& builder, ValueId loss, const OptimizerConfig& config,
                   std::span<const ParameterGroup> groups = {},
+                  std::span<const std::string> trained = {},
                   const std::optional<LossScale>& scale = {});
 
 /// Does weight decay apply to the parameter? Not to biases and norms: parameters of rank below 2,
@@ -102,7 +116,13 @@ struct ParameterGradient {
   ValueId parameter;
   ValueId gradient;
   bool is_decayed = true;  // unless its group has a weight decay of its own
+  /// input_dims_of_weight (ops/parameter_roles.h): muon orthogonalizes those that have them.
+  std::optional<int> input_dims = {};
 };
+/// What an update has to know of the parameter beside its gradient.
+///   graph  with the forward
+ParameterGradient parameter_gradient(const Graph& graph, ValueId parameter, ValueId gradient);
+
 /// The second half of add_training: clipping and the updates, from gradients that already exist.
 void add_updates(Builder& builder, const std::vector<ParameterGradient>& gradients,
                  const OptimizerConfig& config, std::span<const ParameterGroup> groups = {});

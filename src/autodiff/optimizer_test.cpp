@@ -332,6 +332,260 @@ TEST(Optimizer, AParameterThatTheLossDoesNotReadGetsItsDecayAlone) {
   EXPECT_EQ(graph.variable_of(*graph.find_value("fixed"))->next, std::nullopt);
 }
 
+// ---- lamb ----
+
+/// One tensor under LAMB, by the formulas of You et al., with scalars as they are in f32.
+struct TextbookLamb {
+  std::vector<double> p, mean, mean_square;
+
+  explicit TextbookLamb(std::vector<double> start)
+      : p(std::move(start)), mean(p.size(), 0), mean_square(p.size(), 0) {}
+
+  static double norm(const std::vector<double>& x) {
+    double sum = 0;
+    for (double element : x) sum += element * element;
+    return std::sqrt(sum);
+  }
+
+  /// Returns the trust ratio.
+  double step(const OptimizerConfig& c, const std::vector<double>& g, double rate, double t,
+              double decay) {
+    std::vector<double> direction;
+    for (size_t i = 0; i < p.size(); ++i) {
+      mean[i] = c.beta1 * mean[i] + (1 - c.beta1) * g[i];
+      mean_square[i] = c.beta2 * mean_square[i] + (1 - c.beta2) * g[i] * g[i];
+      direction.push_back(mean[i] / (1 - std::pow(c.beta1, t)) /
+                              (std::sqrt(mean_square[i] / (1 - std::pow(c.beta2, t))) + c.epsilon) +
+                          decay * p[i]);
+    }
+    const bool is_usable = norm(p) > 0 && norm(direction) > 0;
+    const double trust = is_usable ? norm(p) / norm(direction) : 1;
+    for (size_t i = 0; i < p.size(); ++i) p[i] -= rate * trust * direction[i];
+    return trust;
+  }
+};
+
+TEST(Lamb, MakesTheTextbookStepWithTheTrustRatioOfEachTensor) {
+  const OptimizerConfig config{.kind = OptimizerKind::kLamb, .weight_decay = 0.25};
+  const ReferenceValues state = train(quadratic(config));
+  TextbookLamb a({2, -3}), b({1, 0.25});
+  for (size_t step = 0; step < kRates.size(); ++step) {
+    const double number = static_cast<double>(step + 1);
+    a.step(config, a.p, kRates[step], number, config.weight_decay);  // the gradient of a is a
+    b.step(config, {number, -0.5}, kRates[step], number, 0);         // a vector does not decay
+  }
+  const double rounding = rounding_of(config.kind);
+  for (size_t i = 0; i < 2; ++i) {
+    EXPECT_NEAR(state.at("a").values[i], a.p[i], rounding);
+    EXPECT_NEAR(state.at("layer.b").values[i], b.p[i], rounding);
+    EXPECT_NEAR(state.at("a.exp_avg").values[i], a.mean[i], rounding);
+    EXPECT_NEAR(state.at("a.exp_avg_sq").values[i], a.mean_square[i], rounding);
+  }
+}
+
+TEST(Lamb, ATensorOfZerosHasTheTrustRatioOne) {
+  const OptimizerConfig config{.kind = OptimizerKind::kLamb};
+  const Graph graph = quadratic(config);
+  ReferenceValues state = start(graph);
+  state["layer.b"].values = {0, 0};
+  state = next_variables(graph, interpret(graph, with_inputs(state, 0)));
+  TextbookLamb b({0, 0});
+  EXPECT_EQ(b.step(config, {1, -0.5}, kRates[0], 1, 0), 1);
+  for (size_t i = 0; i < 2; ++i)
+    EXPECT_NEAR(state.at("layer.b").values[i], b.p[i], rounding_of(config.kind));
+}
+
+// ---- muon ----
+
+using Matrix = std::vector<std::vector<double>>;
+
+Matrix product(const Matrix& a, const Matrix& b) {
+  Matrix c(a.size(), std::vector<double>(b[0].size(), 0));
+  for (size_t i = 0; i < a.size(); ++i)
+    for (size_t j = 0; j < b[0].size(); ++j)
+      for (size_t k = 0; k < b.size(); ++k) c[i][j] += a[i][k] * b[k][j];
+  return c;
+}
+Matrix transposed(const Matrix& a) {
+  Matrix c(a[0].size(), std::vector<double>(a.size(), 0));
+  for (size_t i = 0; i < a.size(); ++i)
+    for (size_t j = 0; j < a[0].size(); ++j) c[j][i] = a[i][j];
+  return c;
+}
+Matrix sum(const Matrix& a, double factor_a, const Matrix& b, double factor_b) {
+  Matrix c = a;
+  for (size_t i = 0; i < a.size(); ++i)
+    for (size_t j = 0; j < a[0].size(); ++j) c[i][j] = factor_a * a[i][j] + factor_b * b[i][j];
+  return c;
+}
+double in_f32(double number) {
+  return static_cast<double>(static_cast<float>(number));
+}
+
+/// The update of Jordan et al. (2024) with the scale of Liu et al. (2025), in plain loops.
+///   momentum  the state, which it sets
+Matrix textbook_muon(const Matrix& gradient, Matrix& momentum, double beta) {
+  momentum = sum(momentum, beta, gradient, 1 - beta);
+  Matrix x = sum(gradient, 1 - beta, momentum, beta);
+  double square = 0;
+  for (const auto& row : x)
+    for (double element : row) square += element * element;
+  x = sum(x, 1 / (std::sqrt(square) + in_f32(1e-7)), x, 0);
+  for (int i = 0; i < 5; ++i) {
+    const Matrix gram = product(x, transposed(x));
+    const Matrix factor = sum(gram, in_f32(-4.7750), product(gram, gram), in_f32(2.0315));
+    x = sum(x, in_f32(3.4445), product(factor, x), 1);
+  }
+  const double largest = static_cast<double>(std::max(x.size(), x[0].size()));
+  return sum(x, in_f32(0.2 * std::sqrt(largest)), x, 0);
+}
+
+/// loss = sum(target * (x w + bias)) of rows x; the gradient of w is x^T target.
+Graph linear_layer(const OptimizerConfig& config, const Shape& weight) {
+  Graph graph;
+  Builder b(graph);
+  const ValueId x = b.input("x", f32({4, weight[0]}));
+  const ValueId w = b.variable("w", f32(weight), Initializer::normal(0, 1));
+  Shape result{4};
+  for (int d = 1; d < weight.size(); ++d) result.push_back(weight[d]);
+  const bool is_matrix = weight.size() == 2;
+  const ValueId y = b.dot(x, w, is_matrix ? "ri,io->ro" : "ri,iod->rod");
+  const ValueId target = b.input("target", f32(result));
+  std::vector<int64_t> dims;
+  for (int64_t d = 0; d < result.size(); ++d) dims.push_back(d);
+  const ValueId loss = b.reduce_sum(b.mul(target, y), dims, "loss");
+  graph.add_output("loss", loss);
+  add_training(b, loss, config);
+  verify(graph);
+  return graph;
+}
+
+class MuonOfShapes : public testing::TestWithParam<Shape> {};
+
+TEST_P(MuonOfShapes, MakesTheTextbookStep) {
+  const OptimizerConfig config{.kind = OptimizerKind::kMuon, .momentum = 0.75, .weight_decay = 0.5};
+  const Graph graph = linear_layer(config, GetParam());
+  ReferenceValues state = initial_variables(graph, 3);
+  const auto rows = static_cast<size_t>(GetParam()[0]);
+  const size_t columns = state.at("w").values.size() / rows;
+  const auto matrix = [&](const std::vector<double>& values) {
+    Matrix m;
+    for (size_t i = 0; i < values.size() / columns; ++i)
+      m.emplace_back(values.begin() + static_cast<std::ptrdiff_t>(i * columns),
+                     values.begin() + static_cast<std::ptrdiff_t>((i + 1) * columns));
+    return m;
+  };
+  Matrix w = matrix(state.at("w").values), momentum = sum(w, 0, w, 0);
+  for (size_t step = 0; step < kRates.size(); ++step) {
+    const auto numbers = [&](const std::string& name, double frequency) {
+      ReferenceTensor tensor{graph.type(*graph.find_value(name)), {}};
+      for (int64_t i = 0; i < element_count(tensor.type.shape); ++i)
+        tensor.values.push_back(
+            std::sin(frequency * static_cast<double>(i + 1) + static_cast<double>(step)));
+      return tensor;
+    };
+    state["x"] = numbers("x", 1.7);
+    state["target"] = numbers("target", 2.3);
+    Matrix x(4, std::vector<double>(rows));
+    for (size_t r = 0; r < 4; ++r)
+      for (size_t i = 0; i < rows; ++i) x[r][i] = state.at("x").values[r * rows + i];
+    const Matrix gradient = product(transposed(x), matrix(state.at("target").values));
+    state["learning_rate"] = {f32({}), {kRates[step]}};
+    state["step"] = {{DType::kI32, {}}, {static_cast<double>(step)}};
+    state = next_variables(graph, interpret(graph, state));
+    const Matrix direction = textbook_muon(gradient, momentum, 0.75);
+    w = sum(sum(w, 1 - kRates[step] * 0.5, w, 0), 1, direction, -kRates[step]);
+  }
+  // Five steps multiply the rounding of small singular values by up to 3.4445^5 = 485; each has
+  // some hundred operations.
+  const double rounding = 3 * 485 * 500 * 0x1p-53;
+  for (size_t i = 0; i < rows; ++i)
+    for (size_t j = 0; j < columns; ++j)
+      EXPECT_NEAR(state.at("w").values[i * columns + j], w[i][j], rounding);
+}
+
+INSTANTIATE_TEST_SUITE_P(Optimizer, MuonOfShapes,
+                         testing::Values(Shape{3, 2}, Shape{2, 3}, Shape{3, 2, 2}, Shape{2, 2}));
+
+std::vector<std::string> state_names(const Graph& graph) {
+  std::vector<std::string> names;
+  for (const Variable& variable : graph.variables())
+    if (!variable.trainable) names.push_back(graph.value(variable.value).name);
+  return names;
+}
+
+TEST(Muon, UpdatesWhatIsNoMatrixOfALinearLayerAsAdamwDoes) {
+  const OptimizerConfig muon{.kind = OptimizerKind::kMuon, .weight_decay = 0.25};
+  OptimizerConfig adamw = muon;
+  adamw.kind = OptimizerKind::kAdamW;
+  const ReferenceValues by_muon = train(quadratic(muon)), by_adamw = train(quadratic(adamw));
+  for (const char* name : {"a", "layer.b", "a.exp_avg", "layer.b.exp_avg_sq"})
+    EXPECT_EQ(by_muon.at(name).values, by_adamw.at(name).values) << name;
+}
+
+TEST(Muon, UpdatesWhatAPatternNamesAsAdamwDoes) {
+  OptimizerConfig config{.kind = OptimizerKind::kMuon};
+  EXPECT_THAT(state_names(linear_layer(config, {2, 3})), ElementsAre("w.momentum"));
+  config.adam = {"w"};
+  EXPECT_THAT(state_names(linear_layer(config, {2, 3})), ElementsAre("w.exp_avg", "w.exp_avg_sq"));
+}
+
+TEST(Muon, IsMadeOfProductsThatHaveRules) {
+  const Graph graph = linear_layer({.kind = OptimizerKind::kMuon}, {2, 3});
+  int products = 0;
+  for (const Op& op : graph.ops())
+    if (op.role == Role::kOptimizer) products += op.kind == "dot_general";
+  EXPECT_EQ(products, 5 * 3);  // the Gram matrix, its square, and the product with X
+}
+
+// ---- frozen ----
+
+TEST(Frozen, ParametersHaveNoGradientNoStateAndNoUpdate) {
+  const OptimizerConfig config{.frozen = {"layer.*"}};
+  const Graph graph = quadratic(config);
+  EXPECT_THAT(state_names(graph), ElementsAre("a.exp_avg", "a.exp_avg_sq"));
+  EXPECT_EQ(graph.variable_of(*graph.find_value("layer.b"))->next, std::nullopt);
+  for (const Op& op : graph.ops())
+    if (op.role == Role::kBackward) {
+      EXPECT_NE(op.origin.source, "mul") << op.name;  // target * b
+    }
+  const ReferenceValues state = train(graph), unfrozen = train(quadratic({}));
+  EXPECT_THAT(state.at("layer.b").values, ElementsAre(1, 0.25));
+  EXPECT_EQ(state.at("a").values, unfrozen.at("a").values);
+}
+
+TEST(Frozen, ARuleThatMatchesNothingOrEverythingIsRefused) {
+  const auto message = [](const std::vector<std::string>& frozen) {
+    try {
+      quadratic({.frozen = frozen});
+    } catch (const UserError& error) {
+      return std::string(error.what());
+    }
+    return std::string("no error");
+  };
+  EXPECT_EQ(message({"layer.c"}),
+            "the pattern 'layer.c' of optimizer.frozen matches no parameter\n"
+            "  why: it names parameters of the model, such as 'a'\n"
+            "  fix: did you mean 'layer.b'?");
+  EXPECT_EQ(message({"*"}),
+            "there is nothing to train: every parameter is frozen\n"
+            "  why: optimizer.frozen has a pattern for each of them\n"
+            "  fix: remove a pattern, so that a parameter is trained");
+}
+
+TEST(Frozen, OfPatternsOfTrainedParametersOnlyThoseAreTrained) {
+  Graph graph;
+  Builder builder(graph);
+  const ValueId a = builder.variable("a", f32({2}), Initializer::constant(1));
+  const ValueId b = builder.variable("b.lora", f32({2}), Initializer::constant(1));
+  const ValueId loss = builder.reduce_sum(builder.mul(a, b), {0}, "loss");
+  graph.add_output("loss", loss);
+  const std::vector<std::string> trained{"*.lora"};
+  add_training(builder, loss, {.kind = OptimizerKind::kSgd}, {}, trained);
+  EXPECT_FALSE(graph.variable_of(a)->next);
+  EXPECT_TRUE(graph.variable_of(b)->next);
+}
+
 TEST(Optimizer, AGraphWithoutTrainableVariablesIsRefused) {
   Graph graph;
   Builder builder(graph);
@@ -343,7 +597,7 @@ TEST(Optimizer, AGraphWithoutTrainableVariablesIsRefused) {
   } catch (const UserError& error) {
     EXPECT_EQ(error.exit_code(), ExitCode::kBadData);
     EXPECT_STREQ(error.what(),
-                 "there is nothing to train for 'loss'\n"
+                 "there is nothing to train\n"
                  "  why: the graph has no trainable variable\n"
                  "  fix: declare at least one variable as trainable");
   }
@@ -362,7 +616,7 @@ Graph scaled(const OptimizerConfig& config) {
       builder.mul_scalar(builder.reduce_sum(builder.unary("square", a), {0, 1}), 0.5);
   const ValueId loss = builder.add(square, builder.reduce_sum(builder.mul(target, b), {0}), "loss");
   graph.add_output("loss", loss);
-  add_training(builder, loss, config, {}, LossScale{.initial = 8, .steps_to_double = 2});
+  add_training(builder, loss, config, {}, {}, LossScale{.initial = 8, .steps_to_double = 2});
   verify(graph);
   return graph;
 }

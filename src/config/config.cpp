@@ -94,14 +94,24 @@ TrainConfig read_train(ConfigTable table) {
 // which they must not become 0.
 constexpr double kMaxBeta = 0.9999999;
 constexpr double kMinEpsilon = 1e-30;
+constexpr double kMuonMomentum = 0.95;
 
 OptimizerConfig read_optimizer(ConfigTable table, int64_t steps) {
   OptimizerConfig optimizer;
-  const std::string kind = table.choice("kind", "adamw", {"sgd", "momentum", "adam", "adamw"});
+  const std::string kind =
+      table.choice("kind", "adamw", {"sgd", "momentum", "adam", "adamw", "lamb", "muon"});
   for (OptimizerKind candidate :
-       {OptimizerKind::kSgd, OptimizerKind::kMomentum, OptimizerKind::kAdam, OptimizerKind::kAdamW})
+       {OptimizerKind::kSgd, OptimizerKind::kMomentum, OptimizerKind::kAdam, OptimizerKind::kAdamW,
+        OptimizerKind::kLamb, OptimizerKind::kMuon})
     if (kind == to_text(candidate)) optimizer.kind = candidate;
-  optimizer.momentum = table.number("momentum", optimizer.momentum, 0, 1);
+  const bool is_muon = optimizer.kind == OptimizerKind::kMuon;
+  optimizer.momentum = table.number("momentum", is_muon ? kMuonMomentum : optimizer.momentum, 0, 1);
+  optimizer.adam = table.texts("adam", {});
+  if (!is_muon && !optimizer.adam.empty())
+    throw UserError(table.file() + ": optimizer.adam is set and optimizer.kind is \"" + kind + "\"",
+                    "it names parameters that muon updates as adamw does",
+                    "remove it, or write kind = \"muon\"", ExitCode::kBadConfig);
+  optimizer.frozen = table.texts("frozen", {});
   optimizer.beta1 = table.number("beta1", optimizer.beta1, 0, kMaxBeta);
   optimizer.beta2 = table.number("beta2", optimizer.beta2, 0, kMaxBeta);
   optimizer.epsilon = table.number("epsilon", optimizer.epsilon, kMinEpsilon, 1);

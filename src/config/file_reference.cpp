@@ -71,11 +71,18 @@ constexpr KeyMeaning kPlanMeanings[] = {
      R"("tasks": ["*.attn.*"])"},
     {"recompute",
      "Results of the forward that the backward computes again, instead of keeping them "
-     "([recompute](plans.md#recompute)): none, what is cheap, everything inside of layers, or the "
-     "results of the ops that match a pattern",
+     "([recompute](plans.md#recompute)): none, what is cheap, everything inside of layers, the "
+     "cheapest under `activation_mib`, or the results of the ops that match a pattern",
      R"("recompute": "selective")"},
+    {"activation_mib",
+     "Of recompute `auto`: most MiB of results of the forward that a rank keeps for the backward",
+     R"("recompute": "auto", "activation_mib": 512)"},
     {"micro_batches", "Parts of the batch of a step, one after the other; they divide it",
      R"("micro_batches": 4)"},
+    {"accumulate",
+     "Parts of the batch of a step whose gradients are summed before the update; each has "
+     "`micro_batches` of them ([accumulation](passes.md#accumulation))",
+     R"("accumulate": 4)"},
     {"schedule",
      "Order of the passes of a pipeline ([schedules](pipelines.md#schedules)); another one than "
      "`1f1b` needs several micro-batches",

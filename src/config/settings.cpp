@@ -27,13 +27,19 @@ Document train_settings(const TrainConfig& train) {
   return table;
 }
 
+Document list_of(const std::vector<std::string>& texts) {
+  return Document::List(texts.begin(), texts.end());
+}
+
 Document optimizer_settings(const OptimizerConfig& optimizer) {
-  const bool is_adam =
-      optimizer.kind == OptimizerKind::kAdam || optimizer.kind == OptimizerKind::kAdamW;
+  const bool is_muon = optimizer.kind == OptimizerKind::kMuon;
+  const bool has_momentum = optimizer.kind == OptimizerKind::kMomentum || is_muon;
   Document table;
   table["kind"] = std::string(to_text(optimizer.kind));
-  if (optimizer.kind == OptimizerKind::kMomentum) table["momentum"] = optimizer.momentum;
-  if (is_adam) {
+  if (has_momentum) table["momentum"] = optimizer.momentum;
+  if (is_muon && !optimizer.adam.empty()) table["adam"] = list_of(optimizer.adam);
+  if (!optimizer.frozen.empty()) table["frozen"] = list_of(optimizer.frozen);
+  if (optimizer.kind != OptimizerKind::kSgd && optimizer.kind != OptimizerKind::kMomentum) {
     table["beta1"] = optimizer.beta1;
     table["beta2"] = optimizer.beta2;
     table["epsilon"] = optimizer.epsilon;

@@ -15,6 +15,7 @@
 #include "config/setting_changes.h"
 #include "engine/checkpoint_content.h"
 #include "engine/step_checks.h"
+#include "network/lora.h"
 
 namespace tessera {
 
@@ -192,6 +193,26 @@ void check_is_that_of_all(Engine& engine, const Checkpoint& checkpoint) {
                   "name one checkpoint, or wait for the end of that run");
 }
 
+bool is_adapter(const std::string& name) {
+  return std::ranges::any_of(adapter_patterns(),
+                             [&](const std::string& pattern) { return matches(pattern, name); });
+}
+
+/// Refuses a checkpoint without one of the parameters.
+void check_has_parameters(const Checkpoint& checkpoint,
+                          const std::map<std::string, TensorType>& wanted) {
+  for (const auto& [name, type] : wanted) {
+    const auto stored = checkpoint.index().tensors.find(name);
+    if (stored != checkpoint.index().tensors.end() && stored->second.whole == type) continue;
+    throw bad_data("the checkpoint '" + checkpoint.folder().string() + "' has no parameter '" +
+                       name + "' of the type " + to_text(type),
+                   stored == checkpoint.index().tensors.end()
+                       ? "another model was stored"
+                       : "its own is " + to_text(stored->second.whole),
+                   "use the model of the checkpoint: `tessera inspect` prints its settings");
+  }
+}
+
 void restore(Engine& engine, const Checkpoint& checkpoint) {
   check_is_that_of_all(engine, checkpoint);
   const StoredState state = read_state(checkpoint);
@@ -217,6 +238,30 @@ void restore(Engine& engine, const Checkpoint& checkpoint) {
   // The length of an epoch may depend on the parts.
   position.batch = state.epoch * engine.batches().steps_per_epoch() + state.batch_of_epoch;
   engine.set_position(position);
+}
+
+void load_parameters(Engine& engine, const Checkpoint& checkpoint) {
+  check_is_that_of_all(engine, checkpoint);
+  std::map<std::string, TensorType> wanted;
+  for (const Variable& variable : engine.graph().variables()) {
+    if (!variable.trainable) continue;
+    const Value& value = engine.graph().value(variable.value);
+    if (!checkpoint.index().tensors.contains(value.name) && is_adapter(value.name)) continue;
+    wanted.emplace(value.name, value.type);
+  }
+  check_has_parameters(checkpoint, wanted);
+  JointLoad load(checkpoint);
+  engine.runtime().on_every_rank([&](Rank, std::span<const VariablePart> held) {
+    for (const VariablePart& part : held)
+      if (wanted.contains(part.name))
+        load.load_box(part.name, part.box, part.data, part.first_holder);
+  });
+  engine.runtime().on_all_processes([&] { load.finish(); });
+  engine.runtime().on_every_rank([&](Rank, std::span<const VariablePart> held) {
+    for (const VariablePart& part : held)
+      if (wanted.contains(part.name)) check_is_finite(checkpoint, part);
+  });
+  for (const auto& [name, type] : wanted) engine.runtime().mark_set(name);
 }
 
 StoredRun stored_run(const Checkpoint& checkpoint, const std::vector<std::string>& sets) {

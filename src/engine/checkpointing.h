@@ -39,6 +39,15 @@ void save_checkpoint(Engine& engine, CheckpointFolder& folder, int keep_last);
 ///              The variables are then undefined
 void restore(Engine& engine, const Checkpoint& checkpoint);
 
+/// Loads only the parameters, those of a run with another optimizer or another batch, too. The run
+/// begins at step 0, with new state of its optimizer. Parameters that low-rank adaptation adds
+/// (network/lora.h) and the checkpoint lacks keep their initial values.
+///
+///   processes  as restore
+///   throws     UserError (1) as restore; UserError (65) that names a parameter that is missing or
+///              of another type, and for a damaged file
+void load_parameters(Engine& engine, const Checkpoint& checkpoint);
+
 /// The part of a stored run besides its variables.
 struct StoredRun {
   RunConfig config;  // with the overrides; its model has its vocabulary

@@ -61,13 +61,13 @@ Plan plan_beside(const PlacedGraph& main, const Graph& graph, Plan plan) {
 }
 
 std::vector<PlannedProgram> planned_programs(const Network& network,
-                                             const TrainingSettings& settings, const Plan& plan,
+                                             const TrainingSettings& settings, const Plan& given,
                                              const CompileOptions& options) {
   std::vector<PlannedProgram> programs;
-  programs.push_back({Purpose::kTrain,
-                      training_graph(network, settings.optimizer, settings.train.batch,
-                                     settings.train.seed, settings.train.precision),
-                      plan});
+  Graph step = training_graph(network, settings.optimizer, settings.train.batch,
+                              settings.train.seed, settings.train.precision);
+  const Plan plan = with_decided_recompute(step, given, options);
+  programs.push_back({Purpose::kTrain, std::move(step), plan});
   const PlacedGraph training = placements(programs.front().graph, plan, options);
   for (const Purpose purpose : purposes_of(network)) {
     Graph graph = graph_of(purpose, network, settings, 1);
@@ -91,6 +91,7 @@ Plan resolved_plan(const Network& network, const TrainingSettings& settings, con
   Shardings shardings;
   for (const PlannedProgram& program : planned_programs(network, settings, plan, options)) {
     const std::string name(section_of(program.purpose));
+    result.recompute = program.plan.recompute;
     ShardingSection section =
         resolved_section(program.graph, program.plan, options, name, shardings);
     shardings.sections.emplace_back(name, std::move(section));

@@ -66,7 +66,8 @@ struct Backward {
   std::vector<ValueId> gradients;
 };
 
-Backward backward_of(const Network& network, const TrainConfig& train) {
+Backward backward_of(const Network& network, const TrainingSettings& settings) {
+  const TrainConfig& train = settings.train;
   Backward backward{
       forward_graph(network, ForwardPurpose::kTraining, train.batch, train.seed, train.precision),
       {},
@@ -74,8 +75,7 @@ Backward backward_of(const Network& network, const TrainConfig& train) {
   const auto outputs = backward.graph.outputs();
   for (const auto& [name, value] : outputs)
     if (name != network.loss && name != network.count) backward.graph.remove_output(name);
-  for (const Variable& variable : backward.graph.variables())
-    if (variable.trainable) backward.parameters.push_back(variable.value);
+  backward.parameters = trained_parameters(backward.graph, settings.optimizer, network.trained);
   Builder builder(backward.graph, train.seed);
   backward.gradients =
       differentiate(builder, backward.graph.output(network.loss), backward.parameters);
@@ -112,9 +112,11 @@ std::vector<MadeGradient> made_gradients(const Backward& backward, const Plan& p
                                 sharded.rules[producer.index], sharded.of(producer), output);
     const NamedMesh& mesh = meshes[sharded.stages.ops[producer.index]];
     if (plan.micro_batches > 1) attr = micro_batch_placement(attr, mesh.mesh).attr;
+    const ParameterGradient update =
+        parameter_gradient(backward.graph, backward.parameters[i], backward.gradients[i]);
     made.push_back({parameter, name, training.type(gradient), std::move(attr), mesh.name,
-                    home_of(sharded, *training.find_value(parameter)),
-                    is_decayed(backward.graph, backward.parameters[i])});
+                    home_of(sharded, *training.find_value(parameter)), update.is_decayed,
+                    update.input_dims});
   }
   return made;
 }
@@ -240,7 +242,7 @@ Draft apply_draft(const Network& network, const TrainingSettings& settings,
         builder.broadcast(scale, gradient.type.shape, {}, gradient.parameter + ".scale");
     updates.push_back({parameter,
                        builder.mul(reduced.back(), scales, gradient.parameter + ".mean_gradient"),
-                       gradient.is_decayed});
+                       gradient.is_decayed, gradient.input_dims});
   }
   add_updates(builder, updates, with_measured_norm(settings.optimizer), network.groups);
   for (size_t i = 0; i < gradients.size(); ++i) {
@@ -277,7 +279,7 @@ std::vector<std::vector<MadeGradient>> fusible(const std::vector<MadeGradient>& 
 StepParts step_parts(const Network& network, const TrainingSettings& settings, const Plan& plan,
                      const PlacedGraph& training) {
   if (settings.train.precision.scales_loss()) return {};
-  Backward backward = backward_of(network, settings.train);
+  Backward backward = backward_of(network, settings);
   const std::vector<Mark> marks = with_stages_of(
       training, backward.graph,
       with_variables_of(training, backward.graph, marks_for(backward.graph, plan.marks)));

@@ -8,6 +8,7 @@
 //     <parameter>.reduced       placed as the parameter is, summed over the ranks
 #pragma once
 
+#include <optional>
 #include <string>
 #include <string_view>
 #include <vector>
@@ -36,6 +37,7 @@ struct MadeGradient {
   std::string mesh;       // the mesh that produces it
   std::string home_mesh;  // the mesh that keeps the parameter
   bool is_decayed = true;
+  std::optional<int> input_dims = {};  // ParameterGradient::input_dims
 };
 
 /// Groups of gradients that one exchange may carry. The gradients of a group are produced on one

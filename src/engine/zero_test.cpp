@@ -3,6 +3,8 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
+#include <set>
+
 #include "engine/testing/runs.h"
 #include "presets/presets.h"
 #include "verify/verify.h"
@@ -109,6 +111,69 @@ TEST(Zero, TwoScattersTheGradientsOfEveryMicroBatchAndKeepsPartsOfTheirSum) {
   EXPECT_GT(one.kept, 0);
   EXPECT_EQ(two.kept, one.kept / 2);
   EXPECT_EQ(gradients_with(config, "dp=2,zero=2").sent, gradients_with(config, "dp=2,zero=1").sent);
+}
+
+// ZeRO with Adam in f32: 4 bytes of each parameter, 4 of the sum of its gradients, 8 of its state,
+// of which level 1 divides the state, level 2 the sums, too, and level 3 all (Rajbhandari et al.,
+// SC 2020).
+TEST(Zero, LeavesARankTheBytesOfTheFormulaWithinTwoPercent) {
+  RunConfig config = tiny_gpt();
+  config.model.width = 256;
+  config.model.layers = 4;
+  config.train.batch = 16;
+  const Graph graph = training_graph(config);
+  double parameters = 0;
+  std::set<std::string> types;
+  for (const Variable& variable : graph.variables())
+    if (variable.trainable) {
+      parameters += static_cast<double>(element_count(graph.type(variable.value).shape));
+      types.insert(to_text(graph.type(variable.value)));
+    }
+  constexpr double kRanks = 4;
+  for (int zero = 0; zero <= 3; ++zero) {
+    SCOPED_TRACE(zero);
+    const std::string text = "dp=4,micro_batches=4,zero=" + std::to_string(zero);
+    const Held held = held_with(config, text);
+    EXPECT_NEAR(held.parameters, parameters / (zero == 3 ? kRanks : 1), 0.02 * held.parameters);
+    EXPECT_NEAR(held.state, 2 * parameters / (zero >= 1 ? kRanks : 1), 0.02 * held.state);
+    const TaskGraph tasks = compile(graph, preset(config, text)).tasks;
+    double sums = 0;
+    for (const Register& reg : tasks.registers)
+      if (reg.name.text().ends_with(".sum #1") && types.contains(to_text(*reg.type)))
+        sums += static_cast<double>(reg.size.value()) / 4;
+    EXPECT_NEAR(sums, parameters / (zero >= 2 ? kRanks : 1), 0.02 * sums);
+  }
+}
+
+/// The bytes that a rank receives in a step, without numbers such as the count of the loss.
+int64_t exchanged_with(const RunConfig& config, const std::string& text) {
+  const TaskGraph tasks = compile(training_graph(config), preset(config, text)).tasks;
+  int64_t bytes = 0;
+  for (const Task& task : tasks.tasks)
+    if (task.kind == Task::Kind::kExchange)
+      for (RegisterIndex reg : task.outputs)
+        if (!tasks.registers[reg].type->shape.empty()) bytes += tasks.registers[reg].size.value();
+  return bytes;
+}
+
+TEST(Zero, AccumulationSendsTheGradientsOnceUnderLevelsZeroAndOne) {
+  RunConfig config = tiny_gpt();
+  config.train.batch = 16;
+  for (const char* zero : {"", ",zero=1"}) {
+    const std::string whole = std::string("dp=4") + zero;
+    EXPECT_GT(exchanged_with(config, whole), 0);
+    EXPECT_EQ(exchanged_with(config, whole + ",accumulate=4"), exchanged_with(config, whole));
+  }
+}
+
+TEST(Zero, AccumulationIsTheProgramOfSoManyTimesTheMicroBatches) {
+  const RunConfig config = tiny_gpt();
+  const Graph graph = training_graph(config);
+  const auto program = [&](const std::string& text) {
+    return to_text(compile(graph, preset(config, text)).tasks);
+  };
+  EXPECT_EQ(program("dp=2,accumulate=4"), program("dp=2,micro_batches=4"));
+  EXPECT_EQ(program("pp=2,micro_batches=2,accumulate=2"), program("pp=2,micro_batches=4"));
 }
 
 /// By name: how the ops of the forward and the backward are divided, but for those that add up

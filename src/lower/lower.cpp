@@ -18,6 +18,7 @@
 #include "lower/passes/in_place.h"
 #include "lower/passes/order.h"
 #include "lower/passes/sum_chains.h"
+#include "lower/recompute_choice.h"
 #include "lower/region.h"
 #include "lower/task_groups.h"
 #include "lower/unroll.h"
@@ -102,7 +103,8 @@ std::vector<std::string> names_of(const Meshes& meshes) {
   return names;
 }
 
-void check_divides(const Graph& graph, int64_t count) {
+void check_divides(const Graph& graph, const Plan& plan) {
+  const int64_t count = plan.micro_batches;
   for (ValueId input : graph.inputs()) {
     const Shape& shape = graph.type(input).shape;
     if (shape.empty() || shape[0] % count == 0) continue;
@@ -112,7 +114,10 @@ void check_divides(const Graph& graph, int64_t count) {
     throw UserError(std::to_string(count) + " micro-batches do not divide the batch of " +
                         std::to_string(shape[0]) + " rows",
                     "each micro-batch has as many rows",
-                    "set micro_batches to one of " + join(divisors, ", "), ExitCode::kBadConfig);
+                    (plan.accumulate > 1 ? "set accumulate times micro_batches to one of "
+                                         : "set micro_batches to one of ") +
+                        join(divisors, ", "),
+                    ExitCode::kBadConfig);
   }
 }
 
@@ -135,6 +140,7 @@ struct CompilerState {
   const Meshes meshes = plan.placed();
   const ReshardOptions reshard = {plan.cost.links, plan.all_reduce};
   RewriteBounds bounds = {};   // of `serial`
+  Recompute recompute = {};    // of the plan, with "auto" decided
   MeshAssignment stages = {};  // of result.graph; empty with resolved shardings, which say them
   Program program = {};
   std::string sum_chains = {};          // a line each
@@ -149,6 +155,12 @@ struct CompilerPass {
   bool is_optional = false;                         // without it the result computes the same
 };
 
+/// The meshes, with an axis of micro-batches where there are several.
+Meshes meshes_in_time(const CompilerState& state) {
+  const int64_t count = state.plan.micro_batches;
+  return count > 1 ? with_micro_batches(state.meshes, count) : state.meshes;
+}
+
 std::string program_text(const CompilerState& state) {
   return to_text(state.program);
 }
@@ -159,7 +171,7 @@ constexpr CompilerPass kSerialPasses[] = {
     {"serial",
      [](CompilerState& s) {
        if (s.options.verify) verify(s.serial);
-       check_divides(s.serial, s.plan.micro_batches);
+       check_divides(s.serial, s.plan);
      },
      [](const CompilerState& s) { return to_text(s.serial); }},
 };
@@ -169,8 +181,7 @@ constexpr CompilerPass kSerialPasses[] = {
 constexpr CompilerPass kPlacementPasses[] = {
     {"propagate",
      [](CompilerState& s) {
-       const int64_t count = s.plan.micro_batches;
-       const Meshes meshes = count > 1 ? with_micro_batches(s.meshes, count) : s.meshes;
+       const Meshes meshes = meshes_in_time(s);
        s.result.sharded = s.plan.shardings ? place(s.result.graph, meshes, *s.plan.shardings,
                                                    s.options.section, s.options.rules)
                                            : propagate(s.result.graph, meshes, s.plan.marks,
@@ -315,6 +326,27 @@ void run_pass(const CompilerPass& pass, CompilerState& state) {
   if (state.options.dump) state.options.dump(pass.name, pass.text(state));
 }
 
+Rewritten rewritten_graph(const CompilerState& state) {
+  const auto passes = enabled_passes(graph_passes(), state.plan.disabled_passes);
+  return state.options.rewrites
+             ? state.options.rewrites->rewrite(state.serial, state.bounds, passes)
+             : rewrite(state.serial, state.bounds, passes);
+}
+
+/// Decides what recompute "auto" computes again, from the placements without it.
+///   requires  the bounds have the stages of the ops
+void decide_recompute(CompilerState& state) {
+  state.recompute = state.plan.recompute;
+  if (state.recompute.kind != Recompute::Kind::kAuto) return;
+  check_decides_recompute(state.plan);
+  const Rewritten rewritten = rewritten_graph(state);
+  const ShardedGraph sharded =
+      propagate(rewritten.made.graph, meshes_in_time(state), state.plan.marks, state.options.rules,
+                assignment_after(state.stages, rewritten.made));
+  state.recompute =
+      decide_recompute(RecomputeRequest{rewritten.made.graph, sharded, state.plan}).recompute;
+}
+
 /// Runs the passes over the serial graph. The stages of the ops are those of the graph before them.
 void rewrite_graph(CompilerState& state) {
   if (state.plan.shardings) {
@@ -325,11 +357,9 @@ void rewrite_graph(CompilerState& state) {
     state.stages = assign_meshes(state.serial, state.meshes, state.plan.marks);
     state.bounds = {state.stages.ops, ops_kept_by(state.serial, state.plan.marks)};
   }
-  state.bounds.recomputed = recomputed_values(state.serial, state.plan.recompute);
-  const auto passes = enabled_passes(graph_passes(), state.plan.disabled_passes);
-  Rewritten rewritten = state.options.rewrites
-                            ? state.options.rewrites->rewrite(state.serial, state.bounds, passes)
-                            : rewrite(state.serial, state.bounds, passes);
+  decide_recompute(state);
+  state.bounds.recomputed = recomputed_values(state.serial, state.recompute);
+  Rewritten rewritten = rewritten_graph(state);
   if (!state.plan.shardings) state.stages = assignment_after(state.stages, rewritten.made);
   state.result.graph = std::move(rewritten.made.graph);
   state.result.replaced = std::move(rewritten.made.replaced);
@@ -484,7 +514,17 @@ ShardingSection resolved_section(const Graph& graph, const Plan& plan,
   return section;
 }
 
+Plan with_decided_recompute(const Graph& graph, Plan plan, const CompileOptions& options) {
+  if (plan.recompute.kind != Recompute::Kind::kAuto) return plan;
+  check_disabled(plan.disabled_passes);
+  CompilerState state{graph, plan, options};
+  run_placement_passes(state);
+  plan.recompute = state.recompute;
+  return plan;
+}
+
 Plan resolved(const Graph& graph, Plan plan, const CompileOptions& options) {
+  plan = with_decided_recompute(graph, std::move(plan), options);
   const std::string name(options.section);
   Shardings shardings;
   shardings.sections.emplace_back(name, resolved_section(graph, plan, options, name));

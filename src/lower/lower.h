@@ -129,6 +129,10 @@ PlacedGraph placements(const Graph& graph, const Plan& plan, const CompileOption
 ShardingSection resolved_section(const Graph& graph, const Plan& plan,
                                  const CompileOptions& options, std::string_view name,
                                  const Shardings& known = {});
+/// `plan` with patterns of ops in place of recompute "auto", which is decided for this graph
+/// (lower/recompute_choice.h).
+///   throws  as compile; UserError (3) when the limit is too small
+Plan with_decided_recompute(const Graph& graph, Plan plan, const CompileOptions& options = {});
 /// `plan` with the placements of the graph of one program instead of its marks.
 ///   ensures  compile(graph, the result) gives the task graph of compile(graph, plan)
 ///   throws   as compile

@@ -3,11 +3,20 @@
 
 #include <cstdint>
 #include <string>
+#include <vector>
 
 namespace tessera {
 
 struct ImageSize {
   int64_t channels = 1, rows = 16, columns = 16;
+};
+
+/// Low-rank adaptation (Hu et al., ICLR 2022): of a linear layer whose weight W matches a target,
+/// the result is W x + alpha / rank B (A x). Only A and B are trained (network/lora.h).
+struct Lora {
+  int64_t rank = 0;                                            // 0: none
+  double alpha = 16;                                           // above 0
+  std::vector<std::string> targets = {"*.attn.{q,v}.weight"};  // patterns of weights, as in marks
 };
 
 /// A model of tokens or of images. The values of `kind`, and the prediction of each model:
@@ -44,6 +53,7 @@ struct ModelConfig {
   int64_t depth = 20;      // resnet: 18, 20, 34, 50, 56
   /// llama: the slowest rotation has a period of nearly 2 pi times as many positions.
   double rope_base = 10'000;
+  Lora lora = {};
 };
 
 /// The prediction of a model.

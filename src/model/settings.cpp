@@ -63,6 +63,21 @@ void read(ConfigTable& table, const ModelKey& key, ModelConfig& config) {
     config.** flag = table.boolean(key.name, config.**flag);
 }
 
+Lora read_lora(ConfigTable& table) {
+  Lora lora;
+  lora.rank = table.integer("lora_rank", lora.rank, 0, static_cast<int64_t>(kMost));
+  lora.alpha = table.number("lora_alpha", lora.alpha, 1e-6, 1e6);
+  lora.targets = table.texts("lora_targets", lora.targets);
+  return lora;
+}
+
+void write_lora(const Lora& lora, Document& settings) {
+  if (lora.rank == 0) return;
+  settings["lora_rank"] = lora.rank;
+  settings["lora_alpha"] = lora.alpha;
+  settings["lora_targets"] = Document::List(lora.targets.begin(), lora.targets.end());
+}
+
 /// Refuses keys that only other families read, because they are not misspelled.
 void refuse_keys_of_others(const ConfigTable& table, const ModelFamily& family) {
   for (const ModelKey& key : kFamilyKeys) {
@@ -91,6 +106,7 @@ ModelConfig read_model_config(ConfigTable table) {
   const ModelFamily family = family_of(config.kind);
   refuse_keys_of_others(table, family);
   for (const ModelKey& key : keys_of(family)) read(table, key, config);
+  config.lora = read_lora(table);
   table.finish();
   family.check(config, table.file());
   return config;
@@ -110,6 +126,7 @@ Document settings_of(const ModelConfig& config) {
   for (const ModelKey& key : keys_of(family_of(config.kind)))
     settings[key.name] =
         std::visit([&](auto member) { return Document(whole.*member); }, key.member);
+  write_lora(config.lora, settings);
   return settings;
 }
 

@@ -2,6 +2,7 @@
 
 #include "model/class_counts.h"
 #include "model/model.h"
+#include "network/lora.h"
 
 namespace tessera {
 namespace {
@@ -41,6 +42,10 @@ Network network_of(const ModelConfig& config) {
                   .targets = "labels",
                   .ignored_target = -1,
                   .learns = std::string(learned_by(objective))};
+  if (config.lora.rank > 0) {
+    network.lora = config.lora;
+    network.trained = adapter_patterns();
+  }
   if (objective == Objective::kClassOfPixel)
     network.metrics.push_back({"intersection_over_union", "intersections", "unions", ""});
   if (objective == Objective::kNextToken)

@@ -5,6 +5,7 @@
 
 #include "base/error.h"
 #include "base/text.h"
+#include "network/lora.h"
 
 namespace tessera {
 namespace {
@@ -112,6 +113,7 @@ Graph forward_graph(const Network& network, ForwardPurpose purpose, int64_t rows
   Builder builder(graph, seed);
   Forward forward(network, purpose, rows, builder);
   network.forward(forward);
+  graph = with_adapters(std::move(graph), network.lora);
   const ForwardCheck result(network, purpose, graph);
   if (forward.has_loss()) {
     result.check_loss();
@@ -127,6 +129,7 @@ Graph training_graph(const Network& network, const OptimizerConfig& optimizer, i
   Graph graph = forward_graph(network, ForwardPurpose::kTraining, rows, seed, precision);
   Builder builder(graph, seed);
   add_training(builder, graph.output(network.loss), with_measured_norm(optimizer), network.groups,
+               network.trained,
                precision.scales_loss() ? std::optional(precision.scale) : std::nullopt);
   if (precision.dtype == DType::kF32) return graph;
   return with_wide_gradients(graph).graph;

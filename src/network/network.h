@@ -98,6 +98,9 @@ struct Network {
   bool loss_is_entropy = false;
   std::vector<Metric> metrics = {};
   std::vector<ParameterGroup> groups = {};
+  /// Patterns of the parameters that are trained, as in marks; empty: all.
+  std::vector<std::string> trained = {};
+  Lora lora = {};  // rank 0: none. With adapters, set `trained` to their patterns (network/lora.h)
   /// The input whose elements are counted as trained units (StepResult::tokens); "": the rows are.
   std::string targets = {};
   /// The value of elements i32 of `targets` that are in no count and no sum. With it, the last

@@ -8,6 +8,7 @@
 #include "model/model.h"
 #include "network/family.h"
 #include "network/graphs.h"
+#include "ops/interpreter.h"
 
 namespace tessera {
 namespace {
@@ -153,6 +154,82 @@ TEST(Network, IsCheckedWithoutAGraph) {
   EXPECT_THAT(refusal({.forward = write_product, .ignored_target = -1}),
               HasSubstr("ignores targets of a value but does not say which or how many"));
   EXPECT_EQ(refusal(network_of({})), "nothing was thrown");
+}
+
+// ---- adapters (network/lora.h) ----
+
+ModelConfig adapted(const std::string& kind) {
+  ModelConfig config = small(kind);
+  config.layers = 1;
+  config.lora = {.rank = 4, .alpha = 8, .targets = {"*.attn.{q,v}.weight", "*.attn.out.weight"}};
+  return config;
+}
+
+TEST(Adapters, AddTheirProductBehindEachTarget) {
+  const Graph graph = forward_graph(network_of(adapted("gpt")), ForwardPurpose::kPrediction, 2, 7);
+  const auto type = [&](const std::string& name) {
+    return to_text(graph.type(*graph.find_value("blocks.0.attn." + name)));
+  };
+  // 32 features, of which 4 heads have 8 each.
+  EXPECT_EQ(type("q.weight"), "f32[32,4,8]");
+  EXPECT_EQ(type("q.weight.lora_a"), "f32[32,4]");
+  EXPECT_EQ(type("q.weight.lora_b"), "f32[4,4,8]");
+  EXPECT_EQ(type("out.weight"), "f32[4,8,32]");
+  EXPECT_EQ(type("out.weight.lora_a"), "f32[4,8,4]");
+  EXPECT_EQ(type("out.weight.lora_b"), "f32[4,32]");
+  EXPECT_FALSE(graph.find_value("blocks.0.attn.k.weight.lora_a"));
+}
+
+TEST(Adapters, ComputeAtFirstWhatTheModelWithoutThemComputes) {
+  const auto logits = [](const ModelConfig& config) {
+    const Graph graph = forward_graph(network_of(config), ForwardPurpose::kPrediction, 1, 7);
+    ReferenceValues state = initial_variables(graph, 3);
+    ReferenceTensor tokens{graph.type(*graph.find_value("tokens")), {}};
+    for (int i = 0; i < 8; ++i) tokens.values.push_back(i);
+    state["tokens"] = tokens;
+    return interpret(graph, state).at(graph.value(graph.output("logits")).name).values;
+  };
+  ModelConfig without = adapted("gpt");
+  without.lora.rank = 0;
+  EXPECT_EQ(logits(adapted("gpt")), logits(without));
+}
+
+TEST(Adapters, AddTheScaledProductOfBothMatrices) {
+  Network network{.forward =
+                      [](Forward& forward) {
+                        Builder& b = forward.builder();
+                        const ValueId x = forward.input("x", {DType::kF32, {2}});
+                        const ValueId w =
+                            b.variable("w", {DType::kF32, {2, 3}}, Initializer::constant(1));
+                        forward.output("y", b.dot(x, w, "ri,io->ro", "y"));
+                      },
+                  .lora = {.rank = 1, .alpha = 3, .targets = {"w"}}};
+  const Graph graph = forward_graph(network, ForwardPurpose::kPrediction, 1, 0);
+  ReferenceValues state = initial_variables(graph, 0);
+  state["x"] = {graph.type(*graph.find_value("x")), {2, 5}};
+  state["w.lora_a"].values = {1, 10};
+  state["w.lora_b"].values = {1, 2, -1};
+  // x w = 7, and x a = 2 + 50 = 52, so y = 7 + 3 * 52 * (1, 2, -1).
+  EXPECT_THAT(interpret(graph, state).at(graph.value(graph.output("y")).name).values,
+              ElementsAre(163, 319, -149));
+}
+
+TEST(Adapters, AreAllThatIsTrained) {
+  const Graph graph = training_graph(network_of(adapted("llama")), {}, 2, 7);
+  for (const Variable& variable : graph.variables()) {
+    const std::string& name = graph.value(variable.value).name;
+    EXPECT_EQ(variable.next.has_value(), name.find(".lora_") != std::string::npos) << name;
+  }
+}
+
+TEST(Adapters, ATargetThatMatchesNoLinearLayerIsRefused) {
+  ModelConfig config = adapted("gpt");
+  config.lora.targets = {"tokens.weight"};
+  EXPECT_EQ(message_of([&] { forward_graph(network_of(config), ForwardPurpose::kTraining, 2, 7); }),
+            "78 the target 'tokens.weight' of model.lora_targets matches no weight\n"
+            "  why: adapters are added to weights of linear layers, such as "
+            "'blocks.0.attn.q.weight'\n"
+            "  fix: name weights that it has, or remove the target");
 }
 
 }  // namespace

@@ -5,6 +5,7 @@
 
 #include "base/error.h"
 #include "base/text.h"
+#include "base/units.h"
 #include "shard/named.h"
 
 namespace tessera {
@@ -16,7 +17,9 @@ namespace {
 
 // In the order of the kinds, without patterns, which are the last kind.
 constexpr std::string_view kTaskWords[] = {"role", "layer", "op"};
-constexpr std::string_view kRecomputeWords[] = {"none", "selective", "full"};
+constexpr std::string_view kRecomputeWords[] = {"none", "selective", "full", "auto"};
+constexpr const char* kLimitKey = "activation_mib";
+constexpr double kMib = 1 << 20;
 
 /// A key that takes words, or patterns of ops.
 struct Key {
@@ -37,10 +40,12 @@ const Key& tasks_key() {
 
 const Key& recompute_key() {
   static const Key key{
-      "recompute", kRecomputeWords, "`none`, `selective`, `full` or patterns",
+      "recompute", kRecomputeWords, "`none`, `selective`, `full`, `auto` or patterns",
       "it says which results of the forward are computed again in the backward: none, cheap ones, "
-      "those inside of layers, or those of the ops that match a pattern",
-      "write \"none\", \"selective\", \"full\" or a list of patterns such as [\"*.ffn.*\"]"};
+      "those inside of layers, the cheapest under activation_mib, or those of the ops that match a "
+      "pattern",
+      "write \"none\", \"selective\", \"full\", \"auto\" or a list of patterns such as "
+      "[\"*.ffn.*\"]"};
   return key;
 }
 
@@ -85,7 +90,19 @@ TaskGranularity read_tasks(ConfigTable& table) {
 }
 
 Recompute read_recompute(ConfigTable& table) {
-  return read_choice<Recompute>(table, recompute_key());
+  Recompute choice = read_choice<Recompute>(table, recompute_key());
+  const bool is_auto = choice.kind == Recompute::Kind::kAuto;
+  const double mib = table.number(kLimitKey, 0, 0, kMib);
+  if (is_auto && mib == 0)
+    refuse(table.file() + ": recompute is \"auto\" and there is no activation_mib",
+           "auto chooses what costs least under a limit of the activations that a rank keeps",
+           "set activation_mib, such as to 512");
+  if (!is_auto && mib != 0)
+    refuse(table.file() + " has activation_mib and recompute is not \"auto\"",
+           "activation_mib limits what \"auto\" keeps; the other values of recompute say it",
+           "write recompute = \"auto\", or remove activation_mib");
+  choice.limit = Bytes(static_cast<int64_t>(mib * kMib));
+  return choice;
 }
 
 void write_tasks(const TaskGranularity& tasks, Document& document) {
@@ -94,6 +111,10 @@ void write_tasks(const TaskGranularity& tasks, Document& document) {
 
 void write_recompute(const Recompute& recompute, Document& document) {
   write_choice(recompute, recompute_key(), document);
+  if (recompute.kind != Recompute::Kind::kAuto) return;
+  const int64_t bytes = recompute.limit.value();
+  document[kLimitKey] =
+      bytes % (1 << 20) == 0 ? Document(bytes >> 20) : Document(static_cast<double>(bytes) / kMib);
 }
 
 void check_patterns(std::string_view key, const std::vector<std::string>& patterns,

@@ -42,7 +42,9 @@ constexpr Familiar kFamiliarKeys[] = {{"fsdp", "zero", kDividedParameters},
                                       {"cp", "sp"},
                                       {"context_parallel", "sp"},
                                       {"sequence_parallel", "sp"},
-                                      {"gradient_accumulation_steps", "micro_batches"},
+                                      {"gradient_accumulation_steps", "accumulate"},
+                                      {"accumulation_steps", "accumulate"},
+                                      {"accumulate_grad_batches", "accumulate"},
                                       {"num_microbatches", "micro_batches"},
                                       {"microbatches", "micro_batches"},
                                       {"num_micro_batches", "micro_batches"},
@@ -328,7 +330,8 @@ Plan parse_plan(const Document& document, const std::string& origin, const PlanR
     plan.meshes.front().hardware = std::move(hardware);
   }
   check_hardware(plan, origin);
-  plan.micro_batches = table.integer("micro_batches", 1, 1, 1 << 20);
+  plan.accumulate = table.integer("accumulate", 1, 1, 1 << 20);
+  plan.micro_batches = plan.accumulate * table.integer("micro_batches", 1, 1, 1 << 20);
   std::vector<std::string> schedules;
   for (const PipelineFacts& facts : pipeline_schedules()) schedules.emplace_back(facts.name);
   plan.schedule =
@@ -365,7 +368,10 @@ Document to_document(const Plan& plan, const Graph& graph,
   Document document;
   document["format"] = kFormat;
   write_meshes(plan, document);
-  document["micro_batches"] = plan.micro_batches;
+  // Where a search chose other micro-batches, the parts are no decision any more.
+  const bool has_parts = plan.accumulate > 1 && plan.micro_batches % plan.accumulate == 0;
+  document["micro_batches"] = plan.micro_batches / (has_parts ? plan.accumulate : 1);
+  if (has_parts) document["accumulate"] = plan.accumulate;
   document["schedule"] = std::string(to_text(plan.schedule));
   if (plan.max_in_flight > 0) document["max_in_flight"] = plan.max_in_flight;
   if (plan.all_reduce != AllReduceAlgorithm::kAuto)

@@ -8,6 +8,7 @@
 //       "device": "host",             what the ranks compute on, or "fake"
 //       "hardware": "gpu",            what they need of a cluster: "cpu", "gpu", "npu", or a type
 //       "micro_batches": 1,           parts of a step's batch, one after the other
+//       "accumulate": 1,              parts of it, each of so many micro-batches
 //       "schedule": "1f1b",           one of pipeline_schedules() (schedule/named_orders.h)
 //       "max_in_flight": 4,           schedule "auto": the most micro-batches whose activations
 //                                     a rank keeps; default: the number of ranks of the pipeline
@@ -19,8 +20,9 @@
 //       "bucket_mib": 25,             gradients that are exchanged together in the backward
 //       "halos": "auto",              "exchange" or "recompute" them, or the cheaper
 //       "tasks": "role",              where tasks end: "role", "layer", "op", or patterns of ops
-//       "recompute": "none",          of activations in the backward: "selective", "full", or
-//                                     patterns of ops (rewrite/recompute.h)
+//       "recompute": "none",          of activations in the backward: "selective", "full", "auto"
+//                                     or patterns of ops (rewrite/recompute.h)
+//       "activation_mib": 512,        recompute "auto": what a rank keeps of activations at most
 //       "disabled_passes": ["cse"],   optional passes of the compiler that do not run
 //       "mapping": {"cluster": "2x8xa100-80g", "devices": ["n0/0", "n0/1"]},
 //                                     the device of each rank, on one cluster
@@ -90,7 +92,9 @@ std::string_view to_text(HaloForm form);  // "exchange", "recompute", "auto"
 struct Plan {
   std::string name = "serial";  // for readers: "dp2-tp2", or the name of its file
   Meshes meshes = {};           // empty: one rank
-  int64_t micro_batches = 1;    // of a step; divides dim 0 of every input
+  int64_t micro_batches = 1;    // of a step, with `accumulate`; divides dim 0 of every input
+  /// Parts of the step's batch, each of which has micro_batches / accumulate of them.
+  int64_t accumulate = 1;
   /// Of several micro-batches; parse_plan refuses another than this one with one micro-batch.
   PipelineKind schedule = PipelineKind::kOneForwardOneBackward;
   /// Of kAuto: micro-batches that a rank keeps at most; 0: PipelineOptions decides.

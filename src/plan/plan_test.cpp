@@ -156,6 +156,38 @@ TEST(Plan, AScheduleNeedsSeveralMicroBatches) {
   EXPECT_EQ(message_of("\"schedule\": \"1f1b\", "), "no error");  // the default, which files write
 }
 
+TEST(Plan, AccumulateMultipliesTheMicroBatchesAndIsWrittenAsItIsRead) {
+  const Plan plan = plan_of("\"accumulate\": 4, \"micro_batches\": 8, ");
+  EXPECT_EQ(plan.accumulate, 4);
+  EXPECT_EQ(plan.micro_batches, 32);
+  const Document written = to_document(plan, Graph());
+  EXPECT_EQ(to_json(*written.find("accumulate")), "4");
+  EXPECT_EQ(to_json(*written.find("micro_batches")), "8");
+  EXPECT_EQ(plan_of("\"accumulate\": 4, ").micro_batches, 4);
+  EXPECT_FALSE(to_document(plan_of(""), Graph()).find("accumulate"));
+  // A search has chosen another number.
+  Plan other = plan;
+  other.micro_batches = 6;
+  EXPECT_EQ(parse_plan(to_document(other, Graph()), "plan.json").micro_batches, 6);
+}
+
+TEST(Plan, RecomputeAutoHasALimitAndIsWrittenAsItIsRead) {
+  const Plan plan = plan_of("\"recompute\": \"auto\", \"activation_mib\": 0.5, ");
+  EXPECT_EQ(plan.recompute.kind, Recompute::Kind::kAuto);
+  EXPECT_EQ(plan.recompute.limit, Bytes(1 << 19));
+  EXPECT_EQ(parse_plan(to_document(plan, Graph()), "plan.json").recompute, plan.recompute);
+  EXPECT_EQ(message_of("\"recompute\": \"auto\", "),
+            "plan.json: recompute is \"auto\" and there is no activation_mib\n"
+            "  why: auto chooses what costs least under a limit of the activations that a rank "
+            "keeps\n"
+            "  fix: set activation_mib, such as to 512");
+  EXPECT_EQ(
+      message_of("\"recompute\": \"full\", \"activation_mib\": 4, "),
+      "plan.json has activation_mib and recompute is not \"auto\"\n"
+      "  why: activation_mib limits what \"auto\" keeps; the other values of recompute say it\n"
+      "  fix: write recompute = \"auto\", or remove activation_mib");
+}
+
 TEST(Plan, TasksAreAWordOrPatternsAndAreWrittenAsTheyAreRead) {
   using Kind = TaskGranularity::Kind;
   EXPECT_EQ(plan_of("").tasks, (TaskGranularity{Kind::kRole}));

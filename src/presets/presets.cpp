@@ -334,12 +334,14 @@ Meshes meshes_of(const Degrees& degrees, Sharing sharing) {
   return meshes;
 }
 
-/// The largest divisor of the rows of the batch of at most `aim`.
-int64_t micro_batches_for(const Graph& graph, int64_t aim) {
+/// The largest divisor of the rows of the batch of at most `aim` that is a multiple of `parts`;
+/// `aim` where these do not divide the rows.
+int64_t micro_batches_for(const Graph& graph, int64_t aim, int64_t parts) {
   int64_t rows = 1;
   for (ValueId input : graph.inputs())
     if (graph.type(input).shape.size() > 0) rows = graph.type(input).shape[0];
-  while (rows % aim != 0) --aim;
+  if (rows % parts != 0) return aim;  // refused when it is compiled
+  while (rows % aim != 0) aim -= parts;
   return aim;
 }
 
@@ -454,7 +456,7 @@ Plan preset_plan(const Preset& preset, const Graph& graph, std::optional<int> ra
     for (NamedMesh& mesh : plan.meshes) mesh.device = preset.decisions.meshes.front().device;
   }
   if (preset.chooses_micro_batches)
-    plan.micro_batches = micro_batches_for(graph, plan.micro_batches);
+    plan.micro_batches = micro_batches_for(graph, plan.micro_batches, plan.accumulate);
   std::vector<Mark> marks;
   if (plan.meshes.size() > 1 || !preset.boundaries.empty())
     marks = stage_marks(

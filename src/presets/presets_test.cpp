@@ -180,6 +180,8 @@ TEST(Presets, WithoutMicroBatchesAPipelineTakesADivisorOfTheBatch) {
   EXPECT_EQ(plan_for("pp=3", residual_layers(6)).micro_batches, 4);
   EXPECT_EQ(plan_for("pp=2,micro_batches=8", residual_layers(4)).micro_batches, 8);
   EXPECT_EQ(plan_for("dp=2", residual_layers(4)).micro_batches, 1);
+  EXPECT_EQ(plan_for("dp=2,accumulate=2", residual_layers(4)).micro_batches, 2);
+  EXPECT_EQ(plan_for("pp=2,accumulate=2", residual_layers(4)).micro_batches % 2, 0);
 }
 
 TEST(Presets, SchedulesOfTwoStagesADeviceHaveThemInTurnOrInAV) {

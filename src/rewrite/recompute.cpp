@@ -92,6 +92,7 @@ std::vector<bool> chosen_values(const Graph& graph, const Recompute& choice) {
     case Recompute::Kind::kSelective: return cheap_values(graph);
     case Recompute::Kind::kFull: return inside_of_layers(graph);
     case Recompute::Kind::kPatterns: return named(graph, choice.patterns);
+    case Recompute::Kind::kAuto: throw InternalError("recompute \"auto\" is decided before");
   }
   throw InternalError("unknown kind of recompute");
 }

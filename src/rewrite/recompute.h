@@ -5,6 +5,7 @@
 #include <string_view>
 #include <vector>
 
+#include "base/units.h"
 #include "rewrite/draft.h"
 
 namespace tessera {
@@ -16,10 +17,14 @@ struct Recompute {
     kSelective,  // results that are cheap to compute, so that the fewest bytes are kept
     kFull,       // all results inside of the like layers of the model (graph/like_layers.h): of a
                  // layer only what later ones read is kept
+    kAuto,       // those that cost least, so that a rank keeps at most `limit`; the compiler makes
+                 // patterns of it (lower/recompute_choice.h)
     kPatterns,   // the results of the ops whose names match one of `patterns`
   };
   Kind kind = Kind::kNone;
   std::vector<std::string> patterns = {};  // of matches() in base/text.h
+  /// Of kAuto: the bytes of results of the forward that a rank keeps for the backward.
+  Bytes limit{0};
 
   bool operator==(const Recompute&) const = default;
 };
@@ -30,6 +35,7 @@ inline constexpr double kCheapFlopsPerElement = 16;
 
 /// By value: is it computed again? RewriteBounds::recomputed.
 ///
+///   requires   not kAuto
 ///   selective  the least bytes of results that the backward reads or makes others from, where only
 ///              ops of at most kCheapFlopsPerElement are computed again: a minimum cut between what
 ///              cannot be computed again and what the backward reads, as in the partitioner of

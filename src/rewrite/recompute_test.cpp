@@ -214,6 +214,23 @@ TEST(FullRecompute, ComputesNoOpMoreThanTwice) {
   EXPECT_LE(again, forward);
 }
 
+TEST(FullRecompute, AddsAtMostTheWorkOfOneForward) {
+  for (const char* family : {"gpt", "llama", "encoder_decoder", "lstm"}) {
+    const Graph before = training_graph(family);
+    const Graph graph = graph_with(before, {Recompute::Kind::kFull});
+    double forward = 0, again = 0;
+    const auto flops = [](const Graph& of, const Op& op) {
+      const OpView shape = view(of, op);
+      return shape.definition->work ? shape.definition->work(shape).flops.value() : 0;
+    };
+    for (const Op& op : before.ops())
+      if (op.role == Role::kForward) forward += flops(before, op);
+    for (const Op& op : graph.ops())
+      if (op.origin.derivation == kRecomputed) again += flops(graph, op);
+    EXPECT_LE(again, 1.03 * forward) << family;
+  }
+}
+
 TEST(SelectiveRecompute, ComputesNoProductsAgainAndKeepsFewerBytes) {
   for (const char* family : {"gpt", "llama"}) {
     const Graph before = training_graph(family);

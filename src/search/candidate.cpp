@@ -83,8 +83,8 @@ EvaluatedCandidate simulated(const PlanRequest& request, Candidate candidate, Pl
   result.prediction =
       predict_step(tasks, deployment,
                    {.prefetch_exchanges = request.prefetches.value_or(!is_host(request.cluster)),
-                    .has_timeline = false,
-                     .products = type_of_products(request.graph)});
+                    .products = type_of_products(request.graph),
+                    .has_timeline = false});
   result.parts = parts_of(result.prediction);
   result.fullest = fullest_of(result.prediction, deployment);
   return result;

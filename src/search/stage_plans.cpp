@@ -20,6 +20,7 @@ std::string recompute_suffix(Recompute::Kind kind) {
     case Recompute::Kind::kNone: return "";
     case Recompute::Kind::kSelective: return ", recompute=selective";
     case Recompute::Kind::kFull: return ", recompute=full";
+    case Recompute::Kind::kAuto: return ", recompute=auto";
     case Recompute::Kind::kPatterns: return ", recompute of patterns";
   }
   throw InternalError("unknown kind of recompute");

@@ -60,7 +60,7 @@ double sum_of_largest(std::vector<double> values, int most) {
 double changed_bytes(const Graph& graph) {
   Bytes bytes{0};
   for (const Variable& variable : graph.variables())
-    if (variable.trainable) bytes += byte_size(graph.type(variable.value));
+    if (variable.trainable && variable.next) bytes += byte_size(graph.type(variable.value));
   return 2 * static_cast<double>(bytes.value());  // read and written
 }
 

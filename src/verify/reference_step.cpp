@@ -76,6 +76,18 @@ void ReferenceStep::find_changes(const DecisionOperands& decisions) {
   });
   changes_ = own_tolerances_;
   for (size_t i = 0; i < values.size(); ++i) changes_[values[i]->first] += changes[i];
+  // What only moves or chooses elements passes on what its operands may be off, of which the
+  // perturbation of one number alone says little.
+  for (const Op& op : graph_.ops())
+    for (ValueId output : op.outputs) {
+      const std::string& name = graph_.value(output).name;
+      const auto own = own_tolerances_.find(name);
+      if (own == own_tolerances_.end() || own->second > 0 || decided.contains(name)) continue;
+      if (graph_.type(output).dtype != DType::kF32) continue;
+      for (ValueId input : op.inputs)
+        if (graph_.type(input).dtype == DType::kF32)
+          changes_[name] = std::max(changes_[name], changes_[graph_.value(input).name]);
+    }
 }
 
 std::vector<ReferenceValues::const_iterator> ReferenceStep::expected_values() const {

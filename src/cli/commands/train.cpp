@@ -284,6 +284,11 @@ void TrainCommand::describe(OptionParser& parser) {
                           "--resume=CHECKPOINT, under its plan unless --plan is given"},
                          resume);
   parser.check([this] { check_resume(*this); });
+  parser.text(
+      {"--base", "CHECKPOINT",
+       "Begin with the parameters of a checkpoint, or of the latest of a run folder, at step "
+       "0; with --resume it is not read"},
+      base);
   parser.text({"--trace", "FILE",
                "File for a trace of what every rank does when: open it in ui.perfetto.dev"},
               trace);
@@ -339,6 +344,8 @@ ExitCode TrainCommand::run(Processes& processes) {
   std::cerr << start_text(*this, engine, session.config, *data)
             << (out.empty() ? "" : processes.stop_signals_note());
   if (resumed) restore_and_tell(engine, *resumed);
+  if (!resumed && !base.empty())
+    load_parameters(engine, Checkpoint(disk, find_checkpoint(disk, base)));
   if (dry_run) {
     tell_dry_run(*this, engine, *data);
     return ExitCode::kDone;

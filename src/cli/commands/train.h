@@ -21,9 +21,10 @@ struct TrainCommand : Command {
   OutputOptions output;
   PassOptions compilation;
   std::optional<int64_t> steps;
-  std::string out;                     // the folder of the run; "": none
-  std::optional<std::string> resume;   // a checkpoint; "": the latest in `out`
-  std::string trace;                   // the file for a trace; "": none
+  std::string out;                    // the folder of the run; "": none
+  std::optional<std::string> resume;  // a checkpoint; "": the latest in `out`
+  std::string base;                   // the checkpoint whose parameters a run begins with; "": none
+  std::string trace;                  // the file for a trace; "": none
   std::optional<int64_t> trace_steps;
   bool check_replicas = false;
   bool dry_run = false;
