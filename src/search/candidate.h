@@ -146,9 +146,9 @@ struct EvaluationOptions {
 };
 
 /// Compiles and simulates candidates, on all cores. Their placements and programs are not checked.
-/// What does not fit the memory of its devices is not compiled behind its arenas, and not simulated,
-/// but for the serial plan and those that the user compares.
-/// Of one with shorter steps these are compiled and simulated instead (search/long_steps.h).
+/// What does not fit the memory of its devices is not compiled behind its arenas, and not
+/// simulated, but for the serial plan and those that the user compares. Of one with shorter steps
+/// these are compiled and simulated instead (search/long_steps.h).
 ///   ensures  the result does not depend on the number of cores unless `stop` returns true
 ///   throws   what is no UserError (78) of a candidate
 Evaluations evaluate(const PlanRequest& request, std::vector<Candidate> candidates,

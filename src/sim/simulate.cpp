@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <array>
+#include <tuple>
 #include <utility>
 
 #include "actors/simulated_run.h"
@@ -90,11 +91,13 @@ class TimesOfRank {
 };
 
 /// What a simulation of either kind tells of its last step.
-///   acts  by class, by start
+///   acts  by class
 void add_last_step(const SimulatedRanks& ranks, std::vector<std::vector<TimedAct>> acts,
                    Simulation& simulation) {
+  const auto place = [](const TimedAct& act) { return std::tuple(act.start, act.end, act.task); };
   std::vector<RankTimes> times;
   for (int rank_class = 0; rank_class < std::ssize(acts); ++rank_class) {
+    std::ranges::sort(acts[rank_class], {}, place);
     times.push_back(TimesOfRank(ranks.graph(), acts[rank_class]).times());
     simulation.last_step.push_back({ranks.representative(rank_class), std::move(acts[rank_class])});
   }
@@ -117,7 +120,6 @@ Simulation simulation_of(const SimulatedRanks& ranks, std::vector<ActSpan> spans
         acts[rank_class].push_back({task, span.start, span.end});
         end = std::max(end, span.end);
       }
-    std::ranges::stable_sort(acts[rank_class], {}, &TimedAct::start);
   }
   Simulation simulation;
   simulation.step = seconds(end);

@@ -41,9 +41,9 @@ struct RankTimes {
 struct Simulation {
   Timeline timeline;  // of all steps: acts, waits, messages between ranks
   Seconds step{0};    // from the end of the second to last step to the end of the last one
-  std::vector<RankTimes> ranks;  // in ascending order
-  int64_t acts = 0;              // that were simulated, in all steps
-  Seconds end{0};                // of the last step
+  std::vector<RankTimes> ranks;     // in ascending order
+  int64_t acts = 0;                 // that were simulated, in all steps
+  Seconds end{0};                   // of the last step
   std::vector<RankActs> last_step;  // of the simulated ranks, in ascending order
   /// With SimulateOptions::has_path_and_memory, of the last step.
   std::vector<CriticalAct> critical_path = {};

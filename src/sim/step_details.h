@@ -17,7 +17,7 @@ struct TimedAct {
   bool operator==(const TimedAct&) const = default;
 };
 
-/// The acts of a rank that was simulated, by start.
+/// The acts of a rank that was simulated, by start, then by end.
 struct RankActs {
   Rank rank = 0;
   std::vector<TimedAct> acts;
