@@ -65,11 +65,9 @@ INSTANTIATE_TEST_SUITE_P(
 
 // ---- bytes ----
 
-/// The bytes of the arena and of the messages of rank 0, of the values that are f32 in one program
-/// and of 16 bits in the other.
+/// The bytes of rank 0.
 struct Counted {
   std::map<std::string, int64_t> registers;  // by name
-  std::map<std::string, int64_t> sent;
 };
 
 Counted counted(const TaskGraph& tasks) {
@@ -97,24 +95,32 @@ TEST(Narrow, HalvesTheRegistersOfEveryValueThatItComputesIn16Bits) {
   EXPECT_GT(halved, 50);
 }
 
-/// Bytes that all ranks send in a step over the axis tp, where activations travel.
-int64_t sent_over_tp(const RunConfig& config) {
+/// By name: the bytes of what rank 0 gets in the exchanges of a step over the axis tp.
+std::map<std::string, int64_t> exchanged_over_tp(const RunConfig& config) {
   const TaskGraph tasks = compile(training_graph(config), preset(config, "tp=4")).tasks;
-  int64_t bytes = 0;
+  std::map<std::string, int64_t> bytes;
   for (const Task& task : tasks.tasks)
     if (task.kind == Task::Kind::kExchange)
       for (const RegisterIndex output : task.outputs) {
         const Register& reg = tasks.registers[output];
-        if (reg.type->shape.size() >= 3)
-          bytes += byte_size(local_type(reg, reg.attr.mesh->coordinate_at(0))).value();
+        bytes[reg.name.text()] =
+            byte_size(local_type(reg, reg.attr.mesh->coordinate_at(0))).value();
       }
   return bytes;
 }
 
 TEST(Narrow, HalvesTheMessagesOfActivations) {
-  const int64_t wide = sent_over_tp(run_in(DType::kF32, "gpt"));
-  ASSERT_GT(wide, 0);
-  EXPECT_EQ(2 * sent_over_tp(run_in(DType::kBF16, "gpt")), wide);
+  const auto wide = exchanged_over_tp(run_in(DType::kF32, "gpt"));
+  const auto narrow = exchanged_over_tp(run_in(DType::kBF16, "gpt"));
+  int64_t halved = 0;
+  for (const char* name : {"attn.out.dot ", "ffn.down.dot ", "ffn.up.dot.grad.a "})
+    for (const auto& [reg, bytes] : narrow) {
+      if (reg.find(name) == std::string::npos) continue;
+      ASSERT_TRUE(wide.contains(reg)) << reg;
+      EXPECT_EQ(2 * bytes, wide.at(reg)) << reg;
+      ++halved;
+    }
+  EXPECT_GE(halved, 6) << "three exchanges in each of two layers";
 }
 
 TEST(Narrow, LeavesVariablesAsTheyAre) {
