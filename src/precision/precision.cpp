@@ -349,12 +349,24 @@ class WideCopy : Copy {
            graph.type(op.outputs.front()).dtype == DType::kF32;
   }
 
+  /// Does the op cast the gradient of a parameter to f32? Gradients of activations are sent and
+  /// kept in 16 bits, even where only ops in f32 read them.
+  bool is_cast_of_gradient(const Op& op) const {
+    if (!is_cast_to_f32(before_, op)) return false;
+    const auto cast = before_.find_op(op.origin.source);
+    if (!cast || before_.op(*cast).kind != "cast") return false;
+    ValueId source = before_.op(*cast).inputs.front();
+    while (before_.value(source).producer.index >= 0 &&
+           before_.op(before_.value(source).producer).inputs.size() == 1)
+      source = before_.op(before_.value(source).producer).inputs.front();
+    return before_.variable_of(source) != nullptr;
+  }
+
   /// Is each reader a cast to f32, or an op whose result is read so?
   bool is_read_as_wide(const Value& value) const {
     return !value.users.empty() && std::ranges::all_of(value.users, [&](OpId user) {
       const Op& op = before_.op(user);
-      return is_cast_to_f32(before_, op) ||
-             (passes_casts(op) && is_wide_[op.outputs.front().index]);
+      return is_cast_of_gradient(op) || (passes_casts(op) && is_wide_[op.outputs.front().index]);
     });
   }
 
