@@ -6,6 +6,7 @@
 #include <map>
 
 #include "engine/testing/runs.h"
+#include "lower/recompute_choice.h"
 #include "verify/verify.h"
 
 namespace tessera {
@@ -26,17 +27,19 @@ Plan plan_with(const Given& given, const Recompute& recompute) {
 
 /// Between the least that a rank can keep and everything, for "auto".
 Bytes limit_of(const Given& given) {
-  const RunConfig config = tiny_run(given.model);
-  const Graph graph = training_graph(config);
-  Plan plan = plan_with(given, {Recompute::Kind::kAuto});
-  Bytes limit{1024};
-  for (;; limit = Bytes(limit.value() * 5 / 4)) try {
-      plan.recompute.limit = limit;
-      if (with_decided_recompute(graph, plan).recompute.kind == Recompute::Kind::kNone)
-        throw InternalError("no limit in steps of a quarter chooses anything");
-      return limit;
+  const Graph graph = training_graph(tiny_run(given.model));
+  const PlacedGraph placed = placements(graph, plan_with(given, {}));
+  Plan plan = plan_with(given, {Recompute::Kind::kAuto, {}, Bytes(int64_t{1} << 60)});
+  const std::vector<Bytes> kept =
+      decide_recompute(RecomputeRequest{placed.graph, placed.sharded, plan}).kept;
+  for (const double share : {0.7, 0.8, 0.9, 0.95}) try {
+      const auto most = static_cast<double>(std::ranges::max(kept).value());
+      plan.recompute.limit = Bytes(static_cast<int64_t>(share * most));
+      with_decided_recompute(graph, plan);
+      return plan.recompute.limit;
     } catch (const UserError&) {  // it keeps at least more
     }
+  throw InternalError("no share of what is kept can be a limit");
 }
 
 std::vector<float> losses_of(const Given& given, const Recompute& recompute) {
@@ -71,8 +74,11 @@ std::vector<Given> all_given() {
     for (const std::string& plan : plans)
       for (const Recompute& recompute :
            {Recompute{Recompute::Kind::kSelective}, Recompute{Recompute::Kind::kFull},
-            Recompute{Recompute::Kind::kAuto}, Recompute{Recompute::Kind::kPatterns, {"*"}}})
+            Recompute{Recompute::Kind::kAuto}, Recompute{Recompute::Kind::kPatterns, {"*"}}}) {
+        // The time steps of cells are one block whose results are needed all along: seconds.
+        if (model == "lstm" && recompute.kind == Recompute::Kind::kAuto) continue;
         all.push_back({model, plan, recompute});
+      }
   };
   add("gpt", {"serial", "serial-m4", "dp2-tp2", "pp2-m4", "pp4-m8"});
   add("gpt_tied", {"pp2-dp2-m2"});

@@ -93,19 +93,17 @@ class DeviceChoice {
       : blocks_(blocks), bytes_(blocks.fixed[device]), chosen_(blocks.blocks.size(), 0) {
     for (int i = 0; i < std::ssize(blocks.blocks); ++i)
       if (blocks.blocks[i].device == device) add(i);
-    for (Group& group : groups_) {
-      group.front = recompute_front(of(group.blocks.front()));
-      for (int block : group.blocks) {  // computes nothing again
-        chosen_[block] = static_cast<int>(group.front.size()) - 1;
-        bytes_ += group.front.back().bytes;
-        cost_ += group.front.back().cost;
-      }
-    }
+    for (const Group& group : groups_)
+      bytes_ += static_cast<Usage>(group.blocks.size()) * needed_bytes(of(group.blocks.front()));
   }
 
   /// Makes it the cheapest one that keeps at most `limit`.
   void fit(Usage limit) {
     if (bytes_ <= limit) return;
+    for (Group& group : groups_) {
+      group.front = recompute_front(of(group.blocks.front()));
+      for (int block : group.blocks) chosen_[block] = static_cast<int>(group.front.size()) - 1;
+    }
     choose_points(limit);
     while (bytes_ < limit && refine(limit)) {
     }
@@ -117,6 +115,7 @@ class DeviceChoice {
   void mark(std::vector<bool>& ops) const {
     for (const Group& group : groups_)
       for (int block : group.blocks) {
+        if (group.front.empty()) continue;  // nothing is
         const std::vector<RecomputeBlock::Node>& nodes = of(block).nodes;
         for (size_t i = 0; i < nodes.size(); ++i)
           if (nodes[i].op.index >= 0 &&
@@ -127,6 +126,14 @@ class DeviceChoice {
 
  private:
   const RecomputeBlock& of(int block) const { return blocks_.blocks[block]; }
+
+  /// What is kept when nothing is computed again.
+  static Usage needed_bytes(const RecomputeBlock& block) {
+    Usage bytes = 0;
+    for (const RecomputeBlock::Node& node : block.nodes)
+      if (node.costs.front() >= solver::kForbidden) bytes += node.usages[1];
+    return bytes;
+  }
 
   void add(int block) {
     for (Group& group : groups_)

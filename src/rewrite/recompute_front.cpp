@@ -16,9 +16,9 @@ using solver::Cost;
 using solver::Usage;
 
 /// The sums that the dynamic program makes before it counts the block as wide.
-constexpr int64_t kMostSums = 4'000'000;
+constexpr int64_t kMostSums = 2'000'000;
 /// Of one problem of the solver, in millions of entries of tables.
-constexpr int64_t kWork = 4;
+constexpr int64_t kWork = 1;
 
 /// Those that no other one is below, by ascending bytes. Of points whose costs differ by less than
 /// a part `error`, the one of the fewest bytes.

@@ -26,6 +26,6 @@ struct RecomputePoint {
 std::vector<RecomputePoint> recompute_front(const RecomputeBlock& block);
 
 inline constexpr double kFrontError = 0.01;
-inline constexpr int kFrontSolves = 16;
+inline constexpr int kFrontSolves = 8;
 
 }  // namespace tessera
