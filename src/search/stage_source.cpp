@@ -23,9 +23,8 @@ constexpr double kMargin = 1.04;
 constexpr size_t kTrials = 3;
 /// Estimates of memory are too high by up to so much: pipelines that would fit then are compiled.
 constexpr double kMemoryMargin = 0.08;
-/// How often it is searched with less memory, where a plan fits and where none does, and how often
-/// neighbours are made.
-constexpr int kSearchesAgain = 3, kSearchesWithoutPlan = 6;
+/// How often it is searched with less memory, and how often neighbours are made.
+constexpr int kSearchesAgain = 3;
 constexpr int kNeighbourRounds = 2;
 /// Of more than kManyRanks ranks: rows of a batch up to which every divisor is a number of
 /// micro-batches, the least number of larger ones, and the pipelines that are compiled until one
@@ -346,8 +345,8 @@ std::vector<StagedChoice> StageSource::with_less_memory(const PlanningAnswer& kn
     seconds = found->second.choice.seconds;
   }
   const std::optional<Seconds> best = best_step(known);
-  const int most = best ? kSearchesAgain : kSearchesWithoutPlan;
-  if (!fastest || (best && best->value() <= seconds) || searched_again_++ >= most) return {};
+  if (!fastest || (best && best->value() <= seconds) || searched_again_++ >= kSearchesAgain)
+    return {};
   const std::string& name = fastest->candidate.name;
   searched_from_.insert(name);
   const StagedChoice& tried = tried_.at(name);
@@ -416,7 +415,7 @@ std::vector<Candidate> StageSource::candidates(const PlanRequest& request,
 }
 
 std::vector<CandidateSource> all_searches() {
-  constexpr int kRounds = 1 + kSearchesWithoutPlan + kNeighbourRounds;
+  constexpr int kRounds = 1 + kSearchesAgain + kNeighbourRounds;
   std::vector<CandidateSource> sources = placement_searches();
   const auto source = std::make_shared<StageSource>();
   const CandidateSource round =

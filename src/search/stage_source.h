@@ -25,10 +25,10 @@ struct StagedChoice {
 ///
 /// A further call searches again where a pipeline of this source does not fit but would be the best
 /// candidate: with what its estimate lacked taken from the memory of each of its ranks; three times
-/// at most, and six times while no plan fits. Otherwise it makes the neighbours of the best
-/// candidate that is known, where that is a pipeline of this source: a moved cut, another way of a
-/// stage, other micro-batches or another schedule; the three of least estimated time, and twice at
-/// most. Stages that a schedule does not take, since they are no chain, are tried again under 1f1b.
+/// at most. Otherwise it makes the neighbours of the best candidate that is known, where that is a
+/// pipeline of this source: a moved cut, another way of a stage, other micro-batches or another
+/// schedule; the three of least estimated time, and twice at most. Stages that a schedule does not
+/// take, since they are no chain, are tried again under 1f1b.
 ///
 /// Constraints: `pp` is the number of stages; of the other fixed degrees every stage has the same;
 /// fixed micro-batches and a fixed schedule hold. Where marks are fixed it makes nothing.
