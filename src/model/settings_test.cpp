@@ -52,10 +52,12 @@ TEST(ReadModelConfig, WhatIsAbsentHasItsDefault) {
 }
 
 TEST(ReadModelConfig, AnUnknownKeyIsRefusedWithTheNearest) {
-  EXPECT_EQ(message_of("[model]\nlayer = 3\n"),
-            "train.toml: unknown key 'model.layer'\n"
-            "  why: legal keys here are context, dropout, heads, kind, layers, tied, width\n"
-            "  fix: did you mean 'model.layers'?");
+  EXPECT_EQ(
+      message_of("[model]\nlayer = 3\n"),
+      "train.toml: unknown key 'model.layer'\n"
+      "  why: legal keys here are context, dropout, heads, kind, layers, lora_alpha, lora_rank, "
+      "lora_targets, tied, width\n"
+      "  fix: did you mean 'model.layers'?");
 }
 
 TEST(ReadModelConfig, AnUnknownKindIsRefused) {

@@ -1,6 +1,7 @@
 #include "rewrite/cheapest_recompute.h"
 
 #include <gtest/gtest.h>
+#include <unistd.h>
 
 #include <random>
 
@@ -171,7 +172,10 @@ class IntegerProgram : public ::testing::Test {
  protected:
   void SetUp() override {
     if (!testing::has_cbc()) GTEST_SKIP() << "cbc is not installed";
-    folder_ = std::filesystem::temp_directory_path() / "tessera_recompute_test";
+    // Tests run at the same time.
+    const std::string test = ::testing::UnitTest::GetInstance()->current_test_info()->name();
+    folder_ = std::filesystem::temp_directory_path() /
+              ("tessera_recompute_" + test + "_" + std::to_string(::getpid()));
     std::filesystem::create_directories(folder_);
   }
   void TearDown() override { std::filesystem::remove_all(folder_); }
