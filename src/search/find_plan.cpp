@@ -210,7 +210,7 @@ class Planning {
   void polish() {
     if (!answer_.best) return;
     if (is_pipeline(best().candidate)) polish_presets();
-    int64_t left = options_.polish_trials;
+    int64_t left = options_.polish_trials - answer_.polish_trials;
     if (is_pipeline(best().candidate)) left = std::max(left, kPipelineChanges);
     for (bool is_faster = true; is_faster && left > 0;) {
       const int64_t count = std::min(left, std::max(kPipelineChanges, (left + 1) / 2));
@@ -230,8 +230,8 @@ class Planning {
                  is_pipeline(each.candidate) && obeys(each.candidate, options_.constraints);
         });
     if (preset == answer_.candidates.end()) return;
-    const Candidate fastest = preset->candidate;  // what is taken moves the candidates
-    take_fastest(with_two_stages_a_mesh(request_, options_.constraints, fastest));
+    const Candidate fastest = preset->candidate;  // further ones move the candidates
+    add(with_two_stages_a_mesh(request_, options_.constraints, fastest));
     if (best().candidate.name != fastest.name)  // else its changes follow
       take_fastest(single_changes(request_, options_.constraints, fastest, kPipelineChanges));
   }

@@ -45,7 +45,19 @@ Cluster devices_of(const std::vector<std::pair<double, double>>& rates) {
 constexpr const char* kOneVariable =
     "input x: f32[8,1000]\n"
     "variable w: f32[1000] = normal(0.0, 0.02)\n"
-    "output x = x\n";
+    "output x = x\n"
+    "smaller = mul_scalar(w) {value=0.5}: f32[1000] @optimizer\n"
+    "next w = smaller\n";
+
+// A parameter that keeps its value need not be read: its rows may be looked up.
+TEST(StepFloor, CountsNoBytesOfParametersThatKeepTheirValues) {
+  const Graph graph = parse_graph(
+      "input x: f32[8,1000]\n"
+      "variable w: f32[1000] = normal(0.0, 0.02)\n"
+      "output x = x\n");
+  const Cluster cluster = devices_of({{2e9, 4e3}});
+  EXPECT_EQ(step_floor({graph, cluster}, 2, six_billion()).memory, Seconds(0));
+}
 
 // Two devices of 2e9 and two of 1e9 operations a second; of 3 devices the fastest are 2, 2 and 1.
 TEST(StepFloor, DividesWhatOneDeviceExecutesOverTheFastestDevices) {
