@@ -71,7 +71,11 @@ TEST(FloorText, SaysWhatNoPlanIsBelow) {
   Planned planned;
   planned.cluster = std::make_shared<const Cluster>(description);
   planned.graph = std::make_shared<const Graph>(
-      parse_graph("input x: f32[8]\nvariable w: f32[8] = constant(0.0)\noutput x = x\n"));
+      parse_graph("input x: f32[8]\n"
+                  "variable w: f32[8] = constant(0.0)\n"
+                  "output x = x\n"
+                  "smaller = mul_scalar(w) {value=0.5}: f32[8] @optimizer\n"
+                  "next w = smaller\n"));
   planned.constraints.ranks = 4;
   planned.answer.candidates = {candidate("x=4", 10, "x", 15, 0)};
   planned.answer.candidates.front().candidate.source = Candidate::Source::kSearch;
