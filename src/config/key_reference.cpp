@@ -111,7 +111,7 @@ constexpr KeyMeaning kMeanings[] = {
     {"train.steps", "Steps of the whole run", "1000"},
     {"train.seed", "Seed of initial values, of dropout and of the order of samples", "7"},
     {"train.precision",
-     "Element type of products and of what lies between them ([mixed "
+     "Element type of products and of what is between them ([mixed "
      "precision](training.md#mixed-precision))",
      "\"bf16\""},
     {"train.loss_scale", "Of `f16`: factor of the loss in the first step, a power of two", "1024"},

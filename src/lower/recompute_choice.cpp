@@ -49,7 +49,7 @@ class RankNumbers {
   explicit RankNumbers(const RecomputeRequest& request)
       : request_(request), meshes_(request.plan.placed()), own_(own_kernels(request.graph)) {
     for (int stage = 0; stage < std::ssize(meshes_); ++stage)
-      in_flight_.push_back(most_in_flight(request.plan, stage));
+      in_flight_.push_back(max_in_flight(request.plan, stage));
   }
 
   Bytes kept_bytes(ValueId value, int stage) const {
@@ -112,7 +112,7 @@ void check_decides_recompute(const Plan& plan) {
                   ExitCode::kBadConfig);
 }
 
-int most_in_flight(const Plan& plan, int stage) {
+int max_in_flight(const Plan& plan, int stage) {
   const auto count = static_cast<int>(plan.micro_batches);
   const Meshes meshes = plan.placed();
   const auto stages = static_cast<int>(meshes.size());

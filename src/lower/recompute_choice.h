@@ -39,6 +39,6 @@ void check_decides_recompute(const Plan& plan);
 
 /// The most micro-batches of `stage` that are in flight at a time under the plan's schedule; of
 /// schedules for which that depends on times, or of stages that they do not accept, all of them.
-int most_in_flight(const Plan& plan, int stage);
+int max_in_flight(const Plan& plan, int stage);
 
 }  // namespace tessera

@@ -12,7 +12,7 @@ namespace tessera {
 
 /// The forward graph of a purpose, for a batch of `rows` rows.
 ///   seed       of dropout
-///   precision  the element type of products, and of what lies between them
+///   precision  the element type of products, and of what is between them
 ///   throws  UserError (65) when a training or evaluation graph has no loss, its loss or count is
 ///           not f32[], an input does not begin with the rows, the targets are not an input, or an
 ///           evaluation graph lacks what a metric reads

@@ -14,7 +14,7 @@ namespace tessera {
 /// The element types of a training step. Variables are f32 with every precision: the parameters are
 /// the master weights, and checkpoints do not change.
 struct Precision {
-  DType dtype = DType::kF32;  // f32, bf16 or f16: of products and of what lies between them
+  DType dtype = DType::kF32;  // f32, bf16 or f16: of products and of what is between them
   LossScale scale = {};       // with f16
 
   /// Is the loss scaled? f16 has no numbers for small gradients.
@@ -39,8 +39,8 @@ struct Precision {
 ///   source    Micikevicius et al., "Mixed Precision Training", ICLR 2018; the lists of torch.amp
 Graph with_precision(Graph forward, DType dtype);
 
-/// The element type of most of the arithmetic of the products, convolutions and attention of a graph;
-/// f32 when it has none.
+/// The element type of most of the arithmetic of the products, convolutions and attention of a
+/// graph; f32 when it has none.
 DType type_of_products(const Graph& graph);
 
 /// A graph and the values of another one in it.

@@ -12,9 +12,9 @@ using solver::Cost;
 using solver::Usage;
 
 /// The points that a group of layers keeps; others of nearly the same bytes are left out.
-constexpr size_t kMostPoints = 512;
+constexpr size_t kMaxPoints = 512;
 /// The points of a front that groups of several layers choose from.
-constexpr size_t kMostChoices = 48;
+constexpr size_t kMaxChoices = 48;
 
 /// Like blocks, and the front of each.
 struct Group {
@@ -23,7 +23,7 @@ struct Group {
 
   /// The points that are tried together, in order: all of them for one block.
   std::vector<int> choices() const {
-    const size_t count = blocks.size() == 1 ? front.size() : std::min(front.size(), kMostChoices);
+    const size_t count = blocks.size() == 1 ? front.size() : std::min(front.size(), kMaxChoices);
     std::vector<int> list;
     for (size_t i = 0; i < count; ++i)
       list.push_back(static_cast<int>(count == 1 ? 0 : i * (front.size() - 1) / (count - 1)));
@@ -54,9 +54,9 @@ std::vector<Sum> thinned(std::vector<Sum> sums) {
   std::vector<Sum> front;
   for (const Sum& sum : sums)
     if (front.empty() || sum.cost < front.back().cost) front.push_back(sum);
-  if (front.size() <= kMostPoints) return front;
+  if (front.size() <= kMaxPoints) return front;
   const Usage least = front.front().bytes;
-  const Usage width = (front.back().bytes - least) / static_cast<Usage>(kMostPoints) + 1;
+  const Usage width = (front.back().bytes - least) / static_cast<Usage>(kMaxPoints) + 1;
   std::vector<Sum> thin{front.front()};
   for (size_t i = 1; i < front.size(); ++i) {
     const bool is_last_of_its_width =

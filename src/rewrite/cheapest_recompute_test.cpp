@@ -70,7 +70,7 @@ RecomputeTerms terms_of(const Graph& graph, Bytes limit) {
   return terms;
 }
 
-Bytes most_kept(const Graph& graph) {
+Bytes max_kept(const Graph& graph) {
   RecomputeTerms terms = terms_of(graph, Bytes(int64_t{1} << 60));
   return cheapest_recompute(graph, terms).kept.front();
 }
@@ -241,7 +241,7 @@ TEST_F(IntegerProgram, IsAtMostTwoPercentCheaperOnModels) {
   for (const char* family : {"gpt", "llama"})
     for (const int64_t layers : {2, 3}) {
       const Graph graph = training_graph(family, layers);
-      const Bytes most = most_kept(graph), least = least_kept(graph);
+      const Bytes most = max_kept(graph), least = least_kept(graph);
       for (const double share : {0.05, 0.3, 0.5, 0.8}) {
         SCOPED_TRACE(std::string(family) + " " + std::to_string(share));
         const auto room = static_cast<double>((most - least).value());
@@ -253,11 +253,11 @@ TEST_F(IntegerProgram, IsAtMostTwoPercentCheaperOnModels) {
 }
 
 TEST(CheapestRecompute, OfLikeLayersCostsNoMoreThanTheirSum) {
-  // Twice the layers and, beside what is outside of them, twice the room: at most twice the cost,
+  // Twice the layers and, beside what is outside of them, twice the bytes: at most twice the cost,
   // up to what the points of the front leave out.
   const Graph four = training_graph("gpt", 4), eight = training_graph("gpt", 8);
   const auto half = [](const Graph& graph) {
-    return Bytes((most_kept(graph) + least_kept(graph)).value() / 2);
+    return Bytes((max_kept(graph) + least_kept(graph)).value() / 2);
   };
   const Seconds of_four = cheapest_recompute(four, terms_of(four, half(four))).cost;
   const Seconds of_eight = cheapest_recompute(eight, terms_of(eight, half(eight))).cost;

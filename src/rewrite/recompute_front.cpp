@@ -16,7 +16,7 @@ using solver::Cost;
 using solver::Usage;
 
 /// The sums that the dynamic program makes before it counts the block as wide.
-constexpr int64_t kMostSums = 2'000'000;
+constexpr int64_t kMaxSums = 2'000'000;
 /// Of one problem of the solver, in millions of entries of tables.
 constexpr int64_t kWork = 1;
 
@@ -123,7 +123,7 @@ class NarrowFront {
           list.push_back({sum.bytes + made.usages[s], sum.cost + made.costs[s],
                           static_cast<int32_t>(steps_.size())});
           steps_.push_back({sum.made, s});
-          if (std::ssize(steps_) > kMostSums) return false;
+          if (std::ssize(steps_) > kMaxSums) return false;
         }
       }
     std::erase_if(open_, [&](int32_t open) { return last_use_[open] <= node; });

@@ -83,9 +83,9 @@ std::vector<Candidate> with_savings(const PlanRequest& request, const PlanConstr
                                     const Candidate& preset);
 
 /// The preset of a pipeline with two stages on each mesh, in turn (schedule interleaved) and in a V
-/// (zb-v, v-half), which have smaller bubbles or fewer activations in flight. None for a preset with
-/// one micro-batch or a schedule of its own, and when the constraints fix the schedule or where
-/// stages end.
+/// (zb-v, v-half), which have smaller bubbles or fewer activations in flight. None for a preset
+/// with one micro-batch or a schedule of its own, and when the constraints fix the schedule or
+/// where stages end.
 std::vector<Candidate> with_two_stages_a_mesh(const PlanRequest& request,
                                               const PlanConstraints& constraints,
                                               const Candidate& preset);

@@ -38,9 +38,9 @@ struct DevicePeak {
 ///   step        kind ("step"), step, loss, learning_rate, grad_norm, skipped (steps so far that
 ///               changed nothing because a gradient in f16 overflowed), step_time_ms, tokens,
 ///               tokens_per_s, tokens_per_s_per_device, tflops_per_device, mfu, hfu, peak_bytes,
-///               data_wait_ms, comm_exposed_ms, bubble_ms; with f16 loss_scale. Of images it has images, images_per_s
-///               and images_per_s_per_device in place of tokens; where each pixel has a label,
-///               pixels
+///               data_wait_ms, comm_exposed_ms, bubble_ms; with f16 loss_scale. Of images it has
+///               images, images_per_s and images_per_s_per_device in place of tokens; where each
+///               pixel has a label, pixels
 ///   evaluation  kind ("evaluation"), step, val_tokens (evaluated; val_images, ...), val_loss, and
 ///   val_ with the name of each metric of the network: val_accuracy.
 ///               When the loss is an entropy of tokens also val_perplexity, val_bits_per_byte

@@ -81,7 +81,7 @@ struct Port {
 };
 
 /// The most operands of one side of a call that is converted.
-constexpr size_t kMostOperands = 8;
+constexpr size_t kMaxOperands = 8;
 
 /// A call as pieces of rows: the calls of f32 for a whole piece and for the last one, and the
 /// places of the operands of a piece in the workspace.
@@ -89,7 +89,7 @@ class Pieces {
  public:
   Pieces(const CatalogueEntry& entry, const LocalCall& call)
       : piece_(widened(call)), rows_operands_(row_operands(entry, call)) {
-    require(call, call.inputs.size() <= kMostOperands && call.outputs.size() <= kMostOperands,
+    require(call, call.inputs.size() <= kMaxOperands && call.outputs.size() <= kMaxOperands,
             "has at most 8 operands that are converted");
     if (entry.narrow == Narrow::kElementwise) flatten(call);
     if (rows_operands_) rows_ = piece_.outputs.front().shape[0];
@@ -159,8 +159,8 @@ class Pieces {
 
   void run_piece(const BoundKernel& kernel, const KernelBuffers& buffers, int64_t row,
                  int64_t rows) const {
-    std::array<const std::byte*, kMostOperands> in{};
-    std::array<std::byte*, kMostOperands> out{};
+    std::array<const std::byte*, kMaxOperands> in{};
+    std::array<std::byte*, kMaxOperands> out{};
     for (size_t i = 0; i < inputs_.size(); ++i) {
       const Port& port = inputs_[i];
       in[i] = buffers.inputs[i] + port.begin(row);
