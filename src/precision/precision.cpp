@@ -140,7 +140,7 @@ class Assignment {
   /// The type in which op number `index` takes operands of floats.
   DType operand_type(size_t index) const {
     const Op& op = graph_.ops()[index];
-    if (is_sum(op) && is_narrow(op.inputs[0])) return narrow_;
+    if (is_sum(op) && is_float_value(op.inputs[0]) && is_narrow(op.inputs[0])) return narrow_;
     return types_[index];
   }
   DType type(size_t index) const { return types_[index]; }
