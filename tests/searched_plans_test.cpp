@@ -13,8 +13,8 @@
 #include "lower/lower.h"
 #include "network/family.h"
 #include "prediction/deployment.h"
-#include "search/placement_source.h"
-#include "search/stage_source.h"
+#include "search/sources/placement_source.h"
+#include "search/sources/stage_source.h"
 #include "shard/resolved/resolve.h"
 #include "verify/verify.h"
 

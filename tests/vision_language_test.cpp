@@ -16,7 +16,7 @@
 #include "model/image_blocks.h"
 #include "model/layers.h"
 #include "network/graphs.h"
-#include "search/placement_source.h"
+#include "search/sources/placement_source.h"
 #include "verify/verify.h"
 
 namespace tessera {

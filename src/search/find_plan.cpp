@@ -9,7 +9,7 @@
 
 #include "placement_search/search_constraints.h"
 #include "plan/preset.h"
-#include "search/single_changes.h"
+#include "search/sources/single_changes.h"
 #include "stage_search/device_runs.h"
 
 namespace tessera {

@@ -6,12 +6,12 @@
 #include <optional>
 #include <vector>
 
-#include "search/candidate.h"
-#include "search/incumbents.h"
+#include "search/candidates/candidate.h"
+#include "search/sources/incumbents.h"
 
 namespace tessera {
 
-/// Candidates whose steps were measured (search/measured_choice.h).
+/// Candidates whose steps were measured (search/answers/measured_choice.h).
 struct MeasuredChoice {
   struct Measured {
     size_t candidate = 0;  // its index in PlanningAnswer::candidates
@@ -50,11 +50,11 @@ struct PlanningAnswer {
 using CandidateSource = std::function<std::vector<Candidate>(
     const PlanRequest& request, const PlanConstraints& constraints, const PlanningAnswer& known)>;
 
-/// The search for placements (search/placement_source.h), then again with less memory where it did
-/// not fit, at most three times.
+/// The search for placements (search/sources/placement_source.h), then again with less memory where
+/// it did not fit, at most three times.
 std::vector<CandidateSource> placement_searches();
 
-/// The placement searches, then the search for pipelines (search/stage_source.h).
+/// The placement searches, then the search for pipelines (search/sources/stage_source.h).
 std::vector<CandidateSource> all_searches();
 inline constexpr int64_t kLeastPresets = 8;
 /// Presets that are tried on more than kManyRanks ranks.
@@ -83,9 +83,9 @@ struct PlanningOptions {
 /// candidates that follow each other, kRound are evaluated at once; those whose bound is above the
 /// best step before them are excluded.
 ///
-/// At last single changes of the best candidate are tried (search/single_changes.h): half of the
-/// trials, and while one of these is faster, changes of the fastest of them. Only those that become
-/// the best one are among the candidates.
+/// At last single changes of the best candidate are tried (search/sources/single_changes.h): half
+/// of the trials, and while one of these is faster, changes of the fastest of them. Only those that
+/// become the best one are among the candidates.
 ///
 ///   requires  the ranks are at most the devices of the cluster, unless these are cores
 ///   ensures   without `stop` the same inputs give the same answer; `excludes` does not change the

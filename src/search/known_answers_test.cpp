@@ -12,9 +12,9 @@
 #include "network/graphs.h"
 #include "ops/builder.h"
 #include "prediction/deployment.h"
-#include "search/fixed_degrees.h"
-#include "search/part_weights.h"
-#include "search/placement_source.h"
+#include "search/sources/fixed_degrees.h"
+#include "search/sources/part_weights.h"
+#include "search/sources/placement_source.h"
 #include "shard/resolved/resolve.h"
 
 namespace tessera {

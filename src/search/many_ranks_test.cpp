@@ -6,9 +6,9 @@
 #include "cluster/cluster_file.h"
 #include "network/family.h"
 #include "network/graphs.h"
-#include "search/axis_levels.h"
+#include "search/answers/axis_levels.h"
 #include "search/find_plan.h"
-#include "search/stage_source.h"
+#include "search/sources/stage_source.h"
 #include "stage_search/device_runs.h"
 
 namespace tessera {

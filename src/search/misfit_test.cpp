@@ -6,7 +6,7 @@
 #include "network/graphs.h"
 #include "plan/preset.h"
 #include "presets/presets.h"
-#include "search/candidate.h"
+#include "search/candidates/candidate.h"
 
 namespace tessera {
 namespace {

@@ -8,7 +8,7 @@
 
 #include "base/document.h"
 #include "cli/run/sensitivity.h"
-#include "search/choice_prices.h"
+#include "search/answers/choice_prices.h"
 
 namespace tessera {
 

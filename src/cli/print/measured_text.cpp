@@ -4,7 +4,7 @@
 
 #include "base/count_text.h"
 #include "cli/print/text_table.h"
-#include "search/measured_choice.h"
+#include "search/answers/measured_choice.h"
 
 namespace tessera {
 namespace {

@@ -9,10 +9,10 @@
 #include "base/text.h"
 #include "cli/print/measured_text.h"
 #include "cli/print/text_table.h"
-#include "search/axis_levels.h"
-#include "search/kept_front.h"
-#include "search/step_floor.h"
-#include "search/step_terms.h"
+#include "search/answers/axis_levels.h"
+#include "search/answers/kept_front.h"
+#include "search/candidates/step_floor.h"
+#include "search/candidates/step_terms.h"
 
 namespace tessera {
 namespace {

@@ -24,8 +24,9 @@ std::vector<std::string> verdict_lines(const Planned& planned);
 std::string problem_text(const Planned& planned);
 
 /// "no plan takes less than 3 ms: all operations of the model at the full rates of 8 devices,
-/// without exchanges and waits; the answer takes 2.10 times that\n" (search/step_floor.h). "" when
-/// there is no answer, or no plan on one device to count its operations.
+/// without exchanges and waits; the answer takes 2.10 times that\n"
+/// (search/candidates/step_floor.h). "" when there is no answer, or no plan on one device to count
+/// its operations.
 std::string floor_text(const Planned& planned);
 
 /// "axes on the cluster: dp on leaf; tp on hccs; pp on leaf, spine\n": the links over which the

@@ -5,7 +5,7 @@
 
 #include "config/config.h"
 #include "graph/graph.h"
-#include "search/incumbents.h"
+#include "search/sources/incumbents.h"
 
 namespace tessera {
 

@@ -9,7 +9,7 @@
 #include "cli/run/loaded_data.h"
 #include "cli/run/measured_step.h"
 #include "engine/batch_rule.h"
-#include "search/measured_choice.h"
+#include "search/answers/measured_choice.h"
 
 namespace tessera {
 namespace {

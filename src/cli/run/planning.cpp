@@ -15,7 +15,7 @@
 #include "engine/program_plans.h"
 #include "network/family.h"
 #include "network/graphs.h"
-#include "search/fewer_ranks.h"
+#include "search/answers/fewer_ranks.h"
 
 namespace tessera {
 namespace {

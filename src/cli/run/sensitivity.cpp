@@ -4,7 +4,7 @@
 #include <tuple>
 
 #include "engine/graphs.h"
-#include "search/choice_prices.h"
+#include "search/answers/choice_prices.h"
 
 namespace tessera {
 namespace {

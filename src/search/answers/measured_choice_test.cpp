@@ -1,0 +1,104 @@
+#include "search/answers/measured_choice.h"
+
+#include <gtest/gtest.h>
+
+#include "base/error.h"
+#include "cluster/cluster_file.h"
+#include "network/family.h"
+#include "network/graphs.h"
+
+namespace tessera {
+namespace {
+
+/// What is found for a small network on four cores: one device, and presets of four ranks.
+struct Found {
+  PlanConstraints constraints = constraints_of(4, false);
+  Graph graph = training_graph(network_of({.kind = "mlp", .context = 8, .layers = 2, .width = 64}),
+                               {}, 16, 1);
+  Cluster cluster = Cluster(parse_cluster_line("cpu:4").description());
+  PlanningAnswer answer =
+      find_plan({graph, cluster}, {.constraints = constraints, .sources = {}, .excludes = false});
+};
+
+/// Measures the times in turn, and keeps the names.
+struct Stub {
+  std::vector<double> times;
+  std::vector<std::string> names = {};
+
+  void choose(Found& found, int64_t count) {
+    choose_by_measurement(found.answer, found.constraints, count,
+                          [this](const EvaluatedCandidate& candidate) {
+                            names.push_back(candidate.candidate.name);
+                            return Seconds(times.at(names.size() - 1));
+                          });
+  }
+};
+
+std::vector<std::string> names_of_four_ranks(const Found& found) {
+  std::vector<std::string> names;
+  for (const EvaluatedCandidate& candidate : found.answer.candidates)
+    if (candidate.fits() && candidate.ranks() == 4) names.push_back(candidate.candidate.name);
+  return names;
+}
+
+TEST(MeasuredChoice, TheFastestInMeasuredStepsIsTheAnswer) {
+  Found found;
+  const std::vector<std::string> predicted = names_of_four_ranks(found);
+  ASSERT_GE(predicted.size(), 3);
+  Stub stub{{3, 1, 2}};
+  stub.choose(found, 3);
+  EXPECT_EQ(stub.names, std::vector<std::string>(predicted.begin(), predicted.begin() + 3));
+  EXPECT_EQ(found.answer.candidates.at(found.answer.best.value()).candidate.name, predicted[1]);
+  EXPECT_DOUBLE_EQ(found.answer.measured.value().regret(), 2);  // 3 s instead of 1 s
+}
+
+TEST(MeasuredChoice, OfEqualStepsThePredictionDecidesAndThereIsNoRegret) {
+  Found found;
+  const std::optional<size_t> predicted = found.answer.best;
+  Stub stub{{1, 1}};
+  stub.choose(found, 2);
+  EXPECT_EQ(found.answer.best, predicted);
+  EXPECT_EQ(found.answer.measured.value().regret(), 0);
+}
+
+TEST(MeasuredChoice, OfOneCandidateThatOneIsTheAnswer) {
+  Found found;
+  const std::optional<size_t> predicted = found.answer.best;
+  Stub stub{{5}};
+  stub.choose(found, 1);
+  EXPECT_EQ(found.answer.best, predicted);
+  EXPECT_EQ(found.answer.measured.value().candidates.size(), 1);
+}
+
+// One device does not obey the number of ranks, however fast it is.
+TEST(MeasuredChoice, CandidatesThatDoNotObeyAreNotRun) {
+  Found found;
+  const std::vector<std::string> predicted = names_of_four_ranks(found);
+  Stub stub{std::vector<double>(100, 1.0)};
+  stub.choose(found, 100);
+  EXPECT_EQ(stub.names, predicted);
+}
+
+TEST(MeasuredChoice, WhenNoPlanFitsNothingIsRun) {
+  Found found;
+  for (EvaluatedCandidate& candidate : found.answer.candidates)
+    for (RankMemoryNeed& memory : candidate.prediction.memory) memory.capacity = Bytes(0);
+  found.answer.best.reset();
+  Stub stub{{}};
+  stub.choose(found, 3);
+  EXPECT_TRUE(stub.names.empty());
+  EXPECT_FALSE(found.answer.measured);
+}
+
+TEST(MeasuredChoice, AFailureOfARunIsThrown) {
+  Found found;
+  EXPECT_THROW(choose_by_measurement(found.answer, found.constraints, 2,
+                                     [](const EvaluatedCandidate&) -> Seconds {
+                                       throw UserError("a rank failed", "it did", "repair it",
+                                                       ExitCode::kBadConfig);
+                                     }),
+               UserError);
+}
+
+}  // namespace
+}  // namespace tessera

@@ -1,0 +1,288 @@
+#include "search/candidates/candidate.h"
+
+#include <algorithm>
+#include <memory>
+#include <mutex>
+#include <utility>
+#include <variant>
+#include <vector>
+
+#include "base/error.h"
+#include "base/on_all_cores.h"
+#include "base/random.h"
+#include "precision/precision.h"
+#include "search/candidates/step_bound.h"
+
+namespace tessera {
+namespace {
+
+FullestRank fullest_of(const StepPrediction& prediction, const Deployment& deployment) {
+  const auto share = [](const RankMemoryNeed& memory) {
+    return static_cast<double>(memory.all().value()) / static_cast<double>(memory.capacity.value());
+  };
+  const size_t at =
+      std::ranges::max_element(prediction.memory, {}, share) - prediction.memory.begin();
+  const Rank rank = prediction.ranks[at].rank;
+  return {rank, deployment.cluster->name(deployment.device(rank)), prediction.memory[at]};
+}
+
+MeanBreakdown parts_of(const StepPrediction& prediction) {
+  const double share = 1.0 / static_cast<double>(prediction.ranks.size());
+  MeanBreakdown parts;
+  for (const RankBreakdown& rank : prediction.ranks) {
+    parts.compute += Seconds(share * rank.compute.value());
+    for (const auto& [axes, time] : rank.exposed)
+      parts.exposed[axes] += Seconds(share * time.value());
+    parts.idle += Seconds(share * rank.idle.value());
+  }
+  return parts;
+}
+
+bool is_host(const Cluster& cluster) {
+  return cluster.type(0).kind == HardwareKind::kCpu;
+}
+
+bool may_be_excluded(const Candidate& candidate) {
+  return candidate.source != Candidate::Source::kOneDevice &&
+         candidate.source != Candidate::Source::kCompared;
+}
+
+/// Gives the plan the prices of the cluster.
+void set_cost(const PlanRequest& request, Plan& plan) {
+  const Deployment deployment = in_order(request.cluster, plan.hardware());
+  std::vector<MeshPtr> meshes;
+  for (const NamedMesh& mesh : plan.placed()) meshes.push_back(mesh.mesh);
+  plan.cost = cost_of(deployment, meshes);
+}
+
+CompileOptions compile_options(const PlanRequest& request, bool checked) {
+  CompileOptions options;
+  options.check_placements = options.verify = checked;
+  options.rewrites = request.rewrites;
+  return options;
+}
+
+using Outcome =
+    std::variant<std::monostate, EvaluatedCandidate, ExcludedCandidate, UnusableCandidate>;
+
+/// A candidate with what is known of its program before it is simulated.
+EvaluatedCandidate planned(Candidate candidate, PlannedMemory& memory) {
+  EvaluatedCandidate result{.candidate = std::move(candidate)};
+  result.rewritten = std::move(memory.rewritten);
+  result.program = memory.program;
+  return result;
+}
+
+EvaluatedCandidate simulated(const PlanRequest& request, Candidate candidate, PlannedMemory memory,
+                             Compiled compiled) {
+  const Deployment deployment = in_order(request.cluster, candidate.plan.hardware());
+  EvaluatedCandidate result = planned(std::move(candidate), memory);
+  const auto tasks = std::make_shared<const TaskGraph>(std::move(compiled.tasks));
+  compiled = {};
+  result.traffic = traffic_of(*tasks);
+  result.prediction =
+      predict_step(tasks, deployment,
+                   {.prefetch_exchanges = request.prefetches.value_or(!is_host(request.cluster)),
+                    .products = type_of_products(request.graph),
+                    .has_timeline = false});
+  result.parts = parts_of(result.prediction);
+  result.fullest = fullest_of(result.prediction, deployment);
+  return result;
+}
+
+/// A candidate that does not fit: its step is a bound.
+EvaluatedCandidate misfit(const PlanRequest& request, Candidate candidate, PlannedMemory memory,
+                          Seconds bound) {
+  const Deployment deployment = in_order(request.cluster, candidate.plan.hardware());
+  EvaluatedCandidate result = planned(std::move(candidate), memory);
+  result.prediction.step = bound;
+  result.prediction.memory = memory_needs(memory.graph, deployment);
+  for (const Rank rank : ranks(memory.graph)) result.prediction.ranks.push_back({.rank = rank});
+  result.fullest = fullest_of(result.prediction, deployment);
+  result.is_simulated = false;
+  return result;
+}
+
+/// Of a candidate whose step is estimated: without its prediction.
+EvaluatedCandidate unsimulated(const PlanRequest& request, Candidate candidate,
+                               PlannedMemory memory, const Compiled& compiled) {
+  EvaluatedCandidate result = planned(std::move(candidate), memory);
+  result.traffic = traffic_of(compiled.tasks);
+  result.prediction.memory =
+      memory_needs(compiled.tasks, in_order(request.cluster, result.candidate.plan.hardware()));
+  return result;
+}
+
+/// Compiles a candidate up to where it is known that it is slower than a limit, or does not fit.
+class GatedCompilation {
+ public:
+  GatedCompilation(const PlanRequest& request, const Candidate& candidate,
+                   const std::optional<Seconds>& limit)
+      : candidate_(candidate),
+        limit_(limit),
+        deployment_(in_order(request.cluster, candidate.plan.hardware())) {
+    const CompileGates gates{[this](const PlacedGraph& placed) { return may_be_faster(placed); },
+                             [this](const PlannedMemory& planned) { return fits(planned); }};
+    compiled = compile_if(request.graph, candidate.plan, compile_options(request, false), gates);
+  }
+
+  std::optional<Compiled> compiled;     // where it is to be simulated
+  std::optional<PlannedMemory> memory;  // where it may be faster
+  std::optional<Seconds> bound;         // of the step, where it is not to be simulated
+
+ private:
+  bool may_be_faster(const PlacedGraph& placed) {
+    placed_ = &placed;
+    if (!limit_ || !may_be_excluded(candidate_)) return true;
+    bound = step_bound(placed, candidate_.plan, deployment_);
+    return *bound <= *limit_;
+  }
+  bool fits(const PlannedMemory& planned) {
+    memory = planned;
+    if (!may_be_excluded(candidate_) ||
+        std::ranges::all_of(memory_needs(planned.graph, deployment_), &RankMemoryNeed::fits))
+      return true;
+    if (!bound) bound = step_bound(*placed_, candidate_.plan, deployment_);
+    return false;
+  }
+
+  const Candidate& candidate_;
+  const std::optional<Seconds>& limit_;
+  const Deployment deployment_;
+  const PlacedGraph* placed_ = nullptr;  // while it is compiled
+};
+
+/// The prediction of an estimated step: what a rank is not busy, it waits.
+StepPrediction prediction_of(const PlanRequest& request, const Plan& plan,
+                             const EstimatedStep& estimate) {
+  StepPrediction prediction;
+  prediction.step = estimate.step;
+  const Deployment deployment = in_order(request.cluster, plan.hardware());
+  const DType products = type_of_products(request.graph);
+  for (size_t i = 0; i < plan.meshes.size(); ++i)
+    for (const Rank rank : plan.meshes[i].mesh->ranks()) {
+      prediction.ranks.push_back({.rank = rank,
+                                  .compute = estimate.busy[i],
+                                  .idle = estimate.step - estimate.busy[i],
+                                  .like = plan.meshes[i].mesh->ranks().front()});
+      prediction.peak_flops_per_second +=
+          deployment.type(rank).cost.flops_rate(OperationClass::kMatmul, products);
+    }
+  std::ranges::sort(prediction.ranks, {}, &RankBreakdown::rank);
+  return prediction;
+}
+
+/// One of the shorter steps of a candidate.
+EvaluatedCandidate shorter_step(const PlanRequest& request, const Candidate& candidate,
+                                const ShorterStep& step) {
+  const PlanRequest few{*step.graph, request.cluster, step.rewrites, request.prefetches};
+  Candidate part{candidate.source, candidate.name, step.plan};
+  set_cost(few, part.plan);
+  GatedCompilation made(few, part, std::nullopt);
+  PlannedMemory memory = *std::move(made.memory);
+  if (!made.compiled) return misfit(few, std::move(part), std::move(memory), *made.bound);
+  return candidate.estimate
+             ? unsimulated(few, std::move(part), std::move(memory), *made.compiled)
+             : simulated(few, std::move(part), std::move(memory), *std::move(made.compiled));
+}
+
+/// Of a candidate with two shorter steps.
+EvaluatedCandidate extrapolated(const PlanRequest& request, Candidate candidate) {
+  std::vector<std::optional<EvaluatedCandidate>> shorter(candidate.shorter.size());
+  on_all_cores(std::ssize(shorter), [&](int64_t i) {
+    shorter[i] = shorter_step(request, candidate, candidate.shorter[i]);
+  });
+  const EvaluatedCandidate &fewer = shorter.at(0).value(), &more = shorter.at(1).value();
+  const LongStep step{fewer.candidate.plan.micro_batches, more.candidate.plan.micro_batches,
+                      candidate.plan.micro_batches};
+  EvaluatedCandidate result{.candidate = std::move(candidate)};
+  result.rewritten = more.rewritten;
+  result.program = stable_hash(std::to_string(more.program) + result.candidate.name);
+  result.is_simulated = fewer.is_simulated && more.is_simulated;
+  const Candidate& own = result.candidate;
+  if (!result.is_simulated) {
+    result.prediction.step = more.prediction.step;
+    result.prediction.ranks = more.prediction.ranks;
+  } else {
+    result.traffic = step.traffic(fewer.traffic, more.traffic);
+    result.prediction = own.estimate ? prediction_of(request, own.plan, *own.estimate)
+                                     : step.prediction(fewer.prediction, more.prediction);
+    result.parts = parts_of(result.prediction);
+  }
+  result.prediction.memory = more.prediction.memory;
+  result.fullest = fullest_of(result.prediction, in_order(request.cluster, own.plan.hardware()));
+  return result;
+}
+
+Outcome evaluated(const PlanRequest& request, Candidate candidate,
+                  const std::optional<Seconds>& limit) {
+  set_cost(request, candidate.plan);
+  if (!candidate.shorter.empty()) return extrapolated(request, std::move(candidate));
+  GatedCompilation made(request, candidate, limit);
+  if (!made.memory)
+    return ExcludedCandidate{candidate.source, candidate.name, candidate.plan.rank_count(),
+                             *made.bound};
+  PlannedMemory memory = *std::move(made.memory);
+  if (!made.compiled) return misfit(request, std::move(candidate), std::move(memory), *made.bound);
+  return simulated(request, std::move(candidate), std::move(memory), *std::move(made.compiled));
+}
+
+Outcome outcome_of(const PlanRequest& request, Candidate candidate,
+                   const std::optional<Seconds>& limit) {
+  const std::string name = candidate.name;
+  try {
+    return evaluated(request, std::move(candidate), limit);
+  } catch (const UserError& error) {
+    if (error.exit_code() != ExitCode::kBadConfig) throw;
+    return UnusableCandidate{name, error.what_happened()};
+  }
+}
+
+}  // namespace
+
+std::string_view to_text(Candidate::Source source) {
+  switch (source) {
+    case Candidate::Source::kOneDevice: return "one device";
+    case Candidate::Source::kPreset: return "preset";
+    case Candidate::Source::kCompared: return "compared";
+    case Candidate::Source::kSearch: return "search";
+    case Candidate::Source::kCached: return "cached";
+    case Candidate::Source::kPipeline: return "pipeline";
+  }
+  throw InternalError("a candidate has no source");
+}
+
+Compiled compile_on(const PlanRequest& request, Plan& plan, bool checked) {
+  set_cost(request, plan);
+  return compile(request.graph, plan, compile_options(request, checked));
+}
+
+Evaluations evaluate(const PlanRequest& request, std::vector<Candidate> candidates,
+                     const EvaluationOptions& options) {
+  std::vector<Outcome> outcomes(candidates.size());
+  std::mutex mutex;
+  const auto locked = [&mutex](const auto& work) {
+    const std::lock_guard lock(mutex);
+    return work();
+  };
+  on_all_cores(std::ssize(candidates), [&](int64_t i) {
+    if (options.stop && locked(options.stop)) return;
+    const std::string name = candidates[i].name;
+    outcomes[i] = outcome_of(request, std::move(candidates[i]), options.limit);
+    if (options.progress) locked([&] { options.progress(name); });
+  });
+  Evaluations result;
+  for (Outcome& outcome : outcomes) {
+    if (auto* found = std::get_if<EvaluatedCandidate>(&outcome))
+      result.evaluated.push_back(std::move(*found));
+    else if (auto* excluded = std::get_if<ExcludedCandidate>(&outcome))
+      result.excluded.push_back(std::move(*excluded));
+    else if (auto* refused = std::get_if<UnusableCandidate>(&outcome))
+      result.unusable.push_back(std::move(*refused));
+    else
+      ++result.not_tried;
+  }
+  return result;
+}
+
+}  // namespace tessera

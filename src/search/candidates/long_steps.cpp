@@ -1,0 +1,90 @@
+#include "search/candidates/long_steps.h"
+
+#include <algorithm>
+#include <cmath>
+#include <map>
+
+#include "base/error.h"
+
+namespace tessera {
+namespace {
+
+/// Pipelines of fewer stages have as many micro-batches.
+constexpr int64_t kLeastCount = 8;
+
+/// Calls visit(key, a, b) for the keys of both maps; one that is not there is 0.
+template <class Value, class Visit>
+void for_each_key(const std::map<std::string, Value>& a, const std::map<std::string, Value>& b,
+                  const Visit& visit) {
+  const auto value = [](const std::map<std::string, Value>& map, const std::string& key) {
+    const auto found = map.find(key);
+    return found == map.end() ? Value(0) : found->second;
+  };
+  for (const auto& [key, unused] : a) visit(key, value(a, key), value(b, key));
+  for (const auto& [key, own] : b)
+    if (!a.contains(key)) visit(key, Value(0), own);
+}
+
+}  // namespace
+
+std::array<int64_t, 2> shorter_counts(int stages) {
+  const int64_t count = std::max<int64_t>(stages, kLeastCount);
+  return {count, 2 * count};
+}
+
+double LongStep::at(double fewer, double more) const {
+  const double steps =
+      static_cast<double>(count - more_count) / static_cast<double>(more_count - fewer_count);
+  return more + steps * (more - fewer);
+}
+
+int64_t LongStep::at(int64_t fewer, int64_t more) const {
+  return std::llround(at(static_cast<double>(fewer), static_cast<double>(more)));
+}
+
+Seconds LongStep::at(Seconds fewer, Seconds more) const {
+  return Seconds(at(fewer.value(), more.value()));
+}
+
+Bytes LongStep::at(Bytes fewer, Bytes more) const {
+  return Bytes(at(fewer.value(), more.value()));
+}
+
+StepPrediction LongStep::prediction(const StepPrediction& fewer, const StepPrediction& more) const {
+  if (fewer.ranks.size() != more.ranks.size())
+    throw InternalError("two predictions of one plan have unlike ranks");
+  StepPrediction result;
+  result.step = at(fewer.step, more.step);
+  result.memory = more.memory;
+  result.executed = Flops(at(fewer.executed.value(), more.executed.value()));
+  result.peak_flops_per_second = more.peak_flops_per_second;
+  for (size_t i = 0; i < more.ranks.size(); ++i) {
+    const RankBreakdown &a = fewer.ranks[i], &b = more.ranks[i];
+    RankBreakdown rank{.rank = b.rank, .like = b.like};
+    rank.compute = at(a.compute, b.compute);
+    rank.idle = at(a.idle, b.idle);
+    for_each_key(a.exposed, b.exposed, [&](const std::string& axes, Seconds x, Seconds y) {
+      rank.exposed[axes] = at(x, y);
+    });
+    for_each_key(a.exchanges, b.exchanges, [&](const std::string& axes, Seconds x, Seconds y) {
+      rank.exchanges[axes] = at(x, y);
+    });
+    result.ranks.push_back(std::move(rank));
+  }
+  return result;
+}
+
+Traffic LongStep::traffic(const Traffic& fewer, const Traffic& more) const {
+  Traffic result;
+  result.exchanges = at(fewer.exchanges, more.exchanges);
+  result.bytes = at(fewer.bytes, more.bytes);
+  result.messages = at(fewer.messages, more.messages);
+  result.max_bytes = at(fewer.max_bytes, more.max_bytes);
+  result.max_messages = at(fewer.max_messages, more.max_messages);
+  for_each_key(fewer.bytes_over, more.bytes_over, [&](const std::string& axes, Bytes x, Bytes y) {
+    result.bytes_over[axes] = at(x, y);
+  });
+  return result;
+}
+
+}  // namespace tessera

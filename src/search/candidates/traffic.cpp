@@ -1,0 +1,75 @@
+#include "search/candidates/traffic.h"
+
+#include <algorithm>
+#include <vector>
+
+#include "base/text.h"
+#include "reshard/exchange.h"
+#include "reshard/known_pulls.h"
+#include "tasks/like_tasks.h"
+
+namespace tessera {
+namespace {
+
+struct Received {
+  int64_t bytes = 0, messages = 0;
+};
+
+/// What each rank receives in one exchange task; the parts from one sender are one message.
+std::map<Rank, Received> received_in(const TaskGraph& graph, const Task& task, KnownPulls& pulls) {
+  std::map<Rank, Received> list;
+  for (Rank rank : graph.meshes[task.mesh]->ranks()) {
+    std::map<Rank, int64_t> by_sender;
+    for (size_t i = 0; i < task.parts.size(); ++i) {
+      const TensorType& type = graph.registers[task.outputs[i]].type;
+      for (const PulledElements& pull : pulls.of(type.shape, task.parts[i].exchange, rank))
+        if (pull.sender != rank) by_sender[pull.sender] += pull.count * size_of(type.dtype);
+    }
+    Received& sum = list[rank];
+    for (const auto& [sender, bytes] : by_sender) sum.bytes += bytes;
+    sum.messages = std::ssize(by_sender);
+  }
+  return list;
+}
+
+std::string axes_of(const Task& task) {
+  std::vector<std::string> names;
+  for (const ExchangePart& part : task.parts)
+    for (std::string& name : changed_axes(part.exchange))
+      if (std::ranges::find(names, name) == names.end()) names.push_back(std::move(name));
+  std::ranges::sort(names);
+  return join(names, ",");
+}
+
+}  // namespace
+
+Traffic traffic_of(const TaskGraph& graph) {
+  const IndexedVector<TaskId, TaskId> like = like_tasks(graph);
+  KnownPulls pulls;
+  std::map<TaskId, std::map<Rank, Received>> known;
+  std::map<Rank, Received> by_rank;
+  Traffic traffic;
+  for (TaskId id : graph.order) {
+    const Task& task = graph.tasks[id];
+    if (task.kind != Task::Kind::kExchange) continue;
+    auto found = known.find(like[id]);
+    if (found == known.end())
+      found = known.emplace(like[id], received_in(graph, task, pulls)).first;
+    ++traffic.exchanges;
+    Bytes& over = traffic.bytes_over[axes_of(task)];
+    for (const auto& [rank, received] : found->second) {
+      over += Bytes(received.bytes);
+      by_rank[rank].bytes += received.bytes;
+      by_rank[rank].messages += received.messages;
+    }
+  }
+  for (const auto& [rank, received] : by_rank) {
+    traffic.bytes += Bytes(received.bytes);
+    traffic.messages += received.messages;
+    traffic.max_bytes = std::max(traffic.max_bytes, Bytes(received.bytes));
+    traffic.max_messages = std::max(traffic.max_messages, received.messages);
+  }
+  return traffic;
+}
+
+}  // namespace tessera

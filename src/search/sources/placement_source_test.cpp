@@ -1,0 +1,297 @@
+#include "search/sources/placement_source.h"
+
+#include <gtest/gtest.h>
+
+#include <algorithm>
+#include <cstdlib>
+#include <random>
+#include <set>
+
+#include "base/error.h"
+#include "cluster/cluster_file.h"
+#include "lower/lower.h"
+#include "network/family.h"
+#include "network/graphs.h"
+#include "plan/preset.h"
+#include "prediction/act_demands.h"
+#include "presets/presets.h"
+#include "shard/resolved/resolve.h"
+#include "solver/solve.h"
+
+namespace tessera {
+namespace {
+
+Graph small_gpt(int64_t layers) {
+  const Network network =
+      network_of({.kind = "gpt", .context = 16, .layers = layers, .width = 32, .heads = 4});
+  return training_graph(network, {}, 8, 1);
+}
+
+CostModel cost_on(const Cluster& cluster, const MeshPtr& mesh) {
+  return cost_of(in_order(cluster, mesh->size()), std::vector{mesh});
+}
+
+/// The kernels and exchanges of rank 0 one after the other, when no pass combines or hides them.
+double serial_seconds(const Graph& graph, const MeshPtr& mesh, const CostModel& cost,
+                      const ShardedGraph& sharded, const Cluster& cluster) {
+  Plan plan;
+  plan.meshes = one_mesh(mesh);
+  plan.cost = cost;
+  plan.disabled_passes = {"fold",    "algebra", "cse",     "dead-code", "collective-matmul",
+                          "buckets", "combine", "prefetch"};
+  plan.shardings.emplace();
+  plan.shardings->sections.emplace_back(kTrainSection, resolve(graph, sharded, kTrainSection));
+  const Compiled compiled = compile(graph, plan);
+  ActDemands demands(compiled.tasks, in_order(cluster, mesh->size()));
+  double sum = 0;
+  for (TaskId id : compiled.tasks.tasks.indices()) {
+    const Task& task = compiled.tasks.tasks[id];
+    if (task.kind == Task::Kind::kCompute) sum += demands.kernels(0, id).time.value();
+    if (task.kind != Task::Kind::kExchange) continue;
+    for (size_t i = 0; i < task.parts.size(); ++i) {
+      const Exchange& exchange = task.parts[i].exchange;
+      const TensorType& type = compiled.tasks.registers[task.outputs[i]].type;
+      int64_t copied = byte_size({type.dtype, exchange.to.largest_shape(type.shape)}).value();
+      for (const PartialAxis& axis : resolved_axes(exchange.from, exchange.to))
+        copied *= mesh->shape()[axis.axis];
+      sum += price(type, exchange, cost.links).estimate.value() +
+             copy_price(Bytes(copied), 1, cost.device).estimate.value();
+    }
+  }
+  return sum;
+}
+
+/// The same problem with large random costs of the cones: its answers are random strategies of
+/// cones, with the best homes and copies for them.
+solver::Problem with_random_cones(const solver::Problem& problem, int cones, std::mt19937& random) {
+  std::uniform_int_distribution<solver::Cost> cost(0, 1'000'000'000'000);
+  solver::Problem sampled;
+  for (int i = 0; i < problem.nodes(); ++i) {
+    const auto known = problem.costs(problem.node(i));
+    std::vector<solver::Cost> costs(known.begin(), known.end());
+    for (solver::Cost& value : costs)
+      if (i < cones) value = cost(random);
+    sampled.add_node({}, costs, std::vector<solver::Usage>(costs.size(), 0));
+  }
+  for (int i = 0; i < problem.edges(); ++i) {
+    const solver::Problem::Edge& edge = problem.edge(i);
+    sampled.add_edge(edge.a, edge.b, problem.costs(edge));
+  }
+  return sampled;
+}
+
+// TESSERA_ASSIGNMENTS=167 compares 501 of them instead of 15.
+TEST(SearchProblem, CostsWhatTheCompiledProgramCosts) {
+  const char* wanted = std::getenv("TESSERA_ASSIGNMENTS");
+  const int assignments = wanted ? std::atoi(wanted) : 5;
+  const Cluster cluster = parse_cluster_line("8xa100-80g");
+  const Graph graph = small_gpt(1);
+  // Nodes of cones come first.
+  const std::vector<int> of_op = cones_of(graph, ties_of_like_layers(graph)).of_op;
+  const auto cones = static_cast<int>(std::set(of_op.begin(), of_op.end()).size());
+  std::mt19937 random(7);
+  double worst = 0;
+  for (const std::string text : {"x=2", "x=4", "x=2,y=2"}) {
+    const auto mesh = std::make_shared<const Mesh>(parse_mesh(text));
+    const CostModel cost = cost_on(cluster, mesh);
+    SearchProblemOptions options;
+    options.combines = false;
+    const SearchProblem search(graph, mesh, cost, no_ties(graph), options);
+    for (int i = 0; i < assignments; ++i) {
+      solver::SolveOptions how;
+      how.work = 20;
+      const solver::Answer sampled = solver::solve(
+          i == 0 ? search.problem() : with_random_cones(search.problem(), cones, random), how);
+      ASSERT_TRUE(sampled.assignment.has_value());
+      const double of_problem =
+          1e-12 * solver::to_double(evaluate(search.problem(), *sampled.assignment).cost);
+      const double of_program =
+          serial_seconds(graph, mesh, cost, search.placements(*sampled.assignment), cluster);
+      worst = std::max(worst, std::abs(of_problem / of_program - 1));
+    }
+  }
+  RecordProperty("worst", std::to_string(worst));
+  EXPECT_LE(worst, 0.02);
+}
+
+void expect_equal(const solver::Problem& a, const solver::Problem& b) {
+  ASSERT_EQ(a.nodes(), b.nodes());
+  ASSERT_EQ(a.edges(), b.edges());
+  for (int i = 0; i < a.nodes(); ++i)
+    EXPECT_TRUE(std::ranges::equal(a.costs(a.node(i)), b.costs(b.node(i)))) << i;
+  for (int i = 0; i < a.edges(); ++i) {
+    EXPECT_EQ(a.edge(i).a, b.edge(i).a);
+    EXPECT_EQ(a.edge(i).b, b.edge(i).b);
+    EXPECT_TRUE(std::ranges::equal(a.costs(a.edge(i)), b.costs(b.edge(i)))) << i;
+  }
+}
+
+/// The problems of strategies that are shared are those that are made anew.
+void expect_shared_strategies(const Graph& graph, const Ties& ties, const MeshPtr& mesh,
+                              const CostModel& cost, SearchProblemOptions options) {
+  const auto strategies = std::make_shared<const MeshStrategies>(
+      std::make_shared<const ConedGraph>(graph, ties, options), mesh, cost, options);
+  std::set<std::string> bounds;
+  for (double share : {0.0, 0.5, 1.0}) {
+    options.hidden_share = share;
+    const SearchProblem anew(graph, mesh, cost, ties, options), shared(strategies, share);
+    expect_equal(anew.problem(), shared.problem());
+    solver::SolveOptions how;
+    how.work = 20;
+    const solver::Answer answer = solver::solve(shared.problem(), how);
+    ASSERT_TRUE(answer.cost.has_value());
+    bounds.insert(std::to_string(solver::to_double(*answer.cost)));
+  }
+  EXPECT_EQ(bounds.size(), 3U);  // what is hidden counts
+}
+
+TEST(MeshStrategies, MakeTheProblemOfEachHiddenShare) {
+  const Cluster cluster = parse_cluster_line("8xa100-80g");
+  const Graph graph = small_gpt(2);
+  for (const std::string text : {"x=4", "x=2,y=2"}) {
+    const auto mesh = std::make_shared<const Mesh>(parse_mesh(text));
+    expect_shared_strategies(graph, ties_of_like_layers(graph), mesh, cost_on(cluster, mesh), {});
+  }
+}
+
+TEST(MeshStrategies, MakeTheProblemOfSingleOpsAndOfUntiedLayers) {
+  const Cluster cluster = parse_cluster_line("8xa100-80g");
+  const Graph graph = small_gpt(2);
+  const auto mesh = std::make_shared<const Mesh>(parse_mesh("x=2"));
+  const CostModel cost = cost_on(cluster, mesh);
+  expect_shared_strategies(graph, ties_of_like_layers(graph), mesh, cost, {.cones = false});
+  expect_shared_strategies(graph, no_ties(graph), mesh, cost, {});
+}
+
+TEST(CompiledCandidates, AreTheProgramsThatTheirChecksPass) {
+  const Cluster cluster = parse_cluster_line("8xa100-80g");
+  const Graph graph = small_gpt(1);
+  const PlanRequest request{graph, cluster};
+  for (const std::string text : {"dp=2,tp=2", "pp=2,dp=2,micro_batches=2"}) {
+    Plan plan = preset_plan(parse_preset(text), graph);
+    const Compiled checked = compile_on(request, plan), compared = compile_on(request, plan, false);
+    EXPECT_EQ(to_text(checked.tasks), to_text(compared.tasks)) << text;
+    const auto has_check = [](const Compiled& compiled) {
+      return std::ranges::count(compiled.passes, "check", &PassReport::name) > 0;
+    };
+    EXPECT_TRUE(has_check(checked)) << text;
+    EXPECT_FALSE(has_check(compared)) << text;
+  }
+}
+
+PlanningAnswer answer_for(const Graph& graph, const Cluster& cluster, int ranks) {
+  return find_plan({graph, cluster},
+                   {.constraints = constraints_of(ranks, false), .excludes = false});
+}
+
+TEST(SearchedPlans, AreAmongTheCandidatesWithABoundBelowTheirTime) {
+  const Graph graph = small_gpt(2);
+  const PlanningAnswer answer = answer_for(graph, parse_cluster_line("8xa100-80g"), 4);
+  const EvaluatedCandidate* searched = answer.find(Candidate::Source::kSearch);
+  ASSERT_TRUE(searched);
+  ASSERT_TRUE(searched->candidate.problem);
+  EXPECT_LE(searched->candidate.problem->bound, searched->candidate.problem->time);
+  EXPECT_LE(searched->candidate.problem->gap(), 0.01);
+}
+
+TEST(SearchedPlans, TakeLessThanEveryPresetOfAGpt) {
+  const Network network =
+      network_of({.kind = "gpt", .context = 128, .layers = 2, .width = 256, .heads = 8});
+  const Graph graph = training_graph(network, {}, 32, 1);
+  const PlanningAnswer answer = answer_for(graph, parse_cluster_line("8xv100"), 4);
+  const EvaluatedCandidate* searched = answer.find(Candidate::Source::kSearch);
+  const EvaluatedCandidate* preset = answer.find(Candidate::Source::kPreset);
+  ASSERT_TRUE(searched && preset);
+  EXPECT_LT(searched->step(), preset->step());
+}
+
+PlanningAnswer answer_under(const Graph& graph, const PlanConstraints& constraints) {
+  return find_plan({graph, parse_cluster_line("8xv100")}, {.constraints = constraints});
+}
+
+TEST(SearchedPlans, CompeteUnderFixedDegreesAndObeyThem) {
+  const Graph graph = small_gpt(2);
+  for (const std::string fixed : {"dp=2,tp=2", "tp=4", "dp=2", "sp=2", "dp=4,bucket_mib=1"}) {
+    const PlanConstraints constraints = constraints_of(4, false, fixed);
+    const PlanningAnswer answer = answer_under(graph, constraints);
+    const EvaluatedCandidate* searched = answer.find(Candidate::Source::kSearch);
+    ASSERT_TRUE(searched) << fixed;
+    EXPECT_TRUE(obeys(searched->candidate, constraints)) << fixed;
+  }
+  EXPECT_FALSE(answer_under(graph, constraints_of(4, false, "dp=2,micro_batches=2"))
+                   .find(Candidate::Source::kSearch));
+}
+
+// dp divides the rows of every input, and tp none of them.
+TEST(SearchedPlans, DivideTheInputsAsTheFixedDegreesSay) {
+  const Graph graph = small_gpt(1);
+  const Cluster cluster = parse_cluster_line("8xv100");
+  const std::vector<Candidate> plans =
+      PlacementSource()({graph, cluster}, constraints_of(4, false, "dp=2,tp=2"), {});
+  ASSERT_FALSE(plans.empty());
+  for (const Candidate& candidate : plans) {
+    const PlacedGraph placed = placements(graph, candidate.plan);
+    for (ValueId input : placed.graph.inputs()) {
+      if (placed.graph.type(input).shape.empty()) continue;
+      EXPECT_EQ(to_text(placed.sharded.of(input)).substr(0, 5), "[@dp,") << candidate.name;
+    }
+  }
+}
+
+TEST(SearchedPlans, KeepTheMarksOfAPlan) {
+  const Graph graph = small_gpt(2);
+  Plan plan;
+  plan.meshes = one_mesh(std::make_shared<const Mesh>(parse_mesh("dp=2,tp=2")));
+  plan.marks = {shard_tensor("tokens", "P(\"dp\")"),
+                shard_tensor("head.weight", "P(None, \"tp\")")};
+  const PlanConstraints constraints = with_marks_of(plan, constraints_of(4, false));
+  const PlanningAnswer answer = answer_under(graph, constraints);
+  const EvaluatedCandidate* searched = answer.find(Candidate::Source::kSearch);
+  ASSERT_TRUE(searched);
+  EXPECT_TRUE(obeys(searched->candidate, constraints));
+  const PlacedGraph placed = placements(graph, searched->candidate.plan);
+  EXPECT_EQ(to_text(placed.sharded.of(*find_value(placed, "tokens"))), "[@dp, *]");
+  EXPECT_EQ(to_text(placed.sharded.of(*find_value(placed, "head.weight"))), "[*, @tp]");
+  // A preset on this mesh has the marks, too, and no other preset is tried.
+  for (const EvaluatedCandidate& candidate : answer.candidates) {
+    if (candidate.candidate.source != Candidate::Source::kPreset) continue;
+    EXPECT_EQ(candidate.candidate.name, "dp=2,tp=2");
+  }
+}
+
+TEST(SearchedPlans, RefuseMarksAndDegreesThatContradictEachOther) {
+  Plan plan;
+  plan.meshes = one_mesh(std::make_shared<const Mesh>(parse_mesh("dp=2,tp=2")));
+  EXPECT_THROW(with_marks_of(plan, constraints_of(4, false)), UserError);  // no marks
+  plan.marks = {shard_tensor("tokens", "P(\"dp\")")};
+  EXPECT_THROW(with_marks_of(plan, constraints_of(4, false, "tp=4")), UserError);
+  EXPECT_THROW(with_marks_of(plan, constraints_of(8, false)), UserError);
+  EXPECT_EQ(with_marks_of(plan, constraints_of(8, true)).ranks, 4);
+}
+
+// With little memory the search finds placements that hold less, or nothing.
+TEST(SearchedPlans, FitWhereTheLimitOfMemoryAllowsIt) {
+  const Graph graph = small_gpt(2);
+  ClusterDescription description = parse_cluster_line("cpu:4").description();
+  const auto searched_within = [&](Bytes memory) {
+    description.types.front().memory = memory;
+    description.types.front().reserve = Bytes(0);
+    return answer_for(graph, Cluster(description), 4);
+  };
+  const PlanningAnswer free = searched_within(Bytes(int64_t{1} << 30));
+  const EvaluatedCandidate* best = free.find(Candidate::Source::kSearch);
+  ASSERT_TRUE(best);
+  const Bytes limit(best->fullest.memory.all().value() * 9 / 10);
+  const PlanningAnswer limited = searched_within(limit);
+  for (const EvaluatedCandidate& candidate : limited.candidates) {
+    if (candidate.candidate.source != Candidate::Source::kSearch) continue;
+    if (candidate.fits()) {
+      EXPECT_LE(candidate.fullest.memory.all(), limit);
+      return;
+    }
+  }
+  FAIL() << "no searched plan fits " << to_text(limit);
+}
+
+}  // namespace
+}  // namespace tessera

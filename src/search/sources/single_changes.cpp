@@ -1,0 +1,87 @@
+#include "search/sources/single_changes.h"
+
+#include <algorithm>
+#include <iterator>
+#include <utility>
+
+#include "search/sources/searched_placements.h"
+
+namespace tessera {
+namespace {
+
+constexpr int kBucketStep = 5;
+constexpr std::string_view kCombine = "combine";
+
+/// Adds changes of one decision each.
+class Changes {
+ public:
+  Changes(const PlanConstraints& constraints, const Candidate& candidate)
+      : constraints_(constraints), candidate_(candidate) {}
+
+  /// `key` is the decision that is changed, as plans name it.
+  template <typename Edit>
+  void add(std::string_view key, const std::string& text, const Edit& edit) {
+    if (fixes_decision(constraints_, key)) return;
+    Candidate changed = candidate_;
+    changed.name += ", " + text;
+    changed.plan.name = changed.name;
+    edit(changed.plan);
+    list_.push_back(std::move(changed));
+  }
+
+  std::vector<Candidate> take() { return std::move(list_); }
+
+ private:
+  const PlanConstraints& constraints_;
+  const Candidate& candidate_;
+  std::vector<Candidate> list_;
+};
+
+void add_pipelines(const PlanRequest& request, const Plan& plan, Changes& changes) {
+  if (plan.meshes.size() < 2) return;
+  const int64_t rows = batch_rows(request.graph);
+  for (int64_t count : {2 * plan.micro_batches, plan.micro_batches / 2})
+    if (count > 0 && rows % count == 0)
+      changes.add("micro_batches", "micro_batches=" + std::to_string(count), [&](Plan& changed) {
+        changed.micro_batches = count;
+        if (count == 1) changed.schedule = Plan().schedule;  // one micro-batch has no order
+      });
+  if (plan.schedule == PipelineKind::kOneForwardOneBackward && plan.micro_batches > 1)
+    changes.add("schedule", "schedule=zb-h1",
+                [](Plan& changed) { changed.schedule = PipelineKind::kZeroBubbleH1; });
+}
+
+void add_exchanges(const Plan& plan, Changes& changes) {
+  for (int64_t bytes : {plan.bucket.value() / kBucketStep, kBucketStep * plan.bucket.value()})
+    changes.add("bucket_mib", "bucket of " + to_text(Bytes(bytes)),
+                [&](Plan& changed) { changed.bucket = Bytes(bytes); });
+  const bool combines = std::ranges::count(plan.disabled_passes, kCombine) == 0;
+  changes.add("disabled_passes", combines ? "not combined" : "combined", [&](Plan& changed) {
+    if (combines)
+      changed.disabled_passes.emplace_back(kCombine);
+    else
+      std::erase(changed.disabled_passes, kCombine);
+  });
+  if (plan.collective_matmul == 1)
+    changes.add("collective_matmul", "collective_matmul=auto",
+                [](Plan& changed) { changed.collective_matmul = kAutoChunks; });
+}
+
+}  // namespace
+
+std::vector<Candidate> single_changes(const PlanRequest& request,
+                                      const PlanConstraints& constraints,
+                                      const Candidate& candidate, int64_t count) {
+  Changes changes(constraints, candidate);
+  add_pipelines(request, candidate.plan, changes);
+  add_exchanges(candidate.plan, changes);
+  std::vector<Candidate> list = changes.take();
+  const int64_t left = count - std::ssize(list);
+  if (left < 0) list.resize(static_cast<size_t>(count));
+  if (left > 0 && candidate.source == Candidate::Source::kSearch)
+    std::ranges::move(placement_neighbours(request, constraints, candidate, left),
+                      std::back_inserter(list));
+  return list;
+}
+
+}  // namespace tessera

@@ -1,0 +1,169 @@
+#include "search/sources/single_changes.h"
+
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include "cluster/cluster_file.h"
+#include "network/family.h"
+#include "network/graphs.h"
+#include "presets/presets.h"
+#include "search/find_plan.h"
+#include "search/sources/placement_source.h"
+#include "search/sources/searched_placements.h"
+
+namespace tessera {
+namespace {
+
+using testing::ElementsAre;
+
+constexpr int64_t kMany = 100;
+
+/// A network of four layers on four cores; a device computes much longer than it exchanges.
+struct Case {
+  Graph graph = training_graph(
+      network_of({.kind = "mlp", .context = 8, .layers = 4, .width = 64, .dropout = 0}), {}, 64, 1);
+  Cluster cluster = parse_cluster_line("cpu:4");
+  PlanRequest request{graph, cluster};
+
+  Candidate preset(const std::string& text) const {
+    return {Candidate::Source::kPreset, text, preset_plan(parse_preset(text), graph)};
+  }
+  std::vector<std::string> names(const std::string& text, const PlanConstraints& constraints,
+                                 int64_t count = kMany) const {
+    std::vector<std::string> list;
+    for (const Candidate& each : single_changes(request, constraints, preset(text), count))
+      list.push_back(each.name);
+    return list;
+  }
+  PlanningAnswer answer(const std::string& fixed, int64_t trials) const {
+    return find_plan(request, {.constraints = constraints_of(4, false, fixed),
+                               .sources = placement_searches(),
+                               .polish_trials = trials});
+  }
+};
+
+TEST(SingleChanges, OfAPipelineBeginWithItsMicroBatchesAndItsSchedule) {
+  EXPECT_THAT(Case().names("pp=4", constraints_of(4, false)),
+              ElementsAre("pp=4, micro_batches=16", "pp=4, micro_batches=4", "pp=4, schedule=zb-h1",
+                          "pp=4, bucket of 5 MiB", "pp=4, bucket of 125 MiB", "pp=4, not combined",
+                          "pp=4, collective_matmul=auto"));
+}
+
+TEST(SingleChanges, OfOneMeshAreOfItsExchangesWhereNothingElseIsOpen) {
+  EXPECT_THAT(Case().names("dp=4", constraints_of(4, false)),
+              ElementsAre("dp=4, bucket of 5 MiB", "dp=4, bucket of 125 MiB", "dp=4, not combined",
+                          "dp=4, collective_matmul=auto"));
+}
+
+TEST(SingleChanges, LeaveWhatIsFixedAsItIs) {
+  EXPECT_THAT(Case().names("pp=4,micro_batches=4,bucket_mib=25",
+                           constraints_of(4, false, "micro_batches=4,bucket_mib=25")),
+              ElementsAre("pp=4,micro_batches=4,bucket_mib=25, schedule=zb-h1",
+                          "pp=4,micro_batches=4,bucket_mib=25, not combined",
+                          "pp=4,micro_batches=4,bucket_mib=25, collective_matmul=auto"));
+}
+
+// 64 micro-batches of a row each are the most of 64 rows.
+TEST(SingleChanges, MicroBatchesDivideTheRows) {
+  EXPECT_THAT(Case().names("pp=4,micro_batches=64", constraints_of(4, false), 2),
+              ElementsAre("pp=4,micro_batches=64, micro_batches=32",
+                          "pp=4,micro_batches=64, schedule=zb-h1"));
+}
+
+TEST(SingleChanges, HalfOfTwoMicroBatchesIsOneWithoutASchedule) {
+  const Case given;
+  const std::vector<Candidate> changes =
+      single_changes(given.request, constraints_of(4, false),
+                     given.preset("pp=4,micro_batches=2,schedule=zb-h1"), 2);
+  EXPECT_EQ(changes.at(1).plan.micro_batches, 1);
+  EXPECT_EQ(changes.at(1).plan.schedule, PipelineKind::kOneForwardOneBackward);
+  EXPECT_EQ(evaluate(given.request, changes).evaluated.size(), 2);
+}
+
+TEST(SingleChanges, OfOneMicroBatchTheScheduleIsNone) {
+  EXPECT_THAT(Case().names("pp=4,micro_batches=1", constraints_of(4, false), 2),
+              ElementsAre("pp=4,micro_batches=1, micro_batches=2",
+                          "pp=4,micro_batches=1, bucket of 5 MiB"));
+}
+
+TEST(SingleChanges, AreAtMostAsManyAsAreWanted) {
+  EXPECT_EQ(Case().names("pp=4", constraints_of(4, false), 1).size(), 1);
+  EXPECT_EQ(Case().names("pp=4", constraints_of(4, false), 0).size(), 0);
+}
+
+// The changes of a change are made beside it, and its decisions stay.
+TEST(SingleChanges, OfASearchedPlanAreAlsoOfThePlacements) {
+  const Case given;
+  PlacementSource source;
+  const PlanConstraints constraints = constraints_of(4, false);
+  Candidate found = source(given.request, constraints, {}).at(0);
+  found.plan.bucket = Bytes(1 << 20);
+  const std::vector<Candidate> changed = placement_neighbours(given.request, constraints, found, 3);
+  ASSERT_EQ(changed.size(), 3);
+  for (const Candidate& each : changed) {
+    EXPECT_NE(each.plan.shardings, found.plan.shardings);
+    EXPECT_EQ(each.plan.bucket, found.plan.bucket);
+    EXPECT_EQ(each.problem.value().changes.size(), 1);
+  }
+  const std::vector<Candidate> again =
+      placement_neighbours(given.request, constraints, changed[1], 2);
+  ASSERT_EQ(again.size(), 2);
+  EXPECT_EQ(again[0].problem.value().changes.size(), 2);
+  EXPECT_EQ(again[0].problem.value().changes[0], changed[1].problem.value().changes[0]);
+  const Evaluations evaluations = evaluate(given.request, {changed[0], again[0]});
+  EXPECT_EQ(evaluations.evaluated.size(), 2);  // they compile
+}
+
+TEST(Polish, OfAPipelineTriesTwiceAndHalfAsManyMicroBatches) {
+  const Case given;
+  const PlanningAnswer answer = given.answer("pp=4", 0);
+  const Seconds step = answer.candidates.at(answer.best.value()).step();
+  const Evaluations others = evaluate(
+      given.request, {given.preset("pp=4"), given.preset("pp=4,micro_batches=16"),
+                      given.preset("pp=4,micro_batches=4"), given.preset("pp=4,schedule=zb-h1")});
+  ASSERT_EQ(others.evaluated.size(), 4);
+  for (const EvaluatedCandidate& other : others.evaluated)
+    EXPECT_LE(step, other.step()) << other.candidate.name;
+  EXPECT_LT(step, others.evaluated[0].step());  // the preset of the grid
+}
+
+TEST(Polish, NeverMakesAPlanSlowerAndTriesNoMoreThanItMay) {
+  const Case given;
+  for (const char* fixed : {"", "tp=4", "pp=2"}) {
+    const PlanningAnswer plain = given.answer(fixed, 0), polished = given.answer(fixed, 8);
+    EXPECT_LE(polished.candidates.at(polished.best.value()).step(),
+              plain.candidates.at(plain.best.value()).step());
+    EXPECT_LE(polished.polish_trials, 8);
+    EXPECT_GT(polished.polish_trials, 0);
+    EXPECT_TRUE(polished.candidates.at(polished.best.value()).fits());
+  }
+}
+
+TEST(Polish, OfTheSameInputsIsTheSame) {
+  const Case given;
+  const PlanningAnswer one = given.answer("", 8), two = given.answer("", 8);
+  EXPECT_EQ(one.candidates.at(one.best.value()).candidate.name,
+            two.candidates.at(two.best.value()).candidate.name);
+  EXPECT_EQ(one.candidates.at(one.best.value()).program,
+            two.candidates.at(two.best.value()).program);
+}
+
+TEST(Polish, KeepsWhatIsFixed) {
+  const PlanningAnswer answer = Case().answer("pp=4,micro_batches=2", 8);
+  EXPECT_EQ(answer.candidates.at(answer.best.value()).candidate.plan.micro_batches, 2);
+}
+
+TEST(Polish, IsNothingWhereNoPlanFits) {
+  Case given;
+  ClusterDescription description = given.cluster.description();
+  for (DeviceType& type : description.types) type.memory = Bytes(1 << 10);
+  const Cluster small(description);
+  const PlanningAnswer answer =
+      find_plan({given.graph, small},
+                {.constraints = constraints_of(4, false), .sources = {}, .polish_trials = 8});
+  EXPECT_FALSE(answer.best);
+  EXPECT_EQ(answer.polish_trials, 0);
+}
+
+}  // namespace
+}  // namespace tessera

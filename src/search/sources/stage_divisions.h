@@ -1,0 +1,68 @@
+// A model divided by the axes of presets, for the search for pipelines.
+#pragma once
+
+#include <map>
+#include <memory>
+#include <optional>
+#include <vector>
+
+#include "lower/lower.h"
+#include "search/sources/incumbents.h"
+#include "stage_search/segment_costs.h"
+
+namespace tessera {
+
+/// Of more than kManyRanks ranks tp has at most so many times the devices of a machine.
+inline constexpr int64_t kOperatorMachines = 4;
+
+/// What every stage of a pipeline does for less memory.
+struct StageSavings {
+  Recompute recompute = {};
+  int zero = 0;  // of the stages with dp, as Preset::zero
+};
+
+/// The units of which stages are made.
+std::shared_ptr<const ModelLine> stage_line(const PlanRequest& request,
+                                            const PlanConstraints& constraints);
+
+/// The model in all divisions that stages may have: degrees of dp, sp and tp whose product is less
+/// than the ranks, in every stage those that are fixed. An axis that the model cannot have is left
+/// out.
+///
+/// Of more than kManyRanks ranks the product is that of a run of `runs`, all ranks among them; tp
+/// is limited by kOperatorMachines, dp by the rows of a micro-batch, and sp is 1 unless it is
+/// fixed: the ranks of sp do not behave alike, so that each of them is simulated.
+class StageDivisions {
+ public:
+  /// The request and its graph outlive it.
+  ///   micro_batches  a number that divides the batch, above 1
+  ///   savings        costs and memory are those of the graph that recomputation leaves
+  ///   line           stage_line() of the request and the constraints, which others may have, too
+  StageDivisions(const PlanRequest& request, const PlanConstraints& constraints,
+                 std::shared_ptr<const ModelLine> line, const DeviceRuns& runs,
+                 int64_t micro_batches, const StageSavings& savings);
+  StageDivisions(const StageDivisions&) = delete;  // the ways refer to its models
+  StageDivisions& operator=(const StageDivisions&) = delete;
+
+  const ModelLine& line() const { return *line_; }
+  const std::vector<StageWay>& ways() const { return ways_; }
+  const StageSavings& savings() const { return savings_; }
+  /// The units at which stages have to begin: behind the boundaries of the constraints.
+  const std::vector<int>& boundaries() const { return boundaries_; }
+
+ private:
+  using Degrees = std::vector<int64_t>;  // of dp, sp and tp
+
+  void add_models(const PlanRequest& request, const std::vector<Degrees>& wanted,
+                  int64_t micro_batches);
+
+  const StageSavings savings_;
+  const std::shared_ptr<const ModelLine> line_;
+  std::vector<int> boundaries_;
+  std::vector<std::optional<PlacedGraph>> placed_;
+  /// By the axes that have two parts.
+  std::map<Degrees, std::unique_ptr<const DividedModel>> models_;
+  std::vector<StageWay> ways_;
+};
+
+}  // namespace tessera

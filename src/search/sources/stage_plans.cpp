@@ -1,0 +1,134 @@
+#include "search/sources/stage_plans.h"
+
+#include <algorithm>
+#include <memory>
+#include <string>
+#include <utility>
+
+#include "base/error.h"
+#include "base/text.h"
+#include "plan/preset.h"
+#include "prediction/deployment.h"
+#include "presets/presets.h"
+#include "stage_search/stage_search.h"
+
+namespace tessera {
+namespace {
+
+std::string recompute_suffix(Recompute::Kind kind) {
+  switch (kind) {
+    case Recompute::Kind::kNone: return "";
+    case Recompute::Kind::kSelective: return ", recompute=selective";
+    case Recompute::Kind::kFull: return ", recompute=full";
+    case Recompute::Kind::kAuto: return ", recompute=auto";
+    case Recompute::Kind::kPatterns: return ", recompute of patterns";
+  }
+  throw InternalError("unknown kind of recompute");
+}
+
+std::string name_of(const PipelineChoice& choice, const std::vector<StageWay>& ways,
+                    const StageSavings& savings) {
+  std::vector<std::pair<std::string, int>> runs;  // stages of one mesh after each other
+  for (const StageChoice& stage : choice.stages) {
+    std::string mesh = to_text(*mesh_from(*ways[stage.way].mesh, 0));
+    std::ranges::replace(mesh, ' ', ',');
+    if (runs.empty() || runs.back().first != mesh) runs.emplace_back(mesh, 0);
+    ++runs.back().second;
+  }
+  std::vector<std::string> parts;
+  for (const auto& [mesh, count] : runs)
+    parts.push_back(count > 1 ? std::to_string(count) + " x " + mesh : mesh);
+  return "stages " + join(parts, " | ") +
+         ", micro_batches=" + std::to_string(choice.micro_batches) +
+         (choice.micro_batches > 1 ? ", " + std::string(to_text(choice.schedule)) : "") +
+         (choice.has_data_outside ? ", dp outside" : "") +
+         recompute_suffix(savings.recompute.kind) +
+         (savings.zero > 0 ? ", zero=" + std::to_string(savings.zero) : "");
+}
+
+}  // namespace
+
+Plan plan_of(const PlanRequest& request, const Plan& decisions, const PipelineChoice& choice,
+             const StageDivisions& divisions) {
+  Plan plan = decisions;
+  const StageSavings& savings = divisions.savings();
+  plan.recompute = savings.recompute;
+  plan.name = name_of(choice, divisions.ways(), savings);
+  plan.micro_batches = choice.micro_batches;
+  if (choice.micro_batches > 1) plan.schedule = choice.schedule;
+  std::vector<int> stages;
+  std::vector<int> begins;
+  for (const StageChoice& stage : choice.stages) {
+    const size_t at = plan.meshes.size();
+    plan.meshes.push_back({"stage" + std::to_string(at), mesh_of(choice, at, divisions.ways())});
+    begins.push_back(divisions.line().begins[stage.first_unit]);
+  }
+  for (const Op& op : request.graph.ops()) {
+    if (op.role != Role::kForward) continue;
+    const auto at = static_cast<int>(stages.size());
+    stages.push_back(static_cast<int>(std::ranges::upper_bound(begins, at) - begins.begin()) - 1);
+  }
+  plan = staged_plan(request.graph, stages, std::move(plan), savings.zero);
+  std::vector<MeshPtr> meshes;
+  for (const NamedMesh& mesh : plan.meshes) meshes.push_back(mesh.mesh);
+  plan.cost = cost_of(in_order(request.cluster, plan.rank_count()), meshes);
+  CompileOptions options;
+  options.rewrites = request.rewrites;
+  return resolved(request.graph, std::move(plan), options);
+}
+
+namespace {
+
+/// Empty for a step that is compiled as a whole.
+std::vector<ShorterStep> shorter_steps_of(const PlanRequest& request, const Plan& decisions,
+                                          PipelineChoice choice, const StageDivisions& divisions) {
+  if (!request.graph_of_rows || choice.micro_batches <= kMaxMicroBatches) return {};
+  const int64_t rows = batch_rows(request.graph) / choice.micro_batches;
+  std::vector<ShorterStep> steps;
+  for (const int64_t count : shorter_counts(static_cast<int>(choice.stages.size()))) {
+    ShorterStep step{std::make_shared<const Graph>(request.graph_of_rows(rows * count))};
+    choice.micro_batches = count;
+    step.plan =
+        plan_of({*step.graph, request.cluster, step.rewrites}, decisions, choice, divisions);
+    steps.push_back(std::move(step));
+  }
+  return steps;
+}
+
+/// Where tensor parallelism crosses machines hardly any ranks behave alike, and each one that does
+/// not is simulated. nullopt where the step can be simulated.
+std::optional<EstimatedStep> estimate_of(const PlanRequest& request, const PipelineChoice& choice,
+                                         const StageDivisions& divisions) {
+  const Cluster& cluster = request.cluster;
+  const auto devices = static_cast<int64_t>(cluster.devices_of(cluster.machine(0)).size());
+  const auto crosses_machines = [&](const StageChoice& stage) {
+    const Mesh& mesh = *divisions.ways()[stage.way].mesh;
+    const std::optional<int> axis = mesh.find_axis(kTensorAxis);
+    return axis && mesh.shape()[*axis] > devices;
+  };
+  if (std::ranges::none_of(choice.stages, crosses_machines)) return std::nullopt;
+  EstimatedStep estimate{Seconds(choice.seconds), {}};
+  for (const StageChoice& stage : choice.stages)
+    estimate.busy.emplace_back(
+        static_cast<double>(choice.micro_batches) * stage.cost.micro_batch() + stage.cost.once);
+  return estimate;
+}
+
+}  // namespace
+
+std::optional<Candidate> candidate_of(const PlanRequest& request, const Plan& decisions,
+                                      const PipelineChoice& choice,
+                                      const StageDivisions& divisions) {
+  try {
+    Candidate candidate{
+        Candidate::Source::kPipeline, {}, plan_of(request, decisions, choice, divisions)};
+    candidate.shorter = shorter_steps_of(request, decisions, choice, divisions);
+    if (!candidate.shorter.empty()) candidate.estimate = estimate_of(request, choice, divisions);
+    return candidate;
+  } catch (const UserError& error) {
+    if (error.exit_code() != ExitCode::kBadConfig) throw;
+    return std::nullopt;
+  }
+}
+
+}  // namespace tessera
