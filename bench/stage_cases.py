@@ -7,10 +7,7 @@ Each case is a model, a cluster and a limit of memory. Printed are the simulated
 preset, of the fastest pipeline that is found, and of the answer, and the ratio of the answer to the
 preset: below 1, the answer is faster. The answer of the planner is the fastest of all its candidates.
 """
-import sys
-import tempfile
-
-from planner_cases import GPT, RESERVE, TWO_SPEEDS, changed, config_file, fastest, plan
+from planner_cases import GPT, TWO_SPEEDS, changed, run_cases
 
 SLOW = "2x4xa100-80g;ib=10Gb"
 TWO_TYPES = "1x4xa100-40g+1x4xv100-16g;ib=100Gb"
@@ -31,29 +28,5 @@ CASES = [
     ("slow network", changed(GPT, model={"layers": 12}), SLOW, None),
 ]
 
-
-def run(program, folder, case):
-    name, config, cluster, share = case
-    file = config_file(folder, config)
-    answer = plan(program, file, cluster)
-    if share:
-        needed = answer["peak_bytes"] - RESERVE
-        answer = plan(program, file, cluster, int(RESERVE + share * needed))
-    preset, pipeline = fastest(answer, "preset"), fastest(answer, "pipeline")
-    found = answer["step_seconds"]
-    print(f"{name:34} {cluster:35} preset {1e3 * preset:9.3f} ms  pipeline {1e3 * pipeline:9.3f} ms"
-          f"  answer {1e3 * found:9.3f} ms  {found / preset:.3f}  {answer['name']}", flush=True)
-    return found / preset
-
-
-def main():
-    program, wanted = sys.argv[1], sys.argv[2:]
-    with tempfile.TemporaryDirectory() as folder:
-        ratios = [run(program, folder, case) for case in CASES
-                  if not wanted or any(text in case[0] for text in wanted)]
-    print(f"faster than every preset by 5% and more: {sum(ratio <= 0.95 for ratio in ratios)} of "
-          f"{len(ratios)}")
-
-
 if __name__ == "__main__":
-    main()
+    run_cases(CASES, ["preset", "pipeline"])

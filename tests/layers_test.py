@@ -32,10 +32,7 @@ FOREIGN_FOLDERS = {"oneapi", "hwy"}
 
 MOST_LINES = 500
 # Sources that stay longer, each with the reason. Tests are only warned about.
-LONG_SOURCES = {
-    "src/autodiff/optimizer.cpp": "one writer of the updates of all optimizers, which share scalars, state and the scale of the loss",
-    "src/lower/lower.cpp": "the tables of all compiler passes, which are read as one list, and compile itself",
-}
+LONG_SOURCES = {}
 
 # Cycles between files that are not broken yet, each by one of its files.
 KNOWN_CYCLES = set()

@@ -24,7 +24,6 @@ ENDINGS = {".h", ".cpp"}
 
 # Classes that may have more methods, each with the reason.
 LARGE_CLASSES = {
-    "UpdateWriter": "a method for each term of the updates of six optimizers, which share their scalars and their state",
     "Engine": "what users call: every method forwards to one part, such as ProgramSet, TrainingSteps or Evaluator",
     "Builder": "a method for each operator, so that a model reads as a program",
     "IndexedVector": "the interface of std::vector, with a const form of each accessor",

@@ -2,7 +2,7 @@
 #include <cmath>
 #include <numbers>
 
-#include "autodiff/optimizer.h"
+#include "autodiff/optimizer_config.h"
 #include "base/error.h"
 
 namespace tessera {

@@ -592,6 +592,21 @@ w.momentum.next = sub(w, step): f32[4] @optimizer <- optimizer w
 next kept = w.momentum.next
 next w = w.momentum.next
 )"},
+
+{"ACastOfAVariableWithCopiesOfAPassIsTheNextValueOfAnotherOne", R"(seed 20280605
+steps 1
+mesh all x=1 y=1 at 0
+fill w_1 whole 0.0 1.0
+mark tensor w P("x")
+mark tensor w_1 P(("y","x"))
+copies w_1
+graph
+variable w: f32[6] = normal(0.0, 0.5)
+variable w_1: bool[6] = constant(1.0) state
+cast = cast(w_1) {dtype="f32"}: f32[6]
+output out2 = cast
+next w = cast
+)"},
 };
 // clang-format on
 

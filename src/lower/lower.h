@@ -11,6 +11,7 @@
 #include <vector>
 
 #include "cost/cost_model.h"
+#include "lower/compiled.h"
 #include "lower/passes/arena.h"
 #include "lower/passes/buckets.h"
 #include "lower/passes/collective_matmul.h"
@@ -27,56 +28,9 @@
 
 namespace tessera {
 
-/// The time that one compiler pass took.
-struct PassReport {
-  std::string_view name;
-  Seconds time{0};
-};
-
-struct CompileOptions {
-  /// Called after each pass with its name and the text form of what it made, when set: `tessera
-  /// explain --passes`, docs/tour.md.
-  std::function<void(std::string_view pass, const std::string& text)> dump;
-  RuleLookup rules = catalogue_rule;
-  /// The section of the plan's resolved shardings that is for this graph.
-  std::string_view section = kTrainSection;
-  /// Whether the task graph that the program would become is made and checked after each pass over
-  /// the program, so that a fault names the pass that made it.
-  bool verify_passes = false;
-  /// false: neither the graph, nor the program after each pass, nor the task graph is verified. For
-  /// plans that are only compared: the one that is chosen is compiled again.
-  bool verify = true;
-  /// false: for a rule that is broken on purpose, to see that the numbers show it.
-  bool check_placements = true;
-  /// Graphs that were rewritten before, of compilations of the same graph under several plans.
-  std::shared_ptr<RewriteCache> rewrites = {};
-};
-
-/// A graph with the placements of its ops and values.
-struct PlacedGraph {
-  /// The serial graph after the passes that rewrite it. `sharded` is of this graph.
-  Graph graph;
-  /// By name of a value of the serial graph that these passes replaced: the name in `graph` of the
-  /// value that holds the same.
-  std::map<std::string, std::string, std::less<>> replaced;
-  /// With several micro-batches on meshes whose first axis is the micro-batch.
-  ShardedGraph sharded;
-};
 /// The value of placed.graph that holds what the value `name` of the serial graph holds; nullopt
 /// when there is none, since no result of the program needs it.
 std::optional<ValueId> find_value(const PlacedGraph& placed, std::string_view name);
-
-struct Compiled : PlacedGraph {
-  TaskGraph tasks;
-  ArenaPlans arenas;
-  /// Of the plan's meshes; stages on equal meshes have the same.
-  IndexedVector<StageIndex, MeshIndex> mesh_of_stage;
-  /// Those of the stages of a mesh, "first+last"; "first on host" for the host of a device.
-  MeshNames mesh_names;
-  /// Of several micro-batches: the passes of the stages, and their bubbles.
-  std::optional<PipelineOrder> pipeline;
-  std::vector<PassReport> passes;
-};
 
 /// The fingerprint of compiled.graph, with the passes that made it.
 RewrittenFingerprint rewritten_fingerprint(const Compiled& compiled);

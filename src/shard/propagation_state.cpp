@@ -222,9 +222,12 @@ void PropagationState::cast_at_rest(ValueId variable, const DistAttr& attr,
     if (op.kind != "cast" || op.role != Role::kForward ||
         stage_of(user) != stages_.values[variable.index])
       continue;
+    // A mark of the result, or the variable that it becomes, says where it is.
+    const ValueId result = op.outputs.front();
+    if (shared(result) != result || canonical(result).fixed) continue;
     const auto index = static_cast<size_t>(user.index);
     sharded.ops[index] = sharding_for_inputs(view(graph_, op), sharded.rules[index], {attr});
-    sharded.values[static_cast<size_t>(op.outputs.front().index)] = attr;
+    sharded.values[static_cast<size_t>(result.index)] = attr;
   }
 }
 
