@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <bit>
 #include <limits>
+#include <utility>
 
 namespace tessera {
 
@@ -65,28 +66,51 @@ bool may_be_written_over(const Program& program, const InstanceUses& uses, Time 
 
 }  // namespace
 
-LiveBytes::LiveBytes(const Program& program, const InstanceUses& uses, MeshIndex mesh)
-    : bytes_(uses.order().size()) {
+IndexedVector<MeshIndex, std::vector<Time>> moments_of_meshes(const Program& program,
+                                                              const InstanceUses& uses) {
   const RegisterInstances& registers = uses.registers();
-  const int count = uses.order().size();
-  if (count == 0) return;  // inputs that nothing reads, in a program that computes nothing
-  std::vector<int64_t> change(static_cast<size_t>(count) + 1,
-                              0);  // without what is written over
+  IndexedVector<MeshIndex, std::vector<Time>> moments(program.meshes.size());
+  for (std::vector<Time>& of_mesh : moments) of_mesh.emplace_back(0);
+  for (Time time : uses.order().indices()) {
+    const auto [index, micro_batch, pass, issue_after] = uses.order()[time];
+    const Instruction& instruction = program.instructions[index];
+    const auto note = [&](RegisterInstance instance) {
+      std::vector<Time>& of_mesh = moments[program.registers[registers.register_of(instance)].mesh];
+      if (of_mesh.back() != time) of_mesh.push_back(time);
+    };
+    registers.for_each_read(instruction, micro_batch, note);
+    registers.for_each_written(instruction, micro_batch, note);
+  }
+  return moments;
+}
+
+int LiveBytes::position(Time time) const {
+  return static_cast<int>(std::ranges::lower_bound(moments_, time) - moments_.begin());
+}
+
+LiveBytes::LiveBytes(const Program& program, const InstanceUses& uses, MeshIndex mesh,
+                     std::vector<Time> moments)
+    : moments_(std::move(moments)), bytes_(static_cast<int>(moments_.size())) {
+  const RegisterInstances& registers = uses.registers();
+  if (uses.order().size() == 0) return;  // inputs that nothing reads, where nothing is computed
+  std::vector<int64_t> change(moments_.size() + 1, 0);  // without what is written over
   for (RegisterIndex index : program.registers.indices()) {
     const Register& reg = program.registers[index];
     if (reg.mesh != mesh) continue;
     for (RegisterInstance instance : registers.of(index)) {
       if (!registers.is_in_arena(program, instance)) continue;
       const auto [begin, end] = live_range(reg, uses, instance);
-      bytes_.add(begin, end, reg.size.value());
+      const int first = position(Time(begin)), last = position(Time(end));
+      bytes_.add(first, last, reg.size.value());
       const bool is_left_out = !uses.is_live_out(instance) && end > begin + 1 &&
                                may_be_written_over(program, uses, Time(end - 1), instance);
-      change[begin] += reg.size.value();
-      change[is_left_out ? end - 1 : end] -= reg.size.value();
+      change[first] += reg.size.value();
+      change[is_left_out ? last - 1 : last] -= reg.size.value();
     }
   }
   int64_t alive = 0;
-  for (int i = 0; i < count; ++i) least_peak_ = std::max(least_peak_, alive += change[i]);
+  for (size_t i = 0; i < moments_.size(); ++i)
+    least_peak_ = std::max(least_peak_, alive += change[i]);
 }
 
 }  // namespace tessera

@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <limits>
+#include <map>
 #include <utility>
 
 namespace tessera {
@@ -61,6 +62,8 @@ class StageProgram {
       if (!runs_.sizes_at(rank).empty()) add_place(rank);
     add_place(ranks_);
     entries_.resize((most_ + 1) * (units_ + 1) * firsts_.size());
+    for (size_t place = 0; place + 1 < firsts_.size(); ++place) add_runs(firsts_[place]);
+    tables_.resize(groups_.size());
   }
 
   std::vector<PipelineChoice> answers() {
@@ -87,12 +90,39 @@ class StageProgram {
     const Offer* offer = nullptr;
   };
 
+  /// The runs of one kind with one capacity, which have the same offers.
+  struct RunGroup {
+    int kind = 0;
+    double capacity = 0;
+    auto operator<=>(const RunGroup&) const = default;
+  };
+  struct Run {
+    int size = 0, group = 0;
+  };
+  /// The offers of a group of runs for one number of stages and one first unit.
+  struct Table {
+    int begin = 0, end = 0;            // the end units of stages that it has
+    std::vector<const Offer*> offers;  // by end unit; nullptr: none
+  };
+
+  /// Those of neighbouring units lie side by side.
   Entry& at(int stages, int unit, Rank rank) {
-    return entries_[(stages * (units_ + 1) + unit) * firsts_.size() + places_[rank]];
+    return entries_[(stages * firsts_.size() + places_[rank]) * (units_ + 1) + unit];
   }
   void add_place(Rank rank) {
     places_[rank] = static_cast<int>(firsts_.size());
     firsts_.push_back(rank);
+  }
+  /// The runs from `rank` on that a stage may have.
+  ///   requires  all places are known
+  void add_runs(Rank rank) {
+    std::vector<Run>& runs = runs_at_.emplace_back();
+    for (const int size : runs_.sizes_at(rank)) {
+      if (places_[rank + size] < 0 || equal_.stages.value_or(1) * size > ranks_) continue;
+      const RunGroup group{runs_.kind(rank, size), capacities_.of(costs_, rank, size)};
+      const auto next = static_cast<int>(groups_.size());
+      runs.push_back({size, groups_.try_emplace(group, next).first->second});
+    }
   }
   const std::vector<Offer>& offers(int kind, int first, int end) const {
     return offers_[(kind * (units_ + 1) + first) * (units_ + 1) + end];
@@ -141,28 +171,39 @@ class StageProgram {
     at(0, units_, ranks_).seconds = 0;
     bool is_possible = false;
     for (int stages = 1; stages <= most_; ++stages) {
-      for (int unit = units_ - stages; unit >= 0; --unit)
-        for (auto first = firsts_.rbegin() + 1; first != firsts_.rend(); ++first)
-          find_entry(stages, unit, *first, limit);
+      for (int unit = units_ - stages; unit >= 0; --unit) {
+        for (const auto& [group, index] : groups_)
+          fill_table(group, stages, unit, limit, tables_[index]);
+        for (size_t place = 0; place + 1 < firsts_.size(); ++place) find_entry(stages, unit, place);
+      }
       is_possible |= stages >= fewest_ && at(stages, 0, 0).seconds < kNever;
     }
     return is_possible;
   }
 
-  void find_entry(int stages, int unit, Rank rank, double limit) {
+  /// Up to where stages of more units take too much time or too many bytes, too.
+  void fill_table(const RunGroup& group, int stages, int unit, double limit, Table& table) {
+    table.begin = table.end = stages == 1 ? units_ : unit + 1;
+    table.offers.clear();
+    const int last = std::min(units_ - stages + 1, last_end_[unit]);
+    for (; table.end <= last; ++table.end) {
+      const std::vector<Offer>& ways = offers(group.kind, unit, table.end);
+      const Offer* offer = best_offer(ways, group.capacity, stages, limit);
+      if (!offer && !may_have_more(ways, group.capacity, stages, limit)) return;
+      table.offers.push_back(offer);
+    }
+  }
+
+  void find_entry(int stages, int unit, size_t place) {
+    const Rank rank = firsts_[place];
     Entry best;
-    for (const int size : runs_.sizes_at(rank)) {
-      if (places_[rank + size] < 0 || equal_.stages.value_or(1) * size > ranks_) continue;
-      const int kind = runs_.kind(rank, size);
-      const double capacity = capacities_.of(costs_, rank, size);
-      const int last = std::min(units_ - stages + 1, last_end_[unit]);
-      for (int end = stages == 1 ? units_ : unit + 1; end <= last; ++end) {
-        const double rest = at(stages - 1, end, rank + size).seconds;
-        if (rest == kNever) continue;
-        const std::vector<Offer>& ways = offers(kind, unit, end);
-        const Offer* offer = best_offer(ways, capacity, stages, limit);
-        if (!offer && !may_have_more(ways, capacity, stages, limit)) break;
-        if (!offer) continue;
+    for (const auto& [size, group] : runs_at_[place]) {
+      const Table& table = tables_[group];
+      const Entry* rests = &at(stages - 1, 0, rank + size);  // by unit
+      for (int end = table.begin; end < table.end; ++end) {
+        const double rest = rests[end].seconds;
+        const Offer* offer = table.offers[end - table.begin];
+        if (!offer || rest + offer->chain >= best.seconds) continue;  // transfers only add to it
         const double seconds = rest + offer->chain + 2 * costs_.transfer(offer->way, unit, rank);
         if (seconds < best.seconds) best = {seconds, end, size, offer};
       }
@@ -223,6 +264,9 @@ class StageProgram {
   std::vector<int> places_;                 // by rank: in firsts_, -1 when no run begins there
   std::vector<Rank> firsts_;                // where runs begin, and the end
   std::vector<std::vector<Offer>> offers_;  // by kind, first and end
+  std::map<RunGroup, int> groups_;          // with their indices in tables_
+  std::vector<Table> tables_;
+  std::vector<std::vector<Run>> runs_at_;  // by place, but for the end
   std::vector<Entry> entries_;
 };
 

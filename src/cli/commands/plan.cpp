@@ -33,7 +33,7 @@ std::string summary_of(const Planned& planned) {
   if (!best.shorter.empty()) {
     const ShorterStep& step = best.shorter.back();
     Plan plan = step.plan;
-    const Compiled compiled = compile_on({*step.graph, *planned.cluster, step.rewrites}, plan);
+    const Compiled compiled = compile_on({*step.graph, *planned.cluster}, plan);
     return fmt::format("Of a step of {} micro-batches instead of {}:\n", plan.micro_batches,
                        best.plan.micro_batches) +
            summary_text(numbers_of(compiled, plan_summary(plan)), LikeRows(compiled.graph));

@@ -4,6 +4,7 @@
 #include <map>
 #include <set>
 #include <tuple>
+#include <utility>
 
 #include "base/text.h"
 #include "lower/instances.h"
@@ -46,7 +47,9 @@ class Combiner {
  public:
   Combiner(Program& program, const CombineOptions& options)
       : program_(program), options_(options), uses_(program), times_(program.instructions.size()) {
-    for (MeshIndex mesh : program.meshes.indices()) live_.push_back({program, uses_, mesh});
+    IndexedVector<MeshIndex, std::vector<Time>> moments = moments_of_meshes(program, uses_);
+    for (MeshIndex mesh : program.meshes.indices())
+      live_.push_back({program, uses_, mesh, std::move(moments[mesh])});
     int kernels = 0;
     for (Time time : uses_.order().indices()) {
       times_[instruction_at(time)].push_back(time);

@@ -117,7 +117,9 @@ class PrefetchScheduler {
     const InstanceUses uses(program_);
     const InstanceOrder& order = uses.order();
     IndexedVector<MeshIndex, LiveBytes> live;
-    for (MeshIndex mesh : program_.meshes.indices()) live.push_back({program_, uses, mesh});
+    IndexedVector<MeshIndex, std::vector<Time>> moments = moments_of_meshes(program_, uses);
+    for (MeshIndex mesh : program_.meshes.indices())
+      live.push_back({program_, uses, mesh, std::move(moments[mesh])});
     IndexedVector<MeshIndex, IndexedVector<Time, InFlight>> in_flight(
         program_.meshes.size(), IndexedVector<Time, InFlight>(order.size()));
     for (Time time : order.indices()) {
@@ -130,7 +132,8 @@ class PrefetchScheduler {
       const int parts = static_cast<int>(exchange.parts.size());
       const auto has_room = [&](Time t) {
         return has_capacity(on_mesh[t], bytes) &&
-               (parts == 1 || alive.most(t, t + 1) + bytes.value() <= alive.least_peak());
+               (parts == 1 ||
+                alive.most(alive.moment_at(t), t + 1) + bytes.value() <= alive.least_peak());
       };
       Time earliest(0);
       for (RegisterIndex source : exchange.sources)
@@ -143,7 +146,7 @@ class PrefetchScheduler {
         on_mesh[t].count += parts;
         on_mesh[t].bytes += bytes;
       }
-      alive.add(point + 1, time, bytes);
+      alive.add(alive.moment_at(point + 1), time, bytes);
       program_.order[time].issue_after = point;
     }
   }

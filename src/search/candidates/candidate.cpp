@@ -175,7 +175,8 @@ StepPrediction prediction_of(const PlanRequest& request, const Plan& plan,
 /// One of the shorter steps of a candidate.
 EvaluatedCandidate shorter_step(const PlanRequest& request, const Candidate& candidate,
                                 const ShorterStep& step) {
-  const PlanRequest few{*step.graph, request.cluster, step.rewrites, request.prefetches};
+  const PlanRequest few{
+      .graph = *step.graph, .cluster = request.cluster, .prefetches = request.prefetches};
   Candidate part{candidate.source, candidate.name, step.plan};
   set_cost(few, part.plan);
   GatedCompilation made(few, part, std::nullopt);
@@ -187,11 +188,16 @@ EvaluatedCandidate shorter_step(const PlanRequest& request, const Candidate& can
 }
 
 /// Of a candidate with two shorter steps.
-EvaluatedCandidate extrapolated(const PlanRequest& request, Candidate candidate) {
+///   is_alone  is no other one evaluated at the same time? Else one of its steps is in memory
+EvaluatedCandidate extrapolated(const PlanRequest& request, Candidate candidate, bool is_alone) {
   std::vector<std::optional<EvaluatedCandidate>> shorter(candidate.shorter.size());
-  on_all_cores(std::ssize(shorter), [&](int64_t i) {
+  const auto evaluate_step = [&](int64_t i) {
     shorter[i] = shorter_step(request, candidate, candidate.shorter[i]);
-  });
+  };
+  if (is_alone)
+    on_all_cores(std::ssize(shorter), evaluate_step);
+  else
+    for (int64_t i = 0; i < std::ssize(shorter); ++i) evaluate_step(i);
   const EvaluatedCandidate &fewer = shorter.at(0).value(), &more = shorter.at(1).value();
   const LongStep step{fewer.candidate.plan.micro_batches, more.candidate.plan.micro_batches,
                       candidate.plan.micro_batches};
@@ -215,9 +221,13 @@ EvaluatedCandidate extrapolated(const PlanRequest& request, Candidate candidate)
 }
 
 Outcome evaluated(const PlanRequest& request, Candidate candidate,
-                  const std::optional<Seconds>& limit) {
+                  const std::optional<Seconds>& limit, bool is_alone) {
   set_cost(request, candidate.plan);
-  if (!candidate.shorter.empty()) return extrapolated(request, std::move(candidate));
+  if (candidate.shorter.empty() && request.graph_of_rows &&
+      is_predicted(request.graph, candidate.plan))
+    candidate.shorter = shorter_steps(request.graph, candidate.plan, *request.shorter_graphs,
+                                      request.graph_of_rows);
+  if (!candidate.shorter.empty()) return extrapolated(request, std::move(candidate), is_alone);
   GatedCompilation made(request, candidate, limit);
   if (!made.memory)
     return ExcludedCandidate{candidate.source, candidate.name, candidate.plan.rank_count(),
@@ -228,10 +238,10 @@ Outcome evaluated(const PlanRequest& request, Candidate candidate,
 }
 
 Outcome outcome_of(const PlanRequest& request, Candidate candidate,
-                   const std::optional<Seconds>& limit) {
+                   const std::optional<Seconds>& limit, bool is_alone) {
   const std::string name = candidate.name;
   try {
-    return evaluated(request, std::move(candidate), limit);
+    return evaluated(request, std::move(candidate), limit, is_alone);
   } catch (const UserError& error) {
     if (error.exit_code() != ExitCode::kBadConfig) throw;
     return UnusableCandidate{name, error.what_happened()};
@@ -268,7 +278,8 @@ Evaluations evaluate(const PlanRequest& request, std::vector<Candidate> candidat
   on_all_cores(std::ssize(candidates), [&](int64_t i) {
     if (options.stop && locked(options.stop)) return;
     const std::string name = candidates[i].name;
-    outcomes[i] = outcome_of(request, std::move(candidates[i]), options.limit);
+    const bool is_alone = candidates.size() == 1;
+    outcomes[i] = outcome_of(request, std::move(candidates[i]), options.limit, is_alone);
     if (options.progress) locked([&] { options.progress(name); });
   });
   Evaluations result;

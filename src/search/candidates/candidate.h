@@ -32,6 +32,7 @@ struct PlanRequest {
   /// The graph of the same step for a batch of other rows. Without it steps of many micro-batches
   /// are compiled as a whole.
   std::function<Graph(int64_t rows)> graph_of_rows = {};
+  std::shared_ptr<ShorterGraphs> shorter_graphs = std::make_shared<ShorterGraphs>();
 };
 
 /// The problem of which a searched plan is the best answer that was found (placement_search). Its
@@ -71,7 +72,8 @@ struct Candidate {
   std::string name;  // "one device", "dp=2,tp=2", the name of a file
   Plan plan;
   std::optional<SearchedProblem> problem = {};  // of kSearch
-  /// Of many micro-batches: two of shorter_counts(), from which the step is predicted; or empty.
+  /// Of many micro-batches: two of shorter_counts(), from which the step is predicted; or empty,
+  /// where evaluate() makes them if it needs any.
   std::vector<ShorterStep> shorter = {};
   /// With shorter steps: the step as the search estimates it, which stands for a simulation where
   /// too few ranks behave alike.
@@ -147,8 +149,8 @@ struct EvaluationOptions {
 
 /// Compiles and simulates candidates, on all cores. Their placements and programs are not checked.
 /// What does not fit the memory of its devices is not compiled behind its arenas, and not
-/// simulated, but for the serial plan and those that the user compares. Of one with shorter steps
-/// these are compiled and simulated instead (search/candidates/long_steps.h).
+/// simulated, but for the serial plan and those that the user compares. Of one whose step is
+/// predicted the shorter steps are compiled and simulated instead (search/candidates/long_steps.h).
 ///   ensures  the result does not depend on the number of cores unless `stop` returns true
 ///   throws   what is no UserError (78) of a candidate
 Evaluations evaluate(const PlanRequest& request, std::vector<Candidate> candidates,

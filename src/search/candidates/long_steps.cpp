@@ -27,6 +27,42 @@ void for_each_key(const std::map<std::string, Value>& a, const std::map<std::str
 
 }  // namespace
 
+int64_t batch_rows(const Graph& graph) {
+  for (ValueId input : graph.inputs())
+    if (graph.type(input).shape.size() > 0) return graph.type(input).shape[0];
+  return 1;
+}
+
+std::shared_ptr<const Graph> ShorterGraphs::of(int64_t rows,
+                                               const std::function<Graph(int64_t)>& make) {
+  const std::lock_guard lock(mutex_);
+  std::shared_ptr<const Graph>& graph = made_[rows];
+  if (!graph) graph = std::make_shared<const Graph>(make(rows));
+  return graph;
+}
+
+bool is_predicted(const Graph& graph, const Plan& plan) {
+  const int stages = static_cast<int>(plan.placed().size());
+  if (plan.accumulate > 1 || plan.micro_batches <= shorter_counts(stages).back()) return false;
+  if (plan.micro_batches > kMostWholeMicroBatches) return true;
+  const auto ops =
+      std::ranges::count_if(graph.ops(), [](const Op& op) { return op.role != Role::kOptimizer; });
+  return ops * plan.micro_batches > kMostWholeOps;
+}
+
+std::vector<ShorterStep> shorter_steps(const Graph& graph, const Plan& plan, ShorterGraphs& graphs,
+                                       const std::function<Graph(int64_t)>& make) {
+  const int64_t rows = batch_rows(graph) / plan.micro_batches;
+  std::vector<ShorterStep> steps;
+  for (const int64_t count : shorter_counts(static_cast<int>(plan.placed().size()))) {
+    ShorterStep step{graphs.of(rows * count, make), plan};
+    step.plan.micro_batches = count;
+    step.plan.fingerprint.reset();  // of the whole step
+    steps.push_back(std::move(step));
+  }
+  return steps;
+}
+
 std::array<int64_t, 2> shorter_counts(int stages) {
   const int64_t count = std::max<int64_t>(stages, kLeastCount);
   return {count, 2 * count};

@@ -4,13 +4,15 @@
 
 #include <array>
 #include <cstdint>
+#include <functional>
+#include <map>
 #include <memory>
+#include <mutex>
 #include <vector>
 
 #include "graph/graph.h"
 #include "plan/plan.h"
 #include "prediction/step_prediction.h"
-#include "rewrite/rewrite_cache.h"
 #include "search/candidates/traffic.h"
 
 namespace tessera {
@@ -19,7 +21,22 @@ namespace tessera {
 struct ShorterStep {
   std::shared_ptr<const Graph> graph;
   Plan plan = {};
-  std::shared_ptr<RewriteCache> rewrites = std::make_shared<RewriteCache>();  // of this graph
+};
+
+/// The extent of dim 0 of the inputs, which micro-batches divide; 1 when no input has any.
+int64_t batch_rows(const Graph& graph);
+
+/// The graphs of one training step for batches of other rows. The shorter steps of several
+/// candidates share them.
+///   threads  any number of callers
+class ShorterGraphs {
+ public:
+  /// make(rows), which is called once for each number of rows.
+  std::shared_ptr<const Graph> of(int64_t rows, const std::function<Graph(int64_t rows)>& make);
+
+ private:
+  std::mutex mutex_;
+  std::map<int64_t, std::shared_ptr<const Graph>> made_;
 };
 
 /// The numbers of micro-batches of the two shorter steps of a pipeline, ascending. The smaller one
@@ -27,6 +44,20 @@ struct ShorterStep {
 /// it, and none needs further memory.
 ///   example  16 stages -> {16, 32}
 std::array<int64_t, 2> shorter_counts(int stages);
+
+/// Steps of more micro-batches are predicted, and those of programs whose ops of the forward and
+/// the backward, once for each micro-batch, are more than so many: they take gigabytes.
+inline constexpr int64_t kMostWholeMicroBatches = 64;
+inline constexpr int64_t kMostWholeOps = 300'000;
+
+/// Is the step of the plan predicted from shorter ones? It has more micro-batches than these.
+bool is_predicted(const Graph& graph, const Plan& plan);
+
+/// The shorter steps of a plan: its decisions and placements, for fewer micro-batches.
+///   requires  is_predicted(graph, plan)
+///   make      the graph of the same step for a batch of other rows
+std::vector<ShorterStep> shorter_steps(const Graph& graph, const Plan& plan, ShorterGraphs& graphs,
+                                       const std::function<Graph(int64_t rows)>& make);
 
 /// What the step takes for `count` micro-batches, along the line through both predictions. The
 /// memory is that of `more`; timeline, critical path and memory over time are left out.

@@ -82,5 +82,53 @@ TEST(LongStep, NeedsTheMemoryOfTheShorterOne) {
         << i;
 }
 
+// 64 micro-batches of two layers are a small program.
+TEST(IsPredicted, OfMoreMicroBatchesThanAProgramHasAsAWhole) {
+  const Graph graph = gpt_of(2);
+  Plan plan = preset_plan(parse_preset("pp=4"), gpt_of(8));
+  EXPECT_EQ(plan.placed().size(), 4U);
+  plan.micro_batches = 64;
+  EXPECT_FALSE(is_predicted(graph, plan));
+  plan.micro_batches = 65;
+  EXPECT_TRUE(is_predicted(graph, plan));
+  plan.accumulate = 5;
+  EXPECT_FALSE(is_predicted(graph, plan)) << "its micro-batches are in groups";
+}
+
+// The shorter steps have the placements of the whole one, whose graph has other extents.
+TEST(ShorterSteps, StandForTheWholeStepOfAPlanWithPlacements) {
+  const Cluster cluster = parse_cluster_line("2x2xv100-16g");
+  constexpr int64_t kCount = 72;
+  const Graph graph = gpt_of(2 * kCount);
+  const std::string text = "pp=2,dp=2,micro_batches=" + std::to_string(kCount);
+  const Plan plan = resolved(graph, preset_plan(parse_preset(text), graph));
+  const Candidate candidate{Candidate::Source::kPipeline, text, plan};
+  PlanRequest request{graph, cluster};
+  const EvaluatedCandidate whole = evaluate(request, {candidate}).evaluated.at(0);
+  request.graph_of_rows = gpt_of;
+  const EvaluatedCandidate found = evaluate(request, {candidate}).evaluated.at(0);
+  EXPECT_TRUE(whole.candidate.shorter.empty());
+  ASSERT_EQ(found.candidate.shorter.size(), 2U);
+  EXPECT_EQ(found.candidate.shorter[0].plan.micro_batches, 8);
+  EXPECT_EQ(batch_rows(*found.candidate.shorter[1].graph), 2 * 16);
+  EXPECT_EQ(found.candidate.plan.micro_batches, kCount);
+  EXPECT_NEAR(found.step().value(), whole.step().value(), 0.02 * whole.step().value());
+  EXPECT_EQ(found.traffic.bytes, whole.traffic.bytes);
+}
+
+// Both candidates have a step of 16 micro-batches, of which there is one graph.
+TEST(ShorterGraphs, AreMadeOnceForEachNumberOfRows) {
+  int made = 0;
+  ShorterGraphs graphs;
+  const auto make = [&made](int64_t rows) {
+    ++made;
+    return gpt_of(rows);
+  };
+  const auto first = graphs.of(16, make), second = graphs.of(16, make);
+  EXPECT_EQ(first, second);
+  EXPECT_EQ(batch_rows(*graphs.of(32, make)), 32);
+  EXPECT_EQ(made, 2);
+}
+
 }  // namespace
 }  // namespace tessera

@@ -260,12 +260,6 @@ PlanConstraints with_marks_of(const Plan& plan, PlanConstraints constraints) {
   return constraints;
 }
 
-int64_t batch_rows(const Graph& graph) {
-  for (ValueId input : graph.inputs())
-    if (graph.type(input).shape.size() > 0) return graph.type(input).shape[0];
-  return 1;
-}
-
 Plan decisions_of(const PlanConstraints& constraints) {
   if (constraints.decisions.empty()) return Plan();
   if (!fixes_decision(constraints, "schedule") || fixes_decision(constraints, "micro_batches"))

@@ -49,9 +49,7 @@ bool fixes_decision(const PlanConstraints& constraints, std::string_view key);
 Plan decisions_of(const PlanConstraints& constraints);
 
 /// The largest number of micro-batches that is tried.
-inline constexpr int64_t kMaxMicroBatches = 64;
-/// The extent of dim 0 of the inputs, which micro-batches divide; 1 when no input has any.
-int64_t batch_rows(const Graph& graph);
+inline constexpr int64_t kMaxMicroBatches = kMostWholeMicroBatches;
 
 struct PresetGrid {
   std::vector<Candidate> candidates;

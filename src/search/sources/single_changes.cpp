@@ -26,6 +26,7 @@ class Changes {
     changed.name += ", " + text;
     changed.plan.name = changed.name;
     edit(changed.plan);
+    if (!changed.estimate) changed.shorter.clear();  // they have the plan before the change
     list_.push_back(std::move(changed));
   }
 

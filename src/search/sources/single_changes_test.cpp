@@ -70,6 +70,16 @@ TEST(SingleChanges, MicroBatchesDivideTheRows) {
                           "pp=4,micro_batches=64, schedule=zb-h1"));
 }
 
+// Those of the candidate have its decisions; evaluate() makes them anew.
+TEST(SingleChanges, DoNotHaveTheShorterStepsOfTheCandidate) {
+  const Case given;
+  Candidate candidate = given.preset("pp=4");
+  candidate.shorter.resize(2);
+  for (const Candidate& each :
+       single_changes(given.request, constraints_of(4, false), candidate, kMany))
+    EXPECT_TRUE(each.shorter.empty()) << each.name;
+}
+
 TEST(SingleChanges, HalfOfTwoMicroBatchesIsOneWithoutASchedule) {
   const Case given;
   const std::vector<Candidate> changes =

@@ -79,22 +79,6 @@ Plan plan_of(const PlanRequest& request, const Plan& decisions, const PipelineCh
 
 namespace {
 
-/// Empty for a step that is compiled as a whole.
-std::vector<ShorterStep> shorter_steps_of(const PlanRequest& request, const Plan& decisions,
-                                          PipelineChoice choice, const StageDivisions& divisions) {
-  if (!request.graph_of_rows || choice.micro_batches <= kMaxMicroBatches) return {};
-  const int64_t rows = batch_rows(request.graph) / choice.micro_batches;
-  std::vector<ShorterStep> steps;
-  for (const int64_t count : shorter_counts(static_cast<int>(choice.stages.size()))) {
-    ShorterStep step{std::make_shared<const Graph>(request.graph_of_rows(rows * count))};
-    choice.micro_batches = count;
-    step.plan =
-        plan_of({*step.graph, request.cluster, step.rewrites}, decisions, choice, divisions);
-    steps.push_back(std::move(step));
-  }
-  return steps;
-}
-
 /// Where tensor parallelism crosses machines hardly any ranks behave alike, and each one that does
 /// not is simulated. nullopt where the step can be simulated.
 std::optional<EstimatedStep> estimate_of(const PlanRequest& request, const PipelineChoice& choice,
@@ -122,8 +106,11 @@ std::optional<Candidate> candidate_of(const PlanRequest& request, const Plan& de
   try {
     Candidate candidate{
         Candidate::Source::kPipeline, {}, plan_of(request, decisions, choice, divisions)};
-    candidate.shorter = shorter_steps_of(request, decisions, choice, divisions);
-    if (!candidate.shorter.empty()) candidate.estimate = estimate_of(request, choice, divisions);
+    if (!request.graph_of_rows || !is_predicted(request.graph, candidate.plan)) return candidate;
+    candidate.shorter = shorter_steps(request.graph, candidate.plan, *request.shorter_graphs,
+                                      request.graph_of_rows);
+    if (candidate.plan.rank_count() > kManyRanks)
+      candidate.estimate = estimate_of(request, choice, divisions);
     return candidate;
   } catch (const UserError& error) {
     if (error.exit_code() != ExitCode::kBadConfig) throw;
