@@ -1,7 +1,7 @@
 // Every combination of degrees of parallelism on eight ranks with zero, recompute, accumulation and
-// precision: every tensor of the first step and the losses of ten steps are compared with the serial
-// program of the same precision. It takes an hour or two on two cores, so it is no test; engine_test
-// has a sample.
+// precision: every tensor of the first step and the losses of ten steps are compared with the
+// serial program of the same precision. It takes an hour or two on two cores, so it is no test;
+// engine_test has a sample.
 //
 //     combinations_bench run FOLDER [PART/PARTS] [WORD...]
 //         compares the cases that FOLDER has no results of, and stores them there. Processes with
@@ -151,9 +151,8 @@ Outcome outcome_of(const RunConfig& config, const std::string& preset,
                    const std::shared_ptr<PerturbedRuns>& perturbed) {
   try {
     const Plan plan = preset_plan(parse_preset(preset), training_graph(config));
-    const VerifyReport report =
-        verify_plan(config, plan, small_text(),
-                    {.steps = 10, .tensor_steps = 1, .perturbed = perturbed});
+    const VerifyReport report = verify_plan(
+        config, plan, small_text(), {.steps = 10, .tensor_steps = 1, .perturbed = perturbed});
     if (report.ok) return {std::string(kEqual), figures_of(report)};
     const Difference& found = *report.first_difference;
     return {std::string(kWrong), found.value + " of step " + std::to_string(found.step) + ": " +
@@ -271,7 +270,8 @@ class Page {
            "`tp`, `pp`\n"
            "and `sp` on eight ranks with `zero`, `recompute`, `accumulate` and `train.precision`, "
            "for gpt and\n"
-           "llama of 2 layers with 64 channels and 4 heads (llama: 2 of keys and values), a context "
+           "llama of 2 layers with 64 channels and 4 heads (llama: 2 of keys and values), a "
+           "context "
            "of 8, a\n"
            "vocabulary of 50 and 32 rows. Each is compared as by [verify](verification.md): every "
            "tensor of\n"
@@ -280,13 +280,14 @@ class Page {
            "the tolerances of rounding. A plan with stages has `micro_batches` = `pp` in each part "
            "of the\n"
            "accumulation.\n\n"
-        << "Of " << total_.equal + total_.refused + total_.wrong + total_.missing << " combinations "
-        << total_.equal << " equal the serial program, " << total_.refused
+        << "Of " << total_.equal + total_.refused + total_.wrong + total_.missing
+        << " combinations " << total_.equal << " equal the serial program, " << total_.refused
         << " are refused with the reason, and " << total_.wrong << " differ";
     if (total_.missing > 0) std::cout << "; " << total_.missing << " have not run";
     std::cout << ".\nThe largest error of a tensor is " << total_.most.error
               << " of its tolerance; losses differ by at most " << total_.most.loss_error
-              << "\nof their value, and may by " << total_.most.loss_tolerance << ".\n\nA cell has the levels of zero that equal the serial "
+              << "\nof their value, and may by " << total_.most.loss_tolerance
+              << ".\n\nA cell has the levels of zero that equal the serial "
                  "program; the letter after a level says why it is\nrefused.\n"
               << tables << "\n## Why combinations are refused\n\n";
     for (const auto& [reason, letter] : reasons_)

@@ -128,7 +128,7 @@ class Planning {
     add(std::move(grid.candidates));
     const std::vector<Misfit> presets = misfits();
     add_micro_batches(presets, true);
-    add_savings(presets);
+    add_savings(misfits());  // of those with micro-batches, too
     add(std::move(fewer));
     const bool none_has_room = std::ranges::none_of(presets, &Misfit::has_room);
     if (!answer_.best && none_has_room)

@@ -23,9 +23,9 @@ inline constexpr double kSafety = 4;
 /// number says too little.
 inline constexpr int kNarrowPerturbations = 4;
 
-/// The perturbed interpretations of a step, with values of f16 or bf16 kNarrowPerturbations of them,
-/// and the state that they began with. They do not depend on a plan: verifications of several plans
-/// of one graph may share them, one after another.
+/// The perturbed interpretations of a step, with values of f16 or bf16 kNarrowPerturbations of
+/// them, and the state that they began with. They do not depend on a plan: verifications of several
+/// plans of one graph may share them, one after another.
 struct PerturbedRuns {
   int64_t step = -1;  // none has run
   ReferenceValues state;
@@ -56,7 +56,9 @@ class ReferenceStep {
 
   /// Of the last step.
   const ReferenceTensor& expected(const std::string& value) const { return expected_.at(value); }
-  const ReferenceTensor& perturbed(const std::string& value) const { return runs_->first.at(value); }
+  const ReferenceTensor& perturbed(const std::string& value) const {
+    return runs_->first.at(value);
+  }
   /// The largest error of an element of a right plan.
   double tolerance(const std::string& value) const { return kSafety * changes_.at(value); }
 

@@ -71,8 +71,7 @@ TEST(PerturbedRuns, ThatPlansShareGiveTheReportsOfOwnOnes) {
   const std::shared_ptr<PerturbedRuns> shared = no_perturbed_runs();
   for (const char* plan : {"dp2", "dp2-tp2", "pp2-m3"}) {
     const VerifyReport own = verified(plan, {.steps = 2, .tensor_steps = 1});
-    const VerifyReport other =
-        verified(plan, {.steps = 2, .tensor_steps = 1, .perturbed = shared});
+    const VerifyReport other = verified(plan, {.steps = 2, .tensor_steps = 1, .perturbed = shared});
     EXPECT_TRUE(other.ok) << plan;
     EXPECT_EQ(other.max_error, own.max_error);
     EXPECT_EQ(other.loss_tolerances, own.loss_tolerances);
