@@ -282,15 +282,18 @@ class Page {
            "accumulation.\n\n"
         << "Of " << total_.equal + total_.refused + total_.wrong + total_.missing
         << " combinations " << total_.equal << " equal the serial program, " << total_.refused
-        << " are refused with the reason, and " << total_.wrong << " differ";
-    if (total_.missing > 0) std::cout << "; " << total_.missing << " have not run";
+        << "\nare refused with the reason, and " << total_.wrong << " differ";
+    if (total_.missing > 0)
+      std::cout << "; " << total_.missing << " have not run, which have a question mark below";
     std::cout << ".\nThe largest error of a tensor is " << total_.most.error
               << " of its tolerance; losses differ by at most " << total_.most.loss_error
               << "\nof their value, and may by " << total_.most.loss_tolerance
               << ".\n\nA cell has the levels of zero that equal the serial "
                  "program; the letter after a level says why it is\nrefused.\n"
               << tables << "\n## Why combinations are refused\n\n";
-    for (const auto& [reason, letter] : reasons_)
+    std::map<char, std::string> by_letter;
+    for (const auto& [reason, letter] : reasons_) by_letter[letter] = reason;
+    for (const auto& [letter, reason] : by_letter)
       std::cout << "- **" << letter << "** (" << counted(times_.at(reason), "combination")
                 << "): " << reason << "\n";
     return total_;
