@@ -63,6 +63,21 @@ INSTANTIATE_TEST_SUITE_P(
       return name;
     });
 
+// The perturbed serial run, from which the tolerance of losses follows, changes its state in each
+// step as rounding changed it in the first one. Second moments that become smaller than the change
+// must not become negative, of which the optimizer takes roots.
+TEST(Narrow, LossesOfTenStepsHaveTolerancesFromThePerturbationOfTheFirst) {
+  RunConfig config = run_in(DType::kBF16, "gpt");
+  config.model.width = 64;
+  config.train.batch = 32;
+  const VerifyReport report = verify_plan(config, preset(config, "dp=2"), small_text(),
+                                          {.steps = 10, .tensor_steps = 1});
+  EXPECT_TRUE(report.ok) << (report.first_difference ? report.first_difference->value : "");
+  ASSERT_EQ(report.loss_tolerances.size(), 10);
+  // A few roundings to 8 bits in each of ten steps: far less than a tenth of a loss of 4.
+  for (const double tolerance : report.loss_tolerances) EXPECT_LT(tolerance, 0.4);
+}
+
 // ---- bytes ----
 
 /// The bytes of rank 0.

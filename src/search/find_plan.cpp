@@ -103,7 +103,8 @@ class Planning {
         source == Source::kCompared ? nullptr : find_same(answer_, candidate);
     if (!same)
       answer_.candidates.push_back(std::move(candidate));
-    else if (same->candidate.source != Source::kOneDevice && source == Source::kPreset)
+    else if (same->candidate.source != Source::kOneDevice &&
+             same->candidate.source != Source::kPreset && source == Source::kPreset)
       *same = std::move(candidate);
   }
 
@@ -128,7 +129,8 @@ class Planning {
     add(std::move(grid.candidates));
     const std::vector<Misfit> presets = misfits();
     add_micro_batches(presets, true);
-    add_savings(presets);
+    add_savings(misfits());  // of those with micro-batches, too
+    add_savings_of_fastest();
     add(std::move(fewer));
     const bool none_has_room = std::ranges::none_of(presets, &Misfit::has_room);
     if (!answer_.best && none_has_room)
@@ -205,6 +207,20 @@ class Planning {
       }
       add(std::move(candidates));
     }
+  }
+
+  /// Where memory binds, of the fastest preset that fits as it is: the ranks of dp divide the
+  /// update of the optimizer with its state, which may be faster.
+  void add_savings_of_fastest() {
+    if (misfits().empty()) return;
+    const auto is_plain = [](const EvaluatedCandidate& known) {
+      if (known.candidate.source != Candidate::Source::kPreset || !known.fits()) return false;
+      const Preset preset = parse_preset(known.candidate.name);
+      return preset.zero == 0 && known.candidate.plan.recompute.kind == Recompute::Kind::kNone;
+    };
+    const auto fastest = std::ranges::find_if(answer_.candidates, is_plain);
+    if (fastest != answer_.candidates.end())
+      add(with_savings(request_, options_.constraints, Candidate(fastest->candidate)));
   }
 
   void polish() {

@@ -255,6 +255,21 @@ TEST(FindPlan, RecomputeAndZeroAreTriedForFasterPresetsThatDoNotFit) {
       names, [](const std::string& name) { return name.find("zero=") != std::string::npos; }));
 }
 
+TEST(FindPlan, ZeroTwoIsTriedOfSeveralMicroBatches) {
+  const Graph graph = small_gpt();
+  const Cluster large = cores();
+  const auto is_tried = [&](const std::string& fixed) {
+    const Bytes least = least_need(answer_for(graph, large, 4, fixed), 4);
+    const Cluster small = cores(least - Bytes(1));
+    const std::vector<std::string> names = names_of(answer_for(graph, small, 4, fixed));
+    return std::ranges::any_of(
+        names, [](const std::string& name) { return name.find("zero=2") != std::string::npos; });
+  };
+  EXPECT_TRUE(is_tried("dp=4,micro_batches=2"));
+  // There are no sums of gradients to divide.
+  EXPECT_FALSE(is_tried("dp=4,micro_batches=1"));
+}
+
 TEST(FindPlan, FixedRecomputeIsThatOfEveryCandidate) {
   const Graph graph = small_gpt();
   const Cluster cluster = cores();

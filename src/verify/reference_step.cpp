@@ -27,18 +27,21 @@ bool are_in_range(const std::vector<double>& values) {
 
 }  // namespace
 
+bool PerturbedRuns::are_of(const ReferenceValues& given, int64_t given_step) const {
+  const auto are_equal = [](const auto& a, const auto& b) {
+    return a.first == b.first && a.second.type == b.second.type &&
+           a.second.values == b.second.values;
+  };
+  return step == given_step && std::ranges::equal(state, given, are_equal);
+}
+
 void ReferenceStep::run(const ReferenceValues& state, int64_t step, DecisionOperands& decisions,
                         const std::function<void(const Op&)>& on_op) {
   const InterpreterOptions as_decided{.decided_on = &decisions.values()};
   auto plain = std::async(std::launch::async, [&] {
     return interpret(graph_, state, as_decided, std::move(expected_));
   });
-  own_tolerances_.clear();
-  const InterpreterOptions perturbed{.perturb = static_cast<uint64_t>(step) + 1,
-                                     .tolerances = &own_tolerances_,
-                                     .on_op = on_op};  // it takes longer than the plain one
-  perturbed_ = interpret(graph_, state, perturbed, std::move(perturbed_));
-  perturb_more(state, step);
+  if (!runs_->are_of(state, step)) perturb(state, step, on_op);
   expected_ = plain.get();
   find_changes(decisions);
   // What a plan decides on a wrong operand says nothing about the decisions of a right plan.
@@ -50,14 +53,28 @@ void ReferenceStep::run(const ReferenceValues& state, int64_t step, DecisionOper
   expect_range(step);
 }
 
+void ReferenceStep::perturb(const ReferenceValues& state, int64_t step,
+                            const std::function<void(const Op&)>& on_op) {
+  runs_->step = -1;  // until they are complete
+  runs_->own_tolerances.clear();
+  const InterpreterOptions perturbed{.perturb = static_cast<uint64_t>(step) + 1,
+                                     .tolerances = &runs_->own_tolerances,
+                                     .on_op = on_op};  // it takes longer than the plain one
+  runs_->first = interpret(graph_, state, perturbed, std::move(runs_->first));
+  perturb_more(state, step);
+  runs_->state = state;
+  runs_->step = step;
+}
+
 /// The further perturbations, where some values have 16 bits.
 void ReferenceStep::perturb_more(const ReferenceValues& state, int64_t step) {
   const bool has_narrow = std::ranges::any_of(
       graph_.values(), [](const Value& value) { return is_narrow_float(value.type.dtype); });
-  more_perturbed_.resize(has_narrow ? kNarrowPerturbations - 1 : 0);
-  for (size_t i = 0; i < more_perturbed_.size(); ++i) {
+  std::vector<ReferenceValues>& more = runs_->more;
+  more.resize(has_narrow ? kNarrowPerturbations - 1 : 0);
+  for (size_t i = 0; i < more.size(); ++i) {
     const uint64_t seed = random_key(static_cast<uint64_t>(step) + 1, std::to_string(i));
-    more_perturbed_[i] = interpret(graph_, state, {.perturb = seed}, std::move(more_perturbed_[i]));
+    more[i] = interpret(graph_, state, {.perturb = seed}, std::move(more[i]));
   }
 }
 
@@ -70,19 +87,19 @@ void ReferenceStep::find_changes(const DecisionOperands& decisions) {
   on_all_cores(std::ssize(values), [&](int64_t i) {
     const auto& [name, plain] = *values[i];
     if (decided.contains(name)) return;
-    changes[i] = largest_change(plain, perturbed_.at(name));
-    for (const ReferenceValues& other : more_perturbed_)
+    changes[i] = largest_change(plain, runs_->first.at(name));
+    for (const ReferenceValues& other : runs_->more)
       changes[i] = std::max(changes[i], largest_change(plain, other.at(name)));
   });
-  changes_ = own_tolerances_;
+  changes_ = runs_->own_tolerances;
   for (size_t i = 0; i < values.size(); ++i) changes_[values[i]->first] += changes[i];
   // What only moves or chooses elements passes on what its operands may be off, of which the
   // perturbation of one number alone says little.
   for (const Op& op : graph_.ops())
     for (ValueId output : op.outputs) {
       const std::string& name = graph_.value(output).name;
-      const auto own = own_tolerances_.find(name);
-      if (own == own_tolerances_.end() || own->second > 0 || decided.contains(name)) continue;
+      const auto own = runs_->own_tolerances.find(name);
+      if (own == runs_->own_tolerances.end() || own->second > 0 || decided.contains(name)) continue;
       if (graph_.type(output).dtype != DType::kF32) continue;
       for (ValueId input : op.inputs)
         if (graph_.type(input).dtype == DType::kF32)
@@ -119,7 +136,7 @@ void ReferenceStep::expect_range(int64_t step) const {
   std::vector<char> is_finite(values.size());
   on_all_cores(std::ssize(values), [&](int64_t i) {
     const auto& [name, plain] = *values[i];
-    is_finite[i] = are_in_range(plain.values) && are_in_range(perturbed_.at(name).values) &&
+    is_finite[i] = are_in_range(plain.values) && are_in_range(runs_->first.at(name).values) &&
                    std::isfinite(changes_.at(name));
   });
   const auto found = std::ranges::find(is_finite, char{false});

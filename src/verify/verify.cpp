@@ -29,6 +29,15 @@ double work_of(const Graph& graph, const Op& op) {
   return work.flops.value() + static_cast<double>(work.bytes.value());
 }
 
+/// An element of the perturbed serial run, changed as the perturbation changed `plain` to `moved`.
+/// What is negative in none of them stays so: the optimizer takes roots of second moments. Then the
+/// change is the same share of the element, which is less.
+float nudged_element(float element, double plain, double moved) {
+  const float nudged = element + static_cast<float>(moved - plain);
+  if (nudged >= 0 || element < 0 || plain <= 0 || moved < 0) return nudged;
+  return element * static_cast<float>(moved / plain);
+}
+
 class Verification {
  public:
   Verification(const Network& network, const TrainingSettings& settings, const Plan& plan,
@@ -301,7 +310,7 @@ class Verification {
       Tensor value = nudged_->runtime().variable(name);
       const auto elements = value.values<float>();
       for (size_t i = 0; i < elements.size(); ++i)
-        elements[i] += static_cast<float>(moved[i] - plain[i]);
+        elements[i] = nudged_element(elements[i], plain[i], moved[i]);
       nudged_->runtime().set_variable(name, value);
     }
   }
@@ -318,12 +327,16 @@ class Verification {
   Sampler sampler_;
   VerifyReport report_;
   DecisionOperands decisions_{engine_.graph(), engine_.compiled()};
-  ReferenceStep reference_{engine_.graph()};
+  ReferenceStep reference_{engine_.graph(), options_.perturbed};
   double loss_tolerance_ = 0;
   double loss_drift_ = 0;
 };
 
 }  // namespace
+
+std::shared_ptr<PerturbedRuns> no_perturbed_runs() {
+  return std::make_shared<PerturbedRuns>();
+}
 
 VerifyReport verify_plan(const Network& network, const TrainingSettings& settings, const Plan& plan,
                          std::shared_ptr<const RunData> data, const VerifyOptions& options) {

@@ -2,12 +2,17 @@
 // runs the serial program.
 #pragma once
 
+#include <memory>
 #include <string>
 #include <vector>
 
 #include "engine/engine.h"
 
 namespace tessera {
+
+struct PerturbedRuns;
+/// For VerifyOptions::perturbed.
+std::shared_ptr<PerturbedRuns> no_perturbed_runs();
 
 struct VerifyOptions {
   int64_t steps = 3;
@@ -28,6 +33,9 @@ struct VerifyOptions {
   RuntimeOptions runtime = {};
   /// The bytes of tensors that the leader has of all processes at a time; at least one tensor.
   Bytes gathered{32 << 20};
+  /// The perturbed runs of the interpreter, which do not depend on the plan: verifications of
+  /// several plans of one network, settings and data that share them repeat none. Null: own ones.
+  std::shared_ptr<PerturbedRuns> perturbed = nullptr;
   /// Called for every register before it is captured, as Observer says. A test plants faults here.
   Observer before_capture = {};
 };

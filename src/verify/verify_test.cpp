@@ -67,6 +67,28 @@ TEST(VerifyInProcesses, ComparesWhatOneProcessCompares) {
   }
 }
 
+TEST(PerturbedRuns, ThatPlansShareGiveTheReportsOfOwnOnes) {
+  const std::shared_ptr<PerturbedRuns> shared = no_perturbed_runs();
+  for (const char* plan : {"dp2", "dp2-tp2", "pp2-m3"}) {
+    const VerifyReport own = verified(plan, {.steps = 2, .tensor_steps = 1});
+    const VerifyReport other = verified(plan, {.steps = 2, .tensor_steps = 1, .perturbed = shared});
+    EXPECT_TRUE(other.ok) << plan;
+    EXPECT_EQ(other.max_error, own.max_error);
+    EXPECT_EQ(other.loss_tolerances, own.loss_tolerances);
+  }
+}
+
+// Of a run of several steps they are of the state before each step.
+TEST(PerturbedRuns, AreOfTheStateOfTheStep) {
+  const std::shared_ptr<PerturbedRuns> shared = no_perturbed_runs();
+  const VerifyReport own = verified("dp2", {.steps = 3});
+  for (int time = 0; time < 2; ++time) {
+    const VerifyReport other = verified("dp2", {.steps = 3, .perturbed = shared});
+    EXPECT_EQ(other.max_error, own.max_error);
+    EXPECT_EQ(other.loss_tolerances, own.loss_tolerances);
+  }
+}
+
 class FaultOfARank : public testing::TestWithParam<Fault> {};
 
 TEST_P(FaultOfARank, IsFoundByAllProcessesAsByOne) {

@@ -309,10 +309,12 @@ std::vector<Candidate> with_savings(const PlanRequest& request, const PlanConstr
   const bool has_data = std::ranges::any_of(given.axes, [](const PresetAxis& axis) {
     return axis.name == kDataAxis && axis.size.value_or(2) > 1;
   });
-  for (const char* zero : {"", ",zero=1", ",zero=3"})
+  const bool has_sums = preset.plan.micro_batches > 1;  // without them zero 2 is zero 1
+  for (const char* zero : {"", ",zero=1", ",zero=2", ",zero=3"})
     for (const char* recompute : {"", ",recompute=selective", ",recompute=full"}) {
       const std::string text = std::string(zero) + recompute;
       if (text.empty() || (*zero && !has_data)) continue;
+      if (zero == std::string_view(",zero=2") && !has_sums) continue;
       if (*recompute && fixes_decision(constraints, "recompute")) continue;
       add_preset(request, constraints.marks, preset.name + text, grid);
     }
