@@ -48,6 +48,7 @@ class StageProgram {
         micro_batches_(micro_batches),
         chain_(chain),
         units_(line.units()),
+        allowed_(options.ranks),
         effort_(options.effort),
         ranks_(runs_.ranks()),
         fewest_(equal.stages.value_or(options.stages.value_or(options.min_stages))),
@@ -155,7 +156,8 @@ class StageProgram {
       if (places_[rank + size] < 0 || equal_.stages.value_or(1) * size > ranks_) continue;
       const int kind = runs_.kind(rank, size);
       const double capacity = capacities_.of(costs_, rank, size);
-      const int last = std::min(units_ - stages + 1, last_end_[unit]);
+      const int last = std::min(
+          {units_ - stages + 1, last_end_[unit], last_end(allowed_, unit, rank, size, units_)});
       for (int end = stages == 1 ? units_ : unit + 1; end <= last; ++end) {
         const double rest = at(stages - 1, end, rank + size).seconds;
         if (rest == kNever) continue;
@@ -216,6 +218,7 @@ class StageProgram {
   const int64_t micro_batches_;
   const ChainOf chain_;
   const int units_;
+  const std::vector<UnitRanks>& allowed_;
   const StageSearchEffort& effort_;
   const int ranks_;
   const int fewest_, most_;                 // stages
@@ -235,6 +238,13 @@ double memory_of(const UnitCost& cost, double in_flight) {
 int last_end(const std::vector<int>& boundaries, int unit, int units) {
   const auto next = std::ranges::upper_bound(boundaries, unit);
   return next == boundaries.end() ? units : *next;
+}
+
+int last_end(const std::vector<UnitRanks>& allowed, int unit, Rank first, int size, int units) {
+  int end = units;
+  for (const UnitRanks& each : allowed)
+    if (each.unit >= unit && each.unit < end && !each.allows_all(first, size)) end = each.unit;
+  return end;
 }
 
 double RunCapacities::of(const SegmentCosts& costs, Rank first, int size) const {

@@ -69,6 +69,12 @@ StepPrediction LongStep::prediction(const StepPrediction& fewer, const StepPredi
     for_each_key(a.exchanges, b.exchanges, [&](const std::string& axes, Seconds x, Seconds y) {
       rank.exchanges[axes] = at(x, y);
     });
+    for (const auto& [mesh, passes] : b.passes) {
+      const auto found = a.passes.find(mesh);
+      const PassTimes few = found == a.passes.end() ? PassTimes{} : found->second;
+      rank.passes[mesh] = {at(few.forward, passes.forward), at(few.backward, passes.backward),
+                           at(few.once, passes.once)};
+    }
     result.ranks.push_back(std::move(rank));
   }
   return result;
