@@ -93,6 +93,57 @@ class Plan(unittest.TestCase):
                 self.assertTrue(any(other["step_seconds"] <= each["step_seconds"] and other["peak_bytes"] <= each["peak_bytes"] and other is not each
                                     for other in legal), each["name"])
 
+    def test_the_stages_of_a_plan_are_described(self):
+        words = ["plan", *SMALL_GPT, "--set", "model.layers=3", "--cluster", "2x2xv100-16g;ib=100Gb", "--fix", "pp=2,micro_batches=4,boundaries=blocks.0"]
+        result = run_json(*words, "--no-cache")
+        stages = result["stages"]
+        self.assertEqual([row["modules"][0]["last"] for row in stages["table"]][0], "blocks.0")
+        self.assertEqual(stages["table"][1]["modules"][0]["first"], "blocks.1")
+        self.assertEqual(sorted(rank for row in stages["table"] for rank in row["ranks"]), list(range(4)))
+        for row in stages["table"]:
+            self.assertAlmostEqual(row["compute"] + row["exposed"] + row["idle"], 1, places=4)
+            self.assertLessEqual(4 * (row["forward_seconds"] + row["backward_seconds"]), result["step_seconds"])
+        self.assertEqual(stages["binding"], max(stages["table"], key=lambda row: row["compute"])["name"])
+        self.assertEqual(stages["moved"], [])
+        text = run(*words, "--no-cache").stdout
+        self.assertIn(f"{stages['binding']} binds: ", text)
+        # The boundary that is moved is one that may be fixed.
+        for move in run_json(*words, "--no-cache", "--sensitivity")["stages"]["moved"]:
+            self.assertEqual(move["behind"].rsplit(".", 1)[0], "blocks.0")
+            fixed = [*words[:-1], f"pp=2,micro_batches=4,boundaries={move['moved']}"]
+            other = run_json(*fixed, "--no-cache", "--compare", "pp=2,dp=2,micro_batches=4")
+            self.assertGreater(move["step_seconds"], 0)
+            self.assertTrue(other["stages"])
+        self.assertIsNone(run_json("plan", *SMALL_GPT, *self.CLUSTER, "--no-cache", "--fix", "dp=4")["stages"])
+
+    def test_changes_of_the_devices_are_planned_again(self):
+        result = run_json("plan", *SMALL_GPT, "--cluster", "3xv100-16g", "--no-cache", "--ranks", 2, "--sensitivity")
+        changes = {each["change"]: each for each in result["changes"]}
+        self.assertEqual(list(changes), ["one device less", "one device more", "half the bandwidth", "twice the bandwidth"])
+        for less in ("one device less", "one device more"):
+            self.assertIsNone(changes[less]["kept_seconds"])  # the plan is for two
+            self.assertGreater(changes[less]["best_seconds"], 0)
+        self.assertLessEqual(changes["twice the bandwidth"]["kept_seconds"], result["step_seconds"])
+        self.assertGreaterEqual(changes["half the bandwidth"]["kept_seconds"], result["step_seconds"])
+        # A machine gets a device where the cluster has no other.
+        whole = run_json("plan", *SMALL_GPT, "--cluster", "2xv100-16g", "--no-cache", "--sensitivity")
+        self.assertIn("one device more", [each["change"] for each in whole["changes"]])
+
+    def test_a_layer_on_wanted_devices(self):
+        words = ["plan", *SMALL_GPT, "--cluster", "1x2xv100-16g+1x2xp100;ib=100Gb", "--no-cache"]
+        for kind, machine in (("p100", "n1"), ("v100-16g", "n0")):
+            result = run_json(*words, "--fix", f"stage_hardware=blocks.0:{kind}")
+            self.assertTrue(all(each["obeys"] for each in result["alternatives"] if each["name"] == result["name"]))
+            rows = [row for row in result["stages"]["table"] if row["modules"][0]["first"] == "tokens"]
+            self.assertTrue(rows)
+            with tempfile.TemporaryDirectory() as folder:
+                plan = pathlib.Path(folder) / "plan.json"
+                plan.write_text(json.dumps(result["plan"]))
+                simulated = run_json("simulate", *SMALL_GPT, "--cluster", words[-2], "--plan", plan)
+                self.assertAlmostEqual(simulated["step_ms"], 1e3 * result["step_seconds"], places=6)
+            for row in rows:
+                self.assertTrue(all(device.startswith(machine + "/") for device in row["devices"]), row)
+
     def test_a_report_has_the_ranking_and_the_answer_beside_alternatives(self):
         with tempfile.TemporaryDirectory() as folder:
             page = pathlib.Path(folder) / "page.html"

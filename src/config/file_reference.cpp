@@ -38,6 +38,11 @@ constexpr KeyMeaning kPresetMeanings[] = {
      "Names of ops or layers behind which the stages end, all but the last one; in a text with `+` "
      "between them",
      "boundaries = [\"blocks.5\"]"},
+    {"stage_hardware",
+     "The stages with ops of this name, or of this layer, run on devices of this kind (`cpu`, "
+     "`gpu`, "
+     "`npu`) or type; in a text with `+` between several",
+     "stage_hardware = [\"blocks.0:gpu\"]"},
 };
 
 constexpr KeyMeaning kPlanMeanings[] = {

@@ -14,8 +14,9 @@ namespace {
 constexpr std::array<std::string_view, 3> kAxes{kDataAxis, kSpaceAxis, kTensorAxis};
 constexpr std::array<std::string_view, 4> kDegrees{kDataAxis, kSpaceAxis, kTensorAxis,
                                                    kPipelineKey};
-constexpr std::array<std::string_view, 7> kPresetKeys{
-    kDataAxis, kSpaceAxis, kTensorAxis, kPipelineKey, kZeroKey, kStagesKey, kBoundariesKey};
+constexpr std::array<std::string_view, 8> kPresetKeys{kDataAxis,      kSpaceAxis,       kTensorAxis,
+                                                      kPipelineKey,   kZeroKey,         kStagesKey,
+                                                      kBoundariesKey, kStageHardwareKey};
 constexpr int64_t kMaxRanks = 1 << 20;
 
 [[noreturn]] void refuse(const std::string& what, const std::string& why, const std::string& fix) {
@@ -85,13 +86,30 @@ void refuse_meshes(const Document& document, const std::string& origin) {
              "remove the degrees, or '" + std::string(key) + "'");
 }
 
-/// The names, of which a text may have several: "blocks.1+blocks.5".
-std::vector<std::string> read_boundaries(ConfigTable& table) {
-  std::vector<std::string> names;
-  for (const std::string& text : table.texts(std::string(kBoundariesKey), {}))
-    for (const std::string& name : split_text(text, '+'))
-      names.emplace_back(trim(std::string_view(name)));
-  return names;
+/// The items of a list, of which a text may have several: "blocks.1+blocks.5".
+std::vector<std::string> read_items(ConfigTable& table, std::string_view key) {
+  std::vector<std::string> items;
+  for (const std::string& text : table.texts(std::string(key), {}))
+    for (const std::string& item : split_text(text, '+'))
+      items.emplace_back(trim(std::string_view(item)));
+  return items;
+}
+
+std::vector<StageHardware> read_hardware(ConfigTable& table, const std::string& origin) {
+  std::vector<StageHardware> list;
+  for (const std::string& item : read_items(table, kStageHardwareKey)) {
+    const size_t colon = item.find(':');
+    StageHardware hardware{std::string(trim(std::string_view(item).substr(0, colon))),
+                           colon == std::string::npos
+                               ? ""
+                               : std::string(trim(std::string_view(item).substr(colon + 1)))};
+    if (hardware.name.empty() || hardware.hardware.empty())
+      refuse(origin + ": " + std::string(kStageHardwareKey) + " has '" + item + "'",
+             "it takes the name of an op or a layer, a colon, and a kind or a type of device",
+             "write it as in blocks.0:gpu or head:v100-16g, with + between several");
+    list.push_back(std::move(hardware));
+  }
+  return list;
 }
 
 void check_axes(const Preset& preset, const std::string& origin) {
@@ -104,14 +122,17 @@ void check_axes(const Preset& preset, const std::string& origin) {
 }
 
 /// The keys that are no degrees and have one value.
-std::string decisions_text(const Document& document, const std::vector<std::string>& boundaries) {
+std::string decisions_text(const Document& document, const Preset& preset) {
   std::vector<std::string> parts;
   for (const auto& [key, value] : document.as_table()) {
-    if (is_degree(key) || key == kBoundariesKey || value.is_table() || value.is_list()) continue;
+    const bool is_listed = key == kBoundariesKey || key == kStageHardwareKey;
+    if (is_degree(key) || is_listed || value.is_table() || value.is_list()) continue;
     parts.push_back(key + "=" + (value.is_string() ? value.as_string() : to_json(value)));
   }
-  if (!boundaries.empty())
-    parts.push_back(std::string(kBoundariesKey) + "=" + join(boundaries, "+"));
+  if (!preset.boundaries.empty())
+    parts.push_back(std::string(kBoundariesKey) + "=" + join(preset.boundaries, "+"));
+  if (!preset.hardware.empty())
+    parts.push_back(std::string(kStageHardwareKey) + "=" + to_text(preset.hardware));
   return join(parts, ",");
 }
 
@@ -136,6 +157,12 @@ Document value_of(std::string_view text) {
 }
 
 }  // namespace
+
+std::string to_text(const std::vector<StageHardware>& list) {
+  std::vector<std::string> items;
+  for (const StageHardware& each : list) items.push_back(each.name + ":" + each.hardware);
+  return join(items, "+");
+}
 
 bool is_preset(std::string_view text) {
   return text.find('=') != std::string_view::npos && !std::filesystem::exists(text);
@@ -182,12 +209,13 @@ Preset parse_preset(const Document& document, const std::string& origin,
     preset.stages = *read_degree(kPipelineKey, *stages, origin);
   preset.zero = read_zero(table, origin);
   table.choice(std::string(kStagesKey), "any", {"any", "equal"});
-  preset.boundaries = read_boundaries(table);
+  preset.boundaries = read_items(table, kBoundariesKey);
+  preset.hardware = read_hardware(table, origin);
   check_axes(preset, origin);
   preset.decisions =
       parse_plan(decisions_of(document, preset), origin, {.other_keys = kPresetKeys});
   preset.text = degrees_text(preset);
-  preset.decisions_text = decisions_text(document, preset.boundaries);
+  preset.decisions_text = decisions_text(document, preset);
   return preset;
 }
 

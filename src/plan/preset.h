@@ -28,6 +28,18 @@ inline constexpr std::string_view kStagesKey = "stages";
 /// "blocks.1+blocks.5" in a text.
 inline constexpr std::string_view kBoundariesKey = "boundaries";
 
+/// Which devices certain ops run on: ["blocks.0:gpu"], or "blocks.0:v100-16g+head:gpu" in a text.
+inline constexpr std::string_view kStageHardwareKey = "stage_hardware";
+
+/// The stages with ops of this name, or of this scope, run on devices of this kind or type.
+struct StageHardware {
+  std::string name;      // "blocks.0" is "blocks.0.*", too
+  std::string hardware;  // "cpu", "gpu", "npu", or the name of a type of device
+
+  bool operator==(const StageHardware&) const = default;
+};
+std::string to_text(const std::vector<StageHardware>& list);  // "blocks.0:v100-16g+head:gpu"
+
 struct PresetAxis {
   std::string_view name;        // one of the above
   std::optional<int64_t> size;  // nullopt: kRest
@@ -44,6 +56,7 @@ struct Preset {
   /// micro-batches, too, of which each is then reduced and scattered; 3 the parameters, too.
   int zero = 0;
   std::vector<std::string> boundaries = {};  // of stages, in program order; empty: even stages
+  std::vector<StageHardware> hardware = {};  // NamedMesh::hardware of some stages
   /// Are micro-batches chosen with the plan? Then decisions.micro_batches is what is aimed at.
   bool chooses_micro_batches = false;
   /// All other decisions, without meshes; its marks are added to those of the preset.

@@ -50,6 +50,21 @@ TEST(Preset, HasNamesBehindWhichStagesEnd) {
   EXPECT_THAT(error_of("stages=even"), HasSubstr("equal"));
 }
 
+TEST(Preset, HasTheDevicesOfStages) {
+  const std::vector<StageHardware> both{{"blocks.0", "v100-16g"}, {"head", "gpu"}};
+  const Preset text = parse_preset("stage_hardware=blocks.0:v100-16g + head : gpu,pp=2");
+  EXPECT_EQ(text.hardware, both);
+  EXPECT_EQ(text.decisions_text, "stage_hardware=blocks.0:v100-16g+head:gpu");
+  const Document table =
+      parse_toml("stage_hardware = [\"blocks.0:v100-16g\", \"head:gpu\"]\n", "c.toml");
+  ASSERT_TRUE(has_degrees(table));
+  const Preset preset = parse_preset(table, "c.toml [parallel]");
+  EXPECT_EQ(preset.hardware, both);
+  EXPECT_EQ(preset.decisions_text, text.decisions_text);
+  for (const char* wrong : {"stage_hardware=head", "stage_hardware=head:", "stage_hardware=:gpu"})
+    EXPECT_THAT(error_of(wrong), HasSubstr("stage_hardware has '")) << wrong;
+}
+
 TEST(Preset, RefusesWhatIsNoDegree) {
   for (const char* text : {"dp=0", "dp=-1", "tp=two", "pp=rest", "dp=1.5", "dp="})
     EXPECT_THAT(error_of(text), HasSubstr("is no degree")) << text;

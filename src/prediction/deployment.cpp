@@ -125,10 +125,6 @@ std::vector<Need> needs_of(const Cluster& cluster, std::span<const std::string> 
   return needs;
 }
 
-bool can_have(const DeviceType& type, const std::string& hardware) {
-  return hardware.empty() || type.name == hardware || to_text(type.kind) == hardware;
-}
-
 [[noreturn]] void refuse_hardware(const Cluster& cluster, std::span<const std::string> hardware,
                                   const std::string& needed) {
   int64_t devices = 0;
@@ -148,6 +144,10 @@ bool can_have(const DeviceType& type, const std::string& hardware) {
 }
 
 }  // namespace
+
+bool can_have(const DeviceType& type, const std::string& hardware) {
+  return hardware.empty() || type.name == hardware || to_text(type.kind) == hardware;
+}
 
 Deployment in_order(const Cluster& cluster, std::span<const std::string> hardware) {
   const int ranks = static_cast<int>(hardware.size());

@@ -20,6 +20,10 @@ struct Deployment {
   const DeviceType& type(Rank rank) const { return cluster->type(device(rank)); }
 };
 
+/// Is a device of this type what a rank needs?
+///   hardware  "cpu", "gpu", "npu", the name of a type, or "" for any
+bool can_have(const DeviceType& type, const std::string& hardware);
+
 /// Rank i on device i. On a cluster of cores, more ranks than cores begin at the first core again,
 /// and share them.
 ///

@@ -58,6 +58,7 @@ class Breakdown {
   Breakdown(const TaskGraph& graph, const IndexedVector<TaskId, TaskId>& like, Seconds step)
       : graph_(graph), step_(step), axes_(graph.tasks.size(), nullptr) {
     for (const TaskId id : graph.tasks.indices()) {
+      has_micro_batches_ |= graph.tasks[id].micro_batch >= 0;
       if (graph.tasks[id].kind != Task::Kind::kExchange) continue;
       axes_[id] =
           like[id] == id ? &*names_.insert(axes_of(graph.tasks[id])).first : axes_[like[id]];
@@ -67,14 +68,19 @@ class Breakdown {
   RankBreakdown of(const RankActs& rank) const {
     std::vector<Interval> kernels;
     std::map<std::string, std::vector<Interval>> exchanges;
+    RankBreakdown breakdown{.rank = rank.rank};
     for (const TimedAct& act : rank.acts) {
       if (act.start == act.end) continue;
       const Interval interval{act.start, act.end};
-      if (graph_.tasks[act.task].kind == Task::Kind::kCompute) kernels.push_back(interval);
+      const Task& task = graph_.tasks[act.task];
+      if (task.kind == Task::Kind::kCompute) {
+        kernels.push_back(interval);
+        add(task, seconds_of(act.end - act.start), breakdown.passes[task.mesh]);
+      }
       if (axes_[act.task]) exchanges[*axes_[act.task]].push_back(interval);
     }
     std::vector<Interval> covered = joined(std::move(kernels));
-    RankBreakdown breakdown{.rank = rank.rank, .compute = length_of(covered)};
+    breakdown.compute = length_of(covered);
     for (auto& [axes, list] : exchanges) {
       int64_t exposed = 0;
       const std::vector<Interval> own = joined(std::move(list));
@@ -89,8 +95,19 @@ class Breakdown {
   }
 
  private:
+  void add(const Task& task, Seconds time, PassTimes& passes) const {
+    const bool is_once = has_micro_batches_ && task.micro_batch < 0;
+    if (is_once || task.role == Role::kOptimizer)
+      passes.once += time;
+    else if (task.role == Role::kForward)
+      passes.forward += time;
+    else
+      passes.backward += time;
+  }
+
   const TaskGraph& graph_;
   const Seconds step_;
+  bool has_micro_batches_ = false;
   std::set<std::string> names_;
   IndexedVector<TaskId, const std::string*> axes_;  // of exchanges, in names_
 };

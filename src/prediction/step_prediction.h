@@ -14,10 +14,18 @@
 
 namespace tessera {
 
+/// The kernels of a step on one rank and one mesh.
+struct PassTimes {
+  Seconds forward{0}, backward{0};  // of all micro-batches
+  Seconds once{0};                  // of the optimizer, and what is done once for all of them
+};
+
 /// Where the time of a step goes on one rank. The parts add up to the step.
 struct RankBreakdown {
   Rank rank = 0;
   Seconds compute{0};  // kernels run
+  /// The same by the meshes of the task graph. Stages on equal meshes are one.
+  std::map<MeshIndex, PassTimes> passes = {};
   /// No kernel runs and an exchange does, by the mesh axes of the exchange ("" between meshes).
   std::map<std::string, Seconds> exposed = {};
   /// All exchanges, those that kernels hide too, by the same axes. No part of the step.

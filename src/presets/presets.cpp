@@ -385,6 +385,27 @@ std::vector<int> stages_of(const Preset& preset, const Graph& graph, int stages)
   return stages_behind(graph, preset.boundaries);
 }
 
+/// Says what the meshes need that have ops with wanted devices.
+///   stages  of each forward op; empty: all are on the first mesh
+void add_hardware(const Preset& preset, const Graph& graph, const std::vector<int>& stages,
+                  Meshes& meshes) {
+  for (const StageHardware& wanted : preset.hardware) {
+    const std::vector<bool> is_named =
+        ops_named(graph, wanted.name, std::string(kStageHardwareKey));
+    for (size_t i = 0; i < is_named.size(); ++i) {
+      if (!is_named[i]) continue;
+      NamedMesh& mesh = meshes[stages.empty() ? 0 : stages[i]];
+      if (!mesh.hardware.empty() && mesh.hardware != wanted.hardware)
+        refuse("the stage " + mesh.name + " of preset " + preset.text + " has to be on '" +
+                   mesh.hardware + "' and on '" + wanted.hardware + "'",
+               std::string(kStageHardwareKey) + "=" + to_text(preset.hardware) +
+                   " names ops that are in one stage",
+               "use more stages, boundaries between these ops, or one kind of device for both");
+      mesh.hardware = wanted.hardware;
+    }
+  }
+}
+
 }  // namespace
 
 std::vector<Mark> stage_marks(const Graph& graph, const Meshes& meshes,
@@ -458,11 +479,15 @@ Plan preset_plan(const Preset& preset, const Graph& graph, std::optional<int> ra
   if (preset.chooses_micro_batches)
     plan.micro_batches = micro_batches_for(graph, plan.micro_batches, plan.accumulate);
   std::vector<Mark> marks;
-  if (plan.meshes.size() > 1 || !preset.boundaries.empty())
-    marks = stage_marks(
-        graph, plan.meshes,
-        stages_of(preset, graph, static_cast<int>(std::max<size_t>(1, plan.meshes.size()))),
-        origin);
+  std::vector<int> stages;
+  if (plan.meshes.size() > 1 || !preset.boundaries.empty()) {
+    stages = stages_of(preset, graph, static_cast<int>(std::max<size_t>(1, plan.meshes.size())));
+    marks = stage_marks(graph, plan.meshes, stages, origin);
+  }
+  if (!preset.hardware.empty()) {
+    plan.meshes = plan.placed();
+    add_hardware(preset, graph, stages, plan.meshes);
+  }
   Gradients gradients;
   if (preset.zero >= 2)
     gradients = gradients_of(graph, assign_meshes(graph, plan.placed(), marks).ops);

@@ -19,10 +19,12 @@ namespace tessera {
 ///           `boundaries`: stages_behind(). Without micro_batches
 ///           it takes the largest divisor of the batch of at most 2 for each stage. The schedules
 ///           interleaved, zb-v, v-half and v-min have two stages for each of pp
+///   stage_hardware  the meshes of the stages with these ops need these devices
 ///   ranks   rank = ((stage, dp), sp), tp; the number that the axis of the size "rest" fills up
 ///   throws  UserError (78): no number of ranks for "rest", or one that the other degrees do not
 ///           divide; an axis that would divide (almost) nothing; more stages than work; another
-///           number of boundaries than there are between the stages
+///           number of boundaries than there are between the stages; a stage that needs two kinds
+///           of devices
 Plan preset_plan(const Preset& preset, const Graph& graph, std::optional<int> ranks = std::nullopt);
 
 /// One mark for the ops of each stage, with patterns for whole scopes.

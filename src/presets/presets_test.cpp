@@ -294,6 +294,28 @@ TEST(PresetBoundaries, AreBehindTheLastOpOfANameOrScope) {
               ElementsAre(0, 1, 2, 3, 3));
 }
 
+TEST(PresetHardware, IsWhatTheMeshesOfTheStagesWithTheOpsNeed) {
+  const Graph graph = parse_graph(kScopes);
+  const auto needs_of = [&](const std::string& text) {
+    std::vector<std::string> needs;
+    for (const NamedMesh& mesh : preset_plan(parse_preset(text), graph).meshes)
+      needs.push_back(mesh.hardware);
+    return needs;
+  };
+  EXPECT_THAT(needs_of("pp=2,boundaries=a,stage_hardware=a:v100"), ElementsAre("v100", ""));
+  EXPECT_THAT(needs_of("pp=2,boundaries=a,stage_hardware=two:gpu"), ElementsAre("", "gpu"));
+  EXPECT_THAT(needs_of("pp=3,boundaries=a+b,stage_hardware=a:v100+loss:p100"),
+              ElementsAre("v100", "", "p100"));
+  EXPECT_THAT(needs_of("dp=2,stage_hardware=b:v100"), ElementsAre("v100")) << "one mesh has all";
+}
+
+TEST(PresetHardware, IsRefusedWhereItCannotBe) {
+  EXPECT_THAT(error_of("pp=2,boundaries=a,stage_hardware=c:gpu", kScopes),
+              HasSubstr("names 'c', which no op"));
+  EXPECT_THAT(error_of("pp=2,boundaries=b,stage_hardware=a:v100+b:p100", kScopes),
+              HasSubstr("has to be on 'v100' and on 'p100'"));
+}
+
 TEST(PresetBoundaries, AreRefusedWhereTheyCannotBe) {
   EXPECT_THAT(error_of("pp=3,boundaries=a", kScopes),
               HasSubstr("has boundaries of 2 stages, not of 3"));

@@ -228,6 +228,18 @@ std::vector<int> stages_behind(const Graph& graph, const std::vector<std::string
   return stages;
 }
 
+std::vector<bool> ops_named(const Graph& graph, const std::string& name, const std::string& key) {
+  std::vector<bool> is_named;
+  for (const OpId op : forward_ops(graph)) is_named.push_back(has_name(graph.op(op).name, name));
+  if (std::ranges::count(is_named, true) == 0)
+    throw UserError(key + " names '" + name + "', which no op of the forward has",
+                    "no op of the forward has this name, or begins with it and a dot",
+                    "give names of ops or layers, such as blocks.0, as `tessera explain` prints "
+                    "them",
+                    ExitCode::kBadConfig);
+  return is_named;
+}
+
 std::vector<int> stage_boundaries(const Graph& graph, int stages) {
   const Line line = line_of(graph, forward_ops(graph));
   std::vector<Position> found = boundaries(line.positions, line.total / stages);

@@ -29,6 +29,12 @@ std::vector<int> even_stages(const Graph& graph, int stages);
 ///           for names in another order
 std::vector<int> stages_behind(const Graph& graph, const std::vector<std::string>& names);
 
+/// By position among the forward ops: is it an op of the name, or of the scope?
+///
+///   key     of the plan that says the name, for the message
+///   throws  UserError (78) for a name that no forward op has
+std::vector<bool> ops_named(const Graph& graph, const std::string& name, const std::string& key);
+
 /// The boundaries at which stages may begin, by position among the forward ops, ascending, without
 /// the first op: those of even_stages. Where there are fewer than `stages` - 1, all positions
 /// between two ops with work.

@@ -304,6 +304,7 @@ bool obeys(const Candidate& candidate, const PlanConstraints& constraints) {
   const bool is_cut = fixes_decision(constraints, kStagesKey) || !constraints.boundaries.empty();
   const bool is_ours = candidate.source == Candidate::Source::kPreset ||
                        candidate.source == Candidate::Source::kPipeline;
+  if (!constraints.hardware.empty() && !is_ours) return false;
   return obeys(candidate.plan, constraints) &&
          (!is_cut || is_ours || candidate.plan.meshes.size() < 2) &&
          (candidate.source == Candidate::Source::kSearch ||

@@ -1,9 +1,11 @@
 // Pipelines that a search chooses from, and how much it tries.
 #pragma once
 
+#include <algorithm>
 #include <cstddef>
 #include <cstdint>
 #include <optional>
+#include <string>
 #include <vector>
 
 #include "schedule/pipeline.h"
@@ -17,8 +19,9 @@ struct StageChoice {
   Rank first = 0;
   int way = 0;  // index in the ways
   UnitCost cost = {};
-  double transfer = 0;  // seconds in which it receives what one micro-batch needs
-  double capacity = 0;  // bytes of its smallest device
+  double transfer = 0;        // seconds in which it receives what one micro-batch needs
+  double capacity = 0;        // bytes of its smallest device
+  std::string hardware = {};  // NamedMesh::hardware
 
   int units() const { return end_unit - first_unit; }
 };
@@ -31,6 +34,13 @@ struct PipelineChoice {
   /// Do the stages divide the ranks inside of each part of the data? Else a stage has neighbouring
   /// ranks. All stages have one way then.
   bool has_data_outside = false;
+
+  /// A device is the ranks from one first rank on. With two stages on each, the second ones follow
+  /// in the same order, or in the reverse one, which is a V.
+  size_t devices() const;
+  bool has_two_stages() const { return devices() < stages.size(); }
+  bool is_v() const;
+  size_t device_of(size_t stage) const;  // 0 for the first stage
 
   /// The same stages, whatever the micro-batches and the schedule.
   bool has_stages_of(const PipelineChoice& other) const;
@@ -52,11 +62,23 @@ struct StageSearchEffort {
   static StageSearchEffort little() { return {6, {1.0, 1.05, 1.2}, 2, 1, 3}; }
 };
 
+/// The stage that has a unit is on some of the ranks only.
+struct UnitRanks {
+  int unit = 0;
+  std::vector<bool> allows;  // by rank
+
+  bool allows_all(Rank first, int size) const {
+    return std::all_of(allows.begin() + first, allows.begin() + first + size,
+                       [](bool allowed) { return allowed; });
+  }
+};
+
 struct StageSearchOptions {
   std::vector<int64_t> micro_batches = {};   // the numbers that are tried
   std::vector<PipelineKind> schedules = {};  // that take one stage a device
   std::optional<int> stages = {};            // exactly so many
   std::vector<int> boundaries = {};          // units at which a stage begins
+  std::vector<UnitRanks> ranks = {};         // of some units
   int min_stages = 2;
   int max_stages = 16;
   size_t max_answers = 6;

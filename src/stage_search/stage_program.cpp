@@ -49,6 +49,7 @@ class StageProgram {
         micro_batches_(micro_batches),
         chain_(chain),
         units_(line.units()),
+        allowed_(options.ranks),
         effort_(options.effort),
         ranks_(runs_.ranks()),
         fewest_(equal.stages.value_or(options.stages.value_or(options.min_stages))),
@@ -200,7 +201,8 @@ class StageProgram {
     for (const auto& [size, group] : runs_at_[place]) {
       const Table& table = tables_[group];
       const Entry* rests = &at(stages - 1, 0, rank + size);  // by unit
-      for (int end = table.begin; end < table.end; ++end) {
+      const int last = std::min(table.end - 1, last_end(allowed_, unit, rank, size, units_));
+      for (int end = table.begin; end <= last; ++end) {
         const double rest = rests[end].seconds;
         const Offer* offer = table.offers[end - table.begin];
         if (!offer || rest + offer->chain >= best.seconds) continue;  // transfers only add to it
@@ -257,6 +259,7 @@ class StageProgram {
   const int64_t micro_batches_;
   const ChainOf chain_;
   const int units_;
+  const std::vector<UnitRanks>& allowed_;
   const StageSearchEffort& effort_;
   const int ranks_;
   const int fewest_, most_;                 // stages
@@ -279,6 +282,13 @@ double memory_of(const UnitCost& cost, double in_flight) {
 int last_end(const std::vector<int>& boundaries, int unit, int units) {
   const auto next = std::ranges::upper_bound(boundaries, unit);
   return next == boundaries.end() ? units : *next;
+}
+
+int last_end(const std::vector<UnitRanks>& allowed, int unit, Rank first, int size, int units) {
+  int end = units;
+  for (const UnitRanks& each : allowed)
+    if (each.unit >= unit && each.unit < end && !each.allows_all(first, size)) end = each.unit;
+  return end;
 }
 
 double RunCapacities::of(const SegmentCosts& costs, Rank first, int size) const {

@@ -17,6 +17,10 @@ double memory_of(const UnitCost& cost, double in_flight);
 /// Where a stage that begins at a unit ends at the latest: it has no boundary inside.
 int last_end(const std::vector<int>& boundaries, int unit, int units);
 
+/// Where a stage that begins at a unit on these ranks ends at the latest: before the first unit
+/// that may not be there.
+int last_end(const std::vector<UnitRanks>& allowed, int unit, Rank first, int size, int units);
+
 /// What a stage adds to the time of one micro-batch: under 1f1b all, under schedules that split the
 /// backward the weight gradients fill bubbles.
 enum class ChainOf { kWholeBackward, kSplitBackward };

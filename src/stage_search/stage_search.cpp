@@ -21,20 +21,49 @@ constexpr int kInFlightOfAStage = 2;
 /// The limit of a device on which no micro-batch fits.
 constexpr double kNoMemory = -1;
 
+/// What all stages of a device have together. Of what passes and what the optimizer takes one stage
+/// has its own at a time.
+struct DeviceCosts {
+  double variables = 0, passing = 0, updating = 0, once = 0;
+  double capacity = 0;
+
+  double memory(double in_flight) const {
+    return variables + std::max(in_flight + passing, updating);
+  }
+};
+
+/// By device.
+std::vector<DeviceCosts> device_costs(const PipelineChoice& choice) {
+  std::vector<DeviceCosts> list(choice.devices());
+  for (size_t s = 0; s < choice.stages.size(); ++s) {
+    const StageChoice& stage = choice.stages[s];
+    DeviceCosts& device = list[choice.device_of(s)];
+    device.variables += stage.cost.variables;
+    device.once += stage.cost.once;
+    device.passing = std::max(device.passing, stage.cost.passing);
+    device.updating = std::max(device.updating, stage.cost.updating);
+    device.capacity = stage.capacity;
+  }
+  return list;
+}
+
 PipelineShape shape_of(const PipelineChoice& choice) {
   const int stages = static_cast<int>(choice.stages.size());
-  PipelineShape shape =
-      chain_of(stages, 1, StagePlacement::kRoundRobin, static_cast<int>(choice.micro_batches));
+  const int devices = static_cast<int>(choice.devices());
+  PipelineShape shape = chain_of(devices, stages / devices,
+                                 choice.is_v() ? StagePlacement::kV : StagePlacement::kRoundRobin,
+                                 static_cast<int>(choice.micro_batches));
   for (int s = 0; s < stages; ++s) {
     const StageChoice& stage = choice.stages[s];
     shape.stages[s].costs = {stage.cost.forward, stage.cost.input_gradient,
                              stage.cost.weight_gradient, stage.cost.kept,
                              stage.cost.kept - stage.cost.late};
     shape.transfer = std::max(shape.transfer, stage.transfer);
-    const bool fits = memory_of(stage.cost, 0) <= stage.capacity;
-    shape.memory_limits.push_back(fits ? stage.capacity - stage.cost.variables - stage.cost.passing
-                                       : kNoMemory);
   }
+  for (const DeviceCosts& device : device_costs(choice))
+    shape.memory_limits.push_back(device.memory(0) <= device.capacity
+                                      ? device.capacity - device.variables - device.passing
+                                      : kNoMemory);
   return shape;
 }
 
@@ -63,12 +92,8 @@ bool is_chain(const ModelLine& line, const PipelineChoice& choice) {
 
 void add_clocked(const ModelLine& line, PipelineChoice choice, PipelineKind schedule,
                  std::vector<PipelineChoice>& list) {
-  choice.schedule = schedule;
-  if (facts_of(schedule).splits_backward && !is_chain(line, choice)) return;
-  const std::optional<double> seconds = clock_seconds(choice);
-  if (!seconds) return;
-  choice.seconds = *seconds;
-  list.push_back(std::move(choice));
+  if (std::optional<PipelineChoice> made = on_clock(line, std::move(choice), schedule))
+    list.push_back(*std::move(made));
 }
 
 /// The first ones, of which at most two differ in cuts and schedule only.
@@ -103,20 +128,33 @@ std::optional<PassTimeline> timeline_of(const PipelineChoice& choice) {
 
 std::vector<double> clock_memory(const PipelineChoice& choice) {
   const std::optional<PassTimeline> timeline = timeline_of(choice);
+  const std::vector<DeviceCosts> devices = device_costs(choice);
   std::vector<double> bytes;
-  for (size_t s = 0; timeline && s < choice.stages.size(); ++s)
-    bytes.push_back(std::max(memory_of(choice.stages[s].cost, 0),
-                             choice.stages[s].cost.variables + choice.stages[s].cost.passing +
-                                 timeline->devices[s].max_memory));
+  for (size_t s = 0; timeline && s < choice.stages.size(); ++s) {
+    const size_t device = choice.device_of(s);
+    bytes.push_back(devices[device].memory(timeline->devices[device].max_memory));
+  }
   return bytes;
+}
+
+std::optional<PipelineChoice> on_clock(const ModelLine& line, PipelineChoice choice,
+                                       PipelineKind schedule) {
+  choice.schedule = schedule;
+  const bool wants_chain = facts_of(schedule).splits_backward || choice.has_two_stages();
+  if (wants_chain && !is_chain(line, choice)) return std::nullopt;
+  const std::optional<double> seconds = clock_seconds(choice);
+  if (!seconds) return std::nullopt;
+  choice.seconds = *seconds;
+  return choice;
 }
 
 std::optional<double> clock_seconds(const PipelineChoice& choice) {
   const std::optional<PassTimeline> timeline = timeline_of(choice);
   if (!timeline) return std::nullopt;
+  const std::vector<DeviceCosts> devices = device_costs(choice);
   double end = 0;
-  for (size_t s = 0; s < choice.stages.size(); ++s)
-    end = std::max(end, timeline->devices[s].last_end + choice.stages[s].cost.once);
+  for (size_t d = 0; d < devices.size(); ++d)
+    end = std::max(end, timeline->devices[d].last_end + devices[d].once);
   return end;
 }
 
@@ -194,7 +232,7 @@ std::vector<PipelineChoice> StageSearch::best_of(const std::vector<int64_t>& cou
   for (const PipelineChoice& start : few_of_like(clocked, effort.climbs)) climb(start, clocked);
   sort_unique(clocked);
   clocked = few_of_like(clocked, most);
-  if (runs_.ranks() > kManyRanks) place_data_outside(clocked);
+  if (runs_.ranks() > kManyRanks && options_.ranks.empty()) place_data_outside(clocked);
   return clocked;
 }
 
@@ -227,7 +265,9 @@ std::vector<PipelineChoice> StageSearch::with_other_cuts(const PipelineChoice& c
     if (next_step != 0) other.stages[cut].end_unit = other.stages[cut + 1].first_unit += next_step;
     if (std::ranges::all_of(other.stages, [&](const StageChoice& stage) {
           return stage.units() > 0 &&
-                 stage.end_unit <= last_end(options_.boundaries, stage.first_unit, line_.units());
+                 stage.end_unit <= last_end(options_.boundaries, stage.first_unit, line_.units()) &&
+                 stage.end_unit <= last_end(options_.ranks, stage.first_unit, stage.first,
+                                            ways_[stage.way].mesh->size(), line_.units());
         }))
       others.push_back(std::move(other));
   };

@@ -58,9 +58,21 @@ class StageSearch {
   /// the number of micro-batches or the schedule is another one. In ascending order of the
   /// estimated time.
   std::vector<PipelineChoice> neighbours(const PipelineChoice& choice);
+  /// The pipeline with two stages on the ranks of each stage, in turn under `interleaved` and in a
+  /// V under zb-v and v-half: the longest of all stages is as short as the units allow, and cuts
+  /// are moved while that is faster on the clock. In ascending order of the estimated time, without
+  /// schedules that are more than `margin` times slower at first; empty where there are not enough
+  /// units or one micro-batch.
+  std::vector<PipelineChoice> with_two_stages(const PipelineChoice& choice, double margin);
 
  private:
   const SegmentCosts& costs_of(int64_t micro_batches);
+  /// nullopt where the units are too few, or may not be on these ranks.
+  std::optional<PipelineChoice> split_in_two(const PipelineChoice& choice, bool in_v);
+  /// The last unit of each stage, so that none takes more than `seconds` for a micro-batch; empty
+  /// where that is impossible.
+  std::vector<int> ends_within(const PipelineChoice& stages, double seconds);
+  PipelineChoice with_faster_cuts(PipelineChoice choice);
   /// With the costs of each stage.
   PipelineChoice priced(PipelineChoice choice);
   /// Adds the best neighbour, its best neighbour and so on, until none is faster.
@@ -91,8 +103,13 @@ MeshPtr mesh_of(const PipelineChoice& choice, size_t stage, const std::vector<St
 /// end; nullopt when the schedule does not fit the stages, or a device has not the memory.
 std::optional<double> clock_seconds(const PipelineChoice& choice);
 
-/// The most bytes that each stage holds at once on the simulated clock; empty when clock_seconds
-/// are none.
+/// The choice under a schedule, with that time; nullopt, too, for a schedule that takes only chains
+/// where a stage reads no result of the one before it.
+std::optional<PipelineChoice> on_clock(const ModelLine& line, PipelineChoice choice,
+                                       PipelineKind schedule);
+
+/// The most bytes that the devices of each stage hold at once on the simulated clock; empty when
+/// clock_seconds are none.
 std::vector<double> clock_memory(const PipelineChoice& choice);
 
 }  // namespace tessera

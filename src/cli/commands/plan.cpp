@@ -13,6 +13,7 @@
 #include "cli/print/plan_answer.h"
 #include "cli/print/plan_numbers.h"
 #include "cli/print/plan_report.h"
+#include "cli/print/stages_text.h"
 #include "cli/print/summary.h"
 #include "cli/run/earlier_plans.h"
 #include "cli/run/fixed_decisions.h"
@@ -26,21 +27,26 @@ namespace tessera {
 
 namespace {
 
-/// The summary of the best plan, as `tessera explain` prints it; its placements are checked. Of
-/// many micro-batches it is that of a shorter step.
-std::string summary_of(const Planned& planned) {
+/// The best plan, compiled.
+struct DescribedPlan {
+  std::string summary;  // as `tessera explain` prints it
+  DescribedStages stages;
+};
+
+/// The placements are checked. Of many micro-batches a shorter step is compiled.
+DescribedPlan described(const Planned& planned, bool moves_boundaries) {
   const Candidate& best = planned.best()->candidate;
-  if (!best.shorter.empty()) {
-    const ShorterStep& step = best.shorter.back();
-    Plan plan = step.plan;
-    const Compiled compiled = compile_on({*step.graph, *planned.cluster}, plan);
-    return fmt::format("Of a step of {} micro-batches instead of {}:\n", plan.micro_batches,
-                       best.plan.micro_batches) +
-           summary_text(numbers_of(compiled, plan_summary(plan)), LikeRows(compiled.graph));
-  }
-  Plan plan = best.plan;
-  const Compiled compiled = compile_on(planned.request(), plan);
-  return summary_text(numbers_of(compiled, plan_summary(plan)), LikeRows(compiled.graph));
+  const auto describe = [&](const PlanRequest& request, Plan plan, const std::string& heading) {
+    const Compiled compiled = compile_on(request, plan);
+    return DescribedPlan{
+        heading + summary_text(numbers_of(compiled, plan_summary(plan)), LikeRows(compiled.graph)),
+        described_stages(planned, compiled, moves_boundaries)};
+  };
+  if (best.shorter.empty()) return describe(planned.request(), best.plan, "");
+  const ShorterStep& step = best.shorter.back();
+  return describe({*step.graph, *planned.cluster}, step.plan,
+                  fmt::format("Of a step of {} micro-batches instead of {}:\n",
+                              step.plan.micro_batches, best.plan.micro_batches));
 }
 
 }  // namespace
@@ -68,6 +74,11 @@ void PlanCommand::describe(OptionParser& parser) {
                "Print the price of the placement of this op or value, and what changes of the "
                "devices and of the batch would do to it"},
               explained);
+  parser.flag({"--sensitivity", "",
+               "Move the boundaries of the stage that binds, and plan again with one device less "
+               "and one more, and with half and twice the bandwidth, "
+               "and print what it would change"},
+              changes_devices);
   parser.number({"--polish", "N",
                  "Simulate N single changes of the best plan: the placements of a class of ops or "
                  "of a value, buckets, micro-batches; default: 3 of a pipeline, else none"},
@@ -151,28 +162,34 @@ ExitCode PlanCommand::print_answer(const Planned& planned) const {
   for (const std::string& note : planning_notes(planned)) text += "note: " + note + "\n";
   text += problem_text(planned) + floor_text(planned) + axes_text(planned);
   const EvaluatedCandidate* best = planned.best();
-  document["plan"] = Document();
+  document["plan"] = document["stages"] = Document();
   if (!best) {
     const NearestChanges changes = nearest_changes(planned);
     document["nearest"] = changes_document(changes);
     text += changes_text(changes);
   } else {
-    std::string summary;
+    DescribedPlan plan;
     on_all_cores(2, [&](int64_t i) {
       if (i == 0) document["plan"] = plan_document(planned);
-      if (i == 1) summary = summary_of(planned);
+      if (i == 1) plan = described(planned, changes_devices);
     });
+    document["stages"] = stages_document(planned, plan.stages);
     if (out) {
       write_file(*out, to_json(document["plan"], 2) + "\n");
       text += "written to " + *out + "\n";
     }
-    text += "\n" + summary;
+    text += "\n" + plan.summary + stages_text(planned, plan.stages);
   }
   text += "\nCompared\n" + ranking_text(planned) + measured_text(planned.answer);
   if (explained && best) {
     const ExplainedChoice choice = explained_choice(planned, best->candidate.plan, *explained);
     document["choice"] = choice_document(choice);
     text += choice_text(choice);
+  }
+  if (changes_devices && best) {
+    const std::vector<Sensitivity> changes = device_sensitivities(planned);
+    document["changes"] = sensitivity_document(changes);
+    text += sensitivity_text(changes);
   }
   if (report && !planned.answer.candidates.empty())
     write_file(*report, plan_report_html(planned, file));

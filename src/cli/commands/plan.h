@@ -28,6 +28,7 @@ struct PlanCommand : Command {
   std::optional<std::string> explained;  // the name of an op or a value
   double time_limit = 0;                 // seconds; 0: none
   bool no_cache = false;
+  bool changes_devices = false;  // --sensitivity
   std::optional<int> polish, measure_top;
 
  private:

@@ -146,17 +146,31 @@ Document choice_document(const ExplainedChoice& choice) {
     document["any_memory_seconds"] = prices.with_any_memory.value();
     document["any_memory_placement"] = prices.with_any_memory_text;
   }
-  document["changes"] = Document::List{};
-  for (const Sensitivity& each : choice.changes) {
+  document["changes"] = sensitivity_document(choice.changes);
+  return document;
+}
+
+std::string sensitivity_text(const std::vector<Sensitivity>& changes) {
+  TextTable table({"change", "step of this plan", "best step", "plan"}, "lrrl");
+  for (const Sensitivity& each : changes)
+    table.add({each.change, milliseconds(each.kept, "does not run"),
+               milliseconds(each.best, "no plan"),
+               each.best && each.plan.empty() ? "the same" : each.plan});
+  return "\nWhen the devices change\n" + table.text();
+}
+
+Document sensitivity_document(const std::vector<Sensitivity>& changes) {
+  Document list{Document::List()};
+  for (const Sensitivity& each : changes) {
     Document item;
     item["change"] = each.change;
     item["kept_seconds"] = seconds(each.kept);
     item["best_seconds"] = seconds(each.best);
     item["plan"] = each.plan;
     item["placement"] = each.placement;
-    document["changes"].append(std::move(item));
+    list.append(std::move(item));
   }
-  return document;
+  return list;
 }
 
 }  // namespace tessera

@@ -16,6 +16,7 @@
 #include "network/family.h"
 #include "network/graphs.h"
 #include "search/answers/fewer_ranks.h"
+#include "search/sources/stage_hardware.h"
 
 namespace tessera {
 namespace {
@@ -92,6 +93,8 @@ PlanRequest Planned::request() const {
 
 void find_answer(Planned& planned, OtherCandidates others, const EvaluationOptions& evaluation) {
   check_memory(planned, planned.constraints.ranks);
+  planned.constraints =
+      with_hardware_of(*planned.cluster, *planned.graph, std::move(planned.constraints));
   PlanningOptions options{.constraints = planned.constraints,
                           .compared = std::move(others.compared),
                           .evaluation = evaluation,

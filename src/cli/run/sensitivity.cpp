@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <tuple>
+#include <utility>
 
 #include "engine/graphs.h"
 #include "search/answers/choice_prices.h"
@@ -32,13 +33,29 @@ bool leaves_memory(const ClusterDescription& cluster) {
                              [](const DeviceType& type) { return type.memory > type.reserve; });
 }
 
+/// The cluster whose last machine has one device more; nullopt where its devices are in groups.
+std::optional<ClusterDescription> with_one_more(ClusterDescription description) {
+  MachineGroup& group = description.machines.back();
+  if (std::ranges::any_of(group.levels, [](const InnerLevel& level) { return level.size > 0; }))
+    return std::nullopt;
+  MachineGroup last = group;
+  last.names = {group.names.back()};
+  ++last.devices;
+  group.names.pop_back();
+  if (group.names.empty()) description.machines.pop_back();
+  description.machines.push_back(std::move(last));
+  return description;
+}
+
 /// Plans for a graph on a cluster again.
+///   kept  nullptr: it does not run there
+///   name  of an op or a value; "": none
 Sensitivity planned_again(const std::string& change, const PlanRequest& request,
-                          const PlanConstraints& constraints, const Plan& kept,
+                          const PlanConstraints& constraints, const Plan* kept,
                           const std::string& name) {
   Sensitivity result{change};
   PlanningOptions options{.constraints = constraints};
-  options.compared = {{Candidate::Source::kCompared, kKept, kept}};
+  if (kept) options.compared = {{Candidate::Source::kCompared, kKept, *kept}};
   options.max_presets = 0;
   const PlanningAnswer answer = find_plan(request, options);
   const EvaluatedCandidate* compared = answer.find(Candidate::Source::kCompared);
@@ -49,8 +66,9 @@ Sensitivity planned_again(const std::string& change, const PlanRequest& request,
   // Of equal steps the kept plan counts.
   const bool is_kept = result.kept && *result.kept <= best.step();
   if (!is_kept) result.plan = best.candidate.name;
-  result.placement =
-      choice_text(placements(request.graph, is_kept ? kept : best.candidate.plan), name);
+  if (!name.empty())
+    result.placement =
+        choice_text(placements(request.graph, is_kept ? *kept : best.candidate.plan), name);
   return result;
 }
 
@@ -68,7 +86,7 @@ std::vector<Sensitivity> sensitivities(const Planned& planned, const Plan& kept,
     }
     const Cluster cluster(std::move(description));
     list.push_back(
-        planned_again(change, {*planned.graph, cluster}, planned.constraints, kept, name));
+        planned_again(change, {*planned.graph, cluster}, planned.constraints, &kept, name));
   };
   on("half the bandwidth", scale_bandwidth, 0.5);
   on("twice the bandwidth", scale_bandwidth, 2);
@@ -81,7 +99,33 @@ std::vector<Sensitivity> sensitivities(const Planned& planned, const Plan& kept,
     if (config.train.batch < 1) continue;
     const Graph graph = training_graph(config);
     list.push_back(
-        planned_again(change, {graph, *planned.cluster}, planned.constraints, kept, name));
+        planned_again(change, {graph, *planned.cluster}, planned.constraints, &kept, name));
+  }
+  return list;
+}
+
+std::vector<Sensitivity> device_sensitivities(const Planned& planned) {
+  const EvaluatedCandidate& best = *planned.best();
+  std::vector<Sensitivity> list;
+  const auto on = [&](const std::string& change, const Cluster& cluster, int more) {
+    PlanConstraints constraints = planned.constraints;
+    constraints.ranks = best.ranks() + more;
+    constraints.may_use_fewer = false;
+    list.push_back(planned_again(change, {*planned.graph, cluster}, constraints,
+                                 more == 0 ? &best.candidate.plan : nullptr, ""));
+  };
+  if (!planned.constraints.mesh) {
+    if (best.ranks() > 1) on("one device less", *planned.cluster, -1);
+    if (best.ranks() < planned.cluster->device_count())
+      on("one device more", *planned.cluster, 1);
+    else if (std::optional<ClusterDescription> more = with_one_more(planned.cluster->description()))
+      on("one device more", Cluster(*std::move(more)), 1);
+  }
+  for (const auto& [change, factor] :
+       {std::pair("half the bandwidth", 0.5), std::pair("twice the bandwidth", 2.0)}) {
+    ClusterDescription description = planned.cluster->description();
+    scale_bandwidth(description, factor);
+    on(change, Cluster(std::move(description)), 0);
   }
   return list;
 }

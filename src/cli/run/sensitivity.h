@@ -17,7 +17,7 @@ struct Sensitivity {
   /// Of the best plan after the change, the kept one included; nullopt: none fits.
   std::optional<Seconds> best = {};
   std::string plan = {};       // name of the best one; "" for the kept one
-  std::string placement = {};  // of the op or the value in it: choice_text
+  std::string placement = {};  // of the op or the value in it: choice_text; "" without one
 };
 
 /// The bandwidths of all links, the memory of all devices and the batch, each halved and doubled.
@@ -29,5 +29,15 @@ struct Sensitivity {
 ///   time      six plannings
 std::vector<Sensitivity> sensitivities(const Planned& planned, const Plan& kept,
                                        const std::string& name);
+
+/// The devices of the best plan, one less and one more, and the bandwidths of all links, halved and
+/// doubled. Where the cluster has no further device, its last machine gets one; a machine whose
+/// levels join several groups of devices gets none, and the change is left out. On another number
+/// of devices the plan as it is does not run. No change of devices under a mesh that is fixed by
+/// marks.
+///
+///   requires  planned.best()
+///   time      four plannings
+std::vector<Sensitivity> device_sensitivities(const Planned& planned);
 
 }  // namespace tessera

@@ -78,6 +78,8 @@ struct Candidate {
   /// With shorter steps: the step as the search estimates it, which stands for a simulation where
   /// too few ranks behave alike.
   std::optional<EstimatedStep> estimate = {};
+  /// Of stages that are divided as presets divide (staged_plan in presets/presets.h): Preset::zero.
+  std::optional<int> zero = {};
 };
 std::string_view to_text(Candidate::Source source);  // "one device", "preset", "pipeline", ...
 

@@ -44,10 +44,10 @@ std::shared_ptr<const Graph> ShorterGraphs::of(int64_t rows,
 bool is_predicted(const Graph& graph, const Plan& plan) {
   const int stages = static_cast<int>(plan.placed().size());
   if (plan.accumulate > 1 || plan.micro_batches <= shorter_counts(stages).back()) return false;
-  if (plan.micro_batches > kMostWholeMicroBatches) return true;
+  if (plan.micro_batches > kMaxWholeMicroBatches) return true;
   const auto ops =
       std::ranges::count_if(graph.ops(), [](const Op& op) { return op.role != Role::kOptimizer; });
-  return ops * plan.micro_batches > kMostWholeOps;
+  return ops * plan.micro_batches > kMaxWholeOps;
 }
 
 std::vector<ShorterStep> shorter_steps(const Graph& graph, const Plan& plan, ShorterGraphs& graphs,
@@ -105,6 +105,12 @@ StepPrediction LongStep::prediction(const StepPrediction& fewer, const StepPredi
     for_each_key(a.exchanges, b.exchanges, [&](const std::string& axes, Seconds x, Seconds y) {
       rank.exchanges[axes] = at(x, y);
     });
+    for (const auto& [mesh, passes] : b.passes) {
+      const auto found = a.passes.find(mesh);
+      const PassTimes few = found == a.passes.end() ? PassTimes{} : found->second;
+      rank.passes[mesh] = {at(few.forward, passes.forward), at(few.backward, passes.backward),
+                           at(few.once, passes.once)};
+    }
     result.ranks.push_back(std::move(rank));
   }
   return result;

@@ -47,8 +47,8 @@ std::array<int64_t, 2> shorter_counts(int stages);
 
 /// Steps of more micro-batches are predicted, and those of programs whose ops of the forward and
 /// the backward, once for each micro-batch, are more than so many: they take gigabytes.
-inline constexpr int64_t kMostWholeMicroBatches = 64;
-inline constexpr int64_t kMostWholeOps = 300'000;
+inline constexpr int64_t kMaxWholeMicroBatches = 64;
+inline constexpr int64_t kMaxWholeOps = 300'000;
 
 /// Is the step of the plan predicted from shorter ones? It has more micro-batches than these.
 bool is_predicted(const Graph& graph, const Plan& plan);

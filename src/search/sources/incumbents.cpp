@@ -172,6 +172,7 @@ void add_preset(const PlanRequest& request, const std::vector<Mark>& marks, cons
     preset.decisions.marks = marks;
     grid.candidates.push_back(
         {Candidate::Source::kPreset, text, preset_plan(preset, request.graph)});
+    grid.candidates.back().zero = preset.zero;
   } catch (const UserError& error) {
     if (error.exit_code() != ExitCode::kBadConfig) throw;
     grid.unusable.push_back({text, error.what_happened()});
@@ -205,6 +206,7 @@ PlanConstraints constraints_of(int ranks, bool may_use_fewer, const std::string&
   if (fixed.empty()) return constraints;
   const Preset preset = parse_preset(fixed);  // refuses what no preset has
   constraints.boundaries = preset.boundaries;
+  constraints.hardware = preset.hardware;
   if (preset.zero > 0)
     throw UserError(origin + " " + fixed + " fixes zero",
                     "the search decides for every variable how it is kept",

@@ -8,6 +8,7 @@
 #include <string_view>
 #include <vector>
 
+#include "plan/preset.h"
 #include "search/candidates/candidate.h"
 
 namespace tessera {
@@ -19,6 +20,8 @@ struct PlanConstraints {
   std::map<std::string, int64_t, std::less<>> degrees = {};  // fixed: {"tp", 2}
   /// Names behind which the stages end, all but the last one; in `decisions`, too.
   std::vector<std::string> boundaries = {};
+  /// The devices of the stages that have certain ops; in `decisions`, too.
+  std::vector<StageHardware> hardware = {};
   std::string decisions = {};  // other keys of a preset, fixed for all: "micro_batches=4"
   /// Marks that every plan has; their axes are those of `mesh`, and a plan has no others.
   std::vector<Mark> marks = {};
@@ -49,7 +52,7 @@ bool fixes_decision(const PlanConstraints& constraints, std::string_view key);
 Plan decisions_of(const PlanConstraints& constraints);
 
 /// The largest number of micro-batches that is tried.
-inline constexpr int64_t kMaxMicroBatches = kMostWholeMicroBatches;
+inline constexpr int64_t kMaxMicroBatches = kMaxWholeMicroBatches;
 
 struct PresetGrid {
   std::vector<Candidate> candidates;

@@ -87,6 +87,8 @@ std::vector<Candidate> PlacementSource::operator()(const PlanRequest& request,
   const int round = round_++;
   std::vector<Named> wanted;
   if (round == 0) {
+    // Its meshes have all ranks, and say nothing of devices.
+    if (!constraints.hardware.empty()) return {};
     if (constraints.ranks < 2 || decisions_of(constraints).micro_batches > 1) return {};
     const Cluster& cluster = request.cluster;
     if (constraints.ranks > kManyRanks &&

@@ -61,6 +61,7 @@ Plan plan_of(const PlanRequest& request, const Plan& decisions, const PipelineCh
   for (const StageChoice& stage : choice.stages) {
     const size_t at = plan.meshes.size();
     plan.meshes.push_back({"stage" + std::to_string(at), mesh_of(choice, at, divisions.ways())});
+    plan.meshes.back().hardware = stage.hardware;
     begins.push_back(divisions.line().begins[stage.first_unit]);
   }
   for (const Op& op : request.graph.ops()) {
@@ -71,7 +72,7 @@ Plan plan_of(const PlanRequest& request, const Plan& decisions, const PipelineCh
   plan = staged_plan(request.graph, stages, std::move(plan), savings.zero);
   std::vector<MeshPtr> meshes;
   for (const NamedMesh& mesh : plan.meshes) meshes.push_back(mesh.mesh);
-  plan.cost = cost_of(in_order(request.cluster, plan.rank_count()), meshes);
+  plan.cost = cost_of(in_order(request.cluster, plan.hardware()), meshes);
   CompileOptions options;
   options.rewrites = request.rewrites;
   return resolved(request.graph, std::move(plan), options);
@@ -106,6 +107,7 @@ std::optional<Candidate> candidate_of(const PlanRequest& request, const Plan& de
   try {
     Candidate candidate{
         Candidate::Source::kPipeline, {}, plan_of(request, decisions, choice, divisions)};
+    candidate.zero = divisions.savings().zero;
     if (!request.graph_of_rows || !is_predicted(request.graph, candidate.plan)) return candidate;
     candidate.shorter = shorter_steps(request.graph, candidate.plan, *request.shorter_graphs,
                                       request.graph_of_rows);

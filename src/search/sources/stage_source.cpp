@@ -11,6 +11,7 @@
 #include "prediction/deployment.h"
 #include "presets/presets.h"
 #include "search/sources/stage_divisions.h"
+#include "search/sources/stage_hardware.h"
 #include "search/sources/stage_plans.h"
 #include "stage_search/stage_search.h"
 
@@ -26,6 +27,10 @@ constexpr double kMemoryMargin = 0.08;
 /// How often it is searched with less memory, and how often neighbours are made.
 constexpr int kSearchesAgain = 3;
 constexpr int kNeighbourRounds = 2;
+/// Pipelines with two stages on each device: how many are compiled, and how much slower than with
+/// one stage they may be on the clock before their cuts are moved.
+constexpr size_t kSplitTrials = 1;
+constexpr double kSplitMargin = 1.1;
 /// Of more than kManyRanks ranks: rows of a batch up to which every divisor is a number of
 /// micro-batches, the least number of larger ones, and the pipelines that are compiled until one
 /// fits.
@@ -145,13 +150,14 @@ double least_seconds(const std::vector<StagedChoice>& choices) {
 
 /// Searches for pipelines, one for each way in which the backward computes results again.
 struct StageSource::Search {
-  Search(const PlanRequest& wanted, const PlanConstraints& binding, StageSearchOptions tried)
+  Search(const PlanRequest& wanted, const PlanConstraints& binding, StageSearchOptions tried,
+         Deployment placed)
       : request(wanted),
         constraints(binding),
         decisions(decisions_of(binding)),
-        deployment(in_order(wanted.cluster, binding.ranks)),
+        deployment(std::move(placed)),
         line(stage_line(wanted, binding)),
-        options(std::move(tried)) {
+        options(with_ranks(std::move(tried))) {
     levels.push_back(std::make_unique<Level>(*this, StageSavings{decisions.recompute}));
   }
 
@@ -190,6 +196,14 @@ struct StageSource::Search {
     return list;
   }
 
+  /// Where devices are wanted, stages say which ones they have.
+  void add_hardware(StagedChoice& staged) const {
+    const std::vector<StageWay>& ways = levels[staged.level]->divisions.ways();
+    for (size_t i = 0; i < staged.choice.stages.size(); ++i)
+      staged.choice.stages[i].hardware =
+          common_type(deployment, mesh_of(staged.choice, i, ways)->ranks());
+  }
+
   struct Level {
     Level(const Search& search, const StageSavings& savings)
         : divisions(search.request, search.constraints, search.line, DeviceRuns(search.deployment),
@@ -211,6 +225,11 @@ struct StageSource::Search {
       levels;  // the first one is what is fixed, or keeps everything
 
  private:
+  StageSearchOptions with_ranks(StageSearchOptions tried) const {
+    tried.ranks = unit_ranks(request.graph, *line, deployment, constraints);
+    return tried;
+  }
+
   bool are_many() const { return std::ssize(deployment.device_of_rank) > kManyRanks; }
 
   /// Of each level at least one: estimates of memory are not equally good.
@@ -288,6 +307,7 @@ std::vector<Candidate> StageSource::operator()(const PlanRequest& request,
                                                const PlanConstraints& constraints,
                                                const PlanningAnswer& known) {
   const bool is_first = !std::exchange(was_asked_, true);
+  std::vector<StagedChoice> choices;
   if (is_first) {
     // Equal stages are those of presets.
     if (constraints.mesh || constraints.ranks < 2 || fixes_decision(constraints, kStagesKey))
@@ -298,19 +318,27 @@ std::vector<Candidate> StageSource::operator()(const PlanRequest& request,
     if (options.micro_batches.empty() || options.schedules.empty() || !has_stages ||
         options.stages.value_or(options.min_stages) < options.min_stages)
       return {};
-    search_ = std::make_unique<Search>(request, constraints, options);
+    for (Deployment& deployment : stage_deployments(request.cluster, constraints)) {
+      auto search = std::make_unique<Search>(request, constraints, options, std::move(deployment));
+      std::vector<StagedChoice> found = search->first();
+      if (search_ && least_seconds(found) >= least_seconds(choices)) continue;
+      search_ = std::move(search);
+      choices = std::move(found);
+    }
   }
   if (!search_) return {};
   if (constraints.ranks > kManyRanks) {
-    if (is_first) spare_ = search_->first();
+    if (is_first) spare_ = std::move(choices);
     return next_spare(request, known);
   }
-  std::vector<StagedChoice> choices = is_first ? search_->first() : with_less_memory(known);
+  if (!is_first) choices = with_less_memory(known);
   if (!is_first && choices.empty() && asked_for_neighbours_++ < kNeighbourRounds) {
     choices = neighbours(known);
     if (!fixes_decision(constraints, "schedule"))
       std::ranges::move(with_whole_backward(known), std::back_inserter(choices));
   }
+  if (!is_first && choices.empty() && !std::exchange(was_split_, true))
+    choices = with_two_stages(known);
   const std::optional<Seconds> limit = best_step(known);
   std::erase_if(choices, [&](const StagedChoice& each) {
     return limit && each.choice.seconds > kMargin * limit->value();
@@ -362,7 +390,7 @@ std::vector<StagedChoice> StageSource::with_whole_backward(const PlanningAnswer&
   std::vector<StagedChoice> list;
   for (const UnusableCandidate& unusable : known.unusable) {
     const auto found = tried_.find(unusable.name);
-    if (found == tried_.end()) continue;
+    if (found == tried_.end() || found->second.choice.has_two_stages()) continue;
     StagedChoice choice = found->second;
     choice.choice.schedule = PipelineKind::kOneForwardOneBackward;
     const std::optional<double> seconds = clock_seconds(choice.choice);
@@ -394,8 +422,29 @@ std::vector<StagedChoice> StageSource::neighbours(const PlanningAnswer& known) c
   return list;
 }
 
+std::vector<StagedChoice> StageSource::with_two_stages(const PlanningAnswer& known) const {
+  if (!known.best || fixes_decision(search_->constraints, "schedule")) return {};
+  for (const EvaluatedCandidate& each : known.candidates) {
+    const auto found = tried_.find(each.candidate.name);
+    if (!each.fits() || found == tried_.end() || found->second.choice.micro_batches == 1) continue;
+    const auto& [choice, level] = found->second;
+    std::vector<StagedChoice> list = Search::of_level(
+        level, search_->levels[level]->stages.with_two_stages(choice, kSplitMargin));
+    // Their estimates are as wrong as that of the pipeline.
+    for (StagedChoice& split : list) split.choice.seconds *= each.step().value() / choice.seconds;
+    std::erase_if(list, [&](const StagedChoice& split) {
+      return split.choice.seconds >= known.candidates[*known.best].step().value();
+    });
+    if (list.size() > kSplitTrials) list.resize(kSplitTrials);
+    return list;
+  }
+  return {};
+}
+
 std::vector<Candidate> StageSource::candidates(const PlanRequest& request,
                                                std::vector<StagedChoice> choices) {
+  if (!search_->constraints.hardware.empty())
+    for (StagedChoice& each : choices) search_->add_hardware(each);
   std::vector<std::optional<Candidate>> made(choices.size());
   on_all_cores(std::ssize(choices), [&](int64_t i) {
     made[i] = candidate_of(request, search_->decisions, choices[i].choice,
@@ -415,7 +464,7 @@ std::vector<Candidate> StageSource::candidates(const PlanRequest& request,
 }
 
 std::vector<CandidateSource> all_searches() {
-  constexpr int kRounds = 1 + kSearchesAgain + kNeighbourRounds;
+  constexpr int kRounds = 2 + kSearchesAgain + kNeighbourRounds;
   std::vector<CandidateSource> sources = placement_searches();
   const auto source = std::make_shared<StageSource>();
   const CandidateSource round =

@@ -30,6 +30,9 @@ struct StagedChoice {
 /// schedule; the three of least estimated time, and twice at most. Stages that a schedule does not
 /// take, since they are no chain, are tried again under 1f1b.
 ///
+/// At last the fastest one that has several micro-batches is tried with two stages on the ranks of
+/// each stage, in turn and in a V, unless a schedule or boundaries are fixed.
+///
 /// Constraints: `pp` is the number of stages; of the other fixed degrees every stage has the same;
 /// fixed micro-batches and a fixed schedule hold. Where marks are fixed it makes nothing.
 ///
@@ -59,10 +62,12 @@ class StageSource {
   std::vector<StagedChoice> neighbours(const PlanningAnswer& known) const;
   /// Those under 1f1b that do not compile under the schedule with which they were tried.
   std::vector<StagedChoice> with_whole_backward(const PlanningAnswer& known) const;
+  /// The fastest pipeline of several micro-batches that fits, with two stages on each device.
+  std::vector<StagedChoice> with_two_stages(const PlanningAnswer& known) const;
   bool was_tried(const StagedChoice& choice) const;
   std::vector<Candidate> candidates(const PlanRequest& request, std::vector<StagedChoice> choices);
 
-  bool was_asked_ = false;
+  bool was_asked_ = false, was_split_ = false;
   int searched_again_ = 0, asked_for_neighbours_ = 0;
   std::unique_ptr<Search> search_;
   std::map<std::string, StagedChoice> tried_;  // by the name of the candidate
