@@ -16,6 +16,7 @@
 #include "lower/passes/combine.h"
 #include "lower/passes/device_copies.h"
 #include "lower/passes/in_place.h"
+#include "lower/passes/offload.h"
 #include "lower/passes/order.h"
 #include "lower/passes/sum_chains.h"
 #include "lower/recompute_choice.h"
@@ -248,6 +249,13 @@ constexpr CompilerPass kProgramPasses[] = {
        s.result.mesh_names = mesh_names(s.program, s.meshes);
      },
      [](const CompilerState& s) { return copies_text(s.program); }},
+    {"offload",
+     [](CompilerState& s) {
+       offload_variables(s.program, offloaded_variables(s.result.graph, s.plan.offload),
+                         s.plan.offload_window);
+       s.result.mesh_names = with_file_names(s.program, std::move(s.result.mesh_names));
+     },
+     [](const CompilerState& s) { return offload_text(s.program); }},
     {"prefetch", [](CompilerState& s) { schedule_prefetches(s.program, s.plan.prefetch_window); },
      [](const CompilerState& s) { return prefetch_text(s.program); }, true},
 };
@@ -411,6 +419,7 @@ uint64_t hash_of(const Program& program, const Plan& plan) {
   hasher.add(static_cast<int>(plan.tasks.kind));
   hasher.add_each(plan.tasks.patterns);
   hasher.add(plan.micro_batches);
+  for (const auto& [mesh, window] : program.windows) hasher.add(window.size.value());
   for (const InstructionInstance& instance : program.order) {
     hasher.add(instance.instruction.value());
     hasher.add(instance.micro_batch);

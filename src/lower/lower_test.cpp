@@ -316,7 +316,7 @@ TEST(Compile, DumpsEveryPass) {
               testing::ElementsAre("serial", "fold", "algebra", "cse", "dead-code", "recompute",
                                    "propagate", "halos", "sum-chains", "partition", "in-place",
                                    "order", "collective-matmul", "buckets", "combine", "copies",
-                                   "prefetch", "arena", "unroll", "tasks", "check", "placements"));
+                                   "offload", "prefetch", "arena", "unroll", "tasks", "check", "placements"));
   EXPECT_THAT(pass_names(), testing::ElementsAreArray(passes));
 }
 
