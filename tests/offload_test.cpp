@@ -81,23 +81,25 @@ TEST_P(OffloadedRun, HasTheBitsOfTheRunInMemory) {
   }
 }
 
-INSTANTIATE_TEST_SUITE_P(
-    Runs, OffloadedRun,
-    testing::Values(Case{"gpt", "dp=1"}, Case{"mlp", "dp=1"}, Case{"gpt", "dp=2"},
-                    Case{"gpt", "dp=2,zero=1"}, Case{"gpt", "dp=2,zero=3"},
-                    Case{"gpt", "dp=2,tp=2"}, Case{"gpt", "pp=2,micro_batches=4"},
-                    Case{"gpt_tied", "pp=2,dp=2,zero=1"}, Case{"mlp", "dp=2,micro_batches=4"},
-                    Case{"mlp", "dp=2,accumulate=2,recompute=full"},
-                    Case{"mlp", "dp=2", OptimizerKind::kMomentum},
-                    Case{"mlp", "dp=2,zero=1", OptimizerKind::kLamb},
-                    Case{"mlp", "tp=2", OptimizerKind::kMuon}),
-    [](const auto& given) {
-      std::string name = std::string(given.param.model) + "_" + given.param.preset + "_" +
-                         std::string(to_text(given.param.optimizer));
-      for (char& letter : name)
-        if (!std::isalnum(static_cast<unsigned char>(letter))) letter = '_';
-      return name;
-    });
+INSTANTIATE_TEST_SUITE_P(Runs, OffloadedRun,
+                         testing::Values(Case{"gpt", "dp=1"}, Case{"mlp", "dp=1"},
+                                         Case{"gpt", "dp=2"}, Case{"gpt", "dp=2,zero=1"},
+                                         Case{"gpt", "dp=2,zero=3"}, Case{"gpt", "dp=2,tp=2"},
+                                         Case{"gpt", "pp=2,micro_batches=4"},
+                                         Case{"gpt_tied", "pp=2,dp=2,zero=1"},
+                                         Case{"mlp", "dp=2,micro_batches=4"},
+                                         Case{"mlp", "dp=2,accumulate=2,recompute=full"},
+                                         Case{"mlp", "dp=2", OptimizerKind::kMomentum},
+                                         Case{"mlp", "dp=2,zero=1", OptimizerKind::kLamb},
+                                         Case{"mlp", "tp=2", OptimizerKind::kMuon}),
+                         [](const auto& given) {
+                           std::string name = std::string(given.param.model) + "_" +
+                                              given.param.preset + "_" +
+                                              std::string(to_text(given.param.optimizer));
+                           for (char& letter : name)
+                             if (!std::isalnum(static_cast<unsigned char>(letter))) letter = '_';
+                           return name;
+                         });
 
 TEST(Offload, OfAPatternMovesItsVariablesAlone) {
   const RunConfig config = tiny_mlp();
@@ -126,7 +128,8 @@ TEST(Offload, GoesOnFromACheckpointOfARunInMemoryAndBack) {
     for (int step = 0; step < 2; ++step) first.step();
     CheckpointFolder folder(disk, "c");
     save_checkpoint(first, folder, 0);
-    Engine second(config, plans[!begins_offloaded], small_text(), {.initialize = false});
+    Engine second(config, plans[!begins_offloaded], small_text(),
+                  {.runtime = {}, .initialize = false});
     restore(second, Checkpoint(disk, find_checkpoint(disk, "c")));
     for (int step = 0; step < 2; ++step) second.step();
     EXPECT_THAT(different(whole.variables(), second.variables()), IsEmpty());
@@ -186,8 +189,7 @@ TEST(Offload, TakesTheStateOutOfTheMemoryOfARankButForTheWindow) {
       largest = std::max(largest, byte_size(graph.type(variable.value)).value());
   const Engine memory(config, in_memory(config, "dp=2"), small_text());
   const Engine file(config, offloading(config, "dp=2", Bytes(0)), small_text());
-  const int64_t saved =
-      (memory.runtime().peak_bytes() - file.runtime().peak_bytes()).value();
+  const int64_t saved = (memory.runtime().peak_bytes() - file.runtime().peak_bytes()).value();
   const int64_t state = state_of(graph).value();
   EXPECT_LE(saved, state);
   EXPECT_GE(saved, state - 2 * largest) << "state " << state << ", largest " << largest;

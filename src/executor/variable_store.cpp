@@ -39,10 +39,6 @@ uint64_t hash_of(std::span<const std::byte> data) {
   return hash;
 }
 
-size_t bytes(const Tensor& tensor) {
-  return byte_size(tensor.type()).value();
-}
-
 bool rests_in_file(const TaskGraph& graph, const Register& reg) {
   return device_of(graph, reg.mesh) == DeviceKind::kFile;
 }
@@ -63,6 +59,13 @@ void VariableStore::check_known(const TaskVariable& variable, const Register& re
   ensure(old.type == reg.type && old.attr == reg.attr,
          "variable '" + variable.name + "' is " + to_text(old.type, old.attr) +
              " in an earlier program and " + to_text(reg.type, reg.attr) + " in this one");
+  ensure(old.is_in_file == is_in_file,
+         "variable '" + variable.name + "' is in a file in one program and in memory in another");
+}
+
+VariableStore::Part VariableStore::make_part(const TensorType& type, bool is_in_file) {
+  if (is_in_file && byte_size(type) > Bytes(0)) return {type, {}, file_.allocate(byte_size(type))};
+  return {type, AlignedBuffer(byte_size(type)), {}};
 }
 
 VariableStore::Variable VariableStore::make(const Register& reg, bool is_in_file) {
@@ -227,7 +230,7 @@ Tensor VariableStore::sum_of_partials(const Variable& variable, const Parts& par
     if (!coordinate || !is_first_holder(variable.attr, *coordinate)) continue;
     for (const Piece& piece : pieces_of(variable, *coordinate)) {
       Tensor before(sum.type());
-      std::memcpy(before.data(), sum.data(), bytes(sum));
+      std::memcpy(before.data(), sum.data(), byte_size(sum.type()).value());
       BoxCombine add(variable.type.dtype, ReduceOp::kSum, piece.box, all);
       add.add_source(0, all);
       add.add_source(1, piece.frame);
@@ -295,15 +298,13 @@ std::vector<std::string> VariableStore::names() const {
 
 Bytes VariableStore::bytes_of(int rank_index) const {
   Bytes sum{0};
-  for (const auto& [name, variable] : variables_)
-    sum += variable.parts[rank_index].memory.size();
+  for (const auto& [name, variable] : variables_) sum += variable.parts[rank_index].memory.size();
   return sum;
 }
 
 Bytes VariableStore::file_bytes_of(int rank_index) const {
   Bytes sum{0};
-  for (const auto& [name, variable] : variables_)
-    sum += variable.parts[rank_index].in_file.size();
+  for (const auto& [name, variable] : variables_) sum += variable.parts[rank_index].in_file.size();
   return sum;
 }
 

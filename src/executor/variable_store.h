@@ -25,7 +25,8 @@ class VariableStore {
       : ranks_(std::move(ranks)), is_here_(std::move(is_here)), file_(std::move(file)) {}
 
   /// Allocates the new variables, with zeros.
-  ///   throws  InternalError when a known variable has another type or placement, or rests elsewhere;
+  ///   throws  InternalError when a known variable has another type or placement, or rests
+  ///   elsewhere;
   ///           nothing is added. UserError (1) when the disk has no room for those in the file
   void add(const TaskGraph& graph);
 
@@ -84,16 +85,14 @@ class VariableStore {
     DeviceMemory in_file = {};
 
     std::byte* data() { return in_file.address() ? in_file.address() : memory.data(); }
-    const std::byte* data() const {
-      return in_file.address() ? in_file.address() : memory.data();
-    }
+    const std::byte* data() const { return in_file.address() ? in_file.address() : memory.data(); }
   };
   struct Variable {
     TensorType type;
     DistAttr attr;
     bool is_in_file = false;
-    std::vector<Part> parts;    // by rank index
-    std::vector<Bytes> bytes;   // by rank index: bytes of the part, in any process
+    std::vector<Part> parts;   // by rank index
+    std::vector<Bytes> bytes;  // by rank index: bytes of the part, in any process
     bool is_set = false;
   };
   /// The boxes of a rank, in its part.

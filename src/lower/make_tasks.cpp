@@ -50,9 +50,12 @@ class Overwrites {
     return list;
   }
 
-  /// A kernel that writes over one has read it, or comes behind one of its stream that has.
+  /// Is it in an arena, filled by a copy? A kernel that writes over it has read it, or comes behind
+  /// a kernel of its stream that has.
   bool is_filled_by_copy(RegisterIndex reg) const {
-    return graph_.tasks[graph_.registers[reg].producer].kind == Task::Kind::kCopy;
+    const Register& filled = graph_.registers[reg];
+    return filled.storage == Register::Storage::kArena &&
+           graph_.tasks[filled.producer].kind == Task::Kind::kCopy;
   }
 
   void release(RegisterIndex reg) {
@@ -296,8 +299,8 @@ class TaskMaker {
   /// Other ranks may still read the source of an exchange when this rank has gone on: a task that
   /// writes over its bytes waits for them, also one that comes earlier in the order list, in the
   /// next step. Most of these registers are those for which an earlier task of its stream has
-  /// waited. An exchange that may be issued before its turn and a copy into an arena wait for all by
-  /// themselves, and no other task relies on them.
+  /// waited. An exchange that may be issued before its turn and a copy into an arena wait for all
+  /// by themselves, and no other task relies on them.
   void add_overwrites() {
     Overwrites overwrites(graph_, read_elsewhere());
     std::map<std::pair<MeshIndex, TaskStream>, std::vector<TaskId>> streams;
@@ -305,9 +308,8 @@ class TaskMaker {
       Task& task = graph_.tasks[t];
       if (task.kind == Task::Kind::kCopy && is_in_arena(task.outputs.front())) {
         task.overwrites = overwrites.of(t);
-        std::erase_if(task.overwrites, [&](RegisterIndex reg) {
-          return graph_.registers[reg].consumers.empty();
-        });
+        std::erase_if(task.overwrites,
+                      [&](RegisterIndex reg) { return graph_.registers[reg].consumers.empty(); });
       } else if (task.issue_after.is_none()) {
         streams[{task.mesh, stream_of(graph_, task)}].push_back(t);
       } else {

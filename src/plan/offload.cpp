@@ -46,10 +46,11 @@ Offload read_offload(ConfigTable& table) {
     for (const Document& item : value->as_list())
       if (item.is_string()) offload.patterns.push_back(item.as_string());
   if (offload.patterns.empty() || offload.patterns.size() != value->as_list().size())
-    refuse(table.file() + ": offload is " + to_json(*value),
-           "it says which state of the optimizer rests in a file: none, all of it, or the variables "
-           "that match a pattern",
-           "write \"none\", \"state\" or a list of patterns such as [\"*.exp_avg_sq\"]");
+    refuse(
+        table.file() + ": offload is " + to_json(*value),
+        "it says which state of the optimizer rests in a file: none, all of it, or the variables "
+        "that match a pattern",
+        "write \"none\", \"state\" or a list of patterns such as [\"*.exp_avg_sq\"]");
   return offload;
 }
 

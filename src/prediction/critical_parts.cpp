@@ -97,8 +97,7 @@ void add_act(const TaskGraph& graph, const CriticalAct& act, Seconds time, ActDe
              Parts& parts) {
   const Task& task = graph.tasks[act.task];
   if (task.kind == Task::Kind::kExchange) return parts.add_exchange(act.rank, graph, task, time);
-  if (task.kind == Task::Kind::kCopy)
-    return parts.add(act.rank, copy_name(graph, task), time, "");
+  if (task.kind == Task::Kind::kCopy) return parts.add(act.rank, copy_name(graph, task), time, "");
   const std::vector<StepPrice> prices = acts.steps(act.rank, act.task);
   const double all =
       std::accumulate(prices.begin(), prices.end(), 0.0,

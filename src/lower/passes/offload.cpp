@@ -14,7 +14,7 @@ namespace {
 
 /// One offloaded variable. Times are those of the order without copies.
 struct State {
-  size_t variable = 0;  // in Program::variables
+  size_t variable = 0;        // in Program::variables
   RegisterIndex value, next;  // in memory; next: none when nothing updates it
   Time first_reader = {}, writer = {}, last_use = {};
   Bytes size{0};

@@ -11,23 +11,24 @@
 namespace tessera {
 
 /// Moves variables out of the memory of their ranks. Each mesh that has some gets a second mesh:
-/// the same ranks with a file as their memory, in which the variables rest. A copy brings the value into
-/// the arena before its first reader, the kernels of the update write the next value over it as they
-/// did in the memory of the variable, and a second copy writes that back:
+/// the same ranks with a file as their memory, in which the variables rest. A copy brings the value
+/// into the arena before its first reader, the kernels of the update write the next value over it
+/// as they did in the memory of the variable, and a second copy writes that back:
 ///
 ///     w.exp_avg = copy(w.exp_avg in a file)
 ///     w.exp_avg.next = binary.add(w.exp_avg, ...) in place
 ///     w.exp_avg.next in a file = copy(w.exp_avg.next)
 ///
 /// Copies into memory and copies back are two streams beside the kernels (stream_of in
-/// tasks/task_graph.h). The variables of a mesh have places in one window of its arena (StateWindow)
-/// in the order of their first readers, which is a ring: a variable takes the bytes of those that
-/// the step has used and written back before, and waits for them alone. So the window decides how
-/// far ahead of the update the state is copied, and the variables that fit at first are copied
-/// while the forward runs.
+/// tasks/task_graph.h). The variables of a mesh have places in one window of its arena
+/// (StateWindow) in the order of their first readers, which is a ring: a variable takes the bytes
+/// of those that the step has used and written back before, and waits for them alone. So the window
+/// decides how far ahead of the update the state is copied, and the variables that fit at first are
+/// copied while the forward runs.
 ///
 ///   names     of variables: offloaded_variables() in plan/offload.h
-///   window    bytes of the window of each mesh; it is as much larger as the variables need that one
+///   window    bytes of the window of each mesh; it is as much larger as the variables need that
+///   one
 ///             kernel uses, and not larger than all of them
 ///   requires  the order of the instances is final, but for positions of exchanges; the devices are
 ///             set. Variables are updated in place where that is safe

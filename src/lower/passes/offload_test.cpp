@@ -34,9 +34,8 @@ Graph three_parameters() {
   graph.add_output("loss_value", loss);
   const auto gradients = differentiate(b, loss, parameters);
   for (size_t i = 0; i < names.size(); ++i) {
-    const ValueId momentum =
-        graph.add_variable(names[i] + ".momentum", type, Initializer::constant(0), false,
-                           {names[i], "optimizer"});
+    const ValueId momentum = graph.add_variable(
+        names[i] + ".momentum", type, Initializer::constant(0), false, {names[i], "optimizer"});
     const ValueId next = b.add(momentum, gradients[i], names[i] + ".sum");
     graph.set_next(momentum, next);
     graph.set_next(parameters[i], b.sub(parameters[i], next, names[i] + ".next"));
@@ -58,8 +57,7 @@ std::vector<std::string> order_of(const TaskGraph& graph) {
   for (const TaskId id : graph.order) {
     const Task& task = graph.tasks[id];
     if (task.kind == Task::Kind::kCopy) list.push_back(task.name);
-    if (task.kind == Task::Kind::kCompute && task.name.ends_with(".sum"))
-      list.push_back(task.name);
+    if (task.kind == Task::Kind::kCompute && task.name.ends_with(".sum")) list.push_back(task.name);
   }
   return list;
 }
@@ -68,15 +66,15 @@ TEST(Offload, ThatFitsIntoTheWindowIsCopiedAtTheBeginningOfTheStep) {
   const Compiled compiled = offloaded(Bytes(1 << 20));
   EXPECT_THAT(order_of(compiled.tasks),
               ElementsAre("copy a.momentum", "copy b.momentum", "copy c.momentum",  //
-                          "a.sum", "copy a.sum in a file", "b.sum", "copy b.sum in a file",
-                          "c.sum", "copy c.sum in a file"));
+                          "a.sum", "copy a.sum in a file", "b.sum", "copy b.sum in a file", "c.sum",
+                          "copy c.sum in a file"));
 }
 
 TEST(Offload, OfWhatDoesNotFitTakesTheBytesOfThoseThatWereWrittenBack) {
   const Compiled compiled = offloaded(Bytes(2 * kBytes));
   // c takes the place of a when a is used no more, which is behind the update of the parameter.
   EXPECT_THAT(order_of(compiled.tasks),
-              ElementsAre("copy a.momentum", "copy b.momentum",  //
+              ElementsAre("copy a.momentum", "copy b.momentum",                //
                           "a.sum", "copy a.sum in a file", "copy c.momentum",  //
                           "b.sum", "copy b.sum in a file", "c.sum", "copy c.sum in a file"));
   std::map<std::string, int64_t> offsets;
