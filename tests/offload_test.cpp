@@ -177,8 +177,8 @@ TEST(Offload, NamesTheFolderThatHasNoRoom) {
 
 // ---- memory ----
 
-// Two variables of the 2 x `n` of Adam are the state of one parameter. With a window of 0 the rank
-// keeps the largest variable alone, and nothing else grows.
+// Both variables of Adam of a parameter are used together, so with a window of 0 the rank keeps at
+// most the two largest. A ring loses less than one more at its end.
 TEST(Offload, TakesTheStateOutOfTheMemoryOfARankButForTheWindow) {
   RunConfig config = tiny_gpt();
   config.model.width = 64;
@@ -192,7 +192,7 @@ TEST(Offload, TakesTheStateOutOfTheMemoryOfARankButForTheWindow) {
   const int64_t saved = (memory.runtime().peak_bytes() - file.runtime().peak_bytes()).value();
   const int64_t state = state_of(graph).value();
   EXPECT_LE(saved, state);
-  EXPECT_GE(saved, state - 2 * largest) << "state " << state << ", largest " << largest;
+  EXPECT_GE(saved, state - 3 * largest) << "state " << state << ", largest " << largest;
 }
 
 // ---- overlap ----
@@ -275,12 +275,15 @@ TEST(Offload, TheSimulatedStepWaitsForASlowFile) {
   const auto step_with = [&](const std::string& rate) {
     const Cluster cluster =
         cluster_of(R"(arithmetic = "20 Gflop/s", memory = "5 GB/s", file = ")" + rate + "\"");
-    return predict_step(tasks, in_order(cluster, 1)).step.value();
+    return predict_step(tasks, in_order(cluster, 1), {.folds_ranks = false});
   };
+  const StepPrediction slow = step_with("10 MB/s");
   // What is read and written at 10 MB/s each takes at least this long.
   const double least = static_cast<double>(state_of(training_graph(config)).value()) / 1e7;
-  EXPECT_GE(step_with("10 MB/s"), least);
-  EXPECT_LT(step_with("10 GB/s"), least / 2);
+  EXPECT_GE(slow.step.value(), least);
+  // Kernels take less than half of it, so they cannot hide more than half of either stream.
+  EXPECT_LT(step_with("10 GB/s").step.value(), least / 2);
+  EXPECT_LT(overlap_of(slow.timeline).share(), 0.5);
 }
 
 /// The trace of the second step. Kernels sleep for the time that they take on the cluster, copies

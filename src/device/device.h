@@ -110,8 +110,8 @@ struct FakeDeviceOptions {
   double slowness = 1;  // >= 1: the time of a kernel relative to that on the host
 };
 struct FileDeviceOptions {
-  /// Where the file is; empty: the folder for temporary files of the system, which is $TMPDIR or
-  /// /tmp.
+  /// Where the file is; empty: the folder for temporary files of the system, which $TMPDIR
+  /// names.
   std::filesystem::path folder = {};
   double bytes_per_second = 0;  // that a stream copies at most; 0: as many as it can
 };
