@@ -145,7 +145,7 @@ TEST(Offload, TextSaysWhatIsInMemoryAtOnce) {
   compile(three_parameters(), plan, {.dump = [&](std::string_view pass, const std::string& made) {
             if (pass == "offload") text = made;
           }});
-  EXPECT_THAT(text, testing::StartsWith("768.0 B of state in a file, 256.0 B in memory at once\n"
+  EXPECT_THAT(text, testing::StartsWith("768 B of state in a file, 256 B in memory at once\n"
                                         "a.momentum = copy(a.momentum in a file)\n"
                                         "a.sum in a file = copy(a.sum)\n"));
 }
