@@ -124,6 +124,7 @@ void read_device(ConfigTable& table, DeviceCost& device) {
   read_rate(table, "arithmetic", arithmetic_units(), device.flops_per_second);
   read_rate(table, "memory", byte_rate_units(), device.bytes_per_second);
   read_rate(table, "copies", byte_rate_units(), device.copied_bytes_per_second);
+  read_rate(table, "file", byte_rate_units(), device.file_bytes_per_second);
   read_time(table, "launch", device.launch);
   device.launch_factor = table.number("launch_factor", device.launch_factor, 1e-3, 1e3);
   for (const OperationClassName& name : kOperationClasses)
@@ -248,6 +249,8 @@ Document to_document(const DeviceCost& device) {
   table["arithmetic"] = arithmetic(device.flops_per_second);
   table["memory"] = byte_rate(device.bytes_per_second);
   table["copies"] = byte_rate(device.copied_bytes_per_second);
+  if (device.file_bytes_per_second != DeviceCost{}.file_bytes_per_second)
+    table["file"] = byte_rate(device.file_bytes_per_second);
   table["launch"] = time_of(device.launch);
   if (device.launch_factor != 1) table["launch_factor"] = device.launch_factor;
   for (const auto& [operation, rates] : device.classes)

@@ -129,4 +129,9 @@ Price copy_price(Bytes moved, int64_t kernels, const DeviceCost& device) {
   return {Seconds(launches * device.launch.value()) + busy, busy};
 }
 
+Price file_copy_price(Bytes moved, const DeviceCost& device) {
+  const Seconds busy(seconds_of(static_cast<double>(moved.value()), device.file_bytes_per_second));
+  return {Seconds(device.launch_factor * device.launch.value()) + busy, busy};
+}
+
 }  // namespace tessera

@@ -54,6 +54,8 @@ struct DeviceCost {
   /// Of whole blocks that are copied in its memory: chunks of tensors and what an exchange
   /// received.
   double copied_bytes_per_second = 1e10;
+  /// Between its memory and a file of its machine, in each direction.
+  double file_bytes_per_second = 2e9;
   Seconds launch{2e-6};  // that each kernel takes beside its work
   /// Multiplies every launch: this one, and those of classes and kernels.
   double launch_factor = 1;
@@ -92,5 +94,8 @@ extern const double kColdShare;
 ///   moved    bytes that are read, and bytes that are written
 ///   kernels  that make the copies; each takes a launch
 Price copy_price(Bytes moved, int64_t kernels, const DeviceCost& device);
+
+/// Time of a copy between the memory of a device and a file.
+Price file_copy_price(Bytes moved, const DeviceCost& device);
 
 }  // namespace tessera

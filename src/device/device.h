@@ -10,6 +10,7 @@
 
 #include <atomic>
 #include <exception>
+#include <filesystem>
 #include <functional>
 #include <memory>
 
@@ -107,6 +108,12 @@ std::unique_ptr<Device> make_host_device();
 struct FakeDeviceOptions {
   Seconds launch{0};    // from a call of a stream until its work may begin
   double slowness = 1;  // >= 1: the time of a kernel relative to that on the host
+};
+struct FileDeviceOptions {
+  /// Where the file is; empty: the folder for temporary files of the system, which $TMPDIR
+  /// names.
+  std::filesystem::path folder = {};
+  double bytes_per_second = 0;  // that a stream copies at most; 0: as many as it can
 };
 /// A simulated accelerator, which finds mistakes that a real one would not tolerate. The host
 /// faults when it reads or writes at an address of its memory; a stream refuses addresses of other

@@ -1,37 +1,26 @@
 #include <sys/mman.h>
 #include <unistd.h>
 
-#include <algorithm>
 #include <chrono>
-#include <condition_variable>
 #include <cstring>
-#include <deque>
 #include <map>
 #include <mutex>
 #include <new>
-#include <thread>
 #include <vector>
 
 #include "base/clock_time.h"
 #include "base/error.h"
 #include "device/device.h"
+#include "device/stream_thread.h"
 #include "kernels/bind.h"
 
 namespace tessera {
 namespace {
 
-using Clock = std::chrono::steady_clock;
+using Clock = StreamThread::Clock;
 
 Clock::duration duration_of(double seconds) {
   return clock_time(Seconds(seconds));
-}
-
-/// Waits until `time`. The operating system wakes a thread a little late, so the last part of the
-/// time is spent polling the clock.
-void wait_until(Clock::time_point time) {
-  constexpr std::chrono::microseconds kLate{100};
-  if (time - Clock::now() > kLate) std::this_thread::sleep_until(time - kLate);
-  while (Clock::now() < time) std::this_thread::yield();
 }
 
 std::byte* map_pages(size_t size, int protection) {
@@ -87,84 +76,32 @@ class FakeMemory {
 class FakeStream : public DeviceStream {
  public:
   FakeStream(std::shared_ptr<const FakeMemory> memory, const FakeDeviceOptions& options)
-      : memory_(std::move(memory)), options_(options), thread_([this] { work(); }) {}
-
-  ~FakeStream() override {
-    {
-      const std::lock_guard lock(mutex_);
-      is_stopping_ = true;
-    }
-    given_.notify_one();
-    thread_.join();
-  }
-  FakeStream(const FakeStream&) = delete;
-  FakeStream& operator=(const FakeStream&) = delete;
+      : memory_(std::move(memory)),
+        options_(options),
+        thread_([this](const StreamThread::Work& work) { run(work); }) {}
 
   void launch(const BoundKernel& kernel, const KernelBuffers& buffers) override {
-    give({.kernel = &kernel, .buffers = buffers});
+    thread_.give({.kernel = &kernel, .buffers = buffers});
   }
   void copy_in(std::byte* device, const std::byte* host, Bytes size) override {
-    give({.to = device, .from = host, .size = size});
+    thread_.give({.to = device, .from = host, .size = size});
   }
   void copy_out(std::byte* host, const std::byte* device, Bytes size) override {
-    give({.to = host, .from = device, .size = size, .is_out = true});
+    thread_.give({.to = host, .from = device, .size = size, .is_out = true});
   }
   void record(DeviceEvent& event) override {
     event.expect();
-    give({.event = &event});
+    thread_.give({.event = &event});
   }
 
  private:
-  /// A kernel, an event, or a copy.
-  struct Work {
-    const BoundKernel* kernel = nullptr;
-    KernelBuffers buffers = {};
-    DeviceEvent* event = nullptr;
-    std::byte* to = nullptr;
-    const std::byte* from = nullptr;
-    Bytes size{0};
-    bool is_out = false;
-    Clock::time_point given = {};
-  };
-
-  void give(Work work) {
-    work.given = Clock::now();
-    {
-      const std::lock_guard lock(mutex_);
-      waiting_.push_back(work);
-    }
-    given_.notify_one();
+  void run(const StreamThread::Work& work) {
+    wait_until(work.given + duration_of(options_.launch.value()));
+    work.kernel ? run_kernel(work) : run_copy(work);
   }
 
-  void work() {
+  void run_kernel(const StreamThread::Work& work) {
     use_one_thread_for_kernels();
-    std::vector<Work> list;
-    for (;;) {
-      {
-        std::unique_lock lock(mutex_);
-        given_.wait(lock, [this] { return is_stopping_ || !waiting_.empty(); });
-        if (waiting_.empty()) return;
-        list.swap(waiting_);
-      }
-      for (const Work& one : list) run(one);
-      list.clear();
-    }
-  }
-
-  void run(const Work& work) {
-    if (work.event) {
-      work.event->reach(error_);
-    } else if (!error_) {
-      try {
-        wait_until(work.given + duration_of(options_.launch.value()));
-        work.kernel ? run_kernel(work) : run_copy(work);
-      } catch (...) {
-        error_ = std::current_exception();
-      }
-    }
-  }
-
-  void run_kernel(const Work& work) {
     inputs_.clear();
     outputs_.clear();
     for (const std::byte* input : work.buffers.inputs) inputs_.push_back(memory_->find(input));
@@ -177,7 +114,7 @@ class FakeStream : public DeviceStream {
                  duration_of(std::chrono::duration<double>(taken).count() * options_.slowness));
   }
 
-  void run_copy(const Work& work) const {
+  void run_copy(const StreamThread::Work& work) const {
     const size_t size = work.size.value();
     if (work.is_out)
       std::memcpy(work.to, memory_->find(work.from), size);
@@ -187,14 +124,9 @@ class FakeStream : public DeviceStream {
 
   const std::shared_ptr<const FakeMemory> memory_;
   const FakeDeviceOptions options_;
-  std::exception_ptr error_;  // only the thread of the stream uses it and the next two
-  std::vector<const std::byte*> inputs_;
+  std::vector<const std::byte*> inputs_;  // only the thread of the stream uses it and the next one
   std::vector<std::byte*> outputs_;
-  std::mutex mutex_;
-  std::condition_variable given_;
-  std::vector<Work> waiting_;
-  bool is_stopping_ = false;
-  std::thread thread_;  // last: it uses the members above
+  StreamThread thread_;  // last: it uses the members above
 };
 
 class FakeDevice : public Device {

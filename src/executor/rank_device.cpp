@@ -3,6 +3,8 @@
 #include <condition_variable>
 #include <mutex>
 
+#include "base/error.h"
+
 namespace tessera {
 
 RankDevice::RankDevice(std::unique_ptr<Device> device) : device_(std::move(device)) {
@@ -45,6 +47,19 @@ void RankDevices::fetch_variables() const {
 void RankDevices::store_variables() const {
   for (const auto& accelerator : accelerators_)
     if (accelerator) accelerator->store_variables();
+}
+
+DeviceStream& RankDevices::stream(int rank_index, TaskStream stream) {
+  if (RankDevice* accelerator = find(rank_index)) return accelerator->stream(stream);
+  const FileStreams& streams = file_streams_[rank_index];
+  ensure(streams.in != nullptr, "a rank without a device copies to and from a file only");
+  return stream == TaskStream::kCopyIn ? *streams.in : *streams.out;
+}
+
+void RankDevices::make_file_streams(int rank_index, Device& file) {
+  FileStreams& streams = file_streams_[rank_index];
+  if (streams.in) return;
+  streams = {file.make_stream(), file.make_stream()};
 }
 
 Bytes RankDevice::variable_bytes() const {

@@ -1,5 +1,6 @@
-// The devices of the ranks of a process: the host, which all ranks share, and the accelerator of
-// each rank with its streams and its copies of variables. It knows no programs.
+// The devices of the ranks of a process: the host, which all ranks share, the accelerator of each
+// rank with its streams and its copies of variables, and the streams between a host and the file of
+// offloaded variables. It knows no programs.
 #pragma once
 
 #include <array>
@@ -54,7 +55,7 @@ class RankDevice {
 /// The devices of all ranks of this process.
 class RankDevices {
  public:
-  explicit RankDevices(int ranks) : accelerators_(ranks) {}
+  explicit RankDevices(int ranks) : accelerators_(ranks), file_streams_(ranks) {}
 
   Device& host() { return *host_; }
   /// The accelerator of a rank; nullptr when no program has needed one.
@@ -62,13 +63,23 @@ class RankDevices {
   void add(int rank_index, std::unique_ptr<Device> device) {
     accelerators_[rank_index] = std::make_unique<RankDevice>(std::move(device));
   }
+  /// The stream of a rank, of its accelerator or to and from the file.
+  ///   requires  it has an accelerator, or make_file_streams() was called; not kHost, not kPrefetch
+  DeviceStream& stream(int rank_index, TaskStream stream);
+  /// Makes the streams of a rank between the memory of the host and `file`, which outlives them.
+  void make_file_streams(int rank_index, Device& file);
   /// Copies the variables of all accelerators to the host.  requires  all ranks are idle
   void fetch_variables() const;
   void store_variables() const;
 
  private:
   std::unique_ptr<Device> host_ = make_host_device();
+  /// Of the kinds kCopyIn and kCopyOut.
+  struct FileStreams {
+    std::unique_ptr<DeviceStream> in, out;
+  };
   std::vector<std::unique_ptr<RankDevice>> accelerators_;  // by rank index
+  std::vector<FileStreams> file_streams_;                  // the same; empty: it has none
 };
 
 }  // namespace tessera

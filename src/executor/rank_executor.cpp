@@ -43,12 +43,13 @@ void RankExecutor::make_streams() {
     RankStream*& stream = streams[static_cast<size_t>(which)];
     if (stream) return *stream;
     DeviceStream* queue =
-        which == TaskStream::kHost ? nullptr : &program_.devices->find(rank_index_)->stream(which);
+        which == TaskStream::kHost ? nullptr : &program_.devices->stream(rank_index_, which);
     streams_.push_back(
         std::make_unique<RankStream>(which, queue, [this] { endpoint_.mailbox->push(kWakeUp); }));
     return *(stream = streams_.back().get());
   };
   stream_of(TaskStream::kHost);
+  launcher_.between_kernels([this] { advance_beside_host(); });
   const std::vector<TaskId>& order = program_.graph->order;
   for (size_t position = 0; position < order.size(); ++position) {
     const BoundTask& task = tasks_[order[position]];
@@ -110,11 +111,30 @@ bool RankExecutor::advance_streams() {
                                            : host.next_entry().position);
     has_moved = prefetches.advance();
   }
-  for (const auto& stream : streams_) has_moved = advance(*stream) || has_moved;
+  has_moved = advance_devices() || has_moved;  // first: an act of the host takes its time here
+  has_moved = advance(*streams_.front()) || has_moved;
   if (!has_moved && messages_.is_recording() && !is_waiting_) {
     is_waiting_ = true;
     wait_begin_ = messages_.now();
   }
+  return has_moved;
+}
+
+/// While an act of the host runs: prefetches and the streams of copies and devices go on.
+void RankExecutor::advance_beside_host() {
+  if (streams_.size() == 1 && exchanger_.prefetches().is_empty()) return;
+  const int position = endpoint_.position.load(std::memory_order_relaxed);
+  messages_.receive();
+  if (!exchanger_.prefetches().is_empty()) exchanger_.prefetches().advance();
+  advance_devices();
+  set_position(position);
+}
+
+/// Begins all that may begin on the streams beside the host.
+bool RankExecutor::advance_devices() {
+  bool has_moved = false;
+  for (const auto& stream : streams_)
+    while (!stream->is_host() && advance(*stream)) has_moved = true;
   return has_moved;
 }
 

@@ -57,6 +57,8 @@ class RankExecutor : public Region {
   void run_streams();
   bool is_done() const;
   bool advance_streams();
+  void advance_beside_host();
+  bool advance_devices();
   bool advance(RankStream& stream);
   bool advance_prefetch(RankStream& stream, Prefetch& prefetch);
   void launch(RankStream& stream, BoundTask& task);

@@ -44,7 +44,11 @@ TensorType RankMemory::local_type_of(RegisterIndex index) const {
 }
 
 bool RankMemory::is_on_accelerator(MeshIndex mesh) const {
-  return device_of(*program_.graph, mesh) != DeviceKind::kHost;
+  return is_accelerator(device_of(*program_.graph, mesh));
+}
+
+bool RankMemory::is_on_host(RegisterIndex reg) const {
+  return device_of(*program_.graph, program_.reg(reg).mesh) == DeviceKind::kHost;
 }
 
 Device& RankMemory::device(MeshIndex mesh) const {

@@ -28,6 +28,7 @@ class RankMemory {
   TensorType local_type_of(RegisterIndex reg) const;
   Bytes bytes_of(RegisterIndex reg) const { return byte_size(local_type_of(reg)); }
   bool is_on_accelerator(MeshIndex mesh) const;
+  bool is_on_host(RegisterIndex reg) const;
   Device& device(MeshIndex mesh) const;
 
   std::byte* slot(RegisterIndex reg, int slot) const {

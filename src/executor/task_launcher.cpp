@@ -17,7 +17,6 @@ void TaskLauncher::launch(RankStream& stream, BoundTask& task) {
 }
 
 void TaskLauncher::launch_steps(RankStream& stream, BoundTask& task) {
-  const bool has_prefetches = stream.is_host() && !exchanger_.prefetches().is_empty();
   auto begin = messages_.now();
   for (BoundStep& step : task.steps) {
     const KernelStep& source = *step.source;
@@ -32,23 +31,20 @@ void TaskLauncher::launch_steps(RankStream& stream, BoundTask& task) {
       begin = messages_.record_kernel(task, source, begin);
     for (size_t i = 0; i < source.outputs.size(); ++i)
       observer_.show_result(stream, source.outputs[i], step.outputs[i]);
-    if (has_prefetches) {
-      messages_.receive();
-      exchanger_.prefetches().advance();
-    }
+    if (stream.is_host() && advance_) advance_();
   }
   if (stream.is_host()) running_step_ = nullptr;
 }
 
-/// Launches a copy between a device and its host.
+/// Launches a copy between a device, or a file, and its host.
 void TaskLauncher::launch_copy(RankStream& stream, const Task& task) const {
   const RegisterIndex from = task.inputs.front(), to = task.outputs.front();
   const Bytes size = memory_.bytes_of(from);
   if (size == Bytes(0)) return;
-  if (stream.stream == TaskStream::kCopyIn)
-    stream.queue->copy_in(memory_.current(to), memory_.current(from), size);
-  else
+  if (memory_.is_on_host(to))
     stream.queue->copy_out(memory_.current(to), memory_.current(from), size);
+  else
+    stream.queue->copy_in(memory_.current(to), memory_.current(from), size);
 }
 
 void TaskLauncher::run_exchange(BoundTask& task) {

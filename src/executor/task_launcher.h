@@ -1,7 +1,9 @@
 // Launches the acts of one rank on its streams.
 #pragma once
 
+#include <functional>
 #include <string>
+#include <utility>
 
 #include "executor/actor_messages.h"
 #include "executor/bound_task.h"
@@ -26,6 +28,9 @@ class TaskLauncher {
         observer_(observer),
         wait_(wait) {}
   void begin_step(const StepCall& call) { call_ = call; }
+  /// Calls `advance` behind each kernel on the host, so that what runs beside it does not wait for
+  /// the end of the act.
+  void between_kernels(std::function<void()> advance) { advance_ = std::move(advance); }
 
   /// Begins an act of `task` and gives its work to `stream`, followed by the completion event. On
   /// the host the act is done on return.
@@ -49,6 +54,7 @@ class TaskLauncher {
   const RankObserver& observer_;
   RankWait& wait_;
   StepCall call_;
+  std::function<void()> advance_;
   const KernelStep* running_step_ = nullptr;  // on the host
   Region* running_region_ = nullptr;
 };

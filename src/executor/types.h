@@ -43,6 +43,7 @@ struct RuntimeOptions {
   /// The connection to the other processes; null: this process runs all ranks as threads.
   std::shared_ptr<ProcessNetwork> network = nullptr;
   FakeDeviceOptions fake_device = {};  // for ranks on meshes of fake devices
+  FileDeviceOptions file_device = {};  // of variables that a plan offloads
   std::shared_ptr<ActDelay> delay = nullptr;
   Reduction reduction = Reduction::kOrdered;
 };

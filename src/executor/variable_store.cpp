@@ -39,8 +39,8 @@ uint64_t hash_of(std::span<const std::byte> data) {
   return hash;
 }
 
-size_t bytes(const Tensor& tensor) {
-  return byte_size(tensor.type()).value();
+bool rests_in_file(const TaskGraph& graph, const Register& reg) {
+  return device_of(graph, reg.mesh) == DeviceKind::kFile;
 }
 
 }  // namespace
@@ -51,24 +51,33 @@ bool is_first_holder(const DistAttr& attr, const Coordinate& coordinate) {
   return true;
 }
 
-void VariableStore::check_known(const TaskVariable& variable, const Register& reg) const {
+void VariableStore::check_known(const TaskVariable& variable, const Register& reg,
+                                bool is_in_file) const {
   const auto known = variables_.find(variable.name);
   if (known == variables_.end()) return;
   const Variable& old = known->second;
   ensure(old.type == reg.type && old.attr == reg.attr,
          "variable '" + variable.name + "' is " + to_text(old.type, old.attr) +
              " in an earlier program and " + to_text(reg.type, reg.attr) + " in this one");
+  ensure(old.is_in_file == is_in_file,
+         "variable '" + variable.name + "' is in a file in one program and in memory in another");
 }
 
-VariableStore::Variable VariableStore::make(const Register& reg) const {
+VariableStore::Part VariableStore::make_part(const TensorType& type, bool is_in_file) {
+  if (is_in_file && byte_size(type) > Bytes(0)) return {type, {}, file_.allocate(byte_size(type))};
+  return {type, AlignedBuffer(byte_size(type)), {}};
+}
+
+VariableStore::Variable VariableStore::make(const Register& reg, bool is_in_file) {
   for (const PartialAxis& axis : reg.attr.partial)
     ensure(axis.reduce == ReduceOp::kSum,
            "variable '" + reg.name + "' holds partial values of a sum only");
-  Variable made{reg.type, reg.attr, {}, {}, false};
+  Variable made{reg.type, reg.attr, is_in_file, {}, {}, false};
   for (int index = 0; index < rank_count(); ++index) {
     const auto coordinate = coordinate_of(reg.attr, index);
-    made.parts.push_back(coordinate && is_here(index) ? Tensor(local_type(reg, *coordinate))
-                                                      : Tensor());
+    made.parts.push_back(coordinate && is_here(index)
+                             ? make_part(local_type(reg, *coordinate), is_in_file)
+                             : Part());
     made.bytes.push_back(coordinate ? byte_size(local_type(reg, *coordinate)) : Bytes(0));
   }
   return made;
@@ -78,10 +87,11 @@ void VariableStore::add(const TaskGraph& graph) {
   const auto register_of = [&](const TaskVariable& variable) -> const Register& {
     return graph.registers[variable.value];
   };
-  for (const TaskVariable& variable : graph.variables) check_known(variable, register_of(variable));
   for (const TaskVariable& variable : graph.variables)
-    if (!variables_.contains(variable.name))
-      variables_.emplace(variable.name, make(register_of(variable)));
+    check_known(variable, register_of(variable), rests_in_file(graph, register_of(variable)));
+  for (const TaskVariable& variable : graph.variables)
+    if (const Register& reg = register_of(variable); !variables_.contains(variable.name))
+      variables_.emplace(variable.name, make(reg, rests_in_file(graph, reg)));
 }
 
 Bytes VariableStore::bytes_to_add(const TaskGraph& graph) const {
@@ -89,6 +99,7 @@ Bytes VariableStore::bytes_to_add(const TaskGraph& graph) const {
   for (const TaskVariable& variable : graph.variables) {
     if (variables_.contains(variable.name)) continue;
     const Register& reg = graph.registers[variable.value];
+    if (rests_in_file(graph, reg)) continue;
     for (int index = 0; index < rank_count(); ++index)
       if (const auto coordinate = coordinate_of(reg.attr, index); coordinate && is_here(index))
         sum += byte_size(local_type(reg, *coordinate));
@@ -148,11 +159,13 @@ void VariableStore::with_parts_of(int rank_index,
   for (const Copied& made : copied)
     copy_box(made.dtype, made.piece.box, made.part, made.piece.frame, made.box.data(),
              made.piece.box);
+  for (const auto& [name, variable] : variables_)
+    FileDevice::release_pages(variable.parts[rank_index].in_file);
 }
 
 void VariableStore::initialize(const TaskVariable& variable, uint64_t seed, int rank_index) {
   Variable& stored = find(variable.name);
-  Tensor& part = stored.parts[rank_index];
+  Part& part = stored.parts[rank_index];
   const auto coordinate = coordinate_of(stored.attr, rank_index);
   if (!coordinate || !is_here(rank_index)) return;
   // Programs hold the address of the part, so its memory stays.
@@ -161,11 +174,12 @@ void VariableStore::initialize(const TaskVariable& variable, uint64_t seed, int 
         initial_value(variable.name, stored.type, variable.initializer, seed, piece.box);
     copy_box(stored.type.dtype, piece.box, part.data(), piece.frame, initial.data(), piece.box);
   }
+  FileDevice::release_pages(part.in_file);
 }
 
 VariableStore::Parts VariableStore::parts_here(const std::string& name) const {
   Parts parts;
-  for (const Tensor& part : find(name).parts)
+  for (const Part& part : find(name).parts)
     parts.push_back(part.data() ? std::span(part.data(), bytes(part))
                                 : std::span<const std::byte>());
   return parts;
@@ -178,8 +192,9 @@ Bytes VariableStore::part_bytes(const std::string& name, int rank_index) const {
 std::vector<uint64_t> VariableStore::hashes(int rank_index) const {
   std::vector<uint64_t> all;
   for (const auto& [name, variable] : variables_) {
-    const Tensor& part = variable.parts[rank_index];
+    const Part& part = variable.parts[rank_index];
     all.push_back(part.data() ? hash_of({part.data(), bytes(part)}) : 0);
+    FileDevice::release_pages(part.in_file);
   }
   return all;
 }
@@ -215,7 +230,7 @@ Tensor VariableStore::sum_of_partials(const Variable& variable, const Parts& par
     if (!coordinate || !is_first_holder(variable.attr, *coordinate)) continue;
     for (const Piece& piece : pieces_of(variable, *coordinate)) {
       Tensor before(sum.type());
-      std::memcpy(before.data(), sum.data(), bytes(sum));
+      std::memcpy(before.data(), sum.data(), byte_size(sum.type()).value());
       BoxCombine add(variable.type.dtype, ReduceOp::kSum, piece.box, all);
       add.add_source(0, all);
       add.add_source(1, piece.frame);
@@ -259,13 +274,13 @@ void VariableStore::set(const std::string& name, const Tensor& value) {
   for (int index = 0; index < rank_count(); ++index) {
     const auto coordinate = coordinate_of(variable.attr, index);
     if (!coordinate || !is_here(index)) continue;
-    Tensor& part = variable.parts[index];
+    Part& part = variable.parts[index];
     const bool is_first_partial =
         std::all_of(variable.attr.partial.begin(), variable.attr.partial.end(),
                     [&](const PartialAxis& axis) { return (*coordinate)[axis.axis] == 0; });
     if (!is_first_partial) {
       fill_with_identity(variable.type.dtype, ReduceOp::kSum, part.data(),
-                         element_count(part.shape()));
+                         element_count(part.type.shape));
       continue;
     }
     for (const Piece& piece : pieces_of(variable, *coordinate))
@@ -283,9 +298,13 @@ std::vector<std::string> VariableStore::names() const {
 
 Bytes VariableStore::bytes_of(int rank_index) const {
   Bytes sum{0};
-  for (const auto& [name, variable] : variables_)
-    if (coordinate_of(variable.attr, rank_index))
-      sum += byte_size(variable.parts[rank_index].type());
+  for (const auto& [name, variable] : variables_) sum += variable.parts[rank_index].memory.size();
+  return sum;
+}
+
+Bytes VariableStore::file_bytes_of(int rank_index) const {
+  Bytes sum{0};
+  for (const auto& [name, variable] : variables_) sum += variable.parts[rank_index].in_file.size();
   return sum;
 }
 

@@ -1,5 +1,5 @@
-// The variables of a runtime. Every rank holds its own box of each. The store knows only the types
-// of the variables of programs.
+// The variables of a runtime. Every rank holds its own box of each, in memory or, when the program
+// says so, in a file. The store knows only the types of the variables of programs.
 #pragma once
 
 #include <functional>
@@ -9,6 +9,7 @@
 #include <string>
 #include <vector>
 
+#include "device/file_device.h"
 #include "executor/types.h"
 #include "tasks/task_graph.h"
 
@@ -19,17 +20,20 @@ class VariableStore {
  public:
   /// ranks    by rank index
   /// is_here  by rank index: are its parts in this store?
-  VariableStore(std::vector<Rank> ranks, std::vector<bool> is_here)
-      : ranks_(std::move(ranks)), is_here_(std::move(is_here)) {}
+  /// file     of the variables that rest in a file; it is made when there is one
+  VariableStore(std::vector<Rank> ranks, std::vector<bool> is_here, FileDeviceOptions file = {})
+      : ranks_(std::move(ranks)), is_here_(std::move(is_here)), file_(std::move(file)) {}
 
   /// Allocates the new variables, with zeros.
-  ///   throws  InternalError when a known variable has another type or placement; nothing is added
+  ///   throws  InternalError when a known variable has another type or placement, or rests
+  ///   elsewhere;
+  ///           nothing is added. UserError (1) when the disk has no room for those in the file
   void add(const TaskGraph& graph);
 
-  /// Bytes that add() would allocate.
+  /// Bytes of memory that add() would allocate, without what is in the file.
   Bytes bytes_to_add(const TaskGraph& graph) const;
 
-  /// The memory of one rank's part; its address does not change.
+  /// The memory of one rank's part, or its place in the file; its address does not change.
   std::byte* part(const std::string& name, int rank_index);
 
   /// Calls `work` with the parts of one rank, by name: one for each box of a variable that is
@@ -67,14 +71,28 @@ class VariableStore {
   ///   throws  InternalError when the type differs
   void set(const std::string& name, const Tensor& value);
   std::vector<std::string> names() const;
+  /// Of the memory of a rank.
   Bytes bytes_of(int rank_index) const;
+  /// Of a rank in the file.
+  Bytes file_bytes_of(int rank_index) const;
+  FileDevice& file() { return file_; }
 
  private:
+  /// The part of one rank, in memory or in the file; empty as in Parts.
+  struct Part {
+    TensorType type;
+    AlignedBuffer memory = {};
+    DeviceMemory in_file = {};
+
+    std::byte* data() { return in_file.address() ? in_file.address() : memory.data(); }
+    const std::byte* data() const { return in_file.address() ? in_file.address() : memory.data(); }
+  };
   struct Variable {
     TensorType type;
     DistAttr attr;
-    std::vector<Tensor> parts;  // by rank index; empty as in Parts
-    std::vector<Bytes> bytes;   // by rank index: bytes of the part, in any process
+    bool is_in_file = false;
+    std::vector<Part> parts;   // by rank index
+    std::vector<Bytes> bytes;  // by rank index: bytes of the part, in any process
     bool is_set = false;
   };
   /// The boxes of a rank, in its part.
@@ -82,8 +100,10 @@ class VariableStore {
   const Variable& find(const std::string& name) const;
   Variable& find(const std::string& name);
   Tensor sum_of_partials(const Variable& variable, const Parts& parts) const;
-  void check_known(const TaskVariable& variable, const Register& reg) const;
-  Variable make(const Register& reg) const;
+  void check_known(const TaskVariable& variable, const Register& reg, bool is_in_file) const;
+  Variable make(const Register& reg, bool is_in_file);
+  Part make_part(const TensorType& type, bool is_in_file);
+  static size_t bytes(const Part& part) { return byte_size(part.type).value(); }
   /// The coordinate of a rank in the variable's mesh.
   std::optional<Coordinate> coordinate_of(const DistAttr& attr, int rank_index) const {
     return attr.mesh->coordinate_of(ranks_[rank_index]);
@@ -93,7 +113,8 @@ class VariableStore {
 
   std::vector<Rank> ranks_;
   std::vector<bool> is_here_;
-  std::map<std::string, Variable> variables_;
+  FileDevice file_;
+  std::map<std::string, Variable> variables_;  // behind the file, in which some of them are
 };
 
 /// Does the rank at `coordinate` hold the first copy of its box? It does when it is at 0 on every

@@ -13,6 +13,7 @@
 #include "lower/passes/combine.h"
 #include "lower/passes/device_copies.h"
 #include "lower/passes/in_place.h"
+#include "lower/passes/offload.h"
 #include "lower/passes/order.h"
 #include "lower/passes/sum_chains.h"
 #include "lower/region.h"
@@ -213,6 +214,13 @@ constexpr CompilerPass kProgramPasses[] = {
        s.result.mesh_names = mesh_names(s.program, s.meshes);
      },
      [](const CompilerState& s) { return copies_text(s.program); }},
+    {"offload",
+     [](CompilerState& s) {
+       offload_variables(s.program, offloaded_variables(s.result.graph, s.plan.offload),
+                         s.plan.offload_window);
+       s.result.mesh_names = with_file_names(s.program, std::move(s.result.mesh_names));
+     },
+     [](const CompilerState& s) { return offload_text(s.program); }},
     {"prefetch", [](CompilerState& s) { schedule_prefetches(s.program, s.plan.prefetch_window); },
      [](const CompilerState& s) { return prefetch_text(s.program); }, true},
 };

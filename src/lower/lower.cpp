@@ -147,6 +147,7 @@ uint64_t hash_of(const Program& program, const Plan& plan) {
   hasher.add(static_cast<int>(plan.tasks.kind));
   hasher.add_each(plan.tasks.patterns);
   hasher.add(plan.micro_batches);
+  for (const auto& [mesh, window] : program.windows) hasher.add(window.size.value());
   for (const InstructionInstance& instance : program.order) {
     hasher.add(instance.instruction.value());
     hasher.add(instance.micro_batch);

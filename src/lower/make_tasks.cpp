@@ -44,9 +44,18 @@ class Overwrites {
       if (writer.kind == Task::Kind::kCopy && is_variable)
         add(graph_.variables[target.variable].value);
       for (RegisterIndex reg : shared_.with(written))
-        if (reg != written) add(reg);
+        if (reg != written && !(writer.kind == Task::Kind::kCompute && is_filled_by_copy(reg)))
+          add(reg);
     }
     return list;
+  }
+
+  /// Is it in an arena, filled by a copy? A kernel that writes over it has read it, or comes behind
+  /// a kernel of its stream that has.
+  bool is_filled_by_copy(RegisterIndex reg) const {
+    const Register& filled = graph_.registers[reg];
+    return filled.storage == Register::Storage::kArena &&
+           graph_.tasks[filled.producer].kind == Task::Kind::kCopy;
   }
 
   void release(RegisterIndex reg) {
@@ -115,6 +124,10 @@ class TaskMaker {
  private:
   bool is_on(RegisterIndex reg, MeshIndex mesh) const {
     return program_.registers[reg].mesh == mesh;
+  }
+
+  bool is_in_arena(RegisterIndex reg) const {
+    return graph_.registers[reg].storage == Register::Storage::kArena;
   }
 
   /// The instruction behind which an exchange may be issued; none: it is issued at its turn.
@@ -268,9 +281,13 @@ class TaskMaker {
     if (task.kind == Task::Kind::kCompute) task.inputs.push_back(index);
   }
 
-  /// The registers that other ranks or streams read, ascending.
+  /// The registers that other ranks or streams read, and those that copies fill in an arena, where
+  /// other copies may write over them; ascending.
   std::vector<RegisterIndex> read_elsewhere() const {
     std::vector<RegisterIndex> list;
+    for (const Task& task : graph_.tasks)
+      if (task.kind == Task::Kind::kCopy && is_in_arena(task.outputs.front()))
+        list.push_back(task.outputs.front());
     for (const Task& task : graph_.tasks)
       if (task.kind == Task::Kind::kExchange || task.kind == Task::Kind::kCopy)
         list.insert(list.end(), task.inputs.begin(), task.inputs.end());
@@ -282,17 +299,22 @@ class TaskMaker {
   /// Other ranks may still read the source of an exchange when this rank has gone on: a task that
   /// writes over its bytes waits for them, also one that comes earlier in the order list, in the
   /// next step. Most of these registers are those for which an earlier task of its stream has
-  /// waited. An exchange that may be issued before its turn waits for all by itself, and no other
-  /// task relies on it.
+  /// waited. An exchange that may be issued before its turn and a copy into an arena wait for all
+  /// by themselves, and no other task relies on them.
   void add_overwrites() {
     Overwrites overwrites(graph_, read_elsewhere());
     std::map<std::pair<MeshIndex, TaskStream>, std::vector<TaskId>> streams;
     for (TaskId t : graph_.order) {
       Task& task = graph_.tasks[t];
-      if (task.issue_after.is_none())
-        streams[{task.mesh, stream_of(graph_, task)}].push_back(t);
-      else
+      if (task.kind == Task::Kind::kCopy && is_in_arena(task.outputs.front())) {
         task.overwrites = overwrites.of(t);
+        std::erase_if(task.overwrites,
+                      [&](RegisterIndex reg) { return graph_.registers[reg].consumers.empty(); });
+      } else if (task.issue_after.is_none()) {
+        streams[{task.mesh, stream_of(graph_, task)}].push_back(t);
+      } else {
+        task.overwrites = overwrites.of(t);
+      }
     }
     for (const auto& [place, stream] : streams) {
       std::vector<std::vector<RegisterIndex>> needed =

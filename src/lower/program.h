@@ -4,6 +4,7 @@
 
 #include <cstdint>
 #include <functional>
+#include <map>
 #include <memory>
 #include <optional>
 #include <span>
@@ -46,8 +47,8 @@ struct ExchangeStep {
   ReshardKind kind() const { return exchange().kind; }
 };
 
-/// Copies all of `source` into `target`; one of them is in the memory of a device and the other in
-/// that of its host.
+/// Copies all of `source` into `target`, which are in memories of two kinds: one is on a device and
+/// the other on its host, or one is on a host and the other in a file.
 struct CopyStep {
   RegisterIndex source;
   RegisterIndex target;
@@ -92,7 +93,7 @@ class WrittenRegisters {
   RegisterIndex workspace_;
 };
 
-/// One kernel, one exchange, or one copy between a device and its host, and the place that it has
+/// One kernel, one exchange, or one copy between two memories, and the place that it has
 /// in a step.
 struct Instruction {
   Role role = Role::kForward;
@@ -164,12 +165,20 @@ struct RolledForm {
   std::vector<LoweredOp> ops = {};
 };
 
+/// A part of the arena of a mesh in which the offloaded variables have places in turn
+/// (lower/passes/offload.h). It belongs to them for the whole step.
+struct StateWindow {
+  Bytes size{0};
+  std::map<RegisterIndex, int64_t> offsets = {};  // from the start of the window
+};
+
 struct Program {
   IndexedVector<MeshIndex, MeshPtr> meshes;  // each once, but for other devices
   /// Stages on equal meshes of equal devices have the same mesh.
   IndexedVector<StageIndex, MeshIndex> mesh_of_stage;
   /// By mesh; empty before the pass of device copies (lower/passes/device_copies.h).
   IndexedVector<MeshIndex, DeviceKind> devices = {};
+  std::map<MeshIndex, StateWindow> windows = {};  // of offloaded variables
   IndexedVector<RegisterIndex, Register> registers;
   IndexedVector<InstructionIndex, Instruction> instructions;
   /// What a step executes; empty: what `instances` (lower/instances.h) returns. Of a rolled program

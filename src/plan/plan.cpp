@@ -57,7 +57,10 @@ constexpr Familiar kFamiliarKeys[] = {{"fsdp", "zero", kDividedParameters},
                                       {"recompute_granularity", "recompute"},
                                       {"activation_checkpointing", "recompute"},
                                       {"gradient_checkpointing", "recompute"},
-                                      {"remat", "recompute"}};
+                                      {"remat", "recompute"},
+                                      {"offload_optimizer", "offload"},
+                                      {"optimizer_cpu_offload", "offload"},
+                                      {"cpu_offload", "offload"}};
 constexpr Familiar kFamiliarSchedules[] = {
     {"gpipe", "f-then-b"},  {"GPipe", "f-then-b"},
     {"fthenb", "f-then-b"}, {"pipedream-flush", "1f1b"},
@@ -346,6 +349,8 @@ Plan parse_plan(const Document& document, const std::string& origin, const PlanR
   plan.halos = read_halos(table);
   plan.tasks = read_tasks(table);
   plan.recompute = read_recompute(table);
+  plan.offload = read_offload(table);
+  plan.offload_window = of_mib(table.number("offload_mib", mib_of(plan.offload_window), 0, kMib));
   plan.disabled_passes = table.texts("disabled_passes", {});
   if (table.raw("mapping")) plan.mapping = read_mapping(table.table("mapping"), plan.rank_count());
   if (const Document* cost = table.raw("cost")) plan.cost = parse_cost_model(*cost, "cost", origin);
@@ -381,6 +386,8 @@ Document to_document(const Plan& plan, const Graph& graph,
   write_mib("bucket_mib", plan.bucket, kGradientBucket, document);
   write_tasks(plan.tasks, document);
   write_recompute(plan.recompute, document);
+  write_offload(plan.offload, document);
+  write_mib("offload_mib", plan.offload_window, kOffloadWindow, document);
   for (const std::string& pass : plan.disabled_passes) document["disabled_passes"].append(pass);
   if (plan.mapping) document["mapping"] = to_document(*plan.mapping);
   if (plan.cost != CostModel{}) document["cost"] = to_document(plan.cost);
@@ -407,6 +414,7 @@ std::string describe_other_passes(const Plan& plan, const RewrittenFingerprint& 
 void check_fits(const Plan& plan, const Graph& graph) {
   check_patterns("tasks", plan.tasks.patterns, plan.name, graph);
   check_patterns("recompute", plan.recompute.patterns, plan.name, graph);
+  check_offload(plan.offload, plan.name, graph);
   const bool fits_all = plan.meshes.empty() && !plan.shardings;  // the serial plan
   if (!plan.fingerprint || plan.fingerprint->graph.empty() || fits_all) return;
   const PlanFingerprint present = fingerprint_of(graph);

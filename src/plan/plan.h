@@ -23,6 +23,8 @@
 //       "recompute": "none",          of activations in the backward: "selective", "full", "auto"
 //                                     or patterns of ops (rewrite/recompute.h)
 //       "activation_mib": 512,        recompute "auto": what a rank keeps of activations at most
+//       "offload": "none",            of optimizer state to a file: "state", or patterns of it
+//       "offload_mib": 32,            offloaded state that is in memory at once
 //       "disabled_passes": ["cse"],   optional passes of the compiler that do not run
 //       "mapping": {"cluster": "2x8xa100-80g", "devices": ["n0/0", "n0/1"]},
 //                                     the device of each rank, on one cluster
@@ -60,6 +62,7 @@
 #include "cost/cost_model.h"
 #include "graph/graph.h"
 #include "plan/fingerprint.h"
+#include "plan/offload.h"
 #include "plan/rank_mapping.h"
 #include "plan/task_granularity.h"
 #include "reshard/price.h"
@@ -77,6 +80,8 @@ inline constexpr int64_t kAutoChunks = 0;
 inline constexpr int64_t kMaxChunks = 8;
 /// The default of Plan::prefetch_window.
 inline constexpr Bytes kPrefetchWindow{32 << 20};
+/// The default of Plan::offload_window.
+inline constexpr Bytes kOffloadWindow{32 << 20};
 /// The default of Plan::bucket, and of PyTorch's DistributedDataParallel, too.
 inline constexpr Bytes kGradientBucket{25 << 20};
 
@@ -106,6 +111,10 @@ struct Plan {
   HaloForm halos = HaloForm::kAuto;
   TaskGranularity tasks = {};  // which kernels share a task
   Recompute recompute = {};    // of activations in the backward
+  Offload offload = {};        // of optimizer state
+  /// Of offloaded state that is in the memory of a rank at once, or what one variable needs if that
+  /// is more.
+  Bytes offload_window = kOffloadWindow;
   /// Names of optional compiler passes that do not run (lower/lower.h).
   std::vector<std::string> disabled_passes = {};
   std::optional<RankMapping> mapping = {};  // empty: rank i on device i

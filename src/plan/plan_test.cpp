@@ -100,6 +100,52 @@ TEST(Plan, BucketsAndPrefetchedExchangesAreInMib) {
   EXPECT_EQ(to_document(plan_of(""), Graph()).find("bucket_mib"), nullptr);
 }
 
+TEST(Plan, OffloadsAllStateOrThatOfPatterns) {
+  EXPECT_EQ(plan_of("").offload, Offload{});
+  EXPECT_EQ(plan_of("").offload_window, Bytes(32 << 20));
+  for (const std::string keys :
+       {"\"offload\": \"state\", \"offload_mib\": 4, ", "\"offload\": [\"*.exp_avg\"], "}) {
+    const Plan plan = plan_of(keys);
+    EXPECT_NE(plan.offload, Offload{});
+    const Plan read = parse_plan(to_document(plan, Graph()), "plan.json");
+    EXPECT_EQ(read.offload, plan.offload);
+    EXPECT_EQ(read.offload_window, plan.offload_window);
+  }
+  EXPECT_EQ(plan_of("\"offload\": \"state\", \"offload_mib\": 4, ").offload_window, Bytes(4 << 20));
+  EXPECT_EQ(message_of("\"offload\": \"all\", "),
+            "plan.json: offload is \"all\"\n"
+            "  why: it says which state of the optimizer rests in a file: none, all of it, or the "
+            "variables that match a pattern\n"
+            "  fix: write \"none\", \"state\" or a list of patterns such as [\"*.exp_avg_sq\"]");
+}
+
+/// The message of check_fits for a graph of one parameter, with or without state.
+std::string offload_message(const std::string& keys, bool has_state) {
+  Graph graph;
+  const TensorType type{DType::kF32, {4}};
+  graph.add_variable("w", type, Initializer::constant(0));
+  if (has_state)
+    graph.add_variable("w.exp_avg", type, Initializer::constant(0), false, {"w", "optimizer"});
+  try {
+    check_fits(plan_of(keys), graph);
+  } catch (const UserError& error) {
+    return error.what();
+  }
+  return "";
+}
+
+TEST(Plan, OffloadsWhatTheOptimizerKeeps) {
+  EXPECT_EQ(offload_message("\"offload\": [\"*.exp_avg\"], ", true), "");
+  EXPECT_EQ(offload_message("\"offload\": \"state\", ", false),
+            "plan 'plan.json' offloads the state of the optimizer, and there is none\n"
+            "  why: the optimizer of this run keeps nothing from step to step\n"
+            "  fix: remove offload from the plan, or use momentum, adam, adamw, lamb or muon");
+  EXPECT_EQ(offload_message("\"offload\": [\"w\"], ", true),
+            "the pattern 'w' of 'offload' in plan 'plan.json' names no state of the optimizer\n"
+            "  why: only variables of the optimizer rest in a file, such as 'w.exp_avg'\n"
+            "  fix: list the names with `tessera explain --full`");
+}
+
 TEST(Plan, HalosAreExchangedRecomputedOrTheCheaper) {
   EXPECT_EQ(plan_of("").halos, HaloForm::kAuto);
   for (const HaloForm form : {HaloForm::kExchange, HaloForm::kRecompute}) {

@@ -68,10 +68,7 @@ ActDemand ActDemands::demand(Rank rank, TaskId id) {
     case Task::Kind::kFetch: return {};
     case Task::Kind::kCompute: return work(rank, kernels(rank, id).time);
     case Task::Kind::kExchange: return exchange(rank, task);
-    case Task::Kind::kCopy:
-      return work(rank, copy_price(graph_.registers[task.outputs.front()].size, 1,
-                                   deployment_.type(rank).cost)
-                            .estimate);
+    case Task::Kind::kCopy: return copy(rank, task);
   }
   throw InternalError("unknown kind of task");
 }
@@ -83,6 +80,20 @@ ActDemand ActDemands::work(Rank rank, Seconds time) const {
   const auto cores = ResourceId(static_cast<int>(cluster.channels().size()) +
                                 cluster.machine(deployment_.device(rank)));
   return {0, {{nanoseconds(time), {{cores}}, kCore}}};
+}
+
+/// A copy to or from a file takes no time of cores.
+ActDemand ActDemands::copy(Rank rank, const Task& task) const {
+  const Register& target = graph_.registers[task.outputs.front()];
+  const DeviceCost& cost = deployment_.type(rank).cost;
+  const auto is_in_file = [&](RegisterIndex reg) {
+    return device_of(graph_, graph_.registers[reg].mesh) == DeviceKind::kFile;
+  };
+  if (is_in_file(task.inputs.front()) || is_in_file(task.outputs.front())) {
+    const Bytes size = byte_size(local_type(target, *target.attr.mesh->coordinate_of(rank)));
+    return {nanoseconds(file_copy_price(size, cost).estimate), {}};
+  }
+  return work(rank, copy_price(target.size, 1, cost).estimate);
 }
 
 ActDemand ActDemands::exchange(Rank rank, const Task& task) {
@@ -114,6 +125,7 @@ Bytes ActDemands::working_set(MeshIndex index) const {
   const Mesh& mesh = *graph_.meshes[index];
   for (const TaskVariable& variable : graph_.variables) {
     const Register& reg = graph_.registers[variable.value];
+    if (device_of(graph_, reg.mesh) == DeviceKind::kFile) continue;
     if (*reg.attr.mesh == mesh) sum += byte_size(local_type(reg, mesh.heaviest()));
   }
   return sum;

@@ -60,6 +60,7 @@ class ActDemands {
   KernelPrice price(const TaskGraph& graph, Rank rank, Bytes working_set) const;
   Bytes working_set(MeshIndex mesh) const;
   ActDemand work(Rank rank, Seconds time) const;
+  ActDemand copy(Rank rank, const Task& task) const;
   ActDemand exchange(Rank rank, const Task& task);
   bool is_even(const Task& task) const;
   int type_index(Rank rank) const;

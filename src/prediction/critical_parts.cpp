@@ -86,12 +86,18 @@ class Parts {
   std::map<std::pair<Rank, std::string>, Part> parts_;
 };
 
+std::string copy_name(const TaskGraph& graph, const Task& task) {
+  for (const RegisterIndex reg : {task.inputs.front(), task.outputs.front()})
+    if (device_of(graph, graph.registers[reg].mesh) == DeviceKind::kFile)
+      return "copies of offloaded state";
+  return "copies between device and host";
+}
+
 void add_act(const TaskGraph& graph, const CriticalAct& act, Seconds time, ActDemands& acts,
              Parts& parts) {
   const Task& task = graph.tasks[act.task];
   if (task.kind == Task::Kind::kExchange) return parts.add_exchange(act.rank, graph, task, time);
-  if (task.kind == Task::Kind::kCopy)
-    return parts.add(act.rank, "copies between device and host", time, "");
+  if (task.kind == Task::Kind::kCopy) return parts.add(act.rank, copy_name(graph, task), time, "");
   const std::vector<StepPrice> prices = acts.steps(act.rank, act.task);
   const double all =
       std::accumulate(prices.begin(), prices.end(), 0.0,

@@ -25,6 +25,7 @@ double time_factor(const DeviceCost& cost, OperationClass operation) {
 void slow_down(DeviceCost& cost, const DeviceCost& other) {
   cost.bytes_per_second = least(cost.bytes_per_second, other.bytes_per_second);
   cost.copied_bytes_per_second = least(cost.copied_bytes_per_second, other.copied_bytes_per_second);
+  cost.file_bytes_per_second = least(cost.file_bytes_per_second, other.file_bytes_per_second);
   cost.launch = std::max(Seconds(cost.launch_factor * cost.launch.value()),
                          Seconds(other.launch_factor * other.launch.value()));
   cost.launch_factor = 1;

@@ -268,6 +268,18 @@ Bytes variable_bytes(const TaskGraph& graph, Rank rank) {
   Bytes bytes{0};
   for (const TaskVariable& variable : graph.variables) {
     const Register& reg = graph.registers[variable.value];
+    if (device_of(graph, reg.mesh) == DeviceKind::kFile) continue;
+    if (const auto coordinate = reg.attr.mesh->coordinate_of(rank))
+      bytes += byte_size(local_type(reg, *coordinate));
+  }
+  return bytes;
+}
+
+Bytes file_bytes(const TaskGraph& graph, Rank rank) {
+  Bytes bytes{0};
+  for (const TaskVariable& variable : graph.variables) {
+    const Register& reg = graph.registers[variable.value];
+    if (device_of(graph, reg.mesh) != DeviceKind::kFile) continue;
     if (const auto coordinate = reg.attr.mesh->coordinate_of(rank))
       bytes += byte_size(local_type(reg, *coordinate));
   }

@@ -127,7 +127,8 @@ RankMemoryNeed memory_of(const TaskGraph& graph, Rank rank, const Deployment& de
   RankMemoryNeed memory{.variables = variable_bytes(graph, rank),
                         .arena = arena_of(graph, rank),
                         .reserve = type.reserve,
-                        .capacity = Bytes(type.memory.value() / sharing)};
+                        .capacity = Bytes(type.memory.value() / sharing),
+                        .in_file = file_bytes(graph, rank)};
   for (const auto& other : options.beside) memory.others += arena_of(*other, rank);
   return memory;
 }

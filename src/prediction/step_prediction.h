@@ -38,11 +38,12 @@ struct RankBreakdown {
 
 /// Bytes that a rank needs.
 struct RankMemoryNeed {
-  Bytes variables{0};  // parameters and optimizer state
+  Bytes variables{0};  // parameters and optimizer state, without what is in a file
   Bytes arena{0};      // activations, gradients and buffers
   Bytes others{0};     // arenas of the other programs of the run: PredictOptions::beside
   Bytes reserve{0};    // of the libraries
   Bytes capacity{0};   // of its device; ranks that share a core share it evenly
+  Bytes in_file{0};    // offloaded state, which takes no memory of the device
 
   /// What a run allocates for the rank: peak_bytes of its records.
   Bytes allocated() const { return variables + arena + others; }

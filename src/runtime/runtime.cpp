@@ -76,7 +76,7 @@ struct Runtime::State {
         process_of(processes_of(count(), network)),
         here(indices_here()),
         stop(network ? network->stop() : own_stop),
-        variables(ranks, flags_here()),
+        variables(ranks, flags_here(), options.file_device),
         devices(count()),
         steps(threads, here, stop, network, options.deadline),
         threads(static_cast<int>(here.size())) {
@@ -124,14 +124,18 @@ struct Runtime::State {
       program.record_into(index, recorders.empty() ? nullptr : &recorders[index]);
   }
 
-  /// Makes a device for each local rank that is in a mesh of devices of the program.
+  /// Makes a device for each local rank that is in a mesh of devices of the program, and streams
+  /// for each that has offloaded variables.
   void make_devices(const TaskGraph& graph) {
-    for (MeshIndex mesh : graph.meshes.indices()) {
-      if (device_of(graph, mesh) != DeviceKind::kFake) continue;
-      for (int index : here)
-        if (!devices.find(index) && graph.meshes[mesh]->coordinate_of(ranks[index]))
+    for (MeshIndex mesh : graph.meshes.indices())
+      for (int index : here) {
+        const DeviceKind kind = device_of(graph, mesh);
+        if (kind == DeviceKind::kHost || !graph.meshes[mesh]->coordinate_of(ranks[index])) continue;
+        if (kind == DeviceKind::kFile)
+          devices.make_file_streams(index, variables.file());
+        else if (!devices.find(index))
           devices.add(index, make_fake_device(options.fake_device));
-    }
+      }
   }
 
   /// Refuses a program that would compute with variables that have no values.

@@ -218,7 +218,7 @@ void check_exchange(const TaskGraph& graph, const Task& task) {
   for (size_t i = 0; i < count; ++i) check_part(graph, task, i);
 }
 
-/// From a device to its host or back, and all of it.
+/// From a device to its host or back, or from a host to a file or back, and all of it.
 void check_copy(const TaskGraph& graph, const Task& task) {
   if (task.inputs.size() != 1 || task.outputs.size() != 1)
     offence(task, "is a copy and has not one input and one output");
@@ -228,13 +228,17 @@ void check_copy(const TaskGraph& graph, const Task& task) {
         from.chunk == to.chunk))
     offence(task, "copies " + to_text(from.type, from.attr) + " into " + to_text(to.type, to.attr));
   const DeviceKind a = device_of(graph, from.mesh), b = device_of(graph, to.mesh);
-  if ((a == DeviceKind::kHost) == (b == DeviceKind::kHost) ||
-      task.mesh != (a == DeviceKind::kHost ? to.mesh : from.mesh))
-    offence(task, "is a copy and is not between a device and its host");
+  if ((a == DeviceKind::kHost) == (b == DeviceKind::kHost))
+    offence(task, "is a copy and is not between a device or a file and its host");
+  const bool is_of_device = is_accelerator(a) || is_accelerator(b);
+  if (task.mesh != (is_of_device && a != DeviceKind::kHost ? from.mesh : to.mesh))
+    offence(task, "is a copy and is not on the mesh of its device, or of its target");
 }
 
-/// The thread of a rank works in the memory of its host.
+/// The thread of a rank works in the memory of its host, and nothing computes in a file.
 void check_memory_of(const TaskGraph& graph, const Task& task) {
+  if (device_of(graph, task.mesh) == DeviceKind::kFile && task.kind == Task::Kind::kCompute)
+    offence(task, "computes in a file");
   if (device_of(graph, task.mesh) == DeviceKind::kHost || task.kind == Task::Kind::kCompute ||
       task.kind == Task::Kind::kCopy)
     return;

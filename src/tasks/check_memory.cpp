@@ -169,12 +169,57 @@ bool is_read_elsewhere(const TaskGraph& graph, const Register& reg) {
   });
 }
 
-/// Copies run on streams of their own: what one fills or reads in an arena has its place to itself.
-bool is_copied(const TaskGraph& graph, const Register& reg) {
-  const auto is_copy = [&](TaskId task) { return task_at(graph, task).kind == Task::Kind::kCopy; };
-  return reg.storage == Register::Storage::kArena &&
-         (is_copy(reg.producer) ||
-          std::any_of(reg.consumers.begin(), reg.consumers.end(), is_copy));
+bool is_copy(const TaskGraph& graph, TaskId task) {
+  return task_at(graph, task).kind == Task::Kind::kCopy;
+}
+
+bool contains(const std::vector<RegisterIndex>& list, RegisterIndex reg) {
+  return std::find(list.begin(), list.end(), reg) != list.end();
+}
+
+/// Has the producer of `old` acted when `copy`, which runs on a stream of its own beside the order
+/// list, has waited for what it overwrites? Its own stream has filled `old` before; or the producer
+/// reads such a register, for whose readers the copy waits, too.
+bool is_filled_before(const TaskGraph& graph, const Register& old, const Task& copy) {
+  const auto is_of_stream = [&](TaskId task) {
+    return is_copy(graph, task) &&
+           stream_of(graph, task_at(graph, task)) == stream_of(graph, copy) &&
+           task_at(graph, task).mesh == copy.mesh;
+  };
+  if (is_of_stream(old.producer)) return true;
+  const std::vector<RegisterIndex>& read = task_at(graph, old.producer).inputs;
+  return std::any_of(read.begin(), read.end(), [&](RegisterIndex reg) {
+    return is_of_stream(register_at(graph, reg).producer) && contains(copy.overwrites, reg);
+  });
+}
+
+/// Has the stream of `writer` read the register, which a copy fills, no later than in `writer`?
+/// Then it is filled before the writer acts.
+bool is_read_before(const TaskGraph& graph, const Register& copied, TaskId writer,
+                    const TaskPositions& position) {
+  const auto stream = [&](TaskId task) { return stream_of(graph, task_at(graph, task)); };
+  return std::any_of(copied.consumers.begin(), copied.consumers.end(), [&](TaskId reader) {
+    return stream(reader) == stream(writer) && position[reader] <= position[writer];
+  });
+}
+
+/// Copies run on streams of their own, which may be ahead of the order list or behind it.
+void check_copied(const TaskGraph& graph, const TaskPositions& position, RegisterIndex old,
+                  const Register& written) {
+  const Register& a = register_at(graph, old);
+  if (a.storage != Register::Storage::kArena) return;
+  const Task& writer = task_at(graph, written.producer);
+  const auto refuse = [&] {
+    offence(written,
+            "shares bytes with '" + a.name + "', and one of them is copied beside the order");
+  };
+  if (writer.kind == Task::Kind::kCopy) {
+    if (!is_filled_before(graph, a, writer) ||
+        (!a.consumers.empty() && !contains(writer.overwrites, old)))
+      refuse();
+  } else if (is_copy(graph, a.producer)) {
+    if (!is_read_before(graph, a, written.producer, position)) refuse();
+  }
 }
 
 void check_sharing(const TaskGraph& graph, const Timeline& timeline, const TaskPositions& position,
@@ -185,8 +230,7 @@ void check_sharing(const TaskGraph& graph, const Timeline& timeline, const TaskP
       timeline.last[old] == write.instant && timeline.first[old] < write.instant;
   const bool is_dead =
       timeline.last[old] < write.instant || (was_read_at_once && is_in_place(graph, old, write));
-  if (is_copied(graph, a) || is_copied(graph, b))
-    offence(b, "shares bytes with '" + a.name + "', and one of them is copied beside the order");
+  check_copied(graph, position, old, b);
   if (!is_dead) offence(b, "is written over '" + a.name + "', which is still alive");
   const Task& writer = task_at(graph, b.producer);
   const auto waits_itself = [&] {

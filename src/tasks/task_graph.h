@@ -122,7 +122,7 @@ struct Task {
     kCompute,   // runs `steps`
     kExchange,  // receives boxes of its inputs from their holders into its outputs
     kFetch,     // gives `inputs` to the caller as results
-    kCopy,      // copies inputs[0] into outputs[0]: one is on a device, the other on its host
+    kCopy,      // copies inputs[0] into outputs[0], which are in memories of two kinds
   };
   std::string name;
   Kind kind = Kind::kCompute;
@@ -164,7 +164,8 @@ struct TaskInput {
 };
 
 struct TaskGraph {
-  /// One, or one a stage; and for each mesh of devices a second one, of their hosts.
+  /// One, or one a stage; for each mesh of devices a second one, of their hosts; and for a mesh
+  /// with offloaded variables one of the file in which they rest.
   IndexedVector<MeshIndex, MeshPtr> meshes;
   /// By mesh: in which memory its arena and its variables are; empty: all on hosts.
   IndexedVector<MeshIndex, DeviceKind> devices;
@@ -186,8 +187,8 @@ DeviceKind device_of(const TaskGraph& graph, MeshIndex mesh);
 enum class TaskStream {
   kHost,      // the thread of the rank: feeds, fetches, exchanges, and the kernels of hosts
   kCompute,   // kernels of a device
-  kCopyIn,    // from the host to a device
-  kCopyOut,   // from a device to the host
+  kCopyIn,    // from the host to a device, or from a file to the host
+  kCopyOut,   // back
   kPrefetch,  // in traces: exchanges that were done before their turn, beside the other streams
 };
 inline constexpr int kTaskStreams = 5;

@@ -151,8 +151,12 @@ DeviceKind device_of(const TaskGraph& graph, MeshIndex mesh) {
 
 TaskStream stream_of(const TaskGraph& graph, const Task& task) {
   if (task.kind == Task::Kind::kCopy) {
-    const MeshIndex from = graph.registers[task.inputs.front()].mesh;
-    return device_of(graph, from) == DeviceKind::kHost ? TaskStream::kCopyIn : TaskStream::kCopyOut;
+    const auto memory_of = [&](RegisterIndex reg) {
+      return device_of(graph, graph.registers[reg].mesh);
+    };
+    return is_nearer(memory_of(task.outputs.front()), memory_of(task.inputs.front()))
+               ? TaskStream::kCopyIn
+               : TaskStream::kCopyOut;
   }
   const bool is_on_device =
       task.kind == Task::Kind::kCompute && device_of(graph, task.mesh) != DeviceKind::kHost;

@@ -13,9 +13,16 @@ std::vector<MeshMemory> memory_of(const Compiled& compiled) {
   std::vector<MeshMemory> list;
   for (MeshIndex i : compiled.arenas.indices())
     list.push_back({compiled.mesh_names[i], Bytes(0), Bytes(0), compiled.arenas[i].size});
+  std::map<std::string, MeshIndex> in_file;  // by offloaded variable
+  for (const TaskVariable& variable : compiled.tasks.variables)
+    if (const MeshIndex mesh = compiled.tasks.registers[variable.value].mesh;
+        device_of(compiled.tasks, mesh) == DeviceKind::kFile)
+      in_file[variable.name] = mesh;
   for (const Variable& variable : compiled.graph.variables()) {
     const StageIndex stage(compiled.sharded.stages.values[variable.value.index]);
-    MeshMemory& memory = list[compiled.mesh_of_stage[stage].value()];
+    const auto resting = in_file.find(compiled.graph.value(variable.value).name);
+    MeshMemory& memory = list[resting == in_file.end() ? compiled.mesh_of_stage[stage].value()
+                                                       : resting->second.value()];
     (variable.trainable ? memory.parameters : memory.state) +=
         facts_of(compiled.graph, compiled.sharded, variable.value).bytes;
   }

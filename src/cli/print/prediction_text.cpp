@@ -55,10 +55,11 @@ std::string memory_line(const PredictedRun& run) {
   const RankMemoryNeed& memory = run.prediction.memory[run.fullest()];
   const RankBreakdown& rank = run.prediction.ranks[run.fullest()];
   const std::string parts = fmt::format(
-      "{} of {}: variables {}, activations and buffers {}{}, libraries {}", to_text(memory.all()),
+      "{} of {}: variables {}, activations and buffers {}{}, libraries {}{}", to_text(memory.all()),
       to_text(memory.capacity), to_text(memory.variables), to_text(memory.arena),
       memory.others.value() > 0 ? ", evaluation " + to_text(memory.others) : "",
-      to_text(memory.reserve));
+      to_text(memory.reserve),
+      memory.in_file.value() > 0 ? "; in a file " + to_text(memory.in_file) : "");
   const std::string where =
       fmt::format("rank {} on {}", rank.rank, run.cluster->name(run.deployment.device(rank.rank)));
   if (run.prediction.fits()) return "memory      fits: " + where + " needs " + parts + "\n";
@@ -211,6 +212,7 @@ Document to_document(const PredictedRun& run) {
     item["variable_bytes"] = memory.variables.value();
     item["arena_bytes"] = memory.arena.value();
     item["other_programs_bytes"] = memory.others.value();
+    item["file_bytes"] = memory.in_file.value();
     item["reserve_bytes"] = memory.reserve.value();
     item["capacity_bytes"] = memory.capacity.value();
     document["ranks"].append(std::move(item));

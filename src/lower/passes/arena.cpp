@@ -1,6 +1,7 @@
 #include "lower/passes/arena.h"
 
 #include <algorithm>
+#include <map>
 
 #include "lower/instances.h"
 #include "lower/storage/block_layout.h"
@@ -91,15 +92,30 @@ RegisterInstance reusable_operand(const Program& program, const InstanceUses& us
 struct ArenaContents {
   IndexedVector<MeshIndex, LiveBlocks> blocks;
   IndexedVector<RegisterInstance, BlockIndex> block_of;  // none: it is in no arena
+  std::map<MeshIndex, BlockIndex> windows;               // of offloaded variables
 };
+
+/// Adds the windows of offloaded variables, which live for the whole step: a copy fills the first
+/// places as soon as the step begins.
+void add_windows(const Program& program, const InstanceUses& uses, ArenaContents& contents) {
+  for (const auto& [mesh, window] : program.windows) {
+    const BlockIndex block = contents.blocks[mesh].push_back(
+        {align_up(std::max<int64_t>(window.size.value(), 1)), 0, uses.order().size() + 1, true});
+    contents.windows[mesh] = block;
+    for (const auto& [reg, offset] : window.offsets)
+      contents.block_of[uses.registers().whole(reg)] = block;
+  }
+}
 
 ArenaContents contents_of_arenas(const Program& program, const InstanceUses& uses) {
   const LiveRanges live = find_live_ranges(program, uses);
   const RegisterInstances& registers = uses.registers();
   ArenaContents contents{IndexedVector<MeshIndex, LiveBlocks>(program.meshes.size()),
-                         IndexedVector<RegisterInstance, BlockIndex>(registers.size())};
+                         IndexedVector<RegisterInstance, BlockIndex>(registers.size()),
+                         {}};
+  add_windows(program, uses, contents);
   const auto add = [&](RegisterInstance index, RegisterInstance reused) {
-    if (!registers.is_in_arena(program, index)) return;
+    if (!registers.is_in_arena(program, index) || !contents.block_of[index].is_none()) return;
     const Register& reg = program.registers[registers.register_of(index)];
     LiveBlocks& blocks = contents.blocks[reg.mesh];
     BlockIndex& block = contents.block_of[index];
@@ -157,6 +173,9 @@ ArenaPlans plan_arenas(Program& program) {
       const MeshIndex mesh = program.registers[uses.registers().register_of(reg)].mesh;
       program.offsets[reg] = plans[mesh].offsets[block];
     }
+  for (const auto& [mesh, window] : program.windows)
+    for (const auto& [reg, offset] : window.offsets)
+      program.offsets[uses.registers().whole(reg)] += offset;
   return plans;
 }
 

@@ -11,8 +11,21 @@ std::string_view to_text(DeviceKind kind) {
   switch (kind) {
     case DeviceKind::kHost: return "host";
     case DeviceKind::kFake: return "fake";
+    case DeviceKind::kFile: return "file";
   }
   throw InternalError("unknown kind of device");
+}
+
+bool is_accelerator(DeviceKind kind) {
+  return kind == DeviceKind::kFake;
+}
+
+bool is_nearer(DeviceKind a, DeviceKind b) {
+  const auto distance = [](DeviceKind kind) {
+    if (is_accelerator(kind)) return 0;
+    return kind == DeviceKind::kHost ? 1 : 2;
+  };
+  return distance(a) < distance(b);
 }
 
 DeviceKind parse_device_kind(std::string_view text) {

@@ -1,0 +1,322 @@
+// Runs that offload the state of the optimizer: the bits, the memory of a rank, and what the copies
+// overlap with, on the simulated clock and on ranks whose kernels sleep.
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include <cstring>
+
+#include "checkpoint/testing/simulated_disk.h"
+#include "cluster/cluster_file.h"
+#include "engine/checkpointing.h"
+#include "engine/testing/runs.h"
+#include "prediction/step_prediction.h"
+#include "presets/presets.h"
+#include "throttled_ranks.h"
+
+namespace tessera {
+namespace {
+
+using testing::HasSubstr;
+using testing::IsEmpty;
+
+/// A preset whose plan offloads all state, of which `window` is in memory at once.
+Plan offloading(const RunConfig& config, const std::string& preset, Bytes window) {
+  Plan plan = preset_plan(parse_preset(preset), training_graph(config));
+  plan.offload = {Offload::Kind::kState, {}};
+  plan.offload_window = window;
+  return plan;
+}
+
+Plan in_memory(const RunConfig& config, const std::string& preset) {
+  return preset_plan(parse_preset(preset), training_graph(config));
+}
+
+/// Names of the variables whose bits differ.
+std::vector<std::string> different(const TensorMap& a, const TensorMap& b) {
+  std::vector<std::string> names;
+  for (const auto& [name, value] : a) {
+    const auto other = b.find(name);
+    if (other == b.end() || value.type() != other->second.type() ||
+        std::memcmp(value.data(), other->second.data(), byte_size(value.type()).value()) != 0)
+      names.push_back(name);
+  }
+  return names;
+}
+
+bool is_state(const Variable& variable) {
+  return !variable.trainable && variable.origin.derivation == "optimizer";
+}
+
+/// Bytes of optimizer state of the whole model.
+Bytes state_of(const Graph& graph) {
+  Bytes sum{0};
+  for (const Variable& variable : graph.variables())
+    if (is_state(variable)) sum += byte_size(graph.type(variable.value));
+  return sum;
+}
+
+// ---- results ----
+
+struct Case {
+  const char* model;
+  const char* preset;
+  OptimizerKind optimizer = OptimizerKind::kAdamW;
+};
+
+class OffloadedRun : public testing::TestWithParam<Case> {};
+
+TEST_P(OffloadedRun, HasTheBitsOfTheRunInMemory) {
+  const auto& [model, preset, optimizer] = GetParam();
+  RunConfig config = tiny_run(model);
+  config.optimizer.kind = optimizer;
+  Engine expected(config, in_memory(config, preset), small_text());
+  std::vector<double> losses;
+  for (int step = 0; step < 3; ++step) losses.push_back(expected.step().loss);
+  // One variable at a time, a few of them, and all.
+  for (const Bytes window : {Bytes(0), Bytes(20'000), kOffloadWindow}) {
+    SCOPED_TRACE(to_text(window));
+    Engine offloaded(config, offloading(config, preset, window), small_text());
+    for (const double loss : losses) EXPECT_EQ(offloaded.step().loss, loss);
+    EXPECT_THAT(different(expected.variables(), offloaded.variables()), IsEmpty());
+  }
+}
+
+INSTANTIATE_TEST_SUITE_P(Runs, OffloadedRun,
+                         testing::Values(Case{"gpt", "dp=1"}, Case{"mlp", "dp=1"},
+                                         Case{"gpt", "dp=2"}, Case{"gpt", "dp=2,zero=1"},
+                                         Case{"gpt", "dp=2,zero=3"}, Case{"gpt", "dp=2,tp=2"},
+                                         Case{"gpt", "pp=2,micro_batches=4"},
+                                         Case{"gpt_tied", "pp=2,dp=2,zero=1"},
+                                         Case{"mlp", "dp=2,micro_batches=4"},
+                                         Case{"mlp", "dp=2,accumulate=2,recompute=full"},
+                                         Case{"mlp", "dp=2", OptimizerKind::kMomentum},
+                                         Case{"mlp", "dp=2,zero=1", OptimizerKind::kLamb},
+                                         Case{"mlp", "tp=2", OptimizerKind::kMuon}),
+                         [](const auto& given) {
+                           std::string name = std::string(given.param.model) + "_" +
+                                              given.param.preset + "_" +
+                                              std::string(to_text(given.param.optimizer));
+                           for (char& letter : name)
+                             if (!std::isalnum(static_cast<unsigned char>(letter))) letter = '_';
+                           return name;
+                         });
+
+TEST(Offload, OfAPatternMovesItsVariablesAlone) {
+  const RunConfig config = tiny_mlp();
+  Plan plan = in_memory(config, "dp=2");
+  plan.offload = {Offload::Kind::kPatterns, {"*.exp_avg_sq"}};
+  const Graph graph = training_graph(config);
+  const TaskGraph tasks = compile(graph, plan).tasks;
+  size_t moved = 0;
+  for (const TaskVariable& variable : tasks.variables) {
+    const bool is_moved =
+        device_of(tasks, tasks.registers[variable.value].mesh) == DeviceKind::kFile;
+    EXPECT_EQ(is_moved, variable.name.ends_with(".exp_avg_sq")) << variable.name;
+    moved += is_moved;
+  }
+  EXPECT_GT(moved, 0u);
+}
+
+TEST(Offload, GoesOnFromACheckpointOfARunInMemoryAndBack) {
+  const RunConfig config = tiny_mlp();
+  const Plan plans[] = {in_memory(config, "dp=2"), offloading(config, "dp=2", Bytes(0))};
+  Engine whole(config, plans[0], small_text());
+  for (int step = 0; step < 4; ++step) whole.step();
+  for (const bool begins_offloaded : {false, true}) {
+    SimulatedDisk disk;
+    Engine first(config, plans[begins_offloaded], small_text());
+    for (int step = 0; step < 2; ++step) first.step();
+    CheckpointFolder folder(disk, "c");
+    save_checkpoint(first, folder, 0);
+    Engine second(config, plans[!begins_offloaded], small_text(),
+                  {.runtime = {}, .initialize = false});
+    restore(second, Checkpoint(disk, find_checkpoint(disk, "c")));
+    for (int step = 0; step < 2; ++step) second.step();
+    EXPECT_THAT(different(whole.variables(), second.variables()), IsEmpty());
+  }
+}
+
+TEST(Offload, StaysWhenARunGoesOnUnderAnotherPlan) {
+  const RunConfig config = tiny_mlp();
+  Engine whole(config, in_memory(config, "dp=2"), small_text());
+  Engine switched(config, in_memory(config, "dp=2"), small_text());
+  for (int step = 0; step < 3; ++step) {
+    whole.step();
+    switched.step();
+    if (step == 0) switched.switch_plan(offloading(config, "dp=2", Bytes(0)));
+    if (step == 1) switched.switch_plan(in_memory(config, "dp=2"));
+  }
+  EXPECT_THAT(different(whole.variables(), switched.variables()), IsEmpty());
+}
+
+TEST(Offload, SplitStepsHaveTheSameBits) {
+  const RunConfig config = tiny_mlp();
+  Engine expected(config, in_memory(config, "dp=2"), small_text());
+  Engine offloaded(config, offloading(config, "dp=2", Bytes(0)), small_text());
+  for (Engine* engine : {&expected, &offloaded}) {
+    for (const Batch& batch : engine->dataloader(2)) engine->accumulate(batch);
+    engine->apply_gradients();
+    engine->step();
+  }
+  EXPECT_THAT(different(expected.variables(), offloaded.variables()), IsEmpty());
+}
+
+TEST(Offload, NamesTheFolderThatHasNoRoom) {
+  const RunConfig config = tiny_mlp();
+  EngineOptions options;
+  options.runtime.file_device.folder = "/does/not/exist";
+  try {
+    Engine engine(config, offloading(config, "dp=2", Bytes(0)), small_text(), options);
+    FAIL() << "it is made";
+  } catch (const UserError& error) {
+    EXPECT_THAT(error.what(), HasSubstr("cannot make the file of offloaded state in "
+                                        "/does/not/exist\n  why: the system says: No such file"));
+    EXPECT_THAT(error.what(), HasSubstr("fix: set TMPDIR"));
+  }
+}
+
+// ---- memory ----
+
+// Both variables of Adam of a parameter are used together, so with a window of 0 the rank keeps at
+// most the two largest. A ring loses less than one more at its end.
+TEST(Offload, TakesTheStateOutOfTheMemoryOfARankButForTheWindow) {
+  RunConfig config = tiny_gpt();
+  config.model.width = 64;
+  const Graph graph = training_graph(config);
+  int64_t largest = 0;
+  for (const Variable& variable : graph.variables())
+    if (is_state(variable))
+      largest = std::max(largest, byte_size(graph.type(variable.value)).value());
+  const Engine memory(config, in_memory(config, "dp=2"), small_text());
+  const Engine file(config, offloading(config, "dp=2", Bytes(0)), small_text());
+  const int64_t saved = (memory.runtime().peak_bytes() - file.runtime().peak_bytes()).value();
+  const int64_t state = state_of(graph).value();
+  EXPECT_LE(saved, state);
+  EXPECT_GE(saved, state - 3 * largest) << "state " << state << ", largest " << largest;
+}
+
+// ---- overlap ----
+
+/// A device of one core of a common machine, with the default rates.
+Cluster cluster_of(const std::string& rates) {
+  return parse_cluster(parse_toml(R"(
+[device.core]
+kind = "npu"
+memory = "4 GB"
+rates = {)" + rates + R"(}
+[[machine]]
+count = 1
+device = "core"
+devices = 2
+links = [{name = "link", bandwidth = "5 GB/s", latency = "1 us", sharing = "switch"}]
+)",
+                                  "core.toml"),
+                       "core.toml");
+}
+
+struct Overlap {
+  double copies = 0, covered = 0;  // seconds of all ranks
+  double share() const { return covered / copies; }
+};
+
+/// How much of the time of the copies kernels of the same rank run, in all steps of the timeline.
+Overlap overlap_of(const Timeline& timeline) {
+  Overlap overlap;
+  for (const Track& copies : timeline.tracks) {
+    if (!copies.stream.starts_with("copies")) continue;
+    for (const Track& acts : timeline.tracks) {
+      if (acts.rank != copies.rank || acts.stream != "acts") continue;
+      for (const Span& copy : copies.spans) {
+        if (copy.kind != Span::Kind::kCopy) continue;
+        overlap.copies += (copy.end - copy.begin).value();
+        for (const Span& act : acts.spans) {
+          const Seconds begin = std::max(copy.begin, act.begin), end = std::min(copy.end, act.end);
+          if (act.kind == Span::Kind::kAct && begin < end) overlap.covered += (end - begin).value();
+        }
+      }
+    }
+  }
+  return overlap;
+}
+
+RunConfig gpt_of_several_layers() {
+  RunConfig config = tiny_gpt();
+  config.model.layers = 6;
+  config.model.width = 64;
+  return config;
+}
+
+/// Eight of the largest variables of a model.
+constexpr Bytes kSmallWindow{8 * 64 * 256 * 4};
+
+TEST(Offload, CopiesOverlapWithKernelsOnTheSimulatedClock) {
+  const RunConfig config = gpt_of_several_layers();
+  const Cluster cluster =
+      cluster_of(R"(arithmetic = "20 Gflop/s", memory = "5 GB/s", copies = "10 GB/s")");
+  for (const char* preset : {"dp=1", "dp=2", "dp=2,zero=1"}) {
+    SCOPED_TRACE(preset);
+    const Plan plan = offloading(config, preset, kSmallWindow);
+    const Graph graph = training_graph(config);
+    const auto tasks = std::make_shared<const TaskGraph>(compile(graph, plan).tasks);
+    EXPECT_LT(memory_needs(*tasks, in_order(cluster, plan.rank_count())).front().variables,
+              state_of(graph));
+    const Overlap overlap = overlap_of(
+        predict_step(tasks, in_order(cluster, plan.rank_count()), {.folds_ranks = false}).timeline);
+    EXPECT_GT(overlap.copies, 0);
+    EXPECT_GE(overlap.share(), 0.8);
+    RecordProperty(std::string("overlap ") + preset, std::to_string(overlap.share()));
+  }
+}
+
+TEST(Offload, TheSimulatedStepWaitsForASlowFile) {
+  const RunConfig config = gpt_of_several_layers();
+  const auto tasks = std::make_shared<const TaskGraph>(
+      compile(training_graph(config), offloading(config, "dp=1", kSmallWindow)).tasks);
+  const auto step_with = [&](const std::string& rate) {
+    const Cluster cluster =
+        cluster_of(R"(arithmetic = "20 Gflop/s", memory = "5 GB/s", file = ")" + rate + "\"");
+    return predict_step(tasks, in_order(cluster, 1), {.folds_ranks = false});
+  };
+  const StepPrediction slow = step_with("10 MB/s");
+  // What is read and written at 10 MB/s each takes at least this long.
+  const double least = static_cast<double>(state_of(training_graph(config)).value()) / 1e7;
+  EXPECT_GE(slow.step.value(), least);
+  // Kernels take less than half of it, so they cannot hide more than half of either stream.
+  EXPECT_LT(step_with("10 GB/s").step.value(), least / 2);
+  EXPECT_LT(overlap_of(slow.timeline).share(), 0.5);
+}
+
+/// The trace of the second step. Kernels sleep for the time that they take on the cluster, copies
+/// for that of a file of `bytes_per_second`. Inputs are zeros.
+Timeline slow_step(const std::shared_ptr<const TaskGraph>& graph, const Deployment& deployment,
+                   double bytes_per_second) {
+  RuntimeOptions options;
+  options.file_device.bytes_per_second = bytes_per_second;
+  options.delay = std::make_shared<ThrottledRanks>(*graph, deployment);
+  Runtime runtime(ranks(*graph), options);
+  LoadedProgram& program = runtime.load(graph);
+  runtime.initialize(program, 1);
+  TensorMap inputs, results;
+  std::map<std::string, const Tensor*> given;
+  for (const TaskInput& input : graph->inputs) inputs.emplace(input.name, Tensor(input.type));
+  for (const auto& [name, tensor] : inputs) given[name] = &tensor;
+  runtime.run(program, given, results);
+  runtime.start_trace();
+  runtime.run(program, given, results);
+  return runtime.stop_trace();
+}
+
+TEST(Offload, CopiesOverlapWithSleepingKernels) {
+  RunConfig config = gpt_of_several_layers();
+  config.model.layers = 3;
+  const Cluster cluster = cluster_of(R"(arithmetic = "1 Gflop/s", memory = "100 MB/s")");
+  const auto graph = std::make_shared<const TaskGraph>(
+      compile(training_graph(config), offloading(config, "dp=1", kSmallWindow)).tasks);
+  const Overlap overlap = overlap_of(slow_step(graph, in_order(cluster, 1), 4e7));
+  EXPECT_GT(overlap.copies, 0);
+  EXPECT_GE(overlap.share(), 0.8);
+  RecordProperty("overlap", std::to_string(overlap.share()));
+}
+
+}  // namespace
+}  // namespace tessera
