@@ -401,7 +401,7 @@ double least_of_all_cuts(const Divided& divided, const Deployment& deployment,
   return least;
 }
 
-// In turn, stages of equal time and single moves of cuts end up to 5.3% above the best of all cuts.
+// Stages of equal time and single moves of cuts end up to 6% above the best of all cuts.
 TEST(StageSearch, TwoStagesOnEachDeviceAreNearTheBestOfAllCuts) {
   for (const char* machines : {"2xv100", "1x1xv100+1x1xp100;ib=100Gb"})
     for (const int layers : {2, 3}) {
@@ -414,8 +414,7 @@ TEST(StageSearch, TwoStagesOnEachDeviceAreNearTheBestOfAllCuts) {
       const std::vector<PipelineChoice> found = search.with_two_stages(one_each.front(), 10);
       EXPECT_EQ(found.size(), 3U);
       for (const PipelineChoice& choice : found)
-        EXPECT_LE(choice.seconds, (choice.is_v() ? 1.01 : 1.06) *
-                                      least_of_all_cuts(divided, deployment, 8, choice.schedule))
+        EXPECT_LE(choice.seconds, 1.06 * least_of_all_cuts(divided, deployment, 8, choice.schedule))
             << machines << ", " << layers << " layers, " << to_text(choice.schedule);
     }
 }
