@@ -115,29 +115,6 @@ TEST(FindPlan, APipelineMayHaveTwoStagesOnEachDevice) {
   EXPECT_LT(best.step().value(), 0.95 * one_stage->step().value()) << best.candidate.name;
 }
 
-// One device is slower, so the stages of presets, which have equal work, wait for it.
-TEST(FindPlan, ThePipelinesOfTheSearchMayHaveTwoStagesOnEachDevice) {
-  const Network network = network_of(
-      {.kind = "gpt", .vocabulary = 64, .context = 64, .layers = 8, .width = 64, .heads = 4});
-  const Graph graph = training_graph(network, {}, 8, 1);
-  ClusterDescription description =
-      parse_cluster_line("1x1xv100-16g+1x1xp100;ib=100Gb").description();
-  for (DeviceType& type : description.types) {
-    type.cost.flops_per_second /= 1000;
-    type.cost.bytes_per_second /= 1000;
-  }
-  const Cluster cluster(description);
-  const PlanningAnswer answer = answer_for(graph, cluster, 2, "pp=2");
-  const EvaluatedCandidate& best = best_of(answer);
-  EXPECT_EQ(best.candidate.source, Candidate::Source::kPipeline);
-  EXPECT_EQ(best.candidate.plan.meshes.size(), 4) << best.candidate.name;
-  for (const EvaluatedCandidate& each : answer.candidates)
-    if (each.candidate.source == Candidate::Source::kPipeline &&
-        each.candidate.plan.meshes.size() == 2 && each.fits()) {
-      EXPECT_LT(best.step(), each.step()) << each.candidate.name;
-    }
-}
-
 TEST(FindPlan, OfAFixedScheduleEveryDeviceHasOneStage) {
   const Graph graph = small_gpt();
   const Cluster cluster = cores();

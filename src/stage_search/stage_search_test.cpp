@@ -373,54 +373,6 @@ TEST(ClockMemory, StagesOfADeviceHaveItsMemoryTogether) {
   EXPECT_TRUE(clock_memory(choice).empty());
 }
 
-/// The least time on the clock of all cuts of the units into four stages on two ranks.
-double least_of_all_cuts(const Divided& divided, const Deployment& deployment,
-                         int64_t micro_batches, PipelineKind schedule) {
-  const DeviceRuns runs(deployment);
-  const SegmentCosts costs(divided.line(), divided.ways(), deployment, runs, micro_batches);
-  const std::vector<Rank> ranks = schedule == PipelineKind::kInterleaved
-                                      ? std::vector<Rank>{0, 1, 0, 1}
-                                      : std::vector<Rank>{0, 1, 1, 0};
-  const int units = divided.line().units();
-  double least = std::numeric_limits<double>::infinity();
-  for (int a = 1; a < units; ++a)
-    for (int b = a + 1; b < units; ++b)
-      for (int c = b + 1; c < units; ++c) {
-        PipelineChoice choice;
-        choice.micro_batches = micro_batches;
-        const int begins[] = {0, a, b, c, units};
-        for (int s = 0; s < 4; ++s) {
-          const int kind = runs.kind(ranks[s], 1);
-          choice.stages.push_back({begins[s], begins[s + 1], ranks[s], 0,
-                                   costs.of(kind, 0, begins[s], begins[s + 1]),
-                                   costs.transfer(0, begins[s], ranks[s]), costs.capacity(kind)});
-        }
-        if (const auto found = on_clock(divided.line(), std::move(choice), schedule))
-          least = std::min(least, found->seconds);
-      }
-  return least;
-}
-
-// In a V the stages of a device add up, and a cut and its mirror move together: single moves of
-// cuts end up to 5.3% above the best of all cuts there.
-TEST(StageSearch, TwoStagesOnEachDeviceAreNearTheBestOfAllCuts) {
-  for (const char* machines : {"2xv100", "1x1xv100+1x1xp100;ib=100Gb"})
-    for (const int layers : {2, 3}) {
-      const Divided divided(small_gpt(layers), 2, {});
-      const Cluster cluster = parse_cluster_line(machines);
-      const Deployment deployment = in_order(cluster, 2);
-      StageSearch search(divided.line(), divided.ways(), deployment, all_of({8}));
-      const std::vector<PipelineChoice> one_each = search.best();
-      ASSERT_FALSE(one_each.empty());
-      const std::vector<PipelineChoice> found = search.with_two_stages(one_each.front(), 10);
-      EXPECT_EQ(found.size(), 3U);
-      for (const PipelineChoice& choice : found)
-        EXPECT_LE(choice.seconds, (choice.is_v() ? 1.06 : 1.01) *
-                                      least_of_all_cuts(divided, deployment, 8, choice.schedule))
-            << machines << ", " << layers << " layers, " << to_text(choice.schedule);
-    }
-}
-
 TEST(StageSearch, WithoutMicroBatchesOrUnitsThereAreNoTwoStagesOnADevice) {
   const Divided divided(small_gpt(2), 2, {});
   const Cluster cluster = parse_cluster_line("2xv100");
