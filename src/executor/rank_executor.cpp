@@ -215,15 +215,13 @@ std::string RankExecutor::describe_streams() {
   std::vector<std::string> reasons;
   for (const auto& stream : streams_) {
     if (stream->is_acting) return "";
-    if (!stream->is_done()) reasons.push_back(describe(tasks_[stream->next_entry().task]));
+    if (stream->is_done()) continue;
+    const BoundTask& task = tasks_[stream->next_entry().task];
+    const Prefetch* prefetch = exchanger_.prefetches().find(task.id);
+    const bool is_prefetched = prefetch && prefetch->state == Prefetch::State::kActing;
+    reasons.push_back(is_prefetched ? awaited_text(task) : report_.of_task(task));
   }
   return join(reasons, "; ");
-}
-
-std::string RankExecutor::describe(const BoundTask& task) {
-  const Prefetch* prefetch = exchanger_.prefetches().find(task.id);
-  return prefetch && prefetch->state == Prefetch::State::kActing ? awaited_text(task)
-                                                                 : report_.of_task(task);
 }
 
 bool RankExecutor::is_quiescent() {

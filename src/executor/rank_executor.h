@@ -66,7 +66,6 @@ class RankExecutor : public Region {
   void finish_launched_work();
   void record_wait_before(const BoundTask& task);
   std::string describe_streams();
-  std::string describe(const BoundTask& task);
   void set_position(int position) { endpoint_.position.store(position, std::memory_order_relaxed); }
 
   ProgramRanks& ranks_;

@@ -63,11 +63,6 @@ void VariableStore::check_known(const TaskVariable& variable, const Register& re
          "variable '" + variable.name + "' is in a file in one program and in memory in another");
 }
 
-VariableStore::Part VariableStore::make_part(const TensorType& type, bool is_in_file) {
-  if (is_in_file && byte_size(type) > Bytes(0)) return {type, {}, file_.allocate(byte_size(type))};
-  return {type, AlignedBuffer(byte_size(type)), {}};
-}
-
 VariableStore::Variable VariableStore::make(const Register& reg, bool is_in_file) {
   for (const PartialAxis& axis : reg.attr.partial)
     ensure(axis.reduce == ReduceOp::kSum,
@@ -75,9 +70,9 @@ VariableStore::Variable VariableStore::make(const Register& reg, bool is_in_file
   Variable made{reg.type, reg.attr, is_in_file, {}, {}, false};
   for (int index = 0; index < rank_count(); ++index) {
     const auto coordinate = coordinate_of(reg.attr, index);
-    made.parts.push_back(coordinate && is_here(index)
-                             ? make_part(local_type(reg, *coordinate), is_in_file)
-                             : Part());
+    made.parts.push_back(coordinate && is_here_[index]
+                             ? RankPart(local_type(reg, *coordinate), is_in_file ? &file_ : nullptr)
+                             : RankPart());
     made.bytes.push_back(coordinate ? byte_size(local_type(reg, *coordinate)) : Bytes(0));
   }
   return made;
@@ -101,7 +96,7 @@ Bytes VariableStore::bytes_to_add(const TaskGraph& graph) const {
     const Register& reg = graph.registers[variable.value];
     if (rests_in_file(graph, reg)) continue;
     for (int index = 0; index < rank_count(); ++index)
-      if (const auto coordinate = coordinate_of(reg.attr, index); coordinate && is_here(index))
+      if (const auto coordinate = coordinate_of(reg.attr, index); coordinate && is_here_[index])
         sum += byte_size(local_type(reg, *coordinate));
   }
   return sum;
@@ -159,29 +154,26 @@ void VariableStore::with_parts_of(int rank_index,
   for (const Copied& made : copied)
     copy_box(made.dtype, made.piece.box, made.part, made.piece.frame, made.box.data(),
              made.piece.box);
-  for (const auto& [name, variable] : variables_)
-    FileDevice::release_pages(variable.parts[rank_index].in_file);
+  for (const auto& [name, variable] : variables_) variable.parts[rank_index].release_pages();
 }
 
 void VariableStore::initialize(const TaskVariable& variable, uint64_t seed, int rank_index) {
   Variable& stored = find(variable.name);
-  Part& part = stored.parts[rank_index];
+  RankPart& part = stored.parts[rank_index];
   const auto coordinate = coordinate_of(stored.attr, rank_index);
-  if (!coordinate || !is_here(rank_index)) return;
+  if (!coordinate || !is_here_[rank_index]) return;
   // Programs hold the address of the part, so its memory stays.
   for (const Piece& piece : pieces_of(stored, *coordinate)) {
     const Tensor initial =
         initial_value(variable.name, stored.type, variable.initializer, seed, piece.box);
     copy_box(stored.type.dtype, piece.box, part.data(), piece.frame, initial.data(), piece.box);
   }
-  FileDevice::release_pages(part.in_file);
+  part.release_pages();
 }
 
 VariableStore::Parts VariableStore::parts_here(const std::string& name) const {
   Parts parts;
-  for (const Part& part : find(name).parts)
-    parts.push_back(part.data() ? std::span(part.data(), bytes(part))
-                                : std::span<const std::byte>());
+  for (const RankPart& part : find(name).parts) parts.push_back(part.bytes());
   return parts;
 }
 
@@ -192,9 +184,9 @@ Bytes VariableStore::part_bytes(const std::string& name, int rank_index) const {
 std::vector<uint64_t> VariableStore::hashes(int rank_index) const {
   std::vector<uint64_t> all;
   for (const auto& [name, variable] : variables_) {
-    const Part& part = variable.parts[rank_index];
-    all.push_back(part.data() ? hash_of({part.data(), bytes(part)}) : 0);
-    FileDevice::release_pages(part.in_file);
+    const RankPart& part = variable.parts[rank_index];
+    all.push_back(part.bytes().empty() ? 0 : hash_of(part.bytes()));
+    part.release_pages();
   }
   return all;
 }
@@ -273,14 +265,14 @@ void VariableStore::set(const std::string& name, const Tensor& value) {
                                             " and is given " + to_text(value.type()));
   for (int index = 0; index < rank_count(); ++index) {
     const auto coordinate = coordinate_of(variable.attr, index);
-    if (!coordinate || !is_here(index)) continue;
-    Part& part = variable.parts[index];
+    if (!coordinate || !is_here_[index]) continue;
+    RankPart& part = variable.parts[index];
     const bool is_first_partial =
         std::all_of(variable.attr.partial.begin(), variable.attr.partial.end(),
                     [&](const PartialAxis& axis) { return (*coordinate)[axis.axis] == 0; });
     if (!is_first_partial) {
       fill_with_identity(variable.type.dtype, ReduceOp::kSum, part.data(),
-                         element_count(part.type.shape));
+                         element_count(part.type().shape));
       continue;
     }
     for (const Piece& piece : pieces_of(variable, *coordinate))
@@ -298,13 +290,7 @@ std::vector<std::string> VariableStore::names() const {
 
 Bytes VariableStore::bytes_of(int rank_index) const {
   Bytes sum{0};
-  for (const auto& [name, variable] : variables_) sum += variable.parts[rank_index].memory.size();
-  return sum;
-}
-
-Bytes VariableStore::file_bytes_of(int rank_index) const {
-  Bytes sum{0};
-  for (const auto& [name, variable] : variables_) sum += variable.parts[rank_index].in_file.size();
+  for (const auto& [name, variable] : variables_) sum += variable.parts[rank_index].memory_bytes();
   return sum;
 }
 

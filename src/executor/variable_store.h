@@ -10,6 +10,7 @@
 #include <vector>
 
 #include "device/file_device.h"
+#include "executor/rank_part.h"
 #include "executor/types.h"
 #include "tasks/task_graph.h"
 
@@ -26,8 +27,8 @@ class VariableStore {
 
   /// Allocates the new variables, with zeros.
   ///   throws  InternalError when a known variable has another type or placement, or rests
-  ///   elsewhere;
-  ///           nothing is added. UserError (1) when the disk has no room for those in the file
+  ///           elsewhere: nothing is added. UserError (1) when the disk has no room for those in
+  ///           the file
   void add(const TaskGraph& graph);
 
   /// Bytes of memory that add() would allocate, without what is in the file.
@@ -73,26 +74,15 @@ class VariableStore {
   std::vector<std::string> names() const;
   /// Of the memory of a rank.
   Bytes bytes_of(int rank_index) const;
-  /// Of a rank in the file.
-  Bytes file_bytes_of(int rank_index) const;
   FileDevice& file() { return file_; }
 
  private:
-  /// The part of one rank, in memory or in the file; empty as in Parts.
-  struct Part {
-    TensorType type;
-    AlignedBuffer memory = {};
-    DeviceMemory in_file = {};
-
-    std::byte* data() { return in_file.address() ? in_file.address() : memory.data(); }
-    const std::byte* data() const { return in_file.address() ? in_file.address() : memory.data(); }
-  };
   struct Variable {
     TensorType type;
     DistAttr attr;
     bool is_in_file = false;
-    std::vector<Part> parts;   // by rank index
-    std::vector<Bytes> bytes;  // by rank index: bytes of the part, in any process
+    std::vector<RankPart> parts;  // by rank index; empty as in Parts
+    std::vector<Bytes> bytes;     // by rank index: bytes of the part, in any process
     bool is_set = false;
   };
   /// The boxes of a rank, in its part.
@@ -102,13 +92,10 @@ class VariableStore {
   Tensor sum_of_partials(const Variable& variable, const Parts& parts) const;
   void check_known(const TaskVariable& variable, const Register& reg, bool is_in_file) const;
   Variable make(const Register& reg, bool is_in_file);
-  Part make_part(const TensorType& type, bool is_in_file);
-  static size_t bytes(const Part& part) { return byte_size(part.type).value(); }
   /// The coordinate of a rank in the variable's mesh.
   std::optional<Coordinate> coordinate_of(const DistAttr& attr, int rank_index) const {
     return attr.mesh->coordinate_of(ranks_[rank_index]);
   }
-  bool is_here(int rank_index) const { return is_here_[rank_index]; }
   int rank_count() const { return static_cast<int>(ranks_.size()); }
 
   std::vector<Rank> ranks_;

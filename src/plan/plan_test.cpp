@@ -6,6 +6,7 @@
 #include <string>
 
 #include "base/error.h"
+#include "base/testing/error.h"
 
 namespace tessera {
 namespace {
@@ -112,11 +113,12 @@ TEST(Plan, OffloadsAllStateOrThatOfPatterns) {
     EXPECT_EQ(read.offload_window, plan.offload_window);
   }
   EXPECT_EQ(plan_of("\"offload\": \"state\", \"offload_mib\": 4, ").offload_window, Bytes(4 << 20));
-  EXPECT_EQ(message_of("\"offload\": \"all\", "),
-            "plan.json: offload is \"all\"\n"
-            "  why: it says which state of the optimizer rests in a file: none, all of it, or the "
-            "variables that match a pattern\n"
-            "  fix: write \"none\", \"state\" or a list of patterns such as [\"*.exp_avg_sq\"]");
+  EXPECT_EQ(
+      error_testing::message_of(ExitCode::kBadConfig, [] { plan_of("\"offload\": \"all\", "); }),
+      "plan.json: offload is \"all\"\n"
+      "  why: it says which state of the optimizer rests in a file: none, all of it, or the "
+      "variables that match a pattern\n"
+      "  fix: write \"none\", \"state\" or a list of patterns such as [\"*.exp_avg_sq\"]");
 }
 
 /// The message of check_fits for a graph of one parameter, with or without state.
