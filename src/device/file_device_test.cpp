@@ -114,7 +114,7 @@ TEST(FileDevice, SaysThatItsDiskHasNoRoom) {
   const FileSizeLimit limit(2 << 20);
   const std::string message =
       error_testing::message_of(ExitCode::kFailure, [&] { device.allocate(Bytes(4 << 20)); });
-  EXPECT_THAT(message, HasSubstr("cannot grow from 1.0 MiB to 5.0 MiB\n  why: the system says: "));
+  EXPECT_THAT(message, HasSubstr("cannot grow from 1 MiB to 5 MiB\n  why: the system says: "));
   EXPECT_THAT(message, HasSubstr("\n  fix: set TMPDIR to a folder on a disk with more room"));
 }
 

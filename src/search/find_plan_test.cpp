@@ -9,6 +9,7 @@
 #include "cluster/cluster_file.h"
 #include "network/family.h"
 #include "network/graphs.h"
+#include "plan/preset.h"
 #include "presets/presets.h"
 
 namespace tessera {
@@ -268,6 +269,29 @@ TEST(FindPlan, ZeroTwoIsTriedOfSeveralMicroBatches) {
   EXPECT_TRUE(is_tried("dp=4,micro_batches=2"));
   // There are no sums of gradients to divide.
   EXPECT_FALSE(is_tried("dp=4,micro_batches=1"));
+}
+
+TEST(FindPlan, WhereMemoryBindsTheFastestPresetThatFitsIsTriedWithADividedUpdate) {
+  const Graph graph = small_gpt();
+  const auto is_plain = [](const EvaluatedCandidate& candidate) {
+    return candidate.candidate.source == Candidate::Source::kPreset && candidate.ranks() == 4 &&
+           parse_preset(candidate.candidate.name).zero == 0 &&
+           candidate.candidate.plan.recompute.kind == Recompute::Kind::kNone;
+  };
+  Bytes largest{0};
+  const PlanningAnswer all = answer_for(graph, cores(), 4);
+  for (const EvaluatedCandidate& candidate : all.candidates)
+    if (is_plain(candidate)) largest = std::max(largest, candidate.fullest.memory.all());
+  const PlanningAnswer answer = answer_for(graph, cores(largest - Bytes(1)), 4);
+  // They are in ascending order of the step.
+  const auto fastest = std::ranges::find_if(
+      answer.candidates,
+      [&](const EvaluatedCandidate& candidate) { return is_plain(candidate) && candidate.fits(); });
+  ASSERT_NE(fastest, answer.candidates.end());
+  const std::string name = fastest->candidate.name;
+  ASSERT_THAT(name, testing::HasSubstr("dp=")) << "nothing divides the update of another preset";
+  EXPECT_THAT(names_of(answer), Contains(name + ",zero=1"));
+  EXPECT_THAT(names_of(all), testing::Not(Contains(testing::HasSubstr("zero="))));
 }
 
 TEST(FindPlan, FixedRecomputeIsThatOfEveryCandidate) {

@@ -245,6 +245,15 @@ void check_sharing(const TaskGraph& graph, const Timeline& timeline, const TaskP
                    "', which other ranks or streams read, and no overwrite edge waits for them");
 }
 
+/// A copy may run ahead of the rest of the step before, whose registers its target shares bytes
+/// with: it must wait for their readers.
+void check_sharing_with_step_before(const TaskGraph& graph, RegisterIndex old, const Write& write) {
+  const Register& written = register_at(graph, write.reg);
+  if (old == write.reg || contains(task_at(graph, written.producer).overwrites, old)) return;
+  offence(written, "shares bytes with '" + register_at(graph, old).name +
+                       "' of the step before, and one of them is copied beside the order");
+}
+
 /// A task that waits for a later reader would wait for ever.
 void check_overwrites(const TaskGraph& graph, const TaskPositions& position) {
   for (TaskId t : graph.tasks.indices())
@@ -272,14 +281,27 @@ void check_memory(const TaskGraph& graph) {
   check_overwrites(graph, position);
   const Timeline timeline = TimelineMaker(graph, position).make();
   std::map<int, MemoryMap> spaces;  // the arena of mesh i is space -1 - i, a variable is its own
-  for (const Write& write : timeline.writes) {
+  const auto in_arena = [&](const Write& write) {
+    return register_at(graph, write.reg).storage == Register::Storage::kArena;
+  };
+  const auto take = [&](const Write& write) -> std::vector<RegisterIndex> {
     const Register& reg = register_at(graph, write.reg);
-    if (total_size(reg) == Bytes(0)) continue;
-    const bool in_arena = reg.storage == Register::Storage::kArena;
-    const int64_t begin = in_arena ? reg.offset : 0;
-    for (RegisterIndex old : spaces[in_arena ? -1 - reg.mesh.value() : reg.variable].take(
-             begin, begin + total_size(reg).value(), write.reg))
+    if (total_size(reg) == Bytes(0)) return {};
+    const int64_t begin = in_arena(write) ? reg.offset : 0;
+    return spaces[in_arena(write) ? -1 - reg.mesh.value() : reg.variable].take(
+        begin, begin + total_size(reg).value(), write.reg);
+  };
+  for (const Write& write : timeline.writes)
+    for (const RegisterIndex old : take(write))
       check_sharing(graph, timeline, position, old, write);
+  // Once more: what the first writes find now is of the step before.
+  IndexedVector<RegisterIndex, bool> is_of_this_step(graph.registers.size(), false);
+  for (const Write& write : timeline.writes) {
+    const bool is_copied =
+        in_arena(write) && is_copy(graph, register_at(graph, write.reg).producer);
+    for (const RegisterIndex old : take(write))
+      if (is_copied && !is_of_this_step[old]) check_sharing_with_step_before(graph, old, write);
+    is_of_this_step[write.reg] = true;
   }
 }
 
