@@ -22,7 +22,7 @@ class FileDevice : public Device {
   FileDevice& operator=(const FileDevice&) = delete;
 
   DeviceKind kind() const override { return DeviceKind::kFile; }
-  /// The room is taken on the disk at once, so that no later write finds the disk full.
+  /// The blocks on the disk are allocated at once, so that no later write finds the disk full.
   ///   throws  UserError (1) when the folder or its disk has no room for it
   DeviceMemory allocate(Bytes size) override;
   /// Each stream is a thread. It launches no kernels.

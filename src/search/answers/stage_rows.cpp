@@ -24,7 +24,7 @@ class Scopes {
       });
   }
 
-  /// The largest scope of the op that lies in its stage alone, or the op.
+  /// The largest scope of the op that is in its stage alone, or the op.
   std::string largest(const std::string& op, int stage) const {
     std::string name = op;
     bool is_found = false;
