@@ -19,7 +19,7 @@ struct State {
   Time first_reader = {}, writer = {}, last_use = {};
   Bytes size{0};
   int64_t offset = 0;   // in the window
-  Time free_from = {};  // the last use of those whose bytes it takes; none: its bytes were not used before
+  Time free_from = {};  // the last use of those whose bytes it takes; none: of no variable before
 };
 
 /// A ring of bytes, each of which belongs to the state that took it last.
