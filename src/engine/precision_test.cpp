@@ -63,22 +63,6 @@ INSTANTIATE_TEST_SUITE_P(
       return name;
     });
 
-class NarrowGradients : public testing::TestWithParam<Run> {};
-
-TEST_P(NarrowGradients, AreThoseOfTheSerialProgramOfThePrecision) {
-  RunConfig config = run_in(DType::kBF16, GetParam().model);
-  config.train.precision.gradients = DType::kBF16;
-  const VerifyReport report =
-      verify_plan(config, preset(config, GetParam().plan), small_text(), {.steps = 2});
-  EXPECT_TRUE(report.ok) << (report.first_difference ? report.first_difference->value : "");
-}
-
-INSTANTIATE_TEST_SUITE_P(Runs, NarrowGradients,
-                         testing::Values(Run{"gpt", "dp=4"}, Run{"gpt", "dp=2,tp=2"},
-                                         Run{"gpt", "dp=2,zero=2,micro_batches=4"},
-                                         Run{"gpt_tied", "pp=2,dp=2"},
-                                         Run{"llama", "dp=4,zero=3,recompute=full"}));
-
 // The perturbed serial run, from which the tolerance of losses follows, changes its state in each
 // step as rounding changed it in the first one. Second moments that become smaller than the change
 // must not become negative, of which the optimizer takes roots.
@@ -86,8 +70,8 @@ TEST(Narrow, LossesOfTenStepsHaveTolerancesFromThePerturbationOfTheFirst) {
   RunConfig config = run_in(DType::kBF16, "gpt");
   config.model.width = 64;
   config.train.batch = 32;
-  const VerifyReport report =
-      verify_plan(config, preset(config, "dp=2"), small_text(), {.steps = 10, .tensor_steps = 1});
+  const VerifyReport report = verify_plan(config, preset(config, "dp=2"), small_text(),
+                                          {.steps = 10, .tensor_steps = 1});
   EXPECT_TRUE(report.ok) << (report.first_difference ? report.first_difference->value : "");
   ASSERT_EQ(report.loss_tolerances.size(), 10);
   // A few roundings to 8 bits in each of ten steps: far less than a tenth of a loss of 4.
@@ -152,30 +136,6 @@ TEST(Narrow, HalvesTheMessagesOfActivations) {
       ++halved;
     }
   EXPECT_GE(halved, 6) << "three exchanges in each of two layers";
-}
-
-/// By name: the bytes of the sums over the axis dp of gradients of weights that rank 0 gets.
-std::map<std::string, int64_t> reduced_gradients(DType gradients) {
-  RunConfig config = run_in(DType::kBF16, "gpt");
-  config.train.precision.gradients = gradients;
-  const TaskGraph tasks = compile(training_graph(config), preset(config, "dp=4")).tasks;
-  std::map<std::string, int64_t> bytes;
-  for (const Task& task : tasks.tasks)
-    if (task.kind == Task::Kind::kExchange)
-      for (const RegisterIndex output : task.outputs) {
-        const Register& reg = tasks.registers[output];
-        if (reg.name.text().find(".dot.grad.b") != std::string::npos)
-          bytes[reg.name.text()] =
-              byte_size(local_type(reg, reg.attr.mesh->coordinate_at(0))).value();
-      }
-  return bytes;
-}
-
-TEST(Narrow, GradientsOf16BitsHalveTheMessagesOfTheirSums) {
-  const auto wide = reduced_gradients(DType::kF32), narrow = reduced_gradients(DType::kBF16);
-  EXPECT_GE(wide.size(), 13U) << "six products in each of two layers, and the head";
-  ASSERT_EQ(narrow.size(), wide.size());
-  for (const auto& [name, bytes] : wide) EXPECT_EQ(2 * narrow.at(name), bytes) << name;
 }
 
 TEST(Narrow, LeavesVariablesAsTheyAre) {

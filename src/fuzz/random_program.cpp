@@ -149,13 +149,13 @@ void name_outputs(ProgramMaker& maker) {
 /// The precisions of a case. A dice of its own keeps the programs of all seeds but for the casts.
 struct Precisions {
   DType dtype = DType::kF32;
-  DType gradients = DType::kF32;
+  bool has_wide_gradients = false;
 
   explicit Precisions(uint64_t seed) {
     Dice dice(seed, "precision");
     if (!dice.chance(0.25)) return;
     dtype = dice.chance(0.5) ? DType::kBF16 : DType::kF16;
-    gradients = dice.chance(0.7) ? DType::kF32 : dtype;
+    has_wide_gradients = dice.chance(0.7);
   }
 };
 
@@ -175,7 +175,7 @@ RandomProgram random_program(uint64_t seed, bool exact, int64_t micro_batches) {
     graph = with_precision(std::move(graph), precisions.dtype);
   }
   move_other_state(maker);
-  if (precisions.dtype != DType::kF32) graph = with_gradients_in(graph, precisions.gradients).graph;
+  if (precisions.has_wide_gradients) graph = with_wide_gradients(graph).graph;
   verify(maker.graph());
   return {maker.graph(), maker.fills()};
 }

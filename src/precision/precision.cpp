@@ -314,25 +314,9 @@ bool passes_casts(const Op& op) {
   return is_one_of(op.kind, kKinds);
 }
 
-class GradientCopy : Copy {
+class WideCopy : Copy {
  public:
-  GradientCopy(const Graph& before, DType dtype)
-      : Copy(before), is_wide_(before.values().size(), false) {
-    if (dtype == DType::kF32) widen();
-  }
-
-  TypedGradients run() {
-    for (const Op& op : before_.ops()) copy(op);
-    for (const auto& [name, value] : before_.outputs()) graph_.add_output(name, at(value));
-    for (const Variable& variable : before_.variables())
-      if (variable.next) graph_.set_next(at(variable.value), at(*variable.next));
-    return {std::move(graph_), std::move(values_)};
-  }
-
- private:
-  /// Finds the values of 16 bits that are in f32 instead.
-  void widen() {
-    const Graph& before = before_;
+  explicit WideCopy(const Graph& before) : Copy(before), is_wide_(before.values().size(), false) {
     std::vector<bool> is_result(before.values().size(), false);
     for (const auto& [name, value] : before.outputs()) is_result[value.index] = true;
     for (const Variable& variable : before.variables())
@@ -351,6 +335,15 @@ class GradientCopy : Copy {
             op.inputs, [&](ValueId input) { return bool{is_wide_[input.index]}; });
   }
 
+  WideGradients run() {
+    for (const Op& op : before_.ops()) copy(op);
+    for (const auto& [name, value] : before_.outputs()) graph_.add_output(name, at(value));
+    for (const Variable& variable : before_.variables())
+      if (variable.next) graph_.set_next(at(variable.value), at(*variable.next));
+    return {std::move(graph_), std::move(values_)};
+  }
+
+ private:
   static bool is_cast_to_f32(const Graph& graph, const Op& op) {
     return op.kind == "cast" && is_narrow_float(graph.type(op.inputs.front()).dtype) &&
            graph.type(op.outputs.front()).dtype == DType::kF32;
@@ -437,8 +430,8 @@ DType type_of_products(const Graph& graph) {
   return most == flops.end() ? DType::kF32 : most->first;
 }
 
-TypedGradients with_gradients_in(const Graph& graph, DType dtype) {
-  return GradientCopy(graph, dtype).run();
+WideGradients with_wide_gradients(const Graph& graph) {
+  return WideCopy(graph).run();
 }
 
 }  // namespace tessera

@@ -15,9 +15,7 @@ namespace tessera {
 /// the master weights, and checkpoints do not change.
 struct Precision {
   DType dtype = DType::kF32;  // f32, bf16 or f16: of products and of what is between them
-  /// In which gradients of parameters are made, added up and reduced: f32, or `dtype`.
-  DType gradients = DType::kF32;
-  LossScale scale = {};  // with f16
+  LossScale scale = {};       // with f16
 
   /// Is the loss scaled? f16 has no numbers for small gradients.
   bool scales_loss() const { return dtype == DType::kF16; }
@@ -46,21 +44,18 @@ Graph with_precision(Graph forward, DType dtype);
 DType type_of_products(const Graph& graph);
 
 /// A graph and the values of another one in it.
-struct TypedGradients {
+struct WideGradients {
   Graph graph;
   std::vector<ValueId> value;  // by value of the graph before; invalid where it is gone
 };
 
-/// The graph, with the sums that make gradients of variables in an element type. In f32: where a
-/// sum of products or of elements is read by a cast to f32 alone, directly or through additions and
-/// moves of elements, it has the type f32 itself, and the cast is gone. So gradients of weights are
-/// rounded to 16 bits neither on a rank nor between ranks. In 16 bits: they are cast to f32 for the
-/// optimizer, when they are reduced, so that they are sent and added up in 16 bits.
+/// The graph, with the sums that make gradients of variables in f32. Where a sum of products or of
+/// elements is read by a cast to f32 alone, directly or through additions and moves of elements, it
+/// has the type f32 itself, and the cast is gone. So gradients of weights are rounded to 16 bits
+/// neither on a rank nor between ranks.
 ///
-///   dtype    f32, or the 16 bits of the graph
-///   changes  backward ops of dot_general, the convolutions, scatter_add, reduce, grouped products;
-///            casts that the backward reads
+///   changes  backward ops of dot_general, the convolutions, scatter_add, reduce, grouped products
 ///   ensures  names of other values than casts do not change
-TypedGradients with_gradients_in(const Graph& graph, DType dtype);
+WideGradients with_wide_gradients(const Graph& graph);
 
 }  // namespace tessera

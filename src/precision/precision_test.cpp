@@ -149,13 +149,13 @@ struct Differentiated {
   std::map<std::string, ValueId> gradients;
 };
 
-Differentiated differentiated(DType dtype, DType of_gradients = DType::kF32) {
+Differentiated differentiated(DType dtype) {
   Graph graph = with_precision(two_layers(), dtype);
   std::vector<ValueId> parameters;
   for (const Variable& variable : graph.variables()) parameters.push_back(variable.value);
   Builder builder(graph);
   const std::vector<ValueId> gradients = differentiate(builder, graph.output("loss"), parameters);
-  TypedGradients wide = with_gradients_in(graph, of_gradients);
+  WideGradients wide = with_wide_gradients(graph);
   Differentiated result{std::move(wide.graph), {}};
   for (size_t i = 0; i < parameters.size(); ++i)
     result.gradients[graph.value(parameters[i]).name] =
@@ -163,7 +163,7 @@ Differentiated differentiated(DType dtype, DType of_gradients = DType::kF32) {
   return result;
 }
 
-TEST(WithGradientsIn, GradientsOfWeightsAreProductsInF32WithoutARounding) {
+TEST(WithWideGradients, GradientsOfWeightsAreProductsInF32WithoutARounding) {
   const Differentiated training = differentiated(DType::kBF16);
   for (const auto& [name, gradient] : training.gradients) {
     EXPECT_EQ(training.graph.type(gradient).dtype, DType::kF32) << name;
@@ -174,23 +174,12 @@ TEST(WithGradientsIn, GradientsOfWeightsAreProductsInF32WithoutARounding) {
   verify(training.graph);
 }
 
-TEST(WithGradientsIn, GradientsOf16BitsAreCastAsTheyAreMade) {
-  const Differentiated training = differentiated(DType::kBF16, DType::kBF16);
-  for (const auto& [name, gradient] : training.gradients) {
-    EXPECT_EQ(training.graph.type(gradient).dtype, DType::kF32) << name;
-    const Op& cast = training.graph.op(training.graph.value(gradient).producer);
-    EXPECT_EQ(cast.kind, "cast") << name;
-    EXPECT_EQ(training.graph.type(cast.inputs[0]).dtype, DType::kBF16) << name;
-  }
-  verify(training.graph);
-}
-
-TEST(WithGradientsIn, GradientsOfActivationsStayIn16Bits) {
+TEST(WithWideGradients, GradientsOfActivationsStayIn16Bits) {
   const Differentiated training = differentiated(DType::kBF16);
   EXPECT_EQ(type_of(training.graph, "second.dot.grad.a"), DType::kBF16);
 }
 
-TEST(WithGradientsIn, TheBackwardCastsAgainWhatTheForwardCastToF32) {
+TEST(WithWideGradients, TheBackwardCastsAgainWhatTheForwardCastToF32) {
   // The square reads tanh as f32, and its gradient, too; 16 bits are kept between them.
   const Differentiated training = differentiated(DType::kBF16);
   const Value& forward = training.graph.value(*training.graph.find_value("second.tanh.f32"));
@@ -198,7 +187,7 @@ TEST(WithGradientsIn, TheBackwardCastsAgainWhatTheForwardCastToF32) {
   EXPECT_TRUE(has(training.graph, "second.tanh.f32.backward"));
 }
 
-TEST(WithGradientsIn, ATiedWeightAddsItsGradientsInF32) {
+TEST(WithWideGradients, ATiedWeightAddsItsGradientsInF32) {
   Graph graph;
   Builder builder(graph);
   const ValueId table = builder.variable("table", {DType::kF32, {6, 8}}, Initializer::normal(0, 1));
@@ -210,7 +199,7 @@ TEST(WithGradientsIn, ATiedWeightAddsItsGradientsInF32) {
   Builder after(graph);
   const ValueId gradient =
       differentiate(after, graph.output("loss"), {*graph.find_value("table")}).front();
-  const TypedGradients wide = with_gradients_in(graph, DType::kF32);
+  const WideGradients wide = with_wide_gradients(graph);
   const Op& sum =
       wide.graph.op(wide.graph.value(wide.value[static_cast<size_t>(gradient.index)]).producer);
   ASSERT_EQ(sum.kind, "add");
