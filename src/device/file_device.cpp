@@ -62,10 +62,11 @@ FileDevice::~FileDevice() {
 }
 
 void FileDevice::refuse(const std::string& what, int error) const {
-  throw UserError(what, std::string("the system says: ") + std::strerror(error),
-                  "set TMPDIR to a folder on a disk with more room, or use a plan whose offload "
-                  "keeps less there",
-                  ExitCode::kFailure);
+  throw UserError(
+      what, std::string("the system says: ") + std::strerror(error),
+      "set TMPDIR to a folder on a disk with more free space, or use a plan whose offload "
+      "keeps less there",
+      ExitCode::kFailure);
 }
 
 void FileDevice::open() {

@@ -23,7 +23,7 @@ class FileDevice : public Device {
 
   DeviceKind kind() const override { return DeviceKind::kFile; }
   /// The blocks on the disk are allocated at once, so that no later write finds the disk full.
-  ///   throws  UserError (1) when the folder or its disk has no room for it
+  ///   throws  UserError (1) when the folder or its disk has no space for it
   DeviceMemory allocate(Bytes size) override;
   /// Each stream is a thread. It launches no kernels.
   std::unique_ptr<DeviceStream> make_stream() override;

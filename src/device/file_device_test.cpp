@@ -1,4 +1,4 @@
-// Memory in a file: what streams and the host see of it, and what happens when there is no room.
+// Memory in a file: what streams and the host see of it, and what happens when the disk is full.
 #include "device/file_device.h"
 
 #include <gmock/gmock.h>
@@ -115,7 +115,7 @@ TEST(FileDevice, SaysThatItsDiskHasNoRoom) {
   const std::string message =
       error_testing::message_of(ExitCode::kFailure, [&] { device.allocate(Bytes(4 << 20)); });
   EXPECT_THAT(message, HasSubstr("cannot grow from 1 MiB to 5 MiB\n  why: the system says: "));
-  EXPECT_THAT(message, HasSubstr("\n  fix: set TMPDIR to a folder on a disk with more room"));
+  EXPECT_THAT(message, HasSubstr("\n  fix: set TMPDIR to a folder on a disk with more free space"));
 }
 
 }  // namespace

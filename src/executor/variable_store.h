@@ -27,7 +27,7 @@ class VariableStore {
 
   /// Allocates the new variables, with zeros.
   ///   throws  InternalError when a known variable has another type or placement, or rests
-  ///           elsewhere: nothing is added. UserError (1) when the disk has no room for those in
+  ///           elsewhere: nothing is added. UserError (1) when the disk has no space for those in
   ///           the file
   void add(const TaskGraph& graph);
 
