@@ -240,7 +240,10 @@ std::map<std::string, std::string> divisions_with(const RunConfig& config,
 }
 
 TEST(Zero, NeverDividesAnOpThatDataParallelismDoesNotDivide) {
-  for (const char* degrees : {"dp=4", "dp=2,tp=2", "dp=2,sp=2,micro_batches=2", "pp=2,dp=2"})
+  for (const char* degrees :
+       {"dp=4", "dp=2,tp=2", "dp=2,sp=2,micro_batches=2", "pp=2,dp=2",
+        // Stages end inside of layers.
+        "pp=4,dp=2,micro_batches=4", "pp=4,dp=2,micro_batches=4,recompute=full"})
     for (const char* model : {"gpt", "gpt_tied", "llama", "mlp", "lstm"}) {
       const RunConfig config = tiny_run(model);
       if (std::string(degrees).find("sp") != std::string::npos && config.model.kind != "gpt")

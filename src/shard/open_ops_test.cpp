@@ -17,13 +17,19 @@ std::vector<DistAttr> propagated_by_looking_at_all(const Graph& graph, const Mes
                                                    const std::vector<Mark>& marks) {
   PropagationState state(graph, meshes, marks, catalogue_rule, assign_meshes(graph, meshes, marks),
                          nullptr);
+  const auto between_meshes = [&] {
+    bool changed = false;
+    for (auto& placements : state.placements()) changed |= propagate_between_meshes(placements);
+    return changed;
+  };
+  between_meshes();
   for (bool changed = true; changed;) {
     changed = false;
     OpenOps unused(state);
     const int count = state.op_count();
     for (int i = 0; i < count; ++i) changed |= propagate_step(state, OpId{i}, unused);
     for (int i = count - 1; i >= 0; --i) changed |= propagate_step(state, OpId{i}, unused);
-    for (auto& placements : state.placements()) changed |= propagate_between_meshes(placements);
+    changed |= between_meshes();
   }
   std::vector<DistAttr> attrs;
   for (int i = 0; i < std::ssize(graph.values()); ++i) attrs.push_back(state.canonical({i}).attr);

@@ -22,14 +22,15 @@ bool propagate_between_all_meshes(PropagationState& state, OpenOps& open) {
   return changed;
 }
 
-/// Propagates forward and backward over the program and between the meshes, until a round changes
-/// nothing.
+/// Propagates marks between the meshes, then forward and backward over the program and between the
+/// meshes, until a round changes nothing.
 void propagate_to_fixed_point(PropagationState& state) {
   OpenOps open(state);
   const auto step = [&](int op) {
     return open.take(OpId{op}) && propagate_step(state, OpId{op}, open);
   };
   const int count = state.op_count();
+  propagate_between_all_meshes(state, open);
   bool changed = true;
   while (changed) {
     changed = false;

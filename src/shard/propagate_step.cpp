@@ -83,6 +83,21 @@ Axes same_axes(const DistAttr& from, size_t dim, const DistAttr& to) {
   return axes;
 }
 
+/// Gives the open dims of a tensor on one mesh the axes that they have on another. Returns true
+/// when a dim got an axis.
+bool propagate_to_mesh(const TensorPlacement& from, TensorPlacement& to) {
+  bool changed = false;
+  for (size_t d = 0; d < from.attr.dims.size(); ++d) {
+    if (to.fixes(d) || from.attr.dims[d].axes.empty() || !to.attr.dims[d].axes.empty()) continue;
+    const Axes axes = same_axes(from.attr, d, to.attr);
+    if (axes.empty()) continue;
+    to.attr.dims[d] = {axes, from.attr.dims[d].unit, {}, from.attr.dims[d].chunks};
+    if (to.reason.empty()) to.reason = from.reason + ", on another mesh";
+    changed = true;
+  }
+  return changed;
+}
+
 }  // namespace
 
 bool propagate_step(PropagationState& state, OpId id, OpenOps& open) {
@@ -93,7 +108,12 @@ bool propagate_step(PropagationState& state, OpId id, OpenOps& open) {
     bool has_changed = placed.fixed && propagate_time(state, id, i, placed);
     has_changed |= propagate_to_operand(state, id, i, placed);
     if (!has_changed) continue;
-    open.open(state.shared(state.operand(id, i)));
+    const ValueId value = state.shared(state.operand(id, i));
+    // The ops of a later stage must know the axes of the batch before the round comes to the
+    // optimizer, whose state may be divided over the same axes in another dim.
+    for (TensorPlacement& other : state.placements()[value.index])
+      if (&other != &placed) propagate_to_mesh(placed, other);
+    open.open(value);
     changed = true;
   }
   return changed;
@@ -102,18 +122,8 @@ bool propagate_step(PropagationState& state, OpId id, OpenOps& open) {
 bool propagate_between_meshes(std::vector<TensorPlacement>& placements) {
   bool changed = false;
   for (const TensorPlacement& from : placements)
-    for (TensorPlacement& to : placements) {
-      if (&from == &to) continue;
-      for (size_t d = 0; d < from.attr.dims.size(); ++d) {
-        if (to.fixes(d) || from.attr.dims[d].axes.empty() || !to.attr.dims[d].axes.empty())
-          continue;
-        const Axes axes = same_axes(from.attr, d, to.attr);
-        if (axes.empty()) continue;
-        to.attr.dims[d] = {axes, from.attr.dims[d].unit, {}, from.attr.dims[d].chunks};
-        if (to.reason.empty()) to.reason = from.reason + ", on another mesh";
-        changed = true;
-      }
-    }
+    for (TensorPlacement& to : placements)
+      if (&from != &to) changed |= propagate_to_mesh(from, to);
   return changed;
 }
 

@@ -9,7 +9,8 @@
 namespace tessera {
 
 /// Decides the sharding of the op and gives its axes to the dims of its operands that no mark
-/// fixes. Opens each operand of which a dim got an axis, and returns true when there is one.
+/// fixes, on the op's mesh and then on the other meshes of the operand. Opens each operand of which
+/// a dim got an axis, and returns true when there is one.
 bool propagate_step(PropagationState& state, OpId id, OpenOps& open);
 
 /// Gives the dims of a tensor the axes of the same name and size that they have on another mesh.

@@ -283,6 +283,34 @@ TEST(Propagation, WindowsBelongToOpsAndNotToTensors) {
             "f32[8, 8@tp~4(+2:+2)]");
 }
 
+// As with zero: the state of the optimizer is divided over the axis that divides the rows. The ops
+// of the last stage divide their rows, as those of the first one do.
+TEST(Propagation, TheRowsOfABatchReachLaterStagesBeforeTheStateOfTheOptimizerDoes) {
+  Graph graph;
+  Builder b(graph);
+  const ValueId x = b.input("x", f32({8, 4}));
+  const ValueId w = b.variable("w", f32({4}), Initializer::constant(1));
+  const ValueId state = b.variable("state", f32({4}), Initializer::constant(0));
+  const ValueId sent = b.unary("tanh", x, "sent");
+  const ValueId y = b.mul(sent, b.broadcast(w, {8, 4}, {1}, "rows"), "y");
+  graph.set_next(state, b.add(state, b.reduce_sum(y, {0}, "gradient"), "next"));
+  const Meshes meshes{{"first", mesh_of("dp=2")}, {"last", mesh_of("dp=2")}};
+  const ShardedGraph sharded =
+      propagate(graph, meshes,
+                {stage("sent", "first"), stage("{rows,y,gradient,next}", "last"),
+                 shard_tensor("x", "P(\"dp\")"), shard_tensor("w", "P()"),
+                 shard_tensor("state", "P(\"dp\")")});
+  EXPECT_EQ(print_placements(graph, sharded),
+            "x f32[8@dp, 4]\n"
+            "w f32[4]\n"
+            "state f32[4@dp]\n"
+            "sent f32[8@dp, 4]\n"
+            "rows f32[8@dp, 4]\n"
+            "y f32[8@dp, 4]\n"
+            "gradient f32[4@dp]\n"
+            "next f32[4@dp]\n");
+}
+
 // Found by fuzzing: the axes of one mesh were used as those of the other.
 TEST(Propagation, AMarkOnANextValueHoldsOnTheMeshThatMakesIt) {
   Graph graph;
