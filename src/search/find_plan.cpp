@@ -7,8 +7,11 @@
 #include <tuple>
 #include <utility>
 
+#include "base/error.h"
 #include "placement_search/search_constraints.h"
 #include "plan/preset.h"
+#include "presets/presets.h"
+#include "search/candidates/saved_presets.h"
 #include "search/sources/single_changes.h"
 #include "stage_search/device_runs.h"
 
@@ -129,7 +132,7 @@ class Planning {
     add(std::move(grid.candidates));
     const std::vector<Misfit> presets = misfits();
     add_micro_batches(presets, true);
-    add_savings(misfits());  // of those with micro-batches, too
+    add_savings();  // of those with micro-batches, too
     add_savings_of_fastest();
     add(std::move(fewer));
     const bool none_has_room = std::ranges::none_of(presets, &Misfit::has_room);
@@ -141,6 +144,7 @@ class Planning {
   struct Misfit {
     Candidate preset;
     Seconds step{0};       // a bound
+    RankMemoryNeed need;   // of the fullest rank
     bool has_room = true;  // do its variables fit, which no micro-batches make less?
   };
   /// Those of the least bound first.
@@ -152,7 +156,7 @@ class Planning {
     for (const EvaluatedCandidate& known : answer_.candidates)
       if (known.candidate.source == Candidate::Source::kPreset && !known.fits() &&
           (!answer_.best || known.step() < best().step()))
-        faster.push_back({known.candidate, known.step(),
+        faster.push_back({known.candidate, known.step(), known.fullest.memory,
                           std::ranges::all_of(known.prediction.memory, has_room)});
     std::ranges::stable_sort(faster, {}, &Misfit::step);
     return faster;
@@ -193,20 +197,43 @@ class Planning {
     }
   }
 
-  /// One preset after the other, while it could be faster than what is known.
-  void add_savings(const std::vector<Misfit>& presets) {
-    int64_t left = max_presets();
-    for (const Misfit& misfit : presets) {
-      if (answer_.best && misfit.step >= best().step()) return;
-      std::vector<Candidate> candidates =
-          with_savings(request_, options_.constraints, misfit.preset);
-      left -= std::ssize(candidates);
-      if (left < 0) {
-        answer_.left_out += std::ssize(candidates);
-        continue;
-      }
-      add(std::move(candidates));
+  /// The presets that do not fit, with zero and recompute, while one of them could be faster than
+  /// what is known.
+  void add_savings() {
+    const std::vector<Misfit> presets = misfits();
+    if (presets.empty()) return;
+    SavedPresets saved(request_.graph, request_.cluster.type(0).cost,
+                       !fixes_decision(options_.constraints, "recompute"));
+    for (const Misfit& misfit : presets)
+      saved.add({misfit.preset.name, misfit.step, misfit.need, misfit.preset.plan.micro_batches});
+    for (int64_t left = max_presets(); left > 0;) {
+      const auto limit = answer_.best ? std::optional(best().step()) : std::nullopt;
+      const std::vector<std::string> names = saved.take(std::min(left, kRound), limit);
+      if (names.empty()) break;
+      left -= std::ssize(names);
+      add_round(presets_of(names));
+      for (const EvaluatedCandidate& known : answer_.candidates)
+        if (std::ranges::count(names, known.candidate.name) > 0)
+          saved.learn(known.candidate.name, known.fullest.memory);
     }
+    answer_.left_out += saved.left();
+  }
+
+  std::vector<Candidate> presets_of(const std::vector<std::string>& names) {
+    std::vector<Candidate> candidates;
+    for (const std::string& name : names) {
+      Preset preset = parse_preset(name);
+      preset.decisions.marks = options_.constraints.marks;
+      try {
+        candidates.push_back(
+            {Candidate::Source::kPreset, name, preset_plan(preset, request_.graph)});
+        candidates.back().zero = preset.zero;
+      } catch (const UserError& error) {
+        if (error.exit_code() != ExitCode::kBadConfig) throw;
+        answer_.unusable.push_back({name, error.what_happened()});
+      }
+    }
+    return candidates;
   }
 
   /// Where memory binds, of the fastest preset that fits as it is: the ranks of dp divide the

@@ -1,0 +1,88 @@
+// Presets that do not fit, with what saves memory: the order in which they are tried.
+#pragma once
+
+#include <array>
+#include <cstdint>
+#include <map>
+#include <optional>
+#include <string>
+#include <tuple>
+#include <vector>
+
+#include "graph/graph.h"
+#include "rewrite/recompute.h"
+#include "search/candidates/candidate.h"
+
+namespace tessera {
+
+/// What recompute does to a step of a graph, as shares that no placement is needed for.
+struct RecomputeShares {
+  double kept = 1;   // of the bytes of results that the backward reads when none is computed again
+  double added = 0;  // to the time of the kernels
+};
+/// By Recompute::Kind: none, selective, full.
+///   device  the speed of the kernels
+///   time    O(ops) and one minimum cut
+std::array<RecomputeShares, 3> recompute_shares(const Graph& graph, const DeviceCost& device);
+
+/// The order of presets with levels of zero and recompute. It begins with presets that were
+/// compiled and do not fit, of all degrees and numbers of micro-batches, and gives those first
+/// whose step is the shortest, by the bound of the preset and the kernels that recompute adds. It
+/// leaves out what cannot fit: what a level of zero saves follows from the variables, and what
+/// recompute saves is at most the share of the results that it computes again, or the part of an
+/// arena that it saved in a preset of the same degrees with fewer micro-batches.
+///
+/// Of presets of the same degrees, those that save less than one that does not fit are left out,
+/// and those that save more than one that fits, since it is faster.
+class SavedPresets {
+ public:
+  /// A preset that does not fit.
+  struct Misfit {
+    std::string name;     // "dp=2,tp=2,micro_batches=4"
+    Seconds step{0};      // a bound
+    RankMemoryNeed need;  // of the fullest rank
+    int64_t micro_batches = 1;
+  };
+
+  ///   graph    of a training step
+  ///   has_recompute  may it be chosen?
+  SavedPresets(const Graph& graph, const DeviceCost& device, bool has_recompute);
+
+  /// Adds a preset without zero and recompute.
+  void add(const Misfit& misfit);
+
+  /// The names of at most `count` presets, "dp=2,micro_batches=4,zero=1,recompute=full", and takes
+  /// them out. All of them have a bound below `limit`.
+  std::vector<std::string> take(int64_t count, const std::optional<Seconds>& limit);
+
+  /// What a preset that was taken needs on its fullest rank.
+  void learn(const std::string& name, const RankMemoryNeed& need);
+
+  int64_t left() const { return std::ssize(open_); }
+
+ private:
+  struct Saved {
+    std::string name, degrees;
+    int64_t data = 1, micro_batches = 1;
+    int zero = 0;
+    size_t recompute = 0;  // index in shares_
+    Seconds step{0};
+    RankMemoryNeed misfit;  // of the preset without savings
+  };
+
+  static bool saves_at_least(const Saved& more, const Saved& less);
+  double bytes_without_recompute(const Saved& saved) const;
+  double largest_saved_part(const Saved& saved) const;
+  bool may_fit(const Saved& saved) const;
+
+  double trained_share_ = 0;               // of the bytes of variables
+  std::array<RecomputeShares, 3> shares_;  // none, selective, full
+  bool has_recompute_;
+  std::vector<Saved> open_;  // ascending by step
+  std::map<std::string, Saved> taken_;
+  /// By degrees, recompute and micro-batches: the part of the arena that it saved. The more
+  /// micro-batches, the smaller it is, since sums of gradients do not become less.
+  std::map<std::tuple<std::string, size_t, int64_t>, double> saved_part_;
+};
+
+}  // namespace tessera

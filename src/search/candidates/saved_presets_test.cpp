@@ -1,0 +1,116 @@
+#include "search/candidates/saved_presets.h"
+
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include "cluster/cluster_file.h"
+#include "network/family.h"
+#include "network/graphs.h"
+#include "plan/preset.h"
+#include "presets/presets.h"
+
+namespace tessera {
+namespace {
+
+using testing::Contains;
+using testing::ElementsAre;
+using testing::Not;
+
+Graph small_gpt() {
+  const Network network = network_of(
+      {.kind = "gpt", .vocabulary = 64, .context = 8, .layers = 2, .width = 32, .heads = 4});
+  return training_graph(network, {}, 8, 1);
+}
+
+/// The memory that the preset needs on its fullest rank.
+RankMemoryNeed need_of(const Graph& graph, const Cluster& cluster, const std::string& text) {
+  const Candidate candidate{Candidate::Source::kCompared, text,
+                            preset_plan(parse_preset(text), graph)};
+  return evaluate({graph, cluster}, {candidate}).evaluated.at(0).fullest.memory;
+}
+
+const DeviceCost& device() {
+  static const DeviceCost cost;
+  return cost;
+}
+
+/// A rank of 100 bytes too much, half of which are variables.
+RankMemoryNeed too_much() {
+  return {.variables = Bytes(500), .arena = Bytes(500), .capacity = Bytes(900)};
+}
+
+TEST(RecomputeShares, FullKeepsLessThanSelectiveAndComputesTheLayersAgain) {
+  const auto [none, selective, full] = recompute_shares(small_gpt(), device());
+  EXPECT_EQ(none.kept, 1);
+  EXPECT_EQ(none.added, 0);
+  EXPECT_LT(selective.kept, 1);
+  EXPECT_LT(full.kept, selective.kept);
+  EXPECT_GT(full.added, selective.added);
+  // The backward of a product is two products, so that the forward is a third of them.
+  EXPECT_LT(full.added, 1.0 / 3);
+}
+
+// The limit is what a combination needs, so that it just fits.
+TEST(SavedPresets, WhatFitsIsNotLeftOut) {
+  const Graph graph = small_gpt();
+  const Cluster cluster(parse_cluster_line("cpu:4").description());
+  for (const char* base :
+       {"dp=4", "dp=4,micro_batches=2", "dp=2,tp=2,micro_batches=4", "pp=2,dp=2,micro_batches=4"})
+    for (const char* saving : {",zero=1", ",zero=3", ",recompute=selective", ",recompute=full",
+                               ",zero=1,recompute=selective", ",zero=2,recompute=full"}) {
+      const std::string name = std::string(base) + saving;
+      if (name == "dp=4,zero=2,recompute=full") continue;  // it is zero 1
+      RankMemoryNeed need = need_of(graph, cluster, base);
+      need.capacity = need_of(graph, cluster, name).all();
+      SavedPresets saved(graph, device(), true);
+      saved.add({base, Seconds(1), need, parse_preset(base).decisions.micro_batches});
+      EXPECT_THAT(saved.take(100, std::nullopt), Contains(name)) << base;
+    }
+}
+
+TEST(SavedPresets, TheShortestBoundIsFirstAndZeroOneAddsNothing) {
+  SavedPresets saved(small_gpt(), device(), true);
+  saved.add({"dp=2", Seconds(1), too_much()});
+  saved.add({"dp=4", Seconds(0.5), too_much()});
+  EXPECT_THAT(saved.take(1, std::nullopt), ElementsAre("dp=4,zero=1"));
+}
+
+TEST(SavedPresets, WhatCannotBeFasterOrCannotFitIsLeftOut) {
+  SavedPresets saved(small_gpt(), device(), true);
+  saved.add({"dp=2", Seconds(1), too_much()});
+  EXPECT_THAT(saved.take(100, Seconds(1)), ElementsAre());
+  RankMemoryNeed far = too_much();
+  far.capacity = Bytes(1);
+  SavedPresets hopeless(small_gpt(), device(), true);
+  hopeless.add({"dp=2", Seconds(1), far});
+  EXPECT_THAT(hopeless.take(100, std::nullopt), ElementsAre());
+}
+
+TEST(SavedPresets, LessThanAMisfitAndMoreThanAFitAreNotTried) {
+  RankMemoryNeed fits = too_much(), misfit = too_much();
+  fits.arena = Bytes(300);
+  SavedPresets saved(small_gpt(), device(), true);
+  saved.add({"dp=2", Seconds(1), too_much()});
+  ASSERT_THAT(saved.take(1, std::nullopt), ElementsAre("dp=2,zero=1"));
+  saved.learn("dp=2,zero=1", fits);
+  const std::vector<std::string> others = saved.take(100, std::nullopt);
+  EXPECT_THAT(others, Contains("dp=2,recompute=selective"));
+  EXPECT_THAT(others, Not(Contains("dp=2,zero=1,recompute=selective")));
+  EXPECT_THAT(others, Not(Contains("dp=2,zero=3")));
+
+  SavedPresets lacking(small_gpt(), device(), true);
+  lacking.add({"dp=2,micro_batches=2", Seconds(1), too_much(), 2});
+  lacking.add({"dp=2,micro_batches=4", Seconds(1.5), too_much(), 4});
+  ASSERT_THAT(lacking.take(1, std::nullopt), ElementsAre("dp=2,micro_batches=2,zero=1"));
+  lacking.learn("dp=2,micro_batches=2,zero=1", misfit);
+  EXPECT_THAT(lacking.take(100, std::nullopt), Contains("dp=2,micro_batches=4,zero=1"));
+}
+
+TEST(SavedPresets, RecomputeThatIsFixedIsNotChosen) {
+  SavedPresets saved(small_gpt(), device(), false);
+  saved.add({"dp=2", Seconds(1), too_much()});
+  EXPECT_THAT(saved.take(100, std::nullopt), ElementsAre("dp=2,zero=1", "dp=2,zero=3"));
+}
+
+}  // namespace
+}  // namespace tessera
