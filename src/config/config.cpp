@@ -55,10 +55,27 @@ void check_power_of_two(const ConfigTable& table, double scale) {
                   "use a power of two, such as 65536", ExitCode::kBadConfig);
 }
 
+void check_gradients(const ConfigTable& table, const Precision& precision) {
+  if (precision.gradients == DType::kF32 || precision.gradients == precision.dtype) return;
+  const std::string products(to_text(precision.dtype)), gradients(to_text(precision.gradients));
+  throw UserError(
+      table.file() + ": train.gradient_precision is \"" + gradients +
+          "\", and train.precision is \"" + products + "\"",
+      "ranks send gradients of parameters in f32 or in the type of the products that make "
+      "them",
+      precision.dtype == DType::kF32
+          ? "set train.precision to \"" + gradients + "\", too, or remove train.gradient_precision"
+          : "set train.gradient_precision to \"f32\" or \"" + products + "\"",
+      ExitCode::kBadConfig);
+}
+
 Precision read_precision(ConfigTable& table) {
   Precision precision;
   const std::string dtype = table.choice("precision", "f32", {"f32", "bf16", "f16"});
   precision.dtype = parse_dtype(dtype);
+  precision.gradients =
+      parse_dtype(table.choice("gradient_precision", "f32", {"f32", "bf16", "f16"}));
+  check_gradients(table, precision);
   precision.scale.initial =
       table.number("loss_scale", precision.scale.initial, kLeastLossScale, kLargestLossScale);
   check_power_of_two(table, precision.scale.initial);

@@ -114,6 +114,10 @@ constexpr KeyMeaning kMeanings[] = {
      "Element type of products and of what is between them ([mixed "
      "precision](training.md#mixed-precision))",
      "\"bf16\""},
+    {"train.gradient_precision",
+     "Element type in which ranks send gradients of parameters that products read: `f32`, or "
+     "`precision`",
+     "\"bf16\""},
     {"train.loss_scale", "Of `f16`: factor of the loss in the first step, a power of two", "1024"},
     {"train.loss_scale_steps",
      "Of `f16`: steps without an overflow after which the factor is doubled", "500"},

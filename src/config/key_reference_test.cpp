@@ -54,6 +54,7 @@ Document settings_for(const ReferenceKey& reference) {
   } else if (kind == "text" || kind == "jsonl" || kind == "npy" || kind == "cifar") {
     settings["data"]["path"] = "x";
   }
+  if (reference.key.name == "train.gradient_precision") settings["train"]["precision"] = "bf16";
   if (reference.key.name == "optimizer.adam") settings["optimizer"]["kind"] = "muon";
   settings["train"]["evaluate_every"] = int64_t{10};
   return settings;

@@ -15,6 +15,7 @@ Document train_settings(const TrainConfig& train) {
   table["steps"] = train.steps;
   table["seed"] = static_cast<int64_t>(train.seed);
   table["precision"] = std::string(to_text(train.precision.dtype));
+  table["gradient_precision"] = std::string(to_text(train.precision.gradients));
   if (train.precision.scales_loss()) {
     table["loss_scale"] = train.precision.scale.initial;
     table["loss_scale_steps"] = train.precision.scale.steps_to_double;

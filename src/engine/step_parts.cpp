@@ -80,7 +80,7 @@ Backward backward_of(const Network& network, const TrainingSettings& settings) {
   backward.gradients =
       differentiate(builder, backward.graph.output(network.loss), backward.parameters);
   if (train.precision.dtype != DType::kF32) {
-    WideGradients wide = with_wide_gradients(backward.graph);
+    TypedGradients wide = with_gradients_in(backward.graph, train.precision.gradients);
     const auto follow = [&](ValueId& value) {
       value = wide.value[static_cast<size_t>(value.index)];
     };

@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <numeric>
+#include <optional>
 
 #include "autodiff/gradient.h"
 #include "autodiff/optimizer.h"
@@ -149,13 +150,17 @@ void name_outputs(ProgramMaker& maker) {
 /// The precisions of a case. A dice of its own keeps the programs of all seeds but for the casts.
 struct Precisions {
   DType dtype = DType::kF32;
-  bool has_wide_gradients = false;
+  /// nullopt: gradients are rounded as they are made, and reduced as the plan has it.
+  std::optional<DType> gradients;
 
   explicit Precisions(uint64_t seed) {
     Dice dice(seed, "precision");
     if (!dice.chance(0.25)) return;
     dtype = dice.chance(0.5) ? DType::kBF16 : DType::kF16;
-    has_wide_gradients = dice.chance(0.7);
+    if (dice.chance(0.7))
+      gradients = DType::kF32;
+    else if (dice.chance(0.5))
+      gradients = dtype;
   }
 };
 
@@ -175,7 +180,9 @@ RandomProgram random_program(uint64_t seed, bool exact, int64_t micro_batches) {
     graph = with_precision(std::move(graph), precisions.dtype);
   }
   move_other_state(maker);
-  if (precisions.has_wide_gradients) graph = with_wide_gradients(graph).graph;
+  // A cast of parts is not exact.
+  if (precisions.gradients && !(exact && *precisions.gradients != DType::kF32))
+    graph = with_gradients_in(graph, *precisions.gradients).graph;
   verify(maker.graph());
   return {maker.graph(), maker.fills()};
 }

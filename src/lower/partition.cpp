@@ -7,6 +7,7 @@
 #include "lower/value_registers.h"
 #include "lower/workspace.h"
 #include "ops/operator_set.h"
+#include "shard/candidates.h"
 #include "shard/micro_batches.h"
 
 namespace tessera {
@@ -300,6 +301,17 @@ class Partition {
     };
   }
 
+  /// Do all readers take the parts of a sum over micro-batches, and none the whole?
+  bool is_read_by_micro_batch_alone(ValueId value) const {
+    const std::vector<OpId>& users = graph_.value(value).users;
+    return !users.empty() && is_sum_of_micro_batches(stages_.placed(sharded_.of(value))) &&
+           std::ranges::all_of(users, [&](OpId user) {
+             return std::ranges::any_of(sharded_.of(user).linear, [&](const LinearAxis& linear) {
+               return is_time(*sharded_.of(user).mesh, linear.axis);
+             });
+           });
+  }
+
   /// Accumulates the partial values of the micro-batches as they are computed: with that of the
   /// last one the value is complete, once a step. Where the value is partial over micro-batches
   /// alone, each of them is summed over the other axes first, so that the sum is as divided as the
@@ -308,6 +320,7 @@ class Partition {
     const MicroBatchPlacement& made = sharded.outputs[output];
     if (!is_sum_of_micro_batches(made)) return;
     const ValueId value = sharded.op.outputs[output];
+    if (is_read_by_micro_batch_alone(value)) return;
     const MicroBatchPlacement home = stages_.placed(sharded_.of(value));
     const bool is_home = is_sum_of_micro_batches(home) && home.attr.mesh == made.attr.mesh;
     const MicroBatchPlacement& placed = is_home ? home : made;

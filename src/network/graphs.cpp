@@ -132,7 +132,7 @@ Graph training_graph(const Network& network, const OptimizerConfig& optimizer, i
                network.trained,
                precision.scales_loss() ? std::optional(precision.scale) : std::nullopt);
   if (precision.dtype == DType::kF32) return graph;
-  return with_wide_gradients(graph).graph;
+  return with_gradients_in(graph, precision.gradients).graph;
 }
 
 void check_variables(const Network& network, const Graph& training, const Graph& forward) {

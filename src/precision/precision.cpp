@@ -12,6 +12,7 @@
 #include "graph/derivations.h"
 #include "kernels/element_types.h"
 #include "ops/builder.h"
+#include "ops/cast_as.h"
 
 namespace tessera {
 namespace {
@@ -314,9 +315,25 @@ bool passes_casts(const Op& op) {
   return is_one_of(op.kind, kKinds);
 }
 
-class WideCopy : Copy {
+class GradientCopy : Copy {
  public:
-  explicit WideCopy(const Graph& before) : Copy(before), is_wide_(before.values().size(), false) {
+  GradientCopy(const Graph& before, DType dtype)
+      : Copy(before), dtype_(dtype), is_wide_(before.values().size(), false) {
+    widen();
+  }
+
+  TypedGradients run() {
+    for (const Op& op : before_.ops()) copy(op);
+    for (const auto& [name, value] : before_.outputs()) graph_.add_output(name, at(value));
+    for (const Variable& variable : before_.variables())
+      if (variable.next) graph_.set_next(at(variable.value), at(*variable.next));
+    return {std::move(graph_), std::move(values_)};
+  }
+
+ private:
+  /// Finds the values of 16 bits that are in f32 instead.
+  void widen() {
+    const Graph& before = before_;
     std::vector<bool> is_result(before.values().size(), false);
     for (const auto& [name, value] : before.outputs()) is_result[value.index] = true;
     for (const Variable& variable : before.variables())
@@ -335,15 +352,6 @@ class WideCopy : Copy {
             op.inputs, [&](ValueId input) { return bool{is_wide_[input.index]}; });
   }
 
-  WideGradients run() {
-    for (const Op& op : before_.ops()) copy(op);
-    for (const auto& [name, value] : before_.outputs()) graph_.add_output(name, at(value));
-    for (const Variable& variable : before_.variables())
-      if (variable.next) graph_.set_next(at(variable.value), at(*variable.next));
-    return {std::move(graph_), std::move(values_)};
-  }
-
- private:
   static bool is_cast_to_f32(const Graph& graph, const Op& op) {
     return op.kind == "cast" && is_narrow_float(graph.type(op.inputs.front()).dtype) &&
            graph.type(op.outputs.front()).dtype == DType::kF32;
@@ -372,7 +380,10 @@ class WideCopy : Copy {
 
   void copy(const Op& op) {
     if (is_cast_to_f32(before_, op) && is_wide_[op.inputs.front().index]) {
-      at(op.outputs.front()) = at(op.inputs.front());
+      if (dtype_ == DType::kF32)
+        at(op.outputs.front()) = at(op.inputs.front());
+      else
+        round(op);
       return;
     }
     const bool is_wide = op.outputs.size() == 1 && is_wide_[op.outputs.front().index];
@@ -381,6 +392,20 @@ class WideCopy : Copy {
     Attributes attributes = op.attributes;
     if (is_wide && may_sum_wide(op)) attributes.set("dtype", std::string("f32"));
     append(op, std::move(inputs), std::move(attributes));
+  }
+
+  /// Rounds a gradient that is made in f32 to 16 bits, as it is sent, and back.
+  ///   cast  to f32, of the gradient as it is before
+  void round(const Op& cast) {
+    const ValueId wide = at(cast.inputs.front());
+    const std::string parts(kCastsParts);
+    const Attributes to_narrow{{"dtype", std::string(to_text(dtype_))}, {parts, true}};
+    const OpId narrow = graph_.add_op(
+        graph_.unique_name(name_of_cast(graph_.value(wide).name, dtype_)), cast.kind, to_narrow,
+        {wide}, {{dtype_, graph_.type(wide).shape}}, cast.role, cast.origin);
+    Attributes to_wide = cast.attributes;
+    to_wide.set(parts, true);
+    append(cast, {graph_.op(narrow).outputs.front()}, std::move(to_wide));
   }
 
   /// Ops of the backward read a cast of their own where the forward casts a value to f32, so that
@@ -408,6 +433,7 @@ class WideCopy : Copy {
     return known->second;
   }
 
+  DType dtype_;
   std::map<std::string, ValueId> again_;  // by name of the cast of the forward
   std::vector<bool> is_wide_;             // by value: is the value of 16 bits in f32 instead?
 };
@@ -430,8 +456,8 @@ DType type_of_products(const Graph& graph) {
   return most == flops.end() ? DType::kF32 : most->first;
 }
 
-WideGradients with_wide_gradients(const Graph& graph) {
-  return WideCopy(graph).run();
+TypedGradients with_gradients_in(const Graph& graph, DType dtype) {
+  return GradientCopy(graph, dtype).run();
 }
 
 }  // namespace tessera

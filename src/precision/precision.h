@@ -15,7 +15,10 @@ namespace tessera {
 /// the master weights, and checkpoints do not change.
 struct Precision {
   DType dtype = DType::kF32;  // f32, bf16 or f16: of products and of what is between them
-  LossScale scale = {};       // with f16
+  /// In which ranks send their parts of the gradients of parameters that products read: f32, or
+  /// `dtype`. A rank adds them up in f32.
+  DType gradients = DType::kF32;
+  LossScale scale = {};  // with f16
 
   /// Is the loss scaled? f16 has no numbers for small gradients.
   bool scales_loss() const { return dtype == DType::kF16; }
@@ -44,18 +47,22 @@ Graph with_precision(Graph forward, DType dtype);
 DType type_of_products(const Graph& graph);
 
 /// A graph and the values of another one in it.
-struct WideGradients {
+struct TypedGradients {
   Graph graph;
   std::vector<ValueId> value;  // by value of the graph before; invalid where it is gone
 };
 
-/// The graph, with the sums that make gradients of variables in f32. Where a sum of products or of
+/// The graph, with the sums that make gradients of variables in f32: where a sum of products or of
 /// elements is read by a cast to f32 alone, directly or through additions and moves of elements, it
-/// has the type f32 itself, and the cast is gone. So gradients of weights are rounded to 16 bits
-/// neither on a rank nor between ranks.
+/// has the type f32 itself, and the cast is gone. So a rank adds up gradients of weights, over rows
+/// and micro-batches, without a rounding to 16 bits.
 ///
+///   dtype    in which ranks send their parts of the sums. f32: they are rounded nowhere. 16 bits:
+///            they are cast to 16 bits and back to f32 in place of the cast that is gone, and a
+///            partial sum is cast part by part (kCastsParts), so that the parts are sent in 16 bits
 ///   changes  backward ops of dot_general, the convolutions, scatter_add, reduce, grouped products
-///   ensures  names of other values than casts do not change
-WideGradients with_wide_gradients(const Graph& graph);
+///   ensures  names of other values than casts do not change; with 16 bits the gradient that the
+///            optimizer reads has the name that it has before
+TypedGradients with_gradients_in(const Graph& graph, DType dtype);
 
 }  // namespace tessera

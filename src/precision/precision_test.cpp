@@ -149,13 +149,13 @@ struct Differentiated {
   std::map<std::string, ValueId> gradients;
 };
 
-Differentiated differentiated(DType dtype) {
+Differentiated differentiated(DType dtype, DType of_gradients = DType::kF32) {
   Graph graph = with_precision(two_layers(), dtype);
   std::vector<ValueId> parameters;
   for (const Variable& variable : graph.variables()) parameters.push_back(variable.value);
   Builder builder(graph);
   const std::vector<ValueId> gradients = differentiate(builder, graph.output("loss"), parameters);
-  WideGradients wide = with_wide_gradients(graph);
+  TypedGradients wide = with_gradients_in(graph, of_gradients);
   Differentiated result{std::move(wide.graph), {}};
   for (size_t i = 0; i < parameters.size(); ++i)
     result.gradients[graph.value(parameters[i]).name] =
@@ -163,7 +163,7 @@ Differentiated differentiated(DType dtype) {
   return result;
 }
 
-TEST(WithWideGradients, GradientsOfWeightsAreProductsInF32WithoutARounding) {
+TEST(WithGradientsIn, GradientsOfWeightsAreProductsInF32WithoutARounding) {
   const Differentiated training = differentiated(DType::kBF16);
   for (const auto& [name, gradient] : training.gradients) {
     EXPECT_EQ(training.graph.type(gradient).dtype, DType::kF32) << name;
@@ -174,12 +174,26 @@ TEST(WithWideGradients, GradientsOfWeightsAreProductsInF32WithoutARounding) {
   verify(training.graph);
 }
 
-TEST(WithWideGradients, GradientsOfActivationsStayIn16Bits) {
+TEST(WithGradientsIn, GradientsOf16BitsAreRoundedFromSumsInF32) {
+  const Differentiated training = differentiated(DType::kBF16, DType::kBF16);
+  for (const auto& [name, gradient] : training.gradients) {
+    EXPECT_EQ(training.graph.type(gradient).dtype, DType::kF32) << name;
+    const Op& back = training.graph.op(training.graph.value(gradient).producer);
+    ASSERT_EQ(back.kind, "cast") << name;
+    EXPECT_EQ(training.graph.type(back.inputs[0]).dtype, DType::kBF16) << name;
+    const Op& rounding = training.graph.op(training.graph.value(back.inputs[0]).producer);
+    ASSERT_EQ(rounding.kind, "cast") << name;
+    EXPECT_EQ(training.graph.type(rounding.inputs[0]).dtype, DType::kF32) << name;
+  }
+  verify(training.graph);
+}
+
+TEST(WithGradientsIn, GradientsOfActivationsStayIn16Bits) {
   const Differentiated training = differentiated(DType::kBF16);
   EXPECT_EQ(type_of(training.graph, "second.dot.grad.a"), DType::kBF16);
 }
 
-TEST(WithWideGradients, TheBackwardCastsAgainWhatTheForwardCastToF32) {
+TEST(WithGradientsIn, TheBackwardCastsAgainWhatTheForwardCastToF32) {
   // The square reads tanh as f32, and its gradient, too; 16 bits are kept between them.
   const Differentiated training = differentiated(DType::kBF16);
   const Value& forward = training.graph.value(*training.graph.find_value("second.tanh.f32"));
@@ -187,7 +201,7 @@ TEST(WithWideGradients, TheBackwardCastsAgainWhatTheForwardCastToF32) {
   EXPECT_TRUE(has(training.graph, "second.tanh.f32.backward"));
 }
 
-TEST(WithWideGradients, ATiedWeightAddsItsGradientsInF32) {
+TEST(WithGradientsIn, ATiedWeightAddsItsGradientsInF32) {
   Graph graph;
   Builder builder(graph);
   const ValueId table = builder.variable("table", {DType::kF32, {6, 8}}, Initializer::normal(0, 1));
@@ -199,7 +213,7 @@ TEST(WithWideGradients, ATiedWeightAddsItsGradientsInF32) {
   Builder after(graph);
   const ValueId gradient =
       differentiate(after, graph.output("loss"), {*graph.find_value("table")}).front();
-  const WideGradients wide = with_wide_gradients(graph);
+  const TypedGradients wide = with_gradients_in(graph, DType::kF32);
   const Op& sum =
       wide.graph.op(wide.graph.value(wide.value[static_cast<size_t>(gradient.index)]).producer);
   ASSERT_EQ(sum.kind, "add");

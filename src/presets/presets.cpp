@@ -8,6 +8,7 @@
 #include "base/count_text.h"
 #include "base/error.h"
 #include "base/text.h"
+#include "ops/cast_as.h"
 #include "presets/dim_classes.h"
 #include "presets/roles.h"
 #include "presets/stages.h"
@@ -103,8 +104,13 @@ class TensorMarks {
 /// By the name of a parameter.
 using Gradients = std::map<std::string, std::vector<ValueId>>;
 
+/// A cast of a gradient to 16 bits or back (with_gradients_in).
+bool casts_parts(const Op& op) {
+  return op.attributes.has(kCastsParts);
+}
+
 /// The values of the shape of a parameter that the backward gives to the optimizer. Of a sum over
-/// ops of several stages, which is computed once a step, its operands.
+/// ops of several stages, which is computed once a step, its operands, before they are cast.
 ///   stages  by op
 Gradients gradients_of(const Graph& graph, const std::vector<int>& stages) {
   const auto maker = [&](ValueId value) { return graph.value(value).producer; };
@@ -112,10 +118,12 @@ Gradients gradients_of(const Graph& graph, const std::vector<int>& stages) {
   Gradients gradients;
   const std::function<void(ValueId, std::vector<ValueId>&)> add = [&](ValueId value,
                                                                       std::vector<ValueId>& list) {
-    const std::vector<ValueId>& addends = graph.op(maker(value)).inputs;
+    ValueId sum = value;
+    while (casts_parts(graph.op(maker(sum)))) sum = graph.op(maker(sum)).inputs.front();
+    const std::vector<ValueId>& addends = graph.op(maker(sum)).inputs;
     const bool joins_stages = std::ranges::any_of(addends, [&](ValueId addend) {
       return maker(addend).index >= 0 && graph.op(maker(addend)).role == Role::kBackward &&
-             graph.type(addend) == graph.type(value) && stage_of(addend) != stage_of(value);
+             graph.type(addend) == graph.type(sum) && stage_of(addend) != stage_of(sum);
     });
     if (!joins_stages) return list.push_back(value);
     for (const ValueId addend : addends) add(addend, list);

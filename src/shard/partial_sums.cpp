@@ -1,6 +1,7 @@
 #include "shard/partial_sums.h"
 
 #include <algorithm>
+#include <optional>
 
 #include "shard/candidates.h"
 
@@ -28,20 +29,25 @@ bool enters_region_partial(const PropagationState& state, ValueId value, int axi
          has_partial_sum(state.canonical(value).attr, axis);
 }
 
-/// May the value stay partial until its only user?
-bool may_stay_partial(const PropagationState& state, ValueId value, int axis) {
+/// Is the value an intermediate that one op makes and one op of the same stage reads, and that no
+/// mark places?
+bool is_for_one_op(const PropagationState& state, ValueId value) {
   const Value& v = state.graph().value(value);
-  if (enters_region_partial(state, value, axis)) return v.users.size() == 1;
-  const TensorPlacement& placed = state.canonical(value);
-  if (v.producer.index < 0 || v.users.size() != 1 || placed.fixed || placed.attr.uses(axis))
-    return false;
+  if (v.producer.index < 0 || v.users.size() != 1 || state.canonical(value).fixed) return false;
   // A value is reduced before it is sent to another mesh.
   if (state.stage_of(v.producer) != state.stage_of(v.users.front())) return false;
   const bool is_next_of_variable = state.shared(value) != value;
   if (is_next_of_variable) return false;
-  for (const auto& [name, output] : state.graph().outputs())
-    if (output == value) return false;
-  return has_partial_sum(made_attr(state, value), axis);
+  return std::ranges::none_of(state.graph().outputs(),
+                              [&](const auto& output) { return output.second == value; });
+}
+
+/// May the value stay partial until its only user?
+bool may_stay_partial(const PropagationState& state, ValueId value, int axis) {
+  if (enters_region_partial(state, value, axis))
+    return state.graph().value(value).users.size() == 1;
+  return is_for_one_op(state, value) && !state.canonical(value).attr.uses(axis) &&
+         has_partial_sum(made_attr(state, value), axis);
 }
 
 void keep_partial(PropagationState& state, ValueId value, int axis) {
@@ -52,28 +58,99 @@ void keep_partial(PropagationState& state, ValueId value, int axis) {
             [](const PartialAxis& a, const PartialAxis& b) { return a.axis < b.axis; });
 }
 
-/// Are exactly the inputs of a linear set of the op partial on the axis, and is the result not
-/// larger than they are?
+/// Are exactly the inputs of a linear set of the op partial on the axis, and has the result not
+/// more bytes than they have?
 bool may_pass(const PropagationState& state, OpId id, const std::vector<int>& set, int axis) {
   const OpState& op = state.op(id);
   const auto& inputs = state.graph().op(id).inputs;
-  int64_t in_elements = 0, out_elements = 0;
-  for (const TensorType& type : op.view.outputs)
-    out_elements = std::max(out_elements, element_count(type.shape));
+  Bytes in(0), out(0);
+  for (const TensorType& type : op.view.outputs) out = std::max(out, byte_size(type));
   bool all = true;
   for (int i = 0; i < std::ssize(inputs); ++i) {
     const bool is_in_set = std::find(set.begin(), set.end(), i) != set.end();
     all = all && is_in_set == may_stay_partial(state, inputs[i], axis);
-    if (is_in_set) in_elements = std::max(in_elements, element_count(op.view.inputs[i].shape));
+    if (is_in_set) in = std::max(in, byte_size(op.view.inputs[i]));
   }
-  return all && !set.empty() && out_elements <= in_elements;
+  return all && !set.empty() && out <= in;
+}
+
+// ---- casts to fewer bytes ----
+
+/// The factor that the axis divides in one piece for each rank; -1: none.
+int plainly_divided_factor(const OpSharding& sharding, int axis) {
+  for (int f = 0; f < std::ssize(sharding.factor_axes); ++f)
+    if (std::ranges::count(sharding.factor_axes[f], axis) > 0)
+      return sharding.windows_of(f).empty() && sharding.chunks_of(f) == 1 ? f : -1;
+  return -1;
+}
+
+/// An op that makes fewer bytes of a partial sum, as a cast to 16 bits, takes the sum undivided
+/// over the axes on which it is partial, even where its result is divided over them: so it is its
+/// result that is reduced and divided, by one exchange.
+void leave_parts_undivided(PropagationState& state, OpId id) {
+  OpState& op = state.op(id);
+  if (op.rule.inputs.size() != 1 || op.rule.outputs.size() != 1 || op.rule.linear.empty() ||
+      byte_size(op.view.outputs[0]) >= byte_size(op.view.inputs[0]))
+    return;
+  const ValueId value = state.graph().op(id).inputs[0];
+  if (!is_for_one_op(state, value)) return;
+  for (const PartialAxis& part : made_attr(state, value).partial) {
+    if (part.reduce != ReduceOp::kSum || is_time(*op.sharding.mesh, part.axis)) continue;
+    const int factor = plainly_divided_factor(op.sharding, part.axis);
+    if (factor < 0) continue;
+    std::erase(op.sharding.factor_axes[factor], part.axis);
+    for (DimSharding& dim : state.canonical(value).attr.dims) {
+      std::erase(dim.axes, part.axis);
+      if (dim.axes.empty()) dim = {};
+    }
+  }
+}
+
+// ---- sums over micro-batches ----
+
+constexpr int kTime = 0;
+
+/// A linear set of the op whose inputs all may be sums over micro-batches, each read by it alone.
+std::optional<int> set_of_sums(const PropagationState& state, OpId id);
+
+/// Can the op of the value make it as a sum over micro-batches?
+bool can_be_sum(const PropagationState& state, ValueId value) {
+  return is_for_one_op(state, value) &&
+         (has_partial_sum(made_attr(state, value), kTime) ||
+          set_of_sums(state, state.graph().value(value).producer).has_value());
+}
+
+std::optional<int> set_of_sums(const PropagationState& state, OpId id) {
+  const OpState& op = state.op(id);
+  if (op.mark || op.sharding.uses(kTime)) return std::nullopt;
+  const auto& inputs = state.graph().op(id).inputs;
+  for (int set = 0; set < std::ssize(op.rule.linear); ++set)
+    if (std::ranges::all_of(op.rule.linear[set],
+                            [&](int i) { return can_be_sum(state, inputs[i]); }))
+      return set;
+  return std::nullopt;
 }
 
 }  // namespace
 
+void pass_sums_of_micro_batches(PropagationState& state) {
+  if (!state.has_time()) return;
+  for (int i = state.op_count() - 1; i >= 0; --i) {
+    const Op& op = state.graph().op(OpId{i});
+    if (op.outputs.size() != 1 || !has_partial_sum(state.canonical(op.outputs[0]).attr, kTime))
+      continue;
+    const std::optional<int> set = set_of_sums(state, OpId{i});
+    if (!set) continue;
+    state.op(OpId{i}).sharding.linear.push_back({kTime, *set});
+    for (const int input : state.op(OpId{i}).rule.linear[*set])
+      keep_partial(state, op.inputs[input], kTime);
+  }
+}
+
 void pass_partial_sums(PropagationState& state, OpId id) {
   OpState& op = state.op(id);
   if (op.mark) return;
+  leave_parts_undivided(state, id);
   for (int axis = 0; axis < op.sharding.mesh->axis_count(); ++axis) {
     // A sum over micro-batches is reduced at once, so that each op after it runs once per step. In
     // a region this is not possible.

@@ -52,6 +52,7 @@ void finalize(PropagationState& state) {
 ShardedGraph propagate_all(PropagationState state) {
   propagate_to_fixed_point(state);
   finalize(state);
+  pass_sums_of_micro_batches(state);
   for (int i = 0; i < state.op_count(); ++i) pass_partial_sums(state, OpId{i});
   return state.take_result();
 }

@@ -5,6 +5,7 @@
 #include <algorithm>
 
 #include "ops/builder.h"
+#include "ops/cast_as.h"
 #include "shard/micro_batches.h"
 
 namespace tessera {
@@ -267,6 +268,58 @@ TEST(Propagation, AFallbackOfAValueThatAnOpDividesNamesTheOp) {
   EXPECT_EQ(sharded.notes[0].text,
             "reshape 's' needs dim 1 of 'h' whole, and it is divided since op 'h' divides factor "
             "d1: it falls back to Replicate there");
+}
+
+/// A gradient in f32 that is sent in 16 bits: it is cast to bf16 and back, and changes `state`.
+Graph rounded_gradient() {
+  Graph graph;
+  Builder b(graph);
+  const ValueId x = b.input("x", f32({8, 4}));
+  const ValueId state = b.variable("state", f32({4}), Initializer::constant(0));
+  ValueId value = b.reduce_sum(x, {0}, "gradient");
+  for (const auto& [name, dtype] :
+       {std::pair("sent", DType::kBF16), std::pair("read", DType::kF32)})
+    value = graph
+                .op(graph.add_op(
+                    name, "cast",
+                    {{"dtype", std::string(to_text(dtype))}, {std::string(kCastsParts), true}},
+                    {value}, {{dtype, {4}}}, Role::kBackward, {}))
+                .outputs.front();
+  graph.set_next(state, b.add(state, value, "next"));
+  return graph;
+}
+
+TEST(Propagation, APartialSumIsCastToFewerBytesBeforeItIsReducedAndDivided) {
+  EXPECT_EQ(placed(rounded_gradient(), mesh_of("dp=2"),
+                   {shard_tensor("x", "P(\"dp\")"), shard_tensor("state", "P(\"dp\")")}),
+            "x f32[8@dp, 4]\n"
+            "state f32[4@dp]\n"
+            "gradient f32[4] {partial sum: dp}\n"
+            "sent bf16[4@dp]\n"
+            "read f32[4@dp]\n"
+            "next f32[4@dp]\n");
+}
+
+// Without a mark the sum over micro-batches is whole before it is cast.
+TEST(Propagation, LinearOpsBeforeAMarkedSumOverMicroBatchesRunInEachOfThem) {
+  const Graph graph = rounded_gradient();
+  const Meshes timed = {{"all", mesh_of("mb=2 dp=2")}};
+  std::vector<Mark> marks{shard_tensor("x", "P(\"dp\")"), shard_tensor("state", "P(\"dp\")")};
+  EXPECT_EQ(print_placements(graph, propagate(graph, timed, marks)),
+            "x f32[8@mb@dp, 4]\n"
+            "state f32[4@dp]\n"
+            "gradient f32[4] {partial sum: dp}\n"
+            "sent bf16[4@dp]\n"
+            "read f32[4@dp]\n"
+            "next f32[4@dp]\n");
+  marks.push_back(shard_tensor("read", "[@dp] {partial sum: mb}"));
+  EXPECT_EQ(print_placements(graph, propagate(graph, timed, marks)),
+            "x f32[8@mb@dp, 4]\n"
+            "state f32[4@dp]\n"
+            "gradient f32[4] {partial sum: mb, dp}\n"
+            "sent bf16[4@dp] {partial sum: mb}\n"
+            "read f32[4@dp] {partial sum: mb}\n"
+            "next f32[4@dp]\n");
 }
 
 TEST(Propagation, WindowsBelongToOpsAndNotToTensors) {

@@ -139,8 +139,10 @@ std::vector<TensorType> infer_cast(const OpView& op) {
 /// A partial value of 16 bits is reduced before it is cast to f32, which would double the bytes
 /// that are sent: its sums are computed in f32 anyway.
 ShardingRule cast_rule(const OpView& op) {
-  const bool keeps_values = op.inputs[0].dtype == op.outputs.at(0).dtype;
-  return keeps_values ? elementwise_rule(op, {{0}}) : plain_rule(op);
+  const DType from = op.inputs[0].dtype, to = op.outputs.at(0).dtype;
+  const bool casts_parts = is_float(from) && is_float(to) && op.attributes.has(kCastsParts) &&
+                           op.attributes.boolean(kCastsParts);
+  return from == to || casts_parts ? elementwise_rule(op, {{0}}) : plain_rule(op);
 }
 
 KernelCall cast_kernel(const OpView&, std::span<const Split>) {

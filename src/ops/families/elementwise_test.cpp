@@ -195,6 +195,8 @@ TEST(Elementwise, PartialSumsPassWhereTheOperatorIsLinear) {
   EXPECT_EQ(rule_of("add_scalar", 1, kF32, {{"value", 2.0}}), "([d0, d1]) -> ([d0, d1])");
   EXPECT_EQ(rule_of("stop_gradient", 1), "([d0, d1]) -> ([d0, d1]) {linear: 0}");
   EXPECT_EQ(rule_of("cast", 1, kF32, {{"dtype", "f32"}}), "([d0, d1]) -> ([d0, d1]) {linear: 0}");
+  EXPECT_EQ(rule_of("cast", 1, kF32, {{"dtype", "bf16"}, {"parts", true}}),
+            "([d0, d1]) -> ([d0, d1]) {linear: 0}");
   EXPECT_EQ(rule_of("cast", 1, kF32, {{"dtype", "i32"}}), "([d0, d1]) -> ([d0, d1])");
   EXPECT_EQ(rule_of("select", 3), "([d0, d1], [d0, d1], [d0, d1]) -> ([d0, d1]) {linear: 1, 2}");
 }
