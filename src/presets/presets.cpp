@@ -1,15 +1,14 @@
 #include "presets/presets.h"
 
 #include <algorithm>
-#include <functional>
 #include <map>
 #include <memory>
 
 #include "base/count_text.h"
 #include "base/error.h"
 #include "base/text.h"
-#include "ops/cast_as.h"
 #include "presets/dim_classes.h"
+#include "presets/gradients.h"
 #include "presets/roles.h"
 #include "presets/stages.h"
 #include "presets/zero.h"
@@ -100,44 +99,6 @@ class TensorMarks {
   std::vector<std::string> placements_;  // in the order of the first tensor
   std::map<std::string, std::vector<std::string>> names_;
 };
-
-/// By the name of a parameter.
-using Gradients = std::map<std::string, std::vector<ValueId>>;
-
-/// A cast of a gradient to 16 bits or back (with_gradients_in).
-bool casts_parts(const Op& op) {
-  return op.attributes.has(kCastsParts);
-}
-
-/// The values of the shape of a parameter that the backward gives to the optimizer. Of a sum over
-/// ops of several stages, which is computed once a step, its operands, before they are cast.
-///   stages  by op
-Gradients gradients_of(const Graph& graph, const std::vector<int>& stages) {
-  const auto maker = [&](ValueId value) { return graph.value(value).producer; };
-  const auto stage_of = [&](ValueId value) { return stages[maker(value).index]; };
-  Gradients gradients;
-  const std::function<void(ValueId, std::vector<ValueId>&)> add = [&](ValueId value,
-                                                                      std::vector<ValueId>& list) {
-    ValueId sum = value;
-    while (casts_parts(graph.op(maker(sum)))) sum = graph.op(maker(sum)).inputs.front();
-    const std::vector<ValueId>& addends = graph.op(maker(sum)).inputs;
-    const bool joins_stages = std::ranges::any_of(addends, [&](ValueId addend) {
-      return maker(addend).index >= 0 && graph.op(maker(addend)).role == Role::kBackward &&
-             graph.type(addend) == graph.type(sum) && stage_of(addend) != stage_of(sum);
-    });
-    if (!joins_stages) return list.push_back(value);
-    for (const ValueId addend : addends) add(addend, list);
-  };
-  for (const Op& op : graph.ops()) {
-    const auto parameter = graph.find_value(op.origin.source);
-    if (op.role != Role::kOptimizer || !parameter || gradients.contains(op.origin.source)) continue;
-    for (const ValueId input : op.inputs)
-      if (maker(input).index >= 0 && graph.op(maker(input)).role == Role::kBackward &&
-          graph.type(input).shape == graph.type(*parameter).shape)
-        add(input, gradients[op.origin.source]);
-  }
-  return gradients;
-}
 
 /// The axis that divides each class of dims.
 class Division {

@@ -110,10 +110,10 @@ double SavedPresets::bytes_without_recompute(const Saved& saved) const {
   const auto variables = static_cast<double>(saved.misfit.variables.value());
   const double trained = trained_share_ * variables;
   double bytes = static_cast<double>(saved.misfit.all().value());
-  if (saved.zero >= 1) bytes -= part * (variables - trained);
-  // A sum over micro-batches, and the gradient that is added to it.
-  if (saved.zero >= 2 && saved.micro_batches > 1) bytes -= 2 * part * trained;
-  if (saved.zero == 3) bytes -= part * trained;
+  // State, and gradients when they are reduced.
+  if (saved.zero >= 1) bytes -= part * variables;
+  if (saved.zero >= 2 && saved.micro_batches > 1) bytes -= part * trained;  // sums of gradients
+  if (saved.zero == 3) bytes -= part * trained;                             // parameters
   return bytes;
 }
 

@@ -1,0 +1,20 @@
+// The gradients of parameters, which zero divides.
+#pragma once
+
+#include <map>
+#include <string>
+#include <vector>
+
+#include "graph/graph.h"
+
+namespace tessera {
+
+/// By the name of a parameter.
+using Gradients = std::map<std::string, std::vector<ValueId>>;
+
+/// The values of the shape of a parameter that the backward gives to the optimizer. Of a sum over
+/// ops of several stages, which is computed once a step, its operands, before they are cast.
+///   stages  by op
+Gradients gradients_of(const Graph& graph, const std::vector<int>& stages);
+
+}  // namespace tessera
