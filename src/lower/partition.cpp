@@ -7,7 +7,6 @@
 #include "lower/value_registers.h"
 #include "lower/workspace.h"
 #include "ops/operator_set.h"
-#include "shard/candidates.h"
 #include "shard/micro_batches.h"
 
 namespace tessera {
@@ -305,11 +304,18 @@ class Partition {
   bool is_read_by_micro_batch_alone(ValueId value) const {
     const std::vector<OpId>& users = graph_.value(value).users;
     return !users.empty() && is_sum_of_micro_batches(stages_.placed(sharded_.of(value))) &&
-           std::ranges::all_of(users, [&](OpId user) {
-             return std::ranges::any_of(sharded_.of(user).linear, [&](const LinearAxis& linear) {
-               return is_time(*sharded_.of(user).mesh, linear.axis);
-             });
-           });
+           std::ranges::all_of(users, [&](OpId user) { return takes_parts(user, value); });
+  }
+
+  /// Does the op take every operand that is the value as a sum over micro-batches?
+  bool takes_parts(OpId user, ValueId value) const {
+    const std::vector<ValueId>& inputs = graph_.op(user).inputs;
+    const OpView user_view = view(graph_, graph_.op(user));
+    for (int i = 0; i < std::ssize(inputs); ++i)
+      if (inputs[i] == value && !is_sum_of_micro_batches(stages_.placed(input_attr(
+                                    user_view, sharded_.rules[user.index], sharded_.of(user), i))))
+        return false;
+    return true;
   }
 
   /// Accumulates the partial values of the micro-batches as they are computed: with that of the
