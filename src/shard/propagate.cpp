@@ -66,8 +66,7 @@ ShardedGraph propagate(const Graph& graph, const Meshes& meshes, const std::vect
 
 ShardedGraph propagate(const Graph& graph, const Meshes& meshes, const std::vector<Mark>& marks,
                        const RuleLookup& rules, MeshAssignment stages) {
-  ShardedGraph sharded =
-      propagate_all({graph, meshes, marks, rules, std::move(stages), nullptr});
+  ShardedGraph sharded = propagate_all({graph, meshes, marks, rules, std::move(stages), nullptr});
   sharded.copies = copy_lives(graph, marks);
   return sharded;
 }
