@@ -226,9 +226,9 @@ struct StageSource::Search {
   }
 
   struct Level {
-    Level(const Search& search, const StageSavings& savings)
+    Level(Search& search, const StageSavings& savings)
         : divisions(search.request, search.constraints, search.line, DeviceRuns(search.deployment),
-                    search.options.micro_batches.front(), savings),
+                    search.options.micro_batches.front(), savings, search.graphs),
           stages(divisions.line(), divisions.ways(), search.deployment,
                  with_boundaries(search.options, divisions)) {}
 
@@ -242,6 +242,7 @@ struct StageSource::Search {
   const Deployment deployment;
   const std::shared_ptr<const ModelLine> line;
   const StageSearchOptions options;
+  EqualGraphs graphs;
   std::vector<std::unique_ptr<Level>>
       levels;  // the first one is what is fixed, or keeps everything
 
