@@ -29,6 +29,13 @@ add_library(tessera_hwloc INTERFACE)
 target_link_libraries(tessera_hwloc INTERFACE ${TESSERA_HWLOC_LIBRARY})
 target_include_directories(tessera_hwloc SYSTEM INTERFACE $<BUILD_INTERFACE:${TESSERA_HWLOC_INCLUDE}>)
 
+# Planning makes and frees many small objects: the program, not the libraries, allocates with jemalloc. Sanitizers have allocators of their own.
+if(TESSERA_SANITIZE)
+  set(TESSERA_ALLOCATOR "")
+else()
+  find_library(TESSERA_ALLOCATOR jemalloc REQUIRED)
+endif()
+
 install(TARGETS tessera_dnnl tessera_hwy tessera_hwloc EXPORT tessera)
 
 if(TESSERA_BUILD_TESTS)

@@ -132,6 +132,7 @@ class Sweep {
       note(event.at);
     }
     find_peak();
+    find_optimizer_peak();
     return std::move(memory_);
   }
 
@@ -167,6 +168,27 @@ class Sweep {
     }
     std::ranges::stable_sort(memory_.largest, std::greater(), &PeakRegister::bytes);
     if (memory_.largest.size() > kLargest) memory_.largest.resize(kLargest);
+  }
+
+  void find_optimizer_peak() {
+    const auto is_kernel_of = [&](const LiveRange& range, Role role) {
+      const Task& task = graph_.tasks[graph_.registers[range.reg].producer];
+      return task.kind == Task::Kind::kCompute && task.role == role && range.begin >= begin_;
+    };
+    Seconds backward = begin_;
+    for (const LiveRange& range : ranges_)
+      if (is_kernel_of(range, Role::kBackward)) backward = std::max(backward, range.begin);
+    std::optional<Seconds> from;
+    for (const LiveRange& range : ranges_)
+      if (is_kernel_of(range, Role::kOptimizer) && range.begin > backward)
+        from = std::min(from.value_or(range.begin), range.begin);
+    if (!from) return;
+    const auto first = std::ranges::lower_bound(times_, *from) - times_.begin();
+    const auto all = [](const MemoryMoment& moment) { return sum(moment.bytes); };
+    memory_.optimizer_peak =
+        std::max_element(memory_.moments.begin() + first, memory_.moments.end(),
+                         [&](const auto& a, const auto& b) { return all(a) < all(b); }) -
+        memory_.moments.begin();
   }
 
   const TaskGraph& graph_;

@@ -2,6 +2,7 @@
 #pragma once
 
 #include <array>
+#include <optional>
 #include <string>
 #include <string_view>
 #include <vector>
@@ -47,6 +48,9 @@ struct MemoryOverTime {
   Rank rank = 0;                      // of several like ranks, the simulated one
   std::vector<MemoryMoment> moments;  // ascending
   size_t peak = 0;                    // the first moment with most bytes
+  /// That of the moments from the first kernel of the optimizer behind the last one of the backward
+  /// on; none where the optimizer fills no register.
+  std::optional<size_t> optimizer_peak;
   std::string filled;                 // the largest register that is filled from then on
   std::vector<PeakRegister> largest;  // at the peak, without variables; at most 10, largest first
 

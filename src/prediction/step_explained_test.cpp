@@ -5,6 +5,7 @@
 #include <numeric>
 
 #include "autodiff/gradient.h"
+#include "autodiff/optimizer.h"
 #include "cluster/cluster_file.h"
 #include "lower/lower.h"
 #include "ops/builder.h"
@@ -77,6 +78,35 @@ TEST(MemoryOverTime, KeepsActivationsThatTheBackwardReads) {
   // The result of tanh is read by the gradients of the tanh and of the second product.
   EXPECT_GE(at_peak(step, MemoryKind::kActivations), Bytes(4 * 64 * 128));
   EXPECT_GT(at_peak(step, MemoryKind::kGradients), Bytes(0));
+}
+
+// One matrix of 32 x 128 is trained on 4096 rows: activations are most of the memory, and gone when
+// the update begins, which needs the gradient.
+TEST(MemoryOverTime, HasAPeakOfTheOptimizer) {
+  Graph graph;
+  Builder builder(graph);
+  const ValueId x = builder.input("x", {DType::kF32, {4096, 32}});
+  const ValueId w = builder.variable("w", {DType::kF32, {32, 128}}, {});
+  const ValueId y = builder.unary("tanh", builder.dot(x, w, "mk,kn->mn", "y"), "z");
+  OptimizerConfig adam;
+  adam.clip_norm = 1;
+  add_training(builder, builder.reduce_sum(y, {0, 1}, "loss"), adam);
+  const Cluster cluster = plain_devices(1);
+  const StepPrediction step = explained(tasks_of(graph), cluster);
+  const MemoryOverTime& memory = step.memory_over_time.at(0);
+  ASSERT_TRUE(memory.optimizer_peak);
+  const MemoryMoment& moment = memory.moments[*memory.optimizer_peak];
+  EXPECT_GT(moment.at, memory.at_peak().at);
+  EXPECT_GE(sum(memory.at_peak().bytes), sum(moment.bytes) + Bytes(4 * 4096 * 128 / 2));
+  const auto of = [&](MemoryKind kind) { return moment.bytes.at(static_cast<size_t>(kind)); };
+  EXPECT_EQ(of(MemoryKind::kActivations), Bytes(0));
+  const Bytes weight(4 * 32 * 128);
+  EXPECT_GE(of(MemoryKind::kVariables), weight + weight + weight);  // and two moments of Adam
+  // The gradient, or what the clip has made of it.
+  EXPECT_GE(of(MemoryKind::kGradients) + of(MemoryKind::kTemporaries), weight);
+
+  const StepPrediction without = explained(tasks_of(two_layers()), cluster);
+  EXPECT_FALSE(without.memory_over_time.at(0).optimizer_peak);
 }
 
 TEST(MemoryOverTime, IsNeverMoreThanTheArenaAndReachesIt) {

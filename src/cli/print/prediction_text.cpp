@@ -39,6 +39,11 @@ Document memory_document(const MemoryOverTime& memory) {
   document["peak_ms"] = 1e3 * peak.at.value();
   document["peak_bytes"] = sum(peak.bytes).value();
   document["filled"] = memory.filled;
+  if (memory.optimizer_peak) {
+    const MemoryMoment& moment = memory.moments.at(*memory.optimizer_peak);
+    document["optimizer_peak_ms"] = 1e3 * moment.at.value();
+    document["optimizer_peak_bytes"] = sum(moment.bytes).value();
+  }
   document["contents"] = kinds_document(peak.bytes);
   document["largest"] = Document::List{};
   for (const PeakRegister& reg : memory.largest)

@@ -41,13 +41,17 @@ std::shared_ptr<const Graph> ShorterGraphs::of(int64_t rows,
   return graph;
 }
 
-bool is_predicted(const Graph& graph, const Plan& plan) {
-  const int stages = static_cast<int>(plan.placed().size());
-  if (plan.accumulate > 1 || plan.micro_batches <= shorter_counts(stages).back()) return false;
-  if (plan.micro_batches > kMaxWholeMicroBatches) return true;
+bool is_long(const Graph& graph, int64_t micro_batches) {
+  if (micro_batches > kMaxWholeMicroBatches) return true;
   const auto ops =
       std::ranges::count_if(graph.ops(), [](const Op& op) { return op.role != Role::kOptimizer; });
-  return ops * plan.micro_batches > kMaxWholeOps;
+  return ops * micro_batches > kMaxWholeOps;
+}
+
+bool is_predicted(const Graph& graph, const Plan& plan) {
+  const int stages = static_cast<int>(plan.placed().size());
+  return plan.accumulate == 1 && plan.micro_batches > shorter_counts(stages).back() &&
+         is_long(graph, plan.micro_batches);
 }
 
 std::vector<ShorterStep> shorter_steps(const Graph& graph, const Plan& plan, ShorterGraphs& graphs,

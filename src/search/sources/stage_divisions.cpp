@@ -2,12 +2,14 @@
 
 #include <algorithm>
 #include <memory>
+#include <optional>
 #include <set>
 #include <string>
 
 #include "base/error.h"
 #include "base/on_all_cores.h"
 #include "base/text.h"
+#include "lower/lower.h"
 #include "plan/preset.h"
 #include "presets/presets.h"
 #include "presets/stages.h"
@@ -109,7 +111,8 @@ std::shared_ptr<const ModelLine> stage_line(const PlanRequest& request,
 
 StageDivisions::StageDivisions(const PlanRequest& request, const PlanConstraints& constraints,
                                std::shared_ptr<const ModelLine> line, const DeviceRuns& runs,
-                               int64_t micro_batches, const StageSavings& savings)
+                               int64_t micro_batches, const StageSavings& savings,
+                               EqualGraphs& graphs)
     : savings_(savings), line_(std::move(line)) {
   for (const int begin : boundaries_of(request, constraints))
     boundaries_.push_back(
@@ -132,24 +135,25 @@ StageDivisions::StageDivisions(const PlanRequest& request, const PlanConstraints
           add(degrees);
       });
   }
-  add_models(request, wanted, micro_batches);
+  add_models(request, wanted, micro_batches, graphs);
   for (const Degrees& degrees : wanted)
     if (const auto found = models_.find(halves_of(degrees)); found != models_.end())
       ways_.push_back({found->second.get(), mesh_of(degrees)});
 }
 
 void StageDivisions::add_models(const PlanRequest& request, const std::vector<Degrees>& wanted,
-                                int64_t micro_batches) {
+                                int64_t micro_batches, EqualGraphs& graphs) {
   std::set<Degrees> halves;
   for (const Degrees& degrees : wanted) halves.insert(halves_of(degrees));
   const std::vector<Degrees> all(halves.begin(), halves.end());
-  placed_.resize(all.size());
+  graphs_.resize(all.size());
   std::vector<std::unique_ptr<const DividedModel>> made(all.size());
   on_all_cores(std::ssize(all), [&](int64_t i) {
-    placed_[i] = divided(request, all[i], micro_batches, savings_);
-    if (placed_[i])
-      made[i] = std::make_unique<const DividedModel>(
-          placed_[i]->graph, std::move(placed_[i]->sharded), request.graph, *line_);
+    std::optional<PlacedGraph> placed = divided(request, all[i], micro_batches, savings_);
+    if (!placed) return;
+    graphs_[i] = graphs.keep(std::move(placed->graph));
+    made[i] = std::make_unique<const DividedModel>(*graphs_[i], std::move(placed->sharded),
+                                                   request.graph, *line_);
   });
   for (size_t i = 0; i < all.size(); ++i)
     if (made[i]) models_.try_emplace(all[i], std::move(made[i]));

@@ -3,10 +3,9 @@
 
 #include <map>
 #include <memory>
-#include <optional>
 #include <vector>
 
-#include "lower/lower.h"
+#include "search/sources/equal_graphs.h"
 #include "search/sources/incumbents.h"
 #include "stage_search/segment_costs.h"
 
@@ -38,9 +37,10 @@ class StageDivisions {
   ///   micro_batches  a number that divides the batch, above 1
   ///   savings        costs and memory are those of the graph that recomputation leaves
   ///   line           stage_line() of the request and the constraints, which others may have, too
+  ///   graphs         where the graphs of its models are kept, with those of others
   StageDivisions(const PlanRequest& request, const PlanConstraints& constraints,
                  std::shared_ptr<const ModelLine> line, const DeviceRuns& runs,
-                 int64_t micro_batches, const StageSavings& savings);
+                 int64_t micro_batches, const StageSavings& savings, EqualGraphs& graphs);
   StageDivisions(const StageDivisions&) = delete;  // the ways refer to its models
   StageDivisions& operator=(const StageDivisions&) = delete;
 
@@ -54,12 +54,12 @@ class StageDivisions {
   using Degrees = std::vector<int64_t>;  // of dp, sp and tp
 
   void add_models(const PlanRequest& request, const std::vector<Degrees>& wanted,
-                  int64_t micro_batches);
+                  int64_t micro_batches, EqualGraphs& graphs);
 
   const StageSavings savings_;
   const std::shared_ptr<const ModelLine> line_;
   std::vector<int> boundaries_;
-  std::vector<std::optional<PlacedGraph>> placed_;
+  std::vector<std::shared_ptr<const Graph>> graphs_;  // those of the models
   /// By the axes that have two parts.
   std::map<Degrees, std::unique_ptr<const DividedModel>> models_;
   std::vector<StageWay> ways_;

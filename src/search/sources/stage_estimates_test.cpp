@@ -47,9 +47,10 @@ Compared compared(const PlanRequest& request, const Case& item) {
   const PlanConstraints constraints = constraints_of(item.ranks, false, item.text);
   const Plan decisions = decisions_of(constraints);
   const Deployment deployment = in_order(request.cluster, item.ranks);
+  EqualGraphs graphs;
   const StageDivisions divisions(request, constraints, stage_line(request, constraints),
                                  DeviceRuns(deployment), decisions.micro_batches,
-                                 {{item.recompute}, item.zero});
+                                 {{item.recompute}, item.zero}, graphs);
   const auto stages = static_cast<int>(constraints.degrees.at("pp"));
   StageSearch search(divisions.line(), divisions.ways(), deployment,
                      {.micro_batches = {decisions.micro_batches},

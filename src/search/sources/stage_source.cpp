@@ -22,6 +22,8 @@ namespace {
 constexpr double kMargin = 1.04;
 /// Neighbours of the best pipeline that are compiled at a time.
 constexpr size_t kTrials = 3;
+/// Where candidates take long: two, for as long as they are faster than the one before.
+constexpr size_t kFewTrials = 2;
 /// Estimates of memory are too high by up to so much: pipelines that would fit then are compiled.
 constexpr double kMemoryMargin = 0.08;
 /// How often it is searched with less memory, and how often neighbours are made.
@@ -168,8 +170,27 @@ struct StageSource::Search {
     if (list.empty() || (!levels.front()->stages.fits_in_one_stage() &&
                          least_seconds(without_limit()) < least_seconds(list)))
       std::ranges::move(of_further_levels(), std::back_inserter(list));
-    if (are_many()) keep_unlike(list);
+    if (takes_few()) keep_unlike(list);
     return list;
+  }
+
+  /// The fastest of those of equal ways: only their cuts and schedules differ.
+  void keep_unlike(std::vector<StagedChoice>& list) const {
+    keep_fastest(list);
+    std::vector<StagedChoice> kept;
+    for (StagedChoice& each : list) {
+      const auto is_like = [&](const StagedChoice& known) {
+        return known.level == each.level && known.choice.has_ways_of(each.choice);
+      };
+      if (std::ranges::none_of(kept, is_like)) kept.push_back(std::move(each));
+    }
+    list = std::move(kept);
+  }
+
+  /// Do candidates take so long to simulate that only unlike ones are worth it? The cuts of the best
+  /// one are moved later.
+  bool takes_few() const {
+    return are_many() || is_long(request.graph, std::ranges::max(options.micro_batches));
   }
 
   /// Those of the levels that were not searched yet: where memory binds.
@@ -205,9 +226,9 @@ struct StageSource::Search {
   }
 
   struct Level {
-    Level(const Search& search, const StageSavings& savings)
+    Level(Search& search, const StageSavings& savings)
         : divisions(search.request, search.constraints, search.line, DeviceRuns(search.deployment),
-                    search.options.micro_batches.front(), savings),
+                    search.options.micro_batches.front(), savings, search.graphs),
           stages(divisions.line(), divisions.ways(), search.deployment,
                  with_boundaries(search.options, divisions)) {}
 
@@ -221,6 +242,7 @@ struct StageSource::Search {
   const Deployment deployment;
   const std::shared_ptr<const ModelLine> line;
   const StageSearchOptions options;
+  EqualGraphs graphs;
   std::vector<std::unique_ptr<Level>>
       levels;  // the first one is what is fixed, or keeps everything
 
@@ -257,19 +279,6 @@ struct StageSource::Search {
     if (!is_fixed)
       for (const Kind kind : {Kind::kSelective, Kind::kFull}) list.push_back({{kind}, zero});
     return list;
-  }
-
-  /// The fastest of those of equal ways: only their cuts and schedules differ.
-  void keep_unlike(std::vector<StagedChoice>& list) const {
-    keep_fastest(list);
-    std::vector<StagedChoice> kept;
-    for (StagedChoice& each : list) {
-      const auto is_like = [&](const StagedChoice& known) {
-        return known.level == each.level && known.choice.has_ways_of(each.choice);
-      };
-      if (std::ranges::none_of(kept, is_like)) kept.push_back(std::move(each));
-    }
-    list = std::move(kept);
   }
 
   std::vector<StagedChoice> of_first_level() {
@@ -383,6 +392,7 @@ std::vector<StagedChoice> StageSource::with_less_memory(const PlanningAnswer& kn
   std::vector<StagedChoice> choices = search_->best_of(tried.level);
   std::ranges::move(search_->of_further_levels(missed), std::back_inserter(choices));
   std::erase_if(choices, [&](const StagedChoice& choice) { return was_tried(choice); });
+  if (search_->takes_few()) search_->keep_unlike(choices);
   return choices;
 }
 
@@ -406,11 +416,13 @@ bool StageSource::was_tried(const StagedChoice& choice) const {
                              [&](const auto& entry) { return are_equal(entry.second, choice); });
 }
 
-std::vector<StagedChoice> StageSource::neighbours(const PlanningAnswer& known) const {
+std::vector<StagedChoice> StageSource::neighbours(const PlanningAnswer& known) {
   if (!known.best) return {};
   const EvaluatedCandidate& best = known.candidates[*known.best];
   const auto found = tried_.find(best.candidate.name);
   if (found == tried_.end()) return {};
+  const bool is_known = std::exchange(neighbours_of_, best.candidate.name) == best.candidate.name;
+  if (is_known && search_->takes_few()) return {};
   // The estimate of a neighbour is as wrong as that of the best one.
   const auto& [choice, level] = found->second;
   const double error = best.step().value() / choice.seconds;
@@ -418,7 +430,8 @@ std::vector<StagedChoice> StageSource::neighbours(const PlanningAnswer& known) c
       Search::of_level(level, search_->levels[level]->stages.neighbours(choice));
   std::erase_if(list, [&](const StagedChoice& each) { return was_tried(each); });
   for (StagedChoice& each : list) each.choice.seconds *= error;
-  if (list.size() > kTrials) list.resize(kTrials);
+  const size_t trials = search_->takes_few() ? kFewTrials : kTrials;
+  if (list.size() > trials) list.resize(trials);
   return list;
 }
 

@@ -30,6 +30,10 @@ struct StagedChoice {
 /// schedule; the three of least estimated time, and twice at most. Stages that a schedule does not
 /// take, since they are no chain, are tried again under 1f1b.
 ///
+/// Where the steps of candidates are long (is_long() in candidates/long_steps.h), of pipelines that
+/// differ in cuts and schedules alone one is a candidate, and two neighbours follow, and two more
+/// when one of them is the best candidate.
+///
 /// At last the fastest one that has several micro-batches is tried with two stages on the ranks of
 /// each stage, in turn and in a V, unless a schedule or boundaries are fixed.
 ///
@@ -59,7 +63,7 @@ class StageSource {
   std::vector<Candidate> next_spare(const PlanRequest& request, const PlanningAnswer& known);
   /// Those of a search with less memory; empty where it is not needed.
   std::vector<StagedChoice> with_less_memory(const PlanningAnswer& known);
-  std::vector<StagedChoice> neighbours(const PlanningAnswer& known) const;
+  std::vector<StagedChoice> neighbours(const PlanningAnswer& known);
   /// Those under 1f1b that do not compile under the schedule with which they were tried.
   std::vector<StagedChoice> with_whole_backward(const PlanningAnswer& known) const;
   /// The fastest pipeline of several micro-batches that fits, with two stages on each device.
@@ -73,6 +77,7 @@ class StageSource {
   std::map<std::string, StagedChoice> tried_;  // by the name of the candidate
   std::vector<StagedChoice> spare_;            // of more than kManyRanks ranks
   std::set<std::string> searched_from_;        // those that did not fit
+  std::string neighbours_of_;                  // the candidate whose neighbours were made at last
 };
 
 }  // namespace tessera
