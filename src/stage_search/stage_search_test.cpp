@@ -15,6 +15,7 @@
 #include "network/graphs.h"
 #include "presets/presets.h"
 #include "shard/micro_batches.h"
+#include "stage_search/choice_clock.h"
 
 namespace tessera {
 namespace {
@@ -379,9 +380,113 @@ TEST(StageSearch, WithoutMicroBatchesOrUnitsThereAreNoTwoStagesOnADevice) {
   const Deployment deployment = in_order(cluster, 2);
   StageSearch search(divided.line(), divided.ways(), deployment, all_of({4}));
   PipelineChoice choice = search.best().at(0);
-  ASSERT_FALSE(search.with_two_stages(choice, 10).empty());
+  ASSERT_FALSE(search.with_two_stages(choice).empty());
   choice.micro_batches = 1;
-  EXPECT_TRUE(search.with_two_stages(choice, 10).empty());
+  EXPECT_TRUE(search.with_two_stages(choice).empty());
+}
+
+/// The least time on the clock of all cuts with two stages on each device of a pipeline, in turn or
+/// in a V.
+class AllSplits {
+ public:
+  AllSplits(const Divided& divided, const Deployment& deployment, const PipelineChoice& pipeline,
+            PipelineKind schedule)
+      : divided_(divided),
+        runs_(deployment),
+        costs_(divided.line(), divided.ways(), deployment, runs_, pipeline.micro_batches),
+        choice_(pipeline) {
+    std::vector<StageChoice> second = pipeline.stages;
+    if (schedule != PipelineKind::kInterleaved) std::ranges::reverse(second);
+    choice_.stages.insert(choice_.stages.end(), second.begin(), second.end());
+    choice_.schedule = schedule;
+    extend(0, 0);
+  }
+  double seconds() const { return least_; }
+  int64_t tried() const { return tried_; }
+
+ private:
+  void extend(size_t stage, int first) {
+    const size_t last = choice_.stages.size() - 1;
+    const auto behind = static_cast<int>(last - stage);
+    const int units = divided_.line().units();
+    for (int end = stage < last ? first + 1 : units; end <= units - behind; ++end) {
+      StageChoice& each = choice_.stages[stage];
+      const int kind = runs_.kind(each.first, divided_.ways()[each.way].mesh->size());
+      each.first_unit = first;
+      each.end_unit = end;
+      each.cost = costs_.of(kind, each.way, first, end);
+      each.transfer = costs_.transfer(each.way, first, each.first);
+      each.capacity = costs_.capacity(kind);
+      if (stage < last)
+        extend(stage + 1, end);
+      else
+        finish();
+    }
+  }
+  void finish() {
+    ++tried_;
+    if (!clock_) clock_.emplace(choice_);
+    if (const CutClock::Step step = clock_->of(choice_); step.missing == 0)
+      least_ = std::min(least_, step.seconds);
+  }
+
+  const Divided& divided_;
+  const DeviceRuns runs_;
+  const SegmentCosts costs_;
+  PipelineChoice choice_;
+  std::optional<CutClock> clock_;
+  double least_ = std::numeric_limits<double>::infinity();
+  int64_t tried_ = 0;
+};
+
+/// Compares the fastest cuts that are found with all cuts, under each schedule.
+void check_splits(const Divided& divided, const Deployment& deployment, StageSearch& search,
+                  const PipelineChoice& pipeline, const std::string& name) {
+  const std::vector<PipelineChoice> found = search.with_two_stages(pipeline);
+  if (found.empty()) {
+    const AllSplits all(divided, deployment, pipeline, PipelineKind::kVHalf);
+    EXPECT_EQ(all.seconds(), std::numeric_limits<double>::infinity()) << name;
+  }
+  for (const PipelineChoice& split : found) {
+    const AllSplits all(divided, deployment, pipeline, split.schedule);
+    EXPECT_LE(split.seconds, 1.01 * all.seconds()) << name << " " << all.tried();
+    EXPECT_GE(split.seconds, all.seconds() * (1 - 1e-9)) << name << " " << all.tried();
+  }
+}
+
+/// Of so many units and stages.
+double count_of_cuts(int units, int stages) {
+  double count = 1;  // units - 1 over stages - 1
+  for (int i = 1; i < stages; ++i) count *= static_cast<double>(units - i) / i;
+  return count;
+}
+
+TEST(StageSearch, TwoStagesOnADeviceAreWithinAPercentOfAllCuts) {
+  constexpr double kMostCuts = 20'000;
+  int checked = 0;
+  for (const Case& item : cases()) {
+    const Divided divided(item.graph, item.ranks);
+    const Cluster cluster = parse_cluster_line(item.cluster);
+    const Deployment deployment = in_order(cluster, item.ranks);
+    for (int stages = 2; stages <= item.ranks; ++stages) {
+      if (count_of_cuts(divided.line().units(), 2 * stages) > kMostCuts) continue;
+      StageSearchOptions options = all_of({4, 8});
+      options.stages = stages;
+      StageSearch search(divided.line(), divided.ways(), deployment, options);
+      const PipelineChoice pipeline = search.best().at(0);
+      const std::string name = item.name + " " + std::to_string(stages);
+      check_splits(divided, deployment, search, pipeline, name);
+      ++checked;
+      if (item.share == 0) continue;
+      const PipelineChoice split = search.with_two_stages(pipeline).at(0);
+      const Cluster small =
+          with_memory(cluster, item.share * std::ranges::max(clock_memory(split)));
+      const Deployment limited = in_order(small, item.ranks);
+      StageSearch again(divided.line(), divided.ways(), limited, options);
+      check_splits(divided, limited, again, pipeline, name + ", less memory");
+    }
+  }
+  EXPECT_GE(checked, 10);
 }
 
 TEST(StageSearch, KeepsTheStagesOfARankWithinWhatIsLeftOfItsMemory) {

@@ -13,6 +13,7 @@
 #include "search/sources/stage_divisions.h"
 #include "search/sources/stage_hardware.h"
 #include "search/sources/stage_plans.h"
+#include "stage_search/choice_clock.h"
 #include "stage_search/stage_search.h"
 
 namespace tessera {
@@ -27,10 +28,8 @@ constexpr double kMemoryMargin = 0.08;
 /// How often it is searched with less memory, and how often neighbours are made.
 constexpr int kSearchesAgain = 3;
 constexpr int kNeighbourRounds = 2;
-/// Pipelines with two stages on each device: how many are compiled, and how much slower than with
-/// one stage they may be on the clock before their cuts are moved.
-constexpr size_t kSplitTrials = 1;
-constexpr double kSplitMargin = 1.1;
+/// Pipelines with two stages on each device that are compiled.
+constexpr size_t kSplitTrials = 3;
 /// Of more than kManyRanks ranks: rows of a batch up to which every divisor is a number of
 /// micro-batches, the least number of larger ones, and the pipelines that are compiled until one
 /// fits.
@@ -423,22 +422,30 @@ std::vector<StagedChoice> StageSource::neighbours(const PlanningAnswer& known) c
 }
 
 std::vector<StagedChoice> StageSource::with_two_stages(const PlanningAnswer& known) const {
-  if (!known.best || fixes_decision(search_->constraints, "schedule")) return {};
+  if (fixes_decision(search_->constraints, "schedule")) return {};
+  const double limit =
+      best_step(known).value_or(Seconds(std::numeric_limits<double>::infinity())).value();
+  std::vector<StagedChoice> list;
+  // Of the fastest pipeline of several micro-batches; estimates are as wrong as its own.
+  double error = 1;
   for (const EvaluatedCandidate& each : known.candidates) {
     const auto found = tried_.find(each.candidate.name);
     if (!each.fits() || found == tried_.end() || found->second.choice.micro_batches == 1) continue;
     const auto& [choice, level] = found->second;
-    std::vector<StagedChoice> list = Search::of_level(
-        level, search_->levels[level]->stages.with_two_stages(choice, kSplitMargin));
-    // Their estimates are as wrong as that of the pipeline.
-    for (StagedChoice& split : list) split.choice.seconds *= each.step().value() / choice.seconds;
-    std::erase_if(list, [&](const StagedChoice& split) {
-      return split.choice.seconds >= known.candidates[*known.best].step().value();
-    });
-    if (list.size() > kSplitTrials) list.resize(kSplitTrials);
-    return list;
+    error = each.step().value() / choice.seconds;
+    list = Search::of_level(level, search_->levels[level]->stages.with_two_stages(choice));
+    break;
   }
-  return {};
+  for (size_t level = 0; level < search_->levels.size(); ++level)
+    std::ranges::move(
+        Search::of_level(level, search_->levels[level]->stages.best_with_two_stages(limit / error)),
+        std::back_inserter(list));
+  for (StagedChoice& split : list) split.choice.seconds *= error;
+  std::erase_if(list, [&](const StagedChoice& split) { return split.choice.seconds >= limit; });
+  std::ranges::stable_sort(list, {}, [](const StagedChoice& each) { return each.choice.seconds; });
+  keep_unequal(list);
+  if (list.size() > kSplitTrials) list.resize(kSplitTrials);
+  return list;
 }
 
 std::vector<Candidate> StageSource::candidates(const PlanRequest& request,
