@@ -28,7 +28,8 @@ constexpr double kMemoryMargin = 0.08;
 /// How often it is searched with less memory, and how often neighbours are made.
 constexpr int kSearchesAgain = 3;
 constexpr int kNeighbourRounds = 2;
-/// Pipelines with two stages on each device that are compiled.
+/// How often pipelines with two stages on each device are made, and how many are compiled then.
+constexpr int kSplitRounds = 2;
 constexpr size_t kSplitTrials = 3;
 /// Of more than kManyRanks ranks: rows of a batch up to which every divisor is a number of
 /// micro-batches, the least number of larger ones, and the pipelines that are compiled until one
@@ -195,6 +196,17 @@ struct StageSource::Search {
     return list;
   }
 
+  /// For StageSearch::withhold: those fit whose estimates are too high.
+  std::vector<double> margin() const {
+    std::vector<double> withheld;
+    for (Rank rank = 0; rank < std::ssize(deployment.device_of_rank); ++rank) {
+      const DeviceType& type = deployment.type(rank);
+      withheld.push_back(-kMemoryMargin *
+                         static_cast<double>((type.memory - type.reserve).value()));
+    }
+    return withheld;
+  }
+
   /// Where devices are wanted, stages say which ones they have.
   void add_hardware(StagedChoice& staged) const {
     const std::vector<StageWay>& ways = levels[staged.level]->divisions.ways();
@@ -273,14 +285,8 @@ struct StageSource::Search {
 
   std::vector<StagedChoice> of_first_level() {
     if (are_many()) return best_of(0);
-    std::vector<double> withheld;
-    for (Rank rank = 0; rank < std::ssize(deployment.device_of_rank); ++rank) {
-      const DeviceType& type = deployment.type(rank);
-      withheld.push_back(-kMemoryMargin *
-                         static_cast<double>((type.memory - type.reserve).value()));
-    }
     StageSearch& stages = levels.front()->stages;
-    stages.withhold(std::move(withheld));
+    stages.withhold(margin());
     std::vector<PipelineChoice> list = stages.best();
     stages.withhold({});
     if (std::ranges::any_of(list, needs_margin))
@@ -336,8 +342,7 @@ std::vector<Candidate> StageSource::operator()(const PlanRequest& request,
     if (!fixes_decision(constraints, "schedule"))
       std::ranges::move(with_whole_backward(known), std::back_inserter(choices));
   }
-  if (!is_first && choices.empty() && !std::exchange(was_split_, true))
-    choices = with_two_stages(known);
+  if (!is_first && choices.empty()) choices = with_two_stages(known);
   const std::optional<Seconds> limit = best_step(known);
   std::erase_if(choices, [&](const StagedChoice& each) {
     return limit && each.choice.seconds > kMargin * limit->value();
@@ -421,13 +426,17 @@ std::vector<StagedChoice> StageSource::neighbours(const PlanningAnswer& known) c
   return list;
 }
 
-std::vector<StagedChoice> StageSource::with_two_stages(const PlanningAnswer& known) const {
-  if (fixes_decision(search_->constraints, "schedule")) return {};
+std::vector<StagedChoice> StageSource::with_two_stages(const PlanningAnswer& known) {
+  if (fixes_decision(search_->constraints, "schedule") || splits_++ >= kSplitRounds) return {};
   const double limit =
       best_step(known).value_or(Seconds(std::numeric_limits<double>::infinity())).value();
+  // At first estimates of memory may be too high, and then as wrong as what does not fit shows.
+  const std::vector<std::vector<double>> missed = missed_of_splits(known, limit);
+  if (splits_ > 1 && std::ranges::all_of(missed, &std::vector<double>::empty)) return {};
+  for (size_t level = 0; level < search_->levels.size(); ++level)
+    search_->levels[level]->stages.withhold(splits_ == 1 ? search_->margin() : missed[level]);
   std::vector<StagedChoice> list;
-  // Of the fastest pipeline of several micro-batches; estimates are as wrong as its own.
-  double error = 1;
+  double error = 1;  // of the fastest pipeline of several micro-batches; those of others are alike
   for (const EvaluatedCandidate& each : known.candidates) {
     const auto found = tried_.find(each.candidate.name);
     if (!each.fits() || found == tried_.end() || found->second.choice.micro_batches == 1) continue;
@@ -441,11 +450,28 @@ std::vector<StagedChoice> StageSource::with_two_stages(const PlanningAnswer& kno
         Search::of_level(level, search_->levels[level]->stages.best_with_two_stages(limit / error)),
         std::back_inserter(list));
   for (StagedChoice& split : list) split.choice.seconds *= error;
-  std::erase_if(list, [&](const StagedChoice& split) { return split.choice.seconds >= limit; });
+  std::erase_if(list, [&](const StagedChoice& split) {
+    return split.choice.seconds >= limit || was_tried(split);
+  });
   std::ranges::stable_sort(list, {}, [](const StagedChoice& each) { return each.choice.seconds; });
   keep_unequal(list);
   if (list.size() > kSplitTrials) list.resize(kSplitTrials);
   return list;
+}
+
+std::vector<std::vector<double>> StageSource::missed_of_splits(const PlanningAnswer& known,
+                                                               double limit) const {
+  std::vector<std::vector<double>> missed(search_->levels.size());
+  std::vector<double> seconds(missed.size(), limit);
+  for (const EvaluatedCandidate& each : known.candidates) {
+    const auto found = tried_.find(each.candidate.name);
+    if (each.fits() || found == tried_.end() || !found->second.choice.has_two_stages()) continue;
+    const auto& [choice, level] = found->second;
+    if (choice.seconds >= seconds[level]) continue;
+    seconds[level] = choice.seconds;
+    missed[level] = missed_by(choice, each);
+  }
+  return missed;
 }
 
 std::vector<Candidate> StageSource::candidates(const PlanRequest& request,
@@ -471,7 +497,7 @@ std::vector<Candidate> StageSource::candidates(const PlanRequest& request,
 }
 
 std::vector<CandidateSource> all_searches() {
-  constexpr int kRounds = 2 + kSearchesAgain + kNeighbourRounds;
+  constexpr int kRounds = 1 + kSearchesAgain + kNeighbourRounds + kSplitRounds;
   std::vector<CandidateSource> sources = placement_searches();
   const auto source = std::make_shared<StageSource>();
   const CandidateSource round =
