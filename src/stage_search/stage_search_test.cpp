@@ -346,14 +346,14 @@ double count_of_cuts(int units, int stages) {
 }
 
 TEST(StageSearch, TwoStagesOnADeviceAreWithinAPercentOfAllCuts) {
-  constexpr double kMostCuts = 20'000;
+  constexpr double kCutsOfATest = 20'000;
   int checked = 0;
   for (const Case& item : cases()) {
     const Divided divided(item.graph, item.ranks);
     const Cluster cluster = parse_cluster_line(item.cluster);
     const Deployment deployment = in_order(cluster, item.ranks);
     for (int stages = 2; stages <= item.ranks; ++stages) {
-      if (count_of_cuts(divided.line().units(), 2 * stages) > kMostCuts) continue;
+      if (count_of_cuts(divided.line().units(), 2 * stages) > kCutsOfATest) continue;
       StageSearchOptions options = all_of({4, 8});
       options.stages = stages;
       StageSearch search(divided.line(), divided.ways(), deployment, options);

@@ -16,7 +16,7 @@ namespace {
 /// Cuts of one pipeline that are put on the clock under a schedule.
 constexpr int kClockedCuts = 4000;
 /// Random shifts of some cuts, and by how many units.
-constexpr int kShiftsOfKick = 3, kMostUnitsOfKick = 3;
+constexpr int kShiftsOfKick = 3, kUnitsOfShift = 3;
 
 /// Pipelines of which the fastest cuts are searched, and how much slower they may be with the first
 /// ones.
@@ -143,7 +143,7 @@ class StageSearch::CutDescent {
     --left_;
     for (int i = 0; i < kShiftsOfKick; ++i) {
       const int first = 1 + below(cuts_), last = first + below(cuts_ - first + 1);
-      const int units = (1 + below(kMostUnitsOfKick)) * (below(2) == 0 ? 1 : -1);
+      const int units = (1 + below(kUnitsOfShift)) * (below(2) == 0 ? 1 : -1);
       if (std::optional<PipelineChoice> other = shifted(choice, {first, last, units}))
         choice = *std::move(other);
     }
