@@ -1,11 +1,15 @@
 #!/usr/bin/env python3
 """Plans that are found beside the grid of presets, on eight cases that divide unevenly.
 
-    python3 bench/planner_cases.py PROGRAM [CASE...]
+    python3 bench/planner_cases.py PROGRAM [--grid GRID] [CASE...]
 
 Each case is a model, a cluster and a limit of memory. Printed are the simulated step of the best
-preset and of the plan that is found, and their ratio: below 1, the plan is faster. The program
-simulates every preset; one that does not fit does not count.
+preset and of the plan that is found, and their ratio: below 1, the plan is faster. Of a preset that
+the planner excludes its bound counts, which is at most its step; one that does not fit does not
+count.
+
+With --grid, the path of the program uniform_grid_bench, the ratio is to the fastest of the whole
+uniform grid: every preset with every number of micro-batches and every schedule. It is printed, too.
 """
 import json
 import os
@@ -76,9 +80,18 @@ def plan(program, config, cluster, memory=None):
 
 
 def fastest(answer, source):
-    """The step of the fastest candidate of this source that fits; none: infinity."""
-    return min((row["step_seconds"] for row in answer["alternatives"]
-                if row["source"] == source and row["fits"]), default=float("inf"))
+    """The step of the fastest candidate of this source that fits, or a bound of it; none: infinity."""
+    steps = [row["step_seconds"] for row in answer["alternatives"]
+             if row["source"] == source and row["fits"]]
+    bounds = [row["bound_seconds"] for row in answer["excluded"] if row["source"] == source]
+    return min(steps + bounds, default=float("inf"))
+
+
+def fastest_of_grid(program, config, cluster, memory):
+    """The step and the name of the fastest of the whole uniform grid that fits; none: infinity."""
+    command = [program, config, cluster] + ([str(memory)] if memory else [])
+    found = json.loads(subprocess.run(command, capture_output=True, text=True, check=True).stdout)
+    return found.get("step_seconds", float("inf")), found["name"]
 
 
 def config_file(folder, config):
@@ -100,31 +113,37 @@ def answer_of(program, folder, config, cluster):
     return plan(program, config_file(folder, config), cluster)
 
 
-def run(program, folder, case, sources):
+def run(program, grid, folder, case, sources):
     """Prints the fastest step of each source and that of the answer; returns the ratio of the answer to
-    the fastest preset."""
+    the fastest preset, or to the fastest of the grid."""
     name, config, cluster, share = case
     file = config_file(folder, config)
-    answer = plan(program, file, cluster)
+    answer, memory = plan(program, file, cluster), None
     if share:
-        needed = answer["peak_bytes"] - RESERVE
-        answer = plan(program, file, cluster, int(RESERVE + share * needed))
+        memory = int(RESERVE + share * (answer["peak_bytes"] - RESERVE))
+        answer = plan(program, file, cluster, memory)
     found = answer["step_seconds"]
-    ratio = found / fastest(answer, "preset")
-    steps = "  ".join(f"{source} {1e3 * fastest(answer, source):9.3f} ms" for source in sources)
-    print(f"{name:32} {cluster:35} {steps}  answer {1e3 * found:9.3f} ms  {ratio:.3f}  "
-          f"{answer['name']}", flush=True)
-    return ratio
+    steps = {source: fastest(answer, source) for source in sources}
+    other, text = steps["preset"], ""
+    if grid:
+        other, text = fastest_of_grid(grid, file, cluster, memory)
+        steps["grid"] = other
+    times = "  ".join(f"{source} {1e3 * step:9.3f} ms" for source, step in steps.items())
+    print(f"{name:32} {cluster:35} {times}  answer {1e3 * found:9.3f} ms  {found / other:.3f}  "
+          f"{answer['name']}" + (f"  (grid: {text})" if text else ""), flush=True)
+    return found / other
 
 
 def run_cases(cases, sources):
     """Runs those of the cases that the command line names, with the program that it names."""
-    program, wanted = sys.argv[1], sys.argv[2:]
+    program, wanted, grid = sys.argv[1], sys.argv[2:], None
+    if wanted[:1] == ["--grid"]:
+        grid, wanted = wanted[1], wanted[2:]
     with tempfile.TemporaryDirectory() as folder:
-        ratios = [run(program, folder, case, sources) for case in cases
+        ratios = [run(program, grid, folder, case, sources) for case in cases
                   if not wanted or any(text in case[0] for text in wanted)]
     print(f"faster than every preset by 5% and more: {sum(ratio <= 0.95 for ratio in ratios)} of "
-          f"{len(ratios)}")
+          f"{len(ratios)}; slower than one: {sum(ratio > 1 for ratio in ratios)}")
 
 
 if __name__ == "__main__":

@@ -1,7 +1,10 @@
 // Searched plans over every configuration: they compute what the serial program computes.
 #include <gtest/gtest.h>
 
+#include <algorithm>
 #include <filesystem>
+#include <limits>
+#include <memory>
 #include <set>
 #include <string>
 #include <vector>
@@ -13,6 +16,7 @@
 #include "lower/lower.h"
 #include "network/family.h"
 #include "prediction/deployment.h"
+#include "search/find_plan.h"
 #include "search/sources/placement_source.h"
 #include "search/sources/stage_source.h"
 #include "shard/resolved/resolve.h"
@@ -83,6 +87,51 @@ TEST_P(EveryConfiguration, OfPipelinesComputesWhatTheSerialProgramComputes) {
     EXPECT_TRUE(report.ok) << candidate.name << ": "
                            << (report.first_difference ? report.first_difference->value : "losses");
   }
+}
+
+bool has_two_stages_on_a_rank(const Plan& plan) {
+  std::set<Rank> firsts;
+  for (const NamedMesh& mesh : plan.meshes) firsts.insert(mesh.mesh->ranks().front());
+  return firsts.size() < plan.meshes.size();
+}
+
+/// The shortest step of the candidates that fit.
+///   one_each  of those that have at most one stage on each rank
+double shortest_step(const PlanningAnswer& answer, bool one_each) {
+  double shortest = std::numeric_limits<double>::infinity();
+  for (const EvaluatedCandidate& each : answer.candidates)
+    if (each.fits() && (!one_each || !has_two_stages_on_a_rank(each.candidate.plan)))
+      shortest = std::min(shortest, each.step().value());
+  return shortest;
+}
+
+// Slow devices, so that launches do not count, and links over which gradients are not summed. Of
+// two micro-batches four stages have long bubbles, and eight shorter ones.
+TEST(TwoStagesOnARank, AreTheAnswerWhereTheyAreFasterAndComputeWhatTheSerialProgramComputes) {
+  RunConfig config =
+      read_config(std::filesystem::path(TESSERA_SOURCE_DIR) / "configs" / "gpt_markov.toml");
+  config.model.layers = 6;
+  config.train.batch = 2;
+  config.optimizer.clip_norm = 0;
+  set_sizes(config.model, config.data);
+  ClusterDescription description = parse_cluster_line("4x1xv100-16g;ib=0.5Gb").description();
+  description.types.front().cost.flops_per_second /= 1000;
+  description.types.front().cost.bytes_per_second /= 1000;
+  const Cluster cluster(description);
+  const Graph graph = training_graph(config);
+  const PlanningAnswer answer =
+      find_plan({graph, cluster}, {.constraints = constraints_of(4, false)});
+  ASSERT_TRUE(answer.best);
+  const Candidate& best = answer.candidates[*answer.best].candidate;
+  EXPECT_EQ(best.source, Candidate::Source::kPipeline) << best.name;
+  EXPECT_TRUE(has_two_stages_on_a_rank(best.plan)) << best.name;
+  EXPECT_LT(shortest_step(answer, false), 0.99 * shortest_step(answer, true));
+  const auto data =
+      std::make_shared<const RunData>(load_data(config.data, {.context = config.model.context}));
+  const Plan plan =
+      with_other_programs(network_of(config.model), training_settings(config), best.plan);
+  const VerifyReport report = verify_plan(config, plan, data, {.steps = 1});
+  EXPECT_TRUE(report.ok) << (report.first_difference ? report.first_difference->value : "losses");
 }
 
 /// What a problem counts beside its variables, and what the arena of the program needs.

@@ -4,6 +4,7 @@
 #include <utility>
 
 #include "plan/preset.h"
+#include "stage_search/choice_clock.h"
 #include "stage_search/stage_search.h"
 
 namespace tessera {

@@ -5,7 +5,7 @@
 #include <utility>
 
 #include "base/on_all_cores.h"
-#include "schedule/clock.h"
+#include "stage_search/choice_clock.h"
 #include "stage_search/stage_program.h"
 
 namespace tessera {
@@ -18,54 +18,6 @@ constexpr size_t kOfOneMicroBatch = 2;
 constexpr size_t kFewStages = 4;
 /// A device has at most so many micro-batches in flight for each stage behind it (zb-h2).
 constexpr int kInFlightOfAStage = 2;
-/// The limit of a device on which no micro-batch fits.
-constexpr double kNoMemory = -1;
-
-/// What all stages of a device have together. Of what passes and what the optimizer takes one stage
-/// has its own at a time.
-struct DeviceCosts {
-  double variables = 0, passing = 0, updating = 0, once = 0;
-  double capacity = 0;
-
-  double memory(double in_flight) const {
-    return variables + std::max(in_flight + passing, updating);
-  }
-};
-
-/// By device.
-std::vector<DeviceCosts> device_costs(const PipelineChoice& choice) {
-  std::vector<DeviceCosts> list(choice.devices());
-  for (size_t s = 0; s < choice.stages.size(); ++s) {
-    const StageChoice& stage = choice.stages[s];
-    DeviceCosts& device = list[choice.device_of(s)];
-    device.variables += stage.cost.variables;
-    device.once += stage.cost.once;
-    device.passing = std::max(device.passing, stage.cost.passing);
-    device.updating = std::max(device.updating, stage.cost.updating);
-    device.capacity = stage.capacity;
-  }
-  return list;
-}
-
-PipelineShape shape_of(const PipelineChoice& choice) {
-  const int stages = static_cast<int>(choice.stages.size());
-  const int devices = static_cast<int>(choice.devices());
-  PipelineShape shape = chain_of(devices, stages / devices,
-                                 choice.is_v() ? StagePlacement::kV : StagePlacement::kRoundRobin,
-                                 static_cast<int>(choice.micro_batches));
-  for (int s = 0; s < stages; ++s) {
-    const StageChoice& stage = choice.stages[s];
-    shape.stages[s].costs = {stage.cost.forward, stage.cost.input_gradient,
-                             stage.cost.weight_gradient, stage.cost.kept,
-                             stage.cost.kept - stage.cost.late};
-    shape.transfer = std::max(shape.transfer, stage.transfer);
-  }
-  for (const DeviceCosts& device : device_costs(choice))
-    shape.memory_limits.push_back(device.memory(0) <= device.capacity
-                                      ? device.capacity - device.variables - device.passing
-                                      : kNoMemory);
-  return shape;
-}
 
 /// Keeps the first of each kind and sorts by time.
 void sort_unique(std::vector<PipelineChoice>& choices) {
@@ -78,16 +30,6 @@ void sort_unique(std::vector<PipelineChoice>& choices) {
         }))
       unique.push_back(std::move(choice));
   choices = std::move(unique);
-}
-
-/// Does every stage read a result of the one before it? Schedules that split the backward take no
-/// other stages.
-bool is_chain(const ModelLine& line, const PipelineChoice& choice) {
-  for (size_t i = 1; i < choice.stages.size(); ++i)
-    if (!line.follows(choice.stages[i - 1].first_unit, choice.stages[i].first_unit,
-                      choice.stages[i].end_unit))
-      return false;
-  return true;
 }
 
 void add_clocked(const ModelLine& line, PipelineChoice choice, PipelineKind schedule,
@@ -116,47 +58,7 @@ StageSearchOptions with_allowed_counts(StageSearchOptions options,
   return options;
 }
 
-std::optional<PassTimeline> timeline_of(const PipelineChoice& choice) {
-  const PipelineShape shape = shape_of(choice);
-  if (!misfit(choice.schedule, shape).empty()) return std::nullopt;
-  const DeviceOrders orders = named_orders(choice.schedule, shape);
-  if (!first_fault(shape, orders).empty()) return std::nullopt;
-  return run_on_clock(shape, orders);
-}
-
 }  // namespace
-
-std::vector<double> clock_memory(const PipelineChoice& choice) {
-  const std::optional<PassTimeline> timeline = timeline_of(choice);
-  const std::vector<DeviceCosts> devices = device_costs(choice);
-  std::vector<double> bytes;
-  for (size_t s = 0; timeline && s < choice.stages.size(); ++s) {
-    const size_t device = choice.device_of(s);
-    bytes.push_back(devices[device].memory(timeline->devices[device].max_memory));
-  }
-  return bytes;
-}
-
-std::optional<PipelineChoice> on_clock(const ModelLine& line, PipelineChoice choice,
-                                       PipelineKind schedule) {
-  choice.schedule = schedule;
-  const bool wants_chain = facts_of(schedule).splits_backward || choice.has_two_stages();
-  if (wants_chain && !is_chain(line, choice)) return std::nullopt;
-  const std::optional<double> seconds = clock_seconds(choice);
-  if (!seconds) return std::nullopt;
-  choice.seconds = *seconds;
-  return choice;
-}
-
-std::optional<double> clock_seconds(const PipelineChoice& choice) {
-  const std::optional<PassTimeline> timeline = timeline_of(choice);
-  if (!timeline) return std::nullopt;
-  const std::vector<DeviceCosts> devices = device_costs(choice);
-  double end = 0;
-  for (size_t d = 0; d < devices.size(); ++d)
-    end = std::max(end, timeline->devices[d].last_end + devices[d].once);
-  return end;
-}
 
 StageSearch::StageSearch(const ModelLine& line, const std::vector<StageWay>& ways,
                          const Deployment& deployment, StageSearchOptions options)
@@ -174,6 +76,7 @@ const SegmentCosts& StageSearch::costs_of(int64_t micro_batches) {
 }
 
 std::vector<PipelineChoice> StageSearch::best() {
+  chains_.clear();
   std::vector<int64_t> several = options_.micro_batches;
   const bool has_one = std::erase(several, 1) > 0;
   std::vector<PipelineChoice> list = best_of(several, options_.max_answers);
@@ -222,6 +125,7 @@ std::vector<PipelineChoice> StageSearch::best_of(const std::vector<int64_t>& cou
   for (std::vector<PipelineChoice>& list : found)
     std::ranges::move(list, std::back_inserter(chains));
   sort_unique(chains);
+  keep_unlike_chains(chains);
   const StageSearchEffort& effort = options_.effort;
   if (chains.size() > effort.clocked * options_.max_answers)
     chains.resize(effort.clocked * options_.max_answers);
@@ -234,6 +138,13 @@ std::vector<PipelineChoice> StageSearch::best_of(const std::vector<int64_t>& cou
   clocked = few_of_like(clocked, most);
   if (runs_.ranks() > kManyRanks && options_.ranks.empty()) place_data_outside(clocked);
   return clocked;
+}
+
+void StageSearch::keep_unlike_chains(const std::vector<PipelineChoice>& chains) {
+  for (const PipelineChoice& chain : chains)
+    if (std::ranges::none_of(chains_,
+                             [&](const PipelineChoice& known) { return known.has_ways_of(chain); }))
+      chains_.push_back(chain);
 }
 
 void StageSearch::climb(PipelineChoice choice, std::vector<PipelineChoice>& list) {
@@ -257,19 +168,22 @@ PipelineChoice StageSearch::priced(PipelineChoice choice) {
   return choice;
 }
 
+bool StageSearch::may_be(const PipelineChoice& choice) const {
+  return std::ranges::all_of(choice.stages, [&](const StageChoice& stage) {
+    return stage.units() > 0 &&
+           stage.end_unit <= last_end(options_.boundaries, stage.first_unit, line_.units()) &&
+           stage.end_unit <= last_end(options_.ranks, stage.first_unit, stage.first,
+                                      ways_[stage.way].mesh->size(), line_.units());
+  });
+}
+
 std::vector<PipelineChoice> StageSearch::with_other_cuts(const PipelineChoice& choice) const {
   std::vector<PipelineChoice> others;
   const auto add = [&](size_t cut, int step, int next_step) {
     PipelineChoice other = choice;
     other.stages[cut - 1].end_unit = other.stages[cut].first_unit += step;
     if (next_step != 0) other.stages[cut].end_unit = other.stages[cut + 1].first_unit += next_step;
-    if (std::ranges::all_of(other.stages, [&](const StageChoice& stage) {
-          return stage.units() > 0 &&
-                 stage.end_unit <= last_end(options_.boundaries, stage.first_unit, line_.units()) &&
-                 stage.end_unit <= last_end(options_.ranks, stage.first_unit, stage.first,
-                                            ways_[stage.way].mesh->size(), line_.units());
-        }))
-      others.push_back(std::move(other));
+    if (may_be(other)) others.push_back(std::move(other));
   };
   constexpr int kStepsOfCuts[] = {-2, -1, 1, 2};
   const bool are_few = choice.stages.size() <= kFewStages;

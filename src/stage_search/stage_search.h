@@ -11,7 +11,7 @@
 #include <vector>
 
 #include "prediction/deployment.h"
-#include "schedule/named_orders.h"
+#include "stage_search/balanced_devices.h"
 #include "stage_search/device_runs.h"
 #include "stage_search/model_line.h"
 #include "stage_search/pipeline_choice.h"
@@ -59,25 +59,36 @@ class StageSearch {
   /// estimated time.
   std::vector<PipelineChoice> neighbours(const PipelineChoice& choice);
   /// The pipeline with two stages on the ranks of each stage, in turn under `interleaved` and in a
-  /// V under zb-v and v-half: the longest of all stages is as short as the units allow, and cuts
-  /// are moved while that is faster on the clock. In ascending order of the estimated time, without
-  /// schedules that are more than `margin` times slower at first; empty where there are not enough
-  /// units or one micro-batch.
-  std::vector<PipelineChoice> with_two_stages(const PipelineChoice& choice, double margin);
+  /// V under zb-v and v-half, with the fastest cuts on the clock that a number of trials finds. In
+  /// ascending order of the estimated time; empty where there are not enough units or memory, or
+  /// one micro-batch.
+  std::vector<PipelineChoice> with_two_stages(const PipelineChoice& choice);
+  /// The fastest of all pipelines with two stages on each device that have the ranks, ways and
+  /// numbers of micro-batches of those that best() made last, whether these are fast or not: with
+  /// two stages the bubble of many stages or few micro-batches is smaller. In ascending order of
+  /// the estimated time, without those that take more than `limit` seconds.
+  std::vector<PipelineChoice> best_with_two_stages(double limit);
 
  private:
+  class CutDescent;
+
   const SegmentCosts& costs_of(int64_t micro_batches);
-  /// nullopt where the units are too few, or may not be on these ranks.
-  std::optional<PipelineChoice> split_in_two(const PipelineChoice& choice, bool in_v);
-  /// The last unit of each stage, so that none takes more than `seconds` for a micro-batch; empty
-  /// where that is impossible.
-  std::vector<int> ends_within(const PipelineChoice& stages, double seconds);
-  PipelineChoice with_faster_cuts(PipelineChoice choice);
+  bool may_have_two_stages(const PipelineChoice& choice) const;
+  /// With a second stage on the ranks of each one, cut in some ways; a rough one is cut in one way.
+  /// Empty where the units are too few, are no chain, or may not be on these ranks.
+  std::vector<PipelineChoice> split_in_two(const PipelineChoice& choice, PipelineKind schedule,
+                                           bool is_rough);
+  SplitStages split_stages(const PipelineChoice& split);
+  /// With the fastest cuts that a number of trials finds.
+  std::optional<PipelineChoice> best_split(const PipelineChoice& choice, PipelineKind schedule);
+  /// Has each stage units, which may be together and on its ranks?
+  bool may_be(const PipelineChoice& choice) const;
   /// With the costs of each stage.
   PipelineChoice priced(PipelineChoice choice);
   /// Adds the best neighbour, its best neighbour and so on, until none is faster.
   std::vector<PipelineChoice> best_of(const std::vector<int64_t>& counts, size_t most);
   std::vector<EqualStages> equal_stages() const;
+  void keep_unlike_chains(const std::vector<PipelineChoice>& chains);
   void climb(PipelineChoice choice, std::vector<PipelineChoice>& list);
   std::vector<PipelineChoice> with_other_cuts(const PipelineChoice& choice) const;
   std::vector<PipelineChoice> with_other_ways(const PipelineChoice& choice) const;
@@ -92,24 +103,12 @@ class StageSearch {
   const DeviceRuns runs_;
   std::vector<double> withheld_;                                  // by rank
   std::map<int64_t, std::unique_ptr<const SegmentCosts>> costs_;  // by micro-batches
+  std::vector<PipelineChoice> chains_;  // of best(): the first one of each ways and micro-batches
 };
 
 /// The ranks of a stage: neighbours from its first one on; or of each part of the data as many
 /// neighbours as it has there.
 ///   example  dp=2, tp=2 in two stages with the data outside: {0, 1, 4, 5} and {2, 3, 6, 7}
 MeshPtr mesh_of(const PipelineChoice& choice, size_t stage, const std::vector<StageWay>& ways);
-
-/// The time of a step on the simulated clock, where every stage does what is once for a step at its
-/// end; nullopt when the schedule does not fit the stages, or a device has not the memory.
-std::optional<double> clock_seconds(const PipelineChoice& choice);
-
-/// The choice under a schedule, with that time; nullopt, too, for a schedule that takes only chains
-/// where a stage reads no result of the one before it.
-std::optional<PipelineChoice> on_clock(const ModelLine& line, PipelineChoice choice,
-                                       PipelineKind schedule);
-
-/// The most bytes that the devices of each stage hold at once on the simulated clock; empty when
-/// clock_seconds are none.
-std::vector<double> clock_memory(const PipelineChoice& choice);
 
 }  // namespace tessera

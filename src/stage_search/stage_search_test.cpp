@@ -15,6 +15,7 @@
 #include "network/graphs.h"
 #include "presets/presets.h"
 #include "shard/micro_batches.h"
+#include "stage_search/choice_clock.h"
 
 namespace tessera {
 namespace {
@@ -257,131 +258,119 @@ TEST(DeviceRuns, OfUnlikeDevicesOrLinksAreOfUnlikeKinds) {
   EXPECT_NE(runs.kind(0, 2), runs.kind(1, 2));  // in a machine, across
 }
 
-// Every stage takes F = B = W = 1 and nothing once: 2 stages and 3 micro-batches under 1f1b take
-// 3 (F + B + W) + (F + B + W); the bubble of zb-h1 is F + B - W (arXiv 2401.10241).
-TEST(ClockSeconds, AreThoseOfTheScheduleAndWhatComesOnce) {
-  PipelineChoice choice;
-  choice.micro_batches = 3;
-  for (int s = 0; s < 2; ++s)
-    choice.stages.push_back({.first_unit = s,
-                             .end_unit = s + 1,
-                             .first = s,
-                             .cost = {.forward = 1, .input_gradient = 1, .weight_gradient = 1},
-                             .capacity = 1});
-  EXPECT_NEAR(clock_seconds(choice).value(), 12, 1e-9);
-  choice.schedule = PipelineKind::kZeroBubbleH1;
-  EXPECT_NEAR(clock_seconds(choice).value(), 10, 1e-9);
-  choice.schedule = PipelineKind::kOneForwardOneBackward;
-  choice.stages[0].cost.once = 5;  // the first stage ends last
-  EXPECT_NEAR(clock_seconds(choice).value(), 17, 1e-9);
-  choice.stages[0].cost.once = 0;
-  choice.stages[1].cost.once = 5;  // it ends 2 before the first one
-  EXPECT_NEAR(clock_seconds(choice).value(), 15, 1e-9);
-}
-
-// 1f1b keeps two micro-batches on the first of two stages, f-then-b all three.
-TEST(ClockSeconds, ThereAreNoneWhereTheMicroBatchesInFlightDoNotFit) {
-  PipelineChoice choice;
-  choice.micro_batches = 3;
-  for (int s = 0; s < 2; ++s)
-    choice.stages.push_back(
-        {.first_unit = s,
-         .end_unit = s + 1,
-         .first = s,
-         .cost =
-             {.forward = 1, .input_gradient = 1, .weight_gradient = 1, .variables = 10, .kept = 4},
-         .capacity = 18});
-  EXPECT_TRUE(clock_seconds(choice));
-  choice.schedule = PipelineKind::kForwardThenBackward;
-  EXPECT_FALSE(clock_seconds(choice));
-  choice.stages[0].capacity = choice.stages[1].capacity = 22;
-  EXPECT_TRUE(clock_seconds(choice));
-}
-
-// 10 and 4 for each micro-batch in flight: under 1f1b two on the first of two stages and one on
-// the last one, under f-then-b all three.
-TEST(ClockMemory, IsThatOfTheMicroBatchesInFlightAndWhatIsThereAllTheTime) {
-  PipelineChoice choice;
-  choice.micro_batches = 3;
-  for (int s = 0; s < 2; ++s)
-    choice.stages.push_back(
-        {.first_unit = s,
-         .end_unit = s + 1,
-         .first = s,
-         .cost =
-             {.forward = 1, .input_gradient = 1, .weight_gradient = 1, .variables = 10, .kept = 4},
-         .capacity = 100});
-  EXPECT_EQ(clock_memory(choice), (std::vector<double>{18, 14}));
-  choice.schedule = PipelineKind::kForwardThenBackward;
-  EXPECT_EQ(clock_memory(choice), (std::vector<double>{22, 22}));
-  choice.stages[0].capacity = 21;
-  EXPECT_TRUE(clock_memory(choice).empty());
-}
-
-/// Four stages on two devices, in turn or in a V. Each takes F = B = W = 1, holds 10 and keeps 4
-/// for each micro-batch in flight.
-PipelineChoice four_stages_on_two_devices(bool in_v) {
-  PipelineChoice choice;
-  choice.micro_batches = 4;
-  for (int s = 0; s < 4; ++s)
-    choice.stages.push_back(
-        {.first_unit = s,
-         .end_unit = s + 1,
-         .first = in_v && s > 1 ? 3 - s : s % 2,
-         .cost =
-             {.forward = 1, .input_gradient = 1, .weight_gradient = 1, .variables = 10, .kept = 4},
-         .capacity = 100});
-  return choice;
-}
-
-TEST(PipelineChoice, StagesThatBeginAtOneRankAreOnOneDevice) {
-  const PipelineChoice in_turn = four_stages_on_two_devices(false),
-                       in_v = four_stages_on_two_devices(true);
-  const auto devices_of = [](const PipelineChoice& choice) {
-    std::vector<size_t> devices;
-    for (size_t s = 0; s < choice.stages.size(); ++s) devices.push_back(choice.device_of(s));
-    return devices;
-  };
-  EXPECT_EQ(devices_of(in_turn), (std::vector<size_t>{0, 1, 0, 1}));
-  EXPECT_EQ(devices_of(in_v), (std::vector<size_t>{0, 1, 1, 0}));
-  EXPECT_FALSE(in_turn.is_v());
-  EXPECT_TRUE(in_v.is_v());
-  PipelineChoice one_each = in_turn;
-  one_each.stages.resize(2);
-  EXPECT_FALSE(one_each.has_two_stages());
-  EXPECT_FALSE(one_each.is_v());
-}
-
-// The bubble is (p - 1) (F + B + W) / v (Narayanan et al., arXiv 2104.04473): 6 / 2 beside 4 x 6.
-// What is done once follows the last pass of the device that has the stage.
-TEST(ClockSeconds, OfTwoStagesOnADeviceAreThoseOfTheInterleavedSchedule) {
-  PipelineChoice choice = four_stages_on_two_devices(false);
-  choice.schedule = PipelineKind::kInterleaved;
-  EXPECT_NEAR(clock_seconds(choice).value(), 27, 1e-9);
-  for (StageChoice& stage : choice.stages) stage.cost.once = 5;
-  EXPECT_NEAR(clock_seconds(choice).value(), 37, 1e-9) << "of both stages of the first device";
-  choice.schedule = PipelineKind::kZeroBubbleV;
-  EXPECT_FALSE(clock_seconds(choice)) << "it is no V";
-}
-
-// The micro-batches in flight are 2 (p - rank - 1) + (v - 1) p + 1 pieces of a stage: 5 and 3.
-TEST(ClockMemory, StagesOfADeviceHaveItsMemoryTogether) {
-  PipelineChoice choice = four_stages_on_two_devices(false);
-  choice.schedule = PipelineKind::kInterleaved;
-  EXPECT_EQ(clock_memory(choice), (std::vector<double>{40, 32, 40, 32}));
-  for (StageChoice& stage : choice.stages) stage.capacity = 39;
-  EXPECT_TRUE(clock_memory(choice).empty());
-}
-
 TEST(StageSearch, WithoutMicroBatchesOrUnitsThereAreNoTwoStagesOnADevice) {
   const Divided divided(small_gpt(2), 2, {});
   const Cluster cluster = parse_cluster_line("2xv100");
   const Deployment deployment = in_order(cluster, 2);
   StageSearch search(divided.line(), divided.ways(), deployment, all_of({4}));
   PipelineChoice choice = search.best().at(0);
-  ASSERT_FALSE(search.with_two_stages(choice, 10).empty());
+  ASSERT_FALSE(search.with_two_stages(choice).empty());
   choice.micro_batches = 1;
-  EXPECT_TRUE(search.with_two_stages(choice, 10).empty());
+  EXPECT_TRUE(search.with_two_stages(choice).empty());
+}
+
+/// The least time on the clock of all cuts with two stages on each device of a pipeline, in turn or
+/// in a V.
+class AllSplits {
+ public:
+  AllSplits(const Divided& divided, const Deployment& deployment, const PipelineChoice& pipeline,
+            PipelineKind schedule)
+      : divided_(divided),
+        runs_(deployment),
+        costs_(divided.line(), divided.ways(), deployment, runs_, pipeline.micro_batches),
+        choice_(pipeline) {
+    std::vector<StageChoice> second = pipeline.stages;
+    if (schedule != PipelineKind::kInterleaved) std::ranges::reverse(second);
+    choice_.stages.insert(choice_.stages.end(), second.begin(), second.end());
+    choice_.schedule = schedule;
+    extend(0, 0);
+  }
+  double seconds() const { return least_; }
+  int64_t tried() const { return tried_; }
+
+ private:
+  void extend(size_t stage, int first) {
+    const size_t last = choice_.stages.size() - 1;
+    const auto behind = static_cast<int>(last - stage);
+    const int units = divided_.line().units();
+    for (int end = stage < last ? first + 1 : units; end <= units - behind; ++end) {
+      StageChoice& each = choice_.stages[stage];
+      const int kind = runs_.kind(each.first, divided_.ways()[each.way].mesh->size());
+      each.first_unit = first;
+      each.end_unit = end;
+      each.cost = costs_.of(kind, each.way, first, end);
+      each.transfer = costs_.transfer(each.way, first, each.first);
+      each.capacity = costs_.capacity(kind);
+      if (stage < last)
+        extend(stage + 1, end);
+      else
+        finish();
+    }
+  }
+  void finish() {
+    ++tried_;
+    if (!clock_) clock_.emplace(choice_);
+    if (const CutClock::Step step = clock_->of(choice_); step.missing == 0)
+      least_ = std::min(least_, step.seconds);
+  }
+
+  const Divided& divided_;
+  const DeviceRuns runs_;
+  const SegmentCosts costs_;
+  PipelineChoice choice_;
+  std::optional<CutClock> clock_;
+  double least_ = std::numeric_limits<double>::infinity();
+  int64_t tried_ = 0;
+};
+
+/// Compares the fastest cuts that are found with all cuts, under each schedule.
+void check_splits(const Divided& divided, const Deployment& deployment, StageSearch& search,
+                  const PipelineChoice& pipeline, const std::string& name) {
+  const std::vector<PipelineChoice> found = search.with_two_stages(pipeline);
+  if (found.empty()) {
+    const AllSplits all(divided, deployment, pipeline, PipelineKind::kVHalf);
+    EXPECT_EQ(all.seconds(), std::numeric_limits<double>::infinity()) << name;
+  }
+  for (const PipelineChoice& split : found) {
+    const AllSplits all(divided, deployment, pipeline, split.schedule);
+    EXPECT_LE(split.seconds, 1.01 * all.seconds()) << name << " " << all.tried();
+    EXPECT_GE(split.seconds, all.seconds() * (1 - 1e-9)) << name << " " << all.tried();
+  }
+}
+
+/// Of so many units and stages.
+double count_of_cuts(int units, int stages) {
+  double count = 1;  // units - 1 over stages - 1
+  for (int i = 1; i < stages; ++i) count *= static_cast<double>(units - i) / i;
+  return count;
+}
+
+TEST(StageSearch, TwoStagesOnADeviceAreWithinAPercentOfAllCuts) {
+  constexpr double kCutsOfATest = 20'000;
+  int checked = 0;
+  for (const Case& item : cases()) {
+    const Divided divided(item.graph, item.ranks);
+    const Cluster cluster = parse_cluster_line(item.cluster);
+    const Deployment deployment = in_order(cluster, item.ranks);
+    for (int stages = 2; stages <= item.ranks; ++stages) {
+      if (count_of_cuts(divided.line().units(), 2 * stages) > kCutsOfATest) continue;
+      StageSearchOptions options = all_of({4, 8});
+      options.stages = stages;
+      StageSearch search(divided.line(), divided.ways(), deployment, options);
+      const PipelineChoice pipeline = search.best().at(0);
+      const std::string name = item.name + " " + std::to_string(stages);
+      check_splits(divided, deployment, search, pipeline, name);
+      ++checked;
+      if (item.share == 0) continue;
+      const PipelineChoice split = search.with_two_stages(pipeline).at(0);
+      const Cluster small =
+          with_memory(cluster, item.share * std::ranges::max(clock_memory(split)));
+      const Deployment limited = in_order(small, item.ranks);
+      StageSearch again(divided.line(), divided.ways(), limited, options);
+      check_splits(divided, limited, again, pipeline, name + ", less memory");
+    }
+  }
+  EXPECT_GE(checked, 10);
 }
 
 TEST(StageSearch, KeepsTheStagesOfARankWithinWhatIsLeftOfItsMemory) {

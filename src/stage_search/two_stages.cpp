@@ -1,97 +1,206 @@
+// Pipelines with two stages on each device, in turn or in a V.
 #include <algorithm>
+#include <map>
+#include <random>
+#include <tuple>
 #include <utility>
 
+#include "stage_search/balanced_devices.h"
+#include "stage_search/choice_clock.h"
 #include "stage_search/stage_program.h"
 #include "stage_search/stage_search.h"
 
 namespace tessera {
 namespace {
 
-/// Of the time of the longest stage.
-constexpr int kBisections = 20;
-/// Rounds in which cuts are moved.
-constexpr int kRounds = 6;
+/// Cuts of one pipeline that are put on the clock under a schedule.
+constexpr int kClockedCuts = 4000;
+/// Random shifts of some cuts, and by how many units.
+constexpr int kShiftsOfKick = 3, kUnitsOfShift = 3;
 
-constexpr std::pair<PipelineKind, bool> kSchedules[] = {{PipelineKind::kInterleaved, false},
-                                                        {PipelineKind::kZeroBubbleV, true},
-                                                        {PipelineKind::kVHalf, true}};
+/// Pipelines of which the fastest cuts are searched, and how much slower they may be with the first
+/// ones.
+constexpr size_t kDescents = 6;
+constexpr double kRoughMargin = 1.1;
+
+constexpr PipelineKind kSchedules[] = {PipelineKind::kInterleaved, PipelineKind::kZeroBubbleV,
+                                       PipelineKind::kVHalf};
+
+void set_cuts(PipelineChoice& choice, const std::vector<int>& ends) {
+  for (size_t s = 0; s < ends.size(); ++s) {
+    choice.stages[s].first_unit = s == 0 ? 0 : ends[s - 1];
+    choice.stages[s].end_unit = ends[s];
+  }
+}
 
 }  // namespace
 
-std::vector<int> StageSearch::ends_within(const PipelineChoice& choice, double seconds) {
-  const SegmentCosts& costs = costs_of(choice.micro_batches);
-  const int units = line_.units();
-  std::vector<int> ends;
-  int unit = 0;
-  for (size_t s = 0; s < choice.stages.size(); ++s) {
-    const StageChoice& stage = choice.stages[s];
-    const int size = ways_[stage.way].mesh->size();
-    const int kind = runs_.kind(stage.first, size);
-    const int behind = static_cast<int>(choice.stages.size() - s) - 1;  // stages
-    const int last =
-        std::min(units - behind, last_end(options_.ranks, unit, stage.first, size, units));
-    int end = unit;
-    while (end < last && costs.of(kind, stage.way, unit, end + 1).micro_batch() <= seconds) ++end;
-    if (end == unit) return {};
-    ends.push_back(unit = end);
-  }
-  return unit == units ? ends : std::vector<int>{};
+bool StageSearch::may_have_two_stages(const PipelineChoice& choice) const {
+  return choice.micro_batches > 1 && choice.stages.size() > 1 && !choice.has_two_stages() &&
+         !choice.has_data_outside && options_.boundaries.empty();
 }
 
-std::optional<PipelineChoice> StageSearch::split_in_two(const PipelineChoice& choice, bool in_v) {
-  PipelineChoice result = choice;
+SplitStages StageSearch::split_stages(const PipelineChoice& split) {
+  const SegmentCosts& costs = costs_of(split.micro_batches);
+  SplitStages stages;
+  for (const StageChoice& stage : split.stages) {
+    const int kind = runs_.kind(stage.first, ways_[stage.way].mesh->size());
+    stages.before.emplace_back(1, 0.0);
+    for (int end = 1; end <= line_.units(); ++end)
+      stages.before.back().push_back(costs.of(kind, stage.way, 0, end).micro_batch());
+  }
+  stages.last_end = [this, of_stages = split.stages](int stage, int unit) {
+    const StageChoice& each = of_stages[stage];
+    return last_end(options_.ranks, unit, each.first, ways_[each.way].mesh->size(), line_.units());
+  };
+  return stages;
+}
+
+std::vector<PipelineChoice> StageSearch::split_in_two(const PipelineChoice& choice,
+                                                      PipelineKind schedule, bool is_rough) {
+  const bool in_v = schedule != PipelineKind::kInterleaved;
+  PipelineChoice split = choice;
+  split.schedule = schedule;
   std::vector<StageChoice> second = choice.stages;
   if (in_v) std::ranges::reverse(second);
-  result.stages.insert(result.stages.end(), second.begin(), second.end());
-  double least = 0, most = 0;  // a stage has at most all units of all
-  for (const StageChoice& stage : choice.stages) {
-    const int kind = runs_.kind(stage.first, ways_[stage.way].mesh->size());
-    most += costs_of(choice.micro_batches).of(kind, stage.way, 0, line_.units()).micro_batch();
-  }
-  std::vector<int> ends = ends_within(result, most);
-  if (ends.empty()) return std::nullopt;
-  for (int i = 0; i < kBisections; ++i) {
-    const double middle = (least + most) / 2;
-    std::vector<int> found = ends_within(result, middle);
-    (found.empty() ? least : most) = middle;
-    if (!found.empty()) ends = std::move(found);
-  }
-  for (size_t s = 0; s < ends.size(); ++s) {
-    result.stages[s].first_unit = s == 0 ? 0 : ends[s - 1];
-    result.stages[s].end_unit = ends[s];
-  }
-  return priced(std::move(result));
-}
-
-PipelineChoice StageSearch::with_faster_cuts(PipelineChoice choice) {
-  for (int round = 0; round < kRounds; ++round) {
-    std::optional<PipelineChoice> fastest;
-    for (PipelineChoice& other : with_other_cuts(choice)) {
-      std::optional<PipelineChoice> moved =
-          on_clock(line_, priced(std::move(other)), choice.schedule);
-      if (moved && moved->seconds < (fastest ? fastest->seconds : choice.seconds))
-        fastest = std::move(moved);
-    }
-    if (!fastest) break;
-    choice = *std::move(fastest);
-  }
-  return choice;
-}
-
-std::vector<PipelineChoice> StageSearch::with_two_stages(const PipelineChoice& choice,
-                                                         double margin) {
+  split.stages.insert(split.stages.end(), second.begin(), second.end());
+  const SplitStages stages = split_stages(split);
+  std::vector<std::vector<int>> cuts{shortest_stage(stages)};
+  if (!is_rough)
+    cuts.push_back(in_v ? shortest_device_in_v(stages) : shortest_stage_of_both_rounds(stages));
   std::vector<PipelineChoice> list;
-  const bool has_one_each = !choice.has_two_stages() && !choice.has_data_outside;
-  if (choice.micro_batches < 2 || choice.stages.size() < 2 || !has_one_each ||
-      !options_.boundaries.empty())
-    return list;
-  for (const auto& [schedule, in_v] : kSchedules) {
-    std::optional<PipelineChoice> split = split_in_two(choice, in_v);
-    if (!split) continue;
-    std::optional<PipelineChoice> clocked = on_clock(line_, *std::move(split), schedule);
-    if (!clocked || clocked->seconds > margin * choice.seconds) continue;
-    list.push_back(with_faster_cuts(*std::move(clocked)));
+  for (const std::vector<int>& ends : cuts) {
+    if (ends.empty()) continue;
+    set_cuts(split, ends);
+    if (may_be(split) && is_chain(line_, split)) list.push_back(priced(split));
   }
+  return list;
+}
+
+/// The fastest cuts of a pipeline with two stages on each device that a number of trials finds.
+///   source  Lourenco, Martin and Stutzle, Iterated Local Search, Handbook of Metaheuristics, 2003
+class StageSearch::CutDescent {
+ public:
+  CutDescent(StageSearch& search, const PipelineChoice& choice)
+      : search_(search), clock_(choice), cuts_(static_cast<int>(choice.stages.size()) - 1) {}
+
+  /// Follows faster cuts from these on, and then from cuts near the fastest ones.
+  PipelineChoice from(const std::vector<PipelineChoice>& starts) {
+    for (const PipelineChoice& start : starts) descend(start, kClockedCuts / 4);
+    while (left_ > 0) descend(kicked(*fastest_), kClockedCuts / 8);
+    fastest_->seconds = step_.seconds;
+    return *fastest_;
+  }
+
+ private:
+  /// Some neighbouring cuts are shifted by the same number of units: those of one stage move to
+  /// another one.
+  struct Shift {
+    int first = 1, last = 1, units = 0;
+  };
+
+  /// nullopt where that makes no pipeline.
+  std::optional<PipelineChoice> shifted(PipelineChoice choice, const Shift& shift) const {
+    for (int cut = shift.first; cut <= shift.last; ++cut)
+      choice.stages[cut - 1].end_unit = choice.stages[cut].first_unit += shift.units;
+    if (!search_.may_be(choice) || !is_chain(search_.line_, choice)) return std::nullopt;
+    return search_.priced(std::move(choice));
+  }
+
+  std::vector<Shift> all_shifts() const {
+    std::vector<Shift> shifts;
+    for (const int units : {-1, 1, -2, 2})
+      for (int first = 1; first <= cuts_; ++first)
+        for (int last = first; last <= cuts_; ++last) shifts.push_back({first, last, units});
+    return shifts;
+  }
+
+  /// Goes on to the next shift that is faster, until none is.
+  void descend(PipelineChoice choice, int trials) {
+    CutClock::Step step = clock_.of(choice);
+    const std::vector<Shift> shifts = all_shifts();
+    trials = std::min(trials, left_);
+    left_ -= trials;
+    for (size_t tried = 0, next = 0; trials > 0 && tried < shifts.size(); ++tried) {
+      std::optional<PipelineChoice> other = shifted(choice, shifts[next]);
+      next = (next + 1) % shifts.size();
+      if (!other) continue;
+      --trials;
+      const CutClock::Step shifted_step = clock_.of(*other);
+      if (shifted_step >= step) continue;
+      step = shifted_step;
+      choice = *std::move(other);
+      tried = 0;
+    }
+    left_ += trials;
+    if (fastest_ && step >= step_) return;
+    step_ = step;
+    fastest_ = std::move(choice);
+  }
+
+  /// With some random shifts.
+  PipelineChoice kicked(PipelineChoice choice) {
+    --left_;
+    for (int i = 0; i < kShiftsOfKick; ++i) {
+      const int first = 1 + below(cuts_), last = first + below(cuts_ - first + 1);
+      const int units = (1 + below(kUnitsOfShift)) * (below(2) == 0 ? 1 : -1);
+      if (std::optional<PipelineChoice> other = shifted(choice, {first, last, units}))
+        choice = *std::move(other);
+    }
+    return choice;
+  }
+  int below(int bound) { return static_cast<int>(random_() % static_cast<unsigned>(bound)); }
+
+  StageSearch& search_;
+  const CutClock clock_;
+  const int cuts_;
+  int left_ = kClockedCuts;
+  std::mt19937 random_;
+  CutClock::Step step_;
+  std::optional<PipelineChoice> fastest_;
+};
+
+std::optional<PipelineChoice> StageSearch::best_split(const PipelineChoice& choice,
+                                                      PipelineKind schedule) {
+  const std::vector<PipelineChoice> starts = split_in_two(choice, schedule, false);
+  if (starts.empty()) return std::nullopt;
+  return on_clock(line_, CutDescent(*this, starts.front()).from(starts), schedule);
+}
+
+std::vector<PipelineChoice> StageSearch::with_two_stages(const PipelineChoice& choice) {
+  std::vector<PipelineChoice> list;
+  if (!may_have_two_stages(choice)) return list;
+  for (const PipelineKind schedule : kSchedules)
+    if (std::optional<PipelineChoice> split = best_split(choice, schedule))
+      list.push_back(*std::move(split));
+  std::ranges::stable_sort(list, {}, &PipelineChoice::seconds);
+  return list;
+}
+
+std::vector<PipelineChoice> StageSearch::best_with_two_stages(double limit) {
+  struct Rough {
+    const PipelineChoice* chain = nullptr;
+    PipelineKind schedule;
+    CutClock::Step step;
+  };
+  std::vector<Rough> all;
+  std::map<std::tuple<size_t, int64_t, PipelineKind>, CutClock> clocks;  // the orders are equal
+  for (const PipelineChoice& chain : chains_)
+    for (const PipelineKind schedule : kSchedules) {
+      if (!may_have_two_stages(chain)) continue;
+      const std::vector<PipelineChoice> split = split_in_two(chain, schedule, true);
+      if (split.empty()) continue;
+      const std::tuple key(chain.stages.size(), chain.micro_batches, schedule);
+      const CutClock& clock = clocks.try_emplace(key, split.front()).first->second;
+      const CutClock::Step step = clock.of(split.front());
+      if (step.seconds <= kRoughMargin * limit) all.push_back({&chain, schedule, step});
+    }
+  std::ranges::stable_sort(all, {}, &Rough::step);
+  std::vector<PipelineChoice> list;
+  for (size_t i = 0; i < std::min(all.size(), kDescents); ++i)
+    if (std::optional<PipelineChoice> split = best_split(*all[i].chain, all[i].schedule);
+        split && split->seconds <= limit)
+      list.push_back(*std::move(split));
   std::ranges::stable_sort(list, {}, &PipelineChoice::seconds);
   return list;
 }

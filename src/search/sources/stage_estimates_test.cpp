@@ -11,6 +11,7 @@
 #include "search/find_plan.h"
 #include "search/sources/stage_divisions.h"
 #include "search/sources/stage_plans.h"
+#include "stage_search/choice_clock.h"
 #include "stage_search/stage_search.h"
 
 namespace tessera {

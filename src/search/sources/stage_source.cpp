@@ -1,7 +1,6 @@
 #include "search/sources/stage_source.h"
 
 #include <algorithm>
-#include <bit>
 #include <iterator>
 #include <limits>
 #include <utility>
@@ -12,7 +11,9 @@
 #include "presets/presets.h"
 #include "search/sources/stage_divisions.h"
 #include "search/sources/stage_hardware.h"
+#include "search/sources/stage_options.h"
 #include "search/sources/stage_plans.h"
+#include "stage_search/choice_clock.h"
 #include "stage_search/stage_search.h"
 
 namespace tessera {
@@ -29,67 +30,9 @@ constexpr double kMemoryMargin = 0.08;
 /// How often it is searched with less memory, and how often neighbours are made.
 constexpr int kSearchesAgain = 3;
 constexpr int kNeighbourRounds = 2;
-/// Pipelines with two stages on each device: how many are compiled, and how much slower than with
-/// one stage they may be on the clock before their cuts are moved.
-constexpr size_t kSplitTrials = 1;
-constexpr double kSplitMargin = 1.1;
-/// Of more than kManyRanks ranks: rows of a batch up to which every divisor is a number of
-/// micro-batches, the least number of larger ones, and the pipelines that are compiled until one
-/// fits.
-constexpr int64_t kManyRowsPerBatch = 64;
-constexpr int64_t kLeastOfMany = 16;
-constexpr size_t kFewAnswers = 4;
-
-/// How often 2 divides a number.
-int twos(int64_t number) {
-  return std::countr_zero(static_cast<uint64_t>(number));
-}
-
-/// The divisors of the batch that are tried as numbers of micro-batches, ascending.
-std::vector<int64_t> micro_batch_counts(int64_t rows, int ranks) {
-  std::vector<int64_t> counts;
-  for (int64_t count = 2; count <= std::min(rows, kMaxMicroBatches); ++count)
-    if (rows % count == 0) counts.push_back(count);
-  if (ranks <= kManyRanks || rows <= kManyRowsPerBatch) return counts;
-  // From each power of two to the next one that whose micro-batches dp divides best.
-  counts.clear();
-  for (int64_t least = kLeastOfMany; least <= rows; least *= 2) {
-    int64_t best = 0;
-    for (int64_t count = least; count < 2 * least; ++count)
-      if (rows % count == 0 && (best == 0 || twos(rows / count) >= twos(rows / best))) best = count;
-    if (best > 0) counts.push_back(best);
-  }
-  return counts;
-}
-
-StageSearchOptions options_of(const PlanRequest& request, const PlanConstraints& constraints) {
-  StageSearchOptions options;
-  const Plan decisions = decisions_of(constraints);
-  const bool has_fixed_count = fixes_decision(constraints, "micro_batches");
-  for (const int64_t count : micro_batch_counts(batch_rows(request.graph), constraints.ranks))
-    if (!has_fixed_count || count == decisions.micro_batches)
-      options.micro_batches.push_back(count);
-  if (constraints.ranks > kManyRanks) {
-    if (const int64_t count = decisions.micro_batches;
-        has_fixed_count && count > 1 && batch_rows(request.graph) % count == 0)
-      options.micro_batches = {count};
-    options.min_stages = 1;
-    options.max_answers = kFewAnswers;
-    options.effort = StageSearchEffort::little();
-  }
-  // The divisions are made for the first number; of one there are none by micro-batches.
-  if (!options.micro_batches.empty() && !has_fixed_count && constraints.ranks <= kManyRanks &&
-      !fixes_decision(constraints, "schedule"))
-    options.micro_batches.push_back(1);
-  for (const PipelineKind schedule :
-       {PipelineKind::kOneForwardOneBackward, PipelineKind::kEagerOneForwardOneBackward,
-        PipelineKind::kZeroBubbleH1, PipelineKind::kZeroBubbleH2})
-    if (!fixes_decision(constraints, "schedule") || schedule == decisions.schedule)
-      options.schedules.push_back(schedule);
-  if (const auto fixed = constraints.degrees.find(kPipelineKey); fixed != constraints.degrees.end())
-    options.stages = static_cast<int>(fixed->second);
-  return options;
-}
+/// How often pipelines with two stages on each device are made, and how many are compiled then.
+constexpr int kSplitRounds = 2;
+constexpr size_t kSplitTrials = 3;
 
 StageSearchOptions with_boundaries(StageSearchOptions options, const StageDivisions& divisions) {
   options.boundaries = divisions.boundaries();
@@ -217,6 +160,17 @@ struct StageSource::Search {
     return list;
   }
 
+  /// For StageSearch::withhold: those fit whose estimates are too high.
+  std::vector<double> margin() const {
+    std::vector<double> withheld;
+    for (Rank rank = 0; rank < std::ssize(deployment.device_of_rank); ++rank) {
+      const DeviceType& type = deployment.type(rank);
+      withheld.push_back(-kMemoryMargin *
+                         static_cast<double>((type.memory - type.reserve).value()));
+    }
+    return withheld;
+  }
+
   /// Where devices are wanted, stages say which ones they have.
   void add_hardware(StagedChoice& staged) const {
     const std::vector<StageWay>& ways = levels[staged.level]->divisions.ways();
@@ -283,14 +237,8 @@ struct StageSource::Search {
 
   std::vector<StagedChoice> of_first_level() {
     if (are_many()) return best_of(0);
-    std::vector<double> withheld;
-    for (Rank rank = 0; rank < std::ssize(deployment.device_of_rank); ++rank) {
-      const DeviceType& type = deployment.type(rank);
-      withheld.push_back(-kMemoryMargin *
-                         static_cast<double>((type.memory - type.reserve).value()));
-    }
     StageSearch& stages = levels.front()->stages;
-    stages.withhold(std::move(withheld));
+    stages.withhold(margin());
     std::vector<PipelineChoice> list = stages.best();
     stages.withhold({});
     if (std::ranges::any_of(list, needs_margin))
@@ -321,7 +269,7 @@ std::vector<Candidate> StageSource::operator()(const PlanRequest& request,
     // Equal stages are those of presets.
     if (constraints.mesh || constraints.ranks < 2 || fixes_decision(constraints, kStagesKey))
       return {};
-    const StageSearchOptions options = options_of(request, constraints);
+    const StageSearchOptions options = stage_options(request, constraints);
     const auto boundaries = static_cast<int>(constraints.boundaries.size());
     const bool has_stages = boundaries == 0 || options.stages == boundaries + 1;
     if (options.micro_batches.empty() || options.schedules.empty() || !has_stages ||
@@ -346,8 +294,7 @@ std::vector<Candidate> StageSource::operator()(const PlanRequest& request,
     if (!fixes_decision(constraints, "schedule"))
       std::ranges::move(with_whole_backward(known), std::back_inserter(choices));
   }
-  if (!is_first && choices.empty() && !std::exchange(was_split_, true))
-    choices = with_two_stages(known);
+  if (!is_first && choices.empty()) choices = with_two_stages(known);
   const std::optional<Seconds> limit = best_step(known);
   std::erase_if(choices, [&](const StagedChoice& each) {
     return limit && each.choice.seconds > kMargin * limit->value();
@@ -435,23 +382,52 @@ std::vector<StagedChoice> StageSource::neighbours(const PlanningAnswer& known) {
   return list;
 }
 
-std::vector<StagedChoice> StageSource::with_two_stages(const PlanningAnswer& known) const {
-  if (!known.best || fixes_decision(search_->constraints, "schedule")) return {};
+std::vector<StagedChoice> StageSource::with_two_stages(const PlanningAnswer& known) {
+  if (fixes_decision(search_->constraints, "schedule") || splits_++ >= kSplitRounds) return {};
+  const double limit =
+      best_step(known).value_or(Seconds(std::numeric_limits<double>::infinity())).value();
+  // At first estimates of memory may be too high, and then as wrong as what does not fit shows.
+  const std::vector<std::vector<double>> missed = missed_of_splits(known, limit);
+  if (splits_ > 1 && std::ranges::all_of(missed, &std::vector<double>::empty)) return {};
+  for (size_t level = 0; level < search_->levels.size(); ++level)
+    search_->levels[level]->stages.withhold(splits_ == 1 ? search_->margin() : missed[level]);
+  std::vector<StagedChoice> list;
+  double error = 1;  // of the fastest pipeline of several micro-batches; those of others are alike
   for (const EvaluatedCandidate& each : known.candidates) {
     const auto found = tried_.find(each.candidate.name);
     if (!each.fits() || found == tried_.end() || found->second.choice.micro_batches == 1) continue;
     const auto& [choice, level] = found->second;
-    std::vector<StagedChoice> list = Search::of_level(
-        level, search_->levels[level]->stages.with_two_stages(choice, kSplitMargin));
-    // Their estimates are as wrong as that of the pipeline.
-    for (StagedChoice& split : list) split.choice.seconds *= each.step().value() / choice.seconds;
-    std::erase_if(list, [&](const StagedChoice& split) {
-      return split.choice.seconds >= known.candidates[*known.best].step().value();
-    });
-    if (list.size() > kSplitTrials) list.resize(kSplitTrials);
-    return list;
+    error = each.step().value() / choice.seconds;
+    list = Search::of_level(level, search_->levels[level]->stages.with_two_stages(choice));
+    break;
   }
-  return {};
+  for (size_t level = 0; level < search_->levels.size(); ++level)
+    std::ranges::move(
+        Search::of_level(level, search_->levels[level]->stages.best_with_two_stages(limit / error)),
+        std::back_inserter(list));
+  for (StagedChoice& split : list) split.choice.seconds *= error;
+  std::erase_if(list, [&](const StagedChoice& split) {
+    return split.choice.seconds >= limit || was_tried(split);
+  });
+  std::ranges::stable_sort(list, {}, [](const StagedChoice& each) { return each.choice.seconds; });
+  keep_unequal(list);
+  if (list.size() > kSplitTrials) list.resize(kSplitTrials);
+  return list;
+}
+
+std::vector<std::vector<double>> StageSource::missed_of_splits(const PlanningAnswer& known,
+                                                               double limit) const {
+  std::vector<std::vector<double>> missed(search_->levels.size());
+  std::vector<double> seconds(missed.size(), limit);
+  for (const EvaluatedCandidate& each : known.candidates) {
+    const auto found = tried_.find(each.candidate.name);
+    if (each.fits() || found == tried_.end() || !found->second.choice.has_two_stages()) continue;
+    const auto& [choice, level] = found->second;
+    if (choice.seconds >= seconds[level]) continue;
+    seconds[level] = choice.seconds;
+    missed[level] = missed_by(choice, each);
+  }
+  return missed;
 }
 
 std::vector<Candidate> StageSource::candidates(const PlanRequest& request,
@@ -477,7 +453,7 @@ std::vector<Candidate> StageSource::candidates(const PlanRequest& request,
 }
 
 std::vector<CandidateSource> all_searches() {
-  constexpr int kRounds = 2 + kSearchesAgain + kNeighbourRounds;
+  constexpr int kRounds = 1 + kSearchesAgain + kNeighbourRounds + kSplitRounds;
   std::vector<CandidateSource> sources = placement_searches();
   const auto source = std::make_shared<StageSource>();
   const CandidateSource round =

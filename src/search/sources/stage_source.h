@@ -34,8 +34,10 @@ struct StagedChoice {
 /// differ in cuts and schedules alone one is a candidate, and two neighbours follow, and two more
 /// when one of them is the best candidate.
 ///
-/// At last the fastest one that has several micro-batches is tried with two stages on the ranks of
-/// each stage, in turn and in a V, unless a schedule or boundaries are fixed.
+/// At last pipelines with two stages on the ranks of each stage are tried, in turn and in a V,
+/// unless a schedule or boundaries are fixed: of the fastest one that has several micro-batches,
+/// and the fastest ones of all ways that were priced. Where one of them does not fit they are made
+/// again, with what its estimate lacked taken from the memory.
 ///
 /// Constraints: `pp` is the number of stages; of the other fixed degrees every stage has the same;
 /// fixed micro-batches and a fixed schedule hold. Where marks are fixed it makes nothing.
@@ -66,13 +68,18 @@ class StageSource {
   std::vector<StagedChoice> neighbours(const PlanningAnswer& known);
   /// Those under 1f1b that do not compile under the schedule with which they were tried.
   std::vector<StagedChoice> with_whole_backward(const PlanningAnswer& known) const;
-  /// The fastest pipeline of several micro-batches that fits, with two stages on each device.
-  std::vector<StagedChoice> with_two_stages(const PlanningAnswer& known) const;
+  /// The fastest pipelines with two stages on each device.
+  std::vector<StagedChoice> with_two_stages(const PlanningAnswer& known);
+  /// By level, what the estimate lacked of the memory of each rank, of the fastest pipeline with
+  /// two stages on each device that does not fit and would take less than `limit` seconds; empty:
+  /// none.
+  std::vector<std::vector<double>> missed_of_splits(const PlanningAnswer& known,
+                                                    double limit) const;
   bool was_tried(const StagedChoice& choice) const;
   std::vector<Candidate> candidates(const PlanRequest& request, std::vector<StagedChoice> choices);
 
-  bool was_asked_ = false, was_split_ = false;
-  int searched_again_ = 0, asked_for_neighbours_ = 0;
+  bool was_asked_ = false;
+  int searched_again_ = 0, asked_for_neighbours_ = 0, splits_ = 0;
   std::unique_ptr<Search> search_;
   std::map<std::string, StagedChoice> tried_;  // by the name of the candidate
   std::vector<StagedChoice> spare_;            // of more than kManyRanks ranks

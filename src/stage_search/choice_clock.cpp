@@ -1,0 +1,138 @@
+#include "stage_search/choice_clock.h"
+
+#include <algorithm>
+#include <string>
+#include <utility>
+
+#include "base/error.h"
+#include "schedule/clock.h"
+
+namespace tessera {
+namespace {
+
+/// The limit of a device on which no micro-batch fits.
+constexpr double kNoMemory = -1;
+constexpr double kByte = 1;
+
+/// What all stages of a device have together. Of what passes and what the optimizer takes one stage
+/// has its own at a time.
+struct DeviceCosts {
+  double variables = 0, passing = 0, updating = 0, once = 0;
+  double capacity = 0;
+
+  double memory(double in_flight) const {
+    return variables + std::max(in_flight + passing, updating);
+  }
+};
+
+/// By device.
+std::vector<DeviceCosts> device_costs(const PipelineChoice& choice) {
+  std::vector<DeviceCosts> list(choice.devices());
+  for (size_t s = 0; s < choice.stages.size(); ++s) {
+    const StageChoice& stage = choice.stages[s];
+    DeviceCosts& device = list[choice.device_of(s)];
+    device.variables += stage.cost.variables;
+    device.once += stage.cost.once;
+    device.passing = std::max(device.passing, stage.cost.passing);
+    device.updating = std::max(device.updating, stage.cost.updating);
+    device.capacity = stage.capacity;
+  }
+  return list;
+}
+
+PipelineShape shape_of(const PipelineChoice& choice) {
+  const int stages = static_cast<int>(choice.stages.size());
+  const int devices = static_cast<int>(choice.devices());
+  PipelineShape shape = chain_of(devices, stages / devices,
+                                 choice.is_v() ? StagePlacement::kV : StagePlacement::kRoundRobin,
+                                 static_cast<int>(choice.micro_batches));
+  for (int s = 0; s < stages; ++s) {
+    const StageChoice& stage = choice.stages[s];
+    shape.stages[s].costs = {stage.cost.forward, stage.cost.input_gradient,
+                             stage.cost.weight_gradient, stage.cost.kept,
+                             stage.cost.kept - stage.cost.late};
+    shape.transfer = std::max(shape.transfer, stage.transfer);
+  }
+  for (const DeviceCosts& device : device_costs(choice))
+    shape.memory_limits.push_back(device.memory(0) <= device.capacity
+                                      ? device.capacity - device.variables - device.passing
+                                      : kNoMemory);
+  return shape;
+}
+
+std::optional<PassTimeline> timeline_of(const PipelineChoice& choice) {
+  const PipelineShape shape = shape_of(choice);
+  if (!misfit(choice.schedule, shape).empty()) return std::nullopt;
+  const DeviceOrders orders = named_orders(choice.schedule, shape);
+  if (!first_fault(shape, orders).empty()) return std::nullopt;
+  return run_on_clock(shape, orders);
+}
+
+double step_seconds(const PassTimeline& timeline, const std::vector<DeviceCosts>& devices) {
+  double end = 0;
+  for (size_t d = 0; d < devices.size(); ++d)
+    end = std::max(end, timeline.devices[d].last_end + devices[d].once);
+  return end;
+}
+
+DeviceOrders orders_of(const PipelineChoice& choice) {
+  const PipelineShape shape = shape_of(choice);
+  const std::string reason = misfit(choice.schedule, shape);
+  ensure(reason.empty(), "a schedule does not fit the stages: " + reason);
+  return named_orders(choice.schedule, shape);
+}
+
+}  // namespace
+
+std::vector<double> clock_memory(const PipelineChoice& choice) {
+  const std::optional<PassTimeline> timeline = timeline_of(choice);
+  const std::vector<DeviceCosts> devices = device_costs(choice);
+  std::vector<double> bytes;
+  for (size_t s = 0; timeline && s < choice.stages.size(); ++s) {
+    const size_t device = choice.device_of(s);
+    bytes.push_back(devices[device].memory(timeline->devices[device].max_memory));
+  }
+  return bytes;
+}
+
+bool is_chain(const ModelLine& line, const PipelineChoice& choice) {
+  for (size_t i = 1; i < choice.stages.size(); ++i)
+    if (!line.follows(choice.stages[i - 1].first_unit, choice.stages[i].first_unit,
+                      choice.stages[i].end_unit))
+      return false;
+  return true;
+}
+
+std::optional<PipelineChoice> on_clock(const ModelLine& line, PipelineChoice choice,
+                                       PipelineKind schedule) {
+  choice.schedule = schedule;
+  const bool wants_chain = facts_of(schedule).splits_backward || choice.has_two_stages();
+  if (wants_chain && !is_chain(line, choice)) return std::nullopt;
+  const std::optional<double> seconds = clock_seconds(choice);
+  if (!seconds) return std::nullopt;
+  choice.seconds = *seconds;
+  return choice;
+}
+
+std::optional<double> clock_seconds(const PipelineChoice& choice) {
+  const std::optional<PassTimeline> timeline = timeline_of(choice);
+  if (!timeline) return std::nullopt;
+  return step_seconds(*timeline, device_costs(choice));
+}
+
+CutClock::CutClock(const PipelineChoice& choice) : orders_(orders_of(choice)) {}
+
+CutClock::Step CutClock::of(const PipelineChoice& choice) const {
+  const std::vector<DeviceCosts> devices = device_costs(choice);
+  const std::optional<PassTimeline> timeline = run_on_clock(shape_of(choice), orders_);
+  ensure(timeline.has_value(), "the passes of a named order do not wait for each other");
+  Step step{0, step_seconds(*timeline, devices)};
+  for (size_t d = 0; d < devices.size(); ++d) {
+    const double needed = devices[d].memory(timeline->devices[d].max_memory);
+    step.missing += std::max(0.0, needed - devices[d].capacity);
+  }
+  if (step.missing < kByte) step.missing = 0;  // it is the error of a sum
+  return step;
+}
+
+}  // namespace tessera

@@ -1,0 +1,139 @@
+#include "stage_search/choice_clock.h"
+
+#include <gtest/gtest.h>
+
+#include <vector>
+
+namespace tessera {
+namespace {
+
+// Every stage takes F = B = W = 1 and nothing once: 2 stages and 3 micro-batches under 1f1b take
+// 3 (F + B + W) + (F + B + W); the bubble of zb-h1 is F + B - W (arXiv 2401.10241).
+TEST(ClockSeconds, AreThoseOfTheScheduleAndWhatComesOnce) {
+  PipelineChoice choice;
+  choice.micro_batches = 3;
+  for (int s = 0; s < 2; ++s)
+    choice.stages.push_back({.first_unit = s,
+                             .end_unit = s + 1,
+                             .first = s,
+                             .cost = {.forward = 1, .input_gradient = 1, .weight_gradient = 1},
+                             .capacity = 1});
+  EXPECT_NEAR(clock_seconds(choice).value(), 12, 1e-9);
+  choice.schedule = PipelineKind::kZeroBubbleH1;
+  EXPECT_NEAR(clock_seconds(choice).value(), 10, 1e-9);
+  choice.schedule = PipelineKind::kOneForwardOneBackward;
+  choice.stages[0].cost.once = 5;  // the first stage ends last
+  EXPECT_NEAR(clock_seconds(choice).value(), 17, 1e-9);
+  choice.stages[0].cost.once = 0;
+  choice.stages[1].cost.once = 5;  // it ends 2 before the first one
+  EXPECT_NEAR(clock_seconds(choice).value(), 15, 1e-9);
+}
+
+// 1f1b keeps two micro-batches on the first of two stages, f-then-b all three.
+TEST(ClockSeconds, ThereAreNoneWhereTheMicroBatchesInFlightDoNotFit) {
+  PipelineChoice choice;
+  choice.micro_batches = 3;
+  for (int s = 0; s < 2; ++s)
+    choice.stages.push_back(
+        {.first_unit = s,
+         .end_unit = s + 1,
+         .first = s,
+         .cost =
+             {.forward = 1, .input_gradient = 1, .weight_gradient = 1, .variables = 10, .kept = 4},
+         .capacity = 18});
+  EXPECT_TRUE(clock_seconds(choice));
+  choice.schedule = PipelineKind::kForwardThenBackward;
+  EXPECT_FALSE(clock_seconds(choice));
+  choice.stages[0].capacity = choice.stages[1].capacity = 22;
+  EXPECT_TRUE(clock_seconds(choice));
+}
+
+// 10 and 4 for each micro-batch in flight: under 1f1b two on the first of two stages and one on
+// the last one, under f-then-b all three.
+TEST(ClockMemory, IsThatOfTheMicroBatchesInFlightAndWhatIsThereAllTheTime) {
+  PipelineChoice choice;
+  choice.micro_batches = 3;
+  for (int s = 0; s < 2; ++s)
+    choice.stages.push_back(
+        {.first_unit = s,
+         .end_unit = s + 1,
+         .first = s,
+         .cost =
+             {.forward = 1, .input_gradient = 1, .weight_gradient = 1, .variables = 10, .kept = 4},
+         .capacity = 100});
+  EXPECT_EQ(clock_memory(choice), (std::vector<double>{18, 14}));
+  choice.schedule = PipelineKind::kForwardThenBackward;
+  EXPECT_EQ(clock_memory(choice), (std::vector<double>{22, 22}));
+  choice.stages[0].capacity = 21;
+  EXPECT_TRUE(clock_memory(choice).empty());
+}
+
+/// Four stages on two devices, in turn or in a V. Each takes F = B = W = 1, holds 10 and keeps 4
+/// for each micro-batch in flight.
+PipelineChoice four_stages_on_two_devices(bool in_v) {
+  PipelineChoice choice;
+  choice.micro_batches = 4;
+  for (int s = 0; s < 4; ++s)
+    choice.stages.push_back(
+        {.first_unit = s,
+         .end_unit = s + 1,
+         .first = in_v && s > 1 ? 3 - s : s % 2,
+         .cost =
+             {.forward = 1, .input_gradient = 1, .weight_gradient = 1, .variables = 10, .kept = 4},
+         .capacity = 100});
+  return choice;
+}
+
+TEST(PipelineChoice, StagesThatBeginAtOneRankAreOnOneDevice) {
+  const PipelineChoice in_turn = four_stages_on_two_devices(false),
+                       in_v = four_stages_on_two_devices(true);
+  const auto devices_of = [](const PipelineChoice& choice) {
+    std::vector<size_t> devices;
+    for (size_t s = 0; s < choice.stages.size(); ++s) devices.push_back(choice.device_of(s));
+    return devices;
+  };
+  EXPECT_EQ(devices_of(in_turn), (std::vector<size_t>{0, 1, 0, 1}));
+  EXPECT_EQ(devices_of(in_v), (std::vector<size_t>{0, 1, 1, 0}));
+  EXPECT_FALSE(in_turn.is_v());
+  EXPECT_TRUE(in_v.is_v());
+  PipelineChoice one_each = in_turn;
+  one_each.stages.resize(2);
+  EXPECT_FALSE(one_each.has_two_stages());
+  EXPECT_FALSE(one_each.is_v());
+}
+
+// The bubble is (p - 1) (F + B + W) / v (Narayanan et al., arXiv 2104.04473): 6 / 2 beside 4 x 6.
+// What is done once follows the last pass of the device that has the stage.
+TEST(ClockSeconds, OfTwoStagesOnADeviceAreThoseOfTheInterleavedSchedule) {
+  PipelineChoice choice = four_stages_on_two_devices(false);
+  choice.schedule = PipelineKind::kInterleaved;
+  EXPECT_NEAR(clock_seconds(choice).value(), 27, 1e-9);
+  for (StageChoice& stage : choice.stages) stage.cost.once = 5;
+  EXPECT_NEAR(clock_seconds(choice).value(), 37, 1e-9) << "of both stages of the first device";
+  choice.schedule = PipelineKind::kZeroBubbleV;
+  EXPECT_FALSE(clock_seconds(choice)) << "it is no V";
+}
+
+// The micro-batches in flight are 2 (p - rank - 1) + (v - 1) p + 1 pieces of a stage: 5 and 3.
+TEST(ClockMemory, StagesOfADeviceHaveItsMemoryTogether) {
+  PipelineChoice choice = four_stages_on_two_devices(false);
+  choice.schedule = PipelineKind::kInterleaved;
+  EXPECT_EQ(clock_memory(choice), (std::vector<double>{40, 32, 40, 32}));
+  for (StageChoice& stage : choice.stages) stage.capacity = 39;
+  EXPECT_TRUE(clock_memory(choice).empty());
+}
+
+// The devices hold 40 and 32: they lack 2 and 1.
+TEST(CutClock, ItsStepIsThatOfTheScheduleWithWhatIsMissing) {
+  PipelineChoice choice = four_stages_on_two_devices(false);
+  choice.schedule = PipelineKind::kInterleaved;
+  const CutClock clock(choice);
+  EXPECT_EQ(clock.of(choice).missing, 0);
+  EXPECT_NEAR(clock.of(choice).seconds, 27, 1e-9);
+  for (StageChoice& stage : choice.stages) stage.capacity = stage.first == 0 ? 38 : 31;
+  EXPECT_EQ(clock.of(choice).missing, 2 + 1);
+  EXPECT_NEAR(clock.of(choice).seconds, 27, 1e-9);
+}
+
+}  // namespace
+}  // namespace tessera
