@@ -130,8 +130,8 @@ struct StageSource::Search {
     list = std::move(kept);
   }
 
-  /// Do candidates take so long to simulate that only unlike ones are worth it? The cuts of the best
-  /// one are moved later.
+  /// Do candidates take so long to simulate that only unlike ones are worth it? The cuts of the
+  /// best one are moved later.
   bool takes_few() const {
     return are_many() || is_long(request.graph, std::ranges::max(options.micro_batches));
   }
