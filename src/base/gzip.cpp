@@ -31,10 +31,10 @@ class Inflater {
   Inflater(const Inflater&) = delete;
   Inflater& operator=(const Inflater&) = delete;
 
-  /// Appends the content of one stream.
+  /// Appends the content of one stream. `text` never has a capacity above the limit.
   void stream(std::string& text, int64_t limit) {
-    while (piece(text)) check_limit(text, limit);
-    check_limit(text, limit);
+    while (piece(text, limit)) {
+    }
   }
   /// Prepares for a further stream.
   void restart() { inflateReset(&state_); }
@@ -53,13 +53,13 @@ class Inflater {
 
  private:
   ///   returns  false at the end of the stream
-  bool piece(std::string& text) {
+  bool piece(std::string& text, int64_t limit) {
     std::array<char, 1 << 16> piece;
     state_.avail_in = static_cast<uInt>(std::min<size_t>(rest().size(), 1 << 30));
     state_.next_out = reinterpret_cast<Bytef*>(piece.data());
     state_.avail_out = piece.size();
     const int code = inflate(&state_, Z_NO_FLUSH);
-    text.append(piece.data(), piece.size() - state_.avail_out);
+    append(text, {piece.data(), piece.size() - state_.avail_out}, limit);
     if (code != Z_OK && code != Z_STREAM_END)
       refuse("cannot decompress '" + name_ + "'",
              code == Z_BUF_ERROR || !state_.msg ? "unexpected end of file" : state_.msg,
@@ -67,11 +67,14 @@ class Inflater {
     return code == Z_OK;
   }
 
-  void check_limit(const std::string& text, int64_t limit) const {
-    if (std::ssize(text) > limit)
+  void append(std::string& text, std::string_view piece, int64_t limit) const {
+    const size_t size = text.size() + piece.size(), most = static_cast<size_t>(limit);
+    if (size > most)
       refuse("'" + name_ + "' decompresses to more than " + to_text(Bytes(limit)),
              "this is the limit of compressed files",
              "store it uncompressed, when it has that size");
+    if (size > text.capacity()) text.reserve(std::min(std::max(size, 2 * text.capacity()), most));
+    text.append(piece);
   }
 
   z_stream state_{};
