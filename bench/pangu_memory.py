@@ -7,9 +7,10 @@ A step has a peak where the backward begins, of activations, and one where the o
 its state and gradients (MindSpore's account of PanGu-alpha, arXiv 2104.12369). Printed are, of the
 rank with most memory under plans of 16 stages, the most live bytes of the whole step, what they hold,
 and the most from the begin of the optimizer on: without passes, with recomputation, and with the
-update divided among the ranks of data parallelism as well. Everything is in f32. A step has 32
-micro-batches, unless a number is given: as many are in flight as with more of them, and each has as
-many rows as one of 128 micro-batches of a batch of 2,048 rows.
+update divided among the ranks of data parallelism as well. These are 4 where the update is divided,
+since ranks that divide it behave alike in smaller groups: 2,048 ranks take more than 20 GiB to
+simulate. Everything is in f32. A step has 16 micro-batches, unless a number is given: with more of them
+no further ones are in flight. A rank has one row of each, as with 128 of a batch of 2,048 rows.
 """
 import json
 import subprocess
@@ -19,17 +20,15 @@ import tempfile
 from gallery import RACKS, gpt
 from planner_cases import config_file
 
-DEGREES = "pp=16,dp=16,tp=8"
 DOES_NOT_FIT = 3  # an exit code
-ROWS = 2048 // 128
-PASSES = [("none", ""), ("recompute=full", ",recompute=full"), ("recompute=selective",
-          ",recompute=selective"), ("recompute=full, zero=1", ",recompute=full,zero=1"),
-          ("recompute=selective, zero=1", ",recompute=selective,zero=1")]
+# Passes, ranks of data parallelism.
+CASES = [("", 16), (",recompute=selective", 16), (",recompute=full", 16),
+         (",recompute=selective,zero=1", 4), (",recompute=full,zero=1", 4)]
 
 
-def fullest(program, file, passes, micro_batches):
+def fullest(program, file, passes, data, micro_batches):
     result = subprocess.run([program, "simulate", file, "--cluster", RACKS, "--plan",
-                             f"{DEGREES},micro_batches={micro_batches}{passes}", "--json"],
+                             f"pp=16,dp={data},tp=8,micro_batches={micro_batches}{passes}", "--json"],
                             capture_output=True, text=True)
     if result.returncode not in (0, DOES_NOT_FIT):
         raise RuntimeError(result.stderr.strip())
@@ -38,19 +37,19 @@ def fullest(program, file, passes, micro_batches):
 
 def main():
     program = sys.argv[1]
-    micro_batches = int(sys.argv[2]) if len(sys.argv) > 2 else 32
-    print("| passes | most live bytes | of these activations | of these variables | most from the "
-          "optimizer on |")
-    print("|---|---|---|---|---|")
+    micro_batches = int(sys.argv[2]) if len(sys.argv) > 2 else 16
+    print("| passes | ranks | most live bytes | of these activations | of these variables | most from "
+          "the optimizer on |")
+    print("|---|---|---|---|---|---|")
     with tempfile.TemporaryDirectory() as folder:
-        file = config_file(folder, gpt(64, 16384, 128, 1024, 40000, micro_batches * ROWS))
-        for name, passes in PASSES:
-            memory = fullest(program, file, passes, micro_batches)
+        for passes, data in CASES:
+            file = config_file(folder, gpt(64, 16384, 128, 1024, 40000, micro_batches * data))
+            memory = fullest(program, file, passes, data, micro_batches)
             held = memory["contents"]
             figures = [memory["peak_bytes"], held["activations kept for the backward"],
                        held["variables"], memory.get("optimizer_peak_bytes", 0)]
-            print(f"| {name} | " + " | ".join(f"{each / 2**30:.1f} GiB" for each in figures) + " |",
-                  flush=True)
+            cells = [passes[1:] or "none", str(128 * data)] + [f"{each / 2**30:.1f} GiB" for each in figures]
+            print("| " + " | ".join(cells) + " |", flush=True)
 
 
 if __name__ == "__main__":
