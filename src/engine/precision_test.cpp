@@ -223,7 +223,7 @@ TEST(Narrow, LeavesVariablesAsTheyAre) {
 /// Fills the first element of a gradient of f16 on a rank with an infinity.
 class Overflow {
  public:
-  Overflow(const TaskGraph& tasks, Rank rank) : tasks_(tasks), rank_(rank) {
+  Overflow(const TaskGraph& tasks, Rank rank) : rank_(rank) {
     for (RegisterIndex reg{0}; reg.value() < std::ssize(tasks.registers); ++reg) {
       const Register& candidate = tasks.registers[reg];
       const auto ranks = candidate.attr.mesh->ranks();
@@ -244,7 +244,6 @@ class Overflow {
   }
 
  private:
-  const TaskGraph& tasks_;
   Rank rank_;
   RegisterIndex register_{-1};
 };
