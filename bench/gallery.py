@@ -119,7 +119,8 @@ def row(program, folder, model, config, name, cluster, expert):
         by_hand = seconds(compared["step_seconds"])
         shorter = f"{100 * (1 - answer['step_seconds'] / compared['step_seconds']):.0f}%"
         why = reason(compared, found)
-    return (f"| {model} | {name} | {expert} | {by_hand} | {answer['name']} | "
+    plan_found = answer["name"].replace("|", "\\|")  # between unlike stages
+    return (f"| {model} | {name} | {expert} | {by_hand} | {plan_found} | "
             f"{seconds(answer['step_seconds'])} | {shorter} | {why} |")
 
 
