@@ -23,13 +23,13 @@ Gradients gradients_of(const Graph& graph, const std::vector<int>& stages) {
                                                                       std::vector<ValueId>& list) {
     ValueId sum = value;
     while (casts_parts(graph.op(maker(sum)))) sum = graph.op(maker(sum)).inputs.front();
-    const std::vector<ValueId>& addends = graph.op(maker(sum)).inputs;
-    const bool joins_stages = std::ranges::any_of(addends, [&](ValueId addend) {
-      return maker(addend).index >= 0 && graph.op(maker(addend)).role == Role::kBackward &&
-             graph.type(addend) == graph.type(sum) && stage_of(addend) != stage_of(sum);
+    const std::vector<ValueId>& terms = graph.op(maker(sum)).inputs;
+    const bool joins_stages = std::ranges::any_of(terms, [&](ValueId term) {
+      return maker(term).index >= 0 && graph.op(maker(term)).role == Role::kBackward &&
+             graph.type(term) == graph.type(sum) && stage_of(term) != stage_of(sum);
     });
     if (!joins_stages) return list.push_back(value);
-    for (const ValueId addend : addends) add(addend, list);
+    for (const ValueId term : terms) add(term, list);
   };
   for (const Op& op : graph.ops()) {
     const auto parameter = graph.find_value(op.origin.source);

@@ -29,8 +29,8 @@ TEST(ClockSeconds, AreThoseOfTheScheduleAndWhatComesOnce) {
   EXPECT_NEAR(clock_seconds(choice).value(), 15, 1e-9);
 }
 
-// 1f1b keeps two micro-batches on the first of two stages, f-then-b all three.
-TEST(ClockSeconds, ThereAreNoneWhereTheMicroBatchesInFlightDoNotFit) {
+/// Three micro-batches on two stages, each of which keeps 4 of each beside 10 of variables.
+PipelineChoice two_stages(double capacity) {
   PipelineChoice choice;
   choice.micro_batches = 3;
   for (int s = 0; s < 2; ++s)
@@ -40,7 +40,13 @@ TEST(ClockSeconds, ThereAreNoneWhereTheMicroBatchesInFlightDoNotFit) {
          .first = s,
          .cost =
              {.forward = 1, .input_gradient = 1, .weight_gradient = 1, .variables = 10, .kept = 4},
-         .capacity = 18});
+         .capacity = capacity});
+  return choice;
+}
+
+// 1f1b keeps two micro-batches on the first of two stages, f-then-b all three.
+TEST(ClockSeconds, ThereAreNoneWhereTheMicroBatchesInFlightDoNotFit) {
+  PipelineChoice choice = two_stages(18);
   EXPECT_TRUE(clock_seconds(choice));
   choice.schedule = PipelineKind::kForwardThenBackward;
   EXPECT_FALSE(clock_seconds(choice));
@@ -51,16 +57,7 @@ TEST(ClockSeconds, ThereAreNoneWhereTheMicroBatchesInFlightDoNotFit) {
 // 10 and 4 for each micro-batch in flight: under 1f1b two on the first of two stages and one on
 // the last one, under f-then-b all three.
 TEST(ClockMemory, IsThatOfTheMicroBatchesInFlightAndWhatIsThereAllTheTime) {
-  PipelineChoice choice;
-  choice.micro_batches = 3;
-  for (int s = 0; s < 2; ++s)
-    choice.stages.push_back(
-        {.first_unit = s,
-         .end_unit = s + 1,
-         .first = s,
-         .cost =
-             {.forward = 1, .input_gradient = 1, .weight_gradient = 1, .variables = 10, .kept = 4},
-         .capacity = 100});
+  PipelineChoice choice = two_stages(100);
   EXPECT_EQ(clock_memory(choice), (std::vector<double>{18, 14}));
   choice.schedule = PipelineKind::kForwardThenBackward;
   EXPECT_EQ(clock_memory(choice), (std::vector<double>{22, 22}));
