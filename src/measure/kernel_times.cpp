@@ -38,12 +38,13 @@ Seconds least_time(const Work& work, Seconds budget) {
     sample = time_of_runs(runs);
     used += sample;
   }
-  Seconds best = sample;
-  for (; used < budget; used += sample) {
-    sample = time_of_runs(runs);
-    best = std::min(best, sample);
+  std::vector<Seconds> samples{sample};
+  for (Seconds sum = sample; used < budget || sum <= Seconds(0);) {
+    samples.push_back(time_of_runs(runs));
+    used += samples.back();
+    sum += samples.back();
   }
-  return Seconds(best.value() / static_cast<double>(runs));
+  return Seconds(least_sample(samples).value() / static_cast<double>(runs));
 }
 
 /// Operands of a call: numbers of the size of activations, and indices that are valid.
@@ -153,6 +154,17 @@ bool is_a_class_of_its_own(const LocalWork& work) {
 }
 
 }  // namespace
+
+Seconds least_sample(std::span<const Seconds> samples) {
+  Seconds sum(0);
+  for (Seconds sample : samples) sum += sample;
+  const Seconds stopped = Seconds(sum.value() / (4 * static_cast<double>(samples.size())));
+  ensure(sum > Seconds(0), "a clock that is read for some time goes on");
+  Seconds least(std::numeric_limits<double>::infinity());
+  for (Seconds sample : samples)
+    if (sample >= stopped) least = std::min(least, sample);
+  return least;
+}
 
 Seconds time_of(const LocalCall& call, Seconds budget) {
   const BoundKernel kernel = bind_kernel(call);

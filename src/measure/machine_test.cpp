@@ -23,6 +23,19 @@ TEST(KernelGrid, HasSeveralSizesOfEveryClass) {
     EXPECT_GE(flops[name.operation].size(), 3) << name.text;
 }
 
+TEST(LeastSample, IsNotThatOfAClockThatStoodStillOrJumped) {
+  const auto least_of = [](std::vector<double> samples) {
+    std::vector<Seconds> times;
+    for (double sample : samples) times.emplace_back(sample);
+    return least_sample(times).value();
+  };
+  EXPECT_EQ(least_of({3e-6, 2e-6, 5e-6}), 2e-6);
+  EXPECT_EQ(least_of({3e-6, 2e-6, 0}), 2e-6);
+  EXPECT_EQ(least_of({3e-6, -2e-6, 5e-6}), 3e-6);
+  EXPECT_EQ(least_of({0, 1e-3}), 1e-3);
+  EXPECT_EQ(least_of({4e-6}), 4e-6);
+}
+
 /// The times of the grid on a device.
 std::vector<TimedPoint> times_on(const DeviceCost& device) {
   std::vector<TimedPoint> times;
