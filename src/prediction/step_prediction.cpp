@@ -119,6 +119,18 @@ Bytes arena_of(const TaskGraph& graph, Rank rank) {
   return bytes;
 }
 
+/// By mesh, of a rank: inputs of the step.
+IndexedVector<MeshIndex, Bytes> batch_bytes(const TaskGraph& graph) {
+  IndexedVector<MeshIndex, Bytes> bytes(graph.meshes.size(), Bytes(0));
+  for (const Task& task : graph.tasks) {
+    if (task.kind != Task::Kind::kFeed) continue;
+    for (const RegisterIndex output : task.outputs)
+      if (const Register& reg = graph.registers[output]; reg.storage == Register::Storage::kArena)
+        bytes[task.mesh] += total_size(reg);
+  }
+  return bytes;
+}
+
 /// Ranks that share a core share its memory evenly.
 RankMemoryNeed memory_of(const TaskGraph& graph, Rank rank, const Deployment& deployment,
                          const PredictOptions& options) {
@@ -173,8 +185,13 @@ Seconds StepPrediction::exposed() const {
 
 std::vector<RankMemoryNeed> memory_needs(const TaskGraph& graph, const Deployment& deployment,
                                          const PredictOptions& options) {
+  const IndexedVector<MeshIndex, Bytes> batch = batch_bytes(graph);
   std::vector<RankMemoryNeed> needs;
-  for (const Rank rank : ranks(graph)) needs.push_back(memory_of(graph, rank, deployment, options));
+  for (const Rank rank : ranks(graph)) {
+    needs.push_back(memory_of(graph, rank, deployment, options));
+    for (MeshIndex mesh : graph.meshes.indices())
+      if (graph.meshes[mesh]->coordinate_of(rank)) needs.back().batch += batch[mesh];
+  }
   return needs;
 }
 
@@ -215,10 +232,10 @@ StepPrediction predict_step(std::shared_ptr<const TaskGraph> graph, const Deploy
     prediction.ranks.back().rank = times.rank;
     prediction.ranks.back().like = like;
     prediction.executed += found->second.second;
-    prediction.memory.push_back(memory_of(*graph, times.rank, deployment, options));
     prediction.peak_flops_per_second +=
         type.cost.flops_rate(OperationClass::kMatmul, options.products);
   }
+  prediction.memory = memory_needs(*graph, deployment, options);
   if (options.explains) {
     prediction.critical = critical_parts(*graph, simulation, acts);
     prediction.memory_over_time = memory_over_time(*graph, simulation, acts);

@@ -40,6 +40,7 @@ struct RankBreakdown {
 struct RankMemoryNeed {
   Bytes variables{0};  // parameters and optimizer state, without what is in a file
   Bytes arena{0};      // activations, gradients and buffers
+  Bytes batch{0};      // of the arena: inputs of the step, of all micro-batches
   Bytes others{0};     // arenas of the other programs of the run: PredictOptions::beside
   Bytes reserve{0};    // of the libraries
   Bytes capacity{0};   // of its device; ranks that share a core share it evenly

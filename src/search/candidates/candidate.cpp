@@ -215,7 +215,7 @@ EvaluatedCandidate extrapolated(const PlanRequest& request, Candidate candidate,
                                      : step.prediction(fewer.prediction, more.prediction);
     result.parts = parts_of(result.prediction);
   }
-  result.prediction.memory = more.prediction.memory;
+  result.prediction.memory = step.memory(fewer.prediction.memory, more.prediction.memory);
   result.fullest = fullest_of(result.prediction, in_order(request.cluster, own.plan.hardware()));
   return result;
 }

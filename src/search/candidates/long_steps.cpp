@@ -3,14 +3,19 @@
 #include <algorithm>
 #include <cmath>
 #include <map>
+#include <set>
 
 #include "base/error.h"
 
 namespace tessera {
 namespace {
 
-/// Pipelines of fewer stages have as many micro-batches.
-constexpr int64_t kLeastCount = 8;
+/// The sets of ranks that stages have.
+int64_t device_groups(const Plan& plan) {
+  std::set<std::vector<Rank>> groups;
+  for (const NamedMesh& mesh : plan.placed()) groups.insert(mesh.mesh->ranks());
+  return std::ssize(groups);
+}
 
 /// Calls visit(key, a, b) for the keys of both maps; one that is not there is 0.
 template <class Value, class Visit>
@@ -49,16 +54,15 @@ bool is_long(const Graph& graph, int64_t micro_batches) {
 }
 
 bool is_predicted(const Graph& graph, const Plan& plan) {
-  const int stages = static_cast<int>(plan.placed().size());
-  return plan.accumulate == 1 && plan.micro_batches > shorter_counts(stages).back() &&
-         is_long(graph, plan.micro_batches);
+  return plan.accumulate == 1 && plan.schedule != PipelineKind::kForwardThenBackward &&
+         plan.micro_batches > shorter_counts(plan).back() && is_long(graph, plan.micro_batches);
 }
 
 std::vector<ShorterStep> shorter_steps(const Graph& graph, const Plan& plan, ShorterGraphs& graphs,
                                        const std::function<Graph(int64_t)>& make) {
   const int64_t rows = batch_rows(graph) / plan.micro_batches;
   std::vector<ShorterStep> steps;
-  for (const int64_t count : shorter_counts(static_cast<int>(plan.placed().size()))) {
+  for (const int64_t count : shorter_counts(plan)) {
     ShorterStep step{graphs.of(rows * count, make), plan};
     step.plan.micro_batches = count;
     step.plan.fingerprint.reset();  // of the whole step
@@ -67,9 +71,24 @@ std::vector<ShorterStep> shorter_steps(const Graph& graph, const Plan& plan, Sho
   return steps;
 }
 
-std::array<int64_t, 2> shorter_counts(int stages) {
-  const int64_t count = std::max<int64_t>(stages, kLeastCount);
-  return {count, 2 * count};
+std::array<int64_t, 2> shorter_counts(const Plan& plan) {
+  const auto stages = std::ssize(plan.placed());
+  if (stages == 1) return {2, 3};  // the first micro-batch begins the sums of gradients
+  if (const int64_t groups = device_groups(plan); groups < stages) {
+    const int64_t count = stages + plan.micro_batches % groups;
+    return {count, count + groups};
+  }
+  // A micro-batch is at each stage, and transfers alternate with passes.
+  const int64_t filled = std::max<int64_t>(stages, 3), further = std::max<int64_t>(filled / 4, 1);
+  switch (plan.schedule) {
+    case PipelineKind::kOneForwardOneBackward: return {filled, filled + further};
+    // Nearly twice as many forwards as stages are ahead at the first one.
+    case PipelineKind::kEagerOneForwardOneBackward: return {filled, 2 * filled};
+    // Weight gradients wait for the end until the pipeline has used the time for them.
+    case PipelineKind::kZeroBubbleH1:
+      return {filled + (filled + 1) / 2, filled + (filled + 1) / 2 + further};
+    default: return {2 * filled, 2 * filled + further};
+  }
 }
 
 double LongStep::at(double fewer, double more) const {
@@ -90,12 +109,23 @@ Bytes LongStep::at(Bytes fewer, Bytes more) const {
   return Bytes(at(fewer.value(), more.value()));
 }
 
+std::vector<RankMemoryNeed> LongStep::memory(const std::vector<RankMemoryNeed>& fewer,
+                                             std::vector<RankMemoryNeed> more) const {
+  for (size_t i = 0; i < more.size(); ++i) {
+    if (more[i].batch == Bytes(0)) continue;  // it does not fit, so no task is there
+    const Bytes batch = at(fewer.at(i).batch, more[i].batch);
+    more[i].arena += batch - more[i].batch;
+    more[i].batch = batch;
+  }
+  return more;
+}
+
 StepPrediction LongStep::prediction(const StepPrediction& fewer, const StepPrediction& more) const {
   if (fewer.ranks.size() != more.ranks.size())
     throw InternalError("two predictions of one plan have unlike ranks");
   StepPrediction result;
   result.step = at(fewer.step, more.step);
-  result.memory = more.memory;
+  result.memory = memory(fewer.memory, more.memory);
   result.executed = Flops(at(fewer.executed.value(), more.executed.value()));
   result.peak_flops_per_second = more.peak_flops_per_second;
   for (size_t i = 0; i < more.ranks.size(); ++i) {

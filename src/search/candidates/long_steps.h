@@ -39,11 +39,11 @@ class ShorterGraphs {
   std::map<int64_t, std::shared_ptr<const Graph>> made_;
 };
 
-/// The numbers of micro-batches of the two shorter steps of a pipeline, ascending. The smaller one
-/// fills it: from there on every further micro-batch takes as long as the busiest stage needs for
-/// it, and none needs further memory.
-///   example  16 stages -> {16, 32}
-std::array<int64_t, 2> shorter_counts(int stages);
+/// The numbers of micro-batches of the two shorter steps of a plan, ascending. The smaller one
+/// fills the pipeline: from there on every further micro-batch takes as long as the busiest stage
+/// needs for it. With the larger one as many are in flight as ever are.
+///   example  16 stages on as many devices under 1f1b -> {16, 20}; on 8 devices -> {16, 24}
+std::array<int64_t, 2> shorter_counts(const Plan& plan);
 
 /// Steps of more micro-batches are predicted, and those of programs whose ops of the forward and
 /// the backward, once for each micro-batch, are more than so many: they take gigabytes.
@@ -53,7 +53,8 @@ inline constexpr int64_t kMaxWholeOps = 300'000;
 /// Is a step of so many micro-batches of a graph predicted, if shorter ones have fewer?
 bool is_long(const Graph& graph, int64_t micro_batches);
 
-/// Is the step of the plan predicted from shorter ones? It has more micro-batches than these.
+/// Is the step of the plan predicted from shorter ones? It has more micro-batches than these, and
+/// its memory does not grow with them.
 bool is_predicted(const Graph& graph, const Plan& plan);
 
 /// The shorter steps of a plan: its decisions and placements, for fewer micro-batches.
@@ -63,12 +64,15 @@ std::vector<ShorterStep> shorter_steps(const Graph& graph, const Plan& plan, Sho
                                        const std::function<Graph(int64_t rows)>& make);
 
 /// What the step takes for `count` micro-batches, along the line through both predictions. The
-/// memory is that of `more`; timeline, critical path and memory over time are left out.
+/// memory is that of `more` with a larger batch; timeline, critical path and memory over time are
+/// left out.
 ///   requires  both are of the same ranks; fewer_count < more_count
 struct LongStep {
   int64_t fewer_count = 0, more_count = 0, count = 0;
 
   StepPrediction prediction(const StepPrediction& fewer, const StepPrediction& more) const;
+  std::vector<RankMemoryNeed> memory(const std::vector<RankMemoryNeed>& fewer,
+                                     std::vector<RankMemoryNeed> more) const;
   Traffic traffic(const Traffic& fewer, const Traffic& more) const;
 
  private:

@@ -2,6 +2,8 @@
 
 #include <gtest/gtest.h>
 
+#include <cctype>
+
 #include "cluster/cluster_file.h"
 #include "network/family.h"
 #include "network/graphs.h"
@@ -15,7 +17,7 @@ Graph gpt_of(int64_t rows) {
   const Network network = network_of({.kind = "gpt",
                                       .vocabulary = 64,
                                       .context = 32,
-                                      .layers = 2,
+                                      .layers = 8,
                                       .width = 64,
                                       .heads = 4,
                                       .dropout = 0});
@@ -32,55 +34,80 @@ EvaluatedCandidate step_of(const std::string& preset, int64_t micro_batches,
   return std::move(found.evaluated.at(0));
 }
 
-/// The step of so many micro-batches as those of two shorter ones predict it.
-EvaluatedCandidate predicted(const std::string& preset, int64_t micro_batches, int stages,
-                             const Cluster& cluster) {
-  const auto [fewer, more] = shorter_counts(stages);
-  const EvaluatedCandidate a = step_of(preset, fewer, cluster), b = step_of(preset, more, cluster);
-  const LongStep step{fewer, more, micro_batches};
-  EvaluatedCandidate result = b;
-  result.prediction = step.prediction(a.prediction, b.prediction);
-  result.traffic = step.traffic(a.traffic, b.traffic);
-  return result;
+Plan plan_of(const std::string& preset) {
+  return preset_plan(parse_preset(preset), gpt_of(2 * kMaxWholeMicroBatches));
 }
 
-TEST(ShorterCounts, FillThePipeline) {
-  EXPECT_EQ(shorter_counts(16), (std::array<int64_t, 2>{16, 32}));
-  EXPECT_EQ(shorter_counts(2), (std::array<int64_t, 2>{8, 16}));
+TEST(ShorterCounts, FillThePipelineAndHaveAsManyInFlightAsThereEverAre) {
+  using Counts = std::array<int64_t, 2>;
+  EXPECT_EQ(shorter_counts(plan_of("dp=2,tp=2")), (Counts{2, 3}));
+  EXPECT_EQ(shorter_counts(plan_of("pp=2,dp=2")), (Counts{3, 4}));
+  EXPECT_EQ(shorter_counts(plan_of("pp=4")), (Counts{4, 5}));
+  EXPECT_EQ(shorter_counts(plan_of("pp=4,schedule=zb-h1")), (Counts{6, 7}));
+  // Up to 2 x 4 - 1 forwards are ahead.
+  EXPECT_EQ(shorter_counts(plan_of("pp=4,schedule=eager-1f1b")), (Counts{4, 8}));
+  EXPECT_EQ(shorter_counts(plan_of("pp=4,schedule=zb-h2")), (Counts{8, 9}));
+  // Eight stages on four devices, of which groups of four micro-batches begin together.
+  for (const char* schedule : {"interleaved", "zb-v", "v-half", "v-min"})
+    EXPECT_EQ(shorter_counts(plan_of("pp=4,schedule=" + std::string(schedule))), (Counts{8, 12}))
+        << schedule;
+  // The first group is larger.
+  Plan plan = plan_of("pp=4,schedule=interleaved");
+  plan.micro_batches = 70;
+  EXPECT_EQ(shorter_counts(plan), (Counts{10, 14}));
 }
 
-// What a micro-batch adds is the same for each, once the pipeline is full.
-TEST(LongStep, IsThatOfTheWholeProgram) {
+/// Of a preset.
+class LongStepOf : public ::testing::TestWithParam<const char*> {};
+
+void expect_near(Seconds found, Seconds whole, const std::string& what) {
+  EXPECT_NEAR(found.value(), whole.value(), 0.01 * whole.value()) << what;
+}
+
+// What a micro-batch adds is the same for each, once the pipeline is full, and no further one is in
+// flight. The registers of a longer step are laid out anew, which leaves other gaps between them:
+// up to 2.6% of the arena. Two micro-batches more than are compiled whole leave a remainder by the
+// four devices.
+TEST_P(LongStepOf, IsThatOfTheWholeProgram) {
+  constexpr int64_t kCount = kMaxWholeMicroBatches + 2;
   const Cluster cluster = parse_cluster_line("2x2xv100-16g");
-  for (const auto& [preset, stages] :
-       {std::pair("pp=2,dp=2", 2), std::pair("pp=4", 4), std::pair("dp=2,tp=2", 1)}) {
-    const EvaluatedCandidate whole = step_of(preset, 40, cluster);
-    const EvaluatedCandidate found = predicted(preset, 40, stages, cluster);
-    EXPECT_NEAR(found.prediction.step.value(), whole.prediction.step.value(),
-                0.02 * whole.prediction.step.value())
-        << preset;
-    ASSERT_EQ(found.prediction.ranks.size(), 4U) << preset;
-    for (size_t i = 0; i < 4; ++i)
-      EXPECT_NEAR(found.prediction.ranks[i].compute.value(),
-                  whole.prediction.ranks[i].compute.value(),
-                  0.01 * whole.prediction.ranks[i].compute.value())
-          << preset << ", rank " << i;
-    EXPECT_EQ(found.traffic.bytes, whole.traffic.bytes) << preset;
-    EXPECT_EQ(found.traffic.bytes_over, whole.traffic.bytes_over) << preset;
+  Plan plan = plan_of(GetParam());
+  plan.micro_batches = kCount;
+  const auto [fewer, more] = shorter_counts(plan);
+  const EvaluatedCandidate a = step_of(GetParam(), fewer, cluster);
+  const EvaluatedCandidate b = step_of(GetParam(), more, cluster);
+  const EvaluatedCandidate whole = step_of(GetParam(), kCount, cluster);
+  const LongStep step{fewer, more, kCount};
+  const StepPrediction found = step.prediction(a.prediction, b.prediction);
+  expect_near(found.step, whole.prediction.step, "step");
+  ASSERT_EQ(found.ranks.size(), 4U);
+  for (size_t i = 0; i < 4; ++i) {
+    const std::string rank = "rank " + std::to_string(i);
+    expect_near(found.ranks[i].compute, whole.prediction.ranks[i].compute, rank);
+    const RankMemoryNeed &need = found.memory[i], &needed = whole.prediction.memory[i];
+    EXPECT_NEAR(static_cast<double>(need.arena.value()), static_cast<double>(needed.arena.value()),
+                0.03 * static_cast<double>(needed.arena.value()))
+        << rank;
+    EXPECT_EQ(need.batch, needed.batch) << rank;
+    EXPECT_EQ(need.variables, needed.variables) << rank;
   }
+  const Traffic traffic = step.traffic(a.traffic, b.traffic);
+  EXPECT_EQ(traffic.bytes, whole.traffic.bytes);
+  EXPECT_EQ(traffic.bytes_over, whole.traffic.bytes_over);
 }
 
-// From as many micro-batches as stages on, no further one is in flight.
-TEST(LongStep, NeedsTheMemoryOfTheShorterOne) {
-  const Cluster cluster = parse_cluster_line("4xv100-16g");
-  const EvaluatedCandidate whole = step_of("pp=4", 40, cluster);
-  const EvaluatedCandidate found = predicted("pp=4", 40, 4, cluster);
-  for (size_t i = 0; i < 4; ++i)
-    EXPECT_NEAR(static_cast<double>(found.prediction.memory[i].all().value()),
-                static_cast<double>(whole.prediction.memory[i].all().value()),
-                0.01 * static_cast<double>(whole.prediction.memory[i].all().value()))
-        << i;
-}
+INSTANTIATE_TEST_SUITE_P(Presets, LongStepOf,
+                         ::testing::Values("dp=2,tp=2", "dp=4,zero=3", "pp=2,dp=2", "pp=2,tp=2",
+                                           "pp=4", "pp=4,schedule=eager-1f1b",
+                                           "pp=4,schedule=zb-h1", "pp=4,schedule=zb-h2",
+                                           "pp=4,schedule=interleaved", "pp=4,schedule=zb-v",
+                                           "pp=4,schedule=v-half", "pp=4,schedule=v-min"),
+                         [](const auto& preset) {
+                           std::string name;
+                           for (const char c : std::string(preset.param))
+                             if (std::isalnum(c)) name += c;
+                           return name;
+                         });
 
 // 64 micro-batches of two layers are a small program.
 TEST(IsPredicted, OfMoreMicroBatchesThanAProgramHasAsAWhole) {
@@ -93,6 +120,12 @@ TEST(IsPredicted, OfMoreMicroBatchesThanAProgramHasAsAWhole) {
   EXPECT_TRUE(is_predicted(graph, plan));
   plan.accumulate = 5;
   EXPECT_FALSE(is_predicted(graph, plan)) << "its micro-batches are in groups";
+}
+
+TEST(IsPredicted, OfNoScheduleThatKeepsAllMicroBatches) {
+  Plan plan = plan_of("pp=4,schedule=f-then-b");
+  plan.micro_batches = 65;
+  EXPECT_FALSE(is_predicted(gpt_of(2), plan));
 }
 
 // The shorter steps have the placements of the whole one, whose graph has other extents.
@@ -109,8 +142,8 @@ TEST(ShorterSteps, StandForTheWholeStepOfAPlanWithPlacements) {
   const EvaluatedCandidate found = evaluate(request, {candidate}).evaluated.at(0);
   EXPECT_TRUE(whole.candidate.shorter.empty());
   ASSERT_EQ(found.candidate.shorter.size(), 2U);
-  EXPECT_EQ(found.candidate.shorter[0].plan.micro_batches, 8);
-  EXPECT_EQ(batch_rows(*found.candidate.shorter[1].graph), 2 * 16);
+  EXPECT_EQ(found.candidate.shorter[0].plan.micro_batches, 3);
+  EXPECT_EQ(batch_rows(*found.candidate.shorter[1].graph), 2 * 4);
   EXPECT_EQ(found.candidate.plan.micro_batches, kCount);
   EXPECT_NEAR(found.step().value(), whole.step().value(), 0.02 * whole.step().value());
   EXPECT_EQ(found.traffic.bytes, whole.traffic.bytes);
