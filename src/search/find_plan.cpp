@@ -162,6 +162,14 @@ class Planning {
     return faster;
   }
 
+  /// Could the preset fit on one mesh with more micro-batches? k times as many keep at least a k-th
+  /// of the arena.
+  static bool may_fit(const Misfit& misfit, const Candidate& more) {
+    const int64_t times = more.plan.micro_batches / misfit.preset.plan.micro_batches;
+    return misfit.need.all() - misfit.need.arena + Bytes(misfit.need.arena.value() / times) <=
+           misfit.need.capacity;
+  }
+
   ///   has_room  of the presets for which it is so
   void add_micro_batches(const std::vector<Misfit>& presets, bool has_room) {
     int64_t left = max_presets();
@@ -169,6 +177,8 @@ class Planning {
       if (misfit.has_room != has_room) continue;
       std::vector<Candidate> candidates =
           with_micro_batches(request_, options_.constraints, {misfit.preset});
+      if (!is_pipeline(misfit.preset))
+        std::erase_if(candidates, [&](const Candidate& each) { return !may_fit(misfit, each); });
       const int64_t tried = std::min(left, std::ssize(candidates));
       answer_.left_out += std::ssize(candidates) - tried;
       left -= tried;
@@ -202,8 +212,9 @@ class Planning {
   void add_savings() {
     const std::vector<Misfit> presets = misfits();
     if (presets.empty()) return;
-    SavedPresets saved(request_.graph, request_.cluster.type(0).cost,
-                       !fixes_decision(options_.constraints, "recompute"));
+    SavedPresets saved(request_.graph, request_.cluster,
+                       {.recompute = !fixes_decision(options_.constraints, "recompute"),
+                        .micro_batches = !fixes_decision(options_.constraints, "micro_batches")});
     for (const Misfit& misfit : presets)
       saved.add({misfit.preset.name, misfit.step, misfit.need, misfit.preset.plan.micro_batches});
     for (int64_t left = max_presets(); left > 0;) {

@@ -207,7 +207,9 @@ EvaluatedCandidate extrapolated(const PlanRequest& request, Candidate candidate,
   result.is_simulated = fewer.is_simulated && more.is_simulated;
   const Candidate& own = result.candidate;
   if (!result.is_simulated) {
-    result.prediction.step = more.prediction.step;
+    // Bounds grow with the micro-batches as steps do.
+    result.prediction.step =
+        fewer.is_simulated ? more.step() : step.prediction(fewer.prediction, more.prediction).step;
     result.prediction.ranks = more.prediction.ranks;
   } else {
     result.traffic = step.traffic(fewer.traffic, more.traffic);

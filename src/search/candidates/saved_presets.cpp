@@ -4,13 +4,15 @@
 #include <iterator>
 
 #include "ops/operator.h"
-#include "plan/preset.h"
+#include "search/candidates/long_steps.h"
 
 namespace tessera {
 namespace {
 
 constexpr std::array kKinds{Recompute::Kind::kNone, Recompute::Kind::kSelective,
                             Recompute::Kind::kFull};
+/// With so many times the memory a preset is expected to fit, unless it is not worth a trial.
+constexpr double kDoubt = 1.25;
 constexpr std::array<const char*, 3> kRecomputeTexts{"", ",recompute=selective", ",recompute=full"};
 
 bool is_forward(const Graph& graph, OpId op) {
@@ -71,8 +73,11 @@ std::array<RecomputeShares, 3> recompute_shares(const Graph& graph, const Device
   return shares;
 }
 
-SavedPresets::SavedPresets(const Graph& graph, const DeviceCost& device, bool has_recompute)
-    : shares_(recompute_shares(graph, device)), has_recompute_(has_recompute) {
+SavedPresets::SavedPresets(const Graph& graph, const Cluster& cluster, const Choices& choices)
+    : cluster_(cluster),
+      choices_(choices),
+      rows_(batch_rows(graph)),
+      shares_(recompute_shares(graph, cluster.type(0).cost)) {
   double trained = 0, all = 0;
   for (const Variable& variable : graph.variables()) {
     const auto bytes = static_cast<double>(byte_size(graph.type(variable.value)).value());
@@ -83,25 +88,95 @@ SavedPresets::SavedPresets(const Graph& graph, const DeviceCost& device, bool ha
 }
 
 void SavedPresets::add(const Misfit& misfit) {
-  const int64_t data = data_degree(misfit.name);
   const std::string degrees = degrees_of(misfit.name);
+  compiled_.emplace(degrees, misfit.micro_batches);
+  std::erase_if(open_, [&](const Saved& saved) {
+    return saved.degrees == degrees && saved.micro_batches == misfit.micro_batches;
+  });
+  add_savings(misfit, 1);
+  const int64_t data = data_degree(misfit.name);
+  if (choices_.micro_batches && misfit.micro_batches == 1 && !degrees.starts_with(kPipelineKey))
+    for (int64_t count = 2; count <= kMaxWholeMicroBatches; count *= 2) {
+      if (rows_ % (count * data) != 0 || compiled_.contains({degrees, count})) continue;
+      Misfit more = misfit;
+      more.name += ",micro_batches=" + std::to_string(count);
+      more.micro_batches = count;
+      more.need.arena = Bytes(misfit.need.arena.value() / count);
+      add_savings(more, count);
+    }
+  sort();
+}
+
+/// Estimates are as much too low as the one that was most so, of those with the same savings.
+bool SavedPresets::is_expected_to_fit(const Saved& saved, double memory) const {
+  const auto known = too_low_.find({saved.zero, saved.recompute});
+  return saved.bytes * (known == too_low_.end() ? 1 : known->second) <=
+         memory * static_cast<double>(saved.misfit.capacity.value());
+}
+
+void SavedPresets::sort() {
+  std::ranges::stable_sort(open_, {}, [&](const Saved& each) {
+    // zero 1 adds nothing; the others exchange more.
+    const int exchanged = each.zero == 0 ? 1 : each.zero == 1 ? 0 : each.zero;
+    return std::tuple(!is_expected_to_fit(each), each.expected, exchanged);
+  });
+}
+
+/// A misfit with zero and recompute; its arena is a `split`-th part of that of a compiled one.
+void SavedPresets::add_savings(const Misfit& misfit, int64_t split) {
+  const Preset preset = parse_preset(misfit.name);
+  const int64_t data = data_degree(misfit.name);
   for (int zero = 0; zero <= 3; ++zero) {
     // Without sums over micro-batches zero 2 is zero 1.
     if ((zero > 0 && data == 1) || (zero == 2 && misfit.micro_batches == 1)) continue;
     for (size_t recompute = 0; recompute < kKinds.size(); ++recompute) {
       if (zero == 0 && recompute == 0) continue;
-      if (recompute > 0 && (!has_recompute_ || shares_[recompute].kept >= 1)) continue;
+      if (recompute > 0 && (!choices_.recompute || shares_[recompute].kept >= 1)) continue;
       std::string name = misfit.name;
       if (zero > 0) name += "," + std::string(kZeroKey) + "=" + std::to_string(zero);
       const Seconds step(misfit.step.value() * (1 + shares_[recompute].added));
-      open_.push_back({name + kRecomputeTexts[recompute], degrees, data, misfit.micro_batches, zero,
-                       recompute, step, misfit.need});
+      Saved saved{.name = name + kRecomputeTexts[recompute],
+                  .degrees = degrees_of(misfit.name),
+                  .data = data,
+                  .micro_batches = misfit.micro_batches,
+                  .zero = zero,
+                  .recompute = recompute,
+                  .step = step,
+                  .misfit = misfit.need,
+                  .split = split};
+      estimate(saved, preset);
+      open_.push_back(std::move(saved));
     }
   }
-  std::ranges::stable_sort(open_, {}, [](const Saved& each) {
-    // zero 1 adds nothing; the others exchange more.
-    return std::pair(each.step, each.zero == 0 ? 1 : each.zero == 1 ? 0 : each.zero);
-  });
+}
+
+void SavedPresets::estimate(Saved& saved, const Preset& preset) const {
+  const RankMemoryNeed& need = saved.misfit;
+  const double others = 1 - 1 / static_cast<double>(saved.data);
+  const auto variables = static_cast<double>(need.variables.value());
+  const double trained = trained_share_ * variables;
+  const bool has_sums = saved.micro_batches > 1;
+  auto activations = static_cast<double>(need.arena.value());
+  if (has_sums && saved.split == 1) activations = std::max(activations - trained, 0.0);
+  activations *= shares_[saved.recompute].kept;
+  const bool is_divided = saved.zero >= 2 || (saved.zero == 1 && !has_sums);
+  const double gradients = is_divided ? (1 - others) * trained : trained;
+  // Sums are kept during all passes; else gradients come as activations go.
+  double bytes = static_cast<double>((need.all() - need.arena).value()) +
+                 (has_sums ? activations + gradients : std::max(activations, gradients));
+  if (saved.zero >= 1) bytes -= others * (variables - trained);
+  if (saved.zero == 3) bytes -= others * trained;
+  saved.bytes = bytes;
+  // Of the parameters of a rank, beside one sum of their gradients: zero 2 sums each micro-batch,
+  // zero 3 gathers in both passes of each as well.
+  const double further = saved.zero == 2   ? static_cast<double>(saved.micro_batches - 1)
+                         : saved.zero == 3 ? static_cast<double>(3 * saved.micro_batches - 2)
+                                           : 0;
+  int64_t ranks = 1;
+  for (const PresetAxis& axis : preset.axes) ranks *= axis.size.value_or(1);
+  const auto last = static_cast<DeviceId>(std::min<int64_t>(ranks, cluster_.device_count()) - 1);
+  const double seconds = further * others * trained / cluster_.link(0, last).bytes_per_second;
+  saved.expected = saved.step + Seconds(further > 0 ? seconds : 0);
 }
 
 /// A lower bound of the bytes of the fullest rank where nothing is computed again.
@@ -139,7 +214,8 @@ bool SavedPresets::saves_at_least(const Saved& more, const Saved& less) {
 
 std::vector<std::string> SavedPresets::take(int64_t count, const std::optional<Seconds>& limit) {
   std::erase_if(open_, [&](const Saved& saved) {
-    return (limit && saved.step >= *limit) || !may_fit(saved);
+    return (limit && (saved.step >= *limit || !is_expected_to_fit(saved, kDoubt))) ||
+           !may_fit(saved);
   });
   std::vector<std::string> names;
   for (auto each = open_.begin(); each != open_.end() && std::ssize(names) < count;) {
@@ -154,6 +230,9 @@ void SavedPresets::learn(const std::string& name, const RankMemoryNeed& need) {
   const auto found = taken_.find(name);
   if (found == taken_.end()) return;
   const Saved& taken = found->second;
+  double& too_low = too_low_.try_emplace({taken.zero, taken.recompute}, 1).first->second;
+  too_low = std::max(too_low, static_cast<double>(need.all().value()) / taken.bytes);
+  sort();
   const bool is_pipeline = taken.degrees.starts_with(kPipelineKey);
   std::erase_if(open_, [&](const Saved& saved) {
     if (!need.fits()) return saves_at_least(taken, saved);
@@ -161,8 +240,9 @@ void SavedPresets::learn(const std::string& name, const RankMemoryNeed& need) {
     return saves_at_least(saved, taken) &&
            (!is_pipeline || saved.micro_batches == taken.micro_batches);
   });
-  // What zero saves of an arena is not known as well.
-  if (taken.recompute == 0 || taken.zero > 1 || taken.misfit.arena == Bytes(0)) return;
+  // What zero and micro-batches save of an arena is not known as well.
+  if (taken.recompute == 0 || taken.zero > 1 || taken.split > 1 || taken.misfit.arena == Bytes(0))
+    return;
   saved_part_[{taken.degrees, taken.recompute, taken.micro_batches}] =
       (bytes_without_recompute(taken) - static_cast<double>(need.all().value())) /
       static_cast<double>(taken.misfit.arena.value());

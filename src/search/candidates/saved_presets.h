@@ -5,11 +5,15 @@
 #include <cstdint>
 #include <map>
 #include <optional>
+#include <set>
 #include <string>
 #include <tuple>
+#include <utility>
 #include <vector>
 
+#include "cluster/cluster.h"
 #include "graph/graph.h"
+#include "plan/preset.h"
 #include "rewrite/recompute.h"
 #include "search/candidates/candidate.h"
 
@@ -25,12 +29,16 @@ struct RecomputeShares {
 ///   time    O(ops) and one minimum cut
 std::array<RecomputeShares, 3> recompute_shares(const Graph& graph, const DeviceCost& device);
 
-/// The order of presets with levels of zero and recompute. It begins with presets that were
-/// compiled and do not fit, of all degrees and numbers of micro-batches, and gives those first
-/// whose step is the shortest, by the bound of the preset and the kernels that recompute adds. It
-/// leaves out what cannot fit: what a level of zero saves follows from the variables, and what
-/// recompute saves is at most the share of the results that it computes again, or the part of an
-/// arena that it saved in a preset of the same degrees with fewer micro-batches.
+/// The order of presets with levels of zero, recompute and, on one mesh, more micro-batches. It
+/// begins with presets that were compiled and do not fit. It leaves out what cannot be faster, by
+/// the bound of the preset and the kernels that recompute adds, and what cannot fit: what a level
+/// of zero saves follows from the variables, k micro-batches keep at least a k-th of the arena, and
+/// what recompute saves is at most the share of the results that it computes again, or the part of
+/// an arena that it saved in a preset of the same degrees with fewer micro-batches.
+///
+/// First are those that are expected to fit, of these the fastest as estimated: the exchanges that
+/// zero adds are those of a rank's parameters over the links of its mesh, and hidden by nothing.
+/// Once a plan fits, those that are expected to lack a quarter of the memory are left out.
 ///
 /// Of presets of the same degrees, those that save less than one that does not fit are left out,
 /// and those that save more than one that fits, since it is faster.
@@ -43,10 +51,13 @@ class SavedPresets {
     RankMemoryNeed need;  // of the fullest rank
     int64_t micro_batches = 1;
   };
+  /// What may be chosen.
+  struct Choices {
+    bool recompute = true, micro_batches = true;
+  };
 
-  ///   graph    of a training step
-  ///   has_recompute  may it be chosen?
-  SavedPresets(const Graph& graph, const DeviceCost& device, bool has_recompute);
+  ///   graph  of a training step
+  SavedPresets(const Graph& graph, const Cluster& cluster, const Choices& choices);
 
   /// Adds a preset without zero and recompute.
   void add(const Misfit& misfit);
@@ -65,21 +76,34 @@ class SavedPresets {
     std::string name, degrees;
     int64_t data = 1, micro_batches = 1;
     int zero = 0;
-    size_t recompute = 0;  // index in shares_
-    Seconds step{0};
+    size_t recompute = 0;   // index in shares_
+    Seconds step{0};        // a bound
     RankMemoryNeed misfit;  // of the preset without savings
+    int64_t split = 1;      // its arena is that of so many times fewer micro-batches
+    double bytes = 0;       // an estimate of what it needs
+    Seconds expected{0};    // an estimate of the step
   };
 
+  void add_savings(const Misfit& misfit, int64_t split);
+  void estimate(Saved& saved, const Preset& preset) const;
+  /// On devices of `memory` times their memory.
+  bool is_expected_to_fit(const Saved& saved, double memory = 1) const;
+  void sort();
   static bool saves_at_least(const Saved& more, const Saved& less);
   double bytes_without_recompute(const Saved& saved) const;
   double largest_saved_part(const Saved& saved) const;
   bool may_fit(const Saved& saved) const;
 
-  double trained_share_ = 0;               // of the bytes of variables
-  std::array<RecomputeShares, 3> shares_;  // none, selective, full
-  bool has_recompute_;
-  std::vector<Saved> open_;  // ascending by step
+  const Cluster& cluster_;
+  const Choices choices_;
+  int64_t rows_;                                        // of the batch
+  double trained_share_ = 0;                            // of the bytes of variables
+  std::array<RecomputeShares, 3> shares_;               // none, selective, full
+  std::vector<Saved> open_;                             // in their order
+  std::set<std::pair<std::string, int64_t>> compiled_;  // degrees and micro-batches of misfits
   std::map<std::string, Saved> taken_;
+  /// By zero and recompute: what was needed, as a multiple of its estimate; at least 1.
+  std::map<std::pair<int, size_t>, double> too_low_;
   /// By degrees, recompute and micro-batches: the part of the arena that it saved. The more
   /// micro-batches, the smaller it is, since sums of gradients do not become less.
   std::map<std::tuple<std::string, size_t, int64_t>, double> saved_part_;

@@ -13,7 +13,9 @@ namespace tessera {
 namespace {
 
 using testing::Contains;
+using testing::Each;
 using testing::ElementsAre;
+using testing::HasSubstr;
 using testing::Not;
 
 Graph small_gpt() {
@@ -29,10 +31,12 @@ RankMemoryNeed need_of(const Graph& graph, const Cluster& cluster, const std::st
   return evaluate({graph, cluster}, {candidate}).evaluated.at(0).fullest.memory;
 }
 
-const DeviceCost& device() {
-  static const DeviceCost cost;
-  return cost;
+const Cluster& devices() {
+  static const Cluster cluster(parse_cluster_line("4xv100-16g").description());
+  return cluster;
 }
+
+constexpr SavedPresets::Choices kAll{}, kFixedMicroBatches{.micro_batches = false};
 
 /// A rank of 100 bytes too much, half of which are variables.
 RankMemoryNeed too_much() {
@@ -40,7 +44,7 @@ RankMemoryNeed too_much() {
 }
 
 TEST(RecomputeShares, FullKeepsLessThanSelectiveAndComputesTheLayersAgain) {
-  const auto [none, selective, full] = recompute_shares(small_gpt(), device());
+  const auto [none, selective, full] = recompute_shares(small_gpt(), devices().type(0).cost);
   EXPECT_EQ(none.kept, 1);
   EXPECT_EQ(none.added, 0);
   EXPECT_LT(selective.kept, 1);
@@ -62,26 +66,26 @@ TEST(SavedPresets, WhatFitsIsNotLeftOut) {
       if (name == "dp=4,zero=2,recompute=full") continue;  // it is zero 1
       RankMemoryNeed need = need_of(graph, cluster, base);
       need.capacity = need_of(graph, cluster, name).all();
-      SavedPresets saved(graph, device(), true);
+      SavedPresets saved(graph, cluster, kAll);
       saved.add({base, Seconds(1), need, parse_preset(base).decisions.micro_batches});
       EXPECT_THAT(saved.take(100, std::nullopt), Contains(name)) << base;
     }
 }
 
 TEST(SavedPresets, TheShortestBoundIsFirstAndZeroOneAddsNothing) {
-  SavedPresets saved(small_gpt(), device(), true);
+  SavedPresets saved(small_gpt(), devices(), kFixedMicroBatches);
   saved.add({"dp=2", Seconds(1), too_much()});
   saved.add({"dp=4", Seconds(0.5), too_much()});
   EXPECT_THAT(saved.take(1, std::nullopt), ElementsAre("dp=4,zero=1"));
 }
 
 TEST(SavedPresets, WhatCannotBeFasterOrCannotFitIsLeftOut) {
-  SavedPresets saved(small_gpt(), device(), true);
+  SavedPresets saved(small_gpt(), devices(), kFixedMicroBatches);
   saved.add({"dp=2", Seconds(1), too_much()});
   EXPECT_THAT(saved.take(100, Seconds(1)), ElementsAre());
   RankMemoryNeed far = too_much();
   far.capacity = Bytes(1);
-  SavedPresets hopeless(small_gpt(), device(), true);
+  SavedPresets hopeless(small_gpt(), devices(), kAll);
   hopeless.add({"dp=2", Seconds(1), far});
   EXPECT_THAT(hopeless.take(100, std::nullopt), ElementsAre());
 }
@@ -89,7 +93,7 @@ TEST(SavedPresets, WhatCannotBeFasterOrCannotFitIsLeftOut) {
 TEST(SavedPresets, LessThanAMisfitAndMoreThanAFitAreNotTried) {
   RankMemoryNeed fits = too_much(), misfit = too_much();
   fits.arena = Bytes(300);
-  SavedPresets saved(small_gpt(), device(), true);
+  SavedPresets saved(small_gpt(), devices(), kFixedMicroBatches);
   saved.add({"dp=2", Seconds(1), too_much()});
   ASSERT_THAT(saved.take(1, std::nullopt), ElementsAre("dp=2,zero=1"));
   saved.learn("dp=2,zero=1", fits);
@@ -98,7 +102,7 @@ TEST(SavedPresets, LessThanAMisfitAndMoreThanAFitAreNotTried) {
   EXPECT_THAT(others, Not(Contains("dp=2,zero=1,recompute=selective")));
   EXPECT_THAT(others, Not(Contains("dp=2,zero=3")));
 
-  SavedPresets lacking(small_gpt(), device(), true);
+  SavedPresets lacking(small_gpt(), devices(), kFixedMicroBatches);
   lacking.add({"dp=2,micro_batches=2", Seconds(1), too_much(), 2});
   lacking.add({"dp=2,micro_batches=4", Seconds(1.5), too_much(), 4});
   ASSERT_THAT(lacking.take(1, std::nullopt), ElementsAre("dp=2,micro_batches=2,zero=1"));
@@ -106,8 +110,38 @@ TEST(SavedPresets, LessThanAMisfitAndMoreThanAFitAreNotTried) {
   EXPECT_THAT(lacking.take(100, std::nullopt), Contains("dp=2,micro_batches=4,zero=1"));
 }
 
+// The batch has eight rows.
+TEST(SavedPresets, OneMeshHasMoreMicroBatchesAsWell) {
+  SavedPresets saved(small_gpt(), devices(), kAll);
+  saved.add({"dp=2", Seconds(1), too_much()});
+  const std::vector<std::string> names = saved.take(100, std::nullopt);
+  EXPECT_THAT(names, Contains("dp=2,micro_batches=4,zero=2,recompute=full"));
+  EXPECT_THAT(names, Not(Contains("dp=2,micro_batches=8,zero=1"))) << "a rank has no row then";
+  EXPECT_THAT(names, Not(Contains("dp=2,zero=2"))) << "it is zero 1";
+
+  SavedPresets pipeline(small_gpt(), devices(), kAll);
+  pipeline.add({"pp=2,dp=2,micro_batches=2", Seconds(1), too_much(), 2});
+  EXPECT_THAT(pipeline.take(100, std::nullopt), Each(HasSubstr(",micro_batches=2,")));
+}
+
+// Variables of 300 bytes, of which about 100 are trained: state of 200 bytes and gradients of 100.
+TEST(SavedPresets, ThoseThatAreExpectedToFitAreFirst) {
+  const RankMemoryNeed need{.variables = Bytes(300), .arena = Bytes(1700), .capacity = Bytes(1200)};
+  SavedPresets saved(small_gpt(), devices(), {.recompute = false});
+  saved.add({"dp=2", Seconds(1), need});
+  // With zero 1 variables of 200 bytes, and activations of 1700, or of 850 and sums of 100. What
+  // zero 2 exchanges further takes time.
+  EXPECT_EQ(saved.take(1, std::nullopt).at(0), "dp=2,micro_batches=2,zero=1");
+  // It needs half as much again, so that 850 and sums of 50 bytes do not fit either.
+  RankMemoryNeed known = need;
+  known.variables = Bytes(200);
+  known.arena = Bytes(1525);
+  saved.learn("dp=2,micro_batches=2,zero=1", known);
+  EXPECT_EQ(saved.take(1, std::nullopt).at(0), "dp=2,micro_batches=4,zero=1");
+}
+
 TEST(SavedPresets, RecomputeThatIsFixedIsNotChosen) {
-  SavedPresets saved(small_gpt(), device(), false);
+  SavedPresets saved(small_gpt(), devices(), {.recompute = false, .micro_batches = false});
   saved.add({"dp=2", Seconds(1), too_much()});
   EXPECT_THAT(saved.take(100, std::nullopt), ElementsAre("dp=2,zero=1", "dp=2,zero=3"));
 }
