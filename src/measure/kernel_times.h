@@ -17,8 +17,8 @@ namespace tessera {
 ///   throws  InternalError as bind_kernel
 Seconds time_of(const LocalCall& call, Seconds budget = Seconds(0.01));
 
-/// The least of several times of the same work. Those below a quarter of their mean do not count: on
-/// virtual machines the clock of a thread stands still or jumps now and then.
+/// The least of several times of the same work. Those below a quarter of their mean do not count:
+/// on virtual machines the clock of a thread stands still or jumps now and then.
 ///
 ///   requires  at least one sample, a sum above 0
 ///   ensures   above 0
