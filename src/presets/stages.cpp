@@ -17,6 +17,7 @@ namespace {
 constexpr double kSlack = 1.05;      // of the busiest stage, for fewer bytes
 constexpr double kLeastWork = 0.01;  // of an even share, that every stage has
 constexpr double kUnevenness = 1.5;  // of the busiest stage, to keep to boundaries
+constexpr int kLeastParts = 3;       // of the work: what lies further away is not nearby
 constexpr size_t kMaxSubsets = 10;   // values of which all subsets are tried
 constexpr double kNever = std::numeric_limits<double>::infinity();
 
@@ -242,7 +243,8 @@ std::vector<bool> ops_named(const Graph& graph, const std::string& name, const s
 
 std::vector<int> stage_boundaries(const Graph& graph, int stages) {
   const Line line = line_of(graph, forward_ops(graph));
-  std::vector<Position> found = boundaries(line.positions, line.total / stages);
+  std::vector<Position> found =
+      boundaries(line.positions, line.total / std::max(stages, kLeastParts));
   if (std::ssize(found) < stages - 1) found = line.positions;
   std::vector<int> ops;
   for (const Position& position : found) ops.push_back(position.op);

@@ -36,8 +36,9 @@ std::vector<int> stages_behind(const Graph& graph, const std::vector<std::string
 std::vector<bool> ops_named(const Graph& graph, const std::string& name, const std::string& key);
 
 /// The boundaries at which stages may begin, by position among the forward ops, ascending, without
-/// the first op: those of even_stages. Where there are fewer than `stages` - 1, all positions
-/// between two ops with work.
+/// the first op: those of even_stages, but within a third of the work is nearby for two stages,
+/// too: half of it may be a branch around which values are kept, as in a U-Net. Where there are
+/// fewer than `stages` - 1, all positions between two ops with work.
 std::vector<int> stage_boundaries(const Graph& graph, int stages);
 
 }  // namespace tessera

@@ -237,6 +237,18 @@ TEST(ModelLine, UnitsOfAGptFollowEachOtherAndWhatCrossesIsTheResidual) {
   EXPECT_EQ(line.crossing[line.units() / 2], Bytes(4 * 8 * 32 * 128));
 }
 
+// Both images that are kept for the way up cross each boundary between them.
+TEST(ModelLine, AUnetMayBeCutInTheMiddle) {
+  const Network unet = network_of(
+      {.kind = "unet", .classes = 4, .image = {1, 24, 24}, .layers = 2, .width = 12, .dropout = 0});
+  const Graph graph = training_graph(unet, {}, 8, 1);
+  const ModelLine line = model_line(graph, 2);
+  const auto unit_of = [&](const std::string& name) {
+    return line.unit_of_op[graph.find_op(name).value().index];
+  };
+  EXPECT_LT(unit_of("bottom.conv2.conv"), unit_of("up.0.block.conv1.conv"));
+}
+
 std::vector<int> sizes_at(const std::string& cluster, int ranks, Rank first) {
   const Cluster machines = parse_cluster_line(cluster);
   return DeviceRuns(in_order(machines, ranks)).sizes_at(first);
