@@ -17,7 +17,7 @@ namespace {
 constexpr double kSlack = 1.05;      // of the busiest stage, for fewer bytes
 constexpr double kLeastWork = 0.01;  // of an even share, that every stage has
 constexpr double kUnevenness = 1.5;  // of the busiest stage, to keep to boundaries
-constexpr int kLeastParts = 3;       // of the work: what lies further away is not nearby
+constexpr int kLeastParts = 3;       // of the work: what is further away is not nearby
 constexpr size_t kMaxSubsets = 10;   // values of which all subsets are tried
 constexpr double kNever = std::numeric_limits<double>::infinity();
 
