@@ -12,7 +12,7 @@ Printed are, of each limit,
                most 1.02
     measured   the memory of a run of the plan of two steps with its ranks as threads, as a share of
                the limit: at most 1. It is printed without the program that evaluates the held-out
-               loss, which the planner does not count, and with it
+               loss, and with it
 
 and the exit code of planning at 0.9 times the least of the grid, which is 3 unless the plan that is
 found needs less, and at a hundredth of it, which is 3.

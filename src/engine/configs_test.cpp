@@ -4,11 +4,13 @@
 
 #include <algorithm>
 #include <filesystem>
+#include <map>
 #include <set>
 
 #include "engine/engine.h"
 #include "engine/program_plans.h"
 #include "lower/waste.h"
+#include "tasks/arena_blocks.h"
 
 namespace tessera {
 namespace {
@@ -66,6 +68,24 @@ TEST_P(EveryPlanFile, WastesNoWork) {
     EXPECT_THAT(texts, testing::ElementsAre(repeats));
   else
     EXPECT_THAT(texts, testing::IsEmpty());
+}
+
+// Of the same micro-batches it has the forwards alone.
+TEST_P(EveryPlanFile, TheEvaluationRunsInTheArenaOfTheStep) {
+  const std::string model = GetParam().substr(0, GetParam().find('.'));
+  const RunConfig config = read_config(kConfigs / (model + ".toml"));
+  const Plan plan = read_plan(kConfigs / "plans" / (GetParam() + ".json"));
+  std::map<Purpose, TaskGraph> programs;
+  for (const PlannedProgram& program : planned_programs(config, plan))
+    if (program.purpose == Purpose::kTrain || program.purpose == Purpose::kEvaluate)
+      programs[program.purpose] = compile(program.graph, program.plan).tasks;
+  for (const Rank rank : plan.ranks()) {
+    ArenaBlocks blocks;
+    blocks.add(programs.at(Purpose::kTrain), rank);
+    const Bytes of_step = blocks.size();
+    blocks.add(programs.at(Purpose::kEvaluate), rank);
+    EXPECT_EQ(blocks.size(), of_step) << "rank " << rank;
+  }
 }
 
 /// The plan, written to a file and read again.

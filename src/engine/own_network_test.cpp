@@ -8,6 +8,8 @@
 #include "base/testing/error.h"
 #include "checkpoint/testing/simulated_disk.h"
 #include "engine/checkpointing.h"
+#include "engine/program_plans.h"
+#include "ops/compositions.h"
 #include "training/fit.h"
 #include "verify/verify.h"
 
@@ -58,6 +60,49 @@ TEST(OwnNetwork, StopsEarlyByItsHeldOutLoss) {
   EarlyStop early({.patience = 2});
   const FitResult result = fit(engine, {.steps = 20, .callbacks = {&early}, .evaluate_every = 1});
   EXPECT_EQ(result.steps.size(), 3u) << "one evaluation sets the best, two are no better";
+}
+
+/// With the mean of the three largest predictions of a batch as a metric.
+Network network_with_top_predictions() {
+  Network network = distance_network();
+  network.forward = [](Forward& forward) {
+    write_distance(forward);
+    if (forward.purpose() != ForwardPurpose::kEvaluation) return;
+    Builder& b = forward.builder();
+    const ValueId predicted = *b.graph().find_value("second.predicted");
+    const Ordered top = top_k(b, predicted, 0, 3, "second.top");
+    forward.output("top", b.reduce_sum(top.values, {0}, "second.top_sum"));
+    forward.output("three", b.constant({DType::kF32, {}}, 3, "second.three"));
+  };
+  network.metrics.push_back({"top", "top", "three"});
+  return network;
+}
+
+int64_t micro_batches_of_evaluation(const Network& network, const std::string& plan) {
+  for (const PlannedProgram& program :
+       planned_programs(network, distance_settings(), distance_plan(plan)))
+    if (program.purpose == Purpose::kEvaluate) return program.plan.micro_batches;
+  return 0;
+}
+
+// An evaluation has the micro-batches of a step, but a metric may need all rows at once.
+TEST(OwnNetwork, AnEvaluationThatNeedsAllRowsAtOnceHasNoMicroBatches) {
+  const auto evaluate = [](const Network& network, const std::string& plan) {
+    Engine engine(network, distance_settings(), distance_plan(plan), pairs_of_points());
+    fit(engine, 2);
+    return engine.evaluate(3);
+  };
+  const Network network = network_with_top_predictions();
+  EXPECT_EQ(micro_batches_of_evaluation(distance_network(), "dp2-m2"), 2);
+  EXPECT_EQ(micro_batches_of_evaluation(network, "dp2-m2"), 1);
+  const Evaluation serial = evaluate(network, "serial");
+  for (const char* plan : {"serial-m3", "dp2-m2", "pp2-m4"}) {
+    SCOPED_TRACE(plan);
+    const Evaluation evaluation = evaluate(network, plan);
+    EXPECT_NEAR(evaluation.loss, serial.loss, kRounding);
+    EXPECT_NEAR(*evaluation.metric("top"), *serial.metric("top"), kRounding);
+    EXPECT_NEAR(evaluate(distance_network(), plan).loss, serial.loss, kRounding);
+  }
 }
 
 // 40 pairs are held out: three batches of 12, and 4 pairs that fill none. Of pairs 130 to 165, each

@@ -23,6 +23,22 @@ std::vector<Purpose> purposes_of(const Network& network) {
   return purposes;
 }
 
+/// The plan of an evaluation, with one micro-batch where the program needs all rows at once.
+Plan with_possible_micro_batches(const Graph& evaluation, Plan plan) {
+  if (plan.micro_batches == 1) return plan;
+  CompileOptions options;
+  options.section = section_of(Purpose::kEvaluate);
+  options.check_placements = options.verify = false;
+  try {
+    compile_if(evaluation, plan, options,
+               {.in_memory = [](const PlannedMemory&) { return false; }});
+  } catch (const UserError& error) {
+    if (error.exit_code() != ExitCode::kBadConfig) throw;
+    plan.micro_batches = plan.accumulate = 1;
+  }
+  return plan;
+}
+
 }  // namespace
 
 std::string_view section_of(Purpose purpose) {
@@ -52,12 +68,17 @@ Graph graph_of(Purpose purpose, const Network& network, const TrainingSettings& 
   }
 }
 
-Plan plan_beside(const PlacedGraph& main, const Graph& graph, Plan plan) {
-  plan.micro_batches = 1;
+Plan plan_beside(const PlacedGraph& main, Purpose purpose, const Graph& graph, Plan plan) {
+  if (purpose != Purpose::kEvaluate) plan.micro_batches = plan.accumulate = 1;
   if (!plan.shardings)
     plan.marks =
         with_stages_of(main, graph, with_variables_of(main, graph, marks_for(graph, plan.marks)));
-  return plan;
+  return with_possible_micro_batches(graph, std::move(plan));
+}
+
+Plan plan_alone(const Graph& evaluation, Plan plan) {
+  if (!plan.shardings) plan.marks = marks_for(evaluation, plan.marks);
+  return with_possible_micro_batches(evaluation, std::move(plan));
 }
 
 std::vector<PlannedProgram> planned_programs(const Network& network,
@@ -71,7 +92,7 @@ std::vector<PlannedProgram> planned_programs(const Network& network,
   const PlacedGraph training = placements(programs.front().graph, plan, options);
   for (const Purpose purpose : purposes_of(network)) {
     Graph graph = graph_of(purpose, network, settings, 1);
-    Plan beside = plan_beside(training, graph, plan);
+    Plan beside = plan_beside(training, purpose, graph, plan);
     programs.push_back({purpose, std::move(graph), std::move(beside)});
   }
   for (PlannedProgram& part : step_parts(network, settings, plan, training).parts)
@@ -114,7 +135,7 @@ Plan with_other_programs(const Network& network, const TrainingSettings& setting
   by_marks.shardings.reset();
   const auto keep = [&](ValueId value) {
     DistAttr attr = placed.sharded.of(value);
-    if (plan.micro_batches > 1) {  // other programs have none, and propagation adds them
+    if (plan.micro_batches > 1) {  // propagation adds them, where a program has them
       const int stage = placed.sharded.stages.values[value.index];
       attr = micro_batch_placement(attr, plan.placed()[stage].mesh).attr;
     }

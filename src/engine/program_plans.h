@@ -22,11 +22,14 @@ std::string_view section_of(Purpose purpose);
 Graph graph_of(Purpose purpose, const Network& network, const TrainingSettings& settings,
                int64_t rows);
 
-/// `plan` for such a graph beside the program that keeps the variables: every decision of the plan
-/// but micro-batches, the marks that name something in `graph`, and variables where `main` has
-/// them.
+/// `plan` for such a graph beside the program that keeps the variables: the marks that name
+/// something in `graph`, and variables where `main` has them. An evaluation has the micro-batches
+/// of the plan, so that it fits where a step does, unless it needs all rows at once, as a metric of
+/// medians does; the others have other rows, and no micro-batches.
 ///   main  the program that keeps the variables, as placed under `plan`
-Plan plan_beside(const PlacedGraph& main, const Graph& graph, Plan plan);
+Plan plan_beside(const PlacedGraph& main, Purpose purpose, const Graph& graph, Plan plan);
+/// `plan` for an evaluation that keeps its variables itself.
+Plan plan_alone(const Graph& evaluation, Plan plan);
 
 /// `options`: of all programs; their sections are not read.
 /// All programs that an engine compiles under `plan`, the training step first. Models that do not
@@ -51,7 +54,7 @@ Plan resolved_plan(const RunConfig& config, const Plan& plan, const CompileOptio
 /// variables.
 ///   requires  plan.shardings has the section kTrainSection
 ///   throws    UserError (78) as compile
-Plan with_other_programs(const Network& network, const TrainingSettings& settings,
-                         const Plan& plan, const CompileOptions& options = {});
+Plan with_other_programs(const Network& network, const TrainingSettings& settings, const Plan& plan,
+                         const CompileOptions& options = {});
 
 }  // namespace tessera

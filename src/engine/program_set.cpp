@@ -44,15 +44,12 @@ ProgramSet::ProgramSet(const Network& network, const TrainingSettings& settings,
 Compiled ProgramSet::compile_main() const {
   const CompileOptions options = options_for(options_.main, options_);
   if (options_.main == Purpose::kTrain) return compile(training_, plan_, options);
-  Plan plan = plan_;
-  plan.micro_batches = 1;
-  if (!plan.shardings) {
-    const Meshes meshes = plan.placed();
+  if (!plan_.shardings) {
+    const Meshes meshes = plan_.placed();
     // Refuses marks that name nothing in the training graph.
-    resolve_marks(training_, meshes, assign_meshes(training_, meshes, plan.marks), plan.marks);
-    plan.marks = marks_for(evaluation_, plan.marks);
+    resolve_marks(training_, meshes, assign_meshes(training_, meshes, plan_.marks), plan_.marks);
   }
-  return compile(evaluation_, plan, options);
+  return compile(evaluation_, plan_alone(evaluation_, plan_), options);
 }
 
 void ProgramSet::initialize() {
@@ -65,7 +62,7 @@ LoadedProgram& ProgramSet::get(Purpose purpose, int64_t rows) {
   const Graph graph = graph_of(purpose, network_, settings_, rows);
   if (purpose == Purpose::kPredict) check_variables(network_, training_, graph);
   Compiled compiled =
-      compile(graph, plan_beside(*main_, graph, plan_), options_for(purpose, options_));
+      compile(graph, plan_beside(*main_, purpose, graph, plan_), options_for(purpose, options_));
   program = &runtime_.load(std::make_shared<const TaskGraph>(std::move(compiled.tasks)));
   // This initializes the caches of the decoder, because all other variables are set.
   if (purpose == Purpose::kDecode) runtime_.initialize(*program, settings_.train.seed);

@@ -15,6 +15,7 @@ ProgramContext context_of(std::shared_ptr<const TaskGraph> graph, const ProgramS
                          .stop = setting.stop,
                          .variables = setting.variables,
                          .devices = setting.devices,
+                         .arenas = setting.arenas,
                          .spin_policy = setting.spin_policy,
                          .actors = std::make_unique<TaskActors>(graph, setting.ranks),
                          .network = setting.network,
@@ -108,9 +109,9 @@ void BoundProgram::record_into(int rank_index, Recorder* recorder) {
   for_each_region([&](BoundProgram& region) { region.record_into(rank_index, recorder); });
 }
 
-Bytes BoundProgram::arena_bytes(int rank_index) {
-  Bytes sum = rank(rank_index).staging_bytes() + ranks_.find(rank_index)->memory.arena_bytes();
-  for_each_region([&](BoundProgram& region) { sum += region.arena_bytes(rank_index); });
+Bytes BoundProgram::staging_bytes(int rank_index) {
+  Bytes sum = rank(rank_index).staging_bytes();
+  for_each_region([&](BoundProgram& region) { sum += region.staging_bytes(rank_index); });
   return sum;
 }
 

@@ -22,6 +22,7 @@ struct ProgramSetting {
   StopState* stop = nullptr;
   VariableStore* variables = nullptr;
   RankDevices* devices = nullptr;
+  std::vector<RankArenas>* arenas = nullptr;  // by rank index
   SpinPolicy spin_policy;
   ProcessNetwork* network = nullptr;
 };
@@ -48,8 +49,8 @@ class BoundProgram {
   RankExecutor& rank(int rank_index) { return *executors_[rank_index]; }
   /// Records what a rank does from the next step on, in regions too; nullptr: nothing is recorded.
   void record_into(int rank_index, Recorder* recorder);
-  /// The memory of a rank for registers and for received data.
-  Bytes arena_bytes(int rank_index);
+  /// The memory of a rank for received data.
+  Bytes staging_bytes(int rank_index);
 
  private:
   void make_rank(int rank_index, std::byte* lent_arena);

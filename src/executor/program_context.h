@@ -10,6 +10,7 @@
 #include "comm/mailbox.h"
 #include "comm/network.h"
 #include "comm/stop_state.h"
+#include "executor/rank_arenas.h"
 #include "executor/rank_device.h"
 #include "executor/types.h"
 #include "executor/variable_store.h"
@@ -24,6 +25,7 @@ struct ProgramContext {
   StopState* stop = nullptr;
   VariableStore* variables = nullptr;
   RankDevices* devices = nullptr;
+  std::vector<RankArenas>* arenas = nullptr;  // by rank index
   SpinPolicy spin_policy;
   std::unique_ptr<TaskActors> actors = nullptr;  // of all ranks
   ProcessNetwork* network = nullptr;             // nullptr: this process runs all ranks

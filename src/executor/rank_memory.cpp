@@ -7,13 +7,12 @@ namespace tessera {
 RankMemory::RankMemory(const ProgramContext& program, int rank_index, std::byte* lent_arena)
     : program_(program), rank_index_(rank_index) {
   const Rank rank = program.ranks[rank_index];
-  for (MeshIndex mesh : program.graph->meshes.indices()) {
-    coordinates_.push_back(program.graph->meshes[mesh]->coordinate_of(rank));
-    const bool has_arena =
-        is_in(mesh) && !program.is_region && program.graph->arenas[mesh] > Bytes(0);
-    arenas_.push_back(has_arena ? device(mesh).allocate(program.graph->arenas[mesh])
-                                : DeviceMemory());
-  }
+  for (const MeshPtr& mesh : program.graph->meshes)
+    coordinates_.push_back(mesh->coordinate_of(rank));
+  if (!program.is_region)
+    arenas_ =
+        program.arenas->at(rank_index)
+            .lend(*program.graph, rank, [this](MeshIndex mesh) -> Device& { return device(mesh); });
   for (const Register& reg : program.graph->registers) base_.push_back(address_of(reg, lent_arena));
   current_ = base_;
 }
@@ -22,7 +21,7 @@ std::byte* RankMemory::address_of(const Register& reg, std::byte* lent_arena) co
   if (!is_in(reg.mesh)) return nullptr;
   const bool is_variable = reg.storage == Register::Storage::kVariable;
   if (program_.is_region) return is_variable ? nullptr : lent_arena + reg.offset;
-  return is_variable ? variable_part(reg) : arenas_[reg.mesh].address() + reg.offset;
+  return is_variable ? variable_part(reg) : arenas_[reg.mesh] + reg.offset;
 }
 
 std::byte* RankMemory::variable_part(const Register& reg) const {
@@ -71,12 +70,6 @@ void RankMemory::lend(int variable, std::byte* memory) {
     if (reg.storage == Register::Storage::kVariable && reg.variable == variable)
       base_[i] = current_[i] = memory;
   }
-}
-
-Bytes RankMemory::arena_bytes() const {
-  Bytes sum{0};
-  for (const DeviceMemory& arena : arenas_) sum += arena.size();
-  return sum;
 }
 
 }  // namespace tessera

@@ -16,7 +16,7 @@ namespace tessera {
 /// threads  the thread of its rank; slot() any thread
 class RankMemory {
  public:
-  /// Allocates an arena on each mesh that the rank belongs to. A region uses `lent_arena` instead;
+  /// Borrows an arena for each mesh that the rank belongs to. A region uses `lent_arena` instead;
   /// the memory of its variables is lent before each run.
   ///   throws  std::bad_alloc
   RankMemory(const ProgramContext& program, int rank_index, std::byte* lent_arena);
@@ -44,7 +44,6 @@ class RankMemory {
 
   /// Sets the memory of variable `variable` for the following runs. For regions.
   void lend(int variable, std::byte* memory);
-  Bytes arena_bytes() const;
 
  private:
   std::byte* address_of(const Register& reg, std::byte* lent_arena) const;
@@ -53,7 +52,7 @@ class RankMemory {
   const ProgramContext& program_;
   const int rank_index_;
   IndexedVector<MeshIndex, std::optional<Coordinate>> coordinates_;
-  IndexedVector<MeshIndex, DeviceMemory> arenas_;  // a region has none
+  IndexedVector<MeshIndex, std::byte*> arenas_;    // a region has none
   IndexedVector<RegisterIndex, std::byte*> base_;  // the address of the first slot
   IndexedVector<RegisterIndex, std::byte*> current_;
 };

@@ -7,6 +7,7 @@
 #include "base/error.h"
 #include "prediction/act_demands.h"
 #include "prediction/exchange_names.h"
+#include "tasks/arena_blocks.h"
 #include "tasks/like_tasks.h"
 
 namespace tessera {
@@ -141,7 +142,11 @@ RankMemoryNeed memory_of(const TaskGraph& graph, Rank rank, const Deployment& de
                         .reserve = type.reserve,
                         .capacity = Bytes(type.memory.value() / sharing),
                         .in_file = file_bytes(graph, rank)};
-  for (const auto& other : options.beside) memory.others += arena_of(*other, rank);
+  if (options.beside.empty()) return memory;
+  ArenaBlocks blocks;
+  blocks.add(graph, rank);
+  for (const auto& other : options.beside) blocks.add(*other, rank);
+  memory.others = blocks.size() - memory.arena;
   return memory;
 }
 

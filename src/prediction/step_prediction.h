@@ -41,7 +41,7 @@ struct RankMemoryNeed {
   Bytes variables{0};  // parameters and optimizer state, without what is in a file
   Bytes arena{0};      // activations, gradients and buffers
   Bytes batch{0};      // of the arena: inputs of the step, of all micro-batches
-  Bytes others{0};     // arenas of the other programs of the run: PredictOptions::beside
+  Bytes others{0};     // of programs of PredictOptions::beside, what the arena has no space for
   Bytes reserve{0};    // of the libraries
   Bytes capacity{0};   // of its device; ranks that share a core share it evenly
   Bytes in_file{0};    // offloaded state, which takes no memory of the device
@@ -85,7 +85,8 @@ struct PredictOptions {
   bool has_timeline = true;
   /// Finds StepPrediction::critical and memory_over_time.
   bool explains = false;
-  /// Programs that stay loaded beside this one, as that of the evaluation; over the same variables.
+  /// Programs that stay loaded beside this one, as that of the evaluation; over the same variables,
+  /// and in its arenas as far as these have space.
   std::vector<std::shared_ptr<const TaskGraph>> beside = {};
 };
 

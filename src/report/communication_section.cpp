@@ -6,6 +6,7 @@
 #include <set>
 
 #include "prediction/rank_traffic.h"
+#include "prediction/step_text.h"
 #include "report/html.h"
 #include "report/sections.h"
 
@@ -89,8 +90,7 @@ std::string axes_table(const ReportedPlan& plan, const std::vector<PairTraffic>&
     int64_t most = 0;
     for (const auto& [rank, bytes] : of.received) most = std::max(most, bytes);
     table.add({axes_name(axes), to_text(Bytes(of.bytes)), to_text(Bytes(most)),
-               fmt::format("{:.4g} ms", 1e3 * of.time),
-               fmt::format("{:.4g} ms", 1e3 * of.exposed)});
+               step_text(Seconds(of.time)), step_text(Seconds(of.exposed))});
   }
   return table.text();
 }

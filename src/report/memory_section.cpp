@@ -4,6 +4,7 @@
 #include <array>
 
 #include "base/count_text.h"
+#include "prediction/step_text.h"
 #include "report/html.h"
 #include "report/sections.h"
 
@@ -70,15 +71,14 @@ std::string areas(const MemoryOverTime& memory, Seconds step) {
 std::string of_rank(const MemoryOverTime& memory, Seconds step) {
   const MemoryMoment& peak = memory.at_peak();
   const double x = step.value() > 0 ? kWidth * peak.at.value() / step.value() : 0;
-  const std::string text =
-      fmt::format("rank {}: at most {} at {:.4g} ms, when {} is filled", memory.rank,
-                  to_text(sum(peak.bytes)), 1e3 * peak.at.value(), memory.filled);
+  const std::string text = fmt::format("rank {}: at most {} at {}, when {} is filled", memory.rank,
+                                       to_text(sum(peak.bytes)), step_text(peak.at), memory.filled);
   std::string body = areas(memory, step);
   body +=
       fmt::format("<line class=\"mark\" x1=\"{0:.1f}\" y1=\"0\" x2=\"{0:.1f}\" y2=\"{1:.0f}\" />\n",
                   x, kHeight - kBottom);
   body += drawn_text(0, kHeight - 5, "0 ms");
-  body += drawn_text(kWidth, kHeight - 5, fmt::format("{:.4g} ms", 1e3 * step.value()), "end");
+  body += drawn_text(kWidth, kHeight - 5, step_text(step), "end");
   return paragraph(text) + drawing(kWidth, kHeight, text, body);
 }
 

@@ -6,6 +6,7 @@
 
 #include "base/count_text.h"
 #include "base/error.h"
+#include "prediction/step_text.h"
 #include "report/html.h"
 #include "report/sections.h"
 #include "report/style.h"
@@ -14,10 +15,6 @@ namespace tessera {
 namespace {
 
 constexpr size_t kMaxShardings = 200;
-
-std::string milliseconds(Seconds time) {
-  return fmt::format("{:.4g} ms", 1e3 * time.value());
-}
 
 std::string percent(double part) {
   return fmt::format("{:.1f}%", 100 * part);
@@ -58,14 +55,14 @@ std::string verdict_table(const std::vector<ReportedPlan>& plans) {
   };
   using Plan = const ReportedPlan&;
   add("memory", [](Plan plan) { return verdict_of(*plan.prediction); });
-  add("step", [](Plan plan) { return milliseconds(plan.prediction->step); });
+  add("step", [](Plan plan) { return step_text(plan.prediction->step); });
   add("speed", [](Plan plan) {
     return grouped(static_cast<int64_t>(units_per_second(plan))) + " " + plan.unit + "s/s";
   });
   add("MFU", [](Plan plan) { return percent(mfu(plan)); });
   add("HFU", [](Plan plan) { return percent(plan.prediction->utilization()); });
   add("waiting, mean of the ranks", [](Plan plan) { return percent(plan.prediction->bubble()); });
-  add("exposed communication", [](Plan plan) { return milliseconds(plan.prediction->exposed()); });
+  add("exposed communication", [](Plan plan) { return step_text(plan.prediction->exposed()); });
   add("allocated on the fullest rank",
       [](Plan plan) { return to_text(plan.prediction->peak_bytes()); });
   return table.text();
@@ -80,7 +77,7 @@ std::string measured_section(const ReportedPlan& plan) {
   if (!plan.measured) return "";
   HtmlTable table({"", "predicted", "measured", "difference"}, "lrrr");
   const StepPrediction& prediction = *plan.prediction;
-  table.add({"step", milliseconds(prediction.step), milliseconds(plan.measured->step),
+  table.add({"step", step_text(prediction.step), step_text(plan.measured->step),
              difference_text(prediction.step.value(), plan.measured->step.value())});
   table.add({"allocated", to_text(prediction.peak_bytes()), to_text(plan.measured->peak),
              difference_text(static_cast<double>(prediction.peak_bytes().value()),
@@ -94,8 +91,8 @@ std::string critical_section(const StepPrediction& prediction) {
   for (const CriticalPart& part : prediction.critical) {
     const double share = part.time.value() / prediction.step.value();
     if (share < 0.005) break;
-    table.add({percent(share), milliseconds(part.time), part.what, part.layers,
-               std::to_string(part.rank)});
+    table.add(
+        {percent(share), step_text(part.time), part.what, part.layers, std::to_string(part.rank)});
   }
   return section("Critical path", paragraph(critical_text(prediction.critical)) + table.text());
 }

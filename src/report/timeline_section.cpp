@@ -4,6 +4,7 @@
 #include <map>
 
 #include "base/count_text.h"
+#include "prediction/step_text.h"
 #include "report/html.h"
 #include "report/sections.h"
 
@@ -36,7 +37,7 @@ class Boxes {
     if (to <= kLeft) return;
     const std::string style = style_of(span);
     const std::string title =
-        fmt::format("{} {} {:.4g} ms", span.pass, span.name, 1e3 * (span.end - span.begin).value());
+        fmt::format("{} {} {}", span.pass, span.name, step_text(span.end - span.begin));
     if (has_last_ && to - last_.x < kNarrow) {
       last_.width = std::max(last_.width, to - last_.x);
       ++joined_;
@@ -96,8 +97,7 @@ std::string timeline_section(const ReportedPlan& plan) {
   }
   const double height = static_cast<double>(count) * kRow + 22;
   body += drawn_text(kLeft, height - 4, "0 ms");
-  body += drawn_text(kWidth, height - 4, fmt::format("{:.4g} ms", 1e3 * prediction.step.value()),
-                     "end");
+  body += drawn_text(kWidth, height - 4, step_text(prediction.step), "end");
   std::string text = drawing(kWidth, height, "timeline of a step", body) +
                      legend({{"forward", "forward"},
                              {"backward", "backward"},

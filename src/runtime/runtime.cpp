@@ -61,6 +61,7 @@ struct Runtime::State {
   StopState& stop;  // the network's, if there is one
   VariableStore variables;
   RankDevices devices;
+  std::vector<RankArenas> arenas;  // by rank index
   std::vector<std::unique_ptr<LoadedProgram>> programs;
   int next_number = 0;  // of programs and regions, when there is no network
   GatheredBytes gathered;
@@ -78,6 +79,7 @@ struct Runtime::State {
         stop(network ? network->stop() : own_stop),
         variables(ranks, flags_here(), options.file_device),
         devices(count()),
+        arenas(count()),
         steps(threads, here, stop, network, options.deadline),
         threads(static_cast<int>(here.size())) {
     for (int index : here) here_ranks.push_back(ranks[index]);
@@ -99,9 +101,7 @@ struct Runtime::State {
 
   MemoryNeed memory_need(const TaskGraph& graph) const {
     MemoryNeed need{static_cast<int>(here.size()), variables.bytes_to_add(graph), Bytes(0)};
-    for (const MeshIndex mesh : graph.meshes.indices())
-      for (const Rank rank : here_ranks)
-        if (graph.meshes[mesh]->coordinate_of(rank)) need.arenas += graph.arenas[mesh];
+    for (const int index : here) need.arenas += arenas[index].bytes_to_add(graph, ranks[index]);
     return need;
   }
 
@@ -170,6 +170,7 @@ struct Runtime::State {
                                  .stop = &stop,
                                  .variables = &variables,
                                  .devices = &devices,
+                                 .arenas = &arenas,
                                  .spin_policy = spin_policy_for(static_cast<int>(here.size())),
                                  .network = network};
     const auto new_number = [this] {
@@ -478,10 +479,10 @@ int Runtime::ranks() const {
 Bytes Runtime::peak_bytes() const {
   Bytes most{0};
   for (int index : state_->here) {
-    Bytes sum = state_->variables.bytes_of(index);
+    Bytes sum = state_->variables.bytes_of(index) + state_->arenas[index].size();
     if (const RankDevice* device = state_->devices.find(index)) sum += device->variable_bytes();
     for (const auto& program : state_->programs)
-      sum += program->state().program->arena_bytes(index);
+      sum += program->state().program->staging_bytes(index);
     most = std::max(most, sum);
   }
   if (state_->network) most += state_->network->fetch().staging_bytes();

@@ -45,9 +45,9 @@ class Runtime {
   Runtime(const Runtime&) = delete;
   Runtime& operator=(const Runtime&) = delete;
 
-  /// Binds kernels and allocates the arenas of each rank. Programs share variables by name; each
-  /// rank allocates its part of a new variable. A rank that is in no mesh of the program does
-  /// nothing in its steps.
+  /// Binds kernels and allocates the arenas of each rank, where those of earlier programs are too
+  /// small. Programs share variables by name; each rank allocates its part of a new variable. A
+  /// rank that is in no mesh of the program does nothing in its steps.
   ///   requires  the ranks of its meshes are among those of the runtime
   ///   throws    InternalError when the type or the placement of a variable differs from that in an
   ///             earlier program; UserError (4) when memory is short

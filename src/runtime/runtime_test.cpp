@@ -303,6 +303,37 @@ TEST(Runtime, PeakIsArenaAndVariablesOfOneRank) {
   EXPECT_EQ(Bench(std::move(made)).runtime().peak_bytes(), Bytes(64 + 12));
 }
 
+/// A program on one mesh that gives `elements` numbers times 2, with an arena of twice as many.
+HandMade doubled(const MeshPtr& mesh, int elements) {
+  HandMade made(mesh);
+  const std::string type = "f32[" + std::to_string(elements) + "]";
+  made.result("y", made.compute("y", call("scalar.mul", {2}), {made.input("x", type)}, type));
+  return made;
+}
+
+// One program runs at a time, so that a second one needs only what the first one has not.
+TEST(Runtime, ProgramsShareArenas) {
+  const MeshPtr mesh = mesh_of("dp=2");
+  Bench bench(doubled(mesh, 160));
+  EXPECT_EQ(bench.runtime().peak_bytes(), Bytes(2 * 160 * 4));
+  for (const int elements : {16, 160, 320}) {
+    SCOPED_TRACE(elements);
+    LoadedProgram& other =
+        bench.runtime().load(std::make_shared<TaskGraph>(doubled(mesh, elements).finish()));
+    const Tensor x = drawn("other x", {DType::kF32, {elements}});
+    std::vector<float> expected;
+    for (float value : x.values<float>()) expected.push_back(2 * value);
+    for (int step = 0; step < 2; ++step) {
+      bench.step();  // the programs alternate
+      TensorMap results;
+      bench.runtime().run(other, {{"x", &x}}, results);
+      EXPECT_EQ(list<float>(results.at("y")), expected);
+    }
+    EXPECT_EQ(bench.runtime().peak_bytes(),
+              Bytes(2 * 160 * 4 + (elements > 160 ? 2 * 320 * 4 : 0)));
+  }
+}
+
 TEST(Runtime, RepeatedRunsGiveTheSameBits) {
   HandMade made(mesh_of("dp=4"));
   const RegisterIndex addend = feed_anything(made, "x", "f32[3000] {partial sum: dp}");

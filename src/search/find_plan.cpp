@@ -55,6 +55,7 @@ class Planning {
       add(source(request_, constraints, std::as_const(answer_)));
     if (options_.tries_presets) add_presets();
     if (!are_many() || options_.polish_trials > 0) polish();
+    widen_prefetch();
     std::ranges::stable_sort(answer_.excluded, {}, &ExcludedCandidate::bound);
     return std::move(answer_);
   }
@@ -288,6 +289,18 @@ class Planning {
     add(with_two_stages_a_mesh(request_, options_.constraints, fastest));
     if (best().candidate.name != fastest.name)  // else its changes follow
       take_fastest(single_changes(request_, options_.constraints, fastest, kPipelineChanges));
+  }
+
+  /// Where exchanges of the best plan are exposed and some of its gathers of parameters are larger
+  /// than the window of its prefetches.
+  void widen_prefetch() {
+    constexpr double kExposed = 0.02;  // of the step; less is not worth the trials
+    if (!answer_.best || best().candidate.estimate || !request_.prefetches_exchanges()) return;
+    Seconds exposed{0};
+    for (const auto& [axes, time] : best().parts.exposed) exposed += time;
+    if (exposed.value() > kExposed * best().step().value())
+      take_fastest(with_wider_prefetch(options_.constraints, Candidate(best().candidate),
+                                       best().traffic.largest_of_variables));
   }
 
   /// Keeps the fastest of these candidates where it is faster than the best one.

@@ -9,6 +9,7 @@
 #include "base/error.h"
 #include "base/text.h"
 #include "cli/print/text_table.h"
+#include "prediction/step_text.h"
 
 namespace tessera {
 namespace {
@@ -16,12 +17,8 @@ namespace {
 /// Other placements that are printed.
 constexpr size_t kPrintedOthers = 5;
 
-std::string milliseconds(Seconds time) {
-  return fmt::format("{:.4g} ms", 1e3 * time.value());
-}
-
-std::string milliseconds(const std::optional<Seconds>& time, const char* otherwise) {
-  return time ? milliseconds(*time) : otherwise;
+std::string step_or(const std::optional<Seconds>& time, const char* otherwise) {
+  return time ? step_text(*time) : otherwise;
 }
 
 /// The first match: an op of the forward, an input or a variable, then any op.
@@ -47,15 +44,14 @@ std::string first_match(const Graph& graph, const std::string& pattern) {
 std::string price_rows(const ChoicePrices& prices) {
   TextTable table({"placement", "its kernel", "step of the problem", ""}, "lrrl");
   const auto add = [&](const PricedChoice& choice, const std::string& what) {
-    table.add({choice.text, milliseconds(choice.kernel), milliseconds(choice.time, "does not fit"),
-               what});
+    table.add({choice.text, step_text(choice.kernel), step_or(choice.time, "does not fit"), what});
   };
   add(prices.chosen, "the plan");
   const size_t printed = std::min(kPrintedOthers, prices.others.size());
   for (size_t i = 0; i < printed; ++i) {
     const PricedChoice& other = prices.others[i];
     add(other, other.time && prices.chosen.time
-                   ? fmt::format("{:+.3g} ms", 1e3 * (*other.time - *prices.chosen.time).value())
+                   ? step_difference_text(*other.time - *prices.chosen.time)
                    : "");
   }
   const int64_t more =
@@ -67,11 +63,11 @@ std::string binding_text(const ChoicePrices& prices) {
   std::string text;
   if (prices.is_fixed)
     text += "bound by a mark or a fixed degree: without it " +
-            milliseconds(prices.unfixed, "nothing fits") + " instead of " +
-            milliseconds(prices.best) + "\n";
+            step_or(prices.unfixed, "nothing fits") + " instead of " + step_text(prices.best) +
+            "\n";
   if (prices.memory_binds())
-    text += "bound by the memory: with any memory " + milliseconds(prices.with_any_memory) +
-            " instead of " + milliseconds(prices.best) + ", and " +
+    text += "bound by the memory: with any memory " + step_text(prices.with_any_memory) +
+            " instead of " + step_text(prices.best) + ", and " +
             (prices.with_any_memory_text == prices.chosen.text
                  ? "this placement"
                  : "the placement " + prices.with_any_memory_text) +
@@ -82,8 +78,7 @@ std::string binding_text(const ChoicePrices& prices) {
 std::string changes_text(const ExplainedChoice& choice) {
   TextTable table({"change", "step of this plan", "best step", "plan", "placement"}, "lrrll");
   for (const Sensitivity& each : choice.changes) {
-    table.add({each.change, milliseconds(each.kept, "does not fit"),
-               milliseconds(each.best, "nothing fits"),
+    table.add({each.change, step_or(each.kept, "does not fit"), step_or(each.best, "nothing fits"),
                !each.best          ? ""
                : each.plan.empty() ? "the same"
                                    : each.plan,
@@ -153,8 +148,7 @@ Document choice_document(const ExplainedChoice& choice) {
 std::string sensitivity_text(const std::vector<Sensitivity>& changes) {
   TextTable table({"change", "step of this plan", "best step", "plan"}, "lrrl");
   for (const Sensitivity& each : changes)
-    table.add({each.change, milliseconds(each.kept, "does not run"),
-               milliseconds(each.best, "no plan"),
+    table.add({each.change, step_or(each.kept, "does not run"), step_or(each.best, "no plan"),
                each.best && each.plan.empty() ? "the same" : each.plan});
   return "\nWhen the devices change\n" + table.text();
 }

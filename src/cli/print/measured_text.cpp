@@ -4,16 +4,10 @@
 
 #include "base/count_text.h"
 #include "cli/print/text_table.h"
+#include "prediction/step_text.h"
 #include "search/answers/measured_choice.h"
 
 namespace tessera {
-namespace {
-
-std::string milliseconds(Seconds time) {
-  return fmt::format("{:.4g} ms", 1e3 * time.value());
-}
-
-}  // namespace
 
 std::string measured_note(const PlanningAnswer& answer) {
   if (!answer.measured) return "";
@@ -24,7 +18,7 @@ std::string measured_note(const PlanningAnswer& answer) {
   const MeasuredChoice::Measured& fastest = choice.candidates[choice.fastest];
   const std::string text =
       fmt::format("{} is the fastest of {} in measured steps, {}", name_of(fastest),
-                  counted(std::ssize(choice.candidates), "plan"), milliseconds(fastest.step));
+                  counted(std::ssize(choice.candidates), "plan"), step_text(fastest.step));
   if (choice.fastest == 0) return text + "; it was predicted to be the fastest";
   return text + fmt::format("; {}, predicted to be the fastest, takes {:.1f}% longer",
                             name_of(choice.candidates.front()), 100 * choice.regret());
@@ -36,8 +30,7 @@ std::string measured_text(const PlanningAnswer& answer) {
   const MeasuredChoice& choice = *answer.measured;
   for (const MeasuredChoice::Measured& measured : choice.candidates) {
     const EvaluatedCandidate& candidate = answer.candidates[measured.candidate];
-    table.add({candidate.candidate.name, milliseconds(candidate.step()),
-               milliseconds(measured.step),
+    table.add({candidate.candidate.name, step_text(candidate.step()), step_text(measured.step),
                &measured == &choice.candidates[choice.fastest] ? "the answer" : ""});
   }
   return fmt::format("\nMeasured: the shortest of {} on this machine\n",

@@ -9,6 +9,7 @@
 #include "base/text.h"
 #include "cli/print/measured_text.h"
 #include "cli/print/text_table.h"
+#include "prediction/step_text.h"
 #include "search/answers/axis_levels.h"
 #include "search/answers/kept_front.h"
 #include "search/candidates/step_floor.h"
@@ -33,10 +34,6 @@ Document axes_document(const Plan& plan, const Cluster& cluster) {
   return document;
 }
 
-std::string milliseconds(Seconds time) {
-  return fmt::format("{:.4g} ms", 1e3 * time.value());
-}
-
 std::string memory_text(const EvaluatedCandidate& candidate) {
   const RankMemoryNeed& memory = candidate.fullest.memory;
   return to_text(memory.all()) + " of " + to_text(memory.capacity);
@@ -50,10 +47,6 @@ const EvaluatedCandidate* one_device_of(const Planned& planned) {
 const EvaluatedCandidate* nearest_of(const Planned& planned) {
   const auto& list = planned.answer.candidates;
   return list.empty() ? nullptr : &list.front();
-}
-
-std::string difference(double seconds) {
-  return fmt::format("{:+.3g}", 1e3 * seconds);
 }
 
 /// Does the answer come from the cache?
@@ -140,14 +133,14 @@ ReportedTable ranking_table(const Planned& planned) {
     const std::string name = candidate.candidate.name, ranks = std::to_string(candidate.ranks());
     const std::string memory = to_text(candidate.fullest.memory.all());
     if (candidate.is_simulated)
-      table.rows.push_back({name, ranks, milliseconds(candidate.step()),
+      table.rows.push_back({name, ranks, step_text(candidate.step()),
                             speed_text(planned, candidate), memory,
                             to_text(candidate.traffic.bytes), grouped(candidate.traffic.messages),
                             fmt::format("{:.1f}%", 100 * planned.utilization(candidate)),
                             why_text(planned, candidate)});
     else
-      table.rows.push_back({name, ranks, "> " + milliseconds(candidate.step()), "", memory, "", "",
-                            "", why_text(planned, candidate)});
+      table.rows.push_back({name, ranks, "> " + step_text(candidate.step()), "", memory, "", "", "",
+                            why_text(planned, candidate)});
   }
   return table;
 }
@@ -159,7 +152,7 @@ ReportedTable front_table(const Planned& planned) {
   if (front.size() < 2) return table;
   for (size_t at : front) {
     const EvaluatedCandidate& candidate = planned.answer.candidates[at];
-    table.rows.push_back({candidate.candidate.name, milliseconds(candidate.step()),
+    table.rows.push_back({candidate.candidate.name, step_text(candidate.step()),
                           to_text(candidate.fullest.memory.all())});
   }
   return table;
@@ -180,7 +173,7 @@ std::string excluded_text(const PlanningAnswer& answer) {
   if (answer.excluded.empty()) return "";
   std::string text = "\nExcluded: the kernels alone take longer than the step of the answer\n";
   for (const ExcludedCandidate& candidate : answer.excluded)
-    text += "  " + candidate.name + ": at least " + milliseconds(candidate.bound) + "\n";
+    text += "  " + candidate.name + ": at least " + step_text(candidate.bound) + "\n";
   return text;
 }
 
@@ -212,7 +205,7 @@ std::string verdict_line(const Planned& planned) {
   const std::string name =
       best->candidate.source == Candidate::Source::kOneDevice ? "serial" : best->candidate.name;
   return fmt::format("{} on {}: {} a step, {} {}s/s, {}{}\n", name,
-                     counted(best->ranks(), "device"), milliseconds(best->step()),
+                     counted(best->ranks(), "device"), step_text(best->step()),
                      grouped(std::llround(planned.units_per_second(*best))), planned.unit,
                      memory_text(*best),
                      speed.empty() || best->ranks() == 1 ? "" : "; " + speed + " times one device");
@@ -225,11 +218,11 @@ std::vector<std::string> verdict_lines(const Planned& planned) {
     if (&candidate != &best && compared.size() < kToldAlternatives)
       compared.push_back(
           candidate.candidate.name + " " +
-          (candidate.is_simulated ? milliseconds(candidate.step()) : "that does not fit"));
+          (candidate.is_simulated ? step_text(candidate.step()) : "that does not fit"));
   for (const auto& [axes, time] : best.parts.exposed)
-    exposed.push_back(milliseconds(time) + " in exchanges " +
+    exposed.push_back(step_text(time) + " in exchanges " +
                       (axes.empty() ? "between meshes" : "over " + axes));
-  exposed.push_back(milliseconds(best.parts.idle) + " in waits");
+  exposed.push_back(step_text(best.parts.idle) + " in waits");
   std::string verdict = verdict_line(planned);
   verdict.pop_back();
   return {std::move(verdict),
@@ -238,7 +231,7 @@ std::vector<std::string> verdict_lines(const Planned& planned) {
                                   std::ssize(planned.answer.excluded) - 1,
                               "other plan"),
                       compared.empty() ? "" : ": " + join(compared, ", ")),
-          fmt::format("time           {} in kernels, {}", milliseconds(best.parts.compute),
+          fmt::format("time           {} in kernels, {}", step_text(best.parts.compute),
                       join(exposed, ", ")),
           fmt::format("sent           {} in {} of {}", to_text(best.traffic.bytes),
                       counted(best.traffic.messages, "message"),
@@ -255,7 +248,7 @@ std::string problem_text(const Planned& planned) {
       "bound of the search problem: {}, {:.2g}% below its answer; it is of these strategies ({} "
       "left "
       "out) on this mesh, kernels and exchanges one after the other\n",
-      milliseconds(problem.bound), 100 * problem.gap(), grouped(problem.dropped_strategies));
+      step_text(problem.bound), 100 * problem.gap(), grouped(problem.dropped_strategies));
 }
 
 std::string floor_text(const Planned& planned) {
@@ -267,7 +260,7 @@ std::string floor_text(const Planned& planned) {
   return fmt::format(
       "no plan takes less than {}: {} at the full rates of {}, without exchanges and waits; the "
       "answer takes {:.2f} times that\n",
-      milliseconds(floor.seconds()),
+      step_text(floor.seconds()),
       floor.arithmetic < floor.memory ? "all parameters read and written once"
                                       : "all operations of the model",
       counted(planned.constraints.ranks, "device"), best->step().value() / floor.seconds().value());
@@ -303,7 +296,7 @@ std::vector<std::string> planning_notes(const Planned& planned) {
   if (best && best != &answer.candidates.front() && !answer.measured) {
     const EvaluatedCandidate& first = answer.candidates.front();
     notes.push_back(fmt::format("{} on {} is faster, with {} a step{}", first.candidate.name,
-                                counted(first.ranks(), "device"), milliseconds(first.step()),
+                                counted(first.ranks(), "device"), step_text(first.step()),
                                 first.ranks() < best->ranks() && !planned.constraints.may_use_fewer
                                     ? "; --max-ranks lets the planner use fewer"
                                     : ""));
@@ -343,8 +336,8 @@ std::string difference_text(const Cluster& cluster, const EvaluatedCandidate& ca
   std::vector<std::string> parts;
   for (const auto& [name, time] : terms)
     if (time.value() != 0 && std::abs(time.value()) >= kToldShare * std::abs(total))
-      parts.push_back(name + (" " + difference(time.value())));
-  return difference(total) + " ms: " + join(parts, ", ");
+      parts.push_back(name + (" " + step_difference_text(time, Seconds(total))));
+  return step_difference_text(Seconds(total)) + ": " + join(parts, ", ");
 }
 
 std::string ranking_text(const Planned& planned) {
@@ -358,7 +351,7 @@ std::vector<ReportedTable> ranking_tables(const Planned& planned) {
                          "lrr"};
   for (const ExcludedCandidate& candidate : planned.answer.excluded)
     excluded.rows.push_back(
-        {candidate.name, std::to_string(candidate.ranks), milliseconds(candidate.bound)});
+        {candidate.name, std::to_string(candidate.ranks), step_text(candidate.bound)});
   ReportedTable unusable{"Impossible for this model", {"plan", "why"}, "lw"};
   for (const UnusableCandidate& candidate : planned.answer.unusable)
     unusable.rows.push_back({candidate.name, candidate.reason});

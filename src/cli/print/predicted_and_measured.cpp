@@ -5,6 +5,8 @@
 #include <algorithm>
 #include <cmath>
 
+#include "prediction/step_text.h"
+
 namespace tessera {
 namespace {
 
@@ -25,11 +27,10 @@ std::string error_text(double error, const std::string& measured) {
 std::string comparison_text(const PredictedRun& predicted, const MeasuredRun& measured) {
   const Seconds step = predicted.prediction.step;
   const Bytes peak = predicted.prediction.peak_bytes();
-  std::string text = fmt::format("predicted        {:.4g} ms a step on {}", 1e3 * step.value(),
-                                 predicted.cluster_name);
+  std::string text =
+      fmt::format("predicted        {} a step on {}", step_text(step), predicted.cluster_name);
   if (measured.step.value() > 0)
-    text += error_text(error_of(step.value(), measured.step.value()),
-                       fmt::format("{:.4g} ms", 1e3 * measured.step.value()));
+    text += error_text(error_of(step.value(), measured.step.value()), step_text(measured.step));
   return text + "\n                 peak memory " + to_text(peak) +
          error_text(error_of(static_cast<double>(peak.value()),
                              static_cast<double>(measured.peak.value())),

@@ -10,6 +10,7 @@
 #include "cli/print/explanation.h"
 #include "cli/print/like_rows.h"
 #include "cli/print/text_table.h"
+#include "prediction/step_text.h"
 
 namespace tessera {
 namespace {
@@ -129,8 +130,8 @@ Document mapped_document(const PredictedRun& run) {
 std::string mapped_text(const PredictedRun& run) {
   if (!run.mapped) return "";
   const MappedRanks& mapped = *run.mapped;
-  std::string text = fmt::format("\nMapping of the ranks\n  step {:.4g} ms, before {:.4g} ms{}\n",
-                                 1e3 * mapped.step_mapped.value(), 1e3 * mapped.step_before.value(),
+  std::string text = fmt::format("\nMapping of the ranks\n  step {}, before {}{}\n",
+                                 step_text(mapped.step_mapped), step_text(mapped.step_before),
                                  mapped.is_used ? "" : ": the ranks stay where they were");
   text += "  in order the links would cost " + to_text(mapped.in_order.cost) + " a step\n";
   for (const std::string& line : split_text(mapping_report(mapped.mapping), '\n'))
@@ -148,10 +149,9 @@ std::string peak_line(const PredictedRun& run) {
   for (size_t kind = 0; kind < kMemoryKinds; ++kind)
     if (const Bytes bytes = memory.at_peak().bytes[kind]; bytes.value() > 0)
       parts.push_back(fmt::format("{} {}", to_text(static_cast<MemoryKind>(kind)), to_text(bytes)));
-  return fmt::format(
-      "peak        {} in use on rank {} at {:.4g} ms of the step, when {} is filled: {}\n",
-      to_text(peak(memory)), memory.rank, 1e3 * memory.at_peak().at.value(), memory.filled,
-      join(parts, ", "));
+  return fmt::format("peak        {} in use on rank {} at {} of the step, when {} is filled: {}\n",
+                     to_text(peak(memory)), memory.rank, step_text(memory.at_peak().at),
+                     memory.filled, join(parts, ", "));
 }
 
 }  // namespace
@@ -227,7 +227,7 @@ Document to_document(const PredictedRun& run) {
 
 std::string prediction_text(const PredictedRun& run) {
   const StepPrediction& prediction = run.prediction;
-  return fmt::format("step        {:.4g} ms, {} {}s/s\n", 1e3 * prediction.step.value(),
+  return fmt::format("step        {}, {} {}s/s\n", step_text(prediction.step),
                      grouped(static_cast<int64_t>(run.units_per_second())), run.work.unit) +
          fmt::format("efficiency  MFU {:.1f}%, HFU {:.1f}%, waiting {:.1f}%\n", 100 * run.mfu(),
                      100 * prediction.utilization(), 100 * prediction.bubble()) +

@@ -9,12 +9,13 @@
 #include "base/text.h"
 #include "cli/print/text_table.h"
 #include "plan/preset.h"
+#include "prediction/step_text.h"
 
 namespace tessera {
 namespace {
 
-std::string milliseconds(const std::optional<Seconds>& time) {
-  return time ? fmt::format("{:.4g} ms", 1e3 * time->value()) : "";
+std::string step_or_nothing(const std::optional<Seconds>& time) {
+  return time ? step_text(*time) : "";
 }
 
 std::string percent(double share) {
@@ -108,7 +109,7 @@ std::string move_text(const Planned& planned, const MovedBoundary& move) {
       fmt::format("the boundary of {} and {} behind {} instead of {}", name(move.stage - 1),
                   name(move.stage), move.moved, move.behind);
   return move.step ? fmt::format("With {} the step takes {} ({:+.1f}%).", boundary,
-                                 milliseconds(move.step), 100 * (move.step->value() / known - 1))
+                                 step_or_nothing(move.step), 100 * (move.step->value() / known - 1))
                    : fmt::format("With {} the plan does not fit.", boundary);
 }
 
@@ -160,8 +161,8 @@ std::string stages_text(const Planned& planned, const DescribedStages& stages) {
                   "llllrrrrrr");
   for (const StageRow& row : stages.rows)
     table.add({row.name, modules_text(row), ranks_text(row.ranks),
-               devices_text(deployment, row.ranks), milliseconds(row.forward),
-               milliseconds(row.backward), percent(row.compute), percent(row.exposed),
+               devices_text(deployment, row.ranks), step_or_nothing(row.forward),
+               step_or_nothing(row.backward), percent(row.compute), percent(row.exposed),
                percent(row.idle),
                to_text(row.memory.all()) + " of " + to_text(row.memory.capacity)});
   std::string text = "\nStages: times of a micro-batch, parts of the step\n" + table.text();

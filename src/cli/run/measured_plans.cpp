@@ -9,6 +9,7 @@
 #include "cli/run/loaded_data.h"
 #include "cli/run/measured_step.h"
 #include "engine/batch_rule.h"
+#include "prediction/step_text.h"
 #include "search/answers/measured_choice.h"
 
 namespace tessera {
@@ -42,8 +43,8 @@ void measure_best(Planned& planned, int64_t count) {
       planned.answer, planned.constraints, count, [&](const EvaluatedCandidate& candidate) {
         const Plan& plan = candidate.candidate.plan;
         const Seconds step = measure_step(resolved_for(config, plan), plan, data, kMeasuredSteps);
-        std::cerr << fmt::format("measure: {} takes {:.4g} ms\n", candidate.candidate.name,
-                                 1e3 * step.value());
+        std::cerr << fmt::format("measure: {} takes {}\n", candidate.candidate.name,
+                                 step_text(step));
         return step;
       });
 }

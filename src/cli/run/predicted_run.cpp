@@ -23,7 +23,7 @@ std::shared_ptr<const TaskGraph> evaluation_tasks(const Workload& work, const Pl
   CompileOptions options;
   options.section = section_of(Purpose::kEvaluate);
   return std::make_shared<const TaskGraph>(
-      compile(graph, plan_beside(training, graph, plan), options).tasks);
+      compile(graph, plan_beside(training, Purpose::kEvaluate, graph, plan), options).tasks);
 }
 
 /// What the plan says that its ranks need: a type of the cluster, or a kind.

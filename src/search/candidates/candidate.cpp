@@ -80,11 +80,10 @@ EvaluatedCandidate simulated(const PlanRequest& request, Candidate candidate, Pl
   const auto tasks = std::make_shared<const TaskGraph>(std::move(compiled.tasks));
   compiled = {};
   result.traffic = traffic_of(*tasks);
-  result.prediction =
-      predict_step(tasks, deployment,
-                   {.prefetch_exchanges = request.prefetches.value_or(!is_host(request.cluster)),
-                    .products = type_of_products(request.graph),
-                    .has_timeline = false});
+  result.prediction = predict_step(tasks, deployment,
+                                   {.prefetch_exchanges = request.prefetches_exchanges(),
+                                    .products = type_of_products(request.graph),
+                                    .has_timeline = false});
   result.parts = parts_of(result.prediction);
   result.fullest = fullest_of(result.prediction, deployment);
   return result;
@@ -251,6 +250,10 @@ Outcome outcome_of(const PlanRequest& request, Candidate candidate,
 }
 
 }  // namespace
+
+bool PlanRequest::prefetches_exchanges() const {
+  return prefetches.value_or(!is_host(cluster));
+}
 
 std::string_view to_text(Candidate::Source source) {
   switch (source) {

@@ -33,6 +33,8 @@ struct PlanRequest {
   /// are compiled as a whole.
   std::function<Graph(int64_t rows)> graph_of_rows = {};
   std::shared_ptr<ShorterGraphs> shorter_graphs = std::make_shared<ShorterGraphs>();
+
+  bool prefetches_exchanges() const;
 };
 
 /// The problem of which a searched plan is the best answer that was found (placement_search). Its

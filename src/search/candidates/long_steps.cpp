@@ -157,6 +157,7 @@ Traffic LongStep::traffic(const Traffic& fewer, const Traffic& more) const {
   result.messages = at(fewer.messages, more.messages);
   result.max_bytes = at(fewer.max_bytes, more.max_bytes);
   result.max_messages = at(fewer.max_messages, more.max_messages);
+  result.largest_of_variables = at(fewer.largest_of_variables, more.largest_of_variables);
   for_each_key(fewer.bytes_over, more.bytes_over, [&](const std::string& axes, Bytes x, Bytes y) {
     result.bytes_over[axes] = at(x, y);
   });

@@ -41,6 +41,20 @@ std::string axes_of(const Task& task) {
   return join(names, ",");
 }
 
+bool is_in_arena(const TaskGraph& graph, RegisterIndex index) {
+  return graph.registers[index].storage == Register::Storage::kArena;
+}
+
+/// The bytes in the arena that an exchange of variables alone fills; none of another exchange.
+Bytes results_of_variables(const TaskGraph& graph, const Task& exchange) {
+  Bytes sum{0};
+  for (const RegisterIndex input : exchange.inputs)
+    if (is_in_arena(graph, input)) return sum;
+  for (const RegisterIndex output : exchange.outputs)
+    if (is_in_arena(graph, output)) sum += graph.registers[output].size;
+  return sum;
+}
+
 }  // namespace
 
 Traffic traffic_of(const TaskGraph& graph) {
@@ -56,6 +70,8 @@ Traffic traffic_of(const TaskGraph& graph) {
     if (found == known.end())
       found = known.emplace(like[id], received_in(graph, task, pulls)).first;
     ++traffic.exchanges;
+    traffic.largest_of_variables =
+        std::max(traffic.largest_of_variables, results_of_variables(graph, task));
     Bytes& over = traffic.bytes_over[axes_of(task)];
     for (const auto& [rank, received] : found->second) {
       over += Bytes(received.bytes);

@@ -85,4 +85,18 @@ std::vector<Candidate> single_changes(const PlanRequest& request,
   return list;
 }
 
+std::vector<Candidate> with_wider_prefetch(const PlanConstraints& constraints,
+                                           const Candidate& candidate, Bytes largest) {
+  constexpr int64_t kMiB = 1 << 20;  // plans say whole ones
+  Changes changes(constraints, candidate);
+  if (largest <= candidate.plan.prefetch_window || candidate.plan.prefetch_window == Bytes(0))
+    return {};
+  for (const int64_t count : {2, 8}) {
+    const int64_t mib = (count * largest.value() + kMiB - 1) / kMiB;
+    changes.add("prefetch_mib", "prefetch_mib=" + std::to_string(mib),
+                [&](Plan& changed) { changed.prefetch_window = Bytes(mib * kMiB); });
+  }
+  return changes.take();
+}
+
 }  // namespace tessera

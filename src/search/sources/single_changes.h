@@ -4,6 +4,7 @@
 #include <cstdint>
 #include <vector>
 
+#include "base/units.h"
 #include "search/candidates/candidate.h"
 #include "search/sources/incumbents.h"
 
@@ -24,5 +25,13 @@ inline constexpr int64_t kPipelineChanges = 3;
 std::vector<Candidate> single_changes(const PlanRequest& request,
                                       const PlanConstraints& constraints,
                                       const Candidate& candidate, int64_t count);
+
+/// The plan with windows of prefetches (Plan::prefetch_window) that twice and eight times the bytes
+/// of the largest gather of parameters fill, which is issued only at its turn where it is larger
+/// than the window. None where no gather is, and when the constraints fix the window.
+///
+///   largest  Traffic::largest_of_variables of the candidate
+std::vector<Candidate> with_wider_prefetch(const PlanConstraints& constraints,
+                                           const Candidate& candidate, Bytes largest);
 
 }  // namespace tessera

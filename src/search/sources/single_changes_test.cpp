@@ -163,6 +163,55 @@ TEST(Polish, KeepsWhatIsFixed) {
   EXPECT_EQ(answer.candidates.at(answer.best.value()).candidate.plan.micro_batches, 2);
 }
 
+/// Parameters of 64 MiB, which ranks of zero 3 gather while they compute for about ten times as
+/// long.
+struct WideCase {
+  Graph graph = training_graph(
+      network_of({.kind = "mlp", .context = 8, .layers = 4, .width = 4096, .dropout = 0}), {}, 4096,
+      1);
+  Cluster cluster = parse_cluster_line("8xa100-80g");
+  PlanRequest request{graph, cluster};
+
+  /// The answer where nothing but this plan is tried.
+  EvaluatedCandidate answer(const std::string& preset, const std::string& fixed = "") const {
+    const Candidate given{Candidate::Source::kCompared, preset,
+                          preset_plan(parse_preset(preset), graph)};
+    const PlanningAnswer answer =
+        find_plan(request, {.constraints = constraints_of(4, false, fixed),
+                            .compared = {given},
+                            .sources = {},
+                            .tries_presets = false});
+    return answer.candidates.at(answer.best.value());
+  }
+};
+
+TEST(WiderPrefetch, IsChosenWhereExchangesLargerThanTheWindowWaitForTheirTurn) {
+  const WideCase given;
+  const EvaluatedCandidate narrow = given.answer("dp=4,zero=3", "prefetch_mib=32"),
+                           chosen = given.answer("dp=4,zero=3");
+  EXPECT_GT(chosen.candidate.plan.prefetch_window, chosen.traffic.largest_of_variables);
+  EXPECT_EQ(narrow.candidate.plan.prefetch_window, kPrefetchWindow);
+  EXPECT_LT(chosen.step(), narrow.step());
+  EXPECT_TRUE(chosen.fits());
+}
+
+TEST(WiderPrefetch, IsNotTriedWhereEveryExchangeIsSmallerThanTheWindow) {
+  const Case given;
+  EXPECT_TRUE(
+      with_wider_prefetch(constraints_of(4, false), given.preset("dp=4"), kPrefetchWindow).empty());
+  EXPECT_EQ(with_wider_prefetch(constraints_of(4, false), given.preset("dp=4"),
+                                kPrefetchWindow + Bytes(1))
+                .size(),
+            2);
+}
+
+TEST(WiderPrefetch, IsNotTriedWhereThePlanHasNone) {
+  const Case given;
+  EXPECT_TRUE(with_wider_prefetch(constraints_of(4, false), given.preset("dp=4,prefetch_mib=0"),
+                                  Bytes(1 << 30))
+                  .empty());
+}
+
 TEST(Polish, IsNothingWhereNoPlanFits) {
   Case given;
   ClusterDescription description = given.cluster.description();
