@@ -54,6 +54,22 @@ TEST(ProgramPlans, LetAnEvaluationDecomposeItsMatmulsAsTheTrainingStepDoes) {
   }
 }
 
+// The last stage has the mean of the loss alone. The ops of the accuracy, which training does not
+// have, would be there, though the counts of the labels that they read are made before it.
+TEST(ProgramPlans, OfAnEvaluationHaveItsOwnOpsWhereTheirOperandsAreMade) {
+  Plan plan = plan_called("gpt.pp2");
+  plan.marks = {stage("*", plan.meshes[0].name),
+                stage("loss.{terms,valid_terms,total}", plan.meshes[1].name),
+                stage("loss.mean", plan.meshes[1].name)};
+  for (const PlannedProgram& program : planned_programs(read_config(kConfigs / "gpt.toml"), plan)) {
+    if (program.purpose != Purpose::kEvaluate) continue;
+    EXPECT_EQ(program.plan.micro_batches, plan.micro_batches);
+    const PlacedGraph placed = placements(program.graph, program.plan);
+    const OpId hits = placed.graph.find_op("correct.is_hit").value();
+    EXPECT_EQ(placed.sharded.stages.ops[hits.index], 0);
+  }
+}
+
 // The names of layers are ranges: 24 layers need a few digits more than 12.
 TEST(ResolvedPlans, AreAsLongForManyLayersAsForFew) {
   const auto bytes = [](const std::string& plan_name, int64_t layers) {

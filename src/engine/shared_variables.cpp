@@ -9,6 +9,53 @@
 #include "shard/resolved/stage_patterns.h"
 
 namespace tessera {
+namespace {
+
+/// The stages of the ops of a graph that training does not have, by op; -1 for other ops, and for
+/// those that are connected with no op of training.
+class FollowedStages {
+ public:
+  FollowedStages(const PlacedGraph& main, const Graph& graph)
+      : graph_(graph), known_(graph.ops().size(), -1) {
+    for (size_t i = 0; i < known_.size(); ++i)
+      if (const auto op = main.graph.find_op(graph.ops()[i].name))
+        known_[i] = main.sharded.stages.ops[op->index];
+  }
+
+  std::vector<int> stages() const {
+    std::vector<int> found = known_;
+    for (size_t i = 0; i < found.size(); ++i)
+      if (known_[i] < 0) found[i] = last_of_operands(i, found);
+    for (size_t i = found.size(); i-- > 0;)
+      if (found[i] < 0) found[i] = first_of_users(i, found);
+    for (size_t i = 0; i < found.size(); ++i)
+      if (known_[i] >= 0) found[i] = -1;
+    return found;
+  }
+
+ private:
+  int last_of_operands(size_t op, const std::vector<int>& stages) const {
+    int last = -1;
+    for (const ValueId input : graph_.ops()[op].inputs)
+      if (const OpId producer = graph_.value(input).producer; producer.index >= 0)
+        last = std::max(last, stages[producer.index]);
+    return last;
+  }
+
+  int first_of_users(size_t op, const std::vector<int>& stages) const {
+    int first = -1;
+    for (const ValueId output : graph_.ops()[op].outputs)
+      for (const OpId user : graph_.value(output).users)
+        if (const int stage = stages[user.index]; stage >= 0 && (first < 0 || stage < first))
+          first = stage;
+    return first;
+  }
+
+  const Graph& graph_;
+  std::vector<int> known_;  // of ops that training has
+};
+
+}  // namespace
 
 std::vector<Mark> marks_for(const Graph& graph, const std::vector<Mark>& marks) {
   std::vector<Mark> present;
@@ -77,6 +124,11 @@ std::vector<Mark> with_stages_of(const PlacedGraph& main, const Graph& graph,
     return a.pattern.size() < b.pattern.size();
   });
   for (Mark& mark : marks_for(graph, found)) marks.push_back(std::move(mark));
+  const std::vector<int> followed = FollowedStages(main, graph).stages();
+  for (size_t i = 0; i < followed.size(); ++i)
+    if (followed[i] >= 0)
+      marks.push_back(stage(graph.ops()[i].name, sharded.meshes[followed[i]].name,
+                            "the stages of its operands"));
   return marks;
 }
 

@@ -31,7 +31,9 @@ std::vector<Mark> with_variables_of(const PlacedGraph& main, const Graph& graph,
 
 /// `marks`, and those that put the forward ops of `graph` on the stages that training gave to the
 /// ops of their names. Otherwise an op that reads a variable of two stages, such as a tied
-/// embedding, would follow the variable.
+/// embedding, would follow the variable. Ops that training does not have, as those of metrics, are
+/// on the last of the stages that make their operands; without such operands, on the first one that
+/// reads them.
 std::vector<Mark> with_stages_of(const PlacedGraph& main, const Graph& graph,
                                  std::vector<Mark> marks);
 
