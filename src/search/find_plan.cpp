@@ -12,6 +12,7 @@
 #include "plan/preset.h"
 #include "presets/presets.h"
 #include "search/candidates/saved_presets.h"
+#include "search/candidates/step_floor.h"
 #include "search/sources/single_changes.h"
 #include "stage_search/device_runs.h"
 
@@ -54,6 +55,7 @@ class Planning {
     for (const CandidateSource& source : options_.sources)
       add(source(request_, constraints, std::as_const(answer_)));
     if (options_.tries_presets) add_presets();
+    add_answers_of_fewer();
     if (!are_many() || options_.polish_trials > 0) polish();
     widen_prefetch();
     std::ranges::stable_sort(answer_.excluded, {}, &ExcludedCandidate::bound);
@@ -62,6 +64,40 @@ class Planning {
 
  private:
   bool are_many() const { return options_.constraints.ranks > kManyRanks; }
+
+  PlanConstraints with_ranks(int ranks) const {
+    PlanConstraints constraints = options_.constraints;
+    constraints.ranks = ranks;
+    constraints.may_use_fewer = false;
+    return constraints;
+  }
+
+  /// The answers of the searches on each smaller number of ranks that may have a faster plan. Their
+  /// presets are among all presets.
+  void add_answers_of_fewer() {
+    if (!options_.sources_of_fewer || are_many()) return;
+    for (const int ranks : rank_counts(options_.constraints)) {
+      if (ranks == options_.constraints.ranks || !may_be_faster(ranks)) continue;
+      PlanningAnswer fewer = find_plan(request_, {.constraints = with_ranks(ranks),
+                                                  .sources = options_.sources_of_fewer(),
+                                                  .tries_presets = false,
+                                                  .excludes = options_.excludes,
+                                                  .evaluation = options_.evaluation});
+      answer_.not_tried += fewer.not_tried;
+      if (fewer.best) keep(std::move(fewer.candidates[*fewer.best]));
+      choose_best();
+    }
+  }
+
+  /// Like devices are at most so many times as fast as one of them.
+  bool may_be_faster(int ranks) const {
+    const EvaluatedCandidate* one = answer_.find(Candidate::Source::kOneDevice);
+    if (!answer_.best || !one) return true;
+    const bool are_like = request_.cluster.description().types.size() == 1;
+    const Seconds least = are_like ? Seconds(one->step().value() / ranks)
+                                   : step_floor(request_, ranks, *one).seconds();
+    return least < best().step();
+  }
 
   /// Of large programs fewer are compiled.
   int64_t max_presets() const {
@@ -270,7 +306,7 @@ class Planning {
     for (bool is_faster = true; is_faster && left > 0;) {
       const int64_t count = std::min(left, std::max(kPipelineChanges, (left + 1) / 2));
       std::vector<Candidate> changes =
-          single_changes(request_, options_.constraints, best().candidate, count);
+          single_changes(request_, with_ranks(best().ranks()), best().candidate, count);
       left -= count;
       is_faster = take_fastest(std::move(changes));
     }

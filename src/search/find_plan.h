@@ -65,6 +65,9 @@ struct PlanningOptions {
   std::vector<Candidate> compared = {};  // plans that the user gives
   /// Asked in order when the incumbents are evaluated: a search.
   std::vector<CandidateSource> sources = all_searches();
+  /// Makes the sources for a smaller number of ranks, where fewer are allowed; nothing: these have
+  /// presets alone.
+  std::function<std::vector<CandidateSource>()> sources_of_fewer = {};
   int64_t max_presets = 32;
   /// All the presets that are tried have so many ops, unless these are less than kLeastPresets.
   int64_t max_preset_ops = 200'000;

@@ -97,6 +97,7 @@ void find_answer(Planned& planned, OtherCandidates others, const EvaluationOptio
       with_hardware_of(*planned.cluster, *planned.graph, std::move(planned.constraints));
   PlanningOptions options{.constraints = planned.constraints,
                           .compared = std::move(others.compared),
+                          .sources_of_fewer = all_searches,
                           .evaluation = evaluation,
                           .polish_trials = planned.polish_trials};
   options.sources.push_back([&](const auto&...) { return std::exchange(others.earlier, {}); });

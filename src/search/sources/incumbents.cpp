@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <array>
+#include <ranges>
 #include <tuple>
 
 #include "base/count_text.h"
@@ -74,13 +75,8 @@ void add_points(int64_t ranks, const PlanConstraints& constraints, std::vector<G
 
 std::vector<GridPoint> points_of(const PlanConstraints& constraints) {
   std::vector<GridPoint> points;
-  if (constraints.may_use_fewer && constraints.ranks <= kFewRanks) {
-    for (int ranks = 2; ranks <= constraints.ranks; ++ranks) add_points(ranks, constraints, points);
-  } else if (constraints.may_use_fewer) {
-    for (int64_t ranks : divisors(constraints.ranks)) add_points(ranks, constraints, points);
-  } else {
-    add_points(constraints.ranks, constraints, points);
-  }
+  for (const int ranks : std::views::reverse(rank_counts(constraints)))
+    add_points(ranks, constraints, points);
   return points;
 }
 
@@ -270,6 +266,16 @@ Plan decisions_of(const PlanConstraints& constraints) {
   Plan plan = parse_preset("pp=2," + constraints.decisions).decisions;
   plan.micro_batches = 1;
   return plan;
+}
+
+std::vector<int> rank_counts(const PlanConstraints& constraints) {
+  std::vector<int> counts;
+  for (int ranks = constraints.ranks; ranks > 1; --ranks)
+    if (ranks == constraints.ranks ||
+        (constraints.may_use_fewer &&
+         (constraints.ranks <= kFewRanks || constraints.ranks % ranks == 0)))
+      counts.push_back(ranks);
+  return counts;
 }
 
 Candidate one_device(const PlanConstraints& constraints) {

@@ -60,11 +60,14 @@ struct PresetGrid {
   int64_t left_out = 0;
 };
 
+/// The numbers of ranks above one that are tried, the largest first: the fixed one; when fewer are
+/// allowed all of them up to 8, above that the divisors of the largest.
+std::vector<int> rank_counts(const PlanConstraints& constraints);
+
 /// The plan of one rank. It has the micro-batches that the constraints fix.
 Candidate one_device(const PlanConstraints& constraints);
 
-/// The presets dp x sp x tp x pp whose degrees multiply to the number of ranks; when fewer are
-/// allowed, also to smaller numbers: all of them up to 8, above that the divisors of the number.
+/// The presets dp x sp x tp x pp whose degrees multiply to one of rank_counts().
 ///
 ///   max_presets  of the grid, those of the least estimated time; data parallelism alone and tensor
 ///            parallelism alone on all ranks are always among them
