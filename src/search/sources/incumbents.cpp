@@ -210,7 +210,7 @@ PlanConstraints constraints_of(int ranks, bool may_use_fewer, const std::string&
                     ExitCode::kBadConfig);
   const auto keys = degree_keys();
   std::vector<std::string> decisions;
-  int64_t product = 1;
+  int64_t product = 1, divisor = 1;  // stages may have unlike numbers of ranks
   for (const std::string& item : split_text(fixed, ',')) {
     const size_t equals = item.find('=');
     const std::string key(trim(std::string_view(item).substr(0, equals)));
@@ -219,11 +219,12 @@ PlanConstraints constraints_of(int ranks, bool may_use_fewer, const std::string&
       if (key != kStagesKey || value == "equal") decisions.push_back(key + "=" + value);
     } else if (value != kRest) {
       product *= constraints.degrees[key] = std::stoll(value);
+      if (key != kPipelineKey) divisor *= constraints.degrees[key];
     }
   }
   constraints.decisions = join(decisions, ",");
   const int64_t stages = fix_stages(constraints, origin + " " + fixed);
-  if (product * stages > ranks || (!may_use_fewer && ranks % product != 0))
+  if (product * stages > ranks || (!may_use_fewer && ranks % divisor != 0))
     throw UserError(
         origin + " " + fixed + " does not fit " + counted(ranks, "rank"),
         "the fixed degrees make " + std::to_string(product * stages) +
