@@ -91,8 +91,7 @@ std::vector<Candidate> PlacementSource::operator()(const PlanRequest& request,
     if (!constraints.hardware.empty()) return {};
     if (constraints.ranks < 2 || decisions_of(constraints).micro_batches > 1) return {};
     const Cluster& cluster = request.cluster;
-    if (constraints.ranks > kManyRanks &&
-        least_memory(request.graph, constraints.ranks) > largest_memory(cluster, constraints.ranks))
+    if (least_memory(request.graph, constraints.ranks) > largest_memory(cluster, constraints.ranks))
       return {};
     const int machine = machine_of(cluster, constraints.ranks);
     std::vector<MeshPtr> meshes = searched_meshes(constraints, machine);

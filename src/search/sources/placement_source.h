@@ -22,8 +22,8 @@ namespace tessera {
 /// Where devices differ in speed there is a mesh more for each one: its parts have the weights of
 /// the speeds.
 ///
-/// Of more than kManyRanks ranks it makes nothing where the memory is less than any placements
-/// need: the batch has to be divided into micro-batches then.
+/// It makes nothing where the memory is less than any placements need: the batch has to be divided
+/// into micro-batches then.
 ///
 /// Every further call takes the candidates of the last one that did not fit, and searches again
 /// with a limit of memory that is lower by what was missing.
@@ -38,8 +38,12 @@ namespace tessera {
 ///   threads   one caller at a time
 class PlacementSource {
  public:
-  ///   work  of each search, as in PlacementSearchOptions
-  explicit PlacementSource(int64_t work = PlacementSearchOptions().work) : work_(work) {}
+  /// Work of each search, as in PlacementSearchOptions. Where memory binds, ten times as much
+  /// makes answers better by less than what the prices of the problem miss, and takes half a minute
+  /// for a model of four layers.
+  static constexpr int64_t kWork = 40;
+
+  explicit PlacementSource(int64_t work = kWork) : work_(work) {}
 
   std::vector<Candidate> operator()(const PlanRequest& request, const PlanConstraints& constraints,
                                     const PlanningAnswer& known);
