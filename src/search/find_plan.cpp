@@ -36,6 +36,13 @@ EvaluatedCandidate* find_same(PlanningAnswer& answer, const EvaluatedCandidate& 
   return found == answer.candidates.end() ? nullptr : &*found;
 }
 
+/// The cluster with so much memory on each device.
+Cluster with_memory(const Cluster& cluster, Bytes memory) {
+  ClusterDescription description = cluster.description();
+  for (DeviceType& type : description.types) type.memory = memory;
+  return Cluster(std::move(description));
+}
+
 bool is_pipeline(const Candidate& candidate) {
   return candidate.plan.meshes.size() > 1;
 }
@@ -56,6 +63,7 @@ class Planning {
       add(source(request_, constraints, std::as_const(answer_)));
     if (options_.tries_presets) add_presets();
     add_answers_of_fewer();
+    if (!answer_.best && !options_.sources.empty() && !are_many()) add_nearer();
     if (!are_many() || options_.polish_trials > 0) polish();
     widen_prefetch();
     std::ranges::stable_sort(answer_.excluded, {}, &ExcludedCandidate::bound);
@@ -86,6 +94,33 @@ class Planning {
       answer_.not_tried += fewer.not_tried;
       if (fewer.best) keep(std::move(fewer.candidates[*fewer.best]));
       choose_best();
+    }
+  }
+
+  /// Where nothing fits: placements that need less than the nearest candidate, by halves between
+  /// the memory that there is and what that one needs, so that the answer says how much is missing.
+  void add_nearer() {
+    constexpr int kTrials = 3;
+    constexpr double kClose = 1.02;  // closer than that nothing is wanted
+    if (request_.cluster.description().types.size() > 1) return;
+    Bytes too_little{0};  // no placements were found for it
+    for (int trial = 0; trial < kTrials; ++trial) {
+      const auto nearest =
+          std::ranges::find_if(answer_.candidates, [&](const EvaluatedCandidate& known) {
+            return obeys(known.candidate, options_.constraints);
+          });
+      if (nearest == answer_.candidates.end()) return;
+      const RankMemoryNeed need = nearest->fullest.memory;
+      too_little = std::max(too_little, need.capacity);
+      const Bytes middle((too_little.value() + need.all().value()) / 2);
+      if (static_cast<double>(need.all().value()) <
+          kClose * static_cast<double>(too_little.value()))
+        return;
+      const Cluster larger = with_memory(request_.cluster, middle);
+      PlanRequest request{request_.graph, larger};
+      request.prefetches = request_.prefetches;
+      add(placement_searches().front()(request, options_.constraints, {}));
+      if (answer_.candidates.front().fullest.memory.all() >= need.all()) too_little = middle;
     }
   }
 

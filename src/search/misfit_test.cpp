@@ -7,6 +7,7 @@
 #include "plan/preset.h"
 #include "presets/presets.h"
 #include "search/candidates/candidate.h"
+#include "search/find_plan.h"
 
 namespace tessera {
 namespace {
@@ -69,6 +70,38 @@ TEST(Misfit, WhatTheUserComparesIsSimulatedWhetherItFitsOrNot) {
   EXPECT_TRUE(compared.is_simulated);
   EXPECT_FALSE(compared.fits());
   EXPECT_EQ(compared.step(), whole_prediction(request, compared.candidate.plan).step);
+}
+
+/// Four cores with so much memory each.
+Cluster cores_with(Bytes memory) {
+  ClusterDescription description = parse_cluster_line("cpu:4").description();
+  for (DeviceType& type : description.types) type.memory = memory;
+  return Cluster(description);
+}
+
+// An embedding and layers of odd widths: placements that a search finds need less than presets.
+TEST(Misfit, TheNearestOneIsSearchedWhereNothingFitsAndFitsInTheMemoryThatItNeeds) {
+  const Graph graph = training_graph(
+      network_of({.kind = "mlp", .vocabulary = 1009, .context = 7, .layers = 3, .width = 301}), {},
+      11, 1);
+  const Bytes variables = [&] {
+    Bytes sum{0};
+    for (const Variable& variable : graph.variables()) sum += byte_size(graph.type(variable.value));
+    return sum;
+  }();
+  const Cluster small = cores_with(Bytes(variables.value() / 4));
+  const auto need_of_nearest = [&](std::vector<CandidateSource> sources) {
+    const PlanningAnswer answer = find_plan(
+        {graph, small}, {.constraints = constraints_of(4, false), .sources = std::move(sources)});
+    EXPECT_FALSE(answer.best);
+    return answer.candidates.front().fullest.memory.all();
+  };
+  const Bytes of_presets = need_of_nearest({}), of_all = need_of_nearest(placement_searches());
+  EXPECT_LT(of_all, of_presets);
+  const Cluster larger = cores_with(of_all);
+  EXPECT_TRUE(find_plan({graph, larger},
+                        {.constraints = constraints_of(4, false), .sources = placement_searches()})
+                  .best);
 }
 
 }  // namespace
