@@ -1258,6 +1258,12 @@ class Explain(unittest.TestCase):
         self.assertEqual([operand["role"] for operand in match["operands"]], ["input 0", "input 1", "result 0"])
         self.assertTrue(match["communications"])
 
+    def test_an_op_has_the_exchanges_of_the_inputs_that_it_reshards(self):
+        matches = run_json("explain", *SMALL_GPT, "--plan", "dp=2,zero=3", "blocks.0.ffn.up.dot")["matches"]
+        resharded = {operand["name"] for operand in matches[0]["operands"] if operand["role"].startswith("input") and operand["reshard"]}
+        self.assertTrue(resharded)
+        self.assertEqual({c["value"] for c in matches[0]["communications"]}, resharded)
+
     def test_a_pattern_gives_everything_that_fits(self):
         matches = run_json("explain", *SMALL_GPT, *self.PLAN, "blocks.0.attn.{q,k,v}.weight")["matches"]
         self.assertEqual([match["name"] for match in matches], [f"blocks.0.attn.{letter}.weight" for letter in "qkv"])
@@ -1551,7 +1557,7 @@ class Demo(unittest.TestCase):
 
     def test_people_read_what_is_done_and_what_to_try_next(self):
         out = run("demo", "--steps", 3, *SMALL_GPT[1:-1]).stdout
-        for words in ("1. Reads text", "3. Finds a plan for 4 ranks", " on 4 devices: ", "They agree", "bigram entropy", "written by the model", "Try next"):
+        for words in ("1. Reads text", "3. Finds a plan for 4 ranks", " a step, ", "They agree", "bigram entropy", "written by the model", "Try next"):
             self.assertIn(words, out)
 
 

@@ -16,8 +16,9 @@ using ReferenceValues = std::map<std::string, ReferenceTensor>;
 
 struct InterpreterOptions {
   /// Seed of a perturbation (0: none). Every result of every op is changed by half to all of its
-  /// tolerance, up or down. The difference to a plain run bounds the effect of rounding alone on
-  /// any later tensor. Tolerances of whole programs are derived from it.
+  /// tolerance, up or down; what underflows becomes zero. The difference to a plain run bounds the
+  /// effect of rounding alone on any later tensor. Tolerances of whole programs are derived from
+  /// it.
   uint64_t perturb = 0;
   /// When perturbing: elements that differ only along dims chosen by the seed change alike, as
   /// equal operands round alike. Their errors add up in a sum, where independent ones would cancel.

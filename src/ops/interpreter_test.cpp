@@ -190,6 +190,48 @@ TEST(Interpreter, PerturbsElementsAlikeAlongSomeDims) {
   EXPECT_EQ(ways.size(), 4U);
 }
 
+/// root = sqrt(x x), of the type of x.
+Graph root_of_square(DType dtype) {
+  Graph graph;
+  Builder builder(graph);
+  const ValueId x = builder.input("x", {dtype, {256}});
+  builder.unary("sqrt", builder.unary("square", x, "square"), "root");
+  return graph;
+}
+
+std::vector<double> perturbed_root(DType dtype, double x, const std::string& value) {
+  const ReferenceValues state{{"x", {{dtype, {256}}, std::vector<double>(256, x)}}};
+  return interpret(root_of_square(dtype), state, {.perturb = 1}).at(value).values;
+}
+
+// Kernels may take what is below the least normal number of f32, 2^-126, as zero.
+TEST(Interpreter, LosesWhatUnderflowsWithItsRoot) {
+  const std::vector<double> zeros(256, 0);
+  for (const DType dtype : {kF32, DType::kBF16})
+    for (const double x : {0.0, 1e-31, -0x1p-64}) {
+      EXPECT_EQ(perturbed_root(dtype, x, "square"), zeros);
+      EXPECT_EQ(perturbed_root(dtype, x, "root"), zeros);
+    }
+  EXPECT_EQ(perturbed_root(DType::kF16, 0x1p-14, "root"), zeros);
+}
+
+TEST(Interpreter, PerturbsSmallNumbersThatDoNotUnderflow) {
+  const double x = 0x1p-60;
+  for (double square : perturbed_root(kF32, x, "square")) {
+    EXPECT_NE(square, x * x);
+    EXPECT_NEAR(square, x * x, 0x1p-126 + 0x1p-143);
+  }
+}
+
+// The second terms cancel the first: what is left is rounding, not underflow.
+TEST(Interpreter, PerturbsAZeroThatIsASum) {
+  Graph graph;
+  Builder builder(graph);
+  builder.reduce_sum(builder.input("x", {kF32, {2}}), {0}, "sum");
+  const ReferenceValues values = interpret(graph, {{"x", f32({2}, {3, -3})}}, {.perturb = 1});
+  EXPECT_NE(values.at("sum").values.front(), 0);
+}
+
 TEST(Interpreter, SaysWhatARoundedRunMayBeOff) {
   Graph graph;
   Builder builder(graph);

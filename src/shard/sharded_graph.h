@@ -38,8 +38,8 @@ struct ShardedGraph {
   Meshes meshes;
   MeshAssignment stages;         // the mesh of each op and value
   std::vector<DistAttr> values;  // on the mesh to which the value is assigned
-  // The mark, or the op and operand, from which the placement follows; "" when nothing divides the
-  // value.
+  // The mark, the op and operand, or the plan's sharding, from which the placement follows; "" when
+  // no mark reaches the value.
   std::vector<std::string> value_reasons;
   std::vector<CopyLife> copies;  // by value: of what it is resharded to; empty: all kStep
   std::vector<OpSharding> ops;

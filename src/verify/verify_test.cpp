@@ -11,6 +11,7 @@
 #include "comm/testing/local_transport.h"
 #include "comm/testing/transport_suite.h"
 #include "engine/testing/own_network.h"
+#include "engine/testing/runs.h"
 #include "verify/capture.h"
 
 namespace tessera {
@@ -139,6 +140,40 @@ TEST(VerifyInProcesses, AnErrorOfTheSerialProgramIsThatOfEveryProcess) {
     }
   });
   EXPECT_THAT(codes, ElementsAre(ExitCode::kDiverged, ExitCode::kDiverged));
+}
+
+/// The gradients of the first of many layers are so small that f32 does not hold their squares.
+RunConfig deep_mlp() {
+  RunConfig config = tiny_mlp();
+  config.model.layers = 40;
+  config.model.dropout = 0;
+  config.optimizer.clip_norm = 0;
+  return config;
+}
+
+VerifyReport verified_deep_mlp(const VerifyOptions& options) {
+  return verify_plan(deep_mlp(), Plan{}, small_text(), options);
+}
+
+TEST(Underflow, MayTakeTheSquaresOfGradients) {
+  const VerifyReport report = verified_deep_mlp({.steps = 2});
+  EXPECT_TRUE(report.ok) << report.first_difference->value;
+}
+
+// The gradients of the last layer are large enough.
+TEST(Underflow, HidesNoWrongRoot) {
+  const std::string wrong = "hidden.39.weight.adamw.root";
+  const Engine engine(deep_mlp(), Plan{}, small_text());
+  const TaskGraph& tasks = engine.compiled().tasks;
+  const auto scale = [&](Rank, RegisterIndex index, const Coordinate&, const std::byte* data) {
+    const Register& reg = tasks.registers[index];
+    if (reg.name != wrong) return;
+    auto* elements = reinterpret_cast<float*>(const_cast<std::byte*>(data));
+    for (int64_t i = 0; i < element_count(reg.type->shape); ++i) elements[i] *= 1.0001F;
+  };
+  const VerifyReport report = verified_deep_mlp({.before_capture = scale});
+  ASSERT_TRUE(report.first_difference.has_value());
+  EXPECT_EQ(report.first_difference->value, wrong);
 }
 
 TEST(Capture, DividesRegistersIntoGroupsOfBoundedBytes) {

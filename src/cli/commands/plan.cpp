@@ -38,9 +38,10 @@ DescribedPlan described(const Planned& planned, bool moves_boundaries) {
   const Candidate& best = planned.best()->candidate;
   const auto describe = [&](const PlanRequest& request, Plan plan, const std::string& heading) {
     const Compiled compiled = compile_on(request, plan);
-    return DescribedPlan{
-        heading + summary_text(numbers_of(compiled, plan_summary(plan)), LikeRows(compiled.graph)),
-        described_stages(planned, compiled, moves_boundaries)};
+    PlanNumbers numbers = numbers_of(compiled, plan_summary(plan));
+    numbers.reserve = planned.best()->fullest.memory.reserve;
+    return DescribedPlan{heading + summary_text(numbers, LikeRows(compiled.graph)),
+                         described_stages(planned, compiled, moves_boundaries)};
   };
   if (best.shorter.empty()) return describe(planned.request(), best.plan, "");
   const ShorterStep& step = best.shorter.back();

@@ -3,6 +3,9 @@
 #include <fmt/format.h>
 
 #include <algorithm>
+#include <iterator>
+#include <set>
+#include <unordered_map>
 
 #include "base/text.h"
 #include "cli/print/text_table.h"
@@ -68,16 +71,34 @@ std::vector<std::string> values_made(const Graph& graph, const Match& match) {
   return names;
 }
 
-/// The exchanges of the values called `names`.
-std::vector<CommunicationFacts> communications_of_values(const std::vector<CommunicationFacts>& all,
-                                                         const std::vector<std::string>& names) {
-  std::vector<CommunicationFacts> list;
-  std::copy_if(all.begin(), all.end(), std::back_inserter(list),
-               [&](const CommunicationFacts& facts) {
-                 return std::find(names.begin(), names.end(), facts.value) != names.end();
-               });
-  return list;
-}
+/// The exchanges of a step, of which several names may ask.
+class Communications {
+ public:
+  explicit Communications(const Compiled& compiled)
+      : graph_(compiled.graph), all_(communications_of(compiled.tasks)) {
+    for (const Task& task : compiled.tasks.tasks)
+      for (const KernelStep& step : task.steps)
+        if (step.purpose == KernelPurpose::kOp)
+          reads_[step.op.text()].insert(step.inputs.begin(), step.inputs.end());
+  }
+
+  /// Those of what `match` makes, and those that bring the inputs of an op to where it reads them.
+  std::vector<CommunicationFacts> at(const Match& match) const {
+    const std::vector<std::string> made = values_made(graph_, match);
+    const auto reads = match.op.index < 0 ? reads_.end() : reads_.find(match.name);
+    std::vector<CommunicationFacts> list;
+    std::ranges::copy_if(all_, std::back_inserter(list), [&](const CommunicationFacts& facts) {
+      return std::ranges::count(made, facts.value) > 0 ||
+             (reads != reads_.end() && reads->second.contains(facts.received));
+    });
+    return list;
+  }
+
+ private:
+  const Graph& graph_;
+  std::vector<CommunicationFacts> all_;
+  std::unordered_map<std::string, std::set<RegisterIndex>> reads_;  // by op, of all micro-batches
+};
 
 std::string users_text(const Graph& graph, ValueId value) {
   std::vector<std::string> users;
@@ -143,7 +164,7 @@ void check_is_named(const Graph& serial, const std::string& name) {
 std::string explain_name_text(const Graph& serial, const Compiled& compiled,
                               const std::string& name) {
   const Graph& graph = compiled.graph;
-  const std::vector<CommunicationFacts> communications = communications_of(compiled.tasks);
+  const Communications communications(compiled);
   const std::vector<Match> found = find_matches(graph, name);
   const auto replaced = find_replaced(compiled, name);
   if (found.empty() && replaced.empty()) refuse_unknown(serial, name);
@@ -152,7 +173,7 @@ std::string explain_name_text(const Graph& serial, const Compiled& compiled,
     text += text.empty() ? "" : "\n";
     text += match.op.index < 0 ? source_text(graph, match, compiled.sharded)
                                : op_text(facts_of(graph, compiled.sharded, match.op));
-    text += exchanges_text(communications_of_values(communications, values_made(graph, match)));
+    text += exchanges_text(communications.at(match));
   }
   for (const auto& [old, by] : replaced)
     text += fmt::format("{}{} is {}: a pass over the serial graph replaced it\n",
@@ -163,7 +184,7 @@ std::string explain_name_text(const Graph& serial, const Compiled& compiled,
 Document explain_name_document(const Graph& serial, const Compiled& compiled,
                                const std::string& name) {
   const Graph& graph = compiled.graph;
-  const std::vector<CommunicationFacts> communications = communications_of(compiled.tasks);
+  const Communications communications(compiled);
   const std::vector<Match> found = find_matches(graph, name);
   const auto replaced = find_replaced(compiled, name);
   if (found.empty() && replaced.empty()) refuse_unknown(serial, name);
@@ -174,8 +195,7 @@ Document explain_name_document(const Graph& serial, const Compiled& compiled,
                                        : to_document(facts_of(graph, compiled.sharded, match.op));
     item["name"] = match.name;
     item["communications"] = Document::List{};
-    for (const CommunicationFacts& facts :
-         communications_of_values(communications, values_made(graph, match)))
+    for (const CommunicationFacts& facts : communications.at(match))
       item["communications"].append(to_document(facts));
     document["matches"].append(std::move(item));
   }

@@ -100,7 +100,8 @@ std::vector<CommunicationFacts> communications_of(const TaskGraph& tasks) {
                                              [&] { return received_bytes(source.type, exchange); });
       list.push_back({task.role, std::string(to_text(exchange.kind)), value, to_text(exchange.from),
                       to_text(exchange.to), join(changed_axes(exchange), ","), bytes.actual,
-                      bytes.least, need_text(task.parts[i], value), number, task.mesh});
+                      bytes.least, need_text(task.parts[i], value), number, task.mesh,
+                      task.outputs[i]});
     }
     number += task.parts.empty() ? 0 : 1;
   }

@@ -39,6 +39,13 @@ std::string memory_text(const EvaluatedCandidate& candidate) {
   return to_text(memory.all()) + " of " + to_text(memory.capacity);
 }
 
+/// "on 4 devices"; "with 9 ranks on 4 cores" where ranks share cores.
+std::string devices_text(const Planned& planned, int ranks) {
+  const int devices = planned.cluster->device_count();
+  return ranks > devices ? "with " + counted(ranks, "rank") + " on " + counted(devices, "core")
+                         : "on " + counted(ranks, "device");
+}
+
 const EvaluatedCandidate* one_device_of(const Planned& planned) {
   return planned.answer.find(Candidate::Source::kOneDevice);
 }
@@ -197,15 +204,15 @@ std::string verdict_line(const Planned& planned) {
   if (!best) {
     const EvaluatedCandidate* nearest = nearest_of(planned);
     if (!nearest) return "no plan is possible\n";
-    return fmt::format("no plan fits: the nearest is {} on {}, where {}: it needs {}\n",
-                       nearest->candidate.name, counted(nearest->ranks(), "device"),
+    return fmt::format("no plan fits: the nearest is {} {}, where {}: it needs {}\n",
+                       nearest->candidate.name, devices_text(planned, nearest->ranks()),
                        missing_text(*nearest), memory_text(*nearest));
   }
   const std::string speed = speed_text(planned, *best);
   const std::string name =
       best->candidate.source == Candidate::Source::kOneDevice ? "serial" : best->candidate.name;
-  return fmt::format("{} on {}: {} a step, {} {}s/s, {}{}\n", name,
-                     counted(best->ranks(), "device"), step_text(best->step()),
+  return fmt::format("{} {}: {} a step, {} {}s/s, {}{}\n", name,
+                     devices_text(planned, best->ranks()), step_text(best->step()),
                      grouped(std::llround(planned.units_per_second(*best))), planned.unit,
                      memory_text(*best),
                      speed.empty() || best->ranks() == 1 ? "" : "; " + speed + " times one device");
@@ -263,7 +270,8 @@ std::string floor_text(const Planned& planned) {
       step_text(floor.seconds()),
       floor.arithmetic < floor.memory ? "all parameters read and written once"
                                       : "all operations of the model",
-      counted(planned.constraints.ranks, "device"), best->step().value() / floor.seconds().value());
+      counted(std::min(planned.constraints.ranks, planned.cluster->device_count()), "device"),
+      best->step().value() / floor.seconds().value());
 }
 
 std::string axes_text(const Planned& planned) {
@@ -295,8 +303,8 @@ std::vector<std::string> planning_notes(const Planned& planned) {
   if (answer.measured) notes.push_back(measured_note(answer));
   if (best && best != &answer.candidates.front() && !answer.measured) {
     const EvaluatedCandidate& first = answer.candidates.front();
-    notes.push_back(fmt::format("{} on {} is faster, with {} a step{}", first.candidate.name,
-                                counted(first.ranks(), "device"), step_text(first.step()),
+    notes.push_back(fmt::format("{} {} is faster, with {} a step{}", first.candidate.name,
+                                devices_text(planned, first.ranks()), step_text(first.step()),
                                 first.ranks() < best->ranks() && !planned.constraints.may_use_fewer
                                     ? "; --max-ranks lets the planner use fewer"
                                     : ""));

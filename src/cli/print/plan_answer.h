@@ -12,7 +12,8 @@
 namespace tessera {
 
 /// One line: "dp=2,tp=2 on 4 devices: 12.3 ms a step, 51,000 tokens/s, 1.2 GiB of 8 GiB; 1.9 times
-/// one device"; when nothing fits, that and the bytes that the nearest candidate lacks.
+/// one device"; "with 9 ranks on 4 cores" where ranks share cores; when nothing fits, that and the
+/// bytes that the nearest candidate lacks.
 std::string verdict_line(const Planned& planned);
 
 /// Five lines: the verdict, what it was compared with, where the time goes, what is sent, and for

@@ -48,6 +48,17 @@ TEST(DifferenceText, SmallTermsAreLeftOut) {
   EXPECT_EQ(difference_text(cluster, best, best), "");
 }
 
+TEST(VerdictLine, NamesTheCoresThatRanksShare) {
+  Planned planned;
+  planned.unit = "token";
+  planned.answer.candidates = {candidate("x=9", 10, "x", 0, 0)};
+  planned.answer.best = 0;
+  planned.cluster = std::make_shared<const Cluster>(parse_cluster_line("cpu:4"));
+  EXPECT_THAT(verdict_line(planned), HasSubstr(" with 9 ranks on 4 cores: 10 ms a step, "));
+  planned.cluster = std::make_shared<const Cluster>(parse_cluster_line("cpu:9"));
+  EXPECT_THAT(verdict_line(planned), HasSubstr(" on 9 devices: 10 ms a step, "));
+}
+
 TEST(ProblemText, SaysWhatTheBoundIsOf) {
   Planned planned;
   planned.answer.candidates = {candidate("x=4", 10, "x", 3, 0)};
@@ -94,6 +105,8 @@ TEST(FloorText, SaysWhatNoPlanIsBelow) {
             "no plan takes less than 0.16 ms: all parameters read and written once at the full "
             "rates of 4 devices, without exchanges and waits; the answer takes 156.25 times "
             "that\n");
+  planned.constraints.ranks = 9;
+  EXPECT_THAT(floor_text(planned), HasSubstr("at the full rates of 4 devices")) << "shared";
 }
 
 }  // namespace

@@ -44,6 +44,7 @@ struct NamedBytes {
 struct PlanNumbers {
   std::string title;  // "plan 'gpt.dp4' on mesh dp=4, 4 ranks"
   std::vector<MeshMemory> memory;
+  Bytes reserve{0};  // of libraries, on each device beside that; 0 where the devices are not known
   std::vector<AxisTraffic> sent;  // the most bytes first
   AxisTraffic all_sent;
   std::optional<PipelineWorth> pipeline;

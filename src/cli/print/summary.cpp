@@ -58,7 +58,10 @@ std::string memory_text(const PlanNumbers& numbers) {
     table.add({name, to_text(memory->parameters), to_text(memory->state),
                to_text(memory->activations), to_text(memory->all())});
   }
-  return table.text(0);
+  std::string text = table.text(0);
+  if (numbers.reserve > Bytes(0))
+    text += "libraries take " + to_text(numbers.reserve) + " of its device beside that\n";
+  return text;
 }
 
 std::string sent_text(const PlanNumbers& numbers) {
@@ -85,12 +88,16 @@ std::string sent_text(const PlanNumbers& numbers) {
 }
 
 std::string bubble_line(const PlanNumbers& numbers) {
-  if (!numbers.pipeline) return "bubble: none, without a pipeline\n";
+  if (!numbers.pipeline)
+    return numbers.memory.size() > 1
+               ? "bubble: with one micro-batch each stage waits for results of the others\n"
+               : "bubble: none, without a pipeline\n";
   const PipelineWorth& worth = *numbers.pipeline;
   double most = 0;
   for (size_t d = 0; d < worth.devices.size(); ++d) most = std::max(most, worth.bubble(d));
   return fmt::format(
-      "bubble: {:.1f}% of a step on average over {}, at most {:.1f}%; step {:.2f}, bound {:.2f}\n",
+      "bubble: {:.1f}% of a step on average over {}, at most {:.1f}%; a step takes {:.2f} times a "
+      "micro-batch on the busiest device, in any order at least {:.2f} times\n",
       100 * worth.mean_bubble(), counted(std::ssize(worth.devices), "device"), 100 * most,
       worth.step, worth.bound.time);
 }

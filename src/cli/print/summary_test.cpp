@@ -46,6 +46,34 @@ TEST(Summary, OfAPlanWithoutExchangesSaysSo) {
             "largest parameters  bytes  largest of the arena, before sharing  bytes\n");
 }
 
+TEST(Summary, SaysWhatLibrariesTakeBesideThePlan) {
+  PlanNumbers numbers = one_mesh(Bytes(1024), Bytes(2048), Bytes(512));
+  numbers.reserve = Bytes(2048);
+  EXPECT_THAT(summary_text(numbers, {}),
+              HasSubstr("512 B  3.5 KiB\n"
+                        "libraries take 2 KiB of its device beside that\n"
+                        "sent in a step: nothing\n"));
+}
+
+TEST(Summary, OfStagesWithOneMicroBatchSaysThatTheyWait) {
+  PlanNumbers numbers = one_mesh(Bytes(1024), Bytes(0), Bytes(0));
+  numbers.memory.push_back({"last", Bytes(1024), Bytes(0), Bytes(0)});
+  EXPECT_THAT(
+      summary_text(numbers, {}),
+      HasSubstr("bubble: with one micro-batch each stage waits for results of the others\n"));
+}
+
+TEST(Summary, SaysTheUnitOfAStepInAPipeline) {
+  PlanNumbers numbers = one_mesh(Bytes(1024), Bytes(0), Bytes(0));
+  PipelineWorth& worth = numbers.pipeline.emplace();
+  worth.step = 5.94;
+  worth.bound.time = 5.3;
+  EXPECT_THAT(
+      summary_text(numbers, {}),
+      HasSubstr("; a step takes 5.94 times a micro-batch on the busiest device, in any order "
+                "at least 5.30 times\n"));
+}
+
 TEST(Summary, JoinsLikeLayersAndSumsTheirBytes) {
   PlanNumbers numbers = one_mesh(Bytes(24), Bytes(0), Bytes(0));
   numbers.parameters = {{"head", "f32[4]", "", "all", 1, Bytes(16)},
@@ -69,6 +97,7 @@ PlanNumbers many() {
       list->push_back({name, "", "", "", 1, Bytes(i)});
     numbers.notes.push_back({ShardingNote::Kind::kWaste, "", "waste " + name});
   }
+  numbers.reserve = Bytes(1);
   numbers.all_sent = {"", 50, 100, Bytes(3775)};  // 51 + ... + 100
   return numbers;
 }

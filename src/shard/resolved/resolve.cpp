@@ -16,6 +16,10 @@ namespace tessera {
 namespace {
 
 constexpr const char* kReason = "the plan's shardings";
+/// The reason with the name of the op.
+std::string reason_of_op(const std::string& op) {
+  return "the plan's sharding of op '" + op + "'";
+}
 constexpr std::string_view kOn = " on ";
 
 [[noreturn]] void refuse(const std::string& what, const std::string& why, const std::string& fix) {
@@ -290,6 +294,7 @@ class Placer {
       refuse_missing((graph_.is_input(value) ? "input '" : "variable '") + v.name + "'");
     if (!text) {
       sharded_.values[i] = usual_home(graph_, sharded_, value);
+      sharded_.value_reasons[i] = reason_of_op(graph_.op(v.producer).name);
       return;
     }
     Home home = with_name("value '" + v.name + "'",

@@ -75,6 +75,23 @@ TEST(ResolvedShardings, PlaceEveryOpAndValueAsPropagationDid) {
   }
 }
 
+// No mark is there that a value could have its placement from.
+TEST(ResolvedShardings, AreTheReasonOfEveryPlacement) {
+  const Graph graph = layers(2);
+  const Meshes meshes = one_mesh(mesh_of("dp=2 tp=2"));
+  const ShardedGraph made =
+      place(graph, meshes,
+            train_section(resolve(graph, propagate(graph, meshes, kByRowsAndInner), kTrainSection)),
+            kTrainSection);
+  const auto reason = [&](const char* value) {
+    return made.value_reasons[graph.find_value(value)->index];
+  };
+  EXPECT_EQ(reason("x"), "the plan's shardings");
+  EXPECT_EQ(reason("layer.0.dot"), "the plan's shardings");
+  EXPECT_EQ(reason("layer.0.tanh"), "the plan's sharding of op 'layer.0.tanh'");
+  EXPECT_EQ(reason("sum"), "the plan's sharding of op 'sum'");
+}
+
 // What a step in micro-batches says is also what one whole batch needs, without the axis "mb".
 TEST(ResolvedShardings, WithoutMicroBatchesLeaveTheirAxisOut) {
   const Graph graph = layers(1);
