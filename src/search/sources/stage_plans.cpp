@@ -26,6 +26,13 @@ std::string recompute_suffix(Recompute::Kind kind) {
   throw InternalError("unknown kind of recompute");
 }
 
+/// Of a long list the first two, and the last one.
+std::vector<std::string> shortened(std::vector<std::string> parts) {
+  constexpr size_t kMost = 5;
+  if (parts.size() <= kMost) return parts;
+  return {std::move(parts[0]), std::move(parts[1]), "...", std::move(parts.back())};
+}
+
 std::string name_of(const PipelineChoice& choice, const std::vector<StageWay>& ways,
                     const StageSavings& savings) {
   std::vector<std::pair<std::string, int>> runs;  // stages of one mesh after each other
@@ -38,8 +45,10 @@ std::string name_of(const PipelineChoice& choice, const std::vector<StageWay>& w
   std::vector<std::string> parts;
   for (const auto& [mesh, count] : runs)
     parts.push_back(count > 1 ? std::to_string(count) + " x " + mesh : mesh);
-  return "stages " + join(parts, " | ") +
-         ", micro_batches=" + std::to_string(choice.micro_batches) +
+  parts = shortened(std::move(parts));
+  const bool is_short = std::ranges::count(parts, "...") > 0;
+  return (is_short ? std::to_string(choice.stages.size()) + " stages " : "stages ") +
+         join(parts, " | ") + ", micro_batches=" + std::to_string(choice.micro_batches) +
          (choice.micro_batches > 1 ? ", " + std::string(to_text(choice.schedule)) : "") +
          (choice.has_data_outside ? ", dp outside" : "") +
          recompute_suffix(savings.recompute.kind) +
