@@ -47,6 +47,29 @@ bool is_pipeline(const Candidate& candidate) {
   return candidate.plan.meshes.size() > 1;
 }
 
+/// The same for exactly so many ranks.
+PlanConstraints with_ranks(PlanConstraints constraints, int ranks) {
+  constraints.ranks = ranks;
+  constraints.may_use_fewer = false;
+  return constraints;
+}
+
+/// A preset that does not fit and may be faster than the best candidate.
+struct Misfit {
+  Candidate preset;
+  Seconds step{0};       // a bound
+  RankMemoryNeed need;   // of the fullest rank
+  bool has_room = true;  // do its variables fit, which no micro-batches make less?
+};
+
+/// Could the preset fit on one mesh with more micro-batches? k times as many keep at least a k-th
+/// of the arena.
+bool may_fit(const Misfit& misfit, const Candidate& more) {
+  const int64_t times = more.plan.micro_batches / misfit.preset.plan.micro_batches;
+  return misfit.need.all() - misfit.need.arena + Bytes(misfit.need.arena.value() / times) <=
+         misfit.need.capacity;
+}
+
 class Planning {
  public:
   Planning(const PlanRequest& request, const PlanningOptions& options)
@@ -73,24 +96,18 @@ class Planning {
  private:
   bool are_many() const { return options_.constraints.ranks > kManyRanks; }
 
-  PlanConstraints with_ranks(int ranks) const {
-    PlanConstraints constraints = options_.constraints;
-    constraints.ranks = ranks;
-    constraints.may_use_fewer = false;
-    return constraints;
-  }
-
   /// The answers of the searches on each smaller number of ranks that may have a faster plan. Their
   /// presets are among all presets.
   void add_answers_of_fewer() {
     if (!options_.sources_of_fewer || are_many()) return;
     for (const int ranks : rank_counts(options_.constraints)) {
       if (ranks == options_.constraints.ranks || !may_be_faster(ranks)) continue;
-      PlanningAnswer fewer = find_plan(request_, {.constraints = with_ranks(ranks),
-                                                  .sources = options_.sources_of_fewer(),
-                                                  .tries_presets = false,
-                                                  .excludes = options_.excludes,
-                                                  .evaluation = options_.evaluation});
+      PlanningAnswer fewer =
+          find_plan(request_, {.constraints = with_ranks(options_.constraints, ranks),
+                               .sources = options_.sources_of_fewer(),
+                               .tries_presets = false,
+                               .excludes = options_.excludes,
+                               .evaluation = options_.evaluation});
       answer_.not_tried += fewer.not_tried;
       if (fewer.best) keep(std::move(fewer.candidates[*fewer.best]));
       choose_best();
@@ -213,13 +230,6 @@ class Planning {
       add_micro_batches(presets, false);  // for the one that lacks least
   }
 
-  /// A preset that does not fit and may be faster than the best candidate.
-  struct Misfit {
-    Candidate preset;
-    Seconds step{0};       // a bound
-    RankMemoryNeed need;   // of the fullest rank
-    bool has_room = true;  // do its variables fit, which no micro-batches make less?
-  };
   /// Those of the least bound first.
   std::vector<Misfit> misfits() const {
     const auto has_room = [](const RankMemoryNeed& need) {
@@ -233,14 +243,6 @@ class Planning {
                           std::ranges::all_of(known.prediction.memory, has_room)});
     std::ranges::stable_sort(faster, {}, &Misfit::step);
     return faster;
-  }
-
-  /// Could the preset fit on one mesh with more micro-batches? k times as many keep at least a k-th
-  /// of the arena.
-  static bool may_fit(const Misfit& misfit, const Candidate& more) {
-    const int64_t times = more.plan.micro_batches / misfit.preset.plan.micro_batches;
-    return misfit.need.all() - misfit.need.arena + Bytes(misfit.need.arena.value() / times) <=
-           misfit.need.capacity;
   }
 
   ///   has_room  of the presets for which it is so
@@ -358,8 +360,8 @@ class Planning {
     if (is_pipeline(best().candidate)) left = std::max(left, kPipelineChanges);
     for (bool is_faster = true; is_faster && left > 0;) {
       const int64_t count = std::min(left, std::max(kPipelineChanges, (left + 1) / 2));
-      std::vector<Candidate> changes =
-          single_changes(request_, with_ranks(best().ranks()), best().candidate, count);
+      std::vector<Candidate> changes = single_changes(
+          request_, with_ranks(options_.constraints, best().ranks()), best().candidate, count);
       left -= count;
       is_faster = take_fastest(std::move(changes));
     }
