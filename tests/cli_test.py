@@ -166,7 +166,7 @@ class Plan(unittest.TestCase):
             run("plan", *SMALL_GPT, *self.CLUSTER, "--no-cache", "--report", pathlib.Path(folder) / "no" / "page.html", code=1)
 
     def test_a_placement_is_explained_with_its_price_and_what_changes_do(self):
-        gpt = [*SMALL_GPT, "model.context=32", "train.batch=32"]  # of a smaller one the best plan is a pipeline
+        gpt = [*SMALL_GPT, "model.width=64", "train.batch=8"]  # the best plan has placements that were searched
         explained = run_json("explain", *gpt, "--plan", "auto", "--ranks", 2, "--cluster", "cpu:2", "--no-cache", "blocks.0.ffn.up.dot")
         planned = run_json("plan", *gpt, "--cluster", "cpu:2", "--no-cache", "--explain", "blocks.0.ffn.up.dot")
         choice = explained["choice"]
