@@ -30,6 +30,7 @@ constexpr FakeDeviceOptions kFake{.launch = Seconds(0.0005), .slowness = 1.5};
 double measured_step(const std::shared_ptr<const TaskGraph>& graph, int steps) {
   Runtime runtime(ranks(*graph), {.fake_device = kFake});
   LoadedProgram& program = runtime.load(graph);
+  runtime.initialize(program, 0);
   const Tensor x(graph->inputs.front().type);
   TensorMap results;
   std::vector<double> times;
@@ -48,6 +49,7 @@ double measured_period(const std::shared_ptr<const TaskGraph>& graph, int steps)
   constexpr int kFirst = 2;  // steps until the steady state
   Runtime runtime(ranks(*graph));
   LoadedProgram& program = runtime.load(graph);
+  runtime.initialize(program, 0);
   const Tensor x(graph->inputs.front().type);
   std::array<TensorMap, kMaxStepsInFlight> results;
   std::vector<double> times;
