@@ -164,10 +164,11 @@ void check_complete(const TaskActors& actors, const Orders& orders) {
     std::vector<TaskId> wanted = actors.order_of(index), given = orders[index];
     std::sort(wanted.begin(), wanted.end());
     std::sort(given.begin(), given.end());
-    ensure(wanted == given, "the order list of rank " + std::to_string(actors.ranks()[index]) +
-                                " has " + std::to_string(given.size()) + " tasks: each of the " +
-                                std::to_string(wanted.size()) +
-                                " that it acts in belongs in it once");
+    ensure(wanted == given, [&] {
+      return "the order list of rank " + std::to_string(actors.ranks()[index]) + " has " +
+             std::to_string(given.size()) + " tasks: each of the " + std::to_string(wanted.size()) +
+             " that it acts in belongs in it once";
+    });
   }
 }
 
@@ -187,7 +188,8 @@ void check_exchange_order(const TaskActors& actors, const Orders& orders) {
     cycle += "\n  rank " + std::to_string(actors.ranks()[edge.label]) + " does '" +
              actors.graph().tasks[TaskId(edge.from)].name + "' before '" +
              actors.graph().tasks[TaskId(edge.to)].name + "'";
-  ensure(cycle.empty(), "task graph: ranks do the same exchanges in different orders:" + cycle);
+  ensure(cycle.empty(),
+         [&] { return "task graph: ranks do the same exchanges in different orders:" + cycle; });
 }
 
 }  // namespace
@@ -221,8 +223,9 @@ void check_run(const TaskActors& actors, const Orders& orders) {
   std::string cycle;
   for (const MarkedEdge& edge : find_stuck_cycle(make_marked_graph(actors, orders)))
     cycle += "\n  " + edge_text(actors, edge);
-  ensure(cycle.empty(),
-         "task graph: deadlock: these acts wait for each other, and none can begin:" + cycle);
+  ensure(cycle.empty(), [&] {
+    return "task graph: deadlock: these acts wait for each other, and none can begin:" + cycle;
+  });
   check_exchange_order(actors, orders);
 }
 

@@ -105,12 +105,12 @@ class ReverseSweep {
                                ? find_operator(graph_, call.op.kind).gradient(builder, call)
                                : control_gradient(builder, call, differentiate);
     ensure(gradients.size() == call.op.inputs.size(),
-           "the gradient of '" + call.op.name + "' has an entry for each operand");
+           [&] { return "the gradient of '" + call.op.name + "' has an entry for each operand"; });
     for (size_t i = gradients.size(); i-- > 0;) {
       if (!call.wanted[i] || !gradients[i]) continue;
       const ValueId input = call.op.inputs[i];
       ensure(graph_.type(*gradients[i]) == graph_.type(input),
-             "the gradient of '" + call.op.name + "' has the type of its operand");
+             [&] { return "the gradient of '" + call.op.name + "' has the type of its operand"; });
       contributions_[input.index].push_back(*gradients[i]);
     }
   }
@@ -137,7 +137,7 @@ std::vector<ValueId> differentiate(Builder& builder, ValueId loss,
                                    const std::vector<ValueId>& targets) {
   Graph& graph = builder.graph();
   ensure(graph.type(loss) == TensorType{DType::kF32, {}},
-         "'" + graph.value(loss).name + "' is a scalar f32");
+         [&] { return "'" + graph.value(loss).name + "' is a scalar f32"; });
   ReverseSweep sweep(graph, builder.seed(), targets);
   sweep.run(loss);
   std::vector<ValueId> gradients;

@@ -4,6 +4,7 @@
 // scripts rely on. An InternalError is a defect of the program. Nothing else is thrown on purpose.
 #pragma once
 
+#include <concepts>
 #include <cstdint>
 #include <iterator>
 #include <stdexcept>
@@ -63,6 +64,11 @@ class InternalError : public std::logic_error {
 /// modules, never for user input.
 inline void ensure(bool condition, std::string_view message) {
   if (!condition) throw InternalError(std::string(message));
+}
+/// The same with a message that is composed only when it is needed: message() returns a string.
+template <std::invocable Message>
+void ensure(bool condition, const Message& message) {
+  if (!condition) throw InternalError(message());
 }
 
 /// The choice with the smallest edit distance to `word`; "" when none is within half of its

@@ -94,9 +94,10 @@ BoundKernel TaskBinder::bind_kernel(const KernelStep& step) const {
           .bind(localize(step.call, coordinate(first), types(step.inputs), outputs),
                 program_.graph->kernels.get());
   const Bytes lent = step.workspace.is_none() ? Bytes(0) : program_.reg(step.workspace).size;
-  ensure(kernel.workspace <= lent, "kernel " + step.call->kernel + " of op '" + step.op +
-                                       "' needs a workspace of " + to_text(kernel.workspace) +
-                                       " and is given " + to_text(lent));
+  ensure(kernel.workspace <= lent, [&] {
+    return "kernel " + step.call->kernel + " of op '" + step.op + "' needs a workspace of " +
+           to_text(kernel.workspace) + " and is given " + to_text(lent);
+  });
   return kernel;
 }
 

@@ -9,9 +9,10 @@ namespace {
 template <typename T>
 const T& get(const std::map<std::string, Attribute>& values, std::string_view name) {
   const auto found = values.find(std::string(name));
-  ensure(found != values.end(), "attribute '" + std::string(name) + "' is missing");
+  ensure(found != values.end(), [&] { return "attribute '" + std::string(name) + "' is missing"; });
   const T* value = std::get_if<T>(&found->second);
-  ensure(value != nullptr, "attribute '" + std::string(name) + "' is of another kind");
+  ensure(value != nullptr,
+         [&] { return "attribute '" + std::string(name) + "' is of another kind"; });
   return *value;
 }
 

@@ -1,7 +1,6 @@
 #include "graph/graph.h"
 
 #include <algorithm>
-#include <cctype>
 #include <iterator>
 
 #include "base/error.h"
@@ -13,7 +12,9 @@ namespace {
 
 bool is_legal_name(std::string_view name) {
   return !name.empty() && std::all_of(name.begin(), name.end(), [](unsigned char letter) {
-    return std::isalnum(letter) || letter == '_' || letter == '.' || letter == '-' || letter == ':';
+    return (letter >= 'a' && letter <= 'z') || (letter >= 'A' && letter <= 'Z') ||
+           (letter >= '0' && letter <= '9') || letter == '_' || letter == '.' || letter == '-' ||
+           letter == ':';
   });
 }
 
@@ -49,9 +50,9 @@ std::string to_text(const Initializer& initializer) {
 }
 
 ValueId Graph::add_value(const std::string& name, const TensorType& type, OpId producer) {
-  ensure(is_legal_name(name), "'" + name + "' is not a name");
+  ensure(is_legal_name(name), [&] { return "'" + name + "' is not a name"; });
   const int index = static_cast<int>(values_.size());
-  ensure(value_by_name_.emplace(name, index).second, "the name '" + name + "' is taken");
+  ensure(value_names_.add(name, values_), [&] { return "the name '" + name + "' is taken"; });
   values_.push_back({name, type, producer, {}});
   return {index};
 }
@@ -72,17 +73,20 @@ OpId Graph::add_op(std::string name, std::string kind, Attributes attributes,
                    std::vector<ValueId> inputs, const std::vector<TensorType>& outputs, Role role,
                    Origin origin, std::vector<GraphPtr> regions) {
   const OpId id{static_cast<int>(ops_.size())};
-  ensure(op_by_name_.emplace(name, id.index).second, "the name '" + name + "' is taken");
+  ensure(!find_op(name), [&] { return "the name '" + name + "' is taken"; });
   for (ValueId input : inputs) {
     ensure(input.index >= 0 && input.index < std::ssize(values_),
-           "an operand of '" + name + "' does not exist");
+           [&] { return "an operand of '" + name + "' does not exist"; });
     values_[input.index].users.push_back(id);
   }
-  Op op{name, std::move(kind),   std::move(attributes), std::move(inputs), {},
-        role, std::move(origin), std::move(regions)};
+  Op op{std::move(name),   std::move(kind),   std::move(attributes), std::move(inputs), {}, role,
+        std::move(origin), std::move(regions)};
+  op.outputs.reserve(outputs.size());
   for (size_t i = 0; i < outputs.size(); ++i)
-    op.outputs.push_back(add_value(i == 0 ? name : name + ":" + std::to_string(i), outputs[i], id));
+    op.outputs.push_back(
+        add_value(i == 0 ? op.name : op.name + ":" + std::to_string(i), outputs[i], id));
   ops_.push_back(std::move(op));
+  op_names_.add(ops_.back().name, ops_);
   return id;
 }
 
@@ -93,14 +97,15 @@ void Graph::add_output(const std::string& name, ValueId value) {
 void Graph::remove_output(const std::string& name) {
   const auto erased =
       std::erase_if(outputs_, [&](const auto& output) { return output.first == name; });
-  ensure(erased > 0, "the graph has no output '" + name + "'");
+  ensure(erased > 0, [&] { return "the graph has no output '" + name + "'"; });
 }
 
 void Graph::set_next(ValueId variable, ValueId next) {
   const auto found = find_variable(variables_, variable);
-  ensure(found != variables_.end(), "'" + value(variable).name + "' is not a variable");
+  ensure(found != variables_.end(),
+         [&] { return "'" + value(variable).name + "' is not a variable"; });
   ensure(type(variable) == type(next),
-         "the next value of '" + value(variable).name + "' has another type");
+         [&] { return "the next value of '" + value(variable).name + "' has another type"; });
   found->next = next;
 }
 
@@ -114,15 +119,13 @@ bool Graph::is_input(ValueId value) const {
 }
 
 std::optional<ValueId> Graph::find_value(std::string_view name) const {
-  const auto found = value_by_name_.find(std::string(name));
-  if (found == value_by_name_.end()) return std::nullopt;
-  return ValueId{found->second};
+  const std::optional<int> index = value_names_.find(name, values_);
+  return index ? std::optional(ValueId{*index}) : std::nullopt;
 }
 
 std::optional<OpId> Graph::find_op(std::string_view name) const {
-  const auto found = op_by_name_.find(std::string(name));
-  if (found == op_by_name_.end()) return std::nullopt;
-  return OpId{found->second};
+  const std::optional<int> index = op_names_.find(name, ops_);
+  return index ? std::optional(OpId{*index}) : std::nullopt;
 }
 
 ValueId Graph::output(std::string_view name) const {
@@ -133,7 +136,7 @@ ValueId Graph::output(std::string_view name) const {
 
 std::string Graph::unique_name(const std::string& name) const {
   const auto taken = [&](const std::string& candidate) {
-    return op_by_name_.contains(candidate) || value_by_name_.contains(candidate);
+    return find_op(candidate) || find_value(candidate);
   };
   if (!taken(name)) return name;
   for (int i = 1;; ++i) {
@@ -147,26 +150,28 @@ void verify(const Graph& graph) {
   for (int index = 0; index < std::ssize(graph.ops()); ++index) {
     const Op& op = graph.op({index});
     for (ValueId input : op.inputs) {
-      ensure(graph.value(input).producer.index < index,
-             "'" + op.name + "' uses '" + graph.value(input).name + "' before it is made");
+      ensure(graph.value(input).producer.index < index, [&] {
+        return "'" + op.name + "' uses '" + graph.value(input).name + "' before it is made";
+      });
       users[input.index].push_back({index});
     }
     for (ValueId output : op.outputs)
-      ensure(graph.value(output).producer == OpId{index},
-             "'" + op.name + "' does not make its result '" + graph.value(output).name + "'");
+      ensure(graph.value(output).producer == OpId{index}, [&] {
+        return "'" + op.name + "' does not make its result '" + graph.value(output).name + "'";
+      });
     for (const GraphPtr& region : op.regions) {
       ensure(region && region->variables().empty(),
-             "a region of '" + op.name + "' has variables of its own");
+             [&] { return "a region of '" + op.name + "' has variables of its own"; });
       verify(*region);
     }
   }
   for (size_t i = 0; i < users.size(); ++i)
     ensure(users[i] == graph.values()[i].users,
-           "the users of '" + graph.values()[i].name + "' are not complete");
+           [&] { return "the users of '" + graph.values()[i].name + "' are not complete"; });
   for (const Variable& variable : graph.variables())
     if (variable.next)
       ensure(graph.type(variable.value) == graph.type(*variable.next),
-             "next of '" + graph.value(variable.value).name + "' has another type");
+             [&] { return "next of '" + graph.value(variable.value).name + "' has another type"; });
 }
 
 uint64_t fingerprint(const Graph& graph) {

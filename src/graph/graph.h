@@ -7,11 +7,11 @@
 #include <optional>
 #include <string>
 #include <string_view>
-#include <unordered_map>
 #include <vector>
 
 #include "base/tensor.h"
 #include "graph/attributes.h"
+#include "graph/name_table.h"
 
 namespace tessera {
 
@@ -107,6 +107,11 @@ class Graph {
   explicit Graph(OperatorSetPtr operators) : operators_(std::move(operators)) {}
 
   const OperatorSetPtr& operators() const { return operators_; }
+  /// Makes space for as many ops and values as a graph of this program will have.
+  void reserve(size_t ops, size_t values) {
+    ops_.reserve(ops);
+    values_.reserve(values);
+  }
 
   /// A value that is given anew at every step: data, labels, the learning rate, the step.
   ValueId add_input(const std::string& name, const TensorType& type);
@@ -153,8 +158,7 @@ class Graph {
   std::vector<ValueId> inputs_;
   std::vector<Variable> variables_;
   std::vector<std::pair<std::string, ValueId>> outputs_;
-  std::unordered_map<std::string, int> value_by_name_;
-  std::unordered_map<std::string, int> op_by_name_;
+  NameTable value_names_, op_names_;
 };
 
 /// The text form: one line for each input, variable, op and output, in program order. parse_graph

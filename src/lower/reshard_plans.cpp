@@ -26,6 +26,8 @@ const PricedReshard& ReshardPlans::plan(const TensorType& type, const DistAttr& 
                                         const DistAttr& to) {
   return known_.get(type, from, to, [&] {
     PricedReshard plan{plan_reshard(type, from, to, options_)};
+    for (const Exchange& exchange : plan.exchanges)
+      plan.time += price(type, exchange, options_.links).estimate;
     int64_t most = 0;
     for (Rank rank : examined_receivers(*to.mesh))
       most = std::max(most, received_elements(type.shape, plan.exchanges, rank));

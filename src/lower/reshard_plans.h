@@ -12,6 +12,7 @@ namespace tessera {
 /// A plan, and what it costs.
 struct PricedReshard {
   std::vector<Exchange> exchanges;
+  Seconds time{0};         // of all of them, one after the other
   int64_t sent_bytes = 0;  // received by the rank that receives most
 };
 

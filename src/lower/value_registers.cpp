@@ -1,6 +1,7 @@
 #include "lower/value_registers.h"
 
 #include <algorithm>
+#include <limits>
 
 #include "base/error.h"
 
@@ -117,29 +118,124 @@ void ValueRegisters::feed_on_mesh_of(ValueId input, MicroBatchPlacement wanted) 
 
 RegisterIndex ValueRegisters::get(ValueId value, const MicroBatchPlacement& wanted,
                                   const ValueReader& reader) {
-  const int micro_batch = wanted.by_micro_batch ? reader.micro_batch : -1;
   const bool is_fed = graph_.is_input(value) && !in_region_;
   if (is_fed && !fed_.contains({value.index, wanted.attr.mesh})) feed_on_mesh_of(value, wanted);
+  const std::vector<RegisterIndex> sources = sources_of(value, wanted, reader);
+  if (sources.empty()) {
+    const RegisterIndex whole = get_without_partial(value, wanted, reader);
+    return reshard(value, whole, wanted.attr, reader);
+  }
+  RegisterIndex source = nearest(sources, wanted.attr);
+  if (at(source).attr == wanted.attr) return source;
+  if (const std::optional<DistAttr> first = better_first(value, wanted, reader, sources)) {
+    reshard(value, nearest(sources, *first), *first, reader);
+    source = nearest(sources_of(value, wanted, reader), wanted.attr);
+  }
+  return reshard(value, source, wanted.attr, reader);
+}
+
+std::vector<RegisterIndex> ValueRegisters::sources_of(ValueId value,
+                                                      const MicroBatchPlacement& wanted,
+                                                      const ValueReader& reader) {
+  const int micro_batch = wanted.by_micro_batch ? reader.micro_batch : -1;
   const Pass pass{reader.role, reader.micro_batch, reader.stage};
-  RegisterIndex best;
-  int64_t best_bytes = 0;
+  std::vector<RegisterIndex> sources;
   for (const Holder& holder : holders(value, micro_batch)) {
     const Register& reg = at(holder.reg);
     // Micro-batches of another dim have other elements.
     if (holder.only && *holder.only != pass) continue;
     if (micro_batch >= 0 && reg.micro_batch.dim != wanted.dim) continue;
-    if (reg.attr == wanted.attr) return holder.reg;
-    if (!may_become(reg.type->shape, reg.attr, wanted.attr)) continue;
-    const int64_t bytes = plans_.plan(reg.type, reg.attr, wanted.attr).sent_bytes;
-    if (best.is_none() || bytes < best_bytes) {
-      best = holder.reg;
-      best_bytes = bytes;
+    if (may_become(reg.type->shape, reg.attr, wanted.attr)) sources.push_back(holder.reg);
+  }
+  return sources;
+}
+
+RegisterIndex ValueRegisters::nearest(const std::vector<RegisterIndex>& sources,
+                                      const DistAttr& wanted) {
+  RegisterIndex best;
+  std::pair<Seconds, int64_t> least;
+  for (RegisterIndex source : sources) {
+    const Register& reg = at(source);
+    if (reg.attr == wanted) return source;
+    const PricedReshard& plan = plans_.plan(reg.type, reg.attr, wanted);
+    const std::pair needed(plan.time, plan.sent_bytes);
+    if (best.is_none() || needed < least) {
+      best = source;
+      least = needed;
     }
   }
-  if (best.is_none()) best = get_without_partial(value, wanted, reader);
-  const Register source = at(best);
-  for (const Exchange& exchange : plans_.plan(source.type, source.attr, wanted.attr).exchanges)
-    best = exchange_into(value, best, exchange, reader);
+  return best;
+}
+
+RegisterIndex ValueRegisters::reshard(ValueId value, RegisterIndex source, const DistAttr& wanted,
+                                      const ValueReader& reader) {
+  const Register from = at(source);
+  for (const Exchange& exchange : plans_.plan(from.type, from.attr, wanted).exchanges)
+    source = exchange_into(value, source, exchange, reader);
+  return source;
+}
+
+std::vector<DistAttr> ValueRegisters::needs_in_pass(ValueId value,
+                                                    const MicroBatchPlacement& wanted,
+                                                    const ValueReader& reader) const {
+  std::vector<DistAttr> needs;
+  for (OpId user : graph_.value(value).users) {
+    const Op& op = graph_.op(user);
+    if (op.role != reader.role) continue;
+    const OpView op_view = view(graph_, op);
+    for (int i = 0; i < std::ssize(op.inputs); ++i) {
+      if (op.inputs[i] != value) continue;
+      MicroBatchPlacement need =
+          stages_.placed(input_attr(op_view, sharded_.rules[user.index], sharded_.of(user), i));
+      if (need.attr.mesh == wanted.attr.mesh && need.by_micro_batch == wanted.by_micro_batch &&
+          need.dim == wanted.dim && std::ranges::count(needs, need.attr) == 0)
+        needs.push_back(std::move(need.attr));
+    }
+  }
+  return needs;
+}
+
+std::optional<DistAttr> ValueRegisters::better_first(ValueId value,
+                                                     const MicroBatchPlacement& wanted,
+                                                     const ValueReader& reader,
+                                                     const std::vector<RegisterIndex>& sources) {
+  const bool lives_for_a_pass = sharded_.life_of_copies(value) == CopyLife::kPass;
+  if (in_region_ || lives_for_a_pass || graph_.value(value).users.size() < 2) return std::nullopt;
+  std::vector<DistAttr> held;
+  for (RegisterIndex source : sources) held.push_back(at(source).attr);
+  std::vector<DistAttr> others = needs_in_pass(value, wanted, reader);
+  std::erase_if(others, [&](const DistAttr& need) {
+    return need == wanted.attr || std::ranges::count(held, need) > 0;
+  });
+  if (others.empty()) return std::nullopt;
+  const TensorType& type = at(sources.front()).type;
+  const auto time_between = [&](const DistAttr& from, const DistAttr& to) {
+    return may_become(type.shape, from, to) ? plans_.plan(type, from, to).time
+                                            : Seconds(std::numeric_limits<double>::infinity());
+  };
+  const auto time_with = [&](const DistAttr& first) {
+    std::vector<DistAttr> made = held;
+    Seconds sum{0};
+    const auto make = [&](const DistAttr& need) {
+      if (std::ranges::count(made, need) > 0) return;
+      Seconds least(std::numeric_limits<double>::infinity());
+      for (const DistAttr& from : made) least = std::min(least, time_between(from, need));
+      sum += least;
+      made.push_back(need);
+    };
+    make(first);
+    make(wanted.attr);
+    for (const DistAttr& need : others) make(need);
+    return sum;
+  };
+  constexpr double kLess = 0.99;  // what is as fast is made when it is needed
+  std::optional<DistAttr> best;
+  Seconds least(kLess * time_with(wanted.attr).value());
+  for (const DistAttr& need : others)
+    if (const Seconds time = time_with(need); time < least) {
+      least = time;
+      best = need;
+    }
   return best;
 }
 

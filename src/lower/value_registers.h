@@ -46,7 +46,8 @@ class ValueRegisters {
   bool is_on(ValueId value, const MeshPtr& mesh) const;
 
   /// The register that holds `value` as `wanted`: there is one already, or exchanges make it from
-  /// that register from which the fewest bytes are sent.
+  /// the register from which they take least. Another placement that the pass needs is made first
+  /// where all take less so.
   ///   throws  UserError (78) when a value of one micro-batch is needed of all, or the reverse
   RegisterIndex get(ValueId value, const MicroBatchPlacement& wanted, const ValueReader& reader);
 
@@ -72,6 +73,24 @@ class ValueRegisters {
   /// The registers that hold `value`, of one micro-batch or (-1) once a step.
   std::vector<Holder>& holders(ValueId value, int micro_batch);
   void feed_on_mesh_of(ValueId input, MicroBatchPlacement wanted);
+  /// The registers from which exchanges can make the value as `wanted` for the reader.
+  std::vector<RegisterIndex> sources_of(ValueId value, const MicroBatchPlacement& wanted,
+                                        const ValueReader& reader);
+  /// That from which the placement takes least time, and of these sends the fewest bytes.
+  ///   requires  one source at least
+  RegisterIndex nearest(const std::vector<RegisterIndex>& sources, const DistAttr& wanted);
+  RegisterIndex reshard(ValueId value, RegisterIndex source, const DistAttr& wanted,
+                        const ValueReader& reader);
+  /// The placements in which ops of the pass of `reader` read the value on the mesh of `wanted`,
+  /// each once.
+  std::vector<DistAttr> needs_in_pass(ValueId value, const MicroBatchPlacement& wanted,
+                                      const ValueReader& reader) const;
+  /// Of the other placements that the pass needs and that no register has yet, the one with which
+  /// all of them take less time than with `wanted` first: a whole tensor of which ops read parts.
+  /// nullopt: there is none.
+  std::optional<DistAttr> better_first(ValueId value, const MicroBatchPlacement& wanted,
+                                       const ValueReader& reader,
+                                       const std::vector<RegisterIndex>& sources);
   RegisterIndex get_without_partial(ValueId value, MicroBatchPlacement wanted,
                                     const ValueReader& reader);
   RegisterIndex exchange_into(ValueId value, RegisterIndex source, const Exchange& exchange,

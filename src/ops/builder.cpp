@@ -77,7 +77,8 @@ std::vector<ValueId> Builder::op(std::string_view kind, std::vector<ValueId> inp
 ValueId Builder::op1(std::string_view kind, std::vector<ValueId> inputs, Attributes attributes,
                      std::string_view name) {
   const std::vector<ValueId> results = op(kind, std::move(inputs), std::move(attributes), name);
-  ensure(results.size() == 1, "'" + std::string(kind) + "' has more than one result");
+  ensure(results.size() == 1,
+         [&] { return "'" + std::string(kind) + "' has more than one result"; });
   return results[0];
 }
 

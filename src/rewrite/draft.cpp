@@ -73,13 +73,15 @@ bool GraphDraft::may_replace(OpId op) const {
 }
 
 void GraphDraft::replace(OpId op, const std::vector<ValueId>& by) {
-  ensure(is_present(op) && may_replace(op), "'" + graph_.op(op).name + "' may be replaced");
+  ensure(is_present(op) && may_replace(op),
+         [&] { return "'" + graph_.op(op).name + "' may be replaced"; });
   ensure(by.size() == outputs(op).size(),
-         "every result of '" + graph_.op(op).name + "' is replaced");
+         [&] { return "every result of '" + graph_.op(op).name + "' is replaced"; });
   for (size_t i = 0; i < by.size(); ++i) {
     const ValueId value = outputs(op)[i], other = current(by[i]);
-    ensure(graph_.type(value) == graph_.type(other) && producer(other) < op,
-           "'" + graph_.value(other).name + "' can replace '" + graph_.value(value).name + "'");
+    ensure(graph_.type(value) == graph_.type(other) && producer(other) < op, [&] {
+      return "'" + graph_.value(other).name + "' can replace '" + graph_.value(value).name + "'";
+    });
     changes_.push_back(graph_.value(value).name + " is " + graph_.value(other).name);
     replaced_by_[value.index] = other;
     readers_[other.index] += readers_[value.index];
@@ -91,10 +93,11 @@ void GraphDraft::replace(OpId op, const std::vector<ValueId>& by) {
 void GraphDraft::redefine(OpId op, std::string kind, Attributes attributes,
                           std::vector<ValueId> inputs) {
   ensure(is_present(op) && !is_kept(op) && outputs(op).size() == 1,
-         "'" + graph_.op(op).name + "' may be computed in another way");
+         [&] { return "'" + graph_.op(op).name + "' may be computed in another way"; });
   for (ValueId& input : inputs) {
     input = current(input);
-    ensure(producer(input) < op, "the operands of '" + graph_.op(op).name + "' come before it");
+    ensure(producer(input) < op,
+           [&] { return "the operands of '" + graph_.op(op).name + "' come before it"; });
     ++readers_[input.index];
   }
   for (ValueId input : raw_inputs(op)) --readers_[current(input).index];
@@ -107,9 +110,11 @@ void GraphDraft::redefine(OpId op, std::string kind, Attributes attributes,
 }
 
 void GraphDraft::drop(OpId op) {
-  ensure(is_present(op) && !is_kept(op), "'" + graph_.op(op).name + "' may be dropped");
+  ensure(is_present(op) && !is_kept(op),
+         [&] { return "'" + graph_.op(op).name + "' may be dropped"; });
   for (ValueId value : outputs(op))
-    ensure(readers_[value.index] == 0, "'" + graph_.value(value).name + "' has no readers");
+    ensure(readers_[value.index] == 0,
+           [&] { return "'" + graph_.value(value).name + "' has no readers"; });
   changes_.push_back(graph_.op(op).name + " is dropped");
   forget(op);
 }
@@ -119,7 +124,7 @@ void GraphDraft::compute_again() {
     if (!bounds_.recomputed[i] || computed_again_[i]) continue;
     const OpId op = graph_.value({i}).producer;
     ensure(graph_.op(op).role == Role::kForward,
-           "'" + graph_.value({i}).name + "' is the result of a forward op");
+           [&] { return "'" + graph_.value({i}).name + "' is the result of a forward op"; });
     if (!is_present(op)) continue;
     changes_.push_back(graph_.value({i}).name + " is computed again");
     computed_again_[i] = true;

@@ -60,6 +60,7 @@ class DraftCopy {
         is_again_(graph_.ops().size(), false) {}
 
   RewrittenGraph make() {
+    made_.graph.reserve(graph_.ops().size(), graph_.values().size());
     copy_values();
     for (const Variable& variable : graph_.variables())
       if (variable.next)

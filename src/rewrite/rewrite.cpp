@@ -35,8 +35,9 @@ void check_pass(const GraphPass& pass, std::span<const GraphPass> table,
   const std::string name(pass.name);
   for (std::string_view other : pass.needs) {
     const GraphPass* needed = find_pass(table, other);
-    ensure(needed && needed < &pass,
-           "the pass '" + std::string(other) + "' stands before '" + name + "', which needs it");
+    ensure(needed && needed < &pass, [&] {
+      return "the pass '" + std::string(other) + "' stands before '" + name + "', which needs it";
+    });
     if (contains(disabled, other))
       refuse("the compiler pass '" + std::string(other) + "' is disabled but '" + name + "' is not",
              "'" + name + "' needs what '" + std::string(other) + "' makes",
@@ -137,7 +138,7 @@ MeshAssignment assignment_after(const MeshAssignment& before, const RewrittenGra
 void check_rewritten(const Graph& before, const Graph& after) {
   const auto same_value = [&](ValueId a, ValueId b, const std::string& what) {
     ensure(before.value(a).name == after.value(b).name && before.type(a) == after.type(b),
-           "a rewrite keeps " + what + " '" + before.value(a).name + "'");
+           [&] { return "a rewrite keeps " + what + " '" + before.value(a).name + "'"; });
   };
   ensure(before.inputs().size() == after.inputs().size(), "a rewrite keeps the inputs");
   for (size_t i = 0; i < before.inputs().size(); ++i)
@@ -147,7 +148,7 @@ void check_rewritten(const Graph& before, const Graph& after) {
     const auto& [name, value] = before.outputs()[i];
     ensure(after.outputs()[i].first == name &&
                after.type(after.outputs()[i].second) == before.type(value),
-           "a rewrite keeps output '" + name + "'");
+           [&] { return "a rewrite keeps output '" + name + "'"; });
   }
   for (const Variable& variable : before.variables()) {
     const auto value = after.find_value(before.value(variable.value).name);
@@ -155,13 +156,14 @@ void check_rewritten(const Graph& before, const Graph& after) {
     ensure(kept && kept->initializer == variable.initializer &&
                kept->trainable == variable.trainable &&
                kept->next.has_value() == variable.next.has_value(),
-           "a rewrite keeps variable '" + before.value(variable.value).name + "'");
+           [&] { return "a rewrite keeps variable '" + before.value(variable.value).name + "'"; });
     same_value(variable.value, kept->value, "variable");
   }
   for (const Variable& variable : after.variables()) {
     const std::string& name = after.value(variable.value).name;
-    ensure(before.find_value(name) || before.find_value(variable.origin.source),
-           "the variable '" + name + "', which a rewrite adds, derives from a value");
+    ensure(before.find_value(name) || before.find_value(variable.origin.source), [&] {
+      return "the variable '" + name + "', which a rewrite adds, derives from a value";
+    });
   }
 }
 

@@ -9,10 +9,10 @@ namespace {
 
 using Candidates = std::vector<ShardingCandidate>;
 
-/// The candidates of all operands for a factor, by priority.
-Candidates candidates_for(PropagationState& state, OpId id, int factor) {
+/// The candidates of all operands, by factor and priority.
+std::vector<Candidates> candidates_by_factor(PropagationState& state, OpId id) {
   const ShardingRule& rule = state.op(id).rule;
-  Candidates list;
+  std::vector<Candidates> lists(rule.factors.size());
   for (int i = 0; i < state.operand_count(id); ++i) {
     const OperandFactors& dims = state.factors_of_operand(id, i);
     const ValueId value = state.operand(id, i);
@@ -21,14 +21,16 @@ Candidates candidates_for(PropagationState& state, OpId id, int factor) {
       const DimSharding& held = placed.attr.dims[d];
       if (held.axes.empty()) continue;
       const DimFactor& dim = choice_for(dims[d], rule, held);
-      if (dim.factor != factor) continue;
-      list.push_back({held.axes, chunks_of_factor(dim, rule, held),
-                      state.has_one_piece(value) && !placed.fixes(d), i, state.is_input(id, i),
-                      placed.fixes(d), byte_size(state.graph().type(value)).value()});
+      if (dim.factor < 0) continue;
+      lists[dim.factor].push_back({held.axes, chunks_of_factor(dim, rule, held),
+                                   state.has_one_piece(value) && !placed.fixes(d), i,
+                                   state.is_input(id, i), placed.fixes(d),
+                                   byte_size(state.graph().type(value)).value()});
     }
   }
-  std::stable_sort(list.begin(), list.end(), has_priority);
-  return list;
+  for (Candidates& list : lists)
+    if (list.size() > 1) std::stable_sort(list.begin(), list.end(), has_priority);
+  return lists;
 }
 
 // ---- marks and micro-batches ----
@@ -53,10 +55,11 @@ bool lacks_time(const PropagationState& state, OpId id, int factor, const Candid
 /// The sharding of a marked op, with the micro-batches that an operand has.
 OpSharding with_time(PropagationState& state, OpId id, OpSharding sharding) {
   const ShardingRule& rule = state.op(id).rule;
+  const std::vector<Candidates> lists = candidates_by_factor(state, id);
   for (int factor = 0; factor < std::ssize(rule.factors) && !sharding.uses(0); ++factor) {
     Axes& axes = sharding.factor_axes[factor];
     const bool is_plain = sharding.windows_of(factor).empty() && sharding.chunks_of(factor) == 1;
-    if (!is_plain || !any_starts_with_time(state, candidates_for(state, id, factor)) ||
+    if (!is_plain || !any_starts_with_time(state, lists[factor]) ||
         !may_divide_by_micro_batches(rule, factor, sharding.mesh->shape()[0]) ||
         (axes.empty() && !sharding.may_divide(rule, factor)))
       continue;
@@ -83,10 +86,11 @@ ShardingCandidate combined(Candidates list) {
 /// The winning candidate of each factor, by priority.
 std::vector<std::pair<ShardingCandidate, int>> winners(PropagationState& state, OpId id) {
   const ShardingRule& rule = state.op(id).rule;
+  std::vector<Candidates> lists = candidates_by_factor(state, id);
   std::vector<std::pair<ShardingCandidate, int>> found;
   for (int factor = 0; factor < std::ssize(rule.factors); ++factor) {
     if (rule.factors[factor].kind == FactorKind::kWhole) continue;
-    Candidates list = candidates_for(state, id, factor);
+    Candidates& list = lists[factor];
     if (list.empty()) continue;
     if (lacks_time(state, id, factor, list)) list.front().axes.insert(list.front().axes.begin(), 0);
     found.emplace_back(combined(std::move(list)), factor);

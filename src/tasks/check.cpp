@@ -44,9 +44,11 @@ void check_order(const TaskGraph& graph) {
   std::vector<TaskId> sorted = graph.order;
   std::sort(sorted.begin(), sorted.end());
   const auto all = graph.tasks.indices();
-  ensure(std::equal(sorted.begin(), sorted.end(), all.begin(), all.end()),
-         "task graph: the order list names every task once: " + std::to_string(graph.order.size()) +
-             " entries for " + std::to_string(graph.tasks.size()) + " tasks");
+  ensure(std::equal(sorted.begin(), sorted.end(), all.begin(), all.end()), [&] {
+    return "task graph: the order list names every task once: " +
+           std::to_string(graph.order.size()) + " entries for " +
+           std::to_string(graph.tasks.size()) + " tasks";
+  });
 }
 
 void check_register_indices(const TaskGraph& graph, const Register& reg) {
@@ -334,7 +336,7 @@ void check_task_kind(const TaskGraph& graph, const Task& task) {
 /// The feed fills whole values, each rank its own box.
 void check_fed(const TaskGraph& graph, const std::string& name, RegisterIndex index) {
   ensure(graph.registers.contains(index),
-         "task graph: '" + name + "' names a register that does not exist");
+         [&] { return "task graph: '" + name + "' names a register that does not exist"; });
   const Register& reg = register_at(graph, index);
   if (task_at(graph, reg.producer).kind != Task::Kind::kFeed)
     offence(reg, "is an input or a variable and is not filled by a feed");
@@ -368,7 +370,7 @@ void check_feed_outputs(const TaskGraph& graph) {
 void check_result(const TaskGraph& graph, const std::string& name, RegisterIndex index,
                   bool is_region) {
   ensure(graph.registers.contains(index),
-         "task graph: result '" + name + "' names a register that does not exist");
+         [&] { return "task graph: result '" + name + "' names a register that does not exist"; });
   const Register& reg = register_at(graph, index);
   if (!reg.attr.partial.empty() && !is_region)
     offence(reg, "is the result " + name + " and Partial");

@@ -335,7 +335,7 @@ std::string value_name(const Graph& graph, const Register& reg) {
   std::string name = reg.name.text().substr(0, reg.name.text().find(' '));
   if (!graph.find_value(name)) name = first_computation(name);
   ensure(graph.find_value(name).has_value(),
-         "register '" + reg.name + "' holds a value of the graph");
+         [&] { return "register '" + reg.name + "' holds a value of the graph"; });
   return name;
 }
 

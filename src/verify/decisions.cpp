@@ -88,7 +88,7 @@ void DecisionOperands::add(std::span<const RegisterIndex> registers, const Captu
     const Register& reg = compiled_.tasks.registers[index];
     const Capture::Whole part = capture.assemble(index);
     ensure(part.missing.empty(),
-           "register '" + reg.name + "' was filled on every rank: " + part.missing);
+           [&] { return "register '" + reg.name + "' was filled on every rank: " + part.missing; });
     const bool is_plain = reg.attr.partial.empty() && !is_partial_of_micro_batches(reg) &&
                           part.copies.empty() && !part.mismatch;
     for (const OperandIndex operand_index : operands_of_.at(index)) {

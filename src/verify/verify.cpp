@@ -260,7 +260,7 @@ class Verification {
     const Register& reg = engine_.compiled().tasks.registers[index];
     const Capture::Whole got = capture.assemble(index);
     ensure(got.missing.empty(),
-           "register '" + reg.name + "' was filled on every rank: " + got.missing);
+           [&] { return "register '" + reg.name + "' was filled on every rank: " + got.missing; });
     const std::string name = value_name(engine_.graph(), reg);
     const ReferenceTensor& all = reference_.expected(name);
     const ReferenceTensor rows = is_part(reg) ? rows_of(all, reg) : ReferenceTensor{};

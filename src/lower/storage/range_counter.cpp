@@ -4,11 +4,34 @@
 
 namespace tessera {
 
-RangeCounter::RangeCounter(std::vector<int64_t> begins, std::vector<int64_t> ends)
-    : begins_(std::move(begins)), ends_(std::move(ends)) {
-  std::sort(begins_.begin(), begins_.end());
-  std::sort(ends_.begin(), ends_.end());
+SortedNumbers::SortedNumbers(std::vector<int64_t> numbers) : numbers_(std::move(numbers)) {
+  std::sort(numbers_.begin(), numbers_.end());
+  const size_t buckets = 2 * numbers_.size() + 1;
+  const auto greatest = static_cast<size_t>(numbers_.empty() ? 0 : numbers_.back());
+  while (greatest >> shift_ >= buckets) ++shift_;
+  starts_.assign(buckets + 1, 0);
+  for (int64_t number : numbers_) ++starts_[bucket_of(number) + 1];
+  for (size_t i = 1; i < starts_.size(); ++i) starts_[i] += starts_[i - 1];
 }
+
+int64_t SortedNumbers::count_below(int64_t limit) const {
+  const size_t bucket = bucket_of(limit);
+  const auto begin = numbers_.begin();
+  return std::lower_bound(begin + starts_[bucket], begin + starts_[bucket + 1], limit) - begin;
+}
+
+void SortedNumbers::add(int64_t number) {
+  numbers_.insert(numbers_.begin() + count_below(number), number);
+  for (size_t i = bucket_of(number) + 1; i < starts_.size(); ++i) ++starts_[i];
+}
+
+void SortedNumbers::remove(int64_t number) {
+  numbers_.erase(numbers_.begin() + count_below(number));
+  for (size_t i = bucket_of(number) + 1; i < starts_.size(); ++i) --starts_[i];
+}
+
+RangeCounter::RangeCounter(std::vector<int64_t> begins, std::vector<int64_t> ends)
+    : begins_(std::move(begins)), ends_(std::move(ends)) {}
 
 RangeCounter RangeCounter::of_bytes(const LiveBlocks& blocks, const BlockLayout& layout,
                                     bool are_read_elsewhere) {
@@ -31,19 +54,17 @@ RangeCounter RangeCounter::of_instants(const LiveBlocks& blocks) {
 }
 
 int64_t RangeCounter::count_sharing(int64_t begin, int64_t end) const {
-  const auto first_behind = std::lower_bound(begins_.begin(), begins_.end(), end);
-  const auto last_before = std::upper_bound(ends_.begin(), ends_.end(), begin);
-  return (first_behind - begins_.begin()) - (last_before - ends_.begin());
+  return begins_.count_below(end) - ends_.count_below(begin + 1);
 }
 
 void RangeCounter::add(int64_t begin, int64_t end) {
-  begins_.insert(std::lower_bound(begins_.begin(), begins_.end(), begin), begin);
-  ends_.insert(std::lower_bound(ends_.begin(), ends_.end(), end), end);
+  begins_.add(begin);
+  ends_.add(end);
 }
 
 void RangeCounter::remove(int64_t begin, int64_t end) {
-  begins_.erase(std::lower_bound(begins_.begin(), begins_.end(), begin));
-  ends_.erase(std::lower_bound(ends_.begin(), ends_.end(), end));
+  begins_.remove(begin);
+  ends_.remove(end);
 }
 
 }  // namespace tessera

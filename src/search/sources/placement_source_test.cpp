@@ -3,8 +3,6 @@
 #include <gtest/gtest.h>
 
 #include <algorithm>
-#include <cstdlib>
-#include <random>
 #include <set>
 
 #include "base/error.h"
@@ -13,7 +11,6 @@
 #include "network/family.h"
 #include "network/graphs.h"
 #include "plan/preset.h"
-#include "prediction/act_demands.h"
 #include "presets/presets.h"
 #include "shard/resolved/resolve.h"
 #include "solver/solve.h"
@@ -29,89 +26,6 @@ Graph small_gpt(int64_t layers) {
 
 CostModel cost_on(const Cluster& cluster, const MeshPtr& mesh) {
   return cost_of(in_order(cluster, mesh->size()), std::vector{mesh});
-}
-
-/// The kernels and exchanges of rank 0 one after the other, when no pass combines or hides them.
-double serial_seconds(const Graph& graph, const MeshPtr& mesh, const CostModel& cost,
-                      const ShardedGraph& sharded, const Cluster& cluster) {
-  Plan plan;
-  plan.meshes = one_mesh(mesh);
-  plan.cost = cost;
-  plan.disabled_passes = {"fold",    "algebra", "cse",     "dead-code", "collective-matmul",
-                          "buckets", "combine", "prefetch"};
-  plan.shardings.emplace();
-  plan.shardings->sections.emplace_back(kTrainSection, resolve(graph, sharded, kTrainSection));
-  const Compiled compiled = compile(graph, plan);
-  ActDemands demands(compiled.tasks, in_order(cluster, mesh->size()));
-  double sum = 0;
-  for (TaskId id : compiled.tasks.tasks.indices()) {
-    const Task& task = compiled.tasks.tasks[id];
-    if (task.kind == Task::Kind::kCompute) sum += demands.kernels(0, id).time.value();
-    if (task.kind != Task::Kind::kExchange) continue;
-    for (size_t i = 0; i < task.parts.size(); ++i) {
-      const Exchange& exchange = task.parts[i].exchange;
-      const TensorType& type = compiled.tasks.registers[task.outputs[i]].type;
-      int64_t copied = byte_size({type.dtype, exchange.to.largest_shape(type.shape)}).value();
-      for (const PartialAxis& axis : resolved_axes(exchange.from, exchange.to))
-        copied *= mesh->shape()[axis.axis];
-      sum += price(type, exchange, cost.links).estimate.value() +
-             copy_price(Bytes(copied), 1, cost.device).estimate.value();
-    }
-  }
-  return sum;
-}
-
-/// The same problem with large random costs of the cones: its answers are random strategies of
-/// cones, with the best homes and copies for them.
-solver::Problem with_random_cones(const solver::Problem& problem, int cones, std::mt19937& random) {
-  std::uniform_int_distribution<solver::Cost> cost(0, 1'000'000'000'000);
-  solver::Problem sampled;
-  for (int i = 0; i < problem.nodes(); ++i) {
-    const auto known = problem.costs(problem.node(i));
-    std::vector<solver::Cost> costs(known.begin(), known.end());
-    for (solver::Cost& value : costs)
-      if (i < cones) value = cost(random);
-    sampled.add_node({}, costs, std::vector<solver::Usage>(costs.size(), 0));
-  }
-  for (int i = 0; i < problem.edges(); ++i) {
-    const solver::Problem::Edge& edge = problem.edge(i);
-    sampled.add_edge(edge.a, edge.b, problem.costs(edge));
-  }
-  return sampled;
-}
-
-// TESSERA_ASSIGNMENTS=167 compares 501 of them instead of 15.
-TEST(SearchProblem, CostsWhatTheCompiledProgramCosts) {
-  const char* wanted = std::getenv("TESSERA_ASSIGNMENTS");
-  const int assignments = wanted ? std::atoi(wanted) : 5;
-  const Cluster cluster = parse_cluster_line("8xa100-80g");
-  const Graph graph = small_gpt(1);
-  // Nodes of cones come first.
-  const std::vector<int> of_op = cones_of(graph, ties_of_like_layers(graph)).of_op;
-  const auto cones = static_cast<int>(std::set(of_op.begin(), of_op.end()).size());
-  std::mt19937 random(7);
-  double worst = 0;
-  for (const std::string text : {"x=2", "x=4", "x=2,y=2"}) {
-    const auto mesh = std::make_shared<const Mesh>(parse_mesh(text));
-    const CostModel cost = cost_on(cluster, mesh);
-    SearchProblemOptions options;
-    options.combines = false;
-    const SearchProblem search(graph, mesh, cost, no_ties(graph), options);
-    for (int i = 0; i < assignments; ++i) {
-      solver::SolveOptions how;
-      how.work = 20;
-      const solver::Answer sampled = solver::solve(
-          i == 0 ? search.problem() : with_random_cones(search.problem(), cones, random), how);
-      ASSERT_TRUE(sampled.assignment.has_value());
-      const double of_problem =
-          1e-12 * solver::to_double(evaluate(search.problem(), *sampled.assignment).cost);
-      const double of_program =
-          serial_seconds(graph, mesh, cost, search.placements(*sampled.assignment), cluster);
-      worst = std::max(worst, std::abs(of_problem / of_program - 1));
-    }
-  }
-  RecordProperty("worst", std::to_string(worst));
-  EXPECT_LE(worst, 0.02);
 }
 
 void expect_equal(const solver::Problem& a, const solver::Problem& b) {
