@@ -1,8 +1,10 @@
 #include "search/candidates/candidate.h"
 
 #include <algorithm>
+#include <functional>
 #include <memory>
 #include <mutex>
+#include <numeric>
 #include <utility>
 #include <variant>
 #include <vector>
@@ -238,6 +240,16 @@ Outcome evaluated(const PlanRequest& request, Candidate candidate,
   return simulated(request, std::move(candidate), std::move(memory), *std::move(made.compiled));
 }
 
+/// Steps of more micro-batches have more tasks to simulate: begun last, one of them would keep one
+/// core busy while the others wait.
+std::vector<size_t> longest_first(const std::vector<Candidate>& candidates) {
+  std::vector<size_t> order(candidates.size());
+  std::iota(order.begin(), order.end(), size_t{0});
+  std::ranges::stable_sort(order, std::greater(),
+                           [&](size_t i) { return candidates[i].plan.micro_batches; });
+  return order;
+}
+
 Outcome outcome_of(const PlanRequest& request, Candidate candidate,
                    const std::optional<Seconds>& limit, bool is_alone) {
   const std::string name = candidate.name;
@@ -280,8 +292,10 @@ Evaluations evaluate(const PlanRequest& request, std::vector<Candidate> candidat
     const std::lock_guard lock(mutex);
     return work();
   };
-  on_all_cores(std::ssize(candidates), [&](int64_t i) {
+  const std::vector<size_t> order = longest_first(candidates);
+  on_all_cores(std::ssize(candidates), [&](int64_t turn) {
     if (options.stop && locked(options.stop)) return;
+    const size_t i = order[turn];
     const std::string name = candidates[i].name;
     const bool is_alone = candidates.size() == 1;
     outcomes[i] = outcome_of(request, std::move(candidates[i]), options.limit, is_alone);
