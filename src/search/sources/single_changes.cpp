@@ -11,6 +11,37 @@ namespace {
 
 constexpr int kBucketStep = 5;
 constexpr std::string_view kCombine = "combine";
+constexpr std::string_view kBucketKey = "bucket_mib", kPassesKey = "disabled_passes";
+// In names.
+constexpr std::string_view kBucketText = "bucket of ", kCombinedText = "combined";
+
+/// Does this part of a name say the decision `key`?
+bool says(std::string_view part, std::string_view key) {
+  if (part.starts_with(std::string(key) + "=")) return true;
+  if (key == kBucketKey) return part.starts_with(kBucketText);
+  return key == kPassesKey && part.ends_with(kCombinedText);
+}
+
+/// The name with `text` for what it said of the decision, or behind it.
+std::string with_change(std::string_view name, std::string_view key, const std::string& text) {
+  std::string made;
+  bool is_said = false;
+  for (size_t begin = 0; begin < name.size();) {
+    const size_t end = std::min(name.find(',', begin), name.size());
+    const size_t word = std::min(name.find_first_not_of(", ", begin), end);
+    const std::string_view part = name.substr(word, end - word);
+    if (!says(part, key)) {
+      made += name.substr(begin, end - begin);
+    } else if (!is_said) {
+      made += std::string(name.substr(begin, word - begin)) + text;
+      made += part.substr(std::min(part.find(" ("), part.size()));  // the number of a like plan
+      is_said = true;
+    }
+    if (end < name.size()) made += ',';
+    begin = end + 1;
+  }
+  return is_said ? made : made + ", " + text;
+}
 
 /// Adds changes of one decision each.
 class Changes {
@@ -23,7 +54,7 @@ class Changes {
   void add(std::string_view key, const std::string& text, const Edit& edit) {
     if (fixes_decision(constraints_, key)) return;
     Candidate changed = candidate_;
-    changed.name += ", " + text;
+    changed.name = with_change(candidate_.name, key, text);
     changed.plan.name = changed.name;
     edit(changed.plan);
     if (!changed.estimate) changed.shorter.clear();  // they have the plan before the change
@@ -54,15 +85,16 @@ void add_pipelines(const PlanRequest& request, const Plan& plan, Changes& change
 
 void add_exchanges(const Plan& plan, Changes& changes) {
   for (int64_t bytes : {plan.bucket.value() / kBucketStep, kBucketStep * plan.bucket.value()})
-    changes.add("bucket_mib", "bucket of " + to_text(Bytes(bytes)),
+    changes.add(kBucketKey, std::string(kBucketText) + to_text(Bytes(bytes)),
                 [&](Plan& changed) { changed.bucket = Bytes(bytes); });
   const bool combines = std::ranges::count(plan.disabled_passes, kCombine) == 0;
-  changes.add("disabled_passes", combines ? "not combined" : "combined", [&](Plan& changed) {
-    if (combines)
-      changed.disabled_passes.emplace_back(kCombine);
-    else
-      std::erase(changed.disabled_passes, kCombine);
-  });
+  changes.add(kPassesKey, (combines ? "not " : "") + std::string(kCombinedText),
+              [&](Plan& changed) {
+                if (combines)
+                  changed.disabled_passes.emplace_back(kCombine);
+                else
+                  std::erase(changed.disabled_passes, kCombine);
+              });
   if (plan.collective_matmul == 1)
     changes.add("collective_matmul", "collective_matmul=auto",
                 [](Plan& changed) { changed.collective_matmul = kAutoChunks; });
