@@ -60,6 +60,16 @@ class Plan(unittest.TestCase):
             self.assertAlmostEqual(simulated["step_ms"], 1e3 * result["step_seconds"], places=6)
             self.assertTrue(run_json("verify", *SMALL_GPT, "--plan", plan, "--steps", 1)["ok"])
 
+    def test_peak_memory_is_that_of_the_simulation_and_what_libraries_take(self):
+        with tempfile.TemporaryDirectory() as folder:
+            plan = pathlib.Path(folder) / "plan.json"
+            result = run_json("plan", *SMALL_MLP, "--cluster", "4xv100", "--no-cache", "-o", plan)
+            simulated = run_json("simulate", *SMALL_MLP, "--cluster", "4xv100", "--plan", plan)
+            self.assertGreater(result["reserve_bytes"], 0)
+            self.assertEqual(result["peak_bytes"], simulated["peak_bytes"] + result["reserve_bytes"])
+            answer = next(each for each in result["alternatives"] if each["name"] == result["name"])
+            self.assertEqual(answer["reserve_bytes"], result["reserve_bytes"])
+
     def test_the_answer_is_the_fastest_that_fits_on_all_devices(self):
         result = run_json("plan", *SMALL_MLP, *self.CLUSTER, "--no-cache")
         legal = [each for each in result["alternatives"] if each["fits"] and each["ranks"] == 4]

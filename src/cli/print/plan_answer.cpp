@@ -106,6 +106,7 @@ Document candidate_document(const Planned& planned, const EvaluatedCandidate& ca
   document["fits"] = candidate.fits();
   if (!candidate.is_simulated) document["bound_seconds"] = candidate.step().value();
   document["peak_bytes"] = candidate.fullest.memory.all().value();
+  document["reserve_bytes"] = candidate.fullest.memory.reserve.value();
   document["capacity_bytes"] = candidate.fullest.memory.capacity.value();
   document["missing_bytes"] = std::max<int64_t>(candidate.fullest.missing().value(), 0);
   document["fullest_rank"] = candidate.fullest.rank;
@@ -378,6 +379,7 @@ Document answer_document(const Planned& planned) {
   document[planned.unit + "s_per_s"] =
       best ? Document(planned.units_per_second(*best)) : Document();
   document["peak_bytes"] = best ? Document(best->fullest.memory.all().value()) : Document();
+  document["reserve_bytes"] = best ? Document(best->fullest.memory.reserve.value()) : Document();
   document["mfu"] = best ? Document(planned.utilization(*best)) : Document();
   document["speedup"] =
       best && one ? Document(one->step().value() / best->step().value()) : Document();
