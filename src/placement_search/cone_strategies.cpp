@@ -2,8 +2,10 @@
 
 #include <algorithm>
 #include <cmath>
-#include <map>
 #include <optional>
+#include <unordered_map>
+
+#include "base/hash.h"
 
 namespace tessera {
 namespace {
@@ -34,9 +36,10 @@ class Composition {
   ConeStrategies run() {
     open_ = {{std::vector<int>(ops_.size(), -1)}};
     for (size_t count = 0; count < ops_.size(); ++count) {
-      const int op = next_op();
+      const int op = op_to_place();
+      const NextOp placed{op, links_to_placed(op), bytes_by_strategy(op)};
       std::vector<Longer> longer;
-      for (int i = 0; i < std::ssize(open_); ++i) extend(i, op, longer);
+      for (int i = 0; i < std::ssize(open_); ++i) extend(i, placed, longer);
       is_placed_[op] = true;
       keep_best(op, longer);
       keep_fastest(longer, count + 1 == ops_.size() ? limit_ : kOpenChoices * limit_);
@@ -64,7 +67,7 @@ class Composition {
   };
 
   /// The last op first, then those with most links to ops that are placed, the last of them first.
-  int next_op() const {
+  int op_to_place() const {
     std::vector<int> known(ops_.size(), 0);
     for (const ConeLink& link : links_) {
       known[link.from] += is_placed_[link.to];
@@ -74,6 +77,21 @@ class Composition {
     for (int op = static_cast<int>(ops_.size()) - 1; op >= 0; --op)
       if (!is_placed_[op] && (best < 0 || known[op] > known[best])) best = op;
     return best;
+  }
+
+  /// The op that is placed next.
+  struct NextOp {
+    int op = 0;
+    std::vector<const ConeLink*> links;  // to ops that are placed
+    std::vector<int64_t> bytes;          // by strategy: of its results, and its workspace
+  };
+
+  std::vector<const ConeLink*> links_to_placed(int op) const {
+    std::vector<const ConeLink*> found;
+    for (const ConeLink& link : links_)
+      if ((link.from == op && is_placed_[link.to]) || (link.to == op && is_placed_[link.from]))
+        found.push_back(&link);
+    return found;
   }
 
   PlacementIndex at(int op, int slot, int strategy) const {
@@ -121,14 +139,15 @@ class Composition {
     });
   }
 
-  void extend(int begin, int op, std::vector<Longer>& longer) {
+  void extend(int begin, const NextOp& next, std::vector<Longer>& longer) {
     const ConeStrategy& open = open_[begin];
+    const int op = next.op;
     for (int s = 0; s < std::ssize(ops_[op].shardings); ++s) {
       double time = open.seconds + ops_[op].demands[s].price.estimate.value();
       bool fits = true;
-      for (const ConeLink& link : links_) {
+      for (const ConeLink* each : next.links) {
+        const ConeLink& link = *each;
         const bool is_source = link.from == op && is_placed_[link.to];
-        if (!is_source && !(link.to == op && is_placed_[link.from])) continue;
         const std::optional<double> exchange =
             is_source ? fit(link, s, open.of_op[link.to]) : fit(link, open.of_op[link.from], s);
         fits = exchange.has_value();
@@ -138,16 +157,19 @@ class Composition {
                           open.of_op))
           time += *exchange;
       }
-      if (fits) longer.push_back({begin, s, time, open.bytes + bytes_of(op, s)});
+      if (fits) longer.push_back({begin, s, time, open.bytes + next.bytes[s]});
     }
   }
 
-  int64_t bytes_of(int op, int strategy) const {
+  std::vector<int64_t> bytes_by_strategy(int op) const {
     const OpStrategies& all = ops_[op];
-    int64_t sum = all.demands[strategy].workspace.value();
-    for (int slot = 0; slot < all.outputs; ++slot)
-      sum += prices_.local_bytes(all.types[slot], all.operand[slot][strategy]).value();
-    return sum;
+    std::vector<int64_t> sums;
+    for (size_t strategy = 0; strategy < all.shardings.size(); ++strategy) {
+      sums.push_back(all.demands[strategy].workspace.value());
+      for (int slot = 0; slot < all.outputs; ++slot)
+        sums.back() += prices_.local_bytes(all.types[slot], all.operand[slot][strategy]).value();
+    }
+    return sums;
   }
 
   /// The slots that what follows depends on.
@@ -168,7 +190,13 @@ class Composition {
   /// Of those with equal placements at open slots, the best in time and in bytes.
   void keep_best(int op, std::vector<Longer>& all) const {
     const std::vector<std::pair<int, int>> slots = open_slots();
-    std::map<std::vector<PlacementIndex>, std::vector<int>> kept;
+    const auto hash = [](const std::vector<PlacementIndex>& ends) {
+      Hasher hasher;
+      hasher.add_each(ends);
+      return hasher.value();
+    };
+    std::unordered_map<std::vector<PlacementIndex>, std::vector<int>, decltype(hash)> kept(16,
+                                                                                           hash);
     std::vector<PlacementIndex> ends(slots.size());
     for (int i = 0; i < std::ssize(all); ++i) {
       const std::vector<int>& of_op = open_[all[i].begin].of_op;
@@ -184,7 +212,7 @@ class Composition {
     }
     std::vector<int> order;
     for (const auto& [key, list] : kept) order.insert(order.end(), list.begin(), list.end());
-    std::ranges::sort(order);
+    std::ranges::sort(order);  // so that the order of the table does not matter
     std::vector<Longer> best;
     for (int i : order) best.push_back(all[i]);
     all = std::move(best);

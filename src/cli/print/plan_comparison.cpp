@@ -5,6 +5,7 @@
 #include <algorithm>
 #include <cstdlib>
 #include <map>
+#include <optional>
 
 #include "base/count_text.h"
 #include "cli/print/summary.h"
@@ -158,14 +159,22 @@ std::string sent_text(const PlanNumbers& plan, const PlanNumbers& other) {
   return table.text(0);
 }
 
-double mean_bubble(const PlanNumbers& numbers) {
-  return numbers.pipeline ? numbers.pipeline->mean_bubble() : 0;
+/// In percent; nullopt where stages wait for each other in the only micro-batch.
+std::optional<double> mean_bubble(const PlanNumbers& numbers) {
+  if (numbers.pipeline) return 100 * numbers.pipeline->mean_bubble();
+  return numbers.memory.size() > 1 ? std::nullopt : std::optional(0.0);
 }
 
 std::string bubble_text(const PlanNumbers& plan, const PlanNumbers& other) {
-  const double a = 100 * mean_bubble(plan), b = 100 * mean_bubble(other);
-  return fmt::format("bubble of a step, on average: A {:.1f}%, B {:.1f}%{}\n", a, b,
-                     a == b ? ", same" : fmt::format(", B - A {:+.1f} points", b - a));
+  const std::optional<double> a = mean_bubble(plan), b = mean_bubble(other);
+  const auto text = [](std::optional<double> bubble) {
+    return bubble ? fmt::format("{:.1f}%", *bubble)
+                  : std::string("each stage waits for the others, with one micro-batch");
+  };
+  const std::string change = !a || !b   ? ""
+                             : *a == *b ? ", same"
+                                        : fmt::format(", B - A {:+.1f} points", *b - *a);
+  return "bubble of a step, on average: A " + text(a) + ", B " + text(b) + change + "\n";
 }
 
 std::string list_text(const std::string& what, const std::vector<PlanDifference>& list,

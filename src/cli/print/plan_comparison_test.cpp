@@ -59,6 +59,15 @@ TEST(PlanComparison, HasTheOtherPlacementOfEqualBytesToo) {
   EXPECT_THAT(comparison_text(columns, rows, made, 10), HasSubstr("\nNo exchange differs.\n"));
 }
 
+TEST(PlanComparison, SaysThatStagesWaitInTheOnlyMicroBatch) {
+  PlanNumbers stages = kDivided;
+  stages.memory.push_back(stages.memory.front());
+  EXPECT_THAT(
+      comparison_text(stages, kWhole, comparison_of(stages, kWhole, {}), 10),
+      HasSubstr("\nbubble of a step, on average: A each stage waits for the others, with one "
+                "micro-batch, B 0.0%\n"));
+}
+
 TEST(PlanComparison, OfAPlanWithoutExchangesNamesThemNone) {
   PlanNumbers serial = numbers("[*]", 16, "", 0);
   serial.exchanges.clear();
