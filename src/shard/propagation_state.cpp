@@ -113,14 +113,13 @@ void PropagationState::find_at_rest(const std::vector<CopyLife>& copies) {
     const Variable* variable = graph_.variable_of(marked.value);
     if (variable && copies[marked.value.index] == CopyLife::kPass && marked.attr.partial.empty() &&
         has_next_of_its_own(*variable))
-      at_rest_.emplace_back(marked.value, marked.attr);
+      at_rest_.emplace(marked.value, marked.attr);
   }
 }
 
 const DistAttr* PropagationState::at_rest(ValueId variable) const {
-  for (const auto& [value, attr] : at_rest_)
-    if (value == variable) return &attr;
-  return nullptr;
+  const auto found = at_rest_.find(variable);
+  return found == at_rest_.end() ? nullptr : &found->second;
 }
 
 void PropagationState::place_marked() {
@@ -234,12 +233,10 @@ void PropagationState::cast_at_rest(ValueId variable, const DistAttr& attr,
 ShardedGraph PropagationState::take_result() {
   ShardedGraph sharded;
   for (int i = 0; i < std::ssize(graph_.values()); ++i) {
-    sharded.values.push_back(canonical({i}).attr);
+    const DistAttr* rest = at_rest(shared({i}));
+    sharded.values.push_back(rest ? *rest : canonical({i}).attr);
     sharded.value_reasons.push_back(canonical({i}).reason);
   }
-  for (const auto& [variable, attr] : at_rest_)
-    for (int i = 0; i < std::ssize(graph_.values()); ++i)
-      if (shared({i}) == variable) sharded.values[static_cast<size_t>(i)] = attr;
   for (OpState& state : ops_) {
     sharded.ops.push_back(std::move(state.sharding));
     sharded.rules.push_back(state.shared_rule);

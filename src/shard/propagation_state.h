@@ -2,6 +2,7 @@
 // op.
 #pragma once
 
+#include <map>
 #include <set>
 #include <string>
 #include <utility>
@@ -125,7 +126,7 @@ class PropagationState {
   std::vector<std::vector<int>> stages_of_;  // by shared value, ascending: those that have it
   std::vector<std::vector<TensorPlacement>> placements_;  // by value and position in stages_of_
   /// Variables that rest in another placement than the one in which ops see them.
-  std::vector<std::pair<ValueId, DistAttr>> at_rest_;
+  std::map<ValueId, DistAttr> at_rest_;
   std::vector<bool> may_have_chunks_;  // by value: a variable that propagation may divide so
   std::vector<OpState> ops_;
   std::vector<ShardingNote> notes_;
