@@ -128,7 +128,9 @@ RegisterIndex ValueRegisters::get(ValueId value, const MicroBatchPlacement& want
   RegisterIndex source = nearest(sources, wanted.attr);
   if (at(source).attr == wanted.attr) return source;
   if (const std::optional<DistAttr> first = better_first(value, wanted, reader, sources)) {
-    reshard(value, nearest(sources, *first), *first, reader);
+    MicroBatchPlacement made = wanted;
+    made.attr = *first;
+    reshard(value, nearest(sources_of(value, made, reader), *first), *first, reader);
     source = nearest(sources_of(value, wanted, reader), wanted.attr);
   }
   return reshard(value, source, wanted.attr, reader);

@@ -87,5 +87,21 @@ TEST(ReshardedValue, ComesFromThePlacementFromWhichItTakesLeast) {
   EXPECT_THAT(lines, testing::Contains(testing::EndsWith("to [@x, @y]")));
 }
 
+// The forward leaves a window of the rows, of which the whole that the backward makes first cannot
+// be made.
+TEST(ReshardedValue, ThatIsMadeFirstComesFromARegisterThatHasAllOfIt) {
+  Graph graph;
+  Builder b(graph);
+  const ValueId x = b.input("x", f32({64, 64}));
+  b.slice(x, {0, 0}, {32, 64}, {1, 1}, "half");
+  b.derive(Role::kBackward, {});
+  b.slice(x, {0, 0}, {16, 64}, {1, 1}, "quarter");
+  b.unary("tanh", x, "whole");
+  const std::vector<std::string> lines = exchanges(
+      graph, "d=4", {shard_tensor("x", "P(\"d\")"), shard_op("whole", "[P()]")}, Seconds(1e-5));
+  EXPECT_THAT(lines, testing::ElementsAre("halo x to [@d~32(+0:+0), *]", "all-gather x to [*, *]",
+                                          "slice x [*, *] to [@d~16(+0:+0), *]"));
+}
+
 }  // namespace
 }  // namespace tessera
