@@ -607,6 +607,37 @@ cast = cast(w_1) {dtype="f32"}: f32[6]
 output out2 = cast
 next w = cast
 )"},
+
+{"TheElementsThatAMinimumIsComparedWithAreComputedAgainElsewhere", R"(seed 904657
+mode general
+steps 1
+passes recompute
+mesh all x=1 y=1 z=2 at 0
+fill in whole -3.0 3.0
+fill in_1 real -1.0 1.0
+fill in_3 whole -3.0 3.0
+mark tensor w_1 P(("z","x"))
+mark tensor in_3 P(("x","z","y"))
+graph
+input in: f32[2]
+input in_1: f32[2,2,1]
+input in_3: f32[2]
+variable w_1: f32[1] = uniform(-1.0, 1.0)
+in.f16 = cast(in) {dtype="f16"}: f16[2] <- precision in
+w_1.f16 = cast(w_1) {dtype="f16"}: f16[1] <- precision w_1
+dot_general = dot_general(in.f16, w_1.f16) {spec="a,b->ab"}: f16[2,1]
+in_1.f16 = cast(in_1) {dtype="f16"}: f16[2,2,1] <- precision in_1
+dot_general_1 = dot_general(dot_general, in_1.f16) {spec="ab,acb->bc"}: f16[1,2]
+mul_scalar = mul_scalar(dot_general_1) {value=0.2222222222222222}: f16[1,2]
+mul = mul(in, in_3): f32[2]
+mul_scalar.f32 = cast(mul_scalar) {dtype="f32"}: f32[1,2] <- precision mul_scalar
+reduce = reduce(mul_scalar.f32) {dims=[0, 1], op="min"}: f32[]
+reduce.grad.broadcast = broadcast(reduce) {dims=[], shape=[1, 2]}: f32[1,2] @backward
+    <- gradient reduce
+reduce.grad.compare = compare(mul_scalar.f32, reduce.grad.broadcast) {relation="eq"}: bool[1,2]
+    @backward <- gradient reduce
+output out1 = reduce
+)"},
 };
 // clang-format on
 

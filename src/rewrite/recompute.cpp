@@ -15,13 +15,10 @@ bool is_forward(const Graph& graph, OpId op) {
   return op.index >= 0 && graph.op(op).role == Role::kForward;
 }
 
-/// By value: is it an output of the program, or the next value of a variable?
-std::vector<bool> results_of(const Graph& graph) {
-  std::vector<bool> is_result(graph.values().size(), false);
-  for (const auto& [name, value] : graph.outputs()) is_result[value.index] = true;
-  for (const Variable& variable : graph.variables())
-    if (variable.next) is_result[variable.next->index] = true;
-  return is_result;
+bool compares_for_equality(const Op& op) {
+  if (op.kind != "compare") return false;
+  const std::string& relation = op.attributes.text("relation");
+  return relation == "eq" || relation == "ne";
 }
 
 std::vector<bool> inside_of_layers(const Graph& graph) {
@@ -63,9 +60,12 @@ bool is_cheap(const Graph& graph, const Op& op) {
 std::vector<bool> cheap_values(const Graph& graph) {
   const int count = static_cast<int>(graph.values().size()), source = 2 * count;
   FlowNetwork network(2 * count + 2);
+  const std::vector<bool> is_once = values_computed_once(graph);
   for (const Op& op : graph.ops()) {
     if (op.role != Role::kForward) continue;
-    const bool again = is_cheap(graph, op);
+    const bool again = is_cheap(graph, op) && std::ranges::none_of(op.outputs, [&](ValueId output) {
+                         return is_once[output.index];
+                       });
     for (ValueId output : op.outputs) {
       const int into = 2 * output.index;
       network.add_edge(into, into + 1, byte_size(graph.type(output)).value());
@@ -99,12 +99,24 @@ std::vector<bool> chosen_values(const Graph& graph, const Recompute& choice) {
 
 }  // namespace
 
+std::vector<bool> values_computed_once(const Graph& graph) {
+  std::vector<bool> is_once(graph.values().size(), false);
+  for (const auto& [name, value] : graph.outputs()) is_once[value.index] = true;
+  for (const Variable& variable : graph.variables())
+    if (variable.next) is_once[variable.next->index] = true;
+  for (const Op& op : graph.ops())
+    if (op.role == Role::kBackward && compares_for_equality(op))
+      for (ValueId input : op.inputs)
+        if (is_float(graph.type(input).dtype)) is_once[input.index] = true;
+  return is_once;
+}
+
 std::vector<bool> recomputed_values(const Graph& graph, const Recompute& choice) {
   std::vector<bool> values = chosen_values(graph, choice);
   if (values.empty()) return values;
-  const std::vector<bool> is_result = results_of(graph);
+  const std::vector<bool> is_once = values_computed_once(graph);
   for (size_t i = 0; i < values.size(); ++i)
-    if (is_result[i]) values[i] = false;
+    if (is_once[i]) values[i] = false;
   return values;
 }
 

@@ -33,6 +33,12 @@ struct Recompute {
 /// than activations and normalizations have, and less than products of matrices.
 inline constexpr double kCheapFlopsPerElement = 16;
 
+/// By value: is it never computed again? These are the outputs of the program, the next values of
+/// variables, and the numbers that the backward compares for equality: the gradient of a maximum
+/// finds the greatest element by its bits, and a second computation may lie elsewhere and round
+/// its sums otherwise.
+std::vector<bool> values_computed_once(const Graph& graph);
+
 /// By value: is it computed again? RewriteBounds::recomputed.
 ///
 ///   requires   not kAuto
@@ -40,8 +46,8 @@ inline constexpr double kCheapFlopsPerElement = 16;
 ///              ops of at most kCheapFlopsPerElement are computed again: a minimum cut between what
 ///              cannot be computed again and what the backward reads, as in the partitioner of
 ///              PyTorch's AOTAutograd and in Jain et al., "Checkmate", MLSys 2020
-///   ensures    only results of forward ops, which are not outputs of the program; random numbers
-///              are the same again, since their keys are attributes. State of the model is not
+///   ensures    only results of forward ops, none of values_computed_once; random numbers are
+///              the same again, since their keys are attributes. State of the model is not
 ///              written again, since only what the backward reads is computed
 ///   time       O(ops) for all but selective
 std::vector<bool> recomputed_values(const Graph& graph, const Recompute& choice);

@@ -10,6 +10,7 @@
 
 #include "base/error.h"
 #include "graph/like_layers.h"
+#include "rewrite/recompute.h"
 
 namespace tessera {
 namespace {
@@ -28,7 +29,7 @@ class BlockMaker {
       : graph_(graph), terms_(terms), block_of_(graph.ops().size(), -1) {
     result_.fixed.assign(*std::ranges::max_element(terms.devices) + 1, 0);
     number_blocks();
-    find_results();
+    find_computed_once();
     double sum = 0;
     for (OpId op : forward_) sum += terms_.cost[op.index].value();
     result_.seconds_of_cost = sum > 0 ? sum / kCostSum : 1;
@@ -66,16 +67,13 @@ class BlockMaker {
     nodes_.resize(result_.blocks.size());
   }
 
-  /// Marks the results of the program, and with them the ops that are computed once.
-  void find_results() {
-    is_result_.assign(graph_.values().size(), false);
-    for (const auto& [name, value] : graph_.outputs()) is_result_[value.index] = true;
-    for (const Variable& variable : graph_.variables())
-      if (variable.next) is_result_[variable.next->index] = true;
+  /// Marks the values that are computed once, and with them their ops.
+  void find_computed_once() {
+    is_once_ = values_computed_once(graph_);
     may_be_again_.assign(graph_.ops().size(), false);
     for (OpId op : forward_)
       may_be_again_[op.index] = std::ranges::none_of(graph_.op(op).outputs, [&](ValueId value) {
-        return is_result_[value.index] ||
+        return is_once_[value.index] ||
                std::ranges::any_of(graph_.value(value).users, [&](OpId user) {
                  return is_forward(user) ? block_of_[user.index] != block_of_[op.index]
                                          : graph_.op(user).role != Role::kBackward;
@@ -86,7 +84,7 @@ class BlockMaker {
   /// Must the stage keep the value, whatever is computed again?
   bool is_required(ValueId value, int stage) const {
     const bool is_home = stage_of(graph_.value(value).producer) == stage;
-    return (is_home && is_result_[value.index]) ||
+    return (is_home && is_once_[value.index]) ||
            std::ranges::any_of(graph_.value(value).users, [&](OpId user) {
              const Role role = graph_.op(user).role;
              return (role == Role::kBackward && stage_of(user) == stage) ||
@@ -187,7 +185,7 @@ class BlockMaker {
   RecomputeBlocks result_;
   std::vector<OpId> forward_;
   std::vector<int> block_of_;                  // by op
-  std::vector<bool> is_result_;                // by value
+  std::vector<bool> is_once_;                  // by value
   std::vector<bool> may_be_again_;             // by op
   std::set<std::pair<int, int>> outside_;      // value, block that decides about it
   std::vector<std::map<int, int32_t>> nodes_;  // by block: node of a value

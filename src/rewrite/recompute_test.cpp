@@ -5,6 +5,7 @@
 
 #include <random>
 
+#include "autodiff/gradient.h"
 #include "autodiff/optimizer.h"
 #include "graph/derivations.h"
 #include "graph/like_layers.h"
@@ -302,6 +303,24 @@ TEST(RecomputedValues, ArePatternsOfOpsAndNoOutputs) {
   for (size_t i = 0; i < values.size(); ++i)
     if (values[i]) names.push_back(graph.value({static_cast<int>(i)}).name);
   EXPECT_EQ(names, std::vector<std::string>{"a"});
+}
+
+// The gradient of a maximum compares the maximum of the forward with the elements. Elements that
+// are computed again under another placement round their sums otherwise, and none would be equal.
+TEST(RecomputedValues, HaveNoneThatTheBackwardComparesForEquality) {
+  Graph graph;
+  Builder builder(graph);
+  const ValueId x = builder.input("x", {DType::kF32, {2, 3}});
+  const ValueId w = builder.variable("w", {DType::kF32, {2, 3}}, Initializer::constant(0.5));
+  const ValueId scaled = builder.mul(x, w), bent = builder.unary("tanh", scaled);
+  const ValueId most = builder.reduce(ReduceOp::kMax, bent, {0, 1});
+  differentiate(builder, most, {w});
+  for (const Recompute& choice :
+       {Recompute{Recompute::Kind::kSelective}, Recompute{Recompute::Kind::kPatterns, {"*"}}}) {
+    const std::vector<bool> values = recomputed_values(graph, choice);
+    EXPECT_FALSE(values[bent.index]);
+  }
+  EXPECT_TRUE(recomputed_values(graph, {Recompute::Kind::kPatterns, {"*"}})[scaled.index]);
 }
 
 TEST(RecomputedValues, OfAProgramWithoutBackwardChangeNothing) {
