@@ -97,6 +97,19 @@ TEST(GraphPasses, TheFingerprintOfTheResultNamesThePassesThatRan) {
   EXPECT_NE(all.graph, some.graph);
 }
 
+TEST(GraphPasses, TheFingerprintIsKnownWithoutCompilingThePasses) {
+  const Graph graph = parse_graph(kProgram);
+  for (const std::vector<std::string>& disabled :
+       {std::vector<std::string>{}, std::vector<std::string>{"fold", "dead-code"}}) {
+    Plan plan;
+    plan.disabled_passes = disabled;
+    const RewrittenFingerprint known = rewritten_fingerprint(graph, plan);
+    const RewrittenFingerprint of_compiled = rewritten_fingerprint(compile(graph, plan));
+    EXPECT_EQ(known.graph, of_compiled.graph);
+    EXPECT_EQ(known.passes, of_compiled.passes);
+  }
+}
+
 TEST(GraphPasses, APlanOfOtherPassesCompilesWithANote) {
   const Graph graph = parse_graph(kProgram);
   Plan plan;

@@ -7,7 +7,6 @@
 #include "actors/run_check.h"
 #include "base/error.h"
 #include "base/hash.h"
-#include "base/random.h"
 #include "base/text.h"
 #include "lower/compiler_passes.h"
 #include "lower/instances.h"
@@ -69,6 +68,12 @@ Rewritten rewritten_graph(const CompilerState& state) {
              : rewrite(state.serial, state.bounds, passes);
 }
 
+std::vector<bool> values_to_recompute(const CompilerState& state) {
+  return state.options.rewrites
+             ? state.options.rewrites->recomputed_values(state.serial, state.recompute)
+             : recomputed_values(state.serial, state.recompute);
+}
+
 /// Decides what recompute "auto" computes again, from the placements without it.
 ///   requires  the bounds have the stages of the ops
 void decide_recompute(CompilerState& state) {
@@ -94,7 +99,7 @@ void rewrite_graph(CompilerState& state) {
     state.bounds = {state.stages.ops, ops_kept_by(state.serial, state.plan.marks)};
   }
   decide_recompute(state);
-  state.bounds.recomputed = recomputed_values(state.serial, state.recompute);
+  state.bounds.recomputed = values_to_recompute(state);
   Rewritten rewritten = rewritten_graph(state);
   if (!state.plan.shardings) state.stages = assignment_after(state.stages, rewritten.made);
   state.result.graph = std::move(rewritten.made.graph);
@@ -107,9 +112,13 @@ void rewrite_graph(CompilerState& state) {
   }
 }
 
-void run_placement_passes(CompilerState& state) {
+void run_passes_over_graph(CompilerState& state) {
   for (const CompilerPass& pass : serial_passes()) run_pass(pass, state);
   rewrite_graph(state);
+}
+
+void run_placement_passes(CompilerState& state) {
+  run_passes_over_graph(state);
   for (const CompilerPass& pass : placement_passes()) run_pass(pass, state);
 }
 
@@ -143,7 +152,7 @@ void run_program_passes(CompilerState& state) {
 /// Of what a step executes, and where its tasks end.
 uint64_t hash_of(const Program& program, const Plan& plan) {
   Hasher hasher;
-  hasher.add(stable_hash(to_text(program)));
+  hasher.add(hash_of(program));
   hasher.add(static_cast<int>(plan.tasks.kind));
   hasher.add_each(plan.tasks.patterns);
   hasher.add(plan.micro_batches);
@@ -159,7 +168,7 @@ uint64_t hash_of(const Program& program, const Plan& plan) {
 ///   requires  the arenas are planned
 PlannedMemory planned_memory(const CompilerState& state) {
   const Program& program = state.program;
-  PlannedMemory memory{{}, rewritten_fingerprint(state.result), 0};
+  PlannedMemory memory;
   TaskGraph& graph = memory.graph;
   graph.meshes = program.meshes;
   graph.devices = program.devices;
@@ -188,6 +197,14 @@ RewrittenFingerprint rewritten_fingerprint(const Compiled& compiled) {
     for (const GraphPass& pass : graph_passes())
       if (pass.name == ran.name) passes.emplace_back(pass.name);
   return rewritten_fingerprint(compiled.graph, std::move(passes));
+}
+
+RewrittenFingerprint rewritten_fingerprint(const Graph& graph, const Plan& plan,
+                                           const CompileOptions& options) {
+  check_disabled(plan.disabled_passes);
+  CompilerState state{graph, plan, options};
+  run_passes_over_graph(state);
+  return rewritten_fingerprint(state.result);
 }
 
 std::optional<ValueId> find_value(const PlacedGraph& placed, std::string_view name) {

@@ -34,6 +34,10 @@ std::optional<ValueId> find_value(const PlacedGraph& placed, std::string_view na
 
 /// The fingerprint of compiled.graph, with the passes that made it.
 RewrittenFingerprint rewritten_fingerprint(const Compiled& compiled);
+/// That of compile(graph, plan, options), without the passes behind those over the graph.
+///   throws  as placements
+RewrittenFingerprint rewritten_fingerprint(const Graph& graph, const Plan& plan,
+                                           const CompileOptions& options = {});
 
 /// The names of all compiler passes, in the order in which they run.
 std::vector<std::string_view> pass_names();
@@ -53,7 +57,6 @@ Compiled compile(const Graph& graph, const Plan& plan, const CompileOptions& opt
 struct PlannedMemory {
   /// Meshes, devices, arenas and variables, with the registers of these; no tasks and no results.
   TaskGraph graph;
-  RewrittenFingerprint rewritten;
   uint64_t program = 0;  // hash of its instructions in their order: equal of equal programs
 };
 

@@ -49,6 +49,19 @@ Graph two_matmuls() {
   return graph;
 }
 
+TEST(ProgramHash, IsThatOfThePlacementsAndNotOfTheirReasons) {
+  const Graph graph = two_matmuls();
+  const auto program = [&](const std::vector<Mark>& marks) {
+    return partition(graph, propagate(graph, mesh_of("d=2"), marks));
+  };
+  const Program rows = program({shard_op("Y0", "[P(\"d\"), P()]")});
+  EXPECT_EQ(hash_of(rows), hash_of(program({shard_op("Y0", "[P(\"d\"), P()]")})));
+  EXPECT_EQ(hash_of(rows),
+            hash_of(program({shard_tensor("X", "P(\"d\")"), shard_op("Y0", "[P(\"d\"), P()]")})));
+  EXPECT_NE(hash_of(rows), hash_of(program({shard_op("Y0", "[P(), P(None, \"d\")]")})));
+  EXPECT_NE(hash_of(rows), hash_of(program({})));
+}
+
 // The worked example of docs/sharding.md.
 TEST(Partition, TwoMatmulsSplitByRowsAndThenByColumnsNeedTheseExchanges) {
   const Graph graph = two_matmuls();

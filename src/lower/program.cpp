@@ -1,6 +1,7 @@
 #include "lower/program.h"
 
 #include "base/text.h"
+#include "shard/layout/dist_attr_hash.h"
 
 namespace tessera {
 namespace {
@@ -81,6 +82,63 @@ void reorder(Program& program, std::span<const InstructionIndex> order) {
     program.instructions[to] = std::move(moved);
     is_done[to.value()] = true;
   }
+}
+
+namespace {
+
+/// The hash of each register, made when it is asked for.
+class RegisterHashes {
+ public:
+  explicit RegisterHashes(const Program& program)
+      : program_(program), hashes_(program.registers.size()) {}
+
+  size_t of(RegisterIndex index) {
+    std::optional<size_t>& hash = hashes_[index];
+    if (!hash) hash = computed(program_.registers[index]);
+    return *hash;
+  }
+
+ private:
+  size_t computed(const Register& reg) const {
+    Hasher hasher;
+    hasher.add(reg.name.pattern());
+    hasher.add(reg.micro_batch.index);
+    hasher.add(static_cast<int>(reg.type->dtype));
+    hasher.add_each(reg.type->shape);
+    hasher.add(reg.mesh);
+    add_placement(hasher, reg.attr);
+    if (reg.storage == Register::Storage::kVariable)
+      hasher.add(program_.variables[reg.variable].name);
+    return hasher.value();
+  }
+
+  const Program& program_;
+  IndexedVector<RegisterIndex, std::optional<size_t>> hashes_;
+};
+
+}  // namespace
+
+uint64_t hash_of(const Program& program) {
+  Hasher hasher;
+  RegisterHashes registers(program);
+  const auto add_registers = [&](const auto& list) {
+    for (const RegisterIndex reg : list) hasher.add(registers.of(reg));
+  };
+  for (const MeshPtr& mesh : program.meshes) hasher.add(to_text(*mesh));
+  for (const TaskInput& input : program.inputs) hasher.add(registers.of(input.value));
+  for (const TaskVariable& variable : program.variables) hasher.add(registers.of(variable.value));
+  for (const Instruction& instruction : program.instructions) {
+    hasher.add(instruction.step.index());
+    hasher.add(static_cast<int>(instruction.role));
+    if (const KernelStep* kernel = instruction.kernel()) hasher.add(kernel->call->kernel);
+    if (const ExchangeStep* exchange = instruction.exchange())
+      hasher.add(static_cast<int>(exchange->kind()));
+    add_registers(instruction.reads());
+    add_registers(instruction.writes());
+  }
+  for (const auto& [name, reg] : program.results) hasher.add(registers.of(reg));
+  for (const RegisterIndex next : program.next) hasher.add(next.is_none() ? 0 : registers.of(next));
+  return hasher.value();
 }
 
 std::string to_text(const Program& program, const Instruction& instruction) {

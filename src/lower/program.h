@@ -202,6 +202,10 @@ struct Program {
 ///   leaves    Program::order, which numbers the instructions as before
 void reorder(Program& program, std::span<const InstructionIndex> order);
 
+/// Of the instructions, what they read and write and its placements, and the results: equal of
+/// programs that are made alike. It does not depend on Program::order.
+uint64_t hash_of(const Program& program);
+
 /// The text form of a graph (graph/graph.h) with kernels for operators, placements in the types,
 /// and exchanges with their reasons:
 ///

@@ -6,6 +6,7 @@
 #include <numeric>
 
 #include "base/error.h"
+#include "prediction/rank_variables.h"
 #include "tasks/like_tasks.h"
 
 namespace tessera {
@@ -106,7 +107,7 @@ class Sweep {
         std::vector<LiveRange> ranges, Seconds begin)
       : graph_(graph), kinds_(kinds), ranges_(std::move(ranges)), begin_(begin) {
     memory_.rank = rank;
-    bytes_[static_cast<size_t>(MemoryKind::kVariables)] = variable_bytes(graph, rank);
+    bytes_[static_cast<size_t>(MemoryKind::kVariables)] = RankVariables(graph).in_memory(rank);
   }
 
   MemoryOverTime run() {
@@ -284,28 +285,6 @@ std::string_view to_text(MemoryKind kind) {
 
 Bytes sum(const BytesByKind& bytes) {
   return std::accumulate(bytes.begin(), bytes.end(), Bytes(0));
-}
-
-Bytes variable_bytes(const TaskGraph& graph, Rank rank) {
-  Bytes bytes{0};
-  for (const TaskVariable& variable : graph.variables) {
-    const Register& reg = graph.registers[variable.value];
-    if (device_of(graph, reg.mesh) == DeviceKind::kFile) continue;
-    if (const auto coordinate = reg.attr.mesh->coordinate_of(rank))
-      bytes += byte_size(local_type(reg, *coordinate));
-  }
-  return bytes;
-}
-
-Bytes file_bytes(const TaskGraph& graph, Rank rank) {
-  Bytes bytes{0};
-  for (const TaskVariable& variable : graph.variables) {
-    const Register& reg = graph.registers[variable.value];
-    if (device_of(graph, reg.mesh) != DeviceKind::kFile) continue;
-    if (const auto coordinate = reg.attr.mesh->coordinate_of(rank))
-      bytes += byte_size(local_type(reg, *coordinate));
-  }
-  return bytes;
 }
 
 std::vector<MemoryOverTime> memory_over_time(const TaskGraph& graph, const Simulation& simulation,

@@ -69,10 +69,4 @@ struct MemoryOverTime {
 std::vector<MemoryOverTime> memory_over_time(const TaskGraph& graph, const Simulation& simulation,
                                              const ActDemands& acts);
 
-/// Bytes of the variables of a rank that rest in a file.
-Bytes file_bytes(const TaskGraph& graph, Rank rank);
-
-/// Bytes of the variables of a rank, without those that rest in a file.
-Bytes variable_bytes(const TaskGraph& graph, Rank rank);
-
 }  // namespace tessera

@@ -7,6 +7,7 @@
 #include "base/error.h"
 #include "prediction/act_demands.h"
 #include "prediction/exchange_names.h"
+#include "prediction/rank_variables.h"
 #include "tasks/arena_blocks.h"
 #include "tasks/like_tasks.h"
 
@@ -133,15 +134,15 @@ IndexedVector<MeshIndex, Bytes> batch_bytes(const TaskGraph& graph) {
 }
 
 /// Ranks that share a core share its memory evenly.
-RankMemoryNeed memory_of(const TaskGraph& graph, Rank rank, const Deployment& deployment,
-                         const PredictOptions& options) {
+RankMemoryNeed memory_of(const TaskGraph& graph, const RankVariables& variables, Rank rank,
+                         const Deployment& deployment, const PredictOptions& options) {
   const DeviceType& type = deployment.type(rank);
   const int64_t sharing = std::ranges::count(deployment.device_of_rank, deployment.device(rank));
-  RankMemoryNeed memory{.variables = variable_bytes(graph, rank),
+  RankMemoryNeed memory{.variables = variables.in_memory(rank),
                         .arena = arena_of(graph, rank),
                         .reserve = type.reserve,
                         .capacity = Bytes(type.memory.value() / sharing),
-                        .in_file = file_bytes(graph, rank)};
+                        .in_file = variables.in_file(rank)};
   if (options.beside.empty()) return memory;
   ArenaBlocks blocks;
   blocks.add(graph, rank);
@@ -191,9 +192,10 @@ Seconds StepPrediction::exposed() const {
 std::vector<RankMemoryNeed> memory_needs(const TaskGraph& graph, const Deployment& deployment,
                                          const PredictOptions& options) {
   const IndexedVector<MeshIndex, Bytes> batch = batch_bytes(graph);
+  const RankVariables variables(graph);
   std::vector<RankMemoryNeed> needs;
   for (const Rank rank : ranks(graph)) {
-    needs.push_back(memory_of(graph, rank, deployment, options));
+    needs.push_back(memory_of(graph, variables, rank, deployment, options));
     for (MeshIndex mesh : graph.meshes.indices())
       if (graph.meshes[mesh]->coordinate_of(rank)) needs.back().batch += batch[mesh];
   }

@@ -1,6 +1,6 @@
 #include "reshard/known_pulls.h"
 
-#include "base/hash.h"
+#include "shard/layout/dist_attr_hash.h"
 
 namespace tessera {
 namespace {
@@ -10,8 +10,7 @@ size_t hash_of(const Shape& shape, const Exchange& exchange) {
   hasher.add_each(shape);
   for (const DistAttr* attr : {&exchange.from, &exchange.to}) {
     hasher.add_each(attr->mesh->ranks());
-    for (const DimSharding& dim : attr->dims) hasher.add_each(dim.axes);
-    for (const PartialAxis& partial : attr->partial) hasher.add(partial.axis);
+    add_placement(hasher, *attr);
   }
   return hasher.value();
 }

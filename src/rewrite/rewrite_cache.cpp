@@ -27,4 +27,12 @@ Rewritten RewriteCache::rewrite(const Graph& graph, const RewriteBounds& bounds,
   return *entry->made;
 }
 
+std::vector<bool> RewriteCache::recomputed_values(const Graph& graph, const Recompute& choice) {
+  const std::lock_guard lock(mutex_);
+  const auto known =
+      std::ranges::find(recomputed_, choice, &std::pair<Recompute, std::vector<bool>>::first);
+  if (known != recomputed_.end()) return known->second;
+  return recomputed_.emplace_back(choice, tessera::recomputed_values(graph, choice)).second;
+}
+
 }  // namespace tessera

@@ -8,8 +8,10 @@
 #include <mutex>
 #include <span>
 #include <tuple>
+#include <utility>
 #include <vector>
 
+#include "rewrite/recompute.h"
 #include "rewrite/rewrite.h"
 
 namespace tessera {
@@ -25,6 +27,8 @@ class RewriteCache {
   /// rewrite(graph, bounds, passes)
   Rewritten rewrite(const Graph& graph, const RewriteBounds& bounds,
                     std::span<const GraphPass* const> passes);
+  /// recomputed_values(graph, choice), which is kept for every choice.
+  std::vector<bool> recomputed_values(const Graph& graph, const Recompute& choice);
 
  private:
   using Key = std::tuple<std::vector<int>, std::vector<bool>, std::vector<bool>,
@@ -38,6 +42,7 @@ class RewriteCache {
 
   std::mutex mutex_;
   std::map<Key, std::shared_ptr<Entry>> entries_;
+  std::vector<std::pair<Recompute, std::vector<bool>>> recomputed_;
   int64_t uses_ = 0;
 };
 

@@ -64,5 +64,24 @@ TEST(RewriteCache, GivesTheSameAfterMoreBoundsThanItKeeps) {
     }
 }
 
+TEST(RewriteCache, GivesWhatEachChoiceOfRecomputeSays) {
+  const Graph graph = parse_graph(
+      "input x: f32[4]\n"
+      "a = exp(x): f32[4]\n"
+      "b = neg(a): f32[4]\n"
+      "p = add(a, b): f32[4] @backward <- gradient b\n"
+      "output p = p\n");
+  RewriteCache cache;
+  const auto patterns = [](const std::string& name) {
+    return Recompute{Recompute::Kind::kPatterns, {name}};
+  };
+  for (int round = 0; round < 2; ++round)
+    for (const Recompute& choice :
+         {Recompute{}, patterns("a"), patterns("b"), Recompute{Recompute::Kind::kSelective}})
+      EXPECT_EQ(cache.recomputed_values(graph, choice), recomputed_values(graph, choice));
+  EXPECT_NE(cache.recomputed_values(graph, patterns("a")),
+            cache.recomputed_values(graph, patterns("b")));
+}
+
 }  // namespace
 }  // namespace tessera

@@ -4,7 +4,7 @@
 #include <unordered_map>
 #include <vector>
 
-#include "base/hash.h"
+#include "shard/layout/dist_attr_hash.h"
 
 namespace tessera {
 namespace {
@@ -62,7 +62,7 @@ class LikeTasks {
     hasher.add(reg.mesh);
     hasher.add(static_cast<int>(reg.type->dtype));
     hasher.add_each(reg.type->shape);
-    for (const DimSharding& dim : reg.attr.dims) hasher.add_each(dim.axes);
+    add_placement(hasher, reg.attr);
     return hasher.value();
   }
 

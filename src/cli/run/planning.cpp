@@ -141,11 +141,8 @@ Document plan_document(const Planned& planned) {
     plan = with_other_programs(network_of(planned.config.model), training_settings(planned.config),
                                plan);
   plan.cost.cluster = planned.cluster_fingerprint;
-  RewrittenFingerprint rewritten = best.rewritten;
-  if (!best.candidate.shorter.empty())  // that is of a shorter step
-    rewritten = rewritten_fingerprint(placements(*planned.graph, best.candidate.plan).graph,
-                                      rewritten.passes);
-  return to_document(plan, *planned.graph, rewritten);
+  return to_document(plan, *planned.graph,
+                     rewritten_fingerprint(*planned.graph, best.candidate.plan));
 }
 
 std::string cache_key(const Planned& planned) {

@@ -70,7 +70,6 @@ using Outcome =
 /// A candidate with what is known of its program before it is simulated.
 EvaluatedCandidate planned(Candidate candidate, PlannedMemory& memory) {
   EvaluatedCandidate result{.candidate = std::move(candidate)};
-  result.rewritten = std::move(memory.rewritten);
   result.program = memory.program;
   return result;
 }
@@ -203,7 +202,6 @@ EvaluatedCandidate extrapolated(const PlanRequest& request, Candidate candidate,
   const LongStep step{fewer.candidate.plan.micro_batches, more.candidate.plan.micro_batches,
                       candidate.plan.micro_batches};
   EvaluatedCandidate result{.candidate = std::move(candidate)};
-  result.rewritten = more.rewritten;
   result.program = stable_hash(std::to_string(more.program) + result.candidate.name);
   result.is_simulated = fewer.is_simulated && more.is_simulated;
   const Candidate& own = result.candidate;

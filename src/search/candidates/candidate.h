@@ -109,7 +109,6 @@ struct EvaluatedCandidate {
   MeanBreakdown parts = {};
   FullestRank fullest = {};
   Traffic traffic = {};
-  RewrittenFingerprint rewritten = {};
   uint64_t program = 0;  // PlannedMemory::program
   /// false: the step is a lower bound (search/candidates/step_bound.h), and its parts and the
   /// traffic are not known. Its memory is that of the compiled program.
