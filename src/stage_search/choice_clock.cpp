@@ -1,6 +1,7 @@
 #include "stage_search/choice_clock.h"
 
 #include <algorithm>
+#include <set>
 #include <string>
 #include <utility>
 
@@ -40,12 +41,29 @@ std::vector<DeviceCosts> device_costs(const PipelineChoice& choice) {
   return list;
 }
 
+/// Gives the stages the needs of a pipeline that is no chain: towers run beside each other.
+void set_needs(const PipelineChoice& choice, PipelineShape& shape) {
+  for (PipelineStage& stage : shape.stages)
+    stage.needs[index_of(PassKind::kForward)] =
+        stage.needs[index_of(PassKind::kInputGradient)] = {};
+  for (int s = 0; s < shape.stage_count(); ++s) {
+    std::vector<PassNeed>& backward = shape.stages[s].needs[index_of(PassKind::kInputGradient)];
+    backward.push_back({s, PassKind::kForward});
+    for (const int from : choice.stages[s].reads) {
+      shape.stages[s].needs[index_of(PassKind::kForward)].push_back({from, PassKind::kForward});
+      shape.stages[from].needs[index_of(PassKind::kInputGradient)].push_back(
+          {s, PassKind::kInputGradient});
+    }
+  }
+}
+
 PipelineShape shape_of(const PipelineChoice& choice) {
   const int stages = static_cast<int>(choice.stages.size());
   const int devices = static_cast<int>(choice.devices());
   PipelineShape shape = chain_of(devices, stages / devices,
                                  choice.is_v() ? StagePlacement::kV : StagePlacement::kRoundRobin,
                                  static_cast<int>(choice.micro_batches));
+  if (!choice.is_chain) set_needs(choice, shape);
   for (int s = 0; s < stages; ++s) {
     const StageChoice& stage = choice.stages[s];
     shape.stages[s].costs = {stage.cost.forward, stage.cost.input_gradient,
@@ -103,11 +121,39 @@ bool is_chain(const ModelLine& line, const PipelineChoice& choice) {
   return true;
 }
 
+PipelineChoice with_reads(const ModelLine& line, PipelineChoice choice) {
+  choice.is_chain = true;
+  for (StageChoice& stage : choice.stages) stage.reads.clear();
+  if (is_chain(line, choice) || line.towers().empty()) return choice;
+  std::vector<bool> is_read(choice.stages.size(), false);
+  for (size_t i = 0; i < choice.stages.size(); ++i) {
+    StageChoice& stage = choice.stages[i];
+    std::set<int> reads;
+    size_t from = 0;
+    for (int unit = stage.first_unit; unit < stage.end_unit; ++unit)
+      for (const int read : line.reads[unit]) {
+        while (choice.stages[from].end_unit <= read) ++from;
+        while (choice.stages[from].first_unit > read) --from;
+        if (from != i) reads.insert(static_cast<int>(from));
+      }
+    for (const int read : reads) is_read[read] = true;
+    stage.reads.assign(reads.begin(), reads.end());
+  }
+  for (size_t i = 1; i < choice.stages.size(); ++i) {
+    std::vector<int>& reads = choice.stages[i].reads;
+    const auto before = static_cast<int>(i) - 1;
+    if (reads.empty() && !is_read[i]) reads = {before};  // it has labels only
+    choice.is_chain = choice.is_chain && std::ranges::count(reads, before) > 0;
+  }
+  return choice;
+}
+
 std::optional<PipelineChoice> on_clock(const ModelLine& line, PipelineChoice choice,
                                        PipelineKind schedule) {
   choice.schedule = schedule;
   const bool wants_chain = facts_of(schedule).splits_backward || choice.has_two_stages();
   if (wants_chain && !is_chain(line, choice)) return std::nullopt;
+  choice = with_reads(line, std::move(choice));
   const std::optional<double> seconds = clock_seconds(choice);
   if (!seconds) return std::nullopt;
   choice.seconds = *seconds;

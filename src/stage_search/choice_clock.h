@@ -15,8 +15,8 @@ namespace tessera {
 /// end; nullopt when the schedule does not fit the stages, or a device has not the memory.
 std::optional<double> clock_seconds(const PipelineChoice& choice);
 
-/// The choice under a schedule, with that time; nullopt, too, for a schedule that takes only chains
-/// where a stage reads no result of the one before it.
+/// The choice under a schedule, with that time and with what its stages read; nullopt, too, for a
+/// schedule that takes only chains where they are none.
 std::optional<PipelineChoice> on_clock(const ModelLine& line, PipelineChoice choice,
                                        PipelineKind schedule);
 
@@ -27,6 +27,10 @@ std::vector<double> clock_memory(const PipelineChoice& choice);
 /// Does every stage read a result of the one before it? Schedules that split the backward, and
 /// those of two stages on each device, take no other stages.
 bool is_chain(const ModelLine& line, const PipelineChoice& choice);
+
+/// The choice with what its stages read, where the line has towers. Stages that have labels only,
+/// which have no gradient, count as ones that read the stage before them.
+PipelineChoice with_reads(const ModelLine& line, PipelineChoice choice);
 
 /// Pipelines that differ in cuts only, under a schedule whose order of passes does not depend on
 /// their times: it is made once.

@@ -44,6 +44,81 @@ PipelineChoice two_stages(double capacity) {
   return choice;
 }
 
+/// Two towers of one unit each, and a unit that reads both, in stages of one unit.
+ModelLine line_of_two_towers() {
+  return {.begins = {0, 1, 2}, .reads = {{}, {}, {0, 1}}};
+}
+PipelineChoice two_towers(int64_t micro_batches) {
+  PipelineChoice choice;
+  choice.micro_batches = micro_batches;
+  for (int s = 0; s < 3; ++s)
+    choice.stages.push_back(
+        {.first_unit = s,
+         .end_unit = s + 1,
+         .first = s,
+         .cost =
+             {.forward = 1, .input_gradient = 1, .weight_gradient = 1, .variables = 10, .kept = 4},
+         .capacity = 100});
+  return choice;
+}
+
+// The towers run at the same time: of one micro-batch F and F, F + BW of the last stage, BW and BW.
+// Each further one adds the 3 that every stage takes. A chain takes 3 (F + BW) of the first one.
+TEST(OnClock, TowersRunBesideEachOther) {
+  const ModelLine line = line_of_two_towers();
+  for (const int64_t count : {1, 3}) {
+    const auto clocked =
+        on_clock(line, two_towers(count), PipelineKind::kOneForwardOneBackward).value();
+    EXPECT_FALSE(clocked.is_chain);
+    EXPECT_EQ(clocked.stages[1].reads, (std::vector<int>{}));
+    EXPECT_EQ(clocked.stages[2].reads, (std::vector<int>{0, 1}));
+    const auto further = static_cast<double>(3 * (count - 1));
+    EXPECT_NEAR(clocked.seconds, 6 + further, 1e-9);
+    EXPECT_NEAR(clock_seconds(two_towers(count)).value(), 9 + further, 1e-9) << "as a chain";
+  }
+}
+
+// Both towers are one stage before the end, so that two micro-batches are in flight on each.
+TEST(OnClock, TowersKeepTheMicroBatchesOfTheirDistanceToTheEnd) {
+  const auto clocked =
+      on_clock(line_of_two_towers(), two_towers(3), PipelineKind::kOneForwardOneBackward).value();
+  EXPECT_EQ(clock_memory(clocked), (std::vector<double>{18, 18, 14}));
+}
+
+TEST(OnClock, SchedulesThatSplitTheBackwardTakeChains) {
+  EXPECT_FALSE(on_clock(line_of_two_towers(), two_towers(3), PipelineKind::kZeroBubbleH1));
+  const ModelLine chain{.begins = {0, 1, 2}, .reads = {{}, {0}, {1}}};
+  const auto clocked = on_clock(chain, two_towers(3), PipelineKind::kZeroBubbleH1).value();
+  EXPECT_TRUE(clocked.is_chain);
+}
+
+// Two stages of the first tower, one of the second one, and one of the end that reads both.
+TEST(WithReads, AStageReadsEachStageThatMakesWhatItsUnitsRead) {
+  const ModelLine line{.begins = {0, 1, 2, 3, 4, 5}, .reads = {{}, {0}, {1}, {}, {2, 3}, {2, 4}}};
+  PipelineChoice choice;
+  const int ends[] = {1, 3, 4, 6};
+  for (int s = 0, unit = 0; s < 4; unit = ends[s++])
+    choice.stages.push_back({.first_unit = unit, .end_unit = ends[s], .first = s});
+  const PipelineChoice made = with_reads(line, choice);
+  EXPECT_FALSE(made.is_chain);
+  EXPECT_EQ(made.stages[0].reads, (std::vector<int>{}));
+  EXPECT_EQ(made.stages[1].reads, (std::vector<int>{0}));
+  EXPECT_EQ(made.stages[2].reads, (std::vector<int>{}));
+  EXPECT_EQ(made.stages[3].reads, (std::vector<int>{1, 2}));
+}
+
+// The third stage has labels, which have no gradient: it stays in its place in the chain.
+TEST(WithReads, AStageOfLabelsFollowsTheOneBeforeIt) {
+  const ModelLine line{.begins = {0, 1, 2, 3, 4}, .reads = {{}, {}, {0, 1}, {}, {2}}};
+  PipelineChoice choice;
+  for (int s = 0; s < 5; ++s)
+    choice.stages.push_back({.first_unit = s, .end_unit = s + 1, .first = s});
+  const PipelineChoice made = with_reads(line, choice);
+  EXPECT_FALSE(made.is_chain);
+  EXPECT_EQ(made.stages[3].reads, (std::vector<int>{2}));
+  EXPECT_EQ(made.stages[4].reads, (std::vector<int>{2}));
+}
+
 // 1f1b keeps two micro-batches on the first of two stages, f-then-b all three.
 TEST(ClockSeconds, ThereAreNoneWhereTheMicroBatchesInFlightDoNotFit) {
   PipelineChoice choice = two_stages(18);

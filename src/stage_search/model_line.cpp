@@ -111,6 +111,26 @@ bool ModelLine::follows(int first, int begin, int end) const {
   return false;
 }
 
+std::vector<ModelLine::Run> ModelLine::towers() const {
+  std::vector<bool> is_read(units(), false);  // by a later unit
+  for (int unit = 0; unit < units(); ++unit)
+    for (const int read : reads[unit])
+      if (read < unit) is_read[read] = true;
+  std::vector<Run> towers{{0, units()}};
+  bool is_open = true;  // is the last one not joined with another one yet?
+  for (int unit = 1; unit < units(); ++unit) {
+    const bool follows_none =
+        std::ranges::all_of(reads[unit], [&](int read) { return read == unit; });
+    const bool begins_tower = follows_none && is_read[unit];
+    const bool joins = !follows_none && reads[unit].front() < towers.back().begin;
+    if (is_open && (begins_tower || joins)) towers.back().end = unit;
+    if (begins_tower) towers.push_back({unit, units()});
+    is_open = begins_tower || (is_open && !joins);
+  }
+  if (towers.size() == 1) towers.clear();
+  return towers;
+}
+
 ModelLine model_line(const Graph& graph, int stages, const std::vector<int>& begins,
                      int max_units) {
   const std::vector<OpId> ops = forward_ops(graph);

@@ -12,16 +12,28 @@ namespace tessera {
 /// Backward ops, optimizer ops and variables belong to units as a plan of stages assigns them to
 /// meshes (shard/mesh_assignment.h).
 struct ModelLine {
-  std::vector<int> begins;         // by unit: its first op, by position among the forward ops
-  std::vector<int> unit_of_op;     // by op
-  std::vector<int> unit_of_value;  // by value
-  std::vector<Bytes> crossing;     // by unit: results of units before it that it or later ones read
-  std::vector<std::vector<int>> reads;  // by unit: earlier ones from which it reads rows that have
-  // a gradient
+  /// The units [begin, end).
+  struct Run {
+    int begin = 0, end = 0;
+    bool operator==(const Run&) const = default;
+  };
+
+  // By unit: its first op, by position among the forward ops.
+  std::vector<int> begins = {};
+  std::vector<int> unit_of_op = {};     // by op
+  std::vector<int> unit_of_value = {};  // by value
+  // By unit: results of units before it that it or later ones read.
+  std::vector<Bytes> crossing = {};
+  // By unit: those up to itself from which it reads rows that have a gradient.
+  std::vector<std::vector<int>> reads = {};
 
   int units() const { return static_cast<int>(begins.size()); }
   /// Do the units [begin, end) read such a result of the units [first, begin)?
   bool follows(int first, int begin, int end) const;
+  /// Runs that do not wait for each other, in their order: each begins with a unit that reads no
+  /// earlier one and that later ones read, and ends before the next one and before a unit that
+  /// reads one of an earlier run. Empty where all units follow from the first one.
+  std::vector<Run> towers() const;
 };
 
 /// Cuts a graph at the boundaries of layers and of residual branches: stage_boundaries() in

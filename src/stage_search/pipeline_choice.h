@@ -22,6 +22,8 @@ struct StageChoice {
   double transfer = 0;        // seconds in which it receives what one micro-batch needs
   double capacity = 0;        // bytes of its smallest device
   std::string hardware = {};  // NamedMesh::hardware
+  /// In a pipeline that is no chain: the earlier stages of which it reads results, ascending.
+  std::vector<int> reads = {};
 
   int units() const { return end_unit - first_unit; }
 };
@@ -34,6 +36,9 @@ struct PipelineChoice {
   /// Do the stages divide the ranks inside of each part of the data? Else a stage has neighbouring
   /// ranks. All stages have one way then.
   bool has_data_outside = false;
+  /// Are its stages one after the other on the clock? Else they are of several towers, and
+  /// StageChoice::reads says what they read.
+  bool is_chain = true;
 
   /// A device is the ranks from one first rank on. With two stages on each, the second ones follow
   /// in the same order, or in the reverse one, which is a V.
@@ -79,6 +84,9 @@ struct StageSearchOptions {
   std::optional<int> stages = {};            // exactly so many
   std::vector<int> boundaries = {};          // units at which a stage begins
   std::vector<UnitRanks> ranks = {};         // of some units
+  /// By unit: how much of the time of a stage that begins with it counts in that of one micro-batch
+  /// through all stages; empty: all of it.
+  std::vector<double> chain_weights = {};
   int min_stages = 2;
   int max_stages = 16;
   size_t max_answers = 6;

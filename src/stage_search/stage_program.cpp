@@ -50,6 +50,7 @@ class StageProgram {
         chain_(chain),
         units_(line.units()),
         allowed_(options.ranks),
+        chain_weights_(options.chain_weights),
         effort_(options.effort),
         ranks_(runs_.ranks()),
         fewest_(equal.stages.value_or(options.stages.value_or(options.min_stages))),
@@ -131,17 +132,19 @@ class StageProgram {
 
   void add_offers(int kind) {
     offers_.resize((kind + 1) * (units_ + 1) * (units_ + 1));
-    for (int first = 0; first < units_; ++first)
+    for (int first = 0; first < units_; ++first) {
+      const double weight = chain_weights_.empty() ? 1 : chain_weights_[first];
       for (int end = first + 1; end <= units_; ++end) {
         std::vector<Offer> all;
         for (int way : costs_.ways_of(kind)) {
           if (equal_.way.value_or(way) != way) continue;
           const UnitCost cost = costs_.of(kind, way, first, end);
-          all.push_back({way, cost, chain_seconds(cost, chain_),
+          all.push_back({way, cost, weight * chain_seconds(cost, chain_),
                          static_cast<double>(micro_batches_ - 1) * cost.micro_batch() + cost.once});
         }
         offers_[(kind * (units_ + 1) + first) * (units_ + 1) + end] = front_of(std::move(all));
       }
+    }
   }
 
   /// The one of the shortest chain within the limit that fits; nullptr when there is none.
@@ -260,6 +263,7 @@ class StageProgram {
   const ChainOf chain_;
   const int units_;
   const std::vector<UnitRanks>& allowed_;
+  const std::vector<double>& chain_weights_;
   const StageSearchEffort& effort_;
   const int ranks_;
   const int fewest_, most_;                 // stages

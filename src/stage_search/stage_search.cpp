@@ -48,6 +48,32 @@ std::vector<PipelineChoice> few_of_like(const std::vector<PipelineChoice>& choic
   return few;
 }
 
+/// The time of one micro-batch through towers is that of the longest one, which is not known
+/// before: for each tower where its stages count alone, and where those of all count a part of
+/// their time. Stages end with their tower. Empty without towers.
+std::vector<StageSearchOptions> with_towers(const ModelLine& line,
+                                            const StageSearchOptions& options) {
+  const std::vector<ModelLine::Run> towers = line.towers();
+  StageSearchOptions between = options;
+  for (const ModelLine::Run& tower : towers)
+    for (const int unit : {tower.begin, tower.end})
+      if (unit > 0 && unit < line.units()) between.boundaries.push_back(unit);
+  std::ranges::sort(between.boundaries);
+  std::vector<StageSearchOptions> list;
+  const auto add = [&](const auto& weight_of_tower) {
+    list.push_back(between);
+    std::vector<double>& weights = list.back().chain_weights;
+    weights.assign(line.units(), 1);
+    for (size_t i = 0; i < towers.size(); ++i)
+      std::fill(weights.begin() + towers[i].begin, weights.begin() + towers[i].end,
+                weight_of_tower(i));
+  };
+  for (size_t longest = 0; longest < towers.size(); ++longest)
+    add([&](size_t tower) { return tower == longest ? 1.0 : 0.0; });
+  if (!towers.empty()) add([&](size_t) { return 1 / static_cast<double>(towers.size()); });
+  return list;
+}
+
 /// Without the numbers of micro-batches that do not divide what is divided by them.
 StageSearchOptions with_allowed_counts(StageSearchOptions options,
                                        const std::vector<StageWay>& ways) {
@@ -111,15 +137,25 @@ std::vector<EqualStages> StageSearch::equal_stages() const {
 
 std::vector<PipelineChoice> StageSearch::best_of(const std::vector<int64_t>& counts, size_t most) {
   for (int64_t count : counts) costs_of(count);
-  const std::vector<EqualStages> equals = equal_stages();
-  const int64_t tries = 2 * std::ssize(equals);
-  std::vector<std::vector<PipelineChoice>> found(tries * counts.size());
+  struct Try {
+    int64_t count;
+    const StageSearchOptions* options;
+    EqualStages equal;
+    ChainOf chain;
+  };
+  std::vector<StageSearchOptions> variants = with_towers(line_, options_);
+  variants.insert(variants.begin(), options_);
+  std::vector<Try> tries;
+  for (const int64_t count : counts)
+    for (const StageSearchOptions& options : variants)
+      for (const EqualStages& equal : equal_stages())
+        for (const ChainOf chain : {ChainOf::kWholeBackward, ChainOf::kSplitBackward})
+          tries.push_back({count, &options, equal, chain});
+  std::vector<std::vector<PipelineChoice>> found(tries.size());
   on_all_cores(std::ssize(found), [&](int64_t i) {
-    const int64_t count = counts[i / tries];
-    const ChainOf chain = i % 2 == 0 ? ChainOf::kWholeBackward : ChainOf::kSplitBackward;
-    const EqualStages& equal = equals[i % tries / 2];
+    const auto& [count, options, equal, chain] = tries[i];
     const RunCapacities capacities{runs_, withheld_};
-    found[i] = shortest_chains(line_, capacities, *costs_.at(count), options_, count, chain, equal);
+    found[i] = shortest_chains(line_, capacities, *costs_.at(count), *options, count, chain, equal);
   });
   std::vector<PipelineChoice> chains, clocked;
   for (std::vector<PipelineChoice>& list : found)

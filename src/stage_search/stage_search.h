@@ -26,7 +26,9 @@ namespace tessera {
 /// others is found by dynamic programming over (stages to the end, unit, rank). A stage has the
 /// fastest way whose memory fits with min(micro-batches, stages to the end) of them in flight.
 /// It is done twice, with the weight gradients in the chain of the first micro-batch and without
-/// them. The simulated clock (schedule/clock.h) then orders what was found, under each schedule.
+/// them; and with towers (ModelLine::towers) for each of them as the longest one, where stages end
+/// with their tower. The simulated clock (schedule/clock.h) then orders what was found, under each
+/// schedule; stages that do not read each other run beside each other there.
 /// From the best ones the search goes on to faster neighbours.
 ///
 ///   cuts     between any two units; the ranks of a stage are a run of DeviceRuns

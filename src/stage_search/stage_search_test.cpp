@@ -100,10 +100,9 @@ class Exhaustive {
   }
   void finish(PipelineChoice& choice) {
     for (const PipelineKind schedule : options_.schedules) {
-      choice.schedule = schedule;
       ++tried_;
-      if (const std::optional<double> seconds = clock_seconds(choice))
-        least_ = std::min(least_, *seconds);
+      if (const auto clocked = on_clock(divided_.line(), choice, schedule))
+        least_ = std::min(least_, clocked->seconds);
     }
   }
 
@@ -193,7 +192,6 @@ TEST(StageSearch, IsWithinAPercentOfAllCutsRunsWaysAndSchedules) {
   }
 }
 
-// Tower A makes a, tower B makes b of another input, and the loss reads both.
 // The rows of the batch are 8, those of what is summed over pairs of them 4.
 TEST(DividedModel, AllowsMicroBatchesThatDivideAllThatIsDividedByThem) {
   const Divided divided(parse_graph("input x: f32[8,4]\n"
@@ -223,6 +221,21 @@ TEST(ModelLine, ATowerDoesNotFollowTheOneBeforeIt) {
   while (begin < line.units() && line.follows(0, begin, begin + 1)) ++begin;
   EXPECT_LT(begin, line.units());  // the first unit of the second tower
   EXPECT_TRUE(line.follows(0, begin, line.units()));
+}
+
+TEST(ModelLine, TowersEndWhereAnotherOneBeginsOrTheyAreJoined) {
+  using Run = ModelLine::Run;
+  const auto towers_of = [](std::vector<std::vector<int>> reads) {
+    const std::vector<int> begins(reads.size(), 0);
+    return ModelLine{.begins = begins, .reads = std::move(reads)}.towers();
+  };
+  EXPECT_EQ(towers_of({{}, {0, 1}, {1, 2}}), (std::vector<Run>{}));
+  EXPECT_EQ(towers_of({{}, {0}, {}, {1}}), (std::vector<Run>{})) << "labels have no gradient";
+  EXPECT_EQ(towers_of({{}, {0}, {2}, {2}, {1, 3}, {4}}), (std::vector<Run>{{0, 2}, {2, 4}}));
+  // An encoder, and a decoder whose layers read it, too.
+  EXPECT_EQ(towers_of({{}, {0}, {}, {1, 2}, {3}, {1, 4}}), (std::vector<Run>{{0, 2}, {2, 3}}));
+  // A third tower begins behind the join of two.
+  EXPECT_EQ(towers_of({{}, {}, {0, 1}, {}, {2, 3}}), (std::vector<Run>{{0, 1}, {1, 2}, {3, 4}}));
 }
 
 TEST(ModelLine, UnitsOfAGptFollowEachOtherAndWhatCrossesIsTheResidual) {

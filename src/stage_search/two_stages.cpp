@@ -61,6 +61,7 @@ std::vector<PipelineChoice> StageSearch::split_in_two(const PipelineChoice& choi
   const bool in_v = schedule != PipelineKind::kInterleaved;
   PipelineChoice split = choice;
   split.schedule = schedule;
+  split.is_chain = true;
   std::vector<StageChoice> second = choice.stages;
   if (in_v) std::ranges::reverse(second);
   split.stages.insert(split.stages.end(), second.begin(), second.end());
