@@ -310,6 +310,15 @@ std::vector<std::string> planning_notes(const Planned& planned) {
                                     ? "; --max-ranks lets the planner use fewer"
                                     : ""));
   }
+  if (best) {
+    const Plan& plan = best->candidate.plan;
+    const int64_t groups = device_groups(plan);
+    if (const auto stages = std::ssize(plan.meshes); groups < stages)
+      notes.push_back(
+          fmt::format("{} groups of devices have {} stages, {} each; pp is the number "
+                      "of groups",
+                      groups, stages, stages / groups));
+  }
   if (best && best->candidate.estimate)
     notes.emplace_back(
         "the step is estimated, not simulated: tensor parallelism crosses machines, so that hardly "

@@ -59,6 +59,25 @@ TEST(VerdictLine, NamesTheCoresThatRanksShare) {
   EXPECT_THAT(verdict_line(planned), HasSubstr(" on 9 devices: 10 ms a step, "));
 }
 
+TEST(PlanningNotes, SayThatADeviceHasSeveralStages) {
+  Planned planned;
+  planned.cluster = std::make_shared<const Cluster>(parse_cluster_line("4xa100-80g"));
+  planned.answer.candidates = {candidate("x=4", 10, "x", 0, 0)};
+  planned.answer.best = 0;
+  EXPECT_THAT(planning_notes(planned), testing::IsEmpty());
+  Plan& plan = planned.answer.candidates[0].candidate.plan;
+  plan.meshes.clear();
+  for (const int stage : {0, 1, 2, 3}) {
+    const Rank first = 2 * (stage % 2);
+    plan.meshes.push_back({"stage" + std::to_string(stage),
+                           std::make_shared<const Mesh>(Shape{2}, std::vector<std::string>{"dp"},
+                                                        std::vector<Rank>{first, first + 1})});
+  }
+  EXPECT_THAT(planning_notes(planned),
+              testing::ElementsAre(
+                  "2 groups of devices have 4 stages, 2 each; pp is the number of groups"));
+}
+
 TEST(ProblemText, SaysWhatTheBoundIsOf) {
   Planned planned;
   planned.answer.candidates = {candidate("x=4", 10, "x", 3, 0)};

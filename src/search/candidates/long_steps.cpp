@@ -10,13 +10,6 @@
 namespace tessera {
 namespace {
 
-/// The sets of ranks that stages have.
-int64_t device_groups(const Plan& plan) {
-  std::set<std::vector<Rank>> groups;
-  for (const NamedMesh& mesh : plan.placed()) groups.insert(mesh.mesh->ranks());
-  return std::ssize(groups);
-}
-
 /// Calls visit(key, a, b) for the keys of both maps; one that is not there is 0.
 template <class Value, class Visit>
 void for_each_key(const std::map<std::string, Value>& a, const std::map<std::string, Value>& b,
@@ -31,6 +24,12 @@ void for_each_key(const std::map<std::string, Value>& a, const std::map<std::str
 }
 
 }  // namespace
+
+int64_t device_groups(const Plan& plan) {
+  std::set<std::vector<Rank>> groups;
+  for (const NamedMesh& mesh : plan.placed()) groups.insert(mesh.mesh->ranks());
+  return std::ssize(groups);
+}
 
 int64_t batch_rows(const Graph& graph) {
   for (ValueId input : graph.inputs())

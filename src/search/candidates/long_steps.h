@@ -26,6 +26,9 @@ struct ShorterStep {
 /// The extent of dim 0 of the inputs, which micro-batches divide; 1 when no input has any.
 int64_t batch_rows(const Graph& graph);
 
+/// The sets of ranks that the stages of a plan have; several stages may have one.
+int64_t device_groups(const Plan& plan);
+
 /// The graphs of one training step for batches of other rows. The shorter steps of several
 /// candidates share them.
 ///   threads  any number of callers
