@@ -1,7 +1,7 @@
 #include "lower/program.h"
 
 #include "base/text.h"
-#include "shard/layout/dist_attr_hash.h"
+#include "tasks/register_hash.h"
 
 namespace tessera {
 namespace {
@@ -103,10 +103,7 @@ class RegisterHashes {
     Hasher hasher;
     hasher.add(reg.name.pattern());
     hasher.add(reg.micro_batch.index);
-    hasher.add(static_cast<int>(reg.type->dtype));
-    hasher.add_each(reg.type->shape);
-    hasher.add(reg.mesh);
-    add_placement(hasher, reg.attr);
+    add_placed_type(hasher, reg);
     if (reg.storage == Register::Storage::kVariable)
       hasher.add(program_.variables[reg.variable].name);
     return hasher.value();

@@ -2,19 +2,10 @@
 
 #include <unordered_map>
 
-#include "shard/layout/dist_attr_hash.h"
+#include "tasks/register_hash.h"
 
 namespace tessera {
 namespace {
-
-size_t hash_of(const Register& reg) {
-  Hasher hasher;
-  hasher.add(reg.mesh);
-  hasher.add(static_cast<int>(reg.type->dtype));
-  hasher.add_each(reg.type->shape);
-  add_placement(hasher, reg.attr);
-  return hasher.value();
-}
 
 bool are_alike(const Register& a, const Register& b) {
   return a.mesh == b.mesh && *a.type == *b.type && a.attr == b.attr && a.chunk == b.chunk;
@@ -26,14 +17,15 @@ RankVariables::RankVariables(const TaskGraph& graph) {
   std::unordered_multimap<size_t, size_t> by_hash;
   for (const TaskVariable& variable : graph.variables) {
     const Register& reg = graph.registers[variable.value];
-    const size_t hash = hash_of(reg);
-    const auto [begin, end] = by_hash.equal_range(hash);
+    Hasher hasher;
+    add_placed_type(hasher, reg);
+    const auto [begin, end] = by_hash.equal_range(hasher.value());
     auto known = begin;
     while (known != end && !are_alike(*classes_[known->second].reg, reg)) ++known;
     if (known != end) {
       ++classes_[known->second].count;
     } else {
-      by_hash.emplace(hash, classes_.size());
+      by_hash.emplace(hasher.value(), classes_.size());
       classes_.push_back({&reg, device_of(graph, reg.mesh) == DeviceKind::kFile, 1});
     }
   }

@@ -29,11 +29,12 @@ TEST(ClockSeconds, AreThoseOfTheScheduleAndWhatComesOnce) {
   EXPECT_NEAR(clock_seconds(choice).value(), 15, 1e-9);
 }
 
-/// Three micro-batches on two stages, each of which keeps 4 of each beside 10 of variables.
-PipelineChoice two_stages(double capacity) {
+/// Stages of one unit on one rank each. Each takes F = B = W = 1, holds 10 and keeps 4 for each
+/// micro-batch in flight.
+PipelineChoice stages_of_one_unit(int stages, int64_t micro_batches, double capacity) {
   PipelineChoice choice;
-  choice.micro_batches = 3;
-  for (int s = 0; s < 2; ++s)
+  choice.micro_batches = micro_batches;
+  for (int s = 0; s < stages; ++s)
     choice.stages.push_back(
         {.first_unit = s,
          .end_unit = s + 1,
@@ -44,22 +45,16 @@ PipelineChoice two_stages(double capacity) {
   return choice;
 }
 
+PipelineChoice two_stages(double capacity) {
+  return stages_of_one_unit(2, 3, capacity);
+}
+
 /// Two towers of one unit each, and a unit that reads both, in stages of one unit.
 ModelLine line_of_two_towers() {
   return {.begins = {0, 1, 2}, .reads = {{}, {}, {0, 1}}};
 }
 PipelineChoice two_towers(int64_t micro_batches) {
-  PipelineChoice choice;
-  choice.micro_batches = micro_batches;
-  for (int s = 0; s < 3; ++s)
-    choice.stages.push_back(
-        {.first_unit = s,
-         .end_unit = s + 1,
-         .first = s,
-         .cost =
-             {.forward = 1, .input_gradient = 1, .weight_gradient = 1, .variables = 10, .kept = 4},
-         .capacity = 100});
-  return choice;
+  return stages_of_one_unit(3, micro_batches, 100);
 }
 
 // The towers run at the same time: of one micro-batch F and F, F + BW of the last stage, BW and BW.

@@ -4,7 +4,7 @@
 #include <unordered_map>
 #include <vector>
 
-#include "shard/layout/dist_attr_hash.h"
+#include "tasks/register_hash.h"
 
 namespace tessera {
 namespace {
@@ -59,10 +59,7 @@ class LikeTasks {
   }
   static size_t hash(const Register& reg) {
     Hasher hasher;
-    hasher.add(reg.mesh);
-    hasher.add(static_cast<int>(reg.type->dtype));
-    hasher.add_each(reg.type->shape);
-    add_placement(hasher, reg.attr);
+    add_placed_type(hasher, reg);
     return hasher.value();
   }
 

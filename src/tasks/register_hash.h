@@ -1,0 +1,17 @@
+// Hashes of registers, for tables in memory.
+#pragma once
+
+#include "shard/layout/dist_attr_hash.h"
+#include "tasks/task_graph.h"
+
+namespace tessera {
+
+/// Adds the type of a register, its placement and its mesh, whatever its name.
+inline void add_placed_type(Hasher& hasher, const Register& reg) {
+  hasher.add(reg.mesh);
+  hasher.add(static_cast<int>(reg.type->dtype));
+  hasher.add_each(reg.type->shape);
+  add_placement(hasher, reg.attr);
+}
+
+}  // namespace tessera
