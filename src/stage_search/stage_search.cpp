@@ -135,41 +135,40 @@ std::vector<EqualStages> StageSearch::equal_stages() const {
   return list;
 }
 
-std::vector<PipelineChoice> StageSearch::best_of(const std::vector<int64_t>& counts, size_t most) {
-  for (int64_t count : counts) costs_of(count);
-  struct Try {
-    int64_t count;
-    const StageSearchOptions* options;
-    EqualStages equal;
-    ChainOf chain;
-  };
-  std::vector<StageSearchOptions> variants = with_towers(line_, options_);
-  variants.insert(variants.begin(), options_);
-  std::vector<Try> tries;
-  for (const int64_t count : counts)
-    for (const StageSearchOptions& options : variants)
-      for (const EqualStages& equal : equal_stages())
-        for (const ChainOf chain : {ChainOf::kWholeBackward, ChainOf::kSplitBackward})
-          tries.push_back({count, &options, equal, chain});
-  std::vector<std::vector<PipelineChoice>> found(tries.size());
+std::vector<PipelineChoice> StageSearch::shortest(const std::vector<int64_t>& counts,
+                                                  const StageSearchOptions& options) {
+  const std::vector<EqualStages> equals = equal_stages();
+  const int64_t tries = 2 * std::ssize(equals);
+  std::vector<std::vector<PipelineChoice>> found(tries * counts.size());
   on_all_cores(std::ssize(found), [&](int64_t i) {
-    const auto& [count, options, equal, chain] = tries[i];
+    const int64_t count = counts[i / tries];
+    const ChainOf chain = i % 2 == 0 ? ChainOf::kWholeBackward : ChainOf::kSplitBackward;
+    const EqualStages& equal = equals[i % tries / 2];
     const RunCapacities capacities{runs_, withheld_};
-    found[i] = shortest_chains(line_, capacities, *costs_.at(count), *options, count, chain, equal);
+    found[i] = shortest_chains(line_, capacities, *costs_.at(count), options, count, chain, equal);
   });
-  std::vector<PipelineChoice> chains, clocked;
+  std::vector<PipelineChoice> chains;
   for (std::vector<PipelineChoice>& list : found)
     std::ranges::move(list, std::back_inserter(chains));
   sort_unique(chains);
   keep_unlike_chains(chains);
-  const StageSearchEffort& effort = options_.effort;
-  if (chains.size() > effort.clocked * options_.max_answers)
-    chains.resize(effort.clocked * options_.max_answers);
+  const size_t most = options.effort.clocked * options.max_answers;
+  if (chains.size() > most) chains.resize(most);
+  return chains;
+}
+
+std::vector<PipelineChoice> StageSearch::best_of(const std::vector<int64_t>& counts, size_t most) {
+  for (int64_t count : counts) costs_of(count);
+  std::vector<PipelineChoice> chains = shortest(counts, options_), clocked;
+  // Their times leave parts of towers out, so that they do not compete with the others yet.
+  for (const StageSearchOptions& options : with_towers(line_, options_))
+    std::ranges::move(shortest(counts, options), std::back_inserter(chains));
   for (const PipelineChoice& chain : chains)
     for (const PipelineKind schedule : options_.schedules)
       add_clocked(line_, chain, schedule, clocked);
   sort_unique(clocked);
-  for (const PipelineChoice& start : few_of_like(clocked, effort.climbs)) climb(start, clocked);
+  for (const PipelineChoice& start : few_of_like(clocked, options_.effort.climbs))
+    climb(start, clocked);
   sort_unique(clocked);
   clocked = few_of_like(clocked, most);
   if (runs_.ranks() > kManyRanks && options_.ranks.empty()) place_data_outside(clocked);

@@ -87,10 +87,13 @@ class StageSearch {
   bool may_be(const PipelineChoice& choice) const;
   /// With the costs of each stage.
   PipelineChoice priced(PipelineChoice choice);
-  /// Adds the best neighbour, its best neighbour and so on, until none is faster.
+  /// The first ones of shortest_chains for all counts, in ascending order of their times.
+  std::vector<PipelineChoice> shortest(const std::vector<int64_t>& counts,
+                                       const StageSearchOptions& options);
   std::vector<PipelineChoice> best_of(const std::vector<int64_t>& counts, size_t most);
   std::vector<EqualStages> equal_stages() const;
   void keep_unlike_chains(const std::vector<PipelineChoice>& chains);
+  /// Adds the best neighbour, its best neighbour and so on, until none is faster.
   void climb(PipelineChoice choice, std::vector<PipelineChoice>& list);
   std::vector<PipelineChoice> with_other_cuts(const PipelineChoice& choice) const;
   std::vector<PipelineChoice> with_other_ways(const PipelineChoice& choice) const;
