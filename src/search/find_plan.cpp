@@ -13,6 +13,7 @@
 #include "presets/presets.h"
 #include "search/candidates/saved_presets.h"
 #include "search/candidates/step_floor.h"
+#include "search/savings/offloaded_states.h"
 #include "search/savings/recompute_limits.h"
 #include "search/sources/single_changes.h"
 #include "stage_search/device_runs.h"
@@ -91,6 +92,9 @@ class Planning {
       keep(with_recompute_limits(request_, constraints, answer_, options_.evaluation,
                                  options_.excludes));
     if (!answer_.best && !options_.sources.empty() && !are_many()) add_nearer();
+    if (options_.offloads && !answer_.best && !are_many())
+      for (auto& list : with_offloaded_states(request_, constraints, answer_))
+        if (!answer_.best) add(std::move(list));
     if (!are_many() || options_.polish_trials > 0) polish();
     widen_prefetch();
     std::ranges::stable_sort(answer_.excluded, {}, &ExcludedCandidate::bound);
@@ -110,6 +114,7 @@ class Planning {
           find_plan(request_, {.constraints = with_ranks(options_.constraints, ranks),
                                .sources = options_.sources_of_fewer(),
                                .tries_presets = false,
+                               .offloads = false,
                                .excludes = options_.excludes,
                                .evaluation = options_.evaluation});
       answer_.not_tried += fewer.not_tried;

@@ -37,6 +37,8 @@ struct PlanningOptions {
   /// All the presets that are tried have so many ops, unless these are less than kLeastPresets.
   int64_t max_preset_ops = 200'000;
   bool tries_presets = true;
+  /// Where nothing fits, and the devices are cores: tries the state of the optimizer in a file.
+  bool offloads = true;
   /// Leaves out candidates whose kernels alone take longer than the step of one that fits.
   bool excludes = true;
   EvaluationOptions evaluation = {};
