@@ -129,7 +129,7 @@ class Plan(unittest.TestCase):
     def test_changes_of_the_devices_are_planned_again(self):
         result = run_json("plan", *SMALL_GPT, "--cluster", "3xv100-16g", "--no-cache", "--ranks", 2, "--sensitivity")
         changes = {each["change"]: each for each in result["changes"]}
-        self.assertEqual(list(changes), ["one device less", "one device more", "half the bandwidth", "twice the bandwidth"])
+        self.assertEqual(list(changes), ["one device less", "one device more", "half the bandwidth", "twice the bandwidth", "train.precision = bf16"])
         for less in ("one device less", "one device more"):
             self.assertIsNone(changes[less]["kept_seconds"])  # the plan is for two
             self.assertGreater(changes[less]["best_seconds"], 0)
@@ -138,6 +138,32 @@ class Plan(unittest.TestCase):
         # A machine gets a device where the cluster has no other.
         whole = run_json("plan", *SMALL_GPT, "--cluster", "2xv100-16g", "--no-cache", "--sensitivity")
         self.assertIn("one device more", [each["change"] for each in whole["changes"]])
+
+    def test_state_rests_in_a_file_where_nothing_else_fits(self):
+        model = ["configs/gpt.toml", "--set", f"data.path={TEXT}", "model.width=32", "model.context=16", "train.batch=16", "train.steps=2"]
+        words = [*model, "--cluster", "cpu:2", "--no-cache", "--memory", "0.3MiB"]
+        with tempfile.TemporaryDirectory() as folder:
+            plan = f"{folder}/plan.json"
+            result = run_json("plan", *words, "-o", plan)
+            self.assertIn("offload=state,offload_mib=", result["name"])
+            self.assertTrue(run("plan", *words).stdout.startswith(result["name"]))
+            self.assertTrue(run_json("verify", *model, "--plan", plan, "--steps", 1)["ok"])
+            run("train", *model, "--plan", plan)
+        # More memory: no plan is offloaded.
+        fits = run_json("plan", *words[:-1], "0.5MiB")
+        self.assertFalse(any("offload" in each["name"] for each in fits["alternatives"]))
+
+    def test_what_a_precision_is_worth_is_planned(self):
+        words = ["plan", *SMALL_GPT, "--cluster", "2xa100-80g", "--no-cache"]
+        result = run_json(*words, "--sensitivity")
+        change = result["changes"][-1]
+        self.assertEqual(change["change"], "train.precision = bf16")
+        # It is what planning with it gives, and not the answer.
+        chosen = run_json(*words, "--set", "train.precision=bf16", "--sensitivity")
+        self.assertEqual((change["best_seconds"], change["best_peak_bytes"]), (chosen["step_seconds"], chosen["peak_bytes"]))
+        self.assertEqual(result["step_seconds"], run_json(*words)["step_seconds"])
+        self.assertNotIn("train.precision = bf16", [each["change"] for each in chosen["changes"]])
+        self.assertRegex(run(*words, "--sensitivity").stdout, r"(?m)^  train\.precision = bf16 .* MiB")
 
     def test_a_layer_on_wanted_devices(self):
         words = ["plan", *SMALL_GPT, "--cluster", "1x2xv100-16g+1x2xp100;ib=100Gb", "--no-cache"]

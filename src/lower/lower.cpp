@@ -11,7 +11,6 @@
 #include "lower/compiler_passes.h"
 #include "lower/instances.h"
 #include "lower/make_tasks.h"
-#include "lower/recompute_choice.h"
 #include "lower/unroll.h"
 #include "lower/verify_program.h"
 #include "placement_check/placement_check.h"
@@ -76,20 +75,17 @@ std::vector<bool> values_to_recompute(const CompilerState& state) {
 
 /// Decides what recompute "auto" computes again, from the placements without it.
 ///   requires  the bounds have the stages of the ops
-void decide_recompute(CompilerState& state) {
-  state.recompute = state.plan.recompute;
-  if (state.recompute.kind != Recompute::Kind::kAuto) return;
+RecomputeDecision recompute_decision(const CompilerState& state, bool solves_wide) {
   check_decides_recompute(state.plan);
   const Rewritten rewritten = rewritten_graph(state);
   const ShardedGraph sharded =
       propagate(rewritten.made.graph, meshes_in_time(state), state.plan.marks, state.options.rules,
                 assignment_after(state.stages, rewritten.made));
-  state.recompute =
-      decide_recompute(RecomputeRequest{rewritten.made.graph, sharded, state.plan}).recompute;
+  return decide_recompute({rewritten.made.graph, sharded, state.plan, solves_wide});
 }
 
-/// Runs the passes over the serial graph. The stages of the ops are those of the graph before them.
-void rewrite_graph(CompilerState& state) {
+/// Of the graph before the passes over it.
+void assign_stages(CompilerState& state) {
   if (state.plan.shardings) {
     SerialDecisions serial =
         serial_decisions(state.serial, state.meshes, *state.plan.shardings, state.options.section);
@@ -98,7 +94,14 @@ void rewrite_graph(CompilerState& state) {
     state.stages = assign_meshes(state.serial, state.meshes, state.plan.marks);
     state.bounds = {state.stages.ops, ops_kept_by(state.serial, state.plan.marks)};
   }
-  decide_recompute(state);
+}
+
+/// Runs the passes over the serial graph. The stages of the ops are those of the graph before them.
+void rewrite_graph(CompilerState& state) {
+  assign_stages(state);
+  state.recompute = state.plan.recompute.kind == Recompute::Kind::kAuto
+                        ? recompute_decision(state, true).recompute
+                        : state.plan.recompute;
   state.bounds.recomputed = values_to_recompute(state);
   Rewritten rewritten = rewritten_graph(state);
   if (!state.plan.shardings) state.stages = assignment_after(state.stages, rewritten.made);
@@ -266,6 +269,15 @@ ShardingSection resolved_section(const Graph& graph, const Plan& plan,
   const SerialDecisions serial{std::move(state.bounds.stages), std::move(state.bounds.kept)};
   resolve_serial(graph, serial, state.meshes, name, known, section);
   return section;
+}
+
+RecomputeDecision recompute_decision(const Graph& graph, const Plan& plan,
+                                     const CompileOptions& options) {
+  check_disabled(plan.disabled_passes);
+  CompilerState state{graph, plan, options};
+  for (const CompilerPass& pass : serial_passes()) run_pass(pass, state);
+  assign_stages(state);
+  return recompute_decision(state, false);
 }
 
 Plan with_decided_recompute(const Graph& graph, Plan plan, const CompileOptions& options) {

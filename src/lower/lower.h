@@ -18,6 +18,7 @@
 #include "lower/passes/device_copies.h"
 #include "lower/passes/halo_choice.h"
 #include "lower/passes/prefetch.h"
+#include "lower/recompute_choice.h"
 #include "plan/plan.h"
 #include "reshard/reshard.h"
 #include "rewrite/rewrite_cache.h"
@@ -86,6 +87,11 @@ PlacedGraph placements(const Graph& graph, const Plan& plan, const CompileOption
 ShardingSection resolved_section(const Graph& graph, const Plan& plan,
                                  const CompileOptions& options, std::string_view name,
                                  const Shardings& known = {});
+/// What recompute "auto" of the plan computes again, and what a rank keeps then. It is not made
+/// where that takes seconds: RecomputeTerms::solves_wide is not set.
+///   throws  as compile; UserError (3) when the limit is too small
+RecomputeDecision recompute_decision(const Graph& graph, const Plan& plan,
+                                     const CompileOptions& options = {});
 /// `plan` with patterns of ops in place of recompute "auto", which is decided for this graph
 /// (lower/recompute_choice.h).
 ///   throws  as compile; UserError (3) when the limit is too small

@@ -146,16 +146,19 @@ RecomputeDecision decide_recompute(const RecomputeRequest& request) {
       .stages = request.sharded.stages.ops,
       .devices = devices_of(request.plan.placed()),
       .kept_bytes = [&](ValueId value, int stage) { return numbers.kept_bytes(value, stage); },
-      .limit = request.plan.recompute.limit};
+      .limit = request.plan.recompute.limit,
+      .solves_wide = request.solves_wide};
   terms.cost.assign(graph.ops().size(), Seconds(0));
   for (int i = 0; i < std::ssize(graph.ops()); ++i)
     if (graph.op({i}).role == Role::kForward) terms.cost[i] = numbers.cost_of({i});
   const RecomputeChoice choice = cheapest_recompute(graph, terms);
+  RecomputeDecision decision;
+  decision.is_made = choice.is_made;
+  if (!choice.is_made) return decision;
   check_fits(request, terms.devices, choice.kept);
   std::vector<std::string> names;
   for (int i = 0; i < std::ssize(graph.ops()); ++i)
     if (choice.ops[i]) names.push_back(graph.op({i}).name);
-  RecomputeDecision decision;
   for (int device : terms.devices) decision.kept.push_back(choice.kept[device]);
   if (!names.empty()) {
     decision.recompute.kind = Recompute::Kind::kPatterns;

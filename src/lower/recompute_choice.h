@@ -15,11 +15,13 @@ struct RecomputeRequest {
   const Graph& graph;           // after these passes
   const ShardedGraph& sharded;  // of it; with several micro-batches they are an axis of its meshes
   const Plan& plan;             // with Recompute::Kind::kAuto
+  bool solves_wide = true;      // RecomputeTerms
 };
 
 struct RecomputeDecision {
   Recompute recompute;      // none, or patterns of ops
   std::vector<Bytes> kept;  // by stage: what a rank keeps, of all stages of its device
+  bool is_made = true;      // RecomputeChoice
 };
 
 /// The decision of "auto": of all choices under which no rank keeps more than

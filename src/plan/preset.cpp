@@ -146,13 +146,19 @@ Document decisions_of(const Document& document, Preset& preset) {
   return decisions;
 }
 
-/// An integer where the text is one.
+/// A number where the text is one: "8", "3.25".
 Document value_of(std::string_view text) {
-  const bool is_number =
-      !text.empty() && text.size() < 10 &&
-      std::all_of(
-          text.begin(), text.end(), [](char letter) { return letter >= '0' && letter <= '9'; });
-  if (is_number) return Document(int64_t{std::stoi(std::string(text))});
+  constexpr std::string_view kDigits = "0123456789";
+  constexpr size_t kMost = 9;  // digits of an integer
+  const auto are_digits = [&](std::string_view part) {
+    return !part.empty() && part.size() <= kMost &&
+           part.find_first_not_of(kDigits) == std::string_view::npos;
+  };
+  const size_t point = text.find('.');
+  if (are_digits(text)) return Document(int64_t{std::stoi(std::string(text))});
+  if (point != std::string_view::npos && are_digits(text.substr(0, point)) &&
+      are_digits(text.substr(point + 1)))
+    return Document(std::stod(std::string(text)));
   return Document(std::string(text));
 }
 

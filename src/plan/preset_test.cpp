@@ -29,6 +29,13 @@ TEST(Preset, HasDegreesAndKeysOfPlans) {
   EXPECT_EQ(preset.decisions.bucket, Bytes(0));
 }
 
+TEST(Preset, HasNumbersWithAPoint) {
+  const Preset preset = parse_preset("dp=2,recompute=auto,activation_mib=3.25");
+  EXPECT_EQ(preset.decisions.recompute.limit, Bytes(13 << 18));
+  EXPECT_EQ(parse_preset("dp=2,recompute=auto,activation_mib=3").decisions.recompute.limit,
+            Bytes(3 << 20));
+}
+
 TEST(Preset, IsATableOfTheSameKeys) {
   const Document table = parse_toml("tp = 2\ndp = \"rest\"\nmicro_batches = 2\n", "c.toml");
   ASSERT_TRUE(has_degrees(table));

@@ -97,16 +97,19 @@ class DeviceChoice {
       bytes_ += static_cast<Usage>(group.blocks.size()) * needed_bytes(of(group.blocks.front()));
   }
 
-  /// Makes it the cheapest one that keeps at most `limit`.
-  void fit(Usage limit) {
-    if (bytes_ <= limit) return;
+  /// Makes it the cheapest one that keeps at most `limit`. false: there is a wide block, and it is
+  /// not to be solved.
+  bool fit(Usage limit, bool solves_wide) {
+    if (bytes_ <= limit) return true;
     for (Group& group : groups_) {
-      group.front = recompute_front(of(group.blocks.front()));
+      group.front = recompute_front(of(group.blocks.front()), solves_wide);
+      if (group.front.empty()) return false;
       for (int block : group.blocks) chosen_[block] = static_cast<int>(group.front.size()) - 1;
     }
     choose_points(limit);
     while (bytes_ < limit && refine(limit)) {
     }
+    return true;
   }
 
   Usage bytes() const { return bytes_; }
@@ -216,7 +219,10 @@ RecomputeChoice cheapest_recompute(const Graph& graph, const RecomputeTerms& ter
   choice.ops.assign(graph.ops().size(), false);
   for (int device = 0; device < std::ssize(blocks.fixed); ++device) {
     DeviceChoice of_device(blocks, device);
-    of_device.fit(terms.limit.value());
+    if (!of_device.fit(terms.limit.value(), terms.solves_wide)) {
+      choice.is_made = false;
+      return choice;
+    }
     of_device.mark(choice.ops);
     choice.kept.push_back(Bytes(of_device.bytes()));
     choice.cost += Seconds(solver::to_double(of_device.cost()) * blocks.seconds_of_cost);

@@ -11,6 +11,7 @@ struct RecomputeChoice {
   std::vector<bool> ops;    // by op: is it computed again?
   std::vector<Bytes> kept;  // by device
   Seconds cost{0};          // of what is computed again, all devices together
+  bool is_made = true;      // false: a block is wide, and terms.solves_wide is not set
 };
 
 /// The choice of least cost under which no device keeps more than terms.limit. Where even the least

@@ -9,6 +9,7 @@
 #include "model/model.h"
 #include "ops/builder.h"
 #include "ops/operator.h"
+#include "rewrite/recompute_front.h"
 #include "rewrite/rewrite.h"
 #include "rewrite/testing/recompute_program.h"
 #include "rewrite/testing/rewritten.h"
@@ -126,6 +127,19 @@ TEST(CheapestRecompute, TakesTheCheaperOne) {
 TEST(CheapestRecompute, KeepsTheLeastWhereNothingFits) {
   const Graph graph = parse_graph(kChain);
   EXPECT_EQ(choice_of(graph, {}, 1).kept.front(), Bytes(16));
+}
+
+// The last node needs all others, so that the dynamic program would have 2^24 states.
+TEST(CheapestRecompute, OfAWideBlockHasAFrontOnlyWhereTheSolverMayMakeIt) {
+  constexpr int kNodes = 24;
+  RecomputeBlock block;
+  for (int i = 0; i <= kNodes; ++i) block.nodes.push_back({.costs = {0, 1 + i}, .usages = {1, 0}});
+  for (int i = 0; i < kNodes; ++i)
+    block.edges.push_back({i, kNodes, {0, solver::kForbidden, 0, 0}});
+  EXPECT_TRUE(recompute_front(block, false).empty());
+  EXPECT_GT(recompute_front(block, true).size(), 2);
+  block.edges.clear();
+  EXPECT_GT(recompute_front(block, false).size(), 2);
 }
 
 TEST(CheapestRecompute, OfAStageReadsWhatItReceived) {

@@ -20,6 +20,7 @@ struct RecomputeTerms {
   std::function<Bytes(ValueId value, int stage)> kept_bytes;
   std::vector<Seconds> cost = {};  // by op: of computing it again
   Bytes limit{0};                  // of each device
+  bool solves_wide = true;         // of wide blocks (rewrite/recompute_front.h); it takes seconds
 };
 
 /// The decisions about the results of one layer in one stage, or of the ops between two layers. A

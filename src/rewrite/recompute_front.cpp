@@ -243,9 +243,10 @@ class WideFront {
 
 }  // namespace
 
-std::vector<RecomputePoint> recompute_front(const RecomputeBlock& block) {
+std::vector<RecomputePoint> recompute_front(const RecomputeBlock& block, bool solves_wide) {
   if (block.nodes.empty()) return {RecomputePoint{}};
   if (auto front = NarrowFront(block).front()) return *std::move(front);
+  if (!solves_wide) return {};
   return WideFront(block).front();
 }
 

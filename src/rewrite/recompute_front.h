@@ -23,7 +23,8 @@ struct RecomputePoint {
 ///   wide     blocks: kFrontSolves points by the solver, each with the cost that it finds
 ///   time     narrow: nodes x states x points, by dynamic programming over the nodes in order, in
 ///            which a state is what later nodes have to know of earlier ones
-std::vector<RecomputePoint> recompute_front(const RecomputeBlock& block);
+///   solves_wide  false: of a wide block there is no point
+std::vector<RecomputePoint> recompute_front(const RecomputeBlock& block, bool solves_wide = true);
 
 inline constexpr double kFrontError = 0.01;
 inline constexpr int kFrontSolves = 8;

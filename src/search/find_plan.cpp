@@ -13,6 +13,8 @@
 #include "presets/presets.h"
 #include "search/candidates/saved_presets.h"
 #include "search/candidates/step_floor.h"
+#include "search/savings/offloaded_states.h"
+#include "search/savings/recompute_limits.h"
 #include "search/sources/single_changes.h"
 #include "stage_search/device_runs.h"
 
@@ -86,7 +88,13 @@ class Planning {
       add(source(request_, constraints, std::as_const(answer_)));
     if (options_.tries_presets) add_presets();
     add_answers_of_fewer();
+    if (!are_many())
+      keep(with_recompute_limits(request_, constraints, answer_, options_.evaluation,
+                                 options_.excludes));
     if (!answer_.best && !options_.sources.empty() && !are_many()) add_nearer();
+    if (options_.offloads && !answer_.best && !are_many())
+      for (auto& list : with_offloaded_states(request_, constraints, answer_))
+        if (!answer_.best) add(std::move(list));
     if (!are_many() || options_.polish_trials > 0) polish();
     widen_prefetch();
     std::ranges::stable_sort(answer_.excluded, {}, &ExcludedCandidate::bound);
@@ -106,6 +114,7 @@ class Planning {
           find_plan(request_, {.constraints = with_ranks(options_.constraints, ranks),
                                .sources = options_.sources_of_fewer(),
                                .tries_presets = false,
+                               .offloads = false,
                                .excludes = options_.excludes,
                                .evaluation = options_.evaluation});
       answer_.not_tried += fewer.not_tried;
@@ -168,9 +177,11 @@ class Planning {
   }
 
   void add_round(std::vector<Candidate> candidates) {
-    if (options_.excludes && answer_.best)
-      evaluation_.limit = answer_.candidates[*answer_.best].step();
-    Evaluations found = evaluate(request_, std::move(candidates), evaluation_);
+    if (options_.excludes && answer_.best) evaluation_.limit = best().step();
+    keep(evaluate(request_, std::move(candidates), evaluation_));
+  }
+
+  void keep(Evaluations found) {
     std::ranges::move(found.excluded, std::back_inserter(answer_.excluded));
     for (EvaluatedCandidate& candidate : found.evaluated) keep(std::move(candidate));
     std::ranges::move(found.unusable, std::back_inserter(answer_.unusable));
@@ -200,16 +211,11 @@ class Planning {
       *same = std::move(candidate);
   }
 
-  /// Of many ranks the search for pipelines has priced all degrees that presets have: these are
-  /// tried when it finds nothing.
-  bool has_pipelines_of_many() const {
-    return are_many() && std::ranges::any_of(answer_.candidates, [](const auto& candidate) {
-             return candidate.ranks() > 1;
-           });
-  }
-
   void add_presets() {
-    if (has_pipelines_of_many()) return;
+    // Of many ranks the search for pipelines has priced all degrees that presets have: these are
+    // tried when it finds nothing.
+    const auto is_pipeline_of_many = [](const auto& each) { return each.ranks() > 1; };
+    if (are_many() && std::ranges::any_of(answer_.candidates, is_pipeline_of_many)) return;
     PresetGrid grid = preset_grid(request_, options_.constraints, max_presets());
     answer_.left_out = grid.left_out;
     std::ranges::move(grid.unusable, std::back_inserter(answer_.unusable));
@@ -419,52 +425,10 @@ class Planning {
   PlanningAnswer answer_;
 };
 
-int64_t size_of_axis(const Plan& plan, const std::string& axis) {
-  int64_t size = 1;
-  for (const NamedMesh& mesh : plan.meshes)
-    if (const auto index = mesh.mesh->find_axis(axis))
-      size = std::max(size, mesh.mesh->shape()[*index]);
-  return size;
-}
-
 }  // namespace
-
-const EvaluatedCandidate* PlanningAnswer::find(Candidate::Source source) const {
-  const auto found = std::ranges::find_if(candidates, [&](const EvaluatedCandidate& candidate) {
-    return candidate.candidate.source == source;
-  });
-  return found == candidates.end() ? nullptr : &*found;
-}
 
 PlanningAnswer find_plan(const PlanRequest& request, const PlanningOptions& options) {
   return Planning(request, options).answer();
-}
-
-bool obeys(const Candidate& candidate, const PlanConstraints& constraints) {
-  // What the search finds keeps the marks, and says the placements in their place.
-  // Plans that the user gives, or that are kept, may cut elsewhere.
-  const bool is_cut = fixes_decision(constraints, kStagesKey) || !constraints.boundaries.empty();
-  const bool is_ours = candidate.source == Candidate::Source::kPreset ||
-                       candidate.source == Candidate::Source::kPipeline;
-  if (!constraints.hardware.empty() && !is_ours) return false;
-  return obeys(candidate.plan, constraints) &&
-         (!is_cut || is_ours || candidate.plan.meshes.size() < 2) &&
-         (candidate.source == Candidate::Source::kSearch ||
-          std::ranges::all_of(constraints.marks, [&](const Mark& mark) {
-            return std::ranges::count(candidate.plan.marks, mark) > 0;
-          }));
-}
-
-bool obeys(const Plan& plan, const PlanConstraints& constraints) {
-  if (!constraints.allows(plan.rank_count())) return false;
-  if (constraints.mesh && (plan.meshes.size() != 1 || !(*plan.meshes[0].mesh == *constraints.mesh)))
-    return false;
-  return std::ranges::all_of(constraints.degrees, [&](const auto& degree) {
-    const auto& [name, size] = degree;
-    if (name == kPipelineKey)
-      return std::max<int64_t>(std::ssize(plan.meshes), 1) % size == 0;  // interleaved have more
-    return size_of_axis(plan, name) == size;
-  });
 }
 
 }  // namespace tessera

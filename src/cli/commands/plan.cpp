@@ -77,7 +77,7 @@ void PlanCommand::describe(OptionParser& parser) {
               explained);
   parser.flag({"--sensitivity", "",
                "Move the boundaries of the stage that binds, and plan again with one device less "
-               "and one more, and with half and twice the bandwidth, "
+               "and one more, with half and twice the bandwidth, and with train.precision = bf16, "
                "and print what it would change"},
               changes_devices);
   parser.number({"--polish", "N",
@@ -188,7 +188,9 @@ ExitCode PlanCommand::print_answer(const Planned& planned) const {
     text += choice_text(choice);
   }
   if (changes_devices && best) {
-    const std::vector<Sensitivity> changes = device_sensitivities(planned);
+    std::vector<Sensitivity> changes = device_sensitivities(planned);
+    if (std::optional<Sensitivity> precision = precision_sensitivity(planned))
+      changes.push_back(*std::move(precision));
     document["changes"] = sensitivity_document(changes);
     text += sensitivity_text(changes);
   }

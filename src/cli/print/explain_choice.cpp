@@ -146,11 +146,12 @@ Document choice_document(const ExplainedChoice& choice) {
 }
 
 std::string sensitivity_text(const std::vector<Sensitivity>& changes) {
-  TextTable table({"change", "step of this plan", "best step", "plan"}, "lrrl");
+  TextTable table({"change", "step of this plan", "best step", "memory", "plan"}, "lrrrl");
   for (const Sensitivity& each : changes)
     table.add({each.change, step_or(each.kept, "does not run"), step_or(each.best, "no plan"),
+               each.memory ? to_text(*each.memory) : "",
                each.best && each.plan.empty() ? "the same" : each.plan});
-  return "\nWhen the devices change\n" + table.text();
+  return "\nWhen the devices or the precision change\n" + table.text();
 }
 
 Document sensitivity_document(const std::vector<Sensitivity>& changes) {
@@ -160,6 +161,7 @@ Document sensitivity_document(const std::vector<Sensitivity>& changes) {
     item["change"] = each.change;
     item["kept_seconds"] = seconds(each.kept);
     item["best_seconds"] = seconds(each.best);
+    item["best_peak_bytes"] = each.memory ? Document(each.memory->value()) : Document();
     item["plan"] = each.plan;
     item["placement"] = each.placement;
     list.append(std::move(item));

@@ -4,6 +4,8 @@
 
 #include <algorithm>
 #include <filesystem>
+#include <set>
+#include <string>
 #include <utility>
 
 #include "base/count_text.h"
@@ -15,6 +17,7 @@
 #include "engine/program_plans.h"
 #include "network/family.h"
 #include "network/graphs.h"
+#include "plan/offload.h"
 #include "search/answers/fewer_ranks.h"
 #include "search/sources/stage_hardware.h"
 
@@ -33,11 +36,18 @@ std::shared_ptr<const Cluster> limited(const Cluster& cluster, Bytes memory) {
   return std::make_shared<const Cluster>(std::move(description));
 }
 
-/// Refuses a memory in which not even the variables fit when they are divided evenly.
+/// Refuses a memory in which not even the variables fit when they are divided evenly. Of cores the
+/// state of the optimizer may be in a file.
 void check_memory(const Planned& planned, int ranks) {
+  const bool are_cores =
+      std::ranges::all_of(planned.cluster->description().types,
+                          [](const DeviceType& type) { return type.kind == HardwareKind::kCpu; });
+  const std::set<std::string> offloaded = offloaded_variables(
+      *planned.graph, {are_cores ? Offload::Kind::kState : Offload::Kind::kNone, {}});
   Bytes variables{0};
   for (const Variable& variable : planned.graph->variables())
-    variables += byte_size(planned.graph->type(variable.value));
+    if (!offloaded.contains(planned.graph->value(variable.value).name))
+      variables += byte_size(planned.graph->type(variable.value));
   Bytes capacity{0};
   for (DeviceId device = 0; device < std::min(ranks, planned.cluster->device_count()); ++device) {
     const DeviceType& type = planned.cluster->type(device);
@@ -47,9 +57,11 @@ void check_memory(const Planned& planned, int ranks) {
   throw UserError(
       "the model has " + to_text(variables) + " of variables, and " + counted(ranks, "device") +
           " have " + to_text(capacity) + " of memory",
-      "parameters and the state of the optimizer have to fit even when every one of them is "
-      "divided "
-      "over all devices, without activations",
+      are_cores
+          ? "parameters have to fit even when every one of them is divided over all devices, with "
+            "the state of the optimizer in files and without activations"
+          : "parameters and the state of the optimizer have to fit even when every one of them is "
+            "divided over all devices, without activations",
       "use more devices, devices of more memory, or a smaller model", ExitCode::kNoPlan);
 }
 

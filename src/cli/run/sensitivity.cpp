@@ -48,21 +48,23 @@ std::optional<ClusterDescription> with_one_more(ClusterDescription description) 
 }
 
 /// Plans for a graph on a cluster again.
-///   kept  nullptr: it does not run there
-///   name  of an op or a value; "": none
+///   kept         nullptr: it does not run there
+///   name         of an op or a value; "": none
+///   max_presets  of the grid
 Sensitivity planned_again(const std::string& change, const PlanRequest& request,
                           const PlanConstraints& constraints, const Plan* kept,
-                          const std::string& name) {
+                          const std::string& name, int64_t max_presets = 0) {
   Sensitivity result{change};
   PlanningOptions options{.constraints = constraints};
   if (kept) options.compared = {{Candidate::Source::kCompared, kKept, *kept}};
-  options.max_presets = 0;
+  options.max_presets = max_presets;
   const PlanningAnswer answer = find_plan(request, options);
   const EvaluatedCandidate* compared = answer.find(Candidate::Source::kCompared);
   if (compared && compared->fits()) result.kept = compared->step();
   if (!answer.best) return result;
   const EvaluatedCandidate& best = answer.candidates[*answer.best];
   result.best = best.step();
+  result.memory = best.fullest.memory.all();
   // Of equal steps the kept plan counts.
   const bool is_kept = result.kept && *result.kept <= best.step();
   if (!is_kept) result.plan = best.candidate.name;
@@ -128,6 +130,18 @@ std::vector<Sensitivity> device_sensitivities(const Planned& planned) {
     on(change, Cluster(std::move(description)), 0);
   }
   return list;
+}
+
+std::optional<Sensitivity> precision_sensitivity(const Planned& planned) {
+  RunConfig config = planned.config;
+  DType& dtype = config.train.precision.dtype;
+  if (dtype != DType::kF32) return std::nullopt;
+  dtype = DType::kBF16;
+  const Graph graph = training_graph(config);
+  const Plan& kept = planned.best()->candidate.plan;
+  return planned_again("train.precision = " + std::string(to_text(dtype)),
+                       {graph, *planned.cluster}, planned.constraints,
+                       kept.shardings ? nullptr : &kept, "", PlanningOptions().max_presets);
 }
 
 }  // namespace tessera

@@ -16,8 +16,9 @@ struct Sensitivity {
   std::optional<Seconds> kept = {};
   /// Of the best plan after the change, the kept one included; nullopt: none fits.
   std::optional<Seconds> best = {};
-  std::string plan = {};       // name of the best one; "" for the kept one
-  std::string placement = {};  // of the op or the value in it: choice_text; "" without one
+  std::string plan = {};             // name of the best one; "" for the kept one
+  std::string placement = {};        // of the op or the value in it: choice_text; "" without one
+  std::optional<Bytes> memory = {};  // that the fullest device needs for the best one
 };
 
 /// The bandwidths of all links, the memory of all devices and the batch, each halved and doubled.
@@ -39,5 +40,13 @@ std::vector<Sensitivity> sensitivities(const Planned& planned, const Plan& kept,
 ///   requires  planned.best()
 ///   time      four plannings
 std::vector<Sensitivity> device_sensitivities(const Planned& planned);
+
+/// Products in bf16, which is for the user to choose, since it changes results; nullopt where they
+/// are not f32. A plan that says the placement of every op does not say those of the casts, so as
+/// it is it does not run.
+///
+///   requires  planned.best()
+///   time      one planning
+std::optional<Sensitivity> precision_sensitivity(const Planned& planned);
 
 }  // namespace tessera

@@ -251,10 +251,12 @@ std::vector<size_t> longest_first(const std::vector<Candidate>& candidates) {
 Outcome outcome_of(const PlanRequest& request, Candidate candidate,
                    const std::optional<Seconds>& limit, bool is_alone) {
   const std::string name = candidate.name;
+  const bool has_limit = candidate.plan.recompute.kind == Recompute::Kind::kAuto;
   try {
     return evaluated(request, std::move(candidate), limit, is_alone);
   } catch (const UserError& error) {
-    if (error.exit_code() != ExitCode::kBadConfig) throw;
+    const bool is_below_limit = has_limit && error.exit_code() == ExitCode::kNoPlan;
+    if (error.exit_code() != ExitCode::kBadConfig && !is_below_limit) throw;
     return UnusableCandidate{name, error.what_happened()};
   }
 }
@@ -273,6 +275,7 @@ std::string_view to_text(Candidate::Source source) {
     case Candidate::Source::kSearch: return "search";
     case Candidate::Source::kCached: return "cached";
     case Candidate::Source::kPipeline: return "pipeline";
+    case Candidate::Source::kSaving: return "saving";
   }
   throw InternalError("a candidate has no source");
 }

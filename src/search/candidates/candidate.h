@@ -69,6 +69,7 @@ struct Candidate {
     kSearch,     // found by a search over placements
     kCached,     // found by an earlier planning, for another cluster or limit
     kPipeline,   // found by a search over stages
+    kSaving,     // a plan that the user gives, with savings of memory
   };
   Source source = Source::kOneDevice;
   std::string name;  // "one device", "dp=2,tp=2", the name of a file
@@ -82,6 +83,8 @@ struct Candidate {
   std::optional<EstimatedStep> estimate = {};
   /// Of stages that are divided as presets divide (staged_plan in presets/presets.h): Preset::zero.
   std::optional<int> zero = {};
+  /// Of kPipeline: the plan whose marks gave the shardings.
+  std::shared_ptr<const Plan> marked = nullptr;
 };
 std::string_view to_text(Candidate::Source source);  // "one device", "preset", "pipeline", ...
 
@@ -155,7 +158,7 @@ struct EvaluationOptions {
 /// simulated, but for the serial plan and those that the user compares. Of one whose step is
 /// predicted the shorter steps are compiled and simulated instead (search/candidates/long_steps.h).
 ///   ensures  the result does not depend on the number of cores unless `stop` returns true
-///   throws   what is no UserError (78) of a candidate
+///   throws   what is no UserError (78) of a candidate, and no too small limit of recompute "auto"
 Evaluations evaluate(const PlanRequest& request, std::vector<Candidate> candidates,
                      const EvaluationOptions& options = {});
 

@@ -57,6 +57,7 @@ class Changes {
     changed.name = with_change(candidate_.name, key, text);
     changed.plan.name = changed.name;
     edit(changed.plan);
+    changed.marked.reset();                          // it does not have the change
     if (!changed.estimate) changed.shorter.clear();  // they have the plan before the change
     list_.push_back(std::move(changed));
   }

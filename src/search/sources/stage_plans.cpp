@@ -55,10 +55,10 @@ std::string name_of(const PipelineChoice& choice, const std::vector<StageWay>& w
          (savings.zero > 0 ? ", zero=" + std::to_string(savings.zero) : "");
 }
 
-}  // namespace
-
-Plan plan_of(const PlanRequest& request, const Plan& decisions, const PipelineChoice& choice,
-             const StageDivisions& divisions) {
+/// The plan with the stages of a choice and its recomputation.
+///   throws  UserError (78) when the model cannot have it
+Plan marked_plan_of(const PlanRequest& request, const Plan& decisions, const PipelineChoice& choice,
+                    const StageDivisions& divisions) {
   Plan plan = decisions;
   const StageSavings& savings = divisions.savings();
   plan.recompute = savings.recompute;
@@ -82,12 +82,8 @@ Plan plan_of(const PlanRequest& request, const Plan& decisions, const PipelineCh
   std::vector<MeshPtr> meshes;
   for (const NamedMesh& mesh : plan.meshes) meshes.push_back(mesh.mesh);
   plan.cost = cost_of(in_order(request.cluster, plan.hardware()), meshes);
-  CompileOptions options;
-  options.rewrites = request.rewrites;
-  return resolved(request.graph, std::move(plan), options);
+  return plan;
 }
-
-namespace {
 
 /// Where tensor parallelism crosses machines hardly any ranks behave alike, and each one that does
 /// not is simulated. nullopt where the step can be simulated.
@@ -110,12 +106,19 @@ std::optional<EstimatedStep> estimate_of(const PlanRequest& request, const Pipel
 
 }  // namespace
 
+Plan resolved_plan(const PlanRequest& request, Plan marked) {
+  CompileOptions options;
+  options.rewrites = request.rewrites;
+  return resolved(request.graph, std::move(marked), options);
+}
+
 std::optional<Candidate> candidate_of(const PlanRequest& request, const Plan& decisions,
                                       const PipelineChoice& choice,
                                       const StageDivisions& divisions) {
   try {
-    Candidate candidate{
-        Candidate::Source::kPipeline, {}, plan_of(request, decisions, choice, divisions)};
+    Plan marked = marked_plan_of(request, decisions, choice, divisions);
+    Candidate candidate{Candidate::Source::kPipeline, {}, resolved_plan(request, marked)};
+    candidate.marked = std::make_shared<const Plan>(std::move(marked));
     candidate.zero = divisions.savings().zero;
     if (!request.graph_of_rows || !is_predicted(request.graph, candidate.plan)) return candidate;
     candidate.shorter = shorter_steps(request.graph, candidate.plan, *request.shorter_graphs,

@@ -9,15 +9,14 @@
 
 namespace tessera {
 
-/// The plan with the stages of a choice, its recomputation, and the placements of the training
-/// step.
-///   decisions  that are fixed for all plans
-///   throws     UserError (78) when the model cannot have it
-Plan plan_of(const PlanRequest& request, const Plan& decisions, const PipelineChoice& choice,
-             const StageDivisions& divisions);
+/// The plan with the placements of the training step in place of its marks.
+///   throws  as resolved() in lower/lower.h
+Plan resolved_plan(const PlanRequest& request, Plan marked);
 
-/// The same with the shorter steps from which a step of many micro-batches is predicted; nullopt
-/// when the model cannot have it.
+/// The plan with the stages of a choice, its recomputation, the placements of the training step,
+/// and the shorter steps from which a step of many micro-batches is predicted;
+/// nullopt when the model cannot have it.
+///   decisions  that are fixed for all plans
 std::optional<Candidate> candidate_of(const PlanRequest& request, const Plan& decisions,
                                       const PipelineChoice& choice,
                                       const StageDivisions& divisions);
