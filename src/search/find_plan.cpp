@@ -88,7 +88,10 @@ class Planning {
       add(source(request_, constraints, std::as_const(answer_)));
     if (options_.tries_presets) add_presets();
     add_answers_of_fewer();
-    if (!are_many())
+    widen_prefetch();
+    // Of a large program each trial takes seconds.
+    const bool is_large = max_presets() < options_.max_presets;
+    if (!are_many() && (!is_large || options_.polish_trials > 0))
       keep(with_recompute_limits(request_, constraints, answer_, options_.evaluation,
                                  options_.excludes));
     if (!answer_.best && !options_.sources.empty() && !are_many()) add_nearer();
@@ -393,11 +396,13 @@ class Planning {
   void widen_prefetch() {
     constexpr double kExposed = 0.02;  // of the step; less is not worth the trials
     if (!answer_.best || best().candidate.estimate || !request_.prefetches_exchanges()) return;
+    if (std::exchange(widened_, best().candidate.name) == best().candidate.name) return;
     Seconds exposed{0};
     for (const auto& [axes, time] : best().parts.exposed) exposed += time;
     if (exposed.value() > kExposed * best().step().value())
       take_fastest(with_wider_prefetch(options_.constraints, Candidate(best().candidate),
                                        best().traffic.largest_of_variables));
+    widened_ = best().candidate.name;
   }
 
   /// Keeps the fastest of these candidates where it is faster than the best one.
@@ -422,6 +427,7 @@ class Planning {
   const PlanRequest& request_;
   const PlanningOptions& options_;
   EvaluationOptions evaluation_;  // with the limit of the next round
+  std::string widened_;           // the plan for which larger prefetches were tried last
   PlanningAnswer answer_;
 };
 
