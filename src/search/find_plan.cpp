@@ -45,6 +45,15 @@ Cluster with_memory(const Cluster& cluster, Bytes memory) {
   return Cluster(std::move(description));
 }
 
+/// Exchanges that no kernel hides, as a part of the step, from which on trials are worth it.
+constexpr double kExposed = 0.02;
+
+double exposed_share(const EvaluatedCandidate& candidate) {
+  Seconds exposed{0};
+  for (const auto& [axes, time] : candidate.parts.exposed) exposed += time;
+  return exposed.value() / candidate.step().value();
+}
+
 bool is_pipeline(const Candidate& candidate) {
   return candidate.plan.meshes.size() > 1;
 }
@@ -348,18 +357,26 @@ class Planning {
     return candidates;
   }
 
-  /// Where memory binds, of the fastest preset that fits as it is: the ranks of dp divide the
-  /// update of the optimizer with its state, which may be faster.
+  /// Of the fastest preset that fits as it is: the ranks of dp divide the update of the optimizer
+  /// with its state, and the gathers of zero 3 may overlap with more than the sums of gradients do.
+  /// Where memory does not bind nothing is computed again, and exchanges have to be exposed.
   void add_savings_of_fastest() {
-    if (misfits().empty()) return;
     const auto is_plain = [](const EvaluatedCandidate& known) {
       if (known.candidate.source != Candidate::Source::kPreset || !known.fits()) return false;
       const Preset preset = parse_preset(known.candidate.name);
       return preset.zero == 0 && known.candidate.plan.recompute.kind == Recompute::Kind::kNone;
     };
     const auto fastest = std::ranges::find_if(answer_.candidates, is_plain);
-    if (fastest != answer_.candidates.end())
-      add(with_savings(request_, options_.constraints, Candidate(fastest->candidate)));
+    if (fastest == answer_.candidates.end()) return;
+    const bool binds = !misfits().empty();
+    if (!binds && exposed_share(*fastest) <= kExposed) return;
+    std::vector<Candidate> savings =
+        with_savings(request_, options_.constraints, Candidate(fastest->candidate));
+    if (!binds)
+      std::erase_if(savings, [&](const Candidate& each) {
+        return !(each.plan.recompute == fastest->candidate.plan.recompute);
+      });
+    add(std::move(savings));
   }
 
   void polish() {
@@ -394,12 +411,9 @@ class Planning {
   /// Where exchanges of the best plan are exposed and some of its gathers of parameters are larger
   /// than the window of its prefetches.
   void widen_prefetch() {
-    constexpr double kExposed = 0.02;  // of the step; less is not worth the trials
     if (!answer_.best || best().candidate.estimate || !request_.prefetches_exchanges()) return;
     if (std::exchange(widened_, best().candidate.name) == best().candidate.name) return;
-    Seconds exposed{0};
-    for (const auto& [axes, time] : best().parts.exposed) exposed += time;
-    if (exposed.value() > kExposed * best().step().value())
+    if (exposed_share(best()) > kExposed)
       take_fastest(with_wider_prefetch(options_.constraints, Candidate(best().candidate),
                                        best().traffic.largest_of_variables));
     widened_ = best().candidate.name;
