@@ -55,8 +55,8 @@ void check_memory(const Planned& planned, int ranks) {
   }
   if (variables <= capacity) return;
   throw UserError(
-      "the model has " + to_text(variables) + " of variables, and " + counted(ranks, "device") +
-          " have " + to_text(capacity) + " of memory",
+      "the model has " + to_text(variables) + (are_cores ? " of parameters" : " of variables") +
+          ", and " + counted(ranks, "device") + " have " + to_text(capacity) + " of memory",
       are_cores
           ? "parameters have to fit even when every one of them is divided over all devices, with "
             "the state of the optimizer in files and without activations"
