@@ -1,6 +1,7 @@
 #include "cost/links.h"
 
 #include <algorithm>
+#include <utility>
 
 namespace tessera {
 namespace {
@@ -45,8 +46,10 @@ void ExchangeTime::Load::add(const LinkCost& link, double seconds) {
 void ExchangeTime::add(Rank sender, Bytes bytes, const LinkCost& link) {
   const double seconds = seconds_of(bytes, link);
   receiving_.add(link, seconds);
-  sending_[sender].add(link, seconds);
-  if (peers_.insert(sender).second) latency_ += link.latency.value();
+  if (sender >= std::ssize(sending_)) sending_.resize(static_cast<size_t>(sender) + 1);
+  Sender& sending = sending_[sender];
+  sending.load.add(link, seconds);
+  if (std::exchange(sending.receiver, receiver_) != receiver_) latency_ += link.latency.value();
 }
 
 void ExchangeTime::Longest::keep(const Load& load) {
@@ -59,13 +62,13 @@ void ExchangeTime::end_receiver() {
   max_latency_ = std::max(max_latency_, latency_);
   receiving_.all = 0;
   receiving_.by_link.clear();
-  peers_.clear();
+  ++receiver_;
   latency_ = 0;
 }
 
 Price ExchangeTime::price() const {
   Longest longest = longest_;
-  for (const auto& [sender, load] : sending_) longest.keep(load);
+  for (const Sender& sender : sending_) longest.keep(sender.load);
   return {Seconds(max_latency_ + longest.transfer), Seconds(longest.on_a_link)};
 }
 

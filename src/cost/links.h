@@ -3,7 +3,6 @@
 
 #include <cstdint>
 #include <map>
-#include <set>
 #include <string>
 #include <string_view>
 #include <utility>
@@ -79,11 +78,17 @@ class ExchangeTime {
     void keep(const Load& load);
   };
 
+  /// Of one sender.
+  struct Sender {
+    Load load;
+    int64_t receiver = -1;  // the number of the last one that it sends to
+  };
+
   Load receiving_;
-  std::set<Rank> peers_;
+  int64_t receiver_ = 0;  // number of the present one
   double latency_ = 0, max_latency_ = 0;
   Longest longest_;
-  std::map<Rank, Load> sending_;
+  std::vector<Sender> sending_;  // by rank
 };
 
 // Collectives over `ranks` ranks in a ring, or between all pairs of them. With one rank they cost

@@ -213,9 +213,9 @@ void Engine::switch_plan(Plan plan) {
   s.set_rows();
 }
 
-Engine::Evaluation Engine::evaluate(int64_t batches) {
+Engine::Evaluation Engine::evaluate(int64_t batches, const OnEvaluatedBatch& on_batch) {
   state_->check_between_steps("evaluate()");
-  return state_->execution->evaluator.evaluate(batches);
+  return state_->execution->evaluator.evaluate(batches, on_batch);
 }
 
 std::vector<Range> Engine::predicted_rows_here(int64_t rows) {

@@ -136,7 +136,7 @@ class Engine {
   using Evaluation = tessera::Evaluation;
   /// Evaluates the first `batches` batches of the held-out data (0: all), in order, without
   /// dropout.
-  Evaluation evaluate(int64_t batches);
+  Evaluation evaluate(int64_t batches, const OnEvaluatedBatch& on_batch = {});
 
   /// The results of the prediction graph for the rows of `batch`, by the names of its outputs. It
   /// is compiled when it is first used with a number of rows.

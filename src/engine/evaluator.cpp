@@ -66,7 +66,7 @@ void Evaluator::count_bytes(std::span<const Range> rows, std::vector<int64_t>& b
         if (label >= 0) bytes_of_rows[row] += token_bytes_.at(label);
 }
 
-Evaluation Evaluator::evaluate(int64_t batches) {
+Evaluation Evaluator::evaluate(int64_t batches, const OnEvaluatedBatch& on_batch) {
   const Network& network = programs_.network();
   LoadedProgram& program = programs_.get(Purpose::kEvaluate);
   const Sampler sampler = held_out_sampler();
@@ -90,6 +90,7 @@ Evaluation Evaluator::evaluate(int64_t batches) {
     evaluation.tokens += static_cast<int64_t>(count);
     count_bytes(rows_here, bytes_of_rows);
     for (MetricSums& metric : metrics) metric.add(results_, rows);
+    if (on_batch) on_batch(i + 1, evaluation.batches);
   }
   evaluation.bytes = sum_over_processes(programs_.runtime(), bytes_of_rows);
   evaluation.loss = sum / static_cast<double>(std::max<int64_t>(evaluation.tokens, 1));

@@ -24,7 +24,7 @@ class Evaluator {
   /// Evaluates the first `batches` batches of the held-out data (0: all), in order, without
   /// dropout. The last one is filled up with rows that do not count, or left out:
   /// Network::ignored_target.
-  Evaluation evaluate(int64_t batches);
+  Evaluation evaluate(int64_t batches, const OnEvaluatedBatch& on_batch);
 
  private:
   Sampler held_out_sampler() const;

@@ -3,6 +3,7 @@
 #pragma once
 
 #include <cstdint>
+#include <functional>
 #include <optional>
 #include <string>
 #include <string_view>
@@ -35,6 +36,9 @@ struct Evaluation {
   /// counted.
   std::optional<double> metric(std::string_view name) const;
 };
+
+/// Told after each batch of an evaluation: how many are done, and of how many.
+using OnEvaluatedBatch = std::function<void(int64_t done, int64_t batches)>;
 
 /// exp(loss): the number of equally probable tokens among which a model with this loss chooses.
 double perplexity(const Evaluation& evaluation);

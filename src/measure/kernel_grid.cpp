@@ -78,8 +78,9 @@ void add_attention(Grid& grid) {
   }
 }
 
-/// Small, in the caches of the first, the second and the third level, and beyond.
-constexpr int64_t kCounts[] = {64, 1024, 1 << 14, 1 << 16, 1 << 18, 1 << 20};
+/// Small, in the caches of the first, the second and the third level, and beyond. The counts are
+/// close to each other where a cache of one or two MiB ends: there the rate falls to a third.
+constexpr int64_t kCounts[] = {64, 1024, 1 << 14, 1 << 16, 1 << 17, 1 << 18, 1 << 19, 1 << 20};
 constexpr int64_t kLargest = 1 << 22;
 
 void add_elementwise(Grid& grid) {

@@ -13,24 +13,36 @@ namespace {
 /// The number of receivers that price() examines at most.
 constexpr int kPricedReceivers = 64;
 
-/// The link between two ranks of one mesh, or of two meshes.
-const LinkCost& link_between(const Exchange& exchange, Rank sender, Rank receiver,
-                             const LinkCosts& links) {
-  if (!links.pairs.empty())
-    if (const LinkCost* own = links.between(sender, receiver)) return *own;
-  const LinkCost* slowest = &links.any;
-  if (links.axes.empty() || !on_one_mesh(exchange.from, exchange.to)) return *slowest;
-  const Mesh& mesh = *exchange.to.mesh;
-  const Coordinate a = *mesh.coordinate_of(sender), b = *mesh.coordinate_of(receiver);
-  bool found = false;
-  for (int axis = 0; axis < mesh.axis_count(); ++axis) {
-    if (a[axis] == b[axis]) continue;
-    const LinkCost& link = links.on(mesh.axes()[axis]);
-    if (!found || link.bytes_per_second < slowest->bytes_per_second) slowest = &link;
-    found = true;
+/// The links between the ranks of one mesh, or of two meshes.
+class ExchangeLinks {
+ public:
+  ExchangeLinks(const Exchange& exchange, const LinkCosts& links) : links_(links) {
+    if (links.axes.empty() || !on_one_mesh(exchange.from, exchange.to)) return;
+    const Mesh& mesh = *exchange.to.mesh;
+    for (const std::string& axis : mesh.axes()) by_axis_.push_back(&links.on(axis));
+    coordinates_.resize(static_cast<size_t>(std::ranges::max(mesh.ranks())) + 1);
+    for (int i = 0; i < std::ssize(mesh.ranks()); ++i)
+      coordinates_[mesh.ranks()[i]] = mesh.coordinate_at(i);
   }
-  return *slowest;
-}
+
+  const LinkCost& between(Rank sender, Rank receiver) const {
+    if (!links_.pairs.empty())
+      if (const LinkCost* own = links_.between(sender, receiver)) return *own;
+    if (by_axis_.empty()) return links_.any;
+    const Coordinate &a = coordinates_[sender], &b = coordinates_[receiver];
+    const LinkCost* slowest = nullptr;
+    for (size_t axis = 0; axis < by_axis_.size(); ++axis)
+      if (a[axis] != b[axis] &&
+          (!slowest || by_axis_[axis]->bytes_per_second < slowest->bytes_per_second))
+        slowest = by_axis_[axis];
+    return slowest ? *slowest : links_.any;
+  }
+
+ private:
+  const LinkCosts& links_;
+  std::vector<const LinkCost*> by_axis_;  // none: all ranks have the same link
+  std::vector<Coordinate> coordinates_;   // by rank
+};
 
 /// What a receiver gets from each other rank, in ascending order of the ranks: of chunks a rank may
 /// send many boxes.
@@ -67,10 +79,11 @@ Price price(const TensorType& type, const Exchange& exchange, const LinkCosts& l
   if (exchange.kind == ReshardKind::kNone || exchange.kind == ReshardKind::kSlice) return {};
   const std::vector<Rank>& receivers = exchange.to.mesh->ranks();
   const size_t stride = (receivers.size() + kPricedReceivers - 1) / kPricedReceivers;
+  const ExchangeLinks found(exchange, links);
   ExchangeTime time;
   for (size_t i = 0; i < receivers.size(); i += stride) {
     for (const auto& [sender, bytes] : bytes_by_sender(type, exchange, receivers[i]))
-      time.add(sender, bytes, link_between(exchange, sender, receivers[i], links));
+      time.add(sender, bytes, found.between(sender, receivers[i]));
     time.end_receiver();
   }
   return time.price();

@@ -1,7 +1,6 @@
 #include "reshard/pulls.h"
 
 #include <algorithm>
-#include <functional>
 #include <optional>
 #include <type_traits>
 
@@ -12,7 +11,7 @@ namespace {
 
 /// A part of one dim, and what it has in common with the wanted range.
 struct DimPart {
-  std::vector<int64_t> indices;  // of its holders, by axis of the dim, outermost first
+  Dims indices;  // of its holders, by axis of the dim, outermost first
   Range common;
 };
 
@@ -20,34 +19,34 @@ struct DimPart {
 std::vector<DimPart> overlapping_parts(const DimSharding& dim, const Mesh& mesh, int64_t extent,
                                        const Range& wanted) {
   std::vector<DimPart> parts;
-  std::vector<int64_t> indices;
+  std::vector<AxisPart> axes;
+  for (int axis : dim.axes) axes.push_back(mesh.axis_part(axis));
+  Dims indices = Dims::filled(static_cast<int>(axes.size()), 0);
   int64_t chunk_begin = 0;
-  const std::function<void(Range)> divide = [&](Range units) {
+  const auto divide = [&](const auto& divide_part, size_t depth, Range units) -> void {
     const Range elements{chunk_begin + units.begin * dim.unit, chunk_begin + units.end * dim.unit};
     const Range common{std::max(elements.begin, wanted.begin), std::min(elements.end, wanted.end)};
     if (common.empty()) return;
-    if (indices.size() == dim.axes.size()) {
+    if (depth == axes.size()) {
       parts.push_back({indices, common});
       return;
     }
-    const AxisPart axis = mesh.axis_part(dim.axes[indices.size()]);
-    for (int64_t i = 0; i < axis.parts; ++i) {
-      const Range part = axis.part(units.size(), i);
-      indices.push_back(i);
-      divide({units.begin + part.begin, units.begin + part.end});
-      indices.pop_back();
+    for (int64_t i = 0; i < axes[depth].parts; ++i) {
+      const Range part = axes[depth].part(units.size(), i);
+      indices[depth] = i;
+      divide_part(divide_part, depth + 1, {units.begin + part.begin, units.begin + part.end});
     }
   };
-  const int64_t chunks = dim.axes.empty() ? 1 : dim.chunks;
+  const int64_t chunks = axes.empty() ? 1 : dim.chunks;
   for (; chunk_begin < extent; chunk_begin += extent / chunks)
-    divide({0, extent / chunks / dim.unit});
+    divide(divide, 0, {0, extent / chunks / dim.unit});
   return parts;
 }
 
 /// Every part of a dim with windows, in the order of the coordinates.
 std::vector<DimPart> windowed_parts(const DimSharding& dim, const Split& split, int axis_count) {
   std::vector<DimPart> parts;
-  DimPart part{std::vector<int64_t>(dim.axes.size(), 0), {}};
+  DimPart part{Dims::filled(static_cast<int>(dim.axes.size()), 0), {}};
   for (bool more = true; more;) {
     Coordinate coordinate = Dims::filled(axis_count, 0);
     for (size_t i = 0; i < dim.axes.size(); ++i) coordinate[dim.axes[i]] = part.indices[i];
@@ -92,9 +91,9 @@ std::vector<DimPart> chosen_parts(const DimSharding& dim, const Split& split, co
     return chosen;
   }
   cover(parts, {wanted.begin, common.begin}, chosen);
-  std::vector<int64_t> indices;
+  Dims indices;
   for (int axis : dim.axes) indices.push_back((*own)[axis]);
-  chosen.push_back({std::move(indices), common});
+  chosen.push_back({indices, common});
   cover(parts, {common.end, wanted.end}, chosen);
   return chosen;
 }
@@ -104,7 +103,9 @@ Pull made_of(Rank sender, const Box& box, bool first, ReduceOp reduce, std::type
 }
 PulledElements made_of(Rank sender, const Box& box, bool, ReduceOp,
                        std::type_identity<PulledElements>) {
-  return {sender, element_count(box.shape())};
+  int64_t count = 1;
+  for (const Range& range : box.ranges) count *= range.size();
+  return {sender, count};
 }
 
 /// Finds the pulls of one receiver, or their sizes.
@@ -146,8 +147,7 @@ class PullFinder {
     if (d == parts_.size()) return add_contributions(common, with_replica(coordinate));
     for (const DimPart& part : parts_[d]) {
       Coordinate next = coordinate;
-      for (size_t i = 0; i < part.indices.size(); ++i)
-        next[from_.dims[d].axes[i]] = part.indices[i];
+      for (int i = 0; i < part.indices.size(); ++i) next[from_.dims[d].axes[i]] = part.indices[i];
       common.ranges.push_back(part.common);
       choose_part(d + 1, next, common);
       common.ranges.pop_back();

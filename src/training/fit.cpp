@@ -134,7 +134,8 @@ class Fit {
   void evaluate() {
     if (control_.should_hurry) return;
     if (!result_.evaluations.empty() && result_.evaluations.back().step == state_.step) return;
-    result_.evaluations.push_back({state_.step, engine_.evaluate(options_.evaluate_batches)});
+    result_.evaluations.push_back(
+        {state_.step, engine_.evaluate(options_.evaluate_batches, options_.on_evaluated_batch)});
     state_.evaluation = &result_.evaluations.back().evaluation;
     tell(&Callback::on_evaluate);
   }

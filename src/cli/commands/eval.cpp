@@ -4,6 +4,7 @@
 
 #include <iostream>
 
+#include "cli/print/progress.h"
 #include "cli/print/text_table.h"
 #include "cli/run/loaded_model.h"
 #include "cli/run/session.h"
@@ -33,7 +34,10 @@ ExitCode EvalCommand::run(Processes& processes) {
   std::cerr << fmt::format("eval {}: step {}, {}\n", stored.folder().string(), stored.step(),
                            plan_summary(engine.plan()))
             << left_out_note(config.data, *data);
-  const Engine::Evaluation result = engine.evaluate(config.train.evaluate_batches);
+  EvaluationProgress progress;
+  const Engine::Evaluation result =
+      engine.evaluate(config.train.evaluate_batches,
+                      [&](int64_t done, int64_t batches) { progress.batch(done, batches); });
   check_is_a_number(result);
   Document document;
   document["checkpoint"] = stored.folder().string();

@@ -140,4 +140,17 @@ void Progress::erase_bar() {
   bar_shown_ = false;
 }
 
+EvaluationProgress::EvaluationProgress(Progress::Now now) : now_(std::move(now)) {}
+
+void EvaluationProgress::batch(int64_t done, int64_t batches) {
+  const Progress::Clock::time_point now = now_();
+  if (done == 1) first_end_ = last_shown_ = now;
+  if (done == batches || now - last_shown_ < kStepLinePeriod) return;
+  last_shown_ = now;
+  const double passed = std::chrono::duration<double>(now - first_end_).count();
+  const Seconds left(passed / static_cast<double>(done - 1) * static_cast<double>(batches - done));
+  std::cerr << fmt::format("validation: batch {} of {}  time left: {}\n", done, batches,
+                           whole_seconds(left));
+}
+
 }  // namespace tessera

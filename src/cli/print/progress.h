@@ -86,4 +86,19 @@ class Progress {
   int64_t units_ = 0;  // of all steps but the first
 };
 
+/// The progress of evaluations, which have lines ten seconds apart: "validation: batch 40 of
+/// 205  time left: 2 min". Short ones have none.
+class EvaluationProgress {
+ public:
+  explicit EvaluationProgress(Progress::Now now = Progress::Clock::now);
+
+  /// Call it after batch number `done`, counted from 1.
+  void batch(int64_t done, int64_t batches);
+
+ private:
+  Progress::Now now_;
+  Progress::Clock::time_point first_end_;  // of batch 1
+  Progress::Clock::time_point last_shown_;
+};
+
 }  // namespace tessera

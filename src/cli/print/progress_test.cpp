@@ -70,6 +70,16 @@ TEST(Progress, StepsOfMoreThanTenSecondsHaveALineEach) {
             "step: 3  loss: 2.0000  tokens/s: 10  time left: 24m15s\n");
 }
 
+TEST(Progress, ALongEvaluationGetsALineEveryTenSeconds) {
+  Progress::Clock::time_point now{std::chrono::hours(1)};
+  testing::internal::CaptureStderr();
+  EvaluationProgress progress([&] { return now; });
+  for (int64_t batch = 1; batch <= 5; ++batch, now += std::chrono::seconds(6))
+    progress.batch(batch, 5);
+  // Batch 3 ends 12 s after the first one, 6 s a batch; batch 5 is the last one.
+  EXPECT_EQ(testing::internal::GetCapturedStderr(), "validation: batch 3 of 5  time left: 12 s\n");
+}
+
 TEST(Progress, AFastRunHasNoFurtherLines) {
   EXPECT_EQ(lines_of(100, {0, 1, 2, 3, 4, 5}), "step: 1  loss: 2.0000\n");
 }

@@ -103,6 +103,10 @@ TrainedRun train_to_end(Engine& engine, const RunServices& services) {
                      .evaluate_every = train.evaluate_every,
                      .evaluate_batches = train.evaluate_batches,
                      .evaluate_at_end = services.evaluate_at_end};
+  EvaluationProgress evaluation;
+  options.on_evaluated_batch = [&](int64_t done, int64_t batches) {
+    evaluation.batch(done, batches);
+  };
   CheckReplicas check_replicas(engine.runtime());
   if (services.check_replicas) options.callbacks.push_back(&check_replicas);
   if (services.folder)

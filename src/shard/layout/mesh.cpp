@@ -132,9 +132,8 @@ std::optional<int> Mesh::find_axis(std::string_view name) const {
 }
 
 Rank Mesh::rank_at(const Coordinate& coordinate) const {
-  const Dims strides = row_major_strides(shape_);
   int64_t index = 0;
-  for (int i = 0; i < shape_.size(); ++i) index += coordinate[i] * strides[i];
+  for (int i = 0; i < shape_.size(); ++i) index = index * shape_[i] + coordinate[i];
   return ranks_[index];
 }
 
