@@ -66,9 +66,9 @@ class StageSearch {
   /// one micro-batch.
   std::vector<PipelineChoice> with_two_stages(const PipelineChoice& choice);
   /// The fastest of all pipelines with two stages on each device that have the ranks, ways and
-  /// numbers of micro-batches of those that best() made last, whether these are fast or not: with
-  /// two stages the bubble of many stages or few micro-batches is smaller. In ascending order of
-  /// the estimated time, without those that take more than `limit` seconds.
+  /// numbers of micro-batches of those that best() made last, whether these are fast or not, or one
+  /// way in all stages: with two stages the bubble of many stages or few micro-batches is smaller.
+  /// In ascending order of the estimated time, without those that take more than `limit` seconds.
   std::vector<PipelineChoice> best_with_two_stages(double limit);
 
  private:
@@ -80,6 +80,8 @@ class StageSearch {
   /// Empty where the units are too few, are no chain, or may not be on these ranks.
   std::vector<PipelineChoice> split_in_two(const PipelineChoice& choice, PipelineKind schedule,
                                            bool is_rough);
+  /// Pipelines of which only ranks, ways and micro-batches count.
+  std::vector<PipelineChoice> chains_to_split();
   SplitStages split_stages(const PipelineChoice& split);
   /// With the fastest cuts that a number of trials finds.
   std::optional<PipelineChoice> best_split(const PipelineChoice& choice, PipelineKind schedule);

@@ -398,6 +398,26 @@ TEST(StageSearch, TwoStagesOnADeviceAreWithinAPercentOfAllCuts) {
   EXPECT_GE(checked, 10);
 }
 
+TEST(StageSearch, TwoStagesOnADeviceAreTriedForEveryWayThatAllStagesCanHave) {
+  const Divided divided(small_gpt(4), 4);
+  const Cluster cluster = parse_cluster_line("4xv100");
+  const Deployment deployment = in_order(cluster, 4);
+  StageSearchOptions few = all_of({2});
+  few.stages = 2;
+  few.max_answers = few.effort.clocked = 1;  // of best(): one chain
+  StageSearch search(divided.line(), divided.ways(), deployment, few);
+  ASSERT_FALSE(search.best().empty());
+  const std::vector<PipelineChoice> found = search.best_with_two_stages(1);
+  for (int way = 0; way < std::ssize(divided.ways()); ++way) {
+    if (divided.ways()[way].mesh->size() != 2) continue;
+    const auto has_it = [&](const PipelineChoice& choice) {
+      return std::ranges::all_of(choice.stages,
+                                 [&](const StageChoice& stage) { return stage.way == way; });
+    };
+    EXPECT_TRUE(std::ranges::any_of(found, has_it)) << to_text(*divided.ways()[way].mesh);
+  }
+}
+
 TEST(StageSearch, KeepsTheStagesOfARankWithinWhatIsLeftOfItsMemory) {
   const Divided divided(small_gpt(2), 3);
   const Cluster cluster = parse_cluster_line("4xv100");

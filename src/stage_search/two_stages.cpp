@@ -178,6 +178,29 @@ std::vector<PipelineChoice> StageSearch::with_two_stages(const PipelineChoice& c
   return list;
 }
 
+std::vector<PipelineChoice> StageSearch::chains_to_split() {
+  std::vector<PipelineChoice> list = chains_;
+  for (const int64_t count : options_.micro_batches)
+    for (int way = 0; way < std::ssize(ways_); ++way) {
+      const int size = ways_[way].mesh->size(), stages = runs_.ranks() / size;
+      if (runs_.ranks() % size != 0 || stages < options_.min_stages ||
+          stages > options_.max_stages || options_.stages.value_or(stages) != stages)
+        continue;
+      PipelineChoice equal;
+      equal.micro_batches = count;
+      bool may_be_here = true;
+      for (int s = 0; s < stages && may_be_here; ++s) {
+        equal.stages.push_back({.first = s * size, .way = way});
+        const int kind = runs_.kind(s * size, size);
+        may_be_here =
+            kind != DeviceRuns::kNone && std::ranges::count(costs_of(count).ways_of(kind), way) > 0;
+      }
+      const auto is_like = [&](const PipelineChoice& known) { return known.has_ways_of(equal); };
+      if (may_be_here && std::ranges::none_of(list, is_like)) list.push_back(std::move(equal));
+    }
+  return list;
+}
+
 std::vector<PipelineChoice> StageSearch::best_with_two_stages(double limit) {
   struct Rough {
     const PipelineChoice* chain = nullptr;
@@ -186,7 +209,8 @@ std::vector<PipelineChoice> StageSearch::best_with_two_stages(double limit) {
   };
   std::vector<Rough> all;
   std::map<std::tuple<size_t, int64_t, PipelineKind>, CutClock> clocks;  // the orders are equal
-  for (const PipelineChoice& chain : chains_)
+  const std::vector<PipelineChoice> chains = chains_to_split();
+  for (const PipelineChoice& chain : chains)
     for (const PipelineKind schedule : kSchedules) {
       if (!may_have_two_stages(chain)) continue;
       const std::vector<PipelineChoice> split = split_in_two(chain, schedule, true);

@@ -385,7 +385,7 @@ std::vector<StagedChoice> StageSource::neighbours(const PlanningAnswer& known) {
 std::vector<StagedChoice> StageSource::with_two_stages(const PlanningAnswer& known) {
   if (fixes_decision(search_->constraints, "schedule") || splits_++ >= kSplitRounds) return {};
   const double limit =
-      best_step(known).value_or(Seconds(std::numeric_limits<double>::infinity())).value();
+      kMargin * best_step(known).value_or(Seconds(std::numeric_limits<double>::infinity())).value();
   // At first estimates of memory may be too high, and then as wrong as what does not fit shows.
   const std::vector<std::vector<double>> missed = missed_of_splits(known, limit);
   if (splits_ > 1 && std::ranges::all_of(missed, &std::vector<double>::empty)) return {};
@@ -411,7 +411,12 @@ std::vector<StagedChoice> StageSource::with_two_stages(const PlanningAnswer& kno
   });
   std::ranges::stable_sort(list, {}, [](const StagedChoice& each) { return each.choice.seconds; });
   keep_unequal(list);
-  if (list.size() > kSplitTrials) list.resize(kSplitTrials);
+  // The estimates of unlike schedules are not equally good: the fastest of each comes first.
+  std::set<PipelineKind> schedules;
+  std::ranges::stable_partition(list, [&](const StagedChoice& split) {
+    return schedules.insert(split.choice.schedule).second;
+  });
+  list.resize(std::min(list.size(), std::max(kSplitTrials, schedules.size())));
   return list;
 }
 
