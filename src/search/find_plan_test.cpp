@@ -616,5 +616,16 @@ TEST(Traffic, BothRanksReceiveHalfOfASumTwice) {
   EXPECT_EQ(traffic.bytes_over.at("tp"), Bytes(160));
 }
 
+TEST(Traffic, OfASliceNothingIsSent) {
+  const Graph graph = parse_graph(
+      "input x: f32[4,6]\ny = mul(x, x): f32[4,6]\nz = add(y, y): f32[4,6]\noutput z = z\n");
+  const auto mesh = std::make_shared<const Mesh>(Shape{2}, std::vector<std::string>{"tp"});
+  const Compiled compiled =
+      compile(graph, mesh, {shard_tensor("y", "P()"), shard_tensor("z", "P(\"tp\")")});
+  const auto is_slice = [](const Task& task) { return task.kind == Task::Kind::kExchange; };
+  EXPECT_GE(std::ranges::count_if(compiled.tasks.tasks, is_slice), 1);
+  EXPECT_EQ(traffic_of(compiled.tasks).exchanges, 0);
+}
+
 }  // namespace
 }  // namespace tessera

@@ -37,6 +37,7 @@ std::vector<ValueFacts> parameters_of(const Graph& graph, const ShardedGraph& sh
   return list;
 }
 
+/// What is sent.
 struct Total {
   std::set<int64_t> exchanges;
   int64_t tensors = 0;
@@ -47,7 +48,7 @@ struct Total {
 Total total_of(const std::vector<CommunicationFacts>& list, std::optional<Role> role) {
   Total total;
   for (const CommunicationFacts& facts : list) {
-    if (role && facts.role != *role) continue;
+    if (!facts.is_sent() || (role && facts.role != *role)) continue;
     total.exchanges.insert(facts.exchange);
     ++total.tensors;
     total.bytes += facts.bytes;

@@ -35,6 +35,9 @@ struct CommunicationFacts {
   int64_t exchange = 0;    // the number of the exchange in the step; combined tensors have the same
   MeshIndex mesh{0};       // of the ranks that receive
   RegisterIndex received;  // what is filled
+
+  /// A slice of what a rank has is not.
+  bool is_sent() const { return bytes > Bytes(0); }
 };
 /// The kind as text: "all-reduce over tp".
 std::string kind_text(const CommunicationFacts& facts);

@@ -90,7 +90,7 @@ AxisTraffic traffic_of(const std::vector<CommunicationFacts>& communications,
   AxisTraffic traffic{axes.value_or("")};
   std::set<int64_t> exchanges;
   for (const CommunicationFacts& facts : communications) {
-    if (axes && facts.axes != *axes) continue;
+    if (!facts.is_sent() || (axes && facts.axes != *axes)) continue;
     exchanges.insert(facts.exchange);
     ++traffic.tensors;
     traffic.bytes += facts.bytes;

@@ -32,6 +32,10 @@ std::map<Rank, Received> received_in(const TaskGraph& graph, const Task& task, K
   return list;
 }
 
+bool sends(const std::map<Rank, Received>& received) {
+  return std::ranges::any_of(received, [](const auto& rank) { return rank.second.messages > 0; });
+}
+
 std::string axes_of(const Task& task) {
   std::vector<std::string> names;
   for (const ExchangePart& part : task.parts)
@@ -69,7 +73,7 @@ Traffic traffic_of(const TaskGraph& graph) {
     auto found = known.find(like[id]);
     if (found == known.end())
       found = known.emplace(like[id], received_in(graph, task, pulls)).first;
-    ++traffic.exchanges;
+    traffic.exchanges += sends(found->second) ? 1 : 0;
     traffic.largest_of_variables =
         std::max(traffic.largest_of_variables, results_of_variables(graph, task));
     Bytes& over = traffic.bytes_over[axes_of(task)];

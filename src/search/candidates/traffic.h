@@ -12,7 +12,7 @@ namespace tessera {
 
 /// A message goes from one rank to another in one exchange. Exchanges inside loops are left out.
 struct Traffic {
-  int64_t exchanges = 0;
+  int64_t exchanges = 0;     // those in which something is sent
   Bytes bytes{0};            // received by all ranks together
   int64_t messages = 0;      // of all ranks together
   Bytes max_bytes{0};        // received by the rank that receives most bytes
