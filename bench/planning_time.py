@@ -1,7 +1,9 @@
 #!/usr/bin/env python3
 """CPU time, wall time and memory of `tessera plan` on models of 12, 24 and 96 layers.
 
-    python3 bench/planning_time.py PROGRAM [CASE...]
+    python3 bench/planning_time.py PROGRAM [--one-mesh] [CASE...]
+
+With --one-mesh plans have no pipelines.
 
 The figures of a run are those of the whole process. The wall time is the smallest one of RUNS
 runs, which count only where nothing else runs; the CPU time, user and system, is that of the run
@@ -47,6 +49,10 @@ def measured(command):
 
 def main():
     program, wanted = sys.argv[1], sys.argv[2:]
+    options = ["--no-cache", "--json"]
+    if "--one-mesh" in wanted:
+        wanted.remove("--one-mesh")
+        options += ["--fix", "pp=1"]
     runs = int(os.environ.get("RUNS", "3"))
     print("| case | cluster | wall | CPU | largest resident set |")
     print("|---|---|---|---|---|")
@@ -56,7 +62,7 @@ def main():
                 continue
             file = config_file(folder, config)
             walls, cpus, peaks = zip(*(measured([program, "plan", file, "--cluster", cluster,
-                                                 "--no-cache", "--json"]) for _ in range(runs)))
+                                                 *options]) for _ in range(runs)))
             print(f"| {name} | {cluster} | {min(walls):.2f} s | {min(cpus):.2f} s | "
                   f"{max(peaks) / 2**30:.2f} GiB |", flush=True)
 
