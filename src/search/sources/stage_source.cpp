@@ -385,7 +385,8 @@ std::vector<StagedChoice> StageSource::neighbours(const PlanningAnswer& known) {
 std::vector<StagedChoice> StageSource::with_two_stages(const PlanningAnswer& known) {
   if (fixes_decision(search_->constraints, "schedule") || splits_++ >= kSplitRounds) return {};
   const double limit =
-      kMargin * best_step(known).value_or(Seconds(std::numeric_limits<double>::infinity())).value();
+      (search_->takes_few() ? 1 : kMargin) *
+      best_step(known).value_or(Seconds(std::numeric_limits<double>::infinity())).value();
   // At first estimates of memory may be too high, and then as wrong as what does not fit shows.
   const std::vector<std::vector<double>> missed = missed_of_splits(known, limit);
   if (splits_ > 1 && std::ranges::all_of(missed, &std::vector<double>::empty)) return {};
