@@ -53,12 +53,11 @@ class RankNumbers {
   }
 
   Bytes kept_bytes(ValueId value, int stage) const {
-    const int home = request_.sharded.stages.values[value.index];
     TensorType type = request_.graph.type(value);
     DistAttr attr = request_.sharded.of(value);
     int64_t times = 1;
     if (const int64_t count = request_.plan.micro_batches; count > 1) {
-      const MicroBatchPlacement time = micro_batch_placement(attr, meshes_[home].mesh);
+      const MicroBatchPlacement time = placed_in_time(value, count);
       if (time.by_micro_batch) times = in_flight_[stage];
       type = of_one_micro_batch(type, time, count);
       attr = time.attr;
@@ -76,6 +75,23 @@ class RankNumbers {
   }
 
  private:
+  /// At home; or as its op makes it, where a mark divides the home by micro-batches that its rows
+  /// have no equal parts for: no program has the value there.
+  MicroBatchPlacement placed_in_time(ValueId value, int64_t count) const {
+    const ShardedGraph& sharded = request_.sharded;
+    const int home = sharded.stages.values[value.index];
+    const MicroBatchPlacement time = micro_batch_placement(sharded.of(value), meshes_[home].mesh);
+    const OpId producer = request_.graph.value(value).producer;
+    if (time.dim < 0 || request_.graph.type(value).shape[time.dim] % count == 0 ||
+        producer.index < 0)
+      return time;
+    const std::vector<ValueId>& results = request_.graph.op(producer).outputs;
+    const auto index = static_cast<int>(std::ranges::find(results, value) - results.begin());
+    const DistAttr made = output_attr(view(request_.graph, request_.graph.op(producer)),
+                                      sharded.rules[producer.index], sharded.of(producer), index);
+    return micro_batch_placement(made, meshes_[sharded.stages.ops[producer.index]].mesh);
+  }
+
   const RecomputeRequest& request_;
   const Meshes meshes_;
   const std::shared_ptr<const KernelSet> own_;
