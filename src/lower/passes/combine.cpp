@@ -31,7 +31,7 @@ std::vector<AxisChange> axis_changes(const Exchange& exchange) {
 
 /// What exchanges have in common that may be combined.
 struct Sort {
-  Role role;
+  Role role;  // the optimizer, where nothing in the step waits for the target
   int micro_batch;
   StageIndex stage;
   MeshIndex mesh;
@@ -98,8 +98,21 @@ class Combiner {
     const ExchangeStep& step = exchange(index);
     std::vector<std::optional<PassKind>> passes;
     for (Time time : times_[index]) passes.push_back(uses_.order()[time].pass);
-    return {it.role,           it.micro_batch,          it.stage,    it.mesh,
-            std::move(passes), reg(step.source()).mesh, step.kind(), axis_changes(step.exchange())};
+    return {is_read(step.target()) ? it.role : Role::kOptimizer,
+            it.micro_batch,
+            it.stage,
+            it.mesh,
+            std::move(passes),
+            reg(step.source()).mesh,
+            step.kind(),
+            axis_changes(step.exchange())};
+  }
+
+  /// Does an instruction of the step read it? None does a result such as the loss.
+  bool is_read(RegisterIndex target) const {
+    for (RegisterInstance instance : uses_.registers().of(target))
+      if (!uses_.readers(instance).empty()) return true;
+    return false;
   }
 
   /// Notes which instances read or write the memory of each variable.

@@ -120,12 +120,24 @@ TEST(Combine, FarExchangesOfTheForwardAreCombinedOnlyWhileTheyAreSmall) {
   EXPECT_EQ(exchanges_with(Bytes(320)), "all-gather of 2 tensors: v [*, *], w [*, *]\n");
 }
 
+TEST(Combine, TheLossTravelsWithWhatTheOptimizerReduces) {
+  Graph graph;
+  Builder b(graph);
+  const ValueId x = b.input("x", {DType::kF32, {8}});
+  graph.add_output("loss", b.reduce(ReduceOp::kSum, x, {0}, "loss"));
+  b.derive(Role::kOptimizer, {});
+  const ValueId norm = b.reduce(ReduceOp::kSum, b.mul(x, x, "squares"), {0}, "norm");
+  graph.add_output("clip", b.unary("tanh", norm, "clip"));
+  const Compiled compiled = compile(graph, mesh_of("dp=2"), {shard_tensor("x", "P(\"dp\")")});
+  EXPECT_THAT(exchanges(compiled.tasks), ElementsAre("all-reduce norm [] loss []"));
+}
+
 TEST(Combine, EachMicroBatchTravelsByItself) {
   const Plan plan{.meshes = one_mesh(mesh_of("dp=2")),
                   .micro_batches = 4,
                   .marks = {shard_tensor("x", "P(\"dp\")")}};
-  const Compiled compiled = compile(testing_layers::square_layers(3, 64, 16), plan,
-                                    {.dump = {}, .verify_passes = true});
+  const Compiled compiled =
+      compile(testing_layers::square_layers(3, 64, 16), plan, {.dump = {}, .verify_passes = true});
   for (const Task& task : compiled.tasks.tasks)
     for (RegisterIndex input : task.parts.empty() ? std::vector<RegisterIndex>() : task.inputs)
       EXPECT_EQ(compiled.tasks.registers[input].micro_batch.index, task.micro_batch);
