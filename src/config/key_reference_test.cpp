@@ -92,8 +92,8 @@ TEST_P(FileKeys, HaveAMeaningForEveryKeyThatTheParserReads) {
   EXPECT_EQ(read, explained);
 }
 
-/// The value of a key of the reference in an example; nullptr when it is absent. Of a list the
-/// items have it, of a word in capitals any key.
+/// The value of a key of the reference in an example; nullptr when it is absent. Of a list the last
+/// item has it, of a word in capitals any key.
 const Document* find_listed(const Document& document, std::string_view name) {
   const size_t point = name.find('.');
   std::string_view word = name.substr(0, point);
@@ -103,7 +103,7 @@ const Document* find_listed(const Document& document, std::string_view name) {
   if (!document.is_table()) return nullptr;
   for (const auto& [key, value] : document.as_table()) {
     if (!is_any && key != word) continue;
-    const Document& inside = is_list ? value.as_list().front() : value;
+    const Document& inside = is_list ? value.as_list().back() : value;
     if (point == std::string_view::npos) return &inside;
     if (const Document* found = find_listed(inside, name.substr(point + 1))) return found;
   }

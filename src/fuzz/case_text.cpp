@@ -54,7 +54,7 @@ Mark read_mark(std::string_view line, std::string_view& rest) {
 }
 
 /// `first x=2 y=3 at 4` has ranks 4 to 9; with `... at 4 on fake` each of them computes on a fake
-/// device.
+/// device. `other x=6 at 4 of first` is another view of the stage `first`.
 NamedMesh read_mesh(std::string_view line, std::string_view& rest) {
   const std::string name = take_word(rest);
   const size_t at = rest.rfind(" at ");
@@ -63,9 +63,15 @@ NamedMesh read_mesh(std::string_view line, std::string_view& rest) {
   const Mesh shape = parse_mesh(rest.substr(0, at));
   rest.remove_prefix(at + 4);
   NamedMesh mesh{name, consecutive_mesh(shape, take_number<Rank>(line, rest))};
-  if (trim(rest).empty()) return mesh;
-  if (take_word(rest) != "on") refuse(line, "'on' and a kind of device");
-  mesh.device = parse_device_kind(take_word(rest));
+  while (!trim(rest).empty()) {
+    const std::string word = take_word(rest);
+    if (word == "of")
+      mesh.view_of = take_word(rest);
+    else if (word == "on")
+      mesh.device = parse_device_kind(take_word(rest));
+    else
+      refuse(line, "'of' and a stage, or 'on' and a kind of device");
+  }
   return mesh;
 }
 
@@ -83,6 +89,7 @@ std::string line_of(const NamedMesh& named) {
     axes.push_back(axis_text(*named.mesh, axis));
   return "mesh " + named.name + " " + join(axes, " ") + " at " +
          std::to_string(named.mesh->ranks().front()) +
+         (named.view_of.empty() ? "" : " of " + named.view_of) +
          (named.device == DeviceKind::kHost ? "" : " on " + std::string(to_text(named.device))) +
          "\n";
 }

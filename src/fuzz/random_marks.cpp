@@ -48,9 +48,10 @@ class MarkMaker {
     return *meshes_[list[index]].mesh;
   }
 
-  /// Assigns consecutive ops to consecutive meshes; some ops, inputs and variables are elsewhere.
+  /// Assigns consecutive ops to consecutive stages, or to a view of one; some ops, inputs and
+  /// variables are elsewhere.
   void mark_stages() {
-    const auto count = static_cast<int64_t>(meshes_.size());
+    const int64_t count = stage_count(meshes_);
     const double elsewhere = dice_.pick(std::vector<double>{0.0, 0.0, 0.1, 0.4});
     const int forward =
         static_cast<int>(std::count_if(graph_.ops().begin(), graph_.ops().end(),
@@ -60,7 +61,10 @@ class MarkMaker {
       if (op.role != Role::kForward || dice_.chance(0.2)) continue;
       const int64_t stage_index =
           dice_.chance(elsewhere) ? dice_.below(count) : index * count / std::max(forward, 1);
-      marks_.push_back(stage(op.name, meshes_[std::min(stage_index, count - 1)].name, "case"));
+      const std::string& name = meshes_[std::min(stage_index, count - 1)].name;
+      const auto view = std::ranges::find(meshes_, name, &NamedMesh::view_of);
+      const bool is_on_view = view != meshes_.end() && dice_.chance(0.5);
+      marks_.push_back(stage(op.name, is_on_view ? view->name : name, "case"));
     }
     for (const Value& value : graph_.values())
       if (value.producer.index < 0 && dice_.chance(elsewhere))
@@ -268,6 +272,23 @@ std::vector<Mark> random_marks(uint64_t seed, const Graph& graph, const Meshes& 
   return marks;
 }
 
+/// In some cases a stage has another view: its ranks in one axis, or in two.
+void sample_view(uint64_t seed, Meshes& meshes) {
+  constexpr double kViewed = 0.15;
+  Dice dice(seed, "view");
+  if (!dice.chance(kViewed)) return;
+  const NamedMesh& viewed = dice.pick(meshes);
+  const int64_t ranks = viewed.mesh->size();
+  std::vector<int64_t> divisors;
+  for (int64_t d = 1; d <= ranks; ++d)
+    if (ranks % d == 0) divisors.push_back(d);
+  const int64_t first = dice.pick(divisors);
+  const Mesh shape({first, ranks / first}, {"x", "v"});
+  NamedMesh view{"view", consecutive_mesh(shape, viewed.mesh->ranks().front())};
+  view.view_of = viewed.name;
+  meshes.push_back(std::move(view));
+}
+
 /// Chooses any schedule. Schedules that need several stages on the same ranks get such stages: in
 /// turn, or in a V.
 void sample_schedule(uint64_t seed, FuzzCase& result) {
@@ -322,6 +343,7 @@ FuzzCase random_case(uint64_t seed) {
   if (mode.chance(kMicroBatched)) result.micro_batches = mode.between(2, 3);
   result.meshes = random_meshes(seed);
   if (result.micro_batches > 1) sample_schedule(seed, result);
+  sample_view(seed, result.meshes);
   // When values leave the range of their mode, another program of the same seed is tried.
   for (int attempt = 0; attempt < kAttempts; ++attempt) {
     RandomProgram program = random_program(random_key(seed, "attempt " + std::to_string(attempt)),

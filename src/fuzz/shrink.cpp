@@ -308,9 +308,14 @@ class Shrink {
     return smaller;
   }
 
+  /// A stage and its views keep their ranks.
   bool try_mesh(size_t index, const Mesh& shape) {
     FuzzCase candidate = best_;
     MeshPtr& mesh = candidate.meshes[index].mesh;
+    const NamedMesh& named = candidate.meshes[index];
+    const bool is_viewed =
+        std::ranges::count(candidate.meshes, named.name, &NamedMesh::view_of) > 0;
+    if ((is_viewed || !named.view_of.empty()) && shape.size() != mesh->size()) return false;
     mesh = consecutive_mesh(shape, mesh->ranks().front());
     return try_case(std::move(candidate));
   }
@@ -322,6 +327,8 @@ class Shrink {
       FuzzCase candidate = best_;
       const std::string name = candidate.meshes[index].name;
       candidate.meshes.erase(candidate.meshes.begin() + static_cast<std::ptrdiff_t>(index));
+      for (NamedMesh& mesh : candidate.meshes)  // what is left of the ranks is a stage
+        if (mesh.view_of == name) mesh.view_of.clear();
       std::erase_if(candidate.marks, [&](const Mark& mark) { return mark.mesh == name; });
       if (try_case(std::move(candidate)))
         smaller = true;

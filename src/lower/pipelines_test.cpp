@@ -141,6 +141,40 @@ TEST(Pipelines, AutoKeepsNoMoreMicroBatchesThanItMay) {
       << "unsaid, it is the number of devices";
 }
 
+/// Two stages of two ranks; the second layer of the first stage is on another mesh of its ranks.
+Compiled with_second_mesh(const std::string& view_of) {
+  const auto pair = [](const std::string& name, const std::string& axis, Rank first) {
+    return NamedMesh{name, std::make_shared<const Mesh>(Shape{2}, std::vector<std::string>{axis},
+                                                        std::vector<Rank>{first, first + 1})};
+  };
+  Meshes meshes = {pair("first", "dp", 0), pair("last", "dp", 2), pair("wide", "tp", 0)};
+  meshes[2].view_of = view_of;
+  std::vector<Mark> marks = {stage("stage.{0,1}.*", "first"), stage("stage.{2,3}.*", "last"),
+                             stage("stage.0.layer.1.*", "wide"), shard_tensor("x", "P(\"dp\")"),
+                             shard_tensor("stage.0.layer.1.w", "P(None, \"tp\")")};
+  return compile(layers(), Plan{.meshes = meshes, .micro_batches = 4, .marks = std::move(marks)},
+                 {.dump = {}, .verify_passes = true});
+}
+
+TEST(Pipelines, AViewIsNoStageOfItsOwn) {
+  const Compiled compiled = with_second_mesh("first");
+  ASSERT_TRUE(compiled.pipeline);
+  EXPECT_EQ(compiled.pipeline->shape.stages.size(), 2u);
+  EXPECT_EQ(words_of(compiled, 0, 'F'), "F0 F1 F2 F3 ");
+  EXPECT_EQ(words_of(compiled, 0, 'B'), "B0 B1 B2 B3 ");
+  const auto tasks_of = [&](int mesh) {
+    return std::ranges::count_if(compiled.tasks.tasks, [&](const Task& task) {
+      return task.mesh == MeshIndex(mesh) && task.kind == Task::Kind::kCompute && task.pass;
+    });
+  };
+  EXPECT_GE(tasks_of(2), 8) << "a forward and a backward of each micro-batch run on it";
+}
+
+TEST(Pipelines, AStageMayNotNeedALaterOneThatNeedsIt) {
+  // Without `view_of` the layers before and behind it are one stage, and it is another.
+  EXPECT_THROW(with_second_mesh(""), UserError);
+}
+
 TEST(Pipelines, TasksSayWhichPassOfTheScheduleTheyBelongTo) {
   const Compiled split = four_stages(4, PipelineKind::kZeroBubbleH1),
                  whole = four_stages(4, PipelineKind::kOneForwardOneBackward);

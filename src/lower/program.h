@@ -176,6 +176,8 @@ struct Program {
   IndexedVector<MeshIndex, MeshPtr> meshes;  // each once, but for other devices
   /// Stages on equal meshes of equal devices have the same mesh.
   IndexedVector<StageIndex, MeshIndex> mesh_of_stage;
+  /// By mesh of the plan: itself, or the stage of which it is a view. Views are the last ones.
+  IndexedVector<StageIndex, StageIndex> viewed_stage;
   /// By mesh; empty before the pass of device copies (lower/passes/device_copies.h).
   IndexedVector<MeshIndex, DeviceKind> devices = {};
   std::map<MeshIndex, StateWindow> windows = {};  // of offloaded variables

@@ -131,7 +131,8 @@ void check_decides_recompute(const Plan& plan) {
 int max_in_flight(const Plan& plan, int stage) {
   const auto count = static_cast<int>(plan.micro_batches);
   const Meshes meshes = plan.placed();
-  const auto stages = static_cast<int>(meshes.size());
+  const int stages = stage_count(meshes);
+  stage = stage_of(meshes, stage);
   switch (plan.schedule) {
     case PipelineKind::kForwardThenBackward:
     case PipelineKind::kOneForwardOneBackward:

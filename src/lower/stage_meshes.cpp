@@ -19,6 +19,8 @@ StageMeshes::StageMeshes(const ShardedGraph& sharded, const Meshes& meshes, int6
     program.mesh_of_stage.push_back(is_new ? program.meshes.end_index() : mesh_of(stage));
     if (is_new) program.meshes.push_back(mesh.mesh);
   }
+  for (StageIndex stage : program.mesh_of_stage.indices())
+    program.viewed_stage.push_back(StageIndex(tessera::stage_of(meshes, stage.value())));
 }
 
 StageIndex StageMeshes::stage_of(const MeshPtr& mesh) const {

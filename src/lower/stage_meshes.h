@@ -18,7 +18,7 @@ class StageMeshes {
   /// Stages on equal meshes of equal devices share one mesh, so that they read each other's
   /// registers without an exchange.
   ///   meshes   of ranks, one a stage
-  ///   ensures  meshes and mesh_of_stage of `program` are set
+  ///   ensures  meshes, mesh_of_stage and viewed_stage of `program` are set
   StageMeshes(const ShardedGraph& sharded, const Meshes& meshes, int64_t micro_batches,
               Program& program);
 

@@ -52,6 +52,7 @@ class Unroller {
   Program run(const InstanceOrder& order) {
     made_.meshes = std::move(rolled_.meshes);
     made_.mesh_of_stage = std::move(rolled_.mesh_of_stage);
+    made_.viewed_stage = std::move(rolled_.viewed_stage);
     made_.devices = std::move(rolled_.devices);
     made_.kernels = std::move(rolled_.kernels);
     made_.registers.reserve(instances_.size());

@@ -254,7 +254,10 @@ void write_meshes(const Plan& plan, Document& document) {
     item["name"] = mesh.name;
     item["mesh"] = axes_of(*mesh.mesh);
     for (Rank rank : mesh.mesh->ranks()) item["ranks"].append(rank);
-    write_device(mesh, item);
+    if (mesh.view_of.empty())
+      write_device(mesh, item);
+    else
+      item["view_of"] = mesh.view_of;
     document["meshes"].append(std::move(item));
   }
 }
@@ -292,7 +295,8 @@ std::string mesh_text(const Plan& plan) {
   if (plan.meshes.size() == 1) return mesh_text(plan.meshes[0]);
   std::vector<std::string> texts;
   for (const NamedMesh& mesh : plan.meshes)
-    texts.push_back(mesh.name + ": " + text_with_ranks(*mesh.mesh) + device_text(mesh));
+    texts.push_back(mesh.name + ": " + text_with_ranks(*mesh.mesh) + device_text(mesh) +
+                    (mesh.view_of.empty() ? "" : ", a view of " + mesh.view_of));
   return join(texts, ", ");
 }
 

@@ -44,6 +44,11 @@
 //                  {"name": "last", "mesh": {"dp": 2}, "ranks": [2, 3]}],
 //       "marks": [{"op": "blocks.0.*", "mesh": "first"}, {"op": "blocks.1.*", "mesh": "last"}]
 //
+// Behind the stages there may be views, other meshes of the ranks of a stage. What is marked to be
+// on a view runs in the passes of the stage:
+//
+//       {"name": "experts", "mesh": {"ep": 2}, "view_of": "first"}
+//
 // Instead of marks, from which placements are propagated, a plan may have the placements:
 //
 //       "shardings": {"train": {"ops": {"m@dp": ["blocks.{0..23}.up.dot"]}, ...}, ...}

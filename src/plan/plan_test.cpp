@@ -350,6 +350,48 @@ TEST(Plan, SaysWhatItsRanksNeed) {
   EXPECT_EQ(parse_plan(to_document(stages, graph), "p").hardware(), stages.hardware());
 }
 
+/// A plan of the stages `a` and `b` and a third mesh.
+Plan with_third_mesh(const std::string& mesh) {
+  return parse_plan(parse_json(R"({"meshes": [
+      {"name": "a", "mesh": {"dp": 2}, "ranks": [0, 1], "hardware": "gpu", "device": "fake"},
+      {"name": "b", "mesh": {"dp": 2}, "ranks": [2, 3]}, )" +
+                                   mesh + "]}",
+                               "p"),
+                    "p");
+}
+
+TEST(Plan, AViewHasTheRanksAndTheDeviceOfItsStage) {
+  const Plan plan = with_third_mesh(R"({"name": "v", "mesh": {"tp": 2}, "view_of": "a"})");
+  EXPECT_EQ(plan.meshes[2].mesh->ranks(), (std::vector<Rank>{0, 1}));
+  EXPECT_EQ(plan.meshes[2].device, DeviceKind::kFake);
+  EXPECT_EQ(plan.meshes[2].hardware, "gpu");
+  EXPECT_EQ(mesh_text(plan),
+            "a: dp=2 {0,1} of devices fake, b: dp=2 {2,3}, v: tp=2 {0,1} of devices fake, a view "
+            "of a");
+  Graph graph;
+  const Plan read = parse_plan(to_document(plan, graph), "p");
+  EXPECT_EQ(mesh_text(read), mesh_text(plan));
+  EXPECT_EQ(with_third_mesh(R"({"name": "v", "mesh": {"tp": 2}, "ranks": [1, 0], "view_of": "a"})")
+                .meshes[2]
+                .mesh->ranks(),
+            (std::vector<Rank>{1, 0}));
+}
+
+TEST(Plan, RefusesAViewThatIsNoneOfAStage) {
+  for (const char* mesh : {
+           R"({"name": "v", "mesh": {"tp": 2}, "view_of": "c"})",
+           R"({"name": "v", "mesh": {"tp": 2}, "ranks": [0, 2], "view_of": "a"})",
+           R"({"name": "v", "mesh": {"tp": 4}, "view_of": "a"})",
+           R"({"name": "v", "mesh": {"tp": 2}, "view_of": "a", "hardware": "cpu"})",
+           R"({"name": "v", "mesh": {"tp": 2}, "view_of": "b", "device": "fake"})",
+           R"({"name": "v", "mesh": {"tp": 2}, "view_of": "a"},
+              {"name": "w", "mesh": {"tp": 2}, "view_of": "v"})",
+           R"({"name": "v", "mesh": {"tp": 2}, "view_of": "a"},
+              {"name": "c", "mesh": {"tp": 2}, "ranks": [4, 5]})",
+       })
+    EXPECT_THROW(with_third_mesh(mesh), UserError) << mesh;
+}
+
 TEST(Plan, ARankNeedsOneKindOfDevice) {
   EXPECT_THROW(parse_plan(parse_json(R"({"meshes": [
       {"name": "a", "mesh": {}, "ranks": [0], "hardware": "gpu"},

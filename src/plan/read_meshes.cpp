@@ -8,6 +8,7 @@
 
 #include "base/count_text.h"
 #include "base/error.h"
+#include "base/text.h"
 
 namespace tessera {
 namespace {
@@ -122,26 +123,60 @@ std::vector<Rank> read_ranks(const Document* list, const std::string& origin) {
   return ranks;
 }
 
-NamedMesh read_stage(const ConfigTable& plan, const Document& item, size_t index) {
+/// What a view has of the stage of which it is one.
+void take_stage(const Meshes& stages, const std::string& origin, NamedMesh& view,
+                std::vector<Rank>& ranks) {
+  const auto stage = std::ranges::find(stages, view.view_of, &NamedMesh::name);
+  std::vector<std::string> names;
+  for (const NamedMesh& mesh : stages)
+    if (mesh.view_of.empty()) names.push_back("'" + mesh.name + "'");
+  if (stage == stages.end() || !stage->view_of.empty())
+    refuse(origin + " is a view of '" + view.view_of + "', which is no stage before it",
+           "a view is another mesh of the ranks of a stage",
+           names.empty() ? "write the stages first" : "the stages are " + join(names, ", "));
+  const std::vector<Rank>& own = stage->mesh->ranks();
+  if (!ranks.empty() && !std::ranges::is_permutation(ranks, own))
+    refuse(origin + " has other ranks than '" + view.view_of + "'",
+           "a view is another mesh of the ranks of a stage", "remove 'ranks'");
+  if ((view.device != DeviceKind::kHost && view.device != stage->device) ||
+      (!view.hardware.empty() && view.hardware != stage->hardware))
+    refuse(origin + " has another device than '" + view.view_of + "'",
+           "a view is another mesh of the ranks of a stage, and a rank has one device",
+           "remove 'device' and 'hardware'");
+  if (ranks.empty()) ranks = own;
+  view.device = stage->device;
+  view.hardware = stage->hardware;
+}
+
+/// One of several meshes, behind `before`.
+NamedMesh read_one_of(const ConfigTable& plan, const Document& item, const Meshes& before) {
+  const size_t index = before.size();
   const std::string& origin = plan.file();
   const std::string position = "meshes[" + std::to_string(index) + "]";
   ConfigTable table = plan.inside(item, position, "meshes[]");
-  const std::string name = table.text("name", "");
+  NamedMesh made;
+  made.name = table.text("name", "");
   const Document* mesh = table.raw("mesh", {.range = "sizes from 1, or lists of weights"});
   std::vector<Rank> ranks = read_ranks(
       table.raw("ranks", {.type = "list of integers", .range = "from 0"}), origin + " " + position);
-  const DeviceKind device = read_device(table);
-  std::string hardware = read_hardware(table);
+  made.device = read_device(table);
+  made.hardware = read_hardware(table);
+  made.view_of = table.text("view_of", "");
   table.refuse_renamed(kRenamedMeshKeys);
   table.finish();
-  if (name.empty() || !mesh || ranks.empty())
+  if (!made.view_of.empty()) {
+    take_stage(before, origin + " " + position, made, ranks);
+  } else if (!before.empty() && !before.back().view_of.empty()) {
+    refuse(origin + ": " + position + " is a stage behind a view",
+           "views come behind all stages, which have numbers", "put it before the views");
+  }
+  if (made.name.empty() || !mesh || ranks.empty())
     refuse(origin + ": " + position + " is not a mesh",
            "one of several meshes has a name, its axes and its ranks",
            "write {\"name\": \"first\", \"mesh\": {\"dp\": 2}, \"ranks\": [0, 1]}");
-  return {name,
-          std::make_shared<const Mesh>(
-              read_mesh(*mesh, origin + " " + position, std::move(ranks), std::nullopt)),
-          device, std::move(hardware)};
+  made.mesh = std::make_shared<const Mesh>(
+      read_mesh(*mesh, origin + " " + position, std::move(ranks), std::nullopt));
+  return made;
 }
 
 }  // namespace
@@ -179,7 +214,7 @@ Meshes read_meshes(ConfigTable& plan, std::optional<int> ranks_of_run) {
     refuse(origin + ": 'meshes' is " + kind_of(*several), "the meshes of a plan are a list",
            "write them in [ ]");
   for (size_t i = 0; i < several->as_list().size(); ++i)
-    meshes.push_back(read_stage(plan, several->as_list()[i], i));
+    meshes.push_back(read_one_of(plan, several->as_list()[i], meshes));
   const std::vector<Rank> ranks = ranks_of(meshes);
   for (Rank rank = 0; rank < std::ssize(ranks); ++rank)
     if (ranks[rank] != rank)

@@ -138,9 +138,11 @@ class Assignment {
       if (op.role != Role::kForward) continue;
       if (of_op(i) == kUnknown) of_op(i) = largest_mesh_of_operands(op);
       if (of_op(i) == kUnknown) of_op(i) = nearest;
-      nearest = of_op(i);
+      nearest = stage_of_mesh(of_op(i));
     }
   }
+
+  int stage_of_mesh(int mesh) const { return mesh == kUnknown ? mesh : stage_of(meshes_, mesh); }
 
   /// Unknown when no mesh of the operands is larger than all others.
   int largest_mesh_of_operands(const Op& op) {
@@ -166,12 +168,12 @@ class Assignment {
     int nearest = kUnknown;
     for (int i = 0; i < op_count(); ++i) {
       if (of_op(i) == kUnknown && graph_.op({i}).role == role) of_op(i) = nearest;
-      if (of_op(i) != kUnknown) nearest = of_op(i);
+      if (of_op(i) != kUnknown) nearest = stage_of_mesh(of_op(i));
     }
     nearest = 0;
     for (int i = op_count() - 1; i >= 0; --i) {
       if (of_op(i) == kUnknown && graph_.op({i}).role == role) of_op(i) = nearest;
-      if (of_op(i) != kUnknown) nearest = of_op(i);
+      if (of_op(i) != kUnknown) nearest = stage_of_mesh(of_op(i));
     }
   }
 
@@ -219,6 +221,19 @@ class Assignment {
 };
 
 }  // namespace
+
+int stage_of(const Meshes& meshes, int mesh) {
+  const std::string& stage = meshes[mesh].view_of;
+  if (stage.empty()) return mesh;
+  const auto found = std::ranges::find(meshes, stage, &NamedMesh::name);
+  ensure(found != meshes.end(), "a view is one of a mesh of the plan");
+  return static_cast<int>(found - meshes.begin());
+}
+
+int stage_count(const Meshes& meshes) {
+  return static_cast<int>(
+      std::ranges::count_if(meshes, [](const NamedMesh& mesh) { return mesh.view_of.empty(); }));
+}
 
 Meshes one_mesh(MeshPtr mesh) {
   return {{"all", std::move(mesh)}};

@@ -12,7 +12,8 @@
 
 namespace tessera {
 
-/// A mesh with a name. It is a stage.
+/// A mesh with a name. It is a stage, or another view of the ranks of a stage: ops on it run in the
+/// passes of that stage.
 struct NamedMesh {
   std::string name;
   MeshPtr mesh;
@@ -20,8 +21,16 @@ struct NamedMesh {
   /// What its ranks need of a cluster: "cpu", "gpu", "npu", the name of a type of device, or "" for
   /// any. It decides nothing of the program.
   std::string hardware = {};
+  /// The name of the stage of which it is a view, which has the same ranks; "": it is a stage.
+  /// Views come behind all stages.
+  std::string view_of = {};
 };
 using Meshes = std::vector<NamedMesh>;
+
+/// The stage of a mesh: its own index, or that of the mesh of which it is a view.
+int stage_of(const Meshes& meshes, int mesh);
+/// The number of meshes that are no views.
+int stage_count(const Meshes& meshes);
 
 /// The usual case: one mesh called "all".
 Meshes one_mesh(MeshPtr mesh);
@@ -43,7 +52,8 @@ struct MeshAssignment {
 ///   forward    an op without mesh takes the larger of the meshes of its marked operands when that
 ///              includes the others; then that mesh of its operands that has all ranks of the
 ///              others and more. Otherwise it takes the nearest known mesh before it in program
-///              order, or after it when there is none before
+///              order, or after it when there is none before; of a view the stage, so that a view
+///              has what is marked and what is derived from that
 ///   backward   an op takes the mesh of the op that it was derived from; a sum of gradients takes
 ///              that of its operands when one mesh has them all; an optimizer op takes that of its
 ///              parameter; an op that belongs to no single parameter (the norm of a clip) takes

@@ -63,6 +63,18 @@ TEST(MeshAssignment, WhereNoMeshIncludesTheOthersTheNearestOpBeforeDecides) {
 
 const Meshes kTwo = {mesh("first", {0}), mesh("last", {1})};
 
+TEST(MeshAssignment, AViewHasWhatIsMarkedAndWhatIsDerivedFromIt) {
+  Meshes meshes = {mesh("stage", {0, 1}), mesh("view", {1, 0})};
+  meshes[1].view_of = "stage";
+  EXPECT_EQ(stage_of(meshes, 1), 0);
+  EXPECT_EQ(stage_count(meshes), 1);
+  EXPECT_THAT(meshes_of_ops(meshes, {stage("left", "stage"), stage("right", "view")}),
+              ElementsAre("stage", "view", "stage", "stage", "stage", "stage", "view", "stage"));
+  meshes[1].view_of.clear();  // a second stage is where the nearest ops are
+  EXPECT_THAT(meshes_of_ops(meshes, {stage("left", "stage"), stage("right", "view")}),
+              ElementsAre("stage", "view", "view", "view", "view", "stage", "view", "view"));
+}
+
 TEST(MeshAssignment, AMarkOnABackwardOrAnOptimizerOpPlacesIt) {
   EXPECT_THAT(meshes_of_ops(kTwo, {stage("{left,right,joined,top}", "first"),
                                    stage("left.grad", "last"), stage("norm", "last")}),

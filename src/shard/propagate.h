@@ -20,8 +20,10 @@ namespace tessera {
 ///   leaves   differences between producer and consumer: lowering reshards there
 ///   throws   UserError (78) from resolve_marks
 ///   time     O(ops x factors) per round; every round but the last gives an axis to a dim
-///   meshes   each op and value gets its mesh first (assign_meshes); an axis is propagated to
-///            another mesh only if that has an axis of the same name and size
+///   meshes   each op and value gets its mesh first (assign_meshes); the axes of a dim are
+///   propagated
+///            to another mesh if that has axes of the same names and sizes, and else only the
+///            micro-batches
 ShardedGraph propagate(const Graph& graph, const Meshes& meshes, const std::vector<Mark>& marks,
                        const RuleLookup& rules = catalogue_rule);
 /// The same with the mesh of each op and value given.

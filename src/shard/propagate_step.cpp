@@ -70,14 +70,16 @@ bool propagate_to_operand(PropagationState& state, OpId id, int index, TensorPla
   return changed;
 }
 
-/// The axes of `to`'s mesh with the names and sizes of those that divide a dim of `from`; empty
-/// when the mesh lacks one of them or `to` uses it already.
+/// The axes of `to`'s mesh with the names and sizes of those that divide a dim of `from`. When the
+/// mesh lacks one of them or `to` uses it already, only the micro-batches, which all meshes have.
 Axes same_axes(const DistAttr& from, size_t dim, const DistAttr& to) {
   Axes axes;
   for (int axis : from.dims[dim].axes) {
     const std::optional<int> index = to.mesh->find_axis(from.mesh->axes()[axis]);
-    if (!index || to.mesh->shape()[*index] != from.mesh->shape()[axis] || to.uses(*index))
-      return {};
+    if (!index || to.mesh->shape()[*index] != from.mesh->shape()[axis] || to.uses(*index)) {
+      const bool has_time = !axes.empty() && is_time(*to.mesh, axes.front());
+      return has_time ? Axes{axes.front()} : Axes{};
+    }
     axes.push_back(*index);
   }
   return axes;

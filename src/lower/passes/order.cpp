@@ -34,10 +34,15 @@ std::vector<int> needs_of(const Program& program, const InstanceUses& uses, Time
   return needs;
 }
 
+bool is_view(const Program& program, StageIndex stage) {
+  return program.viewed_stage[stage] != stage;
+}
+
 /// By stage, a number that it has in common with those that share ranks with it.
 std::vector<int> devices_of(const Program& program) {
   std::vector<MeshPtr> meshes;
-  for (MeshIndex mesh : program.mesh_of_stage) meshes.push_back(program.meshes[mesh]);
+  for (StageIndex stage : program.mesh_of_stage.indices())
+    if (!is_view(program, stage)) meshes.push_back(program.meshes[program.mesh_of_stage[stage]]);
   std::vector<int> device(meshes.size());
   int count = 0;
   for (size_t i = 0; i < meshes.size(); ++i) {
@@ -120,7 +125,8 @@ IndexedVector<InstructionIndex, int> blocks_of(const Program& program, const Ins
   for (const InstructionInstance& instance : order) {
     const Instruction& instruction = program.instructions[instance.instruction];
     has_passes = has_passes || instruction.pass;
-    const Block block{has_passes, instruction.pass ? instruction.stage : StageIndex(),
+    const Block block{has_passes,
+                      instruction.pass ? program.viewed_stage[instruction.stage] : StageIndex(),
                       instruction.pass};
     if (int& number = blocks[instance.instruction]; number < 0)
       number = numbers.emplace(block, static_cast<int>(numbers.size())).first->second;
@@ -177,8 +183,9 @@ std::optional<PipelineOrder> order_instructions(Program& program, const Graph& g
   for (Time time : uses.order().indices()) {
     const InstructionInstance& instance = uses.order()[time];
     const Instruction& instruction = program.instructions[instance.instruction];
-    work.push_back({instruction.stage.value(), instruction.role, instance.micro_batch,
-                    needs_of(program, uses, time), times[instance.instruction]});
+    work.push_back({program.viewed_stage[instruction.stage].value(), instruction.role,
+                    instance.micro_batch, needs_of(program, uses, time),
+                    times[instance.instruction]});
   }
   PipelineOrder made =
       pipeline_order(work, {.kind = options.kind,
@@ -194,11 +201,12 @@ std::string order_text(const Program& program, const std::vector<std::string>& s
   const InstanceOrder order = instances(program);
   std::string text;
   for (StageIndex stage : program.mesh_of_stage.indices()) {
+    if (is_view(program, stage)) continue;
     text += stage_names[stage.value()] + ":";
     std::string last;
     for (const InstructionInstance& instance : order) {
       const Instruction& instruction = program.instructions[instance.instruction];
-      if (instruction.stage != stage) continue;
+      if (program.viewed_stage[instruction.stage] != stage) continue;
       const bool is_prologue = !instance.pass && instance.micro_batch >= 0;
       const std::string word =
           is_prologue ? "prologue"
