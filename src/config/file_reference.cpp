@@ -65,7 +65,8 @@ constexpr KeyMeaning kPlanMeanings[] = {
     {"meshes[].device", "As `device`, for this mesh",
      R"("meshes": [{"name": "all", "mesh": {}, "ranks": [0], "device": "fake"}])"},
     {"meshes[].view_of",
-     "The stage of whose ranks it is [another mesh](plans.md#views-of-a-stage); `ranks` may be left "
+     "The stage of whose ranks it is [another mesh](plans.md#views-of-a-stage); `ranks` may be "
+     "left "
      "out",
      R"("meshes": [{"name": "all", "mesh": {"dp": 2}, "ranks": [0, 1]}, {"name": "wide", "mesh": )"
      R"({"tp": 2}, "view_of": "all"}])"},
