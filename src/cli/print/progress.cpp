@@ -75,11 +75,16 @@ Progress::~Progress() {
 
 void Progress::within(double done) {
   const Clock::time_point now = now_();
-  const Seconds passed(std::chrono::duration<double>(now - begin_).count());
+  if (first_within_ <= 0) {
+    first_within_ = std::max(done, 0.0);
+    first_within_time_ = now;
+  }
+  const Seconds passed(std::chrono::duration<double>(now - first_within_time_).count());
   const bool is_last = done >= static_cast<double>(steps_);
-  left_ = is_last || done <= 0 || passed < kFirstEstimate
-              ? Seconds(0)
-              : Seconds(passed.value() * (static_cast<double>(steps_) - done) / done);
+  left_ =
+      is_last || done <= first_within_ || passed < kFirstEstimate
+          ? Seconds(0)
+          : Seconds(passed.value() * (static_cast<double>(steps_) - done) / (done - first_within_));
   if (form_ == Form::kBar) {
     const ProgressState state{
         .done = static_cast<int64_t>(done), .steps = steps_, .loss = std::nan(""), .left = left_};

@@ -55,7 +55,8 @@ class Progress {
   /// Call it within the steps of a loop without a loss, with the steps done so far: 1.5 is half of
   /// the second one. Lines are some seconds apart.
   void within(double done);
-  /// The time that is left by the progress of within(); 0 in the first second, and at the end.
+  /// The time that is left by the progress of within() since its first call with progress, which is
+  /// behind the compiler; 0 in the second after that, and at the end.
   Seconds left() const { return left_; }
   /// Prints a line between the steps.
   void note(const std::string& line);
@@ -82,6 +83,8 @@ class Progress {
   Clock::time_point last_shown_;
   const Clock::time_point begin_ = now_();
   Seconds left_{0};
+  double first_within_ = 0;  // the first progress of within()
+  Clock::time_point first_within_time_;
   int64_t first_done_ = 0;
   int64_t units_ = 0;  // of all steps but the first
 };

@@ -28,6 +28,20 @@ TEST(Progress, WithinAStepTheLineSaysThePartOfItAndTheTimeLeft) {
   EXPECT_EQ(within_line(0, 1, Seconds(0)), "step: 0 of 1");
 }
 
+TEST(Progress, TheTimeLeftWithinStepsDoesNotCountWhatIsBeforeThem) {
+  Progress::Clock::time_point now{std::chrono::hours(1)};
+  testing::internal::CaptureStderr();
+  Progress progress(2, "token", Progress::Form::kLines, [&] { return now; });
+  progress.within(0);
+  now += std::chrono::seconds(30);  // the plan is compiled
+  progress.within(0.001);
+  EXPECT_EQ(progress.left(), Seconds(0));
+  now += std::chrono::seconds(4);
+  progress.within(0.501);
+  EXPECT_DOUBLE_EQ(progress.left().value(), 4 * 1.499 / 0.5);
+  testing::internal::GetCapturedStderr();
+}
+
 TEST(Progress, TheBarIsAsFullAsTheRun) {
   // 24 columns * 30 / 120 steps = 6 of them.
   EXPECT_EQ(
