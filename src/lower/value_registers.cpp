@@ -1,27 +1,11 @@
 #include "lower/value_registers.h"
 
 #include <algorithm>
-#include <limits>
 
 #include "base/error.h"
+#include "reshard/held_placements.h"
 
 namespace tessera {
-namespace {
-
-/// May an exchange make `to` from `from`? Partial values stay on the mesh that computed them; a
-/// window of `from` may leave out what `to` has; a whole tensor becomes partial only where a mark
-/// on an op asks for it.
-bool may_become(const Shape& shape, const DistAttr& from, const DistAttr& to) {
-  if (!to.partial.empty() && from.mesh != to.mesh) return false;
-  if (!holds_all_of(shape, from, to)) return false;
-  return std::all_of(to.partial.begin(), to.partial.end(), [&](const PartialAxis& p) {
-    // A value that is whole on an axis becomes partial there without an exchange.
-    return !from.uses(p.axis) ||
-           std::find(from.partial.begin(), from.partial.end(), p) != from.partial.end();
-  });
-}
-
-}  // namespace
 
 ValueRegisters::ValueRegisters(const Graph& graph, const ShardedGraph& sharded,
                                const StageMeshes& stages, const ReshardOptions& reshard,
@@ -152,21 +136,17 @@ std::vector<RegisterIndex> ValueRegisters::sources_of(ValueId value,
   return sources;
 }
 
+std::vector<const DistAttr*> ValueRegisters::placements_of(
+    const std::vector<RegisterIndex>& sources) const {
+  std::vector<const DistAttr*> held;
+  for (RegisterIndex source : sources) held.push_back(&at(source).attr);
+  return held;
+}
+
 RegisterIndex ValueRegisters::nearest(const std::vector<RegisterIndex>& sources,
                                       const DistAttr& wanted) {
-  RegisterIndex best;
-  std::pair<Seconds, int64_t> least;
-  for (RegisterIndex source : sources) {
-    const Register& reg = at(source);
-    if (reg.attr == wanted) return source;
-    const PricedReshard& plan = plans_.plan(reg.type, reg.attr, wanted);
-    const std::pair needed(plan.time, plan.sent_bytes);
-    if (best.is_none() || needed < least) {
-      best = source;
-      least = needed;
-    }
-  }
-  return best;
+  const std::vector<const DistAttr*> held = placements_of(sources);
+  return sources[tessera::nearest(plans_, at(sources.front()).type, held, wanted)];
 }
 
 RegisterIndex ValueRegisters::reshard(ValueId value, RegisterIndex source, const DistAttr& wanted,
@@ -203,42 +183,8 @@ std::optional<DistAttr> ValueRegisters::better_first(ValueId value,
                                                      const std::vector<RegisterIndex>& sources) {
   const bool lives_for_a_pass = sharded_.life_of_copies(value) == CopyLife::kPass;
   if (in_region_ || lives_for_a_pass || graph_.value(value).users.size() < 2) return std::nullopt;
-  std::vector<DistAttr> held;
-  for (RegisterIndex source : sources) held.push_back(at(source).attr);
-  std::vector<DistAttr> others = needs_in_pass(value, wanted, reader);
-  std::erase_if(others, [&](const DistAttr& need) {
-    return need == wanted.attr || std::ranges::count(held, need) > 0;
-  });
-  if (others.empty()) return std::nullopt;
-  const TensorType& type = at(sources.front()).type;
-  const auto time_between = [&](const DistAttr& from, const DistAttr& to) {
-    return may_become(type.shape, from, to) ? plans_.plan(type, from, to).time
-                                            : Seconds(std::numeric_limits<double>::infinity());
-  };
-  const auto time_with = [&](const DistAttr& first) {
-    std::vector<DistAttr> made = held;
-    Seconds sum{0};
-    const auto make = [&](const DistAttr& need) {
-      if (std::ranges::count(made, need) > 0) return;
-      Seconds least(std::numeric_limits<double>::infinity());
-      for (const DistAttr& from : made) least = std::min(least, time_between(from, need));
-      sum += least;
-      made.push_back(need);
-    };
-    make(first);
-    make(wanted.attr);
-    for (const DistAttr& need : others) make(need);
-    return sum;
-  };
-  constexpr double kLess = 0.99;  // what is as fast is made when it is needed
-  std::optional<DistAttr> best;
-  Seconds least(kLess * time_with(wanted.attr).value());
-  for (const DistAttr& need : others)
-    if (const Seconds time = time_with(need); time < least) {
-      least = time;
-      best = need;
-    }
-  return best;
+  return tessera::better_first(plans_, at(sources.front()).type, placements_of(sources),
+                               wanted.attr, needs_in_pass(value, wanted, reader));
 }
 
 /// A mark makes a partial value of a whole tensor: the first rank of the axis gets the tensor, the

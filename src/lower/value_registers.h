@@ -10,8 +10,8 @@
 #include <vector>
 
 #include "lower/program.h"
-#include "lower/reshard_plans.h"
 #include "lower/stage_meshes.h"
+#include "reshard/reshard_plans.h"
 
 namespace tessera {
 
@@ -76,8 +76,8 @@ class ValueRegisters {
   /// The registers from which exchanges can make the value as `wanted` for the reader.
   std::vector<RegisterIndex> sources_of(ValueId value, const MicroBatchPlacement& wanted,
                                         const ValueReader& reader);
-  /// That from which the placement takes least time, and of these sends the fewest bytes.
-  ///   requires  one source at least
+  std::vector<const DistAttr*> placements_of(const std::vector<RegisterIndex>& sources) const;
+  /// The nearest() of one source at least.
   RegisterIndex nearest(const std::vector<RegisterIndex>& sources, const DistAttr& wanted);
   RegisterIndex reshard(ValueId value, RegisterIndex source, const DistAttr& wanted,
                         const ValueReader& reader);
@@ -85,9 +85,7 @@ class ValueRegisters {
   /// each once.
   std::vector<DistAttr> needs_in_pass(ValueId value, const MicroBatchPlacement& wanted,
                                       const ValueReader& reader) const;
-  /// Of the other placements that the pass needs and that no register has yet, the one with which
-  /// all of them take less time than with `wanted` first: a whole tensor of which ops read parts.
-  /// nullopt: there is none.
+  /// Of the other placements that the pass needs, the one that is made before `wanted`.
   std::optional<DistAttr> better_first(ValueId value, const MicroBatchPlacement& wanted,
                                        const ValueReader& reader,
                                        const std::vector<RegisterIndex>& sources);

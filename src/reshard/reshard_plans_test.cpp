@@ -1,4 +1,4 @@
-#include "lower/reshard_plans.h"
+#include "reshard/reshard_plans.h"
 
 #include <gtest/gtest.h>
 
