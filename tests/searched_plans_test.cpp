@@ -168,12 +168,12 @@ CountedMemory memory_of(const std::string& model, int ranks) {
 
 class MemoryOfTheProblem : public testing::TestWithParam<Case> {};
 
-// The problem leaves out a few scalars of 64 bytes each.
+// Passes that move and combine exchanges change a little.
 TEST_P(MemoryOfTheProblem, IsNotBelowTheLiveBoundAndNearTheArena) {
   const CountedMemory memory = memory_of(GetParam().model, GetParam().ranks);
   RecordProperty("of_the_arena", std::to_string(memory.counted / memory.arena));
-  EXPECT_GE(memory.counted, 0.999 * memory.live_bound) << memory.counted / memory.live_bound;
-  EXPECT_LE(memory.counted, 1.1 * memory.arena) << memory.counted / memory.arena;
+  EXPECT_GE(memory.counted, memory.live_bound) << memory.counted / memory.live_bound;
+  EXPECT_LE(memory.counted, 1.01 * memory.arena) << memory.counted / memory.arena;
 }
 
 std::vector<Case> memory_cases() {

@@ -35,9 +35,13 @@ MemoryMoments::MemoryMoments(const Graph& graph, const OpRules& rules, const Tie
   for (int i = 0; i < count; ++i) begins_.push_back(begins_.back() + is_moment[i]);
   for (int i = 0; i < std::ssize(graph.values()); ++i)
     lifetimes_.push_back(lifetime_of(ValueId{i}));
+  const std::shared_ptr<const KernelSet> own = own_kernels(graph);
+  for (int i = 0; i < count; ++i)
+    may_write_over_.push_back(ties.is_first(OpId{i}) ? overwritable(OpId{i}, rules[i], own.get())
+                                                     : may_write_over_[ties.of_op[i]]);
   for (int first = 0; first < count; ++first) {
     if (ops_[first].empty()) continue;
-    const ValueId operand = overwritten(OpId{first}, rules[first]);
+    const ValueId operand = overwritten(OpId{first});
     if (operand.index < 0) continue;
     const std::vector<ValueId>& inputs = graph.op(OpId{first}).inputs;
     const auto slot = std::ranges::find(inputs, operand) - inputs.begin();
@@ -75,19 +79,28 @@ int MemoryMoments::first_reader(ValueId value) const {
   return std::ranges::min(known.users, {}, &OpId::index).index;
 }
 
-ValueId MemoryMoments::overwritten(OpId id, const ShardingRule& rule) const {
+std::vector<bool> MemoryMoments::overwritable(OpId id, const ShardingRule& rule,
+                                              const KernelSet* own) const {
   const Op& op = graph_.op(id);
+  const TensorType& result = graph_.type(op.outputs.front());
+  std::vector<bool> list(op.inputs.size(), false);
   std::vector<int> inputs;
   for (ValueId input : op.inputs) inputs.push_back(input.index);
-  const auto own = own_kernels(graph_);
   std::string kernel;
-  for (ValueId input : op.inputs) {
-    if (graph_.value(input).producer.index < 0 || lifetimes_[input.index].last != id.index ||
-        !(graph_.type(input) == graph_.type(op.outputs.front())))
-      continue;
+  for (size_t k = 0; k < op.inputs.size(); ++k) {
+    if (!(graph_.type(op.inputs[k]) == result)) continue;
     if (kernel.empty()) kernel = kernel_of(view(graph_, op), rule);
-    if (!kernel.empty() && may_write_over(kernel, inputs, input.index, own.get())) return input;
+    list[k] = !kernel.empty() && tessera::may_write_over(kernel, inputs, inputs[k], own);
   }
+  return list;
+}
+
+ValueId MemoryMoments::overwritten(OpId id) const {
+  const std::vector<ValueId>& inputs = graph_.op(id).inputs;
+  for (size_t k = 0; k < inputs.size(); ++k)
+    if (may_write_over_[id.index][k] && graph_.value(inputs[k]).producer.index >= 0 &&
+        lifetimes_[inputs[k].index].last == id.index)
+      return inputs[k];
   return ValueId{-1};
 }
 

@@ -8,6 +8,8 @@
 #include <vector>
 
 #include "graph/graph.h"
+#include "kernels/kernel_set.h"
+#include "placement_search/step_registers.h"
 #include "placement_search/ties.h"
 #include "shard/rules.h"
 #include "solver/problem.h"
@@ -43,6 +45,9 @@ class MemoryMoments {
   /// The first reader; the op that makes the value when there is none.
   int first_reader(ValueId value) const;
 
+  /// Of kernels on whole tensors.
+  const MayWriteOver& may_write_over() const { return may_write_over_; }
+
   /// How many of the lifetimes hold which moments. Those that hold none are left out.
   std::map<Span, int64_t> held(const std::vector<Lifetime>& lifetimes) const;
   /// The moments at which all of them hold.
@@ -50,13 +55,15 @@ class MemoryMoments {
 
  private:
   Lifetime lifetime_of(ValueId value) const;
+  std::vector<bool> overwritable(OpId id, const ShardingRule& rule, const KernelSet* own) const;
   /// The operand over which an op writes its result, if this one is read for the last time.
-  ValueId overwritten(OpId id, const ShardingRule& rule) const;
+  ValueId overwritten(OpId id) const;
 
   const Graph& graph_;
   std::vector<std::vector<int>> ops_, values_;  // members, by the first one
   std::vector<int> begins_;                     // moments before each op; of all ops at the end
-  std::vector<Lifetime> lifetimes_;             // by value
+  MayWriteOver may_write_over_;
+  std::vector<Lifetime> lifetimes_;  // by value
 };
 
 }  // namespace tessera

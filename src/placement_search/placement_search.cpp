@@ -54,7 +54,7 @@ std::optional<Solved> solve_within(SearchProblem& search, const PlacementSearchO
   return std::nullopt;
 }
 
-void make_changes(const SearchProblem& search, const std::vector<solver::Change>& changes,
+void make_changes(SearchProblem& search, const std::vector<solver::Change>& changes,
                   Solved& solved) {
   if (changes.empty()) return;
   solver::Assignment& assignment = *solved.answer.assignment;
@@ -68,7 +68,7 @@ bool are_equal(const ShardedGraph& a, const ShardedGraph& b) {
 }
 
 /// A change may leave the placements as they are: where readers find a value follows from them.
-std::vector<PlacementNeighbour> neighbours_of(const SearchProblem& search,
+std::vector<PlacementNeighbour> neighbours_of(SearchProblem& search,
                                               const solver::Assignment& assignment,
                                               const PlacementSearchOptions& options) {
   std::vector<PlacementNeighbour> list;
@@ -90,7 +90,7 @@ std::vector<PlacementNeighbour> neighbours_of(const SearchProblem& search,
 }
 
 /// Makes the changes that the options ask for, and finds the neighbours.
-PlacementAnswer answer_of(const SearchProblem& search, Solved solved,
+PlacementAnswer answer_of(SearchProblem& search, Solved solved,
                           const PlacementSearchOptions& options) {
   make_changes(search, options.changes, solved);
   PlacementAnswer answer;

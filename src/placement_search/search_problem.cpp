@@ -70,7 +70,9 @@ SearchProblem::SearchProblem(std::shared_ptr<const MeshStrategies> strategies, d
       moments_(strategies_->coned().moments),
       types_(strategies_->types()),
       prices_(strategies_->prices()),
+      plans_({strategies_->cost().links, options_.all_reduce}),
       shardings_(graph_.ops().size()),
+      workspaces_(graph_.ops().size()),
       op_node_(graph_.ops().size(), -1),
       home_node_(graph_.values().size(), -1),
       copy_node_(graph_.values().size(), -1),
@@ -90,6 +92,10 @@ SearchProblem::SearchProblem(std::shared_ptr<const MeshStrategies> strategies, d
   }
   add_homes();
   add_copies();
+  for (int i = 0; i < std::ssize(graph_.values()); ++i) {
+    const bool is_marked = options_.constraints.homes.contains(ties_.of_value[i]);
+    placed_node_.push_back(home_node_[i] < 0 && is_marked ? copy_node_[i] : home_node_[i]);
+  }
   connect_values();
   add_results();
   hold_memory();
@@ -233,13 +239,7 @@ void SearchProblem::connect_values() {
           uses.readers.push_back({i, i});
           break;
         }
-        case ConeReading::Kind::kMade: {
-          const Source source = source_of(value);
-          connection.from = source.node;
-          connection.from_slot = source.slot;
-          inside_.push_back({connection, copy_node_[value.index], op});
-          break;
-        }
+        case ConeReading::Kind::kMade: break;
         case ConeReading::Kind::kGiven: {
           const OpId first = reading_.first_reader(op, k);
           const auto& inputs = graph_.op(first).inputs;
@@ -380,10 +380,7 @@ ShardedGraph SearchProblem::placements(const solver::Assignment& assignment) con
     sharded.ops.push_back(shardings_[ties_.of_op[i]][assignment[op_node_[i]]]);
   sharded.copies.assign(graph_.values().size(), CopyLife::kStep);
   for (int i = 0; i < std::ssize(graph_.values()); ++i) {
-    const int first = ties_.of_value[i];
-    const int home = home_node_[i] < 0 && options_.constraints.homes.contains(first)
-                         ? copy_node_[i]
-                         : home_node_[i];
+    const int home = placed_node_[i];
     sharded.values.push_back(
         home < 0 ? usual_home(graph_, sharded, ValueId{i})
                  : prices_.placement(types_[i], nodes_[home].operand[0][assignment[home]]));

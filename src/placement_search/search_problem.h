@@ -12,6 +12,8 @@
 #include "graph/graph.h"
 #include "placement_search/cost_unit.h"
 #include "placement_search/mesh_strategies.h"
+#include "placement_search/step_registers.h"
+#include "reshard/reshard_plans.h"
 #include "shard/sharded_graph.h"
 #include "solver/problem.h"
 
@@ -31,9 +33,9 @@ namespace tessera {
 ///            reader, outside of the cone of the producer; from the op that makes the next value of
 ///            a variable to its home
 ///   usages   at the moments of MemoryMoments: homes of variables; from op to op the values that
-///   are
-///            alive, where they are made until the first of several readers finds a copy; copies
-///            and workspaces. What a reader takes in another placement is in peak() only
+///            are alive, where they are made until the first of several readers finds a copy;
+///            copies and workspaces. What a reader takes in another placement, and next values that
+///            are made elsewhere than at home, are in peak() only
 ///   ties     ops and values that are tied are one node, which counts as often as it has members
 class SearchProblem {
  public:
@@ -55,9 +57,11 @@ class SearchProblem {
   /// other. "" when there are none.
   std::string contradiction() const;
 
-  /// The most bytes of an assignment at one moment, with what readers take in other placements.
+  /// The most bytes of an assignment at one moment: those of its step as it is compiled
+  /// (step_memory.h), in which each placement of a value lives from when it is made to its last
+  /// reader there. It is above or below what the usages sum to.
   ///   requires  a strategy of each node
-  Bytes peak(const solver::Assignment& assignment) const;
+  Bytes peak(const solver::Assignment& assignment);
 
   /// The same choices as those of an assignment of a problem of the same graph, mesh and options,
   /// in which layers are tied. Where this problem lacks one, the first one.
@@ -118,8 +122,12 @@ class SearchProblem {
   const MemoryMoments& moments_;
   const std::vector<TypeIndex>& types_;  // by value
   ReshardPrices prices_;
+  ReshardPlans plans_;
   std::vector<std::vector<OpSharding>> shardings_;    // by op and strategy of its cone
+  std::vector<std::vector<int64_t>> workspaces_;      // the same
   std::vector<int> op_node_, home_node_, copy_node_;  // by op and by value; -1: none
+  /// By value: the home of an input or a variable, the copy of what has a constraint; -1: none.
+  std::vector<int> placed_node_;
   /// By op, in the node of its cone: from there the slots of its outputs, then those of its inputs.
   /// A home and a copy have one slot.
   std::vector<int> first_slot_;
@@ -131,13 +139,6 @@ class SearchProblem {
     std::vector<Lifetime> readers = {};  // of one op each
   };
   std::map<Connection, Uses> connections_;
-  /// What ops read inside of their cone, and the copy of it for others; -1: none.
-  struct Inside {
-    Connection connection;
-    int copy = -1;
-    OpId reader;
-  };
-  std::vector<Inside> inside_;
   int64_t dropped_ = 0;
   CostUnit unit_;
   solver::Problem problem_;

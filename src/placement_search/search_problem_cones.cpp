@@ -36,6 +36,7 @@ void SearchProblem::add_cone(const MeshStrategies::Cone& cone) {
     std::vector<Lifetime> runs;
     for (int member : moments_.members(op)) runs.push_back({member, member});
     hold(index, runs, workspaces);
+    workspaces_[op.index] = std::move(workspaces);
   }
 }
 

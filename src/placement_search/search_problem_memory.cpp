@@ -2,6 +2,7 @@
 #include <algorithm>
 
 #include "placement_search/search_problem.h"
+#include "placement_search/step_memory.h"
 
 namespace tessera {
 namespace {
@@ -107,41 +108,33 @@ void SearchProblem::add_other_usages() {
   }
 }
 
-Bytes SearchProblem::peak(const solver::Assignment& assignment) const {
-  std::vector<int64_t> change(static_cast<size_t>(moments_.all().end) + 1, 0);
-  const auto hold = [&](solver::Moment begin, solver::Moment end, int64_t bytes) {
-    change[begin] += bytes;
-    change[end] -= bytes;
-  };
-  for (int i = 0; i < std::ssize(nodes_); ++i)
-    for (const auto& [span, usage] : nodes_[i].usage)
-      hold(span.first, span.second, usage[assignment[i]]);
-  for (const auto& [connection, uses] : connections_) {
-    const Node& from = nodes_[connection.from];
-    const Node& to = nodes_[connection.to];
-    const PlacementIndex wanted = to.operand[connection.to_slot][assignment[connection.to]];
-    if (from.operand[connection.from_slot][assignment[connection.from]] == wanted) continue;
-    const int64_t bytes = align_up(prices_.local_bytes(connection.type, wanted).value());
-    for (const auto& [span, count] : moments_.held(uses.readers))
-      hold(span.first, span.second, count * bytes);
-    if (!to.life.empty() && to.life[assignment[connection.to]] == CopyLife::kStep)
-      hold(to.kept.begin, to.kept.end, to.members * bytes);
+Bytes SearchProblem::peak(const solver::Assignment& assignment) {
+  PlacedStep placed{graph_, {}, {}, {}};
+  StepMemoryOptions how;
+  if (options_.combines) how.bucket = options_.bucket;
+  for (int i = 0; i < std::ssize(graph_.ops()); ++i) {
+    const Op& op = graph_.ops()[i];
+    const int chosen = assignment[op_node_[i]];
+    int slot = first_slot_[i];
+    std::vector<const DistAttr*>& operands = placed.operands.emplace_back();
+    const auto add = [&](ValueId value) {
+      const PlacementIndex placement = nodes_[op_node_[i]].operand[slot++][chosen];
+      operands.push_back(&prices_.placement(types_[value.index], placement));
+    };
+    for (ValueId output : op.outputs) add(output);
+    for (ValueId input : op.inputs) add(input);
+    how.workspaces.push_back(workspaces_[ties_.of_op[i]][chosen]);
   }
-  for (const Inside& inside : inside_) {
-    const Connection& read = inside.connection;
-    const PlacementIndex made = nodes_[read.from].operand[read.from_slot][assignment[read.from]];
-    const PlacementIndex wanted = nodes_[read.to].operand[read.to_slot][assignment[read.to]];
-    int64_t bytes = 0;
-    if (made != wanted) bytes += align_up(prices_.local_bytes(read.type, wanted).value());
-    if (inside.copy >= 0 && nodes_[inside.copy].operand[0][assignment[inside.copy]] != made)
-      bytes += align_up(prices_.local_bytes(read.type, made).value());
-    if (bytes == 0) continue;
-    for (const auto& [span, count] : moments_.held({{inside.reader.index, inside.reader.index}}))
-      hold(span.first, span.second, count * bytes);
+  for (int i = 0; i < std::ssize(graph_.values()); ++i) {
+    const int home = placed_node_[i], copy = copy_node_[i];
+    placed.homes.push_back(
+        home < 0 ? nullptr
+                 : &prices_.placement(types_[i], nodes_[home].operand[0][assignment[home]]));
+    const bool has_life = copy >= 0 && !nodes_[copy].life.empty();
+    placed.copies.push_back(has_life ? nodes_[copy].life[assignment[copy]] : CopyLife::kStep);
   }
-  int64_t now = 0, most = 0;
-  for (int64_t bytes : change) most = std::max(most, now += bytes);
-  return Bytes(most);
+  const MayWriteOver& may_write_over = moments_.may_write_over();
+  return peak_of(registers_of(placed, may_write_over, plans_), may_write_over, how);
 }
 
 }  // namespace tessera

@@ -1,0 +1,25 @@
+// What a step holds: the live ranges of its registers, as the arena of its program has them
+// (lower/passes/arena.h).
+#pragma once
+
+#include <optional>
+#include <vector>
+
+#include "base/units.h"
+#include "placement_search/step_registers.h"
+
+namespace tessera {
+
+struct StepMemoryOptions {
+  /// Exchanges of gradients for the optimizer are moved behind the last gradient of their bucket
+  /// (lower/passes/buckets.h); nullopt: they stay.
+  std::optional<Bytes> bucket = {};
+  std::vector<int64_t> workspaces;  // by op
+};
+
+/// The most bytes of a rank at one moment: variables at home, and what is alive in the arena.
+///   time  O(n log n) for n registers
+Bytes peak_of(const StepRegisters& step, const MayWriteOver& may_write_over,
+              const StepMemoryOptions& options);
+
+}  // namespace tessera
