@@ -224,6 +224,17 @@ constexpr KeyMeaning kCostMeanings[] = {
      "Instead of `memory`, the rate of a kernel whose pieces (products of a batched matmul, rows, "
      "runs of a copy) read and write so many bytes",
      "device.elementwise = {memory_at = {\"64 kB\" = \"90 GB/s\", \"1 GB\" = \"9 GB/s\"}}"},
+    {"device.CLASS.row_efficiency",
+     "Instead of `efficiency`, of a kernel whose innermost loop runs over a row of pixels, such as "
+     "a convolution on a CPU: the part of the arithmetic rates that it reaches whose rows, with "
+     "one "
+     "element of the window and 16 x 16 channels, have so many operations",
+     "device.convolution = {row_efficiency = {\"1 kflop\" = \"30 %\", \"8 kflop\" = \"80 %\"}}"},
+    {"device.CLASS.copies",
+     "Instead of `memory`, bytes of the operands that such a kernel copies into layouts of its "
+     "own, "
+     "before and behind its arithmetic",
+     "device.convolution = {copies = \"10 GB/s\"}"},
     {"device.CLASS.time_factor",
      "Multiplies the time of its kernels beside the launch, as `tessera calibrate` fits it",
      "device.matmul = {time_factor = 1.1}"},
@@ -244,6 +255,10 @@ constexpr KeyMeaning kCostMeanings[] = {
      "device.kernels.sort = {efficiency = {\"1 kflop\" = \"30 %\"}}"},
     {"device.kernels.KERNEL.memory_at", "As of a class",
      "device.kernels.sort = {memory_at = {\"64 kB\" = \"9 GB/s\"}}"},
+    {"device.kernels.KERNEL.row_efficiency", "As of a class",
+     "device.kernels.convolution = {row_efficiency = {\"1 kflop\" = \"30 %\"}}"},
+    {"device.kernels.KERNEL.copies", "As of a class",
+     "device.kernels.convolution = {copies = \"10 GB/s\"}"},
     {"device.kernels.KERNEL.time_factor", "As of a class, beside it",
      "device.kernels.sort = {time_factor = 1.1}"},
     {"device.kernels.KERNEL.TYPE", "As of a class", "device.kernels.sort = {f32 = \"1 Gflop/s\"}"},

@@ -113,6 +113,9 @@ void read_class(ConfigTable table, ClassRates& rates) {
     rates.launch = Seconds(launch);
   read_curve(table, "efficiency", work_units(), share_units(), rates.efficiency);
   read_curve(table, "memory_at", byte_units(), byte_rate_units(), rates.bytes_per_second_at);
+  read_curve(table, "row_efficiency", work_units(), share_units(), rates.row_efficiency);
+  if (const auto rate = read_own_rate(table, "copies", byte_rate_units()))
+    rates.copied_bytes_per_second = rate;
   rates.time_factor = table.number("time_factor", rates.time_factor, 1e-3, 1e3);
   for (const DTypeTraits& dtype : kDTypes)
     if (const auto rate = read_own_rate(table, dtype.text, arithmetic_units(), "TYPE"))
@@ -236,6 +239,9 @@ Document document_of(const ClassRates& rates) {
     table["efficiency"] = document_of(rates.efficiency, work_units(), share_units());
   if (!rates.bytes_per_second_at.empty())
     table["memory_at"] = document_of(rates.bytes_per_second_at, byte_units(), byte_rate_units());
+  if (!rates.row_efficiency.empty())
+    table["row_efficiency"] = document_of(rates.row_efficiency, work_units(), share_units());
+  if (rates.copied_bytes_per_second) table["copies"] = byte_rate(*rates.copied_bytes_per_second);
   if (rates.time_factor != 1) table["time_factor"] = rates.time_factor;
   for (const auto& [dtype, rate] : rates.flops_per_second_of)
     table[to_text(dtype)] = arithmetic(rate);

@@ -101,6 +101,7 @@ copies = "800 GB/s"
 launch = "5 us"
 matmul = {arithmetic = "100 Tflop/s", bf16 = "300 Tflop/s", memory = "2 TB/s"}
 kernels.copy = {memory = "3 GB/s"}
+kernels.convolution = {row_efficiency = {"1 kflop" = "30 %"}, copies = "4 GB/s"}
 kernels."unary.exp" = {launch = "1 us", memory_at = {"1 kB" = "1 GB/s"}}
 
 [links]
@@ -130,6 +131,8 @@ TEST(CostFile, NamesEveryPrice) {
   EXPECT_EQ(cost.device.rates_of("unary.exp")->launch, Seconds(1e-6));
   EXPECT_EQ(cost.device.rates_of("unary.exp")->bytes_per_second_at.at(1), 1e9);
   EXPECT_EQ(cost.device.rates_of("copy")->bytes_per_second, 3e9);
+  EXPECT_EQ(cost.device.rates_of("convolution")->row_efficiency, (SizeCurve{{{1000, 0.3}}}));
+  EXPECT_EQ(cost.device.rates_of("convolution")->copied_bytes_per_second, 4e9);
   EXPECT_EQ(cost.device.rates_of("sort"), nullptr);
   EXPECT_EQ(cost.links.any, (LinkCost{Seconds(10e-6), 3e11}));
   EXPECT_EQ(cost.links.on("node"), (LinkCost{Seconds(20e-6), 25e9}));

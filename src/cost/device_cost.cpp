@@ -57,33 +57,66 @@ const ClassRates* DeviceCost::rates_of(std::string_view kernel) const {
 
 namespace {
 
+constexpr double kUnlimited = std::numeric_limits<double>::infinity();
+
 /// The rates of one kernel.
 struct Rates {
   double flops = 0, best_flops = 0;
   double memory = 0, best_memory = 0;
   Seconds launch{0};
+  double operations = 0;  // that take place at these rates
+  double copies = kUnlimited;
   double time_factor = 1;
 
-  /// Measured memory rates of a kernel contain its arithmetic.
-  void has_no_arithmetic() { flops = best_flops = std::numeric_limits<double>::infinity(); }
+  Rates(const LocalWork& work, const DeviceCost& device)
+      : flops(device.flops_per_second),
+        best_flops(flops),
+        memory(device.bytes_per_second),
+        best_memory(memory),
+        launch(device.launch),
+        operations(work.flops.value()) {
+    if (const ClassRates* of_class = device.rates_of(work.operation)) take(*of_class, work);
+    if (const ClassRates* of_kernel = device.rates_of(work.kernel)) {
+      if (!of_kernel->bytes_per_second_at.empty() && of_kernel->efficiency.empty())
+        has_no_arithmetic();
+      take(*of_kernel, work);
+    }
+  }
 
-  void take(const ClassRates& rates, double piece_flops, double piece_bytes, DType dtype) {
-    const auto of_type = rates.flops_per_second_of.find(dtype);
+  /// Measured memory rates of a kernel contain its arithmetic.
+  void has_no_arithmetic() { flops = best_flops = kUnlimited; }
+
+  void take(const ClassRates& rates, const LocalWork& work) {
+    const double pieces = std::max(work.pieces, 1.0);
+    const auto of_type = rates.flops_per_second_of.find(work.dtype);
     if (of_type != rates.flops_per_second_of.end())
       flops = best_flops = of_type->second;
     else if (rates.flops_per_second)
       flops = best_flops = *rates.flops_per_second;
     if (!rates.efficiency.empty()) {
       best_flops = flops * rates.efficiency.largest();
-      flops *= rates.efficiency.at(piece_flops);
+      flops *= rates.efficiency.at(work.flops.value() / pieces);
     }
     if (rates.bytes_per_second) memory = best_memory = *rates.bytes_per_second;
     if (!rates.bytes_per_second_at.empty()) {
       best_memory = rates.bytes_per_second_at.largest();
-      memory = rates.bytes_per_second_at.at(piece_bytes);
+      memory = rates.bytes_per_second_at.at(static_cast<double>(work.bytes().value()) / pieces);
     }
+    if (work.rows) take_rows(rates, *work.rows);
     launch = rates.launch.value_or(launch);
     time_factor *= rates.time_factor;
+  }
+
+  void take_rows(const ClassRates& rates, const RowWork& rows) {
+    if (!rates.row_efficiency.empty()) {
+      operations = rows.executed.value();
+      best_flops = flops * rates.row_efficiency.largest();
+      flops *= rates.row_efficiency.at(rows.row.value());
+    }
+    if (rates.copied_bytes_per_second) {
+      copies = *rates.copied_bytes_per_second;
+      memory = best_memory = kUnlimited;
+    }
   }
 };
 
@@ -102,24 +135,19 @@ Seconds cold_time(double bytes, Bytes working_set, const DeviceCost& device) {
 const double kColdShare = 0.3;
 
 Price compute_price(const LocalWork& work, const DeviceCost& device, Bytes working_set) {
-  const double flops = work.flops.value(), bytes = static_cast<double>(work.bytes().value());
-  Rates rates{device.flops_per_second, device.flops_per_second, device.bytes_per_second,
-              device.bytes_per_second, device.launch};
-  const double pieces = std::max(work.pieces, 1.0);
-  if (const ClassRates* of_class = device.rates_of(work.operation))
-    rates.take(*of_class, flops / pieces, bytes / pieces, work.dtype);
-  if (const ClassRates* of_kernel = device.rates_of(work.kernel)) {
-    if (!of_kernel->bytes_per_second_at.empty() && of_kernel->efficiency.empty())
-      rates.has_no_arithmetic();
-    rates.take(*of_kernel, flops / pieces, bytes / pieces, work.dtype);
-  }
-  const Seconds busy(std::max(seconds_of(flops, rates.flops), seconds_of(bytes, rates.memory)));
-  const Seconds floor(
-      std::max(seconds_of(flops, rates.best_flops), seconds_of(bytes, rates.best_memory)));
+  const auto bytes = static_cast<double>(work.bytes().value());
+  const Rates rates(work, device);
+  const double copied = work.rows ? static_cast<double>(work.rows->copied.value()) : 0;
+  const double copies = seconds_of(copied, rates.copies);
+  const auto busy = [&](double flops_rate, double memory_rate) {
+    return copies +
+           std::max(seconds_of(rates.operations, flops_rate), seconds_of(bytes, memory_rate));
+  };
   const Seconds cold = working_set > Bytes(0) ? cold_time(bytes, working_set, device) : Seconds(0);
   const double factor = rates.time_factor;
   const double launch = device.launch_factor * rates.launch.value();
-  return {Seconds(launch + factor * (busy + cold).value()), Seconds(factor * floor.value())};
+  return {Seconds(launch + factor * (busy(rates.flops, rates.memory) + cold.value())),
+          Seconds(factor * busy(rates.best_flops, rates.best_memory))};
 }
 
 Price copy_price(Bytes moved, int64_t kernels, const DeviceCost& device) {

@@ -40,6 +40,12 @@ struct ClassRates {
   /// Bytes per second of a kernel whose pieces read and write so many bytes, instead of
   /// bytes_per_second: short pieces take time beside their bytes, small operands are in caches.
   SizeCurve bytes_per_second_at = {};
+  /// Instead of `efficiency`, of a kernel with rows (RowWork): the part of the arithmetic rates
+  /// that it reaches whose rows have so many operations.
+  SizeCurve row_efficiency = {};
+  /// Of its operands that such a kernel copies into layouts of its own, before and behind its
+  /// arithmetic. It contains the memory traffic of the kernel.
+  std::optional<double> copied_bytes_per_second = std::nullopt;
   /// The time beside the launch is multiplied by it: that of a kernel and that of its class, if
   /// both have one. It corrects measured rates (calibration/calibrate.h).
   double time_factor = 1;
@@ -76,7 +82,9 @@ struct DeviceCost {
 ///     estimate = launch + max(flops / (efficiency flops rate), bytes / memory rate)
 ///                + the time in which kColdShare of the bytes come from farther away
 ///     floor    = the longer of both, with the largest efficiency and memory rate
-///     What is beside the launch is multiplied by the time factors of the class and the kernel.
+///     A kernel with rates by rows has executed / (row efficiency * flops rate) + copied / copy
+///     rate instead of the maximum. What is beside the launch is multiplied by the time factors of
+///     the class and the kernel.
 ///
 ///   working_set  the bytes that the kernels of a step use in turn. Part of the operands of a
 ///   kernel

@@ -81,6 +81,31 @@ TEST(ComputePrice, TakesTheRatesOfThePieces) {
   EXPECT_EQ(estimate(0, 200, 4), Seconds(40));
 }
 
+TEST(ComputePrice, OfAKernelWithRatesByRowsIsItsArithmeticAndItsCopies) {
+  DeviceCost device = slow_device();
+  // Rows of 10 operations reach half of 100 flop/s, those of 40 all of it; 20 bytes are copied in a
+  // second.
+  device.kernels["mine"] = {.row_efficiency = {{{10, 0.5}, {40, 1.0}}},
+                            .copied_bytes_per_second = 20};
+  LocalWork mine = work(1e6, 50, 0);
+  mine.kernel = "mine";
+  mine.rows = RowWork{.executed = Flops(200), .row = Flops(10), .copied = Bytes(60)};
+  // 200 / 50 = 4 s of arithmetic, 60 / 20 = 3 s of copies, 0.5 s of a launch.
+  EXPECT_EQ(compute_price(mine, device), (Price{Seconds(7.5), Seconds(5)}));
+  mine.rows->row = Flops(40);
+  EXPECT_EQ(compute_price(mine, device), (Price{Seconds(5.5), Seconds(5)}));
+}
+
+TEST(ComputePrice, OfAKernelWithoutRatesByRowsIsThatOfItsPieces) {
+  DeviceCost device = slow_device();
+  device.kernels["mine"] = {.efficiency = {{{50, 0.5}, {200, 1.0}}}};
+  LocalWork mine = work(200, 0, 0);
+  mine.kernel = "mine";
+  const Price price = compute_price(mine, device);
+  mine.rows = RowWork{.executed = Flops(1e6), .row = Flops(10), .copied = Bytes(1000)};
+  EXPECT_EQ(compute_price(mine, device), price) << "as files of older measurements have it";
+}
+
 TEST(ComputePrice, OfAKernelThatGivesMemoryRatesOnlyCountsNoArithmetic) {
   DeviceCost device = slow_device();
   device.launch = Seconds(0);

@@ -6,6 +6,7 @@
 #include <array>
 #include <cstddef>
 #include <cstdint>
+#include <optional>
 #include <string_view>
 
 #include "base/dtype.h"
@@ -45,6 +46,20 @@ constexpr std::string_view to_text(OperationClass operation) {
   return kOperationClasses[static_cast<size_t>(operation)].text;
 }
 
+/// How a kernel executes its work whose innermost loop runs over a row of pixels, in layouts of its
+/// own: a convolution.
+struct RowWork {
+  /// Of whole vectors of channels, without the elements of windows that lie in the padding.
+  Flops executed{0};
+  /// Of one row: its pixels, with one element of the window and one block of 16 x 16 channels.
+  Flops row{0};
+  /// Of the operands that are copied into other layouts before the arithmetic, and of the result
+  /// that is copied out of one behind it.
+  Bytes copied{0};
+
+  bool operator==(const RowWork&) const = default;
+};
+
 /// The work of one run of a kernel on the operands of one rank.
 struct LocalWork {
   OperationClass operation = OperationClass::kElementwise;
@@ -57,6 +72,8 @@ struct LocalWork {
   double pieces = 1;
   /// The kernel, or a way to compute that several kernels share; empty for those of the user.
   std::string_view kernel = {};
+  Flops padding{0};  // of `flops`, products with padding, which a kernel may leave out
+  std::optional<RowWork> rows = std::nullopt;
 
   constexpr Bytes bytes() const { return read + written; }
   bool operator==(const LocalWork&) const = default;

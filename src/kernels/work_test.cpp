@@ -57,6 +57,68 @@ TEST(Work, OfAConvolutionIsThatOfItsProducts) {
   EXPECT_EQ(work_of({"convolution_grad_weight", ints, {}, "", {x, y}, {w}}).flops, products);
 }
 
+/// A convolution of these channels on images of 2 x 3 with windows of 3 x 3 and a padding of 1.
+LocalWork convolution_work(const char* kernel, int64_t in, int64_t out) {
+  std::vector<int64_t> ints;
+  for (int64_t extent : {2, 3}) ints.insert(ints.end(), {3, 1, 1, 1, extent, 0, 0});
+  const TensorType x = f32({4, in, 2, 3}), w = f32({out, in, 3, 3}), y = f32({4, out, 2, 3});
+  if (std::string_view(kernel) == "convolution_grad_weight")
+    return work_of({kernel, ints, {}, "", {x, y}, {w}});
+  const bool is_forward = std::string_view(kernel) == "convolution";
+  return work_of({kernel, ints, {}, "", {is_forward ? x : y, w}, {is_forward ? y : x}});
+}
+
+TEST(Rows, OfAConvolutionLeaveOutThePadding) {
+  // Of the 3 elements of a window a row of 3 pixels sees 2, 3 and 2, two rows of pixels 1, 2 and 1:
+  // 7 of 9 products, and 4 of 6.
+  const LocalWork work = convolution_work("convolution", 32, 16);
+  const double products = 4 * 32 * 16 * 7 * 4;
+  EXPECT_EQ(work.kernel, "convolution");
+  EXPECT_EQ(work.flops, Flops(2.0 * 4 * 32 * 16 * 9 * 6));
+  EXPECT_NEAR(work.flops.value() - work.padding.value(), 2 * products, 1e-6);
+  ASSERT_TRUE(work.rows);
+  EXPECT_EQ(work.rows->executed, Flops(2 * products));
+  EXPECT_DOUBLE_EQ(work.rows->row.value(), 2 * 16 * 16 * 7 / 3.0);
+  EXPECT_EQ(work.rows->copied, Bytes(4 * (4 * 32 * 6 + 4 * 16 * 6 + 32 * 16 * 9)));
+}
+
+TEST(Rows, OfAConvolutionHaveWholeVectorsOfChannels) {
+  const LocalWork ragged = convolution_work("convolution_grad_input", 20, 40),
+                  whole = convolution_work("convolution_grad_input", 32, 48);
+  EXPECT_EQ(ragged.kernel, "convolution_grad_input.ragged");
+  EXPECT_EQ(ragged.rows, whole.rows);
+  EXPECT_LT(ragged.flops, whole.flops);
+  const LocalWork few = convolution_work("convolution_grad_weight", 3, 16);
+  EXPECT_EQ(few.kernel, "convolution_grad_weight.few_channels");
+  EXPECT_EQ(few.rows->executed, Flops(2 * 4 * 3 * 16 * 7 * 4)) << "its channels of x fill none";
+}
+
+TEST(Rows, OfAPointwiseConvolutionAreItsImages) {
+  const std::vector<int64_t> ints{1, 1, 1, 0, 2, 0, 0, 1, 1, 1, 0, 3, 0, 0};
+  const TensorType x = f32({4, 16, 2, 3}), w = f32({16, 16, 1, 1});
+  const LocalWork work = work_of({"convolution", ints, {}, "", {x, w}, {x}});
+  EXPECT_EQ(work.kernel, "convolution.pointwise");
+  EXPECT_EQ(work.padding, Flops(0));
+  EXPECT_EQ(work.rows->row, Flops(2 * 16 * 16 * 6));
+}
+
+TEST(Rows, OfTheHalvesOfAnImageWithTheirHalosAddUpToTheWhole) {
+  // Rows 0 and 1 of 4 with row 2, and rows 2 and 3 with row 1.
+  const auto part = [](int64_t in_begin, int64_t out_begin, int64_t in, int64_t out) {
+    const std::vector<int64_t> ints{3, 1, 1, 1, 4, in_begin, out_begin, 3, 1, 1, 1, 3, 0, 0};
+    return *work_of({"convolution",
+                     ints,
+                     {},
+                     "",
+                     {f32({2, 16, in, 3}), f32({16, 16, 3, 3})},
+                     {f32({2, 16, out, 3})}})
+                .rows;
+  };
+  const RowWork first = part(0, 0, 3, 2), second = part(1, 2, 3, 2), whole = part(0, 0, 4, 4);
+  EXPECT_EQ(first.executed + second.executed, whole.executed);
+  EXPECT_EQ(first.row, whole.row);
+}
+
 TEST(Work, OfAGatherIsThatOfItsRows) {
   // 2 rows of 8 elements are read and written, and 2 indices are read; the table has 50,000 rows.
   const LocalCall call{"gather", {0}, {}, "", {f32({50000, 8}), i32({2})}, {f32({2, 8})}};

@@ -1,5 +1,7 @@
 #include "measure/kernel_grid.h"
 
+#include <array>
+#include <initializer_list>
 #include <string>
 #include <utility>
 
@@ -38,24 +40,80 @@ void add_products(Grid& grid) {
   }
 }
 
-void add_convolution(Grid& grid, int64_t batch, int64_t channels, int64_t extent, int64_t window) {
-  const int64_t low = window / 2;
+/// Square images and windows.
+struct Images {
+  int64_t batch = 1, in = 1, out = 1, extent = 1, window = 3, stride = 1, groups = 1;
+};
+
+void add_convolution(Grid& grid, const Images& images) {
+  const auto& [batch, in, out, extent, window, stride, groups] = images;
+  const int64_t low = window / 2, positions = (extent + 2 * low - window) / stride + 1;
   std::vector<int64_t> ints;
-  for (int dim = 0; dim < 2; ++dim) ints.insert(ints.end(), {window, 1, 1, low, extent, 0, 0});
-  const TensorType image = f32({batch, channels, extent, extent});
-  const TensorType weight = f32({channels, channels, window, window});
-  grid.arithmetic({"convolution", ints, {}, "", {image, weight}, {image}});
-  grid.arithmetic({"convolution_grad_input", ints, {}, "", {image, weight}, {image}});
-  grid.arithmetic({"convolution_grad_weight", ints, {}, "", {image, image}, {weight}});
+  for (int dim = 0; dim < 2; ++dim) ints.insert(ints.end(), {window, stride, 1, low, extent, 0, 0});
+  const TensorType x = f32({batch, in, extent, extent}),
+                   y = f32({batch, out, positions, positions});
+  const TensorType weight = f32({out, in / groups, window, window});
+  grid.arithmetic({"convolution", ints, {}, "", {x, weight}, {y}});
+  grid.arithmetic({"convolution_grad_input", ints, {}, "", {y, weight}, {x}});
+  grid.arithmetic({"convolution_grad_weight", ints, {}, "", {x, y}, {weight}});
 }
 
+/// Rows from one pixel on, each with few and with many bytes of weights and of images for an
+/// operation, which tell copies from arithmetic.
 void add_convolutions(Grid& grid) {
-  for (int64_t channels : {1, 16})  // the smallest kernels tell the launch
-    add_convolution(grid, 1, channels, 1, 1);
-  for (int64_t channels : {3, 8, 14, 20, 40, 64, 16, 32, 48})
-    add_convolution(grid, 4, channels, 16, 3);
-  for (int64_t channels : {10, 28, 56, 80}) add_convolution(grid, 32, channels, 5, 3);
-  add_convolution(grid, 4, 80, 8, 1);
+  const auto add = [&](std::initializer_list<Images> list) {
+    for (const Images& images : list) add_convolution(grid, images);
+  };
+  const auto add_square = [&](int64_t batch, int64_t channels,
+                              std::initializer_list<int64_t> extents, int64_t stride = 1) {
+    for (int64_t extent : extents)
+      add({{.batch = batch, .in = channels, .out = channels, .extent = extent, .stride = stride}});
+  };
+  // Channels that fill vectors.
+  add_square(1, 16, {1, 32});
+  add_square(2, 128, {1, 2, 3, 4, 6});
+  add_square(8, 32, {2, 3, 4, 5, 7, 10});
+  add_square(32, 48, {1, 2, 3, 5});
+  add_square(4, 16, {8, 12, 16});
+  add_square(4, 64, {4, 8, 16});
+  add_square(1, 16, {2}, 2);
+  add_square(8, 48, {4, 8, 16}, 2);
+  add_square(8, 96, {2, 3, 5}, 2);
+  add_square(2, 128, {3, 10}, 2);
+  // Those that do not.
+  add({{.batch = 1, .in = 16, .out = 8, .extent = 1}});
+  add_square(1, 20, {1, 32});
+  add_square(2, 72, {1, 2, 4});
+  add_square(8, 40, {2, 3, 5, 10});
+  add_square(32, 28, {1, 3, 5});
+  add_square(4, 56, {4, 16});
+  add_square(8, 24, {4, 8, 16}, 2);
+  // Images whose channels are colors.
+  for (int64_t in : {1, 3, 8})
+    add({{.batch = 1, .in = in, .out = 16, .extent = 4},
+         {.batch = 16, .in = in, .out = 32, .extent = 2},
+         {.batch = 8, .in = in, .out = 16, .extent = 8},
+         {.batch = 4, .in = in, .out = 48, .extent = 16},
+         {.batch = 2, .in = in, .out = 32, .extent = 32}});
+  // Windows of one element.
+  for (const auto& [batch, channels, extent] :
+       std::initializer_list<std::array<int64_t, 3>>{{1, 16, 1},
+                                                     {1, 20, 1},
+                                                     {2, 128, 1},
+                                                     {32, 48, 1},
+                                                     {32, 16, 3},
+                                                     {4, 128, 3},
+                                                     {16, 40, 4},
+                                                     {4, 80, 8},
+                                                     {8, 32, 8},
+                                                     {8, 16, 16},
+                                                     {2, 64, 16},
+                                                     {1, 20, 32}})
+    add({{.batch = batch, .in = channels, .out = channels, .extent = extent, .window = 1}});
+  // A group for each channel.
+  for (const auto& [batch, channels, extent] : std::initializer_list<std::array<int64_t, 3>>{
+           {1, 16, 1}, {8, 32, 2}, {8, 16, 4}, {4, 40, 8}, {4, 64, 16}, {1, 128, 32}})
+    add({{.batch = batch, .in = channels, .out = channels, .extent = extent, .groups = channels}});
 }
 
 void add_attention(Grid& grid) {

@@ -6,6 +6,7 @@
 #include <ctime>
 #include <limits>
 #include <map>
+#include <optional>
 
 #include "base/error.h"
 #include "base/tensor.h"
@@ -97,16 +98,33 @@ class RatesFit {
       for (const Point& point : points_) add_to(flops, bytes, point, least_part);
       if (!flops.empty() || !bytes.empty()) break;
     }
-    if (!flops.empty()) {
-      rates.efficiency = joined(std::move(flops));
-      rates.flops_per_second = rates.efficiency.largest();
-      for (SizeCurve::Point& point : rates.efficiency.points)
-        point.value /= *rates.flops_per_second;
-    }
+    set_efficiency(rates, std::move(flops), rates.efficiency);
     rates.bytes_per_second_at = joined(std::move(bytes));
     if (!rates.bytes_per_second_at.empty())
       rates.bytes_per_second = rates.bytes_per_second_at.points.back().value;
     return rates;
+  }
+
+  /// Do all calls have rows?
+  bool has_rows() const {
+    return std::ranges::all_of(points_,
+                               [](const Point& point) { return point.work.rows.has_value(); });
+  }
+
+  /// The rates by rows. Arithmetic and copies of a kernel are timed together; they are told apart
+  /// by the rate of copies with which the prices of all calls are nearest to their times.
+  ///   requires  has_rows()
+  ClassRates rates_by_rows() const {
+    ClassRates best = rates_by_rows(std::nullopt);
+    double least = distance(best);
+    for (double rate = 1e9; rate < 1e12; rate *= 1.1) {
+      ClassRates rates = rates_by_rows(rate);
+      const double found = distance(rates);
+      if (found >= least) continue;
+      least = found;
+      best = std::move(rates);
+    }
+    return best;
   }
 
  private:
@@ -114,6 +132,48 @@ class RatesFit {
     LocalWork work;
     TimedPoint timed;
   };
+
+  ClassRates rates_by_rows(std::optional<double> copies) const {
+    ClassRates rates;
+    rates.launch = Seconds(launch_);
+    rates.copied_bytes_per_second = copies;
+    SizeCurve flops;
+    for (double least_part : {0.3, 0.0}) {  // of the time, which is arithmetic
+      for (const Point& point : points_) add_to(flops, point, copies, least_part);
+      if (!flops.empty()) break;
+    }
+    set_efficiency(rates, std::move(flops), rates.row_efficiency);
+    return rates;
+  }
+
+  void add_to(SizeCurve& flops, const Point& point, std::optional<double> copies,
+              double least_part) const {
+    const RowWork& rows = *point.work.rows;
+    const double time = point.timed.time.value();
+    const double copied = copies ? static_cast<double>(rows.copied.value()) / *copies : 0;
+    const double busy = time - launch_ - copied;
+    if (busy < least_part * time || rows.executed <= Flops(0)) return;
+    flops.points.push_back({rows.row.value(), rows.executed.value() / std::max(busy, 0.1 * time)});
+  }
+
+  /// The mean of how far the prices at these rates are from the times, as a logarithm.
+  double distance(const ClassRates& rates) const {
+    DeviceCost device;
+    double sum = 0;
+    for (const auto& [work, timed] : points_) {
+      device.kernels.try_emplace(std::string(work.kernel), rates);
+      sum += std::abs(std::log(compute_price(work, device).estimate.value() / timed.time.value()));
+    }
+    return sum / static_cast<double>(points_.size());
+  }
+
+  /// Joins rates by size, and divides them into the largest one and its parts.
+  static void set_efficiency(ClassRates& rates, SizeCurve flops, SizeCurve& efficiency) {
+    if (flops.empty()) return;
+    efficiency = joined(std::move(flops));
+    rates.flops_per_second = efficiency.largest();
+    for (SizeCurve::Point& point : efficiency.points) point.value /= *rates.flops_per_second;
+  }
 
   void add_to(SizeCurve& flops, SizeCurve& bytes, const Point& point, double least_part) const {
     const auto& [work, timed] = point;
@@ -179,8 +239,12 @@ std::vector<size_t> disagreeing(std::span<const TimedPoint> times) {
   std::vector<LocalWork> works;
   for (const TimedPoint& timed : times) works.push_back(work_of(timed.point.call));
   const auto has_more = [](const LocalWork& a, const LocalWork& b) {
-    return a.kernel == b.kernel && a.flops >= b.flops && a.bytes() >= b.bytes() &&
-           a.pieces >= b.pieces && bytes_of(a) / a.pieces >= bytes_of(b) / b.pieces;
+    if (a.kernel != b.kernel || a.bytes() < b.bytes()) return false;
+    if (a.rows && b.rows)
+      return a.rows->executed >= b.rows->executed && a.rows->copied >= b.rows->copied &&
+             a.rows->row >= b.rows->row;
+    return a.flops >= b.flops && a.pieces >= b.pieces &&
+           bytes_of(a) / a.pieces >= bytes_of(b) / b.pieces;
   };
   std::vector<size_t> list;
   for (size_t i = 0; i < times.size(); ++i)
@@ -223,7 +287,8 @@ DeviceCost rates_of(std::span<const TimedPoint> times) {
   }
   DeviceCost cost;
   for (const auto& [operation, fit] : classes) cost.classes[operation] = fit.rates();
-  for (const auto& [kernel, fit] : kernels) cost.kernels[std::string(kernel)] = fit.rates();
+  for (const auto& [kernel, fit] : kernels)
+    cost.kernels[std::string(kernel)] = fit.has_rows() ? fit.rates_by_rows() : fit.rates();
   const auto elementwise = cost.classes.find(OperationClass::kElementwise);
   ensure(elementwise != cost.classes.end(), "element-wise kernels are in the grid");
   const ClassRates& rates = elementwise->second;

@@ -36,6 +36,9 @@ struct TimedPoint {
 /// the calls of one size. Calls whose time is mostly launch tell of no rate. The rates without a
 /// class are those of element-wise kernels at their largest size.
 ///
+/// A kernel whose calls all have rows (RowWork) has the efficiency by the operations of a row, and
+/// the rate of its copies, with which the prices of its calls are nearest to their times.
+///
 ///   requires  times of at least two sizes of every class
 DeviceCost rates_of(std::span<const TimedPoint> times);
 

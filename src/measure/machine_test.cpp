@@ -47,7 +47,7 @@ std::vector<TimedPoint> times_on(const DeviceCost& device) {
 TEST(RatesOfADevice, ReproduceTheTimesThatFollowFromThem) {
   // Devices that need 0.1 us for each kernel, of which one is bound by its 10 Gflop/s and the other
   // by its 4 GB/s.
-  const std::set<std::string> of_arithmetic{"dot_general", "attention", "convolution", "unary.exp"},
+  const std::set<std::string> of_arithmetic{"dot_general", "attention", "unary.exp"},
       of_memory{"unary.exp", "binary.add", "select", "reduce.sum"};
   const auto expect_reproduced = [](double flops, double bytes,
                                     const std::set<std::string>& kernels) {
@@ -78,6 +78,51 @@ TEST(RatesOfADevice, AreThoseOfTheKernelAndItsPieces) {
   // The launch, which the smallest call tells, contains a row: up to a tenth of what the curve has.
   EXPECT_NEAR(rates.at(20) / 0.25e9, 1, 0.1);
   EXPECT_NEAR(rates.at(4000) / 1e9, 1, 0.1);
+}
+
+TEST(RatesOfADevice, TellRowsAndCopiesOfConvolutionsApart) {
+  // 10 Gflop/s, of which rows of one pixel reach a fourth and rows of 16 pixels all; copies of
+  // 2 GB/s.
+  const ClassRates given{.flops_per_second = 1e10,
+                         .row_efficiency = {{{512, 0.25}, {16 * 512, 1}}},
+                         .copied_bytes_per_second = 2e9};
+  DeviceCost device;
+  device.launch = Seconds(1e-7);
+  const std::vector<const char*> kernels{"convolution", "convolution_grad_input",
+                                         "convolution_grad_weight", "convolution.ragged",
+                                         "convolution.pointwise"};
+  for (const char* kernel : kernels) device.kernels[kernel] = given;
+  const std::vector<TimedPoint> times = times_on(device);
+  const DeviceCost found = rates_of(times);
+  for (const char* kernel : kernels) {
+    EXPECT_NEAR(*found.rates_of(kernel)->copied_bytes_per_second / 2e9, 1, 0.2) << kernel;
+    double sum = 0, count = 0;
+    for (const auto& [point, time] : times) {
+      const LocalWork work = work_of(point.call);
+      // The launch is what the smallest call of a kernel takes.
+      if (work.kernel != kernel || time < Seconds(1e-5)) continue;
+      const double ratio = compute_price(work, found).estimate.value() / time.value();
+      sum += std::abs(ratio - 1);
+      ++count;
+    }
+    EXPECT_LT(sum / count, 0.05) << kernel;
+  }
+}
+
+TEST(KernelGrid, HasConvolutionsOfShortAndLongRowsInEveryWay) {
+  std::map<std::string_view, std::pair<double, double>> rows;
+  for (const GridPoint& point : kernel_grid()) {
+    const LocalWork work = work_of(point.call);
+    if (!work.rows) continue;
+    auto& [least, most] = rows.try_emplace(work.kernel, 1e30, 0).first->second;
+    least = std::min(least, work.rows->row.value());
+    most = std::max(most, work.rows->row.value());
+  }
+  EXPECT_EQ(rows.size(), 15) << "5 ways of each of 3 kernels";
+  for (const auto& [kernel, range] : rows) {
+    EXPECT_LE(range.first, 2 * 512) << kernel << ": two pixels";
+    EXPECT_GE(range.second, 7 * 512) << kernel << ": seven pixels";
+  }
 }
 
 TEST(Neighbours, AgreeUnlessMoreWorkTookLessTime) {

@@ -16,10 +16,6 @@ int64_t nanoseconds(Seconds time) {
   return std::llround(1e9 * time.value());
 }
 
-KernelPrice operator+(KernelPrice a, KernelPrice b) {
-  return {a.time + b.time, a.flops + b.flops};
-}
-
 bool has_even_parts(const Register& reg) {
   const Mesh& mesh = *reg.attr.mesh;
   return local_type(reg, mesh.heaviest()) == local_type(reg, mesh.lightest());
@@ -182,11 +178,13 @@ KernelPrice ActDemands::price(const TaskGraph& graph, const KernelStep& step, Ra
     const auto times = static_cast<double>(std::max<int64_t>(control.max_iterations, 1));
     KernelPrice once;
     for (const KernelPrice& region : regions) once = once + region;
-    return {Seconds(times * once.time.value()), Flops(times * once.flops.value())};
+    return {Seconds(times * once.time.value()), Flops(times * once.flops.value()),
+            Flops(times * once.padding.value())};
   }
   if (step.outputs.empty()) return {};
   const LocalWork work = work_of_step(graph, step, rank);
-  return {compute_price(work, deployment_.type(rank).cost, working_set).estimate, work.flops};
+  return {compute_price(work, deployment_.type(rank).cost, working_set).estimate, work.flops,
+          work.padding};
 }
 
 KernelPrice ActDemands::price(const TaskGraph& graph, Rank rank, Bytes working_set) const {

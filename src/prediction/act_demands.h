@@ -18,7 +18,12 @@ namespace tessera {
 struct KernelPrice {
   Seconds time{0};
   Flops flops{0};
+  Flops padding{0};  // LocalWork::padding
 };
+
+inline KernelPrice operator+(KernelPrice a, KernelPrice b) {
+  return {a.time + b.time, a.flops + b.flops, a.padding + b.padding};
+}
 
 /// One kernel, or one While or If, of an act.
 struct StepPrice {

@@ -221,12 +221,12 @@ StepPrediction predict_step(std::shared_ptr<const TaskGraph> graph, const Deploy
   prediction.begin = simulation.end - simulation.step;
   const Breakdown breakdown(*graph, demands.like, simulation.step);
   const auto executed_by = [&](const RankActs& rank) {
-    Flops sum{0};
+    KernelPrice sum;
     for (const TimedAct& act : rank.acts)
-      sum += acts.kernels(rank.rank, demands.like.at(act.task)).flops;
+      sum = sum + acts.kernels(rank.rank, demands.like.at(act.task));
     return sum;
   };
-  std::map<Rank, std::pair<RankBreakdown, Flops>> simulated;
+  std::map<Rank, std::pair<RankBreakdown, KernelPrice>> simulated;
   for (RankActs& rank : simulation.last_step) {
     simulated.emplace(rank.rank, std::pair(breakdown.of(rank), executed_by(rank)));
     rank.acts = {};
@@ -238,7 +238,8 @@ StepPrediction predict_step(std::shared_ptr<const TaskGraph> graph, const Deploy
     prediction.ranks.push_back(found->second.first);
     prediction.ranks.back().rank = times.rank;
     prediction.ranks.back().like = like;
-    prediction.executed += found->second.second;
+    prediction.executed += found->second.second.flops;
+    prediction.padding += found->second.second.padding;
     prediction.peak_flops_per_second +=
         type.cost.flops_rate(OperationClass::kMatmul, options.products);
   }

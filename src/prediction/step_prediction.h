@@ -57,6 +57,7 @@ struct StepPrediction {
   std::vector<RankBreakdown> ranks;    // in ascending order
   std::vector<RankMemoryNeed> memory;  // in the same order
   Flops executed{0};                   // by all ranks
+  Flops padding{0};                    // of these, what a kernel may leave out
   double peak_flops_per_second = 0;    // of all devices, for the element type of the products
   Timeline timeline;
   Seconds begin{0};  // of the step, in the timeline

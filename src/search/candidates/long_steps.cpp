@@ -126,6 +126,7 @@ StepPrediction LongStep::prediction(const StepPrediction& fewer, const StepPredi
   result.step = at(fewer.step, more.step);
   result.memory = memory(fewer.memory, more.memory);
   result.executed = Flops(at(fewer.executed.value(), more.executed.value()));
+  result.padding = Flops(at(fewer.padding.value(), more.padding.value()));
   result.peak_flops_per_second = more.peak_flops_per_second;
   for (size_t i = 0; i < more.ranks.size(); ++i) {
     const RankBreakdown &a = fewer.ranks[i], &b = more.ranks[i];

@@ -24,7 +24,8 @@ std::set<DType> dtypes_of(const Graph& graph) {
 /// Takes in what rates of a class or a kernel are higher.
 void include(const ClassRates& rates, const std::set<DType>& dtypes, double efficiency,
              HighestRates& highest) {
-  const double share = rates.efficiency.empty() ? efficiency : rates.efficiency.largest();
+  double share = rates.efficiency.empty() ? efficiency : rates.efficiency.largest();
+  if (!rates.row_efficiency.empty()) share = std::max(share, rates.row_efficiency.largest());
   if (rates.flops_per_second)
     highest.flops = std::max(highest.flops, share * *rates.flops_per_second);
   for (const auto& [dtype, rate] : rates.flops_per_second_of)
@@ -37,7 +38,8 @@ void include(const ClassRates& rates, const std::set<DType>& dtypes, double effi
 HighestRates highest_rates(const DeviceCost& device, const std::set<DType>& dtypes) {
   double efficiency = 1, class_factor = 1, kernel_factor = 1;
   const auto widen = [&](const ClassRates& rates, double& factor) {
-    if (!rates.efficiency.empty()) efficiency = std::max(efficiency, rates.efficiency.largest());
+    for (const SizeCurve* curve : {&rates.efficiency, &rates.row_efficiency})
+      if (!curve->empty()) efficiency = std::max(efficiency, curve->largest());
     factor = std::min(factor, rates.time_factor);
   };
   for (const auto& [name, rates] : device.classes) widen(rates, class_factor);
@@ -74,7 +76,9 @@ StepFloor step_floor(const PlanRequest& request, int ranks, const EvaluatedCandi
     flops.push_back(rates.flops);
     bytes.push_back(rates.bytes);
   }
-  return {Seconds(one_device.prediction.executed.value() / sum_of_largest(flops, ranks)),
+  const StepPrediction& step = one_device.prediction;
+  const double least = step.executed.value() - step.padding.value();
+  return {Seconds(least / sum_of_largest(flops, ranks)),
           Seconds(changed_bytes(request.graph) / sum_of_largest(bytes, ranks))};
 }
 

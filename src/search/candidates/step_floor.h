@@ -18,10 +18,10 @@ struct StepFloor {
 };
 
 /// A lower bound of the step of every plan on at most `ranks` devices, however it divides the
-/// model: the operations that one device executes, all at the highest rate that a device has for an
-/// element type of the model; and every trained variable read and written once at the full rate
-/// of the memory. Nothing is exchanged, and no device waits. So the gap to a plan is large, and
-/// most of it is no loss of the plan.
+/// model: the operations that one device executes, but for those on padding, all at the highest
+/// rate that a device has for an element type of the model; and every trained variable read and
+/// written once at the full rate of the memory. Nothing is exchanged, and no device waits. So the
+/// gap to a plan is large, and most of it is no loss of the plan.
 ///
 ///   one_device  the serial plan of the request, evaluated
 ///   devices     the fastest of the cluster, at most `ranks`

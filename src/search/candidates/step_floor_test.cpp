@@ -86,6 +86,15 @@ TEST(StepFloor, CountsTheHighestRateOfAClassOrAKernel) {
   EXPECT_DOUBLE_EQ(step_floor({graph, kernels}, 1, six_billion()).arithmetic.value(), 6.0 / 12);
 }
 
+// Of 6e9 operations 2e9 are on padding, which kernels may leave out.
+TEST(StepFloor, CountsNoOperationsOnPadding) {
+  const Graph graph = parse_graph(kOneVariable);
+  const Cluster cluster = devices_of({{2e9, 4e3}});
+  EvaluatedCandidate one = six_billion();
+  one.prediction.padding = Flops(2e9);
+  EXPECT_DOUBLE_EQ(step_floor({graph, cluster}, 1, one).arithmetic.value(), 4.0 / 2);
+}
+
 // kOneVariable has f32 only.
 TEST(StepFloor, CountsOnlyRatesOfTheElementTypesOfTheModel) {
   const Graph graph = parse_graph(kOneVariable);

@@ -3,6 +3,7 @@
 #include "kernels/cpu/spatial/convolution.h"
 
 #include <algorithm>
+#include <array>
 #include <optional>
 
 #include "kernels/cpu/binders.h"
@@ -92,26 +93,117 @@ BoundKernel bind_convolution(const LocalCall& call) {
 
 namespace {
 
-std::string_view ragged_name(std::string_view kernel) {
-  if (kernel == "convolution") return "convolution.ragged";
-  return kernel == "convolution_grad_input" ? "convolution_grad_input.ragged"
-                                            : "convolution_grad_weight.ragged";
+/// The ways to compute a convolution, each with code of its own in the library.
+enum class Way : uint8_t { kFull, kRagged, kFewChannels, kStrided, kPointwise, kDepthwise };
+
+/// In the order of ConvolutionResult and of Way; no gradient of x has few channels, and nothing
+/// else a stride.
+constexpr std::array<std::array<std::string_view, 6>, 3> kNames{{
+    {"convolution", "convolution.ragged", "convolution.few_channels", "", "convolution.pointwise",
+     "convolution.depthwise"},
+    {"convolution_grad_input", "convolution_grad_input.ragged", "",
+     "convolution_grad_input.strided", "convolution_grad_input.pointwise",
+     "convolution_grad_input.depthwise"},
+    {"convolution_grad_weight", "convolution_grad_weight.ragged",
+     "convolution_grad_weight.few_channels", "", "convolution_grad_weight.pointwise",
+     "convolution_grad_weight.depthwise"},
+}};
+
+std::string_view name_of(ConvolutionResult result, Way way) {
+  return kNames[static_cast<size_t>(result)][static_cast<size_t>(way)];
+}
+
+/// The channels of a vector of the library.
+constexpr int64_t kVector = 16;
+
+int64_t whole_vectors(int64_t channels) {
+  return (channels + kVector - 1) / kVector * kVector;
+}
+
+Way way_of(const ConvolutionShape& shape, ConvolutionResult result) {
+  if (shape.groups > 1 && shape.in == 1 && shape.out == 1) return Way::kDepthwise;
+  const bool is_pointwise = std::ranges::all_of(
+      shape.dims, [](const LocalWindow& dim) { return dim.window == 1 && dim.stride == 1; });
+  if (is_pointwise) return Way::kPointwise;
+  const auto has_stride = [](const LocalWindow& dim) { return dim.stride > 1; };
+  if (result == ConvolutionResult::kX && std::ranges::any_of(shape.dims, has_stride))
+    return Way::kStrided;  // a loop over every so many pixels
+  // A vector of channels of y meets the channels of x one by one, in the layout of the caller.
+  if (shape.groups == 1 && shape.in < kVector && result != ConvolutionResult::kX)
+    return Way::kFewChannels;
+  return shape.in % kVector == 0 && shape.out % kVector == 0 ? Way::kFull : Way::kRagged;
+}
+
+/// The pairs of a position of the window and an element of it, of one dim, that are in the operand.
+double products_inside(const LocalWindow& dim) {
+  int64_t sum = 0;
+  for (int64_t w = 0; w < dim.window; ++w) sum += dim.places_of(w).size();
+  return static_cast<double>(sum);
+}
+
+/// The channels of all groups of x and of y, and their pairs within the groups, in whole vectors.
+struct VectorChannels {
+  double x, y, pairs;
+
+  VectorChannels(const ConvolutionShape& shape, Way way) {
+    const auto groups = static_cast<double>(shape.groups);
+    if (way == Way::kDepthwise) {
+      x = y = pairs = static_cast<double>(whole_vectors(shape.groups));
+      return;
+    }
+    const int64_t in = way == Way::kFewChannels ? shape.in : whole_vectors(shape.in),
+                  out = whole_vectors(shape.out);
+    x = groups * static_cast<double>(in);
+    y = groups * static_cast<double>(out);
+    pairs = groups * static_cast<double>(in * out);
+  }
+};
+
+RowWork rows_of(const ConvolutionShape& shape, ConvolutionResult result, Way way) {
+  const VectorChannels channels(shape, way);
+  const auto batch = static_cast<double>(shape.batch);
+  double products = 1, row = 1, window = 1, image = 1, positions = 1;
+  for (const LocalWindow& dim : shape.dims) {
+    const double inside = products_inside(dim);
+    products *= inside;
+    // A pointwise kernel takes all pixels of an image for a row.
+    row = inside / static_cast<double>(dim.window) * (way == Way::kPointwise ? row : 1);
+    window *= static_cast<double>(dim.window);
+    image *= static_cast<double>(dim.in);
+    positions *= static_cast<double>(dim.out);
+  }
+  const double x = way == Way::kFewChannels ? 0 : batch * channels.x * image,
+               y = batch * channels.y * positions;
+  // The gradient of the weights is read and written for each image before it is copied.
+  const double w = (result == ConvolutionResult::kW ? 2 : 1) * channels.pairs * window;
+  return {Flops(2 * batch * channels.pairs * products), Flops(2 * kVector * kVector * row),
+          Bytes(static_cast<int64_t>(4 * (x + w + y)))};
 }
 
 }  // namespace
 
 /// A multiplication and an addition for each element of y, input channel of its group and element
 /// of the window. Those in the padding count too.
-/// A pixel of the result is a piece. Channels that do not fill vectors are a way of their own.
+/// A pixel of the result is a piece, where rates are not by rows.
 LocalWork work_of_convolution(const LocalCall& call) {
-  const Tensors tensors = tensors_of(call, result_of(call));
+  const ConvolutionResult result = result_of(call);
+  const Tensors tensors = tensors_of(call, result);
   const Shape& w = tensors.w.shape;
   double products = elements_of(tensors.y);
   for (int d = 1; d < w.size(); ++d) products *= static_cast<double>(w[d]);
   LocalWork work = work_over_operands(call, OperationClass::kConvolution, 2 * products);
   work.pieces = elements_of(tensors.y) / static_cast<double>(std::max<int64_t>(w[0], 1));
-  constexpr int64_t kVector = 16;
-  if (w[0] % kVector != 0 || w[1] % kVector != 0) work.kernel = ragged_name(call.kernel);
+  const auto shape = shape_of(tensors, local_windows(call, tensors.x, tensors.y));
+  if (!shape) return work;
+  const Way way = way_of(*shape, result);
+  work.kernel = name_of(result, way);
+  work.rows = rows_of(*shape, result, way);
+  double all = 1, inside = 1;
+  for (const LocalWindow& dim : shape->dims) {
+    all *= static_cast<double>(dim.window * dim.out);
+    inside *= products_inside(dim);
+  }
+  work.padding = Flops(work.flops.value() * (1 - inside / all));
   return work;
 }
 
