@@ -89,7 +89,7 @@ TEST(StepFloor, CountsTheHighestRateOfAClassOrAKernel) {
 // Of 6e9 operations 2e9 are on padding, which kernels may leave out.
 TEST(StepFloor, CountsNoOperationsOnPadding) {
   const Graph graph = parse_graph(kOneVariable);
-  const Cluster cluster = devices_of({{2e9, 4e3}});
+  const Cluster cluster = devices_of({{2e9, 4e3}, {2e9, 4e3}});
   EvaluatedCandidate one = six_billion();
   one.prediction.padding = Flops(2e9);
   EXPECT_DOUBLE_EQ(step_floor({graph, cluster}, 1, one).arithmetic.value(), 4.0 / 2);
