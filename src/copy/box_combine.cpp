@@ -35,9 +35,9 @@ Dims without(const Dims& dims, int dim) {
   return rest;
 }
 
-/// Advances to the next row, an index of all dims except the last one; false after the last row.
-bool next_row(Dims& index, const Dims& extents) {
-  for (int d = extents.size() - 2; d >= 0; --d) {
+/// Advances to the next index of all dims but the last `inner` ones; false after the last one.
+bool next_index(Dims& index, const Dims& extents, int inner) {
+  for (int d = extents.size() - 1 - inner; d >= 0; --d) {
     if (++index[d] < extents[d]) return true;
     index[d] = 0;
   }
@@ -69,6 +69,21 @@ void BoxCombine::copy_row(Row target, ConstRow source, int64_t count) {
   T* to = reinterpret_cast<T*>(target.data);
   const T* from = reinterpret_cast<const T*>(source.data);
   for (int64_t i = 0; i < count; ++i) to[i * target.stride] = from[i * source.stride];
+}
+
+/// Rows of a few elements, as the halos of small images are, take less than a call of memcpy.
+template <typename T>
+void BoxCombine::copy_rows(Row target, ConstRow source, int64_t rows, int64_t count) {
+  constexpr int64_t kShort = 64 / sizeof(T);
+  T* to = reinterpret_cast<T*>(target.data);
+  const T* from = reinterpret_cast<const T*>(source.data);
+  for (int64_t row = 0; row < rows; ++row, to += target.stride, from += source.stride) {
+    if (count > kShort) {
+      std::memcpy(to, from, count * sizeof(T));
+      continue;
+    }
+    for (int64_t i = 0; i < count; ++i) to[i] = from[i];
+  }
 }
 
 template <typename T, ReduceOp kOp>
@@ -127,6 +142,13 @@ bool BoxCombine::may_stream() const {
          is_dense(sources_[0].layout) && is_dense(sources_[1].layout);
 }
 
+/// Is it a copy of rows that are dense on both sides?
+bool BoxCombine::copies_dense_rows() const {
+  const int last = extents_.size() - 1;
+  return sources_.size() == 1 && last >= 1 && target_.strides[last] == 1 &&
+         sources_[0].layout.strides[last] == 1;
+}
+
 /// The reduction; nullptr when the type does not have it: bool has the logical ones, numbers have
 /// the others.
 BoxCombine::ReduceFunction BoxCombine::reduce_function(DType dtype, ReduceOp reduce) {
@@ -150,10 +172,21 @@ BoxCombine::CopyFunction BoxCombine::copy_function(int64_t element_size) {
   }
 }
 
+BoxCombine::CopyRowsFunction BoxCombine::copy_rows_function(int64_t element_size) {
+  switch (element_size) {
+    case 1: return copy_rows<uint8_t>;
+    case 2: return copy_rows<uint16_t>;
+    case 4: return copy_rows<float>;
+    case 8: return copy_rows<double>;
+    default: throw InternalError("no element has such a size");
+  }
+}
+
 BoxCombine::BoxCombine(DType dtype, ReduceOp reduce, const Box& box, const Box& target_holds)
     : dtype_(dtype),
       box_(box),
       copy_(copy_function(size_of(dtype))),
+      copy_rows_(copy_rows_function(size_of(dtype))),
       reduce_(reduce_function(dtype, reduce)),
       extents_(box.shape()) {
   target_ = layout_in(target_holds);
@@ -247,10 +280,27 @@ void BoxCombine::run_row(std::byte* target, std::span<const std::byte* const> so
   }
 }
 
+void BoxCombine::run_rows(std::byte* target, const std::byte* source, const Dims& index) const {
+  const int last = extents_.size() - 1;
+  const int64_t bytes = size_of(dtype_);
+  const Layout& from = sources_[0].layout;
+  copy_rows_(
+      {target + bytes * flat_offset(index, target_.strides, target_.offset),
+       target_.strides[last - 1]},
+      {source + bytes * flat_offset(index, from.strides, from.offset), from.strides[last - 1]},
+      extents_[last - 1], extents_[last]);
+}
+
 void BoxCombine::run(std::byte* target, std::span<const std::byte* const> sources) const {
   Dims index = Dims::filled(extents_.size(), 0);
+  if (copies_dense_rows()) {
+    const std::byte* source = sources[sources_[0].index];
+    do run_rows(target, source, index);
+    while (next_index(index, extents_, 2));
+    return;
+  }
   do run_row(target, sources, index);
-  while (next_row(index, extents_));
+  while (next_index(index, extents_, 1));
 }
 
 void fill_with_identity(DType dtype, ReduceOp reduce, std::byte* data, int64_t count) {

@@ -58,14 +58,19 @@ class BoxCombine {
   using WidenFunction = void (*)(ConstRow source, float* out, int64_t count);
   using RoundFunction = void (*)(const float* x, Row target, int64_t count);
   using CopyFunction = void (*)(Row target, ConstRow source, int64_t count);
+  /// Copies `rows` dense rows of `count` elements, which are `stride` elements apart.
+  using CopyRowsFunction = void (*)(Row target, ConstRow source, int64_t rows, int64_t count);
   /// target = first (+) second; `first` may be the target.
   using ReduceFunction = void (*)(Row target, ConstRow first, ConstRow second, int64_t count);
 
   template <typename T>
   static void copy_row(Row target, ConstRow source, int64_t count);
+  template <typename T>
+  static void copy_rows(Row target, ConstRow source, int64_t rows, int64_t count);
   template <typename T, ReduceOp kOp>
   static void reduce_rows(Row target, ConstRow first, ConstRow second, int64_t count);
   static CopyFunction copy_function(int64_t element_size);
+  static CopyRowsFunction copy_rows_function(int64_t element_size);
   static ReduceFunction reduce_function(DType dtype, ReduceOp reduce);
   template <typename T>
   static void widen_row(ConstRow source, float* out, int64_t count);
@@ -73,6 +78,7 @@ class BoxCombine {
   static void round_row(const float* x, Row target, int64_t count);
   static void stream_rows(Row target, ConstRow first, ConstRow second, int64_t count);
   bool may_stream() const;
+  bool copies_dense_rows() const;
 
   Layout layout_in(const Box& holds) const;
   bool can_join(int dim) const;
@@ -80,6 +86,8 @@ class BoxCombine {
   void erase_dim(int dim);
   void run_row(std::byte* target, std::span<const std::byte* const> sources,
                const Dims& index) const;
+  /// The rows of the last dim but one.
+  void run_rows(std::byte* target, const std::byte* source, const Dims& index) const;
   /// row_of(source): its row.
   template <typename RowOf>
   void reduce_narrow(Row target, const RowOf& row_of, int64_t count) const;
@@ -87,6 +95,7 @@ class BoxCombine {
   DType dtype_;
   Box box_;
   CopyFunction copy_;
+  CopyRowsFunction copy_rows_;
   ReduceFunction reduce_;
   WidenFunction widen_ = nullptr;  // of f16 and bf16, whose reduce_ is that of f32
   RoundFunction round_ = nullptr;

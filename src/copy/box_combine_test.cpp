@@ -28,6 +28,36 @@ std::vector<T> list(const Tensor& tensor) {
   return {values.begin(), values.end()};
 }
 
+/// Copies the first `row` elements of each row of [3, 4, 2, 40] into the end of rows of 41.
+template <typename T>
+void expect_copied_rows(DType dtype, int64_t row) {
+  const Box source_holds{{{0, 3}, {0, 4}, {0, 2}, {0, 40}}},
+      box{{{1, 3}, {0, 3}, {0, 2}, {0, row}}},
+      target_holds{{{1, 3}, {0, 3}, {0, 2}, {row - 41, row}}};
+  Tensor source({dtype, {3, 4, 2, 40}}), target({dtype, {2, 3, 2, 41}});
+  auto from = source.values<T>();
+  for (size_t i = 0; i < from.size(); ++i) from[i] = static_cast<T>(1 + i % 250);
+  BoxCombine copy(dtype, ReduceOp::kSum, box, target_holds);
+  copy.add_source(0, source_holds);
+  copy.join_dims();
+  copy.run(target.data(), std::array<const std::byte*, 1>{source.data()});
+  std::vector<T> expected(2 * 3 * 2 * 41, 0);
+  for (int64_t a = 0; a < 2; ++a)
+    for (int64_t b = 0; b < 3; ++b)
+      for (int64_t c = 0; c < 2; ++c)
+        for (int64_t i = 0; i < row; ++i)
+          expected[((a * 3 + b) * 2 + c) * 41 + 41 - row + i] =
+              from[(((a + 1) * 4 + b) * 2 + c) * 40 + i];
+  EXPECT_EQ(list<T>(target), expected) << row;
+}
+
+TEST(BoxCombine, CopiesShortAndLongRows) {
+  for (const int64_t row : {1, 3, 16, 17, 40}) {
+    expect_copied_rows<float>(DType::kF32, row);
+    expect_copied_rows<uint8_t>(DType::kBool, row);
+  }
+}
+
 TEST(BoxCombine, CopiesABoxBetweenTensorsThatHoldOtherBoxes) {
   // The whole is [4, 5]. The source holds rows 1..3 of columns 0..5, the target rows 0..2 of
   // columns 2..5; they share row 1, columns 2..5.
