@@ -19,7 +19,7 @@ struct CombineOptions {
 /// pass, between the same meshes, and over the same axes with the same reduction, whose sources are
 /// ready there. Exchanges without kernels between them are combined whatever their size. Those of a
 /// rolled program are combined once, where that is right in each micro-batch. A result that nothing
-/// in the step reads, such as the loss, may travel with exchanges of the optimizer.
+/// in the step reads, such as the loss, may be sent with exchanges of the optimizer.
 ///
 ///   requires  the order of the instances is that in which they will run; each exchange has one
 ///             part
