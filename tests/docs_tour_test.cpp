@@ -152,7 +152,7 @@ TEST(Tour, ShowsWhatEachStageMakesAndWhatTwoRanksCompute) {
       {"arena", dump("arena")},
       {"tasks",
        dump("tasks"),
-       {"exchange 'all-reduce w.sgd.step [*, *]' @optimizer",
+       {"exchange 'all-reduce w.sgd.step [*, *] and 1 more' @optimizer",
         "w.sgd.next: f32[6, 2] at variable w\n"}},
       {"check", dump("check")},
       {"placements", dump("placements")},
