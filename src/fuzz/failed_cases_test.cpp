@@ -638,6 +638,23 @@ reduce.grad.compare = compare(mul_scalar.f32, reduce.grad.broadcast) {relation="
     @backward <- gradient reduce
 output out1 = reduce
 )"},
+{"ProductsOf16BitsAreAddedInChunks", R"(seed 9019429
+mode exact
+steps 1
+chunks 2
+mesh all x=1 y=2 at 0
+fill g whole 0.0 1.0
+fill x whole -6.0 6.0
+mark tensor x P(None, None, "y")
+graph
+input x: f16[6,6,6]
+input g: f16[6,6]
+a = dot_general(g, x) {spec="dc,abd->abc"}: f16[6,6,6] @backward <- gradient dot
+b = dot_general(x, g) {spec="abc,dc->abd"}: f16[6,6,6] @backward <- gradient dot
+sum = add(a, b): f16[6,6,6] @backward <- gradient sum x
+cast = cast(sum) {dtype="f32"}: f32[6,6,6] @backward <- gradient x
+output out1 = cast
+)"},
 };
 // clang-format on
 

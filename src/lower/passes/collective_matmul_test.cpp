@@ -252,6 +252,26 @@ TEST(CollectiveMatmul, MatmulsWhoseResultsAreAddedAreDecomposedTogether) {
   EXPECT_THAT(made.report, StartsWith("p, q, r with all-reduce three [*, *]: 2 chunks of dim 0, "));
 }
 
+// Kernels of 16 bits add in f32, in a workspace: each chunk has one of its own.
+TEST(CollectiveMatmul, AdditionsOfChunksHaveWorkspaces) {
+  for (const DType dtype : {DType::kF16, DType::kBF16}) {
+    Graph graph;
+    Builder b(graph);
+    std::vector<ValueId> products;
+    for (const std::string name : {"p", "q"}) {
+      const ValueId x = b.input("x" + name, {dtype, {8, 6}}),
+                    w = b.input("w" + name, {dtype, {6, 16}});
+      products.push_back(b.dot(x, w, "mk,kn->mn", name));
+    }
+    graph.add_output("z", b.unary("tanh", b.add(products[0], products[1], "sum"), "z"));
+    const Split made = split(graph, "tp=2",
+                             {shard_tensor("x*", "P(None, \"tp\")"),
+                              shard_tensor("w*", "P(\"tp\")"), shard_tensor("z", "P()")},
+                             2);
+    EXPECT_THAT(made.report, StartsWith("p, q with all-reduce sum [*, *]: 2 chunks of dim 0, "));
+  }
+}
+
 TEST(CollectiveMatmul, UnevenPartsStayWhole) {
   // 10 rows over two ranks are 5 and 5, which no 2 divides; 7 are 4 and 3. The other dim of h
   // is added up.

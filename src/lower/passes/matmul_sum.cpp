@@ -170,10 +170,11 @@ void MatmulSums::rewrite(const Decomposition& chosen, const Summands& summands,
           maker.kernel_of(at(matmul.at), matmul.input, taken, add(matmul.result.reg)));
     }
     for (InstructionIndex addition : summands.additions) {
-      kernels.push_back(at(addition));
-      KernelStep& step = *kernels.back().kernel();
-      step.inputs = {chunk.at(step.inputs[0]), chunk.at(step.inputs[1])};
-      step.outputs = {add(step.outputs.front())};
+      Instruction sum = at(addition);
+      KernelStep& step = *sum.kernel();
+      step.inputs[1] = chunk.at(step.inputs[1]);
+      kernels.push_back(
+          maker.kernel_of(sum, 0, chunk.at(step.inputs[0]), add(step.outputs.front())));
     }
     for (InstructionIndex index : exchanges)
       transfers.push_back(ChunkMaker::exchange_of(at(index), chunk.at(exchange(index).source()),
