@@ -259,16 +259,16 @@ TEST(CollectiveMatmul, AdditionsOfChunksHaveWorkspaces) {
     Builder b(graph);
     std::vector<ValueId> products;
     for (const std::string name : {"p", "q"}) {
-      const ValueId x = b.input("x" + name, {dtype, {8, 6}}),
-                    w = b.input("w" + name, {dtype, {6, 16}});
+      const ValueId x = b.input("x" + name, {dtype, {8, 6}});
+      const ValueId w = b.input("w" + name, {dtype, {6, 16}});
       products.push_back(b.dot(x, w, "mk,kn->mn", name));
     }
     graph.add_output("z", b.unary("tanh", b.add(products[0], products[1], "sum"), "z"));
-    const Split made = split(graph, "tp=2",
-                             {shard_tensor("x*", "P(None, \"tp\")"),
-                              shard_tensor("w*", "P(\"tp\")"), shard_tensor("z", "P()")},
-                             2);
-    EXPECT_THAT(made.report, StartsWith("p, q with all-reduce sum [*, *]: 2 chunks of dim 0, "));
+    const Plan plan{.meshes = one_mesh(std::make_shared<const Mesh>(parse_mesh("tp=2"))),
+                    .collective_matmul = 2,
+                    .marks = {shard_tensor("x*", "P(None, \"tp\")"),
+                              shard_tensor("w*", "P(\"tp\")"), shard_tensor("z", "P()")}};
+    EXPECT_NO_THROW(compile(graph, plan, {.dump = {}, .verify_passes = true}));
   }
 }
 
