@@ -235,7 +235,8 @@ class ProblemOfRandomStrategies : public testing::TestWithParam<ModelConfig> {};
 // peak is that of the program to the byte: nothing is left out.
 TEST_P(ProblemOfRandomStrategies, TakesNearlyWhatTheirProgramDoesAndHoldsTheSame) {
   const RecordedRatios recorded(ratios_of_random_strategies(GetParam(), {.combines = false}));
-  EXPECT_LE(recorded.time.most(), 1.03);
+  // A GPT has the bound that it had when it was the only model here.
+  EXPECT_LE(recorded.time.most(), GetParam().kind == "gpt" ? 1.02 : 1.03);
   EXPECT_GE(recorded.time.median(), 0.98);
   EXPECT_GE(recorded.time.least(), 0.96);
   EXPECT_EQ(recorded.live_bound.least(), 1);
