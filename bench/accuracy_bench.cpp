@@ -3,10 +3,11 @@
 //
 //     accuracy_bench [--markdown] [--rounds N] [--only TEXT] [CLUSTER]
 //
-// Without CLUSTER the machine is measured first. Every pair is trained in several rounds, which are
-// interleaved, so that another job does not take the whole time of a pair; the shortest step of all
-// rounds counts. The pairs of bench/unseen were written after the prices were fitted. It runs in
-// the root of the project.
+// Every pair is trained in several rounds, which are interleaved, so that another job does not take
+// the whole time of a pair; the shortest step of all rounds counts. Without CLUSTER the machine is
+// measured at the begin of every round, since its speed changes within minutes; the shortest
+// predicted step of all rounds counts as well. The pairs of bench/unseen were written after the
+// prices were fitted. It runs in the root of the project.
 #include <fmt/format.h>
 #include <unistd.h>
 
@@ -91,7 +92,8 @@ struct Pair {
   std::string name;  // "gpt dp4"
   std::string folder;
   int ranks = 0;
-  Seconds predicted{0}, measured{std::numeric_limits<double>::infinity()};
+  Seconds predicted{std::numeric_limits<double>::infinity()};
+  Seconds measured{std::numeric_limits<double>::infinity()};
   Bytes predicted_bytes{0}, peak{0}, resident{0};
 
   double ratio() const { return predicted.value() / measured.value(); }
@@ -126,7 +128,8 @@ void predict(Pair& pair, const Engine& engine, const Cluster& cluster) {
   pair.ranks = engine.plan().rank_count();
   const StepPrediction step =
       predict_step(tasks, in_order(cluster, pair.ranks), {.prefetch_exchanges = false});
-  pair.predicted = step.step;
+  pair.predicted = std::min(pair.predicted, step.step);
+  pair.predicted_bytes = Bytes(0);
   for (const RankMemoryNeed& rank : step.memory)
     pair.predicted_bytes = std::max(pair.predicted_bytes, rank.variables + rank.arena);
 }
@@ -134,7 +137,7 @@ void predict(Pair& pair, const Engine& engine, const Cluster& cluster) {
 /// Trains for about half a second.
 void train(Pair& pair, const Cluster& cluster) {
   Engine engine = engine_of(pair);
-  if (pair.ranks == 0) predict(pair, engine, cluster);
+  predict(pair, engine, cluster);
   const auto steps = std::clamp<int64_t>(std::llround(0.5 / pair.predicted.value()), 12, 300);
   for (int64_t i = 0; i < steps; ++i) pair.measured = std::min(pair.measured, engine.step().time);
   pair.peak = std::max(pair.peak, engine.runtime().peak_bytes());
@@ -201,8 +204,6 @@ Arguments arguments_of(int argc, char** argv) {
 }
 
 void run(const Arguments& arguments) {
-  const Cluster cluster =
-      arguments.cluster ? cluster_of(*arguments.cluster) : Cluster(measure_machine());
   std::vector<Pair> pairs;
   const auto add = [&](const char* name, const char* folder) {
     if (std::string(name).find(arguments.only) != std::string::npos)
@@ -210,8 +211,11 @@ void run(const Arguments& arguments) {
   };
   for (const char* name : kSeen) add(name, "configs");
   for (const char* name : kUnseen) add(name, "bench/unseen");
-  for (int round = 0; round < arguments.rounds; ++round)
+  for (int round = 0; round < arguments.rounds; ++round) {
+    const Cluster cluster =
+        arguments.cluster ? cluster_of(*arguments.cluster) : Cluster(measure_machine());
     for (Pair& pair : pairs) train(pair, cluster);
+  }
   const auto is_unseen = [](const Pair& pair) { return pair.folder != "configs"; };
   std::vector<Pair> unseen;
   std::ranges::copy_if(pairs, std::back_inserter(unseen), is_unseen);
