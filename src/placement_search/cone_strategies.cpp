@@ -2,10 +2,10 @@
 
 #include <algorithm>
 #include <cmath>
+#include <limits>
+#include <map>
 #include <optional>
 #include <unordered_map>
-
-#include "base/hash.h"
 
 namespace tessera {
 namespace {
@@ -64,6 +64,11 @@ class Composition {
     bool is_as_good_as(const Longer& other) const {
       return seconds <= other.seconds && bytes <= other.bytes;
     }
+  };
+
+  struct Classes {
+    std::vector<int> of;  // by strategy
+    int64_t count = 0;
   };
 
   /// The last op first, then those with most links to ops that are placed, the last of them first.
@@ -172,47 +177,74 @@ class Composition {
     return sums;
   }
 
-  /// The slots that what follows depends on.
-  std::vector<std::pair<int, int>> open_slots() const {
+  /// By op: the slots that what follows depends on.
+  std::vector<std::vector<int>> open_slots() const {
     std::vector<std::vector<bool>> open = boundary_;
     for (const ConeLink& link : links_) {
       if (is_placed_[link.from] == is_placed_[link.to]) continue;
       open[link.from][link.from_slot] = true;
       open[link.to][link.to_slot] = true;
     }
-    std::vector<std::pair<int, int>> slots;
+    std::vector<std::vector<int>> slots(ops_.size());
     for (int op = 0; op < std::ssize(open); ++op)
       for (int slot = 0; slot < std::ssize(open[op]); ++slot)
-        if (open[op][slot] && is_placed_[op]) slots.emplace_back(op, slot);
+        if (open[op][slot] && is_placed_[op]) slots[op].push_back(slot);
     return slots;
+  }
+
+  /// Numbers for the strategies of an op, equal where these slots have equal placements.
+  Classes classes_of(int op, const std::vector<int>& slots) const {
+    std::map<std::vector<PlacementIndex>, int> known;
+    Classes classes;
+    std::vector<PlacementIndex> ends(slots.size());
+    for (int strategy = 0; strategy < std::ssize(ops_[op].shardings); ++strategy) {
+      for (size_t k = 0; k < slots.size(); ++k) ends[k] = at(op, slots[k], strategy);
+      classes.of.push_back(known.try_emplace(ends, static_cast<int>(known.size())).first->second);
+    }
+    classes.count = static_cast<int64_t>(known.size());
+    return classes;
+  }
+
+  /// Numbers for these choices, equal where they have equal placements at open slots.
+  std::vector<int64_t> groups_of(int op, const std::vector<Longer>& all) const {
+    const std::vector<std::vector<int>> slots = open_slots();
+    std::vector<int64_t> groups(all.size(), 0);
+    int64_t count = 1;
+    for (int place = 0; place < std::ssize(slots); ++place) {
+      if (slots[place].empty()) continue;
+      const Classes classes = classes_of(place, slots[place]);
+      if (count > std::numeric_limits<int64_t>::max() / classes.count) count = renumber(groups);
+      for (size_t i = 0; i < all.size(); ++i) {
+        const int strategy = place == op ? all[i].strategy : open_[all[i].begin].of_op[place];
+        groups[i] = groups[i] * classes.count + classes.of[strategy];
+      }
+      count *= classes.count;
+    }
+    return groups;
+  }
+
+  /// The same groups by consecutive numbers. Returns how many there are.
+  static int64_t renumber(std::vector<int64_t>& groups) {
+    std::unordered_map<int64_t, int64_t> known;
+    for (int64_t& group : groups)
+      group = known.try_emplace(group, static_cast<int64_t>(known.size())).first->second;
+    return static_cast<int64_t>(known.size());
   }
 
   /// Of those with equal placements at open slots, the best in time and in bytes.
   void keep_best(int op, std::vector<Longer>& all) const {
-    const std::vector<std::pair<int, int>> slots = open_slots();
-    const auto hash = [](const std::vector<PlacementIndex>& ends) {
-      Hasher hasher;
-      hasher.add_each(ends);
-      return hasher.value();
-    };
-    std::unordered_map<std::vector<PlacementIndex>, std::vector<int>, decltype(hash)> kept(16,
-                                                                                           hash);
-    std::vector<PlacementIndex> ends(slots.size());
+    std::vector<int64_t> groups = groups_of(op, all);
+    std::vector<std::vector<int>> kept(static_cast<size_t>(renumber(groups)));
     for (int i = 0; i < std::ssize(all); ++i) {
-      const std::vector<int>& of_op = open_[all[i].begin].of_op;
-      for (size_t k = 0; k < slots.size(); ++k) {
-        const auto& [place, slot] = slots[k];
-        ends[k] = at(place, slot, place == op ? all[i].strategy : of_op[place]);
-      }
-      std::vector<int>& rivals = kept[ends];
+      std::vector<int>& rivals = kept[groups[i]];
       if (std::ranges::any_of(rivals, [&](int other) { return all[other].is_as_good_as(all[i]); }))
         continue;
       std::erase_if(rivals, [&](int other) { return all[i].is_as_good_as(all[other]); });
       rivals.push_back(i);
     }
     std::vector<int> order;
-    for (const auto& [key, list] : kept) order.insert(order.end(), list.begin(), list.end());
-    std::ranges::sort(order);  // so that the order of the table does not matter
+    for (const std::vector<int>& list : kept) order.insert(order.end(), list.begin(), list.end());
+    std::ranges::sort(order);
     std::vector<Longer> best;
     for (int i : order) best.push_back(all[i]);
     all = std::move(best);

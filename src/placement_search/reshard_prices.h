@@ -11,19 +11,6 @@
 
 namespace tessera {
 
-/// Is the price of this reshard one of sums over axes? It is not where an end has windows, chunks
-/// or uneven parts, or the parts of an axis that stays move to other ranks.
-bool has_closed_form(const TensorType& type, const DistAttr& from, const DistAttr& to);
-
-/// The price of a reshard in closed form, from the bytes of one rank: slices first, then
-/// reduce-scatters, all-to-alls and all-gathers over one axis each, or one exchange between all
-/// ranks concerned, whichever takes less. To it come the copies at the receiver.
-///
-///   requires  has_closed_form(type, from, to)
-///   source    docs/sharding.md; Thakur, Rabenseifner and Gropp 2005
-Price closed_form_price(const TensorType& type, const DistAttr& from, const DistAttr& to,
-                        const CostModel& cost);
-
 /// The placements of values of one type, by small numbers, and the prices between them.
 class ReshardPrices {
  public:

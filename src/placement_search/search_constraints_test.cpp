@@ -69,11 +69,13 @@ TEST(SearchUnderMarks, KeepsTheFactorsOfAnOp) {
   const MeshPtr mesh = mesh_of("x=2");
   const PlacementAnswer answer =
       searched(graph, mesh, {shard_op("blocks.0.dot", "[P(None, \"x\"), P(\"x\")]")});
-  const OpSharding& dot =
-      answer.sharded.ops[graph.value(*graph.find_value("blocks.0.dot")).producer.index];
-  const auto divided = [](const std::vector<int>& axes) { return !axes.empty(); };
-  EXPECT_EQ(std::ranges::count_if(dot.factor_axes, divided), 1);
-  EXPECT_EQ(home(graph, answer, "blocks.0.w"), "[@x, *]");
+  const OpId dot = graph.value(*graph.find_value("blocks.0.dot")).producer;
+  const auto input = [&](int index) {
+    return to_text(input_attr(view(graph, graph.op(dot)), answer.sharded.rules[dot.index],
+                              answer.sharded.of(dot), index));
+  };
+  EXPECT_EQ(input(0), "[*, @x]");
+  EXPECT_EQ(input(1), "[@x, *]");
 }
 
 TEST(SearchUnderMarks, MayDivideTheDimsThatAMarkLeavesOpen) {

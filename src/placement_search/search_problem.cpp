@@ -44,6 +44,9 @@ void keep_allowed(const SearchConstraints& constraints, ValueId value,
   placements = kept.empty() ? allowed : kept;
 }
 
+/// With more placements than this one readers find a value in one of them only.
+constexpr size_t kPairedPlacements = 9;
+
 /// A variable or an input is kept in plain parts, or in the chunks that its readers take.
 ///   chunks  by dim: their numbers
 bool may_be_home(const DistAttr& attr, const std::vector<std::set<int64_t>>& chunks) {
@@ -185,21 +188,40 @@ void SearchProblem::add_copies() {
     if (is_marked)
       keep_allowed(options_.constraints, value, types_[value.index], prices_, placements);
     copy_node_[i] = add_value_node(value, placements);
-    nodes_[copy_node_[i]].is_deferred =
-        graph_.variable_of(value) || is_for_optimizer(graph_, value);
+    Node& node = nodes_[copy_node_[i]];
+    node.is_deferred = graph_.variable_of(value) || is_for_optimizer(graph_, value);
+    node.is_copy = true;
+    node.operand.push_back(node.operand[0]);
+    if (!is_marked) add_pairs(node);
     if (!graph_.variable_of(value) || !has_reader(graph_, value, Role::kForward) ||
         !has_reader(graph_, value, Role::kBackward))
       continue;
-    Node& node = nodes_[copy_node_[i]];
+    const size_t count = node.seconds.size();
     if (options_.constraints.copies_by_pass.contains(i)) {
-      node.life.assign(placements.size(), CopyLife::kPass);
+      node.life.assign(count, CopyLife::kPass);
       continue;
     }
-    node.life.assign(placements.size(), CopyLife::kStep);
-    node.life.resize(2 * placements.size(), CopyLife::kPass);
-    node.seconds.resize(2 * placements.size(), 0.0);
-    node.operand[0].insert(node.operand[0].end(), placements.begin(), placements.end());
+    node.life.assign(count, CopyLife::kStep);
+    node.life.resize(2 * count, CopyLife::kPass);
+    node.seconds.resize(2 * count, 0.0);
+    for (std::vector<PlacementIndex>& placements_of_slot : node.operand) {
+      const std::vector<PlacementIndex> once = placements_of_slot;
+      placements_of_slot.insert(placements_of_slot.end(), once.begin(), once.end());
+    }
   }
+}
+
+/// Readers take the value from where it takes least, so of a value that is made in parts of rows
+/// one may read all of it, and another one the parts.
+void SearchProblem::add_pairs(Node& copy) {
+  const std::vector<PlacementIndex> alone = copy.operand[0];
+  if (alone.size() > kPairedPlacements) return;
+  for (size_t a = 0; a < alone.size(); ++a)
+    for (size_t b = a + 1; b < alone.size(); ++b) {
+      copy.operand[0].push_back(alone[a]);
+      copy.operand[1].push_back(alone[b]);
+      copy.seconds.push_back(0);
+    }
 }
 
 SearchProblem::Source SearchProblem::source_of(ValueId value) const {
@@ -276,6 +298,29 @@ void SearchProblem::add_results() {
 
 // ---- the problem ----
 
+double SearchProblem::seconds(const Connection& connection, int from, int to) {
+  const Node& source = nodes_[connection.from];
+  const Node& target = nodes_[connection.to];
+  const auto between = [&](PlacementIndex a, PlacementIndex b) {
+    return exchange_time(options_, prices_.price(connection.type, a, b), target.is_deferred)
+        .value();
+  };
+  if (source.is_copy) {
+    const PlacementIndex wanted = target.operand[connection.to_slot][to];
+    return std::min(between(source.operand[0][from], wanted),
+                    between(source.operand[1][from], wanted));
+  }
+  const PlacementIndex made = source.operand[connection.from_slot][from];
+  const PlacementIndex first = target.operand[connection.to_slot][to];
+  if (!target.is_copy) return between(made, first);
+  const PlacementIndex second = target.operand[1][to];
+  const double once =
+      std::min(between(made, first) + std::min(between(made, second), between(first, second)),
+               between(made, second) + between(second, first));
+  const bool twice = !target.life.empty() && target.life[to] == CopyLife::kPass;
+  return twice ? 2 * once : once;
+}
+
 void SearchProblem::make_problem() {
   problem_ = {};
   for (const Node& node : nodes_) {
@@ -289,15 +334,6 @@ void SearchProblem::make_problem() {
     problem_.add_node({span.first, span.second}, costs, usage);
   }
   add_other_usages();
-  const auto seconds = [&](const Connection& connection, int from, int to) {
-    const Node& target = nodes_[connection.to];
-    const Price& price =
-        prices_.price(connection.type, nodes_[connection.from].operand[connection.from_slot][from],
-                      target.operand[connection.to_slot][to]);
-    const double once = exchange_time(options_, price, target.is_deferred).value();
-    const bool twice = !target.life.empty() && target.life[to] == CopyLife::kPass;
-    return twice ? 2 * once : once;
-  };
   std::map<std::pair<int, int>, std::vector<std::pair<Connection, int64_t>>> edges;
   for (const auto& [connection, uses] : connections_)
     edges[{connection.from, connection.to}].emplace_back(connection, uses.count);
@@ -314,10 +350,16 @@ void SearchProblem::make_problem() {
           sum += static_cast<double>(count) * seconds(connection, s, t);
         costs.push_back(unit_.cost_of(sum));
         if (!copies_variable) continue;
-        const bool kept = b.life[t] == CopyLife::kStep && a.operand[0][s] != b.operand[0][t];
-        usages.push_back(
-            kept ? b.members * prices_.local_bytes(list.front().first.type, b.operand[0][t]).value()
-                 : 0);
+        solver::Usage kept = 0;
+        const auto keep = [&](PlacementIndex copy) {
+          if (copy != a.operand[0][s])
+            kept += b.members * prices_.local_bytes(list.front().first.type, copy).value();
+        };
+        if (b.life[t] == CopyLife::kStep) {
+          keep(b.operand[0][t]);
+          if (b.operand[1][t] != b.operand[0][t]) keep(b.operand[1][t]);
+        }
+        usages.push_back(kept);
       }
     problem_.add_edge(ends.first, ends.second, costs, copies_variable ? b.kept : solver::Interval{},
                       usages);
@@ -351,9 +393,14 @@ solver::Assignment SearchProblem::untied(const SearchProblem& tied,
     if (own < 0 || other < 0) return;
     const Node& node = tied.nodes_[other];
     const int chosen = assignment[other];
-    const DistAttr& placement = tied.prices_.placement(type, node.operand[0][chosen]);
+    const size_t last = node.operand.size() - 1;
+    const auto is_same = [&](size_t s, size_t slot, size_t chosen_slot) {
+      return prices_.placement(type, nodes_[own].operand[slot][s]) ==
+             tied.prices_.placement(type, node.operand[chosen_slot][chosen]);
+    };
     for (size_t s = 0; s < differs[own].size(); ++s)
-      if (!(prices_.placement(type, nodes_[own].operand[0][s]) == placement) ||
+      if (!((is_same(s, 0, 0) && is_same(s, last, last)) ||
+            (is_same(s, 0, last) && is_same(s, last, 0))) ||
           (!node.life.empty() && !nodes_[own].life.empty() &&
            nodes_[own].life[s] != node.life[chosen]))
         differs[own][s] = true;

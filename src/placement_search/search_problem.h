@@ -26,8 +26,9 @@ namespace tessera {
 ///            and of exchanges of partial sums and halos inside of it
 ///            every input and every variable: its home. A rank copies its part of an input
 ///            every value with several readers: the placement in which they find it, the home or a
-///            copy of it. Of a variable that forward and backward read also how long the copy
-///            lives: a copy that lives for one pass is made in each of them and is not kept.
+///            copy of it, or two of them where the value has few. Of a variable that forward and
+///            backward read also how long the copy lives: a copy that lives for one pass is made
+///            in each of them and is not kept.
 ///            Of a value that an op makes and that has a constraint: its home
 ///   edges    the reshard from a producer to its reader, or to the copy and from there to each
 ///            reader, outside of the cone of the producer; from the op that makes the next value of
@@ -78,11 +79,13 @@ class SearchProblem {
   /// A node of the problem: a cone, or the home or a copy of a value.
   struct Node {
     int members = 0;
-    std::string name = {};                                  // of the first op or value
-    std::vector<double> seconds = {};                       // by strategy; of all of them
-    std::vector<std::vector<PlacementIndex>> operand = {};  // by slot, then by strategy
-    std::vector<CopyLife> life = {};                        // of a copy, by strategy
-    solver::Interval kept = {};                             // of a copy of a variable for a step
+    std::string name = {};             // of the first op or value
+    std::vector<double> seconds = {};  // by strategy; of all of them
+    /// By slot, then by strategy. A copy has two, equal where readers find one placement.
+    std::vector<std::vector<PlacementIndex>> operand = {};
+    bool is_copy = false;
+    std::vector<CopyLife> life = {};  // of a copy, by strategy
+    solver::Interval kept = {};       // of a copy of a variable for a step
     bool is_deferred = false;  // is what it reads needed by the optimizer only, or prefetched?
     std::map<MemoryMoments::Span, std::vector<int64_t>> usage = {};  // by strategy; of all of them
   };
@@ -102,6 +105,7 @@ class SearchProblem {
   void add_homes();
   void add_copies();
   int add_value_node(ValueId value, std::vector<PlacementIndex> placements);
+  void add_pairs(Node& copy);
   void connect_values();
   void add_results();
   void hold_memory();
@@ -113,6 +117,8 @@ class SearchProblem {
   Source source_of(ValueId value) const;
 
   void make_problem();
+  /// What a connection takes in strategies of its ends.
+  double seconds(const Connection& connection, int from, int to);
 
   const std::shared_ptr<const MeshStrategies> strategies_;
   const Graph& graph_;

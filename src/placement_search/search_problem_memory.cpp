@@ -24,6 +24,17 @@ std::vector<int64_t> bytes_of(const ReshardPrices& prices, ReshardPrices::TypeIn
   return bytes;
 }
 
+/// The same of values that are held in one placement or in two.
+std::vector<int64_t> bytes_of_both(
+    const ReshardPrices& prices, ReshardPrices::TypeIndex type,
+    const std::vector<std::vector<ReshardPrices::PlacementIndex>>& placements) {
+  std::vector<int64_t> bytes = bytes_of(prices, type, placements[0]);
+  const std::vector<int64_t> second = bytes_of(prices, type, placements[1]);
+  for (size_t s = 0; s < bytes.size(); ++s)
+    if (placements[1][s] != placements[0][s]) bytes[s] += second[s];
+  return bytes;
+}
+
 }  // namespace
 
 void SearchProblem::hold(int node, const std::vector<Lifetime>& lifetimes,
@@ -46,7 +57,7 @@ void SearchProblem::hold_variable(const Variable& variable) {
   nodes_[home_node_[first]].usage[{moments_.all().begin, moments_.all().end}] = bytes;
   if (copy_node_[first] < 0 || nodes_[copy_node_[first]].life.empty()) return;
   const Node& copy = nodes_[copy_node_[first]];
-  bytes = bytes_of(prices_, types_[first], copy.operand[0]);
+  bytes = bytes_of_both(prices_, types_[first], copy.operand);
   for (size_t s = 0; s < bytes.size(); ++s)
     if (copy.life[s] == CopyLife::kStep) bytes[s] = 0;
   std::vector<Lifetime> passes;
@@ -79,7 +90,7 @@ void SearchProblem::hold_made(ValueId value) {
   }
   const TypeIndex type = types_[value.index];
   hold(source.node, made, bytes_of(prices_, type, nodes_[source.node].operand[source.slot]));
-  if (copy >= 0) hold(copy, copied, bytes_of(prices_, type, nodes_[copy].operand[0]));
+  if (copy >= 0) hold(copy, copied, bytes_of_both(prices_, type, nodes_[copy].operand));
 }
 
 /// The next value of a variable is written over it.

@@ -2,6 +2,7 @@
 #include <gtest/gtest.h>
 
 #include <algorithm>
+#include <optional>
 #include <string>
 #include <vector>
 
@@ -12,6 +13,7 @@
 #include "network/graphs.h"
 #include "ops/builder.h"
 #include "prediction/deployment.h"
+#include "reshard/pulls.h"
 #include "search/sources/fixed_degrees.h"
 #include "search/sources/part_weights.h"
 #include "search/sources/placement_source.h"
@@ -96,21 +98,44 @@ Graph gpt(int64_t rows, int64_t context, int64_t vocabulary) {
   return training_graph(network, {}, rows, 1);
 }
 
+/// The bytes of values below `scope`, but of variables, that rank 0 receives in exchanges of a
+/// role.
+int64_t received(const Searched& found, Role role, const std::string& scope) {
+  int64_t bytes = 0;
+  for (TaskId id : found.tasks.tasks.indices()) {
+    const Task& task = found.tasks.tasks[id];
+    if (task.kind != Task::Kind::kExchange || task.role != role) continue;
+    for (size_t i = 0; i < task.parts.size(); ++i) {
+      const Register& made = found.tasks.registers[task.outputs[i]];
+      const TensorType& type = made.type;
+      std::string name = made.name;
+      name = name.substr(0, name.find(' '));
+      if (!name.starts_with(scope) || found.graph.variable_of(*found.graph.find_value(name)))
+        continue;
+      for (const PulledElements& pull :
+           pulled_elements(type.shape, task.parts[i].exchange, Rank(0)))
+        if (pull.sender != 0) bytes += pull.count * size_of(type.dtype);
+    }
+  }
+  return bytes;
+}
+
 // Three tokens: neither rows nor positions can be divided by four. What is left are the columns of
 // q, k, v and of the first product and the rows of the last ones (Megatron, arXiv 1909.08053): a
 // layer sums twice in the forward, after out and after down, and twice in the backward, before up
-// and before q, k, v. Each is a sum of f32[1,3,256].
+// and before q, k, v. Each is a sum of f32[1,3,256], of which a rank receives three quarters twice:
+// the parts to add up, and those that others added up. In between the columns may stay divided.
 TEST(KnownAnswer, OfFewTokensIsTensorParallelismWithTwoSumsALayerInEachPass) {
-  const Searched found = searched(gpt(1, 3, 512), "tp=4", model_of(1e12, 1e12));
+  const Searched found = searched(gpt(1, 3, 512), "tp=4", model_of(1e12, 1e11));
   EXPECT_EQ(found.home("blocks.1.attn.q.weight"), "[*, @tp, *]");
   EXPECT_EQ(found.home("blocks.1.attn.k.weight"), "[*, @tp, *]");
   EXPECT_EQ(found.home("blocks.1.attn.v.weight"), "[*, @tp, *]");
   EXPECT_EQ(found.home("blocks.1.attn.out.weight"), "[@tp, *, *]");
   EXPECT_EQ(found.home("blocks.1.ffn.up.weight"), "[*, @tp]");
   EXPECT_EQ(found.home("blocks.1.ffn.down.weight"), "[@tp, *]");
-  EXPECT_EQ(exchanged(found.tasks, Role::kForward, "blocks.1."),
-            (std::vector<std::string>{"blocks.1.attn.out.dot +", "blocks.1.ffn.down.dot +"}));
-  EXPECT_EQ(exchanged(found.tasks, Role::kBackward, "blocks.1.").size(), 2);
+  constexpr int64_t kSum = 2 * 3 * 3 * 256 * 4 / 4;
+  EXPECT_LE(received(found, Role::kForward, "blocks.1."), 2 * kSum);
+  EXPECT_LE(received(found, Role::kBackward, "blocks.1."), 2 * kSum);
 }
 
 /// A layer of attention whose queries, keys and values are the result of one product, f32[1,3,256]
@@ -243,7 +268,8 @@ TEST(KnownAnswer, OfAResnetDividesImagesEarlyAndMayDivideChannelsLate) {
 }
 
 // 4096 rows by weights of some thousand elements: the sum of gradients is 0.2 MB, the kernels take
-// 20 ms. All of it is divided by rows.
+// 20 ms. All of it is divided by rows, and the optimizer in parts of the weights: as many bytes are
+// exchanged as where every rank updates all of them (Rajbhandari et al. 2020, stage 1).
 TEST(KnownAnswer, OfALargeBatchThroughSmallLayersIsDataParallel) {
   const Network network = network_of({.kind = "mlp",
                                       .vocabulary = 256,
@@ -256,9 +282,14 @@ TEST(KnownAnswer, OfALargeBatchThroughSmallLayersIsDataParallel) {
   EXPECT_EQ(found.home("tokens"), "[@x, *]");
   for (const std::string name : {"hidden.0.dot", "hidden.1.dot", "head.dot"})
     EXPECT_EQ(found.made(name), "[@x, *]") << name;
-  // The loss and the number of its rows are all that is exchanged before the gradients.
-  EXPECT_EQ(exchanged(found.tasks, Role::kForward, ""),
-            (std::vector<std::string>{"loss.count +", "loss.total +"}));
+  // But for weights the loss and the number of its rows are all that is exchanged before the
+  // gradients.
+  std::vector<std::string> forward = exchanged(found.tasks, Role::kForward, "");
+  std::erase_if(forward, [&](const std::string& name) {
+    const std::optional<ValueId> value = found.graph.find_value(name);
+    return value && found.graph.variable_of(*value);
+  });
+  EXPECT_EQ(forward, (std::vector<std::string>{"loss.count +", "loss.total +"}));
   EXPECT_EQ(exchanged(found.tasks, Role::kBackward, ""), std::vector<std::string>{});
 }
 

@@ -230,15 +230,14 @@ std::vector<Ratios> ratios_of_random_strategies(const ModelConfig& config,
 
 class ProblemOfRandomStrategies : public testing::TestWithParam<ModelConfig> {};
 
-// Readers of one value share one copy of it in the problem, and any number of copies in the
-// program, which may thus take less; over two axes closed forms of reshards are less exact. The
-// peak is that of the program to the byte: nothing is left out.
+// Readers of one value find it in one placement of the problem, or in two, and in any number of
+// them in the program, which may thus take less. It takes more where the problem takes what the
+// forward reads from a copy that is made for the backward: of 501 assignments of a llama one takes
+// 1.023 times as much. The peak is that of the program to the byte.
 TEST_P(ProblemOfRandomStrategies, TakesNearlyWhatTheirProgramDoesAndHoldsTheSame) {
   const RecordedRatios recorded(ratios_of_random_strategies(GetParam(), {.combines = false}));
-  // A GPT has the bound that it had when it was the only model here.
-  EXPECT_LE(recorded.time.most(), GetParam().kind == "gpt" ? 1.02 : 1.03);
-  EXPECT_GE(recorded.time.median(), 0.98);
-  EXPECT_GE(recorded.time.least(), 0.96);
+  EXPECT_LE(recorded.time.most(), GetParam().kind == "llama" ? 1.025 : 1.02);
+  EXPECT_GE(recorded.time.least(), 0.98);
   EXPECT_EQ(recorded.live_bound.least(), 1);
   EXPECT_EQ(recorded.live_bound.most(), 1);
   EXPECT_LE(recorded.arena.most(), 1.1);
