@@ -192,7 +192,7 @@ void SearchProblem::add_copies() {
     node.is_deferred = graph_.variable_of(value) || is_for_optimizer(graph_, value);
     node.is_copy = true;
     node.operand.push_back(node.operand[0]);
-    if (!is_marked) add_pairs(node);
+    if (!is_marked) node.add_pairs();
     if (!graph_.variable_of(value) || !has_reader(graph_, value, Role::kForward) ||
         !has_reader(graph_, value, Role::kBackward))
       continue;
@@ -213,14 +213,14 @@ void SearchProblem::add_copies() {
 
 /// Readers take the value from where it takes least, so of a value that is made in parts of rows
 /// one may read all of it, and another one the parts.
-void SearchProblem::add_pairs(Node& copy) {
-  const std::vector<PlacementIndex> alone = copy.operand[0];
+void SearchProblem::Node::add_pairs() {
+  const std::vector<PlacementIndex> alone = operand[0];
   if (alone.size() > kPairedPlacements) return;
   for (size_t a = 0; a < alone.size(); ++a)
     for (size_t b = a + 1; b < alone.size(); ++b) {
-      copy.operand[0].push_back(alone[a]);
-      copy.operand[1].push_back(alone[b]);
-      copy.seconds.push_back(0);
+      operand[0].push_back(alone[a]);
+      operand[1].push_back(alone[b]);
+      seconds.push_back(0);
     }
 }
 
@@ -298,29 +298,6 @@ void SearchProblem::add_results() {
 
 // ---- the problem ----
 
-double SearchProblem::seconds(const Connection& connection, int from, int to) {
-  const Node& source = nodes_[connection.from];
-  const Node& target = nodes_[connection.to];
-  const auto between = [&](PlacementIndex a, PlacementIndex b) {
-    return exchange_time(options_, prices_.price(connection.type, a, b), target.is_deferred)
-        .value();
-  };
-  if (source.is_copy) {
-    const PlacementIndex wanted = target.operand[connection.to_slot][to];
-    return std::min(between(source.operand[0][from], wanted),
-                    between(source.operand[1][from], wanted));
-  }
-  const PlacementIndex made = source.operand[connection.from_slot][from];
-  const PlacementIndex first = target.operand[connection.to_slot][to];
-  if (!target.is_copy) return between(made, first);
-  const PlacementIndex second = target.operand[1][to];
-  const double once =
-      std::min(between(made, first) + std::min(between(made, second), between(first, second)),
-               between(made, second) + between(second, first));
-  const bool twice = !target.life.empty() && target.life[to] == CopyLife::kPass;
-  return twice ? 2 * once : once;
-}
-
 void SearchProblem::make_problem() {
   problem_ = {};
   for (const Node& node : nodes_) {
@@ -334,6 +311,18 @@ void SearchProblem::make_problem() {
     problem_.add_node({span.first, span.second}, costs, usage);
   }
   add_other_usages();
+  const auto seconds = [&](const Connection& connection, int from, int to) {
+    const Node& target = nodes_[connection.to];
+    const auto between = [&](PlacementIndex a, PlacementIndex b) {
+      return exchange_time(options_, prices_.price(connection.type, a, b), target.is_deferred)
+          .value();
+    };
+    const auto made = [&](PlacementIndex wanted) {
+      return nodes_[connection.from].least(
+          connection.from_slot, from, [&](PlacementIndex held) { return between(held, wanted); });
+    };
+    return target.all(connection.to_slot, to, made, between);
+  };
   std::map<std::pair<int, int>, std::vector<std::pair<Connection, int64_t>>> edges;
   for (const auto& [connection, uses] : connections_)
     edges[{connection.from, connection.to}].emplace_back(connection, uses.count);

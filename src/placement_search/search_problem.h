@@ -1,6 +1,7 @@
 // The choice of placements as an intra-operator problem (solver/problem.h).
 #pragma once
 
+#include <algorithm>
 #include <map>
 #include <memory>
 #include <optional>
@@ -88,6 +89,26 @@ class SearchProblem {
     solver::Interval kept = {};       // of a copy of a variable for a step
     bool is_deferred = false;  // is what it reads needed by the optimizer only, or prefetched?
     std::map<MemoryMoments::Span, std::vector<int64_t>> usage = {};  // by strategy; of all of them
+
+    /// Of a copy: strategies in which readers find two of its placements.
+    void add_pairs();
+    /// The least of what it takes from the placements of a strategy.
+    ///   from  Seconds from a placement, as double
+    double least(int slot, int strategy, const auto& from) const {
+      const double first = from(operand[slot][strategy]);
+      return is_copy ? std::min(first, from(operand[1][strategy])) : first;
+    }
+    /// What it takes to make the placements of a strategy.
+    ///   made     of one placement, from where the value is made
+    ///   between  of a placement from another one
+    double all(int slot, int strategy, const auto& made, const auto& between) const {
+      const PlacementIndex first = operand[slot][strategy];
+      if (!is_copy) return made(first);
+      const PlacementIndex second = operand[1][strategy];
+      const double once = std::min(made(first) + std::min(made(second), between(first, second)),
+                                   made(second) + between(second, first));
+      return !life.empty() && life[strategy] == CopyLife::kPass ? 2 * once : once;
+    }
   };
   /// A value goes from an operand slot of one node to one of another.
   struct Connection {
@@ -105,7 +126,6 @@ class SearchProblem {
   void add_homes();
   void add_copies();
   int add_value_node(ValueId value, std::vector<PlacementIndex> placements);
-  void add_pairs(Node& copy);
   void connect_values();
   void add_results();
   void hold_memory();
@@ -117,8 +137,6 @@ class SearchProblem {
   Source source_of(ValueId value) const;
 
   void make_problem();
-  /// What a connection takes in strategies of its ends.
-  double seconds(const Connection& connection, int from, int to);
 
   const std::shared_ptr<const MeshStrategies> strategies_;
   const Graph& graph_;
