@@ -7,6 +7,7 @@
 #include "base/config_table.h"
 #include "base/error.h"
 #include "base/text.h"
+#include "plan/read_meshes.h"
 
 namespace tessera {
 namespace {
@@ -17,7 +18,6 @@ constexpr std::array<std::string_view, 4> kDegrees{kDataAxis, kSpaceAxis, kTenso
 constexpr std::array<std::string_view, 8> kPresetKeys{kDataAxis,      kSpaceAxis,       kTensorAxis,
                                                       kPipelineKey,   kZeroKey,         kStagesKey,
                                                       kBoundariesKey, kStageHardwareKey};
-constexpr int64_t kMaxRanks = 1 << 20;
 
 [[noreturn]] void refuse(const std::string& what, const std::string& why, const std::string& fix) {
   throw UserError(what, why, fix, ExitCode::kBadConfig);
@@ -37,7 +37,7 @@ bool may_rest_on(std::string_view key) {
 
 /// The value of a degree; nullptr when it is absent.
 const Document* find_degree(ConfigTable& table, std::string_view key) {
-  const std::string range = "1 to " + std::to_string(kMaxRanks);
+  const std::string range = "1 to " + std::to_string(kMaxMeshRanks);
   return table.raw(std::string(key),
                    may_rest_on(key) ? ValueForm{"integer or text", "1", range + ", or `\"rest\"`"}
                                     : ValueForm{"integer", "1", range});
@@ -48,7 +48,7 @@ std::optional<int64_t> read_degree(std::string_view key, const Document& value,
                                    const std::string& origin) {
   const bool may_rest = may_rest_on(key);
   if (may_rest && value == Document(std::string(kRest))) return std::nullopt;
-  if (!value.is_int() || value.as_int() < 1 || value.as_int() > kMaxRanks)
+  if (!value.is_int() || value.as_int() < 1 || value.as_int() > kMaxMeshRanks)
     refuse(origin + ": " + std::string(key) + " = " + to_json(value) + " is no degree",
            std::string(key) + " is the number of parts" +
                (may_rest ? ", or \"rest\" for what the number of ranks leaves" : ""),
@@ -119,6 +119,13 @@ void check_axes(const Preset& preset, const std::string& origin) {
     refuse(origin + " has several axes of the size \"rest\"",
            "the number of ranks, divided by all other degrees, is the size of one axis",
            "give the sizes of the others");
+  int64_t ranks = preset.stages;
+  for (const PresetAxis& axis : preset.axes) {
+    if (axis.size.value_or(1) > kMaxMeshRanks / ranks)
+      refuse(origin + " has more than " + std::to_string(kMaxMeshRanks) + " ranks",
+             "they are the product of the degrees, and this is the limit", "use smaller degrees");
+    ranks *= axis.size.value_or(1);
+  }
 }
 
 /// The keys that are no degrees and have one value.

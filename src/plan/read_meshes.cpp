@@ -31,10 +31,7 @@ std::vector<int64_t> read_weights(const Document& size) {
   return weights;
 }
 
-/// The limits of a mesh. The ranks are listed before anything else is known of them, and their
-/// number is the product of the axes, which must not overflow.
-constexpr int64_t kMaxMeshRanks = 65536;
-
+/// The number of ranks is the product of the axes, which must not overflow.
 void check_size(const Shape& shape, const std::string& origin) {
   int64_t ranks = 1;
   for (const int64_t size : shape) {

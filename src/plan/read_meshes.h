@@ -1,6 +1,7 @@
 // Reads the meshes of a plan file.
 #pragma once
 
+#include <cstdint>
 #include <optional>
 #include <string>
 #include <string_view>
@@ -14,6 +15,9 @@ namespace tessera {
 
 /// In place of the size of an axis: what the number of ranks, divided by all others, gives.
 inline constexpr std::string_view kRest = "rest";
+
+/// The ranks of a mesh at most. They are listed before anything else is known of them.
+inline constexpr int64_t kMaxMeshRanks = 65536;
 
 /// The key "device"; the host when it is absent.
 DeviceKind read_device(ConfigTable& table);

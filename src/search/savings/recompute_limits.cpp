@@ -167,7 +167,7 @@ class LimitSearch {
         evaluation_(evaluation),
         excludes_(excludes) {
     if (known.best) best_ = known.candidates[*known.best].step();
-    add_best();
+    add_recomputing();
     add_misfits();
   }
 
@@ -178,15 +178,18 @@ class LimitSearch {
   }
 
  private:
-  /// The best plan, if it computes something again, as it would be if it kept everything.
-  void add_best() {
-    if (!known_.best) return;
-    const Candidate& best = known_.candidates[*known_.best].candidate;
-    const Recompute::Kind kind = best.plan.recompute.kind;
-    if ((kind != Recompute::Kind::kSelective && kind != Recompute::Kind::kFull) ||
-        !may_be_limited(best))
-      return;
-    Candidate whole = with_recompute(request_, best, {}, "recompute,activation_mib");
+  /// The fastest plan that computes something again, as it would be if it kept everything.
+  void add_recomputing() {
+    const EvaluatedCandidate* fastest = nullptr;
+    for (const EvaluatedCandidate& each : known_.candidates) {
+      const Recompute::Kind kind = each.candidate.plan.recompute.kind;
+      if ((kind == Recompute::Kind::kSelective || kind == Recompute::Kind::kFull) && each.fits() &&
+          may_be_limited(each.candidate) && obeys(each.candidate, constraints_) &&
+          (!fastest || each.step() < fastest->step()))
+        fastest = &each;
+    }
+    if (!fastest) return;
+    Candidate whole = with_recompute(request_, fastest->candidate, {}, "recompute,activation_mib");
     if (std::ranges::count(known_.candidates, whole.name, name_of) > 0) return;  // as a misfit
     plans_.emplace_back(request_, std::move(whole));
     plans_.back().try_base();

@@ -7,8 +7,8 @@
 namespace tessera {
 
 /// Up to six plans that keep everything and do not fit, with a limit of what a rank keeps for the
-/// backward (Recompute::limit) that is what the memory leaves for it. First is the best plan that
-/// is known, if it is `selective` or `full`; then those follow that may be faster than it, of the
+/// backward (Recompute::limit) that is what the memory leaves for it. First is the fastest plan
+/// of those that are `selective` or `full`; then those follow that may be faster than it, of the
 /// least bound first. They are presets, of which dp divides the state (zero=1) if that was not
 /// tried, pipelines of the search, and plans with marks that the user gives; what the search for
 /// placements finds has none.
