@@ -48,7 +48,7 @@ std::optional<int64_t> read_degree(std::string_view key, const Document& value,
                                    const std::string& origin) {
   const bool may_rest = may_rest_on(key);
   if (may_rest && value == Document(std::string(kRest))) return std::nullopt;
-  if (!value.is_int() || value.as_int() < 1 || value.as_int() > kMaxMeshRanks)
+  if (!value.is_int() || value.as_int() < 1)
     refuse(origin + ": " + std::string(key) + " = " + to_json(value) + " is no degree",
            std::string(key) + " is the number of parts" +
                (may_rest ? ", or \"rest\" for what the number of ranks leaves" : ""),
@@ -119,13 +119,15 @@ void check_axes(const Preset& preset, const std::string& origin) {
     refuse(origin + " has several axes of the size \"rest\"",
            "the number of ranks, divided by all other degrees, is the size of one axis",
            "give the sizes of the others");
-  int64_t ranks = preset.stages;
-  for (const PresetAxis& axis : preset.axes) {
-    if (axis.size.value_or(1) > kMaxMeshRanks / ranks)
+  int64_t ranks = 1;
+  const auto multiply = [&](int64_t degree) {
+    if (degree > kMaxMeshRanks / ranks)
       refuse(origin + " has more than " + std::to_string(kMaxMeshRanks) + " ranks",
              "they are the product of the degrees, and this is the limit", "use smaller degrees");
-    ranks *= axis.size.value_or(1);
-  }
+    ranks *= degree;
+  };
+  multiply(preset.stages);
+  for (const PresetAxis& axis : preset.axes) multiply(axis.size.value_or(1));
 }
 
 /// The keys that are no degrees and have one value.
