@@ -16,7 +16,8 @@ PassClock::PassClock(const PipelineShape& shape) : shape_(shape) {
     for (PassKind kind : {PassKind::kForward, PassKind::kInputGradient, PassKind::kWeightGradient})
       for (const PassNeed& need : shape.stages[k].needs_of(kind)) {
         const bool near = shape.stages[need.stage].device == shape.stages[k].device;
-        const Need timed{need.stage, need.kind, near ? 0 : shape.transfer};
+        const Need timed{need.stage, need.kind,
+                         near ? 0 : shape.transfer_of(std::max(k, need.stage))};
         needs_[index_of(kind)][k].push_back(timed);
         const bool inside = need.stage == k && need.kind != PassKind::kForward;
         if (kind != PassKind::kForward && !inside)

@@ -30,6 +30,20 @@ TEST(PassClock, APassWaitsForItsDeviceAndForTransfers) {
   EXPECT_EQ(timeline->longest_span(), 12);
 }
 
+// Between the first two stages it takes 0.5, between the others 3: of the result and the gradient.
+TEST(PassClock, ATransferTakesTheTimeOfTheLaterOneOfItsStages) {
+  PipelineShape shape = chain_of(3, 1, StagePlacement::kRoundRobin, 1, {2, 2, 2});
+  shape.transfer = 0.5;
+  shape.stages[2].transfer = 3;
+  const auto timeline = run_on_clock(
+      shape, {{{F, 0, 0}, {BW, 0, 0}}, {{F, 1, 0}, {BW, 1, 0}}, {{F, 2, 0}, {BW, 2, 0}}});
+  ASSERT_TRUE(timeline);
+  EXPECT_EQ(timeline->passes[1][0].start, 2.5);
+  EXPECT_EQ(timeline->passes[2][0].start, 4.5 + 3);
+  EXPECT_EQ(timeline->passes[1][1].start, 9.5 + 4 + 3);
+  EXPECT_EQ(timeline->passes[0][1].start, 16.5 + 4 + 0.5);
+}
+
 TEST(PassClock, AnUnsplitBackwardSendsItsGradientAtItsEnd) {
   const PipelineShape shape = chain_of(2, 1, StagePlacement::kRoundRobin, 1);
   const auto split =

@@ -10,6 +10,7 @@
 #include <array>
 #include <cstddef>
 #include <cstdint>
+#include <optional>
 #include <string>
 #include <string_view>
 #include <vector>
@@ -78,6 +79,8 @@ class PassTable {
 struct PipelineStage {
   int device = 0;
   StageCosts costs;
+  /// Between it and earlier stages; none: PipelineShape::transfer.
+  std::optional<double> transfer = {};
   /// By kind, for F, B and W; the needs of BW are those of B and W.
   std::array<std::vector<PassNeed>, 3> needs;
 
@@ -93,6 +96,8 @@ struct PipelineShape {
   std::vector<PipelineStage> stages;
 
   int stage_count() const { return static_cast<int>(stages.size()); }
+  /// Between a stage and earlier ones that are on other devices.
+  double transfer_of(int stage) const { return stages[stage].transfer.value_or(transfer); }
 };
 
 /// The placement of the stages of a chain: stage k on device k mod p; or, with two stages per

@@ -99,10 +99,12 @@ PipelineShape in_micro_batches(PipelineShape shape) {
         time_of(stage.costs, PassKind::kForward) + time_of(stage.costs, PassKind::kBackward);
   const double unit = *std::max_element(busy.begin(), busy.end());
   if (unit <= 0) return shape;
-  for (PipelineStage& stage : shape.stages)
+  for (PipelineStage& stage : shape.stages) {
     for (double* time :
          {&stage.costs.forward, &stage.costs.input_gradient, &stage.costs.weight_gradient})
       *time /= unit;
+    if (stage.transfer) *stage.transfer /= unit;
+  }
   shape.transfer /= unit;
   return shape;
 }

@@ -57,10 +57,10 @@ class Rounds {
   /// The earliest begin of the next forward (or backward) of a stage, without regard to the passes
   /// of the stage itself.
   double forward_comes(int s) {
-    return s == 0 ? 0 : at(s - 1).forward_ends[at(s).forwards] + shape_.transfer;
+    return s == 0 ? 0 : at(s - 1).forward_ends[at(s).forwards] + shape_.transfer_of(s);
   }
   double backward_comes(int s) {
-    return s == last() ? 0 : at(s + 1).backward_ends[at(s).backwards] + shape_.transfer;
+    return s == last() ? 0 : at(s + 1).backward_ends[at(s).backwards] + shape_.transfer_of(s + 1);
   }
 
   void put(State& state, PassKind kind, int micro_batch, double comes) {
@@ -103,7 +103,7 @@ class Rounds {
                       at(last()).costs.input_gradient;  // end of the first one of the stage after
     for (int s = last() - 1; s >= 0; --s) {
       const State& state = at(s);
-      const double comes = backward + shape_.transfer;
+      const double comes = backward + shape_.transfer_of(s + 1);
       double kept = state.kept + state.costs.kept, end = state.free;
       int& count = more[s];
       const auto in_time = [&] {
@@ -139,7 +139,7 @@ class Rounds {
     const State& state = at(s);
     const State& next = at(s + 1);
     const double next_goes_on =
-        next.free + next.costs.forward + next.costs.input_gradient + shape_.transfer;
+        next.free + next.costs.forward + next.costs.input_gradient + shape_.transfer_of(s + 1);
     if (state.free >= next_goes_on) return true;
     double kept = state.kept + state.costs.kept, end = state.free + state.costs.forward;
     for (int w = state.weights; kept > state.limit && w < state.backwards; ++w) {

@@ -69,7 +69,8 @@ PipelineShape shape_of(const PipelineChoice& choice) {
     shape.stages[s].costs = {stage.cost.forward, stage.cost.input_gradient,
                              stage.cost.weight_gradient, stage.cost.kept,
                              stage.cost.kept - stage.cost.late};
-    shape.transfer = std::max(shape.transfer, stage.transfer);
+    shape.stages[s].transfer = stage.transfer;
+    shape.transfer = std::max(shape.transfer, stage.transfer);  // by which orders are made
   }
   for (const DeviceCosts& device : device_costs(choice))
     shape.memory_limits.push_back(device.memory(0) <= device.capacity

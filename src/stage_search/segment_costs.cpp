@@ -30,6 +30,13 @@ double capacity_of(Rank first, int size, const Deployment& deployment) {
   return least;
 }
 
+/// `size` ranks from `first` on.
+std::vector<Rank> run_of(Rank first, int size) {
+  std::vector<Rank> ranks(size);
+  std::iota(ranks.begin(), ranks.end(), first);
+  return ranks;
+}
+
 }  // namespace
 
 MeshPtr mesh_from(const Mesh& mesh, Rank first) {
@@ -94,10 +101,9 @@ void SegmentCosts::add_machine_arrivals(const DeviceRuns& runs) {
   for (Rank first = 1; first < runs.ranks(); ++first)
     for (const int size : runs.sizes_at(first)) {
       if (first < size || machine(first) == machine(first + size - 1)) continue;
-      std::vector<Rank> from(size), to(size);
-      std::iota(from.begin(), from.end(), first - size);
-      std::iota(to.begin(), to.end(), first);
-      machine_arrivals_.emplace(std::pair(first, size), link_between(from, to, deployment_));
+      machine_arrivals_.emplace(
+          std::pair(first, size),
+          link_between(run_of(first - size, size), run_of(first, size), deployment_));
     }
 }
 
@@ -125,6 +131,23 @@ double SegmentCosts::transfer(int way, int unit, Rank first) const {
     return transfer(way, unit, found->second);
   LinkCost link = arrivals_[first].link;
   if (arrivals_[first].is_shared) link.bytes_per_second /= size;
+  return transfer(way, unit, link);
+}
+
+double SegmentCosts::transfer(int way, int unit, Rank first, Rank from, int from_size) const {
+  const int size = ways_[way].mesh->size();
+  if (from == first) return 0;
+  if (from + from_size == first) return transfer(way, unit, first);
+  if (from == first + size) return transfer(way, unit, from);  // links have two equal directions
+  const Cluster& cluster = *deployment_.cluster;
+  const DeviceId sender = deployment_.device(from + from_size - 1);
+  const DeviceId receiver = deployment_.device(first);
+  LinkCost link = cluster.link(sender, receiver);
+  const bool is_shared = cluster.machine(sender) != cluster.machine(receiver);
+  if (is_shared && machine_arrivals_.contains({from, size}) && from_size == size)
+    link = link_between(run_of(from, size), run_of(first, size), deployment_);
+  else if (is_shared)
+    link.bytes_per_second /= size;
   return transfer(way, unit, link);
 }
 

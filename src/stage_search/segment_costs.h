@@ -50,6 +50,9 @@ class SegmentCosts {
   /// beginning of a unit: from the rank before it, over a link that all ranks of the stage share
   /// when it leaves a machine. A stage of several machines has the ports of all of them.
   double transfer(int way, int unit, Rank first) const;
+  /// The same where the stage before has the `from_size` ranks from `from` on; 0 where they are
+  /// those of the stage itself.
+  double transfer(int way, int unit, Rank first, Rank from, int from_size) const;
   /// The same over a link that no others share.
   double transfer(int way, int unit, const LinkCost& link) const;
 

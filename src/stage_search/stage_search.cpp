@@ -193,12 +193,16 @@ void StageSearch::climb(PipelineChoice choice, std::vector<PipelineChoice>& list
 
 PipelineChoice StageSearch::priced(PipelineChoice choice) {
   const SegmentCosts& costs = costs_of(choice.micro_batches);
+  const StageChoice* before = nullptr;
   for (StageChoice& stage : choice.stages) {
-    const int kind = runs_.kind(stage.first, ways_[stage.way].mesh->size());
-    stage.cost = costs.of(kind, stage.way, stage.first_unit, stage.end_unit);
-    stage.transfer = costs.transfer(stage.way, stage.first_unit, stage.first);
-    stage.capacity =
-        RunCapacities{runs_, withheld_}.of(costs, stage.first, ways_[stage.way].mesh->size());
+    const int size = ways_[stage.way].mesh->size();
+    stage.cost =
+        costs.of(runs_.kind(stage.first, size), stage.way, stage.first_unit, stage.end_unit);
+    stage.transfer = before ? costs.transfer(stage.way, stage.first_unit, stage.first,
+                                             before->first, ways_[before->way].mesh->size())
+                            : 0;
+    stage.capacity = RunCapacities{runs_, withheld_}.of(costs, stage.first, size);
+    before = &stage;
   }
   return choice;
 }

@@ -294,6 +294,25 @@ TEST(StageSearch, WithoutMicroBatchesOrUnitsThereAreNoTwoStagesOnADevice) {
   EXPECT_TRUE(search.with_two_stages(choice).empty());
 }
 
+// A second stage receives from the device behind its own in a V, and the first one of the second
+// round from the last device.
+TEST(SegmentCosts, WhatArrivesTakesTheLinkFromTheStageBefore) {
+  const Divided divided(small_gpt(2), 4);
+  const Cluster cluster = parse_cluster_line("2x2xv100-16g;ib=1Gb");
+  const Deployment deployment = in_order(cluster, 4);
+  const SegmentCosts costs(divided.line(), divided.ways(), deployment, DeviceRuns(deployment), 4);
+  constexpr int kUnit = 2;
+  const double bytes = static_cast<double>(divided.line().crossing[kUnit].value()) / 4;
+  for (const auto& [from, to] :
+       std::vector<std::pair<Rank, Rank>>{{0, 1}, {1, 0}, {1, 2}, {2, 1}, {3, 0}, {3, 1}, {3, 2}}) {
+    const LinkCost link = cluster.link(deployment.device(from), deployment.device(to));
+    EXPECT_DOUBLE_EQ(costs.transfer(0, kUnit, to, from, 1),
+                     link.latency.value() + bytes / link.bytes_per_second)
+        << from << " to " << to;
+  }
+  EXPECT_EQ(costs.transfer(0, kUnit, 2, 2, 1), 0) << "it stays on the device";
+}
+
 /// The least time on the clock of all cuts with two stages on each device of a pipeline, in turn or
 /// in a V.
 class AllSplits {
@@ -324,7 +343,11 @@ class AllSplits {
       each.first_unit = first;
       each.end_unit = end;
       each.cost = costs_.of(kind, each.way, first, end);
-      each.transfer = costs_.transfer(each.way, first, each.first);
+      if (stage > 0) {
+        const StageChoice& before = choice_.stages[stage - 1];
+        each.transfer = costs_.transfer(each.way, first, each.first, before.first,
+                                        divided_.ways()[before.way].mesh->size());
+      }
       each.capacity = costs_.capacity(kind);
       if (stage < last)
         extend(stage + 1, end);

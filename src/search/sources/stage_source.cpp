@@ -1,6 +1,7 @@
 #include "search/sources/stage_source.h"
 
 #include <algorithm>
+#include <functional>
 #include <iterator>
 #include <limits>
 #include <utility>
@@ -110,8 +111,9 @@ struct StageSource::Search {
   /// compute results again follow.
   std::vector<StagedChoice> first() {
     std::vector<StagedChoice> list = of_first_level();
-    if (list.empty() || (!levels.front()->stages.fits_in_one_stage() &&
-                         least_seconds(without_limit()) < least_seconds(list)))
+    if (list.empty() ||
+        (!levels.front()->stages.fits_in_one_stage() &&
+         least_seconds(without_limit([&] { return best_of(0); })) < least_seconds(list)))
       std::ranges::move(of_further_levels(), std::back_inserter(list));
     if (takes_few()) keep_unlike(list);
     return list;
@@ -148,6 +150,25 @@ struct StageSource::Search {
     }
     keep_fastest(list);
     return list;
+  }
+
+  /// The fastest ones with two stages on each device, of all levels; of further ones where memory
+  /// binds those of the first level.
+  std::vector<StagedChoice> splits(double limit) {
+    std::vector<StagedChoice> list;
+    for (size_t level = 0; level < levels.size(); ++level)
+      std::ranges::move(splits_of(level, limit), std::back_inserter(list));
+    if (levels.size() > 1 || levels.front()->stages.fits_in_one_stage() ||
+        least_seconds(without_limit([&] { return splits_of(0, limit); })) >= least_seconds(list))
+      return list;
+    of_further_levels(margin());
+    for (size_t level = 1; level < levels.size(); ++level)
+      std::ranges::move(splits_of(level, limit), std::back_inserter(list));
+    return list;
+  }
+
+  std::vector<StagedChoice> splits_of(size_t level, double limit) {
+    return of_level(level, levels[level]->stages.best_with_two_stages(limit));
   }
 
   std::vector<StagedChoice> best_of(size_t level) {
@@ -246,12 +267,13 @@ struct StageSource::Search {
     return of_level(0, std::move(list));
   }
 
-  /// Of the first level, on devices of any memory.
-  std::vector<StagedChoice> without_limit() {
+  /// What `search` finds in the first level, on devices of any memory.
+  std::vector<StagedChoice> without_limit(
+      const std::function<std::vector<StagedChoice>()>& search) {
     StageSearch& stages = levels.front()->stages;
     stages.withhold(std::vector<double>(deployment.device_of_rank.size(),
                                         -std::numeric_limits<double>::infinity()));
-    std::vector<StagedChoice> list = best_of(0);
+    std::vector<StagedChoice> list = search();
     stages.withhold({});
     return list;
   }
@@ -402,10 +424,7 @@ std::vector<StagedChoice> StageSource::with_two_stages(const PlanningAnswer& kno
     list = Search::of_level(level, search_->levels[level]->stages.with_two_stages(choice));
     break;
   }
-  for (size_t level = 0; level < search_->levels.size(); ++level)
-    std::ranges::move(
-        Search::of_level(level, search_->levels[level]->stages.best_with_two_stages(limit / error)),
-        std::back_inserter(list));
+  std::ranges::move(search_->splits(limit / error), std::back_inserter(list));
   for (StagedChoice& split : list) split.choice.seconds *= error;
   std::erase_if(list, [&](const StagedChoice& split) {
     return split.choice.seconds >= limit || was_tried(split);

@@ -42,10 +42,10 @@ struct StagedChoice {
 /// Constraints: `pp` is the number of stages; of the other fixed degrees every stage has the same;
 /// fixed micro-batches and a fixed schedule hold. Where marks are fixed it makes nothing.
 ///
-/// Where memory binds, pipelines whose states dp divides (zero=1) are searched, too, and those that
-/// also compute results again in the backward (rewrite/recompute.h), selective and full, unless
-/// `recompute` is fixed. Of more than kManyRanks ranks one pipeline is made at a time, until one
-/// fits.
+/// Where memory binds, be it only for two stages on a device, pipelines whose states dp divides
+/// (zero=1) are searched, too, and those that also compute results again in the backward
+/// (rewrite/recompute.h), selective and full, unless `recompute` is fixed. Of more than kManyRanks
+/// ranks one pipeline is made at a time, until one fits.
 ///
 /// The plans have the shardings of the training step only.
 ///   threads  one caller at a time
