@@ -30,10 +30,11 @@ target_link_libraries(tessera_hwloc INTERFACE ${TESSERA_HWLOC_LIBRARY})
 target_include_directories(tessera_hwloc SYSTEM INTERFACE $<BUILD_INTERFACE:${TESSERA_HWLOC_INCLUDE}>)
 
 # Planning makes and frees many small objects: the program, not the libraries, allocates with jemalloc. Sanitizers have allocators of their own.
-if(TESSERA_SANITIZE)
-  set(TESSERA_ALLOCATOR "")
-else()
-  find_library(TESSERA_ALLOCATOR jemalloc REQUIRED)
+add_library(tessera_allocator INTERFACE)
+if(NOT TESSERA_SANITIZE)
+  find_library(TESSERA_JEMALLOC jemalloc REQUIRED)
+  target_link_libraries(tessera_allocator INTERFACE ${TESSERA_JEMALLOC})
+  target_sources(tessera_allocator INTERFACE ${PROJECT_SOURCE_DIR}/cmake/allocator.cpp)
 endif()
 
 install(TARGETS tessera_dnnl tessera_hwy tessera_hwloc EXPORT tessera)

@@ -72,6 +72,18 @@ LocalWork default_work(const LocalCall& call) {
 
 }  // namespace
 
+std::string accumulating_kernel(ReduceOp op) {
+  switch (op) {
+    case ReduceOp::kSum: return "binary.add";
+    case ReduceOp::kMax: return "binary.max";
+    case ReduceOp::kMin: return "binary.min";
+    case ReduceOp::kProd: return "binary.mul";
+    case ReduceOp::kAny: return "binary.or";
+    case ReduceOp::kAll: return "binary.and";
+  }
+  throw InternalError("unknown reduction");
+}
+
 BoundKernel bind_kernel(const LocalCall& call, const KernelSet* own) {
   if (const NamedKernel* kernel = find_own(own, call.kernel)) return kernel->bind(call);
   const CatalogueEntry& entry = find_entry(call.kernel, own);

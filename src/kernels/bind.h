@@ -2,8 +2,10 @@
 #pragma once
 
 #include <span>
+#include <string>
 #include <string_view>
 
+#include "base/reduce_op.h"
 #include "kernels/kernel.h"
 #include "kernels/kernel_set.h"
 #include "kernels/work.h"
@@ -32,6 +34,9 @@ LocalWork work_of(const LocalCall& call, const KernelSet* own = nullptr);
 ///   ensures   bind_kernel(call, own).workspace
 ///   throws    as bind_kernel, for an unknown name and for element types without kernels
 Bytes workspace_of(const LocalCall& call, const KernelSet* own = nullptr);
+
+/// The kernel that combines a value with those before it.
+std::string accumulating_kernel(ReduceOp op);
 
 /// Returns true when output 0 of this kernel may use the memory of any input of the same type:
 /// element i depends on elements i only.

@@ -3,6 +3,7 @@
 #include <algorithm>
 
 #include "base/error.h"
+#include "kernels/bind.h"
 #include "lower/stage_meshes.h"
 #include "lower/value_registers.h"
 #include "lower/workspace.h"
@@ -11,18 +12,6 @@
 
 namespace tessera {
 namespace {
-
-std::string accumulating_kernel(ReduceOp op) {
-  switch (op) {
-    case ReduceOp::kSum: return "binary.add";
-    case ReduceOp::kMax: return "binary.max";
-    case ReduceOp::kMin: return "binary.min";
-    case ReduceOp::kProd: return "binary.mul";
-    case ReduceOp::kAny: return "binary.or";
-    case ReduceOp::kAll: return "binary.and";
-  }
-  throw InternalError("unknown reduction");
-}
 
 /// An op, its rule and how it is divided.
 struct ShardedOp {

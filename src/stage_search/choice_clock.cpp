@@ -18,7 +18,7 @@ constexpr double kByte = 1;
 /// What all stages of a device have together. Of what passes and what the optimizer takes one stage
 /// has its own at a time.
 struct DeviceCosts {
-  double variables = 0, passing = 0, updating = 0, once = 0;
+  double variables = 0, passing = 0, updating = 0, once = 0, joined = 0;
   double capacity = 0;
 
   double memory(double in_flight) const {
@@ -34,6 +34,7 @@ std::vector<DeviceCosts> device_costs(const PipelineChoice& choice) {
     DeviceCosts& device = list[choice.device_of(s)];
     device.variables += stage.cost.variables;
     device.once += stage.cost.once;
+    device.joined += stage.cost.joined;
     device.passing = std::max(device.passing, stage.cost.passing);
     device.updating = std::max(device.updating, stage.cost.updating);
     device.capacity = stage.capacity;
@@ -87,11 +88,21 @@ std::optional<PassTimeline> timeline_of(const PipelineChoice& choice) {
   return run_on_clock(shape, orders);
 }
 
-double step_seconds(const PassTimeline& timeline, const std::vector<DeviceCosts>& devices) {
-  double end = 0;
-  for (size_t d = 0; d < devices.size(); ++d)
-    end = std::max(end, timeline.devices[d].last_end + devices[d].once);
-  return end;
+double step_seconds(const PipelineChoice& choice, const PassTimeline& timeline,
+                    const std::vector<DeviceCosts>& devices) {
+  std::vector<double> begins;  // of what is once for a step
+  for (const DeviceUse& use : timeline.devices) begins.push_back(use.last_end);
+  for (const SharedGradient& gradient : choice.shared) {
+    double& begin = begins[choice.device_of(gradient.to)];
+    begin = std::max(begin,
+                     timeline.devices[choice.device_of(gradient.from)].last_end + gradient.seconds);
+  }
+  double end = 0, joined = 0;  // what waits for all devices begins when the last one is there
+  for (size_t d = 0; d < devices.size(); ++d) {
+    end = std::max(end, begins[d] + devices[d].once - devices[d].joined);
+    joined = std::max(joined, devices[d].joined);
+  }
+  return end + joined;
 }
 
 DeviceOrders orders_of(const PipelineChoice& choice) {
@@ -164,7 +175,7 @@ std::optional<PipelineChoice> on_clock(const ModelLine& line, PipelineChoice cho
 std::optional<double> clock_seconds(const PipelineChoice& choice) {
   const std::optional<PassTimeline> timeline = timeline_of(choice);
   if (!timeline) return std::nullopt;
-  return step_seconds(*timeline, device_costs(choice));
+  return step_seconds(choice, *timeline, device_costs(choice));
 }
 
 CutClock::CutClock(const PipelineChoice& choice) : orders_(orders_of(choice)) {}
@@ -173,7 +184,7 @@ CutClock::Step CutClock::of(const PipelineChoice& choice) const {
   const std::vector<DeviceCosts> devices = device_costs(choice);
   const std::optional<PassTimeline> timeline = run_on_clock(shape_of(choice), orders_);
   ensure(timeline.has_value(), "the passes of a named order do not wait for each other");
-  Step step{0, step_seconds(*timeline, devices)};
+  Step step{0, step_seconds(choice, *timeline, devices)};
   for (size_t d = 0; d < devices.size(); ++d) {
     const double needed = devices[d].memory(timeline->devices[d].max_memory);
     step.missing += std::max(0.0, needed - devices[d].capacity);

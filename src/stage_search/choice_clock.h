@@ -12,7 +12,8 @@
 namespace tessera {
 
 /// The time of a step on the simulated clock, where every stage does what is once for a step at its
-/// end; nullopt when the schedule does not fit the stages, or a device has not the memory.
+/// end, and what waits for all units when all stages are there; nullopt when the schedule does not
+/// fit the stages, or a device has not the memory.
 std::optional<double> clock_seconds(const PipelineChoice& choice);
 
 /// The choice under a schedule, with that time and with what its stages read; nullopt, too, for a

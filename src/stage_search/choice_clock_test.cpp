@@ -49,6 +49,29 @@ PipelineChoice two_stages(double capacity) {
   return stages_of_one_unit(2, 3, capacity);
 }
 
+// Under 1f1b the first stage ends at 12 and the second one at 10. An update by a clipped norm
+// begins when both gave their part of the norm, wherever the longest update is.
+TEST(ClockSeconds, WhatWaitsForAllStagesBeginsWhenTheLastOneIsThere) {
+  PipelineChoice choice = two_stages(100);
+  ASSERT_NEAR(clock_seconds(choice).value(), 12, 1e-9);
+  choice.stages[1].cost.once = 5;
+  EXPECT_NEAR(clock_seconds(choice).value(), 15, 1e-9);
+  choice.stages[1].cost.joined = 4;  // 1 comes before the norm
+  EXPECT_NEAR(clock_seconds(choice).value(), 12 + 4, 1e-9);
+  choice.stages[1].cost.once = 8;
+  EXPECT_NEAR(clock_seconds(choice).value(), 10 + 4 + 4, 1e-9);
+}
+
+// The stage that updates the variable ends at 12, the one that also reads it at 10.
+TEST(ClockSeconds, AStageUpdatesAVariableWhenTheGradientOfTheOtherOneIsThere) {
+  PipelineChoice choice = two_stages(100);
+  choice.stages[0].cost.once = 1;
+  choice.shared = {{.from = 1, .to = 0, .seconds = 1}};
+  EXPECT_NEAR(clock_seconds(choice).value(), 12 + 1, 1e-9);
+  choice.shared[0].seconds = 6;
+  EXPECT_NEAR(clock_seconds(choice).value(), 10 + 6 + 1, 1e-9);
+}
+
 /// Two towers of one unit each, and a unit that reads both, in stages of one unit.
 ModelLine line_of_two_towers() {
   return {.begins = {0, 1, 2}, .reads = {{}, {}, {0, 1}}};

@@ -2,10 +2,12 @@
 
 #include <algorithm>
 #include <bit>
+#include <limits>
 #include <set>
 #include <utility>
 
 #include "graph/classes.h"
+#include "kernels/bind.h"
 #include "ops/operator_set.h"
 #include "placement_search/kernel_price.h"
 #include "placement_search/reshard_prices.h"
@@ -30,11 +32,24 @@ std::vector<PricedRank> slowest_ranks(const StageRanks& ranks, const Mesh& mesh)
   return priced;
 }
 
+/// Of the addition of one micro-batch, on the slowest rank.
+double seconds_of_sum(const TensorType& type, const MicroBatchPlacement& placed,
+                      const std::vector<PricedRank>& ranks) {
+  const MeshPtr& mesh = placed.attr.mesh;
+  const TensorType local{type.dtype, placed.attr.local_shape(type.shape, mesh->heaviest())};
+  const LocalWork work =
+      work_of({accumulating_kernel(placed.reduce), {}, {}, "", {local, local}, {local}});
+  double seconds = 0;
+  for (const PricedRank& rank : ranks)
+    seconds = std::max(seconds, compute_price(work, rank.device).estimate.value());
+  return seconds;
+}
+
 /// What a stage has of all its units.
 constexpr double UnitCost::* kSummed[] = {
     &UnitCost::forward, &UnitCost::input_gradient, &UnitCost::weight_gradient,
-    &UnitCost::once,    &UnitCost::variables,      &UnitCost::kept,
-    &UnitCost::late};
+    &UnitCost::once,    &UnitCost::joined,         &UnitCost::variables,
+    &UnitCost::sums,    &UnitCost::kept,           &UnitCost::late};
 
 std::vector<int> units_of(const ModelLine& line, const Graph& serial, const Graph& graph) {
   std::vector<int> units;
@@ -103,6 +118,7 @@ DividedModel::DividedModel(const Graph& graph, ShardedGraph sharded, const Graph
       line_(line),
       units_(units_of(line, serial, graph)) {
   find_parts();
+  find_joined();
   add_kernels();
   add_reshards();
   registers_.emplace(graph_, *sharded_,
@@ -127,6 +143,33 @@ void DividedModel::find_parts() {
   }
 }
 
+void DividedModel::find_joined() {
+  struct Span {
+    int first = std::numeric_limits<int>::max(), last = -1;
+    void add(const Span& other) {
+      first = std::min(first, other.first);
+      last = std::max(last, other.last);
+    }
+  };
+  const auto ops = static_cast<int>(std::ssize(graph_.ops()));
+  std::vector<Span> spans(ops);  // of the units whose gradients an op of the optimizer reads
+  Span all;
+  for (int i = 0; i < ops; ++i) {
+    const Op& op = graph_.op({i});
+    if (op.role != Role::kOptimizer) continue;
+    for (const ValueId input : op.inputs) {
+      const OpId producer = graph_.value(input).producer;
+      if (producer.index < 0) continue;
+      const int unit = unit_of(producer);
+      spans[i].add(graph_.op(producer).role == Role::kOptimizer ? spans[producer.index]
+                                                                : Span{unit, unit});
+    }
+    all.add(spans[i]);
+  }
+  for (const Span& span : spans)
+    is_joined_.push_back(all.first < all.last && span.first == all.first && span.last == all.last);
+}
+
 void DividedModel::add_kernels() {
   const Classes classes = classes_of(graph_, 0);
   kernel_of_.assign(graph_.ops().size(), -1);
@@ -142,7 +185,7 @@ void DividedModel::add_kernels() {
       found = known.insert(known.end(), static_cast<int>(kernels_.size()) - 1);
     }
     kernel_of_[i] = *found;
-    ++kernel_uses_[{*found, unit_of(op), part_of(op)}];
+    ++kernel_uses_[use_of(*found, op, part_of(op))];
   }
 }
 
@@ -155,10 +198,21 @@ void DividedModel::add_reshards() {
     for (int k = 0; k < std::ssize(op.inputs); ++k)
       add_reshard(id, op.inputs[k], sharded_->of(op.inputs[k]),
                   input_attr(op_view, rule, sharded_->of(id), k));
-    for (int k = 0; k < std::ssize(op.outputs); ++k)
-      add_reshard(id, op.outputs[k], output_attr(op_view, rule, sharded_->of(id), k),
-                  sharded_->of(op.outputs[k]));
+    for (int k = 0; k < std::ssize(op.outputs); ++k) {
+      const DistAttr made = output_attr(op_view, rule, sharded_->of(id), k);
+      add_reshard(id, op.outputs[k], made, sharded_->of(op.outputs[k]));
+      add_sum(id, op.outputs[k], made);
+    }
   }
+}
+
+void DividedModel::add_sum(OpId op, ValueId value, const DistAttr& made) {
+  if (part_of(op) == StepPart::kOnce || !made.is_partial_on(kTime)) return;
+  const DistAttr& home = sharded_->of(value);
+  const Sum sum{graph_.type(value), home.is_partial_on(kTime) ? home : made};
+  auto found = std::ranges::find(sums_, sum);
+  if (found == sums_.end()) found = sums_.insert(sums_.end(), sum);
+  ++sum_uses_[use_of(static_cast<int>(found - sums_.begin()), op, part_of(op))];
 }
 
 void DividedModel::add_reshard(OpId op, ValueId value, const DistAttr& from, const DistAttr& to) {
@@ -171,7 +225,7 @@ void DividedModel::add_reshard(OpId op, ValueId value, const DistAttr& from, con
   auto found = std::ranges::find(reshards_, reshard);
   if (found == reshards_.end()) found = reshards_.insert(reshards_.end(), reshard);
   const StepPart part = is_by_micro_batch(to) ? part_of(op) : StepPart::kOnce;
-  ++reshard_uses_[{static_cast<int>(found - reshards_.begin()), unit_of(op), part}];
+  ++reshard_uses_[use_of(static_cast<int>(found - reshards_.begin()), op, part)];
 }
 
 void DividedModel::add_divided() {
@@ -197,48 +251,75 @@ bool DividedModel::allows(int64_t micro_batches) const {
   });
 }
 
-std::vector<UnitCost> DividedModel::costs(const StageRanks& ranks) const {
-  std::vector<UnitCost> units(line_.units());
-  const MeshPtr timed = with_micro_batches(one_mesh(ranks.mesh), ranks.micro_batches).front().mesh;
-  const std::vector<PricedRank> priced = slowest_ranks(ranks, *timed);
+std::vector<KernelDemand> DividedModel::kernel_demands(const MeshPtr& timed,
+                                                       const std::vector<PricedRank>& ranks) const {
   const std::shared_ptr<const KernelSet> own = own_kernels(graph_);
-  std::vector<KernelDemand> kernels;
+  std::vector<KernelDemand> demands;
   for (OpId op : kernels_) {
-    OpSharding sharding = kernel_shardings_[kernels.size()].sharding;
+    const auto& [of_op, rule] = kernel_shardings_[demands.size()];
+    OpSharding sharding = of_op;
     sharding.mesh = timed;
-    kernels.push_back(kernel_demand(view(graph_, graph_.op(op)),
-                                    kernel_shardings_[kernels.size()].rule, sharding, priced,
-                                    own.get()));
+    demands.push_back(kernel_demand(view(graph_, graph_.op(op)), rule, sharding, ranks, own.get()));
   }
-  const auto add = [&](const Use& use, int64_t count, double seconds) {
-    UnitCost& unit = units[use.unit];
-    const double all = static_cast<double>(count) * seconds;
-    switch (use.part) {
-      case StepPart::kForward: unit.forward += all; break;
-      case StepPart::kInputGradient: unit.input_gradient += all; break;
-      case StepPart::kWeightGradient: unit.weight_gradient += all; break;
-      case StepPart::kOnce: unit.once += all; break;
-    }
-  };
-  for (const auto& [use, count] : kernel_uses_)
-    add(use, count, kernels[use.item].price.estimate.value());
-  std::vector<double> reshards;
+  return demands;
+}
+
+std::vector<double> DividedModel::reshard_seconds(const StageRanks& ranks) const {
+  std::vector<double> seconds;
   ReshardPrices prices(ranks.cost, AllReduceAlgorithm::kAuto);
   for (const Reshard& reshard : reshards_) {
     const MicroBatchPlacement to = micro_batch_placement(reshard.to, ranks.mesh);
     const DistAttr from = micro_batch_placement(reshard.from, ranks.mesh).attr;
     const auto type = prices.type_index(of_one_micro_batch(reshard.type, to, ranks.micro_batches));
-    reshards.push_back(
+    seconds.push_back(
         prices
             .price(type, prices.placement_index(type, from), prices.placement_index(type, to.attr))
             .estimate.value());
   }
-  for (const auto& [use, count] : reshard_uses_) add(use, count, reshards[use.item]);
+  return seconds;
+}
+
+std::vector<double> DividedModel::sum_seconds(const StageRanks& ranks,
+                                              const std::vector<PricedRank>& priced) const {
+  std::vector<double> seconds;
+  const auto count = static_cast<double>(ranks.micro_batches);  // the first one is the sum
+  for (const Sum& sum : sums_)
+    seconds.push_back(
+        (count - 1) / count *
+        seconds_of_sum(sum.type, micro_batch_placement(sum.attr, ranks.mesh), priced));
+  return seconds;
+}
+
+std::vector<UnitCost> DividedModel::costs(const StageRanks& ranks) const {
+  std::vector<UnitCost> units(line_.units());
+  const MeshPtr timed = with_micro_batches(one_mesh(ranks.mesh), ranks.micro_batches).front().mesh;
+  const std::vector<PricedRank> priced = slowest_ranks(ranks, *timed);
+  const auto add = [&](const Uses& uses, const std::vector<double>& seconds) {
+    for (const auto& [use, count] : uses) {
+      UnitCost& unit = units[use.unit];
+      const double all = static_cast<double>(count) * seconds[use.item];
+      if (use.part == StepPart::kOnce && use.is_joined) unit.joined += all;
+      switch (use.part) {
+        case StepPart::kForward: unit.forward += all; break;
+        case StepPart::kInputGradient: unit.input_gradient += all; break;
+        case StepPart::kWeightGradient: unit.weight_gradient += all; break;
+        case StepPart::kOnce: unit.once += all; break;
+      }
+    }
+  };
+  std::vector<double> kernels;
   std::vector<Bytes> workspaces;
-  for (const KernelDemand& kernel : kernels) workspaces.push_back(kernel.workspace);
+  for (const KernelDemand& demand : kernel_demands(timed, priced)) {
+    kernels.push_back(demand.price.estimate.value());
+    workspaces.push_back(demand.workspace);
+  }
+  add(kernel_uses_, kernels);
+  add(reshard_uses_, reshard_seconds(ranks));
+  add(sum_uses_, sum_seconds(ranks, priced));
   const std::vector<UnitBytes> bytes = registers_->bytes(timed, workspaces);
   for (int unit = 0; unit < line_.units(); ++unit) {
     units[unit].variables = bytes[unit].variables;
+    units[unit].sums = bytes[unit].sums;
     units[unit].kept = bytes[unit].kept;
     units[unit].passing = bytes[unit].passing;
     units[unit].late = bytes[unit].late;

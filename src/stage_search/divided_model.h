@@ -11,6 +11,7 @@
 
 #include "cost/cost_model.h"
 #include "graph/graph.h"
+#include "placement_search/kernel_price.h"
 #include "shard/sharded_graph.h"
 #include "stage_search/model_line.h"
 #include "stage_search/register_spans.h"
@@ -22,7 +23,9 @@ struct UnitCost {
   /// Seconds of one micro-batch: kernels, and exchanges inside of the stage.
   double forward = 0, input_gradient = 0, weight_gradient = 0;
   double once = 0;       // seconds of a step: the optimizer, and exchanges of gradients
+  double joined = 0;     // of those, what waits for all units: an update by a clipped norm
   double variables = 0;  // bytes of variables and of gradients that are accumulated
+  double sums = 0;       // of those, the gradients
   double kept = 0;       // bytes that the forward of one micro-batch keeps for its backward
   double passing = 0;    // the most bytes at one op of a micro-batch beside those
   double late = 0;       // bytes that the weight gradients of one micro-batch read
@@ -91,6 +94,7 @@ class DividedModel {
   struct Use {
     int item = 0, unit = 0;
     StepPart part = StepPart::kForward;
+    bool is_joined = false;
     auto operator<=>(const Use&) const = default;
   };
   using Uses = std::map<Use, int64_t>;  // how often
@@ -99,20 +103,37 @@ class DividedModel {
     DistAttr from, to;
     bool operator==(const Reshard&) const = default;
   };
+  /// A value that is summed over the micro-batches.
+  struct Sum {
+    TensorType type;
+    DistAttr attr;
+    bool operator==(const Sum&) const = default;
+  };
   void add_kernels();
   void add_reshards();
   void add_reshard(OpId op, ValueId value, const DistAttr& from, const DistAttr& to);
-  StepOps step_ops() const;
+  void add_sum(OpId op, ValueId value, const DistAttr& made);
   void add_divided();
+  /// By item.
+  std::vector<KernelDemand> kernel_demands(const MeshPtr& timed,
+                                           const std::vector<PricedRank>& ranks) const;
+  std::vector<double> reshard_seconds(const StageRanks& ranks) const;
+  std::vector<double> sum_seconds(const StageRanks& ranks,
+                                  const std::vector<PricedRank>& priced) const;
   void find_parts();
+  void find_joined();
   StepPart part_of(OpId op) const { return parts_[op.index]; }
   int unit_of(OpId op) const { return units_[op.index]; }
+  Use use_of(int item, OpId op, StepPart part) const {
+    return {item, unit_of(op), part, is_joined_[op.index]};
+  }
 
   const Graph& graph_;
   std::optional<ShardedGraph> sharded_;  // while it is constructed
   const ModelLine& line_;
   const std::vector<int> units_;  // by op
   std::vector<StepPart> parts_;   // by op
+  std::vector<bool> is_joined_;   // by op: does it wait for the optimizer ops of all units?
   std::vector<OpId> kernels_;     // of which the others are like one
   struct KernelSharding {
     OpSharding sharding;
@@ -121,7 +142,8 @@ class DividedModel {
   std::vector<KernelSharding> kernel_shardings_;  // by kernel
   std::vector<int> kernel_of_;                    // by op: one of them; -1: it has no results
   std::vector<Reshard> reshards_;
-  Uses kernel_uses_, reshard_uses_;
+  std::vector<Sum> sums_;
+  Uses kernel_uses_, reshard_uses_, sum_uses_;
   /// By value: placements and units; while it is constructed.
   std::map<int, std::vector<std::pair<DistAttr, int>>> copies_;
   std::optional<RegisterSpans> registers_;

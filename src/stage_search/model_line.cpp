@@ -85,6 +85,21 @@ std::vector<bool> follow_from_inputs(const Graph& graph) {
   return follows;
 }
 
+std::vector<ModelLine::SharedVariable> shared_variables(const Graph& graph, const ModelLine& line) {
+  std::vector<ModelLine::SharedVariable> shared;
+  for (const Variable& variable : graph.variables()) {
+    if (!variable.trainable) continue;
+    const int home = line.unit_of_value[variable.value.index];
+    std::set<int> readers;
+    for (const OpId user : graph.value(variable.value).users)
+      if (graph.op(user).role == Role::kForward) readers.insert(line.unit_of_op[user.index]);
+    readers.erase(home);
+    for (const int reader : readers)
+      shared.push_back({home, reader, byte_size(graph.type(variable.value))});
+  }
+  return shared;
+}
+
 std::vector<std::vector<int>> reads_of(const Graph& graph, const ModelLine& line) {
   const std::vector<bool> has_rows = follow_from_inputs(graph),
                           has_gradient = depend_on_parameters(graph);
@@ -151,6 +166,7 @@ ModelLine model_line(const Graph& graph, int stages, const std::vector<int>& beg
   line.unit_of_op = std::move(assigned.ops);
   line.unit_of_value = std::move(assigned.values);
   line.crossing = crossing_of(graph, line);
+  line.shared = shared_variables(graph, line);
   line.reads = reads_of(graph, line);
   return line;
 }

@@ -24,6 +24,12 @@ struct ModelLine {
   std::vector<int> unit_of_value = {};  // by value
   // By unit: results of units before it that it or later ones read.
   std::vector<Bytes> crossing = {};
+  /// A variable that a unit reads in the forward and that belongs to another one.
+  struct SharedVariable {
+    int home = 0, reader = 0;  // units
+    Bytes bytes;
+  };
+  std::vector<SharedVariable> shared = {};
   // By unit: those up to itself from which it reads rows that have a gradient.
   std::vector<std::vector<int>> reads = {};
 

@@ -28,11 +28,19 @@ struct StageChoice {
   int units() const { return end_unit - first_unit; }
 };
 
+/// The gradient of a variable that stages of two devices read, on its way to the one that updates
+/// it.
+struct SharedGradient {
+  int from = 0, to = 0;  // stages
+  double seconds = 0;
+};
+
 struct PipelineChoice {
   std::vector<StageChoice> stages;  // in program order
   int64_t micro_batches = 1;
   PipelineKind schedule = PipelineKind::kOneForwardOneBackward;
   double seconds = 0;  // of a step, estimated
+  std::vector<SharedGradient> shared = {};
   /// Do the stages divide the ranks inside of each part of the data? Else a stage has neighbouring
   /// ranks. All stages have one way then.
   bool has_data_outside = false;

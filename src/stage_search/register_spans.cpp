@@ -156,6 +156,7 @@ class SpanBuilder {
     sum.part = StepPart::kOnce;
     sum.is_sum = true;
     made_.variables_.push_back({sum.item, sum.made_in});
+    made_.sums_.push_back({sum.item, sum.made_in});
   }
 
   void read(int op, ValueId value, const DistAttr& attr) {
@@ -332,6 +333,7 @@ std::vector<UnitBytes> RegisterSpans::bytes(const MeshPtr& timed,
     for (const Held& held : list) units[held.unit].*bytes += item_bytes[held.item];
   };
   add(variables_, &UnitBytes::variables);
+  add(sums_, &UnitBytes::sums);
   add(kept_, &UnitBytes::kept);
   add(arriving_, &UnitBytes::arriving);
   add(late_, &UnitBytes::late);

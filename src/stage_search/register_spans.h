@@ -17,6 +17,7 @@ enum class StepPart { kForward, kInputGradient, kWeightGradient, kOnce };
 /// The bytes that the registers of a unit take, on the rank with the largest parts.
 struct UnitBytes {
   double variables = 0;  // and gradients that are accumulated: held all the time
+  double sums = 0;       // of those, the gradients
   double kept = 0;       // that the forward of one micro-batch keeps for the backward
   double arriving =
       0;            // kept in addition by a stage that begins at the unit: earlier units made it
@@ -84,7 +85,7 @@ class RegisterSpans {
   int units_ = 0;
   std::vector<Item> items_;
   Sweep forward_, backward_, once_;
-  std::vector<Held> variables_, kept_, arriving_, late_;
+  std::vector<Held> variables_, sums_, kept_, arriving_, late_;
 };
 
 }  // namespace tessera

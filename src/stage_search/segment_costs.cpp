@@ -113,6 +113,12 @@ UnitCost SegmentCosts::of(int kind, int way, int first, int end) const {
 
 UnitCost SegmentCosts::of(const StageSums& units, int way, int first, int end) const {
   UnitCost cost = units.of(first, end);
+  if (micro_batches_ == 1) {
+    // The gradients come while the results of the forward go.
+    cost.variables -= cost.sums;
+    cost.updating += cost.sums;
+    return cost;
+  }
   // The next micro-batch arrives from both neighbours while one runs.
   for (const int cut : {first, end})
     if (cut > 0 && cut < line_.units()) cost.passing += crossing_bytes(way, cut);
@@ -139,16 +145,25 @@ double SegmentCosts::transfer(int way, int unit, Rank first, Rank from, int from
   if (from == first) return 0;
   if (from + from_size == first) return transfer(way, unit, first);
   if (from == first + size) return transfer(way, unit, from);  // links have two equal directions
+  return transfer(way, unit, link(from, from_size, first, size));
+}
+
+double SegmentCosts::message(Bytes bytes, Rank from, int from_size, Rank to, int to_size) const {
+  const LinkCost cost = link(from, from_size, to, to_size);
+  return cost.latency.value() +
+         static_cast<double>(bytes.value()) / to_size / cost.bytes_per_second;
+}
+
+LinkCost SegmentCosts::link(Rank from, int from_size, Rank first, int size) const {
   const Cluster& cluster = *deployment_.cluster;
   const DeviceId sender = deployment_.device(from + from_size - 1);
   const DeviceId receiver = deployment_.device(first);
-  LinkCost link = cluster.link(sender, receiver);
-  const bool is_shared = cluster.machine(sender) != cluster.machine(receiver);
-  if (is_shared && machine_arrivals_.contains({from, size}) && from_size == size)
-    link = link_between(run_of(from, size), run_of(first, size), deployment_);
-  else if (is_shared)
-    link.bytes_per_second /= size;
-  return transfer(way, unit, link);
+  LinkCost cost = cluster.link(sender, receiver);
+  if (cluster.machine(sender) == cluster.machine(receiver)) return cost;
+  if (machine_arrivals_.contains({from, size}) && from_size == size)
+    return link_between(run_of(from, size), run_of(first, size), deployment_);
+  cost.bytes_per_second /= size;
+  return cost;
 }
 
 double SegmentCosts::transfer(int way, int unit, const LinkCost& link) const {

@@ -53,12 +53,18 @@ class SegmentCosts {
   /// The same where the stage before has the `from_size` ranks from `from` on; 0 where they are
   /// those of the stage itself.
   double transfer(int way, int unit, Rank first, Rank from, int from_size) const;
+  /// The seconds in which the ranks of a run send so many bytes together to those of another one,
+  /// each of which receives a part.
+  ///   requires  the runs differ
+  double message(Bytes bytes, Rank from, int from_size, Rank to, int to_size) const;
   /// The same over a link that no others share.
   double transfer(int way, int unit, const LinkCost& link) const;
 
  private:
   /// Of one micro-batch, that a rank receives at the beginning of a unit.
   double crossing_bytes(int way, int unit) const;
+  /// From the last rank of a run to the first one of another, of `size` ranks.
+  LinkCost link(Rank from, int from_size, Rank first, int size) const;
   void add_machine_arrivals(const DeviceRuns& runs);
 
   const ModelLine& line_;

@@ -163,6 +163,7 @@ std::vector<PipelineChoice> StageSearch::best_of(const std::vector<int64_t>& cou
   // Their times leave parts of towers out, so that they do not compete with the others yet.
   for (const StageSearchOptions& options : with_towers(line_, options_))
     std::ranges::move(shortest(counts, options), std::back_inserter(chains));
+  for (PipelineChoice& chain : chains) set_shared(chain);
   for (const PipelineChoice& chain : chains)
     for (const PipelineKind schedule : options_.schedules)
       add_clocked(line_, chain, schedule, clocked);
@@ -204,7 +205,25 @@ PipelineChoice StageSearch::priced(PipelineChoice choice) {
     stage.capacity = RunCapacities{runs_, withheld_}.of(costs, stage.first, size);
     before = &stage;
   }
+  set_shared(choice);
   return choice;
+}
+
+void StageSearch::set_shared(PipelineChoice& choice) {
+  choice.shared.clear();
+  const auto stage_of = [&](int unit) {
+    return std::ranges::upper_bound(choice.stages, unit, {}, &StageChoice::first_unit) - 1;
+  };
+  for (const ModelLine::SharedVariable& variable : line_.shared) {
+    const auto from = stage_of(variable.reader), to = stage_of(variable.home);
+    if (from->first == to->first) continue;
+    choice.shared.push_back(
+        {static_cast<int>(from - choice.stages.begin()),
+         static_cast<int>(to - choice.stages.begin()),
+         costs_of(choice.micro_batches)
+             .message(variable.bytes, from->first, ways_[from->way].mesh->size(), to->first,
+                      ways_[to->way].mesh->size())});
+  }
 }
 
 bool StageSearch::may_be(const PipelineChoice& choice) const {
@@ -251,7 +270,8 @@ std::vector<PipelineChoice> StageSearch::with_other_ways(const PipelineChoice& c
 
 std::vector<PipelineChoice> StageSearch::neighbours(const PipelineChoice& choice) {
   std::vector<PipelineChoice> others = with_other_cuts(choice);
-  std::ranges::move(with_other_ways(choice), std::back_inserter(others));
+  if (!choice.has_two_stages())
+    std::ranges::move(with_other_ways(choice), std::back_inserter(others));
   for (const int64_t count : options_.micro_batches)
     if (count != choice.micro_batches && count > 1 && choice.micro_batches > 1) {
       others.push_back(choice);
@@ -261,7 +281,8 @@ std::vector<PipelineChoice> StageSearch::neighbours(const PipelineChoice& choice
   for (PipelineChoice& other : others)
     add_clocked(line_, priced(std::move(other)), choice.schedule, clocked);
   for (const PipelineKind schedule : options_.schedules)
-    if (schedule != choice.schedule) add_clocked(line_, choice, schedule, clocked);
+    if (schedule != choice.schedule && !choice.has_two_stages())
+      add_clocked(line_, choice, schedule, clocked);
   sort_unique(clocked);
   return clocked;
 }

@@ -87,8 +87,9 @@ class StageSearch {
   std::optional<PipelineChoice> best_split(const PipelineChoice& choice, PipelineKind schedule);
   /// Has each stage units, which may be together and on its ranks?
   bool may_be(const PipelineChoice& choice) const;
-  /// With the costs of each stage.
+  /// With the costs of each stage, and the gradients that stages share.
   PipelineChoice priced(PipelineChoice choice);
+  void set_shared(PipelineChoice& choice);
   /// The first ones of shortest_chains for all counts, in ascending order of their times.
   std::vector<PipelineChoice> shortest(const std::vector<int64_t>& counts,
                                        const StageSearchOptions& options);

@@ -251,6 +251,22 @@ TEST(ModelLine, UnitsOfAGptFollowEachOtherAndWhatCrossesIsTheResidual) {
 }
 
 // Both images that are kept for the way up cross each boundary between them.
+TEST(ModelLine, UnitsOfAnEncoderAndADecoderShareTheTableOfTokens) {
+  EXPECT_TRUE(model_line(small_gpt(2), 4).shared.empty());
+  const Network network = network_of({.kind = "encoder_decoder",
+                                      .vocabulary = 64,
+                                      .context = 32,
+                                      .layers = 1,
+                                      .width = 128,
+                                      .heads = 4});
+  const Graph graph = training_graph(network, {}, 8, 1);
+  const ModelLine line = model_line(graph, 4);
+  ASSERT_EQ(line.shared.size(), 1U);
+  const int home = line.shared[0].home, reader = line.shared[0].reader;
+  EXPECT_LT(home, reader);
+  EXPECT_EQ(line.shared[0].bytes, Bytes(64 * 128 * 4));
+}
+
 TEST(ModelLine, AUnetMayBeCutInTheMiddle) {
   const Network unet = network_of(
       {.kind = "unet", .classes = 4, .image = {1, 24, 24}, .layers = 2, .width = 12, .dropout = 0});

@@ -18,9 +18,10 @@ constexpr int kClockedCuts = 4000;
 /// Random shifts of some cuts, and by how many units.
 constexpr int kShiftsOfKick = 3, kUnitsOfShift = 3;
 
-/// Pipelines of which the fastest cuts are searched, and how much slower they may be with the first
-/// ones.
-constexpr size_t kDescents = 6;
+/// Pipelines of which the fastest cuts are searched, those of which a few cuts are tried before,
+/// and how much slower they may be with the first ones.
+constexpr size_t kDescents = 6, kShortDescents = 8 * kDescents;
+constexpr int kFewCuts = 200;
 constexpr double kRoughMargin = 1.1;
 
 constexpr PipelineKind kSchedules[] = {PipelineKind::kInterleaved, PipelineKind::kZeroBubbleV,
@@ -91,6 +92,11 @@ class StageSearch::CutDescent {
     while (left_ > 0) descend(kicked(*fastest_), kClockedCuts / 8);
     fastest_->seconds = step_.seconds;
     return *fastest_;
+  }
+  /// Of few cuts near this one.
+  CutClock::Step near(const PipelineChoice& start) {
+    descend(start, kFewCuts);
+    return step_;
   }
 
  private:
@@ -221,6 +227,15 @@ std::vector<PipelineChoice> StageSearch::best_with_two_stages(double limit) {
       if (step.seconds <= kRoughMargin * limit) all.push_back({&chain, schedule, step});
     }
   std::ranges::stable_sort(all, {}, &Rough::step);
+  // With the first cuts many of them lack memory: after a few others it is known which can have it.
+  if (all.size() > kDescents) {
+    all.resize(std::min(all.size(), kShortDescents));
+    for (Rough& each : all) {
+      const std::vector<PipelineChoice> split = split_in_two(*each.chain, each.schedule, true);
+      each.step = CutDescent(*this, split.front()).near(split.front());
+    }
+    std::ranges::stable_sort(all, {}, &Rough::step);
+  }
   std::vector<PipelineChoice> list;
   for (size_t i = 0; i < std::min(all.size(), kDescents); ++i)
     if (std::optional<PipelineChoice> split = best_split(*all[i].chain, all[i].schedule);

@@ -85,6 +85,7 @@ class LimitedPlan {
   LimitedPlan(const PlanRequest& request, Candidate base)
       : request_(&request), base_(std::move(base)) {}
 
+  const std::string& name() const { return base_.name; }
   /// What is tried next; nullopt when there is nothing.
   const std::optional<Candidate>& next() const { return next_; }
   void try_base() { next_ = base_; }
@@ -167,7 +168,8 @@ class LimitSearch {
         evaluation_(evaluation),
         excludes_(excludes) {
     if (known.best) best_ = known.candidates[*known.best].step();
-    add_recomputing();
+    for (const Recompute::Kind kind : {Recompute::Kind::kSelective, Recompute::Kind::kFull})
+      add_recomputing(kind);
     add_misfits();
   }
 
@@ -178,19 +180,28 @@ class LimitSearch {
   }
 
  private:
-  /// The fastest plan that computes something again, as it would be if it kept everything.
-  void add_recomputing() {
+  /// The fastest plan that computes something again in this way, as it would be if it kept
+  /// everything.
+  void add_recomputing(Recompute::Kind kind) {
     const EvaluatedCandidate* fastest = nullptr;
-    for (const EvaluatedCandidate& each : known_.candidates) {
-      const Recompute::Kind kind = each.candidate.plan.recompute.kind;
-      if ((kind == Recompute::Kind::kSelective || kind == Recompute::Kind::kFull) && each.fits() &&
+    for (const EvaluatedCandidate& each : known_.candidates)
+      if (each.candidate.plan.recompute.kind == kind && each.fits() &&
           may_be_limited(each.candidate) && obeys(each.candidate, constraints_) &&
           (!fastest || each.step() < fastest->step()))
         fastest = &each;
-    }
     if (!fastest) return;
     Candidate whole = with_recompute(request_, fastest->candidate, {}, "recompute,activation_mib");
-    if (std::ranges::count(known_.candidates, whole.name, name_of) > 0) return;  // as a misfit
+    const auto is_known = [&](const std::string& name) {
+      return std::ranges::count(known_.candidates, name, name_of) > 0 ||
+             std::ranges::count(plans_, name, &LimitedPlan::name) > 0;
+    };
+    // A pipeline of this name may have other cuts; another plan is a misfit.
+    const bool may_differ = whole.source == Candidate::Source::kPipeline;
+    const std::string name = whole.name;
+    for (int copy = 2; is_known(whole.name); ++copy) {
+      if (!may_differ) return;
+      whole.plan.name = whole.name = name + " (" + std::to_string(copy) + ")";
+    }
     plans_.emplace_back(request_, std::move(whole));
     plans_.back().try_base();
   }

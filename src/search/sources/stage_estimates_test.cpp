@@ -131,16 +131,17 @@ TEST(StageEstimates, OfMemoryAreNoLessThanTheArenaWhereTheBackwardIsSplit) {
     }
 }
 
-// Measured are 0.91 to 0.97: the simulated step has launches of accumulations and transfers that
-// delay each other, too. What is computed again is in it, or `full` would be 0.7 of its step.
+// Measured are 0.98 to 1.03. What is computed again is in it, or `full` would be 0.7 of its step;
+// without additions over micro-batches, and updates that wait for the clipped norm, they would be
+// 0.91 to 0.97.
 TEST(StageEstimates, OfTimeAreTheSimulatedStepWhateverIsComputedAgain) {
   const Graph graph = gpt();
   const Cluster cluster = parse_cluster_line("8xa100-80g");
   for (const Case& item : cases("1f1b")) {
     const Compared found = compared({graph, cluster}, item);
     const double ratio = found.choice.seconds / found.compiled.step().value();
-    EXPECT_GE(ratio, 0.88) << item.text;
-    EXPECT_LE(ratio, 1.02) << item.text;
+    EXPECT_GE(ratio, 0.97) << item.text;
+    EXPECT_LE(ratio, 1.04) << item.text;
   }
 }
 

@@ -8,15 +8,9 @@
 #include <vector>
 
 #include "search/find_plan.h"
-#include "stage_search/stage_search.h"
+#include "search/sources/stage_levels.h"
 
 namespace tessera {
-
-/// A pipeline of one of several searches, which differ in how they save memory.
-struct StagedChoice {
-  PipelineChoice choice;
-  size_t level = 0;
-};
 
 /// Searches pipelines on all ranks of a request: stages of unlike length, on unlike numbers of
 /// ranks, each divided by degrees of its own as presets divide (presets/presets.h), with any number
@@ -42,8 +36,8 @@ struct StagedChoice {
 /// Constraints: `pp` is the number of stages; of the other fixed degrees every stage has the same;
 /// fixed micro-batches and a fixed schedule hold. Where marks are fixed it makes nothing.
 ///
-/// Where memory binds, be it only for two stages on a device, pipelines whose states dp divides
-/// (zero=1) are searched, too, and those that also compute results again in the backward
+/// Pipelines whose states dp divides (zero=1) are searched, too; and where memory binds, be it only
+/// for two stages on a device, those that also compute results again in the backward
 /// (rewrite/recompute.h), selective and full, unless `recompute` is fixed. Of more than kManyRanks
 /// ranks one pipeline is made at a time, until one fits.
 ///
@@ -59,8 +53,6 @@ class StageSource {
                                     const PlanningAnswer& known);
 
  private:
-  struct Search;
-
   /// Of more than kManyRanks ranks: the next one, until one fits.
   std::vector<Candidate> next_spare(const PlanRequest& request, const PlanningAnswer& known);
   /// Those of a search with less memory; empty where it is not needed.
@@ -71,16 +63,15 @@ class StageSource {
   /// The fastest pipelines with two stages on each device.
   std::vector<StagedChoice> with_two_stages(const PlanningAnswer& known);
   /// By level, what the estimate lacked of the memory of each rank, of the fastest pipeline with
-  /// two stages on each device that does not fit and would take less than `limit` seconds; empty:
-  /// none.
-  std::vector<std::vector<double>> missed_of_splits(const PlanningAnswer& known,
-                                                    double limit) const;
+  /// two stages on each device that does not fit and might be better than the best one, which takes
+  /// so many seconds; empty: none.
+  std::vector<std::vector<double>> missed_of_splits(const PlanningAnswer& known, double best) const;
   bool was_tried(const StagedChoice& choice) const;
   std::vector<Candidate> candidates(const PlanRequest& request, std::vector<StagedChoice> choices);
 
   bool was_asked_ = false;
   int searched_again_ = 0, asked_for_neighbours_ = 0, splits_ = 0;
-  std::unique_ptr<Search> search_;
+  std::unique_ptr<StageLevels> search_;
   std::map<std::string, StagedChoice> tried_;  // by the name of the candidate
   std::vector<StagedChoice> spare_;            // of more than kManyRanks ranks
   std::set<std::string> searched_from_;        // those that did not fit
