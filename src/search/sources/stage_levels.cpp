@@ -99,10 +99,15 @@ void StageLevels::add_level(const StageSavings& savings) {
 }
 
 std::vector<StagedChoice> StageLevels::first() {
-  std::vector<StagedChoice> list;
-  for (size_t level = 0; level < first_levels_; ++level)
-    std::ranges::move(with_margin(level), std::back_inserter(list));
-  keep_fastest(list);
+  std::vector<StagedChoice> list = with_margin(0);
+  for (size_t level = 1; level < first_levels_; ++level)
+    for (StagedChoice& divided : with_margin(level)) {
+      const auto is_as_fast = [&](const StagedChoice& known) {
+        return known.choice.has_ways_of(divided.choice) &&
+               known.choice.seconds <= divided.choice.seconds;
+      };
+      if (std::ranges::none_of(list, is_as_fast)) list.push_back(std::move(divided));
+    }
   if (list.empty() || binds([this](size_t level) { return best_of(level); }, list))
     std::ranges::move(of_further_levels(), std::back_inserter(list));
   if (takes_few()) keep_unlike(list);
