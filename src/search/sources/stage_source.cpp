@@ -102,14 +102,16 @@ std::vector<Candidate> StageSource::operator()(const PlanRequest& request,
     return next_spare(request, known);
   }
   if (!is_first) choices = with_less_memory(known);
-  if (!is_first && choices.empty() && asked_for_neighbours_++ < kNeighbourRounds) {
+  if (!is_first && choices.empty() && neighbour_rounds_ < kNeighbourRounds) {
+    ++neighbour_rounds_;
     choices = neighbours(known);
     if (!fixes_decision(constraints, "schedule"))
       std::ranges::move(with_whole_backward(known), std::back_inserter(choices));
   }
   if (!is_first && choices.empty()) choices = with_two_stages(known);
-  if (!is_first && choices.empty() && asked_for_neighbours_++ < 2 * kNeighbourRounds + 1)
-    choices = neighbours(known);
+  if (!is_first && choices.empty() && last_rounds_++ < kNeighbourRounds)
+    if (const StagedChoice* best = best_choice(known); best && best->choice.has_two_stages())
+      choices = neighbours(known);
   const std::optional<Seconds> limit = best_step(known);
   std::erase_if(choices, [&](const StagedChoice& each) {
     return limit && each.choice.seconds > search_->margin_of(each.level) * limit->value();
@@ -178,15 +180,20 @@ bool StageSource::was_tried(const StagedChoice& choice) const {
                              [&](const auto& entry) { return are_equal(entry.second, choice); });
 }
 
+const StagedChoice* StageSource::best_choice(const PlanningAnswer& known) const {
+  if (!known.best) return nullptr;
+  const auto found = tried_.find(known.candidates[*known.best].candidate.name);
+  return found == tried_.end() ? nullptr : &found->second;
+}
+
 std::vector<StagedChoice> StageSource::neighbours(const PlanningAnswer& known) {
-  if (!known.best) return {};
+  const StagedChoice* known_choice = best_choice(known);
+  if (!known_choice) return {};
   const EvaluatedCandidate& best = known.candidates[*known.best];
-  const auto found = tried_.find(best.candidate.name);
-  if (found == tried_.end()) return {};
   const bool is_known = std::exchange(neighbours_of_, best.candidate.name) == best.candidate.name;
   if (is_known && search_->takes_few()) return {};
   // The estimate of a neighbour is as wrong as that of the best one.
-  const auto& [choice, level] = found->second;
+  const auto& [choice, level] = *known_choice;
   const double error = best.step().value() / choice.seconds;
   std::vector<StagedChoice> list =
       search_->of_level(level, search_->stages(level).neighbours(choice));

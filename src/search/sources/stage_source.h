@@ -15,7 +15,8 @@ namespace tessera {
 /// Searches pipelines on all ranks of a request: stages of unlike length, on unlike numbers of
 /// ranks, each divided by degrees of its own as presets divide (presets/presets.h), with any number
 /// of micro-batches up to 64 that divides the batch. Those are candidates whose estimated step is
-/// at most 4% above the best one that is known.
+/// at most 4% above the best one that is known, and 10% where they compute results again, since a
+/// limit of what they keep will make them faster (savings/recompute_limits.h).
 ///
 /// A further call searches again where a pipeline of this source does not fit but would be the best
 /// candidate: with what its estimate lacked taken from the memory of each of its ranks; three times
@@ -31,7 +32,8 @@ namespace tessera {
 /// At last pipelines with two stages on the ranks of each stage are tried, in turn and in a V,
 /// unless a schedule or boundaries are fixed: of the fastest one that has several micro-batches,
 /// and the fastest ones of all ways that were priced. Where one of them does not fit they are made
-/// again, with what its estimate lacked taken from the memory.
+/// again, with what its estimate lacked taken from the memory. Where one is the best candidate
+/// then, its neighbours follow, twice at most.
 ///
 /// Constraints: `pp` is the number of stages; of the other fixed degrees every stage has the same;
 /// fixed micro-batches and a fixed schedule hold. Where marks are fixed it makes nothing.
@@ -57,6 +59,8 @@ class StageSource {
   std::vector<Candidate> next_spare(const PlanRequest& request, const PlanningAnswer& known);
   /// Those of a search with less memory; empty where it is not needed.
   std::vector<StagedChoice> with_less_memory(const PlanningAnswer& known);
+  /// The best candidate that is known; nullptr where it is no pipeline of this source.
+  const StagedChoice* best_choice(const PlanningAnswer& known) const;
   std::vector<StagedChoice> neighbours(const PlanningAnswer& known);
   /// Those under 1f1b that do not compile under the schedule with which they were tried.
   std::vector<StagedChoice> with_whole_backward(const PlanningAnswer& known) const;
@@ -70,7 +74,7 @@ class StageSource {
   std::vector<Candidate> candidates(const PlanRequest& request, std::vector<StagedChoice> choices);
 
   bool was_asked_ = false;
-  int searched_again_ = 0, asked_for_neighbours_ = 0, splits_ = 0;
+  int searched_again_ = 0, neighbour_rounds_ = 0, splits_ = 0, last_rounds_ = 0;
   std::unique_ptr<StageLevels> search_;
   std::map<std::string, StagedChoice> tried_;  // by the name of the candidate
   std::vector<StagedChoice> spare_;            // of more than kManyRanks ranks
