@@ -10,6 +10,7 @@
 #include <thread>
 
 #include "base/error.h"
+#include "base/testing/test_folder.h"
 
 namespace tessera {
 namespace {
@@ -20,26 +21,14 @@ using testing::Property;
 using testing::StrEq;
 using testing::Throws;
 
-/// A folder of its own for each test, which is removed afterwards.
 class File : public testing::Test {
  protected:
-  File() : folder_(fs::path(testing::TempDir()) / ("tessera_file_" + name())) {
-    fs::remove_all(folder_);
-    fs::create_directories(folder_);
-  }
-  ~File() override { fs::remove_all(folder_); }
-
   size_t files() const {
     return static_cast<size_t>(
-        std::distance(fs::directory_iterator(folder_), fs::directory_iterator()));
+        std::distance(fs::directory_iterator(folder_.path()), fs::directory_iterator()));
   }
 
-  fs::path folder_;
-
- private:
-  static std::string name() {
-    return testing::UnitTest::GetInstance()->current_test_info()->name();
-  }
+  TestFolder folder_;
 };
 
 auto cannot_read(const fs::path& path, const std::string& why) {
@@ -80,7 +69,7 @@ TEST_F(File, ReadingSaysWhatIsMissing) {
 }
 
 TEST_F(File, ReadingAFolderIsRefused) {
-  EXPECT_THAT([&] { read_file(folder_); }, cannot_read(folder_, "it is a folder"));
+  EXPECT_THAT([&] { read_file(folder_.path()); }, cannot_read(folder_.path(), "it is a folder"));
 }
 
 TEST_F(File, ReadingAPathThatCannotBeIsRefused) {
@@ -96,7 +85,8 @@ TEST_F(File, WritingIntoAFolderThatIsNotThereIsRefused) {
 TEST_F(File, CheckingThatAFileCanBeWrittenRefusesWhatWritingWouldAndLeavesNothing) {
   EXPECT_THAT([&] { check_can_write(folder_ / "none" / "a.txt"); },
               cannot_write(folder_ / "none" / "a.txt", "No such file or directory"));
-  EXPECT_THAT([&] { check_can_write(folder_); }, cannot_write(folder_, "Is a directory"));
+  EXPECT_THAT([&] { check_can_write(folder_.path()); },
+              cannot_write(folder_.path(), "Is a directory"));
   write_file(folder_ / "a.txt", "old");
   EXPECT_THAT([&] { check_can_write(folder_ / "a.txt" / "b.txt"); },
               cannot_write(folder_ / "a.txt" / "b.txt", "Not a directory"));

@@ -4,6 +4,7 @@
 
 #include "base/error.h"
 #include "base/file.h"
+#include "base/testing/test_folder.h"
 
 namespace tessera {
 namespace {
@@ -11,7 +12,8 @@ namespace {
 namespace fs = std::filesystem;
 
 TEST(MappedFile, HasTheBytesOfTheFile) {
-  const fs::path path = fs::path(testing::TempDir()) / "tessera_mapped_file";
+  const TestFolder folder;
+  const fs::path path = folder / "file";
   for (const std::string& text :
        {std::string(), std::string("a\0b\n", 4), std::string(9000, 'x')}) {
     write_file(path, text);
@@ -20,12 +22,12 @@ TEST(MappedFile, HasTheBytesOfTheFile) {
     const MappedFile moved(std::move(mapped));
     EXPECT_EQ(moved.bytes(), text);
   }
-  fs::remove(path);
 }
 
 TEST(MappedFile, RefusesWhatIsNoFile) {
-  EXPECT_THROW(MappedFile(fs::path(testing::TempDir()) / "tessera_no_such_file"), UserError);
-  EXPECT_THROW(MappedFile(fs::path(testing::TempDir())), UserError);
+  const TestFolder folder;
+  EXPECT_THROW(MappedFile(folder / "absent"), UserError);
+  EXPECT_THROW(MappedFile(folder.path()), UserError);
 }
 
 }  // namespace

@@ -8,6 +8,7 @@
 
 #include "base/file.h"
 #include "base/testing/error.h"
+#include "base/testing/test_folder.h"
 
 namespace tessera {
 namespace {
@@ -20,12 +21,7 @@ using testing::HasSubstr;
 class ArrayFiles : public testing::Test {
  protected:
   std::string written(const std::string& name, const std::string& bytes) {
-    const auto folder = std::filesystem::path(testing::TempDir()) / "tessera_array_files";
-    std::filesystem::create_directories(folder);
-    const std::string file =
-        (folder /
-         (std::string(testing::UnitTest::GetInstance()->current_test_info()->name()) + name))
-            .string();
+    const std::string file = folder_ / name;
     write_file(file, bytes);
     return file;
   }
@@ -36,6 +32,8 @@ class ArrayFiles : public testing::Test {
       message.replace(at, file.size(), "FILE");
     return message;
   }
+
+  TestFolder folder_;
 };
 
 std::string bytes_of(std::initializer_list<int> values) {

@@ -5,17 +5,16 @@
 #include <filesystem>
 
 #include "base/file.h"
+#include "base/testing/test_folder.h"
 #include "data/array_files.h"
 
 namespace tessera {
 namespace {
 
 StoredArray written_and_read(const std::vector<float>& values, const std::vector<int64_t>& shape) {
-  const auto file = std::filesystem::path(testing::TempDir()) / "tessera_npy_writer.npy";
-  write_file(file, npy_bytes(values, shape));
-  StoredArray array = read_npy(file);
-  std::filesystem::remove(file);
-  return array;
+  const TestFolder folder;
+  write_file(folder / "a.npy", npy_bytes(values, shape));
+  return read_npy(folder / "a.npy");
 }
 
 TEST(NpyWriter, WhatItWritesIsReadWithTheSameBits) {

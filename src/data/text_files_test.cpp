@@ -6,6 +6,7 @@
 #include <fstream>
 
 #include "base/error.h"
+#include "base/testing/test_folder.h"
 
 namespace tessera {
 namespace {
@@ -18,15 +19,8 @@ using testing::Throws;
 
 constexpr int64_t kPlenty = 1 << 20;
 
-/// A folder of its own for each test, which is removed afterwards.
 class ReadText : public testing::Test {
  protected:
-  ReadText() : folder_(fs::path(testing::TempDir()) / ("tessera_read_text_" + name())) {
-    fs::remove_all(folder_);
-    fs::create_directories(folder_);
-  }
-  ~ReadText() override { fs::remove_all(folder_); }
-
   fs::path write(const std::string& name, const std::string& text) const {
     const fs::path path = folder_ / name;
     fs::create_directories(path.parent_path());
@@ -34,12 +28,7 @@ class ReadText : public testing::Test {
     return path;
   }
 
-  fs::path folder_;
-
- private:
-  static std::string name() {
-    return testing::UnitTest::GetInstance()->current_test_info()->name();
-  }
+  TestFolder folder_;
 };
 
 auto throws_user_error(const std::string& message, ExitCode code) {
@@ -72,7 +61,7 @@ TEST_F(ReadText, ReadsFoldersRecursivelyFolderByFolder) {
   write("one/b.txt", "2");
   write("one/a/z.txt", "1");
   write("two/a.txt", "4");
-  EXPECT_EQ(read_text({folder_}, kPlenty), "1234");
+  EXPECT_EQ(read_text({folder_.path()}, kPlenty), "1234");
 }
 
 TEST_F(ReadText, AFileThatIsNamedTwiceIsReadOnce) {
@@ -85,7 +74,7 @@ TEST_F(ReadText, PassesOverFilesWithAZeroByteInTheirFirst4096) {
   write("b.bin", std::string("PK\0\1", 4));
   write("c.bin", std::string(4095, 'x') + '\0');
   write("d.txt", "more");
-  EXPECT_EQ(read_text({folder_}, kPlenty), "text more");
+  EXPECT_EQ(read_text({folder_.path()}, kPlenty), "text more");
 }
 
 TEST_F(ReadText, AZeroByteAfterTheFirst4096IsText) {
@@ -96,11 +85,11 @@ TEST_F(ReadText, AZeroByteAfterTheFirst4096IsText) {
 TEST_F(ReadText, CutsOffWhatIsMoreThanTheBytesAskedFor) {
   write("a.txt", "0123456789");
   write("b.txt", "abc");
-  EXPECT_EQ(read_text({folder_}, 4), "0123");
-  EXPECT_EQ(read_text({folder_}, 10), "0123456789");
-  EXPECT_EQ(read_text({folder_}, 12), "0123456789ab");
-  EXPECT_EQ(read_text({folder_}, 13), "0123456789abc");
-  EXPECT_EQ(read_text({folder_}, 14), "0123456789abc");
+  EXPECT_EQ(read_text({folder_.path()}, 4), "0123");
+  EXPECT_EQ(read_text({folder_.path()}, 10), "0123456789");
+  EXPECT_EQ(read_text({folder_.path()}, 12), "0123456789ab");
+  EXPECT_EQ(read_text({folder_.path()}, 13), "0123456789abc");
+  EXPECT_EQ(read_text({folder_.path()}, 14), "0123456789abc");
 }
 
 TEST_F(ReadText, ReadsFilesThatAreLongerThanOneReading) {
@@ -127,7 +116,7 @@ TEST_F(ReadText, CutsTextThatIsNotUtf8WhereItIsAsked) {
 TEST_F(ReadText, FollowsNoLinkToNothingInAFolder) {
   write("a.txt", "text");
   fs::create_symlink(folder_ / "nowhere", folder_ / "link.txt");
-  EXPECT_EQ(read_text({folder_}, kPlenty), "text");
+  EXPECT_EQ(read_text({folder_.path()}, kPlenty), "text");
 }
 
 TEST_F(ReadText, AMissingPathIsNamed) {
@@ -190,7 +179,7 @@ TEST_F(ReadText, ALimitSaysHowMuchTextItLeavesOut) {
     write("b.txt", std::string(size, 'b'));
     write("c.txt", std::string(size, 'c'));
     write("d.bin", std::string(size, '\0'));
-    const TextFiles files({folder_}, size + size / 2);
+    const TextFiles files({folder_.path()}, size + size / 2);
     EXPECT_EQ(files.size(), size + size / 2);
     EXPECT_EQ(files.left_out(), size - size / 2 + size) << "the rest of b and all of c";
   }
@@ -212,7 +201,7 @@ TEST_F(ReadText, ARangeCrossesTheFiles) {
     write("f" + std::to_string(100 + i), text);
     all += text;
   }
-  const TextFiles files({folder_});
+  const TextFiles files({folder_.path()});
   ASSERT_EQ(files.size(), std::ssize(all));
   for (const Range range : {Range{0, 1}, Range{69'999, 70'120}, Range{69'000, 300'000},
                             Range{std::ssize(all) - 5, std::ssize(all)}, Range{7, 7}}) {

@@ -4,6 +4,7 @@
 
 #include "base/error.h"
 #include "base/file.h"
+#include "base/testing/test_folder.h"
 #include "data/text_dataset.h"
 #include "data/vocabulary.h"
 
@@ -21,16 +22,16 @@ std::vector<int32_t> all_of(const TokenSource& tokens) {
 /// A text of 200,000 bytes in a file, which is mapped.
 class FileTokens : public testing::Test {
  protected:
-  FileTokens() : path_(fs::path(testing::TempDir()) / "tessera_file_tokens.txt") {
+  FileTokens() {
     for (int i = 0; i < 200'000; ++i)
       text_ += static_cast<char>(i % 100 == 0 ? 200 : i * i % 90 + 9);
-    write_file(path_, text_);
-    bytes_ = tokens_of_bytes(std::make_shared<const TextFiles>(std::vector{path_}));
+    const fs::path path = folder_ / "text";
+    write_file(path, text_);
+    bytes_ = tokens_of_bytes(std::make_shared<const TextFiles>(std::vector{path}));
     memory_ = tokens_in_memory(Vocabulary::bytes().encode(text_));
   }
-  ~FileTokens() override { fs::remove(path_); }
 
-  fs::path path_;
+  TestFolder folder_;
   std::string text_;
   TokenSourcePtr bytes_, memory_;
 };

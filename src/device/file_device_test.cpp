@@ -12,6 +12,7 @@
 
 #include "base/error.h"
 #include "base/testing/error.h"
+#include "base/testing/test_folder.h"
 
 namespace tessera {
 namespace {
@@ -74,13 +75,10 @@ TEST(FileDevice, CopiesPartsAtTheirAddresses) {
 }
 
 TEST(FileDevice, LeavesNoFileBehind) {
-  const std::filesystem::path folder =
-      std::filesystem::path(testing::TempDir()) / "file_device_test";
-  std::filesystem::create_directories(folder);
-  FileDevice device({.folder = folder});
+  const TestFolder folder;
+  FileDevice device({.folder = folder.path()});
   const DeviceMemory memory = device.allocate(Bytes(100));
-  EXPECT_TRUE(std::filesystem::is_empty(folder));
-  std::filesystem::remove(folder);
+  EXPECT_TRUE(std::filesystem::is_empty(folder.path()));
 }
 
 TEST(FileDevice, RunsNoKernels) {
@@ -109,7 +107,8 @@ class FileSizeLimit {
 };
 
 TEST(FileDevice, SaysThatItsDiskHasNoRoom) {
-  FileDevice device({.folder = testing::TempDir()});
+  const TestFolder folder;
+  FileDevice device({.folder = folder.path()});
   const DeviceMemory memory = device.allocate(Bytes(1 << 20));
   const FileSizeLimit limit(2 << 20);
   const std::string message =

@@ -9,6 +9,7 @@
 #include <cstring>
 #include <optional>
 
+#include "base/testing/test_folder.h"
 #include "engine/background_save.h"
 #include "engine/checkpointing.h"
 #include "engine/testing/runs.h"
@@ -81,9 +82,9 @@ TEST(Allocation, NoRankHoldsMoreThanABufferToStoreAndLoadItsParts) {
   RunConfig config = tiny_mlp();
   config.model.width = 4096;  // hidden.1.weight is 64 MiB, 16 MiB per rank
   config.optimizer.kind = OptimizerKind::kSgd;
-  const std::filesystem::path path = std::filesystem::path(testing::TempDir()) / "allocation_test";
+  const TestFolder test;
+  const std::filesystem::path path = test / "checkpoints";
   RealFileSystem disk;
-  disk.remove(path);
   CheckpointFolder folder(disk, path);
   Engine engine(config, plan_of("mlp", "tp4"), small_text(), {.runtime = {}, .initialize = false});
   constexpr int64_t kBuffer = 1 << 20;
@@ -93,16 +94,15 @@ TEST(Allocation, NoRankHoldsMoreThanABufferToStoreAndLoadItsParts) {
   const Checkpoint checkpoint(disk, find_checkpoint(disk, path));
   EXPECT_LE(thread_peak::of([&] { restore(engine, checkpoint); }),
             1 << 20);  // parts are read into their places
-  disk.remove(path);
 }
 
 TEST(Allocation, SavesInTheBackgroundHoldOneCopyOfTheOwnedPartsAndUseItAgain) {
   RunConfig config = tiny_mlp();
   config.model.width = 4096;  // hidden.1.weight is 64 MiB, 16 MiB per rank
   config.optimizer.kind = OptimizerKind::kSgd;
-  const std::filesystem::path path = std::filesystem::path(testing::TempDir()) / "snapshot_test";
+  const TestFolder test;
+  const std::filesystem::path path = test / "checkpoints";
   RealFileSystem disk;
-  disk.remove(path);
   CheckpointFolder folder(disk, path);
   Engine engine(config, plan_of("mlp", "tp4"), small_text());
   std::optional<BackgroundSave> save;
@@ -116,7 +116,6 @@ TEST(Allocation, SavesInTheBackgroundHoldOneCopyOfTheOwnedPartsAndUseItAgain) {
     });
     EXPECT_LE(saving, 1 << 20);
   }
-  disk.remove(path);
 }
 
 }  // namespace

@@ -5,6 +5,7 @@
 #include <fstream>
 
 #include "base/error.h"
+#include "base/testing/test_folder.h"
 #include "engine/testing/runs.h"
 
 namespace tessera {
@@ -75,7 +76,8 @@ TEST(BatchRule, TheEngineTakesItsBatchFromThePlan) {
 }
 
 TEST(BatchRule, BothBatchesAtOnceAreRefused) {
-  const std::string file = testing::TempDir() + "/both.toml";
+  const TestFolder folder;
+  const std::string file = folder / "both.toml";
   std::ofstream(file) << "[data]\npath = \"x\"\n[train]\nbatch = 4\n";
   EXPECT_EQ(read_config(file).train.batch, 4);
   try {

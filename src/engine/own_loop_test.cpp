@@ -5,6 +5,7 @@
 #include <cstring>
 
 #include "base/error.h"
+#include "base/testing/test_folder.h"
 #include "engine/checkpointing.h"
 #include "engine/testing/runs.h"
 
@@ -118,7 +119,8 @@ TEST(OwnLoop, WhatBelongsBetweenStepsIsRefusedWhileOneIsUnderWay) {
   small_text()->train->fill(engine.batches().sampler(), 0, {0, 8}, batch);
   const TensorMap variables = engine.variables();
   RealFileSystem disk;
-  CheckpointFolder folder(disk, std::filesystem::path(testing::TempDir()) / "own_loop_test");
+  const TestFolder test;
+  CheckpointFolder folder(disk, test / "checkpoints");
   engine.begin_step();
   const std::vector<std::pair<std::string, std::function<void()>>> calls = {
       {"step()", [&] { engine.step(); }},

@@ -9,6 +9,7 @@
 #include <random>
 #include <string>
 
+#include "base/testing/test_folder.h"
 #include "ops/builder.h"
 #include "placement_search/placement_search.h"
 #include "placement_search/search_problem.h"
@@ -174,9 +175,7 @@ TEST(SearchedProgram, OfAFewOpsIsTheBestOfAllCombinations) {
 
 TEST(SearchedProgram, OfUpTo30NodesIsWhatAnIntegerProgramGives) {
   if (!solver::has_cbc()) GTEST_SKIP() << "cbc is not installed";
-  const std::filesystem::path folder =
-      std::filesystem::temp_directory_path() / "tessera_search_milp_test";
-  std::filesystem::create_directories(folder);
+  const TestFolder folder;
   std::mt19937 random(20261124);
   int compared = 0;
   for (int i = 0; i < 40; ++i) {
@@ -188,7 +187,7 @@ TEST(SearchedProgram, OfUpTo30NodesIsWhatAnIntegerProgramGives) {
     solver::SolveOptions how;
     how.work = 100;
     const solver::Answer found = solve(search.problem(), how);
-    const std::string least = least_cost_by_cbc(search.problem(), folder);
+    const std::string least = least_cost_by_cbc(search.problem(), folder.path());
     if (least.empty()) continue;
     ++compared;
     ASSERT_EQ(found.cost.has_value(), least != "none") << i;
@@ -196,7 +195,6 @@ TEST(SearchedProgram, OfUpTo30NodesIsWhatAnIntegerProgramGives) {
     const double expected = std::stod(least);
     EXPECT_NEAR(solver::to_double(*found.cost), expected, 1e-6 * expected) << i;
   }
-  std::filesystem::remove_all(folder);
   EXPECT_GT(compared, 25);
 }
 

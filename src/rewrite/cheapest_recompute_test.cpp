@@ -6,6 +6,7 @@
 #include <random>
 
 #include "autodiff/optimizer.h"
+#include "base/testing/test_folder.h"
 #include "model/model.h"
 #include "ops/builder.h"
 #include "ops/operator.h"
@@ -186,13 +187,7 @@ class IntegerProgram : public ::testing::Test {
  protected:
   void SetUp() override {
     if (!testing::has_cbc()) GTEST_SKIP() << "cbc is not installed";
-    // Tests run at the same time.
-    const std::string test = ::testing::UnitTest::GetInstance()->current_test_info()->name();
-    folder_ = std::filesystem::temp_directory_path() /
-              ("tessera_recompute_" + test + "_" + std::to_string(::getpid()));
-    std::filesystem::create_directories(folder_);
   }
-  void TearDown() override { std::filesystem::remove_all(folder_); }
 
   /// Compares the choice with the program, and counts what it keeps and computes again in the graph
   /// that the pass makes of it.  returns  whether CBC finished
@@ -203,14 +198,15 @@ class IntegerProgram : public ::testing::Test {
     EXPECT_LE(choice.kept.front(), terms.limit);
     EXPECT_LE(kept_by(made, graph, terms), choice.kept.front());
     EXPECT_LE(cost_of(made, graph, terms).value(), choice.cost.value() * (1 + 1e-6));
-    const std::optional<double> least = testing::RecomputeProgram(graph, terms).least(folder_);
+    const std::optional<double> least =
+        testing::RecomputeProgram(graph, terms).least(folder_.path());
     if (!least) return false;
     EXPECT_LE(choice.cost.value(), *least * 1.02 + 1e-9);
     EXPECT_GE(choice.cost.value(), *least * (1 - 1e-6) - 1e-9);
     return true;
   }
 
-  std::filesystem::path folder_;
+  TestFolder folder_;
 };
 
 TEST_F(IntegerProgram, IsAtMostTwoPercentCheaperOnRandomGraphs) {

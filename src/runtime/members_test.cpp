@@ -1,7 +1,10 @@
 // Ranks in several processes compute what the same ranks compute as threads of one process, bit for
-// bit.
+// bit. A failure of one process ends what the others do, also while they still load the program:
+// tests that expect it in a step wait until all have loaded theirs.
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
+
+#include <barrier>
 
 #include "base/error.h"
 #include "comm/network.h"
@@ -107,11 +110,13 @@ TEST(FastReduction, LeavesSumsToTheTransport) {
 }
 
 TEST(FastReduction, AFailureEndsAWaitForTheOthers) {
-  on_networks({3}, [](const std::shared_ptr<ProcessNetwork>& network) {
+  std::barrier all_have_loaded(3);
+  on_networks({3}, [&](const std::shared_ptr<ProcessNetwork>& network) {
     HandMade made(mesh_of("dp=3"));
     const RegisterIndex x = feed_anything(made, "x", "f32[4] {partial sum: dp}");
     made.result("x", made.exchange("sum", x, "f32[4]"));
     Bench bench(std::move(made), {.network = network, .reduction = Reduction::kFast});
+    all_have_loaded.arrive_and_wait();
     const Observer observer = [&](Rank rank, RegisterIndex reg, const Coordinate&,
                                   const std::byte*) {
       if (rank == 1 && reg == x) throw std::runtime_error("broken");
@@ -205,10 +210,12 @@ TEST(Members, AnExchangeThatMayBeginAheadIsOverBeforeItsTurn) {
 }
 
 TEST(Members, AFailureWhileSomethingIsUnderWayAheadEndsAll) {
-  on_networks({2}, [](const std::shared_ptr<ProcessNetwork>& network) {
+  std::barrier all_have_loaded(2);
+  on_networks({2}, [&](const std::shared_ptr<ProcessNetwork>& network) {
     Ahead ahead;
     Bench member(ahead.make("f32[300, 1001] {partial sum: dp}", "f32[300, 1001]", true),
                  {.network = network});
+    all_have_loaded.arrive_and_wait();
     const Observer observer = [&](Rank rank, RegisterIndex reg, const Coordinate&,
                                   const std::byte*) {
       if (rank == 1 && reg == ahead.first + 3) throw std::runtime_error("broken");
@@ -257,12 +264,14 @@ TEST(Members, WhatFailsOnOneFailsOnAll) {
 }
 
 TEST(Members, TheFirstFailureOfARankIsToldToAllWithRankTaskAndOp) {
-  on_networks({4}, [](const std::shared_ptr<ProcessNetwork>& network) {
+  std::barrier all_have_loaded(4);
+  on_networks({4}, [&](const std::shared_ptr<ProcessNetwork>& network) {
     HandMade made(mesh_of("dp=4"));
     const RegisterIndex x = made.input("x", "f32[32@dp]");
     const RegisterIndex y = made.compute("y", {"scalar.mul", {}, {2}, ""}, {x}, "f32[32@dp]");
     made.result("all", made.exchange("gather y", y, "f32[32]"));
     Bench member(std::move(made), {.network = network});
+    all_have_loaded.arrive_and_wait();
     const Observer observer = [&](Rank rank, RegisterIndex reg, const Coordinate&,
                                   const std::byte*) {
       if (rank == 2 && reg == y) throw std::runtime_error("broken");

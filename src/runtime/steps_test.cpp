@@ -4,6 +4,7 @@
 #include <gtest/gtest.h>
 
 #include <atomic>
+#include <barrier>
 #include <chrono>
 #include <set>
 #include <thread>
@@ -272,8 +273,10 @@ TEST(Steps, OfSeveralMembersGiveTheBitsOfThreads) {
 }
 
 TEST(Steps, AFailureOnAnotherMemberEndsAllThatAreUnderWay) {
-  on_networks(2, 0, [](const std::shared_ptr<ProcessNetwork>& network) {
+  std::barrier all_have_loaded(2);
+  on_networks(2, 0, [&](const std::shared_ptr<ProcessNetwork>& network) {
     Bench bench(doubling("dp=2"), {.network = network});
+    all_have_loaded.arrive_and_wait();  // a failure would end the loading as well
     const Observer waits = at(1, kX, [&] { comes_true([&] { return bench.runtime().failed(); }); });
     const Observer fails = at(0, kX, [] { throw std::runtime_error("broken"); });
     const std::string failure = failure_of([&] {

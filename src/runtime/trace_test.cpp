@@ -3,6 +3,7 @@
 #include <gtest/gtest.h>
 
 #include <algorithm>
+#include <barrier>
 #include <chrono>
 #include <thread>
 
@@ -135,11 +136,13 @@ TEST(Trace, OfSeveralMembersTheFirstGetsWhatAllDid) {
 }
 
 TEST(Trace, AfterAFailureEachMemberGetsItsOwn) {
-  testing_transport::on_processes(make_local_transports(2), [](std::unique_ptr<Transport> mine) {
+  std::barrier all_trace(2);
+  testing_transport::on_processes(make_local_transports(2), [&](std::unique_ptr<Transport> mine) {
     const auto network = std::make_shared<ProcessNetwork>(std::move(mine));
     Bench bench(sum_over_two(), {.network = network});
     bench.step();
     bench.runtime().start_trace();
+    all_trace.arrive_and_wait();  // a failure would end the step before as well
     const Observer broken = [](Rank rank, RegisterIndex, const Coordinate&, const std::byte*) {
       if (rank == 1) throw std::runtime_error("broken");
     };

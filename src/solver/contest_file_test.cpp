@@ -8,6 +8,7 @@
 #include <fstream>
 
 #include "base/error.h"
+#include "base/testing/test_folder.h"
 #include "solver/testing/random_problems.h"
 
 namespace tessera::solver {
@@ -100,9 +101,7 @@ TEST(ContestFile, NumbersThatDoNotFitAreRefusedWithTheirNodeOrEdge) {
 }
 
 TEST(ContestFile, ReadsCompressedFilesAndRefusesThoseCutOff) {
-  const std::filesystem::path folder =
-      std::filesystem::temp_directory_path() / "tessera_contest_file_test";
-  std::filesystem::create_directories(folder);
+  const TestFolder folder;
   const std::filesystem::path path = folder / "small.json.gz";
   gzFile file = gzopen(path.c_str(), "wb");
   gzwrite(file, kSmall, static_cast<unsigned>(std::string_view(kSmall).size()));
@@ -113,7 +112,6 @@ TEST(ContestFile, ReadsCompressedFilesAndRefusesThoseCutOff) {
               testing::ThrowsMessage<UserError>(testing::HasSubstr("cannot decompress")));
   EXPECT_THAT([&] { read_problem(folder / "absent.json"); },
               testing::ThrowsMessage<UserError>(testing::HasSubstr("cannot read")));
-  std::filesystem::remove_all(folder);
 }
 
 }  // namespace

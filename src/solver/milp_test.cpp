@@ -3,6 +3,7 @@
 
 #include <gtest/gtest.h>
 
+#include "base/testing/test_folder.h"
 #include "solver/solve.h"
 #include "solver/testing/random_problems.h"
 
@@ -11,8 +12,7 @@ namespace {
 
 TEST(Solve, FindsTheOptimumThatAMilpSolverProves) {
   if (!has_cbc()) GTEST_SKIP() << "cbc is not installed";
-  const std::filesystem::path folder = std::filesystem::temp_directory_path() / "tessera_milp_test";
-  std::filesystem::create_directories(folder);
+  const TestFolder folder;
   int proved = 0;
   for (uint64_t seed = 1; seed <= 200; ++seed) {
     const Problem problem = random_problem(1000 + seed, 30, 60, 3);
@@ -20,14 +20,13 @@ TEST(Solve, FindsTheOptimumThatAMilpSolverProves) {
     options.work = 200;
     options.threads = 1;
     const Answer answer = solve(problem, options);
-    const std::string least = least_cost_by_cbc(problem, folder);
+    const std::string least = least_cost_by_cbc(problem, folder.path());
     if (least.empty()) continue;
     ++proved;
     EXPECT_EQ(text_of(answer.cost), least) << reproducer(problem, 1000 + seed);
     EXPECT_TRUE(answer.proof != Proof::kNone) << reproducer(problem, 1000 + seed);
     if (HasFailure()) break;
   }
-  std::filesystem::remove_all(folder);
   EXPECT_GT(proved, 150);
 }
 

@@ -5,6 +5,7 @@
 #include <cstring>
 
 #include "base/file.h"
+#include "base/testing/test_folder.h"
 #include "engine/testing/runs.h"
 
 namespace tessera {
@@ -131,10 +132,8 @@ std::vector<ReadScalar> scalars_of(const std::string& file) {
 }
 
 TEST(EventFile, AReaderOfTheFormatFindsEveryScalar) {
-  const std::filesystem::path folder = std::filesystem::path(testing::TempDir()) / "event_file";
-  std::filesystem::remove_all(folder);
-  std::filesystem::create_directories(folder);
-  EventFile file(folder);
+  const TestFolder folder;
+  EventFile file(folder.path());
   const std::string long_tag(200, 'x');  // its length takes two bytes
   file.add(1, {{"train/loss", 2.5}, {"train/lr", -1e-3}});
   file.add(int64_t{1} << 40, {{long_tag, std::numeric_limits<double>::infinity()}});

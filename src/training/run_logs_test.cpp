@@ -6,6 +6,7 @@
 #include <fstream>
 
 #include "base/error.h"
+#include "base/testing/test_folder.h"
 #include "engine/testing/runs.h"
 #include "training/fit.h"
 
@@ -14,13 +15,6 @@ namespace {
 
 using testing::ElementsAre;
 using testing::HasSubstr;
-
-std::filesystem::path fresh_folder(const std::string& name) {
-  const std::filesystem::path folder = std::filesystem::path(testing::TempDir()) / name;
-  std::filesystem::remove_all(folder);
-  std::filesystem::create_directories(folder);
-  return folder;
-}
 
 std::vector<Document> lines_of(const std::filesystem::path& file) {
   std::ifstream in(file);
@@ -38,7 +32,7 @@ std::vector<std::string> events_of(const std::vector<Document>& lines) {
 }
 
 TEST(MetricsLog, HasALineAStepAndALineAnEvaluation) {
-  const auto folder = fresh_folder("metrics_log");
+  const TestFolder folder;
   RunConfig config = tiny_mlp();
   config.optimizer.clip_norm = 0;
   Engine engine(config, plan_of("mlp", "dp2"), small_text());
@@ -64,7 +58,7 @@ TEST(MetricsLog, HasALineAStepAndALineAnEvaluation) {
 }
 
 TEST(MetricsLog, DividesByThePeakOfTheDevicesThatItIsGiven) {
-  const auto folder = fresh_folder("metrics_peak");
+  const TestFolder folder;
   Engine engine(tiny_mlp(), plan_of("mlp", "dp2"), small_text());
   MetricsLog log(folder / "metrics.jsonl", DevicePeak{1e12, Flops(5e6)});
   const FitResult result = fit(engine, {.steps = 1, .callbacks = {&log}});
@@ -76,7 +70,7 @@ TEST(MetricsLog, DividesByThePeakOfTheDevicesThatItIsGiven) {
 
 TEST(MetricsLog, HasTheExposedCommunicationAndTheBubbleOfTheRanks) {
   for (const bool divides : {false, true}) {
-    const auto folder = fresh_folder("metrics_parts");
+    const TestFolder folder;
     Engine engine(tiny_mlp(), divides ? plan_of("mlp", "dp2") : serial_plan(), small_text());
     MetricsLog log(folder / "metrics.jsonl");
     const FitResult result = fit(engine, {.steps = 1, .callbacks = {&log}});
@@ -92,7 +86,7 @@ TEST(MetricsLog, HasTheExposedCommunicationAndTheBubbleOfTheRanks) {
 }
 
 TEST(MetricsLog, GoesOnBehindWhatTheFileHolds) {
-  const auto folder = fresh_folder("metrics_goes_on");
+  const TestFolder folder;
   Engine engine(tiny_mlp(), serial_plan(), small_text());
   for (int part = 0; part < 2; ++part) {
     MetricsLog log(folder / "metrics.jsonl");
@@ -104,9 +98,9 @@ TEST(MetricsLog, GoesOnBehindWhatTheFileHolds) {
 }
 
 TEST(RankLogs, HaveAFileARankWithTheEventsOfTheRun) {
-  const auto folder = fresh_folder("rank_logs");
+  const TestFolder folder;
   Engine engine(tiny_mlp(), plan_of("mlp", "dp2"), small_text());
-  RankLogs logs(folder, engine, 3);
+  RankLogs logs(folder.path(), engine, 3);
   fit(engine, {.steps = 5,
                .callbacks = {&logs},
                .evaluate_every = 4,
@@ -129,13 +123,13 @@ TEST(RankLogs, HaveAFileARankWithTheEventsOfTheRun) {
 }
 
 TEST(RankLogs, AFailureIsWrittenDownBeforeTheEnd) {
-  const auto folder = fresh_folder("rank_failure");
+  const TestFolder folder;
   RunConfig config = tiny_mlp();
   config.optimizer.kind = OptimizerKind::kSgd;
   config.optimizer.clip_norm = 0;
   config.optimizer.schedule.peak = 1e30;
   Engine engine(config, plan_of("mlp", "dp2"), small_text());
-  RankLogs logs(folder, engine, 1);
+  RankLogs logs(folder.path(), engine, 1);
   EXPECT_THROW(fit(engine, {.steps = 20, .callbacks = {&logs}}), UserError);
   const auto lines = lines_of(folder / "rank-00001.jsonl");
   ASSERT_GE(lines.size(), 2u);

@@ -4,6 +4,7 @@
 #include <gtest/gtest.h>
 
 #include "base/file.h"
+#include "base/testing/test_folder.h"
 #include "cluster/cluster_file.h"
 #include "plan/preset.h"
 
@@ -12,25 +13,27 @@ namespace {
 
 using testing::IsEmpty;
 
-std::filesystem::path new_folder(const std::string& name) {
-  const std::filesystem::path folder = std::filesystem::path(testing::TempDir()) / name;
-  std::filesystem::remove_all(folder);
-  return folder;
-}
+class EarlierPlansOfATest : public testing::Test {
+ protected:
+  /// A planning for an mlp whose data is a text of a few lines.
+  Planned planning(const std::string& cluster, int ranks, const std::string& fixed = "",
+                   int64_t width = 16) const {
+    const std::filesystem::path text = folder_ / "text";
+    write_file(text, std::string(4000, 'a') + std::string(4000, 'b'));
+    RunConfig config;
+    config.model = {.kind = "mlp", .context = 8, .layers = 2, .width = width};
+    config.data.path = {text.string()};
+    Planned planned = to_be_planned(
+        config, std::make_shared<const Cluster>(parse_cluster_line(cluster)), cluster);
+    planned.constraints = constraints_of(ranks, false, fixed);
+    return planned;
+  }
 
-/// A planning for an mlp whose data is a text of a few lines.
-Planned planning(const std::string& cluster, int ranks, const std::string& fixed = "",
-                 int64_t width = 16) {
-  const std::filesystem::path text = std::filesystem::path(testing::TempDir()) / "earlier.txt";
-  write_file(text, std::string(4000, 'a') + std::string(4000, 'b'));
-  RunConfig config;
-  config.model = {.kind = "mlp", .context = 8, .layers = 2, .width = width};
-  config.data.path = {text.string()};
-  Planned planned =
-      to_be_planned(config, std::make_shared<const Cluster>(parse_cluster_line(cluster)), cluster);
-  planned.constraints = constraints_of(ranks, false, fixed);
-  return planned;
-}
+  std::filesystem::path plans() const { return folder_ / "plans"; }
+
+ private:
+  TestFolder folder_;
+};
 
 void plan_and_keep(Planned planned, const EarlierPlans& earlier) {
   find_answer(planned, {});
@@ -38,8 +41,8 @@ void plan_and_keep(Planned planned, const EarlierPlans& earlier) {
   earlier.keep(planned, cached_document(planned));
 }
 
-TEST(EarlierPlans, APlanForAnotherClusterIsACandidate) {
-  const EarlierPlans earlier(new_folder("earlier_other_cluster"));
+TEST_F(EarlierPlansOfATest, APlanForAnotherClusterIsACandidate) {
+  const EarlierPlans earlier(plans());
   const Planned other = planning("4xa100-80g", 2);
   EXPECT_THAT(earlier.candidates(other), IsEmpty());
   plan_and_keep(planning("cpu:2", 2), earlier);
@@ -51,8 +54,8 @@ TEST(EarlierPlans, APlanForAnotherClusterIsACandidate) {
   EXPECT_TRUE(earlier.answer(planning("cpu:2", 2)));
 }
 
-TEST(EarlierPlans, OtherGraphsRanksAndDegreesHaveNone) {
-  const EarlierPlans earlier(new_folder("earlier_others"));
+TEST_F(EarlierPlansOfATest, OtherGraphsRanksAndDegreesHaveNone) {
+  const EarlierPlans earlier(plans());
   plan_and_keep(planning("cpu:4", 2, "dp=2"), earlier);
   EXPECT_THAT(earlier.candidates(planning("cpu:4", 4)), IsEmpty());
   EXPECT_THAT(earlier.candidates(planning("cpu:4", 2, "tp=2")), IsEmpty());
@@ -64,8 +67,8 @@ TEST(EarlierPlans, OtherGraphsRanksAndDegreesHaveNone) {
   EXPECT_EQ(earlier.candidates(at_most).size(), 1U);
 }
 
-TEST(EarlierPlans, TheAnswerIsNeverWorseThanAnEarlierPlan) {
-  const EarlierPlans earlier(new_folder("earlier_never_worse"));
+TEST_F(EarlierPlansOfATest, TheAnswerIsNeverWorseThanAnEarlierPlan) {
+  const EarlierPlans earlier(plans());
   plan_and_keep(planning("2xa100-80g", 2), earlier);
   Planned planned = planning("cpu:2", 2);
   const std::vector<Candidate> candidates = earlier.candidates(planned);
@@ -78,8 +81,8 @@ TEST(EarlierPlans, TheAnswerIsNeverWorseThanAnEarlierPlan) {
   EXPECT_LE(planned.best()->step(), alone.evaluated[0].step());
 }
 
-TEST(EarlierPlans, ADamagedEntryIsNoCandidate) {
-  const std::filesystem::path folder = new_folder("earlier_damaged");
+TEST_F(EarlierPlansOfATest, ADamagedEntryIsNoCandidate) {
+  const std::filesystem::path folder = plans();
   const EarlierPlans earlier(folder);
   plan_and_keep(planning("cpu:2", 2), earlier);
   for (const auto& entry : std::filesystem::directory_iterator(folder)) {

@@ -3,13 +3,14 @@
 #include <gtest/gtest.h>
 
 #include "base/file.h"
+#include "base/testing/test_folder.h"
 
 namespace tessera {
 namespace {
 
 TEST(TruncateMetrics, RemovesLaterStepsAndAnIncompleteLine) {
-  const std::filesystem::path file =
-      std::filesystem::path(testing::TempDir()) / "truncated_metrics.jsonl";
+  const TestFolder folder;
+  const std::filesystem::path file = folder / "metrics.jsonl";
   write_file(file,
              "{\"step\":1,\"loss\":3.5}\n{\"step\":2,\"loss\":3.25}\n{\"step\":2,\"val_loss\":3.0}"
              "\n{\"step\":3,\"loss\":3.0}\n{\"step\":4,\"lo");
@@ -23,8 +24,8 @@ TEST(TruncateMetrics, RemovesLaterStepsAndAnIncompleteLine) {
 }
 
 TEST(HeldOutLosses, AreThoseOfTheEvaluationsUpToAStep) {
-  const std::filesystem::path file =
-      std::filesystem::path(testing::TempDir()) / "held_out_losses.jsonl";
+  const TestFolder folder;
+  const std::filesystem::path file = folder / "metrics.jsonl";
   write_file(file,
              "{\"step\":1,\"loss\":3.5}\n{\"step\":1,\"val_loss\":3.25}\n{\"step\":2,\"loss\":3.25}"
              "\n{\"step\":2,\"val_loss\":3}\n{\"step\":3,\"val_loss\":2.5}\n{\"step\":4,\"val_lo");

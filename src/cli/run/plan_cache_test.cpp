@@ -3,15 +3,10 @@
 #include <gtest/gtest.h>
 
 #include "base/file.h"
+#include "base/testing/test_folder.h"
 
 namespace tessera {
 namespace {
-
-std::filesystem::path new_folder(const std::string& name) {
-  const std::filesystem::path folder = std::filesystem::path(testing::TempDir()) / name;
-  std::filesystem::remove_all(folder);
-  return folder;
-}
 
 Document document(const std::string& text) {
   Document made;
@@ -20,7 +15,8 @@ Document document(const std::string& text) {
 }
 
 TEST(PlanCache, FindsWhatItKeeps) {
-  const PlanCache cache(new_folder("plan_cache_keeps") / "below");
+  const TestFolder folder;
+  const PlanCache cache(folder / "new");
   EXPECT_FALSE(cache.find("a"));
   cache.keep("a", document("first"));
   cache.keep("a", document("second"));
@@ -30,7 +26,8 @@ TEST(PlanCache, FindsWhatItKeeps) {
 }
 
 TEST(PlanCache, ADamagedEntryIsIgnoredAndReplaced) {
-  const PlanCache cache(new_folder("plan_cache_damaged"));
+  const TestFolder folder;
+  const PlanCache cache(folder.path());
   cache.keep("a", document("good"));
   const std::string whole = read_file(cache.file("a"));
   for (const std::string& damaged :
@@ -44,14 +41,16 @@ TEST(PlanCache, ADamagedEntryIsIgnoredAndReplaced) {
 }
 
 TEST(PlanCache, AnEntryOfAnotherKeyIsNotFound) {
-  const PlanCache cache(new_folder("plan_cache_other"));
+  const TestFolder folder;
+  const PlanCache cache(folder.path());
   cache.keep("b", document("of b"));
   std::filesystem::copy_file(cache.file("b"), cache.file("a"));
   EXPECT_FALSE(cache.find("a"));
 }
 
 TEST(PlanCache, WithoutAFolderThatCanBeWrittenNothingIsKept) {
-  const std::filesystem::path file = new_folder("plan_cache_file");
+  const TestFolder folder;
+  const std::filesystem::path file = folder / "file";
   write_file(file, "no folder");
   const PlanCache beside(file / "below"), none(std::nullopt);
   for (const PlanCache* cache : {&beside, &none}) {
