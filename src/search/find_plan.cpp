@@ -84,7 +84,12 @@ bool may_fit(const Misfit& misfit, const Candidate& more) {
 class Planning {
  public:
   Planning(const PlanRequest& request, const PlanningOptions& options)
-      : request_(request), options_(options), evaluation_(options.evaluation) {}
+      : request_(request),
+        options_(options),
+        updates_(fixes_decision(options.constraints, kZeroKey)
+                     ? UpdateSavings()
+                     : UpdateSavings(request.graph, request.cluster.type(0).cost)),
+        evaluation_(options.evaluation) {}
 
   PlanningAnswer answer() {
     const PlanConstraints& constraints = options_.constraints;
@@ -188,8 +193,11 @@ class Planning {
     }
   }
 
+  /// Presets that zero may make as fast as the best candidate are not excluded.
   void add_round(std::vector<Candidate> candidates) {
-    if (options_.excludes && answer_.best) evaluation_.limit = best().step();
+    Seconds saved(0);
+    for (const Candidate& candidate : candidates) saved = std::max(saved, updates_.of(candidate));
+    if (options_.excludes && answer_.best) evaluation_.limit = best().step() + saved;
     keep(evaluate(request_, std::move(candidates), evaluation_));
   }
 
@@ -248,7 +256,7 @@ class Planning {
       add_micro_batches(presets, false);  // for the one that lacks least
   }
 
-  /// Those of the least bound first.
+  /// Those of the least bound first, which zero may make faster than the best candidate.
   std::vector<Misfit> misfits() const {
     const auto has_room = [](const RankMemoryNeed& need) {
       return need.variables + need.others + need.reserve <= need.capacity;
@@ -256,7 +264,7 @@ class Planning {
     std::vector<Misfit> faster;
     for (const EvaluatedCandidate& known : answer_.candidates)
       if (known.candidate.source == Candidate::Source::kPreset && !known.fits() &&
-          (!answer_.best || known.step() < best().step()))
+          (!answer_.best || known.step() - updates_.of(known.candidate) < best().step()))
         faster.push_back({known.candidate, known.step(), known.fullest.memory,
                           std::ranges::all_of(known.prediction.memory, has_room)});
     std::ranges::stable_sort(faster, {}, &Misfit::step);
@@ -267,7 +275,7 @@ class Planning {
   void add_micro_batches(const std::vector<Misfit>& presets, bool has_room) {
     int64_t left = max_presets();
     for (const Misfit& misfit : presets) {
-      if (misfit.has_room != has_room) continue;
+      if (misfit.has_room != has_room || (answer_.best && misfit.step >= best().step())) continue;
       std::vector<Candidate> candidates =
           with_micro_batches(request_, options_.constraints, {misfit.preset});
       if (!is_pipeline(misfit.preset))
@@ -278,7 +286,7 @@ class Planning {
       candidates.resize(tried);
       if (is_pipeline(misfit.preset))
         add(std::move(candidates));
-      else if (!answer_.best || misfit.step < best().step())
+      else
         add_while_none_fits(std::move(candidates));
     }
   }
@@ -359,7 +367,8 @@ class Planning {
 
   /// Of the fastest preset that fits as it is: the ranks of dp divide the update of the optimizer
   /// with its state, and the gathers of zero 3 may overlap with more than the sums of gradients do.
-  /// Where memory does not bind nothing is computed again, and exchanges have to be exposed.
+  /// Where memory does not bind nothing is computed again, and exchanges have to be exposed or the
+  /// update has to take as much of the step.
   void add_savings_of_fastest() {
     const auto is_plain = [](const EvaluatedCandidate& known) {
       if (known.candidate.source != Candidate::Source::kPreset || !known.fits()) return false;
@@ -369,7 +378,8 @@ class Planning {
     const auto fastest = std::ranges::find_if(answer_.candidates, is_plain);
     if (fastest == answer_.candidates.end()) return;
     const bool binds = !misfits().empty();
-    if (!binds && exposed_share(*fastest) <= kExposed) return;
+    const double update = updates_.of(fastest->candidate).value() / fastest->step().value();
+    if (!binds && std::max(exposed_share(*fastest), update) <= kExposed) return;
     std::vector<Candidate> savings =
         with_savings(request_, options_.constraints, Candidate(fastest->candidate));
     if (!binds)
@@ -440,6 +450,7 @@ class Planning {
 
   const PlanRequest& request_;
   const PlanningOptions& options_;
+  const UpdateSavings updates_;
   EvaluationOptions evaluation_;  // with the limit of the next round
   std::string widened_;           // the plan for which larger prefetches were tried last
   PlanningAnswer answer_;

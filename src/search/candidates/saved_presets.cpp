@@ -43,10 +43,9 @@ double seconds_of(const Graph& graph, const Op& op, const DeviceCost& device) {
                   static_cast<double>(work.bytes.value()) / device.bytes_per_second);
 }
 
-int64_t data_degree(const std::string& preset) {
-  for (const PresetAxis& axis : parse_preset(preset).axes)
-    if (axis.name == kDataAxis) return axis.size.value_or(2);
-  return 1;
+int64_t degree_of(const Preset& preset, std::string_view axis) {
+  const auto found = std::ranges::find(preset.axes, axis, &PresetAxis::name);
+  return found == preset.axes.end() ? 1 : found->size.value_or(2);
 }
 
 /// Without the number of micro-batches, which presets have at the end.
@@ -73,9 +72,27 @@ std::array<RecomputeShares, 3> recompute_shares(const Graph& graph, const Device
   return shares;
 }
 
+UpdateSavings::UpdateSavings(const Graph& graph, const DeviceCost& device) {
+  for (const Op& op : graph.ops())
+    if (op.role == Role::kOptimizer) whole_ += Seconds(seconds_of(graph, op, device));
+}
+
+Seconds UpdateSavings::of(const Preset& preset) const {
+  if (preset.zero > 0) return Seconds(0);
+  const auto data = static_cast<double>(degree_of(preset, kDataAxis));
+  const auto parts = static_cast<double>(preset.stages * degree_of(preset, kTensorAxis));
+  return Seconds(whole_.value() / parts * (1 - 1 / data));
+}
+
+Seconds UpdateSavings::of(const Candidate& candidate) const {
+  return candidate.source == Candidate::Source::kPreset ? of(parse_preset(candidate.name))
+                                                        : Seconds(0);
+}
+
 SavedPresets::SavedPresets(const Graph& graph, const Cluster& cluster, const Choices& choices)
     : cluster_(cluster),
       choices_(choices),
+      updates_(graph, cluster.type(0).cost),
       rows_(batch_rows(graph)),
       shares_(recompute_shares(graph, cluster.type(0).cost)) {
   double trained = 0, all = 0;
@@ -94,7 +111,7 @@ void SavedPresets::add(const Misfit& misfit) {
     return saved.degrees == degrees && saved.micro_batches == misfit.micro_batches;
   });
   add_savings(misfit, 1);
-  const int64_t data = data_degree(misfit.name);
+  const int64_t data = degree_of(parse_preset(misfit.name), kDataAxis);
   if (choices_.micro_batches && misfit.micro_batches == 1 && !degrees.starts_with(kPipelineKey))
     for (int64_t count = 2; count <= kMaxWholeMicroBatches; count *= 2) {
       if (rows_ % (count * data) != 0 || compiled_.contains({degrees, count})) continue;
@@ -125,7 +142,8 @@ void SavedPresets::sort() {
 /// A misfit with zero and recompute; its arena is a `split`-th part of that of a compiled one.
 void SavedPresets::add_savings(const Misfit& misfit, int64_t split) {
   const Preset preset = parse_preset(misfit.name);
-  const int64_t data = data_degree(misfit.name);
+  const int64_t data = degree_of(preset, kDataAxis);
+  const Seconds update = updates_.of(preset);
   for (int zero = 0; zero <= 3; ++zero) {
     // Without sums over micro-batches zero 2 is zero 1.
     if ((zero > 0 && data == 1) || (zero == 2 && misfit.micro_batches == 1)) continue;
@@ -134,7 +152,8 @@ void SavedPresets::add_savings(const Misfit& misfit, int64_t split) {
       if (recompute > 0 && (!choices_.recompute || shares_[recompute].kept >= 1)) continue;
       std::string name = misfit.name;
       if (zero > 0) name += "," + std::string(kZeroKey) + "=" + std::to_string(zero);
-      const Seconds step(misfit.step.value() * (1 + shares_[recompute].added));
+      const Seconds bound = zero > 0 ? misfit.step - update : misfit.step;
+      const Seconds step(bound.value() * (1 + shares_[recompute].added));
       Saved saved{.name = name + kRecomputeTexts[recompute],
                   .degrees = degrees_of(misfit.name),
                   .data = data,

@@ -29,9 +29,28 @@ struct RecomputeShares {
 ///   time    O(ops) and one minimum cut
 std::array<RecomputeShares, 3> recompute_shares(const Graph& graph, const DeviceCost& device);
 
+/// What zero takes off the steps of presets: the ranks of dp divide the update of the optimizer,
+/// which each of them computes whole without it. On devices with little bandwidth it is a part of
+/// the step that counts.
+class UpdateSavings {
+ public:
+  UpdateSavings() = default;  // there are none
+  ///   graph   of a training step
+  ///   device  the speed of its kernels
+  UpdateSavings(const Graph& graph, const DeviceCost& device);
+  /// An estimate of what zero saves at the most; 0 for a preset that has it, or no dp.
+  Seconds of(const Preset& preset) const;
+  /// The same; 0 for what is no preset.
+  Seconds of(const Candidate& candidate) const;
+
+ private:
+  Seconds whole_{0};  // the update of all variables on one device
+};
+
 /// The order of presets with levels of zero, recompute and, on one mesh, more micro-batches. It
 /// begins with presets that were compiled and do not fit. It leaves out what cannot be faster, by
-/// the bound of the preset and the kernels that recompute adds, and what cannot fit: what a level
+/// the bound of the preset, the kernels that recompute adds and what zero saves of the update, and
+/// what cannot fit: what a level
 /// of zero saves follows from the variables, k micro-batches keep at least a k-th of the arena, and
 /// what recompute saves is at most the share of the results that it computes again, or the part of
 /// an arena that it saved in a preset of the same degrees with fewer micro-batches.
@@ -96,6 +115,7 @@ class SavedPresets {
 
   const Cluster& cluster_;
   const Choices choices_;
+  const UpdateSavings updates_;
   int64_t rows_;                                        // of the batch
   double trained_share_ = 0;                            // of the bytes of variables
   std::array<RecomputeShares, 3> shares_;               // none, selective, full

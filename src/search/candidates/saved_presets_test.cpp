@@ -82,12 +82,33 @@ TEST(SavedPresets, TheShortestBoundIsFirstAndZeroOneAddsNothing) {
 TEST(SavedPresets, WhatCannotBeFasterOrCannotFitIsLeftOut) {
   SavedPresets saved(small_gpt(), devices(), kFixedMicroBatches);
   saved.add({"dp=2", Seconds(1), too_much()});
-  EXPECT_THAT(saved.take(100, Seconds(1)), ElementsAre());
+  EXPECT_THAT(saved.take(100, Seconds(0.9)), ElementsAre());
   RankMemoryNeed far = too_much();
   far.capacity = Bytes(1);
   SavedPresets hopeless(small_gpt(), devices(), kAll);
   hopeless.add({"dp=2", Seconds(1), far});
   EXPECT_THAT(hopeless.take(100, std::nullopt), ElementsAre());
+}
+
+// Each rank updates the variables that it has, which the stages and tp divide and sp does not.
+TEST(UpdateSavings, AreThePartsOfTheUpdateThatOtherRanksOfDpTake) {
+  const UpdateSavings updates(small_gpt(), devices().type(0).cost);
+  const auto saved = [&](const char* preset) { return updates.of(parse_preset(preset)).value(); };
+  EXPECT_GT(saved("dp=2"), 0);
+  EXPECT_DOUBLE_EQ(saved("dp=4"), 1.5 * saved("dp=2"));
+  EXPECT_DOUBLE_EQ(saved("dp=2,tp=2"), saved("dp=2") / 2);
+  EXPECT_DOUBLE_EQ(saved("pp=2,dp=2"), saved("dp=2") / 2);
+  EXPECT_DOUBLE_EQ(saved("dp=2,sp=2"), saved("dp=2"));
+  EXPECT_EQ(saved("tp=4"), 0);
+  EXPECT_EQ(saved("dp=4,zero=1"), 0) << "it has divided it";
+}
+
+TEST(SavedPresets, WithZeroAMisfitMayBeFasterThanItsBound) {
+  SavedPresets saved(small_gpt(), devices(), kFixedMicroBatches);
+  saved.add({"dp=2", Seconds(1), too_much()});
+  const std::vector<std::string> names = saved.take(100, Seconds(1));
+  EXPECT_THAT(names, Contains("dp=2,zero=1"));
+  EXPECT_THAT(names, Each(HasSubstr(",zero=")));
 }
 
 TEST(SavedPresets, LessThanAMisfitAndMoreThanAFitAreNotTried) {
