@@ -23,7 +23,7 @@
 
 #include "cluster/cluster_file.h"
 #include "config/config.h"
-#include "engine/batch_rule.h"
+#include "engine/data/batch_rule.h"
 #include "engine/engine.h"
 #include "measure/machine.h"
 #include "plan/plan.h"

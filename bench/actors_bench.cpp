@@ -12,8 +12,8 @@
 #include <string>
 #include <vector>
 
-#include "base/tensor.h"
-#include "base/worker.h"
+#include "base/tensor/tensor.h"
+#include "base/threads/worker.h"
 #include "comm/mailbox.h"
 #include "runtime/runtime.h"
 #include "tasks/testing/hand_made.h"

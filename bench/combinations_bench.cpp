@@ -26,10 +26,10 @@
 #include <vector>
 
 #include "../src/engine/testing/runs.h"
-#include "base/count_text.h"
 #include "base/error.h"
-#include "base/file.h"
-#include "base/text.h"
+#include "base/files/file.h"
+#include "base/text/count_text.h"
+#include "base/text/text.h"
 #include "engine/graphs.h"
 #include "presets/presets.h"
 #include "verify/verify.h"

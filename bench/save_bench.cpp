@@ -11,9 +11,9 @@
 #include <cstring>
 
 #include "../src/engine/testing/runs.h"
-#include "engine/background_save.h"
-#include "engine/checkpoint_content.h"
 #include "engine/checkpointing.h"
+#include "engine/checkpoints/background_save.h"
+#include "engine/checkpoints/checkpoint_content.h"
 
 namespace tessera {
 namespace {

@@ -15,7 +15,7 @@
 #include <string>
 #include <vector>
 
-#include "base/stopwatch.h"
+#include "base/threads/stopwatch.h"
 #include "engine/graphs.h"
 #include "lower/lower.h"
 #include "presets/presets.h"

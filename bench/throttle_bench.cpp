@@ -20,7 +20,7 @@
 #include "../tests/throttled_ranks.h"
 #include "cluster/cluster_file.h"
 #include "config/config.h"
-#include "engine/batch_rule.h"
+#include "engine/data/batch_rule.h"
 #include "engine/engine.h"
 #include "measure/machine.h"
 #include "plan/preset.h"

@@ -3,7 +3,7 @@
 #include <gtest/gtest.h>
 
 #include "autodiff/gradient.h"
-#include "base/text.h"
+#include "base/text/text.h"
 #include "document_examples.h"
 #include "lower/lower.h"
 #include "lower/partition.h"

@@ -6,7 +6,7 @@
 #include <map>
 
 #include "autodiff/optimizer.h"
-#include "base/text.h"
+#include "base/text/text.h"
 #include "document_examples.h"
 #include "lower/lower.h"
 #include "observed_run.h"

@@ -7,8 +7,8 @@
 #include <filesystem>
 
 #include "base/error.h"
-#include "base/file.h"
-#include "base/split.h"
+#include "base/files/file.h"
+#include "base/tensor/split.h"
 
 namespace tessera {
 namespace {

@@ -8,7 +8,7 @@
 #include <string>
 #include <vector>
 
-#include "cli/print/explanation.h"
+#include "cli/print/plan/explanation.h"
 #include "engine/engine.h"
 #include "verify/verify.h"
 

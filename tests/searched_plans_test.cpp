@@ -12,7 +12,7 @@
 #include "cluster/cluster_file.h"
 #include "engine/engine.h"
 #include "engine/graphs.h"
-#include "engine/program_plans.h"
+#include "engine/programs/program_plans.h"
 #include "lower/lower.h"
 #include "network/family.h"
 #include "prediction/deployment.h"

@@ -5,7 +5,7 @@
 #include <thread>
 
 #include "autodiff/gradient.h"
-#include "base/clock_time.h"
+#include "base/threads/clock_time.h"
 #include "ops/builder.h"
 #include "ops/detail.h"
 #include "ops/operator_set.h"

@@ -1,7 +1,7 @@
 #include "two_layers.h"
 
 #include "autodiff/optimizer.h"
-#include "base/text.h"
+#include "base/text/text.h"
 #include "ops/builder.h"
 
 namespace tessera {

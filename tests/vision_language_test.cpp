@@ -12,7 +12,7 @@
 #include "base/random.h"
 #include "cluster/cluster_file.h"
 #include "engine/engine.h"
-#include "engine/program_plans.h"
+#include "engine/programs/program_plans.h"
 #include "model/image_blocks.h"
 #include "model/layers.h"
 #include "network/graphs.h"

@@ -5,7 +5,7 @@
 
 #include "actors/simulated_run.h"
 #include "base/error.h"
-#include "base/text.h"
+#include "base/text/text.h"
 #include "tasks/testing/hand_made.h"
 
 namespace tessera {

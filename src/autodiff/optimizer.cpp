@@ -9,7 +9,7 @@
 #include "autodiff/trained_parameter.h"
 #include "autodiff/update_step.h"
 #include "base/error.h"
-#include "base/text.h"
+#include "base/text/text.h"
 #include "ops/parameter_roles.h"
 
 namespace tessera {

@@ -54,7 +54,7 @@ OptimizerConfig with_measured_norm(OptimizerConfig config);
 /// Settings of some parameters. A parameter belongs to the first group whose pattern matches its
 /// name; one that belongs to none has the settings of OptimizerConfig.
 struct ParameterGroup {
-  std::string pattern;  // as in marks (base/text.h): "*.bias", "{stem,head}.*"
+  std::string pattern;  // as in marks (base/text/text.h): "*.bias", "{stem,head}.*"
   double rate = 1;      // factor of the learning rate; 0: the parameters keep their values
   /// In place of OptimizerConfig::weight_decay, for parameters of any rank. nullopt: that of the
   /// configuration, which leaves out biases and norms.

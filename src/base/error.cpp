@@ -5,7 +5,7 @@
 #include <utility>
 #include <vector>
 
-#include "base/printable.h"
+#include "base/text/printable.h"
 
 namespace tessera {
 

@@ -4,7 +4,7 @@
 #include <cstddef>
 #include <span>
 
-#include "base/dtype.h"
+#include "base/tensor/dtype.h"
 
 namespace tessera {
 

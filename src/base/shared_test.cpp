@@ -5,8 +5,8 @@
 #include <string>
 #include <utility>
 
-#include "base/numbered_text.h"
 #include "base/shared_vector.h"
+#include "base/text/numbered_text.h"
 
 namespace tessera {
 namespace {

@@ -3,7 +3,7 @@
 
 #include <cstdint>
 
-#include "base/split.h"
+#include "base/tensor/split.h"
 
 namespace tessera {
 

@@ -3,7 +3,7 @@
 #include <algorithm>
 #include <cstring>
 
-#include "base/text.h"
+#include "base/text/text.h"
 #include "checkpoint/box_runs.h"
 #include "checkpoint/crc32c.h"
 #include "checkpoint/first_of.h"

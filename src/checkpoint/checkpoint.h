@@ -22,7 +22,7 @@
 #include <string>
 #include <vector>
 
-#include "base/document.h"
+#include "base/files/document.h"
 #include "checkpoint/file_system.h"
 #include "checkpoint/index.h"
 

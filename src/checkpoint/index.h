@@ -7,9 +7,9 @@
 #include <string>
 #include <vector>
 
-#include "base/document.h"
-#include "base/split.h"
-#include "base/tensor.h"
+#include "base/files/document.h"
+#include "base/tensor/split.h"
+#include "base/tensor/tensor.h"
 #include "checkpoint/safetensors.h"
 
 namespace tessera {

@@ -8,8 +8,8 @@
 #include <string_view>
 #include <vector>
 
-#include "base/document.h"
 #include "base/error.h"
+#include "base/files/document.h"
 
 namespace tessera {
 

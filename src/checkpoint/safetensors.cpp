@@ -5,7 +5,7 @@
 #include <cstring>
 #include <tuple>
 
-#include "base/document.h"
+#include "base/files/document.h"
 #include "checkpoint/json_fields.h"
 
 namespace tessera {

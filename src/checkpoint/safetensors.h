@@ -17,7 +17,7 @@
 #include <string_view>
 #include <vector>
 
-#include "base/tensor.h"
+#include "base/tensor/tensor.h"
 #include "checkpoint/file_system.h"
 
 namespace tessera {

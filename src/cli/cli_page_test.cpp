@@ -4,7 +4,7 @@
 #include <cstdlib>
 #include <string>
 
-#include "base/file.h"
+#include "base/files/file.h"
 #include "cli/command_line.h"
 
 namespace tessera {

@@ -5,7 +5,7 @@
 #include <optional>
 #include <system_error>
 
-#include "base/document.h"
+#include "base/files/document.h"
 #include "cli/command_line.h"
 #include "cli/standard_streams.h"
 

@@ -4,8 +4,8 @@
 #include <limits>
 #include <set>
 
-#include "base/count_text.h"
 #include "base/error.h"
+#include "base/text/count_text.h"
 
 namespace tessera {
 namespace {

@@ -1,7 +1,7 @@
 #include <algorithm>
 
-#include "base/file.h"
-#include "base/text.h"
+#include "base/files/file.h"
+#include "base/text/text.h"
 #include "cluster/cluster_file.h"
 #include "cost/cost_file.h"
 #include "cost/quantity.h"

@@ -4,11 +4,11 @@
 #include <array>
 #include <map>
 
-#include "base/config_table.h"
-#include "base/count_text.h"
 #include "base/error.h"
-#include "base/file.h"
-#include "base/text.h"
+#include "base/files/config_table.h"
+#include "base/files/file.h"
+#include "base/text/count_text.h"
+#include "base/text/text.h"
 #include "cluster/detect.h"
 #include "cluster/import/import.h"
 #include "cluster/place.h"

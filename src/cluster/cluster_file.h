@@ -28,8 +28,8 @@
 #include <string>
 #include <string_view>
 
-#include "base/config_table.h"
-#include "base/document.h"
+#include "base/files/config_table.h"
+#include "base/files/document.h"
 #include "cluster/cluster.h"
 
 namespace tessera {

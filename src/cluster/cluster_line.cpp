@@ -2,7 +2,7 @@
 #include <numeric>
 
 #include "base/error.h"
-#include "base/text.h"
+#include "base/text/text.h"
 #include "cluster/cluster_file.h"
 #include "cluster/line_parts.h"
 #include "cluster/presets.h"

@@ -9,8 +9,8 @@
 #include <fstream>
 #include <memory>
 
-#include "base/count_text.h"
 #include "base/error.h"
+#include "base/text/count_text.h"
 #include "cluster/presets.h"
 
 namespace tessera {

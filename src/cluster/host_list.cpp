@@ -2,7 +2,7 @@
 #include <charconv>
 
 #include "base/error.h"
-#include "base/text.h"
+#include "base/text/text.h"
 #include "cluster/cluster_file.h"
 
 namespace tessera {

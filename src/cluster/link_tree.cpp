@@ -3,8 +3,8 @@
 #include <algorithm>
 #include <numeric>
 
-#include "base/count_text.h"
 #include "base/error.h"
+#include "base/text/count_text.h"
 
 namespace tessera {
 namespace {

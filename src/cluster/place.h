@@ -4,7 +4,7 @@
 
 #include <string_view>
 
-#include "base/document.h"
+#include "base/files/document.h"
 
 namespace tessera {
 

@@ -15,7 +15,7 @@
 #include <span>
 #include <vector>
 
-#include "base/tensor.h"
+#include "base/tensor/tensor.h"
 
 namespace tessera {
 

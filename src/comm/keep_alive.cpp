@@ -2,8 +2,8 @@
 
 #include <algorithm>
 
-#include "base/clock_time.h"
 #include "base/error.h"
+#include "base/threads/clock_time.h"
 #include "comm/plain_bytes.h"
 
 namespace tessera {

@@ -16,8 +16,8 @@
 #include <utility>
 #include <vector>
 
-#include "base/clock_time.h"
 #include "base/error.h"
+#include "base/threads/clock_time.h"
 #include "comm/plain_bytes.h"
 
 namespace tessera {

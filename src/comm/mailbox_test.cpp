@@ -7,7 +7,7 @@
 #include <thread>
 
 #include "base/error.h"
-#include "base/worker.h"
+#include "base/threads/worker.h"
 
 namespace tessera {
 namespace {

@@ -10,7 +10,7 @@
 #include <span>
 #include <vector>
 
-#include "base/tensor.h"
+#include "base/tensor/tensor.h"
 #include "comm/frame_channel.h"
 #include "comm/rank_frame.h"
 #include "copy/box_combine.h"

@@ -7,8 +7,8 @@
 #include <vector>
 
 #include "autodiff/optimizer.h"
-#include "base/document.h"
-#include "base/reduction.h"
+#include "base/files/document.h"
+#include "base/tensor/reduction.h"
 #include "config/data_config.h"
 #include "model/model.h"
 #include "plan/plan.h"
@@ -22,7 +22,7 @@ std::string_view to_text(RateScaling scaling);  // "none", "linear"
 
 struct TrainConfig {
   int64_t batch = 16;  // rows of the whole step's batch, over all ranks
-  /// Rows of each data-parallel rank, in place of `batch`, when > 0: engine/batch_rule.h.
+  /// Rows of each data-parallel rank, in place of `batch`, when > 0: engine/data/batch_rule.h.
   int64_t batch_per_rank = 0;
   RateScaling scale_learning_rate = RateScaling::kNone;
   int64_t steps = 100;

@@ -2,7 +2,7 @@
 
 #include <vector>
 
-#include "base/config_table.h"
+#include "base/files/config_table.h"
 
 namespace tessera {
 namespace {

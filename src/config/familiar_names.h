@@ -1,7 +1,7 @@
 // Keys that users of other systems write out of habit.
 #pragma once
 
-#include "base/config_table.h"
+#include "base/files/config_table.h"
 
 namespace tessera {
 

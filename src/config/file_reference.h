@@ -5,8 +5,8 @@
 #include <string_view>
 #include <vector>
 
-#include "base/config_table.h"
-#include "base/document.h"
+#include "base/files/config_table.h"
+#include "base/files/document.h"
 
 namespace tessera {
 

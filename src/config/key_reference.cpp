@@ -4,7 +4,7 @@
 #include <map>
 
 #include "base/error.h"
-#include "base/text.h"
+#include "base/text/text.h"
 #include "model/families.h"
 
 namespace tessera {

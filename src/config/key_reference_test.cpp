@@ -9,7 +9,7 @@
 #include <cstdlib>
 #include <set>
 
-#include "base/file.h"
+#include "base/files/file.h"
 
 namespace tessera {
 namespace {

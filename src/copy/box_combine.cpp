@@ -5,10 +5,10 @@
 #include <string>
 #include <type_traits>
 
-#include "base/element.h"
 #include "base/error.h"
-#include "base/narrow_float.h"
-#include "base/reduce.h"
+#include "base/tensor/element.h"
+#include "base/tensor/narrow_float.h"
+#include "base/tensor/reduce.h"
 #include "copy/streamed_sum.h"
 
 namespace tessera {

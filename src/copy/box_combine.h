@@ -6,9 +6,9 @@
 #include <span>
 #include <vector>
 
-#include "base/reduce_op.h"
-#include "base/split.h"
-#include "base/tensor.h"
+#include "base/tensor/reduce_op.h"
+#include "base/tensor/split.h"
+#include "base/tensor/tensor.h"
 
 namespace tessera {
 

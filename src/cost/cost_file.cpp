@@ -4,9 +4,9 @@
 #include <cmath>
 #include <limits>
 
-#include "base/config_table.h"
 #include "base/error.h"
-#include "base/file.h"
+#include "base/files/config_table.h"
+#include "base/files/file.h"
 #include "cost/quantity.h"
 
 namespace tessera {

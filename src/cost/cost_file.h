@@ -24,8 +24,8 @@
 #include <filesystem>
 #include <string>
 
-#include "base/config_table.h"
-#include "base/document.h"
+#include "base/files/config_table.h"
+#include "base/files/document.h"
 #include "cost/cost_model.h"
 
 namespace tessera {

@@ -6,7 +6,7 @@
 #include <limits>
 #include <vector>
 
-#include "base/text.h"
+#include "base/text/text.h"
 
 namespace tessera {
 namespace {

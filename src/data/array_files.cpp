@@ -9,9 +9,9 @@
 #include <optional>
 
 #include "base/error.h"
-#include "base/gzip.h"
+#include "base/files/gzip.h"
 #include "base/random.h"
-#include "base/text.h"
+#include "base/text/text.h"
 #include "data/stored_name.h"
 
 namespace tessera {

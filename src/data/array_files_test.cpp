@@ -6,7 +6,7 @@
 #include <bit>
 #include <cstring>
 
-#include "base/file.h"
+#include "base/files/file.h"
 #include "base/testing/error.h"
 #include "base/testing/test_folder.h"
 

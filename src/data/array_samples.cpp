@@ -4,11 +4,11 @@
 #include <algorithm>
 #include <cmath>
 
-#include "base/document.h"
 #include "base/error.h"
-#include "base/gzip.h"
+#include "base/files/document.h"
+#include "base/files/gzip.h"
 #include "base/random.h"
-#include "base/text.h"
+#include "base/text/text.h"
 #include "data/array_files.h"
 
 namespace tessera {

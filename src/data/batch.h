@@ -9,8 +9,8 @@
 #include <string_view>
 #include <vector>
 
-#include "base/split.h"
-#include "base/tensor.h"
+#include "base/tensor/split.h"
+#include "base/tensor/tensor.h"
 #include "data/sampler.h"
 
 namespace tessera {

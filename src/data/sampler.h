@@ -6,7 +6,7 @@
 #include <string_view>
 #include <vector>
 
-#include "base/split.h"
+#include "base/tensor/split.h"
 
 namespace tessera {
 

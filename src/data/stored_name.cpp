@@ -8,9 +8,9 @@
 #include <vector>
 
 #include "base/error.h"
-#include "base/gzip.h"
-#include "base/text.h"
-#include "base/zip.h"
+#include "base/files/gzip.h"
+#include "base/files/zip.h"
+#include "base/text/text.h"
 
 namespace tessera {
 namespace {

@@ -11,7 +11,7 @@
 #include <system_error>
 
 #include "base/error.h"
-#include "base/text.h"
+#include "base/text/text.h"
 #include "data/vocabulary.h"
 
 namespace tessera {

@@ -10,8 +10,8 @@
 #include <utility>
 #include <vector>
 
-#include "base/mapped_file.h"
-#include "base/split.h"
+#include "base/files/mapped_file.h"
+#include "base/tensor/split.h"
 
 namespace tessera {
 

@@ -7,7 +7,7 @@
 #include <span>
 #include <vector>
 
-#include "base/split.h"
+#include "base/tensor/split.h"
 #include "data/text_files.h"
 
 namespace tessera {

@@ -3,7 +3,7 @@
 #include <gtest/gtest.h>
 
 #include "base/error.h"
-#include "base/file.h"
+#include "base/files/file.h"
 #include "base/testing/test_folder.h"
 #include "data/text_dataset.h"
 #include "data/vocabulary.h"

@@ -5,7 +5,7 @@
 //   bind         picks a kernel of its catalogue for a call; its run() launches on the given stream
 //   allocate     cudaMalloc
 //   make_stream  a cudaStream_t; record() enqueues an event and a host function that reaches it
-// Exchanges between such devices are a backend of executor/exchange_backend.h.
+// Exchanges between such devices are a backend of executor/exchanges/exchange_backend.h.
 #pragma once
 
 #include <atomic>

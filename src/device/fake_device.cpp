@@ -8,8 +8,8 @@
 #include <new>
 #include <vector>
 
-#include "base/clock_time.h"
 #include "base/error.h"
+#include "base/threads/clock_time.h"
 #include "device/device.h"
 #include "device/stream_thread.h"
 #include "kernels/bind.h"

@@ -10,8 +10,8 @@
 #include <new>
 #include <string>
 
-#include "base/clock_time.h"
 #include "base/error.h"
+#include "base/threads/clock_time.h"
 #include "device/stream_thread.h"
 
 namespace tessera {

@@ -10,8 +10,8 @@
 #include <optional>
 
 #include "base/testing/test_folder.h"
-#include "engine/background_save.h"
 #include "engine/checkpointing.h"
+#include "engine/checkpoints/background_save.h"
 #include "engine/testing/runs.h"
 
 namespace {

@@ -8,13 +8,13 @@
 #include "base/finite.h"
 #include "base/log.h"
 #include "base/random.h"
-#include "base/text.h"
+#include "base/text/text.h"
 #include "checkpoint/first_of.h"
 #include "checkpoint/joint_load.h"
 #include "checkpoint/json_fields.h"
 #include "config/setting_changes.h"
-#include "engine/checkpoint_content.h"
-#include "engine/step_checks.h"
+#include "engine/checkpoints/checkpoint_content.h"
+#include "engine/steps/step_checks.h"
 #include "network/lora.h"
 
 namespace tessera {

@@ -12,8 +12,8 @@
 #include "comm/network.h"
 #include "comm/testing/local_transport.h"
 #include "comm/testing/transport_suite.h"
-#include "engine/background_save.h"
 #include "engine/checkpointing.h"
+#include "engine/checkpoints/background_save.h"
 #include "engine/testing/runs.h"
 #include "training/fit.h"
 

@@ -8,7 +8,7 @@
 #include <set>
 
 #include "engine/engine.h"
-#include "engine/program_plans.h"
+#include "engine/programs/program_plans.h"
 #include "lower/waste.h"
 #include "tasks/arena_blocks.h"
 

@@ -4,8 +4,8 @@
 #include <cmath>
 
 #include "base/error.h"
-#include "engine/batch_rule.h"
-#include "engine/step_checks.h"
+#include "engine/data/batch_rule.h"
+#include "engine/steps/step_checks.h"
 #include "network/family.h"
 
 namespace tessera {

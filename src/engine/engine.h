@@ -12,7 +12,7 @@
 #include "engine/graphs.h"
 #include "engine/metrics.h"
 #include "engine/run_data.h"
-#include "engine/sampling.h"
+#include "engine/text/sampling.h"
 #include "network/network.h"
 #include "plan/plan.h"
 
@@ -38,7 +38,7 @@ class Engine {
   Engine(Engine&&) noexcept;
 
   const Network& network() const;
-  /// The settings as the first plan resolved them: engine/batch_rule.h.
+  /// The settings as the first plan resolved them: engine/data/batch_rule.h.
   const TrainingSettings& config() const;
   const Plan& plan() const;
   Purpose purpose() const;

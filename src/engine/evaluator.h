@@ -8,7 +8,7 @@
 #include <vector>
 
 #include "engine/metrics.h"
-#include "engine/program_set.h"
+#include "engine/programs/program_set.h"
 #include "engine/run_data.h"
 
 namespace tessera {

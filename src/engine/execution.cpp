@@ -1,7 +1,7 @@
 #include "engine/execution.h"
 
 #include "engine/run_data.h"
-#include "engine/step_checks.h"
+#include "engine/steps/step_checks.h"
 #include "network/graphs.h"
 
 namespace tessera {

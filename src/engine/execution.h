@@ -6,11 +6,11 @@
 #include <vector>
 
 #include "engine/evaluator.h"
-#include "engine/gradient_accumulation.h"
-#include "engine/program_set.h"
+#include "engine/programs/program_set.h"
 #include "engine/run_state.h"
-#include "engine/text_generator.h"
-#include "engine/training_steps.h"
+#include "engine/steps/gradient_accumulation.h"
+#include "engine/steps/training_steps.h"
+#include "engine/text/text_generator.h"
 
 namespace tessera {
 

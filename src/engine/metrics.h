@@ -9,7 +9,7 @@
 #include <string_view>
 #include <vector>
 
-#include "base/tensor.h"
+#include "base/tensor/tensor.h"
 #include "network/network.h"
 #include "runtime/runtime.h"
 

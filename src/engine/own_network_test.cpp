@@ -8,7 +8,7 @@
 #include "base/testing/error.h"
 #include "checkpoint/testing/simulated_disk.h"
 #include "engine/checkpointing.h"
-#include "engine/program_plans.h"
+#include "engine/programs/program_plans.h"
 #include "ops/compositions.h"
 #include "training/fit.h"
 #include "verify/verify.h"

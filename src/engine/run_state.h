@@ -7,7 +7,7 @@
 #include <vector>
 
 #include "config/config.h"
-#include "engine/batch_source.h"
+#include "engine/data/batch_source.h"
 
 namespace tessera {
 

@@ -4,7 +4,7 @@
 #include <vector>
 
 #include "executor/program_ranks.h"
-#include "executor/recorder.h"
+#include "executor/record/recorder.h"
 #include "executor/task_table.h"
 
 namespace tessera {

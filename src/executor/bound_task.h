@@ -8,9 +8,9 @@
 
 #include "actors/actor.h"
 #include "actors/task_actors.h"
-#include "base/reduce_op.h"
+#include "base/tensor/reduce_op.h"
 #include "copy/box_combine.h"
-#include "executor/exchange_backend.h"
+#include "executor/exchanges/exchange_backend.h"
 #include "executor/region.h"
 #include "kernels/kernel.h"
 #include "tasks/task_graph.h"

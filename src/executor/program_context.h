@@ -10,10 +10,10 @@
 #include "comm/mailbox.h"
 #include "comm/network.h"
 #include "comm/stop_state.h"
-#include "executor/rank_arenas.h"
-#include "executor/rank_device.h"
+#include "executor/memory/rank_arenas.h"
+#include "executor/memory/rank_device.h"
+#include "executor/memory/variable_store.h"
 #include "executor/types.h"
-#include "executor/variable_store.h"
 #include "tasks/task_graph.h"
 
 namespace tessera {

@@ -7,9 +7,9 @@
 
 #include "comm/mailbox.h"
 #include "comm/network.h"
+#include "executor/exchanges/remote_answers.h"
+#include "executor/memory/rank_memory.h"
 #include "executor/program_context.h"
-#include "executor/rank_memory.h"
-#include "executor/remote_answers.h"
 
 namespace tessera {
 

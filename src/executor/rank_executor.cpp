@@ -4,7 +4,7 @@
 #include <array>
 #include <thread>
 
-#include "base/text.h"
+#include "base/text/text.h"
 
 namespace tessera {
 namespace {

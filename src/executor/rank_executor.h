@@ -6,18 +6,18 @@
 #include <vector>
 
 #include "executor/actor_messages.h"
-#include "executor/exchanger.h"
+#include "executor/exchanges/exchanger.h"
 #include "executor/program_ranks.h"
-#include "executor/rank_observer.h"
 #include "executor/rank_stream.h"
 #include "executor/rank_wait.h"
+#include "executor/record/rank_observer.h"
+#include "executor/record/step_stopwatch.h"
+#include "executor/record/wait_report.h"
 #include "executor/region.h"
-#include "executor/step_stopwatch.h"
 #include "executor/task_binder.h"
 #include "executor/task_launcher.h"
 #include "executor/task_table.h"
 #include "executor/types.h"
-#include "executor/wait_report.h"
 
 namespace tessera {
 

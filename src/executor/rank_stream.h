@@ -8,7 +8,7 @@
 
 #include "device/device.h"
 #include "executor/bound_task.h"
-#include "executor/recorder.h"
+#include "executor/record/recorder.h"
 #include "tasks/task_graph.h"
 
 namespace tessera {

@@ -1,8 +1,8 @@
 #include "executor/rank_wait.h"
 
-#include "base/clock_time.h"
 #include "base/error.h"
-#include "base/text.h"
+#include "base/text/text.h"
+#include "base/threads/clock_time.h"
 
 namespace tessera {
 

@@ -5,7 +5,7 @@
 #include <string>
 
 #include "executor/actor_messages.h"
-#include "executor/exchanger.h"
+#include "executor/exchanges/exchanger.h"
 
 namespace tessera {
 

@@ -3,10 +3,10 @@
 #include <algorithm>
 
 #include "base/error.h"
-#include "base/text.h"
-#include "executor/group_collective.h"
-#include "executor/remote_answers.h"
-#include "executor/remote_receives.h"
+#include "base/text/text.h"
+#include "executor/exchanges/group_collective.h"
+#include "executor/exchanges/remote_answers.h"
+#include "executor/exchanges/remote_receives.h"
 
 namespace tessera {
 namespace {

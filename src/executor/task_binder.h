@@ -5,9 +5,9 @@
 #include <vector>
 
 #include "executor/bound_task.h"
+#include "executor/exchanges/remote_receives.h"
+#include "executor/memory/rank_memory.h"
 #include "executor/program_context.h"
-#include "executor/rank_memory.h"
-#include "executor/remote_receives.h"
 
 namespace tessera {
 

@@ -1,6 +1,6 @@
 #include "executor/task_launcher.h"
 
-#include "executor/wait_report.h"
+#include "executor/record/wait_report.h"
 
 namespace tessera {
 

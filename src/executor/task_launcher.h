@@ -8,11 +8,11 @@
 #include "executor/actor_messages.h"
 #include "executor/bound_task.h"
 #include "executor/control_flow.h"
-#include "executor/exchanger.h"
-#include "executor/rank_memory.h"
-#include "executor/rank_observer.h"
+#include "executor/exchanges/exchanger.h"
+#include "executor/memory/rank_memory.h"
 #include "executor/rank_stream.h"
 #include "executor/rank_wait.h"
+#include "executor/record/rank_observer.h"
 #include "executor/types.h"
 
 namespace tessera {

@@ -9,9 +9,9 @@
 #include <span>
 #include <string>
 
-#include "base/reduction.h"
-#include "base/split.h"
-#include "base/tensor.h"
+#include "base/tensor/reduction.h"
+#include "base/tensor/split.h"
+#include "base/tensor/tensor.h"
 #include "base/units.h"
 #include "device/device.h"
 #include "tasks/task_graph.h"

@@ -4,7 +4,7 @@
 
 #include "base/error.h"
 #include "base/random.h"
-#include "base/text.h"
+#include "base/text/text.h"
 #include "fuzz/fuzz_case.h"
 
 namespace tessera::fuzz {

@@ -4,7 +4,7 @@
 #include <gtest/gtest.h>
 
 #include "autodiff/optimizer.h"
-#include "base/text.h"
+#include "base/text/text.h"
 #include "fuzz/fuzz.h"
 #include "kernels/bind.h"
 #include "ops/builder.h"

@@ -4,7 +4,7 @@
 #include <cmath>
 
 #include "base/error.h"
-#include "base/text.h"
+#include "base/text/text.h"
 #include "graph/initializer.h"
 #include "ops/interpreter.h"
 #include "rewrite/rewrite.h"

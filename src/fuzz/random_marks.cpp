@@ -2,7 +2,7 @@
 #include <algorithm>
 #include <set>
 
-#include "base/text.h"
+#include "base/text/text.h"
 #include "fuzz/dice.h"
 #include "fuzz/random_program.h"
 #include "ops/operator_rule.h"

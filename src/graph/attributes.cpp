@@ -1,7 +1,7 @@
 #include "graph/attributes.h"
 
 #include "base/error.h"
-#include "base/text.h"
+#include "base/text/text.h"
 
 namespace tessera {
 namespace {

@@ -9,7 +9,7 @@
 #include <string_view>
 #include <vector>
 
-#include "base/tensor.h"
+#include "base/tensor/tensor.h"
 #include "graph/attributes.h"
 #include "graph/name_table.h"
 

@@ -5,7 +5,7 @@
 #include <type_traits>
 
 #include "base/error.h"
-#include "base/text.h"
+#include "base/text/text.h"
 #include "graph/graph.h"
 
 namespace tessera {

@@ -2,9 +2,9 @@
 
 #include <algorithm>
 
-#include "base/element.h"
 #include "base/error.h"
 #include "base/random.h"
+#include "base/tensor/element.h"
 
 namespace tessera {
 namespace {

@@ -4,8 +4,8 @@
 #include <cstdint>
 #include <string>
 
-#include "base/split.h"
-#include "base/tensor.h"
+#include "base/tensor/split.h"
+#include "base/tensor/tensor.h"
 #include "graph/graph.h"
 
 namespace tessera {

@@ -8,7 +8,7 @@
 #include <unordered_map>
 #include <utility>
 
-#include "base/text.h"
+#include "base/text/text.h"
 #include "graph/classes.h"
 
 namespace tessera {

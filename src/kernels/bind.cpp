@@ -7,7 +7,7 @@
 #include <vector>
 
 #include "base/error.h"
-#include "base/text.h"
+#include "base/text/text.h"
 #include "kernels/cpu/catalogue.h"
 #include "kernels/cpu/common/gemm.h"
 #include "kernels/cpu/common/operands.h"

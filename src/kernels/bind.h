@@ -5,7 +5,7 @@
 #include <string>
 #include <string_view>
 
-#include "base/reduce_op.h"
+#include "base/tensor/reduce_op.h"
 #include "kernels/kernel.h"
 #include "kernels/kernel_set.h"
 #include "kernels/work.h"

@@ -1,7 +1,7 @@
 // The element types that operands of the built-in kernels may have.
 #pragma once
 
-#include "base/dtype.h"
+#include "base/tensor/dtype.h"
 #include "kernels/kernel.h"
 
 namespace tessera {

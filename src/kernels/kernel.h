@@ -16,8 +16,8 @@
 #include <string_view>
 #include <vector>
 
-#include "base/split.h"
-#include "base/tensor.h"
+#include "base/tensor/split.h"
+#include "base/tensor/tensor.h"
 
 namespace tessera {
 

@@ -7,7 +7,7 @@
 #include <set>
 #include <sstream>
 
-#include "base/text.h"
+#include "base/text/text.h"
 #include "kernels/bind.h"
 #include "kernels/cpu/catalogue.h"
 #include "kernels/reference/reference.h"

@@ -9,7 +9,7 @@
 #include <optional>
 #include <string_view>
 
-#include "base/dtype.h"
+#include "base/tensor/dtype.h"
 #include "base/units.h"
 
 namespace tessera {

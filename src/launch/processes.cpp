@@ -10,10 +10,10 @@
 #include <span>
 #include <thread>
 
-#include "base/count_text.h"
 #include "base/error.h"
 #include "base/log.h"
 #include "base/random.h"
+#include "base/text/count_text.h"
 #include "comm/liveness.h"
 #include "comm/mpi/mpi_process.h"
 #include "comm/network.h"

@@ -6,7 +6,7 @@
 #include <chrono>
 #include <thread>
 
-#include "base/clock_time.h"
+#include "base/threads/clock_time.h"
 #include "launch/rank_watch.h"
 
 namespace tessera {

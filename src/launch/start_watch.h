@@ -7,7 +7,7 @@
 #include <atomic>
 #include <functional>
 
-#include "base/worker.h"
+#include "base/threads/worker.h"
 #include "comm/liveness.h"
 
 namespace tessera {

@@ -6,7 +6,7 @@
 
 #include "actors/run_check.h"
 #include "base/error.h"
-#include "base/text.h"
+#include "base/text/text.h"
 #include "lower/instances.h"
 #include "lower/make_tasks.h"
 #include "lower/partition.h"

@@ -7,7 +7,7 @@
 #include "actors/run_check.h"
 #include "base/error.h"
 #include "base/hash.h"
-#include "base/text.h"
+#include "base/text/text.h"
 #include "lower/compiler_passes.h"
 #include "lower/instances.h"
 #include "lower/make_tasks.h"

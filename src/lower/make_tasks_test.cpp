@@ -10,7 +10,7 @@
 #include <utility>
 
 #include "autodiff/gradient.h"
-#include "base/text.h"
+#include "base/text/text.h"
 #include "lower/lower.h"
 #include "ops/builder.h"
 

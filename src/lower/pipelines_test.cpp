@@ -10,7 +10,7 @@
 #include "autodiff/gradient.h"
 #include "autodiff/optimizer.h"
 #include "base/error.h"
-#include "base/text.h"
+#include "base/text/text.h"
 #include "lower/lower.h"
 #include "ops/builder.h"
 

@@ -1,6 +1,6 @@
 #include "lower/program.h"
 
-#include "base/text.h"
+#include "base/text/text.h"
 #include "tasks/register_hash.h"
 
 namespace tessera {

@@ -6,7 +6,7 @@
 #include <map>
 
 #include "base/error.h"
-#include "base/text.h"
+#include "base/text/text.h"
 #include "ops/operator_set.h"
 #include "placement_search/kernel_price.h"
 #include "rewrite/cheapest_recompute.h"

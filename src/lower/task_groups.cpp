@@ -3,7 +3,7 @@
 #include <algorithm>
 #include <map>
 
-#include "base/name_pattern.h"
+#include "base/text/name_pattern.h"
 #include "graph/like_layers.h"
 
 namespace tessera {

@@ -8,8 +8,8 @@
 #include <set>
 #include <string>
 
-#include "base/count_text.h"
-#include "base/text.h"
+#include "base/text/count_text.h"
+#include "base/text/text.h"
 #include "ops/operator.h"
 
 namespace tessera {

@@ -5,8 +5,8 @@
 #include <map>
 #include <numeric>
 
-#include "base/count_text.h"
 #include "base/error.h"
+#include "base/text/count_text.h"
 #include "mapping/bounds.h"
 #include "mapping/methods.h"
 #include "mapping/needs.h"

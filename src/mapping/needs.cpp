@@ -5,8 +5,8 @@
 #include <map>
 #include <tuple>
 
-#include "base/count_text.h"
 #include "base/error.h"
+#include "base/text/count_text.h"
 #include "cost/quantity.h"
 
 namespace tessera {

@@ -9,7 +9,7 @@
 #include <optional>
 
 #include "base/error.h"
-#include "base/tensor.h"
+#include "base/tensor/tensor.h"
 #include "kernels/bind.h"
 
 namespace tessera {

@@ -6,8 +6,8 @@
 #include <algorithm>
 #include <cmath>
 
-#include "base/count_text.h"
 #include "base/error.h"
+#include "base/text/count_text.h"
 #include "cluster/cluster_file.h"
 #include "cluster/detect.h"
 #include "cluster/sources.h"

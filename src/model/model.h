@@ -5,8 +5,8 @@
 #include <optional>
 #include <string_view>
 
-#include "base/config_table.h"
-#include "base/document.h"
+#include "base/files/config_table.h"
+#include "base/files/document.h"
 #include "graph/graph.h"
 #include "model/model_config.h"
 #include "ops/builder.h"

@@ -5,9 +5,9 @@
 #include <map>
 #include <optional>
 
-#include "base/einsum.h"
 #include "base/error.h"
-#include "base/text.h"
+#include "base/tensor/einsum.h"
+#include "base/text/text.h"
 #include "ops/builder.h"
 #include "ops/parameter_roles.h"
 

@@ -3,7 +3,7 @@
 #include <set>
 #include <string>
 
-#include "base/text.h"
+#include "base/text/text.h"
 #include "ops/operator.h"
 
 namespace tessera {

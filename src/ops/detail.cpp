@@ -5,7 +5,7 @@
 #include <iterator>
 #include <limits>
 
-#include "base/text.h"
+#include "base/text/text.h"
 #include "kernels/element_types.h"
 
 namespace tessera::detail {

@@ -6,8 +6,8 @@
 #include <optional>
 #include <string>
 
-#include "base/einsum.h"
-#include "base/text.h"
+#include "base/tensor/einsum.h"
+#include "base/text/text.h"
 
 namespace tessera {
 namespace {

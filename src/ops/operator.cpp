@@ -3,7 +3,7 @@
 #include <algorithm>
 #include <iterator>
 
-#include "base/element.h"
+#include "base/tensor/element.h"
 
 namespace tessera {
 

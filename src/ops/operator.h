@@ -10,7 +10,7 @@
 #include <string_view>
 #include <vector>
 
-#include "base/split.h"
+#include "base/tensor/split.h"
 #include "base/units.h"
 #include "graph/graph.h"
 #include "kernels/kernel.h"

@@ -7,7 +7,7 @@
 #include <set>
 #include <sstream>
 
-#include "base/text.h"
+#include "base/text/text.h"
 #include "ops/detail.h"
 #include "ops/families.h"
 #include "ops/testing/operator_cases.h"

@@ -3,7 +3,7 @@
 #include <algorithm>
 #include <vector>
 
-#include "base/einsum.h"
+#include "base/tensor/einsum.h"
 
 namespace tessera {
 namespace {

@@ -6,8 +6,8 @@
 #include <utility>
 #include <vector>
 
-#include "base/on_all_cores.h"
-#include "base/split.h"
+#include "base/tensor/split.h"
+#include "base/threads/on_all_cores.h"
 
 namespace tessera {
 namespace {

@@ -5,8 +5,8 @@
 #include <span>
 #include <vector>
 
-#include "base/dims.h"
-#include "base/einsum.h"
+#include "base/tensor/dims.h"
+#include "base/tensor/einsum.h"
 
 namespace tessera {
 

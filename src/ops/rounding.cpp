@@ -3,7 +3,7 @@
 #include <cmath>
 #include <limits>
 
-#include "base/element.h"
+#include "base/tensor/element.h"
 #include "kernels/element_types.h"
 
 namespace tessera {

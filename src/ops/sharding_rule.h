@@ -17,8 +17,8 @@
 #include <string_view>
 #include <vector>
 
-#include "base/reduce_op.h"
-#include "base/split.h"
+#include "base/tensor/reduce_op.h"
+#include "base/tensor/split.h"
 
 namespace tessera {
 

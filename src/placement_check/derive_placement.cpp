@@ -4,7 +4,7 @@
 #include <optional>
 
 #include "base/error.h"
-#include "base/text.h"
+#include "base/text/text.h"
 #include "placement_check/refuse.h"
 #include "placement_check/texts.h"
 

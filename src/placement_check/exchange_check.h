@@ -4,7 +4,7 @@
 
 #include <span>
 
-#include "base/split.h"
+#include "base/tensor/split.h"
 #include "base/units.h"
 #include "reshard/exchange.h"
 #include "reshard/pulls.h"

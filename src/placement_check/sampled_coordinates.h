@@ -3,7 +3,7 @@
 
 #include <vector>
 
-#include "base/split.h"
+#include "base/tensor/split.h"
 #include "shard/layout/mesh.h"
 
 namespace tessera {

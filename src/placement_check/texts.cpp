@@ -1,6 +1,6 @@
 #include "placement_check/texts.h"
 
-#include "base/text.h"
+#include "base/text/text.h"
 
 namespace tessera {
 namespace {

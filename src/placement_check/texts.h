@@ -4,7 +4,7 @@
 #include <string>
 #include <vector>
 
-#include "base/split.h"
+#include "base/tensor/split.h"
 #include "shard/layout/dist_attr.h"
 
 namespace tessera {

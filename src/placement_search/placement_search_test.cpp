@@ -5,7 +5,7 @@
 #include <algorithm>
 #include <string>
 
-#include "base/text.h"
+#include "base/text/text.h"
 #include "ops/builder.h"
 #include "solver/solve.h"
 

@@ -2,7 +2,7 @@
 // change and the bytes of one rank.
 #pragma once
 
-#include "base/tensor.h"
+#include "base/tensor/tensor.h"
 #include "cost/cost_model.h"
 #include "shard/layout/dist_attr.h"
 

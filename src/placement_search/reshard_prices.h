@@ -4,7 +4,7 @@
 #include <optional>
 #include <vector>
 
-#include "base/tensor.h"
+#include "base/tensor/tensor.h"
 #include "cost/cost_model.h"
 #include "reshard/price.h"
 #include "shard/layout/dist_attr.h"

@@ -7,8 +7,8 @@
 #include <string_view>
 #include <vector>
 
-#include "base/config_table.h"
-#include "base/document.h"
+#include "base/files/config_table.h"
+#include "base/files/document.h"
 #include "graph/graph.h"
 
 namespace tessera {

@@ -5,8 +5,8 @@
 #include <string>
 #include <vector>
 
-#include "base/config_table.h"
-#include "base/document.h"
+#include "base/files/config_table.h"
+#include "base/files/document.h"
 #include "graph/graph.h"
 
 namespace tessera {
@@ -20,7 +20,7 @@ struct Offload {
     kPatterns,  // the variables whose names match one of `patterns`
   };
   Kind kind = Kind::kNone;
-  std::vector<std::string> patterns = {};  // of matches() in base/text.h
+  std::vector<std::string> patterns = {};  // of matches() in base/text/text.h
 
   bool operator==(const Offload&) const = default;
 };

@@ -4,7 +4,7 @@
 #include <span>
 
 #include "base/error.h"
-#include "base/text.h"
+#include "base/text/text.h"
 #include "base/units.h"
 #include "shard/named.h"
 

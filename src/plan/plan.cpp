@@ -5,11 +5,11 @@
 #include <algorithm>
 #include <iterator>
 
-#include "base/config_table.h"
-#include "base/count_text.h"
 #include "base/error.h"
-#include "base/file.h"
-#include "base/text.h"
+#include "base/files/config_table.h"
+#include "base/files/file.h"
+#include "base/text/count_text.h"
+#include "base/text/text.h"
 #include "cost/cost_file.h"
 #include "plan/op_choices.h"
 #include "plan/read_meshes.h"

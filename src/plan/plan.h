@@ -63,7 +63,7 @@
 #include <string_view>
 #include <vector>
 
-#include "base/document.h"
+#include "base/files/document.h"
 #include "cost/cost_model.h"
 #include "graph/graph.h"
 #include "plan/fingerprint.h"

@@ -4,9 +4,9 @@
 #include <array>
 #include <filesystem>
 
-#include "base/config_table.h"
 #include "base/error.h"
-#include "base/text.h"
+#include "base/files/config_table.h"
+#include "base/text/text.h"
 #include "plan/read_meshes.h"
 
 namespace tessera {

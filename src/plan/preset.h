@@ -9,7 +9,7 @@
 #include <string_view>
 #include <vector>
 
-#include "base/document.h"
+#include "base/files/document.h"
 #include "plan/plan.h"
 #include "plan/read_meshes.h"
 

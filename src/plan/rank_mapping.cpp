@@ -2,8 +2,8 @@
 
 #include <set>
 
-#include "base/count_text.h"
 #include "base/error.h"
+#include "base/text/count_text.h"
 
 namespace tessera {
 

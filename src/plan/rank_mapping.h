@@ -4,8 +4,8 @@
 #include <string>
 #include <vector>
 
-#include "base/config_table.h"
-#include "base/document.h"
+#include "base/files/config_table.h"
+#include "base/files/document.h"
 
 namespace tessera {
 

@@ -6,9 +6,9 @@
 #include <utility>
 #include <vector>
 
-#include "base/count_text.h"
 #include "base/error.h"
-#include "base/text.h"
+#include "base/text/count_text.h"
+#include "base/text/text.h"
 
 namespace tessera {
 namespace {

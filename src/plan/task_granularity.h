@@ -16,7 +16,7 @@ struct TaskGranularity {
     kPatterns,  // it ends between ops whose names do not match the same of `patterns`
   };
   Kind kind = Kind::kRole;
-  /// Of matches() in base/text.h; the first that an op matches counts. Ops that match none are
+  /// Of matches() in base/text/text.h; the first that an op matches counts. Ops that match none are
   /// together.
   std::vector<std::string> patterns = {};
 

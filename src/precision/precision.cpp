@@ -8,7 +8,7 @@
 #include <utility>
 
 #include "base/error.h"
-#include "base/reduce_op.h"
+#include "base/tensor/reduce_op.h"
 #include "graph/derivations.h"
 #include "kernels/element_types.h"
 #include "ops/builder.h"

@@ -8,7 +8,7 @@
 #include <set>
 #include <tuple>
 
-#include "base/text.h"
+#include "base/text/text.h"
 #include "prediction/exchange_names.h"
 
 namespace tessera {

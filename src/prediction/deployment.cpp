@@ -5,9 +5,9 @@
 #include <map>
 #include <set>
 
-#include "base/count_text.h"
 #include "base/error.h"
-#include "base/text.h"
+#include "base/text/count_text.h"
+#include "base/text/text.h"
 
 namespace tessera {
 namespace {

@@ -4,9 +4,9 @@
 #include <map>
 #include <memory>
 
-#include "base/count_text.h"
 #include "base/error.h"
-#include "base/text.h"
+#include "base/text/count_text.h"
+#include "base/text/text.h"
 #include "presets/dim_classes.h"
 #include "presets/gradients.h"
 #include "presets/roles.h"

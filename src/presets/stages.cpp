@@ -6,9 +6,9 @@
 #include <map>
 #include <optional>
 
-#include "base/count_text.h"
 #include "base/error.h"
-#include "base/text.h"
+#include "base/text/count_text.h"
+#include "base/text/text.h"
 #include "ops/operator.h"
 
 namespace tessera {

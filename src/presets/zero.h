@@ -6,7 +6,7 @@
 #include <string_view>
 #include <vector>
 
-#include "base/dims.h"
+#include "base/tensor/dims.h"
 
 namespace tessera {
 

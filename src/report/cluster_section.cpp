@@ -3,8 +3,8 @@
 #include <algorithm>
 #include <map>
 
-#include "base/count_text.h"
-#include "base/text.h"
+#include "base/text/count_text.h"
+#include "base/text/text.h"
 #include "report/html.h"
 #include "report/sections.h"
 

@@ -4,8 +4,8 @@
 
 #include <algorithm>
 
-#include "base/count_text.h"
 #include "base/error.h"
+#include "base/text/count_text.h"
 #include "prediction/step_text.h"
 #include "report/html.h"
 #include "report/sections.h"

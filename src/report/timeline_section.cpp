@@ -3,7 +3,7 @@
 #include <algorithm>
 #include <map>
 
-#include "base/count_text.h"
+#include "base/text/count_text.h"
 #include "prediction/step_text.h"
 #include "report/html.h"
 #include "report/sections.h"

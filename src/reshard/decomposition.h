@@ -5,7 +5,7 @@
 #include <optional>
 #include <vector>
 
-#include "base/tensor.h"
+#include "base/tensor/tensor.h"
 #include "reshard/exchange.h"
 
 namespace tessera {
@@ -28,8 +28,7 @@ std::vector<ExchangeSequence> via_axis_reduce_scatters(const TensorType& type, c
 /// which the outer axis of a dim comes first. None when fewer than two axes are resolved or one of
 /// them does not divide `to`.
 std::vector<ExchangeSequence> via_ordered_reduce_scatters(const TensorType& type,
-                                                          const DistAttr& from,
-                                                          const DistAttr& to);
+                                                          const DistAttr& from, const DistAttr& to);
 
 /// The placement after the reductions that come first: `from` with the sums done, each in parts
 /// where `to` divides a dim by its axis, and in the parts of axes by which `to` divides a dim and

@@ -4,11 +4,11 @@
 // sequences of exchanges (reshard/reshard.h).
 #pragma once
 
-#include <string_view>
 #include <string>
+#include <string_view>
 #include <vector>
 
-#include "base/tensor.h"
+#include "base/tensor/tensor.h"
 #include "shard/layout/dist_attr.h"
 
 namespace tessera {

@@ -3,7 +3,7 @@
 
 #include <string_view>
 
-#include "base/tensor.h"
+#include "base/tensor/tensor.h"
 #include "cost/links.h"
 #include "reshard/exchange.h"
 

@@ -5,7 +5,7 @@
 
 #include <vector>
 
-#include "base/tensor.h"
+#include "base/tensor/tensor.h"
 #include "reshard/exchange.h"
 #include "reshard/price.h"
 #include "reshard/pulls.h"

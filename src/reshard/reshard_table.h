@@ -4,7 +4,7 @@
 
 #include <unordered_map>
 
-#include "base/tensor.h"
+#include "base/tensor/tensor.h"
 #include "shard/layout/dist_attr.h"
 
 namespace tessera {

@@ -5,8 +5,8 @@
 #include <unordered_map>
 #include <unordered_set>
 
-#include "base/element.h"
 #include "base/error.h"
+#include "base/tensor/element.h"
 
 namespace tessera {
 namespace {

@@ -4,7 +4,7 @@
 #include <cmath>
 #include <set>
 
-#include "base/element.h"
+#include "base/tensor/element.h"
 #include "kernels/bind.h"
 #include "kernels/element_types.h"
 #include "ops/operator_rule.h"

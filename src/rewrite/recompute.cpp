@@ -3,7 +3,7 @@
 #include <algorithm>
 
 #include "base/error.h"
-#include "base/name_pattern.h"
+#include "base/text/name_pattern.h"
 #include "graph/like_layers.h"
 #include "ops/operator.h"
 #include "rewrite/min_cut.h"

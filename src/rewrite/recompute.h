@@ -22,7 +22,7 @@ struct Recompute {
     kPatterns,   // the results of the ops whose names match one of `patterns`
   };
   Kind kind = Kind::kNone;
-  std::vector<std::string> patterns = {};  // of matches() in base/text.h
+  std::vector<std::string> patterns = {};  // of matches() in base/text/text.h
   /// Of kAuto: the bytes of results of the forward that a rank keeps for the backward.
   Bytes limit{0};
 

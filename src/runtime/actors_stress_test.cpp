@@ -10,7 +10,7 @@
 #include <random>
 #include <thread>
 
-#include "base/worker.h"
+#include "base/threads/worker.h"
 #include "comm/mailbox.h"
 #include "runtime/runtime.h"
 

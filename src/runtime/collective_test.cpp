@@ -1,9 +1,9 @@
 // Recognizes the exchanges that are collectives of a library.
-#include "executor/collective.h"
+#include "executor/exchanges/collective.h"
 
 #include <gtest/gtest.h>
 
-#include "base/text.h"
+#include "base/text/text.h"
 #include "runtime/testing/programs.h"
 
 namespace tessera {

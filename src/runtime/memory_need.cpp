@@ -5,8 +5,8 @@
 #include <algorithm>
 #include <fstream>
 
-#include "base/count_text.h"
 #include "base/error.h"
+#include "base/text/count_text.h"
 
 namespace tessera {
 

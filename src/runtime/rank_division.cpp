@@ -4,7 +4,7 @@
 #include <string>
 
 #include "base/error.h"
-#include "base/split.h"
+#include "base/tensor/split.h"
 
 namespace tessera {
 namespace {

@@ -12,7 +12,7 @@
 #include "comm/network.h"
 #include "comm/on_all_processes.h"
 #include "executor/bound_program.h"
-#include "executor/trace_part.h"
+#include "executor/record/trace_part.h"
 #include "runtime/given_tensors.h"
 #include "runtime/in_flight_steps.h"
 #include "runtime/memory_need.h"

@@ -14,7 +14,7 @@
 #include <string>
 #include <vector>
 
-#include "base/tensor.h"
+#include "base/tensor/tensor.h"
 #include "base/units.h"
 #include "executor/types.h"
 #include "tasks/task_graph.h"

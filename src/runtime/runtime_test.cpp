@@ -11,7 +11,7 @@
 
 #include "base/error.h"
 #include "base/testing/error.h"
-#include "base/worker.h"
+#include "base/threads/worker.h"
 #include "graph/initializer.h"
 #include "runtime/testing/programs.h"
 

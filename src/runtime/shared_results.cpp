@@ -3,7 +3,7 @@
 #include <array>
 
 #include "base/error.h"
-#include "executor/variable_store.h"
+#include "executor/memory/variable_store.h"
 
 namespace tessera {
 

@@ -4,8 +4,8 @@
 #include <cmath>
 
 #include "base/error.h"
-#include "base/split.h"
-#include "base/text.h"
+#include "base/tensor/split.h"
+#include "base/text/text.h"
 #include "schedule/building_block.h"
 #include "schedule/stage_lists.h"
 

@@ -5,7 +5,7 @@
 #include <algorithm>
 
 #include "base/error.h"
-#include "base/text.h"
+#include "base/text/text.h"
 #include "schedule/auto_order.h"
 #include "schedule/pipeline_pieces.h"
 #include "schedule/stage_lists.h"

@@ -13,7 +13,7 @@
 #include <map>
 #include <numeric>
 
-#include "base/text.h"
+#include "base/text/text.h"
 #include "schedule/auto_order.h"
 #include "schedule/clock.h"
 #include "schedule/named_orders.h"

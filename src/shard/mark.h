@@ -25,7 +25,7 @@ std::string_view to_text(CopyLife life);  // "step", "pass"
 struct Mark {
   enum class Kind { kTensor, kOp, kModule };
   Kind kind = Kind::kTensor;
-  std::string pattern;                // a pattern of matches() in base/text.h
+  std::string pattern;                // a pattern of matches() in base/text/text.h
   std::string placement;              // "": left open
   std::string origin;                 // the position of the mark: "plan.json marks[2]", "code"
   std::string mesh = {};              // the name of its stage; "": left open

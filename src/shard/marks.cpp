@@ -5,7 +5,7 @@
 #include <map>
 
 #include "base/error.h"
-#include "base/text.h"
+#include "base/text/text.h"
 #include "graph/derivations.h"
 #include "shard/module_marks.h"
 #include "shard/named.h"

@@ -2,7 +2,7 @@
 // In the program that is made of it their index is symbolic, until the program is unrolled.
 #pragma once
 
-#include "base/split.h"
+#include "base/tensor/split.h"
 #include "shard/mesh_assignment.h"
 #include "shard/propagate.h"
 

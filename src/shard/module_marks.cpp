@@ -3,7 +3,7 @@
 #include <algorithm>
 #include <unordered_map>
 
-#include "base/name_pattern.h"
+#include "base/text/name_pattern.h"
 
 namespace tessera {
 namespace {

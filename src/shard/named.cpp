@@ -4,7 +4,7 @@
 #include <optional>
 
 #include "base/error.h"
-#include "base/name_pattern.h"
+#include "base/text/name_pattern.h"
 #include "shard/module_marks.h"
 
 namespace tessera {

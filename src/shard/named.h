@@ -12,7 +12,7 @@ namespace tessera {
 /// Is the pattern one name, without stars and braces?
 bool is_one_name(const std::string& pattern);
 
-/// Ascending; `pattern` is one of matches() in base/text.h.
+/// Ascending; `pattern` is one of matches() in base/text/text.h.
 ///   time  O(choices) of a pattern without stars, else O(values) or O(ops)
 std::vector<ValueId> values_named(const Graph& graph, const std::string& pattern);
 std::vector<OpId> ops_named(const Graph& graph, const std::string& pattern);

@@ -3,7 +3,7 @@
 #include <gtest/gtest.h>
 
 #include "base/testing/error.h"
-#include "base/text.h"
+#include "base/text/text.h"
 #include "ops/builder.h"
 #include "ops/operator_rule.h"
 #include "shard/op_sharding.h"

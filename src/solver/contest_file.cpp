@@ -6,7 +6,7 @@
 #include <cstring>
 
 #include "base/error.h"
-#include "base/gzip.h"
+#include "base/files/gzip.h"
 
 namespace tessera::solver {
 namespace {

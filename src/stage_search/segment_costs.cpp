@@ -7,7 +7,7 @@
 #include <string_view>
 #include <utility>
 
-#include "base/on_all_cores.h"
+#include "base/threads/on_all_cores.h"
 #include "plan/preset.h"
 
 namespace tessera {

@@ -4,7 +4,7 @@
 #include <iterator>
 #include <utility>
 
-#include "base/on_all_cores.h"
+#include "base/threads/on_all_cores.h"
 #include "stage_search/choice_clock.h"
 #include "stage_search/stage_program.h"
 

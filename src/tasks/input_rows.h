@@ -4,7 +4,7 @@
 #include <span>
 #include <vector>
 
-#include "base/split.h"
+#include "base/tensor/split.h"
 #include "tasks/task_graph.h"
 
 namespace tessera {

@@ -3,7 +3,7 @@
 #include <map>
 #include <set>
 
-#include "base/text.h"
+#include "base/text/text.h"
 #include "tasks/task_graph.h"
 
 namespace tessera {

@@ -13,8 +13,8 @@
 #include <vector>
 
 #include "base/index.h"
-#include "base/numbered_text.h"
 #include "base/shared.h"
+#include "base/text/numbered_text.h"
 #include "base/units.h"
 #include "graph/graph.h"
 #include "kernels/kernel.h"

@@ -2,7 +2,7 @@
 #include <cstdlib>
 #include <set>
 
-#include "base/text.h"
+#include "base/text/text.h"
 #include "kernels/bind.h"
 #include "tasks/task_graph.h"
 

@@ -2,7 +2,7 @@
 
 #include <gtest/gtest.h>
 
-#include "base/document.h"
+#include "base/files/document.h"
 
 namespace tessera {
 namespace {

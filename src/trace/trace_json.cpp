@@ -2,8 +2,8 @@
 #include <algorithm>
 #include <set>
 
-#include "base/document.h"
 #include "base/error.h"
+#include "base/files/document.h"
 #include "trace/timeline.h"
 
 namespace tessera {

@@ -4,7 +4,7 @@
 
 #include <cstring>
 
-#include "base/file.h"
+#include "base/files/file.h"
 #include "base/testing/test_folder.h"
 #include "engine/testing/runs.h"
 

@@ -7,7 +7,7 @@
 #include <sstream>
 
 #include "base/error.h"
-#include "base/text.h"
+#include "base/text/text.h"
 #include "engine/testing/runs.h"
 
 namespace tessera {

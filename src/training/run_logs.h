@@ -7,7 +7,7 @@
 #include <string>
 #include <vector>
 
-#include "base/document.h"
+#include "base/files/document.h"
 #include "training/callbacks.h"
 #include "training/event_file.h"
 

@@ -8,8 +8,8 @@
 #include <numeric>
 #include <optional>
 
-#include "base/element.h"
 #include "base/error.h"
+#include "base/tensor/element.h"
 #include "comm/plain_bytes.h"
 #include "graph/derivations.h"
 

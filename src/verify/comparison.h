@@ -6,8 +6,8 @@
 #include <limits>
 #include <vector>
 
-#include "base/element.h"
 #include "base/largest.h"
+#include "base/tensor/element.h"
 
 namespace tessera {
 

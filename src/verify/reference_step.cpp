@@ -7,8 +7,8 @@
 #include <set>
 
 #include "base/error.h"
-#include "base/on_all_cores.h"
 #include "base/random.h"
+#include "base/threads/on_all_cores.h"
 #include "kernels/element_types.h"
 #include "verify/comparison.h"
 

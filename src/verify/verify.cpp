@@ -5,8 +5,8 @@
 #include <cstring>
 
 #include "base/error.h"
-#include "base/on_all_cores.h"
-#include "engine/batch_rule.h"
+#include "base/threads/on_all_cores.h"
+#include "engine/data/batch_rule.h"
 #include "lower/waste.h"
 #include "network/family.h"
 #include "network/graphs.h"

@@ -8,9 +8,9 @@
 #include <stdexcept>
 #include <string>
 
-#include "base/document.h"
 #include "base/error.h"
-#include "base/gzip.h"
+#include "base/files/document.h"
+#include "base/files/gzip.h"
 #include "checkpoint/index.h"
 #include "checkpoint/safetensors.h"
 #include "cluster/cluster_file.h"

@@ -5,9 +5,9 @@
 #include <algorithm>
 #include <cmath>
 
-#include "base/count_text.h"
 #include "base/error.h"
-#include "base/file.h"
+#include "base/files/file.h"
+#include "base/text/count_text.h"
 #include "calibration/calibrate.h"
 #include "cli/print/text_table.h"
 #include "cli/run/measured_run.h"

@@ -8,8 +8,8 @@
 #include <optional>
 #include <ostream>
 
-#include "base/count_text.h"
-#include "base/text.h"
+#include "base/text/count_text.h"
+#include "base/text/text.h"
 #include "cli/print/text_table.h"
 #include "cli/run/automatic_plan.h"
 #include "cli/run/session.h"

@@ -4,9 +4,9 @@
 #include <optional>
 #include <string>
 
-#include "base/document.h"
+#include "base/files/document.h"
 #include "cli/command.h"
-#include "cli/print/plan_numbers.h"
+#include "cli/print/plan/plan_numbers.h"
 #include "cli/shared_options.h"
 
 namespace tessera {

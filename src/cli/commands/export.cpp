@@ -4,10 +4,10 @@
 
 #include <filesystem>
 
-#include "base/count_text.h"
+#include "base/text/count_text.h"
 #include "cli/print/text_table.h"
 #include "cli/run/session.h"
-#include "engine/parameter_export.h"
+#include "engine/checkpoints/parameter_export.h"
 
 namespace tessera {
 namespace {

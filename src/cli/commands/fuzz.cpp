@@ -4,9 +4,9 @@
 
 #include <iostream>
 
-#include "base/count_text.h"
-#include "base/document.h"
-#include "base/file.h"
+#include "base/files/document.h"
+#include "base/files/file.h"
+#include "base/text/count_text.h"
 #include "cli/run/session.h"
 #include "fuzz/fuzz.h"
 

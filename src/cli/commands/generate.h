@@ -6,7 +6,7 @@
 
 #include "cli/command.h"
 #include "cli/shared_options.h"
-#include "engine/sampling.h"
+#include "engine/text/sampling.h"
 
 namespace tessera {
 

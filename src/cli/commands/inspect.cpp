@@ -5,9 +5,9 @@
 #include <filesystem>
 #include <fstream>
 
-#include "base/count_text.h"
-#include "base/file.h"
-#include "base/text.h"
+#include "base/files/file.h"
+#include "base/text/count_text.h"
+#include "base/text/text.h"
 #include "cli/print/cluster_text.h"
 #include "cli/print/inspect_checkpoint.h"
 #include "cli/print/inspect_run.h"

@@ -7,9 +7,9 @@
 #include <iostream>
 #include <thread>
 
-#include "base/count_text.h"
-#include "base/shell_quote.h"
-#include "base/text.h"
+#include "base/text/count_text.h"
+#include "base/text/shell_quote.h"
+#include "base/text/text.h"
 #include "checkpoint/checkpoint.h"
 #include "cli/command_line.h"
 #include "comm/mpi/mpi_process.h"

@@ -2,8 +2,8 @@
 
 #include <fmt/format.h>
 
-#include "base/count_text.h"
-#include "base/file.h"
+#include "base/files/file.h"
+#include "base/text/count_text.h"
 #include "cli/print/cluster_text.h"
 #include "cli/print/text_table.h"
 #include "cli/run/session.h"

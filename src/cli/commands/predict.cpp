@@ -5,8 +5,8 @@
 #include <filesystem>
 #include <iostream>
 
-#include "base/count_text.h"
-#include "base/file.h"
+#include "base/files/file.h"
+#include "base/text/count_text.h"
 #include "cli/run/loaded_model.h"
 #include "cli/run/session.h"
 #include "data/npy_writer.h"

@@ -2,9 +2,9 @@
 
 #include <fmt/format.h>
 
-#include "base/count_text.h"
 #include "base/error.h"
-#include "base/file.h"
+#include "base/files/file.h"
+#include "base/text/count_text.h"
 #include "cli/print/predicted_and_measured.h"
 #include "cli/print/prediction_text.h"
 #include "cli/run/measured_run.h"

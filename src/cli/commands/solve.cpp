@@ -5,9 +5,9 @@
 #include <chrono>
 #include <iostream>
 
-#include "base/count_text.h"
-#include "base/document.h"
-#include "base/text.h"
+#include "base/files/document.h"
+#include "base/text/count_text.h"
+#include "base/text/text.h"
 #include "cli/run/session.h"
 #include "launch/stop_signals.h"
 #include "solver/contest_file.h"

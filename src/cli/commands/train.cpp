@@ -7,10 +7,10 @@
 #include <iostream>
 #include <optional>
 
-#include "base/count_text.h"
-#include "base/file.h"
-#include "base/shell_quote.h"
-#include "cli/print/notes.h"
+#include "base/files/file.h"
+#include "base/text/count_text.h"
+#include "base/text/shell_quote.h"
+#include "cli/print/plan/notes.h"
 #include "cli/print/predicted_and_measured.h"
 #include "cli/print/progress.h"
 #include "cli/run/metrics_file.h"

@@ -4,8 +4,8 @@
 
 #include <iostream>
 
-#include "base/count_text.h"
-#include "cli/print/notes.h"
+#include "base/text/count_text.h"
+#include "cli/print/plan/notes.h"
 #include "cli/print/progress.h"
 #include "cli/print/verify_report.h"
 #include "cli/run/session.h"

@@ -4,8 +4,8 @@
 
 #include <algorithm>
 
-#include "base/count_text.h"
-#include "base/text.h"
+#include "base/text/count_text.h"
+#include "base/text/text.h"
 #include "cli/print/text_table.h"
 #include "cluster/cluster_file.h"
 #include "cluster/sources.h"

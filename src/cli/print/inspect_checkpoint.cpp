@@ -4,9 +4,9 @@
 
 #include <algorithm>
 
-#include "base/count_text.h"
-#include "base/file.h"
-#include "base/text.h"
+#include "base/files/file.h"
+#include "base/text/count_text.h"
+#include "base/text/text.h"
 #include "base/units.h"
 #include "checkpoint/checkpoint.h"
 #include "cli/print/text_table.h"

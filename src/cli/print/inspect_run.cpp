@@ -4,9 +4,9 @@
 
 #include <optional>
 
-#include "base/count_text.h"
-#include "base/file.h"
-#include "base/text.h"
+#include "base/files/file.h"
+#include "base/text/count_text.h"
+#include "base/text/text.h"
 #include "cli/run/session.h"
 
 namespace tessera {

@@ -5,7 +5,7 @@
 #include <filesystem>
 #include <string>
 
-#include "base/document.h"
+#include "base/files/document.h"
 
 namespace tessera {
 

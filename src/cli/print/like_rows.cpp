@@ -4,7 +4,7 @@
 #include <cctype>
 #include <unordered_map>
 
-#include "base/text.h"
+#include "base/text/text.h"
 
 namespace tessera {
 namespace {

@@ -4,7 +4,7 @@
 #include <string>
 #include <vector>
 
-#include "base/document.h"
+#include "base/files/document.h"
 #include "cli/run/measured_run.h"
 #include "cli/run/predicted_run.h"
 #include "training/run_logs.h"

@@ -5,10 +5,10 @@
 #include <algorithm>
 #include <set>
 
-#include "base/count_text.h"
-#include "base/text.h"
-#include "cli/print/explanation.h"
+#include "base/text/count_text.h"
+#include "base/text/text.h"
 #include "cli/print/like_rows.h"
+#include "cli/print/plan/explanation.h"
 #include "cli/print/text_table.h"
 #include "prediction/step_text.h"
 

@@ -3,7 +3,7 @@
 
 #include <string>
 
-#include "base/document.h"
+#include "base/files/document.h"
 #include "cli/run/predicted_run.h"
 #include "report/report.h"
 

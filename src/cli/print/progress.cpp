@@ -8,7 +8,7 @@
 #include <cstdio>
 #include <iostream>
 
-#include "base/count_text.h"
+#include "base/text/count_text.h"
 
 namespace tessera {
 namespace {

@@ -5,8 +5,8 @@
 #include <algorithm>
 #include <cmath>
 
-#include "base/count_text.h"
-#include "cli/print/notes.h"
+#include "base/text/count_text.h"
+#include "cli/print/plan/notes.h"
 #include "cli/print/progress.h"
 #include "cli/print/text_table.h"
 #include "cli/run/session.h"

@@ -3,7 +3,7 @@
 
 #include <string>
 
-#include "base/document.h"
+#include "base/files/document.h"
 #include "verify/verify.h"
 
 namespace tessera {

@@ -5,10 +5,10 @@
 #include <algorithm>
 #include <iostream>
 
-#include "base/count_text.h"
 #include "base/error.h"
-#include "cli/print/measured_text.h"
-#include "cli/print/plan_answer.h"
+#include "base/text/count_text.h"
+#include "cli/print/plan/measured_text.h"
+#include "cli/print/plan/plan_answer.h"
 #include "cli/run/earlier_plans.h"
 #include "cli/run/fixed_decisions.h"
 #include "cli/run/measured_plans.h"

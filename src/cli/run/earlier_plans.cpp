@@ -5,8 +5,8 @@
 #include <utility>
 
 #include "base/error.h"
-#include "cli/print/measured_text.h"
-#include "cli/print/plan_answer.h"
+#include "cli/print/plan/measured_text.h"
+#include "cli/print/plan/plan_answer.h"
 
 namespace tessera {
 namespace {

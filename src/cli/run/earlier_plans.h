@@ -4,7 +4,7 @@
 
 #include <vector>
 
-#include "base/document.h"
+#include "base/files/document.h"
 #include "cli/run/plan_cache.h"
 #include "cli/run/planning.h"
 

@@ -3,7 +3,7 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
-#include "base/file.h"
+#include "base/files/file.h"
 #include "base/testing/test_folder.h"
 #include "cluster/cluster_file.h"
 #include "plan/preset.h"

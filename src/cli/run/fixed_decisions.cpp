@@ -5,7 +5,7 @@
 #include <vector>
 
 #include "base/error.h"
-#include "base/text.h"
+#include "base/text/text.h"
 #include "plan/preset.h"
 #include "presets/stages.h"
 

@@ -4,11 +4,11 @@
 
 #include <iostream>
 
-#include "base/count_text.h"
 #include "base/error.h"
+#include "base/text/count_text.h"
 #include "cli/run/loaded_data.h"
 #include "cli/run/measured_step.h"
-#include "engine/batch_rule.h"
+#include "engine/data/batch_rule.h"
 #include "prediction/step_text.h"
 #include "search/answers/measured_choice.h"
 

@@ -3,8 +3,8 @@
 #include <algorithm>
 
 #include "base/error.h"
-#include "base/file.h"
-#include "base/text.h"
+#include "base/files/file.h"
+#include "base/text/text.h"
 #include "cli/run/measured_step.h"
 #include "cli/run/predicted_run.h"
 #include "engine/graphs.h"

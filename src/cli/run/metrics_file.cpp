@@ -1,9 +1,9 @@
 #include "cli/run/metrics_file.h"
 
-#include "base/document.h"
 #include "base/error.h"
-#include "base/file.h"
-#include "base/text.h"
+#include "base/files/document.h"
+#include "base/files/file.h"
+#include "base/text/text.h"
 
 namespace tessera {
 namespace {

@@ -6,7 +6,7 @@
 #include <system_error>
 
 #include "base/error.h"
-#include "base/file.h"
+#include "base/files/file.h"
 #include "base/random.h"
 
 namespace tessera {

@@ -8,13 +8,13 @@
 #include <string>
 #include <utility>
 
-#include "base/count_text.h"
 #include "base/error.h"
+#include "base/text/count_text.h"
 #include "cluster/cluster_file.h"
 #include "cluster/sources.h"
 #include "cost/quantity.h"
 #include "engine/graphs.h"
-#include "engine/program_plans.h"
+#include "engine/programs/program_plans.h"
 #include "network/family.h"
 #include "network/graphs.h"
 #include "plan/offload.h"

@@ -3,7 +3,7 @@
 #include <algorithm>
 
 #include "cluster/cluster_file.h"
-#include "engine/program_plans.h"
+#include "engine/programs/program_plans.h"
 #include "network/graphs.h"
 #include "precision/precision.h"
 #include "prediction/place_ranks.h"

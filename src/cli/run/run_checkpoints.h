@@ -6,8 +6,8 @@
 #include <string>
 #include <vector>
 
-#include "engine/background_save.h"
 #include "engine/checkpointing.h"
+#include "engine/checkpoints/background_save.h"
 #include "training/callbacks.h"
 
 namespace tessera {

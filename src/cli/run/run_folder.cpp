@@ -3,7 +3,7 @@
 #include <system_error>
 
 #include "base/error.h"
-#include "base/file.h"
+#include "base/files/file.h"
 #include "cli/run/metrics_file.h"
 #include "cli/run/session.h"
 

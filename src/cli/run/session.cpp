@@ -7,12 +7,12 @@
 #include <filesystem>
 #include <iostream>
 
-#include "base/count_text.h"
 #include "base/error.h"
-#include "base/text.h"
+#include "base/text/count_text.h"
+#include "base/text/text.h"
 #include "cli/run/automatic_plan.h"
 #include "cost/cost_file.h"
-#include "engine/batch_rule.h"
+#include "engine/data/batch_rule.h"
 #include "presets/presets.h"
 
 namespace tessera {

@@ -4,8 +4,8 @@
 
 #include <algorithm>
 
-#include "base/count_text.h"
-#include "base/file.h"
+#include "base/files/file.h"
+#include "base/text/count_text.h"
 
 namespace tessera {
 namespace {

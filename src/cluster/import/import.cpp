@@ -5,10 +5,10 @@
 #include <algorithm>
 #include <charconv>
 
-#include "base/count_text.h"
-#include "base/document.h"
 #include "base/error.h"
-#include "base/text.h"
+#include "base/files/document.h"
+#include "base/text/count_text.h"
+#include "base/text/text.h"
 #include "cluster/import/paddle.h"
 #include "cluster/line_parts.h"
 #include "cluster/presets.h"

@@ -7,8 +7,8 @@
 #include <numeric>
 #include <optional>
 
-#include "base/count_text.h"
 #include "base/error.h"
+#include "base/text/count_text.h"
 #include "cluster/presets.h"
 #include "cost/quantity.h"
 

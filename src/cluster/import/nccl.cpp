@@ -3,9 +3,9 @@
 #include <cmath>
 #include <map>
 
-#include "base/count_text.h"
 #include "base/error.h"
-#include "base/text.h"
+#include "base/text/count_text.h"
+#include "base/text/text.h"
 #include "cluster/import/machine_topology.h"
 #include "cluster/import/xml.h"
 

@@ -4,9 +4,9 @@
 #include <map>
 #include <utility>
 
-#include "base/count_text.h"
 #include "base/error.h"
-#include "base/text.h"
+#include "base/text/count_text.h"
+#include "base/text/text.h"
 #include "cluster/import/machine_topology.h"
 
 namespace tessera {

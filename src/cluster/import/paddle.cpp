@@ -9,7 +9,7 @@
 #include <utility>
 
 #include "base/error.h"
-#include "base/text.h"
+#include "base/text/text.h"
 #include "cluster/presets.h"
 
 namespace tessera {

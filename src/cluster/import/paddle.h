@@ -4,7 +4,7 @@
 #include <string>
 #include <string_view>
 
-#include "base/document.h"
+#include "base/files/document.h"
 #include "cluster/description.h"
 
 namespace tessera {

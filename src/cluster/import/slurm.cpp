@@ -2,9 +2,9 @@
 #include <map>
 #include <set>
 
-#include "base/count_text.h"
 #include "base/error.h"
-#include "base/text.h"
+#include "base/text/count_text.h"
+#include "base/text/text.h"
 #include "cluster/cluster_file.h"
 #include "cluster/import/switch_tree.h"
 

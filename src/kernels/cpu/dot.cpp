@@ -10,7 +10,7 @@
 #include <optional>
 #include <string>
 
-#include "base/einsum.h"
+#include "base/tensor/einsum.h"
 #include "kernels/cpu/binders.h"
 #include "kernels/cpu/common/gemm.h"
 #include "kernels/cpu/common/odometer.h"

@@ -7,8 +7,8 @@
 #include <span>
 #include <vector>
 
-#include "base/einsum.h"
 #include "base/error.h"
+#include "base/tensor/einsum.h"
 #include "kernels/cpu/common/narrow_loops.h"
 #include "kernels/cpu/common/operands.h"
 

@@ -11,7 +11,7 @@
 
 #include "autodiff/gradient.h"
 #include "base/error.h"
-#include "base/text.h"
+#include "base/text/text.h"
 #include "lower/lower.h"
 #include "lower/partition.h"
 #include "lower/passes/matmul_cost.h"

@@ -6,7 +6,7 @@
 #include <tuple>
 #include <utility>
 
-#include "base/text.h"
+#include "base/text/text.h"
 #include "lower/instances.h"
 #include "lower/live_bytes.h"
 

@@ -6,7 +6,7 @@
 
 #include <algorithm>
 
-#include "base/text.h"
+#include "base/text/text.h"
 #include "lower/lower.h"
 #include "ops/builder.h"
 #include "ops/spatial.h"

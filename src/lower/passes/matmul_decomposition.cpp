@@ -1,7 +1,7 @@
 #include "lower/passes/matmul_decomposition.h"
 
-#include "base/einsum.h"
-#include "base/text.h"
+#include "base/tensor/einsum.h"
+#include "base/text/text.h"
 #include "kernels/bind.h"
 #include "plan/plan.h"
 

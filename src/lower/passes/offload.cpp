@@ -6,7 +6,7 @@
 #include <utility>
 
 #include "base/error.h"
-#include "base/tensor.h"
+#include "base/tensor/tensor.h"
 #include "lower/instances.h"
 
 namespace tessera {

@@ -3,8 +3,8 @@
 #include <algorithm>
 #include <optional>
 
-#include "base/count_text.h"
-#include "base/name_pattern.h"
+#include "base/text/count_text.h"
+#include "base/text/name_pattern.h"
 #include "shard/candidates.h"
 #include "shard/named.h"
 

@@ -2,7 +2,7 @@
 
 #include <gtest/gtest.h>
 
-#include "base/tensor.h"
+#include "base/tensor/tensor.h"
 #include "lower/storage/testing/plain_layouts.h"
 #include "lower/storage/testing/random_blocks.h"
 

@@ -4,7 +4,7 @@
 #include <algorithm>
 #include <iterator>
 
-#include "base/text.h"
+#include "base/text/text.h"
 #include "ops/control/invariants.h"
 #include "ops/detail.h"
 #include "ops/families.h"

@@ -10,7 +10,7 @@
 #include <string>
 #include <vector>
 
-#include "base/reduce_op.h"
+#include "base/tensor/reduce_op.h"
 
 namespace tessera {
 

@@ -5,7 +5,7 @@
 #include <string>
 #include <vector>
 
-#include "base/split.h"
+#include "base/tensor/split.h"
 #include "ops/discovery/discovered.h"
 #include "ops/operator.h"
 

@@ -7,7 +7,7 @@
 #include <map>
 #include <set>
 
-#include "base/text.h"
+#include "base/text/text.h"
 #include "ops/discovery/discovery_parts.h"
 #include "ops/testing/operator_cases.h"
 

@@ -1,9 +1,9 @@
 // The text of a discovery.
 #include <algorithm>
 
-#include "base/dims.h"
 #include "base/error.h"
-#include "base/text.h"
+#include "base/tensor/dims.h"
+#include "base/text/text.h"
 #include "ops/discovery/discovered.h"
 
 namespace tessera {

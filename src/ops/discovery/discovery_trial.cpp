@@ -4,7 +4,7 @@
 #include <cmath>
 
 #include "base/random.h"
-#include "base/reduce.h"
+#include "base/tensor/reduce.h"
 
 namespace tessera::detail {
 

@@ -11,7 +11,7 @@
 #include <string_view>
 #include <vector>
 
-#include "base/einsum.h"
+#include "base/tensor/einsum.h"
 #include "ops/builder.h"
 #include "ops/cast_as.h"
 #include "ops/detail.h"

@@ -1,5 +1,5 @@
 // reduce: dims are reduced to a sum, maximum, minimum, product, any or all.
-#include "base/reduce.h"
+#include "base/tensor/reduce.h"
 
 #include <algorithm>
 #include <array>

@@ -2,8 +2,8 @@
 // only on its position.
 #include <cmath>
 
-#include "base/element.h"
 #include "base/random.h"
+#include "base/tensor/element.h"
 #include "ops/detail.h"
 #include "ops/families.h"
 

@@ -2,7 +2,7 @@
 #include <cmath>
 
 #include "base/random.h"
-#include "base/text.h"
+#include "base/text/text.h"
 #include "kernels/bind.h"
 #include "kernels/element_types.h"
 #include "ops/testing/operator_check_run.h"

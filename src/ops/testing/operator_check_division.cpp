@@ -3,8 +3,8 @@
 #include <cmath>
 #include <optional>
 
-#include "base/reduce.h"
-#include "base/text.h"
+#include "base/tensor/reduce.h"
+#include "base/text/text.h"
 #include "kernels/bind.h"
 #include "ops/detail.h"
 #include "ops/operator_rule.h"

@@ -1,7 +1,7 @@
 // check_gradient and check_linearity, which use the plain reference in doubles.
 #include <cmath>
 
-#include "base/text.h"
+#include "base/text/text.h"
 #include "ops/builder.h"
 #include "ops/interpreter.h"
 #include "ops/operator_rule.h"

@@ -11,8 +11,8 @@
 #include <set>
 #include <string>
 
-#include "base/file.h"
-#include "base/text.h"
+#include "base/files/file.h"
+#include "base/text/text.h"
 #include "graph/like_layers.h"
 #include "rewrite/recompute_blocks.h"
 

@@ -5,7 +5,7 @@
 #include <map>
 #include <utility>
 
-#include "base/text.h"
+#include "base/text/text.h"
 #include "plan/preset.h"
 #include "prediction/deployment.h"
 

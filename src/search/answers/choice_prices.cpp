@@ -5,8 +5,8 @@
 #include <utility>
 
 #include "base/error.h"
-#include "base/on_all_cores.h"
-#include "base/text.h"
+#include "base/text/text.h"
+#include "base/threads/on_all_cores.h"
 #include "placement_search/kernel_price.h"
 #include "placement_search/placement_search.h"
 #include "placement_search/strategies.h"

@@ -10,8 +10,8 @@
 #include <vector>
 
 #include "base/error.h"
-#include "base/on_all_cores.h"
 #include "base/random.h"
+#include "base/threads/on_all_cores.h"
 #include "precision/precision.h"
 #include "search/candidates/step_bound.h"
 

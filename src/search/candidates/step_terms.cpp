@@ -4,7 +4,7 @@
 #include <set>
 #include <string_view>
 
-#include "base/text.h"
+#include "base/text/text.h"
 #include "prediction/deployment.h"
 
 namespace tessera {

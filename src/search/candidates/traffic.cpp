@@ -3,7 +3,7 @@
 #include <algorithm>
 #include <vector>
 
-#include "base/text.h"
+#include "base/text/text.h"
 #include "reshard/exchange.h"
 #include "reshard/known_pulls.h"
 #include "tasks/like_tasks.h"

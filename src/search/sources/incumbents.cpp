@@ -5,9 +5,9 @@
 #include <ranges>
 #include <tuple>
 
-#include "base/count_text.h"
 #include "base/error.h"
-#include "base/text.h"
+#include "base/text/count_text.h"
+#include "base/text/text.h"
 #include "plan/preset.h"
 #include "precision/precision.h"
 #include "presets/dim_classes.h"

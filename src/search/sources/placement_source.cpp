@@ -3,7 +3,7 @@
 #include <algorithm>
 #include <utility>
 
-#include "base/on_all_cores.h"
+#include "base/threads/on_all_cores.h"
 #include "plan/preset.h"
 #include "prediction/deployment.h"
 #include "search/sources/fixed_degrees.h"

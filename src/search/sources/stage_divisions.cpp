@@ -7,8 +7,8 @@
 #include <string>
 
 #include "base/error.h"
-#include "base/on_all_cores.h"
-#include "base/text.h"
+#include "base/text/text.h"
+#include "base/threads/on_all_cores.h"
 #include "lower/lower.h"
 #include "plan/preset.h"
 #include "presets/presets.h"

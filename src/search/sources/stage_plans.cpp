@@ -6,7 +6,7 @@
 #include <utility>
 
 #include "base/error.h"
-#include "base/text.h"
+#include "base/text/text.h"
 #include "plan/preset.h"
 #include "prediction/deployment.h"
 #include "presets/presets.h"

@@ -5,7 +5,7 @@
 #include <limits>
 #include <utility>
 
-#include "base/on_all_cores.h"
+#include "base/threads/on_all_cores.h"
 #include "plan/preset.h"
 #include "prediction/deployment.h"
 #include "presets/presets.h"

@@ -5,7 +5,7 @@
 #include <algorithm>
 #include <limits>
 
-#include "base/text.h"
+#include "base/text/text.h"
 #include "cluster/cluster_file.h"
 #include "network/family.h"
 #include "network/graphs.h"

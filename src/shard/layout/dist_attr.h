@@ -5,9 +5,9 @@
 #include <string_view>
 #include <vector>
 
-#include "base/reduce_op.h"
 #include "base/shared_vector.h"
-#include "base/tensor.h"
+#include "base/tensor/reduce_op.h"
+#include "base/tensor/tensor.h"
 #include "shard/layout/mesh.h"
 
 namespace tessera {

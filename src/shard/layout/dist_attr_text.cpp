@@ -3,7 +3,7 @@
 #include <charconv>
 
 #include "base/error.h"
-#include "base/text.h"
+#include "base/text/text.h"
 #include "shard/layout/dist_attr.h"
 
 namespace tessera {

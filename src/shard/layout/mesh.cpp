@@ -8,8 +8,8 @@
 #include <numeric>
 #include <set>
 
-#include "base/count_text.h"
-#include "base/text.h"
+#include "base/text/count_text.h"
+#include "base/text/text.h"
 
 namespace tessera {
 namespace {

@@ -8,8 +8,8 @@
 #include <string_view>
 #include <vector>
 
-#include "base/dims.h"
-#include "base/split.h"
+#include "base/tensor/dims.h"
+#include "base/tensor/split.h"
 #include "base/units.h"
 
 namespace tessera {

@@ -5,8 +5,8 @@
 #include <unordered_map>
 
 #include "base/error.h"
-#include "base/name_pattern.h"
-#include "base/text.h"
+#include "base/text/name_pattern.h"
+#include "base/text/text.h"
 
 namespace tessera {
 namespace {

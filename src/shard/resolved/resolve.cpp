@@ -5,7 +5,7 @@
 #include <unordered_map>
 
 #include "base/error.h"
-#include "base/text.h"
+#include "base/text/text.h"
 #include "graph/derivations.h"
 #include "shard/resolved/name_patterns.h"
 #include "shard/resolved/section_lookup.h"

@@ -3,7 +3,7 @@
 #include <algorithm>
 
 #include "base/error.h"
-#include "base/text.h"
+#include "base/text/text.h"
 #include "shard/candidates.h"
 #include "shard/mesh_assignment.h"
 

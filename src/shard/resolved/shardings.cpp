@@ -3,8 +3,8 @@
 #include <algorithm>
 #include <array>
 
-#include "base/config_table.h"
 #include "base/error.h"
+#include "base/files/config_table.h"
 
 namespace tessera {
 namespace {

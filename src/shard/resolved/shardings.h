@@ -8,8 +8,8 @@
 #include <utility>
 #include <vector>
 
-#include "base/config_table.h"
-#include "base/document.h"
+#include "base/files/config_table.h"
+#include "base/files/document.h"
 
 namespace tessera {
 

@@ -4,7 +4,7 @@
 #include <memory>
 #include <unordered_map>
 
-#include "base/text.h"
+#include "base/text/text.h"
 #include "shard/resolved/name_patterns.h"
 
 namespace tessera {

@@ -12,7 +12,7 @@
 #include <utility>
 #include <vector>
 
-#include "base/tensor.h"
+#include "base/tensor/tensor.h"
 #include "tasks/testing/hand_made.h"
 
 namespace tessera::random_programs {

@@ -4,7 +4,7 @@
 
 #include <cstdint>
 
-#include "base/dtype.h"
+#include "base/tensor/dtype.h"
 
 namespace tessera {
 

@@ -4,7 +4,7 @@
 
 #include <array>
 
-#include "base/dims.h"
+#include "base/tensor/dims.h"
 
 namespace tessera {
 

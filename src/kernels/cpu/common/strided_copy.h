@@ -5,7 +5,7 @@
 #include <cstddef>
 #include <cstdint>
 
-#include "base/dims.h"
+#include "base/tensor/dims.h"
 
 namespace tessera {
 

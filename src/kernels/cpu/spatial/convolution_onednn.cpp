@@ -9,7 +9,7 @@
 #include <optional>
 
 #include "base/error.h"
-#include "base/tensor.h"
+#include "base/tensor/tensor.h"
 #include "kernels/cpu/common/operands.h"
 #include "kernels/cpu/spatial/convolution.h"
 #include "oneapi/dnnl/dnnl.hpp"

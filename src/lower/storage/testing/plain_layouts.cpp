@@ -5,7 +5,7 @@
 #include <map>
 #include <vector>
 
-#include "base/tensor.h"
+#include "base/tensor/tensor.h"
 
 namespace tessera {
 namespace {

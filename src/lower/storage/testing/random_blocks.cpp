@@ -2,7 +2,7 @@
 
 #include <random>
 
-#include "base/tensor.h"
+#include "base/tensor/tensor.h"
 
 namespace tessera {
 namespace {

@@ -1,0 +1,202 @@
+#include "base/files/config_table.h"
+
+#include <algorithm>
+#include <cmath>
+
+#include "base/error.h"
+#include "base/text/text.h"
+
+namespace tessera {
+
+namespace {
+
+std::string from_to(const std::string& least, const std::string& most) {
+  return least + " to " + most;
+}
+
+/// A number such as 1e6 or 16.0 as an integer of a range; "" for what is none.
+std::string whole_number(const Document& value, int64_t least, int64_t most) {
+  if (value.is_int() || !value.is_number()) return {};
+  const double number = value.as_double();
+  if (std::trunc(number) != number || std::abs(number) > 1e15) return {};
+  const auto whole = static_cast<int64_t>(number);
+  return whole < least || whole > most ? "" : std::to_string(whole);
+}
+
+Document list_of(const std::vector<std::string>& texts) {
+  return Document::List(texts.begin(), texts.end());
+}
+
+}  // namespace
+
+std::string ConfigOrigin::of(const std::string& key) const {
+  const auto inside = overridden.lower_bound(key + ".");
+  const bool contains_one = inside != overridden.end() && inside->starts_with(key + ".");
+  return overridden.contains(key) || contains_one ? "--set" : file;
+}
+
+ConfigTable::ConfigTable(const Document* table, std::string path, ConfigOrigin origin,
+                         std::vector<ReadKey>* keys)
+    : table_(table),
+      path_(std::move(path)),
+      origin_(std::move(origin)),
+      listed_(path_),
+      keys_(keys) {
+  if (table_ && !table_->is_table())
+    throw UserError(origin_.of(path_) + ": '" + path_ + "' is " + kind_of(*table_),
+                    "it must be a table", "write [" + path_ + "] and its keys below it",
+                    ExitCode::kBadConfig);
+}
+
+const Document* ConfigTable::find(const std::string& key) {
+  asked_.insert(key);
+  return table_ ? table_->find(key) : nullptr;
+}
+
+const Document* ConfigTable::find(const std::string& key, std::string type,
+                                  const Document& fallback, std::string range) {
+  if (keys_) keys_->push_back({listed(key), std::move(type), to_json(fallback), std::move(range)});
+  return find(key);
+}
+
+const Document* ConfigTable::raw(const std::string& key, const ValueForm& form) {
+  if (keys_)
+    keys_->push_back(
+        {listed(form.listed.empty() ? key : form.listed), form.type, form.fallback, form.range});
+  return find(key);
+}
+
+void ConfigTable::refuse(const std::string& key, const Document& found, const std::string& legal,
+                         const std::string& close) const {
+  throw UserError(
+      origin_of(key) + ": " + full(key) + " = " + to_json(found) + " is not possible",
+      full(key) + " must be " + legal,
+      close.empty() ? "set " + full(key) + " to such a value" : "did you mean '" + close + "'?",
+      ExitCode::kBadConfig);
+}
+
+int64_t ConfigTable::integer(const std::string& key, int64_t fallback, int64_t least,
+                             int64_t most) {
+  const std::string range = from_to(std::to_string(least), std::to_string(most));
+  const Document* found = find(key, "integer", fallback, range);
+  if (!found) return fallback;
+  if (!found->is_int() || found->as_int() < least || found->as_int() > most)
+    refuse(key, *found, "an integer from " + range, whole_number(*found, least, most));
+  return found->as_int();
+}
+
+double ConfigTable::number(const std::string& key, double fallback, double least, double most) {
+  const std::string range = from_to(double_text(least), double_text(most));
+  const Document* found = find(key, "number", fallback, range);
+  if (!found) return fallback;
+  if (!found->is_number() || !(found->as_double() >= least && found->as_double() <= most))
+    refuse(key, *found, "a number from " + range);
+  return found->as_double();
+}
+
+bool ConfigTable::boolean(const std::string& key, bool fallback) {
+  const Document* found = find(key, "true or false", fallback);
+  if (!found) return fallback;
+  if (!found->is_bool()) refuse(key, *found, "true or false");
+  return found->as_bool();
+}
+
+std::string ConfigTable::text(const std::string& key, const std::string& fallback) {
+  const Document* found = find(key, "text", fallback);
+  if (!found) return fallback;
+  if (!found->is_string()) refuse(key, *found, "a text");
+  return found->as_string();
+}
+
+std::string ConfigTable::choice(const std::string& key, const std::string& fallback,
+                                const std::vector<std::string>& choices,
+                                std::span<const Renamed> renamed,
+                                std::span<const Familiar> familiar) {
+  const std::string range = "one of " + join(choices, ", ");
+  const Document* found = find(key, "text", fallback, range);
+  if (!found) return fallback;
+  for (const auto& [before, now] : renamed)
+    if (*found == Document(std::string(before)))
+      throw UserError(
+          origin_of(key) + ": " + full(key) + " = " + to_json(*found) + " has a new name",
+          "the value '" + std::string(before) + "' is now called '" + std::string(now) + "'",
+          "set " + full(key) + " to '" + std::string(now) + "'", ExitCode::kBadConfig);
+  for (const Familiar& name : familiar)
+    if (*found == Document(std::string(name.theirs)))
+      throw UserError(
+          origin_of(key) + ": " + full(key) + " = " + to_json(*found) + " is not possible",
+          "'" + std::string(name.theirs) + "' is called '" + std::string(name.ours) + "' here",
+          "set " + full(key) + " to '" + std::string(name.ours) + "'", ExitCode::kBadConfig);
+  if (!found->is_string()) refuse(key, *found, range);
+  if (std::find(choices.begin(), choices.end(), found->as_string()) == choices.end())
+    refuse(key, *found, range, nearest(found->as_string(), choices));
+  return found->as_string();
+}
+
+std::vector<std::string> ConfigTable::texts(const std::string& key,
+                                            const std::vector<std::string>& fallback) {
+  const Document* found = find(key, "list of texts", list_of(fallback));
+  if (!found) return fallback;
+  if (found->is_string()) return {found->as_string()};
+  std::vector<std::string> list;
+  if (!found->is_list()) refuse(key, *found, "a text or a list of texts");
+  for (const Document& item : found->as_list()) {
+    if (!item.is_string()) refuse(key, *found, "a text or a list of texts");
+    list.push_back(item.as_string());
+  }
+  return list;
+}
+
+ConfigTable ConfigTable::table(const std::string& key, const std::string& listed_key) {
+  ConfigTable found(find(key), full(key), origin_, keys_);
+  found.listed_ = listed(listed_key.empty() ? key : listed_key);
+  return found;
+}
+
+ConfigTable ConfigTable::inside(const Document& value, const std::string& key,
+                                const std::string& listed_key) const {
+  ConfigTable found(&value, full(key), origin_, keys_);
+  found.listed_ = listed(listed_key);
+  return found;
+}
+
+void ConfigTable::refuse_renamed(std::span<const Renamed> keys) const {
+  if (!table_) return;
+  for (const auto& [before, now] : keys) {
+    if (!table_->find(std::string(before))) continue;
+    const std::string name = full(std::string(now));
+    throw UserError(origin_of(std::string(before)) + ": the key '" + full(std::string(before)) +
+                        "' has a new name",
+                    "it is now called '" + name + "'", "write '" + name + "' instead",
+                    ExitCode::kBadConfig);
+  }
+}
+
+void ConfigTable::refuse_familiar(std::span<const Familiar> keys) const {
+  if (!table_) return;
+  for (const auto& [theirs, ours, note] : keys) {
+    const std::string key(theirs);
+    if (asked_.contains(key) || !table_->find(key)) continue;
+    throw UserError(origin_of(key) + ": unknown key '" + full(key) + "'",
+                    "it is called '" + std::string(ours) + "' here",
+                    "write '" + std::string(ours) + "' instead" +
+                        (note.empty() ? "" : ": " + std::string(note)),
+                    ExitCode::kBadConfig);
+  }
+}
+
+void ConfigTable::finish() const {
+  if (!table_) return;
+  for (const auto& [key, value] : table_->as_table()) {
+    if (asked_.contains(key)) continue;
+    const std::string close = nearest(key, asked_);
+    const std::vector<std::string> legal(asked_.begin(), asked_.end());
+    throw UserError(
+        origin_of(key) + ": unknown key '" + full(key) + "'",
+        "legal keys here are " + join(legal, ", "),
+        close.empty() ? "remove it or use one of these" : "did you mean '" + full(close) + "'?",
+        ExitCode::kBadConfig);
+  }
+}
+
+}  // namespace tessera

@@ -1,0 +1,113 @@
+#include "base/text/text.h"
+
+#include <array>
+#include <charconv>
+#include <ostream>
+#include <utility>
+
+#include "base/text/name_pattern.h"
+#include "base/text/numbered_text.h"
+
+namespace tessera {
+
+std::string join(const std::vector<std::string>& parts, std::string_view separator) {
+  std::string text;
+  for (size_t i = 0; i < parts.size(); ++i) {
+    if (i) text += separator;
+    text += parts[i];
+  }
+  return text;
+}
+
+std::vector<std::string> split_text(std::string_view text, char separator) {
+  std::vector<std::string> parts;
+  size_t begin = 0;
+  for (size_t end = text.find(separator); end != std::string_view::npos;
+       end = text.find(separator, begin)) {
+    parts.emplace_back(text.substr(begin, end - begin));
+    begin = end + 1;
+  }
+  parts.emplace_back(text.substr(begin));
+  return parts;
+}
+
+std::string_view trim(std::string_view text) {
+  const size_t begin = text.find_first_not_of(" \t\r\n");
+  if (begin == std::string_view::npos) return {};
+  return text.substr(begin, text.find_last_not_of(" \t\r\n") - begin + 1);
+}
+
+std::vector<std::string> split_outside_brackets(std::string_view text, char separator) {
+  std::vector<std::string> parts;
+  int depth = 0;
+  size_t begin = 0;
+  for (size_t i = 0; i <= text.size(); ++i) {
+    if (i < text.size() && text[i] == '(') ++depth;
+    if (i < text.size() && text[i] == ')') --depth;
+    if (i < text.size() && (text[i] != separator || depth != 0)) continue;
+    if (!trim(text.substr(begin, i - begin)).empty())
+      parts.emplace_back(trim(text.substr(begin, i - begin)));
+    begin = i + 1;
+  }
+  return parts;
+}
+
+bool matches(std::string_view pattern, std::string_view name) {
+  return NamePattern(pattern).matches(name);
+}
+
+std::string double_text(double value) {
+  std::array<char, 40> buffer;
+  const auto result = std::to_chars(buffer.data(), buffer.data() + buffer.size(), value);
+  std::string text(buffer.data(), result.ptr);
+  if (text.find_first_of(".en") == std::string::npos) text += ".0";
+  return text;
+}
+
+// ---- NumberedText ----
+
+NumberedText::NumberedText(std::string pattern) {
+  if (!pattern.empty()) pattern_ = std::make_shared<const std::string>(std::move(pattern));
+}
+
+const std::string& NumberedText::pattern() const {
+  static const std::string empty;
+  return pattern_ ? *pattern_ : empty;
+}
+
+std::string NumberedText::text() const {
+  return number_ < 0 ? pattern() : with(std::to_string(number_));
+}
+
+std::string NumberedText::with(std::string_view number) const {
+  std::string result;
+  std::string_view rest = pattern();
+  while (true) {
+    const size_t mark = rest.find(kMark);
+    result += rest.substr(0, mark);
+    if (mark == std::string_view::npos) return result;
+    result += number;
+    rest.remove_prefix(mark + 1);
+  }
+}
+
+NumberedText NumberedText::numbered(int number) const {
+  NumberedText text = *this;
+  text.number_ = number;
+  return text;
+}
+
+NumberedText& NumberedText::operator+=(std::string_view suffix) {
+  pattern_ = std::make_shared<const std::string>(pattern() + std::string(suffix));
+  return *this;
+}
+
+std::string operator+(const NumberedText& a, std::string_view b) {
+  return a.text().append(b);
+}
+
+std::ostream& operator<<(std::ostream& out, const NumberedText& text) {
+  return out << text.text();
+}
+
+}  // namespace tessera

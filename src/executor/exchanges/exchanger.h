@@ -1,0 +1,45 @@
+// The exchanges of one rank: prefetched ones, and those that run at their turn in the order list.
+#pragma once
+
+#include "executor/actor_messages.h"
+#include "executor/exchanges/prefetch_queue.h"
+#include "executor/memory/rank_memory.h"
+#include "executor/record/rank_observer.h"
+#include "executor/task_table.h"
+
+namespace tessera {
+
+/// threads  the thread of the rank
+class Exchanger {
+ public:
+  Exchanger(const ProgramRanks& ranks, RankMemory& memory, TaskTable& tasks,
+            ActorMessages& messages, const RankObserver& observer)
+      : ranks_(ranks),
+        memory_(memory),
+        tasks_(tasks),
+        prefetches_(ranks.context(), memory, tasks, messages, observer) {}
+  /// requires  the table of tasks is complete
+  void plan() { prefetches_.plan(); }
+  /// Makes the groups of the exchanges that need one.  requires  as ExchangeBackend::join_group
+  void join_groups();
+
+  /// Begins the exchange of `task`, whose actor has begun an act. It is at its turn. When all
+  /// senders are in this process, the exchange is over on return.
+  void start(BoundTask& task);
+  /// Advances the exchange that was started last.  returns  whether it is over
+  bool advance();
+  /// Would advance() or a prefetch do something?  threads  any, while the rank waits
+  bool has_news() const;
+
+  PrefetchQueue& prefetches() { return prefetches_; }
+  Bytes staging_bytes() { return prefetches_.staging().size(); }
+
+ private:
+  const ProgramRanks& ranks_;
+  RankMemory& memory_;
+  TaskTable& tasks_;
+  PrefetchQueue prefetches_;
+  BoundExchange* current_ = nullptr;  // the exchange in flight at its turn
+};
+
+}  // namespace tessera
