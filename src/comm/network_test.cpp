@@ -104,11 +104,11 @@ TEST(HostCollectives, ABarrierThatAProcessDoesNotReachEndsAtTheDeadline) {
 TEST(KeepAlive, ABusyProcessIsWaitedForBeyondTheDeadline) {
   for (const int busy : {0, 2})
     on_networks({3}, [busy](ProcessNetwork& network) {
-      constexpr Seconds kDeadline{0.5};
+      constexpr Seconds kDeadline{1};
       network.host().barrier(Seconds(60));  // all begin together
       if (network.process() == busy) {
         const KeepAlive::BusyScope scope(network.keep_alive(), kDeadline);
-        std::this_thread::sleep_for(std::chrono::milliseconds(1200));
+        std::this_thread::sleep_for(std::chrono::milliseconds(2400));
       }
       EXPECT_NO_THROW(network.host().barrier(kDeadline))
           << "process " << network.process() << " waits for " << busy;
