@@ -481,7 +481,7 @@ std::string two_matmuls_text() {
                                                       shard_op("Y1", "[P(), P(None,\"d\")]")}));
   const auto line = [&](const std::string& symbol, const std::string& name) {
     std::string made, exchanges;
-    for (const Register& reg : program.registers)
+    for (const RegisterForm& reg : program.registers)
       if (reg.name == name) made = to_text(reg.type, reg.attr);
     for (const Instruction& i : program.instructions)
       if (const ExchangeStep* step = i.exchange();

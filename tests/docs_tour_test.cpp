@@ -93,13 +93,14 @@ std::string changed_lines(const std::string& before, const std::string& after) {
 /// The error when the update reads its step unreduced, as if there were no all-reduce.
 std::string missing_reduction_text(const Tour& tour) {
   TaskGraph tasks = tour.compiled.tasks;
-  RegisterIndex addends;
-  for (const Task& task : tasks.tasks)
-    for (const KernelStep& step : task.steps)
+  RegisterFormIndex addends;
+  for (const TaskForm& task : tasks.tasks.forms())
+    for (const KernelForm& step : task.steps)
       if (step.op == "w.sgd.step") addends = step.outputs[0];
-  for (Task& task : tasks.tasks)
-    for (KernelStep& step : task.steps)
+  for (TaskForm& task : tasks.tasks.forms())
+    for (KernelForm& step : task.steps)
       if (step.op == "w.sgd.next") step.inputs[1] = addends;
+  link(tasks);
   try {
     check_placements(tour.compiled.graph, tasks, 1);
     return "nothing\n";

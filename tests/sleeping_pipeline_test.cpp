@@ -154,7 +154,8 @@ TEST(SleepingPipeline, LaunchTimeDelaysEveryActOfADevice) {
   const Simulation run = simulate_sleep(graph, 2, {.launch = Seconds(0.1 * kUnit)});
   int64_t launches = 0;
   for (const Task& task : graph->tasks)
-    if (stream_of(*graph, task) != TaskStream::kHost && task.name.find("loss") == std::string::npos)
+    if (stream_of(*graph, task) != TaskStream::kHost &&
+        task.name.text().find("loss") == std::string::npos)
       ++launches;
   EXPECT_GE(thousandths(run.step), 6000 + 300);
   EXPECT_LE(thousandths(run.step), 6000 + 100 * launches);

@@ -60,7 +60,7 @@ int main() {
                                  {shard_tensor("x", "P(\"dp\")")})
                              .tasks;
   for (const Task& task : both.tasks)
-    if (task.kind == Task::Kind::kExchange) std::printf("%s\n", task.name.c_str());
+    if (task.kind == Task::Kind::kExchange) std::printf("%s\n", task.name.text().c_str());
   const std::vector<float> a = train(alone), b = train(both);
   for (size_t i = 0; i < a.size(); i += 33)
     std::printf("step %2zu: loss %.2f on one rank, %.2f on two\n", i, a[i], b[i]);

@@ -58,8 +58,8 @@ class MarkedGraphMaker {
  private:
   int party_count() const { return static_cast<int>(parties_.orders.size()); }
   const std::vector<TaskId>& order(int party) const { return parties_.orders[party]; }
-  const Task& task_at(TaskId task) const { return graph_.tasks[task]; }
-  const Register& register_at(RegisterIndex reg) const { return graph_.registers[reg]; }
+  Task task_at(TaskId task) const { return graph_.tasks[task]; }
+  Register register_at(RegisterIndex reg) const { return graph_.registers[reg]; }
   int position(int party, TaskId task) const { return positions_[party][task]; }
   int vertex(int party, TaskId task) const { return party * graph_.tasks.size() + task.value(); }
 

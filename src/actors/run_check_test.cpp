@@ -78,7 +78,7 @@ TEST(RunCheck, ExchangesThatAreSwappedOnOneRankAreNamed) {
 
 TEST(RunCheck, ARegisterWithoutSlotIsACycleOfTwo) {
   const auto graph = graph_of(two_gathers());
-  graph->registers[RegisterIndex(1)].slots = 0;  // 'a'
+  graph->registers.form(RegisterIndex(1)).slots = 0;  // 'a'
   EXPECT_THAT(
       [&] { check_run(*graph, {0, 1}); },
       ThrowsMessage<InternalError>(HasSubstr("has no free slot of 'a' before 'gather a' of rank")));
@@ -126,7 +126,7 @@ TEST(RunCheck, ASecondSlotOverlapsProducerAndReaderOnTwoRanks) {
     made.place_on(stage(1));
     made.exchange("send y", y, "f32[4]");
     const auto graph = graph_of(std::move(made));
-    graph->registers[y].slots = slots;
+    graph->registers.form(y).slots = slots;
     const TaskActors actors = find_actors(graph, {0, 1});
     std::vector<double> times(static_cast<size_t>(2 * graph->tasks.size()), 0);
     for (int rank : {0, 1})

@@ -90,7 +90,7 @@ OutPort TaskActors::output_port(int rank_index, RegisterIndex index) const {
       port.consumers.push_back(actor_id(rank_index, consumer));
       continue;
     }
-    const std::vector<RegisterIndex>& sources = task_at(consumer).inputs;
+    const std::span<const RegisterIndex> sources = task_at(consumer).inputs;
     const size_t part = std::find(sources.begin(), sources.end(), index) - sources.begin();
     for (int receiver = 0; receiver < rank_count(); ++receiver)
       if (pulls_from(consumer, part, receiver, rank_index))

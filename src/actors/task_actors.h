@@ -85,8 +85,8 @@ class TaskActors {
 
   int task_count() const { return graph_->tasks.size(); }
   int register_count() const { return graph_->registers.size(); }
-  const Task& task_at(TaskId task) const { return graph_->tasks[task]; }
-  const Register& register_at(RegisterIndex reg) const { return graph_->registers[reg]; }
+  Task task_at(TaskId task) const { return graph_->tasks[task]; }
+  Register register_at(RegisterIndex reg) const { return graph_->registers[reg]; }
   const Links& links(TaskId task, size_t part, int rank_index) const {
     return links_[rank_index][task][part];
   }

@@ -78,7 +78,7 @@ TEST(WorkedExample, TheGradientOfTheEmbeddingStaysShardedWithoutAnAllReduce) {
   for (const Task& task : embedding.compiled.tasks.tasks) {
     if (task.kind != Task::Kind::kExchange) continue;
     ++exchanges;
-    EXPECT_EQ(task.name.substr(0, 15), "all-reduce rows")
+    EXPECT_EQ(task.name.text().substr(0, 15), "all-reduce rows")
         << "the only exchange is the sum of the rows";
   }
   EXPECT_EQ(exchanges, 1);

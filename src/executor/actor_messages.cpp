@@ -59,7 +59,8 @@ Recorder::MessageEvent ActorMessages::event_of(const Message& message, ActorId a
   return {program_.number,
           &tasks_.of(actor).task,
           tasks_.of(actor).stream,
-          &program_.register_of(message.reg),
+          &program_.graph->registers,
+          program_.actors->register_of(message.reg),
           message,
           Recorder::now()};
 }

@@ -3,9 +3,9 @@
 
 #include <vector>
 
+#include "executor/bound_tasks.h"
 #include "executor/program_ranks.h"
 #include "executor/record/recorder.h"
-#include "executor/task_table.h"
 
 namespace tessera {
 
@@ -13,7 +13,7 @@ namespace tessera {
 /// memory   nothing is allocated in the steady state
 class ActorMessages {
  public:
-  ActorMessages(const ProgramRanks& ranks, int rank_index, TaskTable& tasks)
+  ActorMessages(const ProgramRanks& ranks, int rank_index, BoundTasks& tasks)
       : ranks_(ranks),
         program_(ranks.context()),
         rank_index_(rank_index),
@@ -50,7 +50,7 @@ class ActorMessages {
   const ProgramContext& program_;
   const int rank_index_;
   RankEndpoint& endpoint_;
-  TaskTable& tasks_;
+  BoundTasks& tasks_;
   std::vector<Message> outgoing_;  // reused
   Recorder* recorder_ = nullptr;
 };

@@ -33,7 +33,7 @@ BoundProgram::BoundProgram(std::shared_ptr<const TaskGraph> graph, const Program
   for (const Task& task : graph->tasks)
     for (const KernelStep& step : task.steps) {
       if (!step.control) continue;
-      auto& bound = regions_[step.control.get()];
+      auto& bound = regions_[step.control];
       ensure(bound.empty(), "regions belong to one step");
       for (const TaskGraph& region : step.control->regions) {
         bound.push_back(std::make_unique<BoundProgram>(
@@ -63,7 +63,7 @@ void BoundProgram::make_rank(int rank_index, std::byte* lent_arena) {
 
 void BoundProgram::make_regions(int rank_index, const KernelStep& step) {
   std::byte* workspace = ranks_.find(rank_index)->memory.workspace(step);
-  const auto& regions = regions_.at(step.control.get());
+  const auto& regions = regions_.at(step.control);
   for (size_t i = 0; i < regions.size(); ++i)
     regions[i]->make_rank(rank_index, workspace ? workspace + step.control->offsets[i] : nullptr);
 }

@@ -19,7 +19,7 @@ namespace tessera {
 
 /// One kernel of a compute task, or a While or If, which is alone in its task.
 struct BoundStep {
-  const KernelStep* source = nullptr;
+  KernelStep source;
   BoundKernel kernel;  // empty when all results are empty on this rank, and for a While or an If
   std::vector<const std::byte*> inputs;  // addresses for the current act
   std::vector<std::byte*> outputs;
@@ -55,7 +55,7 @@ struct BoundExchange {
 };
 
 struct BoundTask {
-  const Task& task;
+  const Task task;
   const TaskId id;
   const TaskStream stream;
   Actor actor;

@@ -33,7 +33,7 @@ void run_while(const BoundStep& step, Region*& running) {
     lend_operands(step, *region, variable, step.outputs.size());
   }
   Region &condition = *step.regions[0], &body = *step.regions[1];
-  const int64_t max_iterations = step.source->control->max_iterations;
+  const int64_t max_iterations = step.source.control->max_iterations;
   std::byte holds{};
   std::byte* const predicate = &holds;
   for (int64_t i = 0; max_iterations < 0 || i < max_iterations; ++i) {
@@ -58,7 +58,7 @@ void run_if(const BoundStep& step, Region*& running) {
 }  // namespace
 
 void run_control(const BoundStep& step, Region*& running) {
-  if (step.source->control->kind == Control::Kind::kWhile)
+  if (step.source.control->kind == Control::Kind::kWhile)
     run_while(step, running);
   else
     run_if(step, running);

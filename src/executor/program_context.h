@@ -37,10 +37,10 @@ struct ProgramContext {
     return !network || process_of[rank_index] == network->process();
   }
   int index_of(Rank rank) const { return actors->index_of(rank); }
-  const Register& reg(RegisterIndex index) const { return graph->registers[index]; }
-  const Task& task(TaskId id) const { return graph->tasks[id]; }
-  const Task& task_of(ActorId actor) const { return task(actors->task_of(actor)); }
-  const Register& register_of(RegisterId id) const { return reg(actors->register_of(id)); }
+  Register reg(RegisterIndex index) const { return graph->registers[index]; }
+  Task task(TaskId id) const { return graph->tasks[id]; }
+  Task task_of(ActorId actor) const { return task(actors->task_of(actor)); }
+  Register register_of(RegisterId id) const { return reg(actors->register_of(id)); }
 };
 
 }  // namespace tessera

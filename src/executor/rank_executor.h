@@ -6,6 +6,7 @@
 #include <vector>
 
 #include "executor/actor_messages.h"
+#include "executor/bound_tasks.h"
 #include "executor/exchanges/exchanger.h"
 #include "executor/program_ranks.h"
 #include "executor/rank_stream.h"
@@ -16,7 +17,6 @@
 #include "executor/region.h"
 #include "executor/task_binder.h"
 #include "executor/task_launcher.h"
-#include "executor/task_table.h"
 #include "executor/types.h"
 
 namespace tessera {
@@ -72,7 +72,7 @@ class RankExecutor : public Region {
   const ProgramContext& program_;
   const int rank_index_;
   RankEndpoint& endpoint_;
-  TaskTable tasks_;
+  BoundTasks tasks_;
   RankObserver observer_;
   ActorMessages messages_;
   Exchanger exchanger_;

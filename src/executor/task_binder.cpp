@@ -60,21 +60,21 @@ BoundTask TaskBinder::bind(TaskId id) const {
   return bound;
 }
 
-std::vector<TensorType> TaskBinder::types(const std::vector<RegisterIndex>& registers) const {
+std::vector<TensorType> TaskBinder::types(const RegisterList& registers) const {
   std::vector<TensorType> result;
   for (RegisterIndex reg : registers) result.push_back(memory_.local_type_of(reg));
   return result;
 }
 
 BoundStep TaskBinder::bind_step(const KernelStep& step) const {
-  BoundStep bound{.source = &step,
+  BoundStep bound{.source = step,
                   .kernel = {},
                   .inputs = std::vector<const std::byte*>(step.inputs.size()),
                   .outputs = std::vector<std::byte*>(step.outputs.size()),
                   .regions = {},
                   .carried_values = {}};
   if (step.control) {
-    bound.regions = regions_.at(step.control.get());
+    bound.regions = regions_.at(step.control);
     bound.carried_values = plan_carried_values(step);
   } else {
     bound.kernel = bind_kernel(step);

@@ -36,7 +36,7 @@ class TaskBinder {
   void plan_remote_receives(TaskId id, BoundExchange& exchange) const;
   void plan_receive(const Task& task, const TravellingPull& travels, BoundExchange& exchange,
                     RemoteReceives& receives, size_t& source) const;
-  std::vector<TensorType> types(const std::vector<RegisterIndex>& registers) const;
+  std::vector<TensorType> types(const RegisterList& registers) const;
   const Coordinate& coordinate(const Register& reg) const { return memory_.coordinate(reg.mesh); }
 
   const ProgramContext& program_;

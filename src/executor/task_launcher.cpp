@@ -19,7 +19,7 @@ void TaskLauncher::launch(RankStream& stream, BoundTask& task) {
 void TaskLauncher::launch_steps(RankStream& stream, BoundTask& task) {
   auto begin = messages_.now();
   for (BoundStep& step : task.steps) {
-    const KernelStep& source = *step.source;
+    const KernelStep& source = step.source;
     if (stream.is_host()) running_step_ = &source;
     for (size_t i = 0; i < source.inputs.size(); ++i)
       step.inputs[i] = memory_.current(source.inputs[i]);

@@ -513,15 +513,22 @@ TEST(WhileGradient, IsThatOfFiniteDifferences) {
 
 /// Drops the reductions in regions, so that partial values stay unreduced.
 void drop_reductions(TaskGraph& graph) {
-  for (Task& task : graph.tasks)
-    for (KernelStep& step : task.steps) {
+  const auto drop = [](std::shared_ptr<const Control>& control) {
+    Control changed = *control;
+    for (TaskGraph& region : changed.regions)
+      for (TaskForm& inner : region.tasks.forms())
+        if (inner.kind == Task::Kind::kExchange && inner.parts[0].exchange.to.partial.empty())
+          inner.parts[0].exchange.from.partial.clear();
+    control = std::make_shared<const Control>(std::move(changed));
+  };
+  for (TaskForm& task : graph.tasks.forms())
+    for (KernelForm& step : task.steps) {
       if (!step.control) continue;
-      Control control = *step.control;
-      for (TaskGraph& region : control.regions)
-        for (Task& inner : region.tasks)
-          if (inner.kind == Task::Kind::kExchange && inner.parts[0].exchange.to.partial.empty())
-            inner.parts[0].exchange.from.partial.clear();
-      step.control = std::make_shared<const Control>(std::move(control));
+      drop(step.control);
+      if (!step.variation) continue;
+      KernelVariation variation = *step.variation;
+      for (std::shared_ptr<const Control>& control : variation.controls) drop(control);
+      step.variation = std::make_shared<const KernelVariation>(std::move(variation));
     }
 }
 

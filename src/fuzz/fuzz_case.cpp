@@ -367,7 +367,10 @@ std::optional<CaseFailure> run_case(const FuzzCase& given, const CaseFaults& fau
     TaskGraph compiled = compile_case(given, faults);
     if (faults.on_chunks && has_chunks(compiled)) faults.on_chunks();
     if (faults.on_combined && has_combined_exchanges(compiled)) faults.on_combined();
-    if (faults.tamper) faults.tamper(compiled);
+    if (faults.tamper) {
+      faults.tamper(compiled);
+      link(compiled);
+    }
     tasks = std::make_shared<const TaskGraph>(std::move(compiled));
     return std::nullopt;
   });

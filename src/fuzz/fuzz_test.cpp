@@ -338,10 +338,10 @@ CaseFaults with_exchange(std::function<bool(const Exchange&)> fits,
                          std::function<void(Exchange&)> change) {
   CaseFaults faults;
   faults.tamper = [=](TaskGraph& graph) {
-    for (Task& task : graph.tasks) {
+    for (TaskForm& task : graph.tasks.forms()) {
       if (task.kind != Task::Kind::kExchange || !fits(task.parts[0].exchange)) continue;
       change(task.parts[0].exchange);
-      graph.registers[task.inputs[0]].attr = task.parts[0].exchange.from;
+      graph.registers.forms()[task.inputs[0]].attr = task.parts[0].exchange.from;
       return;
     }
   };
@@ -368,11 +368,11 @@ TEST(PlantedFaults, AMissingReductionIsFound) {
 TEST(PlantedFaults, PartsOfAnExchangeThatTradeTheirTargetsAreFound) {
   CaseFaults faults;
   faults.tamper = [](TaskGraph& graph) {
-    const auto like = [&](RegisterIndex a, RegisterIndex b) {
-      return graph.registers[a].type == graph.registers[b].type &&
-             graph.registers[a].attr == graph.registers[b].attr;
+    const auto like = [&](RegisterFormIndex a, RegisterFormIndex b) {
+      const auto& forms = graph.registers.forms();
+      return forms[a].type == forms[b].type && forms[a].attr == forms[b].attr;
     };
-    for (Task& task : graph.tasks)
+    for (TaskForm& task : graph.tasks.forms())
       if (task.parts.size() > 1 && like(task.outputs[0], task.outputs[1]))
         return std::swap(task.outputs[0], task.outputs[1]);
   };
@@ -405,9 +405,11 @@ TEST(PlantedFaults, ADoubleReductionIsFound) {
 TEST(PlantedFaults, AVariableThatIsCopiedTooEarlyIsFound) {
   CaseFaults faults;
   faults.tamper = [](TaskGraph& graph) {
-    for (Task& task : graph.tasks)
-      for (KernelStep& step : task.steps)
-        if (step.op.text().ends_with(".before")) step.inputs = {graph.variables[0].value};
+    const RegisterFormIndex variable =
+        graph.registers.numbering().form_of(graph.variables[0].value);
+    for (TaskForm& task : graph.tasks.forms())
+      for (KernelForm& step : task.steps)
+        if (step.op.text().ends_with(".before")) step.inputs = {variable};
   };
   FuzzOptions options;
   options.max_failures = 1;

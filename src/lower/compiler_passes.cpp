@@ -18,7 +18,6 @@
 #include "lower/passes/sum_chains.h"
 #include "lower/region.h"
 #include "lower/task_groups.h"
-#include "lower/unroll.h"
 #include "placement_check/placement_check.h"
 #include "shard/micro_batches.h"
 
@@ -67,7 +66,7 @@ std::string halos_text(const Graph& graph, const ShardedGraph& sharded) {
 
 std::string copies_text(const Program& program) {
   std::string text;
-  const auto name = [&](RegisterIndex reg) { return program.registers[reg].name.with("i"); };
+  const auto name = [&](RegisterFormIndex reg) { return program.registers[reg].name.with("i"); };
   IndexedVector<InstructionIndex, bool> is_known(program.instructions.size(), false);
   for (const InstructionInstance& instance : instances(program)) {
     const CopyStep* copy = program.instructions[instance.instruction].copy();
@@ -232,11 +231,6 @@ constexpr CompilerPass kArenaPass = {
     [](const CompilerState& s) { return arena_text(s.result); }};
 
 constexpr CompilerPass kTaskPasses[] = {
-    {"unroll", [](CompilerState& s) { s.program = unroll(std::move(s.program)); },
-     [](const CompilerState& s) {
-       return std::to_string(s.program.instructions.size()) + " instructions, " +
-              std::to_string(s.program.registers.size()) + " registers\n";
-     }},
     {"tasks",
      [](CompilerState& s) {
        const TaskGroups groups(s.result.graph, s.plan.tasks);

@@ -9,17 +9,15 @@
 namespace tessera {
 namespace {
 
-using Repeats = RegisterInstances::Repeats;
-
-IndexedVector<RegisterIndex, Repeats> repeats_of_registers(const Program& program) {
-  IndexedVector<RegisterIndex, Repeats> repeats(program.registers.size(), Repeats::kOnce);
+IndexedVector<RegisterFormIndex, Repeats> repeats_of_registers(const Program& program) {
+  IndexedVector<RegisterFormIndex, Repeats> repeats(program.registers.size(), Repeats::kOnce);
   if (!program.rolled) return repeats;
-  for (const TaskInput& input : program.inputs)
+  for (const ProgramInput& input : program.inputs)
     if (program.registers[input.value].micro_batch.index >= 0)
       repeats[input.value] = Repeats::kInput;
   for (const Instruction& instruction : program.instructions)
     if (instruction.micro_batch >= 0)
-      for (RegisterIndex reg : instruction.writes())
+      for (RegisterFormIndex reg : instruction.writes())
         repeats[reg] = is_sum_over_micro_batches(instruction)       ? Repeats::kSum
                        : is_same_in_each(program, instruction, reg) ? Repeats::kSame
                                                                     : Repeats::kEach;
@@ -28,8 +26,8 @@ IndexedVector<RegisterIndex, Repeats> repeats_of_registers(const Program& progra
 
 }  // namespace
 
-bool is_same_in_each(const Program& rolled, const Instruction& writer, RegisterIndex reg) {
-  const KernelStep* kernel = writer.kernel();
+bool is_same_in_each(const Program& rolled, const Instruction& writer, RegisterFormIndex reg) {
+  const KernelForm* kernel = writer.kernel();
   return kernel && writer.micro_batch >= 0 && kernel->purpose == KernelPurpose::kOp &&
          kernel->workspace != reg && rolled.registers[reg].micro_batch.index < 0;
 }
@@ -72,48 +70,9 @@ InstanceOrder instances(const Program& program) {
 // ---- registers ----
 
 RegisterInstances::RegisterInstances(const Program& program)
-    : is_rolled_(program.rolled.has_value()),
-      count_(is_rolled_ ? program.rolled->micro_batches : 1),
-      repeats_(repeats_of_registers(program)) {
-  for (RegisterIndex reg : program.registers.indices()) {
-    firsts_.push_back(registers_.end_index());
-    registers_.resize(registers_.size() + (repeats_[reg] == Repeats::kOnce ? 1 : count_), reg);
-  }
-}
-
-IndexRange<RegisterInstance> RegisterInstances::of(RegisterIndex reg) const {
-  const RegisterInstance first = firsts_[reg];
-  switch (repeats_[reg]) {
-    case Repeats::kOnce: return {first, first + 1};
-    case Repeats::kSum: return {first + 1, first + count_};
-    default: return {first, first + count_};
-  }
-}
-
-bool RegisterInstances::is_in_arena(const Program& program, RegisterInstance instance) const {
-  const RegisterIndex reg = register_of(instance);
-  if (program.registers[reg].storage == Register::Storage::kArena) return true;
-  return (repeats_[reg] == Repeats::kSame || repeats_[reg] == Repeats::kSum) &&
-         instance != whole(reg);
-}
-
-RegisterInstance RegisterInstances::whole(RegisterIndex reg) const {
-  ensure(is_whole(reg), "what is used once a step is made once a step");
-  return firsts_[reg] + (repeats_[reg] == Repeats::kSum ? count_ - 1 : 0);
-}
-
-RegisterInstance RegisterInstances::read(RegisterIndex reg, int micro_batch) const {
-  if (is_whole(reg)) return whole(reg);
-  ensure(micro_batch >= 0, "a value of each micro-batch is read in a micro-batch");
-  return firsts_[reg] + micro_batch;
-}
-
-RegisterInstance RegisterInstances::sum_before(const Instruction& sum, int micro_batch) const {
-  const KernelStep& kernel = *sum.kernel();
-  // In the first micro-batch the sum is the value that is added up.
-  return micro_batch == 1 ? read(kernel.inputs.front(), 0)
-                          : firsts_[kernel.outputs.front()] + (micro_batch - 1);
-}
+    : RegisterNumbering(program.rolled ? program.rolled->micro_batches : 1,
+                        repeats_of_registers(program)),
+      is_rolled_(program.rolled.has_value()) {}
 
 // ---- uses ----
 
@@ -124,58 +83,58 @@ InstanceUses::InstanceUses(const Program& program)
       begins_(registers_.size() + 1, 0),
       is_live_out_(registers_.size(), false) {
   struct Read {
-    RegisterInstance reg;
+    RegisterIndex reg;
     Time reader;
   };
   std::vector<Read> reads;  // each register once an instance
   reads.reserve(3 * order_.elements().size());
-  IndexedVector<RegisterInstance, Time> last_seen(registers_.size());
+  IndexedVector<RegisterIndex, Time> last_seen(registers_.size());
   for (Time t : order_.indices()) {
     const Instruction& instruction = program.instructions[order_[t].instruction];
     const int micro_batch = order_[t].micro_batch;
     registers_.for_each_written(instruction, micro_batch,
-                                [&](RegisterInstance reg) { writers_[reg] = t; });
-    registers_.for_each_read(instruction, micro_batch, [&](RegisterInstance reg) {
+                                [&](RegisterIndex reg) { writers_[reg] = t; });
+    registers_.for_each_read(instruction, micro_batch, [&](RegisterIndex reg) {
       if (std::exchange(last_seen[reg], t) != t) reads.push_back({reg, t});
     });
   }
   for (const Read& read : reads) ++begins_[read.reg + 1];
-  for (RegisterInstance reg : writers_.indices()) begins_[reg + 1] += begins_[reg];
+  for (RegisterIndex reg : writers_.indices()) begins_[reg + 1] += begins_[reg];
   readers_.resize(begins_.back());
-  IndexedVector<RegisterInstance, int> next = begins_;
+  IndexedVector<RegisterIndex, int> next = begins_;
   for (const Read& read : reads) readers_[next[read.reg]++] = read.reader;
   for (const auto& [name, reg] : program.results) is_live_out_[registers_.whole(reg)] = true;
-  for (RegisterIndex reg : program.next)
+  for (RegisterFormIndex reg : program.next)
     if (!reg.is_none()) is_live_out_[registers_.whole(reg)] = true;
 }
 
-std::span<const Time> InstanceUses::readers(RegisterInstance reg) const {
+std::span<const Time> InstanceUses::readers(RegisterIndex reg) const {
   return std::span(readers_).subspan(begins_[reg], begins_[reg + 1] - begins_[reg]);
 }
 
-Time InstanceUses::first_reader(RegisterInstance reg) const {
+Time InstanceUses::first_reader(RegisterIndex reg) const {
   const auto list = readers(reg);
   return list.empty() ? Time() : list.front();
 }
 
-Time InstanceUses::last_reader(RegisterInstance reg) const {
+Time InstanceUses::last_reader(RegisterIndex reg) const {
   const auto list = readers(reg);
   return list.empty() ? Time() : list.back();
 }
 
-Time feed_position(const InstanceUses& uses, RegisterInstance input) {
+Time feed_position(const InstanceUses& uses, RegisterIndex input) {
   const Time reader = uses.first_reader(input);
   return reader.is_none() ? Time(0) : reader;
 }
 
 bool may_write_over(const Program& program, const InstanceUses& uses, Time time,
-                    RegisterInstance operand) {
+                    RegisterIndex operand) {
   const auto& [instruction, micro_batch, pass, issue_after] = uses.order()[time];
-  const KernelStep* kernel = program.instructions[instruction].kernel();
+  const KernelForm* kernel = program.instructions[instruction].kernel();
   if (!kernel || kernel->control) return false;
   std::vector<int> inputs;
   uses.registers().for_each_read(program.instructions[instruction], micro_batch,
-                                 [&](RegisterInstance reg) { inputs.push_back(reg.value()); });
+                                 [&](RegisterIndex reg) { inputs.push_back(reg.value()); });
   return may_write_over(kernel->call->kernel, inputs, operand.value(), program.kernels.get());
 }
 

@@ -10,6 +10,7 @@
 #include <utility>
 
 #include "base/error.h"
+#include "base/text/text.h"
 #include "lower/make_tasks.h"
 #include "lower/partition.h"
 #include "lower/passes/arena.h"
@@ -21,10 +22,11 @@
 #include "lower/passes/prefetch.h"
 #include "lower/program_uses.h"
 #include "lower/testing/layers.h"
-#include "lower/unroll.h"
+#include "lower/testing/unroll.h"
 #include "lower/verify_program.h"
 #include "shard/mesh_assignment.h"
 #include "shard/micro_batches.h"
+#include "tasks/testing/unrolled.h"
 
 namespace tessera {
 namespace {
@@ -73,7 +75,7 @@ using Times = std::vector<int>;
 /// The times at which what an instruction reads is written; -1: a feed fills it.
 Times writers_of_reads(const Program& unrolled, const ProgramUses& uses, InstructionIndex index) {
   Times times;
-  for (RegisterIndex reg : unrolled.instructions[index].reads())
+  for (RegisterFormIndex reg : unrolled.instructions[index].reads())
     times.push_back(uses.writer(reg).value());
   return times;
 }
@@ -82,14 +84,14 @@ Times writers_of_reads(const Program& program, const InstanceUses& uses, Time ti
   Times times;
   uses.registers().for_each_read(
       program.instructions[instance.instruction], instance.micro_batch,
-      [&](RegisterInstance reg) { times.push_back(uses.writer(reg).value()); });
+      [&](RegisterIndex reg) { times.push_back(uses.writer(reg).value()); });
   return times;
 }
 
 /// The times at which what an instruction writes is read.
 Times readers_of_writes(const Program& unrolled, const ProgramUses& uses, InstructionIndex index) {
   Times times;
-  for (RegisterIndex reg : unrolled.instructions[index].writes())
+  for (RegisterFormIndex reg : unrolled.instructions[index].writes())
     for (InstructionIndex reader : uses.readers(reg)) times.push_back(reader.value());
   return times;
 }
@@ -97,7 +99,7 @@ Times readers_of_writes(const Program& program, const InstanceUses& uses, Time t
   const InstructionInstance& instance = uses.order()[time];
   Times times;
   uses.registers().for_each_written(program.instructions[instance.instruction],
-                                    instance.micro_batch, [&](RegisterInstance reg) {
+                                    instance.micro_batch, [&](RegisterIndex reg) {
                                       for (Time reader : uses.readers(reg))
                                         times.push_back(reader.value());
                                     });
@@ -135,9 +137,9 @@ TEST(RegisterInstances, OnlyTheCompleteSumOverMicroBatchesIsAVariable) {
   const Graph graph = testing_layers::square_layers(4, kRows, kWidth);
   const Program program = ordered(graph, 3);
   const RegisterInstances registers(program);
-  for (RegisterIndex reg : program.registers.indices()) {
+  for (RegisterFormIndex reg : program.registers.indices()) {
     int in_variables = 0;
-    for (RegisterInstance instance : registers.of(reg))
+    for (RegisterIndex instance : registers.of(reg))
       in_variables += registers.is_in_arena(program, instance) ? 0 : 1;
     EXPECT_EQ(in_variables, program.registers[reg].storage == Register::Storage::kVariable)
         << program.registers[reg].name;
@@ -158,13 +160,56 @@ TEST(RolledForm, DoesNotGrowWithTheNumberOfMicroBatchesUpToTheArena) {
   }
 }
 
-/// The task graph after the passes from combine on.
-std::string tasks_text(Program program) {
+TaskGraph tasks_of(const Graph& graph, int64_t micro_batches, DeviceKind last) {
+  Program program = ordered(graph, micro_batches);
+  exchange_in_buckets(program, Bytes(1));
+  combine_exchanges(program);
+  add_device_copies(program, IndexedVector<MeshIndex, DeviceKind>{DeviceKind::kHost, last});
+  schedule_prefetches(program);
+  const ArenaPlans arenas = plan_arenas(program);
+  return make_tasks(std::move(program), arenas);
+}
+
+TEST(RolledForm, OfATaskGraphDoesNotGrowWithTheNumberOfMicroBatches) {
+  const Graph graph = testing_layers::square_layers(4, kRows, kWidth);
+  for (const DeviceKind last : {DeviceKind::kHost, DeviceKind::kFake}) {
+    const TaskGraph few = tasks_of(graph, 4, last);
+    for (const int64_t micro_batches : {6, 12, 24}) {
+      const TaskGraph more = tasks_of(graph, micro_batches, last);
+      EXPECT_EQ(more.registers.forms().size(), few.registers.forms().size()) << micro_batches;
+      EXPECT_EQ(more.tasks.forms().size(), few.tasks.forms().size()) << micro_batches;
+      EXPECT_GT(more.tasks.size(), few.tasks.size()) << micro_batches;
+      EXPECT_NO_THROW(check(more)) << micro_batches;
+    }
+  }
+}
+
+TEST(RolledForm, OfATaskGraphShowsWhatOneWithoutSharedFormsShows) {
+  const Graph graph = testing_layers::square_layers(4, kRows, kWidth);
+  for (const int64_t micro_batches : {1, 2, 4})
+    for (const DeviceKind last : {DeviceKind::kHost, DeviceKind::kFake}) {
+      const TaskGraph made = tasks_of(graph, micro_batches, last), plain = unrolled(made);
+      EXPECT_EQ(plain.tasks.forms().size(), plain.tasks.size());
+      EXPECT_EQ(to_text(plain), to_text(made)) << micro_batches;
+      for (const Rank rank : ranks(made)) EXPECT_EQ(rank_text(plain, rank), rank_text(made, rank));
+      EXPECT_NO_THROW(check(plain)) << micro_batches;
+    }
+}
+
+/// The task graph after the passes from combine on, with each kernel in a task of its own: the
+/// kernels that share tasks in all micro-batches are fewer than those that can in one of them. The
+/// lines of the registers are in the order of their texts.
+std::string tasks_text(Program program, const Graph& graph) {
   combine_exchanges(program);
   add_device_copies(program, IndexedVector<MeshIndex, DeviceKind>(2, DeviceKind::kHost));
   schedule_prefetches(program);
   const ArenaPlans arenas = plan_arenas(program);
-  return to_text(make_tasks(unroll(std::move(program)), arenas));
+  const TaskGroups groups(graph, {TaskGranularity::Kind::kOp});
+  const std::string text = to_text(make_tasks(std::move(program), arenas, groups));
+  const size_t tasks = text.find("\ntasks\n");
+  std::vector<std::string> registers = split_text(text.substr(0, tasks), '\n');
+  std::sort(registers.begin(), registers.end());
+  return join(registers, "\n") + text.substr(tasks);
 }
 
 TEST(RolledForm, GetsFromThePassesBehindTheOrderWhatTheUnrolledProgramGets) {
@@ -176,7 +221,7 @@ TEST(RolledForm, GetsFromThePassesBehindTheOrderWhatTheUnrolledProgramGets) {
       for (const Bytes bucket : {Bytes(1), kGradientBucket}) {
         Program program = ordered(graph, micro_batches, kind);
         exchange_in_buckets(program, bucket);
-        EXPECT_EQ(tasks_text(program), tasks_text(unroll(program)))
+        EXPECT_EQ(tasks_text(program, graph), tasks_text(unroll(program), graph))
             << micro_batches << " micro-batches, bucket of " << bucket.value();
       }
     }
@@ -189,10 +234,10 @@ TEST(Unroll, GivesRegistersTheOffsetsOfTheirMicroBatches) {
   const Program unrolled = unroll(program);
   std::vector<int64_t> planned, offsets;
   const RegisterInstances registers(program);
-  for (RegisterIndex reg : program.registers.indices())
-    for (RegisterInstance instance : registers.of(reg))
-      planned.push_back(program.offsets[instance]);
-  for (const Register& reg : unrolled.registers) offsets.push_back(reg.offset);
+  for (RegisterFormIndex reg : program.registers.indices())
+    for (RegisterIndex instance : registers.of(reg)) planned.push_back(program.offsets[instance]);
+  for (RegisterIndex reg : RegisterInstances(unrolled).indices())
+    offsets.push_back(unrolled.offsets[reg]);
   EXPECT_THAT(offsets, testing::UnorderedElementsAreArray(planned));
 }
 

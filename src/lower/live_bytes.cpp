@@ -41,7 +41,7 @@ struct LiveRange {
   int end = 0;
 };
 
-LiveRange live_range(const Register& reg, const InstanceUses& uses, RegisterInstance instance) {
+LiveRange live_range(const RegisterForm& reg, const InstanceUses& uses, RegisterIndex instance) {
   const Time writer = uses.writer(instance), reader = uses.last_reader(instance);
   const bool is_fed_late = writer.is_none() && reg.micro_batch.index >= 0;
   const int begin =
@@ -52,14 +52,14 @@ LiveRange live_range(const Register& reg, const InstanceUses& uses, RegisterInst
 
 /// May the kernel at `reader` write its first result over the register?
 bool may_be_written_over(const Program& program, const InstanceUses& uses, Time reader,
-                         RegisterInstance instance) {
+                         RegisterIndex instance) {
   const InstructionInstance& at = uses.order()[reader];
-  const KernelStep* kernel = program.instructions[at.instruction].kernel();
+  const KernelForm* kernel = program.instructions[at.instruction].kernel();
   if (!kernel || kernel->outputs.empty()) return false;
   const RegisterInstances& registers = uses.registers();
-  const RegisterInstance written = registers.written(kernel->outputs.front(), at.micro_batch);
-  const Register &operand = program.registers[registers.register_of(instance)],
-                 &result = program.registers[kernel->outputs.front()];
+  const RegisterIndex written = registers.written(kernel->outputs.front(), at.micro_batch);
+  const RegisterForm &operand = program.registers[registers.form_of(instance)],
+                     &result = program.registers[kernel->outputs.front()];
   return registers.is_in_arena(program, written) && operand.type == result.type &&
          operand.attr == result.attr && may_write_over(program, uses, reader, instance);
 }
@@ -74,8 +74,8 @@ IndexedVector<MeshIndex, std::vector<Time>> moments_of_meshes(const Program& pro
   for (Time time : uses.order().indices()) {
     const auto [index, micro_batch, pass, issue_after] = uses.order()[time];
     const Instruction& instruction = program.instructions[index];
-    const auto note = [&](RegisterInstance instance) {
-      std::vector<Time>& of_mesh = moments[program.registers[registers.register_of(instance)].mesh];
+    const auto note = [&](RegisterIndex instance) {
+      std::vector<Time>& of_mesh = moments[program.registers[registers.form_of(instance)].mesh];
       if (of_mesh.back() != time) of_mesh.push_back(time);
     };
     registers.for_each_read(instruction, micro_batch, note);
@@ -94,10 +94,10 @@ LiveBytes::LiveBytes(const Program& program, const InstanceUses& uses, MeshIndex
   const RegisterInstances& registers = uses.registers();
   if (uses.order().size() == 0) return;  // inputs that nothing reads, where nothing is computed
   std::vector<int64_t> change(moments_.size() + 1, 0);  // without what is written over
-  for (RegisterIndex index : program.registers.indices()) {
-    const Register& reg = program.registers[index];
+  for (RegisterFormIndex index : program.registers.indices()) {
+    const RegisterForm& reg = program.registers[index];
     if (reg.mesh != mesh) continue;
-    for (RegisterInstance instance : registers.of(index)) {
+    for (RegisterIndex instance : registers.of(index)) {
       if (!registers.is_in_arena(program, instance)) continue;
       const auto [begin, end] = live_range(reg, uses, instance);
       const int first = position(Time(begin)), last = position(Time(end));

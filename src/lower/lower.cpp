@@ -11,7 +11,6 @@
 #include "lower/compiler_passes.h"
 #include "lower/instances.h"
 #include "lower/make_tasks.h"
-#include "lower/unroll.h"
 #include "lower/verify_program.h"
 #include "placement_check/placement_check.h"
 #include "rewrite/rewrite.h"
@@ -131,7 +130,7 @@ void verify_tasks_after(const CompilerPass& pass, const CompilerState& state) {
   try {
     Program program = state.program;
     const ArenaPlans arenas = plan_arenas(program);
-    const TaskGraph tasks = make_tasks(unroll(std::move(program)), arenas);
+    const TaskGraph tasks = make_tasks(std::move(program), arenas);
     check(tasks);
     check_run(tasks, ranks(tasks));
     if (state.options.check_placements)
@@ -176,7 +175,7 @@ PlannedMemory planned_memory(const CompilerState& state) {
   graph.meshes = program.meshes;
   graph.devices = program.devices;
   for (const ArenaPlan& arena : state.result.arenas) graph.arenas.push_back(arena.size);
-  for (const TaskVariable& variable : program.variables) {
+  for (const ProgramVariable& variable : program.variables) {
     const RegisterIndex value = graph.registers.push_back(program.registers[variable.value]);
     graph.variables.push_back({variable.name, value, variable.initializer});
   }

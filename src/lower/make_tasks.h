@@ -9,9 +9,11 @@
 namespace tessera {
 
 /// Cuts a program into tasks: runs of kernels of one role, stage, mesh, pass and group between
-/// exchanges and issue points. Sets the order list, overwrites, producers and consumers.
+/// exchanges and issue points. Sets the order list and overwrites, and links the tasks.
 ///
-///   requires  `program` is unrolled, with the offsets of `arenas`
+///   requires  `program` has the offsets of `arenas`
+///   ensures   the forms of tasks and registers are those of the rolled program: they do not grow
+///             with the number of micro-batches
 TaskGraph make_tasks(Program program, const ArenaPlans& arenas, const TaskGroups& groups = {});
 
 }  // namespace tessera

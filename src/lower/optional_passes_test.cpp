@@ -121,10 +121,10 @@ TEST(OptionalPasses, AnIssuePointBehindItsExchangeIsFound) {
 // As a pass like halos would, that widens an op by less than its reader needs.
 TEST(OptionalPasses, AHaloThatIsTooSmallIsFound) {
   Compiled made = compile(two_convolutions(), computed_halos());
-  const auto is_widened = [](const Register& reg) {
+  const auto is_widened = [](const RegisterForm& reg) {
     return reg.name == "y1" && reg.attr.has_windows();
   };
-  auto& registers = made.tasks.registers;
+  auto& registers = made.tasks.registers.forms();
   const auto y1 = std::find_if(registers.begin(), registers.end(), is_widened);
   ASSERT_NE(y1, registers.end());
   check_placements(made.graph, made.tasks, 1);

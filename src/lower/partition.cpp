@@ -62,7 +62,7 @@ class Partition {
   Program run_region() {
     for (ValueId input : graph_.inputs())
       keep(input, values_.add_value(input, placed(input), frame_->micro_batch), {});
-    program_.next.assign(program_.variables.size(), RegisterIndex());
+    program_.next.assign(program_.variables.size(), RegisterFormIndex());
     for (int i = 0; i < static_cast<int>(graph_.ops().size()); ++i) lower_op({i});
     for (size_t i = 0; i < graph_.outputs().size(); ++i) end_region(i);
     return std::move(program_);
@@ -88,13 +88,13 @@ class Partition {
     keep(variable.value, values_.add_value(variable.value, once, -1), variable.initializer);
   }
 
-  void keep(ValueId variable, RegisterIndex value, const Initializer& initializer) {
+  void keep(ValueId variable, RegisterFormIndex value, const Initializer& initializer) {
     program_.registers[value].storage = Register::Storage::kVariable;
     program_.registers[value].variable = static_cast<int>(program_.variables.size());
     program_.variables.push_back({graph_.value(variable).name, value, initializer});
   }
 
-  RegisterIndex next_of(const Variable& variable) {
+  RegisterFormIndex next_of(const Variable& variable) {
     if (!variable.next) return {};
     return values_.get(
         *variable.next, placed(variable.value),
@@ -120,7 +120,7 @@ class Partition {
     const ValueReader reader{frame_->micro_batch, Role::kForward, StageIndex(0), [&, &text = name] {
                                return "'" + text + "' leaves the region " + to_text(end.attr);
                              }};
-    const RegisterIndex reg = values_.get(value, end, reader);
+    const RegisterFormIndex reg = values_.get(value, end, reader);
     if (frame_->carries)
       program_.next[output] = reg;
     else
@@ -146,8 +146,8 @@ class Partition {
 
   /// The register of an operand. A cheap value is computed on every mesh that reads it: a message
   /// would cost more, and make meshes wait for each other.
-  RegisterIndex operand(ValueId value, const MicroBatchPlacement& needed,
-                        const ValueReader& reader) {
+  RegisterFormIndex operand(ValueId value, const MicroBatchPlacement& needed,
+                            const ValueReader& reader) {
     const OpId producer = graph_.value(value).producer;
     if (is_cheap_[value.index] && producer.index >= 0 && needed.attr.partial.empty() &&
         !values_.is_on(value, needed.attr.mesh))
@@ -164,7 +164,7 @@ class Partition {
     const ShardedOp sharded = with_placements({op, view(graph_, op), rule, sharding});
     KernelCall call = sharded.view.definition->kernel(sharded.view, factor_splits(rule, sharding));
     if (stages_.micro_batches() > 1) call = in_micro_batch(std::move(call), -1);
-    for (RegisterIndex reg : lower_instance(sharded, std::move(call), -1))
+    for (RegisterFormIndex reg : lower_instance(sharded, std::move(call), -1))
       program_.registers[reg].name += " on " + stages_.name_of(stages_.mesh_of(stage));
   }
 
@@ -194,7 +194,7 @@ class Partition {
     }
     ensure(!frame_ || frame_->micro_batch >= 0, "what is run once a step has no micro-batches");
     const int micro_batch = frame_ ? frame_->micro_batch : kEachMicroBatch;
-    const std::vector<RegisterIndex> outputs =
+    const std::vector<RegisterFormIndex> outputs =
         lower_instance(sharded, in_micro_batch(call, micro_batch), micro_batch);
     if (frame_) return;
     vary_by_micro_batch(sharded, call);
@@ -243,15 +243,15 @@ class Partition {
     return call;
   }
 
-  std::vector<RegisterIndex> lower_instance(const ShardedOp& sharded, KernelCall call,
-                                            int micro_batch) {
+  std::vector<RegisterFormIndex> lower_instance(const ShardedOp& sharded, KernelCall call,
+                                                int micro_batch) {
     const Op& op = sharded.op;
     Instruction instruction;
     instruction.role = op.role;
     instruction.micro_batch = micro_batch;
     instruction.stage = stages_.stage_of(sharded.sharding.mesh);
     instruction.mesh = stages_.mesh_of(instruction.stage);
-    KernelStep step;
+    KernelForm step;
     step.op = op.name;
     step.call = std::move(call);
     for (size_t i = 0; i < op.inputs.size(); ++i) {
@@ -269,7 +269,7 @@ class Partition {
     if (const Bytes bytes = max_workspace(program_, step, *mesh); bytes > Bytes(0))
       step.workspace =
           program_.registers.push_back(workspace_register(op.name, bytes, mesh, instruction.mesh));
-    std::vector<RegisterIndex> outputs = step.outputs;
+    std::vector<RegisterFormIndex> outputs = step.outputs;
     instruction.step = std::move(step);
     program_.instructions.push_back(std::move(instruction));
     return outputs;
@@ -320,17 +320,17 @@ class Partition {
     const bool is_home = is_sum_of_micro_batches(home) && home.attr.mesh == made.attr.mesh;
     const MicroBatchPlacement& placed = is_home ? home : made;
     const std::string& name = graph_.value(value).name;
-    const RegisterIndex partial =
+    const RegisterFormIndex partial =
         values_.get(value, placed,
                     {kEachMicroBatch, sharded.op.role, stages_.stage_of(sharded.sharding.mesh),
                      [&] { return "it is accumulated " + to_text(placed.attr); }});
-    const RegisterIndex sum = values_.add_register(name, graph_.type(value), placed.attr);
+    const RegisterFormIndex sum = values_.add_register(name, graph_.type(value), placed.attr);
     Instruction instruction;
     instruction.role = sharded.op.role;
     instruction.micro_batch = kEachMicroBatch;
     instruction.stage = stages_.stage_of(sharded.sharding.mesh);
     instruction.mesh = stages_.mesh_of(instruction.stage);
-    KernelStep step{KernelCall{accumulating_kernel(placed.reduce), {}, {}, ""},
+    KernelForm step{KernelCall{accumulating_kernel(placed.reduce), {}, {}, ""},
                     {partial},
                     {sum},
                     {},
@@ -343,7 +343,7 @@ class Partition {
   }
 
   /// What the addition to the sum so far needs, which is an operand of the same type.
-  RegisterIndex workspace_of_sum(KernelStep step, MeshIndex mesh_index) {
+  RegisterFormIndex workspace_of_sum(KernelForm step, MeshIndex mesh_index) {
     step.inputs.push_back(step.inputs.front());
     const MeshPtr& mesh = program_.meshes[mesh_index];
     const Bytes bytes = max_workspace(program_, step, *mesh);

@@ -6,32 +6,32 @@
 namespace tessera {
 namespace {
 
-const Register& at(const Program& program, RegisterIndex reg) {
+const RegisterForm& at(const Program& program, RegisterFormIndex reg) {
   return program.registers[reg];
 }
 
 /// With an "i" for the number of the micro-batch where the program is rolled.
-std::string name_of(const Program& program, RegisterIndex reg) {
+std::string name_of(const Program& program, RegisterFormIndex reg) {
   return NumberedText(at(program, reg).name.text()).with("i");
 }
 
-std::string names(const Program& program, std::span<const RegisterIndex> list) {
+std::string names(const Program& program, std::span<const RegisterFormIndex> list) {
   std::vector<std::string> texts;
-  for (RegisterIndex reg : list) texts.push_back(name_of(program, reg));
+  for (RegisterFormIndex reg : list) texts.push_back(name_of(program, reg));
   return join(texts, ", ");
 }
 
-std::string types(const Program& program, const std::vector<RegisterIndex>& list) {
+std::string types(const Program& program, const std::vector<RegisterFormIndex>& list) {
   std::vector<std::string> texts;
-  for (RegisterIndex reg : list)
+  for (RegisterFormIndex reg : list)
     texts.push_back(to_text(at(program, reg).type, at(program, reg).attr));
   return join(texts, ", ");
 }
 
 /// " in place of w": the results that are written over a variable.
-std::string place_text(const Program& program, const std::vector<RegisterIndex>& outputs) {
+std::string place_text(const Program& program, const std::vector<RegisterFormIndex>& outputs) {
   std::string text;
-  for (RegisterIndex reg : outputs)
+  for (RegisterFormIndex reg : outputs)
     if (at(program, reg).storage == Register::Storage::kVariable)
       text += " in place of " + program.variables[at(program, reg).variable].name;
   return text;
@@ -46,7 +46,7 @@ std::string reasons(const ExchangeStep& exchange) {
 
 }  // namespace
 
-std::span<const RegisterIndex> Instruction::reads() const {
+std::span<const RegisterFormIndex> Instruction::reads() const {
   if (kernel()) return kernel()->inputs;
   if (exchange()) return exchange()->sources;
   return {&copy()->source, 1};
@@ -59,7 +59,7 @@ WrittenRegisters Instruction::writes() const {
 }
 
 bool is_sum_over_micro_batches(const Instruction& instruction) {
-  const KernelStep* kernel = instruction.kernel();
+  const KernelForm* kernel = instruction.kernel();
   return kernel && kernel->purpose == KernelPurpose::kAccumulate;
 }
 
@@ -92,14 +92,14 @@ class RegisterHashes {
   explicit RegisterHashes(const Program& program)
       : program_(program), hashes_(program.registers.size()) {}
 
-  size_t of(RegisterIndex index) {
+  size_t of(RegisterFormIndex index) {
     std::optional<size_t>& hash = hashes_[index];
     if (!hash) hash = computed(program_.registers[index]);
     return *hash;
   }
 
  private:
-  size_t computed(const Register& reg) const {
+  size_t computed(const RegisterForm& reg) const {
     Hasher hasher;
     hasher.add(reg.name.pattern());
     hasher.add(reg.micro_batch.index);
@@ -110,7 +110,7 @@ class RegisterHashes {
   }
 
   const Program& program_;
-  IndexedVector<RegisterIndex, std::optional<size_t>> hashes_;
+  IndexedVector<RegisterFormIndex, std::optional<size_t>> hashes_;
 };
 
 }  // namespace
@@ -119,29 +119,31 @@ uint64_t hash_of(const Program& program) {
   Hasher hasher;
   RegisterHashes registers(program);
   const auto add_registers = [&](const auto& list) {
-    for (const RegisterIndex reg : list) hasher.add(registers.of(reg));
+    for (const RegisterFormIndex reg : list) hasher.add(registers.of(reg));
   };
   for (const MeshPtr& mesh : program.meshes) hasher.add(to_text(*mesh));
-  for (const TaskInput& input : program.inputs) hasher.add(registers.of(input.value));
-  for (const TaskVariable& variable : program.variables) hasher.add(registers.of(variable.value));
+  for (const ProgramInput& input : program.inputs) hasher.add(registers.of(input.value));
+  for (const ProgramVariable& variable : program.variables)
+    hasher.add(registers.of(variable.value));
   for (const Instruction& instruction : program.instructions) {
     hasher.add(instruction.step.index());
     hasher.add(static_cast<int>(instruction.role));
-    if (const KernelStep* kernel = instruction.kernel()) hasher.add(kernel->call->kernel);
+    if (const KernelForm* kernel = instruction.kernel()) hasher.add(kernel->call->kernel);
     if (const ExchangeStep* exchange = instruction.exchange())
       hasher.add(static_cast<int>(exchange->kind()));
     add_registers(instruction.reads());
     add_registers(instruction.writes());
   }
   for (const auto& [name, reg] : program.results) hasher.add(registers.of(reg));
-  for (const RegisterIndex next : program.next) hasher.add(next.is_none() ? 0 : registers.of(next));
+  for (const RegisterFormIndex next : program.next)
+    hasher.add(next.is_none() ? 0 : registers.of(next));
   return hasher.value();
 }
 
 std::string to_text(const Program& program, const Instruction& instruction) {
-  std::vector<RegisterIndex> outputs;
+  std::vector<RegisterFormIndex> outputs;
   std::string what, reason;
-  if (const KernelStep* kernel = instruction.kernel()) {
+  if (const KernelForm* kernel = instruction.kernel()) {
     outputs = kernel->outputs;
     what = kernel->call->kernel;
   } else if (const ExchangeStep* exchange = instruction.exchange()) {
@@ -162,9 +164,9 @@ std::string to_text(const Program& program, const Instruction& instruction) {
 std::string to_text(const Program& program) {
   std::string text;
   for (const MeshPtr& mesh : program.meshes) text += "mesh " + to_text(*mesh) + "\n";
-  for (const TaskInput& input : program.inputs)
+  for (const ProgramInput& input : program.inputs)
     text += "input " + input.name + ": " + types(program, {input.value}) + "\n";
-  for (const TaskVariable& variable : program.variables)
+  for (const ProgramVariable& variable : program.variables)
     text += "variable " + variable.name + ": " + types(program, {variable.value}) + "\n";
   for (const Instruction& instruction : program.instructions) text += to_text(program, instruction);
   for (const auto& [name, reg] : program.results)

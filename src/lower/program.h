@@ -21,12 +21,7 @@ namespace tessera {
 using StageIndex = Index<struct StageTag>;              // of a pipeline: in Program::mesh_of_stage
 using InstructionIndex = Index<struct InstructionTag>;  // in Program::instructions
 using Time = Index<struct TimeTag>;                     // a position in an InstanceOrder
-/// A register of a program in one micro-batch (RegisterInstances in lower/instances.h).
-using RegisterInstance = Index<struct RegisterInstanceTag>;
 
-/// In a rolled program (RolledForm) the instructions and registers of this micro-batch stand for
-/// those of each.
-inline constexpr int kEachMicroBatch = 0;
 /// In the name of a register of a rolled program: the number of the micro-batch. Text forms print
 /// an "i".
 inline constexpr char kMicroBatchMark = NumberedText::kMark;
@@ -35,14 +30,15 @@ inline constexpr char kMicroBatchMark = NumberedText::kMark;
 /// has one part before the pass that combines exchanges (lower/passes/combine.h).
 struct ExchangeStep {
   std::vector<ExchangePart> parts;
-  std::vector<RegisterIndex> sources;
-  std::vector<RegisterIndex> targets;
+  std::vector<RegisterFormIndex> sources;
+  std::vector<RegisterFormIndex> targets;
 
-  ExchangeStep(Exchange exchange, RegisterIndex source, RegisterIndex target, std::string reason)
+  ExchangeStep(Exchange exchange, RegisterFormIndex source, RegisterFormIndex target,
+               std::string reason)
       : parts{{std::move(exchange), std::move(reason)}}, sources{source}, targets{target} {}
   // These are for exchanges of one part; the kind is that of every part.
-  RegisterIndex source() const { return sources.front(); }
-  RegisterIndex target() const { return targets.front(); }
+  RegisterFormIndex source() const { return sources.front(); }
+  RegisterFormIndex target() const { return targets.front(); }
   const Exchange& exchange() const { return parts.front().exchange; }
   ReshardKind kind() const { return exchange().kind; }
 };
@@ -50,8 +46,8 @@ struct ExchangeStep {
 /// Copies all of `source` into `target`, which are in memories of two kinds: one is on a device and
 /// the other on its host, or one is on a host and the other in a file.
 struct CopyStep {
-  RegisterIndex source;
-  RegisterIndex target;
+  RegisterFormIndex source;
+  RegisterFormIndex target;
 };
 
 /// How a kernel of a rolled program changes from one micro-batch to the next.
@@ -69,7 +65,7 @@ class WrittenRegisters {
   class Iterator {
    public:
     Iterator(const WrittenRegisters& list, size_t at) : list_(&list), at_(at) {}
-    RegisterIndex operator*() const {
+    RegisterFormIndex operator*() const {
       return at_ < list_->results_.size() ? list_->results_[at_] : list_->workspace_;
     }
     Iterator& operator++() {
@@ -83,14 +79,14 @@ class WrittenRegisters {
     size_t at_;
   };
 
-  WrittenRegisters(std::span<const RegisterIndex> results, RegisterIndex workspace)
+  WrittenRegisters(std::span<const RegisterFormIndex> results, RegisterFormIndex workspace)
       : results_(results), workspace_(workspace) {}
   Iterator begin() const { return {*this, 0}; }
   Iterator end() const { return {*this, results_.size() + (workspace_.is_none() ? 0 : 1)}; }
 
  private:
-  std::span<const RegisterIndex> results_;
-  RegisterIndex workspace_;
+  std::span<const RegisterFormIndex> results_;
+  RegisterFormIndex workspace_;
 };
 
 /// One kernel, one exchange, or one copy between two memories, and the place that it has
@@ -101,19 +97,19 @@ struct Instruction {
   StageIndex stage{0};                          // an exchange belongs to the stage that receives
   MeshIndex mesh{0};                            // the ranks that execute it
   std::optional<PassKind> pass = std::nullopt;  // of a pipeline; set when it is ordered
-  std::variant<KernelStep, ExchangeStep, CopyStep> step = {};
+  std::variant<KernelForm, ExchangeStep, CopyStep> step = {};
   /// Of a kernel of a rolled program; nullptr: it is the same in each micro-batch.
   std::shared_ptr<const MicroBatchKernel> by_micro_batch = nullptr;
 
   /// nullptr when the instruction is of another kind.
-  const KernelStep* kernel() const { return std::get_if<KernelStep>(&step); }
-  KernelStep* kernel() { return std::get_if<KernelStep>(&step); }
+  const KernelForm* kernel() const { return std::get_if<KernelForm>(&step); }
+  KernelForm* kernel() { return std::get_if<KernelForm>(&step); }
   const ExchangeStep* exchange() const { return std::get_if<ExchangeStep>(&step); }
   ExchangeStep* exchange() { return std::get_if<ExchangeStep>(&step); }
   const CopyStep* copy() const { return std::get_if<CopyStep>(&step); }
 
   /// The instruction must outlive what `reads` and `writes` return.
-  std::span<const RegisterIndex> reads() const;
+  std::span<const RegisterFormIndex> reads() const;
   WrittenRegisters writes() const;
 };
 
@@ -142,8 +138,8 @@ struct InstructionInstance {
 using InstanceOrder = IndexedVector<Time, InstructionInstance>;
 
 /// A rolled program has the instructions and registers of several micro-batches once. Its size does
-/// not depend on their number; unroll (lower/unroll.h) makes those of each. RegisterInstances and
-/// InstanceUses (lower/instances.h) say what the micro-batches of one read and write.
+/// not depend on their number. RegisterInstances and InstanceUses (lower/instances.h) say what the
+/// micro-batches of one read and write.
 ///
 ///   An instruction with the index kEachMicroBatch is executed in each micro-batch, and what it
 ///   writes is a register of each. One with the purpose kAccumulate writes a register of the whole
@@ -155,7 +151,7 @@ using InstanceOrder = IndexedVector<Time, InstructionInstance>;
 struct RolledForm {
   /// Where the registers and instructions of an op begin: its exchanges, its kernel, its sums.
   struct LoweredOp {
-    RegisterIndex first_register;
+    RegisterFormIndex first_register;
     InstructionIndex first_instruction;
   };
   int micro_batches = 1;
@@ -169,7 +165,19 @@ struct RolledForm {
 /// (lower/passes/offload.h). It belongs to them for the whole step.
 struct StateWindow {
   Bytes size{0};
-  std::map<RegisterIndex, int64_t> offsets = {};  // from the start of the window
+  std::map<RegisterFormIndex, int64_t> offsets = {};  // from the start of the window
+};
+
+struct ProgramVariable {
+  std::string name;
+  RegisterFormIndex value;  // filled by the feed
+  Initializer initializer;
+};
+
+struct ProgramInput {
+  std::string name;
+  RegisterFormIndex value;  // holds the whole input, or the rows of a micro-batch
+  TensorType type;          // of the whole input
 };
 
 struct Program {
@@ -181,7 +189,7 @@ struct Program {
   /// By mesh; empty before the pass of device copies (lower/passes/device_copies.h).
   IndexedVector<MeshIndex, DeviceKind> devices = {};
   std::map<MeshIndex, StateWindow> windows = {};  // of offloaded variables
-  IndexedVector<RegisterIndex, Register> registers;
+  IndexedVector<RegisterFormIndex, RegisterForm> registers;
   IndexedVector<InstructionIndex, Instruction> instructions;
   /// What a step executes; empty: what `instances` (lower/instances.h) returns. Of a rolled program
   /// it is set by the pass "order". From there to the pass "combine" the instructions of one pass
@@ -190,13 +198,13 @@ struct Program {
   /// no sums, in other passes.
   InstanceOrder order = {};
   /// Of the registers in arenas; empty before the pass "arena".
-  IndexedVector<RegisterInstance, int64_t> offsets = {};
-  std::vector<TaskVariable> variables;
-  std::vector<RegisterIndex> next;  // per variable: the register of its next value, or none
-  std::vector<TaskInput> inputs;
-  std::vector<std::pair<std::string, RegisterIndex>> results;
+  IndexedVector<RegisterIndex, int64_t> offsets = {};
+  std::vector<ProgramVariable> variables;
+  std::vector<RegisterFormIndex> next;  // per variable: the register of its next value, or none
+  std::vector<ProgramInput> inputs;
+  std::vector<std::pair<std::string, RegisterFormIndex>> results;
   std::shared_ptr<const KernelSet> kernels;         // of the graph's own operators
-  std::optional<RolledForm> rolled = std::nullopt;  // nothing: it is unrolled
+  std::optional<RolledForm> rolled = std::nullopt;  // nothing: of one micro-batch
 };
 
 /// Puts the instructions into another order.

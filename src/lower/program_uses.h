@@ -17,24 +17,24 @@ class ProgramUses {
   explicit ProgramUses(const Program& program);
 
   /// None when a feed fills the register, or nothing does.
-  InstructionIndex writer(RegisterIndex reg) const { return writers_[reg]; }
+  InstructionIndex writer(RegisterFormIndex reg) const { return writers_[reg]; }
   /// Ascending, each once.
-  std::span<const InstructionIndex> readers(RegisterIndex reg) const;
+  std::span<const InstructionIndex> readers(RegisterFormIndex reg) const;
   /// None when no instruction reads it.
-  InstructionIndex first_reader(RegisterIndex reg) const;
-  InstructionIndex last_reader(RegisterIndex reg) const;
+  InstructionIndex first_reader(RegisterFormIndex reg) const;
+  InstructionIndex last_reader(RegisterFormIndex reg) const;
   /// Is it a result of the program, or the next value of a variable?
-  bool is_live_out(RegisterIndex reg) const { return is_live_out_[reg]; }
+  bool is_live_out(RegisterFormIndex reg) const { return is_live_out_[reg]; }
 
  private:
-  IndexedVector<RegisterIndex, InstructionIndex> writers_;
-  IndexedVector<RegisterIndex, int> begins_;  // of the readers of each register in readers_
+  IndexedVector<RegisterFormIndex, InstructionIndex> writers_;
+  IndexedVector<RegisterFormIndex, int> begins_;  // of the readers of each register in readers_
   std::vector<InstructionIndex> readers_;
-  IndexedVector<RegisterIndex, bool> is_live_out_;
+  IndexedVector<RegisterFormIndex, bool> is_live_out_;
 };
 
 /// The instruction right before which the feed fills an input of one micro-batch: its first reader,
 /// or the first instruction when nothing reads it.
-InstructionIndex feed_position(const ProgramUses& uses, RegisterIndex input);
+InstructionIndex feed_position(const ProgramUses& uses, RegisterFormIndex input);
 
 }  // namespace tessera

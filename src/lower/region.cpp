@@ -6,7 +6,6 @@
 #include "lower/make_tasks.h"
 #include "lower/passes/arena.h"
 #include "lower/passes/in_place.h"
-#include "lower/unroll.h"
 #include "ops/control/control.h"
 
 namespace tessera {
@@ -21,7 +20,7 @@ TaskGraph lower_region(const Graph& region, const RegionSite& site, const Region
                        {site.micro_batches, site.reshard, lower_control});
   update_variables_in_place(program);
   const ArenaPlans arenas = plan_arenas(program);
-  return make_tasks(unroll(std::move(program)), arenas);
+  return make_tasks(std::move(program), arenas);
 }
 
 Control lower_while(const RegionSite& site) {

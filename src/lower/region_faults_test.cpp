@@ -97,12 +97,20 @@ std::string finding(const TaskGraph& tasks) {
 /// The task graph with `plant` done to what op `name` runs.
 TaskGraph with_planted(std::string_view name, const std::function<void(Control&)>& plant) {
   TaskGraph tasks = divided().tasks;
-  for (Task& task : tasks.tasks)
-    for (KernelStep& step : task.steps) {
+  const auto plant_into = [&](std::shared_ptr<const Control>& control) {
+    Control changed = *control;
+    plant(changed);
+    for (TaskGraph& region : changed.regions) link(region);
+    control = std::make_shared<const Control>(std::move(changed));
+  };
+  for (TaskForm& task : tasks.tasks.forms())
+    for (KernelForm& step : task.steps) {
       if (step.op != name) continue;
-      Control control = *step.control;
-      plant(control);
-      step.control = std::make_shared<const Control>(std::move(control));
+      plant_into(step.control);
+      if (!step.variation) continue;
+      KernelVariation variation = *step.variation;
+      for (std::shared_ptr<const Control>& control : variation.controls) plant_into(control);
+      step.variation = std::make_shared<const KernelVariation>(std::move(variation));
     }
   return tasks;
 }
@@ -115,35 +123,47 @@ const Control& control_of(std::string_view name) {
 }
 
 /// All that read `from` read `to`.
-void read_instead(TaskGraph& tasks, RegisterIndex from, RegisterIndex to) {
-  for (Task& task : tasks.tasks) {
+void read_instead(TaskGraph& tasks, RegisterFormIndex from, RegisterFormIndex to) {
+  for (TaskForm& task : tasks.tasks.forms()) {
     std::replace(task.inputs.begin(), task.inputs.end(), from, to);
-    for (KernelStep& step : task.steps)
+    for (KernelForm& step : task.steps)
       std::replace(step.inputs.begin(), step.inputs.end(), from, to);
   }
+  const RegisterNumbering& registers = tasks.registers.numbering();
   for (auto& [name, reg] : tasks.results)
-    if (reg == from) reg = to;
+    if (reg == registers.whole(from)) reg = registers.whole(to);
+}
+
+/// Nothing executes the task, which is an exchange, and its source is read instead of its target.
+void leave_out(TaskGraph& tasks, TaskForm& task) {
+  const RegisterFormIndex source = task.inputs.front(), target = task.outputs.front();
+  task.kind = Task::Kind::kCompute;
+  task.parts.clear();
+  task.inputs.clear();
+  task.outputs.clear();
+  read_instead(tasks, target, source);
 }
 
 /// Plants at each task that `fits`, one at a time, in all regions of `name`, and expects a finding
 /// that `says` so each time.
-void expect_found(std::string_view name, const std::function<bool(const Task&)>& fits,
-                  const std::function<void(TaskGraph&, Task&)>& plant,
+void expect_found(std::string_view name, const std::function<bool(const TaskForm&)>& fits,
+                  const std::function<void(TaskGraph&, TaskForm&)>& plant,
                   const testing::Matcher<std::string>& says) {
   int planted = 0;
   for (size_t r = 0; r < 2; ++r)
     for (TaskId t : control_of(name).regions[r].tasks.indices()) {
-      if (!fits(control_of(name).regions[r].tasks[t])) continue;
+      if (!fits(control_of(name).regions[r].tasks.form_of(t))) continue;
       ++planted;
-      const TaskGraph tasks = with_planted(
-          name, [&](Control& control) { plant(control.regions[r], control.regions[r].tasks[t]); });
+      const TaskGraph tasks = with_planted(name, [&](Control& control) {
+        plant(control.regions[r], control.regions[r].tasks.form(t));
+      });
       EXPECT_THAT(finding(tasks), says)
           << name << ", region " << r << ", task " << control_of(name).regions[r].tasks[t].name;
     }
   EXPECT_GT(planted, 0) << "the fault has a place in " << name;
 }
 
-bool resolves(const Task& task) {
+bool resolves(const TaskForm& task) {
   return task.kind == Task::Kind::kExchange &&
          task.parts[0].exchange.from.partial.size() > task.parts[0].exchange.to.partial.size();
 }
@@ -155,24 +175,17 @@ TEST(RegionFaults, NoneAreInWhatIsCompiled) {
 }
 
 TEST(RegionFaults, AMissingReductionIsFound) {
-  for (const char* name : {"loop", "choice"})
-    expect_found(
-        name, resolves,
-        [](TaskGraph& region, Task& task) {
-          task.kind = Task::Kind::kCompute;
-          read_instead(region, task.outputs.front(), task.inputs.front());
-        },
-        kFound);
+  for (const char* name : {"loop", "choice"}) expect_found(name, resolves, leave_out, kFound);
 }
 
 TEST(RegionFaults, AReductionThatIsDoneOtherwiseIsFound) {
   for (const char* name : {"loop", "choice"})
     expect_found(
         name, resolves,
-        [](TaskGraph& region, Task& task) {
+        [](TaskGraph& region, TaskForm& task) {
           PartialAxis& axis = task.parts[0].exchange.from.partial.front();
           axis.reduce = axis.reduce == ReduceOp::kMax ? ReduceOp::kSum : ReduceOp::kMax;
-          region.registers[task.inputs.front()].attr = task.parts[0].exchange.from;
+          region.registers.forms()[task.inputs.front()].attr = task.parts[0].exchange.from;
         },
         kFound);
 }
@@ -180,11 +193,8 @@ TEST(RegionFaults, AReductionThatIsDoneOtherwiseIsFound) {
 TEST(RegionFaults, APredicateThatEachRankTakesFromItsOwnRowsIsFound) {
   const TaskGraph tasks = with_planted("loop", [](Control& control) {
     TaskGraph& condition = control.regions[0];
-    for (Task& task : condition.tasks) {
-      if (!resolves(task)) continue;
-      task.kind = Task::Kind::kCompute;
-      read_instead(condition, task.outputs.front(), task.inputs.front());
-    }
+    for (TaskForm& task : condition.tasks.forms())
+      if (resolves(task)) leave_out(condition, task);
   });
   EXPECT_EQ(finding(tasks),
             "internal error: placements: op 'loop.condition.goes_on' takes input 0 before its min "
@@ -193,14 +203,14 @@ TEST(RegionFaults, APredicateThatEachRankTakesFromItsOwnRowsIsFound) {
 
 /// Plants into each kernel step that fits.
 void expect_found_in_steps(std::string_view name,
-                           const std::function<bool(const KernelStep&)>& fits,
-                           const std::function<void(TaskGraph&, KernelStep&)>& plant,
+                           const std::function<bool(const KernelForm&)>& fits,
+                           const std::function<void(TaskGraph&, KernelForm&)>& plant,
                            const testing::Matcher<std::string>& says) {
   expect_found(
       name,
-      [&](const Task& task) { return std::any_of(task.steps.begin(), task.steps.end(), fits); },
-      [&](TaskGraph& region, Task& task) {
-        for (KernelStep& step : task.steps)
+      [&](const TaskForm& task) { return std::any_of(task.steps.begin(), task.steps.end(), fits); },
+      [&](TaskGraph& region, TaskForm& task) {
+        for (KernelForm& step : task.steps)
           if (fits(step)) return plant(region, step);
       },
       says);
@@ -210,10 +220,10 @@ TEST(RegionFaults, OperandsThatTradePlacesAreFound) {
   for (const char* name : {"loop", "choice"})
     expect_found_in_steps(
         name,
-        [](const KernelStep& step) {
+        [](const KernelForm& step) {
           return step.inputs.size() == 2 && step.inputs[0] != step.inputs[1];
         },
-        [](TaskGraph&, KernelStep& step) { std::swap(step.inputs[0], step.inputs[1]); },
+        [](TaskGraph&, KernelForm& step) { std::swap(step.inputs[0], step.inputs[1]); },
         AllOf(kFound, HasSubstr("as input 0")));
 }
 
@@ -221,8 +231,10 @@ TEST(RegionFaults, OperandsThatTradePlacesAreFound) {
 // type, at the same place.
 TEST(RegionFaults, AnOperandOfTheIterationBeforeIsFound) {
   expect_found_in_steps(
-      "loop", [](const KernelStep& step) { return step.op == "loop.body.norm"; },
-      [](TaskGraph& region, KernelStep& step) { step.inputs[0] = region.variables[1].value; },
+      "loop", [](const KernelForm& step) { return step.op == "loop.body.norm"; },
+      [](TaskGraph& region, KernelForm& step) {
+        step.inputs[0] = region.registers.numbering().form_of(region.variables[1].value);
+      },
       AllOf(
           kFound,
           HasSubstr(
@@ -231,8 +243,8 @@ TEST(RegionFaults, AnOperandOfTheIterationBeforeIsFound) {
 
 TEST(RegionFaults, AnotherKernelIsFound) {
   expect_found_in_steps(
-      "loop", [](const KernelStep& step) { return step.call->kernel == "unary.tanh"; },
-      [](TaskGraph&, KernelStep& step) {
+      "loop", [](const KernelForm& step) { return step.call->kernel == "unary.tanh"; },
+      [](TaskGraph&, KernelForm& step) {
         step.call.change([](KernelCall& call) { call.kernel = "unary.exp"; });
       },
       AllOf(kFound, HasSubstr("loop.body.bent")));
@@ -240,8 +252,8 @@ TEST(RegionFaults, AnotherKernelIsFound) {
 
 TEST(RegionFaults, AnotherNumberIsFound) {
   expect_found_in_steps(
-      "loop", [](const KernelStep& step) { return step.op == "loop.body.half"; },
-      [](TaskGraph&, KernelStep& step) {
+      "loop", [](const KernelForm& step) { return step.op == "loop.body.half"; },
+      [](TaskGraph&, KernelForm& step) {
         step.call.change([](KernelCall& call) { call.reals.at(0) = 0.25; });
       },
       AllOf(kFound, HasSubstr("loop.body.half")));
@@ -276,9 +288,9 @@ TEST(RegionFaults, AnIfInThePlaceOfAWhileIsFound) {
 TEST(RegionFaults, ACarriedValueThatAIterationLeavesAsItWasIsFound) {
   size_t left_out = 0;
   const TaskGraph tasks = with_planted("loop", [&](Control& control) {
-    for (Task& task : control.regions[1].tasks)
+    for (TaskForm& task : control.regions[1].tasks.forms())
       left_out += std::erase_if(task.steps,
-                                [](const KernelStep& step) { return step.op == "loop.body.rest"; });
+                                [](const KernelForm& step) { return step.op == "loop.body.rest"; });
   });
   EXPECT_EQ(left_out, 1U);
   EXPECT_THAT(finding(tasks), kFound);

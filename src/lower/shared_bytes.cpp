@@ -12,8 +12,7 @@ constexpr int64_t kHidden = std::numeric_limits<int64_t>::min();
 
 }  // namespace
 
-SharedBytes::SharedBytes(const IndexedVector<RegisterIndex, Register>& registers,
-                         std::span<const RegisterIndex> list)
+SharedBytes::SharedBytes(const RegisterTable& registers, std::span<const RegisterIndex> list)
     : registers_(registers) {
   for (RegisterIndex reg : list) entries_.push_back({place_of(reg), reg});
   std::sort(entries_.begin(), entries_.end(),
@@ -24,7 +23,7 @@ SharedBytes::SharedBytes(const IndexedVector<RegisterIndex, Register>& registers
 }
 
 SharedBytes::Place SharedBytes::place_of(RegisterIndex index) const {
-  const Register& reg = registers_[index];
+  const Register reg = registers_[index];
   if (reg.storage == Register::Storage::kVariable) return {reg.mesh, reg.variable};
   return {reg.mesh, -1, reg.offset, reg.offset + reg.size.value()};
 }

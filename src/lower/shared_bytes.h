@@ -14,8 +14,7 @@ namespace tessera {
 class SharedBytes {
  public:
   /// requires  the registers have offsets; `registers` outlives this object
-  SharedBytes(const IndexedVector<RegisterIndex, Register>& registers,
-              std::span<const RegisterIndex> list);
+  SharedBytes(const RegisterTable& registers, std::span<const RegisterIndex> list);
 
   /// Those of the list that share bytes with `reg` and are not hidden, ascending; `reg` itself when
   /// it is one of them.
@@ -57,7 +56,7 @@ class SharedBytes {
   void find(Node node, size_t first, size_t limit, int64_t at,
             std::vector<RegisterIndex>& found) const;
 
-  const IndexedVector<RegisterIndex, Register>& registers_;
+  const RegisterTable& registers_;
   std::vector<Entry> entries_;        // by place
   std::vector<int64_t> latest_ends_;  // by node, of the entries that are not hidden
   std::unordered_map<RegisterIndex, size_t> entry_of_;

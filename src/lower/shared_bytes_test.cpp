@@ -4,38 +4,47 @@
 #include <gtest/gtest.h>
 
 #include <algorithm>
+#include <initializer_list>
 #include <random>
 
 namespace tessera {
 namespace {
 
-using Registers = IndexedVector<RegisterIndex, Register>;
+struct Placed {
+  RegisterForm form;
+  int64_t offset = 0;
+};
 
-Register in_arena(int64_t offset, int64_t size, int mesh = 0) {
-  Register reg;
+Placed in_arena(int64_t offset, int64_t size, int mesh = 0) {
+  RegisterForm reg;
   reg.mesh = MeshIndex(mesh);
-  reg.offset = offset;
   reg.size = Bytes(size);
-  return reg;
+  return {reg, offset};
 }
 
-Register in_variable(int variable) {
-  Register reg;
+Placed in_variable(int variable) {
+  RegisterForm reg;
   reg.storage = Register::Storage::kVariable;
   reg.variable = variable;
   reg.size = Bytes(64);
-  return reg;
+  return {reg};
 }
 
-std::vector<RegisterIndex> all_of(const Registers& registers) {
+RegisterTable table_of(std::initializer_list<Placed> list) {
+  RegisterTable registers;
+  for (const Placed& reg : list) registers.push_back(reg.form, reg.offset);
+  return registers;
+}
+
+std::vector<RegisterIndex> all_of(const RegisterTable& registers) {
   const auto indices = registers.indices();
   return {indices.begin(), indices.end()};
 }
 
 TEST(SharedBytes, ThoseThatOverlapAreFoundAndNeighboursAreNot) {
   // Bytes 0 to 64, 64 to 128, 32 to 96 and, on another mesh, 0 to 256.
-  const Registers registers{in_arena(0, 64), in_arena(64, 64), in_arena(32, 64),
-                            in_arena(0, 256, 1)};
+  const RegisterTable registers =
+      table_of({in_arena(0, 64), in_arena(64, 64), in_arena(32, 64), in_arena(0, 256, 1)});
   SharedBytes shared(registers, all_of(registers));
   EXPECT_THAT(shared.with(RegisterIndex(0)),
               testing::ElementsAre(RegisterIndex(0), RegisterIndex(2)));
@@ -45,7 +54,8 @@ TEST(SharedBytes, ThoseThatOverlapAreFoundAndNeighboursAreNot) {
 }
 
 TEST(SharedBytes, RegistersOfOneVariableShareItsMemoryAndNoArena) {
-  const Registers registers{in_variable(0), in_variable(1), in_variable(0), in_arena(0, 64)};
+  const RegisterTable registers =
+      table_of({in_variable(0), in_variable(1), in_variable(0), in_arena(0, 64)});
   SharedBytes shared(registers, all_of(registers));
   EXPECT_THAT(shared.with(RegisterIndex(2)),
               testing::ElementsAre(RegisterIndex(0), RegisterIndex(2)));
@@ -53,7 +63,7 @@ TEST(SharedBytes, RegistersOfOneVariableShareItsMemoryAndNoArena) {
 }
 
 TEST(SharedBytes, ARegisterThatIsNotInTheListFindsThoseThatAre) {
-  const Registers registers{in_arena(0, 64), in_arena(0, 64), in_arena(0, 64)};
+  const RegisterTable registers = table_of({in_arena(0, 64), in_arena(0, 64), in_arena(0, 64)});
   const std::vector<RegisterIndex> list{RegisterIndex(2), RegisterIndex(0)};
   SharedBytes shared(registers, list);
   EXPECT_THAT(shared.with(RegisterIndex(1)),
@@ -62,7 +72,7 @@ TEST(SharedBytes, ARegisterThatIsNotInTheListFindsThoseThatAre) {
 }
 
 /// Compares each pair.
-std::vector<RegisterIndex> found_by_comparing(const Registers& registers,
+std::vector<RegisterIndex> found_by_comparing(const RegisterTable& registers,
                                               const std::vector<RegisterIndex>& list,
                                               RegisterIndex with) {
   std::vector<RegisterIndex> found;
@@ -82,12 +92,12 @@ TEST(SharedBytes, RandomRegistersGiveWhatComparingAllPairsGives) {
   std::mt19937 engine(1);
   const auto draw = [&](int limit) { return static_cast<int>(engine() % limit); };
   for (int round = 0; round < 50; ++round) {
-    Registers registers;
+    RegisterTable registers;
     std::vector<RegisterIndex> list;
     for (int i = 0; i < 120; ++i) {
-      Register reg = draw(8) == 0 ? in_variable(draw(3)) : in_arena(draw(200), draw(40));
-      reg.mesh = MeshIndex(draw(2));
-      const RegisterIndex index = registers.push_back(std::move(reg));
+      Placed reg = draw(8) == 0 ? in_variable(draw(3)) : in_arena(draw(200), draw(40));
+      reg.form.mesh = MeshIndex(draw(2));
+      const RegisterIndex index = registers.push_back(reg.form, reg.offset);
       if (draw(2) == 0) list.push_back(index);
     }
     SharedBytes shared(registers, list);
@@ -98,7 +108,8 @@ TEST(SharedBytes, RandomRegistersGiveWhatComparingAllPairsGives) {
 }
 
 TEST(SharedBytes, HiddenRegistersAreLeftOutUntilTheyAreShown) {
-  const Registers registers{in_arena(0, 64), in_arena(32, 64), in_arena(32, 64), in_variable(0)};
+  const RegisterTable registers =
+      table_of({in_arena(0, 64), in_arena(32, 64), in_arena(32, 64), in_variable(0)});
   const std::vector<RegisterIndex> list{RegisterIndex(0), RegisterIndex(1), RegisterIndex(3)};
   SharedBytes shared(registers, list);
   shared.hide(RegisterIndex(1));
@@ -114,8 +125,11 @@ TEST(SharedBytes, HiddenRegistersAreLeftOutUntilTheyAreShown) {
 TEST(SharedBytes, RandomRegistersThatAreHiddenAreLeftOut) {
   std::mt19937 engine(2);
   const auto draw = [&](int limit) { return static_cast<int>(engine() % limit); };
-  Registers registers;
-  for (int i = 0; i < 90; ++i) registers.push_back(in_arena(draw(200), 1 + draw(40), draw(2)));
+  RegisterTable registers;
+  for (int i = 0; i < 90; ++i) {
+    const Placed reg = in_arena(draw(200), 1 + draw(40), draw(2));
+    registers.push_back(reg.form, reg.offset);
+  }
   SharedBytes shared(registers, all_of(registers));
   std::vector<RegisterIndex> shown = all_of(registers);
   for (int round = 0; round < 300; ++round) {

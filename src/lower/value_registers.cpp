@@ -28,9 +28,9 @@ std::string ValueRegisters::pass_suffix(const ValueReader& reader) const {
          (reader.micro_batch < 0 ? "" : " " + number_of(reader.micro_batch));
 }
 
-RegisterIndex ValueRegisters::add_register(const std::string& name, const TensorType& type,
-                                           const DistAttr& attr, MicroBatch micro_batch) {
-  Register reg;
+RegisterFormIndex ValueRegisters::add_register(const std::string& name, const TensorType& type,
+                                               const DistAttr& attr, MicroBatch micro_batch) {
+  RegisterForm reg;
   reg.name = name + (micro_batch.index >= 0 ? " #" + number_of(micro_batch.index) : "");
   reg.type = type;
   reg.attr = attr;
@@ -49,18 +49,18 @@ MicroBatch ValueRegisters::part_of(const TensorType& whole, const MicroBatchPlac
           balanced_part(whole.shape[placed.dim], stages_.micro_batches(), index).begin};
 }
 
-RegisterIndex ValueRegisters::add_value(ValueId value, const MicroBatchPlacement& placed,
-                                        int micro_batch) {
+RegisterFormIndex ValueRegisters::add_value(ValueId value, const MicroBatchPlacement& placed,
+                                            int micro_batch) {
   const TensorType& whole = graph_.type(value);
   const MicroBatch part = part_of(whole, placed, micro_batch);
-  const RegisterIndex reg =
+  const RegisterFormIndex reg =
       add_register(graph_.value(value).name,
                    of_one_micro_batch(whole, placed, stages_.micro_batches()), placed.attr, part);
   add_holder(value, reg, part.index);
   return reg;
 }
 
-void ValueRegisters::add_holder(ValueId value, RegisterIndex reg, int micro_batch) {
+void ValueRegisters::add_holder(ValueId value, RegisterFormIndex reg, int micro_batch) {
   holders(value, micro_batch).push_back({reg});
 }
 
@@ -82,7 +82,7 @@ bool ValueRegisters::is_on(ValueId value, const MeshPtr& mesh) const {
 void ValueRegisters::add_input(ValueId input, const MicroBatchPlacement& placed,
                                const std::string& suffix) {
   fed_.emplace(input.index, placed.attr.mesh);
-  const RegisterIndex reg = add_value(input, placed, kEachMicroBatch);
+  const RegisterFormIndex reg = add_value(input, placed, kEachMicroBatch);
   program_.registers[reg].name += suffix;
   program_.inputs.push_back({graph_.value(input).name, reg, graph_.type(input)});
 }
@@ -100,16 +100,16 @@ void ValueRegisters::feed_on_mesh_of(ValueId input, MicroBatchPlacement wanted) 
   add_input(input, wanted, " on " + stages_.name_of(mesh));
 }
 
-RegisterIndex ValueRegisters::get(ValueId value, const MicroBatchPlacement& wanted,
-                                  const ValueReader& reader) {
+RegisterFormIndex ValueRegisters::get(ValueId value, const MicroBatchPlacement& wanted,
+                                      const ValueReader& reader) {
   const bool is_fed = graph_.is_input(value) && !in_region_;
   if (is_fed && !fed_.contains({value.index, wanted.attr.mesh})) feed_on_mesh_of(value, wanted);
-  const std::vector<RegisterIndex> sources = sources_of(value, wanted, reader);
+  const std::vector<RegisterFormIndex> sources = sources_of(value, wanted, reader);
   if (sources.empty()) {
-    const RegisterIndex whole = get_without_partial(value, wanted, reader);
+    const RegisterFormIndex whole = get_without_partial(value, wanted, reader);
     return reshard(value, whole, wanted.attr, reader);
   }
-  RegisterIndex source = nearest(sources, wanted.attr);
+  RegisterFormIndex source = nearest(sources, wanted.attr);
   if (at(source).attr == wanted.attr) return source;
   if (const std::optional<DistAttr> first = better_first(value, wanted, reader, sources)) {
     MicroBatchPlacement made = wanted;
@@ -120,14 +120,14 @@ RegisterIndex ValueRegisters::get(ValueId value, const MicroBatchPlacement& want
   return reshard(value, source, wanted.attr, reader);
 }
 
-std::vector<RegisterIndex> ValueRegisters::sources_of(ValueId value,
-                                                      const MicroBatchPlacement& wanted,
-                                                      const ValueReader& reader) {
+std::vector<RegisterFormIndex> ValueRegisters::sources_of(ValueId value,
+                                                          const MicroBatchPlacement& wanted,
+                                                          const ValueReader& reader) {
   const int micro_batch = wanted.by_micro_batch ? reader.micro_batch : -1;
   const Pass pass{reader.role, reader.micro_batch, reader.stage};
-  std::vector<RegisterIndex> sources;
+  std::vector<RegisterFormIndex> sources;
   for (const Holder& holder : holders(value, micro_batch)) {
-    const Register& reg = at(holder.reg);
+    const RegisterForm& reg = at(holder.reg);
     // Micro-batches of another dim have other elements.
     if (holder.only && *holder.only != pass) continue;
     if (micro_batch >= 0 && reg.micro_batch.dim != wanted.dim) continue;
@@ -137,21 +137,21 @@ std::vector<RegisterIndex> ValueRegisters::sources_of(ValueId value,
 }
 
 std::vector<const DistAttr*> ValueRegisters::placements_of(
-    const std::vector<RegisterIndex>& sources) const {
+    const std::vector<RegisterFormIndex>& sources) const {
   std::vector<const DistAttr*> held;
-  for (RegisterIndex source : sources) held.push_back(&at(source).attr);
+  for (RegisterFormIndex source : sources) held.push_back(&at(source).attr);
   return held;
 }
 
-RegisterIndex ValueRegisters::nearest(const std::vector<RegisterIndex>& sources,
-                                      const DistAttr& wanted) {
+RegisterFormIndex ValueRegisters::nearest(const std::vector<RegisterFormIndex>& sources,
+                                          const DistAttr& wanted) {
   const std::vector<const DistAttr*> held = placements_of(sources);
   return sources[tessera::nearest(plans_, at(sources.front()).type, held, wanted)];
 }
 
-RegisterIndex ValueRegisters::reshard(ValueId value, RegisterIndex source, const DistAttr& wanted,
-                                      const ValueReader& reader) {
-  const Register from = at(source);
+RegisterFormIndex ValueRegisters::reshard(ValueId value, RegisterFormIndex source,
+                                          const DistAttr& wanted, const ValueReader& reader) {
+  const RegisterForm from = at(source);
   for (const Exchange& exchange : plans_.plan(from.type, from.attr, wanted).exchanges)
     source = exchange_into(value, source, exchange, reader);
   return source;
@@ -177,10 +177,9 @@ std::vector<DistAttr> ValueRegisters::needs_in_pass(ValueId value,
   return needs;
 }
 
-std::optional<DistAttr> ValueRegisters::better_first(ValueId value,
-                                                     const MicroBatchPlacement& wanted,
-                                                     const ValueReader& reader,
-                                                     const std::vector<RegisterIndex>& sources) {
+std::optional<DistAttr> ValueRegisters::better_first(
+    ValueId value, const MicroBatchPlacement& wanted, const ValueReader& reader,
+    const std::vector<RegisterFormIndex>& sources) {
   const bool lives_for_a_pass = sharded_.life_of_copies(value) == CopyLife::kPass;
   if (in_region_ || lives_for_a_pass || graph_.value(value).users.size() < 2) return std::nullopt;
   return tessera::better_first(plans_, at(sources.front()).type, placements_of(sources),
@@ -189,8 +188,8 @@ std::optional<DistAttr> ValueRegisters::better_first(ValueId value,
 
 /// A mark makes a partial value of a whole tensor: the first rank of the axis gets the tensor, the
 /// others the identity of the reduction.
-RegisterIndex ValueRegisters::get_without_partial(ValueId value, MicroBatchPlacement wanted,
-                                                  const ValueReader& reader) {
+RegisterFormIndex ValueRegisters::get_without_partial(ValueId value, MicroBatchPlacement wanted,
+                                                      const ValueReader& reader) {
   const std::string& name = graph_.value(value).name;
   if (wanted.attr.partial.empty() && in_region_)
     throw UserError(
@@ -213,13 +212,14 @@ RegisterIndex ValueRegisters::get_without_partial(ValueId value, MicroBatchPlace
   return get(value, wanted, reader);
 }
 
-RegisterIndex ValueRegisters::exchange_into(ValueId value, RegisterIndex source,
-                                            const Exchange& exchange, const ValueReader& reader) {
+RegisterFormIndex ValueRegisters::exchange_into(ValueId value, RegisterFormIndex source,
+                                                const Exchange& exchange,
+                                                const ValueReader& reader) {
   const std::string& name = graph_.value(value).name;
-  const Register from = at(source);
-  const RegisterIndex target =
+  const RegisterForm from = at(source);
+  const RegisterFormIndex target =
       add_register(name + " " + to_text(exchange.to), from.type, exchange.to, from.micro_batch);
-  Register& made = program_.registers[target];
+  RegisterForm& made = program_.registers[target];
   if (program_.meshes.size() > 1) made.name += " on " + stages_.name_of(made.mesh);
   const bool by_pass = sharded_.life_of_copies(value) == CopyLife::kPass;
   if (by_pass) made.name += pass_suffix(reader);

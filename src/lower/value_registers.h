@@ -32,12 +32,12 @@ class ValueRegisters {
                  const ReshardOptions& reshard, bool in_region, Program& program);
 
   /// A register with the next free index. Its name gets the number of the micro-batch, or a mark.
-  RegisterIndex add_register(const std::string& name, const TensorType& type, const DistAttr& attr,
-                             MicroBatch micro_batch = {});
+  RegisterFormIndex add_register(const std::string& name, const TensorType& type,
+                                 const DistAttr& attr, MicroBatch micro_batch = {});
   /// The register of `value` as `placed` says, of one micro-batch or of all.
-  RegisterIndex add_value(ValueId value, const MicroBatchPlacement& placed, int micro_batch);
+  RegisterFormIndex add_value(ValueId value, const MicroBatchPlacement& placed, int micro_batch);
   /// `reg` holds `value` too, of one micro-batch or (-1) once a step.
-  void add_holder(ValueId value, RegisterIndex reg, int micro_batch);
+  void add_holder(ValueId value, RegisterFormIndex reg, int micro_batch);
   /// An input of the program with this placement.
   ///   suffix  of the names of its registers
   void add_input(ValueId input, const MicroBatchPlacement& placed, const std::string& suffix = "");
@@ -49,7 +49,8 @@ class ValueRegisters {
   /// the register from which they take least. Another placement that the pass needs is made first
   /// where all take less so.
   ///   throws  UserError (78) when a value of one micro-batch is needed of all, or the reverse
-  RegisterIndex get(ValueId value, const MicroBatchPlacement& wanted, const ValueReader& reader);
+  RegisterFormIndex get(ValueId value, const MicroBatchPlacement& wanted,
+                        const ValueReader& reader);
 
  private:
   /// A pass of a stage: the only readers of a copy that lives for a pass.
@@ -61,11 +62,11 @@ class ValueRegisters {
     bool operator==(const Pass&) const = default;
   };
   struct Holder {
-    RegisterIndex reg;
+    RegisterFormIndex reg;
     std::optional<Pass> only = {};
   };
 
-  const Register& at(RegisterIndex reg) const { return program_.registers[reg]; }
+  const RegisterForm& at(RegisterFormIndex reg) const { return program_.registers[reg]; }
   /// In a name.
   std::string number_of(int micro_batch) const;
   std::string pass_suffix(const ValueReader& reader) const;
@@ -74,13 +75,13 @@ class ValueRegisters {
   std::vector<Holder>& holders(ValueId value, int micro_batch);
   void feed_on_mesh_of(ValueId input, MicroBatchPlacement wanted);
   /// The registers from which exchanges can make the value as `wanted` for the reader.
-  std::vector<RegisterIndex> sources_of(ValueId value, const MicroBatchPlacement& wanted,
-                                        const ValueReader& reader);
-  std::vector<const DistAttr*> placements_of(const std::vector<RegisterIndex>& sources) const;
+  std::vector<RegisterFormIndex> sources_of(ValueId value, const MicroBatchPlacement& wanted,
+                                            const ValueReader& reader);
+  std::vector<const DistAttr*> placements_of(const std::vector<RegisterFormIndex>& sources) const;
   /// The nearest() of one source at least.
-  RegisterIndex nearest(const std::vector<RegisterIndex>& sources, const DistAttr& wanted);
-  RegisterIndex reshard(ValueId value, RegisterIndex source, const DistAttr& wanted,
-                        const ValueReader& reader);
+  RegisterFormIndex nearest(const std::vector<RegisterFormIndex>& sources, const DistAttr& wanted);
+  RegisterFormIndex reshard(ValueId value, RegisterFormIndex source, const DistAttr& wanted,
+                            const ValueReader& reader);
   /// The placements in which ops of the pass of `reader` read the value on the mesh of `wanted`,
   /// each once.
   std::vector<DistAttr> needs_in_pass(ValueId value, const MicroBatchPlacement& wanted,
@@ -88,11 +89,11 @@ class ValueRegisters {
   /// Of the other placements that the pass needs, the one that is made before `wanted`.
   std::optional<DistAttr> better_first(ValueId value, const MicroBatchPlacement& wanted,
                                        const ValueReader& reader,
-                                       const std::vector<RegisterIndex>& sources);
-  RegisterIndex get_without_partial(ValueId value, MicroBatchPlacement wanted,
-                                    const ValueReader& reader);
-  RegisterIndex exchange_into(ValueId value, RegisterIndex source, const Exchange& exchange,
-                              const ValueReader& reader);
+                                       const std::vector<RegisterFormIndex>& sources);
+  RegisterFormIndex get_without_partial(ValueId value, MicroBatchPlacement wanted,
+                                        const ValueReader& reader);
+  RegisterFormIndex exchange_into(ValueId value, RegisterFormIndex source, const Exchange& exchange,
+                                  const ValueReader& reader);
 
   const Graph& graph_;
   const ShardedGraph& sharded_;

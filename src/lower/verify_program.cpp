@@ -18,36 +18,36 @@ class Verifier {
         is_filled_(registers_.size(), false) {}
 
   void run() {
-    for (const TaskInput& input : program_.inputs) fill(input.value);
-    for (const TaskVariable& variable : program_.variables) fill(variable.value);
+    for (const ProgramInput& input : program_.inputs) fill(input.value);
+    for (const ProgramVariable& variable : program_.variables) fill(variable.value);
     for (const Instruction& instruction : program_.instructions)
       if (const ExchangeStep* step = instruction.exchange()) check_exchange(instruction, *step);
     for (Time time : order_.indices()) check_instance(time);
     for (const auto& [name, reg] : program_.results)
       if (!is_filled_[registers_.whole(reg)]) fail("result '" + name + "' is not computed");
-    for (RegisterIndex next : program_.next)
+    for (RegisterFormIndex next : program_.next)
       if (!next.is_none() && !is_filled_[registers_.whole(next)])
         fail("the next value '" + program_.registers[next].name + "' is not computed");
   }
 
  private:
-  const Register& reg(RegisterIndex index) const { return program_.registers[index]; }
+  const RegisterForm& reg(RegisterFormIndex index) const { return program_.registers[index]; }
 
-  void fill(RegisterIndex fed) {
-    for (RegisterInstance instance : registers_.of(fed)) is_filled_[instance] = true;
+  void fill(RegisterFormIndex fed) {
+    for (RegisterIndex instance : registers_.of(fed)) is_filled_[instance] = true;
   }
 
   void check_instance(Time time) {
     const auto& [index, micro_batch, pass, issue_after] = order_[time];
     ensure(program_.instructions.contains(index), "the order of a program names its instructions");
     const Instruction& instruction = program_.instructions[index];
-    registers_.for_each_read(instruction, micro_batch, [&](RegisterInstance reg) {
+    registers_.for_each_read(instruction, micro_batch, [&](RegisterIndex reg) {
       if (!is_filled_.contains(reg) || !is_filled_[reg])
         offence(instruction, "reads a register that nothing filled before");
     });
     if (!issue_after.is_none() && (!instruction.exchange() || issue_after >= time))
       offence(instruction, "is to be issued behind a later instruction");
-    registers_.for_each_written(instruction, micro_batch, [&](RegisterInstance reg) {
+    registers_.for_each_written(instruction, micro_batch, [&](RegisterIndex reg) {
       if (!is_filled_.contains(reg) || is_filled_[reg])
         offence(instruction, "writes a register that is filled already");
       is_filled_[reg] = true;
@@ -77,7 +77,7 @@ class Verifier {
   std::string_view pass_;
   const InstanceOrder order_;
   const RegisterInstances registers_;
-  IndexedVector<RegisterInstance, bool> is_filled_;
+  IndexedVector<RegisterIndex, bool> is_filled_;
 };
 
 }  // namespace

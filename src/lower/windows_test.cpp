@@ -69,10 +69,11 @@ TEST(WindowsInPrograms, TheArenaHoldsTheLargestPart) {
   // x of 12 rows is divided into 4, 4, 4; of p's 14 rows, 5, 5 and 4, the first needs rows 0 to 3,
   // the second 4 to 8 (5 of them), the last 9 to 11.
   const TaskGraph tasks = compiled(moving_sum());
-  const auto x =
-      std::find_if(tasks.registers.begin(), tasks.registers.end(),
-                   [](const Register& reg) { return reg.name == "x [@h~14(-1:-1), *]"; });
-  ASSERT_NE(x, tasks.registers.end());
+  const auto& registers = tasks.registers.forms();
+  const auto x = std::find_if(registers.begin(), registers.end(), [](const RegisterForm& reg) {
+    return reg.name == "x [@h~14(-1:-1), *]";
+  });
+  ASSERT_NE(x, registers.end());
   EXPECT_EQ(x->size.value(), 5 * 2 * 4);
 }
 
@@ -89,9 +90,9 @@ std::string finding(const Graph& graph, const TaskGraph& tasks) {
 
 /// The register called `name` gets another window, and the exchange that fills it, too.
 TaskGraph with_window(TaskGraph tasks, std::string_view name, const Window& window) {
-  for (Task& task : tasks.tasks) {
+  for (TaskForm& task : tasks.tasks.forms()) {
     if (task.kind != Task::Kind::kExchange) continue;
-    Register& target = tasks.registers[task.outputs.front()];
+    RegisterForm& target = tasks.registers.forms()[task.outputs.front()];
     if (target.name != name) continue;
     target.attr.dims[0].windows = {window};
     task.parts[0].exchange.to = target.attr;
@@ -120,12 +121,12 @@ TEST(WindowsInPrograms, FindsAPlainPartWhereAWindowIsNeeded) {
   const Graph graph = moving_sum();
   TaskGraph tasks = compiled(graph);
   // y reads sum as it was made.
-  RegisterIndex made;
-  for (const Task& task : tasks.tasks)
-    for (const KernelStep& step : task.steps)
+  RegisterFormIndex made;
+  for (const TaskForm& task : tasks.tasks.forms())
+    for (const KernelForm& step : task.steps)
       if (step.op == "sum") made = step.outputs.front();
-  for (Task& task : tasks.tasks)
-    for (KernelStep& step : task.steps)
+  for (TaskForm& task : tasks.tasks.forms())
+    for (KernelForm& step : task.steps)
       if (step.op == "y") step.inputs = {made};
   EXPECT_THAT(finding(graph, tasks), HasSubstr("and it holds a plain part"));
 }
@@ -133,8 +134,8 @@ TEST(WindowsInPrograms, FindsAPlainPartWhereAWindowIsNeeded) {
 TEST(WindowsInPrograms, FindsAnOffsetThatForgetsTheHalo) {
   const Graph graph = moving_sum();
   TaskGraph tasks = compiled(graph);
-  for (Task& task : tasks.tasks)
-    for (KernelStep& step : task.steps)
+  for (TaskForm& task : tasks.tasks.forms())
+    for (KernelForm& step : task.steps)
       if (step.op == "p")
         // low of the whole, where only the first rank has padding in front
         step.call.change([](KernelCall& call) { call.ints[0] = 1; });
@@ -161,9 +162,10 @@ TEST(ChunksInPrograms, NothingIsExchanged) {
   const Graph graph = two_in_one();
   const TaskGraph tasks = compiled(graph, {shard_tensor("x", "Shard(2)")});
   EXPECT_THAT(exchanges_of(tasks), testing::IsEmpty());
-  const auto t = std::find_if(tasks.registers.begin(), tasks.registers.end(),
-                              [](const Register& reg) { return reg.name == "t"; });
-  ASSERT_NE(t, tasks.registers.end());
+  const auto& registers = tasks.registers.forms();
+  const auto t = std::find_if(registers.begin(), registers.end(),
+                              [](const RegisterForm& reg) { return reg.name == "t"; });
+  ASSERT_NE(t, registers.end());
   EXPECT_EQ(to_text(t->type, t->attr), "f32[12, 12@h/2]");
   EXPECT_EQ(finding(graph, tasks), "");
 }
@@ -171,8 +173,8 @@ TEST(ChunksInPrograms, NothingIsExchanged) {
 TEST(ChunksInPrograms, FindsAChunkThatIsTakenForAnother) {
   const Graph graph = two_in_one();
   TaskGraph tasks = compiled(graph, {shard_tensor("x", "Shard(2)")});
-  for (Task& task : tasks.tasks)
-    for (KernelStep& step : task.steps)
+  for (TaskForm& task : tasks.tasks.forms())
+    for (KernelForm& step : task.steps)
       if (step.op == "k")  // of a part of four columns the keys are 2 and 3
         step.call.change([](KernelCall& call) { call.ints[1] = 0; });
   EXPECT_THAT(finding(graph, tasks),
@@ -182,7 +184,7 @@ TEST(ChunksInPrograms, FindsAChunkThatIsTakenForAnother) {
 TEST(ChunksInPrograms, FindsAPlainPartWhereChunksAreNeeded) {
   const Graph graph = two_in_one();
   TaskGraph tasks = compiled(graph, {shard_tensor("x", "Shard(2)")});
-  for (Register& reg : tasks.registers)
+  for (RegisterForm& reg : tasks.registers.forms())
     if (reg.name == "both" || reg.name == "t") reg.attr.dims[1].chunks = 1;
   EXPECT_THAT(finding(graph, tasks), HasSubstr("'both'"));
 }

@@ -7,8 +7,8 @@
 namespace tessera {
 namespace {
 
-bool has_windows(const Program& program, const KernelStep& step) {
-  const auto is_windowed = [&](RegisterIndex reg) {
+bool has_windows(const Program& program, const KernelForm& step) {
+  const auto is_windowed = [&](RegisterFormIndex reg) {
     return program.registers[reg].attr.has_windows();
   };
   return std::any_of(step.inputs.begin(), step.inputs.end(), is_windowed) ||
@@ -17,11 +17,12 @@ bool has_windows(const Program& program, const KernelStep& step) {
 
 }  // namespace
 
-Bytes max_workspace(const Program& program, const KernelStep& step, const Mesh& mesh) {
+Bytes max_workspace(const Program& program, const KernelForm& step, const Mesh& mesh) {
   if (step.control) return step.control->workspace();
-  const auto types = [&](const std::vector<RegisterIndex>& list, const Coordinate& coordinate) {
+  const auto types = [&](const std::vector<RegisterFormIndex>& list, const Coordinate& coordinate) {
     std::vector<TensorType> local;
-    for (RegisterIndex reg : list) local.push_back(local_type(program.registers[reg], coordinate));
+    for (RegisterFormIndex reg : list)
+      local.push_back(local_type(program.registers[reg], coordinate));
     return local;
   };
   const auto workspace_at = [&](const Coordinate& coordinate) {
@@ -37,9 +38,9 @@ Bytes max_workspace(const Program& program, const KernelStep& step, const Mesh& 
   return most;
 }
 
-Register workspace_register(const std::string& op, Bytes bytes, const MeshPtr& mesh,
-                            MeshIndex index) {
-  Register reg;
+RegisterForm workspace_register(const std::string& op, Bytes bytes, const MeshPtr& mesh,
+                                MeshIndex index) {
+  RegisterForm reg;
   reg.name = op + ".workspace";
   reg.type = TensorType{DType::kBool, {bytes.value()}};
   reg.attr = DistAttr::replicated(mesh, 1);

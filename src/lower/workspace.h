@@ -9,11 +9,11 @@ namespace tessera {
 ///
 ///   requires  call, inputs and outputs of `step` are set
 ///   time      one formula (workspace_of in kernels/bind.h); with windows one for each rank
-Bytes max_workspace(const Program& program, const KernelStep& step, const Mesh& mesh);
+Bytes max_workspace(const Program& program, const KernelForm& step, const Mesh& mesh);
 
 /// A register for a workspace; `op` is the name of its op.
 ///   requires  bytes > 0
-Register workspace_register(const std::string& op, Bytes bytes, const MeshPtr& mesh,
-                            MeshIndex index);
+RegisterForm workspace_register(const std::string& op, Bytes bytes, const MeshPtr& mesh,
+                                MeshIndex index);
 
 }  // namespace tessera

@@ -20,7 +20,7 @@ class CheckedProgram {
   const TaskGraph& tasks() const { return tasks_; }
   const MicroBatchAxis& micro_batch_axis() const { return micro_batch_axis_; }
 
-  const Register& reg(RegisterIndex reg) const { return tasks_.registers[reg]; }
+  Register reg(RegisterIndex reg) const { return tasks_.registers[reg]; }
   /// The coordinates at which parts, parameters and pulls are compared.
   const std::vector<Coordinate>& coordinates(MeshIndex mesh) const { return coordinates_[mesh]; }
 

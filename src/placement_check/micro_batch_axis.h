@@ -1,4 +1,4 @@
-// Micro-batches as a mesh axis: the check of placements undoes what the compiler unrolled. With
+// Micro-batches as a mesh axis: the check of placements undoes what the compiler divided. With
 // several micro-batches every mesh has one more axis, in front; with one micro-batch it has none.
 #pragma once
 

@@ -78,7 +78,7 @@ OpCheck::DividedOp OpCheck::divided(const Task& task, const KernelStep& step, Op
   for (RegisterIndex reg : step.inputs) check_micro_batch(step, reg, task.micro_batch);
   const OpRule& rule = rule_of(id);
   auto& division = divisions_[id.index];
-  if (!division || !is_divided_like(step, *division->like)) division = divide(rule, step, op);
+  if (!division || !is_divided_like(step, division->like)) division.emplace(divide(rule, step, op));
   return {op, rule, *division, task.micro_batch};
 }
 
@@ -100,7 +100,7 @@ bool OpCheck::is_divided_like(const KernelStep& a, const KernelStep& b) const {
 }
 
 OpCheck::Division OpCheck::divide(const OpRule& rule, const KernelStep& step, const Op& op) const {
-  Division division{&step, {}, {}, {}, {}};
+  Division division{step, {}, {}, {}, {}};
   std::vector<const DistAttr*> inputs;
   for (RegisterIndex reg : step.inputs) inputs.push_back(&placements_.at(reg).attr);
   for (RegisterIndex reg : step.outputs)

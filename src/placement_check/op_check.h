@@ -51,7 +51,7 @@ class OpCheck {
   };
   /// How an op is divided. It follows from its operands, and is the same in most micro-batches.
   struct Division {
-    const KernelStep* like;         // an execution that is divided so
+    KernelStep like;                // an execution that is divided so
     std::vector<DistAttr> outputs;  // as declared, without partial values
     std::vector<DistAttr> results;  // the same with the partial values that the op makes
     OpSharding sharding;

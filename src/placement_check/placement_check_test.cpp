@@ -13,6 +13,7 @@
 #include "lower/lower.h"
 #include "model/model.h"
 #include "ops/builder.h"
+#include "tasks/testing/unrolled.h"
 
 namespace tessera {
 namespace {
@@ -22,7 +23,7 @@ using testing::HasSubstr;
 
 struct Case {
   Graph graph;
-  TaskGraph tasks;
+  TaskGraph tasks;  // unrolled, so that a fault is in one micro-batch
   int64_t micro_batches = 1;
 };
 
@@ -46,7 +47,7 @@ Case compiled(const Graph& graph, const Meshes& meshes, const std::vector<Mark>&
                   .disabled_passes = {"combine"},
                   .marks = marks};
   Compiled made = compile(graph, plan);
-  return {std::move(made.graph), std::move(made.tasks), micro_batches};
+  return {std::move(made.graph), unrolled(made.tasks), micro_batches};
 }
 
 std::vector<Mark> batch_over_dp() {
@@ -100,8 +101,9 @@ const Case& pipelined() {
 }
 
 /// The message of the check; "" when it finds nothing.
-std::string finding(const Case& given, const TaskGraph& tasks) {
+std::string finding(const Case& given, TaskGraph tasks) {
   try {
+    link(tasks);
     check_placements(given.graph, tasks, given.micro_batches);
     return "";
   } catch (const InternalError& error) {
@@ -130,10 +132,10 @@ Positions steps_where(const TaskGraph& tasks, const std::function<bool(const Ker
   return positions;
 }
 
-Register& reg_of(TaskGraph& tasks, RegisterIndex reg) {
-  return tasks.registers[reg];
+RegisterForm& reg_of(TaskGraph& tasks, RegisterFormIndex reg) {
+  return tasks.registers.forms()[reg];
 }
-const Register& reg_of(const TaskGraph& tasks, RegisterIndex reg) {
+Register reg_of(const TaskGraph& tasks, RegisterIndex reg) {
   return tasks.registers[reg];
 }
 
@@ -142,49 +144,56 @@ constexpr size_t kMaxPositions = 20;
 /// Plants a fault at each of `positions` in turn, or at a sample of them, and expects a finding
 /// that matches `says` each time.
 void expect_found(const Case& given, const Positions& positions,
-                  const std::function<void(TaskGraph&, Task&, size_t step)>& plant,
+                  const std::function<void(TaskGraph&, TaskForm&, size_t step)>& plant,
                   const testing::Matcher<std::string>& says) {
   EXPECT_FALSE(positions.empty()) << "the fault fits somewhere";
   const size_t stride = (positions.size() + kMaxPositions - 1) / kMaxPositions;
   for (size_t i = 0; i < positions.size(); i += stride) {
     const auto& [task, step] = positions[i];
     TaskGraph tasks = given.tasks;
-    plant(tasks, tasks.tasks[task], step);
+    plant(tasks, tasks.tasks.form(task), step);
     EXPECT_THAT(finding(given, tasks), says) << "planted in task " << task.value() << " '"
                                              << given.tasks.tasks[task].name << "', step " << step;
   }
 }
 
 void expect_found_in_steps(const Case& given, const std::function<bool(const KernelStep&)>& fits,
-                           const std::function<void(TaskGraph&, KernelStep&)>& plant,
+                           const std::function<void(TaskGraph&, KernelForm&)>& plant,
                            const testing::Matcher<std::string>& says) {
   expect_found(
       given, steps_where(given.tasks, fits),
-      [&](TaskGraph& tasks, Task& task, size_t step) { plant(tasks, task.steps[step]); }, says);
+      [&](TaskGraph& tasks, TaskForm& task, size_t step) { plant(tasks, task.steps[step]); }, says);
 }
 
 /// Every reader of `from` reads `to` instead.
-void read_instead(TaskGraph& tasks, RegisterIndex from, RegisterIndex to) {
-  for (Task& task : tasks.tasks) {
+void read_instead(TaskGraph& tasks, RegisterFormIndex from, RegisterFormIndex to) {
+  for (TaskForm& task : tasks.tasks.forms()) {
     std::replace(task.inputs.begin(), task.inputs.end(), from, to);
-    for (KernelStep& step : task.steps)
+    for (KernelForm& step : task.steps)
       std::replace(step.inputs.begin(), step.inputs.end(), from, to);
   }
+  const RegisterNumbering& registers = tasks.registers.numbering();
   for (auto& [name, reg] : tasks.results)
-    if (reg == from) reg = to;
+    if (reg == registers.whole(from)) reg = registers.whole(to);
 }
 
-void drop(TaskGraph& tasks, Task& exchange) {
+void drop(TaskGraph& tasks, TaskForm& exchange) {
+  const RegisterFormIndex source = exchange.inputs.front(), target = exchange.outputs.front();
   exchange.kind = Task::Kind::kCompute;
-  read_instead(tasks, exchange.outputs.front(), exchange.inputs.front());
+  exchange.parts.clear();
+  exchange.inputs.clear();
+  exchange.outputs.clear();
+  read_instead(tasks, target, source);
 }
 
-bool resolves(const Task& task) {
+template <class AnyTask>
+bool resolves(const AnyTask& task) {
   return task.parts[0].exchange.from.partial.size() > task.parts[0].exchange.to.partial.size();
 }
 
 /// An axis that neither end of the exchange uses, or -1.
-int idle_axis(const Task& task) {
+template <class AnyTask>
+int idle_axis(const AnyTask& task) {
   for (int axis = 0; axis < task.parts[0].exchange.from.mesh->axis_count(); ++axis)
     if (!task.parts[0].exchange.from.uses(axis) && !task.parts[0].exchange.to.uses(axis))
       return axis;
@@ -265,7 +274,7 @@ TEST(PlacementCheck, FindsAnotherWeightInAKernelParameter) {
         [](const KernelStep& step) {
           return std::any_of(step.call->ints.begin(), step.call->ints.end(), has_weights);
         },
-        [&](TaskGraph&, KernelStep& step) {
+        [&](TaskGraph&, KernelForm& step) {
           step.call.change([&](KernelCall& call) {
             for (LocalInt& value : call.ints)
               for (LocalInt::Term& term : value.terms)
@@ -279,7 +288,7 @@ TEST(PlacementCheck, FindsAnExchangeOfPartsWithOtherWeights) {
   const Case given = weighted("dp=2:1", 1);
   expect_found(
       given, exchanges_where(given.tasks, [](const Task&) { return true; }),
-      [](TaskGraph&, Task& task, size_t) {
+      [](TaskGraph&, TaskForm& task, size_t) {
         task.parts.front().exchange.from.mesh = std::make_shared<const Mesh>(parse_mesh("dp=1:2"));
       },
       kFound);
@@ -290,15 +299,15 @@ TEST(PlacementCheck, FindsAnExchangeOfPartsWithOtherWeights) {
 TEST(PlacementCheck, FindsAMissingReduction) {
   for (const Case& given : {std::cref(divided()), std::cref(pipelined())})
     expect_found(
-        given, exchanges_where(given.tasks, resolves),
-        [](TaskGraph& tasks, Task& task, size_t) { drop(tasks, task); }, kFound);
+        given, exchanges_where(given.tasks, resolves<Task>),
+        [](TaskGraph& tasks, TaskForm& task, size_t) { drop(tasks, task); }, kFound);
 }
 
 TEST(PlacementCheck, FindsAMissingReductionThatIsNotDeclared) {
   for (const Case& given : {std::cref(divided()), std::cref(pipelined())})
     expect_found(
-        given, exchanges_where(given.tasks, resolves),
-        [](TaskGraph& tasks, Task& task, size_t) {
+        given, exchanges_where(given.tasks, resolves<Task>),
+        [](TaskGraph& tasks, TaskForm& task, size_t) {
           reg_of(tasks, task.inputs.front()).attr.partial.clear();
           drop(tasks, task);
         },
@@ -308,15 +317,17 @@ TEST(PlacementCheck, FindsAMissingReductionThatIsNotDeclared) {
 TEST(PlacementCheck, FindsAReductionThatIsRepeated) {
   const Case& given = divided();
   expect_found(
-      given, exchanges_where(given.tasks, resolves),
-      [](TaskGraph& tasks, Task& task, size_t) {
-        const RegisterIndex again = tasks.registers.end_index();
-        const TaskId id(static_cast<int>(&task - tasks.tasks.elements().data()));
-        Task second = task;
+      given, exchanges_where(given.tasks, resolves<Task>),
+      [](TaskGraph& tasks, TaskForm& task, size_t) {
+        const auto& forms = tasks.tasks.forms();
+        const TaskId id(static_cast<int>(&task - forms.elements().data()));  // one task a form
+        TaskForm second = task;
+        const RegisterForm target = reg_of(tasks, task.outputs.front());
+        const RegisterIndex made = tasks.registers.push_back(target);
+        const RegisterFormIndex again = tasks.registers.numbering().form_of(made);
+        read_instead(tasks, task.outputs.front(), again);
         second.inputs = task.outputs;
         second.outputs = {again};
-        read_instead(tasks, task.outputs.front(), again);
-        tasks.registers.push_back(reg_of(tasks, task.outputs.front()));
         tasks.order.insert(std::find(tasks.order.begin(), tasks.order.end(), id) + 1,
                            tasks.tasks.end_index());
         tasks.tasks.push_back(std::move(second));
@@ -330,7 +341,7 @@ TEST(PlacementCheck, FindsReplicasThatAreAdded) {
   for (const bool declared : {false, true})
     expect_found(
         given, exchanges_where(given.tasks, has_copies),
-        [&](TaskGraph& tasks, Task& task, size_t) {
+        [&](TaskGraph& tasks, TaskForm& task, size_t) {
           auto& partial = task.parts[0].exchange.from.partial;
           partial.push_back({idle_axis(task), partial.front().reduce});
           std::sort(partial.begin(), partial.end(),
@@ -346,7 +357,7 @@ TEST(PlacementCheck, FindsAReductionOverTheWrongAxis) {
   for (const bool declared : {false, true})
     expect_found(
         given, exchanges_where(given.tasks, has_another),
-        [&](TaskGraph& tasks, Task& task, size_t) {
+        [&](TaskGraph& tasks, TaskForm& task, size_t) {
           task.parts[0].exchange.from.partial.front().axis = idle_axis(task);
           if (declared) reg_of(tasks, task.inputs.front()).attr = task.parts[0].exchange.from;
         },
@@ -356,8 +367,8 @@ TEST(PlacementCheck, FindsAReductionOverTheWrongAxis) {
 TEST(PlacementCheck, FindsTheWrongReduction) {
   const Case& given = divided();
   expect_found(
-      given, exchanges_where(given.tasks, resolves),
-      [](TaskGraph& tasks, Task& task, size_t) {
+      given, exchanges_where(given.tasks, resolves<Task>),
+      [](TaskGraph& tasks, TaskForm& task, size_t) {
         PartialAxis& axis = task.parts[0].exchange.from.partial.front();
         axis.reduce = axis.reduce == ReduceOp::kMax ? ReduceOp::kSum : ReduceOp::kMax;
         reg_of(tasks, task.inputs.front()).attr = task.parts[0].exchange.from;
@@ -369,7 +380,7 @@ TEST(PlacementCheck, FindsAnExchangeInTheWrongDirection) {
   const Case& given = divided();
   expect_found(
       given, exchanges_where(given.tasks, [](const Task&) { return true; }),
-      [](TaskGraph&, Task& task, size_t) {
+      [](TaskGraph&, TaskForm& task, size_t) {
         std::swap(task.parts[0].exchange.from, task.parts[0].exchange.to);
       },
       AllOf(kFound, HasSubstr("exchange '")));
@@ -378,12 +389,14 @@ TEST(PlacementCheck, FindsAnExchangeInTheWrongDirection) {
 TEST(PlacementCheck, NamesTheOpThatTakesPartialValues) {
   const Case given = one_product();
   TaskGraph tasks = given.tasks;
-  for (const auto& [task, step] : exchanges_where(tasks, resolves)) drop(tasks, tasks.tasks[task]);
+  for (const auto& [task, step] : exchanges_where(tasks, resolves<Task>))
+    drop(tasks, tasks.tasks.form(task));
   // The first half of the reduction, the reduce-scatter, is dropped above; this drops the
   // all-gather of its parts.
   for (const auto& [task, step] : exchanges_where(
            tasks, [](const Task& t) { return t.parts[0].exchange.from.partial.empty(); }))
-    if (tasks.tasks[task].name.find("product") != std::string::npos) drop(tasks, tasks.tasks[task]);
+    if (tasks.tasks[task].name.text().find("product") != std::string::npos)
+      drop(tasks, tasks.tasks.form(task));
   EXPECT_EQ(finding(given, tasks),
             "internal error: placements: op 'y' takes partial values over tp as input 0 and is not "
             "linear in exactly that");
@@ -398,7 +411,7 @@ TEST(PlacementCheck, FindsSwappedOperands) {
       [](const KernelStep& step) {
         return step.inputs.size() == 2 && step.inputs[0] != step.inputs[1];
       },
-      [](TaskGraph&, KernelStep& step) { std::swap(step.inputs[0], step.inputs[1]); },
+      [](TaskGraph&, KernelForm& step) { std::swap(step.inputs[0], step.inputs[1]); },
       AllOf(kFound, HasSubstr("as input 0")));
 }
 
@@ -406,7 +419,7 @@ TEST(PlacementCheck, FindsAKernelWithTheNameOfAnotherOp) {
   const Case& given = divided();
   expect_found_in_steps(
       given, [](const KernelStep& step) { return step.op == "blocks.0.ffn.up.dot"; },
-      [](TaskGraph&, KernelStep& step) { step.op = "blocks.1.ffn.up.dot"; },
+      [](TaskGraph&, KernelForm& step) { step.op = "blocks.1.ffn.up.dot"; },
       HasSubstr("op 'blocks.1.ffn.up.dot' takes 'blocks.1.norm2"));
 }
 
@@ -415,7 +428,7 @@ TEST(PlacementCheck, FindsARegisterThatIsDeclaredInAnotherPlacement) {
   int planted = 0;
   for (RegisterIndex r(0); r < given.tasks.registers.end_index(); r = r + 17) {
     TaskGraph tasks = given.tasks;
-    Register& reg = tasks.registers[r];
+    RegisterForm& reg = tasks.registers.form(r);
     const bool is_workspace =
         !steps_where(tasks, [&](const KernelStep& step) { return step.workspace == r; }).empty();
     if (is_workspace || reg.attr.dims.empty() || reg.attr.uses(1)) continue;
@@ -438,7 +451,7 @@ TEST(PlacementCheck, FindsADimThatIsDividedInsideItsUnits) {
   };
   expect_found(
       given, exchanges_where(given.tasks, divides_by_units),
-      [](TaskGraph& tasks, Task& task, size_t) {
+      [](TaskGraph& tasks, TaskForm& task, size_t) {
         task.parts[0].exchange.to.dims[0].unit = 1;
         reg_of(tasks, task.outputs.front()).attr.dims[0].unit = 1;
       },
@@ -454,7 +467,7 @@ TEST(PlacementCheck, FindsAWrongScale) {
         [](const KernelStep& step) {
           return !step.call->reals.empty() && step.call->reals[0] != 0;
         },
-        [](TaskGraph&, KernelStep& step) {
+        [](TaskGraph&, KernelForm& step) {
           step.call.change([](KernelCall& call) { call.reals[0] /= 2; });
         },
         AllOf(kFound, HasSubstr("with other numbers than its operator")));
@@ -470,7 +483,7 @@ TEST(PlacementCheck, FindsAWrongOffset) {
   for (const Case& given : {std::cref(divided()), std::cref(pipelined())})
     expect_found_in_steps(
         given, depends_on_coordinate,
-        [](TaskGraph&, KernelStep& step) {
+        [](TaskGraph&, KernelForm& step) {
           step.call.change([](KernelCall& call) {
             for (LocalInt& value : call.ints)
               if (!value.is_constant())
@@ -484,7 +497,7 @@ TEST(PlacementCheck, FindsTheOffsetOfAnotherMicroBatch) {
   const Case& given = pipelined();
   expect_found_in_steps(
       given, depends_on_coordinate,
-      [](TaskGraph&, KernelStep& step) {
+      [](TaskGraph&, KernelForm& step) {
         step.call.change([](KernelCall& call) {
           for (LocalInt& value : call.ints)
             if (!value.is_constant()) value.constant += 2 * value.terms.front().split.unit;
@@ -497,7 +510,7 @@ TEST(PlacementCheck, FindsAnotherKernel) {
   const Case& given = divided();
   expect_found_in_steps(
       given, [](const KernelStep& step) { return step.call->kernel == "binary.add"; },
-      [](TaskGraph&, KernelStep& step) {
+      [](TaskGraph&, KernelForm& step) {
         step.call.change([](KernelCall& call) { call.kernel = "binary.sub"; });
       },
       AllOf(kFound, HasSubstr("calls binary.sub")));
@@ -515,10 +528,10 @@ TEST(PlacementCheck, FindsAnotherPurpose) {
         KernelPurpose::kTakeChunk, KernelPurpose::kJoinChunks})
     expect_found_in_steps(
         divided(), [](const KernelStep& step) { return step.purpose == KernelPurpose::kOp; },
-        [&](TaskGraph&, KernelStep& step) { step.purpose = purpose; }, kFound);
+        [&](TaskGraph&, KernelForm& step) { step.purpose = purpose; }, kFound);
   expect_found_in_steps(
       pipelined(), is_sum_over_micro_batches,
-      [](TaskGraph&, KernelStep& step) { step.purpose = KernelPurpose::kOp; },
+      [](TaskGraph&, KernelForm& step) { step.purpose = KernelPurpose::kOp; },
       AllOf(kFound, HasSubstr("is not an op of the program")));
 }
 
@@ -530,10 +543,10 @@ TEST(PlacementCheck, FindsAMicroBatchThatIsOmitted) {
   };
   expect_found_in_steps(
       given, is_last,
-      [&](TaskGraph& tasks, KernelStep& step) {
+      [&](TaskGraph& tasks, KernelForm& step) {
         // (0 + 1) + 2 becomes 0 + 2.
-        for (const Task& task : tasks.tasks)
-          for (const KernelStep& before : task.steps)
+        for (const TaskForm& task : tasks.tasks.forms())
+          for (const KernelForm& before : task.steps)
             if (before.outputs.front() == step.inputs[0]) {
               step.inputs[0] = before.inputs[0];
               return;
@@ -547,7 +560,7 @@ TEST(PlacementCheck, FindsAMicroBatchThatIsAddedTwice) {
   const Case& given = pipelined();
   expect_found_in_steps(
       given, [&](const KernelStep& step) { return is_sum_over_micro_batches(step); },
-      [](TaskGraph&, KernelStep& step) { step.inputs[1] = step.inputs[0]; },
+      [](TaskGraph&, KernelForm& step) { step.inputs[1] = step.inputs[0]; },
       AllOf(kFound, HasSubstr("twice")));
 }
 
@@ -555,7 +568,7 @@ TEST(PlacementCheck, FindsASumOverMicroBatchesThatTakesTheMaximum) {
   const Case& given = pipelined();
   expect_found_in_steps(
       given, [&](const KernelStep& step) { return is_sum_over_micro_batches(step); },
-      [](TaskGraph&, KernelStep& step) {
+      [](TaskGraph&, KernelForm& step) {
         step.call.change([](KernelCall& call) { call.kernel = "binary.max"; });
       },
       HasSubstr("takes the sum over micro-batches and calls binary.max"));
@@ -569,12 +582,12 @@ TEST(PlacementCheck, FindsTheRowsOfAnotherMicroBatch) {
   };
   expect_found_in_steps(
       given, reads_the_second,
-      [](TaskGraph& tasks, KernelStep& step) {
-        const Register& own = reg_of(tasks, step.inputs[0]);
+      [](TaskGraph& tasks, KernelForm& step) {
+        const RegisterForm& own = reg_of(tasks, step.inputs[0]);
         const std::string stale = own.name.text().substr(0, own.name.text().find(" #")) + " #0" +
                                   own.name.text().substr(own.name.text().find(" #") + 3);
-        for (RegisterIndex r : tasks.registers.indices())
-          if (tasks.registers[r].name == stale) step.inputs[0] = r;
+        for (RegisterFormIndex r : tasks.registers.forms().indices())
+          if (tasks.registers.forms()[r].name == stale) step.inputs[0] = r;
       },
       kFound);
 }
@@ -584,7 +597,7 @@ TEST(PlacementCheck, FindsAnInputThatBeginsAtOtherRows) {
   int planted = 0;
   for (size_t i = 0; i < given.tasks.inputs.size(); ++i) {
     TaskGraph tasks = given.tasks;
-    Register& reg = reg_of(tasks, tasks.inputs[i].value);
+    RegisterForm& reg = tasks.registers.form(tasks.inputs[i].value);
     if (reg.micro_batch.index < 0) continue;
     reg.micro_batch.begin += 1;
     ++planted;
@@ -601,7 +614,7 @@ TEST(PlacementCheck, FindsAVariableThatDoesNotBecomeItsNextValue) {
     TaskGraph tasks = given.tasks;
     for (RegisterIndex r : tasks.registers.indices())
       if (tasks.registers[r].variable == static_cast<int>(v) && r != tasks.variables[v].value)
-        tasks.registers[r].storage = Register::Storage::kArena;
+        tasks.registers.form(r).storage = Register::Storage::kArena;
     EXPECT_THAT(finding(given, tasks),
                 HasSubstr("variable '" + tasks.variables[v].name + "' ends the step as '" +
                           tasks.variables[v].name + "'"));
@@ -611,7 +624,7 @@ TEST(PlacementCheck, FindsAVariableThatDoesNotBecomeItsNextValue) {
 TEST(PlacementCheck, FindsAWrongAndAMissingOutput) {
   const Case given = one_product();
   TaskGraph tasks = given.tasks;
-  tasks.tasks.back().inputs.clear();
+  tasks.tasks.forms().back().inputs.clear();
   tasks.results[0].second = tasks.inputs[0].value;
   EXPECT_EQ(finding(given, tasks), "internal error: placements: output 'y' is 'y' and returns 'x'");
   tasks.results.clear();

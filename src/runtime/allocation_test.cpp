@@ -54,7 +54,8 @@ TEST(Allocation, AStepAllocatesNothingAfterTheSecond) {
     is_counting = false;
     const RegisterIndex reg(register_before);
     EXPECT_EQ(allocations, 0) << mesh << ": the first by a thread that had filled "
-                              << (reg.is_none() ? "nothing" : bench.graph().registers[reg].name);
+                              << (reg.is_none() ? std::string("nothing")
+                                                : bench.graph().registers[reg].name.text());
   }
 }
 

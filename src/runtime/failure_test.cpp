@@ -22,7 +22,7 @@ HandMade gathered(const std::string& mesh) {
   HandMade made(mesh_of(mesh));
   const RegisterIndex x = made.input("x", "f32[32@dp]");
   const RegisterIndex y = made.compute("y", {"scalar.mul", {}, {2}, ""}, {x}, "f32[32@dp]");
-  made.graph().tasks.back().steps[0].op = "mul_1";
+  made.graph().tasks.forms().back().steps[0].op = "mul_1";
   made.result("all", made.exchange("gather y", y, "f32[32]"));
   return made;
 }

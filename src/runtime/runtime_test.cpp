@@ -96,11 +96,11 @@ TEST(Runtime, ARegisterOfSeveralSlotsGoesAroundThem) {
   HandMade made(mesh_of("dp=2"));
   const RegisterIndex x = made.input("x", "f32[6@dp]");
   const RegisterIndex y = made.compute("y", call("scalar.mul", {3}), {x}, "f32[6@dp]");
-  Register& reg = made.graph().registers[y];
+  RegisterForm& reg = made.graph().registers.form(y);
   reg.slots = 3;
   made.graph().arenas.front() += Bytes(2 * slot_stride(reg).value());
   const RegisterIndex all = made.exchange("gather", y, "f32[6]");
-  made.graph().registers[all].offset = 64 + 3 * 64;
+  made.graph().registers.offset(all) = 64 + 3 * 64;
   made.result("all", all);
   Bench bench(std::move(made));
   std::vector<float> expected;
@@ -368,8 +368,8 @@ HandMade gathered_and_written_over() {
   const RegisterIndex mine = made.exchange("slice", all, "f32[64@dp]");
   const RegisterIndex z = made.compute("z", call("scalar.mul", {3}), {mine}, "f32[64@dp]");
   TaskGraph& graph = made.graph();
-  graph.registers[z].offset = graph.registers[y].offset;
-  graph.tasks.back().overwrites = {y};
+  graph.registers.offset(z) = graph.registers.offset(y);
+  graph.tasks.overwrites(graph.tasks.end_index() - 1) = {y};
   made.result("all", all);
   made.result("z", z);
   return made;

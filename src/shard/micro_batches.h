@@ -1,5 +1,5 @@
 // Micro-batches as a mesh axis. They are one more axis of every mesh while placements are decided.
-// In the program that is made of it their index is symbolic, until the program is unrolled.
+// In the program that is made of it their index is symbolic.
 #pragma once
 
 #include "base/tensor/split.h"

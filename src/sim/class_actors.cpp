@@ -90,7 +90,7 @@ OutPort ClassActors::output_port(int rank_class, RegisterIndex index) const {
 }
 
 size_t ClassActors::part_of(TaskId exchange, RegisterIndex source) const {
-  const std::vector<RegisterIndex>& sources = graph_.tasks[exchange].inputs;
+  const std::span<const RegisterIndex> sources = graph_.tasks[exchange].inputs;
   return std::find(sources.begin(), sources.end(), source) - sources.begin();
 }
 

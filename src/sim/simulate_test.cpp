@@ -81,8 +81,9 @@ Simulation gathering_behind_kernels(bool ahead) {
   made.result("y", y);
   made.result("d", made.compute("d", call, {z}, "f32[8]"));
   TaskGraph graph = made.finish();
-  for (Task& task : graph.tasks)
-    if (task.kind == Task::Kind::kExchange) task.issue_after = TaskId(0);
+  for (TaskId task : graph.tasks.indices())
+    if (graph.tasks[task].kind == Task::Kind::kExchange)
+      graph.tasks.instance(task).issue_after = TaskId(0);
   const auto shared = std::make_shared<const TaskGraph>(std::move(graph));
   const auto time = [&](Rank, TaskId id) {
     const Task& task = shared->tasks[id];

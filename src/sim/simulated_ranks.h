@@ -37,7 +37,7 @@ class SimulatedRanks {
   const ClassActors& actors() const { return actors_; }
   const ClassPrograms& programs() const { return programs_; }
   Rank representative(int rank_class) const { return ranks_[classes_.representatives[rank_class]]; }
-  const Task& task_of(ActorId actor) const { return graph_->tasks[actors_.task_of(actor)]; }
+  Task task_of(ActorId actor) const { return graph_->tasks[actors_.task_of(actor)]; }
   TaskStream stream_of_task(TaskId task) const { return programs_.stream_of_task(task); }
   /// The registers that must have been released before the actor acts.
   ///   requires  run()

@@ -74,7 +74,7 @@ class ReadParts {
       for (int part = static_cast<int>(task.inputs.size()) - 1; part >= 0;
            --part) {  // the first one counts
         const RegisterIndex reg = task.inputs[part];
-        const std::vector<TaskId>& readers = graph.registers[reg].consumers;
+        const std::span<const TaskId> readers = graph.registers[reg].consumers;
         for (int i = 0; i < std::ssize(readers); ++i)
           if (readers[i] == id) parts_[first_[reg] + i] = part;
       }
@@ -251,7 +251,7 @@ class Step {
   /// Is the next task of the stream a reader of the register of its own class?
   bool reads_itself(const Stream& stream, RegisterIndex reg) const {
     const TaskId task = stream.program->tasks[stream.next];
-    const std::vector<TaskId>& readers = graph_.registers[reg].consumers;
+    const std::span<const TaskId> readers = graph_.registers[reg].consumers;
     for (int i = 0; i < std::ssize(readers); ++i) {
       if (readers[i] != task) continue;
       const int part = parts_.of(reg, i);
@@ -317,7 +317,7 @@ class Step {
   }
 
   void fill(int rank_class, RegisterIndex reg) {
-    const std::vector<TaskId>& readers = graph_.registers[reg].consumers;
+    const std::span<const TaskId> readers = graph_.registers[reg].consumers;
     int count = 0;
     for (int i = 0; i < std::ssize(readers); ++i) {
       const int part = parts_.of(reg, i);

@@ -9,33 +9,8 @@ namespace tessera {
 namespace task_checks {
 namespace {
 
-/// A register and a task that names it, or is named by it.
-using Link = std::pair<RegisterIndex, TaskId>;
-
-/// The links to the registers of a list of each task, such as its inputs, ascending.
-std::vector<Link> links_of(const TaskGraph& graph, std::vector<RegisterIndex> Task::* list) {
-  std::vector<Link> links;
-  for (TaskId t : graph.tasks.indices())
-    for (RegisterIndex reg : graph.tasks[t].*list) links.emplace_back(reg, t);
-  std::sort(links.begin(), links.end());
-  return links;
-}
-
-/// The links to the consumers of each register, ascending.
-std::vector<Link> consumer_links(const TaskGraph& graph) {
-  std::vector<Link> links;
-  for (RegisterIndex reg : graph.registers.indices())
-    for (TaskId consumer : graph.registers[reg].consumers) links.emplace_back(reg, consumer);
-  std::sort(links.begin(), links.end());
-  return links;
-}
-
-bool contains(const std::vector<Link>& links, RegisterIndex reg, TaskId task) {
-  return std::binary_search(links.begin(), links.end(), Link(reg, task));
-}
-
 template <typename T>
-bool repeats(std::vector<T> list) {
+bool has_repeats(std::vector<T> list) {
   std::sort(list.begin(), list.end());
   return std::adjacent_find(list.begin(), list.end()) != list.end();
 }
@@ -51,7 +26,7 @@ void check_order(const TaskGraph& graph) {
   });
 }
 
-void check_register_indices(const TaskGraph& graph, const Register& reg) {
+void check_register(const TaskGraph& graph, const RegisterForm& reg) {
   const auto is_on_its_mesh = [&] {
     const MeshPtr& mesh = graph.meshes[reg.mesh];
     return reg.attr.mesh == mesh || (reg.attr.mesh && *reg.attr.mesh == *mesh);
@@ -60,11 +35,6 @@ void check_register_indices(const TaskGraph& graph, const Register& reg) {
   if (reg.attr.dims.size() != static_cast<size_t>(reg.type->shape.size()))
     offence(reg, "has placements of another number of dims");
   if (reg.slots < 1) offence(reg, "has no slot");
-  if (!reg.producer.is_none() && !graph.tasks.contains(reg.producer))
-    offence(reg, "names a producer that does not exist");
-  for (TaskId consumer : reg.consumers)
-    if (!graph.tasks.contains(consumer)) offence(reg, "names a consumer that does not exist");
-  if (repeats(reg.consumers)) offence(reg, "names a consumer twice");
   if (reg.storage == Register::Storage::kVariable &&
       (reg.variable < 0 || reg.variable >= std::ssize(graph.variables)))
     offence(reg, "is in a variable that does not exist");
@@ -74,7 +44,7 @@ void check_register_indices(const TaskGraph& graph, const Register& reg) {
 /// and a copy has one end on each of two.
 void check_mesh(const TaskGraph& graph, const Task& task) {
   if (!graph.meshes.contains(task.mesh)) offence(task, "is on a mesh that does not exist");
-  const auto check_on_mesh = [&](const std::vector<RegisterIndex>& list) {
+  const auto check_on_mesh = [&](std::span<const RegisterIndex> list) {
     for (RegisterIndex reg : list)
       if (register_at(graph, reg).mesh != task.mesh)
         offence(task, "is on another mesh than " + register_at(graph, reg).name);
@@ -85,121 +55,43 @@ void check_mesh(const TaskGraph& graph, const Task& task) {
   check_on_mesh(task.overwrites);
 }
 
-void check_task_indices(const TaskGraph& graph, const Task& task) {
-  const auto check_list = [&](const std::vector<RegisterIndex>& list, const char* role) {
-    for (RegisterIndex reg : list)
-      if (!graph.registers.contains(reg))
-        offence(task, std::string("names a register that does not exist as ") + role);
-  };
-  check_list(task.inputs, "input");
-  check_list(task.outputs, "output");
-  check_list(task.overwrites, "overwritten");
-  for (const KernelStep& step : task.steps) {
-    check_list(step.inputs, "operand");
-    check_list(step.outputs, "result");
-    if (!step.workspace.is_none()) check_list({step.workspace}, "workspace");
-  }
+void check_task_form(const TaskForm& task) {
+  const bool is_compute = task.kind == Task::Kind::kCompute;
+  if (is_compute && !(task.inputs.empty() && task.outputs.empty()))
+    offence(task, "is a compute task and lists registers, which its steps say");
+  if (has_repeats(task.inputs)) offence(task, "names an input twice");
+}
+
+void check_task(const TaskGraph& graph, const Task& task) {
+  for (RegisterIndex reg : task.overwrites)
+    if (!graph.registers.contains(reg))
+      offence(task, "names a register that does not exist as overwritten");
   if (!task.issue_after.is_none() &&
       (task.kind != Task::Kind::kExchange || !graph.tasks.contains(task.issue_after)))
     offence(task, "has an issue point that does not exist, or is no exchange");
   check_mesh(graph, task);
-  if (repeats(task.inputs)) offence(task, "names an input twice");
-  if (repeats(task.outputs)) offence(task, "names an output twice");
 }
 
-/// The task that fills each register, or none; a workspace counts as filled by its task.
-struct Fillers {
-  IndexedVector<RegisterIndex, TaskId> tasks;
-  IndexedVector<RegisterIndex, bool> is_workspace;
-};
-
-Fillers find_fillers(const TaskGraph& graph) {
-  Fillers fillers{IndexedVector<RegisterIndex, TaskId>(graph.registers.size()),
-                  IndexedVector<RegisterIndex, bool>(graph.registers.size(), false)};
-  for (TaskId t : graph.tasks.indices()) {
-    const auto fill = [&](RegisterIndex reg) {
-      TaskId& filler = fillers.tasks[reg];
-      if (!filler.is_none())
-        offence(register_at(graph, reg), "is filled twice, by " + task_at(graph, filler).name +
-                                             " and " + graph.tasks[t].name);
-      filler = t;
-    };
-    const Task& task = graph.tasks[t];
-    if (task.kind != Task::Kind::kCompute)
-      std::for_each(task.outputs.begin(), task.outputs.end(), fill);
-    for (const KernelStep& step : task.steps) {
-      std::for_each(step.outputs.begin(), step.outputs.end(), fill);
-      if (step.workspace.is_none()) continue;
-      fill(step.workspace);
-      fillers.is_workspace[step.workspace] = true;
-    }
-  }
-  return fillers;
+void check_filled(const TaskGraph& graph) {
+  for (const Register& reg : graph.registers)
+    if (reg.producer.is_none()) offence(reg, "is filled by no task");
+  for (const Task& task : graph.tasks)
+    for (const KernelStep& step : task.steps)
+      if (!step.workspace.is_none() && !register_at(graph, step.workspace).consumers.empty())
+        offence(register_at(graph, step.workspace), "is a workspace and has consumers");
 }
 
-void check_filler(const TaskGraph& graph, RegisterIndex index, const Fillers& fillers,
-                  const std::vector<Link>& outputs) {
-  const Register& reg = register_at(graph, index);
-  const TaskId filler = fillers.tasks[index];
-  if (filler.is_none()) offence(reg, "is filled by no task");
-  if (reg.producer != filler)
-    offence(reg, "is filled by " + task_at(graph, filler).name +
-                     ", which it does not name as its producer");
-  if (fillers.is_workspace[index] && !reg.consumers.empty())
-    offence(reg, "is a workspace and has consumers");
-  if (!reg.consumers.empty() && !contains(outputs, index, filler))
-    offence(reg, "has consumers and is no output of " + task_at(graph, filler).name);
-}
-
-void check_fillers(const TaskGraph& graph) {
-  const Fillers fillers = find_fillers(graph);
-  const std::vector<Link> outputs = links_of(graph, &Task::outputs);
-  for (RegisterIndex reg : graph.registers.indices()) check_filler(graph, reg, fillers, outputs);
-}
-
-void check_consumers(const TaskGraph& graph, const TaskPositions& position) {
-  const std::vector<Link> inputs = links_of(graph, &Task::inputs),
-                          consumers = consumer_links(graph);
-  for (RegisterIndex r : graph.registers.indices()) {
-    const Register& reg = graph.registers[r];
-    for (TaskId consumer : reg.consumers)
-      if (!contains(inputs, r, consumer))
-        offence(reg, "names " + task_at(graph, consumer).name +
-                         " as a consumer, which does not take it");
-  }
-  for (TaskId t : graph.tasks.indices()) {
-    for (RegisterIndex input : graph.tasks[t].inputs) {
-      const Register& reg = register_at(graph, input);
-      if (!contains(consumers, input, t))
-        offence(reg, "is taken by " + graph.tasks[t].name + ", which it does not name");
-      if (position[reg.producer] >= position[t])
-        offence(reg, "is read by " + graph.tasks[t].name + " before it is filled");
-    }
-  }
-}
-
-/// Steps read what the task takes in or what an earlier step filled; outputs are filled by a step.
-///   known_in  by register, the last task in which it was taken in or filled so far
-void check_steps(const TaskGraph& graph, TaskId id,
-                 IndexedVector<RegisterIndex, TaskId>& known_in) {
-  const Task& task = task_at(graph, id);
-  for (RegisterIndex input : task.inputs) known_in[input] = id;
-  for (const KernelStep& step : task.steps) {
-    for (RegisterIndex input : step.inputs)
-      if (known_in[input] != id)
-        offence(register_at(graph, input),
-                "is read by a step of " + task.name + ", which neither takes nor filled it");
-    for (RegisterIndex output : step.outputs) known_in[output] = id;
-  }
-  for (RegisterIndex output : task.outputs)
-    if (register_at(graph, output).producer != id)
-      offence(task, "gives " + register_at(graph, output).name + ", which none of its steps fills");
+void check_read(const TaskGraph& graph, const TaskPositions& position) {
+  for (TaskId t : graph.tasks.indices())
+    for (RegisterIndex input : task_at(graph, t).inputs)
+      if (const Register reg = register_at(graph, input); position[reg.producer] >= position[t])
+        offence(reg, "is read by " + task_at(graph, t).name + " before it is filled");
 }
 
 void check_part(const TaskGraph& graph, const Task& task, size_t part) {
   const Exchange& exchange = task.parts[part].exchange;
-  const Register& from = register_at(graph, task.inputs[part]);
-  const Register& to = register_at(graph, task.outputs[part]);
+  const Register from = register_at(graph, task.inputs[part]);
+  const Register to = register_at(graph, task.outputs[part]);
   if (!(from.type == to.type))
     offence(task, "turns " + to_text(from.type) + " into " + to_text(to.type));
   if (!(exchange.from == from.attr))
@@ -224,8 +116,8 @@ void check_exchange(const TaskGraph& graph, const Task& task) {
 void check_copy(const TaskGraph& graph, const Task& task) {
   if (task.inputs.size() != 1 || task.outputs.size() != 1)
     offence(task, "is a copy and has not one input and one output");
-  const Register &from = register_at(graph, task.inputs[0]),
-                 &to = register_at(graph, task.outputs[0]);
+  const Register from = register_at(graph, task.inputs[0]),
+                 to = register_at(graph, task.outputs[0]);
   if (!(from.type == to.type && from.attr == to.attr && from.micro_batch == to.micro_batch &&
         from.chunk == to.chunk))
     offence(task, "copies " + to_text(from.type, from.attr) + " into " + to_text(to.type, to.attr));
@@ -245,8 +137,8 @@ void check_memory_of(const TaskGraph& graph, const Task& task) {
       task.kind == Task::Kind::kCopy)
     return;
   if (task.kind == Task::Kind::kExchange) offence(task, "exchanges registers of devices");
-  for (const std::vector<RegisterIndex>* list : {&task.inputs, &task.outputs})
-    for (RegisterIndex reg : *list)
+  for (std::span<const RegisterIndex> list : {task.inputs, task.outputs})
+    for (RegisterIndex reg : list)
       if (register_at(graph, reg).storage != Register::Storage::kVariable)
         offence(task, "takes or gives " + register_at(graph, reg).name + ", which is on a device");
 }
@@ -254,8 +146,8 @@ void check_memory_of(const TaskGraph& graph, const Task& task) {
 /// Only what a loop carries may be partial, and only of a sum, to which its iterations add.
 void check_carried(const TaskGraph& graph, const Task& task, const KernelStep& step) {
   for (size_t i = 0; i < step.outputs.size(); ++i) {
-    const Register &before = register_at(graph, step.inputs[i]),
-                   &after = register_at(graph, step.outputs[i]);
+    const Register before = register_at(graph, step.inputs[i]),
+                   after = register_at(graph, step.outputs[i]);
     if (before.type != after.type || before.attr.dims != after.attr.dims)
       offence(task, "carries " + to_text(before.type, before.attr) + " as " +
                         to_text(after.type, after.attr));
@@ -277,7 +169,7 @@ void check_region(const TaskGraph& graph, const Task& task, const KernelStep& st
   if (!region.inputs.empty() || region.variables.size() != outer.size())
     offence(task, "has a region of other operands");
   const auto check_equal = [&](const Register& inside, RegisterIndex outside) {
-    const Register& reg = register_at(graph, outside);
+    const Register reg = register_at(graph, outside);
     if (inside.type != reg.type || !(inside.attr == reg.attr))
       offence(task, "has '" + inside.name + "' " + to_text(inside.type, inside.attr) +
                         " in a region in the place of " + to_text(reg.type, reg.attr));
@@ -337,7 +229,7 @@ void check_task_kind(const TaskGraph& graph, const Task& task) {
 void check_fed(const TaskGraph& graph, const std::string& name, RegisterIndex index) {
   ensure(graph.registers.contains(index),
          [&] { return "task graph: '" + name + "' names a register that does not exist"; });
-  const Register& reg = register_at(graph, index);
+  const Register reg = register_at(graph, index);
   if (task_at(graph, reg.producer).kind != Task::Kind::kFeed)
     offence(reg, "is an input or a variable and is not filled by a feed");
 }
@@ -345,7 +237,7 @@ void check_fed(const TaskGraph& graph, const std::string& name, RegisterIndex in
 void check_variable(const TaskGraph& graph, size_t index) {
   const TaskVariable& variable = graph.variables[index];
   check_fed(graph, variable.name, variable.value);
-  const Register& value = register_at(graph, variable.value);
+  const Register value = register_at(graph, variable.value);
   // The partial values of zero are zeros; those of another value are not determined.
   if (!value.attr.partial.empty() && !(variable.initializer == Initializer::constant(0)))
     offence(value, "is a variable that does not begin as zero and Partial");
@@ -371,7 +263,7 @@ void check_result(const TaskGraph& graph, const std::string& name, RegisterIndex
                   bool is_region) {
   ensure(graph.registers.contains(index),
          [&] { return "task graph: result '" + name + "' names a register that does not exist"; });
-  const Register& reg = register_at(graph, index);
+  const Register reg = register_at(graph, index);
   if (!reg.attr.partial.empty() && !is_region)
     offence(reg, "is the result " + name + " and Partial");
   const auto is_fetch = [&](TaskId task) {
@@ -386,6 +278,15 @@ void check_result(const TaskGraph& graph, const std::string& name, RegisterIndex
 void offence(const Task& task, const std::string& what) {
   throw InternalError("task graph: " + std::string(to_text(task.kind)) + " '" + task.name + "' " +
                       what);
+}
+
+void offence(const TaskForm& task, const std::string& what) {
+  throw InternalError("task graph: " + std::string(to_text(task.kind)) + " '" +
+                      task.name.with("i") + "' " + what);
+}
+
+void offence(const RegisterForm& reg, const std::string& what) {
+  throw InternalError("task graph: register '" + reg.name.with("i") + "' " + what);
 }
 
 void offence(const Register& reg, const std::string& what) {
@@ -407,15 +308,14 @@ void check_indices(const TaskGraph& graph) {
   ensure(graph.devices.empty() || graph.devices.size() == graph.meshes.size(),
          "task graph: each mesh has a kind of device");
   check_order(graph);
-  for (const Register& reg : graph.registers) check_register_indices(graph, reg);
-  for (const Task& task : graph.tasks) check_task_indices(graph, task);
+  for (const RegisterForm& reg : graph.registers.forms()) check_register(graph, reg);
+  for (const TaskForm& task : graph.tasks.forms()) check_task_form(task);
+  for (const Task& task : graph.tasks) check_task(graph, task);
 }
 
 void check_links(const TaskGraph& graph) {
-  check_fillers(graph);
-  check_consumers(graph, positions(graph));
-  IndexedVector<RegisterIndex, TaskId> known_in(graph.registers.size());
-  for (TaskId task : graph.tasks.indices()) check_steps(graph, task, known_in);
+  check_filled(graph);
+  check_read(graph, positions(graph));
 }
 
 void check_kinds(const TaskGraph& graph, bool is_region) {

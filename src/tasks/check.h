@@ -12,8 +12,7 @@ namespace tessera::task_checks {
 /// Every index names something, the order list names every task once, and attributes are of the
 /// graph's mesh and the register's rank.
 void check_indices(const TaskGraph& graph);
-/// Every register is filled by the one task that it names, and read by the tasks that it names,
-/// after it was filled.
+/// Every register is filled, and read after it was filled; a workspace is read by none.
 void check_links(const TaskGraph& graph);
 /// Feeds, exchanges and fetches read and fill what their kind says.
 ///   is_region  its results may be partial: its op reduces them
@@ -27,14 +26,16 @@ void check_memory(const TaskGraph& graph);
 using TaskPositions = IndexedVector<TaskId, int>;
 TaskPositions positions(const TaskGraph& graph);
 
-inline const Register& register_at(const TaskGraph& graph, RegisterIndex reg) {
+inline Register register_at(const TaskGraph& graph, RegisterIndex reg) {
   return graph.registers[reg];
 }
-inline const Task& task_at(const TaskGraph& graph, TaskId task) {
+inline Task task_at(const TaskGraph& graph, TaskId task) {
   return graph.tasks[task];
 }
 
 [[noreturn]] void offence(const Task& task, const std::string& what);
+[[noreturn]] void offence(const TaskForm& task, const std::string& what);
 [[noreturn]] void offence(const Register& reg, const std::string& what);
+[[noreturn]] void offence(const RegisterForm& reg, const std::string& what);
 
 }  // namespace tessera::task_checks

@@ -12,11 +12,11 @@ namespace {
 using Instant = int;
 constexpr Instant kNever = std::numeric_limits<Instant>::max();
 
-/// One filling of a register: when, and by which step (none of a feed or an exchange).
+/// One filling of a register: when, and by which kernel (none of a feed or an exchange).
 struct Write {
   Instant instant = 0;
   RegisterIndex reg;
-  const KernelStep* step = nullptr;
+  const KernelForm* kernel = nullptr;
 };
 
 /// What happens to each register, by instants and by places in the order list.
@@ -43,25 +43,27 @@ class TimelineMaker {
 
   Timeline make() {
     for (TaskId id : graph_.order) {
-      const Task& task = task_at(graph_, id);
+      const Task task = task_at(graph_, id);
       for (RegisterIndex reg : task.overwrites) {
         if (position_[register_at(graph_, reg).producer] >= position_[id])
           continue;  // of the step before
         int& released = timeline_.released[reg];
         released = std::min(released, position_[id]);
       }
-      task.kind == Task::Kind::kCompute ? add_steps(task) : add_act(task);
+      task.kind == Task::Kind::kCompute ? add_steps(id, task) : add_act(task);
       add_prefetches(id);
     }
     return std::move(timeline_);
   }
 
  private:
-  void add_steps(const Task& task) {
-    for (const KernelStep& step : task.steps) {
+  void add_steps(TaskId id, const Task& task) {
+    for (const KernelForm& kernel : graph_.tasks.form_of(id).steps) {
+      if (!task.steps.is_called(kernel)) continue;
+      const KernelStep step = task.steps.step(kernel);
       for (RegisterIndex reg : step.inputs) read(reg);
-      for (RegisterIndex reg : step.outputs) write(reg, &step);
-      if (!step.workspace.is_none()) write(step.workspace, &step);
+      for (RegisterIndex reg : step.outputs) write(reg, &kernel);
+      if (!step.workspace.is_none()) write(step.workspace, &kernel);
       ++now_;
     }
   }
@@ -80,8 +82,8 @@ class TimelineMaker {
     ++now_;
   }
   void read(RegisterIndex reg) { timeline_.last[reg] = now_; }
-  void write(RegisterIndex reg, const KernelStep* step) {
-    timeline_.writes.push_back({now_, reg, step});
+  void write(RegisterIndex reg, const KernelForm* kernel) {
+    timeline_.writes.push_back({now_, reg, kernel});
     timeline_.first[reg] = now_;
     timeline_.last[reg] = now_;
   }
@@ -134,7 +136,7 @@ void check_place(const TaskGraph& graph, const Register& reg) {
     offence(reg, "has " + std::to_string(reg.size.value()) + " bytes and needs " +
                      std::to_string(needed.value()));
   if (reg.storage == Register::Storage::kVariable) {
-    const Register& value = register_at(graph, graph.variables[reg.variable].value);
+    const Register value = register_at(graph, graph.variables[reg.variable].value);
     if (reg.slots != 1) offence(reg, "is in a variable and has several slots");
     if (!(reg.type == value.type && reg.attr == value.attr))
       offence(reg, "is in a variable of another type or placement");
@@ -151,19 +153,21 @@ void check_place(const TaskGraph& graph, const Register& reg) {
 
 /// Does the step read `old` at the very element that it writes?
 bool is_in_place(const TaskGraph& graph, RegisterIndex old, const Write& write) {
-  if (!write.step || write.step->outputs.empty() || write.step->outputs[0] != write.reg)
-    return false;
-  const Register& a = register_at(graph, old);
-  const Register& b = register_at(graph, write.reg);
+  if (!write.kernel) return false;
+  const KernelStep step =
+      task_at(graph, register_at(graph, write.reg).producer).steps.step(*write.kernel);
+  if (step.outputs.empty() || step.outputs[0] != write.reg) return false;
+  const Register a = register_at(graph, old);
+  const Register b = register_at(graph, write.reg);
   return a.type == b.type && a.attr == b.attr && a.offset == b.offset && a.slots == 1 &&
-         b.slots == 1 && may_write_over(*write.step, old, graph.kernels.get());
+         b.slots == 1 && may_write_over(step, old, graph.kernels.get());
 }
 
 /// Do other ranks read it, or another stream? They may be behind, so that the order list alone
 /// does not protect it.
 bool is_read_elsewhere(const TaskGraph& graph, const Register& reg) {
   return std::any_of(reg.consumers.begin(), reg.consumers.end(), [&](TaskId consumer) {
-    const Task& task = task_at(graph, consumer);
+    const Task task = task_at(graph, consumer);
     return task.kind == Task::Kind::kCopy || (task.kind == Task::Kind::kExchange &&
                                               task.parts[0].exchange.kind != ReshardKind::kSlice);
   });
@@ -173,7 +177,7 @@ bool is_copy(const TaskGraph& graph, TaskId task) {
   return task_at(graph, task).kind == Task::Kind::kCopy;
 }
 
-bool contains(const std::vector<RegisterIndex>& list, RegisterIndex reg) {
+bool contains(std::span<const RegisterIndex> list, RegisterIndex reg) {
   return std::find(list.begin(), list.end(), reg) != list.end();
 }
 
@@ -187,7 +191,7 @@ bool is_filled_before(const TaskGraph& graph, const Register& old, const Task& c
            task_at(graph, task).mesh == copy.mesh;
   };
   if (is_of_stream(old.producer)) return true;
-  const std::vector<RegisterIndex>& read = task_at(graph, old.producer).inputs;
+  const std::span<const RegisterIndex> read = task_at(graph, old.producer).inputs;
   return std::any_of(read.begin(), read.end(), [&](RegisterIndex reg) {
     return is_of_stream(register_at(graph, reg).producer) && contains(copy.overwrites, reg);
   });
@@ -206,9 +210,9 @@ bool is_read_before(const TaskGraph& graph, const Register& copied, TaskId write
 /// Copies run on streams of their own, which may be ahead of the order list or behind it.
 void check_copied(const TaskGraph& graph, const TaskPositions& position, RegisterIndex old,
                   const Register& written) {
-  const Register& a = register_at(graph, old);
+  const Register a = register_at(graph, old);
   if (a.storage != Register::Storage::kArena) return;
-  const Task& writer = task_at(graph, written.producer);
+  const Task writer = task_at(graph, written.producer);
   const auto refuse = [&] {
     offence(written,
             "shares bytes with '" + a.name + "', and one of them is copied beside the order");
@@ -224,15 +228,15 @@ void check_copied(const TaskGraph& graph, const TaskPositions& position, Registe
 
 void check_sharing(const TaskGraph& graph, const Timeline& timeline, const TaskPositions& position,
                    RegisterIndex old, const Write& write) {
-  const Register& a = register_at(graph, old);
-  const Register& b = register_at(graph, write.reg);
+  const Register a = register_at(graph, old);
+  const Register b = register_at(graph, write.reg);
   const bool was_read_at_once =
       timeline.last[old] == write.instant && timeline.first[old] < write.instant;
   const bool is_dead =
       timeline.last[old] < write.instant || (was_read_at_once && is_in_place(graph, old, write));
   check_copied(graph, position, old, b);
   if (!is_dead) offence(b, "is written over '" + a.name + "', which is still alive");
-  const Task& writer = task_at(graph, b.producer);
+  const Task writer = task_at(graph, b.producer);
   const auto waits_itself = [&] {
     const auto& list = writer.overwrites;
     return std::find(list.begin(), list.end(), old) != list.end();
@@ -248,7 +252,7 @@ void check_sharing(const TaskGraph& graph, const Timeline& timeline, const TaskP
 /// A copy may run ahead of the rest of the step before, whose registers its target shares bytes
 /// with: it must wait for their readers.
 void check_sharing_with_step_before(const TaskGraph& graph, RegisterIndex old, const Write& write) {
-  const Register& written = register_at(graph, write.reg);
+  const Register written = register_at(graph, write.reg);
   if (old == write.reg || contains(task_at(graph, written.producer).overwrites, old)) return;
   offence(written, "shares bytes with '" + register_at(graph, old).name +
                        "' of the step before, and one of them is copied beside the order");
@@ -258,7 +262,7 @@ void check_sharing_with_step_before(const TaskGraph& graph, RegisterIndex old, c
 void check_overwrites(const TaskGraph& graph, const TaskPositions& position) {
   for (TaskId t : graph.tasks.indices())
     for (RegisterIndex reg : graph.tasks[t].overwrites) {
-      const Register& old = register_at(graph, reg);
+      const Register old = register_at(graph, reg);
       if (position[old.producer] >= position[t])
         continue;  // it waits for the readers of the step before
       for (TaskId consumer : old.consumers)
@@ -274,7 +278,7 @@ void check_memory(const TaskGraph& graph) {
   for (const Register& reg : graph.registers) check_place(graph, reg);
   const TaskPositions position = positions(graph);
   for (TaskId t : graph.tasks.indices())
-    if (const Task& task = graph.tasks[t];
+    if (const Task task = graph.tasks[t];
         !task.issue_after.is_none() && position[task.issue_after] >= position[t])
       offence(task, "has the issue point " + task_at(graph, task.issue_after).name +
                         ", which comes later");
@@ -285,7 +289,7 @@ void check_memory(const TaskGraph& graph) {
     return register_at(graph, write.reg).storage == Register::Storage::kArena;
   };
   const auto take = [&](const Write& write) -> std::vector<RegisterIndex> {
-    const Register& reg = register_at(graph, write.reg);
+    const Register reg = register_at(graph, write.reg);
     if (total_size(reg) == Bytes(0)) return {};
     const int64_t begin = in_arena(write) ? reg.offset : 0;
     return spaces[in_arena(write) ? -1 - reg.mesh.value() : reg.variable].take(

@@ -63,8 +63,8 @@ class LikeTasks {
     return hasher.value();
   }
 
-  bool same_registers(const std::vector<RegisterIndex>& a,
-                      const std::vector<RegisterIndex>& b) const {
+  template <class List>
+  bool same_registers(const List& a, const List& b) const {
     return std::equal(
         a.begin(), a.end(), b.begin(), b.end(),
         [&](RegisterIndex x, RegisterIndex y) { return like_registers_[x] == like_registers_[y]; });

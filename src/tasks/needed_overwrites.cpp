@@ -34,7 +34,7 @@ std::vector<std::vector<RegisterIndex>> needed_overwrites(const TaskGraph& graph
       std::vector<RegisterIndex>& list = needed[place];
       for (RegisterIndex reg : list) listed[reg] = place;
       for (RegisterIndex reg : source.of(stream[place])) {
-        const std::vector<TaskId>& readers = graph.registers[reg].consumers;
+        const std::span<const TaskId> readers = graph.registers[reg].consumers;
         if (readers.empty() || states[reg] == State::kReleased) continue;
         if (listed[reg] != place) list.push_back(reg);
         // A task does not wait for itself, so one that reads the register has not waited for all.
@@ -52,8 +52,13 @@ std::vector<std::vector<RegisterIndex>> needed_overwrites(const TaskGraph& graph
 std::vector<std::vector<RegisterIndex>> needed_overwrites(const TaskGraph& graph,
                                                           const std::vector<TaskId>& stream) {
   const auto nothing = [](RegisterIndex) {};
-  return needed_overwrites(
-      graph, stream, {[&](TaskId task) { return graph.tasks[task].overwrites; }, nothing, nothing});
+  return needed_overwrites(graph, stream,
+                           {[&](TaskId task) {
+                              const std::span<const RegisterIndex> list =
+                                  graph.tasks[task].overwrites;
+                              return std::vector<RegisterIndex>(list.begin(), list.end());
+                            },
+                            nothing, nothing});
 }
 
 }  // namespace tessera

@@ -24,14 +24,14 @@ class RankText {
   /// What a rank exchanges with another.
   using ByPeer = std::map<Rank, std::vector<std::string>>;
 
-  const Register& reg(RegisterIndex index) const { return graph_.registers.at(index); }
+  Register reg(RegisterIndex index) const { return graph_.registers.at(index); }
   const std::optional<Coordinate>& coordinate(MeshIndex mesh) const {
     return coordinates_.at(mesh);
   }
 
   /// "y #0: f32[2, 3]": the part of a register that this rank holds.
   std::string part(RegisterIndex index) const {
-    const Register& held = reg(index);
+    const Register held = reg(index);
     return held.name + ": " + to_text(local_type(held, *coordinate(held.mesh)));
   }
 
@@ -56,13 +56,12 @@ class RankText {
       case Task::Kind::kCompute: return add_steps(task);
       case Task::Kind::kExchange: return add_exchange(task);
       case Task::Kind::kCopy:
-        return add_line(task,
-                        part(task.outputs.at(0)) + " = copy(" + reg(task.inputs.at(0)).name + ")");
+        return add_line(task, part(task.outputs[0]) + " = copy(" + reg(task.inputs[0]).name + ")");
     }
   }
 
   void add_parts(const Task& task, const std::string& verb,
-                 const std::vector<RegisterIndex>& registers) {
+                 std::span<const RegisterIndex> registers) {
     std::vector<std::string> parts;
     for (RegisterIndex index : registers)
       if (coordinate(reg(index).mesh)) parts.push_back(part(index));
@@ -111,7 +110,7 @@ class RankText {
   }
 
   std::vector<Pull> pulls_of(const Task& exchange, size_t part, Rank receiver) const {
-    return pulls(reg(exchange.inputs.at(part)).type->shape, exchange.parts.at(part).exchange,
+    return pulls(reg(exchange.inputs[part]).type->shape, exchange.parts.at(part).exchange,
                  receiver);
   }
 
@@ -137,7 +136,7 @@ class RankText {
 
   /// A line for each part: together they are one act.
   void add_exchange(const Task& task, size_t index) {
-    const std::string& source = reg(task.inputs.at(index)).name;
+    const std::string source = reg(task.inputs[index]).name;
     const ByPeer taken = received(task, index);
     if (!is_collective(task)) {
       for (const auto& [peer, boxes] : taken)
@@ -150,7 +149,7 @@ class RankText {
       for (const auto& [peer, boxes] : pieces) group.insert(peer);
     std::vector<std::string> others;
     for (Rank peer : group) others.push_back(std::to_string(peer));
-    add_line(task, part(task.outputs.at(index)) + " = " +
+    add_line(task, part(task.outputs[index]) + " = " +
                        std::string(to_text(task.parts.at(index).exchange.kind)) + "(" + source +
                        ")" + (others.empty() ? "" : " with " + join(others, ", ")));
   }
@@ -173,7 +172,7 @@ std::string rank_order_text(const TaskGraph& graph, Rank rank) {
       std::ranges::any_of(graph.tasks, [](const Task& task) { return task.pass.has_value(); });
   std::vector<std::string> words;
   for (TaskId id : graph.order) {
-    const Task& task = graph.tasks.at(id);
+    const Task task = graph.tasks.at(id);
     const bool is_kernels =
         task.kind == Task::Kind::kCompute && graph.meshes.at(task.mesh)->coordinate_of(rank);
     const bool is_prologue = is_pipeline && !task.pass && task.micro_batch >= 0;

@@ -7,7 +7,9 @@
 namespace tessera {
 
 /// Adds the type of a register, its placement and its mesh, whatever its name.
-inline void add_placed_type(Hasher& hasher, const Register& reg) {
+///   reg  a Register or a RegisterForm
+template <class AnyRegister>
+void add_placed_type(Hasher& hasher, const AnyRegister& reg) {
   hasher.add(reg.mesh);
   hasher.add(static_cast<int>(reg.type->dtype));
   hasher.add_each(reg.type->shape);

@@ -4,152 +4,26 @@
 // Its size does not grow with the number of ranks: each task and each register belongs to one mesh
 // and is the same for every rank of it; shapes, peers and parameters are functions of the rank's
 // coordinate. Stages of a pipeline are several meshes in one task graph.
+//
+// Nor do the forms of its tasks and registers (tasks/task_forms.h) grow with the number of
+// micro-batches. The tables show a task and a register of each micro-batch; of its own each has a
+// few numbers: its place in the order list, its offset, and what it is connected with.
 #pragma once
 
 #include <memory>
-#include <optional>
 #include <string>
 #include <string_view>
 #include <vector>
 
-#include "base/index.h"
-#include "base/shared.h"
-#include "base/text/numbered_text.h"
-#include "base/units.h"
-#include "graph/graph.h"
-#include "kernels/kernel.h"
 #include "kernels/kernel_set.h"
-#include "reshard/reshard.h"
 #include "shard/layout/device_kind.h"
-#include "tasks/pass_kind.h"
+#include "tasks/task_table.h"
 
 namespace tessera {
 
-using TaskId = Index<struct TaskTag>;             // in TaskGraph::tasks
-using RegisterIndex = Index<struct RegisterTag>;  // in TaskGraph::registers
-using MeshIndex = Index<struct MeshTag>;          // in TaskGraph::meshes
-
-/// Which micro-batch of a step a register belongs to, and which part of the tensor it holds.
-struct MicroBatch {
-  int index = -1;  // -1: once a step
-  /// The dim of the whole tensor of which the register holds [begin, begin + extent); -1: it holds
-  /// the partial value of one micro-batch.
-  int dim = -1;
-  int64_t begin = 0;
-
-  bool operator==(const MicroBatch&) const = default;
-};
-
-/// A chunk of a tensor (lower/passes/collective_matmul.h). The dim `dim` of the tensor is `blocks`
-/// equal blocks, each of `count` equal parts, and the chunk is the index-th part of every block.
-/// The part of a rank is whole blocks, so that every rank has its part of every chunk.
-struct Chunk {
-  int dim = -1;  // -1: the register has the whole tensor, or the whole of its micro-batch
-  int64_t blocks = 1;
-  int64_t count = 1;
-  int64_t index = 0;
-
-  bool operator==(const Chunk&) const = default;
-};
-
-/// A piece of memory that one task fills and others read.
-struct Register {
-  enum class Storage { kArena, kVariable };
-
-  /// The name of the value; a resharded copy adds its placement: "y [@dp, *]"; a register of one of
-  /// several micro-batches adds its number: "y #2".
-  NumberedText name;
-  Shared<TensorType> type;  // of the whole tensor, of one micro-batch of it, or of a chunk of it
-  MicroBatch micro_batch;
-  DistAttr attr;
-  MeshIndex mesh{0};  // that of attr
-  int slots = 1;      // instances of the register that may be alive at once
-  Storage storage = Storage::kArena;
-  /// Of kArena: bytes from the start of its mesh's arena, the same for every rank; planned for the
-  /// rank of the greatest weights.
-  int64_t offset = 0;
-  Bytes size{0};  // at the rank of the greatest weights, which without weights is the origin
-  /// Of kVariable: the index in TaskGraph::variables; the next value of a variable may share its
-  /// memory.
-  int variable = -1;
-  Chunk chunk = {};
-  TaskId producer;
-  /// Other tasks that read it, on this or on other ranks (an exchange reads the registers of its
-  /// senders).
-  std::vector<TaskId> consumers;
-};
-/// Bytes from one slot of a register to the next: its size, up to the next aligned offset.
-Bytes slot_stride(const Register& reg);
-/// Bytes that all its slots take.
-Bytes total_size(const Register& reg);
-
-struct Control;
-
-/// Why the compiler calls a kernel.
-enum class KernelPurpose {
-  kOp,          // it computes an op of the serial graph
-  kAccumulate,  // it adds (or takes the maximum, ...) the partial value of a further micro-batch
-  kCopyBefore,  // it keeps the old value of a variable until the end of the step
-  kCopyNext,    // it copies the next value of a variable into the variable
-  kTakeChunk,   // it copies one chunk out of a tensor
-  kJoinChunks,  // it puts the chunks of a tensor together
-};
-
-/// One kernel of a compute task; or a While or an If, which is alone in its task.
-struct KernelStep {
-  Shared<KernelCall> call;  // of a While or an If: only its name, "while" or "if"
-  std::vector<RegisterIndex> inputs;
-  std::vector<RegisterIndex> outputs;
-  RegisterIndex workspace;  // none, or a register that only this step uses and its task produces
-  NumberedText op;  // the name of the op that it computes; of other purposes a name for messages
-  std::shared_ptr<const Control> control = nullptr;  // of a While or an If
-  KernelPurpose purpose = KernelPurpose::kOp;
-};
-/// May the kernel write its first result over `input`, which has the type of the result?
-bool may_write_over(const KernelStep& step, RegisterIndex input, const KernelSet* own);
-
-/// One tensor of an exchange. Its elements are reduced in the order of exchange.h, whatever the
-/// other parts are.
-struct ExchangePart {
-  Exchange exchange;
-  std::string reason;  // which op or variable needs which placement
-};
-
-/// A run of kernels, an exchange, or a copy, which executes as a whole.
-struct Task {
-  enum class Kind {
-    kFeed,      // makes this step's inputs and the variables readable: fills its `outputs`
-    kCompute,   // runs `steps`
-    kExchange,  // receives boxes of its inputs from their holders into its outputs
-    kFetch,     // gives `inputs` to the caller as results
-    kCopy,      // copies inputs[0] into outputs[0], which are in memories of two kinds
-  };
-  std::string name;
-  Kind kind = Kind::kCompute;
-  Role role = Role::kForward;
-  int micro_batch = -1;  // -1: once a step
-  /// Of a pipeline that has an order; none: the task runs once a step.
-  std::optional<PassKind> pass = std::nullopt;
-  MeshIndex mesh{0};  // the ranks that execute it; of an exchange the receivers' mesh
-  std::vector<KernelStep> steps;
-  /// Of an exchange: part i makes outputs[i] from inputs[i]. All parts are of one kind, read from
-  /// one mesh, and are made together: the task acts when all of its inputs are filled.
-  std::vector<ExchangePart> parts;
-  /// Of an exchange from other ranks: once a rank is past this task in the order list, it may issue
-  /// the exchange, before its turn. None: at its turn. At its turn a rank waits until it is done.
-  TaskId issue_after;
-  std::vector<RegisterIndex> inputs;   // registers that other tasks fill
-  std::vector<RegisterIndex> outputs;  // registers that other tasks read, or none
-  /// Registers whose bytes this task writes over: all their other readers, on every rank, must have
-  /// released them before it runs. Only a register that an exchange or another stream reads needs
-  /// to be here: the order list protects the others. A register that is filled later in the order
-  /// list is here with its content of the step before.
-  std::vector<RegisterIndex> overwrites;
-};
 /// "F0", "B0", "W0", "O": the pass of a micro-batch, or of the step. A backward in one piece is B.
 std::string pass_text(Role role, std::optional<PassKind> pass, int micro_batch);
-std::string pass_text(const Task& task);    // "" of feeds and fetches
-std::string_view to_text(Task::Kind kind);  // "feed", "compute", "exchange", "fetch", "copy"
+std::string pass_text(const Task& task);  // "" of feeds and fetches
 
 struct TaskVariable {
   std::string name;
@@ -169,8 +43,8 @@ struct TaskGraph {
   IndexedVector<MeshIndex, MeshPtr> meshes;
   /// By mesh: in which memory its arena and its variables are; empty: all on hosts.
   IndexedVector<MeshIndex, DeviceKind> devices;
-  IndexedVector<RegisterIndex, Register> registers;
-  IndexedVector<TaskId, Task> tasks;
+  RegisterTable registers;
+  TaskTable tasks;
   /// The order list: each stream of a rank executes its tasks of the rank's meshes in this order.
   std::vector<TaskId> order;
   std::vector<TaskVariable> variables;
@@ -179,6 +53,13 @@ struct TaskGraph {
   IndexedVector<MeshIndex, Bytes> arenas;    // by mesh: a rank has the arena of each of its meshes
   std::shared_ptr<const KernelSet> kernels;  // beside the built-in ones; nullptr: none
 };
+
+/// Finds the producer and the consumers of each register, what each compute task takes in and gives
+/// out, and the numbers of the registers of each task. It is called when the tasks and registers
+/// are made or changed.
+///   throws  InternalError when a task names a register that does not exist, or two fill one
+///   time    O(kernels and exchanges in all micro-batches)
+void link(TaskGraph& graph);
 
 DeviceKind device_of(const TaskGraph& graph, MeshIndex mesh);
 
@@ -230,7 +111,7 @@ std::string rank_text(const TaskGraph& graph, Rank rank);
 std::string rank_order_text(const TaskGraph& graph, Rank rank);
 
 /// Checks what every task graph must be: each register is filled by one task before it is read in
-/// the order list; producers and consumers agree; no two registers that are alive together share
+/// the order list; no two registers that are alive together share
 /// bytes, except the input and the output of a kernel that runs in place; what other ranks read is
 /// written over behind an overwrite edge only; every offset is aligned and inside the arena.
 ///   throws  InternalError that names the first offence
@@ -241,5 +122,6 @@ std::vector<Rank> ranks(const TaskGraph& graph);
 
 /// The local type of a register on the rank at `coordinate`.
 TensorType local_type(const Register& reg, const Coordinate& coordinate);
+TensorType local_type(const RegisterForm& reg, const Coordinate& coordinate);
 
 }  // namespace tessera

@@ -9,7 +9,8 @@
 namespace tessera {
 namespace {
 
-std::string names(const TaskGraph& graph, const std::vector<RegisterIndex>& list) {
+template <class List>
+std::string names(const TaskGraph& graph, const List& list) {
   std::vector<std::string> parts;
   for (RegisterIndex reg : list) parts.push_back(graph.registers.at(reg).name);
   return join(parts, ", ");
@@ -84,7 +85,8 @@ std::string region_lines(const KernelStep& step) {
 std::string step_line(const TaskGraph& graph, const KernelStep& step) {
   std::string line = "    " + names(graph, step.outputs) + " = " + call_text(step.call) + " (" +
                      names(graph, step.inputs) + ")";
-  if (!step.workspace.is_none()) line += " workspace " + names(graph, {step.workspace});
+  if (!step.workspace.is_none())
+    line += " workspace " + graph.registers.at(step.workspace).name.text();
   return line + (step.op.empty() ? "" : " of " + step.op) + "\n" + region_lines(step);
 }
 
@@ -176,29 +178,14 @@ std::string to_text(const TaskGraph& graph) {
   text += "tasks\n";
   for (TaskId task : graph.order) text += task_lines(graph, graph.tasks.at(task));
   for (const auto& [name, reg] : graph.results)
-    text += "result " + name + " = " + names(graph, {reg}) + "\n";
+    text += "result " + name + " = " + graph.registers.at(reg).name.text() + "\n";
   return text;
-}
-
-Bytes slot_stride(const Register& reg) {
-  return Bytes(align_up(reg.size.value()));
-}
-
-Bytes total_size(const Register& reg) {
-  return Bytes((reg.slots - 1) * slot_stride(reg).value() + reg.size.value());
 }
 
 std::vector<Rank> ranks(const TaskGraph& graph) {
   std::set<Rank> all;
   for (const MeshPtr& mesh : graph.meshes) all.insert(mesh->ranks().begin(), mesh->ranks().end());
   return {all.begin(), all.end()};
-}
-
-bool may_write_over(const KernelStep& step, RegisterIndex input, const KernelSet* own) {
-  if (step.control) return false;
-  std::vector<int> inputs;
-  for (RegisterIndex reg : step.inputs) inputs.push_back(reg.value());
-  return may_write_over(step.call->kernel, inputs, input.value(), own);
 }
 
 Bytes Control::workspace() const {
@@ -218,6 +205,9 @@ std::vector<RegisterIndex> region_variables(const KernelStep& step) {
 }
 
 TensorType local_type(const Register& reg, const Coordinate& coordinate) {
+  return {reg.type->dtype, reg.attr.local_shape(reg.type->shape, coordinate)};
+}
+TensorType local_type(const RegisterForm& reg, const Coordinate& coordinate) {
   return {reg.type->dtype, reg.attr.local_shape(reg.type->shape, coordinate)};
 }
 

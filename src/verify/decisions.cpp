@@ -19,7 +19,7 @@ DecisionOperands::StepsOfOps DecisionOperands::steps_of_ops(const TaskGraph& tas
   StepsOfOps steps;
   for (const Task& task : tasks.tasks)
     for (const KernelStep& step : task.steps)
-      if (step.purpose == KernelPurpose::kOp) steps[step.op.text()].push_back(&step);
+      if (step.purpose == KernelPurpose::kOp) steps[step.op.text()].push_back(step);
   return steps;
 }
 
@@ -43,9 +43,9 @@ void DecisionOperands::add_op(const Op& op, const Decision& decision, const Step
   const auto steps = all_steps.find(compiled->name);
   if (steps == all_steps.end()) return;
   deciding_.push_back(&op);
-  for (const KernelStep* step : steps->second)
+  for (const KernelStep& step : steps->second)
     for (const int operand : decision.operands)
-      add_register(serial_.value(op.inputs[operand]).name, step->inputs.at(operand));
+      add_register(serial_.value(op.inputs[operand]).name, step.inputs[operand]);
 }
 
 void DecisionOperands::add_register(const std::string& name, RegisterIndex reg) {

@@ -55,7 +55,7 @@ class DecisionOperands {
     bool is_one_tensor = true;
   };
   /// The steps that compute an op of the plan, by name of the op.
-  using StepsOfOps = std::map<std::string, std::vector<const KernelStep*>, std::less<>>;
+  using StepsOfOps = std::map<std::string, std::vector<KernelStep>, std::less<>>;
 
   static StepsOfOps steps_of_ops(const TaskGraph& tasks);
   void add_op(const Op& op, const Decision& decision, const StepsOfOps& all_steps);

@@ -52,4 +52,38 @@ class NumberedText {
   int number_ = -1;                             // -1: none
 };
 
+/// A NumberedText with another number, made without a copy of it.
+///
+///   requires  the text outlives it
+class NumberedTextView {
+ public:
+  NumberedTextView(const NumberedText& text, int number) : text_(&text), number_(number) {}
+
+  const std::string& pattern() const { return text_->pattern(); }
+  bool empty() const { return text_->empty(); }
+  std::string text() const { return text_->numbered(number_).text(); }
+  operator std::string() const { return text(); }
+  std::string with(std::string_view number) const { return text_->with(number); }
+
+  friend bool operator==(const NumberedTextView& a, const NumberedTextView& b) {
+    return a.text() == b.text();
+  }
+  friend bool operator==(const NumberedTextView& a, const NumberedText& b) {
+    return a.text() == b.text();
+  }
+  friend bool operator==(const NumberedTextView& a, std::string_view b) { return a.text() == b; }
+  friend bool operator==(const NumberedTextView& a, const std::string& b) { return a.text() == b; }
+  friend bool operator==(const NumberedTextView& a, const char* b) { return a.text() == b; }
+  friend std::string operator+(const NumberedTextView& a, std::string_view b) {
+    return a.text().append(b);
+  }
+  friend std::string operator+(std::string a, const NumberedTextView& b) { return a += b.text(); }
+  friend std::string operator+(const char* a, const NumberedTextView& b) { return a + b.text(); }
+  friend std::ostream& operator<<(std::ostream& out, const NumberedTextView& text);
+
+ private:
+  const NumberedText* text_;
+  int number_;
+};
+
 }  // namespace tessera

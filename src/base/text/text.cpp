@@ -110,4 +110,8 @@ std::ostream& operator<<(std::ostream& out, const NumberedText& text) {
   return out << text.text();
 }
 
+std::ostream& operator<<(std::ostream& out, const NumberedTextView& text) {
+  return out << text.text();
+}
+
 }  // namespace tessera

@@ -2,17 +2,17 @@
 #pragma once
 
 #include "executor/actor_messages.h"
+#include "executor/bound_tasks.h"
 #include "executor/exchanges/prefetch_queue.h"
 #include "executor/memory/rank_memory.h"
 #include "executor/record/rank_observer.h"
-#include "executor/task_table.h"
 
 namespace tessera {
 
 /// threads  the thread of the rank
 class Exchanger {
  public:
-  Exchanger(const ProgramRanks& ranks, RankMemory& memory, TaskTable& tasks,
+  Exchanger(const ProgramRanks& ranks, RankMemory& memory, BoundTasks& tasks,
             ActorMessages& messages, const RankObserver& observer)
       : ranks_(ranks),
         memory_(memory),
@@ -37,7 +37,7 @@ class Exchanger {
  private:
   const ProgramRanks& ranks_;
   RankMemory& memory_;
-  TaskTable& tasks_;
+  BoundTasks& tasks_;
   PrefetchQueue prefetches_;
   BoundExchange* current_ = nullptr;  // the exchange in flight at its turn
 };

@@ -6,11 +6,11 @@
 #include <vector>
 
 #include "executor/actor_messages.h"
+#include "executor/bound_tasks.h"
 #include "executor/exchanges/staging_memory.h"
 #include "executor/memory/rank_memory.h"
 #include "executor/record/rank_observer.h"
 #include "executor/record/recorder.h"
-#include "executor/task_table.h"
 
 namespace tessera {
 
@@ -36,7 +36,7 @@ struct Prefetch {
 ///   memory   nothing is allocated in the steady state
 class PrefetchQueue {
  public:
-  PrefetchQueue(const ProgramContext& program, const RankMemory& memory, TaskTable& tasks,
+  PrefetchQueue(const ProgramContext& program, const RankMemory& memory, BoundTasks& tasks,
                 ActorMessages& messages, const RankObserver& observer)
       : program_(program),
         memory_(memory),
@@ -73,7 +73,7 @@ class PrefetchQueue {
 
   const ProgramContext& program_;
   const RankMemory& memory_;
-  TaskTable& tasks_;
+  BoundTasks& tasks_;
   ActorMessages& messages_;
   const RankObserver& observer_;
   std::vector<Prefetch> all_;           // by issue_position

@@ -79,13 +79,13 @@ VariableStore::Variable VariableStore::make(const Register& reg, bool is_in_file
 }
 
 void VariableStore::add(const TaskGraph& graph) {
-  const auto register_of = [&](const TaskVariable& variable) -> const Register& {
+  const auto register_of = [&](const TaskVariable& variable) {
     return graph.registers[variable.value];
   };
   for (const TaskVariable& variable : graph.variables)
     check_known(variable, register_of(variable), rests_in_file(graph, register_of(variable)));
   for (const TaskVariable& variable : graph.variables)
-    if (const Register& reg = register_of(variable); !variables_.contains(variable.name))
+    if (const Register reg = register_of(variable); !variables_.contains(variable.name))
       variables_.emplace(variable.name, make(reg, rests_in_file(graph, reg)));
 }
 

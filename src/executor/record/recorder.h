@@ -30,10 +30,11 @@ class Recorder {
   };
   /// A message to or from another rank.
   struct MessageEvent {
-    int program = 0;                        // the number of the program
-    const Task* task = nullptr;             // the task of this rank that sent or received it
-    TaskStream stream = TaskStream::kHost;  // the stream of the task
-    const Register* reg = nullptr;
+    int program = 0;                           // the number of the program
+    const Task* task = nullptr;                // the task of this rank that sent or received it
+    TaskStream stream = TaskStream::kHost;     // the stream of the task
+    const RegisterTable* registers = nullptr;  // in which the register of the message is
+    RegisterIndex reg;
     Message message;
     Time time;
   };

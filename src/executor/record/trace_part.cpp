@@ -87,7 +87,8 @@ class PartMaker {
   void add_sent(size_t rank, const Recorder::MessageEvent& event) {
     const auto act = acts_.find({rank, event.task, event.message.iteration});
     const size_t track = act == acts_.end() ? track_of(rank, event.stream) : act->second.track;
-    part_.sent.push_back({id_of(event), event.reg->name, track, since_start(event.time)});
+    part_.sent.push_back(
+        {id_of(event), (*event.registers)[event.reg].name, track, since_start(event.time)});
   }
 
   void add_arrived(size_t rank, const Recorder::MessageEvent& event) {

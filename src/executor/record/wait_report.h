@@ -5,8 +5,8 @@
 
 #include "actors/actor.h"
 #include "executor/bound_task.h"
+#include "executor/bound_tasks.h"
 #include "executor/program_ranks.h"
-#include "executor/task_table.h"
 
 namespace tessera {
 
@@ -15,7 +15,7 @@ std::string awaited_text(const BoundTask& exchange);
 
 class WaitReport {
  public:
-  WaitReport(const ProgramRanks& ranks, int rank_index, const TaskTable& tasks)
+  WaitReport(const ProgramRanks& ranks, int rank_index, const BoundTasks& tasks)
       : ranks_(ranks), program_(ranks.context()), rank_index_(rank_index), tasks_(tasks) {}
 
   /// The reason for which a task cannot act.
@@ -30,7 +30,7 @@ class WaitReport {
   const ProgramRanks& ranks_;
   const ProgramContext& program_;
   const int rank_index_;
-  const TaskTable& tasks_;
+  const BoundTasks& tasks_;
 };
 
 }  // namespace tessera

@@ -15,11 +15,11 @@ namespace {
 constexpr int64_t kStepsOfLayouts = 2'000'000, kStepsOfWaits = 2'000'000;
 
 struct LiveRanges {
-  IndexedVector<RegisterInstance, int> begin, end;  // -1: never
+  IndexedVector<RegisterIndex, int> begin, end;  // -1: never
   /// Another rank or another stream uses it too: an exchange reads it, or a copy reads or fills it.
-  IndexedVector<RegisterInstance, bool> is_shared;
+  IndexedVector<RegisterIndex, bool> is_shared;
   /// A copy reads or fills it, beside the order list: no other register uses its bytes.
-  IndexedVector<RegisterInstance, bool> is_copied;
+  IndexedVector<RegisterIndex, bool> is_copied;
 };
 
 /// Inputs live from before the first instance, those of one micro-batch from their first reader;
@@ -27,38 +27,38 @@ struct LiveRanges {
 LiveRanges find_live_ranges(const Program& program, const InstanceUses& uses) {
   const RegisterInstances& registers = uses.registers();
   const int count = registers.size(), last = uses.order().size() + 1;
-  LiveRanges live{IndexedVector<RegisterInstance, int>(count, -1),
-                  IndexedVector<RegisterInstance, int>(count, -1),
-                  IndexedVector<RegisterInstance, bool>(count, false),
-                  IndexedVector<RegisterInstance, bool>(count, false)};
-  for (const TaskInput& input : program.inputs)
-    for (RegisterInstance reg : registers.of(input.value))
+  LiveRanges live{IndexedVector<RegisterIndex, int>(count, -1),
+                  IndexedVector<RegisterIndex, int>(count, -1),
+                  IndexedVector<RegisterIndex, bool>(count, false),
+                  IndexedVector<RegisterIndex, bool>(count, false)};
+  for (const ProgramInput& input : program.inputs)
+    for (RegisterIndex reg : registers.of(input.value))
       live.begin[reg] = live.end[reg] = program.registers[input.value].micro_batch.index < 0
                                             ? 0
                                             : feed_position(uses, reg).value() + 1;
-  const auto note_copied = [&](RegisterInstance reg) {  // copies run on streams of their own
+  const auto note_copied = [&](RegisterIndex reg) {  // copies run on streams of their own
     live.is_shared[reg] = live.is_copied[reg] = true;
   };
   for (Time time : uses.order().indices()) {
     const auto& [index, micro_batch, pass, issue_after] = uses.order()[time];
     const Instruction& instruction = program.instructions[index];
     const int begin = (issue_after.is_none() ? time.value() : issue_after.value() + 1) + 1;
-    registers.for_each_written(instruction, micro_batch, [&](RegisterInstance reg) {
+    registers.for_each_written(instruction, micro_batch, [&](RegisterIndex reg) {
       live.begin[reg] = begin;
       live.end[reg] = time.value() + 1;
       if (instruction.copy()) note_copied(reg);
     });
     if (!instruction.kernel())
-      registers.for_each_read(instruction, micro_batch, [&](RegisterInstance reg) {
+      registers.for_each_read(instruction, micro_batch, [&](RegisterIndex reg) {
         live.is_shared[reg] = true;
         if (instruction.copy()) note_copied(reg);
       });
   }
-  for (RegisterInstance reg : live.end.indices())
+  for (RegisterIndex reg : live.end.indices())
     if (const Time reader = uses.last_reader(reg); !reader.is_none())
       live.end[reg] = reader.value() + 1;
   for (const auto& [name, reg] : program.results) live.end[registers.whole(reg)] = last;
-  for (RegisterInstance reg : live.end.indices())
+  for (RegisterIndex reg : live.end.indices())
     if (live.is_copied[reg]) {
       live.begin[reg] = 0;
       live.end[reg] = last;
@@ -67,18 +67,18 @@ LiveRanges find_live_ranges(const Program& program, const InstanceUses& uses) {
 }
 
 /// The operand whose bytes the first result of the instance at `time` may take, or none.
-RegisterInstance reusable_operand(const Program& program, const InstanceUses& uses,
-                                  const LiveRanges& live, Time time) {
+RegisterIndex reusable_operand(const Program& program, const InstanceUses& uses,
+                               const LiveRanges& live, Time time) {
   const auto& [index, micro_batch, pass, issue_after] = uses.order()[time];
-  const KernelStep* kernel = program.instructions[index].kernel();
+  const KernelForm* kernel = program.instructions[index].kernel();
   if (!kernel || kernel->outputs.empty()) return {};
   const RegisterInstances& registers = uses.registers();
-  const Register& result = program.registers[kernel->outputs.front()];
+  const RegisterForm& result = program.registers[kernel->outputs.front()];
   if (!registers.is_in_arena(program, registers.written(kernel->outputs.front(), micro_batch)))
     return {};
-  RegisterInstance found;
-  registers.for_each_read(program.instructions[index], micro_batch, [&](RegisterInstance input) {
-    const Register& operand = program.registers[registers.register_of(input)];
+  RegisterIndex found;
+  registers.for_each_read(program.instructions[index], micro_batch, [&](RegisterIndex input) {
+    const RegisterForm& operand = program.registers[registers.form_of(input)];
     if (found.is_none() && registers.is_in_arena(program, input) &&
         live.end[input] == time.value() + 1 && !live.is_shared[input] &&
         operand.type == result.type && operand.attr == result.attr &&
@@ -91,8 +91,8 @@ RegisterInstance reusable_operand(const Program& program, const InstanceUses& us
 /// What is alive in the arenas, and which block of its arena a register is.
 struct ArenaContents {
   IndexedVector<MeshIndex, LiveBlocks> blocks;
-  IndexedVector<RegisterInstance, BlockIndex> block_of;  // none: it is in no arena
-  std::map<MeshIndex, BlockIndex> windows;               // of offloaded variables
+  IndexedVector<RegisterIndex, BlockIndex> block_of;  // none: it is in no arena
+  std::map<MeshIndex, BlockIndex> windows;            // of offloaded variables
 };
 
 /// Adds the windows of offloaded variables, which live for the whole step: a copy fills the first
@@ -111,12 +111,12 @@ ArenaContents contents_of_arenas(const Program& program, const InstanceUses& use
   const LiveRanges live = find_live_ranges(program, uses);
   const RegisterInstances& registers = uses.registers();
   ArenaContents contents{IndexedVector<MeshIndex, LiveBlocks>(program.meshes.size()),
-                         IndexedVector<RegisterInstance, BlockIndex>(registers.size()),
+                         IndexedVector<RegisterIndex, BlockIndex>(registers.size()),
                          {}};
   add_windows(program, uses, contents);
-  const auto add = [&](RegisterInstance index, RegisterInstance reused) {
+  const auto add = [&](RegisterIndex index, RegisterIndex reused) {
     if (!registers.is_in_arena(program, index) || !contents.block_of[index].is_none()) return;
-    const Register& reg = program.registers[registers.register_of(index)];
+    const RegisterForm& reg = program.registers[registers.form_of(index)];
     LiveBlocks& blocks = contents.blocks[reg.mesh];
     BlockIndex& block = contents.block_of[index];
     if (reused.is_none() || live.is_copied[index]) {
@@ -129,13 +129,13 @@ ArenaContents contents_of_arenas(const Program& program, const InstanceUses& use
       blocks[block].is_read_elsewhere = blocks[block].is_read_elsewhere || live.is_shared[index];
     }
   };
-  for (const TaskInput& input : program.inputs)
-    for (RegisterInstance reg : registers.of(input.value)) add(reg, {});
+  for (const ProgramInput& input : program.inputs)
+    for (RegisterIndex reg : registers.of(input.value)) add(reg, {});
   for (Time time : uses.order().indices()) {
-    RegisterInstance reused = reusable_operand(program, uses, live, time);
+    RegisterIndex reused = reusable_operand(program, uses, live, time);
     const InstructionInstance& instance = uses.order()[time];
     registers.for_each_written(program.instructions[instance.instruction], instance.micro_batch,
-                               [&](RegisterInstance written) {
+                               [&](RegisterIndex written) {
                                  add(written, reused);
                                  reused = {};
                                });
@@ -168,9 +168,9 @@ ArenaPlans plan_arenas(Program& program) {
     steps -= share - left;
   }
   program.offsets.assign(uses.registers().size(), 0);
-  for (RegisterInstance reg : program.offsets.indices())
+  for (RegisterIndex reg : program.offsets.indices())
     if (const BlockIndex block = contents.block_of[reg]; !block.is_none()) {
-      const MeshIndex mesh = program.registers[uses.registers().register_of(reg)].mesh;
+      const MeshIndex mesh = program.registers[uses.registers().form_of(reg)].mesh;
       program.offsets[reg] = plans[mesh].offsets[block];
     }
   for (const auto& [mesh, window] : program.windows)

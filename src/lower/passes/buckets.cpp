@@ -45,7 +45,7 @@ class Buckets {
 
  private:
   const Instruction& at(InstructionIndex index) const { return program_.instructions[index]; }
-  const Register& reg(RegisterIndex index) const { return program_.registers[index]; }
+  const RegisterForm& reg(RegisterFormIndex index) const { return program_.registers[index]; }
   InstructionIndex writer_of_source(InstructionIndex exchange) const {
     return uses_.writer(at(exchange).exchange()->source());
   }
@@ -55,7 +55,7 @@ class Buckets {
     const ExchangeStep* exchange = instruction.exchange();
     if (!exchange || instruction.role != Role::kOptimizer || instruction.micro_batch >= 0)
       return false;
-    const Register &source = reg(exchange->source()), &target = reg(exchange->target());
+    const RegisterForm &source = reg(exchange->source()), &target = reg(exchange->target());
     if (source.mesh != target.mesh || target.size > source.size) return false;
     if (target.storage != Register::Storage::kArena || source.storage != Register::Storage::kArena)
       return false;

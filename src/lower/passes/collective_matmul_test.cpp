@@ -403,10 +403,10 @@ std::string finding(const std::function<bool(TaskGraph&)>& plant) {
 
 /// Changes the first step that calls `kernel`.
 std::function<bool(TaskGraph&)> in_first(
-    const std::string& kernel, const std::function<void(TaskGraph&, KernelStep&)>& change) {
+    const std::string& kernel, const std::function<void(TaskGraph&, KernelForm&)>& change) {
   return [=](TaskGraph& tasks) {
-    for (Task& task : tasks.tasks)
-      for (KernelStep& step : task.steps)
+    for (TaskForm& task : tasks.tasks.forms())
+      for (KernelForm& step : task.steps)
         if (step.call->kernel == kernel) {
           change(tasks, step);
           return true;
@@ -422,24 +422,24 @@ TEST(ChunksCheck, AcceptsADecomposedProgram) {
 TEST(ChunksCheck, FindsChunksJoinedInAnotherOrder) {
   EXPECT_THAT(finding(in_first(
                   "join_chunks",
-                  [](TaskGraph&, KernelStep& step) { std::swap(step.inputs[0], step.inputs[1]); })),
+                  [](TaskGraph&, KernelForm& step) { std::swap(step.inputs[0], step.inputs[1]); })),
               HasSubstr("as chunk 0 of"));
 }
 
 TEST(ChunksCheck, FindsAMissingChunk) {
   EXPECT_THAT(finding(in_first("join_chunks",
-                               [](TaskGraph&, KernelStep& step) { step.inputs.pop_back(); })),
+                               [](TaskGraph&, KernelForm& step) { step.inputs.pop_back(); })),
               HasSubstr("joins 1 of 2 chunks"));
 }
 
 TEST(ChunksCheck, FindsAnotherChunkThanIsDeclared) {
   EXPECT_THAT(finding(in_first("take_chunk",
-                               [](TaskGraph&, KernelStep& step) {
+                               [](TaskGraph&, KernelForm& step) {
                                  step.call.change([](KernelCall& call) { call.ints.back() = 1; });
                                })),
               HasSubstr("for other chunks"));
   EXPECT_THAT(finding(in_first("take_chunk",
-                               [](TaskGraph&, KernelStep& step) {
+                               [](TaskGraph&, KernelForm& step) {
                                  step.call.change([](KernelCall& call) { call.ints[1] = 2; });
                                })),
               HasSubstr("for other chunks"));
@@ -449,7 +449,7 @@ TEST(ChunksCheck, FindsBlocksThatAreNotThePartsOfRanks) {
   // As if the gathered tensor were one block: its first chunk would be the rows of the first
   // ranks.
   const auto plant = [](TaskGraph& tasks) {
-    for (Register& reg : tasks.registers)
+    for (RegisterForm& reg : tasks.registers.forms())
       if (reg.chunk.dim >= 0) reg.chunk.blocks = 1;
     return true;
   };
@@ -458,9 +458,9 @@ TEST(ChunksCheck, FindsBlocksThatAreNotThePartsOfRanks) {
 
 TEST(ChunksCheck, FindsAMatmulOfTwoDifferentChunks) {
   const auto other_result = [](TaskGraph& tasks) {
-    for (const Task& task : tasks.tasks)
-      for (const KernelStep& step : task.steps)
-        if (Register& result = tasks.registers[step.outputs.front()];
+    for (const TaskForm& task : tasks.tasks.forms())
+      for (const KernelForm& step : task.steps)
+        if (RegisterForm& result = tasks.registers.forms()[step.outputs.front()];
             step.call->kernel == "dot_general" && result.chunk.dim >= 0) {
           result.chunk.index = 1 - result.chunk.index;
           return true;

@@ -79,7 +79,7 @@ class Combiner {
  private:
   const Instruction& at(InstructionIndex index) const { return program_.instructions[index]; }
   const ExchangeStep& exchange(InstructionIndex index) const { return *at(index).exchange(); }
-  const Register& reg(RegisterIndex index) const { return program_.registers[index]; }
+  const RegisterForm& reg(RegisterFormIndex index) const { return program_.registers[index]; }
   InstructionIndex instruction_at(Time time) const { return uses_.order()[time].instruction; }
 
   /// Those that may be combined, by their first instances. The exchanges of chunks are apart on
@@ -109,17 +109,17 @@ class Combiner {
   }
 
   /// Does an instruction of the step read it? None does a result such as the loss.
-  bool is_read(RegisterIndex target) const {
-    for (RegisterInstance instance : uses_.registers().of(target))
+  bool is_read(RegisterFormIndex target) const {
+    for (RegisterIndex instance : uses_.registers().of(target))
       if (!uses_.readers(instance).empty()) return true;
     return false;
   }
 
   /// Notes which instances read or write the memory of each variable.
   void note_variables(Time time) {
-    const auto note = [&](RegisterInstance instance) {
+    const auto note = [&](RegisterIndex instance) {
       if (!uses_.registers().is_in_arena(program_, instance))
-        touches_[reg(uses_.registers().register_of(instance)).variable].push_back(time);
+        touches_[reg(uses_.registers().form_of(instance)).variable].push_back(time);
     };
     const InstructionInstance& instance = uses_.order()[time];
     uses_.registers().for_each_read(at(instance.instruction), instance.micro_batch, note);
@@ -137,7 +137,7 @@ class Combiner {
   /// Combines with an exchange those behind it that may move up to it.
   void fill_group(InstructionIndex seed) {
     Bytes bytes = bytes_of(seed);
-    std::set<RegisterIndex> sources = {exchange(seed).source()};
+    std::set<RegisterFormIndex> sources = {exchange(seed).source()};
     const std::vector<InstructionIndex>& exchanges = *alike_[seed];
     for (auto next = std::find(exchanges.begin(), exchanges.end(), seed) + 1;
          next != exchanges.end(); ++next) {
@@ -175,7 +175,7 @@ class Combiner {
   bool may_move_to(Time time, Time seed) const {
     const Time writer = uses_.writer(source_at(time));
     if (!writer.is_none() && moved(writer) >= seed) return false;
-    const Register& target = reg(exchange(instruction_at(time)).target());
+    const RegisterForm& target = reg(exchange(instruction_at(time)).target());
     if (target.storage != Register::Storage::kVariable) return true;
     const std::vector<Time>& touches = touches_.at(target.variable);
     return std::none_of(touches.begin(), touches.end(), [&](Time touch) {
@@ -183,7 +183,7 @@ class Combiner {
     });
   }
 
-  RegisterInstance source_at(Time time) const {
+  RegisterIndex source_at(Time time) const {
     const InstructionInstance& instance = uses_.order()[time];
     return uses_.registers().read(exchange(instance.instruction).source(), instance.micro_batch);
   }
@@ -204,7 +204,7 @@ class Combiner {
 
   bool take_memory(Time time, Time seed) {
     const ExchangeStep& step = exchange(instruction_at(time));
-    const Register &target = reg(step.target()), &source = reg(step.source());
+    const RegisterForm &target = reg(step.target()), &source = reg(step.source());
     if (target.storage == Register::Storage::kArena) {
       LiveBytes& live = live_[target.mesh];
       live.add(seed, time, target.size);
@@ -220,7 +220,7 @@ class Combiner {
 
   void give_memory_back(Time time, Time seed) {
     const ExchangeStep& step = exchange(instruction_at(time));
-    const Register &target = reg(step.target()), &source = reg(step.source());
+    const RegisterForm &target = reg(step.target()), &source = reg(step.source());
     if (target.storage == Register::Storage::kArena)
       live_[target.mesh].remove(seed, time, target.size);
     if (source.storage == Register::Storage::kArena)
@@ -231,7 +231,7 @@ class Combiner {
   /// seed?
   bool frees_enough(Time time, Time seed) {
     const ExchangeStep& step = exchange(instruction_at(time));
-    const Register &target = reg(step.target()), &source = reg(step.source());
+    const RegisterForm &target = reg(step.target()), &source = reg(step.source());
     if (source.storage != Register::Storage::kArena || source.mesh != target.mesh) return false;
     LiveBytes& live = live_[target.mesh];
     const Time end = end_of_source(time, seed);
@@ -244,7 +244,7 @@ class Combiner {
   /// The first instance at which the source of an exchange is no longer needed, when the exchange
   /// is at `seed`: its own old place and one behind it if another one needs it longer.
   Time end_of_source(Time time, Time seed) const {
-    const RegisterInstance source = source_at(time);
+    const RegisterIndex source = source_at(time);
     if (uses_.is_live_out(source)) return time + 1;
     Time last = seed;
     for (Time reader : uses_.readers(source))
@@ -307,7 +307,7 @@ std::string combine_text(const Program& program) {
     const ExchangeStep* step = instruction.exchange();
     if (!step || step->parts.size() == 1) continue;
     std::vector<std::string> names;
-    for (RegisterIndex target : step->targets)
+    for (RegisterFormIndex target : step->targets)
       names.push_back(program.registers[target].name.with("i"));
     text += std::string(to_text(step->kind())) + " of " + std::to_string(names.size()) +
             " tensors: " + join(names, ", ") + "\n";

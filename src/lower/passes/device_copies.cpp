@@ -45,12 +45,12 @@ class CopyMaker {
   using CopyIndex = Index<struct CopyTag>;  // in copies_
   /// The register of the host that has the content of one of a device, and the copy between them.
   struct HostCopy {
-    RegisterIndex host;
+    RegisterFormIndex host;
     CopyIndex copy;
   };
 
-  const Register& reg(RegisterIndex index) const { return program_.registers[index]; }
-  bool is_on_device(RegisterIndex index) const {
+  const RegisterForm& reg(RegisterFormIndex index) const { return program_.registers[index]; }
+  bool is_on_device(RegisterFormIndex index) const {
     return program_.devices[reg(index).mesh] != DeviceKind::kHost;
   }
 
@@ -64,8 +64,8 @@ class CopyMaker {
   }
 
   /// The same register in the memory of the host.
-  RegisterIndex add_host_register(RegisterIndex on_device) {
-    Register copy = reg(on_device);
+  RegisterFormIndex add_host_register(RegisterFormIndex on_device) {
+    RegisterForm copy = reg(on_device);
     copy.name += " on host";
     copy.mesh = host_mesh_[copy.mesh];
     copy.storage = Register::Storage::kArena;
@@ -75,8 +75,8 @@ class CopyMaker {
 
   void take_inputs() {
     const ProgramUses uses(program_);
-    for (TaskInput& input : program_.inputs) {
-      const RegisterIndex fed = input.value;
+    for (ProgramInput& input : program_.inputs) {
+      const RegisterFormIndex fed = input.value;
       if (!is_on_device(fed)) continue;
       if (!uses.readers(fed).empty())
         fed_[fed].host = input.value = add_host_register(fed);
@@ -88,8 +88,8 @@ class CopyMaker {
   // ---- copies ----
 
   /// Adds a copy in the pass of `like`: in each micro-batch, or once a step.
-  InstructionIndex add_copy(RegisterIndex source, RegisterIndex target, const Instruction& like,
-                            bool in_each) {
+  InstructionIndex add_copy(RegisterFormIndex source, RegisterFormIndex target,
+                            const Instruction& like, bool in_each) {
     Instruction copy = in_pass_of(like, CopyStep{source, target});
     if (program_.rolled && !in_each) copy.micro_batch = -1;
     copy.mesh = is_on_device(source) ? reg(source).mesh : reg(target).mesh;
@@ -97,9 +97,8 @@ class CopyMaker {
   }
 
   /// A copy of `of`, a register of the program as it was given, before its first reader.
-  CopyIndex add_copy_before(RegisterIndex of, RegisterIndex source, RegisterIndex target,
-                            const Instruction& like) {
-    using Repeats = RegisterInstances::Repeats;
+  CopyIndex add_copy_before(RegisterFormIndex of, RegisterFormIndex source,
+                            RegisterFormIndex target, const Instruction& like) {
     const Repeats repeats = registers_.repeats(of);
     const bool in_each = repeats == Repeats::kEach || repeats == Repeats::kInput;
     return copies_.push_back({add_copy(source, target, like, in_each), in_each, {}});
@@ -113,7 +112,7 @@ class CopyMaker {
 
   /// Copies what the feed filled to the device before it is read.
   void copy_fed(InstructionIndex reader) {
-    for (RegisterIndex read : program_.instructions[reader].reads())
+    for (RegisterFormIndex read : program_.instructions[reader].reads())
       if (const auto fed = fed_.find(read); fed != fed_.end()) {
         if (fed->second.copy.is_none())
           fed->second.copy =
@@ -123,7 +122,7 @@ class CopyMaker {
   }
 
   /// A register of the host with the same content, and the copy that fills it.
-  HostCopy on_host(RegisterIndex index, const Instruction& reader) {
+  HostCopy on_host(RegisterFormIndex index, const Instruction& reader) {
     const auto [found, is_new] = on_host_.try_emplace(index);
     if (is_new) {
       found->second.host = add_host_register(index);
@@ -143,14 +142,14 @@ class CopyMaker {
       refuse_control(instruction);
       return;
     }
-    for (RegisterIndex& source : exchange->sources) {
+    for (RegisterFormIndex& source : exchange->sources) {
       if (!is_on_device(source)) continue;
       const HostCopy copy = on_host(source, instruction);
       source = copy.host;
       before_[index].push_back(copy.copy);
     }
-    const std::vector<RegisterIndex> targets = exchange->targets;
-    for (RegisterIndex& target : exchange->targets)
+    const std::vector<RegisterFormIndex> targets = exchange->targets;
+    for (RegisterFormIndex& target : exchange->targets)
       if (is_on_device(target)) target = add_host_register(target);
     instruction.mesh = reg(exchange->target()).mesh;
     const bool in_each = instruction.micro_batch >= 0;
@@ -161,7 +160,7 @@ class CopyMaker {
   }
 
   void refuse_control(const Instruction& instruction) const {
-    const KernelStep* kernel = instruction.kernel();
+    const KernelForm* kernel = instruction.kernel();
     if (!kernel || !kernel->control || program_.devices[instruction.mesh] == DeviceKind::kHost)
       return;
     throw UserError(
@@ -186,9 +185,9 @@ class CopyMaker {
   const RegisterInstances registers_;              // the same
   IndexedVector<MeshIndex, MeshIndex> host_mesh_;  // by mesh of devices
   /// By register of a device: that which the feed fills, and the copy from there.
-  std::map<RegisterIndex, HostCopy> fed_;
+  std::map<RegisterFormIndex, HostCopy> fed_;
   /// By register of a device: its copy on the host.
-  std::map<RegisterIndex, HostCopy> on_host_;
+  std::map<RegisterFormIndex, HostCopy> on_host_;
   IndexedVector<CopyIndex, PlacedCopy> copies_;  // that come before a reader
   // By instruction of the program as it was given:
   IndexedVector<InstructionIndex, std::vector<CopyIndex>> before_;

@@ -94,8 +94,8 @@ TEST(DeviceCopies, KernelsTouchTheDeviceAndTheThreadOfTheRankTheHost) {
                                          DeviceKind::kHost));
   for (const Task& task : graph.tasks)
     for (const KernelStep& step : task.steps)
-      for (const auto* list : {&step.inputs, &step.outputs})
-        for (RegisterIndex reg : *list)
+      for (const RegisterList& list : {step.inputs, step.outputs})
+        for (RegisterIndex reg : list)
           EXPECT_EQ(device_of(graph, graph.registers[reg].mesh), DeviceKind::kFake) << step.op;
   for (const TaskInput& input : graph.inputs)
     EXPECT_EQ(device_of(graph, graph.registers[input.value].mesh), DeviceKind::kHost);
@@ -112,7 +112,7 @@ TEST(DeviceCopies, CopiesAndKernelsAreOnStreamsOfTheirOwn) {
           << task.name;
     else if (task.kind == Task::Kind::kCopy)
       EXPECT_EQ(stream,
-                task.name.ends_with(" on host") ? TaskStream::kCopyOut : TaskStream::kCopyIn)
+                task.name.text().ends_with(" on host") ? TaskStream::kCopyOut : TaskStream::kCopyIn)
           << task.name;
     else
       EXPECT_EQ(stream, TaskStream::kHost) << task.name;
@@ -171,23 +171,27 @@ TEST(DeviceCopies, ACopyIntoAVariableWaitsForTheKernelsThatReadItsOldValue) {
       compile(graph, {mesh_of("all", {0, 1}, DeviceKind::kFake)}, {shard_tensor("x", "P(\"dp\")")})
           .tasks;
   const RegisterIndex old_value = tasks.variables.front().value;
-  const auto copy = std::find_if(tasks.tasks.begin(), tasks.tasks.end(), [&](const Task& task) {
-    return task.kind == Task::Kind::kCopy && tasks.registers[task.outputs.front()].variable == 0;
-  });
-  ASSERT_NE(copy, tasks.tasks.end());
-  EXPECT_THAT(copy->overwrites, testing::Contains(old_value));
-  copy->overwrites.clear();
+  TaskId copy;
+  for (TaskId id : tasks.order)
+    if (const Task task = tasks.tasks[id];
+        task.kind == Task::Kind::kCopy && tasks.registers[task.outputs.front()].variable == 0)
+      copy = id;
+  ASSERT_FALSE(copy.is_none());
+  EXPECT_THAT(tasks.tasks.overwrites(copy), testing::Contains(old_value));
+  tasks.tasks.overwrites(copy).clear();
   EXPECT_THAT([&] { check(tasks); },
               testing::ThrowsMessage<InternalError>(HasSubstr("other ranks or streams read")));
 }
 
 TEST(DeviceCopies, ARegisterThatIsCopiedThatSharesItsBytesIsFound) {
   TaskGraph graph = compiled(DeviceKind::kFake, DeviceKind::kFake).tasks;
-  const auto at = [&](const std::string& name) -> Register& {
-    return *std::find_if(graph.registers.begin(), graph.registers.end(),
-                         [&](const Register& reg) { return reg.name == name; });
+  const auto offset_of = [&](const std::string& name) -> int64_t& {
+    const auto all = graph.registers.indices();
+    return graph.registers.offset(*std::find_if(all.begin(), all.end(), [&](RegisterIndex reg) {
+      return graph.registers[reg].name == name;
+    }));
   };
-  at("last.z").offset = at("first.y [*, *] on last").offset;
+  offset_of("last.z") = offset_of("first.y [*, *] on last");
   EXPECT_THAT([&] { check(graph); },
               testing::ThrowsMessage<InternalError>(HasSubstr("is copied beside the order")));
 }

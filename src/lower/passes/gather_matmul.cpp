@@ -13,13 +13,13 @@ bool GatherMatmuls::may_decompose(InstructionIndex gather) const {
 
 /// The matmuls of the same pass that read the gathered tensor, and that as one operand only.
 std::vector<InstructionIndex> GatherMatmuls::matmuls_behind(InstructionIndex gather) const {
-  const RegisterIndex target = exchange(gather).target();
+  const RegisterFormIndex target = exchange(gather).target();
   std::vector<InstructionIndex> list;
   for (InstructionIndex reader : analysis_.uses().readers(target)) {
     if (!analysis_.is_matmul(reader) || rewrites_.is_replaced(reader) ||
         !analysis_.are_in_one_pass(reader, gather))
       continue;
-    const std::vector<RegisterIndex>& inputs = at(reader).kernel()->inputs;
+    const std::vector<RegisterFormIndex>& inputs = at(reader).kernel()->inputs;
     if (std::count(inputs.begin(), inputs.end(), target) == 1) list.push_back(reader);
   }
   return list;
@@ -29,10 +29,10 @@ std::vector<InstructionIndex> GatherMatmuls::matmuls_behind(InstructionIndex gat
 /// run where the first of them does.
 std::vector<DividedMatmul> GatherMatmuls::divide(
     InstructionIndex gather, int dim, const std::vector<InstructionIndex>& matmuls) const {
-  const RegisterIndex whole = exchange(gather).target();
+  const RegisterFormIndex whole = exchange(gather).target();
   std::vector<DividedMatmul> list;
   for (InstructionIndex index : matmuls) {
-    const KernelStep& step = *at(index).kernel();
+    const KernelForm& step = *at(index).kernel();
     const size_t input = step.inputs.front() == whole ? 0 : 1;
     const int kept = analysis_.kept_dim(step, input, dim);
     const InstructionIndex other = rewrites_.writer(analysis_.uses(), step.inputs[1 - input]);
@@ -50,7 +50,7 @@ std::vector<DividedMatmul> GatherMatmuls::divide(
 }
 
 /// Does anything but these matmuls read it?
-bool GatherMatmuls::is_needed_whole(RegisterIndex index,
+bool GatherMatmuls::is_needed_whole(RegisterFormIndex index,
                                     const std::vector<DividedMatmul>& matmuls) const {
   return analysis_.uses().is_live_out(index) ||
          analysis_.uses().readers(index).size() != matmuls.size();
@@ -77,7 +77,7 @@ Seconds GatherMatmuls::time_of(InstructionIndex gather, const Decomposition& can
 
 std::optional<Decomposition> GatherMatmuls::best_candidate(
     InstructionIndex gather, const std::vector<InstructionIndex>& matmuls) {
-  const RegisterIndex source = exchange(gather).source(), target = exchange(gather).target();
+  const RegisterFormIndex source = exchange(gather).source(), target = exchange(gather).target();
   std::optional<Decomposition> best;
   for (int dim = 0; dim < reg(target).type->shape.size(); ++dim) {
     Decomposition candidate{divide(gather, dim, matmuls), {{target, dim}, {source, dim}}};
@@ -108,15 +108,15 @@ void GatherMatmuls::rewrite(InstructionIndex gather, const Decomposition& chosen
   const Instruction whole = at(gather);
   const ChunkedDim target = chosen.dims[0], source = chosen.dims[1];
   const bool join_target = is_needed_whole(target.reg, chosen.matmuls);
-  std::vector<RegisterIndex> free;
+  std::vector<RegisterFormIndex> free;
   if (!join_target) free.push_back(target.reg);
   for (const DividedMatmul& matmul : chosen.matmuls)
-    if (const RegisterIndex space = at(matmul.at).kernel()->workspace; !space.is_none())
+    if (const RegisterFormIndex space = at(matmul.at).kernel()->workspace; !space.is_none())
       free.push_back(space);
   ChunkMaker maker(program_, chosen.blocks, chosen.count, free);
-  const std::vector<RegisterIndex> received = maker.chunks_of(reg(target.reg), target.dim);
-  const std::vector<RegisterIndex> sent = maker.chunks_of(reg(source.reg), source.dim);
-  std::vector<std::vector<RegisterIndex>> results;
+  const std::vector<RegisterFormIndex> received = maker.chunks_of(reg(target.reg), target.dim);
+  const std::vector<RegisterFormIndex> sent = maker.chunks_of(reg(source.reg), source.dim);
+  std::vector<std::vector<RegisterFormIndex>> results;
   for (const DividedMatmul& matmul : chosen.matmuls)
     results.push_back(maker.chunks_of(reg(matmul.result.reg), matmul.result.dim));
 

@@ -18,7 +18,7 @@ class GatherMatmuls {
  private:
   const Instruction& at(InstructionIndex index) const { return program_.instructions[index]; }
   const ExchangeStep& exchange(InstructionIndex index) const { return *at(index).exchange(); }
-  const Register& reg(RegisterIndex index) const { return program_.registers[index]; }
+  const RegisterForm& reg(RegisterFormIndex index) const { return program_.registers[index]; }
 
   bool may_decompose(InstructionIndex gather) const;
   std::vector<InstructionIndex> matmuls_behind(InstructionIndex gather) const;
@@ -26,7 +26,7 @@ class GatherMatmuls {
                                     const std::vector<InstructionIndex>& matmuls) const;
   std::optional<Decomposition> best_candidate(InstructionIndex gather,
                                               const std::vector<InstructionIndex>& matmuls);
-  bool is_needed_whole(RegisterIndex index, const std::vector<DividedMatmul>& matmuls) const;
+  bool is_needed_whole(RegisterFormIndex index, const std::vector<DividedMatmul>& matmuls) const;
   Seconds time_of(InstructionIndex gather, const Decomposition& candidate,
                   const std::vector<InstructionIndex>& matmuls);
   void rewrite(InstructionIndex gather, const Decomposition& chosen);

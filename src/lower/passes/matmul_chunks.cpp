@@ -7,25 +7,25 @@
 namespace tessera {
 namespace {
 
-const Register& at(const Program& program, RegisterIndex index) {
+const RegisterForm& at(const Program& program, RegisterFormIndex index) {
   return program.registers[index];
 }
 
 /// The name of the value that a register holds: what it became follows a space.
-std::string value_of(const Register& reg) {
+std::string value_of(const RegisterForm& reg) {
   return reg.name.text().substr(0, reg.name.text().find(' '));
 }
 
 }  // namespace
 
-TensorType largest_type(const Register& reg) {
+TensorType largest_type(const RegisterForm& reg) {
   return {reg.type->dtype, reg.attr.largest_shape(reg.type->shape)};
 }
 
 std::optional<int64_t> common_blocks(const Program& program, std::span<const ChunkedDim> dims) {
   std::vector<int> finest;
   for (const ChunkedDim& chunked : dims) {
-    const Register& reg = at(program, chunked.reg);
+    const RegisterForm& reg = at(program, chunked.reg);
     const DimSharding& dim = reg.attr.dims[chunked.dim];
     if (reg.attr.has_windows() || reg.attr.has_chunks()) return std::nullopt;
     const auto& [shorter, longer] = std::minmax(
@@ -45,23 +45,23 @@ std::optional<int64_t> common_blocks(const Program& program, std::span<const Chu
 bool divides_evenly(const Program& program, std::span<const ChunkedDim> dims, int64_t blocks,
                     int64_t count) {
   return std::all_of(dims.begin(), dims.end(), [&](const ChunkedDim& chunked) {
-    const Register& reg = at(program, chunked.reg);
+    const RegisterForm& reg = at(program, chunked.reg);
     const int64_t extent = reg.type->shape[chunked.dim];
     return extent > 0 && extent % (blocks * count * reg.attr.dims[chunked.dim].unit) == 0;
   });
 }
 
-RegisterIndex ChunkMaker::add(Register reg) {
+RegisterFormIndex ChunkMaker::add(RegisterForm reg) {
   if (free_.empty()) {
     return program_.registers.push_back(std::move(reg));
   }
-  const RegisterIndex index = free_.back();
+  const RegisterFormIndex index = free_.back();
   free_.pop_back();
   program_.registers[index] = std::move(reg);
   return index;
 }
 
-RegisterIndex ChunkMaker::chunk_of(Register reg, int dim, int64_t index) {
+RegisterFormIndex ChunkMaker::chunk_of(RegisterForm reg, int dim, int64_t index) {
   reg.name += " chunk " + std::to_string(index) + " of " + std::to_string(count_);
   reg.type.change([&](TensorType& type) { type.shape[dim] /= count_; });
   reg.chunk = {dim, blocks_, count_, index};
@@ -71,9 +71,9 @@ RegisterIndex ChunkMaker::chunk_of(Register reg, int dim, int64_t index) {
   return add(std::move(reg));
 }
 
-std::vector<RegisterIndex> ChunkMaker::chunks_of(const Register& whole, int dim) {
-  const Register copy = whole;
-  std::vector<RegisterIndex> chunks;
+std::vector<RegisterFormIndex> ChunkMaker::chunks_of(const RegisterForm& whole, int dim) {
+  const RegisterForm copy = whole;
+  std::vector<RegisterFormIndex> chunks;
   for (int64_t index = 0; index < count_; ++index) chunks.push_back(chunk_of(copy, dim, index));
   return chunks;
 }
@@ -82,9 +82,9 @@ LocalInt ChunkMaker::blocks_of_rank(const ChunkedDim& whole) const {
   return at(whole.reg).attr.blocks_of_rank(whole.dim, blocks_);
 }
 
-Instruction ChunkMaker::take(const ChunkedDim& whole, RegisterIndex chunk,
+Instruction ChunkMaker::take(const ChunkedDim& whole, RegisterFormIndex chunk,
                              const Instruction& like) const {
-  KernelStep step{
+  KernelForm step{
       KernelCall{"take_chunk", {whole.dim, blocks_of_rank(whole), at(chunk).chunk.index}, {}, ""},
       {whole.reg},
       {chunk},
@@ -94,9 +94,9 @@ Instruction ChunkMaker::take(const ChunkedDim& whole, RegisterIndex chunk,
   return in_pass_of(like, std::move(step));
 }
 
-Instruction ChunkMaker::join(const std::vector<RegisterIndex>& chunks, const ChunkedDim& whole,
+Instruction ChunkMaker::join(const std::vector<RegisterFormIndex>& chunks, const ChunkedDim& whole,
                              const Instruction& like) const {
-  KernelStep step{KernelCall{"join_chunks", {whole.dim, blocks_of_rank(whole)}, {}, ""},
+  KernelForm step{KernelCall{"join_chunks", {whole.dim, blocks_of_rank(whole)}, {}, ""},
                   chunks,
                   {whole.reg},
                   {},
@@ -105,10 +105,10 @@ Instruction ChunkMaker::join(const std::vector<RegisterIndex>& chunks, const Chu
   return in_pass_of(like, std::move(step));
 }
 
-Instruction ChunkMaker::kernel_of(const Instruction& kernel, size_t input, RegisterIndex source,
-                                  RegisterIndex target) {
+Instruction ChunkMaker::kernel_of(const Instruction& kernel, size_t input, RegisterFormIndex source,
+                                  RegisterFormIndex target) {
   Instruction made = kernel;
-  KernelStep& step = *made.kernel();
+  KernelForm& step = *made.kernel();
   step.inputs[input] = source;
   step.outputs.front() = target;
   step.workspace = {};
@@ -118,8 +118,8 @@ Instruction ChunkMaker::kernel_of(const Instruction& kernel, size_t input, Regis
   return made;
 }
 
-Instruction ChunkMaker::exchange_of(const Instruction& exchange, RegisterIndex source,
-                                    RegisterIndex target) {
+Instruction ChunkMaker::exchange_of(const Instruction& exchange, RegisterFormIndex source,
+                                    RegisterFormIndex target) {
   Instruction made = exchange;
   made.exchange()->sources = {source};
   made.exchange()->targets = {target};

@@ -11,7 +11,7 @@ namespace tessera {
 
 /// A register and the dim of it that is divided into chunks.
 struct ChunkedDim {
-  RegisterIndex reg;
+  RegisterFormIndex reg;
   int dim = -1;
 };
 
@@ -30,36 +30,36 @@ class ChunkMaker {
  public:
   /// free  registers that no instruction names any more: their indices are used first, so that no
   ///       register remains that nothing fills
-  ChunkMaker(Program& program, int64_t blocks, int64_t count, std::vector<RegisterIndex>& free)
+  ChunkMaker(Program& program, int64_t blocks, int64_t count, std::vector<RegisterFormIndex>& free)
       : program_(program), blocks_(blocks), count_(count), free_(free) {}
 
   /// A register for chunk `index` of what `whole` would hold.
   ///   whole  a copy: its index may be among the free ones
-  RegisterIndex chunk_of(Register whole, int dim, int64_t index);
-  std::vector<RegisterIndex> chunks_of(const Register& whole, int dim);
+  RegisterFormIndex chunk_of(RegisterForm whole, int dim, int64_t index);
+  std::vector<RegisterFormIndex> chunks_of(const RegisterForm& whole, int dim);
 
   // Instructions in the pass of `like`.
-  Instruction take(const ChunkedDim& whole, RegisterIndex chunk, const Instruction& like) const;
-  Instruction join(const std::vector<RegisterIndex>& chunks, const ChunkedDim& whole,
+  Instruction take(const ChunkedDim& whole, RegisterFormIndex chunk, const Instruction& like) const;
+  Instruction join(const std::vector<RegisterFormIndex>& chunks, const ChunkedDim& whole,
                    const Instruction& like) const;
   /// `kernel` with chunks as one operand and the first result, and with a workspace of its own.
-  Instruction kernel_of(const Instruction& kernel, size_t input, RegisterIndex source,
-                        RegisterIndex target);
-  static Instruction exchange_of(const Instruction& exchange, RegisterIndex source,
-                                 RegisterIndex target);
+  Instruction kernel_of(const Instruction& kernel, size_t input, RegisterFormIndex source,
+                        RegisterFormIndex target);
+  static Instruction exchange_of(const Instruction& exchange, RegisterFormIndex source,
+                                 RegisterFormIndex target);
 
  private:
-  const Register& at(RegisterIndex index) const { return program_.registers[index]; }
-  RegisterIndex add(Register reg);
+  const RegisterForm& at(RegisterFormIndex index) const { return program_.registers[index]; }
+  RegisterFormIndex add(RegisterForm reg);
   LocalInt blocks_of_rank(const ChunkedDim& whole) const;
 
   Program& program_;
   int64_t blocks_, count_;
-  std::vector<RegisterIndex>& free_;
+  std::vector<RegisterFormIndex>& free_;
 };
 
 /// The largest part of a register that a rank has.
 ///   requires  no windows
-TensorType largest_type(const Register& reg);
+TensorType largest_type(const RegisterForm& reg);
 
 }  // namespace tessera

@@ -8,7 +8,7 @@
 namespace tessera {
 namespace {
 
-Einsum einsum_of(const KernelStep& matmul) {
+Einsum einsum_of(const KernelForm& matmul) {
   return *parse_einsum(matmul.call->text);
 }
 
@@ -28,12 +28,12 @@ bool MatmulAnalysis::are_in_one_pass(InstructionIndex a, InstructionIndex b) con
   return has_one_pass_[a] && has_one_pass_[b] && in_same_pass(at(a), at(b));
 }
 
-bool MatmulAnalysis::is_in_arena(RegisterIndex index) const {
+bool MatmulAnalysis::is_in_arena(RegisterFormIndex index) const {
   return reg(index).storage == Register::Storage::kArena;
 }
 
 bool MatmulAnalysis::is_matmul(InstructionIndex index) const {
-  const KernelStep* kernel = at(index).kernel();
+  const KernelForm* kernel = at(index).kernel();
   return kernel && kernel->call->kernel == "dot_general" && is_in_arena(kernel->outputs.front());
 }
 
@@ -42,7 +42,7 @@ bool MatmulAnalysis::is_within_mesh(InstructionIndex exchange) const {
   return reg(step.source()).mesh == reg(step.target()).mesh && is_in_arena(step.target());
 }
 
-int MatmulAnalysis::kept_dim(const KernelStep& matmul, size_t input, int dim) const {
+int MatmulAnalysis::kept_dim(const KernelForm& matmul, size_t input, int dim) const {
   const Einsum einsum = einsum_of(matmul);
   const char letter = einsum.operands[input][dim];
   return !has_letter(einsum.result, letter) || has_letter(einsum.operands[1 - input], letter)
@@ -51,10 +51,10 @@ int MatmulAnalysis::kept_dim(const KernelStep& matmul, size_t input, int dim) co
 }
 
 Seconds MatmulAnalysis::kernel_time(InstructionIndex matmul, int64_t chunks) const {
-  const KernelStep& step = *at(matmul).kernel();
-  const auto types = [&](const std::vector<RegisterIndex>& list) {
+  const KernelForm& step = *at(matmul).kernel();
+  const auto types = [&](const std::vector<RegisterFormIndex>& list) {
     std::vector<TensorType> local;
-    for (RegisterIndex index : list) local.push_back(largest_type(reg(index)));
+    for (RegisterFormIndex index : list) local.push_back(largest_type(reg(index)));
     return local;
   };
   LocalWork work = work_of(localize(step.call, {}, types(step.inputs), types(step.outputs)));
@@ -63,7 +63,7 @@ Seconds MatmulAnalysis::kernel_time(InstructionIndex matmul, int64_t chunks) con
   return compute_price(work, cost_.device).estimate;
 }
 
-Seconds MatmulAnalysis::copy_time(RegisterIndex index, int64_t kernels) const {
+Seconds MatmulAnalysis::copy_time(RegisterFormIndex index, int64_t kernels) const {
   const Bytes bytes = byte_size(largest_type(reg(index)));
   return copy_price(bytes + bytes, kernels, cost_.device).estimate;
 }
@@ -130,7 +130,7 @@ InstructionRewrites::InstructionRewrites(Program& program)
       is_replaced_(program.instructions.size(), false),
       replacements_(program.instructions.size()) {}
 
-InstructionIndex InstructionRewrites::writer(const ProgramUses& uses, RegisterIndex reg) const {
+InstructionIndex InstructionRewrites::writer(const ProgramUses& uses, RegisterFormIndex reg) const {
   const auto moved = moved_.find(reg);
   return moved == moved_.end() ? uses.writer(reg) : moved->second;
 }

@@ -41,20 +41,20 @@ class MatmulAnalysis {
   const ProgramUses& uses() const { return uses_; }
   /// A kernel dot_general whose result is in the arena.
   bool is_matmul(InstructionIndex index) const;
-  bool is_in_arena(RegisterIndex index) const;
+  bool is_in_arena(RegisterFormIndex index) const;
   /// Are two instructions in one pass, in each micro-batch?
   bool are_in_one_pass(InstructionIndex a, InstructionIndex b) const;
   /// Are source and target of the exchange on one mesh, and its target in the arena?
   bool is_within_mesh(InstructionIndex exchange) const;
   /// The dim of the result that dim `dim` of operand `input` becomes, when no other operand has it;
   /// -1: none.
-  int kept_dim(const KernelStep& matmul, size_t input, int dim) const;
+  int kept_dim(const KernelForm& matmul, size_t input, int dim) const;
 
   // ---- times ----
 
   Seconds kernel_time(InstructionIndex matmul, int64_t chunks) const;
   /// Of `kernels` kernels that together read and write a register once.
-  Seconds copy_time(RegisterIndex index, int64_t kernels) const;
+  Seconds copy_time(RegisterFormIndex index, int64_t kernels) const;
   Seconds exchange_time(InstructionIndex exchange, int dim, int64_t chunks);
   Seconds launch() const { return cost_.device.launch; }
 
@@ -73,7 +73,7 @@ class MatmulAnalysis {
 
  private:
   const Instruction& at(InstructionIndex index) const { return program_.instructions[index]; }
-  const Register& reg(RegisterIndex index) const { return program_.registers[index]; }
+  const RegisterForm& reg(RegisterFormIndex index) const { return program_.registers[index]; }
 
   const Program& program_;
   const int64_t chunks_;  // as of decompose_collective_matmuls
@@ -94,16 +94,16 @@ class InstructionRewrites {
   void remove(InstructionIndex index) { is_replaced_[index] = true; }
   std::vector<Instruction>& replacement(InstructionIndex index) { return replacements_[index]; }
   /// Notes that `reg` will be written at `index`.
-  void move_writer(RegisterIndex reg, InstructionIndex index) { moved_[reg] = index; }
+  void move_writer(RegisterFormIndex reg, InstructionIndex index) { moved_[reg] = index; }
   /// The instruction at whose position `reg` will be written; none: a feed fills it.
-  InstructionIndex writer(const ProgramUses& uses, RegisterIndex reg) const;
+  InstructionIndex writer(const ProgramUses& uses, RegisterFormIndex reg) const;
   void apply();
 
  private:
   Program& program_;
   IndexedVector<InstructionIndex, bool> is_replaced_;
   IndexedVector<InstructionIndex, std::vector<Instruction>> replacements_;
-  std::map<RegisterIndex, InstructionIndex> moved_;
+  std::map<RegisterFormIndex, InstructionIndex> moved_;
 };
 
 }  // namespace tessera

@@ -6,7 +6,8 @@ namespace tessera {
 
 /// What the sum reads, back to its matmuls.
 ///   returns  false when anything else reads a part of it
-bool MatmulSums::find_summands(RegisterIndex result, InstructionIndex sum, Summands& found) const {
+bool MatmulSums::find_summands(RegisterFormIndex result, InstructionIndex sum,
+                               Summands& found) const {
   const ProgramUses& uses = analysis_.uses();
   const InstructionIndex writer = rewrites_.writer(uses, result);
   if (writer.is_none() || rewrites_.is_replaced(writer) ||
@@ -17,7 +18,7 @@ bool MatmulSums::find_summands(RegisterIndex result, InstructionIndex sum, Summa
     found.matmuls.push_back(writer);
     return true;
   }
-  const KernelStep* addition = at(writer).kernel();
+  const KernelForm* addition = at(writer).kernel();
   if (!addition || addition->call->kernel != "binary.add" ||
       is_sum_over_micro_batches(at(writer)) || addition->inputs[0] == addition->inputs[1] ||
       !find_summands(addition->inputs[0], sum, found) ||
@@ -30,7 +31,7 @@ bool MatmulSums::find_summands(RegisterIndex result, InstructionIndex sum, Summa
 /// Would the instruction read the same at `to`? Not when a variable is written over in between.
 bool MatmulSums::may_move(InstructionIndex from, InstructionIndex to) const {
   for (InstructionIndex i : IndexRange(from + 1, to + 1))
-    for (RegisterIndex written : at(i).writes())
+    for (RegisterFormIndex written : at(i).writes())
       if (!analysis_.is_in_arena(written)) return false;
   return true;
 }
@@ -40,7 +41,7 @@ std::vector<InstructionIndex> MatmulSums::exchanges_from(InstructionIndex sum) c
   const ProgramUses& uses = analysis_.uses();
   std::vector<InstructionIndex> chain{sum};
   while (true) {
-    const RegisterIndex last = exchange(chain.back()).target();
+    const RegisterFormIndex last = exchange(chain.back()).target();
     if (uses.readers(last).size() != 1 || uses.is_live_out(last)) return chain;
     const InstructionIndex next = uses.readers(last).front();
     if (!at(next).exchange() || rewrites_.is_replaced(next) ||
@@ -53,7 +54,7 @@ std::vector<InstructionIndex> MatmulSums::exchanges_from(InstructionIndex sum) c
 
 /// The matmul divided where its result has dim `dim`.
 std::optional<DividedMatmul> MatmulSums::divide(InstructionIndex matmul, int dim) const {
-  const KernelStep& step = *at(matmul).kernel();
+  const KernelForm& step = *at(matmul).kernel();
   for (size_t input = 0; input < 2; ++input)
     for (int d = 0; d < reg(step.inputs[input]).type->shape.size(); ++d)
       if (analysis_.kept_dim(step, input, d) == dim)
@@ -85,7 +86,7 @@ Seconds MatmulSums::kernels_time(const Summands& summands, int64_t chunks) const
   Seconds time{0};
   for (InstructionIndex matmul : summands.matmuls) time += analysis_.kernel_time(matmul, chunks);
   for (InstructionIndex addition : summands.additions) {
-    const RegisterIndex result = at(addition).kernel()->outputs.front();
+    const RegisterFormIndex result = at(addition).kernel()->outputs.front();
     time += Seconds(analysis_.copy_time(result, 0).value() / static_cast<double>(chunks)) +
             analysis_.launch();
   }
@@ -106,7 +107,7 @@ Seconds MatmulSums::time_of(const Decomposition& candidate, const Summands& summ
 std::optional<Decomposition> MatmulSums::best_candidate(
     const Summands& summands, const std::vector<InstructionIndex>& exchanges) {
   std::optional<Decomposition> best;
-  const RegisterIndex source = exchange(exchanges.front()).source();
+  const RegisterFormIndex source = exchange(exchanges.front()).source();
   for (int dim = 0; dim < reg(source).type->shape.size(); ++dim) {
     auto candidate = candidate_at(summands, exchanges, dim);
     if (!candidate) continue;
@@ -141,10 +142,10 @@ void MatmulSums::rewrite(const Decomposition& chosen, const Summands& summands,
                          InstructionIndex position) {
   const int dim = chosen.dims.front().dim;
   const ChunkedDim last{exchange(exchanges.back()).target(), dim};
-  std::vector<RegisterIndex> free;
-  std::map<RegisterIndex, Register> wholes;  // registers of which only chunks remain
+  std::vector<RegisterFormIndex> free;
+  std::map<RegisterFormIndex, RegisterForm> wholes;  // registers of which only chunks remain
   const auto remove = [&](InstructionIndex index) {
-    for (RegisterIndex written : at(index).writes()) {
+    for (RegisterFormIndex written : at(index).writes()) {
       wholes[written] = reg(written);
       if (written != last.reg) free.push_back(written);
     }
@@ -156,22 +157,22 @@ void MatmulSums::rewrite(const Decomposition& chosen, const Summands& summands,
   ChunkMaker maker(program_, chosen.blocks, chosen.count, free);
   std::vector<Instruction>& kernels = rewrites_.replacement(position);
   std::vector<Instruction>& transfers = rewrites_.replacement(exchanges.back());
-  std::vector<RegisterIndex> ends;
+  std::vector<RegisterFormIndex> ends;
   for (int64_t i = 0; i < chosen.count; ++i) {
-    std::map<RegisterIndex, RegisterIndex> chunk;  // by whole register
-    const auto add = [&](RegisterIndex whole) {
+    std::map<RegisterFormIndex, RegisterFormIndex> chunk;  // by whole register
+    const auto add = [&](RegisterFormIndex whole) {
       return chunk[whole] = maker.chunk_of(wholes.at(whole), dim, i);
     };
     for (const DividedMatmul& matmul : chosen.matmuls) {
       const ChunkedDim operand{operand_of(matmul), matmul.input_dim};
-      const RegisterIndex taken = maker.chunk_of(reg(operand.reg), operand.dim, i);
+      const RegisterFormIndex taken = maker.chunk_of(reg(operand.reg), operand.dim, i);
       kernels.push_back(maker.take(operand, taken, at(matmul.at)));
       kernels.push_back(
           maker.kernel_of(at(matmul.at), matmul.input, taken, add(matmul.result.reg)));
     }
     for (InstructionIndex addition : summands.additions) {
       Instruction sum = at(addition);
-      KernelStep& step = *sum.kernel();
+      KernelForm& step = *sum.kernel();
       step.inputs[1] = chunk.at(step.inputs[1]);
       kernels.push_back(
           maker.kernel_of(sum, 0, chunk.at(step.inputs[0]), add(step.outputs.front())));

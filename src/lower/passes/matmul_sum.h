@@ -24,12 +24,12 @@ class MatmulSums {
 
   const Instruction& at(InstructionIndex index) const { return program_.instructions[index]; }
   const ExchangeStep& exchange(InstructionIndex index) const { return *at(index).exchange(); }
-  const Register& reg(RegisterIndex index) const { return program_.registers[index]; }
-  RegisterIndex operand_of(const DividedMatmul& matmul) const {
+  const RegisterForm& reg(RegisterFormIndex index) const { return program_.registers[index]; }
+  RegisterFormIndex operand_of(const DividedMatmul& matmul) const {
     return at(matmul.at).kernel()->inputs[matmul.input];
   }
 
-  bool find_summands(RegisterIndex result, InstructionIndex sum, Summands& found) const;
+  bool find_summands(RegisterFormIndex result, InstructionIndex sum, Summands& found) const;
   bool may_move(InstructionIndex from, InstructionIndex to) const;
   std::vector<InstructionIndex> exchanges_from(InstructionIndex sum) const;
   std::optional<DividedMatmul> divide(InstructionIndex matmul, int dim) const;

@@ -14,8 +14,8 @@ namespace {
 
 /// One offloaded variable. Times are those of the order without copies.
 struct State {
-  size_t variable = 0;        // in Program::variables
-  RegisterIndex value, next;  // in memory; next: none when nothing updates it
+  size_t variable = 0;            // in Program::variables
+  RegisterFormIndex value, next;  // in memory; next: none when nothing updates it
   Time first_reader = {}, writer = {}, last_use = {};
   Bytes size{0};
   int64_t offset = 0;   // in the window
@@ -100,7 +100,7 @@ class Offloader {
   }
 
  private:
-  const Register& reg(RegisterIndex index) const { return program_.registers[index]; }
+  const RegisterForm& reg(RegisterFormIndex index) const { return program_.registers[index]; }
   const Instruction& at(Time time) const {
     return program_.instructions[uses_.order()[time].instruction];
   }
@@ -109,7 +109,7 @@ class Offloader {
 
   /// Nothing: the variable stays in memory.
   std::optional<State> state_of(size_t v) const {
-    const RegisterIndex value = program_.variables[v].value, next = program_.next[v];
+    const RegisterFormIndex value = program_.variables[v].value, next = program_.next[v];
     if (!names_.contains(program_.variables[v].name)) return std::nullopt;
     State state{.variable = v, .value = value, .next = {}, .size = reg(value).size};
     if (!add_uses(value, state) || state.first_reader.is_none()) return std::nullopt;
@@ -121,8 +121,7 @@ class Offloader {
 
   /// Notes the readers of a register; false when one is no kernel of the step, or the register is
   /// there in several micro-batches.
-  bool add_uses(RegisterIndex index, State& state) const {
-    using Repeats = RegisterInstances::Repeats;
+  bool add_uses(RegisterFormIndex index, State& state) const {
     if (uses_.registers().repeats(index) != Repeats::kOnce) return false;
     for (const auto& [name, result] : program_.results)
       if (result == index) return false;
@@ -135,13 +134,13 @@ class Offloader {
   }
 
   /// Does one kernel read the value and write the next one, in the memory of the variable?
-  bool is_update(RegisterIndex value, RegisterIndex next, State& state) const {
-    const Register& written = reg(next);
+  bool is_update(RegisterFormIndex value, RegisterFormIndex next, State& state) const {
+    const RegisterForm& written = reg(next);
     const auto v = static_cast<int>(state.variable);
     if (written.storage != Register::Storage::kVariable || written.variable != v) return false;
     state.writer = uses_.writer(uses_.registers().whole(next));
     if (state.writer.is_none() || uses_.order()[state.writer].micro_batch >= 0) return false;
-    const KernelStep* kernel = at(state.writer).kernel();
+    const KernelForm* kernel = at(state.writer).kernel();
     if (!kernel || std::ranges::count(kernel->inputs, value) == 0) return false;
     state.last_use = std::max(state.last_use, state.writer);
     return true;
@@ -186,7 +185,7 @@ class Offloader {
     const MeshIndex file = program_.meshes.push_back(MeshPtr(program_.meshes[mesh]));
     program_.devices.push_back(DeviceKind::kFile);
     for (const State& state : states) {
-      const RegisterIndex resting = move_to_file(state.value, file);
+      const RegisterFormIndex resting = move_to_file(state.value, file);
       program_.variables[state.variable].value = resting;
       auto& list = state.free_from.is_none() ? before_.front() : behind_[state.free_from];
       list.push_back(make_copy(state.first_reader, resting, state.value));
@@ -194,7 +193,7 @@ class Offloader {
         if (!program_.next[state.variable].is_none()) program_.next[state.variable] = resting;
         continue;
       }
-      const RegisterIndex kept = move_to_file(state.next, file);
+      const RegisterFormIndex kept = move_to_file(state.next, file);
       program_.next[state.variable] = kept;
       // It comes before the copies of those that take the bytes.
       auto& written = behind_[state.writer];
@@ -203,18 +202,18 @@ class Offloader {
   }
 
   /// A register of the file in place of one in the memory of a variable, which is in an arena then.
-  RegisterIndex move_to_file(RegisterIndex index, MeshIndex file) {
-    Register moved = reg(index);
+  RegisterFormIndex move_to_file(RegisterFormIndex index, MeshIndex file) {
+    RegisterForm moved = reg(index);
     moved.name += " in a file";
     moved.mesh = file;
-    Register& in_memory = program_.registers[index];
+    RegisterForm& in_memory = program_.registers[index];
     in_memory.storage = Register::Storage::kArena;
     in_memory.variable = -1;
     return program_.registers.push_back(std::move(moved));
   }
 
   /// A copy in the pass of the instance at `like`.
-  InstructionInstance make_copy(Time like, RegisterIndex source, RegisterIndex target) {
+  InstructionInstance make_copy(Time like, RegisterFormIndex source, RegisterFormIndex target) {
     Instruction copy = in_pass_of(at(like), CopyStep{source, target});
     copy.micro_batch = -1;
     copy.mesh = reg(target).mesh;
@@ -259,7 +258,7 @@ std::string offload_text(const Program& program) {
   std::string text;
   for (const auto& [mesh, window] : program.windows) {
     Bytes all{0};
-    for (const TaskVariable& variable : program.variables)
+    for (const ProgramVariable& variable : program.variables)
       if (program.devices[program.registers[variable.value].mesh] == DeviceKind::kFile &&
           program.meshes[program.registers[variable.value].mesh] == program.meshes[mesh])
         all += program.registers[variable.value].size;

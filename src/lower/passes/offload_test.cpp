@@ -57,7 +57,8 @@ std::vector<std::string> order_of(const TaskGraph& graph) {
   for (const TaskId id : graph.order) {
     const Task& task = graph.tasks[id];
     if (task.kind == Task::Kind::kCopy) list.push_back(task.name);
-    if (task.kind == Task::Kind::kCompute && task.name.ends_with(".sum")) list.push_back(task.name);
+    if (task.kind == Task::Kind::kCompute && task.name.text().ends_with(".sum"))
+      list.push_back(task.name);
   }
   return list;
 }
@@ -87,7 +88,7 @@ TEST(Offload, OfWhatDoesNotFitTakesTheBytesOfThoseThatWereWrittenBack) {
 TEST(Offload, CopiesAreOnTwoStreamsBesideTheKernels) {
   const TaskGraph graph = offloaded(Bytes(0)).tasks;
   for (const Task& task : graph.tasks) {
-    const bool is_into_file = task.name.ends_with(" in a file");
+    const bool is_into_file = task.name.text().ends_with(" in a file");
     EXPECT_EQ(stream_of(graph, task), task.kind != Task::Kind::kCopy ? TaskStream::kHost
                                       : is_into_file                 ? TaskStream::kCopyOut
                                                                      : TaskStream::kCopyIn)
@@ -124,14 +125,16 @@ std::string offence_of(const TaskGraph& graph) {
 }
 
 /// The task with this name.
-Task& task_of(TaskGraph& graph, const std::string& name) {
-  return *std::ranges::find(graph.tasks.elements(), name, &Task::name);
+TaskId task_of(const TaskGraph& graph, const std::string& name) {
+  for (TaskId task : graph.tasks.indices())
+    if (graph.tasks[task].name == name) return task;
+  throw InternalError("no task of that name");
 }
 
 TEST(Offload, ACopyIntoTheBytesOfAnotherVariableWaitsForIt) {
   TaskGraph graph = offloaded(Bytes(0)).tasks;
   EXPECT_EQ(offence_of(graph), "");
-  task_of(graph, "copy b.momentum").overwrites.clear();
+  graph.tasks.overwrites(task_of(graph, "copy b.momentum")).clear();
   EXPECT_THAT(offence_of(graph),
               HasSubstr("'b.momentum' shares bytes with 'a.sum', and one of them is copied beside "
                         "the order"));

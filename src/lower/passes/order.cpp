@@ -21,13 +21,13 @@ std::vector<int> needs_of(const Program& program, const InstanceUses& uses, Time
   const Instruction& instruction = program.instructions[index];
   const RegisterInstances& registers = uses.registers();
   std::vector<int> needs;
-  registers.for_each_read(instruction, micro_batch, [&](RegisterInstance reg) {
+  registers.for_each_read(instruction, micro_batch, [&](RegisterIndex reg) {
     if (const Time writer = uses.writer(reg); !writer.is_none()) needs.push_back(writer.value());
   });
-  registers.for_each_written(instruction, micro_batch, [&](RegisterInstance reg) {
-    const Register& written = program.registers[registers.register_of(reg)];
+  registers.for_each_written(instruction, micro_batch, [&](RegisterIndex reg) {
+    const RegisterForm& written = program.registers[registers.form_of(reg)];
     if (registers.is_in_arena(program, reg)) return;
-    const RegisterIndex value = program.variables[written.variable].value;
+    const RegisterFormIndex value = program.variables[written.variable].value;
     for (Time reader : uses.readers(registers.whole(value)))
       if (uses.order()[reader].instruction != index) needs.push_back(reader.value());
   });
@@ -76,7 +76,7 @@ class WorkEstimate {
   }
 
   double of(const Instruction& instruction) const {
-    const KernelStep* kernel = instruction.kernel();
+    const KernelForm* kernel = instruction.kernel();
     const auto found = kernel && kernel->purpose == KernelPurpose::kOp
                            ? by_op_.find(kernel->op.pattern())
                            : by_op_.end();
@@ -90,19 +90,19 @@ class WorkEstimate {
     return std::round(compute_price(work, device_).floor.value() * 1e12);
   }
 
-  const Register& at(RegisterIndex reg) const { return program_.registers[reg]; }
+  const RegisterForm& at(RegisterFormIndex reg) const { return program_.registers[reg]; }
 
   LocalWork copies_of(const Instruction& instruction) const {
     LocalWork work{.operation = OperationClass::kMovement};
-    for (RegisterIndex reg : instruction.writes()) work.written += at(reg).size;
+    for (RegisterFormIndex reg : instruction.writes()) work.written += at(reg).size;
     return work;
   }
 
   /// The smallest part that a rank has of any operand.
-  double local_part(const KernelStep& step) const {
+  double local_part(const KernelForm& step) const {
     double part = 1;
     for (const auto* list : {&step.inputs, &step.outputs})
-      for (RegisterIndex reg : *list)
+      for (RegisterFormIndex reg : *list)
         if (const double whole = static_cast<double>(byte_size(at(reg).type).value()); whole > 0)
           part = std::min(part, static_cast<double>(at(reg).size.value()) / whole);
     return part;
@@ -133,11 +133,11 @@ IndexedVector<InstructionIndex, int> blocks_of(const Program& program, const Ins
   }
   // An instruction may be in an earlier block than what it reads, when that block goes on after
   // the other one has begun.
-  IndexedVector<RegisterIndex, int> made_in(program.registers.size(), 0);
+  IndexedVector<RegisterFormIndex, int> made_in(program.registers.size(), 0);
   for (InstructionIndex i : program.instructions.indices()) {
     const Instruction& instruction = program.instructions[i];
-    for (RegisterIndex reg : instruction.reads()) blocks[i] = std::max(blocks[i], made_in[reg]);
-    for (RegisterIndex reg : instruction.writes()) made_in[reg] = blocks[i];
+    for (RegisterFormIndex reg : instruction.reads()) blocks[i] = std::max(blocks[i], made_in[reg]);
+    for (RegisterFormIndex reg : instruction.writes()) made_in[reg] = blocks[i];
   }
   return blocks;
 }

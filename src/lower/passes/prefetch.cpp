@@ -31,7 +31,7 @@ class PrefetchScheduler {
   const Instruction& at(const InstanceUses& uses, Time time) const {
     return at(uses.order()[time].instruction);
   }
-  const Register& reg(RegisterIndex index) const { return program_.registers[index]; }
+  const RegisterForm& reg(RegisterFormIndex index) const { return program_.registers[index]; }
 
   /// Does `instruction` receive from other ranks, into a register that is no variable?
   bool is_transfer(const Instruction& instruction) const {
@@ -39,15 +39,15 @@ class PrefetchScheduler {
     return exchange && exchange->kind() != ReshardKind::kSlice && are_in_arena(exchange->targets);
   }
 
-  bool are_in_arena(std::span<const RegisterIndex> list) const {
-    return std::all_of(list.begin(), list.end(), [this](RegisterIndex index) {
+  bool are_in_arena(std::span<const RegisterFormIndex> list) const {
+    return std::all_of(list.begin(), list.end(), [this](RegisterFormIndex index) {
       return reg(index).storage == Register::Storage::kArena;
     });
   }
 
-  Bytes size_of_all(std::span<const RegisterIndex> list) const {
+  Bytes size_of_all(std::span<const RegisterFormIndex> list) const {
     Bytes sum{0};
-    for (RegisterIndex index : list) sum += reg(index).size;
+    for (RegisterFormIndex index : list) sum += reg(index).size;
     return sum;
   }
 
@@ -73,7 +73,7 @@ class PrefetchScheduler {
       const Instruction& instruction = at(uses, time);
       std::set<std::pair<MeshIndex, Time>> due;
       uses.registers().for_each_read(instruction, uses.order()[time].micro_batch,
-                                     [&](RegisterInstance read) {
+                                     [&](RegisterIndex read) {
                                        if (const Time writer = uses.writer(read); !writer.is_none())
                                          if (const MeshIndex mesh = at(uses, writer).mesh;
                                              waiting[mesh].exchanges.contains(writer))
@@ -97,9 +97,9 @@ class PrefetchScheduler {
   bool may_wait(Time time, const InstanceUses& uses) const {
     const Instruction& instruction = at(uses, time);
     if (!is_transfer(instruction) || !are_in_arena(instruction.exchange()->sources)) return false;
-    const std::span<const RegisterIndex> targets = instruction.exchange()->targets;
-    return std::all_of(targets.begin(), targets.end(), [&](RegisterIndex target) {
-      const RegisterInstance written =
+    const std::span<const RegisterFormIndex> targets = instruction.exchange()->targets;
+    return std::all_of(targets.begin(), targets.end(), [&](RegisterFormIndex target) {
+      const RegisterIndex written =
           uses.registers().written(target, uses.order()[time].micro_batch);
       return uses.first_reader(written) > time + 1;
     });
@@ -136,7 +136,7 @@ class PrefetchScheduler {
                 alive.most(alive.moment_at(t), t + 1) + bytes.value() <= alive.least_peak());
       };
       Time earliest(0);
-      for (RegisterIndex source : exchange.sources)
+      for (RegisterFormIndex source : exchange.sources)
         earliest =
             std::max(earliest, uses.writer(uses.registers().read(source, order[time].micro_batch)));
       Time point = time - 1;
@@ -171,7 +171,7 @@ class PrefetchScheduler {
 std::string names_of_targets(const Program& program, const ExchangeStep& exchange,
                              int micro_batch) {
   std::vector<std::string> names;
-  for (RegisterIndex target : exchange.targets)
+  for (RegisterFormIndex target : exchange.targets)
     names.push_back(program.registers[target].name.with(std::to_string(micro_batch)));
   return join(names, ", ");
 }

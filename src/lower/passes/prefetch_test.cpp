@@ -17,7 +17,7 @@ struct Made {
   Compiled compiled;
 
   const TaskGraph& tasks() const { return compiled.tasks; }
-  const Task& task(TaskId id) const { return tasks().tasks[id]; }
+  Task task(TaskId id) const { return tasks().tasks[id]; }
   int place(TaskId id) const {
     return static_cast<int>(std::find(tasks().order.begin(), tasks().order.end(), id) -
                             tasks().order.begin());
@@ -26,7 +26,7 @@ struct Made {
   std::vector<TaskId> exchanges(const std::string& name) const {
     std::vector<TaskId> found;
     for (TaskId id : tasks().order)
-      if (task(id).kind == Task::Kind::kExchange && task(id).name.starts_with(name))
+      if (task(id).kind == Task::Kind::kExchange && task(id).name.text().starts_with(name))
         found.push_back(id);
     return found;
   }

@@ -109,13 +109,16 @@ TEST(SumChains, AWholeAddendThatEveryRankCountedIsFound) {
   const Graph graph = norm_of(3);
   Compiled made = compiled(graph, divided({{"a", "P(\"tp\")"}, {"c", "P(\"tp\")"}}));
   // The sum of b is read as if it were partial: two ranks would count it.
-  for (Task& task : made.tasks.tasks)
-    for (KernelStep& step : task.steps)
-      for (RegisterIndex& input : step.inputs)
-        if (made.tasks.registers[input].name.text().starts_with("b.sum ["))
-          input = *std::find_if(
-              made.tasks.registers.indices().begin(), made.tasks.registers.indices().end(),
-              [&](RegisterIndex reg) { return made.tasks.registers[reg].name == "b.sum"; });
+  const auto& registers = made.tasks.registers.forms();
+  const auto all = registers.indices();
+  for (TaskForm& task : made.tasks.tasks.forms())
+    for (KernelForm& step : task.steps)
+      for (RegisterFormIndex& input : step.inputs)
+        if (registers[input].name.text().starts_with("b.sum ["))
+          input = *std::find_if(all.begin(), all.end(), [&](RegisterFormIndex reg) {
+            return registers[reg].name == "b.sum";
+          });
+  link(made.tasks);
   EXPECT_THAT([&] { check_placements(graph, made.tasks, 1); },
               testing::ThrowsMessage<InternalError>(testing::HasSubstr("'total")));
 }

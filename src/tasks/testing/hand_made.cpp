@@ -15,6 +15,14 @@ std::vector<RegisterIndex> without_repeats(const std::vector<RegisterIndex>& lis
   return found;
 }
 
+/// Each register has a form of its own.
+std::vector<RegisterFormIndex> forms_of(const TaskGraph& graph,
+                                        const std::vector<RegisterIndex>& list) {
+  std::vector<RegisterFormIndex> forms;
+  for (RegisterIndex reg : list) forms.push_back(graph.registers.numbering().form_of(reg));
+  return forms;
+}
+
 }  // namespace
 
 HandMade::HandMade(MeshPtr mesh) {
@@ -37,35 +45,33 @@ void HandMade::place_on(const MeshPtr& mesh) {
 
 TaskId HandMade::add_task(const std::string& name, Task::Kind kind, MeshIndex mesh,
                           std::vector<RegisterIndex> inputs) {
-  const TaskId id = graph_.tasks.end_index();
-  Task& task = graph_.tasks.emplace_back();
-  task.name = name;
-  task.kind = kind;
-  task.mesh = mesh;
-  task.inputs = std::move(inputs);
+  const TaskId id = graph_.tasks.push_back(
+      {.name = name, .kind = kind, .mesh = mesh, .inputs = forms_of(graph_, inputs)});
   graph_.order.push_back(id);
   return id;
 }
 
 RegisterIndex HandMade::add_register(const std::string& name, const TensorType& type,
                                      const DistAttr& attr, TaskId producer, int variable) {
-  Register reg;
+  RegisterForm reg;
   reg.name = name;
   reg.type = type;
   reg.attr = attr;
   reg.size = byte_size({type.dtype, attr.largest_shape(type.shape)});
-  reg.producer = producer;
   reg.mesh = graph_.tasks[producer].mesh;
   reg.variable = variable;
+  int64_t offset = 0;
   if (variable >= 0) {
     reg.storage = Register::Storage::kVariable;
   } else {
     Bytes& arena = graph_.arenas[reg.mesh];
-    reg.offset = arena.value();
+    offset = arena.value();
     arena += slot_stride(reg);
   }
-  const RegisterIndex index = graph_.registers.push_back(std::move(reg));
-  graph_.tasks[producer].outputs.push_back(index);
+  const RegisterIndex index = graph_.registers.push_back(std::move(reg), offset);
+  TaskForm& task = graph_.tasks.form(producer);
+  if (task.kind != Task::Kind::kCompute)
+    task.outputs.push_back(graph_.registers.numbering().form_of(index));
   return index;
 }
 
@@ -89,9 +95,13 @@ RegisterIndex HandMade::variable(const std::string& name, const std::string& typ
 RegisterIndex HandMade::add_compute(const std::string& name, KernelCall call,
                                     std::vector<RegisterIndex> inputs, const DistType& type,
                                     int variable) {
-  const TaskId id = add_task(name, Task::Kind::kCompute, mesh_, without_repeats(inputs));
+  const TaskId id = add_task(name, Task::Kind::kCompute, mesh_, {});
   const RegisterIndex result = add_register(name, type.type, type.attr, id, variable);
-  graph_.tasks.back().steps.push_back({std::move(call), std::move(inputs), {result}, {}, name});
+  graph_.tasks.form(id).steps.push_back({.call = std::move(call),
+                                         .inputs = forms_of(graph_, inputs),
+                                         .outputs = forms_of(graph_, {result}),
+                                         .workspace = {},
+                                         .op = name});
   return result;
 }
 
@@ -102,10 +112,10 @@ RegisterIndex HandMade::compute(const std::string& name, KernelCall call,
 
 RegisterIndex HandMade::update(const std::string& name, KernelCall call,
                                std::vector<RegisterIndex> inputs, RegisterIndex variable) {
-  const Register old = graph_.registers[variable];
+  const RegisterForm old = form(variable);
   const RegisterIndex result =
       add_compute(name, std::move(call), std::move(inputs), {old.type, old.attr}, old.variable);
-  graph_.tasks.back().overwrites.push_back(variable);
+  graph_.tasks.overwrites(graph_.tasks.end_index() - 1).push_back(variable);
   return result;
 }
 
@@ -113,7 +123,7 @@ RegisterIndex HandMade::exchange_to(const std::string& name, RegisterIndex from,
                                     const Exchange& exchange) {
   const TensorType type = graph_.registers[from].type;
   const TaskId id = add_task(name, Task::Kind::kExchange, find_mesh(*exchange.to.mesh), {from});
-  graph_.tasks.back().parts = {{exchange, ""}};
+  graph_.tasks.form(id).parts = {{exchange, ""}};
   return add_register(name + " " + to_text(exchange.to), type, exchange.to, id);
 }
 
@@ -132,7 +142,7 @@ std::vector<RegisterIndex> HandMade::exchange(const std::string& name,
   std::vector<RegisterIndex> made;
   for (size_t i = 0; i < from.size(); ++i) {
     const DistType to = parse_dist_type(types[i], mesh());
-    graph_.tasks[id].parts.push_back(
+    graph_.tasks.form(id).parts.push_back(
         {classified(to.type.shape, graph_.registers[from[i]].attr, to.attr), ""});
     const std::string target = graph_.registers[from[i]].name + " " + to_text(to.attr);
     made.push_back(add_register(target, to.type, to.attr, id));
@@ -158,9 +168,7 @@ TaskGraph HandMade::finish() {
   for (const auto& [name, reg] : graph_.results) taken[graph_.registers[reg].mesh].push_back(reg);
   for (MeshIndex mesh : taken.indices())
     add_task("fetch", Task::Kind::kFetch, mesh, without_repeats(taken[mesh]));
-  for (TaskId t : graph_.tasks.indices())
-    for (RegisterIndex input : graph_.tasks[t].inputs)
-      graph_.registers[input].consumers.push_back(t);
+  link(graph_);
   return std::exchange(graph_, {});
 }
 

@@ -47,7 +47,7 @@ class HandMade {
 
   /// What is made so far, to change it by hand.
   TaskGraph& graph() { return graph_; }
-  /// Adds a fetch for each mesh and writes down who consumes what.
+  /// Adds a fetch for each mesh and links the tasks.
   TaskGraph finish();
 
  private:
@@ -59,6 +59,9 @@ class HandMade {
                   std::vector<RegisterIndex> inputs);
   const MeshPtr& mesh() const { return graph_.meshes[mesh_]; }
   MeshIndex find_mesh(const Mesh& mesh) const;  // none: not one of them
+  const RegisterForm& form(RegisterIndex reg) const {
+    return graph_.registers.forms()[graph_.registers.numbering().form_of(reg)];
+  }
   RegisterIndex exchange_to(const std::string& name, RegisterIndex from, const Exchange& exchange);
 
   TaskGraph graph_;

@@ -37,6 +37,7 @@ class RandomProgram {
     add_results();
     TaskGraph graph = made_->finish();
     if (roll(0, 2) == 0) put_on_devices(graph);
+    link(graph);
     shuffle_order(graph);
     set_issue_points(graph);
     give_slots(graph);
@@ -250,44 +251,41 @@ class RandomProgram {
   /// `host_meshes`: the mesh of the devices is so many behind that of their hosts.
   static void put_on_device(TaskGraph& graph, TaskId id, int host_meshes) {
     const MeshIndex mesh = graph.tasks[id].mesh + host_meshes;
-    graph.tasks[id].mesh = mesh;
-    // The twin of a register on the device, and the task that copies one into the other.
-    const auto add_twin = [&](RegisterIndex host) {
-      Register twin = graph.registers[host];
+    using Forms = std::vector<RegisterFormIndex>;
+    // The twin of a register on the device.
+    const auto add_twin = [&](RegisterFormIndex host) {
+      RegisterForm twin = graph.registers.forms()[host];
       twin.name += " on the device";
       twin.mesh = mesh;
-      return graph.registers.push_back(std::move(twin));
+      twin.storage = Register::Storage::kArena;
+      twin.variable = -1;
+      const RegisterIndex made = graph.registers.push_back(std::move(twin));
+      return graph.registers.numbering().form_of(made);
     };
-    const auto add_copy = [&](RegisterIndex from, RegisterIndex to) {
-      Task copy;
-      copy.name = "copy " + graph.registers[from].name;
-      copy.kind = Task::Kind::kCopy;
-      copy.mesh = mesh;
-      copy.inputs = {from};
-      copy.outputs = {to};
-      return graph.tasks.push_back(std::move(copy));
+    const auto add_copy = [&](RegisterFormIndex from, RegisterFormIndex to) {
+      graph.tasks.push_back({.name = "copy " + graph.registers.forms()[from].name,
+                             .kind = Task::Kind::kCopy,
+                             .mesh = mesh,
+                             .inputs = {from},
+                             .outputs = {to}});
     };
-    std::map<RegisterIndex, RegisterIndex> twins;
-    for (RegisterIndex host : graph.tasks[id].inputs) {
-      const RegisterIndex twin = twins[host] = add_twin(host);
-      Register& device = graph.registers[twin];
-      device.storage = Register::Storage::kArena;
-      device.variable = -1;
-      device.consumers = {id};
-      device.producer = add_copy(host, twin);
-      auto& readers = graph.registers[host].consumers;
-      std::replace(readers.begin(), readers.end(), id, graph.registers[twin].producer);
-    }
-    for (RegisterIndex host : graph.tasks[id].outputs) {
-      const RegisterIndex twin = twins[host] = add_twin(host);
-      const TaskId copy = add_copy(twin, host);
-      graph.registers[twin].consumers = {copy};
-      graph.registers[host].producer = copy;
-    }
-    Task& task = graph.tasks[id];
-    for (std::vector<RegisterIndex>* list :
-         {&task.inputs, &task.outputs, &task.steps[0].inputs, &task.steps[0].outputs})
-      for (RegisterIndex& reg : *list) reg = twins.at(reg);
+    std::map<RegisterFormIndex, RegisterFormIndex> twins;
+    const auto replace = [&](Forms& list, bool is_read) {
+      for (RegisterFormIndex& reg : list) {
+        const auto [twin, is_new] = twins.try_emplace(reg);
+        if (is_new) {
+          twin->second = add_twin(reg);
+          is_read ? add_copy(reg, twin->second) : add_copy(twin->second, reg);
+        }
+        reg = twin->second;
+      }
+    };
+    KernelForm kernel = graph.tasks.form_of(id).steps[0];
+    replace(kernel.inputs, true);
+    replace(kernel.outputs, false);
+    TaskForm& task = graph.tasks.form(id);
+    task.mesh = mesh;
+    task.steps[0] = std::move(kernel);
   }
 
   /// Any order in which registers are filled before they are read, and variables are written over
@@ -323,22 +321,23 @@ class RandomProgram {
   /// No registers share bytes here, so that any earlier task may be the issue point.
   void set_issue_points(TaskGraph& graph) {
     for (size_t place = 1; place < graph.order.size(); ++place) {
-      Task& task = graph.tasks[graph.order[place]];
+      const Task task = graph.tasks[graph.order[place]];
       const bool fills_variable =
           std::any_of(task.outputs.begin(), task.outputs.end(),
                       [&](RegisterIndex reg) { return graph.registers[reg].variable >= 0; });
       if (task.kind == Task::Kind::kExchange && !fills_variable && roll(0, 2) != 0)
-        task.issue_after = graph.order[pick(place)];
+        graph.tasks.instance(graph.order[place]).issue_after = graph.order[pick(place)];
     }
   }
 
   void give_slots(TaskGraph& graph) {
     for (Bytes& arena : graph.arenas) arena = Bytes(0);
-    for (Register& reg : graph.registers) {
+    for (RegisterIndex index : graph.registers.indices()) {
+      RegisterForm& reg = graph.registers.form(index);
       if (reg.storage != Register::Storage::kArena) continue;
       reg.slots = roll(1, 3);
       Bytes& arena = graph.arenas[reg.mesh];
-      reg.offset = arena.value();
+      graph.registers.offset(index) = arena.value();
       arena += Bytes(slot_stride(reg).value() * reg.slots);
     }
   }

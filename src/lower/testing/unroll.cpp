@@ -1,4 +1,4 @@
-#include "lower/unroll.h"
+#include "lower/testing/unroll.h"
 
 #include <algorithm>
 #include <string>
@@ -10,12 +10,10 @@
 namespace tessera {
 namespace {
 
-using Repeats = RegisterInstances::Repeats;
-
 /// A register of the rolled program in one micro-batch.
-Register in_micro_batch(const Register& each, int micro_batch) {
-  Register reg = each;
-  reg.name = each.name.numbered(micro_batch);
+RegisterForm in_micro_batch(const RegisterForm& each, int micro_batch) {
+  RegisterForm reg = each;
+  reg.name = each.name.numbered(micro_batch).text();
   MicroBatch& part = reg.micro_batch;
   if (part.index < 0) return reg;  // a copy, for one pass, of what is there once a step
   part.index = micro_batch;
@@ -25,16 +23,16 @@ Register in_micro_batch(const Register& each, int micro_batch) {
   return reg;
 }
 
-void put_into_arena(Register& reg) {
+void put_into_arena(RegisterForm& reg) {
   reg.storage = Register::Storage::kArena;
   reg.variable = -1;
 }
 
 /// The sum up to a micro-batch that is not the last one.
 ///   name  with a mark for the number of the micro-batch
-Register sum_so_far(const Register& complete, const NumberedText& name, int micro_batch) {
-  Register reg = complete;
-  reg.name = name.numbered(micro_batch);
+RegisterForm sum_so_far(const RegisterForm& complete, const NumberedText& name, int micro_batch) {
+  RegisterForm reg = complete;
+  reg.name = name.numbered(micro_batch).text();
   reg.micro_batch = {micro_batch, -1, 0};
   put_into_arena(reg);
   return reg;
@@ -61,26 +59,26 @@ class Unroller {
     instances_left_.assign(rolled_.instructions.size(), 0);
     for (const InstructionInstance& instance : order) ++instances_left_[instance.instruction];
     for (const InstructionInstance& instance : order) add(instance);
-    for (TaskInput& input : rolled_.inputs)
-      for (RegisterInstance instance : instances_.of(input.value))
+    for (ProgramInput& input : rolled_.inputs)
+      for (RegisterIndex instance : instances_.of(input.value))
         made_.inputs.push_back({input.name, made_of_[instance], input.type});
-    for (TaskVariable& variable : rolled_.variables) {
+    for (ProgramVariable& variable : rolled_.variables) {
       variable.value = whole(variable.value);
       made_.variables.push_back(std::move(variable));
     }
-    for (RegisterIndex next : rolled_.next)
+    for (RegisterFormIndex next : rolled_.next)
       made_.next.push_back(next.is_none() ? next : whole(next));
     for (auto& [name, reg] : rolled_.results) made_.results.emplace_back(name, whole(reg));
     return std::move(made_);
   }
 
  private:
-  RegisterIndex whole(RegisterIndex reg) const { return made_of_[instances_.whole(reg)]; }
+  RegisterFormIndex whole(RegisterFormIndex reg) const { return made_of_[instances_.whole(reg)]; }
 
   // ---- registers ----
 
   void add_registers() {
-    RegisterIndex begin(0);
+    RegisterFormIndex begin(0);
     for (const RolledForm::LoweredOp& op : rolled_.rolled->ops) {
       add_registers(begin, op.first_register);
       begin = op.first_register;
@@ -89,18 +87,18 @@ class Unroller {
   }
 
   /// Those of one op.
-  void add_registers(RegisterIndex begin, RegisterIndex end) {
-    const auto is_once = [&](RegisterIndex reg) {
+  void add_registers(RegisterFormIndex begin, RegisterFormIndex end) {
+    const auto is_once = [&](RegisterFormIndex reg) {
       return instances_.repeats(reg) == Repeats::kOnce;
     };
-    const IndexRange<RegisterIndex> list(begin, end);
+    const IndexRange<RegisterFormIndex> list(begin, end);
     const int count = std::all_of(list.begin(), list.end(), is_once) ? 1 : count_;
     for (int i = 0; i < count; ++i)
-      for (RegisterIndex reg : list) add_register(reg, i);
+      for (RegisterFormIndex reg : list) add_register(reg, i);
   }
 
-  void add_register(RegisterIndex index, int micro_batch) {
-    Register& reg = rolled_.registers[index];
+  void add_register(RegisterFormIndex index, int micro_batch) {
+    RegisterForm& reg = rolled_.registers[index];
     switch (instances_.repeats(index)) {
       case Repeats::kOnce:
         if (micro_batch == 0) add(instances_.written(index, 0), std::move(reg));
@@ -109,7 +107,7 @@ class Unroller {
         add(instances_.written(index, micro_batch), in_micro_batch(reg, micro_batch));
         return;
       case Repeats::kSame: {
-        Register same = reg;
+        RegisterForm same = reg;
         if (micro_batch > 0) put_into_arena(same);
         add(instances_.written(index, micro_batch), std::move(same));
         return;
@@ -127,15 +125,15 @@ class Unroller {
   }
 
   /// One pattern for all micro-batches.
-  const NumberedText& sum_name(RegisterIndex sum) {
+  const NumberedText& sum_name(RegisterFormIndex sum) {
     NumberedText& name = sum_names_[sum];
     if (name.empty())
       name = rolled_.registers[sum].name + ".sum #" + std::string(1, kMicroBatchMark);
     return name;
   }
 
-  void add(RegisterInstance instance, Register reg) {
-    if (!rolled_.offsets.empty()) reg.offset = rolled_.offsets[instance];
+  void add(RegisterIndex instance, RegisterForm reg) {
+    if (!rolled_.offsets.empty()) made_.offsets.push_back(rolled_.offsets[instance]);
     made_of_[instance] = made_.registers.push_back(std::move(reg));
   }
 
@@ -157,7 +155,7 @@ class Unroller {
     made_.order.push_back({made_.instructions.end_index() - 1, i, made.pass, instance.issue_after});
   }
 
-  static void vary(KernelStep& kernel, const MicroBatchKernel& varying, int micro_batch) {
+  static void vary(KernelForm& kernel, const MicroBatchKernel& varying, int micro_batch) {
     if (!varying.int_steps.empty())
       kernel.call.change([&](KernelCall& call) {
         for (size_t k = 0; k < varying.int_steps.size(); ++k)
@@ -167,16 +165,16 @@ class Unroller {
   }
 
   void set_registers(Instruction& made, int micro_batch) {
-    const auto set_read = [&](RegisterIndex& reg) {
+    const auto set_read = [&](RegisterFormIndex& reg) {
       reg = made_of_[instances_.read(reg, micro_batch)];
     };
-    const auto set_written = [&](RegisterIndex& reg) {
+    const auto set_written = [&](RegisterFormIndex& reg) {
       reg = made_of_[instances_.written(reg, micro_batch)];
     };
-    if (KernelStep* kernel = made.kernel()) {
+    if (KernelForm* kernel = made.kernel()) {
       const bool adds = micro_batch > 0 && is_sum_over_micro_batches(made);
-      const RegisterInstance before =
-          adds ? instances_.sum_before(made, micro_batch) : RegisterInstance();
+      const RegisterIndex before =
+          adds ? instances_.sum_before(made, micro_batch) : RegisterIndex();
       std::for_each(kernel->inputs.begin(), kernel->inputs.end(), set_read);
       if (adds) kernel->inputs.insert(kernel->inputs.begin(), made_of_[before]);
       std::for_each(kernel->outputs.begin(), kernel->outputs.end(), set_written);
@@ -195,18 +193,14 @@ class Unroller {
   Program made_;
   const int count_;
   const RegisterInstances instances_;
-  IndexedVector<RegisterInstance, RegisterIndex> made_of_;  // the registers of the result
-  IndexedVector<RegisterIndex, NumberedText> sum_names_;
+  IndexedVector<RegisterIndex, RegisterFormIndex> made_of_;  // the registers of the result
+  IndexedVector<RegisterFormIndex, NumberedText> sum_names_;
   /// By instruction: instances that are not made yet. The last one takes what it has.
   IndexedVector<InstructionIndex, int> instances_left_;
 };
 
 /// A program that is not rolled, with its instructions in their order.
 Program in_order(Program program) {
-  for (RegisterIndex reg : program.registers.indices())
-    if (!program.offsets.empty())  // each register has one instance
-      program.registers[reg].offset = program.offsets[RegisterInstance(reg.value())];
-  program.offsets.clear();
   std::vector<InstructionIndex> order;
   for (InstructionInstance& instance : program.order)
     order.push_back(

@@ -1,8 +1,8 @@
-#include "executor/task_table.h"
+#include "executor/bound_tasks.h"
 
 namespace tessera {
 
-bool TaskTable::are_outputs_released() const {
+bool BoundTasks::are_outputs_released() const {
   return std::all_of(tasks_.begin(), tasks_.end(), [](const BoundTask& task) {
     const auto& outputs = task.actor.description().outputs;
     return std::all_of(outputs.begin(), outputs.end(),
@@ -10,12 +10,12 @@ bool TaskTable::are_outputs_released() const {
   });
 }
 
-bool TaskTable::is_quiescent() const {
+bool BoundTasks::is_quiescent() const {
   return std::all_of(tasks_.begin(), tasks_.end(),
                      [](const BoundTask& task) { return task.actor.is_quiescent(); });
 }
 
-size_t TaskTable::inbound_capacity() const {
+size_t BoundTasks::inbound_capacity() const {
   // Each stream of a device may have reached two events since the rank took its messages.
   size_t capacity = 1 + 2 * kTaskStreams;
   for (const BoundTask& task : tasks_) {
@@ -27,7 +27,7 @@ size_t TaskTable::inbound_capacity() const {
   return capacity;
 }
 
-size_t TaskTable::outbound_capacity() const {
+size_t BoundTasks::outbound_capacity() const {
   size_t capacity = 1;
   for (const BoundTask& task : tasks_) {
     const ActorDescription& description = task.actor.description();

@@ -1,4 +1,5 @@
-// Unrolling: from a rolled program to one with instructions and registers of each micro-batch.
+// Unrolling: from a rolled program to one with instructions and registers of each micro-batch. It
+// is the reference of what the instances of a rolled program mean.
 #pragma once
 
 #include "lower/program.h"

@@ -12,9 +12,9 @@
 namespace tessera {
 
 /// threads  the thread of its rank
-class TaskTable {
+class BoundTasks {
  public:
-  explicit TaskTable(const ProgramContext& program) : program_(program) {
+  explicit BoundTasks(const ProgramContext& program) : program_(program) {
     tasks_.reserve(program.graph->tasks.size());
   }
   void add(BoundTask task) { tasks_.push_back(std::move(task)); }
