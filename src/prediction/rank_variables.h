@@ -20,7 +20,7 @@ class RankVariables {
 
  private:
   struct Class {
-    const Register* reg;  // of the first one
+    Register reg;  // of the first one
     bool is_in_file;
     int64_t count;
   };

@@ -173,10 +173,10 @@ struct Ahead {
       k = made.compute("k" + std::to_string(i), {"scalar.mul", {}, {0.5}, ""}, {k}, "f32[4@dp]");
     last = k;
     exchanged = made.exchange("exchange", x, to);
+    TaskTable& tasks = made.graph().tasks;
+    if (may_begin) tasks.instance(tasks.end_index() - 1).issue_after = TaskId(0);
     made.result("k", k);
     made.result("x", exchanged);
-    TaskGraph& graph = made.graph();
-    if (may_begin) graph.tasks[graph.registers[exchanged].producer].issue_after = TaskId(0);
     return made;
   }
 };
