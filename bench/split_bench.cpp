@@ -63,8 +63,8 @@ std::shared_ptr<const TaskGraph> sleeping_layers(int64_t chunks, Seconds product
       std::make_shared<const KernelSet>(std::vector<NamedKernel>{{"sleeping_product", bind_sleep}});
   const double of_a_multiplication =
       product.value() / static_cast<double>(kRows * kWidth * kInner / 2);
-  for (Task& task : tasks->tasks)
-    for (KernelStep& step : task.steps)
+  for (TaskForm& task : tasks->tasks.forms())
+    for (KernelForm& step : task.steps)
       if (step.call->kernel == "dot_general")
         step.call = KernelCall{"sleeping_product", {}, {of_a_multiplication}, ""};
   return tasks;
