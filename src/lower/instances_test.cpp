@@ -59,15 +59,20 @@ Program ordered(const Graph& graph, int64_t micro_batches,
   return program;
 }
 
+struct Placed {
+  Program program;
+  ArenaPlans arenas;
+};
+
 /// By the passes up to the arena.
-Program with_arenas(const Graph& graph, int64_t micro_batches, DeviceKind last) {
+Placed with_arenas(const Graph& graph, int64_t micro_batches, DeviceKind last) {
   Program program = ordered(graph, micro_batches);
   exchange_in_buckets(program, Bytes(1));
   combine_exchanges(program);
   add_device_copies(program, IndexedVector<MeshIndex, DeviceKind>{DeviceKind::kHost, last});
   schedule_prefetches(program);
-  plan_arenas(program);
-  return program;
+  ArenaPlans arenas = plan_arenas(program);
+  return {std::move(program), std::move(arenas)};
 }
 
 using Times = std::vector<int>;
@@ -128,8 +133,8 @@ TEST(InstanceUses, AreTheUsesOfTheUnrolledProgram) {
          {PipelineKind::kForwardThenBackward, PipelineKind::kOneForwardOneBackward,
           PipelineKind::kZeroBubbleH1})
       expect_uses_of_the_unrolled(ordered(graph, micro_batches, kind));
-    expect_uses_of_the_unrolled(with_arenas(graph, micro_batches, DeviceKind::kHost));
-    expect_uses_of_the_unrolled(with_arenas(graph, micro_batches, DeviceKind::kFake));
+    expect_uses_of_the_unrolled(with_arenas(graph, micro_batches, DeviceKind::kHost).program);
+    expect_uses_of_the_unrolled(with_arenas(graph, micro_batches, DeviceKind::kFake).program);
   }
 }
 
@@ -149,9 +154,9 @@ TEST(RegisterInstances, OnlyTheCompleteSumOverMicroBatchesIsAVariable) {
 TEST(RolledForm, DoesNotGrowWithTheNumberOfMicroBatchesUpToTheArena) {
   const Graph graph = testing_layers::square_layers(4, kRows, kWidth);
   for (const DeviceKind last : {DeviceKind::kHost, DeviceKind::kFake}) {
-    const Program two = with_arenas(graph, 2, last);
+    const Program two = with_arenas(graph, 2, last).program;
     for (const int64_t micro_batches : {3, 4, 12}) {
-      const Program more = with_arenas(graph, micro_batches, last);
+      const Program more = with_arenas(graph, micro_batches, last).program;
       EXPECT_EQ(more.instructions.size(), two.instructions.size()) << micro_batches;
       EXPECT_EQ(more.registers.size(), two.registers.size()) << micro_batches;
       EXPECT_GT(more.order.size(), two.order.size());
@@ -161,13 +166,8 @@ TEST(RolledForm, DoesNotGrowWithTheNumberOfMicroBatchesUpToTheArena) {
 }
 
 TaskGraph tasks_of(const Graph& graph, int64_t micro_batches, DeviceKind last) {
-  Program program = ordered(graph, micro_batches);
-  exchange_in_buckets(program, Bytes(1));
-  combine_exchanges(program);
-  add_device_copies(program, IndexedVector<MeshIndex, DeviceKind>{DeviceKind::kHost, last});
-  schedule_prefetches(program);
-  const ArenaPlans arenas = plan_arenas(program);
-  return make_tasks(std::move(program), arenas);
+  Placed placed = with_arenas(graph, micro_batches, last);
+  return make_tasks(std::move(placed.program), placed.arenas);
 }
 
 TEST(RolledForm, OfATaskGraphDoesNotGrowWithTheNumberOfMicroBatches) {
@@ -230,7 +230,7 @@ TEST(RolledForm, GetsFromThePassesBehindTheOrderWhatTheUnrolledProgramGets) {
 
 TEST(Unroll, GivesRegistersTheOffsetsOfTheirMicroBatches) {
   const Graph graph = testing_layers::square_layers(4, kRows, kWidth);
-  const Program program = with_arenas(graph, 4, DeviceKind::kHost);
+  const Program program = with_arenas(graph, 4, DeviceKind::kHost).program;
   const Program unrolled = unroll(program);
   std::vector<int64_t> planned, offsets;
   const RegisterInstances registers(program);

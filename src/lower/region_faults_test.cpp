@@ -10,6 +10,7 @@
 #include "lower/lower.h"
 #include "ops/control/control.h"
 #include "placement_check/placement_check.h"
+#include "tasks/testing/faults.h"
 
 namespace tessera {
 namespace {
@@ -120,28 +121,6 @@ const Control& control_of(std::string_view name) {
     for (const KernelStep& step : task.steps)
       if (step.op == name) return *step.control;
   throw InternalError("no op of that name");
-}
-
-/// All that read `from` read `to`.
-void read_instead(TaskGraph& tasks, RegisterFormIndex from, RegisterFormIndex to) {
-  for (TaskForm& task : tasks.tasks.forms()) {
-    std::replace(task.inputs.begin(), task.inputs.end(), from, to);
-    for (KernelForm& step : task.steps)
-      std::replace(step.inputs.begin(), step.inputs.end(), from, to);
-  }
-  const RegisterNumbering& registers = tasks.registers.numbering();
-  for (auto& [name, reg] : tasks.results)
-    if (reg == registers.whole(from)) reg = registers.whole(to);
-}
-
-/// Nothing executes the task, which is an exchange, and its source is read instead of its target.
-void leave_out(TaskGraph& tasks, TaskForm& task) {
-  const RegisterFormIndex source = task.inputs.front(), target = task.outputs.front();
-  task.kind = Task::Kind::kCompute;
-  task.parts.clear();
-  task.inputs.clear();
-  task.outputs.clear();
-  read_instead(tasks, target, source);
 }
 
 /// Plants at each task that `fits`, one at a time, in all regions of `name`, and expects a finding

@@ -13,6 +13,7 @@
 #include "lower/lower.h"
 #include "model/model.h"
 #include "ops/builder.h"
+#include "tasks/testing/faults.h"
 #include "tasks/testing/unrolled.h"
 
 namespace tessera {
@@ -165,27 +166,6 @@ void expect_found_in_steps(const Case& given, const std::function<bool(const Ker
       [&](TaskGraph& tasks, TaskForm& task, size_t step) { plant(tasks, task.steps[step]); }, says);
 }
 
-/// Every reader of `from` reads `to` instead.
-void read_instead(TaskGraph& tasks, RegisterFormIndex from, RegisterFormIndex to) {
-  for (TaskForm& task : tasks.tasks.forms()) {
-    std::replace(task.inputs.begin(), task.inputs.end(), from, to);
-    for (KernelForm& step : task.steps)
-      std::replace(step.inputs.begin(), step.inputs.end(), from, to);
-  }
-  const RegisterNumbering& registers = tasks.registers.numbering();
-  for (auto& [name, reg] : tasks.results)
-    if (reg == registers.whole(from)) reg = registers.whole(to);
-}
-
-void drop(TaskGraph& tasks, TaskForm& exchange) {
-  const RegisterFormIndex source = exchange.inputs.front(), target = exchange.outputs.front();
-  exchange.kind = Task::Kind::kCompute;
-  exchange.parts.clear();
-  exchange.inputs.clear();
-  exchange.outputs.clear();
-  read_instead(tasks, target, source);
-}
-
 template <class AnyTask>
 bool resolves(const AnyTask& task) {
   return task.parts[0].exchange.from.partial.size() > task.parts[0].exchange.to.partial.size();
@@ -300,7 +280,7 @@ TEST(PlacementCheck, FindsAMissingReduction) {
   for (const Case& given : {std::cref(divided()), std::cref(pipelined())})
     expect_found(
         given, exchanges_where(given.tasks, resolves<Task>),
-        [](TaskGraph& tasks, TaskForm& task, size_t) { drop(tasks, task); }, kFound);
+        [](TaskGraph& tasks, TaskForm& task, size_t) { leave_out(tasks, task); }, kFound);
 }
 
 TEST(PlacementCheck, FindsAMissingReductionThatIsNotDeclared) {
@@ -309,7 +289,7 @@ TEST(PlacementCheck, FindsAMissingReductionThatIsNotDeclared) {
         given, exchanges_where(given.tasks, resolves<Task>),
         [](TaskGraph& tasks, TaskForm& task, size_t) {
           reg_of(tasks, task.inputs.front()).attr.partial.clear();
-          drop(tasks, task);
+          leave_out(tasks, task);
         },
         AllOf(kFound, HasSubstr("partial values")));
 }
@@ -390,13 +370,13 @@ TEST(PlacementCheck, NamesTheOpThatTakesPartialValues) {
   const Case given = one_product();
   TaskGraph tasks = given.tasks;
   for (const auto& [task, step] : exchanges_where(tasks, resolves<Task>))
-    drop(tasks, tasks.tasks.form(task));
+    leave_out(tasks, tasks.tasks.form(task));
   // The first half of the reduction, the reduce-scatter, is dropped above; this drops the
   // all-gather of its parts.
   for (const auto& [task, step] : exchanges_where(
            tasks, [](const Task& t) { return t.parts[0].exchange.from.partial.empty(); }))
     if (tasks.tasks[task].name.text().find("product") != std::string::npos)
-      drop(tasks, tasks.tasks.form(task));
+      leave_out(tasks, tasks.tasks.form(task));
   EXPECT_EQ(finding(given, tasks),
             "internal error: placements: op 'y' takes partial values over tp as input 0 and is not "
             "linear in exactly that");

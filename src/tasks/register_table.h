@@ -19,23 +19,23 @@ using TaskId = Index<struct TaskTag>;  // in TaskGraph::tasks
 struct Register {
   using Storage = RegisterForm::Storage;
 
-  NumberedTextView name;  // of one of several micro-batches with its number: "y #2"
+  const NumberedTextView name;  // of one of several micro-batches with its number: "y #2"
   const Shared<TensorType>& type;
-  MicroBatch micro_batch;
+  const MicroBatch micro_batch;
   const DistAttr& attr;
-  MeshIndex mesh;
-  int slots;
-  Storage storage;
+  const MeshIndex mesh;
+  const int slots;
+  const Storage storage;
   /// Of kArena: bytes from the start of its mesh's arena, the same for every rank; planned for the
   /// rank of the greatest weights.
-  int64_t offset;
-  Bytes size;
-  int variable;
+  const int64_t offset;
+  const Bytes size;
+  const int variable;
   const Chunk& chunk;
-  TaskId producer;
+  const TaskId producer;
   /// Other tasks that read it, on this or on other ranks (an exchange reads the registers of its
   /// senders); ascending.
-  std::span<const TaskId> consumers;
+  const std::span<const TaskId> consumers;
 };
 /// Bytes from one slot of a register to the next: its size, up to the next aligned offset.
 Bytes slot_stride(const Register& reg);
@@ -43,6 +43,9 @@ Bytes slot_stride(const RegisterForm& form);
 /// Bytes that all its slots take.
 Bytes total_size(const Register& reg);
 Bytes total_size(const RegisterForm& form);
+
+/// The part of the tensor that the register of a form holds in a micro-batch.
+MicroBatch in_micro_batch(const RegisterForm& form, int micro_batch);
 
 /// Which tasks fill and read each register.
 struct RegisterLinks {
@@ -96,7 +99,34 @@ class RegisterTable {
   IndexRange<RegisterIndex> indices() const { return numbering_->indices(); }
   RegisterIndex end_index() const { return RegisterIndex(size()); }
   ///   requires  `reg` is in [0, size())
-  Register operator[](RegisterIndex reg) const;
+  Register operator[](RegisterIndex reg) const {
+    const RegisterFormIndex index = numbering_->form_of(reg);
+    const RegisterForm& form = forms_[index];
+    const Repeats repeats = numbering_->repeats(index);
+    const int micro_batch = repeats == Repeats::kOnce ? -1 : numbering_->micro_batch_of(reg);
+    const bool is_each = repeats == Repeats::kEach || repeats == Repeats::kInput;
+    const bool is_sum_so_far =
+        repeats == Repeats::kSum && micro_batch + 1 < numbering_->micro_batches();
+    const bool is_variable =
+        form.storage == Register::Storage::kVariable && numbering_->may_be_in_variable(reg);
+    return {.name = is_sum_so_far ? NumberedTextView(sum_names_[index], micro_batch)
+                                  : NumberedTextView(form.name, is_each ? micro_batch : -1),
+            .type = form.type,
+            .micro_batch = is_each         ? in_micro_batch(form, micro_batch)
+                           : is_sum_so_far ? MicroBatch{micro_batch, -1, 0}
+                                           : form.micro_batch,
+            .attr = form.attr,
+            .mesh = form.mesh,
+            .slots = form.slots,
+            .storage = is_variable ? Register::Storage::kVariable : Register::Storage::kArena,
+            .offset = offsets_[reg],
+            .size = form.size,
+            .variable = is_variable ? form.variable : -1,
+            .chunk = form.chunk,
+            .producer = links_.producers.contains(reg) ? links_.producers[reg] : TaskId(),
+            .consumers =
+                links_.consumers.contains(reg) ? links_.consumers[reg] : std::span<const TaskId>()};
+  }
   ///   throws  InternalError when `reg` is outside of the table
   Register at(RegisterIndex reg) const {
     ensure(contains(reg), "an index is outside of its table");

@@ -4,25 +4,36 @@
 
 namespace tessera {
 
+namespace {
+
+/// The call of a kernel in a micro-batch.
+Shared<KernelCall> call_in(const KernelForm& form, int micro_batch) {
+  Shared<KernelCall> call = form.call;
+  if (!form.variation || form.variation->int_steps.empty() || micro_batch <= 0) return call;
+  call.change([&](KernelCall& changed) {
+    const std::vector<int64_t>& steps = form.variation->int_steps;
+    for (size_t k = 0; k < steps.size(); ++k) changed.ints[k].constant += micro_batch * steps[k];
+  });
+  return call;
+}
+
+const Control* control_in(const KernelForm& form, int micro_batch) {
+  if (!form.variation || form.variation->controls.empty() || micro_batch <= 0)
+    return form.control.get();
+  return form.variation->controls[micro_batch].get();
+}
+
+}  // namespace
+
 KernelStep KernelSteps::step(const KernelForm& form) const {
-  KernelStep step{.call = form.call,
-                  .inputs = {form.inputs, *numbering_, micro_batch_, false, sum_before(form)},
-                  .outputs = {form.outputs, *numbering_, micro_batch_, true},
-                  .workspace = form.workspace.is_none()
-                                   ? RegisterIndex()
-                                   : numbering_->written(form.workspace, micro_batch_),
-                  .op = form.op,
-                  .control = form.control.get(),
-                  .purpose = form.purpose};
-  if (!form.variation || micro_batch_ <= 0) return step;
-  const KernelVariation& variation = *form.variation;
-  if (!variation.controls.empty()) step.control = variation.controls[micro_batch_].get();
-  if (!variation.int_steps.empty())
-    step.call.change([&](KernelCall& call) {
-      for (size_t k = 0; k < variation.int_steps.size(); ++k)
-        call.ints[k].constant += micro_batch_ * variation.int_steps[k];
-    });
-  return step;
+  return {.call = call_in(form, micro_batch_),
+          .inputs = {form.inputs, *numbering_, micro_batch_, false, sum_before(form)},
+          .outputs = {form.outputs, *numbering_, micro_batch_, true},
+          .workspace = form.workspace.is_none() ? RegisterIndex()
+                                                : numbering_->written(form.workspace, micro_batch_),
+          .op = form.op,
+          .control = control_in(form, micro_batch_),
+          .purpose = form.purpose};
 }
 
 TaskId TaskTable::add(TaskInstance instance) {

@@ -55,13 +55,14 @@ class RegisterList {
 
 /// A kernel of a compute task in one micro-batch. It refers to the table.
 struct KernelStep {
-  Shared<KernelCall> call;
-  RegisterList inputs;
-  RegisterList outputs;
-  RegisterIndex workspace;  // none, or a register that only this step uses and its task produces
+  const Shared<KernelCall> call;
+  const RegisterList inputs;
+  const RegisterList outputs;
+  /// None, or a register that only this step uses and its task produces.
+  const RegisterIndex workspace;
   const NumberedText& op;
-  const Control* control;  // nullptr: it is no While and no If
-  KernelPurpose purpose;
+  const Control* const control;  // nullptr: it is no While and no If
+  const KernelPurpose purpose;
 };
 /// May the kernel write its first result over `input`, which has the type of the result?
 bool may_write_over(const KernelStep& step, RegisterIndex input, const KernelSet* own);
@@ -138,25 +139,25 @@ class KernelSteps {
 struct Task {
   using Kind = TaskForm::Kind;
 
-  NumberedTextView name;
-  Kind kind;
-  Role role;
-  int micro_batch;  // -1: once a step
+  const NumberedTextView name;
+  const Kind kind;
+  const Role role;
+  const int micro_batch;  // -1: once a step
   /// Of a pipeline that has an order; none: the task runs once a step.
-  std::optional<PassKind> pass;
-  MeshIndex mesh;     // the ranks that execute it; of an exchange the receivers' mesh
-  KernelSteps steps;  // of a compute task
+  const std::optional<PassKind> pass;
+  const MeshIndex mesh;     // the ranks that execute it; of an exchange the receivers' mesh
+  const KernelSteps steps;  // of a compute task
   const std::vector<ExchangePart>& parts;
   /// Of an exchange from other ranks: once a rank is past this task in the order list, it may issue
   /// the exchange, before its turn. None: at its turn. At its turn a rank waits until it is done.
-  TaskId issue_after;
-  std::span<const RegisterIndex> inputs;   // registers that other tasks fill
-  std::span<const RegisterIndex> outputs;  // registers that other tasks read, or none
+  const TaskId issue_after;
+  const std::span<const RegisterIndex> inputs;   // registers that other tasks fill
+  const std::span<const RegisterIndex> outputs;  // registers that other tasks read, or none
   /// Registers whose bytes this task writes over: all their other readers, on every rank, must have
   /// released them before it runs. Only a register that an exchange or another stream reads needs
   /// to be here: the order list protects the others. A register that is filled later in the order
   /// list is here with its content of the step before.
-  std::span<const RegisterIndex> overwrites;
+  const std::span<const RegisterIndex> overwrites;
 };
 
 /// What a task of a micro-batch has of its own.

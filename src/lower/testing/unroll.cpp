@@ -11,7 +11,7 @@ namespace tessera {
 namespace {
 
 /// A register of the rolled program in one micro-batch.
-RegisterForm in_micro_batch(const RegisterForm& each, int micro_batch) {
+RegisterForm form_in_micro_batch(const RegisterForm& each, int micro_batch) {
   RegisterForm reg = each;
   reg.name = each.name.numbered(micro_batch).text();
   MicroBatch& part = reg.micro_batch;
@@ -104,7 +104,7 @@ class Unroller {
         if (micro_batch == 0) add(instances_.written(index, 0), std::move(reg));
         return;
       case Repeats::kEach:
-        add(instances_.written(index, micro_batch), in_micro_batch(reg, micro_batch));
+        add(instances_.written(index, micro_batch), form_in_micro_batch(reg, micro_batch));
         return;
       case Repeats::kSame: {
         RegisterForm same = reg;
@@ -114,7 +114,7 @@ class Unroller {
       }
       case Repeats::kInput:
         for (int i = 0; micro_batch == 0 && i < count_; ++i)
-          add(instances_.written(index, i), in_micro_batch(reg, i));
+          add(instances_.written(index, i), form_in_micro_batch(reg, i));
         return;
       case Repeats::kSum:
         if (micro_batch > 0)
