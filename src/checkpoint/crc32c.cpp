@@ -56,7 +56,7 @@ __attribute__((target("sse4.2"))) uint32_t crc32c_by_instruction(std::span<const
 /// A linear map of checksums: the image of each of their bits.
 using BitMap = std::array<uint32_t, 32>;
 
-constexpr uint32_t apply(const BitMap& map, uint32_t value) {
+constexpr uint32_t times(const BitMap& map, uint32_t value) {
   uint32_t result = 0;
   for (size_t bit = 0; value != 0; ++bit, value >>= 1)
     if (value & 1) result ^= map[bit];
@@ -71,7 +71,7 @@ constexpr std::array<BitMap, 48> make_zeros() {
     zeros[0][bit] = (state >> 8) ^ kTables[0][state & 0xff];
   }
   for (size_t k = 1; k < zeros.size(); ++k)
-    for (size_t bit = 0; bit < 32; ++bit) zeros[k][bit] = apply(zeros[k - 1], zeros[k - 1][bit]);
+    for (size_t bit = 0; bit < 32; ++bit) zeros[k][bit] = times(zeros[k - 1], zeros[k - 1][bit]);
   return zeros;
 }
 
@@ -79,7 +79,7 @@ constexpr std::array<BitMap, 48> kZeros = make_zeros();
 
 uint32_t add_zeros(uint32_t state, int64_t count) {
   for (size_t k = 0; count != 0; ++k, count >>= 1)
-    if (count & 1) state = apply(kZeros[k], state);
+    if (count & 1) state = times(kZeros[k], state);
   return state;
 }
 

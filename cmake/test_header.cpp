@@ -1,1 +1,0 @@
-// The target of the precompiled header of the tests: see modules.cmake.
