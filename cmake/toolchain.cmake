@@ -1,8 +1,8 @@
 # Compiler flags of every target, ccache and mold where they are installed.
 find_program(TESSERA_CCACHE ccache)
 if(TESSERA_CCACHE)
-  # ccache keeps what is compiled with a precompiled header if it may take its definitions as unchanged and if no source
-  # reads the clock; g++ has to name the header in what it preprocesses.
+  # ccache keeps what is compiled with a precompiled header if it may take its definitions as unchanged, and if no source
+  # has __DATE__ or __TIME__; g++ has to name the header in what it preprocesses.
   set(CMAKE_CXX_COMPILER_LAUNCHER env CCACHE_SLOPPINESS=pch_defines,time_macros ${TESSERA_CCACHE})
   if(CMAKE_CXX_COMPILER_ID STREQUAL "GNU")
     add_compile_options(-fpch-preprocess)
