@@ -18,12 +18,12 @@ constexpr int kMicroBatches = 8;
 
 /// Four actors a stage: the feed makes the weight readable once a step; the optimizer takes the
 /// gradient, which all micro-batches fill, once a step.
-enum Kind { kFeed, kForward, kBackward, kOptimizer, kKinds };
-ActorId actor_of(int stage, Kind kind) {
+enum StageActor { kFeed, kForward, kBackward, kOptimizer, kKinds };
+ActorId actor_of(int stage, StageActor kind) {
   return kKinds * stage + kind;
 }
-Kind kind_of(ActorId id) {
-  return static_cast<Kind>(id % kKinds);
+StageActor kind_of(ActorId id) {
+  return static_cast<StageActor>(id % kKinds);
 }
 int stage_of(ActorId id) {
   return id / kKinds;

@@ -7,6 +7,7 @@
 
 #include "base/error.h"
 #include "base/files/file.h"
+#include "shard/layout/testing/mesh_of.h"
 #include "tasks/testing/hand_made.h"
 
 namespace tessera {
@@ -14,10 +15,6 @@ namespace {
 
 using testing::HasSubstr;
 using testing::ThrowsMessage;
-
-MeshPtr mesh_of(const std::string& text) {
-  return std::make_shared<Mesh>(parse_mesh(text));
-}
 
 std::shared_ptr<TaskGraph> graph_of(HandMade made) {
   return std::make_shared<TaskGraph>(made.finish());

@@ -190,7 +190,7 @@ TEST(SimulatedRun, ARunOfNoIterationsTakesNoTime) {
 
 // ---- demands: fixed time and flows ----
 
-constexpr int64_t kGiga = 1'000'000'000;  // units a second: a unit a nanosecond
+constexpr int64_t kUnitANanosecond = 1'000'000'000;  // units a second: a unit a nanosecond
 const ResourceId kLink(0), kCores(1);
 
 /// Actors x, y, ... without registers, on a link and a core of one unit a nanosecond.
@@ -202,7 +202,8 @@ struct Demands {
     std::vector<ActorDescription> actors;
     for (ActorId id = 0; id < std::ssize(list); ++id)
       actors.push_back({id, std::string(1, static_cast<char>('x' + id)), {}, {}});
-    setting.resources = {{"link", kGiga}, {"core", kGiga, Resource::Kind::kCores}};
+    setting.resources = {{"link", kUnitANanosecond},
+                         {"core", kUnitANanosecond, Resource::Kind::kCores}};
     setting.demand = [this](ActorId id) -> const ActDemand& { return list[id]; };
     return tessera::times(simulate_actors(actors, iterations, setting), actors);
   }
@@ -236,7 +237,7 @@ TEST(SimulatedRun, ASlowActTakesMoreFixedAndCoreTimeButMovesNoMoreBytes) {
 TEST(SimulatedRun, AMessageIsSentWhenTheLastFlowHasEnded) {
   const ActDemand slow{5, {{20, {{kLink}}}, {10, {{kLink}}}}};  // the link is busy for 30 ns
   const SimulatedSetting setting{.demand = [&](ActorId) -> const ActDemand& { return slow; },
-                                 .resources = {{"link", kGiga}},
+                                 .resources = {{"link", kUnitANanosecond}},
                                  .records_messages = false};
   const SimulatedRun run = simulate_actors(chain_of_three(1), 1, setting);
   EXPECT_EQ(times(run, chain_of_three(1)), "a0 [0,35) b0 [35,70) c0 [70,105) ");

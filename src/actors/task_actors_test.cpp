@@ -6,6 +6,7 @@
 #include "actors/simulated_run.h"
 #include "base/error.h"
 #include "base/text/text.h"
+#include "shard/layout/testing/mesh_of.h"
 #include "tasks/testing/hand_made.h"
 
 namespace tessera {
@@ -15,10 +16,6 @@ using testing::ElementsAre;
 
 std::shared_ptr<const TaskGraph> graph_of(HandMade made) {
   return std::make_shared<const TaskGraph>(made.finish());
-}
-
-MeshPtr mesh_of(const std::string& text) {
-  return std::make_shared<Mesh>(parse_mesh(text));
 }
 
 /// The actor as text: "1 'y': takes 0 from 0; gives 1 x2 to 2, 5".

@@ -6,16 +6,13 @@
 #include "autodiff/testing/gradient_check.h"
 #include "base/error.h"
 #include "base/random.h"
+#include "base/testing/tensor_types.h"
 
 namespace tessera {
 namespace {
 
 using testing::ElementsAre;
 using testing::StartsWith;
-
-TensorType f32(const Shape& shape) {
-  return {DType::kF32, shape};
-}
 
 /// A graph under construction with values for its variables.
 struct Program {

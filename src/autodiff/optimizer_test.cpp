@@ -8,6 +8,7 @@
 #include <set>
 
 #include "base/error.h"
+#include "base/testing/tensor_types.h"
 #include "ops/interpreter.h"
 
 namespace tessera {
@@ -16,10 +17,6 @@ namespace {
 using testing::AnyOf;
 using testing::ElementsAre;
 using testing::StartsWith;
-
-TensorType f32(const Shape& shape) {
-  return {DType::kF32, shape};
-}
 
 constexpr std::array<double, 3> kRates = {0.125, 0.0625, 0.25};
 

@@ -8,7 +8,7 @@ namespace tessera {
 namespace {
 
 /// A few operations on numbers below 1.
-constexpr double kRounding = 8 * 0x1p-53;
+constexpr double kRateRounding = 8 * 0x1p-53;
 
 TEST(Schedule, ConstantStaysAtThePeakAfterTheWarmUp) {
   const Schedule schedule{
@@ -42,23 +42,23 @@ TEST(Schedule, LinearFallsEvenlyToTheLastStep) {
   EXPECT_EQ(learning_rate(schedule, 0), 0.5);
   EXPECT_EQ(learning_rate(schedule, 1), 1);
   // At steps 2 to 6 the rate has covered 0, 1/4, 1/2, 3/4, 1 of the distance from 1 to 0.2.
-  EXPECT_NEAR(learning_rate(schedule, 2), 1.0, kRounding);
-  EXPECT_NEAR(learning_rate(schedule, 3), 0.8, kRounding);
-  EXPECT_NEAR(learning_rate(schedule, 4), 0.6, kRounding);
-  EXPECT_NEAR(learning_rate(schedule, 5), 0.4, kRounding);
-  EXPECT_NEAR(learning_rate(schedule, 6), 0.2, kRounding);
-  EXPECT_NEAR(learning_rate(schedule, 7), 0.2, kRounding);  // a longer run stays there
+  EXPECT_NEAR(learning_rate(schedule, 2), 1.0, kRateRounding);
+  EXPECT_NEAR(learning_rate(schedule, 3), 0.8, kRateRounding);
+  EXPECT_NEAR(learning_rate(schedule, 4), 0.6, kRateRounding);
+  EXPECT_NEAR(learning_rate(schedule, 5), 0.4, kRateRounding);
+  EXPECT_NEAR(learning_rate(schedule, 6), 0.2, kRateRounding);
+  EXPECT_NEAR(learning_rate(schedule, 7), 0.2, kRateRounding);  // a longer run stays there
 }
 
 TEST(Schedule, CosineFallsAsHalfAWave) {
   const Schedule schedule{
       .kind = ScheduleKind::kCosine, .peak = 2, .warmup = 0, .steps = 5, .final = 0.1};
   // 2 (0.1 + 0.9 (1 + cos(pi s / 4)) / 2): cos = 1, 1/sqrt 2, 0, -1/sqrt 2, -1
-  EXPECT_NEAR(learning_rate(schedule, 0), 2.0, kRounding);
-  EXPECT_NEAR(learning_rate(schedule, 1), 0.2 + 0.9 * (1 + 1 / std::sqrt(2.0)), kRounding);
-  EXPECT_NEAR(learning_rate(schedule, 2), 1.1, kRounding);
-  EXPECT_NEAR(learning_rate(schedule, 3), 0.2 + 0.9 * (1 - 1 / std::sqrt(2.0)), kRounding);
-  EXPECT_NEAR(learning_rate(schedule, 4), 0.2, kRounding);
+  EXPECT_NEAR(learning_rate(schedule, 0), 2.0, kRateRounding);
+  EXPECT_NEAR(learning_rate(schedule, 1), 0.2 + 0.9 * (1 + 1 / std::sqrt(2.0)), kRateRounding);
+  EXPECT_NEAR(learning_rate(schedule, 2), 1.1, kRateRounding);
+  EXPECT_NEAR(learning_rate(schedule, 3), 0.2 + 0.9 * (1 - 1 / std::sqrt(2.0)), kRateRounding);
+  EXPECT_NEAR(learning_rate(schedule, 4), 0.2, kRateRounding);
 }
 
 TEST(Schedule, OneStepAfterTheWarmUpIsTheLast) {

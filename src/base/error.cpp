@@ -16,6 +16,14 @@ UserError::UserError(std::string what, std::string why, std::string fix, ExitCod
       fix_(std::move(fix)),
       code_(code) {}
 
+void refuse_config(std::string what, std::string why, std::string fix) {
+  throw UserError(std::move(what), std::move(why), std::move(fix), ExitCode::kBadConfig);
+}
+
+void refuse_data(std::string what, std::string why, std::string fix) {
+  throw UserError(std::move(what), std::move(why), std::move(fix), ExitCode::kBadData);
+}
+
 namespace {
 
 char lower(char letter) {

@@ -53,6 +53,11 @@ class UserError : public std::runtime_error {
   ExitCode code_;
 };
 
+/// Throws a UserError of a plan, a cluster or another description that is not legal (78).
+[[noreturn]] void refuse_config(std::string what, std::string why, std::string fix);
+/// Throws a UserError of data or of a program that is not legal (65).
+[[noreturn]] void refuse_data(std::string what, std::string why, std::string fix);
+
 /// A defect of the program itself.
 class InternalError : public std::logic_error {
  public:

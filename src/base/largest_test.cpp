@@ -10,7 +10,7 @@ namespace tessera {
 namespace {
 
 constexpr double kNan = std::numeric_limits<double>::quiet_NaN();
-constexpr double kInfinity = std::numeric_limits<double>::infinity();
+constexpr double kInfinite = std::numeric_limits<double>::infinity();
 
 double largest(double start, const std::vector<double>& values) {
   return largest_of(values.size(), start, [&](size_t i) { return values[i]; });
@@ -28,8 +28,8 @@ TEST(LargestOf, FindsItAtEveryPlaceOfEveryLength) {
 }
 
 TEST(LargestOf, InfinityIsTheLargest) {
-  EXPECT_EQ(largest(-kInfinity, std::vector<double>(9, -kInfinity)), -kInfinity);
-  EXPECT_EQ(largest(0, {1, kInfinity, 2}), kInfinity);
+  EXPECT_EQ(largest(-kInfinite, std::vector<double>(9, -kInfinite)), -kInfinite);
+  EXPECT_EQ(largest(0, {1, kInfinite, 2}), kInfinite);
 }
 
 TEST(LargestOf, ANanCountsOnlyAsTheStart) {

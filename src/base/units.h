@@ -27,6 +27,7 @@ class Quantity {
 };
 
 using Bytes = Quantity<struct BytesTag, int64_t>;
+inline constexpr double kMib = 1 << 20;  // bytes
 using Flops = Quantity<struct FlopsTag, double>;
 using Seconds = Quantity<struct SecondsTag, double>;
 

@@ -14,14 +14,14 @@ namespace {
 using testing::HasSubstr;
 using testing::StartsWith;
 
-const TensorType kMatrix{DType::kF32, {10, 7}};
+const TensorType kTenBySeven{DType::kF32, {10, 7}};
 const std::string kShard0 = "shard-00000-model-00001-of-00001.safetensors",
                   kShard1 = "shard-00001-model-00001-of-00001.safetensors";
 
 /// Two ranks, with a tensor divided by rows and one divided by columns.
 Owners two_ranks() {
-  Owners owners = split_over_ranks("w", kMatrix, 0, 2);
-  const Owners columns = split_over_ranks("m", kMatrix, 1, 2);
+  Owners owners = split_over_ranks("w", kTenBySeven, 0, 2);
+  const Owners columns = split_over_ranks("m", kTenBySeven, 1, 2);
   for (size_t rank = 0; rank < 2; ++rank) owners[rank].push_back(columns[rank].front());
   return owners;
 }
@@ -38,8 +38,8 @@ int64_t checked_latest(SimulatedDisk& disk) {
   EXPECT_EQ(checkpoint.step(), *latest);
   EXPECT_EQ(seed, *latest);
   for (const char* name : {"w", "m"})
-    EXPECT_EQ(load(checkpoint, name, whole_box(kMatrix.shape)),
-              box_bytes(kMatrix, whole_box(kMatrix.shape), seed))
+    EXPECT_EQ(load(checkpoint, name, whole_box(kTenBySeven.shape)),
+              box_bytes(kTenBySeven, whole_box(kTenBySeven.shape), seed))
         << name;
   return *latest;
 }
@@ -207,8 +207,8 @@ TEST(CheckpointFaults, AFlippedBitIsFoundByWhoLoadsTheTensorAndByNobodyElse) {
   disk.flip_bit("c/step-00000001/" + kShard1,
                 8 * bytes - 1);  // the last byte: rows 5 to 10 of w, since m comes before w
   const Checkpoint checkpoint(disk, "c/step-00000001");
-  EXPECT_EQ(load(checkpoint, "m", whole_box(kMatrix.shape)),
-            box_bytes(kMatrix, whole_box(kMatrix.shape), 1));
+  EXPECT_EQ(load(checkpoint, "m", whole_box(kTenBySeven.shape)),
+            box_bytes(kTenBySeven, whole_box(kTenBySeven.shape), 1));
   load(checkpoint, "w", Box{{{0, 5}, {0, 7}}});
   EXPECT_THAT(message_of([&] { load(checkpoint, "w", Box{{{4, 6}, {0, 7}}}); }),
               StartsWith("65 'c/step-00000001/" + kShard1 +
@@ -223,7 +223,7 @@ TEST(CheckpointFaults, AnErrorNamesTheNewestEarlierCheckpointThatIsGood) {
   };
   const auto load_latest = [&] {
     return message_of(
-        [&] { load(Checkpoint(disk, "c/step-00000300"), "w", whole_box(kMatrix.shape)); });
+        [&] { load(Checkpoint(disk, "c/step-00000300"), "w", whole_box(kTenBySeven.shape)); });
   };
   flip_last_bit("c/step-00000300/" + kShard1);
   EXPECT_THAT(load_latest(), HasSubstr("\n  fix: resume from step-00000200, the newest earlier "

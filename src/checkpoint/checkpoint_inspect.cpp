@@ -9,7 +9,7 @@ namespace {
 
 namespace fs = std::filesystem;
 
-Document::List list_of(const Shape& shape) {
+Document::List extents_of(const Shape& shape) {
   return Document::List(shape.begin(), shape.end());
 }
 
@@ -21,7 +21,7 @@ Document inspect_file(FileSystem& files, const fs::path& path) {
   for (const FileTensor& tensor : file.header().tensors) {
     tensors.emplace_back(Document::Table{{"name", tensor.name},
                                          {"dtype", std::string(to_text(tensor.dtype))},
-                                         {"shape", list_of(tensor.shape)},
+                                         {"shape", extents_of(tensor.shape)},
                                          {"bytes", tensor.bytes()}});
     bytes += tensor.bytes();
   }
@@ -46,7 +46,7 @@ Document inspect_checkpoint(FileSystem& files, const fs::path& path) {
     tensors.emplace_back(
         Document::Table{{"name", name},
                         {"dtype", std::string(to_text(to_file_dtype(stored.whole.dtype)))},
-                        {"shape", list_of(stored.whole.shape)},
+                        {"shape", extents_of(stored.whole.shape)},
                         {"bytes", byte_size(stored.whole).value()},
                         {"parts", std::ssize(stored.parts)}});
   Document::List names;

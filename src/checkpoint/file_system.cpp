@@ -9,6 +9,8 @@
 #include <cstring>
 #include <utility>
 
+#include "base/files/descriptor.h"
+
 namespace tessera {
 
 namespace fs = std::filesystem;
@@ -46,21 +48,6 @@ namespace {
 std::string reason_of(int error) {
   return std::strerror(error);
 }
-
-/// An open file of the system, which the destructor closes.
-class Descriptor {
- public:
-  explicit Descriptor(int number) : number_(number) {}
-  Descriptor(Descriptor&& other) noexcept : number_(std::exchange(other.number_, -1)) {}
-  Descriptor& operator=(Descriptor&&) = delete;
-  ~Descriptor() {
-    if (number_ >= 0) ::close(number_);
-  }
-  int number() const { return number_; }
-
- private:
-  int number_;
-};
 
 class RealOutputFile final : public OutputFile {
  public:

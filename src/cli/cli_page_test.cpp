@@ -10,7 +10,7 @@
 namespace tessera {
 namespace {
 
-std::string text_of(std::vector<std::string> words) {
+std::string page_text(std::vector<std::string> words) {
   return std::get<std::string>(parse_command_line(std::move(words)));
 }
 
@@ -20,10 +20,10 @@ std::string page() {
       "What `tessera help` prints, and `tessera COMMAND --help` of every command. The keys of a\n"
       "configuration, which `--set` overrides, are in [configuration.md](configuration.md).\n\n"
       "```text\n" +
-      text_of({"--help"}) + "```\n";
+      page_text({"--help"}) + "```\n";
   for (const CommandEntry& command : commands())
     page += "\n## " + std::string(command.name) + "\n\n```text\n" +
-            text_of({command.name, "--help"}) + "```\n";
+            page_text({command.name, "--help"}) + "```\n";
   return page;
 }
 

@@ -10,22 +10,18 @@
 namespace tessera {
 namespace {
 
-constexpr int kMaxDevices = 1 << 20;
-
-[[noreturn]] void refuse(const std::string& what, const std::string& why, const std::string& fix) {
-  throw UserError(what, why, fix, ExitCode::kBadConfig);
-}
+constexpr int kMaxClusterDevices = 1 << 20;
 
 void check_types(const std::vector<DeviceType>& types) {
   std::set<std::string> names;
   for (const DeviceType& type : types) {
     if (!names.insert(type.name).second)
-      refuse("two device types are called '" + type.name + "'",
-             "machines name the type of their devices", "rename one of them");
+      refuse_config("two device types are called '" + type.name + "'",
+                    "machines name the type of their devices", "rename one of them");
     if (type.memory <= type.reserve)
-      refuse("a device of the type '" + type.name + "' has " + to_text(type.memory) +
-                 " of memory, of which libraries take " + to_text(type.reserve),
-             "nothing is left for a model", "correct 'memory' or 'reserve'");
+      refuse_config("a device of the type '" + type.name + "' has " + to_text(type.memory) +
+                        " of memory, of which libraries take " + to_text(type.reserve),
+                    "nothing is left for a model", "correct 'memory' or 'reserve'");
   }
 }
 
@@ -36,10 +32,11 @@ int type_index(const std::vector<DeviceType>& types, const MachineGroup& group) 
     names.push_back(types[i].name);
   }
   const std::string close = nearest(group.device, names);
-  refuse("machine '" + group.names.front() + "' has devices of the type '" + group.device + "'",
-         "the cluster has no device type of this name",
-         close.empty() ? "describe it under [device." + group.device + "]"
-                       : "name the type '" + close + "', or describe it");
+  refuse_config(
+      "machine '" + group.names.front() + "' has devices of the type '" + group.device + "'",
+      "the cluster has no device type of this name",
+      close.empty() ? "describe it under [device." + group.device + "]"
+                    : "name the type '" + close + "', or describe it");
 }
 
 void check_machines(const std::vector<MachineGroup>& groups) {
@@ -50,15 +47,16 @@ void check_machines(const std::vector<MachineGroup>& groups) {
     devices += group.devices * std::ssize(group.names);
     for (const std::string& name : group.names)
       if (!names.insert(name).second)
-        refuse("two machines are called '" + name + "'", "links and ranks name machines",
-               "give every machine a name of its own");
+        refuse_config("two machines are called '" + name + "'", "links and ranks name machines",
+                      "give every machine a name of its own");
   }
   if (devices == 0)
-    refuse("the cluster has no devices", "a plan is for the devices of a cluster",
-           "describe at least one machine with one device");
-  if (devices > kMaxDevices)
-    refuse("the cluster has " + grouped(devices) + " devices",
-           "a description has at most " + grouped(kMaxDevices), "describe a part of it");
+    refuse_config("the cluster has no devices", "a plan is for the devices of a cluster",
+                  "describe at least one machine with one device");
+  if (devices > kMaxClusterDevices)
+    refuse_config("the cluster has " + grouped(devices) + " devices",
+                  "a description has at most " + grouped(kMaxClusterDevices),
+                  "describe a part of it");
 }
 
 ClusterDescription checked(ClusterDescription description) {

@@ -21,10 +21,6 @@ namespace {
 
 constexpr int64_t kMaxMachines = 1 << 20;
 
-[[noreturn]] void refuse(const std::string& what, const std::string& why, const std::string& fix) {
-  throw UserError(what, why, fix, ExitCode::kBadConfig);
-}
-
 constexpr std::array kKinds{HardwareKind::kCpu, HardwareKind::kGpu, HardwareKind::kNpu};
 constexpr std::array kSharings{LinkSharing::kSwitch, LinkSharing::kBus, LinkSharing::kMesh};
 
@@ -51,8 +47,8 @@ std::vector<Item> items_of(ConfigTable& table, const std::string& key) {
   if (!list) return items;
   const std::string path = table.full(key);
   if (!list->is_list())
-    refuse(table.file() + ": " + path + " is " + kind_of(*list), "it is a list of tables",
-           "write each of them as [[" + path + "]], or as {...} in [ ]");
+    refuse_config(table.file() + ": " + path + " is " + kind_of(*list), "it is a list of tables",
+                  "write each of them as [[" + path + "]], or as {...} in [ ]");
   for (size_t i = 0; i < list->as_list().size(); ++i) {
     const std::string number = "[" + std::to_string(i) + "]";
     items.push_back({table.inside(list->as_list()[i], key + number, key + "[]"), path + number});
@@ -88,15 +84,15 @@ class ClusterReader {
     if (!sources) return;
     ConfigTable table(sources, "sources", file_);
     if (!sources->is_table())
-      refuse(file_ + ": sources is " + kind_of(*sources), "it is a table of texts",
-             "write sources = {\"device.a100.memory\" = \"data sheet\"}");
+      refuse_config(file_ + ": sources is " + kind_of(*sources), "it is a table of texts",
+                    "write sources = {\"device.a100.memory\" = \"data sheet\"}");
     for (const auto& [place, text] : sources->as_table()) {
       description_.sources[place] = table.text(place, "");
       if (!has_place(document_, place))
-        refuse(file_ + ": sources has '" + place + "', which is no place in this file",
-               "each of its keys is that of a value or a table, as in device.a100.memory or "
-               "machine[0].links[0]",
-               "correct the key, or remove the line");
+        refuse_config(file_ + ": sources has '" + place + "', which is no place in this file",
+                      "each of its keys is that of a value or a table, as in device.a100.memory or "
+                      "machine[0].links[0]",
+                      "correct the key, or remove the line");
     }
   }
 
@@ -106,8 +102,8 @@ class ClusterReader {
     const Document* types = table_.raw("device");
     if (!types) return;
     if (!types->is_table())
-      refuse(file_ + ": device is " + kind_of(*types), "types of devices are tables by their names",
-             "write [device.NAME]");
+      refuse_config(file_ + ": device is " + kind_of(*types),
+                    "types of devices are tables by their names", "write [device.NAME]");
     ConfigTable tables = table_.table("device");
     for (const auto& [name, value] : types->as_table())
       description_.types.push_back(read_type(name, tables.table(name, "NAME")));
@@ -135,8 +131,9 @@ class ClusterReader {
     if (const DevicePreset* preset = find_preset(name)) return *preset;
     const std::vector<std::string> names = preset_names();
     const std::string close = nearest(name, names);
-    refuse("no device is called '" + name + "'", "known devices are " + join(names, ", "),
-           close.empty() ? "name one of these, or describe the device" : "write '" + close + "'");
+    refuse_config(
+        "no device is called '" + name + "'", "known devices are " + join(names, ", "),
+        close.empty() ? "name one of these, or describe the device" : "write '" + close + "'");
   }
 
   // ---- machines ----
@@ -146,12 +143,13 @@ class ClusterReader {
     const std::string list = table.text("names", "");
     const int64_t count = table.integer("count", 0, 0, 1 << 20);
     if (list.empty() == (count == 0))
-      refuse(file_ + ": " + path + " has " + (count == 0 ? "no names" : "names and a count"),
-             "machines have names, or a count and names of their own",
-             "write names = \"n[0-3]\" or count = 4");
+      refuse_config(file_ + ": " + path + " has " + (count == 0 ? "no names" : "names and a count"),
+                    "machines have names, or a count and names of their own",
+                    "write names = \"n[0-3]\" or count = 4");
     if (std::ssize(machines_) + count > kMaxMachines)
-      refuse(file_ + ": the machines up to " + path + " are more than " + grouped(kMaxMachines),
-             "a description has at most so many", "describe a part of the cluster");
+      refuse_config(
+          file_ + ": the machines up to " + path + " are more than " + grouped(kMaxMachines),
+          "a description has at most so many", "describe a part of the cluster");
     if (count > 0)
       for (int64_t i = 0; i < count; ++i)
         machine.names.push_back("n" + std::to_string(machines_.size() + i));
@@ -184,9 +182,9 @@ class ClusterReader {
     if (import.empty()) return;
     for (const char* key : {"devices", "links", "direct"})
       if (table.has(key))
-        refuse(file_ + ": " + path + " has an import and " + key,
-               "the imported file describes the devices and the links of the machine",
-               "remove one of the two");
+        refuse_config(file_ + ": " + path + " has an import and " + key,
+                      "the imported file describes the devices and the links of the machine",
+                      "remove one of the two");
     const MachineTopology topology = import_machine(imported(import), import);
     const DevicePreset* preset = nullptr;
     if (machine.device.empty()) {
@@ -228,8 +226,9 @@ class ClusterReader {
     const std::vector<int64_t> devices =
         integers(table.raw("devices", {.type = "list of integers", .range = "two devices"}));
     if (devices.size() != 2)
-      refuse(file_ + ": " + path + " is not a link between two devices",
-             "'devices' are the numbers of two devices of the machine", "write devices = [0, 3]");
+      refuse_config(file_ + ": " + path + " is not a link between two devices",
+                    "'devices' are the numbers of two devices of the machine",
+                    "write devices = [0, 3]");
     const DirectLink link{static_cast<int>(devices[0]), static_cast<int>(devices[1]),
                           read_link(table, path)};
     table.finish();
@@ -249,8 +248,9 @@ class ClusterReader {
 
   LinkCost read_link(ConfigTable& table, const std::string& path) {
     if (!table.has("bandwidth"))
-      refuse(file_ + ": " + path + " has no bandwidth", "the price of a message follows from it",
-             "write bandwidth = \"300 GB/s\": of one port in one direction");
+      refuse_config(file_ + ": " + path + " has no bandwidth",
+                    "the price of a message follows from it",
+                    "write bandwidth = \"300 GB/s\": of one port in one direction");
     return read_link_cost(table, {Seconds(2e-6), 0});
   }
 
@@ -258,8 +258,8 @@ class ClusterReader {
     LinkLevel level;
     level.name = table.text("name", "");
     if (level.name.empty())
-      refuse(file_ + ": " + path + " has no name", "reports name the links",
-             "write name = \"nvlink\"");
+      refuse_config(file_ + ": " + path + " has no name", "reports name the links",
+                    "write name = \"nvlink\"");
     level.link = read_link(table, path);
     level.sharing = choice_of(table, "sharing", kSharings, LinkSharing::kSwitch);
     level.ports = static_cast<int>(table.integer("ports", 1, 1, 1 << 16));
@@ -275,9 +275,9 @@ class ClusterReader {
     }
     if (network.oversubscription > 0) {
       if (table.has("bandwidth"))
-        refuse(file_ + ": " + path + " has a bandwidth and an oversubscription",
-               "each of them says what the links between the switches carry",
-               "remove one of the two");
+        refuse_config(file_ + ": " + path + " has a bandwidth and an oversubscription",
+                      "each of them says what the links between the switches carry",
+                      "remove one of the two");
       network.level.name = table.text("name", "");
       network.level.link = read_link_cost(table, {Seconds(5e-6), 0});
       if (network.level.name.empty()) network.level.name = "network";
@@ -287,8 +287,8 @@ class ClusterReader {
     const auto size = static_cast<int>(table.integer("size", 0, 0, 1 << 20));
     const std::vector<std::string> switches = table.texts("switches", {});
     if (size > 0 && !switches.empty())
-      refuse(file_ + ": " + path + " has a size and switches", "each says what a switch joins",
-             "remove one of the two");
+      refuse_config(file_ + ": " + path + " has a size and switches",
+                    "each says what a switch joins", "remove one of the two");
     network.switch_of_child = switches.empty() ? groups_of(size) : groups_of(switches, path);
     table.finish();
     join_children(network.switch_of_child);
@@ -301,8 +301,8 @@ class ClusterReader {
                       double oversubscription) {
     for (const char* key : {"size", "switches"})
       if (table.has(key))
-        refuse(file_ + ": " + path + " has an import and " + key,
-               "the imported file says what each switch joins", "remove one of the two");
+        refuse_config(file_ + ": " + path + " has an import and " + key,
+                      "the imported file says what each switch joins", "remove one of the two");
     const LinkLevel lowest = read_level(table, path);
     table.finish();
     const SwitchTree tree = import_switches(imported(import), import);
@@ -337,23 +337,24 @@ class ClusterReader {
     for (size_t i = 0; i < switches.size(); ++i)
       for (const std::string& name : expand_names(switches[i]))
         if (!switch_of.emplace(name, i).second)
-          refuse(file_ + ": " + path + " joins machine '" + name + "' twice",
-                 "the switches of one level do not overlap", "name it once");
+          refuse_config(file_ + ": " + path + " joins machine '" + name + "' twice",
+                        "the switches of one level do not overlap", "name it once");
     std::vector<int> groups;
     for (const std::vector<int>& machines : children_) {
       std::vector<int> found;
       for (int machine : machines) {
         const auto at = switch_of.find(machines_[machine]);
         if (at == switch_of.end())
-          refuse(file_ + ": " + path + " does not join machine '" + machines_[machine] + "'",
-                 "every machine is below a switch of each level",
-                 "add it to 'switches', or leave them out: then all are joined");
+          refuse_config(file_ + ": " + path + " does not join machine '" + machines_[machine] + "'",
+                        "every machine is below a switch of each level",
+                        "add it to 'switches', or leave them out: then all are joined");
         found.push_back(at->second);
       }
       if (std::any_of(found.begin(), found.end(), [&](int other) { return other != found[0]; }))
-        refuse(file_ + ": " + path + " divides the machines of one switch of the level below",
-               "the levels of a network are a tree, from the inside out",
-               "name all machines of that switch in one text");
+        refuse_config(
+            file_ + ": " + path + " divides the machines of one switch of the level below",
+            "the levels of a network are a tree, from the inside out",
+            "name all machines of that switch in one text");
       groups.push_back(found[0]);
     }
     check_switches(switch_of, switches, groups, path);
@@ -366,9 +367,9 @@ class ClusterReader {
     for (const auto& [name, unused] : switch_of)
       if (!first_device_.contains(name)) {
         const std::string close = nearest(name, machines_);
-        refuse(file_ + ": " + path + " joins machine '" + name + "'",
-               "no machine of the cluster has this name",
-               close.empty() ? "describe it under [[machine]]" : "write '" + close + "'");
+        refuse_config(file_ + ": " + path + " joins machine '" + name + "'",
+                      "no machine of the cluster has this name",
+                      close.empty() ? "describe it under [[machine]]" : "write '" + close + "'");
       }
     for (size_t i = 0; i < switches.size(); ++i)
       ensure(std::find(groups.begin(), groups.end(), i) != groups.end(), "a switch joins machines");
@@ -385,8 +386,9 @@ class ClusterReader {
   void read_direct(ConfigTable& table, const std::string& path) {
     const std::vector<std::string> names = table.texts("between", {});
     if (names.size() != 2)
-      refuse(file_ + ": " + path + " is not a link between two devices",
-             "'between' has the names of two devices", R"(write between = ["n0/3", "n1/3"])");
+      refuse_config(file_ + ": " + path + " is not a link between two devices",
+                    "'between' has the names of two devices",
+                    R"(write between = ["n0/3", "n1/3"])");
     const DirectLink link{device_named(names[0], path), device_named(names[1], path),
                           read_link(table, path)};
     table.finish();
@@ -402,11 +404,11 @@ class ClusterReader {
       for (int i = 0; i < found->second.second; ++i)
         if (number == std::to_string(i)) return found->second.first + i;
     }
-    refuse(file_ + ": " + path + " names the device '" + name + "'",
-           found == first_device_.end() ? "no machine is called '" + machine + "'"
-                                        : "machine '" + machine + "' has the devices 0 to " +
-                                              std::to_string(found->second.second - 1),
-           "write the machine, / and the number of the device in it: \"n0/3\"");
+    refuse_config(file_ + ": " + path + " names the device '" + name + "'",
+                  found == first_device_.end() ? "no machine is called '" + machine + "'"
+                                               : "machine '" + machine + "' has the devices 0 to " +
+                                                     std::to_string(found->second.second - 1),
+                  "write the machine, / and the number of the device in it: \"n0/3\"");
   }
 
   const Document& document_;

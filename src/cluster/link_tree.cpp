@@ -9,14 +9,10 @@
 namespace tessera {
 namespace {
 
-[[noreturn]] void refuse(const std::string& what, const std::string& why, const std::string& fix) {
-  throw UserError(what, why, fix, ExitCode::kBadConfig);
-}
-
 void check_bandwidth(const LinkLevel& level) {
   if (level.bytes_per_second() > 0) return;
-  refuse("the links '" + level.name + "' have no bandwidth", "a message over them never arrives",
-         "give them a bandwidth above 0");
+  refuse_config("the links '" + level.name + "' have no bandwidth",
+                "a message over them never arrives", "give them a bandwidth above 0");
 }
 
 }  // namespace
@@ -27,11 +23,11 @@ LinkTree::LinkTree(const ClusterDescription& description) {
     for (const std::string& name : machine.names) nodes.push_back(add_machine(machine, name));
   for (const NetworkLevel& level : description.network) nodes = join(level, nodes);
   if (nodes.size() != 1)
-    refuse("the network leaves " + std::to_string(nodes.size()) +
-               " parts of the cluster that nothing joins",
-           "every two devices of a cluster can communicate",
-           description.network.empty() ? "describe the network between the machines"
-                                       : "add a level without a 'size', which joins all");
+    refuse_config("the network leaves " + std::to_string(nodes.size()) +
+                      " parts of the cluster that nothing joins",
+                  "every two devices of a cluster can communicate",
+                  description.network.empty() ? "describe the network between the machines"
+                                              : "add a level without a 'size', which joins all");
   set_depths();
   add_channels();
   add_direct_links(description);
@@ -47,8 +43,9 @@ int LinkTree::add_machine(const MachineGroup& machine, const std::string& name) 
   std::vector<InnerLevel> levels = machine.levels;
   if (levels.empty()) {
     if (machine.devices > 1)
-      refuse("machine '" + name + "' has " + counted(machine.devices, "device") + " without links",
-             "its devices exchange data", "describe its links");
+      refuse_config(
+          "machine '" + name + "' has " + counted(machine.devices, "device") + " without links",
+          "its devices exchange data", "describe its links");
     levels.push_back({LinkLevel{"inside", {}, LinkSharing::kSwitch, 1}, 0});
   }
   std::vector<int> nodes(machine.devices);
@@ -58,10 +55,10 @@ int LinkTree::add_machine(const MachineGroup& machine, const std::string& name) 
     nodes = join_inside(level, name, nodes, &level == &levels.front() ? -1 : groups);
   }
   if (nodes.size() != 1)
-    refuse("the links '" + levels.back().level.name + "' of machine '" + name + "' leave " +
-               std::to_string(nodes.size()) + " parts that nothing joins",
-           "the last level of a machine joins all of its devices",
-           "leave its 'size' out, or add a level");
+    refuse_config("the links '" + levels.back().level.name + "' of machine '" + name + "' leave " +
+                      std::to_string(nodes.size()) + " parts that nothing joins",
+                  "the last level of a machine joins all of its devices",
+                  "leave its 'size' out, or add a level");
   groups_[nodes.front()].name = name;
   return nodes.front();
 }
@@ -73,10 +70,10 @@ std::vector<int> LinkTree::join_inside(const InnerLevel& inner, const std::strin
   const int count = static_cast<int>(nodes.size());
   const int size = inner.size == 0 ? count : inner.size;
   if (size < 1 || count % size != 0)
-    refuse("the links '" + inner.level.name + "' of machine '" + machine + "' join " +
-               std::to_string(size) + " of " + std::to_string(count),
-           "the groups of one level have one size",
-           "correct their 'size', or leave it out: then they join all");
+    refuse_config("the links '" + inner.level.name + "' of machine '" + machine + "' join " +
+                      std::to_string(size) + " of " + std::to_string(count),
+                  "the groups of one level have one size",
+                  "correct their 'size', or leave it out: then they join all");
   std::vector<int> made;
   for (int i = 0; i < count; ++i) {
     if (i % size == 0) {
@@ -116,10 +113,11 @@ std::vector<int> LinkTree::join(const NetworkLevel& network, const std::vector<i
     child.index = static_cast<int>(parent.children.size());
     parent.children.push_back(child.name);
     if (!has_bandwidth && !child.is_network)
-      refuse("the links '" + network.level.name + "' have an oversubscription and join machines",
-             "it is the part of what the machines can send together that the links between "
-             "their switches carry",
-             "give the level a bandwidth, or stand it above another level of the network");
+      refuse_config(
+          "the links '" + network.level.name + "' have an oversubscription and join machines",
+          "it is the part of what the machines can send together that the links between "
+          "their switches carry",
+          "give the level a bandwidth, or stand it above another level of the network");
     const double below = std::accumulate(child.rates.begin(), child.rates.end(), 0.0);
     parent.rates.push_back(has_bandwidth ? network.level.bytes_per_second()
                                          : below / network.oversubscription);
@@ -168,10 +166,10 @@ void LinkTree::add_direct_links(const ClusterDescription& description) {
     for (size_t i = 0; i < group.names.size(); ++i, first += group.devices) {
       for (const DirectLink& link : group.direct) {
         if (std::min(link.a, link.b) < 0 || std::max(link.a, link.b) >= group.devices)
-          refuse("machine '" + group.names[i] + "' has a link between its devices " +
-                     std::to_string(link.a) + " and " + std::to_string(link.b),
-                 "it has " + counted(group.devices, "device") + ", numbered from 0",
-                 "name two of its devices");
+          refuse_config("machine '" + group.names[i] + "' has a link between its devices " +
+                            std::to_string(link.a) + " and " + std::to_string(link.b),
+                        "it has " + counted(group.devices, "device") + ", numbered from 0",
+                        "name two of its devices");
         add_direct_link(first + link.a, first + link.b, link.link);
       }
     }
@@ -184,14 +182,16 @@ void LinkTree::add_direct_link(DeviceId a, DeviceId b, const LinkCost& link) {
          "a direct link is between devices");
   const auto [low, high] = std::minmax(a, b);
   const std::string text = names_[low] + " and " + names_[high];
-  if (a == b) refuse("a link is between " + text, "these are the same device", "name two devices");
+  if (a == b)
+    refuse_config("a link is between " + text, "these are the same device", "name two devices");
   if (link.bytes_per_second <= 0)
-    refuse("the link between " + text + " has no bandwidth", "a message over it never arrives",
-           "give it a bandwidth above 0");
+    refuse_config("the link between " + text + " has no bandwidth",
+                  "a message over it never arrives", "give it a bandwidth above 0");
   const auto channel = static_cast<ChannelId>(channels_.size());
   if (!direct_.try_emplace({low, high}, link, channel).second)
-    refuse("two links are between " + text, "two devices have one direct link, in both directions",
-           "remove one of them, or add up their bandwidths");
+    refuse_config("two links are between " + text,
+                  "two devices have one direct link, in both directions",
+                  "remove one of them, or add up their bandwidths");
   channels_.push_back({names_[low] + " to " + names_[high], link.bytes_per_second});
   channels_.push_back({names_[high] + " to " + names_[low], link.bytes_per_second});
 }

@@ -17,10 +17,20 @@
 #include <vector>
 
 #include "base/error.h"
+#include "base/files/descriptor.h"
 #include "base/threads/clock_time.h"
 #include "comm/plain_bytes.h"
 
 namespace tessera {
+
+/// The message that each process sends to all others before it connects.
+struct LivenessIntroduction {
+  std::array<char, 256> host{};
+  int64_t pid = 0;
+  uint64_t secret = 0;  // of process 0: a process that connects sends it
+  uint16_t port = 0;    // of process 0
+};
+
 namespace {
 
 using Clock = std::chrono::steady_clock;
@@ -36,34 +46,9 @@ struct WatchMessage {
   int32_t process = 0;    // of kLost
 };
 
-/// The message that each process sends to all others before it connects.
-struct Introduction {
-  std::array<char, 256> host{};
-  int64_t pid = 0;
-  uint64_t secret = 0;  // of process 0: a process that connects sends it
-  uint16_t port = 0;    // of process 0
-};
 struct Hello {
   uint64_t secret = 0;
   int32_t process = 0;
-};
-
-class Socket {
- public:
-  explicit Socket(int descriptor = -1) : descriptor_(descriptor) {}
-  ~Socket() {
-    if (descriptor_ >= 0) close(descriptor_);
-  }
-  Socket(Socket&& other) noexcept : descriptor_(std::exchange(other.descriptor_, -1)) {}
-  Socket& operator=(Socket&& other) noexcept {
-    std::swap(descriptor_, other.descriptor_);
-    return *this;
-  }
-  int get() const { return descriptor_; }
-  bool is_open() const { return descriptor_ >= 0; }
-
- private:
-  int descriptor_;
 };
 
 [[noreturn]] void cannot_connect(const std::string& what) {
@@ -84,22 +69,22 @@ uint64_t make_secret() {
   return secret;
 }
 
-Socket listen_anywhere(uint16_t& port) {
-  Socket listener(socket(AF_INET, SOCK_STREAM | SOCK_CLOEXEC, 0));
+Descriptor listen_anywhere(uint16_t& port) {
+  Descriptor listener(socket(AF_INET, SOCK_STREAM | SOCK_CLOEXEC, 0));
   sockaddr_in address{};
   address.sin_family = AF_INET;
   address.sin_addr.s_addr = INADDR_ANY;
   socklen_t size = sizeof address;
   if (!listener.is_open() ||
-      bind(listener.get(), reinterpret_cast<sockaddr*>(&address), size) != 0 ||
-      listen(listener.get(), 1024) != 0 ||
-      getsockname(listener.get(), reinterpret_cast<sockaddr*>(&address), &size) != 0)
+      bind(listener.number(), reinterpret_cast<sockaddr*>(&address), size) != 0 ||
+      listen(listener.number(), 1024) != 0 ||
+      getsockname(listener.number(), reinterpret_cast<sockaddr*>(&address), &size) != 0)
     cannot_connect("process 0 cannot listen");
   port = ntohs(address.sin_port);
   return listener;
 }
 
-Socket connect_to(const Introduction& first) {
+Descriptor connect_to(const LivenessIntroduction& first) {
   const std::string host = first.host.data();
   addrinfo hints{}, *found = nullptr;
   hints.ai_family = AF_INET;
@@ -109,17 +94,18 @@ Socket connect_to(const Introduction& first) {
     cannot_connect("no address of '" + host + "'");
   const std::unique_ptr<addrinfo, decltype(&freeaddrinfo)> addresses(found, &freeaddrinfo);
   for (const addrinfo* address = found; address; address = address->ai_next) {
-    Socket connection(socket(address->ai_family, SOCK_STREAM | SOCK_CLOEXEC, 0));
+    Descriptor connection(socket(address->ai_family, SOCK_STREAM | SOCK_CLOEXEC, 0));
     if (connection.is_open() &&
-        connect(connection.get(), address->ai_addr, address->ai_addrlen) == 0)
+        connect(connection.number(), address->ai_addr, address->ai_addrlen) == 0)
       return connection;
   }
   cannot_connect("no connection to '" + host + "'");
 }
 
 template <typename Plain>
-bool send_plain(const Socket& to, const Plain& plain) {
-  return ::send(to.get(), &plain, sizeof plain, MSG_NOSIGNAL) == static_cast<ssize_t>(sizeof plain);
+bool send_plain(const Descriptor& to, const Plain& plain) {
+  return ::send(to.number(), &plain, sizeof plain, MSG_NOSIGNAL) ==
+         static_cast<ssize_t>(sizeof plain);
 }
 
 }  // namespace
@@ -128,7 +114,7 @@ struct Liveness::State {
   /// One end of a connection.
   struct Peer {
     int process = 0;
-    Socket socket;
+    Descriptor socket;
     Clock::time_point last_heard = Clock::now();
     bool has_left = false;
     std::array<std::byte, sizeof(WatchMessage)> partial{};
@@ -138,7 +124,7 @@ struct Liveness::State {
   int process = 0;
   Clock::duration deadline{};
   OnLost on_lost;
-  std::vector<Introduction> processes;
+  std::vector<LivenessIntroduction> processes;
   std::vector<Peer> peers;
   std::function<void()> still_here;
   bool has_lost = false;
@@ -153,7 +139,7 @@ struct Liveness::State {
     for (const Peer& peer : peers)
       if (!peer.has_left && peer.process != lost)
         send_plain(peer.socket, WatchMessage{WatchMessage::Kind::kLost, has_ended, lost});
-    const Introduction& known = processes[lost];
+    const LivenessIntroduction& known = processes[lost];
     on_lost({lost, known.host.data(), known.pid, has_ended});
   }
 
@@ -165,7 +151,7 @@ struct Liveness::State {
   /// Takes the messages that have arrived, or the end of the connection.
   void read(Peer& peer) {
     for (;;) {
-      const ssize_t count = recv(peer.socket.get(), peer.partial.data() + peer.have,
+      const ssize_t count = recv(peer.socket.number(), peer.partial.data() + peer.have,
                                  peer.partial.size() - peer.have, MSG_DONTWAIT);
       if (count < 0 && (errno == EAGAIN || errno == EINTR)) return;
       if (count <= 0) {
@@ -190,7 +176,7 @@ struct Liveness::State {
     while (!is_ending.load()) {
       descriptors.clear();
       for (const Peer& peer : peers)
-        descriptors.push_back({peer.has_left ? -1 : peer.socket.get(), POLLIN, 0});
+        descriptors.push_back({peer.has_left ? -1 : peer.socket.number(), POLLIN, 0});
       poll(descriptors.data(), descriptors.size(), static_cast<int>(kInterval.count()));
       const auto now = Clock::now();
       // If this process itself was stopped, heartbeats of others were sent but not received.
@@ -211,15 +197,15 @@ struct Liveness::State {
       if (!peer.has_left) send_plain(peer.socket, WatchMessage{WatchMessage::Kind::kLeaves, 0, 0});
   }
 
-  void accept_all(const Socket& listener, uint64_t secret) {
+  void accept_all(const Descriptor& listener, uint64_t secret) {
     while (peers.size() + 1 < processes.size()) {
-      pollfd waiting{listener.get(), POLLIN, 0};
+      pollfd waiting{listener.number(), POLLIN, 0};
       if (poll(&waiting, 1, 30'000) <= 0) cannot_connect("not all processes have connected");
-      Socket connection(accept4(listener.get(), nullptr, nullptr, SOCK_CLOEXEC));
+      Descriptor connection(accept4(listener.number(), nullptr, nullptr, SOCK_CLOEXEC));
       const timeval timeout{5, 0};
-      setsockopt(connection.get(), SOL_SOCKET, SO_RCVTIMEO, &timeout, sizeof timeout);
+      setsockopt(connection.number(), SOL_SOCKET, SO_RCVTIMEO, &timeout, sizeof timeout);
       Hello hello;
-      if (recv(connection.get(), &hello, sizeof hello, MSG_WAITALL) !=
+      if (recv(connection.number(), &hello, sizeof hello, MSG_WAITALL) !=
               static_cast<ssize_t>(sizeof hello) ||
           hello.secret != secret)
         continue;
@@ -236,11 +222,11 @@ Liveness::Liveness(ProcessNetwork& network, Seconds deadline, OnLost on_lost,
   s.deadline = clock_time(deadline);
   s.on_lost = std::move(on_lost);
   s.still_here = std::move(still_here);
-  Introduction mine;
+  LivenessIntroduction mine;
   const std::string host = this_host();
   std::memcpy(mine.host.data(), host.data(), host.size());
   mine.pid = getpid();
-  Socket listener;
+  Descriptor listener;
   if (s.process == 0) {
     listener = listen_anywhere(mine.port);
     mine.secret = make_secret();
@@ -249,7 +235,7 @@ Liveness::Liveness(ProcessNetwork& network, Seconds deadline, OnLost on_lost,
   network.host().all_gather(bytes_of_plain(mine), introductions, Seconds(60));
   for (int process = 0; process < network.size(); ++process)
     std::memcpy(&s.processes.emplace_back(), introductions.of(process).data(),
-                sizeof(Introduction));
+                sizeof(LivenessIntroduction));
   if (s.process == 0) {
     s.accept_all(listener, mine.secret);
   } else {

@@ -12,10 +12,6 @@
 namespace tessera {
 namespace {
 
-[[noreturn]] void refuse(const std::string& what, const std::string& why, const std::string& fix) {
-  throw UserError(what, why, fix, ExitCode::kBadConfig);
-}
-
 enum class Least { kZero, kMoreThanZero };
 
 /// Reads a quantity, and says whether it is there.
@@ -34,13 +30,14 @@ bool read(ConfigTable& table, std::string_view key, const UnitTable& units, Leas
   const std::optional<double> number =
       value->is_string() ? parse_quantity(value->as_string(), units) : std::nullopt;
   if (!number)
-    refuse(found,
-           "it is " + std::string(units.quantity) + ": a number and its unit, " + unit_names(units),
-           "write it as \"" + std::string(units.example) + "\"");
+    refuse_config(
+        found,
+        "it is " + std::string(units.quantity) + ": a number and its unit, " + unit_names(units),
+        "write it as \"" + std::string(units.example) + "\"");
   const bool is_in_range = least == Least::kZero ? *number >= 0 : *number > 0;
   if (!is_in_range || !std::isfinite(*number))
-    refuse(found, std::string(units.quantity) + " is finite and " + range,
-           "write a number " + (least == Least::kZero ? "of " + range : range));
+    refuse_config(found, std::string(units.quantity) + " is finite and " + range,
+                  "write a number " + (least == Least::kZero ? "of " + range : range));
   target = *number;
   return true;
 }
@@ -78,9 +75,9 @@ void read_curve(ConfigTable& table, const std::string& key, const UnitTable& siz
   if (!value) return;
   const std::string at = table.file() + ": " + table.full(key);
   if (!value->is_table() || value->as_table().empty())
-    refuse(at + " is " + kind_of(*value), "it is a table of values by their sizes",
-           "write " + key + " = {\"" + std::string(sizes.example) + "\" = \"" +
-               std::string(values.example) + "\"}");
+    refuse_config(at + " is " + kind_of(*value), "it is a table of values by their sizes",
+                  "write " + key + " = {\"" + std::string(sizes.example) + "\" = \"" +
+                      std::string(values.example) + "\"}");
   curve = {};
   for (const auto& [size, found] : value->as_table()) {
     const std::optional<double> x = parse_quantity(size, sizes);
@@ -90,7 +87,7 @@ void read_curve(ConfigTable& table, const std::string& key, const UnitTable& siz
       return number && *number > 0 && std::isfinite(*number);
     };
     if (!is_positive(x) || !is_positive(y))
-      refuse(
+      refuse_config(
           at + " has '" + size + "' = " + to_json(found),
           "it has " + std::string(values.quantity) + " (" + unit_names(values) + ") by " +
               std::string(sizes.quantity) + " (" + unit_names(sizes) + "), each above 0",
@@ -101,7 +98,7 @@ void read_curve(ConfigTable& table, const std::string& key, const UnitTable& siz
             [](const auto& a, const auto& b) { return a.size < b.size; });
   for (size_t i = 1; i < curve.points.size(); ++i)
     if (curve.points[i].size == curve.points[i - 1].size)
-      refuse(at + " has a size twice", "each size has one value", "remove one of the two");
+      refuse_config(at + " has a size twice", "each size has one value", "remove one of the two");
 }
 
 void read_class(ConfigTable table, ClassRates& rates) {
@@ -136,9 +133,9 @@ void read_device(ConfigTable& table, DeviceCost& device) {
   const Document* kernels = table.raw("kernels", {.fallback = "{}"});
   if (!kernels) return;
   if (!kernels->is_table())
-    refuse(table.file() + ": " + table.full("kernels") + " is " + kind_of(*kernels),
-           "rates of kernels are a table by the name of the kernel",
-           "write kernels = {\"unary.exp\" = {memory = \"1 GB/s\"}}");
+    refuse_config(table.file() + ": " + table.full("kernels") + " is " + kind_of(*kernels),
+                  "rates of kernels are a table by the name of the kernel",
+                  "write kernels = {\"unary.exp\" = {memory = \"1 GB/s\"}}");
   for (const auto& [kernel, rates] : kernels->as_table())
     read_class(table.inside(rates, "kernels." + kernel, "kernels.KERNEL"), device.kernels[kernel]);
 }
@@ -167,8 +164,8 @@ std::pair<Rank, Rank> read_pair(ConfigTable& table, const std::string& path) {
   if (!ranks || !ranks->is_list() || ranks->as_list().size() != 2 ||
       !is_rank(ranks->as_list()[0]) || !is_rank(ranks->as_list()[1]) ||
       ranks->as_list()[0] == ranks->as_list()[1])
-    refuse(table.file() + ": " + path + " is not a link between two ranks",
-           "its 'ranks' are the numbers of two ranks", "write ranks = [0, 1]");
+    refuse_config(table.file() + ": " + path + " is not a link between two ranks",
+                  "its 'ranks' are the numbers of two ranks", "write ranks = [0, 1]");
   const auto a = static_cast<Rank>(ranks->as_list()[0].as_int());
   const auto b = static_cast<Rank>(ranks->as_list()[1].as_int());
   return std::minmax(a, b);
@@ -179,15 +176,15 @@ void read_pairs(ConfigTable& table, LinkCosts& links) {
   if (!list) return;
   const std::string at = table.full("pairs");
   if (!list->is_list())
-    refuse(table.file() + ": " + at + " is " + kind_of(*list),
-           "links between two ranks are a list of tables", "write them in [ ]");
+    refuse_config(table.file() + ": " + at + " is " + kind_of(*list),
+                  "links between two ranks are a list of tables", "write them in [ ]");
   for (size_t i = 0; i < list->as_list().size(); ++i) {
     const std::string number = "[" + std::to_string(i) + "]";
     ConfigTable item = table.inside(list->as_list()[i], "pairs" + number, "pairs[]");
     const std::pair<Rank, Rank> ranks = read_pair(item, at + number);
     if (!links.pairs.emplace(ranks, read_link(std::move(item), links.any)).second)
-      refuse(table.file() + ": " + at + number + " has the ranks of an earlier link",
-             "two ranks have one link, in both directions", "remove one of the two");
+      refuse_config(table.file() + ": " + at + number + " has the ranks of an earlier link",
+                    "two ranks have one link, in both directions", "remove one of the two");
   }
 }
 
@@ -195,9 +192,9 @@ void read_axes(ConfigTable& table, LinkCosts& links) {
   const Document* axes = table.raw("axes", {.fallback = "{}"});
   if (!axes) return;
   if (!axes->is_table())
-    refuse(table.file() + ": " + table.full("axes") + " is " + kind_of(*axes),
-           "links along mesh axes are a table by the name of the axis",
-           "write axes = {node = {bandwidth = \"1 GB/s\"}}");
+    refuse_config(table.file() + ": " + table.full("axes") + " is " + kind_of(*axes),
+                  "links along mesh axes are a table by the name of the axis",
+                  "write axes = {node = {bandwidth = \"1 GB/s\"}}");
   for (const auto& [axis, link] : axes->as_table())
     links.axes[axis] = read_link(table.inside(link, "axes." + axis, "axes.AXIS"), links.any);
 }
@@ -334,8 +331,8 @@ Bytes read_byte_count(ConfigTable& table, const std::string& key, Bytes fallback
   auto bytes = static_cast<double>(fallback.value());
   read(table, key, byte_units(), Least::kZero, bytes, as_fallback(bytes, byte_units()));
   if (bytes > 0x1p62)
-    refuse(table.file() + ": " + table.full(key) + " is more than 4 EiB",
-           "no device has so much memory", "correct its unit");
+    refuse_config(table.file() + ": " + table.full(key) + " is more than 4 EiB",
+                  "no device has so much memory", "correct its unit");
   return Bytes(static_cast<int64_t>(bytes));
 }
 

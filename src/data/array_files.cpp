@@ -27,10 +27,6 @@ constexpr int64_t kMaxElements = int64_t{1} << 40;
   throw UserError("'" + file + "' " + what, why, fix, ExitCode::kBadData);
 }
 
-uint8_t byte_at(std::string_view bytes, size_t at) {
-  return static_cast<uint8_t>(bytes[at]);
-}
-
 template <typename T>
 double element(const char* place, bool big_endian) {
   std::array<char, sizeof(T)> bytes;

@@ -14,10 +14,6 @@
 namespace tessera {
 namespace {
 
-[[noreturn]] void refuse(const std::string& what, const std::string& why, const std::string& fix) {
-  throw UserError(what, why, fix, ExitCode::kBadData);
-}
-
 std::string shape_text(const StoredArray& array) {
   std::vector<std::string> words;
   for (int64_t extent : array.shape()) words.push_back(std::to_string(extent));
@@ -29,21 +25,23 @@ void check_shapes(const LabelledArrays& arrays, ImageLayout layout) {
   const std::string both = "'" + arrays.images.file() + "' " + shape_text(arrays.images) +
                            " and '" + arrays.labels.file() + "' " + shape_text(arrays.labels);
   if (images.size() != 3 && images.size() != 4)
-    refuse("no images: " + both, "images are [N,H,W] or [N,C,H,W]", "reshape the array of images");
+    refuse_data("no images: " + both, "images are [N,H,W] or [N,C,H,W]",
+                "reshape the array of images");
   if (!arrays.labels.is_whole())
-    refuse("no labels: " + both, "labels are whole numbers", "convert the array of labels");
+    refuse_data("no labels: " + both, "labels are whole numbers", "convert the array of labels");
   const bool of_images = labels.size() == 1;
   const bool is_last = images.size() == 4 && layout == ImageLayout::kChannelsLast;
   const size_t rows = is_last ? 1 : images.size() - 2;  // the dim of the rows
   const bool of_pixels =
       labels.size() == 3 && labels[1] == images[rows] && labels[2] == images[rows + 1];
   if (!of_images && !of_pixels)
-    refuse("the labels do not fit the images: " + both,
-           "labels are [N], one an image, or [N,H,W], one a pixel", "reshape the array of labels");
+    refuse_data("the labels do not fit the images: " + both,
+                "labels are [N], one an image, or [N,H,W], one a pixel",
+                "reshape the array of labels");
   if (labels[0] != images[0] || labels[0] == 0)
-    refuse("the labels do not fit the images: " + both,
-           "images and labels must have the same length, of at least 1",
-           "give the two files of one data set");
+    refuse_data("the labels do not fit the images: " + both,
+                "images and labels must have the same length, of at least 1",
+                "give the two files of one data set");
 }
 
 /// Refuses [N,H,W,C] that looks like [N,C,H,W]: the last dim could be channels, the second hardly.
@@ -53,19 +51,20 @@ void check_layout(const StoredArray& images, ImageLayout layout) {
   if (layout != ImageLayout::kUnknown || shape.size() != 4 || may_be_channels(shape[1]) ||
       !may_be_channels(shape[3]))
     return;
-  refuse(fmt::format("the layout of the images is not clear: '{}' {}", images.file(),
-                     shape_text(images)),
-         fmt::format("as [N,C,H,W] they have {} channels of {} x {}, as [N,H,W,C] {} of {} x {}",
-                     shape[1], shape[2], shape[3], shape[3], shape[1], shape[2]),
-         "set data.layout = \"nhwc\", or \"nchw\"");
+  refuse_data(
+      fmt::format("the layout of the images is not clear: '{}' {}", images.file(),
+                  shape_text(images)),
+      fmt::format("as [N,C,H,W] they have {} channels of {} x {}, as [N,H,W,C] {} of {} x {}",
+                  shape[1], shape[2], shape[3], shape[3], shape[1], shape[2]),
+      "set data.layout = \"nhwc\", or \"nchw\"");
 }
 
 /// The field of images without labels.
 Field image_field(const StoredArray& images, ImageLayout layout) {
   const std::vector<int64_t>& shape = images.shape();
   if (shape.size() != 3 && shape.size() != 4)
-    refuse("no images: '" + images.file() + "' " + shape_text(images),
-           "images are [N,H,W] or [N,C,H,W]", "reshape the array of images");
+    refuse_data("no images: '" + images.file() + "' " + shape_text(images),
+                "images are [N,H,W] or [N,C,H,W]", "reshape the array of images");
   check_layout(images, layout);
   std::vector<int64_t> image(shape.begin() + 1, shape.end());
   if (image.size() == 2)
@@ -89,9 +88,9 @@ int64_t largest_of(const StoredArray& array, std::string_view what, int64_t limi
   for (int64_t i = 0; i < array.size(); ++i) {
     const double value = array.at(i);
     if (value < 0 || value >= static_cast<double>(limit))
-      refuse(fmt::format("'{}' has the {} {} at offset {}", array.file(), what,
-                         static_cast<int64_t>(value), array.offset_of(i)),
-             fmt::format("a {} is at least 0 and below {}", what, limit), fix);
+      refuse_data(fmt::format("'{}' has the {} {} at offset {}", array.file(), what,
+                              static_cast<int64_t>(value), array.offset_of(i)),
+                  fmt::format("a {} is at least 0 and below {}", what, limit), fix);
     largest = std::max(largest, value);
   }
   return static_cast<int64_t>(largest);
@@ -103,12 +102,13 @@ void check_scaled(const StoredArray& images) {
   if (!images.is_whole() || images.type() == StoredType::kU8) return;
   for (int64_t i = 0; i < images.size(); ++i) {
     if (std::abs(images.at(i)) <= 1) continue;
-    refuse(fmt::format("'{}' has the pixel {} at offset {} and is of {}", images.file(),
-                       static_cast<int64_t>(images.at(i)), images.offset_of(i),
-                       to_text(images.type())),
-           "only u1 is scaled from 0 to 255 to 0 to 1; other whole numbers stay as they are, and "
-           "must be within -1 and 1",
-           "save the images as u1, or as f4 with the numbers that the model is to see");
+    refuse_data(
+        fmt::format("'{}' has the pixel {} at offset {} and is of {}", images.file(),
+                    static_cast<int64_t>(images.at(i)), images.offset_of(i),
+                    to_text(images.type())),
+        "only u1 is scaled from 0 to 255 to 0 to 1; other whole numbers stay as they are, and "
+        "must be within -1 and 1",
+        "save the images as u1, or as f4 with the numbers that the model is to see");
   }
 }
 
@@ -122,8 +122,8 @@ void append_tokens(std::string_view line, const std::string& where, int64_t limi
                    std::vector<int32_t>& tokens) {
   Document document;
   const auto is_wrong = [&](const std::string& why) {
-    refuse(where + " is no line of tokens", why,
-           "write {\"tokens\": [1, 2, 3]} or [1, 2, 3] on a line of its own");
+    refuse_data(where + " is no line of tokens", why,
+                "write {\"tokens\": [1, 2, 3]} or [1, 2, 3] on a line of its own");
   };
   try {
     document = parse_json(line, where);
@@ -136,9 +136,9 @@ void append_tokens(std::string_view line, const std::string& where, int64_t limi
     if (!token.is_int())
       is_wrong("a token is a whole number, and one of these is " + to_json(token));
     if (token.as_int() < 0 || token.as_int() >= limit)
-      refuse(fmt::format("{} has the token {}", where, token.as_int()),
-             fmt::format("a token is at least 0 and below {}", limit),
-             "set data.vocabulary to the number of different tokens, or correct the file");
+      refuse_data(fmt::format("{} has the token {}", where, token.as_int()),
+                  fmt::format("a token is at least 0 and below {}", limit),
+                  "set data.vocabulary to the number of different tokens, or correct the file");
     tokens.push_back(static_cast<int32_t>(token.as_int()));
   }
 }
@@ -188,7 +188,7 @@ void ArrayImages::write(int64_t sample, int64_t row, Batch& batch) const {
 
 std::vector<int32_t> tokens_of(const StoredArray& array, int64_t vocabulary) {
   if (!array.is_whole())
-    refuse(
+    refuse_data(
         "'" + array.file() + "' holds no tokens",
         "its elements are " + std::string(to_text(array.type())) + ", and tokens are whole numbers",
         "save the array as i4, i8 or u1; images are given as data.images with data.labels");

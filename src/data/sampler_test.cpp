@@ -8,9 +8,12 @@
 #include <set>
 
 #include "base/error.h"
+#include "base/testing/error.h"
 
 namespace tessera {
 namespace {
+
+using error_testing::throws_user_error;
 
 using testing::AllOf;
 using testing::Each;
@@ -19,11 +22,6 @@ using testing::IsEmpty;
 using testing::Property;
 using testing::StrEq;
 using testing::Throws;
-
-auto throws_user_error(const std::string& message, ExitCode code) {
-  return Throws<UserError>(
-      AllOf(Property(&UserError::what, StrEq(message)), Property(&UserError::exit_code, code)));
-}
 
 std::vector<int64_t> batch_of(const Sampler& sampler, int64_t step) {
   std::vector<int64_t> samples;

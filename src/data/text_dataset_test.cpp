@@ -9,9 +9,12 @@
 #include <numeric>
 
 #include "base/error.h"
+#include "base/testing/error.h"
 
 namespace tessera {
 namespace {
+
+using error_testing::throws_user_error;
 
 using testing::AllOf;
 using testing::ElementsAre;
@@ -19,11 +22,6 @@ using testing::ElementsAreArray;
 using testing::Property;
 using testing::StrEq;
 using testing::Throws;
-
-auto throws_user_error(const std::string& message, ExitCode code) {
-  return Throws<UserError>(
-      AllOf(Property(&UserError::what, StrEq(message)), Property(&UserError::exit_code, code)));
-}
 
 /// 0, 1, 2, ...: each token is its own position.
 std::vector<int32_t> counting(int64_t count) {

@@ -6,10 +6,13 @@
 #include <fstream>
 
 #include "base/error.h"
+#include "base/testing/error.h"
 #include "base/testing/test_folder.h"
 
 namespace tessera {
 namespace {
+
+using error_testing::throws_user_error;
 
 namespace fs = std::filesystem;
 using testing::AllOf;
@@ -30,11 +33,6 @@ class ReadText : public testing::Test {
 
   TestFolder folder_;
 };
-
-auto throws_user_error(const std::string& message, ExitCode code) {
-  return Throws<UserError>(
-      AllOf(Property(&UserError::what, StrEq(message)), Property(&UserError::exit_code, code)));
-}
 
 TEST_F(ReadText, ReadsFilesInTheOrderOfTheirPaths) {
   const fs::path b = write("b.txt", "second "), a = write("a.txt", "first "),

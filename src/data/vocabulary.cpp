@@ -7,13 +7,10 @@
 #include <set>
 
 #include "base/error.h"
+#include "base/text/text.h"
 
 namespace tessera {
 namespace {
-
-uint8_t byte_at(std::string_view text, size_t place) {
-  return static_cast<uint8_t>(text[place]);
-}
 
 /// The character at byte `place`.  throws  UserError
 std::string_view character_at(std::string_view text, size_t place) {

@@ -4,19 +4,17 @@
 #include <gtest/gtest.h>
 
 #include "base/error.h"
+#include "base/testing/error.h"
 
 namespace tessera {
 namespace {
+
+using error_testing::throws_user_error;
 
 using testing::AllOf;
 using testing::ElementsAre;
 using testing::Property;
 using testing::Throws;
-
-auto throws_user_error(const std::string& message, ExitCode code) {
-  return Throws<UserError>(AllOf(Property(&UserError::what, testing::StrEq(message)),
-                                 Property(&UserError::exit_code, code)));
-}
 
 TEST(Vocabulary, ATokenOfBytesIsTheByte) {
   const Vocabulary bytes = Vocabulary::bytes();

@@ -9,20 +9,13 @@
 #include <thread>
 
 #include "base/error.h"
+#include "device/testing/finish.h"
 
 namespace tessera {
 namespace {
 
 std::unique_ptr<Device> device_of(DeviceKind kind) {
   return kind == DeviceKind::kHost ? make_host_device() : make_fake_device();
-}
-
-/// Waits until the stream has done all its work.
-void finish(DeviceStream& stream) {
-  DeviceEvent event;
-  stream.record(event);
-  while (!event.reached()) std::this_thread::yield();
-  event.rethrow();
 }
 
 /// Adds `number` to each of `count` floats.

@@ -13,20 +13,13 @@
 #include "base/error.h"
 #include "base/testing/error.h"
 #include "base/testing/test_folder.h"
+#include "device/testing/finish.h"
 
 namespace tessera {
 namespace {
 
 using testing::Each;
 using testing::HasSubstr;
-
-/// Waits until the stream has done all its work.
-void finish(DeviceStream& stream) {
-  DeviceEvent event;
-  stream.record(event);
-  while (!event.reached()) std::this_thread::yield();
-  event.rethrow();
-}
 
 std::span<float> floats_of(const DeviceMemory& memory) {
   return {reinterpret_cast<float*>(memory.address()),

@@ -12,6 +12,7 @@
 #include "base/testing/error.h"
 #include "checkpoint/joint_load.h"
 #include "checkpoint/testing/simulated_disk.h"
+#include "engine/testing/losses.h"
 #include "engine/testing/runs.h"
 #include "training/fit.h"
 
@@ -23,12 +24,6 @@ using testing::HasSubstr;
 const std::vector<std::string> kPlans = {"serial",      "dp4",   "tp4",   "tp3",
                                          "dp2-tp2",     "dp3",   "pp2",   "pp2-dp2",
                                          "pp2-dp2-tp2", "dp2:1", "tp2:1", "dp2-tp1:3"};
-
-std::vector<double> losses(Engine& engine, int64_t steps) {
-  std::vector<double> list;
-  for (const StepResult& result : fit(engine, steps)) list.push_back(result.loss);
-  return list;
-}
 
 /// An engine whose variables are not yet initialized.
 Engine empty_engine(const Plan& plan, const RunConfig& config, Purpose purpose = Purpose::kTrain) {

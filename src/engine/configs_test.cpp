@@ -15,7 +15,7 @@
 namespace tessera {
 namespace {
 
-const std::filesystem::path kConfigs = std::filesystem::path(TESSERA_SOURCE_DIR) / "configs";
+const std::filesystem::path kConfigFolder = std::filesystem::path(TESSERA_SOURCE_DIR) / "configs";
 
 /// The file names without `extension`, in order.
 std::vector<std::string> names_in(const std::filesystem::path& folder,
@@ -31,8 +31,8 @@ class EveryPlanFile : public testing::TestWithParam<std::string> {};
 
 TEST_P(EveryPlanFile, CompilesForTheConfigurationOfItsName) {
   const std::string model = GetParam().substr(0, GetParam().find('.'));
-  const RunConfig config = read_config(kConfigs / (model + ".toml"));
-  const Plan plan = read_plan(kConfigs / "plans" / (GetParam() + ".json"));
+  const RunConfig config = read_config(kConfigFolder / (model + ".toml"));
+  const Plan plan = read_plan(kConfigFolder / "plans" / (GetParam() + ".json"));
   EXPECT_EQ(config.train.batch % plan.micro_batches, 0);
   const Graph graph = training_graph(config);
   const Compiled compiled = compile(graph, plan);  // throws when a mark names nothing
@@ -51,15 +51,15 @@ TEST_P(EveryPlanFile, CompilesForTheConfigurationOfItsName) {
 /// replicated optimizer, with the norm of its gradients, has 5% of the flops of a step and more,
 /// and the tensor parallelism of unet leaves its last block whole.
 bool repeats_work(const std::string& plan) {
-  static const std::set<std::string> kPlans = {"image_mlp.dp4", "image_mlp.dp2-tp2", "mlp.dp4",
+  static const std::set<std::string> kNames = {"image_mlp.dp4", "image_mlp.dp2-tp2", "mlp.dp4",
                                                "mlp.dp2-tp2",   "mlp.dp2w",          "unet.tp2"};
-  return kPlans.contains(plan);
+  return kNames.contains(plan);
 }
 
 TEST_P(EveryPlanFile, WastesNoWork) {
   const std::string model = GetParam().substr(0, GetParam().find('.'));
-  const RunConfig config = read_config(kConfigs / (model + ".toml"));
-  const Plan plan = read_plan(kConfigs / "plans" / (GetParam() + ".json"));
+  const RunConfig config = read_config(kConfigFolder / (model + ".toml"));
+  const Plan plan = read_plan(kConfigFolder / "plans" / (GetParam() + ".json"));
   std::vector<std::string> texts;
   for (const ShardingNote& note : waste_of(placements(training_graph(config), plan)))
     texts.push_back(note.text);
@@ -73,8 +73,8 @@ TEST_P(EveryPlanFile, WastesNoWork) {
 // Of the same micro-batches it has the forwards alone.
 TEST_P(EveryPlanFile, TheEvaluationRunsInTheArenaOfTheStep) {
   const std::string model = GetParam().substr(0, GetParam().find('.'));
-  const RunConfig config = read_config(kConfigs / (model + ".toml"));
-  const Plan plan = read_plan(kConfigs / "plans" / (GetParam() + ".json"));
+  const RunConfig config = read_config(kConfigFolder / (model + ".toml"));
+  const Plan plan = read_plan(kConfigFolder / "plans" / (GetParam() + ".json"));
   std::map<Purpose, TaskGraph> programs;
   for (const PlannedProgram& program : planned_programs(config, plan))
     if (program.purpose == Purpose::kTrain || program.purpose == Purpose::kEvaluate)
@@ -96,8 +96,8 @@ Plan written_and_read(const Plan& plan, const Graph& graph) {
 
 TEST_P(EveryPlanFile, ResolvedGivesTheSameProgramsAsItsMarks) {
   const std::string model = GetParam().substr(0, GetParam().find('.'));
-  const RunConfig config = read_config(kConfigs / (model + ".toml"));
-  const Plan plan = read_plan(kConfigs / "plans" / (GetParam() + ".json"));
+  const RunConfig config = read_config(kConfigFolder / (model + ".toml"));
+  const Plan plan = read_plan(kConfigFolder / "plans" / (GetParam() + ".json"));
   const std::vector<PlannedProgram> programs = planned_programs(config, plan);
   Plan resolved = written_and_read(resolved_plan(config, plan), programs.front().graph);
   EXPECT_TRUE(resolved.marks.empty());
@@ -111,7 +111,7 @@ TEST_P(EveryPlanFile, ResolvedGivesTheSameProgramsAsItsMarks) {
 }
 
 INSTANTIATE_TEST_SUITE_P(Configs, EveryPlanFile,
-                         testing::ValuesIn(names_in(kConfigs / "plans", ".json")),
+                         testing::ValuesIn(names_in(kConfigFolder / "plans", ".json")),
                          [](const auto& given) {
                            std::string name = given.param;
                            for (char& letter : name)
@@ -123,8 +123,8 @@ INSTANTIATE_TEST_SUITE_P(Configs, EveryPlanFile,
 // placements show the division.
 TEST(Configs, PlansInSpaceDivideTheRowsOfEveryConvolution) {
   for (const std::string model : {"resnet20", "unet"}) {
-    const Plan plan = read_plan(kConfigs / "plans" / (model + ".sp2.json"));
-    const Graph graph = training_graph(read_config(kConfigs / (model + ".toml")));
+    const Plan plan = read_plan(kConfigFolder / "plans" / (model + ".sp2.json"));
+    const Graph graph = training_graph(read_config(kConfigFolder / (model + ".toml")));
     const Compiled compiled = compile(graph, plan);
     int convolutions = 0;
     for (const Op& op : compiled.graph.ops()) {
@@ -138,8 +138,8 @@ TEST(Configs, PlansInSpaceDivideTheRowsOfEveryConvolution) {
 }
 
 TEST(Configs, HaveAPlanForOneRank) {
-  for (const std::string& model : names_in(kConfigs, ".toml"))
-    EXPECT_THAT(names_in(kConfigs / "plans", ".json"), testing::Contains(model + ".serial"));
+  for (const std::string& model : names_in(kConfigFolder, ".toml"))
+    EXPECT_THAT(names_in(kConfigFolder / "plans", ".json"), testing::Contains(model + ".serial"));
 }
 
 }  // namespace

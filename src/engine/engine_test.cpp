@@ -8,18 +8,13 @@
 
 #include "base/error.h"
 #include "base/testing/error.h"
+#include "engine/testing/losses.h"
 #include "engine/testing/runs.h"
 #include "training/fit.h"
 #include "verify/verify.h"
 
 namespace tessera {
 namespace {
-
-std::vector<double> losses(Engine& engine, int64_t steps) {
-  std::vector<double> list;
-  for (const StepResult& result : fit(engine, steps)) list.push_back(result.loss);
-  return list;
-}
 
 TEST(Engine, TrainsSeriallyAndTheLossFalls) {
   Engine engine(tiny_gpt(), serial_plan(), small_text());

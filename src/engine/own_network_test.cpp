@@ -9,6 +9,7 @@
 #include "checkpoint/testing/simulated_disk.h"
 #include "engine/checkpointing.h"
 #include "engine/programs/program_plans.h"
+#include "engine/testing/losses.h"
 #include "ops/compositions.h"
 #include "training/fit.h"
 #include "verify/verify.h"
@@ -25,12 +26,6 @@ constexpr double kRounding = 4 * 17 * 0x1p-24;
 Engine engine_on(const std::string& plan, EngineOptions options = {}) {
   return Engine(distance_network(), distance_settings(), distance_plan(plan), pairs_of_points(),
                 std::move(options));
-}
-
-std::vector<double> losses(Engine& engine, int64_t steps) {
-  std::vector<double> all;
-  for (const StepResult& step : fit(engine, steps)) all.push_back(step.loss);
-  return all;
 }
 
 Batch held_out_rows(Range rows) {

@@ -7,6 +7,7 @@
 #include "base/testing/error.h"
 #include "checkpoint/testing/simulated_disk.h"
 #include "engine/checkpointing.h"
+#include "engine/testing/losses.h"
 #include "engine/testing/own_network.h"
 #include "engine/testing/runs.h"
 #include "training/fit.h"
@@ -39,12 +40,6 @@ struct Subject {
     return run;
   }
 };
-
-std::vector<double> losses(Engine& engine, int64_t steps) {
-  std::vector<double> all;
-  for (const StepResult& step : fit(engine, steps)) all.push_back(step.loss);
-  return all;
-}
 
 bool same_bits(const TensorMap& a, const TensorMap& b) {
   return a.size() == b.size() && std::ranges::all_of(a, [&](const auto& entry) {

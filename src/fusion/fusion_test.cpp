@@ -7,16 +7,13 @@
 #include <set>
 #include <string>
 
+#include "base/testing/tensor_types.h"
 #include "network/family.h"
 #include "network/graphs.h"
 #include "ops/builder.h"
 
 namespace tessera {
 namespace {
-
-TensorType f32(Shape shape) {
-  return {DType::kF32, shape};
-}
 
 std::vector<std::string> groups_of(const Graph& graph) {
   std::vector<std::string> list;

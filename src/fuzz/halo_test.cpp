@@ -13,8 +13,8 @@ namespace {
 constexpr HaloForm kForms[] = {HaloForm::kExchange, HaloForm::kRecompute, HaloForm::kAuto};
 
 /// The failure under any form of halo; "" when there is none.
-std::string failure_of(const Graph& graph, std::string_view mesh, std::vector<Mark> marks,
-                       int64_t micro_batches = 1) {
+std::string failures_of_forms(const Graph& graph, std::string_view mesh, std::vector<Mark> marks,
+                              int64_t micro_batches = 1) {
   FuzzCase given;
   given.seed = 5;
   given.graph = graph;
@@ -65,13 +65,13 @@ Graph three_layers(int64_t rows, bool trained) {
 
 TEST(HaloForms, GiveTheSerialResults) {
   for (const bool trained : {false, true}) {
-    EXPECT_EQ(failure_of(three_layers(8, trained), "h=2", kByHeight), "") << trained;
-    EXPECT_EQ(failure_of(three_layers(7, trained), "h=2", kByHeight), "") << trained;
-    EXPECT_EQ(failure_of(three_layers(5, trained), "h=3", kByHeight), "") << trained;
-    EXPECT_EQ(failure_of(three_layers(2, trained), "h=3", kByHeight), "")
+    EXPECT_EQ(failures_of_forms(three_layers(8, trained), "h=2", kByHeight), "") << trained;
+    EXPECT_EQ(failures_of_forms(three_layers(7, trained), "h=2", kByHeight), "") << trained;
+    EXPECT_EQ(failures_of_forms(three_layers(5, trained), "h=3", kByHeight), "") << trained;
+    EXPECT_EQ(failures_of_forms(three_layers(2, trained), "h=3", kByHeight), "")
         << trained;  // some have no row
-    EXPECT_EQ(failure_of(three_layers(7, trained), "h=2 w=2", kByBoth), "") << trained;
-    EXPECT_EQ(failure_of(three_layers(6, trained), "h=2", kByHeight, 2), "") << trained;
+    EXPECT_EQ(failures_of_forms(three_layers(7, trained), "h=2 w=2", kByBoth), "") << trained;
+    EXPECT_EQ(failures_of_forms(three_layers(6, trained), "h=2", kByHeight, 2), "") << trained;
   }
 }
 
@@ -93,9 +93,9 @@ Graph up_and_down() {
 }
 
 TEST(HaloForms, GoThroughPoolingResizeAndSkips) {
-  EXPECT_EQ(failure_of(up_and_down(), "h=2", kByHeight), "");
-  EXPECT_EQ(failure_of(up_and_down(), "h=4", kByHeight), "");
-  EXPECT_EQ(failure_of(up_and_down(), "h=2 w=2", kByBoth), "");
+  EXPECT_EQ(failures_of_forms(up_and_down(), "h=2", kByHeight), "");
+  EXPECT_EQ(failures_of_forms(up_and_down(), "h=4", kByHeight), "");
+  EXPECT_EQ(failures_of_forms(up_and_down(), "h=2 w=2", kByBoth), "");
 }
 
 /// Is there an op that computes overlapping parts?

@@ -130,11 +130,6 @@ bool add_any(ProgramMaker& maker) {
 }
 
 /// Row numbers, from one before the first to one after the last.
-Known random_ids(ProgramMaker& maker, int64_t rows, const Shape& shape) {
-  if (maker.dice().chance(0.4)) return maker.of_type({DType::kI32, shape});
-  return maker.new_input({DType::kI32, shape}, {true, -1, static_cast<double>(rows)});
-}
-
 bool add_gather(ProgramMaker& maker) {
   const Known table =
       maker.any_of_rank(maker.dice().chance(0.85) ? DType::kF32 : DType::kI32, 1, 3);
@@ -176,19 +171,19 @@ bool add_attention(ProgramMaker& maker) {
   return maker.add({result.out, v.bounds, false, trained});
 }
 
-constexpr OpGenerator kGenerators[] = {{"dot", 16, add_dot},
-                                       {"sum", 7, add_sum},
-                                       {"extreme", 5, add_extreme},
-                                       {"product", 2, add_product},
-                                       {"any", 2, add_any},
-                                       {"gather", 5, add_gather},
-                                       {"scatter_add", 4, add_scatter_add},
-                                       {"attention", 6, add_attention}};
+constexpr OpGenerator kContractionOps[] = {{"dot", 16, add_dot},
+                                           {"sum", 7, add_sum},
+                                           {"extreme", 5, add_extreme},
+                                           {"product", 2, add_product},
+                                           {"any", 2, add_any},
+                                           {"gather", 5, add_gather},
+                                           {"scatter_add", 4, add_scatter_add},
+                                           {"attention", 6, add_attention}};
 
 }  // namespace
 
 std::span<const OpGenerator> contraction_ops() {
-  return kGenerators;
+  return kContractionOps;
 }
 
 }  // namespace tessera::fuzz

@@ -320,12 +320,12 @@ bool add_if(ProgramMaker& maker) {
   return true;
 }
 
-constexpr OpGenerator kGenerators[] = {{"while", 6, add_while}, {"if", 5, add_if}};
+constexpr OpGenerator kControlOps[] = {{"while", 6, add_while}, {"if", 5, add_if}};
 
 }  // namespace
 
 std::span<const OpGenerator> control_ops() {
-  return kGenerators;
+  return kControlOps;
 }
 
 }  // namespace tessera::fuzz

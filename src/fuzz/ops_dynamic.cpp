@@ -63,11 +63,6 @@ bool add_dynamic_update(ProgramMaker& maker) {
 }
 
 /// Element numbers, from one before the first to one after the last.
-Known random_ids(ProgramMaker& maker, int64_t extent, const Shape& shape) {
-  if (maker.dice().chance(0.4)) return maker.of_type({DType::kI32, shape});
-  return maker.new_input({DType::kI32, shape}, {true, -1, static_cast<double>(extent)});
-}
-
 Bounds with_zero(const Bounds& bounds) {
   return {std::min(bounds.low, 0.0), std::max(bounds.high, 0.0)};
 }
@@ -245,7 +240,7 @@ bool add_grouped(ProgramMaker& maker) {
                               {-most, most}, maker.exact()));
 }
 
-constexpr OpGenerator kGenerators[] = {{"dynamic_slice", 2, add_dynamic_slice},
+constexpr OpGenerator kDynamicOps[] = {{"dynamic_slice", 2, add_dynamic_slice},
                                        {"dynamic_update", 2, add_dynamic_update},
                                        {"take_along_dim", 2, add_take_along_dim},
                                        {"scatter_add_along_dim", 2, add_scatter_add_along_dim},
@@ -262,7 +257,7 @@ constexpr OpGenerator kGenerators[] = {{"dynamic_slice", 2, add_dynamic_slice},
 }  // namespace
 
 std::span<const OpGenerator> dynamic_ops() {
-  return kGenerators;
+  return kDynamicOps;
 }
 
 }  // namespace tessera::fuzz

@@ -163,17 +163,13 @@ bool add_select(ProgramMaker& maker) {
   return maker.add(maker.make("select", {condition, a, b}, {}, bounds, a.whole && b.whole));
 }
 
-std::vector<int64_t> list(const Shape& shape) {
-  return {shape.begin(), shape.end()};
-}
-
 bool add_constant(ProgramMaker& maker) {
   const DType dtype =
       maker.dice().pick(std::vector<DType>{DType::kF32, DType::kF32, DType::kI32, DType::kBool});
   const auto value = static_cast<double>(
       maker.dice().between(dtype == DType::kBool ? 0 : -2, dtype == DType::kBool ? 1 : 3));
   const Attributes attributes{{"dtype", std::string(to_text(dtype))},
-                              {"shape", list(maker.random_shape(0, 3))},
+                              {"shape", list_of(maker.random_shape(0, 3))},
                               {"value", value}};
   return maker.add(maker.make("constant", {}, attributes, {value, value}, true));
 }
@@ -183,7 +179,7 @@ bool add_iota(ProgramMaker& maker) {
   const DType dtype = maker.dice().chance(0.5) ? DType::kF32 : DType::kI32;
   const auto dim = maker.dice().below(shape.size());
   const Attributes attributes{
-      {"dtype", std::string(to_text(dtype))}, {"shape", list(shape)}, {"dim", dim}};
+      {"dtype", std::string(to_text(dtype))}, {"shape", list_of(shape)}, {"dim", dim}};
   return maker.add(maker.make("iota", {}, attributes,
                               {0, static_cast<double>(shape[static_cast<int>(dim)])}, true));
 }
@@ -197,7 +193,7 @@ bool add_random(ProgramMaker& maker) {
   return maker.add({maker.builder().unary("floor", eighths), {0, 7}, true, false});
 }
 
-constexpr OpGenerator kGenerators[] = {
+constexpr OpGenerator kElementwiseOps[] = {
     {"unary", 14, add_unary},    {"scalar", 6, add_scalar}, {"pow_scalar", 1, add_pow_scalar},
     {"binary", 16, add_binary},  {"div", 3, add_div},       {"pow", 1, add_pow},
     {"compare", 4, add_compare}, {"select", 4, add_select}, {"constant", 2, add_constant},
@@ -206,7 +202,7 @@ constexpr OpGenerator kGenerators[] = {
 }  // namespace
 
 std::span<const OpGenerator> elementwise_ops() {
-  return kGenerators;
+  return kElementwiseOps;
 }
 
 }  // namespace tessera::fuzz

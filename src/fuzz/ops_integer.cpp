@@ -75,7 +75,7 @@ bool add_cast(ProgramMaker& maker) {
       maker.make("cast", {x}, {{"dtype", std::string(to_text(to))}}, bounds, x.whole, !jumps));
 }
 
-constexpr OpGenerator kGenerators[] = {{"integers", 5, add_integers}, {"division", 3, add_division},
+constexpr OpGenerator kIntegerOps[] = {{"integers", 5, add_integers}, {"division", 3, add_division},
                                        {"integer", 2, add_integer},   {"bits", 2, add_bits},
                                        {"shift", 1, add_shift},       {"logic", 4, add_logic},
                                        {"cast", 5, add_cast}};
@@ -83,7 +83,7 @@ constexpr OpGenerator kGenerators[] = {{"integers", 5, add_integers}, {"division
 }  // namespace
 
 std::span<const OpGenerator> integer_ops() {
-  return kGenerators;
+  return kIntegerOps;
 }
 
 }  // namespace tessera::fuzz

@@ -7,11 +7,7 @@
 namespace tessera::fuzz {
 namespace {
 
-std::vector<int64_t> list(const Shape& shape) {
-  return {shape.begin(), shape.end()};
-}
-
-DType random_dtype(ProgramMaker& maker) {
+DType moved_dtype(ProgramMaker& maker) {
   return maker.dice().pick(std::vector<DType>{DType::kF32, DType::kF32, DType::kF32, DType::kF32,
                                               DType::kI32, DType::kBool});
 }
@@ -22,7 +18,7 @@ Known moved(ProgramMaker& maker, std::string_view kind, const Known& x, Attribut
 
 /// Adds dims between the old ones; an extent of 1 may grow.
 bool add_broadcast(ProgramMaker& maker) {
-  const Known x = maker.any_of_rank(random_dtype(maker), 0, 3);
+  const Known x = maker.any_of_rank(moved_dtype(maker), 0, 3);
   Shape shape;
   std::vector<int64_t> dims;
   int next = 0;
@@ -38,7 +34,7 @@ bool add_broadcast(ProgramMaker& maker) {
     shape.push_back(extent == 1 && maker.dice().chance(0.5) ? maker.random_extent() : extent);
   }
   if (element_count(shape) > maker.max_elements()) return false;
-  return maker.add(moved(maker, "broadcast", x, {{"shape", list(shape)}, {"dims", dims}}));
+  return maker.add(moved(maker, "broadcast", x, {{"shape", list_of(shape)}, {"dims", dims}}));
 }
 
 /// Splits dims into factors, joins them with their neighbours, or adds dims of extent 1.
@@ -69,12 +65,13 @@ Shape reshaped(ProgramMaker& maker, const Shape& from) {
 }
 
 bool add_reshape(ProgramMaker& maker) {
-  const Known x = maker.any(random_dtype(maker));
-  return maker.add(moved(maker, "reshape", x, {{"shape", list(reshaped(maker, maker.shape(x)))}}));
+  const Known x = maker.any(moved_dtype(maker));
+  return maker.add(
+      moved(maker, "reshape", x, {{"shape", list_of(reshaped(maker, maker.shape(x)))}}));
 }
 
 bool add_transpose(ProgramMaker& maker) {
-  const Known x = maker.any_of_rank(random_dtype(maker), 1, kMaxRank);
+  const Known x = maker.any_of_rank(moved_dtype(maker), 1, kMaxRank);
   std::vector<int64_t> permutation(static_cast<size_t>(maker.shape(x).size()));
   std::iota(permutation.begin(), permutation.end(), 0);
   maker.dice().shuffle(permutation);
@@ -82,7 +79,7 @@ bool add_transpose(ProgramMaker& maker) {
 }
 
 bool add_slice(ProgramMaker& maker) {
-  const Known x = maker.any_of_rank(random_dtype(maker), 1, kMaxRank);
+  const Known x = maker.any_of_rank(moved_dtype(maker), 1, kMaxRank);
   std::vector<int64_t> start, limit, stride;
   for (int64_t extent : maker.shape(x)) {
     const bool whole = extent == 0 || maker.dice().chance(0.5);
@@ -124,12 +121,12 @@ bool add_pad(ProgramMaker& maker) {
   const auto value =
       static_cast<double>(maker.dice().chance(0.5) ? 0 : maker.dice().between(-2, 2));
   const Bounds bounds{std::min(x.bounds.low, value), std::max(x.bounds.high, value)};
-  return maker.add(maker.make("pad", {x}, {{"low", low}, {"shape", list(shape)}, {"value", value}},
-                              bounds, x.whole));
+  return maker.add(maker.make(
+      "pad", {x}, {{"low", low}, {"shape", list_of(shape)}, {"value", value}}, bounds, x.whole));
 }
 
 bool add_concat(ProgramMaker& maker) {
-  const Known first = maker.any_of_rank(random_dtype(maker), 1, kMaxRank);
+  const Known first = maker.any_of_rank(moved_dtype(maker), 1, kMaxRank);
   const int64_t dim = maker.dice().below(maker.shape(first).size());
   std::vector<Known> parts{first};
   Bounds bounds = first.bounds;
@@ -146,14 +143,14 @@ bool add_concat(ProgramMaker& maker) {
   return maker.add(maker.make("concat", parts, {{"dim", dim}}, bounds, whole));
 }
 
-constexpr OpGenerator kGenerators[] = {
+constexpr OpGenerator kMovementOps[] = {
     {"broadcast", 7, add_broadcast}, {"reshape", 7, add_reshape}, {"transpose", 5, add_transpose},
     {"slice", 5, add_slice},         {"pad", 4, add_pad},         {"concat", 5, add_concat}};
 
 }  // namespace
 
 std::span<const OpGenerator> movement_ops() {
-  return kGenerators;
+  return kMovementOps;
 }
 
 }  // namespace tessera::fuzz

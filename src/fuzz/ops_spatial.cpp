@@ -204,7 +204,7 @@ bool add_resize(ProgramMaker& maker) {
   return maker.add(maker.make("resize", {*x}, attributes, x->bounds, x->whole && is_nearest));
 }
 
-constexpr OpGenerator kGenerators[] = {
+constexpr OpGenerator kSpatialOps[] = {
     {"convolution", 8, add_convolution},   {"transposed", 3, add_transposed},
     {"correlation", 2, add_correlation},   {"max_pool", 3, add_max_pool},
     {"average_pool", 5, add_average_pool}, {"resize", 4, add_resize}};
@@ -212,7 +212,7 @@ constexpr OpGenerator kGenerators[] = {
 }  // namespace
 
 std::span<const OpGenerator> spatial_ops() {
-  return kGenerators;
+  return kSpatialOps;
 }
 
 }  // namespace tessera::fuzz

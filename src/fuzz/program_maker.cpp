@@ -19,10 +19,6 @@ constexpr double kGeneralLimit = 4;
 // A value up to this factor above the limit may be used once more before it is bounded.
 constexpr double kMaxExcess = 25;
 
-std::vector<int64_t> list(const Shape& shape) {
-  return {shape.begin(), shape.end()};
-}
-
 }  // namespace
 
 ProgramMaker::ProgramMaker(uint64_t seed, bool exact, int64_t micro_batches)
@@ -210,7 +206,7 @@ Known with_rank(ProgramMaker& maker, const Known& x, int rank) {
     wanted.push_back(product);
     product = 1;
   }
-  return maker.make("reshape", {x}, {{"shape", list(wanted)}}, x.bounds, x.whole);
+  return maker.make("reshape", {x}, {{"shape", list_of(wanted)}}, x.bounds, x.whole);
 }
 
 }  // namespace
@@ -225,17 +221,27 @@ Known with_shape(ProgramMaker& maker, const Known& x, const Shape& wanted) {
   }
   const std::vector<int64_t> zeros(rank, 0), ones(rank, 1);
   if (cut != maker.shape(y))
-    y = maker.make("slice", {y}, {{"start", zeros}, {"limit", list(cut)}, {"stride", ones}},
+    y = maker.make("slice", {y}, {{"start", zeros}, {"limit", list_of(cut)}, {"stride", ones}},
                    y.bounds, y.whole);
   if (grown != cut)
-    y = maker.make("pad", {y}, {{"low", zeros}, {"shape", list(grown)}, {"value", 0.0}},
+    y = maker.make("pad", {y}, {{"low", zeros}, {"shape", list_of(grown)}, {"value", 0.0}},
                    {std::min(y.bounds.low, 0.0), std::max(y.bounds.high, 0.0)}, y.whole);
   if (grown != wanted) {
     std::vector<int64_t> dims(rank);
     std::iota(dims.begin(), dims.end(), 0);
-    y = maker.make("broadcast", {y}, {{"shape", list(wanted)}, {"dims", dims}}, y.bounds, y.whole);
+    y = maker.make("broadcast", {y}, {{"shape", list_of(wanted)}, {"dims", dims}}, y.bounds,
+                   y.whole);
   }
   return y;
+}
+
+Known random_ids(ProgramMaker& maker, int64_t extent, const Shape& shape) {
+  if (maker.dice().chance(0.4)) return maker.of_type({DType::kI32, shape});
+  return maker.new_input({DType::kI32, shape}, {true, -1, static_cast<double>(extent)});
+}
+
+std::vector<int64_t> list_of(const Shape& shape) {
+  return {shape.begin(), shape.end()};
 }
 
 }  // namespace tessera::fuzz

@@ -105,6 +105,11 @@ Known bounded(ProgramMaker& maker, const Known& x, double limit);
 /// The elements of x that fit into `shape`, with zeros elsewhere. It is made by reshape, slice, pad
 /// and broadcast.
 Known with_shape(ProgramMaker& maker, const Known& x, const Shape& shape);
+/// Indices of rows in a dim of `extent`, and a few that are outside of it.
+Known random_ids(ProgramMaker& maker, int64_t extent, const Shape& shape);
+
+/// A shape as an attribute.
+std::vector<int64_t> list_of(const Shape& shape);
 
 /// Adds an op. Its function returns false when the pool does not allow the op now.
 struct OpGenerator {

@@ -178,4 +178,18 @@ uint64_t fingerprint(const Graph& graph) {
   return stable_hash(to_text(graph));
 }
 
+int64_t parameter_count(const Graph& graph) {
+  int64_t count = 0;
+  for (const Variable& variable : graph.variables())
+    if (variable.trainable) count += element_count(graph.type(variable.value).shape);
+  return count;
+}
+
+Bytes parameter_bytes(const Graph& graph) {
+  Bytes bytes{0};
+  for (const Variable& variable : graph.variables())
+    if (variable.trainable) bytes += byte_size(graph.type(variable.value));
+  return bytes;
+}
+
 }  // namespace tessera

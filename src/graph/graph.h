@@ -194,6 +194,10 @@ Graph parse_graph(std::string_view text, OperatorSetPtr operators = nullptr);
 ///   throws  InternalError that names the first fault
 void verify(const Graph& graph);
 
+/// The number of elements of the trainable variables.
+int64_t parameter_count(const Graph& graph);
+Bytes parameter_bytes(const Graph& graph);
+
 /// A hash of the text form, which plans and checkpoints store. Of the user's own operators it
 /// contains only the names.
 uint64_t fingerprint(const Graph& graph);

@@ -8,10 +8,12 @@
 #include <cstring>
 #include <thread>
 
+#include "base/testing/tensor_types.h"
 #include "kernels/bind.h"
 #include "kernels/testing/kernel_check.h"
 
 namespace {
+
 std::atomic<int64_t> allocations{0};
 
 bool is_of_a_kernel_library(const void* caller) {
@@ -29,10 +31,6 @@ namespace tessera {
 namespace {
 
 using namespace kernel_testing;
-
-TensorType f32(const Shape& shape) {
-  return {DType::kF32, shape};
-}
 
 std::vector<LocalCall> calls_of_rows_and_indices() {
   const TensorType ids{DType::kI32, {9}}, step{DType::kI32, {}};

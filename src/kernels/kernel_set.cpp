@@ -6,29 +6,21 @@
 #include "kernels/cpu/catalogue.h"
 
 namespace tessera {
-namespace {
-
-[[noreturn]] void refuse(const std::string& what, const std::string& why, const std::string& fix) {
-  throw UserError(what, why, fix, ExitCode::kBadData);
-}
-
-}  // namespace
-
 KernelSet::KernelSet(std::vector<NamedKernel> kernels) {
   const std::vector<std::string> built_in = kernel_names();
   for (NamedKernel& kernel : kernels) {
     const std::string quoted = "kernel '" + kernel.name + "'";
     if (kernel.name.empty())
-      refuse("a kernel of the program has no name", "calls find kernels by name",
-             "set NamedKernel::name");
+      refuse_data("a kernel of the program has no name", "calls find kernels by name",
+                  "set NamedKernel::name");
     if (!kernel.bind)
-      refuse(quoted + " has no binder", "the binder makes what runs", "set NamedKernel::bind");
+      refuse_data(quoted + " has no binder", "the binder makes what runs", "set NamedKernel::bind");
     if (std::binary_search(built_in.begin(), built_in.end(), kernel.name))
-      refuse(quoted + " is built in", "a call must mean the same in every program",
-             "give yours another name, such as 'my." + kernel.name + "'");
+      refuse_data(quoted + " is built in", "a call must mean the same in every program",
+                  "give yours another name, such as 'my." + kernel.name + "'");
     if (find(kernel.name))
-      refuse(quoted + " occurs twice", "calls find kernels by name",
-             "rename or remove one of them");
+      refuse_data(quoted + " occurs twice", "calls find kernels by name",
+                  "rename or remove one of them");
     kernels_.push_back(std::move(kernel));
   }
 }

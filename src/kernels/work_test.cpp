@@ -5,17 +5,11 @@
 #include <gtest/gtest.h>
 
 #include "base/error.h"
+#include "base/testing/tensor_types.h"
 #include "kernels/bind.h"
 
 namespace tessera {
 namespace {
-
-TensorType f32(Shape shape) {
-  return {DType::kF32, shape};
-}
-TensorType i32(Shape shape) {
-  return {DType::kI32, shape};
-}
 
 TEST(Work, OfAMatmulIsTwoOperationsForEachCombinationOfItsLetters) {
   // 2 batches of 3 x 4 by 4 x 5: 2 x 3 x 4 x 5 products. It reads 24 + 40 elements and writes 30.

@@ -4,13 +4,10 @@
 
 #include "lower/lower.h"
 #include "ops/builder.h"
+#include "shard/layout/testing/mesh_of.h"
 
 namespace tessera {
 namespace {
-
-MeshPtr mesh_of(std::string_view text) {
-  return std::make_shared<const Mesh>(parse_mesh(text));
-}
 
 /// One op for each pass to remove: half of x is folded, once is x, again is e, and nothing reads
 /// unread.

@@ -8,18 +8,13 @@
 #include <set>
 
 #include "autodiff/gradient.h"
+#include "base/testing/tensor_types.h"
 #include "lower/partition.h"
 #include "ops/builder.h"
+#include "shard/layout/testing/mesh_of.h"
 
 namespace tessera {
 namespace {
-
-MeshPtr mesh_of(std::string_view text) {
-  return std::make_shared<const Mesh>(parse_mesh(text));
-}
-TensorType f32(Shape shape) {
-  return {DType::kF32, shape};
-}
 
 /// "all-gather y: [@d, *] -> [*, *]" a line an exchange, in program order.
 std::vector<std::string> exchanges(const Program& program) {

@@ -10,16 +10,13 @@
 #include "autodiff/gradient.h"
 #include "autodiff/optimizer.h"
 #include "base/error.h"
+#include "base/testing/tensor_types.h"
 #include "base/text/text.h"
 #include "lower/lower.h"
 #include "ops/builder.h"
 
 namespace tessera {
 namespace {
-
-TensorType f32(Shape shape) {
-  return {DType::kF32, std::move(shape)};
-}
 
 NamedMesh device(const std::string& name, Rank rank) {
   return {name, std::make_shared<const Mesh>(Shape{1}, std::vector<std::string>{"dp"},

@@ -6,13 +6,9 @@
 namespace tessera {
 namespace {
 
-const RegisterForm& at(const Program& program, RegisterFormIndex reg) {
-  return program.registers[reg];
-}
-
 /// With an "i" for the number of the micro-batch where the program is rolled.
 std::string name_of(const Program& program, RegisterFormIndex reg) {
-  return NumberedText(at(program, reg).name.text()).with("i");
+  return NumberedText(program.registers[reg].name.text()).with("i");
 }
 
 std::string names(const Program& program, std::span<const RegisterFormIndex> list) {
@@ -24,7 +20,7 @@ std::string names(const Program& program, std::span<const RegisterFormIndex> lis
 std::string types(const Program& program, const std::vector<RegisterFormIndex>& list) {
   std::vector<std::string> texts;
   for (RegisterFormIndex reg : list)
-    texts.push_back(to_text(at(program, reg).type, at(program, reg).attr));
+    texts.push_back(to_text(program.registers[reg].type, program.registers[reg].attr));
   return join(texts, ", ");
 }
 
@@ -32,8 +28,8 @@ std::string types(const Program& program, const std::vector<RegisterFormIndex>& 
 std::string place_text(const Program& program, const std::vector<RegisterFormIndex>& outputs) {
   std::string text;
   for (RegisterFormIndex reg : outputs)
-    if (at(program, reg).storage == Register::Storage::kVariable)
-      text += " in place of " + program.variables[at(program, reg).variable].name;
+    if (program.registers[reg].storage == Register::Storage::kVariable)
+      text += " in place of " + program.variables[program.registers[reg].variable].name;
   return text;
 }
 
@@ -173,8 +169,8 @@ std::string to_text(const Program& program) {
     text += "output " + name + " = " + names(program, {&reg, 1}) + "\n";
   for (size_t v = 0; v < program.variables.size(); ++v)
     if (!program.next[v].is_none())
-      text +=
-          "next " + program.variables[v].name + " = " + at(program, program.next[v]).name + "\n";
+      text += "next " + program.variables[v].name + " = " +
+              program.registers[program.next[v]].name + "\n";
   return text;
 }
 

@@ -3,15 +3,12 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
+#include "base/testing/tensor_types.h"
 #include "lower/partition.h"
 #include "ops/builder.h"
 
 namespace tessera {
 namespace {
-
-TensorType f32(Shape shape) {
-  return {DType::kF32, shape};
-}
 
 /// "slice y [@d, *]" a line an exchange, in program order: what it is made of, and what.
 std::vector<std::string> exchanges(const Graph& graph, const std::string& mesh,

@@ -44,34 +44,34 @@ Graph two_products(int64_t flops) {
   return graph;
 }
 
-const Mark kRows = shard_tensor("x", "P(\"dp\")");
+const Mark kRowsOfX = shard_tensor("x", "P(\"dp\")");
 
 TEST(Waste, AnAxisThatNoMarkUsesDividesNothing) {
   const Graph graph = testing_layers::square_layers(2, 8, 4);
   EXPECT_THAT(waste(graph, plan_on("dp=2 tp=2", {})),
               ElementsAre("axis 'dp' divides nothing: its 2 ranks do the same work",
                           "axis 'tp' divides nothing: its 2 ranks do the same work"));
-  EXPECT_THAT(waste(graph, plan_on("dp=2 tp=3", {kRows})),
+  EXPECT_THAT(waste(graph, plan_on("dp=2 tp=3", {kRowsOfX})),
               ElementsAre("axis 'tp' divides nothing: its 3 ranks do the same work"));
 }
 
 TEST(Waste, AnAxisOfOneRankAndTheSerialPlanWasteNothing) {
   const Graph graph = testing_layers::square_layers(2, 8, 4);
   EXPECT_THAT(waste(graph, serial_plan()), IsEmpty());
-  EXPECT_THAT(waste(graph, plan_on("dp=2 tp=1", {kRows})), IsEmpty());
+  EXPECT_THAT(waste(graph, plan_on("dp=2 tp=1", {kRowsOfX})), IsEmpty());
 }
 
 TEST(Waste, WorkThatAllRanksRepeatIsNamedAboveATwentiethOfAStep) {
   // 256 / (256 + 256) and 256 / (256 + 13) of the flops are divided; 13 / 269 is below 5%.
-  EXPECT_THAT(waste(two_products(256), plan_on("dp=2", {kRows})),
+  EXPECT_THAT(waste(two_products(256), plan_on("dp=2", {kRowsOfX})),
               ElementsAre("the 2 ranks of axis 'dp' all compute 'z' with the same data, 50% of the "
                           "flops of a step"));
-  EXPECT_THAT(waste(two_products(12), plan_on("dp=2", {kRows})), IsEmpty());
+  EXPECT_THAT(waste(two_products(12), plan_on("dp=2", {kRowsOfX})), IsEmpty());
 }
 
 TEST(Waste, PartialSumsAreNoRepeatedWork) {
   // z takes partial sums of u over dp: each rank multiplies other data.
-  PlacedGraph placed = placements(two_products(256), plan_on("dp=2", {kRows}));
+  PlacedGraph placed = placements(two_products(256), plan_on("dp=2", {kRowsOfX}));
   ASSERT_EQ(waste_of(placed).size(), 1u);
   placed.sharded.ops.back().linear = {{.axis = 0, .set = 0}};
   EXPECT_THAT(waste_of(placed), IsEmpty());
@@ -79,19 +79,19 @@ TEST(Waste, PartialSumsAreNoRepeatedWork) {
 
 TEST(Waste, RanksWithoutRowsHaveNoPart) {
   const Graph graph = testing_layers::square_layers(1, 5, 64);
-  EXPECT_THAT(waste(graph, plan_on("dp=8", {kRows})),
+  EXPECT_THAT(waste(graph, plan_on("dp=8", {kRowsOfX})),
               ElementsAre(StartsWith("ranks 5 to 7 have no part of 'y.w0' and ")));
-  EXPECT_THAT(waste(graph, plan_on("dp=6", {kRows})),
+  EXPECT_THAT(waste(graph, plan_on("dp=6", {kRowsOfX})),
               ElementsAre(StartsWith("rank 5 has no part of 'y.w0' and ")));
-  EXPECT_THAT(waste(graph, plan_on("dp=5", {kRows})), IsEmpty());
+  EXPECT_THAT(waste(graph, plan_on("dp=5", {kRowsOfX})), IsEmpty());
 }
 
 TEST(Waste, ARowForEachMicroBatchLeavesNoneForTheSecondRank) {
   const Graph graph = testing_layers::square_layers(1, 4, 64);
-  EXPECT_THAT(waste(graph, plan_on("dp=2", {kRows}, 4)),
+  EXPECT_THAT(waste(graph, plan_on("dp=2", {kRowsOfX}, 4)),
               Contains(AllOf(StartsWith("rank 1 has no part of "),
                              EndsWith("axes mb=4 dp=2 divide a dim of 4 of 'y.w0'"))));
-  EXPECT_THAT(waste(graph, plan_on("dp=2", {kRows}, 2)), Not(Contains(HasSubstr("no part"))));
+  EXPECT_THAT(waste(graph, plan_on("dp=2", {kRowsOfX}, 2)), Not(Contains(HasSubstr("no part"))));
 }
 
 TEST(Waste, StagesAreNamedWhereOnlySomeAreConcerned) {
@@ -108,13 +108,13 @@ TEST(Waste, StagesAreNamedWhereOnlySomeAreConcerned) {
   plan.marks.push_back(shard_tensor("w1", "P(None, \"tp\")"));
   EXPECT_THAT(waste(graph, plan),
               Contains("on mesh 'first' axis 'dp' divides nothing: its 2 ranks do the same work"));
-  plan.marks = {stage("*", "first"), kRows};
+  plan.marks = {stage("*", "first"), kRowsOfX};
   EXPECT_THAT(waste(graph, plan), Contains("mesh 'last' has no op: its 2 ranks do nothing"));
 }
 
 TEST(Waste, FollowsTheNotesOfPropagation) {
   const PlacedGraph placed =
-      placements(testing_layers::square_layers(2, 8, 4), plan_on("dp=2 tp=2", {kRows}));
+      placements(testing_layers::square_layers(2, 8, 4), plan_on("dp=2 tp=2", {kRowsOfX}));
   const auto notes = notes_of(placed);
   ASSERT_EQ(notes.size(), placed.sharded.notes.size() + 1);
   EXPECT_EQ(notes.back().kind, ShardingNote::Kind::kWaste);

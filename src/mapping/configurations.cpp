@@ -12,7 +12,7 @@
 namespace tessera {
 namespace {
 
-constexpr double kNone = -std::numeric_limits<double>::infinity();
+constexpr double kNoConfiguration = -std::numeric_limits<double>::infinity();
 
 /// By size of a part, from 1 on: its value, or how many parts of it there are.
 using BySize = std::vector<double>;
@@ -22,7 +22,7 @@ class PartSums {
  public:
   void set(int total, std::span<const double> value) {
     const int largest = static_cast<int>(value.size()) - 1;
-    most_.assign(total + 1, kNone);
+    most_.assign(total + 1, kNoConfiguration);
     last_.assign(total + 1, 0);
     most_[0] = 0;
     for (int t = 1; t <= total; ++t)
@@ -50,7 +50,7 @@ class CountedParts {
  public:
   /// Sums up to `total`.
   CountedParts(int total, int largest) : total_(total), largest_(largest) {
-    most_.resize(static_cast<size_t>(largest + 1) * (total + 1) * (total + 1), kNone);
+    most_.resize(static_cast<size_t>(largest + 1) * (total + 1) * (total + 1), kNoConfiguration);
   }
   static int64_t steps(int64_t total, int64_t largest) { return largest * total * total / 2; }
 
@@ -111,7 +111,7 @@ class Product {
         size_(size),
         layers_(size, first_),
         parts_(size, second_),
-        most_(size + 1, kNone),
+        most_(size + 1, kNoConfiguration),
         choice_(size + 1) {}
 
   /// The most of sets of all sizes up to that of a group; `from`: of this size on.
@@ -120,7 +120,7 @@ class Product {
     layers_.set(layer);
     parts_.set(part);
     for (int t = from; t <= size_; ++t) {
-      most_[t] = kNone;
+      most_[t] = kNoConfiguration;
       for (int layers = 1; layers <= std::min(max_layers_, t); ++layers)
         for (int parts = (t + layers - 1) / layers; parts <= std::min(max_parts_, t); ++parts) {
           const double value = layers_.value(layers, parts, t) + parts_.value(parts, layers, t);
@@ -304,7 +304,7 @@ class Configurations {
         of_number += multiplier[pair(i, j)];
         of_square += multiplier[pair(j, i)];
       }
-      axis.value.assign(axis.kept.size(), kNone);
+      axis.value.assign(axis.kept.size(), kNoConfiguration);
       for (int k = 1; k <= axis.largest(); ++k)
         axis.value[k] = axis.kept[k] - k * axis.price[k] - multiplier[0] * k * std::log(k) +
                         of_number - of_square * k * k / size_;

@@ -9,14 +9,14 @@
 namespace tessera {
 namespace {
 
-constexpr double kNone = std::numeric_limits<double>::infinity();
+constexpr double kUnreachable = std::numeric_limits<double>::infinity();
 
 /// The two fastest children of a node: the least time of a byte to other children, and the child.
 struct FastestChildren {
-  std::pair<double, size_t> first{kNone, 0}, second{kNone, 0};
+  std::pair<double, size_t> first{kUnreachable, 0}, second{kUnreachable, 0};
 
   void add(size_t child, double per_byte) {
-    if (child == first.second || first.first == kNone) {
+    if (child == first.second || first.first == kUnreachable) {
       first = {std::min(first.first, per_byte), child};
     } else if (per_byte < first.first) {
       second = first;
@@ -285,7 +285,7 @@ LinkPrice DeviceTree::best_link(int node, const std::vector<bool>& from,
     if (to[types_[p]]) receivers.add(child, step(p));
   }
   const double per_byte = senders.least_with(receivers);
-  LinkPrice price{per_byte, per_byte == kNone ? kNone : group.latency};
+  LinkPrice price{per_byte, per_byte == kUnreachable ? kUnreachable : group.latency};
   for (Place p = group.begin; p < group.end && direct_count_ > 0; ++p)
     for (const auto& [other, link] : direct_[p]) {
       if (other < group.begin || other >= group.end || !from[types_[p]] || !to[types_[other]])

@@ -8,7 +8,7 @@
 namespace tessera {
 namespace {
 
-constexpr double kNone = -std::numeric_limits<double>::infinity();
+constexpr double kNoValue = -std::numeric_limits<double>::infinity();
 /// Steps of the dynamic program over all axes.
 constexpr int64_t kMaxSteps = 6'000'000;
 
@@ -32,13 +32,13 @@ Most stacked(const Most& slice, const GridAxis& axis, double weight, int size) {
   const int ranks = static_cast<int>(std::min<int64_t>(int64_t{widest} * axis.size, size));
   const size_t stride = widest + 1;
   // By ranks and the size of the largest slice: the most of this slice and those after it.
-  std::vector<double> after((ranks + 1) * stride, kNone), now(after.size());
+  std::vector<double> after((ranks + 1) * stride, kNoValue), now(after.size());
   std::fill(after.begin(), after.begin() + static_cast<std::ptrdiff_t>(stride), 0.0);
   for (int r = slices; r >= 1; --r) {
     const double joined = weight * (sends_of_line(axis, r) - sends_of_line(axis, r - 1));
     for (int m = 0; m <= ranks; ++m) {
       double* row = now.data() + m * stride;
-      row[0] = m == 0 ? 0 : kNone;
+      row[0] = m == 0 ? 0 : kNoValue;
       for (int k = 1; k <= widest; ++k) {
         row[k] = row[k - 1];
         if (k <= m) row[k] = std::max(row[k], slice[k] + joined * k + after[(m - k) * stride + k]);

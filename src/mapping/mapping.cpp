@@ -27,7 +27,7 @@ constexpr int64_t kMaxPricedOrders = 60'000'000;
 /// Edges that annealing prices.
 constexpr int64_t kMaxPricedAnnealing = 60'000'000;
 /// The rounding of sums: costs that differ by less are equal.
-constexpr double kRounding = 1e-9;
+constexpr double kCostRounding = 1e-9;
 
 void check_grid(const MappingInput& input) {
   const auto ranks = std::ssize(input.needs);
@@ -147,7 +147,7 @@ std::vector<Candidate> candidates(const Prepared& prepared, double bound) {
   const auto add = [&](Places places, MappingMethod method) {
     const double cost = places_cost(problem, places);
     found.push_back({std::move(places), method, false, cost});
-    return cost <= bound * (1 + kRounding);
+    return cost <= bound * (1 + kCostRounding);
   };
   if (prepared.grid)
     if (auto places = map_boxes(problem, *prepared.grid, prepared.grid->ranks))
@@ -177,7 +177,7 @@ Candidate search(const MappingInput& input, const Cluster& cluster, const Prepar
                  double bound) {
   std::vector<Candidate> found = candidates(prepared, bound);
   const auto is_optimal = [&](const Candidate& candidate) {
-    return candidate.cost <= bound * (1 + kRounding);
+    return candidate.cost <= bound * (1 + kCostRounding);
   };
   double least = std::numeric_limits<double>::infinity();
   for (const Candidate& candidate : found) least = std::min(least, candidate.cost);
@@ -187,8 +187,9 @@ Candidate search(const MappingInput& input, const Cluster& cluster, const Prepar
     if (candidate.cost <= kHopeless * least) improve(prepared.problem, candidate);
     least = std::min(least, candidate.cost);
   }
-  std::erase_if(
-      found, [&](const Candidate& candidate) { return candidate.cost > least * (1 + kRounding); });
+  std::erase_if(found, [&](const Candidate& candidate) {
+    return candidate.cost > least * (1 + kCostRounding);
+  });
   size_t best = 0;
   double least_busy = std::numeric_limits<double>::infinity();
   for (size_t i = 0; i < found.size() && found.size() > 1; ++i) {
@@ -241,7 +242,7 @@ Mapping map_ranks(const MappingInput& input, const Cluster& cluster) {
   const Prepared prepared = prepare(input, cluster, all_traffic(input));
   double bound = lower_bound(input, prepared);
   Candidate best = search(input, cluster, prepared, bound);
-  if (best.cost > bound * (1 + kRounding))
+  if (best.cost > bound * (1 + kCostRounding))
     bound = std::max(bound, improved_bound(prepared, best.places));
   constexpr double kClose = 1.02;
   if (best.cost > kClose * bound && input.needs.size() > kMaxExactRanks &&
@@ -249,7 +250,7 @@ Mapping map_ranks(const MappingInput& input, const Cluster& cluster) {
     best.exchanged = true;
     best.cost = places_cost(prepared.problem, best.places);
   }
-  mapping.optimal = best.cost <= bound * (1 + kRounding) || prove(prepared.problem, best);
+  mapping.optimal = best.cost <= bound * (1 + kCostRounding) || prove(prepared.problem, best);
   mapping.devices = devices_of(prepared, best.places);
   mapping.method = best.method;
   mapping.exchanged = best.exchanged;

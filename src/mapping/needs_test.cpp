@@ -22,7 +22,7 @@ MachineGroup machines(const std::string& prefix, int count, const std::string& t
 
 /// Two machines of four GPUs with 80 GB, of which libraries take 2 GB, and two of two NPUs with
 /// 64 GB.
-Cluster gpus_and_npus() {
+Cluster cards_with_memory() {
   ClusterDescription made;
   made.types = {device_type("gpu-80g", HardwareKind::kGpu, 80, 3e14),
                 device_type("npu-64g", HardwareKind::kNpu, 64, 2e14)};
@@ -40,7 +40,7 @@ MappingInput ranks_with(int count, const DeviceNeed& need) {
 
 std::string message(const MappingInput& input) {
   try {
-    map_ranks(input, gpus_and_npus());
+    map_ranks(input, cards_with_memory());
   } catch (const UserError& error) {
     EXPECT_EQ(error.exit_code(), ExitCode::kNoPlan);
     EXPECT_FALSE(error.why().empty());
@@ -114,7 +114,7 @@ TEST(MappingNeeds, LeavesDevicesThatFewFitToThoseThatNeedThem) {
   // Eight ranks need GPUs; the four that fit anywhere come first and must go to the NPUs.
   MappingInput input = ranks_with(12, {});
   for (Rank rank = 4; rank < 12; ++rank) input.needs[rank].kind = HardwareKind::kGpu;
-  const Cluster cluster = gpus_and_npus();
+  const Cluster cluster = cards_with_memory();
   const Mapping mapping = map_ranks(input, cluster);
   for (Rank rank = 0; rank < 4; ++rank)
     EXPECT_EQ(cluster.type(mapping.devices[rank]).name, "npu-64g");

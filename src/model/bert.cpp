@@ -8,7 +8,7 @@
 namespace tessera {
 namespace {
 
-ValueId logits(LayerContext& context, ValueId tokens, const ModelConfig& config) {
+ValueId bert_logits(LayerContext& context, ValueId tokens, const ModelConfig& config) {
   const ValueId rows = embedding(context, tokens, config.vocabulary, config.width, "tokens");
   const ValueId x = dropout(context, add_positions(context, rows), config.dropout, "dropout");
   return linear(context, layer_norm(context, transformer_blocks(context, x, config, false), "norm"),
@@ -22,7 +22,7 @@ ModelFamily bert_family() {
           .objective = Objective::kMaskedToken,
           .keys = {"heads"},
           .check = check_heads,
-          .logits = logits,
+          .logits = bert_logits,
           .labels = all_labels};
 }
 

@@ -48,7 +48,7 @@ ValueId decode(LayerContext& context, ValueId tokens, ValueId table, ValueId mem
   return x;
 }
 
-ValueId logits(LayerContext& context, ValueId tokens, const ModelConfig& config) {
+ValueId encoder_decoder_logits(LayerContext& context, ValueId tokens, const ModelConfig& config) {
   ensure(config.context % 2 == 0, "the context has two halves");
   const ValueId table = embedding_table(context, config.vocabulary, config.width, "tokens");
   const ValueId memory = encode(context, tokens, table, config);
@@ -75,7 +75,7 @@ ModelFamily encoder_decoder_family() {
   return {.name = "encoder_decoder",
           .keys = {"heads"},
           .check = check_halves,
-          .logits = logits,
+          .logits = encoder_decoder_logits,
           .labels = labels_of_second_half,
           .next_token = next};
 }

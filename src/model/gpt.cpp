@@ -12,7 +12,7 @@ ValueId tied_head(Builder& builder, ValueId x, ValueId table) {
   return builder.dot(x, table, "bse,ve->bsv", "dot");
 }
 
-ValueId logits(LayerContext& context, ValueId tokens, const ModelConfig& config) {
+ValueId gpt_logits(LayerContext& context, ValueId tokens, const ModelConfig& config) {
   const ValueId table = embedding_table(context, config.vocabulary, config.width, "tokens");
   const ValueId rows = context.builder.gather(table, tokens, "tokens.rows");
   ValueId x = dropout(context, add_positions(context, rows), config.dropout, "dropout");
@@ -27,7 +27,7 @@ ModelFamily gpt_family() {
   return {.name = "gpt",
           .keys = {"heads", "tied"},
           .check = check_heads,
-          .logits = logits,
+          .logits = gpt_logits,
           .labels = all_labels,
           .next_token = next_of_causal,
           .can_decode = true};

@@ -5,7 +5,7 @@
 namespace tessera {
 namespace {
 
-ValueId logits(LayerContext& context, ValueId images, const ModelConfig& config) {
+ValueId image_mlp_logits(LayerContext& context, ValueId images, const ModelConfig& config) {
   Builder& builder = context.builder;
   const Shape shape = builder.shape(images);
   ValueId x = builder.reshape(images, {shape[0], shape[1] * shape[2] * shape[3]}, "images.pixels");
@@ -21,7 +21,7 @@ ModelFamily image_mlp_family() {
           .objective = Objective::kClassOfImage,
           .keys = {},
           .check = check_nothing,
-          .logits = logits,
+          .logits = image_mlp_logits,
           .labels = all_labels};
 }
 

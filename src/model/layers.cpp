@@ -11,8 +11,6 @@
 namespace tessera {
 namespace {
 
-constexpr double kNormEpsilon = 1e-5;
-
 int last_dim(const Builder& builder, ValueId x) {
   return builder.shape(x).size() - 1;
 }

@@ -8,6 +8,9 @@
 
 namespace tessera {
 
+/// What normalizations add to a variance.
+inline constexpr double kNormEpsilon = 1e-5;
+
 /// A model that reads one token of each row at a time. Its layers keep their state of the earlier
 /// tokens in variables.
 struct Decoding {

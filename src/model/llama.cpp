@@ -21,7 +21,7 @@ ValueId block(LayerContext& context, ValueId x, const ModelConfig& config) {
   return add_branch(context, x, fed, config.dropout, 2);
 }
 
-ValueId logits(LayerContext& context, ValueId tokens, const ModelConfig& config) {
+ValueId llama_logits(LayerContext& context, ValueId tokens, const ModelConfig& config) {
   ValueId x = embedding(context, tokens, config.vocabulary, config.width, "tokens");
   x = dropout(context, x, config.dropout, "dropout");
   for (int64_t layer = 0; layer < config.layers; ++layer) {
@@ -31,7 +31,7 @@ ValueId logits(LayerContext& context, ValueId tokens, const ModelConfig& config)
   return linear(context, rms_norm(context, x, "norm"), config.vocabulary, "head", 0.02, false);
 }
 
-void check(const ModelConfig& config, const std::string& file) {
+void check_llama(const ModelConfig& config, const std::string& file) {
   check_heads(config, file);
   const ModelConfig whole = with_defaults(config);
   if (config.heads % whole.kv_heads != 0)
@@ -53,8 +53,8 @@ void check(const ModelConfig& config, const std::string& file) {
 ModelFamily llama_family() {
   return {.name = "llama",
           .keys = {"heads", "kv_heads", "ffn", "rope_base"},
-          .check = check,
-          .logits = logits,
+          .check = check_llama,
+          .logits = llama_logits,
           .labels = all_labels,
           .next_token = next_of_causal,
           .can_decode = true};

@@ -6,7 +6,7 @@
 namespace tessera {
 namespace {
 
-ValueId logits(LayerContext& context, ValueId tokens, const ModelConfig& config) {
+ValueId mlp_logits(LayerContext& context, ValueId tokens, const ModelConfig& config) {
   Builder& builder = context.builder;
   ValueId x = embedding(context, tokens, config.vocabulary, config.embedding, "tokens");
   x = builder.reshape(x, {builder.shape(x)[0], config.context * config.embedding}, "tokens.joined");
@@ -21,7 +21,7 @@ ModelFamily mlp_family() {
   return {.name = "mlp",
           .keys = {"embedding"},
           .check = check_nothing,
-          .logits = logits,
+          .logits = mlp_logits,
           .labels = last_label,
           .next_token = next_of_whole_context};
 }

@@ -9,7 +9,6 @@
 namespace tessera {
 namespace {
 
-constexpr double kNormEpsilon = 1e-5;
 constexpr int kChannelDim = 1;
 
 using DimList = std::vector<int64_t>;

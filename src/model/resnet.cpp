@@ -35,7 +35,7 @@ const Form* form_of(int64_t depth) {
   return nullptr;
 }
 
-void check(const ModelConfig& config, const std::string& file) {
+void check_resnet(const ModelConfig& config, const std::string& file) {
   if (form_of(config.depth)) return;
   throw UserError(
       file + ": model.depth = " + std::to_string(config.depth) + " is no depth of a resnet",
@@ -84,7 +84,7 @@ ValueId stem(LayerContext& context, ValueId images, const Form& form) {
                   "maxpool");
 }
 
-ValueId logits(LayerContext& context, ValueId images, const ModelConfig& config) {
+ValueId resnet_logits(LayerContext& context, ValueId images, const ModelConfig& config) {
   const Form* form = form_of(config.depth);
   ensure(form != nullptr, "a depth of a resnet");
   ValueId x = stem(context, images, *form);
@@ -105,8 +105,8 @@ ModelFamily resnet_family() {
           .objective = Objective::kClassOfImage,
           .keys = {"depth"},
           .has_layers = false,
-          .check = check,
-          .logits = logits,
+          .check = check_resnet,
+          .logits = resnet_logits,
           .labels = [](Builder&, ValueId labels) { return labels; }};
 }
 

@@ -34,7 +34,7 @@ ValueId join(LayerContext& context, ValueId left, ValueId right, const ModelConf
   return dropout(context, gelu(context, hidden), config.dropout, "dropout");
 }
 
-ValueId logits(LayerContext& context, ValueId tokens, const ModelConfig& config) {
+ValueId two_tower_logits(LayerContext& context, ValueId tokens, const ModelConfig& config) {
   ensure(config.context % 2 == 0, "the context has two halves");
   const ValueId left = tower(context, tokens, 0, config.context / 2, config, "left");
   const ValueId right = tower(context, tokens, config.context / 2, config.context, config, "right");
@@ -47,7 +47,7 @@ ModelFamily two_tower_family() {
   return {.name = "two_tower",
           .keys = {"heads"},
           .check = check_halves,
-          .logits = logits,
+          .logits = two_tower_logits,
           .labels = last_label,
           .next_token = next_of_whole_context};
 }

@@ -38,7 +38,7 @@ ValueId up(LayerContext& context, ValueId x, ValueId seen, int64_t channels,
   return twice(context, builder.concat({seen, narrow}, 1, "both"), channels, "block");
 }
 
-ValueId logits(LayerContext& context, ValueId images, const ModelConfig& config) {
+ValueId unet_logits(LayerContext& context, ValueId images, const ModelConfig& config) {
   std::vector<ValueId> seen;
   ValueId x = images;
   int64_t channels = config.width;
@@ -56,7 +56,7 @@ ValueId logits(LayerContext& context, ValueId images, const ModelConfig& config)
                 "head");
 }
 
-void check(const ModelConfig& config, const std::string& file) {
+void check_unet(const ModelConfig& config, const std::string& file) {
   if (config.layers <= 6) return;
   throw UserError(
       file + ": model.layers = " + std::to_string(config.layers) + " are too many levels of a unet",
@@ -71,8 +71,8 @@ ModelFamily unet_family() {
           .objective = Objective::kClassOfPixel,
           .keys = {},
           .has_dropout = false,
-          .check = check,
-          .logits = logits,
+          .check = check_unet,
+          .logits = unet_logits,
           .labels = [](Builder&, ValueId labels) { return labels; }};
 }
 

@@ -5,14 +5,11 @@
 #include <limits>
 
 #include "base/testing/error.h"
+#include "base/testing/tensor_types.h"
 #include "ops/interpreter.h"
 
 namespace tessera {
 namespace {
-
-TensorType f32(Shape shape) {
-  return {DType::kF32, shape};
-}
 
 /// The result of `write` for the input x.
 template <typename Write>

@@ -130,6 +130,11 @@ int add_factor(ShardingRule& rule, std::string name, int64_t extent, FactorKind 
   return static_cast<int>(rule.factors.size()) - 1;
 }
 
+OperandFactors joined(OperandFactors head, const OperandFactors& tail) {
+  head.insert(head.end(), tail.begin(), tail.end());
+  return head;
+}
+
 OperandFactors add_factors(ShardingRule& rule, const Shape& shape, std::string_view prefix) {
   OperandFactors operand_factors;
   for (int d = 0; d < shape.size(); ++d)

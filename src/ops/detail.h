@@ -68,6 +68,9 @@ int add_factor(ShardingRule& rule, std::string name, int64_t extent,
 /// them as the factors of an operand.
 OperandFactors add_factors(ShardingRule& rule, const Shape& shape, std::string_view prefix = "d");
 
+/// The factors of an operand that has the dims of `head`, then those of `tail`.
+OperandFactors joined(OperandFactors head, const OperandFactors& tail);
+
 /// The rule of element-wise ops: all operands and results share one parallel factor per dim, d0,
 /// d1, ...
 ShardingRule elementwise_rule(const OpView& op, LinearSets linear);

@@ -3,14 +3,11 @@
 #include <gtest/gtest.h>
 
 #include "base/testing/error.h"
+#include "base/testing/tensor_types.h"
 #include "ops/interpreter.h"
 
 namespace tessera {
 namespace {
-
-TensorType f32(Shape shape) {
-  return {DType::kF32, shape};
-}
 
 /// A graph with one einsum of inputs a, b, ... of these shapes.
 struct Written {

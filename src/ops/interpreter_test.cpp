@@ -17,18 +17,17 @@
 namespace tessera {
 namespace {
 
-constexpr DType kF32 = DType::kF32;
-
 ReferenceTensor f32(Shape shape, std::vector<double> values) {
-  return {{kF32, shape}, std::move(values)};
+  return {{DType::kF32, shape}, std::move(values)};
 }
 
 /// One step of: error = w x - t; w is updated by x error at rate 0.5.
 Graph least_squares() {
   Graph graph;
   Builder builder(graph);
-  const ValueId x = builder.input("x", {kF32, {2}}), t = builder.input("t", {kF32, {2}});
-  const ValueId w = builder.variable("w", {kF32, {2}}, Initializer::constant(1));
+  const ValueId x = builder.input("x", {DType::kF32, {2}}),
+                t = builder.input("t", {DType::kF32, {2}});
+  const ValueId w = builder.variable("w", {DType::kF32, {2}}, Initializer::constant(1));
   const ValueId error = builder.sub(builder.mul(w, x), t, "error");
   graph.set_next(w, builder.sub(w, builder.mul_scalar(builder.mul(x, error), 0.5), "moved"));
   return graph;
@@ -45,7 +44,7 @@ TEST(Interpreter, ComputesEveryValueOfAStep) {
 
 TEST(Interpreter, CarriesVariablesToTheNextStep) {
   Graph graph = least_squares();
-  graph.add_variable("fixed", {kF32, {}}, Initializer::constant(3));
+  graph.add_variable("fixed", {DType::kF32, {}}, Initializer::constant(3));
   ReferenceValues state = initial_variables(graph, 1);
   EXPECT_EQ(state.at("w").values, (std::vector<double>{1, 1}));
   state["x"] = f32({2}, {2, -1});
@@ -61,8 +60,8 @@ TEST(Interpreter, CarriesVariablesToTheNextStep) {
 Graph decisions() {
   Graph graph;
   Builder builder(graph);
-  const ValueId x = builder.input("x", {kF32, {1, 1, 2}}),
-                dy = builder.input("dy", {kF32, {1, 1, 1}});
+  const ValueId x = builder.input("x", {DType::kF32, {1, 1, 2}}),
+                dy = builder.input("dy", {DType::kF32, {1, 1, 1}});
   const ValueId y = builder.add_scalar(x, -1, "y");
   builder.compare("gt", y, builder.constant(builder.type(y), 0, "zero"), "above");
   builder.op("top_k", {y}, {{"dim", 2}, {"k", 1}}, "first");
@@ -113,13 +112,13 @@ TEST(Interpreter, RecycledMemoryHoldsTheValuesOfTheNewStep) {
 TEST(Interpreter, RecycledMemoryOfAnotherSizeOrOfAnAccumulatingOpStartsAtZero) {
   Graph graph;
   Builder builder(graph);
-  const ValueId x = builder.input("x", {kF32, {2, 2}});
+  const ValueId x = builder.input("x", {DType::kF32, {2, 2}});
   builder.dot(x, x, "ij,jk->ik", "square");
   const ReferenceValues state{{"x", f32({2, 2}, {1, 2, 3, 4})}};
   // [1 2; 3 4]^2 = [7 10; 15 22]
   const ReferenceValues wanted{{"x", state.at("x")}, {"square", f32({2, 2}, {7, 10, 15, 22})}};
   for (const size_t size : {size_t{0}, size_t{1}, size_t{4}, size_t{9}}) {
-    ReferenceValues earlier{{"square", {{kF32, {}}, std::vector<double>(size, 5.0)}},
+    ReferenceValues earlier{{"square", {{DType::kF32, {}}, std::vector<double>(size, 5.0)}},
                             {"other", f32({1}, {1})}};
     const ReferenceValues values = interpret(graph, state, {}, std::move(earlier));
     ASSERT_EQ(values.size(), 2u);
@@ -149,7 +148,7 @@ TEST(Interpreter, RefusesAnInputOfAnotherType) {
 TEST(Interpreter, PerturbsEachResultByItsToleranceInBothDirections) {
   Graph graph;
   Builder builder(graph);
-  builder.unary("square", builder.input("x", {kF32, {256}}), "y");
+  builder.unary("square", builder.input("x", {DType::kF32, {256}}), "y");
   builder.unary("neg", *graph.find_value("x"), "exact");
   const ReferenceValues state{{"x", f32({256}, std::vector<double>(256, 3))}};
   const ReferenceValues values = interpret(graph, state, {.perturb = 1});
@@ -171,7 +170,7 @@ TEST(Interpreter, PerturbsEachResultByItsToleranceInBothDirections) {
 TEST(Interpreter, PerturbsElementsAlikeAlongSomeDims) {
   Graph graph;
   Builder builder(graph);
-  builder.unary("square", builder.input("x", {kF32, {4, 8}}), "y");
+  builder.unary("square", builder.input("x", {DType::kF32, {4, 8}}), "y");
   const ReferenceValues state{{"x", f32({4, 8}, std::vector<double>(32, 3))}};
   // The seed chooses the dims along which elements change alike: each of the four cases must occur,
   // and nothing else.
@@ -207,7 +206,7 @@ std::vector<double> perturbed_root(DType dtype, double x, const std::string& val
 // Kernels may take what is below the least normal number of f32, 2^-126, as zero.
 TEST(Interpreter, LosesWhatUnderflowsWithItsRoot) {
   const std::vector<double> zeros(256, 0);
-  for (const DType dtype : {kF32, DType::kBF16})
+  for (const DType dtype : {DType::kF32, DType::kBF16})
     for (const double x : {0.0, 1e-31, -0x1p-64}) {
       EXPECT_EQ(perturbed_root(dtype, x, "square"), zeros);
       EXPECT_EQ(perturbed_root(dtype, x, "root"), zeros);
@@ -217,7 +216,7 @@ TEST(Interpreter, LosesWhatUnderflowsWithItsRoot) {
 
 TEST(Interpreter, PerturbsSmallNumbersThatDoNotUnderflow) {
   const double x = 0x1p-60;
-  for (double square : perturbed_root(kF32, x, "square")) {
+  for (double square : perturbed_root(DType::kF32, x, "square")) {
     EXPECT_NE(square, x * x);
     EXPECT_NEAR(square, x * x, 0x1p-126 + 0x1p-143);
   }
@@ -227,7 +226,7 @@ TEST(Interpreter, PerturbsSmallNumbersThatDoNotUnderflow) {
 TEST(Interpreter, PerturbsAZeroThatIsASum) {
   Graph graph;
   Builder builder(graph);
-  builder.reduce_sum(builder.input("x", {kF32, {2}}), {0}, "sum");
+  builder.reduce_sum(builder.input("x", {DType::kF32, {2}}), {0}, "sum");
   const ReferenceValues values = interpret(graph, {{"x", f32({2}, {3, -3})}}, {.perturb = 1});
   EXPECT_NE(values.at("sum").values.front(), 0);
 }
@@ -235,7 +234,7 @@ TEST(Interpreter, PerturbsAZeroThatIsASum) {
 TEST(Interpreter, SaysWhatARoundedRunMayBeOff) {
   Graph graph;
   Builder builder(graph);
-  builder.unary("square", builder.input("x", {kF32, {1}}), "y");
+  builder.unary("square", builder.input("x", {DType::kF32, {1}}), "y");
   std::map<std::string, double> tolerances;
   interpret(graph, {{"x", f32({1}, {3})}}, {.tolerances = &tolerances, .round = true});
   EXPECT_GE(tolerances.at("y"), 9 * 0x1p-24);
@@ -264,7 +263,7 @@ TEST(Interpreter, RoundingMakesEqualWhatF32CannotTellApart) {
 }
 
 TEST(InitialValue, OfABoxEqualsTheSameElementsOfTheWhole) {
-  const TensorType type{kF32, {3, 5, 2}};
+  const TensorType type{DType::kF32, {3, 5, 2}};
   for (const Initializer& initializer :
        {Initializer::normal(0.5, 2), Initializer::uniform(-1, 3), Initializer::constant(0.1)}) {
     const Tensor whole = initial_value("w", type, initializer, 11, whole_box(type.shape));
@@ -279,12 +278,12 @@ TEST(InitialValue, OfABoxEqualsTheSameElementsOfTheWhole) {
 
 TEST(InitialValue, OfAnEmptyBoxIsEmpty) {
   const Tensor part =
-      initial_value("w", {kF32, {4, 2}}, Initializer::normal(0, 1), 1, {{{4, 4}, {0, 2}}});
+      initial_value("w", {DType::kF32, {4, 2}}, Initializer::normal(0, 1), 1, {{{4, 4}, {0, 2}}});
   EXPECT_EQ(part.shape(), (Shape{0, 2}));
 }
 
 TEST(InitialValue, RefusesABoxThatLeavesTheTensor) {
-  EXPECT_THROW(initial_value("w", {kF32, {4}}, Initializer::constant(1), 1, {{{2, 5}}}),
+  EXPECT_THROW(initial_value("w", {DType::kF32, {4}}, Initializer::constant(1), 1, {{{2, 5}}}),
                InternalError);
 }
 
@@ -297,7 +296,7 @@ TEST(InitialValue, AConstantFillsEveryElementType) {
 }
 
 TEST(InitialValue, DependsOnTheSeedAndTheName) {
-  const TensorType type{kF32, {8}};
+  const TensorType type{DType::kF32, {8}};
   const auto draw = [&](const std::string& name, uint64_t seed) {
     return to_reference(
                initial_value(name, type, Initializer::normal(0, 1), seed, whole_box(type.shape)))
@@ -310,8 +309,8 @@ TEST(InitialValue, DependsOnTheSeedAndTheName) {
 
 TEST(InitialValue, HasTheMeanAndDeviationAskedFor) {
   constexpr int kCount = 10000;
-  const Tensor tensor =
-      initial_value("w", {kF32, {kCount}}, Initializer::normal(3, 0.5), 2, whole_box({kCount}));
+  const Tensor tensor = initial_value("w", {DType::kF32, {kCount}}, Initializer::normal(3, 0.5), 2,
+                                      whole_box({kCount}));
   double sum = 0, squares = 0;
   for (float value : tensor.values<float>()) {
     sum += value - 3;
@@ -325,7 +324,7 @@ TEST(InitialValue, HasTheMeanAndDeviationAskedFor) {
 
 TEST(InitialValue, UniformStaysBetweenItsEnds) {
   const Tensor tensor =
-      initial_value("w", {kF32, {1000}}, Initializer::uniform(-2, 6), 2, whole_box({1000}));
+      initial_value("w", {DType::kF32, {1000}}, Initializer::uniform(-2, 6), 2, whole_box({1000}));
   const auto [low, high] =
       std::minmax_element(tensor.values<float>().begin(), tensor.values<float>().end());
   EXPECT_GE(*low, -2);
@@ -342,7 +341,7 @@ TEST(InitialValue, FillsIntegersWithConstants) {
 }
 
 TEST(ReferenceTensor, RoundsToTheElementTypeOnTheWayBack) {
-  const Tensor f = from_reference({{kF32, {2}}, {0.1, 1 + 0x1p-25}});
+  const Tensor f = from_reference({{DType::kF32, {2}}, {0.1, 1 + 0x1p-25}});
   EXPECT_EQ(f.values<float>()[0], 0.1f);
   EXPECT_EQ(f.values<float>()[1], 1.0f);
   const Tensor i = from_reference({{DType::kI32, {2}}, {-3, 1e12}});

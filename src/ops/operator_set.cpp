@@ -9,10 +9,6 @@
 namespace tessera {
 namespace {
 
-[[noreturn]] void refuse(const std::string& what, const std::string& why, const std::string& fix) {
-  throw UserError(what, why, fix, ExitCode::kBadData);
-}
-
 bool is_legal_kind(std::string_view name) {
   return !name.empty() && std::all_of(name.begin(), name.end(), [](unsigned char letter) {
     return std::isalnum(letter) || letter == '_' || letter == '.' || letter == '-';
@@ -38,15 +34,16 @@ std::vector<std::string> missing_members(const Operator& op) {
 void check_operator(const Operator& op) {
   const std::string quoted = "operator '" + std::string(op.name) + "'";
   if (!is_legal_kind(op.name))
-    refuse(quoted + " has a name that is not legal in the text of a graph",
-           "names of operators are letters, digits, '_', '.' and '-'", "rename it");
+    refuse_data(quoted + " has a name that is not legal in the text of a graph",
+                "names of operators are letters, digits, '_', '.' and '-'", "rename it");
   if (is_built_in(op.name))
-    refuse(quoted + " is built in", "a kind of op must mean the same in every program",
-           "give yours another name, such as 'my." + std::string(op.name) + "'");
+    refuse_data(quoted + " is built in", "a kind of op must mean the same in every program",
+                "give yours another name, such as 'my." + std::string(op.name) + "'");
   if (const std::vector<std::string> missing = missing_members(op); !missing.empty())
-    refuse(quoted + " lacks " + join(missing, ", "),
-           "only rule (it is discovered by execution) and gradient (none flows) may be left out",
-           "set them in its Operator");
+    refuse_data(
+        quoted + " lacks " + join(missing, ", "),
+        "only rule (it is discovered by execution) and gradient (none flows) may be left out",
+        "set them in its Operator");
 }
 
 }  // namespace
@@ -56,8 +53,8 @@ OperatorSet::OperatorSet(std::vector<Operator> operators, std::vector<NamedKerne
   for (const Operator& op : operators) {
     check_operator(op);
     if (find(op.name))
-      refuse("operator '" + std::string(op.name) + "' occurs twice",
-             "ops find their operator by name", "rename or remove one of them");
+      refuse_data("operator '" + std::string(op.name) + "' occurs twice",
+                  "ops find their operator by name", "rename or remove one of them");
     operators_.push_back(op);
   }
 }

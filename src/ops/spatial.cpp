@@ -2,13 +2,13 @@
 
 #include <numeric>
 
+#include "ops/families/spatial_dims.h"
+
 namespace tessera {
 namespace {
 
-constexpr int kFirstSpatialDim = 2;
-
 size_t space_count(const Builder& builder, ValueId x) {
-  return std::max(builder.shape(x).size() - kFirstSpatialDim, 0);
+  return std::max(builder.shape(x).size() - detail::kFirstSpatialDim, 0);
 }
 
 std::vector<int64_t> filled(const std::vector<int64_t>& given, size_t count, int64_t value) {
@@ -40,7 +40,7 @@ Attributes pooling_attributes(const SpatialOptions& options, const std::vector<i
 
 std::vector<int64_t> spatial_dims(const Builder& builder, ValueId x) {
   std::vector<int64_t> dims(space_count(builder, x));
-  std::iota(dims.begin(), dims.end(), kFirstSpatialDim);
+  std::iota(dims.begin(), dims.end(), detail::kFirstSpatialDim);
   return dims;
 }
 
@@ -73,7 +73,7 @@ ValueId transposed_convolution(Builder& builder, ValueId x, ValueId w,
   more = filled(more, count, 0);
   std::vector<int64_t> extents;
   for (size_t d = 0; d < count && window.size() == from.size(); ++d) {
-    const int dim = static_cast<int>(d) + kFirstSpatialDim;
+    const int dim = static_cast<int>(d) + detail::kFirstSpatialDim;
     const int64_t reach = attributes.integers("dilation").at(d) * (window[dim] - 1) + 1;
     extents.push_back((from[dim] - 1) * attributes.integers("stride").at(d) + reach -
                       attributes.integers("low").at(d) - attributes.integers("high").at(d) +

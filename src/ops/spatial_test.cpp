@@ -4,6 +4,7 @@
 
 #include <gmock/gmock.h>
 
+#include "base/testing/tensor_types.h"
 #include "ops/interpreter.h"
 #include "ops/testing/operator_check.h"
 
@@ -12,10 +13,6 @@ namespace {
 
 using ::testing::ElementsAre;
 using Integers = std::vector<int64_t>;
-
-TensorType f32(Shape shape) {
-  return {DType::kF32, shape};
-}
 
 Attributes plain(size_t count, int64_t groups = 1) {
   const Integers ones(count, 1), zeros(count, 0);

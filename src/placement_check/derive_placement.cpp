@@ -11,7 +11,7 @@
 namespace tessera {
 namespace {
 
-[[noreturn]] void refuse(const OpView& op, const std::string& what) {
+[[noreturn]] void refuse_op(const OpView& op, const std::string& what) {
   tessera::refuse("op '" + std::string(op.name) + "' " + what);
 }
 
@@ -41,13 +41,13 @@ class Derivation {
   void read_dims(const Operand& operand, const DistAttr& attr, const OperandFactors& factors,
                  bool several) {
     if (attr.dims.size() != factors.size())
-      refuse(op_, "has a rule for another number of dims of " + operand.text());
+      refuse_op(op_, "has a rule for another number of dims of " + operand.text());
     for (size_t d = 0; d < factors.size(); ++d) {
       const DimSharding& held = attr.dims[d];
       if (factors[d].others.empty() == several) continue;
       if (factors[d].factor < 0 && !held.axes.empty())
-        refuse(op_, "needs dim " + std::to_string(d) + " of " + operand.text() +
-                        " whole, and it is divided over " + axes_text(mesh_, held.axes));
+        refuse_op(op_, "needs dim " + std::to_string(d) + " of " + operand.text() +
+                           " whole, and it is divided over " + axes_text(mesh_, held.axes));
       const int divided = held.axes.empty() ? -1 : factor_of(operand, d, factors[d], held);
       for_each_choice(factors[d], [&](const DimFactor& dim) {
         read_factor(operand, dim.factor, dim.factor == divided ? held.axes : std::vector<int>());
@@ -84,9 +84,9 @@ class Derivation {
     }
     std::vector<std::string> names;
     for (int i : partial) names.push_back(std::to_string(i));
-    refuse(op_, "takes partial values over " + axes_text(mesh_, {axis}) + " as input " +
-                    join(names, ", ") + " and is not linear in exactly " +
-                    (names.size() == 1 ? "that" : "those"));
+    refuse_op(op_, "takes partial values over " + axes_text(mesh_, {axis}) + " as input " +
+                       join(names, ", ") + " and is not linear in exactly " +
+                       (names.size() == 1 ? "that" : "those"));
   }
 
   OpSharding result() { return std::move(sharding_); }
@@ -99,8 +99,8 @@ class Derivation {
       for (const PartialAxis& p : inputs[i]->partial) {
         if (p.axis != axis) continue;
         if (p.reduce != ReduceOp::kSum)
-          refuse(op_, "takes input " + std::to_string(i) + " before its " +
-                          partial_text(mesh_, {p}) + " is taken");
+          refuse_op(op_, "takes input " + std::to_string(i) + " before its " +
+                             partial_text(mesh_, {p}) + " is taken");
         partial.push_back(i);
       }
     }
@@ -110,12 +110,12 @@ class Derivation {
   void read_factor(const Operand& operand, int factor, const std::vector<int>& axes) {
     const Factor& f = rule_.factors[factor];
     if (f.kind == FactorKind::kWhole && !axes.empty())
-      refuse(op_, "needs its factor " + f.name + " whole, and " + operand.text() +
-                      " divides it over " + axes_text(mesh_, axes));
+      refuse_op(op_, "needs its factor " + f.name + " whole, and " + operand.text() +
+                         " divides it over " + axes_text(mesh_, axes));
     if (axes_[factor] && *axes_[factor] != axes)
-      refuse(op_, "has its factor " + f.name + " divided over " + axes_text(mesh_, *axes_[factor]) +
-                      " by one operand and over " + axes_text(mesh_, axes) + " by " +
-                      operand.text());
+      refuse_op(op_, "has its factor " + f.name + " divided over " +
+                         axes_text(mesh_, *axes_[factor]) + " by one operand and over " +
+                         axes_text(mesh_, axes) + " by " + operand.text());
     axes_[factor] = axes;
   }
 
@@ -142,22 +142,22 @@ class Derivation {
       if (!known(choice) && is_exactly_it(choice)) return choice.factor;
     for (const DimFactor& choice : choices)
       if (!known(choice) && allows_it(choice)) return choice.factor;
-    refuse(op_, "has dim " + std::to_string(d) + " of " + operand.text() + " divided over " +
-                    axes_text(mesh_, held.axes) + " as none of its factors is");
+    refuse_op(op_, "has dim " + std::to_string(d) + " of " + operand.text() + " divided over " +
+                       axes_text(mesh_, held.axes) + " as none of its factors is");
   }
 
   /// A dim has the chunks of its factor, times the chunks that the rule has for the dim.
   void read_chunks(const Operand& operand, size_t d, const DimFactor& dim, int64_t held) {
     const int f = dim.factor;
     if (held % dim.chunks != 0 || rule_.factors[f].extent % (held / dim.chunks) != 0)
-      refuse(op_, "needs dim " + std::to_string(d) + " of " + operand.text() + " in " +
-                      std::to_string(dim.chunks) + " chunks of factor " + rule_.factors[f].name +
-                      ", and it has " + std::to_string(held));
+      refuse_op(op_, "needs dim " + std::to_string(d) + " of " + operand.text() + " in " +
+                         std::to_string(dim.chunks) + " chunks of factor " + rule_.factors[f].name +
+                         ", and it has " + std::to_string(held));
     const int64_t chunks = held / dim.chunks;
     if (chunks_[f] != 0 && chunks_[f] != chunks)
-      refuse(op_, "has its factor " + rule_.factors[f].name + " in " + std::to_string(chunks_[f]) +
-                      " chunks by one operand and in " + std::to_string(chunks) + " by " +
-                      operand.text());
+      refuse_op(op_, "has its factor " + rule_.factors[f].name + " in " +
+                         std::to_string(chunks_[f]) + " chunks by one operand and in " +
+                         std::to_string(chunks) + " by " + operand.text());
     chunks_[f] = chunks;
   }
 
@@ -168,23 +168,23 @@ class Derivation {
     const auto what = [&] { return "dim " + std::to_string(d) + " of " + operand.text(); };
     if (dim.window && !dim.window->is_identity()) {
       if (held.empty() || held.back() != *dim.window)
-        refuse(op_, "needs of " + what() + " the window " + to_text(*dim.window) +
-                        " of its part of factor " + f.name + ", and it holds " +
-                        (held.empty() ? "a plain part" : "the window " + to_text(held.back())));
+        refuse_op(op_, "needs of " + what() + " the window " + to_text(*dim.window) +
+                           " of its part of factor " + f.name + ", and it holds " +
+                           (held.empty() ? "a plain part" : "the window " + to_text(held.back())));
       held.pop_back();
     }
     if (!held.empty() && f.kind != FactorKind::kParallel)
-      refuse(op_, "reduces over factor " + f.name + ", of which " + what() +
-                      " holds parts that overlap");
+      refuse_op(op_, "reduces over factor " + f.name + ", of which " + what() +
+                         " holds parts that overlap");
     auto& known = windows_[dim.factor];
     if (known && *known != held)
-      refuse(op_, "has its factor " + f.name + " in one window by one operand and in another by " +
-                      operand.text());
+      refuse_op(op_, "has its factor " + f.name +
+                         " in one window by one operand and in another by " + operand.text());
     known = std::move(held);
   }
 
   void use(int axis) {
-    if (used_[axis]) refuse(op_, "uses axis " + axes_text(mesh_, {axis}) + " twice");
+    if (used_[axis]) refuse_op(op_, "uses axis " + axes_text(mesh_, {axis}) + " twice");
     used_[axis] = true;
   }
 
@@ -262,8 +262,8 @@ std::vector<PartialAxis> derive_partial(const OpView& op, const ShardingRule& ru
             [](const PartialAxis& a, const PartialAxis& b) { return a.axis < b.axis; });
   for (const PartialAxis& p : partial)
     if (p.reduce != partial.front().reduce)
-      refuse(op, "makes partial values of two reductions at once: " +
-                     partial_text(*sharding.mesh, partial));
+      refuse_op(op, "makes partial values of two reductions at once: " +
+                        partial_text(*sharding.mesh, partial));
   return partial;
 }
 

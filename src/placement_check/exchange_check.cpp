@@ -10,7 +10,7 @@
 namespace tessera {
 namespace {
 
-[[noreturn]] void refuse(const Exchange& exchange, const std::string& what) {
+[[noreturn]] void refuse_exchange(const Exchange& exchange, const std::string& what) {
   tessera::refuse("the exchange from " + to_text(exchange.from) + " to " + to_text(exchange.to) +
                   " " + what);
 }
@@ -159,15 +159,16 @@ class PullCheck {
 void check_ends(const Exchange& exchange) {
   const DistAttr &from = exchange.from, &to = exchange.to;
   if (!to.partial.empty() && !(*from.mesh == *to.mesh))
-    refuse(exchange, "sends partial values to another mesh");
+    refuse_exchange(exchange, "sends partial values to another mesh");
   std::set<ReduceOp> reductions;
   for (const PartialAxis& p : from.partial) {
     reductions.insert(p.reduce);
     for (const PartialAxis& kept : to.partial)
       if (kept.axis == p.axis && kept.reduce != p.reduce)
-        refuse(exchange, "turns partial values of one reduction into those of another");
+        refuse_exchange(exchange, "turns partial values of one reduction into those of another");
   }
-  if (reductions.size() > 1) refuse(exchange, "has partial values of two reductions at once");
+  if (reductions.size() > 1)
+    refuse_exchange(exchange, "has partial values of two reductions at once");
 }
 
 void check_pulls(const Shape& shape, const Exchange& exchange, Rank receiver,

@@ -8,13 +8,10 @@
 
 #include "base/error.h"
 #include "placement_check/sampled_coordinates.h"
+#include "shard/layout/testing/mesh_of.h"
 
 namespace tessera {
 namespace {
-
-MeshPtr mesh_of(std::string_view text) {
-  return std::make_shared<const Mesh>(parse_mesh(text));
-}
 
 struct Given {
   Shape shape;

@@ -4,20 +4,14 @@
 #include <algorithm>
 #include <string>
 
+#include "base/testing/tensor_types.h"
 #include "ops/builder.h"
 #include "placement_search/placement_search.h"
 #include "placement_search/strategies.h"
+#include "shard/layout/testing/mesh_of.h"
 
 namespace tessera {
 namespace {
-
-TensorType f32(Shape shape) {
-  return {DType::kF32, shape};
-}
-
-MeshPtr mesh_of(std::string_view text) {
-  return std::make_shared<const Mesh>(parse_mesh(text));
-}
 
 struct Searched {
   Graph graph;

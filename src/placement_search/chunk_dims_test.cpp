@@ -4,16 +4,13 @@
 
 #include <string>
 
+#include "base/testing/tensor_types.h"
 #include "ops/builder.h"
 #include "placement_search/search_problem.h"
 #include "placement_search/strategies.h"
 
 namespace tessera {
 namespace {
-
-TensorType f32(Shape shape) {
-  return {DType::kF32, shape};
-}
 
 OpRules rules_of(const Graph& graph) {
   OpRules rules;

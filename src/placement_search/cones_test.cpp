@@ -5,19 +5,14 @@
 #include <algorithm>
 #include <string>
 
+#include "base/testing/tensor_types.h"
 #include "ops/builder.h"
 #include "placement_search/placement_search.h"
+#include "placement_search/testing/slow_devices.h"
+#include "shard/layout/testing/mesh_of.h"
 
 namespace tessera {
 namespace {
-
-TensorType f32(Shape shape) {
-  return {DType::kF32, shape};
-}
-
-MeshPtr mesh_of(std::string_view text) {
-  return std::make_shared<const Mesh>(parse_mesh(text));
-}
 
 std::vector<std::string> cones(const Graph& graph) {
   return to_text(graph, cones_of(graph, no_ties(graph)));
@@ -112,16 +107,6 @@ TEST(Cones, OfTiedLayersDoNotLeadIntoTheNextOne) {
                   cone.find("blocks." + std::to_string((layer + 1) % 3) + ".") == std::string::npos)
           << cone;
     }
-}
-
-CostModel model_of(double flops_per_second, double link_bytes_per_second) {
-  CostModel cost;
-  cost.device.flops_per_second = flops_per_second;
-  cost.device.bytes_per_second = flops_per_second / 10;
-  cost.device.copied_bytes_per_second = 1e12;
-  cost.device.launch = Seconds(1e-7);
-  cost.links.any = {Seconds(1e-7), link_bytes_per_second};
-  return cost;
 }
 
 // The contracted dim of 4096 is divided and the result, 32 x 32, is summed before the nonlinearity:

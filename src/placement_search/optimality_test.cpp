@@ -13,6 +13,7 @@
 #include "ops/builder.h"
 #include "placement_search/placement_search.h"
 #include "placement_search/search_problem.h"
+#include "shard/layout/testing/mesh_of.h"
 #include "solver/solve.h"
 #include "solver/testing/milp.h"
 
@@ -146,10 +147,6 @@ void set_limit(SearchProblem& search, int which) {
   const auto peak = static_cast<int64_t>(evaluate(search.problem(), *free.assignment).peak);
   if (which == 1) search.problem().set_usage_limit(peak * 3 / 4);
   if (which == 2) search.problem().set_usage_limit(peak > 0 ? 16 : 0);
-}
-
-MeshPtr mesh_of(std::string_view text) {
-  return std::make_shared<const Mesh>(parse_mesh(text));
 }
 
 TEST(SearchedProgram, OfAFewOpsIsTheBestOfAllCombinations) {

@@ -5,31 +5,15 @@
 #include <algorithm>
 #include <string>
 
+#include "base/testing/tensor_types.h"
 #include "base/text/text.h"
 #include "ops/builder.h"
+#include "placement_search/testing/slow_devices.h"
+#include "shard/layout/testing/mesh_of.h"
 #include "solver/solve.h"
 
 namespace tessera {
 namespace {
-
-TensorType f32(Shape shape) {
-  return {DType::kF32, shape};
-}
-
-MeshPtr mesh_of(std::string_view text) {
-  return std::make_shared<const Mesh>(parse_mesh(text));
-}
-
-/// Devices whose arithmetic and memory are slow, or whose links are.
-CostModel model_of(double flops_per_second, double link_bytes_per_second) {
-  CostModel cost;
-  cost.device.flops_per_second = flops_per_second;
-  cost.device.bytes_per_second = flops_per_second / 10;
-  cost.device.copied_bytes_per_second = 1e12;
-  cost.device.launch = Seconds(1e-7);
-  cost.links.any = {Seconds(1e-7), link_bytes_per_second};
-  return cost;
-}
 
 /// y = x w with the step of a gradient descent: w takes w - x^T y.
 struct Product {

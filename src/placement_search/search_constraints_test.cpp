@@ -7,13 +7,10 @@
 #include "base/error.h"
 #include "ops/builder.h"
 #include "placement_search/placement_search.h"
+#include "shard/layout/testing/mesh_of.h"
 
 namespace tessera {
 namespace {
-
-MeshPtr mesh_of(std::string_view text) {
-  return std::make_shared<const Mesh>(parse_mesh(text));
-}
 
 /// y = tanh(x w), w takes w - x^T y; several of them in layers.
 Graph layers(int count) {

@@ -10,11 +10,6 @@
 namespace tessera {
 namespace {
 
-DistAttr without_partial(DistAttr attr) {
-  attr.partial.clear();
-  return attr;
-}
-
 SearchProblemOptions with_hidden_share(SearchProblemOptions options, double share) {
   options.hidden_share = share;
   return options;

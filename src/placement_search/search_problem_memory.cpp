@@ -9,10 +9,7 @@ namespace {
 
 /// Do gradients make more than a bucket?
 bool fill_a_bucket(const Graph& graph, Bytes bucket) {
-  Bytes sum{0};
-  for (const Variable& variable : graph.variables())
-    if (variable.trainable) sum += byte_size(graph.type(variable.value));
-  return sum > bucket;
+  return parameter_bytes(graph) > bucket;
 }
 
 /// What a rank holds of a value, by placement.

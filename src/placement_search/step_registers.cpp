@@ -9,11 +9,6 @@
 namespace tessera {
 namespace {
 
-DistAttr without_partial(DistAttr attr) {
-  attr.partial.clear();
-  return attr;
-}
-
 class Lowering {
  public:
   Lowering(const PlacedStep& placed, const MayWriteOver& may_write_over, ReshardPlans& plans)

@@ -18,10 +18,6 @@ std::set<std::string> optimizer_state(const Graph& graph) {
   return names;
 }
 
-[[noreturn]] void refuse(const std::string& what, const std::string& why, const std::string& fix) {
-  throw UserError(what, why, fix, ExitCode::kBadConfig);
-}
-
 }  // namespace
 
 std::set<std::string> offloaded_variables(const Graph& graph, const Offload& offload) {
@@ -46,7 +42,7 @@ Offload read_offload(ConfigTable& table) {
     for (const Document& item : value->as_list())
       if (item.is_string()) offload.patterns.push_back(item.as_string());
   if (offload.patterns.empty() || offload.patterns.size() != value->as_list().size())
-    refuse(
+    refuse_config(
         table.file() + ": offload is " + to_json(*value),
         "it says which state of the optimizer rests in a file: none, all of it, or the variables "
         "that match a pattern",
@@ -63,18 +59,19 @@ void check_offload(const Offload& offload, const std::string& plan, const Graph&
   if (offload.kind == Offload::Kind::kNone) return;
   const std::set<std::string> state = optimizer_state(graph);
   if (state.empty())
-    refuse("plan '" + plan + "' offloads the state of the optimizer, and there is none",
-           "the optimizer of this run keeps nothing from step to step",
-           "remove offload from the plan, or use momentum, adam, adamw, lamb or muon");
+    refuse_config("plan '" + plan + "' offloads the state of the optimizer, and there is none",
+                  "the optimizer of this run keeps nothing from step to step",
+                  "remove offload from the plan, or use momentum, adam, adamw, lamb or muon");
   for (const std::string& pattern : offload.patterns)
     if (std::ranges::none_of(state,
                              [&](const std::string& name) { return matches(pattern, name); })) {
       const std::string close = nearest(pattern, state);
-      refuse("the pattern '" + pattern + "' of 'offload' in plan '" + plan +
-                 "' names no state of the optimizer",
-             "only variables of the optimizer rest in a file, such as '" + *state.begin() + "'",
-             close.empty() ? "list the names with `tessera explain --full`"
-                           : "did you mean '" + close + "'?");
+      refuse_config(
+          "the pattern '" + pattern + "' of 'offload' in plan '" + plan +
+              "' names no state of the optimizer",
+          "only variables of the optimizer rest in a file, such as '" + *state.begin() + "'",
+          close.empty() ? "list the names with `tessera explain --full`"
+                        : "did you mean '" + close + "'?");
     }
 }
 

@@ -11,15 +11,10 @@
 namespace tessera {
 namespace {
 
-[[noreturn]] void refuse(const std::string& what, const std::string& why, const std::string& fix) {
-  throw UserError(what, why, fix, ExitCode::kBadConfig);
-}
-
 // In the order of the kinds, without patterns, which are the last kind.
 constexpr std::string_view kTaskWords[] = {"role", "layer", "op"};
 constexpr std::string_view kRecomputeWords[] = {"none", "selective", "full", "auto"};
 constexpr const char* kLimitKey = "activation_mib";
-constexpr double kMib = 1 << 20;
 
 /// A key that takes words, or patterns of ops.
 struct Key {
@@ -70,7 +65,7 @@ Choice read_choice(ConfigTable& table, const Key& key) {
     choice.kind = static_cast<typename Choice::Kind>(i);
     return choice;
   }
-  refuse(table.file() + ": " + key.name + " is " + to_json(*value), key.why, key.fix);
+  refuse_config(table.file() + ": " + key.name + " is " + to_json(*value), key.why, key.fix);
 }
 
 template <class Choice>
@@ -94,13 +89,14 @@ Recompute read_recompute(ConfigTable& table) {
   const bool is_auto = choice.kind == Recompute::Kind::kAuto;
   const double mib = table.number(kLimitKey, 0, 0, kMib);
   if (is_auto && mib == 0)
-    refuse(table.file() + ": recompute is \"auto\" and there is no activation_mib",
-           "auto chooses what costs least under a limit of the activations that a rank keeps",
-           "set activation_mib, such as to 512");
+    refuse_config(
+        table.file() + ": recompute is \"auto\" and there is no activation_mib",
+        "auto chooses what costs least under a limit of the activations that a rank keeps",
+        "set activation_mib, such as to 512");
   if (!is_auto && mib != 0)
-    refuse(table.file() + " has activation_mib and recompute is not \"auto\"",
-           "activation_mib limits what \"auto\" keeps; the other values of recompute say it",
-           "write recompute = \"auto\", or remove activation_mib");
+    refuse_config(table.file() + " has activation_mib and recompute is not \"auto\"",
+                  "activation_mib limits what \"auto\" keeps; the other values of recompute say it",
+                  "write recompute = \"auto\", or remove activation_mib");
   choice.limit = Bytes(static_cast<int64_t>(mib * kMib));
   return choice;
 }
@@ -124,12 +120,12 @@ void check_patterns(std::string_view key, const std::vector<std::string>& patter
     std::vector<std::string> names;
     for (const Op& op : graph.ops()) names.push_back(op.name);
     const std::string close = nearest(pattern, names);
-    refuse("the pattern '" + pattern + "' of '" + std::string(key) + "' in plan '" + plan +
-               "' names no op of this model",
-           key == "tasks" ? "tasks end where ops stop to match it"
-                          : "the results of the ops that it names are computed again",
-           close.empty() ? "list the names with `tessera explain --full`"
-                         : "did you mean '" + close + "'?");
+    refuse_config("the pattern '" + pattern + "' of '" + std::string(key) + "' in plan '" + plan +
+                      "' names no op of this model",
+                  key == "tasks" ? "tasks end where ops stop to match it"
+                                 : "the results of the ops that it names are computed again",
+                  close.empty() ? "list the names with `tessera explain --full`"
+                                : "did you mean '" + close + "'?");
   }
 }
 

@@ -73,10 +73,6 @@ constexpr Renamed kRenamedAlgorithms[] = {{"direct", "one-shot"},
                                           {"scattered", "reduce-scatter-all-gather"},
                                           {"by-axis", "hierarchical"}};
 
-[[noreturn]] void refuse(const std::string& what, const std::string& why, const std::string& fix) {
-  throw UserError(what, why, fix, ExitCode::kBadConfig);
-}
-
 std::string device_text(const NamedMesh& mesh) {
   return mesh.device == DeviceKind::kHost ? "" : " of devices " + std::string(to_text(mesh.device));
 }
@@ -107,14 +103,15 @@ Mark read_mark(const ConfigTable& plan, const Document& item, size_t index) {
   const bool by_pass = table.choice("copies", "step", {"step", "pass"}) == "pass";
   table.finish();
   if (by_pass && tensor.empty())
-    refuse(origin + ": " + position + " gives op '" + op + module + "' copies",
-           "tensors have copies in other placements", "name the tensor");
+    refuse_config(origin + ": " + position + " gives op '" + op + module + "' copies",
+                  "tensors have copies in other placements", "name the tensor");
   const int named = !tensor.empty() + !op.empty() + !module.empty();
   if (named != 1 || (placement.empty() && mesh.empty() && !by_pass))
-    refuse(origin + ": " + position + " is not a mark",
-           "a mark names a tensor, an op or a module, and its placement, its mesh or how long "
-           "copies live",
-           "write {\"tensor\": \"*.weight\", \"placement\": \"P(\\\"tp\\\")\"}");
+    refuse_config(
+        origin + ": " + position + " is not a mark",
+        "a mark names a tensor, an op or a module, and its placement, its mesh or how long "
+        "copies live",
+        "write {\"tensor\": \"*.weight\", \"placement\": \"P(\\\"tp\\\")\"}");
   const Mark::Kind kind = !tensor.empty() ? Mark::Kind::kTensor
                           : !op.empty()   ? Mark::Kind::kOp
                                           : Mark::Kind::kModule;
@@ -128,7 +125,8 @@ std::vector<Mark> read_marks(ConfigTable& plan) {
   const Document* list = plan.raw("marks", {.type = "list of tables", .fallback = "[]"});
   if (!list) return marks;
   if (!list->is_list())
-    refuse(plan.file() + ": 'marks' is " + kind_of(*list), "marks are a list", "write them in [ ]");
+    refuse_config(plan.file() + ": 'marks' is " + kind_of(*list), "marks are a list",
+                  "write them in [ ]");
   for (size_t i = 0; i < list->as_list().size(); ++i)
     marks.push_back(read_mark(plan, list->as_list()[i], i));
   return marks;
@@ -153,10 +151,11 @@ int64_t read_chunks(ConfigTable& table) {
   if (!value || *value == Document("off")) return 1;
   if (*value == Document("auto")) return kAutoChunks;
   if (!value->is_int() || value->as_int() < 2 || value->as_int() > kMaxChunks)
-    refuse(table.file() + ": collective_matmul is " + to_json(*value),
-           "matmuls next to a collective are decomposed where costs say so, not at all, or into a "
-           "number of chunks",
-           "write \"auto\", \"off\" or a number from 2 to " + std::to_string(kMaxChunks));
+    refuse_config(
+        table.file() + ": collective_matmul is " + to_json(*value),
+        "matmuls next to a collective are decomposed where costs say so, not at all, or into a "
+        "number of chunks",
+        "write \"auto\", \"off\" or a number from 2 to " + std::to_string(kMaxChunks));
   return value->as_int();
 }
 
@@ -164,8 +163,6 @@ void write_chunks(int64_t chunks, Document& document) {
   if (chunks != 1)
     document["collective_matmul"] = chunks == kAutoChunks ? Document("auto") : Document(chunks);
 }
-
-constexpr double kMib = 1 << 20;
 
 double mib_of(Bytes bytes) {
   return static_cast<double>(bytes.value()) / kMib;
@@ -202,12 +199,12 @@ void write_marks(const std::vector<Mark>& marks, Document& document) {
 
 void check_schedule(const Plan& plan, const std::string& origin) {
   if (plan.micro_batches == 1 && plan.schedule != Plan{}.schedule)
-    refuse(
+    refuse_config(
         origin + " has schedule '" + std::string(to_text(plan.schedule)) + "' and one micro-batch",
         "a schedule orders the passes of several micro-batches",
         "set micro_batches to 2 or more, or remove 'schedule'");
   if (plan.max_in_flight > 0 && plan.schedule != PipelineKind::kAuto)
-    refuse(
+    refuse_config(
         origin + " has 'max_in_flight' and schedule '" + std::string(to_text(plan.schedule)) + "'",
         "max_in_flight limits the schedule 'auto'; every other schedule has a fixed number of "
         "micro-batches in flight",
@@ -231,10 +228,10 @@ void check_hardware(const Plan& plan, const std::string& origin) {
   for (const NamedMesh& mesh : plan.meshes)
     for (Rank rank : mesh.mesh->ranks())
       if (!mesh.hardware.empty() && needs[rank] != mesh.hardware)
-        refuse(fmt::format("{}: rank {} needs '{}' and '{}'", origin, rank, needs[rank],
-                           mesh.hardware),
-               "it is in two meshes, and a rank has one device",
-               "write the same 'hardware' into both, or give them ranks of their own");
+        refuse_config(fmt::format("{}: rank {} needs '{}' and '{}'", origin, rank, needs[rank],
+                                  mesh.hardware),
+                      "it is in two meshes, and a rank has one device",
+                      "write the same 'hardware' into both, or give them ranks of their own");
 }
 
 void write_device(const NamedMesh& mesh, Document& document) {
@@ -259,6 +256,26 @@ void write_meshes(const Plan& plan, Document& document) {
     else
       item["view_of"] = mesh.view_of;
     document["meshes"].append(std::move(item));
+  }
+}
+
+/// What a plan of one mesh says of its ranks in place of the mesh.
+void read_needs(ConfigTable& table, const std::string& origin, Plan& plan) {
+  if (const DeviceKind device = read_device(table); device != DeviceKind::kHost) {
+    if (table.has("meshes"))
+      refuse_config(origin + " has 'meshes' and 'device'",
+                    "each of several meshes has a device kind of its own",
+                    "write 'device' into them");
+    plan.meshes = plan.placed();
+    plan.meshes.front().device = device;
+  }
+  if (std::string hardware = read_hardware(table); !hardware.empty()) {
+    if (table.has("meshes"))
+      refuse_config(origin + " has 'meshes' and 'hardware'",
+                    "each of several meshes says what its ranks need",
+                    "write 'hardware' into them");
+    plan.meshes = plan.placed();
+    plan.meshes.front().hardware = std::move(hardware);
   }
 }
 
@@ -318,24 +335,11 @@ Plan parse_plan(const Document& document, const std::string& origin, const PlanR
   plan.name = origin;
   const int64_t format = table.integer("format", kFormat, 0, 1000000);
   if (format != kFormat)
-    refuse(origin + " has format " + std::to_string(format),
-           "this program reads format " + std::to_string(kFormat),
-           "make the plan anew with this version");
+    refuse_config(origin + " has format " + std::to_string(format),
+                  "this program reads format " + std::to_string(kFormat),
+                  "make the plan anew with this version");
   plan.meshes = read_meshes(table, reading.ranks);
-  if (const DeviceKind device = read_device(table); device != DeviceKind::kHost) {
-    if (table.has("meshes"))
-      refuse(origin + " has 'meshes' and 'device'",
-             "each of several meshes has a device kind of its own", "write 'device' into them");
-    plan.meshes = plan.placed();
-    plan.meshes.front().device = device;
-  }
-  if (std::string hardware = read_hardware(table); !hardware.empty()) {
-    if (table.has("meshes"))
-      refuse(origin + " has 'meshes' and 'hardware'",
-             "each of several meshes says what its ranks need", "write 'hardware' into them");
-    plan.meshes = plan.placed();
-    plan.meshes.front().hardware = std::move(hardware);
-  }
+  read_needs(table, origin, plan);
   check_hardware(plan, origin);
   plan.accumulate = table.integer("accumulate", 1, 1, 1 << 20);
   plan.micro_batches = plan.accumulate * table.integer("micro_batches", 1, 1, 1 << 20);
@@ -362,9 +366,9 @@ Plan parse_plan(const Document& document, const std::string& origin, const PlanR
   if (const Document* shardings = table.raw("shardings"))
     plan.shardings = parse_shardings(*shardings, origin, reading.keys);
   if (plan.shardings && !plan.marks.empty())
-    refuse(origin + " has 'marks' and 'shardings'",
-           "shardings place every op and value, so marks would decide nothing",
-           "remove one of the two");
+    refuse_config(origin + " has 'marks' and 'shardings'",
+                  "shardings place every op and value, so marks would decide nothing",
+                  "remove one of the two");
   if (table.raw("fingerprint")) plan.fingerprint = read_fingerprint(table.table("fingerprint"));
   table.refuse_renamed(kRenamedKeys);
   table.refuse_familiar(kFamiliarKeys);
@@ -424,22 +428,23 @@ void check_fits(const Plan& plan, const Graph& graph) {
   const PlanFingerprint present = fingerprint_of(graph);
   if (plan.fingerprint->graph == present.graph) return;
   const bool is_like = plan.fingerprint->parameters == present.parameters;
-  refuse("plan '" + plan.name + "' was made for " +
-             (is_like ? "another batch, seed or version of this model" : "another model"),
-         difference(*plan.fingerprint, present),
-         "use the configuration that the plan was made for, or remove its 'fingerprint' to apply "
-         "its marks here");
+  refuse_config(
+      "plan '" + plan.name + "' was made for " +
+          (is_like ? "another batch, seed or version of this model" : "another model"),
+      difference(*plan.fingerprint, present),
+      "use the configuration that the plan was made for, or remove its 'fingerprint' to apply "
+      "its marks here");
 }
 
 void check_ranks(const Plan& plan, int ranks) {
   const int needed = plan.rank_count();
   if (needed == ranks) return;
-  refuse("plan '" + plan.name + "' needs " + counted(needed, "rank") + " but there are " +
-             std::to_string(ranks),
-         (plan.meshes.size() > 1 ? "its meshes are " : "its mesh is ") + mesh_text(plan) +
-             ", and each of its positions is one rank",
-         "run with --ranks " + std::to_string(needed) + ", or use a plan of " +
-             counted(ranks, "rank"));
+  refuse_config("plan '" + plan.name + "' needs " + counted(needed, "rank") + " but there are " +
+                    std::to_string(ranks),
+                (plan.meshes.size() > 1 ? "its meshes are " : "its mesh is ") + mesh_text(plan) +
+                    ", and each of its positions is one rank",
+                "run with --ranks " + std::to_string(needed) + ", or use a plan of " +
+                    counted(ranks, "rank"));
 }
 
 }  // namespace tessera

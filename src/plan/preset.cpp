@@ -19,10 +19,6 @@ constexpr std::array<std::string_view, 8> kPresetKeys{kDataAxis,      kSpaceAxis
                                                       kPipelineKey,   kZeroKey,         kStagesKey,
                                                       kBoundariesKey, kStageHardwareKey};
 
-[[noreturn]] void refuse(const std::string& what, const std::string& why, const std::string& fix) {
-  throw UserError(what, why, fix, ExitCode::kBadConfig);
-}
-
 bool is_degree(std::string_view key) {
   return std::find(kDegrees.begin(), kDegrees.end(), key) != kDegrees.end();
 }
@@ -49,10 +45,10 @@ std::optional<int64_t> read_degree(std::string_view key, const Document& value,
   const bool may_rest = may_rest_on(key);
   if (may_rest && value == Document(std::string(kRest))) return std::nullopt;
   if (!value.is_int() || value.as_int() < 1)
-    refuse(origin + ": " + std::string(key) + " = " + to_json(value) + " is no degree",
-           std::string(key) + " is the number of parts" +
-               (may_rest ? ", or \"rest\" for what the number of ranks leaves" : ""),
-           "write " + std::string(key) + " = 2, or another integer from 1");
+    refuse_config(origin + ": " + std::string(key) + " = " + to_json(value) + " is no degree",
+                  std::string(key) + " is the number of parts" +
+                      (may_rest ? ", or \"rest\" for what the number of ranks leaves" : ""),
+                  "write " + std::string(key) + " = 2, or another integer from 1");
   return value.as_int();
 }
 
@@ -61,10 +57,11 @@ int read_zero(ConfigTable& table, const std::string& origin) {
   if (!value) return 0;
   for (const int64_t level : {0, 1, 2, 3})
     if (*value == Document(level)) return static_cast<int>(level);
-  refuse(origin + ": zero = " + to_json(*value) + " is no level of zero",
-         "1 divides the state of the optimizer over dp, 2 the sums of gradients, too, and 3 the "
-         "parameters, too",
-         "write zero = 1, zero = 2 or zero = 3");
+  refuse_config(
+      origin + ": zero = " + to_json(*value) + " is no level of zero",
+      "1 divides the state of the optimizer over dp, 2 the sums of gradients, too, and 3 the "
+      "parameters, too",
+      "write zero = 1, zero = 2 or zero = 3");
 }
 
 /// The axes of `preset` as text: "dp=2,pp=4".
@@ -81,9 +78,9 @@ std::string degrees_text(const Preset& preset) {
 void refuse_meshes(const Document& document, const std::string& origin) {
   for (const std::string_view key : {"mesh", "meshes", "shardings", "fingerprint"})
     if (document.find(key))
-      refuse(origin + " has degrees such as dp, and '" + std::string(key) + "'",
-             "degrees stand for the meshes and marks of the whole plan",
-             "remove the degrees, or '" + std::string(key) + "'");
+      refuse_config(origin + " has degrees such as dp, and '" + std::string(key) + "'",
+                    "degrees stand for the meshes and marks of the whole plan",
+                    "remove the degrees, or '" + std::string(key) + "'");
 }
 
 /// The items of a list, of which a text may have several: "blocks.1+blocks.5".
@@ -104,9 +101,10 @@ std::vector<StageHardware> read_hardware(ConfigTable& table, const std::string& 
                                ? ""
                                : std::string(trim(std::string_view(item).substr(colon + 1)))};
     if (hardware.name.empty() || hardware.hardware.empty())
-      refuse(origin + ": " + std::string(kStageHardwareKey) + " has '" + item + "'",
-             "it takes the name of an op or a layer, a colon, and a kind or a type of device",
-             "write it as in blocks.0:gpu or head:v100-16g, with + between several");
+      refuse_config(
+          origin + ": " + std::string(kStageHardwareKey) + " has '" + item + "'",
+          "it takes the name of an op or a layer, a colon, and a kind or a type of device",
+          "write it as in blocks.0:gpu or head:v100-16g, with + between several");
     list.push_back(std::move(hardware));
   }
   return list;
@@ -116,14 +114,15 @@ void check_axes(const Preset& preset, const std::string& origin) {
   const auto rests = std::count_if(preset.axes.begin(), preset.axes.end(),
                                    [](const PresetAxis& axis) { return !axis.size; });
   if (rests > 1)
-    refuse(origin + " has several axes of the size \"rest\"",
-           "the number of ranks, divided by all other degrees, is the size of one axis",
-           "give the sizes of the others");
+    refuse_config(origin + " has several axes of the size \"rest\"",
+                  "the number of ranks, divided by all other degrees, is the size of one axis",
+                  "give the sizes of the others");
   int64_t ranks = 1;
   const auto multiply = [&](int64_t degree) {
     if (degree > kMaxMeshRanks / ranks)
-      refuse(origin + " has more than " + std::to_string(kMaxMeshRanks) + " ranks",
-             "they are the product of the degrees, and this is the limit", "use smaller degrees");
+      refuse_config(origin + " has more than " + std::to_string(kMaxMeshRanks) + " ranks",
+                    "they are the product of the degrees, and this is the limit",
+                    "use smaller degrees");
     ranks *= degree;
   };
   multiply(preset.stages);
@@ -200,11 +199,12 @@ Preset parse_preset(std::string_view text) {
     const size_t equals = item.find('=');
     const std::string key(trim(std::string_view(item).substr(0, equals)));
     if (equals == std::string::npos || key.empty())
-      refuse(origin + ": '" + item + "' is not key=value",
-             "a preset lists degrees and keys of plans between commas",
-             "write it as dp=2,tp=2 or pp=4,micro_batches=8,schedule=zb-h1");
+      refuse_config(origin + ": '" + item + "' is not key=value",
+                    "a preset lists degrees and keys of plans between commas",
+                    "write it as dp=2,tp=2 or pp=4,micro_batches=8,schedule=zb-h1");
     if (document.find(key))
-      refuse(origin + " has '" + key + "' twice", "a key has one value", "keep one of the two");
+      refuse_config(origin + " has '" + key + "' twice", "a key has one value",
+                    "keep one of the two");
     document[key] = value_of(trim(std::string_view(item).substr(equals + 1)));
   }
   Preset preset = parse_preset(document, origin);

@@ -9,7 +9,7 @@
 namespace tessera {
 namespace {
 
-MeshPtr mesh(Shape shape, std::vector<std::string> axes, std::vector<Rank> ranks = {}) {
+MeshPtr placed_mesh(Shape shape, std::vector<std::string> axes, std::vector<Rank> ranks = {}) {
   return std::make_shared<const Mesh>(std::move(shape), std::move(axes), std::move(ranks));
 }
 
@@ -64,12 +64,12 @@ TEST(Deployment, RanksThatNeedCoresShareThem) {
 TEST(CostOfADeployment, TheLinkOfAnAxisIsThatOfItsRings) {
   // Two machines of four devices: 300 GB/s inside, two ports of 25 GB/s between them.
   const Cluster cluster = parse_cluster_line("2x4xa100-80g;ib=2x25GB");
-  const CostModel inner = cost_on(cluster, {mesh({2, 4}, {"dp", "tp"})}, 8);
+  const CostModel inner = cost_on(cluster, {placed_mesh({2, 4}, {"dp", "tp"})}, 8);
   EXPECT_EQ(inner.links.axes.at("tp").bytes_per_second, 300e9);
   EXPECT_EQ(inner.links.axes.at("dp").bytes_per_second, 50e9 / 4)
       << "four rings of dp share the ports of a machine";
   EXPECT_EQ(inner.links.any, inner.links.axes.at("dp")) << "the slowest";
-  const CostModel outer = cost_on(cluster, {mesh({4, 2}, {"dp", "tp"})}, 8);
+  const CostModel outer = cost_on(cluster, {placed_mesh({4, 2}, {"dp", "tp"})}, 8);
   EXPECT_EQ(outer.links.axes.at("tp").bytes_per_second, 300e9);
   EXPECT_EQ(outer.links.axes.at("dp").bytes_per_second, 50e9 / 2)
       << "two rings of four leave each machine once in each direction";
@@ -78,16 +78,16 @@ TEST(CostOfADeployment, TheLinkOfAnAxisIsThatOfItsRings) {
 
 TEST(CostOfADeployment, OneBadPairSlowsItsAxis) {
   const Cluster cluster = parse_cluster_line("8xv100");
-  const CostModel cost = cost_on(cluster, {mesh({8}, {"dp"})}, 8);
+  const CostModel cost = cost_on(cluster, {placed_mesh({8}, {"dp"})}, 8);
   EXPECT_EQ(cost.links.axes.at("dp").bytes_per_second, 12e9)
       << "the ring 0 .. 7 passes pairs that only PCIe joins";
-  const CostModel near = cost_on(cluster, {mesh({2}, {"tp"}, {0, 3})}, 8);
+  const CostModel near = cost_on(cluster, {placed_mesh({2}, {"tp"}, {0, 3})}, 8);
   EXPECT_EQ(near.links.axes.at("tp").bytes_per_second, 50e9);
 }
 
 TEST(CostOfADeployment, TheSlowestDeviceCounts) {
   const Cluster cluster = parse_cluster_line("1x1xv100+1x1xp100");
-  const CostModel cost = cost_on(cluster, {mesh({2}, {"dp"})}, 2);
+  const CostModel cost = cost_on(cluster, {placed_mesh({2}, {"dp"})}, 2);
   const DeviceCost &v100 = cluster.type(0).cost, &p100 = cluster.type(1).cost;
   EXPECT_EQ(cost.device.flops_rate(OperationClass::kMatmul, DType::kF16),
             p100.flops_rate(OperationClass::kMatmul, DType::kF16));
@@ -98,7 +98,7 @@ TEST(CostOfADeployment, TheSlowestDeviceCounts) {
 TEST(CostOfADeployment, StagesOnDifferentMachinesMeetTheNetwork) {
   const Cluster cluster = parse_cluster_line("2x2xa100-80g;ib=1x10GB");
   const CostModel cost =
-      cost_on(cluster, {mesh({2}, {"tp"}, {0, 1}), mesh({2}, {"tp"}, {2, 3})}, 4);
+      cost_on(cluster, {placed_mesh({2}, {"tp"}, {0, 1}), placed_mesh({2}, {"tp"}, {2, 3})}, 4);
   EXPECT_EQ(cost.links.axes.at("tp").bytes_per_second, 300e9);
   EXPECT_EQ(cost.links.any.bytes_per_second, 10e9 / 2) << "both ranks of a stage send at once";
 }

@@ -11,6 +11,7 @@
 #include "ops/builder.h"
 #include "prediction/step_prediction.h"
 #include "prediction/testing/plain_devices.h"
+#include "prediction/testing/product.h"
 
 namespace tessera {
 namespace {
@@ -29,15 +30,6 @@ StepPrediction explained(const std::shared_ptr<const TaskGraph>& tasks, const Cl
 }
 
 /// y = x w with 1000 rows, 500 inner elements and 400 columns.
-Graph product() {
-  Graph graph;
-  Builder builder(graph);
-  const ValueId x = builder.input("x", {DType::kF32, {1000, 500}});
-  const ValueId w = builder.input("w", {DType::kF32, {500, 400}});
-  graph.add_output("y", builder.dot(x, w, "mk,kn->mn", "y"));
-  return graph;
-}
-
 /// The gradients of two layers with 64 rows: loss = sum of tanh(x w) v.
 Graph two_layers() {
   Graph graph;
@@ -62,7 +54,7 @@ Bytes at_peak(const StepPrediction& step, MemoryKind kind) {
 
 TEST(MemoryOverTime, IsWhatTheRegistersHold) {
   const Cluster cluster = plain_devices(1);
-  const StepPrediction step = explained(tasks_of(product()), cluster);
+  const StepPrediction step = explained(tasks_of(one_product()), cluster);
   EXPECT_EQ(at_peak(step, MemoryKind::kBatch), Bytes(4 * (1000 * 500 + 500 * 400)));
   EXPECT_EQ(at_peak(step, MemoryKind::kTemporaries), Bytes(4 * 1000 * 400));
   EXPECT_EQ(step.memory_over_time[0].largest.at(0).name, "x");
@@ -111,7 +103,7 @@ TEST(MemoryOverTime, HasAPeakOfTheOptimizer) {
 
 TEST(MemoryOverTime, IsNeverMoreThanTheArenaAndReachesIt) {
   const Cluster cluster = plain_devices(2);
-  for (const Graph& graph : {product(), two_layers()})
+  for (const Graph& graph : {one_product(), two_layers()})
     for (int ranks : {1, 2}) {
       const auto tasks = tasks_of(graph, ranks, {shard_tensor("x", "P(\"r\")")});
       const StepPrediction step = explained(tasks, cluster);
@@ -137,14 +129,14 @@ TEST(MemoryOverTime, CountsTheBytesOfAKernelThatRunsInPlaceOnce) {
 
 TEST(MemoryOverTime, HasAnEntryForEachClassOfRanks) {
   const Cluster cluster = plain_devices(4);
-  const auto tasks = tasks_of(product(), 4, {shard_tensor("x", "P(\"r\")")});
+  const auto tasks = tasks_of(one_product(), 4, {shard_tensor("x", "P(\"r\")")});
   EXPECT_EQ(explained(tasks, cluster).memory_over_time.size(), 1U);
   EXPECT_EQ(explained(tasks, cluster, {.folds_ranks = false}).memory_over_time.size(), 4U);
 }
 
 TEST(MemoryNeed, HasTheArenasOfProgramsThatStayLoaded) {
   const Cluster cluster = plain_devices(1);
-  const auto tasks = tasks_of(two_layers()), other = tasks_of(product());
+  const auto tasks = tasks_of(two_layers()), other = tasks_of(one_product());
   const StepPrediction step = explained(tasks, cluster, {.beside = {other}});
   EXPECT_EQ(step.memory[0].others, other->arenas[MeshIndex(0)]);
   EXPECT_EQ(step.peak_bytes(), Bytes(4 * (32 * 128 + 128 * 16)) + tasks->arenas[MeshIndex(0)] +
@@ -156,7 +148,7 @@ TEST(CriticalPath, IsDividedByKindOfWorkAndAxis) {
   // and then the reduced half of the other: 1.6 ms.
   const Cluster cluster = plain_devices(2);
   const StepPrediction step = explained(
-      tasks_of(product(), 2, {shard_op("y", "[P(None, \"r\"), P(\"r\")] -> [P()]")}), cluster);
+      tasks_of(one_product(), 2, {shard_op("y", "[P(None, \"r\"), P(\"r\")] -> [P()]")}), cluster);
   ASSERT_FALSE(step.critical.empty());
   double matmul = 0, exchange = 0, all = 0;
   for (const CriticalPart& part : step.critical) {

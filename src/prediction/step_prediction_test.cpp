@@ -7,20 +7,12 @@
 #include "ops/builder.h"
 #include "prediction/act_demands.h"
 #include "prediction/testing/plain_devices.h"
+#include "prediction/testing/product.h"
 
 namespace tessera {
 namespace {
 
 /// y = x w with 1000 rows, 500 inner elements and 400 columns.
-Graph product() {
-  Graph graph;
-  Builder builder(graph);
-  const ValueId x = builder.input("x", {DType::kF32, {1000, 500}});
-  const ValueId w = builder.input("w", {DType::kF32, {500, 400}});
-  graph.add_output("y", builder.dot(x, w, "mk,kn->mn", "y"));
-  return graph;
-}
-
 StepPrediction predicted(const Graph& graph, const MeshPtr& mesh, const std::vector<Mark>& marks,
                          const Cluster& cluster) {
   Compiled compiled = compile(graph, mesh, marks);
@@ -35,7 +27,7 @@ MeshPtr line(int size) {
 constexpr double kFlops = 2.0 * 1000 * 500 * 400, kSecond = 1e12;
 
 TEST(StepPrediction, OneRankTakesTheTimeOfItsKernels) {
-  const StepPrediction step = predicted(product(), line(1), {}, plain_devices(1));
+  const StepPrediction step = predicted(one_product(), line(1), {}, plain_devices(1));
   EXPECT_NEAR(step.step.value(), kFlops / kSecond, 2e-9);
   EXPECT_EQ(step.executed, Flops(kFlops));
   EXPECT_NEAR(step.utilization(), 1, 1e-4);
@@ -45,7 +37,7 @@ TEST(StepPrediction, OneRankTakesTheTimeOfItsKernels) {
 
 TEST(StepPrediction, DividedRowsTakeAPartOfTheTime) {
   const StepPrediction step =
-      predicted(product(), line(4), {shard_tensor("x", "P(\"r\")")}, plain_devices(4));
+      predicted(one_product(), line(4), {shard_tensor("x", "P(\"r\")")}, plain_devices(4));
   EXPECT_NEAR(step.step.value(), kFlops / kSecond / 4, 2e-9);
   EXPECT_EQ(step.executed, Flops(kFlops));
 }
@@ -53,8 +45,9 @@ TEST(StepPrediction, DividedRowsTakeAPartOfTheTime) {
 TEST(StepPrediction, AnExchangeThatNothingHidesIsExposedOnItsAxis) {
   // Each of two ranks multiplies half of the inner elements and receives the other half of the sum:
   // of 1000 x 400 x 4 bytes half, and then the reduced half of the other.
-  const StepPrediction step = predicted(
-      product(), line(2), {shard_op("y", "[P(None, \"r\"), P(\"r\")] -> [P()]")}, plain_devices(2));
+  const StepPrediction step =
+      predicted(one_product(), line(2), {shard_op("y", "[P(None, \"r\"), P(\"r\")] -> [P()]")},
+                plain_devices(2));
   const double bytes = 1000 * 400 * 4, sum = bytes / 1e9;
   EXPECT_NEAR(step.step.value(), kFlops / kSecond / 2 + sum, 1e-6);
   for (const RankBreakdown& rank : step.ranks) {
@@ -79,7 +72,7 @@ links = [{name = "memory", bandwidth = "1000 TB/s", latency = "0 s"}]
 )";
   const Cluster cluster = parse_cluster(parse_toml(cores, "cores.toml"), "cores.toml");
   const StepPrediction step =
-      predicted(product(), line(4), {shard_tensor("x", "P(\"r\")")}, cluster);
+      predicted(one_product(), line(4), {shard_tensor("x", "P(\"r\")")}, cluster);
   EXPECT_NEAR(step.step.value(), kFlops / kSecond / 2, 1e-7) << "four ranks on two cores";
   for (const RankMemoryNeed& memory : step.memory)
     EXPECT_EQ(memory.capacity, Bytes(cluster.type(0).memory.value() / 2)) << "two on each";
@@ -87,14 +80,14 @@ links = [{name = "memory", bandwidth = "1000 TB/s", latency = "0 s"}]
 
 TEST(StepPrediction, MemoryIsThatOfTheTaskGraph) {
   const Cluster small = plain_devices(1, "5 MB");
-  Compiled compiled = compile(product(), line(1), {});
+  Compiled compiled = compile(one_product(), line(1), {});
   const Bytes arena = compiled.tasks.arenas[MeshIndex(0)];
   const StepPrediction step = predict_step(
       std::make_shared<const TaskGraph>(std::move(compiled.tasks)), in_order(small, 1));
   EXPECT_EQ(step.memory[0].arena, arena);
   EXPECT_EQ(step.memory[0].capacity, Bytes(5'000'000));
   EXPECT_EQ(step.fits(), arena <= Bytes(5'000'000));
-  EXPECT_FALSE(predicted(product(), line(1), {}, plain_devices(1, "1 MB")).fits());
+  EXPECT_FALSE(predicted(one_product(), line(1), {}, plain_devices(1, "1 MB")).fits());
 }
 
 }  // namespace

@@ -22,10 +22,6 @@ namespace {
 /// The least share of the products that the axis of space must divide.
 constexpr double kLeastShare = 0.5;
 
-[[noreturn]] void refuse(const std::string& what, const std::string& why, const std::string& fix) {
-  throw UserError(what, why, fix, ExitCode::kBadConfig);
-}
-
 /// A preset whose axes have sizes above 1.
 struct Degrees {
   std::vector<std::string> names;
@@ -42,15 +38,15 @@ int64_t rest_of(const Preset& preset, std::optional<int> ranks) {
   int64_t others = preset.stages;
   for (const PresetAxis& axis : preset.axes) others *= axis.size.value_or(1);
   if (!ranks)
-    refuse(
+    refuse_config(
         "preset '" + preset.text + "' has an axis of the size \"rest\", and no number of ranks",
         "the rest is the number of ranks divided by the other degrees, " + std::to_string(others),
         "give the number with --ranks, or the size of the axis");
   if (*ranks % others != 0)
-    refuse("preset '" + preset.text + "' does not fit " + counted(*ranks, "rank"),
-           "the other degrees make " + std::to_string(others) + ", which does not divide " +
-               std::to_string(*ranks),
-           "run with a multiple of " + counted(others, "rank") + ", or change a degree");
+    refuse_config("preset '" + preset.text + "' does not fit " + counted(*ranks, "rank"),
+                  "the other degrees make " + std::to_string(others) + ", which does not divide " +
+                      std::to_string(*ranks),
+                  "run with a multiple of " + counted(others, "rank") + ", or change a degree");
   return *ranks / others;
 }
 
@@ -202,18 +198,19 @@ class Division {
   std::vector<DimClassIndex> space(const Degrees& degrees) const {
     std::vector<DimClassIndex> found = space_classes(graph_, dims_);
     if (share_of_products(dims_, found) < kLeastShare)
-      refuse("preset '" + degrees.text + "': sp divides too little of this network",
-             "sp divides rows of images or positions of a sequence, and less than half of the "
-             "products and convolutions here keep them",
-             "use dp or tp");
+      refuse_config(
+          "preset '" + degrees.text + "': sp divides too little of this network",
+          "sp divides rows of images or positions of a sequence, and less than half of the "
+          "products and convolutions here keep them",
+          "use dp or tp");
     return found;
   }
 
   std::vector<DimClassIndex> tensor(const Degrees& degrees) const {
     std::vector<DimClassIndex> found = tensor_classes(graph_, dims_);
     if (found.empty())
-      refuse("preset '" + degrees.text + "': tp divides no weight of this network",
-             "dividing any of them would exchange more than it saves", "use dp or pp");
+      refuse_config("preset '" + degrees.text + "': tp divides no weight of this network",
+                    "dividing any of them would exchange more than it saves", "use dp or pp");
     return found;
   }
 
@@ -365,11 +362,12 @@ void add_hardware(const Preset& preset, const Graph& graph, const std::vector<in
       if (!is_named[i]) continue;
       NamedMesh& mesh = meshes[stages.empty() ? 0 : stages[i]];
       if (!mesh.hardware.empty() && mesh.hardware != wanted.hardware)
-        refuse("the stage " + mesh.name + " of preset " + preset.text + " has to be on '" +
-                   mesh.hardware + "' and on '" + wanted.hardware + "'",
-               std::string(kStageHardwareKey) + "=" + to_text(preset.hardware) +
-                   " names ops that are in one stage",
-               "use more stages, boundaries between these ops, or one kind of device for both");
+        refuse_config(
+            "the stage " + mesh.name + " of preset " + preset.text + " has to be on '" +
+                mesh.hardware + "' and on '" + wanted.hardware + "'",
+            std::string(kStageHardwareKey) + "=" + to_text(preset.hardware) +
+                " names ops that are in one stage",
+            "use more stages, boundaries between these ops, or one kind of device for both");
       mesh.hardware = wanted.hardware;
     }
   }
@@ -435,9 +433,10 @@ Plan preset_plan(const Preset& preset, const Graph& graph, std::optional<int> ra
   const Degrees degrees = degrees_of(preset, ranks);
   const std::string origin = "preset " + preset.text;
   if (preset.zero > 0 && !degrees.has(kDataAxis))
-    refuse("preset '" + preset.text + "' has zero=" + std::to_string(preset.zero) + " without dp",
-           "zero divides what the ranks of the axis dp would all keep",
-           "give a degree dp of at least 2, or remove zero");
+    refuse_config(
+        "preset '" + preset.text + "' has zero=" + std::to_string(preset.zero) + " without dp",
+        "zero divides what the ranks of the axis dp would all keep",
+        "give a degree dp of at least 2, or remove zero");
   Plan plan = preset.decisions;
   plan.name = preset.text;
   plan.meshes = meshes_of(degrees, sharing_of(plan.schedule));

@@ -13,7 +13,7 @@ namespace {
 
 constexpr int kMaxMachines = 64;
 constexpr int kMeshStyles = 8;
-constexpr double kWidth = 1000, kCell = 44, kGap = 16, kTitle = 16;
+constexpr double kCell = 44, kGap = 16, kTitle = 16;
 
 /// By rank, the index of the mesh that has it; hosts of devices have the ranks of their mesh again.
 std::map<Rank, int> mesh_of_ranks(const TaskGraph& graph) {
@@ -58,7 +58,7 @@ std::string cluster_section(const ReportedPlan& plan) {
     const int columns = std::clamp<int>(static_cast<int>(devices.size()), 1, 8);
     const int rows = (static_cast<int>(devices.size()) + columns - 1) / columns;
     const double width = columns * kCell + 8, height = kTitle + rows * kCell + 8;
-    if (x > 0 && x + width > kWidth) {
+    if (x > 0 && x + width > kDrawingWidth) {
       x = 0;
       y = below + kGap;
     }
@@ -76,7 +76,8 @@ std::string cluster_section(const ReportedPlan& plan) {
   for (const auto& [rank, mesh] : meshes) stages = std::max(stages, mesh + 1);
   for (int stage = 0; stage < std::min(stages, kMeshStyles); ++stage)
     entries.push_back({fmt::format("mesh{}", stage), fmt::format("ranks of stage {}", stage)});
-  std::string text = drawing(kWidth, below + 2, "ranks on the devices", body) + legend(entries);
+  std::string text =
+      drawing(kDrawingWidth, below + 2, "ranks on the devices", body) + legend(entries);
   if (machines < cluster.machine_count())
     text += note("... and " + counted(cluster.machine_count() - machines, "machine") + " more");
   if (plan.mapping) text += "<pre>" + escaped_lines(mapping_report(*plan.mapping)) + "</pre>\n";

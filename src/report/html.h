@@ -36,6 +36,9 @@ std::string paragraph(std::string_view text);
 /// A note in smaller letters.
 std::string note(std::string_view text);
 
+/// The width of the drawings of a report.
+inline constexpr double kDrawingWidth = 1000;
+
 /// A drawing of `width` x `height` units, which is as wide as its place.
 ///   label  what it shows, for readers who do not see it
 std::string drawing(double width, double height, std::string_view label, const std::string& body);

@@ -13,7 +13,7 @@ namespace {
 
 constexpr size_t kMaxRanks = 8;
 constexpr size_t kColumns = 250;
-constexpr double kWidth = 1000, kHeight = 160, kBottom = 20;
+constexpr double kHeight = 160, kBottom = 20;
 
 /// Of each column of the drawing, the moment with most bytes.
 using Columns = std::array<BytesByKind, kColumns>;
@@ -53,7 +53,7 @@ std::string areas(const MemoryOverTime& memory, Seconds step) {
     std::string upper, lower;
     bool is_empty = true;
     for (size_t c = 0; c < kColumns; ++c) {
-      const double x = kWidth * static_cast<double>(c) / (kColumns - 1);
+      const double x = kDrawingWidth * static_cast<double>(c) / (kColumns - 1);
       const double bytes = static_cast<double>(columns[c][kind].value());
       is_empty = is_empty && bytes == 0;
       lower = fmt::format("{:.1f},{:.1f} ", x, height * (1 - below[c] / most)) + lower;
@@ -70,7 +70,7 @@ std::string areas(const MemoryOverTime& memory, Seconds step) {
 
 std::string of_rank(const MemoryOverTime& memory, Seconds step) {
   const MemoryMoment& peak = memory.at_peak();
-  const double x = step.value() > 0 ? kWidth * peak.at.value() / step.value() : 0;
+  const double x = step.value() > 0 ? kDrawingWidth * peak.at.value() / step.value() : 0;
   const std::string text = fmt::format("rank {}: at most {} at {}, when {} is filled", memory.rank,
                                        to_text(sum(peak.bytes)), step_text(peak.at), memory.filled);
   std::string body = areas(memory, step);
@@ -78,8 +78,8 @@ std::string of_rank(const MemoryOverTime& memory, Seconds step) {
       fmt::format("<line class=\"mark\" x1=\"{0:.1f}\" y1=\"0\" x2=\"{0:.1f}\" y2=\"{1:.0f}\" />\n",
                   x, kHeight - kBottom);
   body += drawn_text(0, kHeight - 5, "0 ms");
-  body += drawn_text(kWidth, kHeight - 5, step_text(step), "end");
-  return paragraph(text) + drawing(kWidth, kHeight, text, body);
+  body += drawn_text(kDrawingWidth, kHeight - 5, step_text(step), "end");
+  return paragraph(text) + drawing(kDrawingWidth, kHeight, text, body);
 }
 
 std::string contents(const MemoryOverTime& memory) {

@@ -12,7 +12,7 @@ namespace tessera {
 namespace {
 
 constexpr size_t kMaxTracks = 32;
-constexpr double kWidth = 1000, kLeft = 150, kRow = 18, kBar = 14;
+constexpr double kLeft = 150, kRow = 18, kBar = 14;
 constexpr double kNarrow = 0.4;  // units: narrower spans are joined with their neighbours
 
 /// The style of a span: its role, by the pass that it belongs to, or an exchange.
@@ -55,7 +55,7 @@ class Boxes {
 
  private:
   double place(Seconds at) const {
-    return kLeft + (kWidth - kLeft) * (at - begin_).value() / step_.value();
+    return kLeft + (kDrawingWidth - kLeft) * (at - begin_).value() / step_.value();
   }
   void flush() {
     if (!has_last_) return;
@@ -97,8 +97,8 @@ std::string timeline_section(const ReportedPlan& plan) {
   }
   const double height = static_cast<double>(count) * kRow + 22;
   body += drawn_text(kLeft, height - 4, "0 ms");
-  body += drawn_text(kWidth, height - 4, step_text(prediction.step), "end");
-  std::string text = drawing(kWidth, height, "timeline of a step", body) +
+  body += drawn_text(kDrawingWidth, height - 4, step_text(prediction.step), "end");
+  std::string text = drawing(kDrawingWidth, height, "timeline of a step", body) +
                      legend({{"forward", "forward"},
                              {"backward", "backward"},
                              {"weights", "gradients of weights"},

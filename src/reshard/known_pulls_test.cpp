@@ -7,7 +7,7 @@
 namespace tessera {
 namespace {
 
-MeshPtr mesh_of(std::vector<Rank> ranks) {
+MeshPtr square_of(std::vector<Rank> ranks) {
   return std::make_shared<const Mesh>(Shape{2, 2}, std::vector<std::string>{"x", "y"},
                                       std::move(ranks));
 }
@@ -21,7 +21,7 @@ DistAttr divided(const MeshPtr& mesh, int dim, std::vector<int> axes, int64_t ch
 
 std::vector<Exchange> exchanges() {
   const Shape shape{8, 12};
-  const MeshPtr mesh = mesh_of({0, 1, 2, 3}), other = mesh_of({4, 5, 6, 7});
+  const MeshPtr mesh = square_of({0, 1, 2, 3}), other = square_of({4, 5, 6, 7});
   std::vector<DistAttr> attrs{DistAttr::replicated(mesh, 2), divided(mesh, 0, {0}),
                               divided(mesh, 0, {1}), divided(mesh, 1, {0, 1}),
                               divided(mesh, 1, {0}, 3)};

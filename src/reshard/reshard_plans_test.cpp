@@ -6,13 +6,10 @@
 #include <random>
 
 #include "reshard/pulls.h"
+#include "shard/layout/testing/mesh_of.h"
 
 namespace tessera {
 namespace {
-
-MeshPtr mesh_of(std::string_view text) {
-  return std::make_shared<const Mesh>(parse_mesh(text));
-}
 
 /// Every placement of a matrix on a mesh of two axes, without partial values.
 std::vector<DistAttr> placements_of(const MeshPtr& mesh) {

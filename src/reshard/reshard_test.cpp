@@ -6,12 +6,10 @@
 #include <map>
 #include <random>
 
+#include "shard/layout/testing/mesh_of.h"
+
 namespace tessera {
 namespace {
-
-MeshPtr mesh_of(std::string_view text) {
-  return std::make_shared<const Mesh>(parse_mesh(text));
-}
 
 using Values = std::vector<double>;
 

@@ -124,13 +124,13 @@ TEST(Algebra, TwoMovesBecomeOne) {
             "output y = y\n");
 }
 
-void expect_unchanged(const std::string& text, const RewriteBounds& bounds = {}) {
+void expect_kept(const std::string& text, const RewriteBounds& bounds = {}) {
   EXPECT_EQ(text_after(text, {"algebra"}, bounds), text);
 }
 
 // With y made of x, both s and x would be alive.
 TEST(Algebra, AMoveThatIsReadElsewhereStays) {
-  expect_unchanged(
+  expect_kept(
       "input x: f32[2,3]\n"
       "s = transpose(x) {permutation=[1, 0]}: f32[3,2]\n"
       "t = transpose(s) {permutation=[1, 0]}: f32[2,3]\n"
@@ -141,12 +141,12 @@ TEST(Algebra, AMoveThatIsReadElsewhereStays) {
 }
 
 TEST(Algebra, PairsOfTwoRolesOrStagesStay) {
-  expect_unchanged(
+  expect_kept(
       "input x: f32[6]\n"
       "s = reshape(x) {shape=[2, 3]}: f32[2,3]\n"
       "y = reshape(s) {shape=[3, 2]}: f32[3,2] @backward\n"
       "output y = y\n");
-  expect_unchanged(
+  expect_kept(
       "input x: f32[6]\n"
       "s = reshape(x) {shape=[2, 3]}: f32[2,3]\n"
       "y = reshape(s) {shape=[3, 2]}: f32[3,2]\n"
@@ -160,12 +160,12 @@ TEST(Algebra, MarkedOpsResultsAndCopiesOfChangingVariablesStay) {
       "t = stop_gradient(x): f32[4]\n"
       "y = exp(t): f32[4]\n"
       "output y = y\n";
-  expect_unchanged(text, {{}, {true, false}});
-  expect_unchanged(
+  expect_kept(text, {{}, {true, false}});
+  expect_kept(
       "input x: f32[4]\n"
       "y = stop_gradient(x): f32[4]\n"
       "output y = y\n");
-  expect_unchanged(
+  expect_kept(
       "variable w: f32[4] = constant(1.0)\n"
       "old = stop_gradient(w): f32[4]\n"
       "w.next = exp(w): f32[4]\n"

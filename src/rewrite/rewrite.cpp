@@ -16,10 +16,6 @@
 namespace tessera {
 namespace {
 
-[[noreturn]] void refuse(const std::string& what, const std::string& why, const std::string& fix) {
-  throw UserError(what, why, fix, ExitCode::kBadConfig);
-}
-
 bool contains(const std::vector<std::string>& names, std::string_view name) {
   return std::ranges::find(names, name) != names.end();
 }
@@ -39,13 +35,14 @@ void check_pass(const GraphPass& pass, std::span<const GraphPass> table,
       return "the pass '" + std::string(other) + "' stands before '" + name + "', which needs it";
     });
     if (contains(disabled, other))
-      refuse("the compiler pass '" + std::string(other) + "' is disabled but '" + name + "' is not",
-             "'" + name + "' needs what '" + std::string(other) + "' makes",
-             "disable both of them, or neither");
+      refuse_config(
+          "the compiler pass '" + std::string(other) + "' is disabled but '" + name + "' is not",
+          "'" + name + "' needs what '" + std::string(other) + "' makes",
+          "disable both of them, or neither");
   }
   for (std::string_view other : pass.excludes)
     if (find_pass(table, other) && !contains(disabled, other))
-      refuse(
+      refuse_config(
           "the compiler passes '" + name + "' and '" + std::string(other) + "' exclude each other",
           "each of them undoes what the other one makes", "disable one of them");
 }

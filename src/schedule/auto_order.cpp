@@ -14,8 +14,6 @@
 namespace tessera {
 namespace {
 
-constexpr double kSlack = 1e-9;
-
 struct Candidate {
   DeviceOrders orders;
   double time = std::numeric_limits<double>::infinity();
@@ -42,7 +40,7 @@ void refuse_what_never_fits(const PipelineShape& shape) {
   std::vector<double> kept(shape.memory_limits.size(), 0);
   for (const PipelineStage& stage : shape.stages) kept[stage.device] += stage.costs.kept;
   for (size_t d = 0; d < kept.size(); ++d)
-    if (kept[d] > shape.memory_limits[d] + kSlack)
+    if (kept[d] > shape.memory_limits[d] + kPassSlack)
       throw UserError(
           fmt::format("no order of the pipeline fits the memory of device {}", d),
           fmt::format("one micro-batch keeps {:.6g} there until its backward, and there is {:.6g}",
@@ -61,7 +59,7 @@ class Search {
     DeviceOrders split = split_backwards(orders);
     if (!first_fault(shape_, split).empty() || !clock_.run(split)) return;
     const double time = goal_ == PipelineGoal::kStep ? clock_.duration() : clock_.longest_span();
-    if (time < best_.time - kSlack) best_ = {std::move(split), time, from};
+    if (time < best_.time - kPassSlack) best_ = {std::move(split), time, from};
   }
 
   void take_named() {

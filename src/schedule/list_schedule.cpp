@@ -11,7 +11,6 @@ namespace tessera {
 namespace {
 
 constexpr double kNever = std::numeric_limits<double>::infinity();
-constexpr double kSlack = 1e-9;
 
 /// The number of passes of each kind that a stage has begun.
 struct Progress {
@@ -28,7 +27,7 @@ struct Choice {
   double start = kNever;
 };
 
-struct Device {
+struct DeviceState {
   std::vector<int> stages;
   double free = 0, kept = 0, limit = kNever;
   double idle = 0;  // since its first pass
@@ -50,7 +49,7 @@ class ListScheduler {
     for (int k = 0; k < std::ssize(shape.stages); ++k) device_of(k).stages.push_back(k);
     if (!shape.memory_limits.empty())
       for (size_t d = 0; d < devices_.size(); ++d)
-        devices_[d].limit = shape.memory_limits[d] + kSlack;
+        devices_[d].limit = shape.memory_limits[d] + kPassSlack;
     find_waiting();
     const std::vector<int> to_end = distances_to_end(shape);
     for (int distance : to_end)
@@ -59,14 +58,14 @@ class ListScheduler {
   }
 
   std::optional<DeviceOrders> run() {
-    for (const Device& device : devices_) {
+    for (const DeviceState& device : devices_) {
       double kept = 0;
       for (int stage : device.stages) kept += costs(stage).kept;
       if (kept > device.limit) return std::nullopt;
     }
     for (int left = 3 * shape_.stage_count() * shape_.micro_batches; left > 0; --left) {
       Choice first;
-      for (Device& device : devices_) {
+      for (DeviceState& device : devices_) {
         if (device.is_open) device.choice = choose(device);
         device.is_open = false;
         if (device.choice.start < first.start) first = device.choice;
@@ -75,12 +74,12 @@ class ListScheduler {
       commit(first);
     }
     DeviceOrders orders;
-    for (Device& device : devices_) orders.push_back(std::move(device.order));
+    for (DeviceState& device : devices_) orders.push_back(std::move(device.order));
     return orders;
   }
 
  private:
-  Device& device_of(int stage) { return devices_[shape_.stages[stage].device]; }
+  DeviceState& device_of(int stage) { return devices_[shape_.stages[stage].device]; }
   const StageCosts& costs(int stage) const { return shape_.stages[stage].costs; }
   Progress& progress(int stage) { return progress_[stage]; }
   double& end_of(PassKind kind, int stage, int micro_batch) {
@@ -104,14 +103,14 @@ class ListScheduler {
     return Choice{pass, there};
   }
 
-  bool may_begin_forward(const Device& device, int stage) {
+  bool may_begin_forward(const DeviceState& device, int stage) {
     const Progress& done = progress(stage);
     if (done.forward - done.input_gradient >= ahead_[stage]) return false;
     return device.limit == kNever || is_safe(device, stage);
   }
 
   /// Can every micro-batch be finished after one more F of `stage`, the oldest first?
-  bool is_safe(const Device& device, int stage) {
+  bool is_safe(const DeviceState& device, int stage) {
     double kept = device.kept + costs(stage).kept;
     if (kept > device.limit) return false;
     if (device.stages.size() == 1) return true;
@@ -135,7 +134,7 @@ class ListScheduler {
     return true;
   }
 
-  bool is_better(const Device& device, const Choice& a, const Choice& b) const {
+  bool is_better(const DeviceState& device, const Choice& a, const Choice& b) const {
     const bool a_forward = a.pass.kind == PassKind::kForward,
                b_forward = b.pass.kind == PassKind::kForward;
     if (a_forward != b_forward) {
@@ -147,17 +146,17 @@ class ListScheduler {
     return a.start < b.start;
   }
 
-  std::optional<Choice> next_weight_gradient(const Device& device) {
+  std::optional<Choice> next_weight_gradient(const DeviceState& device) {
     std::optional<Choice> oldest;
     for (int stage : device.stages)
       if (auto choice = next(stage, PassKind::kWeightGradient);
-          choice && choice->start <= device.free + kSlack &&
+          choice && choice->start <= device.free + kPassSlack &&
           (!oldest || choice->pass.micro_batch < oldest->pass.micro_batch))
         oldest = choice;
     return oldest;
   }
 
-  Choice choose(Device& device) {
+  Choice choose(DeviceState& device) {
     const double now = std::max(device.free, now_);
     std::optional<Choice> best;  // ready now
     Choice soon;                 // known to become ready
@@ -169,15 +168,15 @@ class ListScheduler {
         if (kind == PassKind::kForward && !may_begin_forward(device, stage)) continue;
         if (kind == PassKind::kInputGradient)
           backward_comes = std::min(backward_comes, choice->start);
-        if (choice->start > now + kSlack) {
+        if (choice->start > now + kPassSlack) {
           if (choice->start < soon.start) soon = *choice;
         } else if (!best || is_better(device, *choice, *best)) {
           best = choice;
         }
       }
     if (best && rule_.awaits_backward && best->pass.kind == PassKind::kForward &&
-        backward_comes > now + kSlack &&
-        backward_comes < now + costs(best->pass.stage).forward - kSlack)
+        backward_comes > now + kPassSlack &&
+        backward_comes < now + costs(best->pass.stage).forward - kPassSlack)
       best.reset();
     if (best) return {best->pass, now};
     const std::optional<Choice> w = next_weight_gradient(device);
@@ -186,17 +185,17 @@ class ListScheduler {
     return soon;
   }
 
-  bool fills(const Device& device, double now, double until, double time) const {
-    if (now + time <= until + kSlack || rule_.fill == ListRule::Fill::kAlways) return true;
+  bool fills(const DeviceState& device, double now, double until, double time) const {
+    if (now + time <= until + kPassSlack || rule_.fill == ListRule::Fill::kAlways) return true;
     if (rule_.fill == ListRule::Fill::kFits) return false;
     double most = 0;
-    for (const Device& other : devices_) most = std::max(most, other.idle);
-    return device.idle + (until - now) > most + kSlack;
+    for (const DeviceState& other : devices_) most = std::max(most, other.idle);
+    return device.idle + (until - now) > most + kPassSlack;
   }
 
   void commit(const Choice& choice) {
     const Pass& pass = choice.pass;
-    Device& device = device_of(pass.stage);
+    DeviceState& device = device_of(pass.stage);
     now_ = choice.start;
     if (!device.order.empty()) device.idle += choice.start - device.free;
     device.free = choice.start + time_of(costs(pass.stage), pass.kind);
@@ -223,7 +222,7 @@ class ListScheduler {
   PassClock clock_;  // knows the needs
   std::array<std::vector<std::vector<int>>, 3> waiting_;
   std::vector<Progress> progress_;
-  std::vector<Device> devices_;
+  std::vector<DeviceState> devices_;
   PassTable<double> end_;   // kNever: has not begun
   std::vector<int> ahead_;  // by stage
   double now_ = 0;          // start of the last pass that was chosen

@@ -7,7 +7,6 @@
 namespace tessera {
 namespace {
 
-constexpr double kSlack = 1e-9;
 constexpr int kMaxDistance = 12;  // positions that a pass is moved at most
 
 /// The position of a pass: its device, and its index in the device's order.
@@ -46,7 +45,8 @@ class LocalSearch {
     ensure(clock_.run(orders_), "the orders of a local search can be run");
     best_ = objective();
     find_path();
-    for (int64_t left = options_.work; left > 0 && best_ > options_.enough + kSlack; left -= passes)
+    for (int64_t left = options_.work; left > 0 && best_ > options_.enough + kPassSlack;
+         left -= passes)
       try_move();
     return std::move(orders_);
   }
@@ -93,13 +93,13 @@ class LocalSearch {
       const auto& needs = clock_.needs_of(pass);
       const auto late = std::find_if(needs.begin(), needs.end(), [&](const PassClock::Need& need) {
         return clock_.end_of({need.kind, need.stage, pass.micro_batch}) + need.delay >=
-               start - kSlack;
+               start - kPassSlack;
       });
       const bool after_last =
-          at.index > 0 && clock_.end_of(order(at.device)[at.index - 1]) >= start - kSlack;
+          at.index > 0 && clock_.end_of(order(at.device)[at.index - 1]) >= start - kPassSlack;
       if (after_last && (late == needs.end() || sampler_.below(2) == 0))
         --at.index;
-      else if (late != needs.end() && start > kSlack)
+      else if (late != needs.end() && start > kPassSlack)
         at = position_of({late->kind, late->stage, pass.micro_batch});
       else
         return;
@@ -121,7 +121,8 @@ class LocalSearch {
                               : std::min(last, from.index + distance);
     if (to == from.index || !may_move(from, to)) return;
     move(from.device, from.index, to);
-    const bool better = fits(from.device) && clock_.run(orders_) && objective() <= best_ + kSlack;
+    const bool better =
+        fits(from.device) && clock_.run(orders_) && objective() <= best_ + kPassSlack;
     if (!better) {
       move(from.device, to, from.index);
       return;
@@ -156,7 +157,7 @@ class LocalSearch {
     double kept = 0;
     for (const Pass& pass : order(device)) {
       kept += memory_of(shape_.stages[pass.stage].costs, pass.kind);
-      if (kept > shape_.memory_limits[device] + kSlack) return false;
+      if (kept > shape_.memory_limits[device] + kPassSlack) return false;
     }
     return true;
   }

@@ -10,9 +10,6 @@
 namespace tessera {
 namespace {
 
-/// The rounding of sums of memory must not make a fault of an order that fits.
-constexpr double kSlack = 1e-9;
-
 int device_of(StagePlacement placement, int devices, int stage) {
   return placement == StagePlacement::kV ? std::min(stage, 2 * devices - 1 - stage)
                                          : stage % devices;
@@ -170,7 +167,7 @@ std::string fault_of(const PipelineShape& shape, int device, const std::vector<P
               : is_next(pass.kind);
     if (!in_order) return fault("is not the next of its kind");
     memory += memory_of(stage.costs, pass.kind);
-    if (!shape.memory_limits.empty() && memory > shape.memory_limits[device] + kSlack)
+    if (!shape.memory_limits.empty() && memory > shape.memory_limits[device] + kPassSlack)
       return fault(fmt::format("keeps {} of {}", memory, shape.memory_limits[device]));
   }
   return "";

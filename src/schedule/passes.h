@@ -19,6 +19,10 @@
 
 namespace tessera {
 
+/// Times, and amounts of memory, that differ by less are equal: their sums were taken in other
+/// orders, and rounding must not make a fault of an order that fits.
+inline constexpr double kPassSlack = 1e-9;
+
 /// One micro-batch through one stage, forward or backward.
 struct Pass {
   PassKind kind = PassKind::kForward;

@@ -8,14 +8,13 @@
 namespace tessera {
 namespace {
 
-constexpr double kSlack = 1e-9;
-constexpr double kNever = std::numeric_limits<double>::infinity();
+constexpr double kUnlimited = std::numeric_limits<double>::infinity();
 
 /// The state of a stage during the rounds. Stages are numbered along the chain.
 struct State {
   int number = 0;  // of the stage in the shape
   StageCosts costs;
-  double limit = kNever;
+  double limit = kUnlimited;
   int forwards = 0, backwards = 0, weights = 0;  // passes done
   double free = 0, kept = 0, lost = 0;           // lost: idle since its first pass
   std::vector<double> forward_ends, backward_ends;
@@ -30,7 +29,8 @@ class Rounds {
       State state;
       state.number = number;
       state.costs = stage.costs;
-      if (!shape.memory_limits.empty()) state.limit = shape.memory_limits[stage.device] + kSlack;
+      if (!shape.memory_limits.empty())
+        state.limit = shape.memory_limits[stage.device] + kPassSlack;
       states_.push_back(std::move(state));
     }
   }
@@ -175,9 +175,9 @@ class Rounds {
   /// Puts W before a pass that comes at `until`.
   void fill_gap(State& state, double until) {
     const auto is_left = [&] { return state.weights < state.backwards; };
-    while (is_left() && state.free + state.costs.weight_gradient <= until + kSlack)
+    while (is_left() && state.free + state.costs.weight_gradient <= until + kPassSlack)
       put_weight(state);
-    if (!is_left() || state.free >= until - kSlack) return;
+    if (!is_left() || state.free >= until - kPassSlack) return;
     if (rule_.greedy || until - state.free > max_lost() - state.lost) put_weight(state);
   }
 

@@ -11,6 +11,7 @@
 #include "network/graphs.h"
 #include "plan/preset.h"
 #include "presets/presets.h"
+#include "search/testing/answers.h"
 
 namespace tessera {
 namespace {
@@ -46,17 +47,6 @@ PlanningAnswer answer_for(const Graph& graph, const Cluster& cluster, int ranks,
   return answer_for(
       graph, cluster,
       {.constraints = constraints_of(ranks, false, fixed), .sources = {}, .excludes = false});
-}
-
-std::vector<std::string> names_of(const PlanningAnswer& answer) {
-  std::vector<std::string> names;
-  for (const EvaluatedCandidate& candidate : answer.candidates)
-    names.push_back(candidate.candidate.name);
-  return names;
-}
-
-const EvaluatedCandidate& best_of(const PlanningAnswer& answer) {
-  return answer.candidates.at(answer.best.value());
 }
 
 TEST(FindPlan, NoCandidateThatObeysIsFasterThanTheAnswer) {

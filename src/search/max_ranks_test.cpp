@@ -7,13 +7,10 @@
 #include "network/family.h"
 #include "network/graphs.h"
 #include "search/find_plan.h"
+#include "search/testing/answers.h"
 
 namespace tessera {
 namespace {
-
-const EvaluatedCandidate& best_of(const PlanningAnswer& answer) {
-  return answer.candidates.at(answer.best.value());
-}
 
 // Over the slow network of these machines more ranks take longer, and no preset is as fast as what
 // the searches find on fewer ranks.

@@ -12,7 +12,7 @@
 namespace tessera {
 namespace {
 
-Graph small_gpt() {
+Graph two_layers() {
   const Network network = network_of(
       {.kind = "gpt", .vocabulary = 64, .context = 8, .layers = 2, .width = 32, .heads = 4});
   return training_graph(network, {}, 8, 1);
@@ -37,7 +37,7 @@ StepPrediction whole_prediction(const PlanRequest& request, Plan plan) {
 }
 
 TEST(Misfit, HasTheMemoryOfTheCompiledProgramAndABoundOfItsStep) {
-  const Graph graph = small_gpt();
+  const Graph graph = two_layers();
   const Cluster cluster = small_cores();
   const PlanRequest request{graph, cluster};
   for (const char* text :
@@ -60,7 +60,7 @@ TEST(Misfit, HasTheMemoryOfTheCompiledProgramAndABoundOfItsStep) {
 }
 
 TEST(Misfit, WhatTheUserComparesIsSimulatedWhetherItFitsOrNot) {
-  const Graph graph = small_gpt();
+  const Graph graph = two_layers();
   const Cluster cluster = small_cores();
   const PlanRequest request{graph, cluster};
   const Evaluations found =

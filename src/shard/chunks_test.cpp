@@ -3,8 +3,10 @@
 #include <gtest/gtest.h>
 
 #include "base/testing/error.h"
+#include "base/testing/tensor_types.h"
 #include "ops/builder.h"
 #include "ops/operator_rule.h"
+#include "shard/layout/testing/mesh_of.h"
 #include "shard/propagate.h"
 
 namespace tessera {
@@ -12,14 +14,6 @@ namespace {
 
 using testing::ElementsAre;
 using testing::HasSubstr;
-
-MeshPtr mesh_of(std::string_view text) {
-  return std::make_shared<const Mesh>(parse_mesh(text));
-}
-
-TensorType f32(Shape shape) {
-  return {DType::kF32, shape};
-}
 
 /// The elements of the list `whole` that the i-th rank holds.
 std::vector<int> held(const std::vector<int>& whole, std::string_view text, int i) {

@@ -13,10 +13,6 @@
 namespace tessera {
 namespace {
 
-[[noreturn]] void refuse(const std::string& what, const std::string& why, const std::string& fix) {
-  throw UserError(what, why, fix, ExitCode::kBadConfig);
-}
-
 std::string quoted(const Mark& mark) {
   return "'" + mark.pattern + "' (" + mark.origin + ")";
 }
@@ -44,10 +40,11 @@ OpenSpec parse_tensor(std::string_view given, const MeshPtr& mesh, const TensorT
   for (int d = 0; d < rank; ++d)
     if (const int64_t chunks = spec.attr.dims[static_cast<size_t>(d)].chunks;
         type.shape[d] % chunks != 0)
-      refuse("dim " + std::to_string(d) + " cannot be divided in " + std::to_string(chunks) +
-                 " chunks",
-             "chunks are equal, and the dim has " + std::to_string(type.shape[d]) + " elements",
-             "use a number of chunks that divides it");
+      refuse_config(
+          "dim " + std::to_string(d) + " cannot be divided in " + std::to_string(chunks) +
+              " chunks",
+          "chunks are equal, and the dim has " + std::to_string(type.shape[d]) + " elements",
+          "use a number of chunks that divides it");
   return spec;
 }
 
@@ -57,23 +54,24 @@ auto with_context(const Mark& mark, const std::string& thing, const Read& read) 
   try {
     return read();
   } catch (const UserError& error) {
-    refuse("mark " + quoted(mark) + " does not fit " + thing + ": " + error.what_happened(),
-           error.why(), error.fix());
+    refuse_config("mark " + quoted(mark) + " does not fit " + thing + ": " + error.what_happened(),
+                  error.why(), error.fix());
   }
 }
 
 std::vector<int64_t> read_parts(std::string_view item) {
   std::vector<int64_t> parts;
   if (!item.starts_with("(") || !item.ends_with(")"))
-    refuse("'" + std::string(item) + "' is not a list of parts", "parts look like (4,1)",
-           "write one count a dim");
+    refuse_config("'" + std::string(item) + "' is not a list of parts", "parts look like (4,1)",
+                  "write one count a dim");
   for (const std::string& word : split_text(item.substr(1, item.size() - 2), ',')) {
     const std::string_view count = trim(word);
     if (count.empty()) continue;
     int64_t value = 0;
     const auto [end, error] = std::from_chars(count.data(), count.data() + count.size(), value);
     if (error != std::errc{} || end != count.data() + count.size())
-      refuse("'" + word + "' is not a count", "parts look like (4,1)", "write one count a dim");
+      refuse_config("'" + word + "' is not a count", "parts look like (4,1)",
+                    "write one count a dim");
     parts.push_back(value);
   }
   return parts;
@@ -86,29 +84,30 @@ OpSharding read_operand_parts(std::string_view text, const OpView& op, const Sha
   const std::vector<std::string> items =
       split_outside_brackets(text.substr(1, text.size() - 2), ',');
   if (items.size() != op.inputs.size())
-    refuse("it places " + std::to_string(items.size()) + " inputs",
-           "the op has " + std::to_string(op.inputs.size()), "write one placement an input");
+    refuse_config("it places " + std::to_string(items.size()) + " inputs",
+                  "the op has " + std::to_string(op.inputs.size()), "write one placement an input");
   std::vector<int64_t> factor_parts(rule.factors.size(), 0);
   for (size_t i = 0; i < items.size(); ++i) {
     const std::vector<int64_t> parts = read_parts(items[i]);
     if (parts.size() != rule.inputs[i].size())
-      refuse("'" + items[i] + "' does not fit input " + std::to_string(i) + " " +
-                 to_text(op.inputs[i]),
-             "each dim has one count", "write 1 for a whole dim");
+      refuse_config("'" + items[i] + "' does not fit input " + std::to_string(i) + " " +
+                        to_text(op.inputs[i]),
+                    "each dim has one count", "write 1 for a whole dim");
     for (size_t d = 0; d < parts.size(); ++d) {
       const int factor = choice_for(rule.inputs[i][d], rule, {}).factor;
       if (factor < 0 || rule.factors[factor].kind == FactorKind::kWhole) {
         if (parts[d] != 1)
-          refuse(
+          refuse_config(
               "dim " + std::to_string(d) + " of input " + std::to_string(i) + " cannot be divided",
               "the operator needs it whole", "write 1 there");
         continue;
       }
       int64_t& known = factor_parts[factor];
       if (known != 0 && known != parts[d])
-        refuse("factor '" + rule.factors[factor].name + "' is cut into " + std::to_string(known) +
-                   " and into " + std::to_string(parts[d]) + " parts",
-               "all operands divide a factor alike", "give both dims the same count");
+        refuse_config("factor '" + rule.factors[factor].name + "' is cut into " +
+                          std::to_string(known) + " and into " + std::to_string(parts[d]) +
+                          " parts",
+                      "all operands divide a factor alike", "give both dims the same count");
       known = parts[d];
     }
   }
@@ -124,15 +123,15 @@ OpSharding read_operands(std::string_view text, const OpView& op, const Sharding
   const std::string_view trimmed = trim(text);
   if (trimmed.starts_with("((")) return read_operand_parts(trimmed, op, rule, mesh);
   if (!trimmed.starts_with("[") || !trimmed.ends_with("]"))
-    refuse("'" + std::string(trimmed) + "' does not place the inputs of an op",
-           "an op needs a placement for each input",
-           "write [P(\"dp\"), P(None,\"tp\")] or ((4,1),(1,1))");
+    refuse_config("'" + std::string(trimmed) + "' does not place the inputs of an op",
+                  "an op needs a placement for each input",
+                  "write [P(\"dp\"), P(None,\"tp\")] or ((4,1),(1,1))");
   std::vector<DistAttr> attrs;
   const std::vector<std::string> items =
       split_outside_brackets(trimmed.substr(1, trimmed.size() - 2), ',');
   if (items.size() != op.inputs.size())
-    refuse("it places " + std::to_string(items.size()) + " inputs",
-           "the op has " + std::to_string(op.inputs.size()), "write one placement an input");
+    refuse_config("it places " + std::to_string(items.size()) + " inputs",
+                  "the op has " + std::to_string(op.inputs.size()), "write one placement an input");
   for (size_t i = 0; i < items.size(); ++i)
     attrs.push_back(parse_one(items[i], mesh, op.inputs[i]));
   return sharding_for_inputs(op, rule, attrs);
@@ -158,10 +157,11 @@ void resolve_tensor(const Graph& graph, const MeshPtr& mesh, const Mark& mark,
   OpenSpec spec = with_context(mark, thing, [&] { return parse_tensor(placement, mesh, v.type); });
   DistAttr& attr = spec.attr;
   if (graph.is_input(value) && !attr.dims.empty() && attr.dims.front().chunks > 1)
-    refuse("mark " + quoted(mark) + " divides the rows of '" + v.name + "' in chunks",
-           "a rank gets consecutive rows of a batch", "write the axis without a number of chunks");
+    refuse_config("mark " + quoted(mark) + " divides the rows of '" + v.name + "' in chunks",
+                  "a rank gets consecutive rows of a batch",
+                  "write the axis without a number of chunks");
   if (!attr.partial.empty() && !may_be_partial(graph, value))
-    refuse(
+    refuse_config(
         "mark " + quoted(mark) + " makes '" + v.name + "' partial",
         "an input cannot be partial; a variable can be a partial sum only if it is initialized to "
         "zero",
@@ -170,10 +170,10 @@ void resolve_tensor(const Graph& graph, const MeshPtr& mesh, const Mark& mark,
   if (!is_new) {
     const MarkedValue& other = table.marks.values[known->second];
     if (other.attr == attr && other.open == spec.open) return;
-    refuse("two marks place '" + v.name + "' differently",
-           "mark " + quoted(*other.mark) + " says " + to_text(other.attr) + ", mark " +
-               quoted(mark) + " says " + to_text(attr),
-           "remove one of them, or narrow its pattern");
+    refuse_config("two marks place '" + v.name + "' differently",
+                  "mark " + quoted(*other.mark) + " says " + to_text(other.attr) + ", mark " +
+                      quoted(mark) + " says " + to_text(attr),
+                  "remove one of them, or narrow its pattern");
   }
   table.marks.values.push_back({value, std::move(attr), &mark, std::move(spec.open)});
 }
@@ -202,10 +202,10 @@ void resolve_list(const Graph& graph, const Meshes& meshes, const MeshAssignment
       is_list ? split_outside_brackets(list.substr(1, list.size() - 2), ',')
               : std::vector<std::string>{};
   if (!is_list || items.size() != values.size())
-    refuse("mark " + quoted(mark) + " does not fit " + thing + ": '" + std::string(list) +
-               "' is not a list of " + std::to_string(values.size()) + " placements",
-           names.empty() ? "there is no such value" : "the values are " + join(names, ", "),
-           "write one placement for each in [ ]");
+    refuse_config("mark " + quoted(mark) + " does not fit " + thing + ": '" + std::string(list) +
+                      "' is not a list of " + std::to_string(values.size()) + " placements",
+                  names.empty() ? "there is no such value" : "the values are " + join(names, ", "),
+                  "write one placement for each in [ ]");
   for (size_t i = 0; i < items.size(); ++i)
     resolve_tensor(graph, meshes[assignment.values[values[i].index]].mesh, mark, items[i],
                    values[i], table);
@@ -222,10 +222,10 @@ void resolve_op(const Graph& graph, const MeshPtr& mesh, const Mark& mark, std::
   if (!is_new) {
     const MarkedOp& other = table.marks.ops[known->second];
     if (other.sharding == sharding) return;
-    refuse("two marks place op '" + op.name + "' differently",
-           "mark " + quoted(*other.mark) + " says " + other.mark->placement + ", mark " +
-               quoted(mark) + " says " + mark.placement,
-           "remove one of them, or narrow its pattern");
+    refuse_config("two marks place op '" + op.name + "' differently",
+                  "mark " + quoted(*other.mark) + " says " + other.mark->placement + ", mark " +
+                      quoted(mark) + " says " + mark.placement,
+                  "remove one of them, or narrow its pattern");
   }
   table.marks.ops.push_back({id, std::move(sharding), &mark});
 }
@@ -242,10 +242,11 @@ void resolve_op(const Graph& graph, const MeshPtr& mesh, const Mark& mark, std::
     }
   }
   const std::string close = nearest(mark.pattern, names);
-  refuse("mark " + quoted(mark) + " names no " + std::string(to_text(mark.kind)) + " of this model",
-         "the model has other names: the mark may be for another model",
-         close.empty() ? "list the names with `tessera explain --full`"
-                       : "did you mean '" + close + "'?");
+  refuse_config(
+      "mark " + quoted(mark) + " names no " + std::string(to_text(mark.kind)) + " of this model",
+      "the model has other names: the mark may be for another model",
+      close.empty() ? "list the names with `tessera explain --full`"
+                    : "did you mean '" + close + "'?");
 }
 
 class MarkResolver {

@@ -7,12 +7,10 @@
 namespace tessera {
 namespace {
 
-constexpr int kTime = 0;  // the micro-batch axis is the first of its mesh
-
 std::vector<int> without_time(const std::vector<int>& axes) {
   std::vector<int> rest;
   for (int axis : axes)
-    if (axis != kTime) rest.push_back(axis - 1);
+    if (axis != kMicroBatchAxisIndex) rest.push_back(axis - 1);
   return rest;
 }
 
@@ -44,7 +42,7 @@ MicroBatchPlacement micro_batch_placement(const DistAttr& attr, const MeshPtr& m
   time.attr.mesh = mesh;
   for (int d = 0; d < std::ssize(attr.dims); ++d) {
     const auto& axes = attr.dims[d].axes;
-    const auto found = std::find(axes.begin(), axes.end(), kTime);
+    const auto found = std::find(axes.begin(), axes.end(), kMicroBatchAxisIndex);
     ensure(found == axes.end() || found == axes.begin(),
            "micro-batches divide a dim before the mesh does");
     if (found != axes.end()) {
@@ -57,7 +55,7 @@ MicroBatchPlacement micro_batch_placement(const DistAttr& attr, const MeshPtr& m
         {without_time(axes), attr.dims[d].unit, attr.dims[d].windows, attr.dims[d].chunks});
   }
   for (const PartialAxis& p : attr.partial) {
-    if (p.axis == kTime) {
+    if (p.axis == kMicroBatchAxisIndex) {
       time.by_micro_batch = true;
       time.reduce = p.reduce;
     } else {
@@ -83,7 +81,7 @@ LocalInt in_micro_batch(const LocalInt& value, int64_t count, int64_t index) {
     split.axes.clear();
     int64_t begin = 0;
     for (const AxisPart& part : term.split.axes) {
-      if (part.axis != kTime) {
+      if (part.axis != kMicroBatchAxisIndex) {
         split.axes.push_back({part.axis - 1, part.parts, part.weights});
         continue;
       }
@@ -104,7 +102,7 @@ int64_t micro_batch_step(const LocalInt& value, int64_t count) {
   int64_t step = 0;
   for (const LocalInt::Term& term : value.terms)
     for (const AxisPart& part : term.split.axes) {
-      if (part.axis != kTime) continue;
+      if (part.axis != kMicroBatchAxisIndex) continue;
       ensure(term.split.extent % count == 0, "micro-batches have equal parts of the batch");
       if (term.kind == LocalInt::Term::Kind::kBegin)
         step += term.times * (term.split.extent / count) * term.split.unit;

@@ -5,16 +5,13 @@
 
 #include "base/testing/error.h"
 #include "ops/builder.h"
+#include "shard/layout/testing/mesh_of.h"
 #include "shard/marks.h"
 
 namespace tessera {
 namespace {
 
 using error_testing::message_of;
-
-MeshPtr mesh_of(std::string_view text) {
-  return std::make_shared<const Mesh>(parse_mesh(text));
-}
 
 struct OneOp {
   Graph graph;

@@ -4,7 +4,9 @@
 #include <gtest/gtest.h>
 
 #include "base/testing/error.h"
+#include "base/testing/tensor_types.h"
 #include "ops/builder.h"
+#include "shard/layout/testing/mesh_of.h"
 #include "shard/module_marks.h"
 #include "shard/propagate.h"
 
@@ -13,13 +15,6 @@ namespace {
 
 using testing::ElementsAre;
 using testing::HasSubstr;
-
-MeshPtr mesh_of(std::string_view text) {
-  return std::make_shared<const Mesh>(parse_mesh(text));
-}
-TensorType f32(Shape shape) {
-  return {DType::kF32, shape};
-}
 
 /// y = tanh(x w), and z = y v.
 Graph two_products() {

@@ -108,21 +108,19 @@ void leave_parts_undivided(PropagationState& state, OpId id) {
 
 // ---- sums over micro-batches ----
 
-constexpr int kTime = 0;
-
 /// A linear set of the op whose inputs all may be sums over micro-batches, each read by it alone.
 std::optional<int> set_of_sums(const PropagationState& state, OpId id);
 
 /// Can the op of the value make it as a sum over micro-batches?
 bool can_be_sum(const PropagationState& state, ValueId value) {
   return is_for_one_op(state, value) &&
-         (has_partial_sum(made_attr(state, value), kTime) ||
+         (has_partial_sum(made_attr(state, value), kMicroBatchAxisIndex) ||
           set_of_sums(state, state.graph().value(value).producer).has_value());
 }
 
 std::optional<int> set_of_sums(const PropagationState& state, OpId id) {
   const OpState& op = state.op(id);
-  if (op.mark || op.sharding.uses(kTime)) return std::nullopt;
+  if (op.mark || op.sharding.uses(kMicroBatchAxisIndex)) return std::nullopt;
   const auto& inputs = state.graph().op(id).inputs;
   for (int set = 0; set < std::ssize(op.rule.linear); ++set)
     if (std::ranges::all_of(op.rule.linear[set],
@@ -137,13 +135,14 @@ void pass_sums_of_micro_batches(PropagationState& state) {
   if (!state.has_time()) return;
   for (int i = state.op_count() - 1; i >= 0; --i) {
     const Op& op = state.graph().op(OpId{i});
-    if (op.outputs.size() != 1 || !has_partial_sum(state.canonical(op.outputs[0]).attr, kTime))
+    if (op.outputs.size() != 1 ||
+        !has_partial_sum(state.canonical(op.outputs[0]).attr, kMicroBatchAxisIndex))
       continue;
     const std::optional<int> set = set_of_sums(state, OpId{i});
     if (!set) continue;
-    state.op(OpId{i}).sharding.linear.push_back({kTime, *set});
+    state.op(OpId{i}).sharding.linear.push_back({kMicroBatchAxisIndex, *set});
     for (const int input : state.op(OpId{i}).rule.linear[*set])
-      keep_partial(state, op.inputs[input], kTime);
+      keep_partial(state, op.inputs[input], kMicroBatchAxisIndex);
   }
 }
 

@@ -4,20 +4,14 @@
 
 #include <algorithm>
 
+#include "base/testing/tensor_types.h"
 #include "ops/builder.h"
 #include "ops/cast_as.h"
+#include "shard/layout/testing/mesh_of.h"
 #include "shard/micro_batches.h"
 
 namespace tessera {
 namespace {
-
-MeshPtr mesh_of(std::string_view text) {
-  return std::make_shared<const Mesh>(parse_mesh(text));
-}
-
-TensorType f32(Shape shape) {
-  return {DType::kF32, shape};
-}
 
 std::string placed(const Graph& graph, const MeshPtr& mesh, const std::vector<Mark>& marks) {
   return print_placements(graph, propagate(graph, mesh, marks));

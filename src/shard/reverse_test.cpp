@@ -3,6 +3,7 @@
 #include <gtest/gtest.h>
 
 #include "base/testing/error.h"
+#include "base/testing/tensor_types.h"
 #include "base/text/text.h"
 #include "ops/builder.h"
 #include "ops/operator_rule.h"
@@ -12,10 +13,6 @@ namespace tessera {
 namespace {
 
 using error_testing::message_of;
-
-TensorType f32(Shape shape) {
-  return {DType::kF32, shape};
-}
 
 /// The placements that the last op needs of its inputs for the placement `output` on dp=2 tp=2.
 std::string inputs_for(const Graph& graph, std::string_view output) {

@@ -5,16 +5,13 @@
 #include "base/testing/error.h"
 #include "ops/builder.h"
 #include "ops/operator_rule.h"
+#include "shard/layout/testing/mesh_of.h"
 #include "shard/op_sharding.h"
 
 namespace tessera {
 namespace {
 
 using testing::HasSubstr;
-
-MeshPtr mesh_of(std::string_view text) {
-  return std::make_shared<const Mesh>(parse_mesh(text));
-}
 
 TEST(Windows, TextReadsBackTheSame) {
   const MeshPtr mesh = mesh_of("dp=2 h=3 tp=2");

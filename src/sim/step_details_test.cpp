@@ -16,7 +16,7 @@ using testing::IsSupersetOf;
 const KernelCall kTwice{"scalar.mul", {}, {2}, ""};
 
 /// x on two ranks; y is computed from x, z gathers both y, and w is computed from z.
-std::shared_ptr<const TaskGraph> two_ranks() {
+std::shared_ptr<const TaskGraph> ranks_that_exchange() {
   HandMade made(std::make_shared<Mesh>(parse_mesh("dp=2")));
   const RegisterIndex x = made.input("x", "f32[8@dp]");
   const RegisterIndex y = made.compute("y", kTwice, {x}, "f32[8@dp]");
@@ -38,7 +38,7 @@ Simulation simulated(const std::shared_ptr<const TaskGraph>& graph, int slow,
   return simulate(graph, time, options);
 }
 
-std::string milliseconds(Seconds time) {
+std::string milliseconds_text(Seconds time) {
   return std::to_string(std::llround(time.value() * 1e3));
 }
 
@@ -49,12 +49,13 @@ std::vector<std::string> path_of(const TaskGraph& graph, const Simulation& simul
   for (const CriticalAct& act : simulation.critical_path)
     if (act.begin < act.end)
       list.push_back(std::to_string(act.rank) + " " + graph.tasks[act.task].name + " [" +
-                     milliseconds(act.begin - begin) + ", " + milliseconds(act.end - begin) + ")");
+                     milliseconds_text(act.begin - begin) + ", " +
+                     milliseconds_text(act.end - begin) + ")");
   return list;
 }
 
 TEST(CriticalPath, PassesTheRankThatTheOthersWaitFor) {
-  const auto graph = two_ranks();
+  const auto graph = ranks_that_exchange();
   std::vector<std::string> path = path_of(*graph, simulated(graph, 30));
   ASSERT_EQ(path.size(), 3U);
   EXPECT_EQ(path[0], "1 y [0, 30)");
@@ -63,13 +64,13 @@ TEST(CriticalPath, PassesTheRankThatTheOthersWaitFor) {
 }
 
 TEST(CriticalPath, StaysOnItsStreamWhereNothingElseIsLater) {
-  const auto graph = two_ranks();
+  const auto graph = ranks_that_exchange();
   EXPECT_THAT(path_of(*graph, simulated(graph, 5)),
               ElementsAre("0 y [0, 10)", "0 gather [10, 14)", "0 w [14, 34)"));
 }
 
 TEST(CriticalPath, LeavesTheLatencyOfAMessageBetweenTwoActs) {
-  const auto graph = two_ranks();
+  const auto graph = ranks_that_exchange();
   std::vector<std::string> path =
       path_of(*graph, simulated(graph, 30, {.message = Seconds(0.002)}));
   ASSERT_EQ(path.size(), 3U);
@@ -78,7 +79,7 @@ TEST(CriticalPath, LeavesTheLatencyOfAMessageBetweenTwoActs) {
 }
 
 TEST(CriticalPath, AddsUpToTheStep) {
-  const auto graph = two_ranks();
+  const auto graph = ranks_that_exchange();
   for (bool barrier : {true, false})
     for (bool folds : {true, false}) {
       const Simulation run = simulated(
@@ -96,28 +97,28 @@ std::vector<std::string> live_of(const TaskGraph& graph, const Simulation& simul
   std::vector<std::string> list;
   for (const LiveRange& range : simulation.live)
     list.push_back(std::to_string(range.rank) + " " + graph.registers[range.reg].name + " [" +
-                   milliseconds(range.begin - begin) + ", " + milliseconds(range.end - begin) +
-                   ")");
+                   milliseconds_text(range.begin - begin) + ", " +
+                   milliseconds_text(range.end - begin) + ")");
   return list;
 }
 
 TEST(LiveRanges, LastFromTheActThatFillsToTheLastReaderOnAnyRank) {
   // Both ranks read y of both until the gather ends at 34 ms.
-  const auto graph = two_ranks();
+  const auto graph = ranks_that_exchange();
   EXPECT_THAT(live_of(*graph, simulated(graph, 30)),
               IsSupersetOf({"0 x [0, 10)", "1 x [0, 30)", "0 y [0, 34)", "1 y [0, 34)",
                             "0 gather [*] [30, 54)", "1 gather [*] [30, 54)"}));
 }
 
 TEST(LiveRanges, OfFoldedRanksAreThoseOfTheSimulatedOne) {
-  const auto graph = two_ranks();
+  const auto graph = ranks_that_exchange();
   EXPECT_THAT(live_of(*graph, simulated(graph, 10, {.folds_ranks = true})),
               testing::UnorderedElementsAre("0 x [0, 10)", "0 y [0, 14)", "0 gather [*] [10, 34)",
                                             "0 w [14, 34)"));
 }
 
 TEST(LiveRanges, AndThePathAreFoundWithoutATimelineToo) {
-  const auto graph = two_ranks();
+  const auto graph = ranks_that_exchange();
   const Simulation with = simulated(graph, 30),
                    without = simulated(graph, 30, {.has_timeline = false});
   EXPECT_EQ(path_of(*graph, with), path_of(*graph, without));

@@ -8,7 +8,7 @@
 namespace tessera::solver {
 namespace {
 
-double inside(Cost cost) {
+double core_cost(Cost cost) {
   return cost >= kInfinite ? kNever : to_double(cost);
 }
 
@@ -21,10 +21,10 @@ class TablePlaces {
     const auto [place, is_new] =
         known_.try_emplace(&matrix, table_.size(), table_.size() + matrix.costs.size());
     if (!is_new) return place->second;
-    for (const Cost cost : matrix.costs) table_.push_back(inside(cost));
+    for (const Cost cost : matrix.costs) table_.push_back(core_cost(cost));
     for (int32_t column = 0; column < matrix.columns; ++column)
       for (int32_t row = 0; row < matrix.rows; ++row)
-        table_.push_back(inside(matrix.at(row, column)));
+        table_.push_back(core_cost(matrix.at(row, column)));
     return place->second;
   }
 
@@ -34,7 +34,7 @@ class TablePlaces {
 };
 
 void add_node(Core& core, const Network::Node& node) {
-  for (const Cost cost : node.costs) core.costs.push_back(inside(cost));
+  for (const Cost cost : node.costs) core.costs.push_back(core_cost(cost));
   core.first.push_back(core.costs.size());
   for (const Network::Holding& holding : node.holdings) {
     core.piece_list.push_back({holding.begin, holding.end, core.usage_list.size()});

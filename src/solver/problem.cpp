@@ -18,15 +18,12 @@ uint64_t hash_of(std::span<const int64_t> numbers) {
   return hash;
 }
 
-[[noreturn]] void refuse(const std::string& what, const std::string& why, const std::string& fix) {
-  throw UserError(what, why, fix, ExitCode::kBadData);
-}
-
 void check_not_negative(const std::string& what, std::span<const int64_t> numbers) {
   for (size_t i = 0; i < numbers.size(); ++i)
     if (numbers[i] < 0)
-      refuse(fmt::format("{}: number {} is {}", what, i, numbers[i]),
-             "costs and usages are at least 0", "add a constant to all costs of the node or edge");
+      refuse_data(fmt::format("{}: number {} is {}", what, i, numbers[i]),
+                  "costs and usages are at least 0",
+                  "add a constant to all costs of the node or edge");
 }
 
 struct Step {
@@ -60,11 +57,11 @@ int32_t Problem::add_node(Interval interval, std::span<const Cost> costs,
                           std::span<const Usage> usages) {
   const std::string name = fmt::format("node {}", nodes_.size());
   if (costs.empty())
-    refuse(name + " has no strategy", "every node takes one of its strategies",
-           "give it at least one cost");
+    refuse_data(name + " has no strategy", "every node takes one of its strategies",
+                "give it at least one cost");
   if (costs.size() != usages.size())
-    refuse(fmt::format("{} has {} costs and {} usages", name, costs.size(), usages.size()),
-           "each strategy has one of each", "give as many usages as costs");
+    refuse_data(fmt::format("{} has {} costs and {} usages", name, costs.size(), usages.size()),
+                "each strategy has one of each", "give as many usages as costs");
   check_not_negative(name, costs);
   check_not_negative(name, usages);
   nodes_.push_back({interval, count_of(costs), intern(costs), 0});
@@ -77,18 +74,18 @@ int32_t Problem::add_edge(int32_t a, int32_t b, std::span<const Cost> costs, Int
   const std::string name = fmt::format("edge {}", edges_.size());
   for (const int32_t end : {a, b})
     if (end < 0 || end >= nodes())
-      refuse(fmt::format("{} names node {}", name, end), fmt::format("there are {} nodes", nodes()),
-             "name nodes by their number, from 0");
+      refuse_data(fmt::format("{} names node {}", name, end),
+                  fmt::format("there are {} nodes", nodes()), "name nodes by their number, from 0");
   const size_t pairs = int64_t{strategies(a)} * strategies(b);
   if (costs.size() != pairs)
-    refuse(fmt::format("{} has {} costs", name, costs.size()),
-           fmt::format("its nodes {} and {} have {} and {} strategies: {} pairs", a, b,
-                       strategies(a), strategies(b), pairs),
-           "give one cost a pair, the strategies of the second node varying fastest");
+    refuse_data(fmt::format("{} has {} costs", name, costs.size()),
+                fmt::format("its nodes {} and {} have {} and {} strategies: {} pairs", a, b,
+                            strategies(a), strategies(b), pairs),
+                "give one cost a pair, the strategies of the second node varying fastest");
   if (!usages.empty() && usages.size() != pairs)
-    refuse(fmt::format("{} has {} usages", name, usages.size()),
-           fmt::format("there are {} pairs of strategies", pairs),
-           "give one usage a pair, or none");
+    refuse_data(fmt::format("{} has {} usages", name, usages.size()),
+                fmt::format("there are {} pairs of strategies", pairs),
+                "give one usage a pair, or none");
   check_not_negative(name, costs);
   check_not_negative(name, usages);
   Edge edge{a, b, intern(costs), Edge::kNothing, interval};

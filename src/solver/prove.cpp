@@ -12,7 +12,7 @@
 namespace tessera::solver {
 namespace {
 
-constexpr int kLanes = 4;
+constexpr int kProofLanes = 4;
 
 /// Costs are whole numbers, so an assignment better than the best known costs at least 1 less. The
 /// margin covers sums in doubles.
@@ -200,10 +200,10 @@ void Prover::round(int64_t work_of_lane, double best, int threads,
                    const std::function<bool()>& stop) {
   // The parts with the least bounds go to different lanes; each lane continues with its last one.
   std::ranges::stable_sort(open_, std::greater<>(), &Part::bound);
-  std::vector<Lane> lanes(kLanes);
+  std::vector<Lane> lanes(kProofLanes);
   const size_t dealt = open_.size();
   for (size_t i = 0; i < dealt; ++i)
-    lanes[(dealt - 1 - i) % kLanes].open.push_back(std::move(open_[i]));
+    lanes[(dealt - 1 - i) % kProofLanes].open.push_back(std::move(open_[i]));
   open_.clear();
   const double least = std::min(best, found_cost_);
   std::vector<std::function<void()>> tasks;

@@ -7,8 +7,8 @@
 namespace tessera::solver {
 namespace {
 
-constexpr int kLanes = 4;      // in addition to that of the dual
-constexpr int kMaxPushes = 8;  // of a lane that is behind
+constexpr int kSearchLanes = 4;  // in addition to that of the dual
+constexpr int kMaxPushes = 8;    // of a lane that is behind
 constexpr int64_t kFirstWork = 40'000'000;
 // While prices are still inaccurate, work on them is more effective than work with them.
 constexpr int64_t kShareOfDual = 4;
@@ -74,7 +74,7 @@ Search::Search(const Core& core, const Assignment& start, const std::vector<doub
     best_ = rounded_;
     worth_ = rounded_worth_;
   }
-  for (int lane = 0; lane < kLanes; ++lane) {
+  for (int lane = 0; lane < kSearchLanes; ++lane) {
     const uint64_t own_seed = seed * 1'000'003 + static_cast<uint64_t>(lane);
     lanes_.push_back({Improver(core, best_, own_seed), Dice(~own_seed), best_, worth_, 0});
   }

@@ -27,9 +27,9 @@ struct Section {
 };
 
 /// Of the stages of a section that end with any unit, those of which the longest is shortest.
-class StageProgram {
+class SectionProgram {
  public:
-  StageProgram(const SplitStages& stages, const Section& section)
+  SectionProgram(const SplitStages& stages, const Section& section)
       : rows_(section.end_stage - section.first_stage + 1, Row(units_of(stages) + 1)) {
     rows_[0][section.first_unit].longest = 0;
     for (int stage = section.first_stage; stage < section.end_stage; ++stage) {
@@ -140,17 +140,17 @@ class VProgram {
 
 std::vector<int> shortest_stage(const SplitStages& stages) {
   const int count = static_cast<int>(stages.before.size());
-  return StageProgram(stages, {0, count, 0}).ends(units_of(stages));
+  return SectionProgram(stages, {0, count, 0}).ends(units_of(stages));
 }
 
 std::vector<int> shortest_stage_of_both_rounds(const SplitStages& stages) {
   const int count = static_cast<int>(stages.before.size()), units = units_of(stages);
-  const StageProgram first(stages, {0, count / 2, 0});
+  const SectionProgram first(stages, {0, count / 2, 0});
   double least = kNever;
   std::vector<int> ends;
   for (int middle = count / 2; middle <= units - count / 2; ++middle) {
     if (first.longest(middle) >= least) continue;
-    const StageProgram second(stages, {count / 2, count, middle});
+    const SectionProgram second(stages, {count / 2, count, middle});
     if (first.longest(middle) + second.longest(units) >= least) continue;
     least = first.longest(middle) + second.longest(units);
     ends = first.ends(middle);

@@ -16,10 +16,8 @@
 namespace tessera {
 namespace {
 
-constexpr int kTime = 0;  // the axis of micro-batches
-
 bool is_by_micro_batch(const DistAttr& attr) {
-  return attr.uses(kTime);
+  return attr.uses(kMicroBatchAxisIndex);
 }
 
 /// Ranks with the largest parts: one for each kind of device.
@@ -134,7 +132,7 @@ void DividedModel::find_parts() {
   const std::vector<bool> is_late = weight_gradients(graph_, units_);
   for (int i = 0; i < std::ssize(graph_.ops()); ++i) {
     const Role role = graph_.op({i}).role;
-    if (!sharded_->of(OpId{i}).uses(kTime) || role == Role::kOptimizer)
+    if (!sharded_->of(OpId{i}).uses(kMicroBatchAxisIndex) || role == Role::kOptimizer)
       parts_.push_back(StepPart::kOnce);
     else if (role == Role::kForward)
       parts_.push_back(StepPart::kForward);
@@ -207,9 +205,9 @@ void DividedModel::add_reshards() {
 }
 
 void DividedModel::add_sum(OpId op, ValueId value, const DistAttr& made) {
-  if (part_of(op) == StepPart::kOnce || !made.is_partial_on(kTime)) return;
+  if (part_of(op) == StepPart::kOnce || !made.is_partial_on(kMicroBatchAxisIndex)) return;
   const DistAttr& home = sharded_->of(value);
-  const Sum sum{graph_.type(value), home.is_partial_on(kTime) ? home : made};
+  const Sum sum{graph_.type(value), home.is_partial_on(kMicroBatchAxisIndex) ? home : made};
   auto found = std::ranges::find(sums_, sum);
   if (found == sums_.end()) found = sums_.insert(sums_.end(), sum);
   ++sum_uses_[use_of(static_cast<int>(found - sums_.begin()), op, part_of(op))];
@@ -232,7 +230,7 @@ void DividedModel::add_divided() {
   // A part of the rows of `timed` is a whole number of the units of `attr`.
   const auto add = [&](const TensorType& type, const DistAttr& timed, const DistAttr& attr) {
     for (int dim = 0; dim < std::ssize(timed.dims); ++dim)
-      if (std::ranges::count(timed.dims[dim].axes, kTime) > 0)
+      if (std::ranges::count(timed.dims[dim].axes, kMicroBatchAxisIndex) > 0)
         divided_.emplace(type.shape[dim], attr.dims[dim].unit * attr.dims[dim].chunks);
   };
   for (int i = 0; i < std::ssize(graph_.values()); ++i)

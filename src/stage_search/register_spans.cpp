@@ -14,8 +14,6 @@
 namespace tessera {
 namespace {
 
-constexpr int kTime = 0;  // the axis of micro-batches
-
 /// Each op has two moments: when its operands are exchanged, and when it runs.
 int exchange_moment(int op) {
   return 2 * op;
@@ -29,14 +27,14 @@ bool is_of_micro_batch(StepPart part) {
 }
 
 bool is_partial_on_time(const DistAttr& attr) {
-  return attr.is_partial_on(kTime);
+  return attr.is_partial_on(kMicroBatchAxisIndex);
 }
 
 /// The placement of the sum over the micro-batches.
 DistAttr without_time(DistAttr attr) {
   std::vector<PartialAxis> partial;
   for (const PartialAxis& each : attr.partial)
-    if (each.axis != kTime) partial.push_back(each);
+    if (each.axis != kMicroBatchAxisIndex) partial.push_back(each);
   attr.partial = SharedVector<PartialAxis>(std::move(partial));
   return attr;
 }
@@ -169,7 +167,7 @@ class SpanBuilder {
     if (!list.empty()) note_reader(list.back(), op, exchange_moment(op));
     Register& reg = add_register(value, attr, op, exchange_moment(op));
     reg.lives_for_a_pass = sharded_.life_of_copies(value) == CopyLife::kPass;
-    if (!attr.uses(kTime) && is_of_micro_batch(reg.part) && !reg.lives_for_a_pass) {
+    if (!attr.uses(kMicroBatchAxisIndex) && is_of_micro_batch(reg.part) && !reg.lives_for_a_pass) {
       reg.part = StepPart::kOnce;  // a copy for all micro-batches
       made_.variables_.push_back({reg.item, reg.made_in});
       reg.is_variable = true;

@@ -8,14 +8,14 @@
 namespace tessera {
 namespace {
 
-constexpr double kNever = std::numeric_limits<double>::infinity();
+constexpr double kNoTime = std::numeric_limits<double>::infinity();
 
 /// A stage of some units on a run of some kind.
 struct Offer {
   int way = -1;
   UnitCost cost;
-  double chain = kNever;    // seconds that it adds to those of one micro-batch
-  double busiest = kNever;  // seconds of a step beside those of the first micro-batch
+  double chain = kNoTime;    // seconds that it adds to those of one micro-batch
+  double busiest = kNoTime;  // seconds of a step beside those of the first micro-batch
 };
 
 /// Keeps of several ways those that no other one replaces, in ascending order of the chain.
@@ -27,7 +27,7 @@ std::vector<Offer> front_of(std::vector<Offer> offers) {
       return faster.busiest > offer.busiest || faster.cost.variables > offer.cost.variables ||
              faster.cost.kept > offer.cost.kept || faster.cost.passing > offer.cost.passing;
     });
-    if (is_needed && offer.busiest < kNever) front.push_back(std::move(offer));
+    if (is_needed && offer.busiest < kNoTime) front.push_back(std::move(offer));
   }
   return front;
 }
@@ -37,11 +37,11 @@ double chain_seconds(const UnitCost& cost, ChainOf chain) {
 }
 
 /// The stages of least time for one number of micro-batches.
-class StageProgram {
+class StageCountProgram {
  public:
-  StageProgram(const ModelLine& line, const RunCapacities& capacities, const SegmentCosts& costs,
-               const StageSearchOptions& options, int64_t micro_batches, ChainOf chain,
-               const EqualStages& equal)
+  StageCountProgram(const ModelLine& line, const RunCapacities& capacities,
+                    const SegmentCosts& costs, const StageSearchOptions& options,
+                    int64_t micro_batches, ChainOf chain, const EqualStages& equal)
       : costs_(costs),
         runs_(capacities.runs),
         capacities_(capacities),
@@ -69,7 +69,7 @@ class StageProgram {
   }
 
   std::vector<PipelineChoice> answers() {
-    if (most_ < fewest_ || !solve(kNever)) return {};
+    if (most_ < fewest_ || !solve(kNoTime)) return {};
     double least = 0, most = busiest();
     for (int i = 0; i < effort_.bisections; ++i) {
       const double middle = (least + most) / 2;
@@ -79,7 +79,7 @@ class StageProgram {
     for (const double slack : effort_.slacks) {
       solve(slack * most);
       for (int stages = fewest_; stages <= most_; ++stages)
-        if (at(stages, 0, 0).seconds < kNever) found.push_back(choice(stages));
+        if (at(stages, 0, 0).seconds < kNoTime) found.push_back(choice(stages));
     }
     return found;
   }
@@ -87,7 +87,7 @@ class StageProgram {
  private:
   /// The shortest chain of so many stages from a unit and a rank to the end.
   struct Entry {
-    double seconds = kNever;
+    double seconds = kNoTime;
     int end_unit = 0, size = 0;
     const Offer* offer = nullptr;
   };
@@ -180,7 +180,7 @@ class StageProgram {
           fill_table(group, stages, unit, limit, tables_[index]);
         for (size_t place = 0; place + 1 < firsts_.size(); ++place) find_entry(stages, unit, place);
       }
-      is_possible |= stages >= fewest_ && at(stages, 0, 0).seconds < kNever;
+      is_possible |= stages >= fewest_ && at(stages, 0, 0).seconds < kNoTime;
     }
     return is_possible;
   }
@@ -218,10 +218,10 @@ class StageProgram {
 
   /// Of the pipelines that solve() found last, the time of the busiest stage of one of them.
   double busiest() {
-    double least = kNever;
+    double least = kNoTime;
     for (int stages = fewest_; stages <= most_; ++stages) {
       double most = 0;
-      if (at(stages, 0, 0).seconds == kNever) continue;
+      if (at(stages, 0, 0).seconds == kNoTime) continue;
       visit(stages,
             [&](int, Rank, const Entry& entry) { most = std::max(most, entry.offer->busiest); });
       least = std::min(least, most);
@@ -307,7 +307,7 @@ std::vector<PipelineChoice> shortest_chains(const ModelLine& line, const RunCapa
                                             const StageSearchOptions& options,
                                             int64_t micro_batches, ChainOf chain,
                                             const EqualStages& equal) {
-  return StageProgram(line, capacities, costs, options, micro_batches, chain, equal).answers();
+  return StageCountProgram(line, capacities, costs, options, micro_batches, chain, equal).answers();
 }
 
 }  // namespace tessera

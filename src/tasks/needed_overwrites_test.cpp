@@ -11,7 +11,7 @@ namespace {
 using testing::ElementsAre;
 using testing::IsEmpty;
 
-const KernelCall kDouble{"scalar.mul", {}, {2}, ""};
+const KernelCall kTwice{"scalar.mul", {}, {2}, ""};
 
 /// feed, y, gather (which reads y on all ranks), a, b, c, fetch; tasks may overwrite y.
 struct Program {
@@ -20,12 +20,12 @@ struct Program {
   std::vector<TaskId> stream;  // all tasks in order
 };
 
-Program program(const std::vector<int>& overwriting) {
+Program overwriting_program(const std::vector<int>& overwriting) {
   HandMade made(std::make_shared<Mesh>(parse_mesh("dp=2")));
   const RegisterIndex x = made.input("x", "f32[8@dp]");
-  const RegisterIndex y = made.compute("y", kDouble, {x}, "f32[8@dp]");
+  const RegisterIndex y = made.compute("y", kTwice, {x}, "f32[8@dp]");
   RegisterIndex z = made.exchange("gather", y, "f32[8]");
-  for (const char* name : {"a", "b", "c"}) z = made.compute(name, kDouble, {z}, "f32[8]");
+  for (const char* name : {"a", "b", "c"}) z = made.compute(name, kTwice, {z}, "f32[8]");
   made.result("z", z);
   Program program{made.finish(), y, {}};
   for (int task : overwriting) program.graph.tasks.overwrites(TaskId(task)) = {y};
@@ -46,29 +46,29 @@ std::vector<int> needed(const Program& program) {
 }
 
 TEST(NeededOverwrites, TheFirstTaskBehindTheProducerWaitsForAllLaterOnes) {
-  EXPECT_THAT(needed(program({3, 4, 5})), ElementsAre(3));
+  EXPECT_THAT(needed(overwriting_program({3, 4, 5})), ElementsAre(3));
 }
 
 TEST(NeededOverwrites, ATaskBeforeTheProducerWaitsForTheReadersOfTheStepBefore) {
   // The feed, task 0, is before y: in the first step nothing has been read, and behind task 5 all
   // readers have released y.
-  EXPECT_THAT(needed(program({0, 5})), ElementsAre(0, 5));
-  EXPECT_THAT(needed(program({0})), ElementsAre(0));
+  EXPECT_THAT(needed(overwriting_program({0, 5})), ElementsAre(0, 5));
+  EXPECT_THAT(needed(overwriting_program({0})), ElementsAre(0));
 }
 
 TEST(NeededOverwrites, AReaderDoesNotWaitForItself) {
   // The gather, task 2, reads y: after it has waited for the others, it holds y itself.
-  EXPECT_THAT(needed(program({2, 3, 4})), ElementsAre(2, 3));
+  EXPECT_THAT(needed(overwriting_program({2, 3, 4})), ElementsAre(2, 3));
 }
 
 TEST(NeededOverwrites, WhatAnotherStreamFillsIsAlwaysChecked) {
-  Program made = program({3, 4, 5});
+  Program made = overwriting_program({3, 4, 5});
   made.stream = {TaskId(3), TaskId(4), TaskId(5)};
   EXPECT_THAT(needed(made), ElementsAre(3, 4, 5));
 }
 
 TEST(NeededOverwrites, ASourceMayLeaveOutWhatIsReleased) {
-  const Program made = program({0, 3, 4, 5});
+  const Program made = overwriting_program({0, 3, 4, 5});
   bool is_released = false;
   std::vector<int> asked;  // while y is released
   const auto lists = needed_overwrites(
@@ -88,7 +88,7 @@ TEST(NeededOverwrites, ASourceMayLeaveOutWhatIsReleased) {
 }
 
 TEST(NeededOverwrites, ARegisterWithoutReadersIsNotWaitedFor) {
-  Program made = program({3});
+  Program made = overwriting_program({3});
   made.graph.tasks.form(TaskId(2)).inputs = {
       made.graph.registers.numbering().form_of(made.graph.tasks[TaskId(1)].inputs.front())};
   link(made.graph);  // the gather reads x

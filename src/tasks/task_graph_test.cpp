@@ -17,7 +17,7 @@ MeshPtr two_ranks() {
   return std::make_shared<Mesh>(Shape{2}, std::vector<std::string>{"dp"});
 }
 
-const KernelCall kDouble{"scalar.mul", {}, {2}, ""};
+const KernelCall kTimesTwo{"scalar.mul", {}, {2}, ""};
 const KernelCall kSubtract{"binary.sub", {}, {}, ""};
 
 /// Registers of small(), in the order in which it makes them.
@@ -30,7 +30,7 @@ TaskGraph small() {
   HandMade made(two_ranks());
   const RegisterIndex x = made.input("x", "f32[16@dp]");
   const RegisterIndex w = made.variable("w", "f32[16@dp]");
-  const RegisterIndex y = made.compute("y", kDouble, {x}, "f32[16@dp]");
+  const RegisterIndex y = made.compute("y", kTimesTwo, {x}, "f32[16@dp]");
   const RegisterIndex all = made.exchange("gather", y, "f32[16]");
   made.update("w.next", kSubtract, {w, y}, w);
   made.result("all", all);
@@ -192,7 +192,7 @@ INSTANTIATE_TEST_SUITE_P(
     testing::Values(
         Case{"FilledTwice",
              [](TaskGraph& g) {
-               task(g, kUpdate).steps.push_back({kDouble, {form(kY)}, {form(kAll)}, {}, "again"});
+               task(g, kUpdate).steps.push_back({kTimesTwo, {form(kY)}, {form(kAll)}, {}, "again"});
              },
              "register 'gather [*]' is filled twice, by gather and w.next"},
         Case{"FilledByNone", [](TaskGraph& g) { task(g, kDoubleTask).steps.clear(); },
@@ -268,7 +268,7 @@ INSTANTIATE_TEST_SUITE_P(
              "register 'gather [*]' is the result all and Partial"},
         Case{"StepsOfAnExchange",
              [](TaskGraph& g) {
-               task(g, kGather).steps.push_back({kDouble, {form(kY)}, {}, {}, "y"});
+               task(g, kGather).steps.push_back({kTimesTwo, {form(kY)}, {}, {}, "y"});
              },
              "exchange 'gather' is no compute task and has steps"},
         Case{"FeedThatTakes", [](TaskGraph& g) { task(g, kFetch).kind = Task::Kind::kFeed; },
@@ -445,10 +445,10 @@ TEST(Check, AWorkspaceIsAloneDuringItsStep) {
 TaskGraph gathered_and_reused(const std::string& reuses) {
   HandMade made(two_ranks());
   const RegisterIndex x = made.input("x", "f32[16@dp]");
-  const RegisterIndex y = made.compute("y", kDouble, {x}, "f32[16@dp]");
+  const RegisterIndex y = made.compute("y", kTimesTwo, {x}, "f32[16@dp]");
   const RegisterIndex all = made.exchange("gather", y, "f32[16]");
-  const RegisterIndex z = made.compute("z", kDouble, {all}, "f32[16]");
-  const RegisterIndex later = made.compute("later", kDouble, {z}, "f32[16]");
+  const RegisterIndex z = made.compute("z", kTimesTwo, {all}, "f32[16]");
+  const RegisterIndex later = made.compute("later", kTimesTwo, {z}, "f32[16]");
   made.result("later", later);
   move_over(made.graph(), reuses == "z" ? z : later, y);
   return made.finish();

@@ -11,6 +11,7 @@
 #include <utility>
 
 #include "base/error.h"
+#include "base/files/descriptor.h"
 #include "base/units.h"
 
 namespace tessera {
@@ -31,21 +32,6 @@ constexpr int kMaxNamesTried = 1000;  // for a temporary file
   throw UserError("cannot write '" + path.string() + "'", why,
                   "check that the folder exists, may be written and has room");
 }
-
-/// An open file of the system, which the destructor closes.
-class Descriptor {
- public:
-  explicit Descriptor(int number) : number_(number) {}
-  Descriptor(Descriptor&& other) noexcept : number_(std::exchange(other.number_, -1)) {}
-  Descriptor& operator=(Descriptor&&) = delete;
-  ~Descriptor() { close(); }
-  int number() const { return number_; }
-  bool is_open() const { return number_ >= 0; }
-  bool close() { return number_ < 0 || ::close(std::exchange(number_, -1)) == 0; }
-
- private:
-  int number_;
-};
 
 bool write_all(const Descriptor& file, std::string_view text) {
   while (!text.empty()) {

@@ -15,10 +15,6 @@ namespace {
 
 constexpr int kGzipFormat = 16 + MAX_WBITS, kRawFormat = -MAX_WBITS;
 
-[[noreturn]] void refuse(const std::string& what, const std::string& why, const std::string& fix) {
-  throw UserError(what, why, fix, ExitCode::kBadData);
-}
-
 /// The state of zlib, which the destructor frees.
 class Inflater {
  public:
@@ -46,9 +42,9 @@ class Inflater {
   }
   void refuse_rest() const {
     if (!rest().empty())
-      refuse("cannot decompress '" + name_ + "'",
-             fmt::format("{} bytes follow the end of the compressed data", rest().size()),
-             "the file is damaged: fetch it again");
+      refuse_data("cannot decompress '" + name_ + "'",
+                  fmt::format("{} bytes follow the end of the compressed data", rest().size()),
+                  "the file is damaged: fetch it again");
   }
 
  private:
@@ -61,18 +57,18 @@ class Inflater {
     const int code = inflate(&state_, Z_NO_FLUSH);
     append(text, {piece.data(), piece.size() - state_.avail_out}, limit);
     if (code != Z_OK && code != Z_STREAM_END)
-      refuse("cannot decompress '" + name_ + "'",
-             code == Z_BUF_ERROR || !state_.msg ? "unexpected end of file" : state_.msg,
-             "the file is damaged or cut off: fetch it again");
+      refuse_data("cannot decompress '" + name_ + "'",
+                  code == Z_BUF_ERROR || !state_.msg ? "unexpected end of file" : state_.msg,
+                  "the file is damaged or cut off: fetch it again");
     return code == Z_OK;
   }
 
   void append(std::string& text, std::string_view piece, int64_t limit) const {
     const size_t size = text.size() + piece.size(), most = static_cast<size_t>(limit);
     if (size > most)
-      refuse("'" + name_ + "' decompresses to more than " + to_text(Bytes(limit)),
-             "this is the limit of compressed files",
-             "store it uncompressed, when it has that size");
+      refuse_data("'" + name_ + "' decompresses to more than " + to_text(Bytes(limit)),
+                  "this is the limit of compressed files",
+                  "store it uncompressed, when it has that size");
     if (size > text.capacity()) text.reserve(std::min(std::max(size, 2 * text.capacity()), most));
     text.append(piece);
   }

@@ -11,6 +11,7 @@
 #include <utility>
 
 #include "base/error.h"
+#include "base/files/descriptor.h"
 
 namespace tessera {
 namespace {
@@ -20,24 +21,16 @@ namespace {
                   "check the path and that the file may be read", ExitCode::kMissingInput);
 }
 
-/// A file descriptor that is closed.
-struct Descriptor {
-  int number;
-  ~Descriptor() {
-    if (number >= 0) close(number);
-  }
-};
-
 }  // namespace
 
 MappedFile::MappedFile(const std::filesystem::path& path) {
   const Descriptor file{open(path.c_str(), O_RDONLY | O_CLOEXEC)};
   struct stat facts{};
-  if (file.number < 0 || fstat(file.number, &facts) != 0) cannot_map(path, errno);
+  if (file.number() < 0 || fstat(file.number(), &facts) != 0) cannot_map(path, errno);
   if (S_ISDIR(facts.st_mode)) cannot_map(path, EISDIR);
   if (facts.st_size == 0) return;
   const auto size = static_cast<size_t>(facts.st_size);
-  void* const place = mmap(nullptr, size, PROT_READ, MAP_PRIVATE, file.number, 0);
+  void* const place = mmap(nullptr, size, PROT_READ, MAP_PRIVATE, file.number(), 0);
   if (place == MAP_FAILED) cannot_map(path, errno);
   bytes_ = {static_cast<const char*>(place), size};
 }

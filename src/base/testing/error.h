@@ -1,6 +1,7 @@
 // For tests of the messages that users read.
 #pragma once
 
+#include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
 #include <functional>
@@ -31,6 +32,13 @@ inline std::string message_of(const std::function<void()>& act) {
     return std::to_string(static_cast<int>(error.exit_code())) + " " + error.what();
   }
   return "no error";
+}
+
+/// Matches a function that throws a UserError with this message and code.
+inline auto throws_user_error(const std::string& message, ExitCode code) {
+  return ::testing::Throws<UserError>(
+      ::testing::AllOf(::testing::Property(&UserError::what, ::testing::StrEq(message)),
+                       ::testing::Property(&UserError::exit_code, code)));
 }
 
 }  // namespace tessera::error_testing

@@ -1,6 +1,8 @@
 // Functions for text: joining, splitting, name patterns.
 #pragma once
 
+#include <cstddef>
+#include <cstdint>
 #include <string>
 #include <string_view>
 #include <vector>
@@ -10,6 +12,11 @@ namespace tessera {
 std::string join(const std::vector<std::string>& parts, std::string_view separator);
 std::vector<std::string> split_text(std::string_view text, char separator);
 std::string_view trim(std::string_view text);
+
+/// The number of a byte of a file's bytes, which char may give a sign.
+inline uint8_t byte_at(std::string_view bytes, size_t at) {
+  return static_cast<uint8_t>(bytes[at]);
+}
 
 /// The parts between the separators outside of ( ), trimmed; without empty parts.
 ///   example  split_outside_brackets("(4,1), (1,1)", ',') = {"(4,1)", "(1,1)"}

@@ -125,13 +125,6 @@ std::vector<int32_t> held_out_start(const RunData& data) {
   return {tokens.begin(), tokens.end()};
 }
 
-int64_t parameter_count(const Graph& graph) {
-  int64_t count = 0;
-  for (const Variable& variable : graph.variables())
-    if (variable.trainable) count += element_count(graph.type(variable.value).shape);
-  return count;
-}
-
 /// The demo; one function for each numbered paragraph.
 class Demo {
  public:

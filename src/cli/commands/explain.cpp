@@ -56,7 +56,7 @@ Total total_of(const std::vector<CommunicationFacts>& list, std::optional<Role> 
   return total;
 }
 
-Document to_document(const Total& total) {
+Document total_document(const Total& total) {
   return Document::Table{{"exchanges", std::ssize(total.exchanges)},
                          {"tensors", total.tensors},
                          {"bytes", total.bytes.value()}};
@@ -76,8 +76,8 @@ Document plan_document(const Compiled& compiled, const Plan& plan, const PlanNum
   for (const CommunicationFacts& facts : communications)
     document["communications"].append(to_document(facts));
   for (Role role : kRoles)
-    document["totals"][to_text(role)] = to_document(total_of(communications, role));
-  document["totals"]["all"] = to_document(total_of(communications, std::nullopt));
+    document["totals"][to_text(role)] = total_document(total_of(communications, role));
+  document["totals"]["all"] = total_document(total_of(communications, std::nullopt));
   Bytes state{0}, arena{0};
   document["memory"] = Document::List{};
   for (const MeshMemory& memory : numbers.memory) {

@@ -28,7 +28,7 @@ ExitCode run_one(const std::string& file, const OutputOptions& output) {
   return failure ? ExitCode::kVerificationFailed : ExitCode::kDone;
 }
 
-Document to_document(const fuzz::FuzzReport& report, uint64_t seed) {
+Document fuzz_document(const fuzz::FuzzReport& report, uint64_t seed) {
   Document document;
   document["ok"] = report.total.failures == 0;
   document["seed"] = static_cast<int64_t>(seed);
@@ -106,7 +106,7 @@ ExitCode FuzzCommand::run(Processes&) {
                                progress.failures);
   };
   const fuzz::FuzzReport report = fuzz::run_cases(options);
-  print_result(output, to_document(report, options.seed), to_text(report, options.seed));
+  print_result(output, fuzz_document(report, options.seed), to_text(report, options.seed));
   return report.total.failures == 0 ? ExitCode::kDone : ExitCode::kVerificationFailed;
 }
 

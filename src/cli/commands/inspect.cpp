@@ -141,13 +141,6 @@ Findings inspect_array(const std::string& file) {
   return findings;
 }
 
-int64_t parameter_count(const Graph& graph) {
-  int64_t count = 0;
-  for (const Variable& variable : graph.variables())
-    if (variable.trainable) count += element_count(graph.type(variable.value).shape);
-  return count;
-}
-
 std::string settings_text(const Document& settings) {
   TextTable table({"setting", "value"}, "ll");
   for (const auto& [name, group] : settings.as_table())

@@ -53,7 +53,8 @@ std::string line_of(const solver::Improvement& improvement) {
                      binding_text(improvement.binding));
 }
 
-Document to_document(const solver::Problem& problem, const solver::Answer& answer, double seconds) {
+Document answer_document(const solver::Problem& problem, const solver::Answer& answer,
+                         double seconds) {
   Document document;
   document["cost"] = json_digits(answer.cost);
   document["bound"] = json_digits(answer.bound);
@@ -137,7 +138,7 @@ ExitCode SolveCommand::run(Processes&) {
             << std::endl;
   solver::Answer answer = solver::solve(problem, options);
   answer.to_best += Seconds(reading);
-  print_result(output, to_document(problem, answer, seconds()),
+  print_result(output, answer_document(problem, answer, seconds()),
                to_text(problem, answer, seconds()));
   if (answer.proof == solver::Proof::kInfeasible) return ExitCode::kNoPlan;
   return answer.assignment ? ExitCode::kDone : ExitCode::kFailure;

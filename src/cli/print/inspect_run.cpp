@@ -22,7 +22,7 @@ std::optional<Document> read_document(const fs::path& file) {
 }
 
 /// The folder with the files that say something of the run.
-fs::path place_of(const fs::path& path) {
+fs::path run_folder(const fs::path& path) {
   std::error_code unknown;
   if (path.filename() == "latest" && fs::is_regular_file(path, unknown))
     return path.parent_path() / std::string(trim(read_file(path)));
@@ -82,7 +82,7 @@ std::string text_of(const Document& facts) {
 }  // namespace
 
 RunFacts run_facts(const fs::path& path) {
-  const fs::path folder = place_of(path);
+  const fs::path folder = run_folder(path);
   RunFacts facts;
   std::optional<Document> settings = read_document(folder / "config.json");
   std::string plan_name;
@@ -91,7 +91,7 @@ RunFacts run_facts(const fs::path& path) {
     facts.document["step"] = *state->find("step");
     plan_name = state->find("plan")->as_string();
   } else if (const auto last =
-                 read_document(place_of(folder / "checkpoints" / "latest") / "state.json")) {
+                 read_document(run_folder(folder / "checkpoints" / "latest") / "state.json")) {
     plan_name = last->find("plan")->as_string();
   }
   // A program's own network has no model in its settings.

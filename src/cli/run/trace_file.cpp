@@ -10,7 +10,7 @@
 namespace tessera {
 namespace {
 
-constexpr int64_t kWarmUp = 2;  // steps that allocate
+constexpr int64_t kAllocatingSteps = 2;  // steps that allocate
 
 }  // namespace
 
@@ -19,7 +19,7 @@ TraceFile::TraceFile(Engine& engine, std::filesystem::path path, int64_t steps)
 
 void TraceFile::on_train_begin(const TrainingState& state, TrainingControl&) {
   const int64_t to_do = state.last_step - state.step;
-  begin_ = state.step + std::clamp<int64_t>(to_do - steps_, 0, kWarmUp);
+  begin_ = state.step + std::clamp<int64_t>(to_do - steps_, 0, kAllocatingSteps);
 }
 
 CallbackNeeds TraceFile::needs(int64_t step) const {

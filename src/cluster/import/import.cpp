@@ -18,10 +18,6 @@ namespace {
 
 constexpr size_t kBeginning = 64 << 10;  // bytes by which formats are told apart
 
-[[noreturn]] void refuse(const std::string& what, const std::string& why, const std::string& fix) {
-  throw UserError(what, why, fix, ExitCode::kBadConfig);
-}
-
 bool starts_with_key(std::string_view line, std::string_view key) {
   return std::ranges::equal(line.substr(0, key.size()), key, [](char a, char b) {
     return (a >= 'A' && a <= 'Z' ? a - 'A' + 'a' : a) == b;
@@ -36,14 +32,15 @@ bool is_slurm_line(std::string_view line) {
 
 ImportFormat checked_format(std::string_view text, const std::string& file) {
   if (text.size() > kMaxImportBytes)
-    refuse(file + " has " + grouped(std::ssize(text)) + " bytes",
-           "a description of a cluster has at most " + grouped(kMaxImportBytes),
-           "check that it is the right file");
+    refuse_config(file + " has " + grouped(std::ssize(text)) + " bytes",
+                  "a description of a cluster has at most " + grouped(kMaxImportBytes),
+                  "check that it is the right file");
   if (const std::optional<ImportFormat> format = import_format(text)) return *format;
-  refuse(file + " is no description of a cluster or a machine",
-         "topologies of Slurm and NCCL, matrices of nvidia-smi and cluster files of Paddle are "
-         "known",
-         "check that it is the right file");
+  refuse_config(
+      file + " is no description of a cluster or a machine",
+      "topologies of Slurm and NCCL, matrices of nvidia-smi and cluster files of Paddle are "
+      "known",
+      "check that it is the right file");
 }
 
 /// What the options of a line say.
@@ -64,8 +61,8 @@ Options options_of(const std::string& file, const std::vector<std::string>& text
     const std::string key(trim(text.substr(0, equals)));
     const std::string value(equals == std::string::npos ? "" : trim(text.substr(equals + 1)));
     if (key.empty() || value.empty())
-      refuse("'" + options.line + "' has the option '" + text + "'",
-             "an option is a name and a value", "write device=a100-80g, or ib=400Gb");
+      refuse_config("'" + options.line + "' has the option '" + text + "'",
+                    "an option is a name and a value", "write device=a100-80g, or ib=400Gb");
     if (key == "device") {
       options.device = value;
     } else if (key == "machines") {
@@ -77,14 +74,16 @@ Options options_of(const std::string& file, const std::vector<std::string>& text
       const auto [stop, error] = std::from_chars(value.data(), end, options.oversubscription);
       if (error != std::errc() || stop != end || !(options.oversubscription > 0) ||
           options.oversubscription > 1e6)
-        refuse("'" + options.line + "' has the option '" + text + "'",
-               "an oversubscription is a number above 0 and at most 1e6",
-               "write oversubscription=2 for links that carry half of what the machines can send");
+        refuse_config(
+            "'" + options.line + "' has the option '" + text + "'",
+            "an oversubscription is a number above 0 and at most 1e6",
+            "write oversubscription=2 for links that carry half of what the machines can send");
     } else if (options.network.empty()) {
       options.network = key + "=" + value;
     } else {
-      refuse("'" + options.line + "' has the options '" + options.network + "' and '" + text + "'",
-             "each of them is the network", "remove one of them");
+      refuse_config(
+          "'" + options.line + "' has the options '" + options.network + "' and '" + text + "'",
+          "each of them is the network", "remove one of them");
     }
   }
   return options;
@@ -92,8 +91,8 @@ Options options_of(const std::string& file, const std::vector<std::string>& text
 
 [[noreturn]] void refuse_option(const Options& options, const std::string& option,
                                 ImportFormat format) {
-  refuse("'" + options.line + "' has the option '" + option + "'",
-         std::string(to_text(format)) + " has no use for it", "remove it");
+  refuse_config("'" + options.line + "' has the option '" + option + "'",
+                std::string(to_text(format)) + " has no use for it", "remove it");
 }
 
 void add_network(ClusterDescription& description, const Options& options, LinkLevel level,
@@ -113,11 +112,12 @@ ClusterDescription import_switches_of(std::string_view text, const std::string& 
   if (!options.device.empty()) refuse_option(options, "device", ImportFormat::kSlurm);
   if (options.machines != 1) refuse_option(options, "machines", ImportFormat::kSlurm);
   if (!options.machine || options.machine->machines != 1)
-    refuse(fmt::format("{} has {} and {} of switches, and no devices", file,
-                       counted(std::ssize(tree.machines), "machine"),
-                       counted(std::ssize(tree.switch_of_child), "level")),
-           "a topology of Slurm names machines and switches only",
-           "write '" + file + ";machine=8xa100-80g;ib=400Gb', or import it in a cluster file");
+    refuse_config(
+        fmt::format("{} has {} and {} of switches, and no devices", file,
+                    counted(std::ssize(tree.machines), "machine"),
+                    counted(std::ssize(tree.switch_of_child), "level")),
+        "a topology of Slurm names machines and switches only",
+        "write '" + file + ";machine=8xa100-80g;ib=400Gb', or import it in a cluster file");
   const DevicePreset& preset = *options.machine->preset;
   ClusterDescription description{file, {device_of(preset)}, {}, {}, {}};
   description.machines.push_back(machine_of(preset, options.machine->devices));
@@ -211,14 +211,14 @@ const DevicePreset& device_preset(const MachineTopology& topology, const std::st
     if (preset) return *preset;
     const std::vector<std::string> names = preset_names();
     const std::string close = nearest(name, names);
-    refuse("no device is called '" + name + "'", "known devices are " + join(names, ", "),
-           close.empty() ? "name one of these" : "write '" + close + "'");
+    refuse_config("no device is called '" + name + "'", "known devices are " + join(names, ", "),
+                  close.empty() ? "name one of these" : "write '" + close + "'");
   }
   const DevicePreset* likely = find_preset(likely_device(topology));
   if (!likely)
-    refuse(topology.source + " does not say which devices the machine has",
-           "neither an architecture nor the number of NVLinks hints at a known device",
-           "write '" + topology.source + ";device=a100-80g', or 'device' in a cluster file");
+    refuse_config(topology.source + " does not say which devices the machine has",
+                  "neither an architecture nor the number of NVLinks hints at a known device",
+                  "write '" + topology.source + ";device=a100-80g', or 'device' in a cluster file");
   assumed.push_back(topology.source + ": the GPUs are " + std::string(likely->name) +
                     ", by their " + (topology.sm > 0 ? "architecture" : "number of NVLinks"));
   return *likely;
@@ -250,17 +250,19 @@ MachineTopology import_machine(std::string_view text, const std::string& file) {
   const ImportFormat format = checked_format(text, file);
   if (format == ImportFormat::kNccl) return parse_nccl_topology(text, file);
   if (format == ImportFormat::kNvidiaSmi) return parse_nvidia_smi(text, file);
-  refuse(file + " is " + std::string(to_text(format)) + " and describes no machine",
-         "a machine is imported from a matrix of nvidia-smi or a topology of NCCL",
-         format == ImportFormat::kSlurm ? "import it as a [[network]]" : "name it as the cluster");
+  refuse_config(
+      file + " is " + std::string(to_text(format)) + " and describes no machine",
+      "a machine is imported from a matrix of nvidia-smi or a topology of NCCL",
+      format == ImportFormat::kSlurm ? "import it as a [[network]]" : "name it as the cluster");
 }
 
 SwitchTree import_switches(std::string_view text, const std::string& file) {
   const ImportFormat format = checked_format(text, file);
   if (format == ImportFormat::kSlurm) return parse_slurm_topology(text, file);
-  refuse(file + " is " + std::string(to_text(format)) + " and describes no network",
-         "the switches of a network are imported from a topology of Slurm",
-         format == ImportFormat::kPaddle ? "name it as the cluster" : "import it as a [[machine]]");
+  refuse_config(
+      file + " is " + std::string(to_text(format)) + " and describes no network",
+      "the switches of a network are imported from a topology of Slurm",
+      format == ImportFormat::kPaddle ? "name it as the cluster" : "import it as a [[machine]]");
 }
 
 }  // namespace tessera

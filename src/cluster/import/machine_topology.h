@@ -10,6 +10,10 @@
 
 namespace tessera {
 
+// What is read of a machine.
+inline constexpr int kMaxMachineDevices = 1024;
+inline constexpr int kMaxNvLinks = 1024;  // between two devices
+
 /// What a message between two devices passes beside NVLinks, from the nearest to the farthest.
 enum class PciPath : uint8_t {
   kBridge,   // one PCIe bridge: PIX

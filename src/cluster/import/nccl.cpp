@@ -12,8 +12,6 @@
 namespace tessera {
 namespace {
 
-constexpr int kMaxDevices = 1024;  // of a machine
-constexpr int kMaxNvLinks = 1024;
 constexpr const char* kSwitchClass = "0x068000";  // PCI class of an NVSwitch
 constexpr const char* kGpuClass = "0x03";
 
@@ -109,8 +107,8 @@ class NcclReader {
   }
 
   void open_gpu(const XmlElement& element) {
-    if (gpus_.size() == kMaxDevices)
-      refuse(element.line, "the topology has more than " + grouped(kMaxDevices) + " GPUs",
+    if (gpus_.size() == kMaxMachineDevices)
+      refuse(element.line, "the topology has more than " + grouped(kMaxMachineDevices) + " GPUs",
              "it is that of one machine", "name the file of one machine");
     Gpu gpu{integer(element, "dev", 0, 1 << 16),
             element.line,
@@ -146,7 +144,7 @@ class NcclReader {
   void open_net(const XmlElement& element) {
     const int megabits =
         element.attribute("speed").empty() ? 0 : integer(element, "speed", 0, 100'000'000);
-    if (topology_.cards.size() < kMaxDevices)
+    if (topology_.cards.size() < kMaxMachineDevices)
       topology_.cards.push_back({element.attribute("name"), megabits * 1e6 / 8});
   }
 

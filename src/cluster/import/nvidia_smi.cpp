@@ -12,9 +12,6 @@
 namespace tessera {
 namespace {
 
-constexpr int kMaxDevices = 1024;  // of a machine
-constexpr int kMaxNvLinks = 1024;  // between two devices
-
 constexpr std::array<std::pair<std::string_view, PciPath>, 5> kPaths{{{"PIX", PciPath::kBridge},
                                                                       {"PXB", PciPath::kBridges},
                                                                       {"PHB", PciPath::kHost},
@@ -102,9 +99,9 @@ class MatrixReader {
       columns_.push_back(cell);
     }
     if (columns_.empty()) refuse(line, "the matrix has no GPUs", kMatrix, kFix);
-    if (columns_.size() > kMaxDevices)
+    if (columns_.size() > kMaxMachineDevices)
       refuse(line, "the matrix has " + counted(std::ssize(columns_), "GPU"),
-             "a machine has at most " + grouped(kMaxDevices), kFix);
+             "a machine has at most " + grouped(kMaxMachineDevices), kFix);
     topology_.devices = static_cast<int>(columns_.size());
     topology_.paths.assign(columns_.size() * columns_.size(), PciPath::kSystem);
     topology_.nvlinks.assign(columns_.size() * columns_.size(), 0);

@@ -14,12 +14,12 @@ using ::testing::AllOf;
 using ::testing::Contains;
 using ::testing::HasSubstr;
 
-ClusterDescription parsed(std::string_view text) {
+ClusterDescription parsed_paddle(std::string_view text) {
   return parse_paddle_cluster(parse_json(text, "cluster.json"), "cluster.json");
 }
 
-std::string refusal(std::string_view text) {
-  return error_testing::message_of(ExitCode::kBadConfig, [&] { parsed(text); });
+std::string paddle_refusal(std::string_view text) {
+  return error_testing::message_of(ExitCode::kBadConfig, [&] { parsed_paddle(text); });
 }
 
 std::string gpu(int id, const std::string& memory = "\"32\"") {
@@ -59,7 +59,7 @@ std::string two_machines() {
 }
 
 TEST(PaddleCluster, HasMachinesOfAcceleratorsAndTheirLinks) {
-  const Cluster cluster(parsed(two_machines()));
+  const Cluster cluster(parsed_paddle(two_machines()));
   ASSERT_EQ(cluster.device_count(), 4);
   ASSERT_EQ(cluster.machine_count(), 2);
   EXPECT_EQ(cluster.machine_name(1), "yq01-a226");
@@ -74,7 +74,7 @@ TEST(PaddleCluster, HasMachinesOfAcceleratorsAndTheirLinks) {
 }
 
 TEST(PaddleCluster, FasterPairsHaveDirectLinks) {
-  const Cluster cluster(parsed(
+  const Cluster cluster(parsed_paddle(
       cluster_of(machine("a", gpu(0) + "," + gpu(1) + "," + gpu(2),
                          link(0, 1, "48") + "," + link(0, 2, "24") + "," + link(1, 2, "\"24\"")))));
   EXPECT_EQ(cluster.link(0, 1).bytes_per_second, 48e9);
@@ -83,14 +83,14 @@ TEST(PaddleCluster, FasterPairsHaveDirectLinks) {
 }
 
 TEST(PaddleCluster, OfCpusOnlyHasCpusAsDevices) {
-  const Cluster cluster(parsed(cluster_of(
+  const Cluster cluster(parsed_paddle(cluster_of(
       machine("a", R"({"global_id": 0, "type": "CPU", "memory": 100, "sp_gflops": 150})", ""))));
   EXPECT_EQ(cluster.type(0).kind, HardwareKind::kCpu);
   EXPECT_EQ(cluster.type(0).memory, Bytes(100'000'000'000));
 }
 
 TEST(PaddleCluster, DevicesOfUnlikeMemoriesAreTypesOfOneModel) {
-  const Cluster cluster(parsed(cluster_of(
+  const Cluster cluster(parsed_paddle(cluster_of(
       machine("a", gpu(0) + R"(, {"global_id": 9, "type": "NIC", "width": 12.5})", "") + "," +
       machine("b", gpu(1, "16") + R"(, {"global_id": 10, "type": "NIC", "width": 25})", "") + "," +
       machine("c", gpu(2, "16") + R"(, {"global_id": 11, "type": "NIC", "width": 25})", ""))));
@@ -102,7 +102,7 @@ TEST(PaddleCluster, DevicesOfUnlikeMemoriesAreTypesOfOneModel) {
 
 TEST(PaddleCluster, WrongValuesAreRefusedWithTheirPath) {
   const auto of_one = [](const std::string& devices, const std::string& links) {
-    return refusal(cluster_of(machine("a", devices, links)));
+    return paddle_refusal(cluster_of(machine("a", devices, links)));
   };
   EXPECT_EQ(of_one(gpu(0), ""), "nothing was thrown");
   EXPECT_THAT(of_one(gpu(0, "-32"), ""),
@@ -121,11 +121,12 @@ TEST(PaddleCluster, WrongValuesAreRefusedWithTheirPath) {
   EXPECT_THAT(of_one(two, link(0, 1, "24") + "," + link(1, 0, "48")),
               HasSubstr("different bandwidths in the two directions"));
   EXPECT_THAT(of_one(two, link(0, 1, "24") + "," + link(0, 1, "24")), HasSubstr("a second link"));
-  EXPECT_THAT(refusal(cluster_of(machine("a", gpu(0), "") + "," + machine("a", gpu(1), ""))),
+  EXPECT_THAT(paddle_refusal(cluster_of(machine("a", gpu(0), "") + "," + machine("a", gpu(1), ""))),
               AllOf(HasSubstr("machines[1] is called 'a'"), HasSubstr("machines[0] has the same")));
-  EXPECT_THAT(refusal(cluster_of(machine("a", gpu(0), "") + "," + machine("b", gpu(1), ""))),
+  EXPECT_THAT(paddle_refusal(cluster_of(machine("a", gpu(0), "") + "," + machine("b", gpu(1), ""))),
               HasSubstr("nothing joins the machines"));
-  EXPECT_THAT(refusal(R"({"machines": [{"devices": 3}]})"), HasSubstr("machines[0].devices is"));
+  EXPECT_THAT(paddle_refusal(R"({"machines": [{"devices": 3}]})"),
+              HasSubstr("machines[0].devices is"));
 }
 
 TEST(PaddleCluster, IsToldByItsMachines) {

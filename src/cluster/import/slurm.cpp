@@ -11,7 +11,7 @@
 namespace tessera {
 namespace {
 
-constexpr size_t kMaxNames = 1 << 17;  // of machines and switches
+constexpr size_t kMaxMachineNames = 1 << 17;  // of machines and switches
 constexpr int kMaxLevels = 16;
 constexpr size_t kMaxSimilar = 64;  // letters of a name for which similar ones are looked for
 
@@ -96,8 +96,8 @@ class SlurmReader {
       if (key == "switches") next.switches = names_of(line.number, value);
     }
     names_ += next.machines.size() + next.switches.size();
-    if (names_ > kMaxNames)
-      refuse(line.number, "the file has more than " + grouped(kMaxNames) + " names",
+    if (names_ > kMaxMachineNames)
+      refuse(line.number, "the file has more than " + grouped(kMaxMachineNames) + " names",
              "a description has at most as many machines and switches",
              "describe a part of the cluster");
     if (is_sizes && next.name.empty()) return;

@@ -19,41 +19,41 @@ namespace {
 
 constexpr size_t kAlignment = 64;
 
-/// The copy of the parts that one rank owns. Its memory is used again for the next save.
-struct Snapshot {
-  Rank rank = 0;
-  std::vector<std::byte> bytes;
-  std::vector<StoredPart> parts;  // their data is in `bytes`
-
-  /// Lays out the parts one after another, and makes room for them.
-  void lay_out(std::vector<StoredPart> owned) {
-    parts = std::move(owned);
-    size_t end = 0;
-    for (const StoredPart& part : parts) end += room_of(part);
-    if (end != bytes.size()) bytes.assign(end, std::byte{});
-  }
-
-  void copy(std::vector<StoredPart> owned) {
-    lay_out(std::move(owned));
-    std::byte* next = bytes.data();
-    for (StoredPart& part : parts) {
-      if (const size_t size = size_in_bytes(part); size > 0) std::memcpy(next, part.data, size);
-      part.data = next;
-      next += room_of(part);
-    }
-  }
-
-  static size_t size_in_bytes(const StoredPart& part) {
-    return element_count(part.box.shape()) * size_of(part.dtype);
-  }
-  static size_t room_of(const StoredPart& part) {
-    return (size_in_bytes(part) + kAlignment - 1) / kAlignment * kAlignment;
-  }
-};
-
 }  // namespace
 
 struct BackgroundSave::State {
+  /// The copy of the parts that one rank owns. Its memory is used again for the next save.
+  struct Snapshot {
+    Rank rank = 0;
+    std::vector<std::byte> bytes;
+    std::vector<StoredPart> parts;  // their data is in `bytes`
+
+    /// Lays out the parts one after another, and makes room for them.
+    void lay_out(std::vector<StoredPart> owned) {
+      parts = std::move(owned);
+      size_t end = 0;
+      for (const StoredPart& part : parts) end += room_of(part);
+      if (end != bytes.size()) bytes.assign(end, std::byte{});
+    }
+
+    void copy(std::vector<StoredPart> owned) {
+      lay_out(std::move(owned));
+      std::byte* next = bytes.data();
+      for (StoredPart& part : parts) {
+        if (const size_t size = size_in_bytes(part); size > 0) std::memcpy(next, part.data, size);
+        part.data = next;
+        next += room_of(part);
+      }
+    }
+
+    static size_t size_in_bytes(const StoredPart& part) {
+      return element_count(part.box.shape()) * size_of(part.dtype);
+    }
+    static size_t room_of(const StoredPart& part) {
+      return (size_in_bytes(part) + kAlignment - 1) / kAlignment * kAlignment;
+    }
+  };
+
   Engine& engine;
   CheckpointFolder& folder;
   std::vector<Snapshot> snapshots;  // of the ranks of this process
@@ -166,8 +166,9 @@ void BackgroundSave::begin(int keep_last) {
   finish();
   state_->step = state_->engine.step_count();
   state_->ranks = state_->engine.runtime().ranks();
-  state_->take(
-      [](Snapshot& snapshot, std::vector<StoredPart> owned) { snapshot.copy(std::move(owned)); });
+  state_->take([](State::Snapshot& snapshot, std::vector<StoredPart> owned) {
+    snapshot.copy(std::move(owned));
+  });
   state_->plan_phases(keep_last);
   state_->start_phase();
 }

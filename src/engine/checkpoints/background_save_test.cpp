@@ -37,7 +37,7 @@ std::map<std::string, std::string> files_of(FileSystem& disk, const std::filesys
   return files;
 }
 
-std::vector<double> losses(Engine& engine, int64_t steps) {
+std::vector<double> losses_of_steps(Engine& engine, int64_t steps) {
   std::vector<double> list;
   for (int64_t step = 0; step < steps; ++step) list.push_back(engine.step().loss);
   return list;
@@ -47,10 +47,10 @@ std::vector<double> losses(Engine& engine, int64_t steps) {
 struct Expected {
   explicit Expected(const std::string& plan) {
     Engine engine(tiny_gpt(), plan_of("gpt", plan), small_text());
-    all = losses(engine, 3);
+    all = losses_of_steps(engine, 3);
     CheckpointFolder folder(disk, "c");
     save_checkpoint(engine, folder, 0);
-    for (double loss : losses(engine, 2)) all.push_back(loss);
+    for (double loss : losses_of_steps(engine, 2)) all.push_back(loss);
     files = files_of(disk, "c");
   }
   SimulatedDisk disk;
@@ -65,10 +65,10 @@ TEST(BackgroundSave, FilesAndLossesAreThoseOfARunThatWaits) {
     CheckpointFolder folder(disk, "c");
     Engine engine(tiny_gpt(), plan_of("gpt", plan), small_text());
     BackgroundSave save(engine, folder);
-    std::vector<double> all = losses(engine, 3);
+    std::vector<double> all = losses_of_steps(engine, 3);
     disk.hold();
     save.begin(0);
-    for (double loss : losses(engine, 2)) all.push_back(loss);
+    for (double loss : losses_of_steps(engine, 2)) all.push_back(loss);
     save.poll();
     EXPECT_TRUE(save.is_pending()) << "nothing can be stored while the disk is held";
     EXPECT_TRUE(save.is_writing());
@@ -218,7 +218,7 @@ TEST(BackgroundSave, ProcessesAgreeBetweenStepsAndStoreTheSameFiles) {
   on_two_processes("gpt", [&](Engine& engine, bool) {
     CheckpointFolder folder(disk, "c");
     BackgroundSave save(engine, folder);
-    std::vector<double> all = losses(engine, 3);
+    std::vector<double> all = losses_of_steps(engine, 3);
     save.begin(0);
     for (int step = 0; save.is_pending(); ++step) {
       const double loss = engine.step().loss;

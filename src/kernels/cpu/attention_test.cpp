@@ -8,8 +8,6 @@ namespace {
 
 using namespace kernel_testing;
 
-constexpr float kInfinity = std::numeric_limits<float>::infinity();
-
 struct Sizes {
   int64_t batch, queries, keys, heads, depth;
 };
@@ -64,14 +62,14 @@ double relative_error(const Sizes& n) {
   return kRoundoff * (2 * (depth + 2) * 4 * 0.7 * depth + 2 * keys + 16);
 }
 
-const std::vector<Sizes> kSizes = {{1, 1, 1, 1, 1},  {2, 3, 5, 2, 4},     {1, 7, 7, 3, 5},
-                                   {2, 8, 8, 1, 16}, {1, 0, 3, 2, 4},     {1, 3, 0, 2, 4},
-                                   {0, 3, 3, 2, 4},  {1, 3, 3, 2, 0},     {1, 70, 70, 1, 3},
-                                   {1, 65, 9, 2, 8}, {1, 130, 140, 1, 2}, {2, 1, 33, 2, 8}};
+const std::vector<Sizes> kAttentionSizes = {
+    {1, 1, 1, 1, 1},   {2, 3, 5, 2, 4},  {1, 7, 7, 3, 5},     {2, 8, 8, 1, 16},
+    {1, 0, 3, 2, 4},   {1, 3, 0, 2, 4},  {0, 3, 3, 2, 4},     {1, 3, 3, 2, 0},
+    {1, 70, 70, 1, 3}, {1, 65, 9, 2, 8}, {1, 130, 140, 1, 2}, {2, 1, 33, 2, 8}};
 
 TEST(AttentionKernels, AttentionEqualsTheReference) {
   Generator generator(1);
-  for (const Sizes& n : kSizes)
+  for (const Sizes& n : kAttentionSizes)
     for (bool causal : {false, true})
       for (int64_t first : {0, 2, -2}) {
         const LocalCall call = forward_call(n, causal, first);
@@ -171,7 +169,7 @@ Tensor sums_of_probabilities(const LocalCall& call, const Tensors& inputs) {
 
 TEST(AttentionKernels, GradientsEqualTheReference) {
   Generator generator(5);
-  for (const Sizes& n : kSizes)
+  for (const Sizes& n : kAttentionSizes)
     for (bool causal : {false, true})
       for (int64_t first : {0, 2, -2}) {
         const Tensors inputs =

@@ -37,12 +37,6 @@ LocalCall dot_call(const Einsum& einsum, const Extents& extents) {
           {type_of(einsum.out, extents)}};
 }
 
-Tensor absolute(const Tensor& tensor) {
-  Tensor result = tensor.clone();
-  for (float& x : result.values<float>()) x = std::fabs(x);
-  return result;
-}
-
 int64_t contracted_terms(const Einsum& einsum, const Extents& extents) {
   int64_t terms = 1;
   for (char letter : einsum.a)

@@ -11,8 +11,6 @@ namespace {
 
 using namespace kernel_testing;
 
-constexpr float kInfinity = std::numeric_limits<float>::infinity();
-constexpr float kNaN = std::numeric_limits<float>::quiet_NaN();
 constexpr int64_t kSizes[] = {0, 1, 3, 7, 8, 9, 15, 16, 17, 31, 32, 33, 100};
 
 const std::vector<float> kSpecial = {
@@ -274,7 +272,6 @@ TEST(ElementwiseKernels, ComparisonsEqualTheReferenceAlsoForNaN) {
 
 TEST(ElementwiseKernels, NotSelectAndCastEqualTheReference) {
   Generator generator(6);
-  constexpr DType kTypes[] = {DType::kF32, DType::kI32, DType::kBool};
   for (int64_t size : kSizes) {
     const Shape shape{size};
     for (DType dtype : kTypes) {

@@ -12,7 +12,6 @@ namespace {
 using namespace kernel_testing;
 
 constexpr int kRounds = 120;
-constexpr DType kTypes[] = {DType::kF32, DType::kI32, DType::kBool};
 
 DType random_dtype(Generator& generator) {
   return kTypes[random_int(generator, 0, 2)];

@@ -33,12 +33,6 @@ Tensors one(Tensor tensor) {
   return tensors;
 }
 
-Tensor absolute(const Tensor& tensor) {
-  Tensor result = tensor.clone();
-  for (float& x : result.values<float>()) x = std::fabs(x);
-  return result;
-}
-
 // Calls visit(type, dims) for random shapes and every set of dims.
 template <typename Visit>
 void for_each_case(Generator& generator, DType dtype, int rounds, const Visit& visit) {
@@ -113,7 +107,6 @@ TEST(ReduceKernels, ProductsAreWithinOneRoundingAFactor) {
 }
 
 TEST(ReduceKernels, AnEmptyRangeGivesTheIdentity) {
-  constexpr float kInfinity = std::numeric_limits<float>::infinity();
   const std::vector<std::pair<std::string, float>> identities = {
       {"sum", 0.0f}, {"prod", 1.0f}, {"max", -kInfinity}, {"min", kInfinity}};
   for (const auto& [op, identity] : identities) {

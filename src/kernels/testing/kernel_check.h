@@ -4,8 +4,10 @@
 
 #include <gtest/gtest.h>
 
+#include <cmath>
 #include <cstring>
 #include <functional>
+#include <limits>
 #include <random>
 
 #include "kernels/bind.h"
@@ -15,6 +17,10 @@
 namespace tessera::kernel_testing {
 
 using Tensors = std::vector<Tensor>;
+
+inline constexpr DType kTypes[] = {DType::kF32, DType::kI32, DType::kBool};
+inline constexpr float kInfinity = std::numeric_limits<float>::infinity();
+inline constexpr float kNaN = std::numeric_limits<float>::quiet_NaN();
 
 inline std::vector<TensorType> types_of(const Tensors& tensors) {
   std::vector<TensorType> types;
@@ -54,6 +60,13 @@ using Generator = std::mt19937;
 inline int64_t random_int(Generator& generator, int64_t low, int64_t high) {
   return std::uniform_int_distribution<int64_t>(low, high)(generator);
 }
+/// i32 uniform in [low, high].
+inline Tensor random_ids(Generator& generator, const Shape& shape, int64_t low, int64_t high) {
+  Tensor ids({DType::kI32, shape});
+  for (int32_t& id : ids.values<int32_t>())
+    id = static_cast<int32_t>(random_int(generator, low, high));
+  return ids;
+}
 
 /// f32 uniform in [-2, 2), i32 in [-9, 9], bool.
 inline Tensor random_tensor(Generator& generator, const TensorType& type) {
@@ -68,6 +81,13 @@ inline Tensor random_tensor(Generator& generator, const TensorType& type) {
     for (uint8_t& x : tensor.values<uint8_t>())
       x = static_cast<uint8_t>(random_int(generator, 0, 1));
   return tensor;
+}
+
+/// |x| of every f32.
+inline Tensor absolute(const Tensor& tensor) {
+  Tensor result = tensor.clone();
+  for (float& x : result.values<float>()) x = std::fabs(x);
+  return result;
 }
 
 /// Extents sampled from those that break loops: zero, one, odd, near the length of a vector, larger

@@ -11,12 +11,14 @@
 
 #include "autodiff/gradient.h"
 #include "base/error.h"
+#include "base/testing/tensor_types.h"
 #include "base/text/text.h"
 #include "lower/lower.h"
 #include "lower/partition.h"
 #include "lower/passes/matmul_cost.h"
 #include "ops/builder.h"
 #include "placement_check/placement_check.h"
+#include "shard/layout/testing/mesh_of.h"
 
 namespace tessera {
 namespace {
@@ -25,13 +27,6 @@ using testing::AllOf;
 using testing::ElementsAre;
 using testing::HasSubstr;
 using testing::StartsWith;
-
-MeshPtr mesh_of(std::string_view text) {
-  return std::make_shared<const Mesh>(parse_mesh(text));
-}
-TensorType f32(Shape shape) {
-  return {DType::kF32, shape};
-}
 
 /// The instructions, without reasons.
 std::vector<std::string> lines_of(const Program& program) {

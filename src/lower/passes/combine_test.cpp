@@ -9,16 +9,13 @@
 #include "lower/testing/layers.h"
 #include "ops/builder.h"
 #include "placement_check/placement_check.h"
+#include "shard/layout/testing/mesh_of.h"
 #include "tasks/check.h"
 
 namespace tessera {
 namespace {
 
 using testing::ElementsAre;
-
-MeshPtr mesh_of(std::string_view text) {
-  return std::make_shared<const Mesh>(parse_mesh(text));
-}
 
 std::string exchange_text(const TaskGraph& graph, const Task& task) {
   std::string text(to_text(task.parts.front().exchange.kind));

@@ -8,6 +8,7 @@
 
 #include "autodiff/gradient.h"
 #include "base/testing/error.h"
+#include "base/testing/tensor_types.h"
 #include "lower/lower.h"
 #include "ops/builder.h"
 
@@ -17,11 +18,7 @@ namespace {
 using testing::ElementsAre;
 using testing::HasSubstr;
 
-TensorType f32(Shape shape) {
-  return {DType::kF32, std::move(shape)};
-}
-
-NamedMesh mesh_of(const std::string& name, std::vector<Rank> ranks, DeviceKind device) {
+NamedMesh named_mesh(const std::string& name, std::vector<Rank> ranks, DeviceKind device) {
   const auto size = static_cast<int64_t>(ranks.size());
   return {
       name,
@@ -46,9 +43,10 @@ Graph two_stages() {
 }
 
 Compiled compiled(DeviceKind first, DeviceKind last, std::vector<Rank> ranks = {0, 1}) {
-  return compile(two_stages(),
-                 {mesh_of("first", {ranks.front()}, first), mesh_of("last", {ranks.back()}, last)},
-                 {stage("first.*", "first"), stage("last.*", "last")});
+  return compile(
+      two_stages(),
+      {named_mesh("first", {ranks.front()}, first), named_mesh("last", {ranks.back()}, last)},
+      {stage("first.*", "first"), stage("last.*", "last")});
 }
 
 /// "exchange last.z <- first.y": the tasks between kernels, with what they read.
@@ -129,8 +127,8 @@ TEST(DeviceCopies, WhatEachMicroBatchReadsIsCopiedOnceAStep) {
   const ValueId z = b.dot(y, w, "mk,kn->mn", "last.z");
   graph.add_output("sum", b.reduce_sum(z, {0, 1}, "last.sum"));
   for (const int64_t micro_batches : {2, 4}) {
-    const Plan plan{.meshes = {mesh_of("first", {0}, DeviceKind::kFake),
-                               mesh_of("last", {1}, DeviceKind::kFake)},
+    const Plan plan{.meshes = {named_mesh("first", {0}, DeviceKind::kFake),
+                               named_mesh("last", {1}, DeviceKind::kFake)},
                     .micro_batches = micro_batches,
                     .marks = {stage("first.*", "first"), stage("last.*", "last")}};
     const TaskGraph tasks = compile(graph, plan, {.dump = {}, .verify_passes = true}).tasks;
@@ -148,7 +146,7 @@ TEST(DeviceCopies, AnInputThatNoKernelWantsStaysOnTheHost) {
   Graph graph;
   Builder b(graph);
   graph.add_output("same", b.input("x", f32({4})));
-  const TaskGraph tasks = compile(graph, {mesh_of("all", {0}, DeviceKind::kFake)}, {}).tasks;
+  const TaskGraph tasks = compile(graph, {named_mesh("all", {0}, DeviceKind::kFake)}, {}).tasks;
   EXPECT_THAT(moves(tasks), testing::IsEmpty());
   EXPECT_EQ(device_of(tasks, tasks.registers[tasks.inputs.front().value].mesh), DeviceKind::kHost);
 }
@@ -167,9 +165,9 @@ TEST(DeviceCopies, ACopyIntoAVariableWaitsForTheKernelsThatReadItsOldValue) {
   const ValueId w = b.variable("w", f32({3, 3}), Initializer::normal(0, 1));
   graph.set_next(w, b.dot(x, x, "km,kn->mn", "products"));
   graph.add_output("sum", b.reduce_sum(w, {0, 1}, "sum"));
-  TaskGraph tasks =
-      compile(graph, {mesh_of("all", {0, 1}, DeviceKind::kFake)}, {shard_tensor("x", "P(\"dp\")")})
-          .tasks;
+  TaskGraph tasks = compile(graph, {named_mesh("all", {0, 1}, DeviceKind::kFake)},
+                            {shard_tensor("x", "P(\"dp\")")})
+                        .tasks;
   const RegisterIndex old_value = tasks.variables.front().value;
   TaskId copy;
   for (TaskId id : tasks.order)

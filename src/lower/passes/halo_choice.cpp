@@ -28,7 +28,7 @@ struct Widened {
 };
 
 /// What a chain has come to.
-struct Chain {
+struct ConvolutionChain {
   std::vector<Widened> ops;
   double saved = 0;       // seconds; negative: lost
   double at_stake = 0;    // of all exchanges that it has met
@@ -317,7 +317,7 @@ class HaloChoice {
 
   void choose(ValueId value) {
     const std::string reader = "'" + graph_.op(halo_of(value)->reader).name + "'";
-    Chain chain;
+    ConvolutionChain chain;
     size_t kept = 0;
     double best_saving = 0;
     std::vector<ValueId> frontier{value};
@@ -340,7 +340,7 @@ class HaloChoice {
   }
 
   /// One layer more.  returns  what that lacks
-  std::vector<ValueId> extend(Chain& chain, const std::vector<ValueId>& frontier) {
+  std::vector<ValueId> extend(ConvolutionChain& chain, const std::vector<ValueId>& frontier) {
     std::vector<ValueId> next;
     for (ValueId value : frontier) {
       const OpId op = graph_.value(value).producer;

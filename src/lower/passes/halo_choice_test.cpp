@@ -10,16 +10,13 @@
 #include "lower/lower.h"
 #include "ops/builder.h"
 #include "ops/spatial.h"
+#include "shard/layout/testing/mesh_of.h"
 
 namespace tessera {
 namespace {
 
 using testing::ElementsAre;
 using testing::EndsWith;
-
-MeshPtr mesh_of(std::string_view text) {
-  return std::make_shared<const Mesh>(parse_mesh(text));
-}
 
 const std::vector<Mark> kByHeight = {shard_tensor("x", "P(None, None, \"h\")")};
 

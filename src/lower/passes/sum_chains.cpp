@@ -12,7 +12,7 @@ namespace tessera {
 namespace {
 
 /// Additions whose results only the next one reads, up to the one that makes the total.
-struct Chain {
+struct SumChain {
   std::vector<OpId> additions;
   std::vector<ValueId> sums;      // of the additions but the last
   std::vector<ValueId> operands;  // what none of them makes
@@ -99,8 +99,8 @@ class SumChains {
            is_addition(graph_.value(value).users.front());
   }
 
-  Chain chain_of(OpId last) const {
-    Chain chain{{last}, {}, {}};
+  SumChain chain_of(OpId last) const {
+    SumChain chain{{last}, {}, {}};
     for (size_t next = 0; next < chain.additions.size(); ++next)
       for (ValueId input : graph_.op(chain.additions[next]).inputs) {
         if (!is_inside(input)) {
@@ -127,7 +127,7 @@ class SumChains {
   }
 
   std::string reduce_once(OpId last) {
-    const Chain chain = chain_of(last);
+    const SumChain chain = chain_of(last);
     const Mesh& mesh = *sharded_.of(last).mesh;
     std::string text;
     for (int axis = 0; axis < mesh.axis_count(); ++axis) {
@@ -144,7 +144,7 @@ class SumChains {
   }
 
   /// returns  false when all additions do so already
-  bool pass_on(const Chain& chain, int axis) {
+  bool pass_on(const SumChain& chain, int axis) {
     bool has_changed = false;
     for (OpId id : chain.additions) {
       OpSharding& sharding = sharded_.ops[id.index];

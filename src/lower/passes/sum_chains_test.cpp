@@ -7,16 +7,13 @@
 #include "lower/lower.h"
 #include "ops/builder.h"
 #include "placement_check/placement_check.h"
+#include "shard/layout/testing/mesh_of.h"
 
 namespace tessera {
 namespace {
 
 using testing::ElementsAre;
 using testing::UnorderedElementsAre;
-
-MeshPtr mesh_of(std::string_view text) {
-  return std::make_shared<const Mesh>(parse_mesh(text));
-}
 
 /// The root of the sum of the squares of the inputs a, b, ...: a norm as the optimizer has it.
 Graph norm_of(int inputs, Role role = Role::kOptimizer) {

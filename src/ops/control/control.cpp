@@ -248,7 +248,7 @@ std::vector<ValueId> joined(std::vector<ValueId> first, const std::vector<ValueI
   return first;
 }
 
-std::vector<Operator> list_operators() {
+std::vector<Operator> list_control_operators() {
   return {
       {kWhileKind, infer_while, region_rule, while_work, no_kernel, no_reference, exact, nullptr},
       {kIfKind, infer_if, region_rule, if_work, no_kernel, no_reference, exact, nullptr},
@@ -326,7 +326,7 @@ std::vector<ValueId> build_if(Builder& builder, const BranchOptions& options) {
 }
 
 std::span<const Operator> control_operators() {
-  static const std::vector<Operator> list = list_operators();
+  static const std::vector<Operator> list = list_control_operators();
   return list;
 }
 

@@ -7,6 +7,7 @@
 #include <map>
 #include <set>
 
+#include "base/testing/tensor_types.h"
 #include "base/text/text.h"
 #include "ops/discovery/discovery_parts.h"
 #include "ops/testing/operator_cases.h"
@@ -18,10 +19,6 @@ using ::testing::IsEmpty;
 using testing::OperatorCase;
 using Integers = std::vector<int64_t>;
 using Restore = DiscoveredResult::Restore;
-
-TensorType f32(Shape shape) {
-  return {DType::kF32, shape};
-}
 
 Discovery discover(const Operator& op, const std::vector<TensorType>& inputs,
                    const Attributes& attributes = {}) {

@@ -1,14 +1,11 @@
 #include <cmath>
 
+#include "base/testing/tensor_types.h"
 #include "ops/builder.h"
 #include "ops/testing/operator_check.h"
 
 namespace tessera {
 namespace {
-
-TensorType f32(Shape shape) {
-  return {DType::kF32, shape};
-}
 
 const Attributes kCausal{{"causal", true}, {"scale", 0.5}};
 const Attributes kFull{{"causal", false}, {"scale", 0.5}};

@@ -23,7 +23,7 @@ double from_bits(int64_t bits) {
 }
 
 template <typename F>
-concept HasGradient = requires { &F::gradient; };
+concept HasBinaryGradient = requires { &F::gradient; };
 
 /// The arguments of a derivative of two operands. `a` and `b` tell which gradients are wanted; each
 /// function fills those that it can.
@@ -243,12 +243,12 @@ Operator binary_operator() {
     return is_float(call.outputs[0].type.dtype) ? rounded(call, output, F::kRoundings)
                                                 : exact(call, output);
   };
-  if constexpr (HasGradient<F>) op.gradient = binary_gradient<F>;
+  if constexpr (HasBinaryGradient<F>) op.gradient = binary_gradient<F>;
   return op;
 }
 
 template <typename... F>
-std::vector<Operator> list_operators() {
+std::vector<Operator> list_binary_operators() {
   return {binary_operator<F>()...};
 }
 
@@ -256,8 +256,8 @@ std::vector<Operator> list_operators() {
 
 std::span<const Operator> binary_operators() {
   static const std::vector<Operator> list =
-      list_operators<Add, Sub, Mul, Div, Max, Min, Pow, FloorDiv, Mod, And, Or, Xor, ShiftLeft,
-                     ShiftRight>();
+      list_binary_operators<Add, Sub, Mul, Div, Max, Min, Pow, FloorDiv, Mod, And, Or, Xor,
+                            ShiftLeft, ShiftRight>();
   return list;
 }
 

@@ -203,7 +203,7 @@ void stop_gradient_reference(const ReferenceCall& call) {
   call.outputs[0].values = call.inputs[0]->values;
 }
 
-std::vector<Operator> list_operators() {
+std::vector<Operator> list_choice_operators() {
   return {
       {"compare", infer_compare, plain_rule, cheap_work, compare_kernel, compare_reference, exact,
        nullptr, compare_decision},
@@ -220,7 +220,7 @@ std::vector<Operator> list_operators() {
 }  // namespace
 
 std::span<const Operator> choice_operators() {
-  static const std::vector<Operator> list = list_operators();
+  static const std::vector<Operator> list = list_choice_operators();
   return list;
 }
 

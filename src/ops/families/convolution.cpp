@@ -123,7 +123,7 @@ Convolution convolution_of(const OpView& op) {
 }
 
 template <Free kFree>
-std::vector<TensorType> infer(const OpView& op) {
+std::vector<TensorType> infer_convolution(const OpView& op) {
   constexpr std::string_view kKind = kind_of(kFree);
   detail::expect_operands(kKind, op, 2);
   for (int i = 0; i < 2; ++i) detail::expect_image(kKind, op, i, letters_of(kFree)[i]);
@@ -167,7 +167,7 @@ ChannelFactors add_channels(ShardingRule& rule, const Convolution& convolution, 
 }
 
 template <Free kFree>
-ShardingRule rule(const OpView& op) {
+ShardingRule rule_convolution(const OpView& op) {
   const Convolution convolution = convolution_of<kFree>(op);
   ShardingRule rule;
   const int batch =
@@ -191,7 +191,7 @@ ShardingRule rule(const OpView& op) {
 /// A multiplication and an addition for each element of the window at each position, including the
 /// padding.
 template <Free kFree>
-Work work(const OpView& op) {
+Work work_convolution(const OpView& op) {
   const Convolution convolution = convolution_of<kFree>(op);
   const int64_t products = element_count(convolution.y()) * convolution.in_channels *
                            element_count(window_space(convolution.dims));
@@ -199,8 +199,8 @@ Work work(const OpView& op) {
 }
 
 template <Free kFree>
-KernelCall kernel(const OpView& op, std::span<const Split> factors) {
-  const ShardingRule divided = rule<kFree>(op);
+KernelCall kernel_convolution(const OpView& op, std::span<const Split> factors) {
+  const ShardingRule divided = rule_convolution<kFree>(op);
   const OperandFactors& x = kFree == Free::kX ? divided.outputs[0] : divided.inputs[0];
   const OperandFactors& y = kFree == Free::kX   ? divided.inputs[0]
                             : kFree == Free::kW ? divided.inputs[1]
@@ -212,7 +212,7 @@ KernelCall kernel(const OpView& op, std::span<const Split> factors) {
 // Reference
 
 /// Positions in the three tensors of one product.
-struct Product {
+struct LocalProduct {
   size_t x, w, y;
 };
 
@@ -235,7 +235,7 @@ void for_each_product(const Convolution& convolution, Visit visit) {
           const size_t x = ((n * groups + g) * ins + i) * in_size;
           const size_t w = ((g * outs + o) * ins + i) * window_size;
           const size_t y = ((n * groups + g) * outs + o) * out_size;
-          for (const Tap& tap : taps) visit(Product{x + tap.in, w + tap.window, y + tap.out});
+          for (const Tap& tap : taps) visit(LocalProduct{x + tap.in, w + tap.window, y + tap.out});
         }
 }
 
@@ -243,7 +243,7 @@ void for_each_product(const Convolution& convolution, Visit visit) {
 template <Free kFree, typename Term>
 void add_products(const ReferenceCall& call, std::vector<double>& sums, Term term) {
   const std::vector<double>&a = call.inputs[0]->values, &b = call.inputs[1]->values;
-  for_each_product(convolution_of<kFree>(call.op), [&](const Product& at) {
+  for_each_product(convolution_of<kFree>(call.op), [&](const LocalProduct& at) {
     if constexpr (kFree == Free::kY) sums[at.y] += term(a[at.x], b[at.w]);
     if constexpr (kFree == Free::kX) sums[at.x] += term(a[at.y], b[at.w]);
     if constexpr (kFree == Free::kW) sums[at.w] += term(a[at.x], b[at.y]);
@@ -251,14 +251,14 @@ void add_products(const ReferenceCall& call, std::vector<double>& sums, Term ter
 }
 
 template <Free kFree>
-void reference(const ReferenceCall& call) {
+void reference_convolution(const ReferenceCall& call) {
   add_products<kFree>(call, call.outputs[0].values, [](double a, double b) { return a * b; });
 }
 
 /// The error of a sum of n products: n - 1 additions in any order, a rounding of each product, and
 /// one more where parts are added.
 template <Free kFree>
-std::vector<double> tolerance(const ReferenceCall& call, int output) {
+std::vector<double> tolerance_convolution(const ReferenceCall& call, int output) {
   std::vector<double> terms(call.outputs[0].values.size(), 0.0), errors(terms.size(), 0.0);
   add_products<kFree>(call, terms, [](double, double) { return 1.0; });
   add_products<kFree>(call, errors, [](double a, double b) { return std::abs(a * b); });
@@ -300,7 +300,7 @@ struct Family {
 };
 
 template <Free kFree>
-Gradients gradient(Builder& builder, const GradientCall& call) {
+Gradients gradient_convolution(Builder& builder, const GradientCall& call) {
   const Family family{builder, call.op.attributes};
   const ValueId a = call.op.inputs[0], b = call.op.inputs[1],
                 flow = detail::as_dtype(builder, call.output_gradients.at(0).value(),
@@ -325,13 +325,13 @@ Gradients gradient(Builder& builder, const GradientCall& call) {
 template <Free kFree>
 constexpr Operator define() {
   return {.name = kind_of(kFree),
-          .infer = infer<kFree>,
-          .rule = rule<kFree>,
-          .work = work<kFree>,
-          .kernel = kernel<kFree>,
-          .reference = reference<kFree>,
-          .tolerance = tolerance<kFree>,
-          .gradient = gradient<kFree>};
+          .infer = infer_convolution<kFree>,
+          .rule = rule_convolution<kFree>,
+          .work = work_convolution<kFree>,
+          .kernel = kernel_convolution<kFree>,
+          .reference = reference_convolution<kFree>,
+          .tolerance = tolerance_convolution<kFree>,
+          .gradient = gradient_convolution<kFree>};
 }
 
 }  // namespace

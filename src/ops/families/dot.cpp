@@ -116,7 +116,7 @@ void check_extents(const OpView& op, const Einsum& einsum) {
   }
 }
 
-std::vector<TensorType> infer(const OpView& op) {
+std::vector<TensorType> infer_dot(const OpView& op) {
   detail::expect_operands("dot_general", op, 2);
   detail::expect_dtype("dot_general", op, 0, "a", {DType::kF32});
   detail::expect_dtype("dot_general", op, 1, "b", {DType::kF32});
@@ -130,7 +130,7 @@ std::vector<TensorType> infer(const OpView& op) {
   return {{detail::sum_dtype("dot_general", op, op.inputs[0].dtype), shape}};
 }
 
-ShardingRule rule(const OpView& op) {
+ShardingRule rule_dot(const OpView& op) {
   const Einsum einsum = einsum_of(op);
   const std::string letters = letters_of(einsum);
   ShardingRule result;
@@ -150,12 +150,12 @@ ShardingRule rule(const OpView& op) {
 }
 
 /// A multiplication and an addition for each point of the loops over all letters.
-Work work(const OpView& op) {
+Work work_dot(const OpView& op) {
   return {Flops(2 * extent_product(einsum_of(op), op, [](char) { return true; })),
           detail::operand_bytes(op)};
 }
 
-KernelCall kernel(const OpView& op, std::span<const Split>) {
+KernelCall kernel_dot(const OpView& op, std::span<const Split>) {
   return detail::kernel_call("dot_general", {}, {}, op.attributes.text("spec"));
 }
 
@@ -164,7 +164,7 @@ void add_product_of(const OpView& op, std::span<const double> a, std::span<const
   add_product(einsum_of(op), op.inputs[0].shape, a, op.inputs[1].shape, b, out);
 }
 
-void reference(const ReferenceCall& call) {
+void reference_dot(const ReferenceCall& call) {
   add_product_of(call.op, call.inputs[0]->values, call.inputs[1]->values, call.outputs[0].values);
 }
 
@@ -177,7 +177,7 @@ std::vector<double> magnitudes(const std::vector<double>& values) {
 
 /// The error of a sum of n products: n - 1 additions in any order, a rounding of each product, and
 /// one more where parts are added.
-std::vector<double> tolerance(const ReferenceCall& call, int output) {
+std::vector<double> tolerance_dot(const ReferenceCall& call, int output) {
   const Einsum einsum = einsum_of(call.op);
   const double terms = extent_product(
       einsum, call.op, [&](char letter) { return !has_letter(einsum.result, letter); });
@@ -191,7 +191,7 @@ std::vector<double> tolerance(const ReferenceCall& call, int output) {
 
 /// The gradient is a product again: the letters of the operand are all in the result and the other
 /// operand.
-std::vector<std::optional<ValueId>> gradient(Builder& builder, const GradientCall& call) {
+std::vector<std::optional<ValueId>> gradient_dot(Builder& builder, const GradientCall& call) {
   const Einsum einsum = parse_einsum(call.op.attributes.text("spec")).value();
   const ValueId a = call.op.inputs[0], b = call.op.inputs[1],
                 flow = detail::as_dtype(builder, call.output_gradients.at(0).value(),
@@ -210,13 +210,13 @@ std::vector<std::optional<ValueId>> gradient(Builder& builder, const GradientCal
 
 std::span<const Operator> dot_operators() {
   static const std::array operators{Operator{.name = "dot_general",
-                                             .infer = infer,
-                                             .rule = rule,
-                                             .work = work,
-                                             .kernel = kernel,
-                                             .reference = reference,
-                                             .tolerance = tolerance,
-                                             .gradient = gradient}};
+                                             .infer = infer_dot,
+                                             .rule = rule_dot,
+                                             .work = work_dot,
+                                             .kernel = kernel_dot,
+                                             .reference = reference_dot,
+                                             .tolerance = tolerance_dot,
+                                             .gradient = gradient_dot}};
   return operators;
 }
 

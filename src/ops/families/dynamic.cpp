@@ -102,7 +102,7 @@ std::vector<ValueId> starts_of(const GradientCall& call, size_t first_start) {
 
 constexpr size_t kSliceStarts = 1;
 
-std::vector<TensorType> infer_slice(const OpView& op) {
+std::vector<TensorType> infer_dynamic_slice(const OpView& op) {
   detail::expect_operands("dynamic_slice", op, 1 + moving_dims(op).size());
   check_starts("dynamic_slice", op, kSliceStarts);
   const std::vector<int64_t>& sizes = op.attributes.integers("sizes");
@@ -125,12 +125,12 @@ std::vector<TensorType> infer_slice(const OpView& op) {
 /// A rank that holds a range of a dim finds the part of the window inside it and leaves zeros
 /// elsewhere. At most one rank has each element, so the parts add up exactly. The window may be
 /// divided, too: a part of it is a window that begins later.
-ShardingRule rule_slice(const OpView& op) {
+ShardingRule rule_dynamic_slice(const OpView& op) {
   ShardingRule rule;
   const ReduceOp reduce = op.inputs[0].dtype == DType::kBool ? ReduceOp::kAny : ReduceOp::kSum;
   const MovingKinds kinds{FactorKind::kMaskedReduction, FactorKind::kParallel, reduce};
   const WindowFactors factors =
-      add_window_factors(rule, op, infer_slice(op)[0].shape, kinds, "_out");
+      add_window_factors(rule, op, infer_dynamic_slice(op)[0].shape, kinds, "_out");
   rule.inputs.assign(op.inputs.size(), {});
   rule.inputs[0] = factors.tensor;
   rule.outputs = {factors.window};
@@ -138,12 +138,12 @@ ShardingRule rule_slice(const OpView& op) {
   return rule;
 }
 
-Work work_slice(const OpView& op) {
+Work work_dynamic_slice(const OpView& op) {
   return window_work(op.outputs.at(0));
 }
 
-KernelCall kernel_slice(const OpView& op, std::span<const Split> factors) {
-  const ShardingRule rule = rule_slice(op);
+KernelCall kernel_dynamic_slice(const OpView& op, std::span<const Split> factors) {
+  const ShardingRule rule = rule_dynamic_slice(op);
   KernelCall call = detail::kernel_call("dynamic_slice");
   for (int64_t dim : moving_dims(op)) {
     const size_t d = dim;
@@ -154,7 +154,7 @@ KernelCall kernel_slice(const OpView& op, std::span<const Split> factors) {
   return call;
 }
 
-void reference_slice(const ReferenceCall& call) {
+void reference_dynamic_slice(const ReferenceCall& call) {
   const ReferenceTensor& x = *call.inputs[0];
   ReferenceTensor& out = call.outputs[0];
   Dims index = Dims::filled(out.type.shape.size(), 0);
@@ -166,7 +166,7 @@ void reference_slice(const ReferenceCall& call) {
 }
 
 /// The gradient is at the position of the window, among zeros.
-Gradients gradient_slice(Builder& builder, const GradientCall& call) {
+Gradients gradient_dynamic_slice(Builder& builder, const GradientCall& call) {
   Gradients result(call.op.inputs.size());
   const TensorType type = builder.type(call.op.inputs[0]);
   if (!call.wanted[0] || !is_float(type.dtype)) return result;
@@ -181,7 +181,7 @@ Gradients gradient_slice(Builder& builder, const GradientCall& call) {
 
 constexpr size_t kUpdateStarts = 2;
 
-std::vector<TensorType> infer_update(const OpView& op) {
+std::vector<TensorType> infer_dynamic_update(const OpView& op) {
   detail::expect_operands("dynamic_update", op, 2 + moving_dims(op).size());
   check_starts("dynamic_update", op, kUpdateStarts);
   const TensorType &x = op.inputs[0], &update = op.inputs[1];
@@ -200,7 +200,7 @@ std::vector<TensorType> infer_update(const OpView& op) {
 
 /// A rank that holds a range of x writes the part of the update inside it. So x may be divided in
 /// every dim, and the update where it is as large as x.
-ShardingRule rule_update(const OpView& op) {
+ShardingRule rule_dynamic_update(const OpView& op) {
   ShardingRule rule;
   const MovingKinds kinds{FactorKind::kParallel, FactorKind::kWhole};
   const WindowFactors factors = add_window_factors(rule, op, op.inputs[1].shape, kinds, "_update");
@@ -212,12 +212,12 @@ ShardingRule rule_update(const OpView& op) {
   return rule;
 }
 
-Work work_update(const OpView& op) {
+Work work_dynamic_update(const OpView& op) {
   return window_work(op.inputs.at(1));
 }
 
-KernelCall kernel_update(const OpView& op, std::span<const Split> factors) {
-  const ShardingRule rule = rule_update(op);
+KernelCall kernel_dynamic_update(const OpView& op, std::span<const Split> factors) {
+  const ShardingRule rule = rule_dynamic_update(op);
   KernelCall call = detail::kernel_call("dynamic_update");
   for (int64_t dim : moving_dims(op)) {
     call.ints.emplace_back(dim);
@@ -226,7 +226,7 @@ KernelCall kernel_update(const OpView& op, std::span<const Split> factors) {
   return call;
 }
 
-void reference_update(const ReferenceCall& call) {
+void reference_dynamic_update(const ReferenceCall& call) {
   const ReferenceTensor& update = *call.inputs[1];
   ReferenceTensor& out = call.outputs[0];
   out.values = call.inputs[0]->values;
@@ -239,7 +239,7 @@ void reference_update(const ReferenceCall& call) {
 }
 
 /// Elements that were overwritten have no gradient; the update gets the gradient at its position.
-Gradients gradient_update(Builder& builder, const GradientCall& call) {
+Gradients gradient_dynamic_update(Builder& builder, const GradientCall& call) {
   Gradients result(call.op.inputs.size());
   const TensorType update = builder.type(call.op.inputs[1]);
   if (!is_float(update.dtype)) return result;
@@ -260,21 +260,21 @@ Gradients gradient_update(Builder& builder, const GradientCall& call) {
 
 std::span<const Operator> dynamic_operators() {
   static const std::array operators{Operator{.name = "dynamic_slice",
-                                             .infer = infer_slice,
-                                             .rule = rule_slice,
-                                             .work = work_slice,
-                                             .kernel = kernel_slice,
-                                             .reference = reference_slice,
+                                             .infer = infer_dynamic_slice,
+                                             .rule = rule_dynamic_slice,
+                                             .work = work_dynamic_slice,
+                                             .kernel = kernel_dynamic_slice,
+                                             .reference = reference_dynamic_slice,
                                              .tolerance = detail::exact,
-                                             .gradient = gradient_slice},
+                                             .gradient = gradient_dynamic_slice},
                                     Operator{.name = "dynamic_update",
-                                             .infer = infer_update,
-                                             .rule = rule_update,
-                                             .work = work_update,
-                                             .kernel = kernel_update,
-                                             .reference = reference_update,
+                                             .infer = infer_dynamic_update,
+                                             .rule = rule_dynamic_update,
+                                             .work = work_dynamic_update,
+                                             .kernel = kernel_dynamic_update,
+                                             .reference = reference_dynamic_update,
                                              .tolerance = detail::exact,
-                                             .gradient = gradient_update}};
+                                             .gradient = gradient_dynamic_update}};
   return operators;
 }
 

@@ -1,3 +1,4 @@
+#include "base/testing/tensor_types.h"
 #include "ops/builder.h"
 #include "ops/interpreter.h"
 #include "ops/testing/operator_check.h"
@@ -6,13 +7,6 @@ namespace tessera {
 namespace {
 
 using Integers = std::vector<int64_t>;
-
-TensorType f32(Shape shape) {
-  return {DType::kF32, shape};
-}
-TensorType i32(Shape shape) {
-  return {DType::kI32, shape};
-}
 
 OpView view_of(std::string_view kind, const Attributes& attributes,
                std::vector<TensorType> inputs) {

@@ -19,11 +19,6 @@ Shape rows_shape(const Shape& ids, const Shape& table) {
   return shape;
 }
 
-OperandFactors joined(OperandFactors head, const OperandFactors& tail) {
-  head.insert(head.end(), tail.begin(), tail.end());
-  return head;
-}
-
 /// Extents of `shape` from dim `first` on.
 Shape tail_of(const Shape& shape, int first) {
   Shape tail;
@@ -64,8 +59,8 @@ ShardingRule rule_gather(const OpView& op) {
                                       FactorKind::kMaskedReduction, ReduceOp::kSum);
   const OperandFactors ids = detail::add_factors(rule, op.inputs[1].shape, "i");
   const OperandFactors row = detail::add_factors(rule, tail_of(op.inputs[0].shape, 1), "t");
-  rule.inputs = {joined({{rows, 1}}, row), ids};
-  rule.outputs = {joined(ids, row)};
+  rule.inputs = {detail::joined({{rows, 1}}, row), ids};
+  rule.outputs = {detail::joined(ids, row)};
   rule.linear = {{0}};
   return rule;
 }
@@ -141,8 +136,8 @@ ShardingRule rule_scatter_add(const OpView& op) {
                    1});
   const OperandFactors row =
       detail::add_factors(rule, tail_of(op.inputs[1].shape, ids_shape.size()), "t");
-  rule.inputs = {ids, joined(ids, row)};
-  rule.outputs = {joined({{rows, 1}}, row)};
+  rule.inputs = {ids, detail::joined(ids, row)};
+  rule.outputs = {detail::joined({{rows, 1}}, row)};
   rule.linear = {{1}};
   return rule;
 }

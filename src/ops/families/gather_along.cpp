@@ -18,7 +18,7 @@ namespace {
 using detail::Gradients;
 using detail::Lanes;
 
-int dim_of(const OpView& op) {
+int gathered_dim(const OpView& op) {
   return static_cast<int>(op.attributes.integer("dim"));
 }
 
@@ -36,16 +36,16 @@ LaneFactors add_lanes(ShardingRule& rule, const OpView& op, const Shape& ids, in
   const ReduceOp reduce = detail::masked_reduce(op.inputs[0].dtype);
   const int along = detail::add_factor(rule, "rows", extent, of_tensor, reduce);
   LaneFactors factors;
-  factors.ids = detail::add_lane_factors(rule, ids, dim_of(op), of_ids);
+  factors.ids = detail::add_lane_factors(rule, ids, gathered_dim(op), of_ids);
   for (DimFactor& dim : factors.ids)
     rule.factors[dim.factor].name = "i" + std::to_string(dim.factor - 1);
-  factors.tensor = detail::with_dim(factors.ids, dim_of(op), along);
+  factors.tensor = detail::with_dim(factors.ids, gathered_dim(op), along);
   return factors;
 }
 
 KernelCall lane_kernel(std::string name, const OpView& op, std::span<const Split> factors) {
-  return detail::kernel_call(std::move(name),
-                             {int64_t{dim_of(op)}, LocalInt::begin_of(factors[kTensorFactor])});
+  return detail::kernel_call(
+      std::move(name), {int64_t{gathered_dim(op)}, LocalInt::begin_of(factors[kTensorFactor])});
 }
 
 /// Calls visit(position in ids, position in the tensor) for each number that is an index of the
@@ -83,7 +83,7 @@ std::vector<TensorType> infer_take(const OpView& op) {
 /// A rank that holds a range of x leaves zeros for the numbers outside it.
 ShardingRule rule_take(const OpView& op) {
   ShardingRule rule;
-  const int64_t extent = op.inputs[0].shape[dim_of(op)];
+  const int64_t extent = op.inputs[0].shape[gathered_dim(op)];
   const LaneFactors factors = add_lanes(rule, op, op.inputs[1].shape, extent,
                                         FactorKind::kMaskedReduction, FactorKind::kParallel);
   rule.inputs = {factors.tensor, factors.ids};
@@ -104,7 +104,7 @@ KernelCall kernel_take(const OpView& op, std::span<const Split> factors) {
 
 void reference_take(const ReferenceCall& call) {
   const ReferenceTensor& x = *call.inputs[0];
-  for_each_id(*call.inputs[1], x.type.shape, dim_of(call.op),
+  for_each_id(*call.inputs[1], x.type.shape, gathered_dim(call.op),
               [&](size_t i, size_t at) { call.outputs[0].values[i] = x.values[at]; });
 }
 
@@ -161,20 +161,20 @@ KernelCall kernel_scatter(const OpView& op, std::span<const Split> factors) {
 
 /// Adds term(update) to the element that each id selects.
 template <typename Term>
-void add_updates(const ReferenceCall& call, std::vector<double>& out, Term term) {
+void add_updates_along(const ReferenceCall& call, std::vector<double>& out, Term term) {
   const std::vector<double>& updates = call.inputs[1]->values;
-  for_each_id(*call.inputs[0], call.outputs[0].type.shape, dim_of(call.op),
+  for_each_id(*call.inputs[0], call.outputs[0].type.shape, gathered_dim(call.op),
               [&](size_t i, size_t at) { out[at] += term(updates[i]); });
 }
 
 void reference_scatter(const ReferenceCall& call) {
-  add_updates(call, call.outputs[0].values, [](double update) { return update; });
+  add_updates_along(call, call.outputs[0].values, [](double update) { return update; });
 }
 
 std::vector<double> tolerance_scatter(const ReferenceCall& call, int output) {
   std::vector<double> terms(call.outputs[0].values.size(), 0.0), errors(terms.size(), 0.0);
-  add_updates(call, terms, [](double) { return 1.0; });
-  add_updates(call, errors, [](double update) { return std::abs(update); });
+  add_updates_along(call, terms, [](double) { return 1.0; });
+  add_updates_along(call, errors, [](double update) { return std::abs(update); });
   for (size_t i = 0; i < errors.size(); ++i)
     errors[i] = detail::summation_error(terms[i], errors[i], call.outputs[output].type.dtype);
   return errors;

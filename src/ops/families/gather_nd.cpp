@@ -32,11 +32,6 @@ Shape joined(Shape head, const Shape& tail) {
   return head;
 }
 
-OperandFactors joined(OperandFactors head, const OperandFactors& tail) {
-  head.insert(head.end(), tail.begin(), tail.end());
-  return head;
-}
-
 /// The shapes of an op: table [R.., T..], ids [I.., k], updates or result [I.., T..].
 struct Parts {
   Shape rows, row, index;  // R, T, I
@@ -90,7 +85,8 @@ Factors add_parts(ShardingRule& rule, const Parts& parts, DType dtype, FactorKin
         {detail::add_factor(rule, "i" + std::to_string(d), parts.index[d], of_index), 1});
   const OperandFactors row = detail::add_factors(rule, parts.row, "t");
   const int depth = detail::add_factor(rule, "k", parts.rows.size(), FactorKind::kWhole);
-  return {joined(rows, row), joined(index, {{depth, 1}}), joined(index, row)};
+  return {detail::joined(rows, row), detail::joined(index, {{depth, 1}}),
+          detail::joined(index, row)};
 }
 
 /// A kernel call with the begins of the rows of its part.
@@ -121,7 +117,7 @@ void for_each_row(const ReferenceTensor& ids, const Shape& table, Visit visit) {
 
 // gather_nd
 
-std::vector<TensorType> infer_gather(const OpView& op) {
+std::vector<TensorType> infer_gather_nd(const OpView& op) {
   detail::expect_operands("gather_nd", op, 2);
   check_ids("gather_nd", op, 1, op.inputs[0]);
   const Parts parts = parts_of(op.inputs[0].shape, op.inputs[1].shape);
@@ -135,7 +131,7 @@ std::vector<TensorType> infer_gather(const OpView& op) {
   return {{op.inputs[0].dtype, joined(parts.index, parts.row)}};
 }
 
-ShardingRule rule_gather(const OpView& op) {
+ShardingRule rule_gather_nd(const OpView& op) {
   ShardingRule rule;
   const Parts parts = parts_of(op.inputs[0].shape, op.inputs[1].shape);
   const Factors factors = add_parts(rule, parts, op.inputs[0].dtype, FactorKind::kMaskedReduction,
@@ -147,23 +143,23 @@ ShardingRule rule_gather(const OpView& op) {
 }
 
 /// Reads the rows that ids select, not the whole table.
-Work work_gather(const OpView& op) {
+Work work_gather_nd(const OpView& op) {
   const Bytes rows = byte_size(op.outputs.at(0));
   return {Flops(0), byte_size(op.inputs[1]) + rows + rows};
 }
 
-KernelCall kernel_gather(const OpView& op, std::span<const Split> factors) {
+KernelCall kernel_gather_nd(const OpView& op, std::span<const Split> factors) {
   return rows_kernel("gather_nd", depth_of(op.inputs[1].shape), factors);
 }
 
-void reference_gather(const ReferenceCall& call) {
+void reference_gather_nd(const ReferenceCall& call) {
   const ReferenceTensor& table = *call.inputs[0];
   for_each_row(*call.inputs[1], table.type.shape, [&](size_t out, size_t row, size_t width) {
     for (size_t t = 0; t < width; ++t) call.outputs[0].values[out + t] = table.values[row + t];
   });
 }
 
-Gradients gradient_gather(Builder& builder, const GradientCall& call) {
+Gradients gradient_gather_nd(Builder& builder, const GradientCall& call) {
   const TensorType table = builder.type(call.op.inputs[0]);
   if (!call.wanted[0] || !is_float(table.dtype)) return {std::nullopt, std::nullopt};
   const Shape rows = parts_of(table.shape, builder.shape(call.op.inputs[1])).rows;
@@ -182,7 +178,7 @@ Shape summed_shape(const OpView& op) {
   return joined(rows, part_of(updates, ids.size() - 1, updates.size()));
 }
 
-std::vector<TensorType> infer_scatter_add(const OpView& op) {
+std::vector<TensorType> infer_scatter_add_nd(const OpView& op) {
   constexpr std::string_view kName = "scatter_add_nd";
   detail::expect_operands(kName, op, 2);
   detail::expect_dtype(kName, op, 0, "ids", {DType::kI32});
@@ -205,7 +201,7 @@ std::vector<TensorType> infer_scatter_add(const OpView& op) {
   return {{detail::sum_dtype(kName, op, op.inputs[1].dtype), summed_shape(op)}};
 }
 
-ShardingRule rule_scatter_add(const OpView& op) {
+ShardingRule rule_scatter_add_nd(const OpView& op) {
   ShardingRule rule;
   const Parts parts = parts_of(summed_shape(op), op.inputs[0].shape);
   const Factors factors =
@@ -216,17 +212,17 @@ ShardingRule rule_scatter_add(const OpView& op) {
   return rule;
 }
 
-Work work_scatter_add(const OpView& op) {
+Work work_scatter_add_nd(const OpView& op) {
   return {Flops(detail::elements_of(op.inputs[1].shape)), detail::operand_bytes(op)};
 }
 
-KernelCall kernel_scatter_add(const OpView& op, std::span<const Split> factors) {
+KernelCall kernel_scatter_add_nd(const OpView& op, std::span<const Split> factors) {
   return rows_kernel("scatter_add_nd", depth_of(op.inputs[0].shape), factors);
 }
 
 /// Adds term(update) to the row of each index.
 template <typename Term>
-void add_updates(const ReferenceCall& call, std::vector<double>& out, Term term) {
+void add_updates_nd(const ReferenceCall& call, std::vector<double>& out, Term term) {
   const std::vector<double>& updates = call.inputs[1]->values;
   for_each_row(*call.inputs[0], call.outputs[0].type.shape,
                [&](size_t update, size_t row, size_t width) {
@@ -234,20 +230,20 @@ void add_updates(const ReferenceCall& call, std::vector<double>& out, Term term)
                });
 }
 
-void reference_scatter_add(const ReferenceCall& call) {
-  add_updates(call, call.outputs[0].values, [](double update) { return update; });
+void reference_scatter_add_nd(const ReferenceCall& call) {
+  add_updates_nd(call, call.outputs[0].values, [](double update) { return update; });
 }
 
-std::vector<double> tolerance_scatter_add(const ReferenceCall& call, int output) {
+std::vector<double> tolerance_scatter_add_nd(const ReferenceCall& call, int output) {
   std::vector<double> terms(call.outputs[0].values.size(), 0.0), errors(terms.size(), 0.0);
-  add_updates(call, terms, [](double) { return 1.0; });
-  add_updates(call, errors, [](double update) { return std::abs(update); });
+  add_updates_nd(call, terms, [](double) { return 1.0; });
+  add_updates_nd(call, errors, [](double update) { return std::abs(update); });
   for (size_t i = 0; i < errors.size(); ++i)
     errors[i] = detail::summation_error(terms[i], errors[i], call.outputs[output].type.dtype);
   return errors;
 }
 
-Gradients gradient_scatter_add(Builder& builder, const GradientCall& call) {
+Gradients gradient_scatter_add_nd(Builder& builder, const GradientCall& call) {
   if (!call.wanted[1]) return {std::nullopt, std::nullopt};
   return {std::nullopt, builder.op1("gather_nd",
                                     {detail::as_dtype(builder, call.output_gradients.at(0).value(),
@@ -258,7 +254,7 @@ Gradients gradient_scatter_add(Builder& builder, const GradientCall& call) {
 
 // scatter_nd
 
-std::vector<TensorType> infer_scatter(const OpView& op) {
+std::vector<TensorType> infer_scatter_nd(const OpView& op) {
   detail::expect_operands("scatter_nd", op, 3);
   check_ids("scatter_nd", op, 1, op.inputs[0]);
   const Parts parts = parts_of(op.inputs[0].shape, op.inputs[1].shape);
@@ -277,7 +273,7 @@ std::vector<TensorType> infer_scatter(const OpView& op) {
 
 /// Of two updates of one row the later one stays. Only a rank that has both can know that, so ids
 /// stay whole.
-ShardingRule rule_scatter(const OpView& op) {
+ShardingRule rule_scatter_nd(const OpView& op) {
   ShardingRule rule;
   const Parts parts = parts_of(op.inputs[0].shape, op.inputs[1].shape);
   const Factors factors =
@@ -289,16 +285,16 @@ ShardingRule rule_scatter(const OpView& op) {
 }
 
 /// In place it writes only the rows that ids select.
-Work work_scatter(const OpView& op) {
+Work work_scatter_nd(const OpView& op) {
   const Bytes rows = byte_size(op.inputs[2]);
   return {Flops(0), byte_size(op.inputs[1]) + rows + rows};
 }
 
-KernelCall kernel_scatter(const OpView& op, std::span<const Split> factors) {
+KernelCall kernel_scatter_nd(const OpView& op, std::span<const Split> factors) {
   return rows_kernel("scatter_nd", depth_of(op.inputs[1].shape), factors);
 }
 
-void reference_scatter(const ReferenceCall& call) {
+void reference_scatter_nd(const ReferenceCall& call) {
   ReferenceTensor& out = call.outputs[0];
   out.values = call.inputs[0]->values;
   for_each_row(*call.inputs[1], out.type.shape, [&](size_t update, size_t row, size_t width) {
@@ -321,7 +317,7 @@ ValueId stays(Builder& builder, ValueId ids, const Parts& parts, const Shape& up
 }
 
 /// An overwritten row has no gradient, and neither has an update that a later one overwrites.
-Gradients gradient_scatter(Builder& builder, const GradientCall& call) {
+Gradients gradient_scatter_nd(Builder& builder, const GradientCall& call) {
   Gradients result(3);
   const ValueId ids = call.op.inputs[1], flow = call.output_gradients.at(0).value();
   const TensorType table = builder.type(call.op.inputs[0]),
@@ -342,29 +338,29 @@ Gradients gradient_scatter(Builder& builder, const GradientCall& call) {
 
 std::span<const Operator> gather_nd_operators() {
   static const std::array operators{Operator{.name = "gather_nd",
-                                             .infer = infer_gather,
-                                             .rule = rule_gather,
-                                             .work = work_gather,
-                                             .kernel = kernel_gather,
-                                             .reference = reference_gather,
+                                             .infer = infer_gather_nd,
+                                             .rule = rule_gather_nd,
+                                             .work = work_gather_nd,
+                                             .kernel = kernel_gather_nd,
+                                             .reference = reference_gather_nd,
                                              .tolerance = detail::exact,
-                                             .gradient = gradient_gather},
+                                             .gradient = gradient_gather_nd},
                                     Operator{.name = "scatter_nd",
-                                             .infer = infer_scatter,
-                                             .rule = rule_scatter,
-                                             .work = work_scatter,
-                                             .kernel = kernel_scatter,
-                                             .reference = reference_scatter,
+                                             .infer = infer_scatter_nd,
+                                             .rule = rule_scatter_nd,
+                                             .work = work_scatter_nd,
+                                             .kernel = kernel_scatter_nd,
+                                             .reference = reference_scatter_nd,
                                              .tolerance = detail::exact,
-                                             .gradient = gradient_scatter},
+                                             .gradient = gradient_scatter_nd},
                                     Operator{.name = "scatter_add_nd",
-                                             .infer = infer_scatter_add,
-                                             .rule = rule_scatter_add,
-                                             .work = work_scatter_add,
-                                             .kernel = kernel_scatter_add,
-                                             .reference = reference_scatter_add,
-                                             .tolerance = tolerance_scatter_add,
-                                             .gradient = gradient_scatter_add}};
+                                             .infer = infer_scatter_add_nd,
+                                             .rule = rule_scatter_add_nd,
+                                             .work = work_scatter_add_nd,
+                                             .kernel = kernel_scatter_add_nd,
+                                             .reference = reference_scatter_add_nd,
+                                             .tolerance = tolerance_scatter_add_nd,
+                                             .gradient = gradient_scatter_add_nd}};
   return operators;
 }
 

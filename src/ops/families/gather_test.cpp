@@ -1,3 +1,4 @@
+#include "base/testing/tensor_types.h"
 #include "ops/testing/operator_check.h"
 
 namespace tessera {
@@ -17,13 +18,6 @@ std::string refusal(const Attributes& attributes, std::string_view kind, TensorT
     return error.what();
   }
   return "not refused";
-}
-
-TensorType f32(Shape shape) {
-  return {DType::kF32, shape};
-}
-TensorType i32(Shape shape) {
-  return {DType::kI32, shape};
 }
 
 TEST(Gather, DividesTheRowsByAMaskAndTheRestInParallel) {

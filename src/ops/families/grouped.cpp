@@ -25,8 +25,8 @@ namespace {
 
 using detail::Gradients;
 
-/// Extents of T rows of K numbers, and of G groups.
-struct Extents {
+/// GroupedExtents of T rows of K numbers, and of G groups.
+struct GroupedExtents {
   int64_t rows, inner, columns, groups;
 };
 
@@ -39,7 +39,7 @@ struct Weights {
   int column_dim() const { return transposed ? 1 : 2; }
 };
 
-Extents matmul_extents(const OpView& op) {
+GroupedExtents matmul_extents(const OpView& op) {
   const Weights weights(op);
   const Shape &x = op.inputs[0].shape, &w = op.inputs[1].shape;
   return {x[0], x[1], w[weights.column_dim()], w[0]};
@@ -55,7 +55,7 @@ void expect_rank(std::string_view kind, const OpView& op, size_t input, std::str
                  "reshape the operand");
 }
 
-void expect_operands(std::string_view kind, const OpView& op, std::string_view letter) {
+void expect_grouped(std::string_view kind, const OpView& op, std::string_view letter) {
   detail::expect_operands(kind, op, 3);
   detail::expect_dtype(kind, op, 0, "x", {DType::kF32});
   detail::expect_dtype(kind, op, 1, letter, {DType::kF32});
@@ -74,7 +74,7 @@ void for_each_row(const ReferenceTensor& sizes, int64_t rows, Visit visit) {
       visit(row++, static_cast<int64_t>(group));
 }
 
-Work product_work(const OpView& op, const Extents& e) {
+Work product_work(const OpView& op, const GroupedExtents& e) {
   return {Flops(2.0 * static_cast<double>(e.rows) * static_cast<double>(e.inner) *
                 static_cast<double>(e.columns)),
           detail::operand_bytes(op)};
@@ -84,7 +84,7 @@ Work product_work(const OpView& op, const Extents& e) {
 
 std::vector<TensorType> infer_matmul(const OpView& op) {
   constexpr std::string_view kName = "grouped_matmul";
-  expect_operands(kName, op, "w");
+  expect_grouped(kName, op, "w");
   const Weights weights(op);
   expect_rank(kName, op, 1, "w", weights.transposed ? "[G, N, K]" : "[G, K, N]", 3);
   const Shape &x = op.inputs[0].shape, &w = op.inputs[1].shape;
@@ -107,7 +107,7 @@ constexpr size_t kRowFactor = 0, kGroupFactor = 1;
 /// A rank that holds some of the groups leaves zeros for the rows of others. It sums all sizes to
 /// find its own rows, so the sizes are whole.
 ShardingRule rule_matmul(const OpView& op) {
-  const Extents e = matmul_extents(op);
+  const GroupedExtents e = matmul_extents(op);
   ShardingRule rule;
   const int t = detail::add_factor(rule, "t", e.rows);
   const int g =
@@ -135,7 +135,7 @@ KernelCall kernel_matmul(const OpView& op, std::span<const Split> factors) {
 /// Adds term(x, w) for each pair that contributes to an element of the result.
 template <typename Term>
 void sum_products(const ReferenceCall& call, std::vector<double>& out, Term term) {
-  const Extents e = matmul_extents(call.op);
+  const GroupedExtents e = matmul_extents(call.op);
   const bool transposed = Weights(call.op).transposed;
   const std::vector<double>&x = call.inputs[0]->values, &w = call.inputs[1]->values;
   for_each_row(*call.inputs[2], e.rows, [&](int64_t t, int64_t g) {
@@ -180,26 +180,26 @@ Gradients gradient_matmul(Builder& builder, const GradientCall& call) {
 
 // grouped_outer
 
-Extents outer_extents(const OpView& op) {
+GroupedExtents outer_extents(const OpView& op) {
   return {op.inputs[0].shape[0], op.inputs[0].shape[1], op.inputs[1].shape[1],
           op.inputs[2].shape[0]};
 }
 
 std::vector<TensorType> infer_outer(const OpView& op) {
   constexpr std::string_view kName = "grouped_outer";
-  expect_operands(kName, op, "y");
+  expect_grouped(kName, op, "y");
   expect_rank(kName, op, 1, "y", "[T, N]", 2);
   if (op.inputs[0].shape[0] != op.inputs[1].shape[0])
     detail::refuse(kName, op,
                    "x " + to_text(op.inputs[0]) + " does not fit y " + to_text(op.inputs[1]),
                    "grouped_outer takes x [T, K] and y [T, N] with the same rows T",
                    "check the layers that produce them");
-  const Extents e = outer_extents(op);
+  const GroupedExtents e = outer_extents(op);
   return {{detail::sum_dtype(kName, op, op.inputs[0].dtype), {e.groups, e.inner, e.columns}}};
 }
 
 ShardingRule rule_outer(const OpView& op) {
-  const Extents e = outer_extents(op);
+  const GroupedExtents e = outer_extents(op);
   ShardingRule rule;
   const int t = detail::add_factor(rule, "t", e.rows, FactorKind::kReduction, ReduceOp::kSum);
   const int g = detail::add_factor(rule, "g", e.groups);
@@ -223,7 +223,7 @@ KernelCall kernel_outer(const OpView&, std::span<const Split> factors) {
 /// Adds term(x, y) for each pair that contributes to an element of the result.
 template <typename Term>
 void sum_outer(const ReferenceCall& call, std::vector<double>& out, Term term) {
-  const Extents e = outer_extents(call.op);
+  const GroupedExtents e = outer_extents(call.op);
   const std::vector<double>&x = call.inputs[0]->values, &y = call.inputs[1]->values;
   for_each_row(*call.inputs[2], e.rows, [&](int64_t t, int64_t g) {
     for (int64_t k = 0; k < e.inner; ++k)

@@ -1,6 +1,7 @@
 // Rules, offsets, work and refusals of the operators along a dim, of n-D indices and of groups.
 // operator_cases_test has their values and gradients.
 #include "base/testing/error.h"
+#include "base/testing/tensor_types.h"
 #include "ops/builder.h"
 #include "ops/interpreter.h"
 #include "ops/testing/operator_check.h"
@@ -9,13 +10,6 @@ namespace tessera {
 namespace {
 
 using Integers = std::vector<int64_t>;
-
-TensorType f32(Shape shape) {
-  return {DType::kF32, shape};
-}
-TensorType i32(Shape shape) {
-  return {DType::kI32, shape};
-}
 
 struct Call {
   std::string kind;

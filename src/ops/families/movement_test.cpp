@@ -1,3 +1,4 @@
+#include "base/testing/tensor_types.h"
 #include "ops/builder.h"
 #include "ops/interpreter.h"
 #include "ops/testing/operator_check.h"
@@ -6,10 +7,6 @@ namespace tessera {
 namespace {
 
 using Integers = std::vector<int64_t>;
-
-TensorType f32(Shape shape) {
-  return {DType::kF32, shape};
-}
 
 /// Kind, operands and attributes of one op.
 struct Call {

@@ -18,13 +18,13 @@ using detail::Gradients;
 
 /// A dim with at least this many chunks is not divided by chunks: a window of one of them moves
 /// less data than all of them.
-constexpr int64_t kMaxChunks = 8;
+constexpr int64_t kMaxSlices = 8;
 
 /// The chunk of `extent` indices in a dim of `whole` that begins at `begin`, or -1 when these are
 /// not chunks.
 int64_t chunk_at(int64_t begin, int64_t extent, int64_t whole) {
   if (extent <= 1 || begin < 0 || begin % extent != 0 || whole % extent != 0) return -1;
-  return whole / extent > 1 && whole / extent <= kMaxChunks && begin < whole ? begin / extent : -1;
+  return whole / extent > 1 && whole / extent <= kMaxSlices && begin < whole ? begin / extent : -1;
 }
 
 /// Adds the factor that divides each chunk of a dim of `longer` as it divides that dim of each of

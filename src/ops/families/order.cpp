@@ -18,7 +18,7 @@ namespace {
 using detail::Gradients;
 using detail::Lanes;
 
-int dim_of(const OpView& op) {
+int ordered_dim(const OpView& op) {
   return static_cast<int>(op.attributes.integer("dim"));
 }
 
@@ -35,7 +35,7 @@ bool is_below(double a, double b) {
 /// The number of comparisons in a lane of n elements: n log2 n for an order, n for the first.
 double comparisons(const OpView& op, bool is_order) {
   const Shape& x = op.inputs[0].shape;
-  const auto extent = static_cast<double>(x[dim_of(op)]);
+  const auto extent = static_cast<double>(x[ordered_dim(op)]);
   return detail::elements_of(x) * (is_order ? std::max(1.0, std::log2(extent)) : 1.0);
 }
 
@@ -49,23 +49,23 @@ std::vector<TensorType> infer_arg(const OpView& op) {
   constexpr std::string_view kName = kArgName<kLargest>;
   check_operand(kName, op);
   const Shape& x = op.inputs[0].shape;
-  if (x[dim_of(op)] == 0)
+  if (x[ordered_dim(op)] == 0)
     detail::refuse(
         kName, op,
-        "dim " + std::to_string(dim_of(op)) + " of x " + to_text(op.inputs[0]) + " is empty",
+        "dim " + std::to_string(ordered_dim(op)) + " of x " + to_text(op.inputs[0]) + " is empty",
         "of no elements none is the " + std::string(kLargest ? "largest" : "smallest"),
         "check the layer that produces x");
   TensorType type{DType::kI32, {}};
   for (int d = 0; d < x.size(); ++d)
-    if (d != dim_of(op)) type.shape.push_back(x[d]);
+    if (d != ordered_dim(op)) type.shape.push_back(x[d]);
   return {type};
 }
 
 ShardingRule rule_arg(const OpView& op) {
   ShardingRule rule;
-  rule.inputs = {detail::add_lane_factors(rule, op.inputs[0].shape, dim_of(op))};
+  rule.inputs = {detail::add_lane_factors(rule, op.inputs[0].shape, ordered_dim(op))};
   OperandFactors out = rule.inputs[0];
-  out.erase(out.begin() + dim_of(op));
+  out.erase(out.begin() + ordered_dim(op));
   rule.outputs = {out};
   return rule;
 }
@@ -76,13 +76,13 @@ Work work_arg(const OpView& op) {
 
 template <bool kLargest>
 KernelCall kernel_arg(const OpView& op, std::span<const Split>) {
-  return detail::kernel_call(std::string(kArgName<kLargest>), {int64_t{dim_of(op)}});
+  return detail::kernel_call(std::string(kArgName<kLargest>), {int64_t{ordered_dim(op)}});
 }
 
 template <bool kLargest>
 void reference_arg(const ReferenceCall& call) {
   const std::vector<double>& x = call.inputs[0]->values;
-  const Lanes lanes(call.inputs[0]->type.shape, dim_of(call.op));
+  const Lanes lanes(call.inputs[0]->type.shape, ordered_dim(call.op));
   size_t out = 0;
   lanes.for_each([&](int64_t o, int64_t n) {
     int64_t best = 0;
@@ -123,13 +123,14 @@ struct Order {
 };
 
 Order order_of(const OpView& op) {
-  if (op.attributes.has("k")) return {dim_of(op), op.attributes.integer("k"), true};
-  return {dim_of(op), op.inputs[0].shape[dim_of(op)], op.attributes.boolean("descending")};
+  if (op.attributes.has("k")) return {ordered_dim(op), op.attributes.integer("k"), true};
+  return {ordered_dim(op), op.inputs[0].shape[ordered_dim(op)],
+          op.attributes.boolean("descending")};
 }
 
 std::vector<TensorType> ordered_types(const OpView& op) {
   TensorType values = op.inputs[0];
-  values.shape[dim_of(op)] = order_of(op).count;
+  values.shape[ordered_dim(op)] = order_of(op).count;
   return {values, {DType::kI32, values.shape}};
 }
 
@@ -140,11 +141,11 @@ std::vector<TensorType> infer_sort(const OpView& op) {
 
 std::vector<TensorType> infer_top_k(const OpView& op) {
   check_operand("top_k", op);
-  const int64_t k = op.attributes.integer("k"), extent = op.inputs[0].shape[dim_of(op)];
+  const int64_t k = op.attributes.integer("k"), extent = op.inputs[0].shape[ordered_dim(op)];
   if (k < 0 || k > extent)
     detail::refuse("top_k", op,
-                   "k = " + std::to_string(k) + " of dim " + std::to_string(dim_of(op)) + " of x " +
-                       to_text(op.inputs[0]),
+                   "k = " + std::to_string(k) + " of dim " + std::to_string(ordered_dim(op)) +
+                       " of x " + to_text(op.inputs[0]),
                    "there are " + std::to_string(extent) + " elements to choose from",
                    "use 0 to " + std::to_string(extent));
   return ordered_types(op);

@@ -125,7 +125,8 @@ void for_each_seen(const OpView& op, const SpatialDims& dims, Visit visit) {
 constexpr size_t kNone = std::numeric_limits<size_t>::max();
 
 /// The position of the largest element of x that each window reads.
-std::vector<size_t> largest_of(const ReferenceCall& call, const SpatialDims& dims, size_t places) {
+std::vector<size_t> largest_places(const ReferenceCall& call, const SpatialDims& dims,
+                                   size_t places) {
   const std::vector<double>& x = call.inputs[0]->values;
   std::vector<size_t> best(places, kNone);
   for_each_seen(call.op, dims, [&](size_t y, size_t position) {
@@ -185,7 +186,7 @@ KernelCall kernel_max(const OpView& op, std::span<const Split> factors) {
 
 void reference_max(const ReferenceCall& call) {
   std::vector<double>& y = call.outputs[0].values;
-  const std::vector<size_t> best = largest_of(call, dims_of_x("max_pool", call.op), y.size());
+  const std::vector<size_t> best = largest_places(call, dims_of_x("max_pool", call.op), y.size());
   for (size_t i = 0; i < y.size(); ++i)
     y[i] = best[i] == kNone ? -std::numeric_limits<double>::infinity()
                             : call.inputs[0]->values[best[i]];
@@ -244,7 +245,8 @@ KernelCall kernel_max_grad(const OpView& op, std::span<const Split> factors) {
 template <typename Term>
 void add_to_largest(const ReferenceCall& call, std::vector<double>& dx, Term term) {
   const std::vector<double>& dy = call.inputs[1]->values;
-  const std::vector<size_t> best = largest_of(call, dims_of_x("max_pool_grad", call.op), dy.size());
+  const std::vector<size_t> best =
+      largest_places(call, dims_of_x("max_pool_grad", call.op), dy.size());
   for (size_t i = 0; i < dy.size(); ++i)
     if (best[i] != kNone) dx[best[i]] += term(dy[i]);
 }

@@ -45,7 +45,7 @@ void check_dims(const OpView& op) {
       "correct the list of dims");
 }
 
-std::vector<TensorType> infer(const OpView& op) {
+std::vector<TensorType> infer_reduce(const OpView& op) {
   detail::expect_operands("reduce", op, 1);
   const ReduceOp reduction = reduction_of(op);
   if (reduction == ReduceOp::kAny || reduction == ReduceOp::kAll)
@@ -65,7 +65,7 @@ std::vector<TensorType> infer(const OpView& op) {
   return {type};
 }
 
-ShardingRule rule(const OpView& op) {
+ShardingRule rule_reduce(const OpView& op) {
   ShardingRule result;
   result.inputs = {detail::add_factors(result, op.inputs[0].shape)};
   result.outputs = {{}};
@@ -81,11 +81,11 @@ ShardingRule rule(const OpView& op) {
   return result;
 }
 
-Work work(const OpView& op) {
+Work work_reduce(const OpView& op) {
   return {Flops(detail::elements_of(op.inputs[0].shape)), detail::operand_bytes(op)};
 }
 
-KernelCall kernel(const OpView& op, std::span<const Split>) {
+KernelCall kernel_reduce(const OpView& op, std::span<const Split>) {
   KernelCall call = detail::kernel_call("reduce." + op.attributes.text("op"));
   for (int64_t dim : reduced_dims(op)) call.ints.emplace_back(dim);
   return call;
@@ -114,7 +114,7 @@ void for_each_element(const ReferenceCall& call, Visit visit) {
   }
 }
 
-void reference(const ReferenceCall& call) {
+void reference_reduce(const ReferenceCall& call) {
   const ReduceOp reduction = reduction_of(call.op);
   std::vector<double>& out = call.outputs[0].values;
   std::fill(out.begin(), out.end(), empty_reduction(reduction, call.op.inputs[0].dtype));
@@ -131,7 +131,7 @@ double reduced_count(const OpView& op) {
 
 /// The tolerance of a sum of n numbers follows from its absolute terms, that of a product of n
 /// factors from n roundings of the result. The others select an element.
-std::vector<double> tolerance(const ReferenceCall& call, int output) {
+std::vector<double> tolerance_reduce(const ReferenceCall& call, int output) {
   const ReduceOp reduction = reduction_of(call.op);
   const double count = reduced_count(call.op);
   if (!is_float(call.op.inputs[0].dtype)) return detail::exact(call, output);
@@ -173,7 +173,7 @@ ValueId product_gradient(const Expansion& expand, ValueId x, ValueId out, ValueI
   return expand.builder.div(expand(expand.builder.mul(flow, out)), x, "x");
 }
 
-Gradients gradient(Builder& builder, const GradientCall& call) {
+Gradients gradient_reduce(Builder& builder, const GradientCall& call) {
   const ReduceOp reduction = parse_reduce_op(call.op.attributes.text("op"));
   const ValueId x = call.op.inputs[0], out = call.op.outputs[0],
                 flow = detail::as_dtype(builder, call.output_gradients.at(0).value(),
@@ -197,13 +197,13 @@ Gradients gradient(Builder& builder, const GradientCall& call) {
 
 std::span<const Operator> reduce_operators() {
   static const std::array operators{Operator{.name = "reduce",
-                                             .infer = infer,
-                                             .rule = rule,
-                                             .work = work,
-                                             .kernel = kernel,
-                                             .reference = reference,
-                                             .tolerance = tolerance,
-                                             .gradient = gradient}};
+                                             .infer = infer_reduce,
+                                             .rule = rule_reduce,
+                                             .work = work_reduce,
+                                             .kernel = kernel_reduce,
+                                             .reference = reference_reduce,
+                                             .tolerance = tolerance_reduce,
+                                             .gradient = gradient_reduce}};
   return operators;
 }
 

@@ -13,13 +13,14 @@ namespace {
 using detail::Gradients;
 using detail::Lanes;
 
-int dim_of(const OpView& op) {
+int scanned_dim(const OpView& op) {
   return static_cast<int>(op.attributes.integer("dim"));
 }
 
 ShardingRule lane_rule(const OpView& op) {
   ShardingRule rule;
-  const OperandFactors factors = detail::add_lane_factors(rule, op.inputs[0].shape, dim_of(op));
+  const OperandFactors factors =
+      detail::add_lane_factors(rule, op.inputs[0].shape, scanned_dim(op));
   rule.inputs = {factors};
   rule.outputs = {factors};
   rule.linear = {{0}};
@@ -52,7 +53,7 @@ struct Span {
 template <typename Term, typename Visit>
 void for_each_sum(const ReferenceCall& call, Term term, Visit visit) {
   const std::vector<double>& x = call.inputs[0]->values;
-  const Lanes lanes(call.inputs[0]->type.shape, dim_of(call.op));
+  const Lanes lanes(call.inputs[0]->type.shape, scanned_dim(call.op));
   const Span span(call.op.attributes);
   lanes.for_each([&](int64_t o, int64_t n) {
     double sum = 0;
@@ -67,8 +68,8 @@ void for_each_sum(const ReferenceCall& call, Term term, Visit visit) {
 
 KernelCall kernel_cumsum(const OpView& op, std::span<const Split>) {
   const Span span(op.attributes);
-  return detail::kernel_call("cumsum",
-                             {int64_t{dim_of(op)}, int64_t{span.exclusive}, int64_t{span.reverse}});
+  return detail::kernel_call(
+      "cumsum", {int64_t{scanned_dim(op)}, int64_t{span.exclusive}, int64_t{span.reverse}});
 }
 
 void reference_cumsum(const ReferenceCall& call) {
@@ -105,11 +106,11 @@ std::vector<TensorType> infer_reverse(const OpView& op) {
 }
 
 KernelCall kernel_reverse(const OpView& op, std::span<const Split>) {
-  return detail::kernel_call("reverse", {int64_t{dim_of(op)}});
+  return detail::kernel_call("reverse", {int64_t{scanned_dim(op)}});
 }
 
 void reference_reverse(const ReferenceCall& call) {
-  const Lanes lanes(call.inputs[0]->type.shape, dim_of(call.op));
+  const Lanes lanes(call.inputs[0]->type.shape, scanned_dim(call.op));
   lanes.for_each([&](int64_t o, int64_t n) {
     for (int64_t i = 0; i < lanes.extent; ++i)
       call.outputs[0].values[lanes.at(o, i, n)] =

@@ -112,7 +112,7 @@ void random_uniform_reference(const ReferenceCall& call) {
   for (size_t i = 0; i < y.size(); ++i) y[i] = stream.uniform(i);
 }
 
-std::vector<Operator> list_operators() {
+std::vector<Operator> list_source_operators() {
   return {
       {"constant", infer_constant, source_rule, source_work, constant_kernel, constant_reference,
        exact, nullptr},
@@ -127,7 +127,7 @@ std::vector<Operator> list_operators() {
 }  // namespace
 
 std::span<const Operator> source_operators() {
-  static const std::vector<Operator> list = list_operators();
+  static const std::vector<Operator> list = list_source_operators();
   return list;
 }
 

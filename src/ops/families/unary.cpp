@@ -191,7 +191,7 @@ LinearSets linear_in(bool x) {
 }
 
 template <typename F>
-concept HasGradient = requires { &F::gradient; };
+concept HasUnaryGradient = requires { &F::gradient; };
 
 template <typename F>
 std::vector<TensorType> infer_unary(const OpView& op) {
@@ -227,7 +227,7 @@ Operator unary_operator() {
     return is_float(call.outputs[0].type.dtype) ? rounded(call, output, F::kRoundings)
                                                 : exact(call, output);
   };
-  if constexpr (HasGradient<F>) op.gradient = unary_gradient<F>;
+  if constexpr (HasUnaryGradient<F>) op.gradient = unary_gradient<F>;
   if constexpr (F::kDecides)
     op.decision = [](const OpView& view) {
       const bool jumps = is_float(view.inputs[0].dtype);
@@ -333,7 +333,7 @@ void append_scalar(std::vector<Operator>& list) {
   (list.push_back(scalar_operator<F>()), ...);
 }
 
-std::vector<Operator> list_operators() {
+std::vector<Operator> list_unary_operators() {
   std::vector<Operator> list;
   append_unary<Neg, Abs, Exp, Log, Sqrt, Rsqrt, Tanh, Logistic, Erf, Sin, Cos, Floor, Ceil, Round,
                Log1p, Expm1, Square, Sign>(list);
@@ -344,7 +344,7 @@ std::vector<Operator> list_operators() {
 }  // namespace
 
 std::span<const Operator> unary_operators() {
-  static const std::vector<Operator> list = list_operators();
+  static const std::vector<Operator> list = list_unary_operators();
   return list;
 }
 

@@ -3,18 +3,14 @@
 #include <initializer_list>
 #include <optional>
 
+#include "base/testing/tensor_types.h"
+
 namespace tessera::testing {
 namespace {
 
 using Cases = std::vector<OperatorCase>;
 using Integers = std::vector<int64_t>;
 
-TensorType f32(Shape shape) {
-  return {DType::kF32, shape};
-}
-TensorType i32(Shape shape) {
-  return {DType::kI32, shape};
-}
 TensorType boolean(Shape shape) {
   return {DType::kBool, shape};
 }

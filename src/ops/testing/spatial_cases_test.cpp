@@ -1,4 +1,5 @@
 // Cases of the spatial operators: convolution, pooling, resize.
+#include "base/testing/tensor_types.h"
 #include "ops/testing/operator_cases.h"
 
 namespace tessera::testing {
@@ -6,10 +7,6 @@ namespace {
 
 using Cases = std::vector<OperatorCase>;
 using Integers = std::vector<int64_t>;
-
-TensorType f32(Shape shape) {
-  return {DType::kF32, shape};
-}
 
 Integers space_of(const Shape& shape) {
   return Integers(shape.begin() + 2, shape.end());

@@ -13,7 +13,7 @@
 namespace tessera {
 namespace {
 
-constexpr size_t kPlans = 4;
+constexpr size_t kOffloadedPlans = 4;
 /// Variables in a window: one is read, one updated and one written at the same time.
 constexpr int64_t kAtOnce = 3;
 
@@ -94,7 +94,7 @@ std::vector<std::vector<Candidate>> with_offloaded_states(const PlanRequest& req
   std::ranges::stable_sort(bases, {}, [](const auto& base) {
     return std::pair(std::get<double>(base), std::get<Seconds>(base));
   });
-  bases.resize(std::min(bases.size(), kPlans));
+  bases.resize(std::min(bases.size(), kOffloadedPlans));
   std::vector<std::vector<Candidate>> lists;
   for (const Bytes window : {bytes.window(), Bytes(0)}) {
     lists.emplace_back();

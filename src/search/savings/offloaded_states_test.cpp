@@ -7,6 +7,7 @@
 #include "network/family.h"
 #include "network/graphs.h"
 #include "search/find_plan.h"
+#include "search/testing/answers.h"
 
 namespace tessera {
 namespace {
@@ -36,12 +37,6 @@ Cluster devices(const std::string& line, Bytes memory) {
 PlanningAnswer answer_for(const Graph& graph, const Cluster& cluster,
                           const std::string& fixed = "") {
   return find_plan({graph, cluster}, {.constraints = constraints_of(2, false, fixed)});
-}
-
-std::vector<std::string> names_of(const PlanningAnswer& answer) {
-  std::vector<std::string> names;
-  for (const EvaluatedCandidate& each : answer.candidates) names.push_back(each.candidate.name);
-  return names;
 }
 
 /// The least memory of two devices in which a plan fits whose state is in memory.

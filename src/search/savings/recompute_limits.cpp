@@ -16,10 +16,10 @@
 namespace tessera {
 namespace {
 
-constexpr size_t kPlans = 6;      // that are tried at once
-constexpr size_t kExamined = 12;  // plans of which it is asked what they keep
-constexpr int kShrunk = 3;        // times that a limit is lowered
-constexpr double kWorth = 0.01;   // of a limit: less memory is not worth a trial with more
+constexpr size_t kLimitedPlans = 6;  // that are tried at once
+constexpr size_t kExamined = 12;     // plans of which it is asked what they keep
+constexpr int kShrunk = 3;           // times that a limit is lowered
+constexpr double kWorth = 0.01;      // of a limit: less memory is not worth a trial with more
 
 Recompute recompute_of(const std::string& decisions) {
   return parse_preset("dp=1," + decisions).decisions.recompute;
@@ -219,7 +219,7 @@ class LimitSearch {
         misfits.push_back(&each);
     std::ranges::stable_sort(misfits, {}, [](const auto* each) { return each->step(); });
     for (size_t i = 0; i < std::min(kExamined, misfits.size()); ++i) {
-      if (plans_.size() == kPlans) return;
+      if (plans_.size() == kLimitedPlans) return;
       LimitedPlan plan(request_, misfits[i]->candidate);
       plan.shrink(*misfits[i]);
       if (plan.is_slow()) return;  // those of the others are, too

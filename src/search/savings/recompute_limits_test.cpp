@@ -8,6 +8,7 @@
 #include "network/graphs.h"
 #include "presets/presets.h"
 #include "search/find_plan.h"
+#include "search/testing/answers.h"
 
 namespace tessera {
 namespace {
@@ -56,16 +57,6 @@ Bytes need_of(const std::string& preset) {
 Bytes memory_between(const std::string& preset, double part) {
   const Bytes least = need_of(preset + ",recompute=selective"), most = need_of(preset);
   return least + Bytes(static_cast<int64_t>(part * static_cast<double>((most - least).value())));
-}
-
-const EvaluatedCandidate& best_of(const PlanningAnswer& answer) {
-  return answer.candidates.at(answer.best.value());
-}
-
-std::vector<std::string> names_of(const PlanningAnswer& answer) {
-  std::vector<std::string> names;
-  for (const EvaluatedCandidate& each : answer.candidates) names.push_back(each.candidate.name);
-  return names;
 }
 
 constexpr const char* kOneMicroBatch = "dp=4,micro_batches=1";

@@ -50,7 +50,7 @@ Candidate with_name_of(const Candidate& base, const std::string& decisions) {
 }
 
 std::string mib_text(Bytes bytes) {
-  constexpr double kMib = 1 << 20, kWhole = 100, kParts = 1000;
+  constexpr double kWhole = 100, kParts = 1000;
   const double mib = static_cast<double>(bytes.value()) / kMib;
   if (mib >= kWhole) return fmt::format("{:.0f}", std::floor(mib));
   return fmt::format("{:g}", std::floor(kParts * mib) / kParts);

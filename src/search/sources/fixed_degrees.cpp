@@ -9,7 +9,7 @@ namespace tessera {
 namespace {
 
 /// Numbers of ranks up to which every division in two factors is searched.
-constexpr int kFewRanks = 8;
+constexpr int kFreeRest = 8;
 
 int64_t degree(const PlanConstraints& constraints, std::string_view name) {
   const auto found = constraints.degrees.find(name);
@@ -97,7 +97,7 @@ std::vector<MeshPtr> searched_meshes(const PlanConstraints& constraints, int mac
   for (int first = 2; first < rest; ++first) {
     if (rest % first != 0) continue;
     const int second = rest / first;
-    if (rest <= kFewRanks || second == machine || second == even) add({first, second});
+    if (rest <= kFreeRest || second == machine || second == even) add({first, second});
   }
   return meshes;
 }

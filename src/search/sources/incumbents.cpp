@@ -80,13 +80,6 @@ std::vector<GridPoint> points_of(const PlanConstraints& constraints) {
   return points;
 }
 
-double parameter_bytes(const Graph& graph) {
-  int64_t sum = 0;
-  for (const Variable& variable : graph.variables())
-    if (variable.trainable) sum += byte_size(graph.type(variable.value)).value();
-  return static_cast<double>(sum);
-}
-
 /// Prices of degrees without compiling: products at the rate of the device, the sum of the
 /// gradients over dp and sp, and what the classes of tp sum and gather. The order counts.
 class QuickEstimate {
@@ -94,7 +87,7 @@ class QuickEstimate {
   explicit QuickEstimate(const PlanRequest& request)
       : cluster_(request.cluster),
         products_(type_of_products(request.graph)),
-        parameters_(parameter_bytes(request.graph)) {
+        parameters_(static_cast<double>(parameter_bytes(request.graph).value())) {
     const DimClasses dims = dim_classes_of(request.graph);
     flops_ = 3 * dims.product_flops.value();  // the backward has twice as much
     tensor_flops_ = 0;

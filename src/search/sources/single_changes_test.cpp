@@ -19,7 +19,7 @@ using testing::ElementsAre;
 constexpr int64_t kMany = 100;
 
 /// A network of four layers on four cores; a device computes much longer than it exchanges.
-struct Case {
+struct ChangeCase {
   Graph graph = training_graph(
       network_of({.kind = "mlp", .context = 8, .layers = 4, .width = 64, .dropout = 0}), {}, 64, 1);
   Cluster cluster = parse_cluster_line("cpu:4");
@@ -43,21 +43,21 @@ struct Case {
 };
 
 TEST(SingleChanges, OfAPipelineBeginWithItsMicroBatchesAndItsSchedule) {
-  EXPECT_THAT(Case().names("pp=4", constraints_of(4, false)),
+  EXPECT_THAT(ChangeCase().names("pp=4", constraints_of(4, false)),
               ElementsAre("pp=4, micro_batches=16", "pp=4, micro_batches=4", "pp=4, schedule=zb-h1",
                           "pp=4, bucket of 5 MiB", "pp=4, bucket of 125 MiB", "pp=4, not combined",
                           "pp=4, collective_matmul=auto"));
 }
 
 TEST(SingleChanges, OfOneMeshAreOfItsExchangesWhereNothingElseIsOpen) {
-  EXPECT_THAT(Case().names("dp=4", constraints_of(4, false)),
+  EXPECT_THAT(ChangeCase().names("dp=4", constraints_of(4, false)),
               ElementsAre("dp=4, bucket of 5 MiB", "dp=4, bucket of 125 MiB", "dp=4, not combined",
                           "dp=4, collective_matmul=auto"));
 }
 
 // What the first change says is not true of the second one.
 TEST(SingleChanges, OfAChangeAreNamedByTheLastOfEachDecision) {
-  const Case given;
+  const ChangeCase given;
   const auto changed = [&](const Candidate& candidate, size_t index) {
     return single_changes(given.request, constraints_of(4, false), candidate, kMany).at(index);
   };
@@ -74,8 +74,8 @@ TEST(SingleChanges, OfAChangeAreNamedByTheLastOfEachDecision) {
 }
 
 TEST(SingleChanges, LeaveWhatIsFixedAsItIs) {
-  EXPECT_THAT(Case().names("pp=4,micro_batches=4,bucket_mib=25",
-                           constraints_of(4, false, "micro_batches=4,bucket_mib=25")),
+  EXPECT_THAT(ChangeCase().names("pp=4,micro_batches=4,bucket_mib=25",
+                                 constraints_of(4, false, "micro_batches=4,bucket_mib=25")),
               ElementsAre("pp=4,micro_batches=4,bucket_mib=25, schedule=zb-h1",
                           "pp=4,micro_batches=4,bucket_mib=25, not combined",
                           "pp=4,micro_batches=4,bucket_mib=25, collective_matmul=auto"));
@@ -83,13 +83,13 @@ TEST(SingleChanges, LeaveWhatIsFixedAsItIs) {
 
 // 64 micro-batches of a row each are the most of 64 rows.
 TEST(SingleChanges, MicroBatchesDivideTheRows) {
-  EXPECT_THAT(Case().names("pp=4,micro_batches=64", constraints_of(4, false), 2),
+  EXPECT_THAT(ChangeCase().names("pp=4,micro_batches=64", constraints_of(4, false), 2),
               ElementsAre("pp=4,micro_batches=32", "pp=4,micro_batches=64, schedule=zb-h1"));
 }
 
 // Those of the candidate have its decisions; evaluate() makes them anew.
 TEST(SingleChanges, DoNotHaveTheShorterStepsOfTheCandidate) {
-  const Case given;
+  const ChangeCase given;
   Candidate candidate = given.preset("pp=4");
   candidate.shorter.resize(2);
   for (const Candidate& each :
@@ -98,7 +98,7 @@ TEST(SingleChanges, DoNotHaveTheShorterStepsOfTheCandidate) {
 }
 
 TEST(SingleChanges, HalfOfTwoMicroBatchesIsOneWithoutASchedule) {
-  const Case given;
+  const ChangeCase given;
   const std::vector<Candidate> changes =
       single_changes(given.request, constraints_of(4, false),
                      given.preset("pp=4,micro_batches=2,schedule=zb-h1"), 2);
@@ -108,18 +108,18 @@ TEST(SingleChanges, HalfOfTwoMicroBatchesIsOneWithoutASchedule) {
 }
 
 TEST(SingleChanges, OfOneMicroBatchTheScheduleIsNone) {
-  EXPECT_THAT(Case().names("pp=4,micro_batches=1", constraints_of(4, false), 2),
+  EXPECT_THAT(ChangeCase().names("pp=4,micro_batches=1", constraints_of(4, false), 2),
               ElementsAre("pp=4,micro_batches=2", "pp=4,micro_batches=1, bucket of 5 MiB"));
 }
 
 TEST(SingleChanges, AreAtMostAsManyAsAreWanted) {
-  EXPECT_EQ(Case().names("pp=4", constraints_of(4, false), 1).size(), 1);
-  EXPECT_EQ(Case().names("pp=4", constraints_of(4, false), 0).size(), 0);
+  EXPECT_EQ(ChangeCase().names("pp=4", constraints_of(4, false), 1).size(), 1);
+  EXPECT_EQ(ChangeCase().names("pp=4", constraints_of(4, false), 0).size(), 0);
 }
 
 // The changes of a change are made beside it, and its decisions stay.
 TEST(SingleChanges, OfASearchedPlanAreAlsoOfThePlacements) {
-  const Case given;
+  const ChangeCase given;
   PlacementSource source;
   const PlanConstraints constraints = constraints_of(4, false);
   Candidate found = source(given.request, constraints, {}).at(0);
@@ -141,7 +141,7 @@ TEST(SingleChanges, OfASearchedPlanAreAlsoOfThePlacements) {
 }
 
 TEST(Polish, OfAPipelineTriesTwiceAndHalfAsManyMicroBatches) {
-  const Case given;
+  const ChangeCase given;
   const PlanningAnswer answer = given.answer("pp=4", 0);
   const Seconds step = answer.candidates.at(answer.best.value()).step();
   const Evaluations others = evaluate(
@@ -154,7 +154,7 @@ TEST(Polish, OfAPipelineTriesTwiceAndHalfAsManyMicroBatches) {
 }
 
 TEST(Polish, NeverMakesAPlanSlowerAndTriesNoMoreThanItMay) {
-  const Case given;
+  const ChangeCase given;
   for (const char* fixed : {"", "tp=4", "pp=2"}) {
     const PlanningAnswer plain = given.answer(fixed, 0), polished = given.answer(fixed, 8);
     EXPECT_LE(polished.candidates.at(polished.best.value()).step(),
@@ -166,7 +166,7 @@ TEST(Polish, NeverMakesAPlanSlowerAndTriesNoMoreThanItMay) {
 }
 
 TEST(Polish, OfTheSameInputsIsTheSame) {
-  const Case given;
+  const ChangeCase given;
   const PlanningAnswer one = given.answer("", 8), two = given.answer("", 8);
   EXPECT_EQ(one.candidates.at(one.best.value()).candidate.name,
             two.candidates.at(two.best.value()).candidate.name);
@@ -175,7 +175,7 @@ TEST(Polish, OfTheSameInputsIsTheSame) {
 }
 
 TEST(Polish, KeepsWhatIsFixed) {
-  const PlanningAnswer answer = Case().answer("pp=4,micro_batches=2", 8);
+  const PlanningAnswer answer = ChangeCase().answer("pp=4,micro_batches=2", 8);
   EXPECT_EQ(answer.candidates.at(answer.best.value()).candidate.plan.micro_batches, 2);
 }
 
@@ -212,7 +212,7 @@ TEST(WiderPrefetch, IsChosenWhereExchangesLargerThanTheWindowWaitForTheirTurn) {
 }
 
 TEST(WiderPrefetch, IsNotTriedWhereEveryExchangeIsSmallerThanTheWindow) {
-  const Case given;
+  const ChangeCase given;
   EXPECT_TRUE(
       with_wider_prefetch(constraints_of(4, false), given.preset("dp=4"), kPrefetchWindow).empty());
   EXPECT_EQ(with_wider_prefetch(constraints_of(4, false), given.preset("dp=4"),
@@ -222,14 +222,14 @@ TEST(WiderPrefetch, IsNotTriedWhereEveryExchangeIsSmallerThanTheWindow) {
 }
 
 TEST(WiderPrefetch, IsNotTriedWhereThePlanHasNone) {
-  const Case given;
+  const ChangeCase given;
   EXPECT_TRUE(with_wider_prefetch(constraints_of(4, false), given.preset("dp=4,prefetch_mib=0"),
                                   Bytes(1 << 30))
                   .empty());
 }
 
 TEST(Polish, IsNothingWhereNoPlanFits) {
-  Case given;
+  ChangeCase given;
   ClusterDescription description = given.cluster.description();
   for (DeviceType& type : description.types) type.memory = Bytes(1 << 10);
   const Cluster small(description);

@@ -17,15 +17,15 @@
 namespace tessera {
 namespace {
 
-struct Case {
+struct EstimateCase {
   std::string text;  // of the constraints
   int ranks = 2;
   Recompute::Kind recompute = Recompute::Kind::kNone;
   int zero = 0;
 };
 
-std::vector<Case> cases(std::string_view schedule) {
-  std::vector<Case> list;
+std::vector<EstimateCase> cases(std::string_view schedule) {
+  std::vector<EstimateCase> list;
   for (const auto& [degrees, ranks] :
        {std::pair("pp=2,dp=1,tp=1", 2), std::pair("pp=4,dp=1,tp=1", 4),
         std::pair("pp=4,dp=1,tp=2", 8)})
@@ -44,7 +44,7 @@ struct Compared {
 };
 
 /// The pipeline of least estimated time.
-Compared compared(const PlanRequest& request, const Case& item) {
+Compared compared(const PlanRequest& request, const EstimateCase& item) {
   const PlanConstraints constraints = constraints_of(item.ranks, false, item.text);
   const Plan decisions = decisions_of(constraints);
   const Deployment deployment = in_order(request.cluster, item.ranks);
@@ -93,7 +93,7 @@ std::vector<double> arena_ratios(const Compared& found) {
 TEST(StageEstimates, OfMemoryAreTheArenaOfTheCompiledStages) {
   const Graph graph = gpt();
   const Cluster cluster = parse_cluster_line("8xa100-80g");
-  for (const Case& item : cases("1f1b"))
+  for (const EstimateCase& item : cases("1f1b"))
     for (const double ratio : arena_ratios(compared({graph, cluster}, item))) {
       EXPECT_GE(ratio, 0.97) << item.text;
       EXPECT_LE(ratio, 1.07) << item.text;
@@ -104,14 +104,14 @@ TEST(StageEstimates, OfMemoryAreTheArenaOfTheCompiledStages) {
 TEST(StageEstimates, OfMemoryAreTheArenaWhereDpDividesTheStates) {
   const Graph graph = gpt();
   const Cluster cluster = parse_cluster_line("8xa100-80g");
-  const Case item{"pp=2,dp=2,tp=1,micro_batches=8,schedule=1f1b,recompute=full", 4,
-                  Recompute::Kind::kFull, 1};
+  const EstimateCase item{"pp=2,dp=2,tp=1,micro_batches=8,schedule=1f1b,recompute=full", 4,
+                          Recompute::Kind::kFull, 1};
   const Compared found = compared({graph, cluster}, item);
   for (const double ratio : arena_ratios(found)) {
     EXPECT_GE(ratio, 0.97);
     EXPECT_LE(ratio, 1.07);
   }
-  Case whole = item;
+  EstimateCase whole = item;
   whole.zero = 0;
   const Compared all = compared({graph, cluster}, whole);
   for (size_t rank = 0; rank < 4; ++rank)
@@ -124,7 +124,7 @@ TEST(StageEstimates, OfMemoryAreTheArenaWhereDpDividesTheStates) {
 TEST(StageEstimates, OfMemoryAreNoLessThanTheArenaWhereTheBackwardIsSplit) {
   const Graph graph = gpt();
   const Cluster cluster = parse_cluster_line("8xa100-80g");
-  for (const Case& item : cases("zb-h1"))
+  for (const EstimateCase& item : cases("zb-h1"))
     for (const double ratio : arena_ratios(compared({graph, cluster}, item))) {
       EXPECT_GE(ratio, 0.97) << item.text;
       EXPECT_LE(ratio, item.recompute == Recompute::Kind::kNone ? 1.05 : 1.4) << item.text;
@@ -137,7 +137,7 @@ TEST(StageEstimates, OfMemoryAreNoLessThanTheArenaWhereTheBackwardIsSplit) {
 TEST(StageEstimates, OfTimeAreTheSimulatedStepWhateverIsComputedAgain) {
   const Graph graph = gpt();
   const Cluster cluster = parse_cluster_line("8xa100-80g");
-  for (const Case& item : cases("1f1b")) {
+  for (const EstimateCase& item : cases("1f1b")) {
     const Compared found = compared({graph, cluster}, item);
     const double ratio = found.choice.seconds / found.compiled.step().value();
     EXPECT_GE(ratio, 0.97) << item.text;
@@ -151,7 +151,8 @@ TEST(StageEstimates, OfTimeCountWhatIsComputedAgainWhereTensorParallelismCrosses
   const Graph graph = gpt(8);
   const Cluster cluster = parse_cluster_line("4x4xv100-16g;ib=100Gb");
   const auto found = [&](const std::string& word, Recompute::Kind kind) {
-    const Case item{"pp=2,dp=1,tp=8,micro_batches=8,schedule=1f1b,recompute=" + word, 16, kind};
+    const EstimateCase item{"pp=2,dp=1,tp=8,micro_batches=8,schedule=1f1b,recompute=" + word, 16,
+                            kind};
     return compared({graph, cluster}, item);
   };
   const Compared none = found("none", Recompute::Kind::kNone);

@@ -15,7 +15,7 @@
 namespace tessera {
 namespace {
 
-Graph gpt_of(int layers) {
+Graph narrow_gpt(int layers) {
   const Network network = network_of({.kind = "gpt",
                                       .vocabulary = 64,
                                       .context = 32,
@@ -36,7 +36,7 @@ PlanConstraints wanted(const std::string& fixed, int ranks = 4) {
 }
 
 TEST(StageHardware, WhatEveryDeviceMeetsIsNoConstraint) {
-  const Graph graph = gpt_of(2);
+  const Graph graph = narrow_gpt(2);
   const PlanConstraints constraints = with_hardware_of(
       unlike_machines(), graph, wanted("micro_batches=4,stage_hardware=blocks.0:gpu"));
   EXPECT_TRUE(constraints.hardware.empty());
@@ -48,7 +48,7 @@ TEST(StageHardware, WhatEveryDeviceMeetsIsNoConstraint) {
 }
 
 TEST(StageHardware, WhatNoClusterLikeThisCanHaveIsRefused) {
-  const Graph graph = gpt_of(2);
+  const Graph graph = narrow_gpt(2);
   for (const char* fixed : {"stage_hardware=blocks.7:v100-16g", "stage_hardware=blocks.0:a100-80g",
                             "stage_hardware=blocks.0:npu", "tp=4,stage_hardware=blocks.0:v100-16g"})
     EXPECT_THROW(with_hardware_of(unlike_machines(), graph, wanted(fixed)), UserError) << fixed;
@@ -90,7 +90,7 @@ std::set<std::string> types_of(const std::string& scope, const Graph& graph, con
 // The first layer runs on the devices of the first machine unless another order of the devices is
 // tried, and the last one on those of the last machine.
 TEST(StageHardware, TheAnswerHasTheLayerOnTheWantedDevices) {
-  const Graph graph = gpt_of(4);
+  const Graph graph = narrow_gpt(4);
   const Cluster cluster = unlike_machines();
   for (const char* fixed : {"stage_hardware=blocks.0:p100", "stage_hardware=blocks.3:v100-16g",
                             "pp=2,stage_hardware=blocks.0:p100+blocks.3:v100-16g"}) {
@@ -108,7 +108,7 @@ TEST(StageHardware, TheAnswerHasTheLayerOnTheWantedDevices) {
 }
 
 TEST(StageHardware, ThePipelinesOfTheSearchHaveTheLayerOnTheWantedDevices) {
-  const Graph graph = gpt_of(4);
+  const Graph graph = narrow_gpt(4);
   const Cluster cluster = unlike_machines();
   const PlanConstraints constraints =
       with_hardware_of(cluster, graph, wanted("stage_hardware=blocks.0:p100"));

@@ -223,4 +223,9 @@ DistAttr from_parts(MeshPtr mesh, const std::vector<int64_t>& parts) {
   return attr;
 }
 
+DistAttr without_partial(DistAttr attr) {
+  attr.partial.clear();
+  return attr;
+}
+
 }  // namespace tessera

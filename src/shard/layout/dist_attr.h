@@ -92,6 +92,10 @@ struct DistAttr {
   std::vector<Placement> placements() const;
 };
 
+/// The placement of the values after all pending reductions: a rank holds them whole where it held
+/// partial ones.
+DistAttr without_partial(DistAttr attr);
+
 /// The text form of a tensor on a mesh, used in prints, errors, tests and plans:
 ///
 ///     f32[32@dp, 4096@tp] {partial sum: ep}

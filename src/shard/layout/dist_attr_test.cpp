@@ -3,15 +3,12 @@
 #include <gtest/gtest.h>
 
 #include "base/testing/error.h"
+#include "shard/layout/testing/mesh_of.h"
 
 namespace tessera {
 namespace {
 
 using error_testing::message_of;
-
-MeshPtr mesh_of(std::string_view text) {
-  return std::make_shared<const Mesh>(parse_mesh(text));
-}
 
 // The worked example of docs/sharding.md: a 6x12 tensor of values 12 i + j on the mesh
 // [[0,1],[2,3],[4,5]] with axes x and y.

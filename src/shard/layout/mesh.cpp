@@ -14,10 +14,6 @@
 namespace tessera {
 namespace {
 
-[[noreturn]] void refuse(const std::string& what, const std::string& why, const std::string& fix) {
-  throw UserError(what, why, fix, ExitCode::kBadConfig);
-}
-
 bool is_name(std::string_view text) {
   return !text.empty() && std::isalpha(static_cast<unsigned char>(text[0])) &&
          std::all_of(text.begin(), text.end(),
@@ -32,39 +28,39 @@ std::string weights_text(const std::vector<int64_t>& weights) {
 
 void check_axes(const Shape& shape, const std::vector<std::string>& axes) {
   if (static_cast<int>(axes.size()) != shape.size())
-    refuse("a mesh of shape [" + to_text(shape) + "] has " + std::to_string(axes.size()) +
-               " axis names",
-           "each axis needs one name",
-           "give " + std::to_string(shape.size()) + " names, such as dp, tp, cp, ep");
+    refuse_config("a mesh of shape [" + to_text(shape) + "] has " + std::to_string(axes.size()) +
+                      " axis names",
+                  "each axis needs one name",
+                  "give " + std::to_string(shape.size()) + " names, such as dp, tp, cp, ep");
   std::set<std::string> seen;
   for (int i = 0; i < shape.size(); ++i) {
     const std::string& axis = axes[i];
     if (!is_name(axis))
-      refuse("'" + axis + "' cannot name a mesh axis",
-             "a name is a letter and then letters, digits or _", "call it dp, tp, ...");
+      refuse_config("'" + axis + "' cannot name a mesh axis",
+                    "a name is a letter and then letters, digits or _", "call it dp, tp, ...");
     if (!seen.insert(axis).second)
-      refuse("the mesh axis '" + axis + "' occurs twice", "an axis is named once",
-             "rename or merge one of them");
+      refuse_config("the mesh axis '" + axis + "' occurs twice", "an axis is named once",
+                    "rename or merge one of them");
     if (shape[i] < 1)
-      refuse("the mesh axis '" + axis + "' has size " + std::to_string(shape[i]),
-             "an axis has at least one rank", "set it to 1 or more");
+      refuse_config("the mesh axis '" + axis + "' has size " + std::to_string(shape[i]),
+                    "an axis has at least one rank", "set it to 1 or more");
   }
 }
 
 void check_weights(const std::string& axis, int64_t parts, const std::vector<int64_t>& weights) {
   const std::string what = "the mesh axis '" + axis + "' has the weights " + weights_text(weights);
   if (std::ssize(weights) != parts)
-    refuse(what + " and " + counted(parts, "part"), "each part has one weight",
-           "give " + counted(parts, "weight"));
+    refuse_config(what + " and " + counted(parts, "part"), "each part has one weight",
+                  "give " + counted(parts, "weight"));
   for (int64_t weight : weights)
     if (weight < 1 || weight > kMaxPartWeight)
-      refuse(what, "a weight is a whole number from 1 to " + std::to_string(kMaxPartWeight),
-             "write the ratio of the parts in such numbers, as 2:1");
+      refuse_config(what, "a weight is a whole number from 1 to " + std::to_string(kMaxPartWeight),
+                    "write the ratio of the parts in such numbers, as 2:1");
   if (axis == kMicroBatchAxis)
-    refuse(what,
-           "the micro-batches of a step have the same number of rows, because one compiled "
-           "program serves all of them",
-           "weight the axis of the mesh that divides the rows of a micro-batch");
+    refuse_config(what,
+                  "the micro-batches of a step have the same number of rows, because one compiled "
+                  "program serves all of them",
+                  "weight the axis of the mesh that divides the rows of a micro-batch");
 }
 
 /// The weights without their common divisor; none when they are equal.
@@ -99,11 +95,11 @@ Mesh::Mesh(Shape shape, std::vector<std::string> axes, std::vector<Rank> ranks, 
     std::iota(ranks_.begin(), ranks_.end(), 0);
   }
   if (ranks_.size() != count)
-    refuse("a mesh of shape [" + to_text(shape_) + "] has " + counted(size(), "rank"),
-           "it needs " + std::to_string(count), "list one rank for each coordinate");
+    refuse_config("a mesh of shape [" + to_text(shape_) + "] has " + counted(size(), "rank"),
+                  "it needs " + std::to_string(count), "list one rank for each coordinate");
   if (std::set<Rank>(ranks_.begin(), ranks_.end()).size() != count)
-    refuse("a rank occurs twice in a mesh", "each coordinate of a mesh is another rank",
-           "list each rank once");
+    refuse_config("a rank occurs twice in a mesh", "each coordinate of a mesh is another rank",
+                  "list each rank once");
 }
 
 int Mesh::axis(std::string_view name) const {
@@ -111,9 +107,9 @@ int Mesh::axis(std::string_view name) const {
   if (found) return *found;
   // A mesh without axes, as the serial plan has it, is one rank on an axis of its own.
   if (axes_.front() == "all" && shape_[0] == 1)
-    refuse("no mesh axis is called '" + std::string(name) + "'",
-           "the mesh is one rank, without axes",
-           "add the axis: \"mesh\": {\"" + std::string(name) + "\": 2}");
+    refuse_config("no mesh axis is called '" + std::string(name) + "'",
+                  "the mesh is one rank, without axes",
+                  "add the axis: \"mesh\": {\"" + std::string(name) + "\": 2}");
   // As the user wrote it: the axis of the micro-batches was added by the program.
   std::vector<std::string> shown, names;
   for (int i = 0; i < axis_count(); ++i) {
@@ -121,8 +117,9 @@ int Mesh::axis(std::string_view name) const {
     shown.push_back(axis_text(*this, i));
     names.push_back(axes_[i]);
   }
-  refuse("the mesh " + join(shown, " ") + " has no axis '" + std::string(name) + "'",
-         "its axes are " + join(names, ", "), "use one of these, or add the axis to the mesh");
+  refuse_config("the mesh " + join(shown, " ") + " has no axis '" + std::string(name) + "'",
+                "its axes are " + join(names, ", "),
+                "use one of these, or add the axis to the mesh");
 }
 
 std::optional<int> Mesh::find_axis(std::string_view name) const {
@@ -183,11 +180,11 @@ Coordinate Mesh::lightest() const {
 
 Mesh Mesh::reshape(Shape shape, std::vector<std::string> axes) const {
   if (is_weighted())
-    refuse("the mesh " + to_text(*this) + " cannot be reshaped",
-           "the parts of its axes have weights, and other axes have other parts",
-           "make the mesh with the axes that it needs");
+    refuse_config("the mesh " + to_text(*this) + " cannot be reshaped",
+                  "the parts of its axes have weights, and other axes have other parts",
+                  "make the mesh with the axes that it needs");
   if (element_count(shape) != size())
-    refuse(
+    refuse_config(
         "a mesh of " + counted(size(), "rank") + " cannot take the shape [" + to_text(shape) + "]",
         "that shape has " + std::to_string(element_count(shape)) + " coordinates",
         "choose extents whose product is " + std::to_string(size()));
@@ -197,9 +194,9 @@ Mesh Mesh::reshape(Shape shape, std::vector<std::string> axes) const {
 Mesh Mesh::slice(std::string_view name, int64_t index) const {
   const int dropped = axis(name);
   if (index < 0 || index >= shape_[dropped])
-    refuse("axis '" + std::string(name) + "' has no index " + std::to_string(index),
-           "its size is " + std::to_string(shape_[dropped]),
-           "use an index from 0 to " + std::to_string(shape_[dropped] - 1));
+    refuse_config("axis '" + std::string(name) + "' has no index " + std::to_string(index),
+                  "its size is " + std::to_string(shape_[dropped]),
+                  "use an index from 0 to " + std::to_string(shape_[dropped] - 1));
   Shape shape;
   std::vector<std::string> axes;
   AxisWeights weights;
@@ -252,8 +249,8 @@ Mesh parse_mesh(std::string_view text) {
   for (const std::string& word : split_text(spaced, ' ')) {
     if (word.empty()) continue;
     if (std::ssize(axes) == kMaxMeshAxes)
-      refuse("a mesh has more than " + std::to_string(kMaxMeshAxes) + " axes",
-             "a tensor has at most as many dims that axes divide", "join some of the axes");
+      refuse_config("a mesh has more than " + std::to_string(kMaxMeshAxes) + " axes",
+                    "a tensor has at most as many dims that axes divide", "join some of the axes");
     const size_t digits = std::min(word.find_first_of("0123456789"), word.size());
     std::vector<int64_t> numbers;
     for (const std::string& item : split_text(std::string_view(word).substr(digits), ':')) {
@@ -261,9 +258,9 @@ Mesh parse_mesh(std::string_view text) {
       const char* last = item.data() + item.size();
       const auto [end, error] = std::from_chars(item.data(), last, number);
       if (error != std::errc{} || end != last)
-        refuse("'" + std::string(text) + "' is not a mesh",
-               "'" + word + "' is not an axis and its size",
-               "write it as dp=2 tp=4, with weights as dp=2:1");
+        refuse_config("'" + std::string(text) + "' is not a mesh",
+                      "'" + word + "' is not an axis and its size",
+                      "write it as dp=2 tp=4, with weights as dp=2:1");
       numbers.push_back(number);
     }
     axes.push_back(word.substr(0, word[digits - (digits > 0)] == '=' ? digits - 1 : digits));

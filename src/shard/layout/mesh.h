@@ -17,6 +17,7 @@ namespace tessera {
 /// The axis of time, which is the micro-batches of a step. It is the first axis of every mesh while
 /// placements are decided, and divides dim 0 of every input.
 inline constexpr std::string_view kMicroBatchAxis = "mb";
+inline constexpr int kMicroBatchAxisIndex = 0;
 
 /// The axes that a mesh of a plan may have: kMicroBatchAxis is one more.
 inline constexpr int kMaxMeshAxes = kMaxRank - 1;

@@ -22,10 +22,6 @@ std::string reason_of_op(const std::string& op) {
 }
 constexpr std::string_view kOn = " on ";
 
-[[noreturn]] void refuse(const std::string& what, const std::string& why, const std::string& fix) {
-  throw UserError(what, why, fix, ExitCode::kBadConfig);
-}
-
 // ---- homes ----
 
 std::string home_text(const ShardedGraph& sharded, ValueId value, const DistAttr& home) {
@@ -40,8 +36,9 @@ int stage_called(std::string_view name, const Meshes& meshes) {
     if (meshes[i].name == name) return i;
     names.push_back(meshes[i].name);
   }
-  refuse("the plan's shardings name the mesh '" + std::string(name) + "', which is not there",
-         "the meshes are " + join(names, ", "), "use one of these, or add the mesh to the plan");
+  refuse_config(
+      "the plan's shardings name the mesh '" + std::string(name) + "', which is not there",
+      "the meshes are " + join(names, ", "), "use one of these, or add the mesh to the plan");
 }
 
 struct Home {
@@ -55,8 +52,8 @@ Home read_home(std::string_view text, const Shape& shape, const Meshes& meshes) 
   if (on != std::string_view::npos)
     home.stage = stage_called(trim(text.substr(on + kOn.size())), meshes);
   else if (meshes.size() > 1)
-    refuse("'" + std::string(text) + "' names no mesh", "the plan has several meshes",
-           "write it as [@dp, *] on " + meshes.front().name);
+    refuse_config("'" + std::string(text) + "' names no mesh", "the plan has several meshes",
+                  "write it as [@dp, *] on " + meshes.front().name);
   home.attr = parse_home(text.substr(0, std::min(on, text.size())), shape,
                          meshes[static_cast<size_t>(home.stage)].mesh);
   return home;
@@ -196,11 +193,12 @@ class Resolver {
 // ---- place ----
 
 [[noreturn]] void refuse_missing(const std::string& what, const SectionLookup& lookup) {
-  refuse("the plan's shardings say nothing of " + what + " of the program '" + lookup.name() + "'",
-         "resolved shardings have every op, input and variable: nothing is propagated",
-         "make them anew for this model with `tessera explain --resolved`, or add it to the "
-         "section '" +
-             lookup.name() + "'");
+  refuse_config(
+      "the plan's shardings say nothing of " + what + " of the program '" + lookup.name() + "'",
+      "resolved shardings have every op, input and variable: nothing is propagated",
+      "make them anew for this model with `tessera explain --resolved`, or add it to the "
+      "section '" +
+          lookup.name() + "'");
 }
 
 int stage_of(const Op& op, const Meshes& meshes, const SectionLookup& lookup) {
@@ -252,12 +250,13 @@ class Placer {
     else
       for (const Value& value : graph_.values()) present.push_back(value.name);
     const std::string close = nearest(names.front(), present);
-    refuse("the section '" + lookup_.name() + "' of the plan's shardings has the " + kind + " '" +
-               names.front() + "', which " + program() + " lacks" +
-               (names.size() > 1 ? " (and " + std::to_string(names.size() - 1) + " more)" : ""),
-           "the shardings may be for another model",
-           close.empty() ? "make them anew with `tessera explain --resolved`"
-                         : "did you mean '" + close + "'?");
+    refuse_config(
+        "the section '" + lookup_.name() + "' of the plan's shardings has the " + kind + " '" +
+            names.front() + "', which " + program() + " lacks" +
+            (names.size() > 1 ? " (and " + std::to_string(names.size() - 1) + " more)" : ""),
+        "the shardings may be for another model",
+        close.empty() ? "make them anew with `tessera explain --resolved`"
+                      : "did you mean '" + close + "'?");
   }
 
   /// Adds the name to an error about a decision.
@@ -266,8 +265,8 @@ class Placer {
     try {
       return read();
     } catch (const UserError& error) {
-      refuse("the plan's sharding of " + thing + ": " + error.what_happened(), error.why(),
-             error.fix());
+      refuse_config("the plan's sharding of " + thing + ": " + error.what_happened(), error.why(),
+                    error.fix());
     }
   }
 
@@ -300,10 +299,10 @@ class Placer {
     Home home = with_name("value '" + v.name + "'",
                           [&] { return read_home(*text, v.type.shape, sharded_.meshes); });
     if (is_made && home.stage != sharded_.stages.values[i])
-      refuse("the plan's sharding of value '" + v.name + "' puts it on mesh '" +
-                 sharded_.meshes[home.stage].name + "'",
-             "a value that an op makes is on the mesh of the op",
-             "write 'on " + sharded_.meshes[sharded_.stages.values[i]].name + "'");
+      refuse_config("the plan's sharding of value '" + v.name + "' puts it on mesh '" +
+                        sharded_.meshes[home.stage].name + "'",
+                    "a value that an op makes is on the mesh of the op",
+                    "write 'on " + sharded_.meshes[sharded_.stages.values[i]].name + "'");
     sharded_.stages.values[i] = home.stage;
     sharded_.values[i] = std::move(home.attr);
     sharded_.value_reasons[i] = kReason;
@@ -321,8 +320,8 @@ class Placer {
     const std::string* life = lookup_.copies(name);
     if (!life || *life == to_text(CopyLife::kStep)) return;
     if (*life != to_text(CopyLife::kPass))
-      refuse("the plan's shardings let copies of '" + name + "' live for a '" + *life + "'",
-             "a copy lives for a step or for a pass", "write \"step\" or \"pass\"");
+      refuse_config("the plan's shardings let copies of '" + name + "' live for a '" + *life + "'",
+                    "a copy lives for a step or for a pass", "write \"step\" or \"pass\"");
     sharded_.copies.resize(graph_.values().size(), CopyLife::kStep);
     sharded_.copies[value.index] = CopyLife::kPass;
   }
@@ -375,10 +374,10 @@ SerialDecisions serial_decisions(const Graph& serial, const Meshes& meshes,
   for (const std::string& kept : lookup.kept()) {
     const std::optional<OpId> op = serial.find_op(kept);
     if (!op)
-      refuse("the section '" + lookup.name() + "' of the plan's shardings keeps the op '" + kept +
-                 "', which the program lacks",
-             "the shardings may be for another model",
-             "make them anew with `tessera explain --resolved`");
+      refuse_config("the section '" + lookup.name() + "' of the plan's shardings keeps the op '" +
+                        kept + "', which the program lacks",
+                    "the shardings may be for another model",
+                    "make them anew with `tessera explain --resolved`");
     decisions.kept[op->index] = true;
   }
   return decisions;
@@ -389,9 +388,9 @@ DistAttr home_in_training(const Shardings& shardings, const std::string& value, 
   SectionLookup lookup(shardings, kTrainSection);
   const std::string* text = lookup.value(value);
   if (!text)
-    refuse("the plan's shardings say nothing of '" + value + "'",
-           "resolved shardings have every input and variable",
-           "make them anew for this model with `tessera explain --resolved`");
+    refuse_config("the plan's shardings say nothing of '" + value + "'",
+                  "resolved shardings have every input and variable",
+                  "make them anew for this model with `tessera explain --resolved`");
   return read_home(*text, shape, meshes).attr;
 }
 

@@ -5,7 +5,9 @@
 #include <gtest/gtest.h>
 
 #include "base/error.h"
+#include "base/testing/tensor_types.h"
 #include "ops/builder.h"
+#include "shard/layout/testing/mesh_of.h"
 #include "shard/micro_batches.h"
 #include "shard/propagate.h"
 
@@ -15,13 +17,6 @@ namespace {
 using testing::ElementsAre;
 using testing::HasSubstr;
 using testing::IsEmpty;
-
-MeshPtr mesh_of(std::string_view text) {
-  return std::make_shared<const Mesh>(parse_mesh(text));
-}
-TensorType f32(Shape shape) {
-  return {DType::kF32, shape};
-}
 
 /// Layers y = tanh(y w) with weights of 8 x 8; the last one is added up over the columns.
 Graph layers(int count) {

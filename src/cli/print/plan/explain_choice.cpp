@@ -8,6 +8,7 @@
 #include "base/error.h"
 #include "base/text/count_text.h"
 #include "base/text/text.h"
+#include "cli/print/plan/plan_numbers.h"
 #include "cli/print/text_table.h"
 #include "prediction/step_text.h"
 
@@ -87,15 +88,11 @@ std::string changes_text(const ExplainedChoice& choice) {
   return table.text();
 }
 
-Document seconds(const std::optional<Seconds>& time) {
-  return time ? Document(time->value()) : Document();
-}
-
-Document to_document(const PricedChoice& choice) {
+Document choice_document(const PricedChoice& choice) {
   Document document;
   document["placement"] = choice.text;
   document["kernel_seconds"] = choice.kernel.value();
-  document["problem_seconds"] = seconds(choice.time);
+  document["problem_seconds"] = seconds_or_null(choice.time);
   return document;
 }
 
@@ -130,13 +127,14 @@ Document choice_document(const ExplainedChoice& choice) {
   if (choice.prices) {
     const ChoicePrices& prices = *choice.prices;
     document["like"] = prices.like;
-    document["chosen"] = to_document(prices.chosen);
+    document["chosen"] = choice_document(prices.chosen);
     document["others"] = Document::List{};
-    for (const PricedChoice& other : prices.others) document["others"].append(to_document(other));
+    for (const PricedChoice& other : prices.others)
+      document["others"].append(choice_document(other));
     document["not_priced"] = prices.not_priced;
     document["is_fixed"] = prices.is_fixed;
     document["best_seconds"] = prices.best.value();
-    document["unfixed_seconds"] = seconds(prices.unfixed);
+    document["unfixed_seconds"] = seconds_or_null(prices.unfixed);
     document["memory_binds"] = prices.memory_binds();
     document["any_memory_seconds"] = prices.with_any_memory.value();
     document["any_memory_placement"] = prices.with_any_memory_text;
@@ -159,8 +157,8 @@ Document sensitivity_document(const std::vector<Sensitivity>& changes) {
   for (const Sensitivity& each : changes) {
     Document item;
     item["change"] = each.change;
-    item["kept_seconds"] = seconds(each.kept);
-    item["best_seconds"] = seconds(each.best);
+    item["kept_seconds"] = seconds_or_null(each.kept);
+    item["best_seconds"] = seconds_or_null(each.best);
     item["best_peak_bytes"] = each.memory ? Document(each.memory->value()) : Document();
     item["plan"] = each.plan;
     item["placement"] = each.placement;

@@ -140,12 +140,12 @@ std::string exchanges_text(const std::vector<CommunicationFacts>& list) {
   return text;
 }
 
-Document to_document(const OpFacts& facts) {
+Document op_document(const OpFacts& facts) {
   Document document;
   document["op"] = std::string(trim(facts.text));
   document["operands"] = Document::List{};
   for (const OperandFacts& operand : facts.operands) {
-    Document item = tessera::to_document(operand.value);
+    Document item = to_document(operand.value);
     item["role"] = operand.role;
     item["used_as"] = operand.wanted;
     item["used_local"] = operand.wanted_local;
@@ -192,7 +192,7 @@ Document explain_name_document(const Graph& serial, const Compiled& compiled,
   document["matches"] = Document::List{};
   for (const Match& match : found) {
     Document item = match.op.index < 0 ? to_document(facts_of(graph, compiled.sharded, match.value))
-                                       : to_document(facts_of(graph, compiled.sharded, match.op));
+                                       : op_document(facts_of(graph, compiled.sharded, match.op));
     item["name"] = match.name;
     item["communications"] = Document::List{};
     for (const CommunicationFacts& facts : communications.at(match))

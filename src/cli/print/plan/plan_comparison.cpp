@@ -85,12 +85,12 @@ void add_exchanges(const PlanNumbers& numbers, bool is_other, Differences& diffe
                     is_other);
 }
 
-struct MemoryKind {
+struct ComparedMemory {
   const char* name;
   const char* key;
   Bytes (*bytes)(const MeshMemory& memory);
 };
-constexpr MemoryKind kMemoryKinds[] = {
+constexpr ComparedMemory kComparedMemory[] = {
     {"parameters", "parameter_bytes", [](const MeshMemory& memory) { return memory.parameters; }},
     {"optimizer state", "optimizer_bytes", [](const MeshMemory& memory) { return memory.state; }},
     {"activations", "activation_bytes",
@@ -98,7 +98,8 @@ constexpr MemoryKind kMemoryKinds[] = {
     {"all", "bytes", [](const MeshMemory& memory) { return memory.all(); }},
 };
 
-NumberPair memory_pair(const MemoryKind& kind, const PlanNumbers& plan, const PlanNumbers& other) {
+NumberPair memory_pair(const ComparedMemory& kind, const PlanNumbers& plan,
+                       const PlanNumbers& other) {
   return {kind.bytes(plan.largest_memory()).value(), kind.bytes(other.largest_memory()).value()};
 }
 
@@ -136,7 +137,7 @@ std::string count_difference(int64_t difference) {
 
 std::string memory_text(const PlanNumbers& plan, const PlanNumbers& other) {
   TextTable table({"memory of a rank", "A", "B", "B - A"}, "lrrr");
-  for (const MemoryKind& kind : kMemoryKinds) {
+  for (const ComparedMemory& kind : kComparedMemory) {
     const NumberPair pair = memory_pair(kind, plan, other);
     table.add({kind.name, to_text(Bytes(pair.plan)), to_text(Bytes(pair.other)),
                byte_difference(pair.difference())});
@@ -212,14 +213,14 @@ Document list_document(const std::vector<PlanDifference>& list) {
 
 /// Are all the numbers of both plans the same?
 bool is_same(const PlanNumbers& plan, const PlanNumbers& other, const PlanComparison& comparison) {
-  const auto is_same_memory = [&](const MemoryKind& kind) {
+  const auto is_same_memory = [&](const ComparedMemory& kind) {
     return memory_pair(kind, plan, other).difference() == 0;
   };
   const auto is_same_traffic = [](const TrafficPair& pair) {
     return pair.plan.exchanges == pair.other.exchanges && pair.plan.bytes == pair.other.bytes;
   };
   return comparison.tensors.empty() && comparison.exchanges.empty() &&
-         std::ranges::all_of(kMemoryKinds, is_same_memory) &&
+         std::ranges::all_of(kComparedMemory, is_same_memory) &&
          std::ranges::all_of(traffic_pairs(plan, other), is_same_traffic) &&
          bubble_document(plan) == bubble_document(other);
 }
@@ -253,7 +254,7 @@ Document comparison_document(const PlanNumbers& plan, const PlanNumbers& other,
   Document document;
   document["with"] = other.title;
   document["is_same"] = is_same(plan, other, comparison);
-  for (const MemoryKind& kind : kMemoryKinds)
+  for (const ComparedMemory& kind : kComparedMemory)
     document["memory"][kind.key] = pair_document(memory_pair(kind, plan, other));
   document["sent"] = Document::List{};
   for (const TrafficPair& pair : traffic_pairs(plan, other)) {

@@ -133,4 +133,8 @@ PlanNumbers numbers_of(const Compiled& compiled, const std::string& title) {
   return numbers;
 }
 
+Document seconds_or_null(const std::optional<Seconds>& time) {
+  return time ? Document(time->value()) : Document();
+}
+
 }  // namespace tessera

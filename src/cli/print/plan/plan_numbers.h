@@ -10,6 +10,9 @@
 
 namespace tessera {
 
+/// A time that may not be known, as a member of a JSON object.
+Document seconds_or_null(const std::optional<Seconds>& time);
+
 /// Bytes of a rank of one mesh: of the rank with the largest parts.
 struct MeshMemory {
   std::string mesh;

@@ -7,6 +7,7 @@
 
 #include "base/text/count_text.h"
 #include "base/text/text.h"
+#include "cli/print/plan/plan_numbers.h"
 #include "cli/print/text_table.h"
 #include "plan/preset.h"
 #include "prediction/step_text.h"
@@ -18,7 +19,7 @@ std::string step_or_nothing(const std::optional<Seconds>& time) {
   return time ? step_text(*time) : "";
 }
 
-std::string percent(double share) {
+std::string share_text(double share) {
   return fmt::format("{:.1f}%", 100 * share);
 }
 
@@ -82,14 +83,15 @@ std::string others_text(const std::vector<StageRow>& rows, const StageRow& bindi
     most = std::max(most, row.compute);
   }
   if (least > most) return "";
-  const std::string range =
-      percent(least) == percent(most) ? percent(most) : percent(least) + " to " + percent(most);
+  const std::string range = share_text(least) == share_text(most)
+                                ? share_text(most)
+                                : share_text(least) + " to " + share_text(most);
   return ", those of the others for " + range;
 }
 
 std::string binding_text(const Planned& planned, const std::vector<StageRow>& rows) {
   const StageRow& binding = binding_row(rows);
-  const std::string share = percent(binding.compute);
+  const std::string share = share_text(binding.compute);
   const std::string others = others_text(rows, binding);
   if (planned.best()->candidate.plan.micro_batches == 1)
     return fmt::format(
@@ -117,10 +119,6 @@ Deployment deployment_of(const Planned& planned) {
   return in_order(*planned.cluster, planned.best()->candidate.plan.hardware());
 }
 
-Document seconds(const std::optional<Seconds>& time) {
-  return time ? Document(time->value()) : Document();
-}
-
 Document row_document(const StageRow& row, const Deployment& deployment) {
   Document document;
   document["name"] = row.name;
@@ -133,8 +131,8 @@ Document row_document(const StageRow& row, const Deployment& deployment) {
     document["ranks"].append(rank);
     document["devices"].append(deployment.cluster->name(deployment.device(rank)));
   }
-  document["forward_seconds"] = seconds(row.forward);
-  document["backward_seconds"] = seconds(row.backward);
+  document["forward_seconds"] = seconds_or_null(row.forward);
+  document["backward_seconds"] = seconds_or_null(row.backward);
   document["compute"] = row.compute;
   document["exposed"] = row.exposed;
   document["idle"] = row.idle;
@@ -162,8 +160,8 @@ std::string stages_text(const Planned& planned, const DescribedStages& stages) {
   for (const StageRow& row : stages.rows)
     table.add({row.name, modules_text(row), ranks_text(row.ranks),
                devices_text(deployment, row.ranks), step_or_nothing(row.forward),
-               step_or_nothing(row.backward), percent(row.compute), percent(row.exposed),
-               percent(row.idle),
+               step_or_nothing(row.backward), share_text(row.compute), share_text(row.exposed),
+               share_text(row.idle),
                to_text(row.memory.all()) + " of " + to_text(row.memory.capacity)});
   std::string text = "\nStages: times of a micro-batch, parts of the step\n" + table.text();
   std::vector<std::string> sentences;
@@ -187,7 +185,7 @@ Document stages_document(const Planned& planned, const DescribedStages& stages) 
     item["stage"] = planned.best()->candidate.plan.meshes.at(move.stage).name;
     item["behind"] = move.behind;
     item["moved"] = move.moved;
-    item["step_seconds"] = seconds(move.step);
+    item["step_seconds"] = seconds_or_null(move.step);
     document["moved"].append(std::move(item));
   }
   return document;

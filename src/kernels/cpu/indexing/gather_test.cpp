@@ -5,13 +5,6 @@ namespace {
 
 using namespace kernel_testing;
 
-Tensor random_ids(Generator& generator, const Shape& shape, int64_t low, int64_t high) {
-  Tensor ids({DType::kI32, shape});
-  for (int32_t& id : ids.values<int32_t>())
-    id = static_cast<int32_t>(random_int(generator, low, high));
-  return ids;
-}
-
 Shape rows_shape(const Shape& ids, const Shape& table) {
   Shape shape = ids;
   for (int dim = 1; dim < table.size(); ++dim) shape.push_back(table[dim]);

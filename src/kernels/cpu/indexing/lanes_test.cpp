@@ -9,9 +9,6 @@ namespace {
 
 using namespace kernel_testing;
 
-constexpr float kNaN = std::numeric_limits<float>::quiet_NaN();
-constexpr float kInfinity = std::numeric_limits<float>::infinity();
-
 /// A shape with at least one dim, and one of its dims.
 struct Lane {
   Shape shape;
@@ -21,13 +18,6 @@ struct Lane {
 Lane random_lane(Generator& generator) {
   const Shape shape = random_shape(generator, static_cast<int>(random_int(generator, 1, 4)));
   return {shape, random_int(generator, 0, shape.size() - 1)};
-}
-
-Tensor random_ids(Generator& generator, const Shape& shape, int64_t low, int64_t high) {
-  Tensor ids({DType::kI32, shape});
-  for (int32_t& id : ids.values<int32_t>())
-    id = static_cast<int32_t>(random_int(generator, low, high));
-  return ids;
 }
 
 Shape with_extent(Shape shape, int64_t dim, int64_t extent) {

@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <array>
 
+#include "base/testing/tensor_types.h"
 #include "base/text/text.h"
 #include "kernels/testing/kernel_check.h"
 
@@ -10,10 +11,6 @@ namespace tessera {
 namespace {
 
 using namespace kernel_testing;
-
-TensorType f32(const Shape& shape) {
-  return {DType::kF32, shape};
-}
 
 /// One dim of space, with the integers of the kernels in their order.
 struct Dim {
