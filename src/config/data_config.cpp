@@ -11,7 +11,7 @@
 namespace tessera {
 namespace {
 
-constexpr double kMostOfData = 1e12;
+constexpr double kMaxAmount = 1e12;
 
 /// A key of the table, the member that it sets, its range, and the kinds that read it.
 struct DataKey {
@@ -30,16 +30,16 @@ const std::vector<DataKey>& keys() {
       {"images", &DataConfig::images, {"npy", "idx"}},
       {"labels", &DataConfig::labels, {"npy", "idx"}},
       {"tokens", &DataConfig::tokens, {"text"}, 0, 0, {"bytes", "characters"}},
-      {"max_bytes", &DataConfig::max_bytes, {"text"}, 0, kMostOfData},
+      {"max_bytes", &DataConfig::max_bytes, {"text"}, 0, kMaxAmount},
       {"layout", &DataConfig::layout, {"npy", "idx"}, 0, 0, {"auto", "nchw", "nhwc"}},
       {"vocabulary", &DataConfig::vocabulary, {"jsonl", "npy"}, 0, 1 << 24},
       {"classes", &DataConfig::classes, {"npy", "idx", "cifar"}, 0, 1 << 20},
       {"states", &DataConfig::states, {"markov"}, 2, 1024},
-      {"samples", &DataConfig::samples, {"markov", "digits", "shapes"}, 2, kMostOfData},
+      {"samples", &DataConfig::samples, {"markov", "digits", "shapes"}, 2, kMaxAmount},
       {"size", &DataConfig::size, {"digits", "shapes"}, 12, 1024},
       {"noise", &DataConfig::noise, {"digits", "shapes"}, 0, 1},
       {"held_out", &DataConfig::held_out, {}, 0, 0.9},
-      {"stride", &DataConfig::stride, {"text", "jsonl", "npy"}, 0, kMostOfData},
+      {"stride", &DataConfig::stride, {"text", "jsonl", "npy"}, 0, kMaxAmount},
       {"mask_block", &DataConfig::mask_block, {"text", "jsonl", "npy", "markov"}, 0, 1 << 20},
   };
   return kKeys;
@@ -131,7 +131,7 @@ DataConfig read_data_config(ConfigTable table) {
   for (const DataKey& key : keys())
     if (reads(data, key)) read(table, key, data);
   data.seed = static_cast<uint64_t>(
-      table.integer("seed", static_cast<int64_t>(data.seed), 0, static_cast<int64_t>(kMostOfData)));
+      table.integer("seed", static_cast<int64_t>(data.seed), 0, static_cast<int64_t>(kMaxAmount)));
   const std::string shuffle =
       table.choice("shuffle", "before_split", {"none", "before_split", "after_split"});
   data.shuffle = shuffle == "none"           ? Shuffle::kNone

@@ -15,13 +15,9 @@ namespace {
 
 using error_testing::throws_user_error;
 
-using testing::AllOf;
 using testing::Each;
 using testing::ElementsAre;
 using testing::IsEmpty;
-using testing::Property;
-using testing::StrEq;
-using testing::Throws;
 
 std::vector<int64_t> batch_of(const Sampler& sampler, int64_t step) {
   std::vector<int64_t> samples;

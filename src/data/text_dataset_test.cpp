@@ -15,13 +15,8 @@ namespace tessera {
 namespace {
 
 using error_testing::throws_user_error;
-
-using testing::AllOf;
 using testing::ElementsAre;
 using testing::ElementsAreArray;
-using testing::Property;
-using testing::StrEq;
-using testing::Throws;
 
 /// 0, 1, 2, ...: each token is its own position.
 std::vector<int32_t> counting(int64_t count) {
@@ -58,7 +53,7 @@ TEST(BigramEntropy, DoesNotDependOnTokensThatDoNotOccur) {
 }
 
 TEST(BigramEntropy, OfLessThanAPairIsZero) {
-  EXPECT_EQ(bigram_entropy({}, 4), 0.0);
+  EXPECT_EQ(bigram_entropy(std::vector<int32_t>{}, 4), 0.0);
   EXPECT_EQ(bigram_entropy({3}, 4), 0.0);
 }
 

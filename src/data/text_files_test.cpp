@@ -15,10 +15,6 @@ namespace {
 using error_testing::throws_user_error;
 
 namespace fs = std::filesystem;
-using testing::AllOf;
-using testing::Property;
-using testing::StrEq;
-using testing::Throws;
 
 constexpr int64_t kPlenty = 1 << 20;
 

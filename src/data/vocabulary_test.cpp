@@ -11,10 +11,7 @@ namespace {
 
 using error_testing::throws_user_error;
 
-using testing::AllOf;
 using testing::ElementsAre;
-using testing::Property;
-using testing::Throws;
 
 TEST(Vocabulary, ATokenOfBytesIsTheByte) {
   const Vocabulary bytes = Vocabulary::bytes();
