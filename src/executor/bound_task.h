@@ -21,7 +21,9 @@ namespace tessera {
 struct BoundStep {
   KernelStep source;
   BoundKernel kernel;  // empty when all results are empty on this rank, and for a While or an If
-  std::vector<const std::byte*> inputs;  // addresses for the current act
+  std::vector<RegisterIndex> input_registers;  // those of `source`
+  std::vector<RegisterIndex> output_registers;
+  std::vector<const std::byte*> inputs;  // their addresses for the current act
   std::vector<std::byte*> outputs;
   std::vector<Region*> regions;              // those of a While or an If
   std::vector<CarriedValue> carried_values;  // those of a While

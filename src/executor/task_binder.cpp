@@ -69,6 +69,8 @@ std::vector<TensorType> TaskBinder::types(const RegisterList& registers) const {
 BoundStep TaskBinder::bind_step(const KernelStep& step) const {
   BoundStep bound{.source = step,
                   .kernel = {},
+                  .input_registers = step.inputs,
+                  .output_registers = step.outputs,
                   .inputs = std::vector<const std::byte*>(step.inputs.size()),
                   .outputs = std::vector<std::byte*>(step.outputs.size()),
                   .regions = {},

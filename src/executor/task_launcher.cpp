@@ -21,16 +21,16 @@ void TaskLauncher::launch_steps(RankStream& stream, BoundTask& task) {
   for (BoundStep& step : task.steps) {
     const KernelStep& source = step.source;
     if (stream.is_host()) running_step_ = &source;
-    for (size_t i = 0; i < source.inputs.size(); ++i)
-      step.inputs[i] = memory_.current(source.inputs[i]);
-    for (size_t i = 0; i < source.outputs.size(); ++i)
-      step.outputs[i] = memory_.current(source.outputs[i]);
+    for (size_t i = 0; i < step.inputs.size(); ++i)
+      step.inputs[i] = memory_.current(step.input_registers[i]);
+    for (size_t i = 0; i < step.outputs.size(); ++i)
+      step.outputs[i] = memory_.current(step.output_registers[i]);
     if (step.kernel.run) stream.launch(step.kernel, step.buffers(memory_.workspace(source)));
     if (source.control) run_control(step, running_region_);
     if (stream.is_host() && messages_.is_recording())
       begin = messages_.record_kernel(task, source, begin);
-    for (size_t i = 0; i < source.outputs.size(); ++i)
-      observer_.show_result(stream, source.outputs[i], step.outputs[i]);
+    for (size_t i = 0; i < step.outputs.size(); ++i)
+      observer_.show_result(stream, step.output_registers[i], step.outputs[i]);
     if (stream.is_host() && advance_) advance_();
   }
   if (stream.is_host()) running_step_ = nullptr;

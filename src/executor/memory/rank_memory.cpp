@@ -13,8 +13,10 @@ RankMemory::RankMemory(const ProgramContext& program, int rank_index, std::byte*
     arenas_ =
         program.arenas->at(rank_index)
             .lend(*program.graph, rank, [this](MeshIndex mesh) -> Device& { return device(mesh); });
-  for (const Register& reg : program.graph->registers) base_.push_back(address_of(reg, lent_arena));
-  current_ = base_;
+  for (const Register& reg : program.graph->registers) {
+    std::byte* first = address_of(reg, lent_arena);
+    places_.push_back({first, slot_stride(reg).value(), first});
+  }
 }
 
 std::byte* RankMemory::address_of(const Register& reg, std::byte* lent_arena) const {
@@ -57,18 +59,18 @@ Device& RankMemory::device(MeshIndex mesh) const {
 
 void RankMemory::select_slots(const Task& task, const Act& act) {
   for (size_t i = 0; i < task.outputs.size(); ++i)
-    current_[task.outputs[i]] = slot(task.outputs[i], act.output_slots[i]);
+    places_[task.outputs[i]].current = slot(task.outputs[i], act.output_slots[i]);
   // The input ports of an exchange are registers of its senders.
   if (task.kind == Task::Kind::kExchange) return;
   for (size_t i = 0; i < act.input_slots.size(); ++i)
-    current_[task.inputs[i]] = slot(task.inputs[i], act.input_slots[i]);
+    places_[task.inputs[i]].current = slot(task.inputs[i], act.input_slots[i]);
 }
 
 void RankMemory::lend(int variable, std::byte* memory) {
-  for (RegisterIndex i : base_.indices()) {
+  for (RegisterIndex i : places_.indices()) {
     const Register& reg = program_.graph->registers[i];
     if (reg.storage == Register::Storage::kVariable && reg.variable == variable)
-      base_[i] = current_[i] = memory;
+      places_[i].first = places_[i].current = memory;
   }
 }
 

@@ -32,12 +32,13 @@ class RankMemory {
   Device& device(MeshIndex mesh) const;
 
   std::byte* slot(RegisterIndex reg, int slot) const {
-    return base_[reg] + slot * slot_stride(program_.reg(reg)).value();
+    const Place& place = places_[reg];
+    return place.first + slot * place.stride;
   }
   /// The slot of the current act. A register that only one task uses has only its first slot.
-  std::byte* current(RegisterIndex reg) const { return current_[reg]; }
+  std::byte* current(RegisterIndex reg) const { return places_[reg].current; }
   std::byte* workspace(const KernelStep& step) const {
-    return step.workspace.is_none() ? nullptr : base_[step.workspace];
+    return step.workspace.is_none() ? nullptr : places_[step.workspace].first;
   }
   /// Selects the slots of the ports of `task` that `act` reads and writes.
   void select_slots(const Task& task, const Act& act);
@@ -46,15 +47,20 @@ class RankMemory {
   void lend(int variable, std::byte* memory);
 
  private:
+  /// Where a register is.
+  struct Place {
+    std::byte* first;    // the address of its first slot
+    int64_t stride;      // bytes from one slot to the next
+    std::byte* current;  // that of the slot of the current act
+  };
   std::byte* address_of(const Register& reg, std::byte* lent_arena) const;
   std::byte* variable_part(const Register& reg) const;
 
   const ProgramContext& program_;
   const int rank_index_;
   IndexedVector<MeshIndex, std::optional<Coordinate>> coordinates_;
-  IndexedVector<MeshIndex, std::byte*> arenas_;    // a region has none
-  IndexedVector<RegisterIndex, std::byte*> base_;  // the address of the first slot
-  IndexedVector<RegisterIndex, std::byte*> current_;
+  IndexedVector<MeshIndex, std::byte*> arenas_;  // a region has none
+  IndexedVector<RegisterIndex, Place> places_;
 };
 
 }  // namespace tessera
