@@ -1,5 +1,7 @@
 #include "base/index.h"
 
+#include <gtest/gtest.h>
+
 #include <string>
 #include <type_traits>
 #include <vector>

@@ -82,6 +82,7 @@ void RankExecutor::run_region(const StepCall& call) {
     finish_launched_work();
     throw;
   }
+  stopwatch_.pause();
   set_position(static_cast<int>(program_.graph->order.size()));
 }
 
@@ -106,6 +107,7 @@ bool RankExecutor::advance_streams() {
   PrefetchQueue& prefetches = exchanger_.prefetches();
   bool has_moved = false;
   if (!prefetches.is_empty()) {
+    stopwatch_.pause();  // a prefetch that copies is no part of the act before it
     const RankStream& host = *streams_.front();
     prefetches.set_position(host.is_done() ? static_cast<int>(program_.graph->order.size())
                                            : host.next_entry().position);
@@ -113,11 +115,13 @@ bool RankExecutor::advance_streams() {
   }
   has_moved = advance_devices() || has_moved;  // first: an act of the host takes its time here
   has_moved = advance(*streams_.front()) || has_moved;
-  if (!has_moved && messages_.is_recording() && !is_waiting_) {
+  if (has_moved) return true;
+  stopwatch_.pause();
+  if (messages_.is_recording() && !is_waiting_) {
     is_waiting_ = true;
     wait_begin_ = messages_.now();
   }
-  return has_moved;
+  return false;
 }
 
 /// While an act of the host runs: prefetches and the streams of copies and devices go on.
@@ -160,6 +164,7 @@ bool RankExecutor::advance(RankStream& stream) {
 
 /// Advances an exchange that may have been prefetched, at its turn.
 bool RankExecutor::advance_prefetch(RankStream& stream, Prefetch& prefetch) {
+  stopwatch_.pause();
   const auto begin = StepStopwatch::now();
   const bool has_moved = exchanger_.prefetches().advance_due(prefetch);
   stopwatch_.add_due(prefetch.state == Prefetch::State::kActing,
@@ -172,7 +177,8 @@ bool RankExecutor::advance_prefetch(RankStream& stream, Prefetch& prefetch) {
 
 void RankExecutor::launch(RankStream& stream, BoundTask& task) {
   set_position(stream.next_entry().position);
-  stream.begin = StepStopwatch::now();
+  stream.begin = messages_.now();
+  if (stream.is_host()) stopwatch_.begin_act(task.task.kind);
   stream.is_acting = true;
   ActDelay* delay = stream.is_host() ? program_.options.delay.get() : nullptr;
   if (delay) delay->begin(program_.ranks[rank_index_], *program_.graph, task.id);
@@ -190,7 +196,6 @@ void RankExecutor::finish(RankStream& stream, BoundTask& task) {
     observer_.show(output, endpoint_.memory.current(output));
   }
   observer_.show_copies(stream);
-  if (stream.is_host()) stopwatch_.add_act(task.task.kind, stream.begin);
   messages_.finish_act(task, stream.begin, stream.stream);
 }
 

@@ -64,7 +64,7 @@ using TensorMap = std::map<std::string, Tensor>;
 
 /// What the thread of a rank did in a step. The rest of the step it waited for others.
 struct RankTime {
-  Seconds kernels{0};
+  Seconds kernels{0};  // with what the thread does between two of them
   Seconds exposed{0};  // in exchanges, while no kernel ran
 };
 

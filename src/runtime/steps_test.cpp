@@ -31,6 +31,16 @@ HandMade summing(const std::string& mesh) {
   return made;
 }
 
+/// y = 2 x, which each rank has in part, and the sum of the parts on each rank.
+HandMade doubling_and_summing() {
+  HandMade made(mesh_of("dp=2"));
+  const std::string partial = "f32[6] {partial sum: dp}";
+  const RegisterIndex x = feed_anything(made, "x", partial);
+  const RegisterIndex y = made.compute("y", {"scalar.mul", {}, {2}, ""}, {x}, partial);
+  made.result("sum", made.exchange("sum", y, "f32[6]"));
+  return made;
+}
+
 /// y = 2 x on each rank.
 HandMade doubling(const std::string& mesh) {
   HandMade made(mesh_of(mesh));
@@ -270,6 +280,28 @@ TEST(Steps, OfSeveralMembersGiveTheBitsOfThreads) {
       }
       EXPECT_EQ(found, expected) << "on member " << network->process();
     });
+}
+
+TEST(Steps, TheTimeOfARankIsThatOfItsKernelsWithoutItsWaits) {
+  constexpr RegisterIndex kY(1);
+  constexpr std::chrono::milliseconds kSleep(50);
+  Bench bench(doubling_and_summing());
+  std::atomic<bool> is_next_to_wait{false};
+  const Observer sleeps = [&](Rank rank, RegisterIndex reg, const Coordinate&, const std::byte*) {
+    if (reg != kY) return;
+    if (rank == 1) {
+      is_next_to_wait = true;
+    } else {
+      comes_true([&] { return is_next_to_wait.load(); });
+      std::this_thread::sleep_for(kSleep);
+    }
+  };
+  bench.begin(&sleeps);
+  const Seconds time = bench.runtime().end_step();
+  const RankTime mean = bench.runtime().mean_rank_time().value();
+  const double half = std::chrono::duration<double>(kSleep).count() / 2;
+  EXPECT_GE(mean.kernels.value(), half) << "rank 0 sleeps in a kernel";
+  EXPECT_GE((time - mean.kernels - mean.exposed).value(), half * 0.8) << "rank 1 waits for it";
 }
 
 TEST(Steps, AFailureOnAnotherMemberEndsAllThatAreUnderWay) {

@@ -8,7 +8,9 @@
 
 namespace tessera {
 
-/// Sums over the acts of the thread of a rank, without a trace.
+/// Sums over the thread of a rank, without a trace. A read of the clock takes about as long as a
+/// small act, so the clock is read only when the thread begins another kind of act or waits: what
+/// it does between two acts of one kind counts as theirs.
 ///
 ///   threads  the thread of the rank
 ///   memory   allocates nothing
@@ -19,28 +21,42 @@ class StepStopwatch {
   static Time now() { return Recorder::now(); }
   void begin_step() { *this = {}; }
 
-  /// An act of the thread has ended.
-  void add_act(Task::Kind kind, Time begin) {
-    if (kind == Task::Kind::kCompute) time_.kernels += since(begin);
-    if (kind == Task::Kind::kExchange) time_.exposed += since(begin);
+  /// An act begins on the thread. What the thread did before ends here.
+  void begin_act(Task::Kind kind) {
+    if (kind != kind_) switch_to(kind);
+  }
+  /// The thread waits, or the step has ended.
+  void pause() {
+    if (kind_) switch_to(std::nullopt);
   }
   /// An exchange that may have been prefetched was advanced at its turn, from `begin` to now. The
   /// time from when its senders have filled the data until it is done is exposed.
+  ///   requires  paused
   void add_due(bool is_acting, bool is_done, Time begin) {
     if (!due_since_ && (is_acting || is_done)) due_since_ = begin;
     if (!is_done) return;
-    time_.exposed += since(*due_since_);
+    time_.exposed += between(*due_since_, now());
     due_since_.reset();
   }
 
+  ///   requires  paused
   const RankTime& time() const { return time_; }
 
  private:
-  static Seconds since(Time begin) {
-    return Recorder::seconds_of(now()) - Recorder::seconds_of(begin);
+  static Seconds between(Time begin, Time end) {
+    return Recorder::seconds_of(end) - Recorder::seconds_of(begin);
+  }
+  void switch_to(std::optional<Task::Kind> kind) {
+    const Time end = now();
+    if (kind_ == Task::Kind::kCompute) time_.kernels += between(since_, end);
+    if (kind_ == Task::Kind::kExchange) time_.exposed += between(since_, end);
+    since_ = end;
+    kind_ = kind;
   }
 
   RankTime time_;
+  std::optional<Task::Kind> kind_;  // of the act since since_; none: the thread waits
+  Time since_ = {};
   std::optional<Time> due_since_;
 };
 
