@@ -25,11 +25,23 @@ std::string_view without_brackets(std::string_view text) {
                                                       : text;
 }
 
+void check_chunks(const DistAttr& attr, const Shape& shape) {
+  for (int d = 0; d < shape.size(); ++d)
+    if (const int64_t chunks = attr.dims[static_cast<size_t>(d)].chunks; shape[d] % chunks != 0)
+      refuse_config("dim " + std::to_string(d) + " cannot be divided in " + std::to_string(chunks) +
+                        " chunks",
+                    "chunks are equal, and the dim has " + std::to_string(shape[d]) + " elements",
+                    "use a number of chunks that divides it");
+}
+
 DistAttr parse_one(std::string_view given, const MeshPtr& mesh, const TensorType& type) {
   const std::string_view text = without_brackets(given);
-  if (text.starts_with("[")) return parse_dist_attr(text, type.shape, mesh);
   const int rank = type.shape.size();
-  return text.starts_with("P(") ? parse_spec(text, mesh, rank) : parse_placements(text, mesh, rank);
+  DistAttr attr = text.starts_with("[")    ? parse_dist_attr(text, type.shape, mesh)
+                  : text.starts_with("P(") ? parse_spec(text, mesh, rank)
+                                           : parse_placements(text, mesh, rank);
+  check_chunks(attr, type.shape);
+  return attr;
 }
 
 OpenSpec parse_tensor(std::string_view given, const MeshPtr& mesh, const TensorType& type) {
@@ -37,14 +49,7 @@ OpenSpec parse_tensor(std::string_view given, const MeshPtr& mesh, const TensorT
   const int rank = type.shape.size();
   if (!text.starts_with("P(")) return {parse_one(text, mesh, type), {}};
   OpenSpec spec = parse_open_spec(text, mesh, rank);
-  for (int d = 0; d < rank; ++d)
-    if (const int64_t chunks = spec.attr.dims[static_cast<size_t>(d)].chunks;
-        type.shape[d] % chunks != 0)
-      refuse_config(
-          "dim " + std::to_string(d) + " cannot be divided in " + std::to_string(chunks) +
-              " chunks",
-          "chunks are equal, and the dim has " + std::to_string(type.shape[d]) + " elements",
-          "use a number of chunks that divides it");
+  check_chunks(spec.attr, type.shape);
   return spec;
 }
 
@@ -69,9 +74,9 @@ std::vector<int64_t> read_parts(std::string_view item) {
     if (count.empty()) continue;
     int64_t value = 0;
     const auto [end, error] = std::from_chars(count.data(), count.data() + count.size(), value);
-    if (error != std::errc{} || end != count.data() + count.size())
-      refuse_config("'" + word + "' is not a count", "parts look like (4,1)",
-                    "write one count a dim");
+    if (error != std::errc{} || end != count.data() + count.size() || value < 1)
+      refuse_config("'" + word + "' is not a number of parts", "parts look like (4,1)",
+                    "write one count a dim, 1 for a whole one");
     parts.push_back(value);
   }
   return parts;
@@ -171,8 +176,9 @@ void resolve_tensor(const Graph& graph, const MeshPtr& mesh, const Mark& mark,
     const MarkedValue& other = table.marks.values[known->second];
     if (other.attr == attr && other.open == spec.open) return;
     refuse_config("two marks place '" + v.name + "' differently",
-                  "mark " + quoted(*other.mark) + " says " + to_text(other.attr) + ", mark " +
-                      quoted(mark) + " says " + to_text(attr),
+                  "mark " + quoted(*other.mark) + " says " +
+                      to_text(OpenSpec{other.attr, other.open}) + ", mark " + quoted(mark) +
+                      " says " + to_text(spec),
                   "remove one of them, or narrow its pattern");
   }
   table.marks.values.push_back({value, std::move(attr), &mark, std::move(spec.open)});

@@ -42,8 +42,8 @@ std::vector<std::string> split_outside_brackets(std::string_view text, char sepa
   int depth = 0;
   size_t begin = 0;
   for (size_t i = 0; i <= text.size(); ++i) {
-    if (i < text.size() && text[i] == '(') ++depth;
-    if (i < text.size() && text[i] == ')') --depth;
+    if (i < text.size() && (text[i] == '(' || text[i] == '[')) ++depth;
+    if (i < text.size() && (text[i] == ')' || text[i] == ']')) --depth;
     if (i < text.size() && (text[i] != separator || depth != 0)) continue;
     if (!trim(text.substr(begin, i - begin)).empty())
       parts.emplace_back(trim(text.substr(begin, i - begin)));

@@ -200,6 +200,7 @@ bool choose_axes(const Mesh& mesh, const DistAttr& attr, int first, int64_t coun
   for (int axis = first; axis < mesh.axis_count(); ++axis) {
     const int64_t size = mesh.shape()[axis];
     if (size == 1 || attr.uses(axis) || count % size != 0) continue;
+    if (mesh.axes()[axis] == kMicroBatchAxis) continue;
     chosen.push_back(axis);
     if (choose_axes(mesh, attr, axis + 1, count / size, chosen)) return true;
     chosen.pop_back();
@@ -214,8 +215,8 @@ DistAttr from_parts(MeshPtr mesh, const std::vector<int64_t>& parts) {
   for (size_t d = 0; d < parts.size(); ++d) {
     std::vector<int> chosen;
     if (parts[d] < 1 || !choose_axes(*mesh, attr, 0, parts[d], chosen))
-      throw UserError("dim " + std::to_string(d) + " cannot be cut into " +
-                          std::to_string(parts[d]) + " parts on the mesh " + to_text(*mesh),
+      throw UserError("no dim can be cut into " + std::to_string(parts[d]) +
+                          " parts here on the mesh " + given_text(*mesh),
                       "the parts of a dim are a product of axes that no other dim uses",
                       "use such a product, or 1 to leave the dim whole", ExitCode::kBadConfig);
     attr.dims[d].axes = chosen;

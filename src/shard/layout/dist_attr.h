@@ -131,8 +131,8 @@ DistType parse_dist_type(std::string_view text, MeshPtr mesh);
 ///   throws  UserError (78) for a dim that the tensor does not have
 DistAttr from_placements(MeshPtr mesh, int rank, const std::vector<Placement>& placements);
 /// From text per axis: "Shard(0), Replicate()", or by name in any order "tp: Shard(1), ep:
-/// Partial(sum)".
-///   throws  UserError (78)
+/// Partial(sum)". A position does not count the axis of micro-batches.
+///   throws  UserError (78), also for an axis that is placed twice
 DistAttr parse_placements(std::string_view text, MeshPtr mesh, int rank);
 
 /// From text per dim, as in jax.P: each entry is "" or "None" (whole), an axis, or several axes
@@ -151,12 +151,14 @@ struct OpenSpec {
   DistAttr attr;
   std::vector<bool> open;  // by dim: it may get axes behind those of `attr`
 };
+std::string to_text(const OpenSpec& spec);  // "[?, @tp]"
 /// As parse_spec, with open dims: P(?, "tp") says nothing of dim 0; P(("dp", ?)) that dp divides it
 /// first.
 OpenSpec parse_open_spec(std::string_view text, MeshPtr mesh, int rank);
 
 /// From the number of parts of each dim of one operand, as in ((4,1),(1,1)). Each number is the
-/// product of mesh axes that are not yet used, in the order of the mesh.
+/// product of mesh axes that are not yet used, in the order of the mesh; that of micro-batches is
+/// none of them.
 ///   throws  UserError (78) with the sizes of the axes when no product fits
 DistAttr from_parts(MeshPtr mesh, const std::vector<int64_t>& parts);
 

@@ -1,5 +1,6 @@
 #include "shard/layout/dist_attr.h"
 
+#include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
 #include "base/testing/error.h"
@@ -9,6 +10,7 @@ namespace tessera {
 namespace {
 
 using error_testing::message_of;
+using testing::HasSubstr;
 
 // The worked example of docs/sharding.md: a 6x12 tensor of values 12 i + j on the mesh
 // [[0,1],[2,3],[4,5]] with axes x and y.
@@ -113,6 +115,39 @@ TEST(DistAttr, PartsMayTakeSeveralAxes) {
   EXPECT_EQ(to_text(from_parts(mesh, {4, 2})), "[@tp, @dp]");
 }
 
+TEST(DistAttr, PositionsDoNotCountTheAxisOfMicroBatches) {
+  const MeshPtr mesh = mesh_of("mb=4 dp=2 tp=4");
+  EXPECT_EQ(to_text(parse_placements("Shard(0), Shard(1)", mesh, 2)), "[@dp, @tp]");
+  EXPECT_EQ(to_text(parse_placements("Replicate(), Shard(1)", mesh, 2)), "[*, @tp]");
+  EXPECT_EQ(to_text(from_parts(mesh, {2, 4})), "[@dp, @tp]");
+  EXPECT_EQ(to_text(from_parts(mesh, {8})), "[@dp@tp]");
+  const auto refusal = [&](const auto& read) { return message_of(ExitCode::kBadConfig, read); };
+  EXPECT_THAT(refusal([&] { parse_placements("Shard(0), Replicate(), Replicate()", mesh, 2); }),
+              HasSubstr("there are more placements than the mesh has axes"));
+  EXPECT_THAT(refusal([&] { from_parts(mesh, {16}); }), HasSubstr("on the mesh dp=2 tp=4\n"));
+}
+
+TEST(DistAttr, AnAxisIsPlacedOnce) {
+  const MeshPtr mesh = mesh_of("dp=2 tp=4");
+  for (const char* text : {"dp: Shard(0), dp: Shard(1)", "dp: Shard(0), Shard(1), dp: Replicate()",
+                           "Shard(0), dp: Shard(1)"})
+    EXPECT_THAT(message_of(ExitCode::kBadConfig, [&] { parse_placements(text, mesh, 2); }),
+                HasSubstr("it places axis 'dp' twice"));
+}
+
+TEST(DistAttr, BracketsOfASpecMatch) {
+  const MeshPtr mesh = mesh_of("dp=2 tp=4");
+  for (const char* text : {"P(\"dp\"))", "P((\"dp\")", "P(\"dp\"), (\"tp\")"})
+    EXPECT_THAT(message_of(ExitCode::kBadConfig, [&] { parse_spec(text, mesh, 2); }),
+                HasSubstr("its brackets do not match"));
+}
+
+TEST(DistAttr, OpenDimsAreShown) {
+  const MeshPtr mesh = mesh_of("dp=2 tp=4");
+  EXPECT_EQ(to_text(parse_open_spec("P(?, \"tp\")", mesh, 3)), "[?, @tp, *]");
+  EXPECT_EQ(to_text(parse_open_spec("P((\"dp\", ?))", mesh, 2)), "[@dp?, *]");
+}
+
 TEST(DistAttr, RefusesWithThreeParts) {
   const MeshPtr mesh = mesh_of("dp=2 tp=4");
   EXPECT_EQ(message_of(ExitCode::kBadConfig, [&] { parse_spec("P(\"dp\", \"dp\")", mesh, 2); }),
@@ -128,10 +163,11 @@ TEST(DistAttr, RefusesWithThreeParts) {
   EXPECT_EQ(message_of(ExitCode::kBadConfig, [&] { parse_dist_type("f32[8@cp]", mesh); }),
             "the mesh dp=2 tp=4 has no axis 'cp'\n  why: its axes are dp, tp\n  fix: use one of "
             "these, or add the axis to the mesh");
-  EXPECT_EQ(message_of(ExitCode::kBadConfig, [&] { from_parts(mesh, {3}); }),
-            "dim 0 cannot be cut into 3 parts on the mesh dp=2 tp=4\n  why: the parts of a dim are "
-            "a product of axes that no other dim uses\n"
-            "  fix: use such a product, or 1 to leave the dim whole");
+  EXPECT_EQ(
+      message_of(ExitCode::kBadConfig, [&] { from_parts(mesh, {3}); }),
+      "no dim can be cut into 3 parts here on the mesh dp=2 tp=4\n  why: the parts of a dim are "
+      "a product of axes that no other dim uses\n"
+      "  fix: use such a product, or 1 to leave the dim whole");
   EXPECT_EQ(
       message_of(ExitCode::kBadConfig, [&] { parse_placements("Split(0)", mesh, 2); }),
       "'Split(0)' is not a placement\n  why: 'Split(0)' is none of Shard(dim), Replicate(), "

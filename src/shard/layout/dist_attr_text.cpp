@@ -1,6 +1,7 @@
 // The text notations of placements.
 #include <algorithm>
 #include <charconv>
+#include <set>
 
 #include "base/error.h"
 #include "base/text/text.h"
@@ -166,6 +167,15 @@ bool take_open(std::string& axes) {
   return true;
 }
 
+bool has_closed_brackets(std::string_view text) {
+  int depth = 0;
+  for (const char letter : text) {
+    depth += letter == '(' ? 1 : letter == ')' ? -1 : 0;
+    if (depth < 0) return false;
+  }
+  return depth == 0;
+}
+
 Placement read_placement(std::string_view item, std::string_view whole) {
   if (item == "Replicate()" || item == "Replicate") return Replicate();
   if (item == "Partial()" || item == "Partial") return Partial();
@@ -199,6 +209,16 @@ std::string to_text(const DistAttr& attr) {
   for (size_t d = 0; d < attr.dims.size(); ++d)
     dims.push_back(attr.dims[d].axes.empty() ? "*" : dim_text(attr, d));
   return "[" + join(dims, ", ") + "]" + partial_text(attr);
+}
+
+std::string to_text(const OpenSpec& spec) {
+  std::vector<std::string> dims;
+  for (size_t d = 0; d < spec.attr.dims.size(); ++d) {
+    const bool is_open = d < spec.open.size() && spec.open[d];
+    dims.push_back(dim_text(spec.attr, d) + (is_open ? "?" : ""));
+    if (dims.back().empty()) dims.back() = "*";
+  }
+  return "[" + join(dims, ", ") + "]" + partial_text(spec.attr);
 }
 
 DistAttr parse_dist_attr(std::string_view given, const Shape& shape, MeshPtr mesh) {
@@ -241,17 +261,21 @@ DistType parse_dist_type(std::string_view text, MeshPtr mesh) {
 
 DistAttr parse_placements(std::string_view text, MeshPtr mesh, int rank) {
   std::vector<Placement> placements(mesh->axis_count());
+  std::set<int> placed;
+  // A position counts the axes that the user gave to the mesh.
+  const int first = mesh->find_axis(kMicroBatchAxis) ? kMicroBatchAxisIndex + 1 : 0;
   const std::vector<std::string> items = split_outside_brackets(text, ',');
   for (size_t i = 0; i < items.size(); ++i) {
-    const size_t colon = items[i].find(':');
-    if (colon == std::string::npos) {
-      if (i >= placements.size())
-        malformed(text, "there are more placements than the mesh has axes", kPlacementsForm);
-      placements[i] = read_placement(items[i], text);
-    } else {
-      const int axis = mesh->axis(trim(std::string_view(items[i]).substr(0, colon)));
-      placements[axis] = read_placement(trim(std::string_view(items[i]).substr(colon + 1)), text);
-    }
+    const std::string_view item = items[i];
+    const size_t colon = item.find(':');
+    const bool is_named = colon != std::string_view::npos;
+    const int axis =
+        is_named ? mesh->axis(trim(item.substr(0, colon))) : first + static_cast<int>(i);
+    if (axis >= mesh->axis_count())
+      malformed(text, "there are more placements than the mesh has axes", kPlacementsForm);
+    if (!placed.insert(axis).second)
+      malformed(text, "it places axis '" + mesh->axes()[axis] + "' twice", kPlacementsForm);
+    placements[axis] = read_placement(is_named ? trim(item.substr(colon + 1)) : item, text);
   }
   return from_placements(std::move(mesh), rank, placements);
 }
@@ -261,6 +285,7 @@ OpenSpec parse_open_spec(std::string_view text, MeshPtr mesh, int rank) {
   if (!list.starts_with("P(") || !list.ends_with(")"))
     malformed(text, "a spec starts with P( and ends with )", kSpecForm);
   list = list.substr(2, list.size() - 3);
+  if (!has_closed_brackets(list)) malformed(text, "its brackets do not match", kSpecForm);
   std::vector<std::string> spec;
   std::vector<int64_t> chunks;
   std::vector<bool> open;

@@ -110,16 +110,19 @@ int Mesh::axis(std::string_view name) const {
     refuse_config("no mesh axis is called '" + std::string(name) + "'",
                   "the mesh is one rank, without axes",
                   "add the axis: \"mesh\": {\"" + std::string(name) + "\": 2}");
-  // As the user wrote it: the axis of the micro-batches was added by the program.
-  std::vector<std::string> shown, names;
-  for (int i = 0; i < axis_count(); ++i) {
-    if (axes_[i] == kMicroBatchAxis) continue;
-    shown.push_back(axis_text(*this, i));
-    names.push_back(axes_[i]);
-  }
-  refuse_config("the mesh " + join(shown, " ") + " has no axis '" + std::string(name) + "'",
+  std::vector<std::string> names;
+  for (const std::string& axis : axes_)
+    if (axis != kMicroBatchAxis) names.push_back(axis);
+  refuse_config("the mesh " + given_text(*this) + " has no axis '" + std::string(name) + "'",
                 "its axes are " + join(names, ", "),
                 "use one of these, or add the axis to the mesh");
+}
+
+std::string given_text(const Mesh& mesh) {
+  std::vector<std::string> axes;
+  for (int i = 0; i < mesh.axis_count(); ++i)
+    if (mesh.axes()[i] != kMicroBatchAxis) axes.push_back(axis_text(mesh, i));
+  return join(axes, " ");
 }
 
 std::optional<int> Mesh::find_axis(std::string_view name) const {

@@ -96,6 +96,8 @@ bool share_ranks(const Mesh& a, const Mesh& b);
 /// "dp=2 tp=2"; with ranks other than 0, 1, ...: "dp=2 tp=2 {4,5,6,7}"; two parts of weights 2 and
 /// 1: "dp=2:1 tp=2".
 std::string to_text(const Mesh& mesh);
+/// Its axes as the user gave them, without that of micro-batches, for messages.
+std::string given_text(const Mesh& mesh);
 /// "dp=2" or "dp=2:1".
 std::string axis_text(const Mesh& mesh, int axis);
 
