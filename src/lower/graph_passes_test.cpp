@@ -126,5 +126,24 @@ TEST(GraphPasses, APlanOfOtherPassesCompilesWithANote) {
                   "dead-code, recompute the graph is another one, which computes the same"));
 }
 
+TEST(GraphPasses, WhatADisabledPassWouldDoIsNoted) {
+  const Graph graph = parse_graph(kProgram);
+  Plan plan;
+  const auto notes = [&] {
+    std::vector<std::string> texts;
+    for (const ShardingNote& note : compile(graph, plan).sharded.notes) texts.push_back(note.text);
+    return texts;
+  };
+  plan.disabled_passes = {"recompute", "buckets"};
+  EXPECT_THAT(notes(), ElementsAre()) << "the plan asks for neither";
+  plan.recompute.kind = Recompute::Kind::kFull;
+  plan.bucket = Bytes(1);
+  EXPECT_THAT(notes(),
+              ElementsAre("the plan's recompute has no effect: the pass 'recompute' is disabled",
+                          "the plan's bucket_mib has no effect: the pass 'buckets' is disabled"));
+  plan.disabled_passes = {};
+  EXPECT_THAT(notes(), ElementsAre());
+}
+
 }  // namespace
 }  // namespace tessera

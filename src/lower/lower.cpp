@@ -191,6 +191,26 @@ void note_other_passes(CompilerState& state) {
     state.result.sharded.notes.push_back({ShardingNote::Kind::kPasses, "", std::move(text)});
 }
 
+/// Of what the plan asks for and a pass that it disables would do.
+void note_disabled_requests(CompilerState& state) {
+  struct Request {
+    std::string_view pass, key;
+    bool is_made;
+  };
+  const Plan& plan = state.plan;
+  const Request requests[] = {
+      {"recompute", "recompute", plan.recompute.kind != Recompute::Kind::kNone},
+      {"collective-matmul", "collective_matmul", plan.collective_matmul != 1},
+      {"halos", "halos", plan.halos != HaloForm::kAuto},
+      {"buckets", "bucket_mib", plan.bucket != kGradientBucket}};
+  for (const auto& [pass, key, is_made] : requests)
+    if (is_made && std::ranges::count(plan.disabled_passes, pass) > 0)
+      state.result.sharded.notes.push_back({ShardingNote::Kind::kPasses, "",
+                                            "the plan's " + std::string(key) +
+                                                " has no effect: the pass '" + std::string(pass) +
+                                                "' is disabled"});
+}
+
 }  // namespace
 
 RewrittenFingerprint rewritten_fingerprint(const Compiled& compiled) {
@@ -235,6 +255,7 @@ std::optional<Compiled> compile_if(const Graph& graph, const Plan& plan,
   if (gates.in_memory && !gates.in_memory(planned_memory(state))) return std::nullopt;
   for (const CompilerPass& pass : task_passes()) run_pass(pass, state);
   note_other_passes(state);
+  note_disabled_requests(state);
   return std::move(state.result);
 }
 

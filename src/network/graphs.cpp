@@ -169,6 +169,13 @@ int64_t units_per_batch(const Network& network, const Graph& training) {
   return element_count(training.type(*training.find_value(network.targets)).shape);
 }
 
+std::string unit_of(const Network& network, const Graph& training) {
+  if (network.targets.empty()) return "sample";
+  if (training.value(samples_input(training)).name == "tokens") return "token";
+  const int dims = training.type(*training.find_value(network.targets)).shape.size();
+  return dims == 1 ? "image" : "pixel";
+}
+
 double model_flops(const Graph& training) {
   double sum = 0;
   for (const Op& op : training.ops())

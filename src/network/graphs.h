@@ -37,6 +37,9 @@ ValueId samples_input(const Graph& graph);
 /// The units that a training step counts: the elements of the targets, or the rows.
 ///   training  the training graph of the network
 int64_t units_per_batch(const Network& network, const Graph& training);
+/// What one of them is called: "token"; "image" of targets with one element a row, "pixel" of those
+/// with more; "sample" where the rows are counted.
+std::string unit_of(const Network& network, const Graph& training);
 
 /// The arithmetic of forward and backward on whole tensors, which the model requires under any
 /// division.

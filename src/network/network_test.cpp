@@ -56,11 +56,12 @@ TEST(FamilyNetwork, EvaluationHasTheCountsOfItsMetricsAndNoLogits) {
 TEST(FamilyNetwork, CountsTheElementsOfItsLabels) {
   const auto units = [](const std::string& kind) {
     const Network network = network_of(small(kind));
-    return units_per_batch(network, forward_graph(network, ForwardPurpose::kTraining, 3, 0));
+    const Graph graph = forward_graph(network, ForwardPurpose::kTraining, 3, 0);
+    return std::pair(units_per_batch(network, graph), unit_of(network, graph));
   };
-  EXPECT_EQ(units("gpt"), 3 * 8);         // tokens
-  EXPECT_EQ(units("resnet"), 3);          // images
-  EXPECT_EQ(units("unet"), 3 * 16 * 16);  // pixels
+  EXPECT_EQ(units("gpt"), std::pair(int64_t{3 * 8}, std::string("token")));
+  EXPECT_EQ(units("resnet"), std::pair(int64_t{3}, std::string("image")));
+  EXPECT_EQ(units("unet"), std::pair(int64_t{3 * 16 * 16}, std::string("pixel")));
 }
 
 /// y = w x, with a loss when there is one.
@@ -76,6 +77,7 @@ TEST(Forward, PutsTheRowsInFrontOfTheTypeOfASample) {
   const Graph graph = forward_graph({.forward = write_product}, ForwardPurpose::kPrediction, 5, 0);
   EXPECT_EQ(graph.type(*graph.find_value("x")), (TensorType{DType::kF32, {5, 3}}));
   EXPECT_EQ(units_per_batch({.forward = write_product}, graph), 5) << "rows, without targets";
+  EXPECT_EQ(unit_of({.forward = write_product}, graph), "sample");
 }
 
 TEST(Forward, AnInputHasOneNameInEveryScopeAndOneType) {

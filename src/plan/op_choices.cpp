@@ -115,13 +115,21 @@ void write_recompute(const Recompute& recompute, Document& document) {
 
 void check_patterns(std::string_view key, const std::vector<std::string>& patterns,
                     const std::string& plan, const Graph& graph) {
+  // Only what the forward makes can be computed again in the backward.
+  const auto may_be_meant = [&](const Op& op) {
+    return key != recompute_key().name || op.role == Role::kForward;
+  };
   for (const std::string& pattern : patterns) {
-    if (!ops_named(graph, pattern).empty()) continue;
+    if (std::ranges::any_of(ops_named(graph, pattern),
+                            [&](OpId op) { return may_be_meant(graph.op(op)); }))
+      continue;
     std::vector<std::string> names;
-    for (const Op& op : graph.ops()) names.push_back(op.name);
+    for (const Op& op : graph.ops())
+      if (may_be_meant(op)) names.push_back(op.name);
     const std::string close = nearest(pattern, names);
     refuse_config("the pattern '" + pattern + "' of '" + std::string(key) + "' in plan '" + plan +
-                      "' names no op of this model",
+                      "' names no " + (key == recompute_key().name ? "forward op" : "op") +
+                      " of this model",
                   key == "tasks" ? "tasks end where ops stop to match it"
                                  : "the results of the ops that it names are computed again",
                   close.empty() ? "list the names with `tessera explain --full`"

@@ -272,6 +272,15 @@ TEST(Plan, APatternOfTasksNamesAnOpOfTheModel) {
   }
 }
 
+// What the backward makes is not kept for it.
+TEST(Plan, APatternOfRecomputeNamesAnOpOfTheForward) {
+  const Graph graph = parse_graph(
+      "input x: f32[4]\ny = relu(x): f32[4]\n"
+      "y.grad = mul(y, y): f32[4] @backward <- gradient y\n");
+  check_fits(plan_of("\"recompute\": [\"y*\"], "), graph);
+  EXPECT_THROW(check_fits(plan_of("\"recompute\": [\"*.grad\"], "), graph), UserError);
+}
+
 TEST(Plan, KeysAndValuesOfFormerVersionsAreRefusedWithTheirNewNames) {
   EXPECT_EQ(message_of("\"most_kept\": 4, "),
             "plan.json: the key 'most_kept' has a new name\n"

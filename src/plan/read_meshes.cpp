@@ -85,6 +85,9 @@ Mesh read_mesh(const Document& mesh, const std::string& origin, std::vector<Rank
     refuse_config(origin + ": the mesh has " + std::to_string(mesh.as_table().size()) + " axes",
                   "a mesh has at most " + std::to_string(kMaxMeshAxes), "join some of the axes");
   for (const auto& [axis, size] : mesh.as_table()) {
+    if (axis == kMicroBatchAxis)
+      refuse_config(origin + ": a mesh axis is called '" + axis + "'",
+                    "this is the name of the micro-batches in placements", "choose another name");
     if (size == Document(std::string(kRest))) {
       shape.push_back(read_rest(mesh.as_table(), origin, count));
       axes.push_back(axis);
@@ -172,6 +175,9 @@ NamedMesh read_one_of(const ConfigTable& plan, const Document& item, const Meshe
     refuse_config(origin + ": " + position + " is not a mesh",
                   "one of several meshes has a name, its axes and its ranks",
                   "write {\"name\": \"first\", \"mesh\": {\"dp\": 2}, \"ranks\": [0, 1]}");
+  if (std::ranges::find(before, made.name, &NamedMesh::name) != before.end())
+    refuse_config(origin + ": two meshes are called '" + made.name + "'",
+                  "marks say by name to which mesh an op belongs", "give each a name of its own");
   made.mesh = std::make_shared<const Mesh>(
       read_mesh(*mesh, origin + " " + position, std::move(ranks), std::nullopt));
   return made;

@@ -13,22 +13,36 @@ bool casts_parts(const Op& op) {
   return op.attributes.has(kCastsParts);
 }
 
+/// By value: is it computed from rows of an input? Micro-batches make parts of it; of what is not,
+/// such as the gradient of a penalty on a parameter, there is one value a step.
+std::vector<bool> made_of_rows(const Graph& graph) {
+  std::vector<bool> made(graph.values().size(), false);
+  for (const ValueId input : graph.inputs()) made[input.index] = graph.type(input).shape.size() > 0;
+  for (const Op& op : graph.ops())
+    if (std::ranges::any_of(op.inputs, [&](ValueId input) { return made[input.index]; }))
+      for (const ValueId output : op.outputs) made[output.index] = true;
+  return made;
+}
+
 }  // namespace
 
 Gradients gradients_of(const Graph& graph, const std::vector<int>& stages) {
   const auto maker = [&](ValueId value) { return graph.value(value).producer; };
   const auto stage_of = [&](ValueId value) { return stages[maker(value).index]; };
+  const std::vector<bool> has_rows = made_of_rows(graph);
   Gradients gradients;
   const std::function<void(ValueId, std::vector<ValueId>&)> add = [&](ValueId value,
                                                                       std::vector<ValueId>& list) {
+    if (!has_rows[value.index]) return;
     ValueId sum = value;
     while (casts_parts(graph.op(maker(sum)))) sum = graph.op(maker(sum)).inputs.front();
     const std::vector<ValueId>& terms = graph.op(maker(sum)).inputs;
-    const bool joins_stages = std::ranges::any_of(terms, [&](ValueId term) {
+    const bool is_put_together = std::ranges::any_of(terms, [&](ValueId term) {
       return maker(term).index >= 0 && graph.op(maker(term)).role == Role::kBackward &&
-             graph.type(term) == graph.type(sum) && stage_of(term) != stage_of(sum);
+             graph.type(term) == graph.type(sum) &&
+             (stage_of(term) != stage_of(sum) || !has_rows[term.index]);
     });
-    if (!joins_stages) return list.push_back(value);
+    if (!is_put_together) return list.push_back(value);
     for (const ValueId term : terms) add(term, list);
   };
   for (const Op& op : graph.ops()) {

@@ -5,11 +5,7 @@
 #include "reshard/pulls.h"
 
 namespace tessera {
-namespace {
 
-/// The receivers of which one receives most, or nearly so. Without weights the first rank holds the
-/// largest parts, and the last differs from it on every axis. With weights any rank may receive
-/// most: at most 64 are examined.
 std::vector<Rank> examined_receivers(const Mesh& mesh) {
   const std::vector<Rank>& ranks = mesh.ranks();
   if (!mesh.is_weighted()) return {ranks.front(), ranks.back()};
@@ -19,8 +15,6 @@ std::vector<Rank> examined_receivers(const Mesh& mesh) {
   for (size_t i = 0; i < ranks.size(); i += stride) examined.push_back(ranks[i]);
   return examined;
 }
-
-}  // namespace
 
 const PricedReshard& ReshardPlans::plan(const TensorType& type, const DistAttr& from,
                                         const DistAttr& to) {

@@ -16,6 +16,11 @@ struct PricedReshard {
   int64_t sent_bytes = 0;  // received by the rank that receives most
 };
 
+/// The receivers of which one receives most, or nearly so. Without weights the first rank holds the
+/// largest parts, and the last differs from it on every axis. With weights any rank may receive
+/// most: at most 64 are examined.
+std::vector<Rank> examined_receivers(const Mesh& mesh);
+
 /// threads  one caller at a time
 class ReshardPlans {
  public:

@@ -21,14 +21,17 @@ DeviceOrders by_stage(PipelineKind kind, const PipelineShape& shape, int hidden)
   return merge_stage_lists(shape, lists);
 }
 
-/// The periods that a transfer in each direction takes.
+/// The periods that a transfer in each direction takes, at most as many as there are micro-batches:
+/// a stage cannot be further ahead.
 int hidden_periods(const PipelineShape& shape) {
   std::vector<double> busy(shape.devices, 0);
   for (const PipelineStage& stage : shape.stages)
     busy[stage.device] +=
         time_of(stage.costs, PassKind::kForward) + time_of(stage.costs, PassKind::kBackward);
   const double period = *std::max_element(busy.begin(), busy.end());
-  return period > 0 ? static_cast<int>(std::ceil(2 * shape.transfer / period - 1e-9)) : 0;
+  if (period <= 0) return 0;
+  const double periods = std::ceil(2 * shape.transfer / period - 1e-9);
+  return static_cast<int>(std::min<double>(shape.micro_batches, periods));
 }
 
 /// A micro-batch on a device, in one of the rounds of the chain.

@@ -166,6 +166,13 @@ TEST(NamedOrders, EagerForwardsHideTransfers) {
     }
 }
 
+TEST(NamedOrders, ATransferLongerThanTheStepIsHiddenAsFarAsMicroBatchesGo) {
+  PipelineShape shape = shape_for(PipelineKind::kEagerOneForwardOneBackward, 4, 8);
+  shape.transfer = 1e12;
+  EXPECT_EQ(named_orders(PipelineKind::kEagerOneForwardOneBackward, shape).front().front(),
+            (Pass{PassKind::kForward, 0, 0}));
+}
+
 TEST(NamedOrders, WithoutTransfersEagerIsOneForwardOneBackward) {
   const PipelineShape shape = shape_for(PipelineKind::kOneForwardOneBackward, 4, 9);
   EXPECT_EQ(named_orders(PipelineKind::kEagerOneForwardOneBackward, shape),

@@ -25,22 +25,13 @@ std::string_view without_brackets(std::string_view text) {
                                                       : text;
 }
 
-void check_chunks(const DistAttr& attr, const Shape& shape) {
-  for (int d = 0; d < shape.size(); ++d)
-    if (const int64_t chunks = attr.dims[static_cast<size_t>(d)].chunks; shape[d] % chunks != 0)
-      refuse_config("dim " + std::to_string(d) + " cannot be divided in " + std::to_string(chunks) +
-                        " chunks",
-                    "chunks are equal, and the dim has " + std::to_string(shape[d]) + " elements",
-                    "use a number of chunks that divides it");
-}
-
 DistAttr parse_one(std::string_view given, const MeshPtr& mesh, const TensorType& type) {
   const std::string_view text = without_brackets(given);
   const int rank = type.shape.size();
   DistAttr attr = text.starts_with("[")    ? parse_dist_attr(text, type.shape, mesh)
                   : text.starts_with("P(") ? parse_spec(text, mesh, rank)
                                            : parse_placements(text, mesh, rank);
-  check_chunks(attr, type.shape);
+  check_divisions(attr, type.shape);
   return attr;
 }
 
@@ -49,7 +40,7 @@ OpenSpec parse_tensor(std::string_view given, const MeshPtr& mesh, const TensorT
   const int rank = type.shape.size();
   if (!text.starts_with("P(")) return {parse_one(text, mesh, type), {}};
   OpenSpec spec = parse_open_spec(text, mesh, rank);
-  check_chunks(spec.attr, type.shape);
+  check_divisions(spec.attr, type.shape);
   return spec;
 }
 
@@ -140,12 +131,6 @@ OpSharding read_operands(std::string_view text, const OpView& op, const Sharding
   for (size_t i = 0; i < items.size(); ++i)
     attrs.push_back(parse_one(items[i], mesh, op.inputs[i]));
   return sharding_for_inputs(op, rule, attrs);
-}
-
-/// A zero is the partial value zero on every rank; other values can be split in many ways.
-bool may_be_partial(const Graph& graph, ValueId value) {
-  const Variable* variable = graph.variable_of(value);
-  return !graph.is_input(value) && (!variable || variable->initializer == Initializer::constant(0));
 }
 
 /// The resolved marks, to be found by what they place.
@@ -342,6 +327,11 @@ class MarkResolver {
 };
 
 }  // namespace
+
+bool may_be_partial(const Graph& graph, ValueId value) {
+  const Variable* variable = graph.variable_of(value);
+  return !graph.is_input(value) && (!variable || variable->initializer == Initializer::constant(0));
+}
 
 std::string_view to_text(Mark::Kind kind) {
   switch (kind) {

@@ -38,6 +38,10 @@ struct ResolvedMarks {
 ResolvedMarks resolve_marks(const Graph& graph, const Meshes& meshes,
                             const MeshAssignment& assignment, const std::vector<Mark>& marks,
                             const RuleLookup& rules = catalogue_rule);
+/// May its placement be a partial value? An input may not, and a variable only if it begins as
+/// zero: a zero is the partial value zero on every rank, and other values can be split in many
+/// ways.
+bool may_be_partial(const Graph& graph, ValueId value);
 /// By value, how long copies live; empty when no mark says anything.
 std::vector<CopyLife> copy_lives(const Graph& graph, const std::vector<Mark>& marks);
 

@@ -28,6 +28,20 @@ bool propagate_time(PropagationState& state, OpId id, int index, TensorPlacement
   return false;
 }
 
+/// Gives a dim only the micro-batches of the op, whose other axes divide another dim of the tensor.
+/// Axes may be exchanged for others, but what is made once a step is not read by micro-batch.
+bool propagate_time_alone(const PropagationState& state, OpId id, int index, size_t dim,
+                          TensorPlacement& placed) {
+  const int factor =
+      divided_factor(state.factors_of_operand(id, index)[dim], state.op(id).sharding);
+  DimSharding& held = placed.attr.dims[dim];
+  if (!starts_with_time(state, state.op(id).sharding.factor_axes[factor]) || placed.attr.uses(0) ||
+      !held.axes.empty() || state.is_leaf(state.operand(id, index)))
+    return false;
+  held = {{0}, 1, {}, 1};
+  return true;
+}
+
 /// The placement that the op's sharding implies for an operand.
 DistAttr implied_attr(const PropagationState& state, OpId id, int index) {
   const OpState& op = state.op(id);
@@ -51,8 +65,11 @@ bool propagate_to_operand(PropagationState& state, OpId id, int index, TensorPla
   bool changed = false;
   for (size_t d = 0; d < dims.size(); ++d) {
     const int factor = divided_factor(dims[d], op.sharding);
-    if (placed.fixes(d) || factor < 0 || !extends(op.sharding.factor_axes[factor], placed.attr, d))
+    if (placed.fixes(d) || factor < 0) continue;
+    if (!extends(op.sharding.factor_axes[factor], placed.attr, d)) {
+      changed |= propagate_time_alone(state, id, index, d, placed);
       continue;
+    }
     const DimSharding asked = implied_attr(state, id, index).dims[d];
     const bool in_chunks = asked.chunks > 1 && !state.has_one_piece(state.operand(id, index));
     const int64_t chunks = in_chunks ? asked.chunks : 1;

@@ -73,6 +73,24 @@ TEST(Propagation, MarksOnIntermediateTensorsKeepTheMicroBatchAxis) {
       "d f32[8@mb, 4@tp]\n");
 }
 
+// x + b, where the rows of x and the features of b have the same axis. What is made of b is read by
+// micro-batch: it has to be made by micro-batch.
+TEST(Propagation, AValueWhoseOtherDimHasTheAxisOfTheRowsIsMadeByMicroBatch) {
+  const Meshes timed = {{"all", mesh_of("mb=2 dp=2")}};
+  Graph graph;
+  Builder builder(graph);
+  const ValueId x = builder.input("x", f32({8, 4}));
+  const ValueId b = builder.variable("b", f32({4}), Initializer::constant(0));
+  builder.add(x, builder.broadcast(b, {8, 4}, {1}, "b_rows"), "y");
+  EXPECT_EQ(print_placements(
+                graph, propagate(graph, timed,
+                                 {shard_tensor("x", "P(\"dp\")"), shard_tensor("b", "P(\"dp\")")})),
+            "x f32[8@mb@dp, 4]\n"
+            "b f32[4@dp]\n"
+            "b_rows f32[8@mb, 4@dp]\n"
+            "y f32[8@mb@dp, 4]\n");
+}
+
 // x w, and its tanh on a mesh of its own, to which dp=2 is not propagated.
 TEST(Propagation, AMarkOnAResultMayNameMicroBatchesFirst) {
   const auto ranks = [](std::vector<Rank> list) {

@@ -230,6 +230,14 @@ void ExplainCommand::describe(OptionParser& parser) {
     if (compare && (resolved_plan || print_plan || rank || !name.empty()))
       refuse_usage("--compare does not go with NAME, --rank, --resolved or --print-plan",
                    "it compares the numbers of whole plans", "leave out one of the two");
+    const bool says_more = passes || full || every_layer || rank || !name.empty();
+    if (resolved_plan && print_plan)
+      refuse_usage("--resolved does not go with --print-plan", "each prints another plan file",
+                   "leave out one of the two");
+    if ((resolved_plan || print_plan) && says_more)
+      refuse_usage(std::string(resolved_plan ? "--resolved" : "--print-plan") +
+                       " does not go with NAME, --passes, --full, --every-layer or --rank",
+                   "it prints a plan file and nothing else", "leave out one of the two");
   });
 }
 

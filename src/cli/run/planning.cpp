@@ -87,7 +87,7 @@ Planned to_be_planned(RunConfig config, std::shared_ptr<const Cluster> cluster,
   planned.cluster = memory ? limited(*cluster, *memory) : std::move(cluster);
   planned.cluster_name = std::move(cluster_name);
   const Network network = network_of(planned.config.model);
-  planned.unit = network.targets.empty() ? "sample" : "token";
+  planned.unit = unit_of(network, *planned.graph);
   planned.units = units_per_batch(network, *planned.graph);
   planned.flops = model_flops(*planned.graph);
   return planned;

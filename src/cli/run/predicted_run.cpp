@@ -12,8 +12,7 @@ namespace tessera {
 namespace {
 
 StepWork work_of(const Network& network, const Graph& graph) {
-  return {units_per_batch(network, graph), network.language ? "token" : "sample",
-          Flops(model_flops(graph))};
+  return {units_per_batch(network, graph), unit_of(network, graph), Flops(model_flops(graph))};
 }
 
 /// The evaluation program of an engine that trains.

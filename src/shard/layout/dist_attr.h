@@ -116,6 +116,10 @@ std::string to_text(const DistAttr& attr);
 /// The inverse of to_text(attr), for a tensor of this shape.
 ///   throws  UserError (78) as parse_dist_type, and for another number of dims
 DistAttr parse_dist_attr(std::string_view text, const Shape& shape, MeshPtr mesh);
+/// Refuses chunks and units that do not divide their dim, and a dim that an axis divides before the
+/// micro-batches do. parse_dist_attr has done it.
+///   throws  UserError (78)
+void check_divisions(const DistAttr& attr, const Shape& shape);
 
 struct DistType {
   TensorType type;

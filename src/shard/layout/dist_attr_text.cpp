@@ -243,7 +243,29 @@ DistAttr parse_dist_attr(std::string_view given, const Shape& shape, MeshPtr mes
     dims.push_back(std::to_string(shape[d]) + std::string(item == "*" ? "" : item));
   }
   const std::string typed = "f32[" + join(dims, ", ") + "]" + std::string(text.substr(close + 1));
-  return parse_dist_type(typed, std::move(mesh)).attr;
+  DistAttr attr = parse_dist_type(typed, std::move(mesh)).attr;
+  check_divisions(attr, shape);
+  return attr;
+}
+
+void check_divisions(const DistAttr& attr, const Shape& shape) {
+  for (int d = 0; d < shape.size(); ++d) {
+    const DimSharding& dim = attr.dims[static_cast<size_t>(d)];
+    const std::string what = "dim " + std::to_string(d) + " cannot be divided in ";
+    const std::string why = "the dim has " + std::to_string(shape[d]) + " elements";
+    if (dim.windows.empty() && shape[d] % dim.chunks != 0)
+      refuse_config(what + std::to_string(dim.chunks) + " chunks", "chunks are equal, and " + why,
+                    "use a number of chunks that divides it");
+    if (dim.windows.empty() && shape[d] / dim.chunks % dim.unit != 0)
+      refuse_config(what + "units of " + std::to_string(dim.unit), "units are whole, and " + why,
+                    "use a unit that divides it");
+    for (size_t i = 1; i < dim.axes.size(); ++i)
+      if (attr.mesh->axes()[dim.axes[i]] == kMicroBatchAxis)
+        refuse_config("dim " + std::to_string(d) + " is divided by '" +
+                          std::string(kMicroBatchAxis) + "' behind another axis",
+                      "the ranks divide each micro-batch",
+                      "leave '" + std::string(kMicroBatchAxis) + "' out");
+  }
 }
 
 DistType parse_dist_type(std::string_view text, MeshPtr mesh) {

@@ -5,8 +5,11 @@
 #include <unordered_map>
 
 #include "base/error.h"
+#include "base/text/count_text.h"
 #include "base/text/text.h"
 #include "graph/derivations.h"
+#include "shard/candidates.h"
+#include "shard/marks.h"
 #include "shard/resolved/name_patterns.h"
 #include "shard/resolved/section_lookup.h"
 #include "shard/resolved/sharding_text.h"
@@ -303,9 +306,29 @@ class Placer {
                         sharded_.meshes[home.stage].name + "'",
                     "a value that an op makes is on the mesh of the op",
                     "write 'on " + sharded_.meshes[sharded_.stages.values[i]].name + "'");
+    if (!is_made && !home.attr.partial.empty() && !may_be_partial(graph_, value))
+      refuse_config("the plan's sharding of '" + v.name + "' makes it partial",
+                    "an input cannot be partial; a variable can be a partial sum only if it is "
+                    "initialized to zero",
+                    "remove {partial ...}");
+    check_micro_batches(value, home.attr);
     sharded_.stages.values[i] = home.stage;
     sharded_.values[i] = std::move(home.attr);
     sharded_.value_reasons[i] = kReason;
+  }
+
+  /// The rows of every input are divided by the micro-batches of the plan first.
+  void check_micro_batches(ValueId value, const DistAttr& home) const {
+    if (!graph_.is_input(value) || home.dims.empty() || !is_time(*home.mesh, 0)) return;
+    const std::vector<int>& axes = home.dims.front().axes;
+    if (!axes.empty() && axes.front() == 0) return;
+    const std::string count = counted(home.mesh->shape()[0], "micro-batch");
+    refuse_config("the plan has " + count + ", and its sharding of input '" +
+                      graph_.value(value).name + "' is for one",
+                  "micro-batches divide the rows of every input, and shardings say '@" +
+                      std::string(kMicroBatchAxis) + "' of all that they divide",
+                  "make the plan anew with `tessera explain --resolved` for " + count +
+                      ", or set micro_batches to 1");
   }
 
   /// The next value of a variable has the home of the variable.

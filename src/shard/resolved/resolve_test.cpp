@@ -5,6 +5,7 @@
 #include <gtest/gtest.h>
 
 #include "base/error.h"
+#include "base/testing/error.h"
 #include "base/testing/tensor_types.h"
 #include "ops/builder.h"
 #include "shard/layout/testing/mesh_of.h"
@@ -14,6 +15,7 @@
 namespace tessera {
 namespace {
 
+using error_testing::message_of;
 using testing::ElementsAre;
 using testing::HasSubstr;
 using testing::IsEmpty;
@@ -97,6 +99,36 @@ TEST(ResolvedShardings, WithoutMicroBatchesLeaveTheirAxisOut) {
   EXPECT_EQ(section.values.front(), (SharedDecision{"[@mb@dp, *]", {"x"}}));
   const ShardedGraph once = place(graph, meshes, train_section(section), kTrainSection);
   EXPECT_EQ(once.ops, propagate(graph, meshes, marks).ops);
+}
+
+// Nothing would be divided by the micro-batches: each op would compute the whole batch at once.
+TEST(ResolvedShardings, OfOneMicroBatchAreRefusedForSeveral) {
+  const Graph graph = layers(1);
+  const Meshes meshes = one_mesh(mesh_of("dp=2"));
+  const ShardingSection section =
+      resolve(graph, propagate(graph, meshes, {shard_tensor("x", "P(\"dp\")")}), kTrainSection);
+  EXPECT_EQ(message_of(ExitCode::kBadConfig,
+                       [&] {
+                         place(graph, with_micro_batches(meshes, 4), train_section(section),
+                               kTrainSection);
+                       }),
+            "the plan has 4 micro-batches, and its sharding of input 'x' is for one\n"
+            "  why: micro-batches divide the rows of every input, and shardings say '@mb' of all "
+            "that they divide\n"
+            "  fix: make the plan anew with `tessera explain --resolved` for 4 micro-batches, or "
+            "set micro_batches to 1");
+}
+
+TEST(ResolvedShardings, APartialVariableBeginsAsZero) {
+  const Graph graph = layers(1);
+  const Meshes meshes = one_mesh(mesh_of("dp=2"));
+  ShardingSection section = resolve(graph, propagate(graph, meshes, {}), kTrainSection);
+  section.values.insert(section.values.begin(), {"[*, *] {partial sum: dp}", {"layer.0.w"}});
+  for (SharedDecision& decision : section.values)
+    if (&decision != &section.values.front()) std::erase(decision.names, "layer.0.w");
+  EXPECT_THAT(message_of(ExitCode::kBadConfig,
+                         [&] { place(graph, meshes, train_section(section), kTrainSection); }),
+              testing::HasSubstr("'layer.0.w' makes it partial"));
 }
 
 TEST(ResolvedShardings, OfAnotherProgramSayOnlyWhatDiffers) {
