@@ -1,6 +1,7 @@
 #include "engine/evaluator.h"
 
 #include <algorithm>
+#include <cmath>
 #include <cstring>
 
 #include "base/error.h"
@@ -80,20 +81,21 @@ Evaluation Evaluator::evaluate(int64_t batches, const OnEvaluatedBatch& on_batch
   std::vector<int64_t> bytes_of_rows(static_cast<size_t>(rows), kElsewhere);
   for (const Range& range : rows_here)
     std::fill(bytes_of_rows.begin() + range.begin, bytes_of_rows.begin() + range.end, 0);
-  double sum = 0;
+  double sum = 0, counted = 0;
   for (int64_t i = 0; i < evaluation.batches; ++i) {
     fill_batch(sampler, i, rows_here);
     programs_.runtime().run(program, inputs_, results_);
     const double count = network.count.empty() ? static_cast<double>(rows)
                                                : results_.at(network.count).values<float>()[0];
     sum += results_.at(network.loss).values<float>()[0] * count;
-    evaluation.tokens += static_cast<int64_t>(count);
+    counted += count;
     count_bytes(rows_here, bytes_of_rows);
     for (MetricSums& metric : metrics) metric.add(results_, rows);
     if (on_batch) on_batch(i + 1, evaluation.batches);
   }
   evaluation.bytes = sum_over_processes(programs_.runtime(), bytes_of_rows);
-  evaluation.loss = sum / static_cast<double>(std::max<int64_t>(evaluation.tokens, 1));
+  evaluation.tokens = std::llround(counted);
+  evaluation.loss = counted > 0 ? sum / counted : 0;
   for (const MetricSums& metric : metrics) evaluation.metrics.push_back(metric.value());
   return evaluation;
 }

@@ -25,8 +25,8 @@ struct MetricValue {
 /// One evaluation over the counted terms of the loss. Of a model of tokens these are the tokens
 /// that have a label.
 struct Evaluation {
-  double loss = 0;                        // mean
-  int64_t tokens = 0;                     // counted terms: tokens, images, pixels, rows
+  double loss = 0;                        // mean: by the exact number of terms
+  int64_t tokens = 0;                     // counted terms, rounded: tokens, images, pixels, rows
   int64_t bytes = 0;                      // the length of the text that the tokens stand for
   int64_t batches = 0;                    // evaluated batches of the held-out data
   int64_t held_out_batches = 0;           // all batches of the held-out data

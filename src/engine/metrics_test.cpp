@@ -4,6 +4,7 @@
 
 #include <cmath>
 
+#include "engine/testing/own_network.h"
 #include "engine/testing/runs.h"
 #include "network/family.h"
 #include "training/fit.h"
@@ -121,6 +122,30 @@ TEST(Metrics, PredictionsHitAsOftenAsTheAccuracySays) {
   EXPECT_EQ(evaluation.tokens, 48);
   EXPECT_GT(hits, 0);
   EXPECT_EQ(evaluation.metric("accuracy"), hits / 48.0);
+}
+
+/// The network of distances, each term of which counts a fraction.
+Network network_of_fractions() {
+  Network network = distance_network();
+  network.forward = [](Forward& forward) {
+    write_distance(forward);
+    if (!forward.has_loss()) return;
+    Builder& b = forward.builder();
+    const ValueId count = *b.graph().find_value("second.count");
+    forward.output("terms", b.mul_scalar(count, 0.07));
+  };
+  network.count = "terms";
+  return network;
+}
+
+TEST(Metrics, TheLossIsTheMeanOverTheExactNumberOfTermsEvenIfThatIsAFraction) {
+  // The terms of a batch are 0.07 of 9 or 10 counted pairs, which is below 1.
+  Engine whole(distance_network(), distance_settings(), serial_plan(), pairs_of_points());
+  Engine fractions(network_of_fractions(), distance_settings(), serial_plan(), pairs_of_points());
+  const Evaluation expected = whole.evaluate(0), found = fractions.evaluate(0);
+  EXPECT_NEAR(found.loss, expected.loss, 16 * 0x1p-24 * expected.loss);
+  EXPECT_EQ(expected.tokens, 28);
+  EXPECT_EQ(found.tokens, 2) << "0.07 x 28, rounded";
 }
 
 }  // namespace
