@@ -28,6 +28,14 @@ int64_t sum_over_processes(Runtime& runtime, const std::vector<int64_t>& mine) {
   return sum;
 }
 
+/// The number of rows of a batch that do not only fill it up.
+int64_t rows_of_data(const Sampler& sampler, int64_t number) {
+  int64_t rows = 0;
+  for (int64_t row = 0; row < sampler.options().batch; ++row)
+    if (!sampler.padded(number, row)) ++rows;
+  return rows;
+}
+
 }  // namespace
 
 Sampler Evaluator::held_out_sampler() const {
@@ -90,7 +98,7 @@ Evaluation Evaluator::evaluate(int64_t batches, const OnEvaluatedBatch& on_batch
     sum += results_.at(network.loss).values<float>()[0] * count;
     counted += count;
     count_bytes(rows_here, bytes_of_rows);
-    for (MetricSums& metric : metrics) metric.add(results_, rows);
+    for (MetricSums& metric : metrics) metric.add(results_, rows_of_data(sampler, i));
     if (on_batch) on_batch(i + 1, evaluation.batches);
   }
   evaluation.bytes = sum_over_processes(programs_.runtime(), bytes_of_rows);

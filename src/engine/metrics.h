@@ -55,7 +55,8 @@ class MetricSums {
  public:
   explicit MetricSums(const Metric& metric) : metric_(metric) {}
 
-  /// Adds a batch of `rows` rows with these results of the evaluation graph.
+  /// Adds a batch with these results of the evaluation graph. It has `rows` rows of the data,
+  /// beside rows that only fill it up.
   void add(const TensorMap& results, int64_t rows);
   /// The mean of sum / count over the elements with a count; nullopt when there is none.
   MetricValue value() const;

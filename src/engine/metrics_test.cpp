@@ -148,5 +148,71 @@ TEST(Metrics, TheLossIsTheMeanOverTheExactNumberOfTermsEvenIfThatIsAFraction) {
   EXPECT_EQ(found.tokens, 2) << "0.07 x 28, rounded";
 }
 
+/// Labels 0, 1, 2, 0, 1, 2, ...
+class Labels : public Dataset {
+ public:
+  explicit Labels(int64_t samples) : Dataset({{"label", {DType::kI32, {}}}}), samples_(samples) {}
+  int64_t samples() const override { return samples_; }
+  uint64_t fingerprint() const override { return 0x1abe1; }
+  void write(int64_t sample, int64_t row, Batch& batch) const override {
+    batch.row<int32_t>("label", row)[0] = static_cast<int32_t>(sample % 3);
+  }
+
+ private:
+  int64_t samples_;
+};
+
+/// Learns the mean label. Labels of -1 are ignored; the metric "ones" is the share of the label 1.
+Network mean_of_labels() {
+  const auto forward = [](Forward& f) {
+    Builder& b = f.builder();
+    const TensorType rows{DType::kF32, {f.rows()}}, labels{DType::kI32, {f.rows()}};
+    const ValueId mean = b.broadcast(
+        b.variable("mean", {DType::kF32, {}}, Initializer::constant(0.5)), {f.rows()}, {});
+    f.output("mean", mean);
+    if (!f.has_loss()) return;
+    const ValueId label = f.input("label", {DType::kI32, {}});
+    const ValueId zeros = b.constant(rows, 0), ones = b.constant(rows, 1);
+    const ValueId counted =
+        b.select(b.compare("lt", label, b.constant(labels, 0)), zeros, ones, "counted");
+    const ValueId error = b.sub(mean, b.cast(label, DType::kF32));
+    const ValueId squares = b.mul(counted, b.unary("square", error));
+    const ValueId count = b.reduce_sum(counted, {0});
+    f.output("loss", b.div(b.reduce_sum(squares, {0}), count));
+    f.output("count", count);
+    if (f.purpose() != ForwardPurpose::kEvaluation) return;
+    const ValueId is_one = b.compare("eq", label, b.constant(labels, 1));
+    f.output("ones", b.reduce_sum(b.select(is_one, ones, zeros), {0}));
+  };
+  return {.name = "the network of labels",
+          .forward = forward,
+          .count = "count",
+          .metrics = {{"ones", "ones"}},
+          .targets = "label",
+          .ignored_target = -1};
+}
+
+std::shared_ptr<const RunData> labels(int64_t held_out) {
+  return std::make_shared<const RunData>(
+      RunData{.train = std::make_shared<const Labels>(40),
+              .held_out = std::make_shared<const Labels>(held_out),
+              .unit = "label"});
+}
+
+TrainingSettings batches_of(int64_t rows) {
+  TrainingSettings settings;
+  settings.train.batch = rows;
+  return settings;
+}
+
+TEST(Metrics, AMetricWithoutACountIsAShareOfTheRowsOfTheDataNotOfThoseThatFillUpTheLastBatch) {
+  // The labels 0 1 2 0 | 1 2 0 and one row more.
+  Engine engine(mean_of_labels(), batches_of(4), serial_plan(), labels(7));
+  const Evaluation evaluation = engine.evaluate(0);
+  EXPECT_EQ(evaluation.batches, 2);
+  EXPECT_EQ(evaluation.tokens, 7);
+  EXPECT_EQ(evaluation.metric("ones"), 2.0 / 7);
+}
+
 }  // namespace
 }  // namespace tessera

@@ -70,7 +70,7 @@ class Forward {
 struct Metric {
   std::string name;        // "accuracy": letters, digits and _
   std::string sum;         // an output: "correct"
-  std::string count = {};  // an output: "count"; "": the number of rows
+  std::string count = {};  // an output: "count"; "": the rows of the data
   std::string unit = {};   // for readers: "pixels"
 };
 
