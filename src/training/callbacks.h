@@ -13,10 +13,12 @@ namespace tessera {
 /// The state of training that a callback may read.
 struct TrainingState {
   const Engine& engine;
-  int64_t step = 0;                        // steps done, in the whole life of the engine
-  int64_t last_step = 0;                   // the value of `step` at the end
-  int64_t steps_per_epoch = 1;             // an epoch is one pass over the training data
-  int64_t epoch = 0;                       // epoch of the step, from 0
+  int64_t step = 0;       // steps done, in the whole life of the engine
+  int64_t last_step = 0;  // the value of `step` at the end
+  /// An epoch is one pass over the training data. With FitOptions::accumulate the last step of an
+  /// epoch may take the first batches of the next one; the number is then rounded up.
+  int64_t steps_per_epoch = 1;
+  int64_t epoch = 0;                       // epoch of the first batch of the step, from 0
   const StepResult* result = nullptr;      // of the last step; nullptr before the first
   const Evaluation* evaluation = nullptr;  // the last one; nullptr before the first
   /// The reason for which training ended early, from on_train_end on; "" when it did not.

@@ -40,10 +40,11 @@ class Fit {
       : engine_(engine),
         options_(options),
         first_step_(engine.step_count()),
+        batches_per_epoch_(engine.batches().steps_per_epoch()),
         state_{.engine = engine,
                .step = first_step_,
                .last_step = first_step_ + options.steps,
-               .steps_per_epoch = engine.batches().steps_per_epoch()} {}
+               .steps_per_epoch = steps_for(batches_per_epoch_, options.accumulate)} {}
 
   FitResult run() {
     try {
@@ -67,16 +68,15 @@ class Fit {
 
  private:
   void one_step() {
-    state_.epoch = state_.step / state_.steps_per_epoch;
-    const bool first_of_epoch =
-        state_.step % state_.steps_per_epoch == 0 || state_.step == first_step_;
+    const bool first_of_epoch = state_.step == first_step_ || epoch_of_next_batch() > state_.epoch;
+    state_.epoch = epoch_of_next_batch();
     if (first_of_epoch) tell(&Callback::on_epoch_begin);
     tell(&Callback::on_step_begin);
     result_.steps.push_back(options_.accumulate > 0 ? step_in_parts() : whole_step());
     state_.result = &result_.steps.back();
     state_.step = engine_.step_count();
     tell(&Callback::on_step_end);
-    if (state_.step % state_.steps_per_epoch == 0) tell(&Callback::on_epoch_end);
+    if (epoch_of_next_batch() > state_.epoch) tell(&Callback::on_epoch_end);
     if (is_due(options_.log_every) || (options_.log_every > 0 && (state_.step == first_step_ + 1 ||
                                                                   state_.step == state_.last_step)))
       tell(&Callback::on_log);
@@ -86,6 +86,15 @@ class Fit {
     if (options_.save && (is_due(options_.save_every) || control_.should_save)) save();
     control_.should_evaluate = control_.should_save = false;
   }
+
+  /// The number of steps that take so many batches; the last one may take further ones.
+  static int64_t steps_for(int64_t batches, int64_t accumulate) {
+    const int64_t batches_of_step = std::max<int64_t>(accumulate, 1);
+    return (batches + batches_of_step - 1) / batches_of_step;
+  }
+
+  /// The epoch of the first batch that no reported step has taken.
+  int64_t epoch_of_next_batch() const { return engine_.position().batch / batches_per_epoch_; }
 
   /// The step that is reported next. The following step is begun before its end when that is
   /// allowed.
@@ -213,6 +222,7 @@ class Fit {
   Engine& engine_;
   const FitOptions& options_;
   const int64_t first_step_;
+  const int64_t batches_per_epoch_;
   FitResult result_;
   TrainingState state_;
   TrainingControl control_;
