@@ -203,6 +203,11 @@ void Engine::prepare() {
   if (s.network.language) s.execution->programs.get(Purpose::kPredict);
 }
 
+void Engine::prepare_evaluation() {
+  state_->check_between_steps("prepare_evaluation()");
+  state_->execution->evaluator.prepare();
+}
+
 void Engine::switch_plan(Plan plan) {
   State& s = *state_;
   s.check_between_steps("switch_plan()");

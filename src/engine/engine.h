@@ -97,6 +97,9 @@ class Engine {
   /// (evaluation, prediction), and starts the loader. The training step is there from the
   /// constructor on. A second call does nothing.
   void prepare();
+  /// The same of the evaluation alone, before the steps of a run that is evaluated at its end.
+  ///   throws  UserErrors of the program, and UserError (65) when the held-out data fills no batch
+  void prepare_evaluation();
 
   /// Goes on under another plan, with the same variables, batches and numbers of steps: the bits of
   /// the run that follows are those of a run that is resumed under `plan` from a checkpoint of now.

@@ -5,6 +5,7 @@
 #include <cstring>
 
 #include "base/error.h"
+#include "base/text/count_text.h"
 
 namespace tessera {
 
@@ -42,11 +43,20 @@ Sampler Evaluator::held_out_sampler() const {
   if (!data_->held_out)
     throw UserError("there is nothing to evaluate on", "the data has no held-out samples",
                     "set RunData::held_out, for instance by data_of()", ExitCode::kBadData);
-  return Sampler({.samples = data_->held_out->samples(),
-                  .batch = programs_.settings().train.batch,
+  const int64_t samples = data_->held_out->samples(), batch = programs_.settings().train.batch;
+  const bool pads = programs_.network().ignored_target.has_value();
+  if (samples > 0 && samples < batch && !pads)
+    refuse_data("the held-out data has " + counted(samples, "sample") +
+                    ", which do not fill a batch of " + counted(batch, "row"),
+                "an evaluation leaves out held-out samples that fill no batch, and none would be "
+                "left",
+                "hold out more data (data.held_out, or RunData::held_out), or make the batch "
+                "smaller");
+  return Sampler({.samples = samples,
+                  .batch = batch,
                   .parts = 1,
                   .shuffle = Shuffle::kNone,
-                  .tail = programs_.network().ignored_target ? Tail::kPad : Tail::kDrop,
+                  .tail = pads ? Tail::kPad : Tail::kDrop,
                   .seed = 0});
 }
 
@@ -73,6 +83,11 @@ void Evaluator::count_bytes(std::span<const Range> rows, std::vector<int64_t>& b
     for (int64_t row = range.begin; row < range.end; ++row)
       for (const int32_t label : batch_.row<int32_t>(network.targets, row).last(predicted))
         if (label >= 0) bytes_of_rows[row] += token_bytes_.at(label);
+}
+
+void Evaluator::prepare() {
+  programs_.get(Purpose::kEvaluate);
+  held_out_sampler();
 }
 
 Evaluation Evaluator::evaluate(int64_t batches, const OnEvaluatedBatch& on_batch) {

@@ -25,6 +25,9 @@ class Evaluator {
   /// dropout. The last one is filled up with rows that do not count, or left out:
   /// Network::ignored_target.
   Evaluation evaluate(int64_t batches, const OnEvaluatedBatch& on_batch);
+  /// Does what can fail of an evaluation: compiles and loads its program, and checks that there is
+  /// a batch of held-out data.
+  void prepare();
 
  private:
   Sampler held_out_sampler() const;

@@ -24,6 +24,13 @@ void check_options(const FitOptions& options) {
           "numbers of steps and batches are at least 0", "give 0 or more", ExitCode::kBadConfig);
 }
 
+/// Is there an evaluation without the request of a callback?
+bool will_evaluate(const FitOptions& options, int64_t first_step) {
+  if (options.evaluate_at_end) return true;
+  const int64_t every = options.evaluate_every;
+  return every > 0 && (first_step + options.steps) / every > first_step / every;
+}
+
 std::string message_of(const std::exception_ptr& error) {
   try {
     std::rethrow_exception(error);
@@ -55,7 +62,7 @@ class Fit {
       if (state_.step < state_.last_step)
         state_.stop_reason =
             control_.stop_reason.empty() ? "a callback asked for it" : control_.stop_reason;
-      if (options_.evaluate_at_end) evaluate();
+      if (options_.evaluate_at_end) evaluate_at_end();
       if (options_.save) save();
       if (options_.finish_saves) options_.finish_saves();
     } catch (...) {
@@ -147,6 +154,27 @@ class Fit {
         {state_.step, engine_.evaluate(options_.evaluate_batches, options_.on_evaluated_batch)});
     state_.evaluation = &result_.evaluations.back().evaluation;
     tell(&Callback::on_evaluate);
+  }
+
+  /// An evaluation that fails does not lose the steps before it. Of several processes the others
+  /// may not know of the error, so they do not save.
+  void evaluate_at_end() {
+    try {
+      evaluate();
+    } catch (const std::exception&) {
+      const Runtime& runtime = engine_.runtime();
+      if (!telling_ && std::ssize(runtime.local_ranks()) == runtime.ranks()) save_after_error();
+      throw;
+    }
+  }
+
+  void save_after_error() {
+    if (!options_.save) return;
+    try {
+      save();
+    } catch (const std::exception& later) {
+      log_warning("a save failed after an error had ended training: " + std::string(later.what()));
+    }
   }
 
   void save() {
@@ -251,6 +279,7 @@ class AfterStep : public Callback {
 
 FitResult fit(Engine& engine, const FitOptions& options) {
   check_options(options);
+  if (will_evaluate(options, engine.step_count())) engine.prepare_evaluation();
   return Fit(engine, options).run();
 }
 

@@ -45,6 +45,10 @@ struct FitResult {
 
 /// Trains. Nothing is evaluated or saved twice at the same step.
 ///
+///   evaluations  what can be refused of one is prepared before the first step: its program is
+///                compiled, and the held-out data is checked. When the evaluation at the end fails
+///                nevertheless, an engine that is alone in its run is saved before the
+///                error is thrown
 ///   throws  UserError (78) for a number below 0 in the options; the exception of a step, a
 ///           callback, `save` or `finish_saves` (callbacks.h lists the callbacks that are told)
 FitResult fit(Engine& engine, const FitOptions& options);
