@@ -54,6 +54,11 @@ struct Engine::State {
                     "EngineOptions::purpose is kEvaluate, so it has no training step",
                     "make the engine without a purpose", ExitCode::kUsage);
   }
+  /// Checks a call of `what`, which begins a whole step.
+  void check_begins(const char* what) const {
+    check_trains();
+    check_none_accumulated(execution->gradients.count(), what);
+  }
   /// Checks a call of `what`, which belongs between steps.
   void check_between_steps(const char* what) const {
     check_none_in_flight(execution->steps.in_flight(), what);
@@ -132,7 +137,7 @@ BatchRange Engine::dataloader(int64_t batches) {
 
 StepResult Engine::step(const Observer* observer) {
   State& s = *state_;
-  s.check_trains();
+  s.check_begins("step()");
   s.check_between_steps("step()");
   s.execution->steps.begin(s.run.batches().take(), observer);
   return s.execution->steps.end();
@@ -140,7 +145,7 @@ StepResult Engine::step(const Observer* observer) {
 
 StepResult Engine::step(const Batch& batch, const Observer* observer) {
   State& s = *state_;
-  s.check_trains();
+  s.check_begins("step()");
   s.check_between_steps("step()");
   s.execution->steps.begin(batch, observer);
   return s.execution->steps.end();
@@ -148,7 +153,7 @@ StepResult Engine::step(const Batch& batch, const Observer* observer) {
 
 void Engine::begin_step() {
   State& s = *state_;
-  s.check_trains();
+  s.check_begins("begin_step()");
   ensure(runtime().steps_in_flight() < kMaxStepsInFlight,
          "fewer steps are in flight than there may be");
   s.execution->steps.begin(s.run.batches().take());

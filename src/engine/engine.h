@@ -113,7 +113,9 @@ class Engine {
   // These functions divide a step into parts (gradient accumulation). They compute what step()
   // computes on all the batches together when each counts as many tokens, but dropout has other
   // random numbers in each batch. Gradients are no part of variables(): accumulated gradients that
-  // were not applied are lost with the engine.
+  // were not applied are lost with the engine. A step that is not in parts belongs before the first
+  // accumulate() or after apply_gradients(): between them step() and begin_step() throw
+  // UserError (2). set_position() drops the accumulated gradients.
 
   /// Runs forward and backward of a batch of config().train.batch rows. Its gradients are added to
   /// the accumulated ones on the rank that produces them, without an exchange between data-parallel
@@ -123,7 +125,7 @@ class Engine {
   ///            number
   ///   memory   the first call allocates three more buffers of the gradients' size
   double accumulate(const Batch& batch);
-  /// The number of batches that were accumulated since the last step.
+  /// The number of batches that were accumulated since the last apply_gradients().
   int64_t accumulated() const;
   /// Sums the accumulated gradients over the ranks. Gradients that are partial over the same axes
   /// and divided in no dim are exchanged as one tensor per mesh. Those that the plan divides (tp,

@@ -145,6 +145,30 @@ TEST(OwnLoop, WhatBelongsBetweenStepsIsRefusedWhileOneIsUnderWay) {
   EXPECT_NO_THROW(engine.evaluate(1));
 }
 
+TEST(OwnLoop, AWholeStepIsRefusedWhileGradientsWaitToBeApplied) {
+  Engine engine(tiny_mlp(), serial_plan(), small_text()),
+      whole(tiny_mlp(), serial_plan(), small_text());
+  const std::vector<std::pair<std::string, std::function<void()>>> calls = {
+      {"step()", [&] { engine.step(); }},
+      {"step()", [&] { engine.step(engine.next_batch()); }},
+      {"begin_step()", [&] { engine.begin_step(); }}};
+  engine.accumulate(engine.next_batch());
+  for (const auto& [name, call] : calls) {
+    try {
+      call();
+      ADD_FAILURE() << name << " was not refused";
+    } catch (const UserError& error) {
+      EXPECT_EQ(error.what_happened(), name + " was called with gradients that were not applied");
+    }
+  }
+  EXPECT_EQ(engine.accumulated(), 1);
+  engine.set_position({});
+  EXPECT_EQ(engine.accumulated(), 0);
+  whole.step();
+  engine.step();
+  EXPECT_EQ(engine.step().loss, whole.step().loss) << "the dropped gradients are in the update";
+}
+
 TEST(OwnLoop, ABatchOfOtherRowsIsRefusedWithBothNumbers) {
   const auto data = small_text();
   Engine engine(tiny_mlp(), serial_plan(), data);

@@ -100,8 +100,8 @@ void check_none_in_flight(int64_t in_flight, const char* what) {
 void check_none_accumulated(int64_t batches, const char* what) {
   if (batches == 0) return;
   throw UserError(std::string(what) + " was called with gradients that were not applied",
-                  "they are no part of the variables and would be lost",
-                  "call apply_gradients() first", ExitCode::kUsage);
+                  "they belong to a step that has begun, and are no part of the variables",
+                  "call apply_gradients() first, or set_position() to drop them", ExitCode::kUsage);
 }
 
 void check_is_accumulated(int64_t batches, const char* what) {

@@ -34,7 +34,7 @@ void check_predicts(const Network& network);
 void check_none_in_flight(int64_t in_flight, const char* what);
 
 ///   throws  UserError (2) when gradients were accumulated and not applied; `what` is the called
-///           function, which would lose them
+///           function, which would lose them or begins another step
 void check_none_accumulated(int64_t batches, const char* what);
 
 ///   throws  UserError (2) when no batch was accumulated; `what` is the called function, which
