@@ -25,7 +25,7 @@ struct Schedule {
   /// distance from the start to the peak.
   int64_t warmup = 0;
   /// The number of all steps, for cosine and linear: the rate falls from peak to peak * final at
-  /// the last step.
+  /// the last step. 0: an engine takes TrainConfig::steps.
   int64_t steps = 0;
   double final = 0;         // fraction of the peak
   double warmup_start = 0;  // fraction of the peak from which the warm-up rises

@@ -169,6 +169,21 @@ TEST(OwnLoop, AWholeStepIsRefusedWhileGradientsWaitToBeApplied) {
   EXPECT_EQ(engine.step().loss, whole.step().loss) << "the dropped gradients are in the update";
 }
 
+TEST(OwnLoop, AScheduleWithoutANumberOfStepsHasThoseOfTheRun) {
+  for (const ScheduleKind kind : {ScheduleKind::kCosine, ScheduleKind::kLinear}) {
+    RunConfig config = tiny_mlp();
+    config.train.steps = 5;
+    config.optimizer.schedule = {.kind = kind, .peak = 0.125};
+    Engine engine(config, serial_plan(), small_text());
+    EXPECT_EQ(engine.config().optimizer.schedule.steps, 5);
+    std::vector<double> rates;
+    for (int i = 0; i < 5; ++i) rates.push_back(engine.step().learning_rate);
+    EXPECT_EQ(rates[0], 0.125);
+    EXPECT_EQ(rates[2], 0.0625);
+    EXPECT_EQ(rates[4], 0);
+  }
+}
+
 TEST(OwnLoop, ABatchOfOtherRowsIsRefusedWithBothNumbers) {
   const auto data = small_text();
   Engine engine(tiny_mlp(), serial_plan(), data);

@@ -19,6 +19,7 @@ void resolve(TrainConfig& train, Schedule& schedule, const Network& network, con
       if (schedule.warmup_start == 0) schedule.warmup_start = 1.0 / static_cast<double>(ranks);
     }
   }
+  if (schedule.steps == 0) schedule.steps = train.steps;
   train.batch_per_rank = 0;
   train.scale_learning_rate = RateScaling::kNone;
 }

@@ -26,7 +26,7 @@ int64_t data_parallel_ranks(const Network& network, const TrainConfig& train, co
 int64_t data_parallel_ranks(const RunConfig& config, const Plan& plan);
 
 /// The settings for `plan`, with train.batch_per_rank and train.scale_learning_rate replaced
-/// by the values that follow.
+/// by the values that follow, and Schedule::steps by train.steps where it is 0.
 ///
 ///   batch_per_rank  b on k data-parallel ranks is a batch of k b rows
 ///   linear scaling  multiplies the rate by k, so that one step of k b rows does what k steps of b
