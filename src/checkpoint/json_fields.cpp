@@ -45,6 +45,11 @@ const Document& JsonFields::any(const std::string& key) {
   return *found;
 }
 
+const Document* JsonFields::find(const std::string& key) {
+  asked_.insert(key);
+  return table_.find(key);
+}
+
 int64_t JsonFields::count(const std::string& key) {
   const Document& found = any(key);
   if (!found.is_int() || found.as_int() < 0) refuse(key, found, "an integer of 0 or more");

@@ -21,7 +21,8 @@ UserError bad_data(const std::string& what, const std::string& why, const std::s
 ///           table with a key twice
 Document parse_json_strictly(std::string_view text, const std::string& file);
 
-/// One table whose keys are all required. Ask for every key, then call finish().
+/// One table whose keys are all required, but those of find(). Ask for every key, then call
+/// finish().
 ///
 ///   where   describes the table in messages: "tensor 'w'"
 ///   throws  UserError (65) when a key is missing or of the wrong kind; finish(): when the table
@@ -32,6 +33,8 @@ class JsonFields {
   JsonFields(const Document& document, std::string file, std::string where);
 
   const Document& any(const std::string& key);
+  /// A value that may be missing; then nullptr.
+  const Document* find(const std::string& key);
   /// An integer of at least 0.
   int64_t count(const std::string& key);
   std::vector<int64_t> counts(const std::string& key);

@@ -3,6 +3,7 @@
 #include <fmt/format.h>
 
 #include <algorithm>
+#include <cmath>
 
 #include "base/error.h"
 #include "base/finite.h"
@@ -27,7 +28,8 @@ namespace {
 struct StoredState {
   int64_t step = 0;
   int64_t epoch = 0, batch_of_epoch = 0;
-  DataPosition position;  // the parts of the data; the step is not set
+  DataPosition position;       // the parts of the data; the step is not set
+  std::optional<double> rate;  // that the program had set in place of the schedule
   Document::Table order;
   std::string plan;
   Document settings;
@@ -57,6 +59,13 @@ void read_parts(JsonFields& data, DataPosition& position) {
   position.parts = std::max<int64_t>(1, std::ssize(position.part_weights));
 }
 
+double read_rate(const Document& rate, const std::string& file) {
+  if (!rate.is_number() || !std::isfinite(rate.as_double()) || rate.as_double() < 0)
+    throw bad_data("'" + file + "': 'learning_rate' is " + to_json(rate),
+                   "it is a number of at least 0", "use another checkpoint");
+  return rate.as_double();
+}
+
 StoredState read_state(const Checkpoint& checkpoint) {
   const std::string file = (checkpoint.folder() / "state.json").string();
   StoredState state;
@@ -68,6 +77,7 @@ StoredState read_state(const Checkpoint& checkpoint) {
   read_parts(data, state.position);
   state.order = data.table("order");
   data.finish();
+  if (const Document* rate = fields.find("learning_rate")) state.rate = read_rate(*rate, file);
   state.plan = fields.text("plan");
   state.settings = fields.any("settings");
   state.vocabulary = read_vocabulary(fields.any("vocabulary"), file);
@@ -234,6 +244,7 @@ void restore(Engine& engine, const Checkpoint& checkpoint) {
   DataPosition position = state.position;
   position.step = state.step;
   engine.set_position(position);
+  engine.set_learning_rate(state.rate);
   if (engine.purpose() != Purpose::kTrain) return;
   // The length of an epoch may depend on the parts.
   position.batch = state.epoch * engine.batches().steps_per_epoch() + state.batch_of_epoch;

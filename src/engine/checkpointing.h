@@ -2,6 +2,7 @@
 // needs, under the same plan or any other.
 //
 //   state.json   step
+//                learning_rate: only when Engine::set_learning_rate replaced the schedule
 //                data: the position in the text, and the settings that determine its order
 //                plan: the name of the plan
 //                settings: the resolved configuration; without [model] and [data] when a program
@@ -27,9 +28,9 @@ namespace tessera {
 ///              and commits
 void save_checkpoint(Engine& engine, CheckpointFolder& folder, int keep_last);
 
-/// Loads variables, step and position in the text from a checkpoint; each rank reads the boxes that
-/// it needs. The run then continues as the stored one: under its plan with the same bits, under
-/// another plan with the same batches and equal up to rounding.
+/// Loads variables, step, learning rate and position in the text from a checkpoint; each rank reads
+/// the boxes that it needs. The run then continues as the stored one: under its plan with the same
+/// bits, under another plan with the same batches and equal up to rounding.
 ///
 ///   kEvaluate  only the variables of the model are loaded
 ///   processes  all give the same checkpoint

@@ -82,6 +82,24 @@ TEST(Checkpointing, ResumedLossesAreThoseOfTheRunThatNeverStopped) {
   }
 }
 
+TEST(Checkpointing, TheLearningRateThatWasSetIsThatOfTheRestoredRunToo) {
+  SimulatedDisk set, unset;
+  Engine engine(tiny_mlp(), serial_plan(), small_text());
+  save(engine, unset);
+  engine.set_learning_rate(0.1);
+  save(engine, set);
+  EXPECT_EQ(latest(unset).state().find("learning_rate"), nullptr) << "as before there was one";
+
+  Engine other(tiny_mlp(), serial_plan(), small_text());
+  restore(other, latest(set));
+  EXPECT_EQ(other.own_learning_rate(), 0.1);
+  EXPECT_EQ(other.step().learning_rate, 0.1f);
+  // The engine itself goes back to the schedule.
+  restore(engine, latest(unset));
+  EXPECT_EQ(engine.own_learning_rate(), std::nullopt);
+  EXPECT_EQ(engine.step().learning_rate, static_cast<float>(tiny_mlp().optimizer.schedule.peak));
+}
+
 /// The notes about passes over the serial graph that differ from those of the plan.
 std::vector<std::string> notes_of_passes(const Engine& engine) {
   std::vector<std::string> texts;

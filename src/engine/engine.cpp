@@ -171,6 +171,10 @@ void Engine::set_learning_rate(std::optional<double> rate) {
   state_->run.set_rate(rate);
 }
 
+std::optional<double> Engine::own_learning_rate() const {
+  return state_->run.own_rate();
+}
+
 // ---- steps in parts ----
 
 double Engine::accumulate(const Batch& batch) {

@@ -90,8 +90,11 @@ class Engine {
 
   /// Sets the rate of the steps that are begun from now on, instead of the rate of the schedule;
   /// nullopt restores the schedule.
+  ///   state   it belongs to the run: checkpoints store it, and switch_plan() keeps it
   ///   throws  UserError (2) when it is negative or not a number
   void set_learning_rate(std::optional<double> rate);
+  /// The rate that was set; nullopt: the rates are those of the schedule.
+  std::optional<double> own_learning_rate() const;
 
   /// Compiles and loads now the programs that are otherwise compiled when they are first needed
   /// (evaluation, prediction), and starts the loader. The training step is there from the

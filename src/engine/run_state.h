@@ -45,6 +45,7 @@ class RunState {
   }
   /// Replaces the rate of the schedule; nullopt restores the schedule.
   void set_rate(std::optional<double> rate) { own_rate_ = rate; }
+  const std::optional<double>& own_rate() const { return own_rate_; }
 
   void set_position(const DataPosition& position) {
     batches_.set_position(position.batch, position.parts, position.part_weights);

@@ -39,6 +39,7 @@ Document state_of(const Engine& engine) {
   Document state;
   state["step"] = position.step;
   state["data"] = std::move(data);
+  if (const std::optional<double> rate = engine.own_learning_rate()) state["learning_rate"] = *rate;
   state["plan"] = engine.plan().name;
   state["settings"] = resolved_settings(engine.config());
   state["vocabulary"] =
