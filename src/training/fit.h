@@ -19,7 +19,8 @@ struct FitOptions {
   int64_t log_every = 1;
   int64_t evaluate_every = 0;  // 0: only when a callback asks for it
   int64_t evaluate_batches = 8;
-  bool evaluate_at_end = false;  // not done when a callback ended training
+  /// Also when a callback ended training, unless it was in a hurry (TrainingControl::should_hurry).
+  bool evaluate_at_end = false;
   OnEvaluatedBatch on_evaluated_batch = {};
   int64_t save_every = 0;  // 0: only when a callback asks for it, and at the end
   /// Writes a checkpoint, or whatever the caller saves; unset: nothing is saved. It is also called

@@ -76,6 +76,18 @@ class CountsEvents : public Callback {
   int events = 0;
 };
 
+/// Ends training after the first step.
+class StopsAtOnce : public Callback {
+ public:
+  explicit StopsAtOnce(bool hurries) : hurries_(hurries) {}
+  void on_step_end(const TrainingState&, TrainingControl& control) override {
+    hurries_ ? control.stop_at_once("SIGTERM") : control.stop("enough");
+  }
+
+ private:
+  bool hurries_;
+};
+
 /// The message of a refusal by fit() that no callback heard of and before which no step was done.
 std::string refused_before_the_steps(ExitCode code, Engine& engine, FitOptions options) {
   CountsEvents counter;
@@ -124,6 +136,16 @@ TEST(FitRuns, WhatFailsInTheEvaluationAtTheEndDoesNotLoseTheSteps) {
                             .save = [&](Engine& e) { saved.push_back(e.step_count()); }}),
                std::runtime_error);
   EXPECT_THAT(saved, ElementsAre(2));
+}
+
+TEST(FitRuns, TheEvaluationAtTheEndIsDoneWhenACallbackEndedTrainingUnlessItWasInAHurry) {
+  for (const bool hurries : {false, true}) {
+    Engine engine(one_layer(), serial_plan(), small_text());
+    StopsAtOnce stop(hurries);
+    const FitResult result = fit(
+        engine, {.steps = 3, .callbacks = {&stop}, .evaluate_batches = 1, .evaluate_at_end = true});
+    EXPECT_EQ(result.evaluations.size(), hurries ? 0U : 1U);
+  }
 }
 
 }  // namespace
