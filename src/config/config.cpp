@@ -249,6 +249,26 @@ RunConfig read_config(const std::filesystem::path& file, const std::vector<std::
   return read_config_file(file, sets).run;
 }
 
+void check(const TrainingSettings& settings) {
+  const int64_t schedule_steps = settings.optimizer.schedule.steps;
+  if (schedule_steps < 0)
+    refuse_config("Schedule::steps is " + std::to_string(schedule_steps),
+                  "a rate falls in a number of steps of at least 0",
+                  "give one, or 0 for those of the run");
+  TrainingSettings given = settings;
+  given.train.seed = 0;
+  if (given.train.evaluate_every == 0) {
+    given.train.patience = std::min<int64_t>(given.train.patience, 0);
+    given.checkpoint.keep_best = false;
+  }
+  // The reader of configurations has the rules.
+  const Document document = resolved_settings(given);
+  ConfigTable table(&document, "", ConfigOrigin("the training settings"));
+  const TrainConfig train = read_train(table.table("train"));
+  read_optimizer(table.table("optimizer"), train.steps);
+  read_checkpoint(table.table("checkpoint"), train);
+}
+
 std::vector<ReadKey> keys_of(const Document& settings) {
   std::vector<ReadKey> keys;
   parse_config(settings, "the settings", {}, {}, &keys);

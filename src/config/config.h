@@ -95,6 +95,11 @@ std::vector<ReadKey> keys_of(const Document& settings);
 
 TrainingSettings training_settings(const RunConfig& config);
 
+/// Checks settings that a program made by the rules of a configuration file, except that train.seed
+/// is any number, and that patience and keep_best need no evaluate_every.
+///   throws  UserError (78) that names the key of a value out of its range
+void check(const TrainingSettings& settings);
+
 /// Every setting of a run without the plan, with its defaults filled in.
 Document resolved_settings(const TrainingSettings& settings);
 Document resolved_settings(const RunConfig& config);

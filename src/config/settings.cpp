@@ -6,7 +6,7 @@ namespace {
 
 Document train_settings(const TrainConfig& train) {
   Document table;
-  if (train.batch_per_rank > 0) {  // when no plan has resolved it
+  if (train.batch_per_rank != 0) {  // when no plan has resolved it
     table["batch_per_rank"] = train.batch_per_rank;
     table["scale_learning_rate"] = std::string(to_text(train.scale_learning_rate));
   } else {

@@ -7,6 +7,7 @@
 #include "engine/data/batch_rule.h"
 #include "engine/steps/step_checks.h"
 #include "network/family.h"
+#include "plan/check_plan.h"
 
 namespace tessera {
 
@@ -21,7 +22,7 @@ struct Engine::State {
   State(Network given, TrainingSettings unresolved, Plan plan,
         std::shared_ptr<const RunData> run_data, EngineOptions given_options)
       : network(checked(std::move(given))),
-        settings(resolved_for(std::move(unresolved), network, plan)),
+        settings(resolved_for(checked(std::move(unresolved), plan), network, plan)),
         data(std::move(run_data)),
         options(std::move(given_options)),
         run(settings, data),
@@ -44,7 +45,14 @@ struct Engine::State {
     return network;
   }
 
+  static TrainingSettings checked(TrainingSettings settings, const Plan& plan) {
+    check(settings);
+    check(plan);
+    return settings;
+  }
+
   std::unique_ptr<Execution> executed(Plan plan) {
+    check(plan);
     return std::make_unique<Execution>(network, settings, data, std::move(plan), options, run);
   }
 

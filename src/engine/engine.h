@@ -24,7 +24,8 @@ class BatchRange;
 /// (engine/run_state.h) and its execution under a plan (engine/execution.h).
 ///
 ///   threads  call from one thread
-///   throws   the constructors throw UserErrors of the network, of marks, plans and data; steps
+///   throws   the constructors throw UserErrors of the network, of settings that a configuration
+///            file could not have, of marks, plans and data; steps
 ///            throw UserError (5) when the loss is not a number, and the errors of ranks
 class Engine {
  public:

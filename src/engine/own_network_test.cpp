@@ -299,5 +299,63 @@ TEST(OwnNetwork, TextIsNotItsTask) {
   }
 }
 
+/// The refusal of an engine of the network of distances with these settings and this plan.
+std::string refusal_of(const TrainingSettings& settings, const Plan& plan) {
+  return error_testing::message_of(
+      ExitCode::kBadConfig, [&] { Engine(distance_network(), settings, plan, pairs_of_points()); });
+}
+
+TEST(OwnNetwork, SettingsThatAConfigurationCouldNotHaveAreRefusedByTheSameRules) {
+  using Change = std::function<void(TrainingSettings&)>;
+  const std::vector<std::pair<std::string, Change>> changes = {
+      {"train.batch = 0", [](auto& s) { s.train.batch = 0; }},
+      {"train.batch = -3", [](auto& s) { s.train.batch = -3; }},
+      {"train.batch_per_rank = -1", [](auto& s) { s.train.batch_per_rank = -1; }},
+      {"train.steps = -1", [](auto& s) { s.train.steps = -1; }},
+      {"train.patience = -1", [](auto& s) { s.train.patience = -1; }},
+      {"train.precision = \"i32\"", [](auto& s) { s.train.precision.dtype = DType::kI32; }},
+      {"train.gradient_precision is \"bf16\"",
+       [](auto& s) { s.train.precision.gradients = DType::kBF16; }},
+      {"train.loss_scale is 3",
+       [](auto& s) { s.train.precision = {.dtype = DType::kF16, .scale = {.initial = 3}}; }},
+      {"optimizer.learning_rate = -1", [](auto& s) { s.optimizer.schedule.peak = -1; }},
+      {"optimizer.learning_rate = \"NaN\"", [](auto& s) { s.optimizer.schedule.peak = NAN; }},
+      {"optimizer.warmup = -1", [](auto& s) { s.optimizer.schedule.warmup = -1; }},
+      {"Schedule::steps is -1", [](auto& s) { s.optimizer.schedule.steps = -1; }},
+      {"optimizer.beta1 = 2", [](auto& s) { s.optimizer.beta1 = 2; }},
+      {"optimizer.epsilon = 0", [](auto& s) { s.optimizer.epsilon = 0; }},
+      {"optimizer.clip_norm = -1", [](auto& s) { s.optimizer.clip_norm = -1; }},
+      {"checkpoint.keep_last = -1", [](auto& s) { s.checkpoint.keep_last = -1; }}};
+  for (const auto& [message, change] : changes) {
+    TrainingSettings settings = distance_settings();
+    change(settings);
+    EXPECT_THAT(refusal_of(settings, serial_plan()), testing::HasSubstr(message));
+  }
+}
+
+TEST(OwnNetwork, SettingsThatOnlyTheCommandLineNeedsAreNotRefused) {
+  TrainingSettings settings = distance_settings();
+  settings.train.seed = ~uint64_t{0};
+  settings.train.patience = 2;  // the program makes an EarlyStop of it, and evaluates itself
+  settings.checkpoint.keep_best = true;
+  EXPECT_EQ(refusal_of(settings, serial_plan()), "nothing was thrown");
+}
+
+TEST(OwnNetwork, PlansThatAFileCouldNotHaveAreRefused) {
+  using Change = std::function<void(Plan&)>;
+  const std::vector<std::pair<std::string, Change>> changes = {
+      {"plan 'dp2' has micro_batches = 0", [](Plan& plan) { plan.micro_batches = 0; }},
+      {"plan 'dp2' has accumulate = -1", [](Plan& plan) { plan.accumulate = -1; }},
+      {"plan 'dp2' has collective_matmul = 100", [](Plan& plan) { plan.collective_matmul = 100; }},
+      {"plan 'dp2' has a mesh '", [](Plan& plan) { plan.meshes[0].mesh = nullptr; }}};
+  Engine engine(distance_network(), distance_settings(), serial_plan(), pairs_of_points());
+  for (const auto& [message, change] : changes) {
+    Plan plan = distance_plan("dp2");
+    change(plan);
+    EXPECT_THAT(refusal_of(distance_settings(), plan), testing::StartsWith(message));
+    EXPECT_THROW(engine.switch_plan(plan), UserError) << message;
+  }
+}
+
 }  // namespace
 }  // namespace tessera

@@ -127,8 +127,8 @@ TEST(RankLogs, AFailureIsWrittenDownBeforeTheEnd) {
   RunConfig config = tiny_mlp();
   config.optimizer.kind = OptimizerKind::kSgd;
   config.optimizer.clip_norm = 0;
-  config.optimizer.schedule.peak = 1e30;
   Engine engine(config, plan_of("mlp", "dp2"), small_text());
+  engine.set_learning_rate(1e30);
   RankLogs logs(folder.path(), engine, 1);
   EXPECT_THROW(fit(engine, {.steps = 20, .callbacks = {&logs}}), UserError);
   const auto lines = lines_of(folder / "rank-00001.jsonl");

@@ -126,7 +126,8 @@ TEST(VerifyInProcesses, AnErrorOfTheSerialProgramIsThatOfEveryProcess) {
   TrainingSettings settings = distance_settings();
   settings.optimizer.kind = OptimizerKind::kSgd;
   settings.optimizer.clip_norm = 0;
-  settings.optimizer.schedule.peak = 1e30;
+  settings.optimizer.schedule.peak = 1e3;
+  settings.optimizer.weight_decay = 10;  // a weight is multiplied by about -1e4 each step
   std::mutex mutex;
   std::vector<ExitCode> codes;
   testing_transport::on_processes(make_local_transports(2), [&](std::unique_ptr<Transport> mine) {
