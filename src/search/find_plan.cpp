@@ -54,6 +54,10 @@ double exposed_share(const EvaluatedCandidate& candidate) {
   return exposed.value() / candidate.step().value();
 }
 
+/// Presets that come before the searches where `stop` may end the planning: data and tensor
+/// parallelism alone, and the others of the least estimates.
+constexpr int64_t kFirstPresets = 6;
+
 bool is_pipeline(const Candidate& candidate) {
   return candidate.plan.meshes.size() > 1;
 }
@@ -98,6 +102,9 @@ class Planning {
     std::vector<Candidate> candidates{one_device(constraints)};
     std::ranges::copy(options_.compared, std::back_inserter(candidates));
     add(std::move(candidates));
+    // The searches may take all of a limited time.
+    if (evaluation_.stop && options_.tries_presets)
+      add(preset_grid(request_, constraints, kFirstPresets).candidates);
     for (const CandidateSource& source : options_.sources)
       add(source(request_, constraints, std::as_const(answer_)));
     if (options_.tries_presets) add_presets();

@@ -47,11 +47,11 @@ struct PlanningOptions {
   int64_t polish_trials = 0;
 };
 
-/// Evaluates one device and `compared`; then the candidates of the sources; then the grid of
-/// presets; then more micro-batches for the presets that do not fit and are faster than the best
-/// candidate, and fewer for the pipeline of the grid that has the least estimate. Of
-/// candidates that follow each other, kRound are evaluated at once; those whose bound is above the
-/// best step before them are excluded.
+/// Evaluates one device and `compared`; where there is a `stop`, the first presets; then the
+/// candidates of the sources; then the grid of presets; then more micro-batches for the presets
+/// that do not fit and are faster than the best candidate, and fewer for the pipeline of the grid
+/// that has the least estimate. Of candidates that follow each other, kRound are evaluated at once;
+/// those whose bound is above the best step before them are excluded.
 ///
 /// At last single changes of the best candidate are tried (search/sources/single_changes.h): half
 /// of the trials, and while one of these is faster, changes of the fastest of them. Only those that

@@ -62,6 +62,22 @@ TEST(FindPlan, NoCandidateThatObeysIsFasterThanTheAnswer) {
   }
 }
 
+// A search may take longer than there is time.
+TEST(FindPlan, UnderALimitOfTimePresetsAreTriedBeforeTheSearches) {
+  const Graph graph = small_gpt();
+  const Cluster cluster = cores();
+  bool is_over = false;
+  PlanningOptions options{.constraints = constraints_of(4, false)};
+  options.sources = {[&](const auto&, const auto&, const auto&) {
+    is_over = true;
+    return std::vector<Candidate>();
+  }};
+  options.evaluation.stop = [&] { return is_over; };
+  const PlanningAnswer answer = answer_for(graph, cluster, options);
+  EXPECT_THAT(names_of(answer), testing::IsSupersetOf({"one device", "dp=4", "tp=4"}));
+  EXPECT_EQ(best_of(answer).ranks(), 4);
+}
+
 TEST(FindPlan, OneDeviceDataAndTensorParallelismAreAlwaysCompared) {
   const Graph graph = small_gpt();
   const Cluster cluster = cores();
