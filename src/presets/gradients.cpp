@@ -31,16 +31,22 @@ Gradients gradients_of(const Graph& graph, const std::vector<int>& stages) {
   const auto stage_of = [&](ValueId value) { return stages[maker(value).index]; };
   const std::vector<bool> has_rows = made_of_rows(graph);
   Gradients gradients;
+  const auto is_of_backward = [&](ValueId value) {
+    return maker(value).index >= 0 && graph.op(maker(value)).role == Role::kBackward;
+  };
   const std::function<void(ValueId, std::vector<ValueId>&)> add = [&](ValueId value,
                                                                       std::vector<ValueId>& list) {
     if (!has_rows[value.index]) return;
     ValueId sum = value;
-    while (casts_parts(graph.op(maker(sum)))) sum = graph.op(maker(sum)).inputs.front();
-    const std::vector<ValueId>& terms = graph.op(maker(sum)).inputs;
+    while (is_of_backward(sum) && casts_parts(graph.op(maker(sum))))
+      sum = graph.op(maker(sum)).inputs.front();
+    if (!is_of_backward(sum)) return list.push_back(value);
+    std::vector<ValueId> terms = graph.op(maker(sum)).inputs;
+    std::erase_if(terms, [&](ValueId term) {
+      return !is_of_backward(term) || !(graph.type(term) == graph.type(sum));
+    });
     const bool is_put_together = std::ranges::any_of(terms, [&](ValueId term) {
-      return maker(term).index >= 0 && graph.op(maker(term)).role == Role::kBackward &&
-             graph.type(term) == graph.type(sum) &&
-             (stage_of(term) != stage_of(sum) || !has_rows[term.index]);
+      return stage_of(term) != stage_of(sum) || !has_rows[term.index];
     });
     if (!is_put_together) return list.push_back(value);
     for (const ValueId term : terms) add(term, list);
@@ -49,8 +55,7 @@ Gradients gradients_of(const Graph& graph, const std::vector<int>& stages) {
     const auto parameter = graph.find_value(op.origin.source);
     if (op.role != Role::kOptimizer || !parameter || gradients.contains(op.origin.source)) continue;
     for (const ValueId input : op.inputs)
-      if (maker(input).index >= 0 && graph.op(maker(input)).role == Role::kBackward &&
-          graph.type(input).shape == graph.type(*parameter).shape)
+      if (is_of_backward(input) && graph.type(input).shape == graph.type(*parameter).shape)
         add(input, gradients[op.origin.source]);
   }
   return gradients;

@@ -42,5 +42,14 @@ TEST(Gradients, OfAPenaltyAreNoSumsOverMicroBatches) {
               IsEmpty());
 }
 
+TEST(Gradients, MayHaveTermsThatNothingMakes) {
+  EXPECT_THAT(gradients_named("input x: f32[4,2]\n"
+                              "variable w: f32[4,2] = normal(0.0, 0.02)\n"
+                              "of_penalty = mul(w, w): f32[4,2] @backward <- gradient w\n"
+                              "sum = sub(x, of_penalty): f32[4,2] @backward <- gradient w\n"
+                              "w_next = sub(w, sum): f32[4,2] @optimizer <- optimizer w\n"),
+              IsEmpty());
+}
+
 }  // namespace
 }  // namespace tessera
