@@ -419,6 +419,18 @@ class Train(unittest.TestCase):
         self.assertIn("validation loss  none: data.held_out is 0\n", result.stdout)
         self.assertIsNone(run_json("train", *SMALL_MLP, "data.held_out=0")["val_loss"])
 
+    def test_a_plan_that_the_evaluation_refuses_is_refused_before_the_run(self):
+        # Without dropout the block does not read the number of the step.
+        marks = [{"tensor": "{tokens,labels}", "placement": "P(\"dp\")"}, {"module": "blocks.0", "placement": "[P(\"dp\"), P()] -> [P(\"dp\")]"}]
+        with tempfile.TemporaryDirectory() as folder:
+            plan, out = pathlib.Path(folder) / "plan.json", pathlib.Path(folder) / "run"
+            plan.write_text(json.dumps({"format": 1, "mesh": {"dp": 2}, "marks": marks}))
+            for more in (["--out", out], ["--dry-run"]):
+                error = run("train", *SMALL_GPT, "model.dropout=0.1", "--plan", plan, *more, code=78).stderr
+                self.assertIn("mark 'blocks.0'", error)
+                self.assertNotIn("step: 1", error)
+            self.assertFalse(out.exists())
+
     def test_checkpoints_without_a_folder_are_noted(self):
         for keys, named in ((["checkpoint.every=2"], "checkpoint.every"), (["checkpoint.keep_best=true", "train.evaluate_every=2"], "checkpoint.keep_best")):
             note = f"note: {named} is set, but without --out nothing is stored"

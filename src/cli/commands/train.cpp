@@ -346,6 +346,7 @@ ExitCode TrainCommand::run(Processes& processes) {
   if (resumed) restore_and_tell(engine, *resumed);
   if (!resumed && !base.empty())
     load_parameters(engine, Checkpoint(disk, find_checkpoint(disk, base)));
+  if (session.config.data.held_out > 0) engine.prepare_evaluation();
   if (dry_run) {
     tell_dry_run(*this, engine, *data);
     return ExitCode::kDone;
