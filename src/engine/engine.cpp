@@ -23,7 +23,7 @@ struct Engine::State {
         std::shared_ptr<const RunData> run_data, EngineOptions given_options)
       : network(checked(std::move(given))),
         settings(resolved_for(checked(std::move(unresolved), plan), network, plan)),
-        data(std::move(run_data)),
+        data(checked(std::move(run_data), given_options.purpose)),
         options(std::move(given_options)),
         run(settings, data),
         execution(executed(std::move(plan))) {
@@ -43,6 +43,15 @@ struct Engine::State {
   static Network checked(Network network) {
     check(network);
     return network;
+  }
+
+  static std::shared_ptr<const RunData> checked(std::shared_ptr<const RunData> data,
+                                                Purpose purpose) {
+    if (!data || (purpose == Purpose::kTrain && !data->train))
+      refuse_data("an engine was made without training data",
+                  data ? "RunData::train is null" : "its RunData is null",
+                  "set RunData::train, for instance by data_of()");
+    return data;
   }
 
   static TrainingSettings checked(TrainingSettings settings, const Plan& plan) {

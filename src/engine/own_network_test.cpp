@@ -357,5 +357,13 @@ TEST(OwnNetwork, PlansThatAFileCouldNotHaveAreRefused) {
   }
 }
 
+TEST(OwnNetwork, AnEngineWithoutTrainingDataIsRefused) {
+  for (const auto& data : {std::shared_ptr<const RunData>(), std::make_shared<const RunData>()})
+    EXPECT_THAT(
+        message_of(ExitCode::kBadData,
+                   [&] { Engine(distance_network(), distance_settings(), serial_plan(), data); }),
+        testing::StartsWith("an engine was made without training data"));
+}
+
 }  // namespace
 }  // namespace tessera
