@@ -312,7 +312,7 @@ TEST(OwnNetwork, SettingsThatAConfigurationCouldNotHaveAreRefusedByTheSameRules)
       {"train.batch = -3", [](auto& s) { s.train.batch = -3; }},
       {"train.batch_per_rank = -1", [](auto& s) { s.train.batch_per_rank = -1; }},
       {"train.steps = -1", [](auto& s) { s.train.steps = -1; }},
-      {"train.patience = -1", [](auto& s) { s.train.patience = -1; }},
+      {"train.evaluate_every = -1", [](auto& s) { s.train.evaluate_every = -1; }},
       {"train.precision = \"i32\"", [](auto& s) { s.train.precision.dtype = DType::kI32; }},
       {"train.gradient_precision is \"bf16\"",
        [](auto& s) { s.train.precision.gradients = DType::kBF16; }},
@@ -336,7 +336,7 @@ TEST(OwnNetwork, SettingsThatAConfigurationCouldNotHaveAreRefusedByTheSameRules)
 TEST(OwnNetwork, SettingsThatOnlyTheCommandLineNeedsAreNotRefused) {
   TrainingSettings settings = distance_settings();
   settings.train.seed = ~uint64_t{0};
-  settings.train.patience = 2;  // the program makes an EarlyStop of it, and evaluates itself
+  // The program evaluates itself.
   settings.checkpoint.keep_best = true;
   EXPECT_EQ(refusal_of(settings, serial_plan()), "nothing was thrown");
 }
