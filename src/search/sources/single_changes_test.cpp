@@ -15,6 +15,7 @@ namespace tessera {
 namespace {
 
 using testing::ElementsAre;
+using testing::Not;
 
 constexpr int64_t kMany = 100;
 
@@ -47,6 +48,21 @@ TEST(SingleChanges, OfAPipelineBeginWithItsMicroBatchesAndItsSchedule) {
               ElementsAre("pp=4, micro_batches=16", "pp=4, micro_batches=4", "pp=4, schedule=zb-h1",
                           "pp=4, bucket of 5 MiB", "pp=4, bucket of 125 MiB", "pp=4, not combined",
                           "pp=4, collective_matmul=auto"));
+}
+
+TEST(SingleChanges, OfResolvedShardingsForOneMicroBatchHaveNoFurtherOnes) {
+  const ChangeCase given;
+  Candidate pipeline = given.preset("pp=4,micro_batches=1");
+  const auto names = [&] {
+    std::vector<std::string> list;
+    for (const Candidate& each :
+         single_changes(given.request, constraints_of(4, false), pipeline, kMany))
+      list.push_back(each.name);
+    return list;
+  };
+  EXPECT_THAT(names(), testing::Contains("pp=4,micro_batches=2"));
+  pipeline.plan.shardings = Shardings();
+  EXPECT_THAT(names(), Not(testing::Contains("pp=4,micro_batches=2")));
 }
 
 TEST(SingleChanges, OfOneMeshAreOfItsExchangesWhereNothingElseIsOpen) {
