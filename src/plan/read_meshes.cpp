@@ -87,7 +87,8 @@ Mesh read_mesh(const Document& mesh, const std::string& origin, std::vector<Rank
   for (const auto& [axis, size] : mesh.as_table()) {
     if (axis == kMicroBatchAxis)
       refuse_config(origin + ": a mesh axis is called '" + axis + "'",
-                    "this is the name of the micro-batches in placements", "choose another name");
+                    "this is the name of the micro-batches in placements, which are equal parts",
+                    "choose another name; micro_batches is the number of micro-batches");
     if (size == Document(std::string(kRest))) {
       shape.push_back(read_rest(mesh.as_table(), origin, count));
       axes.push_back(axis);
