@@ -176,7 +176,8 @@ TEST(ClusterLine, TheHybridCubeOfEightV100HasUnlikePairs) {
 }
 
 TEST(ClusterLine, RefusesWhatIsNoCluster) {
-  EXPECT_THAT(line_refusal("8xa100-80"), HasSubstr("write 'a100-80g'"));
+  EXPECT_THAT(line_refusal("8xa100-80"), HasSubstr("write '8xa100-80g'"));
+  EXPECT_THAT(line_refusal("8x8h100-sxm;ib=100Gb"), HasSubstr("write '8x8xh100-sxm;ib=100Gb'"));
   EXPECT_THAT(line_refusal("0xa100"), HasSubstr("no count"));
   EXPECT_THAT(line_refusal("2000000x2xa100"), HasSubstr("no count"));
   EXPECT_THAT(line_refusal("100000x100xa100"), HasSubstr("more than 1,048,576 devices"));

@@ -1,3 +1,4 @@
+#include <algorithm>
 #include <charconv>
 #include <numeric>
 
@@ -43,6 +44,17 @@ void add_type(const DevicePreset& preset, std::vector<DeviceType>& types) {
   types.push_back(device_of(preset));
 }
 
+/// The line with a known device in place of an unknown one, "8x8xh100-sxm" for "8x8h100-sxm"; ""
+/// for no device.
+std::string line_with_device(std::string_view line, std::string_view unknown, std::string device) {
+  if (device.empty()) return {};
+  const size_t digits = std::min(unknown.find_first_not_of("0123456789"), unknown.size());
+  if (unknown.substr(digits) == device)
+    device = std::string(unknown.substr(0, digits)) + "x" + device;
+  std::string known(line);
+  return known.replace(known.find(unknown), unknown.size(), device);
+}
+
 }  // namespace
 
 int count_of_line(std::string_view text, std::string_view line) {
@@ -59,7 +71,7 @@ MachinesOfLine machines_of_line(std::string_view item, std::string_view line) {
   machines.preset = find_preset(rest);
   if (!machines.preset) {
     const std::vector<std::string> names = preset_names();
-    const std::string close = nearest(rest, names);
+    const std::string close = line_with_device(line, rest, nearest(rest, names));
     refuse_line(
         line,
         "no device is called '" + std::string(rest) + "'; known devices are " + join(names, ", "),

@@ -491,6 +491,39 @@ TEST(IfGradient, IsThatOfTheRegionThatWasRun) {
   }
 }
 
+/// The gradient of a parameter that the other branch does not read is zeros there, and in each
+/// micro-batch a part of the sum over all.
+TEST(IfGradient, OfAParameterThatOneBranchReadsIsSummedOverMicroBatches) {
+  Graph graph;
+  Builder builder(graph);
+  const ValueId x = builder.input("x", {DType::kF32, {8, 6}});
+  const ValueId turn = builder.input("turn", kScalar);
+  const ValueId w = builder.variable("w", {DType::kF32, {6, 4}}, Initializer::normal(0, 0.4));
+  const ValueId v = builder.variable("v", {DType::kF32, {6, 4}}, Initializer::normal(0, 0.4));
+  const auto product = [](int weight) {
+    return [weight](Builder& region, const RegionValues& values) {
+      return std::vector{region.dot(values.captured[0], values.captured[weight], "bi,ij->bj")};
+    };
+  };
+  const ValueId y = build_if(
+      builder,
+      {.predicate = builder.compare("ge", turn, builder.constant(kScalar, 0, "zero"), "positive"),
+       .captured = {x, w, v},
+       .then_region = product(1),
+       .else_region = product(2),
+       .name = "choice"})[0];
+  const ValueId loss = builder.reduce_sum(builder.unary("square", y), {0, 1}, "loss");
+  const std::vector<ValueId> gradients = differentiate(builder, loss, {w, v});
+  graph.add_output("of_w", gradients[0]);
+  graph.add_output("of_v", gradients[1]);
+  for (double sign : {-1, 1})
+    for (int64_t micro_batches : {1, 2, 4}) {
+      FuzzCase given = on_mesh(graph, "dp=2", {shard_tensor("x", "P(\"dp\")")}, micro_batches);
+      given.fills["turn"] = {false, sign, sign};
+      EXPECT_EQ(failure_of(given), "") << sign << " " << micro_batches;
+    }
+}
+
 TEST(WhileGradient, IsThatOfFiniteDifferences) {
   Graph forward;
   Builder builder(forward);

@@ -185,7 +185,7 @@ constexpr CompilerPass kProgramPasses[] = {
     {"order",
      [](CompilerState& s) {
        const OrderOptions how{s.plan.micro_batches, s.plan.schedule, s.plan.max_in_flight,
-                              s.plan.cost};
+                              s.plan.cost, names_of(s.meshes)};
        s.result.pipeline = order_instructions(s.program, s.result.graph, how);
      },
      [](const CompilerState& s) {

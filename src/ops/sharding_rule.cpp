@@ -49,15 +49,17 @@ std::string text_of_kinds(const ShardingRule& rule) {
 
 std::string text_of_linear(const ShardingRule& rule) {
   std::vector<std::string> sets;
-  for (const std::vector<int>& set : rule.linear) {
-    std::vector<std::string> inputs;
-    for (int input : set) inputs.push_back(std::to_string(input));
-    sets.push_back(join(inputs, ", "));
-  }
+  for (const std::vector<int>& set : rule.linear) sets.push_back(text_of_linear_set(set));
   return sets.empty() ? "" : " {linear: " + join(sets, "; ") + "}";
 }
 
 }  // namespace
+
+std::string text_of_linear_set(const std::vector<int>& inputs) {
+  std::vector<std::string> numbers;
+  for (int input : inputs) numbers.push_back(std::to_string(input));
+  return inputs.empty() ? "none" : join(numbers, ", ");
+}
 
 std::string_view to_text(FactorKind kind) {
   switch (kind) {

@@ -81,7 +81,7 @@ struct ShardingRule {
   std::vector<OperandFactors> inputs;
   std::vector<OperandFactors> outputs;
   /// Sets of input indices. When all inputs of a set and no others are Partial(sum) on an axis,
-  /// every output is Partial(sum) on it.
+  /// every output is Partial(sum) on it. The empty set is that of an op that makes zeros.
   std::vector<std::vector<int>> linear;
   /// The text of a rule that was found by execution (ops/discovery/discovery.h), with the findings
   /// that it cannot express. "" when the operator declares the rule.
@@ -94,6 +94,9 @@ struct ShardingRule {
   /// Do two factors share a dim? Then only one of them may be divided.
   bool excludes(int a, int b) const;
 };
+
+/// "0, 1", or "none" for a set without inputs.
+std::string text_of_linear_set(const std::vector<int>& inputs);
 
 /// The rule as text: "([m, k], [k, n]) -> ([m, n]) {k: reduction sum} {linear: 0; 1}". Units are
 /// written as `h*64`, windows as `h~(-1:+1)`, chunks as `h/3`, several factors of a dim as `b*4 or

@@ -89,6 +89,18 @@ class Derivation {
                        (names.size() == 1 ? "that" : "those"));
   }
 
+  /// Zeros are made as the partial sums that they are declared to be: their op has a linear set of
+  /// no operand.
+  void make_partial_zeros(const std::vector<PartialAxis>& declared) {
+    const auto none = std::ranges::find(rule_.linear, std::vector<int>());
+    if (none == rule_.linear.end()) return;
+    for (const PartialAxis& partial : declared) {
+      if (partial.reduce != ReduceOp::kSum) continue;
+      use(partial.axis);
+      sharding_.linear.push_back({partial.axis, static_cast<int>(none - rule_.linear.begin())});
+    }
+  }
+
   OpSharding result() { return std::move(sharding_); }
 
  private:
@@ -230,7 +242,8 @@ Range indices_seen(const Window& window, const Range& part) {
 
 OpSharding derive_sharding(const OpView& op, const ShardingRule& rule,
                            const std::vector<const DistAttr*>& inputs,
-                           const std::vector<DistAttr>& outputs) {
+                           const std::vector<DistAttr>& outputs,
+                           const std::vector<PartialAxis>& declared_partial) {
   ensure(!outputs.empty() && rule.inputs.size() == inputs.size() &&
              rule.outputs.size() == outputs.size(),
          "a sharding rule names all operands");
@@ -244,6 +257,7 @@ OpSharding derive_sharding(const OpView& op, const ShardingRule& rule,
   derivation.divide_factors();
   for (int axis = 0; axis < outputs.front().mesh->axis_count(); ++axis)
     derivation.pass_partial_values(axis, inputs);
+  derivation.make_partial_zeros(declared_partial);
   return derivation.result();
 }
 

@@ -12,13 +12,15 @@ namespace tessera {
 ///
 ///   inputs    of the op, all on one mesh, with the partial axes that were derived
 ///   outputs   as declared; only their dims are read, for factors that no input has
+///   declared_partial  of the last output; read where the op makes zeros
 ///   ensures   operands that have a factor divide it alike; whole dims and factors are not divided;
 ///             an axis has one use; partial values are sums, and they enter through one linear set
 ///             as all of its operands and no other
 ///   throws    InternalError that names the op and the operand
 OpSharding derive_sharding(const OpView& op, const ShardingRule& rule,
                            const std::vector<const DistAttr*>& inputs,
-                           const std::vector<DistAttr>& outputs);
+                           const std::vector<DistAttr>& outputs,
+                           const std::vector<PartialAxis>& declared_partial);
 
 /// The axes on which output `index` is partial, ascending.
 ///   throws  InternalError when the output would be partial with two reductions at once

@@ -52,4 +52,12 @@ std::vector<PartialAxis> MicroBatchAxis::declared_partial(const Register& reg) c
   return partial;
 }
 
+std::vector<PartialAxis> MicroBatchAxis::declared_partial_with_micro_batch(
+    const Register& reg) const {
+  std::vector<PartialAxis> partial = declared_partial(reg);
+  const bool is_part_of_sum = reg.micro_batch.index >= 0 && reg.micro_batch.dim < 0;
+  if (is_part_of_sum) partial.insert(partial.begin(), {kIndex, ReduceOp::kSum});
+  return partial;
+}
+
 }  // namespace tessera

@@ -34,6 +34,8 @@ class MicroBatchAxis {
   DistAttr declared_dims(const Register& reg) const;
   /// The partial axes over ranks of a register as they are declared, on its mesh with this axis.
   std::vector<PartialAxis> declared_partial(const Register& reg) const;
+  /// With this axis where the register is declared to hold the part of one micro-batch in a sum.
+  std::vector<PartialAxis> declared_partial_with_micro_batch(const Register& reg) const;
 
  private:
   static constexpr int kIndex = 0;

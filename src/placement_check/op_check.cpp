@@ -103,9 +103,14 @@ OpCheck::Division OpCheck::divide(const OpRule& rule, const KernelStep& step, co
   Division division{step, {}, {}, {}, {}};
   std::vector<const DistAttr*> inputs;
   for (RegisterIndex reg : step.inputs) inputs.push_back(&placements_.at(reg).attr);
-  for (RegisterIndex reg : step.outputs)
-    division.outputs.push_back(program_.micro_batch_axis().declared_dims(program_.reg(reg)));
-  division.sharding = derive_sharding(rule.view, rule.rule, inputs, division.outputs);
+  std::vector<PartialAxis> declared_partial;
+  for (RegisterIndex reg : step.outputs) {
+    const MicroBatchAxis& axis = program_.micro_batch_axis();
+    division.outputs.push_back(axis.declared_dims(program_.reg(reg)));
+    declared_partial = axis.declared_partial_with_micro_batch(program_.reg(reg));
+  }
+  division.sharding =
+      derive_sharding(rule.view, rule.rule, inputs, division.outputs, declared_partial);
   division.results = division.outputs;
   for (int i = 0; i < std::ssize(division.results); ++i)
     division.results[i].partial = derive_partial(rule.view, rule.rule, division.sharding, i);

@@ -26,8 +26,38 @@ void check_fits(PipelineKind kind, const PipelineShape& shape) {
       ExitCode::kBadConfig);
 }
 
+std::string name_of_pass(const PassNeed& pass, const PipelineOptions& options) {
+  const std::string kind = pass.kind == PassKind::kForward         ? "forward"
+                           : pass.kind == PassKind::kInputGradient ? "backward"
+                                                                   : "weight gradient";
+  const bool is_named = pass.stage < std::ssize(options.stage_names);
+  return "the " + kind + " of stage " +
+         (is_named ? "'" + options.stage_names[pass.stage] + "'" : std::to_string(pass.stage));
+}
+
+/// "the forward of stage 'a' needs 'x' of the forward of stage 'b', which needs 'y' of the forward
+/// of stage 'a'".
+std::string cycle_text(const std::vector<PassNeed>& cycle, const PipelinePieces& pieces,
+                       const PipelineOptions& options) {
+  std::string text = name_of_pass(cycle.front(), options);
+  for (size_t i = 0; i < cycle.size(); ++i) {
+    const PassNeed& next = cycle[(i + 1) % cycle.size()];
+    const auto link = pieces.link(cycle[i], next);
+    text += i == 0 ? " needs " : ", which needs ";
+    if (link && options.name_of_result)
+      text += "'" + options.name_of_result(link->needed) + "' of ";
+    text += name_of_pass(next, options);
+  }
+  return text;
+}
+
+void refuse_cyclic_needs(const PipelineShape& shape, const PipelinePieces& pieces,
+                         const PipelineOptions& options) {
+  const std::vector<PassNeed> cycle = find_cycle(shape);
+  if (!cycle.empty()) refuse_cycle(cycle_text(cycle, pieces, options));
+}
+
 DeviceOrders orders_of(const PipelineOptions& options, PipelineShape& shape) {
-  refuse_cyclic_needs(shape);
   check_fits(options.kind, shape);
   if (options.kind != PipelineKind::kAuto) return named_orders(options.kind, shape);
   const double limit = options.max_in_flight > 0 ? options.max_in_flight : shape.devices;
@@ -121,6 +151,7 @@ PipelineOrder pipeline_order(const std::vector<PipelineStep>& work,
   const PipelinePieces pieces(work, options);
   PipelineOrder result;
   result.shape = pieces.shape();
+  refuse_cyclic_needs(result.shape, pieces, options);
   result.orders = orders_of(options, result.shape);
   const auto timeline = run_on_clock(result.shape, result.orders);
   ensure(timeline.has_value(), "the passes of a schedule have no cycle");

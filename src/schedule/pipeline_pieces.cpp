@@ -109,6 +109,24 @@ std::vector<int> PipelinePieces::of(const Pass& pass) const {
   return both;
 }
 
+/// Does the piece need a piece of another pass? The needs of a pass in earlier micro-batches (a sum
+/// so far) are of its own stage and kind, whose passes are in order.
+bool PipelinePieces::is_link(size_t piece, int needed) const {
+  return pass_[piece] && pass_[needed] && work_[needed].micro_batch == work_[piece].micro_batch &&
+         (work_[needed].stage != work_[piece].stage || pass_[needed] != pass_[piece]);
+}
+
+std::optional<PipelinePieces::Link> PipelinePieces::link(const PassNeed& pass,
+                                                         const PassNeed& needed) const {
+  const auto is_of = [&](int piece, const PassNeed& one) {
+    return work_[piece].stage == one.stage && pass_[piece] == one.kind;
+  };
+  for (int i = 0; i < std::ssize(work_); ++i)
+    for (int other : work_[i].needs)
+      if (is_link(i, other) && is_of(i, pass) && is_of(other, needed)) return Link{i, other};
+  return std::nullopt;
+}
+
 PipelineShape PipelinePieces::shape() const {
   PipelineShape shape;
   shape.micro_batches = options_.micro_batches;
@@ -132,14 +150,8 @@ PipelineShape PipelinePieces::shape() const {
     time += work_[i].work / options_.micro_batches;
     auto& needs = stage.needs[index_of(*pass_[i])];
     for (int needed : work_[i].needs) {
-      const PipelineStep& other = work_[needed];
-      const std::optional<PassKind> kind = pass_[needed];
-      // The needs of a pass in earlier micro-batches (a sum so far) are of its own stage and kind,
-      // whose passes are in order.
-      if (!kind || other.micro_batch != work_[i].micro_batch ||
-          (other.stage == work_[i].stage && kind == pass_[i]))
-        continue;
-      const PassNeed need{other.stage, *kind};
+      if (!is_link(i, needed)) continue;
+      const PassNeed need{work_[needed].stage, *pass_[needed]};
       if (std::find(needs.begin(), needs.end(), need) == needs.end()) needs.push_back(need);
     }
   }

@@ -20,11 +20,18 @@ class PipelinePieces {
   std::optional<PassKind> pass_of(int piece) const { return pass_[piece]; }
   /// The pieces of a pass, in program order. Those of BW are those of B and W.
   std::vector<int> of(const Pass& pass) const;
+  /// A piece of a pass, and one of another pass of the same micro-batch that it needs.
+  struct Link {
+    int piece, needed;
+  };
+  /// The first one between passes of two kinds or stages; nullopt: `pass` does not need the other.
+  std::optional<Link> link(const PassNeed& pass, const PassNeed& needed) const;
   /// The needs between passes of one micro-batch, and the time of each pass, which is the mean over
   /// the micro-batches.
   PipelineShape shape() const;
 
  private:
+  bool is_link(size_t piece, int needed) const;
   void find_prologue();
   void find_passes();
   void mark_chains_to_the_last(int stage, std::vector<bool>& leads) const;

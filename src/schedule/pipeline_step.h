@@ -1,6 +1,8 @@
 // The work of a step, and the options of its pipeline schedule.
 #pragma once
 
+#include <functional>
+#include <string>
 #include <vector>
 
 #include "graph/graph.h"
@@ -29,6 +31,9 @@ struct PipelineOptions {
   /// The time from the end of a pass to the start of a pass on another device that needs it, as a
   /// part of the time of a micro-batch on the busiest device.
   double transfer = 0.01;
+  /// For errors: the names of the stages, and of what a piece makes; empty: none.
+  std::vector<std::string> stage_names = {};
+  std::function<std::string(int piece)> name_of_result = {};
 };
 
 }  // namespace tessera

@@ -56,6 +56,31 @@ std::string of_stage(const std::vector<PipelineStep>& work, const std::vector<in
   return text;
 }
 
+TEST(Pipeline, ACycleOfStagesIsRefusedWithWhatTheyNeedOfEachOther) {
+  // Stage 1 takes from stage 0 what that makes of what stage 1 made before.
+  const std::vector<PipelineStep> work{
+      {1, Role::kForward, 0, {}}, {0, Role::kForward, 0, {0}}, {1, Role::kForward, 0, {1}}};
+  PipelineOptions options = each_alone(PipelineKind::kOneForwardOneBackward, 2, 1);
+  const auto why = [&] {
+    try {
+      pipeline_order(work, options);
+      return std::string("no error");
+    } catch (const UserError& error) {
+      const std::string text = error.what();
+      return text.substr(0, text.find("; a stage"));
+    }
+  };
+  const std::string what = "the stages of the pipeline wait for each other in a cycle\n  why: ";
+  EXPECT_EQ(why(), what +
+                       "the forward of stage 0 needs the forward of stage 1, which needs the "
+                       "forward of stage 0");
+  options.stage_names = {"first", "second"};
+  options.name_of_result = [](int piece) { return "x" + std::to_string(piece); };
+  EXPECT_EQ(why(), what +
+                       "the forward of stage 'first' needs 'x0' of the forward of stage 'second', "
+                       "which needs 'x1' of the forward of stage 'first'");
+}
+
 TEST(Pipeline, OneForwardOneBackwardWarmsUpByTheDistanceToTheEnd) {
   const auto work = chain(4, 5);
   const auto order = order_of(work, 4, 5, PipelineKind::kOneForwardOneBackward);

@@ -1,6 +1,7 @@
 #include "schedule/stage_lists.h"
 
 #include <algorithm>
+#include <array>
 
 #include "base/error.h"
 #include "schedule/clock.h"
@@ -79,31 +80,42 @@ class Merge {
 
 }  // namespace
 
-void refuse_cycle() {
+void refuse_cycle(const std::string& example) {
   throw UserError(
       "the stages of the pipeline wait for each other in a cycle",
-      "a stage does the forward of a micro-batch in one piece, and so the backward, and one stage "
-      "needs what another makes of what it made itself",
+      (example.empty() ? "" : example + "; ") +
+          "a stage does the forward of a micro-batch in one piece, and so the backward, and one "
+          "stage needs what another makes of what it made itself",
       "mark the ops so that values go from stage to stage one way only, or use one micro-batch",
       ExitCode::kBadConfig);
 }
 
-void refuse_cyclic_needs(const PipelineShape& shape) {
-  const size_t stages = shape.stages.size();
-  std::vector<std::array<bool, 3>> done(stages, {false, false, false});
-  for (size_t left = 3 * stages, before = left + 1; left > 0;) {
-    if (left == before) refuse_cycle();
-    before = left;
-    for (size_t k = 0; k < stages; ++k)
-      for (size_t kind = 0; kind < 3; ++kind) {
-        const auto& needs = shape.stages[k].needs[kind];
-        if (done[k][kind] || !std::all_of(needs.begin(), needs.end(), [&](const PassNeed& need) {
-              return done[need.stage][index_of(need.kind)];
-            }))
-          continue;
-        done[k][kind] = true;
-        --left;
-      }
+std::vector<PassNeed> find_cycle(const PipelineShape& shape) {
+  constexpr std::array kKinds{PassKind::kForward, PassKind::kInputGradient,
+                              PassKind::kWeightGradient};
+  std::vector<std::array<bool, 3>> done(shape.stages.size(), {false, false, false});
+  const auto needs_of = [&](const PassNeed& pass) -> const std::vector<PassNeed>& {
+    return shape.stages[pass.stage].needs_of(pass.kind);
+  };
+  const auto is_done = [&](const PassNeed& pass) { return done[pass.stage][index_of(pass.kind)]; };
+  std::vector<PassNeed> left;
+  for (int k = 0; k < shape.stage_count(); ++k)
+    for (PassKind kind : kKinds) left.push_back({k, kind});
+  while (std::erase_if(left, [&](const PassNeed& pass) {
+           const bool can_end = std::ranges::all_of(needs_of(pass), is_done);
+           done[pass.stage][index_of(pass.kind)] = can_end;
+           return can_end;
+         }) > 0) {
+  }
+  if (left.empty()) return {};
+  // Each pass that is left needs another one that is left.
+  std::vector<PassNeed> path{left.front()};
+  while (true) {
+    const auto& needs = needs_of(path.back());
+    const PassNeed next = *std::ranges::find_if_not(needs, is_done);
+    const auto first = std::ranges::find(path, next);
+    if (first != path.end()) return std::vector<PassNeed>(first, path.end());
+    path.push_back(next);
   }
 }
 

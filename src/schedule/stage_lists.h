@@ -1,16 +1,19 @@
 // Orders that are made stage by stage and merged where stages share a device.
 #pragma once
 
+#include <string>
 #include <vector>
 
 #include "schedule/passes.h"
 
 namespace tessera {
 
-/// throws  UserError (78)
-[[noreturn]] void refuse_cycle();
-/// throws  UserError (78) when passes of one micro-batch need each other in a cycle
-void refuse_cyclic_needs(const PipelineShape& shape);
+///   example  of it, as a sentence without its end; "": none is known
+///   throws   UserError (78)
+[[noreturn]] void refuse_cycle(const std::string& example = "");
+/// Passes of one micro-batch that need each other in a cycle: each needs the next one, and the last
+/// the first. Empty when there are none.
+std::vector<PassNeed> find_cycle(const PipelineShape& shape);
 
 /// The number of stages on the longest path of forward passes from each stage to the end, including
 /// itself.

@@ -148,6 +148,25 @@ TEST(Marks, ThatNameNothingOrContradictEachOtherAreRefused) {
             "  fix: give at most one entry a dim");
 }
 
+TEST(Marks, OnlyZerosAreMadeAsAPartialSumOfNothing) {
+  const MeshPtr mesh = mesh_of("x=2");
+  for (double value : {0, 1}) {
+    Graph graph;
+    Builder builder(graph);
+    const ValueId made = builder.constant({DType::kF32, {4}}, value, "made");
+    const OpView op = view(graph, graph.op(graph.value(made).producer));
+    const ShardingRule rule = rule_of(*op.definition, op);
+    DistAttr sum = DistAttr::replicated(mesh, 1);
+    sum.partial = {{0, ReduceOp::kSum}};
+    if (value == 0)
+      EXPECT_EQ(to_text(output_attr(op, rule, sharding_for_outputs(op, rule, {sum}), 0)),
+                "[*] {partial sum: x}");
+    else
+      EXPECT_THAT(message_of(ExitCode::kBadConfig, [&] { sharding_for_outputs(op, rule, {sum}); }),
+                  testing::HasSubstr("nothing makes them so"));
+  }
+}
+
 TEST(Marks, OnlyAZeroInitializedVariableMayBePartial) {
   const MeshPtr mesh = mesh_of("x=2 y=2");
   Graph graph;

@@ -111,8 +111,10 @@ void leave_parts_undivided(PropagationState& state, OpId id) {
 /// A linear set of the op whose inputs all may be sums over micro-batches, each read by it alone.
 std::optional<int> set_of_sums(const PropagationState& state, OpId id);
 
-/// Can the op of the value make it as a sum over micro-batches?
+/// Is the value such a sum, or can its op make it as one?
 bool can_be_sum(const PropagationState& state, ValueId value) {
+  if (enters_region_partial(state, value, kMicroBatchAxisIndex))
+    return state.graph().value(value).users.size() == 1;
   return is_for_one_op(state, value) &&
          (has_partial_sum(made_attr(state, value), kMicroBatchAxisIndex) ||
           set_of_sums(state, state.graph().value(value).producer).has_value());
@@ -132,10 +134,10 @@ std::optional<int> set_of_sums(const PropagationState& state, OpId id) {
 }  // namespace
 
 void pass_sums_of_micro_batches(PropagationState& state) {
-  if (!state.has_time()) return;
   for (int i = state.op_count() - 1; i >= 0; --i) {
     const Op& op = state.graph().op(OpId{i});
-    if (op.outputs.size() != 1 ||
+    if (!is_time(*state.op(OpId{i}).sharding.mesh, kMicroBatchAxisIndex) ||
+        op.outputs.size() != 1 ||
         !has_partial_sum(state.canonical(op.outputs[0]).attr, kMicroBatchAxisIndex))
       continue;
     const std::optional<int> set = set_of_sums(state, OpId{i});

@@ -5,10 +5,10 @@
 
 namespace tessera {
 
-/// Lets ops make values that a mark has as sums over micro-batches as such sums, where they are
-/// linear and so are the ops before them, back to those that make a part in each micro-batch: these
-/// ops run in each micro-batch. Without such a mark a sum over micro-batches is whole as soon as it
-/// is there, and the ops after it run once a step.
+/// Lets ops make values that a mark, or the end of a region, has as sums over micro-batches as such
+/// sums, where they are linear and so are the ops before them, back to those that make a part in
+/// each micro-batch or zeros: these ops run in each micro-batch. Without such a mark a sum over
+/// micro-batches is whole as soon as it is there, and the ops after it run once a step.
 ///   requires  the shardings of all ops are decided; before pass_partial_sums
 void pass_sums_of_micro_batches(PropagationState& state);
 

@@ -42,10 +42,18 @@ ConfigTable::ConfigTable(const Document* table, std::string path, ConfigOrigin o
       origin_(std::move(origin)),
       listed_(path_),
       keys_(keys) {
-  if (table_ && !table_->is_table())
-    throw UserError(origin_.of(path_) + ": '" + path_ + "' is " + kind_of(*table_),
-                    "it must be a table", "write [" + path_ + "] and its keys below it",
+  if (table_ && !table_->is_table()) refuse_what_is_no_table();
+}
+
+void ConfigTable::refuse_what_is_no_table() const {
+  const std::string origin = origin_.of(path_);
+  const std::string what =
+      origin + ": " + (path_.empty() ? "the whole" : "'" + path_ + "'") + " is " + kind_of(*table_);
+  if (origin.ends_with(".json"))
+    throw UserError(what, "it must be an object", "write {\"KEY\": VALUE, ...} in its place",
                     ExitCode::kBadConfig);
+  throw UserError(what, "it must be a table", "write [" + path_ + "] and its keys below it",
+                  ExitCode::kBadConfig);
 }
 
 const Document* ConfigTable::find(const std::string& key) {

@@ -97,6 +97,7 @@ class ConfigTable {
   std::string full(const std::string& key) const { return path_.empty() ? key : path_ + "." + key; }
 
  private:
+  [[noreturn]] void refuse_what_is_no_table() const;
   std::string origin_of(const std::string& key) const { return origin_.of(full(key)); }
   std::string listed(const std::string& key) const {
     return listed_.empty() ? key : listed_ + "." + key;

@@ -154,6 +154,24 @@ TEST(ConfigTable, AValueWhereATableBelongsIsRefused) {
             "  fix: write [train.steps] and its keys below it");
 }
 
+TEST(ConfigTable, AJsonFileIsToldToHoldAnObject) {
+  const auto message_at = [](const std::string& text, const std::string& path) -> std::string {
+    const Document document = parse_json(text, "p.json");
+    try {
+      ConfigTable(&document, path, "p.json");
+      return "";
+    } catch (const UserError& error) {
+      return error.what();
+    }
+  };
+  EXPECT_EQ(message_at("null", ""),
+            "p.json: the whole is nothing\n"
+            "  why: it must be an object\n"
+            "  fix: write {\"KEY\": VALUE, ...} in its place");
+  EXPECT_THAT(message_at("[]", "marks[0]"), testing::HasSubstr("p.json: 'marks[0]' is a list\n"));
+  EXPECT_EQ(message_at("{}", ""), "");
+}
+
 TEST(ConfigTable, AKeyThatNobodyAskedForIsRefusedWithTheNearest) {
   const Document whole = parse_toml("[model]\nwidht = 8\n", "a.toml");
   ConfigTable file(&whole, "", "a.toml");

@@ -192,7 +192,14 @@ std::optional<PipelineOrder> order_instructions(Program& program, const Graph& g
                             .micro_batches = static_cast<int>(options.micro_batches),
                             .devices = devices_of(program),
                             .max_in_flight = static_cast<int>(options.max_in_flight),
-                            .transfer = options.cost.stage_transfer});
+                            .transfer = options.cost.stage_transfer,
+                            .stage_names = options.stage_names,
+                            .name_of_result = [&](int piece) {
+                              const auto index = uses.order()[Time(piece)].instruction;
+                              const auto writes = program.instructions[index].writes();
+                              const std::string& name = program.registers[*writes.begin()].name;
+                              return name.substr(0, name.find(" #"));  // without the micro-batch
+                            }});
   set_order(program, uses.order(), made);
   return made;
 }

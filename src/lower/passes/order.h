@@ -12,6 +12,7 @@ struct OrderOptions {
   PipelineKind kind = PipelineKind::kOneForwardOneBackward;
   int64_t max_in_flight = 0;  // of `auto`: PipelineOptions
   CostModel cost = {};
+  std::vector<std::string> stage_names = {};  // for errors
 };
 
 /// Sets the order in which the instructions of all micro-batches are executed, by the schedule of

@@ -153,7 +153,6 @@ std::vector<Sums> find_sums(DimClasses& classes, int region, const Graph& graph)
       passed.over_all = passed.over_all || joint.over_all;
       passed.roots.merge(joint.roots);
     }
-    if (op.kind == "constant" && op.attributes.number("value") == 0) passed.over_all = true;
     for (ValueId output : op.outputs) of(output) = passed;
     for (size_t i = 0; i < op.inputs.size(); ++i)
       for (size_t d = 0; d < rule.inputs[i].size(); ++d)

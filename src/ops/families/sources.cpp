@@ -26,6 +26,14 @@ ShardingRule source_rule(const OpView& op) {
 
 // ---- constant ----
 
+/// Zeros are the sum of zeros, whatever the number of parts: linear in no operand.
+ShardingRule constant_rule(const OpView& op) {
+  ShardingRule rule = source_rule(op);
+  if (op.attributes.number("value") == 0 && op.outputs.at(0).dtype != DType::kBool)
+    rule.linear = {{}};
+  return rule;
+}
+
 std::vector<TensorType> infer_constant(const OpView& op) {
   expect_operands("constant", op, 0);
   return {{dtype_attribute("constant", op), shape_attribute("constant", op)}};
@@ -114,7 +122,7 @@ void random_uniform_reference(const ReferenceCall& call) {
 
 std::vector<Operator> list_source_operators() {
   return {
-      {"constant", infer_constant, source_rule, source_work, constant_kernel, constant_reference,
+      {"constant", infer_constant, constant_rule, source_work, constant_kernel, constant_reference,
        exact, nullptr},
       {"iota", infer_iota, source_rule, source_work, iota_kernel, iota_reference, iota_tolerance,
        nullptr},

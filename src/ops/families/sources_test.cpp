@@ -4,6 +4,7 @@
 #include "base/testing/error.h"
 #include "ops/builder.h"
 #include "ops/interpreter.h"
+#include "ops/operator_rule.h"
 
 namespace tessera {
 namespace {
@@ -43,6 +44,19 @@ TEST(Constant, DividesEveryDimOfItsResult) {
   EXPECT_EQ(to_text(find_operator("constant").rule(op)), "() -> ([d0, d1])");
   EXPECT_EQ(find_operator("constant").kernel(op, std::vector<Split>{halves(2, 0), halves(3, 1)}),
             (KernelCall{"constant", {}, {0.5}, ""}));
+}
+
+TEST(Constant, OfZerosIsAPartialSum) {
+  Graph graph;
+  Builder builder(graph);
+  const auto rule_text = [&](DType dtype, double value) {
+    const OpView op = view_of(graph, builder.constant({dtype, {4}}, value));
+    return to_text(rule_of(*op.definition, op));
+  };
+  EXPECT_EQ(rule_text(kF32, 0), "() -> ([d0]) {linear: none}");
+  EXPECT_EQ(rule_text(kI32, 0), "() -> ([d0]) {linear: none}");
+  EXPECT_EQ(rule_text(kF32, 1), "() -> ([d0])");
+  EXPECT_EQ(rule_text(DType::kBool, 0), "() -> ([d0])");
 }
 
 TEST(Constant, RefusesWhatIsNoShapeOrElementType) {

@@ -161,9 +161,7 @@ void read_passed(std::string_view passed, std::string_view text, const ShardingR
   const int axis = sharding.mesh->axis(axis_name);
   std::vector<std::string> sets;
   for (size_t set = 0; set < rule.linear.size(); ++set) {
-    std::vector<std::string> members;
-    for (const int input : rule.linear[set]) members.push_back(std::to_string(input));
-    sets.push_back(join(members, ", "));
+    sets.push_back(text_of_linear_set(rule.linear[set]));
     if (sets.back() != inputs) continue;
     if (sharding.uses(axis))
       refuse(text, "uses the axis '" + std::string(axis_name) + "' twice",
@@ -184,9 +182,8 @@ std::string to_text(const ShardingRule& rule, const OpSharding& sharding) {
     if (!sharding.factor_axes[f].empty())
       items.push_back(factor_name(rule, f) + division_text(sharding, f));
   for (const LinearAxis& passed : sharding.linear) {
-    std::vector<std::string> inputs;
-    for (const int input : rule.linear[passed.set]) inputs.push_back(std::to_string(input));
-    items.push_back("{sum " + join(inputs, ", ") + ": " + sharding.mesh->axes()[passed.axis] + "}");
+    items.push_back("{sum " + text_of_linear_set(rule.linear[passed.set]) + ": " +
+                    sharding.mesh->axes()[passed.axis] + "}");
   }
   return items.empty() ? std::string(kWholeOp) : join(items, ", ");
 }
