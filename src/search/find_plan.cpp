@@ -105,8 +105,12 @@ class Planning {
     // The searches may take all of a limited time.
     if (evaluation_.stop && options_.tries_presets)
       add(preset_grid(request_, constraints, kFirstPresets).candidates);
-    for (const CandidateSource& source : options_.sources)
-      add(source(request_, constraints, std::as_const(answer_)));
+    for (const CandidateSource& source : options_.sources) {
+      if (has_ended())
+        ++answer_.not_tried;
+      else
+        add(source(request_, constraints, std::as_const(answer_)));
+    }
     if (options_.tries_presets) add_presets();
     add_answers_of_fewer();
     widen_prefetch();
@@ -126,6 +130,9 @@ class Planning {
   }
 
  private:
+  /// Is the time over? What has begun goes on.
+  bool has_ended() const { return evaluation_.stop && evaluation_.stop(); }
+
   bool are_many() const { return options_.constraints.ranks > kManyRanks; }
 
   /// The answers of the searches on each smaller number of ranks that may have a faster plan. Their
@@ -134,6 +141,10 @@ class Planning {
     if (!options_.sources_of_fewer || are_many()) return;
     for (const int ranks : rank_counts(options_.constraints)) {
       if (ranks == options_.constraints.ranks || !may_be_faster(ranks)) continue;
+      if (has_ended()) {
+        ++answer_.not_tried;
+        continue;
+      }
       PlanningAnswer fewer =
           find_plan(request_, {.constraints = with_ranks(options_.constraints, ranks),
                                .sources = options_.sources_of_fewer(),
@@ -154,7 +165,7 @@ class Planning {
     constexpr double kClose = 1.02;  // closer than that nothing is wanted
     if (request_.cluster.description().types.size() > 1) return;
     Bytes too_little{0};  // no placements were found for it
-    for (int trial = 0; trial < kTrials; ++trial) {
+    for (int trial = 0; trial < kTrials && !has_ended(); ++trial) {
       const auto nearest =
           std::ranges::find_if(answer_.candidates, [&](const EvaluatedCandidate& known) {
             return obeys(known.candidate, options_.constraints);

@@ -59,7 +59,7 @@ struct PlanningOptions {
 ///
 ///   requires  the ranks are at most the devices of the cluster, unless these are cores
 ///   ensures   without `stop` the same inputs give the same answer; `excludes` does not change the
-///             best one
+///             best one; no source is asked after `stop` has returned true
 ///   throws    UserError as evaluate, and for marks that contradict each other
 inline constexpr int64_t kRound = 4;
 PlanningAnswer find_plan(const PlanRequest& request, const PlanningOptions& options);

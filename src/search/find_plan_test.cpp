@@ -560,6 +560,24 @@ TEST(FindPlan, WhatIsNotTriedIsCounted) {
   EXPECT_LE(answer.candidates.size() + answer.unusable.size(), 2U + answer.unusable.size());
 }
 
+TEST(FindPlan, NoSearchBeginsWhenTheTimeIsOver) {
+  const Graph graph = small_mlp();
+  const Cluster cluster = cores();
+  for (bool is_over : {false, true}) {
+    int searches = 0;
+    PlanningOptions options{.constraints = constraints_of(4, false)};
+    options.sources = {[&](const PlanRequest&, const PlanConstraints&, const PlanningAnswer&) {
+      ++searches;
+      return std::vector<Candidate>();
+    }};
+    options.tries_presets = false;
+    options.evaluation.stop = [&] { return is_over; };
+    const PlanningAnswer answer = answer_for(graph, cluster, options);
+    EXPECT_EQ(searches, is_over ? 0 : 1);
+    EXPECT_EQ(answer.not_tried, is_over ? 2 : 0) << "one device and the search";
+  }
+}
+
 TEST(FindPlan, AnImpossiblePresetIsNoCandidateAndHasAReason) {
   const Network network = network_of({.kind = "image_mlp", .width = 64});
   const Graph graph = training_graph(network, {}, 16, 1);

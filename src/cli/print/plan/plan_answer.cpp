@@ -334,8 +334,9 @@ std::vector<std::string> planning_notes(const Planned& planned) {
   if (answer.left_out > 0)
     notes.push_back(counted(answer.left_out, "preset") + " with higher estimates were left out");
   if (answer.not_tried > 0)
-    notes.push_back("the time limit left " + counted(answer.not_tried, "candidate") +
-                    " untried, so the answer is not reproducible");
+    notes.push_back(fmt::format("the time limit left {} of the candidates and searches untried, so "
+                                "the answer is not reproducible",
+                                answer.not_tried));
   return notes;
 }
 
