@@ -91,10 +91,11 @@ void PlanCommand::describe(OptionParser& parser) {
   parser.flag({"--no-cache", "",
                "Neither use plans of the cache folder as candidates, nor keep the plan there"},
               no_cache);
-  parser.real({"--time-limit", "S",
-               "Begin no further candidate after S seconds; the answer then depends on the "
-               "speed of this machine"},
-              time_limit, 0);
+  parser.real(
+      {"--time-limit", "S",
+       "Begin no further candidate or search after S seconds; the answer then depends on the "
+       "speed of this machine"},
+      time_limit, 0);
   parser.check([this] {
     if (ranks && max_ranks)
       refuse_usage("--ranks and --max-ranks are both given",
