@@ -4,7 +4,6 @@
 #include <iterator>
 #include <set>
 #include <string>
-#include <tuple>
 #include <utility>
 
 #include "base/error.h"
@@ -20,23 +19,6 @@
 
 namespace tessera {
 namespace {
-
-/// Before another one in the table.
-bool is_before(const EvaluatedCandidate& a, const EvaluatedCandidate& b) {
-  if (a.fits() != b.fits()) return a.fits();
-  if (!a.fits()) return a.fullest.missing() < b.fullest.missing();
-  return std::tuple(a.step(), a.ranks(), a.fullest.memory.all()) <
-         std::tuple(b.step(), b.ranks(), b.fullest.memory.all());
-}
-
-/// A candidate of the same program, but for those that the user compares.
-EvaluatedCandidate* find_same(PlanningAnswer& answer, const EvaluatedCandidate& candidate) {
-  const auto found = std::ranges::find_if(answer.candidates, [&](const EvaluatedCandidate& known) {
-    return known.candidate.source != Candidate::Source::kCompared &&
-           known.program == candidate.program && known.ranks() == candidate.ranks();
-  });
-  return found == answer.candidates.end() ? nullptr : &*found;
-}
 
 /// The cluster with so much memory on each device.
 Cluster with_memory(const Cluster& cluster, Bytes memory) {
@@ -118,7 +100,8 @@ class Planning {
     const bool is_large = max_presets() < options_.max_presets;
     if (!are_many() && (!is_large || options_.polish_trials > 0))
       keep(with_recompute_limits(request_, constraints, answer_, options_.evaluation,
-                                 options_.excludes));
+                                 options_.excludes),
+           answer_, constraints);
     if (!answer_.best && !options_.sources.empty() && !are_many()) add_nearer();
     if (options_.offloads && !answer_.best && !are_many())
       for (auto& list : with_offloaded_states(request_, constraints, answer_))
@@ -153,8 +136,8 @@ class Planning {
                                .excludes = options_.excludes,
                                .evaluation = options_.evaluation});
       answer_.not_tried += fewer.not_tried;
-      if (fewer.best) keep(std::move(fewer.candidates[*fewer.best]));
-      choose_best();
+      if (fewer.best) keep(std::move(fewer.candidates[*fewer.best]), answer_);
+      choose_best(answer_, options_.constraints);
     }
   }
 
@@ -216,37 +199,7 @@ class Planning {
     Seconds saved(0);
     for (const Candidate& candidate : candidates) saved = std::max(saved, updates_.of(candidate));
     if (options_.excludes && answer_.best) evaluation_.limit = best().step() + saved;
-    keep(evaluate(request_, std::move(candidates), evaluation_));
-  }
-
-  void keep(Evaluations found) {
-    std::ranges::move(found.excluded, std::back_inserter(answer_.excluded));
-    for (EvaluatedCandidate& candidate : found.evaluated) keep(std::move(candidate));
-    std::ranges::move(found.unusable, std::back_inserter(answer_.unusable));
-    answer_.not_tried += found.not_tried;
-    choose_best();
-  }
-
-  void choose_best() {
-    std::ranges::stable_sort(answer_.candidates, is_before);
-    answer_.best.reset();
-    for (size_t i = 0; i < answer_.candidates.size() && !answer_.best; ++i)
-      if (answer_.candidates[i].fits() &&
-          obeys(answer_.candidates[i].candidate, options_.constraints))
-        answer_.best = i;
-  }
-
-  /// Of equal programs a preset is told rather than a plan of a search, which is longer.
-  void keep(EvaluatedCandidate candidate) {
-    using Source = Candidate::Source;
-    const Source source = candidate.candidate.source;
-    EvaluatedCandidate* same =
-        source == Source::kCompared ? nullptr : find_same(answer_, candidate);
-    if (!same)
-      answer_.candidates.push_back(std::move(candidate));
-    else if (same->candidate.source != Source::kOneDevice &&
-             same->candidate.source != Source::kPreset && source == Source::kPreset)
-      *same = std::move(candidate);
+    keep(evaluate(request_, std::move(candidates), evaluation_), answer_, options_.constraints);
   }
 
   void add_presets() {
@@ -460,7 +413,7 @@ class Planning {
     if (found.evaluated.empty()) return false;
     answer_.candidates.push_back(
         std::move(*std::ranges::min_element(found.evaluated, {}, &EvaluatedCandidate::step)));
-    choose_best();
+    choose_best(answer_, options_.constraints);
     return true;
   }
 

@@ -1,7 +1,10 @@
 #include "search/planning_answer.h"
 
 #include <algorithm>
+#include <iterator>
 #include <string>
+#include <tuple>
+#include <utility>
 
 namespace tessera {
 namespace {
@@ -12,6 +15,23 @@ int64_t size_of_axis(const Plan& plan, const std::string& axis) {
     if (const auto index = mesh.mesh->find_axis(axis))
       size = std::max(size, mesh.mesh->shape()[*index]);
   return size;
+}
+
+/// Before another one in the table.
+bool is_before(const EvaluatedCandidate& a, const EvaluatedCandidate& b) {
+  if (a.fits() != b.fits()) return a.fits();
+  if (!a.fits()) return a.fullest.missing() < b.fullest.missing();
+  return std::tuple(a.step(), a.ranks(), a.fullest.memory.all()) <
+         std::tuple(b.step(), b.ranks(), b.fullest.memory.all());
+}
+
+/// A candidate of the same program, but for those that the user compares.
+EvaluatedCandidate* find_same(PlanningAnswer& answer, const EvaluatedCandidate& candidate) {
+  const auto found = std::ranges::find_if(answer.candidates, [&](const EvaluatedCandidate& known) {
+    return known.candidate.source != Candidate::Source::kCompared &&
+           known.program == candidate.program && known.ranks() == candidate.ranks();
+  });
+  return found == answer.candidates.end() ? nullptr : &*found;
 }
 
 }  // namespace
@@ -48,6 +68,33 @@ bool obeys(const Plan& plan, const PlanConstraints& constraints) {
       return std::max<int64_t>(std::ssize(plan.meshes), 1) % size == 0;  // interleaved have more
     return size_of_axis(plan, name) == size;
   });
+}
+
+void keep(EvaluatedCandidate candidate, PlanningAnswer& answer) {
+  using Source = Candidate::Source;
+  const Source source = candidate.candidate.source;
+  EvaluatedCandidate* same = source == Source::kCompared ? nullptr : find_same(answer, candidate);
+  if (!same)
+    answer.candidates.push_back(std::move(candidate));
+  else if (same->candidate.source != Source::kOneDevice &&
+           same->candidate.source != Source::kPreset && source == Source::kPreset)
+    *same = std::move(candidate);
+}
+
+void keep(Evaluations found, PlanningAnswer& answer, const PlanConstraints& constraints) {
+  std::ranges::move(found.excluded, std::back_inserter(answer.excluded));
+  for (EvaluatedCandidate& candidate : found.evaluated) keep(std::move(candidate), answer);
+  std::ranges::move(found.unusable, std::back_inserter(answer.unusable));
+  answer.not_tried += found.not_tried;
+  choose_best(answer, constraints);
+}
+
+void choose_best(PlanningAnswer& answer, const PlanConstraints& constraints) {
+  std::ranges::stable_sort(answer.candidates, is_before);
+  answer.best.reset();
+  for (size_t i = 0; i < answer.candidates.size() && !answer.best; ++i)
+    if (answer.candidates[i].fits() && obeys(answer.candidates[i].candidate, constraints))
+      answer.best = i;
 }
 
 }  // namespace tessera

@@ -48,4 +48,12 @@ bool obeys(const Plan& plan, const PlanConstraints& constraints);
 /// And the fixed marks?
 bool obeys(const Candidate& candidate, const PlanConstraints& constraints);
 
+/// Adds a candidate behind the others. Of equal programs a preset is told rather than a plan of a
+/// search, which is longer.
+void keep(EvaluatedCandidate candidate, PlanningAnswer& answer);
+/// Adds what an evaluation has found, and chooses the best one.
+void keep(Evaluations found, PlanningAnswer& answer, const PlanConstraints& constraints);
+/// Sorts the candidates and sets `best`.
+void choose_best(PlanningAnswer& answer, const PlanConstraints& constraints);
+
 }  // namespace tessera
