@@ -5,6 +5,7 @@
 
 #include "base/testing/error.h"
 #include "ops/builder.h"
+#include "ops/operator_rule.h"
 #include "shard/layout/testing/mesh_of.h"
 #include "shard/marks.h"
 
