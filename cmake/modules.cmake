@@ -1,12 +1,15 @@
-# tessera_module(NAME DEPENDS modules... [LIBRARIES targets...] [SLOW patterns of tests...])
+# tessera_module(NAME DEPENDS modules... [LIBRARIES targets...] [OPTIMIZATION flag]
+#                [TEST_LIBRARIES targets...] [SOAK patterns of tests...])
 #   One folder of src/ as one library: every *.cpp below it, except tests, main.cpp, folders named testing
 #   and folders that are modules of their own (they have a CMakeLists.txt). NAME is the path below src/.
 #   DEPENDS names the modules that it may include directly; tests/layers_test.py checks it.
-#   Its *_test.cpp become the program NAME_test, and each of their test cases becomes a test of ctest.
+#   OPTIMIZATION is the flag of a release build, by default -O3.
 #   Other projects link it as tessera::NAME, from an installation or by add_subdirectory.
 #   The sources of its testing/ folder become the library tessera_NAME_testing, which only tests link.
+#   Its *_test.cpp become part of the test program of its layer, which links TEST_LIBRARIES besides.
+#   Cases that match one of the patterns SOAK (as of --gtest_filter) run in the tier `soak` only.
 function(tessera_module path)
-  cmake_parse_arguments(MODULE "" "" "DEPENDS;LIBRARIES;SLOW" ${ARGN})
+  cmake_parse_arguments(MODULE "" "OPTIMIZATION" "DEPENDS;LIBRARIES;TEST_LIBRARIES;SOAK" ${ARGN})
   string(REPLACE "/" "_" name ${path})
   file(GLOB_RECURSE sources CONFIGURE_DEPENDS ${CMAKE_CURRENT_SOURCE_DIR}/*.cpp)
   file(GLOB_RECURSE nested RELATIVE ${CMAKE_CURRENT_SOURCE_DIR} ${CMAKE_CURRENT_SOURCE_DIR}/*/CMakeLists.txt)
@@ -34,60 +37,92 @@ function(tessera_module path)
   target_include_directories(tessera_${name} ${scope} $<BUILD_INTERFACE:${PROJECT_SOURCE_DIR}/src> $<INSTALL_INTERFACE:include/tessera>)
   target_compile_features(tessera_${name} ${scope} cxx_std_20)
   target_link_libraries(tessera_${name} ${scope} ${MODULE_LIBRARIES} Threads::Threads ${modules})
+  if(MODULE_OPTIMIZATION)
+    target_compile_options(tessera_${name} PRIVATE $<$<CONFIG:Release>:${MODULE_OPTIMIZATION}>)
+  endif()
   tessera_use_header(tessera_${name})
-  tessera_use_units(tessera_${name} 8)
+  tessera_use_units(tessera_${name} ${name} ${sources})
   add_library(tessera::${name} ALIAS tessera_${name})
   set_target_properties(tessera_${name} PROPERTIES EXPORT_NAME ${name})
   install(TARGETS tessera_${name} EXPORT tessera ARCHIVE DESTINATION ${CMAKE_INSTALL_LIBDIR})
+  set(test_libraries tessera_${name} ${MODULE_TEST_LIBRARIES})
   if(support AND (TESSERA_BUILD_TESTS OR TESSERA_BUILD_BENCH))
     add_library(tessera_${name}_testing STATIC EXCLUDE_FROM_ALL ${support})
     target_link_libraries(tessera_${name}_testing PUBLIC tessera_${name} $<TARGET_NAME_IF_EXISTS:GTest::gtest>)
     tessera_use_header(tessera_${name}_testing)
+    list(APPEND test_libraries tessera_${name}_testing)
   endif()
-  if(tests AND TESSERA_BUILD_TESTS)
-    tessera_test(${name} SOURCES ${tests} LIBRARIES tessera_${name} SLOW ${MODULE_SLOW})
-    if(support)
-      target_link_libraries(${name}_test PRIVATE tessera_${name}_testing)
-    endif()
+  tessera_layer_of(${path} layer)
+  foreach(source ${tests})
+    set_property(GLOBAL APPEND PROPERTY tessera_tests_of_${layer} ${source})
+    set_property(GLOBAL PROPERTY tessera_module_of_${source} ${name})
+  endforeach()
+  if(tests)
+    set_property(GLOBAL APPEND PROPERTY tessera_test_libraries_of_${layer} ${test_libraries})
+    set_property(GLOBAL APPEND PROPERTY tessera_soak_of_${layer} ${MODULE_SOAK})
   endif()
 endfunction()
 
-# tessera_test(NAME SOURCES files... LIBRARIES targets... [SLOW patterns...]): the program NAME_test. Each of its test
-#   cases becomes the test NAME.Suite.Case of ctest, with a time limit of its own and the label `case`; those that match
-#   one of the patterns SLOW (as of --gtest_filter) have a longer limit and the label `slow`. The test quick.NAME, with
-#   the label `quick-program`, runs all the others in one process: ./dev test --quick runs those.
-set(TESSERA_TEST_TIMEOUT 60)
-set(TESSERA_SLOW_TEST_TIMEOUT 300)
+# tessera_layer_of(MODULE VARIABLE): the layer whose list in CMakeLists.txt names MODULE.
+function(tessera_layer_of module variable)
+  foreach(layer ${layers})
+    if(module IN_LIST modules_of_${layer})
+      set(${variable} ${layer} PARENT_SCOPE)
+      return()
+    endif()
+  endforeach()
+  message(FATAL_ERROR "no layer of CMakeLists.txt has the module ${module}")
+endfunction()
+
+# tessera_layer_test(LAYER SHARDS): the program LAYER_test of the *_test.cpp of all modules of LAYER, in the tier `unit`.
+function(tessera_layer_test layer shards)
+  get_property(sources GLOBAL PROPERTY tessera_tests_of_${layer})
+  get_property(libraries GLOBAL PROPERTY tessera_test_libraries_of_${layer})
+  get_property(soak GLOBAL PROPERTY tessera_soak_of_${layer})
+  list(REMOVE_DUPLICATES libraries)
+  tessera_test(${layer} TIER unit SHARDS ${shards} SOURCES ${sources} LIBRARIES ${libraries} SOAK ${soak})
+endfunction()
+
+# tessera_test(NAME TIER tier SHARDS n SOURCES files... LIBRARIES targets... [SOAK patterns...])
+#   The program NAME_test. ctest runs it n times, as TIER.NAME.1 to TIER.NAME.n with the label TIER, each time another
+#   share of its cases; a case that crashes or hangs is named and the others still run (tests/support/supervised_main.cpp).
+#   GoogleTest writes the result of each case to results/TIER.NAME.I.xml of the build folder. The cases that match SOAK
+#   are soak.NAME instead, with the label `soak`.
+set(TESSERA_CASE_SECONDS 300)
+set(TESSERA_SHARD_SECONDS 1500)
 if(TESSERA_SANITIZE)
-  set(TESSERA_TEST_TIMEOUT 300)
-  set(TESSERA_SLOW_TEST_TIMEOUT 1500)
+  set(TESSERA_CASE_SECONDS 3000)
+  set(TESSERA_SHARD_SECONDS 20000)
 endif()
-include(GoogleTest)
 function(tessera_test name)
-  cmake_parse_arguments(TEST "" "" "SOURCES;LIBRARIES;SLOW" ${ARGN})
-  add_executable(${name}_test ${TEST_SOURCES})
+  cmake_parse_arguments(TEST "" "TIER;SHARDS" "SOURCES;LIBRARIES;SOAK" ${ARGN})
+  add_executable(${name}_test ${TEST_SOURCES} ${PROJECT_SOURCE_DIR}/tests/support/supervised_main.cpp)
   target_link_libraries(${name}_test PRIVATE ${TEST_LIBRARIES})
   tessera_test_flags(${name}_test)
-  tessera_use_units(${name}_test 6)
+  tessera_use_units(${name}_test ${name}_test ${TEST_SOURCES})
   target_precompile_headers(${name}_test REUSE_FROM tessera_test_header)
-  string(REPLACE ";" ":" slow "${TEST_SLOW}")
-  set(options TEST_PREFIX ${name}. WORKING_DIRECTORY ${PROJECT_SOURCE_DIR} DISCOVERY_TIMEOUT 60)
-  set(cases TIMEOUT ${TESSERA_TEST_TIMEOUT} LABELS case)
-  if(slow)
-    gtest_discover_tests(${name}_test ${options} TEST_FILTER "-${slow}" TEST_LIST ${name}_cases PROPERTIES ${cases})
-    gtest_discover_tests(${name}_test ${options} TEST_FILTER "${slow}" TEST_LIST ${name}_slow_cases
-                         PROPERTIES TIMEOUT ${TESSERA_SLOW_TEST_TIMEOUT} LABELS slow)
-  else()
-    gtest_discover_tests(${name}_test ${options} PROPERTIES ${cases})
+  string(REPLACE ";" ":" soak "${TEST_SOAK}")
+  math(EXPR last "${TEST_SHARDS} - 1")
+  foreach(shard RANGE ${last})
+    math(EXPR number "${shard} + 1")
+    tessera_add_shard(${TEST_TIER} ${name} ${number} "-${soak}" GTEST_TOTAL_SHARDS=${TEST_SHARDS} GTEST_SHARD_INDEX=${shard})
+  endforeach()
+  if(soak)
+    tessera_add_shard(soak ${name} 1 "${soak}")
   endif()
-  add_test(NAME quick.${name} COMMAND ${name}_test --gtest_brief=1 "--gtest_filter=-${slow}"
-           WORKING_DIRECTORY ${PROJECT_SOURCE_DIR})
-  set_tests_properties(quick.${name} PROPERTIES TIMEOUT 300 LABELS quick-program)
+endfunction()
+
+function(tessera_add_shard tier name number filter)
+  set(test ${tier}.${name}.${number})
+  add_test(NAME ${test} COMMAND ${name}_test --gtest_brief=1 --gtest_filter=${filter}
+           --gtest_output=xml:${PROJECT_BINARY_DIR}/results/${test}.xml WORKING_DIRECTORY ${PROJECT_SOURCE_DIR})
+  set_tests_properties(${test} PROPERTIES TIMEOUT ${TESSERA_SHARD_SECONDS} LABELS ${tier}
+                       ENVIRONMENT "TESSERA_CASE_SECONDS=${TESSERA_CASE_SECONDS};${ARGN}")
 endfunction()
 
 # What all tests share: half of the time of a full build went into their headers and into optimising them.
 function(tessera_test_flags target)
-  target_link_libraries(${target} PRIVATE fmt::fmt spdlog::spdlog GTest::gtest GTest::gmock GTest::gtest_main)
+  target_link_libraries(${target} PRIVATE fmt::fmt spdlog::spdlog GTest::gtest GTest::gmock)
   target_compile_definitions(${target} PRIVATE TESSERA_SOURCE_DIR="${PROJECT_SOURCE_DIR}" TESSERA_BINARY_DIR="${PROJECT_BINARY_DIR}")
   target_compile_options(${target} PRIVATE $<$<CONFIG:Release>:-O1> -Wno-conversion)
   if(CMAKE_CXX_COMPILER_ID STREQUAL "GNU")
@@ -96,14 +131,32 @@ function(tessera_test_flags target)
   endif()
 endfunction()
 
-# tessera_use_units(TARGET SIZE): SIZE sources of a library or a test are compiled at once. Seven tenths of the time of a
-#   source went into headers, which they then share. So the names in the anonymous namespaces of a module differ. A build
+# tessera_use_units(TARGET NAME sources...): the sources of a library or a test program are compiled several at once, in
+#   groups of about TESSERA_UNIT_BYTES, since headers take most of the time of a source. Sources of a test program are
+#   grouped with those of their own module only. So the names in the anonymous namespaces of a module differ. A build
 #   with clang compiles each source alone: it finds a missing #include.
 option(TESSERA_UNITS "Compile several sources of a module at once" ON)
-function(tessera_use_units target size)
-  if(TESSERA_UNITS AND CMAKE_CXX_COMPILER_ID STREQUAL "GNU")
-    set_target_properties(${target} PROPERTIES UNITY_BUILD ON UNITY_BUILD_BATCH_SIZE ${size})
+set(TESSERA_UNIT_BYTES 70000)
+function(tessera_use_units target name)
+  if(NOT TESSERA_UNITS OR NOT CMAKE_CXX_COMPILER_ID STREQUAL "GNU" OR NOT ARGN)
+    return()
   endif()
+  set_target_properties(${target} PROPERTIES UNITY_BUILD ON UNITY_BUILD_MODE GROUP)
+  set(number 0)
+  set(bytes 0)
+  set(before "")
+  foreach(source ${ARGN})
+    get_filename_component(source ${source} ABSOLUTE)
+    get_property(module GLOBAL PROPERTY tessera_module_of_${source})
+    file(SIZE ${source} size)
+    math(EXPR bytes "${bytes} + ${size}")
+    if(bytes GREATER TESSERA_UNIT_BYTES OR NOT "${module}" STREQUAL "${before}")
+      math(EXPR number "${number} + 1")
+      set(bytes ${size})
+    endif()
+    set(before "${module}")
+    set_source_files_properties(${source} PROPERTIES UNITY_GROUP ${name}_${number})
+  endforeach()
 endfunction()
 
 # The headers of the standard library are compiled once for all modules, and once for all tests, whose flags differ: they

@@ -13,8 +13,14 @@ if(TESSERA_MOLD)
   add_link_options(-fuse-ld=mold)
 endif()
 
+# What only prints, reads files, describes models or starts processes is compiled with -O1: see
+# OPTIMIZATION of tessera_module.
 set(CMAKE_CXX_FLAGS_RELEASE "-O3")
 set(CMAKE_CXX_FLAGS_DEBUG "-O0 -g1 -D_GLIBCXX_ASSERTIONS")
+# The libraries can become part of a shared library, such as a module of Python, which then exports only what it names.
+set(CMAKE_POSITION_INDEPENDENT_CODE ON)
+set(CMAKE_CXX_VISIBILITY_PRESET hidden)
+set(CMAKE_VISIBILITY_INLINES_HIDDEN ON)
 add_compile_options(-Wall -Wextra -Wshadow -Wnon-virtual-dtor -Wconversion -Werror)
 if(CMAKE_CXX_COMPILER_ID STREQUAL "GNU")
   # g++ 12 warns about freed and uninitialised memory inside libstdc++ at -O3 (GCC bugs 105562, 105329, 107852).
