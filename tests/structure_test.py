@@ -43,6 +43,7 @@ ARITHMETIC = (
 NAMED_CAST = re.compile(r"\bstatic_cast<\s*(?![^<>]*[*&])(?!void\b)")
 FUNCTIONAL_CAST = re.compile(rf"\b(?:{ARITHMETIC})\s*([({{])(?!\s*[)}}*&])")
 C_STYLE_CAST = re.compile(rf"\(\s*(?:{ARITHMETIC})\s*\)\s*[\w(~!+-]")
+MARK = re.compile(r"[()\[\]{};:]")
 COMMENT_OR_LITERAL = re.compile(r'//[^\n]*|/\*.*?\*/|R"(\w*)\((.*?)\)\1"|"(?:\\.|[^"\\\n])*"|(?<![\w])\'(?:\\.|[^\'\\\n])+\'', re.DOTALL)
 
 
@@ -101,7 +102,8 @@ class Scopes:
         stack = []  # [kind, name, start, end of the last statement]
         start = 0  # where the statement begins that is read now
         parens = 0
-        for at, char in enumerate(code):
+        for match in MARK.finditer(code):
+            at, char = match.start(), match.group()
             if char in "([":
                 parens += 1
             elif char in ")]":
@@ -235,16 +237,13 @@ def scopes_of(root):
     return {path.relative_to(root): Scopes(code_of(path.read_text())) for path in files_of(root)}
 
 
-def offences(root):
-    scopes = scopes_of(root)
-    checks = [long_lines(root), long_functions(root, scopes), large_classes(root, scopes), too_many_casts(casts_by_module(root)), crowded_folders(root)]
+def offences(root, scopes, modules):
+    checks = [long_lines(root), long_functions(root, scopes), large_classes(root, scopes), too_many_casts(modules), crowded_folders(root)]
     return [offence for check in checks for offence in check]
 
 
-def print_measures(root):
-    modules = casts_by_module(root)
+def print_measures(scopes, modules):
     casts, lines = (sum(column) for column in zip(*modules.values()))
-    scopes = scopes_of(root)
     functions = sorted(((length, f"{path}:{number} {name}") for path, found in scopes.items() if not is_test(path)
                         for name, length, number in found.functions), reverse=True)
     methods = sorted(((count, f"{path}:{number} {name}") for path, found in scopes.items() if not is_test(path)
@@ -288,7 +287,7 @@ def offences_of(files):
         for name, text in {**CLEAN, **files}.items():
             (root / name).parent.mkdir(parents=True, exist_ok=True)
             (root / name).write_text(text)
-        return offences(root)
+        return offences(root, scopes_of(root), casts_by_module(root))
 
 
 def self_test():
@@ -305,8 +304,9 @@ def main(arguments):
     if arguments == ["--self-test"]:
         return self_test()
     root = Path(arguments[0] if arguments else Path(__file__).parent.parent).resolve()
-    print_measures(root)
-    found = offences(root)
+    scopes, modules = scopes_of(root), casts_by_module(root)
+    print_measures(scopes, modules)
+    found = offences(root, scopes, modules)
     print("\n".join(found) or "every measure is within its bound")
     return 1 if found else 0
 
