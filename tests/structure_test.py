@@ -1,8 +1,8 @@
 #!/usr/bin/env python3
 """Sizes that keep the code readable, measured, printed and bounded.
 
-    structure_test.py [ROOT]       measures the project in ROOT (by default the one that this file is in)
-    structure_test.py --self-test  plants one offence of each kind into a small project and expects to find it
+    structure_test.py [ROOT] [--only NAME] [--list] [--xml FILE]  measures the project in ROOT (by default that of this file)
+    structure_test.py --self-test                                 plants one offence of each kind into a small project and expects to find it
 
 Bounds: columns of a line, lines of a function, explicit arithmetic casts in 1,000 lines, sources of a folder, methods of a
 class. Python's standard library only: the sources are read as text, without a compiler.
@@ -12,6 +12,8 @@ import re
 import sys
 import tempfile
 from pathlib import Path
+
+from support import cases
 
 MAX_COLUMNS = 100
 MAX_FUNCTION_LINES = 60
@@ -237,9 +239,9 @@ def scopes_of(root):
     return {path.relative_to(root): Scopes(code_of(path.read_text())) for path in files_of(root)}
 
 
-def offences(root, scopes, modules):
-    checks = [long_lines(root), long_functions(root, scopes), large_classes(root, scopes), too_many_casts(modules), crowded_folders(root)]
-    return [offence for check in checks for offence in check]
+def checks_of(root, scopes, modules):
+    return {"columns": long_lines(root), "functions": long_functions(root, scopes), "classes": large_classes(root, scopes),
+            "casts": too_many_casts(modules), "folders": crowded_folders(root)}
 
 
 def print_measures(scopes, modules):
@@ -287,7 +289,8 @@ def offences_of(files):
         for name, text in {**CLEAN, **files}.items():
             (root / name).parent.mkdir(parents=True, exist_ok=True)
             (root / name).write_text(text)
-        return offences(root, scopes_of(root), casts_by_module(root))
+        checks = checks_of(root, scopes_of(root), casts_by_module(root))
+        return [offence for check in checks.values() for offence in check]
 
 
 def self_test():
@@ -300,16 +303,18 @@ def self_test():
     return 1 if failures else 0
 
 
-def main(arguments):
-    if arguments == ["--self-test"]:
+def main():
+    parser = cases.parser(__doc__)
+    parser.add_argument("root", nargs="?", type=Path, default=Path(__file__).parent.parent)
+    parser.add_argument("--self-test", action="store_true")
+    options = parser.parse_args()
+    if options.self_test:
         return self_test()
-    root = Path(arguments[0] if arguments else Path(__file__).parent.parent).resolve()
+    root = options.root.resolve()
     scopes, modules = scopes_of(root), casts_by_module(root)
     print_measures(scopes, modules)
-    found = offences(root, scopes, modules)
-    print("\n".join(found) or "every measure is within its bound")
-    return 1 if found else 0
+    return cases.run(cases.of_checks(checks_of(root, scopes, modules)), options, quiet=True)
 
 
 if __name__ == "__main__":
-    sys.exit(main(sys.argv[1:]))
+    sys.exit(main())

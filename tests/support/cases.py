@@ -84,6 +84,16 @@ class Result(unittest.TestResult):
         return self._exc_info_to_string(error, test)
 
 
+def of_checks(checks):
+    """A case for each name and list of offences, which may be a generator: it fails with the offences."""
+    def of(name, offences):
+        def check():
+            found = list(offences)
+            assert not found, "\n".join(found)
+        return Named(name, check)
+    return [of(*item) for item in checks.items()]
+
+
 def name_of(test):
     """Class.test of a method."""
     return test.id().removeprefix("__main__.")
