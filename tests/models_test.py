@@ -40,7 +40,7 @@ def check(model, compiler, fault=None):
         said = run(["spin", *([f"-D{fault}"] if fault else []), "-a", str(model)], folder)
         if not (Path(folder) / "pan.c").exists():
             return said
-        said += run([compiler, "-O1", "-w", "-DSAFETY", "-DCOLLAPSE", "-o", "pan", "pan.c"], folder)
+        said += run([compiler, "-w", "-DSAFETY", "-DCOLLAPSE", "-o", "pan", "pan.c"], folder)
         return said + run(["./pan", "-m100000"], folder)
 
 
