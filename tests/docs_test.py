@@ -1,40 +1,21 @@
 #!/usr/bin/env python3
-"""Checks the documentation: every command runs, every path, name and quoted line of code exists,
-and no former word of docs/glossary.md comes back.
+"""Checks the documentation without running anything: every path, name and quoted line of code
+exists, and no former word of docs/glossary.md comes back. docs_commands_test.py runs the commands.
 
-    docs_test.py --program TESSERA --build DIR [ROOT]  checks README.md and docs of the project ROOT
-    docs_test.py --words PART...                       lists former words in files and folders
-    docs_test.py --self-test                           plants one offence of each kind
+    docs_test.py [ROOT]           [--only PAGE] [--list] [--xml FILE]: checks README.md and docs of the project ROOT
+    docs_test.py --words PART...  lists former words in files and folders
+    docs_test.py --self-test      plants one offence of each kind
 
-Commands are the lines of ```sh blocks. `./dev tessera ...` is run with TESSERA as it is written, in
-the project's folder; the others must be in RUN_ELSEWHERE or SHORTENED. Python's standard library
-only.
+Python's standard library only.
 """
 
-import argparse
 import re
-import shlex
-import shutil
-import subprocess
 import sys
 import tempfile
 from pathlib import Path
 
-# Commands that would run this very test again, and who runs them instead.
-RUN_ELSEWHERE = {
-    "./dev test": ".ci/run",
-    # mpirun starts nothing for root, and no more processes than cores, unless told otherwise.
-    "mpirun -n 4 build/release/src/cli/tessera train configs/gpt.toml "
-    "--plan configs/plans/gpt.dp2-tp2.json --out build/mpi_run": "tests/mpi_test.py",
-    "mpirun -n 4 ./dev tessera measure -o build/job.toml": "tests/mpi_test.py",
-    "build/release/src/cli/tessera launch -n 4 --restarts 1 -- train configs/gpt.toml "
-    "--plan configs/plans/gpt.dp2-tp2.json --out build/launched": "tests/faults_test.py",
-}
+from support import cases
 
-# Commands that are run with fewer steps than a reader would see.
-SHORTENED = {"./dev demo": ["demo", "--steps", "3"]}
-
-DEADLINE_SECONDS = 250
 MAX_LINES_OF_A_LESSON = 75
 # Where former words are looked for.
 WORDS_SCOPE = ["README.md", "docs", "src", "tests", "examples", "bench"]
@@ -81,12 +62,13 @@ def prose(page):
 
 
 def sources(root):
-    return {
-        path: path.read_text()
+    """The texts of all of them."""
+    return [
+        path.read_text()
         for part in ("src", "examples", "tests", "bench")
         for ending in ("*.h", "*.cpp", "CMakeLists.txt")
         for path in (root / part).rglob(ending)
-    }
+    ]
 
 
 # ---- what is written ----
@@ -123,13 +105,12 @@ def check_paths(root, page):
             yield f"names {text}, which does not exist"
 
 
-def check_names(root, page, all_sources):
+def check_names(page, words):
     """Names with an underscore, a scope or a capital inside are names of the code."""
     for text in CODE.findall(prose(page)):
         if not NAME.fullmatch(text) or not re.search(r"_|::|[a-z][A-Z]", text):
             continue
-        word = re.compile(rf"\b{text.split('::')[-1]}\b")
-        if not any(word.search(source) for source in all_sources.values()):
+        if text.split("::")[-1] not in words:
             yield f"names {text}, which is in no source"
 
 
@@ -142,8 +123,7 @@ def check_places(root, page):
             yield f"names {name} in {file}, which does not have it"
 
 
-def check_quotes(root, page, all_sources):
-    lines = {line.strip() for source in all_sources.values() for line in source.splitlines()}
+def check_quotes(page, lines):
     for body in blocks(page, "cpp"):
         for line in body.splitlines():
             if line.strip() not in lines:
@@ -189,23 +169,31 @@ def check_modules(root):
             yield f"docs/architecture.md: has no row for the module {module}"
 
 
-def written_offences(root):
-    all_sources = sources(root)
-    for page in pages(root):
-        checks = [
-            check_links(root, page),
-            check_paths(root, page),
-            check_names(root, page, all_sources),
-            check_places(root, page),
-            check_quotes(root, page, all_sources),
-            check_files(root, page),
-        ]
-        for check in checks:
-            yield from (f"{page.relative_to(root)}: {offence}" for offence in check)
-    yield from check_modules(root)
-    yield from check_keys(root)
-    yield from check_lessons(root)
-    yield from word_offences(root, WORDS_SCOPE)
+def checks_of(root):
+    """The offences of each page, then those of the whole."""
+    texts = sources(root)
+    words = {word for text in texts for word in re.findall(r"\w+", text)}
+    lines = {line.strip() for text in texts for line in text.splitlines()}
+    checks = {str(page.relative_to(root)): check_page(root, page, words, lines) for page in pages(root)}
+    return checks | {
+        "modules": check_modules(root),
+        "keys": check_keys(root),
+        "lessons": check_lessons(root),
+        "former words": word_offences(root, WORDS_SCOPE),
+    }
+
+
+def check_page(root, page, words, lines):
+    checks = [
+        check_links(root, page),
+        check_paths(root, page),
+        check_names(page, words),
+        check_places(root, page),
+        check_quotes(page, lines),
+        check_files(root, page),
+    ]
+    for check in checks:
+        yield from (f"{page.relative_to(root)}: {offence}" for offence in check)
 
 
 # ---- former words ----
@@ -286,6 +274,9 @@ WORD_PATTERNS = [
     )
     for word, say, context, files in FORMER_WORDS
 ]
+ANY_WORD = re.compile(
+    "|".join(rf"(?<![\w-])(?:{word})(?![\w-])" for word, *_ in FORMER_WORDS), re.IGNORECASE
+)
 # Files that refuse former names, and so name them.
 REFUSALS = re.compile(r"src/plan/plan(?:_test)?\.cpp|tests/errors/")
 WORD_ENDINGS = {".h", ".cpp", ".md", ".py", ".toml", ".json", ".txt", ".cmake", ".pml"}
@@ -316,15 +307,19 @@ def only_prose(path, text):
 def former_words(path, text):
     """(line, word, what to say) for each former word of a file."""
     prose_text = only_prose(path, text)
-    squeezed, offsets = [], []  # a phrase may go over two lines
-    for offset, character in enumerate(prose_text):
-        if not character.isspace():
-            squeezed.append(character)
-            offsets.append(offset)
-        elif not squeezed or squeezed[-1] != " ":
-            squeezed.append(" ")
-            offsets.append(offset)
-    line_text = "".join(squeezed)
+    yield from words_of_prose(path, prose_text)
+    names_in = prose_text if path.name == "glossary.md" else text
+    for match in FORMER_NAMES.finditer(names_in):
+        line = names_in.count("\n", 0, match.start()) + 1
+        yield line, match.group(), "the name in docs/glossary.md"
+
+
+def words_of_prose(path, text):
+    pieces = [match.span() for match in re.finditer(r"\S+", text)]
+    line_text = " " + " ".join(text[begin:end] for begin, end in pieces)  # a phrase may go over two lines
+    if not ANY_WORD.search(line_text):
+        return
+    offsets = [offset for begin, end in pieces for offset in range(begin - 1, end)]
     for pattern, say, context, files in WORD_PATTERNS:
         if files and files.search(path.as_posix()):
             continue
@@ -332,10 +327,6 @@ def former_words(path, text):
             around = line_text[max(0, match.start() - 20) : match.end() + 20]
             if not (context and context.search(around)):
                 yield text.count("\n", 0, offsets[match.start()]) + 1, match.group(), say
-    names_in = prose_text if path.name == "glossary.md" else text
-    for match in FORMER_NAMES.finditer(names_in):
-        line = names_in.count("\n", 0, match.start()) + 1
-        yield line, match.group(), "the name in docs/glossary.md"
 
 
 def files_of(root, parts):
@@ -343,7 +334,7 @@ def files_of(root, parts):
         start = root / part
         paths = [start] if start.is_file() else sorted(start.rglob("*"))
         for path in paths:
-            own = path.resolve() == Path(__file__).resolve() or path.name == Path(__file__).name
+            own = path.name == Path(__file__).name
             refuses = REFUSALS.search(path.as_posix())
             if path.is_file() and path.suffix in WORD_ENDINGS and not own and not refuses:
                 yield path
@@ -355,61 +346,6 @@ def word_offences(root, parts):
         for line, word, say in sorted(former_words(path, text)):
             where = f"{path.relative_to(root)}:{line}"
             yield f"{where}: '{' '.join(word.split())}' is a former word, say: {say}"
-
-
-# ---- what is run ----
-
-
-def program_arguments(command):
-    """The arguments of the program in a command, or None for a command of another program."""
-    if command in SHORTENED:
-        return SHORTENED[command]
-    words = shlex.split(command)
-    return words[2:] if words[:2] == ["./dev", "tessera"] else None
-
-
-def run(words, root):
-    # A model of bytes may write bytes that are not text.
-    done = subprocess.run(
-        words,
-        cwd=root,
-        stdin=subprocess.DEVNULL,
-        capture_output=True,
-        text=True,
-        errors="replace",
-        timeout=DEADLINE_SECONDS,
-    )
-    return done.returncode, done.stdout + done.stderr
-
-
-def check_command(root, command, program, build):
-    arguments = program_arguments(command)
-    if arguments is not None:
-        status, output = run([program, *arguments], root)
-        if status != 0:
-            yield f"'{command}' ends with {status}:\n{output}"
-    elif command in RUN_ELSEWHERE:
-        if not (root / RUN_ELSEWHERE[command]).is_file():
-            yield f"'{command}' is run by {RUN_ELSEWHERE[command]}, which does not exist"
-    elif command.startswith("./dev test "):
-        # A part of the tests, all of which run anyway: here only that it names some.
-        chosen = shlex.split(command.replace("--quick", "-L quick"))[2:]
-        status, output = run(["ctest", "--test-dir", build, "-N", *chosen], root)
-        if status != 0 or "Total Tests: 0" in output:
-            yield f"'{command}' names no test"
-    else:
-        yield f"'{command}' is run by no test: see tests/docs_test.py"
-
-
-def run_offences(root, program, build, report=lambda command: None):
-    done = set()
-    for page in pages(root):
-        for command in commands(page):
-            if command not in done:
-                done.add(command)
-                report(command)
-                found = check_command(root, command, program, build)
-                yield from (f"{page.relative_to(root)}: {offence}" for offence in found)
 
 
 # ---- the self-test ----
@@ -433,9 +369,6 @@ PLANTED = [
     ({"docs/more.md": "`ops/gone.h`\n"}, "docs/more.md: names ops/gone.h"),
     ({"docs/more.md": "`add_three`\n"}, "docs/more.md: names add_three"),
     ({"docs/more.md": "```cpp\nint add_two(int y);\n```\n"}, "quotes 'int add_two(int y);'"),
-    ({"docs/more.md": "```sh\nmake all\n```\n"}, "docs/more.md: 'make all' is run by no test"),
-    ({"docs/more.md": "```sh\n./dev tessera fail\n```\n"}, "fail' ends with 3:\nsorry"),
-    ({"docs/more.md": "```sh\n./dev tessera \\\n  fail\n```\n"}, "tessera fail' ends with 3"),
     (
         {"src/ops/attic/CMakeLists.txt": "tessera_module(ops/attic)"},
         "docs/architecture.md: has no row for the module ops/attic",
@@ -464,18 +397,13 @@ SOURCES_WITH_WORDS = [
     ("SumForm form;", [(1, "SumForm")]),
 ]
 
-# Stands for the program: ends with 3 when it is told to.
-FAKE_PROGRAM = '#!/bin/sh\n[ "$1" != fail ] || { echo sorry; exit 3; }\n'
-
-
 def offences_of(files):
     with tempfile.TemporaryDirectory() as folder:
         root = Path(folder)
-        for name, text in {**CLEAN, **files, "program": FAKE_PROGRAM}.items():
+        for name, text in {**CLEAN, **files}.items():
             (root / name).parent.mkdir(parents=True, exist_ok=True)
             (root / name).write_text(text)
-        (root / "program").chmod(0o755)
-        return [*written_offences(root), *run_offences(root, root / "program", root)]
+        return [offence for check in checks_of(root).values() for offence in check]
 
 
 def word_failures():
@@ -499,34 +427,19 @@ def self_test():
 
 
 def main():
-    parser = argparse.ArgumentParser(
-        description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
-    )
-    parser.add_argument("root", nargs="?", default=Path(__file__).parent.parent)
-    parser.add_argument("--program", help="the program tessera; without it nothing is run")
-    parser.add_argument("--build", help="the build folder, for ctest")
+    parser = cases.parser(__doc__)
+    parser.add_argument("root", nargs="?", type=Path, default=Path(__file__).parent.parent)
     parser.add_argument("--words", nargs="+", metavar="PART", help="list former words in these")
     parser.add_argument("--self-test", action="store_true")
     options = parser.parse_args()
     if options.self_test:
         return self_test()
-    root = Path(options.root).resolve()
+    root = options.root.resolve()
     if options.words:
         found = list(word_offences(root, options.words))
         print("\n".join(found))
         return 1 if found else 0
-    found = list(written_offences(root))
-    if options.program:
-        # The run folders of the pages: a run is not written over another.
-        for folder in ("docs_run", "tasks_text", "mlp.dp2"):
-            shutil.rmtree(root / "build" / folder, ignore_errors=True)
-
-        def report(command):
-            print("running", command, flush=True)
-
-        found += run_offences(root, options.program, options.build, report)
-    print("\n".join(found) or "the documentation says what is")
-    return 1 if found else 0
+    return cases.run(cases.of_checks(checks_of(root)), options, quiet=True)
 
 
 if __name__ == "__main__":

@@ -1,15 +1,15 @@
 #!/usr/bin/env python3
 """The program with hostile or unlucky users: what it refuses, and what it never damages.
 
-    hostile_test.py PROGRAM [NAME...]
+    hostile_test.py PROGRAM [--only NAME] [--list] [--xml FILE]
 """
+import bisect
 import gzip
 import json
 import math
 import os
 import pathlib
 import re
-import resource
 import shutil
 import signal
 import struct
@@ -20,19 +20,26 @@ import time
 import unittest
 import zlib
 
+from support import cases
+
 ROOT = pathlib.Path(__file__).resolve().parent.parent
 PROGRAM = ""
+LIMIT = 120  # seconds of a command, or of what a case waits for
 TEXT = ROOT / "tests" / "errors" / "inputs" / "text.txt"
 SMALL_GPT = ["configs/gpt.toml", "--set", f"data.path={TEXT}", "model.width=16", "model.context=8", "model.layers=2", "train.batch=4", "train.steps=4"]
 SMALL = ["configs/mlp.toml", "--set", f"data.path={TEXT}", "model.width=16", "model.embedding=4", "train.batch=4", "train.steps=4"]
 
 
-def run(*arguments, code=0, **options):
-    """Runs the program and compares the exit code."""
-    result = subprocess.run([PROGRAM, *map(str, arguments)], cwd=ROOT, timeout=60, text=True,
+def run(*arguments, code=0, limit=None, **options):
+    """Runs the program, under a limit of prlimit such as fsize=4096, and compares the exit code."""
+    result = subprocess.run([*limited(limit), PROGRAM, *map(str, arguments)], cwd=ROOT, timeout=LIMIT, text=True,
                             **{"stdin": subprocess.DEVNULL, "stdout": subprocess.PIPE, "stderr": subprocess.PIPE, **options})
     assert result.returncode == code, f"{arguments}: exit code {result.returncode}, not {code}\n{result.stdout}\n{result.stderr}"
     return result
+
+
+def limited(limit):
+    return ["prlimit", f"--{limit}"] if limit else []
 
 
 class Case(unittest.TestCase):
@@ -196,7 +203,7 @@ class StandardStreams(Case):
         for closed in (">&-", "<&- >&-", "<&- >&- 2>&-"):
             out = self.folder / f"run{len(closed)}"
             words = " ".join(["train", *SMALL[:2], *(f"'{word}'" for word in SMALL[2:]), "checkpoint.every=1", "--out", str(out)])
-            finished = subprocess.run(["bash", "-c", f"{PROGRAM} {words} {closed}"], cwd=ROOT, capture_output=True, text=True, timeout=60)
+            finished = subprocess.run(["bash", "-c", f"{PROGRAM} {words} {closed}"], cwd=ROOT, capture_output=True, text=True, timeout=LIMIT)
             self.assertEqual(finished.returncode, 1, finished.stderr)
             for line in (out / "metrics.jsonl").read_text().splitlines():
                 json.loads(line)
@@ -210,13 +217,13 @@ class StandardStreams(Case):
         process = subprocess.Popen([PROGRAM, "train", *SMALL, "--out", str(out)], cwd=ROOT, stdin=subprocess.DEVNULL, stdout=writer, stderr=writer)
         os.close(writer)
         os.close(reader)
-        self.assertEqual(process.wait(timeout=60), 1)
+        self.assertEqual(process.wait(timeout=LIMIT), 1)
         self.assertTrue((out / "checkpoints" / "step-00000004" / "index.json").exists())
 
     def test_a_limit_of_the_size_of_files_is_an_error_with_three_parts(self):
         for limit in (4096, 20000):
             out = self.folder / f"run{limit}"
-            finished = run("train", *SMALL, "--out", out, code=1, preexec_fn=lambda: resource.setrlimit(resource.RLIMIT_FSIZE, (limit, limit)))
+            finished = run("train", *SMALL, "--out", out, code=1, limit=f"fsize={limit}")
             self.assert_three_parts(finished.stderr)
 
 
@@ -229,11 +236,15 @@ class RunFolderLock(Case):
         self.addCleanup(process.wait)
         self.addCleanup(process.kill)
         metrics = self.folder / "run" / "metrics.jsonl"
-        end = time.monotonic() + 60
-        while not (metrics.exists() and metrics.stat().st_size):
-            self.assertTrue(process.poll() is None and time.monotonic() < end)
-            time.sleep(0.01)
+        self.wait_for(lambda: metrics.exists() and metrics.stat().st_size, process)
         return process
+
+    def wait_for(self, condition, process):
+        end = time.monotonic() + LIMIT
+        while not condition():
+            self.assertIsNone(process.poll(), "it ended too early")
+            self.assertLess(time.monotonic(), end, "waited too long")
+            time.sleep(0.01)
 
     def test_a_second_run_is_refused_with_the_process_of_the_first(self):
         first = self.start()
@@ -246,13 +257,13 @@ class RunFolderLock(Case):
         for number in (signal.SIGTERM, signal.SIGKILL):
             process = self.start(*(["--resume"] if (self.folder / "run").exists() else []))
             process.send_signal(number)
-            process.wait(timeout=60)
+            process.wait(timeout=LIMIT)
             resumed = json.loads(run("train", *self.LONG, "--steps", "1", "--out", self.folder / "run", "--resume", "--json").stdout)
             self.assertGreaterEqual(resumed["step"], 1)
 
     def test_eval_of_a_run_that_is_going_on_is_allowed(self):
-        self.start("--set", "checkpoint.every=1")
-        time.sleep(0.2)
+        process = self.start("--set", "checkpoint.every=1")
+        self.wait_for((self.folder / "run" / "checkpoints" / "latest").exists, process)
         run("inspect", self.folder / "run")
 
 
@@ -343,25 +354,34 @@ class Plans(Case):
             self.assertRegex(message, "gives the key '.*' twice")
 
 
+def gzip_of(byte, mebibytes):
+    """A gzip member of equal bytes, put together of compressed mebibytes: compressing them all would take seconds."""
+    block = byte * (1 << 20)
+    packer = zlib.compressobj(9, zlib.DEFLATED, -15)
+    piece = packer.compress(block) + packer.flush(zlib.Z_FULL_FLUSH)
+    checksum = 0
+    for _ in range(mebibytes):
+        checksum = zlib.crc32(block, checksum)
+    header, end = b"\x1f\x8b\x08" + bytes(6) + b"\xff", b"\x03\x00"
+    return header + piece * mebibytes + end + struct.pack("<II", checksum, mebibytes << 20 & 0xFFFFFFFF)
+
+
 class Problems(Case):
     def test_nesting_in_keys_that_are_not_known_has_a_limit(self):
         for text in ('{"x":' + "[" * 200_000, '{"x":' + '{"a":' * 200_000, '{"x":' + '[{"a":' * 100_000):
             self.assertIn("nested 256 deep", run("solve", self.write("p.json", text), code=65).stderr)
 
     def refused(self, content, why):
-        message = run("solve", self.write("p.json.gz", content), code=65, preexec_fn=lambda: resource.setrlimit(resource.RLIMIT_AS, (4 << 30, 4 << 30))).stderr
+        message = run("solve", self.write("p.json.gz", content), code=65, limit=f"as={4 << 30}").stderr
         self.assert_three_parts(message)
         self.assertIn(why, message)
 
     def test_a_file_that_decompresses_without_end_is_refused(self):
         for block in (b"\0", b" "):
-            packer = zlib.compressobj(9, zlib.DEFLATED, 31)
-            piece = block * (1 << 24)
-            self.refused(b"".join(packer.compress(piece) for _ in range(66)) + packer.flush(), "decompresses to more than 1 GiB")
+            self.refused(gzip_of(block, 1056), "decompresses to more than 1 GiB")
 
     def test_several_members_count_together_and_nothing_may_follow_them(self):
-        member = gzip.compress(b" " * (1 << 28))
-        self.refused(member * 5, "decompresses to more than 1 GiB")
+        self.refused(gzip_of(b" ", 256) * 5, "decompresses to more than 1 GiB")
         self.refused(gzip.compress(b"{}") + b"junk", "4 bytes follow the end of the compressed data")
         self.refused(gzip.compress(b"{}")[:-4], "unexpected end of file")
 
@@ -415,25 +435,24 @@ class SystemLimits(Case):
     @staticmethod
     def least_address_space():
         """Of the program that prints its help; the stack of a thread is larger than the step."""
-        for size in range(32 << 20, 1 << 30, 2 << 20):
-            finished = subprocess.run([PROGRAM, "help"], cwd=ROOT, capture_output=True, timeout=60,
-                                      preexec_fn=lambda: resource.setrlimit(resource.RLIMIT_AS, (size, size)))
-            if finished.returncode == 0:
-                return size
-        raise AssertionError("the program needs more than 1 GiB to print its help")
+        def is_enough(size):
+            return subprocess.run([*limited(f"as={size}"), PROGRAM, "help"], cwd=ROOT, capture_output=True, timeout=LIMIT).returncode == 0
+        sizes = range(32 << 20, 1 << 30, 2 << 20)
+        assert is_enough(sizes[-1]), "the program needs more than 1 GiB to print its help"
+        return sizes[bisect.bisect_left(sizes, True, key=is_enough)]
 
     def test_threads_that_cannot_be_made_are_named(self):
-        limits = [(resource.RLIMIT_AS, self.least_address_space() + (2 << 20))]
+        limits = [f"as={self.least_address_space() + (2 << 20)}"]
         if os.geteuid() != 0:  # root has no limit of processes
-            limits.append((resource.RLIMIT_NPROC, 5))
-        for limit, value in limits:
-            finished = subprocess.run([PROGRAM, "train", *SMALL, "--plan", "configs/plans/mlp.dp4.json"], cwd=ROOT, capture_output=True, text=True, timeout=60,
-                                      preexec_fn=lambda: resource.setrlimit(limit, (value, value)))
+            limits.append("nproc=5")
+        for limit in limits:
+            finished = subprocess.run([*limited(limit), PROGRAM, "train", *SMALL, "--plan", "configs/plans/mlp.dp4.json"], cwd=ROOT, capture_output=True, text=True, timeout=LIMIT)
             self.assertIn(finished.returncode, (1, 4))
             self.assert_three_parts(finished.stderr)
             self.assertNotIn("a library reported it", finished.stderr)
 
 
 if __name__ == "__main__":
-    PROGRAM = sys.argv[1]
-    unittest.main(argv=[sys.argv[0], *sys.argv[2:]])
+    options = cases.parser(__doc__, "program").parse_args()
+    PROGRAM = str(pathlib.Path(options.program).resolve())
+    sys.exit(cases.run(cases.tests_of(sys.modules[__name__]), options))

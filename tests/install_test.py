@@ -1,7 +1,7 @@
 #!/usr/bin/env python3
 """An installation, and programs of others that use it.
 
-    install_test.py BUILD SOURCE CXX
+    install_test.py BUILD SOURCE CXX [--only NAME] [--list] [--xml FILE]
 
 Installs the build folder BUILD into a temporary folder, runs the installed program, and builds the program of
 docs/training.md against the installation with the compiler CXX. That add_subdirectory has the same targets is checked
@@ -14,6 +14,8 @@ import subprocess
 import sys
 import tempfile
 import unittest
+
+from support import cases
 
 BUILD = SOURCE = pathlib.Path()
 CXX = ""
@@ -62,5 +64,6 @@ class Install(unittest.TestCase):
 
 
 if __name__ == "__main__":
-    BUILD, SOURCE, CXX = pathlib.Path(sys.argv[1]), pathlib.Path(sys.argv[2]).resolve(), sys.argv[3]
-    unittest.main(argv=sys.argv[:1])
+    options = cases.parser(__doc__, "build", "source", "cxx").parse_args()
+    BUILD, SOURCE, CXX = pathlib.Path(options.build), pathlib.Path(options.source).resolve(), options.cxx
+    sys.exit(cases.run(cases.tests_of(sys.modules[__name__]), options))

@@ -1,7 +1,7 @@
 #!/usr/bin/env python3
 """Random rounds of kills, stops, signals, contending runs and full disks. Nothing may be lost.
 
-    kill_rounds.py PROGRAM MPIRUN [--rounds N] [--seed S] [--first R]
+    kill_rounds.py PROGRAM MPIRUN [--rounds N] [--seed S] [--first R] [--xml FILE]
 
 A round trains with checkpoints in the background, on threads, by `tessera launch` (without and with
 a restart) or by mpirun, and disturbs the run at a random moment. Then
@@ -14,12 +14,11 @@ a restart) or by mpirun, and disturbs the run at a random moment. Then
 - a resumed run, on threads or processes, must end with all losses of the undisturbed run, bit for
   bit.
 
---first R begins with round R of the seed, to repeat it. MPIRUN is "" where MPI was not found: then
+Without --seed the seed is another one each time; it is printed. --first R begins with round R of the
+seed, to repeat it. MPIRUN is "" where MPI was not found: then
 all rounds are on threads. Disks that fill need the right to mount a tmpfs; without it the rounds
 that need it are skipped and counted.
 """
-import argparse
-import collections
 import contextlib
 import itertools
 import json
@@ -27,17 +26,19 @@ import os
 import pathlib
 import random
 import re
-import resource
 import shutil
 import signal
 import subprocess
 import sys
 import tempfile
+import threading
 import time
+import unittest
 import uuid
 
 from faults_test import processes_with, states_of
 from signals_test import BARE, LAUNCH, ROOT, TEXT
+from support import cases
 
 STEPS = 60
 RANK_LOST, PREEMPTED, FAILED, USAGE = 69, 75, 1, 2
@@ -66,10 +67,6 @@ EVENTS = {
 LONG = 240  # seconds that nothing takes, however busy the machine is
 
 
-class Skipped(Exception):
-    pass
-
-
 def steps_of(out):
     """The step lines of metrics.jsonl, and what follows the last whole line."""
     file = out / "metrics.jsonl"
@@ -89,7 +86,7 @@ def small_disk(folder, kib):
     folder.mkdir()
     mount = ["mount", "-t", "tmpfs", "-o", f"size={kib}k", "tmpfs", folder]
     if os.geteuid() != 0 or subprocess.run(mount, capture_output=True).returncode != 0:
-        raise Skipped("no tmpfs can be mounted here")
+        raise unittest.SkipTest("no tmpfs can be mounted here")
     try:
         yield
     finally:
@@ -101,7 +98,7 @@ class Tester:
 
     def __init__(self, program, mpirun, folder):
         self.program, self.mpirun, self.folder = program, mpirun, pathlib.Path(folder)
-        self.undisturbed = {}
+        self.undisturbed, self.lock = {}, threading.Lock()
 
     def command(self, way, ranks, *words):
         if way == "threads":
@@ -112,6 +109,10 @@ class Tester:
         return [self.program, "launch", "-n", str(ranks), "--restarts", restarts, "--", *words]
 
     def losses(self, plan):
+        with self.lock:
+            return self.losses_of_one(plan)
+
+    def losses_of_one(self, plan):
         if plan not in self.undisturbed:
             out = self.folder / f"undisturbed-{len(self.undisturbed)}"
             subprocess.run([self.program, "train", *TRAIN, "--plan", plan, "--out", out], cwd=ROOT,
@@ -142,14 +143,15 @@ class Round:
 
     # Runs.
 
-    def start(self, way, *options, **popen):
+    def start(self, way, *options, before=()):
+        """`before` are words in front of the command."""
         train = ["train", *TRAIN, f"checkpoint.every={self.every}", "--out", str(self.out)]
         name, value = self.mark.split("=")
         log = open(self.folder / f"said-{len(self.said)}", "w+")
         self.said.append(log)
-        return subprocess.Popen(self.tester.command(way, self.ranks, *train, *options), cwd=ROOT,
+        return subprocess.Popen([*before, *self.tester.command(way, self.ranks, *train, *options)], cwd=ROOT,
                                 env={**(BARE if way == "mpirun" else LAUNCH), name: value},
-                                stdin=subprocess.DEVNULL, stdout=log, stderr=log, **popen)
+                                stdin=subprocess.DEVNULL, stdout=log, stderr=log)
 
     def wait(self, process):
         try:
@@ -319,7 +321,7 @@ class Round:
         code = self.wait(process)
         if code not in right | ({0} if finished or step_count(self.out) == STEPS else set()):
             self.wrong.append(f"exit code {code}, not one of {sorted(right)}")
-        end = time.monotonic() + 20
+        end = time.monotonic() + LONG
         while (left := processes_with(self.mark)) and time.monotonic() < end:
             time.sleep(0.02)
         if left:
@@ -347,8 +349,8 @@ class Round:
 
     # Rounds.
 
-    def run_without_room(self, **popen):
-        process = self.start(self.way, "--plan", self.plan, **popen)
+    def run_without_room(self, before=()):
+        process = self.start(self.way, "--plan", self.plan, before=before)
         self.check_end(process, {0, FAILED})
         if self.codes[-1] == FAILED and "\n  fix: " not in self.text():
             self.wrong.append("the message has not three parts")
@@ -365,8 +367,7 @@ class Round:
             return True
         if self.event == "a limit of the size of files":
             most = self.choice.randint(2000, 60000)
-            limit = lambda: resource.setrlimit(resource.RLIMIT_FSIZE, (most, most))
-            self.run_without_room(preexec_fn=limit)
+            self.run_without_room(before=["prlimit", f"--fsize={most}"])
             self.resume()
             return True
         process = self.start(self.way, "--plan", self.plan)
@@ -384,53 +385,44 @@ class Round:
 
 
 def play(item, repeat):
-    """"well", "skipped", "not struck" or "failed"."""
-    begin = time.monotonic()
+    """Fails with what went wrong, what was said, and how to repeat the round."""
     try:
         struck = item.play()
-    except Skipped as reason:
-        print(f"{item.name}: skipped, {reason}", flush=True)
-        return "skipped"
-    except Exception as error:  # the round has failed, the others go on
+    except unittest.SkipTest:
+        raise
+    except Exception as error:  # what was said is told with it
         item.wrong.append(f"{type(error).__name__}: {error}")
     finally:
         item.kill_all()
-    outcome = "failed" if item.wrong else "well" if struck else "not struck"
-    took = time.monotonic() - begin
-    print(f"{item.name}: {outcome}, codes {item.codes}, {took:.1f} s", flush=True)
-    if item.wrong:
-        print("\n".join(item.wrong), item.text(), f"to repeat it: {repeat}", sep="\n", flush=True)
-    return outcome
+    assert not item.wrong, "\n".join([*item.wrong, item.text(), f"to repeat it: {repeat}"])
+    print(f"{item.name}: {'well' if struck else 'not struck'}, codes {item.codes}", flush=True)
 
 
-def main():
-    parser = argparse.ArgumentParser()
-    parser.add_argument("program")
-    parser.add_argument("mpirun")
-    parser.add_argument("--rounds", type=int, default=4)
-    parser.add_argument("--seed", type=int, default=1)
-    parser.add_argument("--first", type=int, default=0)
-    arguments = parser.parse_args()
-    ways = WAYS if arguments.mpirun else ["threads"]
+def rounds_of(options, folder):
+    tester = Tester(options.program, options.mpirun, folder)
     # Every pair comes before any comes again, the ways by turns.
-    choice = random.Random(arguments.seed)
-    by_way = [[(way, event) for event in EVENTS if way in EVENTS[event]] for way in ways]
+    choice = random.Random(options.seed)
+    by_way = [[(way, event) for event in EVENTS if way in EVENTS[event]]
+              for way in (WAYS if options.mpirun else ["threads"])]
     for pairs in by_way:
         choice.shuffle(pairs)
     turns = [pair for turn in itertools.zip_longest(*by_way) for pair in turn if pair]
-    outcomes, codes, events = (collections.Counter() for _ in range(3))
+    for number in range(options.first, options.first + options.rounds):
+        item = Round(tester, number, options.seed, *turns[number % len(turns)])
+        repeat = f"kill_rounds.py PROGRAM MPIRUN --seed {options.seed} --first {number} --rounds 1"
+        yield cases.Named(item.name, lambda item=item, repeat=repeat: play(item, repeat))
+
+
+def main():
+    parser = cases.parser(__doc__, "program", "mpirun")
+    parser.add_argument("--rounds", type=int, default=4)
+    parser.add_argument("--seed", type=int, default=int(time.time()) % 100000)
+    parser.add_argument("--first", type=int, default=0)
+    options = parser.parse_args()
+    options.program = str(pathlib.Path(options.program).resolve())
+    print(f"seed {options.seed}", flush=True)
     with tempfile.TemporaryDirectory() as folder:
-        tester = Tester(arguments.program, arguments.mpirun, folder)
-        for number in range(arguments.first, arguments.first + arguments.rounds):
-            item = Round(tester, number, arguments.seed, *turns[number % len(turns)])
-            outcome = play(item, f"kill_rounds.py PROGRAM MPIRUN --seed {arguments.seed} "
-                                 f"--first {number} --rounds 1")
-            outcomes[outcome] += 1
-            events[item.event] += outcome == "well"
-            codes.update(item.codes)
-    print(f"rounds: {dict(outcomes)}; well by disturbance: {dict(events)}; exit codes: "
-          f"{dict(codes)}")
-    return 1 if outcomes["failed"] else 0
+        return cases.run(list(rounds_of(options, folder)), options)
 
 
 if __name__ == "__main__":

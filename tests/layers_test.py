@@ -1,8 +1,8 @@
 #!/usr/bin/env python3
 """The architecture, checked: which module includes which, and what no file may hold.
 
-    layers_test.py [ROOT]       checks the project in ROOT (by default the one that this file stands in)
-    layers_test.py --self-test  plants one offence of each kind into small projects and expects the check to find it
+    layers_test.py [ROOT] [--only NAME] [--list] [--xml FILE]  checks the project in ROOT (by default that of this file)
+    layers_test.py --self-test                                 plants one offence of each kind into small projects and expects the check to find it
 
 The layers are the list of modules in CMakeLists.txt, lowest first. The DEPENDS line of each src/MODULE/CMakeLists.txt
 names the modules that it may include directly. Python's standard library only.
@@ -12,6 +12,8 @@ import re
 import sys
 import tempfile
 from pathlib import Path
+
+from support import cases
 
 SOURCE_ENDINGS = {".h", ".cpp"}
 TEXT_ENDINGS = {".h", ".cpp", ".md", ".txt", ".cmake", ".py", ".toml", ".json", ".sh", ""}
@@ -261,13 +263,15 @@ def check_type_names(root):
             yield f"{namespace}::{name} is defined in {' and '.join(sorted(files))}: give one another name"
 
 
-def offences(root):
+def checks_of(root):
     layers = Layers(root)
     if not layers.modules:
-        return ["CMakeLists.txt: no list of modules `set(modules ...)`"]
-    checks = [check_depends(layers), check_includes(root, layers), check_unused_depends(root, layers), check_file_cycles(root), check_heavy_headers(root), check_lengths(root), check_machine_paths(root),
-              check_type_names(root)]
-    return [offence for check in checks for offence in check]
+        return {"modules": ["CMakeLists.txt: no list of modules `set(modules ...)`"]}
+    return {
+        "depends": check_depends(layers), "includes": check_includes(root, layers), "unused depends": check_unused_depends(root, layers),
+        "file cycles": check_file_cycles(root), "heavy headers": check_heavy_headers(root), "lengths": check_lengths(root),
+        "machine paths": check_machine_paths(root), "type names": check_type_names(root),
+    }
 
 
 # ---- the self-test ----
@@ -331,7 +335,7 @@ def offences_of(files):
         for name, text in {**CLEAN, **files}.items():
             (root / name).parent.mkdir(parents=True, exist_ok=True)
             (root / name).write_text(text)
-        return offences(root)
+        return [offence for check in checks_of(root).values() for offence in check]
 
 
 def self_test():
@@ -347,16 +351,17 @@ def self_test():
     return 1 if failures else 0
 
 
-def main(arguments):
-    if arguments == ["--self-test"]:
+def main():
+    parser = cases.parser(__doc__)
+    parser.add_argument("root", nargs="?", type=Path, default=Path(__file__).parent.parent)
+    parser.add_argument("--self-test", action="store_true")
+    options = parser.parse_args()
+    if options.self_test:
         return self_test()
-    root = Path(arguments[0] if arguments else Path(__file__).parent.parent).resolve()
-    for warning in warn_of_long_tests(root):
+    for warning in warn_of_long_tests(options.root.resolve()):
         print("warning:", warning)
-    found = offences(root)
-    print("\n".join(found) or "every include is of a module that DEPENDS names, and no file holds what it must not")
-    return 1 if found else 0
+    return cases.run(cases.of_checks(checks_of(options.root.resolve())), options, quiet=True)
 
 
 if __name__ == "__main__":
-    sys.exit(main(sys.argv[1:]))
+    sys.exit(main())

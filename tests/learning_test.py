@@ -1,9 +1,9 @@
 #!/usr/bin/env python3
 """What models learn, against what is known of their data, serially and under plans.
 
-    python3 tests/learning_test.py build/release/src/cli/tessera [CONFIG ...]
+    learning_test.py PROGRAM [--only CONFIG.PLAN] [--list] [--xml FILE]
 
-Trains each configuration of the table in full, once serially and once under every plan of its line. The held-out loss must come near to
+Trains each configuration of the table in full, once serially and once under every plan of its line: CONFIG.serial, CONFIG.dp4 and so on. The held-out loss must come near to
 an entropy that is computed and not measured, or a measure of images reach a bound. Each plan is also compared with the serial program by
 `tessera verify`, tensor by tensor within tolerances that follow from rounding: how far two long runs drift apart says little, since a
 kink of a relu makes much of a rounding."""
@@ -11,7 +11,8 @@ import json
 import pathlib
 import subprocess
 import sys
-import time
+
+from support import cases
 
 ROOT = pathlib.Path(__file__).resolve().parent.parent
 # Configuration, plans beside the serial one, and what must be reached: (result, at most, relative to) or (result, at least).
@@ -31,8 +32,7 @@ def run(program, command, config, plan, *more):
     """The object that a command prints."""
     words = [program, command, f"configs/{config}.toml", "--plan", f"configs/plans/{config}.{plan}.json", "--json", *more]
     done = subprocess.run(words, cwd=ROOT, stdin=subprocess.DEVNULL, capture_output=True, text=True)
-    if not done.stdout.startswith("{") or done.returncode not in (0, 6):
-        sys.exit(f"{' '.join(map(str, words))}\n{done.stderr}{done.stdout}")
+    assert done.stdout.startswith("{") and done.returncode in (0, 6), f"{' '.join(map(str, words))}\n{done.stderr}{done.stdout}"
     return json.loads(done.stdout)
 
 
@@ -45,23 +45,21 @@ def is_reached(result, wanted):
         f"{wanted[0]} {result[wanted[0]]:.4f}, {wanted[2]} {bound:.4f}, ratio {result[wanted[0]] / bound:.4f} of at most {wanted[1]}"
 
 
+def check(program, config, plan):
+    wanted = CASES[config][1]
+    reached, words = is_reached(run(program, "train", config, plan), wanted)
+    print(f"{config}.{plan}: {words}", flush=True)
+    assert reached, f"it did not reach {words}"
+    if plan != "serial":
+        assert run(program, "verify", config, plan, "--steps", "1", "--set", *SMALL)["ok"], "it does not agree with the serial program"
+
+
 def main():
-    program = pathlib.Path(sys.argv[1]).resolve()
-    failures = 0
-    for config in sys.argv[2:] or CASES:
-        plans, wanted = CASES[config]
-        serial = None
-        for plan in ["serial", *plans]:
-            begin = time.monotonic()
-            result = run(program, "train", config, plan)
-            seconds = time.monotonic() - begin
-            serial = serial or result
-            reached, words = is_reached(result, wanted)
-            agrees = plan == "serial" or run(program, "verify", config, plan, "--steps", "1", "--set", *SMALL)["ok"]
-            failures += not (reached and agrees)
-            print(f"{config:12} {plan:8} {'ok' if reached and agrees else 'NOT OK':6} {words}; {'agrees' if agrees else 'DOES NOT AGREE'}, "
-                  f"held-out loss {abs(result['val_loss'] - serial['val_loss']):.0e} from the serial run's; {seconds:.0f} s", flush=True)
-    return 1 if failures else 0
+    options = cases.parser(__doc__, "program").parse_args()
+    program = pathlib.Path(options.program).resolve()
+    pairs = [(config, plan) for config, (plans, _) in CASES.items() for plan in ["serial", *plans]]
+    made = [cases.Named(f"{config}.{plan}", lambda pair=(config, plan): check(program, *pair)) for config, plan in pairs]
+    return cases.run(made, options)
 
 
 if __name__ == "__main__":

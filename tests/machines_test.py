@@ -2,7 +2,7 @@
 """A run over two machines, which are two network namespaces of this machine. Each has a name and an
 address, and a virtual cable connects them.
 
-    machines_test.py PROGRAM MPIRUN
+    machines_test.py PROGRAM MPIRUN [--only NAME] [--list] [--xml FILE]
 
 The test is skipped when namespaces cannot be made or MPI was not found (MPIRUN is "").
 """
@@ -17,14 +17,16 @@ import tempfile
 import time
 import unittest
 
+from support import cases
+
 ROOT = pathlib.Path(__file__).resolve().parent.parent
 PROGRAM = ""
 MPIRUN = ""
 TEXT = ROOT / "tests" / "errors" / "inputs" / "text.txt"
 RANKS = 4
 RANK_LOST = 69
-SILENT = 2.0  # seconds without a heartbeat
-TIMEOUT = 60  # seconds
+SILENT = 5.0  # seconds without a heartbeat
+TIMEOUT = 120  # seconds
 ENVIRONMENT = {**os.environ, "OMPI_ALLOW_RUN_AS_ROOT": "1", "OMPI_ALLOW_RUN_AS_ROOT_CONFIRM": "1", "OMPI_MCA_rmaps_base_oversubscribe": "1"}
 # Each stage is on devices of its own machine. Data between them is copied to the host, sent, and
 # copied to the other device.
@@ -147,7 +149,7 @@ class TwoMachines(unittest.TestCase):
         # The launcher gives mpirun three seconds, which waits for ever for its own process on the other machine.
         code = run.wait(timeout=TIMEOUT)
         self.assertEqual(code, RANK_LOST, self.said("stderr"))
-        self.assertRegex(self.said("stderr"), rf"rank [23] was lost\n  why: its process \d+ on host {self.machines.names[1]} has sent no heartbeat for 2 s")
+        self.assertRegex(self.said("stderr"), rf"rank [23] was lost\n  why: its process \d+ on host {self.machines.names[1]} has sent no heartbeat for 5 s")
         end = time.time() + TIMEOUT
         while self.machines.ranks(1) and time.time() < end:
             time.sleep(0.05)
@@ -155,5 +157,6 @@ class TwoMachines(unittest.TestCase):
 
 
 if __name__ == "__main__":
-    PROGRAM, MPIRUN = sys.argv[1], sys.argv[2]
-    unittest.main(argv=[sys.argv[0], *sys.argv[3:]])
+    options = cases.parser(__doc__, "program", "mpirun").parse_args()
+    PROGRAM, MPIRUN = str(pathlib.Path(options.program).resolve()), options.mpirun
+    sys.exit(cases.run(cases.tests_of(sys.modules[__name__]), options))

@@ -1,10 +1,11 @@
 #!/usr/bin/env python3
 """Runs in several processes: the same losses, files and messages as with ranks as threads of one.
 
-    mpi_test.py PROGRAM MPIRUN [NAME...]
+    mpi_test.py PROGRAM MPIRUN [--only NAME] [--list] [--xml FILE]
 
 MPIRUN is "" where MPI was not found: then all is skipped.
 """
+import contextlib
 import json
 import os
 import pathlib
@@ -13,14 +14,15 @@ import signal
 import subprocess
 import sys
 import tempfile
-import time
 import unittest
 
 from signals_test import descendants, wait_for
+from support import cases
 
 ROOT = pathlib.Path(__file__).resolve().parent.parent
 PROGRAM = ""
 MPIRUN = ""
+LIMIT = 120  # seconds of what a case waits for
 TEXT = ROOT / "tests" / "errors" / "inputs" / "text.txt"
 SMALL = {
     "gpt": ["configs/gpt.toml", "--set", f"data.path={TEXT}", "model.width=16", "model.context=8", "model.layers=2", "train.batch=4", "train.steps=4"],
@@ -44,6 +46,13 @@ def over_mpi(processes, *arguments, code=0):
 
 def result_of(finished):
     return json.loads(finished.stdout)
+
+
+def has_open(pid, path):
+    """Whether a process has the file open."""
+    with contextlib.suppress(OSError):
+        return any(os.readlink(file) == str(path) for file in pathlib.Path(f"/proc/{pid}/fd").iterdir())
+    return False
 
 
 def threads_json(*arguments):
@@ -176,7 +185,7 @@ class OverMpi(unittest.TestCase):
             wait_for(lambda: any((out / "checkpoints").glob("step-*.tmp")), process)
             for rank in [pid for pid, rank in descendants(process.pid).items() if rank is not None]:
                 os.kill(rank, signal.SIGKILL)
-            process.wait(timeout=60)
+            process.wait(timeout=LIMIT)
             resumed = mpi_json(4, "train", *arguments, "--out", out, "--resume")
             self.assertGreaterEqual(resumed["resumed_from"], 4)
             self.assertLess(resumed["resumed_from"], 24)
@@ -198,7 +207,11 @@ class OverMpi(unittest.TestCase):
             self.assertEqual(mpi_json(4, *words)["tokens"], threads_json(*words)["tokens"])
 
     def resume_while_a_run_ends(self, folder):
-        """The first run has checkpoints that it removes again. Returns the exit code of two processes that wait for its end, and the text."""
+        """The first run has checkpoints that it removes again. Returns the exit code of two processes that wait for its end, and the text.
+
+        The process that asks for the lock of the folder is stopped until the first run has ended: it would wait for two seconds only. One
+        that did not wait would look for the latest checkpoint meanwhile."""
+        lock = pathlib.Path(folder).resolve() / "lock"
         train = ["train", *SMALL["mlp"], "checkpoint.every=1", "checkpoint.keep_last=1", "train.steps=15"]
         first = subprocess.Popen([PROGRAM, *train, "--plan", "tp=2", "--out", folder], cwd=ROOT, stdin=subprocess.DEVNULL, stdout=subprocess.DEVNULL,
                                  stderr=subprocess.DEVNULL)
@@ -206,18 +219,23 @@ class OverMpi(unittest.TestCase):
         first.send_signal(signal.SIGSTOP)
         second = subprocess.Popen([MPIRUN, "-n", "2", PROGRAM, *train, "--out", folder, "--resume"], cwd=ROOT, env=ENVIRONMENT, stdin=subprocess.DEVNULL,
                                   stdout=subprocess.DEVNULL, stderr=subprocess.PIPE, text=True)
-        wait_for(lambda: sum(rank is not None for rank in descendants(second.pid).values()) >= 2, second)
-        time.sleep(0.5)  # a process that did not wait for the lock would have looked for the latest checkpoint
+        waiting = lambda: [pid for pid in descendants(second.pid) if has_open(pid, lock)]
+        wait_for(waiting, second)
+        stopped = waiting()
+        for pid in stopped:
+            os.kill(pid, signal.SIGSTOP)
         first.send_signal(signal.SIGCONT)
-        self.assertEqual(first.wait(timeout=60), 0)
-        errors = second.communicate(timeout=60)[1]
+        self.assertEqual(first.wait(timeout=LIMIT), 0)
+        for pid in stopped:
+            os.kill(pid, signal.SIGCONT)
+        errors = second.communicate(timeout=LIMIT)[1]
         return second.returncode, errors
 
     def test_processes_that_resume_while_a_run_ends_all_take_its_last_checkpoint(self):
         for _ in range(5):
             with tempfile.TemporaryDirectory() as folder:
                 code, errors = self.resume_while_a_run_ends(folder)
-            if code != 2:  # else the machine was so busy that the first run held the lock for two more seconds
+            if code != 2:  # else this process did not run for the two seconds in which the second one asked for the lock
                 break
         self.assertEqual(code, 0, errors)
         self.assertIn("step-00000015: step 15", errors)
@@ -316,5 +334,6 @@ class WithoutMpi(unittest.TestCase):
 
 
 if __name__ == "__main__":
-    PROGRAM, MPIRUN = sys.argv[1], sys.argv[2]
-    unittest.main(argv=[sys.argv[0], *sys.argv[3:]])
+    options = cases.parser(__doc__, "program", "mpirun").parse_args()
+    PROGRAM, MPIRUN = str(pathlib.Path(options.program).resolve()), options.mpirun
+    sys.exit(cases.run(cases.tests_of(sys.modules[__name__]), options))

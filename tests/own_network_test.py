@@ -1,7 +1,7 @@
 #!/usr/bin/env python3
 """A network that is no family in several processes: the same bits as with ranks as threads of one.
 
-    own_network_test.py PROGRAM MPIRUN [NAME...]
+    own_network_test.py PROGRAM MPIRUN [--only NAME] [--list] [--xml FILE]
 
 PROGRAM is own_network.cpp; MPIRUN is "" where MPI was not found: then all is skipped.
 """
@@ -11,6 +11,8 @@ import subprocess
 import sys
 import tempfile
 import unittest
+
+from support import cases
 
 PROGRAM = ""
 MPIRUN = ""
@@ -66,5 +68,6 @@ class OwnNetwork(unittest.TestCase):
 
 
 if __name__ == "__main__":
-    PROGRAM, MPIRUN = sys.argv[1], sys.argv[2]
-    unittest.main(argv=[sys.argv[0], *sys.argv[3:]])
+    options = cases.parser(__doc__, "program", "mpirun").parse_args()
+    PROGRAM, MPIRUN = str(pathlib.Path(options.program).resolve()), options.mpirun
+    sys.exit(cases.run(cases.tests_of(sys.modules[__name__]), options))

@@ -1,7 +1,7 @@
 #!/usr/bin/env python3
 """Signals to runs of several processes: a checkpoint and exit code 75, however long a step takes.
 
-    signals_test.py PROGRAM MPIRUN [NAME...]
+    signals_test.py PROGRAM MPIRUN [--only NAME] [--list] [--xml FILE]
 
 One rank is stopped while the signal is sent and continued three seconds later, which makes a step of three seconds: longer than
 mpirun waits before it kills its processes. MPIRUN is "" where MPI was not found: then all is skipped.
@@ -18,20 +18,23 @@ import tempfile
 import time
 import unittest
 
+from support import cases
+
 ROOT = pathlib.Path(__file__).resolve().parent.parent
 PROGRAM = ""
 MPIRUN = ""
 TEXT = ROOT / "tests" / "errors" / "inputs" / "text.txt"
 TRAIN = ["train", "configs/mlp.toml", "--plan", "configs/plans/mlp.dp4.json", "--set", f"data.path={TEXT}", "model.width=16", "model.embedding=4", "train.batch=4",
          "train.steps=1000000", "optimizer.schedule=constant", "optimizer.warmup=0"]
+LIMIT = 120  # seconds of what a case waits for
 STEP = 3.0  # seconds, of the step in which the signal arrives
 BARE = {**os.environ, "OMPI_ALLOW_RUN_AS_ROOT": "1", "OMPI_ALLOW_RUN_AS_ROOT_CONFIRM": "1", "OMPI_MCA_rmaps_base_oversubscribe": "1"}
 # What Open MPI needs for root and for few cores is left to launch.
 LAUNCH = {name: value for name, value in os.environ.items() if not name.startswith("OMPI_")}
 
 
-def wait_for(condition, process, seconds=60):
-    end = time.monotonic() + seconds
+def wait_for(condition, process):
+    end = time.monotonic() + LIMIT
     while not condition():
         assert process.poll() is None, f"the run ended too early: {process.communicate()}"
         assert time.monotonic() < end, "waited too long"
@@ -94,7 +97,7 @@ class OfLaunch(unittest.TestCase):
             os.kill(slow, signal.SIGCONT)
         except ProcessLookupError:
             pass  # it was killed, which check_stopped() shows
-        return process.communicate(timeout=60)
+        return process.communicate(timeout=LIMIT)
 
     def check_stopped(self, process, texts):
         output, errors = texts
@@ -109,12 +112,18 @@ class OfLaunch(unittest.TestCase):
 
 
 class Signals(OfLaunch):
-    def test_to_launch(self):
-        for number in (signal.SIGTERM, signal.SIGINT, signal.SIGHUP):
-            with self.subTest(number):
-                self.out = pathlib.Path(self.folder.name) / number.name
-                process = self.launch("-n", "4")
-                self.check_stopped(process, self.stop_in_a_long_step(process, number))
+    def test_sigterm_to_launch(self):
+        self.stop_launch_by(signal.SIGTERM)
+
+    def test_sigint_to_launch(self):
+        self.stop_launch_by(signal.SIGINT)
+
+    def test_sighup_to_launch(self):
+        self.stop_launch_by(signal.SIGHUP)
+
+    def stop_launch_by(self, number):
+        process = self.launch("-n", "4")
+        self.check_stopped(process, self.stop_in_a_long_step(process, number))
 
     def test_the_command_to_continue_starts_the_processes_as_before(self):
         for number, options in enumerate((["-n", "4", "--mpirun-args=--bind-to none"], ["--log-dir=" + self.folder.name + "/my logs"], [])):
@@ -125,7 +134,7 @@ class Signals(OfLaunch):
                 self.addCleanup(process.kill)
                 wait_for(lambda: metrics_of(out), process)
                 process.send_signal(signal.SIGTERM)
-                output, errors = process.communicate(timeout=60)
+                output, errors = process.communicate(timeout=LIMIT)
                 self.assertEqual(process.returncode, 75, errors)
                 line = re.search(r"(?m)^to continue      tessera (.*)$", output).group(1)
                 self.assertEqual(shlex.split(line), ["launch", *options, "--", *map(str, TRAIN), "--out", str(out), "--resume"])
@@ -146,7 +155,7 @@ class Signals(OfLaunch):
         process = self.launch("-n", "4")
         wait_for(lambda: len(descendants(process.pid)) > 1, process)
         process.send_signal(signal.SIGTERM)
-        self.check_stopped(process, process.communicate(timeout=60))
+        self.check_stopped(process, process.communicate(timeout=LIMIT))
 
     def test_a_second_signal_ends_the_run_at_once(self):
         process = self.launch("-n", "4")
@@ -157,10 +166,10 @@ class Signals(OfLaunch):
             process.send_signal(signal.SIGTERM)
             time.sleep(0.5)
         os.kill(ranks[3], signal.SIGCONT)
-        process.communicate(timeout=60)
+        process.communicate(timeout=LIMIT)
         self.assertIn(process.returncode, (128 + signal.SIGTERM, 75))
         # The ranks are not children of launch: they end after mpirun, and the process that adopts them need not ask for their exit codes.
-        end = time.monotonic() + 10
+        end = time.monotonic() + LIMIT
         while (left := [pid for pid in ranks if runs(pid)]) and time.monotonic() < end:
             time.sleep(0.01)
         self.assertFalse(left)
@@ -172,7 +181,7 @@ class Launch(OfLaunch):
         process = self.launch("--log-dir", logs, "--mpirun-args=--mca mpi_show_handle_leaks 0")
         wait_for(lambda: metrics_of(self.out), process)
         process.send_signal(signal.SIGTERM)
-        texts = process.communicate(timeout=60)
+        texts = process.communicate(timeout=LIMIT)
         self.check_stopped(process, texts)
         self.assertEqual(sorted(path.name for path in logs.iterdir()), [f"rank-0000{rank}.log" for rank in range(4)])
         for path in logs.iterdir():
@@ -180,16 +189,17 @@ class Launch(OfLaunch):
         self.assertEqual(texts[1].count("train configs/mlp.toml: "), 1)
         # A run that is resumed has the ranks of the plan of its checkpoint.
         resumed = subprocess.run([PROGRAM, "launch", "--", "train", "configs/mlp.toml", *TRAIN[4:], f"train.steps={json.loads(texts[0])['step'] + 2}", "--out", self.out,
-                                  "--resume", "--json"], cwd=ROOT, env=LAUNCH, capture_output=True, text=True, timeout=60)
+                                  "--resume", "--json"], cwd=ROOT, env=LAUNCH, capture_output=True, text=True, timeout=LIMIT)
         self.assertEqual(resumed.returncode, 0, resumed.stderr)
         self.assertEqual(json.loads(resumed.stdout)["ranks"], 4)
 
     def test_further_words_reach_mpirun(self):
-        process = subprocess.run([PROGRAM, "launch", "--mpirun-args=--no-such-option", "--", *TRAIN], cwd=ROOT, env=LAUNCH, capture_output=True, text=True, timeout=60)
+        process = subprocess.run([PROGRAM, "launch", "--mpirun-args=--no-such-option", "--", *TRAIN], cwd=ROOT, env=LAUNCH, capture_output=True, text=True, timeout=LIMIT)
         self.assertNotEqual(process.returncode, 0)
         self.assertIn("no-such-option", process.stderr)
 
 
 if __name__ == "__main__":
-    PROGRAM, MPIRUN = sys.argv[1], sys.argv[2]
-    unittest.main(argv=[sys.argv[0], *sys.argv[3:]])
+    options = cases.parser(__doc__, "program", "mpirun").parse_args()
+    PROGRAM, MPIRUN = str(pathlib.Path(options.program).resolve()), options.mpirun
+    sys.exit(cases.run(cases.tests_of(sys.modules[__name__]), options))

@@ -1,7 +1,7 @@
 #!/usr/bin/env python3
 """The command simulate, and the predictions of train, as scripts use them.
 
-    simulate_test.py PROGRAM [NAME...]
+    simulate_test.py PROGRAM [--only NAME] [--list] [--xml FILE]
 
 Small models on a text of the repository.
 """
@@ -13,6 +13,8 @@ import tempfile
 import unittest
 import xml.etree.ElementTree
 from html.parser import HTMLParser
+
+from support import cases
 
 ROOT = pathlib.Path(__file__).resolve().parent.parent
 PROGRAM = ""
@@ -300,5 +302,6 @@ class Calibrate(unittest.TestCase):
 
 
 if __name__ == "__main__":
-    PROGRAM = sys.argv.pop(1)
-    unittest.main()
+    options = cases.parser(__doc__, "program").parse_args()
+    PROGRAM = str(pathlib.Path(options.program).resolve())
+    sys.exit(cases.run(cases.tests_of(sys.modules[__name__]), options))

@@ -1,8 +1,8 @@
 #!/usr/bin/env python3
 """Sizes that keep the code readable, measured, printed and bounded.
 
-    structure_test.py [ROOT]       measures the project in ROOT (by default the one that this file is in)
-    structure_test.py --self-test  plants one offence of each kind into a small project and expects to find it
+    structure_test.py [ROOT] [--only NAME] [--list] [--xml FILE]  measures the project in ROOT (by default that of this file)
+    structure_test.py --self-test                                 plants one offence of each kind into a small project and expects to find it
 
 Bounds: columns of a line, lines of a function, explicit arithmetic casts in 1,000 lines, sources of a folder, methods of a
 class. Python's standard library only: the sources are read as text, without a compiler.
@@ -12,6 +12,8 @@ import re
 import sys
 import tempfile
 from pathlib import Path
+
+from support import cases
 
 MAX_COLUMNS = 100
 MAX_FUNCTION_LINES = 60
@@ -43,6 +45,7 @@ ARITHMETIC = (
 NAMED_CAST = re.compile(r"\bstatic_cast<\s*(?![^<>]*[*&])(?!void\b)")
 FUNCTIONAL_CAST = re.compile(rf"\b(?:{ARITHMETIC})\s*([({{])(?!\s*[)}}*&])")
 C_STYLE_CAST = re.compile(rf"\(\s*(?:{ARITHMETIC})\s*\)\s*[\w(~!+-]")
+MARK = re.compile(r"[()\[\]{};:]")
 COMMENT_OR_LITERAL = re.compile(r'//[^\n]*|/\*.*?\*/|R"(\w*)\((.*?)\)\1"|"(?:\\.|[^"\\\n])*"|(?<![\w])\'(?:\\.|[^\'\\\n])+\'', re.DOTALL)
 
 
@@ -101,7 +104,8 @@ class Scopes:
         stack = []  # [kind, name, start, end of the last statement]
         start = 0  # where the statement begins that is read now
         parens = 0
-        for at, char in enumerate(code):
+        for match in MARK.finditer(code):
+            at, char = match.start(), match.group()
             if char in "([":
                 parens += 1
             elif char in ")]":
@@ -235,16 +239,13 @@ def scopes_of(root):
     return {path.relative_to(root): Scopes(code_of(path.read_text())) for path in files_of(root)}
 
 
-def offences(root):
-    scopes = scopes_of(root)
-    checks = [long_lines(root), long_functions(root, scopes), large_classes(root, scopes), too_many_casts(casts_by_module(root)), crowded_folders(root)]
-    return [offence for check in checks for offence in check]
+def checks_of(root, scopes, modules):
+    return {"columns": long_lines(root), "functions": long_functions(root, scopes), "classes": large_classes(root, scopes),
+            "casts": too_many_casts(modules), "folders": crowded_folders(root)}
 
 
-def print_measures(root):
-    modules = casts_by_module(root)
+def print_measures(scopes, modules):
     casts, lines = (sum(column) for column in zip(*modules.values()))
-    scopes = scopes_of(root)
     functions = sorted(((length, f"{path}:{number} {name}") for path, found in scopes.items() if not is_test(path)
                         for name, length, number in found.functions), reverse=True)
     methods = sorted(((count, f"{path}:{number} {name}") for path, found in scopes.items() if not is_test(path)
@@ -288,7 +289,8 @@ def offences_of(files):
         for name, text in {**CLEAN, **files}.items():
             (root / name).parent.mkdir(parents=True, exist_ok=True)
             (root / name).write_text(text)
-        return offences(root)
+        checks = checks_of(root, scopes_of(root), casts_by_module(root))
+        return [offence for check in checks.values() for offence in check]
 
 
 def self_test():
@@ -301,15 +303,18 @@ def self_test():
     return 1 if failures else 0
 
 
-def main(arguments):
-    if arguments == ["--self-test"]:
+def main():
+    parser = cases.parser(__doc__)
+    parser.add_argument("root", nargs="?", type=Path, default=Path(__file__).parent.parent)
+    parser.add_argument("--self-test", action="store_true")
+    options = parser.parse_args()
+    if options.self_test:
         return self_test()
-    root = Path(arguments[0] if arguments else Path(__file__).parent.parent).resolve()
-    print_measures(root)
-    found = offences(root)
-    print("\n".join(found) or "every measure is within its bound")
-    return 1 if found else 0
+    root = options.root.resolve()
+    scopes, modules = scopes_of(root), casts_by_module(root)
+    print_measures(scopes, modules)
+    return cases.run(cases.of_checks(checks_of(root, scopes, modules)), options, quiet=True)
 
 
 if __name__ == "__main__":
-    sys.exit(main(sys.argv[1:]))
+    sys.exit(main())

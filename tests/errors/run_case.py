@@ -1,16 +1,23 @@
 #!/usr/bin/env python3
-"""Runs one mistake of a user and compares the whole message and the exit code.
+"""The mistakes of users, each with its whole message and its exit code.
 
-    run_case.py PROGRAM CASE
+    run_case.py PROGRAM [--case NAME] [--xml FILE]
 
-A case is a file: `command:` the arguments, run in the folder of this script; `exit:` the code; a line `---`; then the message, whole. With --json
-after the arguments the same three parts must stand on standard output.
+cases/NAME.case is a case: `command:` the arguments, run in the folder of this script; `exit:` the code; a line `---`; then the message,
+whole. With --json after the arguments the same three parts must stand on standard output. Prints the cases that fail.
 """
 import json
 import pathlib
 import shlex
 import subprocess
 import sys
+
+HERE = pathlib.Path(__file__).resolve().parent
+sys.path.insert(0, str(HERE.parent))
+from support import cases  # noqa: E402
+
+LIMIT = 60  # seconds of a command
+WORKERS = 2
 
 
 def read_case(path):
@@ -27,8 +34,7 @@ def parts_of(message):
 
 
 def run(program, arguments):
-    here = pathlib.Path(__file__).resolve().parent
-    return subprocess.run([program, *arguments], cwd=here, capture_output=True, text=True, timeout=60, stdin=subprocess.DEVNULL)
+    return subprocess.run([program, *arguments], cwd=HERE, capture_output=True, text=True, timeout=LIMIT, stdin=subprocess.DEVNULL)
 
 
 def differences(program, path):
@@ -52,12 +58,20 @@ def differences(program, path):
         yield f"with --json, exit code {scripted.returncode}, expected {code}"
 
 
+def case_of(program, path):
+    def check():
+        if found := list(differences(program, path)):
+            raise AssertionError("\n".join(found))
+    return cases.Named(path.stem, check)
+
+
 def main():
-    program, case = pathlib.Path(sys.argv[1]).resolve(), pathlib.Path(sys.argv[2])
-    found = list(differences(program, case))
-    for difference in found:
-        print(f"{case.stem}: {difference}", file=sys.stderr)
-    return 1 if found else 0
+    parser = cases.parser(__doc__, "program")
+    parser.add_argument("--case", metavar="NAME", action="append", dest="only", help="the same as --only")
+    parser.set_defaults(workers=WORKERS)
+    options = parser.parse_args()
+    program = pathlib.Path(options.program).resolve()
+    return cases.run([case_of(program, path) for path in sorted((HERE / "cases").glob("*.case"))], options, quiet=True)
 
 
 if __name__ == "__main__":
