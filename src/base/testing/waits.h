@@ -14,9 +14,11 @@ namespace tessera {
 ///   returns  false after minutes in which it did not become true: what it waits for hangs
 inline bool comes_true(const std::function<bool()>& condition) {
   const auto end = std::chrono::steady_clock::now() + std::chrono::minutes(3);
-  while (!condition() && std::chrono::steady_clock::now() < end)
+  while (!condition()) {
+    if (std::chrono::steady_clock::now() > end) return false;
     std::this_thread::sleep_for(std::chrono::milliseconds(1));
-  return condition();
+  }
+  return true;
 }
 
 /// Gives a fault some milliseconds to show. Correct code passes however the machine runs the
@@ -25,7 +27,10 @@ inline bool comes_true(const std::function<bool()>& condition) {
 ///   condition  may never become true
 inline bool stays_false(const std::function<bool()>& condition) {
   const auto end = std::chrono::steady_clock::now() + std::chrono::milliseconds(10);
-  while (!condition() && std::chrono::steady_clock::now() < end) std::this_thread::yield();
+  while (std::chrono::steady_clock::now() < end) {
+    if (condition()) return false;
+    std::this_thread::yield();
+  }
   return !condition();
 }
 
