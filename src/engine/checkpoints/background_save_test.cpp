@@ -207,7 +207,7 @@ void on_two_processes(const std::string& model,
       make_local_transports(2, 0, 1), [&](std::unique_ptr<Transport> mine) {
         const auto network = std::make_shared<ProcessNetwork>(std::move(mine));
         Engine engine(tiny_run(model), plan_of(model, "tp2"), small_text(),
-                      {.runtime = {.deadline = Seconds(20), .network = network}});
+                      {.runtime = {.deadline = Seconds(600), .network = network}});
         work(engine, network->process() == 0);
       });
 }
