@@ -10,7 +10,7 @@
 #include <chrono>
 #include <cstring>
 
-#include "base/log.h"
+#include "base/testing/log_level.h"
 #include "base/testing/waits.h"
 #include "checkpoint/testing/simulated_disk.h"
 #include "comm/network.h"
@@ -183,7 +183,7 @@ TEST_P(CheckpointingFaults, AStopAtAnyWriteLosesNothing) {
 }
 
 TEST_P(CheckpointingFaults, AWriteThatFailsIsAnErrorAndTheRunGoesOn) {
-  set_log_level(LogLevel::kError);  // a leftover file is a warning
+  const LogLevelScope errors(LogLevel::kError);  // a leftover file is a warning
   Undisturbed run(GetParam());
   for (const Fault::Kind kind : {Fault::Kind::kFail, Fault::Kind::kFull, Fault::Kind::kFlip}) {
     bool reached_the_end = false;
@@ -205,7 +205,6 @@ TEST_P(CheckpointingFaults, AWriteThatFailsIsAnErrorAndTheRunGoesOn) {
     EXPECT_GT(failures, 5);
   }
   EXPECT_NO_THROW(run.engine().step());
-  set_log_level(LogLevel::kInfo);
 }
 
 TEST_P(CheckpointingFaults, ShortWritesAndReadsChangeNothing) {
