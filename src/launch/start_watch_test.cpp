@@ -8,7 +8,11 @@
 
 #include <chrono>
 #include <csignal>
+#include <fstream>
 #include <future>
+#include <string>
+
+#include "base/testing/waits.h"
 
 namespace tessera {
 namespace {
@@ -21,6 +25,12 @@ class Sleeper {
     char* words[] = {name.data(), seconds.data(), nullptr};
     char* variables[] = {number.data(), nullptr};
     EXPECT_EQ(posix_spawnp(&process_, "sleep", nullptr, nullptr, words, variables), 0);
+    // posix_spawn may return before the system shows the variables of the new program.
+    EXPECT_TRUE(comes_true([&] {
+      std::ifstream environment("/proc/" + std::to_string(process_) + "/environ");
+      std::string shown;
+      return std::getline(environment, shown, '\0') && shown == number;
+    }));
   }
   ~Sleeper() {
     kill(process_, SIGKILL);
