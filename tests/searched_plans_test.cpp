@@ -42,10 +42,10 @@ std::vector<Case> cases() {
   return list;
 }
 
-class EveryConfiguration : public testing::TestWithParam<Case> {};
+class SearchedEveryConfiguration : public testing::TestWithParam<Case> {};
 
 // Links that are fast and devices that are slow, so that the search divides all it can.
-TEST_P(EveryConfiguration, OfTheSearchComputesWhatTheSerialProgramComputes) {
+TEST_P(SearchedEveryConfiguration, OfTheSearchComputesWhatTheSerialProgramComputes) {
   RunConfig config = read_config(std::filesystem::path(TESSERA_SOURCE_DIR) / "configs" /
                                  (GetParam().model + ".toml"));
   set_sizes(config.model, config.data);
@@ -66,7 +66,7 @@ TEST_P(EveryConfiguration, OfTheSearchComputesWhatTheSerialProgramComputes) {
 }
 
 /// Four devices whose links are slow, so that pipelines are the fastest plans.
-TEST_P(EveryConfiguration, OfPipelinesComputesWhatTheSerialProgramComputes) {
+TEST_P(SearchedEveryConfiguration, OfPipelinesComputesWhatTheSerialProgramComputes) {
   RunConfig config = read_config(std::filesystem::path(TESSERA_SOURCE_DIR) / "configs" /
                                  (GetParam().model + ".toml"));
   set_sizes(config.model, config.data);
@@ -186,7 +186,7 @@ std::vector<Case> memory_cases() {
 }
 
 INSTANTIATE_TEST_SUITE_P(Searched, MemoryOfTheProblem, testing::ValuesIn(memory_cases()));
-INSTANTIATE_TEST_SUITE_P(Searched, EveryConfiguration, testing::ValuesIn(cases()));
+INSTANTIATE_TEST_SUITE_P(Searched, SearchedEveryConfiguration, testing::ValuesIn(cases()));
 
 }  // namespace
 }  // namespace tessera

@@ -2,6 +2,8 @@
 
 #include <gtest/gtest.h>
 
+#include "base/testing/log_level.h"
+
 namespace tessera {
 namespace {
 
@@ -9,10 +11,9 @@ TEST(Log, LinesBelowTheLevelAreDropped) {
   testing::internal::CaptureStderr();
   log(LogLevel::kDebug, "not said");
   log_info("step {} of 3");  // braces are letters
-  set_log_level(LogLevel::kError);
+  const LogLevelScope errors(LogLevel::kError);
   log_warning("not said");
   log(LogLevel::kError, "broken");
-  set_log_level(LogLevel::kInfo);
   EXPECT_EQ(testing::internal::GetCapturedStderr(), "info: step {} of 3\nerror: broken\n");
 }
 

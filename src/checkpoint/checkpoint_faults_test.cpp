@@ -4,7 +4,7 @@
 
 #include <algorithm>
 
-#include "base/log.h"
+#include "base/testing/log_level.h"
 #include "checkpoint/testing/simulated_disk.h"
 #include "checkpoint/testing/stored_model.h"
 
@@ -148,7 +148,7 @@ INSTANTIATE_TEST_SUITE_P(CheckpointFaults, FailureAtEveryWrite,
                          testing::Values(Fault::Kind::kFail, Fault::Kind::kFull));
 
 TEST_P(FailureAtEveryWrite, IsAnErrorThatLosesNothing) {
-  set_log_level(LogLevel::kError);  // a leftover file is a warning
+  const LogLevelScope errors(LogLevel::kError);  // a leftover file is a warning
   for (const Situation& situation : kSituations) {
     int failures = 0;
     bool reached_the_end = false;
@@ -170,7 +170,6 @@ TEST_P(FailureAtEveryWrite, IsAnErrorThatLosesNothing) {
     }
     EXPECT_GT(failures, 20);
   }
-  set_log_level(LogLevel::kInfo);
 }
 
 TEST(CheckpointFaults, ShortWritesAndReadsChangeNothing) {
@@ -210,7 +209,9 @@ TEST(CheckpointFaults, AFlippedBitIsFoundByWhoLoadsTheTensorAndByNobodyElse) {
   EXPECT_EQ(load(checkpoint, "m", whole_box(kTenBySeven.shape)),
             box_bytes(kTenBySeven, whole_box(kTenBySeven.shape), 1));
   load(checkpoint, "w", Box{{{0, 5}, {0, 7}}});
-  EXPECT_THAT(message_of([&] { load(checkpoint, "w", Box{{{4, 6}, {0, 7}}}); }),
+  EXPECT_THAT(message_of([&] {
+                load(checkpoint, "w", Box{{{4, 6}, {0, 7}}});
+              }),
               StartsWith("65 'c/step-00000001/" + kShard1 +
                          "' is damaged: tensor 'w' [5:10, 0:7]\n  why: bytes "));
 }

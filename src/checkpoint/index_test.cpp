@@ -9,14 +9,14 @@
 namespace tessera {
 namespace {
 
-TEST(Index, BlocksHaveAtLeastAPageAndAreAtMost512) {
+TEST(CheckpointIndex, BlocksHaveAtLeastAPageAndAreAtMost512) {
   EXPECT_EQ(block_bytes_for(0), 4096);
   EXPECT_EQ(block_bytes_for(512 * 4096), 4096);
   EXPECT_EQ(block_bytes_for(512 * 4096 + 1), 4160);  // the next multiple of 64
   EXPECT_EQ(block_bytes_for(int64_t{1} << 30), int64_t{1} << 21);
 }
 
-TEST(Index, EveryBlockHasItsChecksum) {
+TEST(CheckpointIndex, EveryBlockHasItsChecksum) {
   const std::vector<std::byte> bytes(10000, std::byte{7});
   const BlockChecksums checksums = block_checksums(bytes);
   const std::span<const std::byte> all(bytes);
@@ -36,7 +36,7 @@ CheckpointIndex small_index() {
   return index;
 }
 
-TEST(Index, IsWrittenAsJsonAndReadsBackTheSame) {
+TEST(CheckpointIndex, IsWrittenAsJsonAndReadsBackTheSame) {
   const Document document = to_document(small_index());
   EXPECT_EQ(
       to_json(document),
@@ -59,7 +59,7 @@ std::string message_with(const std::string& text, const std::string& other) {
   return message_of([&] { parse_index(parse_json(json, "i"), "i"); });
 }
 
-TEST(Index, WhatPointsOutsideIsRefused) {
+TEST(CheckpointIndex, WhatPointsOutsideIsRefused) {
   const std::string fix = "\n  fix: use another checkpoint";
   EXPECT_EQ(message_with("\"offset\":124", "\"offset\":125"),  // 125 + 8 > 132
             "65 'i': tensor 'w' has 8 bytes at byte 125 of 'f'\n  why: that is outside of the data "
@@ -94,7 +94,7 @@ TEST(Index, WhatPointsOutsideIsRefused) {
       "65 'i' names the file '../f'\n  why: the files of a checkpoint lie in its own folder" + fix);
 }
 
-TEST(Index, WhatDoesNotTileIsRefused) {
+TEST(CheckpointIndex, WhatDoesNotTileIsRefused) {
   EXPECT_EQ(message_with("[3,0]", "[2,0]"),
             "65 'i': tensor 'w' is stored twice in part\n  why: [0:3, 0:2] of 'f' and [2:3, 0:2] "
             "of 'f' overlap\n"
@@ -105,7 +105,7 @@ TEST(Index, WhatDoesNotTileIsRefused) {
       "  fix: let every element be stored by one rank");
 }
 
-TEST(Index, MalformedFieldsAreRefused) {
+TEST(CheckpointIndex, MalformedFieldsAreRefused) {
   const std::string fix = "\n  fix: use another checkpoint",
                     rewrite = "\n  fix: write the file again with a tool that keeps to the format";
   EXPECT_EQ(message_with("\"version\":1", "\"version\":2"),
@@ -141,7 +141,7 @@ TEST(Index, MalformedFieldsAreRefused) {
                 fix);
 }
 
-TEST(Index, ManyPartsInAGridTile) {
+TEST(CheckpointIndex, ManyPartsInAGridTile) {
   // 20 x 30 boxes of 2 x 1, given from the last to the first.
   IndexTensor stored{{DType::kF32, {40, 30}}, {}};
   for (int64_t i = 19; i >= 0; --i)

@@ -60,7 +60,7 @@ TEST(Sources, OfThisMachineAreThereForEveryValue) {
   EXPECT_FALSE(places_without_source(parsed(kMachine)).empty());
 }
 
-TEST(Fingerprint, IsThatOfTheValues) {
+TEST(ClusterFingerprint, IsThatOfTheValues) {
   const ClusterDescription cluster = parsed(kMachine);
   ClusterDescription other = cluster;
   other.name = "renamed";

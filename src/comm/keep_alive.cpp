@@ -1,6 +1,7 @@
 #include "comm/keep_alive.h"
 
 #include <algorithm>
+#include <utility>
 
 #include "base/error.h"
 #include "base/threads/clock_time.h"
@@ -14,10 +15,14 @@ constexpr int kHeartbeatsPerDeadline = 10;
 
 }  // namespace
 
-KeepAlive::KeepAlive(FrameChannel& channel, const StopState& stop)
-    : channel_(channel), stop_(stop), interval_(Clock::duration(kMaxInterval).count()) {
+KeepAlive::KeepAlive(FrameChannel& channel, const StopState& stop,
+                     std::function<Clock::time_point()> now)
+    : channel_(channel),
+      stop_(stop),
+      now_(now ? std::move(now) : [] { return Clock::now(); }),
+      interval_(Clock::duration(kMaxInterval).count()) {
   channel.on_frame(FrameKind::kHeartbeat, [this](int, std::span<const std::byte>) {
-    last_heard_.store(Clock::now().time_since_epoch().count(), std::memory_order_relaxed);
+    last_heard_.store(now_().time_since_epoch().count(), std::memory_order_relaxed);
   });
 }
 
@@ -40,7 +45,7 @@ void KeepAlive::send_heartbeat() {
   const bool is_first = channel_.process() == 0;
   const bool must_forward = is_first && last_heard() > last_sent_;
   if ((busy_.load(std::memory_order_relaxed) == 0 && !must_forward) || stop_.stopped()) return;
-  const auto now = Clock::now();
+  const auto now = now_();
   if (now - last_sent_ < Clock::duration(interval_.load(std::memory_order_relaxed))) return;
   last_sent_ = now;
   constexpr FrameKind kKind = FrameKind::kHeartbeat;
@@ -51,15 +56,15 @@ void KeepAlive::send_heartbeat() {
 void KeepAlive::wait_until(const std::function<bool()>& is_over, Seconds deadline,
                            const std::function<std::string()>& describe) {
   limit_interval(deadline);
-  auto end = Clock::now() + clock_time(deadline);
-  bool in_time = channel_.wait_until(is_over, end);
-  while (!in_time && !stop_.stopped()) {
-    end = last_heard() + clock_time(deadline);
-    if (end <= Clock::now()) break;
-    in_time = channel_.wait_until(is_over, end);
-  }
-  if (!in_time && stop_.stopped()) stop_.rethrow();
-  if (!in_time) throw InternalError("waited " + to_text(deadline) + " for " + describe());
+  const auto first_end = now_() + clock_time(deadline);
+  bool is_late = false;
+  const auto ends = [&] {
+    if (is_over()) return true;
+    is_late = now_() >= std::max(first_end, last_heard() + clock_time(deadline));
+    return is_late;
+  };
+  if (!channel_.wait_until(ends, Clock::time_point::max())) stop_.rethrow();
+  if (is_late) throw InternalError("waited " + to_text(deadline) + " for " + describe());
 }
 
 }  // namespace tessera

@@ -17,7 +17,10 @@ namespace tessera {
 /// process 0, and process 0 forwards them to all.
 class KeepAlive {
  public:
-  KeepAlive(FrameChannel& channel, const StopState& stop);
+  using Clock = FrameChannel::Clock;
+  /// now  the clock of heartbeats and deadlines; null: Clock
+  KeepAlive(FrameChannel& channel, const StopState& stop,
+            std::function<Clock::time_point()> now = nullptr);
 
   /// While it exists, the process sends heartbeats and the others wait for it.
   class BusyScope {
@@ -41,13 +44,15 @@ class KeepAlive {
   void wait_until(const std::function<bool()>& is_over, Seconds deadline,
                   const std::function<std::string()>& describe);
 
- private:
-  using Clock = FrameChannel::Clock;
-  void limit_interval(Seconds deadline);
+  /// When the last heartbeat came.  threads  any
   Clock::time_point last_heard() const;
+
+ private:
+  void limit_interval(Seconds deadline);
 
   FrameChannel& channel_;
   const StopState& stop_;
+  const std::function<Clock::time_point()> now_;
   std::atomic<int> busy_{0};
   std::atomic<Clock::rep> last_heard_{0};
   std::atomic<Clock::rep> interval_;  // between two heartbeats

@@ -50,6 +50,9 @@ class Mailbox {
   /// Makes the owner check the stop state again.
   void wake();
 
+  /// Does the owner sleep, or has it found nothing and is about to?  threads  any
+  bool is_asleep() const { return pushed_.load(std::memory_order_acquire) & kAsleep; }
+
  private:
   static constexpr size_t kLine = 64;  // bytes of a cache line
   static constexpr uint64_t kAsleep = 1;

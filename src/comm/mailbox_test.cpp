@@ -7,6 +7,7 @@
 #include <thread>
 
 #include "base/error.h"
+#include "base/testing/waits.h"
 #include "base/threads/worker.h"
 
 namespace tessera {
@@ -22,7 +23,7 @@ steady_clock::time_point in(std::chrono::milliseconds time) {
   return steady_clock::now() + time;
 }
 
-constexpr std::chrono::seconds kLong{60};
+constexpr std::chrono::minutes kLong{3};
 constexpr SpinPolicy kNone{};
 
 TEST(Mailbox, GivesMessagesInTheOrderInWhichTheyCame) {
@@ -62,7 +63,7 @@ TEST(Mailbox, ASleepingOwnerIsRousedByAMessage) {
   Mailbox mailbox(2);
   const StopState stop;
   Worker other([&] {
-    std::this_thread::sleep_for(std::chrono::milliseconds(5));
+    EXPECT_TRUE(comes_true([&] { return mailbox.is_asleep(); }));
     mailbox.push(numbered(1, 0));
   });
   EXPECT_TRUE(mailbox.wait(stop, kNone, in(kLong)));
@@ -74,7 +75,7 @@ TEST(Mailbox, ASleepingOwnerIsRousedByTheStopState) {
   Mailbox mailbox(2);
   StopState stop;
   Worker other([&] {
-    std::this_thread::sleep_for(std::chrono::milliseconds(5));
+    EXPECT_TRUE(comes_true([&] { return mailbox.is_asleep(); }));
     stop.fail({0, "", "", nullptr});
     mailbox.wake();
   });

@@ -16,9 +16,10 @@ constexpr auto kRest = std::chrono::microseconds(500);
 
 }  // namespace
 
-ProcessNetwork::ProcessNetwork(std::unique_ptr<Transport> transport)
+ProcessNetwork::ProcessNetwork(std::unique_ptr<Transport> transport,
+                               std::function<KeepAlive::Clock::time_point()> now)
     : channel_(std::move(transport), stop_),
-      keep_alive_(channel_, stop_),
+      keep_alive_(channel_, stop_, std::move(now)),
       clocks_(channel_, keep_alive_),
       fetch_(channel_),
       programs_(channel_, stop_, fetch_),

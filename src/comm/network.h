@@ -9,6 +9,7 @@
 #pragma once
 
 #include <atomic>
+#include <functional>
 #include <memory>
 #include <thread>
 
@@ -28,7 +29,9 @@ namespace tessera {
 /// failure  the first failure of any process stops all: stop() has it, and every wait checks it
 class ProcessNetwork {
  public:
-  explicit ProcessNetwork(std::unique_ptr<Transport> transport);
+  /// now  as of KeepAlive
+  explicit ProcessNetwork(std::unique_ptr<Transport> transport,
+                          std::function<KeepAlive::Clock::time_point()> now = nullptr);
   ~ProcessNetwork();
   ProcessNetwork(const ProcessNetwork&) = delete;
   ProcessNetwork& operator=(const ProcessNetwork&) = delete;

@@ -4,11 +4,15 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
+#include <algorithm>
+#include <array>
 #include <atomic>
+#include <chrono>
 #include <cmath>
-#include <thread>
+#include <functional>
 
 #include "base/error.h"
+#include "base/testing/waits.h"
 #include "comm/liveness.h"
 #include "comm/on_all_processes.h"
 #include "comm/testing/local_transport.h"
@@ -35,7 +39,16 @@ TEST_P(LocalTransports, KeepTheContract) {
 
 TEST_P(LocalTransports, DeliverMessagesWhoseSenderDestroyedItsTransport) {
   const auto& [count, delays] = GetParam();
-  on_processes(make_local_transports(count, delays, 1), messages_arrive_when_their_sender_ends);
+  std::atomic<bool> has_ended{false};
+  on_processes(make_local_transports(count, delays, 1), [&](std::unique_ptr<Transport> mine) {
+    const bool is_sender = mine->process() == 0;
+    messages_arrive_when_their_sender_ends(std::move(mine), [&] {
+      if (is_sender)
+        has_ended = true;
+      else
+        EXPECT_TRUE(comes_true([&] { return has_ended.load(); }));
+    });
+  });
 }
 
 INSTANTIATE_TEST_SUITE_P(Counts, LocalTransports,
@@ -101,19 +114,73 @@ TEST(HostCollectives, ABarrierThatAProcessDoesNotReachEndsAtTheDeadline) {
   });
 }
 
+/// A clock for all processes of a test, which goes on only when the test says so.
+class SimulatedClock {
+ public:
+  using Time = KeepAlive::Clock::time_point;
+  std::function<Time()> reader() {
+    return [this] { return now(); };
+  }
+  Time now() const { return Time(std::chrono::seconds(seconds_.load())); }
+  void go_on(int seconds) { seconds_ += seconds; }
+
+ private:
+  std::atomic<int> seconds_{1};
+};
+
 TEST(KeepAlive, ABusyProcessIsWaitedForBeyondTheDeadline) {
-  for (const int busy : {0, 2})
-    on_networks({3}, [busy](ProcessNetwork& network) {
-      constexpr Seconds kDeadline{1};
-      network.host().barrier(Seconds(60));  // all begin together
-      if (network.process() == busy) {
-        const KeepAlive::BusyScope scope(network.keep_alive(), kDeadline);
-        std::this_thread::sleep_for(std::chrono::milliseconds(2400));
+  constexpr Seconds kDeadline{100};
+  for (const int busy : {0, 2}) {
+    SimulatedClock clock;
+    std::array<std::atomic<ProcessNetwork*>, 3> networks{};
+    const auto work = [&](ProcessNetwork& mine) {
+      networks[mine.process()] = &mine;
+      mine.host().barrier(kDeadline);  // all are there
+      if (mine.process() == busy) {
+        const KeepAlive::BusyScope scope(mine.keep_alive(), kDeadline);
+        const auto all_others = [&](const std::function<bool(ProcessNetwork&)>& is_so) {
+          return comes_true([&] {
+            return std::ranges::all_of(networks, [&](const std::atomic<ProcessNetwork*>& other) {
+              return other == &mine || is_so(*other);
+            });
+          });
+        };
+        EXPECT_TRUE(all_others([](auto& other) { return other.channel().has_waiting_thread(); }));
+        for (int time = 0; time < 240; time += 30) {  // more than two deadlines
+          clock.go_on(30);
+          EXPECT_TRUE(all_others([&](auto& other) {
+            return other.keep_alive().last_heard() == clock.now();
+          })) << "a heartbeat comes to all after "
+              << time << " s";
+        }
       }
-      EXPECT_NO_THROW(network.host().barrier(kDeadline))
-          << "process " << network.process() << " waits for " << busy;
-      network.host().barrier(Seconds(60));
+      EXPECT_NO_THROW(mine.host().barrier(kDeadline))
+          << "process " << mine.process() << " waits for " << busy;
+      mine.host().barrier(kDeadline);
+    };
+    on_processes(make_local_transports(3, 0, 1), [&](std::unique_ptr<Transport> transport) {
+      ProcessNetwork network(std::move(transport), clock.reader());
+      work(network);
     });
+  }
+}
+
+TEST(KeepAlive, AProcessThatIsNotBusyIsNotWaitedForBeyondTheDeadline) {
+  SimulatedClock clock;
+  std::atomic<bool> has_thrown{false};
+  on_processes(make_local_transports(2, 0, 1), [&](std::unique_ptr<Transport> transport) {
+    ProcessNetwork network(std::move(transport), clock.reader());
+    network.host().barrier(Seconds(100));
+    if (network.process() == 1) {
+      EXPECT_TRUE(comes_true([&] {  // process 0 may begin to wait at any time
+        clock.go_on(30);
+        return has_thrown.load();
+      }));
+      return;
+    }
+    EXPECT_THROW(network.host().barrier(Seconds(100)), InternalError);
+    has_thrown = true;
+  });
 }
 
 TEST(ClockComparison, OneClockDiffersFromItselfByAtMostTheStatedError) {
@@ -206,10 +273,16 @@ TEST(RemoteFetch, ARequestBeforeTheSlotIsFilledIsAnsweredOnceItIs) {
 
 /// Processes that end or are stopped are tested with real ones: tests/faults_test.py.
 TEST(Liveness, ProcessesThatLeaveOneAfterTheOtherAreNotLost) {
-  std::atomic<int> lost{0};
+  std::atomic<int> lost{0}, left{0};
   on_networks({4}, [&](ProcessNetwork& network) {
-    Liveness liveness(network, Seconds(30), [&](const LostProcess&) { ++lost; }, [] {});
-    std::this_thread::sleep_for(std::chrono::milliseconds(100 * network.process()));
+    {
+      Liveness liveness(
+          network, Seconds(600), [&](const LostProcess&) { ++lost; }, [] {});
+      EXPECT_TRUE(comes_true([&] { return left == network.process(); }));
+      // Those that are still here have the time to hear that the one before has left.
+      EXPECT_TRUE(stays_false([&] { return lost > 0; }));
+    }
+    ++left;
   });
   EXPECT_EQ(lost, 0);
 }

@@ -113,7 +113,9 @@ struct FileDeviceOptions {
   /// Where the file is; empty: the folder for temporary files of the system, which $TMPDIR
   /// names.
   std::filesystem::path folder = {};
-  double bytes_per_second = 0;  // that a stream copies at most; 0: as many as it can
+  /// A stream calls it on its thread after each copy, which is done when the call returns: tests
+  /// make copies longer. Empty: they take what they take.
+  std::function<void(bool is_read)> delay = {};
 };
 /// A simulated accelerator, which finds mistakes that a real one would not tolerate. The host
 /// faults when it reads or writes at an address of its memory; a stream refuses addresses of other

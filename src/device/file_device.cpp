@@ -9,9 +9,9 @@
 #include <cstring>
 #include <new>
 #include <string>
+#include <utility>
 
 #include "base/error.h"
-#include "base/threads/clock_time.h"
 #include "device/stream_thread.h"
 
 namespace tessera {
@@ -19,9 +19,9 @@ namespace {
 
 class FileStream : public DeviceStream {
  public:
-  FileStream(const FileDevice& device, double bytes_per_second)
+  FileStream(const FileDevice& device, std::function<void(bool is_read)> delay)
       : device_(device),
-        bytes_per_second_(bytes_per_second),
+        delay_(std::move(delay)),
         thread_([this](const StreamThread::Work& work) { run(work); }) {}
 
   void launch(const BoundKernel&, const KernelBuffers&) override {
@@ -40,18 +40,15 @@ class FileStream : public DeviceStream {
 
  private:
   void run(const StreamThread::Work& work) {
-    const auto begin = StreamThread::Clock::now();
     if (work.is_out)
       device_.read(work.to, work.from, work.size);
     else
       device_.write(work.to, work.from, work.size);
-    if (bytes_per_second_ > 0)
-      wait_until(begin +
-                 clock_time(Seconds(static_cast<double>(work.size.value()) / bytes_per_second_)));
+    if (delay_) delay_(work.is_out);
   }
 
   const FileDevice& device_;
-  const double bytes_per_second_;
+  const std::function<void(bool is_read)> delay_;
   StreamThread thread_;  // last: it uses the members above
 };
 
@@ -102,7 +99,7 @@ DeviceMemory FileDevice::allocate(Bytes size) {
 }
 
 std::unique_ptr<DeviceStream> FileDevice::make_stream() {
-  return std::make_unique<FileStream>(*this, options_.bytes_per_second);
+  return std::make_unique<FileStream>(*this, options_.delay);
 }
 
 BoundKernel FileDevice::bind(const LocalCall&, const KernelSet*) const {

@@ -47,7 +47,7 @@ void tessera::allocation_testing::on_allocation(const void* caller) {
 namespace tessera {
 namespace {
 
-TEST(Allocation, ATrainingStepAllocatesNothingOfOursAfterTheSecond) {
+TEST(EngineAllocation, ATrainingStepAllocatesNothingOfOursAfterTheSecond) {
   for (const char* plan : {"serial", "dp4", "tp4", "dp2-tp2"}) {
     Engine engine(tiny_gpt(), plan_of("gpt", plan), small_text());
     // The loader's batches are made in its first steps: two waiting, one in the making, one in use.
@@ -70,7 +70,7 @@ TEST(Allocation, ATrainingStepAllocatesNothingOfOursAfterTheSecond) {
   }
 }
 
-TEST(Allocation, IsCountedWhenThereIsOne) {
+TEST(EngineAllocation, IsCountedWhenThereIsOne) {
   ours = 0;
   is_counting = true;
   auto memory = std::make_unique<int>(3);
@@ -78,7 +78,7 @@ TEST(Allocation, IsCountedWhenThereIsOne) {
   EXPECT_EQ(ours, *memory - 2);
 }
 
-TEST(Allocation, NoRankHoldsMoreThanABufferToStoreAndLoadItsParts) {
+TEST(EngineAllocation, NoRankHoldsMoreThanABufferToStoreAndLoadItsParts) {
   RunConfig config = tiny_mlp();
   config.model.width = 4096;  // hidden.1.weight is 64 MiB, 16 MiB per rank
   config.optimizer.kind = OptimizerKind::kSgd;
@@ -96,7 +96,7 @@ TEST(Allocation, NoRankHoldsMoreThanABufferToStoreAndLoadItsParts) {
             1 << 20);  // parts are read into their places
 }
 
-TEST(Allocation, SavesInTheBackgroundHoldOneCopyOfTheOwnedPartsAndUseItAgain) {
+TEST(EngineAllocation, SavesInTheBackgroundHoldOneCopyOfTheOwnedPartsAndUseItAgain) {
   RunConfig config = tiny_mlp();
   config.model.width = 4096;  // hidden.1.weight is 64 MiB, 16 MiB per rank
   config.optimizer.kind = OptimizerKind::kSgd;

@@ -4,10 +4,14 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
+#include <algorithm>
+#include <array>
 #include <atomic>
+#include <chrono>
 #include <cstring>
 
-#include "base/log.h"
+#include "base/testing/log_level.h"
+#include "base/testing/waits.h"
 #include "checkpoint/testing/simulated_disk.h"
 #include "comm/network.h"
 #include "comm/testing/local_transport.h"
@@ -179,7 +183,7 @@ TEST_P(CheckpointingFaults, AStopAtAnyWriteLosesNothing) {
 }
 
 TEST_P(CheckpointingFaults, AWriteThatFailsIsAnErrorAndTheRunGoesOn) {
-  set_log_level(LogLevel::kError);  // a leftover file is a warning
+  const LogLevelScope errors(LogLevel::kError);  // a leftover file is a warning
   Undisturbed run(GetParam());
   for (const Fault::Kind kind : {Fault::Kind::kFail, Fault::Kind::kFull, Fault::Kind::kFlip}) {
     bool reached_the_end = false;
@@ -201,7 +205,6 @@ TEST_P(CheckpointingFaults, AWriteThatFailsIsAnErrorAndTheRunGoesOn) {
     EXPECT_GT(failures, 5);
   }
   EXPECT_NO_THROW(run.engine().step());
-  set_log_level(LogLevel::kInfo);
 }
 
 TEST_P(CheckpointingFaults, ShortWritesAndReadsChangeNothing) {
@@ -213,22 +216,41 @@ TEST_P(CheckpointingFaults, ShortWritesAndReadsChangeNothing) {
 }
 
 TEST(CheckpointingFaultsOfFiles, MembersWaitForOneWhoseDiskIsSlowerThanTheDeadline) {
-  SimulatedDisk disk;
+  using Time = KeepAlive::Clock::time_point;
+  constexpr int kDeadline = 600;
   for (const std::string slow :
        // of the second rank, and of the committing process
        {"rank-00001.safetensors", "index.json"}) {
-    disk.slow_down(slow, std::chrono::milliseconds(2200));
+    SimulatedDisk disk;
+    std::atomic<int> seconds{1};  // of the simulated clock of both processes
+    const auto now = [&] { return Time(std::chrono::seconds(seconds.load())); };
+    std::array<std::atomic<ProcessNetwork*>, 2> networks{};
+    const auto a_heartbeat_came = [&] {
+      return std::ranges::any_of(networks, [&](const std::atomic<ProcessNetwork*>& network) {
+        return network.load()->keep_alive().last_heard() == now();
+      });
+    };
+    // It is slower than two deadlines.
+    disk.slow_down(slow, [&] {
+      bool is_heard = true;
+      for (int i = 0; i < 10 && is_heard; ++i) {
+        seconds += kDeadline / 4;
+        is_heard = comes_true(a_heartbeat_came);
+      }
+      EXPECT_TRUE(is_heard) << slow;
+    });
     testing_transport::on_processes(
         make_local_transports(2, 0, 1), [&](std::unique_ptr<Transport> mine) {
-          const auto network = std::make_shared<ProcessNetwork>(std::move(mine));
+          const auto network = std::make_shared<ProcessNetwork>(std::move(mine), now);
+          networks[network->process()] = network.get();
           Engine engine(config(), plan(), small_text(),
-                        {.runtime = {.deadline = Seconds(1), .network = network}});
+                        {.runtime = {.deadline = Seconds(kDeadline), .network = network}});
           CheckpointFolder folder(disk, "c");
           EXPECT_NO_THROW(save_checkpoint(engine, folder, 1))
               << "member " << network->process() << ", " << slow << " is slow";
+          network->host().barrier(Seconds(kDeadline));  // the disk looks at both networks
         });
     EXPECT_EQ(Checkpoint(disk, find_checkpoint(disk, "c")).step(), 0);
-    disk.remove("c");
   }
 }
 
@@ -242,7 +264,7 @@ int refusals_of_two(SimulatedDisk& first, int64_t first_step, SimulatedDisk& sec
         const auto network = std::make_shared<ProcessNetwork>(std::move(mine));
         const bool is_first = network->process() == 0;
         Engine engine(config(), plan(), small_text(),
-                      {.runtime = {.deadline = Seconds(20), .network = network}});
+                      {.runtime = {.deadline = Seconds(600), .network = network}});
         SimulatedDisk& disk = is_first ? first : second;
         const CheckpointFolder folder(disk, "c");
         const Checkpoint checkpoint(disk, folder.path_of(is_first ? first_step : second_step));

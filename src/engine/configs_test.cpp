@@ -27,9 +27,9 @@ std::vector<std::string> names_in(const std::filesystem::path& folder,
   return names;
 }
 
-class EveryPlanFile : public testing::TestWithParam<std::string> {};
+class EngineEveryPlanFile : public testing::TestWithParam<std::string> {};
 
-TEST_P(EveryPlanFile, CompilesForTheConfigurationOfItsName) {
+TEST_P(EngineEveryPlanFile, CompilesForTheConfigurationOfItsName) {
   const std::string model = GetParam().substr(0, GetParam().find('.'));
   const RunConfig config = read_config(kConfigFolder / (model + ".toml"));
   const Plan plan = read_plan(kConfigFolder / "plans" / (GetParam() + ".json"));
@@ -56,7 +56,7 @@ bool repeats_work(const std::string& plan) {
   return kNames.contains(plan);
 }
 
-TEST_P(EveryPlanFile, WastesNoWork) {
+TEST_P(EngineEveryPlanFile, WastesNoWork) {
   const std::string model = GetParam().substr(0, GetParam().find('.'));
   const RunConfig config = read_config(kConfigFolder / (model + ".toml"));
   const Plan plan = read_plan(kConfigFolder / "plans" / (GetParam() + ".json"));
@@ -71,7 +71,7 @@ TEST_P(EveryPlanFile, WastesNoWork) {
 }
 
 // Of the same micro-batches it has the forwards alone.
-TEST_P(EveryPlanFile, TheEvaluationRunsInTheArenaOfTheStep) {
+TEST_P(EngineEveryPlanFile, TheEvaluationRunsInTheArenaOfTheStep) {
   const std::string model = GetParam().substr(0, GetParam().find('.'));
   const RunConfig config = read_config(kConfigFolder / (model + ".toml"));
   const Plan plan = read_plan(kConfigFolder / "plans" / (GetParam() + ".json"));
@@ -94,7 +94,7 @@ Plan written_and_read(const Plan& plan, const Graph& graph) {
   return parse_plan(parse_json(text, "resolved.json"), "resolved.json");
 }
 
-TEST_P(EveryPlanFile, ResolvedGivesTheSameProgramsAsItsMarks) {
+TEST_P(EngineEveryPlanFile, ResolvedGivesTheSameProgramsAsItsMarks) {
   const std::string model = GetParam().substr(0, GetParam().find('.'));
   const RunConfig config = read_config(kConfigFolder / (model + ".toml"));
   const Plan plan = read_plan(kConfigFolder / "plans" / (GetParam() + ".json"));
@@ -110,7 +110,7 @@ TEST_P(EveryPlanFile, ResolvedGivesTheSameProgramsAsItsMarks) {
   }
 }
 
-INSTANTIATE_TEST_SUITE_P(Configs, EveryPlanFile,
+INSTANTIATE_TEST_SUITE_P(Configs, EngineEveryPlanFile,
                          testing::ValuesIn(names_in(kConfigFolder / "plans", ".json")),
                          [](const auto& given) {
                            std::string name = given.param;

@@ -107,7 +107,7 @@ bool is_equal(const Tensor& a, const Tensor& b) {
   return std::memcmp(a.data(), b.data(), static_cast<size_t>(byte_size(a.type()).value())) == 0;
 }
 
-TEST(Frozen, KeepTheirBitsAndHaveNoState) {
+TEST(EngineFrozen, KeepTheirBitsAndHaveNoState) {
   const RunConfig config = run_of("gpt", "frozen");
   Engine engine(config, preset(config, "dp=2,tp=2"), small_text());
   const TensorMap before = engine.variables();
@@ -121,7 +121,7 @@ TEST(Frozen, KeepTheirBitsAndHaveNoState) {
   }
 }
 
-TEST(Adapters, BeginWithTheParametersOfACheckpointAndAreInTheirOwn) {
+TEST(EngineAdapters, BeginWithTheParametersOfACheckpointAndAreInTheirOwn) {
   SimulatedDisk disk;
   const RunConfig base = tiny_run("gpt"), adapted = run_of("gpt", "lora");
   Engine pretrained(base, preset(base, "dp=2"), small_text());
@@ -150,7 +150,7 @@ TEST(Adapters, BeginWithTheParametersOfACheckpointAndAreInTheirOwn) {
     EXPECT_TRUE(is_equal(tensor, engine.variables().at(name))) << name;
 }
 
-TEST(Adapters, ACheckpointOfAnotherModelIsRefused) {
+TEST(EngineAdapters, ACheckpointOfAnotherModelIsRefused) {
   SimulatedDisk disk;
   RunConfig base = tiny_run("gpt");
   base.model.width = 16;

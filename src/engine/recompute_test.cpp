@@ -118,14 +118,14 @@ Bytes peak_with(const Recompute& recompute, int64_t layers) {
   return compiled.arenas.front().size;
 }
 
-TEST(Recompute, AFurtherLayerKeepsItsOneResultUnderFull) {
+TEST(EngineRecompute, AFurtherLayerKeepsItsOneResultUnderFull) {
   const RunConfig config = large_batch(1);
   const Bytes value(config.train.batch * config.model.context * config.model.width * 4);
   const Recompute full{Recompute::Kind::kFull};
   EXPECT_EQ(peak_with(full, 12) - peak_with(full, 11), value);
 }
 
-TEST(Recompute, SelectiveIsBetweenFullAndNone) {
+TEST(EngineRecompute, SelectiveIsBetweenFullAndNone) {
   const Bytes none = peak_with({}, 12);
   const Bytes selective = peak_with({Recompute::Kind::kSelective}, 12);
   const Bytes full = peak_with({Recompute::Kind::kFull}, 12);
@@ -212,7 +212,7 @@ TEST(RecomputeAuto, IsTheSameProgramWithResolvedShardings) {
             to_text(compile(graph, plan).tasks));
 }
 
-TEST(Recompute, IsSwitchedOffWithItsPass) {
+TEST(EngineRecompute, IsSwitchedOffWithItsPass) {
   const RunConfig config = tiny_run("gpt");
   Plan plan;
   const Graph graph = training_graph(config);

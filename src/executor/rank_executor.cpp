@@ -165,7 +165,7 @@ bool RankExecutor::advance(RankStream& stream) {
 /// Advances an exchange that may have been prefetched, at its turn.
 bool RankExecutor::advance_prefetch(RankStream& stream, Prefetch& prefetch) {
   stopwatch_.pause();
-  const auto begin = StepStopwatch::now();
+  const auto begin = stopwatch_.now();
   const bool has_moved = exchanger_.prefetches().advance_due(prefetch);
   stopwatch_.add_due(prefetch.state == Prefetch::State::kActing,
                      prefetch.state == Prefetch::State::kDone, begin);

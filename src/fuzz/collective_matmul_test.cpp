@@ -88,7 +88,7 @@ const Division kDivisions[] = {
     {"tp=2", "P()"},  // no sequence parallelism: sums in place of scatters
 };
 
-TEST(CollectiveMatmul, DecomposedMatmulsComputeWhatTheSerialProgramComputes) {
+TEST(FuzzCollectiveMatmul, DecomposedMatmulsComputeWhatTheSerialProgramComputes) {
   for (const Division& division : kDivisions)
     for (int64_t chunks : {2, 3, 4}) {
       int in_chunks = 0;
@@ -173,7 +173,7 @@ bool adds_up_alike_for_fewer_rows(const Sizes& sizes) {
 
 // The chunks divide a dim that is not reduced, so every element is the same sum of the same
 // products. Here rows are divided, since the weights are larger.
-TEST(CollectiveMatmul,
+TEST(FuzzCollectiveMatmul,
      DecomposedAndWholeMatmulsHaveTheSameBitsWhereTheLibrarySumsFewerRowsInTheSameOrder) {
   const Sizes sizes{.batch = 2, .sequence = 32, .width = 72, .inner = 16};
   if (!adds_up_alike_for_fewer_rows(sizes)) GTEST_SKIP() << "it does not on this processor";

@@ -74,7 +74,7 @@ bool blocks_sigterm(pid_t process) {
 
 }  // namespace
 
-void RankWatch::remove_exited() {
+void RankWatch::remove_exited(Clock::time_point now) {
   std::vector<Rank> lost;
   for (auto at = ranks_.begin(); at != ranks_.end();) {
     const ProcessState state = state_of(at->first);
@@ -82,7 +82,7 @@ void RankWatch::remove_exited() {
     if (state != ProcessState::kStopped)
       seen.stopped_since.reset();
     else if (!seen.stopped_since)
-      seen.stopped_since = Clock::now();
+      seen.stopped_since = now;
     if (state == ProcessState::kExited) lost.push_back({seen.rank, at->first});
     at = state == ProcessState::kExited ? ranks_.erase(at) : std::next(at);
   }
@@ -98,19 +98,19 @@ void RankWatch::add_new() {
       if (const auto rank = rank_of(child)) ranks_.emplace(child, Seen{*rank});
 }
 
-void RankWatch::update() {
-  remove_exited();
+void RankWatch::update(Clock::time_point now) {
+  remove_exited(now);
   add_new();
   if (!has_lost_ || !ranks_.empty())
     empty_since_.reset();
   else if (!empty_since_)
-    empty_since_ = Clock::now();
+    empty_since_ = now;
 }
 
-std::optional<RankWatch::Rank> RankWatch::stopped_for(Clock::duration time) const {
+std::optional<RankWatch::Rank> RankWatch::stopped_for(Clock::duration time,
+                                                      Clock::time_point now) const {
   for (const auto& [process, seen] : ranks_)
-    if (seen.stopped_since && Clock::now() - *seen.stopped_since > time)
-      return Rank{seen.rank, process};
+    if (seen.stopped_since && now - *seen.stopped_since > time) return Rank{seen.rank, process};
   return std::nullopt;
 }
 

@@ -19,7 +19,7 @@ class RankWatch {
   explicit RankWatch(pid_t launcher) : launcher_(launcher) {}
 
   /// Reads the states of the processes; call it several times a second.
-  void update();
+  void update(Clock::time_point now = Clock::now());
 
   struct Rank {
     int number = 0;
@@ -28,7 +28,7 @@ class RankWatch {
   /// The rank that ended first; nullopt when none did, or when several ended between two updates.
   std::optional<Rank> first_lost() const { return first_lost_; }
   /// A rank that has been stopped, for example by SIGSTOP, for longer than `time`.
-  std::optional<Rank> stopped_for(Clock::duration time) const;
+  std::optional<Rank> stopped_for(Clock::duration time, Clock::time_point now = Clock::now()) const;
   /// The processes that are alive.
   std::vector<pid_t> alive() const;
   /// Those that block SIGTERM and poll for it, so that it asks them to stop and kills none.
@@ -42,7 +42,7 @@ class RankWatch {
     int rank = 0;
     std::optional<Clock::time_point> stopped_since = std::nullopt;
   };
-  void remove_exited();
+  void remove_exited(Clock::time_point now);
   void add_new();
 
   pid_t launcher_;

@@ -5,9 +5,9 @@
 #include <array>
 #include <chrono>
 #include <thread>
+#include <utility>
 
 #include "base/threads/clock_time.h"
-#include "launch/rank_watch.h"
 
 namespace tessera {
 namespace {
@@ -23,23 +23,24 @@ LostProcess lost_process(const RankWatch::Rank& rank, bool has_ended) {
 
 }  // namespace
 
+StartLosses::StartLosses(pid_t launcher, Seconds deadline)
+    : max_time_(clock_time(deadline)), ranks_(launcher) {}
+
+std::optional<LostProcess> StartLosses::check(Clock::time_point now) {
+  ranks_.update(now);
+  if (const auto stopped = ranks_.stopped_for(max_time_, now)) return lost_process(*stopped, false);
+  const auto lost = ranks_.first_lost();
+  if (!lost) return std::nullopt;
+  if (!lost_at_) lost_at_ = now;  // the launcher may end the others and report why
+  if (now - *lost_at_ <= max_time_) return std::nullopt;
+  return lost_process(*lost, true);
+}
+
 StartWatch::StartWatch(pid_t launcher, Seconds deadline, OnLost on_lost)
     : thread_([this, launcher, deadline, on_lost = std::move(on_lost)] {
-        watch(launcher, deadline, on_lost);
+        StartLosses losses(launcher, deadline);
+        for (; !is_ending_.load(); std::this_thread::sleep_for(kInterval))
+          if (const auto lost = losses.check(Clock::now())) return on_lost(*lost);
       }) {}
-
-void StartWatch::watch(pid_t launcher, Seconds deadline, const OnLost& on_lost) {
-  const auto max_time = clock_time(deadline);
-  RankWatch ranks(launcher);
-  std::optional<Clock::time_point> lost_at;
-  for (; !is_ending_.load(); std::this_thread::sleep_for(kInterval)) {
-    ranks.update();
-    if (const auto stopped = ranks.stopped_for(max_time))
-      return on_lost(lost_process(*stopped, false));
-    const auto lost = ranks.first_lost();
-    if (lost && !lost_at) lost_at = Clock::now();  // the launcher may end the others and report why
-    if (lost && Clock::now() - *lost_at > max_time) return on_lost(lost_process(*lost, true));
-  }
-}
 
 }  // namespace tessera

@@ -6,19 +6,36 @@
 
 #include <atomic>
 #include <functional>
+#include <optional>
 
 #include "base/threads/worker.h"
 #include "comm/liveness.h"
+#include "launch/rank_watch.h"
 
 namespace tessera {
 
-/// Watches the processes of this machine during its lifetime, from a thread of its own.
+/// Finds the first process that is lost during start-up.
 ///
 ///   launcher  the process that started them; they are its children
 ///   deadline  a process that has been stopped for this time is lost, and so is one that ended this
 ///             long ago
-///   on_lost   is called once, from that thread
 ///   limit     as RankWatch
+class StartLosses {
+ public:
+  StartLosses(pid_t launcher, Seconds deadline);
+  /// Reads the states of the processes; call it several times a second.
+  std::optional<LostProcess> check(RankWatch::Clock::time_point now);
+
+ private:
+  const RankWatch::Clock::duration max_time_;
+  RankWatch ranks_;
+  std::optional<RankWatch::Clock::time_point> lost_at_;
+};
+
+/// Watches the processes of this machine during its lifetime, from a thread of its own.
+///
+///   launcher, deadline  as StartLosses
+///   on_lost             is called once, from that thread
 class StartWatch {
  public:
   using OnLost = std::function<void(const LostProcess&)>;
@@ -28,8 +45,6 @@ class StartWatch {
   StartWatch& operator=(const StartWatch&) = delete;
 
  private:
-  void watch(pid_t launcher, Seconds deadline, const OnLost& on_lost);
-
   std::atomic<bool> is_ending_{false};
   Worker thread_;  // last, so that it ends before the members that it uses
 };

@@ -15,7 +15,8 @@ TEST(StopSignals, ASignalWaitsUntilItIsAskedFor) {
   EXPECT_EQ(signals.received(), "SIGTERM");
 }
 
-TEST(StopSignals, ASignalToAProcessWithOtherThreadsWaitsToo) {
+// The process must have no thread that was made before: the signal would go to it and end all.
+TEST(StopSignalsAlone, ASignalToAProcessWithOtherThreadsWaitsToo) {
   StopSignals signals;
   bool asked = false;
   std::thread other([&] {

@@ -41,7 +41,7 @@ std::vector<std::string> ops_of(const Compiled& made) {
 using ::testing::Contains;
 using ::testing::ElementsAre;
 
-TEST(GraphPasses, WithoutOneTheProgramIsAnother) {
+TEST(LowerGraphPasses, WithoutOneTheProgramIsAnother) {
   const std::vector<std::string> all = {"fold", "algebra", "cse", "dead-code"};
   EXPECT_THAT(ops_of(compiled({})), ElementsAre("half", "halved", "e", "s", "t", "y"));
   EXPECT_THAT(ops_of(compiled(all)), ElementsAre("quarter", "half", "halved", "once", "e", "again",
@@ -52,7 +52,7 @@ TEST(GraphPasses, WithoutOneTheProgramIsAnother) {
   EXPECT_THAT(ops_of(compiled({"dead-code"})), Contains("unread"));
 }
 
-TEST(GraphPasses, TheResultNamesTheValueThatHoldsWhatARemovedOneHeld) {
+TEST(LowerGraphPasses, TheResultNamesTheValueThatHoldsWhatARemovedOneHeld) {
   const Compiled made = compiled({});
   const auto name_of = [&](std::string_view name) {
     const auto value = find_value(made, name);
@@ -64,13 +64,13 @@ TEST(GraphPasses, TheResultNamesTheValueThatHoldsWhatARemovedOneHeld) {
   EXPECT_EQ(name_of("unread"), "none");
 }
 
-TEST(GraphPasses, AMarkedOpIsLeftAsItIs) {
+TEST(LowerGraphPasses, AMarkedOpIsLeftAsItIs) {
   for (const char* name : {"half", "once", "again", "unread"})
     EXPECT_THAT(ops_of(compiled({}, {shard_tensor(name, "P(\"d\")")})), Contains(name));
 }
 
 // Both stages compute exp(x), and each of them for itself.
-TEST(GraphPasses, AnOpStaysOnTheStageThatTheMarksGiveIt) {
+TEST(LowerGraphPasses, AnOpStaysOnTheStageThatTheMarksGiveIt) {
   const Meshes meshes = {
       {"first",
        std::make_shared<const Mesh>(Shape{1}, std::vector<std::string>{"d"}, std::vector<Rank>{0})},
@@ -86,7 +86,7 @@ TEST(GraphPasses, AnOpStaysOnTheStageThatTheMarksGiveIt) {
     EXPECT_EQ(made.sharded.stages.ops[made.graph.find_op(name)->index], 0) << name;
 }
 
-TEST(GraphPasses, TheFingerprintOfTheResultNamesThePassesThatRan) {
+TEST(LowerGraphPasses, TheFingerprintOfTheResultNamesThePassesThatRan) {
   const RewrittenFingerprint all = rewritten_fingerprint(compiled({}));
   const RewrittenFingerprint some = rewritten_fingerprint(compiled({"fold", "dead-code"}));
   EXPECT_THAT(all.passes, ElementsAre("fold", "algebra", "cse", "dead-code", "recompute"));
@@ -94,7 +94,7 @@ TEST(GraphPasses, TheFingerprintOfTheResultNamesThePassesThatRan) {
   EXPECT_NE(all.graph, some.graph);
 }
 
-TEST(GraphPasses, TheFingerprintIsKnownWithoutCompilingThePasses) {
+TEST(LowerGraphPasses, TheFingerprintIsKnownWithoutCompilingThePasses) {
   const Graph graph = parse_graph(kProgram);
   for (const std::vector<std::string>& disabled :
        {std::vector<std::string>{}, std::vector<std::string>{"fold", "dead-code"}}) {
@@ -107,7 +107,7 @@ TEST(GraphPasses, TheFingerprintIsKnownWithoutCompilingThePasses) {
   }
 }
 
-TEST(GraphPasses, APlanOfOtherPassesCompilesWithANote) {
+TEST(LowerGraphPasses, APlanOfOtherPassesCompilesWithANote) {
   const Graph graph = parse_graph(kProgram);
   Plan plan;
   plan.fingerprint = PlanFingerprint{};
@@ -126,7 +126,7 @@ TEST(GraphPasses, APlanOfOtherPassesCompilesWithANote) {
                   "dead-code, recompute the graph is another one, which computes the same"));
 }
 
-TEST(GraphPasses, WhatADisabledPassWouldDoIsNoted) {
+TEST(LowerGraphPasses, WhatADisabledPassWouldDoIsNoted) {
   const Graph graph = parse_graph(kProgram);
   Plan plan;
   const auto notes = [&] {

@@ -51,7 +51,7 @@ TEST(Tolerance, OfIntegersBeginsWhereF32CannotHoldThem) {
   EXPECT_EQ(integer_roundings(0x1p24 + 1), 1);
 }
 
-TEST(Index, StepsInRowMajorOrder) {
+TEST(OpsIndex, StepsInRowMajorOrder) {
   const Shape shape{2, 1, 3};
   Dims index{0, 0, 0};
   int64_t flat = 0;
@@ -62,13 +62,13 @@ TEST(Index, StepsInRowMajorOrder) {
   EXPECT_EQ(index, (Dims{0, 0, 0}));
 }
 
-TEST(Index, OfAScalarHasOneStep) {
+TEST(OpsIndex, OfAScalarHasOneStep) {
   Dims index;
   EXPECT_FALSE(advance_index(index, {}));
   EXPECT_EQ(row_major_index(index, {}), 0);
 }
 
-TEST(Work, CountsEveryOperandOnce) {
+TEST(OpsWork, CountsEveryOperandOnce) {
   const Attributes none;
   const OpView op{"y", none, {{DType::kF32, {4, 2}}, {DType::kBool, {8}}}, {{DType::kI32, {4, 2}}}};
   EXPECT_EQ(operand_bytes(op), Bytes(32 + 8 + 32));

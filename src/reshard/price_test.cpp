@@ -12,7 +12,7 @@ Price price_of(std::string_view mesh_text, std::string_view from, std::string_vi
   return price(a.type, classified(a.type.shape, a.attr, b.attr), links);
 }
 
-TEST(Price, OfACollectiveIsThatOfItsRing) {
+TEST(ReshardPrice, OfACollectiveIsThatOfItsRing) {
   // Direct messages take as many latencies as the ring has rounds, and as many bytes.
   const LinkCosts links{.any = {Seconds(0.25), 32}};
   EXPECT_EQ(price_of("d=4", "f32[64@d]", "f32[64]", links),
@@ -24,7 +24,7 @@ TEST(Price, OfACollectiveIsThatOfItsRing) {
             all_to_all_price(Bytes(64), 4, links.any));
 }
 
-TEST(Price, IsThatOfTheLinkOfTwoRanksOrOfTheirAxis) {
+TEST(ReshardPrice, IsThatOfTheLinkOfTwoRanksOrOfTheirAxis) {
   // Each rank gets 16 bytes from the other one.
   LinkCosts links{.any = {Seconds(1), 16}};
   const auto made = [&] { return price_of("d=2", "f32[8@d]", "f32[8]", links); };

@@ -137,7 +137,7 @@ TEST(Halo, ThePullsBetweenEveryPairOfPlacementsAreExact) {
     }
 }
 
-TEST(Chunks, AreTakenPieceByPieceWhereTheEndsDivideDifferently) {
+TEST(ReshardChunks, AreTakenPieceByPieceWhereTheEndsDivideDifferently) {
   // Two chunks of 4 over two ranks: rank 0 holds 0, 1, 4 and 5. Without chunks it holds 0 to 3.
   const Given given = exchange_of("a=2", "f32[8@a]", "f32[8@a/2]");
   EXPECT_THAT(pulls_of(given, 0), ElementsAre("[0:2] from 0", "[4:6] from 1"));
@@ -150,7 +150,7 @@ TEST(Chunks, AreTakenPieceByPieceWhereTheEndsDivideDifferently) {
               ElementsAre("[0:2] from 0", "[2:4] from 1", "[4:6] from 0", "[6:8] from 1"));
 }
 
-TEST(Chunks, PartialValuesAreReducedIntoEachChunk) {
+TEST(ReshardChunks, PartialValuesAreReducedIntoEachChunk) {
   const Given given = exchange_of("a=2", "f32[4] {partial sum: a}", "f32[4@a/2]");
   EXPECT_THAT(pulls_of(given, 1),
               ElementsAre("[1:2] from 0", "[1:2] from 1", "[3:4] from 0", "[3:4] from 1"));

@@ -28,7 +28,7 @@ namespace {
 
 using namespace testing_programs;
 
-TEST(Allocation, AStepAllocatesNothingAfterTheSecond) {
+TEST(RuntimeAllocation, AStepAllocatesNothingAfterTheSecond) {
   for (const std::string mesh : {"dp=1", "dp=2", "dp=16"}) {
     HandMade made(mesh_of(mesh));
     const RegisterIndex addend = feed_anything(made, "x", "f32[2000] {partial sum: dp}");
@@ -59,7 +59,7 @@ TEST(Allocation, AStepAllocatesNothingAfterTheSecond) {
   }
 }
 
-TEST(Allocation, AStepThatIsTracedAllocatesNothingEither) {
+TEST(RuntimeAllocation, AStepThatIsTracedAllocatesNothingEither) {
   HandMade made(mesh_of("dp=2"));
   made.result("sum", made.reshard("sum", feed_anything(made, "x", "f32[200] {partial sum: dp}"),
                                   "f32[200]"));
@@ -74,7 +74,7 @@ TEST(Allocation, AStepThatIsTracedAllocatesNothingEither) {
   EXPECT_GT(bench.runtime().stop_trace().lost, 0);
 }
 
-TEST(Allocation, ARankThatDrawsItsPartHoldsNoMoreThanThat) {
+TEST(RuntimeAllocation, ARankThatDrawsItsPartHoldsNoMoreThanThat) {
   HandMade made(mesh_of("tp=8"));
   made.variable("w", "f32[2048@tp, 1024]", Initializer::normal(0, 1));  // 8 MiB, 1 MiB per rank
   made.variable("v", "f32[2048, 1024@tp]", Initializer::normal(0, 1));

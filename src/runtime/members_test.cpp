@@ -5,6 +5,8 @@
 #include <gtest/gtest.h>
 
 #include <barrier>
+#include <chrono>
+#include <thread>
 
 #include "base/error.h"
 #include "comm/network.h"
@@ -191,16 +193,21 @@ TEST(Members, AnExchangeThatMayBeginAheadIsOverBeforeItsTurn) {
         Ahead ahead;
         Bench member(ahead.make(from, to, may_begin), {.network = network});
         bool is_over = false;
-        int kernels_behind = 0;
+        int kernels_behind = 0, kernels_before = 0;
+        // The exchange advances between two kernels, so no kernel can wait for its end. They take
+        // longer and longer until it is over, up to 80 s in all: the machine may run the threads
+        // of the other process late.
         const Observer observer = [&](Rank, RegisterIndex reg, const Coordinate&,
                                       const std::byte*) {
           if (reg == ahead.exchanged) is_over = true;
           if (reg < ahead.first || reg > ahead.last) return;
-          is_over ? static_cast<void>(++kernels_behind)
-                  : std::this_thread::sleep_for(std::chrono::milliseconds(may_begin ? 5 : 0));
+          if (is_over) ++kernels_behind;
+          if (is_over || !may_begin) return;
+          std::this_thread::sleep_for(std::chrono::milliseconds(++kernels_before));
         };
         for (int step = 0; step < 2; ++step) {
-          is_over = false, kernels_behind = 0;
+          is_over = false;
+          kernels_behind = kernels_before = 0;
           member.step(&observer);
           EXPECT_EQ(kernels_behind > 0, may_begin);
           EXPECT_EQ(bytes_of(member.result("x")), bytes_of(threads.result("x")));

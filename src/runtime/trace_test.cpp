@@ -3,11 +3,13 @@
 #include <gtest/gtest.h>
 
 #include <algorithm>
+#include <atomic>
 #include <barrier>
 #include <chrono>
 #include <thread>
 
 #include "base/error.h"
+#include "base/testing/waits.h"
 #include "comm/network.h"
 #include "comm/testing/local_transport.h"
 #include "comm/testing/transport_suite.h"
@@ -155,13 +157,22 @@ TEST(Trace, AfterAFailureEachMemberGetsItsOwn) {
 
 TEST(Trace, AWaitIsNamedAfterTheTaskThatCouldNotBegin) {
   Bench bench(sum_over_two());
-  // Rank 0 is late with its partial value. Only a rank that is itself delayed longer does not have
-  // to wait for it.
+  const auto is_partial = [&](RegisterIndex reg) {
+    return bench.graph().registers[reg].name == "x.partial";
+  };
+  // Rank 0 is late with its partial value: when rank 1 has its own, which has nothing to do then
+  // but to wait. The machine may run rank 1 late, so rank 0 is later in each step.
+  std::atomic<bool> is_next_to_wait{false};
+  std::chrono::milliseconds lateness(1);
   const Observer late = [&](Rank rank, RegisterIndex reg, const Coordinate&, const std::byte*) {
-    if (rank == 0 && bench.graph().registers[reg].name == "x.partial")
-      std::this_thread::sleep_for(std::chrono::milliseconds(2));
+    if (!is_partial(reg)) return;
+    if (rank == 1) is_next_to_wait = true;
+    if (rank == 1) return;
+    comes_true([&] { return is_next_to_wait.load(); });
+    std::this_thread::sleep_for(lateness);
   };
   const auto has_waited = [&] {
+    is_next_to_wait = false;
     bench.runtime().start_trace();
     bench.step(&late);
     const std::vector<Span> spans = bench.runtime().stop_trace().tracks[1].spans;
@@ -169,9 +180,8 @@ TEST(Trace, AWaitIsNamedAfterTheTaskThatCouldNotBegin) {
       return span.kind == Span::Kind::kWait && span.name == "sum y";
     });
   };
-  bool seen = false;
-  for (int step = 0; step < 500 && !seen; ++step) seen = has_waited();
-  EXPECT_TRUE(seen);
+  for (; !has_waited(); lateness *= 2)
+    ASSERT_LT(lateness, std::chrono::minutes(1)) << "no wait for the sum is in the trace";
 }
 
 TEST(Trace, WhatFindsNoRoomIsCounted) {

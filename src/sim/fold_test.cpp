@@ -34,19 +34,19 @@ std::vector<Rank> representatives(const Demands& demands, const SimulateOptions&
   return list;
 }
 
-TEST(Fold, RanksWithTheSameDemandsAreOneClass) {
+TEST(SimFold, RanksWithTheSameDemandsAreOneClass) {
   const auto graph = eight_ranks();
   EXPECT_THAT(representatives(machine_demands(*graph, {})), ElementsAre(0, 0, 0, 0, 0, 0, 0, 0));
 }
 
-TEST(Fold, RanksThatTakeLongerAreAnotherClass) {
+TEST(SimFold, RanksThatTakeLongerAreAnotherClass) {
   // tp is the inner axis: even ranks have coordinate 0.
   const auto graph = eight_ranks();
   EXPECT_THAT(representatives(machine_demands(*graph, {.slow_axis = 1})),
               ElementsAre(0, 1, 0, 1, 0, 1, 0, 1));
 }
 
-TEST(Fold, AStragglerSplitsThoseWhoWaitForItFromThoseWhoWaitForThem) {
+TEST(SimFold, AStragglerSplitsThoseWhoWaitForItFromThoseWhoWaitForThem) {
   // Rank 3 exchanges over tp with rank 2, and over dp with ranks 1, 5 and 7, whose partners over tp
   // are 0, 4 and 6. Ranks 0 and 1 are on the machine of rank 3.
   const auto graph = eight_ranks();
@@ -54,21 +54,21 @@ TEST(Fold, AStragglerSplitsThoseWhoWaitForItFromThoseWhoWaitForThem) {
               ElementsAre(0, 1, 2, 3, 4, 5, 4, 5));
 }
 
-TEST(Fold, AnotherLinkSplitsTheClass) {
+TEST(SimFold, AnotherLinkSplitsTheClass) {
   const auto graph = eight_ranks();
   Demands demands = machine_demands(*graph, {});
   demands.resources[ResourceId(2)].capacity /= 2;  // out of the first machine
   EXPECT_THAT(representatives(demands), ElementsAre(0, 0, 0, 0, 4, 4, 4, 4));
 }
 
-TEST(Fold, RanksWithJitterAreEachOnTheirOwn) {
+TEST(SimFold, RanksWithJitterAreEachOnTheirOwn) {
   const auto graph = eight_ranks();
   Demands demands = machine_demands(*graph, {});
   demands.jitter = [](Rank rank, TaskId) { return rank < 4 ? 0.1 : 0; };
   EXPECT_THAT(representatives(demands), ElementsAre(0, 1, 2, 3, 4, 5, 4, 5));
 }
 
-TEST(Fold, ARankThatReceivesFromItselfIsNotLikeThoseThatWaitForMessages) {
+TEST(SimFold, ARankThatReceivesFromItselfIsNotLikeThoseThatWaitForMessages) {
   // From ranks 0, 1, 2 to ranks 0, 2, 1: rank 0 keeps its part, the others swap theirs.
   const auto mesh = [](std::vector<Rank> ranks) {
     return std::make_shared<Mesh>(Shape{3}, std::vector<std::string>{"dp"}, std::move(ranks));
@@ -85,7 +85,7 @@ TEST(Fold, ARankThatReceivesFromItselfIsNotLikeThoseThatWaitForMessages) {
   EXPECT_EQ(check.simulated, 2);
 }
 
-TEST(Fold, TheTimesAreThoseOfAllRanks) {
+TEST(SimFold, TheTimesAreThoseOfAllRanks) {
   const auto graph = eight_ranks();
   for (int slow_axis : {-1, 0, 1})
     for (int ranks_per_machine : {1, 2, 3, 4, 8})
@@ -102,7 +102,7 @@ TEST(Fold, TheTimesAreThoseOfAllRanks) {
         }
 }
 
-TEST(Fold, TwentyRandomPlansOfSixteenRanksTakeTheTimesOfAllRanks) {
+TEST(SimFold, TwentyRandomPlansOfSixteenRanksTakeTheTimesOfAllRanks) {
   int ranks = 0, simulated = 0;
   for (unsigned seed = 0; seed < 20; ++seed) {
     const auto graph =

@@ -54,7 +54,7 @@ std::vector<std::string> path_of(const TaskGraph& graph, const Simulation& simul
   return list;
 }
 
-TEST(CriticalPath, PassesTheRankThatTheOthersWaitFor) {
+TEST(SimCriticalPath, PassesTheRankThatTheOthersWaitFor) {
   const auto graph = ranks_that_exchange();
   std::vector<std::string> path = path_of(*graph, simulated(graph, 30));
   ASSERT_EQ(path.size(), 3U);
@@ -63,13 +63,13 @@ TEST(CriticalPath, PassesTheRankThatTheOthersWaitFor) {
   EXPECT_THAT(path[2], testing::EndsWith("w [34, 54)"));
 }
 
-TEST(CriticalPath, StaysOnItsStreamWhereNothingElseIsLater) {
+TEST(SimCriticalPath, StaysOnItsStreamWhereNothingElseIsLater) {
   const auto graph = ranks_that_exchange();
   EXPECT_THAT(path_of(*graph, simulated(graph, 5)),
               ElementsAre("0 y [0, 10)", "0 gather [10, 14)", "0 w [14, 34)"));
 }
 
-TEST(CriticalPath, LeavesTheLatencyOfAMessageBetweenTwoActs) {
+TEST(SimCriticalPath, LeavesTheLatencyOfAMessageBetweenTwoActs) {
   const auto graph = ranks_that_exchange();
   std::vector<std::string> path =
       path_of(*graph, simulated(graph, 30, {.message = Seconds(0.002)}));
@@ -78,7 +78,7 @@ TEST(CriticalPath, LeavesTheLatencyOfAMessageBetweenTwoActs) {
   EXPECT_EQ(path[1], "0 gather [32, 36)");
 }
 
-TEST(CriticalPath, AddsUpToTheStep) {
+TEST(SimCriticalPath, AddsUpToTheStep) {
   const auto graph = ranks_that_exchange();
   for (bool barrier : {true, false})
     for (bool folds : {true, false}) {
@@ -123,7 +123,10 @@ TEST(LiveRanges, AndThePathAreFoundWithoutATimelineToo) {
                    without = simulated(graph, 30, {.has_timeline = false});
   EXPECT_EQ(path_of(*graph, with), path_of(*graph, without));
   EXPECT_EQ(live_of(*graph, with), live_of(*graph, without));
-  EXPECT_TRUE(simulate(graph, Demands{.of = [](Rank, TaskId) { return ActDemand{1, {}}; }})
+  EXPECT_TRUE(simulate(graph, Demands{.of =
+                                          [](Rank, TaskId) {
+                                            return ActDemand{1, {}};
+                                          }})
                   .critical_path.empty());
 }
 

@@ -91,29 +91,29 @@ void expect_step_keeps_the_least_cost(StepOnce step) {
   EXPECT_GT(taken, 20);
 }
 
-TEST(Reduce, ANetworkIsTheProblemItWasMadeOf) {
+TEST(SolverReduce, ANetworkIsTheProblemItWasMadeOf) {
   expect_step_keeps_the_least_cost([](Network&, int32_t, std::vector<int32_t>&) { return true; });
 }
-TEST(Reduce, DroppingUnsupportedStrategiesKeepsTheLeastCost) {
+TEST(SolverReduce, DroppingUnsupportedStrategiesKeepsTheLeastCost) {
   expect_step_keeps_the_least_cost(drop_unsupported);
 }
-TEST(Reduce, DroppingDominatedStrategiesKeepsTheLeastCost) {
+TEST(SolverReduce, DroppingDominatedStrategiesKeepsTheLeastCost) {
   expect_step_keeps_the_least_cost(drop_dominated);
 }
-TEST(Reduce, SimplifyingEdgesKeepsTheLeastCost) {
+TEST(SolverReduce, SimplifyingEdgesKeepsTheLeastCost) {
   expect_step_keeps_the_least_cost(simplify_edges);
 }
-TEST(Reduce, SettlingSingleStrategiesKeepsTheLeastCost) {
+TEST(SolverReduce, SettlingSingleStrategiesKeepsTheLeastCost) {
   expect_step_keeps_the_least_cost(settle_single);
 }
-TEST(Reduce, EliminatingNodesKeepsTheLeastCost) {
+TEST(SolverReduce, EliminatingNodesKeepsTheLeastCost) {
   expect_step_keeps_the_least_cost(eliminate);
 }
-TEST(Reduce, AbsorbingDeterminedNeighboursKeepsTheLeastCost) {
+TEST(SolverReduce, AbsorbingDeterminedNeighboursKeepsTheLeastCost) {
   expect_step_keeps_the_least_cost(absorb_determined);
 }
 
-TEST(Reduce, CompressingMomentsKeepsTheLeastCost) {
+TEST(SolverReduce, CompressingMomentsKeepsTheLeastCost) {
   for (uint64_t seed = 1; seed <= kProblems; ++seed) {
     const Problem problem = random_problem(seed, 2, 7, 3);
     Network network(problem);
@@ -122,7 +122,7 @@ TEST(Reduce, CompressingMomentsKeepsTheLeastCost) {
   }
 }
 
-TEST(Reduce, AllTogetherKeepTheLeastCost) {
+TEST(SolverReduce, AllTogetherKeepTheLeastCost) {
   for (uint64_t seed = 1; seed <= kProblems; ++seed) {
     const Problem problem = random_problem(seed, 2, 9, 3);
     Network network(problem);
@@ -132,7 +132,7 @@ TEST(Reduce, AllTogetherKeepTheLeastCost) {
   }
 }
 
-TEST(Reduce, ATreeWithoutALimitIsSolvedByReductionsAlone) {
+TEST(SolverReduce, ATreeWithoutALimitIsSolvedByReductionsAlone) {
   Draw draw(5);
   Problem problem;
   for (int i = 0; i < 200; ++i) {
@@ -149,7 +149,7 @@ TEST(Reduce, ATreeWithoutALimitIsSolvedByReductionsAlone) {
   EXPECT_EQ(to_text(evaluate(problem, assignment).cost), to_text(network.constant));
 }
 
-TEST(Reduce, MomentsWhereEverythingFitsAreDropped) {
+TEST(SolverReduce, MomentsWhereEverythingFitsAreDropped) {
   Problem problem;
   problem.add_node({0, 5}, std::vector<Cost>{1, 0}, std::vector<Usage>{3, 6});
   problem.add_node({5, 9}, std::vector<Cost>{1, 0}, std::vector<Usage>{3, 6});
@@ -163,7 +163,7 @@ TEST(Reduce, MomentsWhereEverythingFitsAreDropped) {
   EXPECT_EQ(network.limits, std::vector<Usage>{5});
 }
 
-TEST(Reduce, AMomentWhoseNodesAllLiveAtAnotherIsImplied) {
+TEST(SolverReduce, AMomentWhoseNodesAllLiveAtAnotherIsImplied) {
   Problem problem;
   for (int i = 0; i < 4; ++i)
     problem.add_node({i, 4 + i}, std::vector<Cost>{1, 0}, std::vector<Usage>{0, 5});

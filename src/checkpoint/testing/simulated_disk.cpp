@@ -3,7 +3,7 @@
 #include <algorithm>
 #include <cerrno>
 #include <cstring>
-#include <thread>
+#include <utility>
 
 namespace tessera {
 
@@ -102,10 +102,10 @@ void SimulatedDisk::limit_transfers(size_t bytes) {
   max_bytes_ = bytes;
 }
 
-void SimulatedDisk::slow_down(std::string file_name, std::chrono::milliseconds time) {
+void SimulatedDisk::slow_down(std::string file_name, std::function<void()> delay) {
   const std::scoped_lock lock(mutex_);
   slow_name_ = std::move(file_name);
-  slow_time_ = time;
+  delay_ = std::move(delay);
 }
 
 void SimulatedDisk::release() {
@@ -163,7 +163,8 @@ void SimulatedDisk::write_begins(const fs::path& path, Half half, Flip flip) {
 }
 
 void SimulatedDisk::write_begins(const fs::path& path) {
-  write_begins(path, [] {}, [] {});
+  write_begins(
+      path, [] {}, [] {});
 }
 
 void SimulatedDisk::flip_bit(const fs::path& path, int64_t bit) {
@@ -185,9 +186,9 @@ std::unique_ptr<OutputFile> SimulatedDisk::create(const fs::path& path) {
   held_.wait(true);
   std::unique_lock lock(mutex_);
   if (path.filename() == slow_name_) {
-    const auto time = slow_time_;
+    const auto delay = delay_;
     lock.unlock();
-    std::this_thread::sleep_for(time);
+    delay();
     lock.lock();
   }
   const NodePointer folder = folder_for(path);

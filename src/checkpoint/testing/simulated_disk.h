@@ -3,7 +3,7 @@
 #pragma once
 
 #include <atomic>
-#include <chrono>
+#include <functional>
 #include <map>
 #include <memory>
 #include <mutex>
@@ -54,8 +54,8 @@ class SimulatedDisk final : public FileSystem {
   int64_t reads() const { return reads_; }
   /// Limits the bytes that one write or read transfers.
   void limit_transfers(size_t bytes);
-  /// Delays the creation of files of this name. Other files are not delayed.
-  void slow_down(std::string file_name, std::chrono::milliseconds time);
+  /// A thread that creates a file of this name calls `delay` first. Other files are not delayed.
+  void slow_down(std::string file_name, std::function<void()> delay);
   /// From now on, a thread that creates a file waits until release().
   void hold() { held_ = true; }
   void release();
@@ -100,7 +100,7 @@ class SimulatedDisk final : public FileSystem {
   bool stopped_ = false;
   size_t max_bytes_ = SIZE_MAX;
   std::string slow_name_;
-  std::chrono::milliseconds slow_time_{0};
+  std::function<void()> delay_;
   std::atomic<bool> held_{false};
 };
 

@@ -33,7 +33,7 @@ Cluster parsed(const std::string& toml) {
   return parse_cluster(parse_toml(toml, "c.toml"), "c.toml");
 }
 
-TEST(ClusterText, DrawsTheLevelsFromTheOutsideInWithTheMachinesOfEachSwitch) {
+TEST(CliClusterText, DrawsTheLevelsFromTheOutsideInWithTheMachinesOfEachSwitch) {
   EXPECT_THAT(cluster_text(parsed(kRacks)),
               HasSubstr("\nLinks, in one direction\n"
                         "  spine            1/2 of what its switches can send, 8 us\n"
@@ -41,7 +41,7 @@ TEST(ClusterText, DrawsTheLevelsFromTheOutsideInWithTheMachinesOfEachSwitch) {
                         "      6 x machine  n0 .. n5: 4 x a100-80g\n"));
 }
 
-TEST(ClusterText, HasTheMatrixOfAMachineWithDirectLinks) {
+TEST(CliClusterText, HasTheMatrixOfAMachineWithDirectLinks) {
   EXPECT_THAT(cluster_text(parse_cluster_line("3xv100")),
               HasSubstr("Links between the devices of n0\n"
                         "  GB/s   0   1   2\n"
@@ -51,7 +51,7 @@ TEST(ClusterText, HasTheMatrixOfAMachineWithDirectLinks) {
   EXPECT_THAT(cluster_text(parsed(kRacks)), Not(HasSubstr("Links between the devices")));
 }
 
-TEST(ClusterText, NamesTheMeshesOfUnlikeMachines) {
+TEST(CliClusterText, NamesTheMeshesOfUnlikeMachines) {
   EXPECT_THAT(cluster_text(parse_cluster_line("2x4xv100+2x8xp100")),
               HasSubstr("Meshes of like devices\n"
                         "  mesh of   machines  devices of each  devices\n"
@@ -60,7 +60,7 @@ TEST(ClusterText, NamesTheMeshesOfUnlikeMachines) {
   EXPECT_THAT(cluster_text(parsed(kRacks)), Not(HasSubstr("Meshes of like devices")));
 }
 
-TEST(ClusterText, ListsWhatIsAssumed) {
+TEST(CliClusterText, ListsWhatIsAssumed) {
   EXPECT_THAT(cluster_text(parsed(std::string("assumed = [\"PCIe has 12 GB/s\"]\n") + kRacks)),
               HasSubstr("\nAssumed\n  PCIe has 12 GB/s\n"));
   EXPECT_THAT(cluster_text(parsed(kRacks)), Not(HasSubstr("Assumed")));

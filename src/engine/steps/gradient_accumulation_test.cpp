@@ -280,7 +280,7 @@ class CountParts : public Callback {
   std::vector<int64_t> before;
 };
 
-TEST(Fit, StepsInPartsHaveSubstepAndOptimizerEventsAndCompiledStepsHaveNone) {
+TEST(EngineFit, StepsInPartsHaveSubstepAndOptimizerEventsAndCompiledStepsHaveNone) {
   const RunConfig config = without_dropout("gpt", 6);
   Engine engine(config, plan_of("gpt", "dp2"), small_text());
   CountParts parts;

@@ -18,8 +18,10 @@ class StepStopwatch {
  public:
   using Time = Recorder::Time;
 
-  static Time now() { return Recorder::now(); }
-  void begin_step() { *this = {}; }
+  explicit StepStopwatch(Time (*clock)() = &Recorder::now) : clock_(clock) {}
+
+  Time now() const { return clock_(); }
+  void begin_step() { *this = StepStopwatch(clock_); }
 
   /// An act begins on the thread. What the thread did before ends here.
   void begin_act(Task::Kind kind) {
@@ -54,6 +56,7 @@ class StepStopwatch {
     kind_ = kind;
   }
 
+  Time (*clock_)();
   RankTime time_;
   std::optional<Task::Kind> kind_;  // of the act since since_; none: the thread waits
   Time since_ = {};

@@ -7,17 +7,11 @@
 #include <vector>
 
 #include "base/random.h"
+#include "base/testing/tensor_types.h"
 #include "model/layers.h"
 #include "ops/interpreter.h"
 
 namespace tessera {
-
-inline TensorType f32(const Shape& shape) {
-  return {DType::kF32, shape};
-}
-inline TensorType i32(const Shape& shape) {
-  return {DType::kI32, shape};
-}
 
 /// Evaluates one layer on given inputs.
 struct Bench {

@@ -4,6 +4,7 @@
 
 #include <array>
 #include <cstring>
+#include <functional>
 #include <map>
 #include <memory>
 #include <mutex>
@@ -84,6 +85,21 @@ class Seen {
   std::mutex mutex_;
   std::map<Rank, Tensor> by_rank_;
 };
+
+/// An observer that acts when one rank has filled one register.
+inline Observer at(Rank where, RegisterIndex what, std::function<void()> act) {
+  return [where, what, act = std::move(act)](Rank rank, RegisterIndex reg, const Coordinate&,
+                                             const std::byte*) {
+    if (rank == where && reg == what) act();
+  };
+}
+/// All of them, one after the other.
+inline Observer all_of(std::vector<Observer> observers) {
+  return [observers = std::move(observers)](Rank rank, RegisterIndex reg,
+                                            const Coordinate& coordinate, const std::byte* data) {
+    for (const Observer& each : observers) each(rank, reg, coordinate, data);
+  };
+}
 
 /// A runtime that runs one program on random inputs, each determined by its name.
 class Bench {

@@ -66,10 +66,10 @@ struct GivenStep {
 /// that follow each other without a pause.
 inline void run_and_compare(unsigned seed, Size size,
                             const std::shared_ptr<ProcessNetwork>& network = nullptr) {
-  constexpr std::chrono::seconds kLong{60};
+  constexpr std::chrono::minutes kLong{3};
   constexpr int64_t kSteps = 8, kThatMeet = 3;
   RandomProgram program(seed, size);
-  Runtime runtime(ranks_up_to(size.ranks), {.deadline = Seconds(60), .network = network});
+  Runtime runtime(ranks_up_to(size.ranks), {.deadline = Seconds(180), .network = network});
   LoadedProgram& loaded = runtime.load(program.graph());
   runtime.initialize(loaded, 1);
   std::vector<std::unique_ptr<GivenStep>> steps;

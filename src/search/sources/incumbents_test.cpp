@@ -33,7 +33,7 @@ TEST(RankCounts, AreAllUpToEightAndDivisorsAbove) {
 }
 
 // The tensors of a micro-batch may fit in the caches of a core.
-TEST(Presets, HaveTwoAndFourMicroBatchesOnCoresWhereTheyAreTheFastest) {
+TEST(SearchPresets, HaveTwoAndFourMicroBatchesOnCoresWhereTheyAreTheFastest) {
   const Graph graph = training_graph(
       network_of({.kind = "mlp", .context = 8, .layers = 2, .width = 64}), {}, 16, 1);
   const Cluster cores = parse_cluster_line("cpu:2");

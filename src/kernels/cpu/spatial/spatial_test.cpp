@@ -68,7 +68,7 @@ struct Slide {
     }
     return list;
   }
-  Shape shape(int64_t batch, int64_t channels, int64_t Dim::* extent) const {
+  Shape shape(int64_t batch, int64_t channels, int64_t Dim::*extent) const {
     Shape shape{batch, channels};
     for (const Dim& dim : dims) shape.push_back(dim.*extent);
     return shape;
@@ -169,7 +169,7 @@ Convolution random_convolution(Generator& generator) {
           groups > 1 ? random_int(generator, 1, 3) : channels()};
 }
 
-TEST(Convolution, IsItsPlainTwin) {
+TEST(KernelConvolution, IsItsPlainTwin) {
   for (int seed = 0; seed < 150; ++seed) {
     Generator generator(static_cast<unsigned>(seed));
     const Convolution convolution = random_convolution(generator);
@@ -178,7 +178,7 @@ TEST(Convolution, IsItsPlainTwin) {
   }
 }
 
-TEST(Convolution, OfNoChannelsIsASumOfNothing) {
+TEST(KernelConvolution, OfNoChannelsIsASumOfNothing) {
   const LocalCall call{
       "convolution",   {1, 1, 1, 0, 3, 0, 0}, {}, "", {f32({2, 0, 3}), f32({4, 0, 1})},
       {f32({2, 4, 3})}};
@@ -188,7 +188,7 @@ TEST(Convolution, OfNoChannelsIsASumOfNothing) {
   for (float value : made[0].values<float>()) EXPECT_EQ(value, 0);
 }
 
-TEST(Convolution, OfAPartOfThePlacesIsThatPartOfTheWhole) {
+TEST(KernelConvolution, OfAPartOfThePlacesIsThatPartOfTheWhole) {
   for (int seed = 0; seed < 100; ++seed) {
     Generator generator(static_cast<unsigned>(seed));
     const Convolution convolution = random_convolution(generator);
@@ -212,7 +212,7 @@ TEST(Convolution, OfAPartOfThePlacesIsThatPartOfTheWhole) {
   }
 }
 
-TEST(Convolution, GradientOfAPartOfTheInputNeedsThePlacesThatSeeIt) {
+TEST(KernelConvolution, GradientOfAPartOfTheInputNeedsThePlacesThatSeeIt) {
   for (int seed = 0; seed < 100; ++seed) {
     Generator generator(static_cast<unsigned>(seed));
     const Convolution convolution = random_convolution(generator);
@@ -234,7 +234,7 @@ TEST(Convolution, GradientOfAPartOfTheInputNeedsThePlacesThatSeeIt) {
   }
 }
 
-TEST(Convolution, GradientsOfTheWeightByPartsOfThePlacesAddUp) {
+TEST(KernelConvolution, GradientsOfTheWeightByPartsOfThePlacesAddUp) {
   for (int seed = 0; seed < 100; ++seed) {
     Generator generator(static_cast<unsigned>(seed));
     const Convolution convolution = random_convolution(generator);
@@ -280,7 +280,7 @@ Tensor tied_tensor(Generator& generator, const TensorType& type) {
   return tensor;
 }
 
-TEST(MaxPool, IsItsPlainTwinBitByBit) {
+TEST(KernelMaxPool, IsItsPlainTwinBitByBit) {
   for (int seed = 0; seed < 200; ++seed) {
     Generator generator(static_cast<unsigned>(seed));
     const Pooling pooling = random_pooling(generator);
@@ -303,7 +303,7 @@ TEST(MaxPool, IsItsPlainTwinBitByBit) {
   }
 }
 
-TEST(MaxPool, OfTwoEqualElementsTheFirstGetsTheGradient) {
+TEST(KernelMaxPool, OfTwoEqualElementsTheFirstGetsTheGradient) {
   Tensors inputs;
   inputs.push_back(Tensor::of<float>({1, 1, 4}, {1, 3, 3, 2}));
   inputs.push_back(Tensor::of<float>({1, 1, 2}, {5, 7}));
@@ -316,7 +316,7 @@ TEST(MaxPool, OfTwoEqualElementsTheFirstGetsTheGradient) {
   EXPECT_EQ(std::vector<float>(dx.begin(), dx.end()), (std::vector<float>{0, 12, 0, 0}));
 }
 
-TEST(Pools, OfAPartOfThePlacesAreThatPartOfTheWhole) {
+TEST(KernelPools, OfAPartOfThePlacesAreThatPartOfTheWhole) {
   for (int seed = 0; seed < 150; ++seed) {
     Generator generator(static_cast<unsigned>(seed));
     const Pooling pooling = random_pooling(generator);
@@ -350,7 +350,7 @@ TEST(Pools, OfAPartOfThePlacesAreThatPartOfTheWhole) {
   }
 }
 
-TEST(Pools, GradientsOfAPartOfTheInputAreThatPartOfTheWhole) {
+TEST(KernelPools, GradientsOfAPartOfTheInputAreThatPartOfTheWhole) {
   for (int seed = 0; seed < 150; ++seed) {
     Generator generator(static_cast<unsigned>(seed));
     const Pooling pooling = random_pooling(generator);
@@ -386,7 +386,7 @@ TEST(Pools, GradientsOfAPartOfTheInputAreThatPartOfTheWhole) {
   }
 }
 
-TEST(AveragePool, IsItsPlainTwin) {
+TEST(KernelAveragePool, IsItsPlainTwin) {
   for (int seed = 0; seed < 150; ++seed) {
     Generator generator(static_cast<unsigned>(seed));
     const Pooling pooling = random_pooling(generator);
@@ -409,7 +409,7 @@ TEST(AveragePool, IsItsPlainTwin) {
   }
 }
 
-TEST(Resize, IsItsPlainTwin) {
+TEST(KernelResize, IsItsPlainTwin) {
   for (int seed = 0; seed < 60; ++seed) {
     Generator generator(static_cast<unsigned>(seed));
     Shape x{random_int(generator, 0, 2), random_int(generator, 1, 2)}, y = x;
@@ -435,7 +435,7 @@ TEST(Resize, IsItsPlainTwin) {
   }
 }
 
-TEST(Resize, HalfWayTheLowerOneIsNearest) {
+TEST(KernelResize, HalfWayTheLowerOneIsNearest) {
   Tensors x;
   x.push_back(Tensor::of<float>({1, 1, 4}, {1, 2, 3, 4}));
   // The centres of the two halves are at 1/2 and 5/2.
