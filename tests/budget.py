@@ -34,8 +34,9 @@ def tiers_of(listed, known):
 
 
 def program_of(name, programs):
-    """The program of a test: its whole name, or what is before the first dot."""
-    return name if name in programs else name.split(".")[0]
+    """The program of a test: its whole name, NAME of TIER.NAME.SHARD, or what is before the first dot."""
+    words = name.split(".")
+    return name if name in programs else words[1] if len(words) == 3 else words[0]
 
 
 def sums_by(group_of, times):
@@ -64,10 +65,10 @@ def lines_of(times, tiers, budget):
 
 def self_test():
     listed = {"tests": [{"name": name, "properties": [{"name": "LABELS", "value": ["x", tier]}]}
-                        for name, tier in (("docs", "system"), ("ops.A.b", "unit"), ("ops.A.c", "unit"))]}
+                        for name, tier in (("docs", "system"), ("unit.ops.1", "unit"), ("unit.ops.2", "unit"))]}
     budget = {"tiers": {"system": 10, "unit": 2}, "programs": {"docs": 10, "ops": 1}}
     tiers = tiers_of(listed, budget["tiers"])
-    said = "\n".join(lines_of({"docs": 11.9, "ops.A.b": 1, "ops.A.c": 0.3}, tiers, budget))
+    said = "\n".join(lines_of({"docs": 11.9, "unit.ops.1": 1, "unit.ops.2": 0.3}, tiers, budget))
     assert "system           11.9 s of 10 s" in said and "over budget: ops took 1.3 s of 1 s" in said, said
     assert "over budget: docs" not in said and "over budget: unit" not in said, said
     print("the sums are right")
