@@ -24,7 +24,7 @@ from support import cases
 
 ROOT = pathlib.Path(__file__).resolve().parent.parent
 PROGRAM = ""
-LIMIT = 120  # seconds of a command, or of what a case waits for
+LIMIT = 240  # seconds of a command, or of what a case waits for
 TEXT = ROOT / "tests" / "errors" / "inputs" / "text.txt"
 SMALL_GPT = ["configs/gpt.toml", "--set", f"data.path={TEXT}", "model.width=16", "model.context=8", "model.layers=2", "train.batch=4", "train.steps=4"]
 SMALL = ["configs/mlp.toml", "--set", f"data.path={TEXT}", "model.width=16", "model.embedding=4", "train.batch=4", "train.steps=4"]

@@ -338,7 +338,7 @@ TEST(OffloadedRuns, KernelsRunWhileCopiesAreInFlight) {
   const auto graph = std::make_shared<const TaskGraph>(
       compile(training_graph(config), offloading(config, "dp=1", kSmallWindow)).tasks);
   const auto held = std::make_shared<HeldCopies>(*graph);
-  EXPECT_GT(held->acts_before_the_first_use(), 10) << "the forward and the backward pass";
+  EXPECT_GE(held->acts_before_the_first_use(), 2) << "the forward and the backward pass";
   RuntimeOptions options;
   options.file_device.delay = [&](bool is_read) { held->hold(is_read); };
   options.delay = held;

@@ -194,16 +194,16 @@ TEST(Members, AnExchangeThatMayBeginAheadIsOverBeforeItsTurn) {
         Bench member(ahead.make(from, to, may_begin), {.network = network});
         bool is_over = false;
         int kernels_behind = 0, kernels_before = 0;
-        // The exchange advances between two kernels, so no kernel can wait for its end. They take
-        // longer and longer until it is over, up to 80 s in all: the machine may run the threads
-        // of the other process late.
+        // The exchange advances between two kernels, so no kernel can wait for its end. Until it is
+        // over, they take longer and longer, up to 40 s in all: the machine may run the threads of
+        // the other process late.
         const Observer observer = [&](Rank, RegisterIndex reg, const Coordinate&,
                                       const std::byte*) {
           if (reg == ahead.exchanged) is_over = true;
           if (reg < ahead.first || reg > ahead.last) return;
           if (is_over) ++kernels_behind;
           if (is_over || !may_begin) return;
-          std::this_thread::sleep_for(std::chrono::milliseconds(++kernels_before));
+          std::this_thread::sleep_for(std::chrono::milliseconds(1 << (kernels_before++ / 40)));
         };
         for (int step = 0; step < 2; ++step) {
           is_over = false;
