@@ -125,6 +125,8 @@ function(tessera_test_flags target)
   target_link_libraries(${target} PRIVATE fmt::fmt spdlog::spdlog GTest::gtest GTest::gmock)
   target_compile_definitions(${target} PRIVATE TESSERA_SOURCE_DIR="${PROJECT_SOURCE_DIR}" TESSERA_BINARY_DIR="${PROJECT_BINARY_DIR}")
   target_compile_options(${target} PRIVATE $<$<CONFIG:Release>:-O1> -Wno-conversion)
+  # A precompiled header serves only sources that are compiled for the same kind of program as it.
+  set_target_properties(${target} PROPERTIES POSITION_INDEPENDENT_CODE OFF)
   if(CMAKE_CXX_COMPILER_ID STREQUAL "GNU")
     # At -O1 g++ 12 inlines a replaced operator delete but not its new, and takes them for a mismatched pair.
     target_compile_options(${target} PRIVATE -Wno-mismatched-new-delete)

@@ -15,7 +15,7 @@ namespace {
 
 using testing::ThrowsMessage;
 
-constexpr double kInfinity = std::numeric_limits<double>::infinity();
+constexpr double kDoubleInfinity = std::numeric_limits<double>::infinity();
 constexpr double kNaN = std::numeric_limits<double>::quiet_NaN();
 
 TEST(DType, HasANameAndASize) {
@@ -88,7 +88,7 @@ void expect_rounding_between_all_neighbours(uint16_t infinity) {
     const double middle = (a + b) / 2;  // exact in double
     ASSERT_LT(a, b);
     ASSERT_EQ(T(std::nextafter(middle, -1)).bits, low);
-    ASSERT_EQ(T(std::nextafter(middle, kInfinity)).bits, high);
+    ASSERT_EQ(T(std::nextafter(middle, kDoubleInfinity)).bits, high);
     ASSERT_EQ(T(middle).bits, low % 2 == 0 ? low : high);
     ASSERT_EQ(T(-middle).bits, T(middle).bits | 0x8000);
   }
@@ -108,8 +108,8 @@ TEST(Float16, HasTheNumbersOfTheStandard) {
   EXPECT_EQ(Float16::of_bits(0x0001).to_double(), 0x1p-24);
   EXPECT_EQ(Float16::of_bits(0xc000).to_double(), -2);
   EXPECT_EQ(Float16(65519).to_double(), 65504);
-  EXPECT_EQ(Float16(65520).to_double(), kInfinity);  // halfway to 65536
-  EXPECT_EQ(Float16(-1e300).to_double(), -kInfinity);
+  EXPECT_EQ(Float16(65520).to_double(), kDoubleInfinity);  // halfway to 65536
+  EXPECT_EQ(Float16(-1e300).to_double(), -kDoubleInfinity);
   EXPECT_EQ(Float16(0x1p-25).to_double(), 0);
   EXPECT_EQ(Float16(-0.0).bits, 0x8000);
   EXPECT_TRUE(std::isnan(Float16(kNaN).to_double()));
@@ -119,7 +119,7 @@ TEST(Float16, HasTheNumbersOfTheStandard) {
 
 TEST(BFloat16, IsTheUpperHalfOfAFloat) {
   EXPECT_EQ(BFloat16::of_bits(0x3f80).to_double(), 1);
-  EXPECT_EQ(BFloat16(std::numeric_limits<float>::max()).to_double(), kInfinity);
+  EXPECT_EQ(BFloat16(std::numeric_limits<float>::max()).to_double(), kDoubleInfinity);
   EXPECT_EQ(BFloat16::of_bits(0x7f7f).to_double(), 0x1.fep127);
   EXPECT_EQ(BFloat16::of_bits(0x0001).to_double(), 0x1p-133);
 }
@@ -131,7 +131,7 @@ TEST(NearestInteger, StaysInItsRange) {
   EXPECT_EQ(nearest_integer<uint8_t>(-3), 0);
   EXPECT_EQ(nearest_integer<int32_t>(kNaN), 0);
   EXPECT_EQ(nearest_integer<int64_t>(0x1p63), std::numeric_limits<int64_t>::max());
-  EXPECT_EQ(nearest_integer<int64_t>(-kInfinity), std::numeric_limits<int64_t>::min());
+  EXPECT_EQ(nearest_integer<int64_t>(-kDoubleInfinity), std::numeric_limits<int64_t>::min());
   EXPECT_EQ(nearest_integer<int64_t>(0x1p62), int64_t{1} << 62);
 }
 
