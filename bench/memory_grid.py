@@ -79,7 +79,7 @@ class Model:
         return needed, answer["step_seconds"], text
 
     def planned(self, limit):
-        """The exit code and the answer at a limit in bytes; the plan is the file plan.json."""
+        """The exit code and the best plan at a limit in bytes; the plan is the file plan.json."""
         code, result = self.run("plan", self.config, "--cluster", CLUSTER, "--no-cache", "--memory",
                                 f"{limit} B", "-o", self.plan_file())
         if code not in (0, 3):

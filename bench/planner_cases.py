@@ -114,7 +114,7 @@ def answer_of(program, folder, config, cluster):
 
 
 def run(program, grid, folder, case, sources):
-    """Prints the fastest step of each source and that of the answer; returns the ratio of the answer to
+    """Prints the fastest step of each source and that of the best plan; returns the ratio of the best plan to
     the fastest preset, or to the fastest of the grid."""
     name, config, cluster, share = case
     file = config_file(folder, config)

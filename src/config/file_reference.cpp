@@ -152,8 +152,8 @@ constexpr KeyMeaning kPlanMeanings[] = {
     {"marks[].copies", "Of tensors: how long a rank keeps a copy in another placement",
      R"("marks": [{"tensor": "*.weight", "copies": "pass"}])"},
     {"shardings",
-     "The placement of every op and value, instead of `marks` ([resolved "
-     "shardings](plans.md#resolved-shardings))",
+     "The placement of every op and value, instead of `marks` ([explicit "
+     "shardings](plans.md#explicit-shardings))",
      R"("shardings": {"train": {"ops": {"whole": ["y"]}}})"},
     {"shardings.PROGRAM",
      "Of `train`, and where they differ from it of `evaluate`, `predict`, `decode`, `accumulate`, "

@@ -36,10 +36,10 @@ PlanningOptions options_for(const FuzzCase& given, const Cluster& cluster) {
 
 void check_answer(const PlanningAnswer& answer) {
   const EvaluatedCandidate& best = answer.candidates[*answer.best];
-  ensure(best.fits(), "the answer fits the memory of its devices");
+  ensure(best.fits(), "the best plan fits the memory of its devices");
   for (const ExcludedCandidate& excluded : answer.excluded)
     ensure(excluded.bound > best.step(),
-           "'" + excluded.name + "' is excluded, and its bound is below the step of the answer");
+           "'" + excluded.name + "' is excluded, and its bound is below the step of the best plan");
 }
 
 /// Compares with an answer for which every candidate was compiled. That one may be slower: savings
@@ -53,7 +53,7 @@ void check_excluded(const PlanningAnswer& answer, const PlanningAnswer& all) {
   const Seconds step = found.step();
   ensure(
       step <= least.step(),
-      fmt::format("the answer '{}' takes {} s, and of all candidates '{}' takes least, {} s",
+      fmt::format("the best plan '{}' takes {} s, and of all candidates '{}' takes least, {} s",
                   found.candidate.name, step.value(), least.candidate.name, least.step().value()));
   for (const ExcludedCandidate& excluded : answer.excluded)
     for (const EvaluatedCandidate& candidate : all.candidates)

@@ -22,7 +22,7 @@ struct CompilerState {
   const ReshardOptions reshard = {plan.cost.links, plan.all_reduce};
   RewriteBounds bounds = {};   // of `serial`
   Recompute recompute = {};    // of the plan, with "auto" decided
-  MeshAssignment stages = {};  // of result.graph; empty with resolved shardings, which say them
+  MeshAssignment stages = {};  // of result.graph; empty with explicit shardings, which say them
   Program program = {};
   std::string sum_chains = {};          // a line each
   std::string collective_matmuls = {};  // the same

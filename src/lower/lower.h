@@ -81,7 +81,7 @@ Compiled compile(const Graph& graph, MeshPtr mesh, const std::vector<Mark>& mark
 ///   throws  as compile
 PlacedGraph placements(const Graph& graph, const Plan& plan, const CompileOptions& options = {});
 
-/// The placements of the graph of one program as the section `name` of resolved shardings; `known`
+/// The placements of the graph of one program as the section `name` of explicit shardings; `known`
 /// has the sections before it (shard/resolved/resolve.h).
 ///   throws  as compile
 ShardingSection resolved_section(const Graph& graph, const Plan& plan,

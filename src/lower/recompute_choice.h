@@ -35,7 +35,7 @@ struct RecomputeDecision {
 ///   throws   UserError (3) when even the least that a rank can keep is more than the limit
 RecomputeDecision decide_recompute(const RecomputeRequest& request);
 
-///   throws  UserError (78) for a plan that cannot have "auto": one with resolved shardings, which
+///   throws  UserError (78) for a plan that cannot have "auto": one with explicit shardings, which
 ///           place what is computed again, too
 void check_decides_recompute(const Plan& plan);
 

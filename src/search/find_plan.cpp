@@ -98,7 +98,7 @@ class Planning {
     widen_prefetch();
     // Of a large program each trial takes seconds.
     const bool is_large = max_presets() < options_.max_presets;
-    if (!are_many() && (!is_large || options_.polish_trials > 0))
+    if (!are_many() && (!is_large || options_.local_search_trials > 0))
       keep(with_recompute_limits(request_, constraints, answer_, options_.evaluation,
                                  options_.excludes),
            answer_, constraints);
@@ -106,7 +106,7 @@ class Planning {
     if (options_.offloads && !answer_.best && !are_many())
       for (auto& list : with_offloaded_states(request_, constraints, answer_))
         if (!answer_.best) add(std::move(list));
-    if (!are_many() || options_.polish_trials > 0) polish();
+    if (!are_many() || options_.local_search_trials > 0) local_search();
     widen_prefetch();
     std::ranges::stable_sort(answer_.excluded, {}, &ExcludedCandidate::bound);
     return std::move(answer_);
@@ -142,7 +142,7 @@ class Planning {
   }
 
   /// Where nothing fits: placements that need less than the nearest candidate, by halves between
-  /// the memory that there is and what that one needs, so that the answer says how much is missing.
+  /// the memory that there is and what that one needs, so that the best plan says how much is missing.
   void add_nearer() {
     constexpr int kTrials = 3;
     constexpr double kClose = 1.02;  // closer than that nothing is wanted
@@ -360,10 +360,10 @@ class Planning {
     add(std::move(savings));
   }
 
-  void polish() {
+  void local_search() {
     if (!answer_.best) return;
-    if (is_pipeline(best().candidate)) polish_presets();
-    int64_t left = options_.polish_trials - answer_.polish_trials;
+    if (is_pipeline(best().candidate)) search_around_presets();
+    int64_t left = options_.local_search_trials - answer_.local_search_trials;
     if (is_pipeline(best().candidate)) left = std::max(left, kPipelineChanges);
     for (bool is_faster = true; is_faster && left > 0;) {
       const int64_t count = std::min(left, std::max(kPipelineChanges, (left + 1) / 2));
@@ -376,7 +376,7 @@ class Planning {
 
   /// Where a pipeline is the best one, the fastest pipeline of the presets may be faster with two
   /// stages on each mesh, or after the changes that are always tried.
-  void polish_presets() {
+  void search_around_presets() {
     const auto preset =
         std::ranges::find_if(answer_.candidates, [&](const EvaluatedCandidate& each) {
           return each.candidate.source == Candidate::Source::kPreset && each.fits() &&
@@ -405,7 +405,7 @@ class Planning {
     const Seconds known = best().step();
     evaluation_.limit = known;
     Evaluations found = evaluate(request_, std::move(candidates), evaluation_);
-    answer_.polish_trials += std::ssize(found.evaluated) + std::ssize(found.excluded);
+    answer_.local_search_trials += std::ssize(found.evaluated) + std::ssize(found.excluded);
     answer_.not_tried += found.not_tried;
     std::erase_if(found.evaluated, [&](const EvaluatedCandidate& each) {
       return !each.fits() || !obeys(each.candidate, options_.constraints) || each.step() >= known;

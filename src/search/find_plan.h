@@ -1,5 +1,5 @@
 // The plan for a graph on a cluster: candidates of several sources are compiled and simulated, and
-// the fastest one that fits is the answer. So the answer is never worse than any candidate.
+// the fastest one that fits is the best plan. So the best plan is never worse than any candidate.
 #pragma once
 
 #include <functional>
@@ -44,7 +44,7 @@ struct PlanningOptions {
   EvaluationOptions evaluation = {};
   /// Single changes of the best candidate that are tried at most; of a pipeline kPipelineChanges
   /// are tried in any case.
-  int64_t polish_trials = 0;
+  int64_t local_search_trials = 0;
 };
 
 /// Evaluates one device and `compared`; where there is a `stop`, the first presets; then the

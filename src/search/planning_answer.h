@@ -34,7 +34,7 @@ struct PlanningAnswer {
   std::vector<UnusableCandidate> unusable;
   int64_t left_out = 0;       // presets that were not tried, beyond PlanningOptions::max_presets
   int64_t not_tried = 0;      // candidates and searches, by EvaluationOptions::stop
-  int64_t polish_trials = 0;  // changes of the best candidate that were tried
+  int64_t local_search_trials = 0;  // changes of the best candidate that were tried
   /// The first candidate that fits and obeys the constraints, or of those that were measured the
   /// fastest one.
   std::optional<size_t> best;

@@ -210,8 +210,9 @@ void ExplainCommand::describe(OptionParser& parser) {
   parser.optional_argument(
       "NAME", "Values and ops to explain: a name or a pattern such as 'blocks.*.attn.q'", name);
   parser.flag({"--passes", "", "Print the output of every compiler pass"}, passes);
-  parser.flag({"--resolved", "", "Print the plan with every placement, as a plan file"},
-              resolved_plan);
+  parser.flag({"--explicit", "", "Print the plan with every placement, as a plan file"},
+              explicit_plan);
+  parser.flag({"--explicit", "", "The former name of --explicit"}, explicit_plan);
   parser.flag({"--print-plan", "", "Print the plan, also that of a preset, as a plan file"},
               print_plan);
   parser.flag({"--stages", "", "The former name of --passes"}, passes);
@@ -228,14 +229,14 @@ void ExplainCommand::describe(OptionParser& parser) {
   add_options(parser, output);
   parser.check([this] {
     if (compare && (resolved_plan || print_plan || rank || !name.empty()))
-      refuse_usage("--compare does not go with NAME, --rank, --resolved or --print-plan",
+      refuse_usage("--compare does not go with NAME, --rank, --explicit or --print-plan",
                    "it compares the numbers of whole plans", "leave out one of the two");
     const bool says_more = passes || full || every_layer || rank || !name.empty();
     if (resolved_plan && print_plan)
-      refuse_usage("--resolved does not go with --print-plan", "each prints another plan file",
+      refuse_usage("--explicit does not go with --print-plan", "each prints another plan file",
                    "leave out one of the two");
     if ((resolved_plan || print_plan) && says_more)
-      refuse_usage(std::string(resolved_plan ? "--resolved" : "--print-plan") +
+      refuse_usage(std::string(resolved_plan ? "--explicit" : "--print-plan") +
                        " does not go with NAME, --passes, --full, --every-layer or --rank",
                    "it prints a plan file and nothing else", "leave out one of the two");
   });

@@ -80,10 +80,12 @@ void PlanCommand::describe(OptionParser& parser) {
                "and one more, with half and twice the bandwidth, and with train.precision = bf16, "
                "and print what it would change"},
               changes_devices);
-  parser.number({"--polish", "N",
-                 "Simulate N single changes of the best plan: the placements of a class of ops or "
-                 "of a value, buckets, micro-batches; default: 3 of a pipeline, else none"},
-                polish, 1);
+  parser.number({"--local-search", "N",
+                 "Simulate N neighbours of the best plan, each with one change: the placements of a "
+                 "class of ops or of a value, buckets, micro-batches; default: 3 of a pipeline, "
+                 "else none"},
+                local_search, 1);
+  parser.number({"--polish", "N", "The former name of --local-search"}, local_search, 1);
   parser.number({"--measure-top", "K",
                  "Run the best K plans for five steps each on this machine, and take the fastest; "
                  "the cluster has to be cores of one machine"},
@@ -93,7 +95,7 @@ void PlanCommand::describe(OptionParser& parser) {
               no_cache);
   parser.real(
       {"--time-limit", "S",
-       "Begin no further candidate or search after S seconds; the answer then depends on the "
+       "Begin no further candidate or search after S seconds; the best plan then depends on the "
        "speed of this machine"},
       time_limit, 0);
   parser.check([this] {
@@ -148,7 +150,7 @@ ExitCode PlanCommand::run(Processes&) {
   if (explained) check_is_named(*planned.graph, *explained);
   if (measure_top) check_can_measure(*planned.cluster, planned.cluster_name);
   planned.constraints = fixed_decisions(read, fixed, *planned.graph, count, max_ranks.has_value());
-  planned.polish_trials = polish.value_or(0);
+  planned.local_search_trials = local_search.value_or(0);
   const EarlierPlans earlier(no_cache ? std::nullopt : cache_folder());
   find_answer(planned, {compared_candidates(planned), earlier.candidates(planned)}, evaluation());
   if (measure_top) measure_best(planned, *measure_top);

@@ -29,7 +29,7 @@ struct PlanCommand : Command {
   double time_limit = 0;                 // seconds; 0: none
   bool no_cache = false;
   bool changes_devices = false;  // --sensitivity
-  std::optional<int> polish, measure_top;
+  std::optional<int> local_search, measure_top;
 
  private:
   int rank_limit(const Cluster& machines) const;

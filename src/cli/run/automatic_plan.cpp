@@ -46,7 +46,7 @@ std::shared_ptr<const Cluster> cluster_for(const AutomaticOptions& options) {
 Document found(const ConfigFile& file, int ranks, const AutomaticOptions& options) {
   Planned planned = automatic_planning(file, ranks, options);
   if (options.measure_top) check_can_measure(*planned.cluster, planned.cluster_name);
-  planned.polish_trials = options.polish.value_or(0);
+  planned.local_search_trials = options.local_search.value_or(0);
   const EarlierPlans earlier(options.no_cache ? std::nullopt : cache_folder());
   if (!options.measure_top)  // what is measured depends on the moment, too
     if (const std::optional<Document> kept = earlier.answer(planned)) return *kept;

@@ -18,14 +18,14 @@ class EarlierPlans {
   explicit EarlierPlans(const std::optional<std::filesystem::path>& folder)
       : answers_(folder), of_graphs_(folder, "graph") {}
 
-  /// The answer to the same planning (cache_key), if it is usable; nullopt when there is none.
+  /// The best plan to the same planning (cache_key), if it is usable; nullopt when there is none.
   std::optional<Document> answer(const Planned& planned) const;
 
   /// Plans for the graph that obey the constraints: candidates of the source kCached. None when
   /// marks or other keys of a preset are fixed.
   std::vector<Candidate> candidates(const Planned& planned) const;
 
-  /// Keeps the answer.
+  /// Keeps the best plan.
   ///   requires  planned.best()
   void keep(const Planned& planned, const Document& document) const;
 

@@ -111,7 +111,7 @@ void find_answer(Planned& planned, OtherCandidates others, const EvaluationOptio
                           .compared = std::move(others.compared),
                           .sources_of_fewer = all_searches,
                           .evaluation = evaluation,
-                          .polish_trials = planned.polish_trials};
+                          .local_search_trials = planned.local_search_trials};
   options.sources.push_back([&](const auto&...) { return std::exchange(others.earlier, {}); });
   options.sources.push_back(presets_on_fewer_ranks);
   planned.answer = find_plan(planned.request(), options);
@@ -165,10 +165,10 @@ std::string cache_key(const Planned& planned) {
   for (const Mark& mark : constraints.marks)
     degrees += fmt::format("\nmark {} {} {}", to_text(mark.kind), mark.pattern, mark.placement);
   return fmt::format(
-      "program {}\ngraph {}\nranks {}{}\ndegrees {}\ndecisions {}\npolish {}\ncluster {}",
+      "program {}\ngraph {}\nranks {}{}\ndegrees {}\ndecisions {}\nlocal search {}\ncluster {}",
       program_stamp(), fingerprint_of(*planned.graph).graph,
       constraints.may_use_fewer ? "at most " : "", constraints.ranks, degrees,
-      constraints.decisions, planned.polish_trials,
+      constraints.decisions, planned.local_search_trials,
       to_json(to_document(planned.cluster->description())));
 }
 

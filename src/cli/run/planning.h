@@ -21,7 +21,7 @@ struct Planned {
   std::string cluster_name;         // for readers
   std::string cluster_fingerprint;  // of the cluster with all of its memory
   PlanConstraints constraints = {};
-  int64_t polish_trials = 0;  // PlanningOptions
+  int64_t local_search_trials = 0;  // PlanningOptions
   PlanningAnswer answer;
   /// Of a step, whatever the plan.
   std::string unit;  // "token"
@@ -52,7 +52,7 @@ struct OtherCandidates {
   std::vector<Candidate> earlier = {};   // of earlier plannings: EarlierPlans::candidates
 };
 
-/// Finds planned.answer under planned.constraints, with planned.polish_trials. Some presets on
+/// Finds planned.answer under planned.constraints, with planned.local_search_trials. Some presets on
 /// fewer ranks are compared.
 ///   throws  UserError (78) for a memory in which not even the variables of the model fit when they
 ///           are divided evenly; as find_plan

@@ -13,7 +13,7 @@
 
 namespace tessera {
 
-/// The section of a plan's resolved shardings for a program.
+/// The section of a plan's explicit shardings for a program.
 std::string_view section_of(Purpose purpose);
 
 /// The graph of a program that is compiled when it is first used.
@@ -41,7 +41,7 @@ std::vector<PlannedProgram> planned_programs(const Network& network,
 std::vector<PlannedProgram> planned_programs(const RunConfig& config, const Plan& plan,
                                              const CompileOptions& options = {});
 
-/// `plan` with resolved shardings instead of marks, for every program that an engine compiles under
+/// `plan` with explicit shardings instead of marks, for every program that an engine compiles under
 /// it. A plan that has them already is returned as it is.
 ///   ensures  an engine that trains has the same task graphs with both
 ///   throws   UserError (78) as compile
@@ -49,7 +49,7 @@ Plan resolved_plan(const Network& network, const TrainingSettings& settings, con
                    const CompileOptions& options = {});
 Plan resolved_plan(const RunConfig& config, const Plan& plan, const CompileOptions& options = {});
 
-/// `plan`, whose resolved shardings are of the training step only, with those of all other programs
+/// `plan`, whose explicit shardings are of the training step only, with those of all other programs
 /// that an engine compiles under it. They are propagated from where training keeps inputs and
 /// variables.
 ///   requires  plan.shardings has the section kTrainSection

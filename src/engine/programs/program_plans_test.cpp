@@ -1,4 +1,4 @@
-// What the programs beside training take of the plan, and how long a resolved plan is.
+// What the programs beside training take of the plan, and how long a explicit plan is.
 #include "engine/programs/program_plans.h"
 
 #include <gtest/gtest.h>

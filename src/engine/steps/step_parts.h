@@ -50,7 +50,7 @@ struct StepParts {
 };
 
 /// The parts of the step of `training`, which share its variables: the marks of the plan place
-/// them, or its resolved shardings.
+/// them, or its explicit shardings.
 ///   training  as placed under the plan
 StepParts step_parts(const Network& network, const TrainingSettings& settings, const Plan& plan,
                      const PlacedGraph& training);

@@ -56,7 +56,7 @@ std::string name_of(const MeshPtr& mesh, double hidden_share, int round) {
   std::string name = "search " + to_text(*mesh);
   std::ranges::replace(name, ' ', ',');
   name[6] = ' ';
-  if (hidden_share > 0) name += hidden_share < 1 ? ", half hidden" : ", hidden";
+  if (hidden_share > 0) name += hidden_share < 1 ? ", overlap=0.5" : ", hidden";
   if (round > 0) name += ", less memory";
   if (round > 1) name += " " + std::to_string(round);
   return name;

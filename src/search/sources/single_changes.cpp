@@ -73,7 +73,7 @@ class Changes {
 void add_pipelines(const PlanRequest& request, const Plan& plan, Changes& changes) {
   if (plan.meshes.size() < 2) return;
   const int64_t rows = batch_rows(request.graph);
-  // Resolved shardings of one micro-batch do not say what several would divide.
+  // Explicit shardings of one micro-batch do not say what several would divide.
   const bool is_resolved_for_one = plan.shardings && plan.micro_batches == 1;
   for (int64_t count : {2 * plan.micro_batches, plan.micro_batches / 2})
     if (count > 0 && rows % count == 0 && !is_resolved_for_one)

@@ -39,7 +39,7 @@ struct ChangeCase {
   PlanningAnswer answer(const std::string& fixed, int64_t trials) const {
     return find_plan(request, {.constraints = constraints_of(4, false, fixed),
                                .sources = placement_searches(),
-                               .polish_trials = trials});
+                               .local_search_trials = trials});
   }
 };
 
@@ -175,8 +175,8 @@ TEST(Polish, NeverMakesAPlanSlowerAndTriesNoMoreThanItMay) {
     const PlanningAnswer plain = given.answer(fixed, 0), polished = given.answer(fixed, 8);
     EXPECT_LE(polished.candidates.at(polished.best.value()).step(),
               plain.candidates.at(plain.best.value()).step());
-    EXPECT_LE(polished.polish_trials, 8);
-    EXPECT_GT(polished.polish_trials, 0);
+    EXPECT_LE(polished.local_search_trials, 8);
+    EXPECT_GT(polished.local_search_trials, 0);
     EXPECT_TRUE(polished.candidates.at(polished.best.value()).fits());
   }
 }
@@ -204,7 +204,7 @@ struct WideCase {
   Cluster cluster = parse_cluster_line("8xa100-80g");
   PlanRequest request{graph, cluster};
 
-  /// The answer where nothing but this plan is tried.
+  /// The best plan where nothing but this plan is tried.
   EvaluatedCandidate answer(const std::string& preset, const std::string& fixed = "") const {
     const Candidate given{Candidate::Source::kCompared, preset,
                           preset_plan(parse_preset(preset), graph)};
@@ -251,9 +251,9 @@ TEST(Polish, IsNothingWhereNoPlanFits) {
   const Cluster small(description);
   const PlanningAnswer answer =
       find_plan({given.graph, small},
-                {.constraints = constraints_of(4, false), .sources = {}, .polish_trials = 8});
+                {.constraints = constraints_of(4, false), .sources = {}, .local_search_trials = 8});
   EXPECT_FALSE(answer.best);
-  EXPECT_EQ(answer.polish_trials, 0);
+  EXPECT_EQ(answer.local_search_trials, 0);
 }
 
 }  // namespace

@@ -198,8 +198,8 @@ class Resolver {
 [[noreturn]] void refuse_missing(const std::string& what, const SectionLookup& lookup) {
   refuse_config(
       "the plan's shardings say nothing of " + what + " of the program '" + lookup.name() + "'",
-      "resolved shardings have every op, input and variable: nothing is propagated",
-      "make them anew for this model with `tessera explain --resolved`, or add it to the "
+      "explicit shardings have every op, input and variable: nothing is propagated",
+      "make them anew for this model with `tessera explain --explicit`, or add it to the "
       "section '" +
           lookup.name() + "'");
 }
@@ -258,7 +258,7 @@ class Placer {
             names.front() + "', which " + program() + " lacks" +
             (names.size() > 1 ? " (and " + std::to_string(names.size() - 1) + " more)" : ""),
         "the shardings may be for another model",
-        close.empty() ? "make them anew with `tessera explain --resolved`"
+        close.empty() ? "make them anew with `tessera explain --explicit`"
                       : "did you mean '" + close + "'?");
   }
 
@@ -327,7 +327,7 @@ class Placer {
                       graph_.value(value).name + "' is for one",
                   "micro-batches divide the rows of every input, and shardings say '@" +
                       std::string(kMicroBatchAxis) + "' of all that they divide",
-                  "make the plan anew with `tessera explain --resolved` for " + count +
+                  "make the plan anew with `tessera explain --explicit` for " + count +
                       ", or set micro_batches to 1");
   }
 
@@ -400,7 +400,7 @@ SerialDecisions serial_decisions(const Graph& serial, const Meshes& meshes,
       refuse_config("the section '" + lookup.name() + "' of the plan's shardings keeps the op '" +
                         kept + "', which the program lacks",
                     "the shardings may be for another model",
-                    "make them anew with `tessera explain --resolved`");
+                    "make them anew with `tessera explain --explicit`");
     decisions.kept[op->index] = true;
   }
   return decisions;
@@ -412,8 +412,8 @@ DistAttr home_in_training(const Shardings& shardings, const std::string& value, 
   const std::string* text = lookup.value(value);
   if (!text)
     refuse_config("the plan's shardings say nothing of '" + value + "'",
-                  "resolved shardings have every input and variable",
-                  "make them anew for this model with `tessera explain --resolved`");
+                  "explicit shardings have every input and variable",
+                  "make them anew for this model with `tessera explain --explicit`");
   return read_home(*text, shape, meshes).attr;
 }
 

@@ -1,4 +1,4 @@
-// Placements as resolved shardings, and back.
+// Placements as explicit shardings, and back.
 #pragma once
 
 #include <string>
@@ -17,7 +17,7 @@ namespace tessera {
 ///   sharded  has the rules and the shardings of all ops; its values are not read
 DistAttr usual_home(const Graph& graph, const ShardedGraph& sharded, ValueId value);
 
-/// The decisions of `sharded` as the section `name` of resolved shardings. `known` has the sections
+/// The decisions of `sharded` as the section `name` of explicit shardings. `known` has the sections
 /// before it: of another program than the training step only what its section kTrainSection does
 /// not say is written.
 ///
@@ -28,7 +28,7 @@ DistAttr usual_home(const Graph& graph, const ShardedGraph& sharded, ValueId val
 ShardingSection resolve(const Graph& graph, const ShardedGraph& sharded, std::string_view name,
                         const Shardings& known = {});
 
-/// The placements that resolved shardings say for the program `name`. Nothing is propagated.
+/// The placements that explicit shardings say for the program `name`. Nothing is propagated.
 ///
 ///   meshes   as for propagate: with several micro-batches their first axis is kMicroBatchAxis.
 ///            Otherwise that axis is left out of what is read

@@ -1,4 +1,4 @@
-// Resolved shardings: what they say, and what they refuse.
+// Explicit shardings: what they say, and what they refuse.
 #include "shard/resolved/resolve.h"
 
 #include <gmock/gmock.h>
@@ -115,7 +115,7 @@ TEST(ResolvedShardings, OfOneMicroBatchAreRefusedForSeveral) {
             "the plan has 4 micro-batches, and its sharding of input 'x' is for one\n"
             "  why: micro-batches divide the rows of every input, and shardings say '@mb' of all "
             "that they divide\n"
-            "  fix: make the plan anew with `tessera explain --resolved` for 4 micro-batches, or "
+            "  fix: make the plan anew with `tessera explain --explicit` for 4 micro-batches, or "
             "set micro_batches to 1");
 }
 
@@ -200,7 +200,7 @@ TEST(ResolvedShardings, AreObeyed) {
 TEST(ResolvedShardings, RefuseAMissingOpByItsName) {
   EXPECT_THAT(refusal("", kOthers),
               HasSubstr("the plan's shardings say nothing of op 'layer.0.dot' of the program "
-                        "'train'\n  why: resolved shardings have every op"));
+                        "'train'\n  why: explicit shardings have every op"));
 }
 
 TEST(ResolvedShardings, RefuseAnOpThatTheProgramLacks) {

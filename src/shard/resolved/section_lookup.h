@@ -1,4 +1,4 @@
-// Finds what a section of resolved shardings says of a name.
+// Finds what a section of explicit shardings says of a name.
 #pragma once
 
 #include <string>

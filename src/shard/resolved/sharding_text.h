@@ -1,4 +1,4 @@
-// The text of the sharding of an op, and of the home of a value, as a resolved plan has it.
+// The text of the sharding of an op, and of the home of a value, as a explicit plan has it.
 #pragma once
 
 #include <string>

@@ -64,8 +64,8 @@ const ShardingSection* Shardings::find(std::string_view name) const {
 Shardings parse_shardings(const Document& document, const std::string& origin,
                           std::vector<ReadKey>* read) {
   if (!document.is_table())
-    refuse(origin + ": 'shardings'", document, "resolved shardings are a table by program",
-           "write {\"train\": {...}}, or let `tessera explain --resolved` write it");
+    refuse(origin + ": 'shardings'", document, "explicit shardings are a table by program",
+           "write {\"train\": {...}}, or let `tessera explain --explicit` write it");
   Shardings shardings;
   ConfigTable table(&document, "shardings", origin, read);
   for (const std::string_view name : kSections) {
@@ -90,7 +90,7 @@ Shardings parse_shardings(const Document& document, const std::string& origin,
   if (!shardings.find(kTrainSection))
     throw UserError(origin + ": 'shardings' has no section 'train'",
                     "the other programs only say in what they differ from the training step",
-                    "let `tessera explain --resolved` write it", ExitCode::kBadConfig);
+                    "let `tessera explain --explicit` write it", ExitCode::kBadConfig);
   return shardings;
 }
 

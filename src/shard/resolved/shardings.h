@@ -1,4 +1,4 @@
-// Resolved shardings: how every op is divided and where every value is kept, as data. They are what
+// Explicit shardings: how every op is divided and where every value is kept, as data. They are what
 // propagation makes of marks (shard/resolved/resolve.h), or what a search decides.
 #pragma once
 

@@ -31,7 +31,7 @@ std::string measured_text(const PlanningAnswer& answer) {
   for (const MeasuredChoice::Measured& measured : choice.candidates) {
     const EvaluatedCandidate& candidate = answer.candidates[measured.candidate];
     table.add({candidate.candidate.name, step_text(candidate.step()), step_text(measured.step),
-               &measured == &choice.candidates[choice.fastest] ? "the answer" : ""});
+               &measured == &choice.candidates[choice.fastest] ? "the best plan" : ""});
   }
   return fmt::format("\nMeasured: the shortest of {} on this machine\n",
                      counted(kMeasuredSteps, "step")) +

@@ -56,7 +56,7 @@ const EvaluatedCandidate* nearest_of(const Planned& planned) {
   return list.empty() ? nullptr : &list.front();
 }
 
-/// Does the answer come from the cache?
+/// Does the best plan come from the cache?
 bool is_cached(const Planned& planned) {
   return planned.best() && planned.best()->candidate.source == Candidate::Source::kCached;
 }
@@ -71,7 +71,7 @@ std::string why_text(const Planned& planned, const EvaluatedCandidate& candidate
   if (!candidate.fits()) parts.push_back("does not fit: " + missing_text(candidate));
   if (!obeys(candidate.candidate, planned.constraints)) parts.push_back("for comparison");
   const EvaluatedCandidate* best = planned.best();
-  if (best == &candidate) parts.push_back("the answer");
+  if (best == &candidate) parts.push_back("the best plan");
   if (best && best != &candidate && candidate.is_simulated)
     parts.push_back(difference_text(*planned.cluster, candidate, *best));
   return join(parts, "; ");
@@ -153,7 +153,7 @@ ReportedTable ranking_table(const Planned& planned) {
   return table;
 }
 
-/// Without rows when the answer has least memory, too.
+/// Without rows when the best plan has least memory, too.
 ReportedTable front_table(const Planned& planned) {
   ReportedTable table{"Less memory takes more time", {"plan", "step", "memory"}, "lrr"};
   const std::vector<size_t> front = kept_front(planned.answer, planned.constraints);
@@ -179,7 +179,7 @@ std::string front_text(const Planned& planned) {
 
 std::string excluded_text(const PlanningAnswer& answer) {
   if (answer.excluded.empty()) return "";
-  std::string text = "\nExcluded: the kernels alone take longer than the step of the answer\n";
+  std::string text = "\nExcluded: the kernels alone take longer than the step of the best plan\n";
   for (const ExcludedCandidate& candidate : answer.excluded)
     text += "  " + candidate.name + ": at least " + step_text(candidate.bound) + "\n";
   return text;
@@ -253,9 +253,8 @@ std::string problem_text(const Planned& planned) {
   if (!planned.best() || !planned.best()->candidate.problem) return "";
   const SearchedProblem& problem = *planned.best()->candidate.problem;
   return fmt::format(
-      "bound of the search problem: {}, {:.2g}% below its answer; it is of these strategies ({} "
-      "left "
-      "out) on this mesh, kernels and exchanges one after the other\n",
+      "bound of the search problem: {}, {:.2g}% below its best plan; it is of these strategies ({} "
+      "left out) on this mesh, kernels and exchanges one after the other\n",
       step_text(problem.bound), 100 * problem.gap(), grouped(problem.dropped_strategies));
 }
 
@@ -266,11 +265,8 @@ std::string floor_text(const Planned& planned) {
   const StepFloor floor = step_floor(planned.request(), planned.constraints.ranks, *one);
   if (floor.seconds() == Seconds(0)) return "";
   return fmt::format(
-      "no plan takes less than {}: {} at the full rates of {}, without exchanges and waits; the "
-      "answer takes {:.2f} times that\n",
-      step_text(floor.seconds()),
-      floor.arithmetic < floor.memory ? "all parameters read and written once"
-                                      : "all operations of the model",
+      "Lower bound: {} ({} roofline of {}, no communication). Best plan: {:.3g}x the bound.\n",
+      step_text(floor.seconds()), floor.arithmetic < floor.memory ? "memory" : "compute",
       counted(std::min(planned.constraints.ranks, planned.cluster->device_count()), "device"),
       best->step().value() / floor.seconds().value());
 }
@@ -330,12 +326,12 @@ std::vector<std::string> planning_notes(const Planned& planned) {
                                 best->candidate.shorter.back().plan.micro_batches));
   if (is_cached(planned))
     notes.push_back(
-        "an earlier planning of this model found the plan; --no-cache leaves such plans out");
+        "an earlier plan search of this model found the plan; --no-cache leaves such plans out");
   if (answer.left_out > 0)
     notes.push_back(counted(answer.left_out, "preset") + " with higher estimates were left out");
   if (answer.not_tried > 0)
     notes.push_back(fmt::format("the time limit left {} of the candidates and searches untried, so "
-                                "the answer is not reproducible",
+                                "the best plan is not reproducible",
                                 answer.not_tried));
   return notes;
 }
@@ -365,7 +361,7 @@ std::string ranking_text(const Planned& planned) {
 }
 
 std::vector<ReportedTable> ranking_tables(const Planned& planned) {
-  ReportedTable excluded{"Excluded: the kernels alone take longer than the step of the answer",
+  ReportedTable excluded{"Excluded: the kernels alone take longer than the step of the best plan",
                          {"plan", "ranks", "step, at least"},
                          "lrr"};
   for (const ExcludedCandidate& candidate : planned.answer.excluded)
@@ -407,13 +403,16 @@ Document answer_document(const Planned& planned) {
   document["measured"] = measured_document(planned.answer);
   document["left_out"] = planned.answer.left_out;
   document["not_tried"] = planned.answer.not_tried;
-  document["polish_trials"] = planned.answer.polish_trials;
+  document["local_search_trials"] = planned.answer.local_search_trials;
+  document["local_search_trials"] = planned.answer.local_search_trials;  // its former name
   document["alternatives"] = Document::List{};
   for (const EvaluatedCandidate& candidate : planned.answer.candidates)
     document["alternatives"].append(candidate_document(planned, candidate));
-  document["front"] = Document::List{};
+  Document front{Document::List()};
   for (size_t at : kept_front(planned.answer, planned.constraints))
-    document["front"].append(planned.answer.candidates[at].candidate.name);
+    front.append(planned.answer.candidates[at].candidate.name);
+  document["front"] = front;  // the former name of pareto_front
+  document["pareto_front"] = std::move(front);
   document["excluded"] = excluded_document(planned.answer);
   document["impossible"] = Document::List{};
   for (const UnusableCandidate& candidate : planned.answer.unusable) {

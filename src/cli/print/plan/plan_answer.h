@@ -21,17 +21,17 @@ std::string verdict_line(const Planned& planned);
 std::vector<std::string> verdict_lines(const Planned& planned);
 
 /// "bound of the search problem: 4.7 ms, 0.01% below its answer; ...\n": what it is a bound of. ""
-/// when the answer is not of the search.
+/// when the best plan is not of the search.
 std::string problem_text(const Planned& planned);
 
 /// "no plan takes less than 3 ms: all operations of the model at the full rates of 8 devices,
-/// without exchanges and waits; the answer takes 2.10 times that\n"
+/// without exchanges and waits; the best plan takes 2.10 times that\n"
 /// (search/candidates/step_floor.h). "" when there is no answer, or no plan on one device to count
 /// its operations.
 std::string floor_text(const Planned& planned);
 
 /// "axes on the cluster: dp on leaf; tp on hccs; pp on leaf, spine\n": the links over which the
-/// axes of the answer exchange. "" on one machine.
+/// axes of the best plan exchange. "" on one machine.
 std::string axes_text(const Planned& planned);
 
 /// "would fit    devices of 1.2 GiB; --set train.batch=8; --ranks 8\n"
@@ -39,7 +39,7 @@ std::string changes_text(const NearestChanges& changes);
 /// {memory_bytes, batch, ranks}
 Document changes_document(const NearestChanges& changes);
 
-/// What the user should know of the answer, a line each: fewer devices are faster, presets were
+/// What the user should know of the best plan, a line each: fewer devices are faster, presets were
 /// left out, the time limit ended the search.
 std::vector<std::string> planning_notes(const Planned& planned);
 

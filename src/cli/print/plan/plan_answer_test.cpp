@@ -87,7 +87,7 @@ TEST(ProblemText, SaysWhatTheBoundIsOf) {
       SearchedProblem{.time = Seconds(10e-3), .bound = Seconds(9.9e-3), .dropped_strategies = 1200};
   // 9.9 of 10 is 1% less.
   EXPECT_EQ(problem_text(planned),
-            "bound of the search problem: 9.9 ms, 1% below its answer; it is of these strategies "
+            "bound of the search problem: 9.9 ms, 1% below its best plan; it is of these strategies "
             "(1,200 left out) on this mesh, kernels and exchanges one after the other\n");
 }
 
@@ -117,15 +117,14 @@ TEST(FloorText, SaysWhatNoPlanIsBelow) {
   one.prediction.executed = Flops(4e7);
   planned.answer.candidates.front().prediction.step = Seconds(25e-3);
   EXPECT_EQ(floor_text(planned),
-            "no plan takes less than 10 ms: all operations of the model at the full rates of 4 "
-            "devices, without exchanges and waits; the answer takes 2.50 times that\n");
+            "Lower bound: 10 ms (compute roofline of 4 devices, no communication). Best plan: 2.5x "
+            "the bound.\n");
   one.prediction.executed = Flops(4);
   EXPECT_EQ(floor_text(planned),
-            "no plan takes less than 0.16 ms: all parameters read and written once at the full "
-            "rates of 4 devices, without exchanges and waits; the answer takes 156.25 times "
-            "that\n");
+            "Lower bound: 0.16 ms (memory roofline of 4 devices, no communication). Best plan: 156x "
+            "the bound.\n");
   planned.constraints.ranks = 9;
-  EXPECT_THAT(floor_text(planned), HasSubstr("at the full rates of 4 devices")) << "shared";
+  EXPECT_THAT(floor_text(planned), HasSubstr("roofline of 4 devices")) << "shared";
 }
 
 }  // namespace

@@ -9,7 +9,7 @@
 
 namespace tessera {
 
-/// The verdict, the ranking, and the answer beside the best alternatives, of which each is compiled
+/// The verdict, the ranking, and the best plan beside the best alternatives, of which each is compiled
 /// and simulated again: those that the user compares, then the fastest ones of another source or on
 /// another mesh.
 ///
@@ -17,7 +17,7 @@ namespace tessera {
 ///   requires  a candidate that was simulated
 std::string plan_report_html(const Planned& planned, const std::string& title);
 
-/// The candidates of the page, the answer first: positions in planned.answer.candidates. When
+/// The candidates of the page, the best plan first: positions in planned.answer.candidates. When
 /// nothing fits, the nearest one is the first.
 std::vector<size_t> reported_candidates(const Planned& planned);
 

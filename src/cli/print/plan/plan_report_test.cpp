@@ -30,7 +30,7 @@ TEST(ReportedCandidates, AreTheAnswerAndTheFastestThatDiffer) {
                    candidate(Source::kPreset, "tp=4")},
                   0)),
               ElementsAre(0, 2, 3))
-      << "1 has the mesh of the answer";
+      << "1 has the mesh of the best plan";
 }
 
 TEST(ReportedCandidates, ComparedPlansComeBeforeOthers) {

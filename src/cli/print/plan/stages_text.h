@@ -16,7 +16,7 @@ struct DescribedStages {
   std::vector<MovedBoundary> moves = {};
 };
 
-/// Those of the answer.
+/// Those of the best plan.
 ///   moves     are the boundaries of the stage that computes longest moved? Up to two plans, of two
 ///             stages on each device up to four, are compiled and simulated
 ///   requires  planned.best()
