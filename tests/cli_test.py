@@ -158,7 +158,7 @@ class Plan(unittest.TestCase):
         result = run_json(*words, "--sensitivity")
         change = result["changes"][-1]
         self.assertEqual(change["change"], "train.precision = bf16")
-        # It is what planning with it gives, and not the best plan.
+        # It is what a plan search with it gives, and not the best plan.
         chosen = run_json(*words, "--set", "train.precision=bf16", "--sensitivity")
         self.assertEqual((change["best_seconds"], change["best_peak_bytes"]), (chosen["step_seconds"], chosen["peak_bytes"]))
         self.assertEqual(result["step_seconds"], run_json(*words)["step_seconds"])
@@ -293,7 +293,7 @@ class Plan(unittest.TestCase):
     def test_the_plan_of_a_local_search_is_not_slower_and_has_a_place_of_its_own_in_the_cache(self):
         with tempfile.TemporaryDirectory() as folder, unittest.mock.patch.dict(os.environ, XDG_CACHE_HOME=folder):
             plain, improved = (run_json("plan", *SMALL_GPT, *self.CLUSTER, *options) for options in ([], ["--local-search", 6]))
-            # Two answers, and the last plan of the graph.
+            # Two results, and the last plan of the graph.
             self.assertEqual(len(list(pathlib.Path(folder).glob("tessera/*.json"))), 3)
         self.assertLessEqual(improved["step_seconds"], plain["step_seconds"])
         self.assertIn(plain["local_search_trials"], (0, 3, 6))  # 3 of a pipeline, and 3 of the best one of the presets

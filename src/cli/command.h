@@ -20,7 +20,7 @@ class Command {
   /// Adds the options; parsing writes their values into the members.
   virtual void describe(OptionParser& parser) = 0;
   /// Executes the command and prints the result.
-  ///   returns  kDone, or the code of an answer that is not an error, such as a failed verification
+  ///   returns  kDone, or the code of a result that is not an error, such as a failed verification
   ///   throws   UserError, InternalError
   virtual ExitCode run(Processes& processes) = 0;
   /// The ranks of its plan, for the commands that run in several processes.

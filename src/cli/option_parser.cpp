@@ -7,7 +7,7 @@
 
 #include "base/error.h"
 #include "base/text/text.h"
-#include "cli/familiar_options.h"
+#include "cli/option_aliases.h"
 
 namespace tessera {
 namespace {
@@ -227,8 +227,8 @@ void OptionParser::refuse_extra(const std::vector<std::string>& words) const {
   std::vector<std::string> legal;
   for (const CLI::Option* option : state_->app.get_options())
     if (option->nonpositional()) legal.push_back("--" + option->get_lnames().front());
-  const std::string familiar = familiar_option(first, legal);
-  const std::string close = familiar.empty() ? nearest(first, legal) : familiar;
+  const std::string alias = option_alias(first, legal);
+  const std::string close = alias.empty() ? nearest(first, legal) : alias;
   refuse_usage(command + ": unknown option '" + first + "'",
                "legal options here are " + join(legal, ", "),
                close.empty() ? "remove it or use one of these" : "did you mean '" + close + "'?");

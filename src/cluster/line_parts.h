@@ -7,7 +7,7 @@
 
 namespace tessera {
 
-/// Like machines: "4x8xh100-sxm".
+/// Identical machines: "4x8xh100-sxm".
 struct MachinesOfLine {
   const DevicePreset* preset = nullptr;
   int machines = 1, devices = 1;

@@ -6,7 +6,7 @@
 #include "base/error.h"
 #include "base/files/file.h"
 #include "base/text/text.h"
-#include "config/familiar_names.h"
+#include "config/key_aliases.h"
 
 namespace tessera {
 namespace {
@@ -206,7 +206,7 @@ ConfigFile parse_config(Document document, const std::string& file,
   ConfigOrigin origin(file);
   for (const std::string& set : sets) origin.overridden.insert(override_key(document, set));
   ConfigTable table(&document, "", origin, keys);
-  refuse_familiar_names(document, origin);
+  refuse_key_aliases(document, origin);
   ConfigFile read;
   RunConfig& config = read.run;
   config.file = file;

@@ -311,7 +311,7 @@ constexpr KeyMeaning kClusterMeanings[] = {
      "device.a100 = {rates = {launch = \"4 us\", matmul = {bf16 = \"250 Tflop/s\"}}}"},
     {"device.NAME.source", "Where the figures come from, for readers",
      "device.a100 = {source = \"data sheet\"}"},
-    {"machine", "Groups of like machines", "machine = [{count = 2, device = \"a100-80g\"}]"},
+    {"machine", "Groups of identical machines", "machine = [{count = 2, device = \"a100-80g\"}]"},
     {"machine[].names", "Their names, as `n[0-3,7],m`; or `count`",
      "machine = [{names = \"n[0-3]\", device = \"a100-80g\"}]"},
     {"machine[].count", "How many there are, if they have no names",

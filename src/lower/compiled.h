@@ -21,7 +21,7 @@
 #include "rewrite/rewrite_cache.h"
 #include "schedule/pipeline.h"
 #include "shard/propagate.h"
-#include "shard/resolved/resolve.h"
+#include "shard/resolved/explicit_shardings.h"
 #include "tasks/task_graph.h"
 
 namespace tessera {

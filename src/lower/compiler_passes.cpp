@@ -147,10 +147,11 @@ constexpr CompilerPass kPlacementPasses[] = {
     {"propagate",
      [](CompilerState& s) {
        const Meshes meshes = meshes_in_time(s);
-       s.result.sharded = s.plan.shardings ? place(s.result.graph, meshes, *s.plan.shardings,
-                                                   s.options.section, s.options.rules)
-                                           : propagate(s.result.graph, meshes, s.plan.marks,
-                                                       s.options.rules, s.stages);
+       s.result.sharded =
+           s.plan.shardings
+               ? apply_shardings(s.result.graph, meshes, *s.plan.shardings, s.options.section,
+                                 s.options.rules)
+               : propagate(s.result.graph, meshes, s.plan.marks, s.options.rules, s.stages);
      },
      [](const CompilerState& s) { return print_placements(s.result.graph, s.result.sharded); }},
     {"halos",

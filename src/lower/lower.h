@@ -24,7 +24,7 @@
 #include "rewrite/rewrite_cache.h"
 #include "schedule/pipeline.h"
 #include "shard/propagate.h"
-#include "shard/resolved/resolve.h"
+#include "shard/resolved/explicit_shardings.h"
 #include "tasks/task_graph.h"
 
 namespace tessera {
@@ -63,13 +63,13 @@ struct PlannedMemory {
 
 /// Whether a compilation goes on, each asked once and in this order. What follows takes most of the
 /// time and of the memory.
-struct CompileGates {
+struct EarlyExits {
   std::function<bool(const PlacedGraph&)> placed = {};
   std::function<bool(const PlannedMemory&)> in_memory = {};
 };
 /// The same, if each of the gates that are set returns true.
 std::optional<Compiled> compile_if(const Graph& graph, const Plan& plan,
-                                   const CompileOptions& options, const CompileGates& gates);
+                                   const CompileOptions& options, const EarlyExits& gates);
 /// Of a plan that has only marks.
 Compiled compile(const Graph& graph, const Meshes& meshes, const std::vector<Mark>& marks,
                  const CompileOptions& options = {});
@@ -82,9 +82,9 @@ Compiled compile(const Graph& graph, MeshPtr mesh, const std::vector<Mark>& mark
 PlacedGraph placements(const Graph& graph, const Plan& plan, const CompileOptions& options = {});
 
 /// The placements of the graph of one program as the section `name` of explicit shardings; `known`
-/// has the sections before it (shard/resolved/resolve.h).
+/// has the sections before it (shard/resolved/explicit_shardings.h).
 ///   throws  as compile
-ShardingSection resolved_section(const Graph& graph, const Plan& plan,
+ShardingSection explicit_section(const Graph& graph, const Plan& plan,
                                  const CompileOptions& options, std::string_view name,
                                  const Shardings& known = {});
 /// What recompute "auto" of the plan computes again, and what a rank keeps then. It is not made

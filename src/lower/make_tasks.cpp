@@ -8,7 +8,7 @@
 #include "base/error.h"
 #include "lower/instances.h"
 #include "lower/shared_bytes.h"
-#include "tasks/needed_overwrites.h"
+#include "tasks/required_anti_dependences.h"
 
 namespace tessera {
 namespace {
@@ -395,10 +395,10 @@ class TaskMaker {
     }
     for (const auto& [place, stream] : streams) {
       std::vector<std::vector<RegisterIndex>> needed =
-          needed_overwrites(graph_, stream,
-                            {[&](TaskId task) { return overwrites.of(task); },
-                             [&](RegisterIndex reg) { overwrites.release(reg); },
-                             [&](RegisterIndex reg) { overwrites.fill(reg); }});
+          required_anti_dependences(graph_, stream,
+                                    {[&](TaskId task) { return overwrites.of(task); },
+                                     [&](RegisterIndex reg) { overwrites.release(reg); },
+                                     [&](RegisterIndex reg) { overwrites.fill(reg); }});
       overwrites.fill_all();
       for (size_t i = 0; i < stream.size(); ++i) {
         needed[i].shrink_to_fit();

@@ -24,7 +24,7 @@ using Time = Index<struct TimeTag>;                     // a position in an Inst
 
 /// In the name of a register of a rolled program: the number of the micro-batch. Text forms print
 /// an "i".
-inline constexpr char kMicroBatchMark = NumberedText::kMark;
+inline constexpr char kMicroBatchMark = NameTemplate::kMark;
 
 /// Part i makes targets[i] from boxes of sources[i], most of which other ranks hold. An exchange
 /// has one part before the pass that combines exchanges (lower/passes/combine.h).

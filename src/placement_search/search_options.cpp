@@ -9,7 +9,7 @@ constexpr double kLeastExposed = 0.05;
 }  // namespace
 
 Seconds exchange_time(const SearchProblemOptions& options, const Price& price, bool is_deferred) {
-  const double exposed = std::max(1 - options.hidden_share, kLeastExposed);
+  const double exposed = std::max(1 - options.overlap, kLeastExposed);
   return is_deferred && options.combines ? Seconds(exposed * price.floor.value()) : price.estimate;
 }
 

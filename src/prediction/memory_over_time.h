@@ -45,7 +45,7 @@ struct PeakRegister {
 };
 
 struct MemoryOverTime {
-  Rank rank = 0;                      // of several like ranks, the simulated one
+  Rank rank = 0;                      // of several identical ranks, the simulated one
   std::vector<MemoryMoment> moments;  // ascending
   size_t peak = 0;                    // the first moment with most bytes
   /// That of the moments from the first kernel of the optimizer behind the last one of the backward

@@ -84,7 +84,7 @@ class TensorMarks {
         marks.push_back(shard_tensor(std::move(pattern), placement, origin));
     for (std::string& pattern : to_patterns(freed_)) {
       marks.push_back(shard_tensor(std::move(pattern), "", origin));
-      marks.back().copies = CopyLife::kPass;
+      marks.back().copies = ReplicaLifetime::kPass;
     }
     return marks;
   }
@@ -384,7 +384,7 @@ std::vector<Mark> stage_marks(const Graph& graph, const Meshes& meshes,
     names.push_back(op.name);
   }
   std::vector<Mark> marks;
-  for (const SharedDecision& decision : stage_patterns(names, stage_names))
+  for (const PatternDecision& decision : stage_patterns(names, stage_names))
     for (const std::string& pattern : decision.names)
       marks.push_back(stage(pattern, decision.text, origin));
   return marks;

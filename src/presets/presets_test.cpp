@@ -221,7 +221,7 @@ TEST(Presets, ZeroThreeDividesTheParametersAndFreesTheirCopies) {
   const Plan plan = plan_for("dp=2,zero=3", with_states(kTwoProducts));
   EXPECT_THAT(marks_of(plan), ElementsAre("{x,red,blue,green} P(\"dp\")",
                                           "{red,blue,green}.mean P(\"dp\")", "{red,blue,green} "));
-  EXPECT_EQ(plan.marks.back().copies, CopyLife::kPass);
+  EXPECT_EQ(plan.marks.back().copies, ReplicaLifetime::kPass);
 }
 
 TEST(Presets, ZeroNeedsDataParallelism) {

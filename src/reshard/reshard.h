@@ -8,7 +8,7 @@
 #include "base/tensor/tensor.h"
 #include "reshard/exchange.h"
 #include "reshard/price.h"
-#include "reshard/pulls.h"
+#include "reshard/recv_regions.h"
 #include "shard/layout/dist_attr.h"
 
 namespace tessera {

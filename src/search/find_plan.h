@@ -6,14 +6,14 @@
 #include <vector>
 
 #include "search/candidates/candidate.h"
-#include "search/planning_answer.h"
+#include "search/plan_search_result.h"
 #include "search/sources/incumbents.h"
 
 namespace tessera {
 
 /// Makes further candidates, and may start from those of `known`, its best one first.
 using CandidateSource = std::function<std::vector<Candidate>(
-    const PlanRequest& request, const PlanConstraints& constraints, const PlanningAnswer& known)>;
+    const PlanRequest& request, const PlanConstraints& constraints, const PlanSearchResult& known)>;
 
 /// The search for placements (search/sources/placement_source.h), then again with less memory where
 /// it did not fit, at most three times.
@@ -25,7 +25,7 @@ inline constexpr int64_t kLeastPresets = 8;
 /// Presets that are tried on more than kManyRanks ranks.
 inline constexpr int64_t kPresetsOfManyRanks = 2;
 
-struct PlanningOptions {
+struct PlanSearchOptions {
   PlanConstraints constraints;
   std::vector<Candidate> compared = {};  // plans that the user gives
   /// Asked in order when the incumbents are evaluated: a search.
@@ -42,7 +42,7 @@ struct PlanningOptions {
   /// Leaves out candidates whose kernels alone take longer than the step of one that fits.
   bool excludes = true;
   EvaluationOptions evaluation = {};
-  /// Single changes of the best candidate that are tried at most; of a pipeline kPipelineChanges
+  /// Neighbours of the best candidate that are tried at most; of a pipeline kPipelineChanges
   /// are tried in any case.
   int64_t local_search_trials = 0;
 };
@@ -53,15 +53,15 @@ struct PlanningOptions {
 /// that has the least estimate. Of candidates that follow each other, kRound are evaluated at once;
 /// those whose bound is above the best step before them are excluded.
 ///
-/// At last single changes of the best candidate are tried (search/sources/single_changes.h): half
+/// At last neighbours of the best candidate are tried (search/sources/neighbour_plans.h): half
 /// of the trials, and while one of these is faster, changes of the fastest of them. Only those that
 /// become the best one are among the candidates.
 ///
 ///   requires  the ranks are at most the devices of the cluster, unless these are cores
-///   ensures   without `stop` the same inputs give the same answer; `excludes` does not change the
+///   ensures   without `stop` the same inputs give the same result; `excludes` does not change the
 ///             best one; no source is asked after `stop` has returned true
 ///   throws    UserError as evaluate, and for marks that contradict each other
 inline constexpr int64_t kRound = 4;
-PlanningAnswer find_plan(const PlanRequest& request, const PlanningOptions& options);
+PlanSearchResult find_plan(const PlanRequest& request, const PlanSearchOptions& options);
 
 }  // namespace tessera

@@ -3,7 +3,7 @@
 #include <algorithm>
 #include <iterator>
 
-#include "tasks/needed_overwrites.h"
+#include "tasks/required_anti_dependences.h"
 
 namespace tessera {
 
@@ -32,7 +32,7 @@ ClassProgram ClassPrograms::program_of(const std::vector<TaskId>& order) const {
   for (const TaskId task : order)
     program.streams[static_cast<size_t>(stream_of_task(task))].tasks.push_back(task);
   for (ClassProgram::Stream& stream : program.streams)
-    if (!stream.tasks.empty()) stream.overwrites = needed_overwrites(graph_, stream.tasks);
+    if (!stream.tasks.empty()) stream.overwrites = required_anti_dependences(graph_, stream.tasks);
   if (prefetches_) program.issue_edges = issue_edges(order);
   return program;
 }

@@ -6,7 +6,7 @@
 #include <vector>
 
 #include "cli/command.h"
-#include "cli/run/planning.h"
+#include "cli/run/plan_search.h"
 #include "cli/shared_options.h"
 
 namespace tessera {
@@ -35,7 +35,7 @@ struct PlanCommand : Command {
   int rank_limit(const Cluster& machines) const;
   std::vector<Candidate> compared_candidates(const Planned& planned) const;
   EvaluationOptions evaluation() const;
-  ExitCode print_answer(const Planned& planned) const;
+  ExitCode print_plan_search(const Planned& planned) const;
 };
 
 }  // namespace tessera

@@ -27,7 +27,7 @@ std::optional<ImportFormat> import_format(std::string_view text);
 /// What the options of a line add to a file: "topology.conf;machine=8xa100-80g;ib=400Gb".
 ///
 ///     device=NAME         the device, for matrices of nvidia-smi and for NCCL
-///     machines=COUNT      like machines, for matrices of nvidia-smi and for NCCL
+///     machines=COUNT      identical machines, for matrices of nvidia-smi and for NCCL
 ///     machine=8xNAME      each machine, for Slurm
 ///     oversubscription=2  of all levels of switches above the lowest one, for Slurm
 ///     NAME=400Gb          the network and the bandwidth of a port, as in a line without a file

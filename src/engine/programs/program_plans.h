@@ -45,9 +45,9 @@ std::vector<PlannedProgram> planned_programs(const RunConfig& config, const Plan
 /// it. A plan that has them already is returned as it is.
 ///   ensures  an engine that trains has the same task graphs with both
 ///   throws   UserError (78) as compile
-Plan resolved_plan(const Network& network, const TrainingSettings& settings, const Plan& plan,
+Plan explicit_plan(const Network& network, const TrainingSettings& settings, const Plan& plan,
                    const CompileOptions& options = {});
-Plan resolved_plan(const RunConfig& config, const Plan& plan, const CompileOptions& options = {});
+Plan explicit_plan(const RunConfig& config, const Plan& plan, const CompileOptions& options = {});
 
 /// `plan`, whose explicit shardings are of the training step only, with those of all other programs
 /// that an engine compiles under it. They are propagated from where training keeps inputs and

@@ -33,9 +33,9 @@ struct MadeGradient {
   std::string parameter;  // name of the variable
   std::string gradient;   // name of its gradient's value
   TensorType type;
-  DistAttr attr;          // on a mesh of ranks
-  std::string mesh;       // the mesh that produces it
-  std::string home_mesh;  // the mesh that keeps the parameter
+  DistAttr attr;           // on a mesh of ranks
+  std::string mesh;        // the mesh that produces it
+  std::string owner_mesh;  // the mesh that keeps the parameter
   bool is_decayed = true;
   std::optional<int> input_dims = {};  // ParameterGradient::input_dims
 };

@@ -226,7 +226,7 @@ double visible_pairs(const AttentionPlan& plan) {
 }
 
 /// The rates by which a call is priced: rows of keys that do not fill vectors take longer, and
-/// those of causal attention have unlike lengths.
+/// those of causal attention have different lengths.
 struct RateNames {
   std::string_view causal, ragged;
 };

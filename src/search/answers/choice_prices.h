@@ -23,7 +23,8 @@ struct PricedChoice {
 
 struct ChoicePrices {
   std::string name;  // of the op or the value
-  int64_t like = 1;  // ops or values of like layers, itself included, that are placed alike
+  int64_t identical =
+      1;  // ops or values of repeated layers, itself included, that are placed alike
   PricedChoice chosen;
   std::vector<PricedChoice> others;     // in ascending order of their times, then those without one
   int64_t not_priced = 0;               // others with dearer kernels, beyond kPricedChoices

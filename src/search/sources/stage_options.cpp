@@ -14,7 +14,7 @@ namespace {
 /// fits.
 constexpr int64_t kManyRowsPerBatch = 64;
 constexpr int64_t kLeastOfMany = 16;
-constexpr size_t kFewAnswers = 4;
+constexpr size_t kFewResults = 4;
 
 /// How often 2 divides a number.
 int twos(int64_t number) {
@@ -52,7 +52,7 @@ StageSearchOptions stage_options(const PlanRequest& request, const PlanConstrain
         has_fixed_count && count > 1 && batch_rows(request.graph) % count == 0)
       options.micro_batches = {count};
     options.min_stages = 1;
-    options.max_answers = kFewAnswers;
+    options.max_results = kFewResults;
     options.effort = StageSearchEffort::little();
   }
   // The divisions are made for the first number; of one there are none by micro-batches.

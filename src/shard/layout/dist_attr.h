@@ -86,7 +86,7 @@ struct DistAttr {
   /// By dim, the index in the whole tensor of each local index.
   std::vector<std::vector<int64_t>> indices(const Shape& shape, const Coordinate& coordinate) const;
   /// The largest local extent of every dim; without windows it is the one of the rank at
-  /// mesh->heaviest().
+  /// mesh->largest_shard_coordinate().
   Shape largest_shape(const Shape& shape) const;
   /// The placement of each axis, in the order of the mesh's axes.
   std::vector<Placement> placements() const;

@@ -116,7 +116,7 @@ std::string move_text(const Planned& planned, const MovedBoundary& move) {
 }
 
 Deployment deployment_of(const Planned& planned) {
-  return in_order(*planned.cluster, planned.best()->candidate.plan.hardware());
+  return identity_mapping(*planned.cluster, planned.best()->candidate.plan.hardware());
 }
 
 Document row_document(const StageRow& row, const Deployment& deployment) {

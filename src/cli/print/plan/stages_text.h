@@ -5,7 +5,7 @@
 #include <vector>
 
 #include "base/files/document.h"
-#include "cli/run/planning.h"
+#include "cli/run/plan_search.h"
 #include "search/answers/moved_boundaries.h"
 
 namespace tessera {

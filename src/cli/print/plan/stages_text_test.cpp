@@ -40,8 +40,8 @@ Planned two_stages() {
   best.candidate.plan.meshes = {mesh_of("stage0", {0, 1}), mesh_of("stage1", {2})};
   best.candidate.plan.micro_batches = 4;
   best.prediction.step = Seconds(10e-3);
-  planned.answer.candidates = {std::move(best)};
-  planned.answer.best = 0;
+  planned.result.candidates = {std::move(best)};
+  planned.result.best = 0;
   return planned;
 }
 
@@ -69,7 +69,7 @@ TEST(StagesText, HasALineForEachStageAndSaysWhatBinds) {
 
 TEST(StagesText, OfOneMicroBatchNoStageBinds) {
   Planned planned = two_stages();
-  planned.answer.candidates.front().candidate.plan.micro_batches = 1;
+  planned.result.candidates.front().candidate.plan.micro_batches = 1;
   planned.constraints.boundaries = {"blocks.0"};
   DescribedStages stages = described();
   stages.moves.front().step.reset();
