@@ -78,7 +78,7 @@ class Planner:
 
 
 def presets(devices):
-    """All degrees of presets for so many devices."""
+    """All degrees of presets for n devices."""
     divisors = [i for i in range(1, devices + 1) if devices % i == 0]
     for degrees in itertools.product(divisors, repeat=4):
         product = degrees[0] * degrees[1] * degrees[2] * degrees[3]

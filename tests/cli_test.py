@@ -384,7 +384,7 @@ class Train(unittest.TestCase):
             result = run_json("train", *SMALL_GPT, "--out", out, "--dry-run")
             self.assertFalse(out.exists())
         self.assertEqual((result["dry_run"], result["steps"], result["batch"], result["ranks"]), (True, 6, 4, 1))
-        # The evaluation is compiled at once, not behind the last step.
+        # The evaluation is compiled at once, not after the last step.
         trained = run_json("train", *SMALL_GPT)["peak_bytes"]
         self.assertLessEqual(trained, result["peak_bytes"])
         self.assertLess(result["peak_bytes"], 1.1 * trained)

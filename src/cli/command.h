@@ -27,7 +27,7 @@ class Command {
   ///   throws  UserError of the configuration, the plan or the checkpoint
   virtual int rank_count() const { return 1; }
 
-  std::vector<std::string> words;  // of the command line behind its name, for messages
+  std::vector<std::string> words;  // of the command line after its name, for messages
 };
 
 /// A line of the table of commands.

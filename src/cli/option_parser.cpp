@@ -207,7 +207,7 @@ void OptionParser::refuse_separate_value(const std::vector<std::string>& words) 
     const std::string& value = *(found + 1);
     refuse_usage(
         "tessera " + state_->command + ": " + flag + " " + value + " has a space before the value",
-        flag + " may have no value, so its value is written behind =, and '" + value +
+        flag + " may have no value, so its value is written after =, and '" + value +
             "' is read as an argument",
         "write " + flag + "=" + value);
   }
@@ -217,7 +217,7 @@ void OptionParser::refuse_extra(const std::vector<std::string>& words) const {
   const std::string first = words.empty() ? "" : split_text(words.front(), '=').front();
   const std::string command = "tessera " + state_->command;
   if (!first.starts_with("-") && state_->rest)
-    refuse_usage(command + ": '" + first + "' is not behind --",
+    refuse_usage(command + ": '" + first + "' is not after --",
                  "the command takes " + state_->arguments_text(),
                  "write " + command + " [OPTIONS] -- " + first + " ...");
   if (!first.starts_with("-"))

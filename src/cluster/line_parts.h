@@ -14,7 +14,7 @@ struct MachinesOfLine {
 };
 
 ///   line    for messages
-///   throws  UserError (78) for an unknown device and for counts that are none
+///   throws  UserError (78) for an unknown device and for invalid counts
 MachinesOfLine machines_of_line(std::string_view item, std::string_view line);
 
 /// A count from 1 to 1,048,576.

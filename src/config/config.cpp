@@ -77,7 +77,7 @@ Precision read_precision(ConfigTable& table) {
       parse_dtype(table.choice("gradient_precision", "f32", {"f32", "bf16", "f16"}));
   check_gradients(table, precision);
   precision.scale.initial =
-      table.number("loss_scale", precision.scale.initial, kLeastLossScale, kLargestLossScale);
+      table.number("loss_scale", precision.scale.initial, kMinLossScale, kLargestLossScale);
   check_power_of_two(table, precision.scale.initial);
   precision.scale.steps_to_double =
       table.integer("loss_scale_steps", precision.scale.steps_to_double, 1, 1 << 24);

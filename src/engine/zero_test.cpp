@@ -217,7 +217,7 @@ TEST(Zero, AccumulationIsTheProgramOfSoManyTimesTheMicroBatches) {
   EXPECT_EQ(program("pp=2,micro_batches=2,accumulate=2"), program("pp=2,micro_batches=4"));
 }
 
-/// By name: how the ops of the forward and the backward are divided, but for those that add up
+/// By name: how the ops of the forward and the backward are divided, except for those that add up
 /// gradients of parameters.
 std::map<std::string, std::string> divisions_with(const RunConfig& config,
                                                   const std::string& text) {

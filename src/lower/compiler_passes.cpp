@@ -79,7 +79,7 @@ std::string copies_text(const Program& program) {
 
 /// The exchanges of the optimizer that come before the end of the backward.
 std::string buckets_text(const Program& program) {
-  std::string text, behind;  // behind the last instruction of the backward that was found
+  std::string text, behind;  // after the last instruction of the backward that was found
   for (const InstructionInstance& instance : instances(program)) {
     const Instruction& instruction = program.instructions[instance.instruction];
     if (instruction.role == Role::kBackward) text += std::exchange(behind, "");

@@ -15,7 +15,7 @@ namespace tessera {
 
 /// What the passes share: the inputs of the compiler, and what was made so far.
 struct CompilerState {
-  const Graph& serial;  // as it was given; the passes behind the rewrites read result.graph
+  const Graph& serial;  // as it was given; the passes after the rewrites read result.graph
   const Plan& plan;
   const CompileOptions& options;
   const Meshes meshes = plan.placed();

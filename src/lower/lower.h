@@ -35,7 +35,7 @@ std::optional<ValueId> find_value(const PlacedGraph& placed, std::string_view na
 
 /// The fingerprint of compiled.graph, with the passes that made it.
 RewrittenFingerprint rewritten_fingerprint(const Compiled& compiled);
-/// That of compile(graph, plan, options), without the passes behind those over the graph.
+/// That of compile(graph, plan, options), without the passes after those over the graph.
 ///   throws  as placements
 RewrittenFingerprint rewritten_fingerprint(const Graph& graph, const Plan& plan,
                                            const CompileOptions& options = {});
@@ -48,7 +48,8 @@ std::vector<std::string_view> pass_names();
 ///   requires  the graph is verified
 ///   ensures   check(tasks) and check_placements hold, unless the options leave them out; the same
 ///             inputs give the same result
-///   throws    UserError (78) from the marks or shardings, and for a disabled pass that is none or
+///   throws    UserError (78) from the marks or shardings, and for a disabled pass that does not
+///   exist or
 ///             that the result needs; InternalError of a check, which names the pass where it can
 ///   A plan that was stamped after other passes over the graph gets a note.
 Compiled compile(const Graph& graph, const Plan& plan, const CompileOptions& options = {});
@@ -77,7 +78,7 @@ Compiled compile(const Graph& graph, const Meshes& meshes, const std::vector<Mar
 Compiled compile(const Graph& graph, MeshPtr mesh, const std::vector<Mark>& marks,
                  const CompileOptions& options = {});
 
-/// The placements of all values and ops, without the passes behind them.
+/// The placements of all values and ops, without the passes after them.
 ///   throws  as compile
 PlacedGraph placements(const Graph& graph, const Plan& plan, const CompileOptions& options = {});
 

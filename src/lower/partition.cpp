@@ -205,7 +205,7 @@ class Partition {
     return placed.by_micro_batch && placed.dim < 0;
   }
 
-  /// Refuses results that a mark has as sums over micro-batches, and that are none.
+  /// Refuses results that a mark has as sums over micro-batches, and that are not.
   void check_sums(const ShardedOp& sharded) const {
     for (size_t i = 0; i < sharded.op.outputs.size(); ++i) {
       const ValueId value = sharded.op.outputs[i];

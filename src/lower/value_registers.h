@@ -102,7 +102,7 @@ class ValueRegisters {
   ReshardPlans plans_;
   const bool in_region_;
   Program& program_;
-  /// By value, and by micro-batch behind those once a step: as computed first, then as resharded.
+  /// By value, and by micro-batch after those once a step: as computed first, then as resharded.
   std::vector<std::vector<std::vector<Holder>>> holders_;
   /// The inputs, and the meshes on which each is fed.
   std::set<std::pair<int, MeshPtr>> fed_;

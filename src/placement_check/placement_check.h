@@ -13,7 +13,7 @@ namespace tessera {
 
 /// Checks that `tasks` computes `graph`.
 ///
-///   requires  check(tasks) holds; `tasks` was made from `graph` in so many micro-batches
+///   requires  check(tasks) holds; `tasks` was made from `graph` in n micro-batches
 ///   ensures   every kernel has the operands of its serial op, of its own micro-batch, divided as
 ///             one choice of axes for the factors of its rule allows, and the parameters that its
 ///             operator has there;

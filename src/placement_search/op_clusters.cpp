@@ -110,11 +110,11 @@ class OpClusterSearch {
     const FusionGroupIndex reader = *edges.readers.begin();
     return is_constrained_[reader] || role_of(reader) != role_of(group) ||
            (edges.producers.size() == 1 && edges.bytes_out < edges.bytes_in) ||
-           (computes_[reader] && computes_behind(group));
+           (computes_[reader] && computes_after(group));
   }
 
   /// Does a group of the op cluster compute, up to this one? Moves read one group at most.
-  bool computes_behind(FusionGroupIndex group) const {
+  bool computes_after(FusionGroupIndex group) const {
     while (!computes_[group]) {
       if (edges_[group].producers.empty()) return false;
       group = *edges_[group].producers.begin();

@@ -29,14 +29,14 @@ TEST(OpClusters, HaveTheMovesOfWhatAProductReads) {
   EXPECT_EQ(op_clusters(graph), (Names{"view t mm"}));
 }
 
-TEST(OpClusters, HaveTheMovesBehindWhatTheyCompute) {
+TEST(OpClusters, HaveTheMovesAfterWhatTheyCompute) {
   Graph graph;
   Builder builder(graph);
   const ValueId x = builder.input("x", f32({8, 4}));
   const ValueId y = builder.unary("tanh", x, "first");
   const ValueId turned = builder.transpose(y, {1, 0}, "t");
   graph.add_output("y", builder.dot(turned, x, "km,mn->kn", "mm"));
-  // t reads what its op cluster computes, so the product behind it begins the next op cluster.
+  // t reads what its op cluster computes, so the product after it begins the next op cluster.
   EXPECT_EQ(op_clusters(graph), (Names{"first t"}));
 }
 

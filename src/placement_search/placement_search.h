@@ -21,12 +21,13 @@ struct PlacementSearchOptions {
   std::optional<Bytes> memory_limit = {};
   bool shares_layer_decisions = true;
   /// When layers share decisions: the result is improved with layers on their own, where these have
-  /// at most so many strategies of op clusters, canonical placements and copies; 0: it is not.
+  /// at most n
+  /// strategies of op clusters, canonical placements and copies; 0: it is not.
   int64_t separate_strategies = 0;
   int64_t work = 400;  // of the solver, in millions of entries of tables
   /// Made in the best choice that is found; their times and their memory are not looked at.
   std::vector<solver::Change> changes = {};
-  /// So many answers next to this one are wanted, too.
+  /// n answers next to this one are wanted, too.
   int64_t neighbours = 0;
 };
 
@@ -61,7 +62,7 @@ class MeshSearch {
   MeshSearch(std::shared_ptr<const ClusteredGraph> clustered, MeshPtr mesh, const CostModel& cost,
              const SearchProblemOptions& options);
 
-  /// search_placements() with these options, whose `problem` is that of this search but for the
+  /// search_placements() with these options, whose `problem` is that of this search except for the
   /// overlap.
   ///   threads  any number of callers
   std::optional<PlacementResult> result(const PlacementSearchOptions& options) const;

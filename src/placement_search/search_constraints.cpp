@@ -8,7 +8,7 @@
 namespace tessera {
 namespace {
 
-/// `attr` with each unused axis behind the others of a dim that accepts it, or nowhere.
+/// `attr` with each unused axis after the others of a dim that accepts it, or nowhere.
 void add_axes(const TensorType& type, int axis, const std::vector<bool>& accepts, DistAttr attr,
               std::vector<DistAttr>& list) {
   if (axis == attr.mesh->axis_count()) {

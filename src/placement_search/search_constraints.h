@@ -33,9 +33,9 @@ struct SearchConstraints {
                 const std::vector<DistAttr>& canonical_placements, const std::string& what);
 };
 
-/// Marks as constraints: a mark on a value fixes its canonical placement, but for the dims that the
-/// mark leaves open, which may get further axes; a mark on an op fixes its factors; a mark on the
-/// next value of a variable is one on the variable.
+/// Marks as constraints: a mark on a value fixes its canonical placement, except for the dims that
+/// the mark leaves open, which may get further axes; a mark on an op fixes its factors; a mark on
+/// the next value of a variable is one on the variable.
 ///
 ///   requires  no mark names a mesh
 ///   throws    UserError (78) as resolve_marks, and for two marks that leave a variable no

@@ -11,7 +11,7 @@
 namespace tessera {
 
 struct StepMemoryOptions {
-  /// Exchanges of gradients for the optimizer are moved behind the last gradient of their bucket
+  /// Exchanges of gradients for the optimizer are moved after the last gradient of their bucket
   /// (lower/passes/buckets.h); nullopt: they stay.
   std::optional<Bytes> bucket = {};
   std::vector<int64_t> workspaces;  // by op

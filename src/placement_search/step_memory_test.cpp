@@ -180,7 +180,7 @@ TEST(StepMemory, ANextValueThatIsMadeAtHomeIsWrittenOverItsVariable) {
   EXPECT_EQ(step.peak(), kPart);
 }
 
-// It is exchanged behind all ops.
+// It is exchanged after all ops.
 TEST(StepMemory, ANextValueThatIsMadeElsewhereLivesToTheEndOfTheStep) {
   Step step;
   const ValueId x = step.input('*');
@@ -209,11 +209,11 @@ void add_gradients(Step& step) {
   step.op("sum", {{g, '0'}, {h, '0'}}, '0', Role::kOptimizer);
 }
 
-TEST(StepMemory, GradientsAreExchangedBehindTheLastOneOfTheirBucket) {
+TEST(StepMemory, GradientsAreExchangedAfterTheLastOneOfTheirBucket) {
   Step step;
   add_gradients(step);
   EXPECT_EQ(step.peak(), 3 * kWhole);                       // x, g and h
-  EXPECT_EQ(step.peak(Bytes(2 * kWhole)), 3 * kWhole);      // both are exchanged behind h
+  EXPECT_EQ(step.peak(Bytes(2 * kWhole)), 3 * kWhole);      // both are exchanged after h
   EXPECT_EQ(step.peak(Bytes(kWhole)), 2 * kWhole + kPart);  // g before h is made
 }
 

@@ -12,7 +12,7 @@
 namespace tessera {
 
 /// State of the optimizer that rests outside of the memory of its rank, in a file. Each step copies
-/// it into memory before the update and back behind it (lower/passes/offload.h).
+/// it into memory before the update and back after it (lower/passes/offload.h).
 struct Offload {
   enum class Kind {
     kNone,

@@ -17,7 +17,7 @@ struct RecomputePoint {
 /// Choices of a block by ascending bytes and descending cost, from the least bytes to the one that
 /// computes nothing again.
 ///
-///   ensures  of all choices that keep at most so many bytes, the last point up to them costs at
+///   ensures  of all choices that keep at most n bytes, the last point up to them costs at
 ///            most kFrontError more than the cheapest, if the block is narrow: if the nodes that
 ///            later ones need are few at each position, as in layers of models
 ///   wide     blocks: kFrontSolves points by the solver, each with the cost that it finds

@@ -44,7 +44,7 @@ bool is_pipeline(const Candidate& candidate) {
   return candidate.plan.meshes.size() > 1;
 }
 
-/// The same for exactly so many ranks.
+/// The same for exactly n ranks.
 PlanConstraints with_ranks(PlanConstraints constraints, int ranks) {
   constraints.ranks = ranks;
   constraints.may_use_fewer = false;
@@ -170,7 +170,7 @@ class PlanSearch {
     }
   }
 
-  /// Identical devices are at most so many times as fast as one of them.
+  /// Identical devices are at most n times as fast as one of them.
   bool may_be_faster(int ranks) const {
     const EvaluatedCandidate* one = result_.find(Candidate::Source::kOneDevice);
     if (!result_.best || !one) return true;
@@ -185,7 +185,7 @@ class PlanSearch {
     if (are_many()) return std::min(kPresetsOfManyRanks, options_.max_presets);
     const int64_t ops = std::max<int64_t>(std::ssize(request_.graph.ops()), 1);
     return std::clamp<int64_t>(options_.max_preset_ops / ops,
-                               std::min(kLeastPresets, options_.max_presets), options_.max_presets);
+                               std::min(kMinPresets, options_.max_presets), options_.max_presets);
   }
 
   void add(std::vector<Candidate> candidates) {
@@ -284,7 +284,7 @@ class PlanSearch {
   }
 
   /// One preset on one mesh, with more and more micro-batches. More of them have more launches and
-  /// exchanges, and hide no bubble, so none is tried behind the first ones that fit.
+  /// exchanges, and hide no bubble, so none is tried after the first ones that fit.
   void add_while_none_fits(std::vector<Candidate> candidates) {
     constexpr int64_t kAtOnce = 2;
     for (int64_t first = 0; first < std::ssize(candidates); first += kAtOnce) {

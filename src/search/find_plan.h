@@ -21,7 +21,7 @@ std::vector<CandidateSource> placement_searches();
 
 /// The placement searches, then the search for pipelines (search/sources/stage_source.h).
 std::vector<CandidateSource> all_searches();
-inline constexpr int64_t kLeastPresets = 8;
+inline constexpr int64_t kMinPresets = 8;
 /// Presets that are tried on more than kManyRanks ranks.
 inline constexpr int64_t kPresetsOfManyRanks = 2;
 
@@ -34,7 +34,7 @@ struct PlanSearchOptions {
   /// presets alone.
   std::function<std::vector<CandidateSource>()> sources_of_fewer = {};
   int64_t max_presets = 32;
-  /// All the presets that are tried have so many ops, unless these are less than kLeastPresets.
+  /// All the presets that are tried have n ops, unless these are less than kMinPresets.
   int64_t max_preset_ops = 200'000;
   bool tries_presets = true;
   /// Where nothing fits, and the devices are cores: tries the state of the optimizer in a file.
@@ -53,7 +53,7 @@ struct PlanSearchOptions {
 /// that has the least estimate. Of candidates that follow each other, kRound are evaluated at once;
 /// those whose bound is above the best step before them are excluded.
 ///
-/// At last neighbours of the best candidate are tried (search/sources/neighbour_plans.h): half
+/// Finally neighbours of the best candidate are tried (search/sources/neighbour_plans.h): half
 /// of the trials, and while one of these is faster, changes of the fastest of them. Only those that
 /// become the best one are among the candidates.
 ///

@@ -185,7 +185,7 @@ TEST(FindPlan, OfLargeProgramsFewerPresetsAreTried) {
                      result.left_out);
   };
   const auto [all, beyond] = presets();
-  ASSERT_GT(all, kLeastPresets);
+  ASSERT_GT(all, kMinPresets);
   options.max_preset_ops = 1;
   const auto [some, left_out] = presets();
   EXPECT_LT(some, all);

@@ -284,7 +284,7 @@ TEST(KnownResult, OfALargeBatchThroughSmallLayersIsDataParallel) {
   EXPECT_EQ(found.canonical_placement("tokens"), "[@x, *]");
   for (const std::string name : {"hidden.0.dot", "hidden.1.dot", "head.dot"})
     EXPECT_EQ(found.made(name), "[@x, *]") << name;
-  // But for weights the loss and the number of its rows are all that is exchanged before the
+  // Except for weights the loss and the number of its rows are all that is exchanged before the
   // gradients.
   std::vector<std::string> forward = exchanged(found.tasks, Role::kForward, "");
   std::erase_if(forward, [&](const std::string& name) {

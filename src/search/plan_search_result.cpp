@@ -25,7 +25,7 @@ bool is_before(const EvaluatedCandidate& a, const EvaluatedCandidate& b) {
          std::tuple(b.step(), b.ranks(), b.fullest.memory.all());
 }
 
-/// A candidate of the same program, but for those that the user compares.
+/// A candidate of the same program, except for those that the user compares.
 EvaluatedCandidate* find_same(PlanSearchResult& result, const EvaluatedCandidate& candidate) {
   const auto found = std::ranges::find_if(result.candidates, [&](const EvaluatedCandidate& known) {
     return known.candidate.source != Candidate::Source::kCompared &&

@@ -26,8 +26,8 @@ struct MeasuredChoice {
 
 struct PlanSearchResult {
   /// Those that fit come first, in ascending order of their steps; then those that do not fit, in
-  /// ascending order of the bytes that are missing. Candidates of one program are one, but for
-  /// those that the user compares.
+  /// ascending order of the bytes that are missing. Candidates of one program are one, except for
+  /// those that the user compares.
   std::vector<EvaluatedCandidate> candidates;
   /// In ascending order of their bounds, which are above the step of the best one.
   std::vector<ExcludedCandidate> excluded;
@@ -48,7 +48,7 @@ bool obeys(const Plan& plan, const PlanConstraints& constraints);
 /// And the fixed marks?
 bool obeys(const Candidate& candidate, const PlanConstraints& constraints);
 
-/// Adds a candidate behind the others. Of equal programs a preset is told rather than a plan of a
+/// Adds a candidate after the others. Of equal programs a preset is told rather than a plan of a
 /// search, which is longer.
 void keep(EvaluatedCandidate candidate, PlanSearchResult& result);
 /// Adds what an evaluation has found, and chooses the best one.

@@ -20,7 +20,7 @@ std::string_view to_text(ReplicaLifetime life);  // "step", "pass"
 ///   tensors  P("dp", None, "tp") | Shard(0), Replicate() | tp: Shard(1) | [@dp, @tp/3]
 ///   ops      one of these for each input, in brackets: [P("dp"), P(None,"tp")], [(dp: Shard(0),
 ///            tp: Partial(sum)), Replicate()], or the parts per dim of each input: ((4,1),(1,1));
-///            behind an arrow those of the results: [P("dp"), P()] -> [P("dp", "tp")], -> [P()]
+///            after an arrow those of the results: [P("dp"), P()] -> [P("dp", "tp")], -> [P()]
 ///   modules  the same for what enters and what leaves them (shard/module_marks.h)
 struct Mark {
   enum class Kind { kTensor, kOp, kModule };

@@ -44,7 +44,7 @@ std::vector<std::pair<TaskId, TaskId>> ClassPrograms::issue_edges(
   std::vector<TaskId> host;  // the tasks of the thread, in order
   std::ranges::copy_if(order, std::back_inserter(host),
                        [&](TaskId task) { return stream_of_task(task) == TaskStream::kHost; });
-  // The first task of the thread behind a position.
+  // The first task of the thread after a position.
   const auto behind = [&](int place) {
     return std::upper_bound(host.begin(), host.end(), place,
                             [&](int at, TaskId task) { return at < position[task]; });

@@ -11,7 +11,7 @@
 namespace tessera {
 namespace {
 
-/// Lists of numbers, one behind the other.
+/// Lists of numbers, one after the other.
 class Signatures {
  public:
   void add(int64_t value) { values_.push_back(value); }

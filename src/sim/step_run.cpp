@@ -14,7 +14,7 @@ int64_t scaled(int64_t amount, double factor) {
   return factor == 1 ? amount : std::llround(static_cast<double>(amount) * factor);
 }
 
-/// Lists of classes, one behind the other.
+/// Lists of classes, one after the other.
 class ClassLists {
  public:
   void add(std::span<const int> rank_indices, const RankClasses& classes) {

@@ -40,7 +40,7 @@ class StageSums {
  public:
   explicit StageSums(const std::vector<UnitCost>& units);
 
-  /// Of the units [first, end). What is kept for the backward of units behind an op is free when it
+  /// Of the units [first, end). What is kept for the backward of units after an op is free when it
   /// runs, so the most bytes are in flight at one of the last units or where most of them pass.
   ///   time  O(1)
   UnitCost of(int first, int end) const;

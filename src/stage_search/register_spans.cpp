@@ -192,7 +192,7 @@ class SpanBuilder {
     }
   }
 
-  /// The moment of the last reader; nullptr when the register is not free behind the op.
+  /// The moment of the last reader; nullptr when the register is not free after the op.
   int* last_moment(Register& reg, int op) {
     const bool is_read_later = reg.once_end >= 0;
     switch (ops_.parts[op]) {

@@ -53,7 +53,7 @@ class SegmentCosts {
   /// The same where the stage before has the `from_size` ranks from `from` on; 0 where they are
   /// those of the stage itself.
   double transfer(int stage_sharding, int unit, Rank first, Rank from, int from_size) const;
-  /// The seconds in which the ranks of a run send so many bytes together to those of another one,
+  /// The seconds in which the ranks of a run send n bytes together to those of another one,
   /// each of which receives a part.
   ///   requires  the runs differ
   double message(Bytes bytes, Rank from, int from_size, Rank to, int to_size) const;

@@ -86,7 +86,7 @@ class StageCountProgram {
   }
 
  private:
-  /// The shortest chain of so many stages from a unit and a rank to the end.
+  /// The shortest chain of n stages from a unit and a rank to the end.
   struct Entry {
     double seconds = kNoTime;
     int end_unit = 0, size = 0;
@@ -275,7 +275,7 @@ class StageCountProgram {
   std::vector<std::vector<Offer>> offers_;  // by kind, first and end
   std::map<RunGroup, int> groups_;          // with their indices in tables_
   std::vector<Table> tables_;
-  std::vector<std::vector<Run>> runs_at_;  // by place, but for the end
+  std::vector<std::vector<Run>> runs_at_;  // by place, except for the end
   std::vector<Entry> entries_;
 };
 

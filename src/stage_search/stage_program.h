@@ -11,7 +11,7 @@
 
 namespace tessera {
 
-/// The bytes of a stage with so many micro-batches in flight.
+/// The bytes of a stage with n micro-batches in flight.
 double memory_of(const UnitCost& cost, double in_flight);
 
 /// Where a stage that begins at a unit ends at the latest: it has no boundary inside.

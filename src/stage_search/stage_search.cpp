@@ -16,7 +16,7 @@ namespace {
 constexpr size_t kOfOneMicroBatch = 2;
 /// Stages of which two cuts are moved in all combinations.
 constexpr size_t kFewStages = 4;
-/// A device has at most so many micro-batches in flight for each stage behind it (zb-h2).
+/// A device has at most n micro-batches in flight for each stage after it (zb-h2).
 constexpr int kInFlightOfAStage = 2;
 
 /// Keeps the first of each kind and sorts by time.

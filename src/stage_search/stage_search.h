@@ -53,7 +53,7 @@ class StageSearch {
   /// Would a single stage of all units fit in every stage sharding, with as many micro-batches in
   /// flight as a schedule may have? Then best() does not depend on the memory.
   bool fits_in_one_stage();
-  /// From now on a stage has so many bytes less: the most of its ranks. What is estimated for a
+  /// From now on a stage has n bytes less: the most of its ranks. What is estimated for a
   /// stage lacks as much of what its program needs.
   ///   bytes  by rank; empty: none
   void reserve_memory(std::vector<double> bytes) { reserved_memory_ = std::move(bytes); }

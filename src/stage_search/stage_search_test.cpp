@@ -165,7 +165,7 @@ double peak_on(Rank rank, const std::vector<PipelineChoice>& found,
   return most;
 }
 
-/// The cluster with so many bytes of each device for values; 0: all that they have.
+/// The cluster with n bytes of each device for values; 0: all that they have.
 Cluster with_memory(const Cluster& cluster, double bytes) {
   ClusterDescription description = cluster.description();
   for (DeviceType& type : description.types)
@@ -238,7 +238,7 @@ TEST(LayerSequence, BranchesEndWhereAnotherOneBeginsOrTheyAreJoined) {
   EXPECT_EQ(branches_of({{}, {0}, {2}, {2}, {1, 3}, {4}}), (std::vector<Run>{{0, 2}, {2, 4}}));
   // An encoder, and a decoder whose layers read it, too.
   EXPECT_EQ(branches_of({{}, {0}, {}, {1, 2}, {3}, {1, 4}}), (std::vector<Run>{{0, 2}, {2, 3}}));
-  // A third branch begins behind the join of two.
+  // A third branch begins after the join of two.
   EXPECT_EQ(branches_of({{}, {}, {0, 1}, {}, {2, 3}}), (std::vector<Run>{{0, 1}, {1, 2}, {3, 4}}));
 }
 
@@ -314,7 +314,7 @@ TEST(StageSearch, WithoutMicroBatchesOrUnitsThereAreNoTwoStagesOnADevice) {
   EXPECT_TRUE(search.with_two_stages(choice).empty());
 }
 
-// A second stage receives from the device behind its own in a V, and the first one of the second
+// A second stage receives from the device after its own in a V, and the first one of the second
 // round from the last device.
 TEST(SegmentCosts, WhatArrivesTakesTheLinkFromTheStageBefore) {
   const Divided divided(small_gpt(2), 4);
@@ -410,7 +410,7 @@ void check_splits(const Divided& divided, const Deployment& deployment, StageSea
   }
 }
 
-/// Of so many units and stages.
+/// Of n units and stages.
 double count_of_cuts(int units, int stages) {
   double count = 1;  // units - 1 over stages - 1
   for (int i = 1; i < stages; ++i) count *= static_cast<double>(units - i) / i;

@@ -45,12 +45,12 @@ std::vector<int> needed(const Program& program) {
   return tasks;
 }
 
-TEST(RequiredAntiDependences, TheFirstTaskBehindTheProducerWaitsForAllLaterOnes) {
+TEST(RequiredAntiDependences, TheFirstTaskAfterTheProducerWaitsForAllLaterOnes) {
   EXPECT_THAT(needed(overwriting_program({3, 4, 5})), ElementsAre(3));
 }
 
 TEST(RequiredAntiDependences, ATaskBeforeTheProducerWaitsForTheReadersOfTheStepBefore) {
-  // The feed, task 0, is before y: in the first step nothing has been read, and behind task 5 all
+  // The feed, task 0, is before y: in the first step nothing has been read, and after task 5 all
   // readers have released y.
   EXPECT_THAT(needed(overwriting_program({0, 5})), ElementsAre(0, 5));
   EXPECT_THAT(needed(overwriting_program({0})), ElementsAre(0));

@@ -89,7 +89,7 @@ class ConfigTable {
   /// Refuses keys of former versions; the fix has their present name. Call it before finish().
   void refuse_renamed(std::span<const Renamed> keys) const;
   /// The same for keys of other systems; `ours` are whole paths. Keys that this table has are not
-  /// refused: call it behind the last key.
+  /// refused: call it after the last key.
   void refuse_alias(std::span<const KeyAlias> keys) const;
   void finish() const;
   const std::string& file() const { return origin_.file; }

@@ -153,7 +153,7 @@ std::string schedule_text(const Compiled& compiled, const Plan& plan) {
          worth_text(*compiled.pipeline, stages);
 }
 
-/// The tables behind the summary.
+/// The tables after the summary.
 std::string tables_text(const Compiled& compiled, const Plan& plan, const PlanNumbers& numbers,
                         const RepeatedRows& repeated) {
   return notes_text(numbers.notes, repeated) +

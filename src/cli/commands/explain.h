@@ -23,7 +23,7 @@ struct ExplainCommand : Command {
   bool passes = false;
   bool explicit_plan = false;
   bool print_plan = false;
-  bool full = false;                   // prints all tables behind the summary
+  bool full = false;                   // prints all tables after the summary
   bool every_layer = false;            // the same, without joining the lines of repeated layers
   std::optional<std::string> compare;  // another plan: a file, "serial" or a preset
 

@@ -72,7 +72,7 @@ std::string switches_text(const std::vector<std::vector<std::string>>& below) {
   return text + (below.size() > kListedSwitches ? " | ..." : "");
 }
 
-/// A line of the drawing: what, and behind it its links.
+/// A line of the drawing: what, and after it its links.
 struct DrawnLine {
   int depth = 0;
   std::string what, links;

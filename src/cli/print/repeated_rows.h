@@ -1,4 +1,4 @@
-// Rows of a table that are alike but for the layer that they speak of, joined into one.
+// Rows of a table that are alike except for the layer that they speak of, joined into one.
 #pragma once
 
 #include <map>
@@ -17,7 +17,7 @@ struct JoinedRow {
   TableRow row;
   std::vector<size_t> members;  // the indices of the rows, in order
 };
-/// "  x12", behind the name of what 12 rows have; "" for one.
+/// "  x12", after the name of what 12 rows have; "" for one.
 std::string count_suffix(int64_t count);
 
 class RepeatedRows {

@@ -32,7 +32,7 @@ std::optional<ImportFormat> import_format(std::string_view text);
 ///     oversubscription=2  of all levels of switches above the lowest one, for Slurm
 ///     NAME=400Gb          the network and the bandwidth of a port, as in a line without a file
 ///
-///   options  the texts behind each ;
+///   options  the texts after each ;
 ///   throws   UserError (78) with the line of the file, or with the key of a JSON file
 ClusterDescription import_cluster(std::string_view text, const std::string& file,
                                   const std::vector<std::string>& options = {});
@@ -44,7 +44,7 @@ const DevicePreset& device_preset(const MachineTopology& topology, const std::st
 
 /// The oversubscription of levels above the lowest one: as given, or 1 for 0.
 double oversubscription_of(double given);
-/// So many levels above the lowest one; from there on it has an oversubscription for a bandwidth.
+/// n levels above the lowest one; from there on it has an oversubscription for a bandwidth.
 LinkLevel level_above(const LinkLevel& lowest, size_t levels);
 /// Adds what is assumed of the levels of switches.
 ///   oversubscription  0 when it is not given

@@ -231,7 +231,7 @@ struct RateNames {
   std::string_view causal, ragged;
 };
 
-/// The work of so many products over the visible pairs. Each row of a query is a piece, since its
+/// The work of n products over the visible pairs. Each row of a query is a piece, since its
 /// softmax takes time beside the products.
 LocalWork work_of_products(const LocalCall& call, double products, const RateNames& names) {
   const AttentionPlan plan = plan_attention(call);

@@ -188,7 +188,7 @@ class HaloChoice {
 
   // ---- widening ----
 
-  /// The division under which `op`, divided as it is but for windows, makes `target`; none when
+  /// The division under which `op`, divided as it is except for windows, makes `target`; none when
   /// there is no such.
   std::optional<OpSharding> that_makes(OpId op, int output, const DistAttr& target) const {
     const ShardingRule& rule = rule_of(op);

@@ -100,7 +100,7 @@ class WaitReducer {
     std::vector<Candidate> candidates;
     for (BlockIndex i : blocks_.indices())
       if (blocks_[i].is_read_elsewhere)
-        candidates.push_back({i, count_hazards_at(range_of(i)) - 2,  // but for itself
+        candidates.push_back({i, count_hazards_at(range_of(i)) - 2,  // except for itself
                               instants.count_sharing(blocks_[i].begin, blocks_[i].end + 1)});
     std::stable_sort(candidates.begin(), candidates.end(), [](const auto& a, const auto& b) {
       return a.hazards * b.beside > b.hazards * a.beside;

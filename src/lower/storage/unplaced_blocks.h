@@ -30,7 +30,7 @@ class UnplacedBlocks {
   int64_t visits() const { return visits_; }
 
  private:
-  static constexpr int kTaken = std::numeric_limits<int>::max();  // behind every rank
+  static constexpr int kTaken = std::numeric_limits<int>::max();  // after every rank
 
   /// A block, at its place in a leaf.
   struct Slot {
@@ -53,7 +53,7 @@ class UnplacedBlocks {
 
   int leaves_ = 1;               // a power of two; node 1 is the root, leaf i is node leaves_ + i
   std::vector<Slot> slots_;      // leaf by leaf
-  std::vector<int> first_slot_;  // by leaf; behind the last one the number of slots
+  std::vector<int> first_slot_;  // by leaf; after the last one the number of slots
   std::vector<Node> nodes_;
   IndexedVector<BlockIndex, int> slot_of_;
   int64_t visits_ = 0;

@@ -172,7 +172,7 @@ class ChoicePricing {
     choices.insert(choices.begin(), std::move(chosen));
   }
 
-  /// Those with the cheapest kernels, behind the chosen one.
+  /// Those with the cheapest kernels, after the chosen one.
   static void keep_cheapest(std::vector<Choice>& choices, ChoicePrices& prices) {
     std::stable_sort(choices.begin() + 1, choices.end(), [](const Choice& a, const Choice& b) {
       return a.priced.kernel < b.priced.kernel;

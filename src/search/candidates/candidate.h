@@ -128,7 +128,7 @@ struct UnusableCandidate {
   std::string reason;  // what the error says happened
 };
 
-/// A candidate that was not compiled behind its placements, since its kernels alone take longer
+/// A candidate that was not compiled after its placements, since its kernels alone take longer
 /// than the step of another one.
 struct ExcludedCandidate {
   Candidate::Source source = Candidate::Source::kPreset;
@@ -154,8 +154,8 @@ struct EvaluationOptions {
 };
 
 /// Compiles and simulates candidates, on all cores. Their placements and programs are not checked.
-/// What does not fit the memory of its devices is not compiled behind its arenas, and not
-/// simulated, but for the serial plan and those that the user compares. Of one whose step is
+/// What does not fit the memory of its devices is not compiled after its arenas, and not
+/// simulated, except for the serial plan and those that the user compares. Of one whose step is
 /// predicted the shorter steps are compiled and simulated instead (search/candidates/long_steps.h).
 ///   ensures  the result does not depend on the number of cores unless `stop` returns true
 ///   throws   what is no UserError (78) of a candidate, and no too small limit of recompute "auto"

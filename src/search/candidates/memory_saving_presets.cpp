@@ -11,7 +11,7 @@ namespace {
 
 constexpr std::array kKinds{Recompute::Kind::kNone, Recompute::Kind::kSelective,
                             Recompute::Kind::kFull};
-/// With so many times the memory a preset is expected to fit, unless it is not worth a trial.
+/// With n times the memory a preset is expected to fit, unless it is not worth a trial.
 constexpr double kDoubt = 1.25;
 constexpr std::array<const char*, 3> kRecomputeTexts{"", ",recompute=selective", ",recompute=full"};
 

@@ -98,7 +98,7 @@ class MemorySavingPresets {
     size_t recompute = 0;        // index in shares_
     Seconds step{0};             // a bound
     RankMemoryNeed over_memory;  // of the preset without memory-saving decisions
-    int64_t split = 1;           // its arena is that of so many times fewer micro-batches
+    int64_t split = 1;           // its arena is that of n times fewer micro-batches
     double bytes = 0;            // an estimate of what it needs
     Seconds expected{0};         // an estimate of the step
   };

@@ -116,7 +116,7 @@ double longest_schedule(std::vector<Job> jobs) {
   return end;
 }
 
-/// By op, the longest chain of kernels before it and behind it.
+/// By op, the longest chain of kernels before it and after it.
 struct Chains {
   std::vector<double> head, tail;
 };

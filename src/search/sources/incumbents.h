@@ -18,7 +18,7 @@ struct PlanConstraints {
   int ranks = 1;  // exactly, or at most when it may use fewer
   bool may_use_fewer = false;
   std::map<std::string, int64_t, std::less<>> degrees = {};  // fixed: {"tp", 2}
-  /// Names behind which the stages end, all but the last one; in `decisions`, too.
+  /// Names after which the stages end, all but the last one; in `decisions`, too.
   std::vector<std::string> boundaries = {};
   /// The devices of the stages that have certain ops; in `decisions`, too.
   std::vector<StageHardware> hardware = {};

@@ -22,7 +22,7 @@ bool says(std::string_view part, std::string_view key) {
   return key == kPassesKey && part.ends_with(kCombinedText);
 }
 
-/// The name with `text` for what it said of the decision, or behind it.
+/// The name with `text` for what it said of the decision, or after it.
 std::string with_change(std::string_view name, std::string_view key, const std::string& text) {
   std::string made;
   bool is_said = false;

@@ -18,7 +18,7 @@ namespace {
 constexpr double kOverlaps[] = {0, 0.5, 1};
 
 /// The passes before the search may leave so small a part of what the backward reads.
-constexpr double kLeastKept = 0.5;
+constexpr double kMinKept = 0.5;
 
 /// No placements need less on every rank: the variables, and of one micro-batch what the forward
 /// keeps for the backward, divided evenly.
@@ -32,7 +32,7 @@ double least_memory(const Graph& graph, int ranks) {
                             [&](OpId user) { return graph.op(user).role == Role::kBackward; }))
       kept += static_cast<double>(byte_size(value.type).value());
   }
-  return (variables + kLeastKept * kept) / ranks;
+  return (variables + kMinKept * kept) / ranks;
 }
 
 /// Devices of the first machine.

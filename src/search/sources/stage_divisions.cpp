@@ -60,9 +60,9 @@ std::optional<PlacedGraph> divided(const PlanRequest& request, const Degrees& de
   }
 }
 
-/// The forward ops, by position, with which a stage begins behind a boundary of the constraints.
+/// The forward ops, by position, with which a stage begins after a boundary of the constraints.
 std::vector<int> boundaries_of(const PlanRequest& request, const PlanConstraints& constraints) {
-  const std::vector<int> stages = stages_behind(request.graph, constraints.boundaries);
+  const std::vector<int> stages = stages_after(request.graph, constraints.boundaries);
   std::vector<int> begins;
   for (int i = 1; i < std::ssize(stages); ++i)
     if (stages[i] != stages[i - 1]) begins.push_back(i);

@@ -11,7 +11,7 @@
 
 namespace tessera {
 
-/// Of more than kManyRanks ranks tp has at most so many times the devices of a machine.
+/// Of more than kManyRanks ranks tp has at most n times the devices of a machine.
 inline constexpr int64_t kOperatorMachines = 4;
 
 /// What every stage of a pipeline does for less memory.
@@ -48,7 +48,7 @@ class StageDivisions {
   const LayerSequence& sequence() const { return *sequence_; }
   const std::vector<StageSharding>& stage_shardings() const { return stage_shardings_; }
   const MemoryStrategy& memory_strategy() const { return strategy_; }
-  /// The units at which stages have to begin: behind the boundaries of the constraints.
+  /// The units at which stages have to begin: after the boundaries of the constraints.
   const std::vector<int>& boundaries() const { return boundaries_; }
 
  private:

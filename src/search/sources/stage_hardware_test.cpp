@@ -69,7 +69,7 @@ TEST(StageHardware, AStageEndsBeforeAUnitThatMayNotBeThere) {
   EXPECT_EQ(last_end(allowed, 0, 0, 2, 8), 8) << "all ranks are allowed";
   EXPECT_EQ(last_end(allowed, 0, 1, 2, 8), 3) << "one is not";
   EXPECT_EQ(last_end(allowed, 3, 2, 2, 8), 3) << "no unit fits";
-  EXPECT_EQ(last_end(allowed, 4, 2, 2, 8), 8) << "behind it";
+  EXPECT_EQ(last_end(allowed, 4, 2, 2, 8), 8) << "after it";
 }
 
 /// The types of the devices on which a plan computes the ops of a scope.

@@ -28,8 +28,8 @@ std::string recompute_suffix(Recompute::Kind kind) {
 
 /// Of a long list the first two, and the last one.
 std::vector<std::string> shortened(std::vector<std::string> parts) {
-  constexpr size_t kMost = 5;
-  if (parts.size() <= kMost) return parts;
+  constexpr size_t kMaxParts = 5;
+  if (parts.size() <= kMaxParts) return parts;
   return {std::move(parts[0]), std::move(parts[1]), "...", std::move(parts.back())};
 }
 

@@ -29,7 +29,7 @@ namespace tessera {
 /// differ in cuts and schedules alone one is a candidate, and two neighbours follow, and two more
 /// when one of them is the best candidate.
 ///
-/// At last pipelines with two stages on the ranks of each stage are tried, in turn and in a V,
+/// Finally pipelines with two stages on the ranks of each stage are tried, in turn and in a V,
 /// unless a schedule or boundaries are fixed: of the fastest one that has several micro-batches,
 /// and the fastest ones of all stage shardings that were priced. Where one of them does not fit
 /// they are made again, with what its estimate lacked taken from the memory. Where one is the best
@@ -68,7 +68,7 @@ class StageSource {
   std::vector<PipelineCandidate> with_two_stages(const PlanSearchResult& known);
   /// By level, what the estimate lacked of the memory of each rank, of the fastest pipeline with
   /// two stages on each device that does not fit and might be better than the best one, which takes
-  /// so many seconds; empty: none.
+  /// n seconds; empty: none.
   std::vector<std::vector<double>> missed_of_splits(const PlanSearchResult& known,
                                                     double best) const;
   bool was_tried(const PipelineCandidate& choice) const;
@@ -81,7 +81,7 @@ class StageSource {
   std::map<std::string, PipelineCandidate> tried_;  // by the name of the candidate
   std::vector<PipelineCandidate> spare_;            // of more than kManyRanks ranks
   std::set<std::string> searched_from_;             // those that did not fit
-  std::string neighbours_of_;  // the candidate whose neighbours were made at last
+  std::string neighbours_of_;                       // the candidate whose neighbours were made last
 };
 
 }  // namespace tessera

@@ -85,9 +85,9 @@ TEST(StageSource, KeepsFixedDegreesMicroBatchesAndSchedule) {
 }
 
 /// Is every forward op on the mesh of its stage?
-bool is_cut_behind(const std::vector<std::string>& names, const Graph& graph,
-                   const Candidate& candidate) {
-  const std::vector<int> stages = stages_behind(graph, names);
+bool is_cut_after(const std::vector<std::string>& names, const Graph& graph,
+                  const Candidate& candidate) {
+  const std::vector<int> stages = stages_after(graph, names);
   const PlacedGraph placed = placements(graph, candidate.plan);
   int position = 0, found = 0;
   bool are_placed = true;
@@ -104,7 +104,7 @@ bool is_cut_behind(const std::vector<std::string>& names, const Graph& graph,
 }
 
 // blocks.0 is a cut that none of equal work would make.
-TEST(StageSource, CutsBehindFixedNamesAndNowhereElse) {
+TEST(StageSource, CutsAfterFixedNamesAndNowhereElse) {
   const Graph graph = gpt_of(4);
   for (const std::vector<std::string>& names :
        {std::vector<std::string>{"blocks.0"}, {"blocks.0", "blocks.1"}}) {
@@ -112,7 +112,7 @@ TEST(StageSource, CutsBehindFixedNamesAndNowhereElse) {
         pipelines_for(graph, slow_network(), "boundaries=" + join(names, "+"));
     ASSERT_FALSE(found.empty());
     for (const Candidate& candidate : found)
-      EXPECT_TRUE(is_cut_behind(names, graph, candidate)) << candidate.name;
+      EXPECT_TRUE(is_cut_after(names, graph, candidate)) << candidate.name;
   }
 }
 
@@ -128,8 +128,8 @@ TEST(StageSource, OfFixedBoundariesIsTheBestPlanOneThatHasThem) {
       find_plan(request, {.constraints = constraints, .compared = {std::move(equal)}});
   ASSERT_TRUE(result.best);
   const Candidate& best = result.candidates[*result.best].candidate;
-  EXPECT_TRUE(is_cut_behind({"blocks.0"}, graph, best)) << best.name;
-  EXPECT_FALSE(is_cut_behind({"blocks.1"}, graph, best)) << best.name;
+  EXPECT_TRUE(is_cut_after({"blocks.0"}, graph, best)) << best.name;
+  EXPECT_FALSE(is_cut_after({"blocks.1"}, graph, best)) << best.name;
 }
 
 TEST(StageSource, MakesNothingWhereStagesAreEqual) {
@@ -150,7 +150,7 @@ TEST(StageSource, MakesNothingWhereNoPipelineCanBe) {
   EXPECT_TRUE(pipelines_for(graph, slow_network(), "", 1).empty());
 }
 
-/// Only a candidate is known, and it needs so many bytes more on a rank than there are.
+/// Only a candidate is known, and it needs n bytes more on a rank than there are.
 PlanSearchResult lacking(const PlanRequest& request, const Candidate& candidate, Rank rank,
                          Bytes bytes) {
   PlanSearchResult known;

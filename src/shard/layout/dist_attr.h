@@ -153,7 +153,7 @@ DistAttr parse_spec(std::string_view text, MeshPtr mesh, int rank);
 /// A placement of which some dims are not decided.
 struct OpenSpec {
   DistAttr attr;
-  std::vector<bool> open;  // by dim: it may get axes behind those of `attr`
+  std::vector<bool> open;  // by dim: it may get axes after those of `attr`
 };
 std::string to_text(const OpenSpec& spec);  // "[?, @tp]"
 /// As parse_spec, with open dims: P(?, "tp") says nothing of dim 0; P(("dp", ?)) that dp divides it

@@ -170,7 +170,7 @@ TEST(DistAttr, RefusesWithThreeParts) {
       "  fix: use such a product, or 1 to leave the dim whole");
   EXPECT_EQ(
       message_of(ExitCode::kBadConfig, [&] { parse_placements("Split(0)", mesh, 2); }),
-      "'Split(0)' is not a placement\n  why: 'Split(0)' is none of Shard(dim), Replicate(), "
+      "'Split(0)' is not a placement\n  why: 'Split(0)' is not one of Shard(dim), Replicate(), "
       "Partial(op)\n"
       "  fix: write it as Shard(0), Replicate() (one an axis) or tp: Shard(1), ep: Partial(sum)");
 }

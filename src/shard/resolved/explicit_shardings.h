@@ -49,7 +49,7 @@ struct SerialDecisions {
 void serial_to_shardings(const Graph& serial, const SerialDecisions& decisions,
                          const Meshes& meshes, std::string_view name, const Shardings& known,
                          ShardingSection& section);
-///   throws  UserError (78) for an op without a stage, and for a kept op that is none
+///   throws  UserError (78) for an op without a stage, and for a kept op that does not exist
 SerialDecisions serial_decisions(const Graph& serial, const Meshes& meshes,
                                  const Shardings& shardings, std::string_view name);
 

@@ -73,7 +73,7 @@ void add_tensors(const PlanNumbers& numbers, bool is_other, Differences& differe
   for (const NamedBytes& item : numbers.parameters)
     differences.add("parameter", item.name, item.detail, item.bytes, is_other);
   for (const NamedBytes& item : numbers.activations) {
-    // The name of a copy has its placement behind a space.
+    // The name of a copy has its placement after a space.
     const std::string value = item.name.substr(0, item.name.find(' '));
     differences.add("arena", value, "", item.bytes, is_other);
   }

@@ -41,7 +41,7 @@ TEST(ReportedCandidates, ComparedPlansComeBeforeOthers) {
               ElementsAre(0, 2, 3));
 }
 
-TEST(ReportedCandidates, TheBestPlanComesFirstAlsoBehindAPlanThatDoesNotObey) {
+TEST(ReportedCandidates, TheBestPlanComesFirstAlsoAfterAPlanThatDoesNotObey) {
   EXPECT_THAT(reported_candidates(planned_with(
                   {candidate(Source::kPreset, "dp=2"), candidate(Source::kPreset, "dp=4")}, 1)),
               ElementsAre(1, 0));

@@ -108,7 +108,7 @@ std::string move_text(const Planned& planned, const MovedBoundary& move) {
   };
   const double known = planned.best()->step().value();
   const std::string boundary =
-      fmt::format("the boundary of {} and {} behind {} instead of {}", name(move.stage - 1),
+      fmt::format("the boundary of {} and {} after {} instead of {}", name(move.stage - 1),
                   name(move.stage), move.moved, move.behind);
   return move.step ? fmt::format("With {} the step takes {} ({:+.1f}%).", boundary,
                                  step_or_nothing(move.step), 100 * (move.step->value() / known - 1))

@@ -63,7 +63,7 @@ TEST(StagesText, HasALineForEachStageAndSaysWhatBinds) {
       "  stage1  blocks.1 .. loss    2      1 p100 of n1         1 ms      2 ms    80.0%  "
       "    10.0%  10.0%  1 GiB of 16 GiB\n"
       "stage1 binds: its ranks compute for 80.0% of the step, those of the others for 60.0%.\n"
-      "With the boundary of stage0 and stage1 behind blocks.1.residual1 instead of "
+      "With the boundary of stage0 and stage1 after blocks.1.residual1 instead of "
       "blocks.0.residual2 the step takes 10.5 ms (+5.0%).\n");
 }
 
