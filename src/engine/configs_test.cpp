@@ -99,14 +99,14 @@ TEST_P(EveryPlanFile, ResolvedGivesTheSameProgramsAsItsMarks) {
   const RunConfig config = read_config(kConfigFolder / (model + ".toml"));
   const Plan plan = read_plan(kConfigFolder / "plans" / (GetParam() + ".json"));
   const std::vector<PlannedProgram> programs = planned_programs(config, plan);
-  Plan explicit_plan = written_and_read(explicit_plan(config, plan), programs.front().graph);
-  EXPECT_TRUE(explicit_plan.marks.empty());
+  Plan written = written_and_read(explicit_plan(config, plan), programs.front().graph);
+  EXPECT_TRUE(written.marks.empty());
   for (const PlannedProgram& program : programs) {
-    explicit_plan.micro_batches = program.plan.micro_batches;
+    written.micro_batches = program.plan.micro_batches;
     const std::string_view section = section_of(program.purpose);
     EXPECT_EQ(
         to_text(compile(program.graph, program.plan).tasks),
-        to_text(compile(program.graph, explicit_plan, {.dump = {}, .section = section}).tasks))
+        to_text(compile(program.graph, written, {.dump = {}, .section = section}).tasks))
         << section;
   }
 }

@@ -261,9 +261,9 @@ TEST(Zero, TwoIsTheSameProgramWhenResolved) {
   const Graph graph = training_graph(config);
   for (const char* text : {"dp=2,zero=2,micro_batches=4", "dp=2,tp=2,zero=2,micro_batches=2"}) {
     const Plan plan = preset(config, text);
-    const Plan explicit_plan = explicit_plan(config, plan);
-    EXPECT_TRUE(explicit_plan.marks.empty());
-    EXPECT_EQ(to_text(compile(graph, plan).tasks), to_text(compile(graph, explicit_plan).tasks))
+    const Plan written = explicit_plan(config, plan);
+    EXPECT_TRUE(written.marks.empty());
+    EXPECT_EQ(to_text(compile(graph, plan).tasks), to_text(compile(graph, written).tasks))
         << text;
   }
 }

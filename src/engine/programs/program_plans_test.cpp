@@ -75,8 +75,8 @@ TEST(ResolvedPlans, AreAsLongForManyLayersAsForFew) {
   const auto bytes = [](const std::string& plan_name, int64_t layers) {
     RunConfig config = read_config(kConfigs / "gpt.toml");
     config.model.layers = layers;
-    const Plan explicit_plan = explicit_plan(config, plan_called(plan_name));
-    return std::ssize(to_json(to_document(explicit_plan, training_graph(config)), 2));
+    const Plan written = explicit_plan(config, plan_called(plan_name));
+    return std::ssize(to_json(to_document(written, training_graph(config)), 2));
   };
   for (const char* plan : {"gpt.dp2-tp2", "gpt.pp2-dp2-tp2"}) {
     const int64_t few = bytes(plan, 12);
