@@ -1,4 +1,5 @@
-// The plan of a run for each of its programs: training, evaluation, prediction, a step in parts.
+// The plan of a run for each of its programs: training, evaluation, prediction, manual
+// gradient accumulation.
 #pragma once
 
 #include <string_view>
