@@ -53,8 +53,7 @@ void add_options(OptionParser& parser, AutomaticOptions& options) {
        "For --plan auto: simulate N neighbours of the best plan, each with one change, and "
        "take the fastest"},
       options.local_search, 1);
-  parser.number({"--local-search", "N", "The former name of --local-search"}, options.local_search,
-                1);
+  parser.number({"--polish", "N", "The former name of --local-search"}, options.local_search, 1);
   parser.number({"--measure-top", "K",
                  "For --plan auto: run the best K plans for five steps each, as threads of this "
                  "process, and take the fastest"},

@@ -28,8 +28,7 @@ struct RecomputeDecision {
 /// plan.recompute.limit of results of the forward, one that costs least
 /// (rewrite/cheapest_recompute.h).
 ///
-///   kept     in the placement that a value has in its canonical placement, once for each
-///   micro-batch that is in
+///   kept     in the canonical placement of a value, once for each micro-batch that is in
 ///            flight when the schedule has the most of them; inputs and variables are not counted,
 ///            nor what kernels and exchanges need while they run
 ///   cost     the kernels of one rank by plan.cost, without the exchanges among them

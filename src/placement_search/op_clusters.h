@@ -38,7 +38,7 @@ OpClusters single_ops(const Graph& graph);
 /// computes; the others move what it reads or makes. Of layers that share decisions an op cluster
 /// has the ops that are together in all of them.
 ///
-///   source  the first three: EasyDist, op cluster clusters, there over single ops
+///   source  the first three: EasyDist, clusters of ops, there over single ops
 ///   (github.com/alibaba/easydist)
 OpClusters op_clusters_of(const Graph& graph, const SharedDecisions& shared_decisions,
                           const SearchConstraints& constraints = {});

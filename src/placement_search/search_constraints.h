@@ -27,7 +27,7 @@ struct SearchConstraints {
     return canonical_placements.empty() && ops.empty() && copies_by_pass.empty();
   }
   /// The value may only have canonical placements for which `keeps` holds.
-  ///   canonical placements   those that it has when nothing was said of it so far
+  ///   canonical_placements  those that it has when nothing was said of it so far
   ///   throws  UserError (78) when there is none: `what` contradicts an earlier constraint
   void restrict(const Graph& graph, ValueId value,
                 const std::vector<DistAttr>& canonical_placements, const std::string& what);

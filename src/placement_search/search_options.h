@@ -24,7 +24,7 @@ struct SearchProblemOptions {
   Bytes bucket{25 << 20};
   /// Strategies of an op cluster at most; those with the dearest kernels are left out.
   int max_strategies = 64;
-  /// Ops that one kernel may compute are one node (op clusters.h); false: each op is.
+  /// Ops that one kernel may compute are one node (op_clusters.h); false: each op is.
   bool op_clusters = true;
   RuleLookup rules = catalogue_rule;
   /// Of each rank of the mesh, in its order; empty: all have the device of the costs. A kernel

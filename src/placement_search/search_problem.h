@@ -39,7 +39,7 @@ namespace tessera {
 ///   values that
 ///            are alive, where they are made until the first of several readers finds a copy;
 ///            copies and workspaces. What a reader takes in another placement, and next values that
-///            are made elsewhere than in its canonical placement, are in peak() only
+///            are not made in their canonical placement, are in peak() only
 ///   shared decisions  ops and values that share a decision are one node, which counts as often as
 ///   it has members
 class SearchProblem {

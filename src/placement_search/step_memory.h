@@ -17,8 +17,8 @@ struct StepMemoryOptions {
   std::vector<int64_t> workspaces;  // by op
 };
 
-/// The most bytes of a rank at one moment: variables in its canonical placement, and what is alive
-/// in the arena.
+/// The most bytes of a rank at one moment: variables in their canonical placement, and what is
+/// alive in the arena.
 ///   time  O(n log n) for n registers
 Bytes peak_of(const StepRegisters& step, const MayWriteOver& may_write_over,
               const StepMemoryOptions& options);

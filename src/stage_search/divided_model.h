@@ -1,4 +1,4 @@
-// What the units of a model cost where every op is divided in one stage sharding over the ranks of
+// What the units of a model cost where every op is divided in one way over the ranks of
 // a stage. Prices of identical ops are found once, so a further number of micro-batches or another
 // shape of the mesh takes some hundreds of prices, whatever the number of layers.
 #pragma once

@@ -215,7 +215,7 @@ void ExplainCommand::describe(OptionParser& parser) {
   parser.flag({"--passes", "", "Print the output of every compiler pass"}, passes);
   parser.flag({"--explicit", "", "Print the plan with every placement, as a plan file"},
               explicit_plan);
-  parser.flag({"--explicit", "", "The former name of --explicit"}, explicit_plan);
+  parser.flag({"--resolved", "", "The former name of --explicit"}, explicit_plan);
   parser.flag({"--print-plan", "", "Print the plan, also that of a preset, as a plan file"},
               print_plan);
   parser.flag({"--stages", "", "The former name of --passes"}, passes);

@@ -11,7 +11,7 @@ namespace tessera {
 ///   throws  UserError (2) for a cluster whose devices are not the cores of one machine
 void check_can_measure(const Cluster& cluster, const std::string& cluster_name);
 
-/// Runs those `count` plans of the best plan that are predicted to be the fastest, with their ranks
+/// Runs those `count` plans of the result that are predicted to be the fastest, with their ranks
 /// as threads of this process, and makes the fastest one the best plan.
 ///
 ///   throws  UserError of the data of the configuration, and of a run

@@ -136,7 +136,7 @@ class HaloChoice {
     return input_attr(view_of(op), rule_of(op), sharded_.of(op), index);
   }
 
-  /// As it is made; inputs and variables lie in its canonical placement.
+  /// As it is made; inputs and variables have their canonical placement.
   DistAttr made(ValueId value) const {
     const OpId producer = graph_.value(value).producer;
     if (producer.index < 0) return sharded_.of(value);

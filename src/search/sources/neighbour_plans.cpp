@@ -35,7 +35,7 @@ std::string with_change(std::string_view name, std::string_view key, const std::
     } else if (!is_said) {
       made += std::string(name.substr(begin, word - begin)) + text;
       made +=
-          part.substr(std::min(part.find(" ("), part.size()));  // the number of a identical plan
+          part.substr(std::min(part.find(" ("), part.size()));  // the number of an identical plan
       is_said = true;
     }
     if (end < name.size()) made += ',';

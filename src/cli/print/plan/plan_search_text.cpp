@@ -405,7 +405,7 @@ Document plan_search_document(const Planned& planned) {
   document["left_out"] = planned.result.left_out;
   document["not_tried"] = planned.result.not_tried;
   document["local_search_trials"] = planned.result.local_search_trials;
-  document["local_search_trials"] = planned.result.local_search_trials;  // its former name
+  document["polish_trials"] = planned.result.local_search_trials;  // its former name
   document["alternatives"] = Document::List{};
   for (const EvaluatedCandidate& candidate : planned.result.candidates)
     document["alternatives"].append(candidate_document(planned, candidate));

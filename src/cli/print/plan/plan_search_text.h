@@ -24,8 +24,8 @@ std::vector<std::string> verdict_lines(const Planned& planned);
 /// "" when the best plan is not of the search.
 std::string problem_text(const Planned& planned);
 
-/// "no plan takes less than 3 ms: all operations of the model at the full rates of 8 devices,
-/// without exchanges and waits; the best plan takes 2.10 times that\n"
+/// "Lower bound: 3 ms (compute roofline of 8 devices, no communication). Best plan: 2.1x the
+/// bound.\n"
 /// (search/candidates/step_floor.h). "" when there is no plan, or no plan on one device to count
 /// its operations.
 std::string floor_text(const Planned& planned);

@@ -183,7 +183,8 @@ Document stages_document(const Planned& planned, const DescribedStages& stages) 
   for (const MovedBoundary& move : stages.moves) {
     Document item;
     item["stage"] = planned.best()->candidate.plan.meshes.at(move.stage).name;
-    item["behind"] = move.behind;
+    item["after"] = move.behind;
+    item["behind"] = move.behind;  // its former name
     item["moved"] = move.moved;
     item["step_seconds"] = seconds_or_null(move.step);
     document["moved"].append(std::move(item));
