@@ -228,7 +228,7 @@ class Plan(unittest.TestCase):
         self.assertIsNone(changes["half the memory"]["best_seconds"])
         self.assertEqual(changes["twice the memory"]["kept_seconds"], result["step_seconds"])
 
-    def test_a_plan_of_an_earlier_planning_is_a_candidate(self):
+    def test_a_plan_of_an_earlier_plan_search_is_a_candidate(self):
         with tempfile.TemporaryDirectory() as folder, unittest.mock.patch.dict(os.environ, XDG_CACHE_HOME=folder):
             run("plan", *SMALL_GPT, "--cluster", "4xa100-80g")
             self.assertEqual(len(list(pathlib.Path(folder).glob("tessera/graph-*.json"))), 1)

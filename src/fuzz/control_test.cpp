@@ -460,8 +460,8 @@ TEST(WhileGradient, WithoutABoundOfTheIterationsIsRefused) {
     EXPECT_STREQ(
         error.what(),
         "no gradient passes through while 'while', which has no max_iterations\n"
-        "  why: what each iteration begins with is kept for the way back, and there is room "
-        "for n iterations\n"
+        "  why: what each iteration begins with is kept for the backward, which needs a bound of "
+        "the number of iterations\n"
         "  fix: set max_iterations to a bound of its iterations, or put a stop_gradient after it");
     EXPECT_EQ(error.exit_code(), ExitCode::kBadData);
   }
