@@ -33,8 +33,7 @@ struct ThrottleOptions {
 ///              rates by the clock of this machine
 ///   others     acts of other programs, feeds and fetches take what they take
 ///   requires   the graph and the cluster outlive it; the devices are no cores
-///   (HardwareKind::kCpu),
-///              which ranks would share
+///              (HardwareKind::kCpu), which ranks would share
 ///   threads    those of the ranks
 class ThrottledRanks : public ActDelay {
  public:

@@ -24,8 +24,7 @@ struct AntiDependence {
 /// Every rank has one actor for each task. The actor of a task on a mesh that does not include the
 /// rank receives no messages.
 ///   threads  find_recv_regions() may run for different ranks at the same time; all other functions
-///   are
-///            called after that, from any thread
+///            are called after that, from any thread
 class TaskActors {
  public:
   /// requires  `ranks` are ascending and include those of the meshes of `graph`

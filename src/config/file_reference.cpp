@@ -445,7 +445,7 @@ constexpr std::array kFileReferences{
     FileReference{
         "Presets",
         "Degrees of parallelism in place of meshes and marks, in `[parallel]` or after "
-        "`--plan`\n([presets](plans.md#presets)). `\"rest\"` is what the number of ranks "
+        "`--plan`\n([presets](plans.md#presets)). `\"rest\"` is what the number of ranks "
         "leaves. The other keys are\nthose of plan files except `mesh`, `meshes`, "
         "`shardings` and `fingerprint`.",
         kPresetMeanings, parse_toml_example, keys_of_preset},

@@ -87,9 +87,8 @@ struct DeviceCost {
 ///     the class and the kernel.
 ///
 ///   working_set  the bytes that the kernels of a step use in turn. Part of the operands of a
-///   kernel
-///                have left the caches since they were used: they are read at the memory rate of n
-///                bytes instead of that of the kernel's own. 0: all are in the caches
+///                kernel have left the caches since they were used: they are read at the memory
+///                rate of n bytes instead of that of the kernel's own. 0: all are in the caches
 ///   source       the roofline model: Williams, Waterman and Patterson, Comm. ACM 52(4), 2009
 Price compute_price(const LocalWork& work, const DeviceCost& device, Bytes working_set = Bytes(0));
 

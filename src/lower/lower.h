@@ -49,8 +49,8 @@ std::vector<std::string_view> pass_names();
 ///   ensures   check(tasks) and check_placements hold, unless the options leave them out; the same
 ///             inputs give the same result
 ///   throws    UserError (78) from the marks or shardings, and for a disabled pass that does not
-///   exist or
-///             that the result needs; InternalError of a check, which names the pass where it can
+///             exist or that the result needs; InternalError of a check, which names the pass where
+///             it can
 ///   A plan that was stamped after other passes over the graph gets a note.
 Compiled compile(const Graph& graph, const Plan& plan, const CompileOptions& options = {});
 

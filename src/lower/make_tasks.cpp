@@ -51,7 +51,7 @@ class Overwrites {
   }
 
   /// Is it in an arena, filled by a copy? A kernel that writes over it has read it, or comes after
-  /// a kernel of its stream that has.
+  /// a kernel of its stream that has.
   bool is_filled_by_copy(RegisterIndex reg) const {
     const Register filled = graph_.registers[reg];
     return filled.storage == Register::Storage::kArena &&

@@ -18,8 +18,7 @@ inline constexpr double kRedundantWorkShare = 0.05;
 ///   repeats  all ranks of an axis compute ops with the same data, and these ops have more than
 ///            kRedundantWorkShare of the flops of a step
 ///   idle     ranks have empty parts of ops with more than kRedundantWorkShare of the flops of a
-///   step, or
-///            of all ops of their mesh
+///            step, or of all ops of their mesh
 ///   mesh     no op is on a mesh
 ///
 /// The flops of an op are those of the whole op, as if one rank computed it; an op that passes

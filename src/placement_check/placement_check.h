@@ -23,9 +23,8 @@ namespace tessera {
 ///             every output and every next value of a variable is made, whole and where it is
 ///             declared
 ///   limits    parameters, parts and receives are compared at every coordinate of a small mesh, and
-///   at
-///             the corners and a sample of a large one. Bytes, order and overwriting are checked by
-///             check(), the arithmetic of kernels by verify
+///             at the corners and a sample of a large one. Bytes, order and overwriting are checked
+///             by check(), the arithmetic of kernels by verify
 ///   throws    InternalError that names the op or register, what is derived and what is declared
 ///   time      O(tasks x operands), and for each different exchange the recv regions of at most 32
 ///             receivers

@@ -24,8 +24,7 @@ struct OpClusters {
 OpClusters single_ops(const Graph& graph);
 
 /// Op clusters over the groups that one kernel may compute (fusion/fusion.h). A group ends an op
-/// cluster
-///  when
+/// cluster when
 ///
 ///   it is read by several groups or by none, by another role, or by the user or the next step
 ///   it reads several groups

@@ -22,7 +22,7 @@ struct PlacementSearchOptions {
   bool shares_layer_decisions = true;
   /// When layers share decisions: the result is improved with layers on their own, where these have
   /// at most n
-  /// strategies of op clusters, canonical placements and copies; 0: it is not.
+  /// strategies of op clusters, canonical placements and copies; 0: it is not.
   int64_t separate_strategies = 0;
   int64_t work = 400;  // of the solver, in millions of entries of tables
   /// Made in the best choice that is found; their times and their memory are not looked at.
@@ -79,8 +79,7 @@ std::shared_ptr<const ClusteredGraph> clustered_graph(const Graph& graph,
 ///
 ///   graph    after the passes that rewrite it; the placements are for its ops
 ///   ensures  the same inputs give the same result; names do not matter; shares_layer_decisions
-///   with
-///            separate_strategies gives none that takes longer than without
+///            with separate_strategies gives none that takes longer than without
 ///   returns  nullopt when no choice keeps the limit of memory
 ///   throws   UserError (78) when no choice keeps the constraints of options.problem
 ///   threads  starts up to two

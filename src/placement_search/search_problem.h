@@ -24,22 +24,20 @@ namespace tessera {
 /// of the fullest rank.
 ///
 ///   nodes    every op cluster: strategies of its ops that fit together, with the prices of their
-///   kernels
-///            and of exchanges of partial sums and halos inside of it
-///            every input and every variable: its canonical placement. A rank copies its part of an
-///            input every value with several readers: the placement in which they find it, the
-///            canonical placement or a copy of it, or two of them where the value has few. Of a
-///            variable that forward and backward read also how long the copy lives: a copy that
-///            lives for one pass is made in each of them and is not kept. Of a value that an op
-///            makes and that has a constraint: its canonical placement
+///            kernels and of exchanges of partial sums and halos inside of it every input and every
+///            variable: its canonical placement. A rank copies its part of an input every value
+///            with several readers: the placement in which they find it, the canonical placement or
+///            a copy of it, or two of them where the value has few. Of a variable that forward and
+///            backward read also how long the copy lives: a copy that lives for one pass is made in
+///            each of them and is not kept. Of a value that an op makes and that has a constraint:
+///            its canonical placement
 ///   edges    the reshard from a producer to its reader, or to the copy and from there to each
 ///            reader, outside of the op cluster of the producer; from the op that makes the next
 ///            value of a variable to its canonical placement
 ///   usages   at the moments of MemoryMoments: canonical placements of variables; from op to op the
-///   values that
-///            are alive, where they are made until the first of several readers finds a copy;
-///            copies and workspaces. What a reader takes in another placement, and next values that
-///            are not made in their canonical placement, are in peak() only
+///            values that are alive, where they are made until the first of several readers finds a
+///            copy; copies and workspaces. What a reader takes in another placement, and next
+///            values that are not made in their canonical placement, are in peak() only
 ///   shared decisions  ops and values that share a decision are one node, which counts as often as
 ///   it has members
 class SearchProblem {

@@ -22,9 +22,8 @@ std::vector<DimClassIndex> batch_classes(const Graph& graph, const DimClasses& d
 ///             input; it has at least kMinFlopsPerElement of products, unless it is looked up:
 ///             that saves memory
 ///   ensures   no value has dims of two of them. Those that no op needs whole come first, then
-///   those
-///             with the fewest exchanged elements. So the inside of a residual branch is divided,
-///             not what the branches add up
+///             those with the fewest exchanged elements. So the inside of a residual branch is
+///             divided, not what the branches add up
 std::vector<DimClassIndex> tensor_classes(const Graph& graph, const DimClasses& dims);
 
 /// What the axis of space divides: rows of images, positions of a sequence. Of their products, few

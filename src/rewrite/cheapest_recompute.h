@@ -20,7 +20,7 @@ struct RecomputeChoice {
 ///   layers  identical ones have one front of bytes and cost (rewrite/recompute_pareto_front.h).
 ///   The choice
 ///           between the points of all fronts is by dynamic programming over the groups of repeated
-///           layers , of which a group takes at most two points. Then single layers move to other
+///           layers, of which a group takes at most two points. Then single layers move to other
 ///           points with the bytes that are left
 ///   gap     of a graph without layers: that of its front. Else what the two points of a group
 ///           leave out, which the test compares with an integer program

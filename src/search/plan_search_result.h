@@ -27,7 +27,7 @@ struct MeasuredChoice {
 struct PlanSearchResult {
   /// Those that fit come first, in ascending order of their steps; then those that do not fit, in
   /// ascending order of the bytes that are missing. Candidates of one program are one, except for
-  /// those that the user compares.
+  /// those that the user compares.
   std::vector<EvaluatedCandidate> candidates;
   /// In ascending order of their bounds, which are above the step of the best one.
   std::vector<ExcludedCandidate> excluded;

@@ -33,9 +33,9 @@ namespace tessera {
 ///
 ///   cuts     between any two units; the ranks of a stage are a run of DeviceRuns
 ///   ranks    of more than kManyRanks all stages have one stage sharding, so that ranks behave
-///   alike and one
-///            of them is simulated for many; and dp is the outermost axis where that is faster
-///            
+///            alike and one of them is simulated for many; and dp is the outermost axis where that
+///            is faster
+///            
 ///   ensures  the same inputs give the same result
 ///   threads  starts up to as many as there are cores
 ///   source   Zheng et al., Alpa (OSDI 2022), section 5
@@ -68,7 +68,7 @@ class StageSearch {
   std::vector<PipelineChoice> with_two_stages(const PipelineChoice& choice);
   /// The fastest of all pipelines with two stages on each device that have the ranks, stage
   /// shardings and numbers of micro-batches of those that best() made last, whether these are fast
-  /// or not, or one stage sharding  in all stages: with two stages the bubble of many stages or
+  /// or not, or one stage sharding in all stages: with two stages the bubble of many stages or
   /// few micro-batches is smaller. In ascending order of the estimated time, without those that
   /// take more than `limit` seconds.
   std::vector<PipelineChoice> best_with_two_stages(double limit);

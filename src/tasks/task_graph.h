@@ -100,7 +100,7 @@ std::vector<RegisterIndex> region_variables(const KernelStep& step);
 std::string to_text(const TaskGraph& graph);
 
 /// What one rank does in a step, a line a task or kernel, with the shapes of its own parts, after
-/// the pass that it belongs to:
+/// the pass that it belongs to:
 ///
 ///     F0  y #0: f32[2,3] = dot_general(x #0, w)
 ///     F0  send y #0 [0:2, 0:3] to 2

@@ -30,7 +30,7 @@ namespace tessera {
 /// together; other readers get the joined tensor.
 ///
 ///   chunks    1: no matmul is decomposed; kAutoChunks: where it pays; another number: into n
-///             chunks, or the next smaller number that the shapes allow
+///             chunks, or the next smaller number that the shapes allow
 ///   requires  the order of the instructions is final; arena offsets are not planned. The program
 ///             may be rolled: then a matmul of all micro-batches is decomposed once
 ///   ensures   the registers that others read exist as before; a matmul is part of one such change

@@ -47,8 +47,7 @@ inline constexpr int64_t kPricedChoices = 24;
 ///   name      of an op, an input or a variable of the graph after the passes of the compiler
 ///   requires  the plan obeys the constraints
 ///   returns   nullopt when the plan has several meshes or micro-batches, which are not searched,
-///   or
-///             when the graph has no such op, input or variable
+///             or when the graph has no such op, input or variable
 ///   time      that of up to kPricedChoices + 4 searches
 std::optional<ChoicePrices> choice_prices(const PlanRequest& request,
                                           const PlanConstraints& constraints, const Plan& plan,

@@ -68,7 +68,7 @@ class StageSource {
   std::vector<PipelineCandidate> with_two_stages(const PlanSearchResult& known);
   /// By level, what the estimate lacked of the memory of each rank, of the fastest pipeline with
   /// two stages on each device that does not fit and might be better than the best one, which takes
-  /// n seconds; empty: none.
+  /// n seconds; empty: none.
   std::vector<std::vector<double>> missed_of_splits(const PlanSearchResult& known,
                                                     double best) const;
   bool was_tried(const PipelineCandidate& choice) const;

@@ -23,8 +23,7 @@ DistAttr default_placement(const Graph& graph, const ShardedGraph& sharded, Valu
 ///
 ///   requires  sharded = propagate(graph, ...), maybe with windows of choose_halos
 ///   ensures   apply_shardings(graph, sharded.meshes, known and the result, name) has the same mesh
-///   and
-///             sharding of every op and the same canonical placement of every value
+///             and sharding of every op and the same canonical placement of every value
 ///   time      O(n log n) for n ops and values
 ShardingSection to_shardings(const Graph& graph, const ShardedGraph& sharded, std::string_view name,
                              const Shardings& known = {});
