@@ -38,8 +38,8 @@ namespace tessera {
 ///            values that are alive, where they are made until the first of several readers finds a
 ///            copy; copies and workspaces. What a reader takes in another placement, and next
 ///            values that are not made in their canonical placement, are in peak() only
-///   shared decisions  ops and values that share a decision are one node, which counts as often as
-///   it has members
+///   sharing  ops and values that share a decision are one node, which counts as often as it has
+///            members
 class SearchProblem {
  public:
   /// The graph, the mesh and the costs outlive it.

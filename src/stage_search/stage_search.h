@@ -35,7 +35,6 @@ namespace tessera {
 ///   ranks    of more than kManyRanks all stages have one stage sharding, so that ranks behave
 ///            alike and one of them is simulated for many; and dp is the outermost axis where that
 ///            is faster
-///            
 ///   ensures  the same inputs give the same result
 ///   threads  starts up to as many as there are cores
 ///   source   Zheng et al., Alpa (OSDI 2022), section 5
