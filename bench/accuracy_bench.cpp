@@ -127,7 +127,7 @@ void predict(Pair& pair, const Engine& engine, const Cluster& cluster) {
   const auto tasks = std::make_shared<const TaskGraph>(engine.compiled().tasks);
   pair.ranks = engine.plan().rank_count();
   const StepPrediction step =
-      predict_step(tasks, in_order(cluster, pair.ranks), {.prefetch_exchanges = false});
+      predict_step(tasks, identity_mapping(cluster, pair.ranks), {.prefetch_exchanges = false});
   pair.predicted = std::min(pair.predicted, step.step);
   pair.predicted_bytes = Bytes(0);
   for (const RankMemoryNeed& rank : step.memory)

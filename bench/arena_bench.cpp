@@ -15,8 +15,8 @@
 
 #include "engine/graphs.h"
 #include "lower/lower.h"
+#include "lower/storage/hazards.h"
 #include "lower/storage/testing/plain_layouts.h"
-#include "lower/storage/waits.h"
 #include "plan/plan.h"
 
 namespace tessera {
@@ -36,7 +36,7 @@ struct Figures {
            int64_t bound) {
     const double excess = excess_of(layout.size, bound);
     bytes += layout.size;
-    waits += count_waits(blocks, layout);
+    waits += count_hazards(blocks, layout);
     above += excess > 0.01 ? 1 : 0;
     if (excess <= worst) return;
     worst = excess;
@@ -73,8 +73,8 @@ void compare(const std::string& pair, const Graph& graph, const Plan& plan, Comp
     fmt::print("{:<40} {:>7} {:>12} {:>12} {:>7.2f}% {:>7.2f}% {:>9} {:>9}\n", name,
                arena.blocks.size(), bound, layout.size,
                100 * Figures::excess_of(layout.size, bound),
-               100 * Figures::excess_of(plain.size, bound), count_waits(arena.blocks, layout),
-               count_waits(arena.blocks, plain));
+               100 * Figures::excess_of(plain.size, bound), count_hazards(arena.blocks, layout),
+               count_hazards(arena.blocks, plain));
     all.compiler.add(name, arena.blocks, layout, bound);
     all.plain.add(name, arena.blocks, plain, bound);
     all.bound += bound;

@@ -41,7 +41,7 @@ links = [{{name = "links", bandwidth = "10 GB/s", latency = "{latency}"}}]
 """
 
 
-def answer(program, config, fixed, overrides, machines):
+def result(program, config, fixed, overrides, machines):
     ranks = 1
     for degree in fixed.split(","):
         ranks *= int(degree.split("=")[1])
@@ -66,8 +66,8 @@ def main():
             with open(machines[latency], "w") as file:
                 file.write(cluster(latency))
         for config, fixed, overrides, megabytes, exchanges in CASES:
-            least = answer(program, config, fixed, overrides, machines["0 us"])
-            usual = answer(program, config, fixed, overrides, machines["5 us"])
+            least = result(program, config, fixed, overrides, machines["0 us"])
+            usual = result(program, config, fixed, overrides, machines["5 us"])
             sent = least["max_sent_bytes"] / 1e6
             print(f"{config:9} {fixed:10} {' '.join(overrides):16} MB {sent:7.4f} of {megabytes:7.4f}: "
                   f"{sent / megabytes:.3f}   exchanges {usual['exchanges']:4} of {exchanges:4}   "

@@ -8,7 +8,7 @@ such a model, with its simulated step; the plan that is found; how much shorter 
 the expert's plan loses the difference, in the mean over the ranks: kernels, exchanges that no kernel
 hides, waits. A plan that does not fit the memory has no step. Everything is in f32. CASE is a part of
 the model's and the cluster's names: "llama", "laptop", "GPT-3". The CPU time and the memory of all
-plannings are at the end.
+plan searches are at the end.
 """
 import json
 import os
@@ -48,7 +48,7 @@ MODELS = [
 ]
 # Name, cluster; for transformers and for others the plan that an expert would begin with: tensor
 # parallelism inside of fast machines and data parallelism between them (Megatron-LM), pipelines
-# where devices are unlike or links slow (GPipe, PipeDream), data parallelism for images.
+# where devices differ or links slow (GPipe, PipeDream), data parallelism for images.
 CLUSTERS = [
     ("laptop", "cpu:4", "dp=4", "dp=4"),
     ("8xA100", "8xa100-80g", "dp=8", "dp=8"),
@@ -102,14 +102,14 @@ def seconds(value):
 
 def row(program, folder, model, config, name, cluster, expert):
     file = config_file(folder, config)
-    answer = plan(program, file, cluster, "--compare", expert)
-    if "error" in answer:  # the model cannot have the expert's plan
-        answer = plan(program, file, cluster)
+    result = plan(program, file, cluster, "--compare", expert)
+    if "error" in result:  # the model cannot have the expert's plan
+        result = plan(program, file, cluster)
         by_hand = "cannot be had"
-    if not answer.get("name"):
+    if not result.get("name"):
         return f"| {model} | {name} | {expert} | | none fits | | |"
-    found = next(each for each in answer["alternatives"] if each["name"] == answer["name"])
-    compared = next((each for each in answer["alternatives"] if each["source"] == "compared"), None)
+    found = next(each for each in result["alternatives"] if each["name"] == result["name"])
+    compared = next((each for each in result["alternatives"] if each["source"] == "compared"), None)
     if compared is None:
         by_hand, shorter, why = "cannot be had", "", ""
     elif not compared["fits"]:
@@ -117,11 +117,11 @@ def row(program, folder, model, config, name, cluster, expert):
         why = f"lacks {compared['missing_bytes'] / 2**30:.1f} GiB"
     else:
         by_hand = seconds(compared["step_seconds"])
-        shorter = f"{100 * (1 - answer['step_seconds'] / compared['step_seconds']):.0f}%"
+        shorter = f"{100 * (1 - result['step_seconds'] / compared['step_seconds']):.0f}%"
         why = reason(compared, found)
-    plan_found = answer["name"].replace("|", "\\|")  # between unlike stages
+    plan_found = result["name"].replace("|", "\\|")  # between different stages
     return (f"| {model} | {name} | {expert} | {by_hand} | {plan_found} | "
-            f"{seconds(answer['step_seconds'])} | {shorter} | {why} |")
+            f"{seconds(result['step_seconds'])} | {shorter} | {why} |")
 
 
 def main():

@@ -131,7 +131,7 @@ void irregular(const Cluster& cluster, int degree, bool in_groups) {
 
 /// A tree of 16 to 4,096 devices in 2 to 4 levels; the numbers of ports need not be powers of two.
 std::vector<int> random_tree(Dice& dice) {
-  constexpr int kMost = 4096, kLeast = 16;
+  constexpr int kMaxDevices = 4096, kMinDevices = 16;
   for (;;) {
     std::vector<int> fans;
     int devices = 1;
@@ -139,7 +139,7 @@ std::vector<int> random_tree(Dice& dice) {
       fans.push_back(2 + dice.below(dice.below(2) == 0 ? 15 : 63));
       devices *= fans.back();
     }
-    if (devices >= kLeast && devices <= kMost) return fans;
+    if (devices >= kMinDevices && devices <= kMaxDevices) return fans;
   }
 }
 

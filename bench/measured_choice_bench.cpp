@@ -179,7 +179,7 @@ MeasuredPlan measured(const PlanRequest& request, const EvaluatedCandidate& cand
                       const Throttled& devices, int steps) {
   Plan plan = candidate.candidate.plan;
   const auto tasks = std::make_shared<const TaskGraph>(compile_on(request, plan).tasks);
-  const Deployment deployment = in_order(request.cluster, plan.rank_count());
+  const Deployment deployment = identity_mapping(request.cluster, plan.rank_count());
   return {candidate.candidate.name, candidate.step(),
           throttled_step(tasks, deployment, devices.options, steps), candidate.program};
 }
@@ -207,10 +207,10 @@ double run(const HandMade& hand_made, bool two_speeds, const Arguments& argument
   const Throttled devices = throttled(model, hand_made.ranks, two_speeds, arguments);
   // The thread of a rank computes and exchanges.
   const PlanRequest request{.graph = graph, .cluster = devices.cluster, .prefetches = false};
-  const PlanningAnswer answer =
+  const PlanSearchResult result =
       find_plan(request, {.constraints = constraints_of(hand_made.ranks, false)});
   std::vector<MeasuredPlan> plans{
-      measured(request, answer.candidates.at(answer.best.value()), devices, arguments.steps)};
+      measured(request, result.candidates.at(result.best.value()), devices, arguments.steps)};
   for (const EvaluatedCandidate& candidate : evaluated_by_hand(request, hand_made)) {
     if (candidate.program == plans.front().program) continue;  // it has been measured
     plans.push_back(measured(request, candidate, devices, arguments.steps));

@@ -14,7 +14,7 @@ Printed are, of each limit,
                the limit: at most 1. It is printed without the program that evaluates the held-out
                loss, and with it
 
-and the exit code of planning at 0.9 times the least of the grid, which is 3 unless the plan that is
+and the exit code of a plan search at 0.9 times the least of the grid, which is 3 unless the plan that is
 found needs less, and at a hundredth of it, which is 3.
 """
 import itertools
@@ -73,13 +73,13 @@ class Model:
             return None
         if code != 0:
             raise RuntimeError(f"{text}: {result.stderr.strip()}")
-        answer = json.loads(result.stdout)
+        result = json.loads(result.stdout)
         needed = max(rank["variable_bytes"] + rank["arena_bytes"] + rank["reserve_bytes"]
-                     for rank in answer["ranks"])
-        return needed, answer["step_seconds"], text
+                     for rank in result["ranks"])
+        return needed, result["step_seconds"], text
 
     def planned(self, limit):
-        """The exit code and the answer at a limit in bytes; the plan is the file plan.json."""
+        """The exit code and the best plan at a limit in bytes; the plan is the file plan.json."""
         code, result = self.run("plan", self.config, "--cluster", CLUSTER, "--no-cache", "--memory",
                                 f"{limit} B", "-o", self.plan_file())
         if code not in (0, 3):
@@ -107,33 +107,33 @@ class Model:
 def at_limit(model, name, limit, cells):
     """Prints the row of one limit; returns whether it holds."""
     fitting = [cell for cell in cells if cell[0] <= limit]
-    code, answer = model.planned(limit)
+    code, result = model.planned(limit)
     if code == 3:
         print(f"  {name:14} {limit / 2**20:8.2f} MiB  no plan; {len(fitting)} of the grid fit",
               flush=True)
         return not fitting
     step, whole = model.measured()
     share = step / limit
-    found = answer["step_seconds"]
+    found = result["step_seconds"]
     row = (f"  {name:14} {limit / 2**20:8.2f} MiB  {1e3 * found:9.3f} ms  measured {share:.3f}, "
            f"with evaluation {whole / limit:.3f}  ")
     if not fitting:
-        print(f"{row}{answer['name']}; none of the grid fits", flush=True)
+        print(f"{row}{result['name']}; none of the grid fits", flush=True)
         return share <= 1
     best = min(fitting, key=lambda cell: cell[1])
     ratio = found / best[1]
-    print(f"{row}ratio {ratio:.3f}  {answer['name']}; grid {1e3 * best[1]:.3f} ms {best[2]}", flush=True)
+    print(f"{row}ratio {ratio:.3f}  {result['name']}; grid {1e3 * best[1]:.3f} ms {best[2]}", flush=True)
     return share <= 1 and ratio <= 1.02
 
 
 def below_least(model, least):
     """Prints what is found below the least of the grid; returns whether it holds."""
-    code, answer = model.planned(int(0.9 * least))
-    found = f"{answer['name']}, {answer['peak_bytes'] / least:.3f} of it" if code == 0 else "none"
+    code, result = model.planned(int(0.9 * least))
+    found = f"{result['name']}, {result['peak_bytes'] / least:.3f} of it" if code == 0 else "none"
     impossible, _ = model.planned(int(0.01 * least))
     print(f"  at 0.9 times the least exit code {code} ({found}); at 0.01 times exit code {impossible}",
           flush=True)
-    return impossible == 3 and (code == 3 or answer["peak_bytes"] <= 0.9 * least)
+    return impossible == 3 and (code == 3 or result["peak_bytes"] <= 0.9 * least)
 
 
 def run(program, folder, name, config):

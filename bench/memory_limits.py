@@ -4,15 +4,15 @@
     python3 bench/memory_limits.py PROGRAM [CASE...]
 
 The first limit is what the fastest plan needs, the last one the least at which a plan is found; the
-steps between them are equal. At each limit the planner is asked anew. All answers together are kept,
+steps between them are equal. At each limit the planner is asked anew. All results together are kept,
 and the kept step of a limit is the shortest of those that need no more. Printed are
 
-    kept     by how much the answer of a limit is longer than the kept step, at worst
-    rises    steps of the kept answers that fall as memory shrinks: 0
+    kept     by how much the result of a limit is longer than the kept step, at worst
+    rises    steps of the kept results that fall as memory shrinks: 0
     least    the least limit over the least of the plans that are made by hand: every preset with
              every number of micro-batches and schedule
 
-The program fails when an answer needs more than its limit, or where no plan is found but the exit
+The program fails when an result needs more than its limit, or where no plan is found but the exit
 code is not 3.
 """
 import itertools
@@ -59,26 +59,26 @@ class Planner:
             return None
         if result.returncode != 0:
             raise RuntimeError(result.stderr.strip())
-        answer = json.loads(result.stdout)
-        if answer["peak_bytes"] > limit:
-            raise RuntimeError(f"{answer['name']} needs more than {limit} B")
-        return answer
+        result = json.loads(result.stdout)
+        if result["peak_bytes"] > limit:
+            raise RuntimeError(f"{result['name']} needs more than {limit} B")
+        return result
 
     def least(self, most):
         """The least limit with a plan, up to 1% of what is above the reserve."""
         least, found = RESERVE, most
         while found - least > 0.01 * (found - RESERVE):
             middle = (least + found) // 2
-            answer = self.at(middle)
-            if answer:
-                found = min(middle, answer["peak_bytes"])
+            result = self.at(middle)
+            if result:
+                found = min(middle, result["peak_bytes"])
             else:
                 least = middle
         return found
 
 
 def presets(devices):
-    """All degrees of presets for so many devices."""
+    """All degrees of presets for n devices."""
     divisors = [i for i in range(1, devices + 1) if devices % i == 0]
     for degrees in itertools.product(divisors, repeat=4):
         product = degrees[0] * degrees[1] * degrees[2] * degrees[3]
@@ -115,15 +115,15 @@ def run(program, folder, case):
     most = planner.at(1 << 50)["peak_bytes"]
     least = planner.least(most)
     limits = [most - (most - least) * i // (STEPS - 1) for i in range(STEPS)]
-    answers = [planner.at(limit) for limit in limits]
-    if None in answers:
-        raise RuntimeError(f"no plan at {limits[answers.index(None)]} B, but one at {least} B")
-    kept = [min(a["step_seconds"] for a in answers if a["peak_bytes"] <= limit) for limit in limits]
-    for limit, step, answer in zip(limits, kept, answers):
-        own = answer["step_seconds"]
+    results = [planner.at(limit) for limit in limits]
+    if None in results:
+        raise RuntimeError(f"no plan at {limits[results.index(None)]} B, but one at {least} B")
+    kept = [min(a["step_seconds"] for a in results if a["peak_bytes"] <= limit) for limit in limits]
+    for limit, step, result in zip(limits, kept, results):
+        own = result["step_seconds"]
         print(f"  {limit / 2**20:9.1f} MiB  {1e3 * own:9.3f} ms  {own / step:.3f}  "
-              f"{answer['name']}", flush=True)
-    worst = max(answer["step_seconds"] / step for answer, step in zip(answers, kept))
+              f"{result['name']}", flush=True)
+    worst = max(result["step_seconds"] / step for result, step in zip(results, kept))
     rises = sum(later < earlier for earlier, later in zip(kept, kept[1:]))
     by_hand, text = least_by_hand(program, file, cluster, devices, config["train"]["batch"])
     print(f"{name:16} {cluster:22} kept {worst:.3f}  rises {rises}  least {least / 2**20:.1f} MiB, "
@@ -137,7 +137,7 @@ def main():
     with tempfile.TemporaryDirectory() as folder:
         held = [run(program, folder, case) for case in CASES
                 if not wanted or any(text in case[0] for text in wanted)]
-    print(f"within 3% of the kept answers, least within 5%: {sum(held)} of {len(held)}")
+    print(f"within 3% of the kept results, least within 5%: {sum(held)} of {len(held)}")
     sys.exit(0 if all(held) else 1)
 
 

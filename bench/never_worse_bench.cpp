@@ -52,8 +52,8 @@ struct Tally {
   int presets = 0, slower = 0;
 };
 
-const EvaluatedCandidate* best_of(const PlanningAnswer& answer) {
-  return answer.best ? &answer.candidates[*answer.best] : nullptr;
+const EvaluatedCandidate* best_of(const PlanSearchResult& result) {
+  return result.best ? &result.candidates[*result.best] : nullptr;
 }
 
 double ratio(const EvaluatedCandidate& candidate, const EvaluatedCandidate& other) {
@@ -68,9 +68,9 @@ void compare(const PlanRequest& request, int ranks, const std::vector<Candidate>
   const EvaluatedCandidate& by_hand =
       *std::ranges::min_element(evaluations.evaluated, {}, &EvaluatedCandidate::step);
   const PlanConstraints constraints = constraints_of(ranks, false);
-  const PlanningAnswer alone =
+  const PlanSearchResult alone =
       find_plan(request, {.constraints = constraints, .tries_presets = false});
-  const PlanningAnswer whole = find_plan(request, {.constraints = constraints});
+  const PlanSearchResult whole = find_plan(request, {.constraints = constraints});
   const EvaluatedCandidate *searched = best_of(alone), *found = best_of(whole);
   if (!searched || !found) {
     fmt::print("{:48} nothing is found\n", name);
@@ -115,7 +115,7 @@ void run_all(const std::string& only) {
       std::ranges::count_if(tally.ratios, [](double value) { return value <= kUsual; });
   fmt::print(
       "{} cases: the search alone takes at most {} times the best plan made by hand in {} "
-      "({:.0f}%), {:.3f} times at worst; with presets {} are slower, and {} answers are a "
+      "({:.0f}%), {:.3f} times at worst; with presets {} are slower, and {} results are a "
       "preset\n",
       tally.ratios.size(), kUsual, usual,
       100.0 * static_cast<double>(usual) / static_cast<double>(tally.ratios.size()),

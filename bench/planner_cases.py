@@ -79,11 +79,11 @@ def plan(program, config, cluster, memory=None):
     return json.loads(result.stdout)
 
 
-def fastest(answer, source):
+def fastest(result, source):
     """The step of the fastest candidate of this source that fits, or a bound of it; none: infinity."""
-    steps = [row["step_seconds"] for row in answer["alternatives"]
+    steps = [row["step_seconds"] for row in result["alternatives"]
              if row["source"] == source and row["fits"]]
-    bounds = [row["bound_seconds"] for row in answer["excluded"] if row["source"] == source]
+    bounds = [row["bound_seconds"] for row in result["excluded"] if row["source"] == source]
     return min(steps + bounds, default=float("inf"))
 
 
@@ -108,29 +108,29 @@ def config_file(folder, config):
     return file
 
 
-def answer_of(program, folder, config, cluster):
+def result_of(program, folder, config, cluster):
     """The JSON object of `tessera plan` for a configuration."""
     return plan(program, config_file(folder, config), cluster)
 
 
 def run(program, grid, folder, case, sources):
-    """Prints the fastest step of each source and that of the answer; returns the ratio of the answer to
+    """Prints the fastest step of each source and that of the best plan; returns the ratio of the best plan to
     the fastest preset, or to the fastest of the grid."""
     name, config, cluster, share = case
     file = config_file(folder, config)
-    answer, memory = plan(program, file, cluster), None
+    result, memory = plan(program, file, cluster), None
     if share:
-        memory = int(RESERVE + share * (answer["peak_bytes"] - RESERVE))
-        answer = plan(program, file, cluster, memory)
-    found = answer["step_seconds"]
-    steps = {source: fastest(answer, source) for source in sources}
+        memory = int(RESERVE + share * (result["peak_bytes"] - RESERVE))
+        result = plan(program, file, cluster, memory)
+    found = result["step_seconds"]
+    steps = {source: fastest(result, source) for source in sources}
     other, text = steps["preset"], ""
     if grid:
         other, text = fastest_of_grid(grid, file, cluster, memory)
         steps["grid"] = other
     times = "  ".join(f"{source} {1e3 * step:9.3f} ms" for source, step in steps.items())
-    print(f"{name:32} {cluster:35} {times}  answer {1e3 * found:9.3f} ms  {found / other:.3f}  "
-          f"{answer['name']}" + (f"  (grid: {text})" if text else ""), flush=True)
+    print(f"{name:32} {cluster:35} {times}  result {1e3 * found:9.3f} ms  {found / other:.3f}  "
+          f"{result['name']}" + (f"  (grid: {text})" if text else ""), flush=True)
     return found / other
 
 

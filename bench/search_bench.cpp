@@ -15,7 +15,7 @@
 #include "lower/lower.h"
 #include "placement_search/placement_search.h"
 #include "prediction/step_prediction.h"
-#include "shard/resolved/resolve.h"
+#include "shard/resolved/explicit_shardings.h"
 
 namespace tessera {
 namespace {
@@ -43,20 +43,20 @@ Seconds simulated(const Graph& graph, const Plan& plan, const Deployment& deploy
 void run(const std::string& file, const Cluster& cluster, const MeshPtr& mesh) {
   RunConfig config = read_config(file);
   set_sizes(config.model, config.data);
-  const Deployment deployment = in_order(cluster, mesh->size());
+  const Deployment deployment = identity_mapping(cluster, mesh->size());
   Plan plan;
   plan.meshes = one_mesh(mesh);
   plan.cost = cost_of(deployment, std::vector{mesh});
   double graph_time = 1e9, search_time = 1e9;
   Graph graph;
-  std::optional<PlacementAnswer> answer;
+  std::optional<PlacementResult> result;
   PlacedGraph placed;
   for (int i = 0; i < kRuns; ++i) {
     const double start = now();
     graph = training_graph(config);
     placed = placements(graph, plan);
     const double begin = now();
-    answer = search_placements(placed.graph, mesh, plan.cost);
+    result = search_placements(placed.graph, mesh, plan.cost);
     graph_time = std::min(graph_time, begin - start);
     search_time = std::min(search_time, now() - begin);
   }
@@ -64,12 +64,12 @@ void run(const std::string& file, const Cluster& cluster, const MeshPtr& mesh) {
       "{} on {}: {} ops, graph {:.2f} s, search {:.2f} s, {:.0f} MiB\n"
       "  {} nodes, {} edges, {} strategies ({} left out), gap {:.3f}%\n",
       file, to_text(*mesh), placed.graph.ops().size(), graph_time, search_time, peak_mib(),
-      answer->nodes, answer->edges, answer->strategies, answer->dropped_strategies,
-      100 * answer->gap());
+      result->nodes, result->edges, result->strategies, result->dropped_strategies,
+      100 * result->gap());
   plan.shardings.emplace();
   plan.shardings->sections.emplace_back(kTrainSection,
-                                        resolve(placed.graph, answer->sharded, kTrainSection));
-  std::cout << fmt::format("  problem {:.4g} ms, simulated {:.4g} ms\n", 1e3 * answer->time.value(),
+                                        to_shardings(placed.graph, result->sharded, kTrainSection));
+  std::cout << fmt::format("  problem {:.4g} ms, simulated {:.4g} ms\n", 1e3 * result->time.value(),
                            1e3 * simulated(graph, plan, deployment).value());
 }
 

@@ -29,15 +29,15 @@ struct Case {
   std::string name;
   std::vector<std::string> settings;  // of configs/gpt.toml
   std::string preset;
-  bool folds_ranks = true;
+  bool uses_rank_symmetry = true;
 };
 
 std::vector<Case> cases() {
   const std::vector<std::string> deep = {"model.layers=96", "model.heads=8", "train.batch=64"};
   const std::string deep_preset = "pp=4,dp=2,tp=8,micro_batches=32,schedule=1f1b";
-  return {{"64 ranks, 96 layers, 32 micro-batches, folded", deep, deep_preset},
+  return {{"64 ranks, 96 layers, 32 micro-batches, rank symmetry", deep, deep_preset},
           {"64 ranks, 96 layers, 32 micro-batches, all ranks", deep, deep_preset, false},
-          {"1024 ranks, 16 stages, 96 micro-batches, folded",
+          {"1024 ranks, 16 stages, 96 micro-batches, rank symmetry",
            {"model.layers=64", "model.heads=8", "train.batch=768"},
            "pp=16,dp=8,tp=8,micro_batches=96,schedule=1f1b"}};
 }
@@ -77,7 +77,7 @@ void simulate_case(const Case& item) {
   const Simulation run = simulate(graph, demands,
                                   {.steps = 1,
                                    .prefetch_exchanges = true,
-                                   .folds_ranks = item.folds_ranks,
+                                   .uses_rank_symmetry = item.uses_rank_symmetry,
                                    .has_timeline = false});
   const double simulated = simulating.elapsed().value();
   const double busy = busy_seconds() - busy_before;
@@ -87,7 +87,7 @@ void simulate_case(const Case& item) {
       fmt::format(
           "{}: {:.3f} s, busy {:.3f} s; {} tasks, {} of {} ranks, {} acts, {:.0f} acts a second; "
           "peak {:.2f} GiB, {:.2f} of it the graph; simulated step {}, bubble {:.1f}%; "
-          "compiled in {:.1f} s, like tasks in {:.3f} s",
+          "compiled in {:.1f} s, identical tasks in {:.3f} s",
           item.name, simulated, busy, graph->tasks.size(), representatives.size(), run.ranks.size(),
           run.acts, static_cast<double>(run.acts) / busy, peak_gigabytes(), before,
           to_text(run.step), 100 * run.bubble(), compiled, priced)

@@ -4,8 +4,8 @@
     python3 bench/stage_cases.py PROGRAM [--grid GRID] [CASE...]
 
 Each case is a model, a cluster and a limit of memory. Printed are the simulated steps of the best
-preset, of the fastest pipeline that is found, and of the answer, and the ratio of the answer to the
-preset: below 1, the answer is faster. The answer of the planner is the fastest of all its candidates.
+preset, of the fastest pipeline that is found, and of the best plan, and the ratio of the best plan to the
+preset: below 1, the best plan is faster. The result of the planner is the fastest of all its candidates.
 With --grid, the path of the program uniform_grid_bench, the ratio is to the fastest of the whole
 uniform grid (bench/planner_cases.py).
 """

@@ -45,7 +45,7 @@ std::shared_ptr<const TaskGraph> program(const std::string& plan, const Cluster&
   config = resolved_for(config, chosen);
   std::vector<MeshPtr> meshes;
   for (const NamedMesh& mesh : chosen.placed()) meshes.push_back(mesh.mesh);
-  chosen.cost = cost_of(in_order(cluster, chosen.rank_count()), meshes);
+  chosen.cost = cost_of(identity_mapping(cluster, chosen.rank_count()), meshes);
   return std::make_shared<const TaskGraph>(compile(training_graph(config), chosen, {}).tasks);
 }
 
@@ -145,7 +145,8 @@ void run_priced(const Arguments& arguments) {
     const Cluster cluster = slow_devices(each.links);
     const auto tasks = program(each.plan, cluster, 32);
     const int ranks = static_cast<int>(tessera::ranks(*tasks).size());
-    const double error = compare(name, tasks, in_order(cluster, ranks), {}, arguments.steps);
+    const double error =
+        compare(name, tasks, identity_mapping(cluster, ranks), {}, arguments.steps);
     worst = std::max(worst, error);
     ++count;
     beyond += error > each.bound;
@@ -169,7 +170,7 @@ void run_by_cpu(const Arguments& arguments) {
     for (int rank = 0; rank < ranks; ++rank) slowness.push_back(rank < ranks / 2 ? kFast : kSlow);
     const Cluster cluster(throttled_cluster(machine.types.front(), slowness, links));
     compare(fmt::format("{} ({} and {} x CPU time)", plan, kFast, kSlow), tasks,
-            in_order(cluster, ranks), {.slowness = slowness}, arguments.steps);
+            identity_mapping(cluster, ranks), {.slowness = slowness}, arguments.steps);
   }
 }
 

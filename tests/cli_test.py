@@ -114,14 +114,14 @@ class Plan(unittest.TestCase):
             run("plan", *SMALL_MLP, "--cluster", "cpu:8", "--no-cache", "-o", file)
             self.assertNotIn(json.loads(file.read_text())["cost"]["cluster"], stamps)
 
-    def test_no_plan_of_the_front_is_beaten_and_all_others_are(self):
+    def test_no_plan_of_the_pareto_front_is_beaten_and_all_others_are(self):
         result = run_json("plan", *SMALL_GPT, *self.CLUSTER, "--no-cache")
         legal = [each for each in result["alternatives"] if each["fits"] and each["obeys"]]
-        self.assertEqual(result["front"][0], result["name"])
+        self.assertEqual(result["pareto_front"][0], result["name"])
         for each in legal:
             beats = lambda other: (other["step_seconds"], other["peak_bytes"]) != (each["step_seconds"], each["peak_bytes"]) and \
                 other["step_seconds"] <= each["step_seconds"] and other["peak_bytes"] <= each["peak_bytes"]
-            if each["name"] in result["front"]:
+            if each["name"] in result["pareto_front"]:
                 self.assertFalse(any(map(beats, legal)), each["name"])
             else:
                 self.assertTrue(any(other["step_seconds"] <= each["step_seconds"] and other["peak_bytes"] <= each["peak_bytes"] and other is not each
@@ -182,7 +182,7 @@ class Plan(unittest.TestCase):
         result = run_json(*words, "--sensitivity")
         change = result["changes"][-1]
         self.assertEqual(change["change"], "train.precision = bf16")
-        # It is what planning with it gives, and not the answer.
+        # It is what a plan search with it gives, and not the best plan.
         chosen = run_json(*words, "--set", "train.precision=bf16", "--sensitivity")
         self.assertEqual((change["best_seconds"], change["best_peak_bytes"]), (chosen["step_seconds"], chosen["peak_bytes"]))
         self.assertEqual(result["step_seconds"], run_json(*words)["step_seconds"])
@@ -252,7 +252,7 @@ class Plan(unittest.TestCase):
         self.assertIsNone(changes["half the memory"]["best_seconds"])
         self.assertEqual(changes["twice the memory"]["kept_seconds"], result["step_seconds"])
 
-    def test_a_plan_of_an_earlier_planning_is_a_candidate(self):
+    def test_a_plan_of_an_earlier_plan_search_is_a_candidate(self):
         with own_cache() as folder:
             run("plan", *SMALL_GPT, "--cluster", "4xa100-80g")
             self.assertEqual(len(list(folder.glob("tessera/graph-*.json"))), 1)
@@ -314,17 +314,17 @@ class Plan(unittest.TestCase):
         self.assertEqual([each["name"] for each in compared], ["configs/plans/gpt.dp2-tp2.json"])
         self.assertLessEqual(result["step_seconds"], compared[0]["step_seconds"])
 
-    def test_a_polished_plan_is_not_slower_and_has_a_place_of_its_own_in_the_cache(self):
+    def test_the_plan_of_a_local_search_is_not_slower_and_has_a_place_of_its_own_in_the_cache(self):
         with own_cache() as folder:
-            plain, polished = (run_json("plan", *SMALL_GPT, *self.CLUSTER, *options) for options in ([], ["--polish", 6]))
-            # Two answers, and the last plan of the graph.
+            plain, improved = (run_json("plan", *SMALL_GPT, *self.CLUSTER, *options) for options in ([], ["--local-search", 6]))
+            # Two results, and the last plan of the graph.
             self.assertEqual(len(list(folder.glob("tessera/*.json"))), 3)
-        self.assertLessEqual(polished["step_seconds"], plain["step_seconds"])
-        self.assertIn(plain["polish_trials"], (0, 3, 6))  # 3 of a pipeline, and 3 of the best one of the presets
-        self.assertIn(polished["polish_trials"], range(1, 10))
+        self.assertLessEqual(improved["step_seconds"], plain["step_seconds"])
+        self.assertIn(plain["local_search_trials"], (0, 3, 6))  # 3 of a pipeline, and 3 of the best one of the presets
+        self.assertIn(improved["local_search_trials"], range(1, 10))
         with tempfile.TemporaryDirectory() as folder:
             plan = pathlib.Path(folder) / "plan.json"
-            plan.write_text(json.dumps(polished["plan"]))
+            plan.write_text(json.dumps(improved["plan"]))
             self.assertTrue(run_json("verify", *SMALL_GPT, "--plan", plan, "--steps", 1)["ok"])
 
     def test_of_the_best_plans_the_one_with_the_shortest_measured_step_is_taken(self):
@@ -408,7 +408,7 @@ class Train(unittest.TestCase):
             result = run_json("train", *SMALL_GPT, "--out", out, "--dry-run")
             self.assertFalse(out.exists())
         self.assertEqual((result["dry_run"], result["steps"], result["batch"], result["ranks"]), (True, 6, 4, 1))
-        # The evaluation is compiled at once, not behind the last step.
+        # The evaluation is compiled at once, not after the last step.
         trained = run_json("train", *SMALL_GPT)["peak_bytes"]
         self.assertLessEqual(trained, result["peak_bytes"])
         self.assertLess(result["peak_bytes"], 1.1 * trained)

@@ -271,7 +271,8 @@ std::string propagation_text() {
 std::string resolved_text() {
   const Graph graph = two_layers_with_bias();
   Shardings shardings;
-  shardings.sections.emplace_back(kTrainSection, resolve(graph, propagated(graph), kTrainSection));
+  shardings.sections.emplace_back(kTrainSection,
+                                  to_shardings(graph, propagated(graph), kTrainSection));
   return to_json(to_document(shardings), 2) + "\n";
 }
 
@@ -327,9 +328,9 @@ std::string windows_text() {
   const Exchange exchange{classify({8}, from, to), from, to};
   text += std::string(to_text(exchange.kind)) + " from " + to_text(from) + " to " + to_text(to) +
           ", as rank 1 sees it\n";
-  for (const Pull& pull : pulls({8}, exchange, 1))
-    if (pull.sender != 1)
-      text += fmt::format("  {:6} from rank {}\n", to_text(pull.box), pull.sender);
+  for (const RecvRegion& recv_region : recv_regions({8}, exchange, 1))
+    if (recv_region.sender != 1)
+      text += fmt::format("  {:6} from rank {}\n", to_text(recv_region.box), recv_region.sender);
   return text;
 }
 
@@ -404,9 +405,10 @@ std::string reshard_text() {
   for (const Exchange& exchange : exchanges) {
     text += fmt::format("{} {} -> {}, as rank 1 sees it\n", to_text(exchange.kind),
                         to_text(exchange.from), to_text(exchange.to));
-    for (const Pull& pull : pulls(example.shape, exchange, 1))
-      text += fmt::format("  {:12} from {}\n", to_text(pull.box),
-                          pull.sender == 1 ? "itself" : "rank " + std::to_string(pull.sender));
+    for (const RecvRegion& recv_region : recv_regions(example.shape, exchange, 1))
+      text += fmt::format(
+          "  {:12} from {}\n", to_text(recv_region.box),
+          recv_region.sender == 1 ? "itself" : "rank " + std::to_string(recv_region.sender));
   }
   return text;
 }
@@ -466,8 +468,8 @@ std::string all_reduce_text() {
                           to_text(exchanges[i].to));
     int64_t between_nodes = 0;
     for (const Exchange& exchange : exchanges)
-      for (const Pull& pull : pulls(from.type.shape, exchange, 0))
-        if (pull.sender >= 4) between_nodes += element_count(pull.box.shape());
+      for (const RecvRegion& recv_region : recv_regions(from.type.shape, exchange, 0))
+        if (recv_region.sender >= 4) between_nodes += element_count(recv_region.box.shape());
     text += fmt::format("\n  rank 0 receives {} elements, {} of them from the other node\n",
                         received_elements(from.type.shape, exchanges, 0), between_nodes);
   }

@@ -250,13 +250,26 @@ FORMER_WORDS = [
     (r"draws?|drew|drawn|undrawn", "initialize, sample", r"`draw`", r"data/|docs/data\.md"),
     (r"are the likeliest|bar to beat|of one's own", "accuracy, baseline, custom", None, None),
     (r"sums? forms?|by.axis form", "all-reduce algorithm", None, None),
+    (r"cones?|coned", "op cluster", None, None),
+    (r"resolved (?:shardings?|plans?)", "explicit shardings", None, None),
+    (r"half hidden|hidden shares?", "overlap", None, None),
+    (r"plannings", "plan search", None, None),
+    (r"polish(?:ed|es)?", "local search", r"--polish|polish_trials", None),
+    (r"data outside of", "dp outermost", None, None),
+    (r"but for", "except for", r"but for (?:one token|now)", None),
+    (r"that are none", "invalid", None, None),
+    (r"folded ranks", "representative ranks", None, None),
 ]
 
 # Names of code and keys of plans: searched everywhere.
 FORMER_NAMES = re.compile(
     r"\b(?:most_\w+|kMost[A-Z]\w*|overlap_mib|SumForm|kStripesThatPay|kOverlapWindow|Standings?|Lives|Wish|InTime|StepsUnderWay"
     r"|BegunStep|Crew|FarPulls|AheadExchange|Patience|speaks|max_trips|kWholeRun|kNumbers"
-    r"|tessera_room|split_matmuls|take_stripe|join_stripes)\b"
+    r"|tessera_room|split_matmuls|take_stripe|join_stripes"
+    r"|Cones|ConedGraph|ConeReading|CopyLife|KnownPulls|PulledElements|TravellingPull|HeldPlacements"
+    r"|WaitingBlocks|needed_overwrites|waste_of|kWasteShare|kept_front|SavedPresets|PlanningAnswer"
+    r"|PlanningOptions|StageLevels|StagedChoice|StageWay|ModelLine|CutClock|hidden_share|folds_ranks"
+    r"|RowsOf|NumberedText|EqualGraphs|GatedCompilation|CompileGates|kLeast[A-Z]\w*)\b"
 )
 
 CPP_PROSE = re.compile(

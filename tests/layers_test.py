@@ -19,7 +19,7 @@ SOURCE_ENDINGS = {".h", ".cpp"}
 TEXT_ENDINGS = {".h", ".cpp", ".md", ".txt", ".cmake", ".py", ".toml", ".json", ".sh", ""}
 PROJECT_PARTS = ["src", "tests", "examples", "bench", "docs", "configs", "cmake", ".ci"]
 
-# Headers that cost seconds to compile: each library lives in at most two sources, behind a narrow header of ours.
+# Headers that cost seconds to compile: each library lives in at most two sources, after a narrow header of ours.
 HEAVY_HEADERS = {
     "CLI11": re.compile(r'#\s*include\s*[<"]CLI/'),
     "toml++": re.compile(r'#\s*include\s*[<"]toml\+\+/'),
@@ -214,7 +214,7 @@ def check_heavy_headers(root):
             yield f"{header}: includes {library}, which every file that includes this header then compiles: include it in a source"
         if len(users) > MOST_SOURCES_OF_A_HEAVY_HEADER:
             names = ", ".join(str(path) for path in users)
-            yield f"{library} is included in {len(users)} sources ({names}), at most {MOST_SOURCES_OF_A_HEAVY_HEADER}: put it behind a narrow header"
+            yield f"{library} is included in {len(users)} sources ({names}), at most {MOST_SOURCES_OF_A_HEAVY_HEADER}: put it after a narrow header"
 
 
 def long_files(root):

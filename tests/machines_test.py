@@ -137,7 +137,7 @@ class TwoMachines(unittest.TestCase):
         threads = subprocess.run([PROGRAM, *words], cwd=ROOT, capture_output=True, text=True, timeout=TIMEOUT)
         self.assertEqual(json.loads(self.said("stdout"))["losses"], json.loads(threads.stdout)["losses"])
 
-    def test_a_cable_that_is_cut_ends_the_run_and_names_a_rank_behind_it(self):
+    def test_a_cable_that_is_cut_ends_the_run_and_names_a_rank_after_it(self):
         out = self.folder / "out"
         run = self.machines.start(PROGRAM, "launch", "-n", str(RANKS), "--", *self.train, "train.steps=100000", "--out", str(out))
         end = time.time() + TIMEOUT

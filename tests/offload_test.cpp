@@ -259,10 +259,12 @@ TEST(OffloadedRuns, CopiesOverlapWithKernelsOnTheSimulatedClock) {
     const Plan plan = offloading(config, preset, kSmallWindow);
     const Graph graph = training_graph(config);
     const auto tasks = std::make_shared<const TaskGraph>(compile(graph, plan).tasks);
-    EXPECT_LT(memory_needs(*tasks, in_order(cluster, plan.rank_count())).front().variables,
+    EXPECT_LT(memory_needs(*tasks, identity_mapping(cluster, plan.rank_count())).front().variables,
               state_of(graph));
-    const Overlap overlap = overlap_of(
-        predict_step(tasks, in_order(cluster, plan.rank_count()), {.folds_ranks = false}).timeline);
+    const Overlap overlap =
+        overlap_of(predict_step(tasks, identity_mapping(cluster, plan.rank_count()),
+                                {.uses_rank_symmetry = false})
+                       .timeline);
     EXPECT_GT(overlap.copies, 0);
     EXPECT_GE(overlap.share(), 0.8);
     RecordProperty(std::string("overlap ") + preset, std::to_string(overlap.share()));
@@ -276,7 +278,7 @@ TEST(OffloadedRuns, TheSimulatedStepWaitsForASlowFile) {
   const auto step_with = [&](const std::string& rate) {
     const Cluster cluster =
         cluster_of(R"(arithmetic = "20 Gflop/s", memory = "5 GB/s", file = ")" + rate + "\"");
-    return predict_step(tasks, in_order(cluster, 1), {.folds_ranks = false});
+    return predict_step(tasks, identity_mapping(cluster, 1), {.uses_rank_symmetry = false});
   };
   const StepPrediction slow = step_with("10 MB/s");
   // What is read and written at 10 MB/s each takes at least this long.

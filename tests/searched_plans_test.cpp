@@ -19,7 +19,7 @@
 #include "search/find_plan.h"
 #include "search/sources/placement_source.h"
 #include "search/sources/stage_source.h"
-#include "shard/resolved/resolve.h"
+#include "shard/resolved/explicit_shardings.h"
 #include "verify/verify.h"
 
 namespace tessera {
@@ -97,9 +97,9 @@ bool has_two_stages_on_a_rank(const Plan& plan) {
 
 /// The shortest step of the candidates that fit.
 ///   one_each  of those that have at most one stage on each rank
-double shortest_step(const PlanningAnswer& answer, bool one_each) {
+double shortest_step(const PlanSearchResult& result, bool one_each) {
   double shortest = std::numeric_limits<double>::infinity();
-  for (const EvaluatedCandidate& each : answer.candidates)
+  for (const EvaluatedCandidate& each : result.candidates)
     if (each.fits() && (!one_each || !has_two_stages_on_a_rank(each.candidate.plan)))
       shortest = std::min(shortest, each.step().value());
   return shortest;
@@ -107,7 +107,7 @@ double shortest_step(const PlanningAnswer& answer, bool one_each) {
 
 // Slow devices, so that launches do not count, and links over which gradients are not summed. Of
 // two micro-batches four stages have long bubbles, and eight shorter ones.
-TEST(TwoStagesOnARank, AreTheAnswerWhereTheyAreFasterAndComputeWhatTheSerialProgramComputes) {
+TEST(TwoStagesOnARank, AreTheBestPlanWhereTheyAreFasterAndComputeWhatTheSerialProgramComputes) {
   RunConfig config =
       read_config(std::filesystem::path(TESSERA_SOURCE_DIR) / "configs" / "gpt_markov.toml");
   config.model.layers = 6;
@@ -119,13 +119,13 @@ TEST(TwoStagesOnARank, AreTheAnswerWhereTheyAreFasterAndComputeWhatTheSerialProg
   description.types.front().cost.bytes_per_second /= 1000;
   const Cluster cluster(description);
   const Graph graph = training_graph(config);
-  const PlanningAnswer answer =
+  const PlanSearchResult result =
       find_plan({graph, cluster}, {.constraints = constraints_of(4, false)});
-  ASSERT_TRUE(answer.best);
-  const Candidate& best = answer.candidates[*answer.best].candidate;
+  ASSERT_TRUE(result.best);
+  const Candidate& best = result.candidates[*result.best].candidate;
   EXPECT_EQ(best.source, Candidate::Source::kPipeline) << best.name;
   EXPECT_TRUE(has_two_stages_on_a_rank(best.plan)) << best.name;
-  EXPECT_LT(shortest_step(answer, false), 0.99 * shortest_step(answer, true));
+  EXPECT_LT(shortest_step(result, false), 0.99 * shortest_step(result, true));
   const auto data =
       std::make_shared<const RunData>(load_data(config.data, {.context = config.model.context}));
   const Plan plan =
@@ -147,22 +147,22 @@ CountedMemory memory_of(const std::string& model, int ranks) {
   const auto mesh = std::make_shared<const Mesh>(Shape{ranks}, std::vector<std::string>{"x"});
   Plan plan;
   plan.meshes = one_mesh(mesh);
-  plan.cost = cost_of(in_order(parse_cluster_line("8xv100"), ranks), std::vector{mesh});
+  plan.cost = cost_of(identity_mapping(parse_cluster_line("8xv100"), ranks), std::vector{mesh});
   const PlacedGraph placed = placements(graph, plan);
-  const std::optional<PlacementAnswer> answer =
+  const std::optional<PlacementResult> result =
       search_placements(placed.graph, mesh, plan.cost, {.work = 100});
   plan.shardings.emplace().sections.emplace_back(
-      kTrainSection, resolve(placed.graph, answer->sharded, kTrainSection));
+      kTrainSection, to_shardings(placed.graph, result->sharded, kTrainSection));
   const Compiled compiled = compile(graph, plan);
   double variables = 0;
   for (const Variable& variable : placed.graph.variables()) {
     const TensorType& type = placed.graph.type(variable.value);
-    const DistAttr& home = answer->sharded.of(variable.value);
-    variables +=
-        static_cast<double>(byte_size({type.dtype, home.largest_shape(type.shape)}).value());
+    const DistAttr& canonical_placement = result->sharded.of(variable.value);
+    variables += static_cast<double>(
+        byte_size({type.dtype, canonical_placement.largest_shape(type.shape)}).value());
   }
   const ArenaPlan& arena = compiled.arenas[MeshIndex(0)];
-  return {static_cast<double>(answer->counted_memory.value()) - variables,
+  return {static_cast<double>(result->counted_memory.value()) - variables,
           static_cast<double>(arena.live_bound.value()), static_cast<double>(arena.size.value())};
 }
 

@@ -1,5 +1,5 @@
-// The simulator on compiled plans: folded ranks take the times of all ranks, to the nanosecond, and
-// both those of the actors one by one.
+// The simulator on compiled plans: represented ranks take the times of all ranks, to the
+// nanosecond, and both those of the actors one by one.
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
@@ -9,8 +9,8 @@
 #include "engine/graphs.h"
 #include "lower/lower.h"
 #include "presets/presets.h"
-#include "sim/testing/fold_check.h"
 #include "sim/testing/machine_demands.h"
+#include "sim/testing/symmetry_check.h"
 
 namespace tessera {
 namespace {
@@ -42,11 +42,11 @@ TEST_P(EveryPlanFile, FoldsToTheTimesOfAllRanks) {
     for (bool overlaps : {false, true}) {
       const Demands demands =
           machine_demands(*graph, {.ranks_per_machine = overlaps ? 2 : 4, .slow_axis = slow_axis});
-      const FoldCheck check = check_folding(graph, demands,
-                                            {.steps = 2,
-                                             .barrier_between_steps = !overlaps,
-                                             .message = Seconds(overlaps ? 3e-7 : 0),
-                                             .prefetch_exchanges = overlaps});
+      const SymmetryCheck check = check_symmetry(graph, demands,
+                                                 {.steps = 2,
+                                                  .barrier_between_steps = !overlaps,
+                                                  .message = Seconds(overlaps ? 3e-7 : 0),
+                                                  .prefetch_exchanges = overlaps});
       EXPECT_EQ(check.difference, "") << "slow axis " << slow_axis << ", overlaps " << overlaps;
     }
 }
@@ -144,14 +144,15 @@ TEST(SimulatedPlans, TwentyRandomPlansOfSixteenRanksFoldToTheTimesOfAllRanks) {
     options.prefetch_exchanges = dice() % 2 == 0;
     options.message = Seconds(dice() % 2 == 0 ? 0 : 2e-7);
     if (dice() % 4 == 0) options.stragglers = {{static_cast<Rank>(dice() % 16), 1.25}};
-    const FoldCheck check = check_folding(tasks, machine_demands(*tasks, machines), options);
+    const SymmetryCheck check = check_symmetry(tasks, machine_demands(*tasks, machines), options);
     EXPECT_EQ(check.difference, "")
         << "plan " << i << ": " << preset << ", machines of " << machines.ranks_per_machine;
     EXPECT_EQ(check.ranks, 16);
     ranks += check.ranks;
     simulated += check.simulated;
   }
-  EXPECT_LT(2 * simulated, ranks);  // otherwise little was folded, and the test says little
+  EXPECT_LT(2 * simulated,
+            ranks);  // otherwise few ranks were represented by others, and the test says little
 }
 
 }  // namespace

@@ -20,7 +20,7 @@
 namespace tessera {
 
 struct ThrottleOptions {
-  /// By rank: the kernels of an act take so many times the CPU time of their thread, >= 1. Empty:
+  /// By rank: the kernels of an act take n times the CPU time of their thread, >= 1. Empty:
   /// they take what the cluster says they take.
   std::vector<double> slowness = {};
 };
@@ -33,8 +33,7 @@ struct ThrottleOptions {
 ///              rates by the clock of this machine
 ///   others     acts of other programs, feeds and fetches take what they take
 ///   requires   the graph and the cluster outlive it; the devices are no cores
-///   (HardwareKind::kCpu),
-///              which ranks would share
+///              (HardwareKind::kCpu), which ranks would share
 ///   threads    those of the ranks
 class ThrottledRanks : public ActDelay {
  public:
@@ -74,7 +73,7 @@ class ThrottledRanks : public ActDelay {
 ClusterDescription throttled_cluster(const DeviceType& base, const std::vector<double>& slowness,
                                      const LinkLevel& links);
 
-/// The shortest of so many steps of a training program without its first step. Inputs are zeros.
+/// The shortest of n steps of a training program without its first step. Inputs are zeros.
 Seconds throttled_step(const std::shared_ptr<const TaskGraph>& graph, const Deployment& deployment,
                        const ThrottleOptions& options, int steps);
 

@@ -46,7 +46,7 @@ links = [{name = "link", bandwidth = "100 kB/s", latency = "1 ms", sharing = ")"
 /// A step is never shorter than what it takes on the cluster, however busy this machine is.
 void expect_not_shorter(const std::shared_ptr<const TaskGraph>& graph, const Cluster& cluster,
                         int ranks, double least) {
-  const Deployment deployment = in_order(cluster, ranks);
+  const Deployment deployment = identity_mapping(cluster, ranks);
   const double predicted =
       predict_step(graph, deployment, {.prefetch_exchanges = false}).step.value();
   EXPECT_GE(predicted, least);
@@ -72,7 +72,7 @@ TEST(ThrottledRanks, DoNotChangeResults) {
   const auto graph = gathered(2);
   const Cluster cluster = slow(2, "switch", "10 MB/s");
   RuntimeOptions options;
-  options.delay = std::make_shared<ThrottledRanks>(*graph, in_order(cluster, 2),
+  options.delay = std::make_shared<ThrottledRanks>(*graph, identity_mapping(cluster, 2),
                                                    ThrottleOptions{.slowness = {2, 3}});
   Runtime runtime(std::vector<Rank>{0, 1}, options);
   LoadedProgram& program = runtime.load(graph);

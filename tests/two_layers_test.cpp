@@ -20,10 +20,10 @@ std::string traffic(const TaskGraph& tasks) {
       const Register& source = tasks.registers[task.inputs[part]];
       text += source.name + " " + std::string(to_text(exchange.kind));
       for (Rank receiver : exchange.to.mesh->ranks())
-        for (const Pull& pull : pulls(source.type->shape, exchange, receiver))
-          if (pull.sender != receiver)
-            text += " " + std::to_string(pull.sender) + "->" + std::to_string(receiver) + " " +
-                    std::to_string(element_count(pull.box.shape()));
+        for (const RecvRegion& recv_region : recv_regions(source.type->shape, exchange, receiver))
+          if (recv_region.sender != receiver)
+            text += " " + std::to_string(recv_region.sender) + "->" + std::to_string(receiver) +
+                    " " + std::to_string(element_count(recv_region.box.shape()));
       text += "\n";
     }
   }

@@ -114,14 +114,14 @@ Cluster slow_devices() {
 class VisionLanguage : public testing::Test {
  protected:
   VisionLanguage() {
-    PlanningOptions options;
+    PlanSearchOptions options;
     options.constraints = constraints_of(kRanks, false);
     options.sources = placement_searches();
     options.excludes = false;
-    answer_ = find_plan(request_, options);
+    result_ = find_plan(request_, options);
   }
 
-  const Candidate& best() const { return answer_.candidates.at(answer_.best.value()).candidate; }
+  const Candidate& best() const { return result_.candidates.at(result_.best.value()).candidate; }
   /// The dims that are divided over the ranks where `value` is made.
   std::vector<int> divided_dims(const std::string& value) {
     if (!compiled_) {
@@ -139,7 +139,7 @@ class VisionLanguage : public testing::Test {
   const Graph graph_ = training_graph(network_, {}, kRows, 3);
   const Cluster cluster_ = slow_devices();
   const PlanRequest request_{graph_, cluster_};
-  PlanningAnswer answer_;
+  PlanSearchResult result_;
   std::optional<Compiled> compiled_;
 };
 
@@ -155,9 +155,9 @@ TEST_F(VisionLanguage, IsDividedByImagesAndByColumns) {
 
 // A preset divides both in one way.
 TEST_F(VisionLanguage, IsFasterThanEveryPreset) {
-  const Seconds step = answer_.candidates.at(answer_.best.value()).step();
+  const Seconds step = result_.candidates.at(result_.best.value()).step();
   int presets = 0;
-  for (const EvaluatedCandidate& other : answer_.candidates) {
+  for (const EvaluatedCandidate& other : result_.candidates) {
     if (other.candidate.source != Candidate::Source::kPreset) continue;
     ++presets;
     EXPECT_LT(step.value(), 0.95 * other.step().value()) << other.candidate.name;

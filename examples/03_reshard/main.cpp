@@ -24,9 +24,9 @@ void show(const MeshPtr& mesh, const char* from_text, const char* to_text_form, 
   for (const Exchange& exchange : exchanges) {
     std::printf("  %s to %s\n", std::string(to_text(exchange.kind)).c_str(),
                 to_text(exchange.to).c_str());
-    for (const Pull& pull : pulls(kType.shape, exchange, receiver))
-      std::printf("    rank %d takes %s of rank %d\n", receiver, to_text(pull.box).c_str(),
-                  pull.sender);
+    for (const RecvRegion& region : recv_regions(kType.shape, exchange, receiver))
+      std::printf("    rank %d takes %s of rank %d\n", receiver, to_text(region.box).c_str(),
+                  region.sender);
   }
   std::printf("  %lld elements come from other ranks\n\n",
               static_cast<long long>(received_elements(kType.shape, exchanges, receiver)));

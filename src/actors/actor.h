@@ -159,7 +159,7 @@ class Actor {
     int slots = 0;
     int next = 0;           // slot of the next iteration
     int out = 0;            // slots that are not released
-    int likely = 0;         // the consumer behind the one that released a slot last
+    int likely = 0;         // the consumer after the one that released a slot last
     int64_t iteration = 0;  // of the next slot, if it has several acts: see next_of()
   };
 

@@ -40,7 +40,8 @@ struct Resource {
 
 struct ResourceUse {
   ResourceId resource;
-  /// How many flows that behave as this one pass the resource. It is 1 unless ranks are folded.
+  /// How many flows that behave as this one pass the resource. It is 1 unless ranks are represented
+  /// by others.
   int64_t count = 1;
 
   auto operator<=>(const ResourceUse&) const = default;

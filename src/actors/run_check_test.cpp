@@ -110,8 +110,8 @@ TEST(RunCheck, TheMarkedGraphPredictsTheTimeOfAStep) {
 }
 
 TEST(RunCheck, ASecondSlotOverlapsProducerAndReaderOnTwoRanks) {
-  // Rank 0 makes y in 10, and rank 1 takes 10 to pull it. With one slot they alternate, with two
-  // they work at the same time.
+  // Rank 0 makes y in 10, and rank 1 takes 10 to receive it. With one slot they alternate, with
+  // two they work at the same time.
   const auto period = [](int slots) {
     const auto stage = [](Rank rank) {
       return std::make_shared<const Mesh>(Shape{1}, std::vector<std::string>{"dp"},

@@ -28,7 +28,7 @@ class ActorSimulator {
     }
     descriptions = {};
     stream_of_.resize(actors_.size(), -1);
-    held_overwrite_.resize(actors_.size());
+    held_anti_dependence_.resize(actors_.size());
     for (const auto& order : setting.streams)
       if (!order.empty()) add_stream(order);
     if (setting.streams.empty())
@@ -88,10 +88,10 @@ class ActorSimulator {
   /// is not checked as a whole whenever one of them is released. It waits for that one alone.
   bool may_overwrite(ActorId id) {
     if (setting_.overwrites.empty()) return true;
-    const std::vector<Overwrite>& list = setting_.overwrites[id];
-    HeldOverwrite& held = held_overwrite_[id];
+    const std::vector<AntiDependence>& list = setting_.overwrites[id];
+    HeldAntiDependence& held = held_anti_dependence_[id];
     for (size_t i = 0; i < list.size(); ++i) {
-      const Overwrite& overwrite = list[held.index];
+      const AntiDependence& overwrite = list[held.index];
       if (!actor(overwrite.producer).is_released(overwrite.reg, id)) {
         if (!std::exchange(held.is_watched, true)) watchers_[overwrite.reg].push_back(id);
         return false;
@@ -253,7 +253,7 @@ class ActorSimulator {
     const auto found = watchers_.find(message.reg);
     if (found == watchers_.end()) return;
     for (ActorId watcher : found->second) {
-      held_overwrite_[watcher].is_watched = false;
+      held_anti_dependence_[watcher].is_watched = false;
       touch_actor(watcher);
     }
     watchers_.erase(found);
@@ -279,7 +279,7 @@ class ActorSimulator {
   }
 
   /// Of the overwrites of an actor, the first one to check.
-  struct HeldOverwrite {
+  struct HeldAntiDependence {
     int index = 0;
     bool is_watched = false;  // the actor is among the watchers of that register
   };
@@ -287,8 +287,8 @@ class ActorSimulator {
   const SimulatedSetting& setting_;
   const int64_t iterations_;
   std::vector<Actor> actors_;
-  std::vector<int> stream_of_;                 // by actor; -1: none
-  std::vector<HeldOverwrite> held_overwrite_;  // by actor
+  std::vector<int> stream_of_;                            // by actor; -1: none
+  std::vector<HeldAntiDependence> held_anti_dependence_;  // by actor
   /// By register, the actors whose overwrite of it was not possible when it was checked last.
   std::unordered_map<RegisterId, std::vector<ActorId>> watchers_;
   std::vector<Stream> streams_;

@@ -33,7 +33,7 @@ struct SimulatedSetting {
   /// By actor, for streams that are not ordered: its acts in an iteration. Empty: one.
   std::vector<int64_t> acts_per_iteration = {};
   /// By actor: registers that must have been released before it acts. Empty: none.
-  std::vector<std::vector<Overwrite>> overwrites = {};
+  std::vector<std::vector<AntiDependence>> overwrites = {};
   /// The duration of an act, >= 0. Without it an act takes one unit.
   std::function<int64_t(ActorId)> duration = {};
   /// What an act takes, instead of `duration`; then a unit of time is a nanosecond. The demand

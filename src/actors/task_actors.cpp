@@ -39,22 +39,22 @@ std::vector<TaskId> TaskActors::order_of(int rank_index) const {
   return order;
 }
 
-void TaskActors::find_pulls(int rank_index) {
+void TaskActors::find_recv_regions(int rank_index) {
   const Rank rank = ranks_[rank_index];
   for (TaskId id : graph_->tasks.indices()) {
     const Task& task = task_at(id);
     for (size_t part = 0; part < task.parts.size(); ++part) {
       Links& found = links_[rank_index][id].emplace_back();
-      found.pulls = tessera::pulls(register_at(task.inputs[part]).type->shape,
-                                   task.parts[part].exchange, rank);
-      for (const Pull& pull : found.pulls)
-        if (const int sender = index_of(pull.sender); !contains(found.senders, sender))
+      found.recv_regions = tessera::recv_regions(register_at(task.inputs[part]).type->shape,
+                                                 task.parts[part].exchange, rank);
+      for (const RecvRegion& recv_region : found.recv_regions)
+        if (const int sender = index_of(recv_region.sender); !contains(found.senders, sender))
           found.senders.push_back(sender);
     }
   }
 }
 
-bool TaskActors::pulls_from(TaskId task, size_t part, int receiver, int sender) const {
+bool TaskActors::recv_regions_from(TaskId task, size_t part, int receiver, int sender) const {
   return contains(senders(task, part, receiver), sender);
 }
 
@@ -93,14 +93,14 @@ OutPort TaskActors::output_port(int rank_index, RegisterIndex index) const {
     const std::span<const RegisterIndex> sources = task_at(consumer).inputs;
     const size_t part = std::find(sources.begin(), sources.end(), index) - sources.begin();
     for (int receiver = 0; receiver < rank_count(); ++receiver)
-      if (pulls_from(consumer, part, receiver, rank_index))
+      if (recv_regions_from(consumer, part, receiver, rank_index))
         port.consumers.push_back(actor_id(receiver, consumer));
   }
   return port;
 }
 
-std::vector<Overwrite> TaskActors::overwrites(int rank_index, TaskId id) const {
-  std::vector<Overwrite> found;
+std::vector<AntiDependence> TaskActors::overwrites(int rank_index, TaskId id) const {
+  std::vector<AntiDependence> found;
   if (!acts_in(rank_index, id)) return found;
   for (RegisterIndex reg : task_at(id).overwrites)
     if (!register_at(reg).consumers.empty())
@@ -112,7 +112,7 @@ std::vector<Overwrite> TaskActors::overwrites(int rank_index, TaskId id) const {
 TaskActors find_actors(std::shared_ptr<const TaskGraph> graph, std::vector<Rank> ranks) {
   TaskActors actors(std::move(graph), std::move(ranks));
   for (int rank_index = 0; rank_index < actors.rank_count(); ++rank_index)
-    actors.find_pulls(rank_index);
+    actors.find_recv_regions(rank_index);
   return actors;
 }
 

@@ -16,15 +16,15 @@ namespace tessera {
 /// A register whose bytes an act overwrites. All its readers except the actor itself must have
 /// released every slot before the actor acts. So a register that is updated in place counts as
 /// released only when the readers of the result are done with the bytes.
-struct Overwrite {
+struct AntiDependence {
   ActorId producer = 0;  // of the same rank
   RegisterId reg = 0;
 };
 
 /// Every rank has one actor for each task. The actor of a task on a mesh that does not include the
 /// rank receives no messages.
-///   threads  find_pulls() may run for different ranks at the same time; all other functions are
-///            called after that, from any thread
+///   threads  find_recv_regions() may run for different ranks at the same time; all other functions
+///            are called after that, from any thread
 class TaskActors {
  public:
   /// requires  `ranks` are ascending and include those of the meshes of `graph`
@@ -59,27 +59,27 @@ class TaskActors {
 
   /// Finds what the exchanges of a rank receive. Call it once for every rank index, before the
   /// functions below.
-  void find_pulls(int rank_index);
+  void find_recv_regions(int rank_index);
 
-  /// The pulls of the rank in part `part` of the exchange `task`.
-  const std::vector<Pull>& pulls(TaskId task, size_t part, int rank_index) const {
-    return links(task, part, rank_index).pulls;
+  /// The recv regions of the rank in part `part` of the exchange `task`.
+  const std::vector<RecvRegion>& recv_regions(TaskId task, size_t part, int rank_index) const {
+    return links(task, part, rank_index).recv_regions;
   }
-  /// Rank indices from which it receives in part `part`, in the order of the first pull. The input
-  /// ports of its actor are those of the first part, then those of the next one.
+  /// Rank indices from which it receives in part `part`, in the order of the first recv region. The
+  /// input ports of its actor are those of the first part, then those of the next one.
   const std::vector<int>& senders(TaskId task, size_t part, int rank_index) const {
     return links(task, part, rank_index).senders;
   }
-  bool pulls_from(TaskId task, size_t part, int receiver, int sender) const;
+  bool recv_regions_from(TaskId task, size_t part, int receiver, int sender) const;
 
   ActorDescription describe(int rank_index, TaskId task) const;
   /// Only registers that have readers.
-  std::vector<Overwrite> overwrites(int rank_index, TaskId task) const;
+  std::vector<AntiDependence> overwrites(int rank_index, TaskId task) const;
 
  private:
   /// Of one part of an exchange.
   struct Links {
-    std::vector<Pull> pulls;
+    std::vector<RecvRegion> recv_regions;
     std::vector<int> senders;
   };
 
@@ -100,7 +100,7 @@ class TaskActors {
   std::vector<IndexedVector<TaskId, std::vector<Links>>> links_;
 };
 
-/// The actors of a task graph after find_pulls() of every rank, for callers with one thread.
+/// The actors of a task graph after find_recv_regions() of every rank, for callers with one thread.
 TaskActors find_actors(std::shared_ptr<const TaskGraph> graph, std::vector<Rank> ranks);
 
 }  // namespace tessera

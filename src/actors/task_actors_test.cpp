@@ -75,7 +75,7 @@ TEST(TaskActors, TheInputPortsOfAnExchangeAreThoseOfOnePartAfterTheOther) {
                           "3; gives 2 to 2; gives 3 to 2",
                           "2 'fetch': takes 2 from 1; takes 3 from 1"));
   EXPECT_THAT(actors.senders(TaskId(1), 1, 0), ElementsAre(0, 1));
-  EXPECT_TRUE(actors.pulls_from(TaskId(1), 1, 0, 1));
+  EXPECT_TRUE(actors.recv_regions_from(TaskId(1), 1, 0, 1));
 }
 
 TEST(TaskActors, IdsMapBackToRanksTasksAndRegisters) {
@@ -94,7 +94,7 @@ TEST(TaskActors, ARankWithAnEmptyPartSendsNothing) {
   made.result("all", made.exchange("gather", x, "f32[2]"));
   const TaskActors actors = find_actors(graph_of(std::move(made)), {0, 1, 2});
   EXPECT_THAT(actors.senders(TaskId(1), 0, 2), ElementsAre(0, 1));
-  EXPECT_FALSE(actors.pulls_from(TaskId(1), 0, 0, 2));
+  EXPECT_FALSE(actors.recv_regions_from(TaskId(1), 0, 0, 2));
   EXPECT_TRUE(actors.describe(2, TaskId(0)).outputs[0].consumers.empty());
 }
 

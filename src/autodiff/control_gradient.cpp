@@ -140,9 +140,9 @@ class WhileGradient {
     if (!loop_.max_iterations)
       throw UserError(
           "no gradient passes through while '" + op_.name + "', which has no max_iterations",
-          "what each iteration begins with is kept for the way back, and there is room for "
-          "so many iterations",
-          "set max_iterations to a bound of its iterations, or put a stop_gradient behind it",
+          "what each iteration begins with is kept for the backward, which needs a bound of the "
+          "number of iterations",
+          "set max_iterations to a bound of its iterations, or put a stop_gradient after it",
           ExitCode::kBadData);
     find_active();
   }

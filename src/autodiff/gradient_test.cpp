@@ -155,7 +155,7 @@ TEST(Gradient, WhatNobodyAskedForIsNotBuilt) {
   EXPECT_EQ(count_of(one.graph, "dot_general", Role::kBackward), 1);
 }
 
-TEST(Gradient, BehindStopGradientIsZero) {
+TEST(Gradient, AfterStopGradientIsZero) {
   Program p;
   const ValueId x = p.variable("x", {2}, {3, 5});
   const ValueId loss = p.sum(p.builder.mul(p.builder.stop_gradient(x), x));
@@ -209,7 +209,7 @@ TEST(Gradient, AnOperatorWithoutGradientMayStandBesideAWayThatHasOne) {
   EXPECT_THAT(p.gradient(loss, w), ElementsAre(3, 5));
 }
 
-TEST(Gradient, AnOperatorWithoutGradientMayStandBehindStopGradient) {
+TEST(Gradient, AnOperatorWithoutGradientMayStandAfterStopGradient) {
   Program p;
   const ValueId w = p.variable("w", {2}, {3, 5});
   const ValueId loss = p.sum(p.builder.unary("floor", p.builder.stop_gradient(w)));

@@ -58,7 +58,7 @@ void set_next_scale(Builder& builder, const LossScaling& scaling, ValueId is_fin
   const ValueId larger = builder.min_scalar(builder.mul_scalar(scaling.scale, 2, "doubled"),
                                             kLargestLossScale, "larger");
   const ValueId smaller = builder.max_scalar(builder.mul_scalar(scaling.scale, 0.5, "halved"),
-                                             kLeastLossScale, "smaller");
+                                             kMinLossScale, "smaller");
   const ValueId zero = builder.constant(builder.type(steps), 0, "zero");
   const ValueId kept = builder.select(is_due, larger, scaling.scale, "kept");
   const ValueId counted = builder.select(is_due, zero, steps, "counted");

@@ -66,7 +66,7 @@ class UpdateWriter {
       sums.push_back(builder_.reduce_sum(square, dims, parameter.name + ".sum"));
     }
     derive_optimizer(builder_, "");
-    // Behind all of them, so that what they need from other ranks can be exchanged at once.
+    // After all of them, so that what they need from other ranks can be exchanged at once.
     ValueId total = sums.front();
     for (size_t i = 1; i < sums.size(); ++i) {
       // Numbered here: to find the next free number of a name takes as long as there are numbers.

@@ -69,7 +69,7 @@ struct LossScale {
   double initial = 65536;
   int64_t steps_to_double = 2000;  // without a gradient that is not finite
 };
-inline constexpr double kLeastLossScale = 1, kLargestLossScale = 0x1p24;
+inline constexpr double kMinLossScale = 1, kLargestLossScale = 0x1p24;
 
 /// A variable and the gradient for its update.
 struct ParameterGradient {

@@ -6,9 +6,9 @@
 
 namespace tessera {
 
-/// Combines the hashes of things, in their order. Different lists have different hashes but for one
-/// pair in 2^64. Differs from run to run where those of std::hash
-/// do; for hashes that are stored use stable_hash (base/random.h).
+/// Combines the hashes of things, in their order. Different lists have different hashes except for
+/// one pair in 2^64. Differs from run to run where those of std::hash do; for hashes that are
+/// stored use stable_hash (base/random.h).
 class Hasher {
  public:
   template <class Thing>

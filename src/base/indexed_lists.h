@@ -25,7 +25,7 @@ class IndexedLists {
     for (const auto& [index, element] : pairs) elements_[next[index.value()]++] = element;
   }
 
-  /// Adds to the list behind the last one, which end_list() completes.
+  /// Adds to the list after the last one, which end_list() completes.
   void add(T element) { elements_.push_back(std::move(element)); }
   void end_list() { begins_.push_back(static_cast<int>(elements_.size())); }
 

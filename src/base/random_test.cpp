@@ -72,7 +72,7 @@ TEST(RandomStream, ARunIsTheSameNumbersFromAnyPlaceAndOfAnyLength) {
       std::vector<float> expected, run(static_cast<size_t>(count) + 1, -1.0f);
       for (int64_t i = 0; i < count; ++i)
         expected.push_back(stream.uniform(first + static_cast<uint64_t>(i)));
-      expected.push_back(-1.0f);  // nothing is written behind the run
+      expected.push_back(-1.0f);  // nothing is written after the run
       stream.uniform_run(first, count, run.data());
       EXPECT_THAT(run, ElementsAreArray(expected));
     }

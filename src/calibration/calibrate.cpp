@@ -19,7 +19,7 @@ std::vector<double> predict(const std::vector<MeasuredStepOfRun>& runs, const Cl
 /// The constants that change a prediction when their time is twice as long.
 std::vector<Constant> constants_that_count(const ClusterDescription& description,
                                            const std::vector<MeasuredStepOfRun>& runs) {
-  constexpr double kLeast = 1e-3;
+  constexpr double kMinChange = 1e-3;
   const std::vector<double> before = predict(runs, Cluster(description));
   std::vector<Constant> list;
   for (const Constant& constant : constants_of(description)) {
@@ -27,7 +27,7 @@ std::vector<Constant> constants_that_count(const ClusterDescription& description
     const std::vector<double> after =
         predict(runs, Cluster(with_factors(description, {&constant, 1}, {&twice, 1}, "")));
     for (size_t i = 0; i < before.size(); ++i)
-      if (std::abs(after[i] / before[i] - 1) > kLeast) {
+      if (std::abs(after[i] / before[i] - 1) > kMinChange) {
         list.push_back(constant);
         break;
       }

@@ -34,7 +34,7 @@ LocalWork work_of_class(OperationClass operation, double flops) {
   return work;
 }
 
-/// A step of so many operations of products and of element-wise kernels, and so many bytes of an
+/// A step of n operations of products and of element-wise kernels, and so many bytes of an
 /// exchange.
 struct Step {
   double matmul = 0, elementwise = 0, bytes = 0;

@@ -6,8 +6,8 @@
 #include "base/text/text.h"
 #include "checkpoint/box_runs.h"
 #include "checkpoint/crc32c.h"
-#include "checkpoint/first_of.h"
 #include "checkpoint/json_fields.h"
+#include "checkpoint/truncate_list.h"
 
 namespace tessera {
 
@@ -193,7 +193,7 @@ void Checkpoint::require(const std::map<std::string, TensorType>& wanted) const 
       differences.push_back("unexpected '" + name + "' " + to_text(stored.whole));
   if (differences.empty()) return;
   throw bad_data("the checkpoint '" + folder_.string() + "' does not fit the model",
-                 join(first_of(differences, 5), "; "),
+                 join(truncate_list(differences, 5), "; "),
                  "load it with the model and the optimizer that it was stored with");
 }
 

@@ -104,9 +104,9 @@ uint32_t crc32c(std::span<const std::byte> bytes, uint32_t before) {
   return crc32c_by_tables(bytes, before);
 }
 
-uint32_t crc32c_share(std::span<const std::byte> bytes, int64_t bytes_behind) {
+uint32_t crc32c_share(std::span<const std::byte> bytes, int64_t bytes_after) {
   return add_zeros(~crc32c(bytes, ~uint32_t{0}),
-                   bytes_behind);  // from the state 0, and without the last negation
+                   bytes_after);  // from the state 0, and without the last negation
 }
 
 uint32_t crc32c_of_shares(uint32_t shares, int64_t size) {

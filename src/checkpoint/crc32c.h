@@ -26,7 +26,7 @@ uint32_t crc32c_by_tables(std::span<const std::byte> bytes, uint32_t before = 0)
 /// follow. It does not depend on the other bytes.
 ///   source  a CRC is linear: the checksum of a text is the exclusive or of the contributions of
 ///           its pieces and of a constant of its length (crc32_combine of zlib)
-uint32_t crc32c_share(std::span<const std::byte> bytes, int64_t bytes_behind);
+uint32_t crc32c_share(std::span<const std::byte> bytes, int64_t bytes_after);
 /// The checksum of a text of `size` bytes, from the exclusive or of the shares of pieces that tile
 /// it.
 uint32_t crc32c_of_shares(uint32_t shares, int64_t size);

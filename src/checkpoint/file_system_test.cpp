@@ -100,7 +100,7 @@ TEST_P(AnyFileSystem, ErrorsNameThePath) {
               testing::HasSubstr("No such file or directory"));
 }
 
-TEST_P(AnyFileSystem, ReadingBehindTheEndSaysHowLongTheFileIs) {
+TEST_P(AnyFileSystem, ReadingAfterTheEndSaysHowLongTheFileIs) {
   write_synced(files(), root_ / "a", "12345");
   std::string text(3, ' ');
   EXPECT_EQ(message_of([&] {

@@ -20,14 +20,14 @@ class Command {
   /// Adds the options; parsing writes their values into the members.
   virtual void describe(OptionParser& parser) = 0;
   /// Executes the command and prints the result.
-  ///   returns  kDone, or the code of an answer that is not an error, such as a failed verification
+  ///   returns  kDone, or the code of a result that is not an error, such as a failed verification
   ///   throws   UserError, InternalError
   virtual ExitCode run(Processes& processes) = 0;
   /// The ranks of its plan, for the commands that run in several processes.
   ///   throws  UserError of the configuration, the plan or the checkpoint
   virtual int rank_count() const { return 1; }
 
-  std::vector<std::string> words;  // of the command line behind its name, for messages
+  std::vector<std::string> words;  // of the command line after its name, for messages
 };
 
 /// A line of the table of commands.

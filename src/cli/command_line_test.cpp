@@ -160,7 +160,7 @@ TEST(CommandLine, ResumeIsAFlagThatMayNameACheckpoint) {
             "checkpoint: --resume=DIR/checkpoints/step-00000100");
 }
 
-TEST(CommandLine, AValueOfResumeBehindASpaceIsToldToBeJoined) {
+TEST(CommandLine, AValueOfResumeAfterASpaceIsToldToBeJoined) {
   const std::string said =
       "tessera train: --resume r/step-00000002 has a space before the value | write "
       "--resume=r/step-00000002";
@@ -217,7 +217,7 @@ TEST(CommandLine, PredictTakesDataAndAFileOfAKnownFormat) {
             ".jsonl");
 }
 
-TEST(CommandLine, LaunchTakesACommandBehindDashes) {
+TEST(CommandLine, LaunchTakesACommandAfterDashes) {
   const auto launch = parsed<LaunchCommand>({"launch", "-n", "4", "--restarts", "1", "--", "train",
                                              "gpt.toml", "--out", "run", "--json"});
   EXPECT_EQ(launch.process_count, 4);

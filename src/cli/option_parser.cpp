@@ -7,7 +7,7 @@
 
 #include "base/error.h"
 #include "base/text/text.h"
-#include "cli/familiar_options.h"
+#include "cli/option_aliases.h"
 
 namespace tessera {
 namespace {
@@ -207,7 +207,7 @@ void OptionParser::refuse_separate_value(const std::vector<std::string>& words) 
     const std::string& value = *(found + 1);
     refuse_usage(
         "tessera " + state_->command + ": " + flag + " " + value + " has a space before the value",
-        flag + " may have no value, so its value is written behind =, and '" + value +
+        flag + " may have no value, so its value is written after =, and '" + value +
             "' is read as an argument",
         "write " + flag + "=" + value);
   }
@@ -217,7 +217,7 @@ void OptionParser::refuse_extra(const std::vector<std::string>& words) const {
   const std::string first = words.empty() ? "" : split_text(words.front(), '=').front();
   const std::string command = "tessera " + state_->command;
   if (!first.starts_with("-") && state_->rest)
-    refuse_usage(command + ": '" + first + "' is not behind --",
+    refuse_usage(command + ": '" + first + "' is not after --",
                  "the command takes " + state_->arguments_text(),
                  "write " + command + " [OPTIONS] -- " + first + " ...");
   if (!first.starts_with("-"))
@@ -227,8 +227,8 @@ void OptionParser::refuse_extra(const std::vector<std::string>& words) const {
   std::vector<std::string> legal;
   for (const CLI::Option* option : state_->app.get_options())
     if (option->nonpositional()) legal.push_back("--" + option->get_lnames().front());
-  const std::string familiar = familiar_option(first, legal);
-  const std::string close = familiar.empty() ? nearest(first, legal) : familiar;
+  const std::string alias = option_alias(first, legal);
+  const std::string close = alias.empty() ? nearest(first, legal) : alias;
   refuse_usage(command + ": unknown option '" + first + "'",
                "legal options here are " + join(legal, ", "),
                close.empty() ? "remove it or use one of these" : "did you mean '" + close + "'?");

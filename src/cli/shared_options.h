@@ -38,8 +38,8 @@ std::optional<int> rank_count(const PlanOptions& options);
 struct AutomaticOptions {
   std::optional<std::string> cluster = {};  // a file or one line; default: this machine
   bool no_cache = false;
-  std::optional<int> polish = {};       // PlanningOptions::polish_trials
-  std::optional<int> measure_top = {};  // so many of the best plans are run, and the fastest taken
+  std::optional<int> local_search = {};  // PlanSearchOptions::local_search_trials
+  std::optional<int> measure_top = {};   // so many of the best plans are run, and the fastest taken
   /// Of several processes: the text that the leader makes, in all of them.
   std::function<std::string(const std::function<std::string()>& make)> from_leader = {};
 };

@@ -17,7 +17,7 @@ struct DeviceGroup {
   std::vector<DeviceId> devices;
 };
 
-/// Like machines as a device mesh: of one type, one number of devices, and equal links inside.
+/// Identical machines as a device mesh: of one type, one number of devices, and equal links inside.
 struct DeviceMesh {
   std::string type;
   std::vector<int> machines;
@@ -43,7 +43,7 @@ class Cluster {
   std::string name(DeviceId device) const;  // "n0/3": the machine and the device in it
   /// The device groups, one for each type, in the order of their first devices.
   std::vector<DeviceGroup> groups() const;
-  /// The device meshes, one for all like machines, in the order of their first machines.
+  /// The device meshes, one for all identical machines, in the order of their first machines.
   std::vector<DeviceMesh> device_meshes() const;
 
   std::span<const Channel> channels() const { return links_.channels(); }

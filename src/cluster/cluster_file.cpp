@@ -149,7 +149,7 @@ class ClusterReader {
     if (std::ssize(machines_) + count > kMaxMachines)
       refuse_config(
           file_ + ": the machines up to " + path + " are more than " + grouped(kMaxMachines),
-          "a description has at most so many", "describe a part of the cluster");
+          "that is the limit of a description", "describe a part of the cluster");
     if (count > 0)
       for (int64_t i = 0; i < count; ++i)
         machine.names.push_back("n" + std::to_string(machines_.size() + i));

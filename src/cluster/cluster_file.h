@@ -72,7 +72,7 @@ bool is_cluster_text(std::string_view text, const std::string& file);
 ///   throws  UserError (78)
 Cluster parse_cluster_line(std::string_view line);
 
-/// Whether the text is meant as one line: it names a known device behind counts.
+/// Whether the text is meant as one line: it names a known device after counts.
 bool is_cluster_line(std::string_view line);
 
 /// A file, a file with options as "topology.conf;machine=8xa100-80g;ib=400Gb" (see import.h), one

@@ -85,7 +85,7 @@ MachinesOfLine machines_of_line(std::string_view item, std::string_view line) {
 LinkLevel network_of_line(std::string_view item, int devices, std::string_view line) {
   const size_t equals = item.find('=');
   if (equals == std::string_view::npos || equals == 0)
-    refuse_line(line, "behind ; stands the network, a name and the bandwidth of a port", kExample);
+    refuse_line(line, "after ; stands the network, a name and the bandwidth of a port", kExample);
   std::string_view value = trim(item.substr(equals + 1));
   LinkLevel level{std::string(trim(item.substr(0, equals))), {Seconds(5e-6), 0}};
   level.ports = devices;

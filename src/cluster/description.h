@@ -66,7 +66,7 @@ struct DirectLink {
   bool operator==(const DirectLink&) const = default;
 };
 
-/// Like machines.
+/// Identical machines.
 struct MachineGroup {
   std::vector<std::string> names;  // of the machines; they are unique in the cluster
   std::string device;              // the name of a type

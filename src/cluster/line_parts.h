@@ -7,14 +7,14 @@
 
 namespace tessera {
 
-/// Like machines: "4x8xh100-sxm".
+/// Identical machines: "4x8xh100-sxm".
 struct MachinesOfLine {
   const DevicePreset* preset = nullptr;
   int machines = 1, devices = 1;
 };
 
 ///   line    for messages
-///   throws  UserError (78) for an unknown device and for counts that are none
+///   throws  UserError (78) for an unknown device and for invalid counts
 MachinesOfLine machines_of_line(std::string_view item, std::string_view line);
 
 /// A count from 1 to 1,048,576.

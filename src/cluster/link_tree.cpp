@@ -132,7 +132,7 @@ void LinkTree::set_depths() {
 
 // ---- channels ----
 
-bool LinkTree::Group::has_unlike_children() const {
+bool LinkTree::Group::has_different_children() const {
   return std::ranges::any_of(rates, [&](double rate) { return rate != rates.front(); });
 }
 
@@ -142,7 +142,7 @@ void LinkTree::add_channels() {
     const std::string level = " " + group.level.name;
     if (group.level.sharing == LinkSharing::kBus) {
       channels_.push_back({group.name + level, *std::ranges::max_element(group.rates)});
-      if (group.has_unlike_children())
+      if (group.has_different_children())
         for (size_t i = 0; i < group.children.size(); ++i)
           channels_.push_back({group.children[i] + level, group.rates[i]});
       continue;
@@ -223,12 +223,12 @@ std::vector<ChannelId> LinkTree::path(DeviceId from, DeviceId to) const {
   const int joint = smallest_group_of(from, to);
   const std::vector<Place> up = places_of(from, joint), down = places_of(to, joint);
   std::vector<ChannelId> path;
-  // The port of a child of a switch, or the bus and, of unlike children, the link to it; a mesh has
-  // links between its children only.
+  // The port of a child of a switch, or the bus and, of different children, the link to it; a mesh
+  // has links between its children only.
   const auto add_port = [&](Place place, int direction) {
     const Group& group = groups_[place.group];
     if (group.level.sharing == LinkSharing::kBus) path.push_back(group.channels);
-    if (group.level.sharing == LinkSharing::kBus && group.has_unlike_children())
+    if (group.level.sharing == LinkSharing::kBus && group.has_different_children())
       path.push_back(group.channels + 1 + place.child);
     if (group.level.sharing == LinkSharing::kSwitch)
       path.push_back(group.channels + 2 * place.child + direction);
@@ -246,7 +246,7 @@ std::vector<ChannelId> LinkTree::path(DeviceId from, DeviceId to) const {
   } else {
     add_port(up.back(), 0);
     if (group.level.sharing == LinkSharing::kSwitch) add_port(down.back(), 1);
-    if (group.level.sharing == LinkSharing::kBus && group.has_unlike_children())
+    if (group.level.sharing == LinkSharing::kBus && group.has_different_children())
       path.push_back(group.channels + 1 + b);
   }
   for (auto place = down.rbegin(); place != down.rend(); ++place)

@@ -51,7 +51,7 @@ class LinkTree {
     std::vector<std::string> children;      // their names
     std::vector<double> rates = {};         // by child: of its ports, in one direction
     ChannelId channels = 0;                 // the first one of its children
-    bool has_unlike_children() const;       // in their rates
+    bool has_different_children() const;    // in their rates
   };
   /// A child of a group.
   struct Place {

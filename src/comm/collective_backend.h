@@ -3,7 +3,7 @@
 // beside it with one class that implements CollectiveBackend:
 //
 //   split  makes a communicator of the processes and returns its number (ncclCommSplit)
-//   start  enqueues the collective on `on.stream`, behind the work that is already there; lowers
+//   start  enqueues the collective on `on.stream`, after the work that is already there; lowers
 //          `in_flight` when the stream has reached its end. Source and target are addresses of the
 //          device of the stream.
 //

@@ -159,7 +159,7 @@ bool RemoteFetch::is_sending_to(int program, ActorId exchange) const {
 /// Releases credits. The credits of one consumer keep their order.
 bool RemoteFetch::release_credits() {
   size_t kept = 0;
-  const auto is_behind_another = [&](const Credit& credit) {
+  const auto is_after_another = [&](const Credit& credit) {
     return std::ranges::any_of(std::span(credits_).first(kept), [&](const Credit& other) {
       return other.program == credit.program && other.message.from == credit.message.from;
     });
@@ -167,7 +167,7 @@ bool RemoteFetch::release_credits() {
   const size_t count = credits_.size();
   for (size_t i = 0; i < count; ++i) {
     const Credit credit = credits_[i];
-    if (is_sending_to(credit.program, credit.message.from) || is_behind_another(credit))
+    if (is_sending_to(credit.program, credit.message.from) || is_after_another(credit))
       credits_[kept++] = credit;
     else
       credit.port->take(credit.message);

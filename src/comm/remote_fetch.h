@@ -25,7 +25,7 @@ struct PackedBox {
 };
 
 /// One message of an exchange to another process: a piece that is dense in the slot of its part, or
-/// boxes of any parts that are packed one behind the other.
+/// boxes of any parts that are packed one after the other.
 struct SentPiece {
   size_t part = 0;
   int64_t offset = 0;  // in the slot, of a dense piece

@@ -6,7 +6,7 @@
 #include "base/error.h"
 #include "base/files/file.h"
 #include "base/text/text.h"
-#include "config/familiar_names.h"
+#include "config/key_aliases.h"
 
 namespace tessera {
 namespace {
@@ -77,7 +77,7 @@ Precision read_precision(ConfigTable& table) {
       parse_dtype(table.choice("gradient_precision", "f32", {"f32", "bf16", "f16"}));
   check_gradients(table, precision);
   precision.scale.initial =
-      table.number("loss_scale", precision.scale.initial, kLeastLossScale, kLargestLossScale);
+      table.number("loss_scale", precision.scale.initial, kMinLossScale, kLargestLossScale);
   check_power_of_two(table, precision.scale.initial);
   precision.scale.steps_to_double =
       table.integer("loss_scale_steps", precision.scale.steps_to_double, 1, 1 << 24);
@@ -206,7 +206,7 @@ ConfigFile parse_config(Document document, const std::string& file,
   ConfigOrigin origin(file);
   for (const std::string& set : sets) origin.overridden.insert(override_key(document, set));
   ConfigTable table(&document, "", origin, keys);
-  refuse_familiar_names(document, origin);
+  refuse_key_aliases(document, origin);
   ConfigFile read;
   RunConfig& config = read.run;
   config.file = file;

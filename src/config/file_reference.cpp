@@ -35,7 +35,7 @@ constexpr KeyMeaning kPresetMeanings[] = {
      "`equal`: where a plan is searched, it has stages of equal work, as those of `pp` are",
      "stages = \"equal\""},
     {"boundaries",
-     "Names of ops or layers behind which the stages end, all but the last one; in a text with `+` "
+     "Names of ops or layers after which the stages end, all but the last one; in a text with `+` "
      "between them",
      "boundaries = [\"blocks.5\"]"},
     {"stage_hardware",
@@ -152,8 +152,8 @@ constexpr KeyMeaning kPlanMeanings[] = {
     {"marks[].copies", "Of tensors: how long a rank keeps a copy in another placement",
      R"("marks": [{"tensor": "*.weight", "copies": "pass"}])"},
     {"shardings",
-     "The placement of every op and value, instead of `marks` ([resolved "
-     "shardings](plans.md#resolved-shardings))",
+     "The placement of every op and value, instead of `marks` ([explicit "
+     "shardings](plans.md#explicit-shardings))",
      R"("shardings": {"train": {"ops": {"whole": ["y"]}}})"},
     {"shardings.PROGRAM",
      "Of `train`, and where they differ from it of `evaluate`, `predict`, `decode`, `accumulate`, "
@@ -217,23 +217,23 @@ constexpr KeyMeaning kCostMeanings[] = {
     {"device.CLASS.launch", "What each kernel of the class takes beside its work",
      "device.gather = {launch = \"5 us\"}"},
     {"device.CLASS.efficiency",
-     "The part of the arithmetic rates that a kernel reaches whose pieces have so many operations; "
+     "The part of the arithmetic rates that a kernel reaches whose pieces have n operations; "
      "between two sizes it is interpolated",
      "device.matmul = {efficiency = {\"1 Gflop\" = \"30 %\", \"1 Tflop\" = \"80 %\"}}"},
     {"device.CLASS.memory_at",
      "Instead of `memory`, the rate of a kernel whose pieces (products of a batched matmul, rows, "
-     "runs of a copy) read and write so many bytes",
+     "runs of a copy) read and write n bytes",
      "device.elementwise = {memory_at = {\"64 kB\" = \"90 GB/s\", \"1 GB\" = \"9 GB/s\"}}"},
     {"device.CLASS.row_efficiency",
      "Instead of `efficiency`, of a kernel whose innermost loop runs over a row of pixels, such as "
      "a convolution on a CPU: the part of the arithmetic rates that it reaches whose rows, with "
      "one "
-     "element of the window and 16 x 16 channels, have so many operations",
+     "element of the window and 16 x 16 channels, have n operations",
      "device.convolution = {row_efficiency = {\"1 kflop\" = \"30 %\", \"8 kflop\" = \"80 %\"}}"},
     {"device.CLASS.copies",
      "Instead of `memory`, bytes of the operands that such a kernel copies into layouts of its "
      "own, "
-     "before and behind its arithmetic",
+     "before and after its arithmetic",
      "device.convolution = {copies = \"10 GB/s\"}"},
     {"device.CLASS.time_factor",
      "Multiplies the time of its kernels beside the launch, as `tessera calibrate` fits it",
@@ -311,7 +311,7 @@ constexpr KeyMeaning kClusterMeanings[] = {
      "device.a100 = {rates = {launch = \"4 us\", matmul = {bf16 = \"250 Tflop/s\"}}}"},
     {"device.NAME.source", "Where the figures come from, for readers",
      "device.a100 = {source = \"data sheet\"}"},
-    {"machine", "Groups of like machines", "machine = [{count = 2, device = \"a100-80g\"}]"},
+    {"machine", "Groups of identical machines", "machine = [{count = 2, device = \"a100-80g\"}]"},
     {"machine[].names", "Their names, as `n[0-3,7],m`; or `count`",
      "machine = [{names = \"n[0-3]\", device = \"a100-80g\"}]"},
     {"machine[].count", "How many there are, if they have no names",
@@ -442,12 +442,13 @@ std::vector<ReadKey> keys_of_cluster(const Document& document) {
 }
 
 constexpr std::array kFileReferences{
-    FileReference{"Presets",
-                  "Degrees of parallelism in place of meshes and marks, in `[parallel]` or behind "
-                  "`--plan`\n([presets](plans.md#presets)). `\"rest\"` is what the number of ranks "
-                  "leaves. The other keys are\nthose of plan files except `mesh`, `meshes`, "
-                  "`shardings` and `fingerprint`.",
-                  kPresetMeanings, parse_toml_example, keys_of_preset},
+    FileReference{
+        "Presets",
+        "Degrees of parallelism in place of meshes and marks, in `[parallel]` or after "
+        "`--plan`\n([presets](plans.md#presets)). `\"rest\"` is what the number of ranks "
+        "leaves. The other keys are\nthose of plan files except `mesh`, `meshes`, "
+        "`shardings` and `fingerprint`.",
+        kPresetMeanings, parse_toml_example, keys_of_preset},
     FileReference{"Plan files",
                   "JSON with comments; in `[parallel]` the same keys as TOML. [plans.md](plans.md) "
                   "explains plans.",

@@ -97,7 +97,7 @@ constexpr KeyMeaning kMeanings[] = {
     {"data.held_out", "Share of the data that is held out for evaluations", "0.05"},
     {"data.stride", "Tokens from one sample to the next; 0: the context", "32"},
     {"data.mask_block",
-     "Of each block of so many tokens one is masked and predicted; 0: the next token is "
+     "Of each block of n tokens one is masked and predicted; 0: the next token is "
      "predicted",
      "7"},
     {"data.seed", "Seed of generated data and of masks", "2"},
@@ -142,7 +142,7 @@ constexpr KeyMeaning kMeanings[] = {
      "0.95"},
     {"optimizer.epsilon", "Of `adam`, `adamw`, `lamb`, `muon`: added to the divisor", "1e-6"},
     {"optimizer.weight_decay",
-     "Decay of weights; decoupled from the gradient but for `sgd`, `momentum`, `adam`", "0.1"},
+     "Decay of weights; decoupled from the gradient except for `sgd`, `momentum`, `adam`", "0.1"},
     {"optimizer.clip_norm", "Greatest norm of all gradients together; 0: they are not clipped",
      "1.0"},
     {"optimizer.learning_rate", "Learning rate after the warm-up", "3e-4"},

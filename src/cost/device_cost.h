@@ -35,15 +35,15 @@ struct ClassRates {
   std::optional<double> bytes_per_second = std::nullopt;
   std::map<DType, double> flops_per_second_of = {};  // by the element type of the arithmetic
   std::optional<Seconds> launch = std::nullopt;
-  /// The part of the arithmetic rates that a piece of so many operations reaches; empty: all.
+  /// The part of the arithmetic rates that a piece of n operations reaches; empty: all.
   SizeCurve efficiency = {};
-  /// Bytes per second of a kernel whose pieces read and write so many bytes, instead of
+  /// Bytes per second of a kernel whose pieces read and write n bytes, instead of
   /// bytes_per_second: short pieces take time beside their bytes, small operands are in caches.
   SizeCurve bytes_per_second_at = {};
   /// Instead of `efficiency`, of a kernel with rows (RowWork): the part of the arithmetic rates
-  /// that it reaches whose rows have so many operations.
+  /// that it reaches whose rows have n operations.
   SizeCurve row_efficiency = {};
-  /// Of its operands that such a kernel copies into layouts of its own, before and behind its
+  /// Of its operands that such a kernel copies into layouts of its own, before and after its
   /// arithmetic. It contains the memory traffic of the kernel.
   std::optional<double> copied_bytes_per_second = std::nullopt;
   /// The time beside the launch is multiplied by it: that of a kernel and that of its class, if
@@ -87,9 +87,8 @@ struct DeviceCost {
 ///     the class and the kernel.
 ///
 ///   working_set  the bytes that the kernels of a step use in turn. Part of the operands of a
-///   kernel
-///                have left the caches since they were used: they are read at the memory rate of
-///                so many bytes instead of that of the kernel's own. 0: all are in the caches
+///                kernel have left the caches since they were used: they are read at the memory
+///                rate of n bytes instead of that of the kernel's own. 0: all are in the caches
 ///   source       the roofline model: Williams, Waterman and Patterson, Comm. ACM 52(4), 2009
 Price compute_price(const LocalWork& work, const DeviceCost& device, Bytes working_set = Bytes(0));
 

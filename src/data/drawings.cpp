@@ -30,7 +30,7 @@ constexpr std::array<std::string_view, kDigitClasses * kDotRows> kFont = {
 };
 
 std::vector<Field> drawing_fields(const DrawingOptions& options, const Shape& labels) {
-  ensure(options.samples >= 1 && options.size >= kLeastDrawing, "options of drawings");
+  ensure(options.samples >= 1 && options.size >= kMinDrawing, "options of drawings");
   return {{"images", {DType::kF32, {1, options.size, options.size}}},
           {std::string(kLabels), {DType::kI32, labels}}};
 }

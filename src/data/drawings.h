@@ -8,11 +8,11 @@ namespace tessera {
 /// Options of synthetic images. Sample i depends only on the seed and i.
 struct DrawingOptions {
   int64_t samples = 1;
-  int64_t size = 16;   // rows and columns, at least kLeastDrawing
+  int64_t size = 16;   // rows and columns, at least kMinDrawing
   double noise = 0.1;  // standard deviation of the normal noise of each pixel
   uint64_t seed = 1;
 };
-inline constexpr int64_t kLeastDrawing = 12;
+inline constexpr int64_t kMinDrawing = 12;
 
 /// Images of one digit in a font of 5 x 7 dots. The digit takes 55% to 90% of the height; its size,
 /// its position inside the image and its brightness on black are random.

@@ -14,7 +14,7 @@ namespace {
 
 using Matrix = std::vector<std::vector<double>>;
 
-constexpr double kLeast = 0.01;
+constexpr double kMinWeight = 0.01;
 
 Matrix drawn_transitions(int64_t states, uint64_t seed) {
   if (states < 2)
@@ -27,7 +27,7 @@ Matrix drawn_transitions(int64_t states, uint64_t seed) {
   for (std::vector<double>& row : rows) {
     double sum = 0;
     for (double& weight : row)
-      sum += weight = std::pow(static_cast<double>(stream.uniform(index++)), 4) + kLeast;
+      sum += weight = std::pow(static_cast<double>(stream.uniform(index++)), 4) + kMinWeight;
     for (double& weight : row) weight /= sum;
   }
   return rows;

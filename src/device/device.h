@@ -72,7 +72,7 @@ class DeviceEvent {
 };
 
 /// Executes its work in the order in which the work is given. The buffers, kernels and events of
-/// the work stay until an event behind it is reached. After a kernel has thrown, no further work is
+/// the work stay until an event after it is reached. After a kernel has thrown, no further work is
 /// executed, and every event throws the same exception.
 ///
 ///   threads  one caller

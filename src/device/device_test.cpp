@@ -90,7 +90,7 @@ TEST_P(DeviceContract, AnAddressInsideOfAMemoryIsOneToo) {
   EXPECT_EQ(std::vector<float>(out, out + 8), (std::vector<float>{0, 0, 1, 2, 3, 0, 0, 0}));
 }
 
-TEST_P(DeviceContract, AnEventIsReachedBehindTheWorkBeforeItAndWakesWhoWaits) {
+TEST_P(DeviceContract, AnEventIsReachedAfterTheWorkBeforeItAndWakesWhoWaits) {
   std::atomic<int> woken{0}, ran{0};
   const BoundKernel count{[&](const KernelBuffers&) { ran.fetch_add(1); }, Bytes(0)};
   const auto stream = device_->make_stream();
@@ -106,7 +106,7 @@ TEST_P(DeviceContract, AnEventIsReachedBehindTheWorkBeforeItAndWakesWhoWaits) {
   EXPECT_EQ(woken, 3);
 }
 
-TEST_P(DeviceContract, WhatAKernelThrowsComesOutOfEveryEventBehindIt) {
+TEST_P(DeviceContract, WhatAKernelThrowsComesOutOfEveryEventAfterIt) {
   const BoundKernel thrower{
       [](const KernelBuffers&) { throw UserError("broken", "it is", "fix it"); }, Bytes(0)};
   int later = 0;

@@ -79,7 +79,7 @@ TEST(FileDevice, RunsNoKernels) {
   EXPECT_THROW(device.make_stream()->launch({}, {}), InternalError);
 }
 
-/// Files may have so many bytes while it lives.
+/// Files may have n bytes while it lives.
 class FileSizeLimit {
  public:
   explicit FileSizeLimit(rlim_t bytes) : before_(std::signal(SIGXFSZ, SIG_IGN)) {

@@ -10,9 +10,9 @@
 #include "base/log.h"
 #include "base/random.h"
 #include "base/text/text.h"
-#include "checkpoint/first_of.h"
 #include "checkpoint/joint_load.h"
 #include "checkpoint/json_fields.h"
+#include "checkpoint/truncate_list.h"
 #include "config/setting_changes.h"
 #include "engine/checkpoints/checkpoint_content.h"
 #include "engine/steps/step_checks.h"
@@ -117,8 +117,8 @@ void check_variables(const Engine& engine, const Checkpoint& checkpoint, const D
     const std::vector<std::string> changes =
         changed_variable_settings(stored, resolved_settings(engine.config()));
     if (changes.empty()) throw;
-    throw bad_data(error.what_happened() + ": " + join(first_of(changes, 5), "; "), error.why(),
-                   error.fix());
+    throw bad_data(error.what_happened() + ": " + join(truncate_list(changes, 5), "; "),
+                   error.why(), error.fix());
   }
 }
 

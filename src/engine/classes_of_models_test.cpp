@@ -1,5 +1,5 @@
 // The classes and layers of the models that come with the project (graph/classes.h,
-// graph/like_layers.h).
+// graph/repeated_layers.h).
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
@@ -7,7 +7,7 @@
 
 #include "engine/graphs.h"
 #include "graph/classes.h"
-#include "graph/like_layers.h"
+#include "graph/repeated_layers.h"
 
 namespace tessera {
 namespace {
@@ -65,7 +65,7 @@ TEST(ClassesOfModels, TellTheProjectionsOfALayerApart) {
 /// The scopes of the layers of each group. Every layer must have all forward ops of its scope.
 std::vector<std::vector<std::string>> scopes_of(const Graph& graph) {
   std::vector<std::vector<std::string>> lists;
-  for (const auto& group : like_layers_of(graph).groups) {
+  for (const auto& group : find_repeated_layers(graph).groups) {
     lists.emplace_back();
     for (const Layer& layer : group) {
       lists.back().push_back(layer.scope);
@@ -103,7 +103,7 @@ TEST(LayersOfModels, OfTwoStacksAreTwoGroups) {
 
 TEST(LayersOfModels, HaveTheirShareOfTheBackwardAndTheOptimizer) {
   const Graph graph = gpt(2);
-  const LikeLayers layers = like_layers_of(graph);
+  const RepeatedLayers layers = find_repeated_layers(graph);
   for (const char* name :
        {"blocks.1.attn.q.dot", "blocks.1.attn.q.dot.grad.b", "clip.blocks.1.attn.q.weight.square",
         "blocks.1.attn.q.weight.adamw.next"})

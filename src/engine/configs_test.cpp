@@ -9,7 +9,7 @@
 
 #include "engine/engine.h"
 #include "engine/programs/program_plans.h"
-#include "lower/waste.h"
+#include "lower/redundant_work.h"
 #include "tasks/arena_blocks.h"
 
 namespace tessera {
@@ -61,7 +61,7 @@ TEST_P(EngineEveryPlanFile, WastesNoWork) {
   const RunConfig config = read_config(kConfigFolder / (model + ".toml"));
   const Plan plan = read_plan(kConfigFolder / "plans" / (GetParam() + ".json"));
   std::vector<std::string> texts;
-  for (const ShardingNote& note : waste_of(placements(training_graph(config), plan)))
+  for (const ShardingNote& note : redundant_work_notes(placements(training_graph(config), plan)))
     texts.push_back(note.text);
   const auto repeats = testing::HasSubstr("all compute");
   if (repeats_work(GetParam()))
@@ -99,13 +99,14 @@ TEST_P(EngineEveryPlanFile, ResolvedGivesTheSameProgramsAsItsMarks) {
   const RunConfig config = read_config(kConfigFolder / (model + ".toml"));
   const Plan plan = read_plan(kConfigFolder / "plans" / (GetParam() + ".json"));
   const std::vector<PlannedProgram> programs = planned_programs(config, plan);
-  Plan resolved = written_and_read(resolved_plan(config, plan), programs.front().graph);
-  EXPECT_TRUE(resolved.marks.empty());
+  Plan written = written_and_read(explicit_plan(config, plan), programs.front().graph);
+  EXPECT_TRUE(written.marks.empty());
   for (const PlannedProgram& program : programs) {
-    resolved.micro_batches = program.plan.micro_batches;
+    written.micro_batches = program.plan.micro_batches;
     const std::string_view section = section_of(program.purpose);
-    EXPECT_EQ(to_text(compile(program.graph, program.plan).tasks),
-              to_text(compile(program.graph, resolved, {.dump = {}, .section = section}).tasks))
+    EXPECT_EQ(
+        to_text(compile(program.graph, program.plan).tasks),
+        to_text(compile(program.graph, written, {.dump = {}, .section = section}).tasks))
         << section;
   }
 }

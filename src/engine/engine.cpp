@@ -192,7 +192,7 @@ std::optional<double> Engine::own_learning_rate() const {
   return state_->run.own_rate();
 }
 
-// ---- steps in parts ----
+// ---- manual gradient accumulation ----
 
 double Engine::accumulate(const Batch& batch) {
   State& s = *state_;

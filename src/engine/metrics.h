@@ -46,7 +46,7 @@ double perplexity(const Evaluation& evaluation);
 double bits_per_byte(const Evaluation& evaluation);
 
 /// The numbers of an evaluation in logs and results: the loss and the metrics of the network; with
-/// a loss that is an entropy of tokens also perplexity, before them, and bits_per_byte, behind them
+/// a loss that is an entropy of tokens also perplexity, before them, and bits_per_byte, after them
 /// (nullopt when the tokens stand for no text).
 std::vector<MetricValue> numbers_of(const Evaluation& evaluation, const Network& network);
 

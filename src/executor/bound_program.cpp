@@ -58,7 +58,7 @@ void BoundProgram::make_rank(int rank_index, std::byte* lent_arena) {
       if (step.control) make_regions(rank_index, step);
   TaskActors& actors = *ranks_.context().actors;
   for (int receiver = 0; receiver < actors.rank_count(); ++receiver)
-    if (finds_pulls_of(receiver, rank_index)) actors.find_pulls(receiver);
+    if (finds_recv_regions_of(receiver, rank_index)) actors.find_recv_regions(receiver);
 }
 
 void BoundProgram::make_regions(int rank_index, const KernelStep& step) {
@@ -68,9 +68,9 @@ void BoundProgram::make_regions(int rank_index, const KernelStep& step) {
     regions[i]->make_rank(rank_index, workspace ? workspace + step.control->offsets[i] : nullptr);
 }
 
-/// A rank finds its own pulls. The pulls of the ranks of other processes are divided among the
-/// ranks of this process.
-bool BoundProgram::finds_pulls_of(int receiver, int rank_index) const {
+/// A rank finds its own recv regions. The recv regions of the ranks of other processes are divided
+/// among the ranks of this process.
+bool BoundProgram::finds_recv_regions_of(int receiver, int rank_index) const {
   const ProgramContext& context = ranks_.context();
   if (context.is_here(receiver)) return receiver == rank_index;
   std::vector<int> here;

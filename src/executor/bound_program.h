@@ -55,7 +55,7 @@ class BoundProgram {
  private:
   void make_rank(int rank_index, std::byte* lent_arena);
   void make_regions(int rank_index, const KernelStep& step);
-  bool finds_pulls_of(int receiver, int rank_index) const;
+  bool finds_recv_regions_of(int receiver, int rank_index) const;
   template <typename Visit>
   void for_each_region(const Visit& visit) {
     for (const auto& [control, regions] : regions_)

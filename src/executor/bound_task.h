@@ -61,7 +61,7 @@ struct BoundTask {
   const TaskId id;
   const TaskStream stream;
   Actor actor;
-  std::vector<Overwrite> overwrites;
+  std::vector<AntiDependence> overwrites;
   std::vector<BoundStep> steps = {};          // of a compute task
   std::vector<BoundTransfer> transfers = {};  // of a feed or a fetch
   BoundExchange exchange = {};                // of an exchange

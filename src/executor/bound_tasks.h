@@ -31,9 +31,10 @@ class BoundTasks {
   bool may_act(const BoundTask& task) const { return task.actor.ready() && may_overwrite(task); }
   /// Have the other readers released every register that the task overwrites?
   bool may_overwrite(const BoundTask& task) const {
-    return std::all_of(task.overwrites.begin(), task.overwrites.end(), [&](const Overwrite& it) {
-      return of(it.producer).actor.is_released(it.reg, task.actor.description().id);
-    });
+    return std::all_of(
+        task.overwrites.begin(), task.overwrites.end(), [&](const AntiDependence& it) {
+          return of(it.producer).actor.is_released(it.reg, task.actor.description().id);
+        });
   }
   /// Have all readers released every slot that this rank has filled?
   bool are_outputs_released() const;

@@ -31,7 +31,7 @@ class RankExecutor : public Region {
   /// requires  the endpoints of this rank are made
   RankExecutor(ProgramRanks& ranks, int rank_index);
   /// Binds the tasks.
-  ///   requires  every rank has found its pulls, and the ranks of `regions` are bound
+  ///   requires  every rank has found its recv regions, and the ranks of `regions` are bound
   void bind(const RankRegions& regions);
 
   /// One step. A failure is kept in the stop state and stops all ranks.

@@ -33,14 +33,14 @@ size_t port_of(const BoundExchange& exchange, size_t part, int sender) {
          ports.begin();
 }
 
-/// The box of part `part` to which the contribution `pull` is added; a new one for the first
+/// The box of part `part` to which the contribution `recv_region` is added; a new one for the first
 /// contribution.
-BoxCombine& box_of(size_t part, const Pull& pull, const TensorType& type,
+BoxCombine& box_of(size_t part, const RecvRegion& recv_region, const TensorType& type,
                    const std::vector<Piece>& mine, std::vector<BoxCombination::PartBox>& boxes) {
-  if (pull.first)
-    boxes.push_back(
-        {part, BoxCombine(type.dtype, pull.reduce, pull.box, piece_around(mine, pull.box).frame)});
-  ensure(!boxes.empty() && boxes.back().part == part && boxes.back().box.box() == pull.box,
+  if (recv_region.first)
+    boxes.push_back({part, BoxCombine(type.dtype, recv_region.reduce, recv_region.box,
+                                      piece_around(mine, recv_region.box).frame)});
+  ensure(!boxes.empty() && boxes.back().part == part && boxes.back().box.box() == recv_region.box,
          "the contributions to a box follow its first one");
   return boxes.back().box;
 }
@@ -186,11 +186,11 @@ void TaskBinder::plan_local_receives(TaskId id, BoundExchange& exchange) const {
     const Exchange& what = task.parts[part].exchange;
     const TensorType& type = program_.reg(task.inputs[part]).type;
     const std::vector<Piece> mine = pieces_of(what.to, type, program_.ranks[rank_index_]);
-    for (const Pull& pull : program_.actors->pulls(id, part, rank_index_)) {
-      const std::vector<Piece> held = pieces_of(what.from, type, pull.sender);
-      box_of(part, pull, type, mine, exchange.combination.boxes)
-          .add_source(port_of(exchange, part, program_.index_of(pull.sender)),
-                      piece_around(held, pull.box).frame);
+    for (const RecvRegion& recv_region : program_.actors->recv_regions(id, part, rank_index_)) {
+      const std::vector<Piece> held = pieces_of(what.from, type, recv_region.sender);
+      box_of(part, recv_region, type, mine, exchange.combination.boxes)
+          .add_source(port_of(exchange, part, program_.index_of(recv_region.sender)),
+                      piece_around(held, recv_region.box).frame);
     }
   }
 }
@@ -209,8 +209,8 @@ void TaskBinder::plan_remote_receives(TaskId id, BoundExchange& exchange) const 
   auto receives = std::make_unique<RemoteReceives>(program_.network->fetch());
   add_lanes(id, exchange, *receives);
   size_t source = 0;  // of the next staged contribution
-  for (const TravellingPull& travels : travelling_pulls(program_, id, rank_index_)) {
-    if (travels.pull.first) source = exchange.ports.size();
+  for (const RemoteRecvRegion& travels : remote_recv_regions(program_, id, rank_index_)) {
+    if (travels.recv_region.first) source = exchange.ports.size();
     plan_receive(program_.task(id), travels, exchange, *receives, source);
   }
   receives->finish_plan(exchange.combination.boxes.size());
@@ -218,29 +218,29 @@ void TaskBinder::plan_remote_receives(TaskId id, BoundExchange& exchange) const 
 }
 
 /// `source` is the number of the next staged source of the box, and is counted up.
-void TaskBinder::plan_receive(const Task& task, const TravellingPull& travels,
+void TaskBinder::plan_receive(const Task& task, const RemoteRecvRegion& travels,
                               BoundExchange& exchange, RemoteReceives& receives,
                               size_t& source) const {
-  const auto& [part, pull, in_place, batch] = travels;
+  const auto& [part, recv_region, in_place, batch] = travels;
   const Exchange& what = task.parts[part].exchange;
   const TensorType& type = program_.reg(task.inputs[part]).type;
   const std::vector<Piece> mine = pieces_of(what.to, type, program_.ranks[rank_index_]);
-  const int sender = program_.index_of(pull.sender);
-  const int64_t bytes = element_count(pull.box.shape()) * size_of(type.dtype);
+  const int sender = program_.index_of(recv_region.sender);
+  const int64_t bytes = element_count(recv_region.box.shape()) * size_of(type.dtype);
   if (in_place) {
-    const Box& frame = piece_around(mine, pull.box).frame;
-    receives.add_in_place(sender, part, *dense_offset(pull.box, frame) * size_of(type.dtype),
+    const Box& frame = piece_around(mine, recv_region.box).frame;
+    receives.add_in_place(sender, part, *dense_offset(recv_region.box, frame) * size_of(type.dtype),
                           bytes);
     return;
   }
   auto& [boxes, sources, targets] = exchange.combination;
-  BoxCombine& box = box_of(part, pull, type, mine, boxes);
+  BoxCombine& box = box_of(part, recv_region, type, mine, boxes);
   if (program_.is_here(sender)) {
-    const std::vector<Piece> held = pieces_of(what.from, type, pull.sender);
-    box.add_source(port_of(exchange, part, sender), piece_around(held, pull.box).frame);
+    const std::vector<Piece> held = pieces_of(what.from, type, recv_region.sender);
+    box.add_source(port_of(exchange, part, sender), piece_around(held, recv_region.box).frame);
   } else {
     receives.add_staged(sender, batch, boxes.size() - 1, source, bytes);
-    box.add_source(source++, pull.box);
+    box.add_source(source++, recv_region.box);
     sources.resize(std::max(sources.size(), source));
   }
 }

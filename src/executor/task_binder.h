@@ -14,7 +14,7 @@ namespace tessera {
 /// The regions of each While and If, as one rank runs them.
 using RankRegions = std::map<const Control*, std::vector<Region*>>;
 
-/// requires  all ranks of this process have found their pulls
+/// requires  all ranks of this process have found their recv regions
 class TaskBinder {
  public:
   TaskBinder(const ProgramContext& program, int rank_index, const RankMemory& memory,
@@ -34,7 +34,7 @@ class TaskBinder {
   void plan_local_receives(TaskId id, BoundExchange& exchange) const;
   void add_lanes(TaskId id, const BoundExchange& exchange, RemoteReceives& receives) const;
   void plan_remote_receives(TaskId id, BoundExchange& exchange) const;
-  void plan_receive(const Task& task, const TravellingPull& travels, BoundExchange& exchange,
+  void plan_receive(const Task& task, const RemoteRecvRegion& travels, BoundExchange& exchange,
                     RemoteReceives& receives, size_t& source) const;
   std::vector<TensorType> types(const RegisterList& registers) const;
   const Coordinate& coordinate(const Register& reg) const { return memory_.coordinate(reg.mesh); }

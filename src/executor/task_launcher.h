@@ -28,7 +28,7 @@ class TaskLauncher {
         observer_(observer),
         wait_(wait) {}
   void begin_step(const StepCall& call) { call_ = call; }
-  /// Calls `advance` behind each kernel on the host, so that what runs beside it does not wait for
+  /// Calls `advance` after each kernel on the host, so that what runs beside it does not wait for
   /// the end of the act.
   void between_kernels(std::function<void()> advance) { advance_ = std::move(advance); }
 

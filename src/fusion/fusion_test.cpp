@@ -101,7 +101,7 @@ TEST(FusionGroups, DoNotJoinAReductionOfColumns) {
 }
 
 // All of x is reduced before the first element of y can be computed.
-TEST(FusionGroups, EndBehindASumOfAllElements) {
+TEST(FusionGroups, EndAfterASumOfAllElements) {
   Graph graph;
   Builder builder(graph);
   const ValueId x = builder.input("x", f32({8}));

@@ -97,7 +97,7 @@ std::string line_of(const NamedMesh& named) {
 std::string line_of(const Mark& mark) {
   const std::string what =
       std::string(mark.kind == Mark::Kind::kTensor ? "tensor " : "op ") + mark.pattern + " ";
-  if (mark.copies == CopyLife::kPass) return "copies " + mark.pattern + "\n";
+  if (mark.copies == ReplicaLifetime::kPass) return "copies " + mark.pattern + "\n";
   return mark.mesh.empty() ? "mark " + what + mark.placement + "\n"
                            : "stage " + what + mark.mesh + "\n";
 }

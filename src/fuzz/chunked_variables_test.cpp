@@ -31,7 +31,7 @@ Graph fused_products(int64_t rows, int64_t width) {
 FuzzCase case_of(const std::string& mesh, const std::string& placement, int64_t rows,
                  int64_t width) {
   FuzzCase given;
-  given.seed = 9;  // with its resolved shardings, too
+  given.seed = 9;  // with its explicit shardings, too
   given.graph = fused_products(rows, width);
   given.meshes = one_mesh(std::make_shared<const Mesh>(parse_mesh(mesh)));
   given.marks = {shard_tensor("w", placement, "case")};

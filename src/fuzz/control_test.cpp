@@ -431,7 +431,7 @@ TEST(WhileGradient, RunsUnderDataAndTensorParallelPlansAndInMicroBatches) {
 
 /// Data parallelism adds the gradients of captured values once, after the loop: no iteration
 /// exchanges anything.
-TEST(WhileGradient, AddsUpTheAddendsOfAllIterationsOnceBehindTheLoop) {
+TEST(WhileGradient, AddsUpTheAddendsOfAllIterationsOnceAfterTheLoop) {
   const Compiled compiled =
       compile(trained(false, 3).graph,
               Plan{.meshes = one_mesh(std::make_shared<const Mesh>(parse_mesh("dp=2"))),
@@ -460,9 +460,9 @@ TEST(WhileGradient, WithoutABoundOfTheIterationsIsRefused) {
     EXPECT_STREQ(
         error.what(),
         "no gradient passes through while 'while', which has no max_iterations\n"
-        "  why: what each iteration begins with is kept for the way back, and there is room "
-        "for so many iterations\n"
-        "  fix: set max_iterations to a bound of its iterations, or put a stop_gradient behind it");
+        "  why: what each iteration begins with is kept for the backward, which needs a bound of "
+        "the number of iterations\n"
+        "  fix: set max_iterations to a bound of its iterations, or put a stop_gradient after it");
     EXPECT_EQ(error.exit_code(), ExitCode::kBadData);
   }
 }

@@ -266,9 +266,9 @@ std::optional<CaseFailure> guarded(CaseFailure::Stage stage, Work work) {
   }
 }
 
-/// Every fourth case is compiled again by its resolved shardings, which are written and read.
+/// Every fourth case is compiled again by its explicit shardings, which are written and read.
 ///   throws  InternalError when the task graph is another one
-void check_resolved(const FuzzCase& given, const Graph& graph, const Plan& plan,
+void check_explicit(const FuzzCase& given, const Graph& graph, const Plan& plan,
                     const CompileOptions& options, const TaskGraph& tasks) {
   if (given.seed % 4 != 1) return;
   Plan by_shardings = resolved(graph, plan, options);
@@ -280,7 +280,7 @@ void check_resolved(const FuzzCase& given, const Graph& graph, const Plan& plan,
     const size_t begin = text.rfind('\n', place - text.begin()) + 1;
     return text.substr(begin, text.find('\n', place - text.begin()) - begin);
   };
-  ensure(got == wanted, "its resolved shardings give another task graph: '" + line(got, other) +
+  ensure(got == wanted, "its explicit shardings give another task graph: '" + line(got, other) +
                             "' for '" + line(wanted, at) + "'");
 }
 
@@ -310,7 +310,7 @@ TaskGraph compile_case(const FuzzCase& given, const CaseFaults& faults, int64_t 
       plan.disabled_passes.emplace_back(pass.name);
   const Graph graph = faults.rewrite ? faults.rewrite(given.graph) : given.graph;
   TaskGraph tasks = compile(graph, plan, options).tasks;
-  check_resolved(given, graph, plan, options, tasks);
+  check_explicit(given, graph, plan, options, tasks);
   return tasks;
 }
 

@@ -12,7 +12,7 @@ DType random_dtype(ProgramMaker& maker) {
       std::vector<DType>{DType::kF32, DType::kF32, DType::kF32, DType::kI32, DType::kBool});
 }
 
-/// A start from before the tensor to behind it, mostly inside.
+/// A start from before the tensor to after it, mostly inside.
 Known random_start(ProgramMaker& maker, int64_t extent) {
   if (maker.dice().chance(0.4)) return maker.of_type({DType::kI32, {}});
   return maker.new_input({DType::kI32, {}}, {true, -1, static_cast<double>(extent)});

@@ -26,36 +26,36 @@ void change(LinkLevel& level, Dice& dice) {
   level.link.bytes_per_second = around(level.link.bytes_per_second, dice);
 }
 
-PlanningOptions options_for(const FuzzCase& given, const Cluster& cluster) {
+PlanSearchOptions options_for(const FuzzCase& given, const Cluster& cluster) {
   Dice dice(given.seed, "devices");
   const int ranks = static_cast<int>(dice.between(2, cluster.device_count()));
-  PlanningOptions options{.constraints = constraints_of(ranks, given.seed % 2 == 0)};
+  PlanSearchOptions options{.constraints = constraints_of(ranks, given.seed % 2 == 0)};
   options.max_presets = kPresets;
   return options;
 }
 
-void check_answer(const PlanningAnswer& answer) {
-  const EvaluatedCandidate& best = answer.candidates[*answer.best];
-  ensure(best.fits(), "the answer fits the memory of its devices");
-  for (const ExcludedCandidate& excluded : answer.excluded)
+void check_result(const PlanSearchResult& result) {
+  const EvaluatedCandidate& best = result.candidates[*result.best];
+  ensure(best.fits(), "the best plan fits the memory of its devices");
+  for (const ExcludedCandidate& excluded : result.excluded)
     ensure(excluded.bound > best.step(),
-           "'" + excluded.name + "' is excluded, and its bound is below the step of the answer");
+           "'" + excluded.name + "' is excluded, and its bound is below the step of the best plan");
 }
 
 /// Compares with an answer for which every candidate was compiled. That one may be slower: savings
 /// are tried for the fastest preset, and of several that are equal one may have been left out.
-void check_excluded(const PlanningAnswer& answer, const PlanningAnswer& all) {
-  ensure(answer.best.has_value() == all.best.has_value(),
+void check_excluded(const PlanSearchResult& result, const PlanSearchResult& all) {
+  ensure(result.best.has_value() == all.best.has_value(),
          "what is excluded does not decide whether a plan fits");
-  if (!answer.best) return;
-  const EvaluatedCandidate &found = answer.candidates[*answer.best],
+  if (!result.best) return;
+  const EvaluatedCandidate &found = result.candidates[*result.best],
                            &least = all.candidates[*all.best];
   const Seconds step = found.step();
   ensure(
       step <= least.step(),
-      fmt::format("the answer '{}' takes {} s, and of all candidates '{}' takes least, {} s",
+      fmt::format("the best plan '{}' takes {} s, and of all candidates '{}' takes least, {} s",
                   found.candidate.name, step.value(), least.candidate.name, least.step().value()));
-  for (const ExcludedCandidate& excluded : answer.excluded)
+  for (const ExcludedCandidate& excluded : result.excluded)
     for (const EvaluatedCandidate& candidate : all.candidates)
       ensure(candidate.candidate.name != excluded.name || excluded.bound <= candidate.step(),
              "the step of '" + excluded.name + "' is below its bound");
@@ -84,20 +84,20 @@ Cluster random_cluster(uint64_t seed) {
 
 std::optional<Plan> planned(const FuzzCase& given, const Graph& graph, PlannedCases& counted) {
   const Cluster cluster = random_cluster(given.seed);
-  PlanningOptions options = options_for(given, cluster);
-  const PlanningAnswer answer = find_plan({graph, cluster}, options);
-  counted.excluded += std::ssize(answer.excluded);
-  if (answer.best) check_answer(answer);
+  PlanSearchOptions options = options_for(given, cluster);
+  const PlanSearchResult result = find_plan({graph, cluster}, options);
+  counted.excluded += std::ssize(result.excluded);
+  if (result.best) check_result(result);
   if (given.seed % 8 == 0) {
     options.excludes = false;
     options.sources = all_searches();
-    check_excluded(answer, find_plan({graph, cluster}, options));
+    check_excluded(result, find_plan({graph, cluster}, options));
   }
-  if (!answer.best) {
+  if (!result.best) {
     ++counted.none;
     return std::nullopt;
   }
-  const Candidate& best = answer.candidates[*answer.best].candidate;
+  const Candidate& best = result.candidates[*result.best].candidate;
   switch (best.source) {
     case Candidate::Source::kSearch:
     case Candidate::Source::kPipeline: ++counted.searched; break;

@@ -28,8 +28,8 @@ struct PlannedCases {
 ///
 ///   counted  adds the plan
 ///   returns  nullopt when no plan fits
-///   throws   InternalError when a candidate that fits is faster than the answer, when the answer
-///            does not fit, or when a step is below its bound
+///   throws   InternalError when a candidate that fits is faster than the best plan, when the best
+///            plan does not fit, or when a step is below its bound
 std::optional<Plan> planned(const FuzzCase& given, const Graph& graph, PlannedCases& counted);
 
 }  // namespace tessera::fuzz

@@ -147,7 +147,8 @@ void name_outputs(ProgramMaker& maker) {
 
 }  // namespace
 
-/// The precisions of a case. A dice of its own keeps the programs of all seeds but for the casts.
+/// The precisions of a case. A dice of its own keeps the programs of all seeds except for the
+/// casts.
 struct Precisions {
   DType dtype = DType::kF32;
   /// nullopt: gradients are rounded as they are made, and reduced as the plan has it.

@@ -1,5 +1,5 @@
-// Classes of like ops and values of a graph, by local structure: one decision may be taken for a
-// class, and it is priced or printed once.
+// Classes of identical ops and values of a graph, by local structure: one decision may be taken for
+// a class, and it is priced or printed once.
 #pragma once
 
 #include <string_view>

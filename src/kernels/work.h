@@ -54,7 +54,7 @@ struct RowWork {
   /// Of one row: its pixels, with one element of the window and one block of 16 x 16 channels.
   Flops row{0};
   /// Of the operands that are copied into other layouts before the arithmetic, and of the result
-  /// that is copied out of one behind it.
+  /// that is copied out of one after it.
   Bytes copied{0};
 
   bool operator==(const RowWork&) const = default;

@@ -21,7 +21,7 @@
 #include "rewrite/rewrite_cache.h"
 #include "schedule/pipeline.h"
 #include "shard/propagate.h"
-#include "shard/resolved/resolve.h"
+#include "shard/resolved/explicit_shardings.h"
 #include "tasks/task_graph.h"
 
 namespace tessera {
@@ -37,7 +37,7 @@ struct CompileOptions {
   /// explain --passes`, docs/tour.md.
   std::function<void(std::string_view pass, const std::string& text)> dump;
   RuleLookup rules = catalogue_rule;
-  /// The section of the plan's resolved shardings that is for this graph.
+  /// The section of the plan's explicit shardings that is for this graph.
   std::string_view section = kTrainSection;
   /// Whether the task graph that the program would become is made and checked after each pass over
   /// the program, so that a fault names the pass that made it.

@@ -79,7 +79,7 @@ std::string copies_text(const Program& program) {
 
 /// The exchanges of the optimizer that come before the end of the backward.
 std::string buckets_text(const Program& program) {
-  std::string text, behind;  // behind the last instruction of the backward that was found
+  std::string text, behind;  // after the last instruction of the backward that was found
   for (const InstructionInstance& instance : instances(program)) {
     const Instruction& instruction = program.instructions[instance.instruction];
     if (instruction.role == Role::kBackward) text += std::exchange(behind, "");
@@ -147,10 +147,11 @@ constexpr CompilerPass kPlacementPasses[] = {
     {"propagate",
      [](CompilerState& s) {
        const Meshes meshes = meshes_in_time(s);
-       s.result.sharded = s.plan.shardings ? place(s.result.graph, meshes, *s.plan.shardings,
-                                                   s.options.section, s.options.rules)
-                                           : propagate(s.result.graph, meshes, s.plan.marks,
-                                                       s.options.rules, s.stages);
+       s.result.sharded =
+           s.plan.shardings
+               ? apply_shardings(s.result.graph, meshes, *s.plan.shardings, s.options.section,
+                                 s.options.rules)
+               : propagate(s.result.graph, meshes, s.plan.marks, s.options.rules, s.stages);
      },
      [](const CompilerState& s) { return print_placements(s.result.graph, s.result.sharded); }},
     {"halos",

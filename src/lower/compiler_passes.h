@@ -15,14 +15,14 @@ namespace tessera {
 
 /// What the passes share: the inputs of the compiler, and what was made so far.
 struct CompilerState {
-  const Graph& serial;  // as it was given; the passes behind the rewrites read result.graph
+  const Graph& serial;  // as it was given; the passes after the rewrites read result.graph
   const Plan& plan;
   const CompileOptions& options;
   const Meshes meshes = plan.placed();
   const ReshardOptions reshard = {plan.cost.links, plan.all_reduce};
   RewriteBounds bounds = {};   // of `serial`
   Recompute recompute = {};    // of the plan, with "auto" decided
-  MeshAssignment stages = {};  // of result.graph; empty with resolved shardings, which say them
+  MeshAssignment stages = {};  // of result.graph; empty with explicit shardings, which say them
   Program program = {};
   std::string sum_chains = {};          // a line each
   std::string collective_matmuls = {};  // the same

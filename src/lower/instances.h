@@ -1,5 +1,5 @@
 // What the micro-batches of a rolled program read and write, and when: the analysis that the passes
-// behind the order share. Instances are numbers; no instruction and no register is copied. A
+// after the order share. Instances are numbers; no instruction and no register is copied. A
 // program that is not rolled has one instance of each.
 #pragma once
 

@@ -212,7 +212,7 @@ std::string tasks_text(Program program, const Graph& graph) {
   return join(registers, "\n") + text.substr(tasks);
 }
 
-TEST(RolledForm, GetsFromThePassesBehindTheOrderWhatTheUnrolledProgramGets) {
+TEST(RolledForm, GetsFromThePassesAfterTheOrderWhatTheUnrolledProgramGets) {
   const Graph graph = testing_layers::square_layers(4, kRows, kWidth);
   for (const int64_t micro_batches : {1, 2, 4}) {
     for (const PipelineKind kind :

@@ -51,7 +51,7 @@ class LiveBytes {
   /// A lower bound of the bytes that the arena needs for the program as it was at first: operands
   /// that a kernel may write over are left out.
   int64_t least_peak() const { return least_peak_; }
-  /// The last moment that is not behind `time`.
+  /// The last moment that is not after `time`.
   Time moment_at(Time time) const { return moments_[position(time + 1) - 1]; }
   /// The most bytes at one of the moments in [begin, end); the least number of int64_t when there
   /// is none.

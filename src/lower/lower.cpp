@@ -245,7 +245,7 @@ Compiled compile(const Graph& graph, const Plan& plan, const CompileOptions& opt
 }
 
 std::optional<Compiled> compile_if(const Graph& graph, const Plan& plan,
-                                   const CompileOptions& options, const CompileGates& gates) {
+                                   const CompileOptions& options, const EarlyExits& gates) {
   check_disabled(plan.disabled_passes);
   CompilerState state{graph, plan, options};
   run_placement_passes(state);
@@ -279,15 +279,15 @@ PlacedGraph placements(const Graph& graph, const Plan& plan, const CompileOption
   return std::move(state.result);
 }
 
-ShardingSection resolved_section(const Graph& graph, const Plan& plan,
+ShardingSection explicit_section(const Graph& graph, const Plan& plan,
                                  const CompileOptions& options, std::string_view name,
                                  const Shardings& known) {
   check_disabled(plan.disabled_passes);
   CompilerState state{graph, plan, options};
   run_placement_passes(state);
-  ShardingSection section = resolve(state.result.graph, state.result.sharded, name, known);
+  ShardingSection section = to_shardings(state.result.graph, state.result.sharded, name, known);
   const SerialDecisions serial{std::move(state.bounds.stages), std::move(state.bounds.kept)};
-  resolve_serial(graph, serial, state.meshes, name, known, section);
+  serial_to_shardings(graph, serial, state.meshes, name, known, section);
   return section;
 }
 
@@ -313,7 +313,7 @@ Plan resolved(const Graph& graph, Plan plan, const CompileOptions& options) {
   plan = with_decided_recompute(graph, std::move(plan), options);
   const std::string name(options.section);
   Shardings shardings;
-  shardings.sections.emplace_back(name, resolved_section(graph, plan, options, name));
+  shardings.sections.emplace_back(name, explicit_section(graph, plan, options, name));
   plan.shardings = std::move(shardings);
   plan.marks.clear();
   return plan;

@@ -24,7 +24,7 @@
 #include "rewrite/rewrite_cache.h"
 #include "schedule/pipeline.h"
 #include "shard/propagate.h"
-#include "shard/resolved/resolve.h"
+#include "shard/resolved/explicit_shardings.h"
 #include "tasks/task_graph.h"
 
 namespace tessera {
@@ -35,7 +35,7 @@ std::optional<ValueId> find_value(const PlacedGraph& placed, std::string_view na
 
 /// The fingerprint of compiled.graph, with the passes that made it.
 RewrittenFingerprint rewritten_fingerprint(const Compiled& compiled);
-/// That of compile(graph, plan, options), without the passes behind those over the graph.
+/// That of compile(graph, plan, options), without the passes after those over the graph.
 ///   throws  as placements
 RewrittenFingerprint rewritten_fingerprint(const Graph& graph, const Plan& plan,
                                            const CompileOptions& options = {});
@@ -48,8 +48,9 @@ std::vector<std::string_view> pass_names();
 ///   requires  the graph is verified
 ///   ensures   check(tasks) and check_placements hold, unless the options leave them out; the same
 ///             inputs give the same result
-///   throws    UserError (78) from the marks or shardings, and for a disabled pass that is none or
-///             that the result needs; InternalError of a check, which names the pass where it can
+///   throws    UserError (78) from the marks or shardings, and for a disabled pass that does not
+///             exist or that the result needs; InternalError of a check, which names the pass where
+///             it can
 ///   A plan that was stamped after other passes over the graph gets a note.
 Compiled compile(const Graph& graph, const Plan& plan, const CompileOptions& options = {});
 
@@ -63,13 +64,13 @@ struct PlannedMemory {
 
 /// Whether a compilation goes on, each asked once and in this order. What follows takes most of the
 /// time and of the memory.
-struct CompileGates {
+struct EarlyExits {
   std::function<bool(const PlacedGraph&)> placed = {};
   std::function<bool(const PlannedMemory&)> in_memory = {};
 };
 /// The same, if each of the gates that are set returns true.
 std::optional<Compiled> compile_if(const Graph& graph, const Plan& plan,
-                                   const CompileOptions& options, const CompileGates& gates);
+                                   const CompileOptions& options, const EarlyExits& gates);
 /// Of a plan that has only marks.
 Compiled compile(const Graph& graph, const Meshes& meshes, const std::vector<Mark>& marks,
                  const CompileOptions& options = {});
@@ -77,14 +78,14 @@ Compiled compile(const Graph& graph, const Meshes& meshes, const std::vector<Mar
 Compiled compile(const Graph& graph, MeshPtr mesh, const std::vector<Mark>& marks,
                  const CompileOptions& options = {});
 
-/// The placements of all values and ops, without the passes behind them.
+/// The placements of all values and ops, without the passes after them.
 ///   throws  as compile
 PlacedGraph placements(const Graph& graph, const Plan& plan, const CompileOptions& options = {});
 
-/// The placements of the graph of one program as the section `name` of resolved shardings; `known`
-/// has the sections before it (shard/resolved/resolve.h).
+/// The placements of the graph of one program as the section `name` of explicit shardings; `known`
+/// has the sections before it (shard/resolved/explicit_shardings.h).
 ///   throws  as compile
-ShardingSection resolved_section(const Graph& graph, const Plan& plan,
+ShardingSection explicit_section(const Graph& graph, const Plan& plan,
                                  const CompileOptions& options, std::string_view name,
                                  const Shardings& known = {});
 /// What recompute "auto" of the plan computes again, and what a rank keeps then. It is not made

@@ -8,7 +8,7 @@
 #include "base/error.h"
 #include "lower/instances.h"
 #include "lower/shared_bytes.h"
-#include "tasks/needed_overwrites.h"
+#include "tasks/required_anti_dependences.h"
 
 namespace tessera {
 namespace {
@@ -50,7 +50,7 @@ class Overwrites {
     return list;
   }
 
-  /// Is it in an arena, filled by a copy? A kernel that writes over it has read it, or comes behind
+  /// Is it in an arena, filled by a copy? A kernel that writes over it has read it, or comes after
   /// a kernel of its stream that has.
   bool is_filled_by_copy(RegisterIndex reg) const {
     const Register filled = graph_.registers[reg];
@@ -73,7 +73,7 @@ class Overwrites {
   SharedBytes shared_;
   std::vector<RegisterIndex> released_;  // since fill_all
   int64_t lists_ = 0;
-  IndexedVector<RegisterIndex, int64_t> listed_;  // in which list it was at last
+  IndexedVector<RegisterIndex, int64_t> listed_;  // in which list it was last
 };
 
 /// Which instructions are a task together. They are the same in all micro-batches: a task ends
@@ -115,7 +115,7 @@ class Chains {
     while (!before_[instruction].is_none()) instruction = before_[instruction];
     return instruction;
   }
-  /// The one behind it in the task; or none.
+  /// The one after it in the task; or none.
   InstructionIndex behind(InstructionIndex instruction) const { return behind_[instruction]; }
   /// Is it the first one of the task in a micro-batch?
   bool begins(InstructionIndex instruction, bool is_in_first_micro_batch) const {
@@ -395,10 +395,10 @@ class TaskMaker {
     }
     for (const auto& [place, stream] : streams) {
       std::vector<std::vector<RegisterIndex>> needed =
-          needed_overwrites(graph_, stream,
-                            {[&](TaskId task) { return overwrites.of(task); },
-                             [&](RegisterIndex reg) { overwrites.release(reg); },
-                             [&](RegisterIndex reg) { overwrites.fill(reg); }});
+          required_anti_dependences(graph_, stream,
+                                    {[&](TaskId task) { return overwrites.of(task); },
+                                     [&](RegisterIndex reg) { overwrites.release(reg); },
+                                     [&](RegisterIndex reg) { overwrites.fill(reg); }});
       overwrites.fill_all();
       for (size_t i = 0; i < stream.size(); ++i) {
         needed[i].shrink_to_fit();

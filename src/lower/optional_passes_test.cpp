@@ -107,7 +107,7 @@ TEST(OptionalPasses, AnExchangeThatIsMovedBeforeWhatItSendsIsFound) {
 }
 
 // As a pass like prefetch would, that takes an issue point from another list.
-TEST(OptionalPasses, AnIssuePointBehindItsExchangeIsFound) {
+TEST(OptionalPasses, AnIssuePointAfterItsExchangeIsFound) {
   Program program = partitioned(testing_layers::square_layers(3, 8, 16), divided_weights());
   const InstructionIndex exchange = last_exchange(program);
   program.order = instances(program);

@@ -205,7 +205,7 @@ class Partition {
     return placed.by_micro_batch && placed.dim < 0;
   }
 
-  /// Refuses results that a mark has as sums over micro-batches, and that are none.
+  /// Refuses results that a mark has as sums over micro-batches, and that are not.
   void check_sums(const ShardedOp& sharded) const {
     for (size_t i = 0; i < sharded.op.outputs.size(); ++i) {
       const ValueId value = sharded.op.outputs[i];
@@ -316,9 +316,10 @@ class Partition {
     if (!is_sum_of_micro_batches(made)) return;
     const ValueId value = sharded.op.outputs[output];
     if (is_read_by_micro_batch_alone(value)) return;
-    const MicroBatchPlacement home = stages_.placed(sharded_.of(value));
-    const bool is_home = is_sum_of_micro_batches(home) && home.attr.mesh == made.attr.mesh;
-    const MicroBatchPlacement& placed = is_home ? home : made;
+    const MicroBatchPlacement canonical_placement = stages_.placed(sharded_.of(value));
+    const bool is_canonical = is_sum_of_micro_batches(canonical_placement) &&
+                              canonical_placement.attr.mesh == made.attr.mesh;
+    const MicroBatchPlacement& placed = is_canonical ? canonical_placement : made;
     const std::string& name = graph_.value(value).name;
     const RegisterFormIndex partial =
         values_.get(value, placed,

@@ -168,7 +168,7 @@ TEST(Pipelines, AViewIsNoStageOfItsOwn) {
 }
 
 TEST(Pipelines, AStageMayNotNeedALaterOneThatNeedsIt) {
-  // Without `view_of` the layers before and behind it are one stage, and it is another.
+  // Without `view_of` the layers before and after it are one stage, and it is another.
   EXPECT_THROW(with_second_mesh(""), UserError);
 }
 

@@ -8,7 +8,7 @@ namespace {
 
 /// With an "i" for the number of the micro-batch where the program is rolled.
 std::string name_of(const Program& program, RegisterFormIndex reg) {
-  return NumberedText(program.registers[reg].name.text()).with("i");
+  return NameTemplate(program.registers[reg].name.text()).with("i");
 }
 
 std::string names(const Program& program, std::span<const RegisterFormIndex> list) {

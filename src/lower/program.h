@@ -24,7 +24,7 @@ using Time = Index<struct TimeTag>;                     // a position in an Inst
 
 /// In the name of a register of a rolled program: the number of the micro-batch. Text forms print
 /// an "i".
-inline constexpr char kMicroBatchMark = NumberedText::kMark;
+inline constexpr char kMicroBatchMark = NameTemplate::kMark;
 
 /// Part i makes targets[i] from boxes of sources[i], most of which other ranks hold. An exchange
 /// has one part before the pass that combines exchanges (lower/passes/combine.h).
@@ -130,7 +130,7 @@ struct InstructionInstance {
   /// of a micro-batch: then it is that one.
   int micro_batch = -1;
   std::optional<PassKind> pass = std::nullopt;  // of a pipeline; set when it is ordered
-  /// The instance behind which an exchange may be issued, before its turn; none: at its turn.
+  /// The instance after which an exchange may be issued, before its turn; none: at its turn.
   Time issue_after = {};
 };
 /// What a step executes, in the order in which it does. A sum over micro-batches has no instance in
@@ -144,7 +144,7 @@ using InstanceOrder = IndexedVector<Time, InstructionInstance>;
 ///   An instruction with the index kEachMicroBatch is executed in each micro-batch, and what it
 ///   writes is a register of each. One with the purpose kAccumulate writes a register of the whole
 ///   step: in the first micro-batch the sum is its operand, in each further one its operand is
-///   added to the sum, and behind the last one the sum is complete:
+///   added to the sum, and after the last one the sum is complete:
 ///
 ///       dw #i = dot_general(x #i, g #i): f32[4, 2] {partial sum: dp}
 ///       dw = binary.add(dw #i): f32[4, 2] {partial sum: dp}
@@ -181,7 +181,7 @@ struct ProgramInput {
 };
 
 struct Program {
-  IndexedVector<MeshIndex, MeshPtr> meshes;  // each once, but for other devices
+  IndexedVector<MeshIndex, MeshPtr> meshes;  // each once, except for other devices
   /// Stages on equal meshes of equal devices have the same mesh.
   IndexedVector<StageIndex, MeshIndex> mesh_of_stage;
   /// By mesh of the plan: itself, or the stage of which it is a view. Views are the last ones.

@@ -75,12 +75,13 @@ class RankNumbers {
   }
 
  private:
-  /// At home; or as its op makes it, where a mark divides the home by micro-batches that its rows
-  /// have no equal parts for: no program has the value there.
+  /// In its canonical placement; or as its op makes it, where a mark divides the canonical
+  /// placement by micro-batches that its rows have no equal parts for: no program has the value
+  /// there.
   MicroBatchPlacement placed_in_time(ValueId value, int64_t count) const {
     const ShardedGraph& sharded = request_.sharded;
-    const int home = sharded.stages.values[value.index];
-    const MicroBatchPlacement time = micro_batch_placement(sharded.of(value), meshes_[home].mesh);
+    const int owner = sharded.stages.values[value.index];
+    const MicroBatchPlacement time = micro_batch_placement(sharded.of(value), meshes_[owner].mesh);
     const OpId producer = request_.graph.value(value).producer;
     if (time.dim < 0 || request_.graph.type(value).shape[time.dim] % count == 0 ||
         producer.index < 0)

@@ -28,14 +28,14 @@ struct RecomputeDecision {
 /// plan.recompute.limit of results of the forward, one that costs least
 /// (rewrite/cheapest_recompute.h).
 ///
-///   kept     in the placement that a value has at home, once for each micro-batch that is in
+///   kept     in the canonical placement of a value, once for each micro-batch that is in
 ///            flight when the schedule has the most of them; inputs and variables are not counted,
 ///            nor what kernels and exchanges need while they run
 ///   cost     the kernels of one rank by plan.cost, without the exchanges among them
 ///   throws   UserError (3) when even the least that a rank can keep is more than the limit
 RecomputeDecision decide_recompute(const RecomputeRequest& request);
 
-///   throws  UserError (78) for a plan that cannot have "auto": one with resolved shardings, which
+///   throws  UserError (78) for a plan that cannot have "auto": one with explicit shardings, which
 ///           place what is computed again, too
 void check_decides_recompute(const Plan& plan);
 

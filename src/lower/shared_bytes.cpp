@@ -69,7 +69,7 @@ std::vector<RegisterIndex> SharedBytes::with(RegisterIndex reg) const {
   const Place place = place_of(reg);
   std::vector<RegisterIndex> found;
   if (entries_.empty()) return found;
-  // Behind the first of its arena or variable come those that begin before its end, then others.
+  // After the first of its arena or variable come those that begin before its end, then others.
   const auto index_of_first_at = [&](int64_t begin) {
     const auto is_before = [&](const Entry& entry, int64_t limit) {
       return std::tie(entry.place.mesh, entry.place.variable, entry.place.begin) <

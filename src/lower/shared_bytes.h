@@ -52,7 +52,7 @@ class SharedBytes {
   int64_t set_latest_ends(Node node);
   /// Sets the end of an entry below `node`, and the latest ends above it.
   void set_end(Node node, size_t entry, int64_t end);
-  /// Adds the entries of [first, limit) under `node` that end behind `at`.
+  /// Adds the entries of [first, limit) under `node` that end after `at`.
   void find(Node node, size_t first, size_t limit, int64_t at,
             std::vector<RegisterIndex>& found) const;
 

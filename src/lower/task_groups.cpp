@@ -4,14 +4,14 @@
 #include <map>
 
 #include "base/text/name_pattern.h"
-#include "graph/like_layers.h"
+#include "graph/repeated_layers.h"
 
 namespace tessera {
 namespace {
 
 /// By op: the number of its layer, of all groups of layers; 0 when it is in none.
 std::vector<int> layer_numbers(const Graph& graph) {
-  const LikeLayers layers = like_layers_of(graph);
+  const RepeatedLayers layers = find_repeated_layers(graph);
   std::map<std::pair<LayerGroupIndex, LayerIndex>, int> numbers;
   std::vector<int> list;
   for (const LayerPlace& place : layers.of_op) {

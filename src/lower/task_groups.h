@@ -14,7 +14,7 @@ class TaskGroups {
  public:
   /// All kernels may share tasks.
   TaskGroups() = default;
-  ///   time  O(ops x patterns), and that of like_layers_of for layers
+  ///   time  O(ops x patterns), and that of find_repeated_layers for layers
   TaskGroups(const Graph& graph, const TaskGranularity& tasks);
 
   /// Is each kernel a task by itself?

@@ -136,12 +136,12 @@ TEST(RolledForm, HasTheInstructionsOfAPassNextToEachOther) {
   std::vector<std::optional<PassKind>> passes;
   for (const Instruction& instruction : program.instructions)
     if (passes.empty() || passes.back() != instruction.pass) passes.push_back(instruction.pass);
-  // The gradient of the loss comes before the micro-batches, the optimizer behind them.
+  // The gradient of the loss comes before the micro-batches, the optimizer after them.
   EXPECT_THAT(passes,
               ElementsAre(std::nullopt, PassKind::kForward, PassKind::kBackward, std::nullopt));
 }
 
-TEST(RolledForm, GradientsAreExchangedBehindTheLastMicroBatch) {
+TEST(RolledForm, GradientsAreExchangedAfterTheLastMicroBatch) {
   const Graph graph = layers();
   Program program = rolled(graph, 4);
   order_instructions(program, graph, {.micro_batches = 4});
@@ -250,7 +250,7 @@ TEST(Unroll, TakesAnyOrderInWhichMicroBatchesAscend) {
   EXPECT_THAT(micro_batches, ElementsAre(0, 0, 1, 1, 1, -1));
 }
 
-/// The pass "prefetch" may move the exchange of a micro-batch behind that of a later one.
+/// The pass "prefetch" may move the exchange of a micro-batch after that of a later one.
 TEST(Unroll, TakesMicroBatchesInAnyOrder) {
   for (const int micro_batches : {2, 3, 4}) {
     Program program = rolled(one_layer(), micro_batches);

@@ -3,7 +3,7 @@
 #include <algorithm>
 
 #include "base/error.h"
-#include "reshard/held_placements.h"
+#include "reshard/available_placements.h"
 
 namespace tessera {
 
@@ -109,13 +109,13 @@ RegisterFormIndex ValueRegisters::get(ValueId value, const MicroBatchPlacement& 
     const RegisterFormIndex whole = get_without_partial(value, wanted, reader);
     return reshard(value, whole, wanted.attr, reader);
   }
-  RegisterFormIndex source = nearest(sources, wanted.attr);
+  RegisterFormIndex source = cheapest_source(sources, wanted.attr);
   if (at(source).attr == wanted.attr) return source;
-  if (const std::optional<DistAttr> first = better_first(value, wanted, reader, sources)) {
+  if (const std::optional<DistAttr> first = choose_intermediate(value, wanted, reader, sources)) {
     MicroBatchPlacement made = wanted;
     made.attr = *first;
-    reshard(value, nearest(sources_of(value, made, reader), *first), *first, reader);
-    source = nearest(sources_of(value, wanted, reader), wanted.attr);
+    reshard(value, cheapest_source(sources_of(value, made, reader), *first), *first, reader);
+    source = cheapest_source(sources_of(value, wanted, reader), wanted.attr);
   }
   return reshard(value, source, wanted.attr, reader);
 }
@@ -131,7 +131,7 @@ std::vector<RegisterFormIndex> ValueRegisters::sources_of(ValueId value,
     // Micro-batches of another dim have other elements.
     if (holder.only && *holder.only != pass) continue;
     if (micro_batch >= 0 && reg.micro_batch.dim != wanted.dim) continue;
-    if (may_become(reg.type->shape, reg.attr, wanted.attr)) sources.push_back(holder.reg);
+    if (is_reshardable(reg.type->shape, reg.attr, wanted.attr)) sources.push_back(holder.reg);
   }
   return sources;
 }
@@ -143,10 +143,10 @@ std::vector<const DistAttr*> ValueRegisters::placements_of(
   return held;
 }
 
-RegisterFormIndex ValueRegisters::nearest(const std::vector<RegisterFormIndex>& sources,
-                                          const DistAttr& wanted) {
+RegisterFormIndex ValueRegisters::cheapest_source(const std::vector<RegisterFormIndex>& sources,
+                                                  const DistAttr& wanted) {
   const std::vector<const DistAttr*> held = placements_of(sources);
-  return sources[tessera::nearest(plans_, at(sources.front()).type, held, wanted)];
+  return sources[tessera::cheapest_source(plans_, at(sources.front()).type, held, wanted)];
 }
 
 RegisterFormIndex ValueRegisters::reshard(ValueId value, RegisterFormIndex source,
@@ -177,13 +177,13 @@ std::vector<DistAttr> ValueRegisters::needs_in_pass(ValueId value,
   return needs;
 }
 
-std::optional<DistAttr> ValueRegisters::better_first(
+std::optional<DistAttr> ValueRegisters::choose_intermediate(
     ValueId value, const MicroBatchPlacement& wanted, const ValueReader& reader,
     const std::vector<RegisterFormIndex>& sources) {
-  const bool lives_for_a_pass = sharded_.life_of_copies(value) == CopyLife::kPass;
+  const bool lives_for_a_pass = sharded_.replica_lifetime(value) == ReplicaLifetime::kPass;
   if (in_region_ || lives_for_a_pass || graph_.value(value).users.size() < 2) return std::nullopt;
-  return tessera::better_first(plans_, at(sources.front()).type, placements_of(sources),
-                               wanted.attr, needs_in_pass(value, wanted, reader));
+  return tessera::choose_intermediate(plans_, at(sources.front()).type, placements_of(sources),
+                                      wanted.attr, needs_in_pass(value, wanted, reader));
 }
 
 /// A mark makes a partial value of a whole tensor: the first rank of the axis gets the tensor, the
@@ -221,7 +221,7 @@ RegisterFormIndex ValueRegisters::exchange_into(ValueId value, RegisterFormIndex
       add_register(name + " " + to_text(exchange.to), from.type, exchange.to, from.micro_batch);
   RegisterForm& made = program_.registers[target];
   if (program_.meshes.size() > 1) made.name += " on " + stages_.name_of(made.mesh);
-  const bool by_pass = sharded_.life_of_copies(value) == CopyLife::kPass;
+  const bool by_pass = sharded_.replica_lifetime(value) == ReplicaLifetime::kPass;
   if (by_pass) made.name += pass_suffix(reader);
   add_holder(value, target, from.micro_batch.index);
   if (by_pass)

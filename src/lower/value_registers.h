@@ -78,8 +78,9 @@ class ValueRegisters {
   std::vector<RegisterFormIndex> sources_of(ValueId value, const MicroBatchPlacement& wanted,
                                             const ValueReader& reader);
   std::vector<const DistAttr*> placements_of(const std::vector<RegisterFormIndex>& sources) const;
-  /// The nearest() of one source at least.
-  RegisterFormIndex nearest(const std::vector<RegisterFormIndex>& sources, const DistAttr& wanted);
+  /// The cheapest_source() of one source at least.
+  RegisterFormIndex cheapest_source(const std::vector<RegisterFormIndex>& sources,
+                                    const DistAttr& wanted);
   RegisterFormIndex reshard(ValueId value, RegisterFormIndex source, const DistAttr& wanted,
                             const ValueReader& reader);
   /// The placements in which ops of the pass of `reader` read the value on the mesh of `wanted`,
@@ -87,9 +88,9 @@ class ValueRegisters {
   std::vector<DistAttr> needs_in_pass(ValueId value, const MicroBatchPlacement& wanted,
                                       const ValueReader& reader) const;
   /// Of the other placements that the pass needs, the one that is made before `wanted`.
-  std::optional<DistAttr> better_first(ValueId value, const MicroBatchPlacement& wanted,
-                                       const ValueReader& reader,
-                                       const std::vector<RegisterFormIndex>& sources);
+  std::optional<DistAttr> choose_intermediate(ValueId value, const MicroBatchPlacement& wanted,
+                                              const ValueReader& reader,
+                                              const std::vector<RegisterFormIndex>& sources);
   RegisterFormIndex get_without_partial(ValueId value, MicroBatchPlacement wanted,
                                         const ValueReader& reader);
   RegisterFormIndex exchange_into(ValueId value, RegisterFormIndex source, const Exchange& exchange,
@@ -101,7 +102,7 @@ class ValueRegisters {
   ReshardPlans plans_;
   const bool in_region_;
   Program& program_;
-  /// By value, and by micro-batch behind those once a step: as computed first, then as resharded.
+  /// By value, and by micro-batch after those once a step: as computed first, then as resharded.
   std::vector<std::vector<std::vector<Holder>>> holders_;
   /// The inputs, and the meshes on which each is fed.
   std::set<std::pair<int, MeshPtr>> fed_;

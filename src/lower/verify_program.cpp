@@ -46,7 +46,7 @@ class Verifier {
         offence(instruction, "reads a register that nothing filled before");
     });
     if (!issue_after.is_none() && (!instruction.exchange() || issue_after >= time))
-      offence(instruction, "is to be issued behind a later instruction");
+      offence(instruction, "is to be issued after a later instruction");
     registers_.for_each_written(instruction, micro_batch, [&](RegisterIndex reg) {
       if (!is_filled_.contains(reg) || is_filled_[reg])
         offence(instruction, "writes a register that is filled already");

@@ -3,7 +3,7 @@
 // The cost is what it would be if all traffic passed the outermost level, less what each level h
 // saves: (price at h + 1) - (price at h) for all traffic inside of the groups of h. The bounds
 // limit what can be inside, for each level by itself. The price of a level is the least of its
-// links, and of those further out, so they hold for unlike groups and for direct links.
+// links, and of those further out, so they hold for different groups and for direct links.
 //
 // Of any traffic: a rank keeps at most its heaviest size - 1 edges inside of a group.
 //

@@ -221,7 +221,7 @@ struct Close {
   std::vector<GridAxis> axes;
 };
 
-/// A grid whose ranks send so many megabytes on each axis.
+/// A grid whose ranks send n megabytes on each axis.
 GridAxis megabytes(int size, AxisPattern pattern, double count) {
   return {std::to_string(size), size, pattern, Bytes(static_cast<int64_t>(count * 1e6))};
 }

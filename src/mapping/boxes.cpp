@@ -31,7 +31,7 @@ std::vector<int> uniform_fans(const DeviceTree& tree) {
   return fan;
 }
 
-/// All ways to use so many children of each node that the places are as many as the ranks.
+/// All ways to use n children of each node that the places are as many as the ranks.
 std::vector<std::vector<int>> used_fans(const std::vector<int>& fan, int ranks) {
   std::vector<std::vector<int>> found;
   std::vector<int> used(fan.size(), 1);

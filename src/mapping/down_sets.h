@@ -14,7 +14,7 @@ namespace tessera {
 ///   time     O(ranks of the grid x size)
 ///
 /// Let each line of one axis move its ranks of the set to its begin. The sends inside of the lines
-/// do not become fewer, because the begin of a line of so many ranks has as many as any part of it;
+/// do not become fewer, because the begin of a line of n ranks has as many as any part of it;
 /// nor do those between two lines, which have the smaller of both in common. So some set that keeps
 /// most is a down-set: with each position it has all with smaller coordinates. (Compression:
 /// Harper, J. Combin. Theory 1, 1966; Bollobas and Leader, Combinatorica 11(4), 1991.)

@@ -16,7 +16,7 @@
 namespace tessera {
 namespace {
 
-/// Up to so many ranks are tried exhaustively, and so many steps are made at most.
+/// Up to n ranks are tried exhaustively, and so many steps are made at most.
 constexpr int kMaxExactRanks = 12;
 constexpr int kSurelyExactRanks = 8;
 constexpr int64_t kMaxExactSteps = 300'000;

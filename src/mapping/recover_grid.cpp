@@ -74,7 +74,7 @@ std::vector<Rank> line_through(const RankGraph& graph, Rank rank, const EdgeWeig
   return line;
 }
 
-/// The axis of a line of `size` ranks. Of up to 3 ranks all patterns are alike but for what they
+/// The axis of a line of `size` ranks. Of up to 3 ranks all patterns are alike except for what they
 /// send.
 GridAxis axis_of(const RankGraph& graph, const std::vector<Rank>& line, const EdgeWeight& weight) {
   // An axis has whole bytes; edges have weighted ones.

@@ -14,7 +14,7 @@ double least_step_of(const TaskGraph& tasks, int64_t elements, std::vector<Rank>
   return least_step(runtime, tasks, elements, elements > 1 << 16 ? 20 : 200);
 }
 
-/// A chain of so many kernels of a few elements, on one rank.
+/// A chain of n kernels of a few elements, on one rank.
 TaskGraph chain(int kernels) {
   Graph graph;
   Builder builder(graph);

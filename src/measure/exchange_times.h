@@ -7,7 +7,7 @@
 
 namespace tessera {
 
-/// The time of an exchange in which each of two ranks receives so many bytes of the other one, for
+/// The time of an exchange in which each of two ranks receives n bytes of the other one, for
 /// several sizes: of steps in which two ranks gather and divide a tensor several times, less the
 /// time of the kernels between.
 ///

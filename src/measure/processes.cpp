@@ -101,7 +101,7 @@ FittedLink link_of(const ProcessTimes& times, bool on_one_host) {
   return fitted;
 }
 
-/// A gather among so many processes with links of their own, and on a bus that carries what two
+/// A gather among n processes with links of their own, and on a bus that carries what two
 /// processes send each other at once.
 Seconds gather_time(const GatherTime& gather, int processes, const LinkLevel& level) {
   const double received = static_cast<double>(gather.whole.value()) * (processes - 1) / processes;

@@ -10,13 +10,13 @@
 
 namespace tessera {
 
-/// The exchanges of two processes, each of which receives so many bytes of the other one.
+/// The exchanges of two processes, each of which receives n bytes of the other one.
 struct PairTimes {
   int a = 0, b = 0;
   std::vector<MeasuredTime> times;
 };
 
-/// All processes gather a tensor of so many bytes.
+/// All processes gather a tensor of n bytes.
 struct GatherTime {
   Bytes whole{0};
   Seconds measured{0};

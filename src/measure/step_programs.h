@@ -9,7 +9,7 @@
 
 namespace tessera {
 
-/// A tensor of so many f32 elements that `ranks` divide and gather in turn, `exchanges` times. Each
+/// A tensor of n f32 elements that `ranks` divide and gather in turn, `exchanges` times. Each
 /// rank receives the parts of the others.
 struct GatherChain {
   int64_t elements = 0;
@@ -25,7 +25,7 @@ double least_step(Runtime& runtime, const TaskGraph& tasks, int64_t elements, in
 /// The time of the kernels of a chain beside its exchanges: of those that divide and gather, for
 /// each exchange.
 Seconds kernels_of_exchange(const GatherChain& chain);
-/// scalar.mul of so many elements.
+/// scalar.mul of n elements.
 Seconds scaling_time(int64_t elements);
 
 }  // namespace tessera

@@ -3,7 +3,7 @@
 // nothing is carried from sample to sample. Weights are sampled uniformly from +-1/sqrt(width), as
 // is usual.
 //   source  Hochreiter and Schmidhuber, Neural Computation 9(8), 1997, with the forget gate of Gers
-//           et al., 2000; Cho et al., arXiv 1406.1078, with the reset gate behind the product as in
+//           et al., 2000; Cho et al., arXiv 1406.1078, with the reset gate after the product as in
 //           cuDNN
 #include <cmath>
 #include <vector>

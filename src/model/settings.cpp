@@ -20,19 +20,19 @@ struct ModelKey {
   double least = 0, most = 0;
 };
 
-constexpr double kMost = 1 << 20;
+constexpr double kMaxExtent = 1 << 20;
 
-const ModelKey kContextKey = {"context", &ModelConfig::context, 1, kMost};
+const ModelKey kContextKey = {"context", &ModelConfig::context, 1, kMaxExtent};
 const ModelKey kLayerKeys[] = {{"layers", &ModelConfig::layers, 1, 1000},
-                               {"width", &ModelConfig::width, 1, kMost}};
+                               {"width", &ModelConfig::width, 1, kMaxExtent}};
 const ModelKey kDropoutKey = {"dropout", &ModelConfig::dropout, 0, 0.99};
 
 const ModelKey kFamilyKeys[] = {
-    {"heads", &ModelConfig::heads, 1, kMost},
-    {"embedding", &ModelConfig::embedding, 1, kMost},
+    {"heads", &ModelConfig::heads, 1, kMaxExtent},
+    {"embedding", &ModelConfig::embedding, 1, kMaxExtent},
     {"tied", &ModelConfig::tied},
-    {"kv_heads", &ModelConfig::kv_heads, 0, kMost},
-    {"ffn", &ModelConfig::ffn, 0, kMost},
+    {"kv_heads", &ModelConfig::kv_heads, 0, kMaxExtent},
+    {"ffn", &ModelConfig::ffn, 0, kMaxExtent},
     {"depth", &ModelConfig::depth, 1, 1000},
     {"rope_base", &ModelConfig::rope_base, 1, 1e9},
 };
@@ -65,7 +65,7 @@ void read(ConfigTable& table, const ModelKey& key, ModelConfig& config) {
 
 Lora read_lora(ConfigTable& table) {
   Lora lora;
-  lora.rank = table.integer("lora_rank", lora.rank, 0, static_cast<int64_t>(kMost));
+  lora.rank = table.integer("lora_rank", lora.rank, 0, static_cast<int64_t>(kMaxExtent));
   lora.alpha = table.number("lora_alpha", lora.alpha, 1e-6, 1e6);
   lora.targets = table.texts("lora_targets", lora.targets);
   return lora;

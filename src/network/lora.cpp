@@ -46,7 +46,7 @@ Targets targets_of(const Graph& graph, const Lora& lora) {
   return targets;
 }
 
-/// Copies a graph and adds the adapters behind the products.
+/// Copies a graph and adds the adapters after the products.
 class AdapterWriter {
  public:
   AdapterWriter(const Graph& graph, const Lora& lora)

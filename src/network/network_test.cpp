@@ -167,7 +167,7 @@ ModelConfig adapted(const std::string& kind) {
   return config;
 }
 
-TEST(Adapters, AddTheirProductBehindEachTarget) {
+TEST(Adapters, AddTheirProductAfterEachTarget) {
   const Graph graph = forward_graph(network_of(adapted("gpt")), ForwardPurpose::kPrediction, 2, 7);
   const auto type = [&](const std::string& name) {
     return to_text(graph.type(*graph.find_value("blocks.0.attn." + name)));

@@ -205,8 +205,8 @@ void decide_as_given(const Graph& graph, const Op& op, const ReferenceCall& call
   for (const int result : decision.results) std::swap(call.outputs[result], outputs[result]);
 }
 
-/// Results of f16 and bf16 are always rounded, as a run rounds them, but for those of a perturbed
-/// run: rounding would hide changes that are smaller than half of a spacing.
+/// Results of f16 and bf16 are always rounded, as a run rounds them, except for those of a
+/// perturbed run: rounding would hide changes that are smaller than half of a spacing.
 bool is_rounded(DType dtype, const InterpreterOptions& options) {
   if (is_narrow_float(dtype)) return options.perturb == 0;
   return dtype == DType::kF32 && options.round;

@@ -78,7 +78,7 @@ std::optional<int> input_dims_of_weight(const Graph& graph, ValueId variable) {
   return dims;
 }
 
-const Variable* variable_behind(const Graph& graph, ValueId value) {
+const Variable* variable_after(const Graph& graph, ValueId value) {
   const OpId producer = graph.value(value).producer;
   if (producer.index < 0) return graph.variable_of(value);
   const Op& op = graph.op(producer);

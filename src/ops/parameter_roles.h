@@ -15,7 +15,7 @@ std::optional<int> input_dims_of_weight(const Graph& graph, ValueId variable);
 
 /// The variable that `value` is, or of which it is a cast, as mixed precision makes them; nullptr
 /// when it is none.
-const Variable* variable_behind(const Graph& graph, ValueId value);
+const Variable* variable_after(const Graph& graph, ValueId value);
 
 /// Is the variable a bias: does the forward only add it to results of products?
 bool is_bias(const Graph& graph, ValueId variable);

@@ -148,7 +148,7 @@ TEST(TransposedConvolution, LaysItsWindowDownAtEachElement) {
   // The sum of 1 10 100 . . and . . 2 20 200.
   EXPECT_THAT(bench.value(transposed_convolution(bench.builder, x, w, {.stride = {2}})),
               ElementsAre(1, 10, 102, 20, 200));
-  // There is one more element behind the last, and one less before the first.
+  // There is one more element after the last, and one less before the first.
   EXPECT_THAT(
       bench.value(transposed_convolution(bench.builder, x, w, {.stride = {2}, .low = {1}}, {1})),
       ElementsAre(10, 102, 20, 200, 0));

@@ -21,7 +21,7 @@ class CheckedProgram {
   const MicroBatchAxis& micro_batch_axis() const { return micro_batch_axis_; }
 
   Register reg(RegisterIndex reg) const { return tasks_.registers[reg]; }
-  /// The coordinates at which parts, parameters and pulls are compared.
+  /// The coordinates at which parts, parameters and receives are compared.
   const std::vector<Coordinate>& coordinates(MeshIndex mesh) const { return coordinates_[mesh]; }
 
   const std::string& name_of(ValueId value) const { return graph_.value(value).name; }

@@ -33,10 +33,10 @@ bool overlap(const Box& a, const Box& b) {
   return true;
 }
 
-/// The check of the pulls of one receiver.
-class PullCheck {
+/// The check of the recv regions of one receiver.
+class RecvRegionCheck {
  public:
-  PullCheck(const Shape& shape, const Exchange& exchange, Rank receiver)
+  RecvRegionCheck(const Shape& shape, const Exchange& exchange, Rank receiver)
       : shape_(shape),
         from_(exchange.from),
         to_(exchange.to),
@@ -49,17 +49,18 @@ class PullCheck {
     for (const PartialAxis& p : resolved_) contributions_ *= from_.mesh->shape()[p.axis];
   }
 
-  void run(std::span<const Pull> pulls) {
+  void run(std::span<const RecvRegion> recv_regions) {
     if (wants_nothing()) {
-      if (!pulls.empty())
-        refuse("pulls " + to_text(pulls.front().box) + " where it holds nothing or the identity");
+      if (!recv_regions.empty())
+        refuse("receives " + to_text(recv_regions.front().box) +
+               " where it holds nothing or the identity");
       return;
     }
     size_t begin = 0;
-    while (begin < pulls.size()) {
+    while (begin < recv_regions.size()) {
       size_t end = begin + 1;
-      while (end < pulls.size() && !pulls[end].first) ++end;
-      check_contributions(pulls.subspan(begin, end - begin));
+      while (end < recv_regions.size() && !recv_regions[end].first) ++end;
+      check_contributions(recv_regions.subspan(begin, end - begin));
       begin = end;
     }
     check_tiles();
@@ -79,21 +80,23 @@ class PullCheck {
   }
 
   /// Checks the contributions to one box: the first one, and those that are reduced into it.
-  void check_contributions(std::span<const Pull> group) {
+  void check_contributions(std::span<const RecvRegion> group) {
     const Box& box = group.front().box;
     if (!group.front().first)
       refuse("reduces into " + to_text(box) + " what nothing was copied to");
     if (box.empty() || !is_inside_one(box, wanted_))
-      refuse("pulls " + to_text(box) + " and wants " + boxes_text(wanted_));
+      refuse("receives " + to_text(box) + " and wants " + boxes_text(wanted_));
     std::set<int64_t> seen;
-    for (const Pull& pull : group) {
-      if (pull.box != box) refuse("reduces " + to_text(pull.box) + " into " + to_text(box));
-      if (!pull.first && (resolved_.empty() || pull.reduce != resolved_.front().reduce))
-        refuse("takes the " + std::string(to_text(pull.reduce)) + " of contributions to " +
+    for (const RecvRegion& recv_region : group) {
+      if (recv_region.box != box)
+        refuse("reduces " + to_text(recv_region.box) + " into " + to_text(box));
+      if (!recv_region.first &&
+          (resolved_.empty() || recv_region.reduce != resolved_.front().reduce))
+        refuse("takes the " + std::string(to_text(recv_region.reduce)) + " of contributions to " +
                to_text(box));
-      if (!seen.insert(contribution_of(pull)).second)
+      if (!seen.insert(contribution_of(recv_region)).second)
         refuse("takes the same partial value of " + to_text(box) + " twice, from rank " +
-               std::to_string(pull.sender));
+               std::to_string(recv_region.sender));
     }
     if (std::ssize(seen) != contributions_)
       refuse("takes " + std::to_string(seen.size()) + " of " + std::to_string(contributions_) +
@@ -102,25 +105,26 @@ class PullCheck {
   }
 
   /// The coordinate of the sender on the resolved axes, as one number.
-  int64_t contribution_of(const Pull& pull) const {
-    const auto sender = from_.mesh->coordinate_of(pull.sender);
-    if (!sender) refuse("pulls from rank " + std::to_string(pull.sender) + ", which has no part");
+  int64_t contribution_of(const RecvRegion& recv_region) const {
+    const auto sender = from_.mesh->coordinate_of(recv_region.sender);
+    if (!sender)
+      refuse("receives from rank " + std::to_string(recv_region.sender) + ", which has no part");
     std::vector<Box> held;
     for (const Piece& piece : from_.pieces(shape_, *sender)) held.push_back(piece.box);
-    if (!is_inside_one(pull.box, held))
-      refuse("pulls " + to_text(pull.box) + " from rank " + std::to_string(pull.sender) +
-             ", which holds " + boxes_text(held));
+    if (!is_inside_one(recv_region.box, held))
+      refuse("receives " + to_text(recv_region.box) + " from rank " +
+             std::to_string(recv_region.sender) + ", which holds " + boxes_text(held));
     int64_t number = 0;
     for (const PartialAxis& p : resolved_)
       number = number * from_.mesh->shape()[p.axis] + (*sender)[p.axis];
     for (const PartialAxis& p : to_.partial)
       if (from_.is_partial_on(p.axis) && (*sender)[p.axis] != coordinate_[p.axis])
-        refuse("pulls from rank " + std::to_string(pull.sender) +
+        refuse("receives from rank " + std::to_string(recv_region.sender) +
                " a partial value of another group");
     return number;
   }
 
-  /// Checks that the boxes that are pulled tile those that are wanted.
+  /// Checks that the boxes that are received tile those that are wanted.
   void check_tiles() {
     int64_t elements = 0;
     for (const Box* tile : tiles_) elements += element_count(tile->shape());
@@ -134,12 +138,12 @@ class PullCheck {
         if (!tiles_[i]->ranges.empty() && first_begin(tiles_[j]) >= tiles_[i]->ranges.front().end)
           break;
         if (overlap(*tiles_[i], *tiles_[j]))
-          refuse("pulls " + to_text(*tiles_[i]) + " and again " + to_text(*tiles_[j]));
+          refuse("receives " + to_text(*tiles_[i]) + " and again " + to_text(*tiles_[j]));
       }
     int64_t wanted = 0;
     for (const Box& box : wanted_) wanted += element_count(box.shape());
     if (elements != wanted)
-      refuse("pulls " + std::to_string(elements) + " of the " + std::to_string(wanted) +
+      refuse("receives " + std::to_string(elements) + " of the " + std::to_string(wanted) +
              " elements of " + boxes_text(wanted_));
   }
 
@@ -171,9 +175,9 @@ void check_ends(const Exchange& exchange) {
     refuse_exchange(exchange, "has partial values of two reductions at once");
 }
 
-void check_pulls(const Shape& shape, const Exchange& exchange, Rank receiver,
-                 std::span<const Pull> pulls) {
-  PullCheck(shape, exchange, receiver).run(pulls);
+void check_recv_regions(const Shape& shape, const Exchange& exchange, Rank receiver,
+                        std::span<const RecvRegion> recv_regions) {
+  RecvRegionCheck(shape, exchange, receiver).run(recv_regions);
 }
 
 }  // namespace tessera

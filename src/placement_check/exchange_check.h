@@ -1,5 +1,5 @@
-// The check of one exchange: whether its pulls bring together what its placements say. It derives
-// the answer from the boxes of both ends, independently of how the pulls were found.
+// The check of one exchange: whether its recv regions bring together what its placements say. It
+// derives the answer from the boxes of both ends, independently of how the recv regions were found.
 #pragma once
 
 #include <span>
@@ -7,7 +7,7 @@
 #include "base/tensor/split.h"
 #include "base/units.h"
 #include "reshard/exchange.h"
-#include "reshard/pulls.h"
+#include "reshard/recv_regions.h"
 
 namespace tessera {
 
@@ -16,17 +16,18 @@ namespace tessera {
 ///   throws  InternalError
 void check_ends(const Exchange& exchange);
 
-/// Checks what `receiver` pulls of a tensor of this shape.
+/// Checks what `receiver` receives of a tensor of this shape.
 ///
 ///   requires  check_ends(exchange) holds
-///   ensures   each sender holds what is pulled from it;
+///   ensures   each sender holds what is received from it;
 ///             every element that the receiver wants comes exactly once from each coordinate of the
 ///             resolved partial axes, its first contribution marked as such, the others reduced as
 ///             the axes say;
 ///             partial values over axes that stay partial come from the receiver's own coordinate;
-///             a rank whose coordinate on an axis that becomes partial is not 0 pulls nothing
+///             a rank whose coordinate on an axis that becomes partial is not 0 receives
+///             nothing
 ///   throws    InternalError that names the receiver and the box
-void check_pulls(const Shape& shape, const Exchange& exchange, Rank receiver,
-                 std::span<const Pull> pulls);
+void check_recv_regions(const Shape& shape, const Exchange& exchange, Rank receiver,
+                        std::span<const RecvRegion> recv_regions);
 
 }  // namespace tessera

@@ -1,4 +1,4 @@
-// Wrong pulls are planted, and each is found from the boxes of both ends.
+// Wrong recv regions are planted, and each is found from the boxes of both ends.
 #include "placement_check/exchange_check.h"
 
 #include <gmock/gmock.h>
@@ -24,19 +24,19 @@ Given exchange_of(std::string_view from, std::string_view to) {
   return {a.type.shape, classified(a.type.shape, a.attr, b.attr)};
 }
 
-/// The message of the check for these pulls; "" when it finds nothing.
-std::string finding(const Given& given, Rank receiver, const std::vector<Pull>& list) {
+/// The message of the check for these recv regions; "" when it finds nothing.
+std::string finding(const Given& given, Rank receiver, const std::vector<RecvRegion>& list) {
   try {
     check_ends(given.exchange);
-    check_pulls(given.shape, given.exchange, receiver, list);
+    check_recv_regions(given.shape, given.exchange, receiver, list);
     return "";
   } catch (const InternalError& error) {
     return error.what();
   }
 }
 
-std::vector<Pull> pulls_of(const Given& given, Rank receiver) {
-  return pulls(given.shape, given.exchange, receiver);
+std::vector<RecvRegion> recv_regions_of(const Given& given, Rank receiver) {
+  return recv_regions(given.shape, given.exchange, receiver);
 }
 
 // ---- what passes ----
@@ -53,7 +53,7 @@ const char* const kPlacements[] = {"f32[5, 7]",
                                    "f32[5, 7] {partial sum: dp, tp}",
                                    "f32[5, 7] {partial max: tp}"};
 
-TEST(ExchangeCheck, PassesThePullsOfEveryPairOfPlacements) {
+TEST(ExchangeCheck, PassesTheRecvRegionsOfEveryPairOfPlacements) {
   int pairs = 0;
   for (const char* from : kPlacements)
     for (const char* to : kPlacements) {
@@ -67,7 +67,8 @@ TEST(ExchangeCheck, PassesThePullsOfEveryPairOfPlacements) {
       if (given.exchange.from == given.exchange.to || !keeps_its_reduction()) continue;
       ++pairs;
       for (Rank receiver = 0; receiver < 6; ++receiver)
-        EXPECT_EQ(finding(given, receiver, pulls_of(given, receiver)), "") << from << " to " << to;
+        EXPECT_EQ(finding(given, receiver, recv_regions_of(given, receiver)), "")
+            << from << " to " << to;
     }
   EXPECT_GT(pairs, 80);
 }
@@ -87,7 +88,7 @@ TEST(ExchangeCheck, SamplesTheCornersOfLargeMeshesAndAllOfSmallOnes) {
 
 TEST(ExchangeCheck, FindsAPartialValueThatIsNotTaken) {
   const Given given = exchange_of("f32[4, 6] {partial sum: tp}", "f32[4, 6]");
-  std::vector<Pull> list = pulls_of(given, 4);
+  std::vector<RecvRegion> list = recv_regions_of(given, 4);
   list.pop_back();
   EXPECT_EQ(finding(given, 4, list),
             "internal error: placements: in the exchange from [*, *] {partial sum: tp} to [*, *] "
@@ -96,7 +97,7 @@ TEST(ExchangeCheck, FindsAPartialValueThatIsNotTaken) {
 
 TEST(ExchangeCheck, FindsAPartialValueThatIsTakenTwice) {
   const Given given = exchange_of("f32[4, 6] {partial sum: tp}", "f32[4, 6]");
-  std::vector<Pull> list = pulls_of(given, 4);
+  std::vector<RecvRegion> list = recv_regions_of(given, 4);
   list.push_back(list.back());
   EXPECT_THAT(
       finding(given, 4, list),
@@ -110,7 +111,7 @@ TEST(ExchangeCheck, FindsAPartialValueThatIsTakenTwice) {
 
 TEST(ExchangeCheck, FindsAnotherReduction) {
   const Given given = exchange_of("f32[4, 6] {partial sum: tp}", "f32[4, 6]");
-  std::vector<Pull> list = pulls_of(given, 0);
+  std::vector<RecvRegion> list = recv_regions_of(given, 0);
   list.back().reduce = ReduceOp::kMax;
   EXPECT_THAT(finding(given, 0, list),
               testing::EndsWith("rank 0 takes the max of contributions to [0:4, 0:6]"));
@@ -118,7 +119,7 @@ TEST(ExchangeCheck, FindsAnotherReduction) {
 
 TEST(ExchangeCheck, FindsASumWithoutAFirstTerm) {
   const Given given = exchange_of("f32[4, 6] {partial sum: tp}", "f32[4, 6]");
-  std::vector<Pull> list = pulls_of(given, 0);
+  std::vector<RecvRegion> list = recv_regions_of(given, 0);
   list.front().first = false;
   EXPECT_THAT(finding(given, 0, list),
               testing::EndsWith("rank 0 reduces into [0:4, 0:6] what nothing was copied to"));
@@ -126,49 +127,50 @@ TEST(ExchangeCheck, FindsASumWithoutAFirstTerm) {
 
 TEST(ExchangeCheck, FindsAPartialValueOfAnotherGroup) {
   const Given given = exchange_of("f32[4, 6] {partial sum: dp, tp}", "f32[4, 6] {partial sum: dp}");
-  std::vector<Pull> list = pulls_of(given, 0);
+  std::vector<RecvRegion> list = recv_regions_of(given, 0);
   list.back().sender += 3;  // the same coordinate on tp, the other one on dp
   EXPECT_THAT(finding(given, 0, list),
-              testing::EndsWith("rank 0 pulls from rank 5 a partial value of another group"));
+              testing::EndsWith("rank 0 receives from rank 5 a partial value of another group"));
 }
 
 TEST(ExchangeCheck, FindsAPartThatTheSenderDoesNotHold) {
   const Given given = exchange_of("f32[4, 6@tp]", "f32[4, 6]");
-  std::vector<Pull> list = pulls_of(given, 0);
+  std::vector<RecvRegion> list = recv_regions_of(given, 0);
   list.back().sender = 1;
   EXPECT_THAT(finding(given, 0, list),
-              testing::EndsWith("rank 0 pulls [0:4, 4:6] from rank 1, which holds [0:4, 2:4]"));
+              testing::EndsWith("rank 0 receives [0:4, 4:6] from rank 1, which holds [0:4, 2:4]"));
 }
 
 TEST(ExchangeCheck, FindsAPartThatIsMissing) {
   const Given given = exchange_of("f32[4, 6@tp]", "f32[4, 6]");
-  std::vector<Pull> list = pulls_of(given, 0);
+  std::vector<RecvRegion> list = recv_regions_of(given, 0);
   list.pop_back();
   EXPECT_THAT(finding(given, 0, list),
-              testing::EndsWith("rank 0 pulls 16 of the 24 elements of [0:4, 0:6]"));
+              testing::EndsWith("rank 0 receives 16 of the 24 elements of [0:4, 0:6]"));
 }
 
 TEST(ExchangeCheck, FindsAPartThatIsTakenTwice) {
   const Given given = exchange_of("f32[4, 6@tp]", "f32[4, 6]");
-  std::vector<Pull> list = pulls_of(given, 0);
+  std::vector<RecvRegion> list = recv_regions_of(given, 0);
   list[1] = list[0];
   EXPECT_THAT(finding(given, 0, list),
-              testing::EndsWith("rank 0 pulls [0:4, 0:2] and again [0:4, 0:2]"));
+              testing::EndsWith("rank 0 receives [0:4, 0:2] and again [0:4, 0:2]"));
 }
 
 TEST(ExchangeCheck, FindsAPartThatIsNotWanted) {
   const Given given = exchange_of("f32[4, 6]", "f32[4@dp, 6]");
-  std::vector<Pull> list = pulls_of(given, 0);
+  std::vector<RecvRegion> list = recv_regions_of(given, 0);
   list[0].box.ranges[0] = {0, 4};
   EXPECT_THAT(finding(given, 0, list),
-              testing::EndsWith("rank 0 pulls [0:4, 0:6] and wants [0:2, 0:6]"));
+              testing::EndsWith("rank 0 receives [0:4, 0:6] and wants [0:2, 0:6]"));
 }
 
 TEST(ExchangeCheck, FindsAWholeTensorThatEveryRankTakesAsItsPartialValue) {
   const Given given = exchange_of("f32[4, 6]", "f32[4, 6] {partial sum: tp}");
-  EXPECT_EQ(finding(given, 0, pulls_of(given, 0)), "");
-  EXPECT_THAT(finding(given, 1, pulls_of(given, 0)),
-              testing::EndsWith("rank 1 pulls [0:4, 0:6] where it holds nothing or the identity"));
+  EXPECT_EQ(finding(given, 0, recv_regions_of(given, 0)), "");
+  EXPECT_THAT(
+      finding(given, 1, recv_regions_of(given, 0)),
+      testing::EndsWith("rank 1 receives [0:4, 0:6] where it holds nothing or the identity"));
 }
 
 TEST(ExchangeCheck, FindsPartialValuesThatBecomeThoseOfAnotherReduction) {

@@ -78,25 +78,25 @@ OpCheck::DividedOp OpCheck::divided(const Task& task, const KernelStep& step, Op
   for (RegisterIndex reg : step.inputs) check_micro_batch(step, reg, task.micro_batch);
   const OpRule& rule = rule_of(id);
   auto& division = divisions_[id.index];
-  if (!division || !is_divided_like(step, division->like)) division.emplace(divide(rule, step, op));
+  if (!division || !is_divided_as(step, division->like)) division.emplace(divide(rule, step, op));
   return {op, rule, *division, task.micro_batch};
 }
 
 /// Are the operands of two executions of an op divided alike?
-bool OpCheck::is_divided_like(const KernelStep& a, const KernelStep& b) const {
-  const auto is_placed_like = [&](RegisterIndex x, RegisterIndex y) {
+bool OpCheck::is_divided_as(const KernelStep& a, const KernelStep& b) const {
+  const auto is_placed_as = [&](RegisterIndex x, RegisterIndex y) {
     return placements_.at(x).attr == placements_.at(y).attr;
   };
-  const auto is_declared_like = [&](RegisterIndex x, RegisterIndex y) {
+  const auto is_declared_as = [&](RegisterIndex x, RegisterIndex y) {
     const Register &one = program_.reg(x), &other = program_.reg(y);
     return one.mesh == other.mesh && one.attr == other.attr &&
            one.micro_batch.dim == other.micro_batch.dim &&
            (one.micro_batch.index < 0) == (other.micro_batch.index < 0);
   };
   return std::equal(a.inputs.begin(), a.inputs.end(), b.inputs.begin(), b.inputs.end(),
-                    is_placed_like) &&
+                    is_placed_as) &&
          std::equal(a.outputs.begin(), a.outputs.end(), b.outputs.begin(), b.outputs.end(),
-                    is_declared_like);
+                    is_declared_as);
 }
 
 OpCheck::Division OpCheck::divide(const OpRule& rule, const KernelStep& step, const Op& op) const {

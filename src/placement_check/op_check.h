@@ -67,7 +67,7 @@ class OpCheck {
 
   const OpRule& rule_of(OpId id);
   DividedOp divided(const Task& task, const KernelStep& step, OpId id);
-  bool is_divided_like(const KernelStep& a, const KernelStep& b) const;
+  bool is_divided_as(const KernelStep& a, const KernelStep& b) const;
   Division divide(const OpRule& rule, const KernelStep& step, const Op& op) const;
   void check_parts(const DividedOp& op, const OperandFactors& factors, RegisterIndex index) const;
   void check_part(const DividedOp& op, const DimFactor& dim, int d, RegisterIndex index) const;

@@ -71,7 +71,7 @@ class PlacementCheck {
     ops_.check(task, step, op);
   }
 
-  /// Most steps compute the op behind that of the step before.
+  /// Most steps compute the op after that of the step before.
   OpId op_called(const std::string& name) {
     const auto& ops = program_.graph().ops();
     const int next = last_op_.index + 1;

@@ -13,7 +13,7 @@ namespace tessera {
 
 /// Checks that `tasks` computes `graph`.
 ///
-///   requires  check(tasks) holds; `tasks` was made from `graph` in so many micro-batches
+///   requires  check(tasks) holds; `tasks` was made from `graph` in n micro-batches
 ///   ensures   every kernel has the operands of its serial op, of its own micro-batch, divided as
 ///             one choice of axes for the factors of its rule allows, and the parameters that its
 ///             operator has there;
@@ -22,11 +22,11 @@ namespace tessera {
 ///             exchanges transfer the boxes that their placements say;
 ///             every output and every next value of a variable is made, whole and where it is
 ///             declared
-///   limits    parameters, parts and pulls are compared at every coordinate of a small mesh, and at
-///             the corners and a sample of a large one. Bytes, order and overwriting are checked by
-///             check(), the arithmetic of kernels by verify
+///   limits    parameters, parts and receives are compared at every coordinate of a small mesh, and
+///             at the corners and a sample of a large one. Bytes, order and overwriting are checked
+///             by check(), the arithmetic of kernels by verify
 ///   throws    InternalError that names the op or register, what is derived and what is declared
-///   time      O(tasks x operands), and for each different exchange the pulls of at most 32
+///   time      O(tasks x operands), and for each different exchange the recv regions of at most 32
 ///             receivers
 void check_placements(const Graph& graph, const TaskGraph& tasks, int64_t micro_batches);
 

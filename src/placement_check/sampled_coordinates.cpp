@@ -28,7 +28,8 @@ std::vector<Coordinate> sampled_coordinates(const Mesh& mesh) {
     positions.insert(position);
   }
   std::vector<Coordinate> coordinates;
-  if (!is_small && mesh.is_weighted()) coordinates = {mesh.heaviest(), mesh.lightest()};
+  if (!is_small && mesh.is_weighted())
+    coordinates = {mesh.largest_shard_coordinate(), mesh.smallest_shard_coordinate()};
   for (int64_t position : positions)
     coordinates.push_back(mesh.coordinate_at(static_cast<int>(position)));
   return coordinates;

@@ -2,7 +2,7 @@
 
 #include "placement_check/exchange_check.h"
 #include "placement_check/refuse.h"
-#include "reshard/pulls.h"
+#include "reshard/recv_regions.h"
 
 namespace tessera {
 
@@ -26,7 +26,7 @@ void TransferCheck::check_part(const Task& task, size_t part) {
            " is declared " + to_text(to.attr));
   if (from.type != to.type || from.micro_batch != to.micro_batch)
     refuse(what + "fills the register of one micro-batch with another");
-  check_ends_and_pulls(task, part);
+  check_ends_and_recv_regions(task, part);
   SymbolicPlacement placement = placements_.at(source);
   DistAttr attr = axis.declared_dims(to);
   attr.partial = axis.declared_partial(to);
@@ -36,7 +36,7 @@ void TransferCheck::check_part(const Task& task, size_t part) {
   placements_.fill(target, std::move(placement));
 }
 
-void TransferCheck::check_ends_and_pulls(const Task& task, size_t part) {
+void TransferCheck::check_ends_and_recv_regions(const Task& task, size_t part) {
   const Exchange& exchange = task.parts[part].exchange;
   const Register& source = program_.reg(task.inputs[part]);
   const Shape& shape = source.type->shape;
@@ -48,7 +48,7 @@ void TransferCheck::check_ends_and_pulls(const Task& task, size_t part) {
   check_ends(exchange);
   for (const Coordinate& coordinate : program_.coordinates(task.mesh)) {
     const Rank receiver = exchange.to.mesh->rank_at(coordinate);
-    check_pulls(shape, exchange, receiver, pulls(shape, exchange, receiver));
+    check_recv_regions(shape, exchange, receiver, recv_regions(shape, exchange, receiver));
   }
 }
 

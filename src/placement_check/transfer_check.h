@@ -17,8 +17,8 @@ class TransferCheck {
   TransferCheck(const CheckedProgram& program, SymbolicPlacements& placements)
       : program_(program), placements_(placements) {}
 
-  /// Checks that an exchange transfers between the placements of its registers and that its pulls
-  /// are right, and fills its target.
+  /// Checks that an exchange transfers between the placements of its registers and that its recv
+  /// regions are right, and fills its target.
   ///   throws  InternalError
   void check_exchange(const Task& task);
 
@@ -31,11 +31,11 @@ class TransferCheck {
 
  private:
   void check_part(const Task& task, size_t part);
-  void check_ends_and_pulls(const Task& task, size_t part);
+  void check_ends_and_recv_regions(const Task& task, size_t part);
 
   const CheckedProgram& program_;
   SymbolicPlacements& placements_;
-  /// The texts of the exchanges whose pulls were checked: equal exchanges are checked once.
+  /// The texts of the exchanges whose recv regions were checked: equal exchanges are checked once.
   std::set<std::string> checked_exchanges_;
 };
 

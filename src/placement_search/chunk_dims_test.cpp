@@ -81,12 +81,13 @@ TEST(ChunkDims, AreStrategiesOfTheProduct) {
   const OpId y = graph.value(*graph.find_value("y")).producer;
   const auto mesh = std::make_shared<const Mesh>(parse_mesh("x=2"));
   const ChunkDims dims = chunk_dims(graph, rules);
-  std::vector<std::string> homes;
+  std::vector<std::string> canonical_placements;
   for (const OpSharding& sharding :
        strategies_of(rules[y.index], mesh, {false, false}, dims.of_op[y.index]))
-    homes.push_back(to_text(input_attr(view(graph, graph.op(y)), rules[y.index], sharding, 1)));
-  EXPECT_EQ(std::ranges::count(homes, "[*, @x]"), 1);
-  EXPECT_EQ(std::ranges::count(homes, "[*, @x/3]"), 1);
+    canonical_placements.push_back(
+        to_text(input_attr(view(graph, graph.op(y)), rules[y.index], sharding, 1)));
+  EXPECT_EQ(std::ranges::count(canonical_placements, "[*, @x]"), 1);
+  EXPECT_EQ(std::ranges::count(canonical_placements, "[*, @x/3]"), 1);
 }
 
 }  // namespace

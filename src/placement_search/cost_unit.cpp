@@ -10,8 +10,8 @@ namespace tessera {
 solver::Cost CostUnit::cost_of(double seconds) const {
   if (!std::isfinite(seconds)) return solver::kForbidden;
   // The sum of costs is too large with one of them, so that the unit becomes a larger one.
-  constexpr double kMost = 1e17;
-  return std::llround(std::min(1e12 * seconds / picoseconds_, kMost));
+  constexpr double kMaxUnits = 1e17;
+  return std::llround(std::min(1e12 * seconds / picoseconds_, kMaxUnits));
 }
 
 Seconds CostUnit::seconds(solver::Wide cost) const {

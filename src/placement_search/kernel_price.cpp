@@ -36,7 +36,7 @@ KernelDemand demand_on(const OpView& op, const ShardingRule& rule, const OpShard
 
 std::vector<PricedRank> priced_ranks(const Mesh& mesh, const DeviceCost& device,
                                      const std::vector<DeviceCost>& devices) {
-  if (devices.empty()) return {{mesh.heaviest(), device}};
+  if (devices.empty()) return {{mesh.largest_shard_coordinate(), device}};
   std::vector<PricedRank> ranks;
   for (int i = 0; i < mesh.size(); ++i) {
     Coordinate coordinate = mesh.coordinate_at(i);

@@ -10,9 +10,9 @@
 namespace tessera {
 namespace {
 
-std::vector<std::vector<int>> members_of(const std::vector<int>& ties) {
-  std::vector<std::vector<int>> members(ties.size());
-  for (int i = 0; i < std::ssize(ties); ++i) members[ties[i]].push_back(i);
+std::vector<std::vector<int>> members_of(const std::vector<int>& shared_decisions) {
+  std::vector<std::vector<int>> members(shared_decisions.size());
+  for (int i = 0; i < std::ssize(shared_decisions); ++i) members[shared_decisions[i]].push_back(i);
   return members;
 }
 
@@ -25,8 +25,11 @@ std::string kernel_of(const OpView& op, const ShardingRule& rule) {
 
 }  // namespace
 
-MemoryMoments::MemoryMoments(const Graph& graph, const OpRules& rules, const Ties& ties)
-    : graph_(graph), ops_(members_of(ties.of_op)), values_(members_of(ties.of_value)) {
+MemoryMoments::MemoryMoments(const Graph& graph, const OpRules& rules,
+                             const SharedDecisions& shared_decisions)
+    : graph_(graph),
+      ops_(members_of(shared_decisions.of_op)),
+      values_(members_of(shared_decisions.of_value)) {
   const int count = static_cast<int>(graph.ops().size());
   std::vector<bool> is_moment(count, false);
   for (const std::vector<int>& members : ops_)
@@ -37,8 +40,9 @@ MemoryMoments::MemoryMoments(const Graph& graph, const OpRules& rules, const Tie
     lifetimes_.push_back(lifetime_of(ValueId{i}));
   const std::shared_ptr<const KernelSet> own = own_kernels(graph);
   for (int i = 0; i < count; ++i)
-    may_write_over_.push_back(ties.is_first(OpId{i}) ? overwritable(OpId{i}, rules[i], own.get())
-                                                     : may_write_over_[ties.of_op[i]]);
+    may_write_over_.push_back(shared_decisions.is_first(OpId{i})
+                                  ? overwritable(OpId{i}, rules[i], own.get())
+                                  : may_write_over_[shared_decisions.of_op[i]]);
   for (int first = 0; first < count; ++first) {
     if (ops_[first].empty()) continue;
     const ValueId operand = overwritten(OpId{first});

@@ -1,5 +1,5 @@
-// When the values of a program are alive, on a short axis of time: of tied layers only the first
-// and the last one have moments of their own.
+// When the values of a program are alive, on a short axis of time: of layers that share decisions
+// only the first and the last one have moments of their own.
 #pragma once
 
 #include <cstdint>
@@ -9,8 +9,8 @@
 
 #include "graph/graph.h"
 #include "kernels/kernel_set.h"
+#include "placement_search/shared_decisions.h"
 #include "placement_search/step_registers.h"
-#include "placement_search/ties.h"
 #include "shard/rules.h"
 #include "solver/problem.h"
 
@@ -22,17 +22,18 @@ struct Lifetime {
   int last = -1;
 };
 
-/// A moment is an op, with its operands and its results. Memory that ops of like layers hold rises
-/// or falls evenly from layer to layer, so that its peak is in the first or in the last of them.
+/// A moment is an op, with its operands and its results. Memory that ops of repeated layers hold
+/// rises or falls evenly from layer to layer, so that its peak is in the first or in the last of
+/// them.
 class MemoryMoments {
  public:
   using Span = std::pair<solver::Moment, solver::Moment>;  // begin, end
 
   /// The graph outlives it.
-  MemoryMoments(const Graph& graph, const OpRules& rules, const Ties& ties);
+  MemoryMoments(const Graph& graph, const OpRules& rules, const SharedDecisions& shared_decisions);
 
   solver::Interval all() const { return {0, begins_.back()}; }
-  /// Those that are tied to a value or an op, itself included.
+  /// Those that share the decision of a value or an op, itself included.
   const std::vector<int>& members(ValueId first) const { return values_[first.index]; }
   const std::vector<int>& members(OpId first) const { return ops_[first.index]; }
 

@@ -11,13 +11,13 @@
 namespace tessera {
 namespace {
 
-/// By value: may an op, or its home, make it a partial sum?
+/// By value: may an op, or its canonical placement, make it a partial sum?
 std::vector<bool> partial_values(const Graph& graph, const OpRules& rules,
                                  const SearchConstraints& constraints) {
   std::vector<bool> marked(graph.values().size(), false);
-  for (const auto& [value, homes] : constraints.homes)
-    marked[value] =
-        std::ranges::any_of(homes, [](const DistAttr& a) { return !a.partial.empty(); });
+  for (const auto& [value, canonical_placements] : constraints.canonical_placements)
+    marked[value] = std::ranges::any_of(canonical_placements,
+                                        [](const DistAttr& a) { return !a.partial.empty(); });
   return may_be_partial(graph, rules, std::move(marked));
 }
 
@@ -74,8 +74,8 @@ OpStrategies strategies_of_op(const Graph& graph, OpId id, const ShardingRule& r
   return all;
 }
 
-ConeStrategies strategies_of_single(OpStrategies& op, int limit) {
-  ConeStrategies single;
+OpClusterStrategies strategies_of_single(OpStrategies& op, int limit) {
+  OpClusterStrategies single;
   if (std::ssize(op.shardings) > limit) {
     single.dropped = std::ssize(op.shardings) - limit;
     keep_fastest(op, limit);
@@ -87,49 +87,54 @@ ConeStrategies strategies_of_single(OpStrategies& op, int limit) {
 
 }  // namespace
 
-MeshStrategies::MeshStrategies(std::shared_ptr<const ConedGraph> coned, MeshPtr mesh,
+MeshStrategies::MeshStrategies(std::shared_ptr<const ClusteredGraph> clustered, MeshPtr mesh,
                                const CostModel& cost, const SearchProblemOptions& options)
-    : coned_(std::move(coned)),
+    : clustered_(std::move(clustered)),
       mesh_(std::move(mesh)),
       cost_(cost),
       options_(options),
       prices_(cost, options.all_reduce) {
-  const Graph& graph = coned_->graph;
+  const Graph& graph = clustered_->graph;
   for (const Value& value : graph.values()) types_.push_back(prices_.type_index(value.type));
-  const std::vector<bool> may_be = partial_values(graph, coned_->rules, options_.constraints);
+  const std::vector<bool> may_be = partial_values(graph, clustered_->rules, options_.constraints);
   const std::vector<PricedRank> ranks = priced_ranks(*mesh_, cost.device, options.devices);
-  for (const std::vector<OpId>& ops : coned_->reading.cones()) add_cone(ops, may_be, ranks);
+  for (const std::vector<OpId>& ops : clustered_->reading.op_clusters())
+    add_op_cluster(ops, may_be, ranks);
 }
 
-void MeshStrategies::add_cone(const std::vector<OpId>& ops, const std::vector<bool>& may_be_partial,
-                              const std::vector<PricedRank>& ranks) {
-  const Graph& graph = coned_->graph;
-  Cone cone{ops, graph.op(ops.front()).role == Role::kOptimizer, {}};
+void MeshStrategies::add_op_cluster(const std::vector<OpId>& ops,
+                                    const std::vector<bool>& may_be_partial,
+                                    const std::vector<PricedRank>& ranks) {
+  const Graph& graph = clustered_->graph;
+  OpCluster op_cluster{ops, graph.op(ops.front()).role == Role::kOptimizer, {}};
   for (OpId op : ops) {
-    const ShardingRule& rule = coned_->rules[op.index];
-    cone.of_op.push_back(strategies_of_op(
-        graph, op, rule,
-        shardings_of(graph, op, rule, mesh_, may_be_partial, coned_->chunks, options_.constraints),
-        ranks, prices_));
+    const ShardingRule& rule = clustered_->rules[op.index];
+    op_cluster.of_op.push_back(
+        strategies_of_op(graph, op, rule,
+                         shardings_of(graph, op, rule, mesh_, may_be_partial, clustered_->chunks,
+                                      options_.constraints),
+                         ranks, prices_));
   }
   if (ops.size() == 1) {
-    cone.composed = strategies_of_single(cone.of_op.front(), options_.max_strategies);
+    op_cluster.composed = strategies_of_single(op_cluster.of_op.front(), options_.max_strategies);
   } else {
     bool is_exchanged = false;
-    ConeStrategies composed = compose(cone, prices_, [&](const Price& price) {
+    OpClusterStrategies composed = compose(op_cluster, prices_, [&](const Price& price) {
       is_exchanged = true;
       return exchange_time(options_, price, false).value();
     });
-    if (!cone.is_deferred || !is_exchanged) cone.composed = std::move(composed);
+    if (!op_cluster.is_deferred || !is_exchanged) op_cluster.composed = std::move(composed);
   }
-  cones_.push_back(std::move(cone));
+  op_clusters_.push_back(std::move(op_cluster));
 }
 
-ConeStrategies MeshStrategies::compose(const Cone& cone, ReshardPrices& prices,
-                                       const std::function<double(const Price&)>& seconds) const {
-  const ConeReading& reading = coned_->reading;
-  return compose_cone(cone.of_op, reading.links_of(cone.ops), reading.boundary_of(cone.ops), prices,
-                      seconds, options_.max_strategies);
+OpClusterStrategies MeshStrategies::compose(
+    const OpCluster& op_cluster, ReshardPrices& prices,
+    const std::function<double(const Price&)>& seconds) const {
+  const OpClusterReads& reading = clustered_->reading;
+  return compose_op_cluster(op_cluster.of_op, reading.links_of(op_cluster.ops),
+                            reading.boundary_of(op_cluster.ops), prices, seconds,
+                            options_.max_strategies);
 }
 
 }  // namespace tessera

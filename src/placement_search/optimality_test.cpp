@@ -1,4 +1,4 @@
-// The answers of the search against all other choices, and against another solver.
+// The result of the search against all other choices, and against another solver.
 #include <gtest/gtest.h>
 
 #include <algorithm>
@@ -157,7 +157,7 @@ TEST(SearchedProgram, OfAFewOpsIsTheBestOfAllCombinations) {
     const std::string& mesh_text = meshes[i % 3];
     const Graph graph = random_program(mesh_text == "x=2,y=2" ? 2 : 1 + i % 5, random);
     const CostModel cost = random_cost(random);
-    SearchProblem search(graph, mesh_of(mesh_text), cost, no_ties(graph));
+    SearchProblem search(graph, mesh_of(mesh_text), cost, no_shared_decisions(graph));
     set_limit(search, i / 3 % 3);
     solver::SolveOptions how;
     how.work = 100;
@@ -178,7 +178,7 @@ TEST(SearchedProgram, OfUpTo30NodesIsWhatAnIntegerProgramGives) {
   for (int i = 0; i < 40; ++i) {
     const Graph graph = random_program(6 + i % 5, random);
     SearchProblem search(graph, mesh_of(i % 2 == 0 ? "x=2" : "x=4"), random_cost(random),
-                         no_ties(graph));
+                         no_shared_decisions(graph));
     if (search.problem().nodes() > 30) continue;
     set_limit(search, i % 3);
     solver::SolveOptions how;
@@ -195,7 +195,7 @@ TEST(SearchedProgram, OfUpTo30NodesIsWhatAnIntegerProgramGives) {
   EXPECT_GT(compared, 25);
 }
 
-/// Blocks of a product, a sum and a nonlinearity; ties let them take one decision.
+/// Blocks of a product, a sum and a nonlinearity; shared decisions let them take one.
 Graph blocks(int layers) {
   Graph graph;
   Builder builder(graph);
@@ -219,27 +219,28 @@ TEST(SearchedProgram, OfTiedLayersIsWithin1PercentOfThatOfLayersOnTheirOwn) {
     solver::SolveOptions how;
     how.work = 100;
     const MeshPtr mesh = mesh_of(i % 2 == 0 ? "x=4" : "x=2,y=2");
-    const SearchProblem tied(graph, mesh, cost, ties_of_like_layers(graph));
-    const SearchProblem untied(graph, mesh, cost, no_ties(graph));
-    const double a = solver::to_double(*solve(tied.problem(), how).cost);
-    const double b = solver::to_double(*solve(untied.problem(), how).cost);
-    EXPECT_LT(tied.problem().nodes(), untied.problem().nodes());
+    const SearchProblem shared(graph, mesh, cost, shared_decisions_of(graph));
+    const SearchProblem separate(graph, mesh, cost, no_shared_decisions(graph));
+    const double a = solver::to_double(*solve(shared.problem(), how).cost);
+    const double b = solver::to_double(*solve(separate.problem(), how).cost);
+    EXPECT_LT(shared.problem().nodes(), separate.problem().nodes());
     EXPECT_LE(b, a + 100) << i;  // each cost is rounded to a picosecond
     EXPECT_LE(a, 1.01 * b) << i;
   }
 }
 
-/// Tied, tied and then improved with layers on their own, and on their own at once.
+/// With shared decisions, with these and then improved with layers on their own, and on their own
+/// at once.
 std::vector<double> seconds_of_searches(const Graph& graph, const MeshPtr& mesh,
                                         const CostModel& cost, std::optional<Bytes> limit) {
   std::vector<double> seconds;
   for (const PlacementSearchOptions& options :
-       {PlacementSearchOptions{.memory_limit = limit, .untied_strategies = 0},
-        PlacementSearchOptions{.memory_limit = limit, .untied_strategies = 5'000},
-        PlacementSearchOptions{.memory_limit = limit, .ties_layers = false}}) {
-    const auto answer = search_placements(graph, mesh, cost, options);
-    seconds.push_back(answer ? answer->time.value() : 0);
-    EXPECT_TRUE(!answer || !limit || answer->counted_memory <= *limit);
+       {PlacementSearchOptions{.memory_limit = limit, .separate_strategies = 0},
+        PlacementSearchOptions{.memory_limit = limit, .separate_strategies = 5'000},
+        PlacementSearchOptions{.memory_limit = limit, .shares_layer_decisions = false}}) {
+    const auto result = search_placements(graph, mesh, cost, options);
+    seconds.push_back(result ? result->time.value() : 0);
+    EXPECT_TRUE(!result || !limit || result->counted_memory <= *limit);
   }
   return seconds;
 }
@@ -264,7 +265,7 @@ TEST(SearchedProgram, OfTiedLayersIsImprovedMostWhereMemoryBinds) {
   for (int i = 0; i < 8; ++i) {
     const CostModel cost = random_cost(random);
     const MeshPtr mesh = mesh_of("x=4");
-    const auto free = search_placements(graph, mesh, cost, {.untied_strategies = 0});
+    const auto free = search_placements(graph, mesh, cost, {.separate_strategies = 0});
     const Bytes limit(free->counted_memory.value() * 85 / 100);
     const std::vector<double> seconds = seconds_of_searches(graph, mesh, cost, limit);
     if (seconds[0] == 0) continue;
@@ -274,14 +275,16 @@ TEST(SearchedProgram, OfTiedLayersIsImprovedMostWhereMemoryBinds) {
   EXPECT_GT(better, 0);
 }
 
-// A limit of strategies that the layers on their own exceed leaves the tied answer.
+// A limit of strategies that the layers on their own exceed leaves the result of shared decisions.
 TEST(SearchedProgram, OfManyLayersIsNotSearchedUntied) {
   std::mt19937 random(20261129);
   const CostModel cost = random_cost(random);
-  const auto tied = search_placements(blocks(12), mesh_of("x=4"), cost, {.untied_strategies = 0});
-  const auto same = search_placements(blocks(12), mesh_of("x=4"), cost, {.untied_strategies = 60});
-  EXPECT_EQ(same->time, tied->time);
-  EXPECT_EQ(same->nodes, tied->nodes);
+  const auto shared =
+      search_placements(blocks(12), mesh_of("x=4"), cost, {.separate_strategies = 0});
+  const auto same =
+      search_placements(blocks(12), mesh_of("x=4"), cost, {.separate_strategies = 60});
+  EXPECT_EQ(same->time, shared->time);
+  EXPECT_EQ(same->nodes, shared->nodes);
 }
 
 }  // namespace

@@ -25,7 +25,7 @@ void check_constraints(const SearchProblem& search) {
 constexpr int kRounds = 4;
 
 struct Solved {
-  solver::Answer answer;
+  solver::Answer result;
   std::optional<solver::Wide> bound;  // of the whole limit
   Bytes peak{0};
 };
@@ -44,10 +44,10 @@ std::optional<Solved> solve_within(SearchProblem& search, const PlacementSearchO
   for (int round = 0; round < kRounds; ++round) {
     if (limit && *limit <= Bytes(0)) return std::nullopt;
     if (limit) search.problem().set_usage_limit(limit->value());
-    solved.answer = solver::solve(search.problem(), how);
-    if (round == 0) solved.bound = solved.answer.bound;
-    if (!solved.answer.assignment) return std::nullopt;
-    solved.peak = search.peak(*solved.answer.assignment);
+    solved.result = solver::solve(search.problem(), how);
+    if (round == 0) solved.bound = solved.result.bound;
+    if (!solved.result.assignment) return std::nullopt;
+    solved.peak = search.peak(*solved.result.assignment);
     if (!limit || solved.peak <= *options.memory_limit) return solved;
     *limit += *options.memory_limit - solved.peak;
   }
@@ -57,9 +57,9 @@ std::optional<Solved> solve_within(SearchProblem& search, const PlacementSearchO
 void make_changes(SearchProblem& search, const std::vector<solver::Change>& changes,
                   Solved& solved) {
   if (changes.empty()) return;
-  solver::Assignment& assignment = *solved.answer.assignment;
+  solver::Assignment& assignment = *solved.result.assignment;
   for (const solver::Change& change : changes) assignment.at(change.node) = change.strategy;
-  solved.answer.cost = solver::evaluate(search.problem(), assignment).cost;
+  solved.result.cost = solver::evaluate(search.problem(), assignment).cost;
   solved.peak = search.peak(assignment);
 }
 
@@ -90,33 +90,33 @@ std::vector<PlacementNeighbour> neighbours_of(SearchProblem& search,
 }
 
 /// Makes the changes that the options ask for, and finds the neighbours.
-PlacementAnswer answer_of(SearchProblem& search, Solved solved,
+PlacementResult result_of(SearchProblem& search, Solved solved,
                           const PlacementSearchOptions& options) {
   make_changes(search, options.changes, solved);
-  PlacementAnswer answer;
-  const solver::Answer& found = solved.answer;
-  answer.sharded = search.placements(*found.assignment);
-  answer.time = search.unit().seconds(*found.cost);
-  answer.bound = solved.bound ? search.unit().seconds(*solved.bound) : Seconds(0);
-  answer.is_optimal = solved.bound && *solved.bound == *found.cost;
-  answer.nodes = search.problem().nodes();
-  answer.edges = search.problem().edges();
-  answer.strategies = search.strategies();
-  answer.dropped_strategies = search.dropped_strategies();
-  answer.counted_memory = solved.peak;
-  answer.neighbours = neighbours_of(search, *found.assignment, options);
-  return answer;
+  PlacementResult result;
+  const solver::Answer& found = solved.result;
+  result.sharded = search.placements(*found.assignment);
+  result.time = search.unit().seconds(*found.cost);
+  result.bound = solved.bound ? search.unit().seconds(*solved.bound) : Seconds(0);
+  result.is_optimal = solved.bound && *solved.bound == *found.cost;
+  result.nodes = search.problem().nodes();
+  result.edges = search.problem().edges();
+  result.strategies = search.strategies();
+  result.dropped_strategies = search.dropped_strategies();
+  result.counted_memory = solved.peak;
+  result.neighbours = neighbours_of(search, *found.assignment, options);
+  return result;
 }
 
 /// Has the problem with layers on their own few enough strategies?
-bool may_untie(const Graph& graph, const Ties& ties, const SearchProblem& tied,
-               const PlacementSearchOptions& options) {
+bool may_untie(const Graph& graph, const SharedDecisions& shared_decisions,
+               const SearchProblem& shared, const PlacementSearchOptions& options) {
   int64_t ops = 0, firsts = 0;
-  for (int i = 0; i < std::ssize(ties.of_op); ++i) {
+  for (int i = 0; i < std::ssize(shared_decisions.of_op); ++i) {
     ++ops;
-    firsts += ties.is_first(OpId{i});
+    firsts += shared_decisions.is_first(OpId{i});
   }
-  return firsts < ops && tied.strategies() * ops / firsts <= options.untied_strategies &&
+  return firsts < ops && shared.strategies() * ops / firsts <= options.separate_strategies &&
          !graph.ops().empty();
 }
 
@@ -124,48 +124,48 @@ bool may_untie(const Graph& graph, const Ties& ties, const SearchProblem& tied,
 bool is_better(const SearchProblem& search, const Solved& found, const SearchProblem& other,
                const Solved& known) {
   const solver::Wide rounded = search.problem().nodes() + search.problem().edges();
-  return search.unit().seconds(*found.answer.cost + rounded) <
-         other.unit().seconds(*known.answer.cost);
+  return search.unit().seconds(*found.result.cost + rounded) <
+         other.unit().seconds(*known.result.cost);
 }
 
 }  // namespace
 
-MeshSearch::MeshSearch(std::shared_ptr<const ConedGraph> coned, MeshPtr mesh, const CostModel& cost,
-                       const SearchProblemOptions& options)
-    : strategies_(std::make_shared<const MeshStrategies>(std::move(coned), std::move(mesh), cost,
-                                                         options)) {}
+MeshSearch::MeshSearch(std::shared_ptr<const ClusteredGraph> clustered, MeshPtr mesh,
+                       const CostModel& cost, const SearchProblemOptions& options)
+    : strategies_(std::make_shared<const MeshStrategies>(std::move(clustered), std::move(mesh),
+                                                         cost, options)) {}
 
-std::optional<PlacementAnswer> MeshSearch::answer(const PlacementSearchOptions& options) const {
-  const Graph& graph = strategies_->coned().graph;
-  SearchProblem search(strategies_, options.problem.hidden_share);
+std::optional<PlacementResult> MeshSearch::result(const PlacementSearchOptions& options) const {
+  const Graph& graph = strategies_->clustered().graph;
+  SearchProblem search(strategies_, options.problem.overlap);
   check_constraints(search);
   std::optional<Solved> solved = solve_within(search, options);
   if (!solved) return std::nullopt;
-  if (may_untie(graph, strategies_->coned().ties, search, options)) {
-    SearchProblem untied(graph, strategies_->mesh(), strategies_->cost(), no_ties(graph),
-                         options.problem);
+  if (may_untie(graph, strategies_->clustered().shared_decisions, search, options)) {
+    SearchProblem separate(graph, strategies_->mesh(), strategies_->cost(),
+                           no_shared_decisions(graph), options.problem);
     const std::optional<Solved> improved =
-        solve_within(untied, options, untied.untied(search, *solved->answer.assignment));
-    if (improved && is_better(untied, *improved, search, *solved))
-      return answer_of(untied, *improved, options);
+        solve_within(separate, options, separate.separate(search, *solved->result.assignment));
+    if (improved && is_better(separate, *improved, search, *solved))
+      return result_of(separate, *improved, options);
   }
-  return answer_of(search, *std::move(solved), options);
+  return result_of(search, *std::move(solved), options);
 }
 
-std::shared_ptr<const ConedGraph> coned_graph(const Graph& graph,
-                                              const SearchProblemOptions& options) {
-  return std::make_shared<const ConedGraph>(graph, ties_of_like_layers(graph, options.constraints),
-                                            options);
+std::shared_ptr<const ClusteredGraph> clustered_graph(const Graph& graph,
+                                                      const SearchProblemOptions& options) {
+  return std::make_shared<const ClusteredGraph>(
+      graph, shared_decisions_of(graph, options.constraints), options);
 }
 
-std::optional<PlacementAnswer> search_placements(const Graph& graph, const MeshPtr& mesh,
+std::optional<PlacementResult> search_placements(const Graph& graph, const MeshPtr& mesh,
                                                  const CostModel& cost,
                                                  const PlacementSearchOptions& options) {
-  std::shared_ptr<const ConedGraph> coned =
-      options.ties_layers
-          ? coned_graph(graph, options.problem)
-          : std::make_shared<const ConedGraph>(graph, no_ties(graph), options.problem);
-  return MeshSearch(std::move(coned), mesh, cost, options.problem).answer(options);
+  std::shared_ptr<const ClusteredGraph> clustered =
+      options.shares_layer_decisions ? clustered_graph(graph, options.problem)
+                                     : std::make_shared<const ClusteredGraph>(
+                                           graph, no_shared_decisions(graph), options.problem);
+  return MeshSearch(std::move(clustered), mesh, cost, options.problem).result(options);
 }
 
 }  // namespace tessera

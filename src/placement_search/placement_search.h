@@ -19,14 +19,15 @@ struct PlacementSearchOptions {
   SearchProblemOptions problem = {};
   /// Of the values that the problem counts (SearchProblem) on the fullest rank.
   std::optional<Bytes> memory_limit = {};
-  bool ties_layers = true;
-  /// When layers are tied: the answer is improved with layers on their own, where these have at
-  /// most so many strategies of cones, homes and copies; 0: it is not.
-  int64_t untied_strategies = 0;
+  bool shares_layer_decisions = true;
+  /// When layers share decisions: the result is improved with layers on their own, where these have
+  /// at most n
+  /// strategies of op clusters, canonical placements and copies; 0: it is not.
+  int64_t separate_strategies = 0;
   int64_t work = 400;  // of the solver, in millions of entries of tables
   /// Made in the best choice that is found; their times and their memory are not looked at.
   std::vector<solver::Change> changes = {};
-  /// So many answers next to this one are wanted, too.
+  /// n answers next to this one are wanted, too.
   int64_t neighbours = 0;
 };
 
@@ -38,7 +39,7 @@ struct PlacementNeighbour {
 
 /// What was searched, and how good the answer is. Times are of the problem: kernels and exchanges
 /// follow each other, and each is priced alone.
-struct PlacementAnswer {
+struct PlacementResult {
   ShardedGraph sharded;
   Seconds time{0};
   Seconds bound{0};  // no choice of this problem takes less
@@ -52,37 +53,37 @@ struct PlacementAnswer {
   double gap() const { return time > Seconds(0) ? 1 - bound.value() / time.value() : 0; }
 };
 
-/// The search for the placements of a graph on one mesh, under several limits and hidden shares.
+/// The search for the placements of a graph on one mesh, under several limits and overlaps.
 class MeshSearch {
  public:
   /// The costs outlive it, and so does the graph.
-  ///   coned    of the graph with the same options
-  ///   options  hidden_share does not count
-  MeshSearch(std::shared_ptr<const ConedGraph> coned, MeshPtr mesh, const CostModel& cost,
+  ///   clustered    of the graph with the same options
+  ///   options  overlap does not count
+  MeshSearch(std::shared_ptr<const ClusteredGraph> clustered, MeshPtr mesh, const CostModel& cost,
              const SearchProblemOptions& options);
 
-  /// search_placements() with these options, whose `problem` is that of this search but for the
-  /// hidden share.
+  /// search_placements() with these options, whose `problem` is that of this search except for the
+  /// overlap.
   ///   threads  any number of callers
-  std::optional<PlacementAnswer> answer(const PlacementSearchOptions& options) const;
+  std::optional<PlacementResult> result(const PlacementSearchOptions& options) const;
 
  private:
   std::shared_ptr<const MeshStrategies> strategies_;
 };
 
-/// The graph with its cones for MeshSearch: its like layers are tied.
-std::shared_ptr<const ConedGraph> coned_graph(const Graph& graph,
-                                              const SearchProblemOptions& options);
+/// The graph with its op clusters for MeshSearch: its repeated layers share decisions.
+std::shared_ptr<const ClusteredGraph> clustered_graph(const Graph& graph,
+                                                      const SearchProblemOptions& options);
 
 /// Chooses the placements of a graph on one mesh.
 ///
 ///   graph    after the passes that rewrite it; the placements are for its ops
-///   ensures  the same inputs give the same answer; names do not matter; ties_layers with
-///            untied_strategies gives none that takes longer than without
+///   ensures  the same inputs give the same result; names do not matter; shares_layer_decisions
+///            with separate_strategies gives none that takes longer than without
 ///   returns  nullopt when no choice keeps the limit of memory
 ///   throws   UserError (78) when no choice keeps the constraints of options.problem
 ///   threads  starts up to two
-std::optional<PlacementAnswer> search_placements(const Graph& graph, const MeshPtr& mesh,
+std::optional<PlacementResult> search_placements(const Graph& graph, const MeshPtr& mesh,
                                                  const CostModel& cost,
                                                  const PlacementSearchOptions& options = {});
 

@@ -32,29 +32,29 @@ Product product(int64_t rows, int64_t inner, int64_t columns, const std::string&
   return made;
 }
 
-PlacementAnswer searched(const Graph& graph, const MeshPtr& mesh, const CostModel& cost,
+PlacementResult searched(const Graph& graph, const MeshPtr& mesh, const CostModel& cost,
                          const PlacementSearchOptions& options = {}) {
-  std::optional<PlacementAnswer> answer = search_placements(graph, mesh, cost, options);
-  EXPECT_TRUE(answer.has_value());
-  return std::move(*answer);
+  std::optional<PlacementResult> result = search_placements(graph, mesh, cost, options);
+  EXPECT_TRUE(result.has_value());
+  return std::move(*result);
 }
 
-std::string home(const PlacementAnswer& answer, ValueId value) {
-  return to_text(answer.sharded.of(value));
+std::string canonical_placement(const PlacementResult& result, ValueId value) {
+  return to_text(result.sharded.of(value));
 }
 
 TEST(SearchedPlacements, OfALargeBatchAndASmallWeightDivideTheRows) {
   const Product given = product(65536, 64, 64);
-  const PlacementAnswer answer = searched(given.graph, mesh_of("x=4"), model_of(1e10, 1e9));
-  EXPECT_EQ(home(answer, given.x), "[@x, *]");
-  EXPECT_TRUE(answer.is_optimal);
+  const PlacementResult result = searched(given.graph, mesh_of("x=4"), model_of(1e10, 1e9));
+  EXPECT_EQ(canonical_placement(result, given.x), "[@x, *]");
+  EXPECT_TRUE(result.is_optimal);
 }
 
 TEST(SearchedPlacements, OfASmallBatchAndALargeWeightDivideTheWeight) {
   const Product given = product(8, 4096, 4096);
-  const PlacementAnswer answer = searched(given.graph, mesh_of("x=4"), model_of(1e10, 1e9));
-  EXPECT_NE(home(answer, given.w), "[*, *]");
-  EXPECT_NE(home(answer, given.x), "[@x, *]");
+  const PlacementResult result = searched(given.graph, mesh_of("x=4"), model_of(1e10, 1e9));
+  EXPECT_NE(canonical_placement(result, given.w), "[*, *]");
+  EXPECT_NE(canonical_placement(result, given.x), "[@x, *]");
 }
 
 // Each differs from the answer in one node, takes at least as long, and is what the change makes.
@@ -62,14 +62,14 @@ TEST(SearchedPlacements, HaveNeighboursThatTakeLonger) {
   const Product given = product(4096, 256, 512);
   const MeshPtr mesh = mesh_of("x=2,y=2");
   const CostModel cost = model_of(1e10, 1e9);
-  const PlacementAnswer answer = searched(given.graph, mesh, cost, {.neighbours = 3});
-  ASSERT_EQ(answer.neighbours.size(), 3);
-  Seconds last = answer.time;
-  for (const PlacementNeighbour& each : answer.neighbours) {
-    EXPECT_TRUE(each.sharded.ops != answer.sharded.ops ||
-                each.sharded.values != answer.sharded.values ||
-                each.sharded.copies != answer.sharded.copies);
-    const PlacementAnswer changed = searched(given.graph, mesh, cost, {.changes = {each.change}});
+  const PlacementResult result = searched(given.graph, mesh, cost, {.neighbours = 3});
+  ASSERT_EQ(result.neighbours.size(), 3);
+  Seconds last = result.time;
+  for (const PlacementNeighbour& each : result.neighbours) {
+    EXPECT_TRUE(each.sharded.ops != result.sharded.ops ||
+                each.sharded.values != result.sharded.values ||
+                each.sharded.copies != result.sharded.copies);
+    const PlacementResult changed = searched(given.graph, mesh, cost, {.changes = {each.change}});
     EXPECT_EQ(changed.sharded.ops, each.sharded.ops);
     EXPECT_EQ(changed.sharded.values, each.sharded.values);
     EXPECT_GE(changed.time, last);
@@ -81,8 +81,8 @@ TEST(SearchedPlacements, HaveNoNeighboursBeyondTheLimitOfMemory) {
   const Product given = product(4096, 256, 512);
   const MeshPtr mesh = mesh_of("x=4");
   const CostModel cost = model_of(1e10, 1e9);
-  const PlacementAnswer free = searched(given.graph, mesh, cost, {.neighbours = 100});
-  const PlacementAnswer bound =
+  const PlacementResult free = searched(given.graph, mesh, cost, {.neighbours = 100});
+  const PlacementResult bound =
       searched(given.graph, mesh, cost, {.memory_limit = free.counted_memory, .neighbours = 100});
   EXPECT_EQ(bound.counted_memory, free.counted_memory);
   EXPECT_LT(bound.neighbours.size(), free.neighbours.size());
@@ -97,10 +97,11 @@ TEST(SearchedPlacements, CrossASlowLinkByTheAxisThatSendsLeast) {
   const Product given = product(65536, 256, 4096);
   CostModel cost = model_of(1e10, 1e10);
   cost.links.axes["slow"] = {Seconds(1e-5), 1e7};
-  const PlacementAnswer answer = searched(given.graph, mesh_of("slow=2,fast=2"), cost);
+  const PlacementResult result = searched(given.graph, mesh_of("slow=2,fast=2"), cost);
   // Rows that the slow axis divides would need the sum of the gradients over it, 4 MiB in 0.4 s.
   // The columns need no sum.
-  EXPECT_EQ(answer.sharded.of(given.w).dims[1].axes.front(), 0) << home(answer, given.w);
+  EXPECT_EQ(result.sharded.of(given.w).dims[1].axes.front(), 0)
+      << canonical_placement(result, given.w);
 }
 
 TEST(SearchedPlacements, TakeNoMoreThanEveryOtherAssignment) {
@@ -108,7 +109,7 @@ TEST(SearchedPlacements, TakeNoMoreThanEveryOtherAssignment) {
   for (const std::string mesh : {"x=2", "x=4", "x=2,y=2"}) {
     const CostModel cost = model_of(1e8, 1e8);
     const MeshPtr ranks = mesh_of(mesh);
-    const SearchProblem search(given.graph, ranks, cost, no_ties(given.graph));
+    const SearchProblem search(given.graph, ranks, cost, no_shared_decisions(given.graph));
     const solver::Problem& problem = search.problem();
     solver::Assignment now(problem.nodes(), 0);
     std::optional<solver::Wide> least;
@@ -146,11 +147,11 @@ TEST(SearchedPlacements, OfVerySlowDevicesTakeAsManyTimesAsLong) {
   slow.device.launch = Seconds(kSlower * fast.device.launch.value());
   slow.links.any = {Seconds(kSlower * fast.links.any.latency.value()),
                     fast.links.any.bytes_per_second / kSlower};
-  const PlacementAnswer answer = searched(given.graph, mesh, slow);
-  const PlacementAnswer expected = searched(given.graph, mesh, fast);
-  EXPECT_TRUE(answer.is_optimal);
+  const PlacementResult result = searched(given.graph, mesh, slow);
+  const PlacementResult expected = searched(given.graph, mesh, fast);
+  EXPECT_TRUE(result.is_optimal);
   // Each cost is rounded to a picosecond, or to a part of the slow step that is less.
-  EXPECT_NEAR(answer.time.value() / kSlower, expected.time.value(),
+  EXPECT_NEAR(result.time.value() / kSlower, expected.time.value(),
               1e-12 * (expected.nodes + expected.edges));
 }
 
@@ -171,21 +172,21 @@ Graph blocks(int count, const std::string& scope) {
 
 TEST(SearchedPlacements, OfLikeLayersAreOneDecision) {
   const CostModel cost = model_of(1e9, 1e9);
-  const PlacementAnswer four = searched(blocks(4, ""), mesh_of("x=2,y=2"), cost);
-  const PlacementAnswer twelve = searched(blocks(12, ""), mesh_of("x=2,y=2"), cost);
+  const PlacementResult four = searched(blocks(4, ""), mesh_of("x=2,y=2"), cost);
+  const PlacementResult twelve = searched(blocks(12, ""), mesh_of("x=2,y=2"), cost);
   EXPECT_EQ(four.nodes, twelve.nodes);
-  const PlacementAnswer untied =
-      searched(blocks(4, ""), mesh_of("x=2,y=2"), cost, {.ties_layers = false});
-  EXPECT_GT(untied.nodes, four.nodes);
-  EXPECT_LE(untied.time, four.time);
-  EXPECT_LE(four.time.value(), 1.01 * untied.time.value());
+  const PlacementResult separate =
+      searched(blocks(4, ""), mesh_of("x=2,y=2"), cost, {.shares_layer_decisions = false});
+  EXPECT_GT(separate.nodes, four.nodes);
+  EXPECT_LE(separate.time, four.time);
+  EXPECT_LE(four.time.value(), 1.01 * separate.time.value());
 }
 
 TEST(SearchedPlacements, DoNotDependOnNames) {
   const CostModel cost = model_of(1e9, 1e8);
   const Graph one = blocks(3, ""), other = blocks(3, "zebra.");
-  const PlacementAnswer a = searched(one, mesh_of("dp=4"), cost);
-  const PlacementAnswer b = searched(other, mesh_of("tp=4"), cost);
+  const PlacementResult a = searched(one, mesh_of("dp=4"), cost);
+  const PlacementResult b = searched(other, mesh_of("tp=4"), cost);
   ASSERT_EQ(one.ops().size(), other.ops().size());
   for (int i = 0; i < std::ssize(one.ops()); ++i)
     EXPECT_EQ(a.sharded.ops[i].factor_axes, b.sharded.ops[i].factor_axes) << one.ops()[i].name;
@@ -196,13 +197,13 @@ TEST(SearchedPlacements, DoNotDependOnNames) {
 TEST(SearchedPlacements, KeepTheLimitOfMemory) {
   const Product given = product(65536, 256, 256);
   const CostModel cost = model_of(1e10, 1e6);
-  const PlacementAnswer free = searched(given.graph, mesh_of("x=4"), cost);
-  ASSERT_EQ(home(free, given.w), "[*, @x]");
+  const PlacementResult free = searched(given.graph, mesh_of("x=4"), cost);
+  ASSERT_EQ(canonical_placement(free, given.w), "[*, @x]");
   const Bytes limit(free.counted_memory.value() * 3 / 5);
-  const std::optional<PlacementAnswer> limited =
+  const std::optional<PlacementResult> limited =
       search_placements(given.graph, mesh_of("x=4"), cost, {.memory_limit = limit});
   ASSERT_TRUE(limited.has_value());
-  EXPECT_EQ(home(*limited, given.x), "[@x, *]");
+  EXPECT_EQ(canonical_placement(*limited, given.x), "[@x, *]");
   EXPECT_LE(limited->counted_memory, limit);
   EXPECT_GT(limited->time, free.time);
   EXPECT_FALSE(search_placements(given.graph, mesh_of("x=4"), cost, {.memory_limit = Bytes(64)})
@@ -214,18 +215,18 @@ TEST(SearchedPlacements, KeepTheLimitOfMemory) {
 // written over w when it is subtracted.
 TEST(SearchedPlacements, CountWhatIsAliveAtEachOp) {
   Product given = product(1024, 64, 64);
-  const PlacementAnswer answer = searched(given.graph, mesh_of("x=4"), model_of(1e6, 1e9));
-  ASSERT_EQ(home(answer, given.x), "[@x, *]");
-  const int64_t weight = answer.sharded.of(given.w).is_replicated() ? 16384 : 4096;
-  EXPECT_GE(answer.counted_memory, Bytes(weight + 2 * 65536 + 16384));
-  EXPECT_LE(answer.counted_memory, Bytes(weight + 2 * 65536 + 2 * 16384 + 4096));
+  const PlacementResult result = searched(given.graph, mesh_of("x=4"), model_of(1e6, 1e9));
+  ASSERT_EQ(canonical_placement(result, given.x), "[@x, *]");
+  const int64_t weight = result.sharded.of(given.w).is_replicated() ? 16384 : 4096;
+  EXPECT_GE(result.counted_memory, Bytes(weight + 2 * 65536 + 16384));
+  EXPECT_LE(result.counted_memory, Bytes(weight + 2 * 65536 + 2 * 16384 + 4096));
 }
 
 TEST(SearchedPlacements, AreTheSameInEveryRun) {
   const CostModel cost = model_of(1e9, 1e9);
   const Graph graph = blocks(5, "");
-  const PlacementAnswer a = searched(graph, mesh_of("x=2,y=3"), cost);
-  const PlacementAnswer b = searched(graph, mesh_of("x=2,y=3"), cost);
+  const PlacementResult a = searched(graph, mesh_of("x=2,y=3"), cost);
+  const PlacementResult b = searched(graph, mesh_of("x=2,y=3"), cost);
   EXPECT_TRUE(a.sharded.ops == b.sharded.ops);
   EXPECT_TRUE(a.sharded.values == b.sharded.values);
 }

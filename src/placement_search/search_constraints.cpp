@@ -8,7 +8,7 @@
 namespace tessera {
 namespace {
 
-/// `attr` with each unused axis behind the others of a dim that accepts it, or nowhere.
+/// `attr` with each unused axis after the others of a dim that accepts it, or nowhere.
 void add_axes(const TensorType& type, int axis, const std::vector<bool>& accepts, DistAttr attr,
               std::vector<DistAttr>& list) {
   if (axis == attr.mesh->axis_count()) {
@@ -25,11 +25,11 @@ void add_axes(const TensorType& type, int axis, const std::vector<bool>& accepts
   }
 }
 
-std::vector<DistAttr> homes_of(const MarkedValue& marked, const TensorType& type) {
+std::vector<DistAttr> placements_of(const MarkedValue& marked, const TensorType& type) {
   if (marked.open.empty()) return {marked.attr};
-  std::vector<DistAttr> homes;
-  add_axes(type, 0, marked.open, marked.attr, homes);
-  return homes;
+  std::vector<DistAttr> canonical_placements;
+  add_axes(type, 0, marked.open, marked.attr, canonical_placements);
+  return canonical_placements;
 }
 
 /// A variable for the value that replaces it.
@@ -43,11 +43,11 @@ ValueId kept_value(const Graph& graph, ValueId value) {
 
 void SearchConstraints::restrict(const Graph& graph, ValueId value,
                                  const std::vector<DistAttr>& allowed, const std::string& what) {
-  const auto [known, is_new] = homes.emplace(value.index, allowed);
+  const auto [known, is_new] = canonical_placements.emplace(value.index, allowed);
   if (is_new) return;
   std::vector<DistAttr> both;
-  for (const DistAttr& home : known->second)
-    if (std::ranges::count(allowed, home)) both.push_back(home);
+  for (const DistAttr& canonical_placement : known->second)
+    if (std::ranges::count(allowed, canonical_placement)) both.push_back(canonical_placement);
   if (both.empty()) {
     const TensorType& type = graph.type(value);
     throw UserError(what + " leaves no placement for '" + graph.value(value).name + "'",
@@ -66,13 +66,13 @@ SearchConstraints constraints_of_marks(const Graph& graph, const MeshPtr& mesh,
   SearchConstraints constraints;
   for (const MarkedValue& marked : resolved.values)
     constraints.restrict(graph, kept_value(graph, marked.value),
-                         homes_of(marked, graph.type(marked.value)),
+                         placements_of(marked, graph.type(marked.value)),
                          "mark '" + marked.mark->pattern + "' (" + marked.mark->origin + ")");
   for (const MarkedOp& marked : resolved.ops)
     constraints.ops.emplace(marked.op.index, marked.sharding);
-  const std::vector<CopyLife> lives = copy_lives(graph, marks);
+  const std::vector<ReplicaLifetime> lives = copy_lives(graph, marks);
   for (int i = 0; i < std::ssize(lives); ++i)
-    if (lives[i] == CopyLife::kPass) constraints.copies_by_pass[i] = true;
+    if (lives[i] == ReplicaLifetime::kPass) constraints.copies_by_pass[i] = true;
   return constraints;
 }
 
@@ -85,8 +85,10 @@ std::vector<DistAttr> plain_placements(const TensorType& type, const MeshPtr& me
 
 std::string text_of(const SearchConstraints& constraints, ValueId value) {
   std::string text;
-  if (const auto found = constraints.homes.find(value.index); found != constraints.homes.end())
-    for (const DistAttr& home : found->second) text += "@" + to_text(home);
+  if (const auto found = constraints.canonical_placements.find(value.index);
+      found != constraints.canonical_placements.end())
+    for (const DistAttr& canonical_placement : found->second)
+      text += "@" + to_text(canonical_placement);
   if (constraints.copies_by_pass.contains(value.index)) text += "@pass";
   return text;
 }

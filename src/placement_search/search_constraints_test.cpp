@@ -29,47 +29,48 @@ Graph layers(int count) {
   return graph;
 }
 
-PlacementAnswer searched(const Graph& graph, const MeshPtr& mesh, const std::vector<Mark>& marks) {
+PlacementResult searched(const Graph& graph, const MeshPtr& mesh, const std::vector<Mark>& marks) {
   CostModel cost;
-  PlacementSearchOptions options{.untied_strategies = 0};
+  PlacementSearchOptions options{.separate_strategies = 0};
   options.problem.constraints = constraints_of_marks(graph, mesh, marks);
-  std::optional<PlacementAnswer> answer = search_placements(graph, mesh, cost, options);
-  EXPECT_TRUE(answer.has_value());
-  return std::move(*answer);
+  std::optional<PlacementResult> result = search_placements(graph, mesh, cost, options);
+  EXPECT_TRUE(result.has_value());
+  return std::move(*result);
 }
 
-std::string home(const Graph& graph, const PlacementAnswer& answer, std::string_view name) {
-  return to_text(answer.sharded.of(*graph.find_value(name)));
+std::string canonical_placement(const Graph& graph, const PlacementResult& result,
+                                std::string_view name) {
+  return to_text(result.sharded.of(*graph.find_value(name)));
 }
 
 TEST(SearchUnderMarks, KeepsTheHomeOfAVariable) {
   const Graph graph = layers(1);
   for (const std::string placement : {"P(\"x\")", "P(None, \"x\")", "P()"}) {
-    const PlacementAnswer answer =
+    const PlacementResult result =
         searched(graph, mesh_of("x=2"), {shard_tensor("blocks.0.w", placement)});
-    EXPECT_EQ(answer.sharded.of(*graph.find_value("blocks.0.w")),
-              parse_spec(placement, answer.sharded.meshes.front().mesh, 2));
+    EXPECT_EQ(result.sharded.of(*graph.find_value("blocks.0.w")),
+              parse_spec(placement, result.sharded.meshes.front().mesh, 2));
   }
 }
 
 TEST(SearchUnderMarks, KeepsTheHomeOfAnInputAndOfAValueThatAnOpMakes) {
   const Graph graph = layers(2);
-  const PlacementAnswer answer =
+  const PlacementResult result =
       searched(graph, mesh_of("x=2,y=2"),
                {shard_tensor("x", "P(\"y\")"), shard_tensor("blocks.0.dot", "P(None, \"x\")")});
-  EXPECT_EQ(home(graph, answer, "x"), "[@y, *]");
-  EXPECT_EQ(home(graph, answer, "blocks.0.dot"), "[*, @x]");
+  EXPECT_EQ(canonical_placement(graph, result, "x"), "[@y, *]");
+  EXPECT_EQ(canonical_placement(graph, result, "blocks.0.dot"), "[*, @x]");
 }
 
 TEST(SearchUnderMarks, KeepsTheFactorsOfAnOp) {
   const Graph graph = layers(1);
   const MeshPtr mesh = mesh_of("x=2");
-  const PlacementAnswer answer =
+  const PlacementResult result =
       searched(graph, mesh, {shard_op("blocks.0.dot", "[P(None, \"x\"), P(\"x\")]")});
   const OpId dot = graph.value(*graph.find_value("blocks.0.dot")).producer;
   const auto input = [&](int index) {
-    return to_text(input_attr(view(graph, graph.op(dot)), answer.sharded.rules[dot.index],
-                              answer.sharded.of(dot), index));
+    return to_text(input_attr(view(graph, graph.op(dot)), result.sharded.rules[dot.index],
+                              result.sharded.of(dot), index));
   };
   EXPECT_EQ(input(0), "[*, @x]");
   EXPECT_EQ(input(1), "[@x, *]");
@@ -80,28 +81,29 @@ TEST(SearchUnderMarks, MayDivideTheDimsThatAMarkLeavesOpen) {
   const MeshPtr mesh = mesh_of("x=2,y=2");
   const SearchConstraints constraints =
       constraints_of_marks(graph, mesh, {shard_tensor("blocks.0.w", "P(?, \"y\")")});
-  std::vector<std::string> homes;
-  for (const DistAttr& attr : constraints.homes.at(graph.find_value("blocks.0.w")->index))
-    homes.push_back(to_text(attr));
-  EXPECT_EQ(homes, (std::vector<std::string>{"[*, @y]", "[@x, @y]"}));
+  std::vector<std::string> canonical_placements;
+  for (const DistAttr& attr :
+       constraints.canonical_placements.at(graph.find_value("blocks.0.w")->index))
+    canonical_placements.push_back(to_text(attr));
+  EXPECT_EQ(canonical_placements, (std::vector<std::string>{"[*, @y]", "[@x, @y]"}));
 }
 
 TEST(SearchUnderMarks, DecidesLikeLayersTogetherUnlessTheirMarksDiffer) {
   const Graph graph = layers(6);
   const MeshPtr mesh = mesh_of("x=2");
-  const int tied = searched(graph, mesh, {}).nodes;
-  EXPECT_EQ(searched(graph, mesh, {shard_tensor("blocks.*.w", "P(\"x\")")}).nodes, tied);
-  const PlacementAnswer one = searched(
+  const int shared = searched(graph, mesh, {}).nodes;
+  EXPECT_EQ(searched(graph, mesh, {shard_tensor("blocks.*.w", "P(\"x\")")}).nodes, shared);
+  const PlacementResult one = searched(
       graph, mesh, {shard_tensor("blocks.3.w", "P(\"x\")"), shard_tensor("blocks.4.w", "P()")});
-  EXPECT_GT(one.nodes, tied);
-  EXPECT_EQ(home(graph, one, "blocks.3.w"), "[@x, *]");
-  EXPECT_EQ(home(graph, one, "blocks.4.w"), "[*, *]");
+  EXPECT_GT(one.nodes, shared);
+  EXPECT_EQ(canonical_placement(graph, one, "blocks.3.w"), "[@x, *]");
+  EXPECT_EQ(canonical_placement(graph, one, "blocks.4.w"), "[*, *]");
 }
 
 TEST(SearchUnderMarks, TakesNoLessThanWithoutThem) {
   const Graph graph = layers(3);
   const MeshPtr mesh = mesh_of("x=4");
-  const PlacementAnswer free = searched(graph, mesh, {});
+  const PlacementResult free = searched(graph, mesh, {});
   for (const std::string placement : {"P(\"x\")", "P(None, \"x\")", "P()"})
     EXPECT_GE(searched(graph, mesh, {shard_tensor("blocks.*.w", placement)}).time, free.time);
 }

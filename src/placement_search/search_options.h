@@ -16,21 +16,21 @@ struct SearchProblemOptions {
   /// The part of the exchanges that only the optimizer or a prefetch waits for which other work
   /// hides: of gradients, of state, and of variables to where they are read. They are combined, so
   /// they have no latency.
-  double hidden_share = 0;
+  double overlap = 0;
   /// false: those exchanges are neither combined nor hidden.
   bool combines = true;
   /// Gradients that are exchanged together: fewer bytes of them wait for each other until the
   /// optimizer, and more are exchanged as soon as they are made (Plan::bucket).
   Bytes bucket{25 << 20};
-  /// Strategies of a cone at most; those with the dearest kernels are left out.
+  /// Strategies of an op cluster at most; those with the dearest kernels are left out.
   int max_strategies = 64;
-  /// Ops that one kernel may compute are one node (cones.h); false: each op is.
-  bool cones = true;
+  /// Ops that one kernel may compute are one node (op_clusters.h); false: each op is.
+  bool op_clusters = true;
   RuleLookup rules = catalogue_rule;
   /// Of each rank of the mesh, in its order; empty: all have the device of the costs. A kernel
   /// takes as long as on the slowest rank.
   std::vector<DeviceCost> devices = {};
-  /// Like layers with unlike constraints are not tied.
+  /// Repeated layers with different constraints share no decisions.
   SearchConstraints constraints = {};
 };
 

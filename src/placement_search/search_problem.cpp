@@ -4,14 +4,14 @@
 #include <cmath>
 #include <numeric>
 
-#include "shard/resolved/resolve.h"
+#include "shard/resolved/explicit_shardings.h"
 #include "solver/solve.h"
 
 namespace tessera {
 namespace {
 
-SearchProblemOptions with_hidden_share(SearchProblemOptions options, double share) {
-  options.hidden_share = share;
+SearchProblemOptions with_overlap(SearchProblemOptions options, double share) {
+  options.overlap = share;
   return options;
 }
 
@@ -29,10 +29,11 @@ bool has_reader(const Graph& graph, ValueId value, Role role) {
 void keep_allowed(const SearchConstraints& constraints, ValueId value,
                   ReshardPrices::TypeIndex type, ReshardPrices& prices,
                   std::vector<ReshardPrices::PlacementIndex>& placements) {
-  const auto found = constraints.homes.find(value.index);
-  if (found == constraints.homes.end()) return;
+  const auto found = constraints.canonical_placements.find(value.index);
+  if (found == constraints.canonical_placements.end()) return;
   std::vector<ReshardPrices::PlacementIndex> allowed;
-  for (const DistAttr& home : found->second) allowed.push_back(prices.placement_index(type, home));
+  for (const DistAttr& canonical_placement : found->second)
+    allowed.push_back(prices.placement_index(type, canonical_placement));
   std::vector<ReshardPrices::PlacementIndex> kept;
   for (ReshardPrices::PlacementIndex placement : placements)
     if (std::ranges::count(allowed, placement)) kept.push_back(placement);
@@ -44,7 +45,7 @@ constexpr size_t kPairedPlacements = 9;
 
 /// A variable or an input is kept in plain parts, or in the chunks that its readers take.
 ///   chunks  by dim: their numbers
-bool may_be_home(const DistAttr& attr, const std::vector<std::set<int64_t>>& chunks) {
+bool may_be_canonical(const DistAttr& attr, const std::vector<std::set<int64_t>>& chunks) {
   for (size_t dim = 0; dim < attr.dims.size(); ++dim)
     if (attr.dims[dim].chunks != 1 && !chunks[dim].contains(attr.dims[dim].chunks)) return false;
   return attr.partial.empty() && !attr.has_windows();
@@ -53,46 +54,50 @@ bool may_be_home(const DistAttr& attr, const std::vector<std::set<int64_t>>& chu
 }  // namespace
 
 SearchProblem::SearchProblem(const Graph& graph, MeshPtr mesh, const CostModel& cost,
-                             const Ties& ties, const SearchProblemOptions& options)
+                             const SharedDecisions& shared_decisions,
+                             const SearchProblemOptions& options)
     : SearchProblem(std::make_shared<const MeshStrategies>(
-                        std::make_shared<const ConedGraph>(graph, ties, options), std::move(mesh),
-                        cost, options),
-                    options.hidden_share) {}
+                        std::make_shared<const ClusteredGraph>(graph, shared_decisions, options),
+                        std::move(mesh), cost, options),
+                    options.overlap) {}
 
-SearchProblem::SearchProblem(std::shared_ptr<const MeshStrategies> strategies, double hidden_share)
+SearchProblem::SearchProblem(std::shared_ptr<const MeshStrategies> strategies, double overlap)
     : strategies_(std::move(strategies)),
-      graph_(strategies_->coned().graph),
-      ties_(strategies_->coned().ties),
-      options_(with_hidden_share(strategies_->options(), hidden_share)),
-      reading_(strategies_->coned().reading),
-      moments_(strategies_->coned().moments),
+      graph_(strategies_->clustered().graph),
+      shared_decisions_(strategies_->clustered().shared_decisions),
+      options_(with_overlap(strategies_->options(), overlap)),
+      reading_(strategies_->clustered().reading),
+      moments_(strategies_->clustered().moments),
       types_(strategies_->types()),
       prices_(strategies_->prices()),
       plans_({strategies_->cost().links, options_.all_reduce}),
       shardings_(graph_.ops().size()),
       workspaces_(graph_.ops().size()),
       op_node_(graph_.ops().size(), -1),
-      home_node_(graph_.values().size(), -1),
+      canonical_node_(graph_.values().size(), -1),
       copy_node_(graph_.values().size(), -1),
       first_slot_(graph_.ops().size(), 0),
       readers_(graph_.values().size()) {
-  for (const MeshStrategies::Cone& cone : strategies_->cones()) add_cone(cone);
+  for (const MeshStrategies::OpCluster& op_cluster : strategies_->op_clusters())
+    add_op_cluster(op_cluster);
   for (int i = 0; i < std::ssize(graph_.ops()); ++i) {
-    op_node_[i] = op_node_[ties_.of_op[i]];
-    first_slot_[i] = first_slot_[ties_.of_op[i]];
+    op_node_[i] = op_node_[shared_decisions_.of_op[i]];
+    first_slot_[i] = first_slot_[shared_decisions_.of_op[i]];
   }
   for (int i = 0; i < std::ssize(graph_.ops()); ++i) {
     const Op& op = graph_.ops()[i];
     for (int k = 0; k < std::ssize(op.inputs); ++k)
-      if (reading_.of(OpId{i}, k) == ConeReading::Kind::kAlone)
-        readers_[ties_.of_value[op.inputs[k].index]].insert(
+      if (reading_.of(OpId{i}, k) == OpClusterReads::Kind::kAlone)
+        readers_[shared_decisions_.of_value[op.inputs[k].index]].insert(
             {op_node_[i], first_slot_[i] + static_cast<int>(op.outputs.size()) + k});
   }
-  add_homes();
+  add_canonical_nodes();
   add_copies();
   for (int i = 0; i < std::ssize(graph_.values()); ++i) {
-    const bool is_marked = options_.constraints.homes.contains(ties_.of_value[i]);
-    placed_node_.push_back(home_node_[i] < 0 && is_marked ? copy_node_[i] : home_node_[i]);
+    const bool is_marked =
+        options_.constraints.canonical_placements.contains(shared_decisions_.of_value[i]);
+    placed_node_.push_back(canonical_node_[i] < 0 && is_marked ? copy_node_[i]
+                                                               : canonical_node_[i]);
   }
   connect_values();
   add_results();
@@ -114,7 +119,7 @@ int SearchProblem::add_value_node(ValueId value, std::vector<PlacementIndex> pla
   placements.erase(std::ranges::unique(placements).begin(), placements.end());
   Node node{0, graph_.value(value).name, std::vector<double>(placements.size(), 0.0), {placements}};
   for (int i = 0; i < std::ssize(graph_.values()); ++i)
-    node.members += ties_.of_value[i] == value.index;
+    node.members += shared_decisions_.of_value[i] == value.index;
   nodes_.push_back(std::move(node));
   return static_cast<int>(nodes_.size()) - 1;
 }
@@ -129,11 +134,11 @@ std::vector<SearchProblem::PlacementIndex> SearchProblem::placements_of_readers(
   return list;
 }
 
-void SearchProblem::add_homes() {
+void SearchProblem::add_canonical_nodes() {
   const auto add = [&](ValueId value, std::optional<ValueId> next) {
-    const int first = ties_.of_value[value.index];
+    const int first = shared_decisions_.of_value[value.index];
     if (first != value.index) {
-      home_node_[value.index] = home_node_[first];
+      canonical_node_[value.index] = canonical_node_[first];
       return;
     }
     const TypeIndex type = types_[value.index];
@@ -143,20 +148,20 @@ void SearchProblem::add_homes() {
       const auto& made = nodes_[maker.node].operand[maker.slot];
       placements.insert(placements.end(), made.begin(), made.end());
     }
-    std::vector<PlacementIndex> homes{prices_.placement_index(
+    std::vector<PlacementIndex> canonical_placements{prices_.placement_index(
         type, DistAttr::replicated(strategies_->mesh(),
                                    static_cast<int>(graph_.type(value).shape.size())))};
     for (PlacementIndex placement : placements)
-      if (may_be_home(prices_.placement(type, placement),
-                      strategies_->coned().chunks.of_value[value.index]))
-        homes.push_back(placement);
-    keep_allowed(options_.constraints, value, types_[value.index], prices_, homes);
-    home_node_[value.index] = add_value_node(value, homes);
-    nodes_[home_node_[value.index]].is_deferred = true;
+      if (may_be_canonical(prices_.placement(type, placement),
+                           strategies_->clustered().chunks.of_value[value.index]))
+        canonical_placements.push_back(placement);
+    keep_allowed(options_.constraints, value, types_[value.index], prices_, canonical_placements);
+    canonical_node_[value.index] = add_value_node(value, canonical_placements);
+    nodes_[canonical_node_[value.index]].is_deferred = true;
   };
   for (ValueId input : graph_.inputs()) {
     add(input, std::nullopt);
-    Node& node = nodes_[home_node_[input.index]];  // a rank takes its part of the batch
+    Node& node = nodes_[canonical_node_[input.index]];  // a rank takes its part of the batch
     for (size_t s = 0; s < node.seconds.size(); ++s)
       node.seconds[s] = copy_price(prices_.local_bytes(types_[input.index], node.operand[0][s]), 1,
                                    strategies_->cost().device)
@@ -168,11 +173,12 @@ void SearchProblem::add_homes() {
 void SearchProblem::add_copies() {
   for (int i = 0; i < std::ssize(graph_.values()); ++i) {
     const ValueId value{i};
-    if (!ties_.is_first(value)) {
-      copy_node_[i] = copy_node_[ties_.of_value[i]];
+    if (!shared_decisions_.is_first(value)) {
+      copy_node_[i] = copy_node_[shared_decisions_.of_value[i]];
       continue;
     }
-    const bool is_marked = home_node_[i] < 0 && options_.constraints.homes.contains(i);
+    const bool is_marked =
+        canonical_node_[i] < 0 && options_.constraints.canonical_placements.contains(i);
     if (readers_[i].size() < 2 && !is_marked) continue;
     std::vector<PlacementIndex> placements = placements_of_readers(value);
     const Source source = source_of(value);
@@ -193,11 +199,11 @@ void SearchProblem::add_copies() {
       continue;
     const size_t count = node.seconds.size();
     if (options_.constraints.copies_by_pass.contains(i)) {
-      node.life.assign(count, CopyLife::kPass);
+      node.life.assign(count, ReplicaLifetime::kPass);
       continue;
     }
-    node.life.assign(count, CopyLife::kStep);
-    node.life.resize(2 * count, CopyLife::kPass);
+    node.life.assign(count, ReplicaLifetime::kStep);
+    node.life.resize(2 * count, ReplicaLifetime::kPass);
     node.seconds.resize(2 * count, 0.0);
     for (std::vector<PlacementIndex>& placements_of_slot : node.operand) {
       const std::vector<PlacementIndex> once = placements_of_slot;
@@ -221,7 +227,7 @@ void SearchProblem::Node::add_pairs() {
 
 SearchProblem::Source SearchProblem::source_of(ValueId value) const {
   const OpId producer = graph_.value(value).producer;
-  if (producer.index < 0) return {home_node_[value.index], 0};
+  if (producer.index < 0) return {canonical_node_[value.index], 0};
   const std::vector<ValueId>& outputs = graph_.op(producer).outputs;
   const auto output = std::ranges::find(outputs, value) - outputs.begin();
   return {op_node_[producer.index], first_slot_[producer.index] + static_cast<int>(output)};
@@ -250,14 +256,14 @@ void SearchProblem::connect_values() {
       const ValueId value = graph_.op(op).inputs[k];
       Connection connection = reads(op, k);
       switch (reading_.of(op, k)) {
-        case ConeReading::Kind::kAlone: {
+        case OpClusterReads::Kind::kAlone: {
           Uses& uses = connections_[connection];
           ++uses.count;
           uses.readers.push_back({i, i});
           break;
         }
-        case ConeReading::Kind::kMade: break;
-        case ConeReading::Kind::kGiven: {
+        case OpClusterReads::Kind::kMade: break;
+        case OpClusterReads::Kind::kGiven: {
           const OpId first = reading_.first_reader(op, k);
           const auto& inputs = graph_.op(first).inputs;
           const auto place = std::ranges::find(inputs, value) - inputs.begin();
@@ -270,7 +276,7 @@ void SearchProblem::connect_values() {
   for (const Variable& variable : graph_.variables()) {
     if (!variable.next || *variable.next == variable.value) continue;
     const Source maker = source_of(*variable.next);
-    ++connections_[{maker.node, maker.slot, home_node_[variable.value.index], 0,
+    ++connections_[{maker.node, maker.slot, canonical_node_[variable.value.index], 0,
                     types_[variable.value.index]}]
           .count;
   }
@@ -339,7 +345,7 @@ void SearchProblem::make_problem() {
           if (copy != a.operand[0][s])
             kept += b.members * prices_.local_bytes(list.front().first.type, copy).value();
         };
-        if (b.life[t] == CopyLife::kStep) {
+        if (b.life[t] == ReplicaLifetime::kStep) {
           keep(b.operand[0][t]);
           if (b.operand[1][t] != b.operand[0][t]) keep(b.operand[1][t]);
         }
@@ -362,25 +368,25 @@ std::string SearchProblem::contradiction() const {
 
 // ---- the answer ----
 
-solver::Assignment SearchProblem::untied(const SearchProblem& tied,
-                                         const solver::Assignment& assignment) const {
+solver::Assignment SearchProblem::separate(const SearchProblem& shared,
+                                           const solver::Assignment& assignment) const {
   std::vector<std::vector<bool>> differs;
   for (const Node& node : nodes_) differs.emplace_back(node.seconds.size(), false);
   for (int i = 0; i < std::ssize(graph_.ops()); ++i) {
-    const int first = tied.ties_.of_op[i];
-    const OpSharding& chosen = tied.shardings_[first][assignment[tied.op_node_[i]]];
-    const std::vector<OpSharding>& own = shardings_[ties_.of_op[i]];
+    const int first = shared.shared_decisions_.of_op[i];
+    const OpSharding& chosen = shared.shardings_[first][assignment[shared.op_node_[i]]];
+    const std::vector<OpSharding>& own = shardings_[shared_decisions_.of_op[i]];
     for (size_t s = 0; s < own.size(); ++s)
       if (!(own[s] == chosen)) differs[op_node_[i]][s] = true;
   }
   const auto compare = [&](int own, int other, TypeIndex type) {
     if (own < 0 || other < 0) return;
-    const Node& node = tied.nodes_[other];
+    const Node& node = shared.nodes_[other];
     const int chosen = assignment[other];
     const size_t last = node.operand.size() - 1;
     const auto is_same = [&](size_t s, size_t slot, size_t chosen_slot) {
       return prices_.placement(type, nodes_[own].operand[slot][s]) ==
-             tied.prices_.placement(type, node.operand[chosen_slot][chosen]);
+             shared.prices_.placement(type, node.operand[chosen_slot][chosen]);
     };
     for (size_t s = 0; s < differs[own].size(); ++s)
       if (!((is_same(s, 0, 0) && is_same(s, last, last)) ||
@@ -390,8 +396,8 @@ solver::Assignment SearchProblem::untied(const SearchProblem& tied,
         differs[own][s] = true;
   };
   for (int i = 0; i < std::ssize(graph_.values()); ++i) {
-    compare(home_node_[i], tied.home_node_[i], types_[i]);
-    compare(copy_node_[i], tied.copy_node_[i], types_[i]);
+    compare(canonical_node_[i], shared.canonical_node_[i], types_[i]);
+    compare(copy_node_[i], shared.copy_node_[i], types_[i]);
   }
   solver::Assignment found;
   for (const std::vector<bool>& node : differs) {
@@ -406,15 +412,18 @@ ShardedGraph SearchProblem::placements(const solver::Assignment& assignment) con
   sharded.meshes = one_mesh(strategies_->mesh());
   sharded.stages = {std::vector<int>(graph_.ops().size(), 0),
                     std::vector<int>(graph_.values().size(), 0)};
-  sharded.rules = strategies_->coned().rules;
+  sharded.rules = strategies_->clustered().rules;
   for (int i = 0; i < std::ssize(graph_.ops()); ++i)
-    sharded.ops.push_back(shardings_[ties_.of_op[i]][assignment[op_node_[i]]]);
-  sharded.copies.assign(graph_.values().size(), CopyLife::kStep);
+    sharded.ops.push_back(shardings_[shared_decisions_.of_op[i]][assignment[op_node_[i]]]);
+  sharded.copies.assign(graph_.values().size(), ReplicaLifetime::kStep);
   for (int i = 0; i < std::ssize(graph_.values()); ++i) {
-    const int home = placed_node_[i];
+    const int canonical_placement = placed_node_[i];
     sharded.values.push_back(
-        home < 0 ? usual_home(graph_, sharded, ValueId{i})
-                 : prices_.placement(types_[i], nodes_[home].operand[0][assignment[home]]));
+        canonical_placement < 0
+            ? default_placement(graph_, sharded, ValueId{i})
+            : prices_.placement(
+                  types_[i],
+                  nodes_[canonical_placement].operand[0][assignment[canonical_placement]]));
     if (copy_node_[i] >= 0 && !nodes_[copy_node_[i]].life.empty())
       sharded.copies[i] = nodes_[copy_node_[i]].life[assignment[copy_node_[i]]];
   }

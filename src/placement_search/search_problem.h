@@ -23,30 +23,31 @@ namespace tessera {
 /// Costs are times of one step in a unit with which the solver adds them exactly, usages are bytes
 /// of the fullest rank.
 ///
-///   nodes    every cone: strategies of its ops that fit together, with the prices of their kernels
-///            and of exchanges of partial sums and halos inside of it
-///            every input and every variable: its home. A rank copies its part of an input
-///            every value with several readers: the placement in which they find it, the home or a
-///            copy of it, or two of them where the value has few. Of a variable that forward and
-///            backward read also how long the copy lives: a copy that lives for one pass is made
-///            in each of them and is not kept.
-///            Of a value that an op makes and that has a constraint: its home
+///   nodes    every op cluster: strategies of its ops that fit together, with the prices of their
+///            kernels and of exchanges of partial sums and halos inside of it every input and every
+///            variable: its canonical placement. A rank copies its part of an input every value
+///            with several readers: the placement in which they find it, the canonical placement or
+///            a copy of it, or two of them where the value has few. Of a variable that forward and
+///            backward read also how long the copy lives: a copy that lives for one pass is made in
+///            each of them and is not kept. Of a value that an op makes and that has a constraint:
+///            its canonical placement
 ///   edges    the reshard from a producer to its reader, or to the copy and from there to each
-///            reader, outside of the cone of the producer; from the op that makes the next value of
-///            a variable to its home
-///   usages   at the moments of MemoryMoments: homes of variables; from op to op the values that
-///            are alive, where they are made until the first of several readers finds a copy;
-///            copies and workspaces. What a reader takes in another placement, and next values that
-///            are made elsewhere than at home, are in peak() only
-///   ties     ops and values that are tied are one node, which counts as often as it has members
+///            reader, outside of the op cluster of the producer; from the op that makes the next
+///            value of a variable to its canonical placement
+///   usages   at the moments of MemoryMoments: canonical placements of variables; from op to op the
+///            values that are alive, where they are made until the first of several readers finds a
+///            copy; copies and workspaces. What a reader takes in another placement, and next
+///            values that are not made in their canonical placement, are in peak() only
+///   sharing  ops and values that share a decision are one node, which counts as often as it has
+///            members
 class SearchProblem {
  public:
   /// The graph, the mesh and the costs outlive it.
-  SearchProblem(const Graph& graph, MeshPtr mesh, const CostModel& cost, const Ties& ties,
-                const SearchProblemOptions& options = {});
+  SearchProblem(const Graph& graph, MeshPtr mesh, const CostModel& cost,
+                const SharedDecisions& shared_decisions, const SearchProblemOptions& options = {});
   /// The problem of these strategies that hides another share of the exchanges
   /// (SearchProblemOptions): it equals the one that is made anew with this share.
-  SearchProblem(std::shared_ptr<const MeshStrategies> strategies, double hidden_share);
+  SearchProblem(std::shared_ptr<const MeshStrategies> strategies, double overlap);
 
   solver::Problem& problem() { return problem_; }
   const solver::Problem& problem() const { return problem_; }
@@ -66,8 +67,9 @@ class SearchProblem {
   Bytes peak(const solver::Assignment& assignment);
 
   /// The same choices as those of an assignment of a problem of the same graph, mesh and options,
-  /// in which layers are tied. Where this problem lacks one, the first one.
-  solver::Assignment untied(const SearchProblem& tied, const solver::Assignment& assignment) const;
+  /// in which layers share decisions. Where this problem lacks one, the first one.
+  solver::Assignment separate(const SearchProblem& shared,
+                              const solver::Assignment& assignment) const;
 
   /// The placements of an assignment.
   ///   requires  a strategy of each node
@@ -77,7 +79,7 @@ class SearchProblem {
   using TypeIndex = ReshardPrices::TypeIndex;
   using PlacementIndex = ReshardPrices::PlacementIndex;
 
-  /// A node of the problem: a cone, or the home or a copy of a value.
+  /// A node of the problem: an op cluster, or the canonical placement or a copy of a value.
   struct Node {
     int members = 0;
     std::string name = {};             // of the first op or value
@@ -85,8 +87,8 @@ class SearchProblem {
     /// By slot, then by strategy. A copy has two, equal where readers find one placement.
     std::vector<std::vector<PlacementIndex>> operand = {};
     bool is_copy = false;
-    std::vector<CopyLife> life = {};  // of a copy, by strategy
-    solver::Interval kept = {};       // of a copy of a variable for a step
+    std::vector<ReplicaLifetime> life = {};  // of a copy, by strategy
+    solver::Interval kept = {};              // of a copy of a variable for a step
     bool is_deferred = false;  // is what it reads needed by the optimizer only, or prefetched?
     std::map<MemoryMoments::Span, std::vector<int64_t>> usage = {};  // by strategy; of all of them
 
@@ -107,7 +109,7 @@ class SearchProblem {
       const PlacementIndex second = operand[1][strategy];
       const double once = std::min(made(first) + std::min(made(second), between(first, second)),
                                    made(second) + between(second, first));
-      return !life.empty() && life[strategy] == CopyLife::kPass ? 2 * once : once;
+      return !life.empty() && life[strategy] == ReplicaLifetime::kPass ? 2 * once : once;
     }
   };
   /// A value goes from an operand slot of one node to one of another.
@@ -117,13 +119,13 @@ class SearchProblem {
     TypeIndex type = 0;
     auto operator<=>(const Connection&) const = default;
   };
-  /// Where a value is found first: its producer, or its home.
+  /// Where a value is found first: its producer, or its canonical placement.
   struct Source {
     int node = 0, slot = 0;
   };
 
-  void add_cone(const MeshStrategies::Cone& cone);
-  void add_homes();
+  void add_op_cluster(const MeshStrategies::OpCluster& op_cluster);
+  void add_canonical_nodes();
   void add_copies();
   int add_value_node(ValueId value, std::vector<PlacementIndex> placements);
   void connect_values();
@@ -140,23 +142,25 @@ class SearchProblem {
 
   const std::shared_ptr<const MeshStrategies> strategies_;
   const Graph& graph_;
-  const Ties& ties_;
+  const SharedDecisions& shared_decisions_;
   const SearchProblemOptions options_;
-  const ConeReading& reading_;
+  const OpClusterReads& reading_;
   const MemoryMoments& moments_;
   const std::vector<TypeIndex>& types_;  // by value
   ReshardPrices prices_;
   ReshardPlans plans_;
-  std::vector<std::vector<OpSharding>> shardings_;    // by op and strategy of its cone
-  std::vector<std::vector<int64_t>> workspaces_;      // the same
-  std::vector<int> op_node_, home_node_, copy_node_;  // by op and by value; -1: none
-  /// By value: the home of an input or a variable, the copy of what has a constraint; -1: none.
+  std::vector<std::vector<OpSharding>> shardings_;         // by op and strategy of its op cluster
+  std::vector<std::vector<int64_t>> workspaces_;           // the same
+  std::vector<int> op_node_, canonical_node_, copy_node_;  // by op and by value; -1: none
+  /// By value: the canonical placement of an input or a variable, the copy of what has a
+  /// constraint; -1: none.
   std::vector<int> placed_node_;
-  /// By op, in the node of its cone: from there the slots of its outputs, then those of its inputs.
-  /// A home and a copy have one slot.
+  /// By op, in the node of its op cluster: from there the slots of its outputs, then those of its
+  /// inputs. A canonical placement and a copy have one slot.
   std::vector<int> first_slot_;
   std::vector<Node> nodes_;
-  /// By value that is tied to no earlier one: the slots of ops that read it, or one tied to it.
+  /// By value that shares the decision of no earlier one: the slots of ops that read it, or one
+  /// that shares its decision.
   std::vector<std::set<std::pair<int, int>>> readers_;
   struct Uses {
     int64_t count = 0;

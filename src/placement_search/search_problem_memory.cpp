@@ -44,19 +44,20 @@ void SearchProblem::hold(int node, const std::vector<Lifetime>& lifetimes,
   }
 }
 
-/// A copy of a pass is held in each pass. Copies of a step are usages of the edge from the home.
+/// A copy of a pass is held in each pass. Copies of a step are usages of the edge from the
+/// canonical placement.
 void SearchProblem::hold_variable(const Variable& variable) {
   const int first = variable.value.index;
   const std::vector<int>& members = moments_.members(variable.value);
   std::vector<int64_t> bytes =
-      bytes_of(prices_, types_[first], nodes_[home_node_[first]].operand[0]);
+      bytes_of(prices_, types_[first], nodes_[canonical_node_[first]].operand[0]);
   for (int64_t& count : bytes) count *= std::ssize(members);
-  nodes_[home_node_[first]].usage[{moments_.all().begin, moments_.all().end}] = bytes;
+  nodes_[canonical_node_[first]].usage[{moments_.all().begin, moments_.all().end}] = bytes;
   if (copy_node_[first] < 0 || nodes_[copy_node_[first]].life.empty()) return;
   const Node& copy = nodes_[copy_node_[first]];
   bytes = bytes_of_both(prices_, types_[first], copy.operand);
   for (size_t s = 0; s < bytes.size(); ++s)
-    if (copy.life[s] == CopyLife::kStep) bytes[s] = 0;
+    if (copy.life[s] == ReplicaLifetime::kStep) bytes[s] = 0;
   std::vector<Lifetime> passes;
   for (int member : members)
     for (Role role : {Role::kForward, Role::kBackward, Role::kOptimizer})
@@ -96,10 +97,10 @@ void SearchProblem::hold_memory() {
   for (const Variable& variable : graph_.variables()) {
     is_variable[variable.value.index] = true;
     if (variable.next) is_variable[variable.next->index] = true;
-    if (ties_.is_first(variable.value)) hold_variable(variable);
+    if (shared_decisions_.is_first(variable.value)) hold_variable(variable);
   }
   for (int i = 0; i < std::ssize(graph_.values()); ++i)
-    if (ties_.is_first(ValueId{i}) && !is_variable[i]) hold_made(ValueId{i});
+    if (shared_decisions_.is_first(ValueId{i}) && !is_variable[i]) hold_made(ValueId{i});
 }
 
 /// A node has one span; further ones are those of edges of the node with itself.
@@ -131,15 +132,19 @@ Bytes SearchProblem::peak(const solver::Assignment& assignment) {
     };
     for (ValueId output : op.outputs) add(output);
     for (ValueId input : op.inputs) add(input);
-    how.workspaces.push_back(workspaces_[ties_.of_op[i]][chosen]);
+    how.workspaces.push_back(workspaces_[shared_decisions_.of_op[i]][chosen]);
   }
   for (int i = 0; i < std::ssize(graph_.values()); ++i) {
-    const int home = placed_node_[i], copy = copy_node_[i];
-    placed.homes.push_back(
-        home < 0 ? nullptr
-                 : &prices_.placement(types_[i], nodes_[home].operand[0][assignment[home]]));
+    const int canonical_placement = placed_node_[i], copy = copy_node_[i];
+    placed.canonical_placements.push_back(
+        canonical_placement < 0
+            ? nullptr
+            : &prices_.placement(
+                  types_[i],
+                  nodes_[canonical_placement].operand[0][assignment[canonical_placement]]));
     const bool has_life = copy >= 0 && !nodes_[copy].life.empty();
-    placed.copies.push_back(has_life ? nodes_[copy].life[assignment[copy]] : CopyLife::kStep);
+    placed.copies.push_back(has_life ? nodes_[copy].life[assignment[copy]]
+                                     : ReplicaLifetime::kStep);
   }
   const MayWriteOver& may_write_over = moments_.may_write_over();
   return peak_of(registers_of(placed, may_write_over, plans_), may_write_over, how);

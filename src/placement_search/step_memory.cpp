@@ -45,7 +45,7 @@ class Buckets {
     return may_move(writer) ? gradient_of(writer) : writer;
   }
 
-  /// What is behind the last full bucket stays.
+  /// What is after the last full bucket stays.
   void fill(const std::vector<std::pair<int, int>>& movable) {
     int64_t bytes = 0;
     size_t open = 0;
@@ -64,7 +64,7 @@ class Buckets {
 
   const StepRegisters& step_;
   const int64_t bucket_;
-  std::vector<std::pair<int, int>> places_;  // by instruction: behind which, and at which place
+  std::vector<std::pair<int, int>> places_;  // by instruction: after which, and at which place
 };
 
 /// Bytes that are in use from one instruction to another, both included.

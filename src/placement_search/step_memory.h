@@ -11,13 +11,14 @@
 namespace tessera {
 
 struct StepMemoryOptions {
-  /// Exchanges of gradients for the optimizer are moved behind the last gradient of their bucket
+  /// Exchanges of gradients for the optimizer are moved after the last gradient of their bucket
   /// (lower/passes/buckets.h); nullopt: they stay.
   std::optional<Bytes> bucket = {};
   std::vector<int64_t> workspaces;  // by op
 };
 
-/// The most bytes of a rank at one moment: variables at home, and what is alive in the arena.
+/// The most bytes of a rank at one moment: variables in their canonical placement, and what is
+/// alive in the arena.
 ///   time  O(n log n) for n registers
 Bytes peak_of(const StepRegisters& step, const MayWriteOver& may_write_over,
               const StepMemoryOptions& options);

@@ -39,17 +39,21 @@ class Step {
     for (const auto& [value, wanted] : inputs) operands.push_back(placement(wanted));
     return result;
   }
-  ValueId input(char home) { return at_home(builder.input("x", values()), home); }
-  ValueId variable(char home) {
-    return at_home(builder.variable("w", values(), Initializer::constant(0)), home);
+  ValueId input(char canonical_placement) {
+    return with_canonical(builder.input("x", values()), canonical_placement);
+  }
+  ValueId variable(char canonical_placement) {
+    return with_canonical(builder.variable("w", values(), Initializer::constant(0)),
+                          canonical_placement);
   }
   void copies_by_pass(ValueId value) { by_pass_[value.index] = true; }
 
   StepRegisters registers() {
-    placed_.homes.resize(graph.values().size(), nullptr);
-    placed_.copies.assign(graph.values().size(), CopyLife::kStep);
-    for (const auto& [value, home] : homes_) placed_.homes[value] = home;
-    for (const auto& [value, by_pass] : by_pass_) placed_.copies[value] = CopyLife::kPass;
+    placed_.canonical_placements.resize(graph.values().size(), nullptr);
+    placed_.copies.assign(graph.values().size(), ReplicaLifetime::kStep);
+    for (const auto& [value, canonical_placement] : canonical_placements_)
+      placed_.canonical_placements[value] = canonical_placement;
+    for (const auto& [value, by_pass] : by_pass_) placed_.copies[value] = ReplicaLifetime::kPass;
     return registers_of(placed_, may_write_over(), plans_);
   }
   int64_t peak(std::optional<Bytes> bucket = {}) {
@@ -80,8 +84,8 @@ class Step {
     for (const Op& op : graph.ops()) list.emplace_back(op.inputs.size(), writes_over);
     return list;
   }
-  ValueId at_home(ValueId value, char home) {
-    homes_[value.index] = placement(home);
+  ValueId with_canonical(ValueId value, char canonical_placement) {
+    canonical_placements_[value.index] = placement(canonical_placement);
     return value;
   }
   const DistAttr* placement(char text) {
@@ -96,7 +100,7 @@ class Step {
   MeshPtr mesh_ = std::make_shared<const Mesh>(parse_mesh("a=4"));
   ReshardPlans plans_{{}};
   std::deque<DistAttr> known_;  // pointers to them stay valid
-  std::map<int, const DistAttr*> homes_;
+  std::map<int, const DistAttr*> canonical_placements_;
   std::map<int, bool> by_pass_;
   PlacedStep placed_{graph, {}, {}, {}};
 };
@@ -176,7 +180,7 @@ TEST(StepMemory, ANextValueThatIsMadeAtHomeIsWrittenOverItsVariable) {
   EXPECT_EQ(step.peak(), kPart);
 }
 
-// It is exchanged behind all ops.
+// It is exchanged after all ops.
 TEST(StepMemory, ANextValueThatIsMadeElsewhereLivesToTheEndOfTheStep) {
   Step step;
   const ValueId x = step.input('*');
@@ -205,11 +209,11 @@ void add_gradients(Step& step) {
   step.op("sum", {{g, '0'}, {h, '0'}}, '0', Role::kOptimizer);
 }
 
-TEST(StepMemory, GradientsAreExchangedBehindTheLastOneOfTheirBucket) {
+TEST(StepMemory, GradientsAreExchangedAfterTheLastOneOfTheirBucket) {
   Step step;
   add_gradients(step);
   EXPECT_EQ(step.peak(), 3 * kWhole);                       // x, g and h
-  EXPECT_EQ(step.peak(Bytes(2 * kWhole)), 3 * kWhole);      // both are exchanged behind h
+  EXPECT_EQ(step.peak(Bytes(2 * kWhole)), 3 * kWhole);      // both are exchanged after h
   EXPECT_EQ(step.peak(Bytes(kWhole)), 2 * kWhole + kPart);  // g before h is made
 }
 

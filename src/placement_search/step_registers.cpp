@@ -4,7 +4,7 @@
 #include <optional>
 
 #include "base/error.h"
-#include "reshard/held_placements.h"
+#include "reshard/available_placements.h"
 
 namespace tessera {
 namespace {
@@ -19,16 +19,17 @@ class Lowering {
         holders_(graph_.values().size()) {}
 
   StepRegisters run() {
-    for (ValueId input : graph_.inputs()) hold(input, *placed_.homes[input.index]);
+    for (ValueId input : graph_.inputs()) hold(input, *placed_.canonical_placements[input.index]);
     for (const Variable& variable : graph_.variables())
-      reg(hold(variable.value, *placed_.homes[variable.value.index])).is_variable = true;
+      reg(hold(variable.value, *placed_.canonical_placements[variable.value.index])).is_variable =
+          true;
     for (int i = 0; i < std::ssize(graph_.ops()); ++i) run_kernel(OpId{i});
     std::vector<int> next;  // by variable
     for (const Variable& variable : graph_.variables())
-      next.push_back(
-          variable.next && *variable.next != variable.value
-              ? get(*variable.next, *placed_.homes[variable.value.index], Role::kOptimizer)
-              : -1);
+      next.push_back(variable.next && *variable.next != variable.value
+                         ? get(*variable.next, *placed_.canonical_placements[variable.value.index],
+                               Role::kOptimizer)
+                         : -1);
     for (const auto& [name, value] : graph_.outputs()) return_result(value);
     for (size_t v = 0; v < next.size(); ++v)
       if (next[v] >= 0) keep_next(holders_[graph_.variables()[v].value.index].front().reg, next[v]);
@@ -78,7 +79,7 @@ class Lowering {
     std::vector<int> sources;
     for (const Holder& holder : holders_[value.index]) {
       if (holder.only && *holder.only != role) continue;
-      if (may_become(graph_.type(value).shape, *reg(holder.reg).placement, wanted))
+      if (is_reshardable(graph_.type(value).shape, *reg(holder.reg).placement, wanted))
         sources.push_back(holder.reg);
     }
     return sources;
@@ -115,7 +116,8 @@ class Lowering {
   std::optional<DistAttr> made_first(ValueId value, const DistAttr& wanted, Role role,
                                      const std::vector<int>& sources) {
     const std::vector<OpId>& users = graph_.value(value).users;
-    if (users.size() < 2 || placed_.copies[value.index] == CopyLife::kPass) return std::nullopt;
+    if (users.size() < 2 || placed_.copies[value.index] == ReplicaLifetime::kPass)
+      return std::nullopt;
     std::vector<DistAttr> needs;
     for (OpId user : users) {
       const Op& op = graph_.op(user);
@@ -126,14 +128,15 @@ class Lowering {
               std::ranges::count(needs, need) == 0)
             needs.push_back(need);
     }
-    return better_first(plans_, graph_.type(value), placements_of(sources), wanted, needs);
+    return choose_intermediate(plans_, graph_.type(value), placements_of(sources), wanted, needs);
   }
 
   int exchange(ValueId value, int source, const DistAttr& wanted, Role role) {
     const DistAttr& from = *reg(source).placement;
     for (const Exchange& each : plans_.plan(graph_.type(value), from, wanted).exchanges) {
       const int target = hold(value, each.to);
-      if (placed_.copies[value.index] == CopyLife::kPass) holders_[value.index].back().only = role;
+      if (placed_.copies[value.index] == ReplicaLifetime::kPass)
+        holders_[value.index].back().only = role;
       add({-1, role, {source}, {target}});
       source = target;
     }
@@ -143,8 +146,9 @@ class Lowering {
   // ---- the end of the step ----
 
   void return_result(ValueId value) {
-    const DistAttr* home = placed_.homes[value.index];
-    const DistAttr& made = home ? *home : *reg(holders_[value.index].front().reg).placement;
+    const DistAttr* canonical_placement = placed_.canonical_placements[value.index];
+    const DistAttr& made = canonical_placement ? *canonical_placement
+                                               : *reg(holders_[value.index].front().reg).placement;
     reg(get(value, without_partial(made), Role::kForward)).is_result = true;
   }
 

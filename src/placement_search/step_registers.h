@@ -18,8 +18,8 @@ struct PlacedStep {
   const Graph& graph;
   /// By op: of its results, then of its operands. None is nullptr.
   std::vector<std::vector<const DistAttr*>> operands;
-  std::vector<const DistAttr*> homes;  // by value; nullptr: where its op makes it
-  std::vector<CopyLife> copies;        // by value: of what it is resharded to
+  std::vector<const DistAttr*> canonical_placements;  // by value; nullptr: where its op makes it
+  std::vector<ReplicaLifetime> copies;                // by value: of what it is resharded to
 };
 
 /// A value in one placement.

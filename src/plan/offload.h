@@ -12,7 +12,7 @@
 namespace tessera {
 
 /// State of the optimizer that rests outside of the memory of its rank, in a file. Each step copies
-/// it into memory before the update and back behind it (lower/passes/offload.h).
+/// it into memory before the update and back after it (lower/passes/offload.h).
 struct Offload {
   enum class Kind {
     kNone,
@@ -36,8 +36,7 @@ void write_offload(const Offload& offload, Document& document);
 
 ///   plan     its name, for the message
 ///   throws   UserError (78) when there is nothing to offload: the training graph has no state of
-///   an
-///            optimizer, or none that matches one of the patterns
+///            an optimizer, or none that matches one of the patterns
 void check_offload(const Offload& offload, const std::string& plan, const Graph& graph);
 
 }  // namespace tessera

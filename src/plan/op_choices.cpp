@@ -44,7 +44,7 @@ const Key& recompute_key() {
   return key;
 }
 
-/// Choice has a kind, whose last value but for the words is kPatterns, and patterns.
+/// Choice has a kind, whose last value except for the words is kPatterns, and patterns.
 template <class Choice>
 Choice read_choice(ConfigTable& table, const Key& key) {
   Choice choice;

@@ -29,39 +29,39 @@ constexpr Renamed kRenamedKeys[] = {{"sums", "all_reduce"},
 constexpr std::string_view kDividedParameters =
     "presets divide over dp with zero=1 or zero=3, as in dp=4,zero=3; in a plan, a mark of the "
     "parameters with \"placement\": \"P(\\\"dp\\\")\" and \"copies\": \"pass\" does";
-constexpr Familiar kFamiliarKeys[] = {{"fsdp", "zero", kDividedParameters},
-                                      {"zero", "marks", kDividedParameters},
-                                      {"zero_stage", "zero", kDividedParameters},
-                                      {"ddp", "dp"},
-                                      {"data_parallel", "dp"},
-                                      {"tensor_parallel", "tp"},
-                                      {"tensor_parallel_size", "tp"},
-                                      {"model_parallel", "tp"},
-                                      {"pipeline_parallel", "pp"},
-                                      {"pipeline_parallel_size", "pp"},
-                                      {"cp", "sp"},
-                                      {"context_parallel", "sp"},
-                                      {"sequence_parallel", "sp"},
-                                      {"gradient_accumulation_steps", "accumulate"},
-                                      {"accumulation_steps", "accumulate"},
-                                      {"accumulate_grad_batches", "accumulate"},
-                                      {"num_microbatches", "micro_batches"},
-                                      {"microbatches", "micro_batches"},
-                                      {"num_micro_batches", "micro_batches"},
-                                      {"tensor_model_parallel_size", "tp"},
-                                      {"pipeline_model_parallel_size", "pp"},
-                                      {"data_parallel_size", "dp"},
-                                      {"context_parallel_size", "sp"},
-                                      {"bucket_cap_mb", "bucket_mib"},
-                                      {"pipeline_schedule", "schedule"},
-                                      {"recompute_granularity", "recompute"},
-                                      {"activation_checkpointing", "recompute"},
-                                      {"gradient_checkpointing", "recompute"},
-                                      {"remat", "recompute"},
-                                      {"offload_optimizer", "offload"},
-                                      {"optimizer_cpu_offload", "offload"},
-                                      {"cpu_offload", "offload"}};
-constexpr Familiar kFamiliarSchedules[] = {
+constexpr KeyAlias kKeyAliases[] = {{"fsdp", "zero", kDividedParameters},
+                                    {"zero", "marks", kDividedParameters},
+                                    {"zero_stage", "zero", kDividedParameters},
+                                    {"ddp", "dp"},
+                                    {"data_parallel", "dp"},
+                                    {"tensor_parallel", "tp"},
+                                    {"tensor_parallel_size", "tp"},
+                                    {"model_parallel", "tp"},
+                                    {"pipeline_parallel", "pp"},
+                                    {"pipeline_parallel_size", "pp"},
+                                    {"cp", "sp"},
+                                    {"context_parallel", "sp"},
+                                    {"sequence_parallel", "sp"},
+                                    {"gradient_accumulation_steps", "accumulate"},
+                                    {"accumulation_steps", "accumulate"},
+                                    {"accumulate_grad_batches", "accumulate"},
+                                    {"num_microbatches", "micro_batches"},
+                                    {"microbatches", "micro_batches"},
+                                    {"num_micro_batches", "micro_batches"},
+                                    {"tensor_model_parallel_size", "tp"},
+                                    {"pipeline_model_parallel_size", "pp"},
+                                    {"data_parallel_size", "dp"},
+                                    {"context_parallel_size", "sp"},
+                                    {"bucket_cap_mb", "bucket_mib"},
+                                    {"pipeline_schedule", "schedule"},
+                                    {"recompute_granularity", "recompute"},
+                                    {"activation_checkpointing", "recompute"},
+                                    {"gradient_checkpointing", "recompute"},
+                                    {"remat", "recompute"},
+                                    {"offload_optimizer", "offload"},
+                                    {"optimizer_cpu_offload", "offload"},
+                                    {"cpu_offload", "offload"}};
+constexpr KeyAlias kScheduleAliases[] = {
     {"gpipe", "f-then-b"},  {"GPipe", "f-then-b"},
     {"fthenb", "f-then-b"}, {"pipedream-flush", "1f1b"},
     {"pipedream", "1f1b"},  {"zero-bubble", "zb-h1"},
@@ -117,7 +117,7 @@ Mark read_mark(const ConfigTable& plan, const Document& item, size_t index) {
                                           : Mark::Kind::kModule;
   return {kind,      tensor + op + module,
           placement, origin + " " + position,
-          mesh,      by_pass ? CopyLife::kPass : CopyLife::kStep};
+          mesh,      by_pass ? ReplicaLifetime::kPass : ReplicaLifetime::kStep};
 }
 
 std::vector<Mark> read_marks(ConfigTable& plan) {
@@ -192,7 +192,7 @@ void write_marks(const std::vector<Mark>& marks, Document& document) {
     item[to_text(mark.kind)] = mark.pattern;
     if (!mark.placement.empty()) item["placement"] = mark.placement;
     if (!mark.mesh.empty()) item["mesh"] = mark.mesh;
-    if (mark.copies != CopyLife::kStep) item["copies"] = std::string(to_text(mark.copies));
+    if (mark.copies != ReplicaLifetime::kStep) item["copies"] = std::string(to_text(mark.copies));
     document["marks"].append(std::move(item));
   }
 }
@@ -346,7 +346,7 @@ Plan parse_plan(const Document& document, const std::string& origin, const PlanR
   std::vector<std::string> schedules;
   for (const PipelineFacts& facts : pipeline_schedules()) schedules.emplace_back(facts.name);
   plan.schedule =
-      parse_pipeline_kind(table.choice("schedule", "1f1b", schedules, {}, kFamiliarSchedules));
+      parse_pipeline_kind(table.choice("schedule", "1f1b", schedules, {}, kScheduleAliases));
   plan.max_in_flight = table.integer("max_in_flight", 0, 0, 1 << 20);
   check_schedule(plan, origin);
   plan.all_reduce = read_all_reduce(table);
@@ -371,7 +371,7 @@ Plan parse_plan(const Document& document, const std::string& origin, const PlanR
                   "remove one of the two");
   if (table.raw("fingerprint")) plan.fingerprint = read_fingerprint(table.table("fingerprint"));
   table.refuse_renamed(kRenamedKeys);
-  table.refuse_familiar(kFamiliarKeys);
+  table.refuse_alias(kKeyAliases);
   table.finish();
   return plan;
 }
@@ -427,10 +427,10 @@ void check_fits(const Plan& plan, const Graph& graph) {
   if (!plan.fingerprint || plan.fingerprint->graph.empty() || fits_all) return;
   const PlanFingerprint present = fingerprint_of(graph);
   if (plan.fingerprint->graph == present.graph) return;
-  const bool is_like = plan.fingerprint->parameters == present.parameters;
+  const bool is_identical = plan.fingerprint->parameters == present.parameters;
   refuse_config(
       "plan '" + plan.name + "' was made for " +
-          (is_like ? "another batch, seed or version of this model" : "another model"),
+          (is_identical ? "another batch, seed or version of this model" : "another model"),
       difference(*plan.fingerprint, present),
       "use the configuration that the plan was made for, or remove its 'fingerprint' to apply "
       "its marks here");

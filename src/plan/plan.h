@@ -8,7 +8,7 @@
 //       "device": "host",             what the ranks compute on, or "fake"
 //       "hardware": "gpu",            what they need of a cluster: "cpu", "gpu", "npu", or a type
 //       "micro_batches": 1,           parts of a step's batch, one after the other
-//       "accumulate": 1,              parts of it, each of so many micro-batches
+//       "accumulate": 1,              parts of it, each of n micro-batches
 //       "schedule": "1f1b",           one of pipeline_schedules() (schedule/named_orders.h)
 //       "max_in_flight": 4,           schedule "auto": the most micro-batches whose activations
 //                                     a rank keeps; default: the number of ranks of the pipeline
@@ -44,7 +44,7 @@
 //                  {"name": "last", "mesh": {"dp": 2}, "ranks": [2, 3]}],
 //       "marks": [{"op": "blocks.0.*", "mesh": "first"}, {"op": "blocks.1.*", "mesh": "last"}]
 //
-// Behind the stages there may be views, other meshes of the ranks of a stage. What is marked to be
+// After the stages there may be views, other meshes of the ranks of a stage. What is marked to be
 // on a view runs in the passes of the stage:
 //
 //       {"name": "experts", "mesh": {"ep": 2}, "view_of": "first"}

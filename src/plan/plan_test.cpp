@@ -165,7 +165,7 @@ TEST(Plan, MarksNameTensorsOpsAndModulesAndHowLongCopiesLive) {
   const Plan plan = plan_of_marks(
       "\"marks\": [{\"tensor\": \"w\", \"copies\": \"pass\"},"
       "{\"module\": \"attn\", \"placement\": \"-> [P()]\"}]");
-  EXPECT_EQ(plan.marks[0].copies, CopyLife::kPass);
+  EXPECT_EQ(plan.marks[0].copies, ReplicaLifetime::kPass);
   EXPECT_EQ(plan.marks[1].kind, Mark::Kind::kModule);
   EXPECT_EQ(parse_plan(to_document(plan, Graph()), "plan.json").marks, plan.marks);
   EXPECT_THROW(plan_of_marks("\"marks\": [{\"op\": \"w\", \"copies\": \"pass\"}]"), UserError);

@@ -157,9 +157,9 @@ Document decisions_of(const Document& document, Preset& preset) {
 /// A number where the text is one: "8", "3.25".
 Document value_of(std::string_view text) {
   constexpr std::string_view kDigits = "0123456789";
-  constexpr size_t kMost = 9;  // digits of an integer
+  constexpr size_t kMaxDigits = 9;  // digits of an integer
   const auto are_digits = [&](std::string_view part) {
-    return !part.empty() && part.size() <= kMost &&
+    return !part.empty() && part.size() <= kMaxDigits &&
            part.find_first_not_of(kDigits) == std::string_view::npos;
   };
   const size_t point = text.find('.');

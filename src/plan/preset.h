@@ -24,7 +24,7 @@ inline constexpr std::string_view kPipelineKey = "pp";
 
 /// "equal", which is what the stages of a preset are, says it of all plans that are searched.
 inline constexpr std::string_view kStagesKey = "stages";
-/// Names of ops or scopes behind which the stages end, all but the last one: ["blocks.5"], or
+/// Names of ops or scopes after which the stages end, all but the last one: ["blocks.5"], or
 /// "blocks.1+blocks.5" in a text.
 inline constexpr std::string_view kBoundariesKey = "boundaries";
 

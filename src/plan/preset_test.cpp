@@ -45,7 +45,7 @@ TEST(Preset, IsATableOfTheSameKeys) {
   EXPECT_FALSE(has_degrees(parse_toml("mesh = {dp = 2}\n", "c.toml")));
 }
 
-TEST(Preset, HasNamesBehindWhichStagesEnd) {
+TEST(Preset, HasNamesAfterWhichStagesEnd) {
   const Preset text = parse_preset("pp=3,boundaries=blocks.0 + blocks.2,micro_batches=4");
   EXPECT_EQ(text.boundaries, (std::vector<std::string>{"blocks.0", "blocks.2"}));
   EXPECT_EQ(text.decisions_text, "micro_batches=4,boundaries=blocks.0+blocks.2");

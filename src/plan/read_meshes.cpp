@@ -150,7 +150,7 @@ void take_stage(const Meshes& stages, const std::string& origin, NamedMesh& view
   view.hardware = stage->hardware;
 }
 
-/// One of several meshes, behind `before`.
+/// One of several meshes, after `before`.
 NamedMesh read_one_of(const ConfigTable& plan, const Document& item, const Meshes& before) {
   const size_t index = before.size();
   const std::string& origin = plan.file();
@@ -169,8 +169,8 @@ NamedMesh read_one_of(const ConfigTable& plan, const Document& item, const Meshe
   if (!made.view_of.empty()) {
     take_stage(before, origin + " " + position, made, ranks);
   } else if (!before.empty() && !before.back().view_of.empty()) {
-    refuse_config(origin + ": " + position + " is a stage behind a view",
-                  "views come behind all stages, which have numbers", "put it before the views");
+    refuse_config(origin + ": " + position + " is a stage after a view",
+                  "views come after all stages, which have numbers", "put it before the views");
   }
   if (made.name.empty() || !mesh || ranks.empty())
     refuse_config(origin + ": " + position + " is not a mesh",

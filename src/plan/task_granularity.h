@@ -10,9 +10,9 @@ namespace tessera {
 /// micro-batch or pass change.
 struct TaskGranularity {
   enum class Kind {
-    kRole,      // it ends nowhere else
-    kLayer,     // it ends where a like layer of the model begins or ends (graph/like_layers.h)
-    kOp,        // each kernel is a task
+    kRole,   // it ends nowhere else
+    kLayer,  // it ends where a repeated layer of the model begins or ends (graph/repeated_layers.h)
+    kOp,     // each kernel is a task
     kPatterns,  // it ends between ops whose names do not match the same of `patterns`
   };
   Kind kind = Kind::kRole;

@@ -5,7 +5,7 @@
 
 #include "base/error.h"
 #include "kernels/bind.h"
-#include "reshard/pulls.h"
+#include "reshard/recv_regions.h"
 
 namespace tessera {
 namespace {
@@ -18,7 +18,8 @@ int64_t nanoseconds(Seconds time) {
 
 bool has_even_parts(const Register& reg) {
   const Mesh& mesh = *reg.attr.mesh;
-  return local_type(reg, mesh.heaviest()) == local_type(reg, mesh.lightest());
+  return local_type(reg, mesh.largest_shard_coordinate()) ==
+         local_type(reg, mesh.smallest_shard_coordinate());
 }
 
 }  // namespace
@@ -98,10 +99,11 @@ ActDemand ActDemands::exchange(Rank rank, const Task& task) {
   Bytes combined{0};
   for (size_t i = 0; i < task.parts.size(); ++i) {
     const TensorType& type = graph_.registers[task.outputs[i]].type;
-    for (const PulledElements& pull : known_pulls_.of(type.shape, task.parts[i].exchange, rank)) {
-      const Bytes size(pull.count * size_of(type.dtype));
+    for (const RecvElements& recv_region :
+         transfer_cache_.of(type.shape, task.parts[i].exchange, rank)) {
+      const Bytes size(recv_region.count * size_of(type.dtype));
       combined += size;
-      if (pull.sender != rank) bytes[pull.sender] += size.value();
+      if (recv_region.sender != rank) bytes[recv_region.sender] += size.value();
     }
   }
   ActDemand demand = work(rank, copy_price(combined, 1, deployment_.type(rank).cost).estimate);
@@ -122,7 +124,7 @@ Bytes ActDemands::working_set(MeshIndex index) const {
   for (const TaskVariable& variable : graph_.variables) {
     const Register& reg = graph_.registers[variable.value];
     if (device_of(graph_, reg.mesh) == DeviceKind::kFile) continue;
-    if (*reg.attr.mesh == mesh) sum += byte_size(local_type(reg, mesh.heaviest()));
+    if (*reg.attr.mesh == mesh) sum += byte_size(local_type(reg, mesh.largest_shard_coordinate()));
   }
   return sum;
 }

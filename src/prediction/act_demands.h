@@ -8,7 +8,7 @@
 #include "base/units.h"
 #include "kernels/work.h"
 #include "prediction/deployment.h"
-#include "reshard/known_pulls.h"
+#include "reshard/transfer_cache.h"
 #include "sim/demands.h"
 #include "tasks/task_graph.h"
 
@@ -75,7 +75,7 @@ class ActDemands {
   IndexedVector<TaskId, bool> is_even_;
   IndexedVector<MeshIndex, Bytes> working_sets_;  // of the ranks of each mesh
   std::map<Key, KernelPrice> known_;
-  KnownPulls known_pulls_;
+  TransferCache transfer_cache_;
 };
 
 }  // namespace tessera

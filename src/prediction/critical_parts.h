@@ -13,7 +13,7 @@ namespace tessera {
 struct CriticalPart {
   std::string what;    // "matmul, forward", "all-reduce over tp", "messages between meshes"
   std::string layers;  // "blocks.{0..3}", of which the acts are; "" for none
-  Rank rank = 0;       // of several like ranks, the simulated one
+  Rank rank = 0;       // of several identical ranks, the simulated one
   Seconds time{0};
 };
 

@@ -150,9 +150,9 @@ bool can_have(const DeviceType& type, const std::string& hardware) {
   return hardware.empty() || type.name == hardware || to_text(type.kind) == hardware;
 }
 
-Deployment in_order(const Cluster& cluster, std::span<const std::string> hardware) {
+Deployment identity_mapping(const Cluster& cluster, std::span<const std::string> hardware) {
   const int ranks = static_cast<int>(hardware.size());
-  Deployment deployment = in_order(cluster, ranks);
+  Deployment deployment = identity_mapping(cluster, ranks);
   if (std::ranges::all_of(hardware, &std::string::empty)) return deployment;
   const std::vector<Need> needs = needs_of(cluster, hardware);
   // Ranks share the cores of a cluster of cores, which has more ranks than devices otherwise.
@@ -173,7 +173,7 @@ Deployment in_order(const Cluster& cluster, std::span<const std::string> hardwar
   return deployment;
 }
 
-Deployment in_order(const Cluster& cluster, int ranks) {
+Deployment identity_mapping(const Cluster& cluster, int ranks) {
   const bool is_of_cores =
       cluster.groups().size() == 1 && cluster.type(0).kind == HardwareKind::kCpu;
   if (ranks > cluster.device_count() && !is_of_cores)

@@ -28,7 +28,7 @@ bool can_have(const DeviceType& type, const std::string& hardware);
 /// and share them.
 ///
 ///   throws  UserError (78) when there are more ranks than devices that are no cores
-Deployment in_order(const Cluster& cluster, int ranks);
+Deployment identity_mapping(const Cluster& cluster, int ranks);
 
 /// Each rank on a device of its own, by the names of Cluster::name.
 ///
@@ -41,9 +41,9 @@ Deployment on_named_devices(const Cluster& cluster, const std::vector<std::strin
 ///
 ///   hardware  by rank: "cpu", "gpu", "npu", the name of a type, or "" for any
 ///   throws    UserError (78) as above, and when the cluster has not enough such devices
-Deployment in_order(const Cluster& cluster, std::span<const std::string> hardware);
+Deployment identity_mapping(const Cluster& cluster, std::span<const std::string> hardware);
 
-///   hardware  as of in_order
+///   hardware  as of identity_mapping
 ///   throws    UserError (78) when the device of a rank is none that the rank needs
 void check_hardware(const Deployment& deployment, std::span<const std::string> hardware);
 

@@ -14,25 +14,26 @@ MeshPtr placed_mesh(Shape shape, std::vector<std::string> axes, std::vector<Rank
 }
 
 CostModel cost_on(const Cluster& cluster, const std::vector<MeshPtr>& meshes, int ranks) {
-  return cost_of(in_order(cluster, ranks), meshes);
+  return cost_of(identity_mapping(cluster, ranks), meshes);
 }
 
 TEST(Deployment, HasADeviceForEachRank) {
   const Cluster cluster = parse_cluster_line("8xa100-80g");
-  EXPECT_EQ(in_order(cluster, 8).device(7), 7);
-  EXPECT_THROW(in_order(cluster, 9), UserError);
+  EXPECT_EQ(identity_mapping(cluster, 8).device(7), 7);
+  EXPECT_THROW(identity_mapping(cluster, 9), UserError);
 }
 
 TEST(Deployment, RanksShareTheCoresOfACpu) {
   const Cluster cluster = parse_cluster_line("cpu:2");
-  EXPECT_THAT(in_order(cluster, 5).device_of_rank, testing::ElementsAre(0, 1, 0, 1, 0));
+  EXPECT_THAT(identity_mapping(cluster, 5).device_of_rank, testing::ElementsAre(0, 1, 0, 1, 0));
 }
 
 TEST(Deployment, RanksThatNeedDevicesHaveThemBeforeOthersChoose) {
   // Devices 0 to 3 are v100, 4 to 7 p100, and all are GPUs.
   const Cluster cluster = parse_cluster_line("4xv100+4xp100");
   const std::vector<std::string> hardware{"", "p100", "gpu", "p100", "v100-16g"};
-  EXPECT_THAT(in_order(cluster, hardware).device_of_rank, testing::ElementsAre(2, 4, 1, 5, 0))
+  EXPECT_THAT(identity_mapping(cluster, hardware).device_of_rank,
+              testing::ElementsAre(2, 4, 1, 5, 0))
       << "types first, then kinds, then the rest";
 }
 
@@ -40,7 +41,7 @@ TEST(Deployment, DevicesThatAreNotThereAreRefused) {
   const Cluster cluster = parse_cluster_line("4xv100+2xp100");
   const auto refusal = [&](const std::vector<std::string>& hardware) -> std::string {
     try {
-      in_order(cluster, hardware);
+      identity_mapping(cluster, hardware);
     } catch (const UserError& error) {
       return error.what();
     }
@@ -58,7 +59,8 @@ TEST(Deployment, DevicesThatAreNotThereAreRefused) {
 TEST(Deployment, RanksThatNeedCoresShareThem) {
   const Cluster cluster = parse_cluster_line("cpu:2");
   const std::vector<std::string> hardware(5, "cpu");
-  EXPECT_THAT(in_order(cluster, hardware).device_of_rank, testing::ElementsAre(0, 1, 0, 1, 0));
+  EXPECT_THAT(identity_mapping(cluster, hardware).device_of_rank,
+              testing::ElementsAre(0, 1, 0, 1, 0));
 }
 
 TEST(CostOfADeployment, TheLinkOfAnAxisIsThatOfItsRings) {

@@ -7,7 +7,7 @@
 
 #include "base/error.h"
 #include "prediction/rank_variables.h"
-#include "tasks/like_tasks.h"
+#include "tasks/identical_tasks.h"
 
 namespace tessera {
 namespace {
@@ -206,7 +206,10 @@ class Sweep {
 class KernelShares {
  public:
   KernelShares(const TaskGraph& graph, const ActDemands& acts)
-      : graph_(graph), acts_(acts), like_(like_tasks(graph)), uses_(graph.registers.size()) {
+      : graph_(graph),
+        acts_(acts),
+        identical_(identical_tasks(graph)),
+        uses_(graph.registers.size()) {
     for (TaskId id : graph.tasks.indices()) find_uses(id);
   }
 
@@ -250,7 +253,7 @@ class KernelShares {
 
   /// By step, its begin; then the end of the last one, 1.
   const std::vector<double>& begins_of(Rank rank, TaskId task) {
-    std::vector<double>& begins = known_[{rank, like_[task]}];
+    std::vector<double>& begins = known_[{rank, identical_[task]}];
     if (!begins.empty()) return begins;
     begins.push_back(0);
     for (const StepPrice& price : acts_.steps(rank, task))
@@ -263,7 +266,7 @@ class KernelShares {
 
   const TaskGraph& graph_;
   const ActDemands& acts_;
-  const IndexedVector<TaskId, TaskId> like_;
+  const IndexedVector<TaskId, TaskId> identical_;
   IndexedVector<RegisterIndex, Uses> uses_;
   std::map<std::pair<Rank, TaskId>, std::vector<double>> known_;
 };

@@ -45,10 +45,10 @@ struct PeakRegister {
 };
 
 struct MemoryOverTime {
-  Rank rank = 0;                      // of several like ranks, the simulated one
+  Rank rank = 0;                      // of several identical ranks, the simulated one
   std::vector<MemoryMoment> moments;  // ascending
   size_t peak = 0;                    // the first moment with most bytes
-  /// That of the moments from the first kernel of the optimizer behind the last one of the backward
+  /// That of the moments from the first kernel of the optimizer after the last one of the backward
   /// on; none where the optimizer fills no register.
   std::optional<size_t> optimizer_peak;
   std::string filled;                 // the largest register that is filled from then on

@@ -18,7 +18,7 @@ std::map<std::string, double> weights_of(const StepPrediction& prediction) {
   }
   std::map<std::string, double> weights;
   for (const auto& [axes, time] : all)
-    weights[axes] = time > 0 ? std::clamp(exposed[axes] / time, kLeastWeight, 1.0) : 1;
+    weights[axes] = time > 0 ? std::clamp(exposed[axes] / time, kMinWeight, 1.0) : 1;
   return weights;
 }
 

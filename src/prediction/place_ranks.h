@@ -10,7 +10,7 @@ namespace tessera {
 /// The input of a mapping for a compiled plan. Each rank needs a device with its memory.
 ///
 ///   exposed   a prediction of any deployment of the same task graph: the traffic of an axis counts
-///             by the part of its exchanges that no kernel hides, at least kLeastWeight
+///             by the part of its exchanges that no kernel hides, at least kMinWeight
 ///   ensures   where the meshes are one grid, with the stages as the axis "pp", traffic along an
 ///             axis that is the same in all of its lines is that of the grid; the rest stands
 ///             beside
@@ -18,6 +18,6 @@ MappingInput mapping_input(const TaskGraph& graph, const StepPrediction& exposed
 
 /// What a second of traffic counts that is hidden in the prediction: on another device it may not
 /// be.
-inline constexpr double kLeastWeight = 0.05;
+inline constexpr double kMinWeight = 0.05;
 
 }  // namespace tessera

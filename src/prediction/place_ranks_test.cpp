@@ -52,7 +52,7 @@ TEST(RankTraffic, OfRanksThatExchangeNothingIsEmpty) {
 
 StepPrediction predicted(const std::shared_ptr<const TaskGraph>& tasks, const Cluster& cluster,
                          int ranks) {
-  return predict_step(tasks, in_order(cluster, ranks), {.prefetch_exchanges = false});
+  return predict_step(tasks, identity_mapping(cluster, ranks), {.prefetch_exchanges = false});
 }
 
 TEST(MappingInput, HasTheTrafficOfAnAxisInItsGrid) {
@@ -96,7 +96,7 @@ TEST(MappingInput, KeepsTheLinesOfTheAxisThatExchangesOnOneMachine) {
   for (Rank rank = 0; rank < 4; ++rank)
     EXPECT_EQ(cluster.machine(mapping.devices[rank]), cluster.machine(mapping.devices[rank + 4]));
   EXPECT_LT(mapping.cost.cost,
-            mapping_cost(input, cluster, in_order(cluster, 8).device_of_rank).cost);
+            mapping_cost(input, cluster, identity_mapping(cluster, 8).device_of_rank).cost);
 }
 
 TEST(Deployment, OnNamedDevicesRefusesNamesOfOtherClusters) {

@@ -4,16 +4,16 @@
 #include <tuple>
 
 #include "prediction/exchange_names.h"
-#include "reshard/pulls.h"
-#include "tasks/like_tasks.h"
+#include "reshard/recv_regions.h"
+#include "tasks/identical_tasks.h"
 
 namespace tessera {
 
 std::vector<PairTraffic> rank_traffic(const TaskGraph& graph) {
-  const IndexedVector<TaskId, TaskId> like = like_tasks(graph);
+  const IndexedVector<TaskId, TaskId> identical = identical_tasks(graph);
   std::map<TaskId, int64_t> counts;  // of distinct exchanges
   for (TaskId id : graph.tasks.indices())
-    if (graph.tasks[id].kind == Task::Kind::kExchange) ++counts[like[id]];
+    if (graph.tasks[id].kind == Task::Kind::kExchange) ++counts[identical[id]];
   std::map<std::tuple<Rank, Rank, std::string>, PairTraffic> traffic;
   for (const auto& [id, count] : counts) {
     const Task& task = graph.tasks[id];
@@ -22,9 +22,9 @@ std::vector<PairTraffic> rank_traffic(const TaskGraph& graph) {
       std::map<Rank, int64_t> bytes;
       for (size_t i = 0; i < task.parts.size(); ++i) {
         const TensorType& type = graph.registers[task.outputs[i]].type;
-        for (const Pull& pull : pulls(type.shape, task.parts[i].exchange, to))
-          if (pull.sender != to)
-            bytes[pull.sender] += byte_size({type.dtype, pull.box.shape()}).value();
+        for (const RecvRegion& recv_region : recv_regions(type.shape, task.parts[i].exchange, to))
+          if (recv_region.sender != to)
+            bytes[recv_region.sender] += byte_size({type.dtype, recv_region.box.shape()}).value();
       }
       for (const auto& [from, amount] : bytes) {
         PairTraffic& pair =

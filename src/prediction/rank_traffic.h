@@ -16,7 +16,7 @@ struct PairTraffic {
 };
 
 /// By sender, receiver and axes, ascending. What a rank takes from itself is left out.
-///   time  O(pulls of distinct exchanges + tasks)
+///   time  O(recv regions of distinct exchanges + tasks)
 std::vector<PairTraffic> rank_traffic(const TaskGraph& graph);
 
 }  // namespace tessera

@@ -26,7 +26,8 @@ StepPrediction explained(const std::shared_ptr<const TaskGraph>& tasks, const Cl
                          PredictOptions options = {}) {
   options.explains = true;
   options.prefetch_exchanges = false;
-  return predict_step(tasks, in_order(cluster, static_cast<int>(ranks(*tasks).size())), options);
+  return predict_step(tasks, identity_mapping(cluster, static_cast<int>(ranks(*tasks).size())),
+                      options);
 }
 
 /// y = x w with 1000 rows, 500 inner elements and 400 columns.
@@ -131,7 +132,7 @@ TEST(MemoryOverTime, HasAnEntryForEachClassOfRanks) {
   const Cluster cluster = plain_devices(4);
   const auto tasks = tasks_of(one_product(), 4, {shard_tensor("x", "P(\"r\")")});
   EXPECT_EQ(explained(tasks, cluster).memory_over_time.size(), 1U);
-  EXPECT_EQ(explained(tasks, cluster, {.folds_ranks = false}).memory_over_time.size(), 4U);
+  EXPECT_EQ(explained(tasks, cluster, {.uses_rank_symmetry = false}).memory_over_time.size(), 4U);
 }
 
 TEST(MemoryNeed, HasTheArenasOfProgramsThatStayLoaded) {

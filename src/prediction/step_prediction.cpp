@@ -9,7 +9,7 @@
 #include "prediction/exchange_names.h"
 #include "prediction/rank_variables.h"
 #include "tasks/arena_blocks.h"
-#include "tasks/like_tasks.h"
+#include "tasks/identical_tasks.h"
 
 namespace tessera {
 namespace {
@@ -56,14 +56,14 @@ Seconds length_of(const std::vector<Interval>& list) {
 /// Sums over the last step of a simulation.
 class Breakdown {
  public:
-  ///   like  as Demands::like: like exchanges are over the same axes
-  Breakdown(const TaskGraph& graph, const IndexedVector<TaskId, TaskId>& like, Seconds step)
+  ///   like  as Demands::identical: identical exchanges are over the same axes
+  Breakdown(const TaskGraph& graph, const IndexedVector<TaskId, TaskId>& identical, Seconds step)
       : graph_(graph), step_(step), axes_(graph.tasks.size(), nullptr) {
     for (const TaskId id : graph.tasks.indices()) {
       has_micro_batches_ |= graph.tasks[id].micro_batch >= 0;
       if (graph.tasks[id].kind != Task::Kind::kExchange) continue;
-      axes_[id] =
-          like[id] == id ? &*names_.insert(axes_of(graph.tasks[id])).first : axes_[like[id]];
+      axes_[id] = identical[id] == id ? &*names_.insert(axes_of(graph.tasks[id])).first
+                                      : axes_[identical[id]];
     }
   }
 
@@ -208,22 +208,22 @@ StepPrediction predict_step(std::shared_ptr<const TaskGraph> graph, const Deploy
   ActDemands acts(*graph, deployment);
   const Demands demands{.resources = acts.resources(),
                         .of = [&](Rank rank, TaskId task) { return acts.demand(rank, task); },
-                        .like = like_tasks(*graph),
+                        .identical = identical_tasks(*graph),
                         .jitter = {}};
   Simulation simulation = simulate(graph, demands,
                                    {.steps = options.steps,
                                     .prefetch_exchanges = options.prefetch_exchanges,
-                                    .folds_ranks = options.folds_ranks,
+                                    .uses_rank_symmetry = options.uses_rank_symmetry,
                                     .has_timeline = options.has_timeline || options.explains,
                                     .has_path_and_memory = options.explains});
   StepPrediction prediction;
   prediction.step = simulation.step;
   prediction.begin = simulation.end - simulation.step;
-  const Breakdown breakdown(*graph, demands.like, simulation.step);
+  const Breakdown breakdown(*graph, demands.identical, simulation.step);
   const auto executed_by = [&](const RankActs& rank) {
     KernelPrice sum;
     for (const TimedAct& act : rank.acts)
-      sum = sum + acts.kernels(rank.rank, demands.like.at(act.task));
+      sum = sum + acts.kernels(rank.rank, demands.identical.at(act.task));
     return sum;
   };
   std::map<Rank, std::pair<RankBreakdown, KernelPrice>> simulated;
@@ -232,12 +232,12 @@ StepPrediction predict_step(std::shared_ptr<const TaskGraph> graph, const Deploy
     rank.acts = {};
   }
   for (const RankTimes& times : simulation.ranks) {
-    const Rank like = times.representative;
-    const auto found = simulated.find(like);
+    const Rank identical = times.representative;
+    const auto found = simulated.find(identical);
     const DeviceType& type = deployment.type(times.rank);
     prediction.ranks.push_back(found->second.first);
     prediction.ranks.back().rank = times.rank;
-    prediction.ranks.back().like = like;
+    prediction.ranks.back().identical = identical;
     prediction.executed += found->second.second.flops;
     prediction.padding += found->second.second.padding;
     prediction.peak_flops_per_second +=

@@ -30,8 +30,8 @@ struct RankBreakdown {
   std::map<std::string, Seconds> exposed = {};
   /// All exchanges, those that kernels hide too, by the same axes. No part of the step.
   std::map<std::string, Seconds> exchanges = {};
-  Seconds idle{0};  // neither: the rank waits for others, which in a pipeline is the bubble
-  Rank like = 0;    // the rank that was simulated for it, whose tracks the timeline has
+  Seconds idle{0};          // neither: the rank waits for others, which in a pipeline is the bubble
+  Rank representative = 0;  // the rank that was simulated for it, whose tracks the timeline has
 
   Seconds all_exposed() const;
 };
@@ -80,8 +80,8 @@ struct PredictOptions {
   int64_t steps = 3;
   /// SimulateOptions::prefetch_exchanges.
   bool prefetch_exchanges = true;
-  bool folds_ranks = true;       // SimulateOptions::folds_ranks
-  DType products = DType::kF32;  // the element type of the products
+  bool uses_rank_symmetry = true;  // SimulateOptions::uses_rank_symmetry
+  DType products = DType::kF32;    // the element type of the products
   /// false: StepPrediction::timeline is empty, and a large program takes much less memory.
   bool has_timeline = true;
   /// Finds StepPrediction::critical and memory_over_time.

@@ -17,7 +17,7 @@ StepPrediction predicted(const Graph& graph, const MeshPtr& mesh, const std::vec
                          const Cluster& cluster) {
   Compiled compiled = compile(graph, mesh, marks);
   return predict_step(std::make_shared<const TaskGraph>(std::move(compiled.tasks)),
-                      in_order(cluster, mesh->size()), {.prefetch_exchanges = false});
+                      identity_mapping(cluster, mesh->size()), {.prefetch_exchanges = false});
 }
 
 MeshPtr line(int size) {
@@ -83,7 +83,7 @@ TEST(StepPrediction, MemoryIsThatOfTheTaskGraph) {
   Compiled compiled = compile(one_product(), line(1), {});
   const Bytes arena = compiled.tasks.arenas[MeshIndex(0)];
   const StepPrediction step = predict_step(
-      std::make_shared<const TaskGraph>(std::move(compiled.tasks)), in_order(small, 1));
+      std::make_shared<const TaskGraph>(std::move(compiled.tasks)), identity_mapping(small, 1));
   EXPECT_EQ(step.memory[0].arena, arena);
   EXPECT_EQ(step.memory[0].capacity, Bytes(5'000'000));
   EXPECT_EQ(step.fits(), arena <= Bytes(5'000'000));

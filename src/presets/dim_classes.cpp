@@ -203,7 +203,7 @@ class ClassBuilder {
   bool has_weight(const Op& op, const ShardingRule& rule, int factor) const {
     if (!has_reduction(rule)) return false;
     for (size_t i = 0; i < op.inputs.size(); ++i) {
-      const Variable* variable = variable_behind(graph_, op.inputs[i]);
+      const Variable* variable = variable_after(graph_, op.inputs[i]);
       if (variable && variable->trainable && has_factor(rule.inputs[i], factor)) return true;
     }
     return false;
@@ -214,7 +214,7 @@ class ClassBuilder {
     DimClass& found = result_.classes[index];
     std::vector<ValueDim> reduced;
     for (const ValueDim& member : found.members)
-      if (variable_behind(graph_, member.value) && is_reduced(member)) reduced.push_back(member);
+      if (variable_after(graph_, member.value) && is_reduced(member)) reduced.push_back(member);
     const auto has_other = [&](ValueDim member) {
       const std::vector<DimClassIndex>& dims = result_.of_value[member.value.index];
       return std::count(dims.begin(), dims.end(), index) > 1;

@@ -20,7 +20,7 @@ namespace tessera {
 namespace {
 
 /// The least share of the products that the axis of space must divide.
-constexpr double kLeastShare = 0.5;
+constexpr double kMinShare = 0.5;
 
 /// A preset whose axes have sizes above 1.
 struct Degrees {
@@ -84,7 +84,7 @@ class TensorMarks {
         marks.push_back(shard_tensor(std::move(pattern), placement, origin));
     for (std::string& pattern : to_patterns(freed_)) {
       marks.push_back(shard_tensor(std::move(pattern), "", origin));
-      marks.back().copies = CopyLife::kPass;
+      marks.back().copies = ReplicaLifetime::kPass;
     }
     return marks;
   }
@@ -197,7 +197,7 @@ class Division {
 
   std::vector<DimClassIndex> space(const Degrees& degrees) const {
     std::vector<DimClassIndex> found = space_classes(graph_, dims_);
-    if (share_of_products(dims_, found) < kLeastShare)
+    if (share_of_products(dims_, found) < kMinShare)
       refuse_config(
           "preset '" + degrees.text + "': sp divides too little of this network",
           "sp divides rows of images or positions of a sequence, and less than half of the "
@@ -348,7 +348,7 @@ std::vector<int> stages_of(const Preset& preset, const Graph& graph, int stages)
                     "a boundary is between two stages, and all of them are listed",
                     "list one less than the stages, or ask for " + counted(boundaries + 1, "stage"),
                     ExitCode::kBadConfig);
-  return stages_behind(graph, preset.boundaries);
+  return stages_after(graph, preset.boundaries);
 }
 
 /// Says what the meshes need that have ops with wanted devices.
@@ -384,7 +384,7 @@ std::vector<Mark> stage_marks(const Graph& graph, const Meshes& meshes,
     names.push_back(op.name);
   }
   std::vector<Mark> marks;
-  for (const SharedDecision& decision : stage_patterns(names, stage_names))
+  for (const PatternDecision& decision : stage_patterns(names, stage_names))
     for (const std::string& pattern : decision.names)
       marks.push_back(stage(pattern, decision.text, origin));
   return marks;

@@ -15,7 +15,7 @@ namespace tessera {
 ///   dp      divides dim 0 of every input
 ///   tp      divides weights by their roles: tensor_classes() in presets/roles.h
 ///   sp      divides rows of images or positions of sequences: space_classes()
-///   pp      divides the forward into stages of equal work: even_stages(), or behind the names of
+///   pp      divides the forward into stages of equal work: even_stages(), or after the names of
 ///           `boundaries`: stages_behind(). Without micro_batches
 ///           it takes the largest divisor of the batch of at most 2 for each stage. The schedules
 ///           interleaved, zb-v, v-half and v-min have two stages for each of pp

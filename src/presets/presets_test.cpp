@@ -221,7 +221,7 @@ TEST(Presets, ZeroThreeDividesTheParametersAndFreesTheirCopies) {
   const Plan plan = plan_for("dp=2,zero=3", with_states(kTwoProducts));
   EXPECT_THAT(marks_of(plan), ElementsAre("{x,red,blue,green} P(\"dp\")",
                                           "{red,blue,green}.mean P(\"dp\")", "{red,blue,green} "));
-  EXPECT_EQ(plan.marks.back().copies, CopyLife::kPass);
+  EXPECT_EQ(plan.marks.back().copies, ReplicaLifetime::kPass);
 }
 
 TEST(Presets, ZeroNeedsDataParallelism) {
@@ -285,7 +285,7 @@ constexpr const char* kScopes =
     "loss = reduce(two.e) {dims=[0, 1], op=\"sum\"}: f32[]\n"
     "output loss = loss\n";
 
-TEST(PresetBoundaries, AreBehindTheLastOpOfANameOrScope) {
+TEST(PresetBoundaries, AreAfterTheLastOpOfANameOrScope) {
   const Graph graph = parse_graph(kScopes);
   EXPECT_THAT(cut_of("pp=2,boundaries=a", graph), ElementsAre(0, 1, 1, 1, 1));
   EXPECT_THAT(cut_of("pp=2,boundaries=two", graph), ElementsAre(0, 0, 0, 0, 1));

@@ -15,9 +15,9 @@ namespace tessera {
 namespace {
 
 constexpr double kSlack = 1.05;      // of the busiest stage, for fewer bytes
-constexpr double kLeastWork = 0.01;  // of an even share, that every stage has
+constexpr double kMinWork = 0.01;    // of an even share, that every stage has
 constexpr double kUnevenness = 1.5;  // of the busiest stage, to keep to boundaries
-constexpr int kLeastParts = 3;       // of the work: what is further away is not nearby
+constexpr int kMinParts = 3;         // of the work: what is further away is not nearby
 constexpr size_t kMaxSubsets = 10;   // values of which all subsets are tried
 constexpr double kNever = std::numeric_limits<double>::infinity();
 
@@ -170,7 +170,7 @@ bool has_name(const std::string& op, const std::string& name) {
 }
 
 std::optional<Cuts> even_cuts(const Line& line, const std::vector<Position>& positions, int cuts) {
-  const double least = kLeastWork * line.total / (cuts + 1);
+  const double least = kMinWork * line.total / (cuts + 1);
   const auto busiest = best_cuts(
       line, positions, cuts, {least, kNever}, [](double work, double) { return work; },
       [](double a, double b) { return std::max(a, b); });
@@ -206,7 +206,7 @@ std::vector<int> even_stages(const Graph& graph, int stages) {
   return result;
 }
 
-std::vector<int> stages_behind(const Graph& graph, const std::vector<std::string>& names) {
+std::vector<int> stages_after(const Graph& graph, const std::vector<std::string>& names) {
   const std::vector<OpId> ops = forward_ops(graph);
   std::vector<int> stages(ops.size(), 0);
   int before = 0;
@@ -215,13 +215,13 @@ std::vector<int> stages_behind(const Graph& graph, const std::vector<std::string
     for (int i = 0; i < std::ssize(ops); ++i)
       if (has_name(graph.op(ops[i]).name, name)) behind = i + 1;
     if (behind == 0)
-      refuse_boundary(name, "has no op behind which a stage ends",
+      refuse_boundary(name, "has no op after which a stage ends",
                       "no op of the forward has this name, or begins with it and a dot");
     if (behind == std::ssize(ops))
       refuse_boundary(name, "leaves no op for the next stage",
                       "it is the name of the last op of the forward");
     if (behind <= before)
-      refuse_boundary(name, "does not lie behind the boundary before it",
+      refuse_boundary(name, "does not lie after the boundary before it",
                       "boundaries are in the order in which the ops run");
     std::fill(stages.begin() + behind, stages.end(), stages[behind] + 1);
     before = behind;
@@ -244,7 +244,7 @@ std::vector<bool> ops_named(const Graph& graph, const std::string& name, const s
 std::vector<int> stage_boundaries(const Graph& graph, int stages) {
   const Line line = line_of(graph, forward_ops(graph));
   std::vector<Position> found =
-      boundaries(line.positions, line.total / std::max(stages, kLeastParts));
+      boundaries(line.positions, line.total / std::max(stages, kMinParts));
   if (std::ssize(found) < stages - 1) found = line.positions;
   std::vector<int> ops;
   for (const Position& position : found) ops.push_back(position.op);

@@ -21,13 +21,13 @@ namespace tessera {
 ///   time      O(stages x positions^2)
 std::vector<int> even_stages(const Graph& graph, int stages);
 
-/// The stage of each forward op, by position among them, where the stages end behind the last ops
+/// The stage of each forward op, by position among them, where the stages end after the last ops
 /// of some names.
 ///
 ///   names   of ops, or of scopes: "blocks.5" is "blocks.5.*", too; in program order
-///   throws  UserError (78) for a name that no forward op has, or behind which no op follows, and
+///   throws  UserError (78) for a name that no forward op has, or after which no op follows, and
 ///           for names in another order
-std::vector<int> stages_behind(const Graph& graph, const std::vector<std::string>& names);
+std::vector<int> stages_after(const Graph& graph, const std::vector<std::string>& names);
 
 /// By position among the forward ops: is it an op of the name, or of the scope?
 ///

@@ -108,8 +108,8 @@ std::string memory_section(const ReportedPlan& plan) {
     entries.push_back({style_of(kind), std::string(to_text(static_cast<MemoryKind>(kind)))});
   text += legend(entries);
   if (list.size() > kMaxRanks)
-    text +=
-        note("... and " + std::to_string(list.size() - kMaxRanks) + " more classes of like ranks");
+    text += note("... and " + std::to_string(list.size() - kMaxRanks) +
+                 " more classes of identical ranks");
   const auto peak = [](const MemoryOverTime& memory) { return sum(memory.at_peak().bytes); };
   return section("Memory over time", text + contents(*std::ranges::max_element(list, {}, peak)));
 }

@@ -28,7 +28,7 @@ struct Predicted {
     const auto mesh = std::make_shared<const Mesh>(Shape{ranks}, std::vector<std::string>{"tp"});
     tasks = std::make_shared<const TaskGraph>(
         compile(graph, mesh, {shard_op("y", "[P(None, \"tp\"), P(\"tp\")] -> [P()]")}).tasks);
-    deployment = in_order(cluster, ranks);
+    deployment = identity_mapping(cluster, ranks);
     prediction = predict_step(tasks, deployment, {.explains = true});
   }
 

@@ -10,7 +10,7 @@
 
 namespace tessera {
 
-/// The placement of a tensor, or of a like tensor of each layer.
+/// The placement of a tensor, or of an identical tensor of each layer.
 struct ShardingRow {
   std::string name;       // "blocks.{0..3}.ffn.up.weight"
   std::string placement;  // "f32[8, 16@tp]"

@@ -79,7 +79,7 @@ std::string timeline_section(const ReportedPlan& plan) {
   const StepPrediction& prediction = *plan.prediction;
   if (prediction.step.value() <= 0) return "";
   std::map<Rank, size_t> like;
-  for (const RankBreakdown& rank : prediction.ranks) ++like[rank.like];
+  for (const RankBreakdown& rank : prediction.ranks) ++like[rank.representative];
   const auto& tracks = prediction.timeline.tracks;
   const size_t count = std::min(tracks.size(), kMaxTracks);
   std::string body;

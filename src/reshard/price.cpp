@@ -5,7 +5,7 @@
 #include <vector>
 
 #include "base/error.h"
-#include "reshard/pulls.h"
+#include "reshard/recv_regions.h"
 
 namespace tessera {
 namespace {
@@ -49,9 +49,9 @@ class ExchangeLinks {
 std::vector<std::pair<Rank, Bytes>> bytes_by_sender(const TensorType& type,
                                                     const Exchange& exchange, Rank receiver) {
   std::vector<std::pair<Rank, Bytes>> messages;
-  for (const PulledElements& pull : pulled_elements(type.shape, exchange, receiver))
-    if (pull.sender != receiver)
-      messages.emplace_back(pull.sender, Bytes(pull.count * size_of(type.dtype)));
+  for (const RecvElements& recv_region : recv_elements(type.shape, exchange, receiver))
+    if (recv_region.sender != receiver)
+      messages.emplace_back(recv_region.sender, Bytes(recv_region.count * size_of(type.dtype)));
   std::ranges::sort(messages, {}, &std::pair<Rank, Bytes>::first);
   size_t last = 0;
   for (size_t i = 1; i < messages.size(); ++i)

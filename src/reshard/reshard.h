@@ -8,7 +8,7 @@
 #include "base/tensor/tensor.h"
 #include "reshard/exchange.h"
 #include "reshard/price.h"
-#include "reshard/pulls.h"
+#include "reshard/recv_regions.h"
 #include "shard/layout/dist_attr.h"
 
 namespace tessera {
@@ -24,7 +24,7 @@ namespace tessera {
 ///                         are made there
 ///
 ///   ensures  the result is `to`; no intermediate is larger than the larger of source and target,
-///            but for rounding of uneven parts; an axis that is partial in both with different
+///            except for rounding of uneven parts; an axis that is partial in both with different
 ///            reductions is reduced between them
 ///   source   chains: Rink et al., arXiv 2112.01075 (slices, then all-to-alls and permutes, then
 ///            all-gathers), found as a shortest path

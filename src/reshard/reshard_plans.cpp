@@ -2,7 +2,7 @@
 
 #include <algorithm>
 
-#include "reshard/pulls.h"
+#include "reshard/recv_regions.h"
 
 namespace tessera {
 

@@ -5,7 +5,7 @@
 #include <algorithm>
 #include <random>
 
-#include "reshard/pulls.h"
+#include "reshard/recv_regions.h"
 #include "shard/layout/testing/mesh_of.h"
 
 namespace tessera {

@@ -57,19 +57,20 @@ std::map<Rank, Values> execute(const std::map<Rank, Values>& before, const Shape
     const Box target = exchange.to.box(shape, *exchange.to.mesh->coordinate_of(receiver));
     Values part(static_cast<size_t>(element_count(target.shape())), 0.0);
     std::vector<int> firsts(part.size(), 0);
-    const std::vector<PulledElements> sizes = pulled_elements(shape, exchange, receiver);
+    const std::vector<RecvElements> sizes = recv_elements(shape, exchange, receiver);
     size_t at_size = 0;
-    for (const Pull& pull : pulls(shape, exchange, receiver)) {
-      EXPECT_EQ(sizes.at(at_size).sender, pull.sender);
-      EXPECT_EQ(sizes.at(at_size++).count, element_count(pull.box.shape()));
-      const Box source = exchange.from.box(shape, *exchange.from.mesh->coordinate_of(pull.sender));
-      for (int64_t i = 0; i < element_count(pull.box.shape()); ++i) {
-        const double value = before.at(pull.sender)[offset_in(source, pull.box, i)];
-        const auto at = static_cast<size_t>(offset_in(target, pull.box, i));
-        EXPECT_TRUE(pull.first || firsts[at] == 1)
+    for (const RecvRegion& recv_region : recv_regions(shape, exchange, receiver)) {
+      EXPECT_EQ(sizes.at(at_size).sender, recv_region.sender);
+      EXPECT_EQ(sizes.at(at_size++).count, element_count(recv_region.box.shape()));
+      const Box source =
+          exchange.from.box(shape, *exchange.from.mesh->coordinate_of(recv_region.sender));
+      for (int64_t i = 0; i < element_count(recv_region.box.shape()); ++i) {
+        const double value = before.at(recv_region.sender)[offset_in(source, recv_region.box, i)];
+        const auto at = static_cast<size_t>(offset_in(target, recv_region.box, i));
+        EXPECT_TRUE(recv_region.first || firsts[at] == 1)
             << "a contribution is added before the first one";
-        firsts[at] += pull.first;
-        part[at] = pull.first ? value : part[at] + value;
+        firsts[at] += recv_region.first;
+        part[at] = recv_region.first ? value : part[at] + value;
       }
     }
     bool starts = false;
@@ -78,7 +79,7 @@ std::map<Rank, Values> execute(const std::map<Rank, Values>& before, const Shape
                           (*exchange.to.mesh->coordinate_of(receiver))[p.axis] != 0);
     if (!starts) {
       EXPECT_TRUE(std::all_of(firsts.begin(), firsts.end(), [](int count) { return count == 1; }))
-          << "the first pulls tile the target";
+          << "the first recv regions tile the target";
     }
     after[receiver] = std::move(part);
   }
@@ -195,8 +196,8 @@ TEST(AllReduce, OverNodesAndDevicesHasTwoLevels) {
                                    "all-gather to [*]"));
   int64_t between_nodes = 0;
   for (const Exchange& exchange : exchanges)
-    for (const Pull& pull : pulls({64}, exchange, 0))
-      if (pull.sender >= 4) between_nodes += element_count(pull.box.shape());
+    for (const RecvRegion& recv_region : recv_regions({64}, exchange, 0))
+      if (recv_region.sender >= 4) between_nodes += element_count(recv_region.box.shape());
   EXPECT_EQ(between_nodes, 2 * (64 / 4) * 1 / 2) << "2 (n-1)/n of a quarter";
 }
 
@@ -236,7 +237,8 @@ TEST(Reshard, ContributionsAreAddedInTheOrderOfTheirCoordinates) {
   const auto exchanges = plan_reshard(from.type, from.attr, to.attr);
   for (Rank rank = 0; rank < 3; ++rank) {
     std::vector<Rank> senders;
-    for (const Pull& pull : pulls({4}, exchanges[0], rank)) senders.push_back(pull.sender);
+    for (const RecvRegion& recv_region : recv_regions({4}, exchanges[0], rank))
+      senders.push_back(recv_region.sender);
     EXPECT_EQ(senders, (std::vector<Rank>{0, 1, 2}));
   }
 }
@@ -441,8 +443,9 @@ TEST(Reshard, BetweenMeshesAPartWithManyReceiversIsSentOnce) {
   int64_t sent_by_the_only_holder = 0;
   for (const Exchange& exchange : plan)
     for (Rank receiver : four->ranks())
-      for (const Pull& pull : pulls(shape, exchange, receiver))
-        if (pull.sender == 0) sent_by_the_only_holder += element_count(pull.box.shape());
+      for (const RecvRegion& recv_region : recv_regions(shape, exchange, receiver))
+        if (recv_region.sender == 0)
+          sent_by_the_only_holder += element_count(recv_region.box.shape());
   EXPECT_EQ(sent_by_the_only_holder, element_count(shape));
 }
 
@@ -454,7 +457,8 @@ TEST(Reshard, BetweenMeshesTheHoldersShareTheReceivers) {
   const Exchange exchange{ReshardKind::kMessages, DistAttr::replicated(two, 1),
                           DistAttr::replicated(four, 1)};
   for (Rank receiver : four->ranks())
-    for (const Pull& pull : pulls({8}, exchange, receiver)) ++receivers[pull.sender];
+    for (const RecvRegion& recv_region : recv_regions({8}, exchange, receiver))
+      ++receivers[recv_region.sender];
   EXPECT_EQ(receivers, (std::map<Rank, int>{{0, 2}, {1, 2}}));
 }
 

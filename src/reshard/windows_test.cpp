@@ -1,10 +1,10 @@
-// Pulls of exchanges between placements with windows and chunks.
+// Recv regions of exchanges between placements with windows and chunks.
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
 #include <algorithm>
 
-#include "reshard/pulls.h"
+#include "reshard/recv_regions.h"
 
 namespace tessera {
 namespace {
@@ -23,10 +23,10 @@ Given exchange_of(std::string_view mesh_text, std::string_view from, std::string
 }
 
 /// "[2:3] from 0".
-std::vector<std::string> pulls_of(const Given& given, Rank receiver) {
+std::vector<std::string> recv_regions_of(const Given& given, Rank receiver) {
   std::vector<std::string> texts;
-  for (const Pull& pull : pulls(given.shape, given.exchange, receiver))
-    texts.push_back(to_text(pull.box) + " from " + std::to_string(pull.sender));
+  for (const RecvRegion& recv_region : recv_regions(given.shape, given.exchange, receiver))
+    texts.push_back(to_text(recv_region.box) + " from " + std::to_string(recv_region.sender));
   return texts;
 }
 
@@ -34,9 +34,10 @@ TEST(Halo, TakesARowFromEachNeighbour) {
   // 8 rows over 3: [0:3] [3:6] [6:8].
   const Given given = exchange_of("h=3", "f32[8@h]", "f32[8@h~8(-1:+1)]");
   EXPECT_EQ(given.exchange.kind, ReshardKind::kHalo);
-  EXPECT_THAT(pulls_of(given, 0), ElementsAre("[0:3] from 0", "[3:4] from 1"));
-  EXPECT_THAT(pulls_of(given, 1), ElementsAre("[2:3] from 0", "[3:6] from 1", "[6:7] from 2"));
-  EXPECT_THAT(pulls_of(given, 2), ElementsAre("[5:6] from 1", "[6:8] from 2"));
+  EXPECT_THAT(recv_regions_of(given, 0), ElementsAre("[0:3] from 0", "[3:4] from 1"));
+  EXPECT_THAT(recv_regions_of(given, 1),
+              ElementsAre("[2:3] from 0", "[3:6] from 1", "[6:7] from 2"));
+  EXPECT_THAT(recv_regions_of(given, 2), ElementsAre("[5:6] from 1", "[6:8] from 2"));
   EXPECT_EQ(received_elements({8}, {given.exchange}, 1), 2);
   EXPECT_EQ(least_received_elements({8}, given.exchange.from, given.exchange.to, 1), 2);
 }
@@ -44,44 +45,47 @@ TEST(Halo, TakesARowFromEachNeighbour) {
 TEST(Halo, AWindowWiderThanAPartReachesSeveralNeighbours) {
   // 5 rows over 4: 2, 1, 1, 1. The window adds three rows on either side.
   const Given given = exchange_of("h=4", "f32[5@h]", "f32[5@h~5(-3:+3)]");
-  EXPECT_THAT(pulls_of(given, 3),
+  EXPECT_THAT(recv_regions_of(given, 3),
               ElementsAre("[1:2] from 0", "[2:3] from 1", "[3:4] from 2", "[4:5] from 3"));
 }
 
 TEST(Halo, ARankWithAnEmptyPartTakesNothing) {
   // 2 rows over 3: the last rank has none, and needs none.
   const Given given = exchange_of("h=3", "f32[2@h]", "f32[2@h~2(-1:+1)]");
-  EXPECT_THAT(pulls_of(given, 0), ElementsAre("[0:1] from 0", "[1:2] from 1"));
-  EXPECT_TRUE(pulls_of(given, 2).empty());
+  EXPECT_THAT(recv_regions_of(given, 0), ElementsAre("[0:1] from 0", "[1:2] from 1"));
+  EXPECT_TRUE(recv_regions_of(given, 2).empty());
 }
 
 TEST(Halo, TheWindowOfAPadReachesPartsOfOtherRanks) {
   // 3 rows of x over 4 ranks: 1, 1, 1, 0. A pad by 3 in front makes 8 rows, 2 on each rank: rank 1
   // needs row 0 of x, and rank 2 rows 1 and 2.
   const Given given = exchange_of("h=4", "f32[3@h]", "f32[3@h~8(-3:-3)]");
-  EXPECT_TRUE(pulls_of(given, 0).empty());
-  EXPECT_THAT(pulls_of(given, 1), ElementsAre("[0:1] from 0"));
-  EXPECT_THAT(pulls_of(given, 2), ElementsAre("[1:2] from 1", "[2:3] from 2"));
-  EXPECT_TRUE(pulls_of(given, 3).empty());
+  EXPECT_TRUE(recv_regions_of(given, 0).empty());
+  EXPECT_THAT(recv_regions_of(given, 1), ElementsAre("[0:1] from 0"));
+  EXPECT_THAT(recv_regions_of(given, 2), ElementsAre("[1:2] from 1", "[2:3] from 2"));
+  EXPECT_TRUE(recv_regions_of(given, 3).empty());
 }
 
 TEST(Halo, OverlappingRowsAreTakenOnceAndFromTheReceiverFirst) {
   // Each rank also holds a row of each neighbour; the target is the whole.
   const Given gather = exchange_of("h=3", "f32[9@h~9(-1:+1)]", "f32[9]");
-  EXPECT_THAT(pulls_of(gather, 0), ElementsAre("[0:4] from 0", "[4:7] from 1", "[7:9] from 2"));
-  EXPECT_THAT(pulls_of(gather, 1), ElementsAre("[0:2] from 0", "[2:7] from 1", "[7:9] from 2"));
+  EXPECT_THAT(recv_regions_of(gather, 0),
+              ElementsAre("[0:4] from 0", "[4:7] from 1", "[7:9] from 2"));
+  EXPECT_THAT(recv_regions_of(gather, 1),
+              ElementsAre("[0:2] from 0", "[2:7] from 1", "[7:9] from 2"));
   // Every rank already holds its part without the window.
   EXPECT_EQ(exchange_of("h=3", "f32[9@h~9(-1:+1)]", "f32[9@h]").exchange.kind, ReshardKind::kSlice);
   // The window becomes wider: two rows instead of one.
   const Given wider = exchange_of("h=3", "f32[9@h~9(-1:+1)]", "f32[9@h~9(-2:+2)]");
-  EXPECT_THAT(pulls_of(wider, 1), ElementsAre("[1:2] from 0", "[2:7] from 1", "[7:8] from 2"));
+  EXPECT_THAT(recv_regions_of(wider, 1),
+              ElementsAre("[1:2] from 0", "[2:7] from 1", "[7:8] from 2"));
 }
 
 TEST(Halo, OverlappingPartialPartsAreReducedOnce) {
   // Partial over b, with parts that overlap over a: each element takes one partial value of each
   // coordinate on b, from one coordinate on a.
   const Given given = exchange_of("a=2 b=2", "f32[4@a~4(-1:+1)] {partial sum: b}", "f32[4]");
-  EXPECT_THAT(pulls_of(given, 0),
+  EXPECT_THAT(recv_regions_of(given, 0),
               ElementsAre("[0:3] from 0", "[0:3] from 1", "[3:4] from 2", "[3:4] from 3"));
 }
 
@@ -100,12 +104,12 @@ void expect_exact(const Given& given, const std::string& what) {
   const Exchange& exchange = given.exchange;
   for (Rank receiver : exchange.to.mesh->ranks()) {
     std::vector<int64_t> taken;
-    for (const Pull& pull : pulls(given.shape, exchange, receiver)) {
-      const std::vector<int64_t> held =
-          exchange.from.indices(given.shape, *exchange.from.mesh->coordinate_of(pull.sender))[0];
-      for (int64_t i = pull.box.ranges[0].begin; i < pull.box.ranges[0].end; ++i) {
+    for (const RecvRegion& recv_region : recv_regions(given.shape, exchange, receiver)) {
+      const std::vector<int64_t> held = exchange.from.indices(
+          given.shape, *exchange.from.mesh->coordinate_of(recv_region.sender))[0];
+      for (int64_t i = recv_region.box.ranges[0].begin; i < recv_region.box.ranges[0].end; ++i) {
         ASSERT_TRUE(std::find(held.begin(), held.end(), i) != held.end())
-            << what << ": rank " << pull.sender << " does not hold " << i;
+            << what << ": rank " << recv_region.sender << " does not hold " << i;
         taken.push_back(i);
       }
     }
@@ -115,7 +119,7 @@ void expect_exact(const Given& given, const std::string& what) {
   }
 }
 
-TEST(Halo, ThePullsBetweenEveryPairOfPlacementsAreExact) {
+TEST(Halo, TheRecvRegionsBetweenEveryPairOfPlacementsAreExact) {
   const std::vector<std::string> placements = {"12",
                                                "12@a",
                                                "12@b@a",
@@ -140,19 +144,19 @@ TEST(Halo, ThePullsBetweenEveryPairOfPlacementsAreExact) {
 TEST(ReshardChunks, AreTakenPieceByPieceWhereTheEndsDivideDifferently) {
   // Two chunks of 4 over two ranks: rank 0 holds 0, 1, 4 and 5. Without chunks it holds 0 to 3.
   const Given given = exchange_of("a=2", "f32[8@a]", "f32[8@a/2]");
-  EXPECT_THAT(pulls_of(given, 0), ElementsAre("[0:2] from 0", "[4:6] from 1"));
-  EXPECT_THAT(pulls_of(given, 1), ElementsAre("[2:4] from 0", "[6:8] from 1"));
+  EXPECT_THAT(recv_regions_of(given, 0), ElementsAre("[0:2] from 0", "[4:6] from 1"));
+  EXPECT_THAT(recv_regions_of(given, 1), ElementsAre("[2:4] from 0", "[6:8] from 1"));
   EXPECT_EQ(received_elements({8}, {given.exchange}, 0),
             least_received_elements({8}, given.exchange.from, given.exchange.to, 0));
   const Given gather = exchange_of("a=2", "f32[8@a/2]", "f32[8]");
   EXPECT_EQ(gather.exchange.kind, ReshardKind::kAllGather);
-  EXPECT_THAT(pulls_of(gather, 0),
+  EXPECT_THAT(recv_regions_of(gather, 0),
               ElementsAre("[0:2] from 0", "[2:4] from 1", "[4:6] from 0", "[6:8] from 1"));
 }
 
 TEST(ReshardChunks, PartialValuesAreReducedIntoEachChunk) {
   const Given given = exchange_of("a=2", "f32[4] {partial sum: a}", "f32[4@a/2]");
-  EXPECT_THAT(pulls_of(given, 1),
+  EXPECT_THAT(recv_regions_of(given, 1),
               ElementsAre("[1:2] from 0", "[1:2] from 1", "[3:4] from 0", "[3:4] from 1"));
 }
 

@@ -3,7 +3,7 @@
 #include <algorithm>
 #include <utility>
 
-#include "rewrite/recompute_front.h"
+#include "rewrite/recompute_pareto_front.h"
 
 namespace tessera {
 namespace {
@@ -16,7 +16,7 @@ constexpr size_t kMaxPoints = 512;
 /// The points of a front that groups of several layers choose from.
 constexpr size_t kMaxChoices = 48;
 
-/// Like blocks, and the front of each.
+/// Identical blocks, and the front of each.
 struct Group {
   std::vector<int> blocks = {};
   std::vector<RecomputePoint> front = {};
@@ -102,7 +102,7 @@ class DeviceChoice {
   bool fit(Usage limit, bool solves_wide) {
     if (bytes_ <= limit) return true;
     for (Group& group : groups_) {
-      group.front = recompute_front(of(group.blocks.front()), solves_wide);
+      group.front = recompute_pareto_front(of(group.blocks.front()), solves_wide);
       if (group.front.empty()) return false;
       for (int block : group.blocks) chosen_[block] = static_cast<int>(group.front.size()) - 1;
     }
@@ -140,7 +140,7 @@ class DeviceChoice {
 
   void add(int block) {
     for (Group& group : groups_)
-      if (of(group.blocks.front()).is_like(of(block))) return group.blocks.push_back(block);
+      if (of(group.blocks.front()).is_identical(of(block))) return group.blocks.push_back(block);
     groups_.push_back({.blocks = {block}});
   }
 

@@ -17,8 +17,9 @@ struct RecomputeChoice {
 /// The choice of least cost under which no device keeps more than terms.limit. Where even the least
 /// that a device can keep is more, it keeps that.
 ///
-///   layers  like ones have one front of bytes and cost (rewrite/recompute_front.h). The choice
-///           between the points of all fronts is by dynamic programming over the groups of like
+///   layers  identical ones have one front of bytes and cost (rewrite/recompute_pareto_front.h).
+///   The choice
+///           between the points of all fronts is by dynamic programming over the groups of repeated
 ///           layers, of which a group takes at most two points. Then single layers move to other
 ///           points with the bytes that are left
 ///   gap     of a graph without layers: that of its front. Else what the two points of a group

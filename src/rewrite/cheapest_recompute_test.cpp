@@ -10,7 +10,7 @@
 #include "model/model.h"
 #include "ops/builder.h"
 #include "ops/operator.h"
-#include "rewrite/recompute_front.h"
+#include "rewrite/recompute_pareto_front.h"
 #include "rewrite/rewrite.h"
 #include "rewrite/testing/recompute_program.h"
 #include "rewrite/testing/rewritten.h"
@@ -137,10 +137,10 @@ TEST(CheapestRecompute, OfAWideBlockHasAFrontOnlyWhereTheSolverMayMakeIt) {
   for (int i = 0; i <= kNodes; ++i) block.nodes.push_back({.costs = {0, 1 + i}, .usages = {1, 0}});
   for (int i = 0; i < kNodes; ++i)
     block.edges.push_back({i, kNodes, {0, solver::kForbidden, 0, 0}});
-  EXPECT_TRUE(recompute_front(block, false).empty());
-  EXPECT_GT(recompute_front(block, true).size(), 2);
+  EXPECT_TRUE(recompute_pareto_front(block, false).empty());
+  EXPECT_GT(recompute_pareto_front(block, true).size(), 2);
   block.edges.clear();
-  EXPECT_GT(recompute_front(block, false).size(), 2);
+  EXPECT_GT(recompute_pareto_front(block, false).size(), 2);
 }
 
 TEST(CheapestRecompute, OfAStageReadsWhatItReceived) {
@@ -215,7 +215,7 @@ TEST_F(IntegerProgram, IsAtMostTwoPercentCheaperOnRandomGraphs) {
     SCOPED_TRACE("seed " + std::to_string(seed));
     std::mt19937 random(seed);
     const Graph graph = parse_graph(random_program(random, 10 + static_cast<int>(random() % 51)));
-    if (!like_layers_of(graph).groups.empty()) continue;
+    if (!find_repeated_layers(graph).groups.empty()) continue;
     RecomputeTerms terms = terms_of(graph, Bytes(int64_t{1} << 50));
     std::vector<int64_t> bytes;
     for (int i = 0; i < std::ssize(graph.values()); ++i)

@@ -97,7 +97,7 @@ class CommonSubexpressions {
            same_bits(draft_.attributes(a), draft_.attributes(b));
   }
 
-  /// Is every result of `first` read at `op` or behind it?
+  /// Is every result of `first` read at `op` or after it?
   bool is_alive(OpId first, OpId op) const {
     return std::ranges::all_of(draft_.outputs(first),
                                [&](ValueId value) { return last_use_[value.index] >= op.index; });

@@ -4,7 +4,7 @@
 
 #include "base/error.h"
 #include "base/text/name_pattern.h"
-#include "graph/like_layers.h"
+#include "graph/repeated_layers.h"
 #include "ops/operator.h"
 #include "rewrite/min_cut.h"
 
@@ -22,7 +22,7 @@ bool compares_for_equality(const Op& op) {
 }
 
 std::vector<bool> inside_of_layers(const Graph& graph) {
-  const LikeLayers layers = like_layers_of(graph);
+  const RepeatedLayers layers = find_repeated_layers(graph);
   std::vector<bool> inside(graph.values().size(), false);
   for (int i = 0; i < std::ssize(graph.values()); ++i) {
     const Value& value = graph.value({i});

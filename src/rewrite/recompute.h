@@ -15,11 +15,11 @@ struct Recompute {
   enum class Kind {
     kNone,       // every result that the backward reads is kept
     kSelective,  // results that are cheap to compute, so that the fewest bytes are kept
-    kFull,       // all results inside of the like layers of the model (graph/like_layers.h): of a
-                 // layer only what later ones read is kept
-    kAuto,       // those that cost least, so that a rank keeps at most `limit`; the compiler makes
-                 // patterns of it (lower/recompute_choice.h)
-    kPatterns,   // the results of the ops whose names match one of `patterns`
+    kFull,  // all results inside of the repeated layers of the model (graph/repeated_layers.h): of
+            // a layer only what later ones read is kept
+    kAuto,      // those that cost least, so that a rank keeps at most `limit`; the compiler makes
+                // patterns of it (lower/recompute_choice.h)
+    kPatterns,  // the results of the ops whose names match one of `patterns`
   };
   Kind kind = Kind::kNone;
   std::vector<std::string> patterns = {};  // of matches() in base/text/text.h

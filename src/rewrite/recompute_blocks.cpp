@@ -9,7 +9,7 @@
 #include <utility>
 
 #include "base/error.h"
-#include "graph/like_layers.h"
+#include "graph/repeated_layers.h"
 #include "rewrite/recompute.h"
 
 namespace tessera {
@@ -48,7 +48,7 @@ class BlockMaker {
 
   /// A block is a layer in a stage, or what stands between two layers.
   void number_blocks() {
-    const LikeLayers layers = like_layers_of(graph_);
+    const RepeatedLayers layers = find_repeated_layers(graph_);
     std::map<std::tuple<int, int, int>, int> numbers;
     std::set<std::pair<int, int>> seen;
     for (int i = 0; i < std::ssize(graph_.ops()); ++i) {
@@ -83,12 +83,12 @@ class BlockMaker {
 
   /// Must the stage keep the value, whatever is computed again?
   bool is_required(ValueId value, int stage) const {
-    const bool is_home = stage_of(graph_.value(value).producer) == stage;
-    return (is_home && is_once_[value.index]) ||
+    const bool is_own_stage = stage_of(graph_.value(value).producer) == stage;
+    return (is_own_stage && is_once_[value.index]) ||
            std::ranges::any_of(graph_.value(value).users, [&](OpId user) {
              const Role role = graph_.op(user).role;
              return (role == Role::kBackward && stage_of(user) == stage) ||
-                    (role == Role::kOptimizer && is_home);
+                    (role == Role::kOptimizer && is_own_stage);
            });
   }
 
@@ -193,7 +193,7 @@ class BlockMaker {
 
 }  // namespace
 
-bool RecomputeBlock::is_like(const RecomputeBlock& other) const {
+bool RecomputeBlock::is_identical(const RecomputeBlock& other) const {
   return device == other.device &&
          std::ranges::equal(nodes, other.nodes,
                             [](const Node& a, const Node& b) {

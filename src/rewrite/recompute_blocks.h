@@ -20,7 +20,7 @@ struct RecomputeTerms {
   std::function<Bytes(ValueId value, int stage)> kept_bytes;
   std::vector<Seconds> cost = {};  // by op: of computing it again
   Bytes limit{0};                  // of each device
-  bool solves_wide = true;         // of wide blocks (rewrite/recompute_front.h); it takes seconds
+  bool solves_wide = true;  // of wide blocks (rewrite/recompute_pareto_front.h); it takes seconds
 };
 
 /// The decisions about the results of one layer in one stage, or of the ops between two layers. A
@@ -46,7 +46,7 @@ struct RecomputeBlock {
   std::vector<Edge> edges = {};
 
   /// Do both have the same numbers? Then they have the same solutions.
-  bool is_like(const RecomputeBlock& other) const;
+  bool is_identical(const RecomputeBlock& other) const;
 };
 
 struct RecomputeBlocks {
@@ -55,9 +55,9 @@ struct RecomputeBlocks {
   double seconds_of_cost = 1;  // the unit of solver::Cost in the blocks
 };
 
-/// Divides the choice by layers (graph/like_layers.h). A result that another layer or another stage
-/// reads is never computed again, so that the backward of a layer needs no other layer's results
-/// than those that are kept: at most one layer is in memory beside what is kept.
+/// Divides the choice by layers (graph/repeated_layers.h). A result that another layer or another
+/// stage reads is never computed again, so that the backward of a layer needs no other layer's
+/// results than those that are kept: at most one layer is in memory beside what is kept.
 ///
 ///   kept     a result that the backward reads; one that an op that is computed again reads; on the
 ///            stage that receives it, one of another stage. Of a result that is kept because

@@ -8,7 +8,7 @@
 #include "autodiff/gradient.h"
 #include "autodiff/optimizer.h"
 #include "graph/derivations.h"
-#include "graph/like_layers.h"
+#include "graph/repeated_layers.h"
 #include "model/model.h"
 #include "ops/builder.h"
 #include "ops/operator.h"
@@ -190,7 +190,7 @@ Graph graph_with(const Graph& graph, const Recompute& choice) {
 
 TEST(FullRecompute, KeepsOfALayerOnlyWhatLaterOnesRead) {
   const Graph graph = graph_with(training_graph("gpt"), {Recompute::Kind::kFull});
-  const LikeLayers layers = like_layers_of(graph);
+  const RepeatedLayers layers = find_repeated_layers(graph);
   int of_layers = 0;
   for (ValueId value : kept_values(graph)) {
     const LayerPlace place = layers.of(graph.value(value).producer);

@@ -48,7 +48,7 @@ TEST(GraphPasses, ThatNeedADisabledOneOrExcludeAnotherAreRefused) {
             "  fix: disable one of them");
 }
 
-TEST(GraphPasses, StandBehindThoseThatTheyNeed) {
+TEST(GraphPasses, StandAfterThoseThatTheyNeed) {
   const std::vector<GraphPass> table = {{"b", nothing, {"a"}}, {"a", nothing}};
   EXPECT_THROW(enabled_passes(table, {}), InternalError);
 }

@@ -46,7 +46,7 @@ TEST(Collective, AGroupIsThoseWhoDifferOnTheAxis) {
       << "not from the replicas";
 }
 
-TEST(Collective, WhoHasNothingToGiveStaysOutAndPullsFromTheOthers) {
+TEST(Collective, WhoHasNothingToGiveStaysOutAndReceivesFromTheOthers) {
   EXPECT_EQ(found("dp=3", "f32[2@dp]", "f32[2]", 0), "all-gather of 0 1: 1 1");
   EXPECT_EQ(found("dp=3", "f32[2@dp]", "f32[2]", 2), "none");
 }

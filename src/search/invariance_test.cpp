@@ -111,17 +111,17 @@ std::vector<Named> networks() {
   return list;
 }
 
-PlanningAnswer answer_of(const Graph& graph, const Cluster& cluster) {
-  PlanningOptions options{.constraints = constraints_of(4, false)};
+PlanSearchResult result_of(const Graph& graph, const Cluster& cluster) {
+  PlanSearchOptions options{.constraints = constraints_of(4, false)};
   options.excludes = false;
   return find_plan({graph, cluster}, options);
 }
 
 using Row = std::tuple<std::string, int64_t, int64_t>;  // name, nanoseconds of a step, memory
 
-std::vector<Row> rows_of(const PlanningAnswer& answer) {
+std::vector<Row> rows_of(const PlanSearchResult& result) {
   std::vector<Row> rows;
-  for (const EvaluatedCandidate& candidate : answer.candidates)
+  for (const EvaluatedCandidate& candidate : result.candidates)
     rows.emplace_back(candidate.candidate.name, std::llround(1e9 * candidate.step().value()),
                       candidate.fullest.memory.all().value());
   return rows;
@@ -131,7 +131,7 @@ TEST(PlannerInvariance, NamesDoNotCount) {
   const Cluster cluster = parse_cluster_line("4xa100-80g");
   for (const auto& [name, graph] : networks()) {
     const Graph renamed = Scrambled(graph, same_order(graph), true, 7).take();
-    EXPECT_EQ(rows_of(answer_of(graph, cluster)), rows_of(answer_of(renamed, cluster))) << name;
+    EXPECT_EQ(rows_of(result_of(graph, cluster)), rows_of(result_of(renamed, cluster))) << name;
   }
 }
 
@@ -144,7 +144,7 @@ TEST(PlannerInvariance, TheOrderOfTheOpsDoesNotChangeWhatTheSearchFinds) {
   const Cluster cluster = parse_cluster_line("4xa100-80g");
   std::mt19937 random(11);
   for (const MeshPtr& mesh : {mesh_of({4}, {"x"}), mesh_of({2, 2}, {"x", "y"})}) {
-    const CostModel cost = cost_of(in_order(cluster, 4), std::vector{mesh});
+    const CostModel cost = cost_of(identity_mapping(cluster, 4), std::vector{mesh});
     for (const auto& [name, graph] : networks()) {
       const auto wanted = search_placements(graph, mesh, cost, {});
       ASSERT_TRUE(wanted);

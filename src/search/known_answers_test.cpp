@@ -13,29 +13,29 @@
 #include "network/graphs.h"
 #include "ops/builder.h"
 #include "prediction/deployment.h"
-#include "reshard/pulls.h"
+#include "reshard/recv_regions.h"
 #include "search/sources/fixed_degrees.h"
 #include "search/sources/part_weights.h"
 #include "search/sources/placement_source.h"
-#include "shard/resolved/resolve.h"
+#include "shard/resolved/explicit_shardings.h"
 
 namespace tessera {
 namespace {
 
-/// The answer of a search on one mesh, with the program that is compiled from it.
+/// The result of a search on one mesh, with the program that is compiled from it.
 struct Searched {
-  PlacementAnswer answer;
+  PlacementResult result;
   Graph graph;
   TaskGraph tasks;
 
-  std::string home(std::string_view name) const {
-    return to_text(answer.sharded.of(*graph.find_value(name)));
+  std::string canonical_placement(std::string_view name) const {
+    return to_text(result.sharded.of(*graph.find_value(name)));
   }
   /// Where the op makes its first result.
   std::string made(std::string_view name) const {
     const OpId op = graph.value(*graph.find_value(name)).producer;
     const OpView op_view = view(graph, graph.op(op));
-    return to_text(output_attr(op_view, answer.sharded.rules[op.index], answer.sharded.of(op), 0));
+    return to_text(output_attr(op_view, result.sharded.rules[op.index], result.sharded.of(op), 0));
   }
 };
 
@@ -59,12 +59,12 @@ Searched searched(const Graph& graph, std::string_view mesh_text, const CostMode
   PlacementSearchOptions options;
   options.problem.constraints = constraints_of_marks(placed.graph, mesh, marks);
   options.memory_limit = limit;
-  std::optional<PlacementAnswer> answer = search_placements(placed.graph, mesh, cost, options);
-  EXPECT_TRUE(answer.has_value());
+  std::optional<PlacementResult> result = search_placements(placed.graph, mesh, cost, options);
+  EXPECT_TRUE(result.has_value());
   plan.shardings.emplace().sections.emplace_back(
-      kTrainSection, resolve(placed.graph, answer->sharded, kTrainSection));
+      kTrainSection, to_shardings(placed.graph, result->sharded, kTrainSection));
   TaskGraph tasks = compile(graph, plan).tasks;
-  return {std::move(*answer), placed.graph, std::move(tasks)};
+  return {std::move(*result), placed.graph, std::move(tasks)};
 }
 
 /// The values below `scope` that exchanges of a role sum ("+"), gather or move, each once and in
@@ -112,9 +112,9 @@ int64_t received(const Searched& found, Role role, const std::string& scope) {
       name = name.substr(0, name.find(' '));
       if (!name.starts_with(scope) || found.graph.variable_of(*found.graph.find_value(name)))
         continue;
-      for (const PulledElements& pull :
-           pulled_elements(type.shape, task.parts[i].exchange, Rank(0)))
-        if (pull.sender != 0) bytes += pull.count * size_of(type.dtype);
+      for (const RecvElements& received :
+           recv_elements(type.shape, task.parts[i].exchange, Rank(0)))
+        if (received.sender != 0) bytes += received.count * size_of(type.dtype);
     }
   }
   return bytes;
@@ -125,14 +125,14 @@ int64_t received(const Searched& found, Role role, const std::string& scope) {
 // layer sums twice in the forward, after out and after down, and twice in the backward, before up
 // and before q, k, v. Each is a sum of f32[1,3,256], of which a rank receives three quarters twice:
 // the parts to add up, and those that others added up. In between the columns may stay divided.
-TEST(KnownAnswer, OfFewTokensIsTensorParallelismWithTwoSumsALayerInEachPass) {
+TEST(KnownResult, OfFewTokensIsTensorParallelismWithTwoSumsALayerInEachPass) {
   const Searched found = searched(gpt(1, 3, 512), "tp=4", model_of(1e12, 1e11));
-  EXPECT_EQ(found.home("blocks.1.attn.q.weight"), "[*, @tp, *]");
-  EXPECT_EQ(found.home("blocks.1.attn.k.weight"), "[*, @tp, *]");
-  EXPECT_EQ(found.home("blocks.1.attn.v.weight"), "[*, @tp, *]");
-  EXPECT_EQ(found.home("blocks.1.attn.out.weight"), "[@tp, *, *]");
-  EXPECT_EQ(found.home("blocks.1.ffn.up.weight"), "[*, @tp]");
-  EXPECT_EQ(found.home("blocks.1.ffn.down.weight"), "[@tp, *]");
+  EXPECT_EQ(found.canonical_placement("blocks.1.attn.q.weight"), "[*, @tp, *]");
+  EXPECT_EQ(found.canonical_placement("blocks.1.attn.k.weight"), "[*, @tp, *]");
+  EXPECT_EQ(found.canonical_placement("blocks.1.attn.v.weight"), "[*, @tp, *]");
+  EXPECT_EQ(found.canonical_placement("blocks.1.attn.out.weight"), "[@tp, *, *]");
+  EXPECT_EQ(found.canonical_placement("blocks.1.ffn.up.weight"), "[*, @tp]");
+  EXPECT_EQ(found.canonical_placement("blocks.1.ffn.down.weight"), "[@tp, *]");
   constexpr int64_t kSum = 2 * 3 * 3 * 256 * 4 / 4;
   EXPECT_GT(received(found, Role::kForward, "blocks.1."), 0);
   EXPECT_LE(received(found, Role::kForward, "blocks.1."), 2 * kSum);
@@ -167,18 +167,18 @@ Graph fused_attention() {
 
 // A rank has a quarter of the columns of q, of k and of v: two heads of each. In plain parts of the
 // 768 columns the first ranks would have all of q and none of v.
-TEST(KnownAnswer, OfAFusedProductOfQueriesKeysAndValuesDividesThemInChunks) {
+TEST(KnownResult, OfAFusedProductOfQueriesKeysAndValuesDividesThemInChunks) {
   const Searched found = searched(fused_attention(), "tp=4", model_of(1e12, 1e9),
                                   {shard_tensor("out.weight", "P(\"tp\")")});
-  EXPECT_EQ(found.home("qkv.weight"), "[*, @tp/3]");
-  EXPECT_EQ(found.home("qkv.weight.exp_avg"), "[*, @tp/3]");
+  EXPECT_EQ(found.canonical_placement("qkv.weight"), "[*, @tp/3]");
+  EXPECT_EQ(found.canonical_placement("qkv.weight.exp_avg"), "[*, @tp/3]");
   for (Role role : {Role::kForward, Role::kBackward, Role::kOptimizer})
     for (const char* scope : {"qkv.", "q", "k", "v"})
       EXPECT_EQ(exchanged(found.tasks, role, scope), std::vector<std::string>{}) << scope;
 }
 
 // The gate and the values of a gated unit in one product: two chunks.
-TEST(KnownAnswer, OfAFusedProductOfGateAndValuesDividesThemInChunks) {
+TEST(KnownResult, OfAFusedProductOfGateAndValuesDividesThemInChunks) {
   Graph graph;
   Builder builder(graph);
   const ValueId x = builder.input("x", {DType::kF32, {1, 3, 256}});
@@ -196,7 +196,7 @@ TEST(KnownAnswer, OfAFusedProductOfGateAndValuesDividesThemInChunks) {
   add_training(builder, loss, {});
   const Searched found =
       searched(graph, "tp=4", model_of(1e12, 1e9), {shard_tensor("down.weight", "P(\"tp\")")});
-  EXPECT_EQ(found.home("gate_up.weight"), "[*, @tp/2]");
+  EXPECT_EQ(found.canonical_placement("gate_up.weight"), "[*, @tp/2]");
   for (Role role : {Role::kForward, Role::kBackward, Role::kOptimizer})
     for (const char* scope : {"gate", "up"})
       EXPECT_EQ(exchanged(found.tasks, role, scope), std::vector<std::string>{}) << scope;
@@ -205,10 +205,10 @@ TEST(KnownAnswer, OfAFusedProductOfGateAndValuesDividesThemInChunks) {
 // The logits of 16384 words are not gathered: the loss sums maxima, exponentials and the picked
 // logit over the parts of the vocabulary, 12 bytes each. The table of the embedding is divided,
 // too, and three rows of it are exchanged; no gradient of it is.
-TEST(KnownAnswer, OfALargeVocabularyDividesTheHeadAndTheLossByIt) {
+TEST(KnownResult, OfALargeVocabularyDividesTheHeadAndTheLossByIt) {
   const Searched found = searched(gpt(1, 3, 16384), "tp=4", model_of(1e12, 1e12));
-  EXPECT_EQ(found.home("head.weight"), "[*, @tp]");
-  EXPECT_NE(found.home("tokens.weight"), "[*, *]");
+  EXPECT_EQ(found.canonical_placement("head.weight"), "[*, @tp]");
+  EXPECT_NE(found.canonical_placement("tokens.weight"), "[*, *]");
   EXPECT_EQ(exchanged(found.tasks, Role::kOptimizer, "tokens."), std::vector<std::string>{});
   EXPECT_EQ(exchanged(found.tasks, Role::kForward, "loss."),
             (std::vector<std::string>{"loss.max +", "loss.sum +", "loss.picked +"}));
@@ -219,7 +219,7 @@ TEST(KnownAnswer, OfALargeVocabularyDividesTheHeadAndTheLossByIt) {
 // the memory does not hold whole residuals, they are divided by positions, and sums end in parts
 // that the next product gathers (arXiv 2205.05198). That is twice as many messages, so that on
 // links of a high latency it is done for want of memory only.
-TEST(KnownAnswer, OfTensorParallelismInLittleMemoryDividesTheResidualsByPositions) {
+TEST(KnownResult, OfTensorParallelismInLittleMemoryDividesTheResidualsByPositions) {
   const std::vector<Mark> weights = {
       shard_tensor("*.attn.{q,k,v}.weight", "P(None, \"tp\")"),
       shard_tensor("*.attn.out.weight", "P(\"tp\")"),
@@ -234,7 +234,7 @@ TEST(KnownAnswer, OfTensorParallelismInLittleMemoryDividesTheResidualsByPosition
   cost.links.any.latency = Seconds(1e-5);
   const Searched free = searched(graph, "tp=4", cost, weights);
   const Searched limited =
-      searched(graph, "tp=4", cost, weights, Bytes(free.answer.counted_memory.value() * 7 / 10));
+      searched(graph, "tp=4", cost, weights, Bytes(free.result.counted_memory.value() * 7 / 10));
   EXPECT_EQ(free.made("blocks.1.residual1"), "[*, *, *]");
   EXPECT_EQ(limited.made("blocks.1.residual1"), "[*, @tp, *]");
   EXPECT_EQ(limited.made("blocks.1.residual2"), "[*, @tp, *]");
@@ -242,7 +242,7 @@ TEST(KnownAnswer, OfTensorParallelismInLittleMemoryDividesTheResidualsByPosition
 
 // A table of 65536 x 256 with AdamW has 268 MB of state; four rows of a batch are a few KB. To
 // divide the batch is to sum the gradient of the table, or to update all of it on every rank.
-TEST(KnownAnswer, OfAWideTableDividesTheTableAndNotTheBatch) {
+TEST(KnownResult, OfAWideTableDividesTheTableAndNotTheBatch) {
   const Network network = network_of({.kind = "mlp",
                                       .vocabulary = 65536,
                                       .context = 4,
@@ -251,14 +251,14 @@ TEST(KnownAnswer, OfAWideTableDividesTheTableAndNotTheBatch) {
                                       .embedding = 256,
                                       .dropout = 0});
   const Searched found = searched(training_graph(network, {}, 4, 1), "x=4", model_of(1e12, 1e9));
-  EXPECT_NE(found.home("tokens.weight"), "[*, *]");
-  EXPECT_EQ(found.home("tokens"), "[*, *]");
+  EXPECT_NE(found.canonical_placement("tokens.weight"), "[*, *]");
+  EXPECT_EQ(found.canonical_placement("tokens"), "[*, *]");
   EXPECT_EQ(exchanged(found.tasks, Role::kOptimizer, "tokens."), std::vector<std::string>{});
 }
 
 // Early images are large and weights small (32x32 by 16 channels, 2304 elements); late ones are
 // small (8x8 by 64 channels, 36864 elements a weight).
-TEST(KnownAnswer, OfAResnetDividesImagesEarlyAndMayDivideChannelsLate) {
+TEST(KnownResult, OfAResnetDividesImagesEarlyAndMayDivideChannelsLate) {
   const Network network =
       network_of({.kind = "resnet", .image = {3, 32, 32}, .dropout = 0, .depth = 20});
   const Searched found = searched(training_graph(network, {}, 8, 1), "x=4", model_of(1e13, 1e10));
@@ -272,7 +272,7 @@ TEST(KnownAnswer, OfAResnetDividesImagesEarlyAndMayDivideChannelsLate) {
 // 4096 rows by weights of some thousand elements: the sum of gradients is 0.2 MB, the kernels take
 // 20 ms. All of it is divided by rows, and the optimizer in parts of the weights: as many bytes are
 // exchanged as where every rank updates all of them (Rajbhandari et al. 2020, stage 1).
-TEST(KnownAnswer, OfALargeBatchThroughSmallLayersIsDataParallel) {
+TEST(KnownResult, OfALargeBatchThroughSmallLayersIsDataParallel) {
   const Network network = network_of({.kind = "mlp",
                                       .vocabulary = 256,
                                       .context = 4,
@@ -281,10 +281,10 @@ TEST(KnownAnswer, OfALargeBatchThroughSmallLayersIsDataParallel) {
                                       .embedding = 32,
                                       .dropout = 0});
   const Searched found = searched(training_graph(network, {}, 4096, 1), "x=4", model_of(1e10, 1e9));
-  EXPECT_EQ(found.home("tokens"), "[@x, *]");
+  EXPECT_EQ(found.canonical_placement("tokens"), "[@x, *]");
   for (const std::string name : {"hidden.0.dot", "hidden.1.dot", "head.dot"})
     EXPECT_EQ(found.made(name), "[@x, *]") << name;
-  // But for weights the loss and the number of its rows are all that is exchanged before the
+  // Except for weights the loss and the number of its rows are all that is exchanged before the
   // gradients.
   std::vector<std::string> forward = exchanged(found.tasks, Role::kForward, "");
   std::erase_if(forward, [&](const std::string& name) {
@@ -317,7 +317,7 @@ Cluster fast_and_slow() {
 
 // The compute-bound network above: a division in two halves takes as long as a half on the slow
 // device, one in shares of 2:1 a third.
-TEST(KnownAnswer, OfDevicesOfSpeeds2To1GivesThemSharesOf2To1) {
+TEST(KnownResult, OfDevicesOfSpeeds2To1GivesThemSharesOf2To1) {
   const Network network = network_of({.kind = "mlp",
                                       .vocabulary = 64,
                                       .context = 4,
@@ -327,18 +327,22 @@ TEST(KnownAnswer, OfDevicesOfSpeeds2To1GivesThemSharesOf2To1) {
                                       .dropout = 0});
   const Graph graph = training_graph(network, {}, 1536, 1);
   const Cluster cluster = fast_and_slow();
-  const PlanningAnswer answer =
+  const PlanSearchResult result =
       find_plan({graph, cluster}, {.constraints = constraints_of(2, false)});
-  ASSERT_TRUE(answer.best);
-  const EvaluatedCandidate& best = answer.candidates[*answer.best];
+  ASSERT_TRUE(result.best);
+  const EvaluatedCandidate& best = result.candidates[*result.best];
   EXPECT_EQ(best.candidate.source, Candidate::Source::kSearch);
   const MeshPtr& mesh = best.candidate.plan.meshes.front().mesh;
   EXPECT_EQ(to_text(*mesh), "x=2:1");
   const PlacedGraph placed = placements(graph, best.candidate.plan);
   const ValueId tokens = *find_value(placed, "tokens");
-  const DistAttr& home = placed.sharded.of(tokens);
-  EXPECT_EQ(home.local_shape(placed.graph.type(tokens).shape, mesh->coordinate_at(0))[0], 1024);
-  EXPECT_EQ(home.local_shape(placed.graph.type(tokens).shape, mesh->coordinate_at(1))[0], 512);
+  const DistAttr& canonical_placement = placed.sharded.of(tokens);
+  EXPECT_EQ(
+      canonical_placement.local_shape(placed.graph.type(tokens).shape, mesh->coordinate_at(0))[0],
+      1024);
+  EXPECT_EQ(
+      canonical_placement.local_shape(placed.graph.type(tokens).shape, mesh->coordinate_at(1))[0],
+      512);
 }
 
 }  // namespace

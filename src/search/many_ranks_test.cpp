@@ -1,4 +1,4 @@
-// Planning on more than kManyRanks ranks.
+// Plan searches on more than kManyRanks ranks.
 #include <gtest/gtest.h>
 
 #include <algorithm>
@@ -97,11 +97,11 @@ TEST(ManyRanks, GetAPlanThatFits) {
   PlanRequest request{graph, cluster};
   request.graph_of_rows = gpt_of;
   const auto source = std::make_shared<StageSource>();
-  const PlanningAnswer answer = find_plan(
+  const PlanSearchResult result = find_plan(
       request, {.constraints = constraints_of(kRanks, false, "pp=4,tp=8,micro_batches=128"),
                 .sources = {[source](const auto&... known) { return (*source)(known...); }}});
-  ASSERT_TRUE(answer.best);
-  const EvaluatedCandidate& best = answer.candidates[*answer.best];
+  ASSERT_TRUE(result.best);
+  const EvaluatedCandidate& best = result.candidates[*result.best];
   EXPECT_EQ(best.ranks(), kRanks);
   EXPECT_EQ(best.prediction.memory.size(), static_cast<size_t>(kRanks));
   EXPECT_EQ(axis_levels(best.candidate.plan, cluster).size(), 3U);  // dp, tp and pp

@@ -16,7 +16,7 @@
 #include "network/graphs.h"
 #include "placement_search/search_problem.h"
 #include "prediction/act_demands.h"
-#include "shard/resolved/resolve.h"
+#include "shard/resolved/explicit_shardings.h"
 #include "solver/solve.h"
 
 namespace tessera {
@@ -36,20 +36,21 @@ struct Compared {
   Cluster cluster;
   MeshPtr mesh;
   CostModel cost;
-  Ties ties;
+  SharedDecisions shared_decisions;
   SearchProblemOptions options;
   SearchProblem search;
 
   Compared(const ModelConfig& config, int64_t rows, const std::string& line,
-           const std::string& mesh_text, bool ties_layers, SearchProblemOptions how = {})
+           const std::string& mesh_text, bool shares_layer_decisions, SearchProblemOptions how = {})
       : name(config.kind + " on " + mesh_text + " of " + line),
         graph(placements(training_graph(network_of(config), {}, rows, 1), serial_plan()).graph),
         cluster(parse_cluster_line(line)),
         mesh(std::make_shared<const Mesh>(parse_mesh(mesh_text))),
-        cost(cost_of(in_order(cluster, mesh->size()), std::vector{mesh})),
-        ties(ties_layers ? ties_of_like_layers(graph, {}) : no_ties(graph)),
+        cost(cost_of(identity_mapping(cluster, mesh->size()), std::vector{mesh})),
+        shared_decisions(shares_layer_decisions ? shared_decisions_of(graph, {})
+                                                : no_shared_decisions(graph)),
         options(std::move(how)),
-        search(graph, mesh, cost, ties, options) {}
+        search(graph, mesh, cost, shared_decisions, options) {}
 
   Ratios ratios(const solver::Assignment& assignment);
 
@@ -59,7 +60,7 @@ struct Compared {
   }
   Compiled compiled(const ShardedGraph& sharded) const;
   double of_program(const Compiled& program, const ShardedGraph& sharded) const;
-  /// What the homes of variables take.
+  /// What the canonical placements of variables take.
   Bytes variables(const ShardedGraph& sharded) const;
 };
 
@@ -72,7 +73,7 @@ Compiled Compared::compiled(const ShardedGraph& sharded) const {
                           "buckets", "combine", "prefetch"};
   if (options.combines) std::erase(plan.disabled_passes, "buckets");
   plan.shardings.emplace().sections.emplace_back(kTrainSection,
-                                                 resolve(graph, sharded, kTrainSection));
+                                                 to_shardings(graph, sharded, kTrainSection));
   return compile(graph, plan);
 }
 
@@ -84,7 +85,7 @@ double Compared::of_program(const Compiled& compiled, const ShardedGraph& sharde
   };
   double sum = 0;
   for (ValueId input : graph.inputs()) sum += copied(graph.type(input), sharded.of(input), 1);
-  ActDemands demands(compiled.tasks, in_order(cluster, mesh->size()));
+  ActDemands demands(compiled.tasks, identity_mapping(cluster, mesh->size()));
   for (TaskId id : compiled.tasks.tasks.indices()) {
     const Task& task = compiled.tasks.tasks[id];
     if (task.kind == Task::Kind::kCompute) sum += demands.kernels(0, id).time.value();
@@ -104,8 +105,8 @@ Bytes Compared::variables(const ShardedGraph& sharded) const {
   int64_t sum = 0;
   for (const Variable& variable : graph.variables()) {
     const TensorType& type = graph.type(variable.value);
-    const DistAttr& home = sharded.of(variable.value);
-    sum += align_up(byte_size({type.dtype, home.largest_shape(type.shape)}).value());
+    const DistAttr& canonical_placement = sharded.of(variable.value);
+    sum += align_up(byte_size({type.dtype, canonical_placement.largest_shape(type.shape)}).value());
   }
   return Bytes(sum);
 }
@@ -160,12 +161,12 @@ struct RecordedRatios {
 solver::Assignment solved(const solver::Problem& problem) {
   solver::SolveOptions how;
   how.work = 20;
-  const solver::Answer answer = solver::solve(problem, how);
-  EXPECT_TRUE(answer.assignment.has_value());
-  return *answer.assignment;
+  const solver::Answer result = solver::solve(problem, how);
+  EXPECT_TRUE(result.assignment.has_value());
+  return *result.assignment;
 }
 
-TEST(ProblemOfAnAnswer, TakesWhatItsProgramDoesAndHoldsTheSame) {
+TEST(ProblemOfABestPlan, TakesWhatItsProgramDoesAndHoldsTheSame) {
   const std::vector<ModelConfig> models = {
       {.kind = "mlp", .width = 512},
       {.kind = "gpt", .vocabulary = 2048, .width = 256, .heads = 8},
@@ -190,16 +191,17 @@ TEST(ProblemOfAnAnswer, TakesWhatItsProgramDoesAndHoldsTheSame) {
   const RecordedRatios recorded(all);
 }
 
-/// The same problem with large random costs of the cones: its answers are random strategies of
-/// cones, with the best homes and copies for them.
-solver::Problem with_random_cones(const solver::Problem& problem, int cones, std::mt19937& random) {
+/// The same problem with large random costs of the op clusters: its answers are random strategies
+/// of op clusters, with the best canonical placements and copies for them.
+solver::Problem with_random_op_clusters(const solver::Problem& problem, int op_clusters,
+                                        std::mt19937& random) {
   std::uniform_int_distribution<solver::Cost> cost(0, 1'000'000'000'000);
   solver::Problem sampled;
   for (int i = 0; i < problem.nodes(); ++i) {
     const auto known = problem.costs(problem.node(i));
     std::vector<solver::Cost> costs(known.begin(), known.end());
     for (solver::Cost& value : costs)
-      if (i < cones) value = cost(random);
+      if (i < op_clusters) value = cost(random);
     sampled.add_node({}, costs, std::vector<solver::Usage>(costs.size(), 0));
   }
   for (int i = 0; i < problem.edges(); ++i) {
@@ -218,12 +220,12 @@ std::vector<Ratios> ratios_of_random_strategies(const ModelConfig& config,
   std::vector<Ratios> all;
   for (const std::string mesh : {"x=2", "x=4", "x=2,y=2"}) {
     Compared compared(config, 8, "8xa100-80g", mesh, false, options);
-    // Nodes of cones come first.
-    const std::vector<int> of_op = cones_of(compared.graph, compared.ties).of_op;
-    const auto cones = static_cast<int>(std::set(of_op.begin(), of_op.end()).size());
+    // Nodes of op clusters come first.
+    const std::vector<int> of_op = op_clusters_of(compared.graph, compared.shared_decisions).of_op;
+    const auto op_clusters = static_cast<int>(std::set(of_op.begin(), of_op.end()).size());
     for (int i = 0; i < assignments; ++i)
-      all.push_back(
-          compared.ratios(solved(with_random_cones(compared.search.problem(), cones, random))));
+      all.push_back(compared.ratios(
+          solved(with_random_op_clusters(compared.search.problem(), op_clusters, random))));
   }
   return all;
 }

@@ -352,15 +352,15 @@ ResolvedMarks resolve_marks(const Graph& graph, const Meshes& meshes,
   return resolver.take();
 }
 
-std::string_view to_text(CopyLife life) {
-  return life == CopyLife::kStep ? "step" : "pass";
+std::string_view to_text(ReplicaLifetime life) {
+  return life == ReplicaLifetime::kStep ? "step" : "pass";
 }
 
-std::vector<CopyLife> copy_lives(const Graph& graph, const std::vector<Mark>& marks) {
-  std::vector<CopyLife> lives;
+std::vector<ReplicaLifetime> copy_lives(const Graph& graph, const std::vector<Mark>& marks) {
+  std::vector<ReplicaLifetime> lives;
   for (const Mark& mark : marks) {
-    if (mark.copies == CopyLife::kStep) continue;
-    lives.resize(graph.values().size(), CopyLife::kStep);
+    if (mark.copies == ReplicaLifetime::kStep) continue;
+    lives.resize(graph.values().size(), ReplicaLifetime::kStep);
     for (ValueId value : values_named(graph, mark.pattern)) {
       lives[value.index] = mark.copies;
       for (OpId user : graph.value(value).users)  // a cast is read in place of the variable

@@ -43,7 +43,7 @@ ResolvedMarks resolve_marks(const Graph& graph, const Meshes& meshes,
 /// ways.
 bool may_be_partial(const Graph& graph, ValueId value);
 /// By value, how long copies live; empty when no mark says anything.
-std::vector<CopyLife> copy_lives(const Graph& graph, const std::vector<Mark>& marks);
+std::vector<ReplicaLifetime> copy_lives(const Graph& graph, const std::vector<Mark>& marks);
 
 /// The same with everything on one mesh.
 ResolvedMarks resolve_marks(const Graph& graph, const MeshPtr& mesh,

@@ -22,7 +22,7 @@ struct NamedMesh {
   /// any. It decides nothing of the program.
   std::string hardware = {};
   /// The name of the stage of which it is a view, which has the same ranks; "": it is a stage.
-  /// Views come behind all stages.
+  /// Views come after all stages.
   std::string view_of = {};
 };
 using Meshes = std::vector<NamedMesh>;

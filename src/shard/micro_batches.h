@@ -9,7 +9,7 @@
 namespace tessera {
 
 /// The meshes with the axis kMicroBatchAxis of size `count` in front. Their ranks are pairs
-/// (micro-batch, rank), which are numbered like ranks.
+/// (micro-batch, rank), which are numbered as ranks are.
 Meshes with_micro_batches(const Meshes& meshes, int64_t count);
 
 /// The meaning of a placement on a mesh with the axis of micro-batches for one micro-batch.

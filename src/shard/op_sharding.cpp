@@ -110,7 +110,7 @@ void take_windows(const OpView& op, const ShardingRule& rule, OpSharding& shardi
     refuse(op, "its operands hold overlapping parts of " + name,
            "what overlaps would be reduced twice", "hold parts without windows");
   if (windows.back().to != rule.factors[f].extent)
-    refuse(op, "its operands hold windows of " + name + " that are none of its own",
+    refuse(op, "its operands hold windows of " + name + " that are not its own",
            "a window is of the extent of what it divides", "hold parts without windows");
   if (!sharding.windows_of(f).empty() && !std::ranges::equal(sharding.windows_of(f), windows))
     refuse(op, "its operands hold different windows of " + name, "a factor is divided in one way",

@@ -110,7 +110,7 @@ TEST(Marks, RefuseAMeanOfPartsAndSayWhatToWrite) {
 
 // ---- results of ops, modules ----
 
-TEST(OpMarks, PlaceTheResultsBehindAnArrow) {
+TEST(OpMarks, PlaceTheResultsAfterAnArrow) {
   const Graph graph = two_products();
   EXPECT_EQ(placed(graph, "net.dot", {shard_op("net.dot", "-> [P(\"dp\", \"tp\")]")}),
             "[@dp, @tp]");

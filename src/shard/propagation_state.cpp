@@ -100,7 +100,7 @@ DistAttr PropagationState::as_gathered(DistAttr attr, const std::set<std::string
   return attr;
 }
 
-void PropagationState::find_at_rest(const std::vector<CopyLife>& copies) {
+void PropagationState::find_at_rest(const std::vector<ReplicaLifetime>& copies) {
   if (copies.empty()) return;
   // The placement at rest is also that of the next value: both must be on one mesh, and it must be
   // the next value of no other variable.
@@ -111,8 +111,8 @@ void PropagationState::find_at_rest(const std::vector<CopyLife>& copies) {
   };
   for (const MarkedValue& marked : marks_.values) {
     const Variable* variable = graph_.variable_of(marked.value);
-    if (variable && copies[marked.value.index] == CopyLife::kPass && marked.attr.partial.empty() &&
-        has_next_of_its_own(*variable))
+    if (variable && copies[marked.value.index] == ReplicaLifetime::kPass &&
+        marked.attr.partial.empty() && has_next_of_its_own(*variable))
       at_rest_.emplace(marked.value, marked.attr);
   }
 }

@@ -103,7 +103,7 @@ class PropagationState {
   /// Finds the variables with copies of a pass whose next value is theirs alone, and made on their
   /// own mesh.
   ///   copies  by value; empty: all kStep
-  void find_at_rest(const std::vector<CopyLife>& copies);
+  void find_at_rest(const std::vector<ReplicaLifetime>& copies);
   /// nullptr for a variable that rests where ops see it.
   const DistAttr* at_rest(ValueId variable) const;
   void cast_at_rest(ValueId variable, const DistAttr& attr, ShardedGraph& sharded) const;

@@ -22,7 +22,7 @@ namespace tessera {
 ///   fallback    an op needs a dim whole that is divided
 ///   discovered  the rule of an op was discovered by execution
 ///   passes      the plan was made for the graph that other passes left
-///   waste       ranks repeat the work of others, or have none (lower/waste.h)
+///   waste       ranks repeat the work of others, or have none (lower/redundant_work.h)
 struct ShardingNote {
   enum class Kind { kConflict, kReshard, kFallback, kDiscovered, kPasses, kWaste };
   Kind kind = Kind::kFallback;
@@ -41,15 +41,15 @@ struct ShardedGraph {
   // The mark, the op and operand, or the plan's sharding, from which the placement follows; "" when
   // no mark reaches the value.
   std::vector<std::string> value_reasons;
-  std::vector<CopyLife> copies;  // by value: of what it is resharded to; empty: all kStep
+  std::vector<ReplicaLifetime> copies;  // by value: of what it is resharded to; empty: all kStep
   std::vector<OpSharding> ops;
   OpRules rules;
   std::vector<ShardingNote> notes;
 
   const DistAttr& of(ValueId value) const { return values[value.index]; }
   const OpSharding& of(OpId op) const { return ops[op.index]; }
-  CopyLife life_of_copies(ValueId value) const {
-    return copies.empty() ? CopyLife::kStep : copies[value.index];
+  ReplicaLifetime replica_lifetime(ValueId value) const {
+    return copies.empty() ? ReplicaLifetime::kStep : copies[value.index];
   }
 };
 

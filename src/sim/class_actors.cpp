@@ -94,9 +94,9 @@ size_t ClassActors::part_of(TaskId exchange, RegisterIndex source) const {
   return std::find(sources.begin(), sources.end(), source) - sources.begin();
 }
 
-std::vector<Overwrite> ClassActors::overwrites(int rank_class,
-                                               const std::vector<RegisterIndex>& registers) const {
-  std::vector<Overwrite> found;
+std::vector<AntiDependence> ClassActors::overwrites(
+    int rank_class, const std::vector<RegisterIndex>& registers) const {
+  std::vector<AntiDependence> found;
   found.reserve(registers.size());  // large runs have millions
   for (RegisterIndex reg : registers)
     found.push_back(

@@ -45,8 +45,8 @@ class ClassActors {
   std::vector<TaskId> order_of(int rank_class) const;
 
   ActorDescription describe(ActorId actor) const;
-  std::vector<Overwrite> overwrites(int rank_class,
-                                    const std::vector<RegisterIndex>& registers) const;
+  std::vector<AntiDependence> overwrites(int rank_class,
+                                         const std::vector<RegisterIndex>& registers) const;
 
   /// Whether ranks send the message to other ranks; ranks of one class may do so too.
   bool is_between_ranks(const Message& message) const;

@@ -3,7 +3,7 @@
 #include <algorithm>
 #include <iterator>
 
-#include "tasks/needed_overwrites.h"
+#include "tasks/required_anti_dependences.h"
 
 namespace tessera {
 
@@ -32,7 +32,7 @@ ClassProgram ClassPrograms::program_of(const std::vector<TaskId>& order) const {
   for (const TaskId task : order)
     program.streams[static_cast<size_t>(stream_of_task(task))].tasks.push_back(task);
   for (ClassProgram::Stream& stream : program.streams)
-    if (!stream.tasks.empty()) stream.overwrites = needed_overwrites(graph_, stream.tasks);
+    if (!stream.tasks.empty()) stream.overwrites = required_anti_dependences(graph_, stream.tasks);
   if (prefetches_) program.issue_edges = issue_edges(order);
   return program;
 }
@@ -44,7 +44,7 @@ std::vector<std::pair<TaskId, TaskId>> ClassPrograms::issue_edges(
   std::vector<TaskId> host;  // the tasks of the thread, in order
   std::ranges::copy_if(order, std::back_inserter(host),
                        [&](TaskId task) { return stream_of_task(task) == TaskStream::kHost; });
-  // The first task of the thread behind a position.
+  // The first task of the thread after a position.
   const auto behind = [&](int place) {
     return std::upper_bound(host.begin(), host.end(), place,
                             [&](int at, TaskId task) { return at < position[task]; });

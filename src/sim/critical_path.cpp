@@ -68,9 +68,10 @@ class Chain {
   bool lets_act(const Message& message, ActorId actor) const {
     if (message.to == actor) return true;
     if (message.kind == Message::Kind::kReady) return false;
-    const std::vector<Overwrite>& list = ranks_.overwrites(actor);
-    return std::any_of(list.begin(), list.end(),
-                       [&](const Overwrite& overwrite) { return overwrite.reg == message.reg; });
+    const std::vector<AntiDependence>& list = ranks_.overwrites(actor);
+    return std::any_of(list.begin(), list.end(), [&](const AntiDependence& overwrite) {
+      return overwrite.reg == message.reg;
+    });
   }
 
   const SimulatedRanks& ranks_;

@@ -15,12 +15,12 @@ namespace tessera {
 struct Demands {
   IndexedVector<ResourceId, Resource> resources = {};
   /// What an act of a task takes on a rank of the task's mesh; of an exchange, what the receiver
-  /// pulls. It is asked once for each rank and task, in any order.
+  /// receives. It is asked once for each rank and task, in any order.
   std::function<ActDemand(Rank, TaskId)> of;
   /// By task: an earlier task of its mesh, or itself, that demands the same on every rank; then
-  /// `of` is asked for that one only. like_tasks (tasks/like_tasks.h) is such a list for prices
-  /// that depend on the work alone. Empty: each task is asked for.
-  IndexedVector<TaskId, TaskId> like = {};
+  /// `of` is asked for that one only. identical_tasks (tasks/identical_tasks.h) is such a list for
+  /// prices that depend on the work alone. Empty: each task is asked for.
+  IndexedVector<TaskId, TaskId> identical = {};
   /// The relative standard deviation, >= 0, of the fixed time and of the core time of an act: each
   /// act samples a factor of mean 1. Empty: 0.
   std::function<double(Rank, TaskId)> jitter = {};

@@ -2,26 +2,26 @@
 
 #include <algorithm>
 
-#include "tasks/like_tasks.h"
+#include "tasks/identical_tasks.h"
 
 namespace tessera {
 
 ExchangeLinks::ExchangeLinks(const TaskGraph& graph, const std::vector<Rank>& ranks)
     : first_part_(graph.tasks.size(), 0) {
-  KnownPulls pulls;
-  const IndexedVector<TaskId, TaskId> like = like_tasks(graph);
+  TransferCache recv_regions;
+  const IndexedVector<TaskId, TaskId> identical = identical_tasks(graph);
   for (TaskId id : graph.tasks.indices()) {
     const Task& task = graph.tasks[id];
     if (task.kind != Task::Kind::kExchange) continue;
-    first_part_[id] = like[id] == id ? table_of_.size() : first_part_[like[id]];
-    if (like[id] != id) continue;
+    first_part_[id] = identical[id] == id ? table_of_.size() : first_part_[identical[id]];
+    if (identical[id] != id) continue;
     distinct_.push_back(id);
     for (size_t part = 0; part < task.parts.size(); ++part) {
       const Shape& shape = graph.registers[task.inputs[part]].type->shape;
       const Exchange& exchange = task.parts[part].exchange;
-      table_of_.push_back(pulls.class_of(shape, exchange));
+      table_of_.push_back(recv_regions.class_of(shape, exchange));
       if (table_of_.back().value() < std::ssize(tables_)) continue;
-      Lists senders = senders_of(table_of_.back(), *exchange.to.mesh, ranks, pulls);
+      Lists senders = senders_of(table_of_.back(), *exchange.to.mesh, ranks, recv_regions);
       Lists receivers = reversed(senders);
       tables_.push_back({std::move(senders), std::move(receivers)});
     }
@@ -29,13 +29,14 @@ ExchangeLinks::ExchangeLinks(const TaskGraph& graph, const std::vector<Rank>& ra
 }
 
 ExchangeLinks::Lists ExchangeLinks::senders_of(ExchangeClass exchanges, const Mesh& receivers,
-                                               const std::vector<Rank>& ranks, KnownPulls& pulls) {
+                                               const std::vector<Rank>& ranks,
+                                               TransferCache& recv_regions) {
   Lists lists;
   for (Rank rank : ranks) {
     lists.first.push_back(static_cast<int>(lists.items.size()));
     if (!receivers.coordinate_of(rank)) continue;
-    for (const PulledElements& pull : pulls.of(exchanges, rank)) {
-      const auto found = std::lower_bound(ranks.begin(), ranks.end(), pull.sender);
+    for (const RecvElements& recv_region : recv_regions.of(exchanges, rank)) {
+      const auto found = std::lower_bound(ranks.begin(), ranks.end(), recv_region.sender);
       const int sender = static_cast<int>(found - ranks.begin());
       if (std::find(lists.items.begin() + lists.first.back(), lists.items.end(), sender) ==
           lists.items.end())

@@ -4,7 +4,7 @@
 #include <span>
 #include <vector>
 
-#include "reshard/known_pulls.h"
+#include "reshard/transfer_cache.h"
 #include "tasks/task_graph.h"
 
 namespace tessera {
@@ -24,7 +24,7 @@ class ExchangeLinks {
   }
   int classes() const { return tables_.size(); }
 
-  /// From whom a rank receives, itself included, in the order of the first pull.
+  /// From whom a rank receives, itself included, in the order of the first recv region.
   std::span<const int> senders(ExchangeClass exchange, int rank_index) const {
     return tables_[exchange].senders.of(rank_index);
   }
@@ -55,7 +55,7 @@ class ExchangeLinks {
   };
 
   static Lists senders_of(ExchangeClass exchanges, const Mesh& receivers,
-                          const std::vector<Rank>& ranks, KnownPulls& pulls);
+                          const std::vector<Rank>& ranks, TransferCache& recv_regions);
   static Lists reversed(const Lists& lists);
 
   IndexedVector<ExchangeClass, Table> tables_;

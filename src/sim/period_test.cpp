@@ -41,7 +41,7 @@ TEST(Period, NoRunIsFasterThanTheSlowestCycleAndOnlyItsStartIsSlower) {
     int tokens = 0;
     for (const MarkedEdge& edge : slowest.edges) tokens += edge.tokens;
     ASSERT_LE(tokens, kMaxTokens) << "seed " << seed;
-    // The cycle goes around once for its tokens: of so many steps all but the last, broken round
+    // The cycle goes around once for its tokens: of n steps all but the last, broken round
     // are surely paid.
     EXPECT_GE(end, slowest.period * static_cast<double>(kSteps - tokens) - 1e-9) << "seed " << seed;
     // Acts also wait along paths without cycles: these take at most the time of all acts once.

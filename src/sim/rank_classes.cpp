@@ -11,7 +11,7 @@
 namespace tessera {
 namespace {
 
-/// Lists of numbers, one behind the other.
+/// Lists of numbers, one after the other.
 class Signatures {
  public:
   void add(int64_t value) { values_.push_back(value); }
@@ -234,14 +234,15 @@ RankClasses distinct_ranks(int ranks, const IndexedVector<ResourceId, Resource>&
   return classes_of(numbers_below(ranks), numbers_below(resources.size()), resources);
 }
 
-RankClasses fold_ranks(const RankFacts& facts, const ExchangeLinks& links, const TaskGraph& graph,
-                       const IndexedVector<ResourceId, Resource>& resources) {
+RankClasses find_rank_classes(const RankFacts& facts, const ExchangeLinks& links,
+                              const TaskGraph& graph,
+                              const IndexedVector<ResourceId, Resource>& resources) {
   Refinement refinement(facts, links, graph, resources);
   refinement.refine();
   return classes_of(refinement.ranks(), refinement.resources(), resources);
 }
 
-ActDemand folded(const ActDemand& demand, int rank_class, const RankClasses& classes) {
+ActDemand on_classes(const ActDemand& demand, int rank_class, const RankClasses& classes) {
   ActDemand made{demand.fixed, {}};
   for (const Flow& flow : demand.flows) {
     Flow of_class{flow.amount, {}, flow.limit};

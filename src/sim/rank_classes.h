@@ -46,11 +46,12 @@ RankClasses distinct_ranks(int ranks, const IndexedVector<ResourceId, Resource>&
 
 /// The coarsest classes of ranks that behave alike.
 ///   time  O(rounds * (messages of distinct exchanges + uses of resources))
-RankClasses fold_ranks(const RankFacts& facts, const ExchangeLinks& links, const TaskGraph& graph,
-                       const IndexedVector<ResourceId, Resource>& resources);
+RankClasses find_rank_classes(const RankFacts& facts, const ExchangeLinks& links,
+                              const TaskGraph& graph,
+                              const IndexedVector<ResourceId, Resource>& resources);
 
 /// `demand` of the representative of a class, on classes of resources: of flows that are alike one
 /// remains, which counts for those of all ranks of the class that pass one resource.
-ActDemand folded(const ActDemand& demand, int rank_class, const RankClasses& classes);
+ActDemand on_classes(const ActDemand& demand, int rank_class, const RankClasses& classes);
 
 }  // namespace tessera

@@ -240,7 +240,7 @@ Simulation simulate(std::shared_ptr<const TaskGraph> graph, const Demands& deman
                     const SimulateOptions& options) {
   ensure(options.steps >= 1, "a simulation has a step");
   SimulatedRanks ranks(std::move(graph), demands, options);
-  if (ranks.has_like_steps())
+  if (ranks.has_identical_steps())
     if (std::vector<ActSpan> spans = ranks.run_step(); !spans.empty())
       return simulation_of(ranks, std::move(spans), options.steps);
   return Report(ranks, ranks.run(), options).make();

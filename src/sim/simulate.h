@@ -23,9 +23,10 @@ using ActTime = std::function<Seconds(Rank, TaskId)>;
 /// The last step of one rank.
 struct RankTimes {
   Rank rank = 0;
-  Rank representative = 0;  // the rank that was simulated for it: itself unless ranks are folded
-  Seconds compute{0};       // time in acts of kernels
-  Seconds exchange{0};      // time in exchanges, and in copies between a device and its host
+  Rank representative =
+      0;  // the rank that was simulated for it: itself unless ranks are represented by others
+  Seconds compute{0};   // time in acts of kernels
+  Seconds exchange{0};  // time in exchanges, and in copies between a device and its host
   /// The time from the begin of its first act of kernels for a micro-batch to the end of the last
   /// one; of all kernels if none is for a micro-batch.
   Seconds span{0};

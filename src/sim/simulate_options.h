@@ -30,7 +30,7 @@ struct SimulateOptions {
   uint64_t seed = 0;                       // of Demands::jitter
   /// Simulates one rank of each class of ranks that behave alike (sim/rank_classes.h). Nothing but
   /// the timeline changes: it has the tracks of these ranks only, and their messages.
-  bool folds_ranks = false;
+  bool uses_rank_symmetry = false;
   bool has_timeline = true;  // false: without it, a large run takes much less memory
   /// Finds Simulation::critical_path and Simulation::live, of the last step.
   bool has_path_and_memory = false;

@@ -32,7 +32,7 @@ std::vector<double> factors_of(const std::vector<Rank>& ranks,
 }
 
 TaskId asked_for(const Demands& demands, TaskId task) {
-  return demands.like.empty() ? task : demands.like.at(task);
+  return demands.identical.empty() ? task : demands.identical.at(task);
 }
 
 /// By mesh, the tasks whose demands are asked for.
@@ -81,15 +81,15 @@ SimulatedRanks::SimulatedRanks(std::shared_ptr<const TaskGraph> graph, const Dem
       factors_(factors_of(ranks_, options.stragglers)),
       links_(*graph_, ranks_),
       facts_(facts_of(*graph_, ranks_, demands, factors_)),
-      classes_(options.folds_ranks
-                   ? fold_ranks(facts_, links_, *graph_, demands.resources)
+      classes_(options.uses_rank_symmetry
+                   ? find_rank_classes(facts_, links_, *graph_, demands.resources)
                    : distinct_ranks(static_cast<int>(ranks_.size()), demands.resources)),
       actors_(*graph_, ranks_, links_, classes_),
       programs_(*graph_, actors_, classes_.count(), options.prefetch_exchanges) {
   add_demands();
 }
 
-bool SimulatedRanks::has_like_steps() const {
+bool SimulatedRanks::has_identical_steps() const {
   return options_.barrier_between_steps && options_.message.value() <= 0 && !demands_.jitter &&
          !options_.has_timeline && !options_.has_path_and_memory;
 }
@@ -146,7 +146,8 @@ void SimulatedRanks::add_demands() {
   for (int rank_class = 0; rank_class < classes_.count(); ++rank_class) {
     std::vector<RankDemand>& list = class_demands_.emplace_back(
         std::move(facts_.demands[classes_.representatives[rank_class]]));
-    for (RankDemand& of_task : list) of_task.demand = folded(of_task.demand, rank_class, classes_);
+    for (RankDemand& of_task : list)
+      of_task.demand = on_classes(of_task.demand, rank_class, classes_);
   }
   facts_ = {};
   for (ActorId actor = 0; actor < actors_.count(); ++actor) {

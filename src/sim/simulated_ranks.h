@@ -24,9 +24,9 @@ class SimulatedRanks {
   SimulatedRanks& operator=(const SimulatedRanks&) = delete;
 
   /// Are all steps alike, and are no more than their acts wanted?
-  bool has_like_steps() const;
+  bool has_identical_steps() const;
   /// By actor, its act in each step; empty when no actor can act before all have acted.
-  ///   requires  has_like_steps()
+  ///   requires  has_identical_steps()
   std::vector<ActSpan> run_step() const;
   /// All steps. Call it once.
   SimulatedRun run();
@@ -41,7 +41,7 @@ class SimulatedRanks {
   TaskStream stream_of_task(TaskId task) const { return programs_.stream_of_task(task); }
   /// The registers that must have been released before the actor acts.
   ///   requires  run()
-  const std::vector<Overwrite>& overwrites(ActorId actor) const {
+  const std::vector<AntiDependence>& overwrites(ActorId actor) const {
     return setting_.overwrites[actor];
   }
 

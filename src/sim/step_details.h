@@ -27,7 +27,7 @@ struct RankActs {
 
 /// One act of the critical path: the chain of acts that determines when a step ends.
 struct CriticalAct {
-  Rank rank = 0;  // of several ranks that were folded, the simulated one
+  Rank rank = 0;  // of several identical ranks, the simulated one
   TaskId task;
   Seconds begin{0}, end{0};
 };
@@ -35,7 +35,7 @@ struct CriticalAct {
 /// A slot of a register in an arena, from the begin of the act that fills it to its release by its
 /// last reader. A register that no other task reads is live during the act.
 struct LiveRange {
-  Rank rank = 0;  // of several ranks that were folded, the simulated one
+  Rank rank = 0;  // of several identical ranks, the simulated one
   RegisterIndex reg;
   int slot = 0;
   Seconds begin{0}, end{0};

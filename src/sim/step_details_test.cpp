@@ -83,7 +83,7 @@ TEST(SimCriticalPath, AddsUpToTheStep) {
   for (bool barrier : {true, false})
     for (bool folds : {true, false}) {
       const Simulation run = simulated(
-          graph, 30, {.steps = 4, .barrier_between_steps = barrier, .folds_ranks = folds});
+          graph, 30, {.steps = 4, .barrier_between_steps = barrier, .uses_rank_symmetry = folds});
       Seconds sum{0};
       const Seconds begin = run.end - run.step;
       for (const CriticalAct& act : run.critical_path) sum += act.end - std::max(act.begin, begin);
@@ -110,9 +110,9 @@ TEST(LiveRanges, LastFromTheActThatFillsToTheLastReaderOnAnyRank) {
                             "0 gather [*] [30, 54)", "1 gather [*] [30, 54)"}));
 }
 
-TEST(LiveRanges, OfFoldedRanksAreThoseOfTheSimulatedOne) {
+TEST(LiveRanges, OfRepresentedRanksAreThoseOfTheSimulatedOne) {
   const auto graph = ranks_that_exchange();
-  EXPECT_THAT(live_of(*graph, simulated(graph, 10, {.folds_ranks = true})),
+  EXPECT_THAT(live_of(*graph, simulated(graph, 10, {.uses_rank_symmetry = true})),
               testing::UnorderedElementsAre("0 x [0, 10)", "0 y [0, 14)", "0 gather [*] [10, 34)",
                                             "0 w [14, 34)"));
 }

@@ -14,7 +14,7 @@ int64_t scaled(int64_t amount, double factor) {
   return factor == 1 ? amount : std::llround(static_cast<double>(amount) * factor);
 }
 
-/// Lists of classes, one behind the other.
+/// Lists of classes, one after the other.
 class ClassLists {
  public:
   void add(std::span<const int> rank_indices, const RankClasses& classes) {
@@ -99,7 +99,7 @@ class Step {
         waits_(run.actors.count(), 0) {
     find_watched();
     for (int rank_class = 0; rank_class < run.classes.count(); ++rank_class) {
-      count_waits(rank_class);
+      count_hazards(rank_class);
       add_streams(rank_class);
     }
     for (int stream = 0; stream < std::ssize(streams_); ++stream) touch(stream);
@@ -172,7 +172,7 @@ class Step {
                : first_watched_[rank_class][producer_mesh(reg)] + place_[reg.value()];
   }
 
-  void count_waits(int rank_class) {
+  void count_hazards(int rank_class) {
     const ClassProgram& program = run_.programs.of(rank_class);
     for (const ClassProgram::Stream& stream : program.streams)
       for (const TaskId id : stream.tasks) {

@@ -48,7 +48,8 @@ TEST(StepRun, TakesTheTimesOfTheActorsInTheirThirdStep) {
     for (int variant = 0; variant < 8; ++variant) {
       const Demands demands = machine_demands(
           *graph, {.ranks_per_machine = 1 + variant % 4 * 5, .slow_axis = variant % 3 - 1});
-      SimulateOptions options{.prefetch_exchanges = variant >= 4, .folds_ranks = variant % 2 == 0};
+      SimulateOptions options{.prefetch_exchanges = variant >= 4,
+                              .uses_rank_symmetry = variant % 2 == 0};
       if (variant % 4 == 3) options.stragglers = {{ranks(*graph).back(), 1.5}};
       SCOPED_TRACE("RandomProgram(" + std::to_string(seed) + "), variant " +
                    std::to_string(variant));

@@ -4,7 +4,7 @@
 #include <memory>
 #include <span>
 
-#include "solver/rows_of.h"
+#include "solver/edge_view.h"
 
 namespace tessera::solver {
 namespace {
@@ -32,7 +32,7 @@ class Dominance {
  public:
   Dominance(const Network& network, int32_t index) : node_(network.nodes[index]) {
     for (const int32_t e : node_.edges)
-      rows_.push_back(std::make_unique<RowsOf>(network.edges[e], index));
+      rows_.push_back(std::make_unique<EdgeView>(network.edges[e], index));
     int64_t entries = 1;
     for (int32_t s = 0; s < node_.strategies(); ++s) least_.push_back(node_.costs[s]);
     for (const auto& rows : rows_) {
@@ -87,7 +87,7 @@ class Dominance {
   }
 
   const Network::Node& node_;
-  std::vector<std::unique_ptr<RowsOf>> rows_;
+  std::vector<std::unique_ptr<EdgeView>> rows_;
   std::vector<std::vector<int32_t>> cheapest_;  // by edge and strategy: the neighbour
   std::vector<Cost> least_;
   int64_t max_rivals_ = 1;

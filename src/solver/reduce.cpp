@@ -5,7 +5,7 @@
 
 #include "base/error.h"
 #include "solver/dominance.h"
-#include "solver/rows_of.h"
+#include "solver/edge_view.h"
 
 namespace tessera::solver {
 namespace {
@@ -68,7 +68,7 @@ bool merge_parallel(Network& network, int32_t index) {
     const Edge& first = network.edges[edges[i]];
     const Edge& second = network.edges[edges[i + 1]];
     if (first.other(index) != second.other(index)) continue;
-    const RowsOf first_rows(first, index), second_rows(second, index);
+    const EdgeView first_rows(first, index), second_rows(second, index);
     Matrix sum = *first_rows;
     add_into(sum, *second_rows);
     Edge& stays = network.edges[edges[i + 1]];
@@ -103,7 +103,7 @@ struct Eliminated {
   std::vector<int32_t> choice;
 };
 
-Eliminated eliminated(const Node& node, const RowsOf* a, const RowsOf* b) {
+Eliminated eliminated(const Node& node, const EdgeView* a, const EdgeView* b) {
   const int32_t rows = a ? (*a)->columns : 1, columns = b ? (*b)->columns : 1;
   Eliminated result{
       {rows, columns, std::vector<Cost>(static_cast<size_t>(rows) * columns, kInfinite)},
@@ -191,7 +191,7 @@ void absorb(Network& network, int32_t index, int32_t e, const std::vector<int32_
       continue;
     }
     moves = {index, moves.other(neighbour),
-             std::make_shared<Matrix>(picked(*RowsOf(moves, neighbour), image))};
+             std::make_shared<Matrix>(picked(*EdgeView(moves, neighbour), image))};
     node.edges.push_back(m);
   }
   joins.edges.clear();
@@ -299,9 +299,9 @@ bool eliminate(Network& network, int32_t index, std::vector<int32_t>& touched) {
       int64_t{network.nodes[around[0]].strategies()} * network.nodes[around[1]].strategies() >
           kLargestTable)
     return false;
-  std::vector<std::unique_ptr<RowsOf>> rows;
+  std::vector<std::unique_ptr<EdgeView>> rows;
   for (const int32_t e : node.edges)
-    rows.push_back(std::make_unique<RowsOf>(network.edges[e], index));
+    rows.push_back(std::make_unique<EdgeView>(network.edges[e], index));
   Eliminated result = eliminated(node, rows.empty() ? nullptr : rows[0].get(),
                                  rows.size() < 2 ? nullptr : rows[1].get());
   Network::Record record{index, -1, -1, {}, {}, std::move(result.choice)};

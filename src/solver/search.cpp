@@ -165,7 +165,7 @@ int64_t Search::work_of_lanes() const {
   return sum;
 }
 
-/// A lane that is behind and makes no progress continues from the best assignment, or far away from
+/// A lane that is after and makes no progress continues from the best assignment, or far away from
 /// it. The last lane uses the suggestion of the dual while that is new.
 void Search::combine_lanes() {
   for (const Lane& lane : lanes_) {
@@ -176,9 +176,9 @@ void Search::combine_lanes() {
   ++rounds_;
   for (Lane& lane : lanes_) {
     const bool takes_rounded = &lane == &lanes_.back() && has_rounded_;
-    const bool is_behind = lane.worth != worth_ && (lane.pushes >= kMaxPushes ||
-                                                    (lane.pushes == 0 && lane.quiet_steps >= 200));
-    if (!takes_rounded && !is_behind) continue;
+    const bool is_after = lane.worth != worth_ && (lane.pushes >= kMaxPushes ||
+                                                   (lane.pushes == 0 && lane.quiet_steps >= 200));
+    if (!takes_rounded && !is_after) continue;
     if (!takes_rounded && lane.pushes > 0 && lane.dice.below(2) == 0)
       lane.improver.push({.nodes = core_.nodes(), .seeds = 3, .largest_table = 3'000},
                          3);  // elsewhere altogether

@@ -69,7 +69,7 @@ class SectionProgram {
     }
   }
 
-  std::vector<Row> rows_;  // behind so many stages
+  std::vector<Row> rows_;  // after n stages
 };
 
 /// For a limit of the time of each device of a V: where the second stages of the devices 0 to d

@@ -56,7 +56,7 @@ double least_of_all(const SplitStages& stages, const Measure& measure) {
   return least;
 }
 
-/// Stages of any of these units, on devices that are so many times faster.
+/// Stages of any of these units, on devices that are n times faster.
 SplitStages stages_of(const std::vector<double>& units, const std::vector<double>& speeds) {
   SplitStages stages;
   for (const double speed : speeds) {

@@ -8,7 +8,7 @@
 
 namespace tessera {
 
-/// Of more ranks a stage begins at a multiple of its size, and at most so many lie side by side.
+/// Of more ranks a stage begins at a multiple of its size, and at most n lie side by side.
 inline constexpr int kManyRanks = 64;
 
 /// The runs [first, first + size) of the ranks of a deployment.

@@ -9,9 +9,9 @@
 namespace tessera {
 namespace {
 
-DeviceRuns runs_of(const char* line, int ranks) {
-  const Cluster cluster = parse_cluster_line(line);
-  return DeviceRuns(in_order(cluster, ranks));
+DeviceRuns runs_of(const char* sequence, int ranks) {
+  const Cluster cluster = parse_cluster_line(sequence);
+  return DeviceRuns(identity_mapping(cluster, ranks));
 }
 
 TEST(DeviceRuns, OfManyRanksAreOneSixtyFourthOfThemAndMore) {
@@ -32,7 +32,7 @@ TEST(DeviceRuns, OfFewRanksBeginAtAnyMachine) {
   EXPECT_EQ(runs.sizes_at(8), (std::vector<int>{1, 2, 4, 8, 16, 32}));
 }
 
-// Like machines: the runs of one size are of one kind.
+// Identical machines: the runs of one size are of one kind.
 TEST(DeviceRuns, OfOneSizeAreOfOneKindWhereMachinesAreAlike) {
   EXPECT_EQ(runs_of("128x8xa100-80g", 1024).kinds(), 7);
 }

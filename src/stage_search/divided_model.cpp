@@ -25,8 +25,8 @@ std::vector<PricedRank> slowest_ranks(const StageRanks& ranks, const Mesh& mesh)
   std::vector<PricedRank> priced;
   for (const DeviceCost& device : ranks.devices)
     if (!std::ranges::count(priced, device, &PricedRank::device))
-      priced.push_back({mesh.heaviest(), device});
-  if (priced.empty()) priced.push_back({mesh.heaviest(), ranks.cost.device});
+      priced.push_back({mesh.largest_shard_coordinate(), device});
+  if (priced.empty()) priced.push_back({mesh.largest_shard_coordinate(), ranks.cost.device});
   return priced;
 }
 
@@ -34,7 +34,8 @@ std::vector<PricedRank> slowest_ranks(const StageRanks& ranks, const Mesh& mesh)
 double seconds_of_sum(const TensorType& type, const MicroBatchPlacement& placed,
                       const std::vector<PricedRank>& ranks) {
   const MeshPtr& mesh = placed.attr.mesh;
-  const TensorType local{type.dtype, placed.attr.local_shape(type.shape, mesh->heaviest())};
+  const TensorType local{type.dtype,
+                         placed.attr.local_shape(type.shape, mesh->largest_shard_coordinate())};
   const LocalWork work =
       work_of({accumulating_kernel(placed.reduce), {}, {}, "", {local, local}, {local}});
   double seconds = 0;
@@ -49,9 +50,10 @@ constexpr double UnitCost::* kSummed[] = {
     &UnitCost::once,    &UnitCost::joined,         &UnitCost::variables,
     &UnitCost::sums,    &UnitCost::kept,           &UnitCost::late};
 
-std::vector<int> units_of(const ModelLine& line, const Graph& serial, const Graph& graph) {
+std::vector<int> units_of(const LayerSequence& sequence, const Graph& serial, const Graph& graph) {
   std::vector<int> units;
-  for (const int original : ops_by_name(serial, graph)) units.push_back(line.unit_of_op[original]);
+  for (const int original : ops_by_name(serial, graph))
+    units.push_back(sequence.unit_of_op[original]);
   return units;
 }
 
@@ -110,17 +112,17 @@ UnitCost StageSums::of(int first, int end) const {
 }
 
 DividedModel::DividedModel(const Graph& graph, ShardedGraph sharded, const Graph& serial,
-                           const ModelLine& line)
+                           const LayerSequence& sequence)
     : graph_(graph),
       sharded_(std::move(sharded)),
-      line_(line),
-      units_(units_of(line, serial, graph)) {
+      sequence_(sequence),
+      units_(units_of(sequence, serial, graph)) {
   find_parts();
   find_joined();
   add_kernels();
   add_reshards();
   registers_.emplace(graph_, *sharded_,
-                     StepOps{units_, parts_, kernel_of_, kernels_, line.units()});
+                     StepOps{units_, parts_, kernel_of_, kernels_, sequence.units()});
   add_divided();
   for (const OpId op : kernels_)
     kernel_shardings_.push_back({sharded_->of(op), sharded_->rules[op.index]});
@@ -171,7 +173,7 @@ void DividedModel::find_joined() {
 void DividedModel::add_kernels() {
   const Classes classes = classes_of(graph_, 0);
   kernel_of_.assign(graph_.ops().size(), -1);
-  std::map<OpClass, std::vector<int>> items;  // kernels of a class, in unlike shardings
+  std::map<OpClass, std::vector<int>> items;  // kernels of a class, in different shardings
   for (int i = 0; i < std::ssize(graph_.ops()); ++i) {
     const OpId op{i};
     if (graph_.op(op).outputs.empty()) continue;
@@ -206,8 +208,8 @@ void DividedModel::add_reshards() {
 
 void DividedModel::add_sum(OpId op, ValueId value, const DistAttr& made) {
   if (part_of(op) == StepPart::kOnce || !made.is_partial_on(kMicroBatchAxisIndex)) return;
-  const DistAttr& home = sharded_->of(value);
-  const Sum sum{graph_.type(value), home.is_partial_on(kMicroBatchAxisIndex) ? home : made};
+  const DistAttr& owner = sharded_->of(value);
+  const Sum sum{graph_.type(value), owner.is_partial_on(kMicroBatchAxisIndex) ? owner : made};
   auto found = std::ranges::find(sums_, sum);
   if (found == sums_.end()) found = sums_.insert(sums_.end(), sum);
   ++sum_uses_[use_of(static_cast<int>(found - sums_.begin()), op, part_of(op))];
@@ -289,7 +291,7 @@ std::vector<double> DividedModel::sum_seconds(const StageRanks& ranks,
 }
 
 std::vector<UnitCost> DividedModel::costs(const StageRanks& ranks) const {
-  std::vector<UnitCost> units(line_.units());
+  std::vector<UnitCost> units(sequence_.units());
   const MeshPtr timed = with_micro_batches(one_mesh(ranks.mesh), ranks.micro_batches).front().mesh;
   const std::vector<PricedRank> priced = slowest_ranks(ranks, *timed);
   const auto add = [&](const Uses& uses, const std::vector<double>& seconds) {
@@ -315,7 +317,7 @@ std::vector<UnitCost> DividedModel::costs(const StageRanks& ranks) const {
   add(reshard_uses_, reshard_seconds(ranks));
   add(sum_uses_, sum_seconds(ranks, priced));
   const std::vector<UnitBytes> bytes = registers_->bytes(timed, workspaces);
-  for (int unit = 0; unit < line_.units(); ++unit) {
+  for (int unit = 0; unit < sequence_.units(); ++unit) {
     units[unit].variables = bytes[unit].variables;
     units[unit].sums = bytes[unit].sums;
     units[unit].kept = bytes[unit].kept;

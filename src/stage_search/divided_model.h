@@ -1,6 +1,6 @@
-// What the units of a model cost where every op is divided in one way over the ranks of a stage.
-// Prices of like ops are found once, so a further number of micro-batches or another shape of the
-// mesh takes some hundreds of prices, whatever the number of layers.
+// What the units of a model cost where every op is divided in one way over the ranks of
+// a stage. Prices of identical ops are found once, so a further number of micro-batches or another
+// shape of the mesh takes some hundreds of prices, whatever the number of layers.
 #pragma once
 
 #include <map>
@@ -13,7 +13,7 @@
 #include "graph/graph.h"
 #include "placement_search/kernel_price.h"
 #include "shard/sharded_graph.h"
-#include "stage_search/model_line.h"
+#include "stage_search/layer_sequence.h"
 #include "stage_search/register_spans.h"
 
 namespace tessera {
@@ -40,7 +40,7 @@ class StageSums {
  public:
   explicit StageSums(const std::vector<UnitCost>& units);
 
-  /// Of the units [first, end). What is kept for the backward of units behind an op is free when it
+  /// Of the units [first, end). What is kept for the backward of units after an op is free when it
   /// runs, so the most bytes are in flight at one of the last units or where most of them pass.
   ///   time  O(1)
   UnitCost of(int first, int end) const;
@@ -79,7 +79,7 @@ class DividedModel {
   ///   sharded  of `graph`, on one mesh with micro-batches (shard/micro_batches.h); it is not kept
   ///   line     of `serial`, of which passes made `graph`
   DividedModel(const Graph& graph, ShardedGraph sharded, const Graph& serial,
-               const ModelLine& line);
+               const LayerSequence& sequence);
 
   /// Do so many micro-batches divide everything that the sharding divides by them? It was made for
   /// one number of them.
@@ -130,7 +130,7 @@ class DividedModel {
 
   const Graph& graph_;
   std::optional<ShardedGraph> sharded_;  // while it is constructed
-  const ModelLine& line_;
+  const LayerSequence& sequence_;
   const std::vector<int> units_;  // by op
   std::vector<StepPart> parts_;   // by op
   std::vector<bool> is_joined_;   // by op: does it wait for the optimizer ops of all units?

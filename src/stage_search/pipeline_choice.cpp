@@ -24,18 +24,18 @@ size_t PipelineChoice::device_of(size_t stage) const {
   return stage < count ? stage : is_v() ? 2 * count - 1 - stage : stage - count;
 }
 
-bool PipelineChoice::has_ways_of(const PipelineChoice& other) const {
+bool PipelineChoice::has_stage_shardings_of(const PipelineChoice& other) const {
   return micro_batches == other.micro_batches &&
          std::ranges::equal(stages, other.stages, [](const StageChoice& a, const StageChoice& b) {
-           return a.first == b.first && a.way == b.way;
+           return a.first == b.first && a.stage_sharding == b.stage_sharding;
          });
 }
 
 bool PipelineChoice::has_stages_of(const PipelineChoice& other) const {
-  return has_data_outside == other.has_data_outside &&
+  return is_dp_outermost == other.is_dp_outermost &&
          std::ranges::equal(stages, other.stages, [](const StageChoice& a, const StageChoice& b) {
            return a.first_unit == b.first_unit && a.end_unit == b.end_unit && a.first == b.first &&
-                  a.way == b.way;
+                  a.stage_sharding == b.stage_sharding;
          });
 }
 

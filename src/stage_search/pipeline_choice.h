@@ -17,7 +17,7 @@ namespace tessera {
 struct StageChoice {
   int first_unit = 0, end_unit = 0;
   Rank first = 0;
-  int way = 0;  // index in the ways
+  int stage_sharding = 0;  // index in the stage shardings
   UnitCost cost = {};
   double transfer = 0;        // seconds in which it receives what one micro-batch needs
   double capacity = 0;        // bytes of its smallest device
@@ -42,9 +42,9 @@ struct PipelineChoice {
   double seconds = 0;  // of a step, estimated
   std::vector<SharedGradient> shared = {};
   /// Do the stages divide the ranks inside of each part of the data? Else a stage has neighbouring
-  /// ranks. All stages have one way then.
-  bool has_data_outside = false;
-  /// Are its stages one after the other on the clock? Else they are of several towers, and
+  /// ranks. All stages have one stage sharding then.
+  bool is_dp_outermost = false;
+  /// Are its stages one after the other on the clock? Else they are of several branches, and
   /// StageChoice::reads says what they read.
   bool is_chain = true;
 
@@ -57,19 +57,19 @@ struct PipelineChoice {
 
   /// The same stages, whatever the micro-batches and the schedule.
   bool has_stages_of(const PipelineChoice& other) const;
-  /// The same ways on the same ranks with as many micro-batches, whatever the cuts and the
-  /// schedule.
-  bool has_ways_of(const PipelineChoice& other) const;
+  /// The same stage shardings on the same ranks with as many micro-batches, whatever the cuts and
+  /// the schedule.
+  bool has_stage_shardings_of(const PipelineChoice& other) const;
 };
 
-/// How much is tried: counts of work, so that the same inputs give the same answer.
+/// How much is tried: counts of work, so that the same inputs give the same result.
 struct StageSearchEffort {
   int bisections = 12;  // of the time of the busiest stage
   /// Limits of the busiest stage that are tried, as multiples of the least that is possible.
   std::vector<double> slacks = {1.0, 1.02, 1.05, 1.1, 1.2, 1.4, 2.0};
-  size_t clocked = 8;  // pipelines that are put on the clock, for each one that is wanted
-  size_t climbs = 6;   // pipelines from which neighbours are followed
-  int steps = 16;      // how far
+  size_t simulated = 8;  // pipelines that are put on the clock, for each one that is wanted
+  size_t climbs = 6;     // pipelines from which neighbours are followed
+  int steps = 16;        // how far
 
   /// For more than kManyRanks ranks.
   static StageSearchEffort little() { return {6, {1.0, 1.05, 1.2}, 2, 1, 3}; }
@@ -97,13 +97,13 @@ struct StageSearchOptions {
   std::vector<double> chain_weights = {};
   int min_stages = 2;
   int max_stages = 16;
-  size_t max_answers = 6;
+  size_t max_results = 6;
   StageSearchEffort effort = {};
 };
 
 /// The way of all stages and their number; empty: stages may differ.
 struct EqualStages {
-  std::optional<int> way = {}, stages = {};
+  std::optional<int> stage_sharding = {}, stages = {};
 };
 
 }  // namespace tessera

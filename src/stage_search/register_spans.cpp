@@ -166,7 +166,7 @@ class SpanBuilder {
     // Of a sum over micro-batches, the last register is complete.
     if (!list.empty()) note_reader(list.back(), op, exchange_moment(op));
     Register& reg = add_register(value, attr, op, exchange_moment(op));
-    reg.lives_for_a_pass = sharded_.life_of_copies(value) == CopyLife::kPass;
+    reg.lives_for_a_pass = sharded_.replica_lifetime(value) == ReplicaLifetime::kPass;
     if (!attr.uses(kMicroBatchAxisIndex) && is_of_micro_batch(reg.part) && !reg.lives_for_a_pass) {
       reg.part = StepPart::kOnce;  // a copy for all micro-batches
       made_.variables_.push_back({reg.item, reg.made_in});
@@ -192,7 +192,7 @@ class SpanBuilder {
     }
   }
 
-  /// The moment of the last reader; nullptr when the register is not free behind the op.
+  /// The moment of the last reader; nullptr when the register is not free after the op.
   int* last_moment(Register& reg, int op) {
     const bool is_read_later = reg.once_end >= 0;
     switch (ops_.parts[op]) {

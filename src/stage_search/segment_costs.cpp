@@ -62,20 +62,22 @@ StageRanks stage_ranks(MeshPtr mesh, const Deployment& deployment, int64_t micro
   return ranks;
 }
 
-SegmentCosts::SegmentCosts(const ModelLine& line, const std::vector<StageWay>& ways,
+SegmentCosts::SegmentCosts(const LayerSequence& sequence,
+                           const std::vector<StageSharding>& stage_shardings,
                            const Deployment& deployment, const DeviceRuns& runs,
                            int64_t micro_batches)
-    : line_(line),
-      ways_(ways),
+    : sequence_(sequence),
+      stage_shardings_(stage_shardings),
       deployment_(deployment),
       micro_batches_(micro_batches),
-      ways_of_(runs.kinds()),
+      stage_shardings_of_(runs.kinds()),
       sums_(runs.kinds()) {
   for (int kind = 0; kind < runs.kinds(); ++kind) {
     capacities_.push_back(capacity_of(runs.first_of(kind), runs.size_of(kind), deployment));
-    sums_[kind].resize(ways.size());
-    for (int way = 0; way < std::ssize(ways); ++way)
-      if (ways[way].mesh->size() == runs.size_of(kind)) ways_of_[kind].push_back(way);
+    sums_[kind].resize(stage_shardings.size());
+    for (int stage_sharding = 0; stage_sharding < std::ssize(stage_shardings); ++stage_sharding)
+      if (stage_shardings[stage_sharding].mesh->size() == runs.size_of(kind))
+        stage_shardings_of_[kind].push_back(stage_sharding);
   }
   arrivals_.emplace_back();
   for (Rank rank = 1; rank < runs.ranks(); ++rank) {
@@ -84,12 +86,13 @@ SegmentCosts::SegmentCosts(const ModelLine& line, const std::vector<StageWay>& w
     arrivals_.push_back({cluster.link(from, to), cluster.machine(from) != cluster.machine(to)});
   }
   add_machine_arrivals(runs);
-  for (const StageWay& way : ways) parts_.push_back(parts_of_activations(*way.mesh));
+  for (const StageSharding& stage_sharding : stage_shardings)
+    parts_.push_back(parts_of_activations(*stage_sharding.mesh));
   on_all_cores(runs.kinds(), [&](int64_t kind) {
-    for (int way : ways_of_[kind]) {
-      sums_[kind][way].emplace(ways[way].model->costs(
-          stage_ranks(mesh_from(*ways[way].mesh, runs.first_of(static_cast<int>(kind))), deployment,
-                      micro_batches)));
+    for (int stage_sharding : stage_shardings_of_[kind]) {
+      sums_[kind][stage_sharding].emplace(stage_shardings[stage_sharding].model->costs(stage_ranks(
+          mesh_from(*stage_shardings[stage_sharding].mesh, runs.first_of(static_cast<int>(kind))),
+          deployment, micro_batches)));
     }
   });
 }
@@ -107,11 +110,11 @@ void SegmentCosts::add_machine_arrivals(const DeviceRuns& runs) {
     }
 }
 
-UnitCost SegmentCosts::of(int kind, int way, int first, int end) const {
-  return of(*sums_[kind][way], way, first, end);
+UnitCost SegmentCosts::of(int kind, int stage_sharding, int first, int end) const {
+  return of(*sums_[kind][stage_sharding], stage_sharding, first, end);
 }
 
-UnitCost SegmentCosts::of(const StageSums& units, int way, int first, int end) const {
+UnitCost SegmentCosts::of(const StageSums& units, int stage_sharding, int first, int end) const {
   UnitCost cost = units.of(first, end);
   if (micro_batches_ == 1) {
     // The gradients come while the results of the forward go.
@@ -121,31 +124,33 @@ UnitCost SegmentCosts::of(const StageSums& units, int way, int first, int end) c
   }
   // The next micro-batch arrives from both neighbours while one runs.
   for (const int cut : {first, end})
-    if (cut > 0 && cut < line_.units()) cost.passing += crossing_bytes(way, cut);
+    if (cut > 0 && cut < sequence_.units()) cost.passing += cut_bytes(stage_sharding, cut);
   return cost;
 }
 
-double SegmentCosts::crossing_bytes(int way, int unit) const {
-  return static_cast<double>(line_.crossing[unit].value()) / static_cast<double>(micro_batches_) /
-         parts_[way];
+double SegmentCosts::cut_bytes(int stage_sharding, int unit) const {
+  return static_cast<double>(sequence_.cut_bytes[unit].value()) /
+         static_cast<double>(micro_batches_) / parts_[stage_sharding];
 }
 
-double SegmentCosts::transfer(int way, int unit, Rank first) const {
+double SegmentCosts::transfer(int stage_sharding, int unit, Rank first) const {
   if (first == 0) return 0;
-  const int size = ways_[way].mesh->size();
+  const int size = stage_shardings_[stage_sharding].mesh->size();
   if (const auto found = machine_arrivals_.find({first, size}); found != machine_arrivals_.end())
-    return transfer(way, unit, found->second);
+    return transfer(stage_sharding, unit, found->second);
   LinkCost link = arrivals_[first].link;
   if (arrivals_[first].is_shared) link.bytes_per_second /= size;
-  return transfer(way, unit, link);
+  return transfer(stage_sharding, unit, link);
 }
 
-double SegmentCosts::transfer(int way, int unit, Rank first, Rank from, int from_size) const {
-  const int size = ways_[way].mesh->size();
+double SegmentCosts::transfer(int stage_sharding, int unit, Rank first, Rank from,
+                              int from_size) const {
+  const int size = stage_shardings_[stage_sharding].mesh->size();
   if (from == first) return 0;
-  if (from + from_size == first) return transfer(way, unit, first);
-  if (from == first + size) return transfer(way, unit, from);  // links have two equal directions
-  return transfer(way, unit, link(from, from_size, first, size));
+  if (from + from_size == first) return transfer(stage_sharding, unit, first);
+  if (from == first + size)
+    return transfer(stage_sharding, unit, from);  // links have two equal directions
+  return transfer(stage_sharding, unit, link(from, from_size, first, size));
 }
 
 double SegmentCosts::message(Bytes bytes, Rank from, int from_size, Rank to, int to_size) const {
@@ -166,9 +171,9 @@ LinkCost SegmentCosts::link(Rank from, int from_size, Rank first, int size) cons
   return cost;
 }
 
-double SegmentCosts::transfer(int way, int unit, const LinkCost& link) const {
+double SegmentCosts::transfer(int stage_sharding, int unit, const LinkCost& link) const {
   if (unit == 0) return 0;
-  return link.latency.value() + crossing_bytes(way, unit) / link.bytes_per_second;
+  return link.latency.value() + cut_bytes(stage_sharding, unit) / link.bytes_per_second;
 }
 
 }  // namespace tessera

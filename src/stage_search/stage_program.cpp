@@ -12,13 +12,14 @@ constexpr double kNoTime = std::numeric_limits<double>::infinity();
 
 /// A stage of some units on a run of some kind.
 struct Offer {
-  int way = -1;
+  int stage_sharding = -1;
   UnitCost cost;
   double chain = kNoTime;    // seconds that it adds to those of one micro-batch
   double busiest = kNoTime;  // seconds of a step beside those of the first micro-batch
 };
 
-/// Keeps of several ways those that no other one replaces, in ascending order of the chain.
+/// Keeps of several stage shardings those that no other one replaces, in ascending order of the
+/// chain.
 std::vector<Offer> front_of(std::vector<Offer> offers) {
   std::ranges::stable_sort(offers, {}, &Offer::chain);
   std::vector<Offer> front;
@@ -39,7 +40,7 @@ double chain_seconds(const UnitCost& cost, ChainOf chain) {
 /// The stages of least time for one number of micro-batches.
 class StageCountProgram {
  public:
-  StageCountProgram(const ModelLine& line, const RunCapacities& capacities,
+  StageCountProgram(const LayerSequence& sequence, const RunCapacities& capacities,
                     const SegmentCosts& costs, const StageSearchOptions& options,
                     int64_t micro_batches, ChainOf chain, const EqualStages& equal)
       : costs_(costs),
@@ -48,7 +49,7 @@ class StageCountProgram {
         equal_(equal),
         micro_batches_(micro_batches),
         chain_(chain),
-        units_(line.units()),
+        units_(sequence.units()),
         allowed_(options.ranks),
         chain_weights_(options.chain_weights),
         effort_(options.effort),
@@ -68,7 +69,7 @@ class StageCountProgram {
     tables_.resize(groups_.size());
   }
 
-  std::vector<PipelineChoice> answers() {
+  std::vector<PipelineChoice> results() {
     if (most_ < fewest_ || !solve(kNoTime)) return {};
     double least = 0, most = busiest();
     for (int i = 0; i < effort_.bisections; ++i) {
@@ -85,7 +86,7 @@ class StageCountProgram {
   }
 
  private:
-  /// The shortest chain of so many stages from a unit and a rank to the end.
+  /// The shortest chain of n stages from a unit and a rank to the end.
   struct Entry {
     double seconds = kNoTime;
     int end_unit = 0, size = 0;
@@ -136,10 +137,10 @@ class StageCountProgram {
       const double weight = chain_weights_.empty() ? 1 : chain_weights_[first];
       for (int end = first + 1; end <= units_; ++end) {
         std::vector<Offer> all;
-        for (int way : costs_.ways_of(kind)) {
-          if (equal_.way.value_or(way) != way) continue;
-          const UnitCost cost = costs_.of(kind, way, first, end);
-          all.push_back({way, cost, weight * chain_seconds(cost, chain_),
+        for (int stage_sharding : costs_.stage_shardings(kind)) {
+          if (equal_.stage_sharding.value_or(stage_sharding) != stage_sharding) continue;
+          const UnitCost cost = costs_.of(kind, stage_sharding, first, end);
+          all.push_back({stage_sharding, cost, weight * chain_seconds(cost, chain_),
                          static_cast<double>(micro_batches_ - 1) * cost.micro_batch() + cost.once});
         }
         offers_[(kind * (units_ + 1) + first) * (units_ + 1) + end] = front_of(std::move(all));
@@ -191,9 +192,9 @@ class StageCountProgram {
     table.offers.clear();
     const int last = std::min(units_ - stages + 1, last_end_[unit]);
     for (; table.end <= last; ++table.end) {
-      const std::vector<Offer>& ways = offers(group.kind, unit, table.end);
-      const Offer* offer = best_offer(ways, group.capacity, stages, limit);
-      if (!offer && !may_have_more(ways, group.capacity, stages, limit)) return;
+      const std::vector<Offer>& stage_shardings = offers(group.kind, unit, table.end);
+      const Offer* offer = best_offer(stage_shardings, group.capacity, stages, limit);
+      if (!offer && !may_have_more(stage_shardings, group.capacity, stages, limit)) return;
       table.offers.push_back(offer);
     }
   }
@@ -209,7 +210,8 @@ class StageCountProgram {
         const double rest = rests[end].seconds;
         const Offer* offer = table.offers[end - table.begin];
         if (!offer || rest + offer->chain >= best.seconds) continue;  // transfers only add to it
-        const double seconds = rest + offer->chain + 2 * costs_.transfer(offer->way, unit, rank);
+        const double seconds =
+            rest + offer->chain + 2 * costs_.transfer(offer->stage_sharding, unit, rank);
         if (seconds < best.seconds) best = {seconds, end, size, offer};
       }
     }
@@ -245,9 +247,9 @@ class StageCountProgram {
     choice.micro_batches = micro_batches_;
     double most = 0;
     visit(stages, [&](int unit, Rank rank, const Entry& entry) {
-      const int way = entry.offer->way;
-      choice.stages.push_back({unit, entry.end_unit, rank, way, entry.offer->cost,
-                               costs_.transfer(way, unit, rank),
+      const int stage_sharding = entry.offer->stage_sharding;
+      choice.stages.push_back({unit, entry.end_unit, rank, stage_sharding, entry.offer->cost,
+                               costs_.transfer(stage_sharding, unit, rank),
                                capacities_.of(costs_, rank, entry.size)});
       most = std::max(most, entry.offer->busiest);
     });
@@ -273,7 +275,7 @@ class StageCountProgram {
   std::vector<std::vector<Offer>> offers_;  // by kind, first and end
   std::map<RunGroup, int> groups_;          // with their indices in tables_
   std::vector<Table> tables_;
-  std::vector<std::vector<Run>> runs_at_;  // by place, but for the end
+  std::vector<std::vector<Run>> runs_at_;  // by place, except for the end
   std::vector<Entry> entries_;
 };
 
@@ -297,17 +299,19 @@ int last_end(const std::vector<UnitRanks>& allowed, int unit, Rank first, int si
 
 double RunCapacities::of(const SegmentCosts& costs, Rank first, int size) const {
   const double all = costs.capacity(runs.kind(first, size));
-  if (withheld.empty()) return all;
-  const auto begin = withheld.begin() + first;
+  if (reserved_memory.empty()) return all;
+  const auto begin = reserved_memory.begin() + first;
   return all - *std::max_element(begin, begin + size);
 }
 
-std::vector<PipelineChoice> shortest_chains(const ModelLine& line, const RunCapacities& capacities,
+std::vector<PipelineChoice> shortest_chains(const LayerSequence& sequence,
+                                            const RunCapacities& capacities,
                                             const SegmentCosts& costs,
                                             const StageSearchOptions& options,
                                             int64_t micro_batches, ChainOf chain,
                                             const EqualStages& equal) {
-  return StageCountProgram(line, capacities, costs, options, micro_batches, chain, equal).answers();
+  return StageCountProgram(sequence, capacities, costs, options, micro_batches, chain, equal)
+      .results();
 }
 
 }  // namespace tessera

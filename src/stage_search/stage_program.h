@@ -11,7 +11,7 @@
 
 namespace tessera {
 
-/// The bytes of a stage with so many micro-batches in flight.
+/// The bytes of a stage with n micro-batches in flight.
 double memory_of(const UnitCost& cost, double in_flight);
 
 /// Where a stage that begins at a unit ends at the latest: it has no boundary inside.
@@ -28,14 +28,15 @@ enum class ChainOf { kWholeBackward, kSplitBackward };
 /// The bytes that a stage may have.
 struct RunCapacities {
   const DeviceRuns& runs;
-  const std::vector<double>& withheld;  // by rank; empty: none
+  const std::vector<double>& reserved_memory;  // by rank; empty: none
 
   double of(const SegmentCosts& costs, Rank first, int size) const;
 };
 
 /// Pipelines of each number of stages, for several limits of the time of the busiest stage: the
 /// shortest chain within it. Their times are estimates without a clock.
-std::vector<PipelineChoice> shortest_chains(const ModelLine& line, const RunCapacities& capacities,
+std::vector<PipelineChoice> shortest_chains(const LayerSequence& sequence,
+                                            const RunCapacities& capacities,
                                             const SegmentCosts& costs,
                                             const StageSearchOptions& options,
                                             int64_t micro_batches, ChainOf chain,

@@ -15,7 +15,7 @@
 #include "network/graphs.h"
 #include "presets/presets.h"
 #include "shard/micro_batches.h"
-#include "stage_search/choice_clock.h"
+#include "stage_search/pipeline_simulator.h"
 
 namespace tessera {
 namespace {
@@ -35,18 +35,18 @@ Graph small_gpt(int layers, int vocabulary = 64) {
 class Divided {
  public:
   Divided(Graph graph, int ranks, const std::vector<std::string>& axes = {"dp", "tp"})
-      : graph_(std::move(graph)), line_(model_line(graph_, ranks)) {
+      : graph_(std::move(graph)), sequence_(layer_sequence(graph_, ranks)) {
     add_model("dp", 1);
-    ways_.push_back({&models_.at("dp"), mesh("dp", 1)});
+    stage_shardings_.push_back({&models_.at("dp"), mesh("dp", 1)});
     for (const std::string& axis : axes) {
       add_model(axis, 2);
       for (int size = 2; size < ranks; ++size)
-        ways_.push_back({&models_.at(axis), mesh(axis, size)});
+        stage_shardings_.push_back({&models_.at(axis), mesh(axis, size)});
     }
   }
 
-  const ModelLine& line() const { return line_; }
-  const std::vector<StageWay>& ways() const { return ways_; }
+  const LayerSequence& sequence() const { return sequence_; }
+  const std::vector<StageSharding>& stage_shardings() const { return stage_shardings_; }
   const Graph& graph() const { return graph_; }
 
  private:
@@ -58,23 +58,25 @@ class Divided {
     models_.try_emplace(
         axis, graph_,
         propagate(graph_, with_micro_batches(one_mesh(mesh(axis, size)), 2), plan.marks), graph_,
-        line_);
+        sequence_);
   }
 
   const Graph graph_;
-  const ModelLine line_;
+  const LayerSequence sequence_;
   std::map<std::string, DividedModel> models_;
-  std::vector<StageWay> ways_;
+  std::vector<StageSharding> stage_shardings_;
 };
 
-/// The least time on the clock of all contiguous cuts, runs of ranks, ways and schedules.
+/// The least time on the clock of all contiguous cuts, runs of ranks, stage shardings and
+/// schedules.
 class Exhaustive {
  public:
   Exhaustive(const Divided& divided, const Deployment& deployment,
              const StageSearchOptions& options)
       : divided_(divided), runs_(deployment), options_(options) {
     for (int64_t count : options.micro_batches) {
-      const SegmentCosts costs(divided.line(), divided.ways(), deployment, runs_, count);
+      const SegmentCosts costs(divided.sequence(), divided.stage_shardings(), deployment, runs_,
+                               count);
       PipelineChoice choice;
       choice.micro_batches = count;
       extend(costs, 0, 0, choice);
@@ -85,15 +87,16 @@ class Exhaustive {
 
  private:
   void extend(const SegmentCosts& costs, int unit, Rank rank, PipelineChoice& choice) {
-    const int units = divided_.line().units();
+    const int units = divided_.sequence().units();
     if (unit == units && rank == runs_.ranks() && choice.stages.size() > 1) return finish(choice);
     if (unit == units || rank == runs_.ranks()) return;
     for (const int size : runs_.sizes_at(rank))
       for (int end = unit + 1; end <= units; ++end)
-        for (int way : costs.ways_of(runs_.kind(rank, size))) {
+        for (int stage_sharding : costs.stage_shardings(runs_.kind(rank, size))) {
           const int kind = runs_.kind(rank, size);
-          choice.stages.push_back({unit, end, rank, way, costs.of(kind, way, unit, end),
-                                   costs.transfer(way, unit, rank), costs.capacity(kind)});
+          choice.stages.push_back(
+              {unit, end, rank, stage_sharding, costs.of(kind, stage_sharding, unit, end),
+               costs.transfer(stage_sharding, unit, rank), costs.capacity(kind)});
           extend(costs, end, rank + size, choice);
           choice.stages.pop_back();
         }
@@ -101,8 +104,8 @@ class Exhaustive {
   void finish(PipelineChoice& choice) {
     for (const PipelineKind schedule : options_.schedules) {
       ++tried_;
-      if (const auto clocked = on_clock(divided_.line(), choice, schedule))
-        least_ = std::min(least_, clocked->seconds);
+      if (const auto simulated = simulate_pipeline(divided_.sequence(), choice, schedule))
+        least_ = std::min(least_, simulated->seconds);
     }
   }
 
@@ -129,39 +132,40 @@ struct Case {
 
 std::vector<Case> cases() {
   const Network mlp = network_of({.kind = "mlp", .context = 8, .layers = 6, .width = 256});
-  const Network towers = network_of({.kind = "two_tower",
-                                     .vocabulary = 512,
-                                     .context = 16,
-                                     .layers = 1,
-                                     .width = 64,
-                                     .heads = 4});
+  const Network branches = network_of({.kind = "two_tower",
+                                       .vocabulary = 512,
+                                       .context = 16,
+                                       .layers = 1,
+                                       .width = 64,
+                                       .heads = 4});
   return {
       {"mlp", training_graph(mlp, {}, 64, 1), "4xv100", 4},
       {"gpt", small_gpt(2), "4xv100", 3},
       {"gpt with a wide vocabulary", small_gpt(2, 16384), "4xv100", 3},
       {"two device speeds", small_gpt(1), "1x2xv100-16g+1x2xp100;ib=100Gb", 4},
       {"slow network", small_gpt(1), "2x2xv100-16g;ib=1Gb", 4},
-      {"two towers", training_graph(towers, {}, 16, 1), "4xv100", 3},
+      {"two branches", training_graph(branches, {}, 16, 1), "4xv100", 3},
       {"binding memory", small_gpt(2), "4xv100", 3, 0.85},
       {"binding memory of two speeds", small_gpt(1), "1x2xv100-16g+1x2xp100;ib=100Gb", 4, 0.85}};
 }
 
 /// The most that a found pipeline holds on a rank, in the estimate.
 double peak_on(Rank rank, const std::vector<PipelineChoice>& found,
-               const std::vector<StageWay>& ways) {
+               const std::vector<StageSharding>& stage_shardings) {
   double most = 0;
   for (const PipelineChoice& choice : found) {
-    const std::vector<double> bytes = clock_memory(choice);
+    const std::vector<double> bytes = simulated_memory(choice);
     for (size_t s = 0; s < choice.stages.size(); ++s) {
       const StageChoice& stage = choice.stages[s];
-      if (rank >= stage.first && rank < stage.first + ways[stage.way].mesh->size())
+      if (rank >= stage.first &&
+          rank < stage.first + stage_shardings[stage.stage_sharding].mesh->size())
         most = std::max(most, bytes[s]);
     }
   }
   return most;
 }
 
-/// The cluster with so many bytes of each device for values; 0: all that they have.
+/// The cluster with n bytes of each device for values; 0: all that they have.
 Cluster with_memory(const Cluster& cluster, double bytes) {
   ClusterDescription description = cluster.description();
   for (DeviceType& type : description.types)
@@ -169,20 +173,20 @@ Cluster with_memory(const Cluster& cluster, double bytes) {
   return Cluster(description);
 }
 
-TEST(StageSearch, IsWithinAPercentOfAllCutsRunsWaysAndSchedules) {
+TEST(StageSearch, IsWithinAPercentOfAllCutsRunsStageShardingsAndSchedules) {
   for (const Case& item : cases()) {
     const Divided divided(item.graph, item.ranks);
     const StageSearchOptions options = all_of({2, 4});
     const Cluster large = parse_cluster_line(item.cluster);
-    const Deployment free = in_order(large, item.ranks);
-    StageSearch unlimited(divided.line(), divided.ways(), free, options);
+    const Deployment free = identity_mapping(large, item.ranks);
+    StageSearch unlimited(divided.sequence(), divided.stage_shardings(), free, options);
     const PipelineChoice fastest = unlimited.best().front();
     const Cluster cluster =
-        with_memory(large, item.share * std::ranges::max(clock_memory(fastest)));
-    const Deployment deployment = in_order(cluster, item.ranks);
+        with_memory(large, item.share * std::ranges::max(simulated_memory(fastest)));
+    const Deployment deployment = identity_mapping(cluster, item.ranks);
     const Exhaustive all(divided, deployment, options);
     const std::vector<PipelineChoice> found =
-        StageSearch(divided.line(), divided.ways(), deployment, options).best();
+        StageSearch(divided.sequence(), divided.stage_shardings(), deployment, options).best();
     ASSERT_FALSE(found.empty()) << item.name;
     EXPECT_LE(found.front().seconds, 1.01 * all.seconds()) << item.name << " " << all.tried();
     EXPECT_GE(found.front().seconds, all.seconds() * (1 - 1e-9)) << item.name;
@@ -201,58 +205,58 @@ TEST(DividedModel, AllowsMicroBatchesThatDivideAllThatIsDividedByThem) {
                                     "s = reduce(pairs) {dims=[1], op=\"sum\"}: f32[4,4]\n"
                                     "output s = s\n"),
                         2, {});
-  const DividedModel& model = *divided.ways().front().model;
+  const DividedModel& model = *divided.stage_shardings().front().model;
   EXPECT_TRUE(model.allows(2));
   EXPECT_TRUE(model.allows(4));
   EXPECT_FALSE(model.allows(3));
   EXPECT_FALSE(model.allows(8));
 }
 
-TEST(ModelLine, ATowerDoesNotFollowTheOneBeforeIt) {
-  const Network towers = network_of({.kind = "two_tower",
-                                     .vocabulary = 512,
-                                     .context = 16,
-                                     .layers = 2,
-                                     .width = 64,
-                                     .heads = 4});
-  const Graph graph = training_graph(towers, {}, 16, 1);
-  const ModelLine line = model_line(graph, 4);
+TEST(LayerSequence, ABranchDoesNotFollowTheOneBeforeIt) {
+  const Network branches = network_of({.kind = "two_tower",
+                                       .vocabulary = 512,
+                                       .context = 16,
+                                       .layers = 2,
+                                       .width = 64,
+                                       .heads = 4});
+  const Graph graph = training_graph(branches, {}, 16, 1);
+  const LayerSequence sequence = layer_sequence(graph, 4);
   int begin = 1;
-  while (begin < line.units() && line.follows(0, begin, begin + 1)) ++begin;
-  EXPECT_LT(begin, line.units());  // the first unit of the second tower
-  EXPECT_TRUE(line.follows(0, begin, line.units()));
+  while (begin < sequence.units() && sequence.reads_from(0, begin, begin + 1)) ++begin;
+  EXPECT_LT(begin, sequence.units());  // the first unit of the second branch
+  EXPECT_TRUE(sequence.reads_from(0, begin, sequence.units()));
 }
 
-TEST(ModelLine, TowersEndWhereAnotherOneBeginsOrTheyAreJoined) {
-  using Run = ModelLine::Run;
-  const auto towers_of = [](std::vector<std::vector<int>> reads) {
+TEST(LayerSequence, BranchesEndWhereAnotherOneBeginsOrTheyAreJoined) {
+  using Run = LayerSequence::Run;
+  const auto branches_of = [](std::vector<std::vector<int>> reads) {
     const std::vector<int> begins(reads.size(), 0);
-    return ModelLine{.begins = begins, .reads = std::move(reads)}.towers();
+    return LayerSequence{.begins = begins, .reads = std::move(reads)}.branches();
   };
-  EXPECT_EQ(towers_of({{}, {0, 1}, {1, 2}}), (std::vector<Run>{}));
-  EXPECT_EQ(towers_of({{}, {0}, {}, {1}}), (std::vector<Run>{})) << "labels have no gradient";
-  EXPECT_EQ(towers_of({{}, {0}, {2}, {2}, {1, 3}, {4}}), (std::vector<Run>{{0, 2}, {2, 4}}));
+  EXPECT_EQ(branches_of({{}, {0, 1}, {1, 2}}), (std::vector<Run>{}));
+  EXPECT_EQ(branches_of({{}, {0}, {}, {1}}), (std::vector<Run>{})) << "labels have no gradient";
+  EXPECT_EQ(branches_of({{}, {0}, {2}, {2}, {1, 3}, {4}}), (std::vector<Run>{{0, 2}, {2, 4}}));
   // An encoder, and a decoder whose layers read it, too.
-  EXPECT_EQ(towers_of({{}, {0}, {}, {1, 2}, {3}, {1, 4}}), (std::vector<Run>{{0, 2}, {2, 3}}));
-  // A third tower begins behind the join of two.
-  EXPECT_EQ(towers_of({{}, {}, {0, 1}, {}, {2, 3}}), (std::vector<Run>{{0, 1}, {1, 2}, {3, 4}}));
+  EXPECT_EQ(branches_of({{}, {0}, {}, {1, 2}, {3}, {1, 4}}), (std::vector<Run>{{0, 2}, {2, 3}}));
+  // A third branch begins after the join of two.
+  EXPECT_EQ(branches_of({{}, {}, {0, 1}, {}, {2, 3}}), (std::vector<Run>{{0, 1}, {1, 2}, {3, 4}}));
 }
 
-TEST(ModelLine, UnitsOfAGptFollowEachOtherAndWhatCrossesIsTheResidual) {
+TEST(LayerSequence, UnitsOfAGptFollowEachOtherAndWhatCrossesIsTheResidual) {
   const Graph graph = small_gpt(2);
-  const ModelLine line = model_line(graph, 4);
-  ASSERT_GE(line.units(), 4);
-  for (int unit = 1; unit < line.units(); ++unit) {
-    EXPECT_TRUE(line.follows(0, unit, line.units())) << unit;
-    EXPECT_GT(line.begins[unit], line.begins[unit - 1]);
+  const LayerSequence sequence = layer_sequence(graph, 4);
+  ASSERT_GE(sequence.units(), 4);
+  for (int unit = 1; unit < sequence.units(); ++unit) {
+    EXPECT_TRUE(sequence.reads_from(0, unit, sequence.units())) << unit;
+    EXPECT_GT(sequence.begins[unit], sequence.begins[unit - 1]);
   }
   // f32[8, 32, 128] in the middle of the model.
-  EXPECT_EQ(line.crossing[line.units() / 2], Bytes(4 * 8 * 32 * 128));
+  EXPECT_EQ(sequence.cut_bytes[sequence.units() / 2], Bytes(4 * 8 * 32 * 128));
 }
 
-// Both images that are kept for the way up cross each boundary between them.
-TEST(ModelLine, UnitsOfAnEncoderAndADecoderShareTheTableOfTokens) {
-  EXPECT_TRUE(model_line(small_gpt(2), 4).shared.empty());
+// Both images that are kept for the stage sharding up cross each boundary between them.
+TEST(LayerSequence, UnitsOfAnEncoderAndADecoderShareTheTableOfTokens) {
+  EXPECT_TRUE(layer_sequence(small_gpt(2), 4).shared.empty());
   const Network network = network_of({.kind = "encoder_decoder",
                                       .vocabulary = 64,
                                       .context = 32,
@@ -260,27 +264,27 @@ TEST(ModelLine, UnitsOfAnEncoderAndADecoderShareTheTableOfTokens) {
                                       .width = 128,
                                       .heads = 4});
   const Graph graph = training_graph(network, {}, 8, 1);
-  const ModelLine line = model_line(graph, 4);
-  ASSERT_EQ(line.shared.size(), 1U);
-  const int home = line.shared[0].home, reader = line.shared[0].reader;
-  EXPECT_LT(home, reader);
-  EXPECT_EQ(line.shared[0].bytes, Bytes(64 * 128 * 4));
+  const LayerSequence sequence = layer_sequence(graph, 4);
+  ASSERT_EQ(sequence.shared.size(), 1U);
+  const int owner = sequence.shared[0].owner, reader = sequence.shared[0].reader;
+  EXPECT_LT(owner, reader);
+  EXPECT_EQ(sequence.shared[0].bytes, Bytes(64 * 128 * 4));
 }
 
-TEST(ModelLine, AUnetMayBeCutInTheMiddle) {
+TEST(LayerSequence, AUnetMayBeCutInTheMiddle) {
   const Network unet = network_of(
       {.kind = "unet", .classes = 4, .image = {1, 24, 24}, .layers = 2, .width = 12, .dropout = 0});
   const Graph graph = training_graph(unet, {}, 8, 1);
-  const ModelLine line = model_line(graph, 2);
+  const LayerSequence sequence = layer_sequence(graph, 2);
   const auto unit_of = [&](const std::string& name) {
-    return line.unit_of_op[graph.find_op(name).value().index];
+    return sequence.unit_of_op[graph.find_op(name).value().index];
   };
   EXPECT_LT(unit_of("bottom.conv2.conv"), unit_of("up.0.block.conv1.conv"));
 }
 
 std::vector<int> sizes_at(const std::string& cluster, int ranks, Rank first) {
   const Cluster machines = parse_cluster_line(cluster);
-  return DeviceRuns(in_order(machines, ranks)).sizes_at(first);
+  return DeviceRuns(identity_mapping(machines, ranks)).sizes_at(first);
 }
 
 TEST(DeviceRuns, OfFewRanksAreAllAndOfMoreThoseThatDivideMachines) {
@@ -293,7 +297,7 @@ TEST(DeviceRuns, OfFewRanksAreAllAndOfMoreThoseThatDivideMachines) {
 
 TEST(DeviceRuns, OfUnlikeDevicesOrLinksAreOfUnlikeKinds) {
   const Cluster cluster = parse_cluster_line("1x2xv100-16g+1x2xp100;ib=100Gb");
-  const DeviceRuns runs(in_order(cluster, 4));
+  const DeviceRuns runs(identity_mapping(cluster, 4));
   EXPECT_EQ(runs.kind(0, 1), runs.kind(1, 1));
   EXPECT_NE(runs.kind(1, 1), runs.kind(2, 1));  // v100, p100
   EXPECT_NE(runs.kind(0, 2), runs.kind(1, 2));  // in a machine, across
@@ -302,23 +306,24 @@ TEST(DeviceRuns, OfUnlikeDevicesOrLinksAreOfUnlikeKinds) {
 TEST(StageSearch, WithoutMicroBatchesOrUnitsThereAreNoTwoStagesOnADevice) {
   const Divided divided(small_gpt(2), 2, {});
   const Cluster cluster = parse_cluster_line("2xv100");
-  const Deployment deployment = in_order(cluster, 2);
-  StageSearch search(divided.line(), divided.ways(), deployment, all_of({4}));
+  const Deployment deployment = identity_mapping(cluster, 2);
+  StageSearch search(divided.sequence(), divided.stage_shardings(), deployment, all_of({4}));
   PipelineChoice choice = search.best().at(0);
   ASSERT_FALSE(search.with_two_stages(choice).empty());
   choice.micro_batches = 1;
   EXPECT_TRUE(search.with_two_stages(choice).empty());
 }
 
-// A second stage receives from the device behind its own in a V, and the first one of the second
+// A second stage receives from the device after its own in a V, and the first one of the second
 // round from the last device.
 TEST(SegmentCosts, WhatArrivesTakesTheLinkFromTheStageBefore) {
   const Divided divided(small_gpt(2), 4);
   const Cluster cluster = parse_cluster_line("2x2xv100-16g;ib=1Gb");
-  const Deployment deployment = in_order(cluster, 4);
-  const SegmentCosts costs(divided.line(), divided.ways(), deployment, DeviceRuns(deployment), 4);
+  const Deployment deployment = identity_mapping(cluster, 4);
+  const SegmentCosts costs(divided.sequence(), divided.stage_shardings(), deployment,
+                           DeviceRuns(deployment), 4);
   constexpr int kUnit = 2;
-  const double bytes = static_cast<double>(divided.line().crossing[kUnit].value()) / 4;
+  const double bytes = static_cast<double>(divided.sequence().cut_bytes[kUnit].value()) / 4;
   for (const auto& [from, to] :
        std::vector<std::pair<Rank, Rank>>{{0, 1}, {1, 0}, {1, 2}, {2, 1}, {3, 0}, {3, 1}, {3, 2}}) {
     const LinkCost link = cluster.link(deployment.device(from), deployment.device(to));
@@ -337,7 +342,8 @@ class AllSplits {
             PipelineKind schedule)
       : divided_(divided),
         runs_(deployment),
-        costs_(divided.line(), divided.ways(), deployment, runs_, pipeline.micro_batches),
+        costs_(divided.sequence(), divided.stage_shardings(), deployment, runs_,
+               pipeline.micro_batches),
         choice_(pipeline) {
     std::vector<StageChoice> second = pipeline.stages;
     if (schedule != PipelineKind::kInterleaved) std::ranges::reverse(second);
@@ -352,17 +358,19 @@ class AllSplits {
   void extend(size_t stage, int first) {
     const size_t last = choice_.stages.size() - 1;
     const auto behind = static_cast<int>(last - stage);
-    const int units = divided_.line().units();
+    const int units = divided_.sequence().units();
     for (int end = stage < last ? first + 1 : units; end <= units - behind; ++end) {
       StageChoice& each = choice_.stages[stage];
-      const int kind = runs_.kind(each.first, divided_.ways()[each.way].mesh->size());
+      const int kind =
+          runs_.kind(each.first, divided_.stage_shardings()[each.stage_sharding].mesh->size());
       each.first_unit = first;
       each.end_unit = end;
-      each.cost = costs_.of(kind, each.way, first, end);
+      each.cost = costs_.of(kind, each.stage_sharding, first, end);
       if (stage > 0) {
         const StageChoice& before = choice_.stages[stage - 1];
-        each.transfer = costs_.transfer(each.way, first, each.first, before.first,
-                                        divided_.ways()[before.way].mesh->size());
+        each.transfer =
+            costs_.transfer(each.stage_sharding, first, each.first, before.first,
+                            divided_.stage_shardings()[before.stage_sharding].mesh->size());
       }
       each.capacity = costs_.capacity(kind);
       if (stage < last)
@@ -374,7 +382,7 @@ class AllSplits {
   void finish() {
     ++tried_;
     if (!clock_) clock_.emplace(choice_);
-    if (const CutClock::Step step = clock_->of(choice_); step.missing == 0)
+    if (const PipelineSimulator::Step step = clock_->of(choice_); step.missing == 0)
       least_ = std::min(least_, step.seconds);
   }
 
@@ -382,7 +390,7 @@ class AllSplits {
   const DeviceRuns runs_;
   const SegmentCosts costs_;
   PipelineChoice choice_;
-  std::optional<CutClock> clock_;
+  std::optional<PipelineSimulator> clock_;
   double least_ = std::numeric_limits<double>::infinity();
   int64_t tried_ = 0;
 };
@@ -402,7 +410,7 @@ void check_splits(const Divided& divided, const Deployment& deployment, StageSea
   }
 }
 
-/// Of so many units and stages.
+/// Of n units and stages.
 double count_of_cuts(int units, int stages) {
   double count = 1;  // units - 1 over stages - 1
   for (int i = 1; i < stages; ++i) count *= static_cast<double>(units - i) / i;
@@ -415,12 +423,12 @@ TEST(StageSearch, TwoStagesOnADeviceAreWithinAPercentOfAllCuts) {
   for (const Case& item : cases()) {
     const Divided divided(item.graph, item.ranks);
     const Cluster cluster = parse_cluster_line(item.cluster);
-    const Deployment deployment = in_order(cluster, item.ranks);
+    const Deployment deployment = identity_mapping(cluster, item.ranks);
     for (int stages = 2; stages <= item.ranks; ++stages) {
-      if (count_of_cuts(divided.line().units(), 2 * stages) > kCutsOfATest) continue;
+      if (count_of_cuts(divided.sequence().units(), 2 * stages) > kCutsOfATest) continue;
       StageSearchOptions options = all_of({4, 8});
       options.stages = stages;
-      StageSearch search(divided.line(), divided.ways(), deployment, options);
+      StageSearch search(divided.sequence(), divided.stage_shardings(), deployment, options);
       const PipelineChoice pipeline = search.best().at(0);
       const std::string name = item.name + " " + std::to_string(stages);
       check_splits(divided, deployment, search, pipeline, name);
@@ -428,57 +436,60 @@ TEST(StageSearch, TwoStagesOnADeviceAreWithinAPercentOfAllCuts) {
       if (item.share == 0) continue;
       const PipelineChoice split = search.with_two_stages(pipeline).at(0);
       const Cluster small =
-          with_memory(cluster, item.share * std::ranges::max(clock_memory(split)));
-      const Deployment limited = in_order(small, item.ranks);
-      StageSearch again(divided.line(), divided.ways(), limited, options);
+          with_memory(cluster, item.share * std::ranges::max(simulated_memory(split)));
+      const Deployment limited = identity_mapping(small, item.ranks);
+      StageSearch again(divided.sequence(), divided.stage_shardings(), limited, options);
       check_splits(divided, limited, again, pipeline, name + ", less memory");
     }
   }
   EXPECT_GE(checked, 10);
 }
 
-TEST(StageSearch, TwoStagesOnADeviceAreTriedForEveryWayThatAllStagesCanHave) {
+TEST(StageSearch, TwoStagesOnADeviceAreTriedForEveryStageShardingThatAllStagesCanHave) {
   const Divided divided(small_gpt(4), 4);
   const Cluster cluster = parse_cluster_line("4xv100");
-  const Deployment deployment = in_order(cluster, 4);
+  const Deployment deployment = identity_mapping(cluster, 4);
   StageSearchOptions few = all_of({2});
   few.stages = 2;
-  few.max_answers = few.effort.clocked = 1;  // of best(): one chain
-  StageSearch search(divided.line(), divided.ways(), deployment, few);
+  few.max_results = few.effort.simulated = 1;  // of best(): one chain
+  StageSearch search(divided.sequence(), divided.stage_shardings(), deployment, few);
   ASSERT_FALSE(search.best().empty());
   const std::vector<PipelineChoice> found = search.best_with_two_stages(1);
-  for (int way = 0; way < std::ssize(divided.ways()); ++way) {
-    if (divided.ways()[way].mesh->size() != 2) continue;
+  for (int stage_sharding = 0; stage_sharding < std::ssize(divided.stage_shardings());
+       ++stage_sharding) {
+    if (divided.stage_shardings()[stage_sharding].mesh->size() != 2) continue;
     const auto has_it = [&](const PipelineChoice& choice) {
-      return std::ranges::all_of(choice.stages,
-                                 [&](const StageChoice& stage) { return stage.way == way; });
+      return std::ranges::all_of(choice.stages, [&](const StageChoice& stage) {
+        return stage.stage_sharding == stage_sharding;
+      });
     };
-    EXPECT_TRUE(std::ranges::any_of(found, has_it)) << to_text(*divided.ways()[way].mesh);
+    EXPECT_TRUE(std::ranges::any_of(found, has_it))
+        << to_text(*divided.stage_shardings()[stage_sharding].mesh);
   }
 }
 
 TEST(StageSearch, KeepsTheStagesOfARankWithinWhatIsLeftOfItsMemory) {
   const Divided divided(small_gpt(2), 3);
   const Cluster cluster = parse_cluster_line("4xv100");
-  const Deployment deployment = in_order(cluster, 3);
-  StageSearch search(divided.line(), divided.ways(), deployment, all_of({2, 4}));
+  const Deployment deployment = identity_mapping(cluster, 3);
+  StageSearch search(divided.sequence(), divided.stage_shardings(), deployment, all_of({2, 4}));
   const std::vector<PipelineChoice> free = search.best();
   ASSERT_FALSE(free.empty());
   for (const Rank rank : {0, 1, 2}) {
-    const double limit = 0.9 * peak_on(rank, free, divided.ways());
-    std::vector<double> withheld(3, 0);
-    withheld[rank] = free.front().stages.front().capacity - limit;
-    search.withhold(withheld);
+    const double limit = 0.9 * peak_on(rank, free, divided.stage_shardings());
+    std::vector<double> reserved_memory(3, 0);
+    reserved_memory[rank] = free.front().stages.front().capacity - limit;
+    search.reserve_memory(reserved_memory);
     const std::vector<PipelineChoice> found = search.best();
     ASSERT_FALSE(found.empty()) << rank;
-    EXPECT_LE(peak_on(rank, found, divided.ways()), limit) << rank;
+    EXPECT_LE(peak_on(rank, found, divided.stage_shardings()), limit) << rank;
     EXPECT_GE(found.front().seconds, free.front().seconds) << rank;
     const std::vector<PipelineChoice> near = search.neighbours(found.front());
-    EXPECT_LE(peak_on(rank, near, divided.ways()), limit) << rank;
+    EXPECT_LE(peak_on(rank, near, divided.stage_shardings()), limit) << rank;
   }
-  search.withhold(std::vector<double>(3, free.front().stages.front().capacity));
+  search.reserve_memory(std::vector<double>(3, free.front().stages.front().capacity));
   EXPECT_TRUE(search.best().empty());
-  search.withhold({});
+  search.reserve_memory({});
   EXPECT_EQ(search.best().front().seconds, free.front().seconds);
 }
 

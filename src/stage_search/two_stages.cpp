@@ -6,7 +6,7 @@
 #include <utility>
 
 #include "stage_search/balanced_devices.h"
-#include "stage_search/choice_clock.h"
+#include "stage_search/pipeline_simulator.h"
 #include "stage_search/stage_program.h"
 #include "stage_search/stage_search.h"
 
@@ -14,7 +14,7 @@ namespace tessera {
 namespace {
 
 /// Cuts of one pipeline that are put on the clock under a schedule.
-constexpr int kClockedCuts = 4000;
+constexpr int kSimulatedCuts = 4000;
 /// Random shifts of some cuts, and by how many units.
 constexpr int kShiftsOfKick = 3, kUnitsOfShift = 3;
 
@@ -38,21 +38,22 @@ void set_cuts(PipelineChoice& choice, const std::vector<int>& ends) {
 
 bool StageSearch::may_have_two_stages(const PipelineChoice& choice) const {
   return choice.micro_batches > 1 && choice.stages.size() > 1 && !choice.has_two_stages() &&
-         !choice.has_data_outside && options_.boundaries.empty();
+         !choice.is_dp_outermost && options_.boundaries.empty();
 }
 
 SplitStages StageSearch::split_stages(const PipelineChoice& split) {
   const SegmentCosts& costs = costs_of(split.micro_batches);
   SplitStages stages;
   for (const StageChoice& stage : split.stages) {
-    const int kind = runs_.kind(stage.first, ways_[stage.way].mesh->size());
+    const int kind = runs_.kind(stage.first, stage_shardings_[stage.stage_sharding].mesh->size());
     stages.before.emplace_back(1, 0.0);
-    for (int end = 1; end <= line_.units(); ++end)
-      stages.before.back().push_back(costs.of(kind, stage.way, 0, end).micro_batch());
+    for (int end = 1; end <= sequence_.units(); ++end)
+      stages.before.back().push_back(costs.of(kind, stage.stage_sharding, 0, end).micro_batch());
   }
   stages.last_end = [this, of_stages = split.stages](int stage, int unit) {
     const StageChoice& each = of_stages[stage];
-    return last_end(options_.ranks, unit, each.first, ways_[each.way].mesh->size(), line_.units());
+    return last_end(options_.ranks, unit, each.first,
+                    stage_shardings_[each.stage_sharding].mesh->size(), sequence_.units());
   };
   return stages;
 }
@@ -74,7 +75,7 @@ std::vector<PipelineChoice> StageSearch::split_in_two(const PipelineChoice& choi
   for (const std::vector<int>& ends : cuts) {
     if (ends.empty()) continue;
     set_cuts(split, ends);
-    if (may_be(split) && is_chain(line_, split)) list.push_back(priced(split));
+    if (may_be(split) && is_chain(sequence_, split)) list.push_back(priced(split));
   }
   return list;
 }
@@ -88,13 +89,13 @@ class StageSearch::CutDescent {
 
   /// Follows faster cuts from these on, and then from cuts near the fastest ones.
   PipelineChoice from(const std::vector<PipelineChoice>& starts) {
-    for (const PipelineChoice& start : starts) descend(start, kClockedCuts / 4);
-    while (left_ > 0) descend(kicked(*fastest_), kClockedCuts / 8);
+    for (const PipelineChoice& start : starts) descend(start, kSimulatedCuts / 4);
+    while (left_ > 0) descend(kicked(*fastest_), kSimulatedCuts / 8);
     fastest_->seconds = step_.seconds;
     return *fastest_;
   }
   /// Of few cuts near this one.
-  CutClock::Step near(const PipelineChoice& start) {
+  PipelineSimulator::Step near(const PipelineChoice& start) {
     descend(start, kFewCuts);
     return step_;
   }
@@ -110,7 +111,7 @@ class StageSearch::CutDescent {
   std::optional<PipelineChoice> shifted(PipelineChoice choice, const Shift& shift) const {
     for (int cut = shift.first; cut <= shift.last; ++cut)
       choice.stages[cut - 1].end_unit = choice.stages[cut].first_unit += shift.units;
-    if (!search_.may_be(choice) || !is_chain(search_.line_, choice)) return std::nullopt;
+    if (!search_.may_be(choice) || !is_chain(search_.sequence_, choice)) return std::nullopt;
     return search_.priced(std::move(choice));
   }
 
@@ -124,7 +125,7 @@ class StageSearch::CutDescent {
 
   /// Goes on to the next shift that is faster, until none is.
   void descend(PipelineChoice choice, int trials) {
-    CutClock::Step step = clock_.of(choice);
+    PipelineSimulator::Step step = clock_.of(choice);
     const std::vector<Shift> shifts = all_shifts();
     trials = std::min(trials, left_);
     left_ -= trials;
@@ -133,7 +134,7 @@ class StageSearch::CutDescent {
       next = (next + 1) % shifts.size();
       if (!other) continue;
       --trials;
-      const CutClock::Step shifted_step = clock_.of(*other);
+      const PipelineSimulator::Step shifted_step = clock_.of(*other);
       if (shifted_step >= step) continue;
       step = shifted_step;
       choice = *std::move(other);
@@ -159,11 +160,11 @@ class StageSearch::CutDescent {
   int below(int bound) { return static_cast<int>(random_() % static_cast<unsigned>(bound)); }
 
   StageSearch& search_;
-  const CutClock clock_;
+  const PipelineSimulator clock_;
   const int cuts_;
-  int left_ = kClockedCuts;
+  int left_ = kSimulatedCuts;
   std::mt19937 random_;
-  CutClock::Step step_;
+  PipelineSimulator::Step step_;
   std::optional<PipelineChoice> fastest_;
 };
 
@@ -171,7 +172,7 @@ std::optional<PipelineChoice> StageSearch::best_split(const PipelineChoice& choi
                                                       PipelineKind schedule) {
   const std::vector<PipelineChoice> starts = split_in_two(choice, schedule, false);
   if (starts.empty()) return std::nullopt;
-  return on_clock(line_, CutDescent(*this, starts.front()).from(starts), schedule);
+  return simulate_pipeline(sequence_, CutDescent(*this, starts.front()).from(starts), schedule);
 }
 
 std::vector<PipelineChoice> StageSearch::with_two_stages(const PipelineChoice& choice) {
@@ -187,8 +188,8 @@ std::vector<PipelineChoice> StageSearch::with_two_stages(const PipelineChoice& c
 std::vector<PipelineChoice> StageSearch::chains_to_split() {
   std::vector<PipelineChoice> list = chains_;
   for (const int64_t count : options_.micro_batches)
-    for (int way = 0; way < std::ssize(ways_); ++way) {
-      const int size = ways_[way].mesh->size(), stages = runs_.ranks() / size;
+    for (int stage_sharding = 0; stage_sharding < std::ssize(stage_shardings_); ++stage_sharding) {
+      const int size = stage_shardings_[stage_sharding].mesh->size(), stages = runs_.ranks() / size;
       if (runs_.ranks() % size != 0 || stages < options_.min_stages ||
           stages > options_.max_stages || options_.stages.value_or(stages) != stages)
         continue;
@@ -196,13 +197,15 @@ std::vector<PipelineChoice> StageSearch::chains_to_split() {
       equal.micro_batches = count;
       bool may_be_here = true;
       for (int s = 0; s < stages && may_be_here; ++s) {
-        equal.stages.push_back({.first = s * size, .way = way});
+        equal.stages.push_back({.first = s * size, .stage_sharding = stage_sharding});
         const int kind = runs_.kind(s * size, size);
-        may_be_here =
-            kind != DeviceRuns::kNone && std::ranges::count(costs_of(count).ways_of(kind), way) > 0;
+        may_be_here = kind != DeviceRuns::kNone &&
+                      std::ranges::count(costs_of(count).stage_shardings(kind), stage_sharding) > 0;
       }
-      const auto is_like = [&](const PipelineChoice& known) { return known.has_ways_of(equal); };
-      if (may_be_here && std::ranges::none_of(list, is_like)) list.push_back(std::move(equal));
+      const auto is_identical = [&](const PipelineChoice& known) {
+        return known.has_stage_shardings_of(equal);
+      };
+      if (may_be_here && std::ranges::none_of(list, is_identical)) list.push_back(std::move(equal));
     }
   return list;
 }
@@ -211,10 +214,11 @@ std::vector<PipelineChoice> StageSearch::best_with_two_stages(double limit) {
   struct Rough {
     const PipelineChoice* chain = nullptr;
     PipelineKind schedule;
-    CutClock::Step step;
+    PipelineSimulator::Step step;
   };
   std::vector<Rough> all;
-  std::map<std::tuple<size_t, int64_t, PipelineKind>, CutClock> clocks;  // the orders are equal
+  std::map<std::tuple<size_t, int64_t, PipelineKind>, PipelineSimulator>
+      clocks;  // the orders are equal
   const std::vector<PipelineChoice> chains = chains_to_split();
   for (const PipelineChoice& chain : chains)
     for (const PipelineKind schedule : kSchedules) {
@@ -222,8 +226,8 @@ std::vector<PipelineChoice> StageSearch::best_with_two_stages(double limit) {
       const std::vector<PipelineChoice> split = split_in_two(chain, schedule, true);
       if (split.empty()) continue;
       const std::tuple key(chain.stages.size(), chain.micro_batches, schedule);
-      const CutClock& clock = clocks.try_emplace(key, split.front()).first->second;
-      const CutClock::Step step = clock.of(split.front());
+      const PipelineSimulator& clock = clocks.try_emplace(key, split.front()).first->second;
+      const PipelineSimulator::Step step = clock.of(split.front());
       if (step.seconds <= kRoughMargin * limit) all.push_back({&chain, schedule, step});
     }
   std::ranges::stable_sort(all, {}, &Rough::step);

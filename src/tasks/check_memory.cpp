@@ -207,7 +207,7 @@ bool is_read_before(const TaskGraph& graph, const Register& copied, TaskId write
   });
 }
 
-/// Copies run on streams of their own, which may be ahead of the order list or behind it.
+/// Copies run on streams of their own, which may be ahead of the order list or after it.
 void check_copied(const TaskGraph& graph, const TaskPositions& position, RegisterIndex old,
                   const Register& written) {
   const Register a = register_at(graph, old);

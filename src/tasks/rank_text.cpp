@@ -96,22 +96,23 @@ class RankText {
     ByPeer boxes;
     for (Rank receiver : exchange.parts.at(part).exchange.to.mesh->ranks())
       if (receiver != rank_)
-        for (const Pull& pull : pulls_of(exchange, part, receiver))
-          if (pull.sender == rank_) boxes[receiver].push_back(to_text(pull.box));
+        for (const RecvRegion& recv_region : recv_regions_of(exchange, part, receiver))
+          if (recv_region.sender == rank_) boxes[receiver].push_back(to_text(recv_region.box));
     return boxes;
   }
 
   /// Those that it takes from others.
   ByPeer received(const Task& exchange, size_t part) const {
     ByPeer boxes;
-    for (const Pull& pull : pulls_of(exchange, part, rank_))
-      if (pull.sender != rank_) boxes[pull.sender].push_back(to_text(pull.box));
+    for (const RecvRegion& recv_region : recv_regions_of(exchange, part, rank_))
+      if (recv_region.sender != rank_)
+        boxes[recv_region.sender].push_back(to_text(recv_region.box));
     return boxes;
   }
 
-  std::vector<Pull> pulls_of(const Task& exchange, size_t part, Rank receiver) const {
-    return pulls(reg(exchange.inputs[part]).type->shape, exchange.parts.at(part).exchange,
-                 receiver);
+  std::vector<RecvRegion> recv_regions_of(const Task& exchange, size_t part, Rank receiver) const {
+    return recv_regions(reg(exchange.inputs[part]).type->shape, exchange.parts.at(part).exchange,
+                        receiver);
   }
 
   /// Is it one act of a group, to which this rank belongs?
@@ -120,7 +121,7 @@ class RankText {
            coordinate(exchange.mesh).has_value();
   }
 
-  /// Receivers pull: what a rank gives is there for them as soon as it is made.
+  /// Receivers receive: what a rank gives is there for them as soon as it is made.
   void add_sends(const Task& maker, const Task& exchange, RegisterIndex output) {
     if (exchange.kind != Task::Kind::kExchange || is_collective(exchange)) return;
     const size_t part =

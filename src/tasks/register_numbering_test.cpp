@@ -53,7 +53,7 @@ TEST(RegisterNumbering, ASumBeginsWithTheFirstOperand) {
 }
 
 TEST(RegisterTable, ShowsTheNumberTheRowsAndTheStorageOfEachMicroBatch) {
-  const char mark = NumberedText::kMark;
+  const char mark = NameTemplate::kMark;
   RegisterForm gradient;
   gradient.name = std::string("dw #") + mark;
   gradient.micro_batch = {kEachMicroBatch, -1, 0};

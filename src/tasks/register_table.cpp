@@ -25,7 +25,7 @@ RegisterTable::RegisterTable(IndexedVector<RegisterFormIndex, RegisterForm> form
       sum_names_(forms_.size()) {
   for (RegisterFormIndex form : forms_.indices())
     if (numbering_->repeats(form) == Repeats::kSum)
-      sum_names_[form] = forms_[form].name + ".sum #" + std::string(1, NumberedText::kMark);
+      sum_names_[form] = forms_[form].name + ".sum #" + std::string(1, NameTemplate::kMark);
 }
 
 RegisterIndex RegisterTable::push_back(RegisterForm form, int64_t offset) {

@@ -19,8 +19,8 @@ using TaskId = Index<struct TaskTag>;  // in TaskGraph::tasks
 struct Register {
   using Storage = RegisterForm::Storage;
 
-  const NumberedTextView name;  // of one of several micro-batches with its number: "y #2"
-  const Shared<TensorType>& type;
+  const NameTemplateView name;  // of one of several micro-batches with its number: "y #2"
+  const CopyOnWrite<TensorType>& type;
   const MicroBatch micro_batch;
   const DistAttr& attr;
   const MeshIndex mesh;
@@ -109,8 +109,8 @@ class RegisterTable {
         repeats == Repeats::kSum && micro_batch + 1 < numbering_->micro_batches();
     const bool is_variable =
         form.storage == Register::Storage::kVariable && numbering_->may_be_in_variable(reg);
-    return {.name = is_sum_so_far ? NumberedTextView(sum_names_[index], micro_batch)
-                                  : NumberedTextView(form.name, is_each ? micro_batch : -1),
+    return {.name = is_sum_so_far ? NameTemplateView(sum_names_[index], micro_batch)
+                                  : NameTemplateView(form.name, is_each ? micro_batch : -1),
             .type = form.type,
             .micro_batch = is_each         ? in_micro_batch(form, micro_batch)
                            : is_sum_so_far ? MicroBatch{micro_batch, -1, 0}
@@ -153,7 +153,7 @@ class RegisterTable {
   IndexedVector<RegisterIndex, int64_t> offsets_;
   RegisterLinks links_;
   /// The names of sums up to a micro-batch.
-  IndexedVector<RegisterFormIndex, NumberedText> sum_names_;
+  IndexedVector<RegisterFormIndex, NameTemplate> sum_names_;
 };
 
 }  // namespace tessera

@@ -7,9 +7,9 @@
 #include <string_view>
 #include <vector>
 
+#include "base/copy_on_write.h"
 #include "base/index.h"
-#include "base/shared.h"
-#include "base/text/numbered_text.h"
+#include "base/text/name_template.h"
 #include "base/units.h"
 #include "graph/graph.h"
 #include "kernels/kernel.h"
@@ -53,8 +53,9 @@ struct RegisterForm {
 
   /// The name of the value; a resharded copy adds its placement: "y [@dp, *]". Of one for each of
   /// several micro-batches it has a mark for the number: "y #?".
-  NumberedText name;
-  Shared<TensorType> type;  // of the whole tensor, of one micro-batch of it, or of a chunk of it
+  NameTemplate name;
+  CopyOnWrite<TensorType>
+      type;  // of the whole tensor, of one micro-batch of it, or of a chunk of it
   MicroBatch micro_batch;
   DistAttr attr;
   MeshIndex mesh{0};  // that of attr
@@ -91,12 +92,12 @@ struct KernelVariation {
 /// accumulates has its operand as input and the sum as output; it is not called in the first
 /// micro-batch, and adds to the sum up to the micro-batch before in each further one.
 struct KernelForm {
-  Shared<KernelCall> call;  // of a While or an If: only its name, "while" or "if"
+  CopyOnWrite<KernelCall> call;  // of a While or an If: only its name, "while" or "if"
   std::vector<RegisterFormIndex> inputs = {};
   std::vector<RegisterFormIndex> outputs = {};
   /// None, or a register that only this kernel uses and its task produces.
   RegisterFormIndex workspace = {};
-  NumberedText op =
+  NameTemplate op =
       {};  // the name of the op that it computes; of other purposes a name for messages
   std::shared_ptr<const Control> control = nullptr;  // of a While or an If; see also `variation`
   KernelPurpose purpose = KernelPurpose::kOp;
@@ -120,7 +121,7 @@ struct TaskForm {
     kFetch,     // gives `inputs` to the caller as results
     kCopy,      // copies inputs[0] into outputs[0], which are in memories of two kinds
   };
-  NumberedText name;
+  NameTemplate name;
   Kind kind = Kind::kCompute;
   Role role = Role::kForward;
   MeshIndex mesh{0};  // the ranks that execute it; of an exchange the receivers' mesh

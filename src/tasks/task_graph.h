@@ -99,7 +99,7 @@ std::vector<RegisterIndex> region_variables(const KernelStep& step);
 /// The text form: registers, then tasks in order.
 std::string to_text(const TaskGraph& graph);
 
-/// What one rank does in a step, a line a task or kernel, with the shapes of its own parts, behind
+/// What one rank does in a step, a line a task or kernel, with the shapes of its own parts, after
 /// the pass that it belongs to:
 ///
 ///     F0  y #0: f32[2,3] = dot_general(x #0, w)
@@ -113,7 +113,7 @@ std::string rank_order_text(const TaskGraph& graph, Rank rank);
 /// Checks what every task graph must be: each register is filled by one task before it is read in
 /// the order list; no two registers that are alive together share
 /// bytes, except the input and the output of a kernel that runs in place; what other ranks read is
-/// written over behind an overwrite edge only; every offset is aligned and inside the arena.
+/// written over after an overwrite edge only; every offset is aligned and inside the arena.
 ///   throws  InternalError that names the first offence
 void check(const TaskGraph& graph);
 

@@ -320,8 +320,8 @@ TEST(Check, DeadMemoryIsUsedAgain) {
   EXPECT_NO_THROW(check(graph));
 }
 
-/// y = 2 x, gathered, then z = 2 x and all = 2 gathered; tasks in this order behind the feed.
-TaskGraph gather_behind() {
+/// y = 2 x, gathered, then z = 2 x and all = 2 gathered; tasks in this order after the feed.
+TaskGraph gather_after() {
   HandMade made(two_ranks());
   const KernelCall call{"scalar.mul", {}, {2}, ""};
   const RegisterIndex x = made.input("x", "f32[16@dp]");
@@ -336,7 +336,7 @@ constexpr TaskId kMakesY(1), kMakesZ(2), kGathers(3);
 constexpr RegisterIndex kZ(2), kGathered(3);
 
 TEST(Check, WhatMayBeginAheadHasItsPlaceToItself) {
-  TaskGraph graph = gather_behind();
+  TaskGraph graph = gather_after();
   move_over(graph, kGathered, RegisterIndex(0));  // x is read for the last time by z
   EXPECT_NO_THROW(check(graph));
   graph.tasks.instance(kGathers).issue_after = kMakesZ;
@@ -347,7 +347,7 @@ TEST(Check, WhatMayBeginAheadHasItsPlaceToItself) {
 }
 
 TEST(Check, NothingThatIsFilledMeanwhileLiesWhereAnExchangeMayHaveBegun) {
-  TaskGraph graph = gather_behind();
+  TaskGraph graph = gather_after();
   graph.tasks.instance(kGathers).issue_after = kMakesY;
   EXPECT_NO_THROW(check(graph));
   move_over(graph, kZ, kGathered);
@@ -356,7 +356,7 @@ TEST(Check, NothingThatIsFilledMeanwhileLiesWhereAnExchangeMayHaveBegun) {
 }
 
 TEST(Check, AnExchangeBeginsBeforeItsTurn) {
-  TaskGraph graph = gather_behind();
+  TaskGraph graph = gather_after();
   graph.tasks.instance(kGathers).issue_after = kGathers + 1;
   EXPECT_THAT(offence_of(graph),
               HasSubstr("exchange 'gather' has the issue point all, which comes later"));
@@ -454,7 +454,7 @@ TaskGraph gathered_and_reused(const std::string& reuses) {
   return made.finish();
 }
 
-TEST(Check, WhatOtherRanksReadIsWrittenOverBehindAnOverwriteEdgeOnly) {
+TEST(Check, WhatOtherRanksReadIsWrittenOverAfterAnOverwriteEdgeOnly) {
   TaskGraph graph = gathered_and_reused("z");
   EXPECT_THROW(check(graph), InternalError);
   graph.tasks.overwrites(TaskId(3)) = {RegisterIndex(1)};
@@ -462,7 +462,7 @@ TEST(Check, WhatOtherRanksReadIsWrittenOverBehindAnOverwriteEdgeOnly) {
 }
 
 TEST(Check, AnEarlierOverwriteEdgeProtectsLaterOnes) {
-  // The task behind z may write over y, once z has waited for its readers.
+  // The task after z may write over y, once z has waited for its readers.
   TaskGraph graph = gathered_and_reused("later");
   EXPECT_THROW(check(graph), InternalError);
   graph.tasks.overwrites(TaskId(3)) = {RegisterIndex(1)};

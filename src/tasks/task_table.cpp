@@ -7,8 +7,8 @@ namespace tessera {
 namespace {
 
 /// The call of a kernel in a micro-batch.
-Shared<KernelCall> call_in(const KernelForm& form, int micro_batch) {
-  Shared<KernelCall> call = form.call;
+CopyOnWrite<KernelCall> call_in(const KernelForm& form, int micro_batch) {
+  CopyOnWrite<KernelCall> call = form.call;
   if (!form.variation || form.variation->int_steps.empty() || micro_batch <= 0) return call;
   call.change([&](KernelCall& changed) {
     const std::vector<int64_t>& steps = form.variation->int_steps;

@@ -55,12 +55,12 @@ class RegisterList {
 
 /// A kernel of a compute task in one micro-batch. It refers to the table.
 struct KernelStep {
-  const Shared<KernelCall> call;
+  const CopyOnWrite<KernelCall> call;
   const RegisterList inputs;
   const RegisterList outputs;
   /// None, or a register that only this step uses and its task produces.
   const RegisterIndex workspace;
-  const NumberedText& op;
+  const NameTemplate& op;
   const Control* const control;  // nullptr: it is no While and no If
   const KernelPurpose purpose;
 };
@@ -139,7 +139,7 @@ class KernelSteps {
 struct Task {
   using Kind = TaskForm::Kind;
 
-  const NumberedTextView name;
+  const NameTemplateView name;
   const Kind kind;
   const Role role;
   const int micro_batch;  // -1: once a step

@@ -94,7 +94,7 @@ class Fit {
     control_.should_evaluate = control_.should_save = false;
   }
 
-  /// The number of steps that take so many batches; the last one may take further ones.
+  /// The number of steps that take n batches; the last one may take further ones.
   static int64_t steps_for(int64_t batches, int64_t accumulate) {
     const int64_t batches_of_step = std::max<int64_t>(accumulate, 1);
     return (batches + batches_of_step - 1) / batches_of_step;

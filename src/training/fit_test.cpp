@@ -244,7 +244,7 @@ TEST(FitWithoutPauses, TheNextStepIsUnderWayWhereNobodyMinds) {
                .save_every = 5,
                .save = [](Engine& saved) { EXPECT_EQ(saved.runtime().steps_in_flight(), 0); }});
   EXPECT_THAT(watcher.under_way, ElementsAre(1, 1, 0, 1, 0, 0, 0))
-      << "none behind 3 and 6, 5, and the last one";
+      << "none after 3 and 6, 5, and the last one";
   EXPECT_THAT(watcher.events, ElementsAre("begin 0", "end 1", "begin 1", "end 2", "begin 2",
                                           "end 3", "begin 3", "end 4", "begin 4", "end 5",
                                           "begin 5", "end 6", "begin 6", "end 7", "train end 7"));
@@ -353,7 +353,7 @@ class DamagedText : public Dataset {
   int64_t damaged_;
 };
 
-TEST(FitWithoutPauses, ABatchThatCannotBeReadIsHeardOfBehindTheStepBeforeIt) {
+TEST(FitWithoutPauses, ABatchThatCannotBeReadIsHeardOfAfterTheStepBeforeIt) {
   RunConfig config = small_run();
   auto data = std::make_shared<RunData>(*small_text());
   // The first sample of the third batch.

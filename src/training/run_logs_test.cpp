@@ -85,7 +85,7 @@ TEST(MetricsLog, HasTheExposedCommunicationAndTheBubbleOfTheRanks) {
   }
 }
 
-TEST(MetricsLog, GoesOnBehindWhatTheFileHolds) {
+TEST(MetricsLog, GoesOnAfterWhatTheFileHolds) {
   const TestFolder folder;
   Engine engine(tiny_mlp(), serial_plan(), small_text());
   for (int part = 0; part < 2; ++part) {

@@ -17,11 +17,11 @@ namespace {
 
 /// Does f32 hold all of them? Infinity itself is in range: masks use it.
 bool are_in_range(const std::vector<double>& values) {
-  constexpr double kMost = std::numeric_limits<float>::max();
+  constexpr double kMaxValue = std::numeric_limits<float>::max();
   constexpr double kInfinity = std::numeric_limits<double>::infinity();
   size_t in_range = 0;  // a count has no branch
   for (const double value : values)
-    in_range += std::abs(value) <= kMost || std::abs(value) == kInfinity;
+    in_range += std::abs(value) <= kMaxValue || std::abs(value) == kInfinity;
   return in_range == values.size();
 }
 

@@ -100,7 +100,7 @@ struct Given {
 };
 
 /// "distances": a regression whose rows have weights 0 and 1, so that equal parts of a batch have
-/// unlike counts; "resnet20"; the others as tiny_run.
+/// different counts; "resnet20"; the others as tiny_run.
 Given run_of(const std::string& model) {
   if (model == "distances") return {distance_network(), distance_settings(), pairs_of_points()};
   RunConfig config = tiny_run(model);

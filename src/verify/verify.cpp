@@ -7,7 +7,7 @@
 #include "base/error.h"
 #include "base/threads/on_all_cores.h"
 #include "engine/data/batch_rule.h"
-#include "lower/waste.h"
+#include "lower/redundant_work.h"
 #include "network/family.h"
 #include "network/graphs.h"
 #include "ops/interpreter.h"

@@ -118,8 +118,7 @@ std::string ConfigTable::text(const std::string& key, const std::string& fallbac
 
 std::string ConfigTable::choice(const std::string& key, const std::string& fallback,
                                 const std::vector<std::string>& choices,
-                                std::span<const Renamed> renamed,
-                                std::span<const Familiar> familiar) {
+                                std::span<const Renamed> renamed, std::span<const KeyAlias> alias) {
   const std::string range = "one of " + join(choices, ", ");
   const Document* found = find(key, "text", fallback, range);
   if (!found) return fallback;
@@ -129,7 +128,7 @@ std::string ConfigTable::choice(const std::string& key, const std::string& fallb
           origin_of(key) + ": " + full(key) + " = " + to_json(*found) + " has a new name",
           "the value '" + std::string(before) + "' is now called '" + std::string(now) + "'",
           "set " + full(key) + " to '" + std::string(now) + "'", ExitCode::kBadConfig);
-  for (const Familiar& name : familiar)
+  for (const KeyAlias& name : alias)
     if (*found == Document(std::string(name.theirs)))
       throw UserError(
           origin_of(key) + ": " + full(key) + " = " + to_json(*found) + " is not possible",
@@ -180,7 +179,7 @@ void ConfigTable::refuse_renamed(std::span<const Renamed> keys) const {
   }
 }
 
-void ConfigTable::refuse_familiar(std::span<const Familiar> keys) const {
+void ConfigTable::refuse_alias(std::span<const KeyAlias> keys) const {
   if (!table_) return;
   for (const auto& [theirs, ours, note] : keys) {
     const std::string key(theirs);

@@ -17,7 +17,7 @@ struct Renamed {
 };
 
 /// A key or a value as other systems call it, and the name here. `note` follows the fix.
-struct Familiar {
+struct KeyAlias {
   std::string_view theirs, ours;
   std::string_view note = {};
 };
@@ -72,7 +72,7 @@ class ConfigTable {
   /// `renamed` and `familiar` values are refused; the fix has their name here.
   std::string choice(const std::string& key, const std::string& fallback,
                      const std::vector<std::string>& choices, std::span<const Renamed> renamed = {},
-                     std::span<const Familiar> familiar = {});
+                     std::span<const KeyAlias> alias = {});
   /// A list of texts. A single text counts as a list of one.
   std::vector<std::string> texts(const std::string& key, const std::vector<std::string>& fallback);
   /// A table inside this one; empty when absent. `listed` as in ValueForm.
@@ -89,8 +89,8 @@ class ConfigTable {
   /// Refuses keys of former versions; the fix has their present name. Call it before finish().
   void refuse_renamed(std::span<const Renamed> keys) const;
   /// The same for keys of other systems; `ours` are whole paths. Keys that this table has are not
-  /// refused: call it behind the last key.
-  void refuse_familiar(std::span<const Familiar> keys) const;
+  /// refused: call it after the last key.
+  void refuse_alias(std::span<const KeyAlias> keys) const;
   void finish() const;
   const std::string& file() const { return origin_.file; }
   /// The key with those of the tables around it: "train.steps".

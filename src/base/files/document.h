@@ -72,8 +72,8 @@ Document parse_commented_json(std::string_view text, const std::string& file);
 /// to the same number; NaN and infinities are strings.
 std::string to_json(const Document& document, int indent = -1);
 
-/// The TOML of a table; parse_toml gives it again, but for null values, which are left out. Tables
-/// and lists of tables get headers, those inside of other lists stay in one line.
+/// The TOML of a table; parse_toml gives it again, except for null values, which are left out.
+/// Tables and lists of tables get headers, those inside of other lists stay in one line.
 ///   requires  a table
 std::string to_toml(const Document& document);
 

@@ -104,7 +104,7 @@ TEST_F(File, WritingOverAFolderIsRefusedAndLeavesNothing) {
   EXPECT_EQ(files(), 1u);
 }
 
-std::string text_behind(const fs::path& link) {
+std::string text_after(const fs::path& link) {
   EXPECT_TRUE(fs::is_symlink(link));
   return read_file(link);
 }
@@ -115,7 +115,7 @@ TEST_F(File, WritingThroughASymbolicLinkChangesItsTarget) {
   fs::create_symlink(folder_ / "relative", folder_ / "link_to_link");
   for (const char* link : {"relative", "link_to_link"}) {
     write_file(folder_ / link, link);
-    EXPECT_EQ(text_behind(folder_ / link), link);
+    EXPECT_EQ(text_after(folder_ / link), link);
     EXPECT_EQ(read_file(folder_ / "a.txt"), link);
   }
 }
@@ -123,7 +123,7 @@ TEST_F(File, WritingThroughASymbolicLinkChangesItsTarget) {
 TEST_F(File, WritingThroughALinkToNothingMakesItsTarget) {
   fs::create_symlink("new.txt", folder_ / "link");
   write_file(folder_ / "link", "text");
-  EXPECT_EQ(text_behind(folder_ / "link"), "text");
+  EXPECT_EQ(text_after(folder_ / "link"), "text");
 }
 
 TEST_F(File, WritingIntoADeviceLeavesItADevice) {

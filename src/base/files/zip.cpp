@@ -77,7 +77,7 @@ ZipArchive::Directory ZipArchive::find_directory() const {
     if (offset(at + 4, 2) != 0 || offset(at + 8, 2) != found.entries)
       refuse("it is divided over several files");
     found.end = found.begin + size;
-    if (found.end > at) refuse("its central directory ends behind the record that names it");
+    if (found.end > at) refuse("its central directory ends after the record that names it");
     return found;
   }
   refuse("it does not end with the record of a central directory: it may be cut off");
@@ -94,7 +94,7 @@ ZipArchive::Directory ZipArchive::find_large_directory(int64_t end_record) const
     refuse("it is divided over several files");
   const int64_t size = offset(at + 40, 8), begin = offset(at + 48, 8);
   if (begin > at || size > at - begin)
-    refuse("its central directory ends behind the record that names it");
+    refuse("its central directory ends after the record that names it");
   return {offset(at + 32, 8), begin, begin + size};
 }
 
@@ -147,7 +147,7 @@ std::string ZipArchive::read(const ZipMember& member) const {
   if (bytes_.compare(header + kLocalHeaderBytes, name_size, member.name) != 0)
     refuse("the header of '" + member.name + "' has another name");
   if (begin > std::ssize(bytes_) || member.packed_size > std::ssize(bytes_) - begin)
-    refuse("its member '" + member.name + "' ends behind its end");
+    refuse("its member '" + member.name + "' ends after its end");
   const std::string_view packed = std::string_view(bytes_).substr(begin, member.packed_size);
   const std::string content =
       member.is_deflated ? inflate_raw(packed, name_ + ":" + member.name) : std::string(packed);

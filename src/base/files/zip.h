@@ -45,7 +45,7 @@ class ZipArchive {
   };
   Directory find_directory() const;
   Directory find_large_directory(int64_t end_record) const;
-  ///   at  moved behind the entry
+  ///   at  moved after the entry
   ZipMember entry(int64_t& at, int64_t end) const;
   void read_large_sizes(int64_t begin, int64_t end, ZipMember& member) const;
   /// The little-endian number of `size` bytes.

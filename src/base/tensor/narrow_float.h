@@ -40,7 +40,7 @@ inline BFloat16 to_bfloat16(float x) {
 /// source  F. Giesen, "float_to_half_fast3_rtne"
 inline Float16 to_float16(float x) {
   constexpr uint32_t kInfinity = 255u << 23, kOverflow = (127u + 16u) << 23;
-  constexpr uint32_t kLeastNormal = 113u << 23;
+  constexpr uint32_t kMinNormal = 113u << 23;
   constexpr uint32_t kSubnormal = ((127u - 15u) + (23u - 10u) + 1u) << 23;  // 0.5, as bits
   const uint32_t given = std::bit_cast<uint32_t>(x), sign = given & 0x80000000u;
   const uint32_t bits = given ^ sign;
@@ -49,7 +49,7 @@ inline Float16 to_float16(float x) {
     result = 0x7e00u | (bits >> 13 & 0x3ffu);
   else if (bits >= kOverflow)
     result = 0x7c00u;
-  else if (bits < kLeastNormal)  // the addition aligns the fraction, and rounds it
+  else if (bits < kMinNormal)  // the addition aligns the fraction, and rounds it
     result =
         std::bit_cast<uint32_t>(std::bit_cast<float>(bits) + std::bit_cast<float>(kSubnormal)) -
         kSubnormal;

@@ -40,7 +40,7 @@ class NamePattern {
   /// A choice with stars.
   struct Choice {
     std::string text;  // without braces
-    size_t end = 0;    // the letters behind the last star
+    size_t end = 0;    // the letters after the last star
 
     bool matches(std::string_view name) const;
   };

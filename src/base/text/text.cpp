@@ -6,7 +6,7 @@
 #include <utility>
 
 #include "base/text/name_pattern.h"
-#include "base/text/numbered_text.h"
+#include "base/text/name_template.h"
 
 namespace tessera {
 
@@ -64,22 +64,22 @@ std::string double_text(double value) {
   return text;
 }
 
-// ---- NumberedText ----
+// ---- NameTemplate ----
 
-NumberedText::NumberedText(std::string pattern) {
+NameTemplate::NameTemplate(std::string pattern) {
   if (!pattern.empty()) pattern_ = std::make_shared<const std::string>(std::move(pattern));
 }
 
-const std::string& NumberedText::pattern() const {
+const std::string& NameTemplate::pattern() const {
   static const std::string empty;
   return pattern_ ? *pattern_ : empty;
 }
 
-std::string NumberedText::text() const {
+std::string NameTemplate::text() const {
   return number_ < 0 ? pattern() : with(std::to_string(number_));
 }
 
-std::string NumberedText::with(std::string_view number) const {
+std::string NameTemplate::with(std::string_view number) const {
   std::string result;
   std::string_view rest = pattern();
   while (true) {
@@ -91,26 +91,26 @@ std::string NumberedText::with(std::string_view number) const {
   }
 }
 
-NumberedText NumberedText::numbered(int number) const {
-  NumberedText text = *this;
+NameTemplate NameTemplate::numbered(int number) const {
+  NameTemplate text = *this;
   text.number_ = number;
   return text;
 }
 
-NumberedText& NumberedText::operator+=(std::string_view suffix) {
+NameTemplate& NameTemplate::operator+=(std::string_view suffix) {
   pattern_ = std::make_shared<const std::string>(pattern() + std::string(suffix));
   return *this;
 }
 
-std::string operator+(const NumberedText& a, std::string_view b) {
+std::string operator+(const NameTemplate& a, std::string_view b) {
   return a.text().append(b);
 }
 
-std::ostream& operator<<(std::ostream& out, const NumberedText& text) {
+std::ostream& operator<<(std::ostream& out, const NameTemplate& text) {
   return out << text.text();
 }
 
-std::ostream& operator<<(std::ostream& out, const NumberedTextView& text) {
+std::ostream& operator<<(std::ostream& out, const NameTemplateView& text) {
   return out << text.text();
 }
 

@@ -25,7 +25,7 @@ std::vector<std::string> split_outside_brackets(std::string_view text, char sepa
 /// Does `name` match `pattern`? `*` matches any sequence of letters and dots; `{a,b}` matches a or
 /// b, and `{0..5}` one of the numbers.
 ///   example  matches("blocks.{0..5}.attn.{q,k}.weight", "blocks.0.attn.q.weight")
-///   throws   UserError (78) for a range that is none
+///   throws   UserError (78) for an invalid range
 bool matches(std::string_view pattern, std::string_view name);
 
 /// The shortest decimal form that parses to the same double. It always has a point or an exponent:

@@ -10,7 +10,6 @@
 #include "base/error.h"
 #include "base/text/count_text.h"
 #include "base/text/text.h"
-#include "cli/print/like_rows.h"
 #include "cli/print/plan/explain_choice.h"
 #include "cli/print/plan/explain_name.h"
 #include "cli/print/plan/explanation.h"
@@ -18,10 +17,11 @@
 #include "cli/print/plan/plan_comparison.h"
 #include "cli/print/plan/plan_numbers.h"
 #include "cli/print/plan/summary.h"
+#include "cli/print/repeated_rows.h"
 #include "cli/print/text_table.h"
 #include "cli/run/automatic_plan.h"
 #include "cli/run/session.h"
-#include "lower/waste.h"
+#include "lower/redundant_work.h"
 
 namespace tessera {
 namespace {
@@ -66,7 +66,7 @@ Document plan_document(const Compiled& compiled, const Plan& plan, const PlanNum
   const ShardedGraph& sharded = compiled.sharded;
   Document document;
   document["mesh"] = mesh_text(plan);
-  document["summary"] = summary_document(numbers, LikeRows(compiled.graph));
+  document["summary"] = summary_document(numbers, RepeatedRows(compiled.graph));
   document["notes"] = to_document(numbers.notes);
   document["parameters"] = Document::List{};
   for (const ValueFacts& facts : parameters_of(compiled.graph, sharded))
@@ -92,35 +92,37 @@ Document plan_document(const Compiled& compiled, const Plan& plan, const PlanNum
   return document;
 }
 
-std::string notes_text(const std::vector<ShardingNote>& notes, const LikeRows& like) {
-  const std::string table = notes_table(notes, like);
+std::string notes_text(const std::vector<ShardingNote>& notes, const RepeatedRows& repeated) {
+  const std::string table = notes_table(notes, repeated);
   return table.empty() ? "" : "\nNotes on the placements\n" + table;
 }
 
-std::string parameters_text(const Graph& graph, const ShardedGraph& sharded, const LikeRows& like) {
+std::string parameters_text(const Graph& graph, const ShardedGraph& sharded,
+                            const RepeatedRows& repeated) {
   std::vector<TableRow> rows;
   for (const ValueFacts& facts : parameters_of(graph, sharded))
     rows.push_back(
         {facts.name, facts.placement, facts.local, to_text(facts.bytes), reason_text(facts)});
   TextTable table({"parameter", "placement", "at rank 0", "bytes per rank", "why"}, "lllrl");
-  for (TableRow& row : like.joined(rows, 0)) table.add(std::move(row));
+  for (TableRow& row : repeated.joined(rows, 0)) table.add(std::move(row));
   return "\nParameters\n" + table.text();
 }
 
-std::string communications_text(const std::vector<CommunicationFacts>& list, const LikeRows& like) {
+std::string communications_text(const std::vector<CommunicationFacts>& list,
+                                const RepeatedRows& repeated) {
   if (list.empty()) return "\nCommunication of a step: none\n";
   std::vector<TableRow> rows;
   for (const CommunicationFacts& facts : list) {
     TableRow& row = rows.emplace_back();
-    if (!like.is_joining()) row.push_back(std::to_string(facts.exchange));
+    if (!repeated.is_joining()) row.push_back(std::to_string(facts.exchange));
     row.insert(row.end(),
                {std::string(to_text(facts.role)), kind_text(facts), facts.value, facts.from,
                 facts.to, to_text(facts.bytes), to_text(facts.least), facts.reason});
   }
   TableRow head{"role", "kind", "value", "from", "to", "bytes per rank", "minimum", "why"};
-  if (!like.is_joining()) head.insert(head.begin(), "exchange");
-  TextTable table(head, like.is_joining() ? "lllllrrl" : "rlllllrrl");
-  for (TableRow& row : like.joined(rows, 2)) table.add(std::move(row));
+  if (!repeated.is_joining()) head.insert(head.begin(), "exchange");
+  TextTable table(head, repeated.is_joining() ? "lllllrrl" : "rlllllrrl");
+  for (TableRow& row : repeated.joined(rows, 2)) table.add(std::move(row));
   TextTable totals({"role", "exchanges", "tensors", "bytes per rank"}, "lrrr");
   const auto add_total = [&](std::string name, const Total& total) {
     totals.add({std::move(name), std::to_string(total.exchanges.size()),
@@ -151,11 +153,12 @@ std::string schedule_text(const Compiled& compiled, const Plan& plan) {
          worth_text(*compiled.pipeline, stages);
 }
 
-/// The tables behind the summary.
+/// The tables after the summary.
 std::string tables_text(const Compiled& compiled, const Plan& plan, const PlanNumbers& numbers,
-                        const LikeRows& like) {
-  return notes_text(numbers.notes, like) + parameters_text(compiled.graph, compiled.sharded, like) +
-         communications_text(communications_of(compiled.tasks), like) +
+                        const RepeatedRows& repeated) {
+  return notes_text(numbers.notes, repeated) +
+         parameters_text(compiled.graph, compiled.sharded, repeated) +
+         communications_text(communications_of(compiled.tasks), repeated) +
          memory_text(numbers.memory) + schedule_text(compiled, plan);
 }
 
@@ -210,8 +213,9 @@ void ExplainCommand::describe(OptionParser& parser) {
   parser.optional_argument(
       "NAME", "Values and ops to explain: a name or a pattern such as 'blocks.*.attn.q'", name);
   parser.flag({"--passes", "", "Print the output of every compiler pass"}, passes);
-  parser.flag({"--resolved", "", "Print the plan with every placement, as a plan file"},
-              resolved_plan);
+  parser.flag({"--explicit", "", "Print the plan with every placement, as a plan file"},
+              explicit_plan);
+  parser.flag({"--resolved", "", "The former name of --explicit"}, explicit_plan);
   parser.flag({"--print-plan", "", "Print the plan, also that of a preset, as a plan file"},
               print_plan);
   parser.flag({"--stages", "", "The former name of --passes"}, passes);
@@ -227,15 +231,15 @@ void ExplainCommand::describe(OptionParser& parser) {
   add_options(parser, compilation);
   add_options(parser, output);
   parser.check([this] {
-    if (compare && (resolved_plan || print_plan || rank || !name.empty()))
-      refuse_usage("--compare does not go with NAME, --rank, --resolved or --print-plan",
+    if (compare && (explicit_plan || print_plan || rank || !name.empty()))
+      refuse_usage("--compare does not go with NAME, --rank, --explicit or --print-plan",
                    "it compares the numbers of whole plans", "leave out one of the two");
     const bool says_more = passes || full || every_layer || rank || !name.empty();
-    if (resolved_plan && print_plan)
-      refuse_usage("--resolved does not go with --print-plan", "each prints another plan file",
+    if (explicit_plan && print_plan)
+      refuse_usage("--explicit does not go with --print-plan", "each prints another plan file",
                    "leave out one of the two");
-    if ((resolved_plan || print_plan) && says_more)
-      refuse_usage(std::string(resolved_plan ? "--resolved" : "--print-plan") +
+    if ((explicit_plan || print_plan) && says_more)
+      refuse_usage(std::string(explicit_plan ? "--explicit" : "--print-plan") +
                        " does not go with NAME, --passes, --full, --every-layer or --rank",
                    "it prints a plan file and nothing else", "leave out one of the two");
   });
@@ -246,9 +250,9 @@ ExitCode ExplainCommand::run(Processes&) {
   set_sizes(session.config.model, session.config.data);
   const Graph graph = training_graph(session.config);
   check_fits(session.plan, graph);
-  if (resolved_plan || print_plan) {
+  if (explicit_plan || print_plan) {
     const Plan plan =
-        resolved_plan ? tessera::resolved_plan(session.config, session.plan) : session.plan;
+        explicit_plan ? tessera::explicit_plan(session.config, session.plan) : session.plan;
     std::cout << to_json(to_document(plan, graph), 2) << "\n";
     return ExitCode::kDone;
   }
@@ -264,44 +268,44 @@ ExitCode ExplainCommand::run(Processes&) {
     };
   const Compiled compiled = compile(graph, session.plan, options);
   if (rank) return explain_rank(output, compiled, *rank);
-  Answer answer;
+  Result result;
   if (!name.empty()) {
-    answer = {explain_name_document(graph, compiled, name),
+    result = {explain_name_document(graph, compiled, name),
               explain_name_text(graph, compiled, name)};
-    if (config.plan.is_automatic()) explain_choice(session.plan, answer);
+    if (config.plan.is_automatic()) explain_choice(session.plan, result);
   } else {
-    answer = explain_plan(compiled, session.plan);
+    result = explain_plan(compiled, session.plan);
   }
-  answer.document["passes"] = passes_document(compiled.passes, texts);
-  print_result(output, answer.document, answer.text + (passes ? times_text(compiled.passes) : ""));
+  result.document["passes"] = passes_document(compiled.passes, texts);
+  print_result(output, result.document, result.text + (passes ? times_text(compiled.passes) : ""));
   return ExitCode::kDone;
 }
 
-ExplainCommand::Answer ExplainCommand::explain_plan(const Compiled& compiled,
+ExplainCommand::Result ExplainCommand::explain_plan(const Compiled& compiled,
                                                     const Plan& plan) const {
   const PlanNumbers numbers = numbers_of(compiled, plan_summary(plan));
-  const LikeRows like = every_layer ? LikeRows() : LikeRows(compiled.graph);
-  Answer answer{plan_document(compiled, plan, numbers), ""};
+  const RepeatedRows repeated = every_layer ? RepeatedRows() : RepeatedRows(compiled.graph);
+  Result result{plan_document(compiled, plan, numbers), ""};
   if (compare) {
     const PlanNumbers other = numbers_of_compared();
-    const PlanComparison comparison = comparison_of(numbers, other, like);
-    answer.document["comparison"] = comparison_document(numbers, other, comparison);
-    answer.text = comparison_text(numbers, other, comparison, is_full() ? 0 : kComparedLines);
-    return answer;
+    const PlanComparison comparison = comparison_of(numbers, other, repeated);
+    result.document["comparison"] = comparison_document(numbers, other, comparison);
+    result.text = comparison_text(numbers, other, comparison, is_full() ? 0 : kComparedLines);
+    return result;
   }
-  answer.text = summary_text(numbers, like) +
-                (is_full() ? tables_text(compiled, plan, numbers, like)
+  result.text = summary_text(numbers, repeated) +
+                (is_full() ? tables_text(compiled, plan, numbers, repeated)
                            : "--full prints every tensor, placement and exchange\n");
-  return answer;
+  return result;
 }
 
-void ExplainCommand::explain_choice(const Plan& plan, Answer& answer) const {
+void ExplainCommand::explain_choice(const Plan& plan, Result& result) const {
   const int ranks = plan.rank_count();
   const ConfigFile file = read_config_file(config.file, config.overrides.sets, ranks);
   const ExplainedChoice choice =
-      explained_choice(automatic_planning(file, ranks, config.automatic), plan, name);
-  answer.document["choice"] = choice_document(choice);
-  answer.text += choice_text(choice);
+      explained_choice(automatic_plan_search(file, ranks, config.automatic), plan, name);
+  result.document["choice"] = choice_document(choice);
+  result.text += choice_text(choice);
 }
 
 PlanNumbers ExplainCommand::numbers_of_compared() const {

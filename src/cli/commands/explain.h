@@ -21,21 +21,21 @@ struct ExplainCommand : Command {
   std::string name;         // of values and ops, or a pattern; "": explains the whole plan
   std::optional<int> rank;  // prints the program of this rank instead
   bool passes = false;
-  bool resolved_plan = false;
+  bool explicit_plan = false;
   bool print_plan = false;
-  bool full = false;                   // prints all tables behind the summary
-  bool every_layer = false;            // the same, without joining the lines of like layers
+  bool full = false;                   // prints all tables after the summary
+  bool every_layer = false;            // the same, without joining the lines of repeated layers
   std::optional<std::string> compare;  // another plan: a file, "serial" or a preset
 
  private:
-  struct Answer {
+  struct Result {
     Document document;
     std::string text;
   };
   bool is_full() const { return full || every_layer; }
-  Answer explain_plan(const Compiled& compiled, const Plan& plan) const;
+  Result explain_plan(const Compiled& compiled, const Plan& plan) const;
   /// Adds the price of the placement of `name` in a plan that was found.
-  void explain_choice(const Plan& plan, Answer& answer) const;
+  void explain_choice(const Plan& plan, Result& result) const;
   PlanNumbers numbers_of_compared() const;
 };
 

@@ -27,8 +27,8 @@ void check_is_complete(const LaunchCommand& launch) {
                  "write tessera launch -n 4 -- train CONFIG --plan FILE --out DIR");
   if (fs::path(launch.command.front()).filename() == "tessera")
     refuse_usage("tessera launch is told to launch '" + launch.command.front() + "'",
-                 "it starts this program, so the words behind -- begin with a command of it",
-                 "leave out '" + launch.command.front() + "' behind --");
+                 "it starts this program, so the words after -- begin with a command of it",
+                 "leave out '" + launch.command.front() + "' after --");
 }
 
 /// The processes of a command without -n: one for each rank of its plan.

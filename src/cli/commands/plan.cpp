@@ -10,9 +10,9 @@
 #include "cli/print/plan/explain_choice.h"
 #include "cli/print/plan/explain_name.h"
 #include "cli/print/plan/measured_text.h"
-#include "cli/print/plan/plan_answer.h"
 #include "cli/print/plan/plan_numbers.h"
 #include "cli/print/plan/plan_report.h"
+#include "cli/print/plan/plan_search_text.h"
 #include "cli/print/plan/stages_text.h"
 #include "cli/print/plan/summary.h"
 #include "cli/run/earlier_plans.h"
@@ -40,7 +40,7 @@ DescribedPlan described(const Planned& planned, bool moves_boundaries) {
     const Compiled compiled = compile_on(request, plan);
     PlanNumbers numbers = numbers_of(compiled, plan_summary(plan));
     numbers.reserve = planned.best()->fullest.memory.reserve;
-    return DescribedPlan{heading + summary_text(numbers, LikeRows(compiled.graph)),
+    return DescribedPlan{heading + summary_text(numbers, RepeatedRows(compiled.graph)),
                          described_stages(planned, compiled, moves_boundaries)};
   };
   if (best.shorter.empty()) return describe(planned.request(), best.plan, "");
@@ -80,10 +80,13 @@ void PlanCommand::describe(OptionParser& parser) {
                "and one more, with half and twice the bandwidth, and with train.precision = bf16, "
                "and print what it would change"},
               changes_devices);
-  parser.number({"--polish", "N",
-                 "Simulate N single changes of the best plan: the placements of a class of ops or "
-                 "of a value, buckets, micro-batches; default: 3 of a pipeline, else none"},
-                polish, 1);
+  parser.number(
+      {"--local-search", "N",
+       "Simulate N neighbours of the best plan, each with one change: the placements of a "
+       "class of ops or of a value, buckets, micro-batches; default: 3 of a pipeline, "
+       "else none"},
+      local_search, 1);
+  parser.number({"--polish", "N", "The former name of --local-search"}, local_search, 1);
   parser.number({"--measure-top", "K",
                  "Run the best K plans for five steps each on this machine, and take the fastest; "
                  "the cluster has to be cores of one machine"},
@@ -93,7 +96,7 @@ void PlanCommand::describe(OptionParser& parser) {
               no_cache);
   parser.real(
       {"--time-limit", "S",
-       "Begin no further candidate or search after S seconds; the answer then depends on the "
+       "Begin no further candidate or search after S seconds; the best plan then depends on the "
        "speed of this machine"},
       time_limit, 0);
   parser.check([this] {
@@ -108,7 +111,7 @@ void PlanCommand::describe(OptionParser& parser) {
 /// The ranks of the plan, or with --max-ranks their limit.
 int PlanCommand::rank_limit(const Cluster& machines) const {
   const int count = max_ranks.value_or(ranks.value_or(machines.device_count()));
-  in_order(machines, count);  // refuses more ranks than devices
+  identity_mapping(machines, count);  // refuses more ranks than devices
   return count;
 }
 
@@ -119,7 +122,7 @@ std::vector<Candidate> PlanCommand::compared_candidates(const Planned& planned) 
     Plan plan = is_preset(name) ? preset_plan(parse_preset(name), *planned.graph, ranks_of_rest)
                                 : read_plan(name, ranks_of_rest);
     check_fits(plan, *planned.graph);
-    in_order(*planned.cluster, plan.hardware());  // refuses what the cluster lacks
+    identity_mapping(*planned.cluster, plan.hardware());  // refuses what the cluster lacks
     list.push_back({Candidate::Source::kCompared, name, std::move(plan)});
   }
   return list;
@@ -148,20 +151,20 @@ ExitCode PlanCommand::run(Processes&) {
   if (explained) check_is_named(*planned.graph, *explained);
   if (measure_top) check_can_measure(*planned.cluster, planned.cluster_name);
   planned.constraints = fixed_decisions(read, fixed, *planned.graph, count, max_ranks.has_value());
-  planned.polish_trials = polish.value_or(0);
+  planned.local_search_trials = local_search.value_or(0);
   const EarlierPlans earlier(no_cache ? std::nullopt : cache_folder());
-  find_answer(planned, {compared_candidates(planned), earlier.candidates(planned)}, evaluation());
+  find_result(planned, {compared_candidates(planned), earlier.candidates(planned)}, evaluation());
   if (measure_top) measure_best(planned, *measure_top);
-  const bool is_reproducible = planned.answer.not_tried == 0 && !planned.answer.measured;
+  const bool is_reproducible = planned.result.not_tried == 0 && !planned.result.measured;
   if (planned.best() && is_reproducible && compared.empty() && !no_cache)
     earlier.keep(planned, cached_document(planned));
-  return print_answer(planned);
+  return print_plan_search(planned);
 }
 
-ExitCode PlanCommand::print_answer(const Planned& planned) const {
-  Document document = answer_document(planned);
+ExitCode PlanCommand::print_plan_search(const Planned& planned) const {
+  Document document = plan_search_document(planned);
   std::string text = verdict_line(planned);
-  for (const std::string& note : planning_notes(planned)) text += "note: " + note + "\n";
+  for (const std::string& note : plan_search_notes(planned)) text += "note: " + note + "\n";
   text += problem_text(planned) + floor_text(planned) + axes_text(planned);
   const EvaluatedCandidate* best = planned.best();
   document["plan"] = document["stages"] = Document();
@@ -182,7 +185,7 @@ ExitCode PlanCommand::print_answer(const Planned& planned) const {
     }
     text += "\n" + plan.summary + stages_text(planned, plan.stages);
   }
-  text += "\nCompared\n" + ranking_text(planned) + measured_text(planned.answer);
+  text += "\nCompared\n" + ranking_text(planned) + measured_text(planned.result);
   if (explained && best) {
     const ExplainedChoice choice = explained_choice(planned, best->candidate.plan, *explained);
     document["choice"] = choice_document(choice);
@@ -195,7 +198,7 @@ ExitCode PlanCommand::print_answer(const Planned& planned) const {
     document["changes"] = sensitivity_document(changes);
     text += sensitivity_text(changes);
   }
-  if (report && !planned.answer.candidates.empty())
+  if (report && !planned.result.candidates.empty())
     write_file(*report, plan_report_html(planned, file));
   print_result(output, document, text);
   return best ? ExitCode::kDone : ExitCode::kNoPlan;

@@ -6,7 +6,7 @@
 #include <vector>
 
 #include "cli/command.h"
-#include "cli/run/planning.h"
+#include "cli/run/plan_search.h"
 #include "cli/shared_options.h"
 
 namespace tessera {
@@ -29,13 +29,13 @@ struct PlanCommand : Command {
   double time_limit = 0;                 // seconds; 0: none
   bool no_cache = false;
   bool changes_devices = false;  // --sensitivity
-  std::optional<int> polish, measure_top;
+  std::optional<int> local_search, measure_top;
 
  private:
   int rank_limit(const Cluster& machines) const;
   std::vector<Candidate> compared_candidates(const Planned& planned) const;
   EvaluationOptions evaluation() const;
-  ExitCode print_answer(const Planned& planned) const;
+  ExitCode print_plan_search(const Planned& planned) const;
 };
 
 }  // namespace tessera

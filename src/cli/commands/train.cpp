@@ -21,7 +21,7 @@
 #include "cli/run/trainer.h"
 #include "cli/standard_streams.h"
 #include "launch/stop_signals.h"
-#include "lower/waste.h"
+#include "lower/redundant_work.h"
 
 namespace tessera {
 namespace {

@@ -72,7 +72,7 @@ std::string switches_text(const std::vector<std::vector<std::string>>& below) {
   return text + (below.size() > kListedSwitches ? " | ..." : "");
 }
 
-/// A line of the drawing: what, and behind it its links.
+/// A line of the drawing: what, and after it its links.
 struct DrawnLine {
   int depth = 0;
   std::string what, links;
@@ -163,7 +163,7 @@ std::string drawing(const Cluster& cluster) {
   return text;
 }
 
-/// Clusters of unlike machines are several device meshes.
+/// Clusters of different machines are several device meshes.
 std::string meshes_text(const Cluster& cluster) {
   const std::vector<DeviceMesh> meshes = cluster.device_meshes();
   if (meshes.size() < 2) return "";
@@ -172,7 +172,7 @@ std::string meshes_text(const Cluster& cluster) {
     table.add({mesh.type, std::to_string(mesh.machines.size()),
                std::to_string(mesh.devices_per_machine),
                cluster.name(mesh.devices.front()) + " .. " + cluster.name(mesh.devices.back())});
-  return "\nMeshes of like devices\n" + table.text();
+  return "\nMeshes of identical devices\n" + table.text();
 }
 
 std::string assumed_text(const ClusterDescription& cluster) {

@@ -53,11 +53,11 @@ TEST(CliClusterText, HasTheMatrixOfAMachineWithDirectLinks) {
 
 TEST(CliClusterText, NamesTheMeshesOfUnlikeMachines) {
   EXPECT_THAT(cluster_text(parse_cluster_line("2x4xv100+2x8xp100")),
-              HasSubstr("Meshes of like devices\n"
+              HasSubstr("Meshes of identical devices\n"
                         "  mesh of   machines  devices of each  devices\n"
                         "  v100-16g         2                4  n0/0 .. n1/3\n"
                         "  p100             2                8  n2/0 .. n3/7\n"));
-  EXPECT_THAT(cluster_text(parsed(kRacks)), Not(HasSubstr("Meshes of like devices")));
+  EXPECT_THAT(cluster_text(parsed(kRacks)), Not(HasSubstr("Meshes of identical devices")));
 }
 
 TEST(CliClusterText, ListsWhatIsAssumed) {

@@ -7,8 +7,8 @@
 
 #include "base/text/count_text.h"
 #include "base/text/text.h"
-#include "cli/print/like_rows.h"
 #include "cli/print/plan/explanation.h"
+#include "cli/print/repeated_rows.h"
 #include "cli/print/text_table.h"
 #include "prediction/step_text.h"
 
@@ -175,7 +175,7 @@ ReportedPlan reported(const std::string& name, const std::string& summary, const
     rows.push_back({facts.name, facts.placement, facts.local});
     bytes.push_back(facts.bytes);
   }
-  for (const JoinedRow& row : LikeRows(compiled.graph).groups(rows)) {
+  for (const JoinedRow& row : RepeatedRows(compiled.graph).groups(rows)) {
     Bytes sum{0};
     for (size_t member : row.members) sum += bytes[member];
     plan.shardings.push_back(
@@ -207,7 +207,8 @@ Document to_document(const PredictedRun& run) {
     const RankMemoryNeed& memory = prediction.memory[i];
     Document item;
     item["rank"] = rank.rank;
-    item["like_rank"] = rank.like;
+    item["representative_rank"] = rank.representative;
+    item["like_rank"] = rank.representative;  // its former name
     item["device"] = run.cluster->name(run.deployment.device(rank.rank));
     item["compute_ms"] = 1e3 * rank.compute.value();
     item["exposed_ms"] = Document::Table{};

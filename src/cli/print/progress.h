@@ -56,7 +56,7 @@ class Progress {
   /// the second one. Lines are some seconds apart.
   void within(double done);
   /// The time that is left by the progress of within() since its first call with progress, which is
-  /// behind the compiler; 0 in the second after that, and at the end.
+  /// after the compiler; 0 in the second after that, and at the end.
   Seconds left() const { return left_; }
   /// Prints a line between the steps.
   void note(const std::string& line);

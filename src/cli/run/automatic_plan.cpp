@@ -8,7 +8,7 @@
 #include "base/error.h"
 #include "base/text/count_text.h"
 #include "cli/print/plan/measured_text.h"
-#include "cli/print/plan/plan_answer.h"
+#include "cli/print/plan/plan_search_text.h"
 #include "cli/run/earlier_plans.h"
 #include "cli/run/fixed_decisions.h"
 #include "cli/run/measured_plans.h"
@@ -44,13 +44,13 @@ std::shared_ptr<const Cluster> cluster_for(const AutomaticOptions& options) {
 }
 
 Document found(const ConfigFile& file, int ranks, const AutomaticOptions& options) {
-  Planned planned = automatic_planning(file, ranks, options);
+  Planned planned = automatic_plan_search(file, ranks, options);
   if (options.measure_top) check_can_measure(*planned.cluster, planned.cluster_name);
-  planned.polish_trials = options.polish.value_or(0);
+  planned.local_search_trials = options.local_search.value_or(0);
   const EarlierPlans earlier(options.no_cache ? std::nullopt : cache_folder());
   if (!options.measure_top)  // what is measured depends on the moment, too
-    if (const std::optional<Document> kept = earlier.answer(planned)) return *kept;
-  find_answer(planned, {.earlier = earlier.candidates(planned)});
+    if (const std::optional<Document> kept = earlier.result(planned)) return *kept;
+  find_result(planned, {.earlier = earlier.candidates(planned)});
   if (!planned.best()) refuse_misfit(planned);
   if (options.measure_top) measure_best(planned, *options.measure_top);
   const Document document = cached_document(planned);
@@ -83,12 +83,12 @@ Plan automatic_plan(const ConfigFile& file, int ranks, const AutomaticOptions& o
   return std::move(found.plan);
 }
 
-Planned automatic_planning(const ConfigFile& file, int ranks, const AutomaticOptions& options) {
+Planned automatic_plan_search(const ConfigFile& file, int ranks, const AutomaticOptions& options) {
   const auto cluster = cluster_for(options);
   const std::string& name = cluster->description().name;
   Planned planned =
       to_be_planned(file.run, cluster, name.empty() ? options.cluster.value_or("") : name);
-  in_order(*cluster, ranks);
+  identity_mapping(*cluster, ranks);
   planned.constraints = fixed_decisions(file, "", *planned.graph, ranks, false);
   return planned;
 }

@@ -5,7 +5,7 @@
 #include <string>
 #include <vector>
 
-#include "cli/run/planning.h"
+#include "cli/run/plan_search.h"
 #include "cli/shared_options.h"
 #include "engine/engine.h"
 
@@ -29,8 +29,8 @@ AutomaticPlan find_automatic_plan(const ConfigFile& file, int ranks,
 Plan automatic_plan(const ConfigFile& file, int ranks, const AutomaticOptions& options);
 
 /// A configuration for which a plan of `ranks` ranks is wanted: its graph, the cluster of the
-/// options and the constraints. Its answer is empty.
-Planned automatic_planning(const ConfigFile& file, int ranks, const AutomaticOptions& options);
+/// options and the constraints. Its result is empty.
+Planned automatic_plan_search(const ConfigFile& file, int ranks, const AutomaticOptions& options);
 
 /// The number of ranks of an automatic plan when neither the command line nor the launcher gives
 /// one: the devices of the cluster.

@@ -6,7 +6,7 @@
 
 #include "base/error.h"
 #include "cli/print/plan/measured_text.h"
-#include "cli/print/plan/plan_answer.h"
+#include "cli/print/plan/plan_search_text.h"
 
 namespace tessera {
 namespace {
@@ -37,8 +37,8 @@ bool is_usable(const Document& kept, const Planned& planned) {
 
 }  // namespace
 
-std::optional<Document> EarlierPlans::answer(const Planned& planned) const {
-  std::optional<Document> kept = answers_.find(cache_key(planned));
+std::optional<Document> EarlierPlans::result(const Planned& planned) const {
+  std::optional<Document> kept = results_.find(cache_key(planned));
   if (kept && !is_usable(*kept, planned)) kept.reset();
   return kept;
 }
@@ -60,7 +60,7 @@ std::vector<Candidate> EarlierPlans::candidates(const Planned& planned) const {
 }
 
 void EarlierPlans::keep(const Planned& planned, const Document& document) const {
-  answers_.keep(cache_key(planned), document);
+  results_.keep(cache_key(planned), document);
   of_graphs_.keep(key_of_graph(planned, planned.best()->ranks()), document);
 }
 
@@ -70,8 +70,8 @@ Document cached_document(const Planned& planned) {
   document[kName] = planned.best()->candidate.name;
   document[kVerdict] = Document::List{};
   for (const std::string& line : verdict_lines(planned)) document[kVerdict].append(line);
-  if (planned.answer.measured)
-    document[kVerdict].append("measured       " + measured_note(planned.answer));
+  if (planned.result.measured)
+    document[kVerdict].append("measured       " + measured_note(planned.result));
   return document;
 }
 

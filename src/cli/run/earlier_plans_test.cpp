@@ -15,7 +15,7 @@ using testing::IsEmpty;
 
 class EarlierPlansOfATest : public testing::Test {
  protected:
-  /// A planning for an mlp whose data is a text of a few lines.
+  /// A plan search for an mlp whose data is a text of a few lines.
   Planned planning(const std::string& cluster, int ranks, const std::string& fixed = "",
                    int64_t width = 16) const {
     const std::filesystem::path text = folder_ / "text";
@@ -36,7 +36,7 @@ class EarlierPlansOfATest : public testing::Test {
 };
 
 void plan_and_keep(Planned planned, const EarlierPlans& earlier) {
-  find_answer(planned, {});
+  find_result(planned, {});
   ASSERT_TRUE(planned.best());
   earlier.keep(planned, cached_document(planned));
 }
@@ -50,8 +50,8 @@ TEST_F(EarlierPlansOfATest, APlanForAnotherClusterIsACandidate) {
   ASSERT_EQ(found.size(), 1U);
   EXPECT_EQ(found[0].source, Candidate::Source::kCached);
   EXPECT_THAT(found[0].name, testing::StartsWith("earlier "));
-  EXPECT_FALSE(earlier.answer(other)) << "it is of another cluster";
-  EXPECT_TRUE(earlier.answer(planning("cpu:2", 2)));
+  EXPECT_FALSE(earlier.result(other)) << "it is of another cluster";
+  EXPECT_TRUE(earlier.result(planning("cpu:2", 2)));
 }
 
 TEST_F(EarlierPlansOfATest, OtherGraphsRanksAndDegreesHaveNone) {
@@ -67,14 +67,14 @@ TEST_F(EarlierPlansOfATest, OtherGraphsRanksAndDegreesHaveNone) {
   EXPECT_EQ(earlier.candidates(at_most).size(), 1U);
 }
 
-TEST_F(EarlierPlansOfATest, TheAnswerIsNeverWorseThanAnEarlierPlan) {
+TEST_F(EarlierPlansOfATest, TheBestPlanIsNeverWorseThanAnEarlierPlan) {
   const EarlierPlans earlier(plans());
   plan_and_keep(planning("2xa100-80g", 2), earlier);
   Planned planned = planning("cpu:2", 2);
   const std::vector<Candidate> candidates = earlier.candidates(planned);
-  find_answer(planned, {});
+  find_result(planned, {});
   const Seconds without = planned.best()->step();
-  find_answer(planned, {.earlier = candidates});
+  find_result(planned, {.earlier = candidates});
   EXPECT_LE(planned.best()->step(), without);
   const Evaluations alone = evaluate(planned.request(), candidates);
   ASSERT_EQ(alone.evaluated.size(), 1U);
@@ -92,7 +92,7 @@ TEST_F(EarlierPlansOfATest, ADamagedEntryIsNoCandidate) {
     write_file(entry.path(), text.replace(at, 11, "\"format\": 9"));
   }
   EXPECT_THAT(earlier.candidates(planning("4xa100-80g", 2)), IsEmpty());
-  EXPECT_FALSE(earlier.answer(planning("cpu:2", 2)));
+  EXPECT_FALSE(earlier.result(planning("cpu:2", 2)));
   EXPECT_THAT(EarlierPlans(std::nullopt).candidates(planning("cpu:2", 2)), IsEmpty());
 }
 

@@ -84,7 +84,7 @@ PlanConstraints fixed_decisions(const ConfigFile& file, const std::string& fixed
                                                      parallel.empty() ? kFix : kParallel)
                                     : constraints_of(ranks, may_use_fewer, both(parallel, option),
                                                      std::string(kParallel) + " and " + kFix);
-  stages_behind(graph, constraints.boundaries);  // refuses names that the model has not
+  stages_after(graph, constraints.boundaries);  // refuses names that the model has not
   const std::optional<Plan> marked = marked_plan(file, ranks);
   if (marked && is_file)
     throw UserError(std::string(kFix) + " " + fixed + " contradicts the marks of " + kParallel,

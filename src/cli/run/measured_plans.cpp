@@ -40,7 +40,7 @@ void measure_best(Planned& planned, int64_t count) {
   RunConfig config = planned.config;
   const auto data = load_data_of(config);
   choose_by_measurement(
-      planned.answer, planned.constraints, count, [&](const EvaluatedCandidate& candidate) {
+      planned.result, planned.constraints, count, [&](const EvaluatedCandidate& candidate) {
         const Plan& plan = candidate.candidate.plan;
         const Seconds step = measure_step(resolved_for(config, plan), plan, data, kMeasuredSteps);
         std::cerr << fmt::format("measure: {} takes {}\n", candidate.candidate.name,

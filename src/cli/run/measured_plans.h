@@ -3,7 +3,7 @@
 
 #include <cstdint>
 
-#include "cli/run/planning.h"
+#include "cli/run/plan_search.h"
 
 namespace tessera {
 
@@ -11,8 +11,8 @@ namespace tessera {
 ///   throws  UserError (2) for a cluster whose devices are not the cores of one machine
 void check_can_measure(const Cluster& cluster, const std::string& cluster_name);
 
-/// Runs those `count` plans of the answer that are predicted to be the fastest, with their ranks as
-/// threads of this process, and makes the fastest one the answer.
+/// Runs those `count` plans of the result that are predicted to be the fastest, with their ranks
+/// as threads of this process, and makes the fastest one the best plan.
 ///
 ///   throws  UserError of the data of the configuration, and of a run
 void measure_best(Planned& planned, int64_t count);

@@ -84,7 +84,7 @@ PredictedRun predict_run(const Workload& work, const Plan& plan, const Compiled&
 Deployment deployment_of(const Plan& plan, const NamedCluster& cluster) {
   const std::vector<std::string> hardware = plan.hardware();
   if (!plan.mapping || plan.mapping->cluster != cluster.name)
-    return in_order(*cluster.cluster, hardware);
+    return identity_mapping(*cluster.cluster, hardware);
   Deployment deployment = on_named_devices(*cluster.cluster, plan.mapping->devices);
   check_hardware(deployment, hardware);
   return deployment;
@@ -96,8 +96,8 @@ PredictedRun predict_mapped_run(const Workload& work, Plan& plan, const Compiled
   set_hardware(*cluster.cluster, plan.hardware(), input);
   MappedRanks mapped;
   mapped.mapping = map_ranks(input, *cluster.cluster);
-  mapped.in_order = mapping_cost(input, *cluster.cluster,
-                                 in_order(*cluster.cluster, plan.hardware()).device_of_rank);
+  mapped.in_order = mapping_cost(
+      input, *cluster.cluster, identity_mapping(*cluster.cluster, plan.hardware()).device_of_rank);
   mapped.step_before = run.prediction.step;
   Plan with_mapping = plan;
   with_mapping.mapping = {.cluster = cluster.name, .devices = {}};

@@ -55,14 +55,14 @@ Sensitivity planned_again(const std::string& change, const PlanRequest& request,
                           const PlanConstraints& constraints, const Plan* kept,
                           const std::string& name, int64_t max_presets = 0) {
   Sensitivity result{change};
-  PlanningOptions options{.constraints = constraints};
+  PlanSearchOptions options{.constraints = constraints};
   if (kept) options.compared = {{Candidate::Source::kCompared, kKept, *kept}};
   options.max_presets = max_presets;
-  const PlanningAnswer answer = find_plan(request, options);
-  const EvaluatedCandidate* compared = answer.find(Candidate::Source::kCompared);
+  const PlanSearchResult found = find_plan(request, options);
+  const EvaluatedCandidate* compared = found.find(Candidate::Source::kCompared);
   if (compared && compared->fits()) result.kept = compared->step();
-  if (!answer.best) return result;
-  const EvaluatedCandidate& best = answer.candidates[*answer.best];
+  if (!found.best) return result;
+  const EvaluatedCandidate& best = found.candidates[*found.best];
   result.best = best.step();
   result.memory = best.fullest.memory.all();
   // Of equal steps the kept plan counts.
@@ -141,7 +141,7 @@ std::optional<Sensitivity> precision_sensitivity(const Planned& planned) {
   const Plan& kept = planned.best()->candidate.plan;
   return planned_again("train.precision = " + std::string(to_text(dtype)),
                        {graph, *planned.cluster}, planned.constraints,
-                       kept.shardings ? nullptr : &kept, "", PlanningOptions().max_presets);
+                       kept.shardings ? nullptr : &kept, "", PlanSearchOptions().max_presets);
 }
 
 }  // namespace tessera

@@ -5,7 +5,7 @@
 #include <string>
 #include <vector>
 
-#include "cli/run/planning.h"
+#include "cli/run/plan_search.h"
 
 namespace tessera {
 
@@ -27,7 +27,7 @@ struct Sensitivity {
 ///   kept      the plan; its ranks stay as many
 ///   name      of an op or a value of its program
 ///   requires  planned.constraints holds for `kept`
-///   time      six plannings
+///   time      six plan searches
 std::vector<Sensitivity> sensitivities(const Planned& planned, const Plan& kept,
                                        const std::string& name);
 
@@ -38,7 +38,7 @@ std::vector<Sensitivity> sensitivities(const Planned& planned, const Plan& kept,
 /// marks.
 ///
 ///   requires  planned.best()
-///   time      four plannings
+///   time      four plan searches
 std::vector<Sensitivity> device_sensitivities(const Planned& planned);
 
 /// Products in bf16, which is for the user to choose, since it changes results; nullopt where they
@@ -46,7 +46,7 @@ std::vector<Sensitivity> device_sensitivities(const Planned& planned);
 /// it is it does not run.
 ///
 ///   requires  planned.best()
-///   time      one planning
+///   time      one plan search
 std::optional<Sensitivity> precision_sensitivity(const Planned& planned);
 
 }  // namespace tessera

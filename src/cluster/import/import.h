@@ -27,12 +27,12 @@ std::optional<ImportFormat> import_format(std::string_view text);
 /// What the options of a line add to a file: "topology.conf;machine=8xa100-80g;ib=400Gb".
 ///
 ///     device=NAME         the device, for matrices of nvidia-smi and for NCCL
-///     machines=COUNT      like machines, for matrices of nvidia-smi and for NCCL
+///     machines=COUNT      identical machines, for matrices of nvidia-smi and for NCCL
 ///     machine=8xNAME      each machine, for Slurm
 ///     oversubscription=2  of all levels of switches above the lowest one, for Slurm
 ///     NAME=400Gb          the network and the bandwidth of a port, as in a line without a file
 ///
-///   options  the texts behind each ;
+///   options  the texts after each ;
 ///   throws   UserError (78) with the line of the file, or with the key of a JSON file
 ClusterDescription import_cluster(std::string_view text, const std::string& file,
                                   const std::vector<std::string>& options = {});
@@ -44,7 +44,7 @@ const DevicePreset& device_preset(const MachineTopology& topology, const std::st
 
 /// The oversubscription of levels above the lowest one: as given, or 1 for 0.
 double oversubscription_of(double given);
-/// So many levels above the lowest one; from there on it has an oversubscription for a bandwidth.
+/// n levels above the lowest one; from there on it has an oversubscription for a bandwidth.
 LinkLevel level_above(const LinkLevel& lowest, size_t levels);
 /// Adds what is assumed of the levels of switches.
 ///   oversubscription  0 when it is not given

@@ -97,7 +97,7 @@ std::string outer_name(const MachineTopology& topology) {
   return farthest == PciPath::kSystem ? "socket" : "host";
 }
 
-/// The levels of PCIe: behind one bridge, in one NUMA node, in the machine.
+/// The levels of PCIe: below one bridge, in one NUMA node, in the machine.
 std::vector<InnerLevel> pcie_levels(const MachineTopology& topology, double rate) {
   std::vector<InnerLevel> levels;
   int below = 1;

@@ -107,7 +107,7 @@ TEST(NvidiaSmiMatrix, PciePathsAreLevels) {
 }
 
 TEST(NvidiaSmiMatrix, ThreeKindsOfPciePathsAreThreeLevels) {
-  // Eight GPUs: pairs behind a bridge, four in a NUMA node.
+  // Eight GPUs: pairs below a bridge, four in a NUMA node.
   std::string text = "GPU0 GPU1 GPU2 GPU3 GPU4 GPU5 GPU6 GPU7\n";
   for (int a = 0; a < 8; ++a) {
     text += "GPU" + std::to_string(a);

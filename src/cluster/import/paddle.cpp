@@ -210,7 +210,8 @@ class PaddleReader {
       type.name = model + " " + std::to_string(number);
     if (types_.size() == kMaxTypes)
       refuse(value.path + " is of another type than " + std::to_string(kMaxTypes) + " others",
-             "a cluster has a few types of devices", "describe like devices with equal values");
+             "a cluster has a few types of devices",
+             "describe identical devices with equal values");
     types_.push_back(type);
     assumed_of_[type.name] = assumption_on(type, rate.has_value(), known);
     return type.name;
@@ -351,7 +352,7 @@ class PaddleReader {
         if (inner.link->bandwidth > slowest.bandwidth)
           group.direct.push_back({inner.a, inner.b, {latency, inner.link->bandwidth * 1e9}});
     }
-    // Like machines are one group.
+    // Identical machines are one group.
     if (!description_.machines.empty()) {
       MachineGroup& last = description_.machines.back();
       MachineGroup same = group;

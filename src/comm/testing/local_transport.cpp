@@ -197,7 +197,7 @@ class LocalTransport : public Transport {
   }
 
   /// Takes the first message of a pair whose delay is over. A message that is still delayed blocks
-  /// those behind it of its pair.
+  /// those after it of its pair.
   static bool take_message(LocalInbox& inbox, LocalMessage& taken) {
     const std::lock_guard lock(inbox.mutex);
     for (auto at = inbox.messages.begin(); at != inbox.messages.end(); ++at) {

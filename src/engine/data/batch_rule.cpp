@@ -5,7 +5,7 @@
 #include "engine/programs/shared_variables.h"
 #include "network/family.h"
 #include "network/graphs.h"
-#include "shard/resolved/resolve.h"
+#include "shard/resolved/explicit_shardings.h"
 
 namespace tessera {
 namespace {
@@ -69,8 +69,8 @@ int64_t data_parallel_ranks(const Network& network, const TrainConfig& train, co
   const Graph graph = forward_graph(network, ForwardPurpose::kTraining, rows, train.seed);
   if (plan.shardings) {
     const ValueId samples = samples_input(graph);
-    return parts_of_samples(home_in_training(*plan.shardings, graph.value(samples).name,
-                                             graph.type(samples).shape, plan.placed()));
+    return parts_of_samples(training_placement(*plan.shardings, graph.value(samples).name,
+                                               graph.type(samples).shape, plan.placed()));
   }
   return data_parallel_parts(propagate(graph, plan.placed(), marks_for(graph, plan.marks)), graph);
 }

@@ -20,7 +20,7 @@ int64_t data_parallel_parts(const ShardedGraph& sharded, const Graph& graph);
 std::vector<int64_t> data_parallel_weights(const ShardedGraph& sharded, const Graph& graph);
 
 /// The number of parts for `plan`: 1 without data parallelism. The marks of the plan are
-/// propagated, so it does not matter which marks express the parallelism; resolved shardings say
+/// propagated, so it does not matter which marks express the parallelism; explicit shardings say
 /// it.
 int64_t data_parallel_ranks(const Network& network, const TrainConfig& train, const Plan& plan);
 int64_t data_parallel_ranks(const RunConfig& config, const Plan& plan);

@@ -105,7 +105,7 @@ std::vector<PlannedProgram> planned_programs(const RunConfig& config, const Plan
   return planned_programs(network_of(config.model), training_settings(config), plan, options);
 }
 
-Plan resolved_plan(const Network& network, const TrainingSettings& settings, const Plan& plan,
+Plan explicit_plan(const Network& network, const TrainingSettings& settings, const Plan& plan,
                    const CompileOptions& options) {
   if (plan.shardings) return plan;
   Plan result = plan;
@@ -114,7 +114,7 @@ Plan resolved_plan(const Network& network, const TrainingSettings& settings, con
     const std::string name(section_of(program.purpose));
     result.recompute = program.plan.recompute;
     ShardingSection section =
-        resolved_section(program.graph, program.plan, options, name, shardings);
+        explicit_section(program.graph, program.plan, options, name, shardings);
     shardings.sections.emplace_back(name, std::move(section));
   }
   result.shardings = std::move(shardings);
@@ -122,8 +122,8 @@ Plan resolved_plan(const Network& network, const TrainingSettings& settings, con
   return result;
 }
 
-Plan resolved_plan(const RunConfig& config, const Plan& plan, const CompileOptions& options) {
-  return resolved_plan(network_of(config.model), training_settings(config), plan, options);
+Plan explicit_plan(const RunConfig& config, const Plan& plan, const CompileOptions& options) {
+  return explicit_plan(network_of(config.model), training_settings(config), plan, options);
 }
 
 Plan with_other_programs(const Network& network, const TrainingSettings& settings, const Plan& plan,
@@ -140,7 +140,7 @@ Plan with_other_programs(const Network& network, const TrainingSettings& setting
       attr = micro_batch_placement(attr, plan.placed()[stage].mesh).attr;
     }
     by_marks.marks.push_back(
-        keep_at(placed.graph.value(value).name, attr, home_of(placed.sharded, value)));
+        keep_at(placed.graph.value(value).name, attr, owner_mesh(placed.sharded, value)));
   };
   for (ValueId input : placed.graph.inputs()) keep(input);
   for (const Variable& variable : placed.graph.variables()) keep(variable.value);
@@ -150,7 +150,7 @@ Plan with_other_programs(const Network& network, const TrainingSettings& setting
     const std::string name(section_of(program.purpose));
     if (result.shardings->find(name)) continue;
     ShardingSection section =
-        resolved_section(program.graph, program.plan, options, name, *result.shardings);
+        explicit_section(program.graph, program.plan, options, name, *result.shardings);
     result.shardings->sections.emplace_back(name, std::move(section));
   }
   return result;

@@ -1,4 +1,5 @@
-// The plan of a run for each of its programs: training, evaluation, prediction, a step in parts.
+// The plan of a run for each of its programs: training, evaluation, prediction, manual
+// gradient accumulation.
 #pragma once
 
 #include <string_view>
@@ -13,7 +14,7 @@
 
 namespace tessera {
 
-/// The section of a plan's resolved shardings for a program.
+/// The section of a plan's explicit shardings for a program.
 std::string_view section_of(Purpose purpose);
 
 /// The graph of a program that is compiled when it is first used.
@@ -41,15 +42,15 @@ std::vector<PlannedProgram> planned_programs(const Network& network,
 std::vector<PlannedProgram> planned_programs(const RunConfig& config, const Plan& plan,
                                              const CompileOptions& options = {});
 
-/// `plan` with resolved shardings instead of marks, for every program that an engine compiles under
+/// `plan` with explicit shardings instead of marks, for every program that an engine compiles under
 /// it. A plan that has them already is returned as it is.
 ///   ensures  an engine that trains has the same task graphs with both
 ///   throws   UserError (78) as compile
-Plan resolved_plan(const Network& network, const TrainingSettings& settings, const Plan& plan,
+Plan explicit_plan(const Network& network, const TrainingSettings& settings, const Plan& plan,
                    const CompileOptions& options = {});
-Plan resolved_plan(const RunConfig& config, const Plan& plan, const CompileOptions& options = {});
+Plan explicit_plan(const RunConfig& config, const Plan& plan, const CompileOptions& options = {});
 
-/// `plan`, whose resolved shardings are of the training step only, with those of all other programs
+/// `plan`, whose explicit shardings are of the training step only, with those of all other programs
 /// that an engine compiles under it. They are propagated from where training keeps inputs and
 /// variables.
 ///   requires  plan.shardings has the section kTrainSection

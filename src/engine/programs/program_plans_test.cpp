@@ -1,4 +1,4 @@
-// What the programs beside training take of the plan, and how long a resolved plan is.
+// What the programs beside training take of the plan, and how long an explicit plan is.
 #include "engine/programs/program_plans.h"
 
 #include <gtest/gtest.h>
@@ -75,8 +75,8 @@ TEST(ResolvedPlans, AreAsLongForManyLayersAsForFew) {
   const auto bytes = [](const std::string& plan_name, int64_t layers) {
     RunConfig config = read_config(kConfigs / "gpt.toml");
     config.model.layers = layers;
-    const Plan resolved = resolved_plan(config, plan_called(plan_name));
-    return std::ssize(to_json(to_document(resolved, training_graph(config)), 2));
+    const Plan written = explicit_plan(config, plan_called(plan_name));
+    return std::ssize(to_json(to_document(written, training_graph(config)), 2));
   };
   for (const char* plan : {"gpt.dp2-tp2", "gpt.pp2-dp2-tp2"}) {
     const int64_t few = bytes(plan, 12);

@@ -73,7 +73,7 @@ Mark keep_at(const std::string& name, const DistAttr& attr, const std::string& m
   return mark;
 }
 
-const std::string& home_of(const ShardedGraph& sharded, ValueId value) {
+const std::string& owner_mesh(const ShardedGraph& sharded, ValueId value) {
   return sharded.meshes[sharded.stages.values[value.index]].name;
 }
 
@@ -91,14 +91,14 @@ std::vector<Mark> with_variables_of(const PlacedGraph& main, const Graph& graph,
   for (Mark& mark : marks) {
     if (!is_on_variable(mark))
       kept.push_back(std::move(mark));
-    else if (mark.copies == CopyLife::kPass)
+    else if (mark.copies == ReplicaLifetime::kPass)
       kept.push_back(copies_by_pass(mark.pattern, mark.origin));
   }
   marks = std::move(kept);
   for (const Variable& variable : graph.variables()) {
     const std::string& name = graph.value(variable.value).name;
     if (const auto value = main.graph.find_value(name))
-      marks.push_back(keep_at(name, main.sharded.of(*value), home_of(main.sharded, *value)));
+      marks.push_back(keep_at(name, main.sharded.of(*value), owner_mesh(main.sharded, *value)));
   }
   return marks;
 }
@@ -115,7 +115,7 @@ std::vector<Mark> with_stages_of(const PlacedGraph& main, const Graph& graph,
     stages.push_back(sharded.meshes[sharded.stages.ops[i]].name);
   }
   std::vector<Mark> found;
-  for (const SharedDecision& decision : stage_patterns(names, stages))
+  for (const PatternDecision& decision : stage_patterns(names, stages))
     for (const std::string& pattern : decision.names)
       for (std::string& name : names_of_pattern(pattern))
         found.push_back(stage(std::move(name), decision.text, "the training program"));

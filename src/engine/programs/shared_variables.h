@@ -21,7 +21,7 @@ std::vector<Mark> marks_for(const Graph& graph, const std::vector<Mark>& marks);
 Mark keep_at(const std::string& name, const DistAttr& attr, const std::string& mesh);
 
 /// The name of the canonical mesh of a value.
-const std::string& home_of(const ShardedGraph& sharded, ValueId value);
+const std::string& owner_mesh(const ShardedGraph& sharded, ValueId value);
 
 /// `marks` with the marks on variables replaced by the placements that training gave to the
 /// variables of `graph`. Variables that training does not have are left to the caller.

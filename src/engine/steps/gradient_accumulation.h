@@ -1,4 +1,5 @@
-// A training step in parts: gradients are accumulated over several batches before they are applied.
+// Manual gradient accumulation: gradients are accumulated over several batches before they are
+// applied.
 #pragma once
 
 #include <memory>

@@ -268,7 +268,7 @@ TEST(GradientAccumulation, WithoutAccumulatedGradientsThereIsNothingToApply) {
   EXPECT_THROW(engine.apply_gradients(), UserError);
 }
 
-/// Counts the events that only a step in parts has.
+/// Counts the events that only manual gradient accumulation has.
 class CountParts : public Callback {
  public:
   void on_substep_end(const TrainingState&, TrainingControl&) override { ++substeps; }

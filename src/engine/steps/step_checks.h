@@ -23,7 +23,8 @@ void check_variable(const Graph& training, const std::string& name, const Tensor
 /// throws  UserError (5) when the loss of `step`, counted from 1, is not finite
 void check_is_a_number(double loss, int64_t step);
 
-///   throws  UserError (2) when the loss is scaled, because a step in parts has no scale
+///   throws  UserError (2) when the loss is scaled, because manual gradient accumulation
+///           has no scale
 void check_accumulates(const Precision& precision);
 
 /// throws  UserError (2) when the network does not predict the next token

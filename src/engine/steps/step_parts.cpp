@@ -52,7 +52,7 @@ struct Draft {
   ValueId add_reduced(const MadeGradient& gradient, const PlacedGraph& training) {
     marks.push_back(keep_at(reduced_name(gradient.parameter),
                             training.sharded.of(*training.graph.find_value(gradient.parameter)),
-                            gradient.home_mesh));
+                            gradient.owner_mesh));
     return add_state(reduced_name(gradient.parameter), gradient.type);
   }
 };
@@ -115,7 +115,7 @@ std::vector<MadeGradient> made_gradients(const Backward& backward, const Plan& p
     const ParameterGradient update =
         parameter_gradient(backward.graph, backward.parameters[i], backward.gradients[i]);
     made.push_back({parameter, name, training.type(gradient), std::move(attr), mesh.name,
-                    home_of(sharded, *training.find_value(parameter)), update.is_decayed,
+                    owner_mesh(sharded, *training.find_value(parameter)), update.is_decayed,
                     update.input_dims});
   }
   return made;
@@ -209,7 +209,7 @@ class ReductionWriter {
     const ValueId reduced = draft_.add_reduced(gradient, training_);
     Builder builder(draft_.graph);
     const ValueId next = builder.add(reduced, sum, reduced_name(gradient.parameter) + ".next");
-    place(next, gradient.home_mesh);
+    place(next, gradient.owner_mesh);
     draft_.graph.set_next(reduced, next);
     const ValueId zero =
         builder.constant(gradient.type, 0, accumulated_name(gradient.parameter) + ".next");

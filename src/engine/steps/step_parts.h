@@ -33,9 +33,9 @@ struct MadeGradient {
   std::string parameter;  // name of the variable
   std::string gradient;   // name of its gradient's value
   TensorType type;
-  DistAttr attr;          // on a mesh of ranks
-  std::string mesh;       // the mesh that produces it
-  std::string home_mesh;  // the mesh that keeps the parameter
+  DistAttr attr;           // on a mesh of ranks
+  std::string mesh;        // the mesh that produces it
+  std::string owner_mesh;  // the mesh that keeps the parameter
   bool is_decayed = true;
   std::optional<int> input_dims = {};  // ParameterGradient::input_dims
 };
@@ -50,7 +50,7 @@ struct StepParts {
 };
 
 /// The parts of the step of `training`, which share its variables: the marks of the plan place
-/// them, or its resolved shardings.
+/// them, or its explicit shardings.
 ///   training  as placed under the plan
 StepParts step_parts(const Network& network, const TrainingSettings& settings, const Plan& plan,
                      const PlacedGraph& training);

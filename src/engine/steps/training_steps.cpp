@@ -40,7 +40,7 @@ StepResult TrainingSteps::end() {
   if (ended.batch) state_.batches().recycle(std::move(*ended.batch));
   ended.batch.reset();
   // A loss that overflows is scaled down, too, until there is no smaller scale.
-  if (!result.skipped || result.loss_scale <= kLeastLossScale)
+  if (!result.skipped || result.loss_scale <= kMinLossScale)
     check_is_a_number(result.loss, result.step + 1);
   return result;
 }

@@ -12,7 +12,7 @@ namespace {
 /// The data that one rank gives and receives, and its senders.
 struct Part {
   Box from, to;
-  std::vector<Pull> pulls;
+  std::vector<RecvRegion> recv_regions;
   std::vector<Rank> senders;  // ascending
 };
 
@@ -28,8 +28,9 @@ std::optional<Box> dense_box(const DistAttr& attr, const Shape& shape, Rank rank
 std::optional<Part> part_of(const Shape& shape, const Exchange& exchange, Rank rank) {
   const auto from = dense_box(exchange.from, shape, rank), to = dense_box(exchange.to, shape, rank);
   if (!from || !to) return std::nullopt;
-  Part part{*from, *to, pulls(shape, exchange, rank), {}};
-  for (const Pull& pull : part.pulls) part.senders.push_back(pull.sender);
+  Part part{*from, *to, recv_regions(shape, exchange, rank), {}};
+  for (const RecvRegion& recv_region : part.recv_regions)
+    part.senders.push_back(recv_region.sender);
   std::sort(part.senders.begin(), part.senders.end());
   part.senders.erase(std::unique(part.senders.begin(), part.senders.end()), part.senders.end());
   return part;
@@ -53,21 +54,25 @@ std::vector<Part> group_of(const Shape& shape, const Exchange& exchange, Rank re
 
 /// Does `part` sum each of its boxes over the whole group?
 bool sums_all(const Part& part, size_t group) {
-  const size_t boxes = std::count_if(part.pulls.begin(), part.pulls.end(),
-                                     [](const Pull& pull) { return pull.first; });
-  return part.pulls.size() == boxes * group &&
-         std::all_of(part.pulls.begin(), part.pulls.end(),
-                     [](const Pull& pull) { return pull.reduce == ReduceOp::kSum; });
+  const size_t boxes =
+      std::count_if(part.recv_regions.begin(), part.recv_regions.end(),
+                    [](const RecvRegion& recv_region) { return recv_region.first; });
+  return part.recv_regions.size() == boxes * group &&
+         std::all_of(
+             part.recv_regions.begin(), part.recv_regions.end(),
+             [](const RecvRegion& recv_region) { return recv_region.reduce == ReduceOp::kSum; });
 }
 
 /// Does `part` receive all the data that each rank of the group gives?
 bool gathers_all(const Part& part, const std::vector<Part>& group) {
-  return part.pulls.size() == group.size() &&
-         std::all_of(part.pulls.begin(), part.pulls.end(), [&](const Pull& pull) {
-           const auto at = std::lower_bound(part.senders.begin(), part.senders.end(), pull.sender) -
-                           part.senders.begin();
-           return pull.first && pull.box == group[at].from;
-         });
+  return part.recv_regions.size() == group.size() &&
+         std::all_of(part.recv_regions.begin(), part.recv_regions.end(),
+                     [&](const RecvRegion& recv_region) {
+                       const auto at = std::lower_bound(part.senders.begin(), part.senders.end(),
+                                                        recv_region.sender) -
+                                       part.senders.begin();
+                       return recv_region.first && recv_region.box == group[at].from;
+                     });
 }
 
 /// The number of elements of each box, when the boxes are contiguous, follow each other and fill

@@ -31,7 +31,7 @@ struct BoxCombination {
 /// is bound. start() and advance() never wait. The transfers that they begin are ordered on the
 /// stream on which the exchange acts; for the backends of this folder that is the thread of the
 /// rank. A backend with streams of its own, such as NCCL, enqueues the transfer there and is over
-/// when an event behind it is complete. A backend for another device is a folder that implements
+/// when an event after it is complete. A backend for another device is a folder that implements
 /// this class and Device.
 ///
 ///   threads  the thread of the receiver; has_news() any thread

@@ -4,17 +4,17 @@
 
 namespace tessera {
 
-std::vector<TravellingPull> travelling_pulls(const ProgramContext& program, TaskId id,
-                                             int receiver) {
+std::vector<RemoteRecvRegion> remote_recv_regions(const ProgramContext& program, TaskId id,
+                                                  int receiver) {
   const Task& task = program.task(id);
   const auto is_remote = [&](Rank sender) {
     return program.process_of[program.index_of(sender)] != program.process_of[receiver];
   };
-  std::vector<PulledPart> parts;
+  std::vector<RecvPart> parts;
   for (size_t part = 0; part < task.parts.size(); ++part)
     parts.push_back({program.reg(task.inputs[part]).type, task.parts[part].exchange,
-                     program.actors->pulls(id, part, receiver)});
-  return travelling(parts, program.ranks[receiver], is_remote);
+                     program.actors->recv_regions(id, part, receiver)});
+  return to_remote_recv_regions(parts, program.ranks[receiver], is_remote);
 }
 
 void RemoteAnswers::plan() {
@@ -33,7 +33,7 @@ RemoteAnswers::Sent RemoteAnswers::sent_to(TaskId id, int receiver) const {
   const Task& task = program_.task(id);
   Sent sent{{}, {}, std::vector<const std::byte*>(task.parts.size())};
   for (size_t part = 0; part < task.parts.size(); ++part)
-    if (program_.actors->pulls_from(id, part, receiver, rank_index_))
+    if (program_.actors->recv_regions_from(id, part, receiver, rank_index_))
       sent.parts.push_back({part, task.inputs[part], 0});
   if (!sent.parts.empty()) sent.pieces = pieces_for(id, receiver);
   return sent;
@@ -48,12 +48,12 @@ std::vector<SentPiece> RemoteAnswers::pieces_for(TaskId id, int receiver) const 
   std::vector<std::optional<int64_t>> dense;  // by message: the offset of its first box in the slot
   int batch = -1;                             // of the last staged message
   size_t staged = 0;                          // its index
-  for (const TravellingPull& travels : travelling_pulls(program_, id, receiver)) {
-    if (travels.pull.sender != rank) continue;
+  for (const RemoteRecvRegion& travels : remote_recv_regions(program_, id, receiver)) {
+    if (travels.recv_region.sender != rank) continue;
     const TensorType& type = program_.reg(task.inputs[travels.part]).type;
     const DistAttr& from = task.parts[travels.part].exchange.from;
     const std::vector<Piece> held = from.pieces(type.shape, *from.mesh->coordinate_of(rank));
-    const Box& box = travels.pull.box;
+    const Box& box = travels.recv_region.box;
     const Box& frame = piece_around(held, box).frame;
     const bool joins = travels.batch >= 0 && travels.batch == batch;
     if (!joins) {

@@ -15,8 +15,8 @@ namespace tessera {
 
 /// The form in which the network carries exchange `id` to `receiver`. Sender and receiver derive
 /// the same.
-std::vector<TravellingPull> travelling_pulls(const ProgramContext& program, TaskId id,
-                                             int receiver);
+std::vector<RemoteRecvRegion> remote_recv_regions(const ProgramContext& program, TaskId id,
+                                                  int receiver);
 
 /// Answers to the requests of receivers in other processes.
 ///
@@ -25,7 +25,7 @@ class RemoteAnswers {
  public:
   RemoteAnswers(const ProgramContext& program, int rank_index, const RankMemory& memory)
       : program_(program), rank_index_(rank_index), memory_(memory) {}
-  /// Plans the answers.  requires  all ranks of this process have found their pulls
+  /// Plans the answers.  requires  all ranks of this process have found their recv regions
   void plan();
 
   /// Notes that this rank tells a receiver in another process that it has filled a slot.

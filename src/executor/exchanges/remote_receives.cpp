@@ -58,25 +58,26 @@ std::optional<int64_t> dense_offset(const Box& box, const Box& frame) {
 
 namespace {
 
-/// Puts the pulls of all parts into the form in which they are sent.
+/// Puts the recv regions of all parts into the form in which they are sent.
 class Packer {
  public:
-  Packer(std::span<const PulledPart> parts, Rank receiver,
+  Packer(std::span<const RecvPart> parts, Rank receiver,
          const std::function<bool(Rank sender)>& is_remote)
       : receiver_(receiver), is_remote_(is_remote) {
-    for (const PulledPart& part : parts)
-      for (const Pull& pull : part.pulls) ++boxes_of_[pull.sender];
+    for (const RecvPart& part : parts)
+      for (const RecvRegion& recv_region : part.recv_regions) ++boxes_of_[recv_region.sender];
     for (size_t part = 0; part < parts.size(); ++part) add(part, parts[part]);
   }
-  std::vector<TravellingPull> take() { return std::move(result_); }
+  std::vector<RemoteRecvRegion> take() { return std::move(result_); }
 
  private:
-  void add(size_t index, const PulledPart& part) {
+  void add(size_t index, const RecvPart& part) {
     const std::vector<Piece> mine =
         part.exchange.to.pieces(part.type.shape, *part.exchange.to.mesh->coordinate_of(receiver_));
-    for (auto begin = part.pulls.begin(); begin != part.pulls.end();) {
+    for (auto begin = part.recv_regions.begin(); begin != part.recv_regions.end();) {
       const auto end =
-          std::find_if(begin + 1, part.pulls.end(), [](const Pull& pull) { return pull.first; });
+          std::find_if(begin + 1, part.recv_regions.end(),
+                       [](const RecvRegion& recv_region) { return recv_region.first; });
       const bool is_dense =
           end - begin == 1 && dense_offset(begin->box, piece_around(mine, begin->box).frame);
       add_box(index, part.type, {begin, end}, is_dense);
@@ -84,12 +85,13 @@ class Packer {
     }
   }
 
-  void add_box(size_t part, const TensorType& type, std::span<const Pull> contributions,
+  void add_box(size_t part, const TensorType& type, std::span<const RecvRegion> contributions,
                bool is_dense) {
     const Box& box = contributions.front().box;
     const int64_t bytes = element_count(box.shape()) * size_of(type.dtype);
-    const bool travels = std::any_of(contributions.begin(), contributions.end(),
-                                     [&](const Pull& pull) { return is_remote_(pull.sender); });
+    const bool travels =
+        std::any_of(contributions.begin(), contributions.end(),
+                    [&](const RecvRegion& recv_region) { return is_remote_(recv_region.sender); });
     const bool in_place =
         travels && is_dense &&
         (boxes_of_.at(contributions.front().sender) == 1 || bytes >= kInPlaceBytes);
@@ -99,8 +101,11 @@ class Packer {
     for (const Box& piece : pieces) {
       const int batch =
           is_staged ? batch_for(element_count(piece.shape()) * size_of(type.dtype)) : -1;
-      for (const Pull& pull : contributions)
-        result_.push_back({part, {pull.sender, piece, pull.first, pull.reduce}, in_place, batch});
+      for (const RecvRegion& recv_region : contributions)
+        result_.push_back({part,
+                           {recv_region.sender, piece, recv_region.first, recv_region.reduce},
+                           in_place,
+                           batch});
     }
   }
 
@@ -113,15 +118,16 @@ class Packer {
   const Rank receiver_;
   const std::function<bool(Rank sender)>& is_remote_;
   std::map<Rank, int> boxes_of_;  // by sender, of the whole exchange
-  std::vector<TravellingPull> result_;
+  std::vector<RemoteRecvRegion> result_;
   int batch_ = -1;
   int64_t batch_bytes_ = 0;
 };
 
 }  // namespace
 
-std::vector<TravellingPull> travelling(std::span<const PulledPart> parts, Rank receiver,
-                                       const std::function<bool(Rank sender)>& is_remote) {
+std::vector<RemoteRecvRegion> to_remote_recv_regions(
+    std::span<const RecvPart> parts, Rank receiver,
+    const std::function<bool(Rank sender)>& is_remote) {
   return Packer(parts, receiver, is_remote).take();
 }
 

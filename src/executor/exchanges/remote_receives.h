@@ -14,31 +14,32 @@
 
 #include "comm/remote_fetch.h"
 #include "executor/exchanges/exchange_backend.h"
-#include "reshard/pulls.h"
+#include "reshard/recv_regions.h"
 
 namespace tessera {
 
-/// A part of an exchange, as a receiver pulls it.
-struct PulledPart {
+/// A part of an exchange, as a receiver receives it.
+struct RecvPart {
   const TensorType& type;
   const Exchange& exchange;
-  const std::vector<Pull>& pulls;
+  const std::vector<RecvRegion>& recv_regions;
 };
 
-/// A pull in the form in which the network carries it.
-struct TravellingPull {
+/// A recv region in the form in which the network carries it.
+struct RemoteRecvRegion {
   size_t part = 0;
-  Pull pull;              // a box that is combined in staging memory is cut into pieces
-  bool in_place = false;  // is it received straight into the target?
-  int batch = -1;         // of staged boxes: a sender sends its boxes of a batch as one message
+  RecvRegion recv_region;  // a box that is combined in staging memory is cut into pieces
+  bool in_place = false;   // is it received straight into the target?
+  int batch = -1;          // of staged boxes: a sender sends its boxes of a batch as one message
 };
-/// The pulls of a receiver, part after part. Sender and receiver derive the same. A box from
+/// The recv regions of a receiver, part after part. Sender and receiver derive the same. A box from
 /// another process is received in place when it has one contribution, is dense in the receiver's
 /// part, and is large or the only one of its sender. All others are staged and combined in the
-/// order of the pulls: the sums have the same bits as those of ranks in one process. Staged boxes
-/// that follow each other are a batch while they are small together.
-std::vector<TravellingPull> travelling(std::span<const PulledPart> parts, Rank receiver,
-                                       const std::function<bool(Rank sender)>& is_remote);
+/// order of the recv regions: the sums have the same bits as those of ranks in one process. Staged
+/// boxes that follow each other are a batch while they are small together.
+std::vector<RemoteRecvRegion> to_remote_recv_regions(
+    std::span<const RecvPart> parts, Rank receiver,
+    const std::function<bool(Rank sender)>& is_remote);
 
 /// The offset of `box` in a dense tensor that holds `frame`, in elements; nullopt when the box is
 /// not contiguous there.
@@ -56,7 +57,7 @@ class RemoteReceives : public ExchangeBackend {
   void add_in_place(int sender, size_t part, int64_t offset, int64_t bytes);
   /// Adds a contribution to box `box` in batch `batch`, which BoxCombine takes from source
   /// `source`.
-  ///   requires  calls are in the order of the pulls
+  ///   requires  calls are in the order of the recv regions
   void add_staged(int sender, int batch, size_t box, size_t source, int64_t bytes);
   /// `boxes` is the number of boxes that are combined.
   void finish_plan(size_t boxes);

@@ -101,7 +101,7 @@ class VariableStore {
   std::vector<Rank> ranks_;
   std::vector<bool> is_here_;
   FileDevice file_;
-  std::map<std::string, Variable> variables_;  // behind the file, in which some of them are
+  std::map<std::string, Variable> variables_;  // declared after the file, in which some of them are
 };
 
 /// Does the rank at `coordinate` hold the first copy of its box? It does when it is at 0 on every

@@ -14,7 +14,7 @@ void RankObserver::show_copy(RegisterIndex reg, const std::byte* data) const {
   call(reg, bytes.data());
 }
 
-void RankObserver::copy_behind(RankStream& stream, RegisterIndex reg, const std::byte* data) const {
+void RankObserver::copy_after(RankStream& stream, RegisterIndex reg, const std::byte* data) const {
   const Bytes size = memory_.bytes_of(reg);
   auto& copy = stream.observed.emplace_back(
       RankStream::ObservedCopy{reg, std::vector<std::byte>(size.value())});

@@ -22,20 +22,20 @@ class RankObserver {
     if (observer_) show_copy(reg, data);
   }
   /// Shows a result of a kernel on `stream`. A later kernel may overwrite the result on an
-  /// accelerator, so it is copied behind the kernel and shown when the act ends.
+  /// accelerator, so it is copied after the kernel and shown when the act ends.
   void show_result(RankStream& stream, RegisterIndex reg, const std::byte* data) const {
     if (!observer_) return;
     if (stream.is_host())
       show_copy(reg, data);
     else
-      copy_behind(stream, reg, data);
+      copy_after(stream, reg, data);
   }
   /// Shows the copies of an act that has ended.
   void show_copies(RankStream& stream) const;
 
  private:
   void show_copy(RegisterIndex reg, const std::byte* data) const;
-  void copy_behind(RankStream& stream, RegisterIndex reg, const std::byte* data) const;
+  void copy_after(RankStream& stream, RegisterIndex reg, const std::byte* data) const;
   void call(RegisterIndex reg, const std::byte* data) const;
 
   const ProgramContext& program_;

@@ -50,7 +50,7 @@ std::string WaitReport::of_task(const BoundTask& task) const {
     if (const auto holders = held(task, port.reg); !holders.empty())
       reasons.push_back("waits for a free slot of " + name(port.reg) + ", held by " +
                         join(holders, ", "));
-  for (const Overwrite& overwrite : task.overwrites)
+  for (const AntiDependence& overwrite : task.overwrites)
     if (const auto holders = held(tasks_.of(overwrite.producer), overwrite.reg); !holders.empty())
       reasons.push_back("waits to write over " + name(overwrite.reg) + ", held by " +
                         join(holders, ", "));

@@ -226,12 +226,12 @@ double visible_pairs(const AttentionPlan& plan) {
 }
 
 /// The rates by which a call is priced: rows of keys that do not fill vectors take longer, and
-/// those of causal attention have unlike lengths.
+/// those of causal attention have different lengths.
 struct RateNames {
   std::string_view causal, ragged;
 };
 
-/// The work of so many products over the visible pairs. Each row of a query is a piece, since its
+/// The work of n products over the visible pairs. Each row of a query is a piece, since its
 /// softmax takes time beside the products.
 LocalWork work_of_products(const LocalCall& call, double products, const RateNames& names) {
   const AttentionPlan plan = plan_attention(call);

@@ -21,7 +21,8 @@ enum class InPlace {
 /// How the kernel takes operands of f16 and bf16 (kernels/cpu/narrow.h).
 enum class Narrow {
   kComputed,     // as the kernel of f32 on converted operands
-  kElementwise,  // the same, a piece of elements at a time: in_place is kAnyInput but for the types
+  kElementwise,  // the same, a piece of elements at a time: in_place is kAnyInput except for the
+                 // types
   kMoved,        // it copies elements of any size
 };
 

@@ -5,14 +5,14 @@
 
 #include "lower/instances.h"
 #include "lower/storage/block_layout.h"
-#include "lower/storage/waits.h"
+#include "lower/storage/hazards.h"
 
 namespace tessera {
 namespace {
 
 /// Of all arenas of a program: about 0.1 s beyond the two layouts that each of them gets. Most need
 /// one layout and far fewer steps.
-constexpr int64_t kStepsOfLayouts = 2'000'000, kStepsOfWaits = 2'000'000;
+constexpr int64_t kStepsOfLayouts = 2'000'000, kHazardSteps = 2'000'000;
 
 struct LiveRanges {
   IndexedVector<RegisterIndex, int> begin, end;  // -1: never
@@ -145,9 +145,9 @@ ArenaContents contents_of_arenas(const Program& program, const InstanceUses& use
 
 /// Plans the arena of one mesh.
 ///   steps  as of lay_out
-ArenaPlan plan_arena(LiveBlocks blocks, int64_t steps_of_waits, int64_t& steps) {
+ArenaPlan plan_arena(LiveBlocks blocks, int64_t hazard_steps, int64_t& steps) {
   BlockLayout layout = lay_out(blocks, steps);
-  reduce_waits(blocks, steps_of_waits, layout);
+  reduce_hazards(blocks, hazard_steps, layout);
   const Bytes bound(live_bound(blocks));
   return {Bytes(layout.size), bound, std::move(blocks), std::move(layout.offsets)};
 }
@@ -164,7 +164,7 @@ ArenaPlans plan_arenas(Program& program) {
     // What one arena leaves of its share, the next ones may use.
     const int64_t share = steps / (meshes - mesh.value());
     int64_t left = share;
-    plans.push_back(plan_arena(std::move(contents.blocks[mesh]), kStepsOfWaits / meshes, left));
+    plans.push_back(plan_arena(std::move(contents.blocks[mesh]), kHazardSteps / meshes, left));
     steps -= share - left;
   }
   program.offsets.assign(uses.registers().size(), 0);

@@ -8,7 +8,7 @@
 namespace tessera {
 namespace {
 
-/// Where an instance goes: behind another one, and at which position of the bucket there.
+/// Where an instance goes: after another one, and at which position of the bucket there.
 struct NewPosition {
   Time behind;
   int position = 0;  // 0: the instance stays

@@ -1,4 +1,4 @@
-// Collective matmuls, decomposed: a matmul and the exchange before or behind it are done in chunks,
+// Collective matmuls, decomposed: a matmul and the exchange before or after it are done in chunks,
 // so that one chunk is exchanged while another is computed. When an exchange is issued is decided
 // by later passes.
 #pragma once
@@ -29,7 +29,7 @@ namespace tessera {
 /// matmuls that read a gathered tensor, and that could run with the first of them, are decomposed
 /// together; other readers get the joined tensor.
 ///
-///   chunks    1: no matmul is decomposed; kAutoChunks: where it pays; another number: into so many
+///   chunks    1: no matmul is decomposed; kAutoChunks: where it pays; another number: into n
 ///             chunks, or the next smaller number that the shapes allow
 ///   requires  the order of the instructions is final; arena offsets are not planned. The program
 ///             may be rolled: then a matmul of all micro-batches is decomposed once

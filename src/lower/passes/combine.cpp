@@ -134,7 +134,7 @@ class Combiner {
     return times_[to][std::lower_bound(own.begin(), own.end(), time) - own.begin()];
   }
 
-  /// Combines with an exchange those behind it that may move up to it.
+  /// Combines with an exchange those after it that may move up to it.
   void fill_group(InstructionIndex seed) {
     Bytes bytes = bytes_of(seed);
     std::set<RegisterFormIndex> sources = {exchange(seed).source()};
@@ -227,7 +227,7 @@ class Combiner {
       live_[source.mesh].add(end_of_source(time, seed), time + 1, source.size);
   }
 
-  /// Is no more alive at any instance than at most before, when the source is freed behind the
+  /// Is no more alive at any instance than at most before, when the source is freed after the
   /// seed?
   bool frees_enough(Time time, Time seed) {
     const ExchangeStep& step = exchange(instruction_at(time));
@@ -242,7 +242,7 @@ class Combiner {
   }
 
   /// The first instance at which the source of an exchange is no longer needed, when the exchange
-  /// is at `seed`: its own old place and one behind it if another one needs it longer.
+  /// is at `seed`: its own old place and one after it if another one needs it longer.
   Time end_of_source(Time time, Time seed) const {
     const RegisterIndex source = source_at(time);
     if (uses_.is_live_out(source)) return time + 1;

@@ -131,7 +131,7 @@ class CopyMaker {
     return found->second;
   }
 
-  /// Finds out which copies come before and behind an instruction.
+  /// Finds out which copies come before and after an instruction.
   void take(InstructionIndex index) {
     if (is_known_[index]) return;
     is_known_[index] = true;

@@ -12,7 +12,7 @@ bool GatherMatmuls::may_decompose(InstructionIndex gather) const {
 }
 
 /// The matmuls of the same pass that read the gathered tensor, and that as one operand only.
-std::vector<InstructionIndex> GatherMatmuls::matmuls_behind(InstructionIndex gather) const {
+std::vector<InstructionIndex> GatherMatmuls::matmuls_after(InstructionIndex gather) const {
   const RegisterFormIndex target = exchange(gather).target();
   std::vector<InstructionIndex> list;
   for (InstructionIndex reader : analysis_.uses().readers(target)) {
@@ -96,7 +96,7 @@ std::optional<Decomposition> GatherMatmuls::best_candidate(
 }
 
 void GatherMatmuls::decompose(InstructionIndex gather) {
-  const std::vector<InstructionIndex> matmuls = matmuls_behind(gather);
+  const std::vector<InstructionIndex> matmuls = matmuls_after(gather);
   if (matmuls.empty() || !may_decompose(gather)) return;
   Seconds whole = analysis_.exchange_time(gather, 0, 1);
   for (InstructionIndex matmul : matmuls) whole += analysis_.kernel_time(matmul, 1);

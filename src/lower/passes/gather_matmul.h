@@ -1,4 +1,4 @@
-// Matmuls behind an all-gather, decomposed.
+// Matmuls after an all-gather, decomposed.
 #pragma once
 
 #include "lower/passes/matmul_decomposition.h"
@@ -21,7 +21,7 @@ class GatherMatmuls {
   const RegisterForm& reg(RegisterFormIndex index) const { return program_.registers[index]; }
 
   bool may_decompose(InstructionIndex gather) const;
-  std::vector<InstructionIndex> matmuls_behind(InstructionIndex gather) const;
+  std::vector<InstructionIndex> matmuls_after(InstructionIndex gather) const;
   std::vector<DividedMatmul> divide(InstructionIndex gather, int dim,
                                     const std::vector<InstructionIndex>& matmuls) const;
   std::optional<Decomposition> best_candidate(InstructionIndex gather,

@@ -136,7 +136,7 @@ class HaloChoice {
     return input_attr(view_of(op), rule_of(op), sharded_.of(op), index);
   }
 
-  /// As it is made; inputs and variables lie at home.
+  /// As it is made; inputs and variables have their canonical placement.
   DistAttr made(ValueId value) const {
     const OpId producer = graph_.value(value).producer;
     if (producer.index < 0) return sharded_.of(value);
@@ -188,7 +188,7 @@ class HaloChoice {
 
   // ---- widening ----
 
-  /// The division under which `op`, divided as it is but for windows, makes `target`; none when
+  /// The division under which `op`, divided as it is except for windows, makes `target`; none when
   /// there is no such.
   std::optional<OpSharding> that_makes(OpId op, int output, const DistAttr& target) const {
     const ShardingRule& rule = rule_of(op);
@@ -295,9 +295,9 @@ class HaloChoice {
                                 output_attr(op_view, rule_of(op), sharding, static_cast<int>(i))));
     const KernelCall call =
         op_view.definition->kernel(op_view, factor_splits(rule_of(op), sharding));
-    const LocalWork work =
-        work_of(localize(call, sharding.mesh->heaviest(), std::move(inputs), std::move(outputs)),
-                own_kernels(graph_).get());
+    const LocalWork work = work_of(localize(call, sharding.mesh->largest_shard_coordinate(),
+                                            std::move(inputs), std::move(outputs)),
+                                   own_kernels(graph_).get());
     return compute_price(work, options_.cost.device).estimate.value();
   }
 
@@ -319,14 +319,14 @@ class HaloChoice {
     const std::string reader = "'" + graph_.op(halo_of(value)->reader).name + "'";
     ConvolutionChain chain;
     size_t kept = 0;
-    double best_saving = 0;
+    double best_variant = 0;
     std::vector<ValueId> frontier{value};
     for (int layer = 0; layer < kMaxLayers && !frontier.empty(); ++layer) {
       frontier = extend(chain, frontier);
-      const bool is_best = options_.form == HaloForm::kRecompute || chain.saved > best_saving;
+      const bool is_best = options_.form == HaloForm::kRecompute || chain.saved > best_variant;
       if (is_best) {
         kept = chain.ops.size();
-        best_saving = chain.saved;
+        best_variant = chain.saved;
       }
       // No exchange that was met could still pay for that.
       if (options_.form == HaloForm::kAuto && chain.extra_work > chain.at_stake) break;

@@ -15,7 +15,7 @@ struct ChunkTimes {
   Seconds copies{0};
 };
 
-/// Time of `chunks` of them: all but the first exchange (behind a matmul: the last) run while a
+/// Time of `chunks` of them: all but the first exchange (after a matmul: the last) run while a
 /// kernel does.
 ///
 ///     t(c) = copies + exchange + (c - 1) max(exchange, kernels) + kernels

@@ -27,7 +27,7 @@ class Ring {
  public:
   explicit Ring(int64_t size) : size_(size) {}
 
-  /// Gives `state` a place behind that of the state before.
+  /// Gives `state` a place after that of the state before.
   ///   returns  false when a state that has the bytes is still used when `state` is read first
   bool place(State& state) {
     const int64_t size = align_up(state.size.value());
@@ -234,7 +234,7 @@ class Offloader {
   const Bytes window_;
   const InstanceUses uses_;  // of the program without copies
   InstanceOrder order_;      // the same
-  // By time: what is copied right before it, or behind it.
+  // By time: what is copied right before it, or after it.
   IndexedVector<Time, std::vector<InstructionInstance>> before_, behind_;
 };
 

@@ -29,8 +29,8 @@ namespace tessera {
 ///   names     of variables: offloaded_variables() in plan/offload.h
 ///   window    bytes of the window of each mesh; it is as much larger as the variables need that
 ///             are used at the same time, and not larger than all of them
-///   requires  the order of the instances is final, but for positions of exchanges; the devices are
-///             set. Variables are updated in place where that is safe
+///   requires  the order of the instances is final, except for positions of exchanges; the devices
+///             are set. Variables are updated in place where that is safe
 ///   ensures   the kernels and their order are as before, so that results have the same bits. Left
 ///             in memory: a variable that an exchange reads, whose next value a micro-batch writes,
 ///             or whose next value is not computed from it by one kernel

@@ -73,7 +73,7 @@ TEST(Offload, ThatFitsIntoTheWindowIsCopiedAtTheBeginningOfTheStep) {
 
 TEST(Offload, OfWhatDoesNotFitTakesTheBytesOfThoseThatWereWrittenBack) {
   const Compiled compiled = offloaded(Bytes(2 * kBytes));
-  // c takes the place of a when a is used no more, which is behind the update of the parameter.
+  // c takes the place of a when a is used no more, which is after the update of the parameter.
   EXPECT_THAT(order_of(compiled.tasks),
               ElementsAre("copy a.momentum", "copy b.momentum",                //
                           "a.sum", "copy a.sum in a file", "copy c.momentum",  //

@@ -17,7 +17,7 @@ struct OrderOptions {
 
 /// Sets the order in which the instructions of all micro-batches are executed, by the schedule of
 /// their stages, and the pipeline pass of each (RolledForm::order). Meshes that share ranks are
-/// stages of one device, but for views, which belong to their stage.
+/// stages of one device, except for views, which belong to their stage.
 ///
 ///   requires  with several micro-batches a rolled program
 ///   ensures  each instruction comes after those whose registers it reads, and after those that

@@ -11,7 +11,7 @@ namespace tessera {
 ///    reader, as long as the exchanges that wait so on its mesh hold at most `window` bytes; then
 ///    the oldest of them is placed. So the sums of a bucket of gradients are due when the next
 ///    bucket is full, or when the optimizer needs them.
-/// 2. Issue point: an exchange may be issued behind the instruction that writes its source
+/// 2. Issue point: an exchange may be issued after the instruction that writes its source
 ///    (InstructionInstance::issue_after), as long as at most kMaxPrefetches results, of at most
 ///    `window` bytes, are in flight on its mesh; of an exchange of several parts also only while no
 ///    more is alive at once than at its turn. So the input of the next micro-batch is received

@@ -5,7 +5,7 @@
 #include <vector>
 
 #include "lower/storage/skyline.h"
-#include "lower/storage/waiting_blocks.h"
+#include "lower/storage/unplaced_blocks.h"
 
 namespace tessera {
 namespace {
@@ -36,7 +36,7 @@ Weights weigh(const LiveBlocks& blocks, Weighing weighing) {
 class LayoutSearch {
  public:
   explicit LayoutSearch(const LiveBlocks& blocks)
-      : blocks_(in_sections(blocks)), bound_(live_bound(blocks)), waiting_(blocks_) {
+      : blocks_(in_sections(blocks)), bound_(live_bound(blocks)), unplaced_(blocks_) {
     for (const LiveBlock& block : blocks_) sections_ = std::max(sections_, block.end + 1);
     for (Weighing weighing : kWeighings) weights_.push_back(weigh(blocks_, weighing));
   }
@@ -44,14 +44,14 @@ class LayoutSearch {
   BlockLayout run(int64_t& steps) {
     BlockLayout best;
     for (size_t made = 0; made < kLayoutsAtMost; ++made) {
-      if (made >= kLayoutsAtLeast && waiting_.visits() > steps) break;
+      if (made >= kLayoutsAtLeast && unplaced_.visits() > steps) break;
       Weights& weights = weights_[made % weights_.size()];
       BlockLayout layout = lay_out_by(weights);
       raise_too_high(layout, weights);
       if (made == 0 || layout.size < best.size) best = std::move(layout);
       if (best.size == bound_) break;
     }
-    steps -= std::min(steps, waiting_.visits());
+    steps -= std::min(steps, unplaced_.visits());
     return best;
   }
 
@@ -62,12 +62,12 @@ class LayoutSearch {
     std::vector<BlockIndex> order(blocks_.indices().begin(), blocks_.indices().end());
     std::stable_sort(order.begin(), order.end(),
                      [&](BlockIndex a, BlockIndex b) { return weights[a] > weights[b]; });
-    waiting_.restart(order);
+    unplaced_.restart(order);
     Skyline skyline(sections_);
     BlockLayout layout{IndexedVector<BlockIndex, int64_t>(blocks_.size(), 0), 0};
     for (int placed = 0; placed < blocks_.size();) {
       const Skyline::Piece piece = skyline.lowest();
-      const BlockIndex block = waiting_.take(piece.begin, piece.end);
+      const BlockIndex block = unplaced_.take(piece.begin, piece.end);
       if (block.is_none()) {
         skyline.raise_lowest();
         continue;
@@ -89,7 +89,7 @@ class LayoutSearch {
   const LiveBlocks blocks_;
   const int64_t bound_;
   int sections_ = 0;
-  WaitingBlocks waiting_;
+  UnplacedBlocks unplaced_;
   std::vector<Weights> weights_;
 };
 

@@ -30,7 +30,7 @@ TEST(MostAlive, IsTheLargestSumAtOneInstant) {
 }
 
 // Between instants 3 and 8 nothing ends before the next block begins.
-TEST(Sections, EndWhereABlockBeginsBehindTheEndOfAnother) {
+TEST(Sections, EndWhereABlockBeginsAfterTheEndOfAnother) {
   const LiveBlocks blocks = {{kUnit, 3, 9}, {kUnit, 5, 8}, {kUnit, 8, 9}, {kUnit, 10, 20}};
   const LiveBlocks sections = in_sections(blocks);
   const std::vector<std::pair<int, int>> expected = {{0, 0}, {0, 0}, {0, 0}, {1, 1}};
@@ -72,7 +72,7 @@ TEST(Layout, OfNestedLivesIsTheSum) {
   EXPECT_EQ(layout_of(blocks).size, 99 * kUnit);
 }
 
-// Each block lives with the one before it and the one behind it. One unit and three alternate.
+// Each block lives with the one before it and the one after it. One unit and three alternate.
 TEST(Layout, OfAStaircaseIsTwoNeighbours) {
   LiveBlocks blocks;
   for (int i = 0; i < 1001; ++i) blocks.push_back({(i % 2 == 0 ? 1 : 3) * kUnit, i, i + 1});

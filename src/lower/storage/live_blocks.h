@@ -32,7 +32,7 @@ struct BlockLayout {
 int64_t live_bound(const LiveBlocks& blocks);
 
 /// The same blocks with fewer instants, such that the same ones are alive together: instants
-/// between which no block begins behind the end of another become one. They are numbered from 0.
+/// between which no block begins after the end of another become one. They are numbered from 0.
 ///   time    O(blocks + instants)
 ///   source  Moffitt, MiniMalloc (ASPLOS 2023), the sections of a problem
 LiveBlocks in_sections(LiveBlocks blocks);

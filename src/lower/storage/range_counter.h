@@ -34,7 +34,7 @@ class SortedNumbers {
 
   std::vector<int64_t> numbers_;
   int shift_ = 0;                // bucket of a number: its bits above these, or the last bucket
-  std::vector<int64_t> starts_;  // by bucket: where it begins in numbers_; at last their count
+  std::vector<int64_t> starts_;  // by bucket: where it begins in numbers_; finally their count
 };
 
 /// Ranges [begin, end) of bytes or of instants, none of which is empty.

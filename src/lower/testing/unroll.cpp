@@ -30,7 +30,7 @@ void put_into_arena(RegisterForm& reg) {
 
 /// The sum up to a micro-batch that is not the last one.
 ///   name  with a mark for the number of the micro-batch
-RegisterForm sum_so_far(const RegisterForm& complete, const NumberedText& name, int micro_batch) {
+RegisterForm sum_so_far(const RegisterForm& complete, const NameTemplate& name, int micro_batch) {
   RegisterForm reg = complete;
   reg.name = name.numbered(micro_batch).text();
   reg.micro_batch = {micro_batch, -1, 0};
@@ -125,8 +125,8 @@ class Unroller {
   }
 
   /// One pattern for all micro-batches.
-  const NumberedText& sum_name(RegisterFormIndex sum) {
-    NumberedText& name = sum_names_[sum];
+  const NameTemplate& sum_name(RegisterFormIndex sum) {
+    NameTemplate& name = sum_names_[sum];
     if (name.empty())
       name = rolled_.registers[sum].name + ".sum #" + std::string(1, kMicroBatchMark);
     return name;
@@ -194,7 +194,7 @@ class Unroller {
   const int count_;
   const RegisterInstances instances_;
   IndexedVector<RegisterIndex, RegisterFormIndex> made_of_;  // the registers of the result
-  IndexedVector<RegisterFormIndex, NumberedText> sum_names_;
+  IndexedVector<RegisterFormIndex, NameTemplate> sum_names_;
   /// By instruction: instances that are not made yet. The last one takes what it has.
   IndexedVector<InstructionIndex, int> instances_left_;
 };

@@ -13,7 +13,7 @@ namespace tessera {
 ///             the offsets of the program; the sum over micro-batches is a register for each of
 ///             them ("dw.sum #1", ..., "dw"), since each register has one writer. The registers of
 ///             an op come before those of the next one, and those of its first micro-batch before
-///             those of the next one; those that were added behind partition follow. The same
+///             those of the next one; those that were added after partition follow. The same
 ///             inputs give the same result
 ///   time      O(instances + registers)
 Program unroll(Program program);

@@ -21,7 +21,7 @@ std::vector<std::string> names(const std::string& prefix, int count);
 /// A level of the network over switches that join `size` children each.
 NetworkLevel network(const LinkLevel& link, int children, int size);
 
-/// GPUs "a" of 80 GB under the levels l0, l1, ..., each with so many children, from the machine
+/// GPUs "a" of 80 GB under the levels l0, l1, ..., each with n children, from the machine
 /// outwards. The links of each level are `ratio` times slower than those below it.
 ClusterDescription tree_of(const std::vector<int>& fans, double gigabytes_a_second = 300,
                            double ratio = 6);

@@ -13,7 +13,7 @@
 
 #include "base/files/file.h"
 #include "base/text/text.h"
-#include "graph/like_layers.h"
+#include "graph/repeated_layers.h"
 #include "rewrite/recompute_blocks.h"
 
 namespace tessera::testing {
@@ -24,7 +24,7 @@ namespace tessera::testing {
 class RecomputeProgram {
  public:
   RecomputeProgram(const Graph& graph, const RecomputeTerms& terms)
-      : graph_(graph), layers_(like_layers_of(graph)) {
+      : graph_(graph), layers_(find_repeated_layers(graph)) {
     int seen = 0;
     std::set<std::pair<int, int>> known;
     for (int i = 0; i < std::ssize(graph.ops()); ++i) {
@@ -97,7 +97,7 @@ class RecomputeProgram {
   }
 
   const Graph& graph_;
-  const LikeLayers layers_;
+  const RepeatedLayers layers_;
   std::vector<int> segment_;  // by op: its layer, or between which layers it stands
   double unit_ = 0;           // seconds: CBC takes costs far below 1 for nothing
   std::string text_;

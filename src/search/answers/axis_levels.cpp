@@ -67,7 +67,7 @@ AxisLevels levels_of_stages(const Meshes& meshes, const Deployment& deployment) 
 }  // namespace
 
 std::vector<AxisLevels> axis_levels(const Plan& plan, const Cluster& cluster) {
-  const Deployment deployment = in_order(cluster, plan.hardware());
+  const Deployment deployment = identity_mapping(cluster, plan.hardware());
   const Meshes meshes = plan.placed();
   std::vector<AxisLevels> list;
   for (const NamedMesh& named : meshes)

@@ -9,8 +9,8 @@
 #include "base/threads/on_all_cores.h"
 #include "placement_search/kernel_price.h"
 #include "placement_search/placement_search.h"
+#include "placement_search/shared_decisions.h"
 #include "placement_search/strategies.h"
-#include "placement_search/ties.h"
 #include "prediction/deployment.h"
 #include "search/sources/fixed_degrees.h"
 #include "search/sources/searched_devices.h"
@@ -50,19 +50,19 @@ std::string text_in(const Graph& graph, const ShardedGraph& sharded, const Targe
                  sharded.of(*target.op));
 }
 
-/// The members that are tied to `first`.
-std::vector<int> members_of(const std::vector<int>& ties, int first) {
+/// The members that share the decision of `first`.
+std::vector<int> members_of(const std::vector<int>& shared_decisions, int first) {
   std::vector<int> members;
-  for (int i = 0; i < std::ssize(ties); ++i)
-    if (ties[i] == ties[first]) members.push_back(i);
+  for (int i = 0; i < std::ssize(shared_decisions); ++i)
+    if (shared_decisions[i] == shared_decisions[first]) members.push_back(i);
   return members;
 }
 
 /// A placement of the target that may be fixed.
 struct Choice {
   PricedChoice priced;
-  OpSharding sharding = {};  // of an op
-  DistAttr home = {};        // of a value
+  OpSharding sharding = {};           // of an op
+  DistAttr canonical_placement = {};  // of a value
 };
 
 class ChoicePricing {
@@ -78,7 +78,7 @@ class ChoicePricing {
     options_.problem.devices = devices_of(request, *mesh_);
     options_.memory_limit = memory_of(request, *mesh_);
     options_.work = kWork;
-    cost_ = cost_of(in_order(request.cluster, mesh_->size()), std::vector{mesh_});
+    cost_ = cost_of(identity_mapping(request.cluster, mesh_->size()), std::vector{mesh_});
   }
 
   std::optional<ChoicePrices> prices(const std::string& name) {
@@ -86,12 +86,13 @@ class ChoicePricing {
     const std::optional<Target> decided = find_target(decided_.graph, name);
     if (!target || !decided) return std::nullopt;
     target_ = *target;
-    const Ties ties = ties_of_like_layers(open_.graph, options_.problem.constraints);
-    members_ = target_.op ? members_of(ties.of_op, target_.op->index)
-                          : members_of(ties.of_value, target_.value.index);
+    const SharedDecisions shared_decisions =
+        shared_decisions_of(open_.graph, options_.problem.constraints);
+    members_ = target_.op ? members_of(shared_decisions.of_op, target_.op->index)
+                          : members_of(shared_decisions.of_value, target_.value.index);
     ChoicePrices prices;
     prices.name = name;
-    prices.like = std::ssize(members_);
+    prices.identical = std::ssize(members_);
     std::vector<Choice> choices = choices_of();
     add_chosen(*decided, choices);
     keep_cheapest(choices, prices);
@@ -99,7 +100,7 @@ class ChoicePricing {
     on_all_cores(std::ssize(choices), [&](int64_t i) {
       PlacementSearchOptions options = options_;
       fix(options.problem.constraints, choices[i]);
-      if (const auto answer = solved(options)) choices[i].priced.time = answer->time;
+      if (const auto result = solved(options)) choices[i].priced.time = result->time;
     });
     prices.chosen = choices.front().priced;
     for (size_t i = 1; i < choices.size(); ++i) prices.others.push_back(choices[i].priced);
@@ -117,7 +118,7 @@ class ChoicePricing {
   }
 
   /// nullopt when nothing keeps the memory or the constraints.
-  std::optional<PlacementAnswer> solved(const PlacementSearchOptions& options) const {
+  std::optional<PlacementResult> solved(const PlacementSearchOptions& options) const {
     try {
       return search_placements(open_.graph, mesh_, cost_, options);
     } catch (const UserError& error) {
@@ -130,9 +131,9 @@ class ChoicePricing {
     const Graph& graph = open_.graph;
     std::vector<Choice> choices;
     if (!target_.op) {
-      for (DistAttr& home : plain_placements(graph.type(target_.value), mesh_)) {
-        PricedChoice priced{to_text(home)};
-        choices.push_back({std::move(priced), {}, std::move(home)});
+      for (DistAttr& canonical_placement : plain_placements(graph.type(target_.value), mesh_)) {
+        PricedChoice priced{to_text(canonical_placement)};
+        choices.push_back({std::move(priced), {}, std::move(canonical_placement)});
       }
       return choices;
     }
@@ -162,16 +163,16 @@ class ChoicePricing {
       sharding.mesh = mesh_;
       chosen = choice_of(std::move(sharding));
     } else {
-      chosen.home = decided_.sharded.of(decided.value);
-      chosen.home.mesh = mesh_;
-      chosen.priced.text = to_text(chosen.home);
+      chosen.canonical_placement = decided_.sharded.of(decided.value);
+      chosen.canonical_placement.mesh = mesh_;
+      chosen.priced.text = to_text(chosen.canonical_placement);
     }
     std::erase_if(choices,
                   [&](const Choice& choice) { return choice.priced.text == chosen.priced.text; });
     choices.insert(choices.begin(), std::move(chosen));
   }
 
-  /// Those with the cheapest kernels, behind the chosen one.
+  /// Those with the cheapest kernels, after the chosen one.
   static void keep_cheapest(std::vector<Choice>& choices, ChoicePrices& prices) {
     std::stable_sort(choices.begin() + 1, choices.end(), [](const Choice& a, const Choice& b) {
       return a.priced.kernel < b.priced.kernel;
@@ -185,15 +186,16 @@ class ChoicePricing {
     PlacementSearchOptions unfixed = options_;
     release(unfixed.problem.constraints);
     prices.is_fixed = fixed.ops.size() != unfixed.problem.constraints.ops.size() ||
-                      fixed.homes.size() != unfixed.problem.constraints.homes.size();
-    if (const auto answer = solved(options_)) prices.best = answer->time;
+                      fixed.canonical_placements.size() !=
+                          unfixed.problem.constraints.canonical_placements.size();
+    if (const auto result = solved(options_)) prices.best = result->time;
     if (prices.is_fixed)
-      if (const auto answer = solved(unfixed)) prices.unfixed = answer->time;
+      if (const auto result = solved(unfixed)) prices.unfixed = result->time;
     PlacementSearchOptions large = options_;
     large.memory_limit.reset();
-    if (const auto answer = solved(large)) {
-      prices.with_any_memory = answer->time;
-      prices.with_any_memory_text = text_in(open_.graph, answer->sharded, target_);
+    if (const auto result = solved(large)) {
+      prices.with_any_memory = result->time;
+      prices.with_any_memory_text = text_in(open_.graph, result->sharded, target_);
     }
   }
 
@@ -201,12 +203,12 @@ class ChoicePricing {
   void release(SearchConstraints& constraints) const {
     for (int member : members_) {
       if (!target_.op) {
-        constraints.homes.erase(member);
+        constraints.canonical_placements.erase(member);
         continue;
       }
       constraints.ops.erase(member);
       for (ValueId output : open_.graph.op(OpId{member}).outputs)
-        constraints.homes.erase(output.index);
+        constraints.canonical_placements.erase(output.index);
     }
   }
 
@@ -216,7 +218,7 @@ class ChoicePricing {
       if (target_.op)
         constraints.ops[member] = choice.sharding;
       else
-        constraints.homes[member] = {choice.home};
+        constraints.canonical_placements[member] = {choice.canonical_placement};
     }
   }
 

@@ -23,7 +23,8 @@ struct PricedChoice {
 
 struct ChoicePrices {
   std::string name;  // of the op or the value
-  int64_t like = 1;  // ops or values of like layers, itself included, that are placed alike
+  int64_t identical =
+      1;  // ops or values of repeated layers, itself included, that are placed alike
   PricedChoice chosen;
   std::vector<PricedChoice> others;     // in ascending order of their times, then those without one
   int64_t not_priced = 0;               // others with dearer kernels, beyond kPricedChoices
@@ -46,8 +47,7 @@ inline constexpr int64_t kPricedChoices = 24;
 ///   name      of an op, an input or a variable of the graph after the passes of the compiler
 ///   requires  the plan obeys the constraints
 ///   returns   nullopt when the plan has several meshes or micro-batches, which are not searched,
-///   or
-///             when the graph has no such op, input or variable
+///             or when the graph has no such op, input or variable
 ///   time      that of up to kPricedChoices + 4 searches
 std::optional<ChoicePrices> choice_prices(const PlanRequest& request,
                                           const PlanConstraints& constraints, const Plan& plan,

@@ -53,7 +53,7 @@ TEST(ChoicePrices, TheBestOfAllChoicesIsTheBestOfTheProblem) {
     ASSERT_TRUE(prices->chosen.time) << name;
     EXPECT_NEAR(least_time(*prices).value(), prices->best.value(), kRounding) << name;
     EXPECT_NEAR(prices->chosen.time->value(), prices->best.value(), kRounding)
-        << name << ": the plan is the best answer of the problem";
+        << name << ": the plan is the best result of the problem";
   }
 }
 
@@ -79,12 +79,13 @@ TEST(ChoicePrices, LikeLayersArePlacedAlike) {
   const Cluster cluster = parse_cluster_line("4xa100-80g");
   const PlanRequest request{graph, cluster};
   const Plan plan = preset_plan(parse_preset("dp=2"), graph);
-  const auto like = [&](const char* name) {
-    return choice_prices(request, constraints_of(2, false), plan, name)->like;
+  const auto count_identical = [&](const char* name) {
+    return choice_prices(request, constraints_of(2, false), plan, name)->identical;
   };
-  EXPECT_EQ(like("hidden.2.weight"), 3) << "hidden.1 to hidden.3: hidden.0 reads other rows";
-  EXPECT_EQ(like("hidden.2.dot"), 3);
-  EXPECT_EQ(like("head.weight"), 1);
+  EXPECT_EQ(count_identical("hidden.2.weight"), 3)
+      << "hidden.1 to hidden.3: hidden.0 reads other rows";
+  EXPECT_EQ(count_identical("hidden.2.dot"), 3);
+  EXPECT_EQ(count_identical("head.weight"), 1);
 }
 
 TEST(ChoicePrices, MemoryBindsWhereMoreOfItGivesAFasterProblem) {

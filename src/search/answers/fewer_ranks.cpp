@@ -15,7 +15,7 @@ constexpr int kDivisors = 2;
 
 std::vector<Candidate> presets_on_fewer_ranks(const PlanRequest& request,
                                               const PlanConstraints& constraints,
-                                              const PlanningAnswer&) {
+                                              const PlanSearchResult&) {
   std::vector<Candidate> candidates;
   if (constraints.ranks > kManyRanks || constraints.may_use_fewer || constraints.mesh ||
       !constraints.degrees.empty())

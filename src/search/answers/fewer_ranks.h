@@ -8,10 +8,10 @@
 namespace tessera {
 
 /// Data parallelism alone and tensor parallelism alone on the two largest proper divisors of a
-/// fixed number of ranks. They do not obey, so they are compared and never the answer. Empty when
-/// fewer ranks are allowed, and when degrees or marks are fixed.
+/// fixed number of ranks. They do not obey, so they are compared and never the best plan. Empty
+/// when fewer ranks are allowed, and when degrees or marks are fixed.
 std::vector<Candidate> presets_on_fewer_ranks(const PlanRequest& request,
                                               const PlanConstraints& constraints,
-                                              const PlanningAnswer& known);
+                                              const PlanSearchResult& known);
 
 }  // namespace tessera

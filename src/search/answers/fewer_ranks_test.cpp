@@ -36,21 +36,21 @@ TEST(FewerRanks, AreNotTriedWhereTheyAreAllowedOrSomethingIsFixed) {
   EXPECT_THAT(names(constraints_of(8, false, "tp=2")), IsEmpty());
 }
 
-TEST(FewerRanks, AreNeverTheAnswer) {
+TEST(FewerRanks, AreNeverTheBestPlan) {
   // Two rows of work and links of 1 MB/s: the fewer ranks the better.
   const Graph graph =
       training_graph(network_of({.kind = "mlp", .context = 8, .layers = 2, .width = 64}), {}, 4, 1);
   ClusterDescription slow = parse_cluster_line("cpu:4").description();
   slow.machines.front().levels.front().level.link = {Seconds(0.1), 1e6};
   const Cluster cluster(slow);
-  PlanningOptions options{.constraints = constraints_of(4, false)};
+  PlanSearchOptions options{.constraints = constraints_of(4, false)};
   options.sources = {presets_on_fewer_ranks};
-  const PlanningAnswer answer = find_plan({graph, cluster}, options);
-  ASSERT_TRUE(answer.best);
-  EXPECT_EQ(answer.candidates[*answer.best].ranks(), 4);
-  const auto fewer = std::ranges::find(answer.candidates, 2, &EvaluatedCandidate::ranks);
-  ASSERT_NE(fewer, answer.candidates.end());
-  EXPECT_LT(fewer->step(), answer.candidates[*answer.best].step());
+  const PlanSearchResult result = find_plan({graph, cluster}, options);
+  ASSERT_TRUE(result.best);
+  EXPECT_EQ(result.candidates[*result.best].ranks(), 4);
+  const auto fewer = std::ranges::find(result.candidates, 2, &EvaluatedCandidate::ranks);
+  ASSERT_NE(fewer, result.candidates.end());
+  EXPECT_LT(fewer->step(), result.candidates[*result.best].step());
 }
 
 }  // namespace

@@ -2,22 +2,22 @@
 
 namespace tessera {
 
-void choose_by_measurement(PlanningAnswer& answer, const PlanConstraints& constraints,
+void choose_by_measurement(PlanSearchResult& result, const PlanConstraints& constraints,
                            int64_t count, const StepMeasurement& measure) {
   MeasuredChoice choice;
   // Those that fit are in the order of their predicted steps.
-  for (size_t i = 0; i < answer.candidates.size(); ++i) {
+  for (size_t i = 0; i < result.candidates.size(); ++i) {
     if (std::ssize(choice.candidates) == count) break;
-    const EvaluatedCandidate& candidate = answer.candidates[i];
+    const EvaluatedCandidate& candidate = result.candidates[i];
     if (!candidate.fits() || !obeys(candidate.candidate, constraints)) continue;
     const Seconds step = measure(candidate);
     if (choice.candidates.empty() || step < choice.candidates[choice.fastest].step) {
       choice.fastest = choice.candidates.size();
-      answer.best = i;
+      result.best = i;
     }
     choice.candidates.push_back({i, step});
   }
-  if (!choice.candidates.empty()) answer.measured = std::move(choice);
+  if (!choice.candidates.empty()) result.measured = std::move(choice);
 }
 
 }  // namespace tessera

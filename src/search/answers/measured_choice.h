@@ -13,13 +13,13 @@ inline constexpr int64_t kMeasuredSteps = 5;
 /// Runs a candidate.  returns  the time of a step
 using StepMeasurement = std::function<Seconds(const EvaluatedCandidate& candidate)>;
 
-/// Measures those `count` candidates of `answer` that fit, obey the constraints and have the
+/// Measures those `count` candidates of `result` that fit, obey the constraints and have the
 /// shortest predicted steps, in this order; fewer when there are fewer. The fastest one becomes
-/// answer.best; of equally fast ones the one that is predicted to be faster.
+/// result.best; of equally fast ones the one that is predicted to be faster.
 ///
-///   ensures  answer.measured has them; the order of answer.candidates does not change
+///   ensures  result.measured has them; the order of result.candidates does not change
 ///   throws   what `measure` throws
-void choose_by_measurement(PlanningAnswer& answer, const PlanConstraints& constraints,
+void choose_by_measurement(PlanSearchResult& result, const PlanConstraints& constraints,
                            int64_t count, const StepMeasurement& measure);
 
 }  // namespace tessera

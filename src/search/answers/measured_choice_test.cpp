@@ -16,7 +16,7 @@ struct Found {
   Graph graph = training_graph(network_of({.kind = "mlp", .context = 8, .layers = 2, .width = 64}),
                                {}, 16, 1);
   Cluster cluster = Cluster(parse_cluster_line("cpu:4").description());
-  PlanningAnswer answer =
+  PlanSearchResult result =
       find_plan({graph, cluster}, {.constraints = constraints, .sources = {}, .excludes = false});
 };
 
@@ -26,7 +26,7 @@ struct Stub {
   std::vector<std::string> names = {};
 
   void choose(Found& found, int64_t count) {
-    choose_by_measurement(found.answer, found.constraints, count,
+    choose_by_measurement(found.result, found.constraints, count,
                           [this](const EvaluatedCandidate& candidate) {
                             names.push_back(candidate.candidate.name);
                             return Seconds(times.at(names.size() - 1));
@@ -36,38 +36,38 @@ struct Stub {
 
 std::vector<std::string> names_of_four_ranks(const Found& found) {
   std::vector<std::string> names;
-  for (const EvaluatedCandidate& candidate : found.answer.candidates)
+  for (const EvaluatedCandidate& candidate : found.result.candidates)
     if (candidate.fits() && candidate.ranks() == 4) names.push_back(candidate.candidate.name);
   return names;
 }
 
-TEST(MeasuredChoice, TheFastestInMeasuredStepsIsTheAnswer) {
+TEST(MeasuredChoice, TheFastestInMeasuredStepsIsTheBestPlan) {
   Found found;
   const std::vector<std::string> predicted = names_of_four_ranks(found);
   ASSERT_GE(predicted.size(), 3);
   Stub stub{{3, 1, 2}};
   stub.choose(found, 3);
   EXPECT_EQ(stub.names, std::vector<std::string>(predicted.begin(), predicted.begin() + 3));
-  EXPECT_EQ(found.answer.candidates.at(found.answer.best.value()).candidate.name, predicted[1]);
-  EXPECT_DOUBLE_EQ(found.answer.measured.value().regret(), 2);  // 3 s instead of 1 s
+  EXPECT_EQ(found.result.candidates.at(found.result.best.value()).candidate.name, predicted[1]);
+  EXPECT_DOUBLE_EQ(found.result.measured.value().regret(), 2);  // 3 s instead of 1 s
 }
 
 TEST(MeasuredChoice, OfEqualStepsThePredictionDecidesAndThereIsNoRegret) {
   Found found;
-  const std::optional<size_t> predicted = found.answer.best;
+  const std::optional<size_t> predicted = found.result.best;
   Stub stub{{1, 1}};
   stub.choose(found, 2);
-  EXPECT_EQ(found.answer.best, predicted);
-  EXPECT_EQ(found.answer.measured.value().regret(), 0);
+  EXPECT_EQ(found.result.best, predicted);
+  EXPECT_EQ(found.result.measured.value().regret(), 0);
 }
 
-TEST(MeasuredChoice, OfOneCandidateThatOneIsTheAnswer) {
+TEST(MeasuredChoice, OfOneCandidateThatOneIsTheBestPlan) {
   Found found;
-  const std::optional<size_t> predicted = found.answer.best;
+  const std::optional<size_t> predicted = found.result.best;
   Stub stub{{5}};
   stub.choose(found, 1);
-  EXPECT_EQ(found.answer.best, predicted);
-  EXPECT_EQ(found.answer.measured.value().candidates.size(), 1);
+  EXPECT_EQ(found.result.best, predicted);
+  EXPECT_EQ(found.result.measured.value().candidates.size(), 1);
 }
 
 // One device does not obey the number of ranks, however fast it is.
@@ -81,18 +81,18 @@ TEST(MeasuredChoice, CandidatesThatDoNotObeyAreNotRun) {
 
 TEST(MeasuredChoice, WhenNoPlanFitsNothingIsRun) {
   Found found;
-  for (EvaluatedCandidate& candidate : found.answer.candidates)
+  for (EvaluatedCandidate& candidate : found.result.candidates)
     for (RankMemoryNeed& memory : candidate.prediction.memory) memory.capacity = Bytes(0);
-  found.answer.best.reset();
+  found.result.best.reset();
   Stub stub{{}};
   stub.choose(found, 3);
   EXPECT_TRUE(stub.names.empty());
-  EXPECT_FALSE(found.answer.measured);
+  EXPECT_FALSE(found.result.measured);
 }
 
 TEST(MeasuredChoice, AFailureOfARunIsThrown) {
   Found found;
-  EXPECT_THROW(choose_by_measurement(found.answer, found.constraints, 2,
+  EXPECT_THROW(choose_by_measurement(found.result, found.constraints, 2,
                                      [](const EvaluatedCandidate&) -> Seconds {
                                        throw UserError("a rank failed", "it did", "repair it",
                                                        ExitCode::kBadConfig);

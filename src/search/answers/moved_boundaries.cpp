@@ -5,7 +5,7 @@
 
 #include "base/error.h"
 #include "presets/presets.h"
-#include "stage_search/model_line.h"
+#include "stage_search/layer_sequence.h"
 
 namespace tessera {
 namespace {
@@ -32,7 +32,7 @@ std::vector<int> begins_of(const std::vector<int>& stages, size_t count) {
 std::vector<Move> moves_of(const Graph& graph, const std::vector<int>& begins,
                            const StageRow& row) {
   const auto stages = static_cast<int>(begins.size());
-  const ModelLine line = model_line(graph, stages, {begins.begin() + 1, begins.end()});
+  const LayerSequence line = layer_sequence(graph, stages, {begins.begin() + 1, begins.end()});
   std::vector<Move> moves;
   for (const size_t stage : row.stages) {
     const int begin = begins[stage];

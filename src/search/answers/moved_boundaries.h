@@ -10,10 +10,10 @@
 
 namespace tessera {
 
-/// A boundary moved by one unit (stage_search/model_line.h), earlier or later.
+/// A boundary moved by one unit (stage_search/layer_sequence.h), earlier or later.
 struct MovedBoundary {
   size_t stage = 0;                  // that begins at the boundary
-  std::string behind, moved;         // the forward op behind which it begins, and would begin
+  std::string behind, moved;         // the forward op after which it begins, and would begin
   std::optional<Seconds> step = {};  // simulated; nullopt: it does not fit, or is impossible
 };
 

@@ -51,7 +51,7 @@ bool may_be_excluded(const Candidate& candidate) {
 
 /// Gives the plan the prices of the cluster.
 void set_cost(const PlanRequest& request, Plan& plan) {
-  const Deployment deployment = in_order(request.cluster, plan.hardware());
+  const Deployment deployment = identity_mapping(request.cluster, plan.hardware());
   std::vector<MeshPtr> meshes;
   for (const NamedMesh& mesh : plan.placed()) meshes.push_back(mesh.mesh);
   plan.cost = cost_of(deployment, meshes);
@@ -76,7 +76,7 @@ EvaluatedCandidate planned(Candidate candidate, PlannedMemory& memory) {
 
 EvaluatedCandidate simulated(const PlanRequest& request, Candidate candidate, PlannedMemory memory,
                              Compiled compiled) {
-  const Deployment deployment = in_order(request.cluster, candidate.plan.hardware());
+  const Deployment deployment = identity_mapping(request.cluster, candidate.plan.hardware());
   EvaluatedCandidate result = planned(std::move(candidate), memory);
   const auto tasks = std::make_shared<const TaskGraph>(std::move(compiled.tasks));
   compiled = {};
@@ -91,9 +91,9 @@ EvaluatedCandidate simulated(const PlanRequest& request, Candidate candidate, Pl
 }
 
 /// A candidate that does not fit: its step is a bound.
-EvaluatedCandidate misfit(const PlanRequest& request, Candidate candidate, PlannedMemory memory,
-                          Seconds bound) {
-  const Deployment deployment = in_order(request.cluster, candidate.plan.hardware());
+EvaluatedCandidate over_memory(const PlanRequest& request, Candidate candidate,
+                               PlannedMemory memory, Seconds bound) {
+  const Deployment deployment = identity_mapping(request.cluster, candidate.plan.hardware());
   EvaluatedCandidate result = planned(std::move(candidate), memory);
   result.prediction.step = bound;
   result.prediction.memory = memory_needs(memory.graph, deployment);
@@ -108,21 +108,21 @@ EvaluatedCandidate unsimulated(const PlanRequest& request, Candidate candidate,
                                PlannedMemory memory, const Compiled& compiled) {
   EvaluatedCandidate result = planned(std::move(candidate), memory);
   result.traffic = traffic_of(compiled.tasks);
-  result.prediction.memory =
-      memory_needs(compiled.tasks, in_order(request.cluster, result.candidate.plan.hardware()));
+  result.prediction.memory = memory_needs(
+      compiled.tasks, identity_mapping(request.cluster, result.candidate.plan.hardware()));
   return result;
 }
 
 /// Compiles a candidate up to where it is known that it is slower than a limit, or does not fit.
-class GatedCompilation {
+class EarlyExitCompilation {
  public:
-  GatedCompilation(const PlanRequest& request, const Candidate& candidate,
-                   const std::optional<Seconds>& limit)
+  EarlyExitCompilation(const PlanRequest& request, const Candidate& candidate,
+                       const std::optional<Seconds>& limit)
       : candidate_(candidate),
         limit_(limit),
-        deployment_(in_order(request.cluster, candidate.plan.hardware())) {
-    const CompileGates gates{[this](const PlacedGraph& placed) { return may_be_faster(placed); },
-                             [this](const PlannedMemory& planned) { return fits(planned); }};
+        deployment_(identity_mapping(request.cluster, candidate.plan.hardware())) {
+    const EarlyExits gates{[this](const PlacedGraph& placed) { return may_be_faster(placed); },
+                           [this](const PlannedMemory& planned) { return fits(planned); }};
     compiled = compile_if(request.graph, candidate.plan, compile_options(request, false), gates);
   }
 
@@ -157,14 +157,14 @@ StepPrediction prediction_of(const PlanRequest& request, const Plan& plan,
                              const EstimatedStep& estimate) {
   StepPrediction prediction;
   prediction.step = estimate.step;
-  const Deployment deployment = in_order(request.cluster, plan.hardware());
+  const Deployment deployment = identity_mapping(request.cluster, plan.hardware());
   const DType products = type_of_products(request.graph);
   for (size_t i = 0; i < plan.meshes.size(); ++i)
     for (const Rank rank : plan.meshes[i].mesh->ranks()) {
       prediction.ranks.push_back({.rank = rank,
                                   .compute = estimate.busy[i],
                                   .idle = estimate.step - estimate.busy[i],
-                                  .like = plan.meshes[i].mesh->ranks().front()});
+                                  .representative = plan.meshes[i].mesh->ranks().front()});
       prediction.peak_flops_per_second +=
           deployment.type(rank).cost.flops_rate(OperationClass::kMatmul, products);
     }
@@ -179,9 +179,9 @@ EvaluatedCandidate shorter_step(const PlanRequest& request, const Candidate& can
       .graph = *step.graph, .cluster = request.cluster, .prefetches = request.prefetches};
   Candidate part{candidate.source, candidate.name, step.plan};
   set_cost(few, part.plan);
-  GatedCompilation made(few, part, std::nullopt);
+  EarlyExitCompilation made(few, part, std::nullopt);
   PlannedMemory memory = *std::move(made.memory);
-  if (!made.compiled) return misfit(few, std::move(part), std::move(memory), *made.bound);
+  if (!made.compiled) return over_memory(few, std::move(part), std::move(memory), *made.bound);
   return candidate.estimate
              ? unsimulated(few, std::move(part), std::move(memory), *made.compiled)
              : simulated(few, std::move(part), std::move(memory), *std::move(made.compiled));
@@ -217,7 +217,8 @@ EvaluatedCandidate extrapolated(const PlanRequest& request, Candidate candidate,
     result.parts = parts_of(result.prediction);
   }
   result.prediction.memory = step.memory(fewer.prediction.memory, more.prediction.memory);
-  result.fullest = fullest_of(result.prediction, in_order(request.cluster, own.plan.hardware()));
+  result.fullest =
+      fullest_of(result.prediction, identity_mapping(request.cluster, own.plan.hardware()));
   return result;
 }
 
@@ -229,12 +230,13 @@ Outcome evaluated(const PlanRequest& request, Candidate candidate,
     candidate.shorter = shorter_steps(request.graph, candidate.plan, *request.shorter_graphs,
                                       request.graph_of_rows);
   if (!candidate.shorter.empty()) return extrapolated(request, std::move(candidate), is_alone);
-  GatedCompilation made(request, candidate, limit);
+  EarlyExitCompilation made(request, candidate, limit);
   if (!made.memory)
     return ExcludedCandidate{candidate.source, candidate.name, candidate.plan.rank_count(),
                              *made.bound};
   PlannedMemory memory = *std::move(made.memory);
-  if (!made.compiled) return misfit(request, std::move(candidate), std::move(memory), *made.bound);
+  if (!made.compiled)
+    return over_memory(request, std::move(candidate), std::move(memory), *made.bound);
   return simulated(request, std::move(candidate), std::move(memory), *std::move(made.compiled));
 }
 
@@ -275,7 +277,7 @@ std::string_view to_text(Candidate::Source source) {
     case Candidate::Source::kSearch: return "search";
     case Candidate::Source::kCached: return "cached";
     case Candidate::Source::kPipeline: return "pipeline";
-    case Candidate::Source::kSaving: return "saving";
+    case Candidate::Source::kMemorySaving: return "memory-saving";
   }
   throw InternalError("a candidate has no source");
 }

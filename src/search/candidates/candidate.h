@@ -37,18 +37,18 @@ struct PlanRequest {
   bool prefetches_exchanges() const;
 };
 
-/// The problem of which a searched plan is the best answer that was found (placement_search). Its
+/// The problem of which a searched plan is the best result that was found (placement_search). Its
 /// times are of kernels and exchanges one after the other.
 struct SearchedProblem {
   Seconds time{0};
-  Seconds bound{0};  // no answer of this problem takes less
+  Seconds bound{0};  // no result of this problem takes less
   int nodes = 0, edges = 0;
   int64_t strategies = 0, dropped_strategies = 0;
   Bytes counted_memory{0};  // what the problem counts on the fullest rank
   // What is needed to make it again:
-  double hidden_share = 0;                   // SearchProblemOptions
+  double overlap = 0;                        // SearchProblemOptions
   Bytes limit{0};                            // of memory
-  std::vector<solver::Change> changes = {};  // of its best answer
+  std::vector<solver::Change> changes = {};  // of its best result
 
   double gap() const { return time > Seconds(0) ? 1 - bound.value() / time.value() : 0; }
 };
@@ -60,16 +60,16 @@ struct EstimatedStep {
   std::vector<Seconds> busy;
 };
 
-/// A plan that may be the answer.
+/// A plan that may be the best one.
 struct Candidate {
   enum class Source {
-    kOneDevice,  // the serial plan
-    kPreset,     // degrees of parallelism
-    kCompared,   // a plan that the user gives
-    kSearch,     // found by a search over placements
-    kCached,     // found by an earlier planning, for another cluster or limit
-    kPipeline,   // found by a search over stages
-    kSaving,     // a plan that the user gives, with savings of memory
+    kOneDevice,     // the serial plan
+    kPreset,        // degrees of parallelism
+    kCompared,      // a plan that the user gives
+    kSearch,        // found by a search over placements
+    kCached,        // found by an earlier plan search, for another cluster or limit
+    kPipeline,      // found by a search over stages
+    kMemorySaving,  // a plan that the user gives, as a memory-saving variant
   };
   Source source = Source::kOneDevice;
   std::string name;  // "one device", "dp=2,tp=2", the name of a file
@@ -128,7 +128,7 @@ struct UnusableCandidate {
   std::string reason;  // what the error says happened
 };
 
-/// A candidate that was not compiled behind its placements, since its kernels alone take longer
+/// A candidate that was not compiled after its placements, since its kernels alone take longer
 /// than the step of another one.
 struct ExcludedCandidate {
   Candidate::Source source = Candidate::Source::kPreset;
@@ -154,8 +154,8 @@ struct EvaluationOptions {
 };
 
 /// Compiles and simulates candidates, on all cores. Their placements and programs are not checked.
-/// What does not fit the memory of its devices is not compiled behind its arenas, and not
-/// simulated, but for the serial plan and those that the user compares. Of one whose step is
+/// What does not fit the memory of its devices is not compiled after its arenas, and not
+/// simulated, except for the serial plan and those that the user compares. Of one whose step is
 /// predicted the shorter steps are compiled and simulated instead (search/candidates/long_steps.h).
 ///   ensures  the result does not depend on the number of cores unless `stop` returns true
 ///   throws   what is no UserError (78) of a candidate, and no too small limit of recompute "auto"
@@ -164,7 +164,7 @@ Evaluations evaluate(const PlanRequest& request, std::vector<Candidate> candidat
 
 /// Gives the plan the prices of the cluster, and compiles it.
 ///   checked  are the placements and the program checked? It takes a third of the time
-///   throws   UserError as compile and in_order
+///   throws   UserError as compile and identity_mapping
 Compiled compile_on(const PlanRequest& request, Plan& plan, bool checked = true);
 
 }  // namespace tessera

@@ -121,7 +121,7 @@ std::vector<RankMemoryNeed> LongStep::memory(const std::vector<RankMemoryNeed>& 
 
 StepPrediction LongStep::prediction(const StepPrediction& fewer, const StepPrediction& more) const {
   if (fewer.ranks.size() != more.ranks.size())
-    throw InternalError("two predictions of one plan have unlike ranks");
+    throw InternalError("two predictions of one plan have different ranks");
   StepPrediction result;
   result.step = at(fewer.step, more.step);
   result.memory = memory(fewer.memory, more.memory);
@@ -130,7 +130,7 @@ StepPrediction LongStep::prediction(const StepPrediction& fewer, const StepPredi
   result.peak_flops_per_second = more.peak_flops_per_second;
   for (size_t i = 0; i < more.ranks.size(); ++i) {
     const RankBreakdown &a = fewer.ranks[i], &b = more.ranks[i];
-    RankBreakdown rank{.rank = b.rank, .like = b.like};
+    RankBreakdown rank{.rank = b.rank, .representative = b.representative};
     rank.compute = at(a.compute, b.compute);
     rank.idle = at(a.idle, b.idle);
     for_each_key(a.exposed, b.exposed, [&](const std::string& axes, Seconds x, Seconds y) {

@@ -53,7 +53,7 @@ std::array<int64_t, 2> shorter_counts(const Plan& plan);
 inline constexpr int64_t kMaxWholeMicroBatches = 64;
 inline constexpr int64_t kMaxWholeOps = 300'000;
 
-/// Is a step of so many micro-batches of a graph predicted, if shorter ones have fewer?
+/// Is a step of n micro-batches of a graph predicted, if shorter ones have fewer?
 bool is_long(const Graph& graph, int64_t micro_batches);
 
 /// Is the step of the plan predicted from shorter ones? It has more micro-batches than these, and

@@ -32,7 +32,7 @@ class KernelTimes {
     const ShardingRule& rule = placed_.sharded.rules[id.index];
     const OpView op_view = view(placed_.graph, op);
     const KernelCall call = op_view.definition->kernel(op_view, factor_splits(rule, sharding));
-    Coordinate rank = sharding.mesh->heaviest();
+    Coordinate rank = sharding.mesh->largest_shard_coordinate();
     const bool is_repeated = plan_.micro_batches > 1 && sharding.uses(0);
     const int64_t count = is_repeated ? plan_.micro_batches : 1;
     const auto at = [&](int64_t micro_batch) {
@@ -116,7 +116,7 @@ double longest_schedule(std::vector<Job> jobs) {
   return end;
 }
 
-/// By op, the longest chain of kernels before it and behind it.
+/// By op, the longest chain of kernels before it and after it.
 struct Chains {
   std::vector<double> head, tail;
 };

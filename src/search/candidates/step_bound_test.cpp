@@ -34,7 +34,7 @@ struct BoundAndStep {
 };
 
 BoundAndStep bound_and_step(const PlanRequest& request, Plan plan) {
-  const Deployment deployment = in_order(request.cluster, plan.rank_count());
+  const Deployment deployment = identity_mapping(request.cluster, plan.rank_count());
   const Compiled compiled = compile_on(request, plan, false);
   BoundAndStep result{step_bound(compiled, plan, deployment)};
   const StepPrediction prediction =

@@ -18,7 +18,7 @@ struct StepFloor {
 };
 
 /// A lower bound of the step of every plan on at most `ranks` devices, however it divides the
-/// model: the operations that one device executes, but for those on padding, all at the highest
+/// model: the operations that one device executes, except for those on padding, all at the highest
 /// rate that a device has for an element type of the model; and every trained variable read and
 /// written once at the full rate of the memory. Nothing is exchanged, and no device waits. So the
 /// gap to a plan is large, and most of it is no loss of the plan.

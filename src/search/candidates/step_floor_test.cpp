@@ -112,13 +112,13 @@ TEST(StepFloor, IsBelowEveryPlan) {
     const Graph graph = small_model(kind, 2);
     const Cluster cluster = parse_cluster_line(line);
     const PlanRequest request{graph, cluster};
-    const PlanningAnswer answer = find_plan(
+    const PlanSearchResult result = find_plan(
         request, {.constraints = constraints_of(4, false), .max_presets = 8, .excludes = false});
-    const EvaluatedCandidate* one = answer.find(Candidate::Source::kOneDevice);
+    const EvaluatedCandidate* one = result.find(Candidate::Source::kOneDevice);
     ASSERT_TRUE(one);
     const StepFloor floor = step_floor(request, 4, *one);
     EXPECT_GT(floor.seconds(), Seconds(0));
-    for (const EvaluatedCandidate& candidate : answer.candidates)
+    for (const EvaluatedCandidate& candidate : result.candidates)
       EXPECT_LE(floor.seconds(), candidate.step())
           << kind << " on " << line << ": " << candidate.candidate.name;
   }

@@ -16,7 +16,7 @@ class RankMachines {
   RankMachines(const Cluster& cluster, const Plan& plan)
       : cluster_(cluster),
         meshes_(plan.placed()),
-        deployment_(in_order(cluster, plan.hardware())) {}
+        deployment_(identity_mapping(cluster, plan.hardware())) {}
 
   /// Does an exchange over these axes, or "" between meshes, connect several machines?
   bool are_several(const std::string& axes) const {

@@ -5,8 +5,8 @@
 
 #include "base/text/text.h"
 #include "reshard/exchange.h"
-#include "reshard/known_pulls.h"
-#include "tasks/like_tasks.h"
+#include "reshard/transfer_cache.h"
+#include "tasks/identical_tasks.h"
 
 namespace tessera {
 namespace {
@@ -16,14 +16,16 @@ struct Received {
 };
 
 /// What each rank receives in one exchange task; the parts from one sender are one message.
-std::map<Rank, Received> received_in(const TaskGraph& graph, const Task& task, KnownPulls& pulls) {
+std::map<Rank, Received> received_in(const TaskGraph& graph, const Task& task,
+                                     TransferCache& transfers) {
   std::map<Rank, Received> list;
   for (Rank rank : graph.meshes[task.mesh]->ranks()) {
     std::map<Rank, int64_t> by_sender;
     for (size_t i = 0; i < task.parts.size(); ++i) {
       const TensorType& type = graph.registers[task.outputs[i]].type;
-      for (const PulledElements& pull : pulls.of(type.shape, task.parts[i].exchange, rank))
-        if (pull.sender != rank) by_sender[pull.sender] += pull.count * size_of(type.dtype);
+      for (const RecvElements& received : transfers.of(type.shape, task.parts[i].exchange, rank))
+        if (received.sender != rank)
+          by_sender[received.sender] += received.count * size_of(type.dtype);
     }
     Received& sum = list[rank];
     for (const auto& [sender, bytes] : by_sender) sum.bytes += bytes;
@@ -62,17 +64,17 @@ Bytes results_of_variables(const TaskGraph& graph, const Task& exchange) {
 }  // namespace
 
 Traffic traffic_of(const TaskGraph& graph) {
-  const IndexedVector<TaskId, TaskId> like = like_tasks(graph);
-  KnownPulls pulls;
+  const IndexedVector<TaskId, TaskId> identical = identical_tasks(graph);
+  TransferCache transfers;
   std::map<TaskId, std::map<Rank, Received>> known;
   std::map<Rank, Received> by_rank;
   Traffic traffic;
   for (TaskId id : graph.order) {
     const Task& task = graph.tasks[id];
     if (task.kind != Task::Kind::kExchange) continue;
-    auto found = known.find(like[id]);
+    auto found = known.find(identical[id]);
     if (found == known.end())
-      found = known.emplace(like[id], received_in(graph, task, pulls)).first;
+      found = known.emplace(identical[id], received_in(graph, task, transfers)).first;
     traffic.exchanges += sends(found->second) ? 1 : 0;
     traffic.largest_of_variables =
         std::max(traffic.largest_of_variables, results_of_variables(graph, task));

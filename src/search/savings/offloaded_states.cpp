@@ -79,7 +79,7 @@ Candidate offloaded(const Candidate& base, Bytes window) {
 
 std::vector<std::vector<Candidate>> with_offloaded_states(const PlanRequest& request,
                                                           const PlanConstraints& constraints,
-                                                          const PlanningAnswer& known) {
+                                                          const PlanSearchResult& known) {
   const VariableBytes bytes(request.graph);
   if (!are_cores(request.cluster) || bytes.state == Bytes(0) ||
       fixes_decision(constraints, "offload"))

@@ -4,7 +4,7 @@
 
 #include <vector>
 
-#include "search/planning_answer.h"
+#include "search/plan_search_result.h"
 
 namespace tessera {
 
@@ -19,6 +19,6 @@ namespace tessera {
 ///   names    "dp=2,zero=1,offload=state,offload_mib=12"
 std::vector<std::vector<Candidate>> with_offloaded_states(const PlanRequest& request,
                                                           const PlanConstraints& constraints,
-                                                          const PlanningAnswer& known);
+                                                          const PlanSearchResult& known);
 
 }  // namespace tessera

@@ -7,7 +7,7 @@
 #include "network/family.h"
 #include "network/graphs.h"
 #include "search/find_plan.h"
-#include "search/testing/answers.h"
+#include "search/testing/results.h"
 
 namespace tessera {
 namespace {
@@ -34,29 +34,29 @@ Cluster devices(const std::string& line, Bytes memory) {
   return Cluster(std::move(description));
 }
 
-PlanningAnswer answer_for(const Graph& graph, const Cluster& cluster,
-                          const std::string& fixed = "") {
+PlanSearchResult result_for(const Graph& graph, const Cluster& cluster,
+                            const std::string& fixed = "") {
   return find_plan({graph, cluster}, {.constraints = constraints_of(2, false, fixed)});
 }
 
 /// The least memory of two devices in which a plan fits whose state is in memory.
 Bytes least_memory(const Graph& graph) {
-  const PlanningAnswer answer =
+  const PlanSearchResult result =
       find_plan({graph, devices("cpu:2", Bytes(1024))},
                 {.constraints = constraints_of(2, false), .offloads = false});
-  return answer.candidates.front().fullest.memory.all();
+  return result.candidates.front().fullest.memory.all();
 }
 
 Bytes part_of(Bytes bytes, double part) {
   return Bytes(static_cast<int64_t>(part * static_cast<double>(bytes.value())));
 }
 
-TEST(OffloadedStates, AreTheAnswerWhereNothingElseFits) {
+TEST(OffloadedStates, AreTheBestPlanWhereNothingElseFits) {
   const Graph graph = small_mlp(OptimizerKind::kAdamW);
   const Cluster cluster = devices("cpu:2", part_of(least_memory(graph), 0.8));
-  const PlanningAnswer answer = answer_for(graph, cluster);
-  ASSERT_TRUE(answer.best);
-  const EvaluatedCandidate& best = answer.candidates[*answer.best];
+  const PlanSearchResult result = result_for(graph, cluster);
+  ASSERT_TRUE(result.best);
+  const EvaluatedCandidate& best = result.candidates[*result.best];
   EXPECT_THAT(best.candidate.name, HasSubstr("offload=state"));
   EXPECT_THAT(best.candidate.name, HasSubstr("offload_mib="));
   EXPECT_TRUE(best.fits());
@@ -68,20 +68,20 @@ TEST(OffloadedStates, AreTheAnswerWhereNothingElseFits) {
 
 TEST(OffloadedStates, AreNotTriedWhereAnotherPlanFits) {
   const Graph graph = small_mlp(OptimizerKind::kAdamW);
-  const PlanningAnswer answer =
-      answer_for(graph, devices("cpu:2", part_of(least_memory(graph), 1.05)));
-  ASSERT_TRUE(answer.best);
-  EXPECT_THAT(names_of(answer), Not(Contains(HasSubstr("offload"))));
+  const PlanSearchResult result =
+      result_for(graph, devices("cpu:2", part_of(least_memory(graph), 1.05)));
+  ASSERT_TRUE(result.best);
+  EXPECT_THAT(names_of(result), Not(Contains(HasSubstr("offload"))));
 }
 
 TEST(OffloadedStates, AreNotTriedWhereThereIsNoneOrItIsRefusedOrFixed) {
   const Graph adamw = small_mlp(OptimizerKind::kAdamW), sgd = small_mlp(OptimizerKind::kSgd);
   const Bytes little = part_of(least_memory(adamw), 0.8);
-  EXPECT_THAT(names_of(answer_for(sgd, devices("cpu:2", Bytes(1024)))),
+  EXPECT_THAT(names_of(result_for(sgd, devices("cpu:2", Bytes(1024)))),
               Not(Contains(HasSubstr("offload"))));
-  EXPECT_THAT(names_of(answer_for(adamw, devices("2xv100-16g", little))),
+  EXPECT_THAT(names_of(result_for(adamw, devices("2xv100-16g", little))),
               Not(Contains(HasSubstr("offload"))));
-  EXPECT_FALSE(answer_for(adamw, devices("cpu:2", little), "offload=none").best);
+  EXPECT_FALSE(result_for(adamw, devices("cpu:2", little), "offload=none").best);
 }
 
 // A smaller window is worth a trial where the larger one does not fit.
@@ -89,7 +89,7 @@ TEST(OffloadedStates, HaveSmallerWindowsInTheSecondList) {
   const Graph graph = small_mlp(OptimizerKind::kAdamW);
   const Cluster cluster = devices("cpu:2", part_of(least_memory(graph), 0.8));
   const PlanConstraints constraints = constraints_of(2, false);
-  const PlanningAnswer known =
+  const PlanSearchResult known =
       find_plan({graph, cluster}, {.constraints = constraints, .offloads = false});
   const auto lists = with_offloaded_states({graph, cluster}, constraints, known);
   ASSERT_EQ(lists.size(), 2U);

@@ -45,7 +45,7 @@ Candidate with_recompute(const PlanRequest& request, const Candidate& base, cons
   made.plan.recompute = chosen;
   if (base.source == Candidate::Source::kPipeline) {
     made.marked = std::make_shared<const Plan>(made.plan);
-    made.plan = resolved_plan(request, made.plan);
+    made.plan = explicit_plan(request, made.plan);
   }
   return made;
 }
@@ -161,7 +161,7 @@ class LimitedPlan {
 class LimitSearch {
  public:
   LimitSearch(const PlanRequest& request, const PlanConstraints& constraints,
-              const PlanningAnswer& known, const EvaluationOptions& evaluation, bool excludes)
+              const PlanSearchResult& known, const EvaluationOptions& evaluation, bool excludes)
       : request_(request),
         constraints_(constraints),
         known_(known),
@@ -170,7 +170,7 @@ class LimitSearch {
     if (known.best) best_ = known.candidates[*known.best].step();
     for (const Recompute::Kind kind : {Recompute::Kind::kSelective, Recompute::Kind::kFull})
       add_recomputing(kind);
-    add_misfits();
+    add_over_memory();
   }
 
   Evaluations evaluations() {
@@ -195,7 +195,7 @@ class LimitSearch {
       return std::ranges::count(known_.candidates, name, name_of) > 0 ||
              std::ranges::count(plans_, name, &LimitedPlan::name) > 0;
     };
-    // A pipeline of this name may have other cuts; another plan is a misfit.
+    // A pipeline of this name may have other cuts; another plan is a preset that does not fit.
     const bool may_differ = whole.source == Candidate::Source::kPipeline;
     const std::string name = whole.name;
     for (int copy = 2; is_known(whole.name); ++copy) {
@@ -208,23 +208,25 @@ class LimitSearch {
 
   static const std::string& name_of(const EvaluatedCandidate& each) { return each.candidate.name; }
 
-  void add_misfits() {
-    std::vector<const EvaluatedCandidate*> misfits;
+  void add_over_memory() {
+    std::vector<const EvaluatedCandidate*> over_memory_presets;
     std::set<std::pair<uint64_t, int>> programs;
     for (const EvaluatedCandidate& each : known_.candidates)
       if (!each.fits() && (!best_ || each.step() < *best_) &&
           each.candidate.plan.recompute == Recompute() && may_be_limited(each.candidate) &&
           obeys(each.candidate, constraints_) &&
           programs.emplace(each.program, each.ranks()).second)
-        misfits.push_back(&each);
-    std::ranges::stable_sort(misfits, {}, [](const auto* each) { return each->step(); });
-    for (size_t i = 0; i < std::min(kExamined, misfits.size()); ++i) {
+        over_memory_presets.push_back(&each);
+    std::ranges::stable_sort(over_memory_presets, {},
+                             [](const auto* each) { return each->step(); });
+    for (size_t i = 0; i < std::min(kExamined, over_memory_presets.size()); ++i) {
       if (plans_.size() == kLimitedPlans) return;
-      LimitedPlan plan(request_, misfits[i]->candidate);
-      plan.shrink(*misfits[i]);
+      LimitedPlan plan(request_, over_memory_presets[i]->candidate);
+      plan.shrink(*over_memory_presets[i]);
       if (plan.is_slow()) return;  // those of the others are, too
       if (!plan.next()) continue;
-      if (std::optional<Candidate> divided = with_divided_states(misfits[i]->candidate)) {
+      if (std::optional<Candidate> divided =
+              with_divided_states(over_memory_presets[i]->candidate)) {
         plan = LimitedPlan(request_, *std::move(divided));
         plan.try_base();
       }
@@ -288,7 +290,7 @@ class LimitSearch {
 
   const PlanRequest& request_;
   const PlanConstraints& constraints_;
-  const PlanningAnswer& known_;
+  const PlanSearchResult& known_;
   EvaluationOptions evaluation_;
   const bool excludes_;
   std::optional<Seconds> best_;  // the step of the best plan
@@ -299,8 +301,8 @@ class LimitSearch {
 }  // namespace
 
 Evaluations with_recompute_limits(const PlanRequest& request, const PlanConstraints& constraints,
-                                  const PlanningAnswer& known, const EvaluationOptions& evaluation,
-                                  bool excludes) {
+                                  const PlanSearchResult& known,
+                                  const EvaluationOptions& evaluation, bool excludes) {
   if (fixes_decision(constraints, "recompute")) return {};
   return LimitSearch(request, constraints, known, evaluation, excludes).evaluations();
 }

@@ -2,7 +2,7 @@
 // (lower/recompute_choice.h).
 #pragma once
 
-#include "search/planning_answer.h"
+#include "search/plan_search_result.h"
 
 namespace tessera {
 
@@ -17,13 +17,13 @@ namespace tessera {
 /// then is taken from the limit again, three times at most. The best plan of all is tried once more
 /// with what it leaves of the memory added to its limit.
 ///
-///   excludes    PlanningOptions; no plan of `known` is compiled again
+///   excludes    PlanSearchOptions; no plan of `known` is compiled again
 ///   returns     those that fit, each called as a preset would be: "dp=4,recompute=auto,
 ///               activation_mib=812"; nothing where memory does not bind, where the decision is
 ///               slow (RecomputeTerms::solves_wide), and when the constraints fix `recompute`
 ///   time        a few milliseconds for each of at most twelve plans, and at most 36 compilations
 Evaluations with_recompute_limits(const PlanRequest& request, const PlanConstraints& constraints,
-                                  const PlanningAnswer& known, const EvaluationOptions& evaluation,
-                                  bool excludes);
+                                  const PlanSearchResult& known,
+                                  const EvaluationOptions& evaluation, bool excludes);
 
 }  // namespace tessera

@@ -8,7 +8,7 @@
 #include "network/graphs.h"
 #include "presets/presets.h"
 #include "search/find_plan.h"
-#include "search/testing/answers.h"
+#include "search/testing/results.h"
 
 namespace tessera {
 namespace {
@@ -43,7 +43,7 @@ struct Case {
   EvaluatedCandidate evaluated(const std::string& text) const {
     return evaluate(request, {preset(text)}).evaluated.at(0);
   }
-  PlanningAnswer answer(const std::string& fixed, PlanningOptions options) const {
+  PlanSearchResult result(const std::string& fixed, PlanSearchOptions options) const {
     options.constraints = constraints_of(4, false, fixed);
     return find_plan(request, options);
   }
@@ -65,8 +65,9 @@ TEST(RecomputeLimits, OfAPresetThatDoesNotFitAreFasterThanSelectiveWhereMemoryIs
   for (const double part : {0.3, 0.6}) {
     SCOPED_TRACE(part);
     const Case given(memory_between(kOneMicroBatch, part));
-    const PlanningAnswer answer = given.answer(kOneMicroBatch, {.constraints = {}, .sources = {}});
-    const EvaluatedCandidate& best = best_of(answer);
+    const PlanSearchResult result =
+        given.result(kOneMicroBatch, {.constraints = {}, .sources = {}});
+    const EvaluatedCandidate& best = best_of(result);
     EXPECT_THAT(best.candidate.name, HasSubstr(",recompute=auto,activation_mib="));
     EXPECT_TRUE(best.fits());
     EXPECT_LT(best.step(),
@@ -80,7 +81,7 @@ TEST(RecomputeLimits, OfAPresetThatDoesNotFitAreFasterThanSelectiveWhereMemoryIs
 TEST(RecomputeLimits, FillTheMemory) {
   const Case given(memory_between(kOneMicroBatch, 0.6));
   const EvaluatedCandidate best =
-      best_of(given.answer(kOneMicroBatch, {.constraints = {}, .sources = {}}));
+      best_of(given.result(kOneMicroBatch, {.constraints = {}, .sources = {}}));
   EXPECT_LT(static_cast<double>(need_of("dp=4,micro_batches=1,recompute=selective").value()),
             0.95 * static_cast<double>(given.cluster.type(0).memory.value()));
   EXPECT_GT(static_cast<double>(best.fullest.memory.all().value()),
@@ -90,11 +91,11 @@ TEST(RecomputeLimits, FillTheMemory) {
 TEST(RecomputeLimits, OfAPipelineOfTheSearchAreTriedToo) {
   const std::string fixed = "pp=2,dp=2,micro_batches=4";
   const Case given(memory_between(fixed, 0.5));
-  const PlanningAnswer answer = given.answer(fixed, {.constraints = {}, .tries_presets = false});
-  EXPECT_THAT(names_of(answer),
+  const PlanSearchResult result = given.result(fixed, {.constraints = {}, .tries_presets = false});
+  EXPECT_THAT(names_of(result),
               Contains(AllOf(HasSubstr("stages "), HasSubstr(", recompute=auto, "
                                                              "activation_mib="))));
-  const EvaluatedCandidate& best = best_of(answer);
+  const EvaluatedCandidate& best = best_of(result);
   EXPECT_THAT(best.candidate.name, HasSubstr("recompute=auto"));
   // Its shardings say what is computed again.
   EXPECT_EQ(best.candidate.plan.recompute.kind, Recompute::Kind::kPatterns);
@@ -103,30 +104,30 @@ TEST(RecomputeLimits, OfAPipelineOfTheSearchAreTriedToo) {
 
 TEST(RecomputeLimits, OfAPlanOfTheUserAreNoPlanOfTheUser) {
   const Case given(memory_between(kOneMicroBatch, 0.5));
-  PlanningOptions options{.constraints = {}, .sources = {}, .tries_presets = false};
+  PlanSearchOptions options{.constraints = {}, .sources = {}, .tries_presets = false};
   Candidate compared = given.preset(kOneMicroBatch, Candidate::Source::kCompared);
   compared.name = "a.json";
   options.compared = {std::move(compared)};
-  const EvaluatedCandidate best = best_of(given.answer("", options));
+  const EvaluatedCandidate best = best_of(given.result("", options));
   EXPECT_THAT(best.candidate.name, HasSubstr("a.json, recompute=auto, activation_mib="));
-  EXPECT_EQ(to_text(best.candidate.source), "saving");
+  EXPECT_EQ(to_text(best.candidate.source), "memory-saving");
 }
 
 TEST(RecomputeLimits, OfOneDeviceAreAPreset) {
   const Case given(memory_between("dp=1", 0.5));
-  const PlanningAnswer answer =
+  const PlanSearchResult result =
       find_plan(given.request, {.constraints = constraints_of(1, false), .sources = {}});
-  EXPECT_THAT(best_of(answer).candidate.name, HasSubstr("dp=1,recompute=auto,activation_mib="));
+  EXPECT_THAT(best_of(result).candidate.name, HasSubstr("dp=1,recompute=auto,activation_mib="));
 }
 
 TEST(RecomputeLimits, AreNotTriedWhereMemoryDoesNotBind) {
   const Case given(kPlenty);
-  PlanningOptions options{.constraints = constraints_of(4, false), .sources = {}};
-  const PlanningAnswer answer = find_plan(given.request, options);
+  PlanSearchOptions options{.constraints = constraints_of(4, false), .sources = {}};
+  const PlanSearchResult result = find_plan(given.request, options);
   int evaluated = 0;
   options.evaluation.progress = [&](const std::string&) { ++evaluated; };
   const Evaluations found =
-      with_recompute_limits(given.request, options.constraints, answer, options.evaluation, true);
+      with_recompute_limits(given.request, options.constraints, result, options.evaluation, true);
   EXPECT_TRUE(found.evaluated.empty());
   EXPECT_EQ(evaluated, 0);
 }
@@ -134,7 +135,7 @@ TEST(RecomputeLimits, AreNotTriedWhereMemoryDoesNotBind) {
 TEST(RecomputeLimits, AreNotTriedWhereRecomputeIsFixed) {
   const Case given(memory_between(kOneMicroBatch, 0.5));
   for (const char* fixed : {"dp=4,micro_batches=1,recompute=selective", "dp=4,recompute=none"})
-    EXPECT_THAT(names_of(given.answer(fixed, {.constraints = {}, .sources = {}})),
+    EXPECT_THAT(names_of(given.result(fixed, {.constraints = {}, .sources = {}})),
                 Not(Contains(HasSubstr("recompute=auto"))));
 }
 
@@ -146,7 +147,7 @@ TEST(RecomputeLimits, OfAFewBytesAreNotTried) {
   plan.recompute = {Recompute::Kind::kAuto, {}, kPlenty};
   const Bytes kept = recompute_decision(plenty.graph, plan).kept.front();
   const Case given(need_of(kOneMicroBatch) - kept + kFew);
-  EXPECT_NO_THROW(given.answer(kOneMicroBatch, {.constraints = {}, .sources = {}}));
+  EXPECT_NO_THROW(given.result(kOneMicroBatch, {.constraints = {}, .sources = {}}));
 }
 
 TEST(RecomputeLimits, ThatAreTooSmallMakeAPlanImpossible) {
@@ -161,10 +162,10 @@ TEST(RecomputeLimits, ThatAreTooSmallMakeAPlanImpossible) {
 TEST(RecomputeLimits, DoNotDependOnWhatIsExcluded) {
   for (const double part : {0.3, 0.7}) {
     const Case given(memory_between(kOneMicroBatch, part));
-    const PlanningAnswer answer = given.answer("", {.constraints = {}, .sources = {}}),
-                         all = given.answer("",
-                                            {.constraints = {}, .sources = {}, .excludes = false});
-    EXPECT_EQ(best_of(answer).step(), best_of(all).step());
+    const PlanSearchResult result = given.result("", {.constraints = {}, .sources = {}}),
+                           all = given.result(
+                               "", {.constraints = {}, .sources = {}, .excludes = false});
+    EXPECT_EQ(best_of(result).step(), best_of(all).step());
   }
 }
 

@@ -20,7 +20,8 @@ std::string_view key_of(std::string_view decision) {
 }
 
 Source source_of(const Candidate& base) {
-  if (base.source == Source::kCompared || base.source == Source::kCached) return Source::kSaving;
+  if (base.source == Source::kCompared || base.source == Source::kCached)
+    return Source::kMemorySaving;
   return base.source == Source::kOneDevice ? Source::kPreset : base.source;
 }
 

@@ -31,7 +31,7 @@ TEST(SavedCandidate, OfAPipelineSaysTheLastOfEachDecision) {
 TEST(SavedCandidate, OfAPlanOfTheUserIsNone) {
   for (const Source source : {Source::kCompared, Source::kCached})
     EXPECT_EQ(with_name_of({source, "a.json", serial_plan()}, "offload=state").source,
-              Source::kSaving);
+              Source::kMemorySaving);
 }
 
 TEST(SavedCandidate, BytesAreRoundedDownToWhatPlansSay) {

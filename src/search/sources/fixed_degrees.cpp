@@ -19,9 +19,10 @@ int64_t degree(const PlanConstraints& constraints, std::string_view name) {
 /// What an axis does to an input.
 enum class Use { kRows, kOtherDim, kNothing };
 
-Use use_of(const DistAttr& home, int axis) {
-  for (int d = 0; d < std::ssize(home.dims); ++d)
-    if (std::ranges::count(home.dims[d].axes, axis)) return d == 0 ? Use::kRows : Use::kOtherDim;
+Use use_of(const DistAttr& canonical_placement, int axis) {
+  for (int d = 0; d < std::ssize(canonical_placement.dims); ++d)
+    if (std::ranges::count(canonical_placement.dims[d].axes, axis))
+      return d == 0 ? Use::kRows : Use::kOtherDim;
   return Use::kNothing;
 }
 
@@ -39,15 +40,15 @@ std::vector<Use> allowed_uses(const std::string& axis, const PlanConstraints& co
 }
 
 /// The placements of an input in which as many axes as possible have a use that is left to them.
-std::vector<DistAttr> homes_of_input(const TensorType& type, const MeshPtr& mesh,
-                                     const PlanConstraints& constraints) {
+std::vector<DistAttr> placements_of_input(const TensorType& type, const MeshPtr& mesh,
+                                          const PlanConstraints& constraints) {
   std::vector<DistAttr> best;
   int fewest = mesh->axis_count() + 1;
-  for (DistAttr& home : plain_placements(type, mesh)) {
+  for (DistAttr& canonical_placement : plain_placements(type, mesh)) {
     int misused = 0;
     bool is_forbidden = false;
     for (int axis = 0; axis < mesh->axis_count(); ++axis) {
-      const Use use = use_of(home, axis);
+      const Use use = use_of(canonical_placement, axis);
       const std::vector<Use> allowed = allowed_uses(mesh->axes()[axis], constraints);
       if (std::ranges::count(allowed, use)) continue;
       // An input that is too short is whole on the axis, but never divided otherwise.
@@ -57,7 +58,7 @@ std::vector<DistAttr> homes_of_input(const TensorType& type, const MeshPtr& mesh
     if (is_forbidden || misused > fewest) continue;
     if (misused < fewest) best.clear();
     fewest = misused;
-    best.push_back(std::move(home));
+    best.push_back(std::move(canonical_placement));
   }
   return best;
 }
@@ -107,7 +108,7 @@ SearchConstraints constraints_on(const Graph& graph, const MeshPtr& mesh,
   SearchConstraints found = constraints_of_marks(graph, mesh, constraints.marks);
   if (constraints.degrees.empty() || constraints.mesh) return found;
   for (ValueId input : graph.inputs())
-    found.restrict(graph, input, homes_of_input(graph.type(input), mesh, constraints),
+    found.restrict(graph, input, placements_of_input(graph.type(input), mesh, constraints),
                    "the fixed degrees on " + to_text(*mesh));
   return found;
 }

@@ -14,9 +14,9 @@ namespace tessera {
 ///   machine  ranks of one machine
 std::vector<MeshPtr> searched_meshes(const PlanConstraints& constraints, int machine);
 
-/// The constraints that the marks and the fixed degrees are on one of these meshes: the homes of
-/// inputs, of which `dp` divides dim 0, `sp` another dim and `tp` none, and no other axis what a
-/// fixed degree divides. An input that is too short for an axis is not divided by it.
+/// The constraints that the marks and the fixed degrees are on one of these meshes: the canonical
+/// placements of inputs, of which `dp` divides dim 0, `sp` another dim and `tp` none, and no other
+/// axis what a fixed degree divides. An input that is too short for an axis is not divided by it.
 ///
 ///   throws  UserError (78) as constraints_of_marks, and when marks and degrees leave an input no
 ///           placement

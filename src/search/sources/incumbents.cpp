@@ -169,7 +169,7 @@ void add_preset(const PlanRequest& request, const std::vector<Mark>& marks, cons
 }
 
 /// With boundaries: fixes as many stages as they make. Returns the least ranks that these need for
-/// each one of the fixed degrees; stages may have unlike numbers of ranks.
+/// each one of the fixed degrees; stages may have different numbers of ranks.
 int64_t fix_stages(PlanConstraints& constraints, const std::string& origin) {
   if (constraints.boundaries.empty()) return 1;
   const std::string key(kPipelineKey);
@@ -203,7 +203,7 @@ PlanConstraints constraints_of(int ranks, bool may_use_fewer, const std::string&
                     ExitCode::kBadConfig);
   const auto keys = degree_keys();
   std::vector<std::string> decisions;
-  int64_t product = 1, divisor = 1;  // stages may have unlike numbers of ranks
+  int64_t product = 1, divisor = 1;  // stages may have different numbers of ranks
   for (const std::string& item : split_text(fixed, ',')) {
     const size_t equals = item.find('=');
     const std::string key(trim(std::string_view(item).substr(0, equals)));
@@ -304,8 +304,9 @@ std::vector<Candidate> with_micro_batches(const PlanRequest& request,
   return std::move(grid.candidates);
 }
 
-std::vector<Candidate> with_savings(const PlanRequest& request, const PlanConstraints& constraints,
-                                    const Candidate& preset) {
+std::vector<Candidate> memory_saving_variants(const PlanRequest& request,
+                                              const PlanConstraints& constraints,
+                                              const Candidate& preset) {
   PresetGrid grid;
   const Preset given = parse_preset(preset.name);
   const bool has_data = std::ranges::any_of(given.axes, [](const PresetAxis& axis) {

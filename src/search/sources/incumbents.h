@@ -18,7 +18,7 @@ struct PlanConstraints {
   int ranks = 1;  // exactly, or at most when it may use fewer
   bool may_use_fewer = false;
   std::map<std::string, int64_t, std::less<>> degrees = {};  // fixed: {"tp", 2}
-  /// Names behind which the stages end, all but the last one; in `decisions`, too.
+  /// Names after which the stages end, all but the last one; in `decisions`, too.
   std::vector<std::string> boundaries = {};
   /// The devices of the stages that have certain ops; in `decisions`, too.
   std::vector<StageHardware> hardware = {};
@@ -83,8 +83,9 @@ std::vector<Candidate> with_micro_batches(const PlanRequest& request,
 
 /// The preset with activations that are computed again, and with states and parameters that dp
 /// divides, in the order of the time that this usually takes. Without what the constraints fix.
-std::vector<Candidate> with_savings(const PlanRequest& request, const PlanConstraints& constraints,
-                                    const Candidate& preset);
+std::vector<Candidate> memory_saving_variants(const PlanRequest& request,
+                                              const PlanConstraints& constraints,
+                                              const Candidate& preset);
 
 /// The preset of a pipeline with two stages on each mesh, in turn (schedule interleaved) and in a V
 /// (zb-v, v-half), which have smaller bubbles or fewer activations in flight. None for a preset

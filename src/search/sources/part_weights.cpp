@@ -56,7 +56,7 @@ std::vector<MeshPtr> with_weights(const std::vector<MeshPtr>& meshes, const Clus
   for (const MeshPtr& mesh : meshes) {
     list.push_back(mesh);
     if (mesh->is_weighted()) continue;
-    const Deployment deployment = in_order(cluster, mesh->size());
+    const Deployment deployment = identity_mapping(cluster, mesh->size());
     AxisWeights weights;
     for (int axis = 0; axis < mesh->axis_count(); ++axis)
       weights.push_back(weights_of(speeds_on(*mesh, axis, deployment)));

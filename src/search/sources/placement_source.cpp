@@ -15,10 +15,10 @@
 namespace tessera {
 namespace {
 
-constexpr double kHiddenShares[] = {0, 0.5, 1};
+constexpr double kOverlaps[] = {0, 0.5, 1};
 
 /// The passes before the search may leave so small a part of what the backward reads.
-constexpr double kLeastKept = 0.5;
+constexpr double kMinKept = 0.5;
 
 /// No placements need less on every rank: the variables, and of one micro-batch what the forward
 /// keeps for the backward, divided evenly.
@@ -32,7 +32,7 @@ double least_memory(const Graph& graph, int ranks) {
                             [&](OpId user) { return graph.op(user).role == Role::kBackward; }))
       kept += static_cast<double>(byte_size(value.type).value());
   }
-  return (variables + kLeastKept * kept) / ranks;
+  return (variables + kMinKept * kept) / ranks;
 }
 
 /// Devices of the first machine.
@@ -45,18 +45,18 @@ int machine_of(const Cluster& cluster, int ranks) {
 
 /// What the largest device has for values.
 double largest_memory(const Cluster& cluster, int ranks) {
-  const Deployment deployment = in_order(cluster, ranks);
+  const Deployment deployment = identity_mapping(cluster, ranks);
   Bytes most{0};
   for (Rank rank = 0; rank < ranks; ++rank)
     most = std::max(most, deployment.type(rank).memory - deployment.type(rank).reserve);
   return static_cast<double>(most.value());
 }
 
-std::string name_of(const MeshPtr& mesh, double hidden_share, int round) {
+std::string name_of(const MeshPtr& mesh, double overlap, int round) {
   std::string name = "search " + to_text(*mesh);
   std::ranges::replace(name, ' ', ',');
   name[6] = ' ';
-  if (hidden_share > 0) name += hidden_share < 1 ? ", half hidden" : ", hidden";
+  if (overlap > 0) name += overlap < 1 ? ", overlap=0.5" : ", overlap=1";
   if (round > 0) name += ", less memory";
   if (round > 1) name += " " + std::to_string(round);
   return name;
@@ -67,7 +67,7 @@ Plan plan_on(const PlanRequest& request, const PlanConstraints& constraints, con
   Plan plan = decisions_of(constraints);
   plan.schedule = Plan().schedule;  // it has one micro-batch
   plan.meshes = one_mesh(mesh);
-  plan.cost = cost_of(in_order(request.cluster, mesh->size()), std::vector{mesh});
+  plan.cost = cost_of(identity_mapping(request.cluster, mesh->size()), std::vector{mesh});
   return plan;
 }
 
@@ -83,7 +83,7 @@ bool has_placements_of(const std::vector<Candidate>& list, const Candidate& cand
 
 std::vector<Candidate> PlacementSource::operator()(const PlanRequest& request,
                                                    const PlanConstraints& constraints,
-                                                   const PlanningAnswer& known) {
+                                                   const PlanSearchResult& known) {
   const int round = round_++;
   std::vector<Named> wanted;
   if (round == 0) {
@@ -97,9 +97,9 @@ std::vector<Candidate> PlacementSource::operator()(const PlanRequest& request,
     std::vector<MeshPtr> meshes = searched_meshes(constraints, machine);
     if (!constraints.mesh) meshes = with_weights(meshes, request.cluster);
     for (const MeshPtr& mesh : meshes)
-      for (double hidden_share : kHiddenShares)
-        wanted.emplace_back(name_of(mesh, hidden_share, 0),
-                            Tried{mesh, hidden_share, memory_of(request, *mesh)});
+      for (double overlap : kOverlaps)
+        wanted.emplace_back(name_of(mesh, overlap, 0),
+                            Tried{mesh, overlap, memory_of(request, *mesh)});
   }
   const std::map<std::string, Tried> last = std::exchange(tried_, {});
   for (const EvaluatedCandidate& candidate : known.candidates) {
@@ -107,7 +107,7 @@ std::vector<Candidate> PlacementSource::operator()(const PlanRequest& request,
     if (found == last.end() || candidate.fits()) continue;
     Tried again = found->second;
     again.limit = candidate.candidate.problem->counted_memory - candidate.fullest.missing();
-    wanted.emplace_back(name_of(again.mesh, again.hidden_share, round), again);
+    wanted.emplace_back(name_of(again.mesh, again.overlap, round), again);
   }
   return search(request, constraints, wanted);
 }
@@ -157,18 +157,18 @@ std::optional<Candidate> PlacementSource::search(const Plan& plan, const std::st
                                                  const Tried& tried) const {
   const SearchedMesh& mesh = *meshes_.at(to_text(*tried.mesh));
   PlacementSearchOptions options;
-  options.problem.hidden_share = tried.hidden_share;
+  options.problem.overlap = tried.overlap;
   options.memory_limit = tried.limit;
   options.work = work_;
-  const std::optional<PlacementAnswer> answer = mesh.answer(options);
-  if (!answer) return {};
+  const std::optional<PlacementResult> result = mesh.result(options);
+  if (!result) return {};
   Candidate candidate{Candidate::Source::kSearch, name, plan};
   candidate.plan.name = name;
-  candidate.plan.shardings = mesh.shardings_of(answer->sharded);
+  candidate.plan.shardings = mesh.shardings_of(result->sharded);
   candidate.problem =
-      SearchedProblem{answer->time,           answer->bound,      answer->nodes,
-                      answer->edges,          answer->strategies, answer->dropped_strategies,
-                      answer->counted_memory, tried.hidden_share, tried.limit};
+      SearchedProblem{result->time,           result->bound,      result->nodes,
+                      result->edges,          result->strategies, result->dropped_strategies,
+                      result->counted_memory, tried.overlap,      tried.limit};
   return candidate;
 }
 
@@ -177,7 +177,7 @@ std::vector<CandidateSource> placement_searches() {
   const auto source = std::make_shared<PlacementSource>();
   const CandidateSource round =
       [source](const PlanRequest& request, const PlanConstraints& constraints,
-               const PlanningAnswer& known) { return (*source)(request, constraints, known); };
+               const PlanSearchResult& known) { return (*source)(request, constraints, known); };
   return std::vector<CandidateSource>(kRounds, round);
 }
 

@@ -46,12 +46,12 @@ class PlacementSource {
   explicit PlacementSource(int64_t work = kWork) : work_(work) {}
 
   std::vector<Candidate> operator()(const PlanRequest& request, const PlanConstraints& constraints,
-                                    const PlanningAnswer& known);
+                                    const PlanSearchResult& known);
 
  private:
   struct Tried {
     MeshPtr mesh;
-    double hidden_share = 0;
+    double overlap = 0;
     Bytes limit{0};
   };
 

@@ -12,7 +12,7 @@
 #include "network/graphs.h"
 #include "plan/preset.h"
 #include "presets/presets.h"
-#include "shard/resolved/resolve.h"
+#include "shard/resolved/explicit_shardings.h"
 #include "solver/solve.h"
 
 namespace tessera {
@@ -25,7 +25,7 @@ Graph small_gpt(int64_t layers) {
 }
 
 CostModel cost_on(const Cluster& cluster, const MeshPtr& mesh) {
-  return cost_of(in_order(cluster, mesh->size()), std::vector{mesh});
+  return cost_of(identity_mapping(cluster, mesh->size()), std::vector{mesh});
 }
 
 void expect_equal(const solver::Problem& a, const solver::Problem& b) {
@@ -41,20 +41,23 @@ void expect_equal(const solver::Problem& a, const solver::Problem& b) {
 }
 
 /// The problems of strategies that are shared are those that are made anew.
-void expect_shared_strategies(const Graph& graph, const Ties& ties, const MeshPtr& mesh,
-                              const CostModel& cost, SearchProblemOptions options) {
+void expect_shared_strategies(const Graph& graph, const SharedDecisions& shared_decisions,
+                              const MeshPtr& mesh, const CostModel& cost,
+                              SearchProblemOptions options) {
   const auto strategies = std::make_shared<const MeshStrategies>(
-      std::make_shared<const ConedGraph>(graph, ties, options), mesh, cost, options);
+      std::make_shared<const ClusteredGraph>(graph, shared_decisions, options), mesh, cost,
+      options);
   std::set<std::string> bounds;
   for (double share : {0.0, 0.5, 1.0}) {
-    options.hidden_share = share;
-    const SearchProblem anew(graph, mesh, cost, ties, options), shared(strategies, share);
+    options.overlap = share;
+    const SearchProblem anew(graph, mesh, cost, shared_decisions, options),
+        shared(strategies, share);
     expect_equal(anew.problem(), shared.problem());
     solver::SolveOptions how;
     how.work = 20;
-    const solver::Answer answer = solver::solve(shared.problem(), how);
-    ASSERT_TRUE(answer.cost.has_value());
-    bounds.insert(std::to_string(solver::to_double(*answer.cost)));
+    const solver::Answer result = solver::solve(shared.problem(), how);
+    ASSERT_TRUE(result.cost.has_value());
+    bounds.insert(std::to_string(solver::to_double(*result.cost)));
   }
   EXPECT_EQ(bounds.size(), 3U);  // what is hidden counts
 }
@@ -64,7 +67,7 @@ TEST(MeshStrategies, MakeTheProblemOfEachHiddenShare) {
   const Graph graph = small_gpt(2);
   for (const std::string text : {"x=4", "x=2,y=2"}) {
     const auto mesh = std::make_shared<const Mesh>(parse_mesh(text));
-    expect_shared_strategies(graph, ties_of_like_layers(graph), mesh, cost_on(cluster, mesh), {});
+    expect_shared_strategies(graph, shared_decisions_of(graph), mesh, cost_on(cluster, mesh), {});
   }
 }
 
@@ -73,8 +76,8 @@ TEST(MeshStrategies, MakeTheProblemOfSingleOpsAndOfUntiedLayers) {
   const Graph graph = small_gpt(2);
   const auto mesh = std::make_shared<const Mesh>(parse_mesh("x=2"));
   const CostModel cost = cost_on(cluster, mesh);
-  expect_shared_strategies(graph, ties_of_like_layers(graph), mesh, cost, {.cones = false});
-  expect_shared_strategies(graph, no_ties(graph), mesh, cost, {});
+  expect_shared_strategies(graph, shared_decisions_of(graph), mesh, cost, {.op_clusters = false});
+  expect_shared_strategies(graph, no_shared_decisions(graph), mesh, cost, {});
 }
 
 TEST(CompiledCandidates, AreTheProgramsThatTheirChecksPass) {
@@ -93,15 +96,15 @@ TEST(CompiledCandidates, AreTheProgramsThatTheirChecksPass) {
   }
 }
 
-PlanningAnswer answer_for(const Graph& graph, const Cluster& cluster, int ranks) {
+PlanSearchResult result_for(const Graph& graph, const Cluster& cluster, int ranks) {
   return find_plan({graph, cluster},
                    {.constraints = constraints_of(ranks, false), .excludes = false});
 }
 
 TEST(SearchedPlans, AreAmongTheCandidatesWithABoundBelowTheirTime) {
   const Graph graph = small_gpt(2);
-  const PlanningAnswer answer = answer_for(graph, parse_cluster_line("8xa100-80g"), 4);
-  const EvaluatedCandidate* searched = answer.find(Candidate::Source::kSearch);
+  const PlanSearchResult result = result_for(graph, parse_cluster_line("8xa100-80g"), 4);
+  const EvaluatedCandidate* searched = result.find(Candidate::Source::kSearch);
   ASSERT_TRUE(searched);
   ASSERT_TRUE(searched->candidate.problem);
   EXPECT_LE(searched->candidate.problem->bound, searched->candidate.problem->time);
@@ -113,18 +116,18 @@ TEST(SearchedPlans, TakeLessThanEveryPresetWithoutZeroOfAGpt) {
   const Network network =
       network_of({.kind = "gpt", .context = 128, .layers = 2, .width = 256, .heads = 8});
   const Graph graph = training_graph(network, {}, 32, 1);
-  const PlanningAnswer answer = answer_for(graph, parse_cluster_line("8xv100"), 4);
-  const EvaluatedCandidate* searched = answer.find(Candidate::Source::kSearch);
+  const PlanSearchResult result = result_for(graph, parse_cluster_line("8xv100"), 4);
+  const EvaluatedCandidate* searched = result.find(Candidate::Source::kSearch);
   const auto preset =
-      std::ranges::find_if(answer.candidates, [](const EvaluatedCandidate& candidate) {
+      std::ranges::find_if(result.candidates, [](const EvaluatedCandidate& candidate) {
         return candidate.candidate.source == Candidate::Source::kPreset &&
                candidate.candidate.zero.value_or(0) == 0;
       });
-  ASSERT_TRUE(searched && preset != answer.candidates.end());
+  ASSERT_TRUE(searched && preset != result.candidates.end());
   EXPECT_LT(searched->step(), preset->step());
 }
 
-PlanningAnswer answer_under(const Graph& graph, const PlanConstraints& constraints) {
+PlanSearchResult result_under(const Graph& graph, const PlanConstraints& constraints) {
   return find_plan({graph, parse_cluster_line("8xv100")}, {.constraints = constraints});
 }
 
@@ -132,12 +135,12 @@ TEST(SearchedPlans, CompeteUnderFixedDegreesAndObeyThem) {
   const Graph graph = small_gpt(2);
   for (const std::string fixed : {"dp=2,tp=2", "tp=4", "dp=2", "sp=2", "dp=4,bucket_mib=1"}) {
     const PlanConstraints constraints = constraints_of(4, false, fixed);
-    const PlanningAnswer answer = answer_under(graph, constraints);
-    const EvaluatedCandidate* searched = answer.find(Candidate::Source::kSearch);
+    const PlanSearchResult result = result_under(graph, constraints);
+    const EvaluatedCandidate* searched = result.find(Candidate::Source::kSearch);
     ASSERT_TRUE(searched) << fixed;
     EXPECT_TRUE(obeys(searched->candidate, constraints)) << fixed;
   }
-  EXPECT_FALSE(answer_under(graph, constraints_of(4, false, "dp=2,micro_batches=2"))
+  EXPECT_FALSE(result_under(graph, constraints_of(4, false, "dp=2,micro_batches=2"))
                    .find(Candidate::Source::kSearch));
 }
 
@@ -164,15 +167,15 @@ TEST(SearchedPlans, KeepTheMarksOfAPlan) {
   plan.marks = {shard_tensor("tokens", "P(\"dp\")"),
                 shard_tensor("head.weight", "P(None, \"tp\")")};
   const PlanConstraints constraints = with_marks_of(plan, constraints_of(4, false));
-  const PlanningAnswer answer = answer_under(graph, constraints);
-  const EvaluatedCandidate* searched = answer.find(Candidate::Source::kSearch);
+  const PlanSearchResult result = result_under(graph, constraints);
+  const EvaluatedCandidate* searched = result.find(Candidate::Source::kSearch);
   ASSERT_TRUE(searched);
   EXPECT_TRUE(obeys(searched->candidate, constraints));
   const PlacedGraph placed = placements(graph, searched->candidate.plan);
   EXPECT_EQ(to_text(placed.sharded.of(*find_value(placed, "tokens"))), "[@dp, *]");
   EXPECT_EQ(to_text(placed.sharded.of(*find_value(placed, "head.weight"))), "[*, @tp]");
   // A preset on this mesh has the marks, too, and no other preset is tried.
-  for (const EvaluatedCandidate& candidate : answer.candidates) {
+  for (const EvaluatedCandidate& candidate : result.candidates) {
     if (candidate.candidate.source != Candidate::Source::kPreset) continue;
     EXPECT_EQ(candidate.candidate.name, "dp=2,tp=2");
   }
@@ -195,13 +198,13 @@ TEST(SearchedPlans, FitWhereTheLimitOfMemoryAllowsIt) {
   const auto searched_within = [&](Bytes memory) {
     description.types.front().memory = memory;
     description.types.front().reserve = Bytes(0);
-    return answer_for(graph, Cluster(description), 4);
+    return result_for(graph, Cluster(description), 4);
   };
-  const PlanningAnswer free = searched_within(Bytes(int64_t{1} << 30));
+  const PlanSearchResult free = searched_within(Bytes(int64_t{1} << 30));
   const EvaluatedCandidate* best = free.find(Candidate::Source::kSearch);
   ASSERT_TRUE(best);
   const Bytes limit(best->fullest.memory.all().value() * 9 / 10);
-  const PlanningAnswer limited = searched_within(limit);
+  const PlanSearchResult limited = searched_within(limit);
   for (const EvaluatedCandidate& candidate : limited.candidates) {
     if (candidate.candidate.source != Candidate::Source::kSearch) continue;
     if (candidate.fits()) {

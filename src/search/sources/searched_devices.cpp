@@ -8,7 +8,7 @@
 namespace tessera {
 
 std::vector<DeviceCost> devices_of(const PlanRequest& request, const Mesh& mesh) {
-  const Deployment deployment = in_order(request.cluster, mesh.size());
+  const Deployment deployment = identity_mapping(request.cluster, mesh.size());
   std::vector<DeviceCost> devices;
   for (Rank rank : mesh.ranks()) devices.push_back(deployment.type(rank).cost);
   const bool are_equal =
@@ -17,7 +17,7 @@ std::vector<DeviceCost> devices_of(const PlanRequest& request, const Mesh& mesh)
 }
 
 Bytes memory_of(const PlanRequest& request, const Mesh& mesh) {
-  const Deployment deployment = in_order(request.cluster, mesh.size());
+  const Deployment deployment = identity_mapping(request.cluster, mesh.size());
   Bytes least = deployment.type(0).memory - deployment.type(0).reserve;
   for (Rank rank : mesh.ranks())
     least = std::min(least, deployment.type(rank).memory - deployment.type(rank).reserve);

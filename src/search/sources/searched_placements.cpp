@@ -7,7 +7,7 @@
 #include "rewrite/rewrite.h"
 #include "search/sources/fixed_degrees.h"
 #include "search/sources/searched_devices.h"
-#include "shard/resolved/resolve.h"
+#include "shard/resolved/explicit_shardings.h"
 
 namespace tessera {
 namespace {
@@ -33,12 +33,13 @@ SearchedGraph::SearchedGraph(const PlanRequest& request, const PlanConstraints& 
                              Plan plan)
     : placed_(rewritten(request, constraints, std::move(plan))) {
   if (constraints.marks.empty() && constraints.degrees.empty())
-    unconstrained_ = coned_graph(placed_.graph, {});
+    unconstrained_ = clustered_graph(placed_.graph, {});
 }
 
-std::shared_ptr<const ConedGraph> SearchedGraph::coned(const SearchProblemOptions& options) const {
+std::shared_ptr<const ClusteredGraph> SearchedGraph::clustered(
+    const SearchProblemOptions& options) const {
   if (unconstrained_ && options.constraints.empty()) return unconstrained_;
-  return coned_graph(placed_.graph, options);
+  return clustered_graph(placed_.graph, options);
 }
 
 SearchedMesh::SearchedMesh(const PlanRequest& request, const PlanConstraints& constraints,
@@ -50,23 +51,24 @@ SearchedMesh::SearchedMesh(const PlanRequest& request, const PlanConstraints& co
       graph_(std::move(graph)),
       options_(options_on(request, constraints, graph_->graph(), plan_.meshes.front().mesh,
                           std::move(options))),
-      search_(graph_->coned(options_), plan_.meshes.front().mesh, plan_.cost, options_) {}
+      search_(graph_->clustered(options_), plan_.meshes.front().mesh, plan_.cost, options_) {}
 
-std::optional<PlacementAnswer> SearchedMesh::answer(PlacementSearchOptions options) const {
-  const double hidden_share = options.problem.hidden_share;
+std::optional<PlacementResult> SearchedMesh::result(PlacementSearchOptions options) const {
+  const double overlap = options.problem.overlap;
   options.problem = options_;
-  options.problem.hidden_share = hidden_share;
-  return search_.answer(options);
+  options.problem.overlap = overlap;
+  return search_.result(options);
 }
 
 Shardings SearchedMesh::shardings_of(const ShardedGraph& sharded) const {
   Shardings shardings;
-  shardings.sections.emplace_back(kTrainSection, resolve(graph_->graph(), sharded, kTrainSection));
+  shardings.sections.emplace_back(kTrainSection,
+                                  to_shardings(graph_->graph(), sharded, kTrainSection));
   if (!constraints_.marks.empty())
-    resolve_serial(request_.graph,
-                   {std::vector<int>(request_.graph.ops().size(), 0),
-                    ops_kept_by(request_.graph, constraints_.marks)},
-                   plan_.meshes, kTrainSection, {}, shardings.sections.front().second);
+    serial_to_shardings(request_.graph,
+                        {std::vector<int>(request_.graph.ops().size(), 0),
+                         ops_kept_by(request_.graph, constraints_.marks)},
+                        plan_.meshes, kTrainSection, {}, shardings.sections.front().second);
   return shardings;
 }
 
@@ -77,16 +79,16 @@ std::vector<Candidate> placement_neighbours(const PlanRequest& request,
   Plan plan = candidate.plan;
   plan.shardings.reset();
   PlacementSearchOptions options;
-  options.problem.hidden_share = problem.hidden_share;
+  options.problem.overlap = problem.overlap;
   options.memory_limit = problem.limit;
   options.changes = problem.changes;
   options.neighbours = count;
   const SearchedMesh mesh(request, constraints, plan,
                           std::make_shared<const SearchedGraph>(request, constraints, plan));
-  const std::optional<PlacementAnswer> answer = mesh.answer(options);
+  const std::optional<PlacementResult> result = mesh.result(options);
   std::vector<Candidate> list;
-  if (!answer) return list;
-  for (const PlacementNeighbour& each : answer->neighbours) {
+  if (!result) return list;
+  for (const PlacementNeighbour& each : result->neighbours) {
     Candidate changed = candidate;
     changed.name += fmt::format(", neighbour {}", list.size() + 1);
     changed.plan.name = changed.name;

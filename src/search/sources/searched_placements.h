@@ -17,16 +17,16 @@ class SearchedGraph {
   ///   plan    of which only the passes over the graph count, on any mesh of the constraints
   ///   throws  UserError (78) as compile
   SearchedGraph(const PlanRequest& request, const PlanConstraints& constraints, Plan plan);
-  SearchedGraph(const SearchedGraph&) = delete;  // the cones refer to the graph
+  SearchedGraph(const SearchedGraph&) = delete;  // the op clusters refer to the graph
   SearchedGraph& operator=(const SearchedGraph&) = delete;
 
   const Graph& graph() const { return placed_.graph; }
-  /// The cones of the graph under the constraints of `options`.
-  std::shared_ptr<const ConedGraph> coned(const SearchProblemOptions& options) const;
+  /// The op clusters of the graph under the constraints of `options`.
+  std::shared_ptr<const ClusteredGraph> clustered(const SearchProblemOptions& options) const;
 
  private:
   const PlacedGraph placed_;
-  std::shared_ptr<const ConedGraph> unconstrained_;  // nullptr where every mesh has constraints
+  std::shared_ptr<const ClusteredGraph> unconstrained_;  // nullptr where every mesh has constraints
 };
 
 /// The search for placements on the mesh of a plan that has none.
@@ -41,12 +41,12 @@ class SearchedMesh {
   SearchedMesh(const SearchedMesh&) = delete;  // the search refers to the prices of the plan
   SearchedMesh& operator=(const SearchedMesh&) = delete;
 
-  ///   options  of which the problem counts by its hidden share only
+  ///   options  of which the problem counts by its overlap only
   ///   returns  nullopt when no placements are within the limit of memory
   ///   throws   UserError (78) for constraints that contradict each other
   ///   threads  any number of callers
-  std::optional<PlacementAnswer> answer(PlacementSearchOptions options) const;
-  /// `sharded`, which answer() found, as the shardings of the training step of the plan.
+  std::optional<PlacementResult> result(PlacementSearchOptions options) const;
+  /// `sharded`, which result() found, as the shardings of the training step of the plan.
   Shardings shardings_of(const ShardedGraph& sharded) const;
 
  private:

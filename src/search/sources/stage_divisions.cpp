@@ -38,7 +38,7 @@ MeshPtr mesh_of(const Degrees& degrees) {
 
 /// The model divided by axes of two parts each; nullopt when an axis would divide nothing.
 std::optional<PlacedGraph> divided(const PlanRequest& request, const Degrees& degrees,
-                                   int64_t micro_batches, const StageSavings& savings) {
+                                   int64_t micro_batches, const MemoryStrategy& memory_strategy) {
   std::vector<std::string> parts;
   for (size_t i = 0; i < degrees.size(); ++i)
     parts.push_back(std::string(kAxes[i]) + "=" + std::to_string(degrees[i]));
@@ -46,13 +46,13 @@ std::optional<PlacedGraph> divided(const PlanRequest& request, const Degrees& de
   options.rewrites = request.rewrites;
   options.verify = false;
   try {
-    if (savings.zero > 0 && degrees.front() > 1)
-      parts.push_back(std::string(kZeroKey) + "=" + std::to_string(savings.zero));
+    if (memory_strategy.zero > 0 && degrees.front() > 1)
+      parts.push_back(std::string(kZeroKey) + "=" + std::to_string(memory_strategy.zero));
     Plan plan = preset_plan(parse_preset(join(parts, ",")), request.graph);
     plan.meshes = one_mesh(mesh_of(degrees));
     plan.micro_batches = micro_batches;
-    plan.recompute = savings.recompute;
-    plan.cost = cost_of(in_order(request.cluster, 1), {});
+    plan.recompute = memory_strategy.recompute;
+    plan.cost = cost_of(identity_mapping(request.cluster, 1), {});
     return placements(request.graph, plan, options);
   } catch (const UserError& error) {
     if (error.exit_code() != ExitCode::kBadConfig) throw;
@@ -60,9 +60,9 @@ std::optional<PlacedGraph> divided(const PlanRequest& request, const Degrees& de
   }
 }
 
-/// The forward ops, by position, with which a stage begins behind a boundary of the constraints.
+/// The forward ops, by position, with which a stage begins after a boundary of the constraints.
 std::vector<int> boundaries_of(const PlanRequest& request, const PlanConstraints& constraints) {
-  const std::vector<int> stages = stages_behind(request.graph, constraints.boundaries);
+  const std::vector<int> stages = stages_after(request.graph, constraints.boundaries);
   std::vector<int> begins;
   for (int i = 1; i < std::ssize(stages); ++i)
     if (stages[i] != stages[i - 1]) begins.push_back(i);
@@ -82,7 +82,7 @@ bool obeys(const Degrees& degrees, const PlanConstraints& constraints) {
   return true;
 }
 
-/// The degrees of the model from which a way is priced: axes of two parts each.
+/// The degrees of the model from which a stage sharding is priced: axes of two parts each.
 Degrees halves_of(const Degrees& degrees) {
   Degrees halves;
   for (const int64_t degree : degrees) halves.push_back(std::min<int64_t>(degree, 2));
@@ -103,20 +103,20 @@ void for_each_degrees(int64_t size, const Visit& visit) {
 
 }  // namespace
 
-std::shared_ptr<const ModelLine> stage_line(const PlanRequest& request,
-                                            const PlanConstraints& constraints) {
-  return std::make_shared<const ModelLine>(model_line(
+std::shared_ptr<const LayerSequence> stage_line(const PlanRequest& request,
+                                                const PlanConstraints& constraints) {
+  return std::make_shared<const LayerSequence>(layer_sequence(
       request.graph, largest_stage_count(constraints.ranks), boundaries_of(request, constraints)));
 }
 
 StageDivisions::StageDivisions(const PlanRequest& request, const PlanConstraints& constraints,
-                               std::shared_ptr<const ModelLine> line, const DeviceRuns& runs,
-                               int64_t micro_batches, const StageSavings& savings,
-                               EqualGraphs& graphs)
-    : savings_(savings), line_(std::move(line)) {
+                               std::shared_ptr<const LayerSequence> sequence,
+                               const DeviceRuns& runs, int64_t micro_batches,
+                               const MemoryStrategy& memory_strategy, GraphInterner& graphs)
+    : strategy_(memory_strategy), sequence_(std::move(sequence)) {
   for (const int begin : boundaries_of(request, constraints))
-    boundaries_.push_back(
-        static_cast<int>(std::ranges::lower_bound(line_->begins, begin) - line_->begins.begin()));
+    boundaries_.push_back(static_cast<int>(std::ranges::lower_bound(sequence_->begins, begin) -
+                                           sequence_->begins.begin()));
   std::vector<Degrees> wanted;
   const auto add = [&](const Degrees& degrees) {
     if (obeys(degrees, constraints)) wanted.push_back(degrees);
@@ -138,22 +138,22 @@ StageDivisions::StageDivisions(const PlanRequest& request, const PlanConstraints
   add_models(request, wanted, micro_batches, graphs);
   for (const Degrees& degrees : wanted)
     if (const auto found = models_.find(halves_of(degrees)); found != models_.end())
-      ways_.push_back({found->second.get(), mesh_of(degrees)});
+      stage_shardings_.push_back({found->second.get(), mesh_of(degrees)});
 }
 
 void StageDivisions::add_models(const PlanRequest& request, const std::vector<Degrees>& wanted,
-                                int64_t micro_batches, EqualGraphs& graphs) {
+                                int64_t micro_batches, GraphInterner& graphs) {
   std::set<Degrees> halves;
   for (const Degrees& degrees : wanted) halves.insert(halves_of(degrees));
   const std::vector<Degrees> all(halves.begin(), halves.end());
   graphs_.resize(all.size());
   std::vector<std::unique_ptr<const DividedModel>> made(all.size());
   on_all_cores(std::ssize(all), [&](int64_t i) {
-    std::optional<PlacedGraph> placed = divided(request, all[i], micro_batches, savings_);
+    std::optional<PlacedGraph> placed = divided(request, all[i], micro_batches, strategy_);
     if (!placed) return;
     graphs_[i] = graphs.keep(std::move(placed->graph));
     made[i] = std::make_unique<const DividedModel>(*graphs_[i], std::move(placed->sharded),
-                                                   request.graph, *line_);
+                                                   request.graph, *sequence_);
   });
   for (size_t i = 0; i < all.size(); ++i)
     if (made[i]) models_.try_emplace(all[i], std::move(made[i]));

@@ -5,24 +5,24 @@
 #include <memory>
 #include <vector>
 
-#include "search/sources/equal_graphs.h"
+#include "search/sources/graph_interner.h"
 #include "search/sources/incumbents.h"
 #include "stage_search/segment_costs.h"
 
 namespace tessera {
 
-/// Of more than kManyRanks ranks tp has at most so many times the devices of a machine.
+/// Of more than kManyRanks ranks tp has at most n times the devices of a machine.
 inline constexpr int64_t kOperatorMachines = 4;
 
 /// What every stage of a pipeline does for less memory.
-struct StageSavings {
+struct MemoryStrategy {
   Recompute recompute = {};
   int zero = 0;  // of the stages with dp, as Preset::zero
 };
 
 /// The units of which stages are made.
-std::shared_ptr<const ModelLine> stage_line(const PlanRequest& request,
-                                            const PlanConstraints& constraints);
+std::shared_ptr<const LayerSequence> stage_line(const PlanRequest& request,
+                                                const PlanConstraints& constraints);
 
 /// The model in all divisions that stages may have: degrees of dp, sp and tp whose product is less
 /// than the ranks, in every stage those that are fixed. An axis that the model cannot have is left
@@ -35,34 +35,35 @@ class StageDivisions {
  public:
   /// The request and its graph outlive it.
   ///   micro_batches  a number that divides the batch, above 1
-  ///   savings        costs and memory are those of the graph that recomputation leaves
+  ///   memory_strategy costs and memory are those of the graph that recomputation leaves
   ///   line           stage_line() of the request and the constraints, which others may have, too
   ///   graphs         where the graphs of its models are kept, with those of others
   StageDivisions(const PlanRequest& request, const PlanConstraints& constraints,
-                 std::shared_ptr<const ModelLine> line, const DeviceRuns& runs,
-                 int64_t micro_batches, const StageSavings& savings, EqualGraphs& graphs);
-  StageDivisions(const StageDivisions&) = delete;  // the ways refer to its models
+                 std::shared_ptr<const LayerSequence> sequence, const DeviceRuns& runs,
+                 int64_t micro_batches, const MemoryStrategy& memory_strategy,
+                 GraphInterner& graphs);
+  StageDivisions(const StageDivisions&) = delete;  // the stage shardings refer to its models
   StageDivisions& operator=(const StageDivisions&) = delete;
 
-  const ModelLine& line() const { return *line_; }
-  const std::vector<StageWay>& ways() const { return ways_; }
-  const StageSavings& savings() const { return savings_; }
-  /// The units at which stages have to begin: behind the boundaries of the constraints.
+  const LayerSequence& sequence() const { return *sequence_; }
+  const std::vector<StageSharding>& stage_shardings() const { return stage_shardings_; }
+  const MemoryStrategy& memory_strategy() const { return strategy_; }
+  /// The units at which stages have to begin: after the boundaries of the constraints.
   const std::vector<int>& boundaries() const { return boundaries_; }
 
  private:
   using Degrees = std::vector<int64_t>;  // of dp, sp and tp
 
   void add_models(const PlanRequest& request, const std::vector<Degrees>& wanted,
-                  int64_t micro_batches, EqualGraphs& graphs);
+                  int64_t micro_batches, GraphInterner& graphs);
 
-  const StageSavings savings_;
-  const std::shared_ptr<const ModelLine> line_;
+  const MemoryStrategy strategy_;
+  const std::shared_ptr<const LayerSequence> sequence_;
   std::vector<int> boundaries_;
   std::vector<std::shared_ptr<const Graph>> graphs_;  // those of the models
   /// By the axes that have two parts.
   std::map<Degrees, std::unique_ptr<const DividedModel>> models_;
-  std::vector<StageWay> ways_;
+  std::vector<StageSharding> stage_shardings_;
 };
 
 }  // namespace tessera

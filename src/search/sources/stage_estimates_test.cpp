@@ -11,7 +11,7 @@
 #include "search/find_plan.h"
 #include "search/sources/stage_divisions.h"
 #include "search/sources/stage_plans.h"
-#include "stage_search/choice_clock.h"
+#include "stage_search/pipeline_simulator.h"
 #include "stage_search/stage_search.h"
 
 namespace tessera {
@@ -47,13 +47,13 @@ struct Compared {
 Compared compared(const PlanRequest& request, const EstimateCase& item) {
   const PlanConstraints constraints = constraints_of(item.ranks, false, item.text);
   const Plan decisions = decisions_of(constraints);
-  const Deployment deployment = in_order(request.cluster, item.ranks);
-  EqualGraphs graphs;
+  const Deployment deployment = identity_mapping(request.cluster, item.ranks);
+  GraphInterner graphs;
   const StageDivisions divisions(request, constraints, stage_line(request, constraints),
                                  DeviceRuns(deployment), decisions.micro_batches,
                                  {{item.recompute}, item.zero}, graphs);
   const auto stages = static_cast<int>(constraints.degrees.at("pp"));
-  StageSearch search(divisions.line(), divisions.ways(), deployment,
+  StageSearch search(divisions.sequence(), divisions.stage_shardings(), deployment,
                      {.micro_batches = {decisions.micro_batches},
                       .schedules = {decisions.schedule},
                       .stages = stages});
@@ -75,7 +75,7 @@ Graph gpt(int64_t heads = 4) {
 
 /// By stage, the bytes of values that are estimated over those of the compiled arena.
 std::vector<double> arena_ratios(const Compared& found) {
-  const std::vector<double> estimated = clock_memory(found.choice);
+  const std::vector<double> estimated = simulated_memory(found.choice);
   const Meshes& meshes = found.compiled.candidate.plan.meshes;
   std::vector<double> ratios;
   for (size_t stage = 0; stage < meshes.size(); ++stage) {

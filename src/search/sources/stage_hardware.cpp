@@ -86,7 +86,7 @@ PlanConstraints with_hardware_of(const Cluster& cluster, const Graph& graph,
 
 std::vector<Deployment> stage_deployments(const Cluster& cluster,
                                           const PlanConstraints& constraints) {
-  std::vector<Deployment> list{in_order(cluster, constraints.ranks)};
+  std::vector<Deployment> list{identity_mapping(cluster, constraints.ranks)};
   const std::vector<DeviceGroup> groups = cluster.groups();
   if (constraints.hardware.empty() || groups.size() > kMaxTypes) return list;
   std::vector<size_t> order(groups.size());
@@ -102,7 +102,7 @@ std::vector<Deployment> stage_deployments(const Cluster& cluster,
   return list;
 }
 
-std::vector<UnitRanks> unit_ranks(const Graph& graph, const ModelLine& line,
+std::vector<UnitRanks> unit_ranks(const Graph& graph, const LayerSequence& sequence,
                                   const Deployment& deployment,
                                   const PlanConstraints& constraints) {
   std::vector<UnitRanks> list;
@@ -112,10 +112,10 @@ std::vector<UnitRanks> unit_ranks(const Graph& graph, const ModelLine& line,
       allows.push_back(can_have(deployment.type(rank), wanted.hardware));
     const std::vector<bool> is_named =
         ops_named(graph, wanted.name, std::string(kStageHardwareKey));
-    for (int unit = 0; unit < line.units(); ++unit) {
-      const auto begin = is_named.begin() + line.begins[unit];
-      const auto end =
-          unit + 1 < line.units() ? is_named.begin() + line.begins[unit + 1] : is_named.end();
+    for (int unit = 0; unit < sequence.units(); ++unit) {
+      const auto begin = is_named.begin() + sequence.begins[unit];
+      const auto end = unit + 1 < sequence.units() ? is_named.begin() + sequence.begins[unit + 1]
+                                                   : is_named.end();
       if (std::find(begin, end, true) != end) list.push_back({unit, allows});
     }
   }

@@ -5,7 +5,7 @@
 
 #include "prediction/deployment.h"
 #include "search/sources/incumbents.h"
-#include "stage_search/model_line.h"
+#include "stage_search/layer_sequence.h"
 #include "stage_search/pipeline_choice.h"
 
 namespace tessera {
@@ -23,7 +23,7 @@ std::vector<Deployment> stage_deployments(const Cluster& cluster,
                                           const PlanConstraints& constraints);
 
 /// The ranks on which the units with the ops of the constraints may be.
-std::vector<UnitRanks> unit_ranks(const Graph& graph, const ModelLine& line,
+std::vector<UnitRanks> unit_ranks(const Graph& graph, const LayerSequence& sequence,
                                   const Deployment& deployment, const PlanConstraints& constraints);
 
 /// The type of the devices of all these ranks; "" where they differ.

@@ -13,8 +13,8 @@ namespace {
 /// micro-batches, the least number of larger ones, and the pipelines that are compiled until one
 /// fits.
 constexpr int64_t kManyRowsPerBatch = 64;
-constexpr int64_t kLeastOfMany = 16;
-constexpr size_t kFewAnswers = 4;
+constexpr int64_t kMinOfMany = 16;
+constexpr size_t kFewResults = 4;
 
 /// How often 2 divides a number.
 int twos(int64_t number) {
@@ -29,7 +29,7 @@ std::vector<int64_t> micro_batch_counts(int64_t rows, int ranks) {
   if (ranks <= kManyRanks || rows <= kManyRowsPerBatch) return counts;
   // From each power of two to the next one that whose micro-batches dp divides best.
   counts.clear();
-  for (int64_t least = kLeastOfMany; least <= rows; least *= 2) {
+  for (int64_t least = kMinOfMany; least <= rows; least *= 2) {
     int64_t best = 0;
     for (int64_t count = least; count < 2 * least; ++count)
       if (rows % count == 0 && (best == 0 || twos(rows / count) >= twos(rows / best))) best = count;
@@ -52,7 +52,7 @@ StageSearchOptions stage_options(const PlanRequest& request, const PlanConstrain
         has_fixed_count && count > 1 && batch_rows(request.graph) % count == 0)
       options.micro_batches = {count};
     options.min_stages = 1;
-    options.max_answers = kFewAnswers;
+    options.max_results = kFewResults;
     options.effort = StageSearchEffort::little();
   }
   // The divisions are made for the first number; of one there are none by micro-batches.

@@ -28,16 +28,16 @@ std::string recompute_suffix(Recompute::Kind kind) {
 
 /// Of a long list the first two, and the last one.
 std::vector<std::string> shortened(std::vector<std::string> parts) {
-  constexpr size_t kMost = 5;
-  if (parts.size() <= kMost) return parts;
+  constexpr size_t kMaxParts = 5;
+  if (parts.size() <= kMaxParts) return parts;
   return {std::move(parts[0]), std::move(parts[1]), "...", std::move(parts.back())};
 }
 
-std::string name_of(const PipelineChoice& choice, const std::vector<StageWay>& ways,
-                    const StageSavings& savings) {
+std::string name_of(const PipelineChoice& choice, const std::vector<StageSharding>& stage_shardings,
+                    const MemoryStrategy& memory_strategy) {
   std::vector<std::pair<std::string, int>> runs;  // stages of one mesh after each other
   for (const StageChoice& stage : choice.stages) {
-    std::string mesh = to_text(*mesh_from(*ways[stage.way].mesh, 0));
+    std::string mesh = to_text(*mesh_from(*stage_shardings[stage.stage_sharding].mesh, 0));
     std::ranges::replace(mesh, ' ', ',');
     if (runs.empty() || runs.back().first != mesh) runs.emplace_back(mesh, 0);
     ++runs.back().second;
@@ -50,9 +50,9 @@ std::string name_of(const PipelineChoice& choice, const std::vector<StageWay>& w
   return (is_short ? std::to_string(choice.stages.size()) + " stages " : "stages ") +
          join(parts, " | ") + ", micro_batches=" + std::to_string(choice.micro_batches) +
          (choice.micro_batches > 1 ? ", " + std::string(to_text(choice.schedule)) : "") +
-         (choice.has_data_outside ? ", dp outside" : "") +
-         recompute_suffix(savings.recompute.kind) +
-         (savings.zero > 0 ? ", zero=" + std::to_string(savings.zero) : "");
+         (choice.is_dp_outermost ? ", dp outside" : "") +
+         recompute_suffix(memory_strategy.recompute.kind) +
+         (memory_strategy.zero > 0 ? ", zero=" + std::to_string(memory_strategy.zero) : "");
 }
 
 /// The plan with the stages of a choice and its recomputation.
@@ -60,28 +60,29 @@ std::string name_of(const PipelineChoice& choice, const std::vector<StageWay>& w
 Plan marked_plan_of(const PlanRequest& request, const Plan& decisions, const PipelineChoice& choice,
                     const StageDivisions& divisions) {
   Plan plan = decisions;
-  const StageSavings& savings = divisions.savings();
-  plan.recompute = savings.recompute;
-  plan.name = name_of(choice, divisions.ways(), savings);
+  const MemoryStrategy& memory_strategy = divisions.memory_strategy();
+  plan.recompute = memory_strategy.recompute;
+  plan.name = name_of(choice, divisions.stage_shardings(), memory_strategy);
   plan.micro_batches = choice.micro_batches;
   if (choice.micro_batches > 1) plan.schedule = choice.schedule;
   std::vector<int> stages;
   std::vector<int> begins;
   for (const StageChoice& stage : choice.stages) {
     const size_t at = plan.meshes.size();
-    plan.meshes.push_back({"stage" + std::to_string(at), mesh_of(choice, at, divisions.ways())});
+    plan.meshes.push_back(
+        {"stage" + std::to_string(at), mesh_of(choice, at, divisions.stage_shardings())});
     plan.meshes.back().hardware = stage.hardware;
-    begins.push_back(divisions.line().begins[stage.first_unit]);
+    begins.push_back(divisions.sequence().begins[stage.first_unit]);
   }
   for (const Op& op : request.graph.ops()) {
     if (op.role != Role::kForward) continue;
     const auto at = static_cast<int>(stages.size());
     stages.push_back(static_cast<int>(std::ranges::upper_bound(begins, at) - begins.begin()) - 1);
   }
-  plan = staged_plan(request.graph, stages, std::move(plan), savings.zero);
+  plan = staged_plan(request.graph, stages, std::move(plan), memory_strategy.zero);
   std::vector<MeshPtr> meshes;
   for (const NamedMesh& mesh : plan.meshes) meshes.push_back(mesh.mesh);
-  plan.cost = cost_of(in_order(request.cluster, plan.hardware()), meshes);
+  plan.cost = cost_of(identity_mapping(request.cluster, plan.hardware()), meshes);
   return plan;
 }
 
@@ -92,7 +93,7 @@ std::optional<EstimatedStep> estimate_of(const PlanRequest& request, const Pipel
   const Cluster& cluster = request.cluster;
   const auto devices = static_cast<int64_t>(cluster.devices_of(cluster.machine(0)).size());
   const auto crosses_machines = [&](const StageChoice& stage) {
-    const Mesh& mesh = *divisions.ways()[stage.way].mesh;
+    const Mesh& mesh = *divisions.stage_shardings()[stage.stage_sharding].mesh;
     const std::optional<int> axis = mesh.find_axis(kTensorAxis);
     return axis && mesh.shape()[*axis] > devices;
   };
@@ -106,7 +107,7 @@ std::optional<EstimatedStep> estimate_of(const PlanRequest& request, const Pipel
 
 }  // namespace
 
-Plan resolved_plan(const PlanRequest& request, Plan marked) {
+Plan explicit_plan(const PlanRequest& request, Plan marked) {
   CompileOptions options;
   options.rewrites = request.rewrites;
   return resolved(request.graph, std::move(marked), options);
@@ -117,9 +118,9 @@ std::optional<Candidate> candidate_of(const PlanRequest& request, const Plan& de
                                       const StageDivisions& divisions) {
   try {
     Plan marked = marked_plan_of(request, decisions, choice, divisions);
-    Candidate candidate{Candidate::Source::kPipeline, {}, resolved_plan(request, marked)};
+    Candidate candidate{Candidate::Source::kPipeline, {}, explicit_plan(request, marked)};
     candidate.marked = std::make_shared<const Plan>(std::move(marked));
-    candidate.zero = divisions.savings().zero;
+    candidate.zero = divisions.memory_strategy().zero;
     if (!request.graph_of_rows || !is_predicted(request.graph, candidate.plan)) return candidate;
     candidate.shorter = shorter_steps(request.graph, candidate.plan, *request.shorter_graphs,
                                       request.graph_of_rows);

@@ -11,7 +11,7 @@ namespace tessera {
 
 /// The plan with the placements of the training step in place of its marks.
 ///   throws  as resolved() in lower/lower.h
-Plan resolved_plan(const PlanRequest& request, Plan marked);
+Plan explicit_plan(const PlanRequest& request, Plan marked);
 
 /// The plan with the stages of a choice, its recomputation, the placements of the training step,
 /// and the shorter steps from which a step of many micro-batches is predicted;

@@ -8,11 +8,11 @@
 #include <vector>
 
 #include "search/find_plan.h"
-#include "search/sources/stage_levels.h"
+#include "search/sources/memory_strategies.h"
 
 namespace tessera {
 
-/// Searches pipelines on all ranks of a request: stages of unlike length, on unlike numbers of
+/// Searches pipelines on all ranks of a request: non-uniform stages, on different numbers of
 /// ranks, each divided by degrees of its own as presets divide (presets/presets.h), with any number
 /// of micro-batches up to 64 that divides the batch. Those are candidates whose estimated step is
 /// at most 4% above the best one that is known, and 10% where they compute results again, since a
@@ -29,11 +29,11 @@ namespace tessera {
 /// differ in cuts and schedules alone one is a candidate, and two neighbours follow, and two more
 /// when one of them is the best candidate.
 ///
-/// At last pipelines with two stages on the ranks of each stage are tried, in turn and in a V,
+/// Finally pipelines with two stages on the ranks of each stage are tried, in turn and in a V,
 /// unless a schedule or boundaries are fixed: of the fastest one that has several micro-batches,
-/// and the fastest ones of all ways that were priced. Where one of them does not fit they are made
-/// again, with what its estimate lacked taken from the memory. Where one is the best candidate
-/// then, its neighbours follow, twice at most.
+/// and the fastest ones of all stage shardings that were priced. Where one of them does not fit
+/// they are made again, with what its estimate lacked taken from the memory. Where one is the best
+/// candidate then, its neighbours follow, twice at most.
 ///
 /// Constraints: `pp` is the number of stages; of the other fixed degrees every stage has the same;
 /// fixed micro-batches and a fixed schedule hold. Where marks are fixed it makes nothing.
@@ -52,34 +52,36 @@ class StageSource {
 
   ///   requires  the request outlives the last call
   std::vector<Candidate> operator()(const PlanRequest& request, const PlanConstraints& constraints,
-                                    const PlanningAnswer& known);
+                                    const PlanSearchResult& known);
 
  private:
   /// Of more than kManyRanks ranks: the next one, until one fits.
-  std::vector<Candidate> next_spare(const PlanRequest& request, const PlanningAnswer& known);
+  std::vector<Candidate> next_spare(const PlanRequest& request, const PlanSearchResult& known);
   /// Those of a search with less memory; empty where it is not needed.
-  std::vector<StagedChoice> with_less_memory(const PlanningAnswer& known);
+  std::vector<PipelineCandidate> with_less_memory(const PlanSearchResult& known);
   /// The best candidate that is known; nullptr where it is no pipeline of this source.
-  const StagedChoice* best_choice(const PlanningAnswer& known) const;
-  std::vector<StagedChoice> neighbours(const PlanningAnswer& known);
+  const PipelineCandidate* best_choice(const PlanSearchResult& known) const;
+  std::vector<PipelineCandidate> neighbours(const PlanSearchResult& known);
   /// Those under 1f1b that do not compile under the schedule with which they were tried.
-  std::vector<StagedChoice> with_whole_backward(const PlanningAnswer& known) const;
+  std::vector<PipelineCandidate> with_whole_backward(const PlanSearchResult& known) const;
   /// The fastest pipelines with two stages on each device.
-  std::vector<StagedChoice> with_two_stages(const PlanningAnswer& known);
+  std::vector<PipelineCandidate> with_two_stages(const PlanSearchResult& known);
   /// By level, what the estimate lacked of the memory of each rank, of the fastest pipeline with
   /// two stages on each device that does not fit and might be better than the best one, which takes
-  /// so many seconds; empty: none.
-  std::vector<std::vector<double>> missed_of_splits(const PlanningAnswer& known, double best) const;
-  bool was_tried(const StagedChoice& choice) const;
-  std::vector<Candidate> candidates(const PlanRequest& request, std::vector<StagedChoice> choices);
+  /// n seconds; empty: none.
+  std::vector<std::vector<double>> missed_of_splits(const PlanSearchResult& known,
+                                                    double best) const;
+  bool was_tried(const PipelineCandidate& choice) const;
+  std::vector<Candidate> candidates(const PlanRequest& request,
+                                    std::vector<PipelineCandidate> choices);
 
   bool was_asked_ = false;
   int searched_again_ = 0, neighbour_rounds_ = 0, splits_ = 0, last_rounds_ = 0;
-  std::unique_ptr<StageLevels> search_;
-  std::map<std::string, StagedChoice> tried_;  // by the name of the candidate
-  std::vector<StagedChoice> spare_;            // of more than kManyRanks ranks
-  std::set<std::string> searched_from_;        // those that did not fit
-  std::string neighbours_of_;                  // the candidate whose neighbours were made at last
+  std::unique_ptr<MemoryStrategies> search_;
+  std::map<std::string, PipelineCandidate> tried_;  // by the name of the candidate
+  std::vector<PipelineCandidate> spare_;            // of more than kManyRanks ranks
+  std::set<std::string> searched_from_;             // those that did not fit
+  std::string neighbours_of_;                       // the candidate whose neighbours were made last
 };
 
 }  // namespace tessera

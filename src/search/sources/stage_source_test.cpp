@@ -85,9 +85,9 @@ TEST(StageSource, KeepsFixedDegreesMicroBatchesAndSchedule) {
 }
 
 /// Is every forward op on the mesh of its stage?
-bool is_cut_behind(const std::vector<std::string>& names, const Graph& graph,
-                   const Candidate& candidate) {
-  const std::vector<int> stages = stages_behind(graph, names);
+bool is_cut_after(const std::vector<std::string>& names, const Graph& graph,
+                  const Candidate& candidate) {
+  const std::vector<int> stages = stages_after(graph, names);
   const PlacedGraph placed = placements(graph, candidate.plan);
   int position = 0, found = 0;
   bool are_placed = true;
@@ -104,7 +104,7 @@ bool is_cut_behind(const std::vector<std::string>& names, const Graph& graph,
 }
 
 // blocks.0 is a cut that none of equal work would make.
-TEST(StageSource, CutsBehindFixedNamesAndNowhereElse) {
+TEST(StageSource, CutsAfterFixedNamesAndNowhereElse) {
   const Graph graph = gpt_of(4);
   for (const std::vector<std::string>& names :
        {std::vector<std::string>{"blocks.0"}, {"blocks.0", "blocks.1"}}) {
@@ -112,11 +112,11 @@ TEST(StageSource, CutsBehindFixedNamesAndNowhereElse) {
         pipelines_for(graph, slow_network(), "boundaries=" + join(names, "+"));
     ASSERT_FALSE(found.empty());
     for (const Candidate& candidate : found)
-      EXPECT_TRUE(is_cut_behind(names, graph, candidate)) << candidate.name;
+      EXPECT_TRUE(is_cut_after(names, graph, candidate)) << candidate.name;
   }
 }
 
-TEST(StageSource, OfFixedBoundariesIsTheAnswerOneThatHasThem) {
+TEST(StageSource, OfFixedBoundariesIsTheBestPlanOneThatHasThem) {
   const Graph graph = gpt_of(4);
   const Cluster cluster = slow_network();
   const PlanRequest request{graph, cluster};
@@ -124,12 +124,12 @@ TEST(StageSource, OfFixedBoundariesIsTheAnswerOneThatHasThem) {
   Candidate equal{Candidate::Source::kCompared, "equal",
                   preset_plan(parse_preset("pp=2,dp=2"), graph)};
   EXPECT_FALSE(obeys(equal, constraints));
-  const PlanningAnswer answer =
+  const PlanSearchResult result =
       find_plan(request, {.constraints = constraints, .compared = {std::move(equal)}});
-  ASSERT_TRUE(answer.best);
-  const Candidate& best = answer.candidates[*answer.best].candidate;
-  EXPECT_TRUE(is_cut_behind({"blocks.0"}, graph, best)) << best.name;
-  EXPECT_FALSE(is_cut_behind({"blocks.1"}, graph, best)) << best.name;
+  ASSERT_TRUE(result.best);
+  const Candidate& best = result.candidates[*result.best].candidate;
+  EXPECT_TRUE(is_cut_after({"blocks.0"}, graph, best)) << best.name;
+  EXPECT_FALSE(is_cut_after({"blocks.1"}, graph, best)) << best.name;
 }
 
 TEST(StageSource, MakesNothingWhereStagesAreEqual) {
@@ -150,10 +150,10 @@ TEST(StageSource, MakesNothingWhereNoPipelineCanBe) {
   EXPECT_TRUE(pipelines_for(graph, slow_network(), "", 1).empty());
 }
 
-/// Only a candidate is known, and it needs so many bytes more on a rank than there are.
-PlanningAnswer lacking(const PlanRequest& request, const Candidate& candidate, Rank rank,
-                       Bytes bytes) {
-  PlanningAnswer known;
+/// Only a candidate is known, and it needs n bytes more on a rank than there are.
+PlanSearchResult lacking(const PlanRequest& request, const Candidate& candidate, Rank rank,
+                         Bytes bytes) {
+  PlanSearchResult known;
   known.candidates = evaluate(request, {candidate}).evaluated;
   EvaluatedCandidate& only = known.candidates.front();
   RankMemoryNeed& need = only.prediction.memory[rank];
@@ -175,14 +175,14 @@ TEST(StageSource, SearchesAgainWithLessMemoryOfTheRankThatLackedItThreeTimesAtMo
     for (int round = 0; round < 3; ++round) {
       ASSERT_FALSE(found.empty()) << rank << " " << round;
       const Bytes before = needed(evaluate(request, {found.front()}).evaluated.front());
-      const PlanningAnswer known = lacking(request, found.front(), rank, Bytes(32 << 10));
+      const PlanSearchResult known = lacking(request, found.front(), rank, Bytes(32 << 10));
       ASSERT_FALSE(known.candidates.front().fits());
       found = source(request, constraints, known);
       for (const EvaluatedCandidate& each : evaluate(request, found).evaluated)
         EXPECT_LT(needed(each), before) << rank << " " << round << ": " << each.candidate.name;
     }
     ASSERT_FALSE(found.empty());
-    const PlanningAnswer known = lacking(request, found.front(), rank, Bytes(32 << 10));
+    const PlanSearchResult known = lacking(request, found.front(), rank, Bytes(32 << 10));
     EXPECT_TRUE(source(request, constraints, known).empty());
   }
 }
@@ -219,7 +219,7 @@ TEST(StageSource, DoesNotSearchAgainForAPipelineThatWouldNotBeTheBest) {
   StageSource source;
   const std::vector<Candidate> found = source(request, constraints, {});
   ASSERT_FALSE(found.empty());
-  PlanningAnswer known = lacking(request, found.front(), 0, Bytes(32 << 10));
+  PlanSearchResult known = lacking(request, found.front(), 0, Bytes(32 << 10));
   EvaluatedCandidate faster = known.candidates.front();
   faster.candidate.name = "faster";
   faster.prediction.memory.clear();  // all that it needs fits
@@ -230,8 +230,8 @@ TEST(StageSource, DoesNotSearchAgainForAPipelineThatWouldNotBeTheBest) {
 }
 
 /// The step of the fastest candidate of a source that fits; infinity when there is none.
-double fastest(const PlanningAnswer& answer, Candidate::Source source) {
-  const EvaluatedCandidate* found = answer.find(source);
+double fastest(const PlanSearchResult& result, Candidate::Source source) {
+  const EvaluatedCandidate* found = result.find(source);
   return found && found->fits() ? found->step().value() : std::numeric_limits<double>::infinity();
 }
 
@@ -243,10 +243,10 @@ TEST(StageSource, FindsFasterPipelinesThanTheGridOnASlowNetworkAndForAWideVocabu
   };
   for (const Case& item : {Case{gpt_of(3), slow_network()}, Case{gpt_of(3, 32768), slow_network()},
                            Case{gpt_of(5), parse_cluster_line("1x2xv100-16g+1x2xp100;ib=10Gb")}}) {
-    const PlanningAnswer answer =
+    const PlanSearchResult result =
         find_plan({item.graph, item.cluster}, {.constraints = constraints_of(4, false)});
-    EXPECT_LT(fastest(answer, Candidate::Source::kPipeline),
-              0.95 * fastest(answer, Candidate::Source::kPreset));
+    EXPECT_LT(fastest(result, Candidate::Source::kPipeline),
+              0.95 * fastest(result, Candidate::Source::kPreset));
   }
 }
 

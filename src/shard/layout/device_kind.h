@@ -19,8 +19,8 @@ enum class DeviceKind {
 std::string_view to_text(DeviceKind kind);  // "host", "fake", "file"
 /// Does it run kernels in a memory of its own?
 bool is_accelerator(DeviceKind kind);
-/// Is the memory of `a` closer to kernels than that of `b`? A file is behind the memory of the
-/// host, and that is behind the memory of an accelerator.
+/// Is the memory of `a` closer to kernels than that of `b`? A file is after the memory of the
+/// host, and that is after the memory of an accelerator.
 bool is_nearer(DeviceKind a, DeviceKind b);
 /// The kinds that meshes of plans may have.
 /// throws  UserError (78) that lists the kinds

@@ -86,7 +86,7 @@ struct DistAttr {
   /// By dim, the index in the whole tensor of each local index.
   std::vector<std::vector<int64_t>> indices(const Shape& shape, const Coordinate& coordinate) const;
   /// The largest local extent of every dim; without windows it is the one of the rank at
-  /// mesh->heaviest().
+  /// mesh->largest_shard_coordinate().
   Shape largest_shape(const Shape& shape) const;
   /// The placement of each axis, in the order of the mesh's axes.
   std::vector<Placement> placements() const;
@@ -153,7 +153,7 @@ DistAttr parse_spec(std::string_view text, MeshPtr mesh, int rank);
 /// A placement of which some dims are not decided.
 struct OpenSpec {
   DistAttr attr;
-  std::vector<bool> open;  // by dim: it may get axes behind those of `attr`
+  std::vector<bool> open;  // by dim: it may get axes after those of `attr`
 };
 std::string to_text(const OpenSpec& spec);  // "[?, @tp]"
 /// As parse_spec, with open dims: P(?, "tp") says nothing of dim 0; P(("dp", ?)) that dp divides it

@@ -69,7 +69,7 @@ TEST(DistAttr, PartsAreInProportionToTheWeightsOfTheirAxes) {
     boxes += to_text(attr.box({6, 8}, *mesh->coordinate_of(rank)));
   EXPECT_EQ(boxes, "[0:4, 0:2][0:4, 2:8][4:6, 0:2][4:6, 2:8]");
   EXPECT_EQ(attr.largest_shape({6, 8}), (Shape{4, 6}));
-  EXPECT_EQ(attr.local_shape({6, 8}, mesh->heaviest()), (Shape{4, 6}));
+  EXPECT_EQ(attr.local_shape({6, 8}, mesh->largest_shard_coordinate()), (Shape{4, 6}));
   EXPECT_EQ(attr.blocks(1), 4);
   EXPECT_EQ(attr.blocks_of_rank(1, 8).at({0, 1}), 6);
 }
@@ -170,7 +170,7 @@ TEST(DistAttr, RefusesWithThreeParts) {
       "  fix: use such a product, or 1 to leave the dim whole");
   EXPECT_EQ(
       message_of(ExitCode::kBadConfig, [&] { parse_placements("Split(0)", mesh, 2); }),
-      "'Split(0)' is not a placement\n  why: 'Split(0)' is none of Shard(dim), Replicate(), "
+      "'Split(0)' is not a placement\n  why: 'Split(0)' is not one of Shard(dim), Replicate(), "
       "Partial(op)\n"
       "  fix: write it as Shard(0), Replicate() (one an axis) or tp: Shard(1), ep: Partial(sum)");
 }

@@ -180,7 +180,8 @@ Placement read_placement(std::string_view item, std::string_view whole) {
   if (item == "Replicate()" || item == "Replicate") return Replicate();
   if (item == "Partial()" || item == "Partial") return Partial();
   if (!item.ends_with(")"))
-    malformed(whole, "'" + std::string(item) + "' is none of Shard(dim), Replicate(), Partial(op)",
+    malformed(whole,
+              "'" + std::string(item) + "' is not one of Shard(dim), Replicate(), Partial(op)",
               kPlacementsForm);
   if (item.starts_with("Shard("))
     return Shard(static_cast<int>(read_integer(trim(item.substr(6, item.size() - 7)), whole)));
@@ -191,7 +192,7 @@ Placement read_placement(std::string_view item, std::string_view whole) {
               "Partial(sum): the sums are added first, and the model divides by the whole count");
   if (item.starts_with("Partial("))
     return Partial(parse_reduce_op(trim(item.substr(8, item.size() - 9))));
-  malformed(whole, "'" + std::string(item) + "' is none of Shard(dim), Replicate(), Partial(op)",
+  malformed(whole, "'" + std::string(item) + "' is not one of Shard(dim), Replicate(), Partial(op)",
             kPlacementsForm);
 }
 
@@ -262,7 +263,7 @@ void check_divisions(const DistAttr& attr, const Shape& shape) {
     for (size_t i = 1; i < dim.axes.size(); ++i)
       if (attr.mesh->axes()[dim.axes[i]] == kMicroBatchAxis)
         refuse_config("dim " + std::to_string(d) + " is divided by '" +
-                          std::string(kMicroBatchAxis) + "' behind another axis",
+                          std::string(kMicroBatchAxis) + "' after another axis",
                       "the ranks divide each micro-batch",
                       "leave '" + std::string(kMicroBatchAxis) + "' out");
   }

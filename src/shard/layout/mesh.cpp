@@ -164,14 +164,14 @@ AxisPart Mesh::axis_part(int axis) const {
   return {axis, shape_[axis], weights_[axis]};
 }
 
-Coordinate Mesh::heaviest() const {
+Coordinate Mesh::largest_shard_coordinate() const {
   Coordinate coordinate;
   for (const std::vector<int64_t>& weights : weights_)
     coordinate.push_back(std::max_element(weights.begin(), weights.end()) - weights.begin());
   return coordinate;
 }
 
-Coordinate Mesh::lightest() const {
+Coordinate Mesh::smallest_shard_coordinate() const {
   Coordinate coordinate;
   for (int axis = 0; axis < axis_count(); ++axis) {
     const std::vector<int64_t>& weights = weights_[axis];

@@ -70,8 +70,8 @@ class Mesh {
   /// On each axis, the first part of the greatest weight and the last of the least: the ranks that
   /// hold the most and the fewest elements of a tensor without windows. Without weights they are
   /// the first rank and the last one.
-  Coordinate heaviest() const;
-  Coordinate lightest() const;
+  Coordinate largest_shard_coordinate() const;
+  Coordinate smallest_shard_coordinate() const;
 
   /// The same ranks in row-major order with other axes.
   ///   throws  UserError (78) when the sizes differ, or when the mesh has weights

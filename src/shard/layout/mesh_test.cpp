@@ -54,10 +54,10 @@ TEST(Mesh, OnlyTheRatiosOfWeightsMatter) {
 
 TEST(Mesh, KnowsTheRanksOfTheGreatestAndTheLeastWeights) {
   const Mesh mesh = parse_mesh("a=1:3:3 b=2 c=2:1");
-  EXPECT_EQ(mesh.heaviest(), (Coordinate{1, 0, 0}));
-  EXPECT_EQ(mesh.lightest(), (Coordinate{0, 1, 1}));
-  EXPECT_EQ(three_by_two().heaviest(), (Coordinate{0, 0}));
-  EXPECT_EQ(three_by_two().lightest(), (Coordinate{2, 1}));
+  EXPECT_EQ(mesh.largest_shard_coordinate(), (Coordinate{1, 0, 0}));
+  EXPECT_EQ(mesh.smallest_shard_coordinate(), (Coordinate{0, 1, 1}));
+  EXPECT_EQ(three_by_two().largest_shard_coordinate(), (Coordinate{0, 0}));
+  EXPECT_EQ(three_by_two().smallest_shard_coordinate(), (Coordinate{2, 1}));
 }
 
 TEST(Mesh, ASliceKeepsTheWeightsOfTheOtherAxes) {

@@ -20,7 +20,7 @@ namespace tessera {
 std::vector<std::string> to_patterns(const std::vector<std::string>& names);
 
 /// The names of a pattern, in the order in which it lists them.
-///   throws  UserError (78) for braces that do not match and for a range that is none
+///   throws  UserError (78) for braces that do not match and for an invalid range
 std::vector<std::string> names_of_pattern(std::string_view pattern);
 
 }  // namespace tessera

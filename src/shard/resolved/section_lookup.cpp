@@ -30,9 +30,9 @@ void SectionLookup::add(const ShardingSection& section, bool is_own) {
   if (stages_.empty()) add_stages(section.stages);
 }
 
-void SectionLookup::add_all(const std::vector<SharedDecision>& decisions, bool is_own,
+void SectionLookup::add_all(const std::vector<PatternDecision>& decisions, bool is_own,
                             const char* kind, Entries& entries) const {
-  for (const SharedDecision& decision : decisions)
+  for (const PatternDecision& decision : decisions)
     for (const std::string& pattern : decision.names)
       for (std::string& name : names_of_pattern(pattern)) {
         const auto [found, is_new] = entries.try_emplace(name, Entry{&decision.text, is_own});
@@ -44,8 +44,8 @@ void SectionLookup::add_all(const std::vector<SharedDecision>& decisions, bool i
       }
 }
 
-void SectionLookup::add_stages(const std::vector<SharedDecision>& stages) {
-  for (const SharedDecision& stage : stages)
+void SectionLookup::add_stages(const std::vector<PatternDecision>& stages) {
+  for (const PatternDecision& stage : stages)
     for (const std::string& pattern : stage.names)
       for (const std::string& name : names_of_pattern(pattern)) stages_[name] = &stage.text;
 }

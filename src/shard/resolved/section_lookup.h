@@ -1,4 +1,4 @@
-// Finds what a section of resolved shardings says of a name.
+// Finds what a section of explicit shardings says of a name.
 #pragma once
 
 #include <string>
@@ -44,9 +44,9 @@ class SectionLookup {
   using Entries = std::unordered_map<std::string, Entry>;
 
   void add(const ShardingSection& section, bool is_own);
-  void add_all(const std::vector<SharedDecision>& decisions, bool is_own, const char* kind,
+  void add_all(const std::vector<PatternDecision>& decisions, bool is_own, const char* kind,
                Entries& entries) const;
-  void add_stages(const std::vector<SharedDecision>& stages);
+  void add_stages(const std::vector<PatternDecision>& stages);
   static const std::string* find(Entries& entries, const std::string& name);
   static std::vector<std::string> unused(const Entries& entries);
 

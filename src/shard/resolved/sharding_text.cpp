@@ -209,7 +209,7 @@ OpSharding parse_op_sharding(std::string_view given, const OpView& op, const Sha
   return sharding;
 }
 
-DistAttr parse_home(std::string_view given, const Shape& shape, const MeshPtr& mesh) {
+DistAttr parse_value_placement(std::string_view given, const Shape& shape, const MeshPtr& mesh) {
   return parse_dist_attr(for_mesh(given, *mesh), shape, mesh);
 }
 

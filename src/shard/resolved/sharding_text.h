@@ -1,4 +1,5 @@
-// The text of the sharding of an op, and of the home of a value, as a resolved plan has it.
+// The text of the sharding of an op, and of the canonical placement of a value, as an explicit plan
+// has it.
 #pragma once
 
 #include <string>
@@ -32,6 +33,6 @@ OpSharding parse_op_sharding(std::string_view text, const OpView& op, const Shar
 
 /// The inverse of to_text(attr) for a tensor of this shape, as above.
 ///   throws  UserError (78) as parse_dist_type, and for another number of dims
-DistAttr parse_home(std::string_view text, const Shape& shape, const MeshPtr& mesh);
+DistAttr parse_value_placement(std::string_view text, const Shape& shape, const MeshPtr& mesh);
 
 }  // namespace tessera

@@ -29,8 +29,8 @@ std::vector<std::string> read_names(const Document& names, const std::string& wh
   return read;
 }
 
-std::vector<SharedDecision> read_decisions(const Document* given, const std::string& position) {
-  std::vector<SharedDecision> decisions;
+std::vector<PatternDecision> read_decisions(const Document* given, const std::string& position) {
+  std::vector<PatternDecision> decisions;
   if (!given) return decisions;
   if (!given->is_table())
     refuse(position, *given, "decisions are a table: each with the names that it is for",
@@ -40,11 +40,11 @@ std::vector<SharedDecision> read_decisions(const Document* given, const std::str
   return decisions;
 }
 
-void write_decisions(const std::vector<SharedDecision>& decisions, const char* key,
+void write_decisions(const std::vector<PatternDecision>& decisions, const char* key,
                      Document& section) {
   if (decisions.empty()) return;
   Document::Table table;
-  for (const SharedDecision& decision : decisions)
+  for (const PatternDecision& decision : decisions)
     table.emplace_back(decision.text, Document::List(decision.names.begin(), decision.names.end()));
   section[key] = std::move(table);
 }
@@ -64,8 +64,8 @@ const ShardingSection* Shardings::find(std::string_view name) const {
 Shardings parse_shardings(const Document& document, const std::string& origin,
                           std::vector<ReadKey>* read) {
   if (!document.is_table())
-    refuse(origin + ": 'shardings'", document, "resolved shardings are a table by program",
-           "write {\"train\": {...}}, or let `tessera explain --resolved` write it");
+    refuse(origin + ": 'shardings'", document, "explicit shardings are a table by program",
+           "write {\"train\": {...}}, or let `tessera explain --explicit` write it");
   Shardings shardings;
   ConfigTable table(&document, "shardings", origin, read);
   for (const std::string_view name : kSections) {
@@ -90,7 +90,7 @@ Shardings parse_shardings(const Document& document, const std::string& origin,
   if (!shardings.find(kTrainSection))
     throw UserError(origin + ": 'shardings' has no section 'train'",
                     "the other programs only say in what they differ from the training step",
-                    "let `tessera explain --resolved` write it", ExitCode::kBadConfig);
+                    "let `tessera explain --explicit` write it", ExitCode::kBadConfig);
   return shardings;
 }
 

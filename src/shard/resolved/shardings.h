@@ -1,5 +1,5 @@
-// Resolved shardings: how every op is divided and where every value is kept, as data. They are what
-// propagation makes of marks (shard/resolved/resolve.h), or what a search decides.
+// Explicit shardings: how every op is divided and where every value is kept, as data. They are what
+// propagation makes of marks (shard/resolved/explicit_shardings.h), or what a search decides.
 #pragma once
 
 #include <span>
@@ -21,11 +21,11 @@ inline constexpr std::string_view kTrainSection = "train";
 std::span<const std::string_view> section_names();
 
 /// A decision and what it is for: ops, values.
-struct SharedDecision {
+struct PatternDecision {
   std::string text;
   std::vector<std::string> names;  // patterns of to_patterns, shard/resolved/name_patterns.h
 
-  bool operator==(const SharedDecision&) const = default;
+  bool operator==(const PatternDecision&) const = default;
 };
 
 /// The decisions for the graph of one program. The section kTrainSection has all of its graph. Any
@@ -34,15 +34,15 @@ struct SharedDecision {
 struct ShardingSection {
   /// The mesh of each op; none when the plan has one mesh. A name that ends in ".*" or is "*"
   /// stands for all with this beginning that no longer one says.
-  std::vector<SharedDecision> stages;
+  std::vector<PatternDecision> stages;
   /// The ops that the passes over the serial graph keep, because marks named them.
   std::vector<std::string> kept = {};
-  std::vector<SharedDecision> ops;  // text: shard/resolved/sharding_text.h
-  /// The home of every input and variable, "[@dp, *] on first", and of other values that are kept
-  /// otherwise than their op makes them.
-  std::vector<SharedDecision> values;
+  std::vector<PatternDecision> ops;  // text: shard/resolved/sharding_text.h
+  /// The canonical placement of every input and variable, "[@dp, *] on first", and of other values
+  /// that are kept otherwise than their op makes them.
+  std::vector<PatternDecision> values;
   /// How long copies of values in other placements live, where that is not "step".
-  std::vector<SharedDecision> copies;
+  std::vector<PatternDecision> copies;
 
   bool operator==(const ShardingSection&) const = default;
 };

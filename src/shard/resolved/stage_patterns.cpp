@@ -59,8 +59,8 @@ void write_tree(const NameTree& tree, const std::string& name, NamesByStage& nam
 
 }  // namespace
 
-std::vector<SharedDecision> stage_patterns(const std::vector<std::string>& ops,
-                                           const std::vector<std::string>& stages) {
+std::vector<PatternDecision> stage_patterns(const std::vector<std::string>& ops,
+                                            const std::vector<std::string>& stages) {
   NameTree root;
   for (size_t i = 0; i < ops.size(); ++i) {
     NameTree* tree = &root;
@@ -69,7 +69,7 @@ std::vector<SharedDecision> stage_patterns(const std::vector<std::string>& ops,
   }
   NamesByStage names;
   write_tree(root, "", names);
-  std::vector<SharedDecision> decisions;
+  std::vector<PatternDecision> decisions;
   for (auto& [stage, list] : names) decisions.push_back({stage, to_patterns(list)});
   return decisions;
 }

@@ -13,7 +13,7 @@ namespace tessera {
 ///
 ///   ops     the names of all ops of a graph
 ///   stages  of each of them
-std::vector<SharedDecision> stage_patterns(const std::vector<std::string>& ops,
-                                           const std::vector<std::string>& stages);
+std::vector<PatternDecision> stage_patterns(const std::vector<std::string>& ops,
+                                            const std::vector<std::string>& stages);
 
 }  // namespace tessera

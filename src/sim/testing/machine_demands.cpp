@@ -4,7 +4,7 @@
 #include <map>
 
 #include "base/hash.h"
-#include "tasks/like_tasks.h"
+#include "tasks/identical_tasks.h"
 
 namespace tessera {
 namespace {
@@ -53,8 +53,9 @@ class MachinePrices {
     std::map<Rank, int64_t> bytes;
     for (size_t part = 0; part < task.parts.size(); ++part) {
       const TensorType& type = graph_.registers[task.inputs[part]].type;
-      for (const Pull& pull : pulls(type.shape, task.parts[part].exchange, rank))
-        bytes[pull.sender] += element_count(pull.box.shape()) * size_of(type.dtype);
+      for (const RecvRegion& recv_region :
+           recv_regions(type.shape, task.parts[part].exchange, rank))
+        bytes[recv_region.sender] += element_count(recv_region.box.shape()) * size_of(type.dtype);
     }
     ActDemand demand{700, {}};
     for (const auto& [sender, amount] : bytes) {
@@ -78,7 +79,7 @@ Demands machine_demands(const TaskGraph& graph, const TestMachines& machines) {
   const auto prices = std::make_shared<const MachinePrices>(graph, machines);
   return {.resources = prices->resources(),
           .of = [prices](Rank rank, TaskId task) { return prices->of(rank, task); },
-          .like = like_tasks(graph)};
+          .identical = identical_tasks(graph)};
 }
 
 }  // namespace tessera

@@ -248,7 +248,7 @@ class RandomProgram {
         put_on_device(graph, task, count);
   }
 
-  /// `host_meshes`: the mesh of the devices is so many behind that of their hosts.
+  /// `host_meshes`: the mesh of the devices is n after that of their hosts.
   static void put_on_device(TaskGraph& graph, TaskId id, int host_meshes) {
     const MeshIndex mesh = graph.tasks[id].mesh + host_meshes;
     using Forms = std::vector<RegisterFormIndex>;

@@ -110,7 +110,8 @@ ExplainedChoice explained_choice(const Planned& planned, const Plan& plan,
 std::string choice_text(const ExplainedChoice& choice) {
   std::string text = "\nThe price of the placement of " + choice.name;
   if (choice.prices) {
-    if (choice.prices->like > 1) text += fmt::format(", with {} like it", choice.prices->like - 1);
+    if (choice.prices->identical > 1)
+      text += fmt::format(", with {} identical", choice.prices->identical - 1);
     text += "\n" + price_rows(*choice.prices) + binding_text(*choice.prices) +
             "The step of the problem has kernels and exchanges one after the other, with the best "
             "placements of everything else.\n";
@@ -126,7 +127,8 @@ Document choice_document(const ExplainedChoice& choice) {
   document["placement"] = choice.placement;
   if (choice.prices) {
     const ChoicePrices& prices = *choice.prices;
-    document["like"] = prices.like;
+    document["identical"] = prices.identical;
+    document["like"] = prices.identical;  // its former name
     document["chosen"] = choice_document(prices.chosen);
     document["others"] = Document::List{};
     for (const PricedChoice& other : prices.others)

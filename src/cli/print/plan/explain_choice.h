@@ -32,7 +32,7 @@ std::string sensitivity_text(const std::vector<Sensitivity>& changes);
 /// [{change, kept_seconds, best_seconds, plan, placement}]
 Document sensitivity_document(const std::vector<Sensitivity>& changes);
 /// {name, placement, changes: [{change, kept_seconds, best_seconds, plan, placement}]}; of a plan
-/// that is searched also {like, chosen: {placement, kernel_seconds, problem_seconds}, others,
+/// that is searched also {identical, chosen: {placement, kernel_seconds, problem_seconds}, others,
 /// not_priced, best_seconds, is_fixed, unfixed_seconds, memory_binds, any_memory_seconds,
 /// any_memory_placement}
 Document choice_document(const ExplainedChoice& choice);

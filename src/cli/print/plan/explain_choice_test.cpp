@@ -13,7 +13,7 @@ using testing::Not;
 ExplainedChoice product() {
   ChoicePrices prices;
   prices.name = "y";
-  prices.like = 3;
+  prices.identical = 3;
   prices.chosen = {"[@x, *]", Seconds(1e-3), Seconds(10e-3)};
   prices.others = {{"[*, *]", Seconds(2e-3), Seconds(12.5e-3)}, {"[*, @x]", Seconds(1e-3), {}}};
   prices.best = Seconds(10e-3);
@@ -24,7 +24,7 @@ ExplainedChoice product() {
 
 TEST(ExplainedChoice, OthersStandBesideTheChosenOne) {
   const std::string text = choice_text(product());
-  EXPECT_THAT(text, HasSubstr("The price of the placement of y, with 2 like it\n"));
+  EXPECT_THAT(text, HasSubstr("The price of the placement of y, with 2 identical\n"));
   EXPECT_THAT(text, HasSubstr("[@x, *]          1 ms                10 ms  the plan\n"));
   EXPECT_THAT(text, HasSubstr("[*, *]           2 ms              12.5 ms  +2.5 ms\n"));
   EXPECT_THAT(text, HasSubstr("[*, @x]          1 ms         does not fit\n"));

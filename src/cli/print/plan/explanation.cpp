@@ -14,8 +14,8 @@ TensorType local_type_of(const TensorType& type, const DistAttr& attr) {
   return {type.dtype, attr.local_shape(type.shape, attr.mesh->coordinate_at(0))};
 }
 
-TensorType heaviest_type_of(const TensorType& type, const DistAttr& attr) {
-  return {type.dtype, attr.local_shape(type.shape, attr.mesh->heaviest())};
+TensorType largest_type_of(const TensorType& type, const DistAttr& attr) {
+  return {type.dtype, attr.local_shape(type.shape, attr.mesh->largest_shard_coordinate())};
 }
 
 /// Of the rank that receives most; among many ranks, of those that may (examined_receivers).
@@ -87,7 +87,7 @@ ValueFacts facts_of(const Graph& graph, const ShardedGraph& sharded, ValueId val
           to_text(type, attr),
           to_text(local),
           byte_size(local),
-          byte_size(heaviest_type_of(type, attr)),
+          byte_size(largest_type_of(type, attr)),
           sharded.value_reasons[value.index]};
 }
 

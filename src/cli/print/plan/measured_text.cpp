@@ -9,11 +9,11 @@
 
 namespace tessera {
 
-std::string measured_note(const PlanningAnswer& answer) {
-  if (!answer.measured) return "";
-  const MeasuredChoice& choice = *answer.measured;
+std::string measured_note(const PlanSearchResult& result) {
+  if (!result.measured) return "";
+  const MeasuredChoice& choice = *result.measured;
   const auto name_of = [&](const MeasuredChoice::Measured& measured) {
-    return answer.candidates[measured.candidate].candidate.name;
+    return result.candidates[measured.candidate].candidate.name;
   };
   const MeasuredChoice::Measured& fastest = choice.candidates[choice.fastest];
   const std::string text =
@@ -24,34 +24,34 @@ std::string measured_note(const PlanningAnswer& answer) {
                             name_of(choice.candidates.front()), 100 * choice.regret());
 }
 
-std::string measured_text(const PlanningAnswer& answer) {
-  if (!answer.measured) return "";
+std::string measured_text(const PlanSearchResult& result) {
+  if (!result.measured) return "";
   TextTable table({"plan", "predicted", "measured", ""}, "lrrl");
-  const MeasuredChoice& choice = *answer.measured;
+  const MeasuredChoice& choice = *result.measured;
   for (const MeasuredChoice::Measured& measured : choice.candidates) {
-    const EvaluatedCandidate& candidate = answer.candidates[measured.candidate];
+    const EvaluatedCandidate& candidate = result.candidates[measured.candidate];
     table.add({candidate.candidate.name, step_text(candidate.step()), step_text(measured.step),
-               &measured == &choice.candidates[choice.fastest] ? "the answer" : ""});
+               &measured == &choice.candidates[choice.fastest] ? "the best plan" : ""});
   }
   return fmt::format("\nMeasured: the shortest of {} on this machine\n",
                      counted(kMeasuredSteps, "step")) +
          table.text();
 }
 
-Document measured_document(const PlanningAnswer& answer) {
+Document measured_document(const PlanSearchResult& result) {
   Document document;
-  if (!answer.measured) return document;
+  if (!result.measured) return document;
   document["steps"] = kMeasuredSteps;
   document["candidates"] = Document::List{};
-  for (const MeasuredChoice::Measured& measured : answer.measured->candidates) {
-    const EvaluatedCandidate& candidate = answer.candidates[measured.candidate];
+  for (const MeasuredChoice::Measured& measured : result.measured->candidates) {
+    const EvaluatedCandidate& candidate = result.candidates[measured.candidate];
     Document item;
     item["name"] = candidate.candidate.name;
     item["predicted_seconds"] = candidate.step().value();
     item["measured_seconds"] = measured.step.value();
     document["candidates"].append(std::move(item));
   }
-  document["regret"] = answer.measured->regret();
+  document["regret"] = result.measured->regret();
   return document;
 }
 

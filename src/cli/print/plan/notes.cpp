@@ -17,13 +17,13 @@ Document to_document(const std::vector<ShardingNote>& notes) {
   return list;
 }
 
-std::string notes_table(const std::vector<ShardingNote>& notes, const LikeRows& like) {
+std::string notes_table(const std::vector<ShardingNote>& notes, const RepeatedRows& repeated) {
   if (notes.empty()) return "";
   std::vector<TableRow> rows;
   for (const ShardingNote& note : notes)
     rows.push_back({std::string(to_text(note.kind)), note.op, note.text});
   TextTable table({"note", "op", "text"}, "lll");
-  for (TableRow& row : like.joined(rows, 1)) table.add(std::move(row));
+  for (TableRow& row : repeated.joined(rows, 1)) table.add(std::move(row));
   return table.text();
 }
 

@@ -40,8 +40,8 @@ class Differences {
     (is_other ? made.other_bytes : made.bytes) += bytes;
   }
 
-  /// Those that differ, with like layers as one, the greatest difference first.
-  std::vector<PlanDifference> take(const LikeRows& like) {
+  /// Those that differ, with repeated layers as one, the greatest difference first.
+  std::vector<PlanDifference> take(const RepeatedRows& repeated) {
     std::erase_if(list_, [](const PlanDifference& one) {
       return one.text == one.other_text && one.bytes == one.other_bytes;
     });
@@ -49,7 +49,7 @@ class Differences {
     for (const PlanDifference& one : list_)
       rows.push_back({one.kind, one.name, one.text, one.other_text});
     std::vector<PlanDifference> result;
-    for (const JoinedRow& group : like.groups(rows)) {
+    for (const JoinedRow& group : repeated.groups(rows)) {
       const TableRow& row = group.row;
       PlanDifference& made = result.emplace_back(
           PlanDifference{row[0], row[1] + count_suffix(std::ssize(group.members)), row[2], row[3]});
@@ -73,7 +73,7 @@ void add_tensors(const PlanNumbers& numbers, bool is_other, Differences& differe
   for (const NamedBytes& item : numbers.parameters)
     differences.add("parameter", item.name, item.detail, item.bytes, is_other);
   for (const NamedBytes& item : numbers.activations) {
-    // The name of a copy has its placement behind a space.
+    // The name of a copy has its placement after a space.
     const std::string value = item.name.substr(0, item.name.find(' '));
     differences.add("arena", value, "", item.bytes, is_other);
   }
@@ -228,14 +228,14 @@ bool is_same(const PlanNumbers& plan, const PlanNumbers& other, const PlanCompar
 }  // namespace
 
 PlanComparison comparison_of(const PlanNumbers& plan, const PlanNumbers& other,
-                             const LikeRows& like) {
+                             const RepeatedRows& repeated) {
   Differences tensors, exchanges;
   for (const bool is_other : {false, true}) {
     const PlanNumbers& numbers = is_other ? other : plan;
     add_tensors(numbers, is_other, tensors);
     add_exchanges(numbers, is_other, exchanges);
   }
-  return {tensors.take(like), exchanges.take(like)};
+  return {tensors.take(repeated), exchanges.take(repeated)};
 }
 
 std::string comparison_text(const PlanNumbers& plan, const PlanNumbers& other,

@@ -4,8 +4,8 @@
 #include <string>
 
 #include "base/files/document.h"
-#include "cli/print/like_rows.h"
 #include "cli/print/plan/plan_numbers.h"
+#include "cli/print/repeated_rows.h"
 
 namespace tessera {
 
@@ -23,13 +23,13 @@ struct PlanDifference {
   Bytes difference() const { return other_bytes - bytes; }
 };
 
-/// Like layers are one line. Both lists begin with the greatest differences.
+/// Repeated layers are one line. Both lists begin with the greatest differences.
 struct PlanComparison {
   std::vector<PlanDifference> tensors;
   std::vector<PlanDifference> exchanges;
 };
 PlanComparison comparison_of(const PlanNumbers& plan, const PlanNumbers& other,
-                             const LikeRows& like);
+                             const RepeatedRows& repeated);
 
 ///   lines  of tensors and of exchanges, at most; 0: all
 std::string comparison_text(const PlanNumbers& plan, const PlanNumbers& other,

@@ -4,7 +4,7 @@
 #include <map>
 #include <set>
 
-#include "lower/waste.h"
+#include "lower/redundant_work.h"
 
 namespace tessera {
 namespace {

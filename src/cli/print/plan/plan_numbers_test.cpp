@@ -22,7 +22,7 @@ double sent_with(const std::string& preset) {
 // Rajbhandari et al., SC 2020, section 7: divided states and gradients send what data parallelism
 // sends, divided parameters half as much again. With k micro-batches the gradients of level 2 are
 // scattered k times, which is (k + 1) / 2 times as much; level 3 gathers the parameters twice in
-// each of them, but for tables, which the backward does not read.
+// each of them, except for tables, which the backward does not read.
 TEST(PlanNumbers, OfZeroAreThoseOfTheArticle) {
   const double plain = sent_with("dp=4");
   EXPECT_NEAR(sent_with("dp=4,zero=1"), plain, 0.01 * plain);

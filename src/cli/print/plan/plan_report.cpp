@@ -7,7 +7,7 @@
 #include "base/error.h"
 #include "base/text/count_text.h"
 #include "base/threads/on_all_cores.h"
-#include "cli/print/plan/plan_answer.h"
+#include "cli/print/plan/plan_search_text.h"
 #include "cli/print/prediction_text.h"
 #include "cli/run/predicted_run.h"
 #include "network/family.h"
@@ -44,7 +44,7 @@ std::string summary_of(const Reported& reported) {
 ReportedChoice choice_of(const Planned& planned) {
   ReportedChoice choice{.verdict = verdict_line(planned), .fits = planned.best() != nullptr};
   choice.verdict.pop_back();  // the end of the line
-  choice.notes = planning_notes(planned);
+  choice.notes = plan_search_notes(planned);
   choice.tables = ranking_tables(planned);
   return choice;
 }
@@ -52,16 +52,16 @@ ReportedChoice choice_of(const Planned& planned) {
 }  // namespace
 
 std::vector<size_t> reported_candidates(const Planned& planned) {
-  const auto& candidates = planned.answer.candidates;
-  const size_t first = planned.answer.best.value_or(0);
+  const auto& candidates = planned.result.candidates;
+  const size_t first = planned.result.best.value_or(0);
   std::vector<size_t> chosen{first};
   std::vector<std::pair<Candidate::Source, std::string>> kinds{
       {candidates.at(first).candidate.source, mesh_text(candidates[first].candidate.plan)}};
-  const auto add = [&](size_t i, bool may_be_like) {
+  const auto add = [&](size_t i, bool may_be_identical) {
     const Candidate& candidate = candidates[i].candidate;
     const std::pair kind(candidate.source, mesh_text(candidate.plan));
     if (chosen.size() == kReportedPlans || std::ranges::count(chosen, i)) return;
-    if (!may_be_like && std::ranges::count(kinds, kind)) return;
+    if (!may_be_identical && std::ranges::count(kinds, kind)) return;
     chosen.push_back(i);
     kinds.push_back(kind);
   };
@@ -72,7 +72,7 @@ std::vector<size_t> reported_candidates(const Planned& planned) {
 }
 
 std::string plan_report_html(const Planned& planned, const std::string& title) {
-  ensure(!planned.answer.candidates.empty(), "a candidate was simulated");
+  ensure(!planned.result.candidates.empty(), "a candidate was simulated");
   const Network network = network_of(planned.config.model);
   const TrainingSettings settings = training_settings(planned.config);
   // Memory as in the ranking: of the training program alone.
@@ -81,7 +81,7 @@ std::string plan_report_html(const Planned& planned, const std::string& title) {
   std::vector<std::unique_ptr<Reported>> reports(chosen.size());
   on_all_cores(std::ssize(chosen), [&](int64_t i) {
     reports[i] =
-        std::make_unique<Reported>(predicted(planned, work, planned.answer.candidates[chosen[i]]));
+        std::make_unique<Reported>(predicted(planned, work, planned.result.candidates[chosen[i]]));
   });
   std::vector<ReportedPlan> list;
   for (const auto& each : reports)

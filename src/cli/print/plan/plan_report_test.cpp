@@ -18,19 +18,19 @@ EvaluatedCandidate candidate(Source source, const char* mesh) {
 
 Planned planned_with(std::vector<EvaluatedCandidate> candidates, std::optional<size_t> best) {
   Planned planned;
-  planned.answer.candidates = std::move(candidates);
-  planned.answer.best = best;
+  planned.result.candidates = std::move(candidates);
+  planned.result.best = best;
   return planned;
 }
 
-TEST(ReportedCandidates, AreTheAnswerAndTheFastestThatDiffer) {
+TEST(ReportedCandidates, AreTheBestPlanAndTheFastestThatDiffer) {
   EXPECT_THAT(reported_candidates(planned_with(
                   {candidate(Source::kSearch, "x=4"), candidate(Source::kSearch, "x=4"),
                    candidate(Source::kSearch, "x=2,y=2"), candidate(Source::kPreset, "dp=4"),
                    candidate(Source::kPreset, "tp=4")},
                   0)),
               ElementsAre(0, 2, 3))
-      << "1 has the mesh of the answer";
+      << "1 has the mesh of the best plan";
 }
 
 TEST(ReportedCandidates, ComparedPlansComeBeforeOthers) {
@@ -41,13 +41,13 @@ TEST(ReportedCandidates, ComparedPlansComeBeforeOthers) {
               ElementsAre(0, 2, 3));
 }
 
-TEST(ReportedCandidates, TheAnswerComesFirstAlsoBehindAPlanThatDoesNotObey) {
+TEST(ReportedCandidates, TheBestPlanComesFirstAlsoAfterAPlanThatDoesNotObey) {
   EXPECT_THAT(reported_candidates(planned_with(
                   {candidate(Source::kPreset, "dp=2"), candidate(Source::kPreset, "dp=4")}, 1)),
               ElementsAre(1, 0));
 }
 
-TEST(ReportedCandidates, WithoutAnAnswerTheNearestComesFirst) {
+TEST(ReportedCandidates, WithoutABestPlanTheNearestComesFirst) {
   EXPECT_THAT(reported_candidates(planned_with({candidate(Source::kPreset, "dp=4")}, {})),
               ElementsAre(0));
 }

@@ -108,7 +108,7 @@ std::string move_text(const Planned& planned, const MovedBoundary& move) {
   };
   const double known = planned.best()->step().value();
   const std::string boundary =
-      fmt::format("the boundary of {} and {} behind {} instead of {}", name(move.stage - 1),
+      fmt::format("the boundary of {} and {} after {} instead of {}", name(move.stage - 1),
                   name(move.stage), move.moved, move.behind);
   return move.step ? fmt::format("With {} the step takes {} ({:+.1f}%).", boundary,
                                  step_or_nothing(move.step), 100 * (move.step->value() / known - 1))
@@ -116,7 +116,7 @@ std::string move_text(const Planned& planned, const MovedBoundary& move) {
 }
 
 Deployment deployment_of(const Planned& planned) {
-  return in_order(*planned.cluster, planned.best()->candidate.plan.hardware());
+  return identity_mapping(*planned.cluster, planned.best()->candidate.plan.hardware());
 }
 
 Document row_document(const StageRow& row, const Deployment& deployment) {
@@ -183,7 +183,8 @@ Document stages_document(const Planned& planned, const DescribedStages& stages) 
   for (const MovedBoundary& move : stages.moves) {
     Document item;
     item["stage"] = planned.best()->candidate.plan.meshes.at(move.stage).name;
-    item["behind"] = move.behind;
+    item["after"] = move.behind;
+    item["behind"] = move.behind;  // its former name
     item["moved"] = move.moved;
     item["step_seconds"] = seconds_or_null(move.step);
     document["moved"].append(std::move(item));

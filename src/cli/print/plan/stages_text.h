@@ -5,7 +5,7 @@
 #include <vector>
 
 #include "base/files/document.h"
-#include "cli/run/planning.h"
+#include "cli/run/plan_search.h"
 #include "search/answers/moved_boundaries.h"
 
 namespace tessera {
@@ -16,7 +16,7 @@ struct DescribedStages {
   std::vector<MovedBoundary> moves = {};
 };
 
-/// Those of the answer.
+/// Those of the best plan.
 ///   moves     are the boundaries of the stage that computes longest moved? Up to two plans, of two
 ///             stages on each device up to four, are compiled and simulated
 ///   requires  planned.best()
@@ -30,7 +30,7 @@ DescribedStages described_stages(const Planned& planned, const Compiled& compile
 ///       stage0  tokens .. blocks.0.residual1  0-1    2 v100 of n0  1.2 ms   2.5 ms    ...
 ///
 ///     stage1 binds: its ranks compute for 81% of the step, those of other stages 60% to 72%. With
-///     its first unit moved to stage0 (behind blocks.1.residual1) the step takes 3.1 ms (+4.2%).
+///     its first unit moved to stage0 (after blocks.1.residual1) the step takes 3.1 ms (+4.2%).
 ///
 /// "" without stages.
 std::string stages_text(const Planned& planned, const DescribedStages& stages);

@@ -40,8 +40,8 @@ Planned two_stages() {
   best.candidate.plan.meshes = {mesh_of("stage0", {0, 1}), mesh_of("stage1", {2})};
   best.candidate.plan.micro_batches = 4;
   best.prediction.step = Seconds(10e-3);
-  planned.answer.candidates = {std::move(best)};
-  planned.answer.best = 0;
+  planned.result.candidates = {std::move(best)};
+  planned.result.best = 0;
   return planned;
 }
 
@@ -63,13 +63,13 @@ TEST(StagesText, HasALineForEachStageAndSaysWhatBinds) {
       "  stage1  blocks.1 .. loss    2      1 p100 of n1         1 ms      2 ms    80.0%  "
       "    10.0%  10.0%  1 GiB of 16 GiB\n"
       "stage1 binds: its ranks compute for 80.0% of the step, those of the others for 60.0%.\n"
-      "With the boundary of stage0 and stage1 behind blocks.1.residual1 instead of "
+      "With the boundary of stage0 and stage1 after blocks.1.residual1 instead of "
       "blocks.0.residual2 the step takes 10.5 ms (+5.0%).\n");
 }
 
 TEST(StagesText, OfOneMicroBatchNoStageBinds) {
   Planned planned = two_stages();
-  planned.answer.candidates.front().candidate.plan.micro_batches = 1;
+  planned.result.candidates.front().candidate.plan.micro_batches = 1;
   planned.constraints.boundaries = {"blocks.0"};
   DescribedStages stages = described();
   stages.moves.front().step.reset();

@@ -20,13 +20,14 @@ struct LargestLine {
   Bytes bytes{0};
 };
 
-/// The groups of like layers that have the most bytes.
-std::vector<LargestLine> largest(const std::vector<NamedBytes>& list, const LikeRows& like) {
+/// The groups of repeated layers that have the most bytes.
+std::vector<LargestLine> largest(const std::vector<NamedBytes>& list,
+                                 const RepeatedRows& repeated) {
   std::vector<TableRow> rows;
   for (const NamedBytes& item : list)
     rows.push_back({item.name, item.role, item.detail, item.mesh});
   std::vector<LargestLine> lines;
-  for (const JoinedRow& group : like.groups(rows)) {
+  for (const JoinedRow& group : repeated.groups(rows)) {
     LargestLine& line = lines.emplace_back(LargestLine{group.row[0], group.row[1], group.row[2]});
     for (size_t member : group.members) {
       line.count += list[member].count;
@@ -111,9 +112,9 @@ std::string notes_line(const std::vector<ShardingNote>& notes) {
                      others == 0 ? "" : " (" + counted(others, "more note") + ")");
 }
 
-std::string largest_memory_text(const PlanNumbers& numbers, const LikeRows& like) {
-  const std::vector<LargestLine> parameters = largest(numbers.parameters, like);
-  const std::vector<LargestLine> activations = largest(numbers.activations, like);
+std::string largest_memory_text(const PlanNumbers& numbers, const RepeatedRows& repeated) {
+  const std::vector<LargestLine> parameters = largest(numbers.parameters, repeated);
+  const std::vector<LargestLine> activations = largest(numbers.activations, repeated);
   TextTable table({"largest parameters", "bytes", "largest of the arena, before sharing", "bytes"},
                   "lrlr");
   for (size_t i = 0; i < std::max(parameters.size(), activations.size()); ++i) {
@@ -128,16 +129,16 @@ std::string largest_memory_text(const PlanNumbers& numbers, const LikeRows& like
   return table.text(0);
 }
 
-std::string largest_exchanges_text(const PlanNumbers& numbers, const LikeRows& like) {
+std::string largest_exchanges_text(const PlanNumbers& numbers, const RepeatedRows& repeated) {
   TextTable table({"largest exchanges", "role", "kind", "bytes"}, "lllr");
-  for (const LargestLine& line : largest(numbers.exchanges, like))
+  for (const LargestLine& line : largest(numbers.exchanges, repeated))
     table.add({line.name + count_suffix(line.count), line.role, line.kind, to_text(line.bytes)});
   return table.empty() ? "" : "\n" + table.text(0);
 }
 
-Document largest_document(const std::vector<NamedBytes>& list, const LikeRows& like) {
+Document largest_document(const std::vector<NamedBytes>& list, const RepeatedRows& repeated) {
   Document::List lines;
-  for (const LargestLine& line : largest(list, like)) {
+  for (const LargestLine& line : largest(list, repeated)) {
     Document::Table table{{"name", line.name}};
     if (!line.role.empty()) table.emplace_back("role", line.role);
     if (!line.role.empty()) table.emplace_back("kind", line.kind);
@@ -171,21 +172,21 @@ Document sent_document(const std::vector<AxisTraffic>& list) {
 
 }  // namespace
 
-std::string summary_text(const PlanNumbers& numbers, const LikeRows& like) {
+std::string summary_text(const PlanNumbers& numbers, const RepeatedRows& repeated) {
   return numbers.title + "\n\n" + memory_text(numbers) + sent_text(numbers) + bubble_line(numbers) +
-         notes_line(numbers.notes) + "\n" + largest_memory_text(numbers, like) +
-         largest_exchanges_text(numbers, like);
+         notes_line(numbers.notes) + "\n" + largest_memory_text(numbers, repeated) +
+         largest_exchanges_text(numbers, repeated);
 }
 
-Document summary_document(const PlanNumbers& numbers, const LikeRows& like) {
+Document summary_document(const PlanNumbers& numbers, const RepeatedRows& repeated) {
   Document document;
   document["memory"] = memory_document(numbers.memory);
   document["sent"] = sent_document(numbers.sent);
   document["bubble"] = bubble_document(numbers);
   document["largest"] =
-      Document::Table{{"parameters", largest_document(numbers.parameters, like)},
-                      {"activations", largest_document(numbers.activations, like)},
-                      {"exchanges", largest_document(numbers.exchanges, like)}};
+      Document::Table{{"parameters", largest_document(numbers.parameters, repeated)},
+                      {"activations", largest_document(numbers.activations, repeated)},
+                      {"exchanges", largest_document(numbers.exchanges, repeated)}};
   document["waste"] = Document::List{};
   for (const ShardingNote& note : numbers.notes)
     if (note.kind == ShardingNote::Kind::kWaste) document["waste"].append(note.text);

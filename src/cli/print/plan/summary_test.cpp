@@ -79,11 +79,11 @@ TEST(Summary, JoinsLikeLayersAndSumsTheirBytes) {
   numbers.parameters = {{"head", "f32[4]", "", "all", 1, Bytes(16)},
                         {"blocks.0.relu", "f32[1]", "", "all", 1, Bytes(10)},
                         {"blocks.1.relu", "f32[1]", "", "all", 1, Bytes(10)}};
-  const std::string text = summary_text(numbers, LikeRows(layers(2)));
+  const std::string text = summary_text(numbers, RepeatedRows(layers(2)));
   EXPECT_THAT(text, HasSubstr("\nblocks.{0,1}.relu  x2   20 B\nhead                    16 B\n"));
   // Those of two meshes are two lines: each has its own ranks.
   numbers.parameters[2].mesh = "last";
-  EXPECT_THAT(summary_text(numbers, LikeRows(layers(2))), Not(HasSubstr("x2")));
+  EXPECT_THAT(summary_text(numbers, RepeatedRows(layers(2))), Not(HasSubstr("x2")));
 }
 
 /// As much of everything as a plan may have.

@@ -62,7 +62,7 @@ TYPED_TEST(NarrowLoops, AnElementHasTheSameBitsAtEveryPositionAndInEveryLength) 
     find_round_loop(dtype_of<TypeParam>())(numbers.data(), rounded.data(), count);
     for (size_t i = 0; i < numbers.size(); ++i)
       ASSERT_EQ(rounded[i], TypeParam(static_cast<double>(numbers[i])).bits);
-    ASSERT_EQ(rounded.back(), 0xabcd) << "nothing is written behind the end";
+    ASSERT_EQ(rounded.back(), 0xabcd) << "nothing is written after the end";
   }
 }
 

@@ -127,7 +127,7 @@ Way way_of(const ConvolutionShape& shape, ConvolutionResult result) {
   if (is_pointwise) return Way::kPointwise;
   const auto has_stride = [](const LocalWindow& dim) { return dim.stride > 1; };
   if (result == ConvolutionResult::kX && std::ranges::any_of(shape.dims, has_stride))
-    return Way::kStrided;  // a loop over every so many pixels
+    return Way::kStrided;  // a loop over every n pixels
   // A vector of channels of y meets the channels of x one by one, in the layout of the caller.
   if (shape.groups == 1 && shape.in < kVector && result != ConvolutionResult::kX)
     return Way::kFewChannels;

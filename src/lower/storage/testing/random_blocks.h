@@ -11,7 +11,7 @@ struct RandomBlocks {
   int instants = 0;
   int length = 0;         // of a life, in instants
   int units = 0;          // of a size, in kTensorAlignment
-  int elsewhere_in = 10;  // one block of so many is read elsewhere
+  int elsewhere_in = 10;  // one block of n is read elsewhere
 };
 LiveBlocks random_blocks(const RandomBlocks& most, unsigned seed);
 
