@@ -21,15 +21,15 @@
 #include <string>
 #include <vector>
 
-#include "cluster/cluster_file.h"
-#include "config/config.h"
-#include "engine/data/batch_rule.h"
-#include "engine/engine.h"
-#include "measure/machine.h"
-#include "plan/plan.h"
-#include "plan/preset.h"
-#include "prediction/step_prediction.h"
-#include "presets/presets.h"
+#include "cluster/cluster/cluster_file.h"
+#include "compiler/plan/plan.h"
+#include "compiler/plan/preset.h"
+#include "planner/presets/presets.h"
+#include "simulator/step/step_prediction.h"
+#include "tools/measure/machine.h"
+#include "training/config/config.h"
+#include "training/engine/data/batch_rule.h"
+#include "training/engine/engine.h"
 
 namespace tessera {
 namespace {

@@ -14,9 +14,9 @@
 
 #include "base/tensor/tensor.h"
 #include "base/threads/worker.h"
-#include "comm/mailbox.h"
-#include "runtime/runtime.h"
-#include "tasks/testing/hand_made.h"
+#include "runtime/comm/mailbox.h"
+#include "runtime/runtime/runtime.h"
+#include "task_graph/tasks/testing/hand_made.h"
 
 #ifndef TESSERA_MPI_PROBE
 #define TESSERA_MPI_PROBE ""  // the program mpi_all_reduce, if there is MPI

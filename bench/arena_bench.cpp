@@ -13,11 +13,11 @@
 #include <string>
 #include <vector>
 
-#include "engine/graphs.h"
-#include "lower/lower.h"
-#include "lower/storage/hazards.h"
-#include "lower/storage/testing/plain_layouts.h"
-#include "plan/plan.h"
+#include "compiler/lower/lower.h"
+#include "compiler/lower/storage/hazards.h"
+#include "compiler/lower/storage/testing/plain_layouts.h"
+#include "compiler/plan/plan.h"
+#include "training/engine/graphs.h"
 
 namespace tessera {
 namespace {

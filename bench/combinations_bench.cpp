@@ -25,14 +25,14 @@
 #include <string>
 #include <vector>
 
-#include "../src/engine/testing/runs.h"
+#include "../src/training/engine/testing/runs.h"
 #include "base/error.h"
 #include "base/files/file.h"
 #include "base/text/count_text.h"
 #include "base/text/text.h"
-#include "engine/graphs.h"
-#include "presets/presets.h"
-#include "verify/verify.h"
+#include "planner/presets/presets.h"
+#include "training/engine/graphs.h"
+#include "training/verify/verify.h"
 
 namespace tessera {
 namespace {

@@ -19,8 +19,8 @@
 #include <string>
 #include <vector>
 
-#include "engine/graphs.h"
-#include "lower/lower.h"
+#include "compiler/lower/lower.h"
+#include "training/engine/graphs.h"
 
 namespace tessera {
 namespace {

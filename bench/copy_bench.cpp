@@ -8,7 +8,7 @@
 #include <cstring>
 #include <limits>
 
-#include "copy/box_combine.h"
+#include "runtime/comm/box_combine.h"
 
 namespace tessera {
 namespace {

@@ -13,8 +13,8 @@
 #include <ctime>
 #include <numeric>
 
-#include "mapping/mapping.h"
-#include "mapping/testing/trees.h"
+#include "cluster/mapping/mapping.h"
+#include "cluster/mapping/testing/trees.h"
 
 namespace {
 

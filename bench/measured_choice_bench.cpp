@@ -24,14 +24,14 @@
 #include "../tests/throttled_ranks.h"
 #include "base/error.h"
 #include "base/random.h"
-#include "cluster/cluster_file.h"
-#include "config/config.h"
-#include "engine/graphs.h"
-#include "engine/run_data.h"
-#include "measure/machine.h"
-#include "plan/preset.h"
-#include "presets/presets.h"
-#include "search/find_plan.h"
+#include "cluster/cluster/cluster_file.h"
+#include "compiler/plan/preset.h"
+#include "planner/presets/presets.h"
+#include "planner/search/find_plan.h"
+#include "tools/measure/machine.h"
+#include "training/config/config.h"
+#include "training/engine/graphs.h"
+#include "training/engine/run_data.h"
 
 namespace tessera {
 namespace {

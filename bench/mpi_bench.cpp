@@ -15,10 +15,10 @@
 #include <string>
 #include <vector>
 
-#include "comm/mpi/mpi_process.h"
-#include "comm/network.h"
-#include "runtime/runtime.h"
-#include "tasks/testing/hand_made.h"
+#include "runtime/comm/network.h"
+#include "runtime/mpi/mpi_process.h"
+#include "runtime/runtime/runtime.h"
+#include "task_graph/tasks/testing/hand_made.h"
 
 namespace tessera {
 namespace {

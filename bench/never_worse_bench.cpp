@@ -16,11 +16,11 @@
 #include <vector>
 
 #include "base/error.h"
-#include "cluster/cluster_file.h"
-#include "config/config.h"
-#include "engine/graphs.h"
-#include "engine/run_data.h"
-#include "search/find_plan.h"
+#include "cluster/cluster/cluster_file.h"
+#include "planner/search/find_plan.h"
+#include "training/config/config.h"
+#include "training/engine/graphs.h"
+#include "training/engine/run_data.h"
 
 namespace tessera {
 namespace {

@@ -11,9 +11,9 @@
 #include <cstdlib>
 
 #include "../tests/sleeping_pipeline.h"
-#include "comm/mpi/mpi_process.h"
-#include "comm/network.h"
-#include "runtime/runtime.h"
+#include "runtime/comm/network.h"
+#include "runtime/mpi/mpi_process.h"
+#include "runtime/runtime/runtime.h"
 #include "slow_transport.h"
 
 namespace tessera {

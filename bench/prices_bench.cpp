@@ -11,13 +11,13 @@
 #include <chrono>
 #include <map>
 
-#include "cluster/cluster_file.h"
-#include "config/config.h"
-#include "engine/graphs.h"
-#include "engine/run_data.h"
+#include "cluster/cluster/cluster_file.h"
+#include "compiler/lower/lower.h"
 #include "kernels/bind.h"
-#include "lower/lower.h"
-#include "measure/kernel_times.h"
+#include "tools/measure/kernel_times.h"
+#include "training/config/config.h"
+#include "training/engine/graphs.h"
+#include "training/engine/run_data.h"
 
 namespace tessera {
 namespace {

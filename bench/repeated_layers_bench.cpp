@@ -11,7 +11,7 @@
 #include <random>
 #include <vector>
 
-#include "solver/solve.h"
+#include "base/solver/solve.h"
 
 namespace tessera::solver {
 namespace {

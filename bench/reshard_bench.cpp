@@ -7,7 +7,7 @@
 #include <string>
 #include <vector>
 
-#include "reshard/reshard.h"
+#include "sharding/reshard/reshard.h"
 
 namespace tessera {
 namespace {

@@ -10,10 +10,10 @@
 #include <cstdlib>
 #include <cstring>
 
-#include "../src/engine/testing/runs.h"
-#include "engine/checkpointing.h"
-#include "engine/checkpoints/background_save.h"
-#include "engine/checkpoints/checkpoint_content.h"
+#include "../src/training/engine/testing/runs.h"
+#include "training/engine/checkpointing.h"
+#include "training/engine/checkpoints/background_save.h"
+#include "training/engine/checkpoints/checkpoint_content.h"
 
 namespace tessera {
 namespace {

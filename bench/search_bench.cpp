@@ -8,14 +8,14 @@
 #include <chrono>
 #include <iostream>
 
-#include "cluster/cluster_file.h"
-#include "config/config.h"
-#include "engine/graphs.h"
-#include "engine/run_data.h"
-#include "lower/lower.h"
-#include "placement_search/placement_search.h"
-#include "prediction/step_prediction.h"
-#include "shard/resolved/explicit_shardings.h"
+#include "cluster/cluster/cluster_file.h"
+#include "compiler/lower/lower.h"
+#include "planner/placement/placement_search.h"
+#include "sharding/explicit/explicit_shardings.h"
+#include "simulator/step/step_prediction.h"
+#include "training/config/config.h"
+#include "training/engine/graphs.h"
+#include "training/engine/run_data.h"
 
 namespace tessera {
 namespace {

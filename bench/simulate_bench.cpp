@@ -1,6 +1,6 @@
 // How long the simulator takes: the seconds of one step of large plans, from the compiled task
 // graph to the result, with the acts that were simulated and the peak memory of the process. The
-// demands are those of plain machines (sim/testing/machine_demands.h).
+// demands are those of plain machines (simulator/clock/testing/machine_demands.h).
 //
 //   ./dev bench simulate [CASE]     the cases whose names contain CASE
 #include <fmt/format.h>
@@ -16,11 +16,11 @@
 #include <vector>
 
 #include "base/threads/stopwatch.h"
-#include "engine/graphs.h"
-#include "lower/lower.h"
-#include "presets/presets.h"
-#include "sim/simulate.h"
-#include "sim/testing/machine_demands.h"
+#include "compiler/lower/lower.h"
+#include "planner/presets/presets.h"
+#include "simulator/clock/simulate.h"
+#include "simulator/clock/testing/machine_demands.h"
+#include "training/engine/graphs.h"
 
 namespace tessera {
 namespace {

@@ -13,8 +13,8 @@
 #include <cstdlib>
 
 #include "../tests/sleeping_pipeline.h"
-#include "actors/run_check.h"
-#include "runtime/runtime.h"
+#include "runtime/runtime/runtime.h"
+#include "task_graph/actors/run_check.h"
 
 namespace tessera {
 namespace {

@@ -8,7 +8,7 @@
 #include <memory>
 #include <utility>
 
-#include "comm/transport.h"
+#include "runtime/comm/transport.h"
 
 namespace tessera {
 

@@ -15,8 +15,8 @@
 #include <string_view>
 #include <vector>
 
-#include "solver/contest_file.h"
-#include "solver/solve.h"
+#include "base/solver/contest_file.h"
+#include "base/solver/solve.h"
 
 namespace tessera::solver {
 namespace {

@@ -10,13 +10,13 @@
 #include <thread>
 #include <vector>
 
-#include "comm/mpi/mpi_process.h"
-#include "comm/network.h"
+#include "compiler/lower/lower.h"
+#include "compiler/lower/passes/matmul_cost.h"
+#include "ir/ops/builder.h"
 #include "kernels/kernel_set.h"
-#include "lower/lower.h"
-#include "lower/passes/matmul_cost.h"
-#include "ops/builder.h"
-#include "runtime/runtime.h"
+#include "runtime/comm/network.h"
+#include "runtime/mpi/mpi_process.h"
+#include "runtime/runtime/runtime.h"
 #include "slow_transport.h"
 
 namespace tessera {

@@ -18,14 +18,14 @@
 #include <vector>
 
 #include "../tests/throttled_ranks.h"
-#include "cluster/cluster_file.h"
-#include "config/config.h"
-#include "engine/data/batch_rule.h"
-#include "engine/engine.h"
-#include "measure/machine.h"
-#include "plan/preset.h"
-#include "prediction/step_prediction.h"
-#include "presets/presets.h"
+#include "cluster/cluster/cluster_file.h"
+#include "compiler/plan/preset.h"
+#include "planner/presets/presets.h"
+#include "simulator/step/step_prediction.h"
+#include "tools/measure/machine.h"
+#include "training/config/config.h"
+#include "training/engine/data/batch_rule.h"
+#include "training/engine/engine.h"
 
 namespace tessera {
 namespace {

@@ -6,8 +6,8 @@
 #include <string>
 #include <vector>
 
-#include "engine/engine.h"
-#include "training/fit.h"
+#include "training/engine/engine.h"
+#include "training/fit/fit.h"
 
 namespace tessera {
 namespace {

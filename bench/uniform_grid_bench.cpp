@@ -18,14 +18,14 @@
 #include <vector>
 
 #include "base/error.h"
-#include "cluster/cluster_file.h"
-#include "cluster/sources.h"
-#include "config/config.h"
-#include "engine/graphs.h"
-#include "engine/run_data.h"
-#include "plan/preset.h"
-#include "presets/presets.h"
-#include "search/sources/incumbents.h"
+#include "cluster/cluster/cluster_file.h"
+#include "cluster/cluster/sources.h"
+#include "compiler/plan/preset.h"
+#include "planner/presets/presets.h"
+#include "planner/search/sources/incumbents.h"
+#include "training/config/config.h"
+#include "training/engine/graphs.h"
+#include "training/engine/run_data.h"
 
 namespace tessera {
 namespace {

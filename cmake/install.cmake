@@ -1,7 +1,7 @@
 # What an installation has: the program, the libraries with their headers, and the package `tessera` of CMake:
 #
 #     find_package(tessera REQUIRED)
-#     target_link_libraries(my_program PRIVATE tessera::engine)
+#     target_link_libraries(my_program PRIVATE tessera::training_engine)
 include(CMakePackageConfigHelpers)
 
 set(TESSERA_PACKAGE_FOLDER ${CMAKE_INSTALL_LIBDIR}/cmake/tessera)

@@ -1,22 +1,27 @@
-# tessera_module(NAME DEPENDS modules... [LIBRARIES targets...] [OPTIMIZATION flag]
+# tessera_module(LAYER/MODULE DEPENDS modules... [LIBRARIES targets...] [OPTIMIZATION flag]
 #                [TEST_LIBRARIES targets...] [SOAK patterns of tests...])
 #   One folder of src/ as one library: every *.cpp below it, except tests, main.cpp, folders named testing
-#   and folders that are modules of their own (they have a CMakeLists.txt). NAME is the path below src/.
+#   and folders that are modules of their own. LAYER/MODULE is the path below src/.
+#   Headers in its folder internal/ are for the module alone.
 #   DEPENDS names the modules that it may include directly; tests/layers_test.py checks it.
 #   OPTIMIZATION is the flag of a release build, by default -O3.
-#   Other projects link it as tessera::NAME, from an installation or by add_subdirectory.
-#   The sources of its testing/ folder become the library tessera_NAME_testing, which only tests link.
+#   Other projects link it as tessera::LAYER_MODULE, from an installation or by add_subdirectory.
+#   The sources of its testing/ folder become the library tessera_LAYER_MODULE_testing, which only tests link.
 #   Its *_test.cpp become part of the test program of its layer, which links TEST_LIBRARIES besides.
 #   Cases that match one of the patterns SOAK (as of --gtest_filter) run in the tier `soak` only.
 function(tessera_module path)
   cmake_parse_arguments(MODULE "" "OPTIMIZATION" "DEPENDS;LIBRARIES;TEST_LIBRARIES;SOAK" ${ARGN})
   string(REPLACE "/" "_" name ${path})
-  file(GLOB_RECURSE sources CONFIGURE_DEPENDS ${CMAKE_CURRENT_SOURCE_DIR}/*.cpp)
-  file(GLOB_RECURSE nested RELATIVE ${CMAKE_CURRENT_SOURCE_DIR} ${CMAKE_CURRENT_SOURCE_DIR}/*/CMakeLists.txt)
-  foreach(list ${nested})
-    get_filename_component(folder ${list} DIRECTORY)
-    list(FILTER sources EXCLUDE REGEX "^${CMAKE_CURRENT_SOURCE_DIR}/${folder}/")
+  file(GLOB_RECURSE sources CONFIGURE_DEPENDS ${PROJECT_SOURCE_DIR}/src/${path}/*.cpp)
+  foreach(nested ${modules})
+    if(nested MATCHES "^${path}/")
+      list(FILTER sources EXCLUDE REGEX "^${PROJECT_SOURCE_DIR}/src/${nested}/")
+    endif()
   endforeach()
+  # In the order of their names without internal/, so that the same sources are compiled at once wherever they are.
+  list(TRANSFORM sources REPLACE "^(.*)/internal/(.*)$" "\\1/\\2>\\1/internal/\\2")
+  list(SORT sources)
+  list(TRANSFORM sources REPLACE "^.*>" "")
   set(tests ${sources})
   list(FILTER tests INCLUDE REGEX "_test\\.cpp$")
   set(support ${sources})
@@ -31,12 +36,12 @@ function(tessera_module path)
     add_library(tessera_${name} INTERFACE)  # headers only
     set(scope INTERFACE)
   endif()
-  set(modules ${MODULE_DEPENDS})
-  list(TRANSFORM modules REPLACE "/" "_")
-  list(TRANSFORM modules PREPEND tessera_)
+  set(depends ${MODULE_DEPENDS})
+  list(TRANSFORM depends REPLACE "/" "_")
+  list(TRANSFORM depends PREPEND tessera_)
   target_include_directories(tessera_${name} ${scope} $<BUILD_INTERFACE:${PROJECT_SOURCE_DIR}/src> $<INSTALL_INTERFACE:include/tessera>)
   target_compile_features(tessera_${name} ${scope} cxx_std_20)
-  target_link_libraries(tessera_${name} ${scope} ${MODULE_LIBRARIES} Threads::Threads ${modules})
+  target_link_libraries(tessera_${name} ${scope} ${MODULE_LIBRARIES} Threads::Threads ${depends})
   if(MODULE_OPTIMIZATION)
     target_compile_options(tessera_${name} PRIVATE $<$<CONFIG:Release>:${MODULE_OPTIMIZATION}>)
   endif()
@@ -63,15 +68,10 @@ function(tessera_module path)
   endif()
 endfunction()
 
-# tessera_layer_of(MODULE VARIABLE): the layer whose list in CMakeLists.txt names MODULE.
+# tessera_layer_of(MODULE VARIABLE): the layer of MODULE, which is the first folder of its path.
 function(tessera_layer_of module variable)
-  foreach(layer ${layers})
-    if(module IN_LIST modules_of_${layer})
-      set(${variable} ${layer} PARENT_SCOPE)
-      return()
-    endif()
-  endforeach()
-  message(FATAL_ERROR "no layer of CMakeLists.txt has the module ${module}")
+  string(REGEX REPLACE "/.*" "" layer ${module})
+  set(${variable} ${layer} PARENT_SCOPE)
 endfunction()
 
 # tessera_layer_test(LAYER SHARDS): the program LAYER_test of the *_test.cpp of all modules of LAYER, in the tier `unit`.

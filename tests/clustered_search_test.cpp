@@ -5,12 +5,12 @@
 #include <string>
 #include <vector>
 
-#include "cluster/cluster_file.h"
-#include "engine/engine.h"
-#include "engine/graphs.h"
-#include "lower/lower.h"
-#include "placement_search/placement_search.h"
-#include "prediction/deployment.h"
+#include "cluster/cluster/cluster_file.h"
+#include "compiler/lower/lower.h"
+#include "planner/placement/placement_search.h"
+#include "simulator/step/deployment.h"
+#include "training/engine/engine.h"
+#include "training/engine/graphs.h"
 
 namespace tessera {
 namespace {

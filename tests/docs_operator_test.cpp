@@ -2,7 +2,7 @@
 #include <gtest/gtest.h>
 
 #include "../examples/05_custom_op/mish.h"
-#include "ops/testing/operator_check.h"
+#include "ir/ops/testing/operator_check.h"
 
 namespace tessera {
 namespace {

@@ -4,10 +4,10 @@
 
 #include <algorithm>
 
+#include "compiler/schedule/auto_order.h"
+#include "compiler/schedule/clock.h"
+#include "compiler/schedule/named_orders.h"
 #include "document_examples.h"
-#include "schedule/auto_order.h"
-#include "schedule/clock.h"
-#include "schedule/named_orders.h"
 
 namespace tessera {
 namespace {

@@ -2,16 +2,16 @@
 #include <fmt/format.h>
 #include <gtest/gtest.h>
 
-#include "autodiff/gradient.h"
 #include "base/text/text.h"
+#include "compiler/lower/lower.h"
+#include "compiler/lower/partition.h"
+#include "compiler/lower/passes/collective_matmul.h"
 #include "document_examples.h"
-#include "lower/lower.h"
-#include "lower/partition.h"
-#include "lower/passes/collective_matmul.h"
+#include "ir/autodiff/gradient.h"
+#include "ir/ops/builder.h"
+#include "ir/ops/discovery/discovery.h"
+#include "ir/ops/spatial.h"
 #include "observed_run.h"
-#include "ops/builder.h"
-#include "ops/discovery/discovery.h"
-#include "ops/spatial.h"
 
 namespace tessera {
 namespace {

@@ -5,14 +5,14 @@
 
 #include <map>
 
-#include "autodiff/optimizer.h"
 #include "base/text/text.h"
+#include "compiler/lower/lower.h"
+#include "compiler/placement_check/placement_check.h"
 #include "document_examples.h"
-#include "lower/lower.h"
+#include "ir/autodiff/optimizer.h"
+#include "ir/ops/builder.h"
+#include "ir/ops/interpreter.h"
 #include "observed_run.h"
-#include "ops/builder.h"
-#include "ops/interpreter.h"
-#include "placement_check/placement_check.h"
 #include "two_layers.h"
 
 namespace tessera {

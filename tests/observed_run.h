@@ -5,8 +5,8 @@
 #include <string>
 #include <vector>
 
-#include "lower/lower.h"
-#include "runtime/runtime.h"
+#include "compiler/lower/lower.h"
+#include "runtime/runtime/runtime.h"
 
 namespace tessera {
 

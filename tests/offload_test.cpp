@@ -7,12 +7,12 @@
 #include <cstring>
 
 #include "base/testing/waits.h"
-#include "checkpoint/testing/simulated_disk.h"
-#include "cluster/cluster_file.h"
-#include "engine/checkpointing.h"
-#include "engine/testing/runs.h"
-#include "prediction/step_prediction.h"
-#include "presets/presets.h"
+#include "cluster/cluster/cluster_file.h"
+#include "planner/presets/presets.h"
+#include "simulator/step/step_prediction.h"
+#include "training/checkpoint/testing/simulated_disk.h"
+#include "training/engine/checkpointing.h"
+#include "training/engine/testing/runs.h"
 
 namespace tessera {
 namespace {

@@ -1,17 +1,17 @@
 // Trains a network that is no family, in one process or in those of mpirun, and prints what each
 // part computes, bit by bit: `own_network PLAN THEN FOLDER` trains three steps under one plan of
-// engine/testing/own_network.h, saves into FOLDER, switches to the other plan and trains three
-// more. `own_network verify PLAN RANK` verifies a plan, with a fault on a rank if there is one of
-// this number.
-#include "engine/testing/own_network.h"
+// training/engine/testing/own_network.h, saves into FOLDER, switches to the other plan and trains
+// three more. `own_network verify PLAN RANK` verifies a plan, with a fault on a rank if there is
+// one of this number.
+#include "training/engine/testing/own_network.h"
 
 #include <cstdlib>
 #include <iostream>
 
-#include "engine/checkpointing.h"
-#include "launch/processes.h"
-#include "training/fit.h"
-#include "verify/verify.h"
+#include "tools/launch/processes.h"
+#include "training/engine/checkpointing.h"
+#include "training/fit/fit.h"
+#include "training/verify/verify.h"
 
 namespace tessera {
 namespace {

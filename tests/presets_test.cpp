@@ -1,6 +1,6 @@
 // Presets over every configuration: they compute what the serial program computes, and send at most
 // what the plans in configs/plans send, which were written by hand.
-#include "presets/presets.h"
+#include "planner/presets/presets.h"
 
 #include <gtest/gtest.h>
 
@@ -8,9 +8,9 @@
 #include <string>
 #include <vector>
 
-#include "cli/print/plan/explanation.h"
-#include "engine/engine.h"
-#include "verify/verify.h"
+#include "tools/cli/print/plan/explanation.h"
+#include "training/engine/engine.h"
+#include "training/verify/verify.h"
 
 namespace tessera {
 namespace {

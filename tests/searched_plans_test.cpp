@@ -9,18 +9,18 @@
 #include <string>
 #include <vector>
 
-#include "cluster/cluster_file.h"
-#include "engine/engine.h"
-#include "engine/graphs.h"
-#include "engine/programs/program_plans.h"
-#include "lower/lower.h"
-#include "network/family.h"
-#include "prediction/deployment.h"
-#include "search/find_plan.h"
-#include "search/sources/placement_source.h"
-#include "search/sources/stage_source.h"
-#include "shard/resolved/explicit_shardings.h"
-#include "verify/verify.h"
+#include "cluster/cluster/cluster_file.h"
+#include "compiler/lower/lower.h"
+#include "ir/models/family.h"
+#include "planner/search/find_plan.h"
+#include "planner/search/sources/placement_source.h"
+#include "planner/search/sources/stage_source.h"
+#include "sharding/explicit/explicit_shardings.h"
+#include "simulator/step/deployment.h"
+#include "training/engine/engine.h"
+#include "training/engine/graphs.h"
+#include "training/engine/programs/program_plans.h"
+#include "training/verify/verify.h"
 
 namespace tessera {
 namespace {

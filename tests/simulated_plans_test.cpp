@@ -6,11 +6,11 @@
 #include <filesystem>
 #include <random>
 
-#include "engine/graphs.h"
-#include "lower/lower.h"
-#include "presets/presets.h"
-#include "sim/testing/machine_demands.h"
-#include "sim/testing/symmetry_check.h"
+#include "compiler/lower/lower.h"
+#include "planner/presets/presets.h"
+#include "simulator/clock/testing/machine_demands.h"
+#include "simulator/clock/testing/symmetry_check.h"
+#include "training/engine/graphs.h"
 
 namespace tessera {
 namespace {

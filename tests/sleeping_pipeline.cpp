@@ -4,11 +4,11 @@
 #include <cstring>
 #include <thread>
 
-#include "autodiff/gradient.h"
 #include "base/threads/clock_time.h"
-#include "ops/builder.h"
-#include "ops/detail.h"
-#include "ops/operator_set.h"
+#include "ir/autodiff/gradient.h"
+#include "ir/ops/builder.h"
+#include "ir/ops/detail.h"
+#include "ir/ops/operator_set.h"
 
 namespace tessera {
 namespace {

@@ -4,9 +4,9 @@
 
 #include <vector>
 
-#include "device/device.h"
-#include "lower/lower.h"
-#include "sim/simulate.h"
+#include "compiler/lower/lower.h"
+#include "runtime/device/device.h"
+#include "simulator/clock/simulate.h"
 
 namespace tessera {
 

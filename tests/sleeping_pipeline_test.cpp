@@ -8,8 +8,8 @@
 #include <array>
 #include <cmath>
 
-#include "runtime/runtime.h"
-#include "schedule/clock.h"
+#include "compiler/schedule/clock.h"
+#include "runtime/runtime/runtime.h"
 
 namespace tessera {
 namespace {

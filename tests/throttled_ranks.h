@@ -13,9 +13,9 @@
 #include <mutex>
 #include <vector>
 
-#include "actors/fair_rates.h"
-#include "prediction/act_demands.h"
-#include "runtime/runtime.h"
+#include "runtime/runtime/runtime.h"
+#include "simulator/step/act_demands.h"
+#include "task_graph/actors/fair_rates.h"
 
 namespace tessera {
 

@@ -2,11 +2,11 @@
 
 #include <gtest/gtest.h>
 
-#include "autodiff/gradient.h"
-#include "cluster/cluster_file.h"
-#include "lower/lower.h"
-#include "ops/builder.h"
-#include "prediction/step_prediction.h"
+#include "cluster/cluster/cluster_file.h"
+#include "compiler/lower/lower.h"
+#include "ir/autodiff/gradient.h"
+#include "ir/ops/builder.h"
+#include "simulator/step/step_prediction.h"
 
 namespace tessera {
 namespace {

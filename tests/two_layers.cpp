@@ -1,8 +1,8 @@
 #include "two_layers.h"
 
-#include "autodiff/optimizer.h"
 #include "base/text/text.h"
-#include "ops/builder.h"
+#include "ir/autodiff/optimizer.h"
+#include "ir/ops/builder.h"
 
 namespace tessera {
 namespace {

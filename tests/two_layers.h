@@ -6,8 +6,8 @@
 #include <string>
 #include <vector>
 
+#include "compiler/lower/lower.h"
 #include "document_examples.h"
-#include "lower/lower.h"
 
 namespace tessera {
 

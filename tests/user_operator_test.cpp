@@ -4,14 +4,14 @@
 #include <gtest/gtest.h>
 
 #include "../examples/05_custom_op/rms_scale.h"
-#include "autodiff/optimizer.h"
 #include "base/testing/error.h"
-#include "graph/initializer.h"
-#include "lower/lower.h"
-#include "ops/detail.h"
-#include "ops/interpreter.h"
-#include "ops/testing/operator_check.h"
-#include "runtime/runtime.h"
+#include "compiler/lower/lower.h"
+#include "ir/autodiff/optimizer.h"
+#include "ir/graph/initializer.h"
+#include "ir/ops/detail.h"
+#include "ir/ops/interpreter.h"
+#include "ir/ops/testing/operator_check.h"
+#include "runtime/runtime/runtime.h"
 
 namespace tessera {
 namespace {
@@ -368,14 +368,12 @@ TEST(UserOperator, RefusesOperandsThatDoNotFit) {
   Graph graph(rms_scale_set());
   Builder b(graph);
   const ValueId x = b.input("x", f32({8, 6})), gain = b.input("gain", f32({8}));
-  EXPECT_EQ(
-      error_testing::message_of(ExitCode::kBadData,
-                                [&] {
-                                  b.op1("rms_scale", {x, gain}, {{"epsilon", 0.01}}, "scaled");
-                                }),
-      "rms_scale 'scaled': gain f32[8] does not fit x f32[8,6]\n"
-      "  why: it has a gain for each column of x\n"
-      "  fix: give it the type f32[6]");
+  EXPECT_EQ(error_testing::message_of(
+                ExitCode::kBadData,
+                [&] { b.op1("rms_scale", {x, gain}, {{"epsilon", 0.01}}, "scaled"); }),
+            "rms_scale 'scaled': gain f32[8] does not fit x f32[8,6]\n"
+            "  why: it has a gain for each column of x\n"
+            "  fix: give it the type f32[6]");
 }
 
 }  // namespace

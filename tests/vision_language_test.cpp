@@ -10,14 +10,14 @@
 #include <vector>
 
 #include "base/random.h"
-#include "cluster/cluster_file.h"
-#include "engine/engine.h"
-#include "engine/programs/program_plans.h"
-#include "model/image_blocks.h"
-#include "model/layers.h"
-#include "network/graphs.h"
-#include "search/sources/placement_source.h"
-#include "verify/verify.h"
+#include "cluster/cluster/cluster_file.h"
+#include "ir/models/graphs.h"
+#include "ir/models/image_blocks.h"
+#include "ir/models/layers.h"
+#include "planner/search/sources/placement_source.h"
+#include "training/engine/engine.h"
+#include "training/engine/programs/program_plans.h"
+#include "training/verify/verify.h"
 
 namespace tessera {
 namespace {

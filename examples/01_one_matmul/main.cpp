@@ -4,8 +4,8 @@
 // plain loops over doubles, with which everything later is compared. Nothing here knows devices.
 #include <cstdio>
 
-#include "ops/builder.h"
-#include "ops/interpreter.h"
+#include "ir/ops/builder.h"
+#include "ir/ops/interpreter.h"
 
 using namespace tessera;
 

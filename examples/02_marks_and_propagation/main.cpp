@@ -4,8 +4,8 @@
 // propagation finds the placement of everything else from the sharding rules of the operators.
 #include <cstdio>
 
-#include "ops/builder.h"
-#include "shard/propagate.h"
+#include "ir/ops/builder.h"
+#include "sharding/propagation/propagate.h"
 
 using namespace tessera;
 

@@ -5,7 +5,7 @@
 // called messages.
 #include <cstdio>
 
-#include "reshard/reshard.h"
+#include "sharding/reshard/reshard.h"
 
 using namespace tessera;
 

@@ -6,7 +6,7 @@
 #include <cmath>
 #include <cstdio>
 
-#include "engine/engine.h"
+#include "training/engine/engine.h"
 
 using namespace tessera;
 

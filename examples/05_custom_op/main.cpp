@@ -6,10 +6,10 @@
 #include <cmath>
 #include <cstdio>
 
-#include "autodiff/optimizer.h"
-#include "lower/lower.h"
+#include "compiler/lower/lower.h"
+#include "ir/autodiff/optimizer.h"
 #include "rms_scale.h"
-#include "runtime/runtime.h"
+#include "runtime/runtime/runtime.h"
 
 using namespace tessera;
 

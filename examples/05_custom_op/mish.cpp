@@ -3,8 +3,8 @@
 #include <algorithm>
 #include <cmath>
 
-#include "ops/builder.h"
-#include "ops/detail.h"
+#include "ir/ops/builder.h"
+#include "ir/ops/detail.h"
 
 using namespace tessera;
 

@@ -5,7 +5,7 @@
 // Source: Misra, Mish: A Self Regularized Non-Monotonic Activation Function, arXiv 1908.08681.
 #pragma once
 
-#include "ops/operator_set.h"
+#include "ir/ops/operator_set.h"
 
 /// A set with mish and its kernel: give it to the constructor of a graph.
 tessera::OperatorSetPtr mish_operators();

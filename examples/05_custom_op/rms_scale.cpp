@@ -2,8 +2,8 @@
 
 #include <cmath>
 
-#include "ops/builder.h"
-#include "ops/detail.h"
+#include "ir/ops/builder.h"
+#include "ir/ops/detail.h"
 
 using namespace tessera;
 

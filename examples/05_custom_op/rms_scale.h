@@ -8,7 +8,7 @@
 // Source: Zhang and Sennrich, Root Mean Square Layer Normalization, arXiv 1910.07467.
 #pragma once
 
-#include "ops/operator_set.h"
+#include "ir/ops/operator_set.h"
 
 /// rms_scale, its gradient as one fused operator rms_scale_grad, and their kernels.
 std::vector<tessera::Operator> rms_scale_operators();

@@ -1,7 +1,7 @@
 // Lesson 6: callbacks that watch a run and end it, and a custom training loop.
 #include <cstdio>
 
-#include "training/fit.h"
+#include "training/fit/fit.h"
 
 using namespace tessera;
 namespace {

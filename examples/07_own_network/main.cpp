@@ -1,11 +1,11 @@
 // Lesson 7: a convolutional network with a loss of its own, on two data-parallel ranks.
 #include <cstdio>
 
-#include "engine/checkpointing.h"
-#include "model/class_counts.h"
-#include "ops/spatial.h"
-#include "training/fit.h"
-#include "verify/verify.h"
+#include "ir/models/class_counts.h"
+#include "ir/ops/spatial.h"
+#include "training/engine/checkpointing.h"
+#include "training/fit/fit.h"
+#include "training/verify/verify.h"
 
 using namespace tessera;
 

@@ -5,7 +5,7 @@
 #include <utility>
 #include <vector>
 
-#include "base/text/printable.h"
+#include "base/internal/text/printable.h"
 
 namespace tessera {
 

@@ -1,6 +1,6 @@
 // The work of a kernel call: its arithmetic and its memory traffic, by the class of the operation.
 // These are facts of the call; how long they take on a device says the cost model
-// (cost/cost_model.h).
+// (cluster/cost/cost_model.h).
 #pragma once
 
 #include <array>

@@ -1,4 +1,4 @@
-// The work and the workspace of calls, in numbers. src/ops/testing/operator_check.h compares the
+// The work and the workspace of calls, in numbers. src/ir/ops/testing/operator_check.h compares the
 // workspace of every kernel with that of the bound one, and the work with that of the operators.
 #include "kernels/work.h"
 

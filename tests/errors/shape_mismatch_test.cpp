@@ -2,7 +2,7 @@
 #include <gtest/gtest.h>
 
 #include "base/error.h"
-#include "ops/builder.h"
+#include "ir/ops/builder.h"
 
 namespace tessera {
 namespace {

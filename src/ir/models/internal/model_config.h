@@ -1,0 +1,68 @@
+// The settings of a model.
+#pragma once
+
+#include <cstdint>
+#include <string>
+#include <vector>
+
+namespace tessera {
+
+struct ImageSize {
+  int64_t channels = 1, rows = 16, columns = 16;
+};
+
+/// Low-rank adaptation (Hu et al., ICLR 2022): of a linear layer whose weight W matches a target,
+/// the result is W x + alpha / rank B (A x). Only A and B are trained (ir/models/lora.h).
+struct Lora {
+  int64_t rank = 0;                                            // 0: none
+  double alpha = 16;                                           // above 0
+  std::vector<std::string> targets = {"*.attn.{q,v}.weight"};  // patterns of weights, as in marks
+};
+
+/// A model of tokens or of images. The values of `kind`, and the prediction of each model:
+///
+///   gpt              pre-norm transformer; predicts the next token at each position
+///   llama            the same with RMS norms, rotary positions, grouped heads, SwiGLU and no
+///                    biases
+///   encoder_decoder  an encoder of the first half of the context and a decoder of the second;
+///                    predicts the next token at each position of the second half
+///   two_tower        a transformer for each half of the context, then one layer; predicts the
+///                    token after the context
+///   mlp              layers on the embedded context; predicts the token after the context
+///   bert             a transformer that reads both sides of each position; predicts the masked
+///                    tokens
+///   lstm, gru        recurrent cells; predict the next token at each position
+///   image_mlp        layers on the pixels of an image; predicts its class
+///   resnet           residual convolutions of an image; predicts its class
+///   unet             convolutions down to small images and up again; predicts a class for each
+///                    pixel
+struct ModelConfig {
+  std::string kind = "gpt";
+  int64_t vocabulary = 256;  // number of tokens
+  int64_t classes = 10;      // number of classes of images
+  ImageSize image = {};
+  int64_t context = 64;
+  int64_t layers = 2;  // number of blocks, of each tower, or of the encoder and of the decoder each
+  int64_t width = 128;     // residual width; mlp: hidden width
+  int64_t heads = 4;       // divides width; not for mlp
+  int64_t embedding = 32;  // mlp: width of a token's embedding
+  double dropout = 0.1;    // not for resnet and unet
+  bool tied = false;       // gpt: the head is the transpose of the embedding
+  int64_t kv_heads = 0;    // llama: divides heads; 0: as many as heads
+  int64_t ffn = 0;         // llama: inner width; 0: 8/3 of width, rounded up to a multiple of 8
+  int64_t depth = 20;      // resnet: 18, 20, 34, 50, 56
+  /// llama: the slowest rotation has a period of nearly 2 pi times as many positions.
+  double rope_base = 10'000;
+  Lora lora = {};
+};
+
+/// The prediction of a model.
+enum class Objective { kNextToken, kMaskedToken, kClassOfImage, kClassOfPixel };
+
+/// The position of the prediction of the token after the known ones.
+struct NextToken {
+  int64_t first = 0;  // position of the first known token in the row of `context` tokens
+  int64_t row = 0;    // row of the logits of one sample
+};
+
+}  // namespace tessera

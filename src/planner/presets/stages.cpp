@@ -1,0 +1,254 @@
+#include "planner/presets/stages.h"
+
+#include <algorithm>
+#include <cmath>
+#include <limits>
+#include <map>
+#include <optional>
+
+#include "base/error.h"
+#include "base/text/count_text.h"
+#include "base/text/text.h"
+#include "ir/ops/operator.h"
+
+namespace tessera {
+namespace {
+
+constexpr double kSlack = 1.05;      // of the busiest stage, for fewer bytes
+constexpr double kMinWork = 0.01;    // of an even share, that every stage has
+constexpr double kUnevenness = 1.5;  // of the busiest stage, to keep to boundaries
+constexpr int kMinParts = 3;         // of the work: what is further away is not nearby
+constexpr size_t kMaxSubsets = 10;   // values of which all subsets are tried
+constexpr double kNever = std::numeric_limits<double>::infinity();
+
+/// A position between two ops: a cut there.
+struct Position {
+  int op = 0;                          // ops before it
+  double work = 0;                     // of these
+  double bytes = 0;                    // of the values that cross
+  std::vector<ValueId> crossing = {};  // ascending
+};
+
+/// Positions with the work of everything.
+struct Line {
+  std::vector<Position> positions;
+  double total = 0;
+};
+
+struct Cuts {
+  std::vector<Position> positions;
+  double busiest = kNever;
+};
+
+std::vector<OpId> forward_ops(const Graph& graph) {
+  std::vector<OpId> ops;
+  for (int i = 0; i < std::ssize(graph.ops()); ++i)
+    if (graph.op({i}).role == Role::kForward) ops.push_back({i});
+  return ops;
+}
+
+/// The position of the last forward op that reads each value, -1 when none does.
+std::vector<int> last_readers(const Graph& graph, const std::vector<OpId>& ops) {
+  std::vector<int> last(graph.values().size(), -1);
+  for (int i = 0; i < std::ssize(ops); ++i)
+    for (ValueId input : graph.op(ops[i]).inputs) last[input.index] = i;
+  return last;
+}
+
+/// All positions at which the work grows: those between two ops with work.
+Line line_of(const Graph& graph, const std::vector<OpId>& ops) {
+  const std::vector<int> last = last_readers(graph, ops);
+  Line line;
+  std::vector<ValueId> live;
+  for (int i = 0; i < std::ssize(ops); ++i) {
+    const Op& op = graph.op(ops[i]);
+    const OpView shape = view(graph, op);
+    line.total += shape.definition->work(shape).flops.value();
+    std::erase_if(live, [&](ValueId value) { return last[value.index] <= i; });
+    for (ValueId output : op.outputs)
+      if (last[output.index] > i) live.push_back(output);
+    double bytes = 0;
+    for (ValueId value : live) bytes += static_cast<double>(byte_size(graph.type(value)).value());
+    line.positions.push_back({i + 1, line.total, bytes, live});
+  }
+  std::erase_if(line.positions, [&](const Position& position) {
+    return position.work <= 0 || position.work >= line.total;
+  });
+  return line;
+}
+
+/// The positions whose crossing values include those of no position within `distance` of work.
+std::vector<Position> boundaries(const std::vector<Position>& all, double distance) {
+  std::map<std::vector<ValueId>, std::vector<double>> known;
+  for (const Position& position : all) known[position.crossing].push_back(position.work);
+  const auto is_near = [&](const std::vector<ValueId>& values, double work) {
+    const auto found = known.find(values);
+    return found != known.end() &&
+           std::any_of(found->second.begin(), found->second.end(),
+                       [&](double other) { return std::abs(other - work) <= distance; });
+  };
+  std::vector<Position> result;
+  for (const Position& position : all) {
+    const std::vector<ValueId>& values = position.crossing;
+    bool includes = values.size() > kMaxSubsets;
+    for (unsigned set = 1; !includes && set + 1 < 1U << values.size(); ++set) {
+      std::vector<ValueId> some;
+      for (size_t i = 0; i < values.size(); ++i)
+        if (set >> i & 1U) some.push_back(values[i]);
+      includes = is_near(some, position.work);
+    }
+    if (!includes) result.push_back(position);
+  }
+  return result;
+}
+
+/// The work of each stage.
+struct StageLimits {
+  double least = 0, most = kNever;
+};
+
+/// The `cuts` positions with the least cost, in order; nullopt when every choice is forbidden.
+///   stage_cost(work, bytes)  of a stage with this work, and the bytes that leave it: at least 0,
+///                            and not less for more work
+///   combine                  costs of stages: a sum or a maximum
+template <class StageCost, class Combine>
+std::optional<Cuts> best_cuts(const Line& line, const std::vector<Position>& positions, int cuts,
+                              const StageLimits& limits, const StageCost& stage_cost,
+                              const Combine& combine) {
+  const int count = static_cast<int>(positions.size());
+  const auto work_at = [&](int i) { return i < 0 ? 0.0 : positions[i].work; };
+  const auto is_allowed = [&](double work) { return work >= limits.least && work <= limits.most; };
+  std::vector<std::vector<double>> best(cuts + 1, std::vector<double>(count, kNever));
+  std::vector<std::vector<int>> before(cuts + 1, std::vector<int>(count, -1));
+  for (int i = 0; i < count; ++i)
+    if (is_allowed(work_at(i))) best[1][i] = stage_cost(work_at(i), positions[i].bytes);
+  for (int cut = 2; cut <= cuts; ++cut)
+    for (int i = 0; i < count; ++i)
+      for (int j = i - 1; j >= 0; --j) {  // stages of more and more work
+        const double work = work_at(i) - work_at(j);
+        if (work < limits.least) continue;
+        const double own = stage_cost(work, positions[i].bytes);
+        if (work > limits.most || own > best[cut][i]) break;
+        const double cost = combine(best[cut - 1][j], own);
+        if (cost > best[cut][i] || cost == kNever) continue;
+        best[cut][i] = cost;
+        before[cut][i] = j;
+      }
+  int last = -1;
+  double least = kNever;
+  for (int i = 0; i < count; ++i) {
+    const double work = line.total - work_at(i);
+    const double cost = is_allowed(work) ? combine(best[cuts][i], stage_cost(work, 0)) : kNever;
+    if (cost >= least) continue;
+    least = cost;
+    last = i;
+  }
+  if (last < 0) return std::nullopt;
+  Cuts chosen;
+  for (int cut = cuts; cut >= 1; last = before[cut--][last])
+    chosen.positions.insert(chosen.positions.begin(), positions[last]);
+  double begin = 0;
+  chosen.busiest = 0;
+  for (const Position& position : chosen.positions) {
+    chosen.busiest = std::max(chosen.busiest, position.work - begin);
+    begin = position.work;
+  }
+  chosen.busiest = std::max(chosen.busiest, line.total - begin);
+  return chosen;
+}
+
+/// Is it the name of the op, or of a scope that it is in?
+bool has_name(const std::string& op, const std::string& name) {
+  return matches(name, op) || matches(name + ".*", op);
+}
+
+[[noreturn]] void refuse_boundary(const std::string& name, const std::string& what,
+                                  const std::string& why) {
+  throw UserError("the boundary '" + name + "' " + what, why,
+                  "give names of ops or layers, such as blocks.0, as `tessera explain` prints them",
+                  ExitCode::kBadConfig);
+}
+
+std::optional<Cuts> even_cuts(const Line& line, const std::vector<Position>& positions, int cuts) {
+  const double least = kMinWork * line.total / (cuts + 1);
+  const auto busiest = best_cuts(
+      line, positions, cuts, {least, kNever}, [](double work, double) { return work; },
+      [](double a, double b) { return std::max(a, b); });
+  if (!busiest) return std::nullopt;
+  return best_cuts(
+      line, positions, cuts, {least, kSlack * busiest->busiest},
+      [](double, double bytes) { return bytes; }, [](double a, double b) { return a + b; });
+}
+
+[[noreturn]] void refuse_stages(const Line& line, int stages) {
+  int fit = stages - 1;
+  while (fit > 1 && !even_cuts(line, line.positions, fit - 1)) --fit;
+  throw UserError("a pipeline of " + counted(stages, "stage") + " does not fit this network",
+                  "it has work for at most " + counted(fit, "stage") +
+                      ": each needs an operator with at least a hundredth of an even share",
+                  "choose a smaller pp, or another schedule where this one has two stages for each",
+                  ExitCode::kBadConfig);
+}
+
+}  // namespace
+
+std::vector<int> even_stages(const Graph& graph, int stages) {
+  const std::vector<OpId> ops = forward_ops(graph);
+  std::vector<int> result(ops.size(), 0);
+  if (stages == 1) return result;
+  const Line line = line_of(graph, ops);
+  const auto any = even_cuts(line, line.positions, stages - 1);
+  if (!any) refuse_stages(line, stages);
+  const auto even = even_cuts(line, boundaries(line.positions, line.total / stages), stages - 1);
+  const Cuts& cuts = even && even->busiest <= kUnevenness * any->busiest ? *even : *any;
+  for (const Position& position : cuts.positions)
+    for (size_t i = position.op; i < result.size(); ++i) ++result[i];
+  return result;
+}
+
+std::vector<int> stages_after(const Graph& graph, const std::vector<std::string>& names) {
+  const std::vector<OpId> ops = forward_ops(graph);
+  std::vector<int> stages(ops.size(), 0);
+  int before = 0;
+  for (const std::string& name : names) {
+    int behind = 0;
+    for (int i = 0; i < std::ssize(ops); ++i)
+      if (has_name(graph.op(ops[i]).name, name)) behind = i + 1;
+    if (behind == 0)
+      refuse_boundary(name, "has no op after which a stage ends",
+                      "no op of the forward has this name, or begins with it and a dot");
+    if (behind == std::ssize(ops))
+      refuse_boundary(name, "leaves no op for the next stage",
+                      "it is the name of the last op of the forward");
+    if (behind <= before)
+      refuse_boundary(name, "does not lie after the boundary before it",
+                      "boundaries are in the order in which the ops run");
+    std::fill(stages.begin() + behind, stages.end(), stages[behind] + 1);
+    before = behind;
+  }
+  return stages;
+}
+
+std::vector<bool> ops_named(const Graph& graph, const std::string& name, const std::string& key) {
+  std::vector<bool> is_named;
+  for (const OpId op : forward_ops(graph)) is_named.push_back(has_name(graph.op(op).name, name));
+  if (std::ranges::count(is_named, true) == 0)
+    throw UserError(key + " names '" + name + "', which no op of the forward has",
+                    "no op of the forward has this name, or begins with it and a dot",
+                    "give names of ops or layers, such as blocks.0, as `tessera explain` prints "
+                    "them",
+                    ExitCode::kBadConfig);
+  return is_named;
+}
+
+std::vector<int> stage_boundaries(const Graph& graph, int stages) {
+  const Line line = line_of(graph, forward_ops(graph));
+  std::vector<Position> found =
+      boundaries(line.positions, line.total / std::max(stages, kMinParts));
+  if (std::ssize(found) < stages - 1) found = line.positions;
+  std::vector<int> ops;
+  for (const Position& position : found) ops.push_back(position.op);
+  return ops;
+}
+
+}  // namespace tessera

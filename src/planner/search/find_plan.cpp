@@ -1,0 +1,442 @@
+#include "planner/search/find_plan.h"
+
+#include <algorithm>
+#include <iterator>
+#include <set>
+#include <string>
+#include <utility>
+
+#include "base/error.h"
+#include "compiler/plan/preset.h"
+#include "planner/pipeline/device_runs.h"
+#include "planner/placement/search_constraints.h"
+#include "planner/presets/presets.h"
+#include "planner/search/candidates/step_floor.h"
+#include "planner/search/internal/candidates/memory_saving_presets.h"
+#include "planner/search/internal/savings/offloaded_states.h"
+#include "planner/search/internal/savings/recompute_limits.h"
+#include "planner/search/internal/sources/neighbour_plans.h"
+
+namespace tessera {
+namespace {
+
+/// The cluster with so much memory on each device.
+Cluster with_memory(const Cluster& cluster, Bytes memory) {
+  ClusterDescription description = cluster.description();
+  for (DeviceType& type : description.types) type.memory = memory;
+  return Cluster(std::move(description));
+}
+
+/// Exchanges that no kernel hides, as a part of the step, from which on trials are worth it.
+constexpr double kExposed = 0.02;
+
+double exposed_share(const EvaluatedCandidate& candidate) {
+  Seconds exposed{0};
+  for (const auto& [axes, time] : candidate.parts.exposed) exposed += time;
+  return exposed.value() / candidate.step().value();
+}
+
+/// Presets that come before the searches where `stop` may end the plan search: data and tensor
+/// parallelism alone, and the others of the least estimates.
+constexpr int64_t kFirstPresets = 6;
+
+bool is_pipeline(const Candidate& candidate) {
+  return candidate.plan.meshes.size() > 1;
+}
+
+/// The same for exactly n ranks.
+PlanConstraints with_ranks(PlanConstraints constraints, int ranks) {
+  constraints.ranks = ranks;
+  constraints.may_use_fewer = false;
+  return constraints;
+}
+
+/// A preset that does not fit and may be faster than the best candidate.
+struct OverMemory {
+  Candidate preset;
+  Seconds step{0};       // a bound
+  RankMemoryNeed need;   // of the fullest rank
+  bool has_room = true;  // do its variables fit, which no micro-batches make less?
+};
+
+/// Could the preset fit on one mesh with more micro-batches? k times as many keep at least a k-th
+/// of the arena.
+bool may_fit(const OverMemory& over_memory, const Candidate& more) {
+  const int64_t times = more.plan.micro_batches / over_memory.preset.plan.micro_batches;
+  return over_memory.need.all() - over_memory.need.arena +
+             Bytes(over_memory.need.arena.value() / times) <=
+         over_memory.need.capacity;
+}
+
+class PlanSearch {
+ public:
+  PlanSearch(const PlanRequest& request, const PlanSearchOptions& options)
+      : request_(request),
+        options_(options),
+        updates_(fixes_decision(options.constraints, kZeroKey)
+                     ? UpdateSavedByZero()
+                     : UpdateSavedByZero(request.graph, request.cluster.type(0).cost)),
+        evaluation_(options.evaluation) {}
+
+  PlanSearchResult result() {
+    const PlanConstraints& constraints = options_.constraints;
+    if (constraints.mesh)  // refuses marks that contradict each other
+      constraints_of_marks(request_.graph, constraints.mesh, constraints.marks);
+    std::vector<Candidate> candidates{one_device(constraints)};
+    std::ranges::copy(options_.compared, std::back_inserter(candidates));
+    add(std::move(candidates));
+    // The searches may take all of a limited time.
+    if (evaluation_.stop && options_.tries_presets)
+      add(preset_grid(request_, constraints, kFirstPresets).candidates);
+    for (const CandidateSource& source : options_.sources) {
+      if (has_ended())
+        ++result_.not_tried;
+      else
+        add(source(request_, constraints, std::as_const(result_)));
+    }
+    if (options_.tries_presets) add_presets();
+    add_results_of_fewer();
+    widen_prefetch();
+    // Of a large program each trial takes seconds.
+    const bool is_large = max_presets() < options_.max_presets;
+    if (!are_many() && (!is_large || options_.local_search_trials > 0))
+      keep(with_recompute_limits(request_, constraints, result_, options_.evaluation,
+                                 options_.excludes),
+           result_, constraints);
+    if (!result_.best && !options_.sources.empty() && !are_many()) add_nearer();
+    if (options_.offloads && !result_.best && !are_many())
+      for (auto& list : with_offloaded_states(request_, constraints, result_))
+        if (!result_.best) add(std::move(list));
+    if (!are_many() || options_.local_search_trials > 0) local_search();
+    widen_prefetch();
+    std::ranges::stable_sort(result_.excluded, {}, &ExcludedCandidate::bound);
+    return std::move(result_);
+  }
+
+ private:
+  /// Is the time over? What has begun goes on.
+  bool has_ended() const { return evaluation_.stop && evaluation_.stop(); }
+
+  bool are_many() const { return options_.constraints.ranks > kManyRanks; }
+
+  /// The result of the searches on each smaller number of ranks that may have a faster plan. Their
+  /// presets are among all presets.
+  void add_results_of_fewer() {
+    if (!options_.sources_of_fewer || are_many()) return;
+    for (const int ranks : rank_counts(options_.constraints)) {
+      if (ranks == options_.constraints.ranks || !may_be_faster(ranks)) continue;
+      if (has_ended()) {
+        ++result_.not_tried;
+        continue;
+      }
+      PlanSearchResult fewer =
+          find_plan(request_, {.constraints = with_ranks(options_.constraints, ranks),
+                               .sources = options_.sources_of_fewer(),
+                               .tries_presets = false,
+                               .offloads = false,
+                               .excludes = options_.excludes,
+                               .evaluation = options_.evaluation});
+      result_.not_tried += fewer.not_tried;
+      if (fewer.best) keep(std::move(fewer.candidates[*fewer.best]), result_);
+      choose_best(result_, options_.constraints);
+    }
+  }
+
+  /// Where nothing fits: placements that need less than the nearest candidate, by halves between
+  /// the memory that there is and what that one needs, so that the best plan says how much is
+  /// missing.
+  void add_nearer() {
+    constexpr int kTrials = 3;
+    constexpr double kClose = 1.02;  // closer than that nothing is wanted
+    if (request_.cluster.description().types.size() > 1) return;
+    Bytes too_little{0};  // no placements were found for it
+    for (int trial = 0; trial < kTrials && !has_ended(); ++trial) {
+      const auto nearest =
+          std::ranges::find_if(result_.candidates, [&](const EvaluatedCandidate& known) {
+            return obeys(known.candidate, options_.constraints);
+          });
+      if (nearest == result_.candidates.end()) return;
+      const RankMemoryNeed need = nearest->fullest.memory;
+      too_little = std::max(too_little, need.capacity);
+      const Bytes middle((too_little.value() + need.all().value()) / 2);
+      if (static_cast<double>(need.all().value()) <
+          kClose * static_cast<double>(too_little.value()))
+        return;
+      const Cluster larger = with_memory(request_.cluster, middle);
+      PlanRequest request{request_.graph, larger};
+      request.prefetches = request_.prefetches;
+      add(placement_searches().front()(request, options_.constraints, {}));
+      if (result_.candidates.front().fullest.memory.all() >= need.all()) too_little = middle;
+    }
+  }
+
+  /// Identical devices are at most n times as fast as one of them.
+  bool may_be_faster(int ranks) const {
+    const EvaluatedCandidate* one = result_.find(Candidate::Source::kOneDevice);
+    if (!result_.best || !one) return true;
+    const bool are_identical = request_.cluster.description().types.size() == 1;
+    const Seconds least = are_identical ? Seconds(one->step().value() / ranks)
+                                        : step_floor(request_, ranks, *one).seconds();
+    return least < best().step();
+  }
+
+  /// Of large programs fewer are compiled.
+  int64_t max_presets() const {
+    if (are_many()) return std::min(kPresetsOfManyRanks, options_.max_presets);
+    const int64_t ops = std::max<int64_t>(std::ssize(request_.graph.ops()), 1);
+    return std::clamp<int64_t>(options_.max_preset_ops / ops,
+                               std::min(kMinPresets, options_.max_presets), options_.max_presets);
+  }
+
+  void add(std::vector<Candidate> candidates) {
+    const int64_t round = are_many() ? 1 : kRound;
+    for (int64_t first = 0; first < std::ssize(candidates); first += round) {
+      const auto begin = std::make_move_iterator(candidates.begin() + first);
+      add_round({begin, begin + std::min(round, std::ssize(candidates) - first)});
+    }
+  }
+
+  /// Presets that zero may make as fast as the best candidate are not excluded.
+  void add_round(std::vector<Candidate> candidates) {
+    Seconds saved(0);
+    for (const Candidate& candidate : candidates) saved = std::max(saved, updates_.of(candidate));
+    if (options_.excludes && result_.best) evaluation_.limit = best().step() + saved;
+    keep(evaluate(request_, std::move(candidates), evaluation_), result_, options_.constraints);
+  }
+
+  void add_presets() {
+    // Of many ranks the search for pipelines has priced all degrees that presets have: these are
+    // tried when it finds nothing.
+    const auto is_pipeline_of_many = [](const auto& each) { return each.ranks() > 1; };
+    if (are_many() && std::ranges::any_of(result_.candidates, is_pipeline_of_many)) return;
+    PresetGrid grid = preset_grid(request_, options_.constraints, max_presets());
+    result_.left_out = grid.left_out;
+    std::ranges::move(grid.unusable, std::back_inserter(result_.unusable));
+    // Of the least estimate; what is excluded does not count here, so that it changes no answer.
+    const auto pipeline = std::ranges::find_if(grid.candidates, is_pipeline);
+    std::vector<Candidate> fewer;
+    if (pipeline != grid.candidates.end())
+      fewer = with_fewer_micro_batches(request_, options_.constraints, *pipeline);
+    add(std::move(grid.candidates));
+    const std::vector<OverMemory> presets = over_memory_presets();
+    add_micro_batches(presets, true);
+    add_micro_batches_of_fastest();
+    add_variants();  // of those with micro-batches, too
+    add_variants_of_fastest();
+    add(std::move(fewer));
+    const bool none_has_room = std::ranges::none_of(presets, &OverMemory::has_room);
+    if (!result_.best && none_has_room)
+      add_micro_batches(presets, false);  // for the one that lacks least
+  }
+
+  /// Those of the least bound first, which zero may make faster than the best candidate.
+  std::vector<OverMemory> over_memory_presets() const {
+    const auto has_room = [](const RankMemoryNeed& need) {
+      return need.variables + need.others + need.reserve <= need.capacity;
+    };
+    std::vector<OverMemory> faster;
+    for (const EvaluatedCandidate& known : result_.candidates)
+      if (known.candidate.source == Candidate::Source::kPreset && !known.fits() &&
+          (!result_.best || known.step() - updates_.of(known.candidate) < best().step()))
+        faster.push_back({known.candidate, known.step(), known.fullest.memory,
+                          std::ranges::all_of(known.prediction.memory, has_room)});
+    std::ranges::stable_sort(faster, {}, &OverMemory::step);
+    return faster;
+  }
+
+  ///   has_room  of the presets for which it is so
+  void add_micro_batches(const std::vector<OverMemory>& presets, bool has_room) {
+    int64_t left = max_presets();
+    for (const OverMemory& over_memory : presets) {
+      if (over_memory.has_room != has_room || (result_.best && over_memory.step >= best().step()))
+        continue;
+      std::vector<Candidate> candidates =
+          with_micro_batches(request_, options_.constraints, {over_memory.preset});
+      if (!is_pipeline(over_memory.preset))
+        std::erase_if(candidates,
+                      [&](const Candidate& each) { return !may_fit(over_memory, each); });
+      const int64_t tried = std::min(left, std::ssize(candidates));
+      result_.left_out += std::ssize(candidates) - tried;
+      left -= tried;
+      candidates.resize(tried);
+      if (is_pipeline(over_memory.preset))
+        add(std::move(candidates));
+      else
+        add_while_none_fits(std::move(candidates));
+    }
+  }
+
+  /// On cores, the tensors of a micro-batch may fit in caches where those of the batch do not: 2
+  /// and 4 for the fastest preset on one mesh.
+  void add_micro_batches_of_fastest() {
+    constexpr size_t kCounts = 2;
+    if (request_.prefetches_exchanges()) return;
+    const auto fastest =
+        std::ranges::find_if(result_.candidates, [&](const EvaluatedCandidate& known) {
+          return known.candidate.source == Candidate::Source::kPreset && known.fits() &&
+                 !is_pipeline(known.candidate);
+        });
+    if (fastest == result_.candidates.end()) return;
+    std::vector<Candidate> candidates =
+        with_micro_batches(request_, options_.constraints, {fastest->candidate});
+    candidates.resize(std::min(candidates.size(), kCounts));
+    add(std::move(candidates));
+  }
+
+  /// One preset on one mesh, with more and more micro-batches. More of them have more launches and
+  /// exchanges, and hide no bubble, so none is tried after the first ones that fit.
+  void add_while_none_fits(std::vector<Candidate> candidates) {
+    constexpr int64_t kAtOnce = 2;
+    for (int64_t first = 0; first < std::ssize(candidates); first += kAtOnce) {
+      const auto begin = candidates.begin() + first;
+      const auto end = begin + std::min(kAtOnce, std::ssize(candidates) - first);
+      std::set<std::string> names;
+      for (auto each = begin; each != end; ++each) names.insert(each->name);
+      add_round({std::make_move_iterator(begin), std::make_move_iterator(end)});
+      if (std::ranges::any_of(result_.candidates, [&](const EvaluatedCandidate& known) {
+            return known.fits() && names.contains(known.candidate.name);
+          }))
+        return;
+    }
+  }
+
+  /// The presets that do not fit, with zero and recompute, while one of them could be faster than
+  /// what is known.
+  void add_variants() {
+    const std::vector<OverMemory> presets = over_memory_presets();
+    if (presets.empty()) return;
+    MemorySavingPresets saved(
+        request_.graph, request_.cluster,
+        {.recompute = !fixes_decision(options_.constraints, "recompute"),
+         .micro_batches = !fixes_decision(options_.constraints, "micro_batches")});
+    for (const OverMemory& over_memory : presets)
+      saved.add({over_memory.preset.name, over_memory.step, over_memory.need,
+                 over_memory.preset.plan.micro_batches});
+    for (int64_t left = max_presets(); left > 0;) {
+      const auto limit = result_.best ? std::optional(best().step()) : std::nullopt;
+      const std::vector<std::string> names = saved.take(std::min(left, kRound), limit);
+      if (names.empty()) break;
+      left -= std::ssize(names);
+      add_round(presets_of(names));
+      for (const EvaluatedCandidate& known : result_.candidates)
+        if (std::ranges::count(names, known.candidate.name) > 0)
+          saved.learn(known.candidate.name, known.fullest.memory);
+    }
+    result_.left_out += saved.left();
+  }
+
+  std::vector<Candidate> presets_of(const std::vector<std::string>& names) {
+    std::vector<Candidate> candidates;
+    for (const std::string& name : names) {
+      Preset preset = parse_preset(name);
+      preset.decisions.marks = options_.constraints.marks;
+      try {
+        candidates.push_back(
+            {Candidate::Source::kPreset, name, preset_plan(preset, request_.graph)});
+        candidates.back().zero = preset.zero;
+      } catch (const UserError& error) {
+        if (error.exit_code() != ExitCode::kBadConfig) throw;
+        result_.unusable.push_back({name, error.what_happened()});
+      }
+    }
+    return candidates;
+  }
+
+  /// Of the fastest preset that fits as it is: the ranks of dp divide the update of the optimizer
+  /// with its state, and the gathers of zero 3 may overlap with more than the sums of gradients do.
+  /// Where memory does not bind nothing is computed again, and exchanges have to be exposed or the
+  /// update has to take as much of the step.
+  void add_variants_of_fastest() {
+    const auto is_plain = [](const EvaluatedCandidate& known) {
+      if (known.candidate.source != Candidate::Source::kPreset || !known.fits()) return false;
+      const Preset preset = parse_preset(known.candidate.name);
+      return preset.zero == 0 && known.candidate.plan.recompute.kind == Recompute::Kind::kNone;
+    };
+    const auto fastest = std::ranges::find_if(result_.candidates, is_plain);
+    if (fastest == result_.candidates.end()) return;
+    const bool binds = !over_memory_presets().empty();
+    const double update = updates_.of(fastest->candidate).value() / fastest->step().value();
+    if (!binds && std::max(exposed_share(*fastest), update) <= kExposed) return;
+    std::vector<Candidate> savings =
+        memory_saving_variants(request_, options_.constraints, Candidate(fastest->candidate));
+    if (!binds)
+      std::erase_if(savings, [&](const Candidate& each) {
+        return !(each.plan.recompute == fastest->candidate.plan.recompute);
+      });
+    add(std::move(savings));
+  }
+
+  void local_search() {
+    if (!result_.best) return;
+    if (is_pipeline(best().candidate)) search_around_presets();
+    int64_t left = options_.local_search_trials - result_.local_search_trials;
+    if (is_pipeline(best().candidate)) left = std::max(left, kPipelineChanges);
+    for (bool is_faster = true; is_faster && left > 0;) {
+      const int64_t count = std::min(left, std::max(kPipelineChanges, (left + 1) / 2));
+      std::vector<Candidate> changes = neighbour_plans(
+          request_, with_ranks(options_.constraints, best().ranks()), best().candidate, count);
+      left -= count;
+      is_faster = take_fastest(std::move(changes));
+    }
+  }
+
+  /// Where a pipeline is the best one, the fastest pipeline of the presets may be faster with two
+  /// stages on each mesh, or after the changes that are always tried.
+  void search_around_presets() {
+    const auto preset =
+        std::ranges::find_if(result_.candidates, [&](const EvaluatedCandidate& each) {
+          return each.candidate.source == Candidate::Source::kPreset && each.fits() &&
+                 is_pipeline(each.candidate) && obeys(each.candidate, options_.constraints);
+        });
+    if (preset == result_.candidates.end()) return;
+    const Candidate fastest = preset->candidate;  // further ones move the candidates
+    add(with_two_stages_a_mesh(request_, options_.constraints, fastest));
+    if (best().candidate.name != fastest.name)  // else its changes follow
+      take_fastest(neighbour_plans(request_, options_.constraints, fastest, kPipelineChanges));
+  }
+
+  /// Where exchanges of the best plan are exposed and some of its gathers of parameters are larger
+  /// than the window of its prefetches.
+  void widen_prefetch() {
+    if (!result_.best || best().candidate.estimate || !request_.prefetches_exchanges()) return;
+    if (std::exchange(widened_, best().candidate.name) == best().candidate.name) return;
+    if (exposed_share(best()) > kExposed)
+      take_fastest(with_wider_prefetch(options_.constraints, Candidate(best().candidate),
+                                       best().traffic.largest_of_variables));
+    widened_ = best().candidate.name;
+  }
+
+  /// Keeps the fastest of these candidates where it is faster than the best one.
+  bool take_fastest(std::vector<Candidate> candidates) {
+    const Seconds known = best().step();
+    evaluation_.limit = known;
+    Evaluations found = evaluate(request_, std::move(candidates), evaluation_);
+    result_.local_search_trials += std::ssize(found.evaluated) + std::ssize(found.excluded);
+    result_.not_tried += found.not_tried;
+    std::erase_if(found.evaluated, [&](const EvaluatedCandidate& each) {
+      return !each.fits() || !obeys(each.candidate, options_.constraints) || each.step() >= known;
+    });
+    if (found.evaluated.empty()) return false;
+    result_.candidates.push_back(
+        std::move(*std::ranges::min_element(found.evaluated, {}, &EvaluatedCandidate::step)));
+    choose_best(result_, options_.constraints);
+    return true;
+  }
+
+  const EvaluatedCandidate& best() const { return result_.candidates[*result_.best]; }
+
+  const PlanRequest& request_;
+  const PlanSearchOptions& options_;
+  const UpdateSavedByZero updates_;
+  EvaluationOptions evaluation_;  // with the limit of the next round
+  std::string widened_;           // the plan for which larger prefetches were tried last
+  PlanSearchResult result_;
+};
+
+}  // namespace
+
+PlanSearchResult find_plan(const PlanRequest& request, const PlanSearchOptions& options) {
+  return PlanSearch(request, options).result();
+}
+
+}  // namespace tessera

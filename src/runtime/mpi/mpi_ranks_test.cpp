@@ -1,0 +1,121 @@
+// Run alone, and under mpirun with 2 and with 4 processes: each runs all tests, in the same order.
+#include <gtest/gtest.h>
+
+#include <chrono>
+#include <optional>
+#include <thread>
+
+#include "base/error.h"
+#include "runtime/comm/network.h"
+#include "runtime/comm/testing/transport_suite.h"
+#include "runtime/mpi/mpi_process.h"
+#include "runtime/runtime/testing/exchange_programs.h"
+#include "runtime/runtime/testing/stress.h"
+
+namespace tessera {
+namespace {
+
+using namespace testing_programs;
+
+/// MPI of this process, which main() starts and ends.
+MpiProcess& mpi() {
+  static std::optional<MpiProcess> process;
+  if (!process) process.emplace();
+  return *process;
+}
+
+class MpiTransport : public testing::Test {
+ protected:
+  void SetUp() override {
+    if (!MpiProcess::is_built_in()) GTEST_SKIP() << "built without MPI";
+  }
+};
+
+TEST_F(MpiTransport, KeepsTheContract) {
+  const auto transport = mpi().transport();
+  EXPECT_EQ(transport->process(), mpi().process());
+  EXPECT_EQ(transport->size(), mpi().size());
+  testing_transport::keeps_its_contract(*transport);
+}
+
+TEST_F(MpiTransport, MessagesArriveWhenTheirSenderDestroysItsTransport) {
+  const bool is_sender = mpi().process() == 0;
+  // Processes have no event for it. Where the sender takes longer, less is tested and nothing
+  // fails.
+  testing_transport::messages_arrive_when_their_sender_ends(mpi().transport(), [is_sender] {
+    if (!is_sender) std::this_thread::sleep_for(std::chrono::milliseconds(100));
+  });
+}
+
+/// Open MPI gives the next communicator the number of one that was freed.
+TEST_F(MpiTransport, MessagesThatAreNotReceivedDoNotDisturbTheNextTransport) {
+  for (int round = 0; round < 3; ++round) {
+    const auto transport = mpi().transport();
+    testing_transport::ContractProcess me(*transport);
+    me.barrier();
+    if (mpi().process() == round % mpi().size()) continue;
+    // The one that does not send is gone then, in most runs: it may also be later, and nothing
+    // fails.
+    std::this_thread::sleep_for(std::chrono::milliseconds(50));
+    for (int number = 0; number < 100; ++number)
+      for (int to : me.others()) me.send(to, testing_transport::message_text(0, to, number));
+  }
+}
+
+TEST_F(MpiTransport, ExchangesGiveTheBitsOfThreads) {
+  const auto network = std::make_shared<ProcessNetwork>(mpi().transport());
+  for (const Way& way : ways_between_members()) {
+    SCOPED_TRACE(way.mesh + ": " + way.from + " to " + way.to);
+    Bench threads(resharding(way));
+    threads.step();
+    Bench bench(resharding(way), {.network = network});
+    for (int step = 0; step < 3; ++step) bench.step();
+    EXPECT_EQ(bytes_of(bench.result("x")), bytes_of(threads.result("x")));
+  }
+}
+
+TEST_F(MpiTransport, TensorsThatAreExchangedTogetherHaveTheBitsOfEachAlone) {
+  const auto network = std::make_shared<ProcessNetwork>(mpi().transport());
+  for (const WayTogether& way : ways_together()) {
+    SCOPED_TRACE(way.mesh + ": " + way.parts.front().first);
+    Bench threads(exchanging(way, false));
+    threads.step();
+    Bench bench(exchanging(way, true), {.network = network});
+    for (int step = 0; step < 3; ++step) bench.step();
+    EXPECT_EQ(all_results(bench, way), all_results(threads, way));
+  }
+}
+
+TEST_F(MpiTransport, FastReductionGivesTheSumsUpToRounding) {
+  const auto network = std::make_shared<ProcessNetwork>(mpi().transport());
+  for (const Way& way : ways_of_the_transport(mpi().size())) {
+    SCOPED_TRACE(way.mesh + ": " + way.from + " to " + way.to);
+    Bench threads(resharding(way));
+    threads.step();
+    Bench bench(resharding(way), {.network = network, .reduction = Reduction::kFast});
+    bench.overlapping_steps(4);
+    expect_same_sums(bench.result("x"), threads.result("x"), way);
+  }
+}
+
+TEST_F(MpiTransport, RandomProgramsWithRandomDelaysGiveWhatPlainLoopsGive) {
+  using namespace testing_stress;
+  const auto network = std::make_shared<ProcessNetwork>(mpi().transport());
+  const int cases = setting("TESSERA_STRESS", 40), first = setting("TESSERA_STRESS_SEED", 0);
+  for (int seed = first; seed < first + cases && !testing::Test::HasFailure(); ++seed)
+    run_and_compare(static_cast<unsigned>(seed), {}, network);
+}
+
+TEST_F(MpiTransport, WhatFailsOnOneProcessFailsOnAll) {
+  Runtime runtime({0, 1, 2, 3}, {.network = std::make_shared<ProcessNetwork>(mpi().transport())});
+  const bool is_last = mpi().process() == mpi().size() - 1;
+  EXPECT_THROW(runtime.on_all_processes([&] {
+    if (is_last) throw UserError("the disk is full", "it has no room", "make room");
+  }),
+               UserError);
+  EXPECT_TRUE(runtime.any(is_last));
+  EXPECT_FALSE(runtime.any(false));
+}
+
+}  // namespace
+}  // namespace tessera

@@ -1,0 +1,65 @@
+#include "simulator/clock/internal/class_programs.h"
+
+#include <algorithm>
+#include <iterator>
+
+#include "task_graph/tasks/required_anti_dependences.h"
+
+namespace tessera {
+
+ClassPrograms::ClassPrograms(const TaskGraph& graph, const ClassActors& actors, int classes,
+                             bool prefetches)
+    : graph_(graph), prefetches_(prefetches) {
+  std::map<std::vector<MeshIndex>, size_t> known;  // by the meshes of a class
+  for (int rank_class = 0; rank_class < classes; ++rank_class) {
+    std::vector<MeshIndex> meshes;
+    for (const MeshIndex mesh : graph.meshes.indices())
+      if (actors.is_in(rank_class, mesh)) meshes.push_back(mesh);
+    const auto [found, is_new] = known.try_emplace(std::move(meshes), programs_.size());
+    if (is_new) programs_.push_back(program_of(actors.order_of(rank_class)));
+    program_of_.push_back(found->second);
+  }
+}
+
+TaskStream ClassPrograms::stream_of_task(TaskId id) const {
+  const Task& task = graph_.tasks[id];
+  return prefetches_ && !task.issue_after.is_none() ? TaskStream::kPrefetch
+                                                    : stream_of(graph_, task);
+}
+
+ClassProgram ClassPrograms::program_of(const std::vector<TaskId>& order) const {
+  ClassProgram program;
+  for (const TaskId task : order)
+    program.streams[static_cast<size_t>(stream_of_task(task))].tasks.push_back(task);
+  for (ClassProgram::Stream& stream : program.streams)
+    if (!stream.tasks.empty()) stream.overwrites = required_anti_dependences(graph_, stream.tasks);
+  if (prefetches_) program.issue_edges = issue_edges(order);
+  return program;
+}
+
+std::vector<std::pair<TaskId, TaskId>> ClassPrograms::issue_edges(
+    const std::vector<TaskId>& order) const {
+  IndexedVector<TaskId, int> position(graph_.tasks.size());
+  for (int i = 0; i < std::ssize(graph_.order); ++i) position[graph_.order[i]] = i;
+  std::vector<TaskId> host;  // the tasks of the thread, in order
+  std::ranges::copy_if(order, std::back_inserter(host),
+                       [&](TaskId task) { return stream_of_task(task) == TaskStream::kHost; });
+  // The first task of the thread after a position.
+  const auto behind = [&](int place) {
+    return std::upper_bound(host.begin(), host.end(), place,
+                            [&](int at, TaskId task) { return at < position[task]; });
+  };
+  std::vector<std::pair<TaskId, TaskId>> edges;
+  for (const TaskId exchange : order) {
+    if (stream_of_task(exchange) != TaskStream::kPrefetch) continue;
+    const auto next = behind(position[exchange]);
+    // The last one up to the issue point.
+    const auto issued = std::min(behind(position[graph_.tasks[exchange].issue_after]), next);
+    if (issued != host.begin()) edges.emplace_back(*(issued - 1), exchange);
+    if (next != host.end()) edges.emplace_back(exchange, *next);
+  }
+  std::ranges::sort(edges);
+  return edges;
+}
+
+}  // namespace tessera

@@ -1,0 +1,107 @@
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <cmath>
+#include <map>
+#include <set>
+
+#include "simulator/report/internal/html.h"
+#include "simulator/report/internal/sections.h"
+#include "simulator/step/rank_traffic.h"
+#include "simulator/step/step_text.h"
+
+namespace tessera {
+namespace {
+
+constexpr int kMaxCells = 64;  // of a side of the matrix
+constexpr double kSide = 480, kLabel = 34;
+
+std::string axes_name(const std::string& axes) {
+  return axes.empty() ? "between meshes" : axes;
+}
+
+/// Bytes from and to groups of neighbouring ranks.
+struct Matrix {
+  int cells = 0;
+  int ranks_of_cell = 1;
+  std::map<std::pair<int, int>, int64_t> bytes;
+};
+
+Matrix matrix_of(const std::vector<PairTraffic>& traffic, int ranks) {
+  Matrix matrix;
+  matrix.ranks_of_cell = (ranks + kMaxCells - 1) / kMaxCells;
+  matrix.cells = (ranks + matrix.ranks_of_cell - 1) / matrix.ranks_of_cell;
+  for (const PairTraffic& pair : traffic)
+    matrix.bytes[{pair.from / matrix.ranks_of_cell, pair.to / matrix.ranks_of_cell}] +=
+        pair.bytes.value();
+  return matrix;
+}
+
+std::string ranks_text(const Matrix& matrix, int cell) {
+  const int first = cell * matrix.ranks_of_cell;
+  return matrix.ranks_of_cell == 1
+             ? fmt::format("rank {}", first)
+             : fmt::format("ranks {} to {}", first, first + matrix.ranks_of_cell - 1);
+}
+
+/// The darker a cell, the more bytes, on a logarithmic scale of four steps a decade.
+std::string matrix_drawing(const Matrix& matrix) {
+  int64_t most = 1;
+  for (const auto& [cell, bytes] : matrix.bytes) most = std::max(most, bytes);
+  const double size = kSide / matrix.cells;
+  std::string body = fmt::format(
+      "<rect class=\"frame\" x=\"{0}\" y=\"{0}\" width=\"{1}\" height=\"{1}\" />\n", kLabel, kSide);
+  for (const auto& [cell, bytes] : matrix.bytes) {
+    const double decades = std::log10(static_cast<double>(most) / static_cast<double>(bytes));
+    const double opacity = std::clamp(1 - decades / 4, 0.1, 1.0);
+    body += fmt::format(
+        "<rect class=\"heat\" x=\"{:.2f}\" y=\"{:.2f}\" width=\"{:.2f}\" height=\"{:.2f}\" "
+        "opacity=\"{:.2f}\"><title>{}</title></rect>\n",
+        kLabel + cell.second * size, kLabel + cell.first * size, size, size, opacity,
+        escaped(fmt::format("from {} to {}: {}", ranks_text(matrix, cell.first),
+                            ranks_text(matrix, cell.second), to_text(Bytes(bytes)))));
+  }
+  body += drawn_text(kLabel, 14, "to rank 0, 1, ...") + drawn_text(0, kLabel + 14, "from");
+  return "<div class=\"square\">" +
+         drawing(kSide + kLabel, kSide + kLabel, "bytes between pairs of ranks", body) + "</div>";
+}
+
+std::string axes_table(const ReportedPlan& plan, const std::vector<PairTraffic>& traffic) {
+  struct OfAxes {
+    int64_t bytes = 0;
+    double exposed = 0, time = 0;
+    std::map<Rank, int64_t> received;
+  };
+  std::map<std::string, OfAxes> list;
+  for (const PairTraffic& pair : traffic) {
+    OfAxes& axes = list[pair.axes];
+    axes.bytes += pair.bytes.value();
+    axes.received[pair.to] += pair.bytes.value();
+  }
+  const double ranks = std::max<double>(1, static_cast<double>(plan.prediction->ranks.size()));
+  for (const RankBreakdown& rank : plan.prediction->ranks) {
+    for (const auto& [axes, time] : rank.exposed) list[axes].exposed += time.value() / ranks;
+    for (const auto& [axes, time] : rank.exchanges) list[axes].time += time.value() / ranks;
+  }
+  HtmlTable table({"axis", "bytes in a step", "most that a rank receives",
+                   "time, mean of the ranks", "exposed"},
+                  "lrrrr");
+  for (const auto& [axes, of] : list) {
+    int64_t most = 0;
+    for (const auto& [rank, bytes] : of.received) most = std::max(most, bytes);
+    table.add({axes_name(axes), to_text(Bytes(of.bytes)), to_text(Bytes(most)),
+               step_text(Seconds(of.time)), step_text(Seconds(of.exposed))});
+  }
+  return table.text();
+}
+
+}  // namespace
+
+std::string communication_section(const ReportedPlan& plan) {
+  const std::vector<PairTraffic> traffic = rank_traffic(*plan.tasks);
+  if (traffic.empty()) return section("Communication", paragraph("The ranks exchange nothing."));
+  const Matrix matrix = matrix_of(traffic, static_cast<int>(plan.prediction->ranks.size()));
+  return section("Communication", matrix_drawing(matrix) + axes_table(plan, traffic));
+}
+
+}  // namespace tessera

@@ -1,0 +1,81 @@
+// What the acts of a task graph take on the devices of a deployment: time, bytes over links, cores.
+#pragma once
+
+#include <map>
+#include <utility>
+#include <vector>
+
+#include "base/units.h"
+#include "kernels/work.h"
+#include "sharding/reshard/transfer_cache.h"
+#include "simulator/clock/demands.h"
+#include "simulator/step/deployment.h"
+#include "task_graph/tasks/task_graph.h"
+
+namespace tessera {
+
+/// The kernels of one act.
+struct KernelPrice {
+  Seconds time{0};
+  Flops flops{0};
+  Flops padding{0};  // LocalWork::padding
+};
+
+inline KernelPrice operator+(KernelPrice a, KernelPrice b) {
+  return {a.time + b.time, a.flops + b.flops, a.padding + b.padding};
+}
+
+/// One kernel, or one While or If, of an act.
+struct StepPrice {
+  OperationClass operation = OperationClass::kElementwise;  // kElementwise of a While or an If
+  Seconds time{0};
+};
+
+/// Prices are computed when they are asked for and kept: of a task whose parts are equal on all
+/// ranks once for each type of device.
+///
+///   kernels    the sum of compute_price(work_of(call)) of its steps, in a working set of the arena
+///              and the variables of a rank; a While runs its regions
+///              max_iterations times (once when it has no limit), an If its longer region
+///   exchange   for each sender a latency; then a flow of bytes from each sender over the channels
+///              of its path, while the receiver copies or reduces them at the rate of copies
+///   copies     between a device and its host: at the rate of copies
+///
+/// What a CPU does takes core time, which the ranks of a machine share when they have fewer cores
+/// than they need.
+class ActDemands {
+ public:
+  ///   requires  the graph outlives it; its ranks are in the deployment
+  ActDemands(const TaskGraph& graph, Deployment deployment);
+
+  /// The channels of the cluster, then the cores of each machine.
+  IndexedVector<ResourceId, Resource> resources() const;
+  ActDemand demand(Rank rank, TaskId task);
+  /// None of tasks without kernels.
+  KernelPrice kernels(Rank rank, TaskId task);
+  /// By step of the task; together they are its kernels().
+  std::vector<StepPrice> steps(Rank rank, TaskId task) const;
+
+ private:
+  using Key = std::pair<TaskId, int>;  // a task and a rank, or ~ the index of a device type
+
+  LocalWork work_of_step(const TaskGraph& graph, const KernelStep& step, Rank rank) const;
+  KernelPrice price(const TaskGraph& graph, const KernelStep& step, Rank rank,
+                    Bytes working_set) const;
+  KernelPrice price(const TaskGraph& graph, Rank rank, Bytes working_set) const;
+  Bytes working_set(MeshIndex mesh) const;
+  ActDemand work(Rank rank, Seconds time) const;
+  ActDemand copy(Rank rank, const Task& task) const;
+  ActDemand exchange(Rank rank, const Task& task);
+  bool is_even(const Task& task) const;
+  int type_index(Rank rank) const;
+
+  const TaskGraph& graph_;
+  const Deployment deployment_;
+  IndexedVector<TaskId, bool> is_even_;
+  IndexedVector<MeshIndex, Bytes> working_sets_;  // of the ranks of each mesh
+  std::map<Key, KernelPrice> known_;
+  TransferCache transfer_cache_;
+};
+
+}  // namespace tessera

@@ -1,0 +1,207 @@
+#include "tools/cli/internal/commands/plan.h"
+
+#include <fmt/format.h>
+
+#include <chrono>
+#include <iostream>
+
+#include "base/files/file.h"
+#include "base/threads/on_all_cores.h"
+#include "cluster/cluster/cluster_file.h"
+#include "compiler/plan/preset.h"
+#include "planner/presets/presets.h"
+#include "tools/cli/internal/print/plan/explain_choice.h"
+#include "tools/cli/internal/print/plan/explain_name.h"
+#include "tools/cli/internal/print/plan/measured_text.h"
+#include "tools/cli/internal/print/plan/plan_numbers.h"
+#include "tools/cli/internal/print/plan/plan_report.h"
+#include "tools/cli/internal/print/plan/plan_search_text.h"
+#include "tools/cli/internal/print/plan/stages_text.h"
+#include "tools/cli/internal/print/plan/summary.h"
+#include "tools/cli/internal/run/earlier_plans.h"
+#include "tools/cli/internal/run/fixed_decisions.h"
+#include "tools/cli/internal/run/measured_plans.h"
+#include "tools/cli/internal/run/session.h"
+
+namespace tessera {
+
+namespace {
+
+/// The best plan, compiled.
+struct DescribedPlan {
+  std::string summary;  // as `tessera explain` prints it
+  DescribedStages stages;
+};
+
+/// The placements are checked. Of many micro-batches a shorter step is compiled.
+DescribedPlan described(const Planned& planned, bool moves_boundaries) {
+  const Candidate& best = planned.best()->candidate;
+  const auto describe = [&](const PlanRequest& request, Plan plan, const std::string& heading) {
+    const Compiled compiled = compile_on(request, plan);
+    PlanNumbers numbers = numbers_of(compiled, plan_summary(plan));
+    numbers.reserve = planned.best()->fullest.memory.reserve;
+    return DescribedPlan{heading + summary_text(numbers, RepeatedRows(compiled.graph)),
+                         described_stages(planned, compiled, moves_boundaries)};
+  };
+  if (best.shorter.empty()) return describe(planned.request(), best.plan, "");
+  const ShorterStep& step = best.shorter.back();
+  return describe({*step.graph, *planned.cluster}, step.plan,
+                  fmt::format("Of a step of {} micro-batches instead of {}:\n",
+                              step.plan.micro_batches, best.plan.micro_batches));
+}
+
+}  // namespace
+
+void PlanCommand::describe(OptionParser& parser) {
+  parser.argument("CONFIG", "The configuration, a TOML file", file);
+  parser.required_text({"--cluster", "FILE|LINE",
+                        "The devices and their links: a cluster file, or one line such as "
+                        "'8xa100-80g' or '4x8xh100-sxm;ib=400Gb'"},
+                       cluster);
+  parser.number({"--ranks", "N", "Use exactly N devices; default: all of the cluster"}, ranks, 1);
+  parser.number({"--max-ranks", "N", "Use at most N devices: as many as are fastest"}, max_ranks,
+                1);
+  parser.text({"--fix", "tp=2,...",
+               "Degrees of parallelism that the plan must have, and other keys of a preset; or a "
+               "plan file, whose marks it must have"},
+              fixed);
+  parser.text({"--memory", "SIZE", "The memory of a device, at most, such as 24GiB"}, memory);
+  parser.texts({"--compare", "FILE|PRESET", "A plan to compare with; may be repeated"}, compared);
+  parser.text({"--out,-o", "FILE", "Write the plan to this file"}, out);
+  parser.text({"--report", "FILE",
+               "Write a page of HTML: the ranking, and the plan beside the best alternatives"},
+              report);
+  parser.text({"--explain", "NAME",
+               "Print the price of the placement of this op or value, and what changes of the "
+               "devices and of the batch would do to it"},
+              explained);
+  parser.flag({"--sensitivity", "",
+               "Move the boundaries of the stage that binds, and plan again with one device less "
+               "and one more, with half and twice the bandwidth, and with train.precision = bf16, "
+               "and print what it would change"},
+              changes_devices);
+  parser.number(
+      {"--local-search", "N",
+       "Simulate N neighbours of the best plan, each with one change: the placements of a "
+       "class of ops or of a value, buckets, micro-batches; default: 3 of a pipeline, "
+       "else none"},
+      local_search, 1);
+  parser.number({"--polish", "N", "The former name of --local-search"}, local_search, 1);
+  parser.number({"--measure-top", "K",
+                 "Run the best K plans for five steps each on this machine, and take the fastest; "
+                 "the cluster has to be cores of one machine"},
+                measure_top, 1);
+  parser.flag({"--no-cache", "",
+               "Neither use plans of the cache folder as candidates, nor keep the plan there"},
+              no_cache);
+  parser.real(
+      {"--time-limit", "S",
+       "Begin no further candidate or search after S seconds; the best plan then depends on the "
+       "speed of this machine"},
+      time_limit, 0);
+  parser.check([this] {
+    if (ranks && max_ranks)
+      refuse_usage("--ranks and --max-ranks are both given",
+                   "--ranks is the number of devices, --max-ranks its limit", "remove one of them");
+  });
+  add_options(parser, overrides);
+  add_options(parser, output);
+}
+
+/// The ranks of the plan, or with --max-ranks their limit.
+int PlanCommand::rank_limit(const Cluster& machines) const {
+  const int count = max_ranks.value_or(ranks.value_or(machines.device_count()));
+  identity_mapping(machines, count);  // refuses more ranks than devices
+  return count;
+}
+
+std::vector<Candidate> PlanCommand::compared_candidates(const Planned& planned) const {
+  std::vector<Candidate> list;
+  for (const std::string& name : compared) {
+    const int ranks_of_rest = planned.constraints.ranks;
+    Plan plan = is_preset(name) ? preset_plan(parse_preset(name), *planned.graph, ranks_of_rest)
+                                : read_plan(name, ranks_of_rest);
+    check_fits(plan, *planned.graph);
+    identity_mapping(*planned.cluster, plan.hardware());  // refuses what the cluster lacks
+    list.push_back({Candidate::Source::kCompared, name, std::move(plan)});
+  }
+  return list;
+}
+
+EvaluationOptions PlanCommand::evaluation() const {
+  using Clock = std::chrono::steady_clock;
+  EvaluationOptions options;
+  options.progress = [](const std::string& name) { std::cerr << "plan: " << name << "\n"; };
+  if (time_limit > 0)
+    options.stop = [end = Clock::now() + std::chrono::duration<double>(time_limit)] {
+      return Clock::now() >= end;
+    };
+  return options;
+}
+
+ExitCode PlanCommand::run(Processes&) {
+  auto machines = std::make_shared<const Cluster>(cluster_of(cluster));
+  const int count = rank_limit(*machines);
+  if (out) check_can_write(*out);
+  if (report) check_can_write(*report);
+  const ConfigFile read = read_config_file(file, overrides.sets, count);
+  const std::string& name = machines->description().name;
+  Planned planned = to_be_planned(read.run, machines, name.empty() ? cluster : name,
+                                  memory ? std::optional(read_memory(*memory)) : std::nullopt);
+  if (explained) check_is_named(*planned.graph, *explained);
+  if (measure_top) check_can_measure(*planned.cluster, planned.cluster_name);
+  planned.constraints = fixed_decisions(read, fixed, *planned.graph, count, max_ranks.has_value());
+  planned.local_search_trials = local_search.value_or(0);
+  const EarlierPlans earlier(no_cache ? std::nullopt : cache_folder());
+  find_result(planned, {compared_candidates(planned), earlier.candidates(planned)}, evaluation());
+  if (measure_top) measure_best(planned, *measure_top);
+  const bool is_reproducible = planned.result.not_tried == 0 && !planned.result.measured;
+  if (planned.best() && is_reproducible && compared.empty() && !no_cache)
+    earlier.keep(planned, cached_document(planned));
+  return print_plan_search(planned);
+}
+
+ExitCode PlanCommand::print_plan_search(const Planned& planned) const {
+  Document document = plan_search_document(planned);
+  std::string text = verdict_line(planned);
+  for (const std::string& note : plan_search_notes(planned)) text += "note: " + note + "\n";
+  text += problem_text(planned) + floor_text(planned) + axes_text(planned);
+  const EvaluatedCandidate* best = planned.best();
+  document["plan"] = document["stages"] = Document();
+  if (!best) {
+    const NearestChanges changes = nearest_changes(planned);
+    document["nearest"] = changes_document(changes);
+    text += changes_text(changes);
+  } else {
+    DescribedPlan plan;
+    on_all_cores(2, [&](int64_t i) {
+      if (i == 0) document["plan"] = plan_document(planned);
+      if (i == 1) plan = described(planned, changes_devices);
+    });
+    document["stages"] = stages_document(planned, plan.stages);
+    if (out) {
+      write_file(*out, to_json(document["plan"], 2) + "\n");
+      text += "written to " + *out + "\n";
+    }
+    text += "\n" + plan.summary + stages_text(planned, plan.stages);
+  }
+  text += "\nCompared\n" + ranking_text(planned) + measured_text(planned.result);
+  if (explained && best) {
+    const ExplainedChoice choice = explained_choice(planned, best->candidate.plan, *explained);
+    document["choice"] = choice_document(choice);
+    text += choice_text(choice);
+  }
+  if (changes_devices && best) {
+    std::vector<Sensitivity> changes = device_sensitivities(planned);
+    if (std::optional<Sensitivity> precision = precision_sensitivity(planned))
+      changes.push_back(*std::move(precision));
+    document["changes"] = sensitivity_document(changes);
+    text += sensitivity_text(changes);
+  }
+  if (report && !planned.result.candidates.empty())
+    write_file(*report, plan_report_html(planned, file));
+  print_result(output, document, text);
+  return best ? ExitCode::kDone : ExitCode::kNoPlan;
+}
+
+}  // namespace tessera

@@ -1,0 +1,41 @@
+// tessera plan: the fastest plan for a configuration on a cluster.
+#pragma once
+
+#include <optional>
+#include <string>
+#include <vector>
+
+#include "tools/cli/internal/command.h"
+#include "tools/cli/internal/run/plan_search.h"
+#include "tools/cli/internal/shared_options.h"
+
+namespace tessera {
+
+struct PlanCommand : Command {
+  void describe(OptionParser& parser) override;
+  ExitCode run(Processes&) override;
+
+  std::string file;  // the configuration
+  OverrideOptions overrides;
+  OutputOptions output;
+  std::string cluster;  // a file or one line
+  std::optional<int> ranks, max_ranks;
+  std::string fixed;  // "tp=2"
+  std::optional<std::string> memory;
+  std::vector<std::string> compared;  // plan files
+  std::optional<std::string> out;
+  std::optional<std::string> report;     // the file of a page
+  std::optional<std::string> explained;  // the name of an op or a value
+  double time_limit = 0;                 // seconds; 0: none
+  bool no_cache = false;
+  bool changes_devices = false;  // --sensitivity
+  std::optional<int> local_search, measure_top;
+
+ private:
+  int rank_limit(const Cluster& machines) const;
+  std::vector<Candidate> compared_candidates(const Planned& planned) const;
+  EvaluationOptions evaluation() const;
+  ExitCode print_plan_search(const Planned& planned) const;
+};
+
+}  // namespace tessera

@@ -1,0 +1,24 @@
+// tessera verify: compares a plan with the serial program.
+#pragma once
+
+#include <cstdint>
+#include <optional>
+
+#include "tools/cli/internal/command.h"
+#include "tools/cli/internal/shared_options.h"
+
+namespace tessera {
+
+struct VerifyCommand : Command {
+  void describe(OptionParser& parser) override;
+  ExitCode run(Processes& processes) override;
+  int rank_count() const override;
+
+  ConfigOptions config;
+  ProcessOptions liveness;
+  OutputOptions output;
+  PassOptions compilation;
+  std::optional<int64_t> steps;
+};
+
+}  // namespace tessera

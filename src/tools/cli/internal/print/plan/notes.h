@@ -1,0 +1,22 @@
+// The notes of a compiled program (compiler/lower/redundant_work.h): placements that could not be
+// kept, and waste.
+#pragma once
+
+#include <string>
+#include <vector>
+
+#include "base/files/document.h"
+#include "tools/cli/internal/print/repeated_rows.h"
+#include "training/engine/engine.h"
+
+namespace tessera {
+
+/// A list of {kind, op, text}.
+Document to_document(const std::vector<ShardingNote>& notes);
+/// A table of all notes, with those of repeated layers joined; "" when there are none.
+std::string notes_table(const std::vector<ShardingNote>& notes, const RepeatedRows& repeated);
+/// All notes of waste, and the first of each other kind, with the number of the others; "" when
+/// there are none.
+std::string notes_summary(const std::vector<ShardingNote>& notes);
+
+}  // namespace tessera

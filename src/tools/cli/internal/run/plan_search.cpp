@@ -1,0 +1,184 @@
+#include "tools/cli/internal/run/plan_search.h"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <filesystem>
+#include <set>
+#include <string>
+#include <utility>
+
+#include "base/error.h"
+#include "base/text/count_text.h"
+#include "cluster/cluster/cluster_file.h"
+#include "cluster/cluster/sources.h"
+#include "cluster/cost/quantity.h"
+#include "compiler/plan/offload.h"
+#include "ir/models/family.h"
+#include "ir/models/graphs.h"
+#include "planner/search/answers/fewer_ranks.h"
+#include "planner/search/sources/stage_hardware.h"
+#include "training/engine/graphs.h"
+#include "training/engine/programs/program_plans.h"
+
+namespace tessera {
+namespace {
+
+/// Presets that are tried for each change of the batch or of the ranks.
+constexpr int64_t kPresetsOfChanges = 8;
+/// Ranks up to which the batch and the ranks are changed.
+constexpr int kPresetRanks = 64;
+
+/// The cluster with at most `memory` on each device.
+std::shared_ptr<const Cluster> limited(const Cluster& cluster, Bytes memory) {
+  ClusterDescription description = cluster.description();
+  for (DeviceType& type : description.types) type.memory = std::min(type.memory, memory);
+  return std::make_shared<const Cluster>(std::move(description));
+}
+
+/// Refuses a memory in which not even the variables fit when they are divided evenly. Of cores the
+/// state of the optimizer may be in a file.
+void check_memory(const Planned& planned, int ranks) {
+  const bool are_cores =
+      std::ranges::all_of(planned.cluster->description().types,
+                          [](const DeviceType& type) { return type.kind == HardwareKind::kCpu; });
+  const std::set<std::string> offloaded = offloaded_variables(
+      *planned.graph, {are_cores ? Offload::Kind::kState : Offload::Kind::kNone, {}});
+  Bytes variables{0};
+  for (const Variable& variable : planned.graph->variables())
+    if (!offloaded.contains(planned.graph->value(variable.value).name))
+      variables += byte_size(planned.graph->type(variable.value));
+  Bytes capacity{0};
+  for (DeviceId device = 0; device < std::min(ranks, planned.cluster->device_count()); ++device) {
+    const DeviceType& type = planned.cluster->type(device);
+    capacity += std::max(type.memory - type.reserve, Bytes(0));
+  }
+  if (variables <= capacity) return;
+  throw UserError(
+      "the model has " + to_text(variables) + (are_cores ? " of parameters" : " of variables") +
+          ", and " + counted(ranks, "device") + " have " + to_text(capacity) + " of memory",
+      are_cores
+          ? "parameters have to fit even when every one of them is divided over all devices, with "
+            "the state of the optimizer in files and without activations"
+          : "parameters and the state of the optimizer have to fit even when every one of them is "
+            "divided over all devices, without activations",
+      "use more devices, devices of more memory, or a smaller model", ExitCode::kNoPlan);
+}
+
+/// Another build of the program may plan otherwise.
+std::string program_stamp() {
+  std::error_code error;
+  const std::filesystem::path program = std::filesystem::read_symlink("/proc/self/exe", error);
+  const auto size = std::filesystem::file_size(program, error);
+  const auto time = std::filesystem::last_write_time(program, error);
+  return fmt::format("{} {} {}", version(), error ? 0 : size,
+                     error ? 0 : time.time_since_epoch().count());
+}
+
+}  // namespace
+
+Planned to_be_planned(RunConfig config, std::shared_ptr<const Cluster> cluster,
+                      std::string cluster_name, const std::optional<Bytes>& memory) {
+  Planned planned;
+  planned.config = std::move(config);
+  set_sizes(planned.config.model, planned.config.data);
+  planned.graph = std::make_shared<const Graph>(training_graph(planned.config));
+  planned.cluster_fingerprint = fingerprint(cluster->description());
+  planned.cluster = memory ? limited(*cluster, *memory) : std::move(cluster);
+  planned.cluster_name = std::move(cluster_name);
+  const Network network = network_of(planned.config.model);
+  planned.unit = unit_of(network, *planned.graph);
+  planned.units = units_per_batch(network, *planned.graph);
+  planned.flops = model_flops(*planned.graph);
+  return planned;
+}
+
+PlanRequest Planned::request() const {
+  PlanRequest request{*graph, *cluster};
+  request.graph_of_rows = [this](int64_t rows) {
+    RunConfig changed = config;
+    changed.train.batch = rows;
+    return training_graph(changed);
+  };
+  return request;
+}
+
+void find_result(Planned& planned, OtherCandidates others, const EvaluationOptions& evaluation) {
+  check_memory(planned, planned.constraints.ranks);
+  planned.constraints =
+      with_hardware_of(*planned.cluster, *planned.graph, std::move(planned.constraints));
+  PlanSearchOptions options{.constraints = planned.constraints,
+                            .compared = std::move(others.compared),
+                            .sources_of_fewer = all_searches,
+                            .evaluation = evaluation,
+                            .local_search_trials = planned.local_search_trials};
+  options.sources.push_back([&](const auto&...) { return std::exchange(others.earlier, {}); });
+  options.sources.push_back(presets_on_fewer_ranks);
+  planned.result = find_plan(planned.request(), options);
+}
+
+NearestChanges nearest_changes(const Planned& planned) {
+  NearestChanges changes;
+  // Those that do not fit are in the order of what they lack.
+  const auto& candidates = planned.result.candidates;
+  const auto nearest = std::ranges::find_if(candidates, [&](const EvaluatedCandidate& candidate) {
+    return !candidate.fits() && obeys(candidate.candidate, planned.constraints);
+  });
+  if (nearest != candidates.end()) changes.memory = nearest->fullest.memory.all();
+  if (planned.constraints.ranks > kPresetRanks) return changes;  // the search takes a minute
+  const auto fits = [&](const Graph& graph, const PlanConstraints& constraints) {
+    const PlanRequest request{graph, *planned.cluster};
+    return find_plan(request,
+                     {.constraints = constraints, .sources = {}, .max_presets = kPresetsOfChanges})
+        .best.has_value();
+  };
+  RunConfig config = planned.config;
+  while (!changes.batch && config.train.batch > 1) {
+    config.train.batch /= 2;
+    if (fits(training_graph(config), planned.constraints)) changes.batch = config.train.batch;
+  }
+  PlanConstraints more = planned.constraints;
+  while (!changes.ranks && 2 * more.ranks <= planned.cluster->device_count()) {
+    more.ranks *= 2;
+    if (fits(*planned.graph, more)) changes.ranks = more.ranks;
+  }
+  return changes;
+}
+
+Document plan_document(const Planned& planned) {
+  const EvaluatedCandidate& best = *planned.best();
+  Plan plan = best.candidate.plan;
+  if (best.candidate.source == Candidate::Source::kSearch ||
+      best.candidate.source == Candidate::Source::kPipeline)  // they have the training step only
+    plan = with_other_programs(network_of(planned.config.model), training_settings(planned.config),
+                               plan);
+  plan.cost.cluster = planned.cluster_fingerprint;
+  return to_document(plan, *planned.graph,
+                     rewritten_fingerprint(*planned.graph, best.candidate.plan));
+}
+
+std::string cache_key(const Planned& planned) {
+  const PlanConstraints& constraints = planned.constraints;
+  std::string degrees;
+  for (const auto& [name, size] : constraints.degrees) degrees += fmt::format("{}={},", name, size);
+  if (constraints.mesh) degrees += "mesh " + to_text(*constraints.mesh);
+  for (const Mark& mark : constraints.marks)
+    degrees += fmt::format("\nmark {} {} {}", to_text(mark.kind), mark.pattern, mark.placement);
+  return fmt::format(
+      "program {}\ngraph {}\nranks {}{}\ndegrees {}\ndecisions {}\nlocal search {}\ncluster {}",
+      program_stamp(), fingerprint_of(*planned.graph).graph,
+      constraints.may_use_fewer ? "at most " : "", constraints.ranks, degrees,
+      constraints.decisions, planned.local_search_trials,
+      to_json(to_document(planned.cluster->description())));
+}
+
+Bytes read_memory(const std::string& text) {
+  const auto bytes = parse_quantity(text, byte_units());
+  if (!bytes || *bytes < 1)
+    refuse_usage("--memory is '" + text + "'",
+                 "it takes a number with a unit: " + unit_names(byte_units()),
+                 "write it as in --memory 24GiB");
+  return Bytes(static_cast<int64_t>(*bytes));
+}
+
+}  // namespace tessera

@@ -1,0 +1,72 @@
+// The checkpoints that a run writes into its folder, and the one that it resumes from.
+#pragma once
+
+#include <filesystem>
+#include <optional>
+#include <string>
+#include <vector>
+
+#include "training/engine/checkpointing.h"
+#include "training/engine/checkpoints/background_save.h"
+#include "training/fit/callbacks.h"
+
+namespace tessera {
+
+/// Writes checkpoints of `engine` into the folder "checkpoints" of a run, when fit() asks for it:
+/// with checkpoint.every in the background, from a snapshot, while training goes on.
+///
+///   throws  UserError (1) when one cannot be written; earlier ones stay valid
+class RunCheckpoints {
+ public:
+  /// `files` and `engine` outlive it.
+  RunCheckpoints(FileSystem& files, const std::filesystem::path& run, Engine& engine);
+  /// Saves this step, or begins to in the background, unless that was done already.
+  void save();
+  /// Is a save in the background at work in this process?
+  bool is_writing() const { return background_ && background_->is_writing(); }
+  /// Between two steps: continues a save in the background.  any_is_writing  in any process
+  void poll(bool any_is_writing);
+  /// Waits until all is stored.
+  void finish();
+  /// The last stored checkpoint, after finish().
+  std::filesystem::path last() const;
+
+ private:
+  Engine& engine_;
+  CheckpointFolder folder_;
+  std::optional<int64_t> saved_step_;
+  std::optional<BackgroundSave>
+      background_;  // without checkpoint.every: none is saved before the end
+};
+
+/// Keeps the checkpoint with the best held-out loss in the folder "best" of a run. Training waits
+/// until it is stored, as it waits for the evaluation.
+class BestCheckpoint : public Callback {
+ public:
+  /// `files` and `engine` outlive it.
+  ///   earlier  of a run that is resumed: the losses of its evaluations
+  BestCheckpoint(FileSystem& files, const std::filesystem::path& run, Engine& engine,
+                 const std::vector<HeldOutLoss>& earlier);
+
+  /// It acts on evaluations only, and no step is in flight during an evaluation.
+  CallbackNeeds needs(int64_t) const override { return CallbackNeeds::kMetricsOnly; }
+  void on_evaluate(const TrainingState& state, TrainingControl&) override;
+
+ private:
+  Engine& engine_;
+  CheckpointFolder folder_;
+  double best_loss_;
+};
+
+/// The checkpoint that --resume asks for: the latest one in the run folder `out` when its value is
+/// "". nullopt without the option.
+///   throws  UserError (66) when there is no such checkpoint
+std::optional<std::filesystem::path> checkpoint_to_resume(FileSystem& files,
+                                                          const std::optional<std::string>& resume,
+                                                          const std::string& out);
+
+/// One line for each setting that differs from the stored run: "optimizer.learning_rate was
+/// 0.002 and is 0.001".
+std::string changed_settings_text(const Document& stored, const Document& present);
+
+}  // namespace tessera

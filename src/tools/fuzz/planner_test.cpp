@@ -1,0 +1,44 @@
+#include <gtest/gtest.h>
+
+#include "base/error.h"
+#include "tools/fuzz/fuzz.h"
+#include "tools/fuzz/internal/planned_case.h"
+
+namespace tessera::fuzz {
+namespace {
+
+// Whatever plan is found for a program on whatever devices, it computes what the serial program
+// computes; it fits; and nothing that was compared is faster.
+TEST(FuzzPlanner, TwoThousandPlannedProgramsComputeWhatTheSerialProgramComputes) {
+  std::string failures;
+  FuzzOptions options;
+  options.cases = 2000;
+  options.plans = true;
+  options.on_failure = [&](const FuzzFinding& finding) { failures += to_text(finding) + "\n"; };
+  const FuzzReport report = run_cases(options);
+  EXPECT_EQ(failures, "");
+  EXPECT_GE(report.planned.searched, 200);
+  EXPECT_GE(report.planned.presets, 50);
+  EXPECT_GE(report.planned.none, 20);
+  EXPECT_GE(report.planned.excluded, 200);
+}
+
+TEST(FuzzPlanner, ASeedAlwaysMakesTheSameCluster) {
+  EXPECT_EQ(random_cluster(3).description(), random_cluster(3).description());
+  EXPECT_FALSE(random_cluster(3).description() == random_cluster(4).description());
+}
+
+TEST(FuzzPlanner, AFailureIsRepeatedWithTheOption) {
+  FuzzOptions options;
+  options.cases = 3;
+  options.plans = true;
+  options.max_failures = 1;
+  std::string text;
+  options.on_failure = [&](const FuzzFinding& finding) { text = to_text(finding); };
+  options.faults.tamper = [](TaskGraph&) { throw InternalError("a planted fault"); };
+  run_cases(options);
+  EXPECT_NE(text.find("tessera fuzz --planner --cases 1 --seed 1\n"), std::string::npos) << text;
+}
+
+}  // namespace
+}  // namespace tessera::fuzz
