@@ -28,7 +28,7 @@ def pairs_of(folder):
 
 def losses_of(folder, pair, steps, launcher=(), options=()):
     config = pair.split(".")[0]
-    program = folder / "build/release/src/cli/tessera"
+    program = folder / "build/release/src/tools/cli/tessera"
     command = [*launcher, str(program), "train", f"configs/{config}.toml", "--plan", f"configs/plans/{pair}.json", "--steps", str(steps), "--json", *options]
     run = subprocess.run(command, cwd=folder, capture_output=True, text=True, stdin=subprocess.DEVNULL, timeout=600, env={**os.environ, **MPI_ENVIRONMENT})
     if run.returncode != 0:

@@ -26,10 +26,10 @@ from support import cases
 RUN_ELSEWHERE = {
     "./dev test": ".ci/run",
     # mpirun starts nothing for root, and no more processes than cores, unless told otherwise.
-    "mpirun -n 4 build/release/src/cli/tessera train configs/gpt.toml "
+    "mpirun -n 4 build/release/src/tools/cli/tessera train configs/gpt.toml "
     "--plan configs/plans/gpt.dp2-tp2.json --out build/mpi_run": "tests/mpi_test.py",
     "mpirun -n 4 ./dev tessera measure -o build/job.toml": "tests/mpi_test.py",
-    "build/release/src/cli/tessera launch -n 4 --restarts 1 -- train configs/gpt.toml "
+    "build/release/src/tools/cli/tessera launch -n 4 --restarts 1 -- train configs/gpt.toml "
     "--plan configs/plans/gpt.dp2-tp2.json --out build/launched": "tests/faults_test.py",
 }
 

@@ -17,12 +17,12 @@ from support import cases
 
 # Each model, and each fault with what spin says of it.
 MODELS = {
-    "src/actors/actor.pml": {
+    "src/task_graph/actors/actor.pml": {
         "LOST_RETURN": "invalid end state",
         "EARLY_FILL": "assertion violated",
         "SMALL_MAILBOX": "assertion violated",
     },
-    "src/comm/mailbox.pml": {
+    "src/runtime/comm/mailbox.pml": {
         "LATE_ASLEEP": "invalid end state",
         "HASTY_ROUSE": "invalid end state",
     },
