@@ -16,10 +16,10 @@
 namespace tessera {
 namespace {
 
-MeshPtr mesh_of(std::string_view text) {
+MeshPtr docs_sharding_mesh_of(std::string_view text) {
   return std::make_shared<const Mesh>(parse_mesh(text));
 }
-TensorType f32(Shape shape) {
+TensorType docs_sharding_f32(Shape shape) {
   return {DType::kF32, shape};
 }
 
@@ -44,7 +44,7 @@ std::string message(const Act& act) {
 
 /// A 6x12 tensor of values 12 i + j on the mesh [[0,1],[2,3],[4,5]].
 struct SixByTwelve {
-  MeshPtr mesh = mesh_of("x=3 y=2");
+  MeshPtr mesh = docs_sharding_mesh_of("x=3 y=2");
   Shape shape{6, 12};
 
   DistAttr placed(const std::vector<std::string>& spec) const { return from_spec(mesh, 2, spec); }
@@ -61,7 +61,7 @@ std::string boxes_text() {
   for (const auto& [written, spec] : std::vector<std::pair<std::string, std::vector<std::string>>>{
            {"[None, None]", {"", ""}}, {"['x', 'y']", {"x", "y"}}, {"['y', 'x']", {"y", "x"}}}) {
     const DistAttr attr = example.placed(spec);
-    text += fmt::format("\n{} = {}\n", written, to_text(f32(example.shape), attr));
+    text += fmt::format("\n{} = {}\n", written, to_text(docs_sharding_f32(example.shape), attr));
     for (Rank rank : example.mesh->ranks()) {
       const Coordinate at = *example.mesh->coordinate_of(rank);
       const Box box = attr.box(example.shape, at);
@@ -84,7 +84,7 @@ std::string uneven_text() {
                                                         {"dp=2:1", "f32[12@dp]"},
                                                         {"dp=2:1", "f32[10@dp]"},
                                                         {"tp=1:2", "f32[12@tp:4]"}}) {
-    const MeshPtr mesh = mesh_of(mesh_text);
+    const MeshPtr mesh = docs_sharding_mesh_of(mesh_text);
     const DistType tensor = parse_dist_type(type_text, mesh);
     std::vector<std::string> boxes;
     for (Rank rank : mesh->ranks())
@@ -108,8 +108,8 @@ struct OneOp {
 OneOp matmul() {
   OneOp one;
   Builder builder(one.graph);
-  builder.dot(builder.input("A", f32({64, 10})), builder.input("B", f32({10, 50})), "mk,kn->mn",
-              "C");
+  builder.dot(builder.input("A", docs_sharding_f32({64, 10})),
+              builder.input("B", docs_sharding_f32({10, 50})), "mk,kn->mn", "C");
   return one;
 }
 
@@ -122,19 +122,25 @@ std::string rules_text() {
     text += fmt::format("{:12} {}\n", name, to_text(one.rule()));
   };
   add("dot_general", [](Builder& b) {
-    b.dot(b.input("a", f32({64, 10})), b.input("b", f32({10, 50})), "mk,kn->mn");
+    b.dot(b.input("a", docs_sharding_f32({64, 10})), b.input("b", docs_sharding_f32({10, 50})),
+          "mk,kn->mn");
   });
-  add("add", [](Builder& b) { b.add(b.input("a", f32({4, 6})), b.input("b", f32({4, 6}))); });
-  add("reduce max", [](Builder& b) { b.reduce(ReduceOp::kMax, b.input("a", f32({4, 6})), {1}); });
+  add("add", [](Builder& b) {
+    b.add(b.input("a", docs_sharding_f32({4, 6})), b.input("b", docs_sharding_f32({4, 6})));
+  });
+  add("reduce max",
+      [](Builder& b) { b.reduce(ReduceOp::kMax, b.input("a", docs_sharding_f32({4, 6})), {1}); });
   add("gather", [](Builder& b) {
-    b.gather(b.input("table", f32({8, 3})), b.input("ids", {DType::kI32, {4}}));
+    b.gather(b.input("table", docs_sharding_f32({8, 3})), b.input("ids", {DType::kI32, {4}}));
   });
-  add("reshape", [](Builder& b) { b.reshape(b.input("a", f32({8, 3, 64})), {8, 192}); });
+  add("reshape",
+      [](Builder& b) { b.reshape(b.input("a", docs_sharding_f32({8, 3, 64})), {8, 192}); });
   add("attention", [](Builder& b) {
-    const ValueId q = b.input("q", f32({2, 6, 4, 8}));
+    const ValueId q = b.input("q", docs_sharding_f32({2, 6, 4, 8}));
     b.attention(q, q, q, true, 1);
   });
-  add("slice", [](Builder& b) { b.slice(b.input("a", f32({8, 8})), {0, 2}, {8, 6}, {1, 1}); });
+  add("slice",
+      [](Builder& b) { b.slice(b.input("a", docs_sharding_f32({8, 8})), {0, 2}, {8, 6}, {1, 1}); });
   return text;
 }
 
@@ -148,13 +154,16 @@ std::string discovery_text() {
                         to_text(discover(find_operator(one.graph.ops().back().kind), one.seen())));
   };
   add("dot_general", [](Builder& b) {
-    const ValueId x = b.input("a", f32({64, 10}));
-    b.dot(x, b.input("b", f32({10, 50})), "mk,kn->mn");
+    const ValueId x = b.input("a", docs_sharding_f32({64, 10}));
+    b.dot(x, b.input("b", docs_sharding_f32({10, 50})), "mk,kn->mn");
   });
-  add("transpose", [](Builder& b) { b.transpose(b.input("a", f32({64, 3072})), {1, 0}); });
-  add("flatten", [](Builder& b) { b.reshape(b.input("a", f32({128, 3, 32, 32})), {128, 3072}); });
+  add("transpose",
+      [](Builder& b) { b.transpose(b.input("a", docs_sharding_f32({64, 3072})), {1, 0}); });
+  add("flatten", [](Builder& b) {
+    b.reshape(b.input("a", docs_sharding_f32({128, 3, 32, 32})), {128, 3072});
+  });
   add("gather", [](Builder& b) {
-    const ValueId table = b.input("table", f32({8, 3}));
+    const ValueId table = b.input("table", docs_sharding_f32({8, 3}));
     b.gather(table, b.input("ids", {DType::kI32, {4}}));
   });
   return text;
@@ -170,7 +179,7 @@ std::string signatures_text() {
 
 std::string refused_text() {
   const OneOp one = matmul();
-  const DistAttr partial = parse_placements("Partial(sum)", mesh_of("d=2"), 2);
+  const DistAttr partial = parse_placements("Partial(sum)", docs_sharding_mesh_of("d=2"), 2);
   return message([&] { sharding_for_inputs(one.seen(), one.rule(), {partial, partial}); });
 }
 
@@ -178,10 +187,10 @@ std::string refused_text() {
 std::string parts_text() {
   OneOp one;
   Builder builder(one.graph);
-  builder.dot(builder.input("x", f32({64, 10})), builder.input("w", f32({10, 50})), "mk,kn->mn",
-              "y");
+  builder.dot(builder.input("x", docs_sharding_f32({64, 10})),
+              builder.input("w", docs_sharding_f32({10, 50})), "mk,kn->mn", "y");
   const Mark mark = shard_op("y", "((4,1),(1,1))");
-  const ResolvedMarks resolved = resolve_marks(one.graph, mesh_of("d=4"), {mark});
+  const ResolvedMarks resolved = resolve_marks(one.graph, docs_sharding_mesh_of("d=4"), {mark});
   const OpSharding& sharding = resolved.ops.front().sharding;
   std::string text = "((4,1),(1,1)) on d=4\n";
   const auto line = [&](const std::string& name, const TensorType& type, const DistAttr& attr) {
@@ -198,17 +207,17 @@ std::string parts_text() {
 // ---- marks and propagation ----
 
 std::string tensor_marks_text() {
-  const MeshPtr mesh = mesh_of("dp=2 tp=4");
+  const MeshPtr mesh = docs_sharding_mesh_of("dp=2 tp=4");
   Graph graph;
-  Builder(graph).unary("tanh", Builder(graph).input("x", f32({32, 8, 64})), "t");
+  Builder(graph).unary("tanh", Builder(graph).input("x", docs_sharding_f32({32, 8, 64})), "t");
   std::string text;
   for (const char* placement :
        {"P(\"dp\", None, \"tp\")", "Shard(0), Shard(2)", "tp: Shard(2), dp: Shard(0)", "P(\"dp\")",
         "P((\"dp\",\"tp\"))", "Shard(0), Partial(sum)"}) {
     const Mark mark = shard_tensor("t", placement);
-    text += fmt::format(
-        "{:26}  {}\n", placement,
-        to_text(f32({32, 8, 64}), resolve_marks(graph, mesh, {mark}).values.front().attr));
+    text += fmt::format("{:26}  {}\n", placement,
+                        to_text(docs_sharding_f32({32, 8, 64}),
+                                resolve_marks(graph, mesh, {mark}).values.front().attr));
   }
   return text;
 }
@@ -220,7 +229,7 @@ std::string op_marks_text() {
                                 "((2,1),(1,4))", "((2,4),(4,1))"}) {
     const Mark mark = shard_op("C", placement);
     const OpSharding sharding =
-        resolve_marks(one.graph, mesh_of("dp=2 tp=4"), {mark}).ops.front().sharding;
+        resolve_marks(one.graph, docs_sharding_mesh_of("dp=2 tp=4"), {mark}).ops.front().sharding;
     const auto input = [&](int i) {
       return to_text(input_attr(one.seen(), one.rule(), sharding, i));
     };
@@ -246,10 +255,10 @@ std::string placements_text(const Graph& graph, const ShardedGraph& sharded) {
 Graph two_layers_with_bias() {
   Graph graph;
   Builder b(graph);
-  const ValueId x = b.input("x", f32({8, 16}));
-  const ValueId up = b.variable("up", f32({16, 32}), Initializer::constant(0));
-  const ValueId bias = b.variable("bias", f32({32}), Initializer::constant(0));
-  const ValueId down = b.variable("down", f32({32, 16}), Initializer::constant(0));
+  const ValueId x = b.input("x", docs_sharding_f32({8, 16}));
+  const ValueId up = b.variable("up", docs_sharding_f32({16, 32}), Initializer::constant(0));
+  const ValueId bias = b.variable("bias", docs_sharding_f32({32}), Initializer::constant(0));
+  const ValueId down = b.variable("down", docs_sharding_f32({32, 16}), Initializer::constant(0));
   const ValueId h = b.dot(x, up, "mk,kn->mn", "h");
   const ValueId t =
       b.unary("tanh", b.add(h, b.broadcast(bias, {8, 32}, {1}, "bias_rows"), "s"), "t");
@@ -259,7 +268,7 @@ Graph two_layers_with_bias() {
 
 /// One weight is marked.
 ShardedGraph propagated(const Graph& graph) {
-  return propagate(graph, mesh_of("tp=4"),
+  return propagate(graph, docs_sharding_mesh_of("tp=4"),
                    {shard_tensor("up", "P(None,\"tp\")", "plan.json marks[0]")});
 }
 
@@ -279,17 +288,17 @@ std::string resolved_text() {
 std::string notes_text() {
   Graph graph;
   Builder b(graph);
-  const ValueId x = b.input("x", f32({9, 8}));
-  b.add(x, b.input("z", f32({9, 8})), "s");
+  const ValueId x = b.input("x", docs_sharding_f32({9, 8}));
+  b.add(x, b.input("z", docs_sharding_f32({9, 8})), "s");
   b.reshape(x, {8, 9}, "turned");
-  return placements_text(graph, propagate(graph, mesh_of("tp=2"),
+  return placements_text(graph, propagate(graph, docs_sharding_mesh_of("tp=2"),
                                           {shard_tensor("x", "P(\"tp\")", "a.json"),
                                            shard_tensor("z", "P(None,\"tp\")", "b.json")}));
 }
 
 /// The ranges that each rank of `mesh` holds, on one line.
 std::string ranges_text(const std::string& mesh, const std::string& text) {
-  const DistType given = parse_dist_type(text, mesh_of(mesh));
+  const DistType given = parse_dist_type(text, docs_sharding_mesh_of(mesh));
   std::string line = fmt::format("{:28} on {:4}", text, mesh);
   for (int i = 0; i < given.attr.mesh->size(); ++i)
     line += " " + to_text(given.attr.box(given.type.shape, given.attr.mesh->coordinate_at(i)));
@@ -299,7 +308,7 @@ std::string ranges_text(const std::string& mesh, const std::string& text) {
 std::string chunks_text() {
   std::string text;
   for (const char* placement : {"f32[24@tp]", "f32[24@tp:8]", "f32[24@tp/3]"}) {
-    const DistType given = parse_dist_type(placement, mesh_of("tp=2"));
+    const DistType given = parse_dist_type(placement, docs_sharding_mesh_of("tp=2"));
     text += fmt::format("{:13} on tp=2", placement);
     for (int i = 0; i < 2; ++i) {
       text += i == 0 ? " " : "  |";
@@ -310,10 +319,11 @@ std::string chunks_text() {
   }
   Graph graph;
   Builder b(graph);
-  const ValueId t = b.unary("tanh", b.reshape(b.input("x", f32({4, 3, 8})), {4, 24}, "flat"), "t");
+  const ValueId t =
+      b.unary("tanh", b.reshape(b.input("x", docs_sharding_f32({4, 3, 8})), {4, 24}, "flat"), "t");
   b.slice(t, {0, 8}, {4, 16}, {1, 1}, "keys");
   return text +
-         placements_text(graph, propagate(graph, mesh_of("tp=2"),
+         placements_text(graph, propagate(graph, docs_sharding_mesh_of("tp=2"),
                                           {shard_tensor("x", "Shard(2)", "plan.json marks[0]")}));
 }
 
@@ -322,7 +332,7 @@ std::string windows_text() {
   for (const char* placement : {"f32[8@h]", "f32[8@h~8(-1:+1)]", "f32[16@h~8(*2-1:+1)]",
                                 "f32[10@h~8(+1:+1)]", "f32[12@h~8(+0:+2)~10(+0:+2)]"})
     text += ranges_text("h=3", placement);
-  const MeshPtr mesh = mesh_of("h=3");
+  const MeshPtr mesh = docs_sharding_mesh_of("h=3");
   const DistAttr from = parse_dist_type("f32[8@h]", mesh).attr,
                  to = parse_dist_type("f32[8@h~8(-1:+1)]", mesh).attr;
   const Exchange exchange{classify({8}, from, to), from, to};
@@ -338,14 +348,14 @@ std::string windows_text() {
 std::string halos_text() {
   Graph graph;
   Builder b(graph);
-  const ValueId x = b.input("x", f32({1, 2, 8, 16}));
-  const ValueId w1 = b.variable("w1", f32({2, 2, 3, 3}), Initializer::normal(0, 1));
-  const ValueId w2 = b.variable("w2", f32({2, 2, 3, 3}), Initializer::normal(0, 1));
+  const ValueId x = b.input("x", docs_sharding_f32({1, 2, 8, 16}));
+  const ValueId w1 = b.variable("w1", docs_sharding_f32({2, 2, 3, 3}), Initializer::normal(0, 1));
+  const ValueId w2 = b.variable("w2", docs_sharding_f32({2, 2, 3, 3}), Initializer::normal(0, 1));
   const ValueId y1 = convolution(b, x, w1, same_places({3, 3}), "y1");
   graph.add_output("y2", convolution(b, y1, w2, same_places({3, 3}), "y2"));
   std::string text;
   for (HaloForm form : {HaloForm::kExchange, HaloForm::kRecompute}) {
-    const Compiled made = compile(graph, Plan{.meshes = one_mesh(mesh_of("h=2")),
+    const Compiled made = compile(graph, Plan{.meshes = one_mesh(docs_sharding_mesh_of("h=2")),
                                               .halos = form,
                                               .marks = {shard_tensor("x", "Shard(2)")}});
     text += (form == HaloForm::kExchange ? "exchanged: y1 is " : "computed: y1 is ") +
@@ -366,12 +376,12 @@ std::string halos_text() {
 std::string partial_text() {
   Graph graph;
   Builder b(graph);
-  const ValueId x = b.input("x", f32({8, 16}));
-  const ValueId p = b.dot(x, b.input("w", f32({16, 4})), "mk,kn->mn", "p");
-  const ValueId q = b.dot(x, b.input("v", f32({16, 4})), "mk,kn->mn", "q");
+  const ValueId x = b.input("x", docs_sharding_f32({8, 16}));
+  const ValueId p = b.dot(x, b.input("w", docs_sharding_f32({16, 4})), "mk,kn->mn", "p");
+  const ValueId q = b.dot(x, b.input("v", docs_sharding_f32({16, 4})), "mk,kn->mn", "q");
   b.unary("tanh", b.add(p, q, "s"), "t");
-  return to_text(
-      partition(graph, propagate(graph, mesh_of("tp=2"), {shard_tensor("x", "P(None,\"tp\")")})));
+  return to_text(partition(graph, propagate(graph, docs_sharding_mesh_of("tp=2"),
+                                            {shard_tensor("x", "P(None,\"tp\")")})));
 }
 
 // ---- time ----
@@ -379,11 +389,11 @@ std::string partial_text() {
 std::string time_text() {
   Graph graph;
   Builder b(graph);
-  const ValueId x = b.input("x", f32({8, 4}));
-  const ValueId w = b.variable("w", f32({4, 3}), Initializer::normal(0, 1));
+  const ValueId x = b.input("x", docs_sharding_f32({8, 4}));
+  const ValueId w = b.variable("w", docs_sharding_f32({4, 3}), Initializer::normal(0, 1));
   const ValueId y = b.dot(x, w, "mk,kn->mn", "y");
   graph.add_output("sum", b.reduce_sum(y, {0}, "sum"));
-  const MeshPtr mesh = mesh_of("dp=2");
+  const MeshPtr mesh = docs_sharding_mesh_of("dp=2");
   const Compiled compiled = compile(graph, Plan{.meshes = one_mesh(mesh),
                                                 .micro_batches = 2,
                                                 .marks = {shard_tensor("x", "P(\"dp\")")}});
@@ -395,8 +405,8 @@ std::string time_text() {
 
 std::string reshard_text() {
   const SixByTwelve example;
-  const auto exchanges =
-      plan_reshard(f32(example.shape), example.placed({"x", "y"}), example.placed({"y", "x"}));
+  const auto exchanges = plan_reshard(docs_sharding_f32(example.shape), example.placed({"x", "y"}),
+                                      example.placed({"y", "x"}));
   std::string text = "elements received:";
   for (Rank rank : example.mesh->ranks())
     text += fmt::format("{} {}", rank == 0 ? "" : ",",
@@ -414,7 +424,7 @@ std::string reshard_text() {
 }
 
 std::string collectives_text() {
-  const MeshPtr mesh = mesh_of("tp=4");
+  const MeshPtr mesh = docs_sharding_mesh_of("tp=4");
   std::string text;
   for (const auto& [from, to] : std::vector<std::pair<std::string, std::string>>{
            {"f32[64@tp, 100]", "f32[64, 100]"},
@@ -440,13 +450,13 @@ std::string collectives_text() {
 Graph two_matmuls() {
   Graph graph;
   Builder b(graph);
-  const ValueId x = b.input("X", f32({8, 6}));
-  const ValueId b0 = b.variable("B0", f32({6, 4}), Initializer::normal(0, 1));
-  const ValueId b1 = b.variable("B1", f32({4, 10}), Initializer::normal(0, 1));
+  const ValueId x = b.input("X", docs_sharding_f32({8, 6}));
+  const ValueId b0 = b.variable("B0", docs_sharding_f32({6, 4}), Initializer::normal(0, 1));
+  const ValueId b1 = b.variable("B1", docs_sharding_f32({4, 10}), Initializer::normal(0, 1));
   const ValueId y0 = b.dot(x, b0, "mk,kn->mn", "Y0");
   const ValueId y1 = b.dot(y0, b1, "mk,kn->mn", "Y1");
   const ValueId loss =
-      b.reduce_sum(b.mul(y1, b.input("R", f32({8, 10})), "weighted"), {0, 1}, "loss");
+      b.reduce_sum(b.mul(y1, b.input("R", docs_sharding_f32({8, 10})), "weighted"), {0, 1}, "loss");
   const std::vector<ValueId> gradients = differentiate(b, loss, {b0, b1});
   graph.add_output("dB0", gradients[0]);
   graph.add_output("dB1", gradients[1]);
@@ -478,7 +488,7 @@ std::string all_reduce_text() {
 
 std::string two_matmuls_text() {
   const Graph graph = two_matmuls();
-  const Program program = partition(graph, propagate(graph, mesh_of("d=2"),
+  const Program program = partition(graph, propagate(graph, docs_sharding_mesh_of("d=2"),
                                                      {shard_op("Y0", "[P(\"d\"), P()]"),
                                                       shard_op("Y1", "[P(), P(None,\"d\")]")}));
   const auto line = [&](const std::string& symbol, const std::string& name) {
@@ -505,21 +515,23 @@ struct Embedding {
 
   Embedding() {
     Builder builder(graph);
-    const ValueId table = builder.variable("table", f32({8, kWidth}), Initializer::constant(0));
+    const ValueId table =
+        builder.variable("table", docs_sharding_f32({8, kWidth}), Initializer::constant(0));
     const ValueId rows = builder.gather(table, builder.input("ids", {DType::kI32, {4}}), "rows");
     const ValueId loss = builder.reduce_sum(
-        builder.mul(rows, builder.input("weights", f32({4, kWidth})), "weighted"), {0, 1}, "loss");
+        builder.mul(rows, builder.input("weights", docs_sharding_f32({4, kWidth})), "weighted"),
+        {0, 1}, "loss");
     graph.add_output("rows", rows);
     graph.add_output("gradient", differentiate(builder, loss, {table})[0]);
     graph.set_next(table, builder.sub(table, graph.output("gradient"), "next_table"));
-    compiled = compile(graph, mesh_of("tp=2"), {shard_tensor("table", "P(\"tp\")")});
+    compiled = compile(graph, docs_sharding_mesh_of("tp=2"), {shard_tensor("table", "P(\"tp\")")});
   }
 
   HeldByRank run() const {
     Runtime runtime(compiled.sharded.meshes[0].mesh);
     LoadedProgram& program = runtime.load(std::make_shared<const TaskGraph>(compiled.tasks));
     runtime.initialize(program, 1);
-    Tensor table(f32({8, kWidth})), weights(f32({4, kWidth}));
+    Tensor table(docs_sharding_f32({8, kWidth})), weights(docs_sharding_f32({4, kWidth}));
     for (int64_t i = 0; i < table.size(); ++i)
       table.values<float>()[i] = static_cast<float>(10 * (i / kWidth) + i % kWidth);
     for (float& weight : weights.values<float>()) weight = 1;
@@ -555,15 +567,15 @@ std::string embedding_text() {
 std::string collective_matmul_text() {
   Graph graph;
   Builder b(graph);
-  const ValueId x = b.input("x", f32({8, 4}));
-  const ValueId up = b.variable("up", f32({4, 32}), Initializer::normal(0, 1));
-  const ValueId down = b.variable("down", f32({32, 16}), Initializer::normal(0, 1));
+  const ValueId x = b.input("x", docs_sharding_f32({8, 4}));
+  const ValueId up = b.variable("up", docs_sharding_f32({4, 32}), Initializer::normal(0, 1));
+  const ValueId down = b.variable("down", docs_sharding_f32({32, 16}), Initializer::normal(0, 1));
   const ValueId t = b.unary("tanh", b.dot(x, up, "mk,kn->mn", "u"), "t");
   b.unary("tanh", b.dot(t, down, "mk,kn->mn", "d"), "y");
   const std::vector<Mark> marks = {shard_tensor("{x,y}", "P(\"tp\")"),
                                    shard_tensor("up", "P(None, \"tp\")"),
                                    shard_tensor("down", "P(\"tp\")")};
-  Program program = partition(graph, propagate(graph, mesh_of("tp=2"), marks));
+  Program program = partition(graph, propagate(graph, docs_sharding_mesh_of("tp=2"), marks));
   decompose_collective_matmuls(program, 2, {});
   std::string text;
   for (const std::string& line : split_text(to_text(program), '\n'))

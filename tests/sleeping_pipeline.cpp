@@ -16,7 +16,7 @@ namespace {
 using detail::add_factor;
 using Clock = std::chrono::steady_clock;
 
-TensorType f32(Shape shape) {
+TensorType pipeline_f32(Shape shape) {
   return {DType::kF32, std::move(shape)};
 }
 
@@ -127,7 +127,7 @@ std::vector<TensorType> same_as_first(const OpView& op) {
   return {op.inputs[0]};
 }
 std::vector<TensorType> one_row(const OpView& op) {
-  return {f32({op.inputs[0].shape[1]})};
+  return {pipeline_f32({op.inputs[0].shape[1]})};
 }
 /// The work for `auto`: as many operations as nanoseconds, in each micro-batch.
 Work work(const OpView& op) {
@@ -164,16 +164,16 @@ std::shared_ptr<const OperatorSet> sleeping_operators() {
 Graph sleeping_graph(const std::vector<StageWork>& stages, int64_t micro_batches, int64_t width) {
   Graph graph(sleeping_operators());
   Builder b(graph);
-  const ValueId x = b.input("x", f32({micro_batches, width}));
-  std::vector<ValueId> weights = {b.variable("first", f32({width}), Initializer::normal(0, 1))};
+  const ValueId x = b.input("x", pipeline_f32({micro_batches, width}));
+  std::vector<ValueId> weights = {b.variable("first", pipeline_f32({width}), Initializer::normal(0, 1))};
   // A variable in front, so that the first stage has an input gradient to make as well.
   ValueId h =
-      b.broadcast_leading(weights.front(), f32({micro_batches, width}).shape, "stage.0.spread");
+      b.broadcast_leading(weights.front(), pipeline_f32({micro_batches, width}).shape, "stage.0.spread");
   h = b.add(x, h, "stage.0.first");
   for (size_t s = 0; s < stages.size(); ++s) {
     const std::string name = "stage." + std::to_string(s);
     weights.push_back(
-        b.variable("w." + std::to_string(s), f32({width}), Initializer::normal(0, 1)));
+        b.variable("w." + std::to_string(s), pipeline_f32({width}), Initializer::normal(0, 1)));
     h = b.op1(kForward, {h, weights.back()},
               {{"seconds", stages[s].forward.value()},
                {"input_gradient", stages[s].input_gradient.value()},

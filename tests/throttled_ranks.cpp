@@ -12,7 +12,7 @@
 namespace tessera {
 namespace {
 
-using Clock = std::chrono::steady_clock;
+using ThrottledClock = std::chrono::steady_clock;
 
 double cpu_seconds() {
   timespec time{};
@@ -20,15 +20,15 @@ double cpu_seconds() {
   return static_cast<double>(time.tv_sec) + 1e-9 * static_cast<double>(time.tv_nsec);
 }
 
-Clock::duration duration_of(double seconds) {
-  return std::chrono::duration_cast<Clock::duration>(std::chrono::duration<double>(seconds));
+ThrottledClock::duration duration_of(double seconds) {
+  return std::chrono::duration_cast<ThrottledClock::duration>(std::chrono::duration<double>(seconds));
 }
 
 /// The operating system wakes a thread a little late, so the last part is spent polling the clock.
-void sleep_until(Clock::time_point time) {
+void sleep_until(ThrottledClock::time_point time) {
   constexpr std::chrono::microseconds kLate{150};
-  if (time - Clock::now() > kLate) std::this_thread::sleep_until(time - kLate);
-  while (Clock::now() < time) std::this_thread::yield();
+  if (time - ThrottledClock::now() > kLate) std::this_thread::sleep_until(time - kLate);
+  while (ThrottledClock::now() < time) std::this_thread::yield();
 }
 
 size_t index_of(TaskId task) {
@@ -56,7 +56,7 @@ ThrottledRanks::ThrottledRanks(const TaskGraph& graph, const Deployment& deploym
 
 void ThrottledRanks::begin(Rank rank, const TaskGraph& graph, TaskId) {
   if (&graph != &graph_) return;
-  ranks_[rank] = {Clock::now(), options_.slowness.empty() ? 0 : cpu_seconds()};
+  ranks_[rank] = {ThrottledClock::now(), options_.slowness.empty() ? 0 : cpu_seconds()};
 }
 
 void ThrottledRanks::end(Rank rank, const TaskGraph& graph, TaskId task) {
@@ -71,7 +71,7 @@ void ThrottledRanks::end(Rank rank, const TaskGraph& graph, TaskId task) {
   if (!demand.flows.empty()) transfer(demand.flows);
 }
 
-int64_t ThrottledRanks::nanoseconds_of(Clock::time_point time) const {
+int64_t ThrottledRanks::nanoseconds_of(ThrottledClock::time_point time) const {
   return std::chrono::duration_cast<std::chrono::nanoseconds>(time - start_).count();
 }
 
@@ -89,7 +89,7 @@ void ThrottledRanks::advance(int64_t now) {
 /// Waits until the flows have moved.
 void ThrottledRanks::transfer(const std::vector<Flow>& flows) {
   std::unique_lock lock(mutex_);
-  const int64_t now = nanoseconds_of(Clock::now());
+  const int64_t now = nanoseconds_of(ThrottledClock::now());
   advance(now);
   Transfer mine;
   for (const Flow& flow : flows)
@@ -99,15 +99,15 @@ void ThrottledRanks::transfer(const std::vector<Flow>& flows) {
   changed_.notify_all();  // the ends of others are later now
   while (!mine.left.empty()) {
     const int64_t next = rates_.next_end();
-    const Clock::time_point due = start_ + std::chrono::nanoseconds(next);
-    if (due - Clock::now() > std::chrono::microseconds(150)) {
+    const ThrottledClock::time_point due = start_ + std::chrono::nanoseconds(next);
+    if (due - ThrottledClock::now() > std::chrono::microseconds(150)) {
       changed_.wait_until(lock, due - std::chrono::microseconds(150));
     } else {
       lock.unlock();
       sleep_until(due);
       lock.lock();
     }
-    advance(nanoseconds_of(Clock::now()));
+    advance(nanoseconds_of(ThrottledClock::now()));
   }
   std::erase(transfers_, &mine);
 }
@@ -149,9 +149,9 @@ Seconds throttled_step(const std::shared_ptr<const TaskGraph>& graph, const Depl
   for (const auto& [name, tensor] : inputs) given[name] = &tensor;
   Seconds least(std::numeric_limits<double>::infinity());
   for (int step = 0; step <= steps; ++step) {
-    const auto begin = Clock::now();
+    const auto begin = ThrottledClock::now();
     runtime.run(program, given, results);
-    const Seconds time(std::chrono::duration<double>(Clock::now() - begin).count());
+    const Seconds time(std::chrono::duration<double>(ThrottledClock::now() - begin).count());
     if (step > 0) least = std::min(least, time);
   }
   return least;

@@ -4,12 +4,13 @@
 //   TESSERA_SUPERVISE=0   runs the cases in this process, as under a debugger or mpirun
 //   TESSERA_CASE_SECONDS  the time limit of a case; default 300
 //
-// All flags of GoogleTest and its sharding variables keep their meaning. With --gtest_output=xml:FILE
-// GoogleTest writes FILE. Where a case crashed or hung, the processes after the first one write
-// FILE.2, FILE.3, ..., and this program writes what a lost process had run to FILE.lost.N.
+// All flags of GoogleTest and its sharding variables keep their meaning. With
+// --gtest_output=xml:FILE GoogleTest writes FILE. Where a case crashed or hung, the processes after
+// the first one write FILE.2, FILE.3, ..., and this program writes what a lost process had run to
+// FILE.lost.N.
+#include <fcntl.h>
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
-#include <fcntl.h>
 #include <poll.h>
 #include <sys/wait.h>
 #include <unistd.h>
@@ -64,7 +65,8 @@ class Reporter : public testing::EmptyTestEventListener {
     for (int s = 0; s < tests.total_test_suite_count(); ++s) {
       const testing::TestSuite& suite = *tests.GetTestSuite(s);
       for (int t = 0; t < suite.total_test_count(); ++t)
-        if (suite.GetTestInfo(t)->should_run()) report(pipe_, 'c', full_name(*suite.GetTestInfo(t)));
+        if (suite.GetTestInfo(t)->should_run())
+          report(pipe_, 'c', full_name(*suite.GetTestInfo(t)));
     }
   }
 

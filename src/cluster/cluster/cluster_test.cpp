@@ -39,7 +39,7 @@ std::vector<std::string> names_of_path(const Cluster& cluster, DeviceId from, De
   return names;
 }
 
-std::string refusal(ClusterDescription description) {
+std::string cluster_refusal(ClusterDescription description) {
   return error_testing::message_of(ExitCode::kBadConfig,
                                    [&] { const Cluster cluster(std::move(description)); });
 }
@@ -71,7 +71,8 @@ TEST(Cluster, AnOversubscribedSpineCarriesAPartOfWhatTheMachinesCanSend) {
   EXPECT_EQ(cluster.link(0, 8).bytes_per_second, 2 * 50e9 / 4);
   description.network.erase(description.network.begin());
   description.network[0].switch_of_child = {0, 0, 0, 0};
-  EXPECT_THAT(refusal(description), HasSubstr("have an oversubscription and join machines"));
+  EXPECT_THAT(cluster_refusal(description),
+              HasSubstr("have an oversubscription and join machines"));
 }
 
 TEST(Cluster, ABusIsSharedAndAMeshHasALinkForEachTwo) {
@@ -170,7 +171,7 @@ TEST(Cluster, WhatIsNoClusterIsRefused) {
   const auto changed = [](const auto& change) {
     ClusterDescription description = tree_of_machines(4);
     change(description);
-    return refusal(description);
+    return cluster_refusal(description);
   };
   EXPECT_THAT(changed([](auto& d) { d.machines.clear(); }), HasSubstr("has no devices"));
   EXPECT_THAT(changed([](auto& d) { d.machines[0].device = "gpus"; }),

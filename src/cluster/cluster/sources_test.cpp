@@ -9,7 +9,7 @@
 namespace tessera {
 namespace {
 
-ClusterDescription parsed(const std::string& toml) {
+ClusterDescription sources_parsed(const std::string& toml) {
   return parse_cluster_description(parse_toml(toml, "c.toml"), "c.toml");
 }
 
@@ -25,7 +25,7 @@ links = [{name = "bus", bandwidth = "1 GB/s", latency = "2 us"}]
 )";
 
 TEST(Sources, OfAPlaceIsThatOfTheNearestPlaceAroundIt) {
-  const ClusterDescription cluster = parsed(kMachine + R"(
+  const ClusterDescription cluster = sources_parsed(kMachine + R"(
 [sources]
 "device.core" = "data sheet"
 "device.core.rates" = "measured"
@@ -38,14 +38,14 @@ TEST(Sources, OfAPlaceIsThatOfTheNearestPlaceAroundIt) {
   EXPECT_EQ(source_of(cluster, "device.core.ratesX"), "data sheet") << "another key";
   EXPECT_EQ(source_of(cluster, "machine[0].links[0].latency"), "assumed");
   EXPECT_EQ(source_of(cluster, "machine[0].links[0].bandwidth"), "");
-  EXPECT_EQ(parsed(to_toml(to_document(cluster))), cluster);
+  EXPECT_EQ(sources_parsed(to_toml(to_document(cluster))), cluster);
 }
 
 TEST(Sources, NamePlacesOfTheFile) {
   for (const char* place : {"device.gpu.memory", "machine[1]", "machine[0].links[0].speed",
                             "machine[0", "machine[-1]", "device.core.memory.GB", ""}) {
     try {
-      parsed(kMachine + "[sources]\n\"" + place + "\" = \"measured\"\n");
+      sources_parsed(kMachine + "[sources]\n\"" + place + "\" = \"measured\"\n");
       ADD_FAILURE() << place << " was accepted";
     } catch (const UserError& error) {
       EXPECT_EQ(error.exit_code(), ExitCode::kBadConfig);
@@ -57,11 +57,11 @@ TEST(Sources, NamePlacesOfTheFile) {
 TEST(Sources, OfThisMachineAreThereForEveryValue) {
   EXPECT_EQ(places_without_source(machine_of(detect_hardware("pack:2 numa:1 core:4 pu:1"), "here")),
             std::vector<std::string>{});
-  EXPECT_FALSE(places_without_source(parsed(kMachine)).empty());
+  EXPECT_FALSE(places_without_source(sources_parsed(kMachine)).empty());
 }
 
 TEST(ClusterFingerprint, IsThatOfTheValues) {
-  const ClusterDescription cluster = parsed(kMachine);
+  const ClusterDescription cluster = sources_parsed(kMachine);
   ClusterDescription other = cluster;
   other.name = "renamed";
   other.types.front().source = "a book";

@@ -126,7 +126,7 @@ MappingInput random_input(Dice& dice, const Cluster& cluster) {
   return made;
 }
 
-MappingInput renamed(const MappingInput& input, Dice& dice) {
+MappingInput mapping_renamed(const MappingInput& input, Dice& dice) {
   std::vector<Rank> name(input.needs.size());
   std::iota(name.begin(), name.end(), 0);
   for (size_t i = name.size(); i > 1; --i)
@@ -222,7 +222,7 @@ TEST(DeviceTreeTest, LinksAreThoseOfTheClusterInTheSlowerDirection) {
 
 // ---- large trees ----
 
-GridAxis axis(const std::string& name, int size, AxisPattern pattern, int64_t megabytes) {
+GridAxis mapping_axis(const std::string& name, int size, AxisPattern pattern, int64_t megabytes) {
   return {name, size, pattern, Bytes(megabytes * 1'000'000), 10, 1};
 }
 
@@ -250,9 +250,9 @@ MappingInput nested_cliques(const std::vector<int>& fans) {
 TEST(MappingOfGrids, AxesThatFillLevelsAreProvedOptimal) {
   // tp in machines of 8, pp in racks of 8, dp across: each axis is as large as its level.
   const Cluster cluster(tree_of({8, 8, 64}));
-  const MappingInput input =
-      grid_input({axis("dp", 64, AxisPattern::kRing, 100), axis("pp", 8, AxisPattern::kChain, 800),
-                  axis("tp", 8, AxisPattern::kRing, 5000)});
+  const MappingInput input = grid_input({mapping_axis("dp", 64, AxisPattern::kRing, 100),
+                                         mapping_axis("pp", 8, AxisPattern::kChain, 800),
+                                         mapping_axis("tp", 8, AxisPattern::kRing, 5000)});
   const Mapping mapping = map_ranks(input, cluster);
   expect_valid(mapping, input, cluster);
   EXPECT_TRUE(mapping.optimal);
@@ -273,15 +273,19 @@ TEST(MappingOfGrids, ArePlacedWithinFivePercentOfTheBoundOnTreesOf4096Devices) {
   const auto chain = AxisPattern::kChain;
   const auto all = AxisPattern::kAllPairs;
   const std::vector<GridCase> cases = {
-      {{8, 512}, {axis("dp", 64, ring, 400), axis("pp", 8, chain, 100), axis("tp", 8, ring, 3000)}},
+      {{8, 512},
+       {mapping_axis("dp", 64, ring, 400), mapping_axis("pp", 8, chain, 100),
+        mapping_axis("tp", 8, ring, 3000)}},
       {{8, 16, 32},
-       {axis("dp", 128, ring, 400), axis("pp", 8, chain, 100), axis("tp", 4, ring, 900)}},
+       {mapping_axis("dp", 128, ring, 400), mapping_axis("pp", 8, chain, 100),
+        mapping_axis("tp", 4, ring, 900)}},
       {{8, 8, 8, 8},
-       {axis("dp", 64, ring, 50), axis("pp", 16, chain, 100), axis("tp", 4, ring, 900)}},
+       {mapping_axis("dp", 64, ring, 50), mapping_axis("pp", 16, chain, 100),
+        mapping_axis("tp", 4, ring, 900)}},
       {{8, 4, 16, 8},
-       {axis("dp", 32, ring, 300), axis("cp", 4, ring, 600), axis("pp", 4, chain, 90),
-        axis("tp", 8, ring, 3000)}},
-      {{4, 16, 64}, {axis("dp", 256, ring, 300), axis("ep", 16, all, 20)}},
+       {mapping_axis("dp", 32, ring, 300), mapping_axis("cp", 4, ring, 600),
+        mapping_axis("pp", 4, chain, 90), mapping_axis("tp", 8, ring, 3000)}},
+      {{4, 16, 64}, {mapping_axis("dp", 256, ring, 300), mapping_axis("ep", 16, all, 20)}},
   };
   for (const GridCase& one : cases) {
     const Cluster cluster(tree_of(one.fans));
@@ -308,7 +312,7 @@ TEST(MappingOfGraphs, FindsNestedGroupsOfRanksInRandomOrder) {
     Dice dice(7);
     const Cluster cluster(tree_of(fans));
     const MappingInput planted = nested_cliques(fans);
-    const MappingInput input = renamed(planted, dice);
+    const MappingInput input = mapping_renamed(planted, dice);
     const Mapping mapping = map_ranks(input, cluster);
     const double least = cost_of_order(planted, cluster);
     expect_valid(mapping, input, cluster);
@@ -318,16 +322,16 @@ TEST(MappingOfGraphs, FindsNestedGroupsOfRanksInRandomOrder) {
 
 TEST(MappingOfGraphs, IsAsGoodWithoutTheGridAsWithIt) {
   const Cluster cluster(tree_of({8, 16, 32}));
-  const MappingInput grid =
-      grid_input({axis("dp", 128, AxisPattern::kRing, 400), axis("pp", 8, AxisPattern::kChain, 100),
-                  axis("tp", 4, AxisPattern::kRing, 900)});
+  const MappingInput grid = grid_input({mapping_axis("dp", 128, AxisPattern::kRing, 400),
+                                        mapping_axis("pp", 8, AxisPattern::kChain, 100),
+                                        mapping_axis("tp", 4, AxisPattern::kRing, 900)});
   MappingInput traffic;
   traffic.needs = grid.needs;
   for (int i = 0; i < 3; ++i)
     for (const RankTraffic& sent : axis_traffic(*grid.grid, i)) traffic.traffic.push_back(sent);
   Dice dice(5);
   const double with = map_ranks(grid, cluster).cost.cost.value();
-  const double without = map_ranks(renamed(traffic, dice), cluster).cost.cost.value();
+  const double without = map_ranks(mapping_renamed(traffic, dice), cluster).cost.cost.value();
   EXPECT_LE(without, 1.05 * with);
 }
 
@@ -345,19 +349,21 @@ TEST(MappingOfGraphs, CostsTheSameWhateverTheNumbersOfRanks) {
     const Mapping again = map_ranks(input, cluster);
     EXPECT_EQ(first.devices, again.devices);
     const double cost = first.cost.cost.value();
-    EXPECT_NEAR(map_ranks(renamed(input, dice), cluster).cost.cost.value(), cost, 1e-9 * cost);
+    EXPECT_NEAR(map_ranks(mapping_renamed(input, dice), cluster).cost.cost.value(), cost,
+                1e-9 * cost);
   }
 }
 
 TEST(MappingOfGrids, CostTheSameWhateverTheNumbersOfRanks) {
   const Cluster cluster(tree_of({8, 4, 4}));
-  const MappingInput grid =
-      grid_input({axis("dp", 8, AxisPattern::kRing, 400), axis("pp", 4, AxisPattern::kChain, 100),
-                  axis("tp", 4, AxisPattern::kRing, 900)});
+  const MappingInput grid = grid_input({mapping_axis("dp", 8, AxisPattern::kRing, 400),
+                                        mapping_axis("pp", 4, AxisPattern::kChain, 100),
+                                        mapping_axis("tp", 4, AxisPattern::kRing, 900)});
   const double cost = map_ranks(grid, cluster).cost.cost.value();
   for (uint64_t seed = 0; seed < 3; ++seed) {
     Dice dice(seed);
-    EXPECT_NEAR(map_ranks(renamed(grid, dice), cluster).cost.cost.value(), cost, 1e-9 * cost);
+    EXPECT_NEAR(map_ranks(mapping_renamed(grid, dice), cluster).cost.cost.value(), cost,
+                1e-9 * cost);
   }
 }
 
@@ -381,7 +387,7 @@ TEST(MappingOfGraphs, KeepsHeavyRingsInMachinesOfTheirKindInLargeClusters) {
     if (r < 256) planted.traffic.push_back({r, r + 256, Bytes(1'000'000)});
   }
   Dice dice(3);
-  const MappingInput input = renamed(planted, dice);
+  const MappingInput input = mapping_renamed(planted, dice);
   const Mapping mapping = map_ranks(input, cluster);
   expect_valid(mapping, input, cluster);
   for (const RankTraffic& sent : input.traffic)
@@ -418,10 +424,12 @@ TEST(MappingReport, NamesCostProofBusiestChannelAndLevels) {
 
 TEST(MappingBound, OfGridsIsBelowTheBestOfAllPermutationsOnUnlikeTrees) {
   const std::vector<std::vector<GridAxis>> grids = {
-      {axis("a", 2, AxisPattern::kRing, 10), axis("b", 4, AxisPattern::kRing, 7)},
-      {axis("a", 2, AxisPattern::kChain, 10), axis("b", 3, AxisPattern::kAllPairs, 7)},
-      {axis("a", 4, AxisPattern::kChain, 10), axis("b", 2, AxisPattern::kAllPairs, 20)},
-      {axis("a", 7, AxisPattern::kRing, 10)}};
+      {mapping_axis("a", 2, AxisPattern::kRing, 10), mapping_axis("b", 4, AxisPattern::kRing, 7)},
+      {mapping_axis("a", 2, AxisPattern::kChain, 10),
+       mapping_axis("b", 3, AxisPattern::kAllPairs, 7)},
+      {mapping_axis("a", 4, AxisPattern::kChain, 10),
+       mapping_axis("b", 2, AxisPattern::kAllPairs, 20)},
+      {mapping_axis("a", 7, AxisPattern::kRing, 10)}};
   for (uint64_t seed = 0; seed < 30; ++seed) {
     Dice dice(seed);
     const Cluster cluster = random_cluster(dice);

@@ -17,7 +17,7 @@ namespace tessera {
 namespace {
 
 /// "all-gather y: [@d, *] -> [*, *]" a line an exchange, in program order.
-std::vector<std::string> exchanges(const Program& program) {
+std::vector<std::string> lower_exchanges(const Program& program) {
   std::vector<std::string> lines;
   for (const Instruction& i : program.instructions)
     if (const ExchangeStep* step = i.exchange())
@@ -64,7 +64,7 @@ TEST(Partition, TwoMatmulsSplitByRowsAndThenByColumnsNeedTheseExchanges) {
                                    shard_op("Y1", "[P(), P(None,\"d\")]")};
   const Program program = partition(graph, propagate(graph, mesh_of("d=2"), marks));
   std::vector<std::string> about_matmuls;
-  for (const std::string& line : exchanges(program))
+  for (const std::string& line : lower_exchanges(program))
     if (line.find("loss") == std::string::npos) about_matmuls.push_back(line);
   EXPECT_THAT(about_matmuls, testing::ElementsAre(
                                  "all-gather Y0 [*, *]",                         // forward
@@ -105,7 +105,7 @@ TEST(Partition, AValueIsReshardedToOnePlacementOnce) {
   b.slice(y, {0, 0}, {4, 8}, {1, 1}, "q");
   const Program program =
       partition(graph, propagate(graph, mesh_of("d=2"), {shard_tensor("x", "P(\"d\")")}));
-  EXPECT_THAT(exchanges(program), testing::ElementsAre("halo y [@d~4(+0:+0), *]"));
+  EXPECT_THAT(lower_exchanges(program), testing::ElementsAre("halo y [@d~4(+0:+0), *]"));
 }
 
 TEST(InPlace, AnElementWiseUpdateTakesThePlaceOfItsVariable) {
@@ -196,7 +196,7 @@ TEST(Partition, AMarkOnALinearOpMakesAddendsOfAWholeTensor) {
   b.unary("neg", b.input("x", f32({4})), "y");
   const Program program =
       partition(graph, propagate(graph, mesh_of("d=2"), {shard_op("y", "[d: Partial(sum)]")}));
-  EXPECT_THAT(exchanges(program), testing::ElementsAre("slice x [*] {partial sum: d}"));
+  EXPECT_THAT(lower_exchanges(program), testing::ElementsAre("slice x [*] {partial sum: d}"));
 }
 
 TEST(MicroBatches, AreFedToAProgramWithoutOps) {

@@ -35,7 +35,7 @@ Plan divided_weights() {
   return {.meshes = one_axis("dp=4"), .bucket = Bytes(1), .marks = marks};
 }
 
-Graph two_convolutions() {
+Graph optional_passes_two_convolutions() {
   Graph graph;
   Builder b(graph);
   const ValueId x = b.input("x", {DType::kF32, {2, 3, 8, 5}});
@@ -78,7 +78,7 @@ TEST(OptionalPasses, ChangeTheProgramsThatTheyAreFor) {
   const Graph layers = testing_layers::square_layers(3, 8, 16);
   EXPECT_TRUE(changes_the_program("buckets", layers, divided_weights()));
   EXPECT_TRUE(changes_the_program("prefetch", layers, divided_weights()));
-  EXPECT_TRUE(changes_the_program("halos", two_convolutions(), computed_halos()));
+  EXPECT_TRUE(changes_the_program("halos", optional_passes_two_convolutions(), computed_halos()));
   EXPECT_TRUE(changes_the_program("collective-matmul", gathered_product(), in_chunks()));
 }
 
@@ -120,7 +120,7 @@ TEST(OptionalPasses, AnIssuePointAfterItsExchangeIsFound) {
 
 // As a pass like halos would, that widens an op by less than its reader needs.
 TEST(OptionalPasses, AHaloThatIsTooSmallIsFound) {
-  Compiled made = compile(two_convolutions(), computed_halos());
+  Compiled made = compile(optional_passes_two_convolutions(), computed_halos());
   const auto is_widened = [](const RegisterForm& reg) {
     return reg.name == "y1" && reg.attr.has_windows();
   };

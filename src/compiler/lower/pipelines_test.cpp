@@ -24,18 +24,19 @@ NamedMesh device(const std::string& name, Rank rank) {
 }
 
 constexpr int kStages = 4;
-constexpr int64_t kRows = 512, kWidth = 16, kLayersOfAStage = 6;
+constexpr int64_t kPipelinesRows = 512, kPipelinesWidth = 16, kLayersOfAStage = 6;
 
 /// Layers of a product and a tanh, with a loss and an update; a quarter of them is a stage.
-Graph layers() {
+Graph pipelines_layers() {
   Graph graph;
   Builder b(graph);
-  ValueId h = b.unary("abs", b.input("x", f32({kRows, kWidth})), "stage.0.first");
+  ValueId h = b.unary("abs", b.input("x", f32({kPipelinesRows, kPipelinesWidth})), "stage.0.first");
   std::vector<ValueId> weights;
   for (int layer = 0; layer < kStages * kLayersOfAStage; ++layer) {
     const auto scope = b.scope("stage." + std::to_string(layer / kLayersOfAStage) + ".layer." +
                                std::to_string(layer % kLayersOfAStage));
-    weights.push_back(b.variable("w", f32({kWidth, kWidth}), Initializer::normal(0, 1)));
+    weights.push_back(
+        b.variable("w", f32({kPipelinesWidth, kPipelinesWidth}), Initializer::normal(0, 1)));
     h = b.unary("tanh", b.dot(h, weights.back(), "mk,kn->mn", "dot"), "tanh");
   }
   const ValueId loss = b.reduce_sum(h, {0, 1}, "loss");
@@ -54,11 +55,11 @@ Compiled four_stages(int64_t micro_batches, PipelineKind schedule, int64_t max_i
     meshes.push_back(device(name, s));
     marks.push_back(stage("stage." + std::to_string(s) + ".*", name));
   }
-  return compile(layers(), Plan{.meshes = meshes,
-                                .micro_batches = micro_batches,
-                                .schedule = schedule,
-                                .max_in_flight = max_in_flight,
-                                .marks = marks});
+  return compile(pipelines_layers(), Plan{.meshes = meshes,
+                                          .micro_batches = micro_batches,
+                                          .schedule = schedule,
+                                          .max_in_flight = max_in_flight,
+                                          .marks = marks});
 }
 
 /// What a stage keeps from forward to backward: the most of it at any time of a step.
@@ -149,7 +150,8 @@ Compiled with_second_mesh(const std::string& view_of) {
   std::vector<Mark> marks = {stage("stage.{0,1}.*", "first"), stage("stage.{2,3}.*", "last"),
                              stage("stage.0.layer.1.*", "wide"), shard_tensor("x", "P(\"dp\")"),
                              shard_tensor("stage.0.layer.1.w", "P(None, \"tp\")")};
-  return compile(layers(), Plan{.meshes = meshes, .micro_batches = 4, .marks = std::move(marks)},
+  return compile(pipelines_layers(),
+                 Plan{.meshes = meshes, .micro_batches = 4, .marks = std::move(marks)},
                  {.dump = {}, .verify_passes = true});
 }
 
@@ -202,9 +204,9 @@ TEST(Pipelines, OneForwardOneBackwardKeepsMinOfMAndPMinusSMicroBatches) {
 // The arena also has the step's input, what kernels work on, and, under 1F1B at its fullest, the
 // gradients added up so far, which F-then-B begins when it is at its fullest. A stage goes on while
 // the next one takes what it made: under 1F1B that comes on top, under F-then-B it is kept anyway.
-constexpr int64_t kGradientsOfAStage = kLayersOfAStage * kWidth * kWidth * 4;
+constexpr int64_t kGradientsOfAStage = kLayersOfAStage * kPipelinesWidth * kPipelinesWidth * 4;
 constexpr int64_t on_its_way(int64_t micro_batches) {
-  return kRows / micro_batches * kWidth * 4;
+  return kPipelinesRows / micro_batches * kPipelinesWidth * 4;
 }
 
 TEST(Pipelines, OneForwardOneBackwardKeepsThreeEighthsLessOfFourMicroBatches) {
@@ -227,7 +229,7 @@ TEST(Pipelines, OneForwardOneBackwardKeepsHalfOfEightMicroBatchesAtTheFullestSta
             all.bytes[0] - one.bytes[0] - kGradientsOfAStage - on_its_way(8));
 }
 
-int exchanges(const TaskGraph& graph) {
+int pipelines_exchanges(const TaskGraph& graph) {
   return static_cast<int>(
       std::count_if(graph.tasks.begin(), graph.tasks.end(),
                     [](const Task& task) { return task.kind == Task::Kind::kExchange; }));
@@ -240,7 +242,7 @@ TEST(Pipelines, ThreeOpsOnTwoDevicesNeedOneCopy) {
   graph.add_output("z", b.unary("abs", y, "three"));
   const Compiled compiled = compile(graph, Meshes{device("zero", 0), device("one", 1)},
                                     {stage("one", "zero"), stage("three", "one")});
-  EXPECT_EQ(exchanges(compiled.tasks), 1);
+  EXPECT_EQ(pipelines_exchanges(compiled.tasks), 1);
 }
 
 TEST(Pipelines, AnInputIsFedOnEveryMeshThatWantsIt) {
@@ -251,7 +253,7 @@ TEST(Pipelines, AnInputIsFedOnEveryMeshThatWantsIt) {
   graph.add_output("z", b.unary("abs", x, "two"));
   const Compiled compiled = compile(graph, Meshes{device("zero", 0), device("one", 1)},
                                     {stage("one", "zero"), stage("two", "one")});
-  EXPECT_EQ(exchanges(compiled.tasks), 0);
+  EXPECT_EQ(pipelines_exchanges(compiled.tasks), 0);
   EXPECT_EQ(compiled.tasks.inputs.size(), 2u);
 }
 
@@ -313,7 +315,7 @@ TEST(Pipelines, GradientsOfSeveralUsesAreSummedBeforeTheyTravel) {
   add_training(b, loss, {.kind = OptimizerKind::kSgd});
   const Compiled compiled = compile(graph, Meshes{device("zero", 0), device("one", 1)},
                                     {stage("y", "zero"), stage("left", "one")});
-  EXPECT_EQ(exchanges(compiled.tasks), 2);  // y there, its gradient back
+  EXPECT_EQ(pipelines_exchanges(compiled.tasks), 2);  // y there, its gradient back
 }
 
 // ---- scalars that all meshes read ----
@@ -342,7 +344,7 @@ TEST(Pipelines, ScalarsOfTheOptimizerAreComputedOnEveryMeshThatReadsThem) {
                             .micro_batches = m,
                             .marks = {stage("one", "zero"), stage("two", "one")}});
     // y of the first layer there and its gradient back, for each micro-batch
-    EXPECT_EQ(exchanges(compiled.tasks), 2 * m);
+    EXPECT_EQ(pipelines_exchanges(compiled.tasks), 2 * m);
     for (const char* name : {"optimizer.rate", "optimizer.epsilon", "optimizer.decay"}) {
       std::vector<MeshIndex> meshes;
       for (const Task& task : compiled.tasks.tasks)

@@ -80,15 +80,15 @@ Case make_divided() {
       compile(made.graph, std::make_shared<const Mesh>(parse_mesh("dp=2 tp=2")), marks).tasks;
   return made;
 }
-const Case& divided() {
+const Case& region_faults_divided() {
   static const Case made = make_divided();
   return made;
 }
 
 /// What the check says; "" when it lets the task graph pass.
-std::string finding(const TaskGraph& tasks) {
+std::string region_faults_finding(const TaskGraph& tasks) {
   try {
-    check_placements(divided().graph, tasks, divided().micro_batches);
+    check_placements(region_faults_divided().graph, tasks, region_faults_divided().micro_batches);
     return "";
   } catch (const InternalError& error) {
     return error.what();
@@ -97,7 +97,7 @@ std::string finding(const TaskGraph& tasks) {
 
 /// The task graph with `plant` done to what op `name` runs.
 TaskGraph with_planted(std::string_view name, const std::function<void(Control&)>& plant) {
-  TaskGraph tasks = divided().tasks;
+  TaskGraph tasks = region_faults_divided().tasks;
   const auto plant_into = [&](std::shared_ptr<const Control>& control) {
     Control changed = *control;
     plant(changed);
@@ -117,7 +117,7 @@ TaskGraph with_planted(std::string_view name, const std::function<void(Control&)
 }
 
 const Control& control_of(std::string_view name) {
-  for (const Task& task : divided().tasks.tasks)
+  for (const Task& task : region_faults_divided().tasks.tasks)
     for (const KernelStep& step : task.steps)
       if (step.op == name) return *step.control;
   throw InternalError("no op of that name");
@@ -136,7 +136,7 @@ void expect_found(std::string_view name, const std::function<bool(const TaskForm
       const TaskGraph tasks = with_planted(name, [&](Control& control) {
         plant(control.regions[r], control.regions[r].tasks.form(t));
       });
-      EXPECT_THAT(finding(tasks), says)
+      EXPECT_THAT(region_faults_finding(tasks), says)
           << name << ", region " << r << ", task " << control_of(name).regions[r].tasks[t].name;
     }
   EXPECT_GT(planted, 0) << "the fault has a place in " << name;
@@ -150,7 +150,7 @@ bool resolves(const TaskForm& task) {
 const auto kFound = HasSubstr("internal error: placements: ");
 
 TEST(RegionFaults, NoneAreInWhatIsCompiled) {
-  EXPECT_EQ(finding(divided().tasks), "");
+  EXPECT_EQ(region_faults_finding(region_faults_divided().tasks), "");
 }
 
 TEST(RegionFaults, AMissingReductionIsFound) {
@@ -175,7 +175,7 @@ TEST(RegionFaults, APredicateThatEachRankTakesFromItsOwnRowsIsFound) {
     for (TaskForm& task : condition.tasks.forms())
       if (resolves(task)) leave_out(condition, task);
   });
-  EXPECT_EQ(finding(tasks),
+  EXPECT_EQ(region_faults_finding(tasks),
             "internal error: placements: op 'loop.condition.goes_on' takes input 0 before its min "
             "over dp is taken");
 }
@@ -243,25 +243,26 @@ TEST(RegionFaults, CarriedValuesThatTradePlacesAreFound) {
     for (TaskGraph& region : control.regions)
       std::swap(region.variables[1].value, region.variables[2].value);
   });
-  EXPECT_THAT(finding(tasks), kFound);
+  EXPECT_THAT(region_faults_finding(tasks), kFound);
 }
 
 TEST(RegionFaults, BranchesThatTradePlacesAreFound) {
   EXPECT_THAT(
-      finding(with_planted(
+      region_faults_finding(with_planted(
           "choice", [](Control& control) { std::swap(control.regions[0], control.regions[1]); })),
       kFound);
 }
 
 TEST(RegionFaults, AnotherBoundOfTheIterationsIsFound) {
-  EXPECT_EQ(finding(with_planted("loop", [](Control& control) { control.max_iterations = 4; })),
+  EXPECT_EQ(region_faults_finding(
+                with_planted("loop", [](Control& control) { control.max_iterations = 4; })),
             "internal error: placements: op 'loop' makes another number of iterations");
 }
 
 TEST(RegionFaults, AnIfInThePlaceOfAWhileIsFound) {
-  EXPECT_EQ(
-      finding(with_planted("loop", [](Control& control) { control.kind = Control::Kind::kIf; })),
-      "internal error: placements: op 'loop' does not run its regions");
+  EXPECT_EQ(region_faults_finding(
+                with_planted("loop", [](Control& control) { control.kind = Control::Kind::kIf; })),
+            "internal error: placements: op 'loop' does not run its regions");
 }
 
 TEST(RegionFaults, ACarriedValueThatAIterationLeavesAsItWasIsFound) {
@@ -272,7 +273,7 @@ TEST(RegionFaults, ACarriedValueThatAIterationLeavesAsItWasIsFound) {
                                 [](const KernelForm& step) { return step.op == "loop.body.rest"; });
   });
   EXPECT_EQ(left_out, 1U);
-  EXPECT_THAT(finding(tasks), kFound);
+  EXPECT_THAT(region_faults_finding(tasks), kFound);
 }
 
 }  // namespace

@@ -26,7 +26,7 @@ namespace {
 
 using testing::ElementsAre;
 
-constexpr int64_t kRows = 24, kWidth = 4;
+constexpr int64_t kUnrollRows = 24, kUnrollWidth = 4;
 
 const std::vector<Mark> kByRows = {shard_tensor("x", "P(\"dp\")")};
 
@@ -38,22 +38,23 @@ Program rolled(const Graph& graph, int64_t micro_batches,
   return partition(graph, sharded, meshes, {.micro_batches = micro_batches});
 }
 
-Graph layers() {
-  return testing_layers::square_layers(2, kRows, kWidth);
+Graph unroll_layers() {
+  return testing_layers::square_layers(2, kUnrollRows, kUnrollWidth);
 }
 
 /// y = x w, and the sum of its elements.
 Graph one_layer() {
   Graph graph;
   Builder b(graph);
-  const ValueId x = b.input("x", {DType::kF32, {kRows, kWidth}});
-  const ValueId w = b.variable("w", {DType::kF32, {kWidth, kWidth}}, Initializer::constant(1));
+  const ValueId x = b.input("x", {DType::kF32, {kUnrollRows, kUnrollWidth}});
+  const ValueId w =
+      b.variable("w", {DType::kF32, {kUnrollWidth, kUnrollWidth}}, Initializer::constant(1));
   const ValueId y = b.dot(x, w, "mk,kn->mn", "y");
   graph.add_output("sum", b.reduce_sum(y, {0, 1}, "sum"));
   return graph;
 }
 
-std::vector<std::string> lines_of(const Program& program) {
+std::vector<std::string> unroll_lines_of(const Program& program) {
   std::vector<std::string> lines;
   std::string text = to_text(program);
   for (size_t end = text.find('\n'); end != std::string::npos; end = text.find('\n')) {
@@ -72,7 +73,7 @@ std::vector<std::string> register_names(const Program& program) {
 // ---- the rolled form ----
 
 TEST(RolledForm, DoesNotGrowWithTheNumberOfMicroBatches) {
-  const Graph graph = layers();
+  const Graph graph = unroll_layers();
   const Program two = rolled(graph, 2);
   EXPECT_NO_THROW(verify(two, "partition"));
   for (const int64_t micro_batches : {3, 4, 12}) {
@@ -84,7 +85,7 @@ TEST(RolledForm, DoesNotGrowWithTheNumberOfMicroBatches) {
 }
 
 TEST(RolledForm, HasEachOpOnceAndSumsOverMicroBatchesAsOneInstruction) {
-  EXPECT_THAT(lines_of(rolled(one_layer(), 3)),
+  EXPECT_THAT(unroll_lines_of(rolled(one_layer(), 3)),
               ElementsAre("mesh dp=2", "input x: f32[8@dp, 4]", "variable w: f32[4, 4]",
                           "y #i = dot_general(x #i, w): f32[8@dp, 4]",
                           "sum #i = reduce.sum(y #i): f32[] {partial sum: dp}",
@@ -95,7 +96,7 @@ TEST(RolledForm, HasEachOpOnceAndSumsOverMicroBatchesAsOneInstruction) {
 }
 
 TEST(RolledForm, IsNotMadeOfOneMicroBatch) {
-  const Graph graph = layers();
+  const Graph graph = unroll_layers();
   const Meshes meshes = one_mesh(std::make_shared<const Mesh>(parse_mesh("dp=2")));
   const Program program = partition(graph, propagate(graph, meshes, kByRows), meshes, {});
   EXPECT_FALSE(program.rolled.has_value());
@@ -103,7 +104,7 @@ TEST(RolledForm, IsNotMadeOfOneMicroBatch) {
 }
 
 TEST(RolledForm, IsUpdatedInPlace) {
-  Program program = rolled(layers(), 4);
+  Program program = rolled(unroll_layers(), 4);
   update_variables_in_place(program);
   for (size_t v = 0; v < program.variables.size(); ++v) {
     const RegisterForm& next = program.registers[program.next[v]];
@@ -115,7 +116,7 @@ TEST(RolledForm, IsUpdatedInPlace) {
 // ---- passes over the rolled form ----
 
 TEST(RolledForm, HasAnOrderOfAllMicroBatches) {
-  const Graph graph = layers();
+  const Graph graph = unroll_layers();
   for (const int64_t micro_batches : {2, 4}) {
     Program program = rolled(graph, micro_batches);
     const int instructions = program.instructions.size();
@@ -130,7 +131,7 @@ TEST(RolledForm, HasAnOrderOfAllMicroBatches) {
 }
 
 TEST(RolledForm, HasTheInstructionsOfAPassNextToEachOther) {
-  const Graph graph = layers();
+  const Graph graph = unroll_layers();
   Program program = rolled(graph, 4);
   order_instructions(program, graph, {.micro_batches = 4});
   std::vector<std::optional<PassKind>> passes;
@@ -142,7 +143,7 @@ TEST(RolledForm, HasTheInstructionsOfAPassNextToEachOther) {
 }
 
 TEST(RolledForm, GradientsAreExchangedAfterTheLastMicroBatch) {
-  const Graph graph = layers();
+  const Graph graph = unroll_layers();
   Program program = rolled(graph, 4);
   order_instructions(program, graph, {.micro_batches = 4});
   exchange_in_buckets(program, Bytes(1));
@@ -165,7 +166,7 @@ TEST(RolledForm, GradientsAreExchangedAfterTheLastMicroBatch) {
 // ---- unrolling ----
 
 TEST(Unroll, MakesTheInstructionsOfEachMicroBatchOpByOp) {
-  EXPECT_THAT(lines_of(unroll(rolled(one_layer(), 3))),
+  EXPECT_THAT(unroll_lines_of(unroll(rolled(one_layer(), 3))),
               ElementsAre("mesh dp=2", "input x: f32[8@dp, 4]", "input x: f32[8@dp, 4]",
                           "input x: f32[8@dp, 4]", "variable w: f32[4, 4]",
                           "y #0 = dot_general(x #0, w): f32[8@dp, 4]",
@@ -195,7 +196,7 @@ TEST(Unroll, RegistersSayWhichRowsOfTheBatchTheyHold) {
     const MicroBatch& part = reg.micro_batch;
     if (reg.name.text().starts_with("y #")) {
       EXPECT_EQ(part.dim, 0);
-      EXPECT_EQ(part.begin, part.index * kRows / 3) << reg.name;
+      EXPECT_EQ(part.begin, part.index * kUnrollRows / 3) << reg.name;
     } else if (reg.name.text().starts_with("sum.sum")) {
       EXPECT_EQ(part, (MicroBatch{1, -1, 0}));
     } else if (reg.name == "sum" || reg.name == "w") {
@@ -207,8 +208,9 @@ TEST(Unroll, RegistersSayWhichRowsOfTheBatchTheyHold) {
 TEST(Unroll, OnlyTheCompleteSumIsInTheMemoryOfAVariable) {
   Graph graph;
   Builder b(graph);
-  const ValueId x = b.input("x", {DType::kF32, {kRows, kWidth}});
-  const ValueId total = b.variable("total", {DType::kF32, {kWidth}}, Initializer::constant(0));
+  const ValueId x = b.input("x", {DType::kF32, {kUnrollRows, kUnrollWidth}});
+  const ValueId total =
+      b.variable("total", {DType::kF32, {kUnrollWidth}}, Initializer::constant(0));
   graph.add_output("mean", b.reduce_sum(total, {0}, "mean"));
   graph.set_next(total, b.reduce_sum(x, {0}, "columns"));
   Program program = rolled(graph, 4, {});
@@ -272,7 +274,7 @@ TEST(Unroll, TakesMicroBatchesInAnyOrder) {
 Graph branch() {
   Graph graph;
   Builder b(graph);
-  const ValueId x = b.input("x", {DType::kF32, {kRows, kWidth}});
+  const ValueId x = b.input("x", {DType::kF32, {kUnrollRows, kUnrollWidth}});
   const ValueId predicate = b.input("predicate", {DType::kBool, {}});
   const auto opposite = [](Builder& region, const RegionValues& values) {
     return std::vector{region.unary("neg", values.captured[0], "opposite")};
@@ -316,8 +318,8 @@ TEST(Unroll, LowersRegionsOfEachMicroBatch) {
 Graph branch_of_two() {
   Graph graph;
   Builder b(graph);
-  const ValueId x = b.input("x", {DType::kF32, {kRows, kWidth}});
-  const ValueId w = b.variable("w", {DType::kF32, {kWidth}}, Initializer::constant(1));
+  const ValueId x = b.input("x", {DType::kF32, {kUnrollRows, kUnrollWidth}});
+  const ValueId w = b.variable("w", {DType::kF32, {kUnrollWidth}}, Initializer::constant(1));
   const ValueId predicate = b.input("predicate", {DType::kBool, {}});
   const auto region = [](const char* op) {
     return [op](Builder& inside, const RegionValues& values) {

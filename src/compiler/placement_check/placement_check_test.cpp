@@ -103,7 +103,7 @@ const Case& pipelined() {
 }
 
 /// The message of the check; "" when it finds nothing.
-std::string finding(const Case& given, TaskGraph tasks) {
+std::string placement_check_finding(const Case& given, TaskGraph tasks) {
   try {
     link(tasks);
     check_placements(given.graph, tasks, given.micro_batches);
@@ -154,8 +154,9 @@ void expect_found(const Case& given, const Positions& positions,
     const auto& [task, step] = positions[i];
     TaskGraph tasks = given.tasks;
     plant(tasks, tasks.tasks.form(task), step);
-    EXPECT_THAT(finding(given, tasks), says) << "planted in task " << task.value() << " '"
-                                             << given.tasks.tasks[task].name << "', step " << step;
+    EXPECT_THAT(placement_check_finding(given, tasks), says)
+        << "planted in task " << task.value() << " '" << given.tasks.tasks[task].name << "', step "
+        << step;
   }
 }
 
@@ -185,13 +186,13 @@ const auto kFound = HasSubstr("internal error: placements: ");
 
 TEST(PlacementCheck, PassesCompiledPrograms) {
   for (const Case& given : {std::cref(divided()), std::cref(pipelined())})
-    EXPECT_EQ(finding(given, given.tasks), "");
+    EXPECT_EQ(placement_check_finding(given, given.tasks), "");
 }
 
 TEST(PlacementCheck, PassesPartsThatAreUnevenOrEmpty) {
   for (const char* mesh : {"tp=3", "tp=64", "a=2 tp=40", "tp=2:1", "a=2 tp=1:5:2"}) {
     const Case given = one_product(mesh);
-    EXPECT_EQ(finding(given, given.tasks), "") << mesh;
+    EXPECT_EQ(placement_check_finding(given, given.tasks), "") << mesh;
   }
 }
 
@@ -211,7 +212,7 @@ TEST(PlacementCheck, PassesAnOutputOfWhichEachMicroBatchMakesItsRows) {
                               {stage("by_rows", "first"), stage("whole", "last")}, 2);
   EXPECT_EQ(given.tasks.inputs.size(), 3u) << "two micro-batches, and the whole";
   EXPECT_TRUE(given.tasks.results.empty());
-  EXPECT_EQ(finding(given, given.tasks), "");
+  EXPECT_EQ(placement_check_finding(given, given.tasks), "");
 }
 
 // ---- weights ----
@@ -243,7 +244,7 @@ TEST(PlacementCheck, PassesPartsWithWeights) {
   for (const char* mesh : {"dp=2:1", "dp=1:3 tp=2"})
     for (const int64_t micro_batches : {1, 2}) {
       const Case given = weighted(mesh, micro_batches);
-      EXPECT_EQ(finding(given, given.tasks), "") << mesh;
+      EXPECT_EQ(placement_check_finding(given, given.tasks), "") << mesh;
     }
 }
 
@@ -378,7 +379,7 @@ TEST(PlacementCheck, NamesTheOpThatTakesPartialValues) {
            tasks, [](const Task& t) { return t.parts[0].exchange.from.partial.empty(); }))
     if (tasks.tasks[task].name.text().find("product") != std::string::npos)
       leave_out(tasks, tasks.tasks.form(task));
-  EXPECT_EQ(finding(given, tasks),
+  EXPECT_EQ(placement_check_finding(given, tasks),
             "internal error: placements: op 'y' takes partial values over tp as input 0 and is not "
             "linear in exactly that");
 }
@@ -415,7 +416,7 @@ TEST(PlacementCheck, FindsARegisterThatIsDeclaredInAnotherPlacement) {
     if (is_workspace || reg.attr.dims.empty() || reg.attr.uses(1)) continue;
     reg.attr.dims.back().axes.push_back(1);
     ++planted;
-    EXPECT_THAT(finding(given, tasks), kFound) << reg.name;
+    EXPECT_THAT(placement_check_finding(given, tasks), kFound) << reg.name;
   }
   EXPECT_GT(planted, 15);
 }
@@ -582,7 +583,8 @@ TEST(PlacementCheck, FindsAnInputThatBeginsAtOtherRows) {
     if (reg.micro_batch.index < 0) continue;
     reg.micro_batch.begin += 1;
     ++planted;
-    EXPECT_THAT(finding(given, tasks), HasSubstr("is declared to begin at row")) << reg.name;
+    EXPECT_THAT(placement_check_finding(given, tasks), HasSubstr("is declared to begin at row"))
+        << reg.name;
   }
   EXPECT_GT(planted, 0);
 }
@@ -596,7 +598,7 @@ TEST(PlacementCheck, FindsAVariableThatDoesNotBecomeItsNextValue) {
     for (RegisterIndex r : tasks.registers.indices())
       if (tasks.registers[r].variable == static_cast<int>(v) && r != tasks.variables[v].value)
         tasks.registers.form(r).storage = Register::Storage::kArena;
-    EXPECT_THAT(finding(given, tasks),
+    EXPECT_THAT(placement_check_finding(given, tasks),
                 HasSubstr("variable '" + tasks.variables[v].name + "' ends the step as '" +
                           tasks.variables[v].name + "'"));
   }
@@ -607,9 +609,11 @@ TEST(PlacementCheck, FindsAWrongAndAMissingOutput) {
   TaskGraph tasks = given.tasks;
   tasks.tasks.forms().back().inputs.clear();
   tasks.results[0].second = tasks.inputs[0].value;
-  EXPECT_EQ(finding(given, tasks), "internal error: placements: output 'y' is 'y' and returns 'x'");
+  EXPECT_EQ(placement_check_finding(given, tasks),
+            "internal error: placements: output 'y' is 'y' and returns 'x'");
   tasks.results.clear();
-  EXPECT_EQ(finding(given, tasks), "internal error: placements: output 'y' is not returned");
+  EXPECT_EQ(placement_check_finding(given, tasks),
+            "internal error: placements: output 'y' is not returned");
 }
 
 }  // namespace

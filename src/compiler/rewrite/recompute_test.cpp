@@ -31,7 +31,7 @@ std::string text_with(std::string_view text, const std::vector<std::string>& nam
   return testing::text_after(text, passes, bounds);
 }
 
-constexpr std::string_view kChain =
+constexpr std::string_view kRecomputeChain =
     "input x: f32[4]\n"
     "a = exp(x): f32[4]\n"
     "b = neg(a): f32[4]\n"
@@ -42,7 +42,7 @@ constexpr std::string_view kChain =
     "output q = q\n";
 
 TEST(Recompute, StandsBeforeTheFirstReaderInTheBackward) {
-  EXPECT_EQ(text_with(kChain, {"a", "b"}),
+  EXPECT_EQ(text_with(kRecomputeChain, {"a", "b"}),
             "input x: f32[4]\n"
             "a = exp(x): f32[4]\n"
             "b = neg(a): f32[4]\n"
@@ -56,26 +56,26 @@ TEST(Recompute, StandsBeforeTheFirstReaderInTheBackward) {
 }
 
 TEST(Recompute, ReadsWhatIsKept) {
-  const std::string text = text_with(kChain, {"b"});
+  const std::string text = text_with(kRecomputeChain, {"b"});
   EXPECT_THAT(text, HasSubstr("b.recompute = neg(a): f32[4] @backward <- recompute b\n"));
   EXPECT_THAT(text, Not(HasSubstr("a.recompute")));
 }
 
 TEST(Recompute, StaysInAStage) {
-  const Graph graph = parse_graph(kChain);
+  const Graph graph = parse_graph(kRecomputeChain);
   RewriteBounds bounds;
   bounds.stages = {0, 1, 1, 1, 1};  // a | b, c, p, q
   bounds.recomputed.assign(graph.values().size(), true);
   bounds.recomputed[0] = bounds.recomputed[4] = bounds.recomputed[5] = false;
   bounds.recomputed[graph.find_value("c")->index] = false;
-  const std::string text = testing::text_after(kChain, {"recompute"}, bounds);
+  const std::string text = testing::text_after(kRecomputeChain, {"recompute"}, bounds);
   EXPECT_THAT(text, HasSubstr("b.recompute = neg(a)"));
   EXPECT_THAT(text, HasSubstr("q = mul(p, b.recompute)"));
   EXPECT_THAT(text, Not(HasSubstr("a.recompute")));
 }
 
 TEST(Recompute, OfWhatNobodyNeedsIsLeftOut) {
-  EXPECT_EQ(text_with(kChain, {"a"}), kChain);
+  EXPECT_EQ(text_with(kRecomputeChain, {"a"}), kRecomputeChain);
 }
 
 TEST(Recompute, MovesWhatOnlyTheBackwardReads) {
@@ -130,8 +130,9 @@ TEST(Recompute, SamplesTheSameRandomNumbers) {
 }
 
 TEST(Recompute, IsNotMergedWithTheFirstComputation) {
-  EXPECT_THAT(text_with(kChain, {"a", "b"}, {"fold", "algebra", "cse", "dead-code", "recompute"}),
-              HasSubstr("q = mul(p, b.recompute)"));
+  EXPECT_THAT(
+      text_with(kRecomputeChain, {"a", "b"}, {"fold", "algebra", "cse", "dead-code", "recompute"}),
+      HasSubstr("q = mul(p, b.recompute)"));
 }
 
 TEST(Recompute, OfAValueThatAPassReplacedIsThatOfTheOther) {
@@ -149,7 +150,7 @@ TEST(Recompute, OfAValueThatAPassReplacedIsThatOfTheOther) {
 
 // ---- which values ----
 
-Graph training_graph(const std::string& family) {
+Graph recompute_training_graph(const std::string& family) {
   ModelConfig config;
   config.kind = family;
   config.vocabulary = 32;
@@ -180,7 +181,7 @@ int64_t kept_bytes(const Graph& graph) {
   return sum;
 }
 
-Graph graph_with(const Graph& graph, const Recompute& choice) {
+Graph recompute_graph_with(const Graph& graph, const Recompute& choice) {
   RewriteBounds bounds;
   bounds.recomputed = recomputed_values(graph, choice);
   Graph made = rewrite(graph, bounds, testing::passes_named({"recompute"})).made.graph;
@@ -189,7 +190,8 @@ Graph graph_with(const Graph& graph, const Recompute& choice) {
 }
 
 TEST(FullRecompute, KeepsOfALayerOnlyWhatLaterOnesRead) {
-  const Graph graph = graph_with(training_graph("gpt"), {Recompute::Kind::kFull});
+  const Graph graph =
+      recompute_graph_with(recompute_training_graph("gpt"), {Recompute::Kind::kFull});
   const RepeatedLayers layers = find_repeated_layers(graph);
   int of_layers = 0;
   for (ValueId value : kept_values(graph)) {
@@ -206,8 +208,8 @@ TEST(FullRecompute, KeepsOfALayerOnlyWhatLaterOnesRead) {
 }
 
 TEST(FullRecompute, ComputesNoOpMoreThanTwice) {
-  const Graph before = training_graph("gpt");
-  const Graph graph = graph_with(before, {Recompute::Kind::kFull});
+  const Graph before = recompute_training_graph("gpt");
+  const Graph graph = recompute_graph_with(before, {Recompute::Kind::kFull});
   int again = 0, forward = 0;
   for (const Op& op : before.ops()) forward += op.role == Role::kForward;
   for (const Op& op : graph.ops()) again += op.origin.derivation == kRecomputed;
@@ -217,8 +219,8 @@ TEST(FullRecompute, ComputesNoOpMoreThanTwice) {
 
 TEST(FullRecompute, AddsAtMostTheWorkOfOneForward) {
   for (const char* family : {"gpt", "llama", "encoder_decoder", "lstm"}) {
-    const Graph before = training_graph(family);
-    const Graph graph = graph_with(before, {Recompute::Kind::kFull});
+    const Graph before = recompute_training_graph(family);
+    const Graph graph = recompute_graph_with(before, {Recompute::Kind::kFull});
     double forward = 0, again = 0;
     const auto flops = [](const Graph& of, const Op& op) {
       const OpView shape = view(of, op);
@@ -234,8 +236,8 @@ TEST(FullRecompute, AddsAtMostTheWorkOfOneForward) {
 
 TEST(SelectiveRecompute, ComputesNoProductsAgainAndKeepsFewerBytes) {
   for (const char* family : {"gpt", "llama"}) {
-    const Graph before = training_graph(family);
-    const Graph graph = graph_with(before, {Recompute::Kind::kSelective});
+    const Graph before = recompute_training_graph(family);
+    const Graph graph = recompute_graph_with(before, {Recompute::Kind::kSelective});
     for (const Op& op : graph.ops())
       if (op.origin.derivation == kRecomputed) {
         EXPECT_NE(op.kind, "dot_general") << op.name;
@@ -246,7 +248,7 @@ TEST(SelectiveRecompute, ComputesNoProductsAgainAndKeepsFewerBytes) {
 }
 
 /// Random ops of one or two operands, forward and backward; "dot_general" cannot be cheap here.
-std::string random_program(unsigned seed) {
+std::string recompute_random_program(unsigned seed) {
   std::mt19937 random(seed);
   std::string text = "input v0: f32[64,64]\n";
   const int forward = 2 + static_cast<int>(random() % 7);
@@ -273,7 +275,7 @@ std::string random_program(unsigned seed) {
 
 TEST(SelectiveRecompute, KeepsTheFewestBytesOfAllChoicesOfCheapValues) {
   for (unsigned seed = 0; seed < 200; ++seed) {
-    const Graph graph = parse_graph(random_program(seed));
+    const Graph graph = parse_graph(recompute_random_program(seed));
     std::vector<int> cheap;
     for (int i = 0; i < std::ssize(graph.values()); ++i) {
       const OpId maker = graph.value({i}).producer;
@@ -290,13 +292,13 @@ TEST(SelectiveRecompute, KeepsTheFewestBytesOfAllChoicesOfCheapValues) {
           least,
           kept_bytes(rewrite(graph, bounds, testing::passes_named({"recompute"})).made.graph));
     }
-    EXPECT_EQ(kept_bytes(graph_with(graph, {Recompute::Kind::kSelective})), least)
+    EXPECT_EQ(kept_bytes(recompute_graph_with(graph, {Recompute::Kind::kSelective})), least)
         << "seed " << seed;
   }
 }
 
 TEST(RecomputedValues, ArePatternsOfOpsAndNoOutputs) {
-  const Graph graph = parse_graph(kChain);
+  const Graph graph = parse_graph(kRecomputeChain);
   const std::vector<bool> values =
       recomputed_values(graph, {Recompute::Kind::kPatterns, {"{a,c}", "q"}});
   std::vector<std::string> names;
@@ -327,7 +329,7 @@ TEST(RecomputedValues, OfAProgramWithoutBackwardChangeNothing) {
   const Graph graph =
       build_model(ModelConfig{}, {.batch = 2, .training = false, .loss = true, .seed = 1});
   for (const Recompute::Kind kind : {Recompute::Kind::kFull, Recompute::Kind::kSelective})
-    EXPECT_EQ(kept_values(graph_with(graph, {kind})).size(), 0U);
+    EXPECT_EQ(kept_values(recompute_graph_with(graph, {kind})).size(), 0U);
 }
 
 }  // namespace

@@ -167,7 +167,7 @@ TEST(CheckRewritten, AnAddedVariableNamesTheValueThatItDerivesFrom) {
 }
 
 /// A training graph of gpt.
-Graph training_graph(int layers) {
+Graph rewrite_training_graph(int layers) {
   ModelConfig config;
   config.layers = layers;
   config.width = 16;
@@ -181,7 +181,7 @@ Graph training_graph(int layers) {
 }
 
 TEST(Rewrite, ChangesNothingTheSecondTime) {
-  const Graph once = rewrite(training_graph(2), {}, all_passes()).made.graph;
+  const Graph once = rewrite(rewrite_training_graph(2), {}, all_passes()).made.graph;
   const Rewritten twice = rewrite(once, {}, all_passes());
   for (const GraphPassReport& pass : twice.passes) EXPECT_TRUE(pass.changes.empty()) << pass.name;
   EXPECT_EQ(to_text(twice.made.graph), to_text(once));

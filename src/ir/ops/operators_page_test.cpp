@@ -64,14 +64,14 @@ std::vector<Family> families() {
           {"Resize", "", resize_operators()}};
 }
 
-OpView view_of(const Operator& op, const OperatorCase& given) {
+OpView operators_page_view_of(const Operator& op, const OperatorCase& given) {
   OpView view{"op", given.attributes, given.inputs, {}, &op};
   view.outputs = op.infer(view);
   return view;
 }
 
-std::string kernel_of(const Operator& op, const OperatorCase& given) {
-  const OpView view = view_of(op, given);
+std::string operators_page_kernel_of(const Operator& op, const OperatorCase& given) {
+  const OpView view = operators_page_view_of(op, given);
   std::vector<Split> splits;
   for (const Factor& factor : op.rule(view).factors) splits.push_back({factor.extent, 1, {}});
   return op.kernel(view, splits).kernel;
@@ -81,7 +81,7 @@ constexpr double kByTerms = 1e9;  // above every number of roundings
 
 /// The roundings that a tolerance allows, found by evaluating it: 0 is exact.
 double roundings_of(const Operator& op, const OperatorCase& given) {
-  const OpView view = view_of(op, given);
+  const OpView view = operators_page_view_of(op, given);
   const std::vector<ReferenceTensor> inputs = testing::sample_inputs(given);
   std::vector<ReferenceTensor> outputs = testing::reference_results(op, given, inputs);
   ReferenceCall call{view, {}, outputs};
@@ -106,12 +106,13 @@ std::string error_of(const Operator& op, const std::vector<OperatorCase>& cases)
 
 std::string row(const Operator& op, const std::vector<OperatorCase>& cases) {
   std::vector<std::string> results;
-  for (const TensorType& type : view_of(op, cases[0]).outputs) results.push_back(to_text(type));
+  for (const TensorType& type : operators_page_view_of(op, cases[0]).outputs)
+    results.push_back(to_text(type));
   std::set<std::string> kernels;
-  for (const OperatorCase& given : cases) kernels.insert(kernel_of(op, given));
+  for (const OperatorCase& given : cases) kernels.insert(operators_page_kernel_of(op, given));
   return "| " + std::string(op.name) + " | `" + testing::to_text(cases[0]) + " -> " +
-         join(results, ", ") + "` | `" + to_text(op.rule(view_of(op, cases[0]))) + "` | " +
-         (op.gradient ? "yes" : "no") + " | " +
+         join(results, ", ") + "` | `" + to_text(op.rule(operators_page_view_of(op, cases[0]))) +
+         "` | " + (op.gradient ? "yes" : "no") + " | " +
          join(std::vector<std::string>(kernels.begin(), kernels.end()), " ") + " | " +
          error_of(op, cases) + " |\n";
 }

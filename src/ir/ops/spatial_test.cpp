@@ -12,30 +12,30 @@ namespace tessera {
 namespace {
 
 using ::testing::ElementsAre;
-using Integers = std::vector<int64_t>;
+using SpatialIntegers = std::vector<int64_t>;
 
 Attributes plain(size_t count, int64_t groups = 1) {
-  const Integers ones(count, 1), zeros(count, 0);
+  const SpatialIntegers ones(count, 1), zeros(count, 0);
   return {
       {"stride", ones}, {"dilation", ones}, {"low", zeros}, {"high", zeros}, {"groups", groups}};
 }
 
-OpView view_of(std::string_view kind, const Attributes& attributes,
-               std::vector<TensorType> inputs) {
+OpView spatial_view_of(std::string_view kind, const Attributes& attributes,
+                       std::vector<TensorType> inputs) {
   OpView view{"body.op", attributes, std::move(inputs), {}};
   view.outputs = find_operator(kind).infer(view);
   return view;
 }
 
-std::string rule_text(std::string_view kind, const Attributes& attributes,
-                      std::vector<TensorType> inputs) {
-  return to_text(find_operator(kind).rule(view_of(kind, attributes, std::move(inputs))));
+std::string spatial_rule_text(std::string_view kind, const Attributes& attributes,
+                              std::vector<TensorType> inputs) {
+  return to_text(find_operator(kind).rule(spatial_view_of(kind, attributes, std::move(inputs))));
 }
 
-std::string refusal(std::string_view kind, const Attributes& attributes,
-                    std::vector<TensorType> inputs) {
+std::string spatial_refusal(std::string_view kind, const Attributes& attributes,
+                            std::vector<TensorType> inputs) {
   try {
-    view_of(kind, attributes, std::move(inputs));
+    spatial_view_of(kind, attributes, std::move(inputs));
   } catch (const UserError& error) {
     return error.what();
   }
@@ -60,34 +60,35 @@ struct Bench {
 // ---- convolution ----
 
 TEST(Convolution, DividesBatchChannelsAndPlacesWhichNeedWhatTheySee) {
-  EXPECT_EQ(rule_text("convolution", plain(2), {f32({8, 3, 6, 5}), f32({4, 3, 3, 2})}),
+  EXPECT_EQ(spatial_rule_text("convolution", plain(2), {f32({8, 3, 6, 5}), f32({4, 3, 3, 2})}),
             "([n, ci, o0~(+0:+2), o1~(+0:+1)], [co, ci, k0, k1]) -> ([n, co, o0, o1]) {ci: "
             "reduction sum, k0: whole, k1: whole} {linear: 0; 1}");
 }
 
 TEST(Convolution, DividesGroupsAndThenNoChannelsInThem) {
-  EXPECT_EQ(rule_text("convolution", plain(1, 3), {f32({8, 6, 5}), f32({12, 2, 3})}),
+  EXPECT_EQ(spatial_rule_text("convolution", plain(1, 3), {f32({8, 6, 5}), f32({12, 2, 3})}),
             "([n, g*2, o0~(+0:+2)], [g*4, ci, k0]) -> ([n, g*4, o0]) {ci: whole, k0: whole} "
             "{linear: 0; 1}");
 }
 
 TEST(Convolution, GradientsAreSumsOverOutChannelsAndOverBatchAndPlaces) {
   Attributes to_input = plain(1), to_weight = plain(1);
-  to_input.set("extents", Integers{7});
-  to_weight.set("window", Integers{3});
-  EXPECT_EQ(rule_text("convolution_grad_input", to_input, {f32({8, 4, 5}), f32({4, 3, 3})}),
+  to_input.set("extents", SpatialIntegers{7});
+  to_weight.set("window", SpatialIntegers{3});
+  EXPECT_EQ(spatial_rule_text("convolution_grad_input", to_input, {f32({8, 4, 5}), f32({4, 3, 3})}),
             "([n, co, i0~(-2:+0)], [co, ci, k0]) -> ([n, ci, i0]) {co: reduction sum, k0: whole} "
             "{linear: 0; 1}");
-  EXPECT_EQ(rule_text("convolution_grad_weight", to_weight, {f32({8, 3, 7}), f32({8, 4, 5})}),
-            "([n, ci, o0~(+0:+2)], [n, co, o0]) -> ([co, ci, k0]) {n: reduction sum, k0: whole, "
-            "o0: reduction sum} {linear: 0; 1}");
+  EXPECT_EQ(
+      spatial_rule_text("convolution_grad_weight", to_weight, {f32({8, 3, 7}), f32({8, 4, 5})}),
+      "([n, ci, o0~(+0:+2)], [n, co, o0]) -> ([co, ci, k0]) {n: reduction sum, k0: whole, "
+      "o0: reduction sum} {linear: 0; 1}");
 }
 
 TEST(Convolution, CountsAMultiplicationAndAnAdditionForEachElementOfTheWindowAtEachPlace) {
   const Attributes attributes = plain(2);
   const Work work =
       find_operator("convolution")
-          .work(view_of("convolution", attributes, {f32({8, 3, 6, 5}), f32({4, 3, 3, 2})}));
+          .work(spatial_view_of("convolution", attributes, {f32({8, 3, 6, 5}), f32({4, 3, 3, 2})}));
   EXPECT_EQ(work.flops.value(), 2 * 8 * 4 * (4 * 4) * 3 * (3 * 2));
 }
 
@@ -155,30 +156,30 @@ TEST(TransposedConvolution, LaysItsWindowDownAtEachElement) {
 }
 
 TEST(Convolution, RefusesWhatDoesNotFit) {
-  EXPECT_EQ(refusal("convolution", plain(1), {f32({8, 3, 5}), f32({4, 2, 3})}),
+  EXPECT_EQ(spatial_refusal("convolution", plain(1), {f32({8, 3, 5}), f32({4, 2, 3})}),
             "convolution 'body.op': x f32[8,3,5] does not fit w f32[4,2,3]\n"
             "  why: x is [batch, channels, space...], w [out channels, channels / groups, "
             "window...], and groups = 1\n"
             "  fix: check the attributes, or the layers that produce the operands");
-  EXPECT_EQ(refusal("convolution", plain(1), {f32({8, 3, 2}), f32({4, 3, 3})}),
+  EXPECT_EQ(spatial_refusal("convolution", plain(1), {f32({8, 3, 2}), f32({4, 3, 3})}),
             "convolution 'body.op': a window of 3 does not fit dim 2 of x, which has 2\n"
             "  why: with padding of 0 and 0 the dim has 2 places\n"
             "  fix: pad more, use a smaller window, or check the layer that produces x");
-  EXPECT_EQ(refusal("convolution", plain(2), {f32({8, 3, 5}), f32({4, 3, 3})}),
+  EXPECT_EQ(spatial_refusal("convolution", plain(2), {f32({8, 3, 5}), f32({4, 3, 3})}),
             "convolution 'body.op': stride [1, 1] does not fit 1 dims of space\n"
             "  why: it has an entry of at least 1 for each dim of space\n"
             "  fix: correct the list");
-  EXPECT_EQ(refusal("convolution", plain(1, 3), {f32({8, 3, 5}), f32({4, 1, 3})}),
+  EXPECT_EQ(spatial_refusal("convolution", plain(1, 3), {f32({8, 3, 5}), f32({4, 1, 3})}),
             "convolution 'body.op': x f32[8,3,5] does not fit w f32[4,1,3]\n"
             "  why: 4 channels do not fall into 3 equal groups\n"
             "  fix: check the attributes, or the layers that produce the operands");
-  EXPECT_EQ(refusal("convolution", plain(0), {f32({8, 3}), f32({4, 3})}),
+  EXPECT_EQ(spatial_refusal("convolution", plain(0), {f32({8, 3}), f32({4, 3})}),
             "convolution 'body.op': x f32[8,3] has 2 dims\n"
             "  why: convolution takes two leading dims, then one to three dims of space\n"
             "  fix: reshape the operand");
   Attributes to_input = plain(1);
-  to_input.set("extents", Integers{9});
-  EXPECT_EQ(refusal("convolution_grad_input", to_input, {f32({8, 4, 5}), f32({4, 3, 3})}),
+  to_input.set("extents", SpatialIntegers{9});
+  EXPECT_EQ(spatial_refusal("convolution_grad_input", to_input, {f32({8, 4, 5}), f32({4, 3, 3})}),
             "convolution_grad_input 'body.op': y f32[8,4,5] does not fit w f32[4,3,3]\n"
             "  why: the window has the places [7]\n"
             "  fix: check the attributes, or the layers that produce the operands");
@@ -187,13 +188,13 @@ TEST(Convolution, RefusesWhatDoesNotFit) {
 // ---- pooling ----
 
 TEST(MaxPool, DividesPlacesAndItsGradientThePositionsThatNeedWholeWindows) {
-  const Attributes attributes{{"window", Integers{2}},
-                              {"stride", Integers{2}},
-                              {"low", Integers{0}},
-                              {"high", Integers{0}}};
-  EXPECT_EQ(rule_text("max_pool", attributes, {f32({8, 3, 6})}),
+  const Attributes attributes{{"window", SpatialIntegers{2}},
+                              {"stride", SpatialIntegers{2}},
+                              {"low", SpatialIntegers{0}},
+                              {"high", SpatialIntegers{0}}};
+  EXPECT_EQ(spatial_rule_text("max_pool", attributes, {f32({8, 3, 6})}),
             "([n, c, o0~(*2+0:+1)]) -> ([n, c, o0])");
-  EXPECT_EQ(rule_text("max_pool_grad", attributes, {f32({8, 3, 6}), f32({8, 3, 3})}),
+  EXPECT_EQ(spatial_rule_text("max_pool_grad", attributes, {f32({8, 3, 6}), f32({8, 3, 3})}),
             "([n, c, i0~(-1:+1)], [n, c, i0~(/2-1:+0)]) -> ([n, c, i0]) {linear: 1}");
 }
 
@@ -227,11 +228,11 @@ TEST(AveragePool, CountsThePaddingOrNot) {
 }
 
 TEST(Pools, RefusePaddingOfAWholeWindow) {
-  const Attributes attributes{{"window", Integers{2}},
-                              {"stride", Integers{1}},
-                              {"low", Integers{0}},
-                              {"high", Integers{2}}};
-  EXPECT_EQ(refusal("max_pool", attributes, {f32({1, 1, 5})}),
+  const Attributes attributes{{"window", SpatialIntegers{2}},
+                              {"stride", SpatialIntegers{1}},
+                              {"low", SpatialIntegers{0}},
+                              {"high", SpatialIntegers{2}}};
+  EXPECT_EQ(spatial_refusal("max_pool", attributes, {f32({1, 1, 5})}),
             "max_pool 'body.op': padding of 0 and 2 around a window of 2\n"
             "  why: a window must see something at each place\n"
             "  fix: pad less than the window is wide");
@@ -276,25 +277,25 @@ TEST(Resize, OfPointsKeepsTheCorners) {
 }
 
 Attributes resizing(const char* mode, int64_t extent) {
-  return {{"mode", mode}, {"corners", "half_pixel"}, {"extents", Integers{extent}}};
+  return {{"mode", mode}, {"corners", "half_pixel"}, {"extents", SpatialIntegers{extent}}};
 }
 
 TEST(Resize, IsDividedBetweenElementsThatItRepeats) {
-  EXPECT_EQ(rule_text("resize", resizing("nearest", 12), {f32({2, 3, 4})}),
+  EXPECT_EQ(spatial_rule_text("resize", resizing("nearest", 12), {f32({2, 3, 4})}),
             "([n, c, s0]) -> ([n, c, s0*3]) {linear: 0}");
-  EXPECT_EQ(rule_text("resize", resizing("linear", 4), {f32({2, 3, 12})}),
+  EXPECT_EQ(spatial_rule_text("resize", resizing("linear", 4), {f32({2, 3, 12})}),
             "([n, c, s0*3]) -> ([n, c, s0]) {linear: 0}");
   // Position o is at (8 o - 8) / 24 of x, and reads the elements less than 1 away.
-  EXPECT_EQ(rule_text("resize", resizing("linear", 12), {f32({2, 3, 4})}),
+  EXPECT_EQ(spatial_rule_text("resize", resizing("linear", 12), {f32({2, 3, 4})}),
             "([n, c, o0~(*8/24-31:+15)]) -> ([n, c, o0]) {linear: 0}");
 }
 
 TEST(Resize, RefusesToMakeSomethingOfNothing) {
-  EXPECT_EQ(refusal("resize", resizing("linear", 4), {f32({2, 3, 0})}),
+  EXPECT_EQ(spatial_refusal("resize", resizing("linear", 4), {f32({2, 3, 0})}),
             "resize 'body.op': dim 2 of [2,3,0] has no elements\n"
             "  why: resizing to 4 elements needs at least one\n"
             "  fix: check the layer that produces x");
-  EXPECT_EQ(refusal("resize", resizing("cubic", 4), {f32({2, 3, 5})}),
+  EXPECT_EQ(spatial_refusal("resize", resizing("cubic", 4), {f32({2, 3, 5})}),
             "resize 'body.op': mode 'cubic' is not known\n"
             "  why: there are 'nearest' and 'linear'\n"
             "  fix: use one of these");

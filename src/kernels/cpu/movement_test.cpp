@@ -18,7 +18,7 @@ DType random_dtype(Generator& generator) {
 }
 
 // Runs one call on a random input of its type.
-void check(Generator& generator, const LocalCall& call) {
+void movement_check(Generator& generator, const LocalCall& call) {
   Tensors inputs;
   for (const TensorType& type : call.inputs) inputs.push_back(random_tensor(generator, type));
   const std::string from = call.inputs.empty() ? "" : to_text(call.inputs[0]);
@@ -29,12 +29,12 @@ void check(Generator& generator, const LocalCall& call) {
 TEST(MovementKernels, ConstantFillsEveryElementType) {
   Generator generator(1);
   for (int round = 0; round < kRounds; ++round)
-    check(generator, {"constant",
-                      {},
-                      {random_int(generator, -3, 3) * 1.0},
-                      "",
-                      {},
-                      {{random_dtype(generator), random_shape(generator, 2)}}});
+    movement_check(generator, {"constant",
+                               {},
+                               {random_int(generator, -3, 3) * 1.0},
+                               "",
+                               {},
+                               {{random_dtype(generator), random_shape(generator, 2)}}});
 }
 
 TEST(MovementKernels, IotaCountsAlongADimFromItsBegin) {
@@ -45,12 +45,13 @@ TEST(MovementKernels, IotaCountsAlongADimFromItsBegin) {
             (std::vector<int32_t>{5, 6, 7, 5, 6, 7}));
   Generator generator(2);
   for (int round = 0; round < kRounds; ++round)
-    check(generator, {"iota",
-                      {random_int(generator, 0, 2), random_int(generator, 0, 50)},
-                      {},
-                      "",
-                      {},
-                      {{round % 2 == 0 ? DType::kF32 : DType::kI32, random_shape(generator, 3)}}});
+    movement_check(generator,
+                   {"iota",
+                    {random_int(generator, 0, 2), random_int(generator, 0, 50)},
+                    {},
+                    "",
+                    {},
+                    {{round % 2 == 0 ? DType::kF32 : DType::kI32, random_shape(generator, 3)}}});
 }
 
 TEST(MovementKernels, BroadcastRepeatsMissingDimsAndDimsOfExtentOne) {
@@ -65,16 +66,16 @@ TEST(MovementKernels, BroadcastRepeatsMissingDimsAndDimsOfExtentOne) {
       call.ints.push_back(dim);
       call.inputs[0].shape.push_back(how == 1 ? 1 : out[dim]);
     }
-    check(generator, call);
+    movement_check(generator, call);
   }
 }
 
 TEST(MovementKernels, CopyKeepsTheRowMajorOrder) {
   Generator generator(4);
   for (DType dtype : kTypes) {
-    check(generator, {"copy", {}, {}, "", {{dtype, {4, 6}}}, {{dtype, {2, 3, 4}}}});
-    check(generator, {"copy", {}, {}, "", {{dtype, {0, 6}}}, {{dtype, {3, 0}}}});
-    check(generator, {"copy", {}, {}, "", {{dtype, {1}}}, {{dtype, {}}}});
+    movement_check(generator, {"copy", {}, {}, "", {{dtype, {4, 6}}}, {{dtype, {2, 3, 4}}}});
+    movement_check(generator, {"copy", {}, {}, "", {{dtype, {0, 6}}}, {{dtype, {3, 0}}}});
+    movement_check(generator, {"copy", {}, {}, "", {{dtype, {1}}}, {{dtype, {}}}});
   }
 }
 
@@ -88,7 +89,7 @@ TEST(MovementKernels, TransposeTakesEveryPermutation) {
         const TensorType in{random_dtype(generator), random_shape(generator, rank)};
         TensorType out{in.dtype, {}};
         for (int64_t from : permutation) out.shape.push_back(in.shape[static_cast<int>(from)]);
-        check(generator, {"transpose", permutation, {}, "", {in}, {out}});
+        movement_check(generator, {"transpose", permutation, {}, "", {in}, {out}});
       }
     } while (std::next_permutation(permutation.begin(), permutation.end()));
   }
@@ -96,14 +97,15 @@ TEST(MovementKernels, TransposeTakesEveryPermutation) {
 
 TEST(MovementKernels, TransposeOfAMatrixLargerThanABlockReachesEveryElement) {
   Generator generator(6);
-  check(generator,
-        {"transpose", {1, 0}, {}, "", {{DType::kF32, {67, 45}}}, {{DType::kF32, {45, 67}}}});
-  check(generator, {"transpose",
-                    {2, 0, 1},
-                    {},
-                    "",
-                    {{DType::kF32, {19, 33, 40}}},
-                    {{DType::kF32, {40, 19, 33}}}});
+  movement_check(
+      generator,
+      {"transpose", {1, 0}, {}, "", {{DType::kF32, {67, 45}}}, {{DType::kF32, {45, 67}}}});
+  movement_check(generator, {"transpose",
+                             {2, 0, 1},
+                             {},
+                             "",
+                             {{DType::kF32, {19, 33, 40}}},
+                             {{DType::kF32, {40, 19, 33}}}});
 }
 
 TEST(MovementKernels, SliceStartsAndStridesInEveryDim) {
@@ -120,7 +122,7 @@ TEST(MovementKernels, SliceStartsAndStridesInEveryDim) {
       out.shape.push_back(random_int(generator, 0, longest));
     }
     starts.insert(starts.end(), strides.begin(), strides.end());
-    check(generator, {"slice", starts, {}, "", {in}, {out}});
+    movement_check(generator, {"slice", starts, {}, "", {in}, {out}});
   }
 }
 
@@ -137,7 +139,7 @@ TEST(MovementKernels, PadDropsWhatFallsOutsideTheOutput) {
     const TensorType in{random_dtype(generator), random_shape(generator, rank)};
     LocalCall call{"pad", {}, {3.0}, "", {in}, {{in.dtype, random_shape(generator, rank)}}};
     for (int dim = 0; dim < rank; ++dim) call.ints.push_back(random_int(generator, -10, 10));
-    check(generator, call);
+    movement_check(generator, call);
   }
 }
 
@@ -156,7 +158,7 @@ TEST(MovementKernels, ConcatJoinsAnyNumberOfPartsAlongAnyDim) {
     }
     for (const TensorType& part : call.inputs) out.shape[joined] += part.shape[joined];
     call.outputs = {out};
-    check(generator, call);
+    movement_check(generator, call);
   }
 }
 
@@ -170,18 +172,18 @@ TEST(MovementKernels, AChunkHasItsPartOfEachBlockAndChunksAreJoinedAgain) {
     TensorType whole{random_dtype(generator), random_shape(generator, rank)}, chunk = whole;
     chunk.shape[dim] = blocks * part;
     whole.shape[dim] = blocks * part * count;
-    check(generator, {"take_chunk",
-                      {dim, blocks, random_int(generator, 0, count - 1)},
-                      {},
-                      "",
-                      {whole},
-                      {chunk}});
-    check(generator, {"join_chunks",
-                      {dim, blocks},
-                      {},
-                      "",
-                      std::vector<TensorType>(static_cast<size_t>(count), chunk),
-                      {whole}});
+    movement_check(generator, {"take_chunk",
+                               {dim, blocks, random_int(generator, 0, count - 1)},
+                               {},
+                               "",
+                               {whole},
+                               {chunk}});
+    movement_check(generator, {"join_chunks",
+                               {dim, blocks},
+                               {},
+                               "",
+                               std::vector<TensorType>(static_cast<size_t>(count), chunk),
+                               {whole}});
   }
 }
 

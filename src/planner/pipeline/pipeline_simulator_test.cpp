@@ -45,14 +45,14 @@ PipelineChoice stages_of_one_unit(int stages, int64_t micro_batches, double capa
   return choice;
 }
 
-PipelineChoice two_stages(double capacity) {
+PipelineChoice pipeline_simulator_two_stages(double capacity) {
   return stages_of_one_unit(2, 3, capacity);
 }
 
 // Under 1f1b the first stage ends at 12 and the second one at 10. An update by a clipped norm
 // begins when both gave their part of the norm, wherever the longest update is.
 TEST(SimulatedSeconds, WhatWaitsForAllStagesBeginsWhenTheLastOneIsThere) {
-  PipelineChoice choice = two_stages(100);
+  PipelineChoice choice = pipeline_simulator_two_stages(100);
   ASSERT_NEAR(simulated_seconds(choice).value(), 12, 1e-9);
   choice.stages[1].cost.once = 5;
   EXPECT_NEAR(simulated_seconds(choice).value(), 15, 1e-9);
@@ -64,7 +64,7 @@ TEST(SimulatedSeconds, WhatWaitsForAllStagesBeginsWhenTheLastOneIsThere) {
 
 // The stage that updates the variable ends at 12, the one that also reads it at 10.
 TEST(SimulatedSeconds, AStageUpdatesAVariableWhenTheGradientOfTheOtherOneIsThere) {
-  PipelineChoice choice = two_stages(100);
+  PipelineChoice choice = pipeline_simulator_two_stages(100);
   choice.stages[0].cost.once = 1;
   choice.shared = {{.from = 1, .to = 0, .seconds = 1}};
   EXPECT_NEAR(simulated_seconds(choice).value(), 12 + 1, 1e-9);
@@ -145,7 +145,7 @@ TEST(WithReads, AStageOfLabelsFollowsTheOneBeforeIt) {
 
 // 1f1b keeps two micro-batches on the first of two stages, f-then-b all three.
 TEST(SimulatedSeconds, ThereAreNoneWhereTheMicroBatchesInFlightDoNotFit) {
-  PipelineChoice choice = two_stages(18);
+  PipelineChoice choice = pipeline_simulator_two_stages(18);
   EXPECT_TRUE(simulated_seconds(choice));
   choice.schedule = PipelineKind::kForwardThenBackward;
   EXPECT_FALSE(simulated_seconds(choice));
@@ -156,7 +156,7 @@ TEST(SimulatedSeconds, ThereAreNoneWhereTheMicroBatchesInFlightDoNotFit) {
 // 10 and 4 for each micro-batch in flight: under 1f1b two on the first of two stages and one on
 // the last one, under f-then-b all three.
 TEST(SimulatedMemory, IsThatOfTheMicroBatchesInFlightAndWhatIsThereAllTheTime) {
-  PipelineChoice choice = two_stages(100);
+  PipelineChoice choice = pipeline_simulator_two_stages(100);
   EXPECT_EQ(simulated_memory(choice), (std::vector<double>{18, 14}));
   choice.schedule = PipelineKind::kForwardThenBackward;
   EXPECT_EQ(simulated_memory(choice), (std::vector<double>{22, 22}));

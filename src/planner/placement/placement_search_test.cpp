@@ -156,7 +156,7 @@ TEST(SearchedPlacements, OfVerySlowDevicesTakeAsManyTimesAsLong) {
 }
 
 /// `count` blocks of a product, a sum and a nonlinearity, and the steps of their weights.
-Graph blocks(int count, const std::string& scope) {
+Graph placement_search_blocks(int count, const std::string& scope) {
   Graph graph;
   Builder builder(graph);
   ValueId x = builder.input(scope + "x", f32({64, 32}));
@@ -172,11 +172,12 @@ Graph blocks(int count, const std::string& scope) {
 
 TEST(SearchedPlacements, OfLikeLayersAreOneDecision) {
   const CostModel cost = model_of(1e9, 1e9);
-  const PlacementResult four = searched(blocks(4, ""), mesh_of("x=2,y=2"), cost);
-  const PlacementResult twelve = searched(blocks(12, ""), mesh_of("x=2,y=2"), cost);
+  const PlacementResult four = searched(placement_search_blocks(4, ""), mesh_of("x=2,y=2"), cost);
+  const PlacementResult twelve =
+      searched(placement_search_blocks(12, ""), mesh_of("x=2,y=2"), cost);
   EXPECT_EQ(four.nodes, twelve.nodes);
-  const PlacementResult separate =
-      searched(blocks(4, ""), mesh_of("x=2,y=2"), cost, {.shares_layer_decisions = false});
+  const PlacementResult separate = searched(placement_search_blocks(4, ""), mesh_of("x=2,y=2"),
+                                            cost, {.shares_layer_decisions = false});
   EXPECT_GT(separate.nodes, four.nodes);
   EXPECT_LE(separate.time, four.time);
   EXPECT_LE(four.time.value(), 1.01 * separate.time.value());
@@ -184,7 +185,7 @@ TEST(SearchedPlacements, OfLikeLayersAreOneDecision) {
 
 TEST(SearchedPlacements, DoNotDependOnNames) {
   const CostModel cost = model_of(1e9, 1e8);
-  const Graph one = blocks(3, ""), other = blocks(3, "zebra.");
+  const Graph one = placement_search_blocks(3, ""), other = placement_search_blocks(3, "zebra.");
   const PlacementResult a = searched(one, mesh_of("dp=4"), cost);
   const PlacementResult b = searched(other, mesh_of("tp=4"), cost);
   ASSERT_EQ(one.ops().size(), other.ops().size());
@@ -224,7 +225,7 @@ TEST(SearchedPlacements, CountWhatIsAliveAtEachOp) {
 
 TEST(SearchedPlacements, AreTheSameInEveryRun) {
   const CostModel cost = model_of(1e9, 1e9);
-  const Graph graph = blocks(5, "");
+  const Graph graph = placement_search_blocks(5, "");
   const PlacementResult a = searched(graph, mesh_of("x=2,y=3"), cost);
   const PlacementResult b = searched(graph, mesh_of("x=2,y=3"), cost);
   EXPECT_TRUE(a.sharded.ops == b.sharded.ops);

@@ -27,7 +27,7 @@ struct Searched {
   }
 };
 
-Searched searched(Graph graph, std::string_view mesh, const CostModel& cost) {
+Searched published_examples_searched(Graph graph, std::string_view mesh, const CostModel& cost) {
   std::optional<PlacementResult> result = search_placements(graph, mesh_of(mesh), cost);
   EXPECT_TRUE(result.has_value());
   return {std::move(graph), std::move(*result)};
@@ -103,7 +103,7 @@ TEST(EasyDistNet, HasTheOptimumOfItsObjective) {
                  .copied_bytes_per_second = 1e17,
                  .launch = Seconds(0)};
   cost.links.any = {Seconds(0), 1e9};
-  const Searched found = searched(easydist_net(), "a=1,b=2", cost);
+  const Searched found = published_examples_searched(easydist_net(), "a=1,b=2", cost);
   EXPECT_EQ(found.canonical_placement("input"), "[@b, *, *, *]");
   EXPECT_EQ(found.made("view"), "[@b, *]");
   EXPECT_EQ(found.canonical_placement("weight"), "[*, *]");
@@ -115,7 +115,8 @@ TEST(EasyDistNet, HasTheOptimumOfItsObjective) {
 // ---- OneFlow, figure 7: Y0 = A0 B0, Y1 = Y0 B1 ----
 
 /// Forward and backward of the loss |Y1|^2 / 2, whose gradient is Y1, with plain gradient descent.
-Graph two_products(int64_t rows, int64_t inner, int64_t middle, int64_t columns) {
+Graph published_examples_two_products(int64_t rows, int64_t inner, int64_t middle,
+                                      int64_t columns) {
   Graph graph;
   Builder builder(graph);
   const ValueId a0 = builder.input("a0", f32({rows, inner}));
@@ -143,7 +144,8 @@ CostModel slow_devices(double copied_bytes_per_second) {
 
 // Weights of 10 * 50 and 50 * 10 elements and 65536 rows: the gradients are 4 KB, Y0 13 MB.
 TEST(OneFlowProducts, OfALargeBatchAndSmallWeightsAreDataParallel) {
-  const Searched found = searched(two_products(65536, 10, 50, 10), "x=2", slow_devices(1e9));
+  const Searched found = published_examples_searched(
+      published_examples_two_products(65536, 10, 50, 10), "x=2", slow_devices(1e9));
   EXPECT_EQ(found.made("y0"), "[@x, *]");
   EXPECT_EQ(found.made("y1"), "[@x, *]");
   EXPECT_EQ(found.canonical_placement("a0"), "[@x, *]");
@@ -152,7 +154,8 @@ TEST(OneFlowProducts, OfALargeBatchAndSmallWeightsAreDataParallel) {
 // Eight rows and weights of 16 MB each: Y0 and Y1 are 64 KB. Every weight is divided where it is
 // kept, and no gradient of it is sent.
 TEST(OneFlowProducts, OfASmallBatchAndLargeWeightsAreModelParallel) {
-  const Searched found = searched(two_products(8, 2048, 2048, 2048), "x=2", slow_devices(1e9));
+  const Searched found = published_examples_searched(
+      published_examples_two_products(8, 2048, 2048, 2048), "x=2", slow_devices(1e9));
   EXPECT_NE(found.canonical_placement("b0"), "[*, *]");
   EXPECT_NE(found.canonical_placement("b1"), "[*, *]");
   EXPECT_EQ(found.made("b0.grad"), found.canonical_placement("b0"));
@@ -165,7 +168,8 @@ TEST(OneFlowProducts, OfASmallBatchAndLargeWeightsAreModelParallel) {
 // l. By columns throughout it is m n alone, but then A0 is copied whole on every rank: m k / 2 more
 // at a tenth of the rate of the link.
 TEST(OneFlowProducts, OfLargeDataAndALargeSecondWeightAreTheHybrid) {
-  const Searched found = searched(two_products(2048, 64, 64, 16384), "x=2", slow_devices(1e8));
+  const Searched found = published_examples_searched(
+      published_examples_two_products(2048, 64, 64, 16384), "x=2", slow_devices(1e8));
   EXPECT_EQ(found.canonical_placement("a0"), "[@x, *]");
   EXPECT_EQ(found.made("y0"), "[@x, *]");
   EXPECT_EQ(found.made("y1"), "[*, @x]");

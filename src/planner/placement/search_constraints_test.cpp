@@ -39,8 +39,9 @@ PlacementResult searched_under(const Graph& graph, const MeshPtr& mesh,
   return std::move(*result);
 }
 
-std::string canonical_placement(const Graph& graph, const PlacementResult& result,
-                                std::string_view name) {
+std::string search_constraints_canonical_placement(const Graph& graph,
+                                                   const PlacementResult& result,
+                                                   std::string_view name) {
   return to_text(result.sharded.of(*graph.find_value(name)));
 }
 
@@ -59,8 +60,8 @@ TEST(SearchUnderMarks, KeepsTheHomeOfAnInputAndOfAValueThatAnOpMakes) {
   const PlacementResult result = searched_under(
       graph, mesh_of("x=2,y=2"),
       {shard_tensor("x", "P(\"y\")"), shard_tensor("blocks.0.dot", "P(None, \"x\")")});
-  EXPECT_EQ(canonical_placement(graph, result, "x"), "[@y, *]");
-  EXPECT_EQ(canonical_placement(graph, result, "blocks.0.dot"), "[*, @x]");
+  EXPECT_EQ(search_constraints_canonical_placement(graph, result, "x"), "[@y, *]");
+  EXPECT_EQ(search_constraints_canonical_placement(graph, result, "blocks.0.dot"), "[*, @x]");
 }
 
 TEST(SearchUnderMarks, KeepsTheFactorsOfAnOp) {
@@ -97,8 +98,8 @@ TEST(SearchUnderMarks, DecidesLikeLayersTogetherUnlessTheirMarksDiffer) {
   const PlacementResult one = searched_under(
       graph, mesh, {shard_tensor("blocks.3.w", "P(\"x\")"), shard_tensor("blocks.4.w", "P()")});
   EXPECT_GT(one.nodes, shared);
-  EXPECT_EQ(canonical_placement(graph, one, "blocks.3.w"), "[@x, *]");
-  EXPECT_EQ(canonical_placement(graph, one, "blocks.4.w"), "[*, *]");
+  EXPECT_EQ(search_constraints_canonical_placement(graph, one, "blocks.3.w"), "[@x, *]");
+  EXPECT_EQ(search_constraints_canonical_placement(graph, one, "blocks.4.w"), "[*, *]");
 }
 
 TEST(SearchUnderMarks, TakesNoLessThanWithoutThem) {

@@ -24,7 +24,7 @@ Graph small_mlp(int64_t rows = 16) {
   return training_graph(network, {}, rows, 1);
 }
 
-Graph small_gpt() {
+Graph find_plan_small_gpt() {
   const Network network = network_of(
       {.kind = "gpt", .vocabulary = 64, .context = 8, .layers = 1, .width = 32, .heads = 4});
   return training_graph(network, {}, 8, 1);
@@ -50,7 +50,7 @@ PlanSearchResult result_for(const Graph& graph, const Cluster& cluster, int rank
 }
 
 TEST(FindPlan, NoCandidateThatObeysIsFasterThanTheBestPlan) {
-  for (const Graph& graph : {small_mlp(), small_gpt()}) {
+  for (const Graph& graph : {small_mlp(), find_plan_small_gpt()}) {
     const Cluster cluster = cores();
     const PlanSearchResult result = result_for(graph, cluster, 4);
     ASSERT_TRUE(result.best);
@@ -64,7 +64,7 @@ TEST(FindPlan, NoCandidateThatObeysIsFasterThanTheBestPlan) {
 
 // A search may take longer than there is time.
 TEST(FindPlan, UnderALimitOfTimePresetsAreTriedBeforeTheSearches) {
-  const Graph graph = small_gpt();
+  const Graph graph = find_plan_small_gpt();
   const Cluster cluster = cores();
   bool is_over = false;
   PlanSearchOptions options{.constraints = constraints_of(4, false)};
@@ -79,7 +79,7 @@ TEST(FindPlan, UnderALimitOfTimePresetsAreTriedBeforeTheSearches) {
 }
 
 TEST(FindPlan, OneDeviceDataAndTensorParallelismAreAlwaysCompared) {
-  const Graph graph = small_gpt();
+  const Graph graph = find_plan_small_gpt();
   const Cluster cluster = cores();
   PlanSearchOptions options{.constraints = constraints_of(4, false)};
   options.max_presets = 1;
@@ -123,7 +123,7 @@ TEST(FindPlan, APipelineMayHaveTwoStagesOnEachDevice) {
 }
 
 TEST(FindPlan, OfAFixedScheduleEveryDeviceHasOneStage) {
-  const Graph graph = small_gpt();
+  const Graph graph = find_plan_small_gpt();
   const Cluster cluster = cores();
   const PlanSearchResult result = result_for(graph, cluster, 2, "pp=2,schedule=zb-h1");
   EXPECT_EQ(best_of(result).candidate.plan.meshes.size(), 2);
@@ -141,7 +141,7 @@ TEST(FindPlan, TheSameInputsGiveTheSamePlan) {
 
 TEST(FindPlan, ExcludedCandidatesAreSlowerThanTheBestPlan) {
   for (const char* machines : {"8xa100-80g", "cpu:4"})
-    for (const Graph& graph : {small_mlp(64), small_gpt()}) {
+    for (const Graph& graph : {small_mlp(64), find_plan_small_gpt()}) {
       const Cluster cluster = parse_cluster_line(machines);
       PlanSearchOptions options{.constraints = constraints_of(4, false)};
       options.excludes = false;
@@ -171,7 +171,7 @@ TEST(FindPlan, AProgramWithoutDimsHasAPlan) {
 }
 
 TEST(FindPlan, OfLargeProgramsFewerPresetsAreTried) {
-  const Graph graph = small_gpt();
+  const Graph graph = find_plan_small_gpt();
   PlanSearchOptions options{.constraints = constraints_of(4, true), .sources = {}};
   options.excludes = false;
   const auto presets = [&] {
@@ -193,7 +193,7 @@ TEST(FindPlan, OfLargeProgramsFewerPresetsAreTried) {
 }
 
 TEST(FindPlan, NothingIsExcludedWhenNoPlanFits) {
-  const Graph graph = small_gpt();
+  const Graph graph = find_plan_small_gpt();
   const Cluster cluster = cores(Bytes(1024));
   PlanSearchOptions options{.constraints = constraints_of(4, false)};
   options.sources = {};
@@ -211,7 +211,7 @@ TEST(FindPlan, OneDeviceAndComparedPlansAreNeverExcluded) {
 }
 
 TEST(FindPlan, PartsOfAStepAddUpToIt) {
-  const Graph graph = small_gpt();
+  const Graph graph = find_plan_small_gpt();
   const Cluster cluster = cores();
   for (const EvaluatedCandidate& candidate : result_for(graph, cluster, 4).candidates) {
     double sum = candidate.parts.compute.value() + candidate.parts.idle.value();
@@ -221,7 +221,7 @@ TEST(FindPlan, PartsOfAStepAddUpToIt) {
 }
 
 TEST(FindPlan, OfThoseThatFitAMemoryTheFastestIsTheBestPlan) {
-  const Graph graph = small_gpt();
+  const Graph graph = find_plan_small_gpt();
   const Cluster large = cores();
   const Bytes least = least_need(result_for(graph, large, 4), 4);
   const Cluster small = cores(least);
@@ -233,7 +233,7 @@ TEST(FindPlan, OfThoseThatFitAMemoryTheFastestIsTheBestPlan) {
 }
 
 TEST(FindPlan, MicroBatchesAreTriedWhenNothingElseFits) {
-  const Graph graph = small_gpt();
+  const Graph graph = find_plan_small_gpt();
   const Cluster large = cores();
   const Bytes least = least_need(result_for(graph, large, 4, "pp=1"), 4);
   const Cluster small = cores(least - Bytes(1));
@@ -246,7 +246,7 @@ TEST(FindPlan, MicroBatchesAreTriedWhenNothingElseFits) {
 }
 
 TEST(FindPlan, RecomputeAndZeroAreTriedForFasterPresetsThatDoNotFit) {
-  const Graph graph = small_gpt();
+  const Graph graph = find_plan_small_gpt();
   const Cluster large = cores();
   // Data parallelism of one micro-batch does not fit, and is faster than with more of them.
   const std::string fixed = "dp=4,micro_batches=1";
@@ -263,7 +263,7 @@ TEST(FindPlan, RecomputeAndZeroAreTriedForFasterPresetsThatDoNotFit) {
 }
 
 TEST(FindPlan, ZeroTwoIsTriedOfSeveralMicroBatches) {
-  const Graph graph = small_gpt();
+  const Graph graph = find_plan_small_gpt();
   const Cluster large = cores();
   const auto is_tried = [&](const std::string& fixed) {
     const Bytes least = least_need(result_for(graph, large, 4, fixed), 4);
@@ -292,7 +292,7 @@ const EvaluatedCandidate& fastest_plain(const PlanSearchResult& result) {
 }
 
 TEST(FindPlan, TheFastestPresetThatFitsIsTriedWithADividedUpdate) {
-  const Graph graph = small_gpt();
+  const Graph graph = find_plan_small_gpt();
   Bytes largest{0};
   const PlanSearchResult all = result_for(graph, cores(), 4);
   for (const EvaluatedCandidate& candidate : all.candidates)
@@ -305,7 +305,7 @@ TEST(FindPlan, TheFastestPresetThatFitsIsTriedWithADividedUpdate) {
 
 // Exchanges of data parallelism are exposed; nothing is computed again where everything fits.
 TEST(FindPlan, WhereExchangesAreExposedTheFastestPresetIsTriedWithZero) {
-  const PlanSearchResult result = result_for(small_gpt(), cores(), 4);
+  const PlanSearchResult result = result_for(find_plan_small_gpt(), cores(), 4);
   const std::string name = fastest_plain(result).candidate.name;
   ASSERT_THAT(name, testing::HasSubstr("dp="));
   EXPECT_THAT(names_of(result), Contains(name + ",zero=1"));
@@ -314,7 +314,7 @@ TEST(FindPlan, WhereExchangesAreExposedTheFastestPresetIsTriedWithZero) {
 }
 
 TEST(FindPlan, FixedRecomputeIsThatOfEveryCandidate) {
-  const Graph graph = small_gpt();
+  const Graph graph = find_plan_small_gpt();
   const Cluster cluster = cores();
   const PlanSearchResult result = result_for(graph, cluster, 4, "recompute=full");
   ASSERT_TRUE(result.best);
@@ -326,7 +326,7 @@ TEST(FindPlan, FixedRecomputeIsThatOfEveryCandidate) {
 }
 
 TEST(FindPlan, MicroBatchesAreTriedForFasterPresetsThatDoNotFit) {
-  const Graph graph = small_gpt();
+  const Graph graph = find_plan_small_gpt();
   const Cluster large = cores();
   const PlanSearchResult all = result_for(graph, large, 4);
   const EvaluatedCandidate& fastest = fastest_plain(all);
@@ -336,7 +336,7 @@ TEST(FindPlan, MicroBatchesAreTriedForFasterPresetsThatDoNotFit) {
 }
 
 TEST(FindPlan, WithoutMemoryThereIsNoResultAndTheNearestComesFirst) {
-  const Graph graph = small_gpt();
+  const Graph graph = find_plan_small_gpt();
   const Cluster cluster = cores(Bytes(1024));
   const PlanSearchResult result = result_for(graph, cluster, 4);
   EXPECT_FALSE(result.best);
@@ -348,7 +348,7 @@ TEST(FindPlan, WithoutMemoryThereIsNoResultAndTheNearestComesFirst) {
 }
 
 TEST(FindPlan, FixedDegreesHoldForTheBestPlan) {
-  const Graph graph = small_gpt();
+  const Graph graph = find_plan_small_gpt();
   const Cluster cluster = cores();
   for (const char* fixed : {"tp=2", "dp=1", "pp=2", "tp=2,pp=1,sp=1"}) {
     const PlanConstraints constraints = constraints_of(4, false, fixed);
@@ -452,7 +452,7 @@ TEST(FindPlan, HardwareThatTheClusterLacksIsNoCandidate) {
 }
 
 TEST(FindPlan, ASourceSeesTheIncumbentsAndAddsCandidates) {
-  const Graph graph = small_gpt();
+  const Graph graph = find_plan_small_gpt();
   const Cluster cluster = cores();
   PlanSearchOptions options{.constraints = constraints_of(4, false)};
   options.max_presets = 1;
@@ -495,7 +495,7 @@ TEST(FindPlan, APipelineIsTriedWithOneMicroBatch) {
   ClusterDescription description = cores().description();
   for (DeviceType& type : description.types) type.cost.launch = Seconds(0.01);
   const Cluster cluster(description);
-  for (const Graph& graph : {small_mlp(64), small_gpt()}) {
+  for (const Graph& graph : {small_mlp(64), find_plan_small_gpt()}) {
     const PlanSearchResult result = result_for(graph, cluster, 4, "pp=4");
     EXPECT_EQ(best_of(result).candidate.plan.micro_batches, 1);
     EXPECT_EQ(best_of(result).candidate.plan.meshes.size(), 4);

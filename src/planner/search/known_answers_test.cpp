@@ -87,7 +87,7 @@ std::vector<std::string> exchanged(const TaskGraph& tasks, Role role, const std:
   return list;
 }
 
-Graph gpt(int64_t rows, int64_t context, int64_t vocabulary) {
+Graph known_answers_gpt(int64_t rows, int64_t context, int64_t vocabulary) {
   const Network network = network_of({.kind = "gpt",
                                       .vocabulary = vocabulary,
                                       .context = context,
@@ -126,7 +126,7 @@ int64_t received(const Searched& found, Role role, const std::string& scope) {
 // and before q, k, v. Each is a sum of f32[1,3,256], of which a rank receives three quarters twice:
 // the parts to add up, and those that others added up. In between the columns may stay divided.
 TEST(KnownResult, OfFewTokensIsTensorParallelismWithTwoSumsALayerInEachPass) {
-  const Searched found = searched(gpt(1, 3, 512), "tp=4", model_of(1e12, 1e11));
+  const Searched found = searched(known_answers_gpt(1, 3, 512), "tp=4", model_of(1e12, 1e11));
   EXPECT_EQ(found.canonical_placement("blocks.1.attn.q.weight"), "[*, @tp, *]");
   EXPECT_EQ(found.canonical_placement("blocks.1.attn.k.weight"), "[*, @tp, *]");
   EXPECT_EQ(found.canonical_placement("blocks.1.attn.v.weight"), "[*, @tp, *]");
@@ -206,7 +206,7 @@ TEST(KnownResult, OfAFusedProductOfGateAndValuesDividesThemInChunks) {
 // logit over the parts of the vocabulary, 12 bytes each. The table of the embedding is divided,
 // too, and three rows of it are exchanged; no gradient of it is.
 TEST(KnownResult, OfALargeVocabularyDividesTheHeadAndTheLossByIt) {
-  const Searched found = searched(gpt(1, 3, 16384), "tp=4", model_of(1e12, 1e12));
+  const Searched found = searched(known_answers_gpt(1, 3, 16384), "tp=4", model_of(1e12, 1e12));
   EXPECT_EQ(found.canonical_placement("head.weight"), "[*, @tp]");
   EXPECT_NE(found.canonical_placement("tokens.weight"), "[*, *]");
   EXPECT_EQ(exchanged(found.tasks, Role::kOptimizer, "tokens."), std::vector<std::string>{});
@@ -229,7 +229,7 @@ TEST(KnownResult, OfTensorParallelismInLittleMemoryDividesTheResidualsByPosition
       shard_op("blocks.*.ffn.down.dot", "[P(None, None, \"tp\"), P(\"tp\")]"),
       shard_op("blocks.*.attn.{q,k,v}.dot", "[P(), P(None, \"tp\")]"),
       shard_op("blocks.*.attn.out.dot", "[P(None, None, \"tp\"), P(\"tp\")]")};
-  const Graph graph = gpt(1, 512, 512);
+  const Graph graph = known_answers_gpt(1, 512, 512);
   CostModel cost = model_of(1e12, 1e12);
   cost.links.any.latency = Seconds(1e-5);
   const Searched free = searched(graph, "tp=4", cost, weights);

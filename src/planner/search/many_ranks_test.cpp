@@ -14,7 +14,7 @@
 namespace tessera {
 namespace {
 
-Graph gpt_of(int64_t rows) {
+Graph many_ranks_gpt_of(int64_t rows) {
   const Network network = network_of({.kind = "gpt",
                                       .vocabulary = 64,
                                       .context = 64,
@@ -38,13 +38,13 @@ Cluster machines(Bytes memory = Bytes(16'000'000'000)) {
 std::vector<Candidate> pipelines_for(const Graph& graph, const Cluster& cluster,
                                      const std::string& fixed) {
   PlanRequest request{graph, cluster};
-  request.graph_of_rows = gpt_of;
+  request.graph_of_rows = many_ranks_gpt_of;
   StageSource source;
   return source(request, constraints_of(kRanks, false, fixed), {});
 }
 
 TEST(ManyRanks, HaveStagesOfOneDivisionOnAllOfThem) {
-  const Graph graph = gpt_of(kRows);
+  const Graph graph = many_ranks_gpt_of(kRows);
   const std::vector<Candidate> found = pipelines_for(graph, machines(), "pp=4");
   ASSERT_FALSE(found.empty());
   for (const Candidate& candidate : found) {
@@ -57,7 +57,7 @@ TEST(ManyRanks, HaveStagesOfOneDivisionOnAllOfThem) {
 }
 
 TEST(ManyRanks, MayHaveOneStage) {
-  const Graph graph = gpt_of(kRows);
+  const Graph graph = many_ranks_gpt_of(kRows);
   const std::vector<Candidate> found =
       pipelines_for(graph, machines(), "pp=1,tp=8,micro_batches=32");
   ASSERT_FALSE(found.empty());
@@ -67,7 +67,7 @@ TEST(ManyRanks, MayHaveOneStage) {
 
 // 128 micro-batches of four rows: steps of fewer of them stand for the whole one.
 TEST(ManyRanks, HaveShorterStepsForManyMicroBatches) {
-  const Graph graph = gpt_of(kRows);
+  const Graph graph = many_ranks_gpt_of(kRows);
   const std::vector<Candidate> found =
       pipelines_for(graph, machines(), "pp=4,tp=8,micro_batches=128");
   ASSERT_FALSE(found.empty());
@@ -84,7 +84,7 @@ TEST(ManyRanks, HaveShorterStepsForManyMicroBatches) {
 }
 
 TEST(ManyRanks, AreEstimatedWhereTensorParallelismCrossesMachines) {
-  const Graph graph = gpt_of(kRows);
+  const Graph graph = many_ranks_gpt_of(kRows);
   const std::vector<Candidate> found =
       pipelines_for(graph, machines(), "pp=4,tp=16,micro_batches=128");
   ASSERT_FALSE(found.empty());
@@ -92,10 +92,10 @@ TEST(ManyRanks, AreEstimatedWhereTensorParallelismCrossesMachines) {
 }
 
 TEST(ManyRanks, GetAPlanThatFits) {
-  const Graph graph = gpt_of(kRows);
+  const Graph graph = many_ranks_gpt_of(kRows);
   const Cluster cluster = machines();
   PlanRequest request{graph, cluster};
-  request.graph_of_rows = gpt_of;
+  request.graph_of_rows = many_ranks_gpt_of;
   const auto source = std::make_shared<StageSource>();
   const PlanSearchResult result = find_plan(
       request, {.constraints = constraints_of(kRanks, false, "pp=4,tp=8,micro_batches=128"),

@@ -23,7 +23,7 @@ using namespace testing_programs;
 using testing::HasSubstr;
 
 /// w += the sum over the ranks of x; the result is the new w.
-HandMade summing(const std::string& mesh) {
+HandMade steps_summing(const std::string& mesh) {
   HandMade made(mesh_of(mesh));
   const RegisterIndex x = feed_anything(made, "x", "f32[6] {partial sum: dp}");
   const RegisterIndex w = made.variable("w", "f32[6@dp]");
@@ -66,7 +66,7 @@ TEST(Steps, ARankGoesOnWhileAnotherIsAtTheStepBefore) {
 
 TEST(Steps, EachGivesWhatItGivesAlone) {
   for (const std::string mesh : {"dp=1", "dp=3", "dp=8"}) {
-    Bench alone(summing(mesh)), together(summing(mesh));
+    Bench alone(steps_summing(mesh)), together(steps_summing(mesh));
     std::vector<std::vector<std::byte>> expected, found;
     for (int step = 0; step < 6; ++step) {
       alone.step();
@@ -86,7 +86,7 @@ TEST(Steps, EachGivesWhatItGivesAlone) {
 }
 
 TEST(Steps, WhoLooksAtVariablesSeesAllStepsThatWereBegun) {
-  Bench bench(summing("dp=2"));
+  Bench bench(steps_summing("dp=2"));
   Tensor& x = bench.input("x");
   std::ranges::fill(x.values<float>(), 1.0F);  // each step adds one for each rank
   bench.begin();
@@ -183,7 +183,7 @@ TEST(Steps, ATraceHoldsThemSideBySide) {
 
 // ---- failures ----
 
-std::string failure_of(const std::function<void()>& work) {
+std::string steps_failure_of(const std::function<void()>& work) {
   try {
     work();
   } catch (const std::exception& error) {
@@ -211,16 +211,16 @@ TEST(Steps, AFailureEndsAllThatAreUnderWay) {
     };
     bench.begin(&both);
     const std::string expected = "internal error: rank 0, task 'feed': broken";
-    EXPECT_EQ(failure_of([&] {
+    EXPECT_EQ(steps_failure_of([&] {
                 bench.begin(&later);
                 bench.end();
               }),
               expected);
     EXPECT_EQ(bench.runtime().steps_in_flight(), 0) << "all ranks rest";
     EXPECT_EQ(acts_after, 0) << "rank 1 began nothing after it";
-    EXPECT_EQ(failure_of([&] { bench.begin(); }), expected) << "every later call throws too";
-    EXPECT_EQ(failure_of([&] { bench.end(); }), expected);
-    EXPECT_EQ(failure_of([&] { bench.runtime().variable("w"); }), expected);
+    EXPECT_EQ(steps_failure_of([&] { bench.begin(); }), expected) << "every later call throws too";
+    EXPECT_EQ(steps_failure_of([&] { bench.end(); }), expected);
+    EXPECT_EQ(steps_failure_of([&] { bench.runtime().variable("w"); }), expected);
   }
 }
 
@@ -250,7 +250,7 @@ TEST(Steps, ADeadlineInALaterStepNamesWhoWaits) {
                 comes_true([&] { return bench.runtime().failed(); });
               })});
   bench.begin(&first);
-  EXPECT_EQ(failure_of([&] {
+  EXPECT_EQ(steps_failure_of([&] {
               bench.begin(&second);
               bench.end();
               bench.end();
@@ -261,8 +261,8 @@ TEST(Steps, ADeadlineInALaterStepNamesWhoWaits) {
 
 // ---- several processes ----
 
-void on_networks(int members, int delays,
-                 const std::function<void(const std::shared_ptr<ProcessNetwork>&)>& work) {
+void steps_on_networks(int members, int delays,
+                       const std::function<void(const std::shared_ptr<ProcessNetwork>&)>& work) {
   testing_transport::on_processes(make_local_transports(members, delays, 1),
                                   [&](std::unique_ptr<Transport> mine) {
                                     work(std::make_shared<ProcessNetwork>(std::move(mine)));
@@ -270,15 +270,15 @@ void on_networks(int members, int delays,
 }
 
 TEST(Steps, OfSeveralMembersGiveTheBitsOfThreads) {
-  Bench alone(summing("dp=4"));
+  Bench alone(steps_summing("dp=4"));
   std::vector<std::vector<std::byte>> expected;
   for (int step = 0; step < 6; ++step) {
     alone.step();
     expected.push_back(bytes_of(alone.result("w")));
   }
   for (const int delays : {0, 10})
-    on_networks(2, delays, [&](const std::shared_ptr<ProcessNetwork>& network) {
-      Bench bench(summing("dp=4"), {.network = network});
+    steps_on_networks(2, delays, [&](const std::shared_ptr<ProcessNetwork>& network) {
+      Bench bench(steps_summing("dp=4"), {.network = network});
       std::vector<std::vector<std::byte>> found;
       bench.begin();
       for (int step = 0; step < 6; ++step) {
@@ -322,12 +322,12 @@ TEST(Steps, TheTimeOfARankIsThatOfItsKernelsWithoutItsWaits) {
 
 TEST(Steps, AFailureOnAnotherMemberEndsAllThatAreUnderWay) {
   std::barrier all_have_loaded(2);
-  on_networks(2, 0, [&](const std::shared_ptr<ProcessNetwork>& network) {
+  steps_on_networks(2, 0, [&](const std::shared_ptr<ProcessNetwork>& network) {
     Bench bench(doubling("dp=2"), {.network = network});
     all_have_loaded.arrive_and_wait();  // a failure would end the loading as well
     const Observer waits = at(1, kX, [&] { comes_true([&] { return bench.runtime().failed(); }); });
     const Observer fails = at(0, kX, [] { throw std::runtime_error("broken"); });
-    const std::string failure = failure_of([&] {
+    const std::string failure = steps_failure_of([&] {
       bench.begin(&waits);
       bench.begin(&fails);
       bench.end();

@@ -13,7 +13,8 @@
 namespace tessera {
 namespace {
 
-std::string placed(const Graph& graph, const MeshPtr& mesh, const std::vector<Mark>& marks) {
+std::string propagate_placed(const Graph& graph, const MeshPtr& mesh,
+                             const std::vector<Mark>& marks) {
   return print_placements(graph, propagate(graph, mesh, marks));
 }
 
@@ -39,7 +40,7 @@ TEST(Propagation, SplitOfTheContractedDimReachesTheOtherOperandAndLeavesAPartial
 }
 
 TEST(Propagation, SplitOfTheResultGoesBackToTheOperand) {
-  EXPECT_EQ(placed(one_matmul(), mesh_of("dp=2"), {shard_tensor("c", "P(\"dp\")")}),
+  EXPECT_EQ(propagate_placed(one_matmul(), mesh_of("dp=2"), {shard_tensor("c", "P(\"dp\")")}),
             "a f32[8@dp, 16]\n"
             "b f32[16, 4]\n"
             "c f32[8@dp, 4]\n");
@@ -106,23 +107,23 @@ TEST(Propagation, AMarkOnAResultMayNameMicroBatchesFirst) {
   const ValueId c = builder.dot(a, builder.variable("b", f32({16, 4}), Initializer::constant(0)),
                                 "mk,kn->mn", "c");
   builder.unary("tanh", c, "d");
-  const auto placed = [&](const std::string& placement) {
+  const auto propagate_placed = [&](const std::string& placement) {
     return print_placements(
         graph, propagate(graph, timed,
                          {stage("c", "first"), stage("d", "last"), shard_tensor("a", "P(\"dp\")"),
                           shard_tensor("d", placement)}));
   };
-  EXPECT_EQ(placed("P((\"mb\", \"dp\"))"),
+  EXPECT_EQ(propagate_placed("P((\"mb\", \"dp\"))"),
             "a f32[8@mb@dp, 16]\n"
             "b f32[16, 4]\n"
             "c f32[8@mb@dp, 4]\n"
             "d f32[8@mb@dp, 4]\n");
-  EXPECT_EQ(placed("P(\"mb\", \"dp\")"),
+  EXPECT_EQ(propagate_placed("P(\"mb\", \"dp\")"),
             "a f32[8@mb@dp, 16]\n"
             "b f32[16, 4]\n"
             "c f32[8@mb@dp, 4]\n"
             "d f32[8@mb, 4@dp]\n");
-  EXPECT_THROW(placed("P((\"dp\", \"mb\"))"), UserError);
+  EXPECT_THROW(propagate_placed("P((\"dp\", \"mb\"))"), UserError);
 }
 
 /// Two layers as Megatron divides them: only the two weights are marked.
@@ -142,7 +143,7 @@ Graph mlp() {
 
 TEST(Propagation, ColumnThenRowSplitOfTwoLayersNeedsOneSum) {
   const Graph graph = mlp();
-  EXPECT_EQ(placed(graph, mesh_of("tp=4"), {shard_tensor("up", "P(None,\"tp\")")}),
+  EXPECT_EQ(propagate_placed(graph, mesh_of("tp=4"), {shard_tensor("up", "P(None,\"tp\")")}),
             "x f32[8, 16]\n"
             "up f32[16, 32@tp]\n"
             "bias f32[32@tp]\n"
@@ -159,11 +160,11 @@ TEST(Propagation, DoesNotDependOnTheOrderOfMarksAndASecondRunChangesNothing) {
   const MeshPtr mesh = mesh_of("dp=2 tp=2");
   std::vector<Mark> marks = {shard_tensor("x", "P(\"dp\")"), shard_tensor("up", "P(None,\"tp\")"),
                              shard_tensor("down", "P(\"tp\")"), shard_tensor("y", "P(\"dp\")")};
-  const std::string expected = placed(graph, mesh, marks);
+  const std::string expected = propagate_placed(graph, mesh, marks);
   std::sort(marks.begin(), marks.end(),
             [](const Mark& a, const Mark& b) { return a.pattern < b.pattern; });
   do {
-    EXPECT_EQ(placed(graph, mesh, marks), expected);
+    EXPECT_EQ(propagate_placed(graph, mesh, marks), expected);
   } while (std::next_permutation(marks.begin(), marks.end(), [](const Mark& a, const Mark& b) {
     return a.pattern < b.pattern;
   }));
@@ -179,7 +180,7 @@ TEST(Propagation, DoesNotDependOnTheOrderOfMarksAndASecondRunChangesNothing) {
                                                             : std::string("Replicate()"));
     all.push_back(shard_tensor(graph.value({i}).name, placements));
   }
-  EXPECT_EQ(placed(graph, mesh, all), expected);
+  EXPECT_EQ(propagate_placed(graph, mesh, all), expected);
 }
 
 TEST(Propagation, AVariableAndItsNextValueShareOnePlacement) {
@@ -188,7 +189,7 @@ TEST(Propagation, AVariableAndItsNextValueShareOnePlacement) {
   const ValueId w = b.variable("w", f32({8}), Initializer::constant(0));
   const ValueId g = b.input("g", f32({8}));
   graph.set_next(w, b.sub(w, g, "w_next"));
-  EXPECT_EQ(placed(graph, mesh_of("dp=2"), {shard_tensor("w", "P(\"dp\")")}),
+  EXPECT_EQ(propagate_placed(graph, mesh_of("dp=2"), {shard_tensor("w", "P(\"dp\")")}),
             "w f32[8@dp]\ng f32[8@dp]\nw_next f32[8@dp]\n");
 }
 
@@ -201,7 +202,7 @@ TEST(Propagation, SumsOfPartialSumsAreReducedOnce) {
   const ValueId p = b.dot(x, w, "mk,kn->mn", "p");
   const ValueId q = b.dot(x, v, "mk,kn->mn", "q");
   b.unary("tanh", b.add(p, q, "s"), "t");
-  EXPECT_EQ(placed(graph, mesh_of("tp=2"), {shard_tensor("x", "P(None,\"tp\")")}),
+  EXPECT_EQ(propagate_placed(graph, mesh_of("tp=2"), {shard_tensor("x", "P(None,\"tp\")")}),
             "x f32[8, 16@tp]\n"
             "w f32[16@tp, 4]\n"
             "v f32[16@tp, 4]\n"
@@ -302,8 +303,8 @@ Graph rounded_gradient() {
 }
 
 TEST(Propagation, APartialSumIsCastToFewerBytesBeforeItIsReducedAndDivided) {
-  EXPECT_EQ(placed(rounded_gradient(), mesh_of("dp=2"),
-                   {shard_tensor("x", "P(\"dp\")"), shard_tensor("state", "P(\"dp\")")}),
+  EXPECT_EQ(propagate_placed(rounded_gradient(), mesh_of("dp=2"),
+                             {shard_tensor("x", "P(\"dp\")"), shard_tensor("state", "P(\"dp\")")}),
             "x f32[8@dp, 4]\n"
             "state f32[4@dp]\n"
             "gradient f32[4] {partial sum: dp}\n"

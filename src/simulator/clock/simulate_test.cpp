@@ -25,7 +25,7 @@ std::shared_ptr<const TaskGraph> two_ranks() {
 }
 
 /// y takes 10 ms on rank 0 and 30 ms on rank 1, the exchange 4 ms, w 20 ms.
-Simulation simulated(const SimulateOptions& options = {}) {
+Simulation simulate_simulated(const SimulateOptions& options = {}) {
   const auto graph = two_ranks();
   const auto time = [&](Rank rank, TaskId id) {
     const std::string& name = graph->tasks[id].name;
@@ -37,11 +37,11 @@ Simulation simulated(const SimulateOptions& options = {}) {
 }
 
 TEST(Simulate, AStepTakesAsLongAsItsLongestPath) {
-  EXPECT_EQ(milliseconds(simulated().step), 30 + 4 + 20);
+  EXPECT_EQ(milliseconds(simulate_simulated().step), 30 + 4 + 20);
 }
 
 TEST(Simulate, ARankWorksExchangesOrIsIdle) {
-  const Simulation run = simulated();
+  const Simulation run = simulate_simulated();
   ASSERT_EQ(run.ranks.size(), 2U);
   EXPECT_EQ(milliseconds(run.ranks[0].compute), 10 + 20);
   EXPECT_EQ(milliseconds(run.ranks[1].compute), 30 + 20);
@@ -54,19 +54,19 @@ TEST(Simulate, ARankWorksExchangesOrIsIdle) {
 }
 
 TEST(Simulate, AnExchangeIsExposedWhileNoKernelRuns) {
-  EXPECT_EQ(milliseconds(simulated().ranks[0].exposed), 4);
+  EXPECT_EQ(milliseconds(simulate_simulated().ranks[0].exposed), 4);
 }
 
 TEST(Simulate, AStragglerTakesItsFactorOfEachFixedTime) {
   // y takes 10 ms on rank 0, the exchange 4 ms, w 20 ms: four times as long, and rank 1 waits.
-  const Simulation run = simulated({.stragglers = {{0, 4}}});
+  const Simulation run = simulate_simulated({.stragglers = {{0, 4}}});
   EXPECT_EQ(milliseconds(run.step), 4 * (10 + 4 + 20));
   EXPECT_EQ(milliseconds(run.ranks[0].compute), 4 * (10 + 20));
   EXPECT_EQ(milliseconds(run.ranks[1].compute), 30 + 20);
 }
 
 TEST(Simulate, MessagesTakeTheirTime) {
-  EXPECT_EQ(milliseconds(simulated({.message = Seconds(0.005)}).step), 30 + 5 + 4 + 20);
+  EXPECT_EQ(milliseconds(simulate_simulated({.message = Seconds(0.005)}).step), 30 + 5 + 4 + 20);
 }
 
 /// x is gathered, then three kernels do not use it, and then one does. The gather may be issued
@@ -161,7 +161,7 @@ TEST(Simulate, JitterDependsOnlyOnTheSeed) {
 TEST(Simulate, WithoutABarrierTheFasterRankBeginsTheNextStep) {
   // Rank 1 is idle only in its exchange, so a step takes 54 ms. Rank 0 computes its next y
   // meanwhile.
-  const Simulation run = simulated({.steps = 4, .barrier_between_steps = false});
+  const Simulation run = simulate_simulated({.steps = 4, .barrier_between_steps = false});
   EXPECT_EQ(milliseconds(run.step), 54);
   const std::vector<Span>& spans = run.timeline.tracks[0].spans;
   const auto second = std::find_if(spans.begin(), spans.end(), [](const Span& span) {
@@ -172,7 +172,7 @@ TEST(Simulate, WithoutABarrierTheFasterRankBeginsTheNextStep) {
 }
 
 TEST(Simulate, TheTimelineHasActsWaitsAndMessages) {
-  const Simulation run = simulated({.steps = 1});
+  const Simulation run = simulate_simulated({.steps = 1});
   std::vector<std::string> spans;
   for (const Span& span : run.timeline.tracks[0].spans)
     spans.push_back(std::string(to_text(span.kind)) + " " + span.name + " " +

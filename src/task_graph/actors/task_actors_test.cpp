@@ -14,7 +14,7 @@ namespace {
 
 using testing::ElementsAre;
 
-std::shared_ptr<const TaskGraph> graph_of(HandMade made) {
+std::shared_ptr<const TaskGraph> task_actors_graph_of(HandMade made) {
   return std::make_shared<const TaskGraph>(made.finish());
 }
 
@@ -49,7 +49,7 @@ HandMade gathering(const std::string& mesh) {
 }
 
 TEST(TaskActors, AnExchangeTakesARegisterOfEverySenderAndTheSendersKnow) {
-  const TaskActors actors = find_actors(graph_of(gathering("dp=2")), {0, 1});
+  const TaskActors actors = find_actors(task_actors_graph_of(gathering("dp=2")), {0, 1});
   // Actors 0 to 3 and registers 0 to 2 are of the first rank, 4 to 7 and 3 to 5 of the second.
   EXPECT_THAT(texts_of(actors, 0),
               ElementsAre("0 'feed': gives 0 to 1", "1 'double': takes 0 from 0; gives 1 to 2, 6",
@@ -68,7 +68,7 @@ TEST(TaskActors, TheInputPortsOfAnExchangeAreThoseOfOnePartAfterTheOther) {
   const std::vector<RegisterIndex> all = made.exchange("both", {x, y}, {"f32[4]", "i32[3]"});
   made.result("x", all[0]);
   made.result("y", all[1]);
-  const TaskActors actors = find_actors(graph_of(std::move(made)), {0, 1});
+  const TaskActors actors = find_actors(task_actors_graph_of(std::move(made)), {0, 1});
   EXPECT_THAT(texts_of(actors, 0),
               ElementsAre("0 'feed': gives 0 to 1, 4; gives 1 to 1, 4",
                           "1 'both': takes 0 from 0; takes 4 from 3; takes 1 from 0; takes 5 from "
@@ -79,7 +79,7 @@ TEST(TaskActors, TheInputPortsOfAnExchangeAreThoseOfOnePartAfterTheOther) {
 }
 
 TEST(TaskActors, IdsMapBackToRanksTasksAndRegisters) {
-  const TaskActors actors = find_actors(graph_of(gathering("dp=2")), {0, 1});
+  const TaskActors actors = find_actors(task_actors_graph_of(gathering("dp=2")), {0, 1});
   EXPECT_EQ(actors.rank_index_of(6), 1);
   EXPECT_EQ(actors.task_of(6), TaskId(2));
   EXPECT_EQ(actors.register_of(4), RegisterIndex(1));
@@ -92,14 +92,14 @@ TEST(TaskActors, ARankWithAnEmptyPartSendsNothing) {
   HandMade made(mesh_of("dp=3"));
   const RegisterIndex x = made.input("x", "f32[2@dp]");
   made.result("all", made.exchange("gather", x, "f32[2]"));
-  const TaskActors actors = find_actors(graph_of(std::move(made)), {0, 1, 2});
+  const TaskActors actors = find_actors(task_actors_graph_of(std::move(made)), {0, 1, 2});
   EXPECT_THAT(actors.senders(TaskId(1), 0, 2), ElementsAre(0, 1));
   EXPECT_FALSE(actors.recv_regions_from(TaskId(1), 0, 0, 2));
   EXPECT_TRUE(actors.describe(2, TaskId(0)).outputs[0].consumers.empty());
 }
 
 TEST(TaskActors, ARankOutsideOfTheMeshReceivesNoMessages) {
-  const TaskActors actors = find_actors(graph_of(gathering("dp=2")), {0, 1, 7});
+  const TaskActors actors = find_actors(task_actors_graph_of(gathering("dp=2")), {0, 1, 7});
   EXPECT_FALSE(actors.acts_in(2, TaskId(0)));
   EXPECT_TRUE(actors.order_of(2).empty());
   EXPECT_THAT(texts_of(actors, 2),
@@ -112,7 +112,7 @@ TEST(TaskActors, AnUpdateWaitsForTheReadersOfWhatItOverwrites) {
   HandMade made(mesh_of("dp=2"));
   const RegisterIndex w = made.variable("w", "f32[4]");
   made.update("double w", {"scalar.mul", {}, {2}, ""}, {w}, w);
-  const TaskActors actors = find_actors(graph_of(std::move(made)), {0, 1});
+  const TaskActors actors = find_actors(task_actors_graph_of(std::move(made)), {0, 1});
   ASSERT_EQ(actors.overwrites(1, TaskId(1)).size(), 1u);
   EXPECT_EQ(actors.overwrites(1, TaskId(1))[0].producer, actors.actor_id(1, TaskId(0)));
   EXPECT_EQ(actors.overwrites(1, TaskId(1))[0].reg, actors.register_id(1, w));
@@ -120,7 +120,7 @@ TEST(TaskActors, AnUpdateWaitsForTheReadersOfWhatItOverwrites) {
 }
 
 TEST(TaskActors, AllActorsRunIterationAfterIteration) {
-  const TaskActors actors = find_actors(graph_of(gathering("dp=4")), {0, 1, 2, 3});
+  const TaskActors actors = find_actors(task_actors_graph_of(gathering("dp=4")), {0, 1, 2, 3});
   std::vector<ActorDescription> all;
   for (int rank = 0; rank < 4; ++rank)
     for (int task = 0; task < 4; ++task) all.push_back(actors.describe(rank, TaskId(task)));

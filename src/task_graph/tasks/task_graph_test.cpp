@@ -13,7 +13,7 @@ namespace {
 
 using testing::HasSubstr;
 
-MeshPtr two_ranks() {
+MeshPtr task_graph_two_ranks() {
   return std::make_shared<Mesh>(Shape{2}, std::vector<std::string>{"dp"});
 }
 
@@ -27,7 +27,7 @@ constexpr TaskId kFeed(0), kDoubleTask(1), kGather(2), kUpdate(3), kFetch(4);
 
 /// y = 2 x; gather y; w = w - y, with w of 16 elements over two ranks.
 TaskGraph small() {
-  HandMade made(two_ranks());
+  HandMade made(task_graph_two_ranks());
   const RegisterIndex x = made.input("x", "f32[16@dp]");
   const RegisterIndex w = made.variable("w", "f32[16@dp]");
   const RegisterIndex y = made.compute("y", kTimesTwo, {x}, "f32[16@dp]");
@@ -111,7 +111,7 @@ TEST(TaskGraph, LocalTypeIsTheBalancedPart) {
   // 5 over 2: 3 and 2.
   RegisterForm reg_of_five;
   reg_of_five.type = TensorType{DType::kI32, {5, 2}};
-  reg_of_five.attr = parse_dist_type("i32[5@dp, 2]", two_ranks()).attr;
+  reg_of_five.attr = parse_dist_type("i32[5@dp, 2]", task_graph_two_ranks()).attr;
   EXPECT_EQ(local_type(reg_of_five, {0}), (TensorType{DType::kI32, {3, 2}}));
   EXPECT_EQ(local_type(reg_of_five, {1}), (TensorType{DType::kI32, {2, 2}}));
 }
@@ -305,7 +305,7 @@ INSTANTIATE_TEST_SUITE_P(
 
 /// a = 2 x; b = 2 a; c = 2 b, where the memory of some may be shared.
 TaskGraph chain(const std::string& kernel) {
-  HandMade made(two_ranks());
+  HandMade made(task_graph_two_ranks());
   const KernelCall call{kernel, {}, {2}, ""};
   const RegisterIndex x = made.input("x", "f32[16@dp]");
   const RegisterIndex a = made.compute("a", call, {x}, "f32[16@dp]");
@@ -322,7 +322,7 @@ TEST(Check, DeadMemoryIsUsedAgain) {
 
 /// y = 2 x, gathered, then z = 2 x and all = 2 gathered; tasks in this order after the feed.
 TaskGraph gather_after() {
-  HandMade made(two_ranks());
+  HandMade made(task_graph_two_ranks());
   const KernelCall call{"scalar.mul", {}, {2}, ""};
   const RegisterIndex x = made.input("x", "f32[16@dp]");
   const RegisterIndex y = made.compute("y", call, {x}, "f32[16@dp]");
@@ -371,7 +371,7 @@ TEST(Check, AnExchangeBeginsBeforeItsTurn) {
 
 /// Two inputs that are gathered together.
 TaskGraph gathered_together() {
-  HandMade made(two_ranks());
+  HandMade made(task_graph_two_ranks());
   const RegisterIndex x = made.input("x", "f32[16@dp]"), y = made.input("y", "i32[32@dp]");
   const auto whole = made.exchange("both", {x, y}, {"f32[16]", "i32[32]"});
   made.result("x", whole[0]);
@@ -443,7 +443,7 @@ TEST(Check, AWorkspaceIsAloneDuringItsStep) {
 /// gather(2 x), then twice 2 gathered; `reuses`, z or later, is in the memory of y = 2 x, which the
 /// other rank may not have read yet.
 TaskGraph gathered_and_reused(const std::string& reuses) {
-  HandMade made(two_ranks());
+  HandMade made(task_graph_two_ranks());
   const RegisterIndex x = made.input("x", "f32[16@dp]");
   const RegisterIndex y = made.compute("y", kTimesTwo, {x}, "f32[16@dp]");
   const RegisterIndex all = made.exchange("gather", y, "f32[16]");

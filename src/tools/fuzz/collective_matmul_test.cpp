@@ -57,7 +57,7 @@ struct Division {
   int64_t micro_batches = 1;
 };
 
-FuzzCase case_of(const Division& division, int64_t chunks) {
+FuzzCase collective_matmul_case_of(const Division& division, int64_t chunks) {
   FuzzCase given;
   given.seed = 5;
   given.graph = layers(division.sizes);
@@ -94,7 +94,7 @@ TEST(FuzzCollectiveMatmul, DecomposedMatmulsComputeWhatTheSerialProgramComputes)
       int in_chunks = 0;
       CaseFaults faults;
       faults.on_chunks = [&] { ++in_chunks; };
-      const auto failure = run_case(case_of(division, chunks), faults);
+      const auto failure = run_case(collective_matmul_case_of(division, chunks), faults);
       EXPECT_FALSE(failure) << division.mesh << " " << division.rows << " in " << chunks
                             << " chunks: " << failure->text;
       EXPECT_EQ(in_chunks, chunks == 2 ? 1 : in_chunks) << division.mesh << " " << division.rows;
@@ -104,7 +104,7 @@ TEST(FuzzCollectiveMatmul, DecomposedMatmulsComputeWhatTheSerialProgramComputes)
 /// The values of all variables after a few steps.
 std::map<std::string, std::vector<double>> trained(const Division& division, int64_t chunks,
                                                    AllReduceAlgorithm sums) {
-  const FuzzCase given = case_of(division, chunks);
+  const FuzzCase given = collective_matmul_case_of(division, chunks);
   const Plan plan{.meshes = given.meshes,
                   .micro_batches = given.micro_batches,
                   .all_reduce = sums,

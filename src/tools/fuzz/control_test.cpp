@@ -368,7 +368,7 @@ struct Trained {
   std::vector<ValueId> gradients;
 };
 
-Trained trained(bool unrolled, int64_t iterations) {
+Trained control_trained(bool unrolled, int64_t iterations) {
   Trained result;
   Builder builder(result.graph);
   const ValueId x = builder.input("x", {DType::kF32, {8, 6}});
@@ -401,7 +401,8 @@ Trained trained(bool unrolled, int64_t iterations) {
 
 TEST(WhileGradient, IsThatOfTheIterationsOneAfterTheOther) {
   for (int64_t iterations : {0, 1, 4}) {
-    const Trained loop = trained(false, iterations), rows = trained(true, iterations);
+    const Trained loop = control_trained(false, iterations),
+                  rows = control_trained(true, iterations);
     ReferenceValues state = initial_variables(rows.graph, 3);
     ReferenceTensor x{{DType::kF32, {8, 6}}, {}};
     for (int i = 0; i < 48; ++i) x.values.push_back(std::sin(i));
@@ -419,7 +420,7 @@ TEST(WhileGradient, IsThatOfTheIterationsOneAfterTheOther) {
 }
 
 TEST(WhileGradient, RunsUnderDataAndTensorParallelPlansAndInMicroBatches) {
-  const Graph graph = trained(false, 3).graph;
+  const Graph graph = control_trained(false, 3).graph;
   const std::vector<Mark> rows{shard_tensor("x", "P(\"dp\")")},
       both{shard_tensor("x", "P(\"dp\")"), shard_tensor("up", "P(None, \"tp\")")};
   EXPECT_EQ(failure_of(on_mesh(graph, "dp=1")), "");
@@ -433,7 +434,7 @@ TEST(WhileGradient, RunsUnderDataAndTensorParallelPlansAndInMicroBatches) {
 /// exchanges anything.
 TEST(WhileGradient, AddsUpTheAddendsOfAllIterationsOnceAfterTheLoop) {
   const Compiled compiled =
-      compile(trained(false, 3).graph,
+      compile(control_trained(false, 3).graph,
               Plan{.meshes = one_mesh(std::make_shared<const Mesh>(parse_mesh("dp=2"))),
                    .micro_batches = 2,
                    .marks = {shard_tensor("x", "P(\"dp\")")}});

@@ -15,8 +15,8 @@ namespace tessera::fuzz {
 namespace {
 
 /// "" when the divided program computes what the serial one computes.
-std::string failure_of(const Graph& graph, std::string_view mesh, std::vector<Mark> marks,
-                       int64_t micro_batches = 1) {
+std::string loop_invariants_failure_of(const Graph& graph, std::string_view mesh,
+                                       std::vector<Mark> marks, int64_t micro_batches = 1) {
   FuzzCase given;
   given.seed = 7;
   given.graph = graph;
@@ -98,8 +98,10 @@ TEST(WhileInvariants, KeepTheResultsOfTheBodyWrittenThreeTimes) {
 TEST(WhileInvariants, AreExchangedOnceBeforeTheLoop) {
   const std::vector<Mark> marks{shard_tensor("a", "P(None, \"tp\")"),
                                 shard_tensor("b", "P(\"tp\")")};
-  EXPECT_EQ(failure_of(with_invariants(), "tp=2", marks), "");
-  EXPECT_EQ(failure_of(with_invariants(), "dp=2", {shard_tensor("x", "P(\"dp\")")}, 4), "");
+  EXPECT_EQ(loop_invariants_failure_of(with_invariants(), "tp=2", marks), "");
+  EXPECT_EQ(
+      loop_invariants_failure_of(with_invariants(), "dp=2", {shard_tensor("x", "P(\"dp\")")}, 4),
+      "");
   const Compiled compiled =
       compile(with_invariants(), std::make_shared<const Mesh>(parse_mesh("tp=2")), marks);
   std::set<std::string> exchanged;  // outside of the loop; an all-reduce may be two exchanges

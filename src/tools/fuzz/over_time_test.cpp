@@ -13,7 +13,7 @@
 namespace tessera::fuzz {
 namespace {
 
-constexpr int64_t kBatch = 4, kPlaces = 3, kIn = 3, kWidth = 6, kGates = 4;
+constexpr int64_t kBatch = 4, kPlaces = 3, kIn = 3, kOverTimeWidth = 6, kGates = 4;
 
 /// State h, c [B, H]; captured w[I, 4, H], u[H, 4, H]. The gates are a dim of their own, so that
 /// the width can be divided.
@@ -24,8 +24,8 @@ std::vector<ValueId> lstm(Builder& builder, ValueId x, const std::vector<ValueId
   const ValueId gates = builder.add(from_x, from_h);
   const auto gate = [&](int64_t index, std::string_view bend) {
     const ValueId part =
-        builder.slice(gates, {0, index, 0}, {kBatch, index + 1, kWidth}, {1, 1, 1});
-    const ValueId row = builder.reshape(part, {kBatch, kWidth});
+        builder.slice(gates, {0, index, 0}, {kBatch, index + 1, kOverTimeWidth}, {1, 1, 1});
+    const ValueId row = builder.reshape(part, {kBatch, kOverTimeWidth});
     return builder.unary(bend, row);
   };
   const ValueId in = gate(0, "logistic"), forget = gate(1, "logistic"), out = gate(2, "logistic"),
@@ -44,23 +44,23 @@ OverTime unrolled(Builder& builder, ValueId x, std::vector<ValueId> state,
     const ValueId part = builder.slice(x, {0, t, 0}, {kBatch, t + 1, kIn}, {1, 1, 1});
     const ValueId row = builder.reshape(part, {kBatch, kIn});
     state = lstm(builder, row, state, captured);
-    rows.push_back(builder.reshape(state[0], {kBatch, 1, kWidth}));
+    rows.push_back(builder.reshape(state[0], {kBatch, 1, kOverTimeWidth}));
   }
   return {builder.concat(rows, 1), state};
 }
 
 /// The sum of the squares of all outputs and of the last c; outputs loss and gradient0 to
 /// gradient4, of x, w, u, h and c.
-Graph trained(bool in_a_loop) {
+Graph over_time_trained(bool in_a_loop) {
   Graph graph;
   Builder builder(graph);
   const ValueId x = builder.input("x", {DType::kF32, {kBatch, kPlaces, kIn}});
-  const ValueId h = builder.input("h", {DType::kF32, {kBatch, kWidth}});
-  const ValueId c = builder.input("c", {DType::kF32, {kBatch, kWidth}});
-  const ValueId w =
-      builder.variable("w", {DType::kF32, {kIn, kGates, kWidth}}, Initializer::normal(0, 0.5));
-  const ValueId u =
-      builder.variable("u", {DType::kF32, {kWidth, kGates, kWidth}}, Initializer::normal(0, 0.5));
+  const ValueId h = builder.input("h", {DType::kF32, {kBatch, kOverTimeWidth}});
+  const ValueId c = builder.input("c", {DType::kF32, {kBatch, kOverTimeWidth}});
+  const ValueId w = builder.variable("w", {DType::kF32, {kIn, kGates, kOverTimeWidth}},
+                                     Initializer::normal(0, 0.5));
+  const ValueId u = builder.variable("u", {DType::kF32, {kOverTimeWidth, kGates, kOverTimeWidth}},
+                                     Initializer::normal(0, 0.5));
   const OverTime run = in_a_loop ? over_time(builder, x, {h, c}, {w, u}, lstm)
                                  : unrolled(builder, x, {h, c}, {w, u});
   const ValueId outputs = builder.mul(run.outputs, run.outputs),
@@ -83,10 +83,10 @@ ReferenceTensor waves(const Shape& shape) {
 }
 
 TEST(OverTimeGradient, IsThatOfTheCellsOneAfterTheOther) {
-  const Graph loop = trained(true), rows = trained(false);
+  const Graph loop = over_time_trained(true), rows = over_time_trained(false);
   ReferenceValues state = initial_variables(loop, 3);
   state["x"] = waves({kBatch, kPlaces, kIn});
-  state["h"] = state["c"] = waves({kBatch, kWidth});
+  state["h"] = state["c"] = waves({kBatch, kOverTimeWidth});
   const ReferenceValues a = interpret(loop, state), b = interpret(rows, state);
   for (const auto& [name, value] : loop.outputs()) {
     const ReferenceTensor& got = a.at(loop.value(value).name);
@@ -98,7 +98,7 @@ TEST(OverTimeGradient, IsThatOfTheCellsOneAfterTheOther) {
   }
 }
 
-struct Division {
+struct OverTimeDivision {
   const char* mesh;
   std::vector<Mark> marks;
   int64_t micro_batches;
@@ -111,12 +111,13 @@ TEST(OverTimeGradient, RunsUnderDataAndTensorParallelPlansAndInMicroBatches) {
   std::vector<Mark> both = rows;
   both.insert(both.end(), width.begin(), width.end());
   for (const auto& [mesh, marks, micro_batches] :
-       {Division{"dp=1", {}, 1}, Division{"dp=3", rows, 1}, Division{"tp=2", width, 1},
-        Division{"tp=4", width, 1}, Division{"dp=2 tp=2", both, 1}, Division{"dp=2", rows, 2},
-        Division{"dp=2 tp=2", both, 2}}) {
+       {OverTimeDivision{"dp=1", {}, 1}, OverTimeDivision{"dp=3", rows, 1},
+        OverTimeDivision{"tp=2", width, 1}, OverTimeDivision{"tp=4", width, 1},
+        OverTimeDivision{"dp=2 tp=2", both, 1}, OverTimeDivision{"dp=2", rows, 2},
+        OverTimeDivision{"dp=2 tp=2", both, 2}}) {
     FuzzCase given;
     given.seed = 7;
-    given.graph = trained(true);
+    given.graph = over_time_trained(true);
     given.meshes = one_mesh(std::make_shared<const Mesh>(parse_mesh(mesh)));
     given.marks = marks;
     given.micro_batches = micro_batches;
@@ -131,7 +132,7 @@ TEST(OverTimeGradient, RunsUnderDataAndTensorParallelPlansAndInMicroBatches) {
 // of the cell is divided.
 TEST(OverTimeGradient, DividesTheStateOfTheCell) {
   const MeshPtr mesh = std::make_shared<const Mesh>(parse_mesh("dp=2 tp=2"));
-  const Graph graph = trained(true);
+  const Graph graph = over_time_trained(true);
   const ShardedGraph sharded =
       propagate(graph, one_mesh(mesh),
                 {shard_tensor("x", "P(\"dp\")"), shard_tensor("w", "P(None, None, \"tp\")")});

@@ -171,7 +171,7 @@ FuzzCase small_case() {
 }
 
 /// What the comparison with the serial run says of a wrong pass.
-std::string failure_of(void (*wrong)(GraphDraft& draft)) {
+std::string rewrite_failure_of(void (*wrong)(GraphDraft& draft)) {
   CaseFaults faults;
   faults.rewrite = [wrong](const Graph& graph) {
     GraphDraft draft(graph);
@@ -192,14 +192,14 @@ ValueId value_of(const GraphDraft& draft, std::string_view name) {
 }
 
 TEST(WrongPasses, AMergeOfOpsThatDifferIsFound) {
-  EXPECT_THAT(failure_of([](GraphDraft& draft) {
+  EXPECT_THAT(rewrite_failure_of([](GraphDraft& draft) {
                 draft.replace(op_of(draft, "triple"), {value_of(draft, "double")});
               }),
               HasSubstr("register 'y'"));
 }
 
 TEST(WrongPasses, AnOpThatIsLeftOutIsFound) {
-  EXPECT_THAT(failure_of([](GraphDraft& draft) {
+  EXPECT_THAT(rewrite_failure_of([](GraphDraft& draft) {
                 draft.replace(op_of(draft, "t"), {value_of(draft, "double")});
               }),
               HasSubstr("register 'y'"));
@@ -207,7 +207,7 @@ TEST(WrongPasses, AnOpThatIsLeftOutIsFound) {
 
 TEST(WrongPasses, AWrongConstantIsFound) {
   EXPECT_THAT(
-      failure_of([](GraphDraft& draft) {
+      rewrite_failure_of([](GraphDraft& draft) {
         draft.redefine(
             op_of(draft, "three"), "constant",
             {{"dtype", std::string("f32")}, {"shape", std::vector<int64_t>{8}}, {"value", 4.0}},

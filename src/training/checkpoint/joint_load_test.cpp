@@ -9,14 +9,14 @@
 namespace tessera {
 namespace {
 
-std::vector<std::byte> some_bytes(size_t count) {
+std::vector<std::byte> joint_load_some_bytes(size_t count) {
   std::vector<std::byte> bytes(count);
   for (size_t i = 0; i < count; ++i) bytes[i] = static_cast<std::byte>((i * 131 + 7) % 251);
   return bytes;
 }
 
 TEST(Crc32cShares, OfPiecesThatTileATextGiveItsChecksum) {
-  const std::vector<std::byte> bytes = some_bytes(100000);
+  const std::vector<std::byte> bytes = joint_load_some_bytes(100000);
   const std::span<const std::byte> all(bytes);
   for (const size_t piece : {1U, 7U, 64U, 4099U, 99999U, 100000U}) {
     uint32_t shares = 0;

@@ -15,7 +15,7 @@
 namespace tessera {
 namespace {
 
-RunConfig run_of(const std::string& model, const std::string& variant) {
+RunConfig optimizers_run_of(const std::string& model, const std::string& variant) {
   RunConfig config = tiny_run(model);
   if (variant == "lamb") config.optimizer.kind = OptimizerKind::kLamb;
   if (variant == "muon") config.optimizer.kind = OptimizerKind::kMuon;
@@ -44,7 +44,7 @@ std::string text_of(const VerifyReport& report) {
 class EveryVariant : public testing::TestWithParam<Given> {};
 
 TEST_P(EveryVariant, ComputesWhatTheSerialProgramComputes) {
-  const RunConfig config = run_of(GetParam().model, GetParam().variant);
+  const RunConfig config = optimizers_run_of(GetParam().model, GetParam().variant);
   const VerifyReport report =
       verify_plan(config, preset(config, GetParam().plan), small_text(), {.steps = 3});
   EXPECT_TRUE(report.ok) << text_of(report);
@@ -63,19 +63,19 @@ std::vector<Given> all_given() {
   return all;
 }
 
-std::string name_of(const testing::TestParamInfo<Given>& info) {
+std::string optimizers_name_of(const testing::TestParamInfo<Given>& info) {
   std::string name = info.param.model + "_" + info.param.variant + "_" + info.param.plan;
   for (char& letter : name)
     if (!std::isalnum(static_cast<unsigned char>(letter))) letter = '_';
   return name;
 }
 
-INSTANTIATE_TEST_SUITE_P(Runs, EveryVariant, testing::ValuesIn(all_given()), name_of);
+INSTANTIATE_TEST_SUITE_P(Runs, EveryVariant, testing::ValuesIn(all_given()), optimizers_name_of);
 
 TEST(Variants, OfStepsInPartsAreThoseOfAStep) {
   for (const char* variant : {"lamb", "muon", "frozen", "lora"}) {
     SCOPED_TRACE(variant);
-    RunConfig config = run_of("gpt", variant);
+    RunConfig config = optimizers_run_of("gpt", variant);
     config.model.dropout = 0;
     Engine whole(config, preset(config, "dp=2"), small_text());
     Engine parts(config, preset(config, "dp=2"), small_text());
@@ -92,7 +92,7 @@ TEST(Variants, OfStepsInPartsAreThoseOfAStep) {
 
 TEST(Variants, Train) {
   for (const char* variant : {"lamb", "muon", "lora"}) {
-    RunConfig config = run_of("gpt", variant);
+    RunConfig config = optimizers_run_of("gpt", variant);
     config.model.dropout = 0;
     config.optimizer.schedule.peak = 0.01;
     Engine engine(config, preset(config, "dp=2"), small_text());
@@ -108,7 +108,7 @@ bool is_equal(const Tensor& a, const Tensor& b) {
 }
 
 TEST(EngineFrozen, KeepTheirBitsAndHaveNoState) {
-  const RunConfig config = run_of("gpt", "frozen");
+  const RunConfig config = optimizers_run_of("gpt", "frozen");
   Engine engine(config, preset(config, "dp=2,tp=2"), small_text());
   const TensorMap before = engine.variables();
   engine.step();
@@ -123,7 +123,7 @@ TEST(EngineFrozen, KeepTheirBitsAndHaveNoState) {
 
 TEST(EngineAdapters, BeginWithTheParametersOfACheckpointAndAreInTheirOwn) {
   SimulatedDisk disk;
-  const RunConfig base = tiny_run("gpt"), adapted = run_of("gpt", "lora");
+  const RunConfig base = tiny_run("gpt"), adapted = optimizers_run_of("gpt", "lora");
   Engine pretrained(base, preset(base, "dp=2"), small_text());
   fit(pretrained, 3);
   CheckpointFolder folder(disk, "base");
@@ -157,7 +157,7 @@ TEST(EngineAdapters, ACheckpointOfAnotherModelIsRefused) {
   Engine pretrained(base, serial_plan(), small_text());
   CheckpointFolder folder(disk, "base");
   save_checkpoint(pretrained, folder, 0);
-  Engine engine(run_of("gpt", "lora"), serial_plan(), small_text());
+  Engine engine(optimizers_run_of("gpt", "lora"), serial_plan(), small_text());
   try {
     load_parameters(engine, Checkpoint(disk, find_checkpoint(disk, "base")));
     FAIL() << "it was loaded";

@@ -21,7 +21,7 @@ using error_testing::message_of;
 using testing::HasSubstr;
 
 /// Of a prediction, which is a sum of 16 products and a bias, all of them below 4.
-constexpr double kRounding = 4 * 17 * 0x1p-24;
+constexpr double kOwnNetworkRounding = 4 * 17 * 0x1p-24;
 
 Engine engine_on(const std::string& plan, EngineOptions options = {}) {
   return Engine(distance_network(), distance_settings(), distance_plan(plan), pairs_of_points(),
@@ -94,9 +94,9 @@ TEST(OwnNetwork, AnEvaluationThatNeedsAllRowsAtOnceHasNoMicroBatches) {
   for (const char* plan : {"serial-m3", "dp2-m2", "pp2-m4"}) {
     SCOPED_TRACE(plan);
     const Evaluation evaluation = evaluate(network, plan);
-    EXPECT_NEAR(evaluation.loss, serial.loss, kRounding);
-    EXPECT_NEAR(*evaluation.metric("top"), *serial.metric("top"), kRounding);
-    EXPECT_NEAR(evaluate(distance_network(), plan).loss, serial.loss, kRounding);
+    EXPECT_NEAR(evaluation.loss, serial.loss, kOwnNetworkRounding);
+    EXPECT_NEAR(*evaluation.metric("top"), *serial.metric("top"), kOwnNetworkRounding);
+    EXPECT_NEAR(evaluate(distance_network(), plan).loss, serial.loss, kOwnNetworkRounding);
   }
 }
 
@@ -121,8 +121,10 @@ TEST(OwnNetwork, EvaluationCountsTheRowsOfWholeBatchesByTheWeights) {
   }
   // Each of the 28 predictions may be rounded otherwise; each sum has 12 terms.
   const double of_sums = 12 * 0x1p-24;
-  EXPECT_NEAR(evaluation.loss, squares / 28, (2 * kRounding * errors + of_sums * squares) / 28);
-  EXPECT_NEAR(*evaluation.metric("absolute_error"), errors / 28, kRounding + of_sums * errors / 28);
+  EXPECT_NEAR(evaluation.loss, squares / 28,
+              (2 * kOwnNetworkRounding * errors + of_sums * squares) / 28);
+  EXPECT_NEAR(*evaluation.metric("absolute_error"), errors / 28,
+              kOwnNetworkRounding + of_sums * errors / 28);
 }
 
 TEST(OwnNetwork, PredictsAnyNumberOfRowsUnderEveryPlan) {
@@ -190,7 +192,7 @@ TEST(OwnNetwork, AccumulatesTheGradientsOfItsOwnLossWithItsGroups) {
   // A term of the loss is the square of an error below 2, and the second step adds its own
   // rounding.
   for (size_t i = 0; i < 2; ++i)
-    EXPECT_NEAR(result.steps[i].loss, expected[i], 2 * 2 * 2 * kRounding);
+    EXPECT_NEAR(result.steps[i].loss, expected[i], 2 * 2 * 2 * kOwnNetworkRounding);
 }
 
 // ---- errors ----

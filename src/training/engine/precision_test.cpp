@@ -24,7 +24,7 @@ RunConfig run_in(DType dtype, const std::string& model, double loss_scale = 256)
   return config;
 }
 
-Plan preset(const RunConfig& config, const std::string& text) {
+Plan precision_preset(const RunConfig& config, const std::string& text) {
   return preset_plan(parse_preset(text), training_graph(config));
 }
 
@@ -41,7 +41,7 @@ TEST_P(EveryNarrowRun, ComputesWhatTheSerialProgramOfThePrecisionComputes) {
   const auto& [run, dtype] = GetParam();
   const RunConfig config = run_in(dtype, run.model);
   const VerifyReport report =
-      verify_plan(config, preset(config, run.plan), small_text(), {.steps = 2});
+      verify_plan(config, precision_preset(config, run.plan), small_text(), {.steps = 2});
   EXPECT_TRUE(report.ok) << (report.first_difference ? report.first_difference->value : "");
 }
 
@@ -74,7 +74,7 @@ class NarrowGradients : public testing::TestWithParam<Run> {};
 TEST_P(NarrowGradients, AreThoseOfTheSerialProgramOfThePrecision) {
   const RunConfig config = with_gradients_in_16_bits(run_in(DType::kBF16, GetParam().model));
   const VerifyReport report =
-      verify_plan(config, preset(config, GetParam().plan), small_text(), {.steps = 2});
+      verify_plan(config, precision_preset(config, GetParam().plan), small_text(), {.steps = 2});
   EXPECT_TRUE(report.ok) << (report.first_difference ? report.first_difference->value : "");
 }
 
@@ -94,8 +94,8 @@ TEST(Narrow, LossesOfTenStepsHaveTolerancesFromThePerturbationOfTheFirst) {
   RunConfig config = run_in(DType::kBF16, "gpt");
   config.model.width = 64;
   config.train.batch = 32;
-  const VerifyReport report =
-      verify_plan(config, preset(config, "dp=2"), small_text(), {.steps = 10, .tensor_steps = 1});
+  const VerifyReport report = verify_plan(config, precision_preset(config, "dp=2"), small_text(),
+                                          {.steps = 10, .tensor_steps = 1});
   EXPECT_TRUE(report.ok) << (report.first_difference ? report.first_difference->value : "");
   ASSERT_EQ(report.loss_tolerances.size(), 10);
   // A few roundings to 8 bits in each of ten steps: far less than a tenth of a loss of 4.
@@ -119,8 +119,10 @@ Counted counted(const TaskGraph& tasks) {
 
 TEST(Narrow, HalvesTheRegistersOfEveryValueThatItComputesIn16Bits) {
   const RunConfig narrow = run_in(DType::kBF16, "gpt"), wide = run_in(DType::kF32, "gpt");
-  const TaskGraph narrow_tasks = compile(training_graph(narrow), preset(narrow, "dp=2,tp=2")).tasks;
-  const TaskGraph wide_tasks = compile(training_graph(wide), preset(wide, "dp=2,tp=2")).tasks;
+  const TaskGraph narrow_tasks =
+      compile(training_graph(narrow), precision_preset(narrow, "dp=2,tp=2")).tasks;
+  const TaskGraph wide_tasks =
+      compile(training_graph(wide), precision_preset(wide, "dp=2,tp=2")).tasks;
   const Counted before = counted(wide_tasks);
   int64_t halved = 0;
   for (const Register& reg : narrow_tasks.registers) {
@@ -136,7 +138,7 @@ TEST(Narrow, HalvesTheRegistersOfEveryValueThatItComputesIn16Bits) {
 
 /// By name: the bytes of what rank 0 gets in the exchanges of a step over the axis tp.
 std::map<std::string, int64_t> exchanged_over_tp(const RunConfig& config) {
-  const TaskGraph tasks = compile(training_graph(config), preset(config, "tp=4")).tasks;
+  const TaskGraph tasks = compile(training_graph(config), precision_preset(config, "tp=4")).tasks;
   std::map<std::string, int64_t> bytes;
   for (const Task& task : tasks.tasks)
     if (task.kind == Task::Kind::kExchange)
@@ -166,7 +168,7 @@ TEST(Narrow, HalvesTheMessagesOfActivations) {
 double sent_over_dp(const RunConfig& config, const std::string& plan) {
   double bytes = 0;
   for (const PairTraffic& pair :
-       rank_traffic(compile(training_graph(config), preset(config, plan)).tasks))
+       rank_traffic(compile(training_graph(config), precision_preset(config, plan)).tasks))
     if (pair.axes == "dp") bytes += static_cast<double>(pair.bytes.value());
   return bytes / 4;
 }
@@ -198,7 +200,7 @@ TEST(Narrow, GradientsOf16BitsAreAddedUpOverMicroBatchesInF32) {
   const RunConfig config = with_gradients_in_16_bits(run_in(DType::kBF16, "gpt"));
   for (const char* plan : {"dp=2,micro_batches=4", "dp=2,zero=2,micro_batches=4"}) {
     int sums = 0;
-    const TaskGraph tasks = compile(training_graph(config), preset(config, plan)).tasks;
+    const TaskGraph tasks = compile(training_graph(config), precision_preset(config, plan)).tasks;
     for (const Task& task : tasks.tasks)
       for (const KernelStep& step : task.steps) {
         if (step.purpose != KernelPurpose::kAccumulate) continue;
@@ -262,7 +264,7 @@ class AnOverflow : public testing::TestWithParam<std::pair<const char*, Rank>> {
 TEST_P(AnOverflow, OfOneRankSkipsTheStepOnAllRanks) {
   const auto& [plan, rank] = GetParam();
   const RunConfig config = run_in(DType::kF16, "gpt");
-  Engine engine(config, preset(config, plan), small_text());
+  Engine engine(config, precision_preset(config, plan), small_text());
   EXPECT_FALSE(engine.step().skipped);
   const TensorMap before = engine.variables();
   const Overflow overflow(engine.compiled().tasks, rank);
@@ -287,7 +289,7 @@ TEST(LossScale, ThatIsTooLargeIsHalvedUntilTheGradientsFit) {
   const RunConfig config = run_in(DType::kF16, "gpt", 0x1p24);
   std::vector<std::vector<bool>> skipped;
   for (const char* plan : {"dp=1", "dp=2", "pp=2,dp=2"}) {
-    Engine engine(config, preset(config, plan), small_text());
+    Engine engine(config, precision_preset(config, plan), small_text());
     skipped.emplace_back();
     for (int step = 0; step < 12; ++step) skipped.back().push_back(engine.step().skipped);
   }
@@ -300,7 +302,7 @@ TEST(LossScale, ThatIsTooLargeIsHalvedUntilTheGradientsFit) {
 TEST(LossScale, IsDoubledAfterStepsWithoutAnOverflow) {
   RunConfig config = run_in(DType::kF16, "mlp", 64);
   config.train.precision.scale.steps_to_double = 2;
-  Engine engine(config, preset(config, "dp=2"), small_text());
+  Engine engine(config, precision_preset(config, "dp=2"), small_text());
   std::vector<double> scales;
   for (int step = 0; step < 6; ++step) scales.push_back(engine.step().loss_scale);
   EXPECT_THAT(scales, testing::ElementsAre(64, 64, 128, 128, 256, 256));
@@ -310,7 +312,7 @@ TEST(LossScale, DoesNotChangeTheUpdates) {
   // Powers of two change no digit of a number that neither overflows nor vanishes.
   const auto losses = [](double scale) {
     const RunConfig config = run_in(DType::kF16, "mlp", scale);
-    Engine engine(config, preset(config, "dp=1"), small_text());
+    Engine engine(config, precision_preset(config, "dp=1"), small_text());
     std::vector<double> result;
     for (int step = 0; step < 3; ++step) result.push_back(engine.step().loss);
     return result;

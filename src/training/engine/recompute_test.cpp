@@ -12,12 +12,12 @@
 namespace tessera {
 namespace {
 
-struct Given {
+struct RecomputeGiven {
   std::string model, plan;
   Recompute recompute;
 };
 
-Plan plan_with(const Given& given, const Recompute& recompute) {
+Plan plan_with(const RecomputeGiven& given, const Recompute& recompute) {
   Plan plan = plan_of(given.model, given.plan);
   plan.recompute = recompute;
   if (given.model == "gpt" && given.plan.find("pp") != std::string::npos)
@@ -26,7 +26,7 @@ Plan plan_with(const Given& given, const Recompute& recompute) {
 }
 
 /// Between the least that a rank can keep and everything, for "auto".
-Bytes limit_of(const Given& given) {
+Bytes limit_of(const RecomputeGiven& given) {
   const Graph graph = training_graph(tiny_run(given.model));
   const PlacedGraph placed = placements(graph, plan_with(given, {}));
   Plan plan = plan_with(given, {Recompute::Kind::kAuto, {}, Bytes(int64_t{1} << 60)});
@@ -42,20 +42,20 @@ Bytes limit_of(const Given& given) {
   throw InternalError("no share of what is kept can be a limit");
 }
 
-std::vector<float> losses_of(const Given& given, const Recompute& recompute) {
+std::vector<float> losses_of(const RecomputeGiven& given, const Recompute& recompute) {
   Engine engine(tiny_run(given.model), plan_with(given, recompute), small_text());
   std::vector<float> losses;
   for (int i = 0; i < 4; ++i) losses.push_back(engine.step().loss);
   return losses;
 }
 
-Recompute recompute_of(const Given& given) {
+Recompute recompute_of(const RecomputeGiven& given) {
   Recompute recompute = given.recompute;
   if (recompute.kind == Recompute::Kind::kAuto) recompute.limit = limit_of(given);
   return recompute;
 }
 
-class EveryRecompute : public testing::TestWithParam<Given> {};
+class EveryRecompute : public testing::TestWithParam<RecomputeGiven> {};
 
 TEST_P(EveryRecompute, ComputesWhatTheSerialProgramComputes) {
   const VerifyReport report =
@@ -68,8 +68,8 @@ TEST_P(EveryRecompute, HasTheLossesOfTheRunThatKeepsEverythingToTheLastBit) {
   EXPECT_EQ(losses_of(GetParam(), recompute_of(GetParam())), losses_of(GetParam(), {}));
 }
 
-std::vector<Given> all_given() {
-  std::vector<Given> all;
+std::vector<RecomputeGiven> recompute_all_given() {
+  std::vector<RecomputeGiven> all;
   const auto add = [&](const std::string& model, const std::vector<std::string>& plans) {
     for (const std::string& plan : plans)
       for (const Recompute& recompute :
@@ -91,7 +91,7 @@ std::vector<Given> all_given() {
   return all;
 }
 
-std::string name_of(const testing::TestParamInfo<Given>& info) {
+std::string recompute_name_of(const testing::TestParamInfo<RecomputeGiven>& info) {
   constexpr std::string_view kNames[] = {"none", "selective", "full", "auto", "everything"};
   std::string name = info.param.model + "_" + info.param.plan + "_";
   name += kNames[static_cast<size_t>(info.param.recompute.kind)];
@@ -100,7 +100,8 @@ std::string name_of(const testing::TestParamInfo<Given>& info) {
   return name;
 }
 
-INSTANTIATE_TEST_SUITE_P(Runs, EveryRecompute, testing::ValuesIn(all_given()), name_of);
+INSTANTIATE_TEST_SUITE_P(Runs, EveryRecompute, testing::ValuesIn(recompute_all_given()),
+                         recompute_name_of);
 
 /// Its activations take far more than its parameters.
 RunConfig large_batch(int64_t layers) {
@@ -164,7 +165,7 @@ TEST(RecomputeAuto, KeepsWhatItDeclaresWithinTwoPercent) {
                                     {"llama", "serial-m4"},
                                     {"gpt", "pp2-m4"}}) {
     SCOPED_TRACE(std::string(model) + " " + name);
-    Given given{model, name, {Recompute::Kind::kAuto}};
+    RecomputeGiven given{model, name, {Recompute::Kind::kAuto}};
     RunConfig config = tiny_run(model);
     const Graph graph = training_graph(config);
     Plan plan = plan_of(model, name);
@@ -205,7 +206,7 @@ TEST(RecomputeAuto, RefusesALimitThatNoChoiceReachesWithTheLeast) {
 }
 
 TEST(RecomputeAuto, IsTheSameProgramWithResolvedShardings) {
-  Given given{"gpt", "dp2-tp2", {Recompute::Kind::kAuto}};
+  RecomputeGiven given{"gpt", "dp2-tp2", {Recompute::Kind::kAuto}};
   const Graph graph = training_graph(tiny_run("gpt"));
   const Plan plan = plan_with(given, recompute_of(given));
   EXPECT_EQ(to_text(compile(graph, resolved(graph, plan)).tasks),

@@ -23,7 +23,7 @@ Plan plan_under(PipelineKind kind) {
   return plan;
 }
 
-std::vector<float> losses_of(const Plan& plan, const std::string& model, int64_t steps) {
+std::vector<float> schedules_losses_of(const Plan& plan, const std::string& model, int64_t steps) {
   Engine engine(tiny_run(model), plan, small_text());
   std::vector<float> losses;
   for (int64_t i = 0; i < steps; ++i) losses.push_back(engine.step().loss);
@@ -41,8 +41,9 @@ TEST_P(EverySchedule, ComputesWhatTheSerialProgramComputes) {
 
 TEST_P(EverySchedule, HasTheLossesOfTheSerialRunToTheLastBit) {
   constexpr int64_t kSteps = 6;
-  EXPECT_EQ(losses_of(plan_under(GetParam()), "gpt", kSteps),
-            losses_of(plan_of("gpt", "serial-m" + std::to_string(kMicroBatches)), "gpt", kSteps));
+  EXPECT_EQ(schedules_losses_of(plan_under(GetParam()), "gpt", kSteps),
+            schedules_losses_of(plan_of("gpt", "serial-m" + std::to_string(kMicroBatches)), "gpt",
+                                kSteps));
 }
 
 std::vector<PipelineKind> all_kinds() {
@@ -65,8 +66,8 @@ TEST(Schedules, TheAutomaticOneTakesStagesThatDoNotFollowEachOther) {
   plan.schedule = PipelineKind::kAuto;
   const VerifyReport report = verify_plan(tiny_run("two_tower"), plan, small_text(), {.steps = 2});
   EXPECT_TRUE(report.ok) << (report.first_difference ? report.first_difference->value : "");
-  EXPECT_EQ(losses_of(plan, "two_tower", 4),
-            losses_of(plan_of("two_tower", "serial-m4"), "two_tower", 4));
+  EXPECT_EQ(schedules_losses_of(plan, "two_tower", 4),
+            schedules_losses_of(plan_of("two_tower", "serial-m4"), "two_tower", 4));
 }
 
 TEST(Schedules, OneThatDoesNotFitTheMeshesIsRefusedWithThoseThatDo) {
@@ -94,11 +95,11 @@ TEST(TasksOfAPlan, OfAnyGranularityHaveTheSameLossesToTheLastBit) {
   using Kind = TaskGranularity::Kind;
   Plan plan = plan_of("gpt", "pp2");
   plan.micro_batches = 4;
-  const std::vector<float> losses = losses_of(plan, "gpt", 4);
+  const std::vector<float> losses = schedules_losses_of(plan, "gpt", 4);
   for (const TaskGranularity& tasks : {TaskGranularity{Kind::kLayer}, TaskGranularity{Kind::kOp},
                                        TaskGranularity{Kind::kPatterns, {"*.attn.*", "*.ffn.*"}}}) {
     plan.tasks = tasks;
-    EXPECT_EQ(losses_of(plan, "gpt", 4), losses);
+    EXPECT_EQ(schedules_losses_of(plan, "gpt", 4), losses);
   }
 }
 

@@ -41,7 +41,7 @@ struct Subject {
   }
 };
 
-bool same_bits(const TensorMap& a, const TensorMap& b) {
+bool switch_plan_same_bits(const TensorMap& a, const TensorMap& b) {
   return a.size() == b.size() && std::ranges::all_of(a, [&](const auto& entry) {
            const auto& [name, tensor] = entry;
            return std::memcmp(tensor.data(), b.at(name).data(),
@@ -68,7 +68,7 @@ void expect_the_bits_of_a_resumed_run(const Subject& subject, const std::string&
   EXPECT_EQ(engine.step_count(), 3);
   EXPECT_EQ(engine.position().batch, 3);
   EXPECT_EQ(losses(engine, 3), losses(resumed, 3));
-  EXPECT_TRUE(same_bits(engine.variables(), resumed.variables()));
+  EXPECT_TRUE(switch_plan_same_bits(engine.variables(), resumed.variables()));
   EXPECT_EQ(engine.position().parts, resumed.position().parts);
   EXPECT_EQ(engine.evaluate(2).loss, resumed.evaluate(2).loss);
 }

@@ -13,7 +13,7 @@
 namespace tessera {
 namespace {
 
-Plan preset(const RunConfig& config, const std::string& text) {
+Plan zero_preset(const RunConfig& config, const std::string& text) {
   return preset_plan(parse_preset(text), training_graph(config));
 }
 
@@ -22,7 +22,8 @@ class EveryZero : public testing::TestWithParam<std::pair<const char*, const cha
 TEST_P(EveryZero, ComputesWhatTheSerialProgramComputes) {
   const auto& [model, text] = GetParam();
   const RunConfig config = tiny_run(model);
-  const VerifyReport report = verify_plan(config, preset(config, text), small_text(), {.steps = 2});
+  const VerifyReport report =
+      verify_plan(config, zero_preset(config, text), small_text(), {.steps = 2});
   EXPECT_TRUE(report.ok) << (report.first_difference ? report.first_difference->value : "");
 }
 
@@ -55,7 +56,7 @@ struct Held {
 
 Held held_with(const RunConfig& config, const std::string& text) {
   const Graph graph = training_graph(config);
-  const PlacedGraph placed = placements(graph, preset(config, text));
+  const PlacedGraph placed = placements(graph, zero_preset(config, text));
   Held held;
   for (const Variable& variable : placed.graph.variables()) {
     const DistAttr& attr = placed.sharded.of(variable.value);
@@ -91,7 +92,7 @@ struct Gradients {
 
 Gradients gradients_with(const RunConfig& config, const std::string& text) {
   const Graph graph = training_graph(config);
-  const TaskGraph tasks = compile(graph, preset(config, text)).tasks;
+  const TaskGraph tasks = compile(graph, zero_preset(config, text)).tasks;
   Gradients gradients;
   const std::string scattered = "head.dot.grad.b [@dp, *]";
   for (const Register& reg : tasks.registers) {
@@ -138,7 +139,7 @@ TEST(Zero, LeavesARankTheBytesOfTheFormulaWithinTwoPercent) {
     const Held held = held_with(config, text);
     EXPECT_NEAR(held.parameters, parameters / (zero == 3 ? kRanks : 1), 0.02 * held.parameters);
     EXPECT_NEAR(held.state, 2 * parameters / (zero >= 1 ? kRanks : 1), 0.02 * held.state);
-    const TaskGraph tasks = compile(graph, preset(config, text)).tasks;
+    const TaskGraph tasks = compile(graph, zero_preset(config, text)).tasks;
     double sums = 0;
     for (const Register& reg : tasks.registers)
       if (reg.name.text().ends_with(".sum #1") && types.contains(to_text(*reg.type)))
@@ -148,8 +149,8 @@ TEST(Zero, LeavesARankTheBytesOfTheFormulaWithinTwoPercent) {
 }
 
 /// The bytes that a rank sends over the axis dp in a step, in the mean of the ranks.
-double sent_over_dp(const RunConfig& config, const std::string& text) {
-  const Plan plan = preset(config, text);
+double zero_sent_over_dp(const RunConfig& config, const std::string& text) {
+  const Plan plan = zero_preset(config, text);
   const TaskGraph tasks = compile(training_graph(config), plan).tasks;
   double bytes = 0;
   for (const PairTraffic& pair : rank_traffic(tasks))
@@ -182,13 +183,13 @@ TEST(Zero, SendsTheBytesOfTheBoundWithinTwoPercent) {
                                  ",zero=" + std::to_string(zero);
         const double times = zero < 2 ? 2 : zero == 2 ? k + 1 : 3 * k;
         const double bound = times * parameters / degrees.tensor * (1 - 1 / degrees.data);
-        EXPECT_NEAR(sent_over_dp(config, text), bound, 0.02 * bound) << text;
+        EXPECT_NEAR(zero_sent_over_dp(config, text), bound, 0.02 * bound) << text;
       }
 }
 
 /// The bytes that a rank receives in a step, without numbers such as the count of the loss.
 int64_t exchanged_with(const RunConfig& config, const std::string& text) {
-  const TaskGraph tasks = compile(training_graph(config), preset(config, text)).tasks;
+  const TaskGraph tasks = compile(training_graph(config), zero_preset(config, text)).tasks;
   int64_t bytes = 0;
   for (const Task& task : tasks.tasks)
     if (task.kind == Task::Kind::kExchange)
@@ -211,7 +212,7 @@ TEST(Zero, AccumulationIsTheProgramOfSoManyTimesTheMicroBatches) {
   const RunConfig config = tiny_gpt();
   const Graph graph = training_graph(config);
   const auto program = [&](const std::string& text) {
-    return to_text(compile(graph, preset(config, text)).tasks);
+    return to_text(compile(graph, zero_preset(config, text)).tasks);
   };
   EXPECT_EQ(program("dp=2,accumulate=4"), program("dp=2,micro_batches=4"));
   EXPECT_EQ(program("pp=2,micro_batches=2,accumulate=2"), program("pp=2,micro_batches=4"));
@@ -221,7 +222,7 @@ TEST(Zero, AccumulationIsTheProgramOfSoManyTimesTheMicroBatches) {
 /// gradients of parameters.
 std::map<std::string, std::string> divisions_with(const RunConfig& config,
                                                   const std::string& text) {
-  const PlacedGraph placed = placements(training_graph(config), preset(config, text));
+  const PlacedGraph placed = placements(training_graph(config), zero_preset(config, text));
   std::map<std::string, std::string> divisions;
   for (const Op& op : placed.graph.ops()) {
     const bool is_gradient = std::ranges::any_of(placed.graph.variables(), [&](const auto& v) {
@@ -260,7 +261,7 @@ TEST(Zero, TwoIsTheSameProgramWhenResolved) {
   const RunConfig config = tiny_gpt();
   const Graph graph = training_graph(config);
   for (const char* text : {"dp=2,zero=2,micro_batches=4", "dp=2,tp=2,zero=2,micro_batches=2"}) {
-    const Plan plan = preset(config, text);
+    const Plan plan = zero_preset(config, text);
     const Plan written = explicit_plan(config, plan);
     EXPECT_TRUE(written.marks.empty());
     EXPECT_EQ(to_text(compile(graph, plan).tasks), to_text(compile(graph, written).tasks)) << text;

@@ -27,7 +27,7 @@ constexpr std::string_view kPaddle =
     R"({"machines": [{"hostname": "a", "devices": [{"global_id": 0, "type": "GPU",
         "model": "A100-SXM4-80GB", "memory": 80}]}]})";
 
-std::string refusal(std::string_view text, const std::vector<std::string>& options) {
+std::string import_refusal(std::string_view text, const std::vector<std::string>& options) {
   return message_of(ExitCode::kBadConfig, [&] { import_cluster(text, "f", options); });
 }
 
@@ -99,25 +99,26 @@ TEST(Import, ComesBackFromItsDocument) {
 }
 
 TEST(Import, OfAFileThatLacksSomethingNamesTheOption) {
-  EXPECT_THAT(refusal(kSwitches, {}),
+  EXPECT_THAT(import_refusal(kSwitches, {}),
               AllOf(HasSubstr("f has 4 machines and 2 levels of switches, and no devices"),
                     HasSubstr("fix: write 'f;machine=8xa100-80g;ib=400Gb'")));
-  EXPECT_THAT(refusal("  GPU0 GPU1\nGPU0 X SYS\nGPU1 SYS X\n", {}),
+  EXPECT_THAT(import_refusal("  GPU0 GPU1\nGPU0 X SYS\nGPU1 SYS X\n", {}),
               AllOf(HasSubstr("does not say which devices"), HasSubstr("f;device=a100-80g")));
 }
 
 TEST(Import, OptionsThatAreNoneAreRefused) {
-  EXPECT_THAT(refusal(kMatrix, {"device"}), HasSubstr("an option is a name and a value"));
-  EXPECT_THAT(refusal(kMatrix, {"device=a100-80"}), HasSubstr("write 'a100-80g'"));
-  EXPECT_THAT(refusal(kMatrix, {"machines=0"}), HasSubstr("no count"));
-  EXPECT_THAT(refusal(kMatrix, {"machines=2", "ib=400"}), HasSubstr("no bandwidth"));
-  EXPECT_THAT(refusal(kMatrix, {"ib=400Gb"}), HasSubstr("no use for it"));
-  EXPECT_THAT(refusal(kMatrix, {"machines=2", "ib=4Gb", "x=1Gb"}), HasSubstr("is the network"));
-  EXPECT_THAT(refusal(kSwitches, {"machine=8xa100", "oversubscription=0"}),
+  EXPECT_THAT(import_refusal(kMatrix, {"device"}), HasSubstr("an option is a name and a value"));
+  EXPECT_THAT(import_refusal(kMatrix, {"device=a100-80"}), HasSubstr("write 'a100-80g'"));
+  EXPECT_THAT(import_refusal(kMatrix, {"machines=0"}), HasSubstr("no count"));
+  EXPECT_THAT(import_refusal(kMatrix, {"machines=2", "ib=400"}), HasSubstr("no bandwidth"));
+  EXPECT_THAT(import_refusal(kMatrix, {"ib=400Gb"}), HasSubstr("no use for it"));
+  EXPECT_THAT(import_refusal(kMatrix, {"machines=2", "ib=4Gb", "x=1Gb"}),
+              HasSubstr("is the network"));
+  EXPECT_THAT(import_refusal(kSwitches, {"machine=8xa100", "oversubscription=0"}),
               HasSubstr("above 0 and at most 1e6"));
-  EXPECT_THAT(refusal(kSwitches, {"device=a100"}), HasSubstr("no use for it"));
-  EXPECT_THAT(refusal(kPaddle, {"device=a100"}), HasSubstr("no use for it"));
-  EXPECT_THAT(refusal("hello", {}), HasSubstr("is no description of a cluster"));
+  EXPECT_THAT(import_refusal(kSwitches, {"device=a100"}), HasSubstr("no use for it"));
+  EXPECT_THAT(import_refusal(kPaddle, {"device=a100"}), HasSubstr("no use for it"));
+  EXPECT_THAT(import_refusal("hello", {}), HasSubstr("is no description of a cluster"));
 }
 
 TEST(ClusterFile, ImportsSwitchesAndMachines) {

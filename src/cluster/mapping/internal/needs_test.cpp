@@ -11,7 +11,8 @@ namespace {
 
 using namespace testing;
 
-MachineGroup machines(const std::string& prefix, int count, const std::string& type, int devices) {
+MachineGroup needs_machines(const std::string& prefix, int count, const std::string& type,
+                            int devices) {
   MachineGroup made;
   made.names = names(prefix, count);
   made.device = type;
@@ -27,7 +28,7 @@ Cluster cards_with_memory() {
   made.types = {device_type("gpu-80g", HardwareKind::kGpu, 80, 3e14),
                 device_type("npu-64g", HardwareKind::kNpu, 64, 2e14)};
   made.types[0].reserve = Bytes(2'000'000'000);
-  made.machines = {machines("g", 2, "gpu-80g", 4), machines("x", 2, "npu-64g", 2)};
+  made.machines = {needs_machines("g", 2, "gpu-80g", 4), needs_machines("x", 2, "npu-64g", 2)};
   made.network = {network(level("ib", 25), 4, 4)};
   return Cluster(made);
 }

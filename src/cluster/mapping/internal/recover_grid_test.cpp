@@ -15,9 +15,9 @@ namespace {
 
 using namespace testing;
 
-constexpr auto kRing = AxisPattern::kRing;
-constexpr auto kChain = AxisPattern::kChain;
-constexpr auto kAllPairs = AxisPattern::kAllPairs;
+constexpr auto kRecoverGridRing = AxisPattern::kRing;
+constexpr auto kRecoverGridChain = AxisPattern::kChain;
+constexpr auto kRecoverGridAllPairs = AxisPattern::kAllPairs;
 
 GridAxis axis(int size, AxisPattern pattern, int64_t bytes, double weight = 1) {
   return {"", size, pattern, Bytes(bytes), 3, weight};
@@ -56,15 +56,18 @@ std::multiset<std::pair<int, AxisPattern>> shape_of(const RankGrid& grid) {
 
 TEST(RecoverGrid, FindsTheAxesOfRanksInRandomOrder) {
   const auto grid = recover_grid(
-      graph_of(renamed({axis(8, kRing, 400), axis(5, kChain, 100), axis(6, kAllPairs, 70)})));
+      graph_of(renamed({axis(8, kRecoverGridRing, 400), axis(5, kRecoverGridChain, 100),
+                        axis(6, kRecoverGridAllPairs, 70)})));
   ASSERT_TRUE(grid.has_value());
   EXPECT_EQ(shape_of(*grid),
-            (std::multiset<std::pair<int, AxisPattern>>{{8, kRing}, {5, kChain}, {6, kAllPairs}}));
+            (std::multiset<std::pair<int, AxisPattern>>{
+                {8, kRecoverGridRing}, {5, kRecoverGridChain}, {6, kRecoverGridAllPairs}}));
 }
 
 TEST(RecoverGrid, HasTheTrafficOfTheGraph) {
   const RankGraph graph =
-      graph_of(renamed({axis(7, kRing, 400, 0.3), axis(4, kChain, 100), axis(2, kRing, 90)}));
+      graph_of(renamed({axis(7, kRecoverGridRing, 400, 0.3), axis(4, kRecoverGridChain, 100),
+                        axis(2, kRecoverGridRing, 90)}));
   const auto grid = recover_grid(graph);
   ASSERT_TRUE(grid.has_value());
   MappingInput input;
@@ -81,7 +84,8 @@ TEST(RecoverGrid, HasTheTrafficOfTheGraph) {
 }
 
 TEST(RecoverGrid, NumbersEqualGridsThatExchangeNothing) {
-  const auto grid = recover_grid(graph_of(renamed({axis(4, kRing, 400), axis(5, kChain, 100)}, 3)));
+  const auto grid = recover_grid(
+      graph_of(renamed({axis(4, kRecoverGridRing, 400), axis(5, kRecoverGridChain, 100)}, 3)));
   ASSERT_TRUE(grid.has_value());
   EXPECT_EQ(grid->size(), 60);
   EXPECT_EQ(grid->axes.front().size, 3);
@@ -89,7 +93,7 @@ TEST(RecoverGrid, NumbersEqualGridsThatExchangeNothing) {
 }
 
 TEST(RecoverGrid, FindsNoneWhereTrafficIsMissingOrMore) {
-  MappingInput input = renamed({axis(8, kRing, 400), axis(5, kChain, 100)});
+  MappingInput input = renamed({axis(8, kRecoverGridRing, 400), axis(5, kRecoverGridChain, 100)});
   MappingInput less = input;
   less.traffic.pop_back();
   EXPECT_FALSE(recover_grid(graph_of(less)).has_value());
@@ -109,13 +113,15 @@ TEST(RecoverGrid, FindsNoneInRandomTrafficOrWithoutTraffic) {
 }
 
 TEST(RecoverGrid, FindsNoneWhereTwoAxesSendAlike) {
-  EXPECT_FALSE(
-      recover_grid(graph_of(renamed({axis(8, kRing, 400), axis(6, kRing, 400)}))).has_value());
+  EXPECT_FALSE(recover_grid(graph_of(renamed(
+                                {axis(8, kRecoverGridRing, 400), axis(6, kRecoverGridRing, 400)})))
+                   .has_value());
 }
 
 TEST(MapRanks, MapsTrafficAsTheGridThatItIs) {
-  const std::vector<GridAxis> axes = {axis(16, kRing, 400'000'000), axis(4, kChain, 100'000'000),
-                                      axis(8, kAllPairs, 50'000'000)};
+  const std::vector<GridAxis> axes = {axis(16, kRecoverGridRing, 400'000'000),
+                                      axis(4, kRecoverGridChain, 100'000'000),
+                                      axis(8, kRecoverGridAllPairs, 50'000'000)};
   const Cluster cluster(tree_of({8, 8, 8}));
   const Mapping of_grid = map_ranks(grid_input(axes), cluster);
   for (const uint64_t seed : {1, 2, 3}) {

@@ -45,7 +45,7 @@ Graph three_layers() {
 }
 
 /// The ops of each compute task of a role, in program order.
-std::vector<std::vector<std::string>> tasks_of(const TaskGranularity& tasks, Role role) {
+std::vector<std::vector<std::string>> make_tasks_tasks_of(const TaskGranularity& tasks, Role role) {
   // Without the passes that would remove ops of the backward.
   const Plan plan{.tasks = tasks, .disabled_passes = {"fold", "algebra", "cse", "dead-code"}};
   std::vector<std::vector<std::string>> lists;
@@ -60,22 +60,22 @@ std::vector<std::vector<std::string>> tasks_of(const TaskGranularity& tasks, Rol
 
 TEST(TaskGranularity, OfRolesIsOneTaskForEachRoleWhereNothingIsExchanged) {
   EXPECT_THAT(
-      tasks_of({Kind::kRole}, Role::kForward),
+      make_tasks_tasks_of({Kind::kRole}, Role::kForward),
       ElementsAre(ElementsAre("a.dot", "a.tanh", "b.dot", "b.tanh", "c.dot", "c.tanh", "loss")));
-  EXPECT_EQ(tasks_of({Kind::kRole}, Role::kBackward).size(), 1u);
-  EXPECT_EQ(tasks_of({Kind::kRole}, Role::kOptimizer).size(), 1u);
+  EXPECT_EQ(make_tasks_tasks_of({Kind::kRole}, Role::kBackward).size(), 1u);
+  EXPECT_EQ(make_tasks_tasks_of({Kind::kRole}, Role::kOptimizer).size(), 1u);
 }
 
 TEST(TaskGranularity, OfLayersEndsTasksWhereALayerOfTheModelEnds) {
-  EXPECT_THAT(tasks_of({Kind::kLayer}, Role::kForward),
+  EXPECT_THAT(make_tasks_tasks_of({Kind::kLayer}, Role::kForward),
               ElementsAre(ElementsAre("a.dot", "a.tanh"), ElementsAre("b.dot", "b.tanh"),
                           ElementsAre("c.dot", "c.tanh"), ElementsAre("loss")));
   EXPECT_THAT(
-      tasks_of({Kind::kLayer}, Role::kOptimizer),
+      make_tasks_tasks_of({Kind::kLayer}, Role::kOptimizer),
       ElementsAre(ElementsAre("a.w.next"), ElementsAre("b.w.next"), ElementsAre("c.w.next")));
   // The gradient of the loss, then the layers from the last to the first
   std::vector<char> layers;
-  for (const std::vector<std::string>& ops : tasks_of({Kind::kLayer}, Role::kBackward)) {
+  for (const std::vector<std::string>& ops : make_tasks_tasks_of({Kind::kLayer}, Role::kBackward)) {
     layers.push_back(ops.front().front());
     for (const std::string& op : ops) EXPECT_EQ(op.front(), ops.front().front()) << op;
   }
@@ -85,19 +85,21 @@ TEST(TaskGranularity, OfLayersEndsTasksWhereALayerOfTheModelEnds) {
 TEST(TaskGranularity, OfOpsMakesEachKernelATask) {
   for (Role role : {Role::kForward, Role::kBackward, Role::kOptimizer}) {
     std::vector<std::string> ops;
-    for (const std::vector<std::string>& task : tasks_of({Kind::kOp}, role)) {
+    for (const std::vector<std::string>& task : make_tasks_tasks_of({Kind::kOp}, role)) {
       ASSERT_EQ(task.size(), 1u);
       ops.push_back(task.front());
     }
-    EXPECT_EQ(ops, tasks_of({Kind::kRole}, role).front());  // the same kernels in the same order
+    EXPECT_EQ(
+        ops,
+        make_tasks_tasks_of({Kind::kRole}, role).front());  // the same kernels in the same order
   }
 }
 
 TEST(TaskGranularity, OfPatternsEndsTasksWhereOpsStopToMatch) {
-  EXPECT_THAT(tasks_of({Kind::kPatterns, {"b.*"}}, Role::kForward),
+  EXPECT_THAT(make_tasks_tasks_of({Kind::kPatterns, {"b.*"}}, Role::kForward),
               ElementsAre(ElementsAre("a.dot", "a.tanh"), ElementsAre("b.dot", "b.tanh"),
                           ElementsAre("c.dot", "c.tanh", "loss")));
-  EXPECT_THAT(tasks_of({Kind::kPatterns, {"*.dot", "c.*"}}, Role::kForward),
+  EXPECT_THAT(make_tasks_tasks_of({Kind::kPatterns, {"*.dot", "c.*"}}, Role::kForward),
               ElementsAre(ElementsAre("a.dot"), ElementsAre("a.tanh"), ElementsAre("b.dot"),
                           ElementsAre("b.tanh"), ElementsAre("c.dot"), ElementsAre("c.tanh"),
                           ElementsAre("loss")));

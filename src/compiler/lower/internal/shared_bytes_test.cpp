@@ -10,19 +10,19 @@
 namespace tessera {
 namespace {
 
-struct Placed {
+struct SharedBytesPlaced {
   RegisterForm form;
   int64_t offset = 0;
 };
 
-Placed in_arena(int64_t offset, int64_t size, int mesh = 0) {
+SharedBytesPlaced in_arena(int64_t offset, int64_t size, int mesh = 0) {
   RegisterForm reg;
   reg.mesh = MeshIndex(mesh);
   reg.size = Bytes(size);
   return {reg, offset};
 }
 
-Placed in_variable(int variable) {
+SharedBytesPlaced in_variable(int variable) {
   RegisterForm reg;
   reg.storage = Register::Storage::kVariable;
   reg.variable = variable;
@@ -30,9 +30,9 @@ Placed in_variable(int variable) {
   return {reg};
 }
 
-RegisterTable table_of(std::initializer_list<Placed> list) {
+RegisterTable table_of(std::initializer_list<SharedBytesPlaced> list) {
   RegisterTable registers;
-  for (const Placed& reg : list) registers.push_back(reg.form, reg.offset);
+  for (const SharedBytesPlaced& reg : list) registers.push_back(reg.form, reg.offset);
   return registers;
 }
 
@@ -95,7 +95,7 @@ TEST(SharedBytes, RandomRegistersGiveWhatComparingAllPairsGives) {
     RegisterTable registers;
     std::vector<RegisterIndex> list;
     for (int i = 0; i < 120; ++i) {
-      Placed reg = draw(8) == 0 ? in_variable(draw(3)) : in_arena(draw(200), draw(40));
+      SharedBytesPlaced reg = draw(8) == 0 ? in_variable(draw(3)) : in_arena(draw(200), draw(40));
       reg.form.mesh = MeshIndex(draw(2));
       const RegisterIndex index = registers.push_back(reg.form, reg.offset);
       if (draw(2) == 0) list.push_back(index);
@@ -127,7 +127,7 @@ TEST(SharedBytes, RandomRegistersThatAreHiddenAreLeftOut) {
   const auto draw = [&](int limit) { return static_cast<int>(engine() % limit); };
   RegisterTable registers;
   for (int i = 0; i < 90; ++i) {
-    const Placed reg = in_arena(draw(200), 1 + draw(40), draw(2));
+    const SharedBytesPlaced reg = in_arena(draw(200), 1 + draw(40), draw(2));
     registers.push_back(reg.form, reg.offset);
   }
   SharedBytes shared(registers, all_of(registers));

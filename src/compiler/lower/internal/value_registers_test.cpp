@@ -11,8 +11,9 @@ namespace tessera {
 namespace {
 
 /// "slice y [@d, *]" a line an exchange, in program order: what it is made of, and what.
-std::vector<std::string> exchanges(const Graph& graph, const std::string& mesh,
-                                   const std::vector<Mark>& marks, Seconds latency) {
+std::vector<std::string> value_registers_exchanges(const Graph& graph, const std::string& mesh,
+                                                   const std::vector<Mark>& marks,
+                                                   Seconds latency) {
   PartitionOptions options;
   options.reshard.links.any = {latency, 1e10};
   const ShardedGraph sharded =
@@ -48,14 +49,14 @@ const std::vector<Mark> kSumMarks = {shard_tensor("x", "P(None, \"d\")"),
 // more to gather the whole; of 16 KiB at 10 GB/s each of these sends 1.2 us, the whole sum 4.9 us.
 TEST(ReshardedValue, IsMadeWholeFirstWhereItsPartsTakeMoreThanTheWhole) {
   const Graph graph = sum_with_two_readers(Role::kForward);
-  EXPECT_THAT(exchanges(graph, "d=4", kSumMarks, Seconds(1e-5)),
+  EXPECT_THAT(value_registers_exchanges(graph, "d=4", kSumMarks, Seconds(1e-5)),
               testing::ElementsAre("all-reduce y to [*, *]", "slice y [*, *] to [@d, *]"));
 }
 
 TEST(ReshardedValue, IsMadeInPartsFirstWhereThatTakesNoMore) {
   const Graph graph = sum_with_two_readers(Role::kForward);
   EXPECT_THAT(
-      exchanges(graph, "d=4", kSumMarks, Seconds(1e-8)),
+      value_registers_exchanges(graph, "d=4", kSumMarks, Seconds(1e-8)),
       testing::ElementsAre("reduce-scatter y to [@d, *]", "all-gather y [@d, *] to [*, *]"));
 }
 
@@ -63,7 +64,7 @@ TEST(ReshardedValue, IsMadeInPartsFirstWhereThatTakesNoMore) {
 TEST(ReshardedValue, IsNotMadeWholeForALaterPass) {
   const Graph graph = sum_with_two_readers(Role::kBackward);
   EXPECT_THAT(
-      exchanges(graph, "d=4", kSumMarks, Seconds(1e-5)),
+      value_registers_exchanges(graph, "d=4", kSumMarks, Seconds(1e-5)),
       testing::ElementsAre("reduce-scatter y to [@d, *]", "all-gather y [@d, *] to [*, *]"));
 }
 
@@ -75,11 +76,11 @@ TEST(ReshardedValue, ComesFromThePlacementFromWhichItTakesLeast) {
   const ValueId x = b.input("x", f32({1024, 1024}));
   b.unary("tanh", x, "first");
   graph.add_op("second", "tanh", {}, {x}, {graph.type(x)}, Role::kBackward);
-  const std::vector<std::string> lines =
-      exchanges(graph, "x=2,y=2,z=2",
-                {shard_tensor("x", "P(None, (\"x\", \"y\", \"z\"))"),
-                 shard_op("first", "[P(\"y\", \"z\")]"), shard_op("second", "[P(\"x\", \"y\")]")},
-                Seconds(1e-9));
+  const std::vector<std::string> lines = value_registers_exchanges(
+      graph, "x=2,y=2,z=2",
+      {shard_tensor("x", "P(None, (\"x\", \"y\", \"z\"))"), shard_op("first", "[P(\"y\", \"z\")]"),
+       shard_op("second", "[P(\"x\", \"y\")]")},
+      Seconds(1e-9));
   EXPECT_THAT(lines, testing::Not(testing::Contains(testing::HasSubstr("x [@y, @z] to"))));
   EXPECT_THAT(lines, testing::Contains(testing::EndsWith("to [@x, @y]")));
 }
@@ -94,7 +95,7 @@ TEST(ReshardedValue, ThatIsMadeFirstComesFromARegisterThatHasAllOfIt) {
   b.derive(Role::kBackward, {});
   b.slice(x, {0, 0}, {16, 64}, {1, 1}, "quarter");
   b.unary("tanh", x, "whole");
-  const std::vector<std::string> lines = exchanges(
+  const std::vector<std::string> lines = value_registers_exchanges(
       graph, "d=4", {shard_tensor("x", "P(\"d\")"), shard_op("whole", "[P()]")}, Seconds(1e-5));
   EXPECT_THAT(lines, testing::ElementsAre("halo x to [@d~32(+0:+0), *]", "all-gather x to [*, *]",
                                           "slice x [*, *] to [@d~16(+0:+0), *]"));

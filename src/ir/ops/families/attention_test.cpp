@@ -16,7 +16,7 @@ OpView attention_view(const Attributes& attributes, Shape q, Shape k, Shape v) {
   return view;
 }
 
-std::string refusal(Shape q, Shape k, Shape v) {
+std::string attention_refusal(Shape q, Shape k, Shape v) {
   try {
     attention_view(kFull, q, k, v);
   } catch (const UserError& error) {
@@ -79,7 +79,7 @@ TEST(Attention, TellsItsKernelWhereItsQueriesBegin) {
 
 TEST(Attention, RefusesKeysOfAnotherDepth) {
   EXPECT_EQ(
-      refusal({2, 6, 4, 8}, {2, 5, 4, 16}, {2, 5, 4, 8}),
+      attention_refusal({2, 6, 4, 8}, {2, 5, 4, 16}, {2, 5, 4, 8}),
       "attention 'attn': k f32[2,5,4,16] does not fit q f32[2,6,4,8]\n"
       "  why: q, k and v have the same batch, heads and depth, k and v the same number of keys\n"
       "  fix: give it the shape [2,5,4,8]");
@@ -87,7 +87,7 @@ TEST(Attention, RefusesKeysOfAnotherDepth) {
 
 TEST(Attention, RefusesOperandsWithoutHeads) {
   EXPECT_EQ(
-      refusal({2, 6, 32}, {2, 5, 32}, {2, 5, 32}),
+      attention_refusal({2, 6, 32}, {2, 5, 32}, {2, 5, 32}),
       "attention 'attn': q f32[2,6,32] has 3 dims\n"
       "  why: attention takes q[batch, queries, heads, depth] and k, v[batch, keys, heads, depth]\n"
       "  fix: reshape it to four dims, one head for each part of the depth");

@@ -9,7 +9,7 @@ OpView dot_view(const Attributes& attributes, Shape a, Shape b) {
   return view;
 }
 
-std::string refusal(const std::string& spec, Shape a, Shape b) {
+std::string dot_refusal(const std::string& spec, Shape a, Shape b) {
   const Attributes attributes{{"spec", spec}};
   try {
     find_operator("dot_general").infer(dot_view(attributes, a, b));
@@ -90,7 +90,7 @@ TEST(DotGeneral, GivesOnlyTheGradientsThatAreWanted) {
 }
 
 TEST(DotGeneral, RefusesExtentsThatDiffer) {
-  EXPECT_EQ(refusal("mk,kn->mn", {8, 16}, {4, 16}),
+  EXPECT_EQ(dot_refusal("mk,kn->mn", {8, 16}, {4, 16}),
             "dot_general 'ffn.up': a f32[8,16] does not fit b f32[4,16]\n"
             "  why: dim k of \"mk,kn->mn\" is 16 in a and 4 in b\n"
             "  fix: correct the spec if an operand is stored the other way, or check the size of "
@@ -98,28 +98,28 @@ TEST(DotGeneral, RefusesExtentsThatDiffer) {
 }
 
 TEST(DotGeneral, RefusesALetterThatOccursOnce) {
-  EXPECT_EQ(refusal("mkx,kn->mn", {8, 16, 2}, {16, 4}),
+  EXPECT_EQ(dot_refusal("mkx,kn->mn", {8, 16, 2}, {16, 4}),
             "dot_general 'ffn.up': letter x occurs once in \"mkx,kn->mn\"\n"
             "  why: every letter occurs in at least two of a, b and the result\n"
             "  fix: sum a dim of one operand by reduce, make a new dim by broadcast");
 }
 
 TEST(DotGeneral, RefusesALetterTwiceInOneOperand) {
-  EXPECT_EQ(refusal("kk,kn->kn", {16, 16}, {16, 4}),
+  EXPECT_EQ(dot_refusal("kk,kn->kn", {16, 16}, {16, 4}),
             "dot_general 'ffn.up': 'kk' of \"kk,kn->kn\" repeats a letter\n"
             "  why: each letter is one dim of an operand\n"
             "  fix: give every dim of an operand a letter of its own");
 }
 
 TEST(DotGeneral, RefusesASpecThatIsNoProductOfTwo) {
-  EXPECT_EQ(refusal("mk->mk", {8, 16}, {8, 16}),
+  EXPECT_EQ(dot_refusal("mk->mk", {8, 16}, {8, 16}),
             "dot_general 'ffn.up': \"mk->mk\" is not a product of two operands\n"
             "  why: a spec lists the dims of a, of b and of the result\n"
             "  fix: write it as \"mk,kn->mn\"");
 }
 
 TEST(DotGeneral, RefusesASpecWithAnotherNumberOfDims) {
-  EXPECT_EQ(refusal("mk,kn->mn", {2, 8, 16}, {16, 4}),
+  EXPECT_EQ(dot_refusal("mk,kn->mn", {2, 8, 16}, {16, 4}),
             "dot_general 'ffn.up': a f32[2,8,16] does not fit 'mk'\n"
             "  why: the spec \"mk,kn->mn\" names 2 dims and the operand has 3\n"
             "  fix: give one letter for each dim");

@@ -6,19 +6,19 @@
 namespace tessera {
 namespace {
 
-using Integers = std::vector<int64_t>;
+using DynamicIntegers = std::vector<int64_t>;
 
-OpView view_of(std::string_view kind, const Attributes& attributes,
-               std::vector<TensorType> inputs) {
+OpView dynamic_view_of(std::string_view kind, const Attributes& attributes,
+                       std::vector<TensorType> inputs) {
   OpView view{"cache", attributes, std::move(inputs), {}};
   view.outputs = find_operator(kind).infer(view);
   return view;
 }
 
-std::string refusal(std::string_view kind, const Attributes& attributes,
-                    std::vector<TensorType> inputs) {
+std::string dynamic_refusal(std::string_view kind, const Attributes& attributes,
+                            std::vector<TensorType> inputs) {
   try {
-    view_of(kind, attributes, std::move(inputs));
+    dynamic_view_of(kind, attributes, std::move(inputs));
   } catch (const UserError& error) {
     return error.what();
   }
@@ -26,31 +26,35 @@ std::string refusal(std::string_view kind, const Attributes& attributes,
 }
 
 TEST(DynamicSlice, MasksADividedDimAndDividesItsWindowInParallel) {
-  const Attributes attributes{{"dims", Integers{1}}, {"sizes", Integers{3}}};
-  EXPECT_EQ(to_text(find_operator("dynamic_slice")
-                        .rule(view_of("dynamic_slice", attributes, {f32({5, 8}), i32({})}))),
-            "([d0, d1], []) -> ([d0, d1_out]) {d1: masked reduction sum} {linear: 0}");
+  const Attributes attributes{{"dims", DynamicIntegers{1}}, {"sizes", DynamicIntegers{3}}};
+  EXPECT_EQ(
+      to_text(find_operator("dynamic_slice")
+                  .rule(dynamic_view_of("dynamic_slice", attributes, {f32({5, 8}), i32({})}))),
+      "([d0, d1], []) -> ([d0, d1_out]) {d1: masked reduction sum} {linear: 0}");
 }
 
 TEST(DynamicSlice, RefusesAWindowThatIsTooLarge) {
-  EXPECT_EQ(refusal("dynamic_slice", {{"dims", Integers{1}}, {"sizes", Integers{9}}},
-                    {f32({5, 8}), i32({})}),
+  EXPECT_EQ(dynamic_refusal("dynamic_slice",
+                            {{"dims", DynamicIntegers{1}}, {"sizes", DynamicIntegers{9}}},
+                            {f32({5, 8}), i32({})}),
             "dynamic_slice 'cache': sizes [9] do not fit x f32[5,8]\n"
             "  why: the window has one extent for each of dims [1], none larger than that of x\n"
             "  fix: correct the sizes, or check the layer that produces x");
 }
 
 TEST(DynamicSlice, RefusesAStartThatIsNotOneNumber) {
-  EXPECT_EQ(refusal("dynamic_slice", {{"dims", Integers{1}}, {"sizes", Integers{2}}},
-                    {f32({5, 8}), i32({1})}),
+  EXPECT_EQ(dynamic_refusal("dynamic_slice",
+                            {{"dims", DynamicIntegers{1}}, {"sizes", DynamicIntegers{2}}},
+                            {f32({5, 8}), i32({1})}),
             "dynamic_slice 'cache': start 0 i32[1] is not i32[]\n"
             "  why: a window begins at one whole number in each of dims\n"
             "  fix: cast it to i32 and reshape it to no dims");
 }
 
 TEST(DynamicSlice, RefusesDimsOutOfOrder) {
-  EXPECT_EQ(refusal("dynamic_slice", {{"dims", Integers{1, 0}}, {"sizes", Integers{2, 2}}},
-                    {f32({5, 8}), i32({}), i32({})}),
+  EXPECT_EQ(dynamic_refusal("dynamic_slice",
+                            {{"dims", DynamicIntegers{1, 0}}, {"sizes", DynamicIntegers{2, 2}}},
+                            {f32({5, 8}), i32({}), i32({})}),
             "dynamic_slice 'cache': dims [1, 0] do not fit x f32[5,8]\n"
             "  why: dims are those in which the window begins at an operand, in ascending order, "
             "counted from 0\n"
@@ -58,17 +62,17 @@ TEST(DynamicSlice, RefusesDimsOutOfOrder) {
 }
 
 TEST(DynamicUpdate, DividesTheTensorInEveryDimAndItsUpdateWhereItIsAsLarge) {
-  const Attributes attributes{{"dims", Integers{1}}};
+  const Attributes attributes{{"dims", DynamicIntegers{1}}};
   EXPECT_EQ(to_text(find_operator("dynamic_update")
-                        .rule(view_of("dynamic_update", attributes,
-                                      {f32({2, 128, 8}), f32({2, 1, 8}), i32({})}))),
+                        .rule(dynamic_view_of("dynamic_update", attributes,
+                                              {f32({2, 128, 8}), f32({2, 1, 8}), i32({})}))),
             "([d0, d1, d2], [d0, d1_update, d2], []) -> ([d0, d1, d2]) {d1_update: whole} {linear: "
             "0, 1}");
 }
 
 TEST(DynamicUpdate, TellsItsKernelWhereItsPartBegins) {
-  const Attributes attributes{{"dims", Integers{0}}};
-  const OpView view = view_of("dynamic_update", attributes, {f32({10}), f32({1}), i32({})});
+  const Attributes attributes{{"dims", DynamicIntegers{0}}};
+  const OpView view = dynamic_view_of("dynamic_update", attributes, {f32({10}), f32({1}), i32({})});
   const KernelCall call = find_operator("dynamic_update")
                               .kernel(view, std::vector<Split>{{10, 1, {{0, 4}}}, {1, 1, {}}});
   ASSERT_EQ(call.ints.size(), 2u);
@@ -77,15 +81,16 @@ TEST(DynamicUpdate, TellsItsKernelWhereItsPartBegins) {
 }
 
 TEST(DynamicUpdate, CostsItsUpdateAndNotTheTensor) {
-  const Attributes attributes{{"dims", Integers{1}}};
-  const Work work =
-      find_operator("dynamic_update")
-          .work(view_of("dynamic_update", attributes, {f32({2, 128}), f32({2, 1}), i32({})}));
+  const Attributes attributes{{"dims", DynamicIntegers{1}}};
+  const Work work = find_operator("dynamic_update")
+                        .work(dynamic_view_of("dynamic_update", attributes,
+                                              {f32({2, 128}), f32({2, 1}), i32({})}));
   EXPECT_EQ(work.bytes.value(), 2 * (2 * 4));
 }
 
 TEST(DynamicUpdate, RefusesAnUpdateThatIsSmallerElsewhere) {
-  EXPECT_EQ(refusal("dynamic_update", {{"dims", Integers{1}}}, {f32({5, 8}), f32({4, 2}), i32({})}),
+  EXPECT_EQ(dynamic_refusal("dynamic_update", {{"dims", DynamicIntegers{1}}},
+                            {f32({5, 8}), f32({4, 2}), i32({})}),
             "dynamic_update 'cache': update f32[4,2] does not fit x f32[5,8]\n"
             "  why: an update has the element type and the dims of x, and may be smaller in dims "
             "[1] only\n"

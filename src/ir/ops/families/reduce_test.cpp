@@ -5,18 +5,18 @@
 namespace tessera {
 namespace {
 
-using Integers = std::vector<int64_t>;
+using ReduceIntegers = std::vector<int64_t>;
 
-std::string rule_text(const char* op, DType dtype, Shape shape, Integers dims) {
+std::string reduce_rule_text(const char* op, DType dtype, Shape shape, ReduceIntegers dims) {
   const Attributes attributes{{"op", op}, {"dims", dims}};
   OpView view{"r", attributes, {{dtype, shape}}, {}};
   view.outputs = find_operator("reduce").infer(view);
   return to_text(find_operator("reduce").rule(view));
 }
 
-std::string refusal(const char* op, DType dtype, Shape shape, Integers dims) {
+std::string reduce_refusal(const char* op, DType dtype, Shape shape, ReduceIntegers dims) {
   try {
-    rule_text(op, dtype, shape, dims);
+    reduce_rule_text(op, dtype, shape, dims);
   } catch (const UserError& error) {
     return error.what();
   }
@@ -40,15 +40,16 @@ std::vector<double> gradient(ReduceOp op, const std::vector<double>& x) {
 }
 
 TEST(Reduce, LeavesAPartOfItsKindWhereAReducedDimIsDivided) {
-  EXPECT_EQ(rule_text("sum", DType::kF32, {2, 3}, {1}),
+  EXPECT_EQ(reduce_rule_text("sum", DType::kF32, {2, 3}, {1}),
             "([d0, d1]) -> ([d0]) {d1: reduction sum} {linear: 0}");
-  EXPECT_EQ(rule_text("max", DType::kF32, {2, 3}, {0}), "([d0, d1]) -> ([d1]) {d0: reduction max}");
-  EXPECT_EQ(rule_text("any", DType::kBool, {2, 3}, {0, 1}),
+  EXPECT_EQ(reduce_rule_text("max", DType::kF32, {2, 3}, {0}),
+            "([d0, d1]) -> ([d1]) {d0: reduction max}");
+  EXPECT_EQ(reduce_rule_text("any", DType::kBool, {2, 3}, {0, 1}),
             "([d0, d1]) -> ([]) {d0: reduction any, d1: reduction any}");
 }
 
 TEST(Reduce, GivesTheIdentityForAnEmptyRange) {
-  const Attributes attributes{{"op", "max"}, {"dims", Integers{0}}};
+  const Attributes attributes{{"op", "max"}, {"dims", ReduceIntegers{0}}};
   const OpView view{"r", attributes, {{DType::kI32, {0}}}, {{DType::kI32, {}}}};
   const ReferenceTensor x{view.inputs[0], {}};
   std::vector<ReferenceTensor> outputs{{view.outputs[0], {0}}};
@@ -66,14 +67,14 @@ TEST(Reduce, HasTheProductOfTheOthersAsGradientOfAProduct) {
 }
 
 TEST(Reduce, RefusesADimThatXHasNot) {
-  EXPECT_EQ(refusal("sum", DType::kF32, {2, 3}, {2}),
+  EXPECT_EQ(reduce_refusal("sum", DType::kF32, {2, 3}, {2}),
             "reduce 'r': dims [2] do not fit x f32[2,3]\n"
             "  why: each dim to reduce is listed once, counted from 0, and x has 2 dims\n"
             "  fix: correct the list of dims");
 }
 
 TEST(Reduce, RefusesANumberWhereItTakesBooleans) {
-  EXPECT_EQ(refusal("any", DType::kF32, {2, 3}, {1}),
+  EXPECT_EQ(reduce_refusal("any", DType::kF32, {2, 3}, {1}),
             "reduce 'r': x f32[2,3] has an element type that does not fit\n"
             "  why: reduce takes bool for x\n"
             "  fix: cast the operand first");

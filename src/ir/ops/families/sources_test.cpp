@@ -11,7 +11,7 @@ namespace {
 
 using error_testing::message_of;
 
-constexpr DType kF32 = DType::kF32;
+constexpr DType kSourcesF32 = DType::kF32;
 constexpr DType kI32 = DType::kI32;
 
 using Values = std::vector<double>;
@@ -21,14 +21,14 @@ Split halves(int64_t extent, int axis) {
   return {extent, 1, {{axis, 2}}};
 }
 
-OpView view_of(const Graph& graph, ValueId value) {
+OpView sources_view_of(const Graph& graph, ValueId value) {
   return view(graph, graph.op(graph.value(value).producer));
 }
 
 TEST(Constant, HasTheValueThatItsElementTypeHolds) {
   Graph graph;
   Builder builder(graph);
-  builder.constant({kF32, {2}}, 0.1, "f");
+  builder.constant({kSourcesF32, {2}}, 0.1, "f");
   builder.constant({kI32, {}}, 7, "i");
   builder.constant({DType::kBool, {1}}, 3, "b");
   const ReferenceValues values = interpret(graph, {});
@@ -40,7 +40,7 @@ TEST(Constant, HasTheValueThatItsElementTypeHolds) {
 TEST(Constant, DividesEveryDimOfItsResult) {
   Graph graph;
   Builder builder(graph);
-  const OpView op = view_of(graph, builder.constant({kF32, {2, 3}}, 0.5));
+  const OpView op = sources_view_of(graph, builder.constant({kSourcesF32, {2, 3}}, 0.5));
   EXPECT_EQ(to_text(find_operator("constant").rule(op)), "() -> ([d0, d1])");
   EXPECT_EQ(find_operator("constant").kernel(op, std::vector<Split>{halves(2, 0), halves(3, 1)}),
             (KernelCall{"constant", {}, {0.5}, ""}));
@@ -50,22 +50,23 @@ TEST(Constant, OfZerosIsAPartialSum) {
   Graph graph;
   Builder builder(graph);
   const auto rule_text = [&](DType dtype, double value) {
-    const OpView op = view_of(graph, builder.constant({dtype, {4}}, value));
+    const OpView op = sources_view_of(graph, builder.constant({dtype, {4}}, value));
     return to_text(rule_of(*op.definition, op));
   };
-  EXPECT_EQ(rule_text(kF32, 0), "() -> ([d0]) {linear: none}");
+  EXPECT_EQ(rule_text(kSourcesF32, 0), "() -> ([d0]) {linear: none}");
   EXPECT_EQ(rule_text(kI32, 0), "() -> ([d0]) {linear: none}");
-  EXPECT_EQ(rule_text(kF32, 1), "() -> ([d0])");
+  EXPECT_EQ(rule_text(kSourcesF32, 1), "() -> ([d0])");
   EXPECT_EQ(rule_text(DType::kBool, 0), "() -> ([d0])");
 }
 
 TEST(Constant, RefusesWhatIsNoShapeOrElementType) {
   Graph graph;
   Builder builder(graph);
-  EXPECT_EQ(message_of(ExitCode::kBadData, [&] { builder.constant({kF32, {2, -3}}, 1, "c"); }),
-            "constant 'c': shape [2, -3] is not a shape\n"
-            "  why: a shape has at most 8 extents, none below 0\n"
-            "  fix: correct the extents");
+  EXPECT_EQ(
+      message_of(ExitCode::kBadData, [&] { builder.constant({kSourcesF32, {2, -3}}, 1, "c"); }),
+      "constant 'c': shape [2, -3] is not a shape\n"
+      "  why: a shape has at most 8 extents, none below 0\n"
+      "  fix: correct the extents");
   EXPECT_EQ(message_of(ExitCode::kBadData,
                        [&] {
                          builder.op(
@@ -82,7 +83,7 @@ TEST(Iota, NumbersTheIndicesOfOneDim) {
   Graph graph;
   Builder builder(graph);
   builder.iota({kI32, {2, 3}}, 0, "rows");
-  builder.iota({kF32, {2, 3}}, 1, "columns");
+  builder.iota({kSourcesF32, {2, 3}}, 1, "columns");
   const ReferenceValues values = interpret(graph, {});
   EXPECT_EQ(values.at("rows").values, (Values{0, 0, 0, 1, 1, 1}));
   EXPECT_EQ(values.at("columns").values, (Values{0, 1, 2, 0, 1, 2}));
@@ -91,7 +92,7 @@ TEST(Iota, NumbersTheIndicesOfOneDim) {
 TEST(Iota, APartBeginsWhereItLies) {
   Graph graph;
   Builder builder(graph);
-  const OpView op = view_of(graph, builder.iota({kI32, {4, 5}}, 1));
+  const OpView op = sources_view_of(graph, builder.iota({kI32, {4, 5}}, 1));
   const KernelCall call =
       find_operator("iota").kernel(op, std::vector<Split>{halves(4, 0), halves(5, 1)});
   EXPECT_EQ(call.kernel, "iota");
@@ -127,7 +128,7 @@ TEST(RandomUniform, APartKnowsWhereItLiesInTheWhole) {
   Graph graph;
   Builder builder(graph, 9);
   const ValueId noise = builder.random_uniform(builder.input("step", {kI32, {}}), {4, 5}, "noise");
-  const OpView op = view_of(graph, noise);
+  const OpView op = sources_view_of(graph, noise);
   EXPECT_EQ(to_text(find_operator("random_uniform").rule(op)), "([]) -> ([d0, d1])");
   const KernelCall call =
       find_operator("random_uniform").kernel(op, std::vector<Split>{halves(4, 0), halves(5, 1)});
@@ -140,7 +141,7 @@ TEST(RandomUniform, APartKnowsWhereItLiesInTheWhole) {
 TEST(RandomUniform, RefusesAStepThatIsNoInteger) {
   Graph graph;
   Builder builder(graph);
-  const ValueId x = builder.input("x", {kF32, {}});
+  const ValueId x = builder.input("x", {kSourcesF32, {}});
   EXPECT_EQ(message_of(ExitCode::kBadData, [&] { builder.random_uniform(x, {2}, "noise"); }),
             "random_uniform 'noise': step f32[] is not i32[]\n"
             "  why: the numbers are addressed by the step of the training run, one integer\n"

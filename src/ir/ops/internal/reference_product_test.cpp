@@ -13,12 +13,12 @@ namespace tessera {
 namespace {
 
 /// An einsum and the extents of its letters.
-struct Case {
+struct ReferenceProductCase {
   std::string spec;
   std::map<char, int64_t> extents;
 };
 
-Shape shape_of(const std::string& letters, const Case& of) {
+Shape shape_of(const std::string& letters, const ReferenceProductCase& of) {
   Shape shape;
   for (char letter : letters) shape.push_back(of.extents.at(letter));
   return shape;
@@ -34,7 +34,7 @@ std::vector<double> integers(const Shape& shape, uint64_t key) {
 }
 
 /// How far apart the neighbours along each letter of `of` are in a tensor.
-Dims steps(const std::string& letters, const Case& of) {
+Dims steps(const std::string& letters, const ReferenceProductCase& of) {
   const Dims strides = row_major_strides(shape_of(letters, of));
   Dims steps;
   for (const auto& [letter, extent] : of.extents)
@@ -49,7 +49,7 @@ int64_t offset(const Dims& at, const Dims& steps) {
 }
 
 /// The definition: a product for each point of the loops over all letters.
-std::vector<double> plain_product(const Case& of, const Einsum& einsum,
+std::vector<double> plain_product(const ReferenceProductCase& of, const Einsum& einsum,
                                   const std::vector<double>& a, const std::vector<double>& b) {
   const Dims a_steps = steps(einsum.a(), of), b_steps = steps(einsum.b(), of),
              out_steps = steps(einsum.result, of);
@@ -62,7 +62,7 @@ std::vector<double> plain_product(const Case& of, const Einsum& einsum,
   return out;
 }
 
-void expect_plain(const Case& of) {
+void expect_plain(const ReferenceProductCase& of) {
   SCOPED_TRACE(of.spec);
   const Einsum einsum = parse_einsum(of.spec).value();
   const Shape a_shape = shape_of(einsum.a(), of), b_shape = shape_of(einsum.b(), of);

@@ -9,7 +9,7 @@ namespace tessera::testing {
 namespace {
 
 using Cases = std::vector<OperatorCase>;
-using Integers = std::vector<int64_t>;
+using OperatorCasesIntegers = std::vector<int64_t>;
 
 TensorType boolean(Shape shape) {
   return {DType::kBool, shape};
@@ -83,7 +83,7 @@ Cases choice_cases() {
 }
 
 Cases source_cases() {
-  const Integers shape{5, 7};
+  const OperatorCasesIntegers shape{5, 7};
   Cases cases;
   for (const char* dtype : {"f32", "i32", "bool"})
     cases.push_back(
@@ -114,7 +114,7 @@ Cases dot_cases() {
 }
 
 Cases broadcast_cases() {
-  const auto broadcast = [](TensorType x, Integers shape, Integers dims) {
+  const auto broadcast = [](TensorType x, OperatorCasesIntegers shape, OperatorCasesIntegers dims) {
     return exact_case("broadcast", {x}, {{"shape", shape}, {"dims", dims}});
   };
   return {broadcast(f32({5}), {3, 5}, {1}),       broadcast(f32({5}), {5, 3}, {0}),
@@ -125,7 +125,7 @@ Cases broadcast_cases() {
 }
 
 Cases reshape_cases() {
-  const auto reshape = [](TensorType x, Integers shape) {
+  const auto reshape = [](TensorType x, OperatorCasesIntegers shape) {
     return exact_case("reshape", {x}, {{"shape", shape}});
   };
   return {reshape(f32({5, 3}), {15}),         reshape(f32({15}), {5, 3}),
@@ -137,10 +137,12 @@ Cases reshape_cases() {
 }
 
 Cases window_cases() {
-  const auto slice = [](TensorType x, Integers start, Integers limit, Integers stride) {
+  const auto slice = [](TensorType x, OperatorCasesIntegers start, OperatorCasesIntegers limit,
+                        OperatorCasesIntegers stride) {
     return exact_case("slice", {x}, {{"start", start}, {"limit", limit}, {"stride", stride}});
   };
-  const auto pad = [](TensorType x, Integers low, Integers shape, double value) {
+  const auto pad = [](TensorType x, OperatorCasesIntegers low, OperatorCasesIntegers shape,
+                      double value) {
     return exact_case("pad", {x}, {{"low", low}, {"shape", shape}, {"value", value}});
   };
   const auto concat = [](std::vector<TensorType> parts, int64_t dim) {
@@ -161,7 +163,7 @@ Cases window_cases() {
 }
 
 Cases transpose_cases() {
-  const auto transpose = [](TensorType x, Integers permutation) {
+  const auto transpose = [](TensorType x, OperatorCasesIntegers permutation) {
     return exact_case("transpose", {x}, {{"permutation", permutation}});
   };
   return {transpose(f32({5, 7}), {1, 0}), transpose(f32({2, 5, 3}), {2, 0, 1}),
@@ -170,7 +172,7 @@ Cases transpose_cases() {
 }
 
 Cases reduce_cases() {
-  const auto reduce = [](const char* op, TensorType x, Integers dims, Fill fill) {
+  const auto reduce = [](const char* op, TensorType x, OperatorCasesIntegers dims, Fill fill) {
     return OperatorCase{.kind = "reduce",
                         .inputs = {x},
                         .attributes = {{"op", op}, {"dims", dims}},
@@ -179,8 +181,9 @@ Cases reduce_cases() {
   Cases cases;
   for (const char* op : {"sum", "max", "min", "prod"}) {
     const Fill fill = std::string(op) == "prod" ? Fill{0.5, 1.5} : Fill{};
-    for (const Integers& dims :
-         {Integers{1}, Integers{0}, Integers{0, 2}, Integers{0, 1, 2}, Integers{}})
+    for (const OperatorCasesIntegers& dims :
+         {OperatorCasesIntegers{1}, OperatorCasesIntegers{0}, OperatorCasesIntegers{0, 2},
+          OperatorCasesIntegers{0, 1, 2}, OperatorCasesIntegers{}})
       cases.push_back(reduce(op, f32({3, 5, 4}), dims, fill));
     cases.push_back(reduce(op, i32({3, 5}), {1}, {-4, 4}));
   }
@@ -237,7 +240,7 @@ Cases gather_nd_cases() {
     return exact_case("scatter_nd", {table, i32(id_shape), {table.dtype, updates}}, {},
                       {{-9, 9}, ids, {-9, 9}});
   };
-  const auto scatter_add = [&](Shape id_shape, Shape updates, Integers rows) {
+  const auto scatter_add = [&](Shape id_shape, Shape updates, OperatorCasesIntegers rows) {
     return OperatorCase{.kind = "scatter_add_nd",
                         .inputs = {i32(id_shape), f32(updates)},
                         .attributes = {{"rows", rows}},
@@ -321,14 +324,15 @@ Cases grouped_cases() {
 /// Starts from before the tensor to positions at which the window reaches beyond it.
 Cases dynamic_cases() {
   const TensorType start = i32({});
-  const auto slice = [&](TensorType x, Integers dims, Integers sizes, std::vector<double> starts) {
+  const auto slice = [&](TensorType x, OperatorCasesIntegers dims, OperatorCasesIntegers sizes,
+                         std::vector<double> starts) {
     OperatorCase given =
         exact_case("dynamic_slice", {x}, {{"dims", dims}, {"sizes", sizes}}, {{-9, 9}});
     for (double at : starts) given.fills.push_back({at, at});
     given.inputs.insert(given.inputs.end(), starts.size(), start);
     return given;
   };
-  const auto update = [&](TensorType x, TensorType part, Integers dims,
+  const auto update = [&](TensorType x, TensorType part, OperatorCasesIntegers dims,
                           std::vector<double> starts) {
     OperatorCase given =
         exact_case("dynamic_update", {x, part}, {{"dims", dims}}, {{-9, 9}, {-9, 9}});
@@ -456,7 +460,7 @@ std::vector<OperatorCase> large_operator_cases() {
                            .attributes = {{"spec", "bse,behd->bhsd"}}};
   const OperatorCase sum{.kind = "reduce",
                          .inputs = {f32({130, 133})},
-                         .attributes = {{"op", "sum"}, {"dims", Integers{0, 1}}}};
+                         .attributes = {{"op", "sum"}, {"dims", OperatorCasesIntegers{0, 1}}}};
   const OperatorCase rows{.kind = "scatter_add",
                           .inputs = {i32({301}), f32({301, 33})},
                           .attributes = {{"rows", int64_t{40}}},
@@ -469,7 +473,8 @@ std::vector<OperatorCase> large_operator_cases() {
             attention(true, 133, 70, 32),
             attention_grad(false, 35, 133, 17),
             attention_grad(true, 70, 67, 32),
-            exact_case("transpose", {f32({65, 3, 67})}, {{"permutation", Integers{2, 1, 0}}}),
+            exact_case("transpose", {f32({65, 3, 67})},
+                       {{"permutation", OperatorCasesIntegers{2, 1, 0}}}),
             exact_case("exp", {f32({1031})}, {}, {{-80, 80}}),
             exact_case("tanh", {f32({1031})}, {}, {{-10, 10}}),
             exact_case("gather", {f32({40, 33}), i32({301})}, {}, {{-1, 1}, {-1, 40}})};

@@ -5,17 +5,17 @@
 namespace tessera::testing {
 namespace {
 
-using Cases = std::vector<OperatorCase>;
-using Integers = std::vector<int64_t>;
+using SpatialCasesCases = std::vector<OperatorCase>;
+using SpatialCasesIntegers = std::vector<int64_t>;
 
-Integers space_of(const Shape& shape) {
-  return Integers(shape.begin() + 2, shape.end());
+SpatialCasesIntegers space_of(const Shape& shape) {
+  return SpatialCasesIntegers(shape.begin() + 2, shape.end());
 }
 
 /// A convolution by its parameters: x [batch, groups * in, space...], windows of w.
 struct Conv {
   Shape x, w;
-  Integers stride, dilation, low, high;
+  SpatialCasesIntegers stride, dilation, low, high;
   int64_t groups = 1;
 };
 
@@ -32,7 +32,7 @@ Shape places_of(const Conv& conv) {
 }
 
 /// All three operators of one convolution.
-void add_convolution(Cases& cases, const Conv& conv) {
+void add_convolution(SpatialCasesCases& cases, const Conv& conv) {
   const Attributes attributes{{"stride", conv.stride},
                               {"dilation", conv.dilation},
                               {"low", conv.low},
@@ -52,8 +52,9 @@ void add_convolution(Cases& cases, const Conv& conv) {
 }
 
 /// All four operators of one pooling.
-void add_pooling(Cases& cases, const Shape& x, const Integers& window, const Integers& stride,
-                 const Integers& low, const Integers& high) {
+void add_pooling(SpatialCasesCases& cases, const Shape& x, const SpatialCasesIntegers& window,
+                 const SpatialCasesIntegers& stride, const SpatialCasesIntegers& low,
+                 const SpatialCasesIntegers& high) {
   const Attributes attributes{{"window", window}, {"stride", stride}, {"low", low}, {"high", high}};
   const Shape y = places_of({x,
                              [&] {
@@ -61,7 +62,7 @@ void add_pooling(Cases& cases, const Shape& x, const Integers& window, const Int
                                for (int64_t extent : window) w.push_back(extent);
                                return w;
                              }(),
-                             stride, Integers(window.size(), 1), low, high});
+                             stride, SpatialCasesIntegers(window.size(), 1), low, high});
   cases.push_back(
       {.kind = "max_pool", .inputs = {f32(x)}, .attributes = attributes, .bitwise = true});
   cases.push_back({.kind = "max_pool_grad", .inputs = {f32(x), f32(y)}, .attributes = attributes});
@@ -74,7 +75,7 @@ void add_pooling(Cases& cases, const Shape& x, const Integers& window, const Int
   }
 }
 
-void add_resize(Cases& cases, const Shape& x, const Integers& extents) {
+void add_resize(SpatialCasesCases& cases, const Shape& x, const SpatialCasesIntegers& extents) {
   Shape y{x[0], x[1]};
   for (int64_t extent : extents) y.push_back(extent);
   for (const char* mode : {"nearest", "linear"})
@@ -89,7 +90,7 @@ void add_resize(Cases& cases, const Shape& x, const Integers& extents) {
 }  // namespace
 
 std::vector<OperatorCase> spatial_cases() {
-  Cases cases;
+  SpatialCasesCases cases;
   add_convolution(cases, {{3, 2, 7}, {3, 2, 3}, {1}, {1}, {1}, {1}});
   add_convolution(cases, {{2, 3, 9}, {2, 3, 2}, {3}, {2}, {0}, {2}});
   add_convolution(cases, {{2, 3, 5, 4}, {2, 3, 3, 3}, {1, 1}, {1, 1}, {1, 1}, {1, 1}});
@@ -113,7 +114,7 @@ std::vector<OperatorCase> spatial_cases() {
 }
 
 std::vector<OperatorCase> large_spatial_cases() {
-  Cases cases;
+  SpatialCasesCases cases;
   add_convolution(cases, {{2, 19, 9, 11}, {35, 19, 3, 3}, {1, 1}, {1, 1}, {1, 1}, {1, 1}});
   add_convolution(cases, {{2, 32, 10, 9}, {16, 32, 3, 3}, {2, 2}, {1, 1}, {1, 1}, {1, 0}});
   add_convolution(cases, {{2, 64, 8, 8}, {33, 64, 1, 1}, {2, 2}, {1, 1}, {0, 0}, {0, 0}});

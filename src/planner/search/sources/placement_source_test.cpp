@@ -18,7 +18,7 @@
 namespace tessera {
 namespace {
 
-Graph small_gpt(int64_t layers) {
+Graph placement_source_small_gpt(int64_t layers) {
   const Network network =
       network_of({.kind = "gpt", .context = 16, .layers = layers, .width = 32, .heads = 4});
   return training_graph(network, {}, 8, 1);
@@ -64,7 +64,7 @@ void expect_shared_strategies(const Graph& graph, const SharedDecisions& shared_
 
 TEST(MeshStrategies, MakeTheProblemOfEachHiddenShare) {
   const Cluster cluster = parse_cluster_line("8xa100-80g");
-  const Graph graph = small_gpt(2);
+  const Graph graph = placement_source_small_gpt(2);
   for (const std::string text : {"x=4", "x=2,y=2"}) {
     const auto mesh = std::make_shared<const Mesh>(parse_mesh(text));
     expect_shared_strategies(graph, shared_decisions_of(graph), mesh, cost_on(cluster, mesh), {});
@@ -73,7 +73,7 @@ TEST(MeshStrategies, MakeTheProblemOfEachHiddenShare) {
 
 TEST(MeshStrategies, MakeTheProblemOfSingleOpsAndOfUntiedLayers) {
   const Cluster cluster = parse_cluster_line("8xa100-80g");
-  const Graph graph = small_gpt(2);
+  const Graph graph = placement_source_small_gpt(2);
   const auto mesh = std::make_shared<const Mesh>(parse_mesh("x=2"));
   const CostModel cost = cost_on(cluster, mesh);
   expect_shared_strategies(graph, shared_decisions_of(graph), mesh, cost, {.op_clusters = false});
@@ -82,7 +82,7 @@ TEST(MeshStrategies, MakeTheProblemOfSingleOpsAndOfUntiedLayers) {
 
 TEST(CompiledCandidates, AreTheProgramsThatTheirChecksPass) {
   const Cluster cluster = parse_cluster_line("8xa100-80g");
-  const Graph graph = small_gpt(1);
+  const Graph graph = placement_source_small_gpt(1);
   const PlanRequest request{graph, cluster};
   for (const std::string text : {"dp=2,tp=2", "pp=2,dp=2,micro_batches=2"}) {
     Plan plan = preset_plan(parse_preset(text), graph);
@@ -96,14 +96,16 @@ TEST(CompiledCandidates, AreTheProgramsThatTheirChecksPass) {
   }
 }
 
-PlanSearchResult result_for(const Graph& graph, const Cluster& cluster, int ranks) {
+PlanSearchResult placement_source_result_for(const Graph& graph, const Cluster& cluster,
+                                             int ranks) {
   return find_plan({graph, cluster},
                    {.constraints = constraints_of(ranks, false), .excludes = false});
 }
 
 TEST(SearchedPlans, AreAmongTheCandidatesWithABoundBelowTheirTime) {
-  const Graph graph = small_gpt(2);
-  const PlanSearchResult result = result_for(graph, parse_cluster_line("8xa100-80g"), 4);
+  const Graph graph = placement_source_small_gpt(2);
+  const PlanSearchResult result =
+      placement_source_result_for(graph, parse_cluster_line("8xa100-80g"), 4);
   const EvaluatedCandidate* searched = result.find(Candidate::Source::kSearch);
   ASSERT_TRUE(searched);
   ASSERT_TRUE(searched->candidate.problem);
@@ -116,7 +118,8 @@ TEST(SearchedPlans, TakeLessThanEveryPresetWithoutZeroOfAGpt) {
   const Network network =
       network_of({.kind = "gpt", .context = 128, .layers = 2, .width = 256, .heads = 8});
   const Graph graph = training_graph(network, {}, 32, 1);
-  const PlanSearchResult result = result_for(graph, parse_cluster_line("8xv100"), 4);
+  const PlanSearchResult result =
+      placement_source_result_for(graph, parse_cluster_line("8xv100"), 4);
   const EvaluatedCandidate* searched = result.find(Candidate::Source::kSearch);
   const auto preset =
       std::ranges::find_if(result.candidates, [](const EvaluatedCandidate& candidate) {
@@ -132,7 +135,7 @@ PlanSearchResult result_under(const Graph& graph, const PlanConstraints& constra
 }
 
 TEST(SearchedPlans, CompeteUnderFixedDegreesAndObeyThem) {
-  const Graph graph = small_gpt(2);
+  const Graph graph = placement_source_small_gpt(2);
   for (const std::string fixed : {"dp=2,tp=2", "tp=4", "dp=2", "sp=2", "dp=4,bucket_mib=1"}) {
     const PlanConstraints constraints = constraints_of(4, false, fixed);
     const PlanSearchResult result = result_under(graph, constraints);
@@ -146,7 +149,7 @@ TEST(SearchedPlans, CompeteUnderFixedDegreesAndObeyThem) {
 
 // dp divides the rows of every input, and tp none of them.
 TEST(SearchedPlans, DivideTheInputsAsTheFixedDegreesSay) {
-  const Graph graph = small_gpt(1);
+  const Graph graph = placement_source_small_gpt(1);
   const Cluster cluster = parse_cluster_line("8xv100");
   const std::vector<Candidate> plans =
       PlacementSource()({graph, cluster}, constraints_of(4, false, "dp=2,tp=2"), {});
@@ -161,7 +164,7 @@ TEST(SearchedPlans, DivideTheInputsAsTheFixedDegreesSay) {
 }
 
 TEST(SearchedPlans, KeepTheMarksOfAPlan) {
-  const Graph graph = small_gpt(2);
+  const Graph graph = placement_source_small_gpt(2);
   Plan plan;
   plan.meshes = one_mesh(std::make_shared<const Mesh>(parse_mesh("dp=2,tp=2")));
   plan.marks = {shard_tensor("tokens", "P(\"dp\")"),
@@ -193,12 +196,12 @@ TEST(SearchedPlans, RefuseMarksAndDegreesThatContradictEachOther) {
 
 // With little memory the search finds placements that hold less, or nothing.
 TEST(SearchedPlans, FitWhereTheLimitOfMemoryAllowsIt) {
-  const Graph graph = small_gpt(2);
+  const Graph graph = placement_source_small_gpt(2);
   ClusterDescription description = parse_cluster_line("cpu:4").description();
   const auto searched_within = [&](Bytes memory) {
     description.types.front().memory = memory;
     description.types.front().reserve = Bytes(0);
-    return result_for(graph, Cluster(description), 4);
+    return placement_source_result_for(graph, Cluster(description), 4);
   };
   const PlanSearchResult free = searched_within(Bytes(int64_t{1} << 30));
   const EvaluatedCandidate* best = free.find(Candidate::Source::kSearch);

@@ -38,13 +38,13 @@ std::vector<EstimateCase> cases(std::string_view schedule) {
   return list;
 }
 
-struct Compared {
+struct StageEstimatesCompared {
   PipelineChoice choice;
   EvaluatedCandidate compiled;
 };
 
 /// The pipeline of least estimated time.
-Compared compared(const PlanRequest& request, const EstimateCase& item) {
+StageEstimatesCompared compared(const PlanRequest& request, const EstimateCase& item) {
   const PlanConstraints constraints = constraints_of(item.ranks, false, item.text);
   const Plan decisions = decisions_of(constraints);
   const Deployment deployment = identity_mapping(request.cluster, item.ranks);
@@ -62,7 +62,7 @@ Compared compared(const PlanRequest& request, const EstimateCase& item) {
   return {choice, evaluate(request, {candidate.value()}).evaluated.at(0)};
 }
 
-Graph gpt(int64_t heads = 4) {
+Graph stage_estimates_gpt(int64_t heads = 4) {
   const Network network = network_of({.kind = "gpt",
                                       .vocabulary = 512,
                                       .context = 128,
@@ -74,7 +74,7 @@ Graph gpt(int64_t heads = 4) {
 }
 
 /// By stage, the bytes of values that are estimated over those of the compiled arena.
-std::vector<double> arena_ratios(const Compared& found) {
+std::vector<double> arena_ratios(const StageEstimatesCompared& found) {
   const std::vector<double> estimated = simulated_memory(found.choice);
   const Meshes& meshes = found.compiled.candidate.plan.meshes;
   std::vector<double> ratios;
@@ -91,7 +91,7 @@ std::vector<double> arena_ratios(const Compared& found) {
 // that arrives from each neighbour, where it comes later than the peak. Without these arrivals the
 // ratios were 0.940 to 1.028, and two tensors of a cut were missing in the middle stages.
 TEST(StageEstimates, OfMemoryAreTheArenaOfTheCompiledStages) {
-  const Graph graph = gpt();
+  const Graph graph = stage_estimates_gpt();
   const Cluster cluster = parse_cluster_line("8xa100-80g");
   for (const EstimateCase& item : cases("1f1b"))
     for (const double ratio : arena_ratios(compared({graph, cluster}, item))) {
@@ -102,18 +102,18 @@ TEST(StageEstimates, OfMemoryAreTheArenaOfTheCompiledStages) {
 
 // The gradients are whole until they are summed and divided.
 TEST(StageEstimates, OfMemoryAreTheArenaWhereDpDividesTheStates) {
-  const Graph graph = gpt();
+  const Graph graph = stage_estimates_gpt();
   const Cluster cluster = parse_cluster_line("8xa100-80g");
   const EstimateCase item{"pp=2,dp=2,tp=1,micro_batches=8,schedule=1f1b,recompute=full", 4,
                           Recompute::Kind::kFull, 1};
-  const Compared found = compared({graph, cluster}, item);
+  const StageEstimatesCompared found = compared({graph, cluster}, item);
   for (const double ratio : arena_ratios(found)) {
     EXPECT_GE(ratio, 0.97);
     EXPECT_LE(ratio, 1.07);
   }
   EstimateCase whole = item;
   whole.zero = 0;
-  const Compared all = compared({graph, cluster}, whole);
+  const StageEstimatesCompared all = compared({graph, cluster}, whole);
   for (size_t rank = 0; rank < 4; ++rank)
     EXPECT_LT(found.compiled.prediction.memory[rank].variables.value(),
               0.7 * static_cast<double>(all.compiled.prediction.memory[rank].variables.value()));
@@ -122,7 +122,7 @@ TEST(StageEstimates, OfMemoryAreTheArenaWhereDpDividesTheStates) {
 // A split backward keeps what weight gradients read. The most bytes at one op are counted beside
 // it, although they are partly the same: with recomputation these are nearly all that there is.
 TEST(StageEstimates, OfMemoryAreNoLessThanTheArenaWhereTheBackwardIsSplit) {
-  const Graph graph = gpt();
+  const Graph graph = stage_estimates_gpt();
   const Cluster cluster = parse_cluster_line("8xa100-80g");
   for (const EstimateCase& item : cases("zb-h1"))
     for (const double ratio : arena_ratios(compared({graph, cluster}, item))) {
@@ -135,10 +135,10 @@ TEST(StageEstimates, OfMemoryAreNoLessThanTheArenaWhereTheBackwardIsSplit) {
 // without additions over micro-batches, and updates that wait for the clipped norm, they would be
 // 0.91 to 0.97.
 TEST(StageEstimates, OfTimeAreTheSimulatedStepWhateverIsComputedAgain) {
-  const Graph graph = gpt();
+  const Graph graph = stage_estimates_gpt();
   const Cluster cluster = parse_cluster_line("8xa100-80g");
   for (const EstimateCase& item : cases("1f1b")) {
-    const Compared found = compared({graph, cluster}, item);
+    const StageEstimatesCompared found = compared({graph, cluster}, item);
     const double ratio = found.choice.seconds / found.compiled.step().value();
     EXPECT_GE(ratio, 0.97) << item.text;
     EXPECT_LE(ratio, 1.04) << item.text;
@@ -148,15 +148,15 @@ TEST(StageEstimates, OfTimeAreTheSimulatedStepWhateverIsComputedAgain) {
 // These estimates stand for a simulation where tensor parallelism crosses machines, above
 // kManyRanks; here the step can be simulated.
 TEST(StageEstimates, OfTimeCountWhatIsComputedAgainWhereTensorParallelismCrossesMachines) {
-  const Graph graph = gpt(8);
+  const Graph graph = stage_estimates_gpt(8);
   const Cluster cluster = parse_cluster_line("4x4xv100-16g;ib=100Gb");
   const auto found = [&](const std::string& word, Recompute::Kind kind) {
     const EstimateCase item{"pp=2,dp=1,tp=8,micro_batches=8,schedule=1f1b,recompute=" + word, 16,
                             kind};
     return compared({graph, cluster}, item);
   };
-  const Compared none = found("none", Recompute::Kind::kNone);
-  for (const Compared& again :
+  const StageEstimatesCompared none = found("none", Recompute::Kind::kNone);
+  for (const StageEstimatesCompared& again :
        {found("selective", Recompute::Kind::kSelective), found("full", Recompute::Kind::kFull)}) {
     const double estimated = again.choice.seconds / none.choice.seconds;
     const double simulated = again.compiled.step().value() / none.compiled.step().value();

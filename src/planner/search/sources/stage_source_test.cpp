@@ -17,7 +17,7 @@
 namespace tessera {
 namespace {
 
-Graph gpt_of(int layers, int64_t vocabulary = 64) {
+Graph stage_source_gpt_of(int layers, int64_t vocabulary = 64) {
   const Network network = network_of({.kind = "gpt",
                                       .vocabulary = vocabulary,
                                       .context = 64,
@@ -32,15 +32,15 @@ Cluster slow_network() {
   return parse_cluster_line("2x2xv100-16g;ib=1Gb");
 }
 
-std::vector<Candidate> pipelines_for(const Graph& graph, const Cluster& cluster,
-                                     const std::string& fixed = "", int ranks = 4) {
+std::vector<Candidate> stage_source_pipelines_for(const Graph& graph, const Cluster& cluster,
+                                                  const std::string& fixed = "", int ranks = 4) {
   StageSource source;
   return source({graph, cluster}, constraints_of(ranks, false, fixed), {});
 }
 
 TEST(StageSource, MakesPipelinesOfAllRanks) {
-  const Graph graph = gpt_of(3);
-  const std::vector<Candidate> found = pipelines_for(graph, slow_network());
+  const Graph graph = stage_source_gpt_of(3);
+  const std::vector<Candidate> found = stage_source_pipelines_for(graph, slow_network());
   ASSERT_FALSE(found.empty());
   for (const Candidate& candidate : found) {
     EXPECT_EQ(candidate.plan.rank_count(), 4) << candidate.name;
@@ -55,7 +55,7 @@ TEST(StageSource, OfSmallKernelsHasOneMicroBatchAndNoSchedule) {
       {.kind = "gpt", .vocabulary = 16, .context = 4, .layers = 2, .width = 8, .heads = 2});
   const Graph graph = training_graph(network, {}, 8, 1);
   const std::vector<Candidate> found =
-      pipelines_for(graph, parse_cluster_line("2xa100-80g"), "", 2);
+      stage_source_pipelines_for(graph, parse_cluster_line("2xa100-80g"), "", 2);
   ASSERT_FALSE(found.empty());
   const auto one = std::ranges::find_if(
       found, [](const Candidate& each) { return each.plan.micro_batches == 1; });
@@ -65,12 +65,12 @@ TEST(StageSource, OfSmallKernelsHasOneMicroBatchAndNoSchedule) {
 }
 
 TEST(StageSource, KeepsFixedDegreesMicroBatchesAndSchedule) {
-  const Graph graph = gpt_of(3);
+  const Graph graph = stage_source_gpt_of(3);
   for (const char* fixed : {"pp=2", "pp=4,micro_batches=4", "pp=2,tp=2,schedule=zb-h1", "dp=2",
                             "micro_batches=8,schedule=1f1b"}) {
     const PlanConstraints constraints = constraints_of(4, false, fixed);
     const Plan decisions = decisions_of(constraints);
-    const std::vector<Candidate> found = pipelines_for(graph, slow_network(), fixed);
+    const std::vector<Candidate> found = stage_source_pipelines_for(graph, slow_network(), fixed);
     ASSERT_FALSE(found.empty()) << fixed;
     for (const Candidate& candidate : found) {
       EXPECT_TRUE(obeys(candidate, constraints)) << fixed << ": " << candidate.name;
@@ -105,11 +105,11 @@ bool is_cut_after(const std::vector<std::string>& names, const Graph& graph,
 
 // blocks.0 is a cut that none of equal work would make.
 TEST(StageSource, CutsAfterFixedNamesAndNowhereElse) {
-  const Graph graph = gpt_of(4);
+  const Graph graph = stage_source_gpt_of(4);
   for (const std::vector<std::string>& names :
        {std::vector<std::string>{"blocks.0"}, {"blocks.0", "blocks.1"}}) {
     const std::vector<Candidate> found =
-        pipelines_for(graph, slow_network(), "boundaries=" + join(names, "+"));
+        stage_source_pipelines_for(graph, slow_network(), "boundaries=" + join(names, "+"));
     ASSERT_FALSE(found.empty());
     for (const Candidate& candidate : found)
       EXPECT_TRUE(is_cut_after(names, graph, candidate)) << candidate.name;
@@ -117,7 +117,7 @@ TEST(StageSource, CutsAfterFixedNamesAndNowhereElse) {
 }
 
 TEST(StageSource, OfFixedBoundariesIsTheBestPlanOneThatHasThem) {
-  const Graph graph = gpt_of(4);
+  const Graph graph = stage_source_gpt_of(4);
   const Cluster cluster = slow_network();
   const PlanRequest request{graph, cluster};
   const PlanConstraints constraints = constraints_of(4, false, "boundaries=blocks.0");
@@ -133,9 +133,9 @@ TEST(StageSource, OfFixedBoundariesIsTheBestPlanOneThatHasThem) {
 }
 
 TEST(StageSource, MakesNothingWhereStagesAreEqual) {
-  const Graph graph = gpt_of(4);
-  EXPECT_TRUE(pipelines_for(graph, slow_network(), "pp=2,stages=equal").empty());
-  EXPECT_FALSE(pipelines_for(graph, slow_network(), "pp=2,stages=any").empty());
+  const Graph graph = stage_source_gpt_of(4);
+  EXPECT_TRUE(stage_source_pipelines_for(graph, slow_network(), "pp=2,stages=equal").empty());
+  EXPECT_FALSE(stage_source_pipelines_for(graph, slow_network(), "pp=2,stages=any").empty());
   const PlanConstraints constraints = constraints_of(4, false, "pp=2,stages=equal");
   const Candidate preset{Candidate::Source::kPreset, "pp=2,dp=2",
                          preset_plan(parse_preset("pp=2,dp=2"), graph)};
@@ -143,11 +143,11 @@ TEST(StageSource, MakesNothingWhereStagesAreEqual) {
 }
 
 TEST(StageSource, MakesNothingWhereNoPipelineCanBe) {
-  const Graph graph = gpt_of(1);
-  EXPECT_TRUE(pipelines_for(graph, slow_network(), "pp=1").empty());
-  EXPECT_TRUE(pipelines_for(graph, slow_network(), "micro_batches=5").empty());
-  EXPECT_TRUE(pipelines_for(graph, slow_network(), "pp=2,schedule=zb-v").empty());
-  EXPECT_TRUE(pipelines_for(graph, slow_network(), "", 1).empty());
+  const Graph graph = stage_source_gpt_of(1);
+  EXPECT_TRUE(stage_source_pipelines_for(graph, slow_network(), "pp=1").empty());
+  EXPECT_TRUE(stage_source_pipelines_for(graph, slow_network(), "micro_batches=5").empty());
+  EXPECT_TRUE(stage_source_pipelines_for(graph, slow_network(), "pp=2,schedule=zb-v").empty());
+  EXPECT_TRUE(stage_source_pipelines_for(graph, slow_network(), "", 1).empty());
 }
 
 /// Only a candidate is known, and it needs n bytes more on a rank than there are.
@@ -162,7 +162,7 @@ PlanSearchResult lacking(const PlanRequest& request, const Candidate& candidate,
 }
 
 TEST(StageSource, SearchesAgainWithLessMemoryOfTheRankThatLackedItThreeTimesAtMost) {
-  const Graph graph = gpt_of(3);
+  const Graph graph = stage_source_gpt_of(3);
   const Cluster cluster = slow_network();
   const PlanRequest request{graph, cluster};
   const PlanConstraints constraints = constraints_of(4, false, "schedule=1f1b");
@@ -189,9 +189,9 @@ TEST(StageSource, SearchesAgainWithLessMemoryOfTheRankThatLackedItThreeTimesAtMo
 
 // The estimate of zb-h2 is higher than what its program needs.
 TEST(StageSource, FindsAPipelineAgainInTheMemoryThatItNeeds) {
-  const Graph graph = gpt_of(4);
+  const Graph graph = stage_source_gpt_of(4);
   for (const char* fixed : {"pp=4,micro_batches=4,schedule=zb-h2", "pp=4,schedule=zb-h1", "pp=2"}) {
-    const std::vector<Candidate> found = pipelines_for(graph, slow_network(), fixed);
+    const std::vector<Candidate> found = stage_source_pipelines_for(graph, slow_network(), fixed);
     ASSERT_FALSE(found.empty()) << fixed;
     const Cluster large = slow_network();
     const Evaluations all = evaluate({graph, large}, found);
@@ -203,7 +203,7 @@ TEST(StageSource, FindsAPipelineAgainInTheMemoryThatItNeeds) {
     ClusterDescription description = large.description();
     for (DeviceType& type : description.types) type.memory = type.reserve + needed;
     const Cluster small(description);
-    const std::vector<Candidate> again = pipelines_for(graph, small, fixed);
+    const std::vector<Candidate> again = stage_source_pipelines_for(graph, small, fixed);
     Seconds fastest = Seconds(std::numeric_limits<double>::infinity());
     for (const EvaluatedCandidate& each : evaluate({graph, small}, again).evaluated)
       if (each.fits()) fastest = std::min(fastest, each.step());
@@ -212,7 +212,7 @@ TEST(StageSource, FindsAPipelineAgainInTheMemoryThatItNeeds) {
 }
 
 TEST(StageSource, DoesNotSearchAgainForAPipelineThatWouldNotBeTheBest) {
-  const Graph graph = gpt_of(3);
+  const Graph graph = stage_source_gpt_of(3);
   const Cluster cluster = slow_network();
   const PlanRequest request{graph, cluster};
   const PlanConstraints constraints = constraints_of(4, false);
@@ -241,8 +241,10 @@ TEST(StageSource, FindsFasterPipelinesThanTheGridOnASlowNetworkAndForAWideVocabu
     Graph graph;
     Cluster cluster;
   };
-  for (const Case& item : {Case{gpt_of(3), slow_network()}, Case{gpt_of(3, 32768), slow_network()},
-                           Case{gpt_of(5), parse_cluster_line("1x2xv100-16g+1x2xp100;ib=10Gb")}}) {
+  for (const Case& item :
+       {Case{stage_source_gpt_of(3), slow_network()},
+        Case{stage_source_gpt_of(3, 32768), slow_network()},
+        Case{stage_source_gpt_of(5), parse_cluster_line("1x2xv100-16g+1x2xp100;ib=10Gb")}}) {
     const PlanSearchResult result =
         find_plan({item.graph, item.cluster}, {.constraints = constraints_of(4, false)});
     EXPECT_LT(fastest(result, Candidate::Source::kPipeline),
@@ -256,17 +258,19 @@ Bytes needed_by(const EvaluatedCandidate& candidate) {
 }
 
 bool any_fits(const Graph& graph, const Cluster& cluster, const std::string& fixed, int ranks) {
-  const Evaluations found = evaluate({graph, cluster}, pipelines_for(graph, cluster, fixed, ranks));
+  const Evaluations found =
+      evaluate({graph, cluster}, stage_source_pipelines_for(graph, cluster, fixed, ranks));
   return std::ranges::any_of(found.evaluated, &EvaluatedCandidate::fits);
 }
 
 TEST(StageSource, ComputesResultsAgainWherePipelinesThatKeepThemDoNotFit) {
-  const Graph graph = gpt_of(4);
+  const Graph graph = stage_source_gpt_of(4);
   const Cluster large = parse_cluster_line("2xv100-16g");
   const std::string fixed = "pp=2,micro_batches=4,schedule=1f1b";
   for (const char* word : {"selective", "full"}) {
     const std::string again = fixed + ",recompute=" + word;
-    const Evaluations all = evaluate({graph, large}, pipelines_for(graph, large, again, 2));
+    const Evaluations all =
+        evaluate({graph, large}, stage_source_pipelines_for(graph, large, again, 2));
     ASSERT_FALSE(all.evaluated.empty()) << word;
     ClusterDescription description = large.description();
     for (DeviceType& type : description.types)
@@ -278,8 +282,8 @@ TEST(StageSource, ComputesResultsAgainWherePipelinesThatKeepThemDoNotFit) {
 }
 
 TEST(StageSource, KeepsEverythingWhereThatFits) {
-  const Graph graph = gpt_of(4);
-  const std::vector<Candidate> found = pipelines_for(graph, slow_network());
+  const Graph graph = stage_source_gpt_of(4);
+  const std::vector<Candidate> found = stage_source_pipelines_for(graph, slow_network());
   ASSERT_FALSE(found.empty());
   for (const Candidate& candidate : found)
     EXPECT_EQ(candidate.plan.recompute, Recompute{}) << candidate.name;

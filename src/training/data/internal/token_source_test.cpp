@@ -13,7 +13,7 @@ namespace {
 
 namespace fs = std::filesystem;
 
-std::vector<int32_t> all_of(const TokenSource& tokens) {
+std::vector<int32_t> token_source_all_of(const TokenSource& tokens) {
   std::vector<int32_t> list(tokens.size());
   tokens.copy(0, list);
   return list;
@@ -37,9 +37,10 @@ class FileTokens : public testing::Test {
 };
 
 TEST_F(FileTokens, AreThoseOfTheLoadedText) {
-  EXPECT_EQ(all_of(*bytes_), all_of(*memory_));
+  EXPECT_EQ(token_source_all_of(*bytes_), token_source_all_of(*memory_));
   const Range middle{70'001, 70'100};
-  EXPECT_EQ(all_of(*tokens_of_range(bytes_, middle)), all_of(*tokens_of_range(memory_, middle)));
+  EXPECT_EQ(token_source_all_of(*tokens_of_range(bytes_, middle)),
+            token_source_all_of(*tokens_of_range(memory_, middle)));
   EXPECT_THROW(tokens_of_range(bytes_, {0, 200'001}), InternalError);
 }
 
@@ -56,7 +57,7 @@ TEST_F(FileTokens, MakeTheSamplesAndTheFingerprintOfTheLoadedText) {
 
 TEST_F(FileTokens, HaveTheBigramEntropyOfTheLoadedText) {
   // The sums of 200,000 logs in another order: each term is rounded a few times.
-  const double expected = bigram_entropy(all_of(*memory_), 256);
+  const double expected = bigram_entropy(token_source_all_of(*memory_), 256);
   EXPECT_NEAR(bigram_entropy(*bytes_, 256), expected, 1e-11 * expected);
   EXPECT_EQ(bigram_entropy(*bytes_, 5000), expected);  // a larger vocabulary is counted as before
 }

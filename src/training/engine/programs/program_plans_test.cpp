@@ -12,10 +12,11 @@
 namespace tessera {
 namespace {
 
-const std::filesystem::path kConfigs = std::filesystem::path(TESSERA_SOURCE_DIR) / "configs";
+const std::filesystem::path kProgramPlansConfigs =
+    std::filesystem::path(TESSERA_SOURCE_DIR) / "configs";
 
 Plan plan_called(const std::string& name) {
-  return read_plan(kConfigs / "plans" / (name + ".json"));
+  return read_plan(kProgramPlansConfigs / "plans" / (name + ".json"));
 }
 
 bool has_kernel(const TaskGraph& tasks, const std::string& kernel) {
@@ -33,7 +34,7 @@ TEST(ProgramPlans, OfAllProgramsHaveEveryDecisionOfThePlan) {
   plan.bucket = Bytes(2 << 20);
   plan.halos = HaloForm::kExchange;
   const std::vector<PlannedProgram> programs =
-      planned_programs(read_config(kConfigs / "gpt.toml"), plan);
+      planned_programs(read_config(kProgramPlansConfigs / "gpt.toml"), plan);
   EXPECT_EQ(programs.size(), 7u);
   for (const PlannedProgram& program : programs) {
     EXPECT_EQ(program.plan.all_reduce, plan.all_reduce);
@@ -47,7 +48,8 @@ TEST(ProgramPlans, OfAllProgramsHaveEveryDecisionOfThePlan) {
 TEST(ProgramPlans, LetAnEvaluationDecomposeItsMatmulsAsTheTrainingStepDoes) {
   Plan plan = plan_called("gpt.dp2-tp2-sp");
   plan.collective_matmul = 2;
-  for (const PlannedProgram& program : planned_programs(read_config(kConfigs / "gpt.toml"), plan)) {
+  for (const PlannedProgram& program :
+       planned_programs(read_config(kProgramPlansConfigs / "gpt.toml"), plan)) {
     if (program.purpose != Purpose::kTrain && program.purpose != Purpose::kEvaluate) continue;
     EXPECT_TRUE(has_kernel(compile(program.graph, program.plan).tasks, "take_chunk"))
         << section_of(program.purpose);
@@ -61,7 +63,8 @@ TEST(ProgramPlans, OfAnEvaluationHaveItsOwnOpsWhereTheirOperandsAreMade) {
   plan.marks = {stage("*", plan.meshes[0].name),
                 stage("loss.{terms,valid_terms,total}", plan.meshes[1].name),
                 stage("loss.mean", plan.meshes[1].name)};
-  for (const PlannedProgram& program : planned_programs(read_config(kConfigs / "gpt.toml"), plan)) {
+  for (const PlannedProgram& program :
+       planned_programs(read_config(kProgramPlansConfigs / "gpt.toml"), plan)) {
     if (program.purpose != Purpose::kEvaluate) continue;
     EXPECT_EQ(program.plan.micro_batches, plan.micro_batches);
     const PlacedGraph placed = placements(program.graph, program.plan);
@@ -73,7 +76,7 @@ TEST(ProgramPlans, OfAnEvaluationHaveItsOwnOpsWhereTheirOperandsAreMade) {
 // The names of layers are ranges: 24 layers need a few digits more than 12.
 TEST(ResolvedPlans, AreAsLongForManyLayersAsForFew) {
   const auto bytes = [](const std::string& plan_name, int64_t layers) {
-    RunConfig config = read_config(kConfigs / "gpt.toml");
+    RunConfig config = read_config(kProgramPlansConfigs / "gpt.toml");
     config.model.layers = layers;
     const Plan written = explicit_plan(config, plan_called(plan_name));
     return std::ssize(to_json(to_document(written, training_graph(config)), 2));

@@ -15,15 +15,15 @@ namespace {
 
 const std::vector<int32_t> kPrompt = {7, 2, 9};
 
-using ModelAndPlan = std::pair<std::string, std::string>;
+using GenerateModelAndPlan = std::pair<std::string, std::string>;
 
-std::string test_name(const testing::TestParamInfo<ModelAndPlan>& given) {
+std::string generate_test_name(const testing::TestParamInfo<GenerateModelAndPlan>& given) {
   std::string name = given.param.first + "_" + given.param.second;
   std::replace(name.begin(), name.end(), '-', '_');
   return name;
 }
 
-class WithTheCache : public testing::TestWithParam<ModelAndPlan> {};
+class WithTheCache : public testing::TestWithParam<GenerateModelAndPlan> {};
 
 TEST_P(WithTheCache, EveryTokenIsTheSame) {
   const auto& [model, plan] = GetParam();
@@ -42,15 +42,15 @@ TEST_P(WithTheCache, EveryTokenIsTheSame) {
   }
 }
 
-INSTANTIATE_TEST_SUITE_P(Plans, WithTheCache,
-                         testing::Values(ModelAndPlan{"gpt", "serial"}, ModelAndPlan{"gpt", "dp4"},
-                                         ModelAndPlan{"gpt", "tp4"}, ModelAndPlan{"gpt", "dp2-tp2"},
-                                         ModelAndPlan{"gpt", "pp2"}, ModelAndPlan{"gpt", "pp2-dp2"},
-                                         ModelAndPlan{"gpt_tied", "pp2"},
-                                         ModelAndPlan{"llama", "serial"},
-                                         ModelAndPlan{"llama", "tp4"},
-                                         ModelAndPlan{"llama", "pp2-dp2"}),
-                         test_name);
+INSTANTIATE_TEST_SUITE_P(
+    Plans, WithTheCache,
+    testing::Values(GenerateModelAndPlan{"gpt", "serial"}, GenerateModelAndPlan{"gpt", "dp4"},
+                    GenerateModelAndPlan{"gpt", "tp4"}, GenerateModelAndPlan{"gpt", "dp2-tp2"},
+                    GenerateModelAndPlan{"gpt", "pp2"}, GenerateModelAndPlan{"gpt", "pp2-dp2"},
+                    GenerateModelAndPlan{"gpt_tied", "pp2"},
+                    GenerateModelAndPlan{"llama", "serial"}, GenerateModelAndPlan{"llama", "tp4"},
+                    GenerateModelAndPlan{"llama", "pp2-dp2"}),
+    generate_test_name);
 
 TEST(Generation, ATrainedModelWritesTheSameTextUnderEveryPlan) {
   // The model is trained serially, then used under each plan.

@@ -35,7 +35,7 @@ std::string machine(const std::string& name, const std::string& devices, const s
   return R"({"hostname": ")" + name + R"(", "addr": "10.0.0.1", "port": "60009", "devices": [)" +
          devices + R"(], "links": [)" + links + "]}";
 }
-std::string cluster_of(const std::string& machines) {
+std::string paddle_cluster_of(const std::string& machines) {
   return R"({"alpha_latency": {"inter": {"ring": 12.5, "tree": "NET"},
     "intra": {"ring": "NVL", "tree": "PHB"}, "base": {"ring": 8.4, "tree": 0}, "switch": 10.0},
     "machines": [)" +
@@ -55,7 +55,7 @@ std::string two_machines() {
         link(first, first + 1, "235.0") + "," + link(first + 1, first, "235.0") + "," +
             link(first, first + 2, "24.0"));
   };
-  return cluster_of(one("yq01-a225", 0) + "," + one("yq01-a226", 4));
+  return paddle_cluster_of(one("yq01-a225", 0) + "," + one("yq01-a226", 4));
 }
 
 TEST(PaddleCluster, HasMachinesOfAcceleratorsAndTheirLinks) {
@@ -74,23 +74,23 @@ TEST(PaddleCluster, HasMachinesOfAcceleratorsAndTheirLinks) {
 }
 
 TEST(PaddleCluster, FasterPairsHaveDirectLinks) {
-  const Cluster cluster(parsed_paddle(
-      cluster_of(machine("a", gpu(0) + "," + gpu(1) + "," + gpu(2),
-                         link(0, 1, "48") + "," + link(0, 2, "24") + "," + link(1, 2, "\"24\"")))));
+  const Cluster cluster(parsed_paddle(paddle_cluster_of(
+      machine("a", gpu(0) + "," + gpu(1) + "," + gpu(2),
+              link(0, 1, "48") + "," + link(0, 2, "24") + "," + link(1, 2, "\"24\"")))));
   EXPECT_EQ(cluster.link(0, 1).bytes_per_second, 48e9);
   EXPECT_EQ(cluster.level(0, 1), "direct");
   EXPECT_EQ(cluster.link(2, 1).bytes_per_second, 24e9);
 }
 
 TEST(PaddleCluster, OfCpusOnlyHasCpusAsDevices) {
-  const Cluster cluster(parsed_paddle(cluster_of(
+  const Cluster cluster(parsed_paddle(paddle_cluster_of(
       machine("a", R"({"global_id": 0, "type": "CPU", "memory": 100, "sp_gflops": 150})", ""))));
   EXPECT_EQ(cluster.type(0).kind, HardwareKind::kCpu);
   EXPECT_EQ(cluster.type(0).memory, Bytes(100'000'000'000));
 }
 
 TEST(PaddleCluster, DevicesOfUnlikeMemoriesAreTypesOfOneModel) {
-  const Cluster cluster(parsed_paddle(cluster_of(
+  const Cluster cluster(parsed_paddle(paddle_cluster_of(
       machine("a", gpu(0) + R"(, {"global_id": 9, "type": "NIC", "width": 12.5})", "") + "," +
       machine("b", gpu(1, "16") + R"(, {"global_id": 10, "type": "NIC", "width": 25})", "") + "," +
       machine("c", gpu(2, "16") + R"(, {"global_id": 11, "type": "NIC", "width": 25})", ""))));
@@ -102,7 +102,7 @@ TEST(PaddleCluster, DevicesOfUnlikeMemoriesAreTypesOfOneModel) {
 
 TEST(PaddleCluster, WrongValuesAreRefusedWithTheirPath) {
   const auto of_one = [](const std::string& devices, const std::string& links) {
-    return paddle_refusal(cluster_of(machine("a", devices, links)));
+    return paddle_refusal(paddle_cluster_of(machine("a", devices, links)));
   };
   EXPECT_EQ(of_one(gpu(0), ""), "nothing was thrown");
   EXPECT_THAT(of_one(gpu(0, "-32"), ""),
@@ -121,10 +121,12 @@ TEST(PaddleCluster, WrongValuesAreRefusedWithTheirPath) {
   EXPECT_THAT(of_one(two, link(0, 1, "24") + "," + link(1, 0, "48")),
               HasSubstr("different bandwidths in the two directions"));
   EXPECT_THAT(of_one(two, link(0, 1, "24") + "," + link(0, 1, "24")), HasSubstr("a second link"));
-  EXPECT_THAT(paddle_refusal(cluster_of(machine("a", gpu(0), "") + "," + machine("a", gpu(1), ""))),
-              AllOf(HasSubstr("machines[1] is called 'a'"), HasSubstr("machines[0] has the same")));
-  EXPECT_THAT(paddle_refusal(cluster_of(machine("a", gpu(0), "") + "," + machine("b", gpu(1), ""))),
-              HasSubstr("nothing joins the machines"));
+  EXPECT_THAT(
+      paddle_refusal(paddle_cluster_of(machine("a", gpu(0), "") + "," + machine("a", gpu(1), ""))),
+      AllOf(HasSubstr("machines[1] is called 'a'"), HasSubstr("machines[0] has the same")));
+  EXPECT_THAT(
+      paddle_refusal(paddle_cluster_of(machine("a", gpu(0), "") + "," + machine("b", gpu(1), ""))),
+      HasSubstr("nothing joins the machines"));
   EXPECT_THAT(paddle_refusal(R"({"machines": [{"devices": 3}]})"),
               HasSubstr("machines[0].devices is"));
 }

@@ -158,15 +158,15 @@ Checked two_sums() {
 
 TaskForm& combined(TaskGraph& tasks) {
   auto& forms = tasks.tasks.forms();
-  const auto found = std::find_if(forms.begin(), forms.end(),
-                                  [](const TaskForm& task) { return task.parts.size() == 2; });
-  EXPECT_NE(found, forms.end());
-  return *found;
+  const auto combine_found = std::find_if(
+      forms.begin(), forms.end(), [](const TaskForm& task) { return task.parts.size() == 2; });
+  EXPECT_NE(combine_found, forms.end());
+  return *combine_found;
 }
 
 /// What the checks say of a task graph with this fault.
 template <class Plant>
-std::string found(const Plant& plant) {
+std::string combine_found(const Plant& plant) {
   Checked made = two_sums();
   plant(made.tasks, combined(made.tasks));
   try {
@@ -180,28 +180,28 @@ std::string found(const Plant& plant) {
 }
 
 TEST(CombinedExchanges, PassTheChecks) {
-  EXPECT_EQ(found([](TaskGraph&, TaskForm&) {}), "");
+  EXPECT_EQ(combine_found([](TaskGraph&, TaskForm&) {}), "");
 }
 
 TEST(CombinedExchanges, APartThatIsDroppedIsFound) {
-  EXPECT_THAT(found([](TaskGraph&, TaskForm& task) {
+  EXPECT_THAT(combine_found([](TaskGraph&, TaskForm& task) {
                 task.parts.pop_back();
                 task.inputs.pop_back();
                 task.outputs.pop_back();
               }),
               testing::HasSubstr("register 'b.total []'"));
-  EXPECT_THAT(found([](TaskGraph&, TaskForm& task) { task.parts.pop_back(); }),
+  EXPECT_THAT(combine_found([](TaskGraph&, TaskForm& task) { task.parts.pop_back(); }),
               testing::HasSubstr("has not one input and one output for each of its 1 parts"));
 }
 
 TEST(CombinedExchanges, TargetsThatTradePlacesAreFound) {
-  EXPECT_THAT(
-      found([](TaskGraph&, TaskForm& task) { std::swap(task.outputs[0], task.outputs[1]); }),
-      testing::HasSubstr("placements: "));
+  EXPECT_THAT(combine_found(
+                  [](TaskGraph&, TaskForm& task) { std::swap(task.outputs[0], task.outputs[1]); }),
+              testing::HasSubstr("placements: "));
 }
 
 TEST(CombinedExchanges, AnotherOrderOfTheReductionIsFound) {
-  EXPECT_THAT(found([](TaskGraph&, TaskForm& task) {
+  EXPECT_THAT(combine_found([](TaskGraph&, TaskForm& task) {
                 Exchange& exchange = task.parts[1].exchange;
                 exchange.from.mesh =
                     std::make_shared<const Mesh>(Shape{2, 2}, std::vector<std::string>{"dp", "tp"},
@@ -211,7 +211,7 @@ TEST(CombinedExchanges, AnotherOrderOfTheReductionIsFound) {
 }
 
 TEST(CombinedExchanges, AnotherReductionOfOnePartIsFound) {
-  EXPECT_THAT(found([](TaskGraph& tasks, TaskForm& task) {
+  EXPECT_THAT(combine_found([](TaskGraph& tasks, TaskForm& task) {
                 Exchange& exchange = task.parts[1].exchange;
                 exchange.from.partial.front().reduce = ReduceOp::kMax;
                 tasks.registers.forms()[task.inputs[1]].attr = exchange.from;
@@ -220,7 +220,7 @@ TEST(CombinedExchanges, AnotherReductionOfOnePartIsFound) {
 }
 
 TEST(CombinedExchanges, PartsOfTwoKindsAreFound) {
-  EXPECT_THAT(found([](TaskGraph&, TaskForm& task) {
+  EXPECT_THAT(combine_found([](TaskGraph&, TaskForm& task) {
                 task.parts[1].exchange.kind = ReshardKind::kAllGather;
               }),
               testing::HasSubstr("is all-reduce and all-gather at once"));

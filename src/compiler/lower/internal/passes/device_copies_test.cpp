@@ -27,7 +27,7 @@ NamedMesh named_mesh(const std::string& name, std::vector<Rank> ranks, DeviceKin
 }
 
 /// y = x w on the first mesh, loss = sum of tanh(y) on the last; w is trained.
-Graph two_stages() {
+Graph device_copies_two_stages() {
   Graph graph;
   Builder b(graph);
   const ValueId x = b.input("x", f32({4, 8}));
@@ -42,9 +42,10 @@ Graph two_stages() {
   return graph;
 }
 
-Compiled compiled(DeviceKind first, DeviceKind last, std::vector<Rank> ranks = {0, 1}) {
+Compiled device_copies_compiled(DeviceKind first, DeviceKind last,
+                                std::vector<Rank> ranks = {0, 1}) {
   return compile(
-      two_stages(),
+      device_copies_two_stages(),
       {named_mesh("first", {ranks.front()}, first), named_mesh("last", {ranks.back()}, last)},
       {stage("first.*", "first"), stage("last.*", "last")});
 }
@@ -63,13 +64,13 @@ std::vector<std::string> moves(const TaskGraph& graph) {
 }
 
 TEST(DeviceCopies, NothingIsCopiedBetweenHosts) {
-  const TaskGraph graph = compiled(DeviceKind::kHost, DeviceKind::kHost).tasks;
+  const TaskGraph graph = device_copies_compiled(DeviceKind::kHost, DeviceKind::kHost).tasks;
   EXPECT_EQ(graph.meshes.size(), 2U);
   for (const std::string& move : moves(graph)) EXPECT_THAT(move, testing::Not(HasSubstr("copy")));
 }
 
 TEST(DeviceCopies, BetweenTwoDevicesStandCopyExchangeCopy) {
-  const TaskGraph graph = compiled(DeviceKind::kFake, DeviceKind::kFake).tasks;
+  const TaskGraph graph = device_copies_compiled(DeviceKind::kFake, DeviceKind::kFake).tasks;
   // x in; y out, over, and in; the gradient of y back; the loss out.
   EXPECT_THAT(moves(graph),
               ElementsAre("copy x <- x on host",  //
@@ -81,13 +82,13 @@ TEST(DeviceCopies, BetweenTwoDevicesStandCopyExchangeCopy) {
 }
 
 TEST(DeviceCopies, AHostTakesAndGivesWithoutACopy) {
-  const TaskGraph graph = compiled(DeviceKind::kHost, DeviceKind::kFake).tasks;
+  const TaskGraph graph = device_copies_compiled(DeviceKind::kHost, DeviceKind::kFake).tasks;
   EXPECT_EQ(moves(graph).front(), "exchange first.y [*, *] on last on host <- first.y");
   EXPECT_EQ(moves(graph)[1], "copy first.y [*, *] on last <- first.y [*, *] on last on host");
 }
 
 TEST(DeviceCopies, KernelsTouchTheDeviceAndTheThreadOfTheRankTheHost) {
-  const TaskGraph graph = compiled(DeviceKind::kFake, DeviceKind::kFake).tasks;
+  const TaskGraph graph = device_copies_compiled(DeviceKind::kFake, DeviceKind::kFake).tasks;
   EXPECT_THAT(graph.devices, ElementsAre(DeviceKind::kFake, DeviceKind::kFake, DeviceKind::kHost,
                                          DeviceKind::kHost));
   for (const Task& task : graph.tasks)
@@ -102,7 +103,7 @@ TEST(DeviceCopies, KernelsTouchTheDeviceAndTheThreadOfTheRankTheHost) {
 }
 
 TEST(DeviceCopies, CopiesAndKernelsAreOnStreamsOfTheirOwn) {
-  const TaskGraph graph = compiled(DeviceKind::kFake, DeviceKind::kHost).tasks;
+  const TaskGraph graph = device_copies_compiled(DeviceKind::kFake, DeviceKind::kHost).tasks;
   for (const Task& task : graph.tasks) {
     const TaskStream stream = stream_of(graph, task);
     if (task.kind == Task::Kind::kCompute)
@@ -152,7 +153,7 @@ TEST(DeviceCopies, AnInputThatNoKernelWantsStaysOnTheHost) {
 }
 
 TEST(DeviceCopies, ARankOnDevicesOfTwoKindsIsRefused) {
-  EXPECT_THAT([] { compiled(DeviceKind::kHost, DeviceKind::kFake, {0, 0}); },
+  EXPECT_THAT([] { device_copies_compiled(DeviceKind::kHost, DeviceKind::kFake, {0, 0}); },
               testing::ThrowsMessage<UserError>(HasSubstr(
                   "rank 0 is in mesh 'first' of devices host and in mesh 'last' of devices fake")));
 }
@@ -182,7 +183,7 @@ TEST(DeviceCopies, ACopyIntoAVariableWaitsForTheKernelsThatReadItsOldValue) {
 }
 
 TEST(DeviceCopies, ARegisterThatIsCopiedThatSharesItsBytesIsFound) {
-  TaskGraph graph = compiled(DeviceKind::kFake, DeviceKind::kFake).tasks;
+  TaskGraph graph = device_copies_compiled(DeviceKind::kFake, DeviceKind::kFake).tasks;
   const auto offset_of = [&](const std::string& name) -> int64_t& {
     const auto all = graph.registers.indices();
     return graph.registers.offset(*std::find_if(all.begin(), all.end(), [&](RegisterIndex reg) {

@@ -32,12 +32,12 @@ Graph two_convolutions(int64_t rows = 8) {
   return graph;
 }
 
-Compiled compiled(const Graph& graph, std::string_view mesh, const CostModel& cost,
-                  const std::vector<Mark>& marks = kByHeight) {
+Compiled halo_choice_compiled(const Graph& graph, std::string_view mesh, const CostModel& cost,
+                              const std::vector<Mark>& marks = kByHeight) {
   return compile(graph, Plan{.meshes = one_mesh(mesh_of(mesh)), .cost = cost, .marks = marks});
 }
-Compiled compiled(const Graph& graph, std::string_view mesh, HaloForm form,
-                  const std::vector<Mark>& marks = kByHeight) {
+Compiled halo_choice_compiled(const Graph& graph, std::string_view mesh, HaloForm form,
+                              const std::vector<Mark>& marks = kByHeight) {
   return compile(graph, Plan{.meshes = one_mesh(mesh_of(mesh)), .halos = form, .marks = marks});
 }
 
@@ -74,7 +74,7 @@ std::vector<int64_t> rows_made(const Compiled& made, std::string_view op) {
 TEST(Halos, ExchangedEachLayerReceivesOneRow) {
   // 8 rows on 2 ranks: 4 and 4, each with one neighbour. A row of x has 2 images x 3 channels x
   // 5 columns x 4 bytes = 120 bytes, a row of y1 2 x 4 x 5 x 4 = 160.
-  const Compiled made = compiled(two_convolutions(), "h=2", HaloForm::kExchange);
+  const Compiled made = halo_choice_compiled(two_convolutions(), "h=2", HaloForm::kExchange);
   EXPECT_THAT(received(made, "x"), ElementsAre(120, 120));
   EXPECT_THAT(received(made, "y1"), ElementsAre(160, 160));
   EXPECT_THAT(rows_made(made, "y1"), ElementsAre(4, 4));
@@ -84,7 +84,7 @@ TEST(Halos, ExchangedEachLayerReceivesOneRow) {
 TEST(Halos, ComputedTheFirstLayerReceivesTwoRowsAndTheSecondNone) {
   // The 4 rows of y2 need 5 of y1 (at the border there is padding), and those 6 of x: 2 more than
   // its own. One row of y1 is made by both.
-  const Compiled made = compiled(two_convolutions(), "h=2", HaloForm::kRecompute);
+  const Compiled made = halo_choice_compiled(two_convolutions(), "h=2", HaloForm::kRecompute);
   EXPECT_THAT(received(made, "x"), ElementsAre(2 * 120, 2 * 120));
   EXPECT_THAT(received(made, "y1"), ElementsAre(0, 0));
   EXPECT_THAT(rows_made(made, "y1"), ElementsAre(5, 5));
@@ -94,16 +94,16 @@ TEST(Halos, ComputedTheFirstLayerReceivesTwoRowsAndTheSecondNone) {
 TEST(Halos, HeightsNeedNotBeEqual) {
   // 7 rows on 3 ranks: 3, 2 and 2, [0:3] [3:5] [5:7]. Of y1 the first needs [0:4], the second
   // [2:6], the last [4:7]; of x [0:5], [1:7] and [3:7]: 2 rows more, 2 above and 2 below, and 2.
-  const Compiled computed = compiled(two_convolutions(7), "h=3", HaloForm::kRecompute);
+  const Compiled computed = halo_choice_compiled(two_convolutions(7), "h=3", HaloForm::kRecompute);
   EXPECT_THAT(rows_made(computed, "y1"), ElementsAre(4, 4, 3));
   EXPECT_THAT(received(computed, "x"), ElementsAre(2 * 120, 4 * 120, 2 * 120));
-  const Compiled exchanged = compiled(two_convolutions(7), "h=3", HaloForm::kExchange);
+  const Compiled exchanged = halo_choice_compiled(two_convolutions(7), "h=3", HaloForm::kExchange);
   EXPECT_THAT(received(exchanged, "x"), ElementsAre(120, 2 * 120, 120));
   EXPECT_THAT(received(exchanged, "y1"), ElementsAre(160, 2 * 160, 160));
 }
 
 /// Of three convolutions the second takes every other row; a bias and a tanh stand between them.
-Graph three_layers(int64_t rows) {
+Graph halo_choice_three_layers(int64_t rows) {
   Graph graph;
   Builder b(graph);
   ValueId x = b.input("x", {DType::kF32, {1, 2, rows, 4}});
@@ -127,7 +127,8 @@ TEST(Halos, AChainGoesThroughTheOpsBetweenAndThroughStrides) {
   // 7 rows, of which c2 makes (7 - 1) / 2 + 1 = 4, on 2 ranks 2 and 2. Of c2 they need [0:3]
   // and [1:4], of r1 rows 2 o - 1 to 2 o + 1 of those: [0:6] and [1:7], and of x [0:7] twice. x
   // is divided into [0:4] and [4:7]: a row has 2 channels x 4 columns x 4 bytes = 32.
-  const Compiled made = compiled(three_layers(7), "h=2", HaloForm::kRecompute);
+  const Compiled made =
+      halo_choice_compiled(halo_choice_three_layers(7), "h=2", HaloForm::kRecompute);
   for (const char* op : {"c2", "bias2", "s2", "r2"})
     EXPECT_THAT(rows_made(made, op), ElementsAre(3, 3)) << op;
   for (const char* op : {"c1", "bias1", "s1", "r1"})
@@ -151,22 +152,22 @@ CostModel only(double latency, double flops_per_second) {
 TEST(Halos, TheCheaperFormIsTaken) {
   // Computed, one message less: of x two rows come from the one neighbour instead of one. A row of
   // y1 is 2 images x 4 channels x 5 columns of 3 channels x 9 elements, 2 flops each: 2160.
-  EXPECT_THAT(rows_made(compiled(two_convolutions(), "h=2", only(1.1, 2160)), "y1"),
+  EXPECT_THAT(rows_made(halo_choice_compiled(two_convolutions(), "h=2", only(1.1, 2160)), "y1"),
               ElementsAre(5, 5));
-  EXPECT_THAT(rows_made(compiled(two_convolutions(), "h=2", only(0.9, 2160)), "y1"),
+  EXPECT_THAT(rows_made(halo_choice_compiled(two_convolutions(), "h=2", only(0.9, 2160)), "y1"),
               ElementsAre(4, 4));
 }
 
 TEST(Halos, OfALongChainTheBestPartIsTaken) {
   // Without layers that compute much each latency that is saved counts: to the input. Where the
   // second layer is as dear as a message, each layer is for itself.
-  const Compiled all = compiled(three_layers(7), "h=2", only(1, 1e30));
+  const Compiled all = halo_choice_compiled(halo_choice_three_layers(7), "h=2", only(1, 1e30));
   EXPECT_THAT(received(all, "r1"), ElementsAre(0, 0));
   EXPECT_THAT(received(all, "r2"), ElementsAre(0, 0));
   // A row of c2 is 2 channels x 2 columns of 2 channels x 9 elements, 2 flops each: 144. One of c1
   // is twice that, and two more are made. At 200 flops a message the former is worth it, the latter
   // not.
-  const Compiled some = compiled(three_layers(7), "h=2", only(1, 200));
+  const Compiled some = halo_choice_compiled(halo_choice_three_layers(7), "h=2", only(1, 200));
   EXPECT_THAT(rows_made(some, "c2"), ElementsAre(3, 3));
   EXPECT_THAT(received(some, "r2"), ElementsAre(0, 0));
   EXPECT_THAT(rows_made(some, "c1"), ElementsAre(4, 3));
@@ -175,7 +176,7 @@ TEST(Halos, OfALongChainTheBestPartIsTaken) {
 TEST(Halos, TheReasonSaysWhichFormWasTaken) {
   const Graph graph = two_convolutions();
   const auto reason = [&](const CostModel& cost) {
-    const Compiled made = compiled(graph, "h=2", cost);
+    const Compiled made = halo_choice_compiled(graph, "h=2", cost);
     const ValueId y1 = *made.graph.find_value("y1");
     return to_text(made.graph.type(y1), made.sharded.of(y1)) + ": " +
            made.sharded.value_reasons[y1.index];
@@ -190,12 +191,13 @@ TEST(Halos, TheReasonSaysWhichFormWasTaken) {
 // ---- what stays plain ----
 
 TEST(Halos, WhatIsMarkedOrHandedOutIsExchanged) {
-  const Compiled marked = compiled(two_convolutions(), "h=2", HaloForm::kRecompute,
-                                   {kByHeight.front(), shard_tensor("y1", "P(None, None, \"h\")")});
+  const Compiled marked =
+      halo_choice_compiled(two_convolutions(), "h=2", HaloForm::kRecompute,
+                           {kByHeight.front(), shard_tensor("y1", "P(None, None, \"h\")")});
   EXPECT_THAT(received(marked, "y1"), ElementsAre(160, 160));
   Graph graph = two_convolutions();
   graph.add_output("y1", *graph.find_value("y1"));
-  const Compiled shown = compiled(graph, "h=2", HaloForm::kRecompute);
+  const Compiled shown = halo_choice_compiled(graph, "h=2", HaloForm::kRecompute);
   EXPECT_THAT(rows_made(shown, "y1"), ElementsAre(4, 4));
 }
 
@@ -207,8 +209,9 @@ TEST(Halos, WhatAnotherReaderWantsWholeIsExchanged) {
   const ValueId t = b.unary("tanh", x, "t");
   graph.add_output("next", b.slice(t, {1, 0}, {8, 4}, {1, 1}, "next"));
   graph.add_output("all", b.unary("neg", t, "all"));
-  const Compiled made = compiled(graph, "h=2", HaloForm::kRecompute,
-                                 {shard_tensor("x", "P(\"h\")"), shard_op("all", "[P()]")});
+  const Compiled made =
+      halo_choice_compiled(graph, "h=2", HaloForm::kRecompute,
+                           {shard_tensor("x", "P(\"h\")"), shard_op("all", "[P()]")});
   EXPECT_FALSE(made.sharded.of(*made.graph.find_value("t")).has_windows());
 }
 
@@ -219,7 +222,7 @@ TEST(Halos, AReaderThatWantsThePlainPartTakesItFromTheWiderOne) {
     Builder b(graph);
     graph.add_output("s", b.reduce_sum(*graph.find_value("y1"), {2}, "s"));
   }
-  const Compiled made = compiled(graph, "h=2", HaloForm::kRecompute);
+  const Compiled made = halo_choice_compiled(graph, "h=2", HaloForm::kRecompute);
   EXPECT_THAT(rows_made(made, "y1"), ElementsAre(5, 5));
   EXPECT_THAT(received(made, "y1"), ElementsAre(0, 0));
 }

@@ -9,8 +9,8 @@
 namespace tessera {
 namespace {
 
-constexpr int64_t kWidth = 64;
-constexpr Bytes kWeight{kWidth * kWidth * 4};
+constexpr int64_t kPrefetchWidth = 64;
+constexpr Bytes kWeight{kPrefetchWidth * kPrefetchWidth * 4};
 
 /// A task graph and questions about it.
 struct Made {
@@ -46,7 +46,7 @@ struct Made {
 };
 
 Made data_parallel(Bytes bucket, Bytes overlap) {
-  return {compile(testing_layers::square_layers(4, 8, kWidth),
+  return {compile(testing_layers::square_layers(4, 8, kPrefetchWidth),
                   Plan{.meshes = one_mesh(std::make_shared<const Mesh>(parse_mesh("dp=4"))),
                        .prefetch_window = overlap,
                        .bucket = bucket,
@@ -59,20 +59,20 @@ Made sharded_parameters(Bytes overlap) {
   std::vector<Mark> marks = {shard_tensor("x", "P(\"dp\")"), shard_tensor("w*", "P(\"dp\")")};
   for (int i = 0; i < 4; ++i)
     marks.push_back(shard_op("y.w" + std::to_string(i), "[P(\"dp\"), P()]"));
-  return {compile(testing_layers::square_layers(4, 8, kWidth),
+  return {compile(testing_layers::square_layers(4, 8, kPrefetchWidth),
                   Plan{.meshes = one_mesh(std::make_shared<const Mesh>(parse_mesh("dp=4"))),
                        .prefetch_window = overlap,
                        .disabled_passes = {"combine"},
                        .marks = marks})};
 }
 
-Made two_stages(Bytes overlap) {
+Made prefetch_two_stages(Bytes overlap) {
   Meshes meshes;
   for (Rank rank : {0, 1})
     meshes.push_back({"stage" + std::to_string(rank),
                       std::make_shared<const Mesh>(Shape{1}, std::vector<std::string>{"dp"},
                                                    std::vector{rank})});
-  return {compile(testing_layers::square_layers(4, 32, kWidth),
+  return {compile(testing_layers::square_layers(4, 32, kPrefetchWidth),
                   Plan{.meshes = meshes,
                        .micro_batches = 4,
                        .prefetch_window = overlap,
@@ -122,7 +122,7 @@ TEST(Overlap, AParameterIsGatheredWhileTheLayersBeforeAreComputed) {
 }
 
 TEST(Overlap, WhatComesFromAnotherStageMayComeWhileTheMicroBatchBeforeIsComputed) {
-  const Made made = two_stages(kPrefetchWindow);
+  const Made made = prefetch_two_stages(kPrefetchWindow);
   int prefetched = 0;
   for (TaskId exchange : made.exchanges("")) {
     const Register& source = made.tasks().registers[made.task(exchange).inputs[0]];
@@ -137,7 +137,7 @@ TEST(Overlap, WhatComesFromAnotherStageMayComeWhileTheMicroBatchBeforeIsComputed
 
 TEST(Overlap, TakesAtMostTwoWindowsOfMemory) {
   for (const int64_t window : {0L, 4096L, 16384L, 50000L, 1L << 25}) {
-    for (const auto& make : {sharded_parameters, two_stages}) {
+    for (const auto& make : {sharded_parameters, prefetch_two_stages}) {
       const Made plain = make(Bytes(0)), made = make(Bytes(window));
       for (MeshIndex mesh : plain.compiled.arenas.indices())
         EXPECT_LE(made.compiled.arenas[mesh].live_bound,

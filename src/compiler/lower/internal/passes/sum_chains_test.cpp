@@ -33,8 +33,8 @@ Graph norm_of(int inputs, Role role = Role::kOptimizer) {
   return graph;
 }
 
-Compiled compiled(const Graph& graph, const std::vector<Mark>& marks,
-                  std::vector<std::string> disabled = {}) {
+Compiled sum_chains_compiled(const Graph& graph, const std::vector<Mark>& marks,
+                             std::vector<std::string> disabled = {}) {
   disabled.push_back("combine");
   const Plan plan{.meshes = one_mesh(mesh_of("dp=2 tp=2")),
                   .disabled_passes = std::move(disabled),
@@ -43,12 +43,12 @@ Compiled compiled(const Graph& graph, const std::vector<Mark>& marks,
 }
 
 /// What is received from other ranks: "total_1 []".
-std::vector<std::string> reductions(const Compiled& compiled) {
+std::vector<std::string> reductions(const Compiled& sum_chains_compiled) {
   std::vector<std::string> names;
-  for (const Task& task : compiled.tasks.tasks)
+  for (const Task& task : sum_chains_compiled.tasks.tasks)
     for (size_t i = 0; i < task.parts.size(); ++i)
       if (task.parts[i].exchange.kind != ReshardKind::kSlice)
-        names.push_back(compiled.tasks.registers[task.outputs[i]].name);
+        names.push_back(sum_chains_compiled.tasks.registers[task.outputs[i]].name);
   return names;
 }
 
@@ -61,10 +61,10 @@ std::vector<Mark> divided(std::initializer_list<std::pair<const char*, const cha
 TEST(SumChains, WhatIsPartialOverTheSameAxisIsReducedOnce) {
   const std::vector<Mark> marks =
       divided({{"a", "P(\"tp\")"}, {"c", "P(\"tp\")"}, {"d", "P(\"tp\")"}});
-  EXPECT_THAT(reductions(compiled(norm_of(4), marks, {"sum-chains"})),
+  EXPECT_THAT(reductions(sum_chains_compiled(norm_of(4), marks, {"sum-chains"})),
               UnorderedElementsAre("a.sum []", "c.sum []", "d.sum []"));
   // b is whole: the first rank of the axis counts it.
-  EXPECT_THAT(reductions(compiled(norm_of(4), marks)), ElementsAre("total_2 []"));
+  EXPECT_THAT(reductions(sum_chains_compiled(norm_of(4), marks)), ElementsAre("total_2 []"));
 }
 
 TEST(SumChains, SumsOverDifferentAxesAreReducedOnceOverAllOfThem) {
@@ -73,13 +73,13 @@ TEST(SumChains, SumsOverDifferentAxesAreReducedOnceOverAllOfThem) {
                                            {"c", "P(\"tp\")"},
                                            {"d", "P(\"dp\")"},
                                            {"e", "P((\"dp\", \"tp\"))"}});
-  EXPECT_THAT(reductions(compiled(norm_of(6), marks)), ElementsAre("total_4 []"));
+  EXPECT_THAT(reductions(sum_chains_compiled(norm_of(6), marks)), ElementsAre("total_4 []"));
 }
 
 TEST(SumChains, OnePartialSumIsReducedAsBefore) {
   const Graph graph = norm_of(3);
   const std::vector<Mark> marks = divided({{"b", "P(\"tp\")"}});
-  EXPECT_THAT(reductions(compiled(graph, marks)), ElementsAre("b.sum []"));
+  EXPECT_THAT(reductions(sum_chains_compiled(graph, marks)), ElementsAre("b.sum []"));
 }
 
 TEST(SumChains, WhatAnotherOpReadsOrTheProgramGivesIsReducedByItself) {
@@ -87,24 +87,25 @@ TEST(SumChains, WhatAnotherOpReadsOrTheProgramGivesIsReducedByItself) {
   graph.add_output("part", *graph.find_value("a.sum"));
   const std::vector<Mark> marks =
       divided({{"a", "P(\"tp\")"}, {"c", "P(\"tp\")"}, {"d", "P(\"tp\")"}});
-  EXPECT_THAT(reductions(compiled(graph, marks)), UnorderedElementsAre("a.sum []", "total_2 []"));
+  EXPECT_THAT(reductions(sum_chains_compiled(graph, marks)),
+              UnorderedElementsAre("a.sum []", "total_2 []"));
 }
 
 TEST(SumChains, OnlyTheOptimizerIsRewritten) {
   const std::vector<Mark> marks = divided({{"a", "P(\"tp\")"}, {"c", "P(\"tp\")"}});
-  EXPECT_EQ(reductions(compiled(norm_of(3, Role::kForward), marks)).size(), 2u);
+  EXPECT_EQ(reductions(sum_chains_compiled(norm_of(3, Role::kForward), marks)).size(), 2u);
 }
 
 TEST(SumChains, AMarkedSumStaysAsItIsMarked) {
   std::vector<Mark> marks = divided({{"a", "P(\"tp\")"}, {"c", "P(\"tp\")"}});
   marks.push_back(shard_tensor("c.sum", "P()"));
-  EXPECT_THAT(reductions(compiled(norm_of(3), marks)),
+  EXPECT_THAT(reductions(sum_chains_compiled(norm_of(3), marks)),
               UnorderedElementsAre("a.sum []", "c.sum []"));
 }
 
 TEST(SumChains, AWholeAddendThatEveryRankCountedIsFound) {
   const Graph graph = norm_of(3);
-  Compiled made = compiled(graph, divided({{"a", "P(\"tp\")"}, {"c", "P(\"tp\")"}}));
+  Compiled made = sum_chains_compiled(graph, divided({{"a", "P(\"tp\")"}, {"c", "P(\"tp\")"}}));
   // The sum of b is read as if it were partial: two ranks would count it.
   const auto& registers = made.tasks.registers.forms();
   const auto all = registers.indices();

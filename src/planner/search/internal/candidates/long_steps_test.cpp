@@ -13,7 +13,7 @@
 namespace tessera {
 namespace {
 
-Graph gpt_of(int64_t rows) {
+Graph long_steps_gpt_of(int64_t rows) {
   const Network network = network_of({.kind = "gpt",
                                       .vocabulary = 64,
                                       .context = 32,
@@ -26,7 +26,7 @@ Graph gpt_of(int64_t rows) {
 
 EvaluatedCandidate step_of(const std::string& preset, int64_t micro_batches,
                            const Cluster& cluster) {
-  const Graph graph = gpt_of(2 * micro_batches);
+  const Graph graph = long_steps_gpt_of(2 * micro_batches);
   const std::string text = preset + ",micro_batches=" + std::to_string(micro_batches);
   Evaluations found =
       evaluate({graph, cluster},
@@ -35,7 +35,7 @@ EvaluatedCandidate step_of(const std::string& preset, int64_t micro_batches,
 }
 
 Plan plan_of(const std::string& preset) {
-  return preset_plan(parse_preset(preset), gpt_of(2 * kMaxWholeMicroBatches));
+  return preset_plan(parse_preset(preset), long_steps_gpt_of(2 * kMaxWholeMicroBatches));
 }
 
 TEST(ShorterCounts, FillThePipelineAndHaveAsManyInFlightAsThereEverAre) {
@@ -111,8 +111,8 @@ INSTANTIATE_TEST_SUITE_P(Presets, LongStepOf,
 
 // 64 micro-batches of two layers are a small program.
 TEST(IsPredicted, OfMoreMicroBatchesThanAProgramHasAsAWhole) {
-  const Graph graph = gpt_of(2);
-  Plan plan = preset_plan(parse_preset("pp=4"), gpt_of(8));
+  const Graph graph = long_steps_gpt_of(2);
+  Plan plan = preset_plan(parse_preset("pp=4"), long_steps_gpt_of(8));
   EXPECT_EQ(plan.placed().size(), 4U);
   plan.micro_batches = 64;
   EXPECT_FALSE(is_predicted(graph, plan));
@@ -125,20 +125,20 @@ TEST(IsPredicted, OfMoreMicroBatchesThanAProgramHasAsAWhole) {
 TEST(IsPredicted, OfNoScheduleThatKeepsAllMicroBatches) {
   Plan plan = plan_of("pp=4,schedule=f-then-b");
   plan.micro_batches = 65;
-  EXPECT_FALSE(is_predicted(gpt_of(2), plan));
+  EXPECT_FALSE(is_predicted(long_steps_gpt_of(2), plan));
 }
 
 // The shorter steps have the placements of the whole one, whose graph has other extents.
 TEST(ShorterSteps, StandForTheWholeStepOfAPlanWithPlacements) {
   const Cluster cluster = parse_cluster_line("2x2xv100-16g");
   constexpr int64_t kCount = 72;
-  const Graph graph = gpt_of(2 * kCount);
+  const Graph graph = long_steps_gpt_of(2 * kCount);
   const std::string text = "pp=2,dp=2,micro_batches=" + std::to_string(kCount);
   const Plan plan = resolved(graph, preset_plan(parse_preset(text), graph));
   const Candidate candidate{Candidate::Source::kPipeline, text, plan};
   PlanRequest request{graph, cluster};
   const EvaluatedCandidate whole = evaluate(request, {candidate}).evaluated.at(0);
-  request.graph_of_rows = gpt_of;
+  request.graph_of_rows = long_steps_gpt_of;
   const EvaluatedCandidate found = evaluate(request, {candidate}).evaluated.at(0);
   EXPECT_TRUE(whole.candidate.shorter.empty());
   ASSERT_EQ(found.candidate.shorter.size(), 2U);
@@ -155,7 +155,7 @@ TEST(ShorterGraphs, AreMadeOnceForEachNumberOfRows) {
   ShorterGraphs graphs;
   const auto make = [&made](int64_t rows) {
     ++made;
-    return gpt_of(rows);
+    return long_steps_gpt_of(rows);
   };
   const auto first = graphs.of(16, make), second = graphs.of(16, make);
   EXPECT_EQ(first, second);

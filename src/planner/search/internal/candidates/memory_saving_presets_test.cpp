@@ -18,7 +18,7 @@ using testing::ElementsAre;
 using testing::HasSubstr;
 using testing::Not;
 
-Graph small_gpt() {
+Graph memory_saving_presets_small_gpt() {
   const Network network = network_of(
       {.kind = "gpt", .vocabulary = 64, .context = 8, .layers = 2, .width = 32, .heads = 4});
   return training_graph(network, {}, 8, 1);
@@ -44,7 +44,8 @@ RankMemoryNeed too_much() {
 }
 
 TEST(RecomputeShares, FullKeepsLessThanSelectiveAndComputesTheLayersAgain) {
-  const auto [none, selective, full] = recompute_shares(small_gpt(), devices().type(0).cost);
+  const auto [none, selective, full] =
+      recompute_shares(memory_saving_presets_small_gpt(), devices().type(0).cost);
   EXPECT_EQ(none.kept, 1);
   EXPECT_EQ(none.added, 0);
   EXPECT_LT(selective.kept, 1);
@@ -56,7 +57,7 @@ TEST(RecomputeShares, FullKeepsLessThanSelectiveAndComputesTheLayersAgain) {
 
 // The limit is what a combination needs, so that it just fits.
 TEST(MemorySavingPresets, WhatFitsIsNotLeftOut) {
-  const Graph graph = small_gpt();
+  const Graph graph = memory_saving_presets_small_gpt();
   const Cluster cluster(parse_cluster_line("cpu:4").description());
   for (const char* base :
        {"dp=4", "dp=4,micro_batches=2", "dp=2,tp=2,micro_batches=4", "pp=2,dp=2,micro_batches=4"})
@@ -73,26 +74,26 @@ TEST(MemorySavingPresets, WhatFitsIsNotLeftOut) {
 }
 
 TEST(MemorySavingPresets, TheShortestBoundIsFirstAndZeroOneAddsNothing) {
-  MemorySavingPresets saved(small_gpt(), devices(), kFixedMicroBatches);
+  MemorySavingPresets saved(memory_saving_presets_small_gpt(), devices(), kFixedMicroBatches);
   saved.add({"dp=2", Seconds(1), too_much()});
   saved.add({"dp=4", Seconds(0.5), too_much()});
   EXPECT_THAT(saved.take(1, std::nullopt), ElementsAre("dp=4,zero=1"));
 }
 
 TEST(MemorySavingPresets, WhatCannotBeFasterOrCannotFitIsLeftOut) {
-  MemorySavingPresets saved(small_gpt(), devices(), kFixedMicroBatches);
+  MemorySavingPresets saved(memory_saving_presets_small_gpt(), devices(), kFixedMicroBatches);
   saved.add({"dp=2", Seconds(1), too_much()});
   EXPECT_THAT(saved.take(100, Seconds(0.9)), ElementsAre());
   RankMemoryNeed far = too_much();
   far.capacity = Bytes(1);
-  MemorySavingPresets hopeless(small_gpt(), devices(), kAll);
+  MemorySavingPresets hopeless(memory_saving_presets_small_gpt(), devices(), kAll);
   hopeless.add({"dp=2", Seconds(1), far});
   EXPECT_THAT(hopeless.take(100, std::nullopt), ElementsAre());
 }
 
 // Each rank updates the variables that it has, which the stages and tp divide and sp does not.
 TEST(UpdateSavedByZero, AreThePartsOfTheUpdateThatOtherRanksOfDpTake) {
-  const UpdateSavedByZero updates(small_gpt(), devices().type(0).cost);
+  const UpdateSavedByZero updates(memory_saving_presets_small_gpt(), devices().type(0).cost);
   const auto saved = [&](const char* preset) { return updates.of(parse_preset(preset)).value(); };
   EXPECT_GT(saved("dp=2"), 0);
   EXPECT_DOUBLE_EQ(saved("dp=4"), 1.5 * saved("dp=2"));
@@ -104,7 +105,7 @@ TEST(UpdateSavedByZero, AreThePartsOfTheUpdateThatOtherRanksOfDpTake) {
 }
 
 TEST(MemorySavingPresets, WithZeroAPresetOverMemoryMayBeFasterThanItsBound) {
-  MemorySavingPresets saved(small_gpt(), devices(), kFixedMicroBatches);
+  MemorySavingPresets saved(memory_saving_presets_small_gpt(), devices(), kFixedMicroBatches);
   saved.add({"dp=2", Seconds(1), too_much()});
   const std::vector<std::string> names = saved.take(100, Seconds(1));
   EXPECT_THAT(names, Contains("dp=2,zero=1"));
@@ -114,7 +115,7 @@ TEST(MemorySavingPresets, WithZeroAPresetOverMemoryMayBeFasterThanItsBound) {
 TEST(MemorySavingPresets, LessThanAPresetOverMemoryAndMoreThanAFitAreNotTried) {
   RankMemoryNeed fits = too_much(), over_memory = too_much();
   fits.arena = Bytes(300);
-  MemorySavingPresets saved(small_gpt(), devices(), kFixedMicroBatches);
+  MemorySavingPresets saved(memory_saving_presets_small_gpt(), devices(), kFixedMicroBatches);
   saved.add({"dp=2", Seconds(1), too_much()});
   ASSERT_THAT(saved.take(1, std::nullopt), ElementsAre("dp=2,zero=1"));
   saved.learn("dp=2,zero=1", fits);
@@ -123,7 +124,7 @@ TEST(MemorySavingPresets, LessThanAPresetOverMemoryAndMoreThanAFitAreNotTried) {
   EXPECT_THAT(others, Not(Contains("dp=2,zero=1,recompute=selective")));
   EXPECT_THAT(others, Not(Contains("dp=2,zero=3")));
 
-  MemorySavingPresets lacking(small_gpt(), devices(), kFixedMicroBatches);
+  MemorySavingPresets lacking(memory_saving_presets_small_gpt(), devices(), kFixedMicroBatches);
   lacking.add({"dp=2,micro_batches=2", Seconds(1), too_much(), 2});
   lacking.add({"dp=2,micro_batches=4", Seconds(1.5), too_much(), 4});
   ASSERT_THAT(lacking.take(1, std::nullopt), ElementsAre("dp=2,micro_batches=2,zero=1"));
@@ -133,14 +134,14 @@ TEST(MemorySavingPresets, LessThanAPresetOverMemoryAndMoreThanAFitAreNotTried) {
 
 // The batch has eight rows.
 TEST(MemorySavingPresets, OneMeshHasMoreMicroBatchesAsWell) {
-  MemorySavingPresets saved(small_gpt(), devices(), kAll);
+  MemorySavingPresets saved(memory_saving_presets_small_gpt(), devices(), kAll);
   saved.add({"dp=2", Seconds(1), too_much()});
   const std::vector<std::string> names = saved.take(100, std::nullopt);
   EXPECT_THAT(names, Contains("dp=2,micro_batches=4,zero=2,recompute=full"));
   EXPECT_THAT(names, Not(Contains("dp=2,micro_batches=8,zero=1"))) << "a rank has no row then";
   EXPECT_THAT(names, Not(Contains("dp=2,zero=2"))) << "it is zero 1";
 
-  MemorySavingPresets pipeline(small_gpt(), devices(), kAll);
+  MemorySavingPresets pipeline(memory_saving_presets_small_gpt(), devices(), kAll);
   pipeline.add({"pp=2,dp=2,micro_batches=2", Seconds(1), too_much(), 2});
   EXPECT_THAT(pipeline.take(100, std::nullopt), Each(HasSubstr(",micro_batches=2,")));
 }
@@ -148,7 +149,7 @@ TEST(MemorySavingPresets, OneMeshHasMoreMicroBatchesAsWell) {
 // Variables of 300 bytes, of which about 100 are trained: state of 200 bytes and gradients of 100.
 TEST(MemorySavingPresets, ThoseThatAreExpectedToFitAreFirst) {
   const RankMemoryNeed need{.variables = Bytes(300), .arena = Bytes(1700), .capacity = Bytes(1200)};
-  MemorySavingPresets saved(small_gpt(), devices(), {.recompute = false});
+  MemorySavingPresets saved(memory_saving_presets_small_gpt(), devices(), {.recompute = false});
   saved.add({"dp=2", Seconds(1), need});
   // With zero 1 variables of 200 bytes, and activations of 1700, or of 850 and sums of 100. What
   // zero 2 exchanges further takes time.
@@ -162,7 +163,8 @@ TEST(MemorySavingPresets, ThoseThatAreExpectedToFitAreFirst) {
 }
 
 TEST(MemorySavingPresets, RecomputeThatIsFixedIsNotChosen) {
-  MemorySavingPresets saved(small_gpt(), devices(), {.recompute = false, .micro_batches = false});
+  MemorySavingPresets saved(memory_saving_presets_small_gpt(), devices(),
+                            {.recompute = false, .micro_batches = false});
   saved.add({"dp=2", Seconds(1), too_much()});
   EXPECT_THAT(saved.take(100, std::nullopt), ElementsAre("dp=2,zero=1", "dp=2,zero=3"));
 }

@@ -17,7 +17,7 @@ using testing::HasSubstr;
 using testing::Not;
 
 /// An MLP whose state of AdamW is half of what two ranks of dp need, for a batch of a few rows.
-Graph small_mlp(OptimizerKind kind) {
+Graph offloaded_states_small_mlp(OptimizerKind kind) {
   OptimizerConfig optimizer;
   optimizer.kind = kind;
   return training_graph(
@@ -25,7 +25,7 @@ Graph small_mlp(OptimizerKind kind) {
       optimizer, 4, 1);
 }
 
-Cluster devices(const std::string& line, Bytes memory) {
+Cluster offloaded_states_devices(const std::string& line, Bytes memory) {
   ClusterDescription description = parse_cluster_line(line).description();
   for (DeviceType& type : description.types) {
     type.memory = memory;
@@ -34,15 +34,15 @@ Cluster devices(const std::string& line, Bytes memory) {
   return Cluster(std::move(description));
 }
 
-PlanSearchResult result_for(const Graph& graph, const Cluster& cluster,
-                            const std::string& fixed = "") {
+PlanSearchResult offloaded_states_result_for(const Graph& graph, const Cluster& cluster,
+                                             const std::string& fixed = "") {
   return find_plan({graph, cluster}, {.constraints = constraints_of(2, false, fixed)});
 }
 
 /// The least memory of two devices in which a plan fits whose state is in memory.
 Bytes least_memory(const Graph& graph) {
   const PlanSearchResult result =
-      find_plan({graph, devices("cpu:2", Bytes(1024))},
+      find_plan({graph, offloaded_states_devices("cpu:2", Bytes(1024))},
                 {.constraints = constraints_of(2, false), .offloads = false});
   return result.candidates.front().fullest.memory.all();
 }
@@ -52,9 +52,9 @@ Bytes part_of(Bytes bytes, double part) {
 }
 
 TEST(OffloadedStates, AreTheBestPlanWhereNothingElseFits) {
-  const Graph graph = small_mlp(OptimizerKind::kAdamW);
-  const Cluster cluster = devices("cpu:2", part_of(least_memory(graph), 0.8));
-  const PlanSearchResult result = result_for(graph, cluster);
+  const Graph graph = offloaded_states_small_mlp(OptimizerKind::kAdamW);
+  const Cluster cluster = offloaded_states_devices("cpu:2", part_of(least_memory(graph), 0.8));
+  const PlanSearchResult result = offloaded_states_result_for(graph, cluster);
   ASSERT_TRUE(result.best);
   const EvaluatedCandidate& best = result.candidates[*result.best];
   EXPECT_THAT(best.candidate.name, HasSubstr("offload=state"));
@@ -67,27 +67,32 @@ TEST(OffloadedStates, AreTheBestPlanWhereNothingElseFits) {
 }
 
 TEST(OffloadedStates, AreNotTriedWhereAnotherPlanFits) {
-  const Graph graph = small_mlp(OptimizerKind::kAdamW);
-  const PlanSearchResult result =
-      result_for(graph, devices("cpu:2", part_of(least_memory(graph), 1.05)));
+  const Graph graph = offloaded_states_small_mlp(OptimizerKind::kAdamW);
+  const PlanSearchResult result = offloaded_states_result_for(
+      graph, offloaded_states_devices("cpu:2", part_of(least_memory(graph), 1.05)));
   ASSERT_TRUE(result.best);
   EXPECT_THAT(names_of(result), Not(Contains(HasSubstr("offload"))));
 }
 
 TEST(OffloadedStates, AreNotTriedWhereThereIsNoneOrItIsRefusedOrFixed) {
-  const Graph adamw = small_mlp(OptimizerKind::kAdamW), sgd = small_mlp(OptimizerKind::kSgd);
+  const Graph adamw = offloaded_states_small_mlp(OptimizerKind::kAdamW),
+              sgd = offloaded_states_small_mlp(OptimizerKind::kSgd);
   const Bytes little = part_of(least_memory(adamw), 0.8);
-  EXPECT_THAT(names_of(result_for(sgd, devices("cpu:2", Bytes(1024)))),
-              Not(Contains(HasSubstr("offload"))));
-  EXPECT_THAT(names_of(result_for(adamw, devices("2xv100-16g", little))),
-              Not(Contains(HasSubstr("offload"))));
-  EXPECT_FALSE(result_for(adamw, devices("cpu:2", little), "offload=none").best);
+  EXPECT_THAT(
+      names_of(offloaded_states_result_for(sgd, offloaded_states_devices("cpu:2", Bytes(1024)))),
+      Not(Contains(HasSubstr("offload"))));
+  EXPECT_THAT(
+      names_of(offloaded_states_result_for(adamw, offloaded_states_devices("2xv100-16g", little))),
+      Not(Contains(HasSubstr("offload"))));
+  EXPECT_FALSE(
+      offloaded_states_result_for(adamw, offloaded_states_devices("cpu:2", little), "offload=none")
+          .best);
 }
 
 // A smaller window is worth a trial where the larger one does not fit.
 TEST(OffloadedStates, HaveSmallerWindowsInTheSecondList) {
-  const Graph graph = small_mlp(OptimizerKind::kAdamW);
-  const Cluster cluster = devices("cpu:2", part_of(least_memory(graph), 0.8));
+  const Graph graph = offloaded_states_small_mlp(OptimizerKind::kAdamW);
+  const Cluster cluster = offloaded_states_devices("cpu:2", part_of(least_memory(graph), 0.8));
   const PlanConstraints constraints = constraints_of(2, false);
   const PlanSearchResult known =
       find_plan({graph, cluster}, {.constraints = constraints, .offloads = false});

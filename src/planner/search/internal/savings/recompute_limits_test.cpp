@@ -49,13 +49,14 @@ struct Case {
   }
 };
 
-Bytes need_of(const std::string& preset) {
+Bytes recompute_limits_need_of(const std::string& preset) {
   return Case(kPlenty).evaluated(preset).fullest.memory.all();
 }
 
 /// As much memory beyond what selective needs as a part of what keeping everything needs more.
 Bytes memory_between(const std::string& preset, double part) {
-  const Bytes least = need_of(preset + ",recompute=selective"), most = need_of(preset);
+  const Bytes least = recompute_limits_need_of(preset + ",recompute=selective"),
+              most = recompute_limits_need_of(preset);
   return least + Bytes(static_cast<int64_t>(part * static_cast<double>((most - least).value())));
 }
 
@@ -82,7 +83,8 @@ TEST(RecomputeLimits, FillTheMemory) {
   const Case given(memory_between(kOneMicroBatch, 0.6));
   const EvaluatedCandidate best =
       best_of(given.result(kOneMicroBatch, {.constraints = {}, .sources = {}}));
-  EXPECT_LT(static_cast<double>(need_of("dp=4,micro_batches=1,recompute=selective").value()),
+  EXPECT_LT(static_cast<double>(
+                recompute_limits_need_of("dp=4,micro_batches=1,recompute=selective").value()),
             0.95 * static_cast<double>(given.cluster.type(0).memory.value()));
   EXPECT_GT(static_cast<double>(best.fullest.memory.all().value()),
             0.95 * static_cast<double>(given.cluster.type(0).memory.value()));
@@ -146,7 +148,7 @@ TEST(RecomputeLimits, OfAFewBytesAreNotTried) {
   Plan plan = plenty.preset(kOneMicroBatch).plan;
   plan.recompute = {Recompute::Kind::kAuto, {}, kPlenty};
   const Bytes kept = recompute_decision(plenty.graph, plan).kept.front();
-  const Case given(need_of(kOneMicroBatch) - kept + kFew);
+  const Case given(recompute_limits_need_of(kOneMicroBatch) - kept + kFew);
   EXPECT_NO_THROW(given.result(kOneMicroBatch, {.constraints = {}, .sources = {}}));
 }
 

@@ -28,7 +28,7 @@ TEST(StepStopwatch, KernelsAndExchangesCountAndWaitsDoNot) {
   simulated_seconds = 5;  // the rank waits for its first input
   stopwatch.begin_act(Task::Kind::kCompute);
   simulated_seconds = 8;
-  stopwatch.begin_act(Task::Kind::kCompute);  // what lies between two kernels counts as theirs
+  stopwatch.begin_act(Task::Kind::kCompute);  // what is between two kernels counts as theirs
   simulated_seconds = 10;
   stopwatch.begin_act(Task::Kind::kExchange);
   simulated_seconds = 17;

@@ -29,12 +29,12 @@ oversubscription = 2
 latency = "8 us"
 )";
 
-Cluster parsed(const std::string& toml) {
+Cluster cluster_text_parsed(const std::string& toml) {
   return parse_cluster(parse_toml(toml, "c.toml"), "c.toml");
 }
 
 TEST(CliClusterText, DrawsTheLevelsFromTheOutsideInWithTheMachinesOfEachSwitch) {
-  EXPECT_THAT(cluster_text(parsed(kRacks)),
+  EXPECT_THAT(cluster_text(cluster_text_parsed(kRacks)),
               HasSubstr("\nLinks, in one direction\n"
                         "  spine            1/2 of what its switches can send, 8 us\n"
                         "    2 x rack       8 x 25 GB/s a machine, 5 us: n0 .. n2 | n3 .. n5\n"
@@ -48,7 +48,8 @@ TEST(CliClusterText, HasTheMatrixOfAMachineWithDirectLinks) {
                         "     0   -  25  25\n"
                         "     1  25   -  50\n"
                         "     2  25  50   -\n"));
-  EXPECT_THAT(cluster_text(parsed(kRacks)), Not(HasSubstr("Links between the devices")));
+  EXPECT_THAT(cluster_text(cluster_text_parsed(kRacks)),
+              Not(HasSubstr("Links between the devices")));
 }
 
 TEST(CliClusterText, NamesTheMeshesOfUnlikeMachines) {
@@ -57,13 +58,15 @@ TEST(CliClusterText, NamesTheMeshesOfUnlikeMachines) {
                         "  mesh of   machines  devices of each  devices\n"
                         "  v100-16g         2                4  n0/0 .. n1/3\n"
                         "  p100             2                8  n2/0 .. n3/7\n"));
-  EXPECT_THAT(cluster_text(parsed(kRacks)), Not(HasSubstr("Meshes of identical devices")));
+  EXPECT_THAT(cluster_text(cluster_text_parsed(kRacks)),
+              Not(HasSubstr("Meshes of identical devices")));
 }
 
 TEST(CliClusterText, ListsWhatIsAssumed) {
-  EXPECT_THAT(cluster_text(parsed(std::string("assumed = [\"PCIe has 12 GB/s\"]\n") + kRacks)),
-              HasSubstr("\nAssumed\n  PCIe has 12 GB/s\n"));
-  EXPECT_THAT(cluster_text(parsed(kRacks)), Not(HasSubstr("Assumed")));
+  EXPECT_THAT(
+      cluster_text(cluster_text_parsed(std::string("assumed = [\"PCIe has 12 GB/s\"]\n") + kRacks)),
+      HasSubstr("\nAssumed\n  PCIe has 12 GB/s\n"));
+  EXPECT_THAT(cluster_text(cluster_text_parsed(kRacks)), Not(HasSubstr("Assumed")));
 }
 
 }  // namespace

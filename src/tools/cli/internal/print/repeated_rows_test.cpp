@@ -9,7 +9,7 @@ namespace {
 using testing::ElementsAre;
 
 /// Layers of one op each, in scopes "LAYER.0", "LAYER.1", ...
-Graph layers(int count) {
+Graph repeated_rows_layers(int count) {
   std::string text = "input x: f32[4]\n", before = "x";
   for (int i = 0; i < count; ++i) {
     const std::string name = "blocks." + std::to_string(i) + ".relu";
@@ -28,14 +28,14 @@ std::vector<TableRow> rows_of_layers(int begin, int end, const std::string& byte
 }
 
 TEST(RepeatedRows, ThatDifferInTheLayerAloneAreOneWithTheirNumber) {
-  const RepeatedRows repeated(layers(12));
+  const RepeatedRows repeated(repeated_rows_layers(12));
   EXPECT_THAT(repeated.joined(rows_of_layers(0, 12, "4 B"), 0),
               ElementsAre(ElementsAre("blocks.{0..11}.relu  x12", "4 B",
                                       "op 'clip.blocks.{0..11}.sum' needs it")));
 }
 
 TEST(RepeatedRows, WithOtherCellsStayApart) {
-  const RepeatedRows repeated(layers(12));
+  const RepeatedRows repeated(repeated_rows_layers(12));
   std::vector<TableRow> rows = rows_of_layers(0, 12, "4 B");
   rows[3][1] = "8 B";
   rows.insert(rows.begin() + 5, {"head", "4 B", "op 'loss' needs it"});
@@ -47,14 +47,14 @@ TEST(RepeatedRows, WithOtherCellsStayApart) {
 }
 
 TEST(RepeatedRows, MayMentionSeveralLayers) {
-  const RepeatedRows repeated(layers(8));
+  const RepeatedRows repeated(repeated_rows_layers(8));
   EXPECT_THAT(
       repeated.joined({{"blocks.0.relu", "blocks.1.relu"}, {"blocks.1.relu", "blocks.2.relu"}}, 0),
       ElementsAre(ElementsAre("blocks.{0,1}.relu  x2", "blocks.{1,2}.relu")));
 }
 
 TEST(RepeatedRows, MayReadNamesThatOnlyANumberTellsApart) {
-  const RepeatedRows repeated(layers(8));
+  const RepeatedRows repeated(repeated_rows_layers(8));
   EXPECT_THAT(
       repeated.joined(
           {{"blocks.0.relu", "'sum_1'"}, {"blocks.1.relu", "'sum_7'"}, {"head", "'sum_8'"}}, 0),
@@ -66,24 +66,24 @@ TEST(RepeatedRows, MayReadNamesThatOnlyANumberTellsApart) {
 }
 
 TEST(RepeatedRows, OfTwoLayersAreJoinedToo) {
-  EXPECT_THAT(RepeatedRows(layers(2)).joined(rows_of_layers(0, 2, "4 B"), 0),
+  EXPECT_THAT(RepeatedRows(repeated_rows_layers(2)).joined(rows_of_layers(0, 2, "4 B"), 0),
               ElementsAre(ElementsAre("blocks.{0,1}.relu  x2", "4 B",
                                       "op 'clip.blocks.{0,1}.sum' needs it")));
 }
 
 TEST(RepeatedRows, OfOneLayerOrOfNoneAreLeft) {
   const std::vector<TableRow> rows = rows_of_layers(0, 7, "4 B");
-  EXPECT_EQ(RepeatedRows(layers(1)).joined(rows, 0), rows);
+  EXPECT_EQ(RepeatedRows(repeated_rows_layers(1)).joined(rows, 0), rows);
   EXPECT_EQ(RepeatedRows().joined(rows, 0), rows);
   // Equal rows without a layer are as many as they were.
-  EXPECT_EQ(RepeatedRows(layers(8)).joined({{"head"}, {"head"}}, 0),
+  EXPECT_EQ(RepeatedRows(repeated_rows_layers(8)).joined({{"head"}, {"head"}}, 0),
             (std::vector<TableRow>{{"head"}, {"head"}}));
 }
 
 TEST(RepeatedRows, OfAGroupAreNamed) {
   std::vector<TableRow> rows = rows_of_layers(0, 2, "4 B");
   rows.insert(rows.begin() + 1, {"head", "8 B", ""});
-  const std::vector<JoinedRow> groups = RepeatedRows(layers(2)).groups(rows);
+  const std::vector<JoinedRow> groups = RepeatedRows(repeated_rows_layers(2)).groups(rows);
   ASSERT_EQ(groups.size(), 2u);
   EXPECT_THAT(groups[0].members, ElementsAre(0u, 2u));
   EXPECT_THAT(groups[1].members, ElementsAre(1u));

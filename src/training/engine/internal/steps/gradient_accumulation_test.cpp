@@ -15,7 +15,8 @@ namespace tessera {
 namespace {
 
 /// Whole batches of `rows` rows of the training text, in order.
-std::vector<Batch> batches_of(const RunData& data, int64_t rows, int64_t count) {
+std::vector<Batch> gradient_accumulation_batches_of(const RunData& data, int64_t rows,
+                                                    int64_t count) {
   const Sampler sampler({.samples = data.train->samples(),
                          .batch = rows,
                          .parts = 1,
@@ -81,8 +82,8 @@ class JoinedBatch : public testing::TestWithParam<std::pair<std::string, std::st
 TEST_P(JoinedBatch, TwoHalvesAreOneStepOnBoth) {
   const auto& [model, plan] = GetParam();
   const auto data = small_text();
-  const auto halves = batches_of(*data, 6, 4);
-  const auto wholes = batches_of(*data, 12, 2);
+  const auto halves = gradient_accumulation_batches_of(*data, 6, 4);
+  const auto wholes = gradient_accumulation_batches_of(*data, 12, 2);
   RunConfig config = without_dropout(model, 6);
   // With plain gradient descent the error of a parameter is the error of its gradient times the
   // rate; Adam would divide small errors by small gradients.
@@ -203,7 +204,7 @@ TEST(GradientAccumulation, FusibleAreAddendsOverTheSameAxesOnOneMesh) {
 
 TEST(GradientAccumulation, TheExchangeMayBeCalledBetweenBatchesTwiceOrLeftToTheEnd) {
   const auto data = small_text();
-  const auto batches = batches_of(*data, 6, 2);
+  const auto batches = gradient_accumulation_batches_of(*data, 6, 2);
   const RunConfig config = without_dropout("gpt", 6);
   Engine left(config, plan_of("gpt", "dp2"), data), called(config, plan_of("gpt", "dp2"), data);
   left.accumulate(batches[0]);
@@ -222,7 +223,7 @@ TEST(GradientAccumulation, TheExchangeMayBeCalledBetweenBatchesTwiceOrLeftToTheE
 
 TEST(GradientAccumulation, AfterAnUpdateGradientsBeginAtZero) {
   const auto data = small_text();
-  const auto batches = batches_of(*data, 6, 1);
+  const auto batches = gradient_accumulation_batches_of(*data, 6, 1);
   RunConfig config = without_dropout("gpt", 6);
   config.optimizer.schedule.peak = 0;  // parameters stay, so that every step has the same gradient
   Engine engine(config, plan_of("gpt", "dp2"), data);
@@ -254,7 +255,7 @@ TEST(GradientAccumulation, TwoBatchesOfAStepDropOtherElements) {
   config.model.dropout = 0.5;
   config.optimizer.schedule.peak = 0;
   const auto data = small_text();
-  const auto batches = batches_of(*data, config.train.batch, 1);
+  const auto batches = gradient_accumulation_batches_of(*data, config.train.batch, 1);
   Engine engine(config, serial_plan(), data);
   EXPECT_NE(engine.accumulate(batches[0]), engine.accumulate(batches[0]));
 }

@@ -12,8 +12,8 @@ using testing::HasSubstr;
 using testing::Not;
 
 /// Parts of a step in milliseconds.
-EvaluatedCandidate candidate(const char* mesh, double compute, const char* axes, double exposed,
-                             double idle) {
+EvaluatedCandidate plan_search_text_candidate(const char* mesh, double compute, const char* axes,
+                                              double exposed, double idle) {
   EvaluatedCandidate made;
   made.candidate.plan.meshes = one_mesh(std::make_shared<const Mesh>(parse_mesh(mesh)));
   made.parts.compute = Seconds(1e-3 * compute);
@@ -25,25 +25,27 @@ EvaluatedCandidate candidate(const char* mesh, double compute, const char* axes,
 
 TEST(DifferenceText, ExchangesOfOtherAxesAreOneTerm) {
   const Cluster cluster = parse_cluster_line("4xa100-80g");
-  const EvaluatedCandidate best = candidate("x=4", 10, "x", 3, 0);
-  EXPECT_EQ(difference_text(cluster, candidate("dp=2 tp=2", 12, "dp,tp", 4, 1), best),
-            "+4 ms: compute +2, exchanges +1, waits +1");
-  EXPECT_EQ(difference_text(cluster, candidate("tp=4", 12, "tp", 3, 0), best), "+2 ms: compute +2");
+  const EvaluatedCandidate best = plan_search_text_candidate("x=4", 10, "x", 3, 0);
+  EXPECT_EQ(
+      difference_text(cluster, plan_search_text_candidate("dp=2 tp=2", 12, "dp,tp", 4, 1), best),
+      "+4 ms: compute +2, exchanges +1, waits +1");
+  EXPECT_EQ(difference_text(cluster, plan_search_text_candidate("tp=4", 12, "tp", 3, 0), best),
+            "+2 ms: compute +2");
 }
 
 TEST(DifferenceText, OnSeveralMachinesExchangesBetweenThemStandApart) {
   const Cluster cluster = parse_cluster_line("2x2xa100-80g;ib=100Gb");
-  const EvaluatedCandidate best = candidate("x=2 y=2", 10, "x", 3, 0);
-  EXPECT_EQ(difference_text(cluster, candidate("dp=2 tp=2", 10, "tp", 4, 0), best),
+  const EvaluatedCandidate best = plan_search_text_candidate("x=2 y=2", 10, "x", 3, 0);
+  EXPECT_EQ(difference_text(cluster, plan_search_text_candidate("dp=2 tp=2", 10, "tp", 4, 0), best),
             "+1 ms: exchanges within machines +4, exchanges between machines -3");
-  EXPECT_EQ(difference_text(cluster, candidate("tp=4", 10, "tp", 4, 0), best),
+  EXPECT_EQ(difference_text(cluster, plan_search_text_candidate("tp=4", 10, "tp", 4, 0), best),
             "+1 ms: exchanges between machines +1");
 }
 
 TEST(DifferenceText, SmallTermsAreLeftOut) {
   const Cluster cluster = parse_cluster_line("4xa100-80g");
-  const EvaluatedCandidate best = candidate("x=4", 10, "x", 3, 0);
-  EXPECT_EQ(difference_text(cluster, candidate("tp=4", 20, "tp", 3.1, 0), best),
+  const EvaluatedCandidate best = plan_search_text_candidate("x=4", 10, "x", 3, 0);
+  EXPECT_EQ(difference_text(cluster, plan_search_text_candidate("tp=4", 20, "tp", 3.1, 0), best),
             "+10.1 ms: compute +10");
   EXPECT_EQ(difference_text(cluster, best, best), "");
 }
@@ -51,7 +53,7 @@ TEST(DifferenceText, SmallTermsAreLeftOut) {
 TEST(VerdictLine, NamesTheCoresThatRanksShare) {
   Planned planned;
   planned.unit = "token";
-  planned.result.candidates = {candidate("x=9", 10, "x", 0, 0)};
+  planned.result.candidates = {plan_search_text_candidate("x=9", 10, "x", 0, 0)};
   planned.result.best = 0;
   planned.cluster = std::make_shared<const Cluster>(parse_cluster_line("cpu:4"));
   EXPECT_THAT(verdict_line(planned), HasSubstr(" with 9 ranks on 4 cores: 10 ms a step, "));
@@ -62,7 +64,7 @@ TEST(VerdictLine, NamesTheCoresThatRanksShare) {
 TEST(PlanSearchNotes, SayThatADeviceHasSeveralStages) {
   Planned planned;
   planned.cluster = std::make_shared<const Cluster>(parse_cluster_line("4xa100-80g"));
-  planned.result.candidates = {candidate("x=4", 10, "x", 0, 0)};
+  planned.result.candidates = {plan_search_text_candidate("x=4", 10, "x", 0, 0)};
   planned.result.best = 0;
   EXPECT_THAT(plan_search_notes(planned), testing::IsEmpty());
   Plan& plan = planned.result.candidates[0].candidate.plan;
@@ -80,7 +82,7 @@ TEST(PlanSearchNotes, SayThatADeviceHasSeveralStages) {
 
 TEST(ProblemText, SaysWhatTheBoundIsOf) {
   Planned planned;
-  planned.result.candidates = {candidate("x=4", 10, "x", 3, 0)};
+  planned.result.candidates = {plan_search_text_candidate("x=4", 10, "x", 3, 0)};
   planned.result.best = 0;
   EXPECT_EQ(problem_text(planned), "") << "it is not of the search";
   planned.result.candidates[0].candidate.problem =
@@ -108,11 +110,11 @@ TEST(FloorText, SaysWhatNoPlanIsBelow) {
                   "smaller = mul_scalar(w) {value=0.5}: f32[8] @optimizer\n"
                   "next w = smaller\n"));
   planned.constraints.ranks = 4;
-  planned.result.candidates = {candidate("x=4", 10, "x", 15, 0)};
+  planned.result.candidates = {plan_search_text_candidate("x=4", 10, "x", 15, 0)};
   planned.result.candidates.front().candidate.source = Candidate::Source::kSearch;
   planned.result.best = 0;
   EXPECT_EQ(floor_text(planned), "") << "one device is not known";
-  planned.result.candidates.push_back(candidate("x=1", 40, "x", 0, 0));
+  planned.result.candidates.push_back(plan_search_text_candidate("x=1", 40, "x", 0, 0));
   EvaluatedCandidate& one = planned.result.candidates.back();
   one.candidate.source = Candidate::Source::kOneDevice;
   one.prediction.executed = Flops(4e7);
