@@ -19,7 +19,7 @@
 namespace {
 
 using namespace tessera;
-using namespace tessera::testing;
+using namespace tessera::mapping_testing;
 
 GridAxis axis(const std::string& name, int size, AxisPattern pattern, int64_t megabytes) {
   return {name, size, pattern, Bytes(megabytes * 1'000'000), 10, 1};

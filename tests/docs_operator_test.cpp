@@ -9,7 +9,7 @@ namespace {
 
 TEST(DocsOperator, PassesTheChecksOfTheBuiltInOnes) {
   for (const char* type : {"f32[5,7]", "f32[]", "f32[33,65]"})
-    EXPECT_TRUE(testing::check_operator(
+    EXPECT_TRUE(operator_testing::check_operator(
         {.kind = "mish", .inputs = {parse_tensor_type(type)}, .operators = mish_operators()}));
 }
 

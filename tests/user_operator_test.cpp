@@ -16,7 +16,7 @@
 namespace tessera {
 namespace {
 
-using testing::OperatorCase;
+using operator_testing::OperatorCase;
 using ::testing::StartsWith;
 using ::testing::UnorderedElementsAre;
 

@@ -10,7 +10,7 @@
 namespace tessera {
 namespace {
 
-using namespace testing;
+using namespace mapping_testing;
 
 MachineGroup machines(const std::string& prefix, int count, const std::string& type, int devices,
                       const LinkLevel& inside) {

@@ -15,7 +15,7 @@
 namespace tessera {
 namespace {
 
-using namespace testing;
+using namespace mapping_testing;
 
 /// The least cost over all mappings that meet the needs, by definition; prices from Cluster::link.
 double least_of_all(const MappingInput& input, const Cluster& cluster) {

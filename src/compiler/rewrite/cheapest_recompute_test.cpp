@@ -29,7 +29,7 @@ std::vector<bool> values_of(const Graph& graph, const RecomputeChoice& choice) {
 Graph graph_with(const Graph& graph, const RecomputeChoice& choice) {
   RewriteBounds bounds;
   bounds.recomputed = values_of(graph, choice);
-  return rewrite(graph, bounds, testing::passes_named({"recompute"})).made.graph;
+  return rewrite(graph, bounds, rewrite_testing::passes_named({"recompute"})).made.graph;
 }
 
 /// What the backward of the rewritten graph reads of results of its forward.
@@ -186,7 +186,7 @@ std::string random_program(std::mt19937& random, int forward) {
 class IntegerProgram : public ::testing::Test {
  protected:
   void SetUp() override {
-    if (!testing::has_cbc()) GTEST_SKIP() << "cbc is not installed";
+    if (!rewrite_testing::has_cbc()) GTEST_SKIP() << "cbc is not installed";
   }
 
   /// Compares the choice with the program, and counts what it keeps and computes again in the graph
@@ -199,7 +199,7 @@ class IntegerProgram : public ::testing::Test {
     EXPECT_LE(kept_by(made, graph, terms), choice.kept.front());
     EXPECT_LE(cost_of(made, graph, terms).value(), choice.cost.value() * (1 + 1e-6));
     const std::optional<double> least =
-        testing::RecomputeProgram(graph, terms).least(folder_.path());
+        rewrite_testing::RecomputeProgram(graph, terms).least(folder_.path());
     if (!least) return false;
     EXPECT_LE(choice.cost.value(), *least * 1.02 + 1e-9);
     EXPECT_GE(choice.cost.value(), *least * (1 - 1e-6) - 1e-9);

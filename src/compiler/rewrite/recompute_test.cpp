@@ -28,7 +28,7 @@ std::string text_with(std::string_view text, const std::vector<std::string>& nam
   RewriteBounds bounds;
   bounds.recomputed.assign(graph.values().size(), false);
   for (const std::string& name : names) bounds.recomputed[graph.find_value(name)->index] = true;
-  return testing::text_after(text, passes, bounds);
+  return rewrite_testing::text_after(text, passes, bounds);
 }
 
 constexpr std::string_view kRecomputeChain =
@@ -68,7 +68,7 @@ TEST(Recompute, StaysInAStage) {
   bounds.recomputed.assign(graph.values().size(), true);
   bounds.recomputed[0] = bounds.recomputed[4] = bounds.recomputed[5] = false;
   bounds.recomputed[graph.find_value("c")->index] = false;
-  const std::string text = testing::text_after(kRecomputeChain, {"recompute"}, bounds);
+  const std::string text = rewrite_testing::text_after(kRecomputeChain, {"recompute"}, bounds);
   EXPECT_THAT(text, HasSubstr("b.recompute = neg(a)"));
   EXPECT_THAT(text, HasSubstr("q = mul(p, b.recompute)"));
   EXPECT_THAT(text, Not(HasSubstr("a.recompute")));
@@ -184,7 +184,7 @@ int64_t kept_bytes(const Graph& graph) {
 Graph recompute_graph_with(const Graph& graph, const Recompute& choice) {
   RewriteBounds bounds;
   bounds.recomputed = recomputed_values(graph, choice);
-  Graph made = rewrite(graph, bounds, testing::passes_named({"recompute"})).made.graph;
+  Graph made = rewrite(graph, bounds, rewrite_testing::passes_named({"recompute"})).made.graph;
   verify(made);
   return made;
 }
@@ -290,7 +290,8 @@ TEST(SelectiveRecompute, KeepsTheFewestBytesOfAllChoicesOfCheapValues) {
       for (size_t k = 0; k < cheap.size(); ++k) bounds.recomputed[cheap[k]] = set >> k & 1U;
       least = std::min(
           least,
-          kept_bytes(rewrite(graph, bounds, testing::passes_named({"recompute"})).made.graph));
+          kept_bytes(
+              rewrite(graph, bounds, rewrite_testing::passes_named({"recompute"})).made.graph));
     }
     EXPECT_EQ(kept_bytes(recompute_graph_with(graph, {Recompute::Kind::kSelective})), least)
         << "seed " << seed;

@@ -14,7 +14,7 @@ namespace tessera {
 namespace {
 
 using error_testing::message_of;
-using testing::all_passes;
+using rewrite_testing::all_passes;
 using ::testing::ElementsAre;
 using ::testing::HasSubstr;
 
@@ -56,7 +56,7 @@ TEST(GraphPasses, StandAfterThoseThatTheyNeed) {
 // 0.5 * 2 is folded to 1, then x * 1 is x, then exp(x) is a repetition of e, and the constants have
 // no readers.
 TEST(Rewrite, PassesWorkOnWhatTheOthersLeave) {
-  const Rewritten made = testing::rewritten(
+  const Rewritten made = rewrite_testing::rewritten(
       "input x: f32[2]\n"
       "a = constant() {dtype=\"f32\", shape=[2], value=0.5}: f32[2]\n"
       "b = mul_scalar(a) {value=2.0}: f32[2]\n"
@@ -105,7 +105,7 @@ TEST(Rewrite, KeepsRegionsRolesVariablesAndTheOrderOfValues) {
 }
 
 TEST(Rewrite, OpsAndValuesKnowWhatTheyWereBefore) {
-  const Rewritten made = testing::rewritten(
+  const Rewritten made = rewrite_testing::rewritten(
       "input x: f32[2]\n"
       "dead = exp(x): f32[2]\n"
       "y = sin(x): f32[2]\n"

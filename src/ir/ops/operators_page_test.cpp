@@ -15,7 +15,7 @@
 namespace tessera {
 namespace {
 
-using testing::OperatorCase;
+using operator_testing::OperatorCase;
 
 struct Family {
   std::string_view title;
@@ -82,8 +82,8 @@ constexpr double kByTerms = 1e9;  // above every number of roundings
 /// The roundings that a tolerance allows, found by evaluating it: 0 is exact.
 double roundings_of(const Operator& op, const OperatorCase& given) {
   const OpView view = operators_page_view_of(op, given);
-  const std::vector<ReferenceTensor> inputs = testing::sample_inputs(given);
-  std::vector<ReferenceTensor> outputs = testing::reference_results(op, given, inputs);
+  const std::vector<ReferenceTensor> inputs = operator_testing::sample_inputs(given);
+  std::vector<ReferenceTensor> outputs = operator_testing::reference_results(op, given, inputs);
   ReferenceCall call{view, {}, outputs};
   for (const ReferenceTensor& input : inputs) call.inputs.push_back(&input);
   const std::vector<double> tolerance = op.tolerance(call, 0);
@@ -110,7 +110,7 @@ std::string row(const Operator& op, const std::vector<OperatorCase>& cases) {
     results.push_back(to_text(type));
   std::set<std::string> kernels;
   for (const OperatorCase& given : cases) kernels.insert(operators_page_kernel_of(op, given));
-  return "| " + std::string(op.name) + " | `" + testing::to_text(cases[0]) + " -> " +
+  return "| " + std::string(op.name) + " | `" + operator_testing::to_text(cases[0]) + " -> " +
          join(results, ", ") + "` | `" + to_text(op.rule(operators_page_view_of(op, cases[0]))) +
          "` | " + (op.gradient ? "yes" : "no") + " | " +
          join(std::vector<std::string>(kernels.begin(), kernels.end()), " ") + " | " +
@@ -144,7 +144,8 @@ Some functions are compositions of these ops: `where`, `clamp`, `one_hot`, `is_n
 
 std::string page() {
   std::map<std::string, std::vector<OperatorCase>> cases;
-  for (const OperatorCase& given : testing::operator_cases()) cases[given.kind].push_back(given);
+  for (const OperatorCase& given : operator_testing::operator_cases())
+    cases[given.kind].push_back(given);
   std::string text(kIntroduction);
   for (const Family& family : families()) {
     text += "\n## " + std::string(family.title) + "\n\n";

@@ -232,12 +232,12 @@ StepPrediction predict_step(std::shared_ptr<const TaskGraph> graph, const Deploy
     rank.acts = {};
   }
   for (const RankTimes& times : simulation.ranks) {
-    const Rank identical = times.representative;
-    const auto found = simulated.find(identical);
+    const Rank representative = times.representative;
+    const auto found = simulated.find(representative);
     const DeviceType& type = deployment.type(times.rank);
     prediction.ranks.push_back(found->second.first);
     prediction.ranks.back().rank = times.rank;
-    prediction.ranks.back().identical = identical;
+    prediction.ranks.back().representative = representative;
     prediction.executed += found->second.second.flops;
     prediction.padding += found->second.second.padding;
     prediction.peak_flops_per_second +=

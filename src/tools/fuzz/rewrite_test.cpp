@@ -20,8 +20,8 @@
 namespace tessera::fuzz {
 namespace {
 
-using tessera::testing::all_passes;
-using tessera::testing::passes_named;
+using tessera::rewrite_testing::all_passes;
+using tessera::rewrite_testing::passes_named;
 using ::testing::HasSubstr;
 
 const std::vector<std::string> kAllPasses = {"fold", "algebra", "cse", "dead-code"};

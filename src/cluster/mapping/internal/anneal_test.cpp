@@ -9,7 +9,7 @@
 namespace tessera {
 namespace {
 
-using namespace testing;
+using namespace mapping_testing;
 
 /// Rings of 4 on machines of 4, of which each has a rank of each ring at first.
 MappingProblem scattered_rings(const std::vector<int>& fans) {

@@ -18,7 +18,7 @@
 namespace tessera {
 namespace {
 
-using namespace testing;
+using namespace mapping_testing;
 
 constexpr auto kRing = AxisPattern::kRing;
 constexpr auto kChain = AxisPattern::kChain;

@@ -14,7 +14,7 @@
 namespace tessera {
 namespace {
 
-using namespace testing;
+using namespace mapping_testing;
 
 /// The most sends inside, weighted by axis, over all divisions into groups of `size` ranks: over
 /// sets of ranks that are divided, by the group of the lowest one of them.

@@ -9,7 +9,7 @@
 namespace tessera {
 namespace {
 
-using namespace testing;
+using namespace mapping_testing;
 
 MachineGroup needs_machines(const std::string& prefix, int count, const std::string& type,
                             int devices) {

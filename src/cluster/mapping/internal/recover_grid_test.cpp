@@ -13,7 +13,7 @@
 namespace tessera {
 namespace {
 
-using namespace testing;
+using namespace mapping_testing;
 
 constexpr auto kRecoverGridRing = AxisPattern::kRing;
 constexpr auto kRecoverGridChain = AxisPattern::kChain;

@@ -7,7 +7,7 @@
 namespace tessera {
 namespace {
 
-using namespace testing;
+using namespace mapping_testing;
 
 void expect_links_of_tree(const DeviceTree& tree, const UniformLinks& links) {
   for (Place a = 0; a < tree.size(); ++a)

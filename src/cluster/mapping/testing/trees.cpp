@@ -3,7 +3,7 @@
 #include <functional>
 #include <numeric>
 
-namespace tessera::testing {
+namespace tessera::mapping_testing {
 
 DeviceType device_type(const std::string& name, HardwareKind kind, int64_t gigabytes,
                        double flops_per_second) {
@@ -52,4 +52,4 @@ ClusterDescription tree_of(const std::vector<int>& fans, double gigabytes_a_seco
   return made;
 }
 
-}  // namespace tessera::testing
+}  // namespace tessera::mapping_testing

@@ -7,7 +7,7 @@
 #include "base/random.h"
 #include "cluster/cluster/description.h"
 
-namespace tessera::testing {
+namespace tessera::mapping_testing {
 
 DeviceType device_type(const std::string& name, HardwareKind kind, int64_t gigabytes,
                        double flops_per_second = 1e14);
@@ -38,4 +38,4 @@ class Dice {
   uint64_t next_ = 0;
 };
 
-}  // namespace tessera::testing
+}  // namespace tessera::mapping_testing

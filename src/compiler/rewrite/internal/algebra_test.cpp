@@ -7,7 +7,7 @@
 namespace tessera {
 namespace {
 
-using testing::text_after;
+using rewrite_testing::text_after;
 
 /// `before` and its output y, whose op reads what the rules work on.
 constexpr std::string_view kInputs =
@@ -25,12 +25,13 @@ constexpr std::string_view kInputs =
 /// The first operand of the op y after `ops`, which end with the value t: what y reads instead of
 /// t.
 std::string read_instead(const std::string& ops, const std::string& kind = "exp") {
-  const Rewritten made = testing::rewritten(std::string(kInputs) + ops + "y = " + kind + "(t): " +
-                                                (kind == "exp"   ? "f32[2,3]\n"
-                                                 : kind == "not" ? "bool[2,3]\n"
-                                                                 : "i32[2,3]\n") +
-                                                "output y = y\n",
-                                            {"algebra"});
+  const Rewritten made =
+      rewrite_testing::rewritten(std::string(kInputs) + ops + "y = " + kind + "(t): " +
+                                      (kind == "exp"   ? "f32[2,3]\n"
+                                       : kind == "not" ? "bool[2,3]\n"
+                                                       : "i32[2,3]\n") +
+                                      "output y = y\n",
+                                  {"algebra"});
   const Graph& graph = made.made.graph;
   return graph.value(graph.op(*graph.find_op("y")).inputs[0]).name;
 }

@@ -7,8 +7,8 @@
 namespace tessera {
 namespace {
 
-using testing::rewritten;
-using testing::text_after;
+using rewrite_testing::rewritten;
+using rewrite_testing::text_after;
 
 /// Nothing of the text is merged.
 void expect_unchanged(const std::string& text, const RewriteBounds& bounds = {}) {

@@ -7,7 +7,7 @@
 namespace tessera {
 namespace {
 
-using testing::text_after;
+using rewrite_testing::text_after;
 
 TEST(DeadCode, DropsAChainThatNoResultNeeds) {
   EXPECT_EQ(text_after("input x: f32[4]\n"

@@ -11,8 +11,8 @@
 namespace tessera {
 namespace {
 
-using testing::rewritten;
-using testing::text_after;
+using rewrite_testing::rewritten;
+using rewrite_testing::text_after;
 
 /// The number of the constant that the value y of the ops becomes; none when it stays an op.
 std::optional<double> folded(const std::string& ops) {

@@ -16,7 +16,7 @@
 #include "compiler/rewrite/internal/recompute_blocks.h"
 #include "ir/graph/repeated_layers.h"
 
-namespace tessera::testing {
+namespace tessera::rewrite_testing {
 
 /// In the LP format, of a graph on one device. a_i is 1 when op i is computed again, k_v when the
 /// value v is kept. What the backward reads is kept or computed again; so is every operand of an op
@@ -107,4 +107,4 @@ inline bool has_cbc() {
   return std::system("command -v cbc > /dev/null") == 0;
 }
 
-}  // namespace tessera::testing
+}  // namespace tessera::rewrite_testing

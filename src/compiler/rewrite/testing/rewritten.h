@@ -8,7 +8,7 @@
 #include "compiler/rewrite/rewrite.h"
 #include "ir/graph/graph.h"
 
-namespace tessera::testing {
+namespace tessera::rewrite_testing {
 
 /// The passes of the table with these names.
 inline std::vector<const GraphPass*> passes_named(const std::vector<std::string_view>& names) {
@@ -39,4 +39,4 @@ inline std::string text_after(std::string_view text, const std::vector<std::stri
   return to_text(rewritten(text, passes, bounds).made.graph);
 }
 
-}  // namespace tessera::testing
+}  // namespace tessera::rewrite_testing

@@ -15,8 +15,8 @@
 namespace tessera {
 namespace {
 
+using operator_testing::OperatorCase;
 using ::testing::IsEmpty;
-using testing::OperatorCase;
 using Integers = std::vector<int64_t>;
 using Restore = DiscoveredResult::Restore;
 
@@ -495,7 +495,8 @@ TEST_P(EveryDeclaredRule, IsLinearWhereExecutionIs) {
         << given() << ": the rule says nothing of linearity in " << ::testing::PrintToString(set);
 }
 
-INSTANTIATE_TEST_SUITE_P(Cases, EveryDeclaredRule, ::testing::ValuesIn(testing::operator_cases()),
+INSTANTIATE_TEST_SUITE_P(Cases, EveryDeclaredRule,
+                         ::testing::ValuesIn(operator_testing::operator_cases()),
                          [](const auto& given) {
                            return std::to_string(given.index) + "_" + given.param.kind;
                          });

@@ -48,9 +48,9 @@ TEST(DotGeneral, CountsAMultiplicationAndAnAdditionForEveryPointOfItsLoops) {
 }
 
 TEST(DotGeneral, ToleratesWhatTheRoundingsOfItsTermsExplain) {
-  const testing::OperatorCase given{.kind = "dot_general",
-                                    .inputs = {{DType::kF32, {2}}, {DType::kF32, {2}}},
-                                    .attributes = {{"spec", "k,k->"}}};
+  const operator_testing::OperatorCase given{.kind = "dot_general",
+                                             .inputs = {{DType::kF32, {2}}, {DType::kF32, {2}}},
+                                             .attributes = {{"spec", "k,k->"}}};
   const OpView view{"y", given.attributes, given.inputs, {{DType::kF32, {}}}};
   const ReferenceTensor a{given.inputs[0], {3, -4}}, b{given.inputs[1], {5, 6}};
   std::vector<ReferenceTensor> outputs{{view.outputs[0], {3 * 5 - 4 * 6}}};

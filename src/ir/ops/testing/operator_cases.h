@@ -5,7 +5,7 @@
 
 #include "ir/ops/testing/operator_check.h"
 
-namespace tessera::testing {
+namespace tessera::operator_testing {
 
 /// At least one case of each operator. Neither a vector length nor a number of parts divides the
 /// extents.
@@ -23,4 +23,4 @@ std::vector<OperatorCase> large_operator_cases();
 std::vector<OperatorCase> spatial_cases();
 std::vector<OperatorCase> large_spatial_cases();
 
-}  // namespace tessera::testing
+}  // namespace tessera::operator_testing

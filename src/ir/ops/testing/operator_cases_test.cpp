@@ -5,7 +5,7 @@
 
 #include "base/testing/tensor_types.h"
 
-namespace tessera::testing {
+namespace tessera::operator_testing {
 namespace {
 
 using Cases = std::vector<OperatorCase>;
@@ -483,4 +483,4 @@ std::vector<OperatorCase> large_operator_cases() {
   return all;
 }
 
-}  // namespace tessera::testing
+}  // namespace tessera::operator_testing

@@ -14,7 +14,7 @@
 
 #include "ir/ops/operator_set.h"
 
-namespace tessera::testing {
+namespace tessera::operator_testing {
 
 /// The range from which the elements of an operand are sampled: f32 uniformly in [low, high), i32
 /// from the whole numbers low..high, bool with equal probability.
@@ -73,4 +73,4 @@ std::vector<ReferenceTensor> reference_results(const Operator& op, const Operato
 /// Runs all of these checks on the operator that the case names, and returns the first failure.
 ::testing::AssertionResult check_operator(const OperatorCase& given);
 
-}  // namespace tessera::testing
+}  // namespace tessera::operator_testing

@@ -7,7 +7,7 @@
 #include "kernels/bind.h"
 #include "kernels/element_types.h"
 
-namespace tessera::testing {
+namespace tessera::operator_testing {
 namespace {
 
 double sample(const Fill& fill, DType dtype, double uniform) {
@@ -135,4 +135,4 @@ std::string first_difference(const ReferenceTensor& actual, const std::vector<do
   return {};
 }
 
-}  // namespace tessera::testing
+}  // namespace tessera::operator_testing

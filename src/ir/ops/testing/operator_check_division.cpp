@@ -10,7 +10,7 @@
 #include "ir/ops/testing/operator_check_run.h"
 #include "kernels/bind.h"
 
-namespace tessera::testing {
+namespace tessera::operator_testing {
 namespace {
 
 using ::testing::AssertionFailure;
@@ -296,4 +296,4 @@ AssertionResult check_division(const Operator& op, const OperatorCase& given) {
   return AssertionSuccess();
 }
 
-}  // namespace tessera::testing
+}  // namespace tessera::operator_testing

@@ -7,7 +7,7 @@
 #include "ir/ops/operator_rule.h"
 #include "ir/ops/testing/operator_check_run.h"
 
-namespace tessera::testing {
+namespace tessera::operator_testing {
 namespace {
 
 using ::testing::AssertionFailure;
@@ -199,4 +199,4 @@ AssertionResult check_linearity(const Operator& op, const OperatorCase& given) {
   return AssertionSuccess();
 }
 
-}  // namespace tessera::testing
+}  // namespace tessera::operator_testing

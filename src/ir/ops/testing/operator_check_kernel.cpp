@@ -5,7 +5,7 @@
 #include "ir/ops/testing/operator_check_run.h"
 #include "kernels/reference/reference.h"
 
-namespace tessera::testing {
+namespace tessera::operator_testing {
 namespace {
 
 using ::testing::AssertionFailure;
@@ -106,4 +106,4 @@ AssertionResult check_operator(const OperatorCase& given) {
   return AssertionSuccess();
 }
 
-}  // namespace tessera::testing
+}  // namespace tessera::operator_testing

@@ -8,7 +8,7 @@
 #include "ir/ops/internal/rounding.h"
 #include "ir/ops/testing/operator_check.h"
 
-namespace tessera::testing {
+namespace tessera::operator_testing {
 
 Fill fill_of(const OperatorCase& given, size_t input);
 /// A tensor whose elements are sampled under (key, stream).
@@ -43,4 +43,4 @@ std::vector<double> held(ReferenceTensor result);
 std::string first_difference(const ReferenceTensor& actual, const std::vector<double>& expected,
                              const std::vector<double>& tolerance);
 
-}  // namespace tessera::testing
+}  // namespace tessera::operator_testing

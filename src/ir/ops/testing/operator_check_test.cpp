@@ -7,7 +7,7 @@
 #include "ir/ops/builder.h"
 #include "ir/ops/testing/operator_cases.h"
 
-namespace tessera::testing {
+namespace tessera::operator_testing {
 namespace {
 
 class EveryOperator : public ::testing::TestWithParam<OperatorCase> {
@@ -188,4 +188,4 @@ TEST(OperatorCheck, FindsAClaimOfLinearityThatIsFalse) {
 }
 
 }  // namespace
-}  // namespace tessera::testing
+}  // namespace tessera::operator_testing

@@ -2,7 +2,7 @@
 #include "base/testing/tensor_types.h"
 #include "ir/ops/testing/operator_cases.h"
 
-namespace tessera::testing {
+namespace tessera::operator_testing {
 namespace {
 
 using SpatialCasesCases = std::vector<OperatorCase>;
@@ -128,4 +128,4 @@ std::vector<OperatorCase> large_spatial_cases() {
   return cases;
 }
 
-}  // namespace tessera::testing
+}  // namespace tessera::operator_testing

@@ -91,10 +91,10 @@ class Lowering {
     return held;
   }
 
-  int nearest_of(ValueId value, const DistAttr& wanted, Role role) {
+  int cheapest_source_of(ValueId value, const DistAttr& wanted, Role role) {
     const std::vector<int> sources = sources_of(value, wanted, role);
     ensure(!sources.empty(), "no placement of '" + graph_.value(value).name + "' becomes another");
-    return sources[nearest(plans_, graph_.type(value), placements_of(sources), wanted)];
+    return sources[cheapest_source(plans_, graph_.type(value), placements_of(sources), wanted)];
   }
 
   /// The register that holds the value as `wanted`: there is one already, or exchanges make it.
@@ -109,8 +109,8 @@ class Lowering {
       return exchange(value, get(value, whole, role), wanted, role);
     }
     if (const std::optional<DistAttr> first = made_first(value, wanted, role, sources))
-      exchange(value, nearest_of(value, *first, role), *first, role);
-    return exchange(value, nearest_of(value, wanted, role), wanted, role);
+      exchange(value, cheapest_source_of(value, *first, role), *first, role);
+    return exchange(value, cheapest_source_of(value, wanted, role), wanted, role);
   }
 
   std::optional<DistAttr> made_first(ValueId value, const DistAttr& wanted, Role role,

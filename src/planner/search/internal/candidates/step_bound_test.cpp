@@ -95,7 +95,7 @@ TEST(StepBound, OfAPipelineIncludesItsBubble) {
                                                         std::vector<Rank>{0})},
                  {"last", std::make_shared<const Mesh>(Shape{1}, std::vector<std::string>{"x"},
                                                        std::vector<Rank>{1})}};
-  plan.marks = {stage("a", "first"), stage("b", "last")};
+  plan.marks = {tessera::stage("a", "first"), tessera::stage("b", "last")};
   const BoundAndStep found = bound_and_step({graph, cluster}, plan);
   EXPECT_LE(found.bound, found.step);
   EXPECT_GT(found.bound.value(), 1.99 * found.kernels.value());
