@@ -15,14 +15,14 @@
 namespace tessera {
 namespace {
 
-struct Case {
+struct ClusteredSearchCase {
   std::string model, mesh;
 };
-std::ostream& operator<<(std::ostream& out, const Case& item) {
+std::ostream& operator<<(std::ostream& out, const ClusteredSearchCase& item) {
   return out << item.model << " on " << item.mesh;
 }
 
-class ClusteredSearch : public testing::TestWithParam<Case> {};
+class ClusteredSearch : public testing::TestWithParam<ClusteredSearchCase> {};
 
 /// Devices of which exchanges are dear, or kernels.
 std::vector<ClusterDescription> clusters() {
@@ -52,8 +52,8 @@ TEST_P(ClusteredSearch, FindsPlacementsWithin2PercentOfThoseOfSingleOps) {
   }
 }
 
-std::vector<Case> cases() {
-  std::vector<Case> list;
+std::vector<ClusteredSearchCase> clustered_search_cases() {
+  std::vector<ClusteredSearchCase> list;
   for (const std::string model :
        {"mlp", "image_mlp", "gpt", "gpt_markov", "gpt_tied", "bert", "lstm", "gru", "two_tower",
         "unet", "encoder_decoder", "llama", "resnet20"})
@@ -63,7 +63,7 @@ std::vector<Case> cases() {
   return list;
 }
 
-INSTANTIATE_TEST_SUITE_P(Configurations, ClusteredSearch, testing::ValuesIn(cases()));
+INSTANTIATE_TEST_SUITE_P(Configurations, ClusteredSearch, testing::ValuesIn(clustered_search_cases()));
 
 }  // namespace
 }  // namespace tessera

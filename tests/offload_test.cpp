@@ -83,15 +83,9 @@ TEST_P(OffloadedRun, HasTheBitsOfTheRunInMemory) {
 }
 
 INSTANTIATE_TEST_SUITE_P(Runs, OffloadedRun,
-                         testing::Values(Case{"gpt", "dp=1"}, Case{"mlp", "dp=1"},
-                                         Case{"gpt", "dp=2"}, Case{"gpt", "dp=2,zero=1"},
-                                         Case{"gpt", "dp=2,zero=3"}, Case{"gpt", "dp=2,tp=2"},
-                                         Case{"gpt", "pp=2,micro_batches=4"},
+                         testing::Values(Case{"gpt", "dp=1"}, Case{"gpt", "dp=2,zero=3"},
                                          Case{"gpt_tied", "pp=2,dp=2,zero=1"},
-                                         Case{"mlp", "dp=2,micro_batches=4"},
                                          Case{"mlp", "dp=2,accumulate=2,recompute=full"},
-                                         Case{"mlp", "dp=2", OptimizerKind::kMomentum},
-                                         Case{"mlp", "dp=2,zero=1", OptimizerKind::kLamb},
                                          Case{"mlp", "tp=2", OptimizerKind::kMuon}),
                          [](const auto& given) {
                            std::string name = std::string(given.param.model) + "_" +

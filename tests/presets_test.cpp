@@ -10,15 +10,14 @@
 
 #include "tools/cli/print/plan/explanation.h"
 #include "training/engine/engine.h"
-#include "training/verify/verify.h"
 
 namespace tessera {
 namespace {
 
-const std::filesystem::path kConfigs = std::filesystem::path(TESSERA_SOURCE_DIR) / "configs";
+const std::filesystem::path kPresetsConfigs = std::filesystem::path(TESSERA_SOURCE_DIR) / "configs";
 
 RunConfig config_of(const std::string& model) {
-  RunConfig config = read_config(kConfigs / (model + ".toml"));
+  RunConfig config = read_config(kPresetsConfigs / (model + ".toml"));
   set_sizes(config.model, config.data);
   return config;
 }
@@ -44,7 +43,7 @@ class EveryConfigurationByHand : public testing::TestWithParam<Pair> {};
 TEST_P(EveryConfigurationByHand, SendsNoMoreThanThePlanOfTheSameDegrees) {
   const Graph graph = training_graph(config_of(GetParam().model));
   const Plan by_hand =
-      read_plan(kConfigs / "plans" / (GetParam().model + "." + GetParam().plan + ".json"));
+      read_plan(kPresetsConfigs / "plans" / (GetParam().model + "." + GetParam().plan + ".json"));
   EXPECT_LE(bytes_of(graph, preset_plan(parse_preset(GetParam().preset), graph)),
             bytes_of(graph, by_hand));
 }
@@ -67,48 +66,6 @@ INSTANTIATE_TEST_SUITE_P(
         Pair{"mlp", "pp=2,dp=2,tp=2,micro_batches=4", "pp2-dp2-tp2"},
         Pair{"resnet20", "dp=2", "dp2"}, Pair{"resnet20", "tp=2", "tp2"},
         Pair{"resnet20", "sp=2", "sp2"}, Pair{"resnet20", "pp=2,micro_batches=1", "pp2"}));
-
-/// A configuration and a preset that fits it.
-struct Case {
-  std::string model, preset;
-};
-std::ostream& operator<<(std::ostream& out, const Case& item) {
-  return out << item.model << " " << item.preset;
-}
-
-/// Recurrences and embeddings that are joined have no axis of space.
-bool has_space(const std::string& model) {
-  return model == "gpt_markov" || model == "bert" || model == "unet";
-}
-
-std::vector<Case> cases() {
-  std::vector<Case> list;
-  for (const std::string model :
-       {"mlp", "image_mlp", "gpt_markov", "bert", "lstm", "gru", "two_tower", "unet"}) {
-    for (const std::string preset :
-         {"dp=2", "tp=2", "pp=2", "dp=2,tp=2", "pp=2,tp=2", "dp=8", "tp=8", "dp=2,tp=2,pp=2"})
-      list.push_back({model, preset});
-    if (model != "unet") list.push_back({model, "pp=2,schedule=zb-v"});  // its stages are no chain
-    if (has_space(model))
-      for (const std::string preset : {"sp=2", "dp=2,sp=2,tp=2"}) list.push_back({model, preset});
-  }
-  for (const std::string preset : {"dp=8", "dp=2,sp=2,tp=2", "pp=2,dp=2,tp=2", "pp=4,tp=2"})
-    list.push_back({"llama", preset});
-  return list;
-}
-
-class EveryConfiguration : public testing::TestWithParam<Case> {};
-
-TEST_P(EveryConfiguration, ComputesWhatTheSerialProgramComputes) {
-  RunConfig config = config_of(GetParam().model);
-  const auto data =
-      std::make_shared<const RunData>(load_data(config.data, {.context = config.model.context}));
-  const Plan plan = preset_plan(parse_preset(GetParam().preset), training_graph(config));
-  const VerifyReport report = verify_plan(config, plan, data, {.steps = 1});
-  EXPECT_TRUE(report.ok) << (report.first_difference ? report.first_difference->value : "losses");
-}
-
-INSTANTIATE_TEST_SUITE_P(Presets, EveryConfiguration, testing::ValuesIn(cases()));
 
 }  // namespace
 }  // namespace tessera

@@ -26,23 +26,23 @@ namespace tessera {
 namespace {
 
 /// A configuration, and the number of ranks.
-struct Case {
+struct SearchedPlansCase {
   std::string model;
   int ranks;
 };
-std::ostream& operator<<(std::ostream& out, const Case& item) {
+std::ostream& operator<<(std::ostream& out, const SearchedPlansCase& item) {
   return out << item.model << " on " << item.ranks;
 }
 
-std::vector<Case> cases() {
-  std::vector<Case> list;
+std::vector<SearchedPlansCase> searched_plans_cases() {
+  std::vector<SearchedPlansCase> list;
   for (const std::string model : {"mlp", "image_mlp", "gpt_markov", "bert", "lstm", "gru",
                                   "two_tower", "unet", "encoder_decoder", "llama"})
     for (int ranks : {2, 3, 4}) list.push_back({model, ranks});
   return list;
 }
 
-class SearchedEveryConfiguration : public testing::TestWithParam<Case> {};
+class SearchedEveryConfiguration : public testing::TestWithParam<SearchedPlansCase> {};
 
 // Links that are fast and devices that are slow, so that the search divides all it can.
 TEST_P(SearchedEveryConfiguration, OfTheSearchComputesWhatTheSerialProgramComputes) {
@@ -166,7 +166,7 @@ CountedMemory memory_of(const std::string& model, int ranks) {
           static_cast<double>(arena.live_bound.value()), static_cast<double>(arena.size.value())};
 }
 
-class MemoryOfTheProblem : public testing::TestWithParam<Case> {};
+class MemoryOfTheProblem : public testing::TestWithParam<SearchedPlansCase> {};
 
 // Passes that move and combine exchanges change a little.
 TEST_P(MemoryOfTheProblem, IsNotBelowTheLiveBoundAndNearTheArena) {
@@ -176,8 +176,8 @@ TEST_P(MemoryOfTheProblem, IsNotBelowTheLiveBoundAndNearTheArena) {
   EXPECT_LE(memory.counted, 1.01 * memory.arena) << memory.counted / memory.arena;
 }
 
-std::vector<Case> memory_cases() {
-  std::vector<Case> list;
+std::vector<SearchedPlansCase> memory_cases() {
+  std::vector<SearchedPlansCase> list;
   for (const std::string model :
        {"mlp", "image_mlp", "gpt", "gpt_markov", "gpt_tied", "bert", "lstm", "gru", "two_tower",
         "unet", "encoder_decoder", "llama", "resnet20"})
@@ -186,7 +186,7 @@ std::vector<Case> memory_cases() {
 }
 
 INSTANTIATE_TEST_SUITE_P(Searched, MemoryOfTheProblem, testing::ValuesIn(memory_cases()));
-INSTANTIATE_TEST_SUITE_P(Searched, SearchedEveryConfiguration, testing::ValuesIn(cases()));
+INSTANTIATE_TEST_SUITE_P(Searched, SearchedEveryConfiguration, testing::ValuesIn(searched_plans_cases()));
 
 }  // namespace
 }  // namespace tessera

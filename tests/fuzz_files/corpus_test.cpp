@@ -47,7 +47,7 @@ std::string mutant_of(std::string text, std::mt19937& random) {
   return text;
 }
 
-std::span<const std::byte> bytes_of(const std::string& text) {
+std::span<const std::byte> corpus_bytes_of(const std::string& text) {
   return std::as_bytes(std::span<const char>(text.data(), text.size()));
 }
 
@@ -57,14 +57,14 @@ TEST_P(Files, OfTheCorpusAreReadOrRefused) {
   const std::vector<std::string> corpus = corpus_of(GetParam().name);
   ASSERT_FALSE(corpus.empty());
   for (const std::string& text : corpus)
-    EXPECT_NO_THROW(read_anything(GetParam(), bytes_of(text))) << text.substr(0, 2000);
+    EXPECT_NO_THROW(read_anything(GetParam(), corpus_bytes_of(text))) << text.substr(0, 2000);
 }
 
 TEST_P(Files, OneOfTheCorpusIsRead) {
   const std::vector<std::string> corpus = corpus_of(GetParam().name);
   EXPECT_TRUE(std::any_of(corpus.begin(), corpus.end(), [&](const std::string& text) {
     try {
-      GetParam().read(bytes_of(text));
+      GetParam().read(corpus_bytes_of(text));
       return true;
     } catch (const std::exception&) {
       return false;
@@ -77,7 +77,7 @@ TEST_P(Files, LikeThoseOfTheCorpusAreReadOrRefused) {
   std::mt19937 random(20261123);
   for (int i = 0; i < kMutantsOfReader; ++i) {
     const std::string text = mutant_of(corpus[random() % corpus.size()], random);
-    ASSERT_NO_THROW(read_anything(GetParam(), bytes_of(text))) << "mutant " << i << ":\n"
+    ASSERT_NO_THROW(read_anything(GetParam(), corpus_bytes_of(text))) << "mutant " << i << ":\n"
                                                                << text.substr(0, 2000);
   }
 }

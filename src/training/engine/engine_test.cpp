@@ -31,78 +31,17 @@ std::string test_name(const testing::TestParamInfo<ModelAndPlan>& given) {
   return name;
 }
 
-class EveryPlan : public testing::TestWithParam<ModelAndPlan> {};
-
-TEST_P(EveryPlan, ComputesWhatTheSerialProgramComputes) {
-  const auto& [model, plan] = GetParam();
-  const int64_t steps = model == "gpt" || model == "mlp" ? 20 : 4;
-  const VerifyReport report =
-      verify_plan(tiny_run(model), plan_of(model, plan), small_text(), {.steps = steps});
-  EXPECT_TRUE(report.ok);
-  if (report.first_difference) {
-    const Difference& d = *report.first_difference;
-    ADD_FAILURE() << "step " << d.step << " op " << d.op << " value " << d.value << " "
-                  << d.placement << " [" << d.index << "] " << d.distributed << " serial "
-                  << d.serial << " tolerance " << d.tolerance;
+// The conformance program has two steps of many plans of presets; these are longer, by marks.
+TEST(Verify, OfTwentyStepsUnderMarksFindsNoDifference) {
+  for (const auto& [model, plan] :
+       {ModelAndPlan{"gpt", "dp3:1-tp2"}, {"mlp", "pp2-dp2-m8"}, {"two_tower", "pp3-m4"}}) {
+    const VerifyReport report =
+        verify_plan(tiny_run(model), plan_of(model, plan), small_text(), {.steps = 20});
+    EXPECT_TRUE(report.ok) << model << " " << plan << " "
+                           << (report.first_difference ? report.first_difference->value : "");
+    EXPECT_EQ(report.losses.size(), 20u);
   }
-  EXPECT_GT(report.exact_tensors, 0);
-  EXPECT_EQ(report.losses.size(), static_cast<size_t>(steps));
 }
-
-INSTANTIATE_TEST_SUITE_P(
-    Plans, EveryPlan,
-    testing::Values(std::pair{"gpt", "serial"}, std::pair{"gpt", "dp4"}, std::pair{"gpt", "tp4"},
-                    std::pair{"gpt", "dp2-tp2"}, std::pair{"gpt", "dp3"}, std::pair{"gpt", "pp2"},
-                    std::pair{"gpt", "pp2-dp2"}, std::pair{"gpt", "pp2-dp2-tp2"},
-                    std::pair{"mlp", "pp2"}, std::pair{"mlp", "pp2-dp2"},
-                    std::pair{"gpt", "serial-m4"}, std::pair{"gpt", "pp2-m2"},
-                    std::pair{"gpt", "pp2-dp2-m4"}, std::pair{"gpt", "pp2-dp2-tp2-m8"},
-                    std::pair{"mlp", "pp2-m8"}, std::pair{"mlp", "serial"}, std::pair{"mlp", "dp4"},
-                    std::pair{"mlp", "tp4"}, std::pair{"mlp", "dp2-tp2"}),
-    test_name);
-
-// Rows 2:1 and 3:1, heads and columns 2:1, and both with micro-batches and stages.
-INSTANTIATE_TEST_SUITE_P(
-    Weights, EveryPlan,
-    testing::Values(ModelAndPlan{"gpt", "dp2:1"}, ModelAndPlan{"gpt", "tp2:1"},
-                    ModelAndPlan{"gpt", "dp3:1-tp2"}, ModelAndPlan{"gpt", "dp2:1-tp1:2-m2"},
-                    ModelAndPlan{"gpt", "pp2-dp2:1-m2"}, ModelAndPlan{"mlp", "dp2:1"},
-                    ModelAndPlan{"mlp", "dp3:1-tp2"}, ModelAndPlan{"mlp", "tp1:2:1"},
-                    ModelAndPlan{"llama", "tp2:1"}, ModelAndPlan{"encoder_decoder", "dp2:1-tp2:1"}),
-    test_name);
-
-INSTANTIATE_TEST_SUITE_P(HalfBlocks, EveryPlan, testing::Values(ModelAndPlan{"gpt", "pp4-m4"}),
-                         test_name);
-
-INSTANTIATE_TEST_SUITE_P(TiedGpt, EveryPlan,
-                         testing::Values(ModelAndPlan{"gpt_tied", "serial"},
-                                         ModelAndPlan{"gpt_tied", "pp2-m4"},
-                                         ModelAndPlan{"gpt_tied", "pp2-dp2-m2"},
-                                         ModelAndPlan{"gpt_tied", "pp2-dp2-tp2"}),
-                         test_name);
-
-INSTANTIATE_TEST_SUITE_P(Llama, EveryPlan,
-                         testing::Values(ModelAndPlan{"llama", "serial-m2"},
-                                         ModelAndPlan{"llama", "pp2-m8"},
-                                         ModelAndPlan{"llama", "tp4"}, ModelAndPlan{"llama", "tp3"},
-                                         ModelAndPlan{"llama", "pp2-dp2"},
-                                         ModelAndPlan{"llama", "pp2-dp2-tp2-m4"}),
-                         test_name);
-
-INSTANTIATE_TEST_SUITE_P(TwoTower, EveryPlan,
-                         testing::Values(ModelAndPlan{"two_tower", "serial"},
-                                         ModelAndPlan{"two_tower", "pp2"},
-                                         ModelAndPlan{"two_tower", "pp3-m4"},
-                                         ModelAndPlan{"two_tower", "pp2-dp2-m8"},
-                                         ModelAndPlan{"two_tower", "pp2-dp2-tp2-m2"}),
-                         test_name);
-
-INSTANTIATE_TEST_SUITE_P(EncoderDecoder, EveryPlan,
-                         testing::Values(ModelAndPlan{"encoder_decoder", "serial"},
-                                         ModelAndPlan{"encoder_decoder", "pp2-m2"},
-                                         ModelAndPlan{"encoder_decoder", "pp2-dp2-m4"},
-                                         ModelAndPlan{"encoder_decoder", "pp2-dp2-tp2"}),
-                         test_name);
 
 /// Operands that ops called `<prefix>...` need in another placement than they have, and results
 /// that are kept in another placement than they are produced.

@@ -3,10 +3,8 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
-#include <cmath>
 #include <cstring>
 #include <map>
-#include <tuple>
 
 #include "kernels/element_types.h"
 #include "planner/presets/presets.h"
@@ -28,64 +26,10 @@ Plan precision_preset(const RunConfig& config, const std::string& text) {
   return preset_plan(parse_preset(text), training_graph(config));
 }
 
-// ---- results ----
-
-struct Run {
-  const char* model;
-  const char* plan;
-};
-
-class EveryNarrowRun : public testing::TestWithParam<std::tuple<Run, DType>> {};
-
-TEST_P(EveryNarrowRun, ComputesWhatTheSerialProgramOfThePrecisionComputes) {
-  const auto& [run, dtype] = GetParam();
-  const RunConfig config = run_in(dtype, run.model);
-  const VerifyReport report =
-      verify_plan(config, precision_preset(config, run.plan), small_text(), {.steps = 2});
-  EXPECT_TRUE(report.ok) << (report.first_difference ? report.first_difference->value : "");
-}
-
-INSTANTIATE_TEST_SUITE_P(
-    Runs, EveryNarrowRun,
-    testing::Combine(
-        testing::Values(Run{"mlp", "dp=4"}, Run{"mlp", "dp=2,tp=2"}, Run{"gpt", "dp=2,tp=2"},
-                        Run{"gpt", "tp=4"}, Run{"gpt", "pp=2,dp=2,micro_batches=2"},
-                        Run{"gpt", "dp=2,micro_batches=2,recompute=full"},
-                        Run{"gpt", "dp=4,zero=3"}, Run{"gpt", "dp=2,tp=2,sp=2,zero=1"},
-                        Run{"gpt_tied", "pp=2,dp=2"}, Run{"llama", "dp=2,tp=2,micro_batches=2"},
-                        Run{"llama", "pp=2,tp=2"}, Run{"bert", "dp=2,tp=2"}, Run{"lstm", "dp=2"}),
-        testing::Values(DType::kBF16, DType::kF16)),
-    [](const auto& given) {
-      const Run& run = std::get<0>(given.param);
-      std::string name = std::string(run.model) + "_" + run.plan + "_" +
-                         std::string(to_text(std::get<1>(given.param)));
-      for (char& letter : name)
-        if (!std::isalnum(static_cast<unsigned char>(letter))) letter = '_';
-      return name;
-    });
-
 RunConfig with_gradients_in_16_bits(RunConfig config) {
   config.train.precision.gradients = DType::kBF16;
   return config;
 }
-
-class NarrowGradients : public testing::TestWithParam<Run> {};
-
-TEST_P(NarrowGradients, AreThoseOfTheSerialProgramOfThePrecision) {
-  const RunConfig config = with_gradients_in_16_bits(run_in(DType::kBF16, GetParam().model));
-  const VerifyReport report =
-      verify_plan(config, precision_preset(config, GetParam().plan), small_text(), {.steps = 2});
-  EXPECT_TRUE(report.ok) << (report.first_difference ? report.first_difference->value : "");
-}
-
-INSTANTIATE_TEST_SUITE_P(Runs, NarrowGradients,
-                         testing::Values(Run{"gpt", "dp=4"}, Run{"gpt", "dp=2,tp=2"},
-                                         Run{"gpt", "dp=2,zero=2,micro_batches=4"},
-                                         Run{"gpt", "dp=2,tp=2,zero=1,micro_batches=2"},
-                                         Run{"gpt_tied", "pp=2,dp=2"},
-                                         Run{"gpt_tied", "pp=2,dp=2,zero=2,micro_batches=2"},
-                                         Run{"gpt_tied", "dp=2,zero=2,accumulate=4"},
-                                         Run{"llama", "dp=4,zero=3,recompute=full"}));
 
 // The perturbed serial run, from which the tolerance of losses follows, changes its state in each
 // step as rounding changed it in the first one. Second moments that become smaller than the change

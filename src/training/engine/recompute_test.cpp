@@ -7,7 +7,6 @@
 
 #include "compiler/lower/recompute_choice.h"
 #include "training/engine/testing/runs.h"
-#include "training/verify/verify.h"
 
 namespace tessera {
 namespace {
@@ -42,66 +41,11 @@ Bytes limit_of(const RecomputeGiven& given) {
   throw InternalError("no share of what is kept can be a limit");
 }
 
-std::vector<float> losses_of(const RecomputeGiven& given, const Recompute& recompute) {
-  Engine engine(tiny_run(given.model), plan_with(given, recompute), small_text());
-  std::vector<float> losses;
-  for (int i = 0; i < 4; ++i) losses.push_back(engine.step().loss);
-  return losses;
-}
-
 Recompute recompute_of(const RecomputeGiven& given) {
   Recompute recompute = given.recompute;
   if (recompute.kind == Recompute::Kind::kAuto) recompute.limit = limit_of(given);
   return recompute;
 }
-
-class EveryRecompute : public testing::TestWithParam<RecomputeGiven> {};
-
-TEST_P(EveryRecompute, ComputesWhatTheSerialProgramComputes) {
-  const VerifyReport report =
-      verify_plan(tiny_run(GetParam().model), plan_with(GetParam(), recompute_of(GetParam())),
-                  small_text(), {.steps = 2});
-  EXPECT_TRUE(report.ok) << (report.first_difference ? report.first_difference->value : "");
-}
-
-TEST_P(EveryRecompute, HasTheLossesOfTheRunThatKeepsEverythingToTheLastBit) {
-  EXPECT_EQ(losses_of(GetParam(), recompute_of(GetParam())), losses_of(GetParam(), {}));
-}
-
-std::vector<RecomputeGiven> recompute_all_given() {
-  std::vector<RecomputeGiven> all;
-  const auto add = [&](const std::string& model, const std::vector<std::string>& plans) {
-    for (const std::string& plan : plans)
-      for (const Recompute& recompute :
-           {Recompute{Recompute::Kind::kSelective}, Recompute{Recompute::Kind::kFull},
-            Recompute{Recompute::Kind::kAuto}, Recompute{Recompute::Kind::kPatterns, {"*"}}}) {
-        // The time steps of cells are one block whose results are needed all along: seconds.
-        if (model == "lstm" && recompute.kind == Recompute::Kind::kAuto) continue;
-        all.push_back({model, plan, recompute});
-      }
-  };
-  add("gpt", {"serial", "serial-m4", "dp2-tp2", "pp2-m4", "pp4-m8"});
-  add("gpt_tied", {"pp2-dp2-m2"});
-  add("llama", {"tp2", "pp2-dp2-m4"});
-  add("bert", {"dp2"});
-  add("mlp", {"dp2-tp2"});
-  add("lstm", {"serial", "dp2"});
-  add("encoder_decoder", {"pp2-m4"});
-  add("two_tower", {"pp3-m4"});
-  return all;
-}
-
-std::string recompute_name_of(const testing::TestParamInfo<RecomputeGiven>& info) {
-  constexpr std::string_view kNames[] = {"none", "selective", "full", "auto", "everything"};
-  std::string name = info.param.model + "_" + info.param.plan + "_";
-  name += kNames[static_cast<size_t>(info.param.recompute.kind)];
-  for (char& letter : name)
-    if (letter == '-') letter = '_';
-  return name;
-}
-
-INSTANTIATE_TEST_SUITE_P(Runs, EveryRecompute, testing::ValuesIn(recompute_all_given()),
-                         recompute_name_of);
 
 /// Its activations take far more than its parameters.
 RunConfig large_batch(int64_t layers) {

@@ -1,6 +1,5 @@
 // Presets that divide the state of the optimizer, and the parameters, over data-parallel ranks, in
 // whole runs.
-#include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
 #include <set>
@@ -8,7 +7,6 @@
 #include "planner/presets/presets.h"
 #include "simulator/step/rank_traffic.h"
 #include "training/engine/testing/runs.h"
-#include "training/verify/verify.h"
 
 namespace tessera {
 namespace {
@@ -16,39 +14,6 @@ namespace {
 Plan zero_preset(const RunConfig& config, const std::string& text) {
   return preset_plan(parse_preset(text), training_graph(config));
 }
-
-class EveryZero : public testing::TestWithParam<std::pair<const char*, const char*>> {};
-
-TEST_P(EveryZero, ComputesWhatTheSerialProgramComputes) {
-  const auto& [model, text] = GetParam();
-  const RunConfig config = tiny_run(model);
-  const VerifyReport report =
-      verify_plan(config, zero_preset(config, text), small_text(), {.steps = 2});
-  EXPECT_TRUE(report.ok) << (report.first_difference ? report.first_difference->value : "");
-}
-
-INSTANTIATE_TEST_SUITE_P(
-    Runs, EveryZero,
-    testing::Values(std::pair("gpt", "dp=4,zero=1"), std::pair("gpt", "dp=4,zero=3"),
-                    std::pair("gpt", "dp=2,tp=2,zero=1"), std::pair("gpt", "dp=2,tp=2,zero=3"),
-                    std::pair("gpt", "dp=2,zero=1,micro_batches=4"),
-                    std::pair("gpt", "dp=4,zero=2"),
-                    std::pair("gpt", "dp=2,tp=2,zero=2,micro_batches=4"),
-                    std::pair("gpt_tied", "pp=2,dp=2,zero=2"),
-                    std::pair("gpt", "pp=2,dp=2,zero=2,micro_batches=2,accumulate=2"),
-                    std::pair("llama", "dp=3,zero=2,micro_batches=2,recompute=full"),
-                    std::pair("bert", "dp=2,sp=2,zero=2,micro_batches=2"),
-                    std::pair("gpt", "dp=2,zero=3,micro_batches=4,recompute=selective"),
-                    std::pair("gpt", "pp=2,dp=2,zero=1,recompute=full"),
-                    std::pair("gpt_tied", "pp=2,dp=2,zero=3"), std::pair("llama", "dp=3,zero=3"),
-                    std::pair("bert", "dp=2,sp=2,zero=1"), std::pair("lstm", "dp=4,zero=3"),
-                    std::pair("mlp", "dp=2,tp=2,zero=3,recompute=full")),
-    [](const auto& given) {
-      std::string name = std::string(given.param.first) + "_" + given.param.second;
-      for (char& letter : name)
-        if (!std::isalnum(static_cast<unsigned char>(letter))) letter = '_';
-      return name;
-    });
 
 struct Held {
   double parameters = 0, state = 0;  // elements of rank 0

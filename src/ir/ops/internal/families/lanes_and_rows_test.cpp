@@ -1,5 +1,5 @@
 // Rules, offsets, work and refusals of the operators along a dim, of n-D indices and of groups.
-// operator_cases_test has their values and gradients.
+// operator_cases has their values and gradients.
 #include "base/testing/error.h"
 #include "base/testing/tensor_types.h"
 #include "ir/ops/builder.h"
