@@ -63,7 +63,8 @@ std::vector<ClusteredSearchCase> clustered_search_cases() {
   return list;
 }
 
-INSTANTIATE_TEST_SUITE_P(Configurations, ClusteredSearch, testing::ValuesIn(clustered_search_cases()));
+INSTANTIATE_TEST_SUITE_P(Configurations, ClusteredSearch,
+                         testing::ValuesIn(clustered_search_cases()));
 
 }  // namespace
 }  // namespace tessera

@@ -291,7 +291,7 @@ ANY_WORD = re.compile(
     "|".join(rf"(?<![\w-])(?:{word})(?![\w-])" for word, *_ in FORMER_WORDS), re.IGNORECASE
 )
 # Files that refuse former names, and so name them.
-REFUSALS = re.compile(r"src/compiler/plan/plan(?:_test)?\.cpp|tests/errors/")
+REFUSALS = re.compile(r"src/compiler/plan/plan(?:_test)?\.cpp|tests/errors/|tests/planted_faults\.json")
 WORD_ENDINGS = {".h", ".cpp", ".md", ".py", ".toml", ".json", ".txt", ".cmake", ".pml"}
 
 

@@ -89,7 +89,7 @@ WRONG = [
     ({"tier": "soak"}, "tier soak does not run"),
     ({"found_by": "A.FindsThat"}, "no test case is called A.FindsThat"),
     ({"found_by": "All/B.Finds/Gone"}, "no parameter of B.Finds is called Gone"),
-    ({"found_by": "c_test.py:a circle"}, "no c_test.py has 'a circle'"),
+    ({"found_by": "c_test.py:a line"}, "no c_test.py has 'a line'"),
     ({"planted": "gone_test.cpp"}, "no file is called gone_test.cpp"),
     ({"more": 1}, "has the keys"),
 ]

@@ -186,7 +186,8 @@ std::vector<SearchedPlansCase> memory_cases() {
 }
 
 INSTANTIATE_TEST_SUITE_P(Searched, MemoryOfTheProblem, testing::ValuesIn(memory_cases()));
-INSTANTIATE_TEST_SUITE_P(Searched, SearchedEveryConfiguration, testing::ValuesIn(searched_plans_cases()));
+INSTANTIATE_TEST_SUITE_P(Searched, SearchedEveryConfiguration,
+                         testing::ValuesIn(searched_plans_cases()));
 
 }  // namespace
 }  // namespace tessera

@@ -1,5 +1,5 @@
-// The simulator on compiled plans: folded ranks take the times of all ranks, to the nanosecond, and
-// both those of the actors one by one.
+// The simulator on compiled plans: representative ranks take the times of all ranks, to the
+// nanosecond, and both those of the actors one by one.
 #include <gtest/gtest.h>
 
 #include <filesystem>

@@ -165,10 +165,11 @@ Graph sleeping_graph(const std::vector<StageWork>& stages, int64_t micro_batches
   Graph graph(sleeping_operators());
   Builder b(graph);
   const ValueId x = b.input("x", pipeline_f32({micro_batches, width}));
-  std::vector<ValueId> weights = {b.variable("first", pipeline_f32({width}), Initializer::normal(0, 1))};
+  std::vector<ValueId> weights = {
+      b.variable("first", pipeline_f32({width}), Initializer::normal(0, 1))};
   // A variable in front, so that the first stage has an input gradient to make as well.
-  ValueId h =
-      b.broadcast_leading(weights.front(), pipeline_f32({micro_batches, width}).shape, "stage.0.spread");
+  ValueId h = b.broadcast_leading(weights.front(), pipeline_f32({micro_batches, width}).shape,
+                                  "stage.0.spread");
   h = b.add(x, h, "stage.0.first");
   for (size_t s = 0; s < stages.size(); ++s) {
     const std::string name = "stage." + std::to_string(s);

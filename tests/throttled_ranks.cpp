@@ -21,7 +21,8 @@ double cpu_seconds() {
 }
 
 ThrottledClock::duration duration_of(double seconds) {
-  return std::chrono::duration_cast<ThrottledClock::duration>(std::chrono::duration<double>(seconds));
+  return std::chrono::duration_cast<ThrottledClock::duration>(
+      std::chrono::duration<double>(seconds));
 }
 
 /// The operating system wakes a thread a little late, so the last part is spent polling the clock.

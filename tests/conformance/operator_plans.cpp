@@ -77,7 +77,8 @@ class ProgramWriter {
     const bool is_input = options_.batch_factor >= 0 ? begins_with(rule_, i, options_.batch_factor)
                                                      : !is_differentiable_ || !is_float(type.dtype);
     const std::string name = (is_input ? "x" : "w") + std::to_string(i);
-    const operator_testing::Fill fill = i < given_.fills.size() ? given_.fills[i] : operator_testing::Fill{};
+    const operator_testing::Fill fill =
+        i < given_.fills.size() ? given_.fills[i] : operator_testing::Fill{};
     program_.fills[name] = {.whole = !is_float(type.dtype), .low = fill.low, .high = fill.high};
     if (is_input) return builder.input(name, type);
     const bool is_trained = is_differentiable_ && is_float(type.dtype);

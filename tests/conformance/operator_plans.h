@@ -40,7 +40,8 @@ struct PlannedOperator {
 ///
 ///     w0 (variable) -> w0.made ----\                                   each differentiable operand
 ///     x1 (input)  ------------------- op -> op.read -> mean -> loss    is a trained variable
-std::vector<PlannedOperator> planned_operators(const operator_testing::OperatorCase& given, PlanKind kind);
+std::vector<PlannedOperator> planned_operators(const operator_testing::OperatorCase& given,
+                                               PlanKind kind);
 
 /// Cases of the operator, at most `count`, of which the first and the last are among all.
 ///   ensures  at least one: of an operator that only gradients use, a case of the forward operator

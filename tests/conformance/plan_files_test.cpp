@@ -10,8 +10,8 @@
 
 #include "actor_times.h"
 #include "compiler/lower/redundant_work.h"
-#include "simulator/clock/testing/symmetry_check.h"
 #include "simulator/clock/testing/machine_demands.h"
+#include "simulator/clock/testing/symmetry_check.h"
 #include "task_graph/tasks/arena_blocks.h"
 #include "test_name.h"
 #include "training/engine/engine.h"
@@ -120,10 +120,10 @@ void expect_representative_ranks(const std::shared_ptr<const TaskGraph>& tasks) 
       const Demands demands =
           machine_demands(*tasks, {.ranks_per_machine = overlaps ? 2 : 4, .slow_axis = slow_axis});
       const SymmetryCheck check = check_symmetry(tasks, demands,
-                                            {.steps = 2,
-                                             .barrier_between_steps = !overlaps,
-                                             .message = Seconds(overlaps ? 3e-7 : 0),
-                                             .prefetch_exchanges = overlaps});
+                                                 {.steps = 2,
+                                                  .barrier_between_steps = !overlaps,
+                                                  .message = Seconds(overlaps ? 3e-7 : 0),
+                                                  .prefetch_exchanges = overlaps});
       EXPECT_EQ(check.difference, "") << "slow axis " << slow_axis << ", overlaps " << overlaps;
     }
 }

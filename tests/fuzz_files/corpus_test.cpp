@@ -78,7 +78,7 @@ TEST_P(Files, LikeThoseOfTheCorpusAreReadOrRefused) {
   for (int i = 0; i < kMutantsOfReader; ++i) {
     const std::string text = mutant_of(corpus[random() % corpus.size()], random);
     ASSERT_NO_THROW(read_anything(GetParam(), corpus_bytes_of(text))) << "mutant " << i << ":\n"
-                                                               << text.substr(0, 2000);
+                                                                      << text.substr(0, 2000);
   }
 }
 
