@@ -1,5 +1,5 @@
 # tessera_module(LAYER/MODULE DEPENDS modules... [LIBRARIES targets...] [OPTIMIZATION flag]
-#                [TEST_LIBRARIES targets...] [SOAK patterns of tests...] [ALONE patterns of tests...])
+#                [TEST_LIBRARIES targets...] [CONFORMANCE patterns...] [SOAK patterns...] [ALONE patterns...])
 #   One folder of src/ as one library: every *.cpp below it, except tests, main.cpp, folders named testing
 #   and folders that are modules of their own. LAYER/MODULE is the path below src/.
 #   Headers in its folder internal/ are for the module alone.
@@ -8,10 +8,10 @@
 #   Other projects link it as tessera::LAYER_MODULE, from an installation or by add_subdirectory.
 #   The sources of its testing/ folder become the library tessera_LAYER_MODULE_testing, which only tests link.
 #   Its *_test.cpp become part of the test program of its layer, which links TEST_LIBRARIES besides.
-#   Cases that match one of the patterns SOAK (as of --gtest_filter) run in the tier `soak` only;
+#   Cases that match one of the patterns CONFORMANCE or SOAK (as of --gtest_filter) run in that tier;
 #   those that match ALONE run in a process of their own.
 function(tessera_module path)
-  cmake_parse_arguments(MODULE "" "OPTIMIZATION" "DEPENDS;LIBRARIES;TEST_LIBRARIES;SOAK;ALONE" ${ARGN})
+  cmake_parse_arguments(MODULE "" "OPTIMIZATION" "DEPENDS;LIBRARIES;TEST_LIBRARIES;CONFORMANCE;SOAK;ALONE" ${ARGN})
   string(REPLACE "/" "_" name ${path})
   file(GLOB_RECURSE sources CONFIGURE_DEPENDS ${PROJECT_SOURCE_DIR}/src/${path}/*.cpp)
   foreach(nested ${modules})
@@ -65,8 +65,9 @@ function(tessera_module path)
   endforeach()
   if(tests)
     set_property(GLOBAL APPEND PROPERTY tessera_test_libraries_of_${layer} ${test_libraries})
-    set_property(GLOBAL APPEND PROPERTY tessera_soak_of_${layer} ${MODULE_SOAK})
-    set_property(GLOBAL APPEND PROPERTY tessera_alone_of_${layer} ${MODULE_ALONE})
+    foreach(kind CONFORMANCE SOAK ALONE)
+      set_property(GLOBAL APPEND PROPERTY tessera_${kind}_of_${layer} ${MODULE_${kind}})
+    endforeach()
   endif()
 endfunction()
 
@@ -80,18 +81,20 @@ endfunction()
 function(tessera_layer_test layer shards)
   get_property(sources GLOBAL PROPERTY tessera_tests_of_${layer})
   get_property(libraries GLOBAL PROPERTY tessera_test_libraries_of_${layer})
-  get_property(soak GLOBAL PROPERTY tessera_soak_of_${layer})
-  get_property(alone GLOBAL PROPERTY tessera_alone_of_${layer})
+  foreach(kind CONFORMANCE SOAK ALONE)
+    get_property(${kind} GLOBAL PROPERTY tessera_${kind}_of_${layer})
+  endforeach()
   list(REMOVE_DUPLICATES libraries)
   tessera_test(${layer} TIER unit SHARDS ${shards} SOURCES ${sources} LIBRARIES ${libraries}
-               SOAK ${soak} ALONE ${alone})
+               CONFORMANCE ${CONFORMANCE} SOAK ${SOAK} ALONE ${ALONE})
 endfunction()
 
-# tessera_test(NAME TIER tier SHARDS n SOURCES files... LIBRARIES targets... [SOAK patterns...] [ALONE patterns...])
+# tessera_test(NAME TIER tier SHARDS n SOURCES files... LIBRARIES targets... [CONFORMANCE patterns...]
+#              [SOAK patterns...] [ALONE patterns...])
 #   The program NAME_test. ctest runs it n times, as TIER.NAME.1 to TIER.NAME.n with the label TIER, each time another
 #   share of its cases; a case that crashes or hangs is named and the others still run (tests/support/supervised_main.cpp).
-#   GoogleTest writes the result of each case to results/TIER.NAME.I.xml of the build folder. The cases that match SOAK
-#   are soak.NAME instead, with the label `soak`; those that match ALONE are one more share.
+#   GoogleTest writes the result of each case to results/TIER.NAME.I.xml of the build folder. The cases that match
+#   CONFORMANCE or SOAK are conformance.NAME.1 and soak.NAME.1 instead; those that match ALONE are one more share.
 set(TESSERA_CASE_SECONDS 300)
 set(TESSERA_SHARD_SECONDS 1500)
 if(TESSERA_SANITIZE)
@@ -99,25 +102,30 @@ if(TESSERA_SANITIZE)
   set(TESSERA_SHARD_SECONDS 20000)
 endif()
 function(tessera_test name)
-  cmake_parse_arguments(TEST "" "TIER;SHARDS" "SOURCES;LIBRARIES;SOAK;ALONE" ${ARGN})
+  cmake_parse_arguments(TEST "" "TIER;SHARDS" "SOURCES;LIBRARIES;CONFORMANCE;SOAK;ALONE" ${ARGN})
   add_executable(${name}_test ${TEST_SOURCES} ${PROJECT_SOURCE_DIR}/tests/support/supervised_main.cpp)
   target_link_libraries(${name}_test PRIVATE ${TEST_LIBRARIES})
   tessera_test_flags(${name}_test)
   tessera_use_units(${name}_test ${name}_test ${TEST_SOURCES})
   target_precompile_headers(${name}_test REUSE_FROM tessera_test_header)
-  string(REPLACE ";" ":" soak "${TEST_SOAK}")
-  string(REPLACE ";" ":" alone "${TEST_ALONE}")
+  foreach(kind CONFORMANCE SOAK ALONE)
+    string(REPLACE ";" ":" ${kind} "${TEST_${kind}}")
+  endforeach()
   math(EXPR last "${TEST_SHARDS} - 1")
   foreach(shard RANGE ${last})
     math(EXPR number "${shard} + 1")
-    tessera_add_shard(${TEST_TIER} ${name} ${number} "-${soak}:${alone}" GTEST_TOTAL_SHARDS=${TEST_SHARDS} GTEST_SHARD_INDEX=${shard})
+    tessera_add_shard(${TEST_TIER} ${name} ${number} "-${CONFORMANCE}:${SOAK}:${ALONE}"
+                      GTEST_TOTAL_SHARDS=${TEST_SHARDS} GTEST_SHARD_INDEX=${shard})
   endforeach()
-  if(alone)
+  if(ALONE)
     math(EXPR number "${TEST_SHARDS} + 1")
-    tessera_add_shard(${TEST_TIER} ${name} ${number} "${alone}")
+    tessera_add_shard(${TEST_TIER} ${name} ${number} "${ALONE}")
   endif()
-  if(soak)
-    tessera_add_shard(soak ${name} 1 "${soak}")
+  if(CONFORMANCE)
+    tessera_add_shard(conformance ${name} 1 "${CONFORMANCE}")
+  endif()
+  if(SOAK)
+    tessera_add_shard(soak ${name} 1 "${SOAK}")
   endif()
 endfunction()
 

@@ -18,7 +18,7 @@ from support import cases
 
 MAX_LINES_OF_A_LESSON = 75
 # Where former words are looked for.
-WORDS_SCOPE = ["README.md", "docs", "src", "tests", "examples", "bench"]
+WORDS_SCOPE = ["README.md", "CONTRIBUTING.md", "docs", "src", "tests", "examples", "bench"]
 
 PROJECT_PARTS = ("src/", "docs/", "tests/", "examples/", "configs/", "cmake/", "bench/", ".ci/")
 
@@ -40,7 +40,7 @@ NAME = re.compile(r"[A-Za-z]\w*(?:::\w+)?")
 
 
 def pages(root):
-    return [root / "README.md", *sorted((root / "docs").rglob("*.md"))]
+    return [root / "README.md", *(page for page in [root / "CONTRIBUTING.md"] if page.is_file()), *sorted((root / "docs").rglob("*.md"))]
 
 
 def blocks(page, language):
