@@ -33,6 +33,18 @@ TEST(FuzzPlannerSoak, TwoThousandPlannedProgramsComputeWhatTheSerialProgramCompu
   plan_programs(2000);
 }
 
+/// A value is divided in windows of all its rows, and its reader takes the rows of a micro-batch.
+TEST(FuzzPlanner, AReshardFromWindowsOfAllRowsToThoseOfAMicroBatchHasAPrice) {
+  std::string failures;
+  FuzzOptions options;
+  options.cases = 1;
+  options.seed = 271777;
+  options.plans = true;
+  options.on_failure = [&](const FuzzFinding& finding) { failures += to_text(finding) + "\n"; };
+  EXPECT_EQ(run_cases(options).planned.searched, 1);
+  EXPECT_EQ(failures, "");
+}
+
 TEST(FuzzPlanner, ASeedAlwaysMakesTheSameCluster) {
   EXPECT_EQ(random_cluster(3).description(), random_cluster(3).description());
   EXPECT_FALSE(random_cluster(3).description() == random_cluster(4).description());

@@ -269,8 +269,14 @@ std::vector<double> DividedModel::reshard_seconds(const StageRanks& ranks) const
   ReshardPrices prices(ranks.cost, AllReduceAlgorithm::kAuto);
   for (const Reshard& reshard : reshards_) {
     const MicroBatchPlacement to = micro_batch_placement(reshard.to, ranks.mesh);
-    const DistAttr from = micro_batch_placement(reshard.from, ranks.mesh).attr;
-    const auto type = prices.type_index(of_one_micro_batch(reshard.type, to, ranks.micro_batches));
+    const TensorType part = of_one_micro_batch(reshard.type, to, ranks.micro_batches);
+    DistAttr from = micro_batch_placement(reshard.from, ranks.mesh).attr;
+    // Its windows may be those of the rows of all micro-batches, where `to` has the rows of one.
+    for (int d = 0; d < part.shape.size(); ++d)
+      if (auto& windows = from.dims[d].windows;
+          !windows.empty() && windows.back().to != part.shape[d])
+        windows.clear();
+    const auto type = prices.type_index(part);
     seconds.push_back(
         prices
             .price(type, prices.placement_index(type, from), prices.placement_index(type, to.attr))
