@@ -298,10 +298,11 @@ class HeldCopies : public ActDelay {
     is_in_step_ = true;
   }
   /// Of the first read of the step, until all acts have begun that come before its use; of the
-  /// first write, until one more has.
+  /// first write, until one has begun that comes after the act that made what is written. How many
+  /// have begun by now does not count: the thread of the writes may run late.
   void hold(bool is_read) {
     if (!is_in_step_ || (is_read ? reads_++ : writes_++) > 0) return;
-    const int until = is_read ? acts_before_the_first_use() : begun_ + 1;
+    const int until = is_read ? acts_before_the_first_use() : acts_until_the_first_write() + 1;
     EXPECT_TRUE(comes_true([&] { return begun_ >= until; }))
         << "no act begins beside a " << (is_read ? "read" : "write");
   }
@@ -317,10 +318,29 @@ class HeldCopies : public ActDelay {
     }
     return acts;
   }
+  /// The acts that compute up to the one that made what is written first.
+  int acts_until_the_first_write() const {
+    for (const TaskId copy : graph_.order)
+      if (graph_.tasks[copy].kind == Task::Kind::kCopy)
+        for (const RegisterIndex input : graph_.tasks[copy].inputs)
+          if (const TaskId made = graph_.registers[input].producer;
+              graph_.tasks[made].kind == Task::Kind::kCompute)
+            return acts_up_to(made);
+    return 0;
+  }
   int reads() const { return reads_; }
   int writes() const { return writes_; }
 
  private:
+  int acts_up_to(TaskId last) const {
+    int acts = 0;
+    for (const TaskId id : graph_.order) {
+      acts += graph_.tasks[id].kind == Task::Kind::kCompute;
+      if (id == last) break;
+    }
+    return acts;
+  }
+
   const TaskGraph& graph_;
   std::atomic<bool> is_in_step_{false};
   std::atomic<int> begun_{0}, reads_{0}, writes_{0};
@@ -335,6 +355,7 @@ TEST(OffloadedRuns, KernelsRunWhileCopiesAreInFlight) {
       compile(training_graph(config), offloading(config, "dp=1", kSmallWindow)).tasks);
   const auto held = std::make_shared<HeldCopies>(*graph);
   EXPECT_GE(held->acts_before_the_first_use(), 2) << "the forward and the backward pass";
+  EXPECT_GT(held->acts_until_the_first_write(), held->acts_before_the_first_use());
   RuntimeOptions options;
   options.file_device.delay = [&](bool is_read) { held->hold(is_read); };
   options.delay = held;
