@@ -36,7 +36,7 @@ struct Times {
   std::vector<double> rounds;
 
   void add(double time) { rounds.push_back(time); }
-  double least() const { return *std::min_element(rounds.begin(), rounds.end()); }
+  double smallest() const { return *std::min_element(rounds.begin(), rounds.end()); }
   double median() const {
     std::vector<double> sorted = rounds;
     std::nth_element(sorted.begin(),
@@ -46,7 +46,7 @@ struct Times {
 };
 
 void print_nanoseconds(const char* what, const Times& times, double wanted) {
-  std::printf("%-46s %9.1f %9.1f %9.0f\n", what, times.least(), times.median(), wanted);
+  std::printf("%-46s %9.1f %9.1f %9.0f\n", what, times.smallest(), times.median(), wanted);
 }
 
 // ---- one thread ----
@@ -166,7 +166,7 @@ Times time_tasks() {
     wholes.add(whole.step());
     halves.add(half.step());
   }
-  times.add((wholes.least() - halves.least()) / (kTasks / 2));
+  times.add((wholes.smallest() - halves.smallest()) / (kTasks / 2));
   times.add((wholes.median() - halves.median()) / (kTasks / 2));
   return times;
 }
@@ -317,14 +317,14 @@ void compare_all_reduce(int64_t elements) {
   }
   const double mib = static_cast<double>(elements) * 4 / (1 << 20);
   std::printf("%6.2f MB  ours %7.0f %7.0f us   add and copy %7.0f %7.0f us   of it %.2f %.2f", mib,
-              ours.least() / 1e3, ours.median() / 1e3, roofline.least() / 1e3,
-              roofline.median() / 1e3, roofline.least() / ours.least(),
+              ours.smallest() / 1e3, ours.median() / 1e3, roofline.smallest() / 1e3,
+              roofline.median() / 1e3, roofline.smallest() / ours.smallest(),
               roofline.median() / ours.median());
   if (mpi.rounds.empty())
     std::printf("   (no Open MPI here)\n");
   else
-    std::printf("   Open MPI %7.0f %7.0f us   faster %.2f %.2f\n", mpi.least() / 1e3,
-                mpi.median() / 1e3, mpi.least() / ours.least(), mpi.median() / ours.median());
+    std::printf("   Open MPI %7.0f %7.0f us   faster %.2f %.2f\n", mpi.smallest() / 1e3,
+                mpi.median() / 1e3, mpi.smallest() / ours.smallest(), mpi.median() / ours.median());
 }
 
 int run() {
@@ -334,7 +334,7 @@ int run() {
   print_nanoseconds("task of a program, kernel of one element", time_tasks(), 100);
   print_nanoseconds("message to another thread", time_ping_pong(), 300);
   const Times steps = time_steps();
-  std::printf("%-46s %9.0f %9.0f\n", "step of two ranks without work", steps.least(),
+  std::printf("%-46s %9.0f %9.0f\n", "step of two ranks without work", steps.smallest(),
               steps.median());
   std::printf(
       "\nall-reduce of two ranks, a step of a program each; least and median; wanted at 16 MB: 0.8 "

@@ -253,7 +253,7 @@ bool run(const fs::path& folder, std::vector<std::string> words) {
 
 struct Counts {
   int equal = 0, refused = 0, wrong = 0, missing = 0;
-  Figures most;
+  Figures largest;
 };
 
 class Page {
@@ -285,9 +285,9 @@ class Page {
         << "\nare refused with the reason, and " << total_.wrong << " differ";
     if (total_.missing > 0)
       std::cout << "; " << total_.missing << " have not run, which have a question mark below";
-    std::cout << ".\nThe largest error of a tensor is " << total_.most.error
-              << " of its tolerance; losses differ by at most " << total_.most.loss_error
-              << "\nof their value, and may by " << total_.most.loss_tolerance
+    std::cout << ".\nThe largest error of a tensor is " << total_.largest.error
+              << " of its tolerance; losses differ by at most " << total_.largest.loss_error
+              << "\nof their value, and may by " << total_.largest.loss_tolerance
               << ".\n\nA cell has the levels of zero that equal the serial "
                  "program; the letter after a level says why it is\nrefused.\n"
               << tables << "\n## Why combinations are refused\n\n";
@@ -332,9 +332,10 @@ class Page {
       Figures figures;
       std::istringstream(outcome.more) >> figures.error >> figures.loss_error >>
           figures.loss_tolerance;
-      total_.most.error = std::max(total_.most.error, figures.error);
-      total_.most.loss_error = std::max(total_.most.loss_error, figures.loss_error);
-      total_.most.loss_tolerance = std::max(total_.most.loss_tolerance, figures.loss_tolerance);
+      total_.largest.error = std::max(total_.largest.error, figures.error);
+      total_.largest.loss_error = std::max(total_.largest.loss_error, figures.loss_error);
+      total_.largest.loss_tolerance =
+          std::max(total_.largest.loss_tolerance, figures.loss_tolerance);
       return "";
     }
     if (outcome.what == kWrong) {

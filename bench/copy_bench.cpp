@@ -16,15 +16,15 @@ namespace {
 constexpr int64_t kRows = 4096, kDistance = 72;  // from one row to the next, in elements
 
 template <typename Run>
-double least_time(const Run& run) {
-  double least = std::numeric_limits<double>::infinity();
+double min_time(const Run& run) {
+  double smallest = std::numeric_limits<double>::infinity();
   for (int round = 0; round < 200; ++round) {
     const auto begin = std::chrono::steady_clock::now();
     run();
-    least = std::min(
-        least, std::chrono::duration<double>(std::chrono::steady_clock::now() - begin).count());
+    smallest = std::min(
+        smallest, std::chrono::duration<double>(std::chrono::steady_clock::now() - begin).count());
   }
-  return least;
+  return smallest;
 }
 
 void print_row(int64_t elements) {
@@ -35,9 +35,9 @@ void print_row(int64_t elements) {
   copy.add_source(0, whole);
   copy.join_dims();
   const double boxes =
-      least_time([&] { copy.run(target.data(), std::array<const std::byte*, 1>{source.data()}); });
+      min_time([&] { copy.run(target.data(), std::array<const std::byte*, 1>{source.data()}); });
   const size_t bytes = 4 * elements, stride = 4 * kDistance;
-  const double rows = least_time([&] {
+  const double rows = min_time([&] {
     for (int64_t row = 0; row < kRows; ++row)
       std::memcpy(target.data() + row * stride, source.data() + row * stride, bytes);
   });

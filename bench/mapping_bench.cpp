@@ -217,9 +217,9 @@ void random_grids(const Sweep& sweep) {
                100 * gaps.back(), to_text(mapping.method), seconds);
   }
   std::sort(gaps.begin(), gaps.end());
-  const auto within = [&](double most) {
+  const auto within = [&](double largest) {
     return 100.0 *
-           static_cast<double>(std::upper_bound(gaps.begin(), gaps.end(), most) - gaps.begin()) /
+           static_cast<double>(std::upper_bound(gaps.begin(), gaps.end(), largest) - gaps.begin()) /
            sweep.count;
   };
   fmt::print(

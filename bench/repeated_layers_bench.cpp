@@ -50,12 +50,12 @@ class Layer {
 
   /// The memory of its weights when all use the minimum, and the maximum.
   std::pair<Usage, Usage> usages_of_weights() const {
-    Usage least = 0, most = 0;
+    Usage smallest = 0, largest = 0;
     for (size_t i = 0; i < nodes_.size(); i += 5) {
-      least += nodes_[i].usages.back();
-      most += nodes_[i].usages.front();
+      smallest += nodes_[i].usages.back();
+      largest += nodes_[i].usages.front();
     }
-    return {least, most};
+    return {smallest, largest};
   }
 
  private:
@@ -107,8 +107,8 @@ int main_of(int argc, char** argv) {
   const Layer layer;
   Problem problem;
   for (int32_t number = 0; number < layers; ++number) layer.add_to(problem, number, layers);
-  const auto [least, most] = layer.usages_of_weights();
-  problem.set_usage_limit(layers * (least + (most - least) / 3) + 100 * kLargestUsage);
+  const auto [smallest, largest] = layer.usages_of_weights();
+  problem.set_usage_limit(layers * (smallest + (largest - smallest) / 3) + 100 * kLargestUsage);
   SolveOptions options;
   options.time_limit = Seconds(seconds);
   double first = 0;

@@ -57,7 +57,7 @@ Ratios ratios(const MeshPtr& mesh, const TensorType& type, Form form) {
       int64_t received = 0, bound = 0;
       for (Rank rank : mesh->ranks()) {
         received = std::max(received, received_elements(type.shape, way, rank));
-        bound = std::max(bound, least_received_elements(type.shape, from, to, rank));
+        bound = std::max(bound, min_received_elements(type.shape, from, to, rank));
       }
       result.add(received, bound, way.size() > 1);
     }

@@ -67,7 +67,7 @@ double measured_period(const std::shared_ptr<const TaskGraph>& graph, int steps)
 }
 
 /// A lower bound of the time of a step: the slowest cycle of waits.
-double least_period(const std::shared_ptr<const TaskGraph>& graph) {
+double min_period(const std::shared_ptr<const TaskGraph>& graph) {
   const TaskActors actors = find_actors(graph, ranks(*graph));
   std::vector<double> times(static_cast<size_t>(actors.rank_count()) * graph->tasks.size(), 0);
   for (int rank = 0; rank < actors.rank_count(); ++rank)
@@ -125,8 +125,8 @@ double compare_periods(const Setup& setup, double unit, int steps) {
       sleeping_pipeline(stages, {ranks_for(setup.kind, setup.ranks)}, micro_batches, setup.kind)
           .tasks);
   const Simulation barrier = simulate_sleep(graph, 2);
-  const double least = least_period(graph), measured = measured_period(graph, steps),
-               ratio = measured / least;
+  const double smallest = min_period(graph), measured = measured_period(graph, steps),
+               ratio = measured / smallest;
   double work = 0;
   for (const RankTimes& rank : barrier.ranks) work += rank.compute.value() / setup.ranks;
   fmt::print(
@@ -134,7 +134,7 @@ double compare_periods(const Setup& setup, double unit, int steps) {
       "ms, ratio {:.4f}; bubble {:.3f}, not "
       "{:.3f}\n",
       to_text(setup.kind), setup.ranks, micro_batches, setup.equal ? "equal" : "unequal",
-      1e3 * barrier.step.value(), 1e3 * least, 1e3 * measured, ratio, 1 - work / least,
+      1e3 * barrier.step.value(), 1e3 * smallest, 1e3 * measured, ratio, 1 - work / smallest,
       barrier.bubble());
   std::fflush(stdout);
   return std::abs(ratio - 1);

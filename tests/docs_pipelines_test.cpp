@@ -37,7 +37,7 @@ std::string schedules_table() {
                                  "span bubble", "step bubble", "in flight");
   for (const PipelineFacts& facts : pipeline_schedules()) {
     PipelineShape shape = shape_for(facts.kind);
-    const PassTimeline timeline = *run_on_clock(shape, orders_of(facts.kind, shape));
+    const PassTimeline timeline = *simulate_passes(shape, orders_of(facts.kind, shape));
     double bubble = 0;
     for (const DeviceUse& use : timeline.devices)
       bubble = std::max(bubble, use.bubble() / use.span());

@@ -244,7 +244,7 @@ std::string placements_text(const Graph& graph, const ShardedGraph& sharded) {
   for (int i = 0; i < static_cast<int>(graph.values().size()); ++i) {
     const std::string& reason = sharded.value_reasons[i];
     const std::string line = fmt::format("{:9} {:33}", graph.value({i}).name,
-                                         to_text(graph.type({i}), sharded.of(ValueId{i})));
+                                         to_text(graph.type({i}), sharded.at(ValueId{i})));
     text += reason.empty() ? std::string(trim(line)) + "\n" : fmt::format("{}  {}\n", line, reason);
   }
   for (const ShardingNote& note : sharded.notes) text += "note: " + note.text + "\n";
@@ -359,7 +359,7 @@ std::string halos_text() {
                                               .halos = form,
                                               .marks = {shard_tensor("x", "Shard(2)")}});
     text += (form == HaloForm::kExchange ? "exchanged: y1 is " : "computed: y1 is ") +
-            to_text(graph.type(y1), made.sharded.of(*made.graph.find_value("y1"))) + "\n";
+            to_text(graph.type(y1), made.sharded.at(*made.graph.find_value("y1"))) + "\n";
     for (const Task& task : made.tasks.tasks) {
       for (size_t part = 0; part < task.parts.size(); ++part) {
         const Register& target = made.tasks.registers[task.outputs[part]];

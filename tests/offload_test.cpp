@@ -276,10 +276,10 @@ TEST(OffloadedRuns, TheSimulatedStepWaitsForASlowFile) {
   };
   const StepPrediction slow = step_with("10 MB/s");
   // What is read and written at 10 MB/s each takes at least this long.
-  const double least = static_cast<double>(state_of(training_graph(config)).value()) / 1e7;
-  EXPECT_GE(slow.step.value(), least);
+  const double smallest = static_cast<double>(state_of(training_graph(config)).value()) / 1e7;
+  EXPECT_GE(slow.step.value(), smallest);
   // Kernels take less than half of it, so they cannot hide more than half of either stream.
-  EXPECT_LT(step_with("10 GB/s").step.value(), least / 2);
+  EXPECT_LT(step_with("10 GB/s").step.value(), smallest / 2);
   EXPECT_LT(overlap_of(slow.timeline).share(), 0.5);
 }
 

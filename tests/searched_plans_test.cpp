@@ -157,7 +157,7 @@ CountedMemory memory_of(const std::string& model, int ranks) {
   double variables = 0;
   for (const Variable& variable : placed.graph.variables()) {
     const TensorType& type = placed.graph.type(variable.value);
-    const DistAttr& canonical_placement = result->sharded.of(variable.value);
+    const DistAttr& canonical_placement = result->sharded.at(variable.value);
     variables += static_cast<double>(
         byte_size({type.dtype, canonical_placement.largest_shape(type.shape)}).value());
   }

@@ -77,7 +77,7 @@ double time_of_passes(const std::vector<StageWork>& stages, const std::vector<Ra
     shape.stages[s].costs = {stages[s].forward.value() / kUnit,
                              stages[s].input_gradient.value() / kUnit,
                              stages[s].weight_gradient.value() / kUnit};
-  return run_on_clock(shape, named_orders(kind, shape))->duration();
+  return simulate_passes(shape, named_orders(kind, shape))->duration();
 }
 
 TEST(SleepingPipeline, EveryScheduleTakesAsLongAsItsPasses) {

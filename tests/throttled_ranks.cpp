@@ -148,14 +148,14 @@ Seconds throttled_step(const std::shared_ptr<const TaskGraph>& graph, const Depl
   std::map<std::string, const Tensor*> given;
   for (const auto& input : graph->inputs) inputs.emplace(input.name, Tensor(input.type));
   for (const auto& [name, tensor] : inputs) given[name] = &tensor;
-  Seconds least(std::numeric_limits<double>::infinity());
+  Seconds smallest(std::numeric_limits<double>::infinity());
   for (int step = 0; step <= steps; ++step) {
     const auto begin = ThrottledClock::now();
     runtime.run(program, given, results);
     const Seconds time(std::chrono::duration<double>(ThrottledClock::now() - begin).count());
-    if (step > 0) least = std::min(least, time);
+    if (step > 0) smallest = std::min(smallest, time);
   }
-  return least;
+  return smallest;
 }
 
 }  // namespace tessera

@@ -45,11 +45,11 @@ links = [{name = "link", bandwidth = "100 kB/s", latency = "1 ms", sharing = ")"
 
 /// A step is never shorter than what it takes on the cluster, however busy this machine is.
 void expect_not_shorter(const std::shared_ptr<const TaskGraph>& graph, const Cluster& cluster,
-                        int ranks, double least) {
+                        int ranks, double smallest) {
   const Deployment deployment = identity_mapping(cluster, ranks);
   const double predicted =
       predict_step(graph, deployment, {.prefetch_exchanges = false}).step.value();
-  EXPECT_GE(predicted, least);
+  EXPECT_GE(predicted, smallest);
   EXPECT_GE(throttled_step(graph, deployment, {}, 2).value(), predicted - 1e-9);
 }
 

@@ -251,7 +251,7 @@ TEST(UserOperator, IsDividedByItsRule) {
   const Graph graph = training_graph(rms_scale_set());
   const Compiled compiled = compile(graph, mesh_of("dp=2 tp=2"), dp_tp_marks());
   const ValueId scaled = *compiled.graph.find_value("second.scaled");
-  EXPECT_EQ(to_text(compiled.graph.type(scaled), compiled.sharded.of(scaled)), "f32[8@dp, 3, 6]");
+  EXPECT_EQ(to_text(compiled.graph.type(scaled), compiled.sharded.at(scaled)), "f32[8@dp, 3, 6]");
   std::vector<std::string> about_gain;
   for (const Task& task : compiled.tasks.tasks)
     for (size_t part = 0; part < task.parts.size(); ++part) {
@@ -270,7 +270,7 @@ TEST(UserOperator, IsPlacedAndRefusedByMarksOnIt) {
   const ShardedGraph placed =
       propagate(graph, mesh_of("tp=2"), {shard_op("first.scaled", "[P(None, \"tp\"), P()]")});
   const ValueId scaled = *graph.find_value("first.scaled");
-  EXPECT_EQ(to_text(graph.type(scaled), placed.of(scaled)), "f32[8, 3@tp, 6]");
+  EXPECT_EQ(to_text(graph.type(scaled), placed.at(scaled)), "f32[8, 3@tp, 6]");
   const std::vector<Mark> wrong = {shard_op("first.scaled", "[P(None, None, \"tp\"), P(\"tp\")]")};
   EXPECT_EQ(error_testing::message_of(ExitCode::kBadConfig,
                                       [&] { propagate(graph, mesh_of("tp=2"), wrong); }),
@@ -296,7 +296,7 @@ TEST(UserOperator, WithoutARuleIsDividedAsExecutionShowsAndTrainsAsTheSerialProg
   for (const OperatorCase& given : cases(unruled_set())) EXPECT_TRUE(check_operator(given));
   const Graph graph = training_graph(unruled_set());
   const Compiled compiled = compile(graph, mesh_of("dp=2 tp=2"), dp_tp_marks());
-  EXPECT_TRUE(compiled.sharded.of(*compiled.graph.find_op("second.scaled")).uses(0));
+  EXPECT_TRUE(compiled.sharded.at(*compiled.graph.find_op("second.scaled")).uses(0));
   // The rules that examples/05_custom_op declares, except for names.
   EXPECT_THAT(
       notes_of(compiled.sharded),
@@ -338,8 +338,8 @@ TEST(UserOperator, WhoseKernelIsToldOfTheWholeStaysWholeAndTrainsAsTheSerialProg
   EXPECT_TRUE(check_operator(small_case(indivisible_set())));
   const Graph graph = training_graph(indivisible_set());
   const Compiled compiled = compile(graph, mesh_of("dp=2"), {shard_tensor("x", "P(\"dp\")")});
-  EXPECT_TRUE(compiled.sharded.of(*compiled.graph.find_op("second.wide")).uses(0));
-  EXPECT_FALSE(compiled.sharded.of(*compiled.graph.find_op("second.scaled")).uses(0));
+  EXPECT_TRUE(compiled.sharded.at(*compiled.graph.find_op("second.wide")).uses(0));
+  EXPECT_FALSE(compiled.sharded.at(*compiled.graph.find_op("second.scaled")).uses(0));
   EXPECT_THAT(
       notes_of(compiled.sharded)[0],
       ::testing::HasSubstr("its kernel for a part is not that of an op as small as the part"));

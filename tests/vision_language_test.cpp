@@ -56,7 +56,7 @@ class VisionLanguage : public testing::Test {
       Plan plan = best().plan;
       compiled_ = compile_on(request_, plan);
     }
-    const DistAttr& attr = compiled_->sharded.of(*compiled_->graph.find_value(value));
+    const DistAttr& attr = compiled_->sharded.at(*compiled_->graph.find_value(value));
     std::vector<int> dims;
     for (int dim = 0; dim < std::ssize(attr.dims); ++dim)
       if (!attr.dims[static_cast<size_t>(dim)].axes.empty()) dims.push_back(dim);

@@ -12,16 +12,16 @@ namespace tessera {
 template <typename Term>
 double largest_of(size_t count, double start, const Term& term) {
   constexpr size_t kLanes = 8;
-  double most[kLanes];
-  for (double& lane : most) lane = start;
+  double largest[kLanes];
+  for (double& lane : largest) lane = start;
   size_t i = 0;
   for (; i + kLanes <= count; i += kLanes)
     for (size_t lane = 0; lane < kLanes; ++lane) {
       const double value = term(i + lane);
-      most[lane] = most[lane] < value ? value : most[lane];
+      largest[lane] = largest[lane] < value ? value : largest[lane];
     }
   double result = start;
-  for (const double lane : most) result = result < lane ? lane : result;
+  for (const double lane : largest) result = result < lane ? lane : result;
   for (; i < count; ++i) {
     const double value = term(i);
     result = result < value ? value : result;

@@ -105,16 +105,16 @@ using Dice = std::mt19937_64;
 int best_value(const CoveringRequest& request, const OpenPairs& open, Row& row, int factor,
                Dice& dice) {
   std::vector<int> best;
-  int most = -1;
+  int largest = -1;
   for (int value = 0; value < value_count(request, factor); ++value) {
     const int gain = open.gain(row, factor, value);
-    if (gain < most) continue;
+    if (gain < largest) continue;
     row[static_cast<size_t>(factor)] = value;
     const bool is_possible = has_completion(request, row);
     row[static_cast<size_t>(factor)] = kOpen;
     if (!is_possible) continue;
-    if (gain > most) best.clear();
-    most = gain;
+    if (gain > largest) best.clear();
+    largest = gain;
     best.push_back(value);
   }
   ensure(!best.empty(), "a row with a completion has one for each factor");
@@ -166,11 +166,11 @@ std::vector<Row> covering_array(const CoveringRequest& request) {
   std::vector<Row> rows;
   while (open.count() > 0) {
     Row best;
-    int most = 0;
+    int largest = 0;
     for (int i = 0; i < request.candidates; ++i) {
       Row row = candidate_row(request, open, dice);
-      if (const int gain = open.gain(row); gain > most) {
-        most = gain;
+      if (const int gain = open.gain(row); gain > largest) {
+        largest = gain;
         best = std::move(row);
       }
     }

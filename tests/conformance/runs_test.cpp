@@ -71,7 +71,7 @@ Held held_under(const Graph& graph, const Plan& plan) {
   Held held;
   for (const Variable& variable : placed.graph.variables()) {
     if (!variable.trainable && variable.origin.derivation != "optimizer") continue;
-    const DistAttr& attr = placed.sharded.of(variable.value);
+    const DistAttr& attr = placed.sharded.at(variable.value);
     const Shape& shape = placed.graph.type(variable.value).shape;
     (variable.trainable ? held.parameters : held.state) +=
         element_count(attr.local_shape(shape, attr.mesh->coordinate_at(0)));

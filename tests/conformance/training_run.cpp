@@ -142,9 +142,9 @@ Bytes activation_limit(const Graph& graph, Plan plan) {
   const PlacedGraph placed = placements(graph, plan);
   const std::vector<Bytes> kept =
       decide_recompute(RecomputeRequest{placed.graph, placed.sharded, plan}).kept;
-  const auto most = static_cast<double>(std::ranges::max(kept).value());
+  const auto largest = static_cast<double>(std::ranges::max(kept).value());
   for (const double share : {0.8, 0.9, 0.95, 1.0}) try {
-      plan.recompute.limit = Bytes(static_cast<int64_t>(share * most));
+      plan.recompute.limit = Bytes(static_cast<int64_t>(share * largest));
       with_decided_recompute(graph, plan);
       return plan.recompute.limit;
     } catch (const UserError&) {  // a rank keeps at least more

@@ -10,17 +10,17 @@ namespace tessera {
 
 namespace {
 
-std::string from_to(const std::string& least, const std::string& most) {
-  return least + " to " + most;
+std::string from_to(const std::string& smallest, const std::string& largest) {
+  return smallest + " to " + largest;
 }
 
 /// A number such as 1e6 or 16.0 as an integer of a range; "" for what is none.
-std::string whole_number(const Document& value, int64_t least, int64_t most) {
+std::string whole_number(const Document& value, int64_t smallest, int64_t largest) {
   if (value.is_int() || !value.is_number()) return {};
   const double number = value.as_double();
   if (std::trunc(number) != number || std::abs(number) > 1e15) return {};
   const auto whole = static_cast<int64_t>(number);
-  return whole < least || whole > most ? "" : std::to_string(whole);
+  return whole < smallest || whole > largest ? "" : std::to_string(whole);
 }
 
 Document list_of(const std::vector<std::string>& texts) {
@@ -29,7 +29,7 @@ Document list_of(const std::vector<std::string>& texts) {
 
 }  // namespace
 
-std::string ConfigOrigin::of(const std::string& key) const {
+std::string ConfigOrigin::at(const std::string& key) const {
   const auto inside = overridden.lower_bound(key + ".");
   const bool contains_one = inside != overridden.end() && inside->starts_with(key + ".");
   return overridden.contains(key) || contains_one ? "--set" : file;
@@ -46,7 +46,7 @@ ConfigTable::ConfigTable(const Document* table, std::string path, ConfigOrigin o
 }
 
 void ConfigTable::refuse_what_is_no_table() const {
-  const std::string origin = origin_.of(path_);
+  const std::string origin = origin_.at(path_);
   const std::string what =
       origin + ": " + (path_.empty() ? "the whole" : "'" + path_ + "'") + " is " + kind_of(*table_);
   if (origin.ends_with(".json"))
@@ -83,21 +83,22 @@ void ConfigTable::refuse(const std::string& key, const Document& found, const st
       ExitCode::kBadConfig);
 }
 
-int64_t ConfigTable::integer(const std::string& key, int64_t fallback, int64_t least,
-                             int64_t most) {
-  const std::string range = from_to(std::to_string(least), std::to_string(most));
+int64_t ConfigTable::integer(const std::string& key, int64_t fallback, int64_t smallest,
+                             int64_t largest) {
+  const std::string range = from_to(std::to_string(smallest), std::to_string(largest));
   const Document* found = find(key, "integer", fallback, range);
   if (!found) return fallback;
-  if (!found->is_int() || found->as_int() < least || found->as_int() > most)
-    refuse(key, *found, "an integer from " + range, whole_number(*found, least, most));
+  if (!found->is_int() || found->as_int() < smallest || found->as_int() > largest)
+    refuse(key, *found, "an integer from " + range, whole_number(*found, smallest, largest));
   return found->as_int();
 }
 
-double ConfigTable::number(const std::string& key, double fallback, double least, double most) {
-  const std::string range = from_to(double_text(least), double_text(most));
+double ConfigTable::number(const std::string& key, double fallback, double smallest,
+                           double largest) {
+  const std::string range = from_to(double_text(smallest), double_text(largest));
   const Document* found = find(key, "number", fallback, range);
   if (!found) return fallback;
-  if (!found->is_number() || !(found->as_double() >= least && found->as_double() <= most))
+  if (!found->is_number() || !(found->as_double() >= smallest && found->as_double() <= largest))
     refuse(key, *found, "a number from " + range);
   return found->as_double();
 }

@@ -46,7 +46,7 @@ struct ConfigOrigin {
   ConfigOrigin(const char* file_name) : file(file_name) {}
 
   /// "--set" for a key that an override sets, or that contains one; else the file.
-  std::string of(const std::string& key) const;
+  std::string at(const std::string& key) const;
 
   std::string file;
   std::set<std::string> overridden = {};  // whole paths: "train.steps"
@@ -65,8 +65,8 @@ class ConfigTable {
   ConfigTable(const Document* table, std::string path, ConfigOrigin origin,
               std::vector<ReadKey>* keys = nullptr);
 
-  int64_t integer(const std::string& key, int64_t fallback, int64_t least, int64_t most);
-  double number(const std::string& key, double fallback, double least, double most);
+  int64_t integer(const std::string& key, int64_t fallback, int64_t smallest, int64_t largest);
+  double number(const std::string& key, double fallback, double smallest, double largest);
   bool boolean(const std::string& key, bool fallback);
   std::string text(const std::string& key, const std::string& fallback);
   /// `renamed` and `familiar` values are refused; the fix has their name here.
@@ -98,7 +98,7 @@ class ConfigTable {
 
  private:
   [[noreturn]] void refuse_what_is_no_table() const;
-  std::string origin_of(const std::string& key) const { return origin_.of(full(key)); }
+  std::string origin_of(const std::string& key) const { return origin_.at(full(key)); }
   std::string listed(const std::string& key) const {
     return listed_.empty() ? key : listed_ + "." + key;
   }

@@ -226,10 +226,10 @@ TEST(ConfigTable, AKeyLikeNoOtherIsRefusedWithoutAGuess) {
 
 TEST(ConfigTable, AnIntegerThatIsWrittenAsANumberIsNamed) {
   const Document whole = parse_toml("a = 1e6\nb = 2.5\nc = 1e6\nd = 1e300\n", "f.toml");
-  const auto fix_of = [&](const std::string& key, int64_t most) -> std::string {
+  const auto fix_of = [&](const std::string& key, int64_t largest) -> std::string {
     ConfigTable table(&whole, "", "f.toml");
     try {
-      table.integer(key, 0, 0, most);
+      table.integer(key, 0, 0, largest);
     } catch (const UserError& error) {
       return error.fix();
     }
@@ -244,12 +244,12 @@ TEST(ConfigTable, AnIntegerThatIsWrittenAsANumberIsNamed) {
 TEST(ConfigTable, AnOverriddenKeyIsNotBlamedOnTheFile) {
   ConfigOrigin origin("f.toml");
   origin.overridden = {"train.steps", "model.heads", "modelling.x"};
-  EXPECT_EQ(origin.of("train.steps"), "--set");
-  EXPECT_EQ(origin.of("train"), "--set");  // the file need not have this table
-  EXPECT_EQ(origin.of("train.step"), "f.toml");
-  EXPECT_EQ(origin.of("train.steps.x"), "f.toml");
-  EXPECT_EQ(origin.of("model.width"), "f.toml");
-  EXPECT_EQ(origin.of("mode"), "f.toml");
+  EXPECT_EQ(origin.at("train.steps"), "--set");
+  EXPECT_EQ(origin.at("train"), "--set");  // the file need not have this table
+  EXPECT_EQ(origin.at("train.step"), "f.toml");
+  EXPECT_EQ(origin.at("train.steps.x"), "f.toml");
+  EXPECT_EQ(origin.at("model.width"), "f.toml");
+  EXPECT_EQ(origin.at("mode"), "f.toml");
 }
 
 }  // namespace

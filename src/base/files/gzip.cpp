@@ -64,12 +64,13 @@ class Inflater {
   }
 
   void append(std::string& text, std::string_view piece, int64_t limit) const {
-    const size_t size = text.size() + piece.size(), most = static_cast<size_t>(limit);
-    if (size > most)
+    const size_t size = text.size() + piece.size(), largest = static_cast<size_t>(limit);
+    if (size > largest)
       refuse_data("'" + name_ + "' decompresses to more than " + to_text(Bytes(limit)),
                   "this is the limit of compressed files",
                   "store it uncompressed, when it has that size");
-    if (size > text.capacity()) text.reserve(std::min(std::max(size, 2 * text.capacity()), most));
+    if (size > text.capacity())
+      text.reserve(std::min(std::max(size, 2 * text.capacity()), largest));
     text.append(piece);
   }
 

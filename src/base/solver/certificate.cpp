@@ -33,15 +33,16 @@ Wide certified_bound(const Core& core, const Dual::Certificate& certificate) {
   }
   for (size_t e = 0; e < core.edges.size(); ++e) {
     const Core::Edge& edge = core.edges[e];
-    Wide least = static_cast<Wide>(~static_cast<unsigned __int128>(0) >> 1);
+    Wide smallest = static_cast<Wide>(~static_cast<unsigned __int128>(0) >> 1);
     for (int32_t s = 0; s < core.strategies(edge.a); ++s)
       for (int32_t t = 0; t < core.strategies(edge.b); ++t) {
         const double cost = core.row(edge.rows_of_a, s, core.strategies(edge.b))[t];
         if (cost < kNever)
-          least = std::min(least, scaled(cost) - kMessageUnit * (Wide{certificate.to_a[e][s]} +
-                                                                 certificate.to_b[e][t]));
+          smallest = std::min(
+              smallest, scaled(cost) -
+                            kMessageUnit * (Wide{certificate.to_a[e][s]} + certificate.to_b[e][t]));
       }
-    sum += least;
+    sum += smallest;
     for (int32_t s = 0; s < core.strategies(edge.a); ++s)
       own[edge.a][s] += kMessageUnit * certificate.to_a[e][s];
     for (int32_t t = 0; t < core.strategies(edge.b); ++t)

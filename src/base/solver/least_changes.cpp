@@ -23,7 +23,7 @@ std::vector<Change> least_changes(const Problem& problem, const Assignment& assi
   for (int32_t n = 0; n < problem.nodes(); ++n) {
     const Wide present = costs[n][assignment[n]];
     costs[n][assignment[n]] = kForbidden;
-    const int32_t best = index_of_least(costs[n]);
+    const int32_t best = index_of_min(costs[n]);
     if (costs[n][best] < kForbidden) changes.emplace_back(costs[n][best] - present, n, best);
   }
   std::ranges::sort(changes);

@@ -16,14 +16,14 @@ void for_each_holding(Network& network, const Visit& visit) {
 
 /// The largest usage above the least of all nodes together, by moment.
 std::vector<Usage> max_by_moment(Network& network) {
-  std::vector<Usage> most(network.limits.size() + 1, 0);
+  std::vector<Usage> maximum(network.limits.size() + 1, 0);
   for_each_holding(network, [&](int32_t, const Holding& holding) {
     const Usage largest = std::ranges::max(holding.usages);
-    most[holding.begin] += largest;
-    most[holding.end] -= largest;
+    maximum[holding.begin] += largest;
+    maximum[holding.end] -= largest;
   });
-  for (size_t m = 1; m < most.size(); ++m) most[m] += most[m - 1];
-  return most;
+  for (size_t m = 1; m < maximum.size(); ++m) maximum[m] += maximum[m - 1];
+  return maximum;
 }
 
 /// The moments that are kept. Between two neighbouring moments where nothing begins or nothing
@@ -31,7 +31,7 @@ std::vector<Usage> max_by_moment(Network& network) {
 /// while no kept neighbour implies it.
 std::vector<char> binding_moments(Network& network) {
   const size_t count = network.limits.size();
-  const std::vector<Usage> most = max_by_moment(network);
+  const std::vector<Usage> maximum = max_by_moment(network);
   std::vector<char> begins(count + 1, 0), ends(count + 1, 0), keep(count, 0);
   for_each_holding(network, [&](int32_t, const Holding& holding) {
     begins[holding.begin] = ends[holding.end] = 1;
@@ -42,7 +42,7 @@ std::vector<char> binding_moments(Network& network) {
   for (size_t m = 0; m < count; ++m) {
     gained |= begins[m] != 0;
     lost |= ends[m] != 0;
-    if (most[m] <= network.limits[m]) continue;
+    if (maximum[m] <= network.limits[m]) continue;
     if (last < count && !gained && network.limits[m] >= network.limits[last])
       continue;  // the last one implies this
     if (last < count && !lost && network.limits[m] <= network.limits[last])
@@ -64,11 +64,13 @@ class RangeLeast {
   }
 
   Usage operator()(size_t begin, size_t end) const {
-    Usage least = kNone;
-    for (; begin < end && begin % kBlock != 0; ++begin) least = std::min(least, numbers_[begin]);
-    for (; begin + kBlock <= end; begin += kBlock) least = std::min(least, blocks_[begin / kBlock]);
-    for (; begin < end; ++begin) least = std::min(least, numbers_[begin]);
-    return least;
+    Usage smallest = kNone;
+    for (; begin < end && begin % kBlock != 0; ++begin)
+      smallest = std::min(smallest, numbers_[begin]);
+    for (; begin + kBlock <= end; begin += kBlock)
+      smallest = std::min(smallest, blocks_[begin / kBlock]);
+    for (; begin < end; ++begin) smallest = std::min(smallest, numbers_[begin]);
+    return smallest;
   }
 
  private:
@@ -91,12 +93,13 @@ void take_noted(Network& network) {
 }
 
 /// Forbids a strategy that alone exceeds the remaining limit while it is live.
-bool forbid_too_large(Network& network, int32_t index, Usage least_limit, const RangeLeast& least) {
+bool forbid_too_large(Network& network, int32_t index, Usage min_limit,
+                      const RangeLeast& smallest) {
   Network::Node& node = network.nodes[index];
   std::vector<char> keep(node.costs.size(), 1);
   for (const Holding& holding : node.holdings) {
-    if (std::ranges::max(holding.usages) <= least_limit) continue;
-    const Usage slack = least(holding.begin, holding.end);
+    if (std::ranges::max(holding.usages) <= min_limit) continue;
+    const Usage slack = smallest(holding.begin, holding.end);
     for (size_t s = 0; s < keep.size(); ++s) keep[s] &= holding.usages[s] <= slack;
   }
   if (std::ranges::find(keep, 0) == keep.end()) return false;
@@ -138,11 +141,11 @@ std::vector<int32_t> compress_moments(Network& network) {
     if (node.is_alive) settle_holdings(network, node);
   take_noted(network);
   const auto count = count_of(network.nodes);
-  const RangeLeast least(network.limits);
-  const Usage least_limit = std::ranges::min(network.limits);
+  const RangeLeast smallest(network.limits);
+  const Usage min_limit = std::ranges::min(network.limits);
   for (int32_t i = 0; i < count && !network.is_infeasible; ++i)
     if (network.nodes[i].is_alive && !network.nodes[i].holdings.empty() &&
-        forbid_too_large(network, i, least_limit, least))
+        forbid_too_large(network, i, min_limit, smallest))
       changed.push_back(i);
   take_noted(network);
   if (network.is_infeasible) return {};

@@ -43,7 +43,7 @@ int32_t count_of(const Table& table) {
 
 /// The index of the first least element.
 template <typename Table>
-int32_t index_of_least(const Table& table) {
+int32_t index_of_min(const Table& table) {
   return static_cast<int32_t>(std::min_element(table.begin(), table.end()) - table.begin());
 }
 

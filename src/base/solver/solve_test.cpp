@@ -47,20 +47,20 @@ TEST(Solve, FindsAndProvesTheOptimumOfExhaustiveSearch) {
   int infeasible = 0, proved = 0;
   for (uint64_t seed = 1; seed <= 2000; ++seed) {
     const Problem problem = random_problem(seed, 1, 12, seed % 4 == 0 ? 4 : 3);
-    const std::optional<Wide> least = least_cost_by_trying(problem);
+    const std::optional<Wide> smallest = min_cost_by_trying(problem);
     const Answer answer = solve(problem, with_work(20));
-    ASSERT_EQ(text_of(answer.cost), text_of(least)) << reproducer(problem, seed);
-    if (answer.bound && least) {
-      ASSERT_LE(*answer.bound, *least) << reproducer(problem, seed);
+    ASSERT_EQ(text_of(answer.cost), text_of(smallest)) << reproducer(problem, seed);
+    if (answer.bound && smallest) {
+      ASSERT_LE(*answer.bound, *smallest) << reproducer(problem, seed);
     }
     if (answer.assignment) {
       const Evaluation evaluation = evaluate(problem, *answer.assignment);
       ASSERT_TRUE(evaluation.feasible()) << reproducer(problem, seed);
       ASSERT_EQ(to_text(evaluation.cost), text_of(answer.cost));
     }
-    ASSERT_EQ(answer.proof == Proof::kInfeasible, !least) << reproducer(problem, seed);
+    ASSERT_EQ(answer.proof == Proof::kInfeasible, !smallest) << reproducer(problem, seed);
     proved += answer.proof != Proof::kNone;
-    infeasible += !least;
+    infeasible += !smallest;
   }
   EXPECT_GT(infeasible, 50);
   EXPECT_LT(infeasible, 1000);

@@ -70,16 +70,17 @@ int64_t ceil_divide(int64_t a, int64_t b) {
 int64_t largest_window(const Split& split, const Range& range, size_t axis) {
   if (axis == split.axes.size()) {
     Range window{range.begin * split.unit, range.end * split.unit};
-    for (const Window& next : split.windows) window = next.of(window);
+    for (const Window& next : split.windows) window = next.apply(window);
     return window.size();
   }
-  int64_t most = 0;
+  int64_t maximum = 0;
   for (int64_t i = 0; i < split.axes[axis].parts; ++i) {
     const Range part = split.axes[axis].part(range.size(), i);
-    most = std::max(
-        most, largest_window(split, {range.begin + part.begin, range.begin + part.end}, axis + 1));
+    maximum = std::max(
+        maximum,
+        largest_window(split, {range.begin + part.begin, range.begin + part.end}, axis + 1));
   }
-  return most;
+  return maximum;
 }
 
 LocalInt of_split(LocalInt::Term::Kind kind, Split split) {
@@ -90,7 +91,7 @@ LocalInt of_split(LocalInt::Term::Kind kind, Split split) {
 
 }  // namespace
 
-Range Window::of(const Range& range) const {
+Range Window::apply(const Range& range) const {
   ensure(num >= 1 && den >= 1, "a window keeps the order of what it is of");
   const int64_t begin = std::clamp<int64_t>(ceil_divide(num * range.begin + before, den), 0, to);
   if (range.empty()) return {begin, begin};
@@ -123,7 +124,7 @@ std::vector<Range> Split::ranges_at(const Coordinate& coordinate) const {
     range = {range.begin + part.begin, range.begin + part.end};
   }
   range = {range.begin * unit, range.end * unit};
-  for (const Window& window : windows) range = window.of(range);
+  for (const Window& window : windows) range = window.apply(range);
   std::vector<Range> ranges;
   for (int64_t chunk = 0; chunk < chunks; ++chunk) {
     const int64_t begin = chunk * extent * unit;

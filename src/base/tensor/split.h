@@ -84,7 +84,7 @@ struct Window {
 
   /// The range of [0, to) that `range` of [0, from) needs. An empty range needs an empty one.
   ///   requires  num, den >= 1
-  Range of(const Range& range) const;
+  Range apply(const Range& range) const;
   bool is_identity() const {
     return from == to && num == 1 && den == 1 && before == 0 && after == 0;
   }

@@ -64,7 +64,7 @@ TEST(Window, SeesWhatItsIndicesSee) {
           const Window window{7, 9, num, den, before, before + width};
           for (int64_t begin = 0; begin < 7; ++begin)
             for (int64_t end = begin + 1; end <= 7; ++end) {
-              const Range range = window.of({begin, end});
+              const Range range = window.apply({begin, end});
               for (int64_t o = begin; o < end; ++o)
                 for (int64_t i = 0; i < 9; ++i) {
                   const bool seen =

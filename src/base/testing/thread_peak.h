@@ -36,7 +36,7 @@ inline void freed(void* memory) {
 
 /// The largest amount of memory that a thread allocated during `work`, beyond what it had before.
 template <typename Work>
-int64_t of(Work work) {
+int64_t measure(Work work) {
   peak = 0;
   measurement = ++measurements;
   work();

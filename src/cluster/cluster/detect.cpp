@@ -74,9 +74,9 @@ void add_nodes(hwloc_topology_t topology, Hardware& hardware) {
 /// Whole cores of which a container may have the time: "200000 100000" is two of them.
 int quota_of_cores(int cores) {
   std::ifstream quota("/sys/fs/cgroup/cpu.max");
-  double most = 0, period = 0;
-  if (quota >> most >> period && period > 0)
-    return std::clamp(static_cast<int>(most / period), 1, cores);
+  double largest = 0, period = 0;
+  if (quota >> largest >> period && period > 0)
+    return std::clamp(static_cast<int>(largest / period), 1, cores);
   return cores;
 }
 
@@ -85,7 +85,7 @@ Bytes available_memory() {
   const int64_t pages = sysconf(_SC_PHYS_PAGES), page = sysconf(_SC_PAGE_SIZE);
   int64_t bytes = std::max<int64_t>(pages, 1) * std::max<int64_t>(page, 1);
   std::ifstream limit("/sys/fs/cgroup/memory.max");
-  if (int64_t most = 0; limit >> most && most > 0) bytes = std::min(bytes, most);
+  if (int64_t largest = 0; limit >> largest && largest > 0) bytes = std::min(bytes, largest);
   return Bytes(bytes);
 }
 

@@ -17,10 +17,10 @@ enum class Least { kZero, kMoreThanZero };
 /// Reads a quantity, and says whether it is there.
 ///   fallback  what holds when it is absent, for the reference
 ///   listed    as in ValueForm
-bool read(ConfigTable& table, std::string_view key, const UnitTable& units, Least least,
+bool read(ConfigTable& table, std::string_view key, const UnitTable& units, Least smallest,
           double& target, const std::string& fallback, const std::string& listed = "") {
   const std::string name(key);
-  const std::string range = least == Least::kZero ? "at least 0" : "above 0";
+  const std::string range = smallest == Least::kZero ? "at least 0" : "above 0";
   const Document* value = table.raw(name, {.type = "text: " + std::string(units.quantity),
                                            .fallback = fallback,
                                            .range = range + ", in " + unit_names(units),
@@ -34,10 +34,10 @@ bool read(ConfigTable& table, std::string_view key, const UnitTable& units, Leas
         found,
         "it is " + std::string(units.quantity) + ": a number and its unit, " + unit_names(units),
         "write it as \"" + std::string(units.example) + "\"");
-  const bool is_in_range = least == Least::kZero ? *number >= 0 : *number > 0;
+  const bool is_in_range = smallest == Least::kZero ? *number >= 0 : *number > 0;
   if (!is_in_range || !std::isfinite(*number))
     refuse_config(found, std::string(units.quantity) + " is finite and " + range,
-                  "write a number " + (least == Least::kZero ? "of " + range : range));
+                  "write a number " + (smallest == Least::kZero ? "of " + range : range));
   target = *number;
   return true;
 }

@@ -143,7 +143,7 @@ TEST(Price, SumsAndMaximaTakeBothParts) {
 TEST(Price, FloorsAreAtMostEstimatesAndGrowWithTheWork) {
   const RandomStream random(1, 0);
   uint64_t next = 0;
-  const auto sample = [&](double most) { return most * random.uniform(next++); };
+  const auto sample = [&](double largest) { return largest * random.uniform(next++); };
   for (int i = 0; i < 1000; ++i) {
     const DeviceCost device{.flops_per_second = 1 + sample(1e12),
                             .bytes_per_second = 1 + sample(1e10),

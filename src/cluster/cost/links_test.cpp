@@ -47,7 +47,7 @@ TEST(CollectivePrice, OfALargeAllReduceApproachesTwiceTheMessage) {
 TEST(CollectivePrice, FloorsAreAtMostEstimatesAndGrowWithTheBytes) {
   const RandomStream random(2, 0);
   uint64_t next = 0;
-  const auto sample = [&](double most) { return most * random.uniform(next++); };
+  const auto sample = [&](double largest) { return largest * random.uniform(next++); };
   for (const auto& collective :
        {ring_all_reduce_price, ring_all_gather_price, ring_reduce_scatter_price, all_to_all_price})
     for (int i = 0; i < 200; ++i) {

@@ -179,24 +179,24 @@ Candidate search(const MappingInput& input, const Cluster& cluster, const Prepar
   const auto is_optimal = [&](const Candidate& candidate) {
     return candidate.cost <= bound * (1 + kCostRounding);
   };
-  double least = std::numeric_limits<double>::infinity();
-  for (const Candidate& candidate : found) least = std::min(least, candidate.cost);
+  double smallest = std::numeric_limits<double>::infinity();
+  for (const Candidate& candidate : found) smallest = std::min(smallest, candidate.cost);
   constexpr double kHopeless = 1.3;  // exchanges do not make up for so much
   for (Candidate& candidate : found) {
     if (std::any_of(found.begin(), found.end(), is_optimal)) break;
-    if (candidate.cost <= kHopeless * least) improve(prepared.problem, candidate);
-    least = std::min(least, candidate.cost);
+    if (candidate.cost <= kHopeless * smallest) improve(prepared.problem, candidate);
+    smallest = std::min(smallest, candidate.cost);
   }
   std::erase_if(found, [&](const Candidate& candidate) {
-    return candidate.cost > least * (1 + kCostRounding);
+    return candidate.cost > smallest * (1 + kCostRounding);
   });
   size_t best = 0;
-  double least_busy = std::numeric_limits<double>::infinity();
+  double min_busy = std::numeric_limits<double>::infinity();
   for (size_t i = 0; i < found.size() && found.size() > 1; ++i) {
     const double busiest =
         mapping_cost(input, cluster, devices_of(prepared, found[i].places)).busiest.value();
-    if (busiest >= least_busy) continue;
-    least_busy = busiest;
+    if (busiest >= min_busy) continue;
+    min_busy = busiest;
     best = i;
   }
   return std::move(found[best]);

@@ -18,11 +18,11 @@ namespace {
 using namespace mapping_testing;
 
 /// The least cost over all mappings that meet the needs, by definition; prices from Cluster::link.
-double least_of_all(const MappingInput& input, const Cluster& cluster) {
+double min_of_all(const MappingInput& input, const Cluster& cluster) {
   const int ranks = static_cast<int>(input.needs.size());
   std::vector<DeviceId> place(ranks, -1);
   std::vector<bool> used(cluster.device_count(), false);
-  double least = 1e300;
+  double smallest = 1e300;
   const auto price = [&](const RankTraffic& sent) {
     const LinkCost out = cluster.link(place[sent.from], place[sent.to]);
     const LinkCost back = cluster.link(place[sent.to], place[sent.from]);
@@ -31,9 +31,9 @@ double least_of_all(const MappingInput& input, const Cluster& cluster) {
                           sent.messages * out.latency.value());
   };
   const std::function<void(Rank, double)> choose = [&](Rank rank, double cost) {
-    if (cost >= least) return;
+    if (cost >= smallest) return;
     if (rank == ranks) {
-      least = cost;
+      smallest = cost;
       return;
     }
     const DeviceNeed& need = input.needs[rank];
@@ -54,7 +54,7 @@ double least_of_all(const MappingInput& input, const Cluster& cluster) {
     }
   };
   choose(0, 0);
-  return least;
+  return smallest;
 }
 
 /// Machines of two types with levels, direct links and networks at random; at most 8 devices.
@@ -173,10 +173,10 @@ TEST(MappingExact, EqualsTheBestOfAllPermutationsOfRandomGraphsOnRandomClusters)
     const MappingInput input = random_input(dice, cluster);
     heterogeneous += cluster.groups().size() > 1 ? 1 : 0;
     const Mapping mapping = map_ranks(input, cluster);
-    const double least = least_of_all(input, cluster);
+    const double smallest = min_of_all(input, cluster);
     expect_valid(mapping, input, cluster);
     EXPECT_TRUE(mapping.optimal);
-    EXPECT_NEAR(mapping.cost.cost.value(), least, 1e-9 * least) << "seed " << seed;
+    EXPECT_NEAR(mapping.cost.cost.value(), smallest, 1e-9 * smallest) << "seed " << seed;
   }
   EXPECT_GT(heterogeneous, 200);
 }
@@ -196,7 +196,7 @@ TEST(MappingBound, OfAnyTrafficIsBelowTheBestOfAllPermutations) {
       problem.fits.push_back(need.fits);
     }
     unlike += problem.fits.size() > 1 ? 1 : 0;
-    EXPECT_LE(edges_bound(problem), least_of_all(input, cluster) * (1 + 1e-9)) << "seed " << seed;
+    EXPECT_LE(edges_bound(problem), min_of_all(input, cluster) * (1 + 1e-9)) << "seed " << seed;
   }
   EXPECT_GT(unlike, 100);
 }
@@ -314,9 +314,9 @@ TEST(MappingOfGraphs, FindsNestedGroupsOfRanksInRandomOrder) {
     const MappingInput planted = nested_cliques(fans);
     const MappingInput input = mapping_renamed(planted, dice);
     const Mapping mapping = map_ranks(input, cluster);
-    const double least = cost_of_order(planted, cluster);
+    const double smallest = cost_of_order(planted, cluster);
     expect_valid(mapping, input, cluster);
-    EXPECT_NEAR(mapping.cost.cost.value(), least, 1e-9 * least);
+    EXPECT_NEAR(mapping.cost.cost.value(), smallest, 1e-9 * smallest);
   }
 }
 
@@ -441,10 +441,10 @@ TEST(MappingBound, OfGridsIsBelowTheBestOfAllPermutationsOnUnlikeTrees) {
       for (size_t i = 0; i < axes.size(); ++i)
         for (const RankTraffic& sent : axis_traffic(*grid.grid, static_cast<int>(i)))
           traffic.traffic.push_back(sent);
-      const double least = least_of_all(traffic, cluster);
-      EXPECT_LE(grid_bound(*grid.grid, levels_of(DeviceTree(cluster))), least * (1 + 1e-9));
+      const double smallest = min_of_all(traffic, cluster);
+      EXPECT_LE(grid_bound(*grid.grid, levels_of(DeviceTree(cluster))), smallest * (1 + 1e-9));
       const Mapping mapping = map_ranks(grid, cluster);
-      EXPECT_NEAR(mapping.cost.cost.value(), least, 1e-9 * least) << "seed " << seed;
+      EXPECT_NEAR(mapping.cost.cost.value(), smallest, 1e-9 * smallest) << "seed " << seed;
       expect_valid(mapping, grid, cluster);
     }
   }

@@ -72,7 +72,7 @@ class Partition {
   RolledForm::LoweredOp position() const {
     return {program_.registers.end_index(), program_.instructions.end_index()};
   }
-  MicroBatchPlacement placed(ValueId value) const { return stages_.placed(sharded_.of(value)); }
+  MicroBatchPlacement placed(ValueId value) const { return stages_.placed(sharded_.at(value)); }
 
   // ---- variables and results ----
 
@@ -98,14 +98,14 @@ class Partition {
     if (!variable.next) return {};
     return values_.get(
         *variable.next, placed(variable.value),
-        {-1, Role::kOptimizer, stages_.stage_of(sharded_.of(variable.value).mesh), [&] {
+        {-1, Role::kOptimizer, stages_.stage_of(sharded_.at(variable.value).mesh), [&] {
            return "variable '" + graph_.value(variable.value).name + "' keeps its placement";
          }});
   }
 
   /// A result of which each micro-batch has a part (the logits) is not fetched.
   void add_result(const std::string& name, ValueId value) {
-    DistAttr attr = sharded_.of(value);
+    DistAttr attr = sharded_.at(value);
     attr.partial.clear();
     const MicroBatchPlacement whole = stages_.placed(attr);
     if (whole.by_micro_batch) return;
@@ -182,7 +182,7 @@ class Partition {
   void lower_op(OpId id) {
     const Op& op = graph_.op(id);
     const ShardedOp sharded =
-        with_placements({op, view(graph_, op), sharded_.rules[id.index], sharded_.of(id)});
+        with_placements({op, view(graph_, op), sharded_.rules[id.index], sharded_.at(id)});
     check_sums(sharded);
     const KernelCall call = op.regions.empty()
                                 ? sharded.view.definition->kernel(
@@ -211,7 +211,7 @@ class Partition {
       const ValueId value = sharded.op.outputs[i];
       const MicroBatchPlacement& made = sharded.outputs[i];
       if (is_sum_of_micro_batches(made) ||
-          !is_sum_of_micro_batches(stages_.placed(sharded_.of(value))))
+          !is_sum_of_micro_batches(stages_.placed(sharded_.at(value))))
         continue;
       throw UserError(
           "'" + graph_.value(value).name + "' is no sum over micro-batches",
@@ -292,7 +292,7 @@ class Partition {
   /// Do all readers take the parts of a sum over micro-batches, and none the whole?
   bool is_read_by_micro_batch_alone(ValueId value) const {
     const std::vector<OpId>& users = graph_.value(value).users;
-    return !users.empty() && is_sum_of_micro_batches(stages_.placed(sharded_.of(value))) &&
+    return !users.empty() && is_sum_of_micro_batches(stages_.placed(sharded_.at(value))) &&
            std::ranges::all_of(users, [&](OpId user) { return takes_parts(user, value); });
   }
 
@@ -302,7 +302,7 @@ class Partition {
     const OpView user_view = view(graph_, graph_.op(user));
     for (int i = 0; i < std::ssize(inputs); ++i)
       if (inputs[i] == value && !is_sum_of_micro_batches(stages_.placed(input_attr(
-                                    user_view, sharded_.rules[user.index], sharded_.of(user), i))))
+                                    user_view, sharded_.rules[user.index], sharded_.at(user), i))))
         return false;
     return true;
   }
@@ -316,7 +316,7 @@ class Partition {
     if (!is_sum_of_micro_batches(made)) return;
     const ValueId value = sharded.op.outputs[output];
     if (is_read_by_micro_batch_alone(value)) return;
-    const MicroBatchPlacement canonical_placement = stages_.placed(sharded_.of(value));
+    const MicroBatchPlacement canonical_placement = stages_.placed(sharded_.at(value));
     const bool is_canonical = is_sum_of_micro_batches(canonical_placement) &&
                               canonical_placement.attr.mesh == made.attr.mesh;
     const MicroBatchPlacement& placed = is_canonical ? canonical_placement : made;

@@ -80,7 +80,7 @@ bool is_kept_for_backward(const TaskGraph& graph, const Register& reg) {
 Kept max_kept(const TaskGraph& graph, MeshIndex mesh) {
   IndexedVector<TaskId, size_t> place(graph.tasks.size());
   for (size_t i = 0; i < graph.order.size(); ++i) place[graph.order[i]] = i;
-  Kept most;
+  Kept largest;
   for (size_t now = 0; now < graph.order.size(); ++now) {
     std::set<int> micro_batches;
     int64_t bytes = 0;
@@ -93,10 +93,11 @@ Kept max_kept(const TaskGraph& graph, MeshIndex mesh) {
       micro_batches.insert(reg.micro_batch.index);
       bytes += reg.size.value();
     }
-    most.micro_batches = std::max(most.micro_batches, static_cast<int64_t>(micro_batches.size()));
-    most.bytes = std::max(most.bytes, bytes);
+    largest.micro_batches =
+        std::max(largest.micro_batches, static_cast<int64_t>(micro_batches.size()));
+    largest.bytes = std::max(largest.bytes, bytes);
   }
-  return most;
+  return largest;
 }
 
 struct KeptByStage {
@@ -107,9 +108,9 @@ KeptByStage kept_under(int64_t micro_batches, PipelineKind schedule) {
   const Compiled compiled = four_stages(micro_batches, schedule);
   KeptByStage kept;
   for (int s = 0; s < kStages; ++s) {
-    const Kept most = max_kept(compiled.tasks, MeshIndex(s));
-    kept.micro_batches.push_back(most.micro_batches);
-    kept.bytes.push_back(most.bytes);
+    const Kept largest = max_kept(compiled.tasks, MeshIndex(s));
+    kept.micro_batches.push_back(largest.micro_batches);
+    kept.bytes.push_back(largest.bytes);
     kept.arena.push_back(compiled.tasks.arenas[MeshIndex(s)].value());
   }
   return kept;

@@ -32,15 +32,15 @@ std::vector<int> devices_of(const Meshes& meshes) {
 
 /// The most micro-batches between their F and the end of their backward, by stage.
 std::vector<int> in_flight(const DeviceOrders& orders, int stages) {
-  std::vector<int> now(stages, 0), most(stages, 0);
+  std::vector<int> now(stages, 0), largest(stages, 0);
   for (const std::vector<Pass>& order : orders)
     for (const Pass& pass : order) {
       if (pass.kind == PassKind::kForward)
-        most[pass.stage] = std::max(most[pass.stage], ++now[pass.stage]);
+        largest[pass.stage] = std::max(largest[pass.stage], ++now[pass.stage]);
       if (pass.kind == PassKind::kBackward || pass.kind == PassKind::kWeightGradient)
         --now[pass.stage];
     }
-  return most;
+  return largest;
 }
 
 /// What the ranks of the plan hold and compute.
@@ -54,7 +54,7 @@ class RankNumbers {
 
   Bytes kept_bytes(ValueId value, int stage) const {
     TensorType type = request_.graph.type(value);
-    DistAttr attr = request_.sharded.of(value);
+    DistAttr attr = request_.sharded.at(value);
     int64_t times = 1;
     if (const int64_t count = request_.plan.micro_batches; count > 1) {
       const MicroBatchPlacement time = placed_in_time(value, count);
@@ -67,7 +67,7 @@ class RankNumbers {
 
   Seconds cost_of(OpId op) const {
     const ShardedGraph& sharded = request_.sharded;
-    const OpSharding& sharding = sharded.of(op);
+    const OpSharding& sharding = sharded.at(op);
     return kernel_demand(view(request_.graph, request_.graph.op(op)), sharded.rules[op.index],
                          sharding, priced_ranks(*sharding.mesh, request_.plan.cost.device),
                          own_.get())
@@ -81,7 +81,7 @@ class RankNumbers {
   MicroBatchPlacement placed_in_time(ValueId value, int64_t count) const {
     const ShardedGraph& sharded = request_.sharded;
     const int owner = sharded.stages.values[value.index];
-    const MicroBatchPlacement time = micro_batch_placement(sharded.of(value), meshes_[owner].mesh);
+    const MicroBatchPlacement time = micro_batch_placement(sharded.at(value), meshes_[owner].mesh);
     const OpId producer = request_.graph.value(value).producer;
     if (time.dim < 0 || request_.graph.type(value).shape[time.dim] % count == 0 ||
         producer.index < 0)
@@ -89,7 +89,7 @@ class RankNumbers {
     const std::vector<ValueId>& results = request_.graph.op(producer).outputs;
     const auto index = static_cast<int>(std::ranges::find(results, value) - results.begin());
     const DistAttr made = output_attr(view(request_.graph, request_.graph.op(producer)),
-                                      sharded.rules[producer.index], sharded.of(producer), index);
+                                      sharded.rules[producer.index], sharded.at(producer), index);
     return micro_batch_placement(made, meshes_[sharded.stages.ops[producer.index]].mesh);
   }
 
@@ -104,17 +104,17 @@ void check_fits(const RecomputeRequest& request, const std::vector<int>& devices
                 const std::vector<Bytes>& kept) {
   const Bytes limit = request.plan.recompute.limit;
   for (size_t stage = 0; stage < devices.size(); ++stage) {
-    const Bytes least = kept[devices[stage]];
-    if (least <= limit) continue;
+    const Bytes smallest = kept[devices[stage]];
+    if (smallest <= limit) continue;
     const std::string where =
         devices.size() > 1 ? " of stage '" + request.plan.placed()[stage].name + "'" : "";
     throw UserError(
         fmt::format("a rank{} keeps at least {} of activations, and activation_mib allows {}",
-                    where, to_text(least), to_text(limit)),
+                    where, to_text(smallest), to_text(limit)),
         "what later layers read is kept, and only what is inside of layers is computed again",
         fmt::format("set activation_mib to {} or more, or divide the batch by more micro_batches "
                     "or more ranks",
-                    (least.value() + (1 << 20) - 1) >> 20),
+                    (smallest.value() + (1 << 20) - 1) >> 20),
         ExitCode::kNoPlan);
   }
 }
@@ -153,7 +153,7 @@ int max_in_flight(const Plan& plan, int stage) {
                                        ? StagePlacement::kRoundRobin
                                        : StagePlacement::kV;
   const PipelineShape shape = chain_of(devices, stages / devices, placement, count);
-  if (!misfit(plan.schedule, shape).empty()) return count;
+  if (!invalid_reason(plan.schedule, shape).empty()) return count;
   return in_flight(named_orders(plan.schedule, shape), stages)[stage];
 }
 

@@ -114,7 +114,7 @@ class WasteSearch {
       if (ranks.shape()[axis] == 1 || ranks.axes()[axis] == kMicroBatchAxis) continue;
       OpGroup repeated;
       for (int i = 0; i < static_cast<int>(flops_.size()); ++i)
-        if (sharded_.stages.ops[i] == static_cast<int>(mesh) && !sharded_.of(OpId{i}).uses(axis))
+        if (sharded_.stages.ops[i] == static_cast<int>(mesh) && !sharded_.at(OpId{i}).uses(axis))
           repeated.add({i}, flops_[i]);
       const std::string& name = ranks.axes()[axis];
       const std::string count = counted(ranks.shape()[axis], "rank");
@@ -146,7 +146,7 @@ class WasteSearch {
 
   /// The first factor of which some rank may have no part: the lightest one has none.
   std::optional<size_t> empty_factor(OpId op, const std::vector<Split>& splits) const {
-    const Coordinate lightest = sharded_.of(op).mesh->smallest_shard_coordinate();
+    const Coordinate lightest = sharded_.at(op).mesh->smallest_shard_coordinate();
     for (size_t i = 0; i < splits.size(); ++i)
       if (is_empty(splits[i], lightest)) return i;
     return std::nullopt;
@@ -157,7 +157,7 @@ class WasteSearch {
     std::optional<std::pair<OpId, size_t>> cause;  // the most flops, and the factor
     for (int i = 0; i < static_cast<int>(flops_.size()); ++i) {
       if (sharded_.stages.ops[i] != static_cast<int>(mesh)) continue;
-      const std::vector<Split> splits = factor_splits(sharded_.rules[i], sharded_.of(OpId{i}));
+      const std::vector<Split> splits = factor_splits(sharded_.rules[i], sharded_.at(OpId{i}));
       const std::optional<size_t> factor = empty_factor({i}, splits);
       if (!factor) continue;
       if (!cause || flops_[i] > flops_[cause->first.index]) cause = {OpId{i}, *factor};
@@ -202,7 +202,7 @@ class WasteSearch {
 
   /// "axis tp=8 divides a dim of 4 of 'blocks.0.attn.scores'".
   std::string cause_text(OpId op, size_t factor) const {
-    const OpSharding& sharding = sharded_.of(op);
+    const OpSharding& sharding = sharded_.at(op);
     std::vector<std::string> axes;
     for (int axis : sharding.factor_axes[factor]) axes.push_back(axis_text(*sharding.mesh, axis));
     return fmt::format("{} a dim of {} of '{}'",

@@ -45,8 +45,8 @@ Graph loop_and_branch() {
   const ValueId down = builder.variable("down", {DType::kF32, {12, 6}}, Initializer::normal(0, 1));
   const ValueId floor = builder.constant({DType::kF32, {}}, 0, "floor");
   const auto goes_on = [](Builder& region, const RegionValues& values) {
-    const ValueId least = region.reduce(ReduceOp::kMin, values.carried[1], {0}, "least");
-    return std::vector{region.compare("gt", least, values.captured[2], "goes_on")};
+    const ValueId smallest = region.reduce(ReduceOp::kMin, values.carried[1], {0}, "least");
+    return std::vector{region.compare("gt", smallest, values.captured[2], "goes_on")};
   };
   const Loop loop = build_while(builder, {.carried = {x, left},
                                           .captured = {up, down, floor},

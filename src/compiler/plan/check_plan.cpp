@@ -14,16 +14,16 @@ constexpr int64_t kAny = std::numeric_limits<int64_t>::max();
 struct PlanNumber {
   const char* name;
   int64_t value;
-  int64_t least;
-  int64_t most = kAny;
+  int64_t smallest;
+  int64_t largest = kAny;
 };
 
 void check_range(const Plan& plan, const PlanNumber& number) {
-  if (number.value >= number.least && number.value <= number.most) return;
+  if (number.value >= number.smallest && number.value <= number.largest) return;
   refuse_config(fmt::format("plan '{}' has {} = {}", plan.name, number.name, number.value),
-                number.most == kAny
-                    ? fmt::format("it is a number of at least {}", number.least)
-                    : fmt::format("it is a number from {} to {}", number.least, number.most),
+                number.largest == kAny
+                    ? fmt::format("it is a number of at least {}", number.smallest)
+                    : fmt::format("it is a number from {} to {}", number.smallest, number.largest),
                 fmt::format("set Plan::{} to such a number, or leave it out", number.name));
 }
 

@@ -55,13 +55,13 @@ std::vector<Sum> thinned(std::vector<Sum> sums) {
   for (const Sum& sum : sums)
     if (front.empty() || sum.cost < front.back().cost) front.push_back(sum);
   if (front.size() <= kMaxPoints) return front;
-  const Usage least = front.front().bytes;
-  const Usage width = (front.back().bytes - least) / static_cast<Usage>(kMaxPoints) + 1;
+  const Usage smallest = front.front().bytes;
+  const Usage width = (front.back().bytes - smallest) / static_cast<Usage>(kMaxPoints) + 1;
   std::vector<Sum> thin{front.front()};
   for (size_t i = 1; i < front.size(); ++i) {
     const bool is_last_of_its_width =
         i + 1 == front.size() ||
-        (front[i].bytes - least) / width != (front[i + 1].bytes - least) / width;
+        (front[i].bytes - smallest) / width != (front[i + 1].bytes - smallest) / width;
     if (is_last_of_its_width) thin.push_back(front[i]);
   }
   return thin;
@@ -94,7 +94,7 @@ class DeviceChoice {
     for (int i = 0; i < std::ssize(blocks.blocks); ++i)
       if (blocks.blocks[i].device == device) add(i);
     for (const Group& group : groups_)
-      bytes_ += static_cast<Usage>(group.blocks.size()) * needed_bytes(of(group.blocks.front()));
+      bytes_ += static_cast<Usage>(group.blocks.size()) * needed_bytes(at(group.blocks.front()));
   }
 
   /// Makes it the cheapest one that keeps at most `limit`. false: there is a wide block, and it is
@@ -102,7 +102,7 @@ class DeviceChoice {
   bool fit(Usage limit, bool solves_wide) {
     if (bytes_ <= limit) return true;
     for (Group& group : groups_) {
-      group.front = recompute_pareto_front(of(group.blocks.front()), solves_wide);
+      group.front = recompute_pareto_front(at(group.blocks.front()), solves_wide);
       if (group.front.empty()) return false;
       for (int block : group.blocks) chosen_[block] = static_cast<int>(group.front.size()) - 1;
     }
@@ -119,7 +119,7 @@ class DeviceChoice {
     for (const Group& group : groups_)
       for (int block : group.blocks) {
         if (group.front.empty()) continue;  // nothing is
-        const std::vector<RecomputeBlock::Node>& nodes = of(block).nodes;
+        const std::vector<RecomputeBlock::Node>& nodes = at(block).nodes;
         for (size_t i = 0; i < nodes.size(); ++i)
           if (nodes[i].op.index >= 0 &&
               group.front[chosen_[block]].assignment[i] + 1 == std::ssize(nodes[i].costs))
@@ -128,7 +128,7 @@ class DeviceChoice {
   }
 
  private:
-  const RecomputeBlock& of(int block) const { return blocks_.blocks[block]; }
+  const RecomputeBlock& at(int block) const { return blocks_.blocks[block]; }
 
   /// What is kept when nothing is computed again.
   static Usage needed_bytes(const RecomputeBlock& block) {
@@ -140,7 +140,7 @@ class DeviceChoice {
 
   void add(int block) {
     for (Group& group : groups_)
-      if (of(group.blocks.front()).is_identical(of(block))) return group.blocks.push_back(block);
+      if (at(group.blocks.front()).is_identical(at(block))) return group.blocks.push_back(block);
     groups_.push_back({.blocks = {block}});
   }
 
@@ -190,9 +190,9 @@ class DeviceChoice {
         if (chosen_[block] == before) continue;
         before = chosen_[block];
         const RecomputePoint& now = group.front[before];
-        const auto behind = std::ranges::upper_bound(group.front, now.bytes + limit - bytes_, {},
-                                                     &RecomputePoint::bytes);
-        const auto point = static_cast<int>(behind - group.front.begin()) - 1;
+        const auto after = std::ranges::upper_bound(group.front, now.bytes + limit - bytes_, {},
+                                                    &RecomputePoint::bytes);
+        const auto point = static_cast<int>(after - group.front.begin()) - 1;
         if (now.cost - group.front[point].cost <= gain) continue;
         gain = now.cost - group.front[point].cost;
         best = &group;

@@ -77,7 +77,7 @@ Bytes max_kept(const Graph& graph) {
   return cheapest_recompute(graph, terms).kept.front();
 }
 
-Bytes least_kept(const Graph& graph) {
+Bytes min_kept(const Graph& graph) {
   RecomputeTerms terms = terms_of(graph, Bytes(0));
   return cheapest_recompute(graph, terms).kept.front();
 }
@@ -198,11 +198,11 @@ class IntegerProgram : public ::testing::Test {
     EXPECT_LE(choice.kept.front(), terms.limit);
     EXPECT_LE(kept_by(made, graph, terms), choice.kept.front());
     EXPECT_LE(cost_of(made, graph, terms).value(), choice.cost.value() * (1 + 1e-6));
-    const std::optional<double> least =
-        rewrite_testing::RecomputeProgram(graph, terms).least(folder_.path());
-    if (!least) return false;
-    EXPECT_LE(choice.cost.value(), *least * 1.02 + 1e-9);
-    EXPECT_GE(choice.cost.value(), *least * (1 - 1e-6) - 1e-9);
+    const std::optional<double> smallest =
+        rewrite_testing::RecomputeProgram(graph, terms).smallest(folder_.path());
+    if (!smallest) return false;
+    EXPECT_LE(choice.cost.value(), *smallest * 1.02 + 1e-9);
+    EXPECT_GE(choice.cost.value(), *smallest * (1 - 1e-6) - 1e-9);
     return true;
   }
 
@@ -222,12 +222,13 @@ TEST_F(IntegerProgram, IsAtMostTwoPercentCheaperOnRandomGraphs) {
       bytes.push_back(1 + static_cast<int64_t>(random() % 1000));
     terms.kept_bytes = [&](ValueId value, int) { return Bytes(bytes[value.index]); };
     for (Seconds& cost : terms.cost) cost = Seconds(1 + static_cast<double>(random() % 100));
-    const Bytes most = cheapest_recompute(graph, terms).kept.front();
+    const Bytes largest = cheapest_recompute(graph, terms).kept.front();
     terms.limit = Bytes(0);
-    const Bytes least = cheapest_recompute(graph, terms).kept.front();
+    const Bytes smallest = cheapest_recompute(graph, terms).kept.front();
     const double share = static_cast<double>(random() % 100) / 100;
     terms.limit =
-        least + Bytes(static_cast<int64_t>(share * static_cast<double>((most - least).value())));
+        smallest +
+        Bytes(static_cast<int64_t>(share * static_cast<double>((largest - smallest).value())));
     compared += compare(graph, terms);
   }
   EXPECT_GT(compared, 40);
@@ -251,12 +252,12 @@ TEST_F(IntegerProgram, IsAtMostTwoPercentCheaperOnModels) {
   for (const char* family : {"gpt", "llama"})
     for (const int64_t layers : {2, 3}) {
       const Graph graph = training_graph(family, layers);
-      const Bytes most = max_kept(graph), least = least_kept(graph);
+      const Bytes largest = max_kept(graph), smallest = min_kept(graph);
       for (const double share : {0.05, 0.3, 0.5, 0.8}) {
         SCOPED_TRACE(std::string(family) + " " + std::to_string(share));
-        const auto room = static_cast<double>((most - least).value());
+        const auto room = static_cast<double>((largest - smallest).value());
         compared +=
-            compare(graph, terms_of(graph, least + Bytes(static_cast<int64_t>(share * room))));
+            compare(graph, terms_of(graph, smallest + Bytes(static_cast<int64_t>(share * room))));
       }
     }
   EXPECT_GE(compared, 8);
@@ -267,7 +268,7 @@ TEST(CheapestRecompute, OfLikeLayersCostsNoMoreThanTheirSum) {
   // up to what the points of the front leave out.
   const Graph four = training_graph("gpt", 4), eight = training_graph("gpt", 8);
   const auto half = [](const Graph& graph) {
-    return Bytes((max_kept(graph) + least_kept(graph)).value() / 2);
+    return Bytes((max_kept(graph) + min_kept(graph)).value() / 2);
   };
   const Seconds of_four = cheapest_recompute(four, terms_of(four, half(four))).cost;
   const Seconds of_eight = cheapest_recompute(eight, terms_of(eight, half(eight))).cost;

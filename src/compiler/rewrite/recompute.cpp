@@ -26,9 +26,9 @@ std::vector<bool> inside_of_layers(const Graph& graph) {
   std::vector<bool> inside(graph.values().size(), false);
   for (int i = 0; i < std::ssize(graph.values()); ++i) {
     const Value& value = graph.value({i});
-    if (!is_forward(graph, value.producer) || layers.of(value.producer).is_none()) continue;
+    if (!is_forward(graph, value.producer) || layers.at(value.producer).is_none()) continue;
     inside[i] = std::ranges::none_of(value.users, [&](OpId user) {
-      return is_forward(graph, user) && layers.of(user) != layers.of(value.producer);
+      return is_forward(graph, user) && layers.at(user) != layers.at(value.producer);
     });
   }
   return inside;
@@ -79,10 +79,10 @@ std::vector<bool> cheap_values(const Graph& graph) {
       if (is_read) network.add_edge(into + 1, source + 1, FlowNetwork::kUnlimited);
     }
   }
-  const std::vector<bool> behind = network.sink_side(source, source + 1);
+  const std::vector<bool> reached = network.sink_side(source, source + 1);
   std::vector<bool> again(graph.values().size(), false);
   for (int i = 0; i < count; ++i)
-    again[i] = is_forward(graph, graph.value({i}).producer) && behind[2 * i];
+    again[i] = is_forward(graph, graph.value({i}).producer) && reached[2 * i];
   return again;
 }
 

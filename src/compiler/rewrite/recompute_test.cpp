@@ -195,13 +195,13 @@ TEST(FullRecompute, KeepsOfALayerOnlyWhatLaterOnesRead) {
   const RepeatedLayers layers = find_repeated_layers(graph);
   int of_layers = 0;
   for (ValueId value : kept_values(graph)) {
-    const LayerPlace place = layers.of(graph.value(value).producer);
+    const LayerPlace place = layers.at(graph.value(value).producer);
     if (place.is_none()) continue;
     ++of_layers;
     bool is_read_later = false;
     for (OpId user : graph.value(value).users)
       is_read_later =
-          is_read_later || (graph.op(user).role == Role::kForward && layers.of(user) != place);
+          is_read_later || (graph.op(user).role == Role::kForward && layers.at(user) != place);
     EXPECT_TRUE(is_read_later) << graph.value(value).name;
   }
   EXPECT_GT(of_layers, 0);
@@ -283,17 +283,17 @@ TEST(SelectiveRecompute, KeepsTheFewestBytesOfAllChoicesOfCheapValues) {
           graph.op(maker).kind != "dot_general")
         cheap.push_back(i);
     }
-    int64_t least = kept_bytes(graph);
+    int64_t smallest = kept_bytes(graph);
     for (unsigned set = 0; set < 1U << cheap.size(); ++set) {
       RewriteBounds bounds;
       bounds.recomputed.assign(graph.values().size(), false);
       for (size_t k = 0; k < cheap.size(); ++k) bounds.recomputed[cheap[k]] = set >> k & 1U;
-      least = std::min(
-          least,
+      smallest = std::min(
+          smallest,
           kept_bytes(
               rewrite(graph, bounds, rewrite_testing::passes_named({"recompute"})).made.graph));
     }
-    EXPECT_EQ(kept_bytes(recompute_graph_with(graph, {Recompute::Kind::kSelective})), least)
+    EXPECT_EQ(kept_bytes(recompute_graph_with(graph, {Recompute::Kind::kSelective})), smallest)
         << "seed " << seed;
   }
 }
@@ -316,8 +316,8 @@ TEST(RecomputedValues, HaveNoneThatTheBackwardComparesForEquality) {
   const ValueId x = builder.input("x", {DType::kF32, {2, 3}});
   const ValueId w = builder.variable("w", {DType::kF32, {2, 3}}, Initializer::constant(0.5));
   const ValueId scaled = builder.mul(x, w), bent = builder.unary("tanh", scaled);
-  const ValueId most = builder.reduce(ReduceOp::kMax, bent, {0, 1});
-  differentiate(builder, most, {w});
+  const ValueId largest = builder.reduce(ReduceOp::kMax, bent, {0, 1});
+  differentiate(builder, largest, {w});
   for (const Recompute& choice :
        {Recompute{Recompute::Kind::kSelective}, Recompute{Recompute::Kind::kPatterns, {"*"}}}) {
     const std::vector<bool> values = recomputed_values(graph, choice);

@@ -64,7 +64,7 @@ class Search {
 
   void take_named() {
     for (const PipelineFacts& facts : pipeline_schedules())
-      if (facts.kind != PipelineKind::kAuto && misfit(facts.kind, shape_).empty())
+      if (facts.kind != PipelineKind::kAuto && invalid_reason(facts.kind, shape_).empty())
         take(named_orders(facts.kind, shape_), std::string(facts.name));
   }
 

@@ -63,7 +63,7 @@ TEST(AutoOrder, ForRandomStagesIsCompleteFitsMemoryAndIsNotWorseThanNamedSchedul
       const std::string where = "random_shape(" + std::to_string(seed) + "), goal " +
                                 std::to_string(static_cast<int>(goal));
       ASSERT_EQ(first_fault(shape, made.orders), "") << where;
-      const auto timeline = run_on_clock(shape, made.orders);
+      const auto timeline = simulate_passes(shape, made.orders);
       ASSERT_TRUE(timeline) << where;
       const auto worth = [&](const PassTimeline& of) {
         return goal == PipelineGoal::kStep ? of.duration() : of.longest_span();
@@ -71,12 +71,13 @@ TEST(AutoOrder, ForRandomStagesIsCompleteFitsMemoryAndIsNotWorseThanNamedSchedul
       EXPECT_NEAR(worth(*timeline), made.time, 1e-9) << where;
       EXPECT_LE(made.bound.time, made.time + 1e-9) << where << ": " << made.bound.why;
       for (const PipelineFacts& facts : pipeline_schedules()) {
-        if (facts.kind == PipelineKind::kAuto || !misfit(facts.kind, shape).empty()) continue;
+        if (facts.kind == PipelineKind::kAuto || !invalid_reason(facts.kind, shape).empty())
+          continue;
         const DeviceOrders named = named_orders(facts.kind, shape);
         const std::string fault = first_fault(shape, named);
         if (fault.find(" keeps ") != std::string::npos) continue;  // it does not fit the memory
         ASSERT_EQ(fault, "") << facts.name << " " << where;
-        const auto other = run_on_clock(shape, named);
+        const auto other = simulate_passes(shape, named);
         ASSERT_TRUE(other) << facts.name << " " << where;
         EXPECT_LE(made.time, worth(*other) + 1e-9) << facts.name << " " << where;
         ++compared;
@@ -99,7 +100,7 @@ TEST(AutoOrder, EveryListRuleFinishesWithMemoryForOneMicroBatch) {
           const auto orders = list_schedule(shape, {prefer, fill, awaits, 0});
           ASSERT_TRUE(orders) << "random_shape(" << seed << ")";
           EXPECT_EQ(first_fault(shape, *orders), "") << "random_shape(" << seed << ")";
-          EXPECT_TRUE(run_on_clock(shape, *orders)) << "random_shape(" << seed << ")";
+          EXPECT_TRUE(simulate_passes(shape, *orders)) << "random_shape(" << seed << ")";
         }
   }
 }

@@ -100,24 +100,25 @@ double PassClock::longest_span() const {
 }
 
 double PassTimeline::duration() const {
-  double most = 0;
-  for (const DeviceUse& use : devices) most = std::max(most, use.last_end);
-  return most;
+  double largest = 0;
+  for (const DeviceUse& use : devices) largest = std::max(largest, use.last_end);
+  return largest;
 }
 
 double PassTimeline::longest_span() const {
-  double most = 0;
-  for (const DeviceUse& use : devices) most = std::max(most, use.span());
-  return most;
+  double largest = 0;
+  for (const DeviceUse& use : devices) largest = std::max(largest, use.span());
+  return largest;
 }
 
 double PassTimeline::max_memory() const {
-  double most = 0;
-  for (const DeviceUse& use : devices) most = std::max(most, use.max_memory);
-  return most;
+  double largest = 0;
+  for (const DeviceUse& use : devices) largest = std::max(largest, use.max_memory);
+  return largest;
 }
 
-std::optional<PassTimeline> run_on_clock(const PipelineShape& shape, const DeviceOrders& orders) {
+std::optional<PassTimeline> simulate_passes(const PipelineShape& shape,
+                                            const DeviceOrders& orders) {
   PassClock clock(shape);
   if (!clock.run(orders)) return std::nullopt;
   PassTimeline timeline;

@@ -41,7 +41,7 @@ struct PassTimeline {
 ///   requires  first_fault(shape, orders) is empty except for memory
 ///   returns   nullopt when passes wait for each other
 ///   time      O(passes and their needs)
-std::optional<PassTimeline> run_on_clock(const PipelineShape& shape, const DeviceOrders& orders);
+std::optional<PassTimeline> simulate_passes(const PipelineShape& shape, const DeviceOrders& orders);
 
 /// The same for repeated use on orders of one shape, without the details.
 class PassClock {

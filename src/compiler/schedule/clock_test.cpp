@@ -14,8 +14,8 @@ TEST(PassClock, APassWaitsForItsDeviceAndForTransfers) {
   // Two stages; F 2, B 3, W 1, a transfer 0.5.
   PipelineShape shape = chain_of(2, 1, StagePlacement::kRoundRobin, 1, {2, 3, 1});
   shape.transfer = 0.5;
-  const auto timeline =
-      run_on_clock(shape, {{{F, 0, 0}, {B, 0, 0}, {W, 0, 0}}, {{F, 1, 0}, {B, 1, 0}, {W, 1, 0}}});
+  const auto timeline = simulate_passes(
+      shape, {{{F, 0, 0}, {B, 0, 0}, {W, 0, 0}}, {{F, 1, 0}, {B, 1, 0}, {W, 1, 0}}});
   ASSERT_TRUE(timeline);
   const auto starts = [&](size_t device) {
     std::vector<double> list;
@@ -35,7 +35,7 @@ TEST(PassClock, ATransferTakesTheTimeOfTheLaterOneOfItsStages) {
   PipelineShape shape = chain_of(3, 1, StagePlacement::kRoundRobin, 1, {2, 2, 2});
   shape.transfer = 0.5;
   shape.stages[2].transfer = 3;
-  const auto timeline = run_on_clock(
+  const auto timeline = simulate_passes(
       shape, {{{F, 0, 0}, {BW, 0, 0}}, {{F, 1, 0}, {BW, 1, 0}}, {{F, 2, 0}, {BW, 2, 0}}});
   ASSERT_TRUE(timeline);
   EXPECT_EQ(timeline->passes[1][0].start, 2.5);
@@ -46,9 +46,9 @@ TEST(PassClock, ATransferTakesTheTimeOfTheLaterOneOfItsStages) {
 
 TEST(PassClock, AnUnsplitBackwardSendsItsGradientAtItsEnd) {
   const PipelineShape shape = chain_of(2, 1, StagePlacement::kRoundRobin, 1);
-  const auto split =
-      run_on_clock(shape, {{{F, 0, 0}, {B, 0, 0}, {W, 0, 0}}, {{F, 1, 0}, {B, 1, 0}, {W, 1, 0}}});
-  const auto whole = run_on_clock(shape, {{{F, 0, 0}, {BW, 0, 0}}, {{F, 1, 0}, {BW, 1, 0}}});
+  const auto split = simulate_passes(
+      shape, {{{F, 0, 0}, {B, 0, 0}, {W, 0, 0}}, {{F, 1, 0}, {B, 1, 0}, {W, 1, 0}}});
+  const auto whole = simulate_passes(shape, {{{F, 0, 0}, {BW, 0, 0}}, {{F, 1, 0}, {BW, 1, 0}}});
   EXPECT_EQ(split->duration(), 5);
   EXPECT_EQ(whole->duration(), 6);
 }
@@ -56,7 +56,8 @@ TEST(PassClock, AnUnsplitBackwardSendsItsGradientAtItsEnd) {
 TEST(PassClock, StagesOfOneDeviceShareItsTimeAndNeedNoTransfer) {
   PipelineShape shape = chain_of(1, 2, StagePlacement::kV, 1, {2, 2, 2});
   shape.transfer = 100;
-  EXPECT_EQ(run_on_clock(shape, {{{F, 0, 0}, {F, 1, 0}, {BW, 1, 0}, {BW, 0, 0}}})->duration(), 6);
+  EXPECT_EQ(simulate_passes(shape, {{{F, 0, 0}, {F, 1, 0}, {BW, 1, 0}, {BW, 0, 0}}})->duration(),
+            6);
 }
 
 TEST(PassClock, ForwardAllocatesMemoryAndBackwardFreesIt) {
@@ -64,18 +65,19 @@ TEST(PassClock, ForwardAllocatesMemoryAndBackwardFreesIt) {
       chain_of(1, 1, StagePlacement::kRoundRobin, 2, {.kept = 5, .freed_early = 2});
   // 5, 3 (B gave back 2), 8, 5 (W gave back 3), ...
   EXPECT_EQ(
-      run_on_clock(shape, {{{F, 0, 0}, {B, 0, 0}, {F, 0, 1}, {W, 0, 0}, {B, 0, 1}, {W, 0, 1}}})
+      simulate_passes(shape, {{{F, 0, 0}, {B, 0, 0}, {F, 0, 1}, {W, 0, 0}, {B, 0, 1}, {W, 0, 1}}})
           ->max_memory(),
       8);
-  EXPECT_EQ(run_on_clock(shape, {{{F, 0, 0}, {BW, 0, 0}, {F, 0, 1}, {BW, 0, 1}}})->max_memory(), 5);
+  EXPECT_EQ(simulate_passes(shape, {{{F, 0, 0}, {BW, 0, 0}, {F, 0, 1}, {BW, 0, 1}}})->max_memory(),
+            5);
 }
 
 TEST(PassClock, PassesThatWaitForEachOtherAreFound) {
   const PipelineShape shape = chain_of(2, 1, StagePlacement::kRoundRobin, 2);
   // Device 0 has the backward of micro-batch 0 before the forward of 1, and device 1 has them in
   // the opposite order.
-  EXPECT_FALSE(run_on_clock(shape, {{{F, 0, 0}, {BW, 0, 0}, {F, 0, 1}, {BW, 0, 1}},
-                                    {{F, 1, 0}, {F, 1, 1}, {BW, 1, 0}, {BW, 1, 1}}}));
+  EXPECT_FALSE(simulate_passes(shape, {{{F, 0, 0}, {BW, 0, 0}, {F, 0, 1}, {BW, 0, 1}},
+                                       {{F, 1, 0}, {F, 1, 1}, {BW, 1, 0}, {BW, 1, 1}}}));
 }
 
 TEST(Passes, AnIncompleteOrderOrOneAboveTheMemoryLimitIsAFault) {

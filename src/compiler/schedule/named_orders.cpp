@@ -160,7 +160,7 @@ int warm_up(PipelineKind kind, int micro_batches, int to_end, int hidden) {
   }
 }
 
-std::string misfit(PipelineKind kind, const PipelineShape& shape) {
+std::string invalid_reason(PipelineKind kind, const PipelineShape& shape) {
   if (facts_of(kind).wants == "any stages") return "";
   const Chain chain = find_chain(shape);
   if (chain.stages.empty()) return "the stages do not follow one after the other";
@@ -174,7 +174,7 @@ std::string misfit(PipelineKind kind, const PipelineShape& shape) {
 }
 
 DeviceOrders named_orders(PipelineKind kind, const PipelineShape& shape) {
-  ensure(misfit(kind, shape).empty() && kind != PipelineKind::kAuto,
+  ensure(invalid_reason(kind, shape).empty() && kind != PipelineKind::kAuto,
          "a schedule is made for stages that it takes");
   if (facts_of(kind).wants == "any stages") return by_stage(kind, shape, hidden_periods(shape));
   const Chain chain = find_chain(shape);

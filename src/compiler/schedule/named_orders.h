@@ -54,12 +54,12 @@ PipelineKind parse_pipeline_kind(std::string_view text);
 int warm_up(PipelineKind kind, int micro_batches, int to_end, int hidden = 1);
 
 /// The reason why the schedule cannot be made for these stages; "" when it can.
-std::string misfit(PipelineKind kind, const PipelineShape& shape);
+std::string invalid_reason(PipelineKind kind, const PipelineShape& shape);
 
 /// The order of each device. The orders of zb-h1, zb-h2, zb-v, v-half and v-min are made as if all
 /// passes took the same time; the clock evaluates them with the times of `shape`.
 ///
-///   requires  misfit(kind, shape) is empty
+///   requires  invalid_reason(kind, shape) is empty
 ///   ensures   first_fault is empty except for memory limits, and no passes wait for each other
 ///   source    interleaved: Narayanan et al. (arXiv 2104.04473); zb: Qi et al. (arXiv 2401.10241);
 ///             V: Qi et al. (arXiv 2405.15362)

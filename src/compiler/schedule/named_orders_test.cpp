@@ -26,15 +26,15 @@ PipelineShape shape_for(PipelineKind kind, int devices, int micro_batches,
 PassTimeline timeline_of(PipelineKind kind, const PipelineShape& shape) {
   const DeviceOrders orders = named_orders(kind, shape);
   EXPECT_EQ(first_fault(shape, orders), "");
-  const auto timeline = run_on_clock(shape, orders);
+  const auto timeline = simulate_passes(shape, orders);
   if (!timeline) throw InternalError(std::string(to_text(kind)) + ": passes wait for each other");
   return *timeline;
 }
 
 double longest_bubble(const PassTimeline& timeline) {
-  double most = 0;
-  for (const DeviceUse& use : timeline.devices) most = std::max(most, use.bubble());
-  return most;
+  double maximum = 0;
+  for (const DeviceUse& use : timeline.devices) maximum = std::max(maximum, use.bubble());
+  return maximum;
 }
 
 // F = B = W = 1 without transfer time: a micro-batch takes 3 on each device.
@@ -180,18 +180,20 @@ TEST(NamedOrders, WithoutTransfersEagerIsOneForwardOneBackward) {
 }
 
 TEST(NamedOrders, StagesThatDoNotFitAreRefusedWithTheReason) {
-  EXPECT_EQ(misfit(PipelineKind::kInterleaved, chain_of(4, 2, StagePlacement::kV, 8)),
+  EXPECT_EQ(invalid_reason(PipelineKind::kInterleaved, chain_of(4, 2, StagePlacement::kV, 8)),
             "the stages are not placed on the ranks in turn");
-  EXPECT_EQ(misfit(PipelineKind::kZeroBubbleV, chain_of(4, 2, StagePlacement::kRoundRobin, 8)),
-            "the stages are not placed in a V");
-  EXPECT_EQ(misfit(PipelineKind::kZeroBubbleH1, chain_of(4, 2, StagePlacement::kRoundRobin, 8)),
-            "several stages are on the same ranks");
+  EXPECT_EQ(
+      invalid_reason(PipelineKind::kZeroBubbleV, chain_of(4, 2, StagePlacement::kRoundRobin, 8)),
+      "the stages are not placed in a V");
+  EXPECT_EQ(
+      invalid_reason(PipelineKind::kZeroBubbleH1, chain_of(4, 2, StagePlacement::kRoundRobin, 8)),
+      "several stages are on the same ranks");
   PipelineShape split = chain_of(3, 1, StagePlacement::kRoundRobin, 4);
   split.stages[1].needs[0].clear();  // stages 0 and 1 begin side by side
   split.stages[2].needs[0].push_back({0, PassKind::kForward});
-  EXPECT_EQ(misfit(PipelineKind::kZeroBubbleH1, split),
+  EXPECT_EQ(invalid_reason(PipelineKind::kZeroBubbleH1, split),
             "the stages do not follow one after the other");
-  EXPECT_EQ(misfit(PipelineKind::kOneForwardOneBackward, split), "");
+  EXPECT_EQ(invalid_reason(PipelineKind::kOneForwardOneBackward, split), "");
 }
 
 TEST(NamedOrders, AChainIsFoundWhateverTheNumbersOfItsStages) {

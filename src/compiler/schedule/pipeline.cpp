@@ -14,11 +14,11 @@ namespace tessera {
 namespace {
 
 void check_fits(PipelineKind kind, const PipelineShape& shape) {
-  const std::string why = misfit(kind, shape);
+  const std::string why = invalid_reason(kind, shape);
   if (why.empty()) return;
   std::vector<std::string> fitting;
   for (const PipelineFacts& facts : pipeline_schedules())
-    if (misfit(facts.kind, shape).empty()) fitting.emplace_back(facts.name);
+    if (invalid_reason(facts.kind, shape).empty()) fitting.emplace_back(facts.name);
   throw UserError(
       "schedule '" + std::string(to_text(kind)) + "' does not fit the stages of the plan",
       why + "; it takes " + std::string(facts_of(kind).wants),
@@ -109,14 +109,14 @@ void emit_passes(const PipelinePieces& pieces, const PassTimeline& timeline, Emi
       if (next[d] == timeline.passes[d].size()) continue;
       left = true;
       const TimedPass& pass = timeline.passes[d][next[d]];
-      if ((first && pass.start >= first->start) || !emitter.may_emit(pieces.of(pass.pass)))
+      if ((first && pass.start >= first->start) || !emitter.may_emit(pieces.at(pass.pass)))
         continue;
       first = &pass;
       device = d;
     }
     if (!left) return;
     if (!first) refuse_cycle();
-    for (int piece : pieces.of(first->pass)) emitter.emit(piece);
+    for (int piece : pieces.at(first->pass)) emitter.emit(piece);
     ++next[device];
   }
 }
@@ -153,7 +153,7 @@ PipelineOrder pipeline_order(const std::vector<PipelineStep>& work,
   result.shape = pieces.shape();
   refuse_cyclic_needs(result.shape, pieces, options);
   result.orders = orders_of(options, result.shape);
-  const auto timeline = run_on_clock(result.shape, result.orders);
+  const auto timeline = simulate_passes(result.shape, result.orders);
   ensure(timeline.has_value(), "the passes of a schedule have no cycle");
 
   Emitter emitter(work);
@@ -185,7 +185,7 @@ double PipelineWorth::mean_bubble() const {
 
 PipelineWorth worth_of(const PipelineOrder& made) {
   const PipelineShape shape = in_micro_batches(made.shape);
-  const auto timeline = run_on_clock(shape, made.orders);
+  const auto timeline = simulate_passes(shape, made.orders);
   ensure(timeline.has_value(), "an order that was made can be run");
   PipelineWorth worth{timeline->devices, {}, timeline->duration(), bound_of_step(shape)};
   worth.stages.resize(worth.devices.size());

@@ -105,13 +105,14 @@ TEST(Pipeline, EachStageHasItsNumberOfMicroBatchesInFlight) {
     const auto work = chain(4, micro_batches);
     const auto order = order_of(work, 4, micro_batches, kind);
     for (int stage = 0; stage < 4; ++stage) {
-      int alive = 0, most = 0;
+      int alive = 0, largest = 0;
       for (int index : order) {
         const PipelineStep& piece = work[index];
-        if (piece.stage == stage && piece.role == Role::kForward) most = std::max(most, ++alive);
+        if (piece.stage == stage && piece.role == Role::kForward)
+          largest = std::max(largest, ++alive);
         if (piece.stage == stage && piece.role == Role::kBackward) --alive;
       }
-      EXPECT_EQ(most, expected[stage])
+      EXPECT_EQ(largest, expected[stage])
           << to_text(kind) << " m=" << micro_batches << " stage " << stage;
     }
   }

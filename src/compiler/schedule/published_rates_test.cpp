@@ -78,7 +78,7 @@ std::vector<Row> published_rows() {
 
 double rate_of(const PipelineShape& shape, const DeviceOrders& orders) {
   const StageCosts& costs = shape.stages[0].costs;
-  const double span = run_on_clock(shape, orders)->longest_span();
+  const double span = simulate_passes(shape, orders)->longest_span();
   return (span -
           shape.micro_batches * (costs.forward + costs.input_gradient + costs.weight_gradient)) /
          span;
@@ -127,13 +127,13 @@ double step_of(PipelineShape shape, const std::string& schedule, int layers) {
     shape = chain_of(shape.devices, per_device, StagePlacement::kRoundRobin, shape.micro_batches,
                      shape.stages[0].costs);
     shape.transfer = transfer;
-    return run_on_clock(shape, named_orders(PipelineKind::kInterleaved, shape))->longest_span();
+    return simulate_passes(shape, named_orders(PipelineKind::kInterleaved, shape))->longest_span();
   }
   if (schedule == "1F1B")
-    return run_on_clock(shape, named_orders(PipelineKind::kOneForwardOneBackward, shape))
+    return simulate_passes(shape, named_orders(PipelineKind::kOneForwardOneBackward, shape))
         ->longest_span();
   shape.memory_limits.assign(shape.devices, schedule == "ZB-1p" ? memory : 2 * memory);
-  return run_on_clock(shape, auto_orders(shape, {.goal = PipelineGoal::kSpan, .work = 0}).orders)
+  return simulate_passes(shape, auto_orders(shape, {.goal = PipelineGoal::kSpan, .work = 0}).orders)
       ->longest_span();
 }
 

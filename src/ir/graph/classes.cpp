@@ -22,7 +22,7 @@ struct SignatureHash {
 template <class Key, class Hash = std::hash<Key>>
 class Numbers {
  public:
-  int64_t of(Key key) {
+  int64_t at(Key key) {
     return numbers_.try_emplace(std::move(key), std::ssize(numbers_)).first->second;
   }
   int64_t count() const { return std::ssize(numbers_); }
@@ -106,19 +106,19 @@ class Refinement {
     for (const Value& value : graph_.values()) {
       Signature signature{static_cast<int64_t>(value.type.dtype)};
       signature.insert(signature.end(), value.type.shape.begin(), value.type.shape.end());
-      type_of_value.push_back(types.of(std::move(signature)));
+      type_of_value.push_back(types.at(std::move(signature)));
     }
     for (const Op& op : graph_.ops())
-      ops_.push_back(op_colours.of(local_signature(op, texts, type_of_value)));
+      ops_.push_back(op_colours.at(local_signature(op, texts, type_of_value)));
     std::vector<Signature> sources(graph_.values().size(), Signature{0});  // inputs and results
     for (const Variable& variable : graph_.variables())
-      sources[variable.value.index] = {1, variable.trainable, texts.of(variable.origin.derivation)};
+      sources[variable.value.index] = {1, variable.trainable, texts.at(variable.origin.derivation)};
     for (int i = 0; i < std::ssize(graph_.values()); ++i) {
       Signature& signature = sources[i];
       for (int64_t word : {type_of_value[i], int64_t{graph_.value({i}).producer.index < 0},
                            int64_t{is_output_[i]}, int64_t{partner_[i].index >= 0}})
         signature.push_back(word);
-      values_.push_back(value_colours.of(std::move(signature)));
+      values_.push_back(value_colours.at(std::move(signature)));
     }
     count_ = op_colours.count() + value_colours.count();
   }
@@ -127,8 +127,8 @@ class Refinement {
                                    const std::vector<int64_t>& type_of_value) {
     std::string text = op.kind + "{" + text_without_key(op.attributes) + "}";
     for (const GraphPtr& region : op.regions) text += text_without_names(*region);
-    Signature signature{texts.of(std::move(text)), static_cast<int64_t>(op.role),
-                        texts.of(op.origin.derivation), std::ssize(op.inputs)};
+    Signature signature{texts.at(std::move(text)), static_cast<int64_t>(op.role),
+                        texts.at(op.origin.derivation), std::ssize(op.inputs)};
     for (const auto* list : {&op.inputs, &op.outputs})
       for (ValueId value : *list) signature.push_back(type_of_value[value.index]);
     return signature;
@@ -139,9 +139,9 @@ class Refinement {
     Colours op_colours, value_colours;
     std::vector<int64_t> ops, values;
     for (int i = 0; i < std::ssize(values_); ++i)
-      values.push_back(value_colours.of(signature_of_value(i)));
+      values.push_back(value_colours.at(signature_of_value(i)));
     for (int i = 0; i < std::ssize(ops_); ++i)
-      ops.push_back(op_colours.of(signature_of_op(i, values)));
+      ops.push_back(op_colours.at(signature_of_op(i, values)));
     const int64_t count = op_colours.count() + value_colours.count();
     if (count == count_) return false;
     count_ = count;
@@ -188,7 +188,7 @@ class Refinement {
                     IndexedVector<Class, std::vector<Member>>& members, MakeMember make) {
     Numbers<int64_t> numbers;
     for (int i = 0; i < std::ssize(colours); ++i) {
-      const Class found(static_cast<int>(numbers.of(colours[i])));
+      const Class found(static_cast<int>(numbers.at(colours[i])));
       if (!members.contains(found)) members.resize(found.value() + 1);
       members[found].push_back(make(i));
       class_of.push_back(found);

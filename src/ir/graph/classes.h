@@ -32,8 +32,8 @@ struct Classes {
   /// Neighbours at a greater distance would divide no class further.
   bool is_stable = false;
 
-  OpClass of(OpId op) const { return of_op[op.index]; }
-  ValueClass of(ValueId value) const { return of_value[value.index]; }
+  OpClass at(OpId op) const { return of_op[op.index]; }
+  ValueClass at(ValueId value) const { return of_value[value.index]; }
 };
 
 /// Divides ops and values into classes.

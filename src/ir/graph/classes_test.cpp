@@ -20,7 +20,7 @@ std::vector<std::vector<std::string>> op_names(const Graph& graph, int depth) {
 
 bool are_alike(const Graph& graph, std::string_view a, std::string_view b, int depth) {
   const Classes classes = classes_of(graph, depth);
-  return classes.of(*graph.find_op(a)) == classes.of(*graph.find_op(b));
+  return classes.at(*graph.find_op(a)) == classes.of(*graph.find_op(b));
 }
 
 /// A chain of five equal layers, each the one op `lK`.
@@ -66,7 +66,7 @@ TEST(Classes, OfValuesTellInputsVariablesAndResults) {
       "y = add(x, w): f32[4]\n"
       "z = add(x, v): f32[4]\n");
   const Classes classes = classes_of(graph, 0);
-  const auto of = [&](std::string_view name) { return classes.of(*graph.find_value(name)); };
+  const auto of = [&](std::string_view name) { return classes.at(*graph.find_value(name)); };
   EXPECT_EQ(of("w"), of("v"));  // initial values do not count
   EXPECT_NE(of("w"), of("s"));  // which is not trained
   EXPECT_NE(of("w"), of("x"));

@@ -65,7 +65,7 @@ class LayerFinder {
 
   RepeatedLayers run() {
     const Classes alike = classes_of(graph_, 0);
-    for (OpId op : forward_) kinds_.push_back(alike.of(op));
+    for (OpId op : forward_) kinds_.push_back(alike.at(op));
     std::priority_queue<Run, std::vector<Run>, CoversLess> runs;
     for (int period : likely_periods())
       for (const Run& run : runs_of(period)) runs.push(run);
@@ -96,7 +96,7 @@ class LayerFinder {
       const Classes classes = classes_of(graph_, depth);
       std::vector<int> last(classes.ops.size(), -1);
       for (int i = 0; i < count(); ++i) {
-        int& before = last[classes.of(forward_[i]).value()];
+        int& before = last[classes.at(forward_[i]).value()];
         if (before >= 0) ++votes[i - before];
         before = i;
       }
@@ -221,7 +221,7 @@ class LayerFinder {
     for (const Variable& variable : graph_.variables()) place_by_users(variable.value);
     for (const Variable& variable : graph_.variables())
       if (const auto parameter = graph_.find_value(variable.origin.source))
-        layers_.of_value[variable.value.index] = layers_.of(*parameter);
+        layers_.of_value[variable.value.index] = layers_.at(*parameter);
     for (int i = 0; i < std::ssize(graph_.ops()); ++i) {
       const Op& op = graph_.op({i});
       if (op.role != Role::kForward) layers_.of_op[i] = place_of_source(op.origin.source);
@@ -233,15 +233,15 @@ class LayerFinder {
     std::optional<LayerPlace> place;
     for (OpId user : graph_.value(value).users) {
       if (graph_.op(user).role != Role::kForward) continue;
-      if (place && !(*place == layers_.of(user))) return;
-      place = layers_.of(user);
+      if (place && !(*place == layers_.at(user))) return;
+      place = layers_.at(user);
     }
     layers_.of_value[value.index] = place.value_or(LayerPlace{});
   }
 
   LayerPlace place_of_source(const std::string& source) const {
-    if (const auto op = graph_.find_op(source)) return layers_.of(*op);
-    if (const auto value = graph_.find_value(source)) return layers_.of(*value);
+    if (const auto op = graph_.find_op(source)) return layers_.at(*op);
+    if (const auto value = graph_.find_value(source)) return layers_.at(*value);
     return {};
   }
 

@@ -35,8 +35,8 @@ struct RepeatedLayers {
   std::vector<LayerPlace> of_op;     // by op
   std::vector<LayerPlace> of_value;  // by value
 
-  LayerPlace of(OpId op) const { return of_op[op.index]; }
-  LayerPlace of(ValueId value) const { return of_value[value.index]; }
+  LayerPlace at(OpId op) const { return of_op[op.index]; }
+  LayerPlace at(ValueId value) const { return of_value[value.index]; }
 };
 
 /// Finds the repeated blocks among the forward ops, the largest first.

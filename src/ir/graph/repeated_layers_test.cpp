@@ -113,14 +113,14 @@ TEST(RepeatedLayers, HaveTheirVariablesAndWhatIsDerivedFromThem) {
   const RepeatedLayers layers = find_repeated_layers(graph);
   const LayerPlace first{LayerGroupIndex(0), LayerIndex(0)};
   for (const char* op : {"a.dot", "a.relu", "a.dot.grad.b", "one.next"})
-    EXPECT_EQ(layers.of(*graph.find_op(op)), first) << op;
+    EXPECT_EQ(layers.at(*graph.find_op(op)), first) << op;
   for (const char* value : {"one", "one.momentum", "one.next"})
-    EXPECT_EQ(layers.of(*graph.find_value(value)), first) << value;
-  EXPECT_EQ(layers.of(*graph.find_value("two")).layer, LayerIndex(1));
-  EXPECT_TRUE(layers.of(*graph.find_value("three")).is_none());
-  EXPECT_TRUE(layers.of(*graph.find_value("x")).is_none());
-  EXPECT_TRUE(layers.of(*graph.find_op("tail.dot")).is_none());
-  EXPECT_TRUE(layers.of(*graph.find_op("norm")).is_none());
+    EXPECT_EQ(layers.at(*graph.find_value(value)), first) << value;
+  EXPECT_EQ(layers.at(*graph.find_value("two")).layer, LayerIndex(1));
+  EXPECT_TRUE(layers.at(*graph.find_value("three")).is_none());
+  EXPECT_TRUE(layers.at(*graph.find_value("x")).is_none());
+  EXPECT_TRUE(layers.at(*graph.find_op("tail.dot")).is_none());
+  EXPECT_TRUE(layers.at(*graph.find_op("norm")).is_none());
 }
 
 }  // namespace

@@ -17,9 +17,9 @@ std::vector<int64_t> dims_of(const Shape& shape) {
 ValueId likeliest_class(Builder& builder, ValueId logits) {
   const Shape shape = builder.shape(logits);
   const std::vector<int64_t> last{shape.size() - 1};
-  const ValueId most = builder.reduce(ReduceOp::kMax, logits, last, "most");
-  const std::vector<int64_t> rows = dims_of(builder.shape(most));
-  const ValueId in_rows = builder.broadcast(most, shape, rows, "max_rows");
+  const ValueId largest = builder.reduce(ReduceOp::kMax, logits, last, "most");
+  const std::vector<int64_t> rows = dims_of(builder.shape(largest));
+  const ValueId in_rows = builder.broadcast(largest, shape, rows, "max_rows");
   const ValueId reaches = builder.compare("ge", logits, in_rows, "reaches");
   const ValueId classes =
       builder.iota({DType::kI32, shape}, static_cast<int>(last.front()), "classes");

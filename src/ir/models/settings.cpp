@@ -17,7 +17,7 @@ namespace {
 struct ModelKey {
   const char* name;
   std::variant<int64_t ModelConfig::*, double ModelConfig::*, bool ModelConfig::*> member;
-  double least = 0, most = 0;
+  double smallest = 0, largest = 0;
 };
 
 constexpr double kMaxExtent = 1 << 20;
@@ -55,10 +55,10 @@ std::vector<ModelKey> keys_of(const ModelFamily& family) {
 
 void read(ConfigTable& table, const ModelKey& key, ModelConfig& config) {
   if (const auto* whole = std::get_if<int64_t ModelConfig::*>(&key.member))
-    config.** whole = table.integer(key.name, config.**whole, static_cast<int64_t>(key.least),
-                                    static_cast<int64_t>(key.most));
+    config.** whole = table.integer(key.name, config.**whole, static_cast<int64_t>(key.smallest),
+                                    static_cast<int64_t>(key.largest));
   else if (const auto* number = std::get_if<double ModelConfig::*>(&key.member))
-    config.** number = table.number(key.name, config.**number, key.least, key.most);
+    config.** number = table.number(key.name, config.**number, key.smallest, key.largest);
   else if (const auto* flag = std::get_if<bool ModelConfig::*>(&key.member))
     config.** flag = table.boolean(key.name, config.**flag);
 }

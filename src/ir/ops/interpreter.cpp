@@ -75,7 +75,7 @@ ReferenceValues read_state(const Graph& graph, const ReferenceValues& state, Rec
 
 /// Smaller tolerances only underflow can cause: 2^26 terms of the least normal f32, 2^-126, which
 /// bf16 has, too; one spacing of the subnormal f16, 2^-24, and its rounding.
-double least_rounding(DType dtype) {
+double min_rounding(DType dtype) {
   return dtype == DType::kF16 ? 0x1p-22 : 0x1p-100;
 }
 
@@ -101,12 +101,12 @@ std::vector<size_t> leaders_along_chosen_dims(const Shape& shape, uint64_t key) 
 ///
 /// There is no branch on a random number, which no processor predicts.
 void perturb_elements(int64_t count, double* elements, const double* tolerances,
-                      const float* uniform, double least) {
+                      const float* uniform, double smallest) {
   for (int64_t i = 0; i < count; ++i) {
     const auto is_up = static_cast<int>(2 * uniform[i]);
     const double changed =
         elements[i] + tolerances[i] * (static_cast<double>(uniform[i]) - (1 - is_up));
-    const double underflow = tolerances[i] < least ? tolerances[i] : -1;
+    const double underflow = tolerances[i] < smallest ? tolerances[i] : -1;
     elements[i] = std::abs(elements[i]) <= underflow ? 0 * elements[i] : changed;
   }
 }
@@ -117,13 +117,13 @@ void perturb_elements(int64_t count, double* elements, const double* tolerances,
 void perturb(ReferenceTensor& tensor, const std::vector<double>& tolerances, uint64_t key) {
   constexpr int64_t kBlock = 1024;
   const RandomStream stream(key, 0);
-  const double least = least_rounding(tensor.type.dtype);
+  const double smallest = min_rounding(tensor.type.dtype);
   float uniform[kBlock];
   for (int64_t begin = 0; begin < std::ssize(tensor.values); begin += kBlock) {
     const int64_t count = std::min(kBlock, std::ssize(tensor.values) - begin);
     stream.uniform_run(static_cast<uint64_t>(begin), count, uniform);
     perturb_elements(count, tensor.values.data() + begin, tolerances.data() + begin, uniform,
-                     least);
+                     smallest);
   }
 }
 
@@ -135,7 +135,7 @@ void perturb_alike(ReferenceTensor& tensor, const std::vector<double>& tolerance
   std::vector<float> alike;
   for (size_t leader : leaders) alike.push_back(uniform[leader]);
   perturb_elements(std::ssize(alike), tensor.values.data(), tolerances.data(), alike.data(),
-                   least_rounding(tensor.type.dtype));
+                   min_rounding(tensor.type.dtype));
 }
 
 /// Records the tolerances of the results, and perturbs them when the options ask for it.
@@ -151,11 +151,11 @@ void perturb_results(const Graph& graph, const Op& op, const ReferenceCall& call
       if (const auto more = options.more_rounding->find(name); more != options.more_rounding->end())
         for (double& tolerance : tolerances[i]) tolerance += more->second;
     if (tolerances[i].empty()) continue;
-    const double most =
+    const double largest =
         largest_of(tolerances[i].size(), tolerances[i].front(),
                    [&of_result = tolerances[i]](size_t at) { return of_result[at]; });
-    if (options.tolerances) (*options.tolerances)[name] = most;
-    if (options.perturb == 0 || !is_float(call.outputs[i].type.dtype) || most == 0) continue;
+    if (options.tolerances) (*options.tolerances)[name] = largest;
+    if (options.perturb == 0 || !is_float(call.outputs[i].type.dtype) || largest == 0) continue;
     const uint64_t key = random_key(options.perturb, name);
     if (options.alike)
       perturb_alike(call.outputs[i], tolerances[i], key);

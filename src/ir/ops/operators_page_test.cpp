@@ -96,12 +96,12 @@ double roundings_of(const Operator& op, const OperatorCase& given) {
 
 /// The largest error of all cases: f32 rounds where i32 does not.
 std::string error_of(const Operator& op, const std::vector<OperatorCase>& cases) {
-  double most = 0;
-  for (const OperatorCase& given : cases) most = std::max(most, roundings_of(op, given));
-  if (most == 0) return "exact";
-  if (most == kByTerms) return "by its terms";
-  return most == detail::kOneRounding ? "one rounding"
-                                      : std::to_string(static_cast<int>(most)) + " roundings";
+  double largest = 0;
+  for (const OperatorCase& given : cases) largest = std::max(largest, roundings_of(op, given));
+  if (largest == 0) return "exact";
+  if (largest == kByTerms) return "by its terms";
+  return largest == detail::kOneRounding ? "one rounding"
+                                         : std::to_string(static_cast<int>(largest)) + " roundings";
 }
 
 std::string row(const Operator& op, const std::vector<OperatorCase>& cases) {

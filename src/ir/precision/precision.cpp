@@ -451,9 +451,9 @@ DType type_of_products(const Graph& graph) {
     if (is_one_of(op.kind, kNarrowKinds) || op.kind == "attention_grad")
       flops[graph.type(op.inputs.front()).dtype] +=
           find_operator(graph, op.kind).work(view(graph, op)).flops.value();
-  const auto most =
+  const auto largest =
       std::ranges::max_element(flops, {}, [](const auto& of_type) { return of_type.second; });
-  return most == flops.end() ? DType::kF32 : most->first;
+  return largest == flops.end() ? DType::kF32 : largest->first;
 }
 
 TypedGradients with_gradients_in(const Graph& graph, DType dtype) {

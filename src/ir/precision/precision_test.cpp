@@ -87,9 +87,9 @@ TEST(WithPrecision, ComputesASoftmaxInF32) {
   const ValueId w = builder.variable("w", {DType::kF32, {8, 8}}, Initializer::normal(0, 1));
   const ValueId x = builder.input("x", {DType::kF32, {4, 8}});
   const ValueId scores = builder.dot(x, w, "mk,kn->mn", "scores");
-  const ValueId most = builder.reduce(ReduceOp::kMax, scores, {1}, "most");
+  const ValueId largest = builder.reduce(ReduceOp::kMax, scores, {1}, "most");
   const ValueId shifted =
-      builder.sub(scores, builder.broadcast(most, {4, 8}, {0}, "spread"), "shifted");
+      builder.sub(scores, builder.broadcast(largest, {4, 8}, {0}, "spread"), "shifted");
   const ValueId power = builder.unary("exp", shifted, "power");
   graph.add_output("sum", builder.reduce_sum(power, {1}, "sum"));
   const Graph after = with_precision(std::move(graph), DType::kBF16);

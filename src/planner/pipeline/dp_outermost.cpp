@@ -45,7 +45,7 @@ std::optional<PipelineChoice> StageSearch::with_dp_outermost(PipelineChoice choi
     const MeshPtr ranks = mesh_of(choice, i, stage_shardings_);
     const std::vector<UnitCost> units = stage_shardings_[stage_sharding].model->costs(
         stage_ranks(ranks, deployment_, choice.micro_batches));
-    stage.cost = costs.of(StageSums(units), stage_sharding, stage.first_unit, stage.end_unit);
+    stage.cost = costs.price(StageSums(units), stage_sharding, stage.first_unit, stage.end_unit);
     if (i == 0) continue;
     const LinkCost link = link_between(mesh_of(choice, i - 1, stage_shardings_)->ranks(),
                                        ranks->ranks(), deployment_);

@@ -30,20 +30,20 @@ double work_of(const Graph& graph, OpId op) {
 }
 
 /// Joins the neighbours that have the least work together until there are at most `most`.
-void join_units(const Graph& graph, const std::vector<OpId>& ops, int most,
+void join_units(const Graph& graph, const std::vector<OpId>& ops, int largest,
                 std::vector<int>& begins) {
   std::vector<double> work(begins.size(), 0);
   for (int i = 0, unit = 0; i < std::ssize(ops); ++i) {
     while (unit + 1 < std::ssize(begins) && begins[unit + 1] <= i) ++unit;
     work[unit] += work_of(graph, ops[i]);
   }
-  while (std::ssize(begins) > most) {
-    size_t least = 0;
+  while (std::ssize(begins) > largest) {
+    size_t smallest = 0;
     for (size_t i = 0; i + 1 < begins.size(); ++i)
-      if (work[i] + work[i + 1] < work[least] + work[least + 1]) least = i;
-    work[least] += work[least + 1];
-    work.erase(work.begin() + static_cast<std::ptrdiff_t>(least) + 1);
-    begins.erase(begins.begin() + static_cast<std::ptrdiff_t>(least) + 1);
+      if (work[i] + work[i + 1] < work[smallest] + work[smallest + 1]) smallest = i;
+    work[smallest] += work[smallest + 1];
+    work.erase(work.begin() + static_cast<std::ptrdiff_t>(smallest) + 1);
+    begins.erase(begins.begin() + static_cast<std::ptrdiff_t>(smallest) + 1);
   }
 }
 

@@ -82,10 +82,10 @@ PipelineShape shape_of(const PipelineChoice& choice) {
 
 std::optional<PassTimeline> timeline_of(const PipelineChoice& choice) {
   const PipelineShape shape = shape_of(choice);
-  if (!misfit(choice.schedule, shape).empty()) return std::nullopt;
+  if (!invalid_reason(choice.schedule, shape).empty()) return std::nullopt;
   const DeviceOrders orders = named_orders(choice.schedule, shape);
   if (!first_fault(shape, orders).empty()) return std::nullopt;
-  return run_on_clock(shape, orders);
+  return simulate_passes(shape, orders);
 }
 
 double step_seconds(const PipelineChoice& choice, const PassTimeline& timeline,
@@ -107,7 +107,7 @@ double step_seconds(const PipelineChoice& choice, const PassTimeline& timeline,
 
 DeviceOrders orders_of(const PipelineChoice& choice) {
   const PipelineShape shape = shape_of(choice);
-  const std::string reason = misfit(choice.schedule, shape);
+  const std::string reason = invalid_reason(choice.schedule, shape);
   ensure(reason.empty(), "a schedule does not fit the stages: " + reason);
   return named_orders(choice.schedule, shape);
 }
@@ -180,9 +180,9 @@ std::optional<double> simulated_seconds(const PipelineChoice& choice) {
 
 PipelineSimulator::PipelineSimulator(const PipelineChoice& choice) : orders_(orders_of(choice)) {}
 
-PipelineSimulator::Step PipelineSimulator::of(const PipelineChoice& choice) const {
+PipelineSimulator::Step PipelineSimulator::run(const PipelineChoice& choice) const {
   const std::vector<DeviceCosts> devices = device_costs(choice);
-  const std::optional<PassTimeline> timeline = run_on_clock(shape_of(choice), orders_);
+  const std::optional<PassTimeline> timeline = simulate_passes(shape_of(choice), orders_);
   ensure(timeline.has_value(), "the passes of a named order do not wait for each other");
   Step step{0, step_seconds(choice, *timeline, devices)};
   for (size_t d = 0; d < devices.size(); ++d) {

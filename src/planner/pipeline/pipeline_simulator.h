@@ -48,7 +48,7 @@ class PipelineSimulator {
     auto operator<=>(const Step&) const = default;
   };
   ///   requires  as many stages, on the same ranks, with as many micro-batches
-  Step of(const PipelineChoice& choice) const;
+  Step run(const PipelineChoice& choice) const;
 
  private:
   DeviceOrders orders_;

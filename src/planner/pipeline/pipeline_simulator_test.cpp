@@ -224,11 +224,11 @@ TEST(PipelineSimulator, ItsStepIsThatOfTheScheduleWithWhatIsMissing) {
   PipelineChoice choice = four_stages_on_two_devices(false);
   choice.schedule = PipelineKind::kInterleaved;
   const PipelineSimulator clock(choice);
-  EXPECT_EQ(clock.of(choice).missing, 0);
-  EXPECT_NEAR(clock.of(choice).seconds, 27, 1e-9);
+  EXPECT_EQ(clock.run(choice).missing, 0);
+  EXPECT_NEAR(clock.run(choice).seconds, 27, 1e-9);
   for (StageChoice& stage : choice.stages) stage.capacity = stage.first == 0 ? 38 : 31;
-  EXPECT_EQ(clock.of(choice).missing, 2 + 1);
-  EXPECT_NEAR(clock.of(choice).seconds, 27, 1e-9);
+  EXPECT_EQ(clock.run(choice).missing, 2 + 1);
+  EXPECT_NEAR(clock.run(choice).seconds, 27, 1e-9);
 }
 
 }  // namespace

@@ -22,12 +22,12 @@ double parts_of_activations(const Mesh& mesh) {
 }
 
 double capacity_of(Rank first, int size, const Deployment& deployment) {
-  double least = std::numeric_limits<double>::infinity();
+  double smallest = std::numeric_limits<double>::infinity();
   for (Rank rank = first; rank < first + size; ++rank) {
     const DeviceType& type = deployment.type(rank);
-    least = std::min(least, static_cast<double>((type.memory - type.reserve).value()));
+    smallest = std::min(smallest, static_cast<double>((type.memory - type.reserve).value()));
   }
-  return least;
+  return smallest;
 }
 
 /// `size` ranks from `first` on.
@@ -110,12 +110,12 @@ void SegmentCosts::add_machine_arrivals(const DeviceRuns& runs) {
     }
 }
 
-UnitCost SegmentCosts::of(int kind, int stage_sharding, int first, int end) const {
-  return of(*sums_[kind][stage_sharding], stage_sharding, first, end);
+UnitCost SegmentCosts::price(int kind, int stage_sharding, int first, int end) const {
+  return price(*sums_[kind][stage_sharding], stage_sharding, first, end);
 }
 
-UnitCost SegmentCosts::of(const StageSums& units, int stage_sharding, int first, int end) const {
-  UnitCost cost = units.of(first, end);
+UnitCost SegmentCosts::price(const StageSums& units, int stage_sharding, int first, int end) const {
+  UnitCost cost = units.sum(first, end);
   if (micro_batches_ == 1) {
     // The gradients come while the results of the forward go.
     cost.variables -= cost.sums;

@@ -41,9 +41,9 @@ class SegmentCosts {
   /// The stage shardings that have the size of the runs of a kind.
   const std::vector<int>& stage_shardings(int kind) const { return stage_shardings_of_[kind]; }
   /// Of the units [first, end) on a run of this kind.
-  UnitCost of(int kind, int stage_sharding, int first, int end) const;
+  UnitCost price(int kind, int stage_sharding, int first, int end) const;
   /// The same on ranks on which the units have these costs.
-  UnitCost of(const StageSums& units, int stage_sharding, int first, int end) const;
+  UnitCost price(const StageSums& units, int stage_sharding, int first, int end) const;
   /// The bytes of a device that are left for values, the least of the run.
   double capacity(int kind) const { return capacities_[kind]; }
   /// The seconds in which a rank from `first` on receives what one micro-batch needs at the

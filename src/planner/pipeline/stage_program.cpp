@@ -55,7 +55,7 @@ class StageCountProgram {
         effort_(options.effort),
         ranks_(runs_.ranks()),
         fewest_(equal.stages.value_or(options.stages.value_or(options.min_stages))),
-        most_(std::min(
+        max_(std::min(
             {equal.stages.value_or(options.stages.value_or(options.max_stages)), ranks_, units_})),
         places_(ranks_ + 1, -1) {
     for (int unit = 0; unit < units_; ++unit)
@@ -64,22 +64,22 @@ class StageCountProgram {
     for (Rank rank = 0; rank < ranks_; rank += equal.stages ? ranks_ / *equal.stages : 1)
       if (!runs_.sizes_at(rank).empty()) add_place(rank);
     add_place(ranks_);
-    entries_.resize((most_ + 1) * (units_ + 1) * firsts_.size());
+    entries_.resize((max_ + 1) * (units_ + 1) * firsts_.size());
     for (size_t place = 0; place + 1 < firsts_.size(); ++place) add_runs(firsts_[place]);
     tables_.resize(groups_.size());
   }
 
   std::vector<PipelineChoice> results() {
-    if (most_ < fewest_ || !solve(kNoTime)) return {};
-    double least = 0, most = busiest();
+    if (max_ < fewest_ || !solve(kNoTime)) return {};
+    double smallest = 0, largest = busiest();
     for (int i = 0; i < effort_.bisections; ++i) {
-      const double middle = (least + most) / 2;
-      (solve(middle) ? most : least) = middle;
+      const double middle = (smallest + largest) / 2;
+      (solve(middle) ? largest : smallest) = middle;
     }
     std::vector<PipelineChoice> found;
     for (const double slack : effort_.slacks) {
-      solve(slack * most);
-      for (int stages = fewest_; stages <= most_; ++stages)
+      solve(slack * largest);
+      for (int stages = fewest_; stages <= max_; ++stages)
         if (at(stages, 0, 0).seconds < kNoTime) found.push_back(choice(stages));
     }
     return found;
@@ -122,7 +122,7 @@ class StageCountProgram {
     std::vector<Run>& runs = runs_at_.emplace_back();
     for (const int size : runs_.sizes_at(rank)) {
       if (places_[rank + size] < 0 || equal_.stages.value_or(1) * size > ranks_) continue;
-      const RunGroup group{runs_.kind(rank, size), capacities_.of(costs_, rank, size)};
+      const RunGroup group{runs_.kind(rank, size), capacities_.at(costs_, rank, size)};
       const auto next = static_cast<int>(groups_.size());
       runs.push_back({size, groups_.try_emplace(group, next).first->second});
     }
@@ -139,7 +139,7 @@ class StageCountProgram {
         std::vector<Offer> all;
         for (int stage_sharding : costs_.stage_shardings(kind)) {
           if (equal_.stage_sharding.value_or(stage_sharding) != stage_sharding) continue;
-          const UnitCost cost = costs_.of(kind, stage_sharding, first, end);
+          const UnitCost cost = costs_.price(kind, stage_sharding, first, end);
           all.push_back({stage_sharding, cost, weight * chain_seconds(cost, chain_),
                          static_cast<double>(micro_batches_ - 1) * cost.micro_batch() + cost.once});
         }
@@ -175,7 +175,7 @@ class StageCountProgram {
     std::ranges::fill(entries_, Entry{});
     at(0, units_, ranks_).seconds = 0;
     bool is_possible = false;
-    for (int stages = 1; stages <= most_; ++stages) {
+    for (int stages = 1; stages <= max_; ++stages) {
       for (int unit = units_ - stages; unit >= 0; --unit) {
         for (const auto& [group, index] : groups_)
           fill_table(group, stages, unit, limit, tables_[index]);
@@ -220,15 +220,16 @@ class StageCountProgram {
 
   /// Of the pipelines that solve() found last, the time of the busiest stage of one of them.
   double busiest() {
-    double least = kNoTime;
-    for (int stages = fewest_; stages <= most_; ++stages) {
-      double most = 0;
+    double smallest = kNoTime;
+    for (int stages = fewest_; stages <= max_; ++stages) {
+      double largest = 0;
       if (at(stages, 0, 0).seconds == kNoTime) continue;
-      visit(stages,
-            [&](int, Rank, const Entry& entry) { most = std::max(most, entry.offer->busiest); });
-      least = std::min(least, most);
+      visit(stages, [&](int, Rank, const Entry& entry) {
+        largest = std::max(largest, entry.offer->busiest);
+      });
+      smallest = std::min(smallest, largest);
     }
-    return least;
+    return smallest;
   }
 
   template <class Visit>
@@ -245,15 +246,15 @@ class StageCountProgram {
   PipelineChoice choice(int stages) {
     PipelineChoice choice;
     choice.micro_batches = micro_batches_;
-    double most = 0;
+    double largest = 0;
     visit(stages, [&](int unit, Rank rank, const Entry& entry) {
       const int stage_sharding = entry.offer->stage_sharding;
       choice.stages.push_back({unit, entry.end_unit, rank, stage_sharding, entry.offer->cost,
                                costs_.transfer(stage_sharding, unit, rank),
-                               capacities_.of(costs_, rank, entry.size)});
-      most = std::max(most, entry.offer->busiest);
+                               capacities_.at(costs_, rank, entry.size)});
+      largest = std::max(largest, entry.offer->busiest);
     });
-    choice.seconds = at(stages, 0, 0).seconds + most;
+    choice.seconds = at(stages, 0, 0).seconds + largest;
     return choice;
   }
 
@@ -268,7 +269,7 @@ class StageCountProgram {
   const std::vector<double>& chain_weights_;
   const StageSearchEffort& effort_;
   const int ranks_;
-  const int fewest_, most_;                 // stages
+  const int fewest_, max_;                  // stages
   std::vector<int> last_end_;               // by unit, of a stage that begins there
   std::vector<int> places_;                 // by rank: in firsts_, -1 when no run begins there
   std::vector<Rank> firsts_;                // where runs begin, and the end
@@ -297,7 +298,7 @@ int last_end(const std::vector<UnitRanks>& allowed, int unit, Rank first, int si
   return end;
 }
 
-double RunCapacities::of(const SegmentCosts& costs, Rank first, int size) const {
+double RunCapacities::at(const SegmentCosts& costs, Rank first, int size) const {
   const double all = costs.capacity(runs.kind(first, size));
   if (reserved_memory.empty()) return all;
   const auto begin = reserved_memory.begin() + first;

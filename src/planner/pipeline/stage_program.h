@@ -30,7 +30,7 @@ struct RunCapacities {
   const DeviceRuns& runs;
   const std::vector<double>& reserved_memory;  // by rank; empty: none
 
-  double of(const SegmentCosts& costs, Rank first, int size) const;
+  double at(const SegmentCosts& costs, Rank first, int size) const;
 };
 
 /// Pipelines of each number of stages, for several limits of the time of the busiest stage: the

@@ -40,13 +40,13 @@ void add_simulated(const LayerSequence& sequence, PipelineChoice choice, Pipelin
 
 /// The first ones, of which at most two differ in cuts and schedule only.
 std::vector<PipelineChoice> few_of_identical(const std::vector<PipelineChoice>& choices,
-                                             size_t most) {
+                                             size_t largest) {
   std::vector<PipelineChoice> few;
   for (const PipelineChoice& choice : choices) {
     const auto is_identical = [&](const PipelineChoice& known) {
       return known.has_stage_shardings_of(choice);
     };
-    if (few.size() < most && std::ranges::count_if(few, is_identical) < 2) few.push_back(choice);
+    if (few.size() < largest && std::ranges::count_if(few, is_identical) < 2) few.push_back(choice);
   }
   return few;
 }
@@ -123,7 +123,7 @@ bool StageSearch::fits_in_one_stage() {
         static_cast<double>(std::min<int64_t>(count, kInFlightOfAStage * options_.max_stages));
     for (int kind = 0; kind < runs_.kinds(); ++kind)
       for (const int stage_sharding : costs.stage_shardings(kind))
-        if (memory_of(costs.of(kind, stage_sharding, 0, sequence_.units()), in_flight) >
+        if (memory_of(costs.price(kind, stage_sharding, 0, sequence_.units()), in_flight) >
             costs.capacity(kind))
           return false;
   }
@@ -160,12 +160,13 @@ std::vector<PipelineChoice> StageSearch::shortest(const std::vector<int64_t>& co
     std::ranges::move(list, std::back_inserter(chains));
   sort_unique(chains);
   keep_distinct_chains(chains);
-  const size_t most = options.effort.simulated * options.max_results;
-  if (chains.size() > most) chains.resize(most);
+  const size_t largest = options.effort.simulated * options.max_results;
+  if (chains.size() > largest) chains.resize(largest);
   return chains;
 }
 
-std::vector<PipelineChoice> StageSearch::best_of(const std::vector<int64_t>& counts, size_t most) {
+std::vector<PipelineChoice> StageSearch::best_of(const std::vector<int64_t>& counts,
+                                                 size_t largest) {
   for (int64_t count : counts) costs_of(count);
   std::vector<PipelineChoice> chains = shortest(counts, options_), simulated;
   // Their times leave parts of branches out, so that they do not compete with the others yet.
@@ -179,7 +180,7 @@ std::vector<PipelineChoice> StageSearch::best_of(const std::vector<int64_t>& cou
   for (const PipelineChoice& start : few_of_identical(simulated, options_.effort.climbs))
     climb(start, simulated);
   sort_unique(simulated);
-  simulated = few_of_identical(simulated, most);
+  simulated = few_of_identical(simulated, largest);
   if (runs_.ranks() > kManyRanks && options_.ranks.empty()) try_dp_outermost(simulated);
   return simulated;
 }
@@ -206,8 +207,8 @@ PipelineChoice StageSearch::priced(PipelineChoice choice) {
   const StageChoice* before = nullptr;
   for (StageChoice& stage : choice.stages) {
     const int size = stage_shardings_[stage.stage_sharding].mesh->size();
-    stage.cost = costs.of(runs_.kind(stage.first, size), stage.stage_sharding, stage.first_unit,
-                          stage.end_unit);
+    stage.cost = costs.price(runs_.kind(stage.first, size), stage.stage_sharding, stage.first_unit,
+                             stage.end_unit);
     stage.transfer =
         before ? costs.transfer(stage.stage_sharding, stage.first_unit, stage.first, before->first,
                                 stage_shardings_[before->stage_sharding].mesh->size())

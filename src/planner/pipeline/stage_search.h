@@ -94,7 +94,7 @@ class StageSearch {
   /// The first ones of shortest_chains for all counts, in ascending order of their times.
   std::vector<PipelineChoice> shortest(const std::vector<int64_t>& counts,
                                        const StageSearchOptions& options);
-  std::vector<PipelineChoice> best_of(const std::vector<int64_t>& counts, size_t most);
+  std::vector<PipelineChoice> best_of(const std::vector<int64_t>& counts, size_t largest);
   std::vector<EqualStages> equal_stages() const;
   void keep_distinct_chains(const std::vector<PipelineChoice>& chains);
   /// Adds the best neighbour, its best neighbour and so on, until none is faster.

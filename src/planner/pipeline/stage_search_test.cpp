@@ -82,7 +82,7 @@ class Exhaustive {
       extend(costs, 0, 0, choice);
     }
   }
-  double seconds() const { return least_; }
+  double seconds() const { return min_; }
   int64_t tried() const { return tried_; }
 
  private:
@@ -95,7 +95,7 @@ class Exhaustive {
         for (int stage_sharding : costs.stage_shardings(runs_.kind(rank, size))) {
           const int kind = runs_.kind(rank, size);
           choice.stages.push_back(
-              {unit, end, rank, stage_sharding, costs.of(kind, stage_sharding, unit, end),
+              {unit, end, rank, stage_sharding, costs.price(kind, stage_sharding, unit, end),
                costs.transfer(stage_sharding, unit, rank), costs.capacity(kind)});
           extend(costs, end, rank + size, choice);
           choice.stages.pop_back();
@@ -105,14 +105,14 @@ class Exhaustive {
     for (const PipelineKind schedule : options_.schedules) {
       ++tried_;
       if (const auto simulated = simulate_pipeline(divided_.sequence(), choice, schedule))
-        least_ = std::min(least_, simulated->seconds);
+        min_ = std::min(min_, simulated->seconds);
     }
   }
 
   const Divided& divided_;
   const DeviceRuns runs_;
   const StageSearchOptions options_;
-  double least_ = std::numeric_limits<double>::infinity();
+  double min_ = std::numeric_limits<double>::infinity();
   int64_t tried_ = 0;
 };
 
@@ -152,17 +152,17 @@ std::vector<Case> cases() {
 /// The most that a found pipeline holds on a rank, in the estimate.
 double peak_on(Rank rank, const std::vector<PipelineChoice>& found,
                const std::vector<StageSharding>& stage_shardings) {
-  double most = 0;
+  double largest = 0;
   for (const PipelineChoice& choice : found) {
     const std::vector<double> bytes = simulated_memory(choice);
     for (size_t s = 0; s < choice.stages.size(); ++s) {
       const StageChoice& stage = choice.stages[s];
       if (rank >= stage.first &&
           rank < stage.first + stage_shardings[stage.stage_sharding].mesh->size())
-        most = std::max(most, bytes[s]);
+        largest = std::max(largest, bytes[s]);
     }
   }
-  return most;
+  return largest;
 }
 
 /// The cluster with n bytes of each device for values; 0: all that they have.
@@ -351,21 +351,21 @@ class AllSplits {
     choice_.schedule = schedule;
     extend(0, 0);
   }
-  double seconds() const { return least_; }
+  double seconds() const { return min_; }
   int64_t tried() const { return tried_; }
 
  private:
   void extend(size_t stage, int first) {
     const size_t last = choice_.stages.size() - 1;
-    const auto behind = static_cast<int>(last - stage);
+    const auto later = static_cast<int>(last - stage);
     const int units = divided_.sequence().units();
-    for (int end = stage < last ? first + 1 : units; end <= units - behind; ++end) {
+    for (int end = stage < last ? first + 1 : units; end <= units - later; ++end) {
       StageChoice& each = choice_.stages[stage];
       const int kind =
           runs_.kind(each.first, divided_.stage_shardings()[each.stage_sharding].mesh->size());
       each.first_unit = first;
       each.end_unit = end;
-      each.cost = costs_.of(kind, each.stage_sharding, first, end);
+      each.cost = costs_.price(kind, each.stage_sharding, first, end);
       if (stage > 0) {
         const StageChoice& before = choice_.stages[stage - 1];
         each.transfer =
@@ -382,8 +382,8 @@ class AllSplits {
   void finish() {
     ++tried_;
     if (!clock_) clock_.emplace(choice_);
-    if (const PipelineSimulator::Step step = clock_->of(choice_); step.missing == 0)
-      least_ = std::min(least_, step.seconds);
+    if (const PipelineSimulator::Step step = clock_->run(choice_); step.missing == 0)
+      min_ = std::min(min_, step.seconds);
   }
 
   const Divided& divided_;
@@ -391,7 +391,7 @@ class AllSplits {
   const SegmentCosts costs_;
   PipelineChoice choice_;
   std::optional<PipelineSimulator> clock_;
-  double least_ = std::numeric_limits<double>::infinity();
+  double min_ = std::numeric_limits<double>::infinity();
   int64_t tried_ = 0;
 };
 

@@ -48,7 +48,7 @@ SplitStages StageSearch::split_stages(const PipelineChoice& split) {
     const int kind = runs_.kind(stage.first, stage_shardings_[stage.stage_sharding].mesh->size());
     stages.before.emplace_back(1, 0.0);
     for (int end = 1; end <= sequence_.units(); ++end)
-      stages.before.back().push_back(costs.of(kind, stage.stage_sharding, 0, end).micro_batch());
+      stages.before.back().push_back(costs.price(kind, stage.stage_sharding, 0, end).micro_batch());
   }
   stages.last_end = [this, of_stages = split.stages](int stage, int unit) {
     const StageChoice& each = of_stages[stage];
@@ -125,7 +125,7 @@ class StageSearch::CutDescent {
 
   /// Goes on to the next shift that is faster, until none is.
   void descend(PipelineChoice choice, int trials) {
-    PipelineSimulator::Step step = clock_.of(choice);
+    PipelineSimulator::Step step = clock_.run(choice);
     const std::vector<Shift> shifts = all_shifts();
     trials = std::min(trials, left_);
     left_ -= trials;
@@ -134,7 +134,7 @@ class StageSearch::CutDescent {
       next = (next + 1) % shifts.size();
       if (!other) continue;
       --trials;
-      const PipelineSimulator::Step shifted_step = clock_.of(*other);
+      const PipelineSimulator::Step shifted_step = clock_.run(*other);
       if (shifted_step >= step) continue;
       step = shifted_step;
       choice = *std::move(other);
@@ -227,7 +227,7 @@ std::vector<PipelineChoice> StageSearch::best_with_two_stages(double limit) {
       if (split.empty()) continue;
       const std::tuple key(chain.stages.size(), chain.micro_batches, schedule);
       const PipelineSimulator& clock = clocks.try_emplace(key, split.front()).first->second;
-      const PipelineSimulator::Step step = clock.of(split.front());
+      const PipelineSimulator::Step step = clock.run(split.front());
       if (step.seconds <= kRoughMargin * limit) all.push_back({&chain, schedule, step});
     }
   std::ranges::stable_sort(all, {}, &Rough::step);

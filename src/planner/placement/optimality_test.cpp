@@ -89,16 +89,16 @@ class AllAssignments {
   }
 
   /// nullopt when none is feasible.
-  std::optional<solver::Wide> least() {
+  std::optional<solver::Wide> smallest() {
     visit(0, 0);
-    return least_;
+    return min_;
   }
 
  private:
   void visit(int depth, solver::Wide cost) {
-    if (least_ && cost >= *least_) return;
+    if (min_ && cost >= *min_) return;
     if (depth == problem_.nodes()) {
-      if (evaluate(problem_, now_).feasible()) least_ = cost;
+      if (evaluate(problem_, now_).feasible()) min_ = cost;
       return;
     }
     const int node = order_[depth];
@@ -135,7 +135,7 @@ class AllAssignments {
   std::vector<int> order_;
   std::map<solver::Moment, solver::Usage> held_;
   std::vector<std::vector<int>> edges_;  // by their later end
-  std::optional<solver::Wide> least_;
+  std::optional<solver::Wide> min_;
 };
 
 /// A limit of memory that is absent, that binds, or that nothing keeps.
@@ -161,10 +161,10 @@ TEST(SearchedProgram, OfAFewOpsIsTheBestOfAllCombinations) {
     set_limit(search, i / 3 % 3);
     solver::SolveOptions how;
     how.work = 100;
-    const std::optional<solver::Wide> least = AllAssignments(search.problem()).least();
-    EXPECT_EQ(solve(search.problem(), how).cost, least) << i << " on " << mesh_text;
-    limited += search.problem().usage_limit() && least;
-    infeasible += !least;
+    const std::optional<solver::Wide> smallest = AllAssignments(search.problem()).smallest();
+    EXPECT_EQ(solve(search.problem(), how).cost, smallest) << i << " on " << mesh_text;
+    limited += search.problem().usage_limit() && smallest;
+    infeasible += !smallest;
   }
   EXPECT_GT(limited, 5);
   EXPECT_GT(infeasible, 5);
@@ -184,12 +184,12 @@ TEST(SearchedProgram, OfUpTo30NodesIsWhatAnIntegerProgramGives) {
     solver::SolveOptions how;
     how.work = 100;
     const solver::Answer found = solve(search.problem(), how);
-    const std::string least = least_cost_by_cbc(search.problem(), folder.path());
-    if (least.empty()) continue;
+    const std::string smallest = min_cost_by_cbc(search.problem(), folder.path());
+    if (smallest.empty()) continue;
     ++compared;
-    ASSERT_EQ(found.cost.has_value(), least != "none") << i;
+    ASSERT_EQ(found.cost.has_value(), smallest != "none") << i;
     if (!found.cost) continue;
-    const double expected = std::stod(least);
+    const double expected = std::stod(smallest);
     EXPECT_NEAR(solver::to_double(*found.cost), expected, 1e-6 * expected) << i;
   }
   EXPECT_GT(compared, 25);

@@ -40,7 +40,7 @@ PlacementResult searched(const Graph& graph, const MeshPtr& mesh, const CostMode
 }
 
 std::string canonical_placement(const PlacementResult& result, ValueId value) {
-  return to_text(result.sharded.of(value));
+  return to_text(result.sharded.at(value));
 }
 
 TEST(SearchedPlacements, OfALargeBatchAndASmallWeightDivideTheRows) {
@@ -100,7 +100,7 @@ TEST(SearchedPlacements, CrossASlowLinkByTheAxisThatSendsLeast) {
   const PlacementResult result = searched(given.graph, mesh_of("slow=2,fast=2"), cost);
   // Rows that the slow axis divides would need the sum of the gradients over it, 4 MiB in 0.4 s.
   // The columns need no sum.
-  EXPECT_EQ(result.sharded.of(given.w).dims[1].axes.front(), 0)
+  EXPECT_EQ(result.sharded.at(given.w).dims[1].axes.front(), 0)
       << canonical_placement(result, given.w);
 }
 
@@ -112,13 +112,13 @@ TEST(SearchedPlacements, TakeNoMoreThanEveryOtherAssignment) {
     const SearchProblem search(given.graph, ranks, cost, no_shared_decisions(given.graph));
     const solver::Problem& problem = search.problem();
     solver::Assignment now(problem.nodes(), 0);
-    std::optional<solver::Wide> least;
+    std::optional<solver::Wide> smallest;
     int64_t combinations = 1;
     for (int i = 0; i < problem.nodes(); ++i) combinations *= problem.strategies(i);
     if (combinations > 2'000'000) continue;
     for (bool more = true; more;) {
       const solver::Evaluation value = evaluate(problem, now);
-      if (!value.forbidden && (!least || value.cost < *least)) least = value.cost;
+      if (!value.forbidden && (!smallest || value.cost < *smallest)) smallest = value.cost;
       more = false;
       for (int i = 0; i < problem.nodes() && !more; ++i) {
         more = ++now[i] < problem.strategies(i);
@@ -127,9 +127,9 @@ TEST(SearchedPlacements, TakeNoMoreThanEveryOtherAssignment) {
     }
     solver::SolveOptions how;
     how.work = 10;
-    EXPECT_EQ(solver::solve(problem, how).cost, least) << mesh;
+    EXPECT_EQ(solver::solve(problem, how).cost, smallest) << mesh;
     EXPECT_DOUBLE_EQ(searched(given.graph, ranks, cost).time.value(),
-                     1e-12 * solver::to_double(*least));
+                     1e-12 * solver::to_double(*smallest));
   }
 }
 
@@ -218,7 +218,7 @@ TEST(SearchedPlacements, CountWhatIsAliveAtEachOp) {
   Product given = product(1024, 64, 64);
   const PlacementResult result = searched(given.graph, mesh_of("x=4"), model_of(1e6, 1e9));
   ASSERT_EQ(canonical_placement(result, given.x), "[@x, *]");
-  const int64_t weight = result.sharded.of(given.w).is_replicated() ? 16384 : 4096;
+  const int64_t weight = result.sharded.at(given.w).is_replicated() ? 16384 : 4096;
   EXPECT_GE(result.counted_memory, Bytes(weight + 2 * 65536 + 16384));
   EXPECT_LE(result.counted_memory, Bytes(weight + 2 * 65536 + 2 * 16384 + 4096));
 }

@@ -18,12 +18,12 @@ struct Searched {
   PlacementResult result;
 
   std::string canonical_placement(std::string_view name) const {
-    return to_text(result.sharded.of(*graph.find_value(name)));
+    return to_text(result.sharded.at(*graph.find_value(name)));
   }
   std::string made(std::string_view name) const {
     const OpId op = graph.value(*graph.find_value(name)).producer;
     return to_text(output_attr(view(graph, graph.op(op)), result.sharded.rules[op.index],
-                               result.sharded.of(op), 0));
+                               result.sharded.at(op), 0));
   }
 };
 

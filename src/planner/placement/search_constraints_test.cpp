@@ -42,7 +42,7 @@ PlacementResult searched_under(const Graph& graph, const MeshPtr& mesh,
 std::string search_constraints_canonical_placement(const Graph& graph,
                                                    const PlacementResult& result,
                                                    std::string_view name) {
-  return to_text(result.sharded.of(*graph.find_value(name)));
+  return to_text(result.sharded.at(*graph.find_value(name)));
 }
 
 TEST(SearchUnderMarks, KeepsTheHomeOfAVariable) {
@@ -50,7 +50,7 @@ TEST(SearchUnderMarks, KeepsTheHomeOfAVariable) {
   for (const std::string placement : {"P(\"x\")", "P(None, \"x\")", "P()"}) {
     const PlacementResult result =
         searched_under(graph, mesh_of("x=2"), {shard_tensor("blocks.0.w", placement)});
-    EXPECT_EQ(result.sharded.of(*graph.find_value("blocks.0.w")),
+    EXPECT_EQ(result.sharded.at(*graph.find_value("blocks.0.w")),
               parse_spec(placement, result.sharded.meshes.front().mesh, 2));
   }
 }
@@ -72,7 +72,7 @@ TEST(SearchUnderMarks, KeepsTheFactorsOfAnOp) {
   const OpId dot = graph.value(*graph.find_value("blocks.0.dot")).producer;
   const auto input = [&](int index) {
     return to_text(input_attr(view(graph, graph.op(dot)), result.sharded.rules[dot.index],
-                              result.sharded.of(dot), index));
+                              result.sharded.at(dot), index));
   };
   EXPECT_EQ(input(0), "[*, @x]");
   EXPECT_EQ(input(1), "[@x, *]");

@@ -87,7 +87,7 @@ SearchProblem::SearchProblem(std::shared_ptr<const MeshStrategies> strategies, d
   for (int i = 0; i < std::ssize(graph_.ops()); ++i) {
     const Op& op = graph_.ops()[i];
     for (int k = 0; k < std::ssize(op.inputs); ++k)
-      if (reading_.of(OpId{i}, k) == OpClusterReads::Kind::kAlone)
+      if (reading_.kind(OpId{i}, k) == OpClusterReads::Kind::kAlone)
         readers_[shared_decisions_.of_value[op.inputs[k].index]].insert(
             {op_node_[i], first_slot_[i] + static_cast<int>(op.outputs.size()) + k});
   }
@@ -255,7 +255,7 @@ void SearchProblem::connect_values() {
       const OpId op{i};
       const ValueId value = graph_.op(op).inputs[k];
       Connection connection = reads(op, k);
-      switch (reading_.of(op, k)) {
+      switch (reading_.kind(op, k)) {
         case OpClusterReads::Kind::kAlone: {
           Uses& uses = connections_[connection];
           ++uses.count;
@@ -319,7 +319,7 @@ void SearchProblem::make_problem() {
           .value();
     };
     const auto made = [&](PlacementIndex wanted) {
-      return nodes_[connection.from].least(
+      return nodes_[connection.from].smallest(
           connection.from_slot, from, [&](PlacementIndex held) { return between(held, wanted); });
     };
     return target.all(connection.to_slot, to, made, between);
@@ -428,7 +428,7 @@ ShardedGraph SearchProblem::placements(const solver::Assignment& assignment) con
       sharded.copies[i] = nodes_[copy_node_[i]].life[assignment[copy_node_[i]]];
   }
   for (const Variable& variable : graph_.variables())
-    if (variable.next) sharded.values[variable.next->index] = sharded.of(variable.value);
+    if (variable.next) sharded.values[variable.next->index] = sharded.at(variable.value);
   sharded.value_reasons.assign(graph_.values().size(), "the search chose it");
   return sharded;
 }

@@ -96,7 +96,7 @@ class SearchProblem {
     void add_pairs();
     /// The least of what it takes from the placements of a strategy.
     ///   from  Seconds from a placement, as double
-    double least(int slot, int strategy, const auto& from) const {
+    double smallest(int slot, int strategy, const auto& from) const {
       const double first = from(operand[slot][strategy]);
       return is_copy ? std::min(first, from(operand[1][strategy])) : first;
     }

@@ -61,10 +61,10 @@ void SearchProblem::hold_variable(const Variable& variable) {
   std::vector<Lifetime> passes;
   for (int member : members)
     for (Role role : {Role::kForward, Role::kBackward, Role::kOptimizer})
-      passes.push_back(moments_.of(ValueId{member}, role));
+      passes.push_back(moments_.lifetime(ValueId{member}, role));
   hold(copy_node_[first], passes, bytes);
   std::vector<Lifetime> steps;
-  for (int member : members) steps.push_back(moments_.of(ValueId{member}));
+  for (int member : members) steps.push_back(moments_.lifetime(ValueId{member}));
   nodes_[copy_node_[first]].kept = moments_.common(steps);
 }
 
@@ -77,7 +77,7 @@ void SearchProblem::hold_made(ValueId value) {
       copy >= 0 && nodes_[copy].is_deferred && fill_a_bucket(graph_, options_.bucket);
   std::vector<Lifetime> made, copied;
   for (int member : moments_.members(value)) {
-    const Lifetime all = moments_.of(ValueId{member});
+    const Lifetime all = moments_.lifetime(ValueId{member});
     if (copy < 0) {
       made.push_back(all);
       continue;

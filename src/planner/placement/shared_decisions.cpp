@@ -26,7 +26,7 @@ using LayerOps = std::map<std::pair<int, int>, std::vector<int>>;
 LayerOps ops_of_layers(const Graph& graph, const RepeatedLayers& layers) {
   LayerOps ops;
   for (int i = 0; i < std::ssize(graph.ops()); ++i)
-    if (const LayerPlace place = layers.of(OpId{i}); !place.is_none())
+    if (const LayerPlace place = layers.at(OpId{i}); !place.is_none())
       ops[{place.group.value(), place.layer.value()}].push_back(i);
   return ops;
 }

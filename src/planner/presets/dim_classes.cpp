@@ -158,9 +158,9 @@ class ClassBuilder {
     std::vector<DimClassIndex> of_factor(rule.factors.size());
     for_each_dim(op, rule, [&](ValueDim member, int factor) {
       if (!is_divisible(rule.factors[factor]))
-        need_whole(member, result_.of(member));
+        need_whole(member, result_.at(member));
       else
-        of_factor[factor] = result_.of(member);
+        of_factor[factor] = result_.at(member);
     });
     for_each_merged_dim(op, rule, [&](ValueDim member, int factor) {
       if (!of_factor[factor].is_none()) need_whole(member, of_factor[factor]);

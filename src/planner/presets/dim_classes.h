@@ -49,7 +49,7 @@ struct DimClasses {
   std::vector<std::vector<DimClassIndex>> of_value;  // by value and dim; none: no axis may
   Flops product_flops{0};  // of all products and convolutions of the forward
 
-  DimClassIndex of(ValueDim member) const { return of_value[member.value.index][member.dim]; }
+  DimClassIndex at(ValueDim member) const { return of_value[member.value.index][member.dim]; }
 };
 
 /// The classes of the forward ops of a training graph.

@@ -34,7 +34,7 @@ std::vector<DimClassIndex> batch_classes(const Graph& graph, const DimClasses& d
   std::vector<DimClassIndex> rows;
   for (ValueId input : graph.inputs()) {
     if (graph.type(input).shape.size() == 0) continue;
-    const DimClassIndex index = dims.of({input, 0});
+    const DimClassIndex index = dims.at({input, 0});
     if (!index.is_none() && !is_in(index, rows)) rows.push_back(index);
   }
   return rows;

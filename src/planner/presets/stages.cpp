@@ -104,7 +104,7 @@ std::vector<Position> boundaries(const std::vector<Position>& all, double distan
 
 /// The work of each stage.
 struct StageLimits {
-  double least = 0, most = kNever;
+  double smallest = 0, largest = kNever;
 };
 
 /// The `cuts` positions with the least cost, in order; nullopt when every choice is forbidden.
@@ -117,7 +117,9 @@ std::optional<Cuts> best_cuts(const Line& line, const std::vector<Position>& pos
                               const Combine& combine) {
   const int count = static_cast<int>(positions.size());
   const auto work_at = [&](int i) { return i < 0 ? 0.0 : positions[i].work; };
-  const auto is_allowed = [&](double work) { return work >= limits.least && work <= limits.most; };
+  const auto is_allowed = [&](double work) {
+    return work >= limits.smallest && work <= limits.largest;
+  };
   std::vector<std::vector<double>> best(cuts + 1, std::vector<double>(count, kNever));
   std::vector<std::vector<int>> before(cuts + 1, std::vector<int>(count, -1));
   for (int i = 0; i < count; ++i)
@@ -126,21 +128,21 @@ std::optional<Cuts> best_cuts(const Line& line, const std::vector<Position>& pos
     for (int i = 0; i < count; ++i)
       for (int j = i - 1; j >= 0; --j) {  // stages of more and more work
         const double work = work_at(i) - work_at(j);
-        if (work < limits.least) continue;
+        if (work < limits.smallest) continue;
         const double own = stage_cost(work, positions[i].bytes);
-        if (work > limits.most || own > best[cut][i]) break;
+        if (work > limits.largest || own > best[cut][i]) break;
         const double cost = combine(best[cut - 1][j], own);
         if (cost > best[cut][i] || cost == kNever) continue;
         best[cut][i] = cost;
         before[cut][i] = j;
       }
   int last = -1;
-  double least = kNever;
+  double smallest = kNever;
   for (int i = 0; i < count; ++i) {
     const double work = line.total - work_at(i);
     const double cost = is_allowed(work) ? combine(best[cuts][i], stage_cost(work, 0)) : kNever;
-    if (cost >= least) continue;
-    least = cost;
+    if (cost >= smallest) continue;
+    smallest = cost;
     last = i;
   }
   if (last < 0) return std::nullopt;
@@ -170,13 +172,13 @@ bool has_name(const std::string& op, const std::string& name) {
 }
 
 std::optional<Cuts> even_cuts(const Line& line, const std::vector<Position>& positions, int cuts) {
-  const double least = kMinWork * line.total / (cuts + 1);
+  const double smallest = kMinWork * line.total / (cuts + 1);
   const auto busiest = best_cuts(
-      line, positions, cuts, {least, kNever}, [](double work, double) { return work; },
+      line, positions, cuts, {smallest, kNever}, [](double work, double) { return work; },
       [](double a, double b) { return std::max(a, b); });
   if (!busiest) return std::nullopt;
   return best_cuts(
-      line, positions, cuts, {least, kSlack * busiest->busiest},
+      line, positions, cuts, {smallest, kSlack * busiest->busiest},
       [](double, double bytes) { return bytes; }, [](double a, double b) { return a + b; });
 }
 
@@ -211,20 +213,20 @@ std::vector<int> stages_after(const Graph& graph, const std::vector<std::string>
   std::vector<int> stages(ops.size(), 0);
   int before = 0;
   for (const std::string& name : names) {
-    int behind = 0;
+    int after = 0;
     for (int i = 0; i < std::ssize(ops); ++i)
-      if (has_name(graph.op(ops[i]).name, name)) behind = i + 1;
-    if (behind == 0)
+      if (has_name(graph.op(ops[i]).name, name)) after = i + 1;
+    if (after == 0)
       refuse_boundary(name, "has no op after which a stage ends",
                       "no op of the forward has this name, or begins with it and a dot");
-    if (behind == std::ssize(ops))
+    if (after == std::ssize(ops))
       refuse_boundary(name, "leaves no op for the next stage",
                       "it is the name of the last op of the forward");
-    if (behind <= before)
+    if (after <= before)
       refuse_boundary(name, "does not lie after the boundary before it",
                       "boundaries are in the order in which the ops run");
-    std::fill(stages.begin() + behind, stages.end(), stages[behind] + 1);
-    before = behind;
+    std::fill(stages.begin() + after, stages.end(), stages[after] + 1);
+    before = after;
   }
   return stages;
 }

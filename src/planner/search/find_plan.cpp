@@ -175,9 +175,9 @@ class PlanSearch {
     const EvaluatedCandidate* one = result_.find(Candidate::Source::kOneDevice);
     if (!result_.best || !one) return true;
     const bool are_identical = request_.cluster.description().types.size() == 1;
-    const Seconds least = are_identical ? Seconds(one->step().value() / ranks)
-                                        : step_floor(request_, ranks, *one).seconds();
-    return least < best().step();
+    const Seconds smallest = are_identical ? Seconds(one->step().value() / ranks)
+                                           : step_floor(request_, ranks, *one).seconds();
+    return smallest < best().step();
   }
 
   /// Of large programs fewer are compiled.
@@ -199,7 +199,8 @@ class PlanSearch {
   /// Presets that zero may make as fast as the best candidate are not excluded.
   void add_round(std::vector<Candidate> candidates) {
     Seconds saved(0);
-    for (const Candidate& candidate : candidates) saved = std::max(saved, updates_.of(candidate));
+    for (const Candidate& candidate : candidates)
+      saved = std::max(saved, updates_.seconds(candidate));
     if (options_.excludes && result_.best) evaluation_.limit = best().step() + saved;
     keep(evaluate(request_, std::move(candidates), evaluation_), result_, options_.constraints);
   }
@@ -237,7 +238,7 @@ class PlanSearch {
     std::vector<OverMemory> faster;
     for (const EvaluatedCandidate& known : result_.candidates)
       if (known.candidate.source == Candidate::Source::kPreset && !known.fits() &&
-          (!result_.best || known.step() - updates_.of(known.candidate) < best().step()))
+          (!result_.best || known.step() - updates_.seconds(known.candidate) < best().step()))
         faster.push_back({known.candidate, known.step(), known.fullest.memory,
                           std::ranges::all_of(known.prediction.memory, has_room)});
     std::ranges::stable_sort(faster, {}, &OverMemory::step);
@@ -355,7 +356,7 @@ class PlanSearch {
     const auto fastest = std::ranges::find_if(result_.candidates, is_plain);
     if (fastest == result_.candidates.end()) return;
     const bool binds = !over_memory_presets().empty();
-    const double update = updates_.of(fastest->candidate).value() / fastest->step().value();
+    const double update = updates_.seconds(fastest->candidate).value() / fastest->step().value();
     if (!binds && std::max(exposed_share(*fastest), update) <= kExposed) return;
     std::vector<Candidate> savings =
         memory_saving_variants(request_, options_.constraints, Candidate(fastest->candidate));

@@ -89,11 +89,11 @@ TEST(FindPlan, OneDeviceDataAndTensorParallelismAreAlwaysCompared) {
   EXPECT_THAT(names_of(result), testing::IsSupersetOf({"one device", "dp=4", "tp=4"}));
 }
 
-Bytes least_need(const PlanSearchResult& result, int ranks) {
-  Bytes least(std::numeric_limits<int64_t>::max());
+Bytes min_need(const PlanSearchResult& result, int ranks) {
+  Bytes smallest(std::numeric_limits<int64_t>::max());
   for (const EvaluatedCandidate& candidate : result.candidates)
-    if (candidate.ranks() == ranks) least = std::min(least, candidate.fullest.memory.all());
-  return least;
+    if (candidate.ranks() == ranks) smallest = std::min(smallest, candidate.fullest.memory.all());
+  return smallest;
 }
 
 /// The candidate called `name` among those that were simulated.
@@ -223,11 +223,11 @@ TEST(FindPlan, PartsOfAStepAddUpToIt) {
 TEST(FindPlan, OfThoseThatFitAMemoryTheFastestIsTheBestPlan) {
   const Graph graph = find_plan_small_gpt();
   const Cluster large = cores();
-  const Bytes least = least_need(result_for(graph, large, 4), 4);
-  const Cluster small = cores(least);
+  const Bytes smallest = min_need(result_for(graph, large, 4), 4);
+  const Cluster small = cores(smallest);
   const PlanSearchResult result = result_for(graph, small, 4);
   ASSERT_TRUE(result.best);
-  EXPECT_EQ(best_of(result).fullest.memory.all(), least);
+  EXPECT_EQ(best_of(result).fullest.memory.all(), smallest);
   for (const EvaluatedCandidate& candidate : result.candidates)
     EXPECT_EQ(candidate.fits(), candidate.fullest.missing() <= Bytes(0));
 }
@@ -235,14 +235,14 @@ TEST(FindPlan, OfThoseThatFitAMemoryTheFastestIsTheBestPlan) {
 TEST(FindPlan, MicroBatchesAreTriedWhenNothingElseFits) {
   const Graph graph = find_plan_small_gpt();
   const Cluster large = cores();
-  const Bytes least = least_need(result_for(graph, large, 4, "pp=1"), 4);
-  const Cluster small = cores(least - Bytes(1));
+  const Bytes smallest = min_need(result_for(graph, large, 4, "pp=1"), 4);
+  const Cluster small = cores(smallest - Bytes(1));
   const PlanSearchResult result = result_for(graph, small, 4, "pp=1");
   ASSERT_TRUE(result.best);
   EXPECT_TRUE(std::ranges::any_of(result.candidates, [](const EvaluatedCandidate& candidate) {
     return candidate.fits() && candidate.candidate.plan.micro_batches > 1;
   }));
-  EXPECT_LT(best_of(result).fullest.memory.all(), least);
+  EXPECT_LT(best_of(result).fullest.memory.all(), smallest);
 }
 
 TEST(FindPlan, RecomputeAndZeroAreTriedForFasterPresetsThatDoNotFit) {
@@ -250,8 +250,8 @@ TEST(FindPlan, RecomputeAndZeroAreTriedForFasterPresetsThatDoNotFit) {
   const Cluster large = cores();
   // Data parallelism of one micro-batch does not fit, and is faster than with more of them.
   const std::string fixed = "dp=4,micro_batches=1";
-  const Bytes least = least_need(result_for(graph, large, 4, fixed), 4);
-  const Cluster small = cores(least - Bytes(1));
+  const Bytes smallest = min_need(result_for(graph, large, 4, fixed), 4);
+  const Cluster small = cores(smallest - Bytes(1));
   const PlanSearchResult result = result_for(graph, small, 4, fixed);
   ASSERT_TRUE(result.best);
   EXPECT_TRUE(best_of(result).fits());
@@ -266,8 +266,8 @@ TEST(FindPlan, ZeroTwoIsTriedOfSeveralMicroBatches) {
   const Graph graph = find_plan_small_gpt();
   const Cluster large = cores();
   const auto is_tried = [&](const std::string& fixed) {
-    const Bytes least = least_need(result_for(graph, large, 4, fixed), 4);
-    const Cluster small = cores(least - Bytes(1));
+    const Bytes smallest = min_need(result_for(graph, large, 4, fixed), 4);
+    const Cluster small = cores(smallest - Bytes(1));
     const std::vector<std::string> names = names_of(result_for(graph, small, 4, fixed));
     return std::ranges::any_of(
         names, [](const std::string& name) { return name.find("zero=2") != std::string::npos; });

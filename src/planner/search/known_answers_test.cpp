@@ -29,13 +29,13 @@ struct Searched {
   TaskGraph tasks;
 
   std::string canonical_placement(std::string_view name) const {
-    return to_text(result.sharded.of(*graph.find_value(name)));
+    return to_text(result.sharded.at(*graph.find_value(name)));
   }
   /// Where the op makes its first result.
   std::string made(std::string_view name) const {
     const OpId op = graph.value(*graph.find_value(name)).producer;
     const OpView op_view = view(graph, graph.op(op));
-    return to_text(output_attr(op_view, result.sharded.rules[op.index], result.sharded.of(op), 0));
+    return to_text(output_attr(op_view, result.sharded.rules[op.index], result.sharded.at(op), 0));
   }
 };
 
@@ -336,7 +336,7 @@ TEST(KnownResult, OfDevicesOfSpeeds2To1GivesThemSharesOf2To1) {
   EXPECT_EQ(to_text(*mesh), "x=2:1");
   const PlacedGraph placed = placements(graph, best.candidate.plan);
   const ValueId tokens = *find_value(placed, "tokens");
-  const DistAttr& canonical_placement = placed.sharded.of(tokens);
+  const DistAttr& canonical_placement = placed.sharded.at(tokens);
   EXPECT_EQ(
       canonical_placement.local_shape(placed.graph.type(tokens).shape, mesh->coordinate_at(0))[0],
       1024);

@@ -29,13 +29,13 @@ TEST(MaxRanks, TheBestPlanIsAsFastAsThatOfEachNumberOfRanks) {
                                .sources_of_fewer = all_searches});
   };
   const PlanSearchResult at_most = result_on(4, true);
-  Seconds least = at_most.find(Candidate::Source::kOneDevice)->step();
+  Seconds smallest = at_most.find(Candidate::Source::kOneDevice)->step();
   for (int ranks = 2; ranks <= 4; ++ranks)
-    least = std::min(least, best_of(result_on(ranks, false)).step());
-  EXPECT_EQ(best_of(at_most).step(), least);
+    smallest = std::min(smallest, best_of(result_on(ranks, false)).step());
+  EXPECT_EQ(best_of(at_most).step(), smallest);
   EXPECT_LT(best_of(at_most).ranks(), 4);
   const PlanSearchResult of_presets = find_plan(request, {.constraints = constraints_of(4, true)});
-  EXPECT_LT(least, best_of(of_presets).step());
+  EXPECT_LT(smallest, best_of(of_presets).step());
 }
 
 }  // namespace

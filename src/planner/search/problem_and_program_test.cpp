@@ -84,7 +84,7 @@ double Compared::of_program(const Compiled& compiled, const ShardedGraph& sharde
     return copy_price(Bytes(times * bytes), 1, cost.device).estimate.value();
   };
   double sum = 0;
-  for (ValueId input : graph.inputs()) sum += copied(graph.type(input), sharded.of(input), 1);
+  for (ValueId input : graph.inputs()) sum += copied(graph.type(input), sharded.at(input), 1);
   ActDemands demands(compiled.tasks, identity_mapping(cluster, mesh->size()));
   for (TaskId id : compiled.tasks.tasks.indices()) {
     const Task& task = compiled.tasks.tasks[id];
@@ -105,7 +105,7 @@ Bytes Compared::variables(const ShardedGraph& sharded) const {
   int64_t sum = 0;
   for (const Variable& variable : graph.variables()) {
     const TensorType& type = graph.type(variable.value);
-    const DistAttr& canonical_placement = sharded.of(variable.value);
+    const DistAttr& canonical_placement = sharded.at(variable.value);
     sum += align_up(byte_size({type.dtype, canonical_placement.largest_shape(type.shape)}).value());
   }
   return Bytes(sum);
@@ -130,13 +130,13 @@ class Recorded {
     const auto record = [&](const std::string& what, double ratio) {
       testing::Test::RecordProperty(name + " " + what, std::to_string(ratio));
     };
-    record("least", least());
+    record("least", smallest());
     record("median", median());
-    record("most", most());
+    record("most", largest());
   }
-  double least() const { return ratios_.front(); }
+  double smallest() const { return ratios_.front(); }
   double median() const { return ratios_[ratios_.size() / 2]; }
-  double most() const { return ratios_.back(); }
+  double largest() const { return ratios_.back(); }
 
  private:
   std::vector<double> ratios_;
@@ -238,11 +238,11 @@ class ProblemOfRandomStrategies : public testing::TestWithParam<ModelConfig> {};
 // 1.023 times as much. The peak is that of the program to the byte.
 TEST_P(ProblemOfRandomStrategies, TakesNearlyWhatTheirProgramDoesAndHoldsTheSame) {
   const RecordedRatios recorded(ratios_of_random_strategies(GetParam(), {.combines = false}));
-  EXPECT_LE(recorded.time.most(), GetParam().kind == "llama" ? 1.025 : 1.02);
-  EXPECT_GE(recorded.time.least(), 0.98);
-  EXPECT_EQ(recorded.live_bound.least(), 1);
-  EXPECT_EQ(recorded.live_bound.most(), 1);
-  EXPECT_LE(recorded.arena.most(), 1.1);
+  EXPECT_LE(recorded.time.largest(), GetParam().kind == "llama" ? 1.025 : 1.02);
+  EXPECT_GE(recorded.time.smallest(), 0.98);
+  EXPECT_EQ(recorded.live_bound.smallest(), 1);
+  EXPECT_EQ(recorded.live_bound.largest(), 1);
+  EXPECT_LE(recorded.arena.largest(), 1.1);
 }
 
 INSTANTIATE_TEST_SUITE_P(

@@ -234,7 +234,7 @@ Liveness::Liveness(ProcessNetwork& network, Seconds deadline, OnLost on_lost,
   GatheredBytes introductions;
   network.host().all_gather(bytes_of_plain(mine), introductions, Seconds(60));
   for (int process = 0; process < network.size(); ++process)
-    std::memcpy(&s.processes.emplace_back(), introductions.of(process).data(),
+    std::memcpy(&s.processes.emplace_back(), introductions.at(process).data(),
                 sizeof(LivenessIntroduction));
   if (s.process == 0) {
     s.accept_all(listener, mine.secret);

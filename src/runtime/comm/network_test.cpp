@@ -77,7 +77,7 @@ TEST(HostCollectives, AllGatherGivesEveryProcessTheBytesOfAll) {
       };
       network.host().all_gather(given(network.process()), gathered, Seconds(60));
       for (int process = 0; process < 3; ++process)
-        EXPECT_EQ(network_list(gathered.of(process)), given(process));
+        EXPECT_EQ(network_list(gathered.at(process)), given(process));
     }
   });
 }
@@ -91,7 +91,7 @@ TEST(HostCollectives, GatherGivesTheFirstProcessTheBytesOfAll) {
       };
       network.host().gather(given(network.process()), gathered, Seconds(60));
       for (int process = 0; network.process() == 0 && process < 3; ++process)
-        EXPECT_EQ(network_list(gathered.of(process)), given(process));
+        EXPECT_EQ(network_list(gathered.at(process)), given(process));
     }
   });
 }

@@ -13,7 +13,7 @@ void rethrow_first_failure(ProcessNetwork& network, Rank rank, const std::except
   if (mine) failure = to_bytes({rank, "", "", mine});
   network.host().all_gather(failure, scratch, deadline);
   for (int process = 0; process < network.size(); ++process) {
-    const auto theirs = scratch.of(process);
+    const auto theirs = scratch.at(process);
     if (theirs.empty()) continue;
     if (process == network.process()) std::rethrow_exception(mine);
     std::rethrow_exception(failure_from(theirs).error);

@@ -79,7 +79,8 @@ TEST(RuntimeAllocation, ARankThatDrawsItsPartHoldsNoMoreThanThat) {
   made.variable("w", "f32[2048@tp, 1024]", Initializer::normal(0, 1));  // 8 MiB, 1 MiB per rank
   made.variable("v", "f32[2048, 1024@tp]", Initializer::normal(0, 1));
   Bench bench(std::move(made));
-  const int64_t peak = thread_peak::of([&] { bench.runtime().initialize(bench.program(), 1); });
+  const int64_t peak =
+      thread_peak::measure([&] { bench.runtime().initialize(bench.program(), 1); });
   EXPECT_GE(peak, 1 << 20);  // sampled in memory of its own
   EXPECT_LE(peak, (1 << 20) + (1 << 16));
 }

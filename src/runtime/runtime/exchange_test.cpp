@@ -48,7 +48,7 @@ Tensor meaning(const Tensor& fed, const DistType& from) {
   return whole;
 }
 
-class Exchanged : public testing::TestWithParam<Way> {};
+class Exchanged : public testing::TestWithParam<ReshardCase> {};
 
 TEST_P(Exchanged, EveryRankHoldsItsBoxBitForBit) {
   const auto& [mesh_text, from, to] = GetParam();
@@ -73,8 +73,8 @@ TEST_P(Exchanged, EveryRankHoldsItsBoxBitForBit) {
   }
 }
 
-const std::vector<Way>& ways() {
-  static const std::vector<Way> all{
+const std::vector<ReshardCase>& ways() {
+  static const std::vector<ReshardCase> all{
       {"dp=1", "f32[4] {partial sum: dp}", "f32[4]"},
       // gathers: rows, columns, uneven (3 and 2), empty parts (1, 1, 1, 0), units, one of two axes
       {"dp=2", "f32[8@dp, 3]", "f32[8, 3]"},
@@ -118,7 +118,7 @@ INSTANTIATE_TEST_SUITE_P(Ways, Exchanged, testing::ValuesIn(ways()),
                          [](const auto& given) { return "way" + std::to_string(given.index); });
 
 TEST(Exchange, TensorsThatAreExchangedTogetherHaveTheBitsOfEachAlone) {
-  for (const WayTogether& way : ways_together()) {
+  for (const ReshardPair& way : ways_together()) {
     Bench apart(exchanging(way, false)), together(exchanging(way, true));
     apart.step();
     for (int step = 0; step < 3; ++step) together.step();

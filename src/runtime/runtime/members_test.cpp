@@ -39,7 +39,7 @@ void on_networks(const Members& members,
 class OverMembers : public testing::TestWithParam<Members> {};
 
 TEST_P(OverMembers, ExchangesGiveTheBitsOfThreads) {
-  for (const Way& way : ways_between_members()) {
+  for (const ReshardCase& way : ways_between_members()) {
     SCOPED_TRACE(way.mesh + ": " + way.from + " to " + way.to);
     Bench threads(resharding(way));
     threads.step();
@@ -52,7 +52,7 @@ TEST_P(OverMembers, ExchangesGiveTheBitsOfThreads) {
 }
 
 TEST_P(OverMembers, TensorsThatAreExchangedTogetherHaveTheBitsOfEachAlone) {
-  for (const WayTogether& way : ways_together()) {
+  for (const ReshardPair& way : ways_together()) {
     SCOPED_TRACE(way.mesh + ": " + way.parts.front().first);
     Bench threads(exchanging(way, false));
     threads.step();
@@ -70,7 +70,7 @@ INSTANTIATE_TEST_SUITE_P(Counts, OverMembers,
 
 TEST(FastReduction, GivesTheSumsUpToRoundingAndWhatIsNoSumBitForBit) {
   for (const int members : {2, 4})
-    for (const Way& way : ways_of_the_transport(members)) {
+    for (const ReshardCase& way : ways_of_the_transport(members)) {
       SCOPED_TRACE(way.mesh + ": " + way.from + " to " + way.to);
       Bench threads(resharding(way));
       threads.step();
@@ -83,7 +83,7 @@ TEST(FastReduction, GivesTheSumsUpToRoundingAndWhatIsNoSumBitForBit) {
 }
 
 TEST(FastReduction, SumsTensorsThatAreExchangedTogether) {
-  const WayTogether way{
+  const ReshardPair way{
       "dp=2",
       {{"f32[301, 70] {partial sum: dp}", "f32[301, 70]"}, {"f32[3] {partial sum: dp}", "f32[3]"}}};
   Bench threads(exchanging(way, false));

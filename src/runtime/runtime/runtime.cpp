@@ -199,7 +199,7 @@ struct Runtime::State {
     for (size_t i = 0; i < all.size(); ++i) {
       all[i].resize(count);
       size_t& begin = begins[process_of[i]];
-      std::memcpy(all[i].data(), gathered.of(process_of[i]).data() + begin,
+      std::memcpy(all[i].data(), gathered.at(process_of[i]).data() + begin,
                   count * sizeof(uint64_t));
       begin += count * sizeof(uint64_t);
     }
@@ -226,7 +226,7 @@ struct Runtime::State {
     if (network->process() != 0) return {};
     std::vector<TracePart> parts;
     for (int other = 0; other < network->size(); ++other)
-      parts.push_back(trace_part_from(gathered.of(other)));
+      parts.push_back(trace_part_from(gathered.at(other)));
     return joined(std::move(parts), ahead);
   }
 
@@ -241,7 +241,7 @@ struct Runtime::State {
     for (size_t i = 0; i < parts.size(); ++i) {
       size_t& begin = begins[process_of[i]];
       const size_t size = variables.part_bytes(name, static_cast<int>(i)).value();
-      parts[i] = gathered.of(process_of[i]).subspan(begin, size);
+      parts[i] = gathered.at(process_of[i]).subspan(begin, size);
       begin += size;
     }
     return variables.whole(name, parts);
@@ -438,7 +438,7 @@ void Runtime::all_gather(std::span<const std::byte> mine,
   state_->throw_when_stopped();
   state_->network->host().all_gather(mine, state_->gathered, state_->options.deadline);
   for (int process = 0; process < state_->network->size(); ++process)
-    take(state_->gathered.of(process));
+    take(state_->gathered.at(process));
 }
 
 void Runtime::gather(std::span<const std::byte> mine,
@@ -448,7 +448,7 @@ void Runtime::gather(std::span<const std::byte> mine,
   state_->network->host().gather(mine, state_->gathered, state_->options.deadline);
   if (!is_leader()) return;
   for (int process = 0; process < state_->network->size(); ++process)
-    take(state_->gathered.of(process));
+    take(state_->gathered.at(process));
 }
 
 bool Runtime::agree_on(uint64_t mine) {
@@ -477,16 +477,16 @@ int Runtime::ranks() const {
 }
 
 Bytes Runtime::peak_bytes() const {
-  Bytes most{0};
+  Bytes largest{0};
   for (int index : state_->here) {
     Bytes sum = state_->variables.bytes_of(index) + state_->arenas[index].size();
     if (const RankDevice* device = state_->devices.find(index)) sum += device->variable_bytes();
     for (const auto& program : state_->programs)
       sum += program->state().program->staging_bytes(index);
-    most = std::max(most, sum);
+    largest = std::max(largest, sum);
   }
-  if (state_->network) most += state_->network->fetch().staging_bytes();
-  return most;
+  if (state_->network) largest += state_->network->fetch().staging_bytes();
+  return largest;
 }
 
 }  // namespace tessera

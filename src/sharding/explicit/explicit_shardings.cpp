@@ -69,7 +69,7 @@ ValuePlacement read_value_placement(std::string_view text, const Shape& shape,
 bool is_passed_on(const Graph& graph, const ShardedGraph& sharded, ValueId value, int axis) {
   const auto passes = [&](OpId user) {
     const std::vector<ValueId>& inputs = graph.op(user).inputs;
-    const OpSharding& sharding = sharded.of(user);
+    const OpSharding& sharding = sharded.at(user);
     return std::any_of(
         sharding.linear.begin(), sharding.linear.end(), [&](const LinearAxis& passed) {
           const std::vector<int>& set = sharded.rules[user.index].linear[passed.set];
@@ -149,13 +149,13 @@ class Resolver {
   void resolve_op(OpId id) {
     const Op& op = graph_.op(id);
     if (const std::string* known = known_.op(op.name); known && is_same(*known, op, id)) return;
-    ops_.add(to_text(sharded_.rules[id.index], sharded_.of(id)), op.name);
+    ops_.add(to_text(sharded_.rules[id.index], sharded_.at(id)), op.name);
   }
 
   bool is_same(const std::string& known, const Op& op, OpId id) const {
     try {
       return parse_op_sharding(known, view(graph_, op), sharded_.rules[id.index],
-                               sharded_.of(id).mesh) == sharded_.of(id);
+                               sharded_.at(id).mesh) == sharded_.at(id);
     } catch (const UserError&) {
       return false;  // the op has another shape here
     }
@@ -163,7 +163,7 @@ class Resolver {
 
   void resolve_value(ValueId value) {
     const Value& v = graph_.value(value);
-    const DistAttr& canonical_placement = sharded_.of(value);
+    const DistAttr& canonical_placement = sharded_.at(value);
     if (const std::string* known = known_.value(v.name)) {
       if (is_same(*known, value)) return;
     } else if (v.producer.index >= 0 &&
@@ -178,7 +178,7 @@ class Resolver {
       const ValuePlacement canonical_placement =
           read_value_placement(known, graph_.type(value).shape, sharded_.meshes);
       return canonical_placement.stage == sharded_.stages.values[value.index] &&
-             canonical_placement.attr == sharded_.of(value);
+             canonical_placement.attr == sharded_.at(value);
     } catch (const UserError&) {
       return false;
     }
@@ -344,7 +344,7 @@ class Placer {
   /// The next value of a variable has the canonical placement of the variable.
   void place_next(ValueId value, ValueId variable) {
     sharded_.stages.values[value.index] = sharded_.stages.ops[graph_.value(value).producer.index];
-    sharded_.values[value.index] = sharded_.of(variable);
+    sharded_.values[value.index] = sharded_.at(variable);
     sharded_.value_reasons[value.index] = kReason;
   }
 
@@ -371,7 +371,7 @@ DistAttr default_placement(const Graph& graph, const ShardedGraph& sharded, Valu
   const OpId producer = graph.value(value).producer;
   const Op& op = graph.op(producer);
   const auto output = std::find(op.outputs.begin(), op.outputs.end(), value) - op.outputs.begin();
-  DistAttr attr = output_attr(view(graph, op), sharded.rules[producer.index], sharded.of(producer),
+  DistAttr attr = output_attr(view(graph, op), sharded.rules[producer.index], sharded.at(producer),
                               static_cast<int>(output));
   erase_if(attr.partial, [&](const PartialAxis& partial) {
     return !is_passed_on(graph, sharded, value, partial.axis);

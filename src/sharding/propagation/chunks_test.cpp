@@ -70,7 +70,7 @@ TEST(Chunks, AMergedDimIsDividedAsItsParts) {
     Builder b(graph);
     b.reshape(b.input("x", f32({128, 3, 32, 32})), {128, 3072}, "y");
     const ShardedGraph sharded = propagate(graph, mesh_of("tp=2"), {shard_tensor("x", mark)});
-    return to_text(graph.type({1}), sharded.of(ValueId{1}));
+    return to_text(graph.type({1}), sharded.at(ValueId{1}));
   };
   EXPECT_EQ(flattened("Shard(0)"), "f32[128@tp, 3072]");
   // Channels are divided 2 + 1: 2048 and 1024 columns.

@@ -52,15 +52,15 @@ std::vector<PricedRank> priced_ranks(const Mesh& mesh, const DeviceCost& device,
 
 KernelDemand kernel_demand(const OpView& op, const ShardingRule& rule, const OpSharding& sharding,
                            const std::vector<PricedRank>& ranks, const KernelSet* own) {
-  KernelDemand most;
+  KernelDemand largest;
   for (const PricedRank& rank : ranks) {
     const KernelDemand demand =
         op.regions.empty()
             ? demand_on(op, rule, sharding, rank.coordinate, rank.device, own)
             : KernelDemand{compute_price(work_of_regions(op, sharding), rank.device)};
-    most = {max(most.price, demand.price), std::max(most.workspace, demand.workspace)};
+    largest = {max(largest.price, demand.price), std::max(largest.workspace, demand.workspace)};
   }
-  return most;
+  return largest;
 }
 
 }  // namespace tessera

@@ -32,7 +32,7 @@ Graph two_products() {
 std::string placed(const Graph& graph, const std::string& value, const std::vector<Mark>& marks,
                    std::string_view mesh = "dp=2 tp=2") {
   const ShardedGraph sharded = propagate(graph, mesh_of(mesh), marks);
-  return to_text(sharded.of(*graph.find_value(value)));
+  return to_text(sharded.at(*graph.find_value(value)));
 }
 
 std::string refusal(const Graph& graph, const Mark& mark) {

@@ -85,7 +85,7 @@ ShardedGraph propagate_region(const Graph& region, MeshPtr mesh, const RegionEnd
 std::string print_placements(const Graph& graph, const ShardedGraph& sharded) {
   std::string text;
   for (int i = 0; i < std::ssize(graph.values()); ++i)
-    text += graph.value({i}).name + " " + to_text(graph.type({i}), sharded.of(ValueId{i})) + "\n";
+    text += graph.value({i}).name + " " + to_text(graph.type({i}), sharded.at(ValueId{i})) + "\n";
   return text;
 }
 

@@ -174,7 +174,7 @@ TEST(Propagation, DoesNotDependOnTheOrderOfMarksAndASecondRunChangesNothing) {
   std::vector<Mark> all;
   for (int i = 0; i < static_cast<int>(graph.values().size()); ++i) {
     std::string placements;
-    for (const Placement& p : first.of(ValueId{i}).placements())
+    for (const Placement& p : first.at(ValueId{i}).placements())
       placements += (placements.empty() ? "" : ", ") + (p.kind == Placement::Kind::kShard
                                                             ? "Shard(" + std::to_string(p.dim) + ")"
                                                             : std::string("Replicate()"));
@@ -388,8 +388,8 @@ TEST(Propagation, AMarkOnANextValueHoldsOnTheMeshThatMakesIt) {
   const ShardedGraph sharded = propagate(
       graph, meshes,
       {stage("kept", "first"), stage("next", "last"), shard_tensor("next", "P(None,\"b\")")});
-  EXPECT_EQ(to_text(sharded.of(w)), "[*, *]");
-  EXPECT_EQ(sharded.of(*graph.find_op("next")).factor_axes[1], std::vector<int>{1});
+  EXPECT_EQ(to_text(sharded.at(w)), "[*, *]");
+  EXPECT_EQ(sharded.at(*graph.find_op("next")).factor_axes[1], std::vector<int>{1});
 }
 
 }  // namespace

@@ -46,8 +46,8 @@ struct ShardedGraph {
   OpRules rules;
   std::vector<ShardingNote> notes;
 
-  const DistAttr& of(ValueId value) const { return values[value.index]; }
-  const OpSharding& of(OpId op) const { return ops[op.index]; }
+  const DistAttr& at(ValueId value) const { return values[value.index]; }
+  const OpSharding& at(OpId op) const { return ops[op.index]; }
   ReplicaLifetime replica_lifetime(ValueId value) const {
     return copies.empty() ? ReplicaLifetime::kStep : copies[value.index];
   }

@@ -21,14 +21,14 @@ bool is_reshardable(const Shape& shape, const DistAttr& from, const DistAttr& to
 size_t cheapest_source(ReshardPlans& plans, const TensorType& type, AvailablePlacements available,
                        const DistAttr& wanted) {
   size_t best = available.size();
-  std::pair<Seconds, int64_t> least;
+  std::pair<Seconds, int64_t> smallest;
   for (size_t i = 0; i < available.size(); ++i) {
     if (*available[i] == wanted) return i;
     const PricedReshard& plan = plans.plan(type, *available[i], wanted);
     const std::pair needed(plan.time, plan.sent_bytes);
-    if (best == available.size() || needed < least) {
+    if (best == available.size() || needed < smallest) {
       best = i;
-      least = needed;
+      smallest = needed;
     }
   }
   return best;
@@ -53,9 +53,9 @@ std::optional<DistAttr> choose_intermediate(ReshardPlans& plans, const TensorTyp
     Seconds sum{0};
     const auto make = [&](const DistAttr& need) {
       if (std::ranges::any_of(made, is_equal_to(need))) return;
-      Seconds least(std::numeric_limits<double>::infinity());
-      for (const DistAttr* from : made) least = std::min(least, time_between(*from, need));
-      sum += least;
+      Seconds smallest(std::numeric_limits<double>::infinity());
+      for (const DistAttr* from : made) smallest = std::min(smallest, time_between(*from, need));
+      sum += smallest;
       made.push_back(&need);
     };
     make(first);
@@ -65,10 +65,10 @@ std::optional<DistAttr> choose_intermediate(ReshardPlans& plans, const TensorTyp
   };
   constexpr double kLess = 0.99;  // what is as fast is made when it is needed
   std::optional<DistAttr> best;
-  Seconds least(kLess * time_with(wanted).value());
+  Seconds smallest(kLess * time_with(wanted).value());
   for (const DistAttr& need : others)
-    if (const Seconds time = time_with(need); time < least) {
-      least = time;
+    if (const Seconds time = time_with(need); time < smallest) {
+      smallest = time;
       best = need;
     }
   return best;

@@ -227,8 +227,7 @@ class RecvRegionFinder {
 
 /// The bound of least_received_elements for sums of `wanted` elements over the resolved axes. Sums
 /// over axes that divide the target are scattered; sums over the others are wanted whole.
-int64_t least_of_sums(int64_t wanted, const std::vector<PartialAxis>& resolved,
-                      const DistAttr& to) {
+int64_t min_of_sums(int64_t wanted, const std::vector<PartialAxis>& resolved, const DistAttr& to) {
   int64_t scattered = 1, whole = 1;
   for (const PartialAxis& p : resolved)
     (to.is_sharded_on(p.axis) ? scattered : whole) *= to.mesh->shape()[p.axis];
@@ -284,15 +283,15 @@ int64_t received_elements(const Shape& shape, const std::vector<Exchange>& excha
   return count;
 }
 
-int64_t least_received_elements(const Shape& shape, const DistAttr& from, const DistAttr& to,
-                                Rank receiver) {
+int64_t min_received_elements(const Shape& shape, const DistAttr& from, const DistAttr& to,
+                              Rank receiver) {
   const auto coordinate = to.mesh->coordinate_of(receiver);
   if (!coordinate) return 0;
   int64_t all = 0;
   for (const Piece& wanted : to.pieces(shape, *coordinate))
     all += element_count(wanted.box.shape());
   if (const auto resolved = resolved_axes(from, to); !resolved.empty())
-    return least_of_sums(all, resolved, to);
+    return min_of_sums(all, resolved, to);
   const auto own = from.mesh->coordinate_of(receiver);
   if (!own) return all;
   for (const Piece& wanted : to.pieces(shape, *coordinate))

@@ -46,8 +46,8 @@ std::vector<RecvElements> recv_elements(const Shape& shape, const Exchange& exch
 /// the elements of its target part that it does not hold. Of a sum over n ranks that ends in parts
 /// it is (n-1)/n of what the group holds; where all ranks want the whole sum, the same once more.
 ///   source  docs/sharding.md; for sums Patarasuk and Yuan 2009
-int64_t least_received_elements(const Shape& shape, const DistAttr& from, const DistAttr& to,
-                                Rank receiver);
+int64_t min_received_elements(const Shape& shape, const DistAttr& from, const DistAttr& to,
+                              Rank receiver);
 
 /// The elements that `receiver` gets from other ranks.
 int64_t received_elements(const Shape& shape, const std::vector<Exchange>& exchanges,

@@ -22,10 +22,10 @@ const PricedReshard& ReshardPlans::plan(const TensorType& type, const DistAttr& 
     PricedReshard plan{plan_reshard(type, from, to, options_)};
     for (const Exchange& exchange : plan.exchanges)
       plan.time += price(type, exchange, options_.links).estimate;
-    int64_t most = 0;
+    int64_t largest = 0;
     for (Rank rank : examined_receivers(*to.mesh))
-      most = std::max(most, received_elements(type.shape, plan.exchanges, rank));
-    plan.sent_bytes = most * size_of(type.dtype);
+      largest = std::max(largest, received_elements(type.shape, plan.exchanges, rank));
+    plan.sent_bytes = largest * size_of(type.dtype);
     return plan;
   });
 }

@@ -38,10 +38,10 @@ TEST(ReshardPlans, AreThoseOfPlanReshardHoweverOftenTheyAreAsked) {
       EXPECT_EQ(found.exchanges[i].from, expected[i].from);
       EXPECT_EQ(found.exchanges[i].to, expected[i].to);
     }
-    int64_t most = 0;
+    int64_t largest = 0;
     for (Rank rank : {to.mesh->ranks().front(), to.mesh->ranks().back()})
-      most = std::max(most, received_elements(type.shape, expected, rank));
-    EXPECT_EQ(found.sent_bytes, 4 * most);
+      largest = std::max(largest, received_elements(type.shape, expected, rank));
+    EXPECT_EQ(found.sent_bytes, 4 * largest);
   }
 }
 
@@ -53,10 +53,10 @@ TEST(ReshardPlans, TheBytesAreThoseOfTheRankThatReceivesMostWhateverTheWeights) 
     for (const DistAttr& from : placements_of(mesh))
       for (const DistAttr& to : placements_of(mesh)) {
         const PricedReshard& found = plans.plan(type, from, to);
-        int64_t most = 0;
+        int64_t largest = 0;
         for (Rank rank : mesh->ranks())
-          most = std::max(most, received_elements(type.shape, found.exchanges, rank));
-        EXPECT_EQ(found.sent_bytes, 4 * most) << to_text(from) << " -> " << to_text(to);
+          largest = std::max(largest, received_elements(type.shape, found.exchanges, rank));
+        EXPECT_EQ(found.sent_bytes, 4 * largest) << to_text(from) << " -> " << to_text(to);
       }
   }
 }

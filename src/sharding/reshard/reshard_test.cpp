@@ -398,10 +398,10 @@ TEST_P(ByteBound, OneExchangeReceivesTheFewestBytesAndTheChosenPlanNotManyMore) 
       const std::vector<Exchange> one_exchange = {{classify(type.shape, from, to), from, to}};
       int64_t bound = 0;
       for (Rank rank : mesh->ranks()) {
-        const int64_t least = least_received_elements(type.shape, from, to, rank);
-        ASSERT_EQ(received_elements(type.shape, one_exchange, rank), least)
+        const int64_t smallest = min_received_elements(type.shape, from, to, rank);
+        ASSERT_EQ(received_elements(type.shape, one_exchange, rank), smallest)
             << to_text(from) << " -> " << to_text(to) << " on " << rank;
-        bound = std::max(bound, least);
+        bound = std::max(bound, smallest);
       }
       const int64_t received = max_received(type.shape, plan_reshard(type, from, to), mesh);
       ++pairs;
@@ -421,7 +421,7 @@ TEST(Reshard, ReductionsReceiveTheFewestBytes) {
     const auto received = [&](const std::string& from, const std::string& to) {
       const DistAttr a = placed(mesh, from), b = placed(mesh, to);
       EXPECT_EQ(max_received(shape, plan_reshard({DType::kF32, shape}, a, b), mesh),
-                least_received_elements(shape, a, b, 0));
+                min_received_elements(shape, a, b, 0));
       return max_received(shape, plan_reshard({DType::kF32, shape}, a, b), mesh);
     };
     EXPECT_EQ(received("Partial(sum)", "Replicate()"), 2 * all * (n - 1) / n);
@@ -472,7 +472,7 @@ TEST(Reshard, BetweenMeshesThatOverlapARankKeepsWhatItHolds) {
     for (const DistAttr& to : all_placements(high, 2, PartialAxes::kExcluded))
       for (Rank rank : high->ranks())
         EXPECT_EQ(received_elements(shape, {{ReshardKind::kMessages, from, to}}, rank),
-                  least_received_elements(shape, from, to, rank))
+                  min_received_elements(shape, from, to, rank))
             << to_text(from) << " -> " << to_text(to) << " on " << rank;
 }
 

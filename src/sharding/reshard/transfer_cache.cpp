@@ -29,7 +29,7 @@ ExchangeClass TransferCache::class_of(const Shape& shape, const Exchange& exchan
   return same.emplace_back(static_cast<int>(entries_.size()) - 1);
 }
 
-const std::vector<RecvElements>& TransferCache::of(ExchangeClass exchanges, Rank receiver) {
+const std::vector<RecvElements>& TransferCache::at(ExchangeClass exchanges, Rank receiver) {
   Entry& entry = entries_[exchanges];
   const auto [found, is_new] = entry.by_receiver.try_emplace(receiver);
   if (is_new) found->second = recv_elements(entry.shape, entry.exchange, receiver);

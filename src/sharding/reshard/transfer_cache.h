@@ -19,9 +19,9 @@ class TransferCache {
   /// Classes are numbered in the order in which they are first asked for.
   ExchangeClass class_of(const Shape& shape, const Exchange& exchange);
   /// recv_elements() of an exchange of the class. The reference holds until the object ends.
-  const std::vector<RecvElements>& of(ExchangeClass exchanges, Rank receiver);
-  const std::vector<RecvElements>& of(const Shape& shape, const Exchange& exchange, Rank receiver) {
-    return of(class_of(shape, exchange), receiver);
+  const std::vector<RecvElements>& at(ExchangeClass exchanges, Rank receiver);
+  const std::vector<RecvElements>& at(const Shape& shape, const Exchange& exchange, Rank receiver) {
+    return at(class_of(shape, exchange), receiver);
   }
 
  private:

@@ -42,7 +42,7 @@ TEST(TransferCache, AreThoseOfTheExchange) {
     for (const Exchange& exchange : exchanges())
       for (Rank receiver = 0; receiver < 8; ++receiver) {
         const auto wanted = recv_elements({8, 12}, exchange, receiver);
-        const auto& found = known.of({8, 12}, exchange, receiver);
+        const auto& found = known.at({8, 12}, exchange, receiver);
         ASSERT_EQ(found.size(), wanted.size());
         for (size_t i = 0; i < wanted.size(); ++i) {
           EXPECT_EQ(found[i].sender, wanted[i].sender);

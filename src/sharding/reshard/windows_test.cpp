@@ -39,7 +39,7 @@ TEST(Halo, TakesARowFromEachNeighbour) {
               ElementsAre("[2:3] from 0", "[3:6] from 1", "[6:7] from 2"));
   EXPECT_THAT(recv_regions_of(given, 2), ElementsAre("[5:6] from 1", "[6:8] from 2"));
   EXPECT_EQ(received_elements({8}, {given.exchange}, 1), 2);
-  EXPECT_EQ(least_received_elements({8}, given.exchange.from, given.exchange.to, 1), 2);
+  EXPECT_EQ(min_received_elements({8}, given.exchange.from, given.exchange.to, 1), 2);
 }
 
 TEST(Halo, AWindowWiderThanAPartReachesSeveralNeighbours) {
@@ -147,7 +147,7 @@ TEST(ReshardChunks, AreTakenPieceByPieceWhereTheEndsDivideDifferently) {
   EXPECT_THAT(recv_regions_of(given, 0), ElementsAre("[0:2] from 0", "[4:6] from 1"));
   EXPECT_THAT(recv_regions_of(given, 1), ElementsAre("[2:4] from 0", "[6:8] from 1"));
   EXPECT_EQ(received_elements({8}, {given.exchange}, 0),
-            least_received_elements({8}, given.exchange.from, given.exchange.to, 0));
+            min_received_elements({8}, given.exchange.from, given.exchange.to, 0));
   const Given gather = exchange_of("a=2", "f32[8@a/2]", "f32[8]");
   EXPECT_EQ(gather.exchange.kind, ReshardKind::kAllGather);
   EXPECT_THAT(recv_regions_of(gather, 0),

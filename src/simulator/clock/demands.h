@@ -16,7 +16,7 @@ struct Demands {
   IndexedVector<ResourceId, Resource> resources = {};
   /// What an act of a task takes on a rank of the task's mesh; of an exchange, what the receiver
   /// receives. It is asked once for each rank and task, in any order.
-  std::function<ActDemand(Rank, TaskId)> of;
+  std::function<ActDemand(Rank, TaskId)> demand;
   /// By task: an earlier task of its mesh, or itself, that demands the same on every rank; then
   /// `of` is asked for that one only. identical_tasks (task_graph/tasks/identical_tasks.h) is such
   /// a list for prices that depend on the work alone. Empty: each task is asked for.

@@ -78,7 +78,7 @@ TEST(RankSymmetry, ARankThatReceivesFromItselfIsNotLikeThoseThatWaitForMessages)
   made.place_on(mesh({0, 2, 1}));
   made.result("y", made.exchange("swap", x, "f32[3@dp]"));
   const auto graph = std::make_shared<const TaskGraph>(made.finish());
-  const Demands demands{.of = [](Rank, TaskId) { return ActDemand{1000, {}}; }};
+  const Demands demands{.demand = [](Rank, TaskId) { return ActDemand{1000, {}}; }};
   const SymmetryCheck check =
       check_symmetry(graph, demands, {.barrier_between_steps = false, .message = Seconds(5e-6)});
   EXPECT_EQ(check.difference, "");

@@ -114,7 +114,7 @@ Simulation simulation_of(const SimulatedRanks& ranks, std::vector<ActSpan> spans
   std::vector<std::vector<TimedAct>> acts(ranks.classes().count());
   int64_t end = 0;
   for (int rank_class = 0; rank_class < std::ssize(acts); ++rank_class) {
-    for (const ClassProgram::Stream& stream : ranks.programs().of(rank_class).streams)
+    for (const ClassProgram::Stream& stream : ranks.programs().at(rank_class).streams)
       for (const TaskId task : stream.tasks) {
         const ActSpan& span = spans[ranks.actors().actor_id(rank_class, task)];
         acts[rank_class].push_back({task, span.start, span.end});
@@ -248,8 +248,9 @@ Simulation simulate(std::shared_ptr<const TaskGraph> graph, const Demands& deman
 
 Simulation simulate(std::shared_ptr<const TaskGraph> graph, const ActTime& time,
                     const SimulateOptions& options) {
-  const Demands demands{
-      .of = [&](Rank rank, TaskId task) { return ActDemand{nanoseconds(time(rank, task)), {}}; }};
+  const Demands demands{.demand = [&](Rank rank, TaskId task) {
+    return ActDemand{nanoseconds(time(rank, task)), {}};
+  }};
   return simulate(std::move(graph), demands, options);
 }
 

@@ -46,13 +46,13 @@ std::string ranks_text(const Matrix& matrix, int cell) {
 
 /// The darker a cell, the more bytes, on a logarithmic scale of four steps a decade.
 std::string matrix_drawing(const Matrix& matrix) {
-  int64_t most = 1;
-  for (const auto& [cell, bytes] : matrix.bytes) most = std::max(most, bytes);
+  int64_t largest = 1;
+  for (const auto& [cell, bytes] : matrix.bytes) largest = std::max(largest, bytes);
   const double size = kSide / matrix.cells;
   std::string body = fmt::format(
       "<rect class=\"frame\" x=\"{0}\" y=\"{0}\" width=\"{1}\" height=\"{1}\" />\n", kLabel, kSide);
   for (const auto& [cell, bytes] : matrix.bytes) {
-    const double decades = std::log10(static_cast<double>(most) / static_cast<double>(bytes));
+    const double decades = std::log10(static_cast<double>(largest) / static_cast<double>(bytes));
     const double opacity = std::clamp(1 - decades / 4, 0.1, 1.0);
     body += fmt::format(
         "<rect class=\"heat\" x=\"{:.2f}\" y=\"{:.2f}\" width=\"{:.2f}\" height=\"{:.2f}\" "
@@ -87,9 +87,9 @@ std::string axes_table(const ReportedPlan& plan, const std::vector<PairTraffic>&
                    "time, mean of the ranks", "exposed"},
                   "lrrrr");
   for (const auto& [axes, of] : list) {
-    int64_t most = 0;
-    for (const auto& [rank, bytes] : of.received) most = std::max(most, bytes);
-    table.add({axes_name(axes), to_text(Bytes(of.bytes)), to_text(Bytes(most)),
+    int64_t largest = 0;
+    for (const auto& [rank, bytes] : of.received) largest = std::max(largest, bytes);
+    table.add({axes_name(axes), to_text(Bytes(of.bytes)), to_text(Bytes(largest)),
                step_text(Seconds(of.time)), step_text(Seconds(of.exposed))});
   }
   return table.text();

@@ -20,7 +20,7 @@ using Columns = std::array<BytesByKind, kColumns>;
 
 Columns columns_of(const MemoryOverTime& memory, Seconds step) {
   Columns columns = {};
-  std::array<Bytes, kColumns> most = {};
+  std::array<Bytes, kColumns> maximum = {};
   const auto column_at = [&](Seconds at) {
     const double part = step.value() > 0 ? at.value() / step.value() : 0;
     return static_cast<size_t>(std::clamp(part, 0.0, 1.0) * (kColumns - 1));
@@ -30,8 +30,8 @@ Columns columns_of(const MemoryOverTime& memory, Seconds step) {
     const Seconds end = i + 1 < memory.moments.size() ? memory.moments[i + 1].at : step;
     const Bytes bytes = sum(moment.bytes);
     for (size_t c = column_at(moment.at); c <= column_at(end); ++c) {
-      if (bytes <= most[c]) continue;
-      most[c] = bytes;
+      if (bytes <= maximum[c]) continue;
+      maximum[c] = bytes;
       columns[c] = moment.bytes;
     }
   }
@@ -45,7 +45,8 @@ std::string style_of(size_t kind) {
 /// One polygon for each kind, on top of those before it.
 std::string areas(const MemoryOverTime& memory, Seconds step) {
   const Columns columns = columns_of(memory, step);
-  const double most = std::max<double>(1, static_cast<double>(sum(memory.at_peak().bytes).value()));
+  const double maximum =
+      std::max<double>(1, static_cast<double>(sum(memory.at_peak().bytes).value()));
   const double height = kHeight - kBottom;
   std::array<double, kColumns> below = {};
   std::string text;
@@ -56,9 +57,9 @@ std::string areas(const MemoryOverTime& memory, Seconds step) {
       const double x = kDrawingWidth * static_cast<double>(c) / (kColumns - 1);
       const double bytes = static_cast<double>(columns[c][kind].value());
       is_empty = is_empty && bytes == 0;
-      lower = fmt::format("{:.1f},{:.1f} ", x, height * (1 - below[c] / most)) + lower;
+      lower = fmt::format("{:.1f},{:.1f} ", x, height * (1 - below[c] / maximum)) + lower;
       below[c] += bytes;
-      upper += fmt::format("{:.1f},{:.1f} ", x, height * (1 - below[c] / most));
+      upper += fmt::format("{:.1f},{:.1f} ", x, height * (1 - below[c] / maximum));
     }
     if (is_empty) continue;
     text +=

@@ -100,7 +100,7 @@ ActDemand ActDemands::exchange(Rank rank, const Task& task) {
   for (size_t i = 0; i < task.parts.size(); ++i) {
     const TensorType& type = graph_.registers[task.outputs[i]].type;
     for (const RecvElements& recv_region :
-         transfer_cache_.of(type.shape, task.parts[i].exchange, rank)) {
+         transfer_cache_.at(type.shape, task.parts[i].exchange, rank)) {
       const Bytes size(recv_region.count * size_of(type.dtype));
       combined += size;
       if (recv_region.sender != rank) bytes[recv_region.sender] += size.value();

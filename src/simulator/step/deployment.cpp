@@ -12,7 +12,7 @@
 namespace tessera {
 namespace {
 
-double least(double a, double b) {
+double smallest(double a, double b) {
   return std::min(a, b);
 }
 
@@ -23,9 +23,10 @@ double time_factor(const DeviceCost& cost, OperationClass operation) {
 
 /// What is slower of both, rate by rate.
 void slow_down(DeviceCost& cost, const DeviceCost& other) {
-  cost.bytes_per_second = least(cost.bytes_per_second, other.bytes_per_second);
-  cost.copied_bytes_per_second = least(cost.copied_bytes_per_second, other.copied_bytes_per_second);
-  cost.file_bytes_per_second = least(cost.file_bytes_per_second, other.file_bytes_per_second);
+  cost.bytes_per_second = smallest(cost.bytes_per_second, other.bytes_per_second);
+  cost.copied_bytes_per_second =
+      smallest(cost.copied_bytes_per_second, other.copied_bytes_per_second);
+  cost.file_bytes_per_second = smallest(cost.file_bytes_per_second, other.file_bytes_per_second);
   cost.launch = std::max(Seconds(cost.launch_factor * cost.launch.value()),
                          Seconds(other.launch_factor * other.launch.value()));
   cost.launch_factor = 1;
@@ -34,7 +35,7 @@ void slow_down(DeviceCost& cost, const DeviceCost& other) {
     const OperationClass operation = name.operation;
     const double factor = time_factor(cost, operation), of_other = time_factor(other, operation);
     const auto slower = [&](double rate, double other_rate) {
-      return least(rate / factor, other_rate / of_other);
+      return smallest(rate / factor, other_rate / of_other);
     };
     rates.flops_per_second =
         slower(cost.flops_rate(operation, DType::kF32), other.flops_rate(operation, DType::kF32));
@@ -47,7 +48,7 @@ void slow_down(DeviceCost& cost, const DeviceCost& other) {
     cost.classes[operation] = rates;
   }
   cost.kernels.clear();
-  cost.flops_per_second = least(cost.flops_per_second, other.flops_per_second);
+  cost.flops_per_second = smallest(cost.flops_per_second, other.flops_per_second);
 }
 
 DeviceCost slowest_device(const Deployment& deployment) {
@@ -81,8 +82,8 @@ class Messages {
     for (const std::vector<ChannelId>& path : paths_)
       for (ChannelId channel : path)
         link.bytes_per_second =
-            least(link.bytes_per_second,
-                  deployment_.cluster->channels()[channel].bytes_per_second / load_[channel]);
+            smallest(link.bytes_per_second,
+                     deployment_.cluster->channels()[channel].bytes_per_second / load_[channel]);
     return link;
   }
 

@@ -108,13 +108,13 @@ TEST(MemoryOverTime, IsNeverMoreThanTheArenaAndReachesIt) {
     for (int ranks : {1, 2}) {
       const auto tasks = tasks_of(graph, ranks, {shard_tensor("x", "P(\"r\")")});
       const StepPrediction step = explained(tasks, cluster);
-      Bytes most{0};
+      Bytes maximum{0};
       for (const MemoryMoment& moment : step.memory_over_time.at(0).moments)
-        most = std::max(most, sum(moment.bytes));
-      EXPECT_LE(most, step.memory[0].allocated());
+        maximum = std::max(maximum, sum(moment.bytes));
+      EXPECT_LE(maximum, step.memory[0].allocated());
       // Alignment and the order in which bytes are reused may cost a little.
-      EXPECT_GT(most.value(), 0.9 * static_cast<double>(step.memory[0].allocated().value()));
-      EXPECT_EQ(most, sum(step.memory_over_time[0].at_peak().bytes));
+      EXPECT_GT(maximum.value(), 0.9 * static_cast<double>(step.memory[0].allocated().value()));
+      EXPECT_EQ(maximum, sum(step.memory_over_time[0].at_peak().bytes));
     }
 }
 

@@ -67,7 +67,7 @@ class Breakdown {
     }
   }
 
-  RankBreakdown of(const RankActs& rank) const {
+  RankBreakdown breakdown(const RankActs& rank) const {
     std::vector<Interval> kernels;
     std::map<std::string, std::vector<Interval>> exchanges;
     RankBreakdown breakdown{.rank = rank.rank};
@@ -165,9 +165,9 @@ bool StepPrediction::fits() const {
 }
 
 Bytes StepPrediction::peak_bytes() const {
-  Bytes most{0};
-  for (const RankMemoryNeed& need : memory) most = std::max(most, need.allocated());
-  return most;
+  Bytes largest{0};
+  for (const RankMemoryNeed& need : memory) largest = std::max(largest, need.allocated());
+  return largest;
 }
 
 double StepPrediction::utilization() const {
@@ -207,7 +207,7 @@ StepPrediction predict_step(std::shared_ptr<const TaskGraph> graph, const Deploy
   ensure(options.steps >= 2, "the last step of a simulation follows another one");
   ActDemands acts(*graph, deployment);
   const Demands demands{.resources = acts.resources(),
-                        .of = [&](Rank rank, TaskId task) { return acts.demand(rank, task); },
+                        .demand = [&](Rank rank, TaskId task) { return acts.demand(rank, task); },
                         .identical = identical_tasks(*graph),
                         .jitter = {}};
   Simulation simulation = simulate(graph, demands,
@@ -228,7 +228,7 @@ StepPrediction predict_step(std::shared_ptr<const TaskGraph> graph, const Deploy
   };
   std::map<Rank, std::pair<RankBreakdown, KernelPrice>> simulated;
   for (RankActs& rank : simulation.last_step) {
-    simulated.emplace(rank.rank, std::pair(breakdown.of(rank), executed_by(rank)));
+    simulated.emplace(rank.rank, std::pair(breakdown.breakdown(rank), executed_by(rank)));
     rank.acts = {};
   }
   for (const RankTimes& times : simulation.ranks) {

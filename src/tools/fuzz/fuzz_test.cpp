@@ -89,9 +89,9 @@ TEST(FuzzCase, DataDependsOnTheSeedTheNameAndTheStepAlone) {
 }
 
 /// One product of 7 terms of numbers up to `most`.
-std::string product_case(const std::string& most) {
-  return "seed 1\nmode exact\nsteps 1\nmesh all x=2 at 0\nfill a whole " + most + " " + most +
-         "\nfill b whole " + most + " " + most +
+std::string product_case(const std::string& largest) {
+  return "seed 1\nmode exact\nsteps 1\nmesh all x=2 at 0\nfill a whole " + largest + " " + largest +
+         "\nfill b whole " + largest + " " + largest +
          "\nmark tensor a P(None, \"x\")\ngraph\ninput a: f32[2,7]\ninput b: f32[7,3]\ny = "
          "dot_general(a, b) {spec=\"mk,kn->mn\"}: "
          "f32[2,3]\n";
@@ -300,14 +300,14 @@ bool is_touched(const FuzzCase& given, Break apply) {
 
 /// The first failures among the cases that a broken rule touches: up to `most`.
 std::vector<CaseFailure> failures_of(const BrokenRule& broken, const CaseFaults& faults,
-                                     size_t most) {
+                                     size_t largest) {
   // Some faults are visible only in one of a thousand cases.
   constexpr uint64_t kMaxCases = 8000;
   // After this number one failure is enough.
   constexpr uint64_t kFewCases = 40;
   std::vector<CaseFailure> failures;
   for (uint64_t seed = 1;
-       seed <= kMaxCases && failures.size() < most && (seed <= kFewCases || failures.empty());
+       seed <= kMaxCases && failures.size() < largest && (seed <= kFewCases || failures.empty());
        ++seed) {
     const FuzzCase given = random_case(seed);
     if (!is_touched(given, broken.apply)) continue;

@@ -140,14 +140,14 @@ std::string Processes::from_leader(const std::function<std::string()>& make, Sec
     if (is_leader()) text = make();
   });
   network_->host().all_gather(std::as_bytes(std::span(text)), gathered, deadline);
-  const std::span<const std::byte> bytes = gathered.of(0);
+  const std::span<const std::byte> bytes = gathered.at(0);
   text.assign(bytes.size(), '\0');
   std::ranges::transform(bytes, text.begin(), [](std::byte byte) { return char(byte); });
   // All check that they have the same text.
   const uint64_t hash = stable_hash(text);
   network_->host().all_gather(std::as_bytes(std::span(&hash, 1)), gathered, deadline);
   for (int process = 0; process < count(); ++process)
-    ensure(std::ranges::equal(gathered.of(process), std::as_bytes(std::span(&hash, 1))),
+    ensure(std::ranges::equal(gathered.at(process), std::as_bytes(std::span(&hash, 1))),
            "processes received different texts from the leader");
   return text;
 }

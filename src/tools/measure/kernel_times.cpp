@@ -24,7 +24,7 @@ Seconds thread_time() {
 /// The least time of a run of `work`, which is repeated for `budget`. Short runs are timed many at
 /// once, since reading the clock of a thread takes longer than the shortest kernels.
 template <typename Work>
-Seconds least_time(const Work& work, Seconds budget) {
+Seconds min_time(const Work& work, Seconds budget) {
   constexpr Seconds kSample(2e-5);
   work();
   const auto time_of_runs = [&](int64_t runs) {
@@ -45,7 +45,7 @@ Seconds least_time(const Work& work, Seconds budget) {
     used += samples.back();
     sum += samples.back();
   }
-  return Seconds(least_sample(samples).value() / static_cast<double>(runs));
+  return Seconds(min_sample(samples).value() / static_cast<double>(runs));
 }
 
 /// Operands of a call: numbers of the size of activations, and indices that are valid.
@@ -94,8 +94,8 @@ class RatesFit {
     ClassRates rates;
     rates.launch = Seconds(launch_);
     SizeCurve flops, bytes;
-    for (double least_part : {0.5, 0.0}) {  // of the time, which is work
-      for (const Point& point : points_) add_to(flops, bytes, point, least_part);
+    for (double min_part : {0.5, 0.0}) {  // of the time, which is work
+      for (const Point& point : points_) add_to(flops, bytes, point, min_part);
       if (!flops.empty() || !bytes.empty()) break;
     }
     set_efficiency(rates, std::move(flops), rates.efficiency);
@@ -116,12 +116,12 @@ class RatesFit {
   ///   requires  has_rows()
   ClassRates rates_by_rows() const {
     ClassRates best = rates_by_rows(std::nullopt);
-    double least = distance(best);
+    double smallest = distance(best);
     for (double rate = 1e9; rate < 1e12; rate *= 1.1) {
       ClassRates rates = rates_by_rows(rate);
       const double found = distance(rates);
-      if (found >= least) continue;
-      least = found;
+      if (found >= smallest) continue;
+      smallest = found;
       best = std::move(rates);
     }
     return best;
@@ -138,8 +138,8 @@ class RatesFit {
     rates.launch = Seconds(launch_);
     rates.copied_bytes_per_second = copies;
     SizeCurve flops;
-    for (double least_part : {0.3, 0.0}) {  // of the time, which is arithmetic
-      for (const Point& point : points_) add_to(flops, point, copies, least_part);
+    for (double min_part : {0.3, 0.0}) {  // of the time, which is arithmetic
+      for (const Point& point : points_) add_to(flops, point, copies, min_part);
       if (!flops.empty()) break;
     }
     set_efficiency(rates, std::move(flops), rates.row_efficiency);
@@ -147,12 +147,12 @@ class RatesFit {
   }
 
   void add_to(SizeCurve& flops, const Point& point, std::optional<double> copies,
-              double least_part) const {
+              double min_part) const {
     const RowWork& rows = *point.work.rows;
     const double time = point.timed.time.value();
     const double copied = copies ? static_cast<double>(rows.copied.value()) / *copies : 0;
     const double busy = time - launch_ - copied;
-    if (busy < least_part * time || rows.executed <= Flops(0)) return;
+    if (busy < min_part * time || rows.executed <= Flops(0)) return;
     flops.points.push_back({rows.row.value(), rows.executed.value() / std::max(busy, 0.1 * time)});
   }
 
@@ -175,10 +175,10 @@ class RatesFit {
     for (SizeCurve::Point& point : efficiency.points) point.value /= *rates.flops_per_second;
   }
 
-  void add_to(SizeCurve& flops, SizeCurve& bytes, const Point& point, double least_part) const {
+  void add_to(SizeCurve& flops, SizeCurve& bytes, const Point& point, double min_part) const {
     const auto& [work, timed] = point;
     const double time = timed.time.value(), pieces = std::max(work.pieces, 1.0);
-    if (time - launch_ < least_part * time) return;
+    if (time - launch_ < min_part * time) return;
     const double busy = std::max(time - launch_, 0.1 * time), operations = work.flops.value();
     if (timed.point.is_arithmetic && operations > 0)
       flops.points.push_back({operations / pieces, operations / busy});
@@ -215,15 +215,15 @@ bool is_a_class_of_its_own(const LocalWork& work) {
 
 }  // namespace
 
-Seconds least_sample(std::span<const Seconds> samples) {
+Seconds min_sample(std::span<const Seconds> samples) {
   Seconds sum(0);
   for (Seconds sample : samples) sum += sample;
   const Seconds stopped = Seconds(sum.value() / (4 * static_cast<double>(samples.size())));
   ensure(sum > Seconds(0), "a clock that is read for some time goes on");
-  Seconds least(std::numeric_limits<double>::infinity());
+  Seconds smallest(std::numeric_limits<double>::infinity());
   for (Seconds sample : samples)
-    if (sample >= stopped) least = std::min(least, sample);
-  return least;
+    if (sample >= stopped) smallest = std::min(smallest, sample);
+  return smallest;
 }
 
 Seconds time_of(const LocalCall& call, Seconds budget) {
@@ -231,7 +231,7 @@ Seconds time_of(const LocalCall& call, Seconds budget) {
   const Operands operands(call);
   AlignedBuffer workspace(kernel.workspace);
   const KernelBuffers buffers = operands.buffers(workspace.data());
-  return least_time([&] { kernel.run(buffers); }, budget);
+  return min_time([&] { kernel.run(buffers); }, budget);
 }
 
 std::vector<size_t> disagreeing(std::span<const TimedPoint> times) {
@@ -303,7 +303,7 @@ double copy_rate() {
   AlignedBuffer from{Bytes(kBlock)}, to{Bytes(kBlock)};
   std::memset(from.data(), 1, kBlock);
   const Seconds time =
-      least_time([&] { std::memcpy(to.data(), from.data(), kBlock); }, Seconds(0.02));
+      min_time([&] { std::memcpy(to.data(), from.data(), kBlock); }, Seconds(0.02));
   return static_cast<double>(kBlock) / time.value();
 }
 

@@ -22,7 +22,7 @@ Seconds time_of(const LocalCall& call, Seconds budget = Seconds(0.01));
 ///
 ///   requires  at least one sample, a sum above 0
 ///   ensures   above 0
-Seconds least_sample(std::span<const Seconds> samples);
+Seconds min_sample(std::span<const Seconds> samples);
 
 /// A kernel of the grid and its time.
 struct TimedPoint {

@@ -24,16 +24,16 @@ TEST(KernelGrid, HasSeveralSizesOfEveryClass) {
 }
 
 TEST(LeastSample, IsNotThatOfAClockThatStoodStillOrJumped) {
-  const auto least_of = [](std::vector<double> samples) {
+  const auto min_of = [](std::vector<double> samples) {
     std::vector<Seconds> times;
     for (double sample : samples) times.emplace_back(sample);
-    return least_sample(times).value();
+    return min_sample(times).value();
   };
-  EXPECT_EQ(least_of({3e-6, 2e-6, 5e-6}), 2e-6);
-  EXPECT_EQ(least_of({3e-6, 2e-6, 0}), 2e-6);
-  EXPECT_EQ(least_of({3e-6, -2e-6, 5e-6}), 3e-6);
-  EXPECT_EQ(least_of({0, 1e-3}), 1e-3);
-  EXPECT_EQ(least_of({4e-6}), 4e-6);
+  EXPECT_EQ(min_of({3e-6, 2e-6, 5e-6}), 2e-6);
+  EXPECT_EQ(min_of({3e-6, 2e-6, 0}), 2e-6);
+  EXPECT_EQ(min_of({3e-6, -2e-6, 5e-6}), 3e-6);
+  EXPECT_EQ(min_of({0, 1e-3}), 1e-3);
+  EXPECT_EQ(min_of({4e-6}), 4e-6);
 }
 
 /// The times of the grid on a device.
@@ -114,9 +114,9 @@ TEST(KernelGrid, HasConvolutionsOfShortAndLongRowsInEveryWay) {
   for (const GridPoint& point : kernel_grid()) {
     const LocalWork work = work_of(point.call);
     if (!work.rows) continue;
-    auto& [least, most] = rows.try_emplace(work.kernel, 1e30, 0).first->second;
-    least = std::min(least, work.rows->row.value());
-    most = std::max(most, work.rows->row.value());
+    auto& [smallest, largest] = rows.try_emplace(work.kernel, 1e30, 0).first->second;
+    smallest = std::min(smallest, work.rows->row.value());
+    largest = std::max(largest, work.rows->row.value());
   }
   EXPECT_EQ(rows.size(), 15) << "5 ways of each of 3 kernels";
   for (const auto& [kernel, range] : rows) {

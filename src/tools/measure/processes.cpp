@@ -39,7 +39,7 @@ MeasuredTime exchange_time(Runtime& runtime, GatherChain chain) {
   const int steps = chain.elements > 1 << 16 ? 12 : 40;
   const auto step_of = [&](int exchanges) {
     chain.exchanges = exchanges;
-    return least_step(runtime, gather_chain(chain), chain.elements, steps);
+    return min_step(runtime, gather_chain(chain), chain.elements, steps);
   };
   const double few = step_of(kFew), many = step_of(kMany);
   Seconds kernels{0};
@@ -110,7 +110,7 @@ Seconds gather_time(const GatherTime& gather, int processes, const LinkLevel& le
                  flows * received / level.link.bytes_per_second);
 }
 
-double misfit(const ProcessTimes& times, int processes, const LinkLevel& level) {
+double fit_error(const ProcessTimes& times, int processes, const LinkLevel& level) {
   double sum = 0;
   for (const GatherTime& gather : times.gathers)
     sum +=
@@ -124,7 +124,7 @@ LinkLevel level_of_host(const ProcessTimes& times, const LinkCost& link, bool ha
   LinkLevel bus{"processes", link, LinkSharing::kBus};
   bus.link.bytes_per_second *= 2;
   const bool is_shared = has_one_host && processes > 2 &&
-                         misfit(times, processes, bus) < misfit(times, processes, own);
+                         fit_error(times, processes, bus) < fit_error(times, processes, own);
   return is_shared ? bus : own;
 }
 
@@ -151,7 +151,8 @@ DeviceType measured_core(Runtime& runtime) {
 
 }  // namespace
 
-std::vector<std::pair<int, int>> pairs_to_measure(const std::vector<std::string>& hosts, int most) {
+std::vector<std::pair<int, int>> pairs_to_measure(const std::vector<std::string>& hosts,
+                                                  int largest) {
   std::vector<std::pair<int, int>> of_one, of_two;
   const auto count = static_cast<int>(hosts.size());
   for (int a = 0; a < count; ++a)
@@ -160,8 +161,8 @@ std::vector<std::pair<int, int>> pairs_to_measure(const std::vector<std::string>
   const bool has_both = !of_one.empty() && !of_two.empty();
   for (const auto* list : {&of_one, &of_two}) {
     const size_t all = list->size();
-    const size_t limit = has_both ? most / 2 : most;
-    const bool takes_all = of_one.size() + of_two.size() <= static_cast<size_t>(most);
+    const size_t limit = has_both ? largest / 2 : largest;
+    const bool takes_all = of_one.size() + of_two.size() <= static_cast<size_t>(largest);
     const size_t taken = takes_all ? all : std::min(all, limit);
     for (size_t i = 0; i < taken; ++i) chosen.push_back((*list)[i * all / taken]);
   }

@@ -31,7 +31,8 @@ struct ProcessTimes {
 
 /// The pairs of processes that are measured: all when they are at most `most`; otherwise as many of
 /// one host as of two hosts, each with an equal distance in the list of all.
-std::vector<std::pair<int, int>> pairs_to_measure(const std::vector<std::string>& hosts, int most);
+std::vector<std::pair<int, int>> pairs_to_measure(const std::vector<std::string>& hosts,
+                                                  int largest);
 
 /// One device of the type `core` for each process; the machines are the hosts. The level
 /// "processes" joins those of a host and the level "network" the hosts. Each has the link that is

@@ -210,14 +210,14 @@ void Checkpoint::load_box(const std::string& name, const Box& box, std::byte* ou
 void Checkpoint::load_part(const std::string& name, const IndexTensor& stored,
                            const IndexPart& part, const Box& box, std::byte* out) const {
   const Box common = intersect(part.box, box);
-  BoxRuns ahead(part.box, box, common, size_of(stored.whole.dtype)), behind = ahead;
+  BoxRuns ahead(part.box, box, common, size_of(stored.whole.dtype)), after = ahead;
   const int64_t block = part.checksums.block_bytes;
   std::vector<std::byte> buffer;
   while (!ahead.done()) {
     const Range stretch = next_stretch(ahead, block, bytes_of(part, stored));
     for_each_piece(stretch, block, [&](Range piece) {
       read_blocks(name, part, piece, buffer);
-      copy_runs(behind, piece, buffer.data(), out);
+      copy_runs(after, piece, buffer.data(), out);
     });
   }
 }

@@ -227,11 +227,11 @@ namespace {
 
 /// The dim in which most parts begin at different positions.
 size_t telling_dim(const std::vector<const IndexPart*>& parts, int rank) {
-  size_t best = 0, most = 0;
+  size_t best = 0, largest = 0;
   for (int64_t d = 0; d < rank; ++d) {
     std::set<int64_t> begins;
     for (const IndexPart* part : parts) begins.insert(part->box.ranges[d].begin);
-    if (begins.size() > most) best = d, most = begins.size();
+    if (begins.size() > largest) best = d, largest = begins.size();
   }
   return best;
 }

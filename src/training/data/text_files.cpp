@@ -73,12 +73,13 @@ std::string read_some(std::ifstream& stream, size_t count, const fs::path& path)
 }
 
 /// The bytes of `text` that a limit of `most` bytes leaves: with a whole character at the end.
-int64_t cut(std::string_view text, int64_t most) {
-  if (std::ssize(text) <= most) return std::ssize(text);
-  int64_t end = most;
-  while (end > 0 && most - end < kBefore && (static_cast<uint8_t>(text[end]) & 0xc0) == 0x80) --end;
-  const bool divides = utf8_length(text.substr(end)) > most - end;
-  return divides && end > 0 ? end : most;
+int64_t cut(std::string_view text, int64_t largest) {
+  if (std::ssize(text) <= largest) return std::ssize(text);
+  int64_t end = largest;
+  while (end > 0 && largest - end < kBefore && (static_cast<uint8_t>(text[end]) & 0xc0) == 0x80)
+    --end;
+  const bool divides = utf8_length(text.substr(end)) > largest - end;
+  return divides && end > 0 ? end : largest;
 }
 
 [[noreturn]] void no_text(const std::vector<fs::path>& paths, size_t files, int empty, int others) {
@@ -102,7 +103,7 @@ TextFiles::TextFiles(const std::vector<fs::path>& paths, int64_t max_bytes) {
   if (size_ == 0) no_text(paths, files.size(), empty_files_, other_files_);
 }
 
-void TextFiles::add(const fs::path& path, int64_t most) {
+void TextFiles::add(const fs::path& path, int64_t largest) {
   std::ifstream stream(path, std::ios::binary);
   if (!stream) cannot_read(path, "it cannot be opened");
   std::string text = read_some(stream, kLookedAt, path);
@@ -113,21 +114,21 @@ void TextFiles::add(const fs::path& path, int64_t most) {
   }
   std::error_code unknown;
   const auto size = static_cast<int64_t>(fs::file_size(path, unknown));
-  if (most == 0) {
+  if (largest == 0) {
     left_out_ += unknown ? std::ssize(text) : size;
     return;
   }
   if (!text.empty()) begins_.insert_or_assign(size_, path);
   if (!unknown && size >= kMapped && mapped_.size() < kMaxMappings) {
     const std::string_view bytes = mapped_.emplace_back(path).bytes();
-    const int64_t used = cut(bytes, most);
+    const int64_t used = cut(bytes, largest);
     left_out_ += std::ssize(bytes) - used;
     parts_.push_back({size_, bytes.substr(0, used)});
     size_ += used;
     return;
   }
   while (stream) text += read_some(stream, kMapped, path);
-  const int64_t used = cut(text, most);
+  const int64_t used = cut(text, largest);
   left_out_ += std::ssize(text) - used;
   text.resize(used);
   add_loaded(std::move(text));

@@ -49,7 +49,7 @@ class TextFiles {
   };
 
   /// Adds the text of a file, of which at most `most` bytes are used.
-  void add(const std::filesystem::path& path, int64_t most);
+  void add(const std::filesystem::path& path, int64_t largest);
   void add_loaded(std::string text);
 
   std::vector<MappedFile> mapped_;

@@ -88,11 +88,11 @@ TEST(EngineAllocation, NoRankHoldsMoreThanABufferToStoreAndLoadItsParts) {
   CheckpointFolder folder(disk, path);
   Engine engine(config, plan_of("mlp", "tp4"), small_text(), {.runtime = {}, .initialize = false});
   constexpr int64_t kBuffer = 1 << 20;
-  const int64_t storing = thread_peak::of([&] { save_checkpoint(engine, folder, 1); });
+  const int64_t storing = thread_peak::measure([&] { save_checkpoint(engine, folder, 1); });
   EXPECT_LE(storing, kBuffer);
   EXPECT_GE(storing, 64 << 10);  // the descriptions of the parts are counted
   const Checkpoint checkpoint(disk, find_checkpoint(disk, path));
-  EXPECT_LE(thread_peak::of([&] { restore(engine, checkpoint); }),
+  EXPECT_LE(thread_peak::measure([&] { restore(engine, checkpoint); }),
             1 << 20);  // parts are read into their places
 }
 
@@ -106,11 +106,11 @@ TEST(EngineAllocation, SavesInTheBackgroundHoldOneCopyOfTheOwnedPartsAndUseItAga
   CheckpointFolder folder(disk, path);
   Engine engine(config, plan_of("mlp", "tp4"), small_text());
   std::optional<BackgroundSave> save;
-  const int64_t snapshot = thread_peak::of([&] { save.emplace(engine, folder); });
+  const int64_t snapshot = thread_peak::measure([&] { save.emplace(engine, folder); });
   EXPECT_GE(snapshot, 16 << 20);
   EXPECT_LE(snapshot, 24 << 20);  // the parts besides hidden.1.weight have less than 8 MiB
   for (int i = 0; i < 2; ++i) {
-    const int64_t saving = thread_peak::of([&] {
+    const int64_t saving = thread_peak::measure([&] {
       save->begin(1);
       save->finish();
     });

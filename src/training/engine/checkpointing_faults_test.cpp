@@ -59,13 +59,13 @@ Plan plan() {
   return plan_of("mlp", "tp2");
 }
 
-enum class Way { kWhileTrainingWaits, kInBackground };
+enum class SaveMode { kWhileTrainingWaits, kInBackground };
 
 /// An undisturbed run up to its second checkpoint, and its results.
 class Undisturbed {
  public:
   /// `way` is that of storing.
-  explicit Undisturbed(Way way = Way::kWhileTrainingWaits)
+  explicit Undisturbed(SaveMode way = SaveMode::kWhileTrainingWaits)
       : way_(way), engine_(config(), plan(), small_text()) {
     fit(engine_, kOld);
     keep(disk_);
@@ -82,7 +82,7 @@ class Undisturbed {
   /// Stores the second checkpoint.
   void save(FileSystem& disk) {
     CheckpointFolder folder(disk, "c");
-    if (way_ == Way::kWhileTrainingWaits) return save_checkpoint(engine_, folder, 1);
+    if (way_ == SaveMode::kWhileTrainingWaits) return save_checkpoint(engine_, folder, 1);
     BackgroundSave background(engine_, folder);
     background.begin(1);
     // The parameters that training changes next are not those that are stored.
@@ -130,7 +130,7 @@ class Undisturbed {
 
   static constexpr const char* kChanged = "head.weight";
 
-  Way way_;
+  SaveMode way_;
   SimulatedDisk disk_;
   Engine engine_;
   std::map<int64_t, Bytestrings> variables_;
@@ -150,13 +150,13 @@ Ending try_save(Undisturbed& run, FileSystem& disk) try {
   return Ending::kFailed;
 }
 
-class CheckpointingFaults : public testing::TestWithParam<Way> {};
+class CheckpointingFaults : public testing::TestWithParam<SaveMode> {};
 
 INSTANTIATE_TEST_SUITE_P(Ways, CheckpointingFaults,
-                         testing::Values(Way::kWhileTrainingWaits, Way::kInBackground),
+                         testing::Values(SaveMode::kWhileTrainingWaits, SaveMode::kInBackground),
                          [](const auto& way) {
-                           return way.param == Way::kInBackground ? "InBackground"
-                                                                  : "WhileTrainingWaits";
+                           return way.param == SaveMode::kInBackground ? "InBackground"
+                                                                       : "WhileTrainingWaits";
                          });
 
 TEST_P(CheckpointingFaults, AStopAtAnyWriteLosesNothing) {

@@ -45,7 +45,7 @@ TEST(ClassesOfModels, MatchOpsOfEveryRoleInTheMiddleLayers) {
     if (at == std::string::npos) continue;
     std::string other = op.name;
     other.replace(at, third.size(), sixth);
-    EXPECT_EQ(classes.of(*graph.find_op(op.name)), classes.of(*graph.find_op(other))) << op.name;
+    EXPECT_EQ(classes.at(*graph.find_op(op.name)), classes.of(*graph.find_op(other))) << op.name;
     ++of_role[static_cast<int>(op.role)];
   }
   for (int count : of_role) EXPECT_GT(count, 50);
@@ -54,7 +54,7 @@ TEST(ClassesOfModels, MatchOpsOfEveryRoleInTheMiddleLayers) {
 TEST(ClassesOfModels, TellTheProjectionsOfALayerApart) {
   const Graph graph = gpt(4);
   const Classes classes = classes_of(graph);
-  const auto of = [&](std::string_view name) { return classes.of(*graph.find_value(name)); };
+  const auto of = [&](std::string_view name) { return classes.at(*graph.find_value(name)); };
   const ValueClass q = of("blocks.2.attn.q.weight"), k = of("blocks.2.attn.k.weight"),
                    v = of("blocks.2.attn.v.weight");
   EXPECT_NE(q, k);
@@ -107,9 +107,9 @@ TEST(LayersOfModels, HaveTheirShareOfTheBackwardAndTheOptimizer) {
   for (const char* name :
        {"blocks.1.attn.q.dot", "blocks.1.attn.q.dot.grad.b", "clip.blocks.1.attn.q.weight.square",
         "blocks.1.attn.q.weight.adamw.next"})
-    EXPECT_EQ(layers.of(*graph.find_op(name)).layer, LayerIndex(1)) << name;
-  EXPECT_EQ(layers.of(*graph.find_value("blocks.1.ffn.up.bias.exp_avg")).layer, LayerIndex(1));
-  EXPECT_TRUE(layers.of(*graph.find_value("head.weight")).is_none());
+    EXPECT_EQ(layers.at(*graph.find_op(name)).layer, LayerIndex(1)) << name;
+  EXPECT_EQ(layers.at(*graph.find_value("blocks.1.ffn.up.bias.exp_avg")).layer, LayerIndex(1));
+  EXPECT_TRUE(layers.at(*graph.find_value("head.weight")).is_none());
 }
 
 }  // namespace

@@ -33,7 +33,7 @@ TEST(Configs, PlansInSpaceDivideTheRowsOfEveryConvolution) {
     for (const Op& op : compiled.graph.ops()) {
       if (op.kind != "convolution" || op.role != Role::kForward) continue;
       ++convolutions;
-      EXPECT_FALSE(compiled.sharded.of(op.outputs.front()).dims[2].axes.empty())
+      EXPECT_FALSE(compiled.sharded.at(op.outputs.front()).dims[2].axes.empty())
           << model << " " << op.name;
     }
     EXPECT_GT(convolutions, 10) << model;

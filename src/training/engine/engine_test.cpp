@@ -53,14 +53,14 @@ std::vector<std::string> exchanges_within(const Engine& engine, const std::strin
     const Op& op = graph.ops()[i];
     if (!op.name.starts_with(prefix)) continue;
     for (size_t operand = 0; operand < op.inputs.size(); ++operand) {
-      const DistAttr lies = sharded.of(op.inputs[operand]);
+      const DistAttr lies = sharded.at(op.inputs[operand]);
       const DistAttr needed =
           input_attr(view(graph, op), sharded.rules[i], sharded.ops[i], static_cast<int>(operand));
       if (!(lies == needed))
         lines.push_back(op.name + ": " + to_text(lies) + " for " + to_text(needed));
     }
     for (size_t result = 0; result < op.outputs.size(); ++result) {
-      const DistAttr lies = sharded.of(op.outputs[result]);
+      const DistAttr lies = sharded.at(op.outputs[result]);
       const DistAttr made =
           output_attr(view(graph, op), sharded.rules[i], sharded.ops[i], static_cast<int>(result));
       if (!(lies == made)) lines.push_back(op.name + ": " + to_text(made) + " as " + to_text(lies));
@@ -74,7 +74,7 @@ TEST(Engine, TheRowsOfABatchAreDividedByTheWeightsOfTheAxis) {
   config.train.batch = 9;
   const Engine engine(config, plan_of("gpt", "dp2:1"), small_text());
   const ValueId tokens = *engine.graph().find_value("tokens");
-  const DistAttr& attr = engine.compiled().sharded.of(tokens);
+  const DistAttr& attr = engine.compiled().sharded.at(tokens);
   EXPECT_EQ(attr.local_shape({9, 8}, {0}), (Shape{6, 8}));
   EXPECT_EQ(attr.local_shape({9, 8}, {1}), (Shape{3, 8}));
   EXPECT_EQ(engine.position().part_weights, (std::vector<int64_t>{2, 1}));
@@ -89,7 +89,7 @@ TEST(Engine, GroupedHeadsAreDividedWithTheirKeysAndNothingIsExchangedBetweenThem
   const ValueId repeated = *graph.find_value("blocks.0.attn.k.repeated.heads");
   EXPECT_THAT(exchanges_within(engine, "blocks.0.dropout1"),
               testing::SizeIs(1));  // the sum over the heads
-  EXPECT_EQ(to_text(graph.type(repeated), engine.compiled().sharded.of(repeated)),
+  EXPECT_EQ(to_text(graph.type(repeated), engine.compiled().sharded.at(repeated)),
             "f32[8, 8, 4@tp, 8]");
 }
 

@@ -32,8 +32,8 @@ Bytes limit_of(const RecomputeGiven& given) {
   const std::vector<Bytes> kept =
       decide_recompute(RecomputeRequest{placed.graph, placed.sharded, plan}).kept;
   for (const double share : {0.7, 0.8, 0.9, 0.95}) try {
-      const auto most = static_cast<double>(std::ranges::max(kept).value());
-      plan.recompute.limit = Bytes(static_cast<int64_t>(share * most));
+      const auto largest = static_cast<double>(std::ranges::max(kept).value());
+      plan.recompute.limit = Bytes(static_cast<int64_t>(share * largest));
       with_decided_recompute(graph, plan);
       return plan.recompute.limit;
     } catch (const UserError&) {  // it keeps at least more
@@ -98,9 +98,9 @@ Bytes live_saved_bytes(const TaskGraph& tasks, MeshIndex mesh) {
     change[place[reg.producer]] += reg.size.value();
     change[last + 1] -= reg.size.value();
   }
-  int64_t now = 0, most = 0;
-  for (int64_t step : change) most = std::max(most, now += step);
-  return Bytes(most);
+  int64_t now = 0, largest = 0;
+  for (int64_t step : change) largest = std::max(largest, now += step);
+  return Bytes(largest);
 }
 
 TEST(RecomputeAuto, KeepsWhatItDeclaresWithinTwoPercent) {

@@ -84,7 +84,7 @@ TEST(WorkedExample, TheGradientOfTheEmbeddingStaysShardedWithoutAnAllReduce) {
   EXPECT_EQ(exchanges, 1);
   const Compiled& compiled = embedding.compiled;
   const ValueId gradient = compiled.graph.output("gradient");
-  EXPECT_EQ(to_text(compiled.graph.type(gradient), compiled.sharded.of(gradient)), "f32[8@tp, 3]");
+  EXPECT_EQ(to_text(compiled.graph.type(gradient), compiled.sharded.at(gradient)), "f32[8@tp, 3]");
   const auto values = results.at("gradient").values<float>();
   for (int64_t row = 0; row < 8; ++row)
     EXPECT_EQ(values[row * 3], row == 0 || row == 3 || row == 4 || row == 7 ? 1 : 0)

@@ -24,7 +24,7 @@ Held held_with(const RunConfig& config, const std::string& text) {
   const PlacedGraph placed = placements(graph, zero_preset(config, text));
   Held held;
   for (const Variable& variable : placed.graph.variables()) {
-    const DistAttr& attr = placed.sharded.of(variable.value);
+    const DistAttr& attr = placed.sharded.at(variable.value);
     const auto elements = static_cast<double>(element_count(
         attr.local_shape(placed.graph.type(variable.value).shape, attr.mesh->coordinate_at(0))));
     (variable.trainable ? held.parameters : held.state) += elements;
@@ -199,7 +199,7 @@ std::map<std::string, std::string> divisions_with(const RunConfig& config,
     const OpView op_view = view(placed.graph, op);
     for (int i = 0; i < std::ssize(op.inputs); ++i)
       divisions[op.name] +=
-          to_text(input_attr(op_view, placed.sharded.rules[id.index], placed.sharded.of(id), i)) +
+          to_text(input_attr(op_view, placed.sharded.rules[id.index], placed.sharded.at(id), i)) +
           " ";
   }
   return divisions;

@@ -31,7 +31,7 @@ class Recording {
     fills_[{tasks_.registers[reg].name.text(), rank}] = elements;
   }
   /// throws  std::out_of_range when the rank has no such register
-  const Elements& of(const std::string& reg, Rank rank) const { return fills_.at({reg, rank}); }
+  const Elements& at(const std::string& reg, Rank rank) const { return fills_.at({reg, rank}); }
 
  private:
   const TaskGraph& tasks_;
@@ -63,12 +63,12 @@ Error on_rank(Rank wrong, Error error) {
 /// Another register of the same rank.
 Error replaced_by(std::string reg) {
   return [=](Elements& elements, Rank rank, const Recording& right) {
-    elements = right.of(reg, rank);
+    elements = right.at(reg, rank);
   };
 }
 /// The same register of another rank.
 Error that_of_rank(const std::string& reg, Rank other) {
-  return [=](Elements& elements, Rank, const Recording& right) { elements = right.of(reg, other); };
+  return [=](Elements& elements, Rank, const Recording& right) { elements = right.at(reg, other); };
 }
 Error reversed() {
   return [](Elements& elements, Rank, const Recording&) {
@@ -80,14 +80,14 @@ Error reversed() {
 void take_mean_of_means(Elements& elements, Rank, const Recording& right) {
   float means = 0;
   for (const Rank rank : {0, 1})
-    means += right.of("second.sum", rank).at(0) / right.of("second.count", rank).at(0);
+    means += right.at("second.sum", rank).at(0) / right.at("second.count", rank).at(0);
   elements.at(0) = means / 2;
 }
 /// Rows of the second of three micro-batches, on two ranks, by the count of that micro-batch in
 /// place of a third of the count of all.
 void divide_by_own_count(Elements& elements, Rank, const Recording& right) {
   const auto count = [&](const char* reg) {
-    return right.of(reg, 0).at(0) + right.of(reg, 1).at(0);
+    return right.at(reg, 0).at(0) + right.at(reg, 1).at(0);
   };
   const float factor = count("second.count") / (3 * count("second.count #1"));
   for (float& element : elements) element *= factor;

@@ -17,7 +17,7 @@ class TablePlaces {
  public:
   explicit TablePlaces(std::vector<double>& table) : table_(table) {}
 
-  std::pair<size_t, size_t> of(const Matrix& matrix) {
+  std::pair<size_t, size_t> at(const Matrix& matrix) {
     const auto [place, is_new] =
         known_.try_emplace(&matrix, table_.size(), table_.size() + matrix.costs.size());
     if (!is_new) return place->second;
@@ -77,7 +77,7 @@ Core::Core(const Network& network)
   TablePlaces places(table);
   for (const Network::Edge& edge : network.edges) {
     if (!edge.is_alive) continue;
-    const auto [rows, columns] = places.of(*edge.costs);
+    const auto [rows, columns] = places.at(*edge.costs);
     edges.push_back({number[edge.a], number[edge.b], rows, columns});
     pairs += std::ssize(edge.costs->costs);
   }

@@ -34,14 +34,14 @@ class Dominance {
     for (const int32_t e : node_.edges)
       rows_.push_back(std::make_unique<EdgeView>(network.edges[e], index));
     int64_t entries = 1;
-    for (int32_t s = 0; s < node_.strategies(); ++s) least_.push_back(node_.costs[s]);
+    for (int32_t s = 0; s < node_.strategies(); ++s) min_.push_back(node_.costs[s]);
     for (const auto& rows : rows_) {
       entries += (*rows)->columns;
       std::vector<int32_t>& cheapest = cheapest_.emplace_back();
       for (int32_t s = 0; s < node_.strategies(); ++s) {
         const std::span<const Cost> row = rows->row(s);
         cheapest.push_back(static_cast<int32_t>(std::ranges::min_element(row) - row.begin()));
-        least_[s] = plus(least_[s], row[cheapest.back()]);
+        min_[s] = plus(min_[s], row[cheapest.back()]);
       }
     }
     max_rivals_ = std::max<int64_t>(1, kMaxComparisons / (entries * node_.strategies()));
@@ -50,14 +50,14 @@ class Dominance {
   std::vector<char> undominated() const {
     std::vector<int32_t> order(node_.costs.size());
     for (int32_t s = 0; s < std::ssize(order); ++s) order[s] = s;
-    std::ranges::stable_sort(order, {}, [this](int32_t s) { return least_[s]; });
+    std::ranges::stable_sort(order, {}, [this](int32_t s) { return min_[s]; });
     std::vector<char> keep(order.size(), 1);
     // A strategy that dominates another has no larger least cost: it is before it in the order, or
     // next to it with an equal least cost.
     for (int32_t s : order) {
       int64_t rivals = 0;
       for (int32_t r : order) {
-        if (rivals >= max_rivals_ || !keep[s] || least_[r] > least_[s]) break;
+        if (rivals >= max_rivals_ || !keep[s] || min_[r] > min_[s]) break;
         if (r == s || !keep[r]) continue;
         ++rivals;
         if (dominates(r, s)) keep[s] = 0;
@@ -83,13 +83,13 @@ class Dominance {
   bool costs_more_where_cheapest(int32_t r, int32_t s) const {
     Cost sum = node_.costs[r];
     for (size_t e = 0; e < rows_.size(); ++e) sum = plus(sum, rows_[e]->row(r)[cheapest_[e][s]]);
-    return sum > least_[s];
+    return sum > min_[s];
   }
 
   const Network::Node& node_;
   std::vector<std::unique_ptr<EdgeView>> rows_;
   std::vector<std::vector<int32_t>> cheapest_;  // by edge and strategy: the neighbour
-  std::vector<Cost> least_;
+  std::vector<Cost> min_;
   int64_t max_rivals_ = 1;
 };
 

@@ -27,7 +27,7 @@ Dual::Dual(const Core& core)
     : core_(core),
       prices_(core.limits.size(), 0),
       priced_(core.costs),
-      forward_least_(core.nodes(), 0),
+      forward_min_(core.nodes(), 0),
       strategy_bounds_(core.costs.size(), -kNever),
       cheapest_(core.nodes(), 0),
       mean_over_(core.limits.size(), 0) {
@@ -90,26 +90,27 @@ double Dual::half_sweep(double sum_before) {
     const int32_t i = kForward ? step : core_.nodes() - 1 - step;
     const int32_t count = core_.strategies(i);
     const double share = gather(i, priced_, messages_, belief).share();
-    const auto least_at = std::min_element(belief.begin(), belief.end());
-    const double least = *least_at;
+    const auto min_at = std::min_element(belief.begin(), belief.end());
+    const double smallest = *min_at;
     if constexpr (kForward) {
-      forward_least_[i] = least;
-      sum += least;
+      forward_min_[i] = smallest;
+      sum += smallest;
     } else {
       // The earlier nodes still have their minima of the forward sweep. With these the sum is a
       // bound at any moment of the backward sweep.
-      cheapest_[i] = static_cast<int32_t>(least_at - belief.begin());
-      sum += least - forward_least_[i];
+      cheapest_[i] = static_cast<int32_t>(min_at - belief.begin());
+      sum += smallest - forward_min_[i];
       for (int32_t s = 0; s < count; ++s) {
         double& known = strategy_bounds_[core_.first[i] + s];
-        known = std::max(known, sum + belief[s] - least);
+        known = std::max(known, sum + belief[s] - smallest);
       }
     }
     outgoing.resize(count);
     for (const Core::Neighbour& neighbour : core_.neighbours(i)) {
       if ((neighbour.node > i) != kForward) continue;
       const double* incoming = messages_.data() + place_into(neighbour, i);
-      for (int32_t s = 0; s < count; ++s) outgoing[s] = share * (belief[s] - least) - incoming[s];
+      for (int32_t s = 0; s < count; ++s)
+        outgoing[s] = share * (belief[s] - smallest) - incoming[s];
       min_plus(outgoing.data(), core_.table.data() + neighbour.my_rows, count,
                core_.strategies(neighbour.node), messages_.data() + place_out_of(neighbour, i));
     }
@@ -201,7 +202,7 @@ Assignment Dual::rounded() const {
                   ? core_.row(neighbour.their_rows, assignment[neighbour.node], count)
                   : messages_.data() + place_into(neighbour, i),
               count);
-    assignment[i] = index_of_least(belief);
+    assignment[i] = index_of_min(belief);
   }
   return assignment;
 }
@@ -219,13 +220,13 @@ Dual::Certificate Dual::certificate() const {
     // In the backward sweep the node gave each earlier edge a share of its excess over its least
     // cost.
     const double share = gather(i, priced, best_messages_, belief).share();
-    const double least = *std::ranges::min_element(belief);
+    const double smallest = *std::ranges::min_element(belief);
     for (const Core::Neighbour& neighbour : core_.neighbours(i)) {
       const double* incoming = best_messages_.data() + place_into(neighbour, i);
       const bool is_a = core_.edges[neighbour.edge].a == i;
       std::vector<int64_t>& messages = (is_a ? result.to_a : result.to_b)[neighbour.edge];
       for (size_t s = 0; s < belief.size(); ++s) {
-        const double given = neighbour.node < i ? share * (belief[s] - least) : 0;
+        const double given = neighbour.node < i ? share * (belief[s] - smallest) : 0;
         // Any message is valid, so one that a forbidden strategy made infinite is limited to the
         // range.
         messages.push_back(std::llround(

@@ -90,7 +90,7 @@ class Dual {
   std::vector<double> messages_;
   std::vector<double> prices_, best_prices_, best_messages_;
   std::vector<double> priced_;
-  std::vector<double> forward_least_;  // by node: its minimum in the last forward sweep
+  std::vector<double> forward_min_;  // by node: its minimum in the last forward sweep
   std::vector<double> strategy_bounds_;
   Assignment cheapest_;
   std::vector<double> mean_over_;

@@ -12,7 +12,7 @@ TEST(Dual, TheCertifiedBoundIsNeverAboveTheLeastCost) {
   int bounded = 0;
   for (uint64_t seed = 1; seed <= 300; ++seed) {
     const Problem problem = random_problem(seed, 3, 9, 3);
-    const std::optional<Wide> least = least_cost_by_trying(problem);
+    const std::optional<Wide> smallest = min_cost_by_trying(problem);
     Network network(problem);
     compress_moments(network);
     // Sweeps require a partner along each edge for every strategy.
@@ -23,14 +23,14 @@ TEST(Dual, TheCertifiedBoundIsNeverAboveTheLeastCost) {
         drop_unsupported(network, i, touched);
       changed = !touched.empty();
     }
-    if (network.is_infeasible || !least) continue;
+    if (network.is_infeasible || !smallest) continue;
     const Core core(network);
     Dual dual(core);
     for (int sweep = 0; sweep < 40; ++sweep) {
       dual.sweep();
-      dual.move_prices(static_cast<double>(*least));
+      dual.move_prices(static_cast<double>(*smallest));
     }
-    ASSERT_LE(certified_bound(core, dual.certificate()), *least) << reproducer(problem, seed);
+    ASSERT_LE(certified_bound(core, dual.certificate()), *smallest) << reproducer(problem, seed);
     // The sum in doubles equals the exact sum up to the rounding of prices and messages.
     ASSERT_NEAR(static_cast<double>(certified_bound(core, dual.certificate())), dual.best_bound(),
                 1.1)
@@ -55,7 +55,7 @@ TEST(Dual, OnATreeWithoutALimitTheBoundIsTheLeastCost) {
     Dual dual(core);
     for (int sweep = 0; sweep < 10; ++sweep) dual.sweep();
     EXPECT_EQ(to_text(certified_bound(core, dual.certificate())),
-              text_of(least_cost_by_trying(problem)))
+              text_of(min_cost_by_trying(problem)))
         << seed;
   }
 }
@@ -95,10 +95,10 @@ TEST(Certificate, BadMessagesGiveAWorseBoundNeverAWrongOne) {
   int compared = 0;
   for (uint64_t seed = 1; seed <= 100; ++seed) {
     const Problem problem = random_problem(seed, 3, 7, 3);
-    const std::optional<Wide> least = least_cost_by_trying(problem);
+    const std::optional<Wide> smallest = min_cost_by_trying(problem);
     Network network(problem);
     reduce(network);
-    if (network.is_infeasible || !least) continue;
+    if (network.is_infeasible || !smallest) continue;
     const Core core(network);
     Dual::Certificate certificate = Dual(core).certificate();
     Draw draw(seed);
@@ -106,7 +106,7 @@ TEST(Certificate, BadMessagesGiveAWorseBoundNeverAWrongOne) {
     for (auto* messages : {&certificate.to_a, &certificate.to_b})
       for (std::vector<int64_t>& of_edge : *messages)
         for (int64_t& message : of_edge) message = draw(-100'000, 100'000);
-    EXPECT_LE(certified_bound(core, certificate), *least) << reproducer(problem, seed);
+    EXPECT_LE(certified_bound(core, certificate), *smallest) << reproducer(problem, seed);
     ++compared;
   }
   EXPECT_GT(compared, 0);

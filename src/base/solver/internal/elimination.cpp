@@ -62,7 +62,7 @@ Order choose_order(const Core& core, const std::vector<int32_t>& nodes, int64_t 
   std::vector<int64_t> entries(nodes.size());
   for (size_t i = 0; i < nodes.size(); ++i) entries[i] = table_of(i);
   for (size_t left = nodes.size(); left > 0; --left) {
-    size_t next = index_of_least(entries);
+    size_t next = index_of_min(entries);
     const bool eliminates = entries[next] <= largest_table;
     if (!eliminates) {
       const auto weight = [&](size_t i) {
@@ -151,9 +151,9 @@ void Elimination::run(Step& step, const double* own) {
   for (size_t entry = 0; entry < step.table.size(); ++entry) {
     std::copy_n(own, count, sum_.data());
     for (const double* row : rows) add_row(sum_.data(), row, count);
-    const auto least = std::min_element(sum_.begin(), sum_.begin() + count);
-    step.table[entry] = *least;
-    step.choice[entry] = static_cast<uint16_t>(least - sum_.begin());
+    const auto smallest = std::min_element(sum_.begin(), sum_.begin() + count);
+    step.table[entry] = *smallest;
+    step.choice[entry] = static_cast<uint16_t>(smallest - sum_.begin());
     for (size_t at = digits.size(); at-- > 0;) {
       const bool wraps = ++digits[at] == sizes_[step.scope[at]];
       const int64_t steps = wraps ? 1 - digits[at] : 1;
@@ -166,10 +166,10 @@ void Elimination::run(Step& step, const double* own) {
 
 double Elimination::solve(const std::vector<double>& costs, const std::vector<size_t>& place,
                           std::vector<int32_t>& strategies) {
-  double least = 0;
+  double smallest = 0;
   for (Step& step : steps_) {
     run(step, costs.data() + place[step.node]);
-    if (step.scope.empty()) least += step.table[0];
+    if (step.scope.empty()) smallest += step.table[0];
   }
   strategies.assign(nodes_.size(), 0);
   for (auto step = steps_.rbegin(); step != steps_.rend(); ++step) {
@@ -177,7 +177,7 @@ double Elimination::solve(const std::vector<double>& costs, const std::vector<si
     for (const int32_t other : step->scope) entry = entry * sizes_[other] + strategies[other];
     strategies[step->node] = step->choice[entry];
   }
-  return least;
+  return smallest;
 }
 
 }  // namespace tessera::solver

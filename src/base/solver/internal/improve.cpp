@@ -32,13 +32,13 @@ Improver::Improver(const Core& core, Assignment start, uint64_t seed)
 /// Blocks are so large that the lists stay short: a piece is in the list of each block that it
 /// overlaps.
 void Improver::list_by_moment() {
-  const size_t most = 8 * core_.piece_list.size() + 64;
-  size_t entries = most + 1;
-  for (moments_of_block_ = 16; entries > most; moments_of_block_ *= 2) {
+  const size_t largest = 8 * core_.piece_list.size() + 64;
+  size_t entries = largest + 1;
+  for (moments_of_block_ = 16; entries > largest; moments_of_block_ *= 2) {
     entries = 0;
     for (const Core::Piece& piece : core_.piece_list)
       entries += (piece.end - 1) / moments_of_block_ - piece.begin / moments_of_block_ + 1;
-    if (entries <= most) break;
+    if (entries <= largest) break;
   }
   const size_t blocks = core_.moments() / moments_of_block_ + 1;
   first_of_block_.assign(blocks + 1, 0);
@@ -154,11 +154,11 @@ Improver::Trial Improver::trial_of(const std::vector<int32_t>& nodes) {
     for (const Core::Neighbour& neighbour : core_.neighbours(node))
       if (mark_[neighbour.node] != round_)
         add_row(costs, core_.row(neighbour.their_rows, position_[neighbour.node], count), count);
-    const double least = *std::min_element(costs, costs + count);
-    double most = least;
+    const double smallest = *std::min_element(costs, costs + count);
+    double largest = smallest;
     for (int32_t s = 0; s < count; ++s)
-      if (costs[s] < kNever) most = std::max(most, costs[s]);
-    cost_spread += most - least;
+      if (costs[s] < kNever) largest = std::max(largest, costs[s]);
+    cost_spread += largest - smallest;
     for (const Core::Piece& piece : core_.pieces(node))
       usage_spread +=
           to_double(*std::max_element(core_.usages(piece), core_.usages(piece) + count));
@@ -181,15 +181,15 @@ bool Improver::step_on(std::vector<int32_t> nodes, int64_t largest_table) {
     for (size_t i = 0; i < trial.nodes.size(); ++i) position_.set(trial.nodes[i], strategies[i]);
   };
   const Worth old = position_.worth();
-  Worth least = old;
+  Worth smallest = old;
   price(trial, dice_.below(4) > 0 ? 0.5 + dice_.unit() : 0);
   for (int attempt = 0; attempt < kTries; ++attempt) {
     elimination.solve(trial.priced, trial.place, chosen);
     work_ += elimination.work() + kWorkOfTry;
     apply(chosen);
     const Worth worth = position_.worth();
-    if (worth <= least) {
-      least = worth;
+    if (worth <= smallest) {
+      smallest = worth;
       best = chosen;
     }
     // From here on prices only rise: a solution that fits, or is already too expensive, does not
@@ -200,7 +200,7 @@ bool Improver::step_on(std::vector<int32_t> nodes, int64_t largest_table) {
     raise_price(trial, position_.slack().tightest());
   }
   apply(best);
-  return least < old;
+  return smallest < old;
 }
 
 void Improver::push(const Neighbourhood& neighbourhood, double noise) {

@@ -19,8 +19,8 @@ TEST(Elimination, SolvesAllNodesExactlyWhereNoLimitBinds) {
   for (uint64_t seed = 1; seed <= 200; ++seed) {
     Problem problem = random_problem(seed, 3, 8, 3);
     problem.set_usage_limit(std::nullopt);
-    const std::optional<Wide> least = least_cost_by_trying(problem);
-    if (!least) continue;
+    const std::optional<Wide> smallest = min_cost_by_trying(problem);
+    if (!smallest) continue;
     const Core core = core_of(problem);
     std::vector<int32_t> nodes(core.nodes());
     std::iota(nodes.begin(), nodes.end(), 0);
@@ -29,8 +29,8 @@ TEST(Elimination, SolvesAllNodesExactlyWhereNoLimitBinds) {
     std::vector<size_t> place(core.first.begin(), core.first.end() - 1);
     Assignment assignment;
     const double cost = elimination.solve(core.costs, place, assignment);
-    EXPECT_EQ(static_cast<Wide>(cost + core.constant), *least) << reproducer(problem, seed);
-    EXPECT_EQ(static_cast<Wide>(cost_of(core, assignment)), *least) << reproducer(problem, seed);
+    EXPECT_EQ(static_cast<Wide>(cost + core.constant), *smallest) << reproducer(problem, seed);
+    EXPECT_EQ(static_cast<Wide>(cost_of(core, assignment)), *smallest) << reproducer(problem, seed);
     ++compared;
   }
   EXPECT_GT(compared, 0);
@@ -62,9 +62,10 @@ TEST(SlackOverTime, KeepsTheLeastOfRangesWhileTheyChange) {
     for (int32_t m = begin; m < end; ++m) plain[m] += change;
     const auto from = static_cast<int32_t>(draw(0, 998)),
                to = static_cast<int32_t>(draw(from + 1, 1000));
-    ASSERT_EQ(slack.least(from, to), *std::min_element(plain.begin() + from, plain.begin() + to));
-    ASSERT_EQ(slack.least(), *std::min_element(plain.begin(), plain.end()));
-    ASSERT_EQ(plain[slack.tightest()], slack.least());
+    ASSERT_EQ(slack.smallest(from, to),
+              *std::min_element(plain.begin() + from, plain.begin() + to));
+    ASSERT_EQ(slack.smallest(), *std::min_element(plain.begin(), plain.end()));
+    ASSERT_EQ(plain[slack.tightest()], slack.smallest());
     double missing = 0;
     for (const Usage at : plain) missing += at < 0 ? static_cast<double>(-at) : 0;
     ASSERT_EQ(slack.missing(), missing);

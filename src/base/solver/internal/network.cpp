@@ -206,10 +206,10 @@ void settle_holdings(Network& network, Network::Node& node) {
   if (node.holdings.empty()) return;
   std::vector<Holding> settled;
   for (Holding& holding : disjoint(node.holdings, node.costs.size())) {
-    const Usage least = std::ranges::min(holding.usages);
-    for (Usage& usage : holding.usages) usage -= least;
-    network.taken[holding.begin] += least;
-    network.taken[holding.end] -= least;
+    const Usage smallest = std::ranges::min(holding.usages);
+    for (Usage& usage : holding.usages) usage -= smallest;
+    network.taken[holding.begin] += smallest;
+    network.taken[holding.end] -= smallest;
     if (std::ranges::max(holding.usages) == 0) continue;
     if (!settled.empty() && settled.back().end == holding.begin &&
         settled.back().usages == holding.usages)

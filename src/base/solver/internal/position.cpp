@@ -9,14 +9,14 @@ namespace tessera::solver {
 SlackOverTime::SlackOverTime(std::vector<Usage> slack) : slack_(std::move(slack)) {
   const int64_t blocks = (slack_.size() + kBlock - 1) / kBlock;
   added_.assign(blocks, 0);
-  least_.assign(blocks, 0);
+  min_.assign(blocks, 0);
   for (int32_t block = 0; block < blocks; ++block) settle(block);
 }
 
 void SlackOverTime::settle(int32_t block) {
   const auto begin = slack_.begin() + int64_t{block} * kBlock;
   const auto end = slack_.begin() + std::min<int64_t>(int64_t{block + 1} * kBlock, moments());
-  least_[block] = *std::min_element(begin, end) + added_[block];
+  min_[block] = *std::min_element(begin, end) + added_[block];
 }
 
 void SlackOverTime::add(int32_t begin, int32_t end, Usage change) {
@@ -25,7 +25,7 @@ void SlackOverTime::add(int32_t begin, int32_t end, Usage change) {
     const int32_t stop = std::min(end, (block + 1) * kBlock);
     if (begin == block * kBlock && (stop - begin == kBlock || stop == moments())) {
       added_[block] += change;
-      least_[block] += change;
+      min_[block] += change;
     } else {
       for (int32_t m = begin; m < stop; ++m) slack_[m] += change;
       settle(block);
@@ -34,38 +34,38 @@ void SlackOverTime::add(int32_t begin, int32_t end, Usage change) {
   }
 }
 
-Usage SlackOverTime::least(int32_t begin, int32_t end) const {
-  Usage least = kPlenty;
+Usage SlackOverTime::smallest(int32_t begin, int32_t end) const {
+  Usage smallest = kPlenty;
   while (begin < end) {
     const int32_t block = begin / kBlock;
     const int32_t stop = std::min(end, (block + 1) * kBlock);
     if (stop - begin == kBlock)
-      least = std::min(least, least_[block]);
+      smallest = std::min(smallest, min_[block]);
     else
-      for (int32_t m = begin; m < stop; ++m) least = std::min(least, at(m));
+      for (int32_t m = begin; m < stop; ++m) smallest = std::min(smallest, at(m));
     begin = stop;
   }
-  return least;
+  return smallest;
 }
 
-Usage SlackOverTime::least() const {
-  Usage least = kPlenty;
-  for (const Usage of_block : least_) least = std::min(least, of_block);
-  return least;
+Usage SlackOverTime::smallest() const {
+  Usage smallest = kPlenty;
+  for (const Usage of_block : min_) smallest = std::min(smallest, of_block);
+  return smallest;
 }
 
 int32_t SlackOverTime::tightest() const {
   if (slack_.empty()) return -1;
-  const auto block = index_of_least(least_);
+  const auto block = index_of_min(min_);
   for (int32_t m = block * kBlock; m < moments(); ++m)
-    if (at(m) == least_[block]) return m;
+    if (at(m) == min_[block]) return m;
   return -1;
 }
 
 double SlackOverTime::missing() const {
   double sum = 0;
-  for (int32_t block = 0; block < std::ssize(least_); ++block) {
-    if (least_[block] >= 0) continue;
+  for (int32_t block = 0; block < std::ssize(min_); ++block) {
+    if (min_[block] >= 0) continue;
     const auto begin = block * kBlock;
     for (int32_t m = begin; m < std::min(begin + kBlock, moments()); ++m)
       sum -= to_double(std::min<Usage>(at(m), 0));

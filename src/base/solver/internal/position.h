@@ -16,9 +16,9 @@ class SlackOverTime {
 
   void add(int32_t begin, int32_t end, Usage change);
   /// The least of begin, ..., end - 1; kPlenty when the range is empty.
-  Usage least(int32_t begin, int32_t end) const;
+  Usage smallest(int32_t begin, int32_t end) const;
   /// The least of all, and the first moment that has it (-1 when there are no moments).
-  Usage least() const;
+  Usage smallest() const;
   int32_t tightest() const;
   Usage at(int32_t moment) const { return slack_[moment] + added_[moment / kBlock]; }
   int32_t moments() const { return count_of(slack_); }
@@ -31,8 +31,8 @@ class SlackOverTime {
   static constexpr int32_t kBlock = 128;
   void settle(int32_t block);
 
-  std::vector<Usage> slack_;          // without the amounts that were added to whole blocks
-  std::vector<Usage> added_, least_;  // by block
+  std::vector<Usage> slack_;        // without the amounts that were added to whole blocks
+  std::vector<Usage> added_, min_;  // by block
 };
 
 /// The distance of an assignment from feasibility, then its cost. The first difference decides.
@@ -55,7 +55,7 @@ class Position {
   /// At least kNever when a forbidden pair is used.
   double cost() const { return forbidden_ > 0 ? kNever : cost_; }
   Worth worth() const { return {forbidden_, slack_.missing(), cost_}; }
-  bool is_feasible() const { return forbidden_ == 0 && slack_.least() >= 0; }
+  bool is_feasible() const { return forbidden_ == 0 && slack_.smallest() >= 0; }
   const SlackOverTime& slack() const { return slack_; }
 
   void set(int32_t node, int32_t strategy);

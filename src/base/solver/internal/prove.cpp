@@ -111,9 +111,9 @@ Prover::Prover(const Network& network, PricesOverTime prices)
 }
 
 double Prover::bound() const {
-  double least = kNever;
-  for (const Part& part : open_) least = std::min(least, part.bound);
-  return least;
+  double smallest = kNever;
+  for (const Part& part : open_) smallest = std::min(smallest, part.bound);
+  return smallest;
 }
 
 void Prover::keep(Lane& lane, const Part& part, const Assignment& tags, double cost) const {
@@ -205,10 +205,10 @@ void Prover::round(int64_t work_of_lane, double best, int threads,
   for (size_t i = 0; i < dealt; ++i)
     lanes[(dealt - 1 - i) % kProofLanes].open.push_back(std::move(open_[i]));
   open_.clear();
-  const double least = std::min(best, found_cost_);
+  const double smallest = std::min(best, found_cost_);
   std::vector<std::function<void()>> tasks;
   for (Lane& lane : lanes)
-    tasks.push_back([&, this] { run_lane(lane, work_of_lane, least, stop); });
+    tasks.push_back([&, this] { run_lane(lane, work_of_lane, smallest, stop); });
   run_tasks(tasks, threads);
   for (Lane& lane : lanes) {
     work_ += lane.work;

@@ -91,8 +91,8 @@ bool is_separable(const Matrix& matrix, std::vector<Cost>& f, std::vector<Cost>&
   f.clear();
   g.clear();
   for (int32_t column = 0; column < matrix.columns; ++column) g.push_back(matrix.at(0, column));
-  const Cost least = std::ranges::min(g);
-  for (Cost& cost : g) cost -= least;
+  const Cost smallest = std::ranges::min(g);
+  for (Cost& cost : g) cost -= smallest;
   for (int32_t row = 0; row < matrix.rows; ++row) f.push_back(matrix.at(row, 0) - g[0]);
   return true;
 }

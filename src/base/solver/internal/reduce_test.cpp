@@ -54,18 +54,18 @@ Problem rest_of(const Network& network, std::vector<int32_t>& node_of) {
 /// Expects that the least cost of the rest is that of the whole, and that undoing the steps gives
 /// an assignment of that cost.
 void expect_equivalent(const Problem& problem, const Network& network, uint64_t seed) {
-  const std::optional<Wide> least = least_cost_by_trying(problem);
+  const std::optional<Wide> smallest = min_cost_by_trying(problem);
   if (network.is_infeasible) {
-    EXPECT_EQ(text_of(least), "none") << reproducer(problem, seed);
+    EXPECT_EQ(text_of(smallest), "none") << reproducer(problem, seed);
     return;
   }
   for (const Usage limit : network.limits)
     if (limit < 0) return;  // seen when moments are compressed next
   std::vector<int32_t> node_of;
   const Problem rest = rest_of(network, node_of);
-  std::optional<Wide> of_rest = least_cost_by_trying(rest);
+  std::optional<Wide> of_rest = min_cost_by_trying(rest);
   if (of_rest) *of_rest += network.constant;
-  EXPECT_EQ(text_of(of_rest), text_of(least)) << reproducer(problem, seed);
+  EXPECT_EQ(text_of(of_rest), text_of(smallest)) << reproducer(problem, seed);
 }
 
 using StepOnce = bool (*)(Network&, int32_t, std::vector<int32_t>&);
@@ -79,7 +79,7 @@ int take_everywhere(Network& network, StepOnce step) {
   return taken;
 }
 
-void expect_step_keeps_the_least_cost(StepOnce step) {
+void expect_step_keeps_the_min_cost(StepOnce step) {
   int taken = 0;
   for (uint64_t seed = 1; seed <= kProblems; ++seed) {
     const Problem problem = random_problem(seed, 2, 6, 3);
@@ -92,25 +92,25 @@ void expect_step_keeps_the_least_cost(StepOnce step) {
 }
 
 TEST(SolverReduce, ANetworkIsTheProblemItWasMadeOf) {
-  expect_step_keeps_the_least_cost([](Network&, int32_t, std::vector<int32_t>&) { return true; });
+  expect_step_keeps_the_min_cost([](Network&, int32_t, std::vector<int32_t>&) { return true; });
 }
 TEST(SolverReduce, DroppingUnsupportedStrategiesKeepsTheLeastCost) {
-  expect_step_keeps_the_least_cost(drop_unsupported);
+  expect_step_keeps_the_min_cost(drop_unsupported);
 }
 TEST(SolverReduce, DroppingDominatedStrategiesKeepsTheLeastCost) {
-  expect_step_keeps_the_least_cost(drop_dominated);
+  expect_step_keeps_the_min_cost(drop_dominated);
 }
 TEST(SolverReduce, SimplifyingEdgesKeepsTheLeastCost) {
-  expect_step_keeps_the_least_cost(simplify_edges);
+  expect_step_keeps_the_min_cost(simplify_edges);
 }
 TEST(SolverReduce, SettlingSingleStrategiesKeepsTheLeastCost) {
-  expect_step_keeps_the_least_cost(settle_single);
+  expect_step_keeps_the_min_cost(settle_single);
 }
 TEST(SolverReduce, EliminatingNodesKeepsTheLeastCost) {
-  expect_step_keeps_the_least_cost(eliminate);
+  expect_step_keeps_the_min_cost(eliminate);
 }
 TEST(SolverReduce, AbsorbingDeterminedNeighboursKeepsTheLeastCost) {
-  expect_step_keeps_the_least_cost(absorb_determined);
+  expect_step_keeps_the_min_cost(absorb_determined);
 }
 
 TEST(SolverReduce, CompressingMomentsKeepsTheLeastCost) {

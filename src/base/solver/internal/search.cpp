@@ -28,7 +28,7 @@ Assignment completed(const Core& core, const Assignment& start) {
           core.row(neighbour.their_rows, assignment[neighbour.node], core.strategies(i));
       for (size_t s = 0; s < costs.size(); ++s) costs[s] += row[s];
     }
-    assignment[i] = index_of_least(costs);
+    assignment[i] = index_of_min(costs);
   }
   return assignment;
 }
@@ -117,7 +117,7 @@ void Search::look_for_feasible(const std::function<bool()>& stop) {
       rounded_ = std::move(rounded);
       rounded_worth_ = position.worth();
     }
-    if (position.slack().least() >= 0) break;
+    if (position.slack().smallest() >= 0) break;
     for (int32_t m = 0; m < core_.moments(); ++m)
       if (position.slack().at(m) < 0) prices[m] = std::max(3 * prices[m], unit);
   }

@@ -108,7 +108,7 @@ inline bool has_cbc() {
 /// The cost that CBC proves to be least, "none" when there is no assignment, "" when it does not
 /// finish. Costs are whole numbers that it tells apart below about 1e9.
 ///   folder  where it leaves files
-inline std::string least_cost_by_cbc(const Problem& problem, const std::filesystem::path& folder) {
+inline std::string min_cost_by_cbc(const Problem& problem, const std::filesystem::path& folder) {
   const std::filesystem::path program = folder / "problem.lp", answer = folder / "answer.txt";
   write_file(program, MilpProgram(problem).text());
   const std::string command =

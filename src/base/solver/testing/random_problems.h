@@ -44,10 +44,11 @@ inline void set_random_limit(Problem& problem, Draw& draw, const Assignment* hid
 /// forbidden pairs, equal pairs, edges that hold memory, and a limit that is absent, loose, binding
 /// or too small for any assignment. Three of four problems have a hidden assignment that is
 /// feasible; the others may have none.
-inline Problem random_problem(uint64_t seed, int32_t least, int32_t most, int32_t max_strategies) {
+inline Problem random_problem(uint64_t seed, int32_t smallest, int32_t maximum,
+                              int32_t max_strategies) {
   Draw draw(seed);
   Problem problem;
-  const auto nodes = static_cast<int32_t>(draw(least, most));
+  const auto nodes = static_cast<int32_t>(draw(smallest, maximum));
   const int64_t largest_cost = draw.one_in(3) ? 3 : 1000;
   const int64_t end = draw(1, 20);
   const auto interval = [&] {
@@ -111,16 +112,16 @@ inline std::string reproducer(const Problem& problem, uint64_t seed) {
 
 /// The least cost of a feasible assignment, by enumeration of all assignments except those that
 /// begin with forbidden or more expensive choices; absent when none is feasible.
-inline std::optional<Wide> least_cost_by_trying(const Problem& problem) {
+inline std::optional<Wide> min_cost_by_trying(const Problem& problem) {
   std::vector<std::vector<int32_t>> edges_until(problem.nodes());
   for (int32_t e = 0; e < problem.edges(); ++e)
     edges_until[std::max(problem.edge(e).a, problem.edge(e).b)].push_back(e);
-  std::optional<Wide> least;
+  std::optional<Wide> smallest;
   Assignment assignment(problem.nodes(), 0);
   const std::function<void(int32_t, Wide)> choose = [&](int32_t i, Wide cost) {
-    if (least && cost >= *least) return;
+    if (smallest && cost >= *smallest) return;
     if (i == problem.nodes()) {
-      if (evaluate(problem, assignment).feasible()) least = cost;
+      if (evaluate(problem, assignment).feasible()) smallest = cost;
       return;
     }
     for (int32_t s = 0; s < problem.strategies(i); ++s) {
@@ -138,7 +139,7 @@ inline std::optional<Wide> least_cost_by_trying(const Problem& problem) {
     }
   };
   choose(0, 0);
-  return least;
+  return smallest;
 }
 
 /// The text of a cost that may be absent.

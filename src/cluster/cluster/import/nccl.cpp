@@ -68,14 +68,15 @@ class NcclReader {
                     ExitCode::kBadConfig);
   }
 
-  int integer(const XmlElement& element, const std::string& key, int least, int most) const {
+  int integer(const XmlElement& element, const std::string& key, int smallest, int largest) const {
     const std::string text = element.attribute(key);
     int number = 0;
     const char* end = text.data() + text.size();
     const auto [stop, error] = std::from_chars(text.data(), end, number);
-    if (error == std::errc() && stop == end && number >= least && number <= most) return number;
+    if (error == std::errc() && stop == end && number >= smallest && number <= largest)
+      return number;
     refuse(element.line, "<" + element.name + "> has " + key + "=\"" + text + "\"",
-           "it is a number from " + std::to_string(least) + " to " + grouped(most),
+           "it is a number from " + std::to_string(smallest) + " to " + grouped(largest),
            "write the file anew with NCCL_TOPO_DUMP_FILE, or correct the attribute");
   }
 

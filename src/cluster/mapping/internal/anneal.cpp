@@ -54,7 +54,7 @@ class Annealing {
     }
   }
   /// How much less the best mapping costs than the first one.
-  double gained() const { return -least_; }
+  double gained() const { return -min_; }
   const Places& best() const { return best_; }
   /// Of an edge over the outermost level.
   double mean_price() const {
@@ -66,7 +66,7 @@ class Annealing {
     places_ = best_;
     std::fill(rank_at_.begin(), rank_at_.end(), -1);
     for (Rank rank = 0; rank < std::ssize(places_); ++rank) rank_at_[places_[rank]] = rank;
-    change_ = least_;
+    change_ = min_;
   }
 
  private:
@@ -97,8 +97,8 @@ class Annealing {
     rank_at_[left] = other;
     if (other >= 0) places_[other] = left;
     change_ += change;
-    if (change_ >= least_ - 1e-13 * std::abs(least_)) return;
-    least_ = change_;
+    if (change_ >= min_ - 1e-13 * std::abs(min_)) return;
+    min_ = change_;
     best_ = places_;
   }
   double moved(Rank rank, Place from, Place to, Rank without) {
@@ -123,7 +123,7 @@ class Annealing {
   std::vector<std::vector<Place>> begin_, end_;  // by level and place: its group
   std::mt19937_64 random_;
   double temperature_ = 0;
-  double change_ = 0, least_ = 0;  // of the cost, from the first mapping
+  double change_ = 0, min_ = 0;  // of the cost, from the first mapping
   int64_t priced_ = 0;
   Places best_;
 };
@@ -131,7 +131,7 @@ class Annealing {
 }  // namespace
 
 bool anneal(const MappingProblem& problem, Places& places, int64_t max_priced) {
-  const std::optional<UniformLinks> links = UniformLinks::of(problem.tree);
+  const std::optional<UniformLinks> links = UniformLinks::from(problem.tree);
   if (!links || problem.tree.height() < 2) return false;
   Annealing annealing(problem, *links, places);
   const double mean = annealing.mean_price();

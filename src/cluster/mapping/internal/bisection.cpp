@@ -56,14 +56,14 @@ std::vector<int> heavy_matching(const Graph& graph, int max_weight) {
   for (int v = 0; v < graph.size(); ++v) {
     if (coarse[v] >= 0) continue;
     int best = -1;
-    double most = 0;
+    double largest = 0;
     for (const Graph::Edge& edge : graph.edges_of(v)) {
       const int weight = graph.weight[v] + graph.weight[edge.to];
       if (coarse[edge.to] >= 0 || weight > max_weight) continue;
       const double rating =
           edge.price / (static_cast<double>(graph.weight[v]) * graph.weight[edge.to]);
-      if (rating <= most) continue;
-      most = rating;
+      if (rating <= largest) continue;
+      largest = rating;
       best = edge.to;
     }
     coarse[v] = count;
@@ -131,7 +131,7 @@ class Refinement {
     State best = first;
     std::vector<int> moves;
     size_t kept = 0;
-    const double least_gain = 1e-12 * all_;
+    const double min_gain = 1e-12 * all_;
     for (int fruitless = 0; fruitless < kMaxFruitless;) {
       const int v = next(left);
       if (v < 0) break;
@@ -143,7 +143,7 @@ class Refinement {
       ++fruitless;
       const State now = state(left, change);
       if (now.first > best.first ||
-          (now.first == best.first && now.second >= best.second - least_gain))
+          (now.first == best.first && now.second >= best.second - min_gain))
         continue;
       best = now;
       kept = moves.size();
@@ -235,13 +235,13 @@ int heaviest(const Graph& graph) {
 Side best_grown(const Graph& graph, int target) {
   constexpr int kSeeds = 8;
   Side best;
-  double least = std::numeric_limits<double>::infinity();
+  double smallest = std::numeric_limits<double>::infinity();
   for (int i = 0; i < std::min(kSeeds, graph.size()); ++i) {
     Side side = grown(graph, i * graph.size() / std::min(kSeeds, graph.size()), target);
     Refinement refinement(graph, target, heaviest(graph) - 1, side);
     refinement.run();
-    if (const double cut = refinement.cut(); cut < least) {
-      least = cut;
+    if (const double cut = refinement.cut(); cut < smallest) {
+      smallest = cut;
       best = std::move(side);
     }
   }

@@ -19,7 +19,7 @@ namespace {
 /// An upper bound of a quantity for sets of `from` to `to` ranks.
 struct Piece {
   int from = 1, to = 1;
-  double most = 0;
+  double maximum = 0;
 };
 /// By the number of ranks, from 1 on; it does not fall.
 using Curve = std::vector<Piece>;
@@ -40,10 +40,10 @@ std::vector<int> ends_up_to(int size) {
 Curve curve(int size, const std::function<double(int)>& max_at) {
   Curve made;
   int from = 1;
-  double most = 0;
+  double maximum = 0;
   for (int end : ends_up_to(size)) {
-    most = std::max(most, max_at(end));
-    made.push_back({from, end, most});
+    maximum = std::max(maximum, max_at(end));
+    made.push_back({from, end, maximum});
     from = end + 1;
   }
   return made;
@@ -115,7 +115,7 @@ class PairBound {
       if (x.to > size_) break;
       for (const Piece& y : b_)
         if (static_cast<int64_t>(x.to) * y.to <= size_)
-          reached = std::max(reached, x.most + y.most);
+          reached = std::max(reached, x.maximum + y.maximum);
     }
     return reached;
   }
@@ -124,7 +124,7 @@ class PairBound {
     std::pair<double, int> best(-std::numeric_limits<double>::infinity(), 1);
     for (const Piece& piece : curve) {
       if (piece.from > size_) break;
-      const double value = piece.most - of_number * piece.from -
+      const double value = piece.maximum - of_number * piece.from -
                            multipliers_[2] * std::log(piece.from) + of_inverse * size_ / piece.from;
       if (value > best.first) best = {value, piece.from};
     }
@@ -193,13 +193,13 @@ std::vector<TreeLevel> levels_of(const DeviceTree& tree, const std::vector<bool>
                                  const std::vector<bool>& to) {
   constexpr double kNone = std::numeric_limits<double>::infinity();
   std::vector<TreeLevel> levels;
-  LinkPrice least{kNone, kNone};
+  LinkPrice smallest{kNone, kNone};
   for (int height = tree.height(); height >= 1; --height) {
     for (size_t n = 0; n < tree.nodes().size(); ++n) {
       if (tree.nodes()[n].height != height) continue;
       const LinkPrice link = tree.best_link(static_cast<int>(n), from, to);
-      least.per_byte = std::min(least.per_byte, link.per_byte);
-      least.per_message = std::min(least.per_message, link.per_message);
+      smallest.per_byte = std::min(smallest.per_byte, link.per_byte);
+      smallest.per_message = std::min(smallest.per_message, link.per_message);
     }
     std::vector<int> sizes;
     const std::vector<Place> group = tree.groups(height);
@@ -208,13 +208,13 @@ std::vector<TreeLevel> levels_of(const DeviceTree& tree, const std::vector<bool>
       ++sizes.back();
     }
     std::sort(sizes.begin(), sizes.end(), std::greater<>());
-    levels.insert(levels.begin(), {least, std::move(sizes)});
+    levels.insert(levels.begin(), {smallest, std::move(sizes)});
   }
-  if (least.per_byte == kNone) return {};
+  if (smallest.per_byte == kNone) return {};
   // A level that joins no two of the places, nor do those further out, costs what the next inner
   // one does.
   for (size_t h = 1; h < levels.size(); ++h)
-    if (levels[h].least.per_byte == kNone) levels[h].least = levels[h - 1].least;
+    if (levels[h].smallest.per_byte == kNone) levels[h].smallest = levels[h - 1].smallest;
   return levels;
 }
 
@@ -231,7 +231,7 @@ double edges_bound(const MappingProblem& problem) {
   for (Rank rank = 0; rank < problem.graph.size(); ++rank) {
     const auto price = [&](const RankEdge& edge, int height) {
       const auto& own = levels[problem.need[rank] * needs + problem.need[edge.to]];
-      return own.empty() ? 0 : edge_price(edge, own[height].least);
+      return own.empty() ? 0 : edge_price(edge, own[height].smallest);
     };
     for (const RankEdge& edge : problem.graph.edges(rank))
       if (heights > 0) sum += price(edge, heights - 1);
@@ -274,7 +274,7 @@ double max_inside(const RankGrid& grid, const std::vector<double>& weight, int s
     joint = i + 1 < axes.size() ? curve(static_cast<int>(ranks), bound)
                                 : Curve{{1, size, bound(static_cast<int>(ranks))}};
   }
-  return joint.back().most;
+  return joint.back().maximum;
 }
 
 namespace {
@@ -340,22 +340,22 @@ GridBound::GridBound(const RankGrid& grid, const std::vector<TreeLevel>& levels)
   if (levels.empty()) return;
   const int ranks = grid.size();
   for (const GridAxis& axis : grid.axes)
-    all_ += ranks * send_price(axis, levels.back().least) * sends_a_rank(axis, axis.size);
+    all_ += ranks * send_price(axis, levels.back().smallest) * sends_a_rank(axis, axis.size);
   for (size_t h = 0; h + 1 < levels.size(); ++h) {
     Level& level = levels_.emplace_back();
     for (const GridAxis& axis : grid.axes)
-      level.saved.push_back(send_price(axis, levels[h + 1].least) -
-                            send_price(axis, levels[h].least));
+      level.saved.push_back(send_price(axis, levels[h + 1].smallest) -
+                            send_price(axis, levels[h].smallest));
     const std::vector<int>& sizes = level.sizes = levels[h].sizes;
     if (sizes.front() == sizes.back() && sizes.front() * std::ssize(sizes) == ranks) {
-      level.most = FullGroupsBound(grid, level.saved, sizes.front()).value();
+      level.maximum = FullGroupsBound(grid, level.saved, sizes.front()).value();
       continue;
     }
     int left = ranks, last = 0;
     double inside = 0;
     for (int size : sizes) {
       if (size != last) inside = max_inside(grid, level.saved, std::min(size, ranks));
-      level.most += std::min(left, size) * inside;
+      level.maximum += std::min(left, size) * inside;
       left -= std::min(left, size);
       last = size;
     }
@@ -364,7 +364,7 @@ GridBound::GridBound(const RankGrid& grid, const std::vector<TreeLevel>& levels)
 
 double GridBound::value() const {
   double value = all_;
-  for (const Level& level : levels_) value -= level.most;
+  for (const Level& level : levels_) value -= level.maximum;
   return value;
 }
 
@@ -380,9 +380,9 @@ void GridBound::improve(const RankGrid& grid, const DeviceTree& tree,
     for (size_t i = 0; i < grid.axes.size(); ++i)
       for (const RankTraffic& sent : axis_traffic(by_position, static_cast<int>(i)))
         if (group[places[sent.from]] == group[places[sent.to]]) reached += level.saved[i];
-    if (reached >= level.most * (1 - kRounding)) continue;
-    level.most =
-        std::min(level.most, max_inside_of_groups(grid, level.saved, level.sizes, reached));
+    if (reached >= level.maximum * (1 - kRounding)) continue;
+    level.maximum =
+        std::min(level.maximum, max_inside_of_groups(grid, level.saved, level.sizes, reached));
   }
 }
 

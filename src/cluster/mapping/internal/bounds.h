@@ -22,7 +22,7 @@ namespace tessera {
 
 /// One level of a tree.
 struct TreeLevel {
-  LinkPrice least;         // of links inside of its groups and further out, but not further in
+  LinkPrice smallest;      // of links inside of its groups and further out, but not further in
   std::vector<int> sizes;  // of its groups, the largest first
 };
 
@@ -51,7 +51,7 @@ class GridBound {
  private:
   struct Level {
     std::vector<double> saved;  // by axis: what a send inside of a group costs less than outside
-    double most = 0;            // that all groups save
+    double largest = 0;         // that all groups save
     std::vector<int> sizes;     // of the groups, the largest first
   };
 

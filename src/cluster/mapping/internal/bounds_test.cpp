@@ -30,15 +30,15 @@ std::vector<double> max_by_size(const RankGrid& grid, const std::vector<double>&
   for (size_t i = 0; i < grid.axes.size(); ++i)
     for (const RankTraffic& sent : axis_traffic(grid, static_cast<int>(i)))
       sends.emplace_back(1U << sent.from | 1U << sent.to, weight[i]);
-  std::vector<double> most(grid.size() + 1, 0);
+  std::vector<double> largest(grid.size() + 1, 0);
   for (unsigned set = 1; set < 1U << grid.size(); ++set) {
     double sum = 0;
     for (const auto& [ends, counted] : sends)
       if ((set & ends) == ends) sum += counted;
-    double& known = most[std::popcount(set)];
+    double& known = largest[std::popcount(set)];
     known = std::max(known, sum / std::popcount(set));
   }
-  return most;
+  return largest;
 }
 
 TEST(MappingBound, NoSetOfAGridKeepsMoreThanTheBound) {
@@ -56,9 +56,9 @@ TEST(MappingBound, NoSetOfAGridKeepsMoreThanTheBound) {
       Dice dice(seed);
       std::vector<double> weight;
       for (size_t i = 0; i < grid.axes.size(); ++i) weight.push_back(0.1 + dice.uniform());
-      const std::vector<double> most = max_by_size(grid, weight);
+      const std::vector<double> largest = max_by_size(grid, weight);
       for (int size = 1; size <= grid.size(); ++size)
-        EXPECT_LE(most[size], max_inside(grid, weight, size) * (1 + 1e-9))
+        EXPECT_LE(largest[size], max_inside(grid, weight, size) * (1 + 1e-9))
             << "size " << size << " seed " << seed;
     }
 }
@@ -74,9 +74,9 @@ TEST(DownSets, OfTwoAxesKeepTheMostOfAllSets) {
       Dice dice(seed);
       std::vector<double> weight;
       for (size_t i = 0; i < grid.axes.size(); ++i) weight.push_back(0.1 + dice.uniform());
-      const std::vector<double> most = max_by_size(grid, weight);
+      const std::vector<double> largest = max_by_size(grid, weight);
       for (int size = 1; size <= grid.size(); ++size)
-        EXPECT_NEAR(max_sends_of_set(grid, weight, size).value(), size * most[size], 1e-9)
+        EXPECT_NEAR(max_sends_of_set(grid, weight, size).value(), size * largest[size], 1e-9)
             << "size " << size << " seed " << seed;
     }
 }
@@ -86,9 +86,9 @@ TEST(DownSets, OfThreeAxesKeepNoLessThanAnySet) {
   for (uint64_t seed = 0; seed < 5; ++seed) {
     Dice dice(seed);
     const std::vector<double> weight{dice.uniform(), dice.uniform(), dice.uniform()};
-    const std::vector<double> most = max_by_size(grid, weight);
+    const std::vector<double> largest = max_by_size(grid, weight);
     for (int size = 1; size <= grid.size(); ++size)
-      EXPECT_GE(max_sends_of_set(grid, weight, size).value(), size * most[size] - 1e-9);
+      EXPECT_GE(max_sends_of_set(grid, weight, size).value(), size * largest[size] - 1e-9);
   }
 }
 
@@ -121,23 +121,23 @@ TEST(Parts, OfAllPairsMatchBetweenLinesAndGroups) {
   EXPECT_NEAR(max_sends_inside({"a", 4, kAllPairs}, 12, 3), 18, 1e-3);
   // 14 = 8 + 6 leaves parts of 2, three of which fill a group with a line of 8:
   // 3 (8 x 7 + 6 x 5) + (8 x 7 + 3 x 2) = 320 for 4 groups, where 4 x 86 = 344.
-  const double most = max_sends_inside({"a", 8, kAllPairs}, 56, 14);
-  EXPECT_GE(most, 320 - 1e-6);
-  EXPECT_LE(most, 321);
+  const double largest = max_sends_inside({"a", 8, kAllPairs}, 56, 14);
+  EXPECT_GE(largest, 320 - 1e-6);
+  EXPECT_LE(largest, 321);
 }
 
 /// The least cost of a grid over all divisions of its ranks into equal groups: a send inside of a
 /// group costs `near`, another one `far`, in seconds a byte.
-double least_of_all_divisions(const RankGrid& grid, int size, double near, double far) {
+double min_of_all_divisions(const RankGrid& grid, int size, double near, double far) {
   std::vector<RankTraffic> sends;
   for (size_t i = 0; i < grid.axes.size(); ++i)
     for (const RankTraffic& sent : axis_traffic(grid, static_cast<int>(i))) sends.push_back(sent);
   std::vector<int> group(grid.size(), -1), filled(grid.size() / size, 0);
-  double least = 1e300;
+  double smallest = 1e300;
   const std::function<void(int, double)> choose = [&](int rank, double cost) {
-    if (cost >= least) return;
+    if (cost >= smallest) return;
     if (rank == grid.size()) {
-      least = cost;
+      smallest = cost;
       return;
     }
     for (int g = 0; g < std::ssize(filled); ++g) {
@@ -156,7 +156,7 @@ double least_of_all_divisions(const RankGrid& grid, int size, double near, doubl
     group[rank] = -1;
   };
   choose(0, 0);
-  return least;
+  return smallest;
 }
 
 TEST(MappingBound, OfGridsIsBelowTheBestDivisionAndOftenEqual) {
@@ -169,14 +169,14 @@ TEST(MappingBound, OfGridsIsBelowTheBestDivisionAndOftenEqual) {
       for (int side : sides[dice.below(4)])
         grid.axes.push_back({"a", side, static_cast<AxisPattern>(dice.below(3)),
                              Bytes(1000 + dice.below(9000)), 0, 1});
-      const double least = least_of_all_divisions(grid, size, 1, 4);
+      const double smallest = min_of_all_divisions(grid, size, 1, 4);
       const std::vector<TreeLevel> levels = {{{1, 0}, std::vector<int>(12 / size, size)},
                                              {{4, 0}, {12}}};
       const double bound = grid_bound(grid, levels);
-      EXPECT_LE(bound, least * (1 + 1e-6)) << "seed " << seed << " size " << size;
-      EXPECT_GE(bound, least * 0.85) << "seed " << seed << " size " << size;
+      EXPECT_LE(bound, smallest * (1 + 1e-6)) << "seed " << seed << " size " << size;
+      EXPECT_GE(bound, smallest * 0.85) << "seed " << seed << " size " << size;
       ++cases;
-      exact += bound >= least * (1 - 1e-6);
+      exact += bound >= smallest * (1 - 1e-6);
     }
   EXPECT_GE(exact, cases / 2);
 }

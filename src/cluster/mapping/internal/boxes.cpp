@@ -91,7 +91,7 @@ Chain best_chain(const RankGrid& grid, const std::vector<int>& fan,
     std::vector<Chain> next;
     for (const Box& box : boxes_of(grid, volume)) {
       const Chain* best = nullptr;
-      double least = std::numeric_limits<double>::infinity();
+      double smallest = std::numeric_limits<double>::infinity();
       for (const Chain& chain : chains) {
         if (!divides(chain.boxes.back(), box)) continue;
         double cost = chain.cost;
@@ -99,13 +99,13 @@ Chain best_chain(const RankGrid& grid, const std::vector<int>& fan,
           cost += send_price(grid.axes[i], links[h]) *
                   (sends_a_rank(grid.axes[i], box[i]) -
                    sends_a_rank(grid.axes[i], chain.boxes.back()[i]));
-        if (cost >= least) continue;
-        least = cost;
+        if (cost >= smallest) continue;
+        smallest = cost;
         best = &chain;
       }
       if (!best) continue;
       next.push_back(*best);
-      next.back().cost = least;
+      next.back().cost = smallest;
       next.back().boxes.push_back(box);
     }
     chains = std::move(next);

@@ -22,18 +22,18 @@ class PartSums {
  public:
   void set(int total, std::span<const double> value) {
     const int largest = static_cast<int>(value.size()) - 1;
-    most_.assign(total + 1, kNoConfiguration);
+    max_.assign(total + 1, kNoConfiguration);
     last_.assign(total + 1, 0);
-    most_[0] = 0;
+    max_[0] = 0;
     for (int t = 1; t <= total; ++t)
       for (int k = 1; k <= std::min(t, largest); ++k) {
-        const double with = most_[t - k] + value[k];
-        if (with <= most_[t]) continue;
-        most_[t] = with;
+        const double with = max_[t - k] + value[k];
+        if (with <= max_[t]) continue;
+        max_[t] = with;
         last_[t] = k;
       }
   }
-  double most(int t) const { return most_[t]; }
+  double maximum(int t) const { return max_[t]; }
   std::vector<int> parts(int t) const {
     std::vector<int> sizes;
     for (; t > 0; t -= last_[t]) sizes.push_back(last_[t]);
@@ -41,7 +41,7 @@ class PartSums {
   }
 
  private:
-  std::vector<double> most_;
+  std::vector<double> max_;
   std::vector<int> last_;
 };
 
@@ -50,7 +50,7 @@ class CountedParts {
  public:
   /// Sums up to `total`.
   CountedParts(int total, int largest) : total_(total), largest_(largest) {
-    most_.resize(static_cast<size_t>(largest + 1) * (total + 1) * (total + 1), kNoConfiguration);
+    max_.resize(static_cast<size_t>(largest + 1) * (total + 1) * (total + 1), kNoConfiguration);
   }
   static int64_t steps(int64_t total, int64_t largest) { return largest * total * total / 2; }
 
@@ -70,11 +70,11 @@ class CountedParts {
     }
   }
   /// Exactly n parts of at most `largest` ranks with a sum of t.
-  double value(int n, int largest, int t) const { return most_[index(capped(largest), n, t)]; }
+  double value(int n, int largest, int t) const { return max_[index(capped(largest), n, t)]; }
   std::vector<int> parts(int n, int largest, int t) const {
     std::vector<int> sizes;
     for (int k = capped(largest); n > 0;) {
-      if (most_[index(k, n, t)] == most_[index(k - 1, n, t)]) {
+      if (max_[index(k, n, t)] == max_[index(k - 1, n, t)]) {
         --k;
         continue;
       }
@@ -90,10 +90,10 @@ class CountedParts {
   size_t index(int k, int n, int t) const {
     return (static_cast<size_t>(k) * (total_ + 1) + n) * (total_ + 1) + t;
   }
-  double& at(int k, int n, int t) { return most_[index(k, n, t)]; }
+  double& at(int k, int n, int t) { return max_[index(k, n, t)]; }
 
   int total_, largest_;
-  std::vector<double> most_;
+  std::vector<double> max_;
 };
 
 /// Sets of ranks of a product of two factors, by their size: layers, which are sets of the first
@@ -111,7 +111,7 @@ class Product {
         size_(size),
         layers_(size, first_),
         parts_(size, second_),
-        most_(size + 1, kNoConfiguration),
+        max_(size + 1, kNoConfiguration),
         choice_(size + 1) {}
 
   /// The most of sets of all sizes up to that of a group; `from`: of this size on.
@@ -120,16 +120,16 @@ class Product {
     layers_.set(layer);
     parts_.set(part);
     for (int t = from; t <= size_; ++t) {
-      most_[t] = kNoConfiguration;
+      max_[t] = kNoConfiguration;
       for (int layers = 1; layers <= std::min(max_layers_, t); ++layers)
         for (int parts = (t + layers - 1) / layers; parts <= std::min(max_parts_, t); ++parts) {
           const double value = layers_.value(layers, parts, t) + parts_.value(parts, layers, t);
-          if (value <= most_[t]) continue;
-          most_[t] = value;
+          if (value <= max_[t]) continue;
+          max_[t] = value;
           choice_[t] = {layers, parts};
         }
     }
-    return most_;
+    return max_;
   }
   std::vector<int> layers(int t) const {
     return layers_.parts(choice_[t].first, choice_[t].second, t);
@@ -147,7 +147,7 @@ class Product {
   int max_layers_, max_parts_;  // how many there can be
   int size_;
   CountedParts layers_, parts_;
-  std::vector<double> most_;                 // by size of the set
+  std::vector<double> max_;                  // by size of the set
   std::vector<std::pair<int, int>> choice_;  // its layers and parts
 };
 
@@ -238,7 +238,7 @@ class Configurations {
       BySize asked(axis.kept.size(), 0);
       for (int k = 1; k <= axis.largest(); ++k) asked[k] = k * axis.price[k];
       cut.set(axis.line, asked);
-      bound.value += cut.most(axis.line) / axis.line;
+      bound.value += cut.maximum(axis.line) / axis.line;
       for (int k : cut.parts(axis.line))
         bound.slope[first + k - 1] += static_cast<double>(k) / axis.line;
       first += axis.kept.size() - 1;
@@ -258,7 +258,7 @@ class Configurations {
   /// The best configuration of groups of one size.
   void add_groups(const Groups& groups, const std::vector<double>& multiplier, Bound& bound) const {
     const auto value = [&](int t) {
-      const double all = t == 0 ? 0 : most(t) + multiplier[0] * t * std::log(t);
+      const double all = t == 0 ? 0 : maximum(t) + multiplier[0] * t * std::log(t);
       return are_full_ ? all : all - multiplier.back() * t;
     };
     int best = are_full_ ? groups.size : 0;
@@ -324,13 +324,13 @@ class Configurations {
     for (size_t p = 0; p < products_.size(); ++p)
       layer = products_[p].set(layer, axes_[p + 1].value,
                                is_one_size && p + 1 == products_.size() ? size_ : 1);
-    most_ = layer;
+    max_ = layer;
   }
   /// The most value of a set of t ranks.
-  double most(int t) const {
-    if (!products_.empty()) return most_[t];
+  double maximum(int t) const {
+    if (!products_.empty()) return max_[t];
     double sum = 0;
-    for (const PartSums& sums : sums_) sum += sums.most(t);
+    for (const PartSums& sums : sums_) sum += sums.maximum(t);
     return sum;
   }
   /// Its parts by axis.
@@ -360,7 +360,7 @@ class Configurations {
   std::vector<PricedAxis> axes_;
   std::vector<Product> products_;  // of the first axes with the next one; empty: too large
   std::vector<PartSums> sums_;     // by axis, without products
-  std::span<const double> most_;   // by size of a set, with products
+  std::span<const double> max_;    // by size of a set, with products
   size_t multipliers_ = 0;
   int64_t steps_ = 0;
 };

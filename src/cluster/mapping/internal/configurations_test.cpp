@@ -32,16 +32,16 @@ double max_over_all_divisions(const RankGrid& grid, const std::vector<double>& w
       if ((set & ends) == ends) inside += counted;
     groups.emplace_back(set, inside);
   }
-  std::vector<double> most(all + 1, -std::numeric_limits<double>::infinity());
-  most[0] = 0;
+  std::vector<double> largest(all + 1, -std::numeric_limits<double>::infinity());
+  largest[0] = 0;
   for (unsigned divided = 1; divided <= all; ++divided) {
     if (std::popcount(divided) % size != 0) continue;
     const unsigned lowest = divided & -divided;
     for (const auto& [group, inside] : groups)
       if ((group & lowest) != 0 && (group & divided) == group)
-        most[divided] = std::max(most[divided], inside + most[divided ^ group]);
+        largest[divided] = std::max(largest[divided], inside + largest[divided ^ group]);
   }
-  return most[all];
+  return largest[all];
 }
 
 /// Bounds of random grids and the best of all divisions into equal groups of each size.
@@ -60,14 +60,14 @@ void compare(const std::vector<int>& sides, Dice& dice, Compared& compared) {
   for (int size = 2; size < grid.size(); ++size) {
     if (grid.size() % size != 0) continue;
     const std::vector<int> groups(grid.size() / size, size);
-    const double most = max_over_all_divisions(grid, weight, size);
-    const double bound = max_inside_of_groups(grid, weight, groups, most);
-    EXPECT_GE(bound, most * (1 - 1e-9)) << "size " << size;
+    const double largest = max_over_all_divisions(grid, weight, size);
+    const double bound = max_inside_of_groups(grid, weight, groups, largest);
+    EXPECT_GE(bound, largest * (1 - 1e-9)) << "size " << size;
     // Steps towards what no division has.
-    EXPECT_GE(max_inside_of_groups(grid, weight, groups, most / 2), most * (1 - 1e-9))
+    EXPECT_GE(max_inside_of_groups(grid, weight, groups, largest / 2), largest * (1 - 1e-9))
         << "size " << size;
     ++compared.cases;
-    compared.equal += bound <= most * (1 + 1e-3) ? 1 : 0;
+    compared.equal += bound <= largest * (1 + 1e-3) ? 1 : 0;
   }
 }
 
@@ -105,17 +105,17 @@ double max_inside_among(const RankGrid& grid, const std::vector<double>& weight,
     for (const RankTraffic& sent : axis_traffic(grid, static_cast<int>(i)))
       for (unsigned set = 0; set <= all; ++set)
         if ((set >> sent.from & set >> sent.to & 1U) != 0) inside[set] += weight[i];
-  std::vector<double> most(all + 1, -std::numeric_limits<double>::infinity());
-  most[0] = 0;
+  std::vector<double> largest(all + 1, -std::numeric_limits<double>::infinity());
+  largest[0] = 0;
   for (const int size : sizes) {
-    std::vector<double> next = most;
+    std::vector<double> next = largest;
     for (unsigned divided = 1; divided <= all; ++divided)
       for (unsigned group = divided; group != 0; group = (group - 1) & divided)
         if (std::popcount(group) <= size)
-          next[divided] = std::max(next[divided], inside[group] + most[divided ^ group]);
-    most = std::move(next);
+          next[divided] = std::max(next[divided], inside[group] + largest[divided ^ group]);
+    largest = std::move(next);
   }
-  return most[all];
+  return largest[all];
 }
 
 TEST(Configurations, NoDivisionAmongUnlikeGroupsKeepsMoreThanTheBound) {
@@ -135,12 +135,12 @@ TEST(Configurations, NoDivisionAmongUnlikeGroupsKeepsMoreThanTheBound) {
       sizes.push_back(1 + dice.below(5));
     if (dice.below(3) == 0) sizes.push_back(1 + dice.below(3));
     std::sort(sizes.begin(), sizes.end(), std::greater<>());
-    const double most = max_inside_among(grid, weight, sizes);
-    const double bound = max_inside_of_groups(grid, weight, sizes, most);
-    EXPECT_GE(bound, most * (1 - 1e-9)) << "seed " << seed;
-    EXPECT_GE(max_inside_of_groups(grid, weight, sizes, most / 2), most * (1 - 1e-9))
+    const double largest = max_inside_among(grid, weight, sizes);
+    const double bound = max_inside_of_groups(grid, weight, sizes, largest);
+    EXPECT_GE(bound, largest * (1 - 1e-9)) << "seed " << seed;
+    EXPECT_GE(max_inside_of_groups(grid, weight, sizes, largest / 2), largest * (1 - 1e-9))
         << "seed " << seed;
-    equal += bound <= most * (1 + 1e-3) ? 1 : 0;
+    equal += bound <= largest * (1 + 1e-3) ? 1 : 0;
   }
   EXPECT_GE(equal, kCases / 2);
 }

@@ -26,7 +26,7 @@ struct FastestChildren {
     }
   }
   /// Of a byte between two different children: the slower one counts.
-  double least_with(const FastestChildren& other) const {
+  double min_with(const FastestChildren& other) const {
     if (first.second != other.first.second) return std::max(first.first, other.first.first);
     return std::min(std::max(first.first, other.second.first),
                     std::max(second.first, other.first.first));
@@ -55,11 +55,11 @@ int type_index(const ClusterDescription& description, const std::string& name) {
 }
 
 /// The levels inside of machines: the outermost one has the height `most`.
-int add_machine(const MachineGroup& machine, int type, int most, Groups& groups) {
+int add_machine(const MachineGroup& machine, int type, int largest, Groups& groups) {
   std::vector<InnerLevel> levels = machine.levels;
   if (levels.empty()) levels.push_back({LinkLevel{"inside", {}, LinkSharing::kSwitch, 1}, 0});
   std::vector<int> nodes;
-  int count = machine.devices, height = most - static_cast<int>(levels.size()) + 1;
+  int count = machine.devices, height = largest - static_cast<int>(levels.size()) + 1;
   for (const auto& [level, wanted] : levels) {
     const int size = wanted == 0 ? count : wanted;
     std::vector<int> next;
@@ -107,12 +107,12 @@ std::vector<int> join(const NetworkLevel& network, const std::vector<int>& child
 }
 
 Groups groups_of(const ClusterDescription& description) {
-  size_t most = 1;
+  size_t largest = 1;
   for (const MachineGroup& machine : description.machines)
-    most = std::max(most, machine.levels.size());
+    largest = std::max(largest, machine.levels.size());
   Groups groups;
   std::vector<int> nodes;
-  int height = static_cast<int>(most);
+  int height = static_cast<int>(largest);
   for (const MachineGroup& machine : description.machines)
     for (size_t i = 0; i < machine.names.size() && machine.devices > 0; ++i)
       nodes.push_back(
@@ -284,7 +284,7 @@ LinkPrice DeviceTree::best_link(int node, const std::vector<bool>& from,
     if (from[types_[p]]) senders.add(child, step(p));
     if (to[types_[p]]) receivers.add(child, step(p));
   }
-  const double per_byte = senders.least_with(receivers);
+  const double per_byte = senders.min_with(receivers);
   LinkPrice price{per_byte, per_byte == kUnreachable ? kUnreachable : group.latency};
   for (Place p = group.begin; p < group.end && direct_count_ > 0; ++p)
     for (const auto& [other, link] : direct_[p]) {

@@ -20,10 +20,10 @@ double sends_of_line(const GridAxis& axis, int k) {
 }
 
 Most of_line(const GridAxis& axis, double weight, int size) {
-  Most most;
+  Most largest;
   for (int k = 0; k <= std::min(axis.size, size); ++k)
-    most.push_back(weight * sends_of_line(axis, k));
-  return most;
+    largest.push_back(weight * sends_of_line(axis, k));
+  return largest;
 }
 
 /// The most sends of sets whose slices along the axis keep at most `slice`.
@@ -46,9 +46,9 @@ Most stacked(const Most& slice, const GridAxis& axis, double weight, int size) {
     }
     std::swap(after, now);
   }
-  Most most;
-  for (int m = 0; m <= ranks; ++m) most.push_back(after[m * stride + widest]);
-  return most;
+  Most largest;
+  for (int m = 0; m <= ranks; ++m) largest.push_back(after[m * stride + widest]);
+  return largest;
 }
 
 int64_t steps_of(const std::vector<const GridAxis*>& axes, int size) {
@@ -74,9 +74,10 @@ std::optional<double> max_sends_of_set(const RankGrid& grid, const std::vector<d
                    [](const GridAxis* a, const GridAxis* b) { return a->size < b->size; });
   if (steps_of(axes, size) > kMaxSteps) return std::nullopt;
   const auto weight_of = [&](const GridAxis* axis) { return weight[axis - grid.axes.data()]; };
-  Most most = of_line(*axes[0], weight_of(axes[0]), size);
-  for (size_t i = 1; i < axes.size(); ++i) most = stacked(most, *axes[i], weight_of(axes[i]), size);
-  return size < std::ssize(most) ? std::optional(most[size]) : std::nullopt;
+  Most largest = of_line(*axes[0], weight_of(axes[0]), size);
+  for (size_t i = 1; i < axes.size(); ++i)
+    largest = stacked(largest, *axes[i], weight_of(axes[i]), size);
+  return size < std::ssize(largest) ? std::optional(largest[size]) : std::nullopt;
 }
 
 }  // namespace tessera

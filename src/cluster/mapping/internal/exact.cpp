@@ -40,9 +40,9 @@ class Search {
       take(nearest_of_all_, link);
     }
   }
-  static void take(LinkPrice& least, const LinkPrice& link) {
-    least.per_byte = std::min(least.per_byte, link.per_byte);
-    least.per_message = std::min(least.per_message, link.per_message);
+  static void take(LinkPrice& smallest, const LinkPrice& link) {
+    smallest.per_byte = std::min(smallest.per_byte, link.per_byte);
+    smallest.per_message = std::min(smallest.per_message, link.per_message);
   }
 
   /// `cost` of edges between placed ranks; `rest`: the least cost of all other edges.

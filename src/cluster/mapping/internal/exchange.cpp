@@ -25,7 +25,7 @@ class Exchanges {
       queue_.push_back(rank);
     }
     // A gain below the rounding of the whole cost is none.
-    least_gain_ = 1e-13 * places_cost(problem, places);
+    min_gain_ = 1e-13 * places_cost(problem, places);
   }
 
   bool run() {
@@ -43,7 +43,7 @@ class Exchanges {
   bool improve(Rank rank) {
     list_choices(rank);
     Place best = -1;
-    double best_change = -least_gain_;
+    double best_change = -min_gain_;
     for (Place place : choices_) {
       is_listed_[place] = false;
       if (place == places_[rank] || !may_exchange(rank, place)) continue;
@@ -122,7 +122,7 @@ class Exchanges {
   const MappingProblem& problem_;
   Places& places_;
   int64_t priced_left_;
-  double least_gain_ = 0;
+  double min_gain_ = 0;
   std::vector<Rank> rank_at_;  // by place; -1: free
   std::deque<Rank> queue_;
   std::vector<bool> is_queued_;

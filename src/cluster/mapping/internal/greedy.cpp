@@ -75,14 +75,14 @@ Places map_greedily(const MappingProblem& problem, std::vector<std::vector<int>>
   FreePlaces free(problem.tree, static_cast<int>(problem.fits.front().size()));
   for (Rank rank = 0; rank < problem.graph.size(); ++rank) {
     std::vector<int>& own = quota[problem.need[rank]];
-    double least = std::numeric_limits<double>::infinity();
+    double smallest = std::numeric_limits<double>::infinity();
     for (Place place : choices(problem, places, rank, own, free)) {
       double cost = 0;
       for (const RankEdge& edge : problem.graph.edges(rank))
         if (places[edge.to] >= 0)
           cost += edge_price(edge, problem.tree.link(place, places[edge.to]));
-      if (cost >= least) continue;
-      least = cost;
+      if (cost >= smallest) continue;
+      smallest = cost;
       places[rank] = place;
     }
     free.take(places[rank]);

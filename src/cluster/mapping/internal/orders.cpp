@@ -28,7 +28,7 @@ struct Ordered {
 class EdgePrices {
  public:
   explicit EdgePrices(const MappingProblem& problem)
-      : problem_(problem), links_(UniformLinks::of(problem.tree)) {
+      : problem_(problem), links_(UniformLinks::from(problem.tree)) {
     for (Rank rank = 0; rank < problem.graph.size(); ++rank)
       for (const RankEdge& edge : problem.graph.edges(rank)) {
         if (edge.to < rank) continue;

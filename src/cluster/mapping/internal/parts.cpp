@@ -18,18 +18,18 @@ struct Packing {
 /// Parts whose sizes add up to `total`; `value` by size, from 1 on.
 Packing best_packing(int total, const std::vector<double>& value) {
   const int largest = static_cast<int>(value.size()) - 1;
-  std::vector<double> most(total + 1, 0);
+  std::vector<double> maximum(total + 1, 0);
   std::vector<int> last(total + 1, 0);
   for (int r = 1; r <= total; ++r) {
-    most[r] = -std::numeric_limits<double>::infinity();
+    maximum[r] = -std::numeric_limits<double>::infinity();
     for (int k = 1; k <= std::min(r, largest); ++k) {
-      const double with = most[r - k] + value[k];
-      if (with <= most[r]) continue;
-      most[r] = with;
+      const double with = maximum[r - k] + value[k];
+      if (with <= maximum[r]) continue;
+      maximum[r] = with;
       last[r] = k;
     }
   }
-  Packing packing{most[total], std::vector<int>(value.size(), 0)};
+  Packing packing{maximum[total], std::vector<int>(value.size(), 0)};
   for (int r = total; r > 0; r -= last[r]) ++packing.parts[last[r]];
   return packing;
 }

@@ -4,7 +4,7 @@
 
 namespace tessera {
 
-std::optional<UniformLinks> UniformLinks::of(const DeviceTree& tree) {
+std::optional<UniformLinks> UniformLinks::from(const DeviceTree& tree) {
   if (tree.has_direct_links()) return std::nullopt;
   // Places of one shape have links of one bandwidth at each depth.
   for (Place p = 1; p < tree.size(); ++p)

@@ -14,7 +14,7 @@ class UniformLinks {
  public:
   /// Nothing when links of one level differ, when there are direct links, or when the devices are
   /// of several types.
-  static std::optional<UniformLinks> of(const DeviceTree& tree);
+  static std::optional<UniformLinks> from(const DeviceTree& tree);
 
   /// From the inside out.
   const std::vector<LinkPrice>& prices() const { return prices_; }

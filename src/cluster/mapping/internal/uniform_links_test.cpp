@@ -23,7 +23,7 @@ TEST(UniformLinksTest, AreThoseOfTheTreeForAllPairs) {
   for (const std::vector<int>& fans :
        std::vector<std::vector<int>>{{8}, {1, 6}, {3, 5}, {7, 2, 5}, {2, 3, 4, 5}, {64, 3}}) {
     const DeviceTree tree{Cluster(tree_of(fans))};
-    const auto links = UniformLinks::of(tree);
+    const auto links = UniformLinks::from(tree);
     ASSERT_TRUE(links.has_value());
     expect_links_of_tree(tree, *links);
   }
@@ -35,7 +35,7 @@ TEST(UniformLinksTest, AreThoseOfATreeWhoseGroupsDiffer) {
   std::vector<bool> kept(whole.size(), true);
   for (const Place p : {13, 17, 21, 24, 25, 26, 27, 40, 59}) kept[p] = false;
   const DeviceTree tree = whole.keep(kept);
-  const auto links = UniformLinks::of(tree);
+  const auto links = UniformLinks::from(tree);
   if (links) expect_links_of_tree(tree, *links);
 }
 
@@ -46,13 +46,13 @@ TEST(UniformLinksTest, AreNoneWhereMachinesDiffer) {
   slow.names = {"n1"};
   slow.levels = {{level("l0", 100), 0}};
   made.machines.push_back(slow);
-  EXPECT_FALSE(UniformLinks::of(DeviceTree(Cluster(made))).has_value());
+  EXPECT_FALSE(UniformLinks::from(DeviceTree(Cluster(made))).has_value());
 }
 
 TEST(UniformLinksTest, AreNoneWithDirectLinks) {
   ClusterDescription made = tree_of({4, 2});
   made.direct.push_back({0, 5, {Seconds(1e-6), 1e12}});
-  EXPECT_FALSE(UniformLinks::of(DeviceTree(Cluster(made))).has_value());
+  EXPECT_FALSE(UniformLinks::from(DeviceTree(Cluster(made))).has_value());
 }
 
 }  // namespace

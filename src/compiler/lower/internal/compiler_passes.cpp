@@ -59,8 +59,8 @@ std::string arena_text(const Compiled& compiled) {
 std::string halos_text(const Graph& graph, const ShardedGraph& sharded) {
   std::string text;
   for (size_t i = 0; i < sharded.values.size(); ++i)
-    if (const ValueId value{static_cast<int>(i)}; sharded.of(value).has_windows())
-      text += graph.value(value).name + " " + to_text(graph.type(value), sharded.of(value)) + "\n";
+    if (const ValueId value{static_cast<int>(i)}; sharded.at(value).has_windows())
+      text += graph.value(value).name + " " + to_text(graph.type(value), sharded.at(value)) + "\n";
   return text.empty() ? "no halo is computed\n" : text;
 }
 
@@ -79,7 +79,7 @@ std::string copies_text(const Program& program) {
 
 /// The exchanges of the optimizer that come before the end of the backward.
 std::string buckets_text(const Program& program) {
-  std::string text, behind;  // after the last instruction of the backward that was found
+  std::string text, after;  // after the last instruction of the backward that was found
   for (const InstructionInstance& instance : instances(program)) {
     const Instruction& instruction = program.instructions[instance.instruction];
     if (instruction.role == Role::kBackward) text += std::exchange(behind, "");

@@ -144,7 +144,7 @@ TEST(RegisterInstances, OnlyTheCompleteSumOverMicroBatchesIsAVariable) {
   const RegisterInstances registers(program);
   for (RegisterFormIndex reg : program.registers.indices()) {
     int in_variables = 0;
-    for (RegisterIndex instance : registers.of(reg))
+    for (RegisterIndex instance : registers.at(reg))
       in_variables += registers.is_in_arena(program, instance) ? 0 : 1;
     EXPECT_EQ(in_variables, program.registers[reg].storage == Register::Storage::kVariable)
         << program.registers[reg].name;
@@ -235,7 +235,7 @@ TEST(Unroll, GivesRegistersTheOffsetsOfTheirMicroBatches) {
   std::vector<int64_t> planned, offsets;
   const RegisterInstances registers(program);
   for (RegisterFormIndex reg : program.registers.indices())
-    for (RegisterIndex instance : registers.of(reg)) planned.push_back(program.offsets[instance]);
+    for (RegisterIndex instance : registers.at(reg)) planned.push_back(program.offsets[instance]);
   for (RegisterIndex reg : RegisterInstances(unrolled).indices())
     offsets.push_back(unrolled.offsets[reg]);
   EXPECT_THAT(offsets, testing::UnorderedElementsAreArray(planned));

@@ -97,7 +97,7 @@ LiveBytes::LiveBytes(const Program& program, const InstanceUses& uses, MeshIndex
   for (RegisterFormIndex index : program.registers.indices()) {
     const RegisterForm& reg = program.registers[index];
     if (reg.mesh != mesh) continue;
-    for (RegisterIndex instance : registers.of(index)) {
+    for (RegisterIndex instance : registers.at(index)) {
       if (!registers.is_in_arena(program, instance)) continue;
       const auto [begin, end] = live_range(reg, uses, instance);
       const int first = position(Time(begin)), last = position(Time(end));
@@ -109,8 +109,7 @@ LiveBytes::LiveBytes(const Program& program, const InstanceUses& uses, MeshIndex
     }
   }
   int64_t alive = 0;
-  for (size_t i = 0; i < moments_.size(); ++i)
-    least_peak_ = std::max(least_peak_, alive += change[i]);
+  for (size_t i = 0; i < moments_.size(); ++i) min_peak_ = std::max(min_peak_, alive += change[i]);
 }
 
 }  // namespace tessera

@@ -50,12 +50,12 @@ class LiveBytes {
 
   /// A lower bound of the bytes that the arena needs for the program as it was at first: operands
   /// that a kernel may write over are left out.
-  int64_t least_peak() const { return least_peak_; }
+  int64_t min_peak() const { return min_peak_; }
   /// The last moment that is not after `time`.
   Time moment_at(Time time) const { return moments_[position(time + 1) - 1]; }
   /// The most bytes at one of the moments in [begin, end); the least number of int64_t when there
   /// is none.
-  int64_t most(Time begin, Time end) const { return bytes_.max(position(begin), position(end)); }
+  int64_t largest(Time begin, Time end) const { return bytes_.max(position(begin), position(end)); }
   /// A register is alive at the moments in [begin, end), too; or no longer.
   void add(Time begin, Time end, Bytes bytes) {
     bytes_.add(position(begin), position(end), bytes.value());
@@ -70,7 +70,7 @@ class LiveBytes {
 
   std::vector<Time> moments_;
   RangeMaximum bytes_;
-  int64_t least_peak_ = 0;
+  int64_t min_peak_ = 0;
 };
 
 }  // namespace tessera

@@ -28,7 +28,7 @@ class Overwrites {
   }
 
   /// Those of one task, each once, without those that are released.
-  std::vector<RegisterIndex> of(TaskId t) {
+  std::vector<RegisterIndex> at(TaskId t) {
     const Task writer = graph_.tasks[t];
     std::vector<RegisterIndex> list;
     ++lists_;
@@ -85,7 +85,7 @@ class Chains {
          const IndexedVector<Time, bool>& begins)
       : program_(program),
         before_(program.instructions.size()),
-        behind_(program.instructions.size()) {
+        next_(program.instructions.size()) {
     const auto before = [&](Time t) {
       return begins[t] ? InstructionIndex() : order[t - 1].instruction;
     };
@@ -107,7 +107,7 @@ class Chains {
       if (!called.is_none() && called != before(t)) known = {};
     }
     for (InstructionIndex i : before_.indices())
-      if (!before_[i].is_none()) behind_[before_[i]] = i;
+      if (!before_[i].is_none()) next_[before_[i]] = i;
   }
 
   /// The first instruction of the task.
@@ -116,7 +116,7 @@ class Chains {
     return instruction;
   }
   /// The one after it in the task; or none.
-  InstructionIndex behind(InstructionIndex instruction) const { return behind_[instruction]; }
+  InstructionIndex next_after(InstructionIndex instruction) const { return next_[instruction]; }
   /// Is it the first one of the task in a micro-batch?
   bool begins(InstructionIndex instruction, bool is_in_first_micro_batch) const {
     const InstructionIndex before = before_[instruction];
@@ -132,7 +132,7 @@ class Chains {
   }
 
   const Program& program_;
-  IndexedVector<InstructionIndex, InstructionIndex> before_, behind_;  // in its task; or none
+  IndexedVector<InstructionIndex, InstructionIndex> before_, next_;  // in its task; or none
 };
 
 class TaskMaker {
@@ -149,7 +149,7 @@ class TaskMaker {
     for (const ArenaPlan& arena : arenas) graph_.arenas.push_back(arena.size);
     for (InstructionIndex i : program_.instructions.indices())
       if (const KernelForm* kernel = program_.instructions[i].kernel())
-        group_of_[i] = groups_.of(kernel->op);
+        group_of_[i] = groups_.at(kernel->op);
   }
 
   TaskGraph run() {
@@ -203,7 +203,7 @@ class TaskMaker {
     for (const ProgramInput& input : program_.inputs) {
       if (!is_of_each(input)) continue;
       std::vector<Time> positions;
-      for (RegisterIndex reg : registers().of(input.value))
+      for (RegisterIndex reg : registers().at(input.value))
         positions.push_back(feed_position(uses_, reg));
       fed[{program_.registers[input.value].mesh, positions}].push_back(input.value);
     }
@@ -320,7 +320,7 @@ class TaskMaker {
       task.outputs = {copy->target};
     } else {
       task.name = instruction.kernel()->op;
-      for (InstructionIndex i = first; !i.is_none(); i = chains.behind(i))
+      for (InstructionIndex i = first; !i.is_none(); i = chains.next_after(i))
         task.steps.push_back(take_kernel(program_.instructions[i]));
       task.steps.shrink_to_fit();  // large graphs have a million kernels
     }
@@ -342,7 +342,7 @@ class TaskMaker {
 
   void name_registers() {
     for (const ProgramInput& input : program_.inputs)
-      for (RegisterIndex reg : registers().of(input.value))
+      for (RegisterIndex reg : registers().at(input.value))
         graph_.inputs.push_back({input.name, reg, input.type});
     for (const ProgramVariable& variable : program_.variables)
       graph_.variables.push_back(
@@ -384,19 +384,19 @@ class TaskMaker {
     for (TaskId t : graph_.order) {
       const Task task = graph_.tasks[t];
       if (task.kind == Task::Kind::kCopy && is_in_arena(task.outputs.front())) {
-        graph_.tasks.overwrites(t) = overwrites.of(t);
+        graph_.tasks.overwrites(t) = overwrites.at(t);
         std::erase_if(graph_.tasks.overwrites(t),
                       [&](RegisterIndex reg) { return graph_.registers[reg].consumers.empty(); });
       } else if (task.issue_after.is_none()) {
         streams[{task.mesh, stream_of(graph_, task)}].push_back(t);
       } else {
-        graph_.tasks.overwrites(t) = overwrites.of(t);
+        graph_.tasks.overwrites(t) = overwrites.at(t);
       }
     }
     for (const auto& [place, stream] : streams) {
       std::vector<std::vector<RegisterIndex>> needed =
           required_anti_dependences(graph_, stream,
-                                    {[&](TaskId task) { return overwrites.of(task); },
+                                    {[&](TaskId task) { return overwrites.at(task); },
                                      [&](RegisterIndex reg) { overwrites.release(reg); },
                                      [&](RegisterIndex reg) { overwrites.fill(reg); }});
       overwrites.fill_all();

@@ -88,7 +88,7 @@ class RegisterHashes {
   explicit RegisterHashes(const Program& program)
       : program_(program), hashes_(program.registers.size()) {}
 
-  size_t of(RegisterFormIndex index) {
+  size_t at(RegisterFormIndex index) {
     std::optional<size_t>& hash = hashes_[index];
     if (!hash) hash = computed(program_.registers[index]);
     return *hash;
@@ -115,12 +115,12 @@ uint64_t hash_of(const Program& program) {
   Hasher hasher;
   RegisterHashes registers(program);
   const auto add_registers = [&](const auto& list) {
-    for (const RegisterFormIndex reg : list) hasher.add(registers.of(reg));
+    for (const RegisterFormIndex reg : list) hasher.add(registers.at(reg));
   };
   for (const MeshPtr& mesh : program.meshes) hasher.add(to_text(*mesh));
-  for (const ProgramInput& input : program.inputs) hasher.add(registers.of(input.value));
+  for (const ProgramInput& input : program.inputs) hasher.add(registers.at(input.value));
   for (const ProgramVariable& variable : program.variables)
-    hasher.add(registers.of(variable.value));
+    hasher.add(registers.at(variable.value));
   for (const Instruction& instruction : program.instructions) {
     hasher.add(instruction.step.index());
     hasher.add(static_cast<int>(instruction.role));
@@ -130,9 +130,9 @@ uint64_t hash_of(const Program& program) {
     add_registers(instruction.reads());
     add_registers(instruction.writes());
   }
-  for (const auto& [name, reg] : program.results) hasher.add(registers.of(reg));
+  for (const auto& [name, reg] : program.results) hasher.add(registers.at(reg));
   for (const RegisterFormIndex next : program.next)
-    hasher.add(next.is_none() ? 0 : registers.of(next));
+    hasher.add(next.is_none() ? 0 : registers.at(next));
   return hasher.value();
 }
 

@@ -46,7 +46,7 @@ TaskGroups::TaskGroups(const Graph& graph, const TaskGranularity& tasks)
   for (size_t i = 0; i < numbers.size(); ++i) group_of_op_[graph.ops()[i].name] = numbers[i];
 }
 
-std::optional<int> TaskGroups::of(const std::string& op) const {
+std::optional<int> TaskGroups::at(const std::string& op) const {
   const auto found = group_of_op_.find(op);
   if (found == group_of_op_.end()) return std::nullopt;
   return found->second;

@@ -21,7 +21,7 @@ class TaskGroups {
   bool are_single() const { return are_single_; }
   /// The group of an op; nullopt for kernels of no op of the graph, such as copies and
   /// accumulations, which join any.
-  std::optional<int> of(const std::string& op) const;
+  std::optional<int> at(const std::string& op) const;
 
  private:
   bool are_single_ = false;

@@ -168,7 +168,7 @@ std::vector<DistAttr> ValueRegisters::needs_in_pass(ValueId value,
     for (int i = 0; i < std::ssize(op.inputs); ++i) {
       if (op.inputs[i] != value) continue;
       MicroBatchPlacement need =
-          stages_.placed(input_attr(op_view, sharded_.rules[user.index], sharded_.of(user), i));
+          stages_.placed(input_attr(op_view, sharded_.rules[user.index], sharded_.at(user), i));
       if (need.attr.mesh == wanted.attr.mesh && need.by_micro_batch == wanted.by_micro_batch &&
           need.dim == wanted.dim && std::ranges::count(needs, need.attr) == 0)
         needs.push_back(std::move(need.attr));

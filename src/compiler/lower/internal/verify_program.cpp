@@ -34,7 +34,7 @@ class Verifier {
   const RegisterForm& reg(RegisterFormIndex index) const { return program_.registers[index]; }
 
   void fill(RegisterFormIndex fed) {
-    for (RegisterIndex instance : registers_.of(fed)) is_filled_[instance] = true;
+    for (RegisterIndex instance : registers_.at(fed)) is_filled_[instance] = true;
   }
 
   void check_instance(Time time) {

@@ -33,9 +33,10 @@ Bytes max_workspace(const Program& program, const KernelForm& step, const Mesh& 
   // The rank of the greatest weights has the largest parts. With windows another rank may have
   // them.
   if (!has_windows(program, step)) return workspace_at(mesh.largest_shard_coordinate());
-  Bytes most{0};
-  for (int i = 0; i < mesh.size(); ++i) most = std::max(most, workspace_at(mesh.coordinate_at(i)));
-  return most;
+  Bytes largest{0};
+  for (int i = 0; i < mesh.size(); ++i)
+    largest = std::max(largest, workspace_at(mesh.coordinate_at(i)));
+  return largest;
 }
 
 RegisterForm workspace_register(const std::string& op, Bytes bytes, const MeshPtr& mesh,

@@ -60,7 +60,7 @@ class Unroller {
     for (const InstructionInstance& instance : order) ++instances_left_[instance.instruction];
     for (const InstructionInstance& instance : order) add(instance);
     for (ProgramInput& input : rolled_.inputs)
-      for (RegisterIndex instance : instances_.of(input.value))
+      for (RegisterIndex instance : instances_.at(input.value))
         made_.inputs.push_back({input.name, made_of_[instance], input.type});
     for (ProgramVariable& variable : rolled_.variables) {
       variable.value = whole(variable.value);

@@ -54,7 +54,7 @@ class BlockMaker {
     for (int i = 0; i < std::ssize(graph_.ops()); ++i) {
       if (!is_forward({i})) continue;
       forward_.push_back({i});
-      const LayerPlace place = layers.of(OpId{i});
+      const LayerPlace place = layers.at(OpId{i});
       const std::pair<int, int> layer{place.is_none() ? -1 : place.group.value(),
                                       place.is_none() ? 0 : place.layer.value()};
       if (!place.is_none()) seen.insert(layer);

@@ -156,8 +156,8 @@ class WideFront {
   explicit WideFront(const RecomputeBlock& block) : block_(block) {}
 
   std::vector<RecomputePoint> front() const {
-    const RecomputePoint keeps = keeping(), least = fewest_bytes(keeps);
-    std::vector<RecomputePoint> points{under(least.bytes, least), keeps};
+    const RecomputePoint keeps = keeping(), smallest = fewest_bytes(keeps);
+    std::vector<RecomputePoint> points{under(smallest.bytes, smallest), keeps};
     std::vector<Gap> gaps{{0, 1, points[0].bytes}};
     const auto area = [&](const Gap& gap) {
       return solver::to_double(points[gap.high].bytes - gap.limit) *

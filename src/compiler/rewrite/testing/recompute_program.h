@@ -28,7 +28,7 @@ class RecomputeProgram {
     int seen = 0;
     std::set<std::pair<int, int>> known;
     for (int i = 0; i < std::ssize(graph.ops()); ++i) {
-      const LayerPlace place = layers_.of(OpId{i});
+      const LayerPlace place = layers_.at(OpId{i});
       if (graph.op({i}).role == Role::kForward && !place.is_none() &&
           known.emplace(place.group.value(), place.layer.value()).second)
         ++seen;
@@ -59,7 +59,7 @@ class RecomputeProgram {
   }
 
   /// The least cost that CBC proves; nullopt when it does not finish, or there is no choice.
-  std::optional<double> least(const std::filesystem::path& folder) const {
+  std::optional<double> smallest(const std::filesystem::path& folder) const {
     const std::filesystem::path program = folder / "recompute.lp", answer = folder / "answer.txt";
     write_file(program, text_);
     const std::string command =

@@ -15,7 +15,7 @@ constexpr double kNever = std::numeric_limits<double>::infinity();
 /// The number of passes of each kind that a stage has begun.
 struct Progress {
   int forward = 0, input_gradient = 0, weight_gradient = 0;
-  int& of(PassKind kind) {
+  int& at(PassKind kind) {
     return kind == PassKind::kForward         ? forward
            : kind == PassKind::kInputGradient ? input_gradient
                                               : weight_gradient;
@@ -96,7 +96,7 @@ class ListScheduler {
 
   /// Its next pass of a kind, if there is one.
   std::optional<Choice> next(int stage, PassKind kind) {
-    const Pass pass{kind, stage, progress(stage).of(kind)};
+    const Pass pass{kind, stage, progress(stage).at(kind)};
     if (pass.micro_batch >= shape_.micro_batches) return std::nullopt;
     const double there = arrival(pass);
     if (there == kNever) return std::nullopt;
@@ -188,9 +188,9 @@ class ListScheduler {
   bool fills(const DeviceState& device, double now, double until, double time) const {
     if (now + time <= until + kPassSlack || rule_.fill == ListRule::Fill::kAlways) return true;
     if (rule_.fill == ListRule::Fill::kFits) return false;
-    double most = 0;
-    for (const DeviceState& other : devices_) most = std::max(most, other.idle);
-    return device.idle + (until - now) > most + kPassSlack;
+    double largest = 0;
+    for (const DeviceState& other : devices_) largest = std::max(largest, other.idle);
+    return device.idle + (until - now) > largest + kPassSlack;
   }
 
   void commit(const Choice& choice) {
@@ -202,7 +202,7 @@ class ListScheduler {
     device.kept += memory_of(costs(pass.stage), pass.kind);
     if (pass.kind != PassKind::kWeightGradient)
       device.last_was_forward = pass.kind == PassKind::kForward;
-    ++progress(pass.stage).of(pass.kind);
+    ++progress(pass.stage).at(pass.kind);
     end_of(pass.kind, pass.stage, pass.micro_batch) = device.free;
     device.order.push_back(pass);
     device.is_open = true;

@@ -60,14 +60,14 @@ class LocalSearch {
   /// The device with the latest end (or the longest span).
   size_t critical_device() const {
     size_t critical = 0;
-    double most = -1;
+    double largest = -1;
     for (size_t d = 0; d < orders_.size(); ++d) {
       if (orders_[d].empty()) continue;
       const double end = clock_.end_of(orders_[d].back());
       const double value =
           options_.goal == PipelineGoal::kStep ? end : end - clock_.start_of(orders_[d].front());
-      if (value <= most) continue;
-      most = value;
+      if (value <= largest) continue;
+      largest = value;
       critical = d;
     }
     return critical;

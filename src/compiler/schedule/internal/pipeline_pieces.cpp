@@ -97,7 +97,7 @@ void PipelinePieces::mark_chains_to_the_last(int stage, std::vector<bool>& leads
   }
 }
 
-std::vector<int> PipelinePieces::of(const Pass& pass) const {
+std::vector<int> PipelinePieces::at(const Pass& pass) const {
   const auto list = [&](PassKind kind) -> const std::vector<int>& {
     return lists_.at(kind, pass.stage, pass.micro_batch);
   };

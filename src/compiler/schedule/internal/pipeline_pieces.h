@@ -19,7 +19,7 @@ class PipelinePieces {
   /// F, B or W; nullopt for a piece that is done once per step or is part of the prologue.
   std::optional<PassKind> pass_of(int piece) const { return pass_[piece]; }
   /// The pieces of a pass, in program order. Those of BW are those of B and W.
-  std::vector<int> of(const Pass& pass) const;
+  std::vector<int> at(const Pass& pass) const;
   /// A piece of a pass, and one of another pass of the same micro-batch that it needs.
   struct Link {
     int piece, needed;

@@ -150,9 +150,9 @@ class Rounds {
   }
 
   double max_lost() const {
-    double most = 0;
-    for (const State& state : states_) most = std::max(most, state.lost);
-    return most;
+    double largest = 0;
+    for (const State& state : states_) largest = std::max(largest, state.lost);
+    return largest;
   }
 
   void do_forwards(const std::vector<bool>& chosen) {

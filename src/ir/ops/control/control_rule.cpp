@@ -66,8 +66,8 @@ class DimClasses {
   }
 
   void cut_at_most(int node, int64_t parts) {
-    int64_t& most = parts_[root(node)];
-    most = std::min(most, parts);
+    int64_t& largest = parts_[root(node)];
+    largest = std::min(largest, parts);
   }
   void keep_whole(int node) { whole_[root(node)] = true; }
 

@@ -395,10 +395,10 @@ std::set<int64_t> extents_to_keep(const std::vector<DiscoveredFactor>& factors,
 /// The op with one of its extents as large as affordable and all others small; nullopt when even
 /// the smallest is too large.
 std::optional<OwnedOp> with_large_extent(const OwnedOp& given, int64_t extent,
-                                         std::map<int64_t, int64_t> least) {
+                                         std::map<int64_t, int64_t> smallest) {
   for (int64_t large : {extent, int64_t{61}, int64_t{31}, int64_t{17}}) {
-    least[extent] = large;
-    OwnedOp op = shrink(given, least);
+    smallest[extent] = large;
+    OwnedOp op = shrink(given, smallest);
     if (reason_not_to_try(op).empty()) return op;
   }
   return std::nullopt;
@@ -408,14 +408,14 @@ std::optional<OwnedOp> with_large_extent(const OwnedOp& given, int64_t extent,
 /// such as a dependence on the element a hundred positions before. So the findings of the small op
 /// are tried again on each large extent, and get that extent.
 void confirm(Discovery& discovery, const OwnedOp& given, const OwnedOp& small,
-             const std::map<int64_t, int64_t>& least) {
+             const std::map<int64_t, int64_t>& smallest) {
   std::map<int64_t, std::vector<size_t>> by_extent;
   for (size_t f = 0; f < discovery.factors.size(); ++f)
     for (const DimPair& dim : dims_of(discovery.factors[f], given, small))
       if (dim.was_shrunk()) by_extent[dim.given].push_back(f);
   std::set<size_t> refuted;
   for (const auto& [extent, factors] : by_extent) {
-    const std::optional<OwnedOp> large = with_large_extent(given, extent, least);
+    const std::optional<OwnedOp> large = with_large_extent(given, extent, smallest);
     const std::optional<Experiment> experiment =
         large ? std::optional<Experiment>(std::in_place, *large, kDrawsToConfirm) : std::nullopt;
     for (size_t f : factors) {
@@ -434,19 +434,19 @@ void confirm(Discovery& discovery, const OwnedOp& given, const OwnedOp& small,
 
 Discovery discover(const Operator& definition, const OpView& op) {
   const OwnedOp given = own(definition, op);
-  std::map<int64_t, int64_t> least;
+  std::map<int64_t, int64_t> smallest;
   for (;;) {
-    const OwnedOp small = shrink(given, least);
+    const OwnedOp small = shrink(given, smallest);
     if (const std::string reason = reason_not_to_try(small); !reason.empty())
       return {{}, {}, reason};
     Experiment experiment(small, kDraws);
     Discovery discovery{experiment.factors(), experiment.linear_sets(), {}};
     const std::set<int64_t> kept = extents_to_keep(discovery.factors, given, small);
     if (kept.empty()) {
-      confirm(discovery, given, small, least);
+      confirm(discovery, given, small, smallest);
       return discovery;
     }
-    for (int64_t extent : kept) least[extent] = extent;
+    for (int64_t extent : kept) smallest[extent] = extent;
   }
 }
 

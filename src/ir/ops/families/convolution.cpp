@@ -58,7 +58,7 @@ int64_t groups_of(std::string_view kind, const OpView& op) {
   return groups;
 }
 
-[[noreturn]] void refuse_misfit(std::string_view kind, const OpView& op, const std::string& why) {
+[[noreturn]] void refuse_invalid(std::string_view kind, const OpView& op, const std::string& why) {
   const auto letters = letters_of(kind == kForward     ? Free::kY
                                   : kind == kGradInput ? Free::kX
                                                        : Free::kW);
@@ -70,19 +70,19 @@ int64_t groups_of(std::string_view kind, const OpView& op) {
 
 void expect_divisible(std::string_view kind, const OpView& op, int64_t channels, int64_t groups) {
   if (channels % groups == 0) return;
-  refuse_misfit(kind, op,
-                std::to_string(channels) + " channels do not fall into " + std::to_string(groups) +
-                    " equal groups");
+  refuse_invalid(kind, op,
+                 std::to_string(channels) + " channels do not fall into " + std::to_string(groups) +
+                     " equal groups");
 }
 
 /// Channels and space of x, w and y, from the two that are given.
 Convolution of_x_and_w(const OpView& op, const Shape& x, const Shape& w) {
   const int64_t groups = groups_of(kForward, op);
   if (x.size() != w.size() || x[1] != groups * w[1])
-    refuse_misfit(kForward, op,
-                  "x is [batch, channels, space...], w [out channels, channels / groups, "
-                  "window...], and groups = " +
-                      std::to_string(groups));
+    refuse_invalid(kForward, op,
+                   "x is [batch, channels, space...], w [out channels, channels / groups, "
+                   "window...], and groups = " +
+                       std::to_string(groups));
   expect_divisible(kForward, op, w[0], groups);
   return {x[0], groups, w[0] / groups, w[1],
           detail::spatial_dims(kForward, op, detail::space_of(x), detail::space_of(w))};
@@ -91,7 +91,7 @@ Convolution of_x_and_w(const OpView& op, const Shape& x, const Shape& w) {
 Convolution of_y_and_w(const OpView& op, const Shape& y, const Shape& w) {
   const int64_t groups = groups_of(kGradInput, op);
   if (y.size() != w.size() || y[1] != w[0])
-    refuse_misfit(
+    refuse_invalid(
         kGradInput, op,
         "y is [batch, out channels, space...], w [out channels, channels / groups, window...]");
   expect_divisible(kGradInput, op, w[0], groups);
@@ -104,8 +104,8 @@ Convolution of_y_and_w(const OpView& op, const Shape& y, const Shape& w) {
 Convolution of_x_and_y(const OpView& op, const Shape& x, const Shape& y) {
   const int64_t groups = groups_of(kGradWeight, op);
   if (x.size() != y.size() || x[0] != y[0])
-    refuse_misfit(kGradWeight, op,
-                  "x is [batch, channels, space...], y [batch, out channels, space...]");
+    refuse_invalid(kGradWeight, op,
+                   "x is [batch, channels, space...], y [batch, out channels, space...]");
   expect_divisible(kGradWeight, op, x[1], groups);
   expect_divisible(kGradWeight, op, y[1], groups);
   const Shape window = detail::shape_of(
@@ -130,12 +130,12 @@ std::vector<TensorType> infer_convolution(const OpView& op) {
   detail::expect_equal_dtypes(kKind, op, 0, letters_of(kFree)[0], 1, letters_of(kFree)[1]);
   const Convolution convolution = convolution_of<kFree>(op);
   for (const SpatialDim& dim : convolution.dims)
-    if (dim.window < 1) refuse_misfit(kKind, op, "a window has at least one element in each dim");
+    if (dim.window < 1) refuse_invalid(kKind, op, "a window has at least one element in each dim");
   const bool fits =
       kFree == Free::kY || convolution.y() == op.inputs[kFree == Free::kX ? 0 : 1].shape;
   if (!fits)
-    refuse_misfit(kKind, op,
-                  "the window has the places [" + to_text(out_space(convolution.dims)) + "]");
+    refuse_invalid(kKind, op,
+                   "the window has the places [" + to_text(out_space(convolution.dims)) + "]");
   const DType dtype = detail::sum_dtype(kKind, op, op.inputs[0].dtype);
   if (kFree == Free::kY) return {{dtype, convolution.y()}};
   return {{dtype, kFree == Free::kX ? convolution.x() : convolution.w()}};

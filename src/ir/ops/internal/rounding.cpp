@@ -15,7 +15,7 @@ double largest_number(DType dtype) {
 }
 
 /// The distance between the smallest numbers of a type.
-double least_spacing(DType dtype) {
+double min_spacing(DType dtype) {
   return dtype == DType::kF16 ? Float16::of_bits(1).to_double() : BFloat16::of_bits(1).to_double();
 }
 
@@ -25,7 +25,7 @@ double error_when_rounded(double value, double error, DType dtype) {
   if (error == 0 || !std::isfinite(value)) return error;
   const double magnitude = std::abs(value) + error, spacing = 2 * unit_roundoff(dtype) * magnitude;
   if (magnitude + spacing > largest_number(dtype)) return std::numeric_limits<double>::infinity();
-  return error + spacing + least_spacing(dtype);
+  return error + spacing + min_spacing(dtype);
 }
 
 }  // namespace

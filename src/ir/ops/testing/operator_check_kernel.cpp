@@ -12,7 +12,7 @@ using ::testing::AssertionFailure;
 using ::testing::AssertionResult;
 using ::testing::AssertionSuccess;
 
-std::string misfit(const ShardingRule& rule, const DimFactor& dim, int d, const Shape& shape) {
+std::string mismatch(const ShardingRule& rule, const DimFactor& dim, int d, const Shape& shape) {
   const Factor& factor = rule.factors.at(dim.factor);
   const std::string what = "dim " + std::to_string(d) + " of [" + tessera::to_text(shape) + "] ";
   const int64_t extent = factor.extent * dim.unit * dim.chunks;
@@ -26,13 +26,13 @@ std::string misfit(const ShardingRule& rule, const DimFactor& dim, int d, const 
 }
 
 /// "" when the factors describe the shape.
-std::string misfit(const ShardingRule& rule, const OperandFactors& factors, const Shape& shape) {
+std::string mismatch(const ShardingRule& rule, const OperandFactors& factors, const Shape& shape) {
   if (static_cast<int>(factors.size()) != shape.size())
     return "the rule has " + std::to_string(factors.size()) + " dims for [" +
            tessera::to_text(shape) + "]";
   for (int d = 0; d < shape.size(); ++d)
     for (const DimFactor& choice : choices_of(factors[d]))
-      if (const std::string text = misfit(rule, choice, d, shape); !text.empty()) return text;
+      if (const std::string text = mismatch(rule, choice, d, shape); !text.empty()) return text;
   return {};
 }
 
@@ -48,10 +48,11 @@ std::string rule_offence(const OpView& view, const ShardingRule& rule) {
   if (rule.inputs.size() != view.inputs.size() || rule.outputs.size() != view.outputs.size())
     return "the rule has another number of operands";
   for (size_t i = 0; i < rule.inputs.size(); ++i)
-    if (const std::string text = misfit(rule, rule.inputs[i], view.inputs[i].shape); !text.empty())
+    if (const std::string text = mismatch(rule, rule.inputs[i], view.inputs[i].shape);
+        !text.empty())
       return "operand " + std::to_string(i) + ": " + text;
   for (size_t i = 0; i < rule.outputs.size(); ++i)
-    if (const std::string text = misfit(rule, rule.outputs[i], view.outputs[i].shape);
+    if (const std::string text = mismatch(rule, rule.outputs[i], view.outputs[i].shape);
         !text.empty())
       return "result " + std::to_string(i) + ": " + text;
   return missing_parallel_factor(rule);

@@ -107,78 +107,78 @@ HWY_INLINE Vector sign_of(Vector x) {
 }
 
 struct Negate {
-  static HWY_INLINE Vector of(Vector x) { return hn::Neg(x); }
+  static HWY_INLINE Vector apply(Vector x) { return hn::Neg(x); }
 };
 struct Absolute {
-  static HWY_INLINE Vector of(Vector x) { return hn::Abs(x); }
+  static HWY_INLINE Vector apply(Vector x) { return hn::Abs(x); }
 };
 struct Exponential {
-  static HWY_INLINE Vector of(Vector x) { return exp_of(x); }
+  static HWY_INLINE Vector apply(Vector x) { return exp_of(x); }
 };
 struct Logarithm {
-  static HWY_INLINE Vector of(Vector x) { return log_of(x); }
+  static HWY_INLINE Vector apply(Vector x) { return log_of(x); }
 };
 struct SquareRoot {
-  static HWY_INLINE Vector of(Vector x) { return hn::Sqrt(x); }
+  static HWY_INLINE Vector apply(Vector x) { return hn::Sqrt(x); }
 };
 struct ReciprocalSquareRoot {
-  static HWY_INLINE Vector of(Vector x) { return hn::Div(constant(1.0f), hn::Sqrt(x)); }
+  static HWY_INLINE Vector apply(Vector x) { return hn::Div(constant(1.0f), hn::Sqrt(x)); }
 };
 struct HyperbolicTangent {
-  static HWY_INLINE Vector of(Vector x) { return hn::Tanh(Tag(), x); }
+  static HWY_INLINE Vector apply(Vector x) { return hn::Tanh(Tag(), x); }
 };
 struct Logistic {
-  static HWY_INLINE Vector of(Vector x) {
+  static HWY_INLINE Vector apply(Vector x) {
     return hn::Div(constant(1.0f), hn::Add(constant(1.0f), exp_of(hn::Neg(x))));
   }
 };
 struct ErrorFunction {
-  static HWY_INLINE Vector of(Vector x) {
+  static HWY_INLINE Vector apply(Vector x) {
     return hn::IfThenElse(hn::Gt(hn::Abs(x), constant(0.927734375f)), erf_of_large(x),
                           erf_of_small(x));
   }
 };
 struct Floor {
-  static HWY_INLINE Vector of(Vector x) { return hn::Floor(x); }
+  static HWY_INLINE Vector apply(Vector x) { return hn::Floor(x); }
 };
 struct Ceil {
-  static HWY_INLINE Vector of(Vector x) { return hn::Ceil(x); }
+  static HWY_INLINE Vector apply(Vector x) { return hn::Ceil(x); }
 };
 struct Round {
-  static HWY_INLINE Vector of(Vector x) { return hn::Round(x); }
+  static HWY_INLINE Vector apply(Vector x) { return hn::Round(x); }
 };
 struct LogarithmOfOnePlus {
-  static HWY_INLINE Vector of(Vector x) { return log1p_of(x); }
+  static HWY_INLINE Vector apply(Vector x) { return log1p_of(x); }
 };
 struct ExponentialMinusOne {
-  static HWY_INLINE Vector of(Vector x) { return expm1_of(x); }
+  static HWY_INLINE Vector apply(Vector x) { return expm1_of(x); }
 };
 struct Square {
-  static HWY_INLINE Vector of(Vector x) { return hn::Mul(x, x); }
+  static HWY_INLINE Vector apply(Vector x) { return hn::Mul(x, x); }
 };
 struct Sign {
-  static HWY_INLINE Vector of(Vector x) { return sign_of(x); }
+  static HWY_INLINE Vector apply(Vector x) { return sign_of(x); }
 };
 struct Plus {
-  static HWY_INLINE Vector of(Vector a, Vector b) { return hn::Add(a, b); }
+  static HWY_INLINE Vector apply(Vector a, Vector b) { return hn::Add(a, b); }
 };
 struct Minus {
-  static HWY_INLINE Vector of(Vector a, Vector b) { return hn::Sub(a, b); }
+  static HWY_INLINE Vector apply(Vector a, Vector b) { return hn::Sub(a, b); }
 };
 struct Times {
-  static HWY_INLINE Vector of(Vector a, Vector b) { return hn::Mul(a, b); }
+  static HWY_INLINE Vector apply(Vector a, Vector b) { return hn::Mul(a, b); }
 };
 struct Divide {
-  static HWY_INLINE Vector of(Vector a, Vector b) { return hn::Div(a, b); }
+  static HWY_INLINE Vector apply(Vector a, Vector b) { return hn::Div(a, b); }
 };
 struct Maximum {
-  static HWY_INLINE Vector of(Vector a, Vector b) { return larger(a, b); }
+  static HWY_INLINE Vector apply(Vector a, Vector b) { return larger(a, b); }
 };
 struct Minimum {
-  static HWY_INLINE Vector of(Vector a, Vector b) { return smaller(a, b); }
+  static HWY_INLINE Vector apply(Vector a, Vector b) { return smaller(a, b); }
 };
 struct ExponentialOfDifference {
-  static HWY_INLINE Vector of(Vector a, Vector b) { return exp_of(hn::Sub(a, b)); }
+  static HWY_INLINE Vector apply(Vector a, Vector b) { return exp_of(hn::Sub(a, b)); }
 };
 
 int64_t lanes() {
@@ -198,21 +198,21 @@ template <class Operation>
 HWY_NOINLINE void unary_vectors(const float* x, float* out, int64_t count) {
   const Tag d;
   for (int64_t i = 0; i < count; i += lanes())
-    hn::StoreU(Operation::of(hn::LoadU(d, x + i)), d, out + i);
+    hn::StoreU(Operation::apply(hn::LoadU(d, x + i)), d, out + i);
 }
 
 template <class Operation>
 HWY_NOINLINE void binary_vectors(const float* a, const float* b, float* out, int64_t count) {
   const Tag d;
   for (int64_t i = 0; i < count; i += lanes())
-    hn::StoreU(Operation::of(hn::LoadU(d, a + i), hn::LoadU(d, b + i)), d, out + i);
+    hn::StoreU(Operation::apply(hn::LoadU(d, a + i), hn::LoadU(d, b + i)), d, out + i);
 }
 
 template <class Operation>
 HWY_NOINLINE void scalar_vectors(const float* x, float c, float* out, int64_t count) {
   const Tag d;
   for (int64_t i = 0; i < count; i += lanes())
-    hn::StoreU(Operation::of(hn::LoadU(d, x + i), constant(c)), d, out + i);
+    hn::StoreU(Operation::apply(hn::LoadU(d, x + i), constant(c)), d, out + i);
 }
 
 template <class Operation>

@@ -34,8 +34,8 @@ struct Sum {
   static HWY_INLINE V of_vectors(V a, V b) {
     return hn::Add(a, b);
   }
-  static HWY_INLINE float of(float a, float b) { return a + b; }
-  static HWY_INLINE int32_t of(int32_t a, int32_t b) {
+  static HWY_INLINE float apply(float a, float b) { return a + b; }
+  static HWY_INLINE int32_t apply(int32_t a, int32_t b) {
     return static_cast<int32_t>(static_cast<uint32_t>(a) + static_cast<uint32_t>(b));
   }
 };
@@ -47,8 +47,8 @@ struct Product {
   static HWY_INLINE V of_vectors(V a, V b) {
     return hn::Mul(a, b);
   }
-  static HWY_INLINE float of(float a, float b) { return a * b; }
-  static HWY_INLINE int32_t of(int32_t a, int32_t b) {
+  static HWY_INLINE float apply(float a, float b) { return a * b; }
+  static HWY_INLINE int32_t apply(int32_t a, int32_t b) {
     return static_cast<int32_t>(static_cast<uint32_t>(a) * static_cast<uint32_t>(b));
   }
 };
@@ -66,7 +66,7 @@ struct Maximum {
       return hn::Max(a, b);
   }
   template <typename T>
-  static HWY_INLINE T of(T a, T b) {
+  static HWY_INLINE T apply(T a, T b) {
     return a > b || a != a ? a : b;
   }
 };
@@ -83,7 +83,7 @@ struct Minimum {
       return hn::Min(a, b);
   }
   template <typename T>
-  static HWY_INLINE T of(T a, T b) {
+  static HWY_INLINE T apply(T a, T b) {
     return a < b || a != a ? a : b;
   }
 };
@@ -100,7 +100,7 @@ struct All : Minimum {
 
 template <class Operation, typename T>
 T reduce_pair(T a, T b) {
-  return Operation::of(a, b);
+  return Operation::apply(a, b);
 }
 
 // The number of vectors that have kReduceLanes lanes together.
@@ -126,7 +126,7 @@ struct LaneVectors {
     hn::Store(vectors[0], D(), lanes);
     for (int64_t half = kWidth / 2; half >= 1; half /= 2)
       for (int64_t lane = 0; lane < half; ++lane)
-        lanes[lane] = Operation::of(lanes[lane], lanes[lane + half]);
+        lanes[lane] = Operation::apply(lanes[lane], lanes[lane + half]);
     return lanes[0];
   }
 };
@@ -148,7 +148,7 @@ HWY_NOINLINE T reduce_block(const T* values, int64_t count) {
 // The compiler turns this into the target's vectors.
 template <class Operation, typename T>
 HWY_NOINLINE void reduce_rows(T* __restrict into, const T* __restrict values, int64_t count) {
-  for (int64_t i = 0; i < count; ++i) into[i] = Operation::of(into[i], values[i]);
+  for (int64_t i = 0; i < count; ++i) into[i] = Operation::apply(into[i], values[i]);
 }
 
 template <class Operation, typename T>

@@ -94,9 +94,9 @@ BoundKernel bind_convolution(const LocalCall& call) {
 namespace {
 
 /// The ways to compute a convolution, each with code of its own in the library.
-enum class Way : uint8_t { kFull, kRagged, kFewChannels, kStrided, kPointwise, kDepthwise };
+enum class Method : uint8_t { kFull, kRagged, kFewChannels, kStrided, kPointwise, kDepthwise };
 
-/// In the order of ConvolutionResult and of Way; no gradient of x has few channels, and nothing
+/// In the order of ConvolutionResult and of Method; no gradient of x has few channels, and nothing
 /// else a stride.
 constexpr std::array<std::array<std::string_view, 6>, 3> kNames{{
     {"convolution", "convolution.ragged", "convolution.few_channels", "", "convolution.pointwise",
@@ -109,7 +109,7 @@ constexpr std::array<std::array<std::string_view, 6>, 3> kNames{{
      "convolution_grad_weight.depthwise"},
 }};
 
-std::string_view name_of(ConvolutionResult result, Way way) {
+std::string_view name_of(ConvolutionResult result, Method way) {
   return kNames[static_cast<size_t>(result)][static_cast<size_t>(way)];
 }
 
@@ -120,18 +120,18 @@ int64_t whole_vectors(int64_t channels) {
   return (channels + kVector - 1) / kVector * kVector;
 }
 
-Way way_of(const ConvolutionShape& shape, ConvolutionResult result) {
-  if (shape.groups > 1 && shape.in == 1 && shape.out == 1) return Way::kDepthwise;
+Method way_of(const ConvolutionShape& shape, ConvolutionResult result) {
+  if (shape.groups > 1 && shape.in == 1 && shape.out == 1) return Method::kDepthwise;
   const bool is_pointwise = std::ranges::all_of(
       shape.dims, [](const LocalWindow& dim) { return dim.window == 1 && dim.stride == 1; });
-  if (is_pointwise) return Way::kPointwise;
+  if (is_pointwise) return Method::kPointwise;
   const auto has_stride = [](const LocalWindow& dim) { return dim.stride > 1; };
   if (result == ConvolutionResult::kX && std::ranges::any_of(shape.dims, has_stride))
-    return Way::kStrided;  // a loop over every n pixels
+    return Method::kStrided;  // a loop over every n pixels
   // A vector of channels of y meets the channels of x one by one, in the layout of the caller.
   if (shape.groups == 1 && shape.in < kVector && result != ConvolutionResult::kX)
-    return Way::kFewChannels;
-  return shape.in % kVector == 0 && shape.out % kVector == 0 ? Way::kFull : Way::kRagged;
+    return Method::kFewChannels;
+  return shape.in % kVector == 0 && shape.out % kVector == 0 ? Method::kFull : Method::kRagged;
 }
 
 /// The pairs of a position of the window and an element of it, of one dim, that are in the operand.
@@ -145,13 +145,13 @@ double products_inside(const LocalWindow& dim) {
 struct VectorChannels {
   double x, y, pairs;
 
-  VectorChannels(const ConvolutionShape& shape, Way way) {
+  VectorChannels(const ConvolutionShape& shape, Method way) {
     const auto groups = static_cast<double>(shape.groups);
-    if (way == Way::kDepthwise) {
+    if (way == Method::kDepthwise) {
       x = y = pairs = static_cast<double>(whole_vectors(shape.groups));
       return;
     }
-    const int64_t in = way == Way::kFewChannels ? shape.in : whole_vectors(shape.in),
+    const int64_t in = way == Method::kFewChannels ? shape.in : whole_vectors(shape.in),
                   out = whole_vectors(shape.out);
     x = groups * static_cast<double>(in);
     y = groups * static_cast<double>(out);
@@ -159,7 +159,7 @@ struct VectorChannels {
   }
 };
 
-RowWork rows_of(const ConvolutionShape& shape, ConvolutionResult result, Way way) {
+RowWork rows_of(const ConvolutionShape& shape, ConvolutionResult result, Method way) {
   const VectorChannels channels(shape, way);
   const auto batch = static_cast<double>(shape.batch);
   double products = 1, row = 1, window = 1, image = 1, positions = 1;
@@ -167,12 +167,12 @@ RowWork rows_of(const ConvolutionShape& shape, ConvolutionResult result, Way way
     const double inside = products_inside(dim);
     products *= inside;
     // A pointwise kernel takes all pixels of an image for a row.
-    row = inside / static_cast<double>(dim.window) * (way == Way::kPointwise ? row : 1);
+    row = inside / static_cast<double>(dim.window) * (way == Method::kPointwise ? row : 1);
     window *= static_cast<double>(dim.window);
     image *= static_cast<double>(dim.in);
     positions *= static_cast<double>(dim.out);
   }
-  const double x = way == Way::kFewChannels ? 0 : batch * channels.x * image,
+  const double x = way == Method::kFewChannels ? 0 : batch * channels.x * image,
                y = batch * channels.y * positions;
   // The gradient of the weights is read and written for each image before it is copied.
   const double w = (result == ConvolutionResult::kW ? 2 : 1) * channels.pairs * window;
@@ -195,7 +195,7 @@ LocalWork work_of_convolution(const LocalCall& call) {
   work.pieces = elements_of(tensors.y) / static_cast<double>(std::max<int64_t>(w[0], 1));
   const auto shape = shape_of(tensors, local_windows(call, tensors.x, tensors.y));
   if (!shape) return work;
-  const Way way = way_of(*shape, result);
+  const Method way = way_of(*shape, result);
   work.kernel = name_of(result, way);
   work.rows = rows_of(*shape, result, way);
   double all = 1, inside = 1;

@@ -216,15 +216,15 @@ struct PreparedConvolution::Parts {
     const std::array given{
         dense_layout(geometry.whole_x).submemory_desc(geometry.x, geometry.x_begin),
         dense_layout(geometry.w), dense_layout(geometry.y)};
-    const std::array<int64_t, 3> most = max_bytes(shape, geometry);
+    const std::array<int64_t, 3> largest = max_bytes(shape, geometry);
     int64_t offset = 0;
     for (size_t i = 0; i < operands.size(); ++i) {
       Operand& operand = operands[i];
       const memory::desc wanted = operand.wanted.get_desc();
       operand.given = unset_memory(given[i], engine);
       operand.offset = offset;
-      offset += most[i];
-      ensure(static_cast<int64_t>(wanted.get_size()) <= most[i],
+      offset += largest[i];
+      ensure(static_cast<int64_t>(wanted.get_size()) <= largest[i],
              "the library's layout is larger than its blocks explain");
       if (given[i] == wanted) continue;
       const memory::desc &from = i == result ? wanted : given[i],

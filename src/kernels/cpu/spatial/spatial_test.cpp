@@ -46,9 +46,9 @@ Dim random_dim(Generator& generator, bool dense) {
           0,
           0,
           0};
-  const int64_t reach = (dim.window - 1) * dim.dilation + 1, most = dense ? dim.window - 1 : 3;
-  const int64_t high = random_int(generator, 0, most);
-  dim.low = random_int(generator, 0, most);
+  const int64_t reach = (dim.window - 1) * dim.dilation + 1, largest = dense ? dim.window - 1 : 3;
+  const int64_t high = random_int(generator, 0, largest);
+  dim.low = random_int(generator, 0, largest);
   dim.in = random_int(generator, 1, 9);
   dim.in = std::max(dim.in, reach - dim.low - high);
   dim.out = (dim.in + dim.low + high - reach) / dim.stride + 1;
@@ -68,7 +68,7 @@ struct Slide {
     }
     return list;
   }
-  Shape shape(int64_t batch, int64_t channels, int64_t Dim::*extent) const {
+  Shape shape(int64_t batch, int64_t channels, int64_t Dim::* extent) const {
     Shape shape{batch, channels};
     for (const Dim& dim : dims) shape.push_back(dim.*extent);
     return shape;

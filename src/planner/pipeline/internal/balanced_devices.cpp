@@ -64,8 +64,8 @@ class SectionProgram {
     const std::vector<double>& before = stages.before[stage];
     const int last = stages.last_end(stage, first);
     for (int end = first + 1; end <= last; ++end) {
-      const double most = std::max(longest, before[end] - before[first]);
-      if (most < next[end].longest) next[end] = {most, first};
+      const double largest = std::max(longest, before[end] - before[first]);
+      if (largest < next[end].longest) next[end] = {largest, first};
     }
   }
 
@@ -146,13 +146,13 @@ std::vector<int> shortest_stage(const SplitStages& stages) {
 std::vector<int> shortest_stage_of_both_rounds(const SplitStages& stages) {
   const int count = static_cast<int>(stages.before.size()), units = units_of(stages);
   const SectionProgram first(stages, {0, count / 2, 0});
-  double least = kNever;
+  double smallest = kNever;
   std::vector<int> ends;
   for (int middle = count / 2; middle <= units - count / 2; ++middle) {
-    if (first.longest(middle) >= least) continue;
+    if (first.longest(middle) >= smallest) continue;
     const SectionProgram second(stages, {count / 2, count, middle});
-    if (first.longest(middle) + second.longest(units) >= least) continue;
-    least = first.longest(middle) + second.longest(units);
+    if (first.longest(middle) + second.longest(units) >= smallest) continue;
+    smallest = first.longest(middle) + second.longest(units);
     ends = first.ends(middle);
     std::ranges::move(second.ends(units), std::back_inserter(ends));
   }
@@ -162,12 +162,12 @@ std::vector<int> shortest_stage_of_both_rounds(const SplitStages& stages) {
 std::vector<int> shortest_device_in_v(const SplitStages& stages) {
   if (units_of(stages) < std::ssize(stages.before)) return {};
   const VProgram program(stages);
-  double least = 0, most = all_seconds(stages);
-  std::vector<int> ends = program.within(most);
+  double smallest = 0, largest = all_seconds(stages);
+  std::vector<int> ends = program.within(largest);
   for (int i = 0; i < kBisections && !ends.empty(); ++i) {
-    const double limit = (least + most) / 2;
+    const double limit = (smallest + largest) / 2;
     std::vector<int> found = program.within(limit);
-    (found.empty() ? least : most) = limit;
+    (found.empty() ? smallest : largest) = limit;
     if (!found.empty()) ends = std::move(found);
   }
   return ends;

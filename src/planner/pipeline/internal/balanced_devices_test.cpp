@@ -37,13 +37,13 @@ double measured(const SplitStages& stages, const Ends& ends, const Measure& meas
 }
 
 /// Of all cuts.
-double least_of_all(const SplitStages& stages, const Measure& measure) {
+double min_of_all(const SplitStages& stages, const Measure& measure) {
   const auto count = std::ssize(stages.before), units = std::ssize(stages.before.front()) - 1;
-  double least = std::numeric_limits<double>::infinity();
+  double smallest = std::numeric_limits<double>::infinity();
   Ends ends;
   const std::function<void(int)> extend = [&](int first) {
     if (std::ssize(ends) == count) {
-      if (first == units) least = std::min(least, measured(stages, ends, measure));
+      if (first == units) smallest = std::min(smallest, measured(stages, ends, measure));
       return;
     }
     for (int end = first + 1; end <= units; ++end) {
@@ -53,7 +53,7 @@ double least_of_all(const SplitStages& stages, const Measure& measure) {
     }
   };
   extend(0);
-  return least;
+  return smallest;
 }
 
 /// Stages of any of these units, on devices that are n times faster.
@@ -68,9 +68,9 @@ SplitStages stages_of(const std::vector<double>& units, const std::vector<double
   return stages;
 }
 
-std::vector<double> sample(std::mt19937& random, int count, double least, double most) {
+std::vector<double> sample(std::mt19937& random, int count, double smallest, double largest) {
   std::vector<double> numbers(count);
-  for (double& each : numbers) each = std::uniform_real_distribution(least, most)(random);
+  for (double& each : numbers) each = std::uniform_real_distribution(smallest, largest)(random);
   return numbers;
 }
 
@@ -85,7 +85,7 @@ TEST(SplitStages, NoOtherCutsAreShorterByTheSameMeasure) {
       ASSERT_EQ(std::ssize(ends), count);
       EXPECT_EQ(ends.back(), count + i % 6);
       EXPECT_TRUE(ends.front() > 0 && std::ranges::is_sorted(ends, std::ranges::less_equal()));
-      EXPECT_LE(measured(tried, ends, measure), (1 + 1e-5) * least_of_all(tried, measure)) << i;
+      EXPECT_LE(measured(tried, ends, measure), (1 + 1e-5) * min_of_all(tried, measure)) << i;
     };
     check(stages, shortest_stage(stages), longest_stage);
     check(stages, shortest_stage_of_both_rounds(stages), longest_of_both_rounds);

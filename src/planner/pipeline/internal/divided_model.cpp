@@ -69,7 +69,7 @@ StageSums::Largest::Largest(std::vector<double> numbers) : rows_{std::move(numbe
   }
 }
 
-double StageSums::Largest::of(int first, int end) const {
+double StageSums::Largest::max(int first, int end) const {
   const int exponent = std::bit_width(static_cast<unsigned>(end - first)) - 1;
   const std::vector<double>& row = rows_[exponent];
   return std::max(row[first], row[end - (1 << exponent)]);
@@ -102,11 +102,11 @@ std::vector<double> StageSums::passing_of(const std::vector<UnitCost>& units) co
   return numbers;
 }
 
-UnitCost StageSums::of(int first, int end) const {
+UnitCost StageSums::sum(int first, int end) const {
   UnitCost cost;
   for (double UnitCost::* each : kSummed) cost.*each = before_[end].*each - before_[first].*each;
-  cost.passing = std::max(0.0, passing_.of(first, end) - before_[end].kept);
-  cost.updating = updating_.of(first, end);
+  cost.passing = std::max(0.0, passing_.max(first, end) - before_[end].kept);
+  cost.updating = updating_.max(first, end);
   cost.kept += arriving_[first];
   return cost;
 }
@@ -125,7 +125,7 @@ DividedModel::DividedModel(const Graph& graph, ShardedGraph sharded, const Graph
                      StepOps{units_, parts_, kernel_of_, kernels_, sequence.units()});
   add_divided();
   for (const OpId op : kernels_)
-    kernel_shardings_.push_back({sharded_->of(op), sharded_->rules[op.index]});
+    kernel_shardings_.push_back({sharded_->at(op), sharded_->rules[op.index]});
   sharded_.reset();  // of a large model hundreds of megabytes
   copies_.clear();
 }
@@ -134,7 +134,7 @@ void DividedModel::find_parts() {
   const std::vector<bool> is_late = weight_gradients(graph_, units_);
   for (int i = 0; i < std::ssize(graph_.ops()); ++i) {
     const Role role = graph_.op({i}).role;
-    if (!sharded_->of(OpId{i}).uses(kMicroBatchAxisIndex) || role == Role::kOptimizer)
+    if (!sharded_->at(OpId{i}).uses(kMicroBatchAxisIndex) || role == Role::kOptimizer)
       parts_.push_back(StepPart::kOnce);
     else if (role == Role::kForward)
       parts_.push_back(StepPart::kForward);
@@ -177,9 +177,9 @@ void DividedModel::add_kernels() {
   for (int i = 0; i < std::ssize(graph_.ops()); ++i) {
     const OpId op{i};
     if (graph_.op(op).outputs.empty()) continue;
-    std::vector<int>& known = items[classes.of(op)];
+    std::vector<int>& known = items[classes.at(op)];
     auto found = std::ranges::find_if(
-        known, [&](int item) { return sharded_->of(kernels_[item]) == sharded_->of(op); });
+        known, [&](int item) { return sharded_->at(kernels_[item]) == sharded_->at(op); });
     if (found == known.end()) {
       kernels_.push_back(op);
       found = known.insert(known.end(), static_cast<int>(kernels_.size()) - 1);
@@ -196,11 +196,11 @@ void DividedModel::add_reshards() {
     const OpView op_view = view(graph_, op);
     const ShardingRule& rule = sharded_->rules[id.index];
     for (int k = 0; k < std::ssize(op.inputs); ++k)
-      add_reshard(id, op.inputs[k], sharded_->of(op.inputs[k]),
-                  input_attr(op_view, rule, sharded_->of(id), k));
+      add_reshard(id, op.inputs[k], sharded_->at(op.inputs[k]),
+                  input_attr(op_view, rule, sharded_->at(id), k));
     for (int k = 0; k < std::ssize(op.outputs); ++k) {
-      const DistAttr made = output_attr(op_view, rule, sharded_->of(id), k);
-      add_reshard(id, op.outputs[k], made, sharded_->of(op.outputs[k]));
+      const DistAttr made = output_attr(op_view, rule, sharded_->at(id), k);
+      add_reshard(id, op.outputs[k], made, sharded_->at(op.outputs[k]));
       add_sum(id, op.outputs[k], made);
     }
   }
@@ -208,7 +208,7 @@ void DividedModel::add_reshards() {
 
 void DividedModel::add_sum(OpId op, ValueId value, const DistAttr& made) {
   if (part_of(op) == StepPart::kOnce || !made.is_partial_on(kMicroBatchAxisIndex)) return;
-  const DistAttr& owner = sharded_->of(value);
+  const DistAttr& owner = sharded_->at(value);
   const Sum sum{graph_.type(value), owner.is_partial_on(kMicroBatchAxisIndex) ? owner : made};
   auto found = std::ranges::find(sums_, sum);
   if (found == sums_.end()) found = sums_.insert(sums_.end(), sum);

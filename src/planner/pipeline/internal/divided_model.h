@@ -43,7 +43,7 @@ class StageSums {
   /// Of the units [first, end). What is kept for the backward of units after an op is free when it
   /// runs, so the most bytes are in flight at one of the last units or where most of them pass.
   ///   time  O(1)
-  UnitCost of(int first, int end) const;
+  UnitCost sum(int first, int end) const;
 
  private:
   /// The largest of a range of numbers.
@@ -52,7 +52,7 @@ class StageSums {
   class Largest {
    public:
     explicit Largest(std::vector<double> numbers);
-    double of(int first, int end) const;
+    double max(int first, int end) const;
 
    private:
     std::vector<std::vector<double>> rows_;  // by exponent: of 2^exponent numbers

@@ -116,7 +116,7 @@ class SpanBuilder {
     const Value& value = graph_.value(variable.value);
     if (variable.next) next_of_[variable.next->index] = variable.value;
     Register reg;
-    reg.item = item_of(value.type, sharded_.of(variable.value));
+    reg.item = item_of(value.type, sharded_.at(variable.value));
     reg.made_in = value.users.empty() ? 0 : ops_.units[value.users.front().index];
     reg.is_variable = true;
     registers_[variable.value.index].push_back(reg);
@@ -129,10 +129,10 @@ class SpanBuilder {
     const ShardingRule& rule = sharded_.rules[index];
     for (int k = 0; k < std::ssize(op.inputs); ++k)
       if (!graph_.type(op.inputs[k]).shape.empty())
-        read(index, op.inputs[k], input_attr(op_view, rule, sharded_.of(OpId{index}), k));
+        read(index, op.inputs[k], input_attr(op_view, rule, sharded_.at(OpId{index}), k));
     for (int k = 0; k < std::ssize(op.outputs); ++k)
       if (!graph_.type(op.outputs[k]).shape.empty())
-        write(index, op.outputs[k], output_attr(op_view, rule, sharded_.of(OpId{index}), k));
+        write(index, op.outputs[k], output_attr(op_view, rule, sharded_.at(OpId{index}), k));
   }
 
   Register& add_register(ValueId value, const DistAttr& attr, int op, int begin) {
@@ -146,7 +146,7 @@ class SpanBuilder {
 
   void write(int op, ValueId value, const DistAttr& attr) {
     if (const auto next = next_of_.find(value.index);
-        next != next_of_.end() && attr == sharded_.of(next->second))
+        next != next_of_.end() && attr == sharded_.at(next->second))
       return;  // written over the variable
     add_register(value, attr, op, run_moment(op));
     if (!is_of_micro_batch(ops_.parts[op]) || !is_partial_on_time(attr)) return;
@@ -301,7 +301,7 @@ RegisterSpans::RegisterSpans(const Graph& graph, const ShardedGraph& sharded, St
 
 std::vector<double> RegisterSpans::peaks(const Sweep& sweep, std::span<const double> item_bytes,
                                          std::span<const Bytes> workspaces) const {
-  std::vector<double> most(units_, 0), of_unit(units_, 0);
+  std::vector<double> maximum(units_, 0), of_unit(units_, 0);
   double of_all = 0;
   const auto add = [&](const Span& span, int sign) {
     (span.unit < 0 ? of_all : of_unit[span.unit]) += sign * span.sign * item_bytes[span.item];
@@ -312,9 +312,10 @@ std::vector<double> RegisterSpans::peaks(const Sweep& sweep, std::span<const dou
     for (; end != sweep.by_end.end() && end->end < moment.at; ++end) add(*end, -1);
     const double workspace =
         moment.kernel < 0 ? 0 : static_cast<double>(workspaces[moment.kernel].value());
-    most[moment.unit] = std::max(most[moment.unit], of_all + of_unit[moment.unit] + workspace);
+    maximum[moment.unit] =
+        std::max(maximum[moment.unit], of_all + of_unit[moment.unit] + workspace);
   }
-  return most;
+  return maximum;
 }
 
 std::vector<UnitBytes> RegisterSpans::bytes(const MeshPtr& timed,

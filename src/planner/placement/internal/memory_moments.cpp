@@ -67,7 +67,7 @@ Lifetime MemoryMoments::lifetime_of(ValueId value) const {
   return lifetime;
 }
 
-Lifetime MemoryMoments::of(ValueId value, Role role) const {
+Lifetime MemoryMoments::lifetime(ValueId value, Role role) const {
   Lifetime lifetime{static_cast<int>(graph_.ops().size()), -1};
   for (OpId user : graph_.value(value).users) {
     if (graph_.op(user).role != role) continue;

@@ -40,9 +40,9 @@ class MemoryMoments {
   /// From the op that makes a value, of an input and a variable from its first reader, to its last
   /// reader; without that when it writes its result over the value. A result of the program lives
   /// to the end.
-  Lifetime of(ValueId value) const { return lifetimes_[value.index]; }
+  Lifetime lifetime(ValueId value) const { return lifetimes_[value.index]; }
   /// From the first reader of a role to the last one.
-  Lifetime of(ValueId value, Role role) const;
+  Lifetime lifetime(ValueId value, Role role) const;
   /// The first reader; the op that makes the value when there is none.
   int first_reader(ValueId value) const;
 

@@ -25,7 +25,7 @@ OpClusterReads::OpClusterReads(const Graph& graph, const SharedDecisions& shared
   for (auto& [op_cluster, ops] : list) of_op_clusters_.push_back(std::move(ops));
 }
 
-OpClusterReads::Kind OpClusterReads::of(OpId op, int input) const {
+OpClusterReads::Kind OpClusterReads::kind(OpId op, int input) const {
   const std::vector<ValueId>& inputs = graph_.op(op).inputs;
   const ValueId value = inputs[input];
   const OpId producer = graph_.value(value).producer;
@@ -47,21 +47,21 @@ std::vector<OpClusterLink> OpClusterReads::links_of(const std::vector<OpId>& ops
     for (int member : members_[first.index]) {
       const Op& op = graph_.ops()[member];
       for (int k = 0; k < std::ssize(op.inputs); ++k) {
-        const Kind kind = of(OpId{member}, k);
-        if (kind == Kind::kAlone) continue;
+        const Kind read = kind(OpId{member}, k);
+        if (read == Kind::kAlone) continue;
         OpClusterLink link{.to = number_of(first),
                            .to_slot = static_cast<int>(op.outputs.size()) + k,
                            .kind = OpClusterLink::Kind::kReads};
         OpId from = graph_.value(op.inputs[k]).producer;
-        if (kind == Kind::kGiven) {
+        if (read == Kind::kGiven) {
           link.kind = OpClusterLink::Kind::kAgrees;
           from = first_reader(OpId{member}, k);
         }
         const Op& other = graph_.op(from);
-        const std::vector<ValueId>& list = kind == Kind::kMade ? other.outputs : other.inputs;
+        const std::vector<ValueId>& list = read == Kind::kMade ? other.outputs : other.inputs;
         link.from = number_of(from);
         link.from_slot = static_cast<int>(std::ranges::find(list, op.inputs[k]) - list.begin() +
-                                          (kind == Kind::kMade ? 0 : std::ssize(other.outputs)));
+                                          (read == Kind::kMade ? 0 : std::ssize(other.outputs)));
         links.insert(link);
       }
     }
@@ -83,7 +83,7 @@ std::vector<std::vector<bool>> OpClusterReads::boundary_of(const std::vector<OpI
         if (leaves || is_result_[op.outputs[k].index]) slots[k] = true;
       }
       for (int k = 0; k < std::ssize(op.inputs); ++k)
-        if (of(OpId{member}, k) == Kind::kAlone) slots[op.outputs.size() + k] = true;
+        if (kind(OpId{member}, k) == Kind::kAlone) slots[op.outputs.size() + k] = true;
     }
   }
   return boundary;

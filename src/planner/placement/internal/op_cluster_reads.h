@@ -28,7 +28,7 @@ class OpClusterReads {
   /// first one.
   const std::vector<std::vector<OpId>>& op_clusters() const { return of_op_clusters_; }
 
-  Kind of(OpId op, int input) const;
+  Kind kind(OpId op, int input) const;
   /// The op of the nest that reads the operand from outside.
   ///   requires  kGiven
   OpId first_reader(OpId op, int input) const {

@@ -27,11 +27,11 @@ Edges edges_of(const Graph& graph, const FusionGroups& groups) {
   for (int i = 0; i < std::ssize(graph.values()); ++i) {
     const Value& value = graph.values()[i];
     if (value.producer.index < 0) continue;
-    const FusionGroupIndex producer = groups.of(value.producer);
+    const FusionGroupIndex producer = groups.at(value.producer);
     const int64_t bytes = byte_size(value.type).value();
     std::set<FusionGroupIndex> readers;
     for (OpId user : value.users)
-      if (groups.of(user) != producer) readers.insert(groups.of(user));
+      if (groups.at(user) != producer) readers.insert(groups.at(user));
     if (!readers.empty()) edges[producer].bytes_out += bytes;
     for (FusionGroupIndex reader : readers) {
       edges[producer].readers.insert(reader);
@@ -41,7 +41,7 @@ Edges edges_of(const Graph& graph, const FusionGroups& groups) {
   }
   const auto mark_result = [&](ValueId value) {
     if (const OpId producer = graph.value(value).producer; producer.index >= 0)
-      edges[groups.of(producer)].is_result = true;
+      edges[groups.at(producer)].is_result = true;
   };
   for (const auto& [name, value] : graph.outputs()) mark_result(value);
   for (const Variable& variable : graph.variables())

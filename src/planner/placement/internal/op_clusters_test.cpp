@@ -123,7 +123,7 @@ TEST(OpClusterStrategies, HaveTheExchangeOfAPartialSum) {
   EXPECT_EQ(op_clusters(graph), (Names{"dot tanh"}));
   const auto result = search_placements(graph, mesh_of("x=4"), model_of(1e9, 1e9));
   ASSERT_TRUE(result.has_value());
-  EXPECT_EQ(to_text(result->sharded.of(*graph.find_value("w"))), "[@x, *]");
+  EXPECT_EQ(to_text(result->sharded.at(*graph.find_value("w"))), "[@x, *]");
 }
 
 // A weight that both operands of a sum hold: it is read once, in one placement.

@@ -104,7 +104,7 @@ class LiveBlocks {
     }
   }
 
-  int64_t most() const {
+  int64_t largest() const {
     std::vector<int64_t> change(end_ + 2, 0);
     const auto add = [&](const Block& block) {
       change[block.begin] += block.bytes;
@@ -118,9 +118,9 @@ class LiveBlocks {
         variables += blocks_[i].bytes;
     }
     for (const Block& block : workspaces_) add(block);
-    int64_t now = variables, most = variables;
-    for (int64_t bytes : change) most = std::max(most, now += bytes);
-    return most;
+    int64_t now = variables, largest = variables;
+    for (int64_t bytes : change) largest = std::max(largest, now += bytes);
+    return largest;
   }
 
  private:
@@ -155,7 +155,7 @@ Bytes peak_of(const StepRegisters& step, const MayWriteOver& may_write_over,
   if (options.bucket) order = Buckets(step, options.bucket->value()).order();
   LiveBlocks live(step, may_write_over);
   live.run(order, options.workspaces);
-  return Bytes(live.most());
+  return Bytes(live.largest());
 }
 
 }  // namespace tessera

@@ -45,9 +45,9 @@ std::string text_of(const OpView& op, const ShardingRule& rule, const OpSharding
 }
 
 std::string text_in(const Graph& graph, const ShardedGraph& sharded, const Target& target) {
-  if (!target.op) return to_text(sharded.of(target.value));
+  if (!target.op) return to_text(sharded.at(target.value));
   return text_of(view(graph, graph.op(*target.op)), sharded.rules[target.op->index],
-                 sharded.of(*target.op));
+                 sharded.at(*target.op));
 }
 
 /// The members that share the decision of `first`.
@@ -159,11 +159,11 @@ class ChoicePricing {
   void add_chosen(const Target& decided, std::vector<Choice>& choices) const {
     Choice chosen;
     if (target_.op) {
-      OpSharding sharding = decided_.sharded.of(*decided.op);
+      OpSharding sharding = decided_.sharded.at(*decided.op);
       sharding.mesh = mesh_;
       chosen = choice_of(std::move(sharding));
     } else {
-      chosen.canonical_placement = decided_.sharded.of(decided.value);
+      chosen.canonical_placement = decided_.sharded.at(decided.value);
       chosen.canonical_placement.mesh = mesh_;
       chosen.priced.text = to_text(chosen.canonical_placement);
     }

@@ -30,12 +30,12 @@ Plan searched_plan(const PlanRequest& request, const PlanConstraints& constraint
   return PlacementSource(kWork)(request, constraints, {}).front().plan;
 }
 
-Seconds least_time(const ChoicePrices& prices) {
-  double least =
+Seconds min_time(const ChoicePrices& prices) {
+  double smallest =
       prices.chosen.time ? prices.chosen.time->value() : std::numeric_limits<double>::infinity();
   for (const PricedChoice& other : prices.others)
-    if (other.time) least = std::min(least, other.time->value());
-  return Seconds(least);
+    if (other.time) smallest = std::min(smallest, other.time->value());
+  return Seconds(smallest);
 }
 
 constexpr double kRounding = 1e-9;  // of a step in picoseconds
@@ -51,7 +51,7 @@ TEST(ChoicePrices, TheBestOfAllChoicesIsTheBestOfTheProblem) {
     ASSERT_TRUE(prices) << name;
     EXPECT_EQ(prices->not_priced, 0) << name;
     ASSERT_TRUE(prices->chosen.time) << name;
-    EXPECT_NEAR(least_time(*prices).value(), prices->best.value(), kRounding) << name;
+    EXPECT_NEAR(min_time(*prices).value(), prices->best.value(), kRounding) << name;
     EXPECT_NEAR(prices->chosen.time->value(), prices->best.value(), kRounding)
         << name << ": the plan is the best result of the problem";
   }
@@ -139,7 +139,7 @@ TEST(ChoicePrices, AMarkIsOnWhatItNames) {
   ASSERT_TRUE(prices && prices->unfixed);
   EXPECT_EQ(prices->chosen.text, "[*, @x]");
   EXPECT_TRUE(prices->is_fixed);
-  EXPECT_NEAR(least_time(*prices).value(), prices->unfixed->value(), kRounding)
+  EXPECT_NEAR(min_time(*prices).value(), prices->unfixed->value(), kRounding)
       << "the others are priced without the mark";
 }
 

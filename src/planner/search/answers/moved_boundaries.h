@@ -13,7 +13,7 @@ namespace tessera {
 /// A boundary moved by one unit (planner/pipeline/layer_sequence.h), earlier or later.
 struct MovedBoundary {
   size_t stage = 0;                  // that begins at the boundary
-  std::string behind, moved;         // the forward op after which it begins, and would begin
+  std::string after, moved;          // the forward op after which it begins, and would begin
   std::optional<Seconds> step = {};  // simulated; nullopt: it does not fit, or is impossible
 };
 

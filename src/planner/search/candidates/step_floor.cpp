@@ -52,10 +52,11 @@ HighestRates highest_rates(const DeviceCost& device, const std::set<DType>& dtyp
 }
 
 /// The sum of the largest of these.
-double sum_of_largest(std::vector<double> values, int most) {
+double sum_of_largest(std::vector<double> values, int maximum) {
   std::ranges::sort(values, std::greater());
   double sum = 0;
-  for (int i = 0; i < std::min<int>(most, static_cast<int>(values.size())); ++i) sum += values[i];
+  for (int i = 0; i < std::min<int>(maximum, static_cast<int>(values.size())); ++i)
+    sum += values[i];
   return sum;
 }
 
@@ -77,8 +78,8 @@ StepFloor step_floor(const PlanRequest& request, int ranks, const EvaluatedCandi
     bytes.push_back(rates.bytes);
   }
   const StepPrediction& step = one_device.prediction;
-  const double least = step.executed.value() - step.padding.value();
-  return {Seconds(least / sum_of_largest(flops, ranks)),
+  const double smallest = step.executed.value() - step.padding.value();
+  return {Seconds(smallest / sum_of_largest(flops, ranks)),
           Seconds(changed_bytes(request.graph) / sum_of_largest(bytes, ranks))};
 }
 

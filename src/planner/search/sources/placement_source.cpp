@@ -22,7 +22,7 @@ constexpr double kMinKept = 0.5;
 
 /// No placements need less on every rank: the variables, and of one micro-batch what the forward
 /// keeps for the backward, divided evenly.
-double least_memory(const Graph& graph, int ranks) {
+double min_memory(const Graph& graph, int ranks) {
   double variables = 0, kept = 0;
   for (const Variable& variable : graph.variables())
     variables += static_cast<double>(byte_size(graph.type(variable.value)).value());
@@ -46,10 +46,10 @@ int machine_of(const Cluster& cluster, int ranks) {
 /// What the largest device has for values.
 double largest_memory(const Cluster& cluster, int ranks) {
   const Deployment deployment = identity_mapping(cluster, ranks);
-  Bytes most{0};
+  Bytes largest{0};
   for (Rank rank = 0; rank < ranks; ++rank)
-    most = std::max(most, deployment.type(rank).memory - deployment.type(rank).reserve);
-  return static_cast<double>(most.value());
+    largest = std::max(largest, deployment.type(rank).memory - deployment.type(rank).reserve);
+  return static_cast<double>(largest.value());
 }
 
 std::string name_of(const MeshPtr& mesh, double overlap, int round) {
@@ -91,7 +91,7 @@ std::vector<Candidate> PlacementSource::operator()(const PlanRequest& request,
     if (!constraints.hardware.empty()) return {};
     if (constraints.ranks < 2 || decisions_of(constraints).micro_batches > 1) return {};
     const Cluster& cluster = request.cluster;
-    if (least_memory(request.graph, constraints.ranks) > largest_memory(cluster, constraints.ranks))
+    if (min_memory(request.graph, constraints.ranks) > largest_memory(cluster, constraints.ranks))
       return {};
     const int machine = machine_of(cluster, constraints.ranks);
     std::vector<MeshPtr> meshes = searched_meshes(constraints, machine);

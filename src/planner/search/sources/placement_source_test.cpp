@@ -158,7 +158,7 @@ TEST(SearchedPlans, DivideTheInputsAsTheFixedDegreesSay) {
     const PlacedGraph placed = placements(graph, candidate.plan);
     for (ValueId input : placed.graph.inputs()) {
       if (placed.graph.type(input).shape.empty()) continue;
-      EXPECT_EQ(to_text(placed.sharded.of(input)).substr(0, 5), "[@dp,") << candidate.name;
+      EXPECT_EQ(to_text(placed.sharded.at(input)).substr(0, 5), "[@dp,") << candidate.name;
     }
   }
 }
@@ -175,8 +175,8 @@ TEST(SearchedPlans, KeepTheMarksOfAPlan) {
   ASSERT_TRUE(searched);
   EXPECT_TRUE(obeys(searched->candidate, constraints));
   const PlacedGraph placed = placements(graph, searched->candidate.plan);
-  EXPECT_EQ(to_text(placed.sharded.of(*find_value(placed, "tokens"))), "[@dp, *]");
-  EXPECT_EQ(to_text(placed.sharded.of(*find_value(placed, "head.weight"))), "[*, @tp]");
+  EXPECT_EQ(to_text(placed.sharded.at(*find_value(placed, "tokens"))), "[@dp, *]");
+  EXPECT_EQ(to_text(placed.sharded.at(*find_value(placed, "head.weight"))), "[*, @tp]");
   // A preset on this mesh has the marks, too, and no other preset is tried.
   for (const EvaluatedCandidate& candidate : result.candidates) {
     if (candidate.candidate.source != Candidate::Source::kPreset) continue;

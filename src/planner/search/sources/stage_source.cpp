@@ -91,7 +91,7 @@ std::vector<Candidate> StageSource::operator()(const PlanRequest& request,
       auto search =
           std::make_unique<MemoryStrategies>(request, constraints, options, std::move(deployment));
       std::vector<PipelineCandidate> found = search->first();
-      if (search_ && least_seconds(found) >= least_seconds(choices)) continue;
+      if (search_ && min_seconds(found) >= min_seconds(choices)) continue;
       search_ = std::move(search);
       choices = std::move(found);
     }

@@ -98,7 +98,7 @@ bool is_cut_after(const std::vector<std::string>& names, const Graph& graph,
     if (!same) continue;  // a pass has made another op of it
     ++found;
     // Of the first micro-batch a rank has its own number.
-    are_placed &= placed.sharded.of(*same).mesh->ranks().front() == mesh.ranks().front();
+    are_placed &= placed.sharded.at(*same).mesh->ranks().front() == mesh.ranks().front();
   }
   return are_placed && 2 * found > position;
 }

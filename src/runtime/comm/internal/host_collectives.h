@@ -17,7 +17,7 @@ namespace tessera {
 /// The bytes that each process gave.
 class GatheredBytes {
  public:
-  std::span<const std::byte> of(int process) const {
+  std::span<const std::byte> at(int process) const {
     return std::span(bytes_).subspan(begins_[process], begins_[process + 1] - begins_[process]);
   }
 

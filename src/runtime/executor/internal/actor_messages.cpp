@@ -11,7 +11,7 @@ void ActorMessages::receive() {
   Message message;
   while (endpoint_.mailbox->take(message)) {
     if (message.to < 0) continue;  // a stream of a device has reached an event
-    tasks_.of(message.to).actor.receive(message);
+    tasks_.at(message.to).actor.receive(message);
     if (recorder_) recorder_->add_arrived(event_of(message, message.to));
   }
 }
@@ -45,7 +45,7 @@ Recorder::Time ActorMessages::record_kernel(const BoundTask& task, const KernelS
 void ActorMessages::send(const Message& message) {
   const int receiver = program_.actors->rank_index_of(message.to);
   if (receiver == rank_index_) {
-    tasks_.of(message.to).actor.receive(message);
+    tasks_.at(message.to).actor.receive(message);
     return;
   }
   if (recorder_) recorder_->add_sent(event_of(message, message.from));
@@ -57,8 +57,8 @@ void ActorMessages::send(const Message& message) {
 
 Recorder::MessageEvent ActorMessages::event_of(const Message& message, ActorId actor) const {
   return {program_.number,
-          &tasks_.of(actor).task,
-          tasks_.of(actor).stream,
+          &tasks_.at(actor).task,
+          tasks_.at(actor).stream,
           &program_.graph->registers,
           program_.actors->register_of(message.reg),
           message,

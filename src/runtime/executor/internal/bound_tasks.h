@@ -21,8 +21,8 @@ class BoundTasks {
 
   BoundTask& operator[](TaskId id) { return tasks_[id]; }
   const BoundTask& operator[](TaskId id) const { return tasks_[id]; }
-  BoundTask& of(ActorId actor) { return tasks_[program_.actors->task_of(actor)]; }
-  const BoundTask& of(ActorId actor) const { return tasks_[program_.actors->task_of(actor)]; }
+  BoundTask& at(ActorId actor) { return tasks_[program_.actors->task_of(actor)]; }
+  const BoundTask& at(ActorId actor) const { return tasks_[program_.actors->task_of(actor)]; }
   auto begin() { return tasks_.begin(); }
   auto end() { return tasks_.end(); }
   auto begin() const { return tasks_.begin(); }
@@ -33,7 +33,7 @@ class BoundTasks {
   bool may_overwrite(const BoundTask& task) const {
     return std::all_of(
         task.overwrites.begin(), task.overwrites.end(), [&](const AntiDependence& it) {
-          return of(it.producer).actor.is_released(it.reg, task.actor.description().id);
+          return at(it.producer).actor.is_released(it.reg, task.actor.description().id);
         });
   }
   /// Have all readers released every slot that this rank has filled?

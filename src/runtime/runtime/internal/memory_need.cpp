@@ -14,15 +14,15 @@ Bytes machine_memory() {
   struct sysinfo machine = {};
   sysinfo(&machine);
   const auto unit = static_cast<int64_t>(machine.mem_unit);
-  int64_t most = (static_cast<int64_t>(machine.totalram + machine.totalswap)) * unit;
+  int64_t largest = (static_cast<int64_t>(machine.totalram + machine.totalswap)) * unit;
   // Of version 2 and of version 1; without a limit the file says "max", has a huge number or is
   // absent.
   for (const char* limit :
        {"/sys/fs/cgroup/memory.max", "/sys/fs/cgroup/memory/memory.limit_in_bytes"}) {
     std::ifstream file(limit);
-    if (int64_t bytes = 0; file >> bytes && bytes > 0) most = std::min(most, bytes);
+    if (int64_t bytes = 0; file >> bytes && bytes > 0) largest = std::min(largest, bytes);
   }
-  return Bytes(most);
+  return Bytes(largest);
 }
 
 void refuse_memory(const MemoryNeed& need) {

@@ -52,7 +52,7 @@ void SharedResults::exchange(std::span<std::byte* const> results, Seconds deadli
   network_.host().all_gather(mine_, gathered_, deadline);
   for (int process = 0; process < network_.size(); ++process) {
     if (process == network_.process()) continue;
-    const std::byte* begin = gathered_.of(process).data();
+    const std::byte* begin = gathered_.at(process).data();
     for (const Part& part : parts_) {
       if (part.process != process) continue;
       part.unpack.run(results[part.result], std::array<const std::byte*, 1>{begin});

@@ -12,12 +12,12 @@
 
 namespace tessera::testing_programs {
 
-struct Way {
+struct ReshardCase {
   std::string mesh, from, to;
 };
 
-inline const std::vector<Way>& ways_between_members() {
-  static const std::vector<Way> all{
+inline const std::vector<ReshardCase>& ways_between_members() {
+  static const std::vector<ReshardCase> all{
       {"dp=4", "f32[8@dp, 3]", "f32[8, 3]"},
       {"dp=4", "f32[3, 8@dp]", "f32[3, 8]"},
       {"dp=4", "f32[5@dp, 2]", "f32[5, 2]"},
@@ -35,15 +35,15 @@ inline const std::vector<Way>& ways_between_members() {
 }
 
 /// Tensors that are exchanged together, each from and to its own placement.
-struct WayTogether {
+struct ReshardPair {
   std::string mesh;
   std::vector<std::pair<std::string, std::string>> parts;
 };
 
 /// Small parts that share a message, parts of several pieces, parts that a rank does not take part
 /// in, of several element types.
-inline const std::vector<WayTogether>& ways_together() {
-  static const std::vector<WayTogether> all{
+inline const std::vector<ReshardPair>& ways_together() {
+  static const std::vector<ReshardPair> all{
       {"dp=4",
        {{"f32[9] {partial sum: dp}", "f32[9]"},
         {"f32[300, 1001] {partial sum: dp}", "f32[300, 1001]"},
@@ -72,7 +72,7 @@ inline const std::vector<WayTogether>& ways_together() {
 
 /// Exchanges x0, x1, ... as the parts of one task, or each by itself. What is partial then is
 /// reduced to be a result.
-inline HandMade exchanging(const WayTogether& way, bool together) {
+inline HandMade exchanging(const ReshardPair& way, bool together) {
   HandMade made(mesh_of(way.mesh));
   std::vector<RegisterIndex> sources, targets;
   std::vector<std::string> types;
@@ -96,7 +96,7 @@ inline HandMade exchanging(const WayTogether& way, bool together) {
 
 /// The bytes of all results of a program of exchanging().
 template <class AnyBench>
-auto all_results(AnyBench& bench, const WayTogether& way) {
+auto all_results(AnyBench& bench, const ReshardPair& way) {
   std::vector<decltype(bytes_of(bench.result("x0")))> results;
   for (size_t i = 0; i < way.parts.size(); ++i)
     results.push_back(bytes_of(bench.result("x" + std::to_string(i))));
@@ -106,8 +106,8 @@ auto all_results(AnyBench& bench, const WayTogether& way) {
 /// The reshards that Reduction::kFast leaves to the transport when each of `members` processes has
 /// a rank, and reshards that only resemble them: uneven parts are possible, but columns are not
 /// dense.
-inline std::vector<Way> ways_of_the_transport(int members) {
-  std::vector<Way> all{
+inline std::vector<ReshardCase> ways_of_the_transport(int members) {
+  std::vector<ReshardCase> all{
       {"dp=4", "f32[9] {partial sum: dp}", "f32[9]"},
       {"dp=4", "f32[300, 1001] {partial sum: dp}", "f32[300, 1001]"},
       {"dp=4", "f32[301, 70] {partial sum: dp}", "f32[301@dp, 70]"},
@@ -121,13 +121,13 @@ inline std::vector<Way> ways_of_the_transport(int members) {
       {"dp=2 tp=2", "f32[50@dp, 6] {partial sum: tp}", "f32[50@dp, 6]"},
       {"dp=2 tp=2", "f32[50@tp, 6] {partial sum: dp}", "f32[50@tp, 6]"},
   };
-  std::erase_if(all, [members](const Way& way) {
+  std::erase_if(all, [members](const ReshardCase& way) {
     return mesh_of(way.mesh)->ranks().size() != static_cast<size_t>(members);
   });
   return all;
 }
 
-inline HandMade resharding(const Way& way) {
+inline HandMade resharding(const ReshardCase& way) {
   HandMade made(mesh_of(way.mesh));
   const RegisterIndex source = feed_anything(made, "x", way.from);
   made.result("x", made.reshard("x", source, way.to));
@@ -136,7 +136,7 @@ inline HandMade resharding(const Way& way) {
 
 /// Compares sums of up to four numbers below 1 that were added in any order: three roundings of at
 /// most 4 x 2^-24 each. Everything else is compared bit for bit.
-inline void expect_same_sums(const Tensor& found, const Tensor& expected, const Way& way) {
+inline void expect_same_sums(const Tensor& found, const Tensor& expected, const ReshardCase& way) {
   if (way.from.find("partial") == std::string::npos) {
     EXPECT_EQ(bytes_of(found), bytes_of(expected));
     return;

@@ -45,16 +45,16 @@ std::vector<std::pair<TaskId, TaskId>> ClassPrograms::issue_edges(
   std::ranges::copy_if(order, std::back_inserter(host),
                        [&](TaskId task) { return stream_of_task(task) == TaskStream::kHost; });
   // The first task of the thread after a position.
-  const auto behind = [&](int place) {
+  const auto after = [&](int place) {
     return std::upper_bound(host.begin(), host.end(), place,
                             [&](int at, TaskId task) { return at < position[task]; });
   };
   std::vector<std::pair<TaskId, TaskId>> edges;
   for (const TaskId exchange : order) {
     if (stream_of_task(exchange) != TaskStream::kPrefetch) continue;
-    const auto next = behind(position[exchange]);
+    const auto next = after(position[exchange]);
     // The last one up to the issue point.
-    const auto issued = std::min(behind(position[graph_.tasks[exchange].issue_after]), next);
+    const auto issued = std::min(after(position[graph_.tasks[exchange].issue_after]), next);
     if (issued != host.begin()) edges.emplace_back(*(issued - 1), exchange);
     if (next != host.end()) edges.emplace_back(exchange, *next);
   }

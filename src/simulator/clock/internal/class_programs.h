@@ -31,12 +31,12 @@ class ClassPrograms {
   ///   prefetches  SimulateOptions::prefetch_exchanges
   ClassPrograms(const TaskGraph& graph, const ClassActors& actors, int classes, bool prefetches);
 
-  const ClassProgram& of(int rank_class) const { return programs_[program_of_[rank_class]]; }
+  const ClassProgram& at(int rank_class) const { return programs_[program_of_[rank_class]]; }
   TaskStream stream_of_task(TaskId task) const;
   /// Whether the class has work for the stream; each has its host.
   bool has_stream(int rank_class, TaskStream stream) const {
     return stream == TaskStream::kHost ||
-           !of(rank_class).streams[static_cast<size_t>(stream)].tasks.empty();
+           !at(rank_class).streams[static_cast<size_t>(stream)].tasks.empty();
   }
 
  private:

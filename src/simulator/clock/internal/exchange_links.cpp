@@ -35,7 +35,7 @@ ExchangeLinks::Lists ExchangeLinks::senders_of(ExchangeClass exchanges, const Me
   for (Rank rank : ranks) {
     lists.first.push_back(static_cast<int>(lists.items.size()));
     if (!receivers.coordinate_of(rank)) continue;
-    for (const RecvElements& recv_region : recv_regions.of(exchanges, rank)) {
+    for (const RecvElements& recv_region : recv_regions.at(exchanges, rank)) {
       const auto found = std::lower_bound(ranks.begin(), ranks.end(), recv_region.sender);
       const int sender = static_cast<int>(found - ranks.begin());
       if (std::find(lists.items.begin() + lists.first.back(), lists.items.end(), sender) ==
@@ -51,7 +51,7 @@ ExchangeLinks::Lists ExchangeLinks::reversed(const Lists& lists) {
   const int ranks = static_cast<int>(lists.first.size()) - 1;
   std::vector<std::vector<int>> from(ranks);
   for (int rank = 0; rank < ranks; ++rank)
-    for (int item : lists.of(rank)) from[item].push_back(rank);
+    for (int item : lists.at(rank)) from[item].push_back(rank);
   Lists made;
   for (const std::vector<int>& list : from) {
     made.first.push_back(static_cast<int>(made.items.size()));

@@ -26,14 +26,14 @@ class ExchangeLinks {
 
   /// From whom a rank receives, itself included, in the order of the first recv region.
   std::span<const int> senders(ExchangeClass exchange, int rank_index) const {
-    return tables_[exchange].senders.of(rank_index);
+    return tables_[exchange].senders.at(rank_index);
   }
   std::span<const int> senders(TaskId task, size_t part, int rank_index) const {
     return senders(class_of(task, part), rank_index);
   }
   /// Who receives from a rank, itself included, in ascending order.
   std::span<const int> receivers(ExchangeClass exchange, int rank_index) const {
-    return tables_[exchange].receivers.of(rank_index);
+    return tables_[exchange].receivers.at(rank_index);
   }
   std::span<const int> receivers(TaskId task, size_t part, int rank_index) const {
     return receivers(class_of(task, part), rank_index);
@@ -46,7 +46,7 @@ class ExchangeLinks {
   struct Lists {
     std::vector<int> first;  // of the list of each rank index; ends with the number of items
     std::vector<int> items;
-    std::span<const int> of(int rank_index) const {
+    std::span<const int> at(int rank_index) const {
       return std::span(items).subspan(first[rank_index], first[rank_index + 1] - first[rank_index]);
     }
   };

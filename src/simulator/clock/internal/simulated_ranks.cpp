@@ -57,7 +57,7 @@ RankFacts facts_of(const TaskGraph& graph, const std::vector<Rank>& ranks, const
       if (!graph.meshes[mesh]->coordinate_of(ranks[i])) continue;
       meshes.push_back(mesh);
       for (TaskId task : asked[mesh]) {
-        list.push_back({task, demands.of(ranks[i], task)});
+        list.push_back({task, demands.demand(ranks[i], task)});
         has_jitter = has_jitter || (demands.jitter && demands.jitter(ranks[i], task) > 0);
       }
     }
@@ -122,7 +122,7 @@ SimulatedRun SimulatedRanks::run() {
 /// The streams of a class that have work. What binds exchanges to their issue points are registers
 /// that only the simulated actors have.
 void SimulatedRanks::add_streams(int rank_class) {
-  const ClassProgram& program = programs_.of(rank_class);
+  const ClassProgram& program = programs_.at(rank_class);
   for (const ClassProgram::Stream& stream : program.streams) {
     if (stream.tasks.empty()) continue;
     std::vector<ActorId>& actors = setting_.streams.emplace_back();

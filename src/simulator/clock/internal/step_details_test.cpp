@@ -123,7 +123,7 @@ TEST(LiveRanges, AndThePathAreFoundWithoutATimelineToo) {
                    without = simulated(graph, 30, {.has_timeline = false});
   EXPECT_EQ(path_of(*graph, with), path_of(*graph, without));
   EXPECT_EQ(live_of(*graph, with), live_of(*graph, without));
-  EXPECT_TRUE(simulate(graph, Demands{.of = [](Rank, TaskId) { return ActDemand{1, {}}; }})
+  EXPECT_TRUE(simulate(graph, Demands{.demand = [](Rank, TaskId) { return ActDemand{1, {}}; }})
                   .critical_path.empty());
 }
 

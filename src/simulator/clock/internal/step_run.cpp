@@ -26,7 +26,7 @@ class ClassLists {
     }
     ends_.push_back(items_.size());
   }
-  std::span<const int> of(size_t list) const {
+  std::span<const int> at(size_t list) const {
     const size_t begin = list == 0 ? 0 : ends_[list - 1];
     return std::span(items_).subspan(begin, ends_[list] - begin);
   }
@@ -47,10 +47,10 @@ class ClassLinks {
       }
   }
   std::span<const int> senders(ExchangeClass exchange, int rank_class) const {
-    return senders_.of(static_cast<size_t>(exchange.value()) * classes_ + rank_class);
+    return senders_.at(static_cast<size_t>(exchange.value()) * classes_ + rank_class);
   }
   std::span<const int> receivers(ExchangeClass exchange, int rank_class) const {
-    return receivers_.of(static_cast<size_t>(exchange.value()) * classes_ + rank_class);
+    return receivers_.at(static_cast<size_t>(exchange.value()) * classes_ + rank_class);
   }
 
  private:
@@ -80,7 +80,7 @@ class ReadParts {
       }
     }
   }
-  int of(RegisterIndex reg, int consumer) const { return parts_[first_[reg] + consumer]; }
+  int at(RegisterIndex reg, int consumer) const { return parts_[first_[reg] + consumer]; }
 
  private:
   IndexedVector<RegisterIndex, int> first_;
@@ -149,7 +149,7 @@ class Step {
     place_.assign(graph_.registers.size(), -1);
     IndexedVector<MeshIndex, int> counts(graph_.meshes.size(), 0);
     for (int rank_class = 0; rank_class < run_.classes.count(); ++rank_class)
-      for (const ClassProgram::Stream& stream : run_.programs.of(rank_class).streams)
+      for (const ClassProgram::Stream& stream : run_.programs.at(rank_class).streams)
         for (const std::vector<RegisterIndex>& list : stream.overwrites)
           for (const RegisterIndex reg : list)
             if (place_[reg.value()] < 0) place_[reg.value()] = counts[producer_mesh(reg)]++;
@@ -173,7 +173,7 @@ class Step {
   }
 
   void count_hazards(int rank_class) {
-    const ClassProgram& program = run_.programs.of(rank_class);
+    const ClassProgram& program = run_.programs.at(rank_class);
     for (const ClassProgram::Stream& stream : program.streams)
       for (const TaskId id : stream.tasks) {
         const Task& task = graph_.tasks[id];
@@ -190,7 +190,7 @@ class Step {
   }
 
   void add_streams(int rank_class) {
-    const ClassProgram& program = run_.programs.of(rank_class);
+    const ClassProgram& program = run_.programs.at(rank_class);
     auto& numbers = stream_of_.emplace_back();
     for (size_t i = 0; i < program.streams.size(); ++i) {
       numbers[i] = static_cast<int>(streams_.size());
@@ -254,7 +254,7 @@ class Step {
     const std::span<const TaskId> readers = graph_.registers[reg].consumers;
     for (int i = 0; i < std::ssize(readers); ++i) {
       if (readers[i] != task) continue;
-      const int part = parts_.of(reg, i);
+      const int part = parts_.at(reg, i);
       if (part < 0) return true;
       const auto senders = links_.senders(run_.links.class_of(task, part), stream.rank_class);
       return std::ranges::count(senders, stream.rank_class) > 0;
@@ -310,7 +310,7 @@ class Step {
     } else {
       for (const RegisterIndex reg : task.inputs) release(rank_class, reg);
     }
-    const auto& edges = run_.programs.of(rank_class).issue_edges;
+    const auto& edges = run_.programs.at(rank_class).issue_edges;
     for (auto edge = std::ranges::lower_bound(edges, std::pair(id, TaskId(0)));
          edge != edges.end() && edge->first == id; ++edge)
       arrive(rank_class, edge->second);
@@ -320,7 +320,7 @@ class Step {
     const std::span<const TaskId> readers = graph_.registers[reg].consumers;
     int count = 0;
     for (int i = 0; i < std::ssize(readers); ++i) {
-      const int part = parts_.of(reg, i);
+      const int part = parts_.at(reg, i);
       if (part < 0) {
         arrive(rank_class, readers[i]);
         ++count;

@@ -63,7 +63,7 @@ TEST(StepRun, SimulatesOneActOfEachTaskWhateverTheSteps) {
   const RegisterIndex x = made.input("x", "f32[64@dp]");
   made.result("y", made.compute("y", {"scalar.mul", {}, {2}, ""}, {x}, "f32[64@dp]"));
   const auto graph = std::make_shared<const TaskGraph>(made.finish());
-  const Demands demands{.of = [&](Rank, TaskId task) {
+  const Demands demands{.demand = [&](Rank, TaskId task) {
     return ActDemand{graph->tasks[task].kind == Task::Kind::kCompute ? 1000 : 0, {}};
   }};
   const Simulation run = without_actors(graph, demands, {.steps = 7});

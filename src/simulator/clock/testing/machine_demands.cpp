@@ -25,7 +25,7 @@ class MachinePrices {
     return list;
   }
 
-  ActDemand of(Rank rank, TaskId id) const {
+  ActDemand demand(Rank rank, TaskId id) const {
     const Task& task = graph_.tasks[id];
     if (task.kind == Task::Kind::kExchange) return exchange(rank, task);
     if (task.kind == Task::Kind::kCopy) return {900, {}};
@@ -78,7 +78,7 @@ class MachinePrices {
 Demands machine_demands(const TaskGraph& graph, const TestMachines& machines) {
   const auto prices = std::make_shared<const MachinePrices>(graph, machines);
   return {.resources = prices->resources(),
-          .of = [prices](Rank rank, TaskId task) { return prices->of(rank, task); },
+          .demand = [prices](Rank rank, TaskId task) { return prices->demand(rank, task); },
           .identical = identical_tasks(graph)};
 }
 

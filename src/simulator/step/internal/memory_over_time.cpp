@@ -157,14 +157,14 @@ class Sweep {
     const auto all = [](const MemoryMoment& moment) { return sum(moment.bytes); };
     memory_.peak = std::ranges::max_element(memory_.moments, {}, all) - memory_.moments.begin();
     const Seconds at = times_[memory_.peak];
-    Bytes most{0};
+    Bytes maximum{0};
     for (const LiveRange& range : ranges_) {
       const Register& reg = graph_.registers[range.reg];
       const Seconds begin = std::max(range.begin, begin_);
       if (begin > at || at >= range.end) continue;
       memory_.largest.push_back({reg.name, kinds_[range.reg], reg.size});
-      if (begin != at || reg.size <= most) continue;
-      most = reg.size;
+      if (begin != at || reg.size <= maximum) continue;
+      maximum = reg.size;
       memory_.filled = reg.name;
     }
     std::ranges::stable_sort(memory_.largest, std::greater(), &PeakRegister::bytes);

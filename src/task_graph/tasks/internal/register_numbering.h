@@ -47,7 +47,7 @@ class RegisterNumbering {
   IndexRange<RegisterIndex> indices() const { return forms_.indices(); }
   bool contains(RegisterIndex reg) const { return forms_.contains(reg); }
   bool contains(RegisterFormIndex form) const { return repeats_.contains(form); }
-  IndexRange<RegisterIndex> of(RegisterFormIndex form) const {
+  IndexRange<RegisterIndex> at(RegisterFormIndex form) const {
     const RegisterIndex first = firsts_[form];
     switch (repeats_[form]) {
       case Repeats::kOnce: return {first, first + 1};

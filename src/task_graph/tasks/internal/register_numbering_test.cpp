@@ -20,7 +20,7 @@ TEST(RegisterNumbering, HasARegisterOfEachMicroBatchAndNoSumInTheFirstOne) {
   EXPECT_EQ(numbering.size(), 1 + 3 + 2 + 3 + 3);
   for (RegisterFormIndex form : {kWeight, kGradient, kSum, kCount, kRows}) {
     int micro_batch = form == kSum ? 1 : 0;
-    for (RegisterIndex reg : numbering.of(form)) {
+    for (RegisterIndex reg : numbering.at(form)) {
       EXPECT_EQ(numbering.form_of(reg), form);
       EXPECT_EQ(numbering.micro_batch_of(reg), micro_batch);
       if (form != kWeight) {

@@ -88,8 +88,8 @@ class RandomProgram {
     std::shuffle(ranks.begin(), ranks.end(), dice_);
     Shape shape{roll(1, std::min(size_.extent, size_.ranks))};
     std::vector<std::string> axes{"x"};
-    if (const int most = size_.ranks / static_cast<int>(shape[0]); most > 1 && roll(0, 1)) {
-      shape.push_back(roll(1, std::min(size_.extent, most)));
+    if (const int largest = size_.ranks / static_cast<int>(shape[0]); largest > 1 && roll(0, 1)) {
+      shape.push_back(roll(1, std::min(size_.extent, largest)));
       axes.push_back("y");
     }
     ranks.resize(element_count(shape));
@@ -148,11 +148,11 @@ class RandomProgram {
   void reshard_together() {
     const size_t a = pick(values_.size()), b = pick(values_.size());
     const auto of = [&](size_t value) -> const DistType& { return values_[value].type; };
-    if (values_[a].reg == values_[b].reg || of(a).attr.mesh != of(b).attr.mesh) return;
-    const DistType to_a = random_type(of(a).type.shape, false);
-    const DistType to_b{of(b).type, random_attr(to_a.attr.mesh, of(b).type.shape.size(), false)};
-    if (classify(to_a.type.shape, of(a).attr, to_a.attr) !=
-        classify(to_b.type.shape, of(b).attr, to_b.attr))
+    if (values_[a].reg == values_[b].reg || at(a).attr.mesh != at(b).attr.mesh) return;
+    const DistType to_a = random_type(at(a).type.shape, false);
+    const DistType to_b{at(b).type, random_attr(to_a.attr.mesh, at(b).type.shape.size(), false)};
+    if (classify(to_a.type.shape, at(a).attr, to_a.attr) !=
+        classify(to_b.type.shape, at(b).attr, to_b.attr))
       return;
     made_->place_on(to_a.attr.mesh);
     const std::vector<RegisterIndex> made =

@@ -64,11 +64,11 @@ bool add_dot(ProgramMaker& maker) {
   if (letters.out.size() > 4 ||
       result_elements(letters, maker.shape(a), maker.shape(b)) > maker.max_elements())
     return false;
-  const double most =
+  const double largest =
       a.bounds.magnitude() * b.bounds.magnitude() * static_cast<double>(letters.summed);
   const std::string spec = letters.a + "," + letters.b + "->" + letters.out;
   return maker.add(
-      maker.make("dot_general", {a, b}, {{"spec", spec}}, {-most, most}, maker.exact()));
+      maker.make("dot_general", {a, b}, {{"spec", spec}}, {-largest, largest}, maker.exact()));
 }
 
 std::vector<int64_t> random_dims(ProgramMaker& maker, int rank, double probability) {
@@ -109,16 +109,16 @@ bool add_extreme(ProgramMaker& maker) {
 bool add_product(ProgramMaker& maker) {
   Known x = maker.any_of_rank(DType::kF32, 1, kMaxRank);
   const std::vector<int64_t> dims{maker.dice().below(maker.shape(x).size())};
-  double most = 1;
+  double largest = 1;
   if (maker.exact()) {
     x = without_gradient(maker, bounded(maker, x, 1));
   } else {
     x = positive(maker, x);
-    most = std::pow(std::max(x.bounds.high, 1 / x.bounds.low), count_over(maker.shape(x), dims));
-    if (most > 1e4) return false;
+    largest = std::pow(std::max(x.bounds.high, 1 / x.bounds.low), count_over(maker.shape(x), dims));
+    if (largest > 1e4) return false;
   }
   return maker.add(maker.make("reduce", {x}, {{"op", std::string("prod")}, {"dims", dims}},
-                              {-most, most}, maker.exact()));
+                              {-largest, largest}, maker.exact()));
 }
 
 bool add_any(ProgramMaker& maker) {
@@ -150,9 +150,9 @@ bool add_scatter_add(ProgramMaker& maker) {
   }
   const int64_t rows = maker.dice().between(1, 7);
   const Known ids = random_ids(maker, rows, ids_shape);
-  const double most = updates.bounds.magnitude() * static_cast<double>(element_count(ids_shape));
-  return maker.add(
-      maker.make("scatter_add", {ids, updates}, {{"rows", rows}}, {-most, most}, maker.exact()));
+  const double largest = updates.bounds.magnitude() * static_cast<double>(element_count(ids_shape));
+  return maker.add(maker.make("scatter_add", {ids, updates}, {{"rows", rows}}, {-largest, largest},
+                              maker.exact()));
 }
 
 bool add_attention(ProgramMaker& maker) {
@@ -165,9 +165,9 @@ bool add_attention(ProgramMaker& maker) {
   const auto result = maker.builder().attention(q.id, k.id, v.id, maker.dice().chance(0.5), 0.5);
   const bool trained = q.trained || k.trained || v.trained;
   // The second result is for the gradient of the first: no gradient may flow through it.
-  const double most =
+  const double largest =
       q.bounds.magnitude() * k.bounds.magnitude() * static_cast<double>(q_shape[3]) + 3;
-  maker.add({maker.builder().stop_gradient(result.log_sum_exp), {-most, most}, false, false});
+  maker.add({maker.builder().stop_gradient(result.log_sum_exp), {-largest, largest}, false, false});
   return maker.add({result.out, v.bounds, false, trained});
 }
 

@@ -143,9 +143,9 @@ Shape shape_of_sum(const Shape& shape) {
 }
 /// Bounds of such a sum for values that a region returns.
 Bounds bounds_of_sum(const Shape& shape) {
-  const double most =
+  const double largest =
       kMaxCarried * kMaxCarried * static_cast<double>(std::max<int64_t>(element_count(shape), 1));
-  return {-most, most};
+  return {-largest, largest};
 }
 
 /// bool[]: is one of the whole numbers above `floor`?

@@ -84,10 +84,11 @@ bool add_scatter_add_along_dim(ProgramMaker& maker) {
   const Shape shape = maker.shape(updates);
   const int64_t dim = maker.dice().below(shape.size()), extent = maker.dice().between(1, 7);
   const Known ids = random_ids(maker, extent, shape);
-  const double most =
+  const double largest =
       updates.bounds.magnitude() * static_cast<double>(shape[static_cast<int>(dim)]);
   return maker.add(maker.make("scatter_add_along_dim", {ids, updates},
-                              {{"dim", dim}, {"extent", extent}}, {-most, most}, maker.exact()));
+                              {{"dim", dim}, {"extent", extent}}, {-largest, largest},
+                              maker.exact()));
 }
 
 /// A table, the number of its dims that indices select, and the shapes of the corresponding ids and
@@ -138,9 +139,9 @@ bool add_scatter_add_nd(ProgramMaker& maker) {
   const Known updates = maker.of_type({DType::kF32, rows.updates});
   const Known ids = random_ids(maker, largest_extent(table), rows.ids);
   const std::vector<int64_t> extents(table.begin(), table.begin() + rows.depth);
-  const double most = updates.bounds.magnitude() * static_cast<double>(element_count(rows.ids));
-  return maker.add(maker.make("scatter_add_nd", {ids, updates}, {{"rows", extents}}, {-most, most},
-                              maker.exact()));
+  const double largest = updates.bounds.magnitude() * static_cast<double>(element_count(rows.ids));
+  return maker.add(maker.make("scatter_add_nd", {ids, updates}, {{"rows", extents}},
+                              {-largest, largest}, maker.exact()));
 }
 
 /// The operand of an order: whole numbers, which rounding cannot exchange, and through which no
@@ -200,13 +201,13 @@ bool add_trained_order(ProgramMaker& maker) {
 bool add_cumsum(ProgramMaker& maker) {
   const Known x = maker.any_of_rank(maker.dice().chance(0.8) ? DType::kF32 : DType::kI32, 1, 4);
   const int64_t dim = maker.dice().below(maker.shape(x).size());
-  const double most =
+  const double largest =
       x.bounds.magnitude() * static_cast<double>(maker.shape(x)[static_cast<int>(dim)]);
   const bool whole = x.whole && (maker.exact() || maker.type(x).dtype == DType::kI32);
   const bool exclusive = maker.dice().chance(0.4), reverse = maker.dice().chance(0.4);
   return maker.add(maker.make("cumsum", {x},
                               {{"dim", dim}, {"exclusive", exclusive}, {"reverse", reverse}},
-                              {-most, most}, whole));
+                              {-largest, largest}, whole));
 }
 
 bool add_reverse(ProgramMaker& maker) {
@@ -229,15 +230,18 @@ bool add_grouped(ProgramMaker& maker) {
   if (maker.dice().chance(0.4)) {
     if (groups * shape[1] * columns > maker.max_elements()) return false;
     const Known y = maker.of_type({DType::kF32, {shape[0], columns}});
-    const double most = x.bounds.magnitude() * y.bounds.magnitude() * static_cast<double>(shape[0]);
-    return maker.add(maker.make("grouped_outer", {x, y, sizes}, {}, {-most, most}, maker.exact()));
+    const double largest =
+        x.bounds.magnitude() * y.bounds.magnitude() * static_cast<double>(shape[0]);
+    return maker.add(
+        maker.make("grouped_outer", {x, y, sizes}, {}, {-largest, largest}, maker.exact()));
   }
   const bool transposed = maker.dice().chance(0.5);
   const Known w = maker.of_type({DType::kF32, transposed ? Shape{groups, columns, shape[1]}
                                                          : Shape{groups, shape[1], columns}});
-  const double most = x.bounds.magnitude() * w.bounds.magnitude() * static_cast<double>(shape[1]);
+  const double largest =
+      x.bounds.magnitude() * w.bounds.magnitude() * static_cast<double>(shape[1]);
   return maker.add(maker.make("grouped_matmul", {x, w, sizes}, {{"transposed", transposed}},
-                              {-most, most}, maker.exact()));
+                              {-largest, largest}, maker.exact()));
 }
 
 constexpr OpGenerator kDynamicOps[] = {{"dynamic_slice", 2, add_dynamic_slice},

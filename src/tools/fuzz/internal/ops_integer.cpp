@@ -12,9 +12,9 @@ bool add_integers(ProgramMaker& maker) {
       maker.dice().pick(std::vector<std::string_view>{"add", "sub", "mul", "max", "min"});
   const Known a = maker.any(DType::kI32);
   const Known b = maker.of_type(maker.type(a));
-  const double most =
+  const double largest =
       a.bounds.magnitude() + b.bounds.magnitude() + a.bounds.magnitude() * b.bounds.magnitude();
-  return maker.add(maker.make(kind, {a, b}, {}, {-most, most}, true));
+  return maker.add(maker.make(kind, {a, b}, {}, {-largest, largest}, true));
 }
 
 /// Divisors of both signs, and 0.
@@ -22,16 +22,16 @@ bool add_division(ProgramMaker& maker) {
   const auto kind = maker.dice().pick(std::vector<std::string_view>{"floordiv", "mod"});
   const Known a = maker.any(DType::kI32);
   const Known b = maker.of_type(maker.type(a));
-  const double most = std::max(a.bounds.magnitude(), b.bounds.magnitude()) + 1;
-  return maker.add(maker.make(kind, {a, b}, {}, {-most, most}, true, false));
+  const double largest = std::max(a.bounds.magnitude(), b.bounds.magnitude()) + 1;
+  return maker.add(maker.make(kind, {a, b}, {}, {-largest, largest}, true, false));
 }
 
 bool add_integer(ProgramMaker& maker) {
   const auto kind =
       maker.dice().pick(std::vector<std::string_view>{"neg", "abs", "square", "sign", "not"});
   const Known x = maker.any(DType::kI32);
-  const double most = x.bounds.magnitude() * std::max(x.bounds.magnitude(), 1.0) + 1;
-  return maker.add(maker.make(kind, {x}, {}, {-most, most}, true, false));
+  const double largest = x.bounds.magnitude() * std::max(x.bounds.magnitude(), 1.0) + 1;
+  return maker.add(maker.make(kind, {x}, {}, {-largest, largest}, true, false));
 }
 
 /// The bits of numbers up to 2^n are within -2^n to 2^n.
@@ -43,8 +43,8 @@ bool add_bits(ProgramMaker& maker) {
   const auto kind = maker.dice().pick(std::vector<std::string_view>{"and", "or", "xor"});
   const Known a = maker.any(DType::kI32);
   const Known b = maker.of_type(maker.type(a));
-  const double most = up_to_power_of_two(std::max(a.bounds.magnitude(), b.bounds.magnitude()));
-  return maker.add(maker.make(kind, {a, b}, {}, {-most, most}, true, false));
+  const double largest = up_to_power_of_two(std::max(a.bounds.magnitude(), b.bounds.magnitude()));
+  return maker.add(maker.make(kind, {a, b}, {}, {-largest, largest}, true, false));
 }
 
 /// Shifts by up to 3 bits, or by more bits than an i32 has.
@@ -54,8 +54,8 @@ bool add_shift(ProgramMaker& maker) {
   const Known three{maker.builder().constant(maker.type(a), 3), {3, 3}, true, false};
   const Known places =
       maker.make("min", {maker.of_type(maker.type(a)), three}, {}, {-64, 3}, true, false);
-  const double most = 8 * a.bounds.magnitude() + 1;
-  return maker.add(maker.make(kind, {a, places}, {}, {-most, most}, true, false));
+  const double largest = 8 * a.bounds.magnitude() + 1;
+  return maker.add(maker.make(kind, {a, places}, {}, {-largest, largest}, true, false));
 }
 
 bool add_logic(ProgramMaker& maker) {

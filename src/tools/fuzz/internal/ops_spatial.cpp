@@ -31,8 +31,8 @@ Slide random_slide(ProgramMaker& maker, const Integers& space, bool dense) {
   for (int64_t in : space) {
     const int64_t window = maker.dice().between(1, 3),
                   dilation = dense || maker.dice().chance(0.7) ? 1 : 2;
-    const int64_t most = dense ? window - 1 : 2, reach = (window - 1) * dilation + 1;
-    const int64_t low = maker.dice().between(0, most), high = maker.dice().between(0, most);
+    const int64_t largest = dense ? window - 1 : 2, reach = (window - 1) * dilation + 1;
+    const int64_t low = maker.dice().between(0, largest), high = maker.dice().between(0, largest);
     // A window that does not fit is replaced by a window of one element.
     const bool fits = in + low + high >= reach;
     slide.window.push_back(fits ? window : 1);
@@ -103,10 +103,10 @@ bool add_convolution(ProgramMaker& maker) {
   if (!is_small(maker, with_space(shape[0], out, slide.out)) || !is_small(maker, w_shape))
     return false;
   const Known w = weight_of(maker, w_shape);
-  const double most =
+  const double largest =
       x->bounds.magnitude() * w.bounds.magnitude() * static_cast<double>(in) * slide.size();
-  return maker.add(maker.make("convolution", {*x, w}, attributes_of(slide, groups), {-most, most},
-                              maker.exact()));
+  return maker.add(maker.make("convolution", {*x, w}, attributes_of(slide, groups),
+                              {-largest, largest}, maker.exact()));
 }
 
 /// A gradient of convolution used as a forward op: a transposed convolution.
@@ -129,10 +129,10 @@ bool add_transposed(ProgramMaker& maker) {
   const Known w = weight_of(maker, w_shape);
   Attributes attributes = attributes_of(slide, groups);
   attributes.set("extents", slide.in);
-  const double most = y->bounds.magnitude() * w.bounds.magnitude() *
-                      static_cast<double>(shape[1] / groups) * slide.size();
-  return maker.add(
-      maker.make("convolution_grad_input", {*y, w}, attributes, {-most, most}, maker.exact()));
+  const double largest = y->bounds.magnitude() * w.bounds.magnitude() *
+                         static_cast<double>(shape[1] / groups) * slide.size();
+  return maker.add(maker.make("convolution_grad_input", {*y, w}, attributes, {-largest, largest},
+                              maker.exact()));
 }
 
 /// A gradient of convolution used as a forward op: the correlation of two images.
@@ -149,10 +149,10 @@ bool add_correlation(ProgramMaker& maker) {
   const Known y = maker.of_type({DType::kF32, y_shape});
   Attributes attributes = attributes_of(slide, groups);
   attributes.set("window", slide.window);
-  const double most =
+  const double largest =
       x->bounds.magnitude() * y.bounds.magnitude() * static_cast<double>(shape[0]) * slide.places();
-  return maker.add(
-      maker.make("convolution_grad_weight", {*x, y}, attributes, {-most, most}, maker.exact()));
+  return maker.add(maker.make("convolution_grad_weight", {*x, y}, attributes, {-largest, largest},
+                              maker.exact()));
 }
 
 Attributes pooling_of(const Slide& slide) {

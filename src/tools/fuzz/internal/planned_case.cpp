@@ -49,12 +49,12 @@ void check_excluded(const PlanSearchResult& result, const PlanSearchResult& all)
          "what is excluded does not decide whether a plan fits");
   if (!result.best) return;
   const EvaluatedCandidate &found = result.candidates[*result.best],
-                           &least = all.candidates[*all.best];
+                           &smallest = all.candidates[*all.best];
   const Seconds step = found.step();
-  ensure(
-      step <= least.step(),
-      fmt::format("the best plan '{}' takes {} s, and of all candidates '{}' takes least, {} s",
-                  found.candidate.name, step.value(), least.candidate.name, least.step().value()));
+  ensure(step <= smallest.step(),
+         fmt::format("the best plan '{}' takes {} s, and of all candidates '{}' takes least, {} s",
+                     found.candidate.name, step.value(), smallest.candidate.name,
+                     smallest.step().value()));
   for (const ExcludedCandidate& excluded : result.excluded)
     for (const EvaluatedCandidate& candidate : all.candidates)
       ensure(candidate.candidate.name != excluded.name || excluded.bound <= candidate.step(),

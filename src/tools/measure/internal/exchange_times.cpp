@@ -9,9 +9,9 @@
 namespace tessera {
 namespace {
 
-double least_step_of(const TaskGraph& tasks, int64_t elements, std::vector<Rank> ranks = {0, 1}) {
+double min_step_of(const TaskGraph& tasks, int64_t elements, std::vector<Rank> ranks = {0, 1}) {
   Runtime runtime(std::move(ranks));
-  return least_step(runtime, tasks, elements, elements > 1 << 16 ? 20 : 200);
+  return min_step(runtime, tasks, elements, elements > 1 << 16 ? 20 : 200);
 }
 
 /// A chain of n kernels of a few elements, on one rank.
@@ -30,7 +30,7 @@ TaskGraph chain(int kernels) {
 
 Seconds dispatch_time() {
   constexpr int kFew = 100, kMany = 1100;
-  const double more = least_step_of(chain(kMany), 16, {0}) - least_step_of(chain(kFew), 16, {0});
+  const double more = min_step_of(chain(kMany), 16, {0}) - min_step_of(chain(kFew), 16, {0});
   return Seconds(std::max(0.0, more / (kMany - kFew) - scaling_time(16).value()));
 }
 
@@ -38,7 +38,7 @@ std::vector<MeasuredTime> measure_exchanges() {
   std::vector<MeasuredTime> times;
   for (int64_t elements = 1 << 8; elements <= 1 << 21; elements *= 8) {
     const GatherChain chain{elements};
-    const double step = least_step_of(gather_chain(chain), elements);
+    const double step = min_step_of(gather_chain(chain), elements);
     // The feed and the fetch copy the tensor, too.
     const double kernels =
         chain.exchanges * kernels_of_exchange(chain).value() + 2 * scaling_time(elements).value();

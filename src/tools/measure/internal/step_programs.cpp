@@ -29,7 +29,7 @@ TaskGraph gather_chain(const GatherChain& chain) {
   return compile(graph, mesh, marks).tasks;
 }
 
-double least_step(Runtime& runtime, const TaskGraph& tasks, int64_t elements, int steps) {
+double min_step(Runtime& runtime, const TaskGraph& tasks, int64_t elements, int steps) {
   LoadedProgram& program = runtime.load(std::make_shared<const TaskGraph>(tasks));
   const Tensor x({DType::kF32, {elements}});
   TensorMap results;

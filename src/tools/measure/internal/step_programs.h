@@ -20,7 +20,7 @@ TaskGraph gather_chain(const GatherChain& chain);
 
 /// The shortest step of several. Of several processes all call it, and each has its own time.
 ///   elements  of the input "x" of the program
-double least_step(Runtime& runtime, const TaskGraph& tasks, int64_t elements, int steps);
+double min_step(Runtime& runtime, const TaskGraph& tasks, int64_t elements, int steps);
 
 /// The time of the kernels of a chain beside its exchanges: of those that divide and gather, for
 /// each exchange.

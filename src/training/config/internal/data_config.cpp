@@ -20,7 +20,7 @@ struct DataKey {
                std::vector<std::string> DataConfig::*>
       member;
   std::vector<std::string_view> kinds;
-  double least = 0, most = 0;
+  double smallest = 0, largest = 0;
   std::vector<std::string> choices = {};  // of a text; empty: any
 };
 
@@ -53,10 +53,10 @@ bool reads(const DataConfig& data, const DataKey& key) {
 
 void read(ConfigTable& table, const DataKey& key, DataConfig& data) {
   if (const auto* whole = std::get_if<int64_t DataConfig::*>(&key.member))
-    data.** whole = table.integer(key.name, data.**whole, static_cast<int64_t>(key.least),
-                                  static_cast<int64_t>(key.most));
+    data.** whole = table.integer(key.name, data.**whole, static_cast<int64_t>(key.smallest),
+                                  static_cast<int64_t>(key.largest));
   else if (const auto* number = std::get_if<double DataConfig::*>(&key.member))
-    data.** number = table.number(key.name, data.**number, key.least, key.most);
+    data.** number = table.number(key.name, data.**number, key.smallest, key.largest);
   else if (const auto* text = std::get_if<std::string DataConfig::*>(&key.member))
     data.** text = key.choices.empty() ? table.text(key.name, data.**text)
                                        : table.choice(key.name, data.**text, key.choices);

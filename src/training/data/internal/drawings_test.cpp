@@ -22,10 +22,10 @@ TEST(DrawnDigits, AreWholeDigitsOnBlack) {
   for (int64_t i = 0; i < 200; ++i) {
     const Batch batch = one(digits, i);
     const auto pixels = batch.at("images").values<float>();
-    const auto [least, most] = std::minmax_element(pixels.begin(), pixels.end());
-    EXPECT_EQ(*least, 0);
-    EXPECT_GT(*most, 0.3);
-    EXPECT_LE(*most, 1);
+    const auto [smallest, largest] = std::minmax_element(pixels.begin(), pixels.end());
+    EXPECT_EQ(*smallest, 0);
+    EXPECT_GT(*largest, 0.3);
+    EXPECT_LE(*largest, 1);
     seen.insert(batch.at("labels").values<int32_t>()[0]);
   }
   EXPECT_EQ(seen.size(), 10);

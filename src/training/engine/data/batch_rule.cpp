@@ -46,8 +46,8 @@ std::vector<int64_t> weights_of_samples(const DistAttr& attr) {
     weights = std::move(product);
   }
   if (are_equal) return {};
-  const double most = *std::max_element(weights.begin(), weights.end());
-  const double scale = std::min(1.0, static_cast<double>(kMaxPartWeight) / most);
+  const double largest = *std::max_element(weights.begin(), weights.end());
+  const double scale = std::min(1.0, static_cast<double>(kMaxPartWeight) / largest);
   std::vector<int64_t> result;
   for (double weight : weights)
     result.push_back(std::max<int64_t>(1, static_cast<int64_t>(weight * scale)));
@@ -57,11 +57,11 @@ std::vector<int64_t> weights_of_samples(const DistAttr& attr) {
 }  // namespace
 
 std::vector<int64_t> data_parallel_weights(const ShardedGraph& sharded, const Graph& graph) {
-  return weights_of_samples(sharded.of(samples_input(graph)));
+  return weights_of_samples(sharded.at(samples_input(graph)));
 }
 
 int64_t data_parallel_parts(const ShardedGraph& sharded, const Graph& graph) {
-  return parts_of_samples(sharded.of(samples_input(graph)));
+  return parts_of_samples(sharded.at(samples_input(graph)));
 }
 
 int64_t data_parallel_ranks(const Network& network, const TrainConfig& train, const Plan& plan) {

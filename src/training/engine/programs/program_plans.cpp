@@ -134,7 +134,7 @@ Plan with_other_programs(const Network& network, const TrainingSettings& setting
   Plan by_marks = plan;
   by_marks.shardings.reset();
   const auto keep = [&](ValueId value) {
-    DistAttr attr = placed.sharded.of(value);
+    DistAttr attr = placed.sharded.at(value);
     if (plan.micro_batches > 1) {  // propagation adds them, where a program has them
       const int stage = placed.sharded.stages.values[value.index];
       attr = micro_batch_placement(attr, plan.placed()[stage].mesh).attr;

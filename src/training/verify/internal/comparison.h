@@ -55,13 +55,13 @@ class ElementComparison {
   /// The largest error counts only if all are equal enough: it is that up to the first difference.
   bool are_equal_enough(size_t begin, size_t count, const double* values) {
     bool are_equal = true;
-    const double most = largest_of(count, 0, [&](size_t i) {
+    const double largest = largest_of(count, 0, [&](size_t i) {
       const double wanted = serial(begin + i);
       const double error = values[i] == wanted ? 0 : std::abs(values[i] - wanted);
       are_equal &= error <= tolerance_;
       return error;
     });
-    if (are_equal && tolerance_ > 0) max_error_ = std::max(max_error_, most / tolerance_);
+    if (are_equal && tolerance_ > 0) max_error_ = std::max(max_error_, largest / tolerance_);
     return are_equal;
   }
 

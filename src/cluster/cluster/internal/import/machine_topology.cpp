@@ -44,13 +44,13 @@ const DeviceLinks* links_of(std::string_view preset) {
 
 /// The most NVLinks of one device to others.
 int max_links(const MachineTopology& topology) {
-  int most = 0;
+  int largest = 0;
   for (int a = 0; a < topology.devices; ++a) {
     int links = 0;
     for (int b = 0; b < topology.devices; ++b) links += topology.links(a, b);
-    most = std::max(most, links);
+    largest = std::max(largest, links);
   }
-  return most;
+  return largest;
 }
 
 int links_of_first_pair(const MachineTopology& topology) {
@@ -142,12 +142,12 @@ MachineGroup machine_of(const MachineTopology& topology, const std::string& devi
   const DeviceLinks& links = known ? *known : kUnknownLinks;
   MachineGroup machine{{}, device, topology.devices, 0, {}, {}};
   const int to_switch = links_to_switch(topology, known ? known->nvlinks : 18);
-  const int most = to_switch > 0 ? to_switch : max_links(topology);
-  if (known && most > known->nvlinks)
-    throw UserError(topology.source + ": a GPU has " + counted(most, "NVLink"),
+  const int largest = to_switch > 0 ? to_switch : max_links(topology);
+  if (known && largest > known->nvlinks)
+    throw UserError(topology.source + ": a GPU has " + counted(largest, "NVLink"),
                     "a device of the type '" + device + "' has " + std::to_string(known->nvlinks),
                     "name the device of the machine", ExitCode::kBadConfig);
-  if (most > 0)
+  if (largest > 0)
     assumed.push_back(fmt::format("{}: an NVLink has {:g} GB/s in one direction{}", topology.source,
                                   links.nvlink_gb_per_second,
                                   known ? ", as in data sheets of " + device : ""));

@@ -32,7 +32,7 @@ LiveRanges find_live_ranges(const Program& program, const InstanceUses& uses) {
                   IndexedVector<RegisterIndex, bool>(count, false),
                   IndexedVector<RegisterIndex, bool>(count, false)};
   for (const ProgramInput& input : program.inputs)
-    for (RegisterIndex reg : registers.of(input.value))
+    for (RegisterIndex reg : registers.at(input.value))
       live.begin[reg] = live.end[reg] = program.registers[input.value].micro_batch.index < 0
                                             ? 0
                                             : feed_position(uses, reg).value() + 1;
@@ -130,7 +130,7 @@ ArenaContents contents_of_arenas(const Program& program, const InstanceUses& use
     }
   };
   for (const ProgramInput& input : program.inputs)
-    for (RegisterIndex reg : registers.of(input.value)) add(reg, {});
+    for (RegisterIndex reg : registers.at(input.value)) add(reg, {});
   for (Time time : uses.order().indices()) {
     RegisterIndex reused = reusable_operand(program, uses, live, time);
     const InstructionInstance& instance = uses.order()[time];

@@ -10,7 +10,7 @@ namespace {
 
 /// Where an instance goes: after another one, and at which position of the bucket there.
 struct NewPosition {
-  Time behind;
+  Time after;
   int position = 0;  // 0: the instance stays
 
   auto operator<=>(const NewPosition&) const = default;

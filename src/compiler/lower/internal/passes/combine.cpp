@@ -110,7 +110,7 @@ class Combiner {
 
   /// Does an instruction of the step read it? None does a result such as the loss.
   bool is_read(RegisterFormIndex target) const {
-    for (RegisterIndex instance : uses_.registers().of(target))
+    for (RegisterIndex instance : uses_.registers().at(target))
       if (!uses_.readers(instance).empty()) return true;
     return false;
   }
@@ -208,7 +208,7 @@ class Combiner {
     if (target.storage == Register::Storage::kArena) {
       LiveBytes& live = live_[target.mesh];
       live.add(seed, time, target.size);
-      if (live.most(seed, time) > live.least_peak() && !frees_enough(time, seed)) {
+      if (live.largest(seed, time) > live.min_peak() && !frees_enough(time, seed)) {
         live.remove(seed, time, target.size);
         return false;
       }
@@ -236,7 +236,7 @@ class Combiner {
     LiveBytes& live = live_[target.mesh];
     const Time end = end_of_source(time, seed);
     live.remove(end, time + 1, source.size);
-    const bool is_enough = live.most(seed, time) <= live.least_peak();
+    const bool is_enough = live.largest(seed, time) <= live.min_peak();
     live.add(end, time + 1, source.size);
     return is_enough;
   }

@@ -133,16 +133,16 @@ class HaloChoice {
   const OpView& view_of(OpId op) const { return views_[op.index]; }
   const ShardingRule& rule_of(OpId op) const { return sharded_.rules[op.index]; }
   DistAttr input_of(OpId op, int index) const {
-    return input_attr(view_of(op), rule_of(op), sharded_.of(op), index);
+    return input_attr(view_of(op), rule_of(op), sharded_.at(op), index);
   }
 
   /// As it is made; inputs and variables have their canonical placement.
   DistAttr made(ValueId value) const {
     const OpId producer = graph_.value(value).producer;
-    if (producer.index < 0) return sharded_.of(value);
+    if (producer.index < 0) return sharded_.at(value);
     const auto& outputs = graph_.op(producer).outputs;
     const auto index = std::find(outputs.begin(), outputs.end(), value) - outputs.begin();
-    return output_attr(view_of(producer), rule_of(producer), sharded_.of(producer),
+    return output_attr(view_of(producer), rule_of(producer), sharded_.at(producer),
                        static_cast<int>(index));
   }
 
@@ -192,7 +192,7 @@ class HaloChoice {
   /// there is no such.
   std::optional<OpSharding> that_makes(OpId op, int output, const DistAttr& target) const {
     const ShardingRule& rule = rule_of(op);
-    OpSharding sharding = sharded_.of(op);
+    OpSharding sharding = sharded_.at(op);
     const DistAttr plain = output_attr(view_of(op), rule, sharding, output);
     if (plain.mesh != target.mesh || !plain.partial.empty() || !target.partial.empty())
       return std::nullopt;
@@ -286,7 +286,7 @@ class HaloChoice {
 
   double work_time(OpId op) const {
     const OpView& op_view = view_of(op);
-    const OpSharding& sharding = sharded_.of(op);
+    const OpSharding& sharding = sharded_.at(op);
     std::vector<TensorType> inputs, outputs;
     for (size_t i = 0; i < op_view.inputs.size(); ++i)
       inputs.push_back(largest(op_view.inputs[i], input_of(op, static_cast<int>(i))));

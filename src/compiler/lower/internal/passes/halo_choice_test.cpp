@@ -178,7 +178,7 @@ TEST(Halos, TheReasonSaysWhichFormWasTaken) {
   const auto reason = [&](const CostModel& cost) {
     const Compiled made = halo_choice_compiled(graph, "h=2", cost);
     const ValueId y1 = *made.graph.find_value("y1");
-    return to_text(made.graph.type(y1), made.sharded.of(y1)) + ": " +
+    return to_text(made.graph.type(y1), made.sharded.at(y1)) + ": " +
            made.sharded.value_reasons[y1.index];
   };
   EXPECT_EQ(
@@ -212,7 +212,7 @@ TEST(Halos, WhatAnotherReaderWantsWholeIsExchanged) {
   const Compiled made =
       halo_choice_compiled(graph, "h=2", HaloForm::kRecompute,
                            {shard_tensor("x", "P(\"h\")"), shard_op("all", "[P()]")});
-  EXPECT_FALSE(made.sharded.of(*made.graph.find_value("t")).has_windows());
+  EXPECT_FALSE(made.sharded.at(*made.graph.find_value("t")).has_windows());
 }
 
 TEST(Halos, AReaderThatWantsThePlainPartTakesItFromTheWiderOne) {

@@ -17,11 +17,11 @@ namespace {
 bool is_read_in_each(const Program& program, const ProgramUses& uses, RegisterFormIndex value,
                      InstructionIndex writer) {
   const std::vector<RolledForm::LoweredOp>& ops = program.rolled->ops;
-  const auto behind = std::upper_bound(ops.begin(), ops.end(), writer,
-                                       [](InstructionIndex instruction, const auto& op) {
-                                         return instruction < op.first_instruction;
-                                       });
-  const InstructionIndex first = std::prev(behind)->first_instruction;
+  const auto after = std::upper_bound(ops.begin(), ops.end(), writer,
+                                      [](InstructionIndex instruction, const auto& op) {
+                                        return instruction < op.first_instruction;
+                                      });
+  const InstructionIndex first = std::prev(after)->first_instruction;
   const auto readers = uses.readers(value);
   return std::any_of(readers.begin(), readers.end(), [&](InstructionIndex reader) {
     return reader >= first && reader <= writer && program.instructions[reader].micro_batch >= 0;

@@ -75,7 +75,7 @@ class WorkEstimate {
     }
   }
 
-  double of(const Instruction& instruction) const {
+  double seconds(const Instruction& instruction) const {
     const KernelForm* kernel = instruction.kernel();
     const auto found = kernel && kernel->purpose == KernelPurpose::kOp
                            ? by_op_.find(kernel->op.pattern())
@@ -177,7 +177,7 @@ std::optional<PipelineOrder> order_instructions(Program& program, const Graph& g
   const WorkEstimate estimate(program, graph, options);
   IndexedVector<InstructionIndex, double> times;
   for (const Instruction& instruction : program.instructions)
-    times.push_back(estimate.of(instruction));
+    times.push_back(estimate.seconds(instruction));
   std::vector<PipelineStep> work;
   work.reserve(uses.order().size());
   for (Time time : uses.order().indices()) {

@@ -133,7 +133,7 @@ class PrefetchScheduler {
       const auto has_room = [&](Time t) {
         return has_capacity(on_mesh[t], bytes) &&
                (parts == 1 ||
-                alive.most(alive.moment_at(t), t + 1) + bytes.value() <= alive.least_peak());
+                alive.largest(alive.moment_at(t), t + 1) + bytes.value() <= alive.min_peak());
       };
       Time earliest(0);
       for (RegisterFormIndex source : exchange.sources)

@@ -121,14 +121,14 @@ class SumChains {
     const auto index = std::find(outputs.begin(), outputs.end(), value) - outputs.begin();
     const DistAttr made =
         output_attr(view(graph_, graph_.op(producer)), sharded_.rules[producer.index],
-                    sharded_.of(producer), static_cast<int>(index));
+                    sharded_.at(producer), static_cast<int>(index));
     return std::find(made.partial.begin(), made.partial.end(), PartialAxis{axis, ReduceOp::kSum}) !=
            made.partial.end();
   }
 
   std::string reduce_once(OpId last) {
     const SumChain chain = chain_of(last);
-    const Mesh& mesh = *sharded_.of(last).mesh;
+    const Mesh& mesh = *sharded_.at(last).mesh;
     std::string text;
     for (int axis = 0; axis < mesh.axis_count(); ++axis) {
       if (is_time(mesh, axis)) continue;

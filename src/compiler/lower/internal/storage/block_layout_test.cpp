@@ -94,11 +94,11 @@ TEST(Layout, IsTheLeastOneOfFewBlocks) {
   for (unsigned seed = 0; seed < 500; ++seed) {
     const int count = 2 + static_cast<int>(seed % 6);
     const LiveBlocks blocks = random_blocks({count, 6, 6, 20}, seed);
-    const int64_t least = least_size(blocks);
+    const int64_t smallest = min_size(blocks);
     const BlockLayout layout = layout_of(blocks);
     EXPECT_EQ(offence_of(blocks, layout), "") << "seed " << seed;
-    EXPECT_EQ(layout.size, least) << "seed " << seed;
-    first_fit_is_larger += first_fit_by_size(blocks).size > least ? 1 : 0;
+    EXPECT_EQ(layout.size, smallest) << "seed " << seed;
+    first_fit_is_larger += first_fit_by_size(blocks).size > smallest ? 1 : 0;
   }
   EXPECT_GT(first_fit_is_larger, 10);  // so the cases are not trivial
 }

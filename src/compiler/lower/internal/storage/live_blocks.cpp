@@ -21,9 +21,9 @@ int64_t live_bound(const LiveBlocks& blocks) {
     change[block.begin] += block.bytes;
     change[block.end + 1] -= block.bytes;
   }
-  int64_t alive = 0, most = 0;
-  for (int64_t c : change) most = std::max(most, alive += c);
-  return most;
+  int64_t alive = 0, largest = 0;
+  for (int64_t c : change) largest = std::max(largest, alive += c);
+  return largest;
 }
 
 LiveBlocks in_sections(LiveBlocks blocks) {

@@ -24,8 +24,8 @@ Skyline::Piece Skyline::lowest() {
 void Skyline::raise_lowest() {
   Piece piece = lowest();
   remove(piece);
-  const int64_t before = height_before(piece.begin), behind = height_from(piece.end + 1);
-  piece.height = before == kNone ? behind : behind == kNone ? before : std::min(before, behind);
+  const int64_t before = height_before(piece.begin), after = height_from(piece.end + 1);
+  piece.height = before == kNone ? after : after == kNone ? before : std::min(before, after);
   add(piece);
 }
 

@@ -60,7 +60,7 @@ UnplacedBlocks::Node UnplacedBlocks::node_of_leaf(int leaf) const {
   for (int i = first_slot_[leaf]; i < first_slot_[leaf + 1]; ++i) {
     const Slot& slot = slots_[i];
     if (slot.rank == kTaken) continue;
-    node.least_rank = std::min(node.least_rank, slot.rank);
+    node.min_rank = std::min(node.min_rank, slot.rank);
     node.last_begin = std::max(node.last_begin, slot.begin);
     node.first_end = std::min(node.first_end, slot.end);
   }
@@ -69,7 +69,7 @@ UnplacedBlocks::Node UnplacedBlocks::node_of_leaf(int leaf) const {
 
 UnplacedBlocks::Node UnplacedBlocks::node_above(int node) const {
   const Node &a = nodes_[2 * node], &b = nodes_[2 * node + 1];
-  return {std::min(a.least_rank, b.least_rank), std::max(a.last_begin, b.last_begin),
+  return {std::min(a.min_rank, b.min_rank), std::max(a.last_begin, b.last_begin),
           std::min(a.first_end, b.first_end)};
 }
 
@@ -77,12 +77,12 @@ UnplacedBlocks::Node UnplacedBlocks::node_above(int node) const {
 /// `best`.
 void UnplacedBlocks::find(int node, int begin, int end, Slot*& best) {
   const Node& here = nodes_[node];
-  if (here.least_rank >= (best ? best->rank : kTaken) || here.last_begin < begin ||
+  if (here.min_rank >= (best ? best->rank : kTaken) || here.last_begin < begin ||
       here.first_end > end)
     return;
   ++visits_;
   if (node < leaves_) {
-    const bool right_first = nodes_[2 * node + 1].least_rank < nodes_[2 * node].least_rank;
+    const bool right_first = nodes_[2 * node + 1].min_rank < nodes_[2 * node].min_rank;
     find(2 * node + (right_first ? 1 : 0), begin, end, best);
     find(2 * node + (right_first ? 0 : 1), begin, end, best);
     return;

@@ -41,7 +41,7 @@ class UnplacedBlocks {
   };
   /// Of the blocks below it that wait.
   struct Node {
-    int least_rank = kTaken;
+    int min_rank = kTaken;
     int last_begin = -1;
     int first_end = kTaken;
   };

@@ -79,9 +79,9 @@ BlockLayout first_fit_by_size(const LiveBlocks& blocks) {
 
 // In the order of the offsets of a least layout, each block on top of those before it that live
 // with it is not higher than there.
-int64_t least_size(const LiveBlocks& blocks) {
+int64_t min_size(const LiveBlocks& blocks) {
   std::vector<BlockIndex> order(blocks.indices().begin(), blocks.indices().end());
-  int64_t least = std::numeric_limits<int64_t>::max();
+  int64_t smallest = std::numeric_limits<int64_t>::max();
   do {
     int64_t size = 0;
     IndexedVector<BlockIndex, int64_t> ends(blocks.size(), 0);
@@ -93,9 +93,9 @@ int64_t least_size(const LiveBlocks& blocks) {
       ends[order[i]] = offset + blocks[order[i]].bytes;
       size = std::max(size, ends[order[i]]);
     }
-    least = std::min(least, size);
+    smallest = std::min(smallest, size);
   } while (std::next_permutation(order.begin(), order.end()));
-  return least;
+  return smallest;
 }
 
 std::string offence_of(const LiveBlocks& blocks, const BlockLayout& layout) {

@@ -14,7 +14,7 @@ BlockLayout first_fit_by_size(const LiveBlocks& blocks);
 
 /// A layout of the least size.
 ///   requires  at most 9 blocks: it tries all their orders
-int64_t least_size(const LiveBlocks& blocks);
+int64_t min_size(const LiveBlocks& blocks);
 
 /// Says what is wrong with a layout: blocks that share bytes while both are alive, an offset that
 /// is not aligned, a size that is not the end of the highest block; "" when nothing is.

@@ -20,15 +20,15 @@ class Sampler {
 
 }  // namespace
 
-LiveBlocks random_blocks(const RandomBlocks& most, unsigned seed) {
+LiveBlocks random_blocks(const RandomBlocks& largest, unsigned seed) {
   Sampler sample(seed);
   LiveBlocks blocks;
-  for (int i = 0; i < most.count; ++i) {
+  for (int i = 0; i < largest.count; ++i) {
     LiveBlock block;
-    block.bytes = (1 + sample(most.units)) * kTensorAlignment;
-    block.begin = sample(most.instants);
-    block.end = block.begin + sample(most.length);
-    block.is_read_elsewhere = sample(most.elsewhere_in) == 0;
+    block.bytes = (1 + sample(largest.units)) * kTensorAlignment;
+    block.begin = sample(largest.instants);
+    block.end = block.begin + sample(largest.length);
+    block.is_read_elsewhere = sample(largest.elsewhere_in) == 0;
     blocks.push_back(block);
   }
   return blocks;

@@ -13,7 +13,7 @@ struct RandomBlocks {
   int units = 0;          // of a size, in kTensorAlignment
   int elsewhere_in = 10;  // one block of n is read elsewhere
 };
-LiveBlocks random_blocks(const RandomBlocks& most, unsigned seed);
+LiveBlocks random_blocks(const RandomBlocks& largest, unsigned seed);
 
 /// Blocks that fill a memory of `count` units of kTensorAlignment at each of 4 * `count` instants:
 /// the rectangle is cut into two, at any instant or offset, until there are `count` blocks.

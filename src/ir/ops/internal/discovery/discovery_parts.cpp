@@ -106,12 +106,12 @@ bool replace_extent(OwnedOp& op, int64_t from, int64_t to, Replaced what) {
   return true;
 }
 
-void shrink_extent(OwnedOp& op, int64_t extent, int64_t least) {
+void shrink_extent(OwnedOp& op, int64_t extent, int64_t smallest) {
   const std::vector<int64_t> taken = extents_of(op);
   // Primes come first: they have no accidental divisors. The others are for operators that require
   // a multiple of a number.
   for (int64_t small : {5, 7, 11, 13, 17, 19, 31, 61, 6, 8, 12, 16, 24, 32, 64, 128}) {
-    if (small < least || small >= extent ||
+    if (small < smallest || small >= extent ||
         std::find(taken.begin(), taken.end(), small) != taken.end())
       continue;
     for (Replaced what : {Replaced::kTypes, Replaced::kListsToo, Replaced::kIntegersToo})
@@ -121,10 +121,10 @@ void shrink_extent(OwnedOp& op, int64_t extent, int64_t least) {
 
 }  // namespace
 
-OwnedOp shrink(OwnedOp op, const std::map<int64_t, int64_t>& least) {
+OwnedOp shrink(OwnedOp op, const std::map<int64_t, int64_t>& smallest) {
   for (int64_t extent : extents_of(op)) {
-    const auto given = least.find(extent);
-    if (extent > kSmall) shrink_extent(op, extent, given == least.end() ? 0 : given->second);
+    const auto given = smallest.find(extent);
+    if (extent > kSmall) shrink_extent(op, extent, given == smallest.end() ? 0 : given->second);
   }
   return op;
 }

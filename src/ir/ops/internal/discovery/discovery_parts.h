@@ -39,7 +39,7 @@ void set(Attributes& attributes, const SizeAttribute& size, int64_t value);
 /// every result follows. An extent stays when infer accepts no small value for it, such as one that
 /// is fused with another.
 ///   least  by extent: the smallest value that may replace it; the extent itself, to keep it
-OwnedOp shrink(OwnedOp op, const std::map<int64_t, int64_t>& least);
+OwnedOp shrink(OwnedOp op, const std::map<int64_t, int64_t>& smallest);
 
 /// Divisors of n, ascending.
 std::vector<int64_t> divisors_of(int64_t n);

@@ -183,8 +183,9 @@ TEST(Pad, TakesAWindowThatEndsWhereTheOperandDoes) {
   EXPECT_EQ(movement_rule_text(pad({5, 3}, {0, 2}, {5, 7}, 0)),
             "([d0, d1~(-2:-2)]) -> ([d0, d1]) {linear: 0}");
   const Window window{7, 3, 1, 1, -2, -2};
-  EXPECT_EQ(window.of({0, 3}), (Range{0, 1}));  // columns 0 and 1 are padding, 2 is the first of x
-  EXPECT_EQ(window.of({3, 7}), (Range{1, 3}));  // columns 3 and 4 are the last of x
+  EXPECT_EQ(window.apply({0, 3}),
+            (Range{0, 1}));  // columns 0 and 1 are padding, 2 is the first of x
+  EXPECT_EQ(window.apply({3, 7}), (Range{1, 3}));  // columns 3 and 4 are the last of x
 }
 
 TEST(Pad, IsNotLinearWithAValue) {

@@ -54,16 +54,16 @@ void expect_image(std::string_view kind, const OpView& op, int input, std::strin
 
 const std::vector<int64_t>& spatial_attribute(std::string_view kind, const OpView& op,
                                               std::string_view attribute, int count,
-                                              int64_t least) {
+                                              int64_t smallest) {
   const std::vector<int64_t>& entries = op.attributes.integers(attribute);
   const bool fits = std::ssize(entries) == count &&
                     std::all_of(entries.begin(), entries.end(),
-                                [least](int64_t entry) { return entry >= least; });
+                                [smallest](int64_t entry) { return entry >= smallest; });
   if (fits) return entries;
   refuse(kind, op,
          std::string(attribute) + " " + dims_text(entries) + " does not fit " +
              std::to_string(count) + " dims of space",
-         "it has an entry of at least " + std::to_string(least) + " for each dim of space",
+         "it has an entry of at least " + std::to_string(smallest) + " for each dim of space",
          "correct the list");
 }
 

@@ -44,7 +44,8 @@ void expect_image(std::string_view kind, const OpView& op, int input, std::strin
 /// The attribute, which must have an entry of at least `least` for each of the `count` dims of
 /// space.
 const std::vector<int64_t>& spatial_attribute(std::string_view kind, const OpView& op,
-                                              std::string_view attribute, int count, int64_t least);
+                                              std::string_view attribute, int count,
+                                              int64_t smallest);
 
 /// The dims, from the extents of the operand and the window and from the attributes stride, low and
 /// high, and dilation unless `dense`. Refuses a window that reaches beyond the padded operand.

@@ -23,7 +23,7 @@ struct FusionGroups {
   IndexedVector<FusionGroupIndex, FusionGroup> groups;  // in the order of their first ops
   std::vector<FusionGroupIndex> of_op;
 
-  FusionGroupIndex of(OpId op) const { return of_op[op.index]; }
+  FusionGroupIndex at(OpId op) const { return of_op[op.index]; }
 };
 
 /// Divides the ops of a graph into groups that one kernel each may compute.

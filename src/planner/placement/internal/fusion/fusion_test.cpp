@@ -74,8 +74,8 @@ TEST(FusionGroups, OfASoftmaxOfRowsAreOne) {
   Graph graph;
   Builder builder(graph);
   const ValueId x = builder.input("x", f32({8, 4}));
-  const ValueId most = builder.reduce(ReduceOp::kMax, x, {1}, "most");
-  const ValueId shifted = builder.sub(x, builder.broadcast(most, {8, 4}, {0}, "peak_rows"), "s");
+  const ValueId largest = builder.reduce(ReduceOp::kMax, x, {1}, "most");
+  const ValueId shifted = builder.sub(x, builder.broadcast(largest, {8, 4}, {0}, "peak_rows"), "s");
   const ValueId e = builder.unary("exp", shifted, "e");
   const ValueId sum = builder.broadcast(builder.reduce_sum(e, {1}, "sum"), {8, 4}, {0}, "sum_rows");
   graph.add_output("y", builder.div(e, sum, "y"));
@@ -206,7 +206,7 @@ void expect_a_partition_without_cycles(const Graph& graph) {
   for (FusionGroupIndex index : groups.groups.indices())
     for (OpId op : groups.groups[index].ops) {
       EXPECT_TRUE(seen.insert(op.index).second);
-      EXPECT_EQ(groups.of(op), index);
+      EXPECT_EQ(groups.at(op), index);
       EXPECT_EQ(graph.op(op).role, graph.op(groups.groups[index].ops.front()).role);
     }
   EXPECT_EQ(seen.size(), graph.ops().size());
@@ -214,8 +214,8 @@ void expect_a_partition_without_cycles(const Graph& graph) {
   for (int i = 0; i < std::ssize(graph.ops()); ++i)
     for (ValueId input : graph.ops()[i].inputs)
       if (const OpId producer = graph.value(input).producer; producer.index >= 0)
-        if (groups.of(producer) != groups.of(OpId{i}))
-          readers[groups.of(producer).value()].insert(groups.of(OpId{i}).value());
+        if (groups.at(producer) != groups.at(OpId{i}))
+          readers[groups.at(producer).value()].insert(groups.at(OpId{i}).value());
   // Groups that no remaining group reads from are taken away until none is left.
   std::vector<int> open(readers.size(), 0);
   for (const auto& list : readers)
@@ -271,7 +271,7 @@ TEST(FusionGroups, OfRandomProgramsAreAPartitionWithoutCycles) {
 
 std::string group_of(const Graph& graph, std::string_view op) {
   const FusionGroups groups = fusion_groups(graph);
-  return to_text(graph, groups.groups[groups.of(*graph.find_op(op))]);
+  return to_text(graph, groups.groups[groups.at(*graph.find_op(op))]);
 }
 
 TEST(FusionGroups, OfAGptAreLayerNormsAndProductsWithTheirEpilogues) {

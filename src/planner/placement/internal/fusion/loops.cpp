@@ -108,7 +108,7 @@ class JoinedLoops {
     }
   }
 
-  std::vector<int> of(int op, const std::vector<int>& factors) {
+  std::vector<int> at(int op, const std::vector<int>& factors) {
     std::vector<int> list;
     for (int factor : factors) list.push_back(find(first_[op] + factor));
     return list;
@@ -198,17 +198,17 @@ class Fused {
   /// Element-wise ops over the result of the product, or over one of its operands.
   std::optional<FusedLoops> with_product(int product) {
     int over_result = 0, over_operand = 0;
-    const std::vector<int> result = joined_.of(product, all_[product].space);
+    const std::vector<int> result = joined_.at(product, all_[product].space);
     for (int op : ops_) {
       if (op == product) continue;
       if (!all_[op].has(LoopKind::kElementwise)) return {};
-      const std::vector<int> space = joined_.of(op, all_[op].space);
+      const std::vector<int> space = joined_.at(op, all_[op].space);
       if (space == result) {
         ++over_result;
         continue;
       }
       const bool is_operand = std::ranges::any_of(all_[product].inputs, [&](const auto& input) {
-        return input && space == joined_.of(product, *input);
+        return input && space == joined_.at(product, *input);
       });
       if (!is_operand || all_[op].samples || !is_read_here_only(op)) return {};
       ++over_operand;
@@ -224,7 +224,7 @@ class Fused {
     std::vector<int> all, rows;
     int reductions = 0;
     for (int op : ops_) {
-      const std::vector<int> space = joined_.of(op, all_[op].space);
+      const std::vector<int> space = joined_.at(op, all_[op].space);
       if (space.size() > all.size() || op == ops_.front()) all = space;
       if (!all_[op].has(LoopKind::kRowReduction)) continue;
       const std::vector<int> left(space.begin(), space.end() - all_[op].reduced);
@@ -232,7 +232,7 @@ class Fused {
       rows = left;
     }
     for (int op : ops_) {
-      const std::vector<int> space = joined_.of(op, all_[op].space);
+      const std::vector<int> space = joined_.at(op, all_[op].space);
       if (space == all) continue;
       if (reductions == 0 || !all_[op].has(LoopKind::kElementwise) || space != rows) return {};
     }
@@ -246,7 +246,7 @@ class Fused {
 
   /// Does an op that runs over all loops read what was made over the rows?
   bool reads_results_over(const std::vector<int>& all) {
-    const auto runs_over_all = [&](int op) { return joined_.of(op, all_[op].space) == all; };
+    const auto runs_over_all = [&](int op) { return joined_.at(op, all_[op].space) == all; };
     for (int op : ops_)
       for (ValueId input : graph_.ops()[op].inputs) {
         const OpId producer = graph_.value(input).producer;
@@ -259,14 +259,14 @@ class Fused {
 
   /// The operand or the result that has all loops.
   TensorType all_elements() const {
-    TensorType most;
+    TensorType largest;
     for (int i : ops_) {
       const Op& op = graph_.ops()[i];
       const bool reduces = all_[i].has(LoopKind::kRowReduction);
       const TensorType& type = graph_.type(reduces ? op.inputs.front() : op.outputs.front());
-      if (i == ops_.front() || type.shape.size() > most.shape.size()) most = type;
+      if (i == ops_.front() || type.shape.size() > largest.shape.size()) largest = type;
     }
-    return most;
+    return largest;
   }
 
   const Graph& graph_;

@@ -119,7 +119,7 @@ TEST(MovedBoundaries, TakeTheStepOfAPlanWithThatBoundary) {
     ASSERT_EQ(moves.size(), 1U) << "there is one boundary";
     EXPECT_EQ(moves[0].stage, 1U);
     ASSERT_TRUE(moves[0].step);
-    EXPECT_NE(moves[0].behind, moves[0].moved);
+    EXPECT_NE(moves[0].after, moves[0].moved);
     const SimulatedPlan moved(graph, cluster, "pp=2,micro_batches=4,boundaries=" + moves[0].moved);
     EXPECT_EQ(*moves[0].step, moved.found.step()) << moves[0].moved;
   }

@@ -37,8 +37,8 @@ int64_t batch_rows(const Graph& graph) {
   return 1;
 }
 
-std::shared_ptr<const Graph> ShorterGraphs::of(int64_t rows,
-                                               const std::function<Graph(int64_t)>& make) {
+std::shared_ptr<const Graph> ShorterGraphs::get(int64_t rows,
+                                                const std::function<Graph(int64_t)>& make) {
   const std::lock_guard lock(mutex_);
   std::shared_ptr<const Graph>& graph = made_[rows];
   if (!graph) graph = std::make_shared<const Graph>(make(rows));
@@ -62,7 +62,7 @@ std::vector<ShorterStep> shorter_steps(const Graph& graph, const Plan& plan, Sho
   const int64_t rows = batch_rows(graph) / plan.micro_batches;
   std::vector<ShorterStep> steps;
   for (const int64_t count : shorter_counts(plan)) {
-    ShorterStep step{graphs.of(rows * count, make), plan};
+    ShorterStep step{graphs.get(rows * count, make), plan};
     step.plan.micro_batches = count;
     step.plan.fingerprint.reset();  // of the whole step
     steps.push_back(std::move(step));

@@ -35,7 +35,7 @@ int64_t device_groups(const Plan& plan);
 class ShorterGraphs {
  public:
   /// make(rows), which is called once for each number of rows.
-  std::shared_ptr<const Graph> of(int64_t rows, const std::function<Graph(int64_t rows)>& make);
+  std::shared_ptr<const Graph> get(int64_t rows, const std::function<Graph(int64_t rows)>& make);
 
  private:
   std::mutex mutex_;

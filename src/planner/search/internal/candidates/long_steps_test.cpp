@@ -157,9 +157,9 @@ TEST(ShorterGraphs, AreMadeOnceForEachNumberOfRows) {
     ++made;
     return long_steps_gpt_of(rows);
   };
-  const auto first = graphs.of(16, make), second = graphs.of(16, make);
+  const auto first = graphs.get(16, make), second = graphs.get(16, make);
   EXPECT_EQ(first, second);
-  EXPECT_EQ(batch_rows(*graphs.of(32, make)), 32);
+  EXPECT_EQ(batch_rows(*graphs.get(32, make)), 32);
   EXPECT_EQ(made, 2);
 }
 

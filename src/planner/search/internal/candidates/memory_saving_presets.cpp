@@ -77,15 +77,15 @@ UpdateSavedByZero::UpdateSavedByZero(const Graph& graph, const DeviceCost& devic
     if (op.role == Role::kOptimizer) whole_ += Seconds(seconds_of(graph, op, device));
 }
 
-Seconds UpdateSavedByZero::of(const Preset& preset) const {
+Seconds UpdateSavedByZero::seconds(const Preset& preset) const {
   if (preset.zero > 0) return Seconds(0);
   const auto data = static_cast<double>(degree_of(preset, kDataAxis));
   const auto parts = static_cast<double>(preset.stages * degree_of(preset, kTensorAxis));
   return Seconds(whole_.value() / parts * (1 - 1 / data));
 }
 
-Seconds UpdateSavedByZero::of(const Candidate& candidate) const {
-  return candidate.source == Candidate::Source::kPreset ? of(parse_preset(candidate.name))
+Seconds UpdateSavedByZero::seconds(const Candidate& candidate) const {
+  return candidate.source == Candidate::Source::kPreset ? seconds(parse_preset(candidate.name))
                                                         : Seconds(0);
 }
 
@@ -147,7 +147,7 @@ void MemorySavingPresets::sort() {
 void MemorySavingPresets::add_variants(const OverMemory& over_memory, int64_t split) {
   const Preset preset = parse_preset(over_memory.name);
   const int64_t data = degree_of(preset, kDataAxis);
-  const Seconds update = updates_.of(preset);
+  const Seconds update = updates_.seconds(preset);
   for (int zero = 0; zero <= 3; ++zero) {
     // Without sums over micro-batches zero 2 is zero 1.
     if ((zero > 0 && data == 1) || (zero == 2 && over_memory.micro_batches == 1)) continue;

@@ -39,9 +39,9 @@ class UpdateSavedByZero {
   ///   device  the speed of its kernels
   UpdateSavedByZero(const Graph& graph, const DeviceCost& device);
   /// An estimate of what zero saves at the most; 0 for a preset that has it, or no dp.
-  Seconds of(const Preset& preset) const;
+  Seconds seconds(const Preset& preset) const;
   /// The same; 0 for what is no preset.
-  Seconds of(const Candidate& candidate) const;
+  Seconds seconds(const Candidate& candidate) const;
 
  private:
   Seconds whole_{0};  // the update of all variables on one device

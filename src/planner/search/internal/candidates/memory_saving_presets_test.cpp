@@ -94,7 +94,9 @@ TEST(MemorySavingPresets, WhatCannotBeFasterOrCannotFitIsLeftOut) {
 // Each rank updates the variables that it has, which the stages and tp divide and sp does not.
 TEST(UpdateSavedByZero, AreThePartsOfTheUpdateThatOtherRanksOfDpTake) {
   const UpdateSavedByZero updates(memory_saving_presets_small_gpt(), devices().type(0).cost);
-  const auto saved = [&](const char* preset) { return updates.of(parse_preset(preset)).value(); };
+  const auto saved = [&](const char* preset) {
+    return updates.seconds(parse_preset(preset)).value();
+  };
   EXPECT_GT(saved("dp=2"), 0);
   EXPECT_DOUBLE_EQ(saved("dp=4"), 1.5 * saved("dp=2"));
   EXPECT_DOUBLE_EQ(saved("dp=2,tp=2"), saved("dp=2") / 2);

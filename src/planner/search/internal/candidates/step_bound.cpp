@@ -25,10 +25,10 @@ class KernelTimes {
   KernelTimes(const PlacedGraph& placed, const Plan& plan, const Deployment& deployment)
       : placed_(placed), plan_(plan), deployment_(deployment), own_(own_kernels(placed.graph)) {}
 
-  OpTime of(OpId id) const {
+  OpTime time(OpId id) const {
     const Op& op = placed_.graph.op(id);
     if (!op.regions.empty() || op.outputs.empty()) return {};
-    const OpSharding& sharding = placed_.sharded.of(id);
+    const OpSharding& sharding = placed_.sharded.at(id);
     const ShardingRule& rule = placed_.sharded.rules[id.index];
     const OpView op_view = view(placed_.graph, op);
     const KernelCall call = op_view.definition->kernel(op_view, factor_splits(rule, sharding));
@@ -152,7 +152,7 @@ Seconds step_bound(const PlacedGraph& placed, const Plan& plan, const Deployment
   const Graph& graph = placed.graph;
   const KernelTimes kernels(placed, plan, deployment);
   std::vector<OpTime> times;
-  for (int i = 0; i < std::ssize(graph.ops()); ++i) times.push_back(kernels.of({i}));
+  for (int i = 0; i < std::ssize(graph.ops()); ++i) times.push_back(kernels.time({i}));
   Chains chains = chains_of(graph, times);
   if (plan.collective_matmul != 1) {  // what follows a product may begin with its first piece
     std::ranges::fill(chains.head, 0);
@@ -163,7 +163,7 @@ Seconds step_bound(const PlacedGraph& placed, const Plan& plan, const Deployment
   for (const NamedMesh& mesh : meshes) {
     std::vector<Job> jobs;
     for (int i = 0; i < std::ssize(graph.ops()); ++i)
-      if (*placed.sharded.of(OpId{i}).mesh == *mesh.mesh)
+      if (*placed.sharded.at(OpId{i}).mesh == *mesh.mesh)
         jobs.push_back({chains.head[i], times[i].all, chains.tail[i]});
     bound = std::max(bound, longest_schedule(std::move(jobs)));
   }

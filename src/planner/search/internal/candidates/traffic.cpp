@@ -23,7 +23,7 @@ std::map<Rank, Received> received_in(const TaskGraph& graph, const Task& task,
     std::map<Rank, int64_t> by_sender;
     for (size_t i = 0; i < task.parts.size(); ++i) {
       const TensorType& type = graph.registers[task.outputs[i]].type;
-      for (const RecvElements& received : transfers.of(type.shape, task.parts[i].exchange, rank))
+      for (const RecvElements& received : transfers.at(type.shape, task.parts[i].exchange, rank))
         if (received.sender != rank)
           by_sender[received.sender] += received.count * size_of(type.dtype);
     }

@@ -40,7 +40,7 @@ PlanSearchResult offloaded_states_result_for(const Graph& graph, const Cluster& 
 }
 
 /// The least memory of two devices in which a plan fits whose state is in memory.
-Bytes least_memory(const Graph& graph) {
+Bytes min_memory(const Graph& graph) {
   const PlanSearchResult result =
       find_plan({graph, offloaded_states_devices("cpu:2", Bytes(1024))},
                 {.constraints = constraints_of(2, false), .offloads = false});
@@ -53,7 +53,7 @@ Bytes part_of(Bytes bytes, double part) {
 
 TEST(OffloadedStates, AreTheBestPlanWhereNothingElseFits) {
   const Graph graph = offloaded_states_small_mlp(OptimizerKind::kAdamW);
-  const Cluster cluster = offloaded_states_devices("cpu:2", part_of(least_memory(graph), 0.8));
+  const Cluster cluster = offloaded_states_devices("cpu:2", part_of(min_memory(graph), 0.8));
   const PlanSearchResult result = offloaded_states_result_for(graph, cluster);
   ASSERT_TRUE(result.best);
   const EvaluatedCandidate& best = result.candidates[*result.best];
@@ -69,7 +69,7 @@ TEST(OffloadedStates, AreTheBestPlanWhereNothingElseFits) {
 TEST(OffloadedStates, AreNotTriedWhereAnotherPlanFits) {
   const Graph graph = offloaded_states_small_mlp(OptimizerKind::kAdamW);
   const PlanSearchResult result = offloaded_states_result_for(
-      graph, offloaded_states_devices("cpu:2", part_of(least_memory(graph), 1.05)));
+      graph, offloaded_states_devices("cpu:2", part_of(min_memory(graph), 1.05)));
   ASSERT_TRUE(result.best);
   EXPECT_THAT(names_of(result), Not(Contains(HasSubstr("offload"))));
 }
@@ -77,7 +77,7 @@ TEST(OffloadedStates, AreNotTriedWhereAnotherPlanFits) {
 TEST(OffloadedStates, AreNotTriedWhereThereIsNoneOrItIsRefusedOrFixed) {
   const Graph adamw = offloaded_states_small_mlp(OptimizerKind::kAdamW),
               sgd = offloaded_states_small_mlp(OptimizerKind::kSgd);
-  const Bytes little = part_of(least_memory(adamw), 0.8);
+  const Bytes little = part_of(min_memory(adamw), 0.8);
   EXPECT_THAT(
       names_of(offloaded_states_result_for(sgd, offloaded_states_devices("cpu:2", Bytes(1024)))),
       Not(Contains(HasSubstr("offload"))));
@@ -92,7 +92,7 @@ TEST(OffloadedStates, AreNotTriedWhereThereIsNoneOrItIsRefusedOrFixed) {
 // A smaller window is worth a trial where the larger one does not fit.
 TEST(OffloadedStates, HaveSmallerWindowsInTheSecondList) {
   const Graph graph = offloaded_states_small_mlp(OptimizerKind::kAdamW);
-  const Cluster cluster = offloaded_states_devices("cpu:2", part_of(least_memory(graph), 0.8));
+  const Cluster cluster = offloaded_states_devices("cpu:2", part_of(min_memory(graph), 0.8));
   const PlanConstraints constraints = constraints_of(2, false);
   const PlanSearchResult known =
       find_plan({graph, cluster}, {.constraints = constraints, .offloads = false});

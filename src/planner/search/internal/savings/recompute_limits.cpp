@@ -72,8 +72,8 @@ std::optional<Bytes> larger_limit(const Plan& plan, const std::vector<RankMemory
   const Meshes meshes = plan.placed();
   for (size_t stage = 0; stage < meshes.size(); ++stage)
     for (const Rank rank : meshes[stage].mesh->ranks()) {
-      const Bytes most = kept.at(stage) + (needs.at(rank).capacity - needs.at(rank).all());
-      if (kept.at(stage) < all.at(stage) && (!limit || most < *limit)) limit = most;
+      const Bytes largest = kept.at(stage) + (needs.at(rank).capacity - needs.at(rank).all());
+      if (kept.at(stage) < all.at(stage) && (!limit || largest < *limit)) limit = largest;
     }
   return limit;
 }

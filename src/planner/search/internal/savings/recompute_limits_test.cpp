@@ -55,9 +55,10 @@ Bytes recompute_limits_need_of(const std::string& preset) {
 
 /// As much memory beyond what selective needs as a part of what keeping everything needs more.
 Bytes memory_between(const std::string& preset, double part) {
-  const Bytes least = recompute_limits_need_of(preset + ",recompute=selective"),
-              most = recompute_limits_need_of(preset);
-  return least + Bytes(static_cast<int64_t>(part * static_cast<double>((most - least).value())));
+  const Bytes smallest = recompute_limits_need_of(preset + ",recompute=selective"),
+              largest = recompute_limits_need_of(preset);
+  return smallest +
+         Bytes(static_cast<int64_t>(part * static_cast<double>((largest - smallest).value())));
 }
 
 constexpr const char* kOneMicroBatch = "dp=4,micro_batches=1";

@@ -43,10 +43,10 @@ StageSearchOptions with_ranks(StageSearchOptions options, const PlanRequest& req
 
 }  // namespace
 
-double least_seconds(const std::vector<PipelineCandidate>& choices) {
-  double least = std::numeric_limits<double>::infinity();
-  for (const PipelineCandidate& each : choices) least = std::min(least, each.choice.seconds);
-  return least;
+double min_seconds(const std::vector<PipelineCandidate>& choices) {
+  double smallest = std::numeric_limits<double>::infinity();
+  for (const PipelineCandidate& each : choices) smallest = std::min(smallest, each.choice.seconds);
+  return smallest;
 }
 
 MemoryStrategies::StrategySearch::StrategySearch(MemoryStrategies& all,
@@ -170,9 +170,9 @@ bool MemoryStrategies::binds(const SearchOfStrategy& search,
   if (stages.fits_in_one_stage()) return false;
   stages.reserve_memory(std::vector<double>(deployment_.device_of_rank.size(),
                                             -std::numeric_limits<double>::infinity()));
-  const double least = least_seconds(search(0));
+  const double smallest = min_seconds(search(0));
   stages.reserve_memory({});
-  return least < least_seconds(list);
+  return smallest < min_seconds(list);
 }
 
 std::vector<PipelineCandidate> MemoryStrategies::of_strategy(

@@ -18,7 +18,7 @@ struct PipelineCandidate {
 };
 
 /// Of those estimated; infinite: there are none.
-double least_seconds(const std::vector<PipelineCandidate>& choices);
+double min_seconds(const std::vector<PipelineCandidate>& choices);
 
 /// Memory strategies. The first one does what is fixed, or keeps everything; of at most kManyRanks
 /// ranks the second one has its states divided by dp (zero=1) in addition. Where memory binds

@@ -33,14 +33,14 @@ std::vector<double> speeds_on(const Mesh& mesh, int axis, const Deployment& depl
 }  // namespace
 
 std::vector<int64_t> weights_of(const std::vector<double>& speeds) {
-  const double least = *std::ranges::min_element(speeds);
+  const double smallest = *std::ranges::min_element(speeds);
   std::vector<int64_t> best;
   double best_error = std::numeric_limits<double>::infinity();
   for (int scale = 1; scale <= kMaxLeastWeight && best_error > kTolerance; ++scale) {
     std::vector<int64_t> weights;
     double error = 0;
     for (double speed : speeds) {
-      const double share = scale * speed / least;
+      const double share = scale * speed / smallest;
       weights.push_back(std::llround(share));
       error = std::max(error, std::abs(static_cast<double>(weights.back()) / share - 1));
     }

@@ -18,10 +18,10 @@ std::vector<DeviceCost> devices_of(const PlanRequest& request, const Mesh& mesh)
 
 Bytes memory_of(const PlanRequest& request, const Mesh& mesh) {
   const Deployment deployment = identity_mapping(request.cluster, mesh.size());
-  Bytes least = deployment.type(0).memory - deployment.type(0).reserve;
+  Bytes smallest = deployment.type(0).memory - deployment.type(0).reserve;
   for (Rank rank : mesh.ranks())
-    least = std::min(least, deployment.type(rank).memory - deployment.type(rank).reserve);
-  return least;
+    smallest = std::min(smallest, deployment.type(rank).memory - deployment.type(rank).reserve);
+  return smallest;
 }
 
 }  // namespace tessera

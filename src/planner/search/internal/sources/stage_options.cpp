@@ -29,9 +29,9 @@ std::vector<int64_t> micro_batch_counts(int64_t rows, int ranks) {
   if (ranks <= kManyRanks || rows <= kManyRowsPerBatch) return counts;
   // From each power of two to the next one that whose micro-batches dp divides best.
   counts.clear();
-  for (int64_t least = kMinOfMany; least <= rows; least *= 2) {
+  for (int64_t smallest = kMinOfMany; smallest <= rows; smallest *= 2) {
     int64_t best = 0;
-    for (int64_t count = least; count < 2 * least; ++count)
+    for (int64_t count = smallest; count < 2 * smallest; ++count)
       if (rows % count == 0 && (best == 0 || twos(rows / count) >= twos(rows / best))) best = count;
     if (best > 0) counts.push_back(best);
   }

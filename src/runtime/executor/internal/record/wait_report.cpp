@@ -51,7 +51,7 @@ std::string WaitReport::of_task(const BoundTask& task) const {
       reasons.push_back("waits for a free slot of " + name(port.reg) + ", held by " +
                         join(holders, ", "));
   for (const AntiDependence& overwrite : task.overwrites)
-    if (const auto holders = held(tasks_.of(overwrite.producer), overwrite.reg); !holders.empty())
+    if (const auto holders = held(tasks_.at(overwrite.producer), overwrite.reg); !holders.empty())
       reasons.push_back("waits to write over " + name(overwrite.reg) + ", held by " +
                         join(holders, ", "));
   return join(reasons, "; ");

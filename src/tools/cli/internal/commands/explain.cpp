@@ -117,7 +117,7 @@ std::string communications_text(const std::vector<CommunicationFacts>& list,
     if (!repeated.is_joining()) row.push_back(std::to_string(facts.exchange));
     row.insert(row.end(),
                {std::string(to_text(facts.role)), kind_text(facts), facts.value, facts.from,
-                facts.to, to_text(facts.bytes), to_text(facts.least), facts.reason});
+                facts.to, to_text(facts.bytes), to_text(facts.smallest), facts.reason});
   }
   TableRow head{"role", "kind", "value", "from", "to", "bytes per rank", "minimum", "why"};
   if (!repeated.is_joining()) head.insert(head.begin(), "exchange");

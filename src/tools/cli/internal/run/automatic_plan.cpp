@@ -34,7 +34,7 @@ std::shared_ptr<const Cluster> cluster_for(const AutomaticOptions& options) {
   return std::make_shared<const Cluster>(std::move(description));
 }
 
-[[noreturn]] void refuse_misfit(const Planned& planned) {
+[[noreturn]] void refuse_without_fit(const Planned& planned) {
   std::string verdict = verdict_line(planned);
   verdict.pop_back();
   throw UserError("--plan auto found no plan on " + planned.cluster_name, verdict,
@@ -51,7 +51,7 @@ Document found(const ConfigFile& file, int ranks, const AutomaticOptions& option
   if (!options.measure_top)  // what is measured depends on the moment, too
     if (const std::optional<Document> kept = earlier.result(planned)) return *kept;
   find_result(planned, {.earlier = earlier.candidates(planned)});
-  if (!planned.best()) refuse_misfit(planned);
+  if (!planned.best()) refuse_without_fit(planned);
   if (options.measure_top) measure_best(planned, *options.measure_top);
   const Document document = cached_document(planned);
   if (!options.measure_top) earlier.keep(planned, document);

@@ -21,7 +21,7 @@ TensorType largest_type_of(const TensorType& type, const DistAttr& attr) {
 /// Of the rank that receives most; among many ranks, of those that may (examined_receivers).
 struct ReceivedBytes {
   Bytes actual{0};
-  Bytes least{0};
+  Bytes smallest{0};
 };
 
 ReceivedBytes received_bytes(const TensorType& type, const Exchange& exchange) {
@@ -29,12 +29,13 @@ ReceivedBytes received_bytes(const TensorType& type, const Exchange& exchange) {
   constexpr size_t kAllOf = 256;
   const Mesh& mesh = *exchange.to.mesh;
   const bool examines_all = mesh.ranks().size() <= kAllOf;
-  int64_t actual = 0, least = 0;
+  int64_t actual = 0, smallest = 0;
   for (Rank rank : examines_all ? mesh.ranks() : examined_receivers(mesh)) {
     actual = std::max(actual, received_elements(type.shape, {exchange}, rank));
-    least = std::max(least, least_received_elements(type.shape, exchange.from, exchange.to, rank));
+    smallest =
+        std::max(smallest, min_received_elements(type.shape, exchange.from, exchange.to, rank));
   }
-  return {Bytes(actual * size_of(type.dtype)), Bytes(least * size_of(type.dtype))};
+  return {Bytes(actual * size_of(type.dtype)), Bytes(smallest * size_of(type.dtype))};
 }
 
 /// The need for the exchange. The part's reason is "'y' is FROM, op 'z' needs TO". FROM is printed
@@ -60,7 +61,7 @@ std::string value_name(const Register& reg) {
 OperandFacts operand_facts(const Graph& graph, const ShardedGraph& sharded, ValueId value,
                            const DistAttr& wanted, std::string role, bool is_input) {
   const TensorType& type = graph.type(value);
-  const DistAttr& attr = sharded.of(value);
+  const DistAttr& attr = sharded.at(value);
   OperandFacts facts{std::move(role), facts_of(graph, sharded, value), to_text(wanted),
                      to_text(local_type_of(type, wanted)), ""};
   if (!(attr == wanted))
@@ -81,7 +82,7 @@ std::string kind_text(const CommunicationFacts& facts) {
 
 ValueFacts facts_of(const Graph& graph, const ShardedGraph& sharded, ValueId value) {
   const TensorType& type = graph.type(value);
-  const DistAttr& attr = sharded.of(value);
+  const DistAttr& attr = sharded.at(value);
   const TensorType local = local_type_of(type, attr);
   return {graph.value(value).name,
           to_text(type, attr),
@@ -105,7 +106,7 @@ std::vector<CommunicationFacts> communications_of(const TaskGraph& tasks) {
                                              [&] { return received_bytes(source.type, exchange); });
       list.push_back({task.role, std::string(to_text(exchange.kind)), value, to_text(exchange.from),
                       to_text(exchange.to), join(changed_axes(exchange), ","), bytes.actual,
-                      bytes.least, need_text(task.parts[i], value), number, task.mesh,
+                      bytes.smallest, need_text(task.parts[i], value), number, task.mesh,
                       task.outputs[i]});
     }
     number += task.parts.empty() ? 0 : 1;
@@ -117,7 +118,7 @@ OpFacts facts_of(const Graph& graph, const ShardedGraph& sharded, OpId id) {
   const Op& op = graph.op(id);
   const OpView op_view = view(graph, op);
   const ShardingRule& rule = sharded.rules[id.index];
-  const OpSharding& sharding = sharded.of(id);
+  const OpSharding& sharding = sharded.at(id);
   OpFacts facts{to_text(graph, id), {}};
   for (int i = 0; i < static_cast<int>(op.inputs.size()); ++i)
     facts.operands.push_back(operand_facts(graph, sharded, op.inputs[i],

@@ -30,7 +30,7 @@ struct CommunicationFacts {
   /// The mesh axes over which the placement changes: "tp", "dp,tp"; "" when the meshes differ.
   std::string axes;
   Bytes bytes{0};          // received by a rank; the maximum over the ranks
-  Bytes least{0};          // the minimum that any algorithm would have to receive
+  Bytes smallest{0};       // the minimum that any algorithm would have to receive
   std::string reason;      // "op 'y' needs the full sum"
   int64_t exchange = 0;    // the number of the exchange in the step; combined tensors have the same
   MeshIndex mesh{0};       // of the ranks that receive

@@ -98,7 +98,7 @@ std::vector<Mark> with_variables_of(const PlacedGraph& main, const Graph& graph,
   for (const Variable& variable : graph.variables()) {
     const std::string& name = graph.value(variable.value).name;
     if (const auto value = main.graph.find_value(name))
-      marks.push_back(keep_at(name, main.sharded.of(*value), owner_mesh(main.sharded, *value)));
+      marks.push_back(keep_at(name, main.sharded.at(*value), owner_mesh(main.sharded, *value)));
   }
   return marks;
 }

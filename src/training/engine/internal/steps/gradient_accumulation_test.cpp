@@ -46,13 +46,13 @@ bool same_bits(const TensorMap& a, const TensorMap& b) {
 
 /// The largest difference of an element, and its tensor.
 std::pair<double, std::string> largest_difference(const TensorMap& a, const TensorMap& b) {
-  std::pair<double, std::string> most{0, ""};
+  std::pair<double, std::string> largest{0, ""};
   for (const auto& [name, tensor] : a) {
     const auto x = tensor.values<float>(), y = b.at(name).values<float>();
     for (size_t i = 0; i < x.size(); ++i)
-      most = std::max(most, {std::abs(static_cast<double>(x[i]) - y[i]), name});
+      largest = std::max(largest, {std::abs(static_cast<double>(x[i]) - y[i]), name});
   }
-  return most;
+  return largest;
 }
 
 TEST(GradientAccumulation, OneBatchInPartsIsAWholeStepToTheBit) {

@@ -13,7 +13,7 @@ namespace tessera {
 namespace {
 
 /// The first field that the batch lacks or has with another type.
-const Field* find_misfit(const std::vector<Field>& wanted, const Batch& batch) {
+const Field* find_mismatch(const std::vector<Field>& wanted, const Batch& batch) {
   for (const Field& field : wanted)
     if (const Tensor* given = batch.find(field.name); !given || given->type() != field.type)
       return &field;
@@ -28,21 +28,22 @@ std::string given_text(const Batch& batch, const std::string& name) {
 }  // namespace
 
 void check_rows(const std::vector<Field>& wanted, const Batch& batch) {
-  if (const Field* misfit = find_misfit(wanted, batch))
+  if (const Field* mismatch = find_mismatch(wanted, batch))
     throw UserError(
-        "a batch " + given_text(batch, misfit->name) + " does not fit this training",
-        "its step takes " + misfit->name + " " + to_text(misfit->type) +
+        "a batch " + given_text(batch, mismatch->name) + " does not fit this training",
+        "its step takes " + mismatch->name + " " + to_text(mismatch->type) +
             ": train.batch rows of samples",
         "give batches of train.batch rows, or set train.batch to the rows that you have",
         ExitCode::kBadData);
 }
 
 void check_prediction(const std::vector<Field>& wanted, const Batch& batch, int64_t rows) {
-  if (const Field* misfit = find_misfit(wanted, batch))
-    throw UserError("a batch " + given_text(batch, misfit->name) + " does not fit this prediction",
-                    "with " + std::to_string(rows) + " rows it takes " + misfit->name + " " +
-                        to_text(misfit->type),
-                    "give a batch of such tensors, all with the same rows", ExitCode::kBadData);
+  if (const Field* mismatch = find_mismatch(wanted, batch))
+    throw UserError(
+        "a batch " + given_text(batch, mismatch->name) + " does not fit this prediction",
+        "with " + std::to_string(rows) + " rows it takes " + mismatch->name + " " +
+            to_text(mismatch->type),
+        "give a batch of such tensors, all with the same rows", ExitCode::kBadData);
 }
 
 void check_variable(const Graph& training, const std::string& name, const TensorType& type) {

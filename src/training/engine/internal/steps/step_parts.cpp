@@ -51,7 +51,7 @@ struct Draft {
   /// The variable `<parameter>.reduced`, placed as the parameter is.
   ValueId add_reduced(const MadeGradient& gradient, const PlacedGraph& training) {
     marks.push_back(keep_at(reduced_name(gradient.parameter),
-                            training.sharded.of(*training.graph.find_value(gradient.parameter)),
+                            training.sharded.at(*training.graph.find_value(gradient.parameter)),
                             gradient.owner_mesh));
     return add_state(reduced_name(gradient.parameter), gradient.type);
   }
@@ -109,7 +109,7 @@ std::vector<MadeGradient> made_gradients(const Backward& backward, const Plan& p
     const auto& outputs = training.op(producer).outputs;
     const int output = static_cast<int>(std::ranges::find(outputs, gradient) - outputs.begin());
     DistAttr attr = output_attr(view(training, training.op(producer)),
-                                sharded.rules[producer.index], sharded.of(producer), output);
+                                sharded.rules[producer.index], sharded.at(producer), output);
     const NamedMesh& mesh = meshes[sharded.stages.ops[producer.index]];
     if (plan.micro_batches > 1) attr = micro_batch_placement(attr, mesh.mesh).attr;
     const ParameterGradient update =

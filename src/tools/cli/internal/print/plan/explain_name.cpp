@@ -223,7 +223,7 @@ Document to_document(const CommunicationFacts& facts) {
   document["from"] = facts.from;
   document["to"] = facts.to;
   document["bytes"] = facts.bytes.value();
-  document["least_bytes"] = facts.least.value();
+  document["least_bytes"] = facts.smallest.value();
   document["reason"] = facts.reason;
   return document;
 }

@@ -76,16 +76,16 @@ std::string origin_text(const Planned& planned) {
 }
 
 std::string others_text(const std::vector<StageRow>& rows, const StageRow& binding) {
-  double least = 1, most = 0;
+  double smallest = 1, largest = 0;
   for (const StageRow& row : rows) {
     if (&row == &binding) continue;
-    least = std::min(least, row.compute);
-    most = std::max(most, row.compute);
+    smallest = std::min(smallest, row.compute);
+    largest = std::max(largest, row.compute);
   }
-  if (least > most) return "";
-  const std::string range = share_text(least) == share_text(most)
-                                ? share_text(most)
-                                : share_text(least) + " to " + share_text(most);
+  if (smallest > largest) return "";
+  const std::string range = share_text(smallest) == share_text(largest)
+                                ? share_text(largest)
+                                : share_text(smallest) + " to " + share_text(largest);
   return ", those of the others for " + range;
 }
 
@@ -109,7 +109,7 @@ std::string move_text(const Planned& planned, const MovedBoundary& move) {
   const double known = planned.best()->step().value();
   const std::string boundary =
       fmt::format("the boundary of {} and {} after {} instead of {}", name(move.stage - 1),
-                  name(move.stage), move.moved, move.behind);
+                  name(move.stage), move.moved, move.after);
   return move.step ? fmt::format("With {} the step takes {} ({:+.1f}%).", boundary,
                                  step_or_nothing(move.step), 100 * (move.step->value() / known - 1))
                    : fmt::format("With {} the plan does not fit.", boundary);
@@ -183,8 +183,8 @@ Document stages_document(const Planned& planned, const DescribedStages& stages) 
   for (const MovedBoundary& move : stages.moves) {
     Document item;
     item["stage"] = planned.best()->candidate.plan.meshes.at(move.stage).name;
-    item["after"] = move.behind;
-    item["behind"] = move.behind;  // its former name
+    item["after"] = move.after;
+    item["behind"] = move.after;  // its former name
     item["moved"] = move.moved;
     item["step_seconds"] = seconds_or_null(move.step);
     document["moved"].append(std::move(item));

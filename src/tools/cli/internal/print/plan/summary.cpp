@@ -47,8 +47,8 @@ std::string memory_text(const PlanNumbers& numbers) {
     const auto by_size = [](const MeshMemory* a, const MeshMemory* b) {
       return a->all() < b->all();
     };
-    const auto [least, most] = std::ranges::minmax_element(shown, by_size);
-    shown = {*most, *least};
+    const auto [smallest, maximum] = std::ranges::minmax_element(shown, by_size);
+    shown = {*maximum, *smallest};
   }
   TextTable table({"memory of a rank", "parameters", "optimizer state", "activations", "all"},
                   "lrrrr");
@@ -94,12 +94,12 @@ std::string bubble_line(const PlanNumbers& numbers) {
                ? "bubble: with one micro-batch each stage waits for results of the others\n"
                : "bubble: none, without a pipeline\n";
   const PipelineWorth& worth = *numbers.pipeline;
-  double most = 0;
-  for (size_t d = 0; d < worth.devices.size(); ++d) most = std::max(most, worth.bubble(d));
+  double maximum = 0;
+  for (size_t d = 0; d < worth.devices.size(); ++d) maximum = std::max(maximum, worth.bubble(d));
   return fmt::format(
       "bubble: {:.1f}% of a step on average over {}, at most {:.1f}%; a step takes {:.2f} times a "
       "micro-batch on the busiest device, in any order at least {:.2f} times\n",
-      100 * worth.mean_bubble(), counted(std::ssize(worth.devices), "device"), 100 * most,
+      100 * worth.mean_bubble(), counted(std::ssize(worth.devices), "device"), 100 * maximum,
       worth.step, worth.bound.time);
 }
 
