@@ -309,7 +309,7 @@ Plan with_decided_recompute(const Graph& graph, Plan plan, const CompileOptions&
   return plan;
 }
 
-Plan resolved(const Graph& graph, Plan plan, const CompileOptions& options) {
+Plan with_explicit_shardings(const Graph& graph, Plan plan, const CompileOptions& options) {
   plan = with_decided_recompute(graph, std::move(plan), options);
   const std::string name(options.section);
   Shardings shardings;

@@ -100,6 +100,6 @@ Plan with_decided_recompute(const Graph& graph, Plan plan, const CompileOptions&
 /// `plan` with the placements of the graph of one program instead of its marks.
 ///   ensures  compile(graph, the result) gives the task graph of compile(graph, plan)
 ///   throws   as compile
-Plan resolved(const Graph& graph, Plan plan, const CompileOptions& options = {});
+Plan with_explicit_shardings(const Graph& graph, Plan plan, const CompileOptions& options = {});
 
 }  // namespace tessera

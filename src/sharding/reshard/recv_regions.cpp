@@ -225,7 +225,7 @@ class RecvRegionFinder {
   std::vector<Made> result_;
 };
 
-/// The bound of least_received_elements for sums of `wanted` elements over the resolved axes. Sums
+/// The bound of min_received_elements for sums of `wanted` elements over the resolved axes. Sums
 /// over axes that divide the target are scattered; sums over the others are wanted whole.
 int64_t min_of_sums(int64_t wanted, const std::vector<PartialAxis>& resolved, const DistAttr& to) {
   int64_t scattered = 1, whole = 1;

@@ -271,7 +271,7 @@ std::optional<CaseFailure> guarded(CaseFailure::Stage stage, Work work) {
 void check_explicit(const FuzzCase& given, const Graph& graph, const Plan& plan,
                     const CompileOptions& options, const TaskGraph& tasks) {
   if (given.seed % 4 != 1) return;
-  Plan by_shardings = resolved(graph, plan, options);
+  Plan by_shardings = with_explicit_shardings(graph, plan, options);
   by_shardings.shardings = parse_shardings(to_document(*by_shardings.shardings), "the case");
   const std::string wanted = to_text(tasks);
   const std::string got = to_text(compile(graph, by_shardings, options).tasks);

@@ -153,7 +153,7 @@ TEST(RecomputeAuto, IsTheSameProgramWithResolvedShardings) {
   RecomputeGiven given{"gpt", "dp2-tp2", {Recompute::Kind::kAuto}};
   const Graph graph = training_graph(tiny_run("gpt"));
   const Plan plan = plan_with(given, recompute_of(given));
-  EXPECT_EQ(to_text(compile(graph, resolved(graph, plan)).tasks),
+  EXPECT_EQ(to_text(compile(graph, with_explicit_shardings(graph, plan)).tasks),
             to_text(compile(graph, plan).tasks));
 }
 

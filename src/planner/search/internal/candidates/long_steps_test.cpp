@@ -134,7 +134,7 @@ TEST(ShorterSteps, StandForTheWholeStepOfAPlanWithPlacements) {
   constexpr int64_t kCount = 72;
   const Graph graph = long_steps_gpt_of(2 * kCount);
   const std::string text = "pp=2,dp=2,micro_batches=" + std::to_string(kCount);
-  const Plan plan = resolved(graph, preset_plan(parse_preset(text), graph));
+  const Plan plan = with_explicit_shardings(graph, preset_plan(parse_preset(text), graph));
   const Candidate candidate{Candidate::Source::kPipeline, text, plan};
   PlanRequest request{graph, cluster};
   const EvaluatedCandidate whole = evaluate(request, {candidate}).evaluated.at(0);

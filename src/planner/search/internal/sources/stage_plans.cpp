@@ -110,7 +110,7 @@ std::optional<EstimatedStep> estimate_of(const PlanRequest& request, const Pipel
 Plan explicit_plan(const PlanRequest& request, Plan marked) {
   CompileOptions options;
   options.rewrites = request.rewrites;
-  return resolved(request.graph, std::move(marked), options);
+  return with_explicit_shardings(request.graph, std::move(marked), options);
 }
 
 std::optional<Candidate> candidate_of(const PlanRequest& request, const Plan& decisions,

@@ -10,7 +10,7 @@
 namespace tessera {
 
 /// The plan with the placements of the training step in place of its marks.
-///   throws  as resolved() in compiler/lower/lower.h
+///   throws  as with_explicit_shardings() in compiler/lower/lower.h
 Plan explicit_plan(const PlanRequest& request, Plan marked);
 
 /// The plan with the stages of a choice, its recomputation, the placements of the training step,
