@@ -20,7 +20,7 @@ std::vector<std::vector<std::string>> op_names(const Graph& graph, int depth) {
 
 bool are_alike(const Graph& graph, std::string_view a, std::string_view b, int depth) {
   const Classes classes = classes_of(graph, depth);
-  return classes.at(*graph.find_op(a)) == classes.of(*graph.find_op(b));
+  return classes.at(*graph.find_op(a)) == classes.at(*graph.find_op(b));
 }
 
 /// A chain of five equal layers, each the one op `lK`.

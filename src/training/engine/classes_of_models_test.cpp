@@ -45,7 +45,7 @@ TEST(ClassesOfModels, MatchOpsOfEveryRoleInTheMiddleLayers) {
     if (at == std::string::npos) continue;
     std::string other = op.name;
     other.replace(at, third.size(), sixth);
-    EXPECT_EQ(classes.at(*graph.find_op(op.name)), classes.of(*graph.find_op(other))) << op.name;
+    EXPECT_EQ(classes.at(*graph.find_op(op.name)), classes.at(*graph.find_op(other))) << op.name;
     ++of_role[static_cast<int>(op.role)];
   }
   for (int count : of_role) EXPECT_GT(count, 50);

@@ -147,7 +147,7 @@ class RandomProgram {
   /// Two values of one mesh as the parts of one exchange, where both are of one kind.
   void reshard_together() {
     const size_t a = pick(values_.size()), b = pick(values_.size());
-    const auto of = [&](size_t value) -> const DistType& { return values_[value].type; };
+    const auto at = [&](size_t value) -> const DistType& { return values_[value].type; };
     if (values_[a].reg == values_[b].reg || at(a).attr.mesh != at(b).attr.mesh) return;
     const DistType to_a = random_type(at(a).type.shape, false);
     const DistType to_b{at(b).type, random_attr(to_a.attr.mesh, at(b).type.shape.size(), false)};
