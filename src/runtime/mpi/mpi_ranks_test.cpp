@@ -64,7 +64,7 @@ TEST_F(MpiTransport, MessagesThatAreNotReceivedDoNotDisturbTheNextTransport) {
 
 TEST_F(MpiTransport, ExchangesGiveTheBitsOfThreads) {
   const auto network = std::make_shared<ProcessNetwork>(mpi().transport());
-  for (const Way& way : ways_between_members()) {
+  for (const ReshardCase& way : ways_between_members()) {
     SCOPED_TRACE(way.mesh + ": " + way.from + " to " + way.to);
     Bench threads(resharding(way));
     threads.step();
@@ -76,7 +76,7 @@ TEST_F(MpiTransport, ExchangesGiveTheBitsOfThreads) {
 
 TEST_F(MpiTransport, TensorsThatAreExchangedTogetherHaveTheBitsOfEachAlone) {
   const auto network = std::make_shared<ProcessNetwork>(mpi().transport());
-  for (const WayTogether& way : ways_together()) {
+  for (const ReshardPair& way : ways_together()) {
     SCOPED_TRACE(way.mesh + ": " + way.parts.front().first);
     Bench threads(exchanging(way, false));
     threads.step();
@@ -88,7 +88,7 @@ TEST_F(MpiTransport, TensorsThatAreExchangedTogetherHaveTheBitsOfEachAlone) {
 
 TEST_F(MpiTransport, FastReductionGivesTheSumsUpToRounding) {
   const auto network = std::make_shared<ProcessNetwork>(mpi().transport());
-  for (const Way& way : ways_of_the_transport(mpi().size())) {
+  for (const ReshardCase& way : ways_of_the_transport(mpi().size())) {
     SCOPED_TRACE(way.mesh + ": " + way.from + " to " + way.to);
     Bench threads(resharding(way));
     threads.step();
