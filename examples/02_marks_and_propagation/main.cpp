@@ -46,16 +46,16 @@ int main() {
   const Op& op = graph.op(*graph.find_op("y"));
   const OpView op_view = view(graph, op);
   const ShardingRule rule = find_operator(op.kind).rule(op_view);
-  const DistAttr made = output_attr(op_view, rule, sharded.of(*graph.find_op("y")), 0);
+  const DistAttr made = output_attr(op_view, rule, sharded.at(*graph.find_op("y")), 0);
   std::printf("rule of y     %s\nmade as       %s\nwanted as     %s\n\n", to_text(rule).c_str(),
               to_text(graph.type(op.outputs[0]), made).c_str(),
-              to_text(graph.type(op.outputs[0]), sharded.of(op.outputs[0])).c_str());
+              to_text(graph.type(op.outputs[0]), sharded.at(op.outputs[0])).c_str());
 
   // Every placement has a reason: a mark, or the op that caused it.
   for (size_t i = 0; i < graph.values().size(); ++i)
     std::printf("%-7s %s\n", graph.values()[i].name.c_str(), sharded.value_reasons[i].c_str());
 
   // The part of one rank: rank 3 is at coordinate dp 1, tp 1.
-  const Box box = sharded.of(*graph.find_value("up")).box({16, 64}, *mesh->coordinate_of(3));
+  const Box box = sharded.at(*graph.find_value("up")).box({16, 64}, *mesh->coordinate_of(3));
   std::printf("\nrank 3 holds %s of up\n", to_text(box).c_str());
 }

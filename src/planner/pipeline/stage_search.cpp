@@ -213,7 +213,7 @@ PipelineChoice StageSearch::priced(PipelineChoice choice) {
         before ? costs.transfer(stage.stage_sharding, stage.first_unit, stage.first, before->first,
                                 stage_shardings_[before->stage_sharding].mesh->size())
                : 0;
-    stage.capacity = RunCapacities{runs_, reserved_memory_}.of(costs, stage.first, size);
+    stage.capacity = RunCapacities{runs_, reserved_memory_}.at(costs, stage.first, size);
     before = &stage;
   }
   set_shared(choice);

@@ -114,7 +114,7 @@ constexpr int64_t kMillisecond = 1'000'000;
 std::pair<std::vector<double>, std::vector<double>> durations(double jitter, uint64_t seed) {
   const auto graph = two_ranks();
   const Demands demands{.resources = {{"link", 1'000'000'000}},
-                        .of =
+                        .demand =
                             [&](Rank rank, TaskId id) {
                               const std::string& name = graph->tasks[id].name;
                               if (name == "y" && rank == 0) return ActDemand{kMillisecond, {}};

@@ -32,7 +32,7 @@ std::vector<std::vector<RegisterIndex>> required_anti_dependences(
     for (size_t place = 0; place < stream.size(); ++place) {
       std::vector<RegisterIndex>& list = needed[place];
       for (RegisterIndex reg : list) listed[reg] = place;
-      for (RegisterIndex reg : source.at(stream[place])) {
+      for (RegisterIndex reg : source.overwrites(stream[place])) {
         const std::span<const TaskId> readers = graph.registers[reg].consumers;
         if (readers.empty() || states[reg] == State::kReleased) continue;
         if (listed[reg] != place) list.push_back(reg);

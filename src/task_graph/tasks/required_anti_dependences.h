@@ -22,7 +22,7 @@ std::vector<std::vector<RegisterIndex>> required_anti_dependences(
 /// micro-batches has thousands of registers for each task, of which few are needed.
 struct AntiDependenceSource {
   /// Those that `task` overwrites, each once; it may leave out the released ones.
-  std::function<std::vector<RegisterIndex>(TaskId task)> of;
+  std::function<std::vector<RegisterIndex>(TaskId task)> overwrites;
   /// The stream has waited for all readers of the register, which it fills again later.
   std::function<void(RegisterIndex reg)> release;
   /// The register is released no longer. Called for others, too.

@@ -348,14 +348,14 @@ GridBound::GridBound(const RankGrid& grid, const std::vector<TreeLevel>& levels)
                             send_price(axis, levels[h].smallest));
     const std::vector<int>& sizes = level.sizes = levels[h].sizes;
     if (sizes.front() == sizes.back() && sizes.front() * std::ssize(sizes) == ranks) {
-      level.maximum = FullGroupsBound(grid, level.saved, sizes.front()).value();
+      level.largest = FullGroupsBound(grid, level.saved, sizes.front()).value();
       continue;
     }
     int left = ranks, last = 0;
     double inside = 0;
     for (int size : sizes) {
       if (size != last) inside = max_inside(grid, level.saved, std::min(size, ranks));
-      level.maximum += std::min(left, size) * inside;
+      level.largest += std::min(left, size) * inside;
       left -= std::min(left, size);
       last = size;
     }
@@ -364,7 +364,7 @@ GridBound::GridBound(const RankGrid& grid, const std::vector<TreeLevel>& levels)
 
 double GridBound::value() const {
   double value = all_;
-  for (const Level& level : levels_) value -= level.maximum;
+  for (const Level& level : levels_) value -= level.largest;
   return value;
 }
 
@@ -380,9 +380,9 @@ void GridBound::improve(const RankGrid& grid, const DeviceTree& tree,
     for (size_t i = 0; i < grid.axes.size(); ++i)
       for (const RankTraffic& sent : axis_traffic(by_position, static_cast<int>(i)))
         if (group[places[sent.from]] == group[places[sent.to]]) reached += level.saved[i];
-    if (reached >= level.maximum * (1 - kRounding)) continue;
-    level.maximum =
-        std::min(level.maximum, max_inside_of_groups(grid, level.saved, level.sizes, reached));
+    if (reached >= level.largest * (1 - kRounding)) continue;
+    level.largest =
+        std::min(level.largest, max_inside_of_groups(grid, level.saved, level.sizes, reached));
   }
 }
 

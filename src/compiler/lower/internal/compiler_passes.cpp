@@ -82,11 +82,11 @@ std::string buckets_text(const Program& program) {
   std::string text, after;  // after the last instruction of the backward that was found
   for (const InstructionInstance& instance : instances(program)) {
     const Instruction& instruction = program.instructions[instance.instruction];
-    if (instruction.role == Role::kBackward) text += std::exchange(behind, "");
+    if (instruction.role == Role::kBackward) text += std::exchange(after, "");
     const ExchangeStep* exchange = instruction.exchange();
     if (exchange && instruction.role == Role::kOptimizer && instance.micro_batch < 0)
-      behind += program.registers[exchange->target()].name + " " +
-                to_text(exchange->exchange().to) + "\n";
+      after += program.registers[exchange->target()].name + " " + to_text(exchange->exchange().to) +
+               "\n";
   }
   return text.empty() ? "no overlap of gradient all-reduce with backward\n" : text;
 }
