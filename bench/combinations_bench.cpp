@@ -147,12 +147,11 @@ std::string figures_of(const VerifyReport& report) {
   return text.str();
 }
 
-Outcome outcome_of(const RunConfig& config, const std::string& preset,
-                   const std::shared_ptr<PerturbedRuns>& perturbed) {
+Outcome outcome_of(const RunConfig& config, const std::string& preset) {
   try {
     const Plan plan = preset_plan(parse_preset(preset), training_graph(config));
-    const VerifyReport report = verify_plan(
-        config, plan, small_text(), {.steps = 10, .tensor_steps = 1, .perturbed = perturbed});
+    const VerifyReport report =
+        verify_plan(config, plan, small_text(), {.steps = 10, .tensor_steps = 1});
     if (report.ok) return {std::string(kEqual), figures_of(report)};
     const Difference& found = *report.first_difference;
     return {std::string(kWrong), found.value + " of step " + std::to_string(found.step) + ": " +
@@ -175,14 +174,12 @@ fs::path file_of(const fs::path& folder, const Group& group) {
 }
 
 /// One line: a preset, what, more; separated by tabs.
-///   perturbed  of the model and precision
-void run_group(const fs::path& folder, const Group& group,
-               const std::shared_ptr<PerturbedRuns>& perturbed) {
+void run_group(const fs::path& folder, const Group& group) {
   const RunConfig config = config_of(group);
   std::string lines;
   for_each_case([&](const Case& each) {
     const std::string preset = preset_of(group.degrees, each);
-    Outcome outcome = outcome_of(config, preset, perturbed);
+    Outcome outcome = outcome_of(config, preset);
     for (char& letter : outcome.more)
       if (letter == '\n' || letter == '\t') letter = ' ';
     std::cout << group.model << " " << to_text(group.precision) << " " << preset << ": "
@@ -230,7 +227,6 @@ bool run(const fs::path& folder, std::vector<std::string> words) {
       words.erase(words.begin());
     }
   bool is_right = true;
-  std::map<std::pair<std::string, DType>, std::shared_ptr<PerturbedRuns>> perturbed;
   const std::vector<Group> all = groups();
   for (size_t i = 0; i < all.size(); ++i) {
     const bool is_wanted =
@@ -238,9 +234,7 @@ bool run(const fs::path& folder, std::vector<std::string> words) {
           return all[i].name().find(word) != std::string::npos;
         });
     if (!is_wanted || i % share.parts != share.part - 1) continue;
-    std::shared_ptr<PerturbedRuns>& shared = perturbed[{all[i].model, all[i].precision}];
-    if (!shared) shared = no_perturbed_runs();
-    if (!results_of(folder, all[i])) run_group(folder, all[i], shared);
+    if (!results_of(folder, all[i])) run_group(folder, all[i]);
     const auto results = results_of(folder, all[i]);
     is_right = is_right && std::ranges::none_of(*results, [](const auto& result) {
                  return result.second.what == kWrong;

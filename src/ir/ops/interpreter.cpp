@@ -31,42 +31,15 @@ const ReferenceTensor& given(const Graph& graph, const ReferenceValues& state, V
   return tensor;
 }
 
-/// The memory of earlier values, by name.
-class Recycled {
- public:
-  explicit Recycled(ReferenceValues values) : values_(std::move(values)) {}
-
-  /// Empty, with the memory of the earlier value of that name if there is one.
-  std::vector<double> memory_of(const std::string& name) {
-    const auto found = values_.find(name);
-    if (found == values_.end()) return {};
-    std::vector<double> memory = std::move(found->second.values);
-    memory.clear();
-    return memory;
-  }
-
-  ReferenceTensor copy(const std::string& name, const ReferenceTensor& tensor) {
-    ReferenceTensor mine{tensor.type, memory_of(name)};
-    mine.values.assign(tensor.values.begin(), tensor.values.end());
-    return mine;
-  }
-
-  ReferenceTensor zeros(const Value& value) {
-    ReferenceTensor tensor{value.type, memory_of(value.name)};
-    tensor.values.assign(static_cast<size_t>(element_count(value.type.shape)), 0.0);
-    return tensor;
-  }
-
- private:
-  ReferenceValues values_;
-};
+ReferenceTensor zeros(const TensorType& type) {
+  return {type, std::vector<double>(static_cast<size_t>(element_count(type.shape)), 0.0)};
+}
 
 /// The initial values of the interpreter: only the inputs and variables of `state`.
-ReferenceValues read_state(const Graph& graph, const ReferenceValues& state, Recycled& recycled) {
+ReferenceValues read_state(const Graph& graph, const ReferenceValues& state) {
   ReferenceValues values;
   const auto read = [&](ValueId id, const char* what) {
-    const std::string& name = graph.value(id).name;
-    values.emplace(name, recycled.copy(name, given(graph, state, id, what)));
+    values.emplace(graph.value(id).name, given(graph, state, id, what));
   };
   for (ValueId input : graph.inputs()) read(input, "input");
   for (const Variable& variable : graph.variables()) read(variable.value, "variable");
@@ -138,6 +111,12 @@ void perturb_alike(ReferenceTensor& tensor, const std::vector<double>& tolerance
                    min_rounding(tensor.type.dtype));
 }
 
+/// Changes every element by a share of it, all in one direction.
+void shift_elements(ReferenceTensor& tensor, double share, bool away_from_zero) {
+  for (double& element : tensor.values)
+    element += share * (away_from_zero ? element : std::abs(element));
+}
+
 /// Records the tolerances of the results, and perturbs them when the options ask for it.
 void perturb_results(const Graph& graph, const Op& op, const ReferenceCall& call,
                      const InterpreterOptions& options) {
@@ -156,6 +135,12 @@ void perturb_results(const Graph& graph, const Op& op, const ReferenceCall& call
                    [&of_result = tolerances[i]](size_t at) { return of_result[at]; });
     if (options.tolerances) (*options.tolerances)[name] = largest;
     if (options.perturb == 0 || !is_float(call.outputs[i].type.dtype) || largest == 0) continue;
+    if (options.common_share)
+      if (const auto share = options.common_share->find(name);
+          share != options.common_share->end()) {
+        shift_elements(call.outputs[i], share->second, options.away_from_zero);
+        continue;
+      }
     const uint64_t key = random_key(options.perturb, name);
     if (options.alike)
       perturb_alike(call.outputs[i], tolerances[i], key);
@@ -212,36 +197,37 @@ bool is_rounded(DType dtype, const InterpreterOptions& options) {
   return dtype == DType::kF32 && options.round;
 }
 
-void interpret_op(const Graph& graph, const Op& op, const InterpreterOptions& options,
-                  Recycled& recycled, ReferenceValues& values) {
+}  // namespace
+
+std::vector<ReferenceTensor> interpret_op(const Graph& graph, const Op& op,
+                                          std::vector<const ReferenceTensor*> operands,
+                                          const InterpreterOptions& options) {
   const OpView op_view = view(graph, op);
   std::vector<ReferenceTensor> outputs;
-  for (ValueId output : op.outputs) outputs.push_back(recycled.zeros(graph.value(output)));
-  ReferenceCall call{op_view, {}, outputs};
-  for (ValueId input : op.inputs) call.inputs.push_back(&values.at(graph.value(input).name));
+  for (ValueId output : op.outputs) outputs.push_back(zeros(graph.type(output)));
+  const ReferenceCall call{op_view, std::move(operands), outputs};
   if (op.regions.empty())
     find_operator(graph, op.kind).reference(call);
   else
-    interpret_control(call, [&](const Graph& region, const auto& operands, int64_t iteration) {
-      return interpret_region(region, operands, options_inside(options, iteration));
+    interpret_control(call, [&](const Graph& region, const auto& inputs, int64_t iteration) {
+      return interpret_region(region, inputs, options_inside(options, iteration));
     });
   if (options.decided_on) decide_as_given(graph, op, call, *options.decided_on);
   if (options.perturb != 0 || options.tolerances) perturb_results(graph, op, call, options);
   for (ReferenceTensor& output : outputs)
     if (is_rounded(output.type.dtype, options)) round_elements(output);
-  for (size_t i = 0; i < outputs.size(); ++i)
-    values.insert_or_assign(graph.value(op.outputs[i]).name, std::move(outputs[i]));
+  return outputs;
 }
 
-}  // namespace
-
 ReferenceValues interpret(const Graph& graph, const ReferenceValues& state,
-                          const InterpreterOptions& options, ReferenceValues recycled) {
-  Recycled memory(std::move(recycled));
-  ReferenceValues values = read_state(graph, state, memory);
+                          const InterpreterOptions& options) {
+  ReferenceValues values = read_state(graph, state);
   for (const Op& op : graph.ops()) {
-    interpret_op(graph, op, options, memory, values);
-    if (options.on_op) options.on_op(op);
+    std::vector<const ReferenceTensor*> operands;
+    for (ValueId input : op.inputs) operands.push_back(&values.at(graph.value(input).name));
+    std::vector<ReferenceTensor> results = interpret_op(graph, op, std::move(operands), options);
+    for (size_t i = 0; i < results.size(); ++i)
+      values.insert_or_assign(graph.value(op.outputs[i]).name, std::move(results[i]));
   }
   return values;
 }

@@ -29,8 +29,12 @@ struct InterpreterOptions {
   /// Further errors of the elements of a value, by name. For instance, a run may round partial
   /// values that are larger than their sum.
   const std::map<std::string, double>* more_rounding = nullptr;
-  /// Called after each op of the graph, to show progress.
-  std::function<void(const Op& op)> on_op = {};
+  /// When perturbing: the results of these values, by name, are changed by the given share of each
+  /// element, all of a tensor in one direction. Ranks that round partial values of nearly equal
+  /// elements err in one direction, which adds up in a sum of them.
+  const std::map<std::string, double>* common_share = nullptr;
+  /// The direction of common_share: away from zero, or up.
+  bool away_from_zero = true;
   /// When set: operands as a run has them, by name. An op takes the results that it decides
   /// (Operator::decision) from these operands if all that decide are here, so that it decides as
   /// that run does. Its other results and operands are those of the interpreter.
@@ -42,12 +46,18 @@ struct InterpreterOptions {
 /// Every value of one step. Of an op with regions it returns only the results.
 ///
 ///   state     inputs and variables by name
-///   recycled  values of an earlier step of the graph, which are no longer needed: their memory
-///             holds the new ones, which saves the time to map fresh memory
 ///   throws    UserError (66) when one is missing; InternalError when a type differs
 ///   time      plain loops: some 0.2 to 2 GFLOP/s
 ReferenceValues interpret(const Graph& graph, const ReferenceValues& state,
-                          const InterpreterOptions& options = {}, ReferenceValues recycled = {});
+                          const InterpreterOptions& options = {});
+
+/// One op of a graph.
+///   operands  its inputs, in their order
+///   returns   its results, in their order
+///   threads   any number at a time, with `tolerances` of their own
+std::vector<ReferenceTensor> interpret_op(const Graph& graph, const Op& op,
+                                          std::vector<const ReferenceTensor*> operands,
+                                          const InterpreterOptions& options);
 
 /// The largest difference between elements of two tensors of one type. Two NaNs do not differ.
 double largest_change(const ReferenceTensor& a, const ReferenceTensor& b);

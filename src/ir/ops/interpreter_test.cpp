@@ -97,33 +97,18 @@ TEST(Interpreter, DecidesByItselfWhereAnOperandIsNotGiven) {
   EXPECT_EQ(values.at("first:1").values, (std::vector<double>{1}));
 }
 
-TEST(Interpreter, RecycledMemoryHoldsTheValuesOfTheNewStep) {
+TEST(Interpreter, ShiftsNamedValuesInOneDirection) {
   const Graph graph = least_squares();
-  ReferenceValues state{{"x", f32({2}, {2, -1})}, {"t", f32({2}, {3, 4})}, {"w", f32({2}, {1, 5})}};
-  ReferenceValues values = interpret(graph, state);
-  const double* memory = values.at("error").values.data();
-  state["x"] = f32({2}, {1, 1});
-  values = interpret(graph, state, {}, std::move(values));
-  EXPECT_EQ(values.at("error").values, (std::vector<double>{-2, 1}));  // 1*1 - 3, 5*1 - 4
-  EXPECT_EQ(values.at("x").values, (std::vector<double>{1, 1}));
-  EXPECT_EQ(values.at("error").values.data(), memory);
-}
-
-TEST(Interpreter, RecycledMemoryOfAnotherSizeOrOfAnAccumulatingOpStartsAtZero) {
-  Graph graph;
-  Builder builder(graph);
-  const ValueId x = builder.input("x", {DType::kF32, {2, 2}});
-  builder.dot(x, x, "ij,jk->ik", "square");
-  const ReferenceValues state{{"x", f32({2, 2}, {1, 2, 3, 4})}};
-  // [1 2; 3 4]^2 = [7 10; 15 22]
-  const ReferenceValues wanted{{"x", state.at("x")}, {"square", f32({2, 2}, {7, 10, 15, 22})}};
-  for (const size_t size : {size_t{0}, size_t{1}, size_t{4}, size_t{9}}) {
-    ReferenceValues earlier{{"square", {{DType::kF32, {}}, std::vector<double>(size, 5.0)}},
-                            {"other", f32({1}, {1})}};
-    const ReferenceValues values = interpret(graph, state, {}, std::move(earlier));
-    ASSERT_EQ(values.size(), 2u);
-    EXPECT_EQ(values.at("square").values, wanted.at("square").values);
-  }
+  const ReferenceValues state{
+      {"x", f32({2}, {2, -1})}, {"t", f32({2}, {3, 4})}, {"w", f32({2}, {1, 5})}};
+  const std::map<std::string, double> share{{"error", 0.25}};  // 2*1 - 3 = -1, -1*5 - 4 = -9
+  const ReferenceValues away = interpret(graph, state, {.perturb = 1, .common_share = &share});
+  EXPECT_NEAR(away.at("error").values[0], -1.25, 1e-5);
+  EXPECT_NEAR(away.at("error").values[1], -11.25, 1e-5);
+  const ReferenceValues up =
+      interpret(graph, state, {.perturb = 1, .common_share = &share, .away_from_zero = false});
+  EXPECT_NEAR(up.at("error").values[0], -0.75, 1e-5);
+  EXPECT_NEAR(up.at("error").values[1], -6.75, 1e-5);
 }
 
 TEST(Interpreter, RefusesAMissingInput) {

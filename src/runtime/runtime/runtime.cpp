@@ -8,6 +8,7 @@
 #include <thread>
 
 #include "base/error.h"
+#include "base/machine_memory.h"
 #include "runtime/comm/network.h"
 #include "runtime/comm/on_all_processes.h"
 #include "runtime/executor/bound_program.h"

@@ -266,7 +266,7 @@ TEST(Verify, ReportsItsProgressWithinTheFirstStepAndUpToTheLast) {
     options.on_progress = [&](double now) { done.push_back(now); };
     verify_plan(tiny_mlp(), plan_of("mlp", "dp2"), small_text(), options);
     EXPECT_TRUE(std::ranges::is_sorted(done));
-    EXPECT_GT(std::ranges::count_if(done, [](double now) { return now < 0.5; }), 10);
+    EXPECT_GT(std::ranges::count_if(done, [](double now) { return now < 0.5; }), 2);
     EXPECT_EQ(done.back(), static_cast<double>(steps));
   }
   EXPECT_EQ(VerifyOptions{}.steps, 3);

@@ -82,6 +82,14 @@ void for_each_element(const Shape& local, const std::vector<std::vector<int64_t>
   });
 }
 
+/// Index over the axes that divide a register or are partial; equal for replicas.
+int64_t replica_set(const Register& reg, const Coordinate& coordinate) {
+  int64_t index = 0;
+  for (int axis = 0; axis < reg.attr.mesh->axis_count(); ++axis)
+    if (reg.attr.uses(axis)) index = index * reg.attr.mesh->shape()[axis] + coordinate[axis];
+  return index;
+}
+
 int64_t first_differing_byte(const std::vector<std::byte>& a, const std::vector<std::byte>& b) {
   return std::mismatch(a.begin(), a.end(), b.begin(), b.end()).first - a.begin();
 }
@@ -89,7 +97,13 @@ int64_t first_differing_byte(const std::vector<std::byte>& a, const std::vector<
 }  // namespace
 
 Capture::Capture(const TaskGraph& graph)
-    : graph_(graph), ranks_(ranks(graph)), parts_(ranks_.size()), is_given_(ranks_.size()) {
+    : graph_(graph),
+      ranks_(ranks(graph)),
+      parts_(ranks_.size()),
+      equal_to_(ranks_.size()),
+      first_of_replicas_(graph.registers.size()),
+      is_selected_(graph.registers.size(), true),
+      is_given_(ranks_.size()) {
   for (auto& registers : parts_) registers.resize(graph.registers.size());
   clear();
 }
@@ -104,7 +118,19 @@ void Capture::release_given(std::span<const RegisterIndex> registers) {
   }
 }
 
+void Capture::select(std::span<const RegisterIndex> registers) {
+  is_selected_ = IndexedVector<RegisterIndex, bool>(graph_.registers.size(), false);
+  for (const RegisterIndex reg : registers) is_selected_[reg] = true;
+  for (auto& parts : parts_)
+    for (const RegisterIndex reg : graph_.registers.indices())
+      if (!is_selected_[reg]) std::vector<std::byte>().swap(parts[reg]);
+  clear();
+}
+
 void Capture::clear() {
+  for (size_t rank = 0; rank < ranks_.size(); ++rank)
+    equal_to_[rank] = IndexedVector<RegisterIndex, size_t>(graph_.registers.size(), rank);
+  for (auto& first : first_of_replicas_) first.clear();
   // There is one list per rank, because two threads must not write into one vector<bool>.
   filled_.assign(parts_.size(), IndexedVector<RegisterIndex, bool>(graph_.registers.size(), false));
 }
@@ -115,11 +141,27 @@ size_t Capture::index_of(Rank rank) const {
 
 Observer Capture::observer() {
   return [this](Rank rank, RegisterIndex reg, const Coordinate& coordinate, const std::byte* data) {
+    if (!is_selected_[reg]) return;
     const auto size =
         static_cast<size_t>(byte_size(local_type(graph_.registers[reg], coordinate)).value());
-    parts_[index_of(rank)][reg].assign(data, data + size);
-    filled_[index_of(rank)][reg] = true;
+    keep(index_of(rank), reg, coordinate, std::span(data, size));
   };
+}
+
+void Capture::keep(size_t rank, RegisterIndex reg, const Coordinate& coordinate,
+                   std::span<const std::byte> bytes) {
+  const int64_t set = replica_set(graph_.registers[reg], coordinate);
+  const std::lock_guard lock(mutexes_[static_cast<size_t>(reg.value()) % mutexes_.size()]);
+  filled_[rank][reg] = true;
+  auto& firsts = first_of_replicas_[reg];
+  const auto first = std::ranges::find(firsts, set, &std::pair<int64_t, size_t>::first);
+  if (first != firsts.end() && std::ranges::equal(parts_[first->second][reg], bytes)) {
+    equal_to_[rank][reg] = first->second;
+    std::vector<std::byte>().swap(parts_[rank][reg]);
+    return;
+  }
+  if (first == firsts.end()) firsts.emplace_back(set, rank);
+  parts_[rank][reg].assign(bytes.begin(), bytes.end());
 }
 
 std::vector<std::byte> Capture::parts_of(std::span<const RegisterIndex> registers) const {
@@ -127,7 +169,7 @@ std::vector<std::byte> Capture::parts_of(std::span<const RegisterIndex> register
   for (size_t rank = 0; rank < ranks_.size(); ++rank)
     for (const RegisterIndex reg : registers) {
       if (!filled_[rank][reg]) continue;
-      const std::vector<std::byte>& part = parts_[rank][reg];
+      const std::vector<std::byte>& part = bytes_of(rank, reg);
       put(bytes, rank);
       put(bytes, reg);
       put(bytes, part.size());
@@ -144,9 +186,8 @@ void Capture::add(std::span<const std::byte> parts) {
     const std::span<const std::byte> part = reader.bytes(reader.value<size_t>());
     ensure(rank < ranks_.size() && reg.value() < std::ssize(graph_.registers),
            "all processes compile the same task graph");
-    parts_[rank][reg].assign(part.begin(), part.end());
-    filled_[rank][reg] = true;
     is_given_[rank] = true;
+    keep(rank, reg, *graph_.registers[reg].attr.mesh->coordinate_of(ranks_[rank]), part);
   }
 }
 
@@ -158,9 +199,7 @@ Capture::Part Capture::part_of(const Register& reg, int position) {
   for (int axis = 0; axis < mesh.axis_count(); ++axis)
     if (reg.attr.is_partial_on(axis))
       part.partial = part.partial * mesh.shape()[axis] + part.coordinate[axis];
-  for (int axis = 0; axis < mesh.axis_count(); ++axis)
-    if (reg.attr.uses(axis))
-      part.replica_set = part.replica_set * mesh.shape()[axis] + part.coordinate[axis];
+  part.replica_set = replica_set(reg, part.coordinate);
   return part;
 }
 
@@ -211,10 +250,10 @@ Capture::Whole Capture::assemble(RegisterIndex number) const {
       whole.missing = "rank " + std::to_string(rank) + " never filled it";
       return whole;
     }
-    const std::vector<std::byte>& bytes = parts_[index_of(rank)][number];
+    const std::vector<std::byte>& bytes = bytes_of(index_of(rank), number);
     const auto [found, is_first] = first_of_replicas.try_emplace(part.replica_set, rank);
     if (!is_first) {
-      const std::vector<std::byte>& other = parts_[index_of(found->second)][number];
+      const std::vector<std::byte>& other = bytes_of(index_of(found->second), number);
       if (bytes != other && !whole.mismatch)
         whole.mismatch =
             find_mismatch(reg, part, found->second, rank, first_differing_byte(bytes, other));

@@ -2,10 +2,13 @@
 // the serial run.
 #pragma once
 
+#include <array>
 #include <cstddef>
+#include <mutex>
 #include <optional>
 #include <span>
 #include <string>
+#include <utility>
 #include <vector>
 
 #include "ir/ops/operator.h"
@@ -18,8 +21,12 @@ class Capture {
   /// `graph` outlives it.
   explicit Capture(const TaskGraph& graph);
 
-  /// An observer for Runtime::run; each rank of this process writes its own part.
+  /// An observer for Runtime::run; each rank of this process writes its own part of the selected
+  /// registers.
   Observer observer();
+  /// From now on only these registers are captured. Forgets all, and frees the memory of others.
+  /// All registers are selected at first.
+  void select(std::span<const RegisterIndex> registers);
   /// What the ranks of this process filled of some registers, for another process.
   std::vector<std::byte> parts_of(std::span<const RegisterIndex> registers) const;
   /// Adds the parts that another process gave by parts_of().
@@ -69,11 +76,22 @@ class Capture {
                     ReferenceTensor& whole);
 
   size_t index_of(Rank rank) const;
+  /// Keeps what a rank filled. A replica that has the bits of the first one is not kept.
+  void keep(size_t rank, RegisterIndex reg, const Coordinate& coordinate,
+            std::span<const std::byte> bytes);
+  const std::vector<std::byte>& bytes_of(size_t rank, RegisterIndex reg) const {
+    return parts_[equal_to_[rank][reg]][reg];
+  }
 
   const TaskGraph& graph_;
   std::vector<Rank> ranks_;
   std::vector<IndexedVector<RegisterIndex, std::vector<std::byte>>> parts_;  // by rank
   std::vector<IndexedVector<RegisterIndex, bool>> filled_;                   // by rank
+  std::vector<IndexedVector<RegisterIndex, size_t>> equal_to_;  // by rank: whose part it has
+  /// By register: which rank filled its part first, by replica set.
+  IndexedVector<RegisterIndex, std::vector<std::pair<int64_t, size_t>>> first_of_replicas_;
+  std::array<std::mutex, 64> mutexes_;  // of first_of_replicas_, by register
+  IndexedVector<RegisterIndex, bool> is_selected_;
   std::vector<bool> is_given_;  // by rank: do its parts come from another process?
 };
 

@@ -10,9 +10,20 @@
 
 namespace tessera {
 
-struct PerturbedRuns;
-/// For VerifyOptions::perturbed.
-std::shared_ptr<PerturbedRuns> no_perturbed_runs();
+/// What a verification takes, estimated before its first step.
+struct VerifyNeed {
+  Bytes ranks{0};      // arenas and variables of all ranks
+  Bytes captured{0};   // what one execution of a step captures
+  Bytes states{0};     // variables of the plan before a step, and of the serial trajectories
+  Bytes reference{0};  // all interpretations of the reference
+  Bytes serial{0};     // a step of the serial program with the states, before the reference
+  int executions = 1;  // of each step under the plan: one for each window of captured tensors
+  Seconds seconds{0};  // roughly
+  /// At a time.
+  Bytes all() const;
+};
+/// "4.1 GiB of ranks, 1 GiB captured, ..."
+std::string to_text(const VerifyNeed& need);
 
 struct VerifyOptions {
   int64_t steps = 3;
@@ -33,9 +44,13 @@ struct VerifyOptions {
   RuntimeOptions runtime = {};
   /// The bytes of tensors that the leader has of all processes at a time; at least one tensor.
   Bytes gathered{32 << 20};
-  /// The perturbed runs of the interpreter, which do not depend on the plan: verifications of
-  /// several plans of one network, settings and data that share them repeat none. Null: own ones.
-  std::shared_ptr<PerturbedRuns> perturbed = nullptr;
+  /// The bytes of tensors of all ranks that one execution of a step captures; at least those of
+  /// one op. A step with more is executed several times. 0: a part of what the rest takes.
+  Bytes captured{0};
+  /// Called in the leader before the first step.
+  std::function<void(const VerifyNeed&)> on_need = {};
+  /// Options of a smaller case, for the message when memory is short.
+  std::string smaller_case = {};
   /// Called for every register before it is captured, as Observer says. A test plants faults here.
   Observer before_capture = {};
 };
@@ -72,9 +87,11 @@ struct VerifyReport {
 /// Runs both and compares. With several processes all call it; each runs its ranks of the plan. The
 /// leader runs the serial programs, and compares what it gathers.
 ///
-///   memory   a process keeps what its ranks filled in a step. The leader has two values of the
-///            interpreter for every tensor beside that, the operands of decisions, and
-///            options.gathered of what the other processes filled
+///   memory   VerifyNeed. The reference, its perturbed companions and the run of the plan advance
+///            together, and a value is freed after its last reader and its comparison. A step that
+///            fills more than options.captured is executed again, from the same state, for each
+///            window of its tensors
+///   throws   UserError (4) when the machine has less memory
 ///   serial   the graph before the passes that rewrite it; the plan runs the graph after them
 ///   tensors  each step starts the reference interpreter from the plan's own state, so that errors
 ///            do not accumulate. The tolerance of a tensor is four times a sum of two terms: the

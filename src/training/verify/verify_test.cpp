@@ -68,26 +68,31 @@ TEST(VerifyInProcesses, ComparesWhatOneProcessCompares) {
   }
 }
 
-TEST(PerturbedRuns, ThatPlansShareGiveTheReportsOfOwnOnes) {
-  const std::shared_ptr<PerturbedRuns> shared = no_perturbed_runs();
-  for (const char* plan : {"dp2", "dp2-tp2", "pp2-m3"}) {
-    const VerifyReport own = verified(plan, {.steps = 2, .tensor_steps = 1});
-    const VerifyReport other = verified(plan, {.steps = 2, .tensor_steps = 1, .perturbed = shared});
-    EXPECT_TRUE(other.ok) << plan;
-    EXPECT_EQ(other.max_error, own.max_error);
-    EXPECT_EQ(other.loss_tolerances, own.loss_tolerances);
+// A step whose tensors do not fit at a time is executed again from the same state.
+TEST(Windows, OfOneOpGiveTheReportOfOneExecution) {
+  for (const char* plan : {"dp2-tp2", "pp2-m3"}) {
+    int executions = 0;
+    const auto count = [&](const VerifyNeed& need) { executions = need.executions; };
+    const VerifyReport whole = verified(plan, {.steps = 2, .on_need = count});
+    EXPECT_EQ(executions, 1);
+    const VerifyReport divided =
+        verified(plan, {.steps = 2, .captured = Bytes(1), .on_need = count});
+    EXPECT_GT(executions, 5);
+    EXPECT_TRUE(divided.ok) << plan;
+    EXPECT_EQ(divided.tensors, whole.tensors);
+    EXPECT_EQ(divided.exact_tensors, whole.exact_tensors);
+    EXPECT_EQ(divided.max_error, whole.max_error);
+    EXPECT_EQ(divided.losses, whole.losses);
+    EXPECT_EQ(divided.loss_tolerances, whole.loss_tolerances);
   }
 }
 
-// Of a run of several steps they are of the state before each step.
-TEST(PerturbedRuns, AreOfTheStateOfTheStep) {
-  const std::shared_ptr<PerturbedRuns> shared = no_perturbed_runs();
-  const VerifyReport own = verified("dp2", {.steps = 3});
-  for (int time = 0; time < 2; ++time) {
-    const VerifyReport other = verified("dp2", {.steps = 3, .perturbed = shared});
-    EXPECT_EQ(other.max_error, own.max_error);
-    EXPECT_EQ(other.loss_tolerances, own.loss_tolerances);
-  }
+TEST(Windows, HideNoFault) {
+  const Fault fault{"dp2-tp2", "apart", 2};
+  const VerifyReport report =
+      verified(fault.plan, {.captured = Bytes(1), .before_capture = planted(fault)});
+  ASSERT_TRUE(report.first_difference.has_value());
+  EXPECT_EQ(report.first_difference->value, fault.reg);
 }
 
 class FaultOfARank : public testing::TestWithParam<Fault> {};

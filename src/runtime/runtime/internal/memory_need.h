@@ -14,10 +14,6 @@ struct MemoryNeed {
   Bytes all() const { return variables + arenas; }
 };
 
-/// The memory of this machine with its swap space, or less where the control group of the process
-/// limits it. What other processes use is not subtracted.
-Bytes machine_memory();
-
 ///   throws  UserError (4)
 [[noreturn]] void refuse_memory(const MemoryNeed& need);
 

@@ -5,6 +5,8 @@
 #include <fstream>
 #include <string>
 
+#include "base/machine_memory.h"
+
 namespace tessera {
 namespace {
 

@@ -42,103 +42,114 @@ void DecisionOperands::add_op(const Op& op, const Decision& decision, const Step
   if (compiled == nullptr) return;
   const auto steps = all_steps.find(compiled->name);
   if (steps == all_steps.end()) return;
-  deciding_.push_back(&op);
+  deciding_.insert(&op);
+  const auto index = static_cast<int>(&op - serial_.ops().data());
   for (const KernelStep& step : steps->second)
-    for (const int operand : decision.operands)
-      add_register(serial_.value(op.inputs[operand]).name, step.inputs[operand]);
+    for (const int operand : decision.operands) {
+      add_register(op.inputs[operand], step.inputs[operand]);
+      operands_[op.inputs[operand]].last_reader = index;
+    }
 }
 
-void DecisionOperands::add_register(const std::string& name, RegisterIndex reg) {
-  const auto [found, is_new] = by_name_.try_emplace(name, operands_.end_index());
-  if (is_new) operands_.push_back({.name = name, .covered = {}});
-  std::vector<OperandIndex>& operands = operands_of_[reg];
-  if (operands.empty()) registers_.push_back(reg);
-  if (std::ranges::find(operands, found->second) == operands.end())
-    operands.push_back(found->second);
+void DecisionOperands::add_register(ValueId operand, RegisterIndex reg) {
+  std::vector<RegisterIndex>& registers = operands_[operand].registers;
+  if (std::ranges::find(registers, reg) == registers.end()) registers.push_back(reg);
+}
+
+std::vector<ValueId> DecisionOperands::operands() const {
+  std::vector<ValueId> values;
+  for (const auto& [value, operand] : operands_) values.push_back(value);
+  return values;
+}
+
+std::span<const RegisterIndex> DecisionOperands::registers(ValueId operand) const {
+  const auto found = operands_.find(operand);
+  return found == operands_.end() ? std::span<const RegisterIndex>() : found->second.registers;
 }
 
 void DecisionOperands::clear() {
-  for (const OperandIndex index : operands_.indices()) {
-    Operand& operand = operands_[index];
-    const TensorType& type = serial_.value(*serial_.find_value(operand.name)).type;
-    ReferenceTensor& whole = values_[operand.name];
-    whole.type = type;
-    whole.values.assign(static_cast<size_t>(element_count(type.shape)), 0.0);
-    operand.covered.assign(whole.values.size(), false);
-    operand.is_one_tensor = true;
-  }
+  values_.clear();
+  dropped_.reset();
 }
 
-void DecisionOperands::place(const Capture::Whole& part, const std::vector<size_t>& positions,
-                             Operand& operand, ReferenceTensor& whole) {
-  for (size_t i = 0; i < positions.size(); ++i) {
-    if (!part.held.empty() && !part.held[i]) continue;
-    const size_t at = positions[i];
-    const double value = part.tensor.values[i];
-    const bool is_known = operand.covered[at] && whole.values[at] != value &&
-                          !(std::isnan(whole.values[at]) && std::isnan(value));
-    operand.is_one_tensor = operand.is_one_tensor && !is_known;
-    operand.covered[at] = true;
-    whole.values[at] = value;
-  }
-}
+namespace {
 
-void DecisionOperands::add(std::span<const RegisterIndex> registers, const Capture& capture) {
-  for (const RegisterIndex index : registers) {
+/// A tensor of a plan, put together from registers.
+class Assembled {
+ public:
+  explicit Assembled(const TensorType& type)
+      : tensor_{type, std::vector<double>(static_cast<size_t>(element_count(type.shape)), 0.0)},
+        covered_(tensor_.values.size(), false) {}
+
+  void place(const Capture::Whole& part, const std::vector<size_t>& positions) {
+    for (size_t i = 0; i < positions.size(); ++i) {
+      if (!part.held.empty() && !part.held[i]) continue;
+      const size_t at = positions[i];
+      const double value = part.tensor.values[i], other = tensor_.values[at];
+      const bool differs =
+          covered_[at] && other != value && !(std::isnan(other) && std::isnan(value));
+      is_one_tensor_ = is_one_tensor_ && !differs;
+      covered_[at] = true;
+      tensor_.values[at] = value;
+    }
+  }
+
+  bool is_whole() const {
+    return is_one_tensor_ && std::ranges::find(covered_, false) == covered_.end();
+  }
+  ReferenceTensor take() { return std::move(tensor_); }
+
+ private:
+  ReferenceTensor tensor_;
+  std::vector<bool> covered_;  // by element: has a register given it?
+  bool is_one_tensor_ = true;
+};
+
+}  // namespace
+
+void DecisionOperands::read(ValueId operand, const Capture& capture) {
+  if (dropped_ && position(operand) >= *dropped_) return;
+  Assembled whole(serial_.type(operand));
+  for (const RegisterIndex index : operands_.at(operand).registers) {
     const Register& reg = compiled_.tasks.registers[index];
     const Capture::Whole part = capture.assemble(index);
     ensure(part.missing.empty(),
            [&] { return "register '" + reg.name + "' was filled on every rank: " + part.missing; });
     const bool is_plain = reg.attr.partial.empty() && !is_partial_of_micro_batches(reg) &&
                           part.copies.empty() && !part.mismatch;
-    for (const OperandIndex operand_index : operands_of_.at(index)) {
-      Operand& operand = operands_[operand_index];
-      ReferenceTensor& whole = values_.at(operand.name);
-      if (is_plain)
-        place(part, positions_of(reg, whole.type.shape), operand, whole);
-      else
-        operand.is_one_tensor = false;
-    }
+    if (!is_plain) return;
+    whole.place(part, positions_of(reg, serial_.type(operand).shape));
   }
+  if (whole.is_whole()) values_.insert_or_assign(serial_.value(operand).name, whole.take());
 }
 
-void DecisionOperands::drop_incomplete() {
-  for (const OperandIndex index : operands_.indices()) {
-    const Operand& operand = operands_[index];
-    const bool is_whole = std::ranges::find(operand.covered, false) == operand.covered.end();
-    if (!operand.is_one_tensor || !is_whole) values_.erase(operand.name);
-  }
+int DecisionOperands::position(ValueId value) const {
+  return serial_.value(value).producer.index;
 }
 
-int DecisionOperands::place_of(const std::string& value) const {
-  return serial_.value(*serial_.find_value(value)).producer.index;
+void DecisionOperands::drop_from(ValueId operand) {
+  dropped_ = position(operand);
+  std::erase_if(values_, [&](const auto& item) {
+    return position(*serial_.find_value(item.first)) >= *dropped_;
+  });
 }
 
-void DecisionOperands::drop_from(const std::string& value) {
-  std::erase_if(values_, [&](const auto& item) { return place_of(item.first) >= place_of(value); });
+void DecisionOperands::release_after(OpId op) {
+  std::erase_if(values_, [&](const auto& item) {
+    return operands_.at(*serial_.find_value(item.first)).last_reader <= op.index;
+  });
 }
 
-std::vector<std::string> DecisionOperands::names() const {
-  std::vector<std::string> names;
-  for (const auto& [name, value] : values_) names.push_back(name);
-  std::ranges::stable_sort(names, {}, [&](const std::string& name) { return place_of(name); });
-  return names;
-}
-
-std::set<std::string> DecisionOperands::decided_results() const {
-  std::set<std::string> results;
-  for (const Op* op : deciding_) {
-    const Decision decision = decision_of(serial_, *op);
-    // A result that also depends on other operands follows from these only up to rounding.
-    if (decision.operands.size() < op->inputs.size()) continue;
-    const bool is_known = std::ranges::all_of(decision.operands, [&](int operand) {
-      return values_.contains(serial_.value(op->inputs[operand]).name);
-    });
-    if (!is_known) continue;
-    for (const int result : decision.results)
-      results.insert(serial_.value(op->outputs[result]).name);
-  }
-  return results;
+bool DecisionOperands::decides(const Op& op, ValueId result) const {
+  if (!deciding_.contains(&op)) return false;
+  const Decision decision = decision_of(serial_, op);
+  // A result that also depends on other operands follows from these only up to rounding.
+  if (decision.operands.size() < op.inputs.size()) return false;
+  const bool is_known = std::ranges::all_of(decision.operands, [&](int operand) {
+    return values_.contains(serial_.value(op.inputs[operand]).name);
+  });
+  return is_known &&
+         std::ranges::any_of(decision.results, [&](int i) { return op.outputs[i] == result; });
 }
 
 }  // namespace tessera

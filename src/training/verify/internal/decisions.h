@@ -4,12 +4,12 @@
 #pragma once
 
 #include <map>
+#include <optional>
 #include <set>
 #include <span>
 #include <string>
 #include <vector>
 
-#include "base/index.h"
 #include "compiler/lower/lower.h"
 #include "ir/ops/interpreter.h"
 #include "training/verify/capture.h"
@@ -17,7 +17,7 @@
 namespace tessera {
 
 /// The registers from which the ops of a plan decide (Operator::decision), and what ranks filled
-/// them with in a step.
+/// them with in a step. Operands are read one after another, in the order of the serial program.
 class DecisionOperands {
  public:
   /// Both outlive it.
@@ -25,34 +25,32 @@ class DecisionOperands {
   ///   compiled  the program of the same network under a plan
   DecisionOperands(const Graph& serial, const Compiled& compiled);
 
-  /// Each once.
-  const std::vector<RegisterIndex>& registers() const { return registers_; }
+  /// The serial values on which ops decide.
+  std::vector<ValueId> operands() const;
+  /// From which an operand is read; none for other values.
+  std::span<const RegisterIndex> registers(ValueId operand) const;
 
-  /// Forgets the operands of the step before.
+  /// Begins a step: no operand is known.
   void clear();
-  /// Adds what the ranks filled some of the registers with.
+  /// Reads an operand. It stays unknown where the plan does not have it as one tensor: a part is
+  /// nowhere, or ranks computed an element twice and rounded it differently; and after drop_from().
   ///   requires  the capture has the parts of all ranks
-  void add(std::span<const RegisterIndex> registers, const Capture& capture);
-  /// Leaves out the operands that the plan does not have as one tensor: a part is nowhere, or ranks
-  /// computed an element twice and rounded it differently. To be called after the last register.
-  void drop_incomplete();
-  /// Leaves out `value` and all operands after it in the order of the serial program.
-  void drop_from(const std::string& value);
+  void read(ValueId operand, const Capture& capture);
+  /// Forgets an operand and all after it in the order of the serial program, for this step.
+  void drop_from(ValueId operand);
+  /// Frees an operand that no later op decides on.
+  void release_after(OpId op);
 
-  /// The operands by name in the serial graph.
+  /// The known operands, by name in the serial graph.
   const ReferenceValues& values() const { return values_; }
-  /// Their names in the order of the serial program.
-  std::vector<std::string> names() const;
-  /// The results that ops of the plan compute from values() alone. A right plan has exactly what
-  /// their definitions give for these operands.
-  std::set<std::string> decided_results() const;
+  /// Does an op of the plan compute this result from known operands alone? Then a right plan has
+  /// exactly what its definition gives for these operands.
+  bool decides(const Op& op, ValueId result) const;
 
  private:
-  using OperandIndex = Index<struct DecisionOperandTag>;
   struct Operand {
-    std::string name;           // in the serial graph
-    std::vector<bool> covered;  // by element: has a register given it?
-    bool is_one_tensor = true;
+    std::vector<RegisterIndex> registers;
+    int last_reader = -1;  // the last op of the serial graph that decides on it
   };
   /// The steps that compute an op of the plan, by name of the op.
   using StepsOfOps = std::map<std::string, std::vector<KernelStep>, std::less<>>;
@@ -61,18 +59,14 @@ class DecisionOperands {
   void add_op(const Op& op, const Decision& decision, const StepsOfOps& all_steps);
   /// The op of the plan that computes what `op` does, from the same operands; nullptr if none.
   const Op* find_compiled(const Op& op, const Decision& decision) const;
-  void add_register(const std::string& name, RegisterIndex reg);
-  int place_of(const std::string& value) const;
-  static void place(const Capture::Whole& part, const std::vector<size_t>& positions,
-                    Operand& operand, ReferenceTensor& whole);
+  void add_register(ValueId operand, RegisterIndex reg);
+  int position(ValueId value) const;
 
   const Graph& serial_;
   const Compiled& compiled_;
-  std::vector<RegisterIndex> registers_;
-  std::map<RegisterIndex, std::vector<OperandIndex>> operands_of_;
-  IndexedVector<OperandIndex, Operand> operands_;
-  std::map<std::string, OperandIndex> by_name_;
-  std::vector<const Op*> deciding_;  // ops of the serial graph whose operands are registers
+  std::map<ValueId, Operand> operands_;
+  std::set<const Op*> deciding_;  // ops of the serial graph whose operands are registers
+  std::optional<int> dropped_;    // the position from which operands stay unknown
   ReferenceValues values_;
 };
 

@@ -23,7 +23,6 @@ namespace tessera {
 namespace {
 
 using testing::Contains;
-using testing::StartsWith;
 
 constexpr int64_t kWidth = 4, kSamples = 8;
 
@@ -303,25 +302,28 @@ TEST(FaultsOfDecisions, OnWholeNumbersThereIsNoFreedom) {
 // ---- which operands are read ----
 
 TEST(DecisionOperands, AreThoseOfOpsWhoseResultsJump) {
-  const Decided run(rectified);
-  const Engine engine(deciding_network(rectified), deciding_settings(), deciding_plan(),
-                      rows_of_decisions());
+  Engine engine(deciding_network(rectified), deciding_settings(), deciding_plan(),
+                rows_of_decisions());
   DecisionOperands operands(engine.graph(), engine.compiled());
+  const ValueId x = *engine.graph().find_value("x");
+  const Op& mask = engine.graph().op(*engine.graph().find_op(kMask));
+  EXPECT_THAT(operands.operands(), Contains(x));
+  Capture capture(engine.compiled().tasks);
+  const Observer observer = capture.observer();
+  engine.step(&observer);
   operands.clear();
-  EXPECT_THAT(operands.names(), Contains("x"));
-  EXPECT_THAT(operands.decided_results(), Contains(StartsWith(kMask)));
-  operands.drop_from("x");
-  EXPECT_THAT(operands.names(), testing::Not(Contains("x")));
-  EXPECT_THAT(operands.decided_results(), testing::Not(Contains(StartsWith(kMask))));
-}
+  EXPECT_FALSE(operands.decides(mask, mask.outputs[0]));
+  for (const ValueId operand : operands.operands()) operands.read(operand, capture);
+  EXPECT_TRUE(operands.decides(mask, mask.outputs[0]));
+  EXPECT_EQ(operands.values().at("x").values.size(), size_t{kSamples * kWidth});
 
-TEST(DecisionOperands, OfAPartThatNoRankGaveAreLeftOut) {
-  const Engine engine(deciding_network(rectified), deciding_settings(), deciding_plan(),
-                      rows_of_decisions());
-  DecisionOperands operands(engine.graph(), engine.compiled());
+  operands.drop_from(x);
+  EXPECT_FALSE(operands.decides(mask, mask.outputs[0]));
+  operands.read(x, capture);  // and stays unknown in this step
+  EXPECT_FALSE(operands.decides(mask, mask.outputs[0]));
   operands.clear();
-  operands.drop_incomplete();
-  EXPECT_TRUE(operands.values().empty());
+  for (const ValueId operand : operands.operands()) operands.read(operand, capture);
+  EXPECT_TRUE(operands.decides(mask, mask.outputs[0]));
 }
 
 }  // namespace

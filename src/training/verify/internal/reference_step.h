@@ -1,14 +1,15 @@
 // One step of the reference interpreter: what each value of the serial program should be, and how
-// far a right plan may be from it. It knows no ranks and no registers.
+// far a right plan may be from it. It advances through the program in pieces, and frees a value
+// after its last reader. It knows no ranks and no registers.
 #pragma once
 
 #include <functional>
 #include <map>
-#include <memory>
 #include <optional>
 #include <string>
 #include <vector>
 
+#include "base/units.h"
 #include "ir/ops/interpreter.h"
 #include "training/verify/internal/decisions.h"
 
@@ -23,58 +24,102 @@ inline constexpr double kSafety = 4;
 /// number says too little.
 inline constexpr int kNarrowPerturbations = 4;
 
-/// The perturbed interpretations of a step, with values of f16 or bf16 kNarrowPerturbations of
-/// them, and the state that they began with. They do not depend on a plan: verifications of several
-/// plans of one graph may share them, one after another.
-struct PerturbedRuns {
-  int64_t step = -1;  // none has run
-  ReferenceValues state;
-  ReferenceValues first;
-  std::vector<ReferenceValues> more;
-  std::map<std::string, double> own_tolerances;  // by value: what its own op may do to it
+/// The ops of a serial program in pieces. The interpretations advance by a piece at a time.
+class ReferencePieces {
+ public:
+  struct Piece {
+    int begin = 0, end = 0;  // of the graph's ops
+  };
 
-  bool are_of(const ReferenceValues& given, int64_t given_step) const;
+  /// The results of a piece, of one interpretation. A piece of fewer has little to do for threads.
+  static constexpr Bytes kPieceBytes{4 << 20};
+
+  /// `graph` outlives it. A piece makes at most `limit` bytes, or is one op. An op that decides
+  /// begins a piece, so that its operands are compared before.
+  explicit ReferencePieces(const Graph& graph, Bytes limit = kPieceBytes);
+
+  const std::vector<Piece>& pieces() const { return pieces_; }
+  /// The op that makes a value; of an input or a variable its first reader, or the first op of the
+  /// graph. Registers of the value are compared after that op.
+  OpId position(ValueId value) const;
+  /// The inputs and variables that a piece reads; the first one also has those that no op reads.
+  std::vector<ValueId> state_of(const Piece& piece) const;
+  /// The values that nothing reads after a piece, and that it reads or makes.
+  std::vector<ValueId> last_used_in(const Piece& piece) const;
+
+  /// The most bytes of all interpretations at a time, with the operands that products copy.
+  ///   interpretations  the plain one and the perturbed ones
+  Bytes peak(int interpretations) const;
+
+ private:
+  const Graph& graph_;
+  std::vector<Piece> pieces_;
+  std::vector<int> last_reader_;  // by value: an op, or -1
+  std::vector<int> first_reader_;
 };
 
 class ReferenceStep {
  public:
-  /// `graph` outlives it. The perturbed runs are of this graph; null: it has its own.
-  explicit ReferenceStep(const Graph& graph, std::shared_ptr<PerturbedRuns> perturbed = nullptr)
-      : graph_(graph),
-        runs_(perturbed ? std::move(perturbed) : std::make_shared<PerturbedRuns>()) {}
+  /// `graph` and `pieces` outlive it.
+  ///   rounded_by_ranks  values of f16 or bf16 of which ranks round partial values
+  ReferenceStep(const Graph& graph, const ReferencePieces& pieces,
+                std::vector<ValueId> rounded_by_ranks);
 
-  /// Interprets a step from one state, plain and perturbed; with values of f16 or bf16 perturbed in
-  /// kNarrowPerturbations ways. The plain run decides on the
-  /// operands of the plan; where one of them is wrong, it decides by itself from there on. The
-  /// perturbed run decides by itself, because the serial run, with which losses are compared, does
-  /// so too. Perturbed runs from the same state are not repeated.
-  ///   decisions  operands that are wrong are dropped
-  ///   on_op      called after each op of the first perturbed run, when set
-  ///   throws     UserError when values leave the range of f32
-  void run(const ReferenceValues& state, int64_t step, DecisionOperands& decisions,
-           const std::function<void(const Op&)>& on_op);
+  /// The number of interpretations: the plain one and the perturbed ones.
+  int interpretations() const { return static_cast<int>(interpretations_.size()); }
+  /// What a step takes, roughly.
+  double seconds() const;
 
-  /// Of the last step.
-  const ReferenceTensor& expected(const std::string& value) const { return expected_.at(value); }
-  const ReferenceTensor& perturbed(const std::string& value) const {
-    return runs_->first.at(value);
+  /// Begins a step. Its interpretations start from one state, one plain and others perturbed; with
+  /// values of f16 or bf16 perturbed in kNarrowPerturbations ways, and where ranks round partial
+  /// values in two more, all elements in one direction.
+  ///   state  gives inputs and variables by name, each time that a piece reads one
+  using State = std::function<ReferenceTensor(const std::string& name)>;
+  void begin(State state, int64_t step);
+
+  /// Reads the inputs and variables of the next piece.
+  void read_state(const ReferencePieces::Piece& piece);
+  /// Interprets the piece. The plain run decides on the operands of the plan that `decisions`
+  /// has. The perturbed runs decide by themselves, because the serial run, with which losses are
+  /// compared, does so too.
+  ///   throws  UserError (5) when values leave the range of f32
+  void run(const ReferencePieces::Piece& piece, const DecisionOperands& decisions);
+
+  // Of values that the last piece made, or that a later one reads.
+
+  /// Inputs and variables are there from read_state() of a piece that reads them.
+  const ReferenceTensor& expected(ValueId value) const { return at(0, value); }
+  const ReferenceTensor& perturbed(ValueId value) const { return at(1, value); }
+
+  /// The largest error of an element of a right plan. Of every value that was made in the step.
+  double tolerance(ValueId value) const {
+    return kSafety * changes_[static_cast<size_t>(value.index)];
   }
-  /// The largest error of an element of a right plan.
-  double tolerance(const std::string& value) const { return kSafety * changes_.at(value); }
+
+  /// Frees the values that nothing reads after the piece.
+  void release(const ReferencePieces::Piece& piece);
 
  private:
-  void perturb(const ReferenceValues& state, int64_t step,
-               const std::function<void(const Op&)>& on_op);
-  void perturb_more(const ReferenceValues& state, int64_t step);
-  void find_changes(const DecisionOperands& decisions);
-  std::optional<std::string> first_wrong_operand(const DecisionOperands& decisions) const;
-  void expect_range(int64_t step) const;
-  std::vector<ReferenceValues::const_iterator> expected_values() const;
+  const ReferenceTensor& at(size_t interpretation, ValueId value) const;
+  bool is_state(ValueId value) const { return graph_.value(value).producer.index < 0; }
+  void interpret(size_t interpretation, const ReferencePieces::Piece& piece,
+                 const DecisionOperands& decisions);
+  InterpreterOptions options_of(size_t interpretation, const DecisionOperands& decisions);
+  void find_changes(const ReferencePieces::Piece& piece, const DecisionOperands& decisions);
+  void pass_on_changes(const Op& op, const DecisionOperands& decisions);
+  void expect_range(const ReferencePieces::Piece& piece) const;
+
+  using Values = std::vector<ReferenceTensor>;  // by value; freed ones are empty
 
   const Graph& graph_;
-  ReferenceValues expected_;
-  std::shared_ptr<PerturbedRuns> runs_;
-  std::map<std::string, double> changes_;  // that, and what the perturbation of all ops did to it
+  const ReferencePieces& pieces_;
+  std::map<std::string, double> common_share_;  // of the values that ranks round
+  State given_;
+  int64_t step_ = 0;
+  std::vector<Values> interpretations_;
+  Values state_;                                  // inputs and variables that the piece reads
+  std::map<std::string, double> own_tolerances_;  // of the piece: what its own op may do to a value
+  std::vector<double> changes_;  // by value: that, and what the perturbation of all ops did to it
 };
 
 }  // namespace tessera

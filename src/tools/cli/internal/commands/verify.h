@@ -14,11 +14,15 @@ struct VerifyCommand : Command {
   ExitCode run(Processes& processes) override;
   int rank_count() const override;
 
+  /// `config` with --layers and --rows among its overrides.
+  ConfigOptions with_smaller_case() const;
+
   ConfigOptions config;
   ProcessOptions liveness;
   OutputOptions output;
   PassOptions compilation;
   std::optional<int64_t> steps;
+  std::optional<int64_t> layers, rows;  // of a smaller case
 };
 
 }  // namespace tessera
